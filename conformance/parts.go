@@ -269,7 +269,7 @@ var textParts = []Part{
 	{"D5.3.410", "410 stops", ""},
 	{"D5.3.slow", "a slow receiver does not delay others", ""},
 	{"D5.4.webhook", "the Standard Webhooks headers when a secret was given", ""},
-	{"D5.4.restore", "where a restored backup made the record be computed again, webhook-id is <id>.2 and so on", insideBy("internal/execution/callback.TestARestoreGivesACallbackAnotherWebhookID")},
+	{"D5.4.restore", "where a restored backup made the record be computed again, webhook-id is <id>.2 and so on", insideBy("internal/execution/callback.TestARestoreChangesTheWebhookID")},
 	{"D5.4.id", "X-Svc-Execution-Id always", ""},
 	{"D5.5", "what a callbackUrl may be", ""},
 	{"D5.6", "what callbackHeaders may be", ""},

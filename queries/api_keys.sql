@@ -4,8 +4,9 @@ VALUES (@workspace_id, @id, @label, @key_hash, @key_hint, @public_key, @allowed_
 RETURNING created_at;
 
 -- name: APIKeyGetByHash :one
--- The one look-up that spans workspaces: it finds the workspace. predecessors are the keys
--- that rotations replaced with this one, if it is restricted: others see every execution.
+-- Finds a key, and with it its workspace. This is the only lookup by key across workspaces.
+-- predecessors are the keys that rotations replaced with this one, if it is restricted: an
+-- unrestricted key sees every execution.
 WITH RECURSIVE rotations AS (
     SELECT f.workspace_id, f.id FROM api_keys f WHERE f.key_hash = @key_hash AND cardinality(f.allowed_workflow_ids) > 0
     UNION
@@ -17,7 +18,7 @@ SELECT k.workspace_id, k.id, COALESCE(k.root_id, k.id) AS root_id, k.public_key,
 FROM api_keys k WHERE k.key_hash = @key_hash;
 
 -- name: APIKeyList :many
--- A page of the keys, newest first; only those that work if asked for.
+-- A page of the keys, newest first, optionally without revoked and expired keys.
 SELECT id, label, key_hint, allowed_workflow_ids, created_at, revoked_at, expires_at, replaced_by FROM api_keys
 WHERE workspace_id = @workspace_id AND id < @before
     AND (NOT @only_active::boolean OR (revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now())))
@@ -29,19 +30,18 @@ SELECT id, COALESCE(root_id, id) AS root_id, label, key_hint, allowed_workflow_i
 FROM api_keys WHERE workspace_id = @workspace_id AND id = @id FOR UPDATE;
 
 -- name: APIKeyRevoke :one
--- Again is the same.
+-- Idempotent.
 UPDATE api_keys SET revoked_at = COALESCE(revoked_at, now()) WHERE workspace_id = @workspace_id AND id = @id
 RETURNING id, label, key_hint, allowed_workflow_ids, created_at, revoked_at, expires_at, replaced_by;
 
 -- name: APIKeyReplace :one
--- The key ends in a while, beside its successor.
+-- Sets the successor of a key, and when the key expires. Until then both are valid.
 UPDATE api_keys SET replaced_by = @replaced_by, expires_at = now() + @overlap::interval
 WHERE workspace_id = @workspace_id AND id = @id
 RETURNING expires_at;
 
--- name: APIKeyListOver :many
--- Of the given keys those that are revoked or have expired. Another workspace may
--- have a key with the same id.
+-- name: APIKeyListInactive :many
+-- Those of the keys that are revoked or expired. Two workspaces may have keys with the same id.
 SELECT k.workspace_id, k.id FROM api_keys k
 JOIN (SELECT unnest(@workspace_ids::uuid[]) AS workspace_id, unnest(@ids::uuid[]) AS id) AS i
   ON k.workspace_id = i.workspace_id AND k.id = i.id

@@ -1,5 +1,5 @@
 -- name: AuditEventInsert :exec
--- The name of who did it is kept as it is now. Age is how long ago it happened.
+-- Stores the actor's current name. age is the time since the event.
 INSERT INTO audit_events (workspace_id, id, action, actor_kind, actor_id, actor_name, subject_kind, subject_id, details, request_id, created_at)
 VALUES (@workspace_id, new_id(), @action, @actor_kind, @actor_id,
     CASE @actor_kind

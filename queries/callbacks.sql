@@ -30,10 +30,9 @@ FROM (SELECT
 WHERE c.workspace_id = i.workspace_id AND c.execution_id = i.execution_id AND c.state = 'PENDING';
 
 -- name: CallbackLoadMany :many
--- What the deliveries under way need, for those that are still to be made. wait
--- is the time until the next attempt is due; negative when it is. unopened is the
--- time since a worker found that it lacks the key, and none opened it. Naming QUEUED
--- would make the planner walk the index of queued callbacks instead of the key.
+-- Loads deliveries that still have to be made. wait is the time until the next attempt is due,
+-- negative if it is due. unopened is the time since a worker first lacked the key. Comparing with
+-- 'QUEUED' would make the planner walk the index of queued callbacks instead of the primary key.
 SELECT c.workspace_id, c.execution_id, c.url, c.sealed, c.body, c.tries, c.restores, c.job_id, c.due_at, e.traceparent,
        (COALESCE(c.due_at, now()) - now())::interval AS wait,
        COALESCE(now() - c.unopened_since, interval '0')::interval AS unopened
@@ -43,18 +42,17 @@ JOIN (SELECT unnest(@workspace_ids::uuid[]) AS workspace_id, unnest(@execution_i
 JOIN component_executions e ON e.workspace_id = c.workspace_id AND e.id = c.execution_id
 WHERE c.state NOT IN ('PENDING', 'DELIVERED', 'EXHAUSTED');
 
--- name: CallbackUnopened :exec
--- Notes that a worker lacks the key of the secrets, unless one has found so before.
+-- name: CallbackSetUnopened :exec
+-- Records when a worker first lacked the key of the secrets.
 UPDATE callbacks SET unopened_since = now()
 WHERE workspace_id = @workspace_id AND execution_id = @execution_id AND unopened_since IS NULL;
 
 -- name: CallbackRecordMany :many
--- Records attempts: their rows, the counters, the state that follows, and what
--- becomes of the delivery jobs, in one statement. again_us is the delay before
--- the next attempt in microseconds, negative for none; job_us is the delay of
--- the job, negative when the worker that holds it sees to that.
--- Survives an attempt made twice at once (each is counted), and the late attempt
--- of a job that was replaced: its success counts, its failure decides nothing.
+-- Records attempts in one statement: their rows, the counters, the next state, and the delivery
+-- jobs. again_us is the delay before the next attempt in microseconds, negative after the last attempt.
+-- job_us is the delay of the job, negative if the worker that holds it snoozes it. If two workers
+-- attempt a delivery at once, both attempts count. A late attempt of a job that was replaced
+-- counts if it succeeded. If it failed, it does not change the state.
 WITH i AS (
     SELECT unnest(@workspace_ids::uuid[])     AS workspace_id,
            unnest(@execution_ids::uuid[])     AS execution_id,
@@ -106,31 +104,30 @@ SELECT workspace_id, execution_id, (state = 'QUEUED' AND owned)::boolean AS pend
 SELECT * FROM callbacks WHERE workspace_id = @workspace_id AND execution_id = @execution_id;
 
 -- name: CallbackLock :one
--- Serialises replays of one callback. waits reports whether its next attempt is due
--- later; while an attempt is sent, its due time has passed.
+-- Locks a callback, so that replays of it are serialized. waits reports whether its next attempt
+-- is due later. While an attempt is being sent, its due time has passed.
 SELECT sqlc.embed(callbacks), COALESCE(due_at > clock_timestamp(), false)::boolean AS waits
 FROM callbacks WHERE workspace_id = @workspace_id AND execution_id = @execution_id FOR UPDATE;
 
 -- name: CallbackReplay :exec
--- Begins another round of attempts. The caller holds the row's lock.
+-- Starts another round of attempts. The caller has locked the row.
 UPDATE callbacks SET state = 'QUEUED', round = round + 1, tries = 0, due_at = NULL, unopened_since = NULL, job_id = @job_id
 WHERE workspace_id = @workspace_id AND execution_id = @execution_id;
 
--- name: CallbackRearm :exec
--- Makes the job of a delivery due that no worker of the queue holds.
+-- name: CallbackMakeJobDue :exec
+-- Makes a delivery's job due, unless a worker of the queue holds it.
 UPDATE river.river_job SET state = 'available', scheduled_at = now() + @delay::interval
 WHERE id = @job_id AND state IN ('scheduled', 'available');
 
--- name: CallbackHasten :exec
--- Makes the next attempt of a waiting callback due now, with a new job. The job that
--- it waited for stays and finds nothing to do: River may still close a run of that
--- job, which would complete it. The caller holds the row's lock.
+-- name: CallbackMakeDue :exec
+-- Makes the next attempt of a waiting callback due now, with a new job. The old job stays and
+-- finds nothing to do: River may still be completing a run of it. The caller has locked the row.
 UPDATE callbacks SET due_at = now(), job_id = @job_id
 WHERE workspace_id = @workspace_id AND execution_id = @execution_id;
 
 -- name: CallbackListStranded :many
--- Callbacks that are to be delivered and have no job that would: it is gone or
--- finished, or a process took it and has not come back within the grace.
+-- Callbacks to be delivered that have no working job: it is missing or finished, or a process
+-- fetched it more than grace ago.
 SELECT c.workspace_id, c.execution_id, c.job_id, c.due_at
 FROM callbacks c
 LEFT JOIN river.river_job j ON j.id = c.job_id
@@ -142,9 +139,9 @@ ORDER BY c.execution_id
 LIMIT @max_rows;
 
 -- name: CallbackRequeueMany :many
--- Binds stranded callbacks to new jobs, and returns the jobs of those that it changed.
--- Compare-and-set on the job: of two reconcilers one wins, and a late worker's failure
--- decides nothing any more. Rows are locked in the order of IDs.
+-- Binds stranded callbacks to new jobs, and returns the jobs that it bound. It compares and sets
+-- the job: of two reconcilers one wins, and the failure of a late worker no longer counts. Rows
+-- are locked in order of their ids.
 WITH given AS (
     SELECT unnest(@workspace_ids::uuid[]) AS workspace_id, unnest(@execution_ids::uuid[]) AS execution_id,
            unnest(@new_job_ids::bigint[]) AS new_job_id, unnest(@old_job_ids::bigint[]) AS old_job_id
@@ -163,10 +160,10 @@ WHERE c.workspace_id = held.workspace_id AND c.execution_id = held.execution_id
 RETURNING held.new_job_id::bigint AS new_job_id;
 
 -- name: CallbackEraseSecrets :execrows
--- Erases secrets that no delivery needs any more: some time after the delivery,
--- and in any case long after the end. Ids are UUIDv7, so the bounds of time are
--- bounds of ids. The state stands outside too: a replay may have begun while this
--- waited for the row.
+-- Erases secrets that no delivery needs any more: some time after the delivery, and in any case
+-- long after the execution was created. Ids are UUIDv7, so bounds of time are bounds of ids. The
+-- state is checked again outside the subquery, because a replay may have started while this
+-- statement waited for the row.
 UPDATE callbacks c SET sealed = NULL
 FROM (SELECT s.workspace_id, s.execution_id FROM callbacks s
       WHERE s.sealed IS NOT NULL AND s.execution_id < @recent::uuid AND s.state IN ('DELIVERED', 'EXHAUSTED')
@@ -176,8 +173,8 @@ WHERE c.workspace_id = gone.workspace_id AND c.execution_id = gone.execution_id
   AND c.state IN ('DELIVERED', 'EXHAUSTED') AND (c.delivered_at < now() - @after_delivery::interval OR c.execution_id < @old::uuid);
 
 -- name: CallbackListSealed :many
--- A page of the callbacks that hold secrets in the order of their ids, each with
--- its secrets if those are not sealed under the key that header names.
+-- A page of the callbacks with secrets, in order of their ids. stale is set if the secrets are
+-- not sealed under the key of the header.
 SELECT page.workspace_id, page.execution_id,
        (CASE WHEN substring(page.sealed FROM 1 FOR octet_length(@header::bytea)) <> @header::bytea THEN page.sealed END)::bytea AS stale
 FROM (SELECT c.workspace_id, c.execution_id, c.sealed FROM callbacks c
@@ -185,16 +182,14 @@ FROM (SELECT c.workspace_id, c.execution_id, c.sealed FROM callbacks c
 ORDER BY page.execution_id;
 
 -- name: CallbackListHeaders :many
--- How the secrets of the oldest and the newest callbacks begin that hold any: there
--- the key is named.
+-- The headers of the secrets of the oldest and newest callbacks, which name the key.
 SELECT substring(seen.sealed FROM 1 FOR 66)::bytea AS header
 FROM ((SELECT o.sealed FROM callbacks o WHERE o.sealed IS NOT NULL ORDER BY o.execution_id LIMIT @each)
       UNION ALL
       (SELECT n.sealed FROM callbacks n WHERE n.sealed IS NOT NULL ORDER BY n.execution_id DESC LIMIT @each)) AS seen;
 
 -- name: CallbackReseal :execrows
--- Puts secrets that were sealed anew in place of those that were read. A row that
--- somebody else has locked, or whose secrets are erased, is left alone.
+-- Replaces secrets by their resealed form. It skips rows that are locked or changed.
 UPDATE callbacks c SET sealed = free.fresh, unopened_since = NULL
 FROM (SELECT l.workspace_id, l.execution_id, i.fresh FROM callbacks l
       JOIN (SELECT unnest(@workspace_ids::uuid[]) AS workspace_id, unnest(@execution_ids::uuid[]) AS execution_id,

@@ -1,13 +1,13 @@
 -- name: ExecutionInsertMany :many
--- Inserts accepted executions, one for each element of the arrays. A row whose
--- worker_id is not 0 is inserted as started by that worker (its slot is
--- reserved before the commit, so the intent to run commits with the row). The
--- arrays of what only stages of runs have, and the key that only other executions
--- have, may be empty: that is null for all. Stages are created at the time of their fold.
--- key_root_id is written for processes of the previous release, which read no key_id: without it
--- they would hide the execution from its key, or show it to others, during a rolling upgrade.
--- Remove it from here in the release after the first one that writes key_id. Rows of before then
--- keep the reads of key_root_id necessary until retention has deleted them.
+-- Inserts accepted executions, one for each element of the arrays. A row whose worker_id is not 0
+-- is inserted as started by that worker, which has reserved a slot for it. The arrays for columns
+-- that only stages of runs have, and for the key, may be empty: the columns are then null. Stages
+-- are created at the time of their fold.
+--
+-- key_root_id is written for processes of the previous release, which do not read key_id. Without
+-- it they would hide the execution from its key, or show it to others, during a rolling upgrade.
+-- Remove it from here in the release after the first one that writes key_id. Older rows still
+-- need the reads of key_root_id until retention has deleted them.
 INSERT INTO component_executions
     (workspace_id, id, module, repeat_rule, status, call, attempts, attempt, attempt_started_at, epoch, worker_id,
      job_id, has_callback, traceparent, reserved, parked, run_id, timeout_ms, key_id, key_root_id, created_at, updated_at)
@@ -39,18 +39,18 @@ FROM (SELECT
     NULLIF(unnest(@key_root_ids::uuid[]), '00000000-0000-0000-0000-000000000000') AS key_root_id) AS i, (SELECT COALESCE(sqlc.narg('at')::timestamptz, now()) AS at) AS c
 RETURNING id, created_at;
 
--- name: ExecutionGetBare :one
--- The record of an execution that has no callback. A statement locks each partition
--- of each table that it names: with two tables that is more than a session locks
--- cheaply, and most of what this read costs.
+-- name: ExecutionGetWithoutCallback :one
+-- The record of an execution that has no callback. A statement locks each partition of each table
+-- that it names. With two tables, these are more locks than the fast path of a session holds, and
+-- they are most of the cost of this query.
 SELECT workspace_id, id, module, status, output, error, usage, created_at, updated_at, has_callback
 FROM component_executions
 WHERE workspace_id = @workspace_id AND id = @id;
 
--- name: ExecutionKey :one
--- Which key submitted an execution; null for a stage of a run, and for what was
--- accepted before keys were recorded. Versions that recorded the first key of the
--- rotations left key_id null: all keys of these rotations see such an execution.
+-- name: ExecutionGetKey :one
+-- The key that submitted an execution. It is null for a stage of a run, and for executions
+-- accepted before keys were recorded. Earlier versions recorded only the first key of the
+-- rotations (key_root_id). All keys of these rotations see such an execution.
 SELECT COALESCE(key_id, key_root_id) FROM component_executions WHERE workspace_id = @workspace_id AND id = @id;
 
 -- name: ExecutionGet :one
@@ -64,11 +64,11 @@ LEFT JOIN callbacks c ON e.has_callback AND c.workspace_id = e.workspace_id AND 
 WHERE e.workspace_id = @workspace_id AND e.id = @id;
 
 -- name: ExecutionList :many
--- Newest first, after the cursor; UUIDv7 ids order by time, so the primary key
--- serves it and inserts do not disturb a page. Stages of runs are left out, and
--- executions of other keys unless any_key. No more than max_walked rows are walked past.
--- A page ends early, but not before its first row, when its outputs grow beyond max_bytes; found counts the rows
--- that there were. The rows are read once, as in the list of runs.
+-- Newest first, after the cursor. UUIDv7 ids are ordered by time, so the primary key serves the
+-- query and inserts do not disturb a page. It leaves out stages of runs and, unless any_key,
+-- executions of other keys. It reads at most max_walked rows. A page ends early, but not before
+-- its first row, when its outputs exceed max_bytes. found is the number of matching rows. The
+-- rows are read once, as in the list of runs.
 SELECT e.workspace_id, e.id, e.module, e.status, e.output, e.error, e.usage, e.created_at, e.updated_at,
        c.url AS callback_url, c.signed AS callback_signed, c.header_names AS callback_header_names,
        c.attempt_count AS callback_attempt_count, c.last_attempt_at AS callback_last_attempt_at,
@@ -92,20 +92,20 @@ LEFT JOIN callbacks c ON e.has_callback AND c.workspace_id = e.workspace_id AND 
 WHERE e.place = 1 OR e.bytes <= @max_bytes::bigint
 ORDER BY e.id DESC;
 
--- name: ExecutionWalked :one
--- The row that comes after so many, newest first: a list has walked that far.
+-- name: ExecutionGetNthID :one
+-- The last row that a list has read, newest first.
 SELECT id FROM component_executions
 WHERE workspace_id = @workspace_id AND id < @before
 ORDER BY id DESC
 LIMIT 1 OFFSET @walked;
 
 -- name: ExecutionStartMany :many
--- Starts or goes on with attempts: compare-and-set on "nobody works on it".
--- Survives two workers at once (one gets no row) and a job that the sweep has
--- replaced (its id no longer matches). Naming finished_at would make the planner
--- walk the live index instead of the key. continuing says of the returned row that the
--- attempt was started before; the next pause decides about it again. outcome_known says that
--- each attempt before this turn was answered, apart from one that waits, or that none was sent.
+-- Starts or continues attempts. It compares and sets: no worker may have the execution. If two
+-- workers try at once, one gets no row, and so does a job that the sweep has replaced. A
+-- condition on finished_at would make the planner walk the index of live executions instead of
+-- the primary key. continuing reports whether the attempt was started before. The next pause sets
+-- it again. outcome_known reports whether each attempt so far was answered, except one that
+-- waits, or none was sent.
 UPDATE component_executions e SET
     status             = 'EXECUTING',
     attempt            = CASE WHEN e.continuing THEN e.attempt ELSE e.attempt + 1 END,
@@ -126,15 +126,15 @@ RETURNING e.workspace_id, e.id, e.module, e.call, e.attempts, e.attempt, e.wait_
           GREATEST(now() - e.attempt_started_at, interval '0')::interval AS elapsed,
           COALESCE(now() - e.unrunnable_since, interval '0')::interval AS unrunnable;
 
--- name: ExecutionState :one
--- What a worker needs to know when ExecutionStart gave no row.
+-- name: ExecutionGetState :one
+-- Why ExecutionStartMany returned no row.
 SELECT job_id, finished_at FROM component_executions
 WHERE workspace_id = @workspace_id AND id = @id;
 
 -- name: ExecutionPause :one
--- Gives the execution back between attempts (continuing = false) or while it
--- waits (continuing = true); restart gives the attempt its whole time again.
--- unrunnable says that this worker could not run it. Fenced by the epoch.
+-- Pauses an execution between attempts (continuing = false) or while an attempt waits (continuing
+-- = true). restart gives the attempt its full timeout again. unrunnable means that this worker
+-- could not run it. Fenced by the epoch.
 UPDATE component_executions SET
     worker_id          = NULL,
     continuing         = @continuing,
@@ -145,15 +145,15 @@ UPDATE component_executions SET
     not_before         = now() + @delay::interval,
     updated_at         = GREATEST(updated_at, now())
 WHERE workspace_id = @workspace_id AND id = @id AND epoch = @epoch
-  AND worker_id IS NOT NULL -- and so not final
+  AND worker_id IS NOT NULL -- so it is not final
 RETURNING job_id, not_before;
 
 -- name: ExecutionFinishMany :many
--- Moves executions to their final state, at the price that was reserved for those
--- that completed; a row that another worker has taken
--- over (other epoch) or that is final already is left alone and not returned.
--- Outputs are not sent back: the caller has them. By the key, as the start is.
--- The call goes: nobody reads it any more, and it may hold secrets.
+-- Moves executions to their final state. Completed ones are charged the reserved price. Rows that
+-- another worker has taken over (a different epoch) or that are final are not changed and not
+-- returned. The outputs are not returned, because the caller has them. The statement uses the
+-- primary key, as ExecutionStartMany does. It erases the call, which is no longer needed and may
+-- contain secrets.
 UPDATE component_executions e SET
     call        = '',
     status      = i.status,
@@ -178,9 +178,9 @@ RETURNING e.workspace_id, e.id, e.epoch, e.module, e.status, e.usage, e.reserved
           e.has_callback, e.run_id, e.created_at, e.updated_at;
 
 -- name: ExecutionListOfRun :many
--- Those of the executions of a run that are not final, with what a cancellation
--- has to know: waiting is an attempt that goes on where it was, and outcome_known is that of
--- the attempts before. By the key, as the start is.
+-- The unfinished ones of a run's executions, with what a cancellation needs. waiting reports
+-- whether an attempt waits. outcome_known is about the attempts before it. The statement uses the
+-- primary key, as ExecutionStartMany does.
 SELECT e.id, e.epoch, e.attempt, (e.worker_id IS NOT NULL)::boolean AS held, e.canceling,
        (e.continuing AND e.attempt_started_at IS NOT NULL)::boolean AS waiting, e.repeat_rule,
        (e.attempt = 0 OR e.outcome_known_epoch IS NOT DISTINCT FROM e.epoch)::boolean AS outcome_known
@@ -190,9 +190,9 @@ JOIN (SELECT unnest(@workspace_ids::uuid[]) AS workspace_id, unnest(@ids::uuid[]
 WHERE e.run_id = @run_id::uuid AND e.status IN ('CREATED', 'EXECUTING');
 
 -- name: ExecutionCancelMany :many
--- Ends executions that nobody works on. What somebody has locked, has begun or has
--- released since it was looked at is left alone: nobody waits. The caller holds the
--- account's lock, so what is parked stays so.
+-- Fails executions that no worker has. It skips rows that are locked, or that were started or
+-- released since they were read. The caller has locked the account, so parked executions stay
+-- parked.
 UPDATE component_executions e SET
     call        = '',
     status      = 'FAILED',
@@ -212,8 +212,8 @@ FROM (SELECT c.workspace_id, c.id, c.parked, i.error
 WHERE e.workspace_id = free.workspace_id AND e.id = free.id
 RETURNING e.workspace_id, e.id, e.module, e.status, e.error, e.usage, e.job_id, e.run_id, e.created_at, e.updated_at, free.parked AS was_parked;
 
--- name: ExecutionCancelHeld :many
--- Has attempts under way end. What somebody has locked is left alone.
+-- name: ExecutionRequestCancelMany :many
+-- Requests the cancellation of attempts in flight. It skips locked rows.
 UPDATE component_executions e SET canceling = true, updated_at = GREATEST(e.updated_at, now())
 FROM (SELECT c.workspace_id, c.id
       FROM component_executions c
@@ -224,22 +224,22 @@ FROM (SELECT c.workspace_id, c.id
 WHERE e.workspace_id = free.workspace_id AND e.id = free.id
 RETURNING e.id;
 
--- name: ExecutionCanceling :one
--- Whether the attempt under way is to end.
+-- name: ExecutionIsCanceling :one
+-- Whether the attempt in flight is to be canceled.
 SELECT canceling FROM component_executions WHERE workspace_id = @workspace_id AND id = @id;
 
 -- name: ExecutionChangedSince :many
--- Of the watched executions those that ended or changed lately: the net under
--- lost wake-ups. An end is told whenever it was: a row's time is that of the
--- beginning of its transaction, which may have been long before the commit.
+-- Those of the watched executions that are final or changed recently, in case a wake-up was lost.
+-- Final ones are always returned: updated_at is the time when the transaction started, which may
+-- be long before its commit.
 SELECT e.workspace_id, e.id FROM component_executions e
 JOIN (SELECT unnest(@workspace_ids::uuid[]) AS workspace_id, unnest(@ids::uuid[]) AS id) AS i
   ON e.workspace_id = i.workspace_id AND e.id = i.id
 WHERE e.finished_at IS NOT NULL OR e.updated_at > now() - @since::interval;
 
 -- name: ExecutionListOfWorkers :many
--- Executions that a worker began or was given and has had for a while, in the
--- order of their ids. Walks the index of what is neither final nor parked.
+-- Executions that workers have had for at least grace, in order of their ids. Uses the index of
+-- executions that are neither final nor parked.
 SELECT e.workspace_id, e.id, e.repeat_rule, e.epoch, e.crashes, e.attempt, e.job_id, e.worker_id,
        EXISTS (SELECT FROM workers w WHERE w.id = e.worker_id AND w.survived) AS survived
 FROM component_executions e
@@ -249,10 +249,9 @@ ORDER BY e.id
 LIMIT @max_rows;
 
 -- name: ExecutionListStranded :many
--- Live executions that are not parked, that nobody works on and that have no job
--- which could bring them back: the job is gone or finished, or pending as only that
--- of a parked one is, or it was fetched by a process that then did not start the
--- execution.
+-- Live executions that are not parked, have no worker, and have no job that would continue them.
+-- The job is missing or finished, or pending although the execution is not parked, or it was
+-- fetched by a process that did not start the execution.
 SELECT e.workspace_id, e.id, e.epoch, e.job_id
 FROM component_executions e
 LEFT JOIN river.river_job j ON j.id = e.job_id
@@ -265,8 +264,8 @@ ORDER BY e.id
 LIMIT @max_rows;
 
 -- name: ExecutionListParked :many
--- A page of parked executions, and which of them have no job that waits for their
--- release.
+-- A page of parked executions. stranded reports whether the job that waits for the release is
+-- missing.
 SELECT page.workspace_id, page.id, page.epoch, page.job_id,
        (page.updated_at < now() - @grace::interval AND j.state IS DISTINCT FROM 'pending')::boolean AS stranded
 FROM (SELECT p.workspace_id, p.id, p.epoch, p.job_id, p.updated_at FROM component_executions p
@@ -276,12 +275,12 @@ LEFT JOIN river.river_job j ON j.id = page.job_id
 ORDER BY page.workspace_id, page.id;
 
 -- name: ExecutionRequeueMany :many
--- Frees executions from a lost worker or a lost job and binds each to a new job.
--- Compare-and-set on the job, the worker and the epoch that the caller saw: of two
--- sweeps one wins, an execution that has started again since is left alone, and a late
--- worker is fenced off by the next epoch. What somebody has locked is left to the next
--- sweep. A cut-off attempt goes on with its number, and with its whole time unless it was
--- waiting. The loss of a worker that survived is not a crash: WorkerLockMany comes first.
+-- Frees executions from a lost worker or a lost job and binds each to a new job. It compares and
+-- sets the job, the worker and the epoch that the caller read. Of two sweeps one wins, an
+-- execution that was started since is not changed, and a late worker is fenced off by the next
+-- epoch. Locked rows are left to the next sweep. An interrupted attempt keeps its number, and
+-- gets its full timeout unless it was waiting. The loss of a worker whose process survived is not
+-- a crash: call WorkerLockMany first.
 UPDATE component_executions e SET
     worker_id  = NULL,
     continuing = e.continuing OR (e.worker_id IS NOT NULL),
@@ -304,9 +303,9 @@ FROM (SELECT l.workspace_id, l.id, i.new_job_id,
 WHERE e.workspace_id = free.workspace_id AND e.id = free.id
 RETURNING e.job_id;
 
--- name: ExecutionTakeUnsafe :many
--- Takes unfinished executions that are not safe to repeat from their workers, so that this
--- transaction can end them. Their records are computed again, so their callbacks get another
+-- name: ExecutionDetachUnsafe :many
+-- Removes unfinished executions that are not safe to repeat from their workers, so that this
+-- transaction can fail them. Their records are computed again, so their callbacks get a new
 -- webhook-id.
 WITH unsafe AS (
     SELECT l.workspace_id, l.id, l.parked FROM component_executions l
@@ -337,8 +336,8 @@ SELECT count(*) FILTER (WHERE status = 'CREATED') AS created,
 FROM component_executions WHERE finished_at IS NULL;
 
 -- name: ExecutionListSealed :many
--- A page of live executions in the order of their ids, each with its call if that
--- is not sealed under the key that header names.
+-- A page of live executions in order of their ids. stale is set if the call is not sealed under
+-- the key of the header.
 SELECT page.workspace_id, page.id,
        (CASE WHEN substring(page.call FROM 1 FOR octet_length(@header::bytea)) <> @header::bytea THEN page.call END)::bytea AS stale
 FROM (SELECT e.workspace_id, e.id, e.call FROM component_executions e
@@ -346,16 +345,14 @@ FROM (SELECT e.workspace_id, e.id, e.call FROM component_executions e
 ORDER BY page.id;
 
 -- name: ExecutionListHeaders :many
--- How the calls of the oldest and the newest live executions begin: there the key
--- is named.
+-- The headers of the calls of the oldest and newest live executions, which name the key.
 SELECT substring(seen.call FROM 1 FOR 66)::bytea AS header
 FROM ((SELECT o.call FROM component_executions o WHERE o.finished_at IS NULL ORDER BY o.id LIMIT @each)
       UNION ALL
       (SELECT n.call FROM component_executions n WHERE n.finished_at IS NULL ORDER BY n.id DESC LIMIT @each)) AS seen;
 
 -- name: ExecutionReseal :execrows
--- Puts calls that were sealed anew in place of those that were read. A row that
--- somebody else has locked, or that has ended, is left alone: nobody waits.
+-- Replaces calls by their resealed form. It skips rows that are locked, changed or final.
 UPDATE component_executions e SET call = free.fresh
 FROM (SELECT l.workspace_id, l.id, i.fresh FROM component_executions l
       JOIN (SELECT unnest(@workspace_ids::uuid[]) AS workspace_id, unnest(@ids::uuid[]) AS id,
@@ -366,8 +363,9 @@ FROM (SELECT l.workspace_id, l.id, i.fresh FROM component_executions l
 WHERE e.workspace_id = free.workspace_id AND e.id = free.id;
 
 -- name: ExecutionAudit :many
--- Executions whose usage is not what was posted for them: once when they are
--- final, never before, and never for a stage of a run. -1: nothing was.
+-- Executions whose usage differs from their posting. A final execution has one posting. An
+-- unfinished one has none, and a stage of a run never has one. posted is -1 if there is no
+-- posting.
 SELECT e.workspace_id, e.id, e.status, e.usage, (e.run_id IS NOT NULL)::boolean AS stage, COALESCE(p.usage, -1)::bigint AS posted
 FROM component_executions e
 LEFT JOIN credit_postings p ON p.workspace_id = e.workspace_id AND p.kind = 'EXECUTION' AND p.reference = e.id::text
@@ -377,11 +375,11 @@ ORDER BY e.workspace_id, e.id
 LIMIT @max_rows;
 
 -- name: ExecutionRelease :many
--- Lets the oldest parked executions of a workspace go: the first few begin at once
--- with this worker, with their jobs as the safety net, the others are made
--- available to the queue, and their calls stay where they are. The caller holds the
--- account's lock, so nobody else releases them. Naming parked once more, or
--- pending, would make the planner walk all that is.
+-- Releases the oldest parked executions of a workspace. The first ones start at once with this
+-- worker, with their jobs as the safety net. The jobs of the others become available in the
+-- queue, and their calls are not returned. The caller has locked the account, so nobody else
+-- releases them. Another condition on parked, or one on pending jobs, would make the planner walk
+-- all such rows.
 WITH oldest AS (
     SELECT o.workspace_id, o.id, row_number() OVER (ORDER BY o.id) <= @here::integer AS here
     FROM (SELECT p.workspace_id, p.id FROM component_executions p WHERE p.workspace_id = @workspace_id AND p.parked

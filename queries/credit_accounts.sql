@@ -1,9 +1,9 @@
 -- name: AccountReserveMany :many
--- Keeps back what is to be accepted, for each workspace of the arrays whose period
--- runs and whose credits admit all of it: what is left when the last of it comes,
--- needed being what goes before that, is more than nothing; whose books are not
--- stopped; and which may store more this month. Raises WF001 when that is not every one of them. Rows are locked in the
--- order of ids, here and everywhere, so nobody waits in a circle.
+-- Reserves credits for submissions, one amount for each workspace. A workspace qualifies if its
+-- period is current, its billing is not stopped, it may store more this month, and its credits
+-- cover all of its submissions: the available credits minus needed, which is the cost of all but
+-- the last, must be more than zero. Raises WF001 if any workspace does not qualify. Rows are
+-- locked in order of ids, here and everywhere, to avoid deadlocks.
 WITH asked AS (
     SELECT unnest(@workspace_ids::uuid[]) AS workspace_id,
            unnest(@amounts::bigint[])     AS amount,
@@ -28,11 +28,11 @@ FROM (SELECT must((SELECT count(*) FROM kept) = cardinality(@workspace_ids::uuid
 LEFT JOIN kept k ON made.whole;
 
 -- name: AccountSettleMany :many
--- Charges what became final, in the order given: plan credits pay first, then paid
--- ones, and what no pot pays is the month's allowance. Posts it, and gives back
--- what was reserved. Raises WF002 when the period of one of the accounts is over. A
--- second posting for an execution or a run violates its key. A STAGE, which its run
--- pays for, is counted out and not posted; a RUN was never counted.
+-- Charges finished executions and runs, in the given order. Plan credits pay first, then paid
+-- credits, and the rest comes out of the month's allowance. It inserts the postings and releases
+-- the reservations. Raises WF002 if the period of an account is over. A second posting for an
+-- execution or a run violates a unique key. A STAGE is paid for by its run: it reduces the count
+-- of live executions and has no posting. A RUN is not counted as live.
 WITH item AS (
     SELECT u.workspace_id, u.kind, u.about, u.amount, u.reserved, u.bytes, u.place
     FROM ROWS FROM (unnest(@workspace_ids::uuid[]), unnest(@kinds::text[]), unnest(@abouts::uuid[]),
@@ -54,7 +54,7 @@ WITH item AS (
 ), posted AS (
     INSERT INTO credit_postings (workspace_id, id, kind, reference, plan, paid, allowance, usage, created_at)
     SELECT s.workspace_id, new_id(), s.kind, s.about::text, -s.of_plan, s.of_plan - s.of_pots, s.of_pots - s.amount, s.amount,
-           -- in the account's month, whenever this transaction began
+           -- in the account's month, whenever this transaction started
            GREATEST(COALESCE(sqlc.narg('at')::timestamptz, now()), s.month::timestamp AT TIME ZONE 'UTC')
     FROM split s WHERE s.kind <> 'STAGE'
 ), total AS (
@@ -62,10 +62,10 @@ WITH item AS (
            sum(s.amount - s.of_pots)::bigint AS of_allowance, sum(s.reserved)::bigint AS reserved, sum(s.bytes)::bigint AS bytes
     FROM split s GROUP BY s.workspace_id
 ), settled AS (
-    -- Reservations and the count of what lives never fall below zero: a wrong one is
-    -- for the audit to find, not to keep executions from ending. The pots are those of the
-    -- locked row: a is the row of the snapshot, and if another transaction has added credits
-    -- since, PostgreSQL checks the constraints of a before it reads the row again.
+    -- Reservations and the count of live executions never fall below zero. A wrong one is left to
+    -- the audit and must not keep executions from finishing. The credits are those of the locked
+    -- row h: a is the row of the snapshot, and if another transaction has added credits since,
+    -- PostgreSQL checks the constraints of a before it reads the row again.
     UPDATE credit_accounts a SET
         plan           = h.plan - t.of_plan,
         paid           = h.paid - t.of_paid,
@@ -83,7 +83,7 @@ FROM (SELECT must((SELECT count(*) FROM settled) = @workspaces::bigint, 'WF002')
 LEFT JOIN settled s ON made.whole;
 
 -- name: AccountLockMany :many
--- The accounts as they stand, locked in the order of ids, and what time it is.
+-- Locks accounts in order of their ids, and returns them with the current time.
 SELECT sqlc.embed(a), COALESCE(sqlc.narg('at')::timestamptz, now())::timestamptz AS at
 FROM credit_accounts a
 WHERE a.workspace_id = ANY (@workspace_ids::uuid[]) ORDER BY a.workspace_id FOR NO KEY UPDATE;
@@ -92,49 +92,50 @@ WHERE a.workspace_id = ANY (@workspace_ids::uuid[]) ORDER BY a.workspace_id FOR 
 SELECT workspace_id FROM credit_accounts WHERE workspace_id = @workspace_id FOR NO KEY UPDATE;
 
 -- name: AccountGet :one
--- The account of a workspace, with its plan, and what time it is.
+-- The account of a workspace, with its plan and the current time.
 SELECT sqlc.embed(a), w.name, w.plan AS plan_name, COALESCE(sqlc.narg('at')::timestamptz, now())::timestamptz AS at
 FROM credit_accounts a JOIN workspaces w ON w.id = a.workspace_id
 WHERE a.workspace_id = @workspace_id;
 
 -- name: AccountListDue :many
--- Accounts whose period is over, the longest first.
+-- Accounts whose period is over, in the order in which the periods ended.
 SELECT a.workspace_id FROM credit_accounts a
 WHERE a.valid_until <= COALESCE(sqlc.narg('at')::timestamptz, now())
 ORDER BY a.valid_until, a.workspace_id
 LIMIT @max_rows;
 
 -- name: AccountReserve :exec
--- Keeps back what was decided on under the lock.
+-- Reserves credits that the caller has checked. The caller has locked the account.
 UPDATE credit_accounts SET reserved = reserved + @amount, live = live + @count::integer, stored = stored + @bytes
 WHERE workspace_id = @workspace_id;
 
 -- name: AccountRenew :exec
--- Begins a period, or sets other terms, under the lock.
+-- Starts a period or changes the terms. The caller has locked the account.
 UPDATE credit_accounts SET
     monthly = @monthly, usage_limit = @usage_limit, plan = @plan, plan_used = @plan_used, allowance_used = @allowance_used,
     month = @month, week = @week, valid_until = @valid_until, period = @period, plan_used_before = @plan_used_before,
     stored = @stored, storage_limit = @storage_limit
 WHERE workspace_id = @workspace_id;
 
--- name: AccountStore :exec
--- Counts bytes that a run stores before it ends.
+-- name: AccountAddStored :exec
+-- Counts bytes that an unfinished run has stored.
 UPDATE credit_accounts SET stored = stored + @bytes WHERE workspace_id = @workspace_id;
 
--- name: AccountStoreFree :execrows
--- Counts bytes unless the workspace may store no more in this month: 0 rows then. An account
--- whose period is over refuses nothing.
+-- name: AccountAddStoredWithinLimit :execrows
+-- Counts bytes if the workspace may store more this month. If not, it changes 0 rows. An account
+-- whose period is over always qualifies.
 UPDATE credit_accounts a SET stored = a.stored + @bytes
 WHERE a.workspace_id = @workspace_id AND (a.storage_limit = 0 OR a.stored < a.storage_limit OR a.valid_until <= now());
 
 -- name: AccountGrant :exec
--- Adds to the paid credits, under the lock. Below zero the account refuses it.
+-- Adds to the paid credits. The caller has locked the account. A constraint rejects a negative
+-- balance.
 UPDATE credit_accounts SET paid = paid + @amount WHERE workspace_id = @workspace_id;
 
 -- name: AccountAudit :many
--- Accounts that are not what their postings, live executions and live runs sum up
--- to, with what these do. For a stage its run keeps back. Postings up to after count as
--- their checkpoints say.
+-- Accounts that differ from the sums of their postings, live executions and live runs, with these
+-- sums. The credits of a stage are reserved by its run. The sums of postings up to after come
+-- from the checkpoints.
 SELECT sqlc.embed(a),
        COALESCE(p.plan, 0)::bigint AS posted_plan, COALESCE(p.paid, 0)::bigint AS posted_paid,
        COALESCE(p.plan_used, 0)::bigint AS posted_plan_used, COALESCE(p.allowance_used, 0)::bigint AS posted_allowance_used,
@@ -167,20 +168,20 @@ WHERE a.workspace_id = ANY (@workspace_ids::uuid[])
        OR a.reserved <> COALESCE(e.reserved, 0) + COALESCE(r.reserved, 0) OR a.live <> COALESCE(e.live, 0) OR a.parked <> COALESCE(e.parked, 0))
 ORDER BY a.workspace_id;
 
--- name: AccountPark :exec
--- Counts executions that were accepted parked, under the lock.
+-- name: AccountAddParked :exec
+-- Adds to the count of parked executions. The caller has locked the account.
 UPDATE credit_accounts SET parked = parked + @count::integer WHERE workspace_id = @workspace_id;
 
--- name: AccountListCrowded :many
--- Workspaces whose parked executions upkeep looks after, in the order of their ids.
--- It walks the accounts, one for each workspace: an index on what changes with
--- most batches would end the updates in place of every busy account.
+-- name: AccountListWithParked :many
+-- Workspaces with parked or paused executions, in order of their ids. It scans all accounts, one
+-- per workspace. An index on columns that change with most batches would prevent heap-only
+-- updates of every busy account.
 SELECT workspace_id FROM credit_accounts
 WHERE (parked > 0 OR waiting > 0) AND workspace_id > @after
 ORDER BY workspace_id LIMIT @max_rows;
 
--- name: AccountCountWaiting :one
--- Counts the executions of a workspace that pause, and locks its account.
+-- name: AccountUpdateWaiting :one
+-- Counts the paused executions of a workspace, and locks its account.
 UPDATE credit_accounts a SET waiting = (
     SELECT count(*) FROM component_executions e
     WHERE e.workspace_id = a.workspace_id AND e.finished_at IS NULL AND e.not_before > now())
@@ -188,11 +189,11 @@ WHERE a.workspace_id = @workspace_id
 RETURNING a.live, a.parked, a.waiting;
 
 -- name: AccountStop :execrows
--- Stops the billing of a workspace. 0 rows: it was stopped before.
+-- Stops the billing of a workspace. It changes 0 rows if billing was stopped before.
 WITH w AS (UPDATE workspaces SET billing_stopped_at = now() WHERE id = @workspace_id AND billing_stopped_at IS NULL RETURNING id)
 UPDATE credit_accounts a SET stopped = true FROM w WHERE a.workspace_id = w.id;
 
 -- name: AccountResume :execrows
--- 0 rows: it was not stopped.
+-- Resumes the billing of a workspace. It changes 0 rows if billing was not stopped.
 WITH w AS (UPDATE workspaces SET billing_stopped_at = NULL WHERE id = @workspace_id AND billing_stopped_at IS NOT NULL RETURNING id)
 UPDATE credit_accounts a SET stopped = false FROM w WHERE a.workspace_id = w.id;

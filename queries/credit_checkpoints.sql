@@ -1,10 +1,10 @@
 -- name: CheckpointList :many
--- The checkpoints of a workspace, in the order of their ranges.
+-- The checkpoints of a workspace, in order of their ranges.
 SELECT * FROM credit_checkpoints WHERE workspace_id = @workspace_id ORDER BY after;
 
 -- name: CheckpointNext :one
--- The last of the next postings of a workspace, and no row if there is none. Postings
--- younger than the margin are left out: others with a lower id may not be committed yet.
+-- The last of the next max_rows postings of a workspace, or no row. Postings younger than margin
+-- are left out: others with a lower id may not be committed yet.
 SELECT n.id FROM (
     SELECT p.id FROM credit_postings p
     WHERE p.workspace_id = @workspace_id AND p.id > @after AND p.id < least_id(now() - @margin::interval)
@@ -38,8 +38,8 @@ VALUES (@workspace_id, @after, @upto, @postings, @plan, @paid, @month, @plan_use
 ON CONFLICT DO NOTHING;
 
 -- name: CheckpointExtend :exec
--- Adds the postings that follow a checkpoint, unless another audit did. The sums of the
--- month start at zero in another month.
+-- Adds the postings that follow a checkpoint, unless another audit did. In a new month, the sums
+-- of the month start at zero.
 UPDATE credit_checkpoints c SET
     upto = @upto, postings = c.postings + @postings, plan = c.plan + @plan, paid = c.paid + @paid,
     month          = GREATEST(c.month, @month::date),
@@ -48,25 +48,25 @@ UPDATE credit_checkpoints c SET
     checksum       = (c.checksum::numeric + (@checksum::text)::numeric)::text
 WHERE c.workspace_id = @workspace_id AND c.after = @after AND c.upto = @old_upto;
 
--- name: CheckpointVerified :exec
+-- name: CheckpointSetVerified :exec
 UPDATE credit_checkpoints SET verified_at = now() WHERE workspace_id = @workspace_id AND after = @after AND upto = @upto;
 
 -- name: CheckpointDelete :exec
--- The next audit makes the checkpoints of the workspace anew.
+-- Deletes the checkpoints of a workspace. The next audit creates them again.
 DELETE FROM credit_checkpoints WHERE workspace_id = @workspace_id;
 
--- name: InstallationAudited :exec
--- Notes an audit of all credits: how many rows it found wrong and, if it is complete, how
--- long ago it began. An incomplete one that found nothing changes nothing.
+-- name: InstallationRecordAudit :exec
+-- Records an audit of all credits: the number of wrong rows and, if it is complete, when it
+-- started. An incomplete audit that found nothing wrong changes nothing.
 UPDATE installation SET
     audited_at   = CASE WHEN @complete::boolean THEN GREATEST(audited_at, now() - @took::interval) ELSE audited_at END,
     audit_faults = @faults
 WHERE one AND (@complete::boolean OR @faults > 0);
 
 -- name: InstallationAuditAge :one
--- How long ago the last complete audit of all credits began, when the checkpoint was
--- verified that waits longest for it, how many rows the last audit found wrong, and how many
--- workspaces have their billing stopped.
+-- The age of the last complete audit and of the oldest verification of a checkpoint in seconds,
+-- the number of wrong rows that the last audit found, and the number of workspaces whose billing
+-- is stopped.
 SELECT COALESCE(EXTRACT(epoch FROM now() - (SELECT i.audited_at FROM installation i WHERE i.one)), 0)::double precision AS audited,
        COALESCE(EXTRACT(epoch FROM now() - (SELECT min(c.verified_at) FROM credit_checkpoints c)), 0)::double precision AS verified,
        COALESCE((SELECT i.audit_faults FROM installation i WHERE i.one), 0)::integer AS faults,

@@ -1,24 +1,24 @@
 -- name: PostingInsert :execrows
--- One posting, once for its kind and reference: 0 rows when there is one already.
+-- Inserts a posting, unless the workspace has one with the same kind and reference: then it
+-- changes 0 rows.
 INSERT INTO credit_postings (workspace_id, id, kind, reference, plan, paid, granted, released, expired, note, created_at)
 VALUES (@workspace_id, new_id(), @kind, @reference, @plan, @paid, @granted, @released, @expired, sqlc.narg('note'), @created_at)
 ON CONFLICT (workspace_id, kind, reference) DO NOTHING;
 
 -- name: PostingGetPaid :one
--- By how much a posting changed the paid credits.
+-- The change of the paid credits by a posting.
 SELECT paid FROM credit_postings WHERE workspace_id = @workspace_id AND kind = @kind AND reference = @reference;
 
 -- name: PostingSumPlanUsed :one
--- What usage took of the plan credits since a time, of which the ids are with a day
--- to spare.
+-- The plan credits used since a time. The bound on the ids leaves a day of slack.
 SELECT COALESCE(-sum(plan), 0)::bigint AS used FROM credit_postings
 WHERE workspace_id = @workspace_id AND usage > 0 AND created_at >= @since::timestamptz
   AND id >= least_id(sqlc.arg('since')::timestamptz - interval '1 day');
 
 -- name: PostingList :many
--- The statement: newest first, after the cursor. Ids are UUIDv7, so they order by
--- time; the days are those of created_at. The clocks of both are different ones: with
--- a day to spare the ids bound how much is walked.
+-- The statement, newest first, after the cursor. Ids are UUIDv7, so they are ordered by time. The
+-- days are those of created_at, which comes from a different clock. The bounds on the ids limit
+-- how many rows are read, with a day of slack.
 SELECT * FROM credit_postings
 WHERE workspace_id = @workspace_id AND id < @before AND created_at >= @since::timestamptz AND created_at < @until::timestamptz
   AND id < least_id(sqlc.arg('until')::timestamptz + interval '1 day') AND id >= least_id(sqlc.arg('since')::timestamptz - interval '1 day')
@@ -26,8 +26,8 @@ ORDER BY id DESC
 LIMIT @max_rows;
 
 -- name: PostingAudit :many
--- Postings whose entries do not sum to zero, and charges of executions and runs that
--- are not there although others of their week are.
+-- Postings whose entries do not sum to zero, and charges whose execution or run is missing
+-- although its week still exists.
 SELECT p.workspace_id, p.id, p.kind, p.reference,
        (p.plan + p.paid + p.allowance + p.usage + p.granted + p.released + p.expired)::bigint AS rest
 FROM credit_postings p

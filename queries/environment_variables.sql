@@ -4,7 +4,7 @@ SELECT id, name, description, secret, sealed, created_at, updated_at FROM enviro
 WHERE workspace_id = @workspace_id AND id < @before ORDER BY id DESC LIMIT @max_rows;
 
 -- name: VariableListNamed :many
--- Those of the names that there are.
+-- The variables with these names. Unknown names are left out.
 SELECT id, name, secret, sealed FROM environment_variables
 WHERE workspace_id = @workspace_id AND name = ANY (@names::text[]);
 
@@ -29,23 +29,22 @@ RETURNING created_at, updated_at;
 DELETE FROM environment_variables WHERE workspace_id = @workspace_id AND id = @id;
 
 -- name: VariableListSealed :many
--- A page of variables in the order of their ids, each with its value if that is not
--- sealed under the key that header names.
+-- A page of variables in order of their ids. stale is set if the value is not sealed under the
+-- key of the header.
 SELECT page.workspace_id, page.id,
        (CASE WHEN substring(page.sealed FROM 1 FOR octet_length(@header::bytea)) <> @header::bytea THEN page.sealed END)::bytea AS stale
 FROM (SELECT v.workspace_id, v.id, v.sealed FROM environment_variables v WHERE v.id > @after ORDER BY v.id LIMIT @max_rows) AS page
 ORDER BY page.id;
 
 -- name: VariableListHeaders :many
--- How the oldest and the newest variables begin: there the key is named.
+-- The headers of the oldest and newest values, which name the key.
 SELECT substring(seen.sealed FROM 1 FOR 66)::bytea AS header
 FROM ((SELECT o.sealed FROM environment_variables o ORDER BY o.id LIMIT @each)
       UNION ALL
       (SELECT n.sealed FROM environment_variables n ORDER BY n.id DESC LIMIT @each)) AS seen;
 
 -- name: VariableReseal :execrows
--- Puts values that were sealed anew in place of those that were read. A row that
--- somebody else has locked is left alone: nobody waits.
+-- Replaces values by their resealed form. It skips rows that are locked or changed.
 UPDATE environment_variables v SET sealed = free.fresh
 FROM (SELECT l.workspace_id, l.id, i.fresh FROM environment_variables l
       JOIN (SELECT unnest(@workspace_ids::uuid[]) AS workspace_id, unnest(@ids::uuid[]) AS id,

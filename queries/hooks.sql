@@ -9,17 +9,17 @@ VALUES (@workspace_id, @id, @workflow_id, @name, @status, @verification, @sealed
 SELECT id, workflow_id, name, status, verification, last_at, last_run_id, last_refused_at, last_refusal, created_at, updated_at
 FROM hooks WHERE workspace_id = @workspace_id AND id = @id;
 
--- name: HookFind :one
--- Whose hook is called, and what time it is.
+-- name: HookGetByID :one
+-- A hook by its id alone, in any workspace, with the current time.
 SELECT workspace_id, workflow_id, status, verification, sealed, now()::timestamptz AS now FROM hooks WHERE id = @id;
 
 -- name: HookLock :one
--- A hook that nobody else changes until the transaction ends.
+-- Locks a hook until the transaction ends.
 SELECT status, verification, sealed FROM hooks WHERE workspace_id = @workspace_id AND id = @id FOR NO KEY UPDATE;
 
 -- name: HookList :many
--- A page of the hooks, newest first; of one workflow where that is named, and of those that
--- a key is restricted to.
+-- A page of the hooks, newest first, optionally of one workflow and of the workflows that a key
+-- is restricted to.
 SELECT id, workflow_id, name, status, verification, last_at, last_run_id, last_refused_at, last_refusal, created_at, updated_at
 FROM hooks
 WHERE workspace_id = @workspace_id AND id < @before
@@ -32,9 +32,9 @@ LIMIT @max_rows;
 UPDATE hooks SET name = @name, status = @status, verification = @verification, sealed = @sealed, updated_at = GREATEST(updated_at, now())
 WHERE workspace_id = @workspace_id AND id = @id;
 
--- name: HookNote :exec
--- Notes the run of a delivery, or why there is none: of each one in a second, since all
--- deliveries of a hook share the row.
+-- name: HookRecordDelivery :exec
+-- Records the last run of a hook, or why the last delivery was refused. It records each at most
+-- once per second, because all deliveries of a hook share the row.
 UPDATE hooks SET
     last_at         = CASE WHEN sqlc.narg('run_id')::uuid IS NULL THEN last_at ELSE now() END,
     last_run_id     = COALESCE(sqlc.narg('run_id')::uuid, last_run_id),
@@ -47,23 +47,22 @@ WHERE workspace_id = @workspace_id AND id = @id
 DELETE FROM hooks WHERE workspace_id = @workspace_id AND id = @id;
 
 -- name: HookListSealed :many
--- A page of hooks in the order of their ids, each with its secret if that is not sealed
--- under the key that header names.
+-- A page of hooks in order of their ids. stale is set if the secret is not sealed under the key
+-- of the header.
 SELECT page.workspace_id, page.id,
        (CASE WHEN substring(page.sealed FROM 1 FOR octet_length(@header::bytea)) <> @header::bytea THEN page.sealed END)::bytea AS stale
 FROM (SELECT h.workspace_id, h.id, h.sealed FROM hooks h WHERE h.id > @after ORDER BY h.id LIMIT @max_rows) AS page
 ORDER BY page.id;
 
 -- name: HookListHeaders :many
--- How the oldest and the newest secrets begin: there the key is named.
+-- The headers of the oldest and newest secrets, which name the key.
 SELECT substring(seen.sealed FROM 1 FOR 66)::bytea AS header
 FROM ((SELECT o.sealed FROM hooks o ORDER BY o.id LIMIT @each)
       UNION ALL
       (SELECT n.sealed FROM hooks n ORDER BY n.id DESC LIMIT @each)) AS seen;
 
 -- name: HookReseal :execrows
--- Puts secrets that were sealed anew in place of those that were read. A row that somebody
--- else has locked is left alone: nobody waits.
+-- Replaces secrets by their resealed form. It skips rows that are locked or changed.
 UPDATE hooks h SET sealed = free.fresh
 FROM (SELECT l.workspace_id, l.id, i.fresh FROM hooks l
       JOIN (SELECT unnest(@workspace_ids::uuid[]) AS workspace_id, unnest(@ids::uuid[]) AS id,

@@ -1,10 +1,10 @@
--- name: InstallationEnter :exec
--- The first process says where the database lives.
+-- name: InstallationInsert :exec
+-- Records where the database runs, unless that is recorded.
 INSERT INTO installation (place, timeline) VALUES (place_of_database(), timeline_of_database()) ON CONFLICT DO NOTHING;
 
 -- name: InstallationGet :one
--- Where the database was known to live, and where it does. With synchronous replication a
--- read proves no position.
+-- Where the database was recorded to run and where it runs now. With synchronous replication a
+-- read does not prove a position, so flushed is 0.
 SELECT place, timeline, beat, quarantined_at, reason, released_at,
        place_of_database()::text AS place_now, timeline_of_database()::integer AS timeline_now,
        clock_timestamp()::timestamptz AS now,
@@ -12,8 +12,8 @@ SELECT place, timeline, beat, quarantined_at, reason, released_at,
 FROM installation WHERE one;
 
 -- name: InstallationBeat :one
--- The same with a beat counted, where the database lives as it was known to; else
--- nothing.
+-- Counts a heartbeat and returns the same, if the database runs where it was recorded to.
+-- Otherwise it returns no row.
 UPDATE installation SET beat = beat + 1
 WHERE one AND quarantined_at IS NULL AND place = place_of_database() AND timeline = timeline_of_database()
 RETURNING place, timeline, beat, quarantined_at, reason, released_at,
@@ -21,51 +21,52 @@ RETURNING place, timeline, beat, quarantined_at, reason, released_at,
        clock_timestamp()::timestamptz AS now, flushed_position() AS flushed, recovered_position() AS recovered;
 
 -- name: InstallationPosition :one
--- How far the server's log is stored, synchronous standbys included, and which server it is.
+-- The position up to which the server's log is durable, synchronous standbys included, and the
+-- server's timeline.
 SELECT timeline_of_database()::integer AS timeline_now, confirmed_position() AS flushed, recovered_position() AS recovered;
 
 -- name: InstallationQuarantine :execrows
--- Begins a quarantine unless there is one. Known place and timeline stay: they say
--- what happened.
+-- Starts a quarantine unless there is one. The recorded place and timeline are kept, because they
+-- show what happened.
 UPDATE installation SET quarantined_at = now(), reason = @reason WHERE one AND quarantined_at IS NULL;
 
--- name: InstallationSuspect :execrows
--- Begins a quarantine on the strength of what was read, unless that holds no more: an
--- operator may have released the database since.
+-- name: InstallationQuarantineUnchanged :execrows
+-- Starts a quarantine if the row is unchanged since it was read: an operator may have released
+-- the database since.
 UPDATE installation SET quarantined_at = now(), reason = @reason
 WHERE one AND quarantined_at IS NULL AND place = @place AND timeline = @timeline
   AND released_at IS NOT DISTINCT FROM sqlc.narg('released_at')::timestamptz;
 
--- name: InstallationFollow :execrows
--- Takes a new timeline for that of a standby which was promoted and has all of the
--- past that the caller has seen.
+-- name: InstallationSetTimeline :execrows
+-- Records the new timeline of a standby that was promoted and that has every heartbeat the caller
+-- has seen.
 UPDATE installation SET timeline = timeline_of_database()
 WHERE one AND quarantined_at IS NULL AND place = place_of_database() AND timeline = @timeline AND beat >= @beat;
 
 -- name: InstallationRelease :execrows
--- Ends a quarantine, or prevents the one that would begin: from now on the database
--- lives where it is.
+-- Ends a quarantine, or prevents the one that would start, and records where the database runs
+-- now.
 UPDATE installation SET quarantined_at = NULL, reason = NULL, released_at = now(),
        place = place_of_database(), timeline = timeline_of_database()
 WHERE one AND (quarantined_at IS NOT NULL OR place <> place_of_database() OR timeline <> timeline_of_database());
 
--- name: InstallationUndone :many
--- The unfinished executions by repeat rule. held counts those that a worker had started
--- and not given back.
+-- name: InstallationCountUnfinished :many
+-- The number of unfinished executions by repeat rule. held is the number of those that a worker
+-- has.
 SELECT e.repeat_rule, count(*) FILTER (WHERE e.status = 'CREATED') AS created,
        count(*) FILTER (WHERE e.status = 'EXECUTING') AS executing,
        count(*) FILTER (WHERE e.status = 'EXECUTING' AND e.worker_id IS NOT NULL) AS held
 FROM component_executions e WHERE e.finished_at IS NULL GROUP BY e.repeat_rule ORDER BY e.repeat_rule;
 
--- name: InstallationPending :one
--- The unfinished runs, the callbacks of unfinished executions, and the callbacks due.
+-- name: InstallationCountPending :one
+-- The number of unfinished runs, of callbacks of unfinished executions, and of queued callbacks.
 SELECT (SELECT count(*) FROM workflow_runs r WHERE r.finished_at IS NULL) AS runs,
        (SELECT count(*) FROM component_executions e WHERE e.finished_at IS NULL AND e.has_callback) AS unfrozen,
        (SELECT count(*) FROM callbacks c WHERE c.state = 'QUEUED') AS queued;
 
--- name: InstallationListUndone :many
--- A page of what goes on after a release, in the order of ids within each kind: unfinished
--- executions, unfinished runs, callbacks due.
+-- name: InstallationListUnfinished :many
+-- A page of the work that continues after a release, in order of the ids within each kind:
+-- unfinished executions, unfinished runs, queued callbacks.
 SELECT page.kind::text AS kind, page.workspace_id, page.id, page.status::text AS status, page.what::text AS what, page.rule::text AS rule
 FROM ((SELECT 'execution' AS kind, e.workspace_id, e.id, e.status, e.module AS what, e.repeat_rule AS rule FROM component_executions e
        WHERE @kind::text = 'execution' AND e.finished_at IS NULL AND e.id > @after ORDER BY e.id LIMIT @max_rows)
@@ -77,12 +78,12 @@ FROM ((SELECT 'execution' AS kind, e.workspace_id, e.id, e.status, e.module AS w
        WHERE @kind::text = 'callback' AND c.state = 'QUEUED' AND c.execution_id > @after ORDER BY c.execution_id LIMIT @max_rows)) AS page
 ORDER BY page.id;
 
--- name: InstallationHeld :one
--- Whether there is a quarantine, which stays one until the transaction ends.
+-- name: InstallationIsQuarantined :one
+-- Whether the database is in quarantine. That does not change until the transaction ends.
 SELECT (quarantined_at IS NOT NULL)::boolean AS held FROM installation WHERE one FOR SHARE;
 
--- name: CallbackRecompute :execrows
--- Notes that a restore has the records of unfinished executions computed again.
+-- name: CallbackCountRestore :execrows
+-- Records that a restore causes the records of unfinished executions to be computed again.
 UPDATE callbacks c SET restores = c.restores + 1
 FROM component_executions e
 WHERE e.finished_at IS NULL AND e.has_callback
@@ -101,14 +102,15 @@ FROM (SELECT l.workspace_id, l.id FROM workflow_runs l
       ORDER BY l.id LIMIT @max_rows FOR NO KEY UPDATE) AS chosen
 WHERE r.workspace_id = chosen.workspace_id AND r.id = chosen.id;
 
--- name: InstallationKeyCheck :one
--- The value that the installation's master key opens; null until a process wrote it.
+-- name: InstallationGetKeyCheck :one
+-- A value sealed under the installation's master key, to check that key. It is null until a
+-- process has written it.
 SELECT key_check FROM installation WHERE one;
 
--- name: InstallationKeySet :exec
--- Writes the first one.
+-- name: InstallationSetKeyCheck :exec
+-- Sets the value for the first time.
 UPDATE installation SET key_check = @sealed WHERE one AND key_check IS NULL;
 
--- name: InstallationKeyRenew :exec
--- Replaces it after a rotation of the master key.
+-- name: InstallationReplaceKeyCheck :exec
+-- Replaces the value after a rotation of the master key.
 UPDATE installation SET key_check = @sealed WHERE one;

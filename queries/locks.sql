@@ -1,4 +1,3 @@
 -- name: LockName :exec
--- Holds a name until the transaction ends; who asks for one that is held waits. Names
--- begin with what they are of.
+-- Locks a name until the transaction ends. Names start with the kind of what they lock.
 SELECT pg_advisory_xact_lock(hashtextextended(@name::text, 0));

@@ -1,14 +1,14 @@
 -- name: MemberListOfUser :many
--- Everything that the user belongs to, newest workspace first.
+-- The workspaces of a user, newest first.
 SELECT w.id, w.name, m.role FROM members m JOIN workspaces w ON w.id = m.workspace_id
 WHERE m.user_id = @user_id ORDER BY w.id DESC LIMIT 1000;
 
 -- name: MemberInsert :execrows
--- Who is a member already keeps the role.
+-- Adds a member. An existing member keeps the role, and the statement changes 0 rows.
 INSERT INTO members (workspace_id, user_id, role) VALUES (@workspace_id, @user_id, @role)
 ON CONFLICT (workspace_id, user_id) DO NOTHING;
 
--- name: MemberPut :exec
+-- name: MemberUpsert :exec
 INSERT INTO members (workspace_id, user_id, role) VALUES (@workspace_id, @user_id, @role)
 ON CONFLICT (workspace_id, user_id) DO UPDATE SET role = excluded.role;
 
@@ -23,12 +23,12 @@ SELECT m.user_id, u.email, u.name, m.role, m.created_at, (u.verified_at IS NOT N
 WHERE m.workspace_id = @workspace_id AND m.user_id = @user_id;
 
 -- name: MemberLock :many
--- Who acts, whom it is about and all owners, in one order for everybody who locks them.
+-- Locks the actor, the affected member and all owners, always in the same order.
 SELECT user_id, role FROM members
 WHERE workspace_id = @workspace_id AND (role = 'owner' OR user_id IN (@user_id, @actor_id)) ORDER BY user_id FOR UPDATE;
 
--- name: MemberHold :one
--- The role, which nobody changes until the transaction ends.
+-- name: MemberGetForShare :one
+-- The role of a member. It does not change until the transaction ends.
 SELECT role FROM members WHERE workspace_id = @workspace_id AND user_id = @user_id FOR SHARE;
 
 -- name: MemberSetRole :exec

@@ -1,21 +1,21 @@
--- name: PartitionsMakeAhead :exec
--- Makes the partitions of the week that is so many days ahead; again is the same.
+-- name: PartitionsCreateAhead :exec
+-- Creates the partitions of the week that is the given number of days ahead. Idempotent.
 SELECT make_partitions(week_of(now() + make_interval(days => @days::integer)));
 
--- name: PartitionsMake :exec
--- Makes the partitions of a week and moves what the defaults hold of it.
+-- name: PartitionsCreate :exec
+-- Creates the partitions of a week and moves its rows there from the default partitions.
 SELECT make_partitions(@week::timestamptz);
 
--- name: PartitionsNoteFinal :exec
--- Notes since when past weeks have been final as a whole.
+-- name: PartitionsRecordFinal :exec
+-- Records since when all rows of a past week have been final.
 SELECT note_final_partitions();
 
 -- name: PartitionsListFinal :many
--- The weeks that have been final for long enough, oldest first.
+-- The weeks that have been final for at least the time kept, oldest first.
 SELECT week FROM partition_weeks WHERE final_since <= now() - @kept::interval ORDER BY week;
 
 -- name: PartitionsDrop :one
--- Drops a week whole; false when something in it is alive again.
+-- Drops the partitions of a week. It returns false if the week has live rows again.
 SELECT drop_partitions(@week::timestamptz, @kept::interval)::boolean AS dropped;
 
 -- name: PartitionsDefaultRows :one

@@ -1,13 +1,13 @@
 -- name: RateLimitLock :many
--- Locks the states of workspaces, always in one order, and tells the time after
--- each lock. The clock is the database's: those of the nodes do not matter.
+-- Locks the states of workspaces, always in the same order, and returns the time after each lock.
+-- The time is the database's, so clocks of nodes do not matter.
 SELECT locked.workspace_id, locked.state, clock_timestamp()::timestamptz AS now
 FROM (SELECT workspace_id, state FROM rate_limits WHERE workspace_id = ANY(@workspace_ids::uuid[])
       ORDER BY workspace_id FOR UPDATE) AS locked;
 
 -- name: RateLimitInsertMany :exec
--- Makes the rows that are not there. Not in the transaction that locks: whoever
--- waits here for another's row must hold none.
+-- Inserts missing rows. Do not call it in the transaction that locks: a transaction that waits
+-- here for another's row must not hold any.
 INSERT INTO rate_limits (workspace_id, state, updated_at)
 SELECT id, '', clock_timestamp() FROM unnest(@workspace_ids::uuid[]) AS id ORDER BY id
 ON CONFLICT (workspace_id) DO NOTHING;

@@ -1,7 +1,8 @@
 -- name: RunLock :one
--- A run as it stands, for whoever folds it. Rows that refer to it may be inserted meanwhile.
--- Where the account's period is over, the next one decides about storage and credits. now is the
--- clock, which may be before updated_at if a standby whose clock is behind has taken over.
+-- Locks a run for a fold and returns it. Rows that refer to it may be inserted meanwhile. If the
+-- account's period is over, storage_full is false and solvent is true: the next period decides.
+-- now is the clock, which may be before updated_at if a standby whose clock is behind has taken
+-- over.
 SELECT r.workspace_id, r.id, r.workflow_id, r.workflow_version, r.status, r.trigger, r.input, r.output, r.error, r.variables,
        r.cancel_requested_at, r.cancel_mode, r.committed, r.below, r.reserved, r.max_credits, r.usage, r.usage_below, r.stage_count, r.failed_count, r.pending_count,
        r.output_bytes, r.event_seq, r.wake_at, r.deadline, r.parent_run_id, r.key_root_id, r.traceparent, r.rerun_of, r.effect_root_id, r.job_id, r.created_at, r.updated_at,
@@ -15,8 +16,8 @@ LEFT JOIN run_trees t ON t.workspace_id = r.workspace_id AND t.root_run_id = COA
 WHERE r.workspace_id = @workspace_id AND r.id = @id
 FOR NO KEY UPDATE OF r;
 
--- name: RunLockFree :one
--- RunLock for whoever does not wait for it.
+-- name: RunTryLock :one
+-- RunLock without waiting: it returns no row if the run is locked.
 SELECT r.workspace_id, r.id, r.workflow_id, r.workflow_version, r.status, r.trigger, r.input, r.output, r.error, r.variables,
        r.cancel_requested_at, r.cancel_mode, r.committed, r.below, r.reserved, r.max_credits, r.usage, r.usage_below, r.stage_count, r.failed_count, r.pending_count,
        r.output_bytes, r.event_seq, r.wake_at, r.deadline, r.parent_run_id, r.key_root_id, r.traceparent, r.rerun_of, r.effect_root_id, r.job_id, r.created_at, r.updated_at,
@@ -31,12 +32,12 @@ WHERE r.workspace_id = @workspace_id AND r.id = @id
 FOR NO KEY UPDATE OF r SKIP LOCKED;
 
 -- name: RunFold :exec
--- What a fold makes of a run, under its lock.
+-- Stores the result of a fold. The caller has locked the run.
 UPDATE workflow_runs SET
     status        = @status,
     output        = sqlc.narg('output'),
     error         = sqlc.narg('error'),
-    variables     = CASE WHEN NOT @final::boolean THEN variables END, -- they go with the end
+    variables     = CASE WHEN NOT @final::boolean THEN variables END, -- erased when the run finishes
     committed     = @committed,
     reserved      = @reserved,
     usage         = @usage,
@@ -53,11 +54,11 @@ UPDATE workflow_runs SET
     finished_at   = CASE WHEN @final::boolean THEN @at::timestamptz END
 WHERE workspace_id = @workspace_id AND id = @id;
 
--- name: RunRepeated :one
--- What a rerun needs to know of the run that it repeats, which may be a rerun itself.
+-- name: RunGetRepeated :one
+-- What a rerun needs of the run that it repeats, which may be a rerun itself.
 SELECT created_at, rerun_of, resumed_children FROM workflow_runs WHERE workspace_id = @workspace_id AND id = @id;
 
--- name: RunResumesChildren :exec
+-- name: RunSetResumedChildren :exec
 -- Stores which child runs the child runs of a rerun repeat, in its first fold.
 UPDATE workflow_runs SET resumed_children = @resumed_children WHERE workspace_id = @workspace_id AND id = @id;
 
@@ -66,7 +67,7 @@ INSERT INTO run_events (workspace_id, run_id, seq, status, output, error, create
 VALUES (@workspace_id, @run_id, @seq, @status, @output, sqlc.narg('error'), COALESCE(sqlc.narg('at')::timestamptz, now()));
 
 -- name: RunCancel :exec
--- Requests the cancellation of one run, which the caller has locked.
+-- Requests the cancellation of one run. The caller has locked it.
 UPDATE workflow_runs SET
     cancel_requested_at = COALESCE(cancel_requested_at, @at::timestamptz),
     cancel_reason       = CASE WHEN cancel_requested_at IS NULL THEN @reason::text ELSE cancel_reason END,
@@ -74,9 +75,9 @@ UPDATE workflow_runs SET
 WHERE workspace_id = @workspace_id AND id = @id AND finished_at IS NULL;
 
 -- name: RunCancelTree :many
--- Requests the cancellation of runs and of all unfinished runs below them. The first request
--- sets the reason. A later immediate request replaces a graceful one. It returns the runs that
--- it changed. It locks runs from the bottom of the tree to its top: a transaction that locks a
+-- Requests the cancellation of runs and of all unfinished runs below them, and returns the runs
+-- that it changed. The first request sets the reason. A later immediate request replaces a
+-- graceful one. It locks runs from the bottom of the tree to its top: a transaction that locks a
 -- run may lock those above it afterwards, so locks in another order would deadlock.
 WITH RECURSIVE tree AS (
     SELECT i.id, 0 AS depth FROM (SELECT unnest(@ids::uuid[]) AS id) AS i
@@ -106,15 +107,15 @@ WHERE r.workspace_id = @workspace_id AND r.id = held.id AND r.id = ANY (ARRAY(SE
 RETURNING r.id;
 
 -- name: RunWake :exec
--- Has a run folded that another one tells something: its child is over.
+-- Wakes a run after one of its child runs has finished.
 UPDATE workflow_runs SET wake_at = LEAST(wake_at, now()) WHERE workspace_id = @workspace_id AND id = @id AND finished_at IS NULL;
 
 -- name: RunListDue :many
--- Runs that are to be folded although nothing told of it: a timer is due, a signal or a
--- cancel came, or nobody has begun them. A page in the order of time: those of which the
--- folds fail hold up none that come after them. And the schedules that are due, many of
--- them at the same minute, or one of whose runs waits for those before, which have ended:
--- all in one statement, for it is asked each second.
+-- Due work in one statement, because it runs every second. First, runs to be folded: a timer is
+-- due, a signal or a cancellation arrived, or no process has started them. Pages are in order of
+-- time, so runs whose folds fail do not hold up later ones. Second, due schedules, of which many
+-- may be due in the same minute. Third, schedules with waiting runs whose earlier runs have all
+-- finished.
 SELECT due.workspace_id, due.id, due.at::timestamptz AS at, due.kind::text AS kind
 FROM ((SELECT r.workspace_id, r.id, r.wake_at AS at, 'run' AS kind FROM workflow_runs r
        WHERE r.finished_at IS NULL AND r.wake_at <= now() AND r.wake_at > @after::timestamptz
@@ -133,10 +134,10 @@ FROM ((SELECT r.workspace_id, r.id, r.wake_at AS at, 'run' AS kind FROM workflow
        ORDER BY w.id
        LIMIT @max_rows)) AS due;
 
--- name: RunListBehind :many
--- The next stages that are executed, in the order of the executions, and whether these have
--- been final for a moment although the stages are not. What waits for something else is not
--- walked.
+-- name: RunListStageExecutions :many
+-- The next stages with an execution, in order of the execution ids. behind reports whether the
+-- execution has been final for at least grace although the stage is not. Stages that wait for
+-- something else are not read.
 SELECT s.workspace_id, s.run_id, s.execution_id::uuid AS execution_id, EXISTS (
     SELECT FROM component_executions e
     WHERE e.workspace_id = s.workspace_id AND e.id = s.execution_id AND e.finished_at < now() - @grace::interval) AS behind
@@ -148,17 +149,15 @@ FROM (
 ) AS s;
 
 -- name: RunChangedSince :many
--- Of the watched runs those that ended or changed lately: the net under lost wake-ups, as
--- for executions.
+-- Those of the watched runs that are final or changed recently, as for executions.
 SELECT r.workspace_id, r.id FROM workflow_runs r
 JOIN (SELECT unnest(@workspace_ids::uuid[]) AS workspace_id, unnest(@ids::uuid[]) AS id) AS i
   ON r.workspace_id = i.workspace_id AND r.id = i.id
 WHERE r.finished_at IS NOT NULL OR r.updated_at > now() - @since::interval;
 
--- name: RunLockAbove :many
--- The runs above a run that may cost so much at most, the nearest first, as they stand: what
--- is committed below them counts for them too. Locks go upwards always, so nobody waits in a
--- circle.
+-- name: RunLockAncestors :many
+-- Locks the runs above a run that have a cost limit, the nearest first, and returns them. What is
+-- committed below them counts toward their limits. Locks always go upward, to avoid deadlocks.
 WITH RECURSIVE above AS (
     SELECT r.parent_run_id, 0 AS depth FROM workflow_runs r WHERE r.workspace_id = @workspace_id AND r.id = @id
     UNION ALL
@@ -172,13 +171,13 @@ WHERE r.id = ANY (ARRAY(SELECT u.parent_run_id FROM above u)) AND r.max_credits 
 ORDER BY a.depth
 FOR NO KEY UPDATE OF r;
 
--- name: RunCommitBelow :exec
--- Counts what a run has committed for those above it, which RunLockAbove has locked.
+-- name: RunAddCommittedBelow :exec
+-- Adds what a run has committed to the runs above it, which RunLockAncestors has locked.
 UPDATE workflow_runs SET below = below + @amount
 WHERE workspace_id = @workspace_id AND id = ANY (@ids::uuid[]) AND finished_at IS NULL;
 
--- name: RunCountBelow :one
--- How many of the newest runs under way in a workspace others began.
+-- name: RunCountChildren :one
+-- How many of the newest unfinished runs of a workspace are child runs.
 SELECT count(l.parent_run_id) FROM (
     SELECT r.parent_run_id FROM workflow_runs r
     WHERE r.workspace_id = @workspace_id AND r.finished_at IS NULL
@@ -186,8 +185,8 @@ SELECT count(l.parent_run_id) FROM (
     LIMIT @max_rows
 ) AS l;
 
--- name: RunAbove :one
--- How many runs are above a run, up to max_depth, and whether one of them is ending.
+-- name: RunGetAncestors :one
+-- The number of runs above a run, up to max_depth, and whether one of them is ending.
 WITH RECURSIVE above AS (
     SELECT r.parent_run_id, 0 AS depth, false AS ending, false AS immediate FROM workflow_runs r WHERE r.workspace_id = @workspace_id AND r.id = @id
     UNION ALL
@@ -201,9 +200,9 @@ WITH RECURSIVE above AS (
 )
 SELECT max(depth)::integer AS depth, bool_or(ending)::boolean AS ending, bool_or(immediate)::boolean AS immediate FROM above;
 
--- name: RunStopping :one
--- Whether a run, or one above it, is ending, and how, for an execution of it that is about to
--- start.
+-- name: RunGetEnding :one
+-- Whether a run, or one above it, is ending, and whether immediately. An execution checks it
+-- before it starts.
 WITH RECURSIVE above AS (
     SELECT r.parent_run_id, r.cancel_requested_at IS NOT NULL OR r.error IS NOT NULL OR r.finished_at IS NOT NULL AS ending,
            COALESCE(r.cancel_mode = 'immediate', false) AS immediate
@@ -220,8 +219,8 @@ SELECT COALESCE(bool_or(ending), false)::boolean AS ending, COALESCE(bool_or(imm
 FROM above;
 
 -- name: RunTreeAdd :exec
--- Adds to the totals of a tree of runs. It raises WF003 if that makes more than most unfinished
--- runs below the root: others were added since the caller read the count.
+-- Adds to the totals of a tree of runs. Raises WF003 if the tree then has more than most
+-- unfinished runs below its root: other runs were added since the caller read the count.
 INSERT INTO run_trees (workspace_id, root_run_id, live, stages, bytes)
 VALUES (@workspace_id, @root_run_id, GREATEST(@live::integer, 0), @stages, @bytes)
 ON CONFLICT (workspace_id, root_run_id) DO UPDATE SET
@@ -229,11 +228,11 @@ ON CONFLICT (workspace_id, root_run_id) DO UPDATE SET
 WHERE must(@live <= 0 OR run_trees.live + @live <= @most::integer, 'WF003');
 
 -- name: RunTreeDeleteOrphaned :execrows
--- Deletes trees whose root run has finished or is gone. A binary that knows no trees finishes a
--- root without deleting its tree.
+-- Deletes trees whose root run has finished or is missing. Versions without trees finish a root
+-- without deleting its tree.
 DELETE FROM run_trees t
 WHERE COALESCE((SELECT r.finished_at IS NOT NULL FROM workflow_runs r WHERE r.workspace_id = t.workspace_id AND r.id = t.root_run_id LIMIT 1), true);
 
 -- name: RunTreeDelete :exec
--- Deletes the tree of a root run that has finished, and with it all runs below.
+-- Deletes the tree of a root run that has finished, as have all runs below it.
 DELETE FROM run_trees WHERE workspace_id = @workspace_id AND root_run_id = @root_run_id;

@@ -1,7 +1,7 @@
--- name: StageTakeOver :many
--- Makes those stages final whose execution is, of the executions named, as that ended. It
--- fired `next` if it is complete. Executions are looked up one by one: as a join it might be
--- one with all that the workspace has.
+-- name: StageFinishExecuted :many
+-- Finishes the stages of these executions, if they are final, with their results. A completed
+-- stage fires the port `next`. Executions are looked up one by one: the planner might turn a join
+-- into a scan of all executions of the workspace.
 UPDATE run_stages s SET
     status      = CASE WHEN e.status = 'COMPLETED' THEN 'COMPLETED' WHEN e.error->>'code' = 'CANCELED' THEN 'CANCELED' ELSE 'FAILED' END,
     port        = CASE WHEN e.status = 'COMPLETED' THEN 'next' END,
@@ -19,8 +19,8 @@ FROM (SELECT unnest(@executions::uuid[]) AS id) AS x JOIN LATERAL (
 WHERE s.workspace_id = @workspace_id AND s.run_id = @run_id AND s.finished_at IS NULL AND s.execution_id = e.id
 RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes, s.finished_at::timestamptz AS finished_at;
 
--- name: StageTakeOverAll :many
--- The same for all of a run.
+-- name: StageFinishAllExecuted :many
+-- Finishes all stages of a run whose execution is final, with its result.
 UPDATE run_stages s SET
     status      = CASE WHEN e.status = 'COMPLETED' THEN 'COMPLETED' WHEN e.error->>'code' = 'CANCELED' THEN 'CANCELED' ELSE 'FAILED' END,
     port        = CASE WHEN e.status = 'COMPLETED' THEN 'next' END,
@@ -37,22 +37,22 @@ WHERE s.workspace_id = @workspace_id AND s.run_id = @run_id AND s.finished_at IS
 RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes, s.finished_at::timestamptz AS finished_at;
 
 -- name: StageListSecretSignals :many
--- The stages whose signal has come and is sealed, those of one signal together.
+-- The stages whose signal has arrived and is sealed, grouped by signal.
 SELECT s.id, g.name
 FROM run_stages s
 JOIN run_signals g ON g.workspace_id = s.workspace_id AND g.run_id = s.run_id AND g.name = s.signal
 WHERE s.workspace_id = @workspace_id AND s.run_id = @run_id AND s.finished_at IS NULL AND json_typeof(g.payload) = 'string'
 ORDER BY g.name, s.id;
 
--- name: StageTakeSecretSignal :one
--- Completes a stage with what its signal brought, sealed for the stage.
+-- name: StageFinishSecretSignal :one
+-- Completes a stage with its signal's payload, resealed for the stage.
 UPDATE run_stages s SET
     status = 'COMPLETED', port = 'next', output = @output, updated_at = GREATEST(s.updated_at, @at::timestamptz), finished_at = @at::timestamptz
 WHERE s.workspace_id = @workspace_id AND s.run_id = @run_id AND s.id = @id AND s.finished_at IS NULL
 RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes, s.finished_at::timestamptz AS finished_at;
 
--- name: StageTakeSignals :many
--- Completes the stages whose signal has come, but for what is sealed.
+-- name: StageFinishSignaled :many
+-- Completes the stages whose signal has arrived, except sealed signals.
 UPDATE run_stages s SET
     status = 'COMPLETED', port = 'next', output = json_build_object('payload', g.payload),
     updated_at = GREATEST(s.updated_at, @at::timestamptz), finished_at = @at::timestamptz
@@ -61,9 +61,9 @@ WHERE s.workspace_id = @workspace_id AND s.run_id = @run_id AND s.finished_at IS
   AND g.workspace_id = s.workspace_id AND g.run_id = s.run_id AND g.name = s.signal AND json_typeof(g.payload) <> 'string'
 RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes, s.finished_at::timestamptz AS finished_at;
 
--- name: StageTakeLate :many
--- Fails the stages that wait for a time or a signal longer than their component may take. now is
--- the clock, and at is the time that the fold writes.
+-- name: StageFailTimedOut :many
+-- Fails the stages that have waited for a time or a signal longer than their component's timeout.
+-- now is the clock, and at is the time that the fold writes.
 UPDATE run_stages s SET
     status = 'FAILED', error = late.error::json, updated_at = GREATEST(s.updated_at, @at::timestamptz), finished_at = @at::timestamptz
 FROM (SELECT unnest(@component_ids::text[]) AS component_id, unnest(@timeouts_ms::bigint[]) AS ms, unnest(@errors::text[]) AS error) AS late
@@ -72,9 +72,9 @@ WHERE s.workspace_id = @workspace_id AND s.run_id = @run_id AND s.finished_at IS
   AND s.started_at + late.ms * interval '1 millisecond' < LEAST(s.wake_at, @now::timestamptz)
 RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes, s.finished_at::timestamptz AS finished_at;
 
--- name: StageTakeDue :many
--- Completes the stages whose time has come; what waited for a signal has waited in vain, and
--- gives no payload. now is the clock, and at is the time that the fold writes.
+-- name: StageFinishDue :many
+-- Completes the stages whose time has come. A stage that waited for a signal fires `timeout`
+-- without a payload. now is the clock, and at is the time that the fold writes.
 UPDATE run_stages s SET
     status = 'COMPLETED', port = CASE WHEN s.signal IS NULL THEN 'next' ELSE 'timeout' END,
     output = CASE WHEN s.signal IS NULL THEN json_build_object('resumedAt', to_char(timezone('UTC', @at::timestamptz), 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'))
@@ -83,10 +83,10 @@ UPDATE run_stages s SET
 WHERE s.workspace_id = @workspace_id AND s.run_id = @run_id AND s.finished_at IS NULL AND s.wake_at <= @now::timestamptz
 RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes, s.finished_at::timestamptz AS finished_at;
 
--- name: StageTakeChildren :many
--- Makes those stages final whose child run is. What a child used is charged to itself. One
--- that somebody canceled has failed for its parent, unless that is canceled too; so has one
--- that was canceled because it took longer than its component may.
+-- name: StageFinishChildren :many
+-- Finishes the stages whose child run is final. The child's usage is charged to the child. If the
+-- child was canceled, the stage fails, unless its own run is ending. It also fails if the child
+-- was canceled because it exceeded its component's timeout.
 UPDATE run_stages s SET
     status      = CASE WHEN c.status = 'COMPLETED' THEN 'COMPLETED' WHEN c.status = 'CANCELED' AND @ending::boolean THEN 'CANCELED' ELSE 'FAILED' END,
     port        = CASE WHEN c.status = 'COMPLETED' THEN 'next' END,
@@ -107,8 +107,8 @@ RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage,
           (c.usage + c.usage_below)::bigint AS used_below;
 
 -- name: StageListStates :many
--- The stages of some components in some iterations, each looked up by its key: as a join it
--- might be one with all stages of the run.
+-- The states of stages by component and iteration. Each is looked up by its key: the planner
+-- might turn a join into a scan of all stages of the run.
 SELECT s.component_id, s.iteration, s.status, s.port
 FROM (SELECT unnest(@component_ids::text[]) AS component_id, unnest(@iterations::text[])::integer[] AS iteration) AS k
 JOIN LATERAL (
@@ -118,8 +118,8 @@ JOIN LATERAL (
 ) AS s ON true;
 
 -- name: StageListOutputs :many
--- What the stages of some components in some iterations gave, and for which row it was sealed
--- if it is: that of the execution or of the child run from which it was taken over.
+-- The outputs of stages by component and iteration. source is the row that the output is sealed
+-- for, if it is sealed: that of the execution or the child run that produced it.
 SELECT s.component_id, s.iteration, s.output, s.source
 FROM (SELECT unnest(@component_ids::text[]) AS component_id, unnest(@iterations::text[])::integer[] AS iteration) AS k
 JOIN LATERAL (
@@ -130,23 +130,23 @@ JOIN LATERAL (
 WHERE s.status = 'COMPLETED';
 
 -- name: StageListCollected :many
--- What a component gave in all iterations that begin so, in their order. They are a range of
--- the key, so that not every iteration of every loop around is read.
+-- The outputs of a component in all iterations with a prefix, in their order. They are a range of
+-- the key, so iterations of enclosing loops are not read.
 SELECT s.iteration, s.output, COALESCE(s.execution_id, s.child_run_id, s.id)::uuid AS source FROM run_stages s
 WHERE s.workspace_id = @workspace_id AND s.run_id = @run_id AND s.component_id = @component_id
   AND s.iteration >= @prefix::integer[] AND s.iteration < (@prefix::integer[] || 2147483647)
   AND s.iteration[1:cardinality(@prefix::integer[])] = @prefix::integer[] AND s.status = 'COMPLETED'
 ORDER BY s.iteration;
 
--- name: StageListBroken :many
--- In which iterations that begin so one of the components failed.
+-- name: StageListFailedIterations :many
+-- The iterations with a prefix in which one of the components failed.
 SELECT s.iteration FROM run_stages s
 WHERE s.workspace_id = @workspace_id AND s.run_id = @run_id AND s.component_id = ANY (@component_ids::text[])
   AND s.iteration[1:cardinality(@prefix::integer[])] = @prefix::integer[] AND s.status = 'FAILED';
 
--- name: StageFirstFailed :one
--- In the first of the iterations that begin so in which one of the components failed, which
--- one did, the first of them, and why.
+-- name: StageGetFirstFailed :one
+-- The first failed stage of these components in the iterations with a prefix, in order of
+-- iterations, then of the given components.
 SELECT s.id, s.component_id, s.iteration, s.error FROM run_stages s
 WHERE s.workspace_id = @workspace_id AND s.run_id = @run_id AND s.component_id = ANY (@component_ids::text[])
   AND s.iteration >= @prefix::integer[] AND s.iteration < (@prefix::integer[] || 2147483647)
@@ -155,7 +155,7 @@ ORDER BY s.iteration, array_position(@component_ids::text[], s.component_id)
 LIMIT 1;
 
 -- name: StageListLoops :many
--- Loops under way by their key, without their items.
+-- Unfinished loops by component and iteration, without their items.
 SELECT s.id, s.component_id, s.iteration, s.item_count::integer AS item_count, s.next_item::integer AS next_item,
        s.live_items::integer AS live_items, s.failed_items, s.started_at::timestamptz AS started_at
 FROM (SELECT unnest(@component_ids::text[]) AS component_id, unnest(@iterations::text[])::integer[] AS iteration) AS k
@@ -167,7 +167,7 @@ JOIN LATERAL (
 WHERE s.finished_at IS NULL AND s.item_count IS NOT NULL;
 
 -- name: StageListLive :many
--- What of a run is not final, as far as its execution is.
+-- The unfinished stages of a run. Their status and attempt are those of their executions.
 SELECT s.id, s.component_id, s.module, s.iteration, s.execution_id, s.child_run_id, s.item_count,
        CASE WHEN e.status IN ('EXECUTING', 'COMPLETED', 'FAILED') THEN 'RUNNING' ELSE s.status END::text AS status,
        GREATEST(s.attempt, e.attempt)::integer AS attempt, s.started_at
@@ -180,12 +180,12 @@ WHERE s.workspace_id = @workspace_id AND s.run_id = @run_id AND s.finished_at IS
 ORDER BY s.id
 LIMIT @max_rows;
 
--- name: StageItems :one
+-- name: StageGetItems :one
 SELECT COALESCE(items, '[]'::json) AS items FROM run_stages WHERE workspace_id = @workspace_id AND run_id = @run_id AND id = @id;
 
 -- name: StageInsertMany :exec
--- New stages, final at once where they are. An empty text stands for none. now is the clock, by
--- which timers are due, and at is the time that the fold writes.
+-- Inserts stages, some of which are final already. An empty string means null. now is the clock,
+-- by which timers are due, and at is the time that the fold writes.
 INSERT INTO run_stages
     (workspace_id, run_id, id, component_id, module, name, iteration, status, port, output, error, execution_id, child_run_id,
      items, item_count, next_item, live_items, failed_items, wake_at, signal, dispatched_at, created_at, started_at, updated_at, finished_at)
@@ -219,7 +219,7 @@ FROM (SELECT
     (SELECT COALESCE(sqlc.narg('at')::timestamptz, now()) AS at, COALESCE(sqlc.narg('now')::timestamptz, now()) AS now) AS c;
 
 -- name: StageFinishMany :exec
--- Ends loops, and what is cut off.
+-- Finishes loops and stages that are cut off.
 UPDATE run_stages s SET
     status = i.status, port = NULLIF(i.port, ''), output = NULLIF(i.output, '')::json, error = NULLIF(i.error, '')::json,
     next_item = CASE WHEN s.item_count IS NOT NULL THEN i.next_item END,
@@ -236,8 +236,8 @@ FROM (SELECT
 WHERE s.workspace_id = @workspace_id AND s.run_id = @run_id AND s.id = ANY (@ids::uuid[]) AND s.id = i.id;
 
 -- name: StageAdvanceLoops :exec
--- How far loops are that go on, in the order of their ids: the first and the last of them are
--- the part of the key that is looked at, whatever a plan makes of a list.
+-- Stores the progress of loops. The ids are sorted: their bounds are a condition on the key,
+-- whatever the planner makes of the list.
 UPDATE run_stages s SET next_item = i.next_item, live_items = i.live_items, failed_items = i.failed_items, updated_at = GREATEST(s.updated_at, @at::timestamptz)
 FROM (SELECT
     unnest(@ids::uuid[])             AS id,
@@ -247,21 +247,21 @@ FROM (SELECT
 WHERE s.workspace_id = @workspace_id AND s.run_id = @run_id AND s.id = i.id
   AND s.id BETWEEN (@ids::uuid[])[1] AND (@ids::uuid[])[cardinality(@ids::uuid[])];
 
--- name: StageNextWake :one
--- When the next timer of a run is due. No row: there is none.
+-- name: StageGetNextWake :one
+-- When the next timer of a run is due, or no row.
 SELECT wake_at FROM run_stages
 WHERE workspace_id = @workspace_id AND run_id = @run_id AND finished_at IS NULL AND wake_at IS NOT NULL
 ORDER BY wake_at LIMIT 1;
 
--- name: StageListEarlier :many
--- All stages of a finished run without their outputs.
+-- name: StageListForRerun :many
+-- The stages of a finished run, without their outputs.
 SELECT id, component_id, iteration, status, port, item_count, child_run_id FROM run_stages
 WHERE workspace_id = @workspace_id AND run_id = @run_id;
 
 -- name: StageCopyMany :one
--- Takes stages over from an earlier run that is final, under their ids. They were
--- charged there. It returns how many they are, how many of them failed in their loops, what they
--- carry, when the last of them finished, and the output of the last RESPOND among them.
+-- Copies stages of an earlier run that is final, with their ids. They were charged there. It
+-- returns their number, how many of them failed in their loops, their size, when the last of them
+-- finished, and the output of the last RESPOND among them.
 WITH copied AS (
     INSERT INTO run_stages
         (workspace_id, run_id, id, component_id, module, name, iteration, status, port, output, error, attempt, execution_id, child_run_id,
@@ -279,13 +279,13 @@ SELECT count(*)::integer AS stages, (count(*) FILTER (WHERE c.status = 'FAILED')
                 '00000000-0000-0000-0000-000000000000')::uuid AS response_id
 FROM copied c;
 
--- name: StageComponent :one
--- Which component a stage of a run is.
+-- name: StageGetComponent :one
+-- The component of a stage.
 SELECT component_id FROM run_stages WHERE workspace_id = @workspace_id AND run_id = @run_id AND id = @id;
 
 -- name: StageListProgress :many
--- How far the executions of stages are. Each is looked up by its key: of a list of ids a plan
--- made while the week was young reads all that the workspace has.
+-- The attempts of stages' executions that have started. Each is looked up by its key: a plan made
+-- early in the week would turn a list of ids into a scan of all executions of the workspace.
 SELECT e.id, e.attempt::integer AS attempt
 FROM (SELECT unnest(@ids::uuid[]) AS id) AS i
 JOIN LATERAL (
@@ -293,8 +293,9 @@ JOIN LATERAL (
 ) AS e ON true
 WHERE e.status <> 'CREATED';
 
--- name: StageGiveUpMany :exec
--- Ends all of a run that nobody works on any more; what was executed is charged.
+-- name: StageCancelAbandoned :exec
+-- Cancels the unfinished stages of a run that have neither a live execution nor a live child run.
+-- What was executed is charged.
 UPDATE run_stages s SET
     status = 'CANCELED', port = NULL, output = NULL, live_items = CASE WHEN s.item_count IS NOT NULL THEN 0 END,
     usage = COALESCE((SELECT e.usage FROM component_executions e WHERE e.workspace_id = s.workspace_id AND e.id = s.execution_id), 0),
@@ -306,7 +307,7 @@ WHERE s.workspace_id = @workspace_id AND s.run_id = @run_id AND s.finished_at IS
                   WHERE c.workspace_id = s.workspace_id AND c.id = s.child_run_id AND c.finished_at IS NULL);
 
 -- name: StageCount :one
--- What has become of the stages of a run, and what its finished child runs used.
+-- The counts and usage of a run's stages, and the usage of its finished child runs.
 SELECT count(*)::integer AS stages, (count(*) FILTER (WHERE s.status = 'FAILED'))::integer AS failed,
        (count(*) FILTER (WHERE s.finished_at IS NULL))::integer AS pending, COALESCE(sum(s.usage), 0)::bigint AS usage,
        COALESCE(sum(c.usage + c.usage_below) FILTER (WHERE c.finished_at IS NOT NULL), 0)::bigint AS usage_below

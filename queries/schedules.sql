@@ -1,5 +1,5 @@
 -- name: ScheduleCount :one
--- How many schedules there are, and what time it is.
+-- The number of schedules, and the current time.
 SELECT count(*) AS of_workspace, count(*) FILTER (WHERE workflow_id = @workflow_id) AS of_workflow, now()::timestamptz AS now
 FROM schedules WHERE workspace_id = @workspace_id;
 
@@ -13,19 +13,19 @@ SELECT id, workflow_id, name, cron, time_zone, overlap, status, revision, next_a
 FROM schedules WHERE workspace_id = @workspace_id AND id = @id;
 
 -- name: ScheduleLock :one
--- A schedule that nobody else changes until the transaction ends, and what time it is.
+-- Locks a schedule until the transaction ends, and returns it with the current time.
 SELECT id, workflow_id, name, cron, time_zone, overlap, status, revision, next_at, waiting, now()::timestamptz AS now
 FROM schedules WHERE workspace_id = @workspace_id AND id = @id FOR NO KEY UPDATE;
 
--- name: ScheduleLook :one
--- A schedule for whoever has its runs begin: what time it is, and whether one is under way.
+-- name: ScheduleGetForRun :one
+-- A schedule with the current time. running reports whether it has an unfinished run.
 SELECT s.id, s.workflow_id, s.cron, s.time_zone, s.overlap, s.revision, s.next_at, s.waiting, now()::timestamptz AS now,
        EXISTS (SELECT FROM workflow_runs r WHERE r.workspace_id = s.workspace_id AND r.trigger_id = s.id AND r.finished_at IS NULL) AS running
 FROM schedules s WHERE s.workspace_id = @workspace_id AND s.id = @id;
 
 -- name: ScheduleList :many
--- A page of the schedules, newest first; of one workflow where that is named, and of those
--- that a key is restricted to.
+-- A page of the schedules, newest first, optionally of one workflow and of the workflows that a
+-- key is restricted to.
 SELECT id, workflow_id, name, cron, time_zone, overlap, status, revision, next_at, waiting, last_at, last_run_id, last_skipped_at,
        last_skip_reason, created_at, updated_at, now()::timestamptz AS now
 FROM schedules
@@ -42,8 +42,8 @@ UPDATE schedules SET
 WHERE workspace_id = @workspace_id AND id = @id;
 
 -- name: ScheduleAdvance :execrows
--- Goes on to the next time, with what became of those that were due. No row: somebody
--- else has changed the schedule since it was looked at.
+-- Advances a schedule to its next time, and records the results of the times that were due. It
+-- changes 0 rows if the schedule was changed since it was read.
 UPDATE schedules SET
     next_at = sqlc.narg('next_at'), waiting = @waiting::timestamptz[], revision = revision + 1,
     last_at = COALESCE(sqlc.narg('last_at')::timestamptz, last_at),

@@ -1,7 +1,7 @@
 -- name: SessionInsert :one
--- None for a password that is no longer the one that was proven: a change of it
--- waits for this, or this for the change. Takes some of what is over out of the way,
--- so that nothing else has to.
+-- Inserts a session, unless the password has changed since it was verified. The row lock
+-- serializes this with a change of the password. It also deletes up to 100 expired sessions, so
+-- that no other job has to.
 WITH over AS (
     DELETE FROM sessions WHERE token_hash IN (SELECT s.token_hash FROM sessions s WHERE s.expires_at < now() LIMIT 100)
 )
@@ -11,7 +11,7 @@ WHERE u.id = @user_id AND u.password_hash = @password_hash AND u.disabled_at IS 
 RETURNING expires_at;
 
 -- name: SessionGet :one
--- Who a session is of, with the role in a workspace: null for who is no member.
+-- The user of a session, with the role in a workspace. role is null if the user is not a member.
 SELECT s.expires_at, (s.seen_at < now() - interval '1 minute')::boolean AS unseen, u.id, u.email, u.name,
     (u.verified_at IS NOT NULL)::boolean AS verified, m.role
 FROM sessions s JOIN users u ON u.id = s.user_id
@@ -28,7 +28,7 @@ DELETE FROM sessions WHERE token_hash = @token_hash;
 DELETE FROM sessions WHERE user_id = @user_id;
 
 -- name: SessionTrim :exec
--- The oldest sessions of a user end when there are as many as are kept.
+-- Deletes the oldest sessions of a user beyond the number kept.
 DELETE FROM sessions WHERE token_hash IN (
     SELECT s.token_hash FROM sessions s WHERE s.user_id = @user_id ORDER BY s.created_at DESC OFFSET @kept::int
 );

@@ -2,26 +2,25 @@
 INSERT INTO workers (host, slots) VALUES (@host, @slots) RETURNING id;
 
 -- name: WorkerSumSlots :one
--- How much all workers run at once.
+-- The number of slots of all workers.
 SELECT COALESCE(sum(slots), 0)::bigint AS slots FROM workers;
 
 -- name: WorkerListDead :many
--- Workers whose session no longer holds its advisory lock: whoever can take the
--- lock knows that its owner is gone. The row of a worker becomes visible only
--- when its lock is held, so a worker that is just starting is never taken for
--- dead. Must not run on the session that holds a worker's lock.
+-- Workers whose session no longer holds its advisory lock. If another session can acquire the
+-- lock, the owner is gone. The row of a worker becomes visible only when its lock is held, so a
+-- worker that is starting is never considered dead. Do not run it on the session that holds a
+-- worker's lock.
 SELECT w.id FROM workers w WHERE pg_try_advisory_xact_lock(@lock_class::integer, w.id) ORDER BY w.id;
 
 -- name: WorkerDelete :exec
--- Forgets a dead worker once nothing names it.
+-- Deletes dead workers that no live execution refers to.
 DELETE FROM workers w
 WHERE w.id = ANY(@ids::integer[])
   AND NOT EXISTS (SELECT 1 FROM component_executions e WHERE e.finished_at IS NULL AND NOT e.parked AND e.worker_id = w.id);
 
--- name: WorkerListForgotten :many
--- Numbers that live executions name and no worker has: a process that had lost
--- its session without knowing it yet began work under a number that the sweep
--- had already forgotten.
+-- name: WorkerListUnregistered :many
+-- Numbers that live executions refer to although no worker has them. A process that had lost its
+-- session without noticing started work under a number that the sweep had already deleted.
 SELECT DISTINCT e.worker_id::integer FROM component_executions e
 WHERE e.finished_at IS NULL AND NOT e.parked AND e.worker_id IS NOT NULL
   AND NOT EXISTS (SELECT FROM workers w WHERE w.id = e.worker_id);
@@ -35,8 +34,8 @@ SELECT w.id FROM workers w WHERE w.id = ANY (@ids::integer[]) ORDER BY w.id FOR 
 UPDATE workers SET survived = true WHERE id = @id;
 
 -- name: ExecutionUncountCrash :exec
--- Takes back the crashes that were counted for the loss of a worker. It walks the index of
--- executions that are neither final nor parked. Locked ones have gone on.
+-- Reverts the crashes that were counted for the loss of a worker. It uses the index of executions
+-- that are neither final nor parked. Locked ones have already continued.
 UPDATE component_executions e SET crashes = GREATEST(e.crashes - 1, 0), lost_worker = NULL
 FROM (SELECT l.workspace_id, l.id FROM component_executions l
       WHERE l.finished_at IS NULL AND NOT l.parked AND l.lost_worker = @worker_id::integer

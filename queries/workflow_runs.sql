@@ -1,6 +1,6 @@
 -- name: RunInsert :exec
--- Lasts is the time after which the run ends whatever is left of it, grace that after which
--- another process brings it on. A run that a fold starts is created at the time of the fold.
+-- lasts is the maximum duration of the run, and grace the time after which another process starts
+-- it. A run that a fold starts is created at the time of the fold.
 INSERT INTO workflow_runs
     (workspace_id, id, workflow_id, workflow_version, status, trigger, input, metadata, output, error, variables, reserved, max_credits,
      committed, usage, stage_count, failed_count, pending_count, output_bytes, uncounted_bytes, event_seq,
@@ -21,15 +21,15 @@ FROM workflow_runs
 WHERE workspace_id = @workspace_id AND id = @id;
 
 -- name: RunWalk :many
--- Runs newest first, after the cursor, and what lists choose by.
+-- Runs newest first, after the cursor, with the columns that lists filter by.
 SELECT id, workflow_id, status FROM workflow_runs
 WHERE workspace_id = @workspace_id AND id < @before
 ORDER BY id DESC
 LIMIT @max_rows;
 
 -- name: RunWalkWorkflow :many
--- The same of one workflow, by an index of its own: the workspace is looked at afterwards, or
--- all of its runs might be walked.
+-- The same for one workflow, by the index on workflows. The workspace is checked outside the
+-- subquery: otherwise the planner might scan all runs of the workspace.
 SELECT r.id, r.workflow_id, r.status
 FROM (SELECT l.workspace_id, l.id, l.workflow_id, l.status FROM workflow_runs l
       WHERE l.workflow_id = @workflow_id AND l.id < @before
@@ -39,8 +39,8 @@ WHERE r.workspace_id = @workspace_id::uuid
 ORDER BY r.id DESC;
 
 -- name: RunListMany :many
--- The records of some runs, newest first, each looked up by its key. They end early, but not
--- before the first, when what they carry grows beyond max_bytes.
+-- The records of runs, newest first, each looked up by its key. The list ends early, but not
+-- before the first run, when their inputs, metadata and outputs exceed max_bytes.
 SELECT r.id, r.workflow_id, r.workflow_version, r.status, r.trigger, r.input, r.metadata, r.output, r.error, r.cancel_requested_at,
        r.cancel_reason, r.usage, r.usage_below, r.failed_count, r.pending_count, r.event_seq, r.job_id, r.parent_run_id, r.trigger_id, r.rerun_of, r.effect_root_id, r.created_at, r.updated_at, r.finished_at
 FROM (
@@ -57,10 +57,10 @@ WHERE r.place = 1 OR r.bytes <= @max_bytes::bigint
 ORDER BY r.id DESC;
 
 -- name: RunStageList :many
--- Stages in the order in which they were made, after the cursor, in pages that end as those
--- of runs do: who wants all asks again after the last until there is none. What is not final
--- is as far as its execution is, looked up one by one: as a join it might be one with all
--- executions.
+-- Stages in order of creation, after the cursor. Pages end early as those of runs do: to read
+-- all, continue after the last stage until none is returned. The status of an unfinished stage is
+-- that of its execution. Executions are looked up one by one: the planner might turn a join into
+-- a scan of all executions.
 SELECT s.id, s.component_id, s.module, s.name, s.iteration,
        CASE WHEN e.status IN ('EXECUTING', 'COMPLETED', 'FAILED') THEN 'RUNNING' ELSE s.status END::text AS status,
        s.port, s.output, s.error, s.usage, GREATEST(s.attempt, e.attempt)::integer AS attempt, s.execution_id, s.item_count,
@@ -87,15 +87,15 @@ WHERE s.place = 1 OR s.bytes <= @max_bytes::bigint
 ORDER BY s.id;
 
 -- name: RunEventList :many
--- What a run's log tells after an event, in its order.
+-- A page of a run's events after the given one, in order.
 SELECT seq, status, output, error, created_at FROM run_events
 WHERE workspace_id = @workspace_id AND run_id = @run_id AND seq > @after
 ORDER BY seq
 LIMIT @max_rows;
 
 -- name: RunSignalInsert :one
--- Keeps the first signal of each name and wakes the run, if that is not final. Where the
--- workspace may store no more this month, it keeps none.
+-- Stores the first signal of each name and wakes the run, if the run is not final. It stores
+-- nothing if the workspace may not store more this month.
 WITH room AS (
     SELECT a.storage_limit > 0 AND a.stored >= a.storage_limit AND a.valid_until > now() AS exhausted FROM credit_accounts a WHERE a.workspace_id = @workspace_id
 ), woken AS (
@@ -113,8 +113,7 @@ WITH room AS (
 SELECT EXISTS (SELECT FROM woken)::boolean AS live, EXISTS (SELECT FROM room WHERE room.exhausted)::boolean AS exhausted;
 
 -- name: RunListExecutions :many
--- A page of the stages of a run that are not final and have an execution, in the order of
--- their ids.
+-- A page of the unfinished stages of a run that have an execution, in order of their ids.
 SELECT s.id, s.execution_id::uuid AS execution_id FROM run_stages s
 WHERE s.workspace_id = @workspace_id AND s.run_id = @run_id AND s.finished_at IS NULL AND s.execution_id IS NOT NULL
   AND s.id > @after
@@ -122,8 +121,9 @@ ORDER BY s.id
 LIMIT @max_rows;
 
 -- name: RunAudit :many
--- Runs whose usage is not what was posted for them, once when they are final and never
--- before, or is not the sum of their stages' and their storage fee. -1: nothing was posted.
+-- Runs whose usage differs from their posting, or from the sum of their stages' usage and their
+-- storage fee. A final run has one posting, and an unfinished one has none. posted is -1 if there
+-- is no posting.
 SELECT r.workspace_id, r.id, r.status, r.usage, COALESCE(p.usage, -1)::bigint AS posted, (COALESCE(s.usage, 0) + r.storage_fee)::bigint AS staged
 FROM workflow_runs r
 LEFT JOIN credit_postings p ON p.workspace_id = r.workspace_id AND p.kind = 'RUN' AND p.reference = r.id::text
@@ -141,8 +141,8 @@ LIMIT @max_rows;
 SELECT payload, received_at FROM run_signals WHERE workspace_id = @workspace_id AND run_id = @run_id AND name = @name;
 
 -- name: RunListSealed :many
--- A page of the runs that took variables of the environment, in the order of their ids,
--- each with these if they are not sealed under the key that header names.
+-- A page of the runs with environment variables, in order of their ids. stale is set if the
+-- variables are not sealed under the key of the header.
 SELECT page.workspace_id, page.id,
        (CASE WHEN substring(page.variables FROM 1 FOR octet_length(@header::bytea)) <> @header::bytea THEN page.variables END)::bytea AS stale
 FROM (SELECT r.workspace_id, r.id, r.variables FROM workflow_runs r
@@ -150,15 +150,14 @@ FROM (SELECT r.workspace_id, r.id, r.variables FROM workflow_runs r
 ORDER BY page.id;
 
 -- name: RunListHeaders :many
--- How the variables of the oldest and the newest of these runs begin: there the key is named.
+-- The headers of the variables of the oldest and newest runs, which name the key.
 SELECT substring(seen.variables FROM 1 FOR 66)::bytea AS header
 FROM ((SELECT o.variables FROM workflow_runs o WHERE o.variables IS NOT NULL ORDER BY o.id LIMIT @each)
       UNION ALL
       (SELECT n.variables FROM workflow_runs n WHERE n.variables IS NOT NULL ORDER BY n.id DESC LIMIT @each)) AS seen;
 
 -- name: RunReseal :execrows
--- Puts variables that were sealed anew in place of those that were read. A run that
--- somebody else has locked is left alone: nobody waits.
+-- Replaces variables by their resealed form. It skips runs that are locked or changed.
 UPDATE workflow_runs r SET variables = free.fresh
 FROM (SELECT l.workspace_id, l.id, i.fresh FROM workflow_runs l
       JOIN (SELECT unnest(@workspace_ids::uuid[]) AS workspace_id, unnest(@ids::uuid[]) AS id,

@@ -6,23 +6,22 @@ SELECT id, sealed FROM workflow_secrets
 WHERE workspace_id = @workspace_id AND workflow_id = @workflow_id AND version = @version;
 
 -- name: WorkflowSecretsListSealed :many
--- A page of secrets in the order of their ids, each with its value if that is not sealed
--- under the key that header names.
+-- A page of secrets in order of their ids. stale is set if the secret is not sealed under the key
+-- of the header.
 SELECT page.workspace_id, page.id,
        (CASE WHEN substring(page.sealed FROM 1 FOR octet_length(@header::bytea)) <> @header::bytea THEN page.sealed END)::bytea AS stale
 FROM (SELECT s.workspace_id, s.id, s.sealed FROM workflow_secrets s WHERE s.id > @after ORDER BY s.id LIMIT @max_rows) AS page
 ORDER BY page.id;
 
 -- name: WorkflowSecretsListHeaders :many
--- How the oldest and the newest secrets begin: there the key is named.
+-- The headers of the oldest and newest secrets, which name the key.
 SELECT substring(seen.sealed FROM 1 FOR 66)::bytea AS header
 FROM ((SELECT o.sealed FROM workflow_secrets o ORDER BY o.id LIMIT @each)
       UNION ALL
       (SELECT n.sealed FROM workflow_secrets n ORDER BY n.id DESC LIMIT @each)) AS seen;
 
 -- name: WorkflowSecretsReseal :execrows
--- Puts values that were sealed anew in place of those that were read. A row that
--- somebody else has locked is left alone: nobody waits.
+-- Replaces secrets by their resealed form. It skips rows that are locked or changed.
 UPDATE workflow_secrets s SET sealed = free.fresh
 FROM (SELECT l.workspace_id, l.id, i.fresh FROM workflow_secrets l
       JOIN (SELECT unnest(@workspace_ids::uuid[]) AS workspace_id, unnest(@ids::uuid[]) AS id,

@@ -1,10 +1,10 @@
 -- name: WorkflowInsert :exec
--- The first version is inserted beside it.
+-- Inserts a workflow. The caller also inserts its first version.
 INSERT INTO workflows (workspace_id, id, name, description, status) VALUES (@workspace_id, @id, @name, @description, @status);
 
 -- name: WorkflowGet :one
--- A workflow with one of its versions, the latest unless it is named, and the name and
--- the description of then.
+-- A workflow with one of its versions, by default the latest. Name and description are those of
+-- the version.
 SELECT w.id, v.name, v.description, w.status, w.version AS latest, v.version, v.definition, w.created_at, w.updated_at,
        v.created_at AS saved_at
 FROM workflows w
@@ -13,13 +13,13 @@ JOIN workflow_versions v ON v.workspace_id = w.workspace_id AND v.workflow_id = 
 WHERE w.workspace_id = @workspace_id AND w.id = @id;
 
 -- name: WorkflowLock :one
--- Nobody else saves the workflow until the transaction ends. It is read after that: a
--- statement that waits for a row sees the rest as it was when it began.
+-- Locks a workflow until the transaction ends. Read it after that: a statement that waits for a
+-- row lock sees the other rows as they were when it started.
 SELECT version FROM workflows WHERE workspace_id = @workspace_id AND id = @id FOR NO KEY UPDATE;
 
 -- name: WorkflowList :many
--- Newest first, after the cursor, without the definitions; without a status all that
--- are not archived.
+-- Newest first, after the cursor, without the definitions. Without a status, it leaves out
+-- archived workflows.
 SELECT id, name, description, status, version, created_at, updated_at FROM workflows
 WHERE workspace_id = @workspace_id AND id < @before
   AND CASE WHEN sqlc.narg('status')::text IS NULL THEN status <> 'ARCHIVED' ELSE status = sqlc.narg('status')::text END
@@ -27,7 +27,8 @@ ORDER BY id DESC
 LIMIT @max_rows;
 
 -- name: WorkflowUpdate :one
--- Begins the next version, which the caller inserts, of a workflow that WorkflowLock holds.
+-- Starts the next version of a workflow that the caller has locked. The caller inserts the
+-- version.
 UPDATE workflows SET name = @name, description = @description, status = @status, version = version + 1,
     updated_at = GREATEST(updated_at, now())
 WHERE workspace_id = @workspace_id AND id = @id
@@ -36,7 +37,7 @@ RETURNING version;
 -- name: WorkflowArchive :exec
 UPDATE workflows SET status = 'ARCHIVED', updated_at = GREATEST(updated_at, now()) WHERE workspace_id = @workspace_id AND id = @id;
 
--- name: WorkflowHead :one
+-- name: WorkflowGetStatus :one
 SELECT status, version FROM workflows WHERE workspace_id = @workspace_id AND id = @id;
 
 -- name: WorkflowListMissing :many

@@ -1,6 +1,6 @@
 -- name: WorkspaceInsert :exec
--- A workspace with its books: an account on the plan's terms, whose first release
--- is due at once, and the posting of the paid credits that it begins with.
+-- Inserts a workspace and its account on the plan's terms, whose first release is due at once,
+-- and a posting for the initial paid credits.
 WITH made AS (
     INSERT INTO workspaces (id, name, plan) VALUES (@id, @name, @plan) RETURNING id
 ), opened AS (
@@ -18,17 +18,17 @@ SELECT id, name, plan, created_at FROM workspaces WHERE name = @name;
 SELECT id, name, plan, custom_rps, custom_rph, custom_waits, custom_streams, custom_credits, custom_usage_limit, custom_storage, created_at FROM workspaces WHERE id = @id;
 
 -- name: WorkspaceListOfUser :many
--- The workspaces of a member, newest first.
+-- The workspaces of a user, newest first.
 SELECT w.id, w.name, w.plan, w.custom_rps, w.custom_rph, w.custom_waits, w.custom_streams, w.custom_credits, w.custom_usage_limit, w.custom_storage, w.created_at, m.role
 FROM members m JOIN workspaces w ON w.id = m.workspace_id
 WHERE m.user_id = @user_id AND w.id < @before ORDER BY w.id DESC LIMIT @max_rows;
 
 -- name: WorkspaceListTerms :many
--- The plans of workspaces, and what differs from them.
+-- The plans of workspaces, with their custom terms.
 SELECT id, plan, custom_credits, custom_usage_limit, custom_storage FROM workspaces WHERE id = ANY (@ids::uuid[]);
 
 -- name: WorkspaceSetPlan :execrows
--- What is null is as the plan has it.
+-- Sets the plan and the custom limits. Null means the limit of the plan.
 UPDATE workspaces SET
     plan = @plan, custom_rps = sqlc.narg('custom_rps'), custom_rph = sqlc.narg('custom_rph'),
     custom_waits = sqlc.narg('custom_waits'), custom_streams = sqlc.narg('custom_streams'),
@@ -37,11 +37,11 @@ UPDATE workspaces SET
 WHERE id = @id;
 
 -- name: WorkspaceListIds :many
--- Ids after the cursor, in their order.
+-- Ids after the cursor, in order.
 SELECT id FROM workspaces WHERE id > @after ORDER BY id LIMIT @max_rows;
 
 -- name: WorkspaceGetOfKey :one
--- What a key is told of its workspace and of itself.
+-- The names of a key and its workspace, for the key itself.
 SELECT w.name, k.label FROM workspaces w JOIN api_keys k ON k.workspace_id = w.id WHERE w.id = @id AND k.id = @key_id;
 
 -- name: WorkspaceListStopped :many

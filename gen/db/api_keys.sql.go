@@ -34,8 +34,9 @@ type APIKeyGetByHashRow struct {
 	Predecessors       []uuid.UUID
 }
 
-// The one look-up that spans workspaces: it finds the workspace. predecessors are the keys
-// that rotations replaced with this one, if it is restricted: others see every execution.
+// Finds a key, and with it its workspace. This is the only lookup by key across workspaces.
+// predecessors are the keys that rotations replaced with this one, if it is restricted: an
+// unrestricted key sees every execution.
 func (q *Queries) APIKeyGetByHash(ctx context.Context, db DBTX, keyHash []byte) (APIKeyGetByHashRow, error) {
 	row := db.QueryRow(ctx, aPIKeyGetByHash, keyHash)
 	var i APIKeyGetByHashRow
@@ -153,7 +154,7 @@ type APIKeyListRow struct {
 	ReplacedBy         *uuid.UUID
 }
 
-// A page of the keys, newest first; only those that work if asked for.
+// A page of the keys, newest first, optionally without revoked and expired keys.
 func (q *Queries) APIKeyList(ctx context.Context, db DBTX, arg APIKeyListParams) ([]APIKeyListRow, error) {
 	rows, err := db.Query(ctx, aPIKeyList,
 		arg.WorkspaceID,
@@ -188,34 +189,33 @@ func (q *Queries) APIKeyList(ctx context.Context, db DBTX, arg APIKeyListParams)
 	return items, nil
 }
 
-const aPIKeyListOver = `-- name: APIKeyListOver :many
+const aPIKeyListInactive = `-- name: APIKeyListInactive :many
 SELECT k.workspace_id, k.id FROM api_keys k
 JOIN (SELECT unnest($1::uuid[]) AS workspace_id, unnest($2::uuid[]) AS id) AS i
   ON k.workspace_id = i.workspace_id AND k.id = i.id
 WHERE k.revoked_at IS NOT NULL OR k.expires_at <= now()
 `
 
-type APIKeyListOverParams struct {
+type APIKeyListInactiveParams struct {
 	WorkspaceIds []uuid.UUID
 	Ids          []uuid.UUID
 }
 
-type APIKeyListOverRow struct {
+type APIKeyListInactiveRow struct {
 	WorkspaceID uuid.UUID
 	ID          uuid.UUID
 }
 
-// Of the given keys those that are revoked or have expired. Another workspace may
-// have a key with the same id.
-func (q *Queries) APIKeyListOver(ctx context.Context, db DBTX, arg APIKeyListOverParams) ([]APIKeyListOverRow, error) {
-	rows, err := db.Query(ctx, aPIKeyListOver, arg.WorkspaceIds, arg.Ids)
+// Those of the keys that are revoked or expired. Two workspaces may have keys with the same id.
+func (q *Queries) APIKeyListInactive(ctx context.Context, db DBTX, arg APIKeyListInactiveParams) ([]APIKeyListInactiveRow, error) {
+	rows, err := db.Query(ctx, aPIKeyListInactive, arg.WorkspaceIds, arg.Ids)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	items := []APIKeyListOverRow{}
+	items := []APIKeyListInactiveRow{}
 	for rows.Next() {
-		var i APIKeyListOverRow
+		var i APIKeyListInactiveRow
 		if err := rows.Scan(&i.WorkspaceID, &i.ID); err != nil {
 			return nil, err
 		}
@@ -259,7 +259,7 @@ type APIKeyReplaceParams struct {
 	ID          uuid.UUID
 }
 
-// The key ends in a while, beside its successor.
+// Sets the successor of a key, and when the key expires. Until then both are valid.
 func (q *Queries) APIKeyReplace(ctx context.Context, db DBTX, arg APIKeyReplaceParams) (*time.Time, error) {
 	row := db.QueryRow(ctx, aPIKeyReplace,
 		arg.ReplacedBy,
@@ -293,7 +293,7 @@ type APIKeyRevokeRow struct {
 	ReplacedBy         *uuid.UUID
 }
 
-// Again is the same.
+// Idempotent.
 func (q *Queries) APIKeyRevoke(ctx context.Context, db DBTX, arg APIKeyRevokeParams) (APIKeyRevokeRow, error) {
 	row := db.QueryRow(ctx, aPIKeyRevoke, arg.WorkspaceID, arg.ID)
 	var i APIKeyRevokeRow

@@ -34,7 +34,7 @@ type AuditEventInsertParams struct {
 	Age         time.Duration
 }
 
-// The name of who did it is kept as it is now. Age is how long ago it happened.
+// Stores the actor's current name. age is the time since the event.
 func (q *Queries) AuditEventInsert(ctx context.Context, db DBTX, arg AuditEventInsertParams) error {
 	_, err := db.Exec(ctx, auditEventInsert,
 		arg.WorkspaceID,

@@ -29,10 +29,10 @@ type CallbackEraseSecretsParams struct {
 	MaxRows       int32
 }
 
-// Erases secrets that no delivery needs any more: some time after the delivery,
-// and in any case long after the end. Ids are UUIDv7, so the bounds of time are
-// bounds of ids. The state stands outside too: a replay may have begun while this
-// waited for the row.
+// Erases secrets that no delivery needs any more: some time after the delivery, and in any case
+// long after the execution was created. Ids are UUIDv7, so bounds of time are bounds of ids. The
+// state is checked again outside the subquery, because a replay may have started while this
+// statement waited for the row.
 func (q *Queries) CallbackEraseSecrets(ctx context.Context, db DBTX, arg CallbackEraseSecretsParams) (int64, error) {
 	result, err := db.Exec(ctx, callbackEraseSecrets,
 		arg.AfterDelivery,
@@ -109,25 +109,6 @@ func (q *Queries) CallbackGet(ctx context.Context, db DBTX, arg CallbackGetParam
 		&i.Restores,
 	)
 	return i, err
-}
-
-const callbackHasten = `-- name: CallbackHasten :exec
-UPDATE callbacks SET due_at = now(), job_id = $1
-WHERE workspace_id = $2 AND execution_id = $3
-`
-
-type CallbackHastenParams struct {
-	JobID       *int64
-	WorkspaceID uuid.UUID
-	ExecutionID uuid.UUID
-}
-
-// Makes the next attempt of a waiting callback due now, with a new job. The job that
-// it waited for stays and finds nothing to do: River may still close a run of that
-// job, which would complete it. The caller holds the row's lock.
-func (q *Queries) CallbackHasten(ctx context.Context, db DBTX, arg CallbackHastenParams) error {
-	_, err := db.Exec(ctx, callbackHasten, arg.JobID, arg.WorkspaceID, arg.ExecutionID)
-	return err
 }
 
 const callbackInsertMany = `-- name: CallbackInsertMany :exec
@@ -225,8 +206,7 @@ FROM ((SELECT o.sealed FROM callbacks o WHERE o.sealed IS NOT NULL ORDER BY o.ex
       (SELECT n.sealed FROM callbacks n WHERE n.sealed IS NOT NULL ORDER BY n.execution_id DESC LIMIT $1)) AS seen
 `
 
-// How the secrets of the oldest and the newest callbacks begin that hold any: there
-// the key is named.
+// The headers of the secrets of the oldest and newest callbacks, which name the key.
 func (q *Queries) CallbackListHeaders(ctx context.Context, db DBTX, each int32) ([][]byte, error) {
 	rows, err := db.Query(ctx, callbackListHeaders, each)
 	if err != nil {
@@ -267,8 +247,8 @@ type CallbackListSealedRow struct {
 	Stale       []byte
 }
 
-// A page of the callbacks that hold secrets in the order of their ids, each with
-// its secrets if those are not sealed under the key that header names.
+// A page of the callbacks with secrets, in order of their ids. stale is set if the secrets are
+// not sealed under the key of the header.
 func (q *Queries) CallbackListSealed(ctx context.Context, db DBTX, arg CallbackListSealedParams) ([]CallbackListSealedRow, error) {
 	rows, err := db.Query(ctx, callbackListSealed, arg.Header, arg.After, arg.MaxRows)
 	if err != nil {
@@ -313,8 +293,8 @@ type CallbackListStrandedRow struct {
 	DueAt       *time.Time
 }
 
-// Callbacks that are to be delivered and have no job that would: it is gone or
-// finished, or a process took it and has not come back within the grace.
+// Callbacks to be delivered that have no working job: it is missing or finished, or a process
+// fetched it more than grace ago.
 func (q *Queries) CallbackListStranded(ctx context.Context, db DBTX, arg CallbackListStrandedParams) ([]CallbackListStrandedRow, error) {
 	rows, err := db.Query(ctx, callbackListStranded, arg.Grace, arg.MaxRows)
 	if err != nil {
@@ -371,10 +351,9 @@ type CallbackLoadManyRow struct {
 	Unopened    time.Duration
 }
 
-// What the deliveries under way need, for those that are still to be made. wait
-// is the time until the next attempt is due; negative when it is. unopened is the
-// time since a worker found that it lacks the key, and none opened it. Naming QUEUED
-// would make the planner walk the index of queued callbacks instead of the key.
+// Loads deliveries that still have to be made. wait is the time until the next attempt is due,
+// negative if it is due. unopened is the time since a worker first lacked the key. Comparing with
+// 'QUEUED' would make the planner walk the index of queued callbacks instead of the primary key.
 func (q *Queries) CallbackLoadMany(ctx context.Context, db DBTX, arg CallbackLoadManyParams) ([]CallbackLoadManyRow, error) {
 	rows, err := db.Query(ctx, callbackLoadMany, arg.WorkspaceIds, arg.ExecutionIds)
 	if err != nil {
@@ -423,8 +402,8 @@ type CallbackLockRow struct {
 	Waits    bool
 }
 
-// Serialises replays of one callback. waits reports whether its next attempt is due
-// later; while an attempt is sent, its due time has passed.
+// Locks a callback, so that replays of it are serialized. waits reports whether its next attempt
+// is due later. While an attempt is being sent, its due time has passed.
 func (q *Queries) CallbackLock(ctx context.Context, db DBTX, arg CallbackLockParams) (CallbackLockRow, error) {
 	row := db.QueryRow(ctx, callbackLock, arg.WorkspaceID, arg.ExecutionID)
 	var i CallbackLockRow
@@ -453,19 +432,37 @@ func (q *Queries) CallbackLock(ctx context.Context, db DBTX, arg CallbackLockPar
 	return i, err
 }
 
-const callbackRearm = `-- name: CallbackRearm :exec
+const callbackMakeDue = `-- name: CallbackMakeDue :exec
+UPDATE callbacks SET due_at = now(), job_id = $1
+WHERE workspace_id = $2 AND execution_id = $3
+`
+
+type CallbackMakeDueParams struct {
+	JobID       *int64
+	WorkspaceID uuid.UUID
+	ExecutionID uuid.UUID
+}
+
+// Makes the next attempt of a waiting callback due now, with a new job. The old job stays and
+// finds nothing to do: River may still be completing a run of it. The caller has locked the row.
+func (q *Queries) CallbackMakeDue(ctx context.Context, db DBTX, arg CallbackMakeDueParams) error {
+	_, err := db.Exec(ctx, callbackMakeDue, arg.JobID, arg.WorkspaceID, arg.ExecutionID)
+	return err
+}
+
+const callbackMakeJobDue = `-- name: CallbackMakeJobDue :exec
 UPDATE river.river_job SET state = 'available', scheduled_at = now() + $1::interval
 WHERE id = $2 AND state IN ('scheduled', 'available')
 `
 
-type CallbackRearmParams struct {
+type CallbackMakeJobDueParams struct {
 	Delay time.Duration
 	JobID int64
 }
 
-// Makes the job of a delivery due that no worker of the queue holds.
-func (q *Queries) CallbackRearm(ctx context.Context, db DBTX, arg CallbackRearmParams) error {
-	_, err := db.Exec(ctx, callbackRearm, arg.Delay, arg.JobID)
+// Makes a delivery's job due, unless a worker of the queue holds it.
+func (q *Queries) CallbackMakeJobDue(ctx context.Context, db DBTX, arg CallbackMakeJobDueParams) error {
+	_, err := db.Exec(ctx, callbackMakeJobDue, arg.Delay, arg.JobID)
 	return err
 }
 
@@ -537,12 +534,11 @@ type CallbackRecordManyRow struct {
 	Pending     bool
 }
 
-// Records attempts: their rows, the counters, the state that follows, and what
-// becomes of the delivery jobs, in one statement. again_us is the delay before
-// the next attempt in microseconds, negative for none; job_us is the delay of
-// the job, negative when the worker that holds it sees to that.
-// Survives an attempt made twice at once (each is counted), and the late attempt
-// of a job that was replaced: its success counts, its failure decides nothing.
+// Records attempts in one statement: their rows, the counters, the next state, and the delivery
+// jobs. again_us is the delay before the next attempt in microseconds, negative after the last attempt.
+// job_us is the delay of the job, negative if the worker that holds it snoozes it. If two workers
+// attempt a delivery at once, both attempts count. A late attempt of a job that was replaced
+// counts if it succeeded. If it failed, it does not change the state.
 func (q *Queries) CallbackRecordMany(ctx context.Context, db DBTX, arg CallbackRecordManyParams) ([]CallbackRecordManyRow, error) {
 	rows, err := db.Query(ctx, callbackRecordMany,
 		arg.WorkspaceIds,
@@ -585,7 +581,7 @@ type CallbackReplayParams struct {
 	ExecutionID uuid.UUID
 }
 
-// Begins another round of attempts. The caller holds the row's lock.
+// Starts another round of attempts. The caller has locked the row.
 func (q *Queries) CallbackReplay(ctx context.Context, db DBTX, arg CallbackReplayParams) error {
 	_, err := db.Exec(ctx, callbackReplay, arg.JobID, arg.WorkspaceID, arg.ExecutionID)
 	return err
@@ -617,9 +613,9 @@ type CallbackRequeueManyParams struct {
 	OldJobIds    []int64
 }
 
-// Binds stranded callbacks to new jobs, and returns the jobs of those that it changed.
-// Compare-and-set on the job: of two reconcilers one wins, and a late worker's failure
-// decides nothing any more. Rows are locked in the order of IDs.
+// Binds stranded callbacks to new jobs, and returns the jobs that it bound. It compares and sets
+// the job: of two reconcilers one wins, and the failure of a late worker no longer counts. Rows
+// are locked in order of their ids.
 func (q *Queries) CallbackRequeueMany(ctx context.Context, db DBTX, arg CallbackRequeueManyParams) ([]int64, error) {
 	rows, err := db.Query(ctx, callbackRequeueMany,
 		arg.WorkspaceIds,
@@ -662,8 +658,7 @@ type CallbackResealParams struct {
 	Fresh        [][]byte
 }
 
-// Puts secrets that were sealed anew in place of those that were read. A row that
-// somebody else has locked, or whose secrets are erased, is left alone.
+// Replaces secrets by their resealed form. It skips rows that are locked or changed.
 func (q *Queries) CallbackReseal(ctx context.Context, db DBTX, arg CallbackResealParams) (int64, error) {
 	result, err := db.Exec(ctx, callbackReseal,
 		arg.WorkspaceIds,
@@ -677,18 +672,18 @@ func (q *Queries) CallbackReseal(ctx context.Context, db DBTX, arg CallbackResea
 	return result.RowsAffected(), nil
 }
 
-const callbackUnopened = `-- name: CallbackUnopened :exec
+const callbackSetUnopened = `-- name: CallbackSetUnopened :exec
 UPDATE callbacks SET unopened_since = now()
 WHERE workspace_id = $1 AND execution_id = $2 AND unopened_since IS NULL
 `
 
-type CallbackUnopenedParams struct {
+type CallbackSetUnopenedParams struct {
 	WorkspaceID uuid.UUID
 	ExecutionID uuid.UUID
 }
 
-// Notes that a worker lacks the key of the secrets, unless one has found so before.
-func (q *Queries) CallbackUnopened(ctx context.Context, db DBTX, arg CallbackUnopenedParams) error {
-	_, err := db.Exec(ctx, callbackUnopened, arg.WorkspaceID, arg.ExecutionID)
+// Records when a worker first lacked the key of the secrets.
+func (q *Queries) CallbackSetUnopened(ctx context.Context, db DBTX, arg CallbackSetUnopenedParams) error {
+	_, err := db.Exec(ctx, callbackSetUnopened, arg.WorkspaceID, arg.ExecutionID)
 	return err
 }

@@ -40,8 +40,9 @@ type ExecutionAuditRow struct {
 	Posted      int64
 }
 
-// Executions whose usage is not what was posted for them: once when they are
-// final, never before, and never for a stage of a run. -1: nothing was.
+// Executions whose usage differs from their posting. A final execution has one posting. An
+// unfinished one has none, and a stage of a run never has one. posted is -1 if there is no
+// posting.
 func (q *Queries) ExecutionAudit(ctx context.Context, db DBTX, arg ExecutionAuditParams) ([]ExecutionAuditRow, error) {
 	rows, err := db.Query(ctx, executionAudit,
 		arg.WorkspaceIds,
@@ -67,45 +68,6 @@ func (q *Queries) ExecutionAudit(ctx context.Context, db DBTX, arg ExecutionAudi
 			return nil, err
 		}
 		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const executionCancelHeld = `-- name: ExecutionCancelHeld :many
-UPDATE component_executions e SET canceling = true, updated_at = GREATEST(e.updated_at, now())
-FROM (SELECT c.workspace_id, c.id
-      FROM component_executions c
-      JOIN (SELECT unnest($1::uuid[]) AS workspace_id, unnest($2::uuid[]) AS id, unnest($3::integer[]) AS epoch) AS i
-        ON c.workspace_id = i.workspace_id AND c.id = i.id AND c.epoch = i.epoch
-      WHERE c.status = 'EXECUTING'
-      FOR UPDATE OF c SKIP LOCKED) AS free
-WHERE e.workspace_id = free.workspace_id AND e.id = free.id
-RETURNING e.id
-`
-
-type ExecutionCancelHeldParams struct {
-	WorkspaceIds []uuid.UUID
-	Ids          []uuid.UUID
-	Epochs       []int32
-}
-
-// Has attempts under way end. What somebody has locked is left alone.
-func (q *Queries) ExecutionCancelHeld(ctx context.Context, db DBTX, arg ExecutionCancelHeldParams) ([]uuid.UUID, error) {
-	rows, err := db.Query(ctx, executionCancelHeld, arg.WorkspaceIds, arg.Ids, arg.Epochs)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	items := []uuid.UUID{}
-	for rows.Next() {
-		var id uuid.UUID
-		if err := rows.Scan(&id); err != nil {
-			return nil, err
-		}
-		items = append(items, id)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -155,9 +117,9 @@ type ExecutionCancelManyRow struct {
 	WasParked   bool
 }
 
-// Ends executions that nobody works on. What somebody has locked, has begun or has
-// released since it was looked at is left alone: nobody waits. The caller holds the
-// account's lock, so what is parked stays so.
+// Fails executions that no worker has. It skips rows that are locked, or that were started or
+// released since they were read. The caller has locked the account, so parked executions stay
+// parked.
 func (q *Queries) ExecutionCancelMany(ctx context.Context, db DBTX, arg ExecutionCancelManyParams) ([]ExecutionCancelManyRow, error) {
 	rows, err := db.Query(ctx, executionCancelMany,
 		arg.WorkspaceIds,
@@ -195,23 +157,6 @@ func (q *Queries) ExecutionCancelMany(ctx context.Context, db DBTX, arg Executio
 	return items, nil
 }
 
-const executionCanceling = `-- name: ExecutionCanceling :one
-SELECT canceling FROM component_executions WHERE workspace_id = $1 AND id = $2
-`
-
-type ExecutionCancelingParams struct {
-	WorkspaceID uuid.UUID
-	ID          uuid.UUID
-}
-
-// Whether the attempt under way is to end.
-func (q *Queries) ExecutionCanceling(ctx context.Context, db DBTX, arg ExecutionCancelingParams) (bool, error) {
-	row := db.QueryRow(ctx, executionCanceling, arg.WorkspaceID, arg.ID)
-	var canceling bool
-	err := row.Scan(&canceling)
-	return canceling, err
-}
-
 const executionChangedSince = `-- name: ExecutionChangedSince :many
 SELECT e.workspace_id, e.id FROM component_executions e
 JOIN (SELECT unnest($1::uuid[]) AS workspace_id, unnest($2::uuid[]) AS id) AS i
@@ -230,9 +175,9 @@ type ExecutionChangedSinceRow struct {
 	ID          uuid.UUID
 }
 
-// Of the watched executions those that ended or changed lately: the net under
-// lost wake-ups. An end is told whenever it was: a row's time is that of the
-// beginning of its transaction, which may have been long before the commit.
+// Those of the watched executions that are final or changed recently, in case a wake-up was lost.
+// Final ones are always returned: updated_at is the time when the transaction started, which may
+// be long before its commit.
 func (q *Queries) ExecutionChangedSince(ctx context.Context, db DBTX, arg ExecutionChangedSinceParams) ([]ExecutionChangedSinceRow, error) {
 	rows, err := db.Query(ctx, executionChangedSince, arg.WorkspaceIds, arg.Ids, arg.Since)
 	if err != nil {
@@ -271,6 +216,65 @@ func (q *Queries) ExecutionCountLive(ctx context.Context, db DBTX) (ExecutionCou
 	var i ExecutionCountLiveRow
 	err := row.Scan(&i.Created, &i.Executing, &i.OldestSeconds)
 	return i, err
+}
+
+const executionDetachUnsafe = `-- name: ExecutionDetachUnsafe :many
+WITH unsafe AS (
+    SELECT l.workspace_id, l.id, l.parked FROM component_executions l
+    WHERE l.finished_at IS NULL AND l.repeat_rule = 'unsafe' ORDER BY l.id LIMIT $1 FOR UPDATE
+), taken AS (
+    UPDATE component_executions e SET
+        status     = 'EXECUTING',
+        parked     = false,
+        worker_id  = NULL,
+        epoch      = e.epoch + 1,
+        updated_at = GREATEST(e.updated_at, now())
+    FROM unsafe WHERE e.workspace_id = unsafe.workspace_id AND e.id = unsafe.id
+    RETURNING e.workspace_id, e.id, e.epoch, e.attempt, unsafe.parked AS was_parked
+), unparked AS (
+    UPDATE credit_accounts a SET parked = GREATEST(a.parked - p.parked, 0)
+    FROM (SELECT t.workspace_id, count(*) AS parked FROM taken t WHERE t.was_parked GROUP BY t.workspace_id) AS p
+    WHERE a.workspace_id = p.workspace_id
+), recomputed AS (
+    UPDATE callbacks c SET restores = c.restores + 1
+    FROM taken t WHERE c.workspace_id = t.workspace_id AND c.execution_id = t.id AND c.state = 'PENDING'
+)
+SELECT t.workspace_id, t.id, t.epoch, t.attempt FROM taken t
+`
+
+type ExecutionDetachUnsafeRow struct {
+	WorkspaceID uuid.UUID
+	ID          uuid.UUID
+	Epoch       int32
+	Attempt     int16
+}
+
+// Removes unfinished executions that are not safe to repeat from their workers, so that this
+// transaction can fail them. Their records are computed again, so their callbacks get a new
+// webhook-id.
+func (q *Queries) ExecutionDetachUnsafe(ctx context.Context, db DBTX, maxRows int32) ([]ExecutionDetachUnsafeRow, error) {
+	rows, err := db.Query(ctx, executionDetachUnsafe, maxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []ExecutionDetachUnsafeRow{}
+	for rows.Next() {
+		var i ExecutionDetachUnsafeRow
+		if err := rows.Scan(
+			&i.WorkspaceID,
+			&i.ID,
+			&i.Epoch,
+			&i.Attempt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const executionFinishMany = `-- name: ExecutionFinishMany :many
@@ -322,11 +326,11 @@ type ExecutionFinishManyRow struct {
 	UpdatedAt   time.Time
 }
 
-// Moves executions to their final state, at the price that was reserved for those
-// that completed; a row that another worker has taken
-// over (other epoch) or that is final already is left alone and not returned.
-// Outputs are not sent back: the caller has them. By the key, as the start is.
-// The call goes: nobody reads it any more, and it may hold secrets.
+// Moves executions to their final state. Completed ones are charged the reserved price. Rows that
+// another worker has taken over (a different epoch) or that are final are not changed and not
+// returned. The outputs are not returned, because the caller has them. The statement uses the
+// primary key, as ExecutionStartMany does. It erases the call, which is no longer needed and may
+// contain secrets.
 func (q *Queries) ExecutionFinishMany(ctx context.Context, db DBTX, arg ExecutionFinishManyParams) ([]ExecutionFinishManyRow, error) {
 	rows, err := db.Query(ctx, executionFinishMany,
 		arg.WorkspaceIds,
@@ -426,18 +430,81 @@ func (q *Queries) ExecutionGet(ctx context.Context, db DBTX, arg ExecutionGetPar
 	return i, err
 }
 
-const executionGetBare = `-- name: ExecutionGetBare :one
+const executionGetKey = `-- name: ExecutionGetKey :one
+SELECT COALESCE(key_id, key_root_id) FROM component_executions WHERE workspace_id = $1 AND id = $2
+`
+
+type ExecutionGetKeyParams struct {
+	WorkspaceID uuid.UUID
+	ID          uuid.UUID
+}
+
+// The key that submitted an execution. It is null for a stage of a run, and for executions
+// accepted before keys were recorded. Earlier versions recorded only the first key of the
+// rotations (key_root_id). All keys of these rotations see such an execution.
+func (q *Queries) ExecutionGetKey(ctx context.Context, db DBTX, arg ExecutionGetKeyParams) (*uuid.UUID, error) {
+	row := db.QueryRow(ctx, executionGetKey, arg.WorkspaceID, arg.ID)
+	var key_id *uuid.UUID
+	err := row.Scan(&key_id)
+	return key_id, err
+}
+
+const executionGetNthID = `-- name: ExecutionGetNthID :one
+SELECT id FROM component_executions
+WHERE workspace_id = $1 AND id < $2
+ORDER BY id DESC
+LIMIT 1 OFFSET $3
+`
+
+type ExecutionGetNthIDParams struct {
+	WorkspaceID uuid.UUID
+	Before      uuid.UUID
+	Walked      int32
+}
+
+// The last row that a list has read, newest first.
+func (q *Queries) ExecutionGetNthID(ctx context.Context, db DBTX, arg ExecutionGetNthIDParams) (uuid.UUID, error) {
+	row := db.QueryRow(ctx, executionGetNthID, arg.WorkspaceID, arg.Before, arg.Walked)
+	var id uuid.UUID
+	err := row.Scan(&id)
+	return id, err
+}
+
+const executionGetState = `-- name: ExecutionGetState :one
+SELECT job_id, finished_at FROM component_executions
+WHERE workspace_id = $1 AND id = $2
+`
+
+type ExecutionGetStateParams struct {
+	WorkspaceID uuid.UUID
+	ID          uuid.UUID
+}
+
+type ExecutionGetStateRow struct {
+	JobID      int64
+	FinishedAt *time.Time
+}
+
+// Why ExecutionStartMany returned no row.
+func (q *Queries) ExecutionGetState(ctx context.Context, db DBTX, arg ExecutionGetStateParams) (ExecutionGetStateRow, error) {
+	row := db.QueryRow(ctx, executionGetState, arg.WorkspaceID, arg.ID)
+	var i ExecutionGetStateRow
+	err := row.Scan(&i.JobID, &i.FinishedAt)
+	return i, err
+}
+
+const executionGetWithoutCallback = `-- name: ExecutionGetWithoutCallback :one
 SELECT workspace_id, id, module, status, output, error, usage, created_at, updated_at, has_callback
 FROM component_executions
 WHERE workspace_id = $1 AND id = $2
 `
 
-type ExecutionGetBareParams struct {
+type ExecutionGetWithoutCallbackParams struct {
 	WorkspaceID uuid.UUID
 	ID          uuid.UUID
 }
 
-type ExecutionGetBareRow struct {
+type ExecutionGetWithoutCallbackRow struct {
 	WorkspaceID uuid.UUID
 	ID          uuid.UUID
 	Module      string
@@ -450,12 +517,12 @@ type ExecutionGetBareRow struct {
 	HasCallback bool
 }
 
-// The record of an execution that has no callback. A statement locks each partition
-// of each table that it names: with two tables that is more than a session locks
-// cheaply, and most of what this read costs.
-func (q *Queries) ExecutionGetBare(ctx context.Context, db DBTX, arg ExecutionGetBareParams) (ExecutionGetBareRow, error) {
-	row := db.QueryRow(ctx, executionGetBare, arg.WorkspaceID, arg.ID)
-	var i ExecutionGetBareRow
+// The record of an execution that has no callback. A statement locks each partition of each table
+// that it names. With two tables, these are more locks than the fast path of a session holds, and
+// they are most of the cost of this query.
+func (q *Queries) ExecutionGetWithoutCallback(ctx context.Context, db DBTX, arg ExecutionGetWithoutCallbackParams) (ExecutionGetWithoutCallbackRow, error) {
+	row := db.QueryRow(ctx, executionGetWithoutCallback, arg.WorkspaceID, arg.ID)
+	var i ExecutionGetWithoutCallbackRow
 	err := row.Scan(
 		&i.WorkspaceID,
 		&i.ID,
@@ -529,15 +596,15 @@ type ExecutionInsertManyRow struct {
 	CreatedAt time.Time
 }
 
-// Inserts accepted executions, one for each element of the arrays. A row whose
-// worker_id is not 0 is inserted as started by that worker (its slot is
-// reserved before the commit, so the intent to run commits with the row). The
-// arrays of what only stages of runs have, and the key that only other executions
-// have, may be empty: that is null for all. Stages are created at the time of their fold.
-// key_root_id is written for processes of the previous release, which read no key_id: without it
-// they would hide the execution from its key, or show it to others, during a rolling upgrade.
-// Remove it from here in the release after the first one that writes key_id. Rows of before then
-// keep the reads of key_root_id necessary until retention has deleted them.
+// Inserts accepted executions, one for each element of the arrays. A row whose worker_id is not 0
+// is inserted as started by that worker, which has reserved a slot for it. The arrays for columns
+// that only stages of runs have, and for the key, may be empty: the columns are then null. Stages
+// are created at the time of their fold.
+//
+// key_root_id is written for processes of the previous release, which do not read key_id. Without
+// it they would hide the execution from its key, or show it to others, during a rolling upgrade.
+// Remove it from here in the release after the first one that writes key_id. Older rows still
+// need the reads of key_root_id until retention has deleted them.
 func (q *Queries) ExecutionInsertMany(ctx context.Context, db DBTX, arg ExecutionInsertManyParams) ([]ExecutionInsertManyRow, error) {
 	rows, err := db.Query(ctx, executionInsertMany,
 		arg.WorkspaceIds,
@@ -576,23 +643,21 @@ func (q *Queries) ExecutionInsertMany(ctx context.Context, db DBTX, arg Executio
 	return items, nil
 }
 
-const executionKey = `-- name: ExecutionKey :one
-SELECT COALESCE(key_id, key_root_id) FROM component_executions WHERE workspace_id = $1 AND id = $2
+const executionIsCanceling = `-- name: ExecutionIsCanceling :one
+SELECT canceling FROM component_executions WHERE workspace_id = $1 AND id = $2
 `
 
-type ExecutionKeyParams struct {
+type ExecutionIsCancelingParams struct {
 	WorkspaceID uuid.UUID
 	ID          uuid.UUID
 }
 
-// Which key submitted an execution; null for a stage of a run, and for what was
-// accepted before keys were recorded. Versions that recorded the first key of the
-// rotations left key_id null: all keys of these rotations see such an execution.
-func (q *Queries) ExecutionKey(ctx context.Context, db DBTX, arg ExecutionKeyParams) (*uuid.UUID, error) {
-	row := db.QueryRow(ctx, executionKey, arg.WorkspaceID, arg.ID)
-	var key_id *uuid.UUID
-	err := row.Scan(&key_id)
-	return key_id, err
+// Whether the attempt in flight is to be canceled.
+func (q *Queries) ExecutionIsCanceling(ctx context.Context, db DBTX, arg ExecutionIsCancelingParams) (bool, error) {
+	row := db.QueryRow(ctx, executionIsCanceling, arg.WorkspaceID, arg.ID)
+	var canceling bool
+	err := row.Scan(&canceling)
+	return canceling, err
 }
 
 const executionList = `-- name: ExecutionList :many
@@ -650,11 +715,11 @@ type ExecutionListRow struct {
 	Found                 int64
 }
 
-// Newest first, after the cursor; UUIDv7 ids order by time, so the primary key
-// serves it and inserts do not disturb a page. Stages of runs are left out, and
-// executions of other keys unless any_key. No more than max_walked rows are walked past.
-// A page ends early, but not before its first row, when its outputs grow beyond max_bytes; found counts the rows
-// that there were. The rows are read once, as in the list of runs.
+// Newest first, after the cursor. UUIDv7 ids are ordered by time, so the primary key serves the
+// query and inserts do not disturb a page. It leaves out stages of runs and, unless any_key,
+// executions of other keys. It reads at most max_walked rows. A page ends early, but not before
+// its first row, when its outputs exceed max_bytes. found is the number of matching rows. The
+// rows are read once, as in the list of runs.
 func (q *Queries) ExecutionList(ctx context.Context, db DBTX, arg ExecutionListParams) ([]ExecutionListRow, error) {
 	rows, err := db.Query(ctx, executionList,
 		arg.WorkspaceID,
@@ -708,8 +773,7 @@ FROM ((SELECT o.call FROM component_executions o WHERE o.finished_at IS NULL ORD
       (SELECT n.call FROM component_executions n WHERE n.finished_at IS NULL ORDER BY n.id DESC LIMIT $1)) AS seen
 `
 
-// How the calls of the oldest and the newest live executions begin: there the key
-// is named.
+// The headers of the calls of the oldest and newest live executions, which name the key.
 func (q *Queries) ExecutionListHeaders(ctx context.Context, db DBTX, each int32) ([][]byte, error) {
 	rows, err := db.Query(ctx, executionListHeaders, each)
 	if err != nil {
@@ -757,9 +821,9 @@ type ExecutionListOfRunRow struct {
 	OutcomeKnown bool
 }
 
-// Those of the executions of a run that are not final, with what a cancellation
-// has to know: waiting is an attempt that goes on where it was, and outcome_known is that of
-// the attempts before. By the key, as the start is.
+// The unfinished ones of a run's executions, with what a cancellation needs. waiting reports
+// whether an attempt waits. outcome_known is about the attempts before it. The statement uses the
+// primary key, as ExecutionStartMany does.
 func (q *Queries) ExecutionListOfRun(ctx context.Context, db DBTX, arg ExecutionListOfRunParams) ([]ExecutionListOfRunRow, error) {
 	rows, err := db.Query(ctx, executionListOfRun, arg.WorkspaceIds, arg.Ids, arg.RunID)
 	if err != nil {
@@ -818,8 +882,8 @@ type ExecutionListOfWorkersRow struct {
 	Survived    bool
 }
 
-// Executions that a worker began or was given and has had for a while, in the
-// order of their ids. Walks the index of what is neither final nor parked.
+// Executions that workers have had for at least grace, in order of their ids. Uses the index of
+// executions that are neither final nor parked.
 func (q *Queries) ExecutionListOfWorkers(ctx context.Context, db DBTX, arg ExecutionListOfWorkersParams) ([]ExecutionListOfWorkersRow, error) {
 	rows, err := db.Query(ctx, executionListOfWorkers,
 		arg.Workers,
@@ -880,8 +944,8 @@ type ExecutionListParkedRow struct {
 	Stranded    bool
 }
 
-// A page of parked executions, and which of them have no job that waits for their
-// release.
+// A page of parked executions. stranded reports whether the job that waits for the release is
+// missing.
 func (q *Queries) ExecutionListParked(ctx context.Context, db DBTX, arg ExecutionListParkedParams) ([]ExecutionListParkedRow, error) {
 	rows, err := db.Query(ctx, executionListParked,
 		arg.Grace,
@@ -933,8 +997,8 @@ type ExecutionListSealedRow struct {
 	Stale       []byte
 }
 
-// A page of live executions in the order of their ids, each with its call if that
-// is not sealed under the key that header names.
+// A page of live executions in order of their ids. stale is set if the call is not sealed under
+// the key of the header.
 func (q *Queries) ExecutionListSealed(ctx context.Context, db DBTX, arg ExecutionListSealedParams) ([]ExecutionListSealedRow, error) {
 	rows, err := db.Query(ctx, executionListSealed, arg.Header, arg.After, arg.MaxRows)
 	if err != nil {
@@ -980,10 +1044,9 @@ type ExecutionListStrandedRow struct {
 	JobID       int64
 }
 
-// Live executions that are not parked, that nobody works on and that have no job
-// which could bring them back: the job is gone or finished, or pending as only that
-// of a parked one is, or it was fetched by a process that then did not start the
-// execution.
+// Live executions that are not parked, have no worker, and have no job that would continue them.
+// The job is missing or finished, or pending although the execution is not parked, or it was
+// fetched by a process that did not start the execution.
 func (q *Queries) ExecutionListStranded(ctx context.Context, db DBTX, arg ExecutionListStrandedParams) ([]ExecutionListStrandedRow, error) {
 	rows, err := db.Query(ctx, executionListStranded, arg.Grace, arg.MaxRows)
 	if err != nil {
@@ -1020,7 +1083,7 @@ UPDATE component_executions SET
     not_before         = now() + $6::interval,
     updated_at         = GREATEST(updated_at, now())
 WHERE workspace_id = $7 AND id = $8 AND epoch = $9
-  AND worker_id IS NOT NULL -- and so not final
+  AND worker_id IS NOT NULL -- so it is not final
 RETURNING job_id, not_before
 `
 
@@ -1041,9 +1104,9 @@ type ExecutionPauseRow struct {
 	NotBefore *time.Time
 }
 
-// Gives the execution back between attempts (continuing = false) or while it
-// waits (continuing = true); restart gives the attempt its whole time again.
-// unrunnable says that this worker could not run it. Fenced by the epoch.
+// Pauses an execution between attempts (continuing = false) or while an attempt waits (continuing
+// = true). restart gives the attempt its full timeout again. unrunnable means that this worker
+// could not run it. Fenced by the epoch.
 func (q *Queries) ExecutionPause(ctx context.Context, db DBTX, arg ExecutionPauseParams) (ExecutionPauseRow, error) {
 	row := db.QueryRow(ctx, executionPause,
 		arg.Continuing,
@@ -1117,11 +1180,11 @@ type ExecutionReleaseRow struct {
 	Waited      time.Duration
 }
 
-// Lets the oldest parked executions of a workspace go: the first few begin at once
-// with this worker, with their jobs as the safety net, the others are made
-// available to the queue, and their calls stay where they are. The caller holds the
-// account's lock, so nobody else releases them. Naming parked once more, or
-// pending, would make the planner walk all that is.
+// Releases the oldest parked executions of a workspace. The first ones start at once with this
+// worker, with their jobs as the safety net. The jobs of the others become available in the
+// queue, and their calls are not returned. The caller has locked the account, so nobody else
+// releases them. Another condition on parked, or one on pending jobs, would make the planner walk
+// all such rows.
 func (q *Queries) ExecutionRelease(ctx context.Context, db DBTX, arg ExecutionReleaseParams) ([]ExecutionReleaseRow, error) {
 	rows, err := db.Query(ctx, executionRelease,
 		arg.Here,
@@ -1155,6 +1218,45 @@ func (q *Queries) ExecutionRelease(ctx context.Context, db DBTX, arg ExecutionRe
 			return nil, err
 		}
 		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const executionRequestCancelMany = `-- name: ExecutionRequestCancelMany :many
+UPDATE component_executions e SET canceling = true, updated_at = GREATEST(e.updated_at, now())
+FROM (SELECT c.workspace_id, c.id
+      FROM component_executions c
+      JOIN (SELECT unnest($1::uuid[]) AS workspace_id, unnest($2::uuid[]) AS id, unnest($3::integer[]) AS epoch) AS i
+        ON c.workspace_id = i.workspace_id AND c.id = i.id AND c.epoch = i.epoch
+      WHERE c.status = 'EXECUTING'
+      FOR UPDATE OF c SKIP LOCKED) AS free
+WHERE e.workspace_id = free.workspace_id AND e.id = free.id
+RETURNING e.id
+`
+
+type ExecutionRequestCancelManyParams struct {
+	WorkspaceIds []uuid.UUID
+	Ids          []uuid.UUID
+	Epochs       []int32
+}
+
+// Requests the cancellation of attempts in flight. It skips locked rows.
+func (q *Queries) ExecutionRequestCancelMany(ctx context.Context, db DBTX, arg ExecutionRequestCancelManyParams) ([]uuid.UUID, error) {
+	rows, err := db.Query(ctx, executionRequestCancelMany, arg.WorkspaceIds, arg.Ids, arg.Epochs)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []uuid.UUID{}
+	for rows.Next() {
+		var id uuid.UUID
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		items = append(items, id)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err
@@ -1196,12 +1298,12 @@ type ExecutionRequeueManyParams struct {
 	Crashed      []bool
 }
 
-// Frees executions from a lost worker or a lost job and binds each to a new job.
-// Compare-and-set on the job, the worker and the epoch that the caller saw: of two
-// sweeps one wins, an execution that has started again since is left alone, and a late
-// worker is fenced off by the next epoch. What somebody has locked is left to the next
-// sweep. A cut-off attempt goes on with its number, and with its whole time unless it was
-// waiting. The loss of a worker that survived is not a crash: WorkerLockMany comes first.
+// Frees executions from a lost worker or a lost job and binds each to a new job. It compares and
+// sets the job, the worker and the epoch that the caller read. Of two sweeps one wins, an
+// execution that was started since is not changed, and a late worker is fenced off by the next
+// epoch. Locked rows are left to the next sweep. An interrupted attempt keeps its number, and
+// gets its full timeout unless it was waiting. The loss of a worker whose process survived is not
+// a crash: call WorkerLockMany first.
 func (q *Queries) ExecutionRequeueMany(ctx context.Context, db DBTX, arg ExecutionRequeueManyParams) ([]int64, error) {
 	rows, err := db.Query(ctx, executionRequeueMany,
 		arg.WorkspaceIds,
@@ -1248,8 +1350,7 @@ type ExecutionResealParams struct {
 	Fresh        [][]byte
 }
 
-// Puts calls that were sealed anew in place of those that were read. A row that
-// somebody else has locked, or that has ended, is left alone: nobody waits.
+// Replaces calls by their resealed form. It skips rows that are locked, changed or final.
 func (q *Queries) ExecutionReseal(ctx context.Context, db DBTX, arg ExecutionResealParams) (int64, error) {
 	result, err := db.Exec(ctx, executionReseal,
 		arg.WorkspaceIds,
@@ -1313,12 +1414,12 @@ type ExecutionStartManyRow struct {
 	Unrunnable   time.Duration
 }
 
-// Starts or goes on with attempts: compare-and-set on "nobody works on it".
-// Survives two workers at once (one gets no row) and a job that the sweep has
-// replaced (its id no longer matches). Naming finished_at would make the planner
-// walk the live index instead of the key. continuing says of the returned row that the
-// attempt was started before; the next pause decides about it again. outcome_known says that
-// each attempt before this turn was answered, apart from one that waits, or that none was sent.
+// Starts or continues attempts. It compares and sets: no worker may have the execution. If two
+// workers try at once, one gets no row, and so does a job that the sweep has replaced. A
+// condition on finished_at would make the planner walk the index of live executions instead of
+// the primary key. continuing reports whether the attempt was started before. The next pause sets
+// it again. outcome_known reports whether each attempt so far was answered, except one that
+// waits, or none was sent.
 func (q *Queries) ExecutionStartMany(ctx context.Context, db DBTX, arg ExecutionStartManyParams) ([]ExecutionStartManyRow, error) {
 	rows, err := db.Query(ctx, executionStartMany,
 		arg.WorkerID,
@@ -1361,107 +1462,4 @@ func (q *Queries) ExecutionStartMany(ctx context.Context, db DBTX, arg Execution
 		return nil, err
 	}
 	return items, nil
-}
-
-const executionState = `-- name: ExecutionState :one
-SELECT job_id, finished_at FROM component_executions
-WHERE workspace_id = $1 AND id = $2
-`
-
-type ExecutionStateParams struct {
-	WorkspaceID uuid.UUID
-	ID          uuid.UUID
-}
-
-type ExecutionStateRow struct {
-	JobID      int64
-	FinishedAt *time.Time
-}
-
-// What a worker needs to know when ExecutionStart gave no row.
-func (q *Queries) ExecutionState(ctx context.Context, db DBTX, arg ExecutionStateParams) (ExecutionStateRow, error) {
-	row := db.QueryRow(ctx, executionState, arg.WorkspaceID, arg.ID)
-	var i ExecutionStateRow
-	err := row.Scan(&i.JobID, &i.FinishedAt)
-	return i, err
-}
-
-const executionTakeUnsafe = `-- name: ExecutionTakeUnsafe :many
-WITH unsafe AS (
-    SELECT l.workspace_id, l.id, l.parked FROM component_executions l
-    WHERE l.finished_at IS NULL AND l.repeat_rule = 'unsafe' ORDER BY l.id LIMIT $1 FOR UPDATE
-), taken AS (
-    UPDATE component_executions e SET
-        status     = 'EXECUTING',
-        parked     = false,
-        worker_id  = NULL,
-        epoch      = e.epoch + 1,
-        updated_at = GREATEST(e.updated_at, now())
-    FROM unsafe WHERE e.workspace_id = unsafe.workspace_id AND e.id = unsafe.id
-    RETURNING e.workspace_id, e.id, e.epoch, e.attempt, unsafe.parked AS was_parked
-), unparked AS (
-    UPDATE credit_accounts a SET parked = GREATEST(a.parked - p.parked, 0)
-    FROM (SELECT t.workspace_id, count(*) AS parked FROM taken t WHERE t.was_parked GROUP BY t.workspace_id) AS p
-    WHERE a.workspace_id = p.workspace_id
-), recomputed AS (
-    UPDATE callbacks c SET restores = c.restores + 1
-    FROM taken t WHERE c.workspace_id = t.workspace_id AND c.execution_id = t.id AND c.state = 'PENDING'
-)
-SELECT t.workspace_id, t.id, t.epoch, t.attempt FROM taken t
-`
-
-type ExecutionTakeUnsafeRow struct {
-	WorkspaceID uuid.UUID
-	ID          uuid.UUID
-	Epoch       int32
-	Attempt     int16
-}
-
-// Takes unfinished executions that are not safe to repeat from their workers, so that this
-// transaction can end them. Their records are computed again, so their callbacks get another
-// webhook-id.
-func (q *Queries) ExecutionTakeUnsafe(ctx context.Context, db DBTX, maxRows int32) ([]ExecutionTakeUnsafeRow, error) {
-	rows, err := db.Query(ctx, executionTakeUnsafe, maxRows)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	items := []ExecutionTakeUnsafeRow{}
-	for rows.Next() {
-		var i ExecutionTakeUnsafeRow
-		if err := rows.Scan(
-			&i.WorkspaceID,
-			&i.ID,
-			&i.Epoch,
-			&i.Attempt,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const executionWalked = `-- name: ExecutionWalked :one
-SELECT id FROM component_executions
-WHERE workspace_id = $1 AND id < $2
-ORDER BY id DESC
-LIMIT 1 OFFSET $3
-`
-
-type ExecutionWalkedParams struct {
-	WorkspaceID uuid.UUID
-	Before      uuid.UUID
-	Walked      int32
-}
-
-// The row that comes after so many, newest first: a list has walked that far.
-func (q *Queries) ExecutionWalked(ctx context.Context, db DBTX, arg ExecutionWalkedParams) (uuid.UUID, error) {
-	row := db.QueryRow(ctx, executionWalked, arg.WorkspaceID, arg.Before, arg.Walked)
-	var id uuid.UUID
-	err := row.Scan(&id)
-	return id, err
 }

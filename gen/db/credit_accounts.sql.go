@@ -13,6 +13,56 @@ import (
 	"github.com/weft-automation/weft/internal/kit/credit"
 )
 
+const accountAddParked = `-- name: AccountAddParked :exec
+UPDATE credit_accounts SET parked = parked + $1::integer WHERE workspace_id = $2
+`
+
+type AccountAddParkedParams struct {
+	Count       int32
+	WorkspaceID uuid.UUID
+}
+
+// Adds to the count of parked executions. The caller has locked the account.
+func (q *Queries) AccountAddParked(ctx context.Context, db DBTX, arg AccountAddParkedParams) error {
+	_, err := db.Exec(ctx, accountAddParked, arg.Count, arg.WorkspaceID)
+	return err
+}
+
+const accountAddStored = `-- name: AccountAddStored :exec
+UPDATE credit_accounts SET stored = stored + $1 WHERE workspace_id = $2
+`
+
+type AccountAddStoredParams struct {
+	Bytes       int64
+	WorkspaceID uuid.UUID
+}
+
+// Counts bytes that an unfinished run has stored.
+func (q *Queries) AccountAddStored(ctx context.Context, db DBTX, arg AccountAddStoredParams) error {
+	_, err := db.Exec(ctx, accountAddStored, arg.Bytes, arg.WorkspaceID)
+	return err
+}
+
+const accountAddStoredWithinLimit = `-- name: AccountAddStoredWithinLimit :execrows
+UPDATE credit_accounts a SET stored = a.stored + $1
+WHERE a.workspace_id = $2 AND (a.storage_limit = 0 OR a.stored < a.storage_limit OR a.valid_until <= now())
+`
+
+type AccountAddStoredWithinLimitParams struct {
+	Bytes       int64
+	WorkspaceID uuid.UUID
+}
+
+// Counts bytes if the workspace may store more this month. If not, it changes 0 rows. An account
+// whose period is over always qualifies.
+func (q *Queries) AccountAddStoredWithinLimit(ctx context.Context, db DBTX, arg AccountAddStoredWithinLimitParams) (int64, error) {
+	result, err := db.Exec(ctx, accountAddStoredWithinLimit, arg.Bytes, arg.WorkspaceID)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const accountAudit = `-- name: AccountAudit :many
 SELECT a.workspace_id, a.monthly, a.usage_limit, a.plan, a.paid, a.reserved, a.plan_used, a.allowance_used, a.month, a.week, a.valid_until, a.live, a.parked, a.waiting, a.stopped, a.plan_used_before, a.period, a.stored, a.storage_limit,
        COALESCE(p.plan, 0)::bigint AS posted_plan, COALESCE(p.paid, 0)::bigint AS posted_paid,
@@ -63,9 +113,9 @@ type AccountAuditRow struct {
 	LiveParked          int64
 }
 
-// Accounts that are not what their postings, live executions and live runs sum up
-// to, with what these do. For a stage its run keeps back. Postings up to after count as
-// their checkpoints say.
+// Accounts that differ from the sums of their postings, live executions and live runs, with these
+// sums. The credits of a stage are reserved by its run. The sums of postings up to after come
+// from the checkpoints.
 func (q *Queries) AccountAudit(ctx context.Context, db DBTX, arg AccountAuditParams) ([]AccountAuditRow, error) {
 	rows, err := db.Query(ctx, accountAudit, arg.WorkspaceIds, arg.After)
 	if err != nil {
@@ -113,28 +163,6 @@ func (q *Queries) AccountAudit(ctx context.Context, db DBTX, arg AccountAuditPar
 	return items, nil
 }
 
-const accountCountWaiting = `-- name: AccountCountWaiting :one
-UPDATE credit_accounts a SET waiting = (
-    SELECT count(*) FROM component_executions e
-    WHERE e.workspace_id = a.workspace_id AND e.finished_at IS NULL AND e.not_before > now())
-WHERE a.workspace_id = $1
-RETURNING a.live, a.parked, a.waiting
-`
-
-type AccountCountWaitingRow struct {
-	Live    int32
-	Parked  int32
-	Waiting int32
-}
-
-// Counts the executions of a workspace that pause, and locks its account.
-func (q *Queries) AccountCountWaiting(ctx context.Context, db DBTX, workspaceID uuid.UUID) (AccountCountWaitingRow, error) {
-	row := db.QueryRow(ctx, accountCountWaiting, workspaceID)
-	var i AccountCountWaitingRow
-	err := row.Scan(&i.Live, &i.Parked, &i.Waiting)
-	return i, err
-}
-
 const accountGet = `-- name: AccountGet :one
 SELECT a.workspace_id, a.monthly, a.usage_limit, a.plan, a.paid, a.reserved, a.plan_used, a.allowance_used, a.month, a.week, a.valid_until, a.live, a.parked, a.waiting, a.stopped, a.plan_used_before, a.period, a.stored, a.storage_limit, w.name, w.plan AS plan_name, COALESCE($1::timestamptz, now())::timestamptz AS at
 FROM credit_accounts a JOIN workspaces w ON w.id = a.workspace_id
@@ -153,7 +181,7 @@ type AccountGetRow struct {
 	At            time.Time
 }
 
-// The account of a workspace, with its plan, and what time it is.
+// The account of a workspace, with its plan and the current time.
 func (q *Queries) AccountGet(ctx context.Context, db DBTX, arg AccountGetParams) (AccountGetRow, error) {
 	row := db.QueryRow(ctx, accountGet, arg.At, arg.WorkspaceID)
 	var i AccountGetRow
@@ -193,28 +221,28 @@ type AccountGrantParams struct {
 	WorkspaceID uuid.UUID
 }
 
-// Adds to the paid credits, under the lock. Below zero the account refuses it.
+// Adds to the paid credits. The caller has locked the account. A constraint rejects a negative
+// balance.
 func (q *Queries) AccountGrant(ctx context.Context, db DBTX, arg AccountGrantParams) error {
 	_, err := db.Exec(ctx, accountGrant, arg.Amount, arg.WorkspaceID)
 	return err
 }
 
-const accountListCrowded = `-- name: AccountListCrowded :many
-SELECT workspace_id FROM credit_accounts
-WHERE (parked > 0 OR waiting > 0) AND workspace_id > $1
-ORDER BY workspace_id LIMIT $2
+const accountListDue = `-- name: AccountListDue :many
+SELECT a.workspace_id FROM credit_accounts a
+WHERE a.valid_until <= COALESCE($1::timestamptz, now())
+ORDER BY a.valid_until, a.workspace_id
+LIMIT $2
 `
 
-type AccountListCrowdedParams struct {
-	After   uuid.UUID
+type AccountListDueParams struct {
+	At      *time.Time
 	MaxRows int32
 }
 
-// Workspaces whose parked executions upkeep looks after, in the order of their ids.
-// It walks the accounts, one for each workspace: an index on what changes with
-// most batches would end the updates in place of every busy account.
-func (q *Queries) AccountListCrowded(ctx context.Context, db DBTX, arg AccountListCrowdedParams) ([]uuid.UUID, error) {
-	rows, err := db.Query(ctx, accountListCrowded, arg.After, arg.MaxRows)
+// Accounts whose period is over, in the order in which the periods ended.
+func (q *Queries) AccountListDue(ctx context.Context, db DBTX, arg AccountListDueParams) ([]uuid.UUID, error) {
+	rows, err := db.Query(ctx, accountListDue, arg.At, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -233,21 +261,22 @@ func (q *Queries) AccountListCrowded(ctx context.Context, db DBTX, arg AccountLi
 	return items, nil
 }
 
-const accountListDue = `-- name: AccountListDue :many
-SELECT a.workspace_id FROM credit_accounts a
-WHERE a.valid_until <= COALESCE($1::timestamptz, now())
-ORDER BY a.valid_until, a.workspace_id
-LIMIT $2
+const accountListWithParked = `-- name: AccountListWithParked :many
+SELECT workspace_id FROM credit_accounts
+WHERE (parked > 0 OR waiting > 0) AND workspace_id > $1
+ORDER BY workspace_id LIMIT $2
 `
 
-type AccountListDueParams struct {
-	At      *time.Time
+type AccountListWithParkedParams struct {
+	After   uuid.UUID
 	MaxRows int32
 }
 
-// Accounts whose period is over, the longest first.
-func (q *Queries) AccountListDue(ctx context.Context, db DBTX, arg AccountListDueParams) ([]uuid.UUID, error) {
-	rows, err := db.Query(ctx, accountListDue, arg.At, arg.MaxRows)
+// Workspaces with parked or paused executions, in order of their ids. It scans all accounts, one
+// per workspace. An index on columns that change with most batches would prevent heap-only
+// updates of every busy account.
+func (q *Queries) AccountListWithParked(ctx context.Context, db DBTX, arg AccountListWithParkedParams) ([]uuid.UUID, error) {
+	rows, err := db.Query(ctx, accountListWithParked, arg.After, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -293,7 +322,7 @@ type AccountLockManyRow struct {
 	At            time.Time
 }
 
-// The accounts as they stand, locked in the order of ids, and what time it is.
+// Locks accounts in order of their ids, and returns them with the current time.
 func (q *Queries) AccountLockMany(ctx context.Context, db DBTX, arg AccountLockManyParams) ([]AccountLockManyRow, error) {
 	rows, err := db.Query(ctx, accountLockMany, arg.At, arg.WorkspaceIds)
 	if err != nil {
@@ -335,21 +364,6 @@ func (q *Queries) AccountLockMany(ctx context.Context, db DBTX, arg AccountLockM
 	return items, nil
 }
 
-const accountPark = `-- name: AccountPark :exec
-UPDATE credit_accounts SET parked = parked + $1::integer WHERE workspace_id = $2
-`
-
-type AccountParkParams struct {
-	Count       int32
-	WorkspaceID uuid.UUID
-}
-
-// Counts executions that were accepted parked, under the lock.
-func (q *Queries) AccountPark(ctx context.Context, db DBTX, arg AccountParkParams) error {
-	_, err := db.Exec(ctx, accountPark, arg.Count, arg.WorkspaceID)
-	return err
-}
-
 const accountRenew = `-- name: AccountRenew :exec
 UPDATE credit_accounts SET
     monthly = $1, usage_limit = $2, plan = $3, plan_used = $4, allowance_used = $5,
@@ -374,7 +388,7 @@ type AccountRenewParams struct {
 	WorkspaceID    uuid.UUID
 }
 
-// Begins a period, or sets other terms, under the lock.
+// Starts a period or changes the terms. The caller has locked the account.
 func (q *Queries) AccountRenew(ctx context.Context, db DBTX, arg AccountRenewParams) error {
 	_, err := db.Exec(ctx, accountRenew,
 		arg.Monthly,
@@ -406,7 +420,7 @@ type AccountReserveParams struct {
 	WorkspaceID uuid.UUID
 }
 
-// Keeps back what was decided on under the lock.
+// Reserves credits that the caller has checked. The caller has locked the account.
 func (q *Queries) AccountReserve(ctx context.Context, db DBTX, arg AccountReserveParams) error {
 	_, err := db.Exec(ctx, accountReserve,
 		arg.Amount,
@@ -458,11 +472,11 @@ type AccountReserveManyRow struct {
 	Waiting     int32
 }
 
-// Keeps back what is to be accepted, for each workspace of the arrays whose period
-// runs and whose credits admit all of it: what is left when the last of it comes,
-// needed being what goes before that, is more than nothing; whose books are not
-// stopped; and which may store more this month. Raises WF001 when that is not every one of them. Rows are locked in the
-// order of ids, here and everywhere, so nobody waits in a circle.
+// Reserves credits for submissions, one amount for each workspace. A workspace qualifies if its
+// period is current, its billing is not stopped, it may store more this month, and its credits
+// cover all of its submissions: the available credits minus needed, which is the cost of all but
+// the last, must be more than zero. Raises WF001 if any workspace does not qualify. Rows are
+// locked in order of ids, here and everywhere, to avoid deadlocks.
 func (q *Queries) AccountReserveMany(ctx context.Context, db DBTX, arg AccountReserveManyParams) ([]AccountReserveManyRow, error) {
 	rows, err := db.Query(ctx, accountReserveMany,
 		arg.WorkspaceIds,
@@ -500,7 +514,7 @@ WITH w AS (UPDATE workspaces SET billing_stopped_at = NULL WHERE id = $1 AND bil
 UPDATE credit_accounts a SET stopped = false FROM w WHERE a.workspace_id = w.id
 `
 
-// 0 rows: it was not stopped.
+// Resumes the billing of a workspace. It changes 0 rows if billing was not stopped.
 func (q *Queries) AccountResume(ctx context.Context, db DBTX, workspaceID uuid.UUID) (int64, error) {
 	result, err := db.Exec(ctx, accountResume, workspaceID)
 	if err != nil {
@@ -531,7 +545,7 @@ WITH item AS (
 ), posted AS (
     INSERT INTO credit_postings (workspace_id, id, kind, reference, plan, paid, allowance, usage, created_at)
     SELECT s.workspace_id, new_id(), s.kind, s.about::text, -s.of_plan, s.of_plan - s.of_pots, s.of_pots - s.amount, s.amount,
-           -- in the account's month, whenever this transaction began
+           -- in the account's month, whenever this transaction started
            GREATEST(COALESCE($8::timestamptz, now()), s.month::timestamp AT TIME ZONE 'UTC')
     FROM split s WHERE s.kind <> 'STAGE'
 ), total AS (
@@ -539,10 +553,10 @@ WITH item AS (
            sum(s.amount - s.of_pots)::bigint AS of_allowance, sum(s.reserved)::bigint AS reserved, sum(s.bytes)::bigint AS bytes
     FROM split s GROUP BY s.workspace_id
 ), settled AS (
-    -- Reservations and the count of what lives never fall below zero: a wrong one is
-    -- for the audit to find, not to keep executions from ending. The pots are those of the
-    -- locked row: a is the row of the snapshot, and if another transaction has added credits
-    -- since, PostgreSQL checks the constraints of a before it reads the row again.
+    -- Reservations and the count of live executions never fall below zero. A wrong one is left to
+    -- the audit and must not keep executions from finishing. The credits are those of the locked
+    -- row h: a is the row of the snapshot, and if another transaction has added credits since,
+    -- PostgreSQL checks the constraints of a before it reads the row again.
     UPDATE credit_accounts a SET
         plan           = h.plan - t.of_plan,
         paid           = h.paid - t.of_paid,
@@ -578,11 +592,11 @@ type AccountSettleManyRow struct {
 	Waiting     int32
 }
 
-// Charges what became final, in the order given: plan credits pay first, then paid
-// ones, and what no pot pays is the month's allowance. Posts it, and gives back
-// what was reserved. Raises WF002 when the period of one of the accounts is over. A
-// second posting for an execution or a run violates its key. A STAGE, which its run
-// pays for, is counted out and not posted; a RUN was never counted.
+// Charges finished executions and runs, in the given order. Plan credits pay first, then paid
+// credits, and the rest comes out of the month's allowance. It inserts the postings and releases
+// the reservations. Raises WF002 if the period of an account is over. A second posting for an
+// execution or a run violates a unique key. A STAGE is paid for by its run: it reduces the count
+// of live executions and has no posting. A RUN is not counted as live.
 func (q *Queries) AccountSettleMany(ctx context.Context, db DBTX, arg AccountSettleManyParams) ([]AccountSettleManyRow, error) {
 	rows, err := db.Query(ctx, accountSettleMany,
 		arg.Workspaces,
@@ -622,7 +636,7 @@ WITH w AS (UPDATE workspaces SET billing_stopped_at = now() WHERE id = $1 AND bi
 UPDATE credit_accounts a SET stopped = true FROM w WHERE a.workspace_id = w.id
 `
 
-// Stops the billing of a workspace. 0 rows: it was stopped before.
+// Stops the billing of a workspace. It changes 0 rows if billing was stopped before.
 func (q *Queries) AccountStop(ctx context.Context, db DBTX, workspaceID uuid.UUID) (int64, error) {
 	result, err := db.Exec(ctx, accountStop, workspaceID)
 	if err != nil {
@@ -631,37 +645,24 @@ func (q *Queries) AccountStop(ctx context.Context, db DBTX, workspaceID uuid.UUI
 	return result.RowsAffected(), nil
 }
 
-const accountStore = `-- name: AccountStore :exec
-UPDATE credit_accounts SET stored = stored + $1 WHERE workspace_id = $2
+const accountUpdateWaiting = `-- name: AccountUpdateWaiting :one
+UPDATE credit_accounts a SET waiting = (
+    SELECT count(*) FROM component_executions e
+    WHERE e.workspace_id = a.workspace_id AND e.finished_at IS NULL AND e.not_before > now())
+WHERE a.workspace_id = $1
+RETURNING a.live, a.parked, a.waiting
 `
 
-type AccountStoreParams struct {
-	Bytes       int64
-	WorkspaceID uuid.UUID
+type AccountUpdateWaitingRow struct {
+	Live    int32
+	Parked  int32
+	Waiting int32
 }
 
-// Counts bytes that a run stores before it ends.
-func (q *Queries) AccountStore(ctx context.Context, db DBTX, arg AccountStoreParams) error {
-	_, err := db.Exec(ctx, accountStore, arg.Bytes, arg.WorkspaceID)
-	return err
-}
-
-const accountStoreFree = `-- name: AccountStoreFree :execrows
-UPDATE credit_accounts a SET stored = a.stored + $1
-WHERE a.workspace_id = $2 AND (a.storage_limit = 0 OR a.stored < a.storage_limit OR a.valid_until <= now())
-`
-
-type AccountStoreFreeParams struct {
-	Bytes       int64
-	WorkspaceID uuid.UUID
-}
-
-// Counts bytes unless the workspace may store no more in this month: 0 rows then. An account
-// whose period is over refuses nothing.
-func (q *Queries) AccountStoreFree(ctx context.Context, db DBTX, arg AccountStoreFreeParams) (int64, error) {
-	result, err := db.Exec(ctx, accountStoreFree, arg.Bytes, arg.WorkspaceID)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+// Counts the paused executions of a workspace, and locks its account.
+func (q *Queries) AccountUpdateWaiting(ctx context.Context, db DBTX, workspaceID uuid.UUID) (AccountUpdateWaitingRow, error) {
+	row := db.QueryRow(ctx, accountUpdateWaiting, workspaceID)
+	var i AccountUpdateWaitingRow
+	err := row.Scan(&i.Live, &i.Parked, &i.Waiting)
+	return i, err
 }

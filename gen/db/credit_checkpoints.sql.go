@@ -16,7 +16,7 @@ const checkpointDelete = `-- name: CheckpointDelete :exec
 DELETE FROM credit_checkpoints WHERE workspace_id = $1
 `
 
-// The next audit makes the checkpoints of the workspace anew.
+// Deletes the checkpoints of a workspace. The next audit creates them again.
 func (q *Queries) CheckpointDelete(ctx context.Context, db DBTX, workspaceID uuid.UUID) error {
 	_, err := db.Exec(ctx, checkpointDelete, workspaceID)
 	return err
@@ -46,8 +46,8 @@ type CheckpointExtendParams struct {
 	OldUpto       uuid.UUID
 }
 
-// Adds the postings that follow a checkpoint, unless another audit did. The sums of the
-// month start at zero in another month.
+// Adds the postings that follow a checkpoint, unless another audit did. In a new month, the sums
+// of the month start at zero.
 func (q *Queries) CheckpointExtend(ctx context.Context, db DBTX, arg CheckpointExtendParams) error {
 	_, err := db.Exec(ctx, checkpointExtend,
 		arg.Upto,
@@ -105,7 +105,7 @@ const checkpointList = `-- name: CheckpointList :many
 SELECT workspace_id, after, upto, postings, plan, paid, month, plan_used, allowance_used, checksum, made_at, verified_at FROM credit_checkpoints WHERE workspace_id = $1 ORDER BY after
 `
 
-// The checkpoints of a workspace, in the order of their ranges.
+// The checkpoints of a workspace, in order of their ranges.
 func (q *Queries) CheckpointList(ctx context.Context, db DBTX, workspaceID uuid.UUID) ([]CreditCheckpoint, error) {
 	rows, err := db.Query(ctx, checkpointList, workspaceID)
 	if err != nil {
@@ -154,8 +154,8 @@ type CheckpointNextParams struct {
 	MaxRows     int32
 }
 
-// The last of the next postings of a workspace, and no row if there is none. Postings
-// younger than the margin are left out: others with a lower id may not be committed yet.
+// The last of the next max_rows postings of a workspace, or no row. Postings younger than margin
+// are left out: others with a lower id may not be committed yet.
 func (q *Queries) CheckpointNext(ctx context.Context, db DBTX, arg CheckpointNextParams) (uuid.UUID, error) {
 	row := db.QueryRow(ctx, checkpointNext,
 		arg.WorkspaceID,
@@ -166,6 +166,21 @@ func (q *Queries) CheckpointNext(ctx context.Context, db DBTX, arg CheckpointNex
 	var id uuid.UUID
 	err := row.Scan(&id)
 	return id, err
+}
+
+const checkpointSetVerified = `-- name: CheckpointSetVerified :exec
+UPDATE credit_checkpoints SET verified_at = now() WHERE workspace_id = $1 AND after = $2 AND upto = $3
+`
+
+type CheckpointSetVerifiedParams struct {
+	WorkspaceID uuid.UUID
+	After       uuid.UUID
+	Upto        uuid.UUID
+}
+
+func (q *Queries) CheckpointSetVerified(ctx context.Context, db DBTX, arg CheckpointSetVerifiedParams) error {
+	_, err := db.Exec(ctx, checkpointSetVerified, arg.WorkspaceID, arg.After, arg.Upto)
+	return err
 }
 
 const checkpointSum = `-- name: CheckpointSum :one
@@ -220,21 +235,6 @@ func (q *Queries) CheckpointSum(ctx context.Context, db DBTX, arg CheckpointSumP
 	return i, err
 }
 
-const checkpointVerified = `-- name: CheckpointVerified :exec
-UPDATE credit_checkpoints SET verified_at = now() WHERE workspace_id = $1 AND after = $2 AND upto = $3
-`
-
-type CheckpointVerifiedParams struct {
-	WorkspaceID uuid.UUID
-	After       uuid.UUID
-	Upto        uuid.UUID
-}
-
-func (q *Queries) CheckpointVerified(ctx context.Context, db DBTX, arg CheckpointVerifiedParams) error {
-	_, err := db.Exec(ctx, checkpointVerified, arg.WorkspaceID, arg.After, arg.Upto)
-	return err
-}
-
 const installationAuditAge = `-- name: InstallationAuditAge :one
 SELECT COALESCE(EXTRACT(epoch FROM now() - (SELECT i.audited_at FROM installation i WHERE i.one)), 0)::double precision AS audited,
        COALESCE(EXTRACT(epoch FROM now() - (SELECT min(c.verified_at) FROM credit_checkpoints c)), 0)::double precision AS verified,
@@ -249,9 +249,9 @@ type InstallationAuditAgeRow struct {
 	Stopped  int64
 }
 
-// How long ago the last complete audit of all credits began, when the checkpoint was
-// verified that waits longest for it, how many rows the last audit found wrong, and how many
-// workspaces have their billing stopped.
+// The age of the last complete audit and of the oldest verification of a checkpoint in seconds,
+// the number of wrong rows that the last audit found, and the number of workspaces whose billing
+// is stopped.
 func (q *Queries) InstallationAuditAge(ctx context.Context, db DBTX) (InstallationAuditAgeRow, error) {
 	row := db.QueryRow(ctx, installationAuditAge)
 	var i InstallationAuditAgeRow
@@ -264,22 +264,22 @@ func (q *Queries) InstallationAuditAge(ctx context.Context, db DBTX) (Installati
 	return i, err
 }
 
-const installationAudited = `-- name: InstallationAudited :exec
+const installationRecordAudit = `-- name: InstallationRecordAudit :exec
 UPDATE installation SET
     audited_at   = CASE WHEN $1::boolean THEN GREATEST(audited_at, now() - $2::interval) ELSE audited_at END,
     audit_faults = $3
 WHERE one AND ($1::boolean OR $3 > 0)
 `
 
-type InstallationAuditedParams struct {
+type InstallationRecordAuditParams struct {
 	Complete bool
 	Took     time.Duration
 	Faults   int32
 }
 
-// Notes an audit of all credits: how many rows it found wrong and, if it is complete, how
-// long ago it began. An incomplete one that found nothing changes nothing.
-func (q *Queries) InstallationAudited(ctx context.Context, db DBTX, arg InstallationAuditedParams) error {
-	_, err := db.Exec(ctx, installationAudited, arg.Complete, arg.Took, arg.Faults)
+// Records an audit of all credits: the number of wrong rows and, if it is complete, when it
+// started. An incomplete audit that found nothing wrong changes nothing.
+func (q *Queries) InstallationRecordAudit(ctx context.Context, db DBTX, arg InstallationRecordAuditParams) error {
+	_, err := db.Exec(ctx, installationRecordAudit, arg.Complete, arg.Took, arg.Faults)
 	return err
 }

@@ -46,8 +46,8 @@ type PostingAuditRow struct {
 	Rest        int64
 }
 
-// Postings whose entries do not sum to zero, and charges of executions and runs that
-// are not there although others of their week are.
+// Postings whose entries do not sum to zero, and charges whose execution or run is missing
+// although its week still exists.
 func (q *Queries) PostingAudit(ctx context.Context, db DBTX, arg PostingAuditParams) ([]PostingAuditRow, error) {
 	rows, err := db.Query(ctx, postingAudit,
 		arg.WorkspaceIds,
@@ -89,7 +89,7 @@ type PostingGetPaidParams struct {
 	Reference   string
 }
 
-// By how much a posting changed the paid credits.
+// The change of the paid credits by a posting.
 func (q *Queries) PostingGetPaid(ctx context.Context, db DBTX, arg PostingGetPaidParams) (credit.Amount, error) {
 	row := db.QueryRow(ctx, postingGetPaid, arg.WorkspaceID, arg.Kind, arg.Reference)
 	var paid credit.Amount
@@ -116,7 +116,8 @@ type PostingInsertParams struct {
 	CreatedAt   time.Time
 }
 
-// One posting, once for its kind and reference: 0 rows when there is one already.
+// Inserts a posting, unless the workspace has one with the same kind and reference: then it
+// changes 0 rows.
 func (q *Queries) PostingInsert(ctx context.Context, db DBTX, arg PostingInsertParams) (int64, error) {
 	result, err := db.Exec(ctx, postingInsert,
 		arg.WorkspaceID,
@@ -152,9 +153,9 @@ type PostingListParams struct {
 	MaxRows     int32
 }
 
-// The statement: newest first, after the cursor. Ids are UUIDv7, so they order by
-// time; the days are those of created_at. The clocks of both are different ones: with
-// a day to spare the ids bound how much is walked.
+// The statement, newest first, after the cursor. Ids are UUIDv7, so they are ordered by time. The
+// days are those of created_at, which comes from a different clock. The bounds on the ids limit
+// how many rows are read, with a day of slack.
 func (q *Queries) PostingList(ctx context.Context, db DBTX, arg PostingListParams) ([]CreditPosting, error) {
 	rows, err := db.Query(ctx, postingList,
 		arg.WorkspaceID,
@@ -206,8 +207,7 @@ type PostingSumPlanUsedParams struct {
 	Since       time.Time
 }
 
-// What usage took of the plan credits since a time, of which the ids are with a day
-// to spare.
+// The plan credits used since a time. The bound on the ids leaves a day of slack.
 func (q *Queries) PostingSumPlanUsed(ctx context.Context, db DBTX, arg PostingSumPlanUsedParams) (int64, error) {
 	row := db.QueryRow(ctx, postingSumPlanUsed, arg.WorkspaceID, arg.Since)
 	var used int64

@@ -163,7 +163,7 @@ FROM ((SELECT o.sealed FROM environment_variables o ORDER BY o.id LIMIT $1)
       (SELECT n.sealed FROM environment_variables n ORDER BY n.id DESC LIMIT $1)) AS seen
 `
 
-// How the oldest and the newest variables begin: there the key is named.
+// The headers of the oldest and newest values, which name the key.
 func (q *Queries) VariableListHeaders(ctx context.Context, db DBTX, each int32) ([][]byte, error) {
 	rows, err := db.Query(ctx, variableListHeaders, each)
 	if err != nil {
@@ -201,7 +201,7 @@ type VariableListNamedRow struct {
 	Sealed []byte
 }
 
-// Those of the names that there are.
+// The variables with these names. Unknown names are left out.
 func (q *Queries) VariableListNamed(ctx context.Context, db DBTX, arg VariableListNamedParams) ([]VariableListNamedRow, error) {
 	rows, err := db.Query(ctx, variableListNamed, arg.WorkspaceID, arg.Names)
 	if err != nil {
@@ -246,8 +246,8 @@ type VariableListSealedRow struct {
 	Stale       []byte
 }
 
-// A page of variables in the order of their ids, each with its value if that is not
-// sealed under the key that header names.
+// A page of variables in order of their ids. stale is set if the value is not sealed under the
+// key of the header.
 func (q *Queries) VariableListSealed(ctx context.Context, db DBTX, arg VariableListSealedParams) ([]VariableListSealedRow, error) {
 	rows, err := db.Query(ctx, variableListSealed, arg.Header, arg.After, arg.MaxRows)
 	if err != nil {
@@ -285,8 +285,7 @@ type VariableResealParams struct {
 	Fresh        [][]byte
 }
 
-// Puts values that were sealed anew in place of those that were read. A row that
-// somebody else has locked is left alone: nobody waits.
+// Replaces values by their resealed form. It skips rows that are locked or changed.
 func (q *Queries) VariableReseal(ctx context.Context, db DBTX, arg VariableResealParams) (int64, error) {
 	result, err := db.Exec(ctx, variableReseal,
 		arg.WorkspaceIds,

@@ -17,7 +17,7 @@ DELETE FROM hook_deliveries d WHERE (d.workspace_id, d.hook_id, d.delivery) IN (
     WHERE o.received_at < now() - interval '7 days' LIMIT 5000)
 `
 
-// Senders have given up by then.
+// Deletes deliveries after 7 days. Senders do not retry for that long.
 func (q *Queries) HookDeliveryDeleteExpired(ctx context.Context, db DBTX) (int64, error) {
 	result, err := db.Exec(ctx, hookDeliveryDeleteExpired)
 	if err != nil {
@@ -38,7 +38,7 @@ type HookDeliveryGetParams struct {
 	Marks       [][]byte
 }
 
-// Returns the run of the first of these marks that is known.
+// The run of the first of these marks that is known.
 func (q *Queries) HookDeliveryGet(ctx context.Context, db DBTX, arg HookDeliveryGetParams) (uuid.UUID, error) {
 	row := db.QueryRow(ctx, hookDeliveryGet, arg.WorkspaceID, arg.HookID, arg.Marks)
 	var run_id uuid.UUID

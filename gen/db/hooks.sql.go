@@ -42,34 +42,6 @@ func (q *Queries) HookDelete(ctx context.Context, db DBTX, arg HookDeleteParams)
 	return err
 }
 
-const hookFind = `-- name: HookFind :one
-SELECT workspace_id, workflow_id, status, verification, sealed, now()::timestamptz AS now FROM hooks WHERE id = $1
-`
-
-type HookFindRow struct {
-	WorkspaceID  uuid.UUID
-	WorkflowID   uuid.UUID
-	Status       string
-	Verification []byte
-	Sealed       []byte
-	Now          time.Time
-}
-
-// Whose hook is called, and what time it is.
-func (q *Queries) HookFind(ctx context.Context, db DBTX, id uuid.UUID) (HookFindRow, error) {
-	row := db.QueryRow(ctx, hookFind, id)
-	var i HookFindRow
-	err := row.Scan(
-		&i.WorkspaceID,
-		&i.WorkflowID,
-		&i.Status,
-		&i.Verification,
-		&i.Sealed,
-		&i.Now,
-	)
-	return i, err
-}
-
 const hookGet = `-- name: HookGet :one
 SELECT id, workflow_id, name, status, verification, last_at, last_run_id, last_refused_at, last_refusal, created_at, updated_at
 FROM hooks WHERE workspace_id = $1 AND id = $2
@@ -109,6 +81,34 @@ func (q *Queries) HookGet(ctx context.Context, db DBTX, arg HookGetParams) (Hook
 		&i.LastRefusal,
 		&i.CreatedAt,
 		&i.UpdatedAt,
+	)
+	return i, err
+}
+
+const hookGetByID = `-- name: HookGetByID :one
+SELECT workspace_id, workflow_id, status, verification, sealed, now()::timestamptz AS now FROM hooks WHERE id = $1
+`
+
+type HookGetByIDRow struct {
+	WorkspaceID  uuid.UUID
+	WorkflowID   uuid.UUID
+	Status       string
+	Verification []byte
+	Sealed       []byte
+	Now          time.Time
+}
+
+// A hook by its id alone, in any workspace, with the current time.
+func (q *Queries) HookGetByID(ctx context.Context, db DBTX, id uuid.UUID) (HookGetByIDRow, error) {
+	row := db.QueryRow(ctx, hookGetByID, id)
+	var i HookGetByIDRow
+	err := row.Scan(
+		&i.WorkspaceID,
+		&i.WorkflowID,
+		&i.Status,
+		&i.Verification,
+		&i.Sealed,
+		&i.Now,
 	)
 	return i, err
 }
@@ -173,8 +173,8 @@ type HookListRow struct {
 	UpdatedAt     time.Time
 }
 
-// A page of the hooks, newest first; of one workflow where that is named, and of those that
-// a key is restricted to.
+// A page of the hooks, newest first, optionally of one workflow and of the workflows that a key
+// is restricted to.
 func (q *Queries) HookList(ctx context.Context, db DBTX, arg HookListParams) ([]HookListRow, error) {
 	rows, err := db.Query(ctx, hookList,
 		arg.WorkspaceID,
@@ -220,7 +220,7 @@ FROM ((SELECT o.sealed FROM hooks o ORDER BY o.id LIMIT $1)
       (SELECT n.sealed FROM hooks n ORDER BY n.id DESC LIMIT $1)) AS seen
 `
 
-// How the oldest and the newest secrets begin: there the key is named.
+// The headers of the oldest and newest secrets, which name the key.
 func (q *Queries) HookListHeaders(ctx context.Context, db DBTX, each int32) ([][]byte, error) {
 	rows, err := db.Query(ctx, hookListHeaders, each)
 	if err != nil {
@@ -260,8 +260,8 @@ type HookListSealedRow struct {
 	Stale       []byte
 }
 
-// A page of hooks in the order of their ids, each with its secret if that is not sealed
-// under the key that header names.
+// A page of hooks in order of their ids. stale is set if the secret is not sealed under the key
+// of the header.
 func (q *Queries) HookListSealed(ctx context.Context, db DBTX, arg HookListSealedParams) ([]HookListSealedRow, error) {
 	rows, err := db.Query(ctx, hookListSealed, arg.Header, arg.After, arg.MaxRows)
 	if err != nil {
@@ -297,7 +297,7 @@ type HookLockRow struct {
 	Sealed       []byte
 }
 
-// A hook that nobody else changes until the transaction ends.
+// Locks a hook until the transaction ends.
 func (q *Queries) HookLock(ctx context.Context, db DBTX, arg HookLockParams) (HookLockRow, error) {
 	row := db.QueryRow(ctx, hookLock, arg.WorkspaceID, arg.ID)
 	var i HookLockRow
@@ -305,7 +305,7 @@ func (q *Queries) HookLock(ctx context.Context, db DBTX, arg HookLockParams) (Ho
 	return i, err
 }
 
-const hookNote = `-- name: HookNote :exec
+const hookRecordDelivery = `-- name: HookRecordDelivery :exec
 UPDATE hooks SET
     last_at         = CASE WHEN $1::uuid IS NULL THEN last_at ELSE now() END,
     last_run_id     = COALESCE($1::uuid, last_run_id),
@@ -315,17 +315,17 @@ WHERE workspace_id = $3 AND id = $4
   AND COALESCE(CASE WHEN $1::uuid IS NULL THEN last_refused_at ELSE last_at END, '-infinity') < now() - interval '1 second'
 `
 
-type HookNoteParams struct {
+type HookRecordDeliveryParams struct {
 	RunID       *uuid.UUID
 	Refusal     *string
 	WorkspaceID uuid.UUID
 	ID          uuid.UUID
 }
 
-// Notes the run of a delivery, or why there is none: of each one in a second, since all
-// deliveries of a hook share the row.
-func (q *Queries) HookNote(ctx context.Context, db DBTX, arg HookNoteParams) error {
-	_, err := db.Exec(ctx, hookNote,
+// Records the last run of a hook, or why the last delivery was refused. It records each at most
+// once per second, because all deliveries of a hook share the row.
+func (q *Queries) HookRecordDelivery(ctx context.Context, db DBTX, arg HookRecordDeliveryParams) error {
+	_, err := db.Exec(ctx, hookRecordDelivery,
 		arg.RunID,
 		arg.Refusal,
 		arg.WorkspaceID,
@@ -351,8 +351,7 @@ type HookResealParams struct {
 	Fresh        [][]byte
 }
 
-// Puts secrets that were sealed anew in place of those that were read. A row that somebody
-// else has locked is left alone: nobody waits.
+// Replaces secrets by their resealed form. It skips rows that are locked or changed.
 func (q *Queries) HookReseal(ctx context.Context, db DBTX, arg HookResealParams) (int64, error) {
 	result, err := db.Exec(ctx, hookReseal,
 		arg.WorkspaceIds,

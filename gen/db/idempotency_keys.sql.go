@@ -17,8 +17,8 @@ DELETE FROM idempotency_keys d WHERE d.created_at < now() - interval '24 hours' 
     WHERE k.created_at < now() - interval '24 hours' LIMIT 5000)
 `
 
-// The age stands outside too: a key that was used anew while this waited for its row
-// is looked at once more, and is not old then.
+// Deletes expired keys. The age is checked again outside the subquery, because a key may have
+// been used again while this statement waited for its row.
 func (q *Queries) IdempotencyDeleteExpired(ctx context.Context, db DBTX) (int64, error) {
 	result, err := db.Exec(ctx, idempotencyDeleteExpired)
 	if err != nil {
@@ -61,8 +61,8 @@ const idempotencyLock = `-- name: IdempotencyLock :one
 SELECT pg_try_advisory_xact_lock($1::bigint) AS locked
 `
 
-// Holds the scope of a key until the transaction ends; false = somebody else
-// holds it, so the first request has not committed yet.
+// Locks the scope of a key until the transaction ends. false means that another transaction holds
+// it: the first request has not committed yet.
 func (q *Queries) IdempotencyLock(ctx context.Context, db DBTX, scope int64) (bool, error) {
 	row := db.QueryRow(ctx, idempotencyLock, scope)
 	var locked bool
@@ -70,14 +70,14 @@ func (q *Queries) IdempotencyLock(ctx context.Context, db DBTX, scope int64) (bo
 	return locked, err
 }
 
-const idempotencyPut = `-- name: IdempotencyPut :exec
+const idempotencyUpsert = `-- name: IdempotencyUpsert :exec
 INSERT INTO idempotency_keys (workspace_id, operation, path, key, body_hash, resource_id)
 VALUES ($1, $2, $3, $4, $5, $6)
 ON CONFLICT (workspace_id, operation, path, key) DO UPDATE
 SET body_hash = excluded.body_hash, resource_id = excluded.resource_id, created_at = now()
 `
 
-type IdempotencyPutParams struct {
+type IdempotencyUpsertParams struct {
 	WorkspaceID uuid.UUID
 	Operation   string
 	Path        string
@@ -86,8 +86,8 @@ type IdempotencyPutParams struct {
 	ResourceID  uuid.UUID
 }
 
-func (q *Queries) IdempotencyPut(ctx context.Context, db DBTX, arg IdempotencyPutParams) error {
-	_, err := db.Exec(ctx, idempotencyPut,
+func (q *Queries) IdempotencyUpsert(ctx context.Context, db DBTX, arg IdempotencyUpsertParams) error {
+	_, err := db.Exec(ctx, idempotencyUpsert,
 		arg.WorkspaceID,
 		arg.Operation,
 		arg.Path,

@@ -12,16 +12,16 @@ import (
 	"github.com/google/uuid"
 )
 
-const callbackRecompute = `-- name: CallbackRecompute :execrows
+const callbackCountRestore = `-- name: CallbackCountRestore :execrows
 UPDATE callbacks c SET restores = c.restores + 1
 FROM component_executions e
 WHERE e.finished_at IS NULL AND e.has_callback
   AND c.workspace_id = e.workspace_id AND c.execution_id = e.id AND c.state = 'PENDING'
 `
 
-// Notes that a restore has the records of unfinished executions computed again.
-func (q *Queries) CallbackRecompute(ctx context.Context, db DBTX) (int64, error) {
-	result, err := db.Exec(ctx, callbackRecompute)
+// Records that a restore causes the records of unfinished executions to be computed again.
+func (q *Queries) CallbackCountRestore(ctx context.Context, db DBTX) (int64, error) {
+	result, err := db.Exec(ctx, callbackCountRestore)
 	if err != nil {
 		return 0, err
 	}
@@ -50,8 +50,8 @@ type InstallationBeatRow struct {
 	Recovered     int64
 }
 
-// The same with a beat counted, where the database lives as it was known to; else
-// nothing.
+// Counts a heartbeat and returns the same, if the database runs where it was recorded to.
+// Otherwise it returns no row.
 func (q *Queries) InstallationBeat(ctx context.Context, db DBTX) (InstallationBeatRow, error) {
 	row := db.QueryRow(ctx, installationBeat)
 	var i InstallationBeatRow
@@ -71,34 +71,65 @@ func (q *Queries) InstallationBeat(ctx context.Context, db DBTX) (InstallationBe
 	return i, err
 }
 
-const installationEnter = `-- name: InstallationEnter :exec
-INSERT INTO installation (place, timeline) VALUES (place_of_database(), timeline_of_database()) ON CONFLICT DO NOTHING
+const installationCountPending = `-- name: InstallationCountPending :one
+SELECT (SELECT count(*) FROM workflow_runs r WHERE r.finished_at IS NULL) AS runs,
+       (SELECT count(*) FROM component_executions e WHERE e.finished_at IS NULL AND e.has_callback) AS unfrozen,
+       (SELECT count(*) FROM callbacks c WHERE c.state = 'QUEUED') AS queued
 `
 
-// The first process says where the database lives.
-func (q *Queries) InstallationEnter(ctx context.Context, db DBTX) error {
-	_, err := db.Exec(ctx, installationEnter)
-	return err
+type InstallationCountPendingRow struct {
+	Runs     int64
+	Unfrozen int64
+	Queued   int64
 }
 
-const installationFollow = `-- name: InstallationFollow :execrows
-UPDATE installation SET timeline = timeline_of_database()
-WHERE one AND quarantined_at IS NULL AND place = place_of_database() AND timeline = $1 AND beat >= $2
+// The number of unfinished runs, of callbacks of unfinished executions, and of queued callbacks.
+func (q *Queries) InstallationCountPending(ctx context.Context, db DBTX) (InstallationCountPendingRow, error) {
+	row := db.QueryRow(ctx, installationCountPending)
+	var i InstallationCountPendingRow
+	err := row.Scan(&i.Runs, &i.Unfrozen, &i.Queued)
+	return i, err
+}
+
+const installationCountUnfinished = `-- name: InstallationCountUnfinished :many
+SELECT e.repeat_rule, count(*) FILTER (WHERE e.status = 'CREATED') AS created,
+       count(*) FILTER (WHERE e.status = 'EXECUTING') AS executing,
+       count(*) FILTER (WHERE e.status = 'EXECUTING' AND e.worker_id IS NOT NULL) AS held
+FROM component_executions e WHERE e.finished_at IS NULL GROUP BY e.repeat_rule ORDER BY e.repeat_rule
 `
 
-type InstallationFollowParams struct {
-	Timeline int32
-	Beat     int64
+type InstallationCountUnfinishedRow struct {
+	RepeatRule string
+	Created    int64
+	Executing  int64
+	Held       int64
 }
 
-// Takes a new timeline for that of a standby which was promoted and has all of the
-// past that the caller has seen.
-func (q *Queries) InstallationFollow(ctx context.Context, db DBTX, arg InstallationFollowParams) (int64, error) {
-	result, err := db.Exec(ctx, installationFollow, arg.Timeline, arg.Beat)
+// The number of unfinished executions by repeat rule. held is the number of those that a worker
+// has.
+func (q *Queries) InstallationCountUnfinished(ctx context.Context, db DBTX) ([]InstallationCountUnfinishedRow, error) {
+	rows, err := db.Query(ctx, installationCountUnfinished)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
-	return result.RowsAffected(), nil
+	defer rows.Close()
+	items := []InstallationCountUnfinishedRow{}
+	for rows.Next() {
+		var i InstallationCountUnfinishedRow
+		if err := rows.Scan(
+			&i.RepeatRule,
+			&i.Created,
+			&i.Executing,
+			&i.Held,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const installationGet = `-- name: InstallationGet :one
@@ -123,8 +154,8 @@ type InstallationGetRow struct {
 	Recovered     int64
 }
 
-// Where the database was known to live, and where it does. With synchronous replication a
-// read proves no position.
+// Where the database was recorded to run and where it runs now. With synchronous replication a
+// read does not prove a position, so flushed is 0.
 func (q *Queries) InstallationGet(ctx context.Context, db DBTX) (InstallationGetRow, error) {
 	row := db.QueryRow(ctx, installationGet)
 	var i InstallationGetRow
@@ -144,51 +175,42 @@ func (q *Queries) InstallationGet(ctx context.Context, db DBTX) (InstallationGet
 	return i, err
 }
 
-const installationHeld = `-- name: InstallationHeld :one
-SELECT (quarantined_at IS NOT NULL)::boolean AS held FROM installation WHERE one FOR SHARE
-`
-
-// Whether there is a quarantine, which stays one until the transaction ends.
-func (q *Queries) InstallationHeld(ctx context.Context, db DBTX) (bool, error) {
-	row := db.QueryRow(ctx, installationHeld)
-	var held bool
-	err := row.Scan(&held)
-	return held, err
-}
-
-const installationKeyCheck = `-- name: InstallationKeyCheck :one
+const installationGetKeyCheck = `-- name: InstallationGetKeyCheck :one
 SELECT key_check FROM installation WHERE one
 `
 
-// The value that the installation's master key opens; null until a process wrote it.
-func (q *Queries) InstallationKeyCheck(ctx context.Context, db DBTX) ([]byte, error) {
-	row := db.QueryRow(ctx, installationKeyCheck)
+// A value sealed under the installation's master key, to check that key. It is null until a
+// process has written it.
+func (q *Queries) InstallationGetKeyCheck(ctx context.Context, db DBTX) ([]byte, error) {
+	row := db.QueryRow(ctx, installationGetKeyCheck)
 	var key_check []byte
 	err := row.Scan(&key_check)
 	return key_check, err
 }
 
-const installationKeyRenew = `-- name: InstallationKeyRenew :exec
-UPDATE installation SET key_check = $1 WHERE one
+const installationInsert = `-- name: InstallationInsert :exec
+INSERT INTO installation (place, timeline) VALUES (place_of_database(), timeline_of_database()) ON CONFLICT DO NOTHING
 `
 
-// Replaces it after a rotation of the master key.
-func (q *Queries) InstallationKeyRenew(ctx context.Context, db DBTX, sealed []byte) error {
-	_, err := db.Exec(ctx, installationKeyRenew, sealed)
+// Records where the database runs, unless that is recorded.
+func (q *Queries) InstallationInsert(ctx context.Context, db DBTX) error {
+	_, err := db.Exec(ctx, installationInsert)
 	return err
 }
 
-const installationKeySet = `-- name: InstallationKeySet :exec
-UPDATE installation SET key_check = $1 WHERE one AND key_check IS NULL
+const installationIsQuarantined = `-- name: InstallationIsQuarantined :one
+SELECT (quarantined_at IS NOT NULL)::boolean AS held FROM installation WHERE one FOR SHARE
 `
 
-// Writes the first one.
-func (q *Queries) InstallationKeySet(ctx context.Context, db DBTX, sealed []byte) error {
-	_, err := db.Exec(ctx, installationKeySet, sealed)
-	return err
+// Whether the database is in quarantine. That does not change until the transaction ends.
+func (q *Queries) InstallationIsQuarantined(ctx context.Context, db DBTX) (bool, error) {
+	row := db.QueryRow(ctx, installationIsQuarantined)
+	var held bool
+	err := row.Scan(&held)
+	return held, err
 }
 
-const installationListUndone = `-- name: InstallationListUndone :many
+const installationListUnfinished = `-- name: InstallationListUnfinished :many
 SELECT page.kind::text AS kind, page.workspace_id, page.id, page.status::text AS status, page.what::text AS what, page.rule::text AS rule
 FROM ((SELECT 'execution' AS kind, e.workspace_id, e.id, e.status, e.module AS what, e.repeat_rule AS rule FROM component_executions e
        WHERE $1::text = 'execution' AND e.finished_at IS NULL AND e.id > $2 ORDER BY e.id LIMIT $3)
@@ -201,13 +223,13 @@ FROM ((SELECT 'execution' AS kind, e.workspace_id, e.id, e.status, e.module AS w
 ORDER BY page.id
 `
 
-type InstallationListUndoneParams struct {
+type InstallationListUnfinishedParams struct {
 	Kind    string
 	After   uuid.UUID
 	MaxRows int32
 }
 
-type InstallationListUndoneRow struct {
+type InstallationListUnfinishedRow struct {
 	Kind        string
 	WorkspaceID uuid.UUID
 	ID          uuid.UUID
@@ -216,17 +238,17 @@ type InstallationListUndoneRow struct {
 	Rule        string
 }
 
-// A page of what goes on after a release, in the order of ids within each kind: unfinished
-// executions, unfinished runs, callbacks due.
-func (q *Queries) InstallationListUndone(ctx context.Context, db DBTX, arg InstallationListUndoneParams) ([]InstallationListUndoneRow, error) {
-	rows, err := db.Query(ctx, installationListUndone, arg.Kind, arg.After, arg.MaxRows)
+// A page of the work that continues after a release, in order of the ids within each kind:
+// unfinished executions, unfinished runs, queued callbacks.
+func (q *Queries) InstallationListUnfinished(ctx context.Context, db DBTX, arg InstallationListUnfinishedParams) ([]InstallationListUnfinishedRow, error) {
+	rows, err := db.Query(ctx, installationListUnfinished, arg.Kind, arg.After, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	items := []InstallationListUndoneRow{}
+	items := []InstallationListUnfinishedRow{}
 	for rows.Next() {
-		var i InstallationListUndoneRow
+		var i InstallationListUnfinishedRow
 		if err := rows.Scan(
 			&i.Kind,
 			&i.WorkspaceID,
@@ -245,26 +267,6 @@ func (q *Queries) InstallationListUndone(ctx context.Context, db DBTX, arg Insta
 	return items, nil
 }
 
-const installationPending = `-- name: InstallationPending :one
-SELECT (SELECT count(*) FROM workflow_runs r WHERE r.finished_at IS NULL) AS runs,
-       (SELECT count(*) FROM component_executions e WHERE e.finished_at IS NULL AND e.has_callback) AS unfrozen,
-       (SELECT count(*) FROM callbacks c WHERE c.state = 'QUEUED') AS queued
-`
-
-type InstallationPendingRow struct {
-	Runs     int64
-	Unfrozen int64
-	Queued   int64
-}
-
-// The unfinished runs, the callbacks of unfinished executions, and the callbacks due.
-func (q *Queries) InstallationPending(ctx context.Context, db DBTX) (InstallationPendingRow, error) {
-	row := db.QueryRow(ctx, installationPending)
-	var i InstallationPendingRow
-	err := row.Scan(&i.Runs, &i.Unfrozen, &i.Queued)
-	return i, err
-}
-
 const installationPosition = `-- name: InstallationPosition :one
 SELECT timeline_of_database()::integer AS timeline_now, confirmed_position() AS flushed, recovered_position() AS recovered
 `
@@ -275,7 +277,8 @@ type InstallationPositionRow struct {
 	Recovered   int64
 }
 
-// How far the server's log is stored, synchronous standbys included, and which server it is.
+// The position up to which the server's log is durable, synchronous standbys included, and the
+// server's timeline.
 func (q *Queries) InstallationPosition(ctx context.Context, db DBTX) (InstallationPositionRow, error) {
 	row := db.QueryRow(ctx, installationPosition)
 	var i InstallationPositionRow
@@ -287,10 +290,38 @@ const installationQuarantine = `-- name: InstallationQuarantine :execrows
 UPDATE installation SET quarantined_at = now(), reason = $1 WHERE one AND quarantined_at IS NULL
 `
 
-// Begins a quarantine unless there is one. Known place and timeline stay: they say
-// what happened.
+// Starts a quarantine unless there is one. The recorded place and timeline are kept, because they
+// show what happened.
 func (q *Queries) InstallationQuarantine(ctx context.Context, db DBTX, reason *string) (int64, error) {
 	result, err := db.Exec(ctx, installationQuarantine, reason)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const installationQuarantineUnchanged = `-- name: InstallationQuarantineUnchanged :execrows
+UPDATE installation SET quarantined_at = now(), reason = $1
+WHERE one AND quarantined_at IS NULL AND place = $2 AND timeline = $3
+  AND released_at IS NOT DISTINCT FROM $4::timestamptz
+`
+
+type InstallationQuarantineUnchangedParams struct {
+	Reason     *string
+	Place      string
+	Timeline   int32
+	ReleasedAt *time.Time
+}
+
+// Starts a quarantine if the row is unchanged since it was read: an operator may have released
+// the database since.
+func (q *Queries) InstallationQuarantineUnchanged(ctx context.Context, db DBTX, arg InstallationQuarantineUnchangedParams) (int64, error) {
+	result, err := db.Exec(ctx, installationQuarantineUnchanged,
+		arg.Reason,
+		arg.Place,
+		arg.Timeline,
+		arg.ReleasedAt,
+	)
 	if err != nil {
 		return 0, err
 	}
@@ -303,8 +334,8 @@ UPDATE installation SET quarantined_at = NULL, reason = NULL, released_at = now(
 WHERE one AND (quarantined_at IS NOT NULL OR place <> place_of_database() OR timeline <> timeline_of_database())
 `
 
-// Ends a quarantine, or prevents the one that would begin: from now on the database
-// lives where it is.
+// Ends a quarantine, or prevents the one that would start, and records where the database runs
+// now.
 func (q *Queries) InstallationRelease(ctx context.Context, db DBTX) (int64, error) {
 	result, err := db.Exec(ctx, installationRelease)
 	if err != nil {
@@ -313,73 +344,44 @@ func (q *Queries) InstallationRelease(ctx context.Context, db DBTX) (int64, erro
 	return result.RowsAffected(), nil
 }
 
-const installationSuspect = `-- name: InstallationSuspect :execrows
-UPDATE installation SET quarantined_at = now(), reason = $1
-WHERE one AND quarantined_at IS NULL AND place = $2 AND timeline = $3
-  AND released_at IS NOT DISTINCT FROM $4::timestamptz
+const installationReplaceKeyCheck = `-- name: InstallationReplaceKeyCheck :exec
+UPDATE installation SET key_check = $1 WHERE one
 `
 
-type InstallationSuspectParams struct {
-	Reason     *string
-	Place      string
-	Timeline   int32
-	ReleasedAt *time.Time
+// Replaces the value after a rotation of the master key.
+func (q *Queries) InstallationReplaceKeyCheck(ctx context.Context, db DBTX, sealed []byte) error {
+	_, err := db.Exec(ctx, installationReplaceKeyCheck, sealed)
+	return err
 }
 
-// Begins a quarantine on the strength of what was read, unless that holds no more: an
-// operator may have released the database since.
-func (q *Queries) InstallationSuspect(ctx context.Context, db DBTX, arg InstallationSuspectParams) (int64, error) {
-	result, err := db.Exec(ctx, installationSuspect,
-		arg.Reason,
-		arg.Place,
-		arg.Timeline,
-		arg.ReleasedAt,
-	)
+const installationSetKeyCheck = `-- name: InstallationSetKeyCheck :exec
+UPDATE installation SET key_check = $1 WHERE one AND key_check IS NULL
+`
+
+// Sets the value for the first time.
+func (q *Queries) InstallationSetKeyCheck(ctx context.Context, db DBTX, sealed []byte) error {
+	_, err := db.Exec(ctx, installationSetKeyCheck, sealed)
+	return err
+}
+
+const installationSetTimeline = `-- name: InstallationSetTimeline :execrows
+UPDATE installation SET timeline = timeline_of_database()
+WHERE one AND quarantined_at IS NULL AND place = place_of_database() AND timeline = $1 AND beat >= $2
+`
+
+type InstallationSetTimelineParams struct {
+	Timeline int32
+	Beat     int64
+}
+
+// Records the new timeline of a standby that was promoted and that has every heartbeat the caller
+// has seen.
+func (q *Queries) InstallationSetTimeline(ctx context.Context, db DBTX, arg InstallationSetTimelineParams) (int64, error) {
+	result, err := db.Exec(ctx, installationSetTimeline, arg.Timeline, arg.Beat)
 	if err != nil {
 		return 0, err
 	}
 	return result.RowsAffected(), nil
-}
-
-const installationUndone = `-- name: InstallationUndone :many
-SELECT e.repeat_rule, count(*) FILTER (WHERE e.status = 'CREATED') AS created,
-       count(*) FILTER (WHERE e.status = 'EXECUTING') AS executing,
-       count(*) FILTER (WHERE e.status = 'EXECUTING' AND e.worker_id IS NOT NULL) AS held
-FROM component_executions e WHERE e.finished_at IS NULL GROUP BY e.repeat_rule ORDER BY e.repeat_rule
-`
-
-type InstallationUndoneRow struct {
-	RepeatRule string
-	Created    int64
-	Executing  int64
-	Held       int64
-}
-
-// The unfinished executions by repeat rule. held counts those that a worker had started
-// and not given back.
-func (q *Queries) InstallationUndone(ctx context.Context, db DBTX) ([]InstallationUndoneRow, error) {
-	rows, err := db.Query(ctx, installationUndone)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	items := []InstallationUndoneRow{}
-	for rows.Next() {
-		var i InstallationUndoneRow
-		if err := rows.Scan(
-			&i.RepeatRule,
-			&i.Created,
-			&i.Executing,
-			&i.Held,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
 }
 
 const runCancelUnfinished = `-- name: RunCancelUnfinished :execrows

@@ -22,7 +22,7 @@ type InvitationAcceptParams struct {
 	ID          uuid.UUID
 }
 
-// Once: whoever comes second changes nothing.
+// Accepts an open invitation. It changes 0 rows if the invitation is no longer open.
 func (q *Queries) InvitationAccept(ctx context.Context, db DBTX, arg InvitationAcceptParams) (int64, error) {
 	result, err := db.Exec(ctx, invitationAccept, arg.WorkspaceID, arg.ID)
 	if err != nil {
@@ -31,14 +31,14 @@ func (q *Queries) InvitationAccept(ctx context.Context, db DBTX, arg InvitationA
 	return result.RowsAffected(), nil
 }
 
-const invitationFind = `-- name: InvitationFind :one
+const invitationGetByToken = `-- name: InvitationGetByToken :one
 SELECT i.workspace_id, i.id, i.email, i.role, i.expires_at, i.invited_by, w.name AS workspace_name, u.email AS by_email, u.name AS by_name,
     COALESCE(i.mailed_hash = $1, false)::boolean AS mailed
 FROM invitations i JOIN workspaces w ON w.id = i.workspace_id LEFT JOIN users u ON u.id = i.invited_by
 WHERE (i.token_hash = $1 OR i.mailed_hash = $1) AND i.accepted_at IS NULL AND i.revoked_at IS NULL AND i.expires_at > now()
 `
 
-type InvitationFindRow struct {
+type InvitationGetByTokenRow struct {
 	WorkspaceID   uuid.UUID
 	ID            uuid.UUID
 	Email         string
@@ -51,11 +51,11 @@ type InvitationFindRow struct {
 	Mailed        bool
 }
 
-// The open invitation that a token stands for, whatever the workspace, and whether the token is
-// the one that was mailed.
-func (q *Queries) InvitationFind(ctx context.Context, db DBTX, tokenHash []byte) (InvitationFindRow, error) {
-	row := db.QueryRow(ctx, invitationFind, tokenHash)
-	var i InvitationFindRow
+// The open invitation of a token, in any workspace. mailed reports whether the token was sent by
+// mail.
+func (q *Queries) InvitationGetByToken(ctx context.Context, db DBTX, tokenHash []byte) (InvitationGetByTokenRow, error) {
+	row := db.QueryRow(ctx, invitationGetByToken, tokenHash)
+	var i InvitationGetByTokenRow
 	err := row.Scan(
 		&i.WorkspaceID,
 		&i.ID,
@@ -179,7 +179,7 @@ type InvitationListRow struct {
 	ByName     *string
 }
 
-// Newest first, after the cursor; only those that are open if asked for.
+// Newest first, after the cursor, optionally only the open ones.
 func (q *Queries) InvitationList(ctx context.Context, db DBTX, arg InvitationListParams) ([]InvitationListRow, error) {
 	rows, err := db.Query(ctx, invitationList,
 		arg.WorkspaceID,
@@ -233,7 +233,7 @@ type InvitationReplaceRow struct {
 	Role  string
 }
 
-// What was open for the address is over.
+// Revokes the open invitations of an address.
 func (q *Queries) InvitationReplace(ctx context.Context, db DBTX, arg InvitationReplaceParams) ([]InvitationReplaceRow, error) {
 	rows, err := db.Query(ctx, invitationReplace, arg.WorkspaceID, arg.Email)
 	if err != nil {
@@ -290,7 +290,7 @@ type InvitationRevokeOfRow struct {
 	Role  string
 }
 
-// What is open of somebody's invitations to these roles is over.
+// Revokes a user's open invitations to these roles.
 func (q *Queries) InvitationRevokeOf(ctx context.Context, db DBTX, arg InvitationRevokeOfParams) ([]InvitationRevokeOfRow, error) {
 	rows, err := db.Query(ctx, invitationRevokeOf, arg.WorkspaceID, arg.InvitedBy, arg.Roles)
 	if err != nil {

@@ -13,8 +13,7 @@ const lockName = `-- name: LockName :exec
 SELECT pg_advisory_xact_lock(hashtextextended($1::text, 0))
 `
 
-// Holds a name until the transaction ends; who asks for one that is held waits. Names
-// begin with what they are of.
+// Locks a name until the transaction ends. Names start with the kind of what they lock.
 func (q *Queries) LockName(ctx context.Context, db DBTX, name string) error {
 	_, err := db.Exec(ctx, lockName, name)
 	return err

@@ -59,6 +59,23 @@ func (q *Queries) MemberGet(ctx context.Context, db DBTX, arg MemberGetParams) (
 	return i, err
 }
 
+const memberGetForShare = `-- name: MemberGetForShare :one
+SELECT role FROM members WHERE workspace_id = $1 AND user_id = $2 FOR SHARE
+`
+
+type MemberGetForShareParams struct {
+	WorkspaceID uuid.UUID
+	UserID      uuid.UUID
+}
+
+// The role of a member. It does not change until the transaction ends.
+func (q *Queries) MemberGetForShare(ctx context.Context, db DBTX, arg MemberGetForShareParams) (string, error) {
+	row := db.QueryRow(ctx, memberGetForShare, arg.WorkspaceID, arg.UserID)
+	var role string
+	err := row.Scan(&role)
+	return role, err
+}
+
 const memberHasEmail = `-- name: MemberHasEmail :one
 SELECT EXISTS (
     SELECT FROM members m JOIN users u ON u.id = m.user_id WHERE m.workspace_id = $1 AND u.email = $2
@@ -77,23 +94,6 @@ func (q *Queries) MemberHasEmail(ctx context.Context, db DBTX, arg MemberHasEmai
 	return found, err
 }
 
-const memberHold = `-- name: MemberHold :one
-SELECT role FROM members WHERE workspace_id = $1 AND user_id = $2 FOR SHARE
-`
-
-type MemberHoldParams struct {
-	WorkspaceID uuid.UUID
-	UserID      uuid.UUID
-}
-
-// The role, which nobody changes until the transaction ends.
-func (q *Queries) MemberHold(ctx context.Context, db DBTX, arg MemberHoldParams) (string, error) {
-	row := db.QueryRow(ctx, memberHold, arg.WorkspaceID, arg.UserID)
-	var role string
-	err := row.Scan(&role)
-	return role, err
-}
-
 const memberInsert = `-- name: MemberInsert :execrows
 INSERT INTO members (workspace_id, user_id, role) VALUES ($1, $2, $3)
 ON CONFLICT (workspace_id, user_id) DO NOTHING
@@ -105,7 +105,7 @@ type MemberInsertParams struct {
 	Role        string
 }
 
-// Who is a member already keeps the role.
+// Adds a member. An existing member keeps the role, and the statement changes 0 rows.
 func (q *Queries) MemberInsert(ctx context.Context, db DBTX, arg MemberInsertParams) (int64, error) {
 	result, err := db.Exec(ctx, memberInsert, arg.WorkspaceID, arg.UserID, arg.Role)
 	if err != nil {
@@ -180,7 +180,7 @@ type MemberListOfUserRow struct {
 	Role string
 }
 
-// Everything that the user belongs to, newest workspace first.
+// The workspaces of a user, newest first.
 func (q *Queries) MemberListOfUser(ctx context.Context, db DBTX, userID uuid.UUID) ([]MemberListOfUserRow, error) {
 	rows, err := db.Query(ctx, memberListOfUser, userID)
 	if err != nil {
@@ -217,7 +217,7 @@ type MemberLockRow struct {
 	Role   string
 }
 
-// Who acts, whom it is about and all owners, in one order for everybody who locks them.
+// Locks the actor, the affected member and all owners, always in the same order.
 func (q *Queries) MemberLock(ctx context.Context, db DBTX, arg MemberLockParams) ([]MemberLockRow, error) {
 	rows, err := db.Query(ctx, memberLock, arg.WorkspaceID, arg.UserID, arg.ActorID)
 	if err != nil {
@@ -238,22 +238,6 @@ func (q *Queries) MemberLock(ctx context.Context, db DBTX, arg MemberLockParams)
 	return items, nil
 }
 
-const memberPut = `-- name: MemberPut :exec
-INSERT INTO members (workspace_id, user_id, role) VALUES ($1, $2, $3)
-ON CONFLICT (workspace_id, user_id) DO UPDATE SET role = excluded.role
-`
-
-type MemberPutParams struct {
-	WorkspaceID uuid.UUID
-	UserID      uuid.UUID
-	Role        string
-}
-
-func (q *Queries) MemberPut(ctx context.Context, db DBTX, arg MemberPutParams) error {
-	_, err := db.Exec(ctx, memberPut, arg.WorkspaceID, arg.UserID, arg.Role)
-	return err
-}
-
 const memberSetRole = `-- name: MemberSetRole :exec
 UPDATE members SET role = $1 WHERE workspace_id = $2 AND user_id = $3
 `
@@ -266,5 +250,21 @@ type MemberSetRoleParams struct {
 
 func (q *Queries) MemberSetRole(ctx context.Context, db DBTX, arg MemberSetRoleParams) error {
 	_, err := db.Exec(ctx, memberSetRole, arg.Role, arg.WorkspaceID, arg.UserID)
+	return err
+}
+
+const memberUpsert = `-- name: MemberUpsert :exec
+INSERT INTO members (workspace_id, user_id, role) VALUES ($1, $2, $3)
+ON CONFLICT (workspace_id, user_id) DO UPDATE SET role = excluded.role
+`
+
+type MemberUpsertParams struct {
+	WorkspaceID uuid.UUID
+	UserID      uuid.UUID
+	Role        string
+}
+
+func (q *Queries) MemberUpsert(ctx context.Context, db DBTX, arg MemberUpsertParams) error {
+	_, err := db.Exec(ctx, memberUpsert, arg.WorkspaceID, arg.UserID, arg.Role)
 	return err
 }

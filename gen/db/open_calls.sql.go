@@ -16,7 +16,7 @@ const openCallDeleteExpired = `-- name: OpenCallDeleteExpired :exec
 DELETE FROM open_calls WHERE expires_at < clock_timestamp() - interval '1 minute'
 `
 
-// Forgets the rows of nodes that are gone.
+// Deletes the rows of nodes that are gone.
 func (q *Queries) OpenCallDeleteExpired(ctx context.Context, db DBTX) error {
 	_, err := db.Exec(ctx, openCallDeleteExpired)
 	return err
@@ -31,7 +31,7 @@ type OpenCallLockParams struct {
 	Keys      []int32
 }
 
-// One node at a time judges a cap of a workspace. The keys are sorted.
+// Locks caps of workspaces, so that one node at a time checks each. The keys are sorted.
 func (q *Queries) OpenCallLock(ctx context.Context, db DBTX, arg OpenCallLockParams) error {
 	_, err := db.Exec(ctx, openCallLock, arg.LockClass, arg.Keys)
 	return err
@@ -55,8 +55,7 @@ type OpenCallSumOthersRow struct {
 	Streams     int64
 }
 
-// What the other nodes have open, of workspaces. Rows that were not renewed in time count no
-// more: their node is gone.
+// The open calls of workspaces on other nodes. Expired rows do not count: their node is gone.
 func (q *Queries) OpenCallSumOthers(ctx context.Context, db DBTX, arg OpenCallSumOthersParams) ([]OpenCallSumOthersRow, error) {
 	rows, err := db.Query(ctx, openCallSumOthers, arg.WorkspaceIds, arg.Node)
 	if err != nil {
@@ -94,7 +93,8 @@ type OpenCallUpsertManyParams struct {
 	Streams      []int32
 }
 
-// waits_end_at is for binaries of before, which say in a refusal when the first wait ends.
+// waits_end_at is for older versions, which return it in a refusal as the time when the first
+// wait ends.
 func (q *Queries) OpenCallUpsertMany(ctx context.Context, db DBTX, arg OpenCallUpsertManyParams) error {
 	_, err := db.Exec(ctx, openCallUpsertMany,
 		arg.Node,

@@ -27,6 +27,28 @@ func (q *Queries) OutputKeyGet(ctx context.Context, db DBTX, arg OutputKeyGetPar
 	return sealed, err
 }
 
+const outputKeyGetByMaster = `-- name: OutputKeyGetByMaster :one
+SELECT id, sealed FROM output_keys WHERE workspace_id = $1 AND master = $2
+`
+
+type OutputKeyGetByMasterParams struct {
+	WorkspaceID uuid.UUID
+	Master      string
+}
+
+type OutputKeyGetByMasterRow struct {
+	ID     uuid.UUID
+	Sealed []byte
+}
+
+// The key of a workspace that was created under a master key.
+func (q *Queries) OutputKeyGetByMaster(ctx context.Context, db DBTX, arg OutputKeyGetByMasterParams) (OutputKeyGetByMasterRow, error) {
+	row := db.QueryRow(ctx, outputKeyGetByMaster, arg.WorkspaceID, arg.Master)
+	var i OutputKeyGetByMasterRow
+	err := row.Scan(&i.ID, &i.Sealed)
+	return i, err
+}
+
 const outputKeyInsert = `-- name: OutputKeyInsert :exec
 INSERT INTO output_keys (workspace_id, id, master, sealed) VALUES ($1, $2, $3, $4)
 ON CONFLICT (workspace_id, master) DO NOTHING
@@ -39,7 +61,7 @@ type OutputKeyInsertParams struct {
 	Sealed      []byte
 }
 
-// Survives two that make it at once: the first stays.
+// Inserts a key, unless another process has inserted one.
 func (q *Queries) OutputKeyInsert(ctx context.Context, db DBTX, arg OutputKeyInsertParams) error {
 	_, err := db.Exec(ctx, outputKeyInsert,
 		arg.WorkspaceID,
@@ -57,7 +79,7 @@ FROM ((SELECT o.sealed FROM output_keys o ORDER BY o.id LIMIT $1)
       (SELECT n.sealed FROM output_keys n ORDER BY n.id DESC LIMIT $1)) AS seen
 `
 
-// How the oldest and the newest keys begin: there the master key is named.
+// The headers of the oldest and newest keys, which name the master key.
 func (q *Queries) OutputKeyListHeaders(ctx context.Context, db DBTX, each int32) ([][]byte, error) {
 	rows, err := db.Query(ctx, outputKeyListHeaders, each)
 	if err != nil {
@@ -97,8 +119,8 @@ type OutputKeyListSealedRow struct {
 	Stale       []byte
 }
 
-// A page of keys in the order of their ids, each with itself if that is not sealed under
-// the key that header names.
+// A page of keys in order of their ids. stale is set if the key is not sealed under the master
+// key of the header.
 func (q *Queries) OutputKeyListSealed(ctx context.Context, db DBTX, arg OutputKeyListSealedParams) ([]OutputKeyListSealedRow, error) {
 	rows, err := db.Query(ctx, outputKeyListSealed, arg.Header, arg.After, arg.MaxRows)
 	if err != nil {
@@ -119,28 +141,6 @@ func (q *Queries) OutputKeyListSealed(ctx context.Context, db DBTX, arg OutputKe
 	return items, nil
 }
 
-const outputKeyOf = `-- name: OutputKeyOf :one
-SELECT id, sealed FROM output_keys WHERE workspace_id = $1 AND master = $2
-`
-
-type OutputKeyOfParams struct {
-	WorkspaceID uuid.UUID
-	Master      string
-}
-
-type OutputKeyOfRow struct {
-	ID     uuid.UUID
-	Sealed []byte
-}
-
-// The key of a workspace that was made under a master key.
-func (q *Queries) OutputKeyOf(ctx context.Context, db DBTX, arg OutputKeyOfParams) (OutputKeyOfRow, error) {
-	row := db.QueryRow(ctx, outputKeyOf, arg.WorkspaceID, arg.Master)
-	var i OutputKeyOfRow
-	err := row.Scan(&i.ID, &i.Sealed)
-	return i, err
-}
-
 const outputKeyReseal = `-- name: OutputKeyReseal :execrows
 UPDATE output_keys k SET sealed = free.fresh
 FROM (SELECT l.workspace_id, l.id, i.fresh FROM output_keys l
@@ -158,8 +158,7 @@ type OutputKeyResealParams struct {
 	Fresh        [][]byte
 }
 
-// Puts keys that were sealed anew in place of those that were read. A row that somebody
-// else has locked is left alone: nobody waits.
+// Replaces keys by their resealed form. It skips rows that are locked or changed.
 func (q *Queries) OutputKeyReseal(ctx context.Context, db DBTX, arg OutputKeyResealParams) (int64, error) {
 	result, err := db.Exec(ctx, outputKeyReseal,
 		arg.WorkspaceIds,

@@ -10,6 +10,26 @@ import (
 	"time"
 )
 
+const partitionsCreate = `-- name: PartitionsCreate :exec
+SELECT make_partitions($1::timestamptz)
+`
+
+// Creates the partitions of a week and moves its rows there from the default partitions.
+func (q *Queries) PartitionsCreate(ctx context.Context, db DBTX, week time.Time) error {
+	_, err := db.Exec(ctx, partitionsCreate, week)
+	return err
+}
+
+const partitionsCreateAhead = `-- name: PartitionsCreateAhead :exec
+SELECT make_partitions(week_of(now() + make_interval(days => $1::integer)))
+`
+
+// Creates the partitions of the week that is the given number of days ahead. Idempotent.
+func (q *Queries) PartitionsCreateAhead(ctx context.Context, db DBTX, days int32) error {
+	_, err := db.Exec(ctx, partitionsCreateAhead, days)
+	return err
+}
+
 const partitionsDefaultRows = `-- name: PartitionsDefaultRows :one
 SELECT default_partition_rows()::bigint AS found
 `
@@ -54,7 +74,7 @@ type PartitionsDropParams struct {
 	Kept time.Duration
 }
 
-// Drops a week whole; false when something in it is alive again.
+// Drops the partitions of a week. It returns false if the week has live rows again.
 func (q *Queries) PartitionsDrop(ctx context.Context, db DBTX, arg PartitionsDropParams) (bool, error) {
 	row := db.QueryRow(ctx, partitionsDrop, arg.Week, arg.Kept)
 	var dropped bool
@@ -66,7 +86,7 @@ const partitionsListFinal = `-- name: PartitionsListFinal :many
 SELECT week FROM partition_weeks WHERE final_since <= now() - $1::interval ORDER BY week
 `
 
-// The weeks that have been final for long enough, oldest first.
+// The weeks that have been final for at least the time kept, oldest first.
 func (q *Queries) PartitionsListFinal(ctx context.Context, db DBTX, kept time.Duration) ([]time.Time, error) {
 	rows, err := db.Query(ctx, partitionsListFinal, kept)
 	if err != nil {
@@ -87,32 +107,12 @@ func (q *Queries) PartitionsListFinal(ctx context.Context, db DBTX, kept time.Du
 	return items, nil
 }
 
-const partitionsMake = `-- name: PartitionsMake :exec
-SELECT make_partitions($1::timestamptz)
-`
-
-// Makes the partitions of a week and moves what the defaults hold of it.
-func (q *Queries) PartitionsMake(ctx context.Context, db DBTX, week time.Time) error {
-	_, err := db.Exec(ctx, partitionsMake, week)
-	return err
-}
-
-const partitionsMakeAhead = `-- name: PartitionsMakeAhead :exec
-SELECT make_partitions(week_of(now() + make_interval(days => $1::integer)))
-`
-
-// Makes the partitions of the week that is so many days ahead; again is the same.
-func (q *Queries) PartitionsMakeAhead(ctx context.Context, db DBTX, days int32) error {
-	_, err := db.Exec(ctx, partitionsMakeAhead, days)
-	return err
-}
-
-const partitionsNoteFinal = `-- name: PartitionsNoteFinal :exec
+const partitionsRecordFinal = `-- name: PartitionsRecordFinal :exec
 SELECT note_final_partitions()
 `
 
-// Notes since when past weeks have been final as a whole.
-func (q *Queries) PartitionsNoteFinal(ctx context.Context, db DBTX) error {
-	_, err := db.Exec(ctx, partitionsNoteFinal)
+// Records since when all rows of a past week have been final.
+func (q *Queries) PartitionsRecordFinal(ctx context.Context, db DBTX) error {
+	_, err := db.Exec(ctx, partitionsRecordFinal)
 	return err
 }

@@ -18,8 +18,8 @@ SELECT id, '', clock_timestamp() FROM unnest($1::uuid[]) AS id ORDER BY id
 ON CONFLICT (workspace_id) DO NOTHING
 `
 
-// Makes the rows that are not there. Not in the transaction that locks: whoever
-// waits here for another's row must hold none.
+// Inserts missing rows. Do not call it in the transaction that locks: a transaction that waits
+// here for another's row must not hold any.
 func (q *Queries) RateLimitInsertMany(ctx context.Context, db DBTX, workspaceIds []uuid.UUID) error {
 	_, err := db.Exec(ctx, rateLimitInsertMany, workspaceIds)
 	return err
@@ -37,8 +37,8 @@ type RateLimitLockRow struct {
 	Now         time.Time
 }
 
-// Locks the states of workspaces, always in one order, and tells the time after
-// each lock. The clock is the database's: those of the nodes do not matter.
+// Locks the states of workspaces, always in the same order, and returns the time after each lock.
+// The time is the database's, so clocks of nodes do not matter.
 func (q *Queries) RateLimitLock(ctx context.Context, db DBTX, workspaceIds []uuid.UUID) ([]RateLimitLockRow, error) {
 	rows, err := db.Query(ctx, rateLimitLock, workspaceIds)
 	if err != nil {

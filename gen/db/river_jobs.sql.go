@@ -16,12 +16,37 @@ DELETE FROM river.river_job WHERE id IN (
     SELECT j.id FROM river.river_job j WHERE j.id = ANY($1::bigint[]) FOR UPDATE SKIP LOCKED)
 `
 
-// Takes finished work out of the queue in the transaction that finished it.
-// River's own completion of a running job then finds no row, which it allows.
-// A job that the queue's own upkeep has locked just now is left to its worker,
-// which finds nothing to do: waiting here could deadlock.
+// Deletes jobs in the transaction that finished their work. River's own completion of a running
+// job then finds no row, which it allows. A job that River's maintenance has locked is left to
+// its worker, which finds nothing to do: waiting here could deadlock.
 func (q *Queries) RiverJobDeleteMany(ctx context.Context, db DBTX, ids []int64) error {
 	_, err := db.Exec(ctx, riverJobDeleteMany, ids)
+	return err
+}
+
+const riverJobMakeDue = `-- name: RiverJobMakeDue :exec
+UPDATE river.river_job SET state = 'available', scheduled_at = now() + $1::interval
+WHERE id = $2 AND state IN ('scheduled', 'available')
+`
+
+type RiverJobMakeDueParams struct {
+	Delay time.Duration
+	ID    int64
+}
+
+// Makes a job that is not running due after the delay, like a snooze of a job that River fetched.
+func (q *Queries) RiverJobMakeDue(ctx context.Context, db DBTX, arg RiverJobMakeDueParams) error {
+	_, err := db.Exec(ctx, riverJobMakeDue, arg.Delay, arg.ID)
+	return err
+}
+
+const riverJobNotify = `-- name: RiverJobNotify :exec
+SELECT pg_notify('river.river_insert', json_build_object('queue', $1::text)::text)
+`
+
+// Notifies the workers of a queue when the transaction commits, as an insert does.
+func (q *Queries) RiverJobNotify(ctx context.Context, db DBTX, queue string) error {
+	_, err := db.Exec(ctx, riverJobNotify, queue)
 	return err
 }
 
@@ -30,39 +55,10 @@ SELECT COALESCE(EXTRACT(epoch FROM now() - min(scheduled_at)), 0)::double precis
 FROM river.river_job WHERE state = 'available' AND queue = $1 AND scheduled_at <= now()
 `
 
-// How many seconds the longest-waiting job of a queue has been ready; 0 when
-// none is.
+// How many seconds the oldest job of a queue has been due, or 0 if none is.
 func (q *Queries) RiverJobOldestDue(ctx context.Context, db DBTX, queue string) (float64, error) {
 	row := db.QueryRow(ctx, riverJobOldestDue, queue)
 	var seconds float64
 	err := row.Scan(&seconds)
 	return seconds, err
-}
-
-const riverJobRearm = `-- name: RiverJobRearm :exec
-UPDATE river.river_job SET state = 'available', scheduled_at = now() + $1::interval
-WHERE id = $2 AND state IN ('scheduled', 'available')
-`
-
-type RiverJobRearmParams struct {
-	Delay time.Duration
-	ID    int64
-}
-
-// Makes a job that is not yet running due after the delay: the way a snooze
-// does it, for work that River did not fetch.
-func (q *Queries) RiverJobRearm(ctx context.Context, db DBTX, arg RiverJobRearmParams) error {
-	_, err := db.Exec(ctx, riverJobRearm, arg.Delay, arg.ID)
-	return err
-}
-
-const riverJobTell = `-- name: RiverJobTell :exec
-SELECT pg_notify('river.river_insert', json_build_object('queue', $1::text)::text)
-`
-
-// Wakes those that fetch from a queue, as an insert does, when the transaction
-// commits.
-func (q *Queries) RiverJobTell(ctx context.Context, db DBTX, queue string) error {
-	_, err := db.Exec(ctx, riverJobTell, queue)
-	return err
 }

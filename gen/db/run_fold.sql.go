@@ -14,39 +14,21 @@ import (
 	"github.com/weft-automation/weft/internal/kit/status"
 )
 
-const runAbove = `-- name: RunAbove :one
-WITH RECURSIVE above AS (
-    SELECT r.parent_run_id, 0 AS depth, false AS ending, false AS immediate FROM workflow_runs r WHERE r.workspace_id = $1 AND r.id = $2
-    UNION ALL
-    SELECT p.parent_run_id, a.depth + 1, p.ending, p.immediate FROM above a
-    JOIN LATERAL (
-        SELECT x.parent_run_id, x.cancel_requested_at IS NOT NULL OR x.error IS NOT NULL OR x.finished_at IS NOT NULL AS ending,
-               COALESCE(x.cancel_mode = 'immediate', false) AS immediate
-        FROM workflow_runs x WHERE x.workspace_id = $1 AND x.id = a.parent_run_id LIMIT 1
-    ) AS p ON true
-    WHERE a.depth < $3::integer
-)
-SELECT max(depth)::integer AS depth, bool_or(ending)::boolean AS ending, bool_or(immediate)::boolean AS immediate FROM above
+const runAddCommittedBelow = `-- name: RunAddCommittedBelow :exec
+UPDATE workflow_runs SET below = below + $1
+WHERE workspace_id = $2 AND id = ANY ($3::uuid[]) AND finished_at IS NULL
 `
 
-type RunAboveParams struct {
+type RunAddCommittedBelowParams struct {
+	Amount      credit.Amount
 	WorkspaceID uuid.UUID
-	ID          uuid.UUID
-	MaxDepth    int32
+	Ids         []uuid.UUID
 }
 
-type RunAboveRow struct {
-	Depth     int32
-	Ending    bool
-	Immediate bool
-}
-
-// How many runs are above a run, up to max_depth, and whether one of them is ending.
-func (q *Queries) RunAbove(ctx context.Context, db DBTX, arg RunAboveParams) (RunAboveRow, error) {
-	row := db.QueryRow(ctx, runAbove, arg.WorkspaceID, arg.ID, arg.MaxDepth)
-	var i RunAboveRow
-	err := row.Scan(&i.Depth, &i.Ending, &i.Immediate)
-	return i, err
+// Adds what a run has committed to the runs above it, which RunLockAncestors has locked.
+func (q *Queries) RunAddCommittedBelow(ctx context.Context, db DBTX, arg RunAddCommittedBelowParams) error {
+	_, err := db.Exec(ctx, runAddCommittedBelow, arg.Amount, arg.WorkspaceID, arg.Ids)
+	return err
 }
 
 const runCancel = `-- name: RunCancel :exec
@@ -65,7 +47,7 @@ type RunCancelParams struct {
 	ID          uuid.UUID
 }
 
-// Requests the cancellation of one run, which the caller has locked.
+// Requests the cancellation of one run. The caller has locked it.
 func (q *Queries) RunCancel(ctx context.Context, db DBTX, arg RunCancelParams) error {
 	_, err := db.Exec(ctx, runCancel,
 		arg.At,
@@ -115,9 +97,9 @@ type RunCancelTreeParams struct {
 	MaxDepth    int32
 }
 
-// Requests the cancellation of runs and of all unfinished runs below them. The first request
-// sets the reason. A later immediate request replaces a graceful one. It returns the runs that
-// it changed. It locks runs from the bottom of the tree to its top: a transaction that locks a
+// Requests the cancellation of runs and of all unfinished runs below them, and returns the runs
+// that it changed. The first request sets the reason. A later immediate request replaces a
+// graceful one. It locks runs from the bottom of the tree to its top: a transaction that locks a
 // run may lock those above it afterwards, so locks in another order would deadlock.
 func (q *Queries) RunCancelTree(ctx context.Context, db DBTX, arg RunCancelTreeParams) ([]uuid.UUID, error) {
 	rows, err := db.Query(ctx, runCancelTree,
@@ -164,8 +146,7 @@ type RunChangedSinceRow struct {
 	ID          uuid.UUID
 }
 
-// Of the watched runs those that ended or changed lately: the net under lost wake-ups, as
-// for executions.
+// Those of the watched runs that are final or changed recently, as for executions.
 func (q *Queries) RunChangedSince(ctx context.Context, db DBTX, arg RunChangedSinceParams) ([]RunChangedSinceRow, error) {
 	rows, err := db.Query(ctx, runChangedSince, arg.WorkspaceIds, arg.Ids, arg.Since)
 	if err != nil {
@@ -186,24 +167,7 @@ func (q *Queries) RunChangedSince(ctx context.Context, db DBTX, arg RunChangedSi
 	return items, nil
 }
 
-const runCommitBelow = `-- name: RunCommitBelow :exec
-UPDATE workflow_runs SET below = below + $1
-WHERE workspace_id = $2 AND id = ANY ($3::uuid[]) AND finished_at IS NULL
-`
-
-type RunCommitBelowParams struct {
-	Amount      credit.Amount
-	WorkspaceID uuid.UUID
-	Ids         []uuid.UUID
-}
-
-// Counts what a run has committed for those above it, which RunLockAbove has locked.
-func (q *Queries) RunCommitBelow(ctx context.Context, db DBTX, arg RunCommitBelowParams) error {
-	_, err := db.Exec(ctx, runCommitBelow, arg.Amount, arg.WorkspaceID, arg.Ids)
-	return err
-}
-
-const runCountBelow = `-- name: RunCountBelow :one
+const runCountChildren = `-- name: RunCountChildren :one
 SELECT count(l.parent_run_id) FROM (
     SELECT r.parent_run_id FROM workflow_runs r
     WHERE r.workspace_id = $1 AND r.finished_at IS NULL
@@ -212,14 +176,14 @@ SELECT count(l.parent_run_id) FROM (
 ) AS l
 `
 
-type RunCountBelowParams struct {
+type RunCountChildrenParams struct {
 	WorkspaceID uuid.UUID
 	MaxRows     int32
 }
 
-// How many of the newest runs under way in a workspace others began.
-func (q *Queries) RunCountBelow(ctx context.Context, db DBTX, arg RunCountBelowParams) (int64, error) {
-	row := db.QueryRow(ctx, runCountBelow, arg.WorkspaceID, arg.MaxRows)
+// How many of the newest unfinished runs of a workspace are child runs.
+func (q *Queries) RunCountChildren(ctx context.Context, db DBTX, arg RunCountChildrenParams) (int64, error) {
+	row := db.QueryRow(ctx, runCountChildren, arg.WorkspaceID, arg.MaxRows)
 	var count int64
 	err := row.Scan(&count)
 	return count, err
@@ -258,7 +222,7 @@ UPDATE workflow_runs SET
     status        = $1,
     output        = $2,
     error         = $3,
-    variables     = CASE WHEN NOT $4::boolean THEN variables END, -- they go with the end
+    variables     = CASE WHEN NOT $4::boolean THEN variables END, -- erased when the run finishes
     committed     = $5,
     reserved      = $6,
     usage         = $7,
@@ -298,7 +262,7 @@ type RunFoldParams struct {
 	ID             uuid.UUID
 }
 
-// What a fold makes of a run, under its lock.
+// Stores the result of a fold. The caller has locked the run.
 func (q *Queries) RunFold(ctx context.Context, db DBTX, arg RunFoldParams) error {
 	_, err := db.Exec(ctx, runFold,
 		arg.Status,
@@ -324,57 +288,98 @@ func (q *Queries) RunFold(ctx context.Context, db DBTX, arg RunFoldParams) error
 	return err
 }
 
-const runListBehind = `-- name: RunListBehind :many
-SELECT s.workspace_id, s.run_id, s.execution_id::uuid AS execution_id, EXISTS (
-    SELECT FROM component_executions e
-    WHERE e.workspace_id = s.workspace_id AND e.id = s.execution_id AND e.finished_at < now() - $1::interval) AS behind
-FROM (
-    SELECT l.workspace_id, l.run_id, l.execution_id FROM run_stages l
-    WHERE l.finished_at IS NULL AND l.execution_id IS NOT NULL AND l.execution_id > $2::uuid
-    ORDER BY l.execution_id
-    LIMIT $3
-) AS s
+const runGetAncestors = `-- name: RunGetAncestors :one
+WITH RECURSIVE above AS (
+    SELECT r.parent_run_id, 0 AS depth, false AS ending, false AS immediate FROM workflow_runs r WHERE r.workspace_id = $1 AND r.id = $2
+    UNION ALL
+    SELECT p.parent_run_id, a.depth + 1, p.ending, p.immediate FROM above a
+    JOIN LATERAL (
+        SELECT x.parent_run_id, x.cancel_requested_at IS NOT NULL OR x.error IS NOT NULL OR x.finished_at IS NOT NULL AS ending,
+               COALESCE(x.cancel_mode = 'immediate', false) AS immediate
+        FROM workflow_runs x WHERE x.workspace_id = $1 AND x.id = a.parent_run_id LIMIT 1
+    ) AS p ON true
+    WHERE a.depth < $3::integer
+)
+SELECT max(depth)::integer AS depth, bool_or(ending)::boolean AS ending, bool_or(immediate)::boolean AS immediate FROM above
 `
 
-type RunListBehindParams struct {
-	Grace   time.Duration
-	After   uuid.UUID
-	MaxRows int32
-}
-
-type RunListBehindRow struct {
+type RunGetAncestorsParams struct {
 	WorkspaceID uuid.UUID
-	RunID       uuid.UUID
-	ExecutionID uuid.UUID
-	Behind      bool
+	ID          uuid.UUID
+	MaxDepth    int32
 }
 
-// The next stages that are executed, in the order of the executions, and whether these have
-// been final for a moment although the stages are not. What waits for something else is not
-// walked.
-func (q *Queries) RunListBehind(ctx context.Context, db DBTX, arg RunListBehindParams) ([]RunListBehindRow, error) {
-	rows, err := db.Query(ctx, runListBehind, arg.Grace, arg.After, arg.MaxRows)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	items := []RunListBehindRow{}
-	for rows.Next() {
-		var i RunListBehindRow
-		if err := rows.Scan(
-			&i.WorkspaceID,
-			&i.RunID,
-			&i.ExecutionID,
-			&i.Behind,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+type RunGetAncestorsRow struct {
+	Depth     int32
+	Ending    bool
+	Immediate bool
+}
+
+// The number of runs above a run, up to max_depth, and whether one of them is ending.
+func (q *Queries) RunGetAncestors(ctx context.Context, db DBTX, arg RunGetAncestorsParams) (RunGetAncestorsRow, error) {
+	row := db.QueryRow(ctx, runGetAncestors, arg.WorkspaceID, arg.ID, arg.MaxDepth)
+	var i RunGetAncestorsRow
+	err := row.Scan(&i.Depth, &i.Ending, &i.Immediate)
+	return i, err
+}
+
+const runGetEnding = `-- name: RunGetEnding :one
+WITH RECURSIVE above AS (
+    SELECT r.parent_run_id, r.cancel_requested_at IS NOT NULL OR r.error IS NOT NULL OR r.finished_at IS NOT NULL AS ending,
+           COALESCE(r.cancel_mode = 'immediate', false) AS immediate
+    FROM workflow_runs r WHERE r.workspace_id = $1 AND r.id = $2
+    UNION ALL
+    SELECT p.parent_run_id, p.ending, p.immediate FROM above a
+    JOIN LATERAL (
+        SELECT x.parent_run_id, x.cancel_requested_at IS NOT NULL OR x.error IS NOT NULL OR x.finished_at IS NOT NULL AS ending,
+               COALESCE(x.cancel_mode = 'immediate', false) AS immediate
+        FROM workflow_runs x WHERE x.workspace_id = $1 AND x.id = a.parent_run_id LIMIT 1
+    ) AS p ON true
+)
+SELECT COALESCE(bool_or(ending), false)::boolean AS ending, COALESCE(bool_or(immediate), false)::boolean AS immediate
+FROM above
+`
+
+type RunGetEndingParams struct {
+	WorkspaceID uuid.UUID
+	ID          uuid.UUID
+}
+
+type RunGetEndingRow struct {
+	Ending    bool
+	Immediate bool
+}
+
+// Whether a run, or one above it, is ending, and whether immediately. An execution checks it
+// before it starts.
+func (q *Queries) RunGetEnding(ctx context.Context, db DBTX, arg RunGetEndingParams) (RunGetEndingRow, error) {
+	row := db.QueryRow(ctx, runGetEnding, arg.WorkspaceID, arg.ID)
+	var i RunGetEndingRow
+	err := row.Scan(&i.Ending, &i.Immediate)
+	return i, err
+}
+
+const runGetRepeated = `-- name: RunGetRepeated :one
+SELECT created_at, rerun_of, resumed_children FROM workflow_runs WHERE workspace_id = $1 AND id = $2
+`
+
+type RunGetRepeatedParams struct {
+	WorkspaceID uuid.UUID
+	ID          uuid.UUID
+}
+
+type RunGetRepeatedRow struct {
+	CreatedAt       time.Time
+	RerunOf         []byte
+	ResumedChildren []byte
+}
+
+// What a rerun needs of the run that it repeats, which may be a rerun itself.
+func (q *Queries) RunGetRepeated(ctx context.Context, db DBTX, arg RunGetRepeatedParams) (RunGetRepeatedRow, error) {
+	row := db.QueryRow(ctx, runGetRepeated, arg.WorkspaceID, arg.ID)
+	var i RunGetRepeatedRow
+	err := row.Scan(&i.CreatedAt, &i.RerunOf, &i.ResumedChildren)
+	return i, err
 }
 
 const runListDue = `-- name: RunListDue :many
@@ -412,11 +417,11 @@ type RunListDueRow struct {
 	Kind        string
 }
 
-// Runs that are to be folded although nothing told of it: a timer is due, a signal or a
-// cancel came, or nobody has begun them. A page in the order of time: those of which the
-// folds fail hold up none that come after them. And the schedules that are due, many of
-// them at the same minute, or one of whose runs waits for those before, which have ended:
-// all in one statement, for it is asked each second.
+// Due work in one statement, because it runs every second. First, runs to be folded: a timer is
+// due, a signal or a cancellation arrived, or no process has started them. Pages are in order of
+// time, so runs whose folds fail do not hold up later ones. Second, due schedules, of which many
+// may be due in the same minute. Third, schedules with waiting runs whose earlier runs have all
+// finished.
 func (q *Queries) RunListDue(ctx context.Context, db DBTX, arg RunListDueParams) ([]RunListDueRow, error) {
 	rows, err := db.Query(ctx, runListDue,
 		arg.After,
@@ -437,6 +442,59 @@ func (q *Queries) RunListDue(ctx context.Context, db DBTX, arg RunListDueParams)
 			&i.ID,
 			&i.At,
 			&i.Kind,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const runListStageExecutions = `-- name: RunListStageExecutions :many
+SELECT s.workspace_id, s.run_id, s.execution_id::uuid AS execution_id, EXISTS (
+    SELECT FROM component_executions e
+    WHERE e.workspace_id = s.workspace_id AND e.id = s.execution_id AND e.finished_at < now() - $1::interval) AS behind
+FROM (
+    SELECT l.workspace_id, l.run_id, l.execution_id FROM run_stages l
+    WHERE l.finished_at IS NULL AND l.execution_id IS NOT NULL AND l.execution_id > $2::uuid
+    ORDER BY l.execution_id
+    LIMIT $3
+) AS s
+`
+
+type RunListStageExecutionsParams struct {
+	Grace   time.Duration
+	After   uuid.UUID
+	MaxRows int32
+}
+
+type RunListStageExecutionsRow struct {
+	WorkspaceID uuid.UUID
+	RunID       uuid.UUID
+	ExecutionID uuid.UUID
+	Behind      bool
+}
+
+// The next stages with an execution, in order of the execution ids. behind reports whether the
+// execution has been final for at least grace although the stage is not. Stages that wait for
+// something else are not read.
+func (q *Queries) RunListStageExecutions(ctx context.Context, db DBTX, arg RunListStageExecutionsParams) ([]RunListStageExecutionsRow, error) {
+	rows, err := db.Query(ctx, runListStageExecutions, arg.Grace, arg.After, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []RunListStageExecutionsRow{}
+	for rows.Next() {
+		var i RunListStageExecutionsRow
+		if err := rows.Scan(
+			&i.WorkspaceID,
+			&i.RunID,
+			&i.ExecutionID,
+			&i.Behind,
 		); err != nil {
 			return nil, err
 		}
@@ -515,9 +573,10 @@ type RunLockRow struct {
 	Solvent           bool
 }
 
-// A run as it stands, for whoever folds it. Rows that refer to it may be inserted meanwhile.
-// Where the account's period is over, the next one decides about storage and credits. now is the
-// clock, which may be before updated_at if a standby whose clock is behind has taken over.
+// Locks a run for a fold and returns it. Rows that refer to it may be inserted meanwhile. If the
+// account's period is over, storage_full is false and solvent is true: the next period decides.
+// now is the clock, which may be before updated_at if a standby whose clock is behind has taken
+// over.
 func (q *Queries) RunLock(ctx context.Context, db DBTX, arg RunLockParams) (RunLockRow, error) {
 	row := db.QueryRow(ctx, runLock, arg.WorkspaceID, arg.ID)
 	var i RunLockRow
@@ -570,7 +629,7 @@ func (q *Queries) RunLock(ctx context.Context, db DBTX, arg RunLockParams) (RunL
 	return i, err
 }
 
-const runLockAbove = `-- name: RunLockAbove :many
+const runLockAncestors = `-- name: RunLockAncestors :many
 WITH RECURSIVE above AS (
     SELECT r.parent_run_id, 0 AS depth FROM workflow_runs r WHERE r.workspace_id = $1 AND r.id = $2
     UNION ALL
@@ -585,31 +644,30 @@ ORDER BY a.depth
 FOR NO KEY UPDATE OF r
 `
 
-type RunLockAboveParams struct {
+type RunLockAncestorsParams struct {
 	WorkspaceID uuid.UUID
 	ID          uuid.UUID
 	MaxDepth    int32
 }
 
-type RunLockAboveRow struct {
+type RunLockAncestorsRow struct {
 	ID         uuid.UUID
 	Committed  credit.Amount
 	Below      credit.Amount
 	MaxCredits *credit.Amount
 }
 
-// The runs above a run that may cost so much at most, the nearest first, as they stand: what
-// is committed below them counts for them too. Locks go upwards always, so nobody waits in a
-// circle.
-func (q *Queries) RunLockAbove(ctx context.Context, db DBTX, arg RunLockAboveParams) ([]RunLockAboveRow, error) {
-	rows, err := db.Query(ctx, runLockAbove, arg.WorkspaceID, arg.ID, arg.MaxDepth)
+// Locks the runs above a run that have a cost limit, the nearest first, and returns them. What is
+// committed below them counts toward their limits. Locks always go upward, to avoid deadlocks.
+func (q *Queries) RunLockAncestors(ctx context.Context, db DBTX, arg RunLockAncestorsParams) ([]RunLockAncestorsRow, error) {
+	rows, err := db.Query(ctx, runLockAncestors, arg.WorkspaceID, arg.ID, arg.MaxDepth)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	items := []RunLockAboveRow{}
+	items := []RunLockAncestorsRow{}
 	for rows.Next() {
-		var i RunLockAboveRow
+		var i RunLockAncestorsRow
 		if err := rows.Scan(
 			&i.ID,
 			&i.Committed,
@@ -626,7 +684,84 @@ func (q *Queries) RunLockAbove(ctx context.Context, db DBTX, arg RunLockAbovePar
 	return items, nil
 }
 
-const runLockFree = `-- name: RunLockFree :one
+const runSetResumedChildren = `-- name: RunSetResumedChildren :exec
+UPDATE workflow_runs SET resumed_children = $1 WHERE workspace_id = $2 AND id = $3
+`
+
+type RunSetResumedChildrenParams struct {
+	ResumedChildren []byte
+	WorkspaceID     uuid.UUID
+	ID              uuid.UUID
+}
+
+// Stores which child runs the child runs of a rerun repeat, in its first fold.
+func (q *Queries) RunSetResumedChildren(ctx context.Context, db DBTX, arg RunSetResumedChildrenParams) error {
+	_, err := db.Exec(ctx, runSetResumedChildren, arg.ResumedChildren, arg.WorkspaceID, arg.ID)
+	return err
+}
+
+const runTreeAdd = `-- name: RunTreeAdd :exec
+INSERT INTO run_trees (workspace_id, root_run_id, live, stages, bytes)
+VALUES ($1, $2, GREATEST($3::integer, 0), $4, $5)
+ON CONFLICT (workspace_id, root_run_id) DO UPDATE SET
+    live = GREATEST(run_trees.live + $3::integer, 0), stages = run_trees.stages + $4, bytes = run_trees.bytes + $5
+WHERE must($3 <= 0 OR run_trees.live + $3 <= $6::integer, 'WF003')
+`
+
+type RunTreeAddParams struct {
+	WorkspaceID uuid.UUID
+	RootRunID   uuid.UUID
+	Live        int32
+	Stages      int64
+	Bytes       int64
+	Most        int32
+}
+
+// Adds to the totals of a tree of runs. Raises WF003 if the tree then has more than most
+// unfinished runs below its root: other runs were added since the caller read the count.
+func (q *Queries) RunTreeAdd(ctx context.Context, db DBTX, arg RunTreeAddParams) error {
+	_, err := db.Exec(ctx, runTreeAdd,
+		arg.WorkspaceID,
+		arg.RootRunID,
+		arg.Live,
+		arg.Stages,
+		arg.Bytes,
+		arg.Most,
+	)
+	return err
+}
+
+const runTreeDelete = `-- name: RunTreeDelete :exec
+DELETE FROM run_trees WHERE workspace_id = $1 AND root_run_id = $2
+`
+
+type RunTreeDeleteParams struct {
+	WorkspaceID uuid.UUID
+	RootRunID   uuid.UUID
+}
+
+// Deletes the tree of a root run that has finished, as have all runs below it.
+func (q *Queries) RunTreeDelete(ctx context.Context, db DBTX, arg RunTreeDeleteParams) error {
+	_, err := db.Exec(ctx, runTreeDelete, arg.WorkspaceID, arg.RootRunID)
+	return err
+}
+
+const runTreeDeleteOrphaned = `-- name: RunTreeDeleteOrphaned :execrows
+DELETE FROM run_trees t
+WHERE COALESCE((SELECT r.finished_at IS NOT NULL FROM workflow_runs r WHERE r.workspace_id = t.workspace_id AND r.id = t.root_run_id LIMIT 1), true)
+`
+
+// Deletes trees whose root run has finished or is missing. Versions without trees finish a root
+// without deleting its tree.
+func (q *Queries) RunTreeDeleteOrphaned(ctx context.Context, db DBTX) (int64, error) {
+	result, err := db.Exec(ctx, runTreeDeleteOrphaned)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const runTryLock = `-- name: RunTryLock :one
 SELECT r.workspace_id, r.id, r.workflow_id, r.workflow_version, r.status, r.trigger, r.input, r.output, r.error, r.variables,
        r.cancel_requested_at, r.cancel_mode, r.committed, r.below, r.reserved, r.max_credits, r.usage, r.usage_below, r.stage_count, r.failed_count, r.pending_count,
        r.output_bytes, r.event_seq, r.wake_at, r.deadline, r.parent_run_id, r.key_root_id, r.traceparent, r.rerun_of, r.effect_root_id, r.job_id, r.created_at, r.updated_at,
@@ -641,12 +776,12 @@ WHERE r.workspace_id = $1 AND r.id = $2
 FOR NO KEY UPDATE OF r SKIP LOCKED
 `
 
-type RunLockFreeParams struct {
+type RunTryLockParams struct {
 	WorkspaceID uuid.UUID
 	ID          uuid.UUID
 }
 
-type RunLockFreeRow struct {
+type RunTryLockRow struct {
 	WorkspaceID       uuid.UUID
 	ID                uuid.UUID
 	WorkflowID        uuid.UUID
@@ -693,10 +828,10 @@ type RunLockFreeRow struct {
 	Solvent           bool
 }
 
-// RunLock for whoever does not wait for it.
-func (q *Queries) RunLockFree(ctx context.Context, db DBTX, arg RunLockFreeParams) (RunLockFreeRow, error) {
-	row := db.QueryRow(ctx, runLockFree, arg.WorkspaceID, arg.ID)
-	var i RunLockFreeRow
+// RunLock without waiting: it returns no row if the run is locked.
+func (q *Queries) RunTryLock(ctx context.Context, db DBTX, arg RunTryLockParams) (RunTryLockRow, error) {
+	row := db.QueryRow(ctx, runTryLock, arg.WorkspaceID, arg.ID)
+	var i RunTryLockRow
 	err := row.Scan(
 		&i.WorkspaceID,
 		&i.ID,
@@ -746,142 +881,6 @@ func (q *Queries) RunLockFree(ctx context.Context, db DBTX, arg RunLockFreeParam
 	return i, err
 }
 
-const runRepeated = `-- name: RunRepeated :one
-SELECT created_at, rerun_of, resumed_children FROM workflow_runs WHERE workspace_id = $1 AND id = $2
-`
-
-type RunRepeatedParams struct {
-	WorkspaceID uuid.UUID
-	ID          uuid.UUID
-}
-
-type RunRepeatedRow struct {
-	CreatedAt       time.Time
-	RerunOf         []byte
-	ResumedChildren []byte
-}
-
-// What a rerun needs to know of the run that it repeats, which may be a rerun itself.
-func (q *Queries) RunRepeated(ctx context.Context, db DBTX, arg RunRepeatedParams) (RunRepeatedRow, error) {
-	row := db.QueryRow(ctx, runRepeated, arg.WorkspaceID, arg.ID)
-	var i RunRepeatedRow
-	err := row.Scan(&i.CreatedAt, &i.RerunOf, &i.ResumedChildren)
-	return i, err
-}
-
-const runResumesChildren = `-- name: RunResumesChildren :exec
-UPDATE workflow_runs SET resumed_children = $1 WHERE workspace_id = $2 AND id = $3
-`
-
-type RunResumesChildrenParams struct {
-	ResumedChildren []byte
-	WorkspaceID     uuid.UUID
-	ID              uuid.UUID
-}
-
-// Stores which child runs the child runs of a rerun repeat, in its first fold.
-func (q *Queries) RunResumesChildren(ctx context.Context, db DBTX, arg RunResumesChildrenParams) error {
-	_, err := db.Exec(ctx, runResumesChildren, arg.ResumedChildren, arg.WorkspaceID, arg.ID)
-	return err
-}
-
-const runStopping = `-- name: RunStopping :one
-WITH RECURSIVE above AS (
-    SELECT r.parent_run_id, r.cancel_requested_at IS NOT NULL OR r.error IS NOT NULL OR r.finished_at IS NOT NULL AS ending,
-           COALESCE(r.cancel_mode = 'immediate', false) AS immediate
-    FROM workflow_runs r WHERE r.workspace_id = $1 AND r.id = $2
-    UNION ALL
-    SELECT p.parent_run_id, p.ending, p.immediate FROM above a
-    JOIN LATERAL (
-        SELECT x.parent_run_id, x.cancel_requested_at IS NOT NULL OR x.error IS NOT NULL OR x.finished_at IS NOT NULL AS ending,
-               COALESCE(x.cancel_mode = 'immediate', false) AS immediate
-        FROM workflow_runs x WHERE x.workspace_id = $1 AND x.id = a.parent_run_id LIMIT 1
-    ) AS p ON true
-)
-SELECT COALESCE(bool_or(ending), false)::boolean AS ending, COALESCE(bool_or(immediate), false)::boolean AS immediate
-FROM above
-`
-
-type RunStoppingParams struct {
-	WorkspaceID uuid.UUID
-	ID          uuid.UUID
-}
-
-type RunStoppingRow struct {
-	Ending    bool
-	Immediate bool
-}
-
-// Whether a run, or one above it, is ending, and how, for an execution of it that is about to
-// start.
-func (q *Queries) RunStopping(ctx context.Context, db DBTX, arg RunStoppingParams) (RunStoppingRow, error) {
-	row := db.QueryRow(ctx, runStopping, arg.WorkspaceID, arg.ID)
-	var i RunStoppingRow
-	err := row.Scan(&i.Ending, &i.Immediate)
-	return i, err
-}
-
-const runTreeAdd = `-- name: RunTreeAdd :exec
-INSERT INTO run_trees (workspace_id, root_run_id, live, stages, bytes)
-VALUES ($1, $2, GREATEST($3::integer, 0), $4, $5)
-ON CONFLICT (workspace_id, root_run_id) DO UPDATE SET
-    live = GREATEST(run_trees.live + $3::integer, 0), stages = run_trees.stages + $4, bytes = run_trees.bytes + $5
-WHERE must($3 <= 0 OR run_trees.live + $3 <= $6::integer, 'WF003')
-`
-
-type RunTreeAddParams struct {
-	WorkspaceID uuid.UUID
-	RootRunID   uuid.UUID
-	Live        int32
-	Stages      int64
-	Bytes       int64
-	Most        int32
-}
-
-// Adds to the totals of a tree of runs. It raises WF003 if that makes more than most unfinished
-// runs below the root: others were added since the caller read the count.
-func (q *Queries) RunTreeAdd(ctx context.Context, db DBTX, arg RunTreeAddParams) error {
-	_, err := db.Exec(ctx, runTreeAdd,
-		arg.WorkspaceID,
-		arg.RootRunID,
-		arg.Live,
-		arg.Stages,
-		arg.Bytes,
-		arg.Most,
-	)
-	return err
-}
-
-const runTreeDelete = `-- name: RunTreeDelete :exec
-DELETE FROM run_trees WHERE workspace_id = $1 AND root_run_id = $2
-`
-
-type RunTreeDeleteParams struct {
-	WorkspaceID uuid.UUID
-	RootRunID   uuid.UUID
-}
-
-// Deletes the tree of a root run that has finished, and with it all runs below.
-func (q *Queries) RunTreeDelete(ctx context.Context, db DBTX, arg RunTreeDeleteParams) error {
-	_, err := db.Exec(ctx, runTreeDelete, arg.WorkspaceID, arg.RootRunID)
-	return err
-}
-
-const runTreeDeleteOrphaned = `-- name: RunTreeDeleteOrphaned :execrows
-DELETE FROM run_trees t
-WHERE COALESCE((SELECT r.finished_at IS NOT NULL FROM workflow_runs r WHERE r.workspace_id = t.workspace_id AND r.id = t.root_run_id LIMIT 1), true)
-`
-
-// Deletes trees whose root run has finished or is gone. A binary that knows no trees finishes a
-// root without deleting its tree.
-func (q *Queries) RunTreeDeleteOrphaned(ctx context.Context, db DBTX) (int64, error) {
-	result, err := db.Exec(ctx, runTreeDeleteOrphaned)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
-}
-
 const runWake = `-- name: RunWake :exec
 UPDATE workflow_runs SET wake_at = LEAST(wake_at, now()) WHERE workspace_id = $1 AND id = $2 AND finished_at IS NULL
 `
@@ -891,7 +890,7 @@ type RunWakeParams struct {
 	ID          uuid.UUID
 }
 
-// Has a run folded that another one tells something: its child is over.
+// Wakes a run after one of its child runs has finished.
 func (q *Queries) RunWake(ctx context.Context, db DBTX, arg RunWakeParams) error {
 	_, err := db.Exec(ctx, runWake, arg.WorkspaceID, arg.ID)
 	return err

@@ -35,8 +35,8 @@ type StageAdvanceLoopsParams struct {
 	FailedItems []int32
 }
 
-// How far loops are that go on, in the order of their ids: the first and the last of them are
-// the part of the key that is looked at, whatever a plan makes of a list.
+// Stores the progress of loops. The ids are sorted: their bounds are a condition on the key,
+// whatever the planner makes of the list.
 func (q *Queries) StageAdvanceLoops(ctx context.Context, db DBTX, arg StageAdvanceLoopsParams) error {
 	_, err := db.Exec(ctx, stageAdvanceLoops,
 		arg.At,
@@ -50,22 +50,29 @@ func (q *Queries) StageAdvanceLoops(ctx context.Context, db DBTX, arg StageAdvan
 	return err
 }
 
-const stageComponent = `-- name: StageComponent :one
-SELECT component_id FROM run_stages WHERE workspace_id = $1 AND run_id = $2 AND id = $3
+const stageCancelAbandoned = `-- name: StageCancelAbandoned :exec
+UPDATE run_stages s SET
+    status = 'CANCELED', port = NULL, output = NULL, live_items = CASE WHEN s.item_count IS NOT NULL THEN 0 END,
+    usage = COALESCE((SELECT e.usage FROM component_executions e WHERE e.workspace_id = s.workspace_id AND e.id = s.execution_id), 0),
+    updated_at = GREATEST(s.updated_at, $1::timestamptz), finished_at = $1::timestamptz
+WHERE s.workspace_id = $2 AND s.run_id = $3 AND s.finished_at IS NULL
+  AND NOT EXISTS (SELECT FROM component_executions e
+                  WHERE e.workspace_id = s.workspace_id AND e.id = s.execution_id AND e.finished_at IS NULL)
+  AND NOT EXISTS (SELECT FROM workflow_runs c
+                  WHERE c.workspace_id = s.workspace_id AND c.id = s.child_run_id AND c.finished_at IS NULL)
 `
 
-type StageComponentParams struct {
+type StageCancelAbandonedParams struct {
+	At          time.Time
 	WorkspaceID uuid.UUID
 	RunID       uuid.UUID
-	ID          uuid.UUID
 }
 
-// Which component a stage of a run is.
-func (q *Queries) StageComponent(ctx context.Context, db DBTX, arg StageComponentParams) (string, error) {
-	row := db.QueryRow(ctx, stageComponent, arg.WorkspaceID, arg.RunID, arg.ID)
-	var component_id string
-	err := row.Scan(&component_id)
-	return component_id, err
+// Cancels the unfinished stages of a run that have neither a live execution nor a live child run.
+// What was executed is charged.
+func (q *Queries) StageCancelAbandoned(ctx context.Context, db DBTX, arg StageCancelAbandonedParams) error {
+	_, err := db.Exec(ctx, stageCancelAbandoned, arg.At, arg.WorkspaceID, arg.RunID)
+	return err
 }
 
 const stageCopyMany = `-- name: StageCopyMany :one
@@ -103,9 +110,9 @@ type StageCopyManyRow struct {
 	ResponseID uuid.UUID
 }
 
-// Takes stages over from an earlier run that is final, under their ids. They were
-// charged there. It returns how many they are, how many of them failed in their loops, what they
-// carry, when the last of them finished, and the output of the last RESPOND among them.
+// Copies stages of an earlier run that is final, with their ids. They were charged there. It
+// returns their number, how many of them failed in their loops, their size, when the last of them
+// finished, and the output of the last RESPOND among them.
 func (q *Queries) StageCopyMany(ctx context.Context, db DBTX, arg StageCopyManyParams) (StageCopyManyRow, error) {
 	row := db.QueryRow(ctx, stageCopyMany,
 		arg.WorkspaceID,
@@ -147,7 +154,7 @@ type StageCountRow struct {
 	UsageBelow int64
 }
 
-// What has become of the stages of a run, and what its finished child runs used.
+// The counts and usage of a run's stages, and the usage of its finished child runs.
 func (q *Queries) StageCount(ctx context.Context, db DBTX, arg StageCountParams) (StageCountRow, error) {
 	row := db.QueryRow(ctx, stageCount, arg.WorkspaceID, arg.RunID)
 	var i StageCountRow
@@ -159,6 +166,363 @@ func (q *Queries) StageCount(ctx context.Context, db DBTX, arg StageCountParams)
 		&i.UsageBelow,
 	)
 	return i, err
+}
+
+const stageFailTimedOut = `-- name: StageFailTimedOut :many
+UPDATE run_stages s SET
+    status = 'FAILED', error = late.error::json, updated_at = GREATEST(s.updated_at, $1::timestamptz), finished_at = $1::timestamptz
+FROM (SELECT unnest($5::text[]) AS component_id, unnest($6::bigint[]) AS ms, unnest($7::text[]) AS error) AS late
+WHERE s.workspace_id = $2 AND s.run_id = $3 AND s.finished_at IS NULL AND s.component_id = late.component_id
+  AND s.item_count IS NULL AND s.child_run_id IS NULL
+  AND s.started_at + late.ms * interval '1 millisecond' < LEAST(s.wake_at, $4::timestamptz)
+RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes, s.finished_at::timestamptz AS finished_at
+`
+
+type StageFailTimedOutParams struct {
+	At           time.Time
+	WorkspaceID  uuid.UUID
+	RunID        uuid.UUID
+	Now          time.Time
+	ComponentIds []string
+	TimeoutsMs   []int64
+	Errors       []string
+}
+
+type StageFailTimedOutRow struct {
+	ID          uuid.UUID
+	ComponentID string
+	Iteration   []int32
+	Status      status.Stage
+	Port        *string
+	Error       []byte
+	Usage       credit.Amount
+	Bytes       int64
+	FinishedAt  time.Time
+}
+
+// Fails the stages that have waited for a time or a signal longer than their component's timeout.
+// now is the clock, and at is the time that the fold writes.
+func (q *Queries) StageFailTimedOut(ctx context.Context, db DBTX, arg StageFailTimedOutParams) ([]StageFailTimedOutRow, error) {
+	rows, err := db.Query(ctx, stageFailTimedOut,
+		arg.At,
+		arg.WorkspaceID,
+		arg.RunID,
+		arg.Now,
+		arg.ComponentIds,
+		arg.TimeoutsMs,
+		arg.Errors,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []StageFailTimedOutRow{}
+	for rows.Next() {
+		var i StageFailTimedOutRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.ComponentID,
+			&i.Iteration,
+			&i.Status,
+			&i.Port,
+			&i.Error,
+			&i.Usage,
+			&i.Bytes,
+			&i.FinishedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const stageFinishAllExecuted = `-- name: StageFinishAllExecuted :many
+UPDATE run_stages s SET
+    status      = CASE WHEN e.status = 'COMPLETED' THEN 'COMPLETED' WHEN e.error->>'code' = 'CANCELED' THEN 'CANCELED' ELSE 'FAILED' END,
+    port        = CASE WHEN e.status = 'COMPLETED' THEN 'next' END,
+    output      = e.output,
+    error       = e.error,
+    usage       = e.usage,
+    attempt     = GREATEST(e.attempt, 1),
+    started_at  = COALESCE(s.started_at, e.attempt_started_at),
+    updated_at  = GREATEST(s.updated_at, e.updated_at),
+    finished_at = e.finished_at
+FROM component_executions e
+WHERE s.workspace_id = $1 AND s.run_id = $2 AND s.finished_at IS NULL
+  AND e.workspace_id = s.workspace_id AND e.id = s.execution_id AND e.finished_at IS NOT NULL
+RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes, s.finished_at::timestamptz AS finished_at
+`
+
+type StageFinishAllExecutedParams struct {
+	WorkspaceID uuid.UUID
+	RunID       uuid.UUID
+}
+
+type StageFinishAllExecutedRow struct {
+	ID          uuid.UUID
+	ComponentID string
+	Iteration   []int32
+	Status      status.Stage
+	Port        *string
+	Error       []byte
+	Usage       credit.Amount
+	Bytes       int64
+	FinishedAt  time.Time
+}
+
+// Finishes all stages of a run whose execution is final, with its result.
+func (q *Queries) StageFinishAllExecuted(ctx context.Context, db DBTX, arg StageFinishAllExecutedParams) ([]StageFinishAllExecutedRow, error) {
+	rows, err := db.Query(ctx, stageFinishAllExecuted, arg.WorkspaceID, arg.RunID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []StageFinishAllExecutedRow{}
+	for rows.Next() {
+		var i StageFinishAllExecutedRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.ComponentID,
+			&i.Iteration,
+			&i.Status,
+			&i.Port,
+			&i.Error,
+			&i.Usage,
+			&i.Bytes,
+			&i.FinishedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const stageFinishChildren = `-- name: StageFinishChildren :many
+UPDATE run_stages s SET
+    status      = CASE WHEN c.status = 'COMPLETED' THEN 'COMPLETED' WHEN c.status = 'CANCELED' AND $1::boolean THEN 'CANCELED' ELSE 'FAILED' END,
+    port        = CASE WHEN c.status = 'COMPLETED' THEN 'next' END,
+    output      = CASE WHEN c.status = 'COMPLETED' THEN COALESCE(c.output, '{}'::json) END,
+    error       = CASE WHEN c.status = 'FAILED' OR c.status = 'CANCELED' AND NOT $1::boolean THEN COALESCE((
+                      SELECT late.error::json
+                      FROM (SELECT unnest($2::text[]) AS component_id, unnest($3::bigint[]) AS ms, unnest($4::text[]) AS error) AS late
+                      WHERE c.status = 'CANCELED' AND late.component_id = s.component_id AND s.started_at + late.ms * interval '1 millisecond' < c.finished_at
+                  ), json_build_object(
+                      'code', COALESCE(c.error->>'code', 'CANCELED'), 'message', COALESCE(c.error->>'message', 'The child run was canceled.'),
+                      'retryable', COALESCE((c.error->>'retryable')::boolean, false), 'attempt', 1, 'details', json_build_object('runId', c.id))) END,
+    updated_at  = GREATEST(s.updated_at, c.updated_at),
+    finished_at = c.finished_at
+FROM workflow_runs c
+WHERE s.workspace_id = $5 AND s.run_id = $6 AND s.finished_at IS NULL
+  AND c.workspace_id = s.workspace_id AND c.id = s.child_run_id AND c.finished_at IS NOT NULL
+RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes, s.finished_at::timestamptz AS finished_at,
+          (c.usage + c.usage_below)::bigint AS used_below
+`
+
+type StageFinishChildrenParams struct {
+	Ending       bool
+	ComponentIds []string
+	TimeoutsMs   []int64
+	Errors       []string
+	WorkspaceID  uuid.UUID
+	RunID        uuid.UUID
+}
+
+type StageFinishChildrenRow struct {
+	ID          uuid.UUID
+	ComponentID string
+	Iteration   []int32
+	Status      status.Stage
+	Port        *string
+	Error       []byte
+	Usage       credit.Amount
+	Bytes       int64
+	FinishedAt  time.Time
+	UsedBelow   int64
+}
+
+// Finishes the stages whose child run is final. The child's usage is charged to the child. If the
+// child was canceled, the stage fails, unless its own run is ending. It also fails if the child
+// was canceled because it exceeded its component's timeout.
+func (q *Queries) StageFinishChildren(ctx context.Context, db DBTX, arg StageFinishChildrenParams) ([]StageFinishChildrenRow, error) {
+	rows, err := db.Query(ctx, stageFinishChildren,
+		arg.Ending,
+		arg.ComponentIds,
+		arg.TimeoutsMs,
+		arg.Errors,
+		arg.WorkspaceID,
+		arg.RunID,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []StageFinishChildrenRow{}
+	for rows.Next() {
+		var i StageFinishChildrenRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.ComponentID,
+			&i.Iteration,
+			&i.Status,
+			&i.Port,
+			&i.Error,
+			&i.Usage,
+			&i.Bytes,
+			&i.FinishedAt,
+			&i.UsedBelow,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const stageFinishDue = `-- name: StageFinishDue :many
+UPDATE run_stages s SET
+    status = 'COMPLETED', port = CASE WHEN s.signal IS NULL THEN 'next' ELSE 'timeout' END,
+    output = CASE WHEN s.signal IS NULL THEN json_build_object('resumedAt', to_char(timezone('UTC', $1::timestamptz), 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'))
+             ELSE '{}'::json END,
+    updated_at = GREATEST(s.updated_at, $1::timestamptz), finished_at = $1::timestamptz
+WHERE s.workspace_id = $2 AND s.run_id = $3 AND s.finished_at IS NULL AND s.wake_at <= $4::timestamptz
+RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes, s.finished_at::timestamptz AS finished_at
+`
+
+type StageFinishDueParams struct {
+	At          time.Time
+	WorkspaceID uuid.UUID
+	RunID       uuid.UUID
+	Now         time.Time
+}
+
+type StageFinishDueRow struct {
+	ID          uuid.UUID
+	ComponentID string
+	Iteration   []int32
+	Status      status.Stage
+	Port        *string
+	Error       []byte
+	Usage       credit.Amount
+	Bytes       int64
+	FinishedAt  time.Time
+}
+
+// Completes the stages whose time has come. A stage that waited for a signal fires `timeout`
+// without a payload. now is the clock, and at is the time that the fold writes.
+func (q *Queries) StageFinishDue(ctx context.Context, db DBTX, arg StageFinishDueParams) ([]StageFinishDueRow, error) {
+	rows, err := db.Query(ctx, stageFinishDue,
+		arg.At,
+		arg.WorkspaceID,
+		arg.RunID,
+		arg.Now,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []StageFinishDueRow{}
+	for rows.Next() {
+		var i StageFinishDueRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.ComponentID,
+			&i.Iteration,
+			&i.Status,
+			&i.Port,
+			&i.Error,
+			&i.Usage,
+			&i.Bytes,
+			&i.FinishedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const stageFinishExecuted = `-- name: StageFinishExecuted :many
+UPDATE run_stages s SET
+    status      = CASE WHEN e.status = 'COMPLETED' THEN 'COMPLETED' WHEN e.error->>'code' = 'CANCELED' THEN 'CANCELED' ELSE 'FAILED' END,
+    port        = CASE WHEN e.status = 'COMPLETED' THEN 'next' END,
+    output      = e.output,
+    error       = e.error,
+    usage       = e.usage,
+    attempt     = GREATEST(e.attempt, 1),
+    started_at  = COALESCE(s.started_at, e.attempt_started_at),
+    updated_at  = GREATEST(s.updated_at, e.updated_at),
+    finished_at = e.finished_at
+FROM (SELECT unnest($3::uuid[]) AS id) AS x JOIN LATERAL (
+    SELECT l.id, l.status, l.output, l.error, l.usage, l.attempt, l.attempt_started_at, l.updated_at, l.finished_at
+    FROM component_executions l WHERE l.workspace_id = $1 AND l.id = x.id AND l.finished_at IS NOT NULL LIMIT 1
+) AS e ON true
+WHERE s.workspace_id = $1 AND s.run_id = $2 AND s.finished_at IS NULL AND s.execution_id = e.id
+RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes, s.finished_at::timestamptz AS finished_at
+`
+
+type StageFinishExecutedParams struct {
+	WorkspaceID uuid.UUID
+	RunID       uuid.UUID
+	Executions  []uuid.UUID
+}
+
+type StageFinishExecutedRow struct {
+	ID          uuid.UUID
+	ComponentID string
+	Iteration   []int32
+	Status      status.Stage
+	Port        *string
+	Error       []byte
+	Usage       credit.Amount
+	Bytes       int64
+	FinishedAt  time.Time
+}
+
+// Finishes the stages of these executions, if they are final, with their results. A completed
+// stage fires the port `next`. Executions are looked up one by one: the planner might turn a join
+// into a scan of all executions of the workspace.
+func (q *Queries) StageFinishExecuted(ctx context.Context, db DBTX, arg StageFinishExecutedParams) ([]StageFinishExecutedRow, error) {
+	rows, err := db.Query(ctx, stageFinishExecuted, arg.WorkspaceID, arg.RunID, arg.Executions)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []StageFinishExecutedRow{}
+	for rows.Next() {
+		var i StageFinishExecutedRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.ComponentID,
+			&i.Iteration,
+			&i.Status,
+			&i.Port,
+			&i.Error,
+			&i.Usage,
+			&i.Bytes,
+			&i.FinishedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
 }
 
 const stageFinishMany = `-- name: StageFinishMany :exec
@@ -191,7 +555,7 @@ type StageFinishManyParams struct {
 	FailedItems []int32
 }
 
-// Ends loops, and what is cut off.
+// Finishes loops and stages that are cut off.
 func (q *Queries) StageFinishMany(ctx context.Context, db DBTX, arg StageFinishManyParams) error {
 	_, err := db.Exec(ctx, stageFinishMany,
 		arg.At,
@@ -208,7 +572,135 @@ func (q *Queries) StageFinishMany(ctx context.Context, db DBTX, arg StageFinishM
 	return err
 }
 
-const stageFirstFailed = `-- name: StageFirstFailed :one
+const stageFinishSecretSignal = `-- name: StageFinishSecretSignal :one
+UPDATE run_stages s SET
+    status = 'COMPLETED', port = 'next', output = $1, updated_at = GREATEST(s.updated_at, $2::timestamptz), finished_at = $2::timestamptz
+WHERE s.workspace_id = $3 AND s.run_id = $4 AND s.id = $5 AND s.finished_at IS NULL
+RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes, s.finished_at::timestamptz AS finished_at
+`
+
+type StageFinishSecretSignalParams struct {
+	Output      []byte
+	At          time.Time
+	WorkspaceID uuid.UUID
+	RunID       uuid.UUID
+	ID          uuid.UUID
+}
+
+type StageFinishSecretSignalRow struct {
+	ID          uuid.UUID
+	ComponentID string
+	Iteration   []int32
+	Status      status.Stage
+	Port        *string
+	Error       []byte
+	Usage       credit.Amount
+	Bytes       int64
+	FinishedAt  time.Time
+}
+
+// Completes a stage with its signal's payload, resealed for the stage.
+func (q *Queries) StageFinishSecretSignal(ctx context.Context, db DBTX, arg StageFinishSecretSignalParams) (StageFinishSecretSignalRow, error) {
+	row := db.QueryRow(ctx, stageFinishSecretSignal,
+		arg.Output,
+		arg.At,
+		arg.WorkspaceID,
+		arg.RunID,
+		arg.ID,
+	)
+	var i StageFinishSecretSignalRow
+	err := row.Scan(
+		&i.ID,
+		&i.ComponentID,
+		&i.Iteration,
+		&i.Status,
+		&i.Port,
+		&i.Error,
+		&i.Usage,
+		&i.Bytes,
+		&i.FinishedAt,
+	)
+	return i, err
+}
+
+const stageFinishSignaled = `-- name: StageFinishSignaled :many
+UPDATE run_stages s SET
+    status = 'COMPLETED', port = 'next', output = json_build_object('payload', g.payload),
+    updated_at = GREATEST(s.updated_at, $1::timestamptz), finished_at = $1::timestamptz
+FROM run_signals g
+WHERE s.workspace_id = $2 AND s.run_id = $3 AND s.finished_at IS NULL
+  AND g.workspace_id = s.workspace_id AND g.run_id = s.run_id AND g.name = s.signal AND json_typeof(g.payload) <> 'string'
+RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes, s.finished_at::timestamptz AS finished_at
+`
+
+type StageFinishSignaledParams struct {
+	At          time.Time
+	WorkspaceID uuid.UUID
+	RunID       uuid.UUID
+}
+
+type StageFinishSignaledRow struct {
+	ID          uuid.UUID
+	ComponentID string
+	Iteration   []int32
+	Status      status.Stage
+	Port        *string
+	Error       []byte
+	Usage       credit.Amount
+	Bytes       int64
+	FinishedAt  time.Time
+}
+
+// Completes the stages whose signal has arrived, except sealed signals.
+func (q *Queries) StageFinishSignaled(ctx context.Context, db DBTX, arg StageFinishSignaledParams) ([]StageFinishSignaledRow, error) {
+	rows, err := db.Query(ctx, stageFinishSignaled, arg.At, arg.WorkspaceID, arg.RunID)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []StageFinishSignaledRow{}
+	for rows.Next() {
+		var i StageFinishSignaledRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.ComponentID,
+			&i.Iteration,
+			&i.Status,
+			&i.Port,
+			&i.Error,
+			&i.Usage,
+			&i.Bytes,
+			&i.FinishedAt,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const stageGetComponent = `-- name: StageGetComponent :one
+SELECT component_id FROM run_stages WHERE workspace_id = $1 AND run_id = $2 AND id = $3
+`
+
+type StageGetComponentParams struct {
+	WorkspaceID uuid.UUID
+	RunID       uuid.UUID
+	ID          uuid.UUID
+}
+
+// The component of a stage.
+func (q *Queries) StageGetComponent(ctx context.Context, db DBTX, arg StageGetComponentParams) (string, error) {
+	row := db.QueryRow(ctx, stageGetComponent, arg.WorkspaceID, arg.RunID, arg.ID)
+	var component_id string
+	err := row.Scan(&component_id)
+	return component_id, err
+}
+
+const stageGetFirstFailed = `-- name: StageGetFirstFailed :one
 SELECT s.id, s.component_id, s.iteration, s.error FROM run_stages s
 WHERE s.workspace_id = $1 AND s.run_id = $2 AND s.component_id = ANY ($3::text[])
   AND s.iteration >= $4::integer[] AND s.iteration < ($4::integer[] || 2147483647)
@@ -217,30 +709,30 @@ ORDER BY s.iteration, array_position($3::text[], s.component_id)
 LIMIT 1
 `
 
-type StageFirstFailedParams struct {
+type StageGetFirstFailedParams struct {
 	WorkspaceID  uuid.UUID
 	RunID        uuid.UUID
 	ComponentIds []string
 	Prefix       []int32
 }
 
-type StageFirstFailedRow struct {
+type StageGetFirstFailedRow struct {
 	ID          uuid.UUID
 	ComponentID string
 	Iteration   []int32
 	Error       []byte
 }
 
-// In the first of the iterations that begin so in which one of the components failed, which
-// one did, the first of them, and why.
-func (q *Queries) StageFirstFailed(ctx context.Context, db DBTX, arg StageFirstFailedParams) (StageFirstFailedRow, error) {
-	row := db.QueryRow(ctx, stageFirstFailed,
+// The first failed stage of these components in the iterations with a prefix, in order of
+// iterations, then of the given components.
+func (q *Queries) StageGetFirstFailed(ctx context.Context, db DBTX, arg StageGetFirstFailedParams) (StageGetFirstFailedRow, error) {
+	row := db.QueryRow(ctx, stageGetFirstFailed,
 		arg.WorkspaceID,
 		arg.RunID,
 		arg.ComponentIds,
 		arg.Prefix,
 	)
-	var i StageFirstFailedRow
+	var i StageGetFirstFailedRow
 	err := row.Scan(
 		&i.ID,
 		&i.ComponentID,
@@ -250,28 +742,40 @@ func (q *Queries) StageFirstFailed(ctx context.Context, db DBTX, arg StageFirstF
 	return i, err
 }
 
-const stageGiveUpMany = `-- name: StageGiveUpMany :exec
-UPDATE run_stages s SET
-    status = 'CANCELED', port = NULL, output = NULL, live_items = CASE WHEN s.item_count IS NOT NULL THEN 0 END,
-    usage = COALESCE((SELECT e.usage FROM component_executions e WHERE e.workspace_id = s.workspace_id AND e.id = s.execution_id), 0),
-    updated_at = GREATEST(s.updated_at, $1::timestamptz), finished_at = $1::timestamptz
-WHERE s.workspace_id = $2 AND s.run_id = $3 AND s.finished_at IS NULL
-  AND NOT EXISTS (SELECT FROM component_executions e
-                  WHERE e.workspace_id = s.workspace_id AND e.id = s.execution_id AND e.finished_at IS NULL)
-  AND NOT EXISTS (SELECT FROM workflow_runs c
-                  WHERE c.workspace_id = s.workspace_id AND c.id = s.child_run_id AND c.finished_at IS NULL)
+const stageGetItems = `-- name: StageGetItems :one
+SELECT COALESCE(items, '[]'::json) AS items FROM run_stages WHERE workspace_id = $1 AND run_id = $2 AND id = $3
 `
 
-type StageGiveUpManyParams struct {
-	At          time.Time
+type StageGetItemsParams struct {
+	WorkspaceID uuid.UUID
+	RunID       uuid.UUID
+	ID          uuid.UUID
+}
+
+func (q *Queries) StageGetItems(ctx context.Context, db DBTX, arg StageGetItemsParams) ([]byte, error) {
+	row := db.QueryRow(ctx, stageGetItems, arg.WorkspaceID, arg.RunID, arg.ID)
+	var items []byte
+	err := row.Scan(&items)
+	return items, err
+}
+
+const stageGetNextWake = `-- name: StageGetNextWake :one
+SELECT wake_at FROM run_stages
+WHERE workspace_id = $1 AND run_id = $2 AND finished_at IS NULL AND wake_at IS NOT NULL
+ORDER BY wake_at LIMIT 1
+`
+
+type StageGetNextWakeParams struct {
 	WorkspaceID uuid.UUID
 	RunID       uuid.UUID
 }
 
-// Ends all of a run that nobody works on any more; what was executed is charged.
-func (q *Queries) StageGiveUpMany(ctx context.Context, db DBTX, arg StageGiveUpManyParams) error {
-	_, err := db.Exec(ctx, stageGiveUpMany, arg.At, arg.WorkspaceID, arg.RunID)
-	return err
+// When the next timer of a run is due, or no row.
+func (q *Queries) StageGetNextWake(ctx context.Context, db DBTX, arg StageGetNextWakeParams) (*time.Time, error) {
+	row := db.QueryRow(ctx, stageGetNextWake, arg.WorkspaceID, arg.RunID)
+	var wake_at *time.Time
+	err := row.Scan(&wake_at)
+	return wake_at, err
 }
 
 const stageInsertMany = `-- name: StageInsertMany :exec
@@ -333,8 +837,8 @@ type StageInsertManyParams struct {
 	Now          *time.Time
 }
 
-// New stages, final at once where they are. An empty text stands for none. now is the clock, by
-// which timers are due, and at is the time that the fold writes.
+// Inserts stages, some of which are final already. An empty string means null. now is the clock,
+// by which timers are due, and at is the time that the fold writes.
 func (q *Queries) StageInsertMany(ctx context.Context, db DBTX, arg StageInsertManyParams) error {
 	_, err := db.Exec(ctx, stageInsertMany,
 		arg.WorkspaceID,
@@ -363,62 +867,6 @@ func (q *Queries) StageInsertMany(ctx context.Context, db DBTX, arg StageInsertM
 	return err
 }
 
-const stageItems = `-- name: StageItems :one
-SELECT COALESCE(items, '[]'::json) AS items FROM run_stages WHERE workspace_id = $1 AND run_id = $2 AND id = $3
-`
-
-type StageItemsParams struct {
-	WorkspaceID uuid.UUID
-	RunID       uuid.UUID
-	ID          uuid.UUID
-}
-
-func (q *Queries) StageItems(ctx context.Context, db DBTX, arg StageItemsParams) ([]byte, error) {
-	row := db.QueryRow(ctx, stageItems, arg.WorkspaceID, arg.RunID, arg.ID)
-	var items []byte
-	err := row.Scan(&items)
-	return items, err
-}
-
-const stageListBroken = `-- name: StageListBroken :many
-SELECT s.iteration FROM run_stages s
-WHERE s.workspace_id = $1 AND s.run_id = $2 AND s.component_id = ANY ($3::text[])
-  AND s.iteration[1:cardinality($4::integer[])] = $4::integer[] AND s.status = 'FAILED'
-`
-
-type StageListBrokenParams struct {
-	WorkspaceID  uuid.UUID
-	RunID        uuid.UUID
-	ComponentIds []string
-	Prefix       []int32
-}
-
-// In which iterations that begin so one of the components failed.
-func (q *Queries) StageListBroken(ctx context.Context, db DBTX, arg StageListBrokenParams) ([][]int32, error) {
-	rows, err := db.Query(ctx, stageListBroken,
-		arg.WorkspaceID,
-		arg.RunID,
-		arg.ComponentIds,
-		arg.Prefix,
-	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	items := [][]int32{}
-	for rows.Next() {
-		var iteration []int32
-		if err := rows.Scan(&iteration); err != nil {
-			return nil, err
-		}
-		items = append(items, iteration)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const stageListCollected = `-- name: StageListCollected :many
 SELECT s.iteration, s.output, COALESCE(s.execution_id, s.child_run_id, s.id)::uuid AS source FROM run_stages s
 WHERE s.workspace_id = $1 AND s.run_id = $2 AND s.component_id = $3
@@ -440,8 +888,8 @@ type StageListCollectedRow struct {
 	Source    uuid.UUID
 }
 
-// What a component gave in all iterations that begin so, in their order. They are a range of
-// the key, so that not every iteration of every loop around is read.
+// The outputs of a component in all iterations with a prefix, in their order. They are a range of
+// the key, so iterations of enclosing loops are not read.
 func (q *Queries) StageListCollected(ctx context.Context, db DBTX, arg StageListCollectedParams) ([]StageListCollectedRow, error) {
 	rows, err := db.Query(ctx, stageListCollected,
 		arg.WorkspaceID,
@@ -467,17 +915,56 @@ func (q *Queries) StageListCollected(ctx context.Context, db DBTX, arg StageList
 	return items, nil
 }
 
-const stageListEarlier = `-- name: StageListEarlier :many
+const stageListFailedIterations = `-- name: StageListFailedIterations :many
+SELECT s.iteration FROM run_stages s
+WHERE s.workspace_id = $1 AND s.run_id = $2 AND s.component_id = ANY ($3::text[])
+  AND s.iteration[1:cardinality($4::integer[])] = $4::integer[] AND s.status = 'FAILED'
+`
+
+type StageListFailedIterationsParams struct {
+	WorkspaceID  uuid.UUID
+	RunID        uuid.UUID
+	ComponentIds []string
+	Prefix       []int32
+}
+
+// The iterations with a prefix in which one of the components failed.
+func (q *Queries) StageListFailedIterations(ctx context.Context, db DBTX, arg StageListFailedIterationsParams) ([][]int32, error) {
+	rows, err := db.Query(ctx, stageListFailedIterations,
+		arg.WorkspaceID,
+		arg.RunID,
+		arg.ComponentIds,
+		arg.Prefix,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := [][]int32{}
+	for rows.Next() {
+		var iteration []int32
+		if err := rows.Scan(&iteration); err != nil {
+			return nil, err
+		}
+		items = append(items, iteration)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const stageListForRerun = `-- name: StageListForRerun :many
 SELECT id, component_id, iteration, status, port, item_count, child_run_id FROM run_stages
 WHERE workspace_id = $1 AND run_id = $2
 `
 
-type StageListEarlierParams struct {
+type StageListForRerunParams struct {
 	WorkspaceID uuid.UUID
 	RunID       uuid.UUID
 }
 
-type StageListEarlierRow struct {
+type StageListForRerunRow struct {
 	ID          uuid.UUID
 	ComponentID string
 	Iteration   []int32
@@ -487,16 +974,16 @@ type StageListEarlierRow struct {
 	ChildRunID  *uuid.UUID
 }
 
-// All stages of a finished run without their outputs.
-func (q *Queries) StageListEarlier(ctx context.Context, db DBTX, arg StageListEarlierParams) ([]StageListEarlierRow, error) {
-	rows, err := db.Query(ctx, stageListEarlier, arg.WorkspaceID, arg.RunID)
+// The stages of a finished run, without their outputs.
+func (q *Queries) StageListForRerun(ctx context.Context, db DBTX, arg StageListForRerunParams) ([]StageListForRerunRow, error) {
+	rows, err := db.Query(ctx, stageListForRerun, arg.WorkspaceID, arg.RunID)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	items := []StageListEarlierRow{}
+	items := []StageListForRerunRow{}
 	for rows.Next() {
-		var i StageListEarlierRow
+		var i StageListForRerunRow
 		if err := rows.Scan(
 			&i.ID,
 			&i.ComponentID,
@@ -549,7 +1036,7 @@ type StageListLiveRow struct {
 	StartedAt   *time.Time
 }
 
-// What of a run is not final, as far as its execution is.
+// The unfinished stages of a run. Their status and attempt are those of their executions.
 func (q *Queries) StageListLive(ctx context.Context, db DBTX, arg StageListLiveParams) ([]StageListLiveRow, error) {
 	rows, err := db.Query(ctx, stageListLive, arg.WorkspaceID, arg.RunID, arg.MaxRows)
 	if err != nil {
@@ -611,7 +1098,7 @@ type StageListLoopsRow struct {
 	StartedAt   time.Time
 }
 
-// Loops under way by their key, without their items.
+// Unfinished loops by component and iteration, without their items.
 func (q *Queries) StageListLoops(ctx context.Context, db DBTX, arg StageListLoopsParams) ([]StageListLoopsRow, error) {
 	rows, err := db.Query(ctx, stageListLoops,
 		arg.ComponentIds,
@@ -671,8 +1158,8 @@ type StageListOutputsRow struct {
 	Source      uuid.UUID
 }
 
-// What the stages of some components in some iterations gave, and for which row it was sealed
-// if it is: that of the execution or of the child run from which it was taken over.
+// The outputs of stages by component and iteration. source is the row that the output is sealed
+// for, if it is sealed: that of the execution or the child run that produced it.
 func (q *Queries) StageListOutputs(ctx context.Context, db DBTX, arg StageListOutputsParams) ([]StageListOutputsRow, error) {
 	rows, err := db.Query(ctx, stageListOutputs,
 		arg.ComponentIds,
@@ -722,8 +1209,8 @@ type StageListProgressRow struct {
 	Attempt int32
 }
 
-// How far the executions of stages are. Each is looked up by its key: of a list of ids a plan
-// made while the week was young reads all that the workspace has.
+// The attempts of stages' executions that have started. Each is looked up by its key: a plan made
+// early in the week would turn a list of ids into a scan of all executions of the workspace.
 func (q *Queries) StageListProgress(ctx context.Context, db DBTX, arg StageListProgressParams) ([]StageListProgressRow, error) {
 	rows, err := db.Query(ctx, stageListProgress, arg.Ids, arg.WorkspaceID)
 	if err != nil {
@@ -762,7 +1249,7 @@ type StageListSecretSignalsRow struct {
 	Name string
 }
 
-// The stages whose signal has come and is sealed, those of one signal together.
+// The stages whose signal has arrived and is sealed, grouped by signal.
 func (q *Queries) StageListSecretSignals(ctx context.Context, db DBTX, arg StageListSecretSignalsParams) ([]StageListSecretSignalsRow, error) {
 	rows, err := db.Query(ctx, stageListSecretSignals, arg.WorkspaceID, arg.RunID)
 	if err != nil {
@@ -807,8 +1294,8 @@ type StageListStatesRow struct {
 	Port        *string
 }
 
-// The stages of some components in some iterations, each looked up by its key: as a join it
-// might be one with all stages of the run.
+// The states of stages by component and iteration. Each is looked up by its key: the planner
+// might turn a join into a scan of all stages of the run.
 func (q *Queries) StageListStates(ctx context.Context, db DBTX, arg StageListStatesParams) ([]StageListStatesRow, error) {
 	rows, err := db.Query(ctx, stageListStates,
 		arg.ComponentIds,
@@ -828,492 +1315,6 @@ func (q *Queries) StageListStates(ctx context.Context, db DBTX, arg StageListSta
 			&i.Iteration,
 			&i.Status,
 			&i.Port,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const stageNextWake = `-- name: StageNextWake :one
-SELECT wake_at FROM run_stages
-WHERE workspace_id = $1 AND run_id = $2 AND finished_at IS NULL AND wake_at IS NOT NULL
-ORDER BY wake_at LIMIT 1
-`
-
-type StageNextWakeParams struct {
-	WorkspaceID uuid.UUID
-	RunID       uuid.UUID
-}
-
-// When the next timer of a run is due. No row: there is none.
-func (q *Queries) StageNextWake(ctx context.Context, db DBTX, arg StageNextWakeParams) (*time.Time, error) {
-	row := db.QueryRow(ctx, stageNextWake, arg.WorkspaceID, arg.RunID)
-	var wake_at *time.Time
-	err := row.Scan(&wake_at)
-	return wake_at, err
-}
-
-const stageTakeChildren = `-- name: StageTakeChildren :many
-UPDATE run_stages s SET
-    status      = CASE WHEN c.status = 'COMPLETED' THEN 'COMPLETED' WHEN c.status = 'CANCELED' AND $1::boolean THEN 'CANCELED' ELSE 'FAILED' END,
-    port        = CASE WHEN c.status = 'COMPLETED' THEN 'next' END,
-    output      = CASE WHEN c.status = 'COMPLETED' THEN COALESCE(c.output, '{}'::json) END,
-    error       = CASE WHEN c.status = 'FAILED' OR c.status = 'CANCELED' AND NOT $1::boolean THEN COALESCE((
-                      SELECT late.error::json
-                      FROM (SELECT unnest($2::text[]) AS component_id, unnest($3::bigint[]) AS ms, unnest($4::text[]) AS error) AS late
-                      WHERE c.status = 'CANCELED' AND late.component_id = s.component_id AND s.started_at + late.ms * interval '1 millisecond' < c.finished_at
-                  ), json_build_object(
-                      'code', COALESCE(c.error->>'code', 'CANCELED'), 'message', COALESCE(c.error->>'message', 'The child run was canceled.'),
-                      'retryable', COALESCE((c.error->>'retryable')::boolean, false), 'attempt', 1, 'details', json_build_object('runId', c.id))) END,
-    updated_at  = GREATEST(s.updated_at, c.updated_at),
-    finished_at = c.finished_at
-FROM workflow_runs c
-WHERE s.workspace_id = $5 AND s.run_id = $6 AND s.finished_at IS NULL
-  AND c.workspace_id = s.workspace_id AND c.id = s.child_run_id AND c.finished_at IS NOT NULL
-RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes, s.finished_at::timestamptz AS finished_at,
-          (c.usage + c.usage_below)::bigint AS used_below
-`
-
-type StageTakeChildrenParams struct {
-	Ending       bool
-	ComponentIds []string
-	TimeoutsMs   []int64
-	Errors       []string
-	WorkspaceID  uuid.UUID
-	RunID        uuid.UUID
-}
-
-type StageTakeChildrenRow struct {
-	ID          uuid.UUID
-	ComponentID string
-	Iteration   []int32
-	Status      status.Stage
-	Port        *string
-	Error       []byte
-	Usage       credit.Amount
-	Bytes       int64
-	FinishedAt  time.Time
-	UsedBelow   int64
-}
-
-// Makes those stages final whose child run is. What a child used is charged to itself. One
-// that somebody canceled has failed for its parent, unless that is canceled too; so has one
-// that was canceled because it took longer than its component may.
-func (q *Queries) StageTakeChildren(ctx context.Context, db DBTX, arg StageTakeChildrenParams) ([]StageTakeChildrenRow, error) {
-	rows, err := db.Query(ctx, stageTakeChildren,
-		arg.Ending,
-		arg.ComponentIds,
-		arg.TimeoutsMs,
-		arg.Errors,
-		arg.WorkspaceID,
-		arg.RunID,
-	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	items := []StageTakeChildrenRow{}
-	for rows.Next() {
-		var i StageTakeChildrenRow
-		if err := rows.Scan(
-			&i.ID,
-			&i.ComponentID,
-			&i.Iteration,
-			&i.Status,
-			&i.Port,
-			&i.Error,
-			&i.Usage,
-			&i.Bytes,
-			&i.FinishedAt,
-			&i.UsedBelow,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const stageTakeDue = `-- name: StageTakeDue :many
-UPDATE run_stages s SET
-    status = 'COMPLETED', port = CASE WHEN s.signal IS NULL THEN 'next' ELSE 'timeout' END,
-    output = CASE WHEN s.signal IS NULL THEN json_build_object('resumedAt', to_char(timezone('UTC', $1::timestamptz), 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'))
-             ELSE '{}'::json END,
-    updated_at = GREATEST(s.updated_at, $1::timestamptz), finished_at = $1::timestamptz
-WHERE s.workspace_id = $2 AND s.run_id = $3 AND s.finished_at IS NULL AND s.wake_at <= $4::timestamptz
-RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes, s.finished_at::timestamptz AS finished_at
-`
-
-type StageTakeDueParams struct {
-	At          time.Time
-	WorkspaceID uuid.UUID
-	RunID       uuid.UUID
-	Now         time.Time
-}
-
-type StageTakeDueRow struct {
-	ID          uuid.UUID
-	ComponentID string
-	Iteration   []int32
-	Status      status.Stage
-	Port        *string
-	Error       []byte
-	Usage       credit.Amount
-	Bytes       int64
-	FinishedAt  time.Time
-}
-
-// Completes the stages whose time has come; what waited for a signal has waited in vain, and
-// gives no payload. now is the clock, and at is the time that the fold writes.
-func (q *Queries) StageTakeDue(ctx context.Context, db DBTX, arg StageTakeDueParams) ([]StageTakeDueRow, error) {
-	rows, err := db.Query(ctx, stageTakeDue,
-		arg.At,
-		arg.WorkspaceID,
-		arg.RunID,
-		arg.Now,
-	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	items := []StageTakeDueRow{}
-	for rows.Next() {
-		var i StageTakeDueRow
-		if err := rows.Scan(
-			&i.ID,
-			&i.ComponentID,
-			&i.Iteration,
-			&i.Status,
-			&i.Port,
-			&i.Error,
-			&i.Usage,
-			&i.Bytes,
-			&i.FinishedAt,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const stageTakeLate = `-- name: StageTakeLate :many
-UPDATE run_stages s SET
-    status = 'FAILED', error = late.error::json, updated_at = GREATEST(s.updated_at, $1::timestamptz), finished_at = $1::timestamptz
-FROM (SELECT unnest($5::text[]) AS component_id, unnest($6::bigint[]) AS ms, unnest($7::text[]) AS error) AS late
-WHERE s.workspace_id = $2 AND s.run_id = $3 AND s.finished_at IS NULL AND s.component_id = late.component_id
-  AND s.item_count IS NULL AND s.child_run_id IS NULL
-  AND s.started_at + late.ms * interval '1 millisecond' < LEAST(s.wake_at, $4::timestamptz)
-RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes, s.finished_at::timestamptz AS finished_at
-`
-
-type StageTakeLateParams struct {
-	At           time.Time
-	WorkspaceID  uuid.UUID
-	RunID        uuid.UUID
-	Now          time.Time
-	ComponentIds []string
-	TimeoutsMs   []int64
-	Errors       []string
-}
-
-type StageTakeLateRow struct {
-	ID          uuid.UUID
-	ComponentID string
-	Iteration   []int32
-	Status      status.Stage
-	Port        *string
-	Error       []byte
-	Usage       credit.Amount
-	Bytes       int64
-	FinishedAt  time.Time
-}
-
-// Fails the stages that wait for a time or a signal longer than their component may take. now is
-// the clock, and at is the time that the fold writes.
-func (q *Queries) StageTakeLate(ctx context.Context, db DBTX, arg StageTakeLateParams) ([]StageTakeLateRow, error) {
-	rows, err := db.Query(ctx, stageTakeLate,
-		arg.At,
-		arg.WorkspaceID,
-		arg.RunID,
-		arg.Now,
-		arg.ComponentIds,
-		arg.TimeoutsMs,
-		arg.Errors,
-	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	items := []StageTakeLateRow{}
-	for rows.Next() {
-		var i StageTakeLateRow
-		if err := rows.Scan(
-			&i.ID,
-			&i.ComponentID,
-			&i.Iteration,
-			&i.Status,
-			&i.Port,
-			&i.Error,
-			&i.Usage,
-			&i.Bytes,
-			&i.FinishedAt,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const stageTakeOver = `-- name: StageTakeOver :many
-UPDATE run_stages s SET
-    status      = CASE WHEN e.status = 'COMPLETED' THEN 'COMPLETED' WHEN e.error->>'code' = 'CANCELED' THEN 'CANCELED' ELSE 'FAILED' END,
-    port        = CASE WHEN e.status = 'COMPLETED' THEN 'next' END,
-    output      = e.output,
-    error       = e.error,
-    usage       = e.usage,
-    attempt     = GREATEST(e.attempt, 1),
-    started_at  = COALESCE(s.started_at, e.attempt_started_at),
-    updated_at  = GREATEST(s.updated_at, e.updated_at),
-    finished_at = e.finished_at
-FROM (SELECT unnest($3::uuid[]) AS id) AS x JOIN LATERAL (
-    SELECT l.id, l.status, l.output, l.error, l.usage, l.attempt, l.attempt_started_at, l.updated_at, l.finished_at
-    FROM component_executions l WHERE l.workspace_id = $1 AND l.id = x.id AND l.finished_at IS NOT NULL LIMIT 1
-) AS e ON true
-WHERE s.workspace_id = $1 AND s.run_id = $2 AND s.finished_at IS NULL AND s.execution_id = e.id
-RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes, s.finished_at::timestamptz AS finished_at
-`
-
-type StageTakeOverParams struct {
-	WorkspaceID uuid.UUID
-	RunID       uuid.UUID
-	Executions  []uuid.UUID
-}
-
-type StageTakeOverRow struct {
-	ID          uuid.UUID
-	ComponentID string
-	Iteration   []int32
-	Status      status.Stage
-	Port        *string
-	Error       []byte
-	Usage       credit.Amount
-	Bytes       int64
-	FinishedAt  time.Time
-}
-
-// Makes those stages final whose execution is, of the executions named, as that ended. It
-// fired `next` if it is complete. Executions are looked up one by one: as a join it might be
-// one with all that the workspace has.
-func (q *Queries) StageTakeOver(ctx context.Context, db DBTX, arg StageTakeOverParams) ([]StageTakeOverRow, error) {
-	rows, err := db.Query(ctx, stageTakeOver, arg.WorkspaceID, arg.RunID, arg.Executions)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	items := []StageTakeOverRow{}
-	for rows.Next() {
-		var i StageTakeOverRow
-		if err := rows.Scan(
-			&i.ID,
-			&i.ComponentID,
-			&i.Iteration,
-			&i.Status,
-			&i.Port,
-			&i.Error,
-			&i.Usage,
-			&i.Bytes,
-			&i.FinishedAt,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const stageTakeOverAll = `-- name: StageTakeOverAll :many
-UPDATE run_stages s SET
-    status      = CASE WHEN e.status = 'COMPLETED' THEN 'COMPLETED' WHEN e.error->>'code' = 'CANCELED' THEN 'CANCELED' ELSE 'FAILED' END,
-    port        = CASE WHEN e.status = 'COMPLETED' THEN 'next' END,
-    output      = e.output,
-    error       = e.error,
-    usage       = e.usage,
-    attempt     = GREATEST(e.attempt, 1),
-    started_at  = COALESCE(s.started_at, e.attempt_started_at),
-    updated_at  = GREATEST(s.updated_at, e.updated_at),
-    finished_at = e.finished_at
-FROM component_executions e
-WHERE s.workspace_id = $1 AND s.run_id = $2 AND s.finished_at IS NULL
-  AND e.workspace_id = s.workspace_id AND e.id = s.execution_id AND e.finished_at IS NOT NULL
-RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes, s.finished_at::timestamptz AS finished_at
-`
-
-type StageTakeOverAllParams struct {
-	WorkspaceID uuid.UUID
-	RunID       uuid.UUID
-}
-
-type StageTakeOverAllRow struct {
-	ID          uuid.UUID
-	ComponentID string
-	Iteration   []int32
-	Status      status.Stage
-	Port        *string
-	Error       []byte
-	Usage       credit.Amount
-	Bytes       int64
-	FinishedAt  time.Time
-}
-
-// The same for all of a run.
-func (q *Queries) StageTakeOverAll(ctx context.Context, db DBTX, arg StageTakeOverAllParams) ([]StageTakeOverAllRow, error) {
-	rows, err := db.Query(ctx, stageTakeOverAll, arg.WorkspaceID, arg.RunID)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	items := []StageTakeOverAllRow{}
-	for rows.Next() {
-		var i StageTakeOverAllRow
-		if err := rows.Scan(
-			&i.ID,
-			&i.ComponentID,
-			&i.Iteration,
-			&i.Status,
-			&i.Port,
-			&i.Error,
-			&i.Usage,
-			&i.Bytes,
-			&i.FinishedAt,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const stageTakeSecretSignal = `-- name: StageTakeSecretSignal :one
-UPDATE run_stages s SET
-    status = 'COMPLETED', port = 'next', output = $1, updated_at = GREATEST(s.updated_at, $2::timestamptz), finished_at = $2::timestamptz
-WHERE s.workspace_id = $3 AND s.run_id = $4 AND s.id = $5 AND s.finished_at IS NULL
-RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes, s.finished_at::timestamptz AS finished_at
-`
-
-type StageTakeSecretSignalParams struct {
-	Output      []byte
-	At          time.Time
-	WorkspaceID uuid.UUID
-	RunID       uuid.UUID
-	ID          uuid.UUID
-}
-
-type StageTakeSecretSignalRow struct {
-	ID          uuid.UUID
-	ComponentID string
-	Iteration   []int32
-	Status      status.Stage
-	Port        *string
-	Error       []byte
-	Usage       credit.Amount
-	Bytes       int64
-	FinishedAt  time.Time
-}
-
-// Completes a stage with what its signal brought, sealed for the stage.
-func (q *Queries) StageTakeSecretSignal(ctx context.Context, db DBTX, arg StageTakeSecretSignalParams) (StageTakeSecretSignalRow, error) {
-	row := db.QueryRow(ctx, stageTakeSecretSignal,
-		arg.Output,
-		arg.At,
-		arg.WorkspaceID,
-		arg.RunID,
-		arg.ID,
-	)
-	var i StageTakeSecretSignalRow
-	err := row.Scan(
-		&i.ID,
-		&i.ComponentID,
-		&i.Iteration,
-		&i.Status,
-		&i.Port,
-		&i.Error,
-		&i.Usage,
-		&i.Bytes,
-		&i.FinishedAt,
-	)
-	return i, err
-}
-
-const stageTakeSignals = `-- name: StageTakeSignals :many
-UPDATE run_stages s SET
-    status = 'COMPLETED', port = 'next', output = json_build_object('payload', g.payload),
-    updated_at = GREATEST(s.updated_at, $1::timestamptz), finished_at = $1::timestamptz
-FROM run_signals g
-WHERE s.workspace_id = $2 AND s.run_id = $3 AND s.finished_at IS NULL
-  AND g.workspace_id = s.workspace_id AND g.run_id = s.run_id AND g.name = s.signal AND json_typeof(g.payload) <> 'string'
-RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes, s.finished_at::timestamptz AS finished_at
-`
-
-type StageTakeSignalsParams struct {
-	At          time.Time
-	WorkspaceID uuid.UUID
-	RunID       uuid.UUID
-}
-
-type StageTakeSignalsRow struct {
-	ID          uuid.UUID
-	ComponentID string
-	Iteration   []int32
-	Status      status.Stage
-	Port        *string
-	Error       []byte
-	Usage       credit.Amount
-	Bytes       int64
-	FinishedAt  time.Time
-}
-
-// Completes the stages whose signal has come, but for what is sealed.
-func (q *Queries) StageTakeSignals(ctx context.Context, db DBTX, arg StageTakeSignalsParams) ([]StageTakeSignalsRow, error) {
-	rows, err := db.Query(ctx, stageTakeSignals, arg.At, arg.WorkspaceID, arg.RunID)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	items := []StageTakeSignalsRow{}
-	for rows.Next() {
-		var i StageTakeSignalsRow
-		if err := rows.Scan(
-			&i.ID,
-			&i.ComponentID,
-			&i.Iteration,
-			&i.Status,
-			&i.Port,
-			&i.Error,
-			&i.Usage,
-			&i.Bytes,
-			&i.FinishedAt,
 		); err != nil {
 			return nil, err
 		}

@@ -34,8 +34,8 @@ type ScheduleAdvanceParams struct {
 	Revision       int32
 }
 
-// Goes on to the next time, with what became of those that were due. No row: somebody
-// else has changed the schedule since it was looked at.
+// Advances a schedule to its next time, and records the results of the times that were due. It
+// changes 0 rows if the schedule was changed since it was read.
 func (q *Queries) ScheduleAdvance(ctx context.Context, db DBTX, arg ScheduleAdvanceParams) (int64, error) {
 	result, err := db.Exec(ctx, scheduleAdvance,
 		arg.NextAt,
@@ -70,7 +70,7 @@ type ScheduleCountRow struct {
 	Now         time.Time
 }
 
-// How many schedules there are, and what time it is.
+// The number of schedules, and the current time.
 func (q *Queries) ScheduleCount(ctx context.Context, db DBTX, arg ScheduleCountParams) (ScheduleCountRow, error) {
 	row := db.QueryRow(ctx, scheduleCount, arg.WorkflowID, arg.WorkspaceID)
 	var i ScheduleCountRow
@@ -148,6 +148,49 @@ func (q *Queries) ScheduleGet(ctx context.Context, db DBTX, arg ScheduleGetParam
 	return i, err
 }
 
+const scheduleGetForRun = `-- name: ScheduleGetForRun :one
+SELECT s.id, s.workflow_id, s.cron, s.time_zone, s.overlap, s.revision, s.next_at, s.waiting, now()::timestamptz AS now,
+       EXISTS (SELECT FROM workflow_runs r WHERE r.workspace_id = s.workspace_id AND r.trigger_id = s.id AND r.finished_at IS NULL) AS running
+FROM schedules s WHERE s.workspace_id = $1 AND s.id = $2
+`
+
+type ScheduleGetForRunParams struct {
+	WorkspaceID uuid.UUID
+	ID          uuid.UUID
+}
+
+type ScheduleGetForRunRow struct {
+	ID         uuid.UUID
+	WorkflowID uuid.UUID
+	Cron       string
+	TimeZone   string
+	Overlap    string
+	Revision   int32
+	NextAt     *time.Time
+	Waiting    []time.Time
+	Now        time.Time
+	Running    bool
+}
+
+// A schedule with the current time. running reports whether it has an unfinished run.
+func (q *Queries) ScheduleGetForRun(ctx context.Context, db DBTX, arg ScheduleGetForRunParams) (ScheduleGetForRunRow, error) {
+	row := db.QueryRow(ctx, scheduleGetForRun, arg.WorkspaceID, arg.ID)
+	var i ScheduleGetForRunRow
+	err := row.Scan(
+		&i.ID,
+		&i.WorkflowID,
+		&i.Cron,
+		&i.TimeZone,
+		&i.Overlap,
+		&i.Revision,
+		&i.NextAt,
+		&i.Waiting,
+		&i.Now,
+		&i.Running,
+	)
+	return i, err
+}
+
 const scheduleInsert = `-- name: ScheduleInsert :exec
 INSERT INTO schedules (workspace_id, id, workflow_id, name, cron, time_zone, overlap, status, next_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
@@ -219,8 +262,8 @@ type ScheduleListRow struct {
 	Now            time.Time
 }
 
-// A page of the schedules, newest first; of one workflow where that is named, and of those
-// that a key is restricted to.
+// A page of the schedules, newest first, optionally of one workflow and of the workflows that a
+// key is restricted to.
 func (q *Queries) ScheduleList(ctx context.Context, db DBTX, arg ScheduleListParams) ([]ScheduleListRow, error) {
 	rows, err := db.Query(ctx, scheduleList,
 		arg.WorkspaceID,
@@ -289,7 +332,7 @@ type ScheduleLockRow struct {
 	Now        time.Time
 }
 
-// A schedule that nobody else changes until the transaction ends, and what time it is.
+// Locks a schedule until the transaction ends, and returns it with the current time.
 func (q *Queries) ScheduleLock(ctx context.Context, db DBTX, arg ScheduleLockParams) (ScheduleLockRow, error) {
 	row := db.QueryRow(ctx, scheduleLock, arg.WorkspaceID, arg.ID)
 	var i ScheduleLockRow
@@ -305,49 +348,6 @@ func (q *Queries) ScheduleLock(ctx context.Context, db DBTX, arg ScheduleLockPar
 		&i.NextAt,
 		&i.Waiting,
 		&i.Now,
-	)
-	return i, err
-}
-
-const scheduleLook = `-- name: ScheduleLook :one
-SELECT s.id, s.workflow_id, s.cron, s.time_zone, s.overlap, s.revision, s.next_at, s.waiting, now()::timestamptz AS now,
-       EXISTS (SELECT FROM workflow_runs r WHERE r.workspace_id = s.workspace_id AND r.trigger_id = s.id AND r.finished_at IS NULL) AS running
-FROM schedules s WHERE s.workspace_id = $1 AND s.id = $2
-`
-
-type ScheduleLookParams struct {
-	WorkspaceID uuid.UUID
-	ID          uuid.UUID
-}
-
-type ScheduleLookRow struct {
-	ID         uuid.UUID
-	WorkflowID uuid.UUID
-	Cron       string
-	TimeZone   string
-	Overlap    string
-	Revision   int32
-	NextAt     *time.Time
-	Waiting    []time.Time
-	Now        time.Time
-	Running    bool
-}
-
-// A schedule for whoever has its runs begin: what time it is, and whether one is under way.
-func (q *Queries) ScheduleLook(ctx context.Context, db DBTX, arg ScheduleLookParams) (ScheduleLookRow, error) {
-	row := db.QueryRow(ctx, scheduleLook, arg.WorkspaceID, arg.ID)
-	var i ScheduleLookRow
-	err := row.Scan(
-		&i.ID,
-		&i.WorkflowID,
-		&i.Cron,
-		&i.TimeZone,
-		&i.Overlap,
-		&i.Revision,
-		&i.NextAt,
-		&i.Waiting,
-		&i.Now,
-		&i.Running,
 	)
 	return i, err
 }

@@ -53,7 +53,7 @@ type SessionGetRow struct {
 	Role      *string
 }
 
-// Who a session is of, with the role in a workspace: null for who is no member.
+// The user of a session, with the role in a workspace. role is null if the user is not a member.
 func (q *Queries) SessionGet(ctx context.Context, db DBTX, arg SessionGetParams) (SessionGetRow, error) {
 	row := db.QueryRow(ctx, sessionGet, arg.WorkspaceID, arg.TokenHash)
 	var i SessionGetRow
@@ -86,9 +86,9 @@ type SessionInsertParams struct {
 	PasswordHash string
 }
 
-// None for a password that is no longer the one that was proven: a change of it
-// waits for this, or this for the change. Takes some of what is over out of the way,
-// so that nothing else has to.
+// Inserts a session, unless the password has changed since it was verified. The row lock
+// serializes this with a change of the password. It also deletes up to 100 expired sessions, so
+// that no other job has to.
 func (q *Queries) SessionInsert(ctx context.Context, db DBTX, arg SessionInsertParams) (time.Time, error) {
 	row := db.QueryRow(ctx, sessionInsert,
 		arg.TokenHash,
@@ -121,7 +121,7 @@ type SessionTrimParams struct {
 	Kept   int32
 }
 
-// The oldest sessions of a user end when there are as many as are kept.
+// Deletes the oldest sessions of a user beyond the number kept.
 func (q *Queries) SessionTrim(ctx context.Context, db DBTX, arg SessionTrimParams) error {
 	_, err := db.Exec(ctx, sessionTrim, arg.UserID, arg.Kept)
 	return err

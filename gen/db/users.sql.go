@@ -69,7 +69,7 @@ type UserInsertParams struct {
 	Verified     bool
 }
 
-// Nothing is written when the address has an account already.
+// Inserts a user. It changes 0 rows if the address already has an account.
 func (q *Queries) UserInsert(ctx context.Context, db DBTX, arg UserInsertParams) (int64, error) {
 	result, err := db.Exec(ctx, userInsert,
 		arg.ID,
@@ -97,8 +97,8 @@ type UserLockRow struct {
 	VerifiedAt   *time.Time
 }
 
-// Locks an account: nobody else changes its password, its verification or, in a workspace that
-// it joins, its memberships until the transaction ends.
+// Locks an account until the transaction ends: its password, its verification and, in a workspace
+// that it joins, its memberships do not change meanwhile.
 func (q *Queries) UserLock(ctx context.Context, db DBTX, email string) (UserLockRow, error) {
 	row := db.QueryRow(ctx, userLock, email)
 	var i UserLockRow
@@ -125,7 +125,7 @@ type UserSetPasswordParams struct {
 	ID           uuid.UUID
 }
 
-// Whoever gets a new password may sign in with it.
+// Sets the password and enables the account.
 func (q *Queries) UserSetPassword(ctx context.Context, db DBTX, arg UserSetPasswordParams) error {
 	_, err := db.Exec(ctx, userSetPassword, arg.PasswordHash, arg.Verified, arg.ID)
 	return err
@@ -141,7 +141,8 @@ type UserVerifyParams struct {
 	ID           uuid.UUID
 }
 
-// The password and name of an account whose address is proven now. An account that is disabled stays so.
+// Sets the password and name of an account whose address is now verified. A disabled account
+// stays disabled.
 func (q *Queries) UserVerify(ctx context.Context, db DBTX, arg UserVerifyParams) error {
 	_, err := db.Exec(ctx, userVerify, arg.PasswordHash, arg.Name, arg.ID)
 	return err

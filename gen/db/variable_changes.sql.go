@@ -53,8 +53,8 @@ type VariableChangeRecordParams struct {
 	Name        string
 }
 
-// Records that a variable has another value from now on, or none. The time is that of the
-// statement: transactions that lock the variables run it one after the other.
+// Records that a variable was changed or deleted. The time is that of the statement: transactions
+// that lock the variables run it one after the other.
 func (q *Queries) VariableChangeRecord(ctx context.Context, db DBTX, arg VariableChangeRecordParams) error {
 	_, err := db.Exec(ctx, variableChangeRecord, arg.WorkspaceID, arg.Name)
 	return err

@@ -17,8 +17,8 @@ FROM (SELECT l.workspace_id, l.id FROM component_executions l
 WHERE e.workspace_id = counted.workspace_id AND e.id = counted.id
 `
 
-// Takes back the crashes that were counted for the loss of a worker. It walks the index of
-// executions that are neither final nor parked. Locked ones have gone on.
+// Reverts the crashes that were counted for the loss of a worker. It uses the index of executions
+// that are neither final nor parked. Locked ones have already continued.
 func (q *Queries) ExecutionUncountCrash(ctx context.Context, db DBTX, workerID int32) error {
 	_, err := db.Exec(ctx, executionUncountCrash, workerID)
 	return err
@@ -30,7 +30,7 @@ WHERE w.id = ANY($1::integer[])
   AND NOT EXISTS (SELECT 1 FROM component_executions e WHERE e.finished_at IS NULL AND NOT e.parked AND e.worker_id = w.id)
 `
 
-// Forgets a dead worker once nothing names it.
+// Deletes dead workers that no live execution refers to.
 func (q *Queries) WorkerDelete(ctx context.Context, db DBTX, ids []int32) error {
 	_, err := db.Exec(ctx, workerDelete, ids)
 	return err
@@ -56,10 +56,10 @@ const workerListDead = `-- name: WorkerListDead :many
 SELECT w.id FROM workers w WHERE pg_try_advisory_xact_lock($1::integer, w.id) ORDER BY w.id
 `
 
-// Workers whose session no longer holds its advisory lock: whoever can take the
-// lock knows that its owner is gone. The row of a worker becomes visible only
-// when its lock is held, so a worker that is just starting is never taken for
-// dead. Must not run on the session that holds a worker's lock.
+// Workers whose session no longer holds its advisory lock. If another session can acquire the
+// lock, the owner is gone. The row of a worker becomes visible only when its lock is held, so a
+// worker that is starting is never considered dead. Do not run it on the session that holds a
+// worker's lock.
 func (q *Queries) WorkerListDead(ctx context.Context, db DBTX, lockClass int32) ([]int32, error) {
 	rows, err := db.Query(ctx, workerListDead, lockClass)
 	if err != nil {
@@ -80,17 +80,16 @@ func (q *Queries) WorkerListDead(ctx context.Context, db DBTX, lockClass int32) 
 	return items, nil
 }
 
-const workerListForgotten = `-- name: WorkerListForgotten :many
+const workerListUnregistered = `-- name: WorkerListUnregistered :many
 SELECT DISTINCT e.worker_id::integer FROM component_executions e
 WHERE e.finished_at IS NULL AND NOT e.parked AND e.worker_id IS NOT NULL
   AND NOT EXISTS (SELECT FROM workers w WHERE w.id = e.worker_id)
 `
 
-// Numbers that live executions name and no worker has: a process that had lost
-// its session without knowing it yet began work under a number that the sweep
-// had already forgotten.
-func (q *Queries) WorkerListForgotten(ctx context.Context, db DBTX) ([]int32, error) {
-	rows, err := db.Query(ctx, workerListForgotten)
+// Numbers that live executions refer to although no worker has them. A process that had lost its
+// session without noticing started work under a number that the sweep had already deleted.
+func (q *Queries) WorkerListUnregistered(ctx context.Context, db DBTX) ([]int32, error) {
+	rows, err := db.Query(ctx, workerListUnregistered)
 	if err != nil {
 		return nil, err
 	}
@@ -123,7 +122,7 @@ const workerSumSlots = `-- name: WorkerSumSlots :one
 SELECT COALESCE(sum(slots), 0)::bigint AS slots FROM workers
 `
 
-// How much all workers run at once.
+// The number of slots of all workers.
 func (q *Queries) WorkerSumSlots(ctx context.Context, db DBTX) (int64, error) {
 	row := db.QueryRow(ctx, workerSumSlots)
 	var slots int64

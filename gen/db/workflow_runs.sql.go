@@ -45,8 +45,9 @@ type RunAuditRow struct {
 	Staged      int64
 }
 
-// Runs whose usage is not what was posted for them, once when they are final and never
-// before, or is not the sum of their stages' and their storage fee. -1: nothing was posted.
+// Runs whose usage differs from their posting, or from the sum of their stages' usage and their
+// storage fee. A final run has one posting, and an unfinished one has none. posted is -1 if there
+// is no posting.
 func (q *Queries) RunAudit(ctx context.Context, db DBTX, arg RunAuditParams) ([]RunAuditRow, error) {
 	rows, err := db.Query(ctx, runAudit,
 		arg.WorkspaceIds,
@@ -101,7 +102,7 @@ type RunEventListRow struct {
 	CreatedAt time.Time
 }
 
-// What a run's log tells after an event, in its order.
+// A page of a run's events after the given one, in order.
 func (q *Queries) RunEventList(ctx context.Context, db DBTX, arg RunEventListParams) ([]RunEventListRow, error) {
 	rows, err := db.Query(ctx, runEventList,
 		arg.WorkspaceID,
@@ -255,8 +256,8 @@ type RunInsertParams struct {
 	Traceparent     *string
 }
 
-// Lasts is the time after which the run ends whatever is left of it, grace that after which
-// another process brings it on. A run that a fold starts is created at the time of the fold.
+// lasts is the maximum duration of the run, and grace the time after which another process starts
+// it. A run that a fold starts is created at the time of the fold.
 func (q *Queries) RunInsert(ctx context.Context, db DBTX, arg RunInsertParams) error {
 	_, err := db.Exec(ctx, runInsert,
 		arg.WorkspaceID,
@@ -316,8 +317,7 @@ type RunListExecutionsRow struct {
 	ExecutionID uuid.UUID
 }
 
-// A page of the stages of a run that are not final and have an execution, in the order of
-// their ids.
+// A page of the unfinished stages of a run that have an execution, in order of their ids.
 func (q *Queries) RunListExecutions(ctx context.Context, db DBTX, arg RunListExecutionsParams) ([]RunListExecutionsRow, error) {
 	rows, err := db.Query(ctx, runListExecutions,
 		arg.WorkspaceID,
@@ -350,7 +350,7 @@ FROM ((SELECT o.variables FROM workflow_runs o WHERE o.variables IS NOT NULL ORD
       (SELECT n.variables FROM workflow_runs n WHERE n.variables IS NOT NULL ORDER BY n.id DESC LIMIT $1)) AS seen
 `
 
-// How the variables of the oldest and the newest of these runs begin: there the key is named.
+// The headers of the variables of the oldest and newest runs, which name the key.
 func (q *Queries) RunListHeaders(ctx context.Context, db DBTX, each int32) ([][]byte, error) {
 	rows, err := db.Query(ctx, runListHeaders, each)
 	if err != nil {
@@ -421,8 +421,8 @@ type RunListManyRow struct {
 	FinishedAt        *time.Time
 }
 
-// The records of some runs, newest first, each looked up by its key. They end early, but not
-// before the first, when what they carry grows beyond max_bytes.
+// The records of runs, newest first, each looked up by its key. The list ends early, but not
+// before the first run, when their inputs, metadata and outputs exceed max_bytes.
 func (q *Queries) RunListMany(ctx context.Context, db DBTX, arg RunListManyParams) ([]RunListManyRow, error) {
 	rows, err := db.Query(ctx, runListMany, arg.Ids, arg.WorkspaceID, arg.MaxBytes)
 	if err != nil {
@@ -488,8 +488,8 @@ type RunListSealedRow struct {
 	Stale       []byte
 }
 
-// A page of the runs that took variables of the environment, in the order of their ids,
-// each with these if they are not sealed under the key that header names.
+// A page of the runs with environment variables, in order of their ids. stale is set if the
+// variables are not sealed under the key of the header.
 func (q *Queries) RunListSealed(ctx context.Context, db DBTX, arg RunListSealedParams) ([]RunListSealedRow, error) {
 	rows, err := db.Query(ctx, runListSealed, arg.Header, arg.After, arg.MaxRows)
 	if err != nil {
@@ -527,8 +527,7 @@ type RunResealParams struct {
 	Fresh        [][]byte
 }
 
-// Puts variables that were sealed anew in place of those that were read. A run that
-// somebody else has locked is left alone: nobody waits.
+// Replaces variables by their resealed form. It skips runs that are locked or changed.
 func (q *Queries) RunReseal(ctx context.Context, db DBTX, arg RunResealParams) (int64, error) {
 	result, err := db.Exec(ctx, runReseal,
 		arg.WorkspaceIds,
@@ -595,8 +594,8 @@ type RunSignalInsertRow struct {
 	Exhausted bool
 }
 
-// Keeps the first signal of each name and wakes the run, if that is not final. Where the
-// workspace may store no more this month, it keeps none.
+// Stores the first signal of each name and wakes the run, if the run is not final. It stores
+// nothing if the workspace may not store more this month.
 func (q *Queries) RunSignalInsert(ctx context.Context, db DBTX, arg RunSignalInsertParams) (RunSignalInsertRow, error) {
 	row := db.QueryRow(ctx, runSignalInsert,
 		arg.WorkspaceID,
@@ -671,10 +670,10 @@ type RunStageListRow struct {
 	Found        int64
 }
 
-// Stages in the order in which they were made, after the cursor, in pages that end as those
-// of runs do: who wants all asks again after the last until there is none. What is not final
-// is as far as its execution is, looked up one by one: as a join it might be one with all
-// executions.
+// Stages in order of creation, after the cursor. Pages end early as those of runs do: to read
+// all, continue after the last stage until none is returned. The status of an unfinished stage is
+// that of its execution. Executions are looked up one by one: the planner might turn a join into
+// a scan of all executions.
 func (q *Queries) RunStageList(ctx context.Context, db DBTX, arg RunStageListParams) ([]RunStageListRow, error) {
 	rows, err := db.Query(ctx, runStageList,
 		arg.WorkspaceID,
@@ -744,7 +743,7 @@ type RunWalkRow struct {
 	Status     status.Run
 }
 
-// Runs newest first, after the cursor, and what lists choose by.
+// Runs newest first, after the cursor, with the columns that lists filter by.
 func (q *Queries) RunWalk(ctx context.Context, db DBTX, arg RunWalkParams) ([]RunWalkRow, error) {
 	rows, err := db.Query(ctx, runWalk, arg.WorkspaceID, arg.Before, arg.MaxRows)
 	if err != nil {
@@ -788,8 +787,8 @@ type RunWalkWorkflowRow struct {
 	Status     status.Run
 }
 
-// The same of one workflow, by an index of its own: the workspace is looked at afterwards, or
-// all of its runs might be walked.
+// The same for one workflow, by the index on workflows. The workspace is checked outside the
+// subquery: otherwise the planner might scan all runs of the workspace.
 func (q *Queries) RunWalkWorkflow(ctx context.Context, db DBTX, arg RunWalkWorkflowParams) ([]RunWalkWorkflowRow, error) {
 	rows, err := db.Query(ctx, runWalkWorkflow,
 		arg.WorkflowID,

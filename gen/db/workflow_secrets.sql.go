@@ -64,7 +64,7 @@ FROM ((SELECT o.sealed FROM workflow_secrets o ORDER BY o.id LIMIT $1)
       (SELECT n.sealed FROM workflow_secrets n ORDER BY n.id DESC LIMIT $1)) AS seen
 `
 
-// How the oldest and the newest secrets begin: there the key is named.
+// The headers of the oldest and newest secrets, which name the key.
 func (q *Queries) WorkflowSecretsListHeaders(ctx context.Context, db DBTX, each int32) ([][]byte, error) {
 	rows, err := db.Query(ctx, workflowSecretsListHeaders, each)
 	if err != nil {
@@ -104,8 +104,8 @@ type WorkflowSecretsListSealedRow struct {
 	Stale       []byte
 }
 
-// A page of secrets in the order of their ids, each with its value if that is not sealed
-// under the key that header names.
+// A page of secrets in order of their ids. stale is set if the secret is not sealed under the key
+// of the header.
 func (q *Queries) WorkflowSecretsListSealed(ctx context.Context, db DBTX, arg WorkflowSecretsListSealedParams) ([]WorkflowSecretsListSealedRow, error) {
 	rows, err := db.Query(ctx, workflowSecretsListSealed, arg.Header, arg.After, arg.MaxRows)
 	if err != nil {
@@ -143,8 +143,7 @@ type WorkflowSecretsResealParams struct {
 	Fresh        [][]byte
 }
 
-// Puts values that were sealed anew in place of those that were read. A row that
-// somebody else has locked is left alone: nobody waits.
+// Replaces secrets by their resealed form. It skips rows that are locked or changed.
 func (q *Queries) WorkflowSecretsReseal(ctx context.Context, db DBTX, arg WorkflowSecretsResealParams) (int64, error) {
 	result, err := db.Exec(ctx, workflowSecretsReseal,
 		arg.WorkspaceIds,

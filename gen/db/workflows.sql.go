@@ -54,8 +54,8 @@ type WorkflowGetRow struct {
 	SavedAt     time.Time
 }
 
-// A workflow with one of its versions, the latest unless it is named, and the name and
-// the description of then.
+// A workflow with one of its versions, by default the latest. Name and description are those of
+// the version.
 func (q *Queries) WorkflowGet(ctx context.Context, db DBTX, arg WorkflowGetParams) (WorkflowGetRow, error) {
 	row := db.QueryRow(ctx, workflowGet, arg.Version, arg.WorkspaceID, arg.ID)
 	var i WorkflowGetRow
@@ -74,23 +74,23 @@ func (q *Queries) WorkflowGet(ctx context.Context, db DBTX, arg WorkflowGetParam
 	return i, err
 }
 
-const workflowHead = `-- name: WorkflowHead :one
+const workflowGetStatus = `-- name: WorkflowGetStatus :one
 SELECT status, version FROM workflows WHERE workspace_id = $1 AND id = $2
 `
 
-type WorkflowHeadParams struct {
+type WorkflowGetStatusParams struct {
 	WorkspaceID uuid.UUID
 	ID          uuid.UUID
 }
 
-type WorkflowHeadRow struct {
+type WorkflowGetStatusRow struct {
 	Status  string
 	Version int32
 }
 
-func (q *Queries) WorkflowHead(ctx context.Context, db DBTX, arg WorkflowHeadParams) (WorkflowHeadRow, error) {
-	row := db.QueryRow(ctx, workflowHead, arg.WorkspaceID, arg.ID)
-	var i WorkflowHeadRow
+func (q *Queries) WorkflowGetStatus(ctx context.Context, db DBTX, arg WorkflowGetStatusParams) (WorkflowGetStatusRow, error) {
+	row := db.QueryRow(ctx, workflowGetStatus, arg.WorkspaceID, arg.ID)
+	var i WorkflowGetStatusRow
 	err := row.Scan(&i.Status, &i.Version)
 	return i, err
 }
@@ -107,7 +107,7 @@ type WorkflowInsertParams struct {
 	Status      string
 }
 
-// The first version is inserted beside it.
+// Inserts a workflow. The caller also inserts its first version.
 func (q *Queries) WorkflowInsert(ctx context.Context, db DBTX, arg WorkflowInsertParams) error {
 	_, err := db.Exec(ctx, workflowInsert,
 		arg.WorkspaceID,
@@ -144,8 +144,8 @@ type WorkflowListRow struct {
 	UpdatedAt   time.Time
 }
 
-// Newest first, after the cursor, without the definitions; without a status all that
-// are not archived.
+// Newest first, after the cursor, without the definitions. Without a status, it leaves out
+// archived workflows.
 func (q *Queries) WorkflowList(ctx context.Context, db DBTX, arg WorkflowListParams) ([]WorkflowListRow, error) {
 	rows, err := db.Query(ctx, workflowList,
 		arg.WorkspaceID,
@@ -220,8 +220,8 @@ type WorkflowLockParams struct {
 	ID          uuid.UUID
 }
 
-// Nobody else saves the workflow until the transaction ends. It is read after that: a
-// statement that waits for a row sees the rest as it was when it began.
+// Locks a workflow until the transaction ends. Read it after that: a statement that waits for a
+// row lock sees the other rows as they were when it started.
 func (q *Queries) WorkflowLock(ctx context.Context, db DBTX, arg WorkflowLockParams) (int32, error) {
 	row := db.QueryRow(ctx, workflowLock, arg.WorkspaceID, arg.ID)
 	var version int32
@@ -244,7 +244,8 @@ type WorkflowUpdateParams struct {
 	ID          uuid.UUID
 }
 
-// Begins the next version, which the caller inserts, of a workflow that WorkflowLock holds.
+// Starts the next version of a workflow that the caller has locked. The caller inserts the
+// version.
 func (q *Queries) WorkflowUpdate(ctx context.Context, db DBTX, arg WorkflowUpdateParams) (int32, error) {
 	row := db.QueryRow(ctx, workflowUpdate,
 		arg.Name,

@@ -87,7 +87,7 @@ type WorkspaceGetOfKeyRow struct {
 	Label string
 }
 
-// What a key is told of its workspace and of itself.
+// The names of a key and its workspace, for the key itself.
 func (q *Queries) WorkspaceGetOfKey(ctx context.Context, db DBTX, arg WorkspaceGetOfKeyParams) (WorkspaceGetOfKeyRow, error) {
 	row := db.QueryRow(ctx, workspaceGetOfKey, arg.ID, arg.KeyID)
 	var i WorkspaceGetOfKeyRow
@@ -116,8 +116,8 @@ type WorkspaceInsertParams struct {
 	Paid       credit.Amount
 }
 
-// A workspace with its books: an account on the plan's terms, whose first release
-// is due at once, and the posting of the paid credits that it begins with.
+// Inserts a workspace and its account on the plan's terms, whose first release is due at once,
+// and a posting for the initial paid credits.
 func (q *Queries) WorkspaceInsert(ctx context.Context, db DBTX, arg WorkspaceInsertParams) error {
 	_, err := db.Exec(ctx, workspaceInsert,
 		arg.ID,
@@ -139,7 +139,7 @@ type WorkspaceListIdsParams struct {
 	MaxRows int32
 }
 
-// Ids after the cursor, in their order.
+// Ids after the cursor, in order.
 func (q *Queries) WorkspaceListIds(ctx context.Context, db DBTX, arg WorkspaceListIdsParams) ([]uuid.UUID, error) {
 	rows, err := db.Query(ctx, workspaceListIds, arg.After, arg.MaxRows)
 	if err != nil {
@@ -187,7 +187,7 @@ type WorkspaceListOfUserRow struct {
 	Role             string
 }
 
-// The workspaces of a member, newest first.
+// The workspaces of a user, newest first.
 func (q *Queries) WorkspaceListOfUser(ctx context.Context, db DBTX, arg WorkspaceListOfUserParams) ([]WorkspaceListOfUserRow, error) {
 	rows, err := db.Query(ctx, workspaceListOfUser, arg.UserID, arg.Before, arg.MaxRows)
 	if err != nil {
@@ -257,7 +257,7 @@ type WorkspaceListTermsRow struct {
 	CustomStorage    *int64
 }
 
-// The plans of workspaces, and what differs from them.
+// The plans of workspaces, with their custom terms.
 func (q *Queries) WorkspaceListTerms(ctx context.Context, db DBTX, ids []uuid.UUID) ([]WorkspaceListTermsRow, error) {
 	rows, err := db.Query(ctx, workspaceListTerms, ids)
 	if err != nil {
@@ -305,7 +305,7 @@ type WorkspaceSetPlanParams struct {
 	ID               uuid.UUID
 }
 
-// What is null is as the plan has it.
+// Sets the plan and the custom limits. Null means the limit of the plan.
 func (q *Queries) WorkspaceSetPlan(ctx context.Context, db DBTX, arg WorkspaceSetPlanParams) (int64, error) {
 	result, err := db.Exec(ctx, workspaceSetPlan,
 		arg.Plan,

@@ -20,12 +20,12 @@ import (
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
-// refusedFor is how long a refused write speaks against this process: until
-// then nobody may have tried another.
+// refusedFor is how long Accepts reports a refused write: nobody may have submitted anything
+// since.
 const refusedFor = 5 * time.Second
 
-// note remembers whether the database took the last acceptance.
-func (s *Service) note(err error) {
+// noteAcceptance records whether the database refused the last acceptance.
+func (s *Service) noteAcceptance(err error) {
 	switch {
 	case postgres.Unavailable(err):
 		s.refused.Store(time.Now().UnixNano())
@@ -34,8 +34,8 @@ func (s *Service) note(err error) {
 	}
 }
 
-// Accepts returns an error while executions cannot be accepted although the
-// database answers: its disk is full, say. It is known from the last try.
+// Accepts returns an error if the database answers but recently refused to store an execution,
+// for example because its disk is full.
 func (s *Service) Accepts() error {
 	if time.Since(time.Unix(0, s.refused.Load())) < refusedFor {
 		return errors.New("the database refused the last execution")
@@ -43,7 +43,7 @@ func (s *Service) Accepts() error {
 	return nil
 }
 
-// accept is one submission on its way into the database.
+// accept is one submission to be written.
 type accept struct {
 	SubmitParams
 	id              uuid.UUID
@@ -51,22 +51,22 @@ type accept struct {
 	repeat          component.Repeat
 	callbackSealed  []byte
 	callbackHeaders []string
-	worker          int32 // that holds a slot for it; 0 = the queue brings it
+	worker          int32 // holds a slot for it; 0: it goes through the queue
 	price           credit.Amount
-	parked          bool // beyond its workspace's window
+	parked          bool // exceeds the fair share of its workspace
 
-	// Of a stage of a run, which has no callback and no key.
+	// Only for a stage of a run, which has no callback and no API key.
 	run       uuid.UUID
-	effectKey uuid.UUID     // zero: its id
-	reserve   credit.Amount // what the run keeps back more for it
-	timeout   int32         // ms; 0: the module's
-	secrets   []string      // that no error shows
-	secret    bool          // the output is sealed
-	nested    bool          // there is a run above its run
-	at        *time.Time    // as Stage has it
+	effectKey uuid.UUID     // zero: the execution's ID
+	reserve   credit.Amount // what the run reserves in addition
+	timeout   int32         // milliseconds; 0: the module's
+	secrets   []string      // must not appear in errors
+	secret    bool          // seal the output
+	nested    bool          // its run has a parent run
+	at        *time.Time    // Stage.At
 }
 
-// want is what it asks of the credits. The run of a stage keeps back its price.
+// want returns the credits to reserve. The price of a stage is reserved by its run.
 func (a accept) want() billing.Want {
 	w := billing.Want{WorkspaceID: a.WorkspaceID, Amount: a.price}
 	if a.run != uuid.Nil {
@@ -75,15 +75,18 @@ func (a accept) want() billing.Want {
 	return w
 }
 
+// weight returns the bytes that a batch is limited by.
 func (a accept) weight() int { return len(a.call) + len(a.callbackSealed) }
 
+// accepted is the result of one submission.
 type accepted struct {
 	jobID     int64
-	createdAt *time.Time // there once the transaction is over
+	createdAt *time.Time // set by the time the transaction has committed
 	parked    bool
-	refusal   error // why it was not accepted although all went well
+	refusal   error // why it was not accepted, although nothing failed
 }
 
+// flushAccepts writes submissions in one transaction.
 func (s *Service) flushAccepts(ctx context.Context, items []accept) ([]accepted, error) {
 	workspaces := make([]uuid.UUID, len(items))
 	for i, a := range items {
@@ -91,7 +94,7 @@ func (s *Service) flushAccepts(ctx context.Context, items []accept) ([]accepted,
 	}
 	ctx = postgres.Scope(ctx, workspaces...)
 	var made []accepted
-	err := s.decided(items, func(how acceptFunc) error {
+	err := s.acceptWith(items, func(how acceptFunc) error {
 		return postgres.InTx(ctx, s.db, func(tx *postgres.Tx) (err error) {
 			made, err = how(ctx, tx, items, nil)
 			return err
@@ -100,43 +103,44 @@ func (s *Service) flushAccepts(ctx context.Context, items []accept) ([]accepted,
 	return made, err
 }
 
-// decided tries the ways to accept until one fits.
-func (s *Service) decided(items []accept, try func(how acceptFunc) error) error {
-	noted := func(how acceptFunc) error {
+// acceptWith calls try with the fast way to accept, and with the slow way if that does not work
+// out.
+func (s *Service) acceptWith(items []accept, try func(how acceptFunc) error) error {
+	attempt := func(how acceptFunc) error {
 		err := try(how)
-		s.note(err)
+		s.noteAcceptance(err)
 		return err
 	}
-	if s.broke.among(items) {
-		return noted(s.acceptSomeTx)
+	if s.recentlyRefused.among(items) {
+		return attempt(s.acceptSomeTx)
 	}
-	err := noted(s.acceptTx)
-	if errors.Is(err, errUncrowded) {
-		err = noted(s.acceptTx)
+	err := attempt(s.acceptTx)
+	if errors.Is(err, errHasRoom) {
+		err = attempt(s.acceptTx)
 	}
-	if errors.Is(err, billing.ErrUndecided) || errors.Is(err, errUncrowded) {
-		err = noted(s.acceptSomeTx)
+	if errors.Is(err, billing.ErrUndecided) || errors.Is(err, errHasRoom) {
+		err = attempt(s.acceptSomeTx)
 	}
 	return err
 }
 
-// acceptFunc is a way to accept: all of them, or those that credits admit. A run that
-// begins with them must be admitted; nil: none does.
-type acceptFunc func(ctx context.Context, tx *postgres.Tx, items []accept, begins *Beginning) ([]accepted, error)
+// acceptFunc accepts submissions: acceptTx accepts all or none, acceptSomeTx those that the
+// credits cover. If newRun is not nil, it must be accepted as well.
+type acceptFunc func(ctx context.Context, tx *postgres.Tx, items []accept, newRun *Beginning) ([]accepted, error)
 
-// acceptTx accepts all submissions, or fails with billing.ErrUndecided when it
-// takes a closer look at the credits of their workspaces.
-func (s *Service) acceptTx(ctx context.Context, tx *postgres.Tx, items []accept, begins *Beginning) (made []accepted, err error) {
-	size, err := s.window.of(ctx, tx)
+// acceptTx accepts all submissions. It returns billing.ErrUndecided if the credits of their
+// workspaces must be checked one submission at a time.
+func (s *Service) acceptTx(ctx context.Context, tx *postgres.Tx, items []accept, newRun *Beginning) (made []accepted, err error) {
+	size, err := s.share.limit(ctx, tx)
 	if err != nil {
 		return nil, err
 	}
-	items = park(items, size, s.window.last)
-	if made, err = s.writeTx(ctx, tx, items, begins); err != nil {
+	items = park(items, size, s.share.lastActive)
+	if made, err = s.writeTx(ctx, tx, items, newRun); err != nil {
 		return nil, err
 	}
 	reserve := func(tx pgx.Tx) error {
-		loads, err := s.ledger.ReserveTx(ctx, tx, wants(begins, items))
+		loads, err := s.ledger.ReserveTx(ctx, tx, wants(newRun, items))
 		if err != nil {
 			return err
 		}
@@ -145,26 +149,26 @@ func (s *Service) acceptTx(ctx context.Context, tx *postgres.Tx, items []accept,
 	if slices.ContainsFunc(items, func(a accept) bool { return a.parked }) {
 		return made, reserve(tx)
 	}
-	// The accounts are locked from here to the end of the commit.
+	// From here on the accounts stay locked until the commit is done.
 	tx.Last(reserve)
 	return made, nil
 }
 
-// acceptSomeTx looks at the credits first, for one submission after the other, and
-// accepts those that they admit. A refusal of a run that begins is an error.
-func (s *Service) acceptSomeTx(ctx context.Context, tx *postgres.Tx, items []accept, begins *Beginning) (made []accepted, err error) {
-	refusals, loads, err := s.ledger.DecideTx(ctx, tx, wants(begins, items))
+// acceptSomeTx checks the credits of one submission after the other and accepts those that are
+// covered. If newRun is not covered, acceptSomeTx returns the refusal as its error.
+func (s *Service) acceptSomeTx(ctx context.Context, tx *postgres.Tx, items []accept, newRun *Beginning) (made []accepted, err error) {
+	refusals, loads, err := s.ledger.DecideTx(ctx, tx, wants(newRun, items))
 	if err != nil {
 		return nil, err
 	}
-	if begins != nil {
+	if newRun != nil {
 		if refusals[0] != nil {
-			s.broke.note(begins.WorkspaceID)
+			s.recentlyRefused.note(newRun.WorkspaceID)
 			return nil, refusals[0]
 		}
 		refusals = refusals[1:]
 	}
-	size, err := s.window.of(ctx, tx)
+	size, err := s.share.limit(ctx, tx)
 	if err != nil {
 		return nil, err
 	}
@@ -175,14 +179,15 @@ func (s *Service) acceptSomeTx(ctx context.Context, tx *postgres.Tx, items []acc
 		}
 	}
 	var written []accepted
-	if len(admitted) > 0 || begins != nil {
-		// The accounts are locked: this is what there really was before.
+	if len(admitted) > 0 || newRun != nil {
+		// The accounts are locked, so the counts are exact. They already include the admitted
+		// submissions.
 		before := map[uuid.UUID]int{}
 		for _, a := range admitted {
 			before[a.WorkspaceID]++
 		}
 		admitted = park(admitted, size, func(id uuid.UUID) int { return loads[id].Active() - before[id] })
-		if written, err = s.writeTx(ctx, tx, admitted, begins); err != nil {
+		if written, err = s.writeTx(ctx, tx, admitted, newRun); err != nil {
 			return nil, err
 		}
 		if err := s.countParkedTx(ctx, tx, admitted, size, loads); err != nil {
@@ -193,7 +198,7 @@ func (s *Service) acceptSomeTx(ctx context.Context, tx *postgres.Tx, items []acc
 	for i, refusal := range refusals {
 		if refusal != nil {
 			made[i].refusal = refusal
-			s.broke.note(items[i].WorkspaceID)
+			s.recentlyRefused.note(items[i].WorkspaceID)
 			continue
 		}
 		made[i], written = written[0], written[1:]
@@ -201,10 +206,12 @@ func (s *Service) acceptSomeTx(ctx context.Context, tx *postgres.Tx, items []acc
 	return made, nil
 }
 
-func wants(begins *Beginning, items []accept) []billing.Want {
+// wants returns the credits to reserve: for newRun, if it is not nil, and then for each of the
+// items.
+func wants(newRun *Beginning, items []accept) []billing.Want {
 	all := make([]billing.Want, 0, 1+len(items))
-	if begins != nil {
-		all = append(all, billing.Want{WorkspaceID: begins.WorkspaceID, Amount: begins.Reserve, Run: true, Bytes: begins.Bytes})
+	if newRun != nil {
+		all = append(all, billing.Want{WorkspaceID: newRun.WorkspaceID, Amount: newRun.Reserve, Run: true, Bytes: newRun.Bytes})
 	}
 	for _, a := range items {
 		all = append(all, a.want())
@@ -212,10 +219,10 @@ func wants(begins *Beginning, items []accept) []billing.Want {
 	return all
 }
 
-// writeTx writes jobs, rows and callbacks of submissions. The jobs come first:
-// a row names its job.
-func (s *Service) writeTx(ctx context.Context, tx *postgres.Tx, items []accept, begins *Beginning) (made []accepted, err error) {
-	if len(items) == 0 && begins == nil {
+// writeTx inserts the jobs, rows and callbacks of submissions. It inserts the jobs first, because
+// a row refers to its job.
+func (s *Service) writeTx(ctx context.Context, tx *postgres.Tx, items []accept, newRun *Beginning) (made []accepted, err error) {
+	if len(items) == 0 && newRun == nil {
 		return nil, nil
 	}
 	jobs := make([]river.InsertManyParams, len(items), len(items)+1)
@@ -229,15 +236,15 @@ func (s *Service) writeTx(ctx context.Context, tx *postgres.Tx, items []accept, 
 			Args: Args{WorkspaceID: a.WorkspaceID, ExecutionID: a.id}, InsertOpts: insertOpts(due, a.parked),
 		}
 	}
-	if begins != nil {
-		jobs = append(jobs, begins.Job)
+	if newRun != nil {
+		jobs = append(jobs, newRun.Job)
 	}
 	inserted, err := s.jobs.InsertManyTx(ctx, tx, jobs)
 	if err != nil {
 		return nil, fmt.Errorf("insert jobs: %w", err)
 	}
-	if begins != nil {
-		begins.JobID = inserted[len(items)].Job.ID
+	if newRun != nil {
+		newRun.JobID = inserted[len(items)].Job.ID
 	}
 	if len(items) == 0 {
 		return nil, nil
@@ -245,7 +252,7 @@ func (s *Service) writeTx(ctx context.Context, tx *postgres.Tx, items []accept, 
 	var rows db.ExecutionInsertManyParams
 	var callbacks db.CallbackInsertManyParams
 	made = make([]accepted, len(items))
-	createdAt := new(time.Time) // of one transaction, so all alike
+	createdAt := new(time.Time) // the same for all rows of a transaction
 	for i, a := range items {
 		made[i] = accepted{jobID: inserted[i].Job.ID, parked: a.parked, createdAt: createdAt}
 		appendExecution(&rows, a, made[i].jobID)
@@ -285,7 +292,7 @@ func appendExecution(p *db.ExecutionInsertManyParams, a accept, jobID int64) {
 	p.Traceparents = append(p.Traceparents, a.Traceparent)
 	p.Reserved = append(p.Reserved, int64(a.price))
 	p.Parked = append(p.Parked, a.parked)
-	if a.run != uuid.Nil { // one batch holds stages of runs, or none
+	if a.run != uuid.Nil { // a batch has stages of runs only, or none at all
 		p.RunIds = append(p.RunIds, a.run)
 		p.Timeouts = append(p.Timeouts, a.timeout)
 		p.At = a.at
@@ -303,18 +310,20 @@ func appendCallback(p *db.CallbackInsertManyParams, a accept) {
 	p.HeaderNames = append(p.HeaderNames, strings.Join(a.callbackHeaders, ","))
 }
 
-// brokeFor is how long a refusal for want of credits is remembered.
-const brokeFor = time.Second
+// creditRefusalTTL is how long a refusal for insufficient credits is remembered.
+const creditRefusalTTL = time.Second
 
-// broke are the workspaces that were refused for want of credits just now. What
-// comes with something of theirs is decided on before it is written: somebody who
-// goes on asking makes nobody else's writes be rolled back. It decides nothing.
-type broke struct {
+// recentlyRefused remembers the workspaces that recently had insufficient credits. Batches that
+// contain one of them check the credits before they write. Otherwise a client that keeps
+// submitting without credits would roll back the writes of others. It never decides whether to
+// accept.
+type recentlyRefused struct {
 	mu   sync.Mutex
 	last map[uuid.UUID]time.Time
 }
 
-func (b *broke) note(workspaceID uuid.UUID) {
+// note records that a workspace was refused now.
+func (b *recentlyRefused) note(workspaceID uuid.UUID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := time.Now()
@@ -323,7 +332,7 @@ func (b *broke) note(workspaceID uuid.UUID) {
 	}
 	if len(b.last) > 1_000 {
 		for id, at := range b.last {
-			if now.Sub(at) > brokeFor {
+			if now.Sub(at) > creditRefusalTTL {
 				delete(b.last, id)
 			}
 		}
@@ -331,11 +340,12 @@ func (b *broke) note(workspaceID uuid.UUID) {
 	b.last[workspaceID] = now
 }
 
-func (b *broke) among(items []accept) bool {
+// among reports whether one of the items belongs to a workspace that was refused recently.
+func (b *recentlyRefused) among(items []accept) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, a := range items {
-		if at, known := b.last[a.WorkspaceID]; known && time.Since(at) <= brokeFor {
+		if at, known := b.last[a.WorkspaceID]; known && time.Since(at) <= creditRefusalTTL {
 			return true
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// recordAttempts has the database note when each pause was written and ends, and when each
+// recordAttempts makes the database record when each pause was written and ends, and when each
 // attempt after the first starts.
 func (b *bench) recordAttempts(t *testing.T) {
 	t.Helper()
@@ -20,9 +20,9 @@ func (b *bench) recordAttempts(t *testing.T) {
 		FOR EACH ROW WHEN (OLD.not_before IS NULL AND NEW.not_before IS NOT NULL) EXECUTE FUNCTION record_attempt()`)
 }
 
-// checkBackOff checks the recorded times: the n-th pause lasts 1 s x 2^(n-1), give or take
-// 20 % (decisions 4.2), and the next attempt starts no earlier than its end. How much later
-// it starts depends on the machine.
+// checkBackOff checks the recorded times. The n-th pause lasts 1 s x 2^(n-1), give or take 20 %
+// (decisions 4.2), and the next attempt does not start before its end. How much later it starts
+// depends on the machine.
 func (b *bench) checkBackOff(t *testing.T, attempts int) {
 	t.Helper()
 	type moment struct {
@@ -36,12 +36,12 @@ func (b *bench) checkBackOff(t *testing.T, attempts int) {
 		t.Fatal(err)
 	}
 	if len(moments) != 2*(attempts-1) {
-		t.Fatalf("the database noted %+v, want %d pauses and as many starts", moments, attempts-1)
+		t.Fatalf("the database recorded %+v, want %d pauses and as many starts", moments, attempts-1)
 	}
 	for n := 1; n < attempts; n++ {
 		pause, next := moments[2*n-2], moments[2*n-1]
 		if pause.Due == nil || pause.Attempt != n || next.Due != nil || next.Attempt != n+1 {
-			t.Fatalf("the database noted %+v, want pauses and starts in turn", moments)
+			t.Fatalf("the database recorded %+v, want pauses and starts in turn", moments)
 		}
 		planned := time.Second << (n - 1)
 		if delay := pause.Due.Sub(pause.At); delay < planned*8/10 || delay > planned*12/10 {

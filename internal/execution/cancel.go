@@ -14,14 +14,15 @@ import (
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
-// errCanceled ends a stage whose run is canceled or fails if no attempt of it was cut off, and
-// errStopped one of which an attempt may have taken effect.
+// errCanceled fails a stage of a run that is canceled or fails, if no attempt of it was cut off.
+// errStopped fails one of which an attempt may have taken effect.
 var (
 	errCanceled = &component.Error{Code: component.CodeCanceled, Message: "the run was canceled or failed"}
 	errStopped  = &component.Error{Code: component.CodeCanceled, Message: "the run was canceled or failed after this call was sent: whether it took effect is unknown, and nothing was charged for it"}
 )
 
-// canceled returns why a stage of an ending run ends. cut says that an attempt of it was cut off.
+// canceled returns the error of a stage whose run is ending. cut means that an attempt was cut
+// off.
 func canceled(rule string, cut bool) *component.Error {
 	if !cut || component.Repeat(rule) == component.RepeatPure {
 		return errCanceled
@@ -33,15 +34,15 @@ func canceled(rule string, cut bool) *component.Error {
 // ending. It reads the run after the start was committed, so it sees each cancellation that was
 // committed before the start.
 //
-// A run that was canceled or has failed starts no attempt, but an attempt that waits goes on, unless
-// the run is canceled at once.
+// In a run that was canceled or has failed, no attempt starts. An attempt that waits continues,
+// unless the run was canceled with mode immediate.
 func (r *Runner) refused(ctx context.Context, row db.ExecutionStartManyRow) (refused bool, err error) {
 	if row.RunID == nil || row.Canceling {
 		return row.Canceling, nil
 	}
-	var run db.RunStoppingRow
+	var run db.RunGetEndingRow
 	err = r.persist(ctx, 0, func(ctx context.Context) (err error) {
-		run, err = db.New().RunStopping(ctx, r.DB, db.RunStoppingParams{WorkspaceID: row.WorkspaceID, ID: *row.RunID})
+		run, err = db.New().RunGetEnding(ctx, r.DB, db.RunGetEndingParams{WorkspaceID: row.WorkspaceID, ID: *row.RunID})
 		return err
 	})
 	if err != nil {
@@ -50,23 +51,23 @@ func (r *Runner) refused(ctx context.Context, row db.ExecutionStartManyRow) (ref
 	return run.Immediate || run.Ending && !waited(row), nil
 }
 
-// waited reports whether this turn goes on with an attempt that was sent and waits.
+// waited reports whether this is the continuation of an attempt that was sent and waits.
 func waited(row db.ExecutionStartManyRow) bool { return row.Elapsed > 0 }
 
-// ask sets row.Canceling if the attempt must not run. It returns false, and gives the execution
-// back, if the database does not say.
-func (r *Runner) ask(ctx context.Context, row *db.ExecutionStartManyRow) bool {
+// checkCanceled sets row.Canceling if the attempt must not run. If the database does not answer,
+// it returns false, and the execution is no longer in flight.
+func (r *Runner) checkCanceled(ctx context.Context, row *db.ExecutionStartManyRow) bool {
 	refused, err := r.refused(ctx, *row)
 	if err != nil {
-		r.hand.put(row.ID, 0, err)
-		r.log.ErrorContext(ctx, "execution could not be begun", "execution_id", row.ID, "error", err)
+		r.inflight.remove(row.ID, 0, err)
+		r.log.ErrorContext(ctx, "could not start execution", "execution_id", row.ID, "error", err)
 		return false
 	}
 	row.Canceling = refused
 	return true
 }
 
-// refuse ends an execution whose attempt was started and must not run.
+// refuse fails an execution whose attempt was started and must not run.
 func (r *Runner) refuse(ctx context.Context, row db.ExecutionStartManyRow, local bool) error {
 	if !row.Continuing {
 		row.Attempt-- // the start counted it
@@ -74,8 +75,8 @@ func (r *Runner) refuse(ctx context.Context, row db.ExecutionStartManyRow, local
 	return r.fail(ctx, row, canceled(row.RepeatRule, !row.OutcomeKnown || waited(row)), local)
 }
 
-// cutOff returns the failure of an attempt. Its outcome is unknown if the attempt's time was
-// over, or the component's own.
+// cutOff returns the failure of an attempt. The outcome is unknown if the attempt or the
+// component timed out.
 func cutOff(run context.Context, row db.ExecutionStartManyRow, failure *component.Error) *component.Error {
 	if run.Err() == nil && failure.Code != component.CodeTimeout {
 		return failure
@@ -83,21 +84,21 @@ func cutOff(run context.Context, row db.ExecutionStartManyRow, failure *componen
 	return failure.CutOff(component.Repeat(row.RepeatRule))
 }
 
-// Stop is how the executions of a run that is ending are ended.
+// Stop selects which executions of a run are canceled.
 type Stop int
 
 const (
-	StopAttempts Stop = iota // executions that were not started, or pause before another attempt
-	StopAll                  // these, and attempts that wait or are under way
+	StopAttempts Stop = iota // executions that were not started, or pause before a retry
+	StopAll                  // all: also attempts that wait or are in flight
 )
 
-// cancelBatch is how many executions are canceled in one transaction.
+// cancelBatch is the number of executions canceled in one transaction.
 const cancelBatch = 500
 
-// Cancel ends executions of a run, as far as stop says: they are FAILED with code CANCELED at
-// once. Attempts under way, in whatever process, end within two seconds, or where the component
-// does not heed it shortly after. What somebody has just locked is left alone, so call it again
-// until nothing of the run lives.
+// Cancel cancels the executions of a run that stop selects. Those without a worker are FAILED
+// with code CANCELED at once. Attempts in flight, in any process, stop within two seconds, or
+// somewhat later if the component ignores its context. Cancel skips locked rows, so call it again
+// until no execution of the run is live.
 func (s *Service) Cancel(ctx context.Context, workspaceID, runID uuid.UUID, stop Stop) error {
 	if err := s.quarantined(); err != nil {
 		return err
@@ -123,13 +124,14 @@ func (s *Service) Cancel(ctx context.Context, workspaceID, runID uuid.UUID, stop
 	}
 }
 
+// cancel cancels a page of executions of a run.
 func (r *Runner) cancel(ctx context.Context, run notify.Key, p db.ExecutionListOfRunParams, stop Stop) error {
 	rows, err := db.New().ExecutionListOfRun(ctx, r.DB, p)
 	if err != nil {
-		return fmt.Errorf("look at executions of a run: %w", err)
+		return fmt.Errorf("read executions of a run: %w", err)
 	}
 	var free db.ExecutionCancelManyParams
-	var held db.ExecutionCancelHeldParams
+	var held db.ExecutionRequestCancelManyParams
 	for _, row := range rows {
 		switch {
 		case row.Held && stop == StopAll && !row.Canceling:
@@ -147,24 +149,24 @@ func (r *Runner) cancel(ctx context.Context, run notify.Key, p db.ExecutionListO
 	if err := r.cancelFree(ctx, run.WorkspaceID, free); err != nil || len(held.Ids) == 0 {
 		return err
 	}
-	told, err := db.New().ExecutionCancelHeld(ctx, r.DB, held)
+	marked, err := db.New().ExecutionRequestCancelMany(ctx, r.DB, held)
 	if err != nil {
-		return fmt.Errorf("cancel attempts under way: %w", err)
+		return fmt.Errorf("cancel attempts in flight: %w", err)
 	}
-	changes := make([]notify.Change, len(told))
-	for i, id := range told {
+	changes := make([]notify.Change, len(marked))
+	for i, id := range marked {
 		changes[i].Key = notify.Key{WorkspaceID: run.WorkspaceID, ID: id}
 	}
 	r.Hub.Publish(changes...)
 	return nil
 }
 
-// cancelFree ends executions that nobody works on.
+// cancelFree fails executions that no worker has.
 func (r *Runner) cancelFree(ctx context.Context, workspaceID uuid.UUID, p db.ExecutionCancelManyParams) error {
 	if len(p.Ids) == 0 {
 		return nil
 	}
-	made, err := r.commit(ctx, func(tx *postgres.Tx) (ends, error) { return r.cancelTx(ctx, tx, workspaceID, p) })
+	made, err := r.commit(ctx, func(tx *postgres.Tx) (followUp, error) { return r.cancelTx(ctx, tx, workspaceID, p) })
 	if err != nil {
 		return fmt.Errorf("cancel executions: %w", err)
 	}
@@ -172,13 +174,13 @@ func (r *Runner) cancelFree(ctx context.Context, workspaceID uuid.UUID, p db.Exe
 	for i, f := range made.done {
 		keys[i] = f.key()
 	}
-	r.tell(ctx, keys, made)
+	r.afterCommit(ctx, keys, made)
 	return nil
 }
 
-// cancelTx is finishTx for what was not started, or pauses. The account is locked first,
-// as whoever releases parked executions does.
-func (r *Runner) cancelTx(ctx context.Context, tx *postgres.Tx, workspaceID uuid.UUID, p db.ExecutionCancelManyParams) (made ends, err error) {
+// cancelTx is finishTx for executions that were not started or are paused. It locks the account
+// first, in the same order as the release of parked executions.
+func (r *Runner) cancelTx(ctx context.Context, tx *postgres.Tx, workspaceID uuid.UUID, p db.ExecutionCancelManyParams) (made followUp, err error) {
 	made.next = &successors{}
 	if _, err := db.New().AccountLock(ctx, tx, workspaceID); err != nil {
 		return made, fmt.Errorf("lock account: %w", err)
@@ -203,7 +205,7 @@ func (r *Runner) cancelTx(ctx context.Context, tx *postgres.Tx, workspaceID uuid
 		}
 	}
 	if parked > 0 {
-		if err := db.New().AccountPark(ctx, tx, db.AccountParkParams{WorkspaceID: workspaceID, Count: -parked}); err != nil {
+		if err := db.New().AccountAddParked(ctx, tx, db.AccountAddParkedParams{WorkspaceID: workspaceID, Count: -parked}); err != nil {
 			return made, fmt.Errorf("count parked executions: %w", err)
 		}
 	}
@@ -212,8 +214,8 @@ func (r *Runner) cancelTx(ctx context.Context, tx *postgres.Tx, workspaceID uuid
 	return made, err
 }
 
-// bounded is ctx for what is left of an attempt's time. Of a stage it also ends, with
-// errCanceled for its cause, when the run is canceled at once.
+// bounded returns a context for the rest of an attempt's time. For a stage it is also canceled,
+// with cause errCanceled, when the run is canceled with mode immediate.
 func (r *Runner) bounded(ctx context.Context, row db.ExecutionStartManyRow, limit time.Duration) (context.Context, context.CancelFunc) {
 	if row.TimeoutMs != nil {
 		limit = min(limit, time.Duration(*row.TimeoutMs)*time.Millisecond)
@@ -227,12 +229,13 @@ func (r *Runner) bounded(ctx context.Context, row db.ExecutionStartManyRow, limi
 		return ctx, cancel
 	}
 	ctx, cancelFor := context.WithCancelCause(ctx)
-	go r.heed(ctx, r.Hub.Subscribe(notify.Key{WorkspaceID: row.WorkspaceID, ID: row.ID}), cancelFor)
+	go r.watchCancel(ctx, r.Hub.Subscribe(notify.Key{WorkspaceID: row.WorkspaceID, ID: row.ID}), cancelFor)
 	return ctx, cancel
 }
 
-// heed cancels an attempt under way whose row says so, until ctx ends.
-func (r *Runner) heed(ctx context.Context, changed *notify.Subscription, cancelFor context.CancelCauseFunc) {
+// watchCancel cancels an attempt once its row is marked as canceling. It returns when ctx is
+// done.
+func (r *Runner) watchCancel(ctx context.Context, changed *notify.Subscription, cancelFor context.CancelCauseFunc) {
 	defer changed.Close()
 	key := changed.Key()
 	var retry <-chan time.Time
@@ -258,11 +261,11 @@ func (r *Runner) heed(ctx context.Context, changed *notify.Subscription, cancelF
 	}
 }
 
-// canceling asks on although the attempt ends: a question that is cut off costs the
-// connection, and with it all plans that it had made.
+// canceling reads whether the attempt is to be canceled. It ignores the end of ctx: interrupting
+// a query would close the connection and lose its prepared plans.
 func (r *Runner) canceling(ctx context.Context, key notify.Key) (canceling bool, err error) {
-	err = within(context.WithoutCancel(ctx), writeTimeout, func(ctx context.Context) (err error) {
-		canceling, err = db.New().ExecutionCanceling(ctx, r.DB, db.ExecutionCancelingParams{WorkspaceID: key.WorkspaceID, ID: key.ID})
+	err = withTimeout(context.WithoutCancel(ctx), writeTimeout, func(ctx context.Context) (err error) {
+		canceling, err = db.New().ExecutionIsCanceling(ctx, r.DB, db.ExecutionIsCancelingParams{WorkspaceID: key.WorkspaceID, ID: key.ID})
 		return err
 	})
 	return canceling, err

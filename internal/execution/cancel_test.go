@@ -26,18 +26,18 @@ func canceled(got api.ComponentExecution, attempt int32) bool {
 	return got.Status == status.ExecutionFailed && e.Code == "CANCELED" && e.Attempt == attempt && got.TotalUsage == 0
 }
 
-// What was not started ends at once, parked or not, in a process that only serves; what
-// is another run's, or none's, stays.
-func TestCancelEndsWhatWasNotStarted(t *testing.T) {
+// Executions that were not started are canceled at once, parked or not, in a process that only
+// serves. Executions of another run, or of none, are not affected.
+func TestCancelFailsExecutionsThatWereNotStarted(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	var told ended
-	n := b.start(t, options{idle: true, ended: told.tell}, echo())
+	var reported finishedRuns
+	n := b.start(t, options{idle: true, ended: reported.add}, echo())
 	runID, other := b.run(t, n, 100), b.run(t, n, 1)
 	b.accept(t, n, 1, execution.Stage{RunID: other, Module: "ECHO"})
 	b.submit(t, n, execution.SubmitParams{Module: "ECHO"})
 	ids, _ := b.accept(t, n, 95, execution.Stage{RunID: runID, Module: "ECHO"}) // of 90 that may be ready
-	if got := b.account(t); got != "keeps back 1000101, 97 live, 7 parked" {
+	if got := b.account(t); got != "reserves 1000101, 97 live, 7 parked" {
 		t.Fatalf("the account %s", got)
 	}
 	for range 2 { // the same again
@@ -50,7 +50,7 @@ func TestCancelEndsWhatWasNotStarted(t *testing.T) {
 				t.Fatalf("it is %s with %s, %v", got.Status, got.Error, err)
 			}
 		}
-		if got := b.account(t); got != "keeps back 1000101, 2 live, 0 parked" {
+		if got := b.account(t); got != "reserves 1000101, 2 live, 0 parked" {
 			t.Errorf("then the account %s", got)
 		}
 	}
@@ -58,21 +58,21 @@ func TestCancelEndsWhatWasNotStarted(t *testing.T) {
 	if err := b.pool.QueryRow(t.Context(), "SELECT count(*) FROM river.river_job WHERE kind = 'component_execution'").Scan(&jobs); err != nil || jobs != 2 {
 		t.Errorf("%d jobs are left, %v", jobs, err)
 	}
-	if !told.told(runID) || told.told(other) {
-		t.Errorf("told of %v", told.runs)
+	if !reported.has(runID) || reported.has(other) {
+		t.Errorf("reported runs: %v", reported.runs)
 	}
 	b.balanced(t, "after the cancel")
 }
 
-// An attempt under way goes on to its end, unless the run is canceled at once.
-func TestCancelAtOnceEndsAttemptsInOtherProcesses(t *testing.T) {
+// An attempt in flight continues, unless the run is canceled with mode immediate.
+func TestImmediateCancelStopsAttemptsInOtherProcesses(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	begun := make(chan uuid.UUID, 10)
+	started := make(chan uuid.UUID, 10)
 	checked := make(chan struct{}) // the other run's attempt finishes, else stopping waits for it
 	defer close(checked)
 	waits := module{name: "WAITS", price: 1, repeat: component.RepeatUnsafe, timeout: time.Minute, run: func(ctx context.Context, call component.Call) (component.Result, error) {
-		begun <- call.ExecutionID
+		started <- call.ExecutionID
 		select {
 		case <-checked:
 		case <-ctx.Done():
@@ -89,7 +89,7 @@ func TestCancelAtOnceEndsAttemptsInOtherProcesses(t *testing.T) {
 	local, _ := b.accept(t, working, 1, execution.Stage{RunID: runID, Module: "WAITS"})
 	spared, _ := b.accept(t, working, 1, execution.Stage{RunID: other, Module: "WAITS"})
 	for range 3 {
-		<-begun
+		<-started
 	}
 	paused, _ := b.accept(t, working, 1, execution.Stage{RunID: runID, Module: "LOOKS"})
 	b.until(t, "SELECT count(*) = 1 FROM component_executions WHERE not_before IS NOT NULL")
@@ -115,16 +115,16 @@ func TestCancelAtOnceEndsAttemptsInOtherProcesses(t *testing.T) {
 	b.balanced(t, "after the cancel")
 }
 
-// What is canceled while a lost worker had it ends at its next start.
+// An execution that is canceled while a lost worker has it fails at its next start.
 func TestACanceledStageIsNotStartedAgain(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	var told ended
+	var reported finishedRuns
 	accepting := b.start(t, options{idle: true}, echo())
 	runID := b.run(t, accepting, 1)
 	ids, _ := b.accept(t, accepting, 1, execution.Stage{RunID: runID, Module: "ECHO"})
 	b.exec(t, "UPDATE component_executions SET canceling = true")
-	n := b.start(t, options{workers: 2, ended: told.tell}, module{name: "ECHO", price: 1, repeat: component.RepeatPure, run: func(context.Context, component.Call) (component.Result, error) {
+	n := b.start(t, options{workers: 2, ended: reported.add}, module{name: "ECHO", price: 1, repeat: component.RepeatPure, run: func(context.Context, component.Call) (component.Result, error) {
 		t.Error("it ran")
 		return component.Result{Output: json.RawMessage(`{}`)}, nil
 	}})
@@ -133,8 +133,8 @@ func TestACanceledStageIsNotStartedAgain(t *testing.T) {
 	}
 }
 
-// A start that is committed after its run began to end runs nothing, whoever asks for the end:
-// the sweep of what was not started may come later.
+// A start that is committed after its run is ending runs nothing, whatever the reason. The
+// sweep of executions that were not started may come later.
 func TestAnEndingRunStartsNoAttempt(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]string{
@@ -170,7 +170,7 @@ func TestAnEndingRunStartsNoAttempt(t *testing.T) {
 }
 
 // A run that was canceled or has failed makes no further attempt. The only one was answered.
-func TestAnEndingRunMakesNoFurtherAttempt(t *testing.T) {
+func TestAnEndingRunMakesNoRetry(t *testing.T) {
 	t.Parallel()
 	for _, end := range []string{
 		"UPDATE workflow_runs SET cancel_requested_at = now(), cancel_mode = 'graceful'",
@@ -198,9 +198,9 @@ func TestAnEndingRunMakesNoFurtherAttempt(t *testing.T) {
 	}
 }
 
-// An attempt that waits goes on after a graceful cancel, and one that was cut off by the loss of
-// its worker does not start again.
-func TestAWaitGoesOnInACanceledRunUnlikeALostAttempt(t *testing.T) {
+// An attempt that waits continues after a graceful cancel. An attempt whose worker was lost does
+// not start again.
+func TestAWaitContinuesInACanceledRunUnlikeALostAttempt(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	looks := module{name: "LOOKS", price: 1, repeat: component.RepeatIdempotent, timeout: time.Minute, run: func(_ context.Context, call component.Call) (component.Result, error) {
@@ -227,7 +227,7 @@ func TestAWaitGoesOnInACanceledRunUnlikeALostAttempt(t *testing.T) {
 	}
 }
 
-// What cut an attempt off says that its outcome is unknown, unless the component changes nothing.
+// An attempt that was cut off has an unknown outcome, unless the component changes nothing.
 func TestACutOffAttemptHasAnUnknownOutcome(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -246,7 +246,7 @@ func TestACutOffAttemptHasAnUnknownOutcome(t *testing.T) {
 	}
 }
 
-// until waits for what a query says.
+// until waits until the query returns true.
 func (b *bench) until(t *testing.T, query string) {
 	t.Helper()
 	waittest.Until(t, query, func() (done bool) {
@@ -257,8 +257,8 @@ func (b *bench) until(t *testing.T, query string) {
 	})
 }
 
-// A process cuts off calls that take longer than it may wait for them at its stop.
-func TestACallEndsAtTheLimitOfItsProcess(t *testing.T) {
+// A process cuts off calls that take longer than its limit.
+func TestACallIsCutOffAtTheLimitOfItsProcess(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	endless := module{name: "ENDLESS", price: 1, repeat: component.RepeatPure, timeout: time.Hour,

@@ -18,7 +18,7 @@ import (
 	"github.com/weft-automation/weft/internal/platform/idempotency"
 )
 
-// poor makes a workspace that pays as it goes.
+// poor creates a workspace on the starter plan with these paid credits.
 func (b *bench) poor(t *testing.T, paid credit.Amount) uuid.UUID {
 	t.Helper()
 	id, err := workspace.Create(t.Context(), b.pool, workspace.CreateParams{Name: uuid.NewString(), Plan: plan.Starter, Paid: paid})
@@ -41,15 +41,16 @@ func (b *bench) audit(t *testing.T, workspaceID uuid.UUID) []string {
 	return lines
 }
 
-// The issue's own words: 1,000 parallel submits on credit for 500, each of them sent
-// twice under its Idempotency-Key, to two processes at once: exactly 500 run, the ledger sums to zero, and an audit finds a row broken by hand.
+// 1,000 parallel submissions on credit for 500, each sent twice under its Idempotency-Key to two
+// processes at once. Exactly 500 run, the ledger sums to zero, and an audit finds rows that the
+// test corrupts.
 func TestLE01AThousandSubmitsOnCreditForFiveHundred(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	nodes := []*node{b.start(t, ways["in the accepting process"], echo()), b.start(t, options{idle: true}, echo())}
 	id := b.poor(t, credit.Credits(500))
 	var mu sync.Mutex
-	made := map[uuid.UUID]string{} // by which key
+	made := map[uuid.UUID]string{} // execution to Idempotency-Key
 	var refused atomic.Int64
 	send := func(n *node, key string) {
 		got, err := n.service.Submit(t.Context(), execution.SubmitParams{
@@ -63,7 +64,7 @@ func TestLE01AThousandSubmitsOnCreditForFiveHundred(t *testing.T) {
 			made[got.Record.ID] = key
 		case fault.CodeOf(err) == fault.InsufficientCredits:
 			refused.Add(1)
-		case fault.CodeOf(err) != fault.IdempotencyInFlight: // the other of the two is at it
+		case fault.CodeOf(err) != fault.IdempotencyInFlight: // the other of the two is in flight
 			t.Error(err)
 		}
 	}
@@ -115,12 +116,11 @@ func TestLE01AThousandSubmitsOnCreditForFiveHundred(t *testing.T) {
 	}
 }
 
-// breakByHand breaks rows one after the other, past every guard; an audit names
-// each.
+// breakByHand corrupts one row after the other, past every constraint. An audit must name each.
 func (b *bench) breakByHand(t *testing.T, id, executionID uuid.UUID) {
 	t.Helper()
 	unguarded := "SET session_replication_role = replica; "
-	for _, c := range []struct{ breaks, mends, named string }{
+	for _, c := range []struct{ breaks, repairs, named string }{
 		{
 			"UPDATE credit_accounts SET paid = 7000000 WHERE workspace_id = '" + id.String() + "'",
 			"UPDATE credit_accounts SET paid = 0 WHERE workspace_id = '" + id.String() + "'",
@@ -146,7 +146,7 @@ func (b *bench) breakByHand(t *testing.T, id, executionID uuid.UUID) {
 			"charges execution " + executionID.String() + ", which does not exist",
 		},
 	} {
-		for step, statement := range []string{c.breaks, c.mends} {
+		for step, statement := range []string{c.breaks, c.repairs} {
 			if _, err := b.pool.Exec(t.Context(), unguarded+statement+"; RESET session_replication_role"); err != nil {
 				t.Fatalf("%s: %v", statement, err)
 			}
@@ -154,8 +154,8 @@ func (b *bench) breakByHand(t *testing.T, id, executionID uuid.UUID) {
 			if step == 0 && !strings.Contains(broken, c.named) {
 				t.Errorf("%s: the audit says %q, want %q", c.breaks, broken, c.named)
 			}
-			if step == 1 && c.mends != "" && broken != "" {
-				t.Errorf("%s: the audit says %q", c.mends, broken)
+			if step == 1 && c.repairs != "" && broken != "" {
+				t.Errorf("%s: the audit says %q", c.repairs, broken)
 			}
 		}
 	}

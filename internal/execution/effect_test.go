@@ -12,7 +12,7 @@ import (
 	"github.com/weft-automation/weft/internal/execution"
 )
 
-// All looks and attempts of an execution that is not a stage have its id as their effect key.
+// All attempts and checks of an execution that is not a stage have its ID as their effect key.
 func TestTheEffectKeyOfAnExecutionIsItsID(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -26,9 +26,9 @@ func TestTheEffectKeyOfAnExecutionIsItsID(t *testing.T) {
 	}}
 	n := b.start(t, options{slots: 2, workers: 2}, looks)
 	id := b.submit(t, n, execution.SubmitParams{Module: "LOOKS", Input: json.RawMessage(`{}`)}).ID
-	for look := range 2 {
+	for n := range 2 {
 		if key := <-keys; key != id {
-			t.Errorf("look %d had the key %s, want %s", look+1, key, id)
+			t.Errorf("call %d had the key %s, want %s", n+1, key, id)
 		}
 	}
 }

@@ -28,7 +28,7 @@ func echo() module {
 		}}
 }
 
-// ways are the two by which an execution reaches a worker.
+// ways are the two ways in which an execution reaches a worker.
 var ways = map[string]options{
 	"in the accepting process": {slots: 8, workers: 4},
 	"through the queue":        {slots: 0, workers: 4},
@@ -60,7 +60,7 @@ func TestAnExecutionCompletesWithItsOutputAndOnePosting(t *testing.T) {
 	}
 }
 
-func TestEX13AttemptsFollowEachOtherWithBackOff(t *testing.T) {
+func TestEX13RetriesFollowTheBackoff(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		fails, attempts int
@@ -81,7 +81,7 @@ func TestEX13AttemptsFollowEachOtherWithBackOff(t *testing.T) {
 				n := b.start(t, o, module{name: "FLAKY", price: 5, repeat: component.RepeatPure,
 					run: func(_ context.Context, call component.Call) (component.Result, error) {
 						if ran.Add(1) != int32(call.Attempt) {
-							t.Errorf("run %d was told that it is attempt %d", ran.Load(), call.Attempt)
+							t.Errorf("run %d has attempt number %d", ran.Load(), call.Attempt)
 						}
 						if call.Attempt <= tc.fails {
 							return component.Result{}, &component.Error{Code: "UPSTREAM_ERROR", Message: "no", Retryable: true}
@@ -107,7 +107,7 @@ func TestEX13AttemptsFollowEachOtherWithBackOff(t *testing.T) {
 	}
 }
 
-func TestAnErrorThatIsNotRetryableEndsItAtOnce(t *testing.T) {
+func TestAnErrorThatIsNotRetryableFailsTheExecutionAtOnce(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	n := b.start(t, ways["in the accepting process"], module{name: "REFUSED", repeat: component.RepeatPure,
@@ -120,7 +120,7 @@ func TestAnErrorThatIsNotRetryableEndsItAtOnce(t *testing.T) {
 	}
 }
 
-func TestEX12AComponentThatMisbehavesFailsAloneAndOthersGoOn(t *testing.T) {
+func TestEX12AMisbehavingComponentFailsOnlyItsOwnExecution(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	release := make(chan struct{})
@@ -178,7 +178,7 @@ func TestAComponentThatWaitsHoldsNoWorker(t *testing.T) {
 			}
 			for _, id := range ids {
 				if got := b.await(t, n, id); string(got.Output) != `{"looks":3}` {
-					t.Errorf("the waiting one gave %s", got.Output)
+					t.Errorf("the waiting one returned %s", got.Output)
 				}
 			}
 		})
@@ -215,27 +215,27 @@ func TestEX15AnIdempotencyKeyMakesOneExecution(t *testing.T) {
 	}
 	again, err := n.service.Submit(t.Context(), params)
 	if err != nil || !again.Replayed || ids[again.Record.ID] == 0 {
-		t.Errorf("the repeat gave %v, %v", again, err)
+		t.Errorf("the repeat returned %v, %v", again, err)
 	}
 	other := key
 	other.BodyHash = [32]byte{2}
 	params.Idempotency = &other
 	if _, err := n.service.Submit(t.Context(), params); fault.CodeOf(err) != fault.IdempotencyMismatch {
-		t.Errorf("another body under the same key gave %v", err)
+		t.Errorf("another body under the same key returned %v", err)
 	}
 	refused := idempotency.Key{WorkspaceID: b.workspace, Operation: "executeComponent", Path: "/p", Key: "refused"}
 	params.Idempotency, params.Module = &refused, "UNKNOWN"
 	if _, err := n.service.Submit(t.Context(), params); fault.CodeOf(err) != fault.InvalidInput {
-		t.Errorf("an unknown module gave %v", err)
+		t.Errorf("an unknown module returned %v", err)
 	}
 	var rows int
 	if err := b.pool.QueryRow(t.Context(), "SELECT count(*) FROM idempotency_keys").Scan(&rows); err != nil || rows != 1 {
-		t.Errorf("%d keys are kept, %v; the refused one must leave none", rows, err)
+		t.Errorf("%d keys are stored, %v; a refused request must store none", rows, err)
 	}
 }
 
-// What is executed inside a workflow only is refused by itself, and taken as a stage.
-func TestComponentsOfWorkflowsAreNotExecutedOnTheirOwn(t *testing.T) {
+// A component that only runs in workflows is rejected on its own and accepted as a stage.
+func TestComponentsOfWorkflowsAreRejectedOnTheirOwn(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	inside := echo()
@@ -251,7 +251,7 @@ func TestComponentsOfWorkflowsAreNotExecutedOnTheirOwn(t *testing.T) {
 	}
 }
 
-func TestWhatIsFinalAndPostedStaysAsItIs(t *testing.T) {
+func TestFinalRowsAndPostingsCannotChange(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	n := b.start(t, ways["in the accepting process"], echo())
@@ -289,7 +289,7 @@ func TestNotFoundIsTheSameForUnknownAndForeign(t *testing.T) {
 
 var errBoom = errors.New("boom")
 
-func TestAnErrorWithoutAMeaningReachesTheCallerWithoutItsText(t *testing.T) {
+func TestTheTextOfAnInternalErrorIsHidden(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	n := b.start(t, ways["in the accepting process"], module{name: "BREAKS", repeat: component.RepeatPure,

@@ -23,22 +23,22 @@ import (
 	"github.com/weft-automation/weft/internal/secret/vault"
 )
 
-// finish is the final state of one execution on its way into the database.
+// finish is the final state of one execution, to be written.
 type finish struct {
 	key    notify.Key
 	epoch  int32
 	status status.Execution
-	output json.RawMessage // as it is stored
+	output json.RawMessage // as stored: sealed if secret
 	err    json.RawMessage
-	local  bool       // its run holds a slot, and gives it back once this is written
-	run    *uuid.UUID // that it is a stage of; nil: none, or unknown
+	local  bool       // it holds a slot of this process, which is released after the commit
+	run    *uuid.UUID // the run of a stage; nil: not a stage, or not known
 }
 
 func (f finish) weight() int { return len(f.output) + len(f.err) }
 
-// complete ends an execution with an output.
+// complete finishes an execution with an output.
 func (r *Runner) complete(ctx context.Context, row db.ExecutionStartManyRow, output json.RawMessage, secret, local bool) error {
-	stored, err := r.kept(ctx, outputAt(row.WorkspaceID, row.ID), output, secret)
+	stored, err := r.sealResult(ctx, outputAt(row.WorkspaceID, row.ID), output, secret)
 	if err != nil {
 		return fmt.Errorf("finish execution: %w", err)
 	}
@@ -48,29 +48,31 @@ func (r *Runner) complete(ctx context.Context, row db.ExecutionStartManyRow, out
 	})
 }
 
-// kept is what an execution gave as it is stored: sealed, where it is secret, before anything
-// else sees it.
-func (r *Runner) kept(ctx context.Context, at vault.Place, given json.RawMessage, secret bool) (stored json.RawMessage, err error) {
-	if !secret || given == nil {
-		return given, nil
+// sealResult returns a result in the form in which it is stored: sealed if it is secret. Nothing
+// else may see a secret result before.
+func (r *Runner) sealResult(ctx context.Context, at vault.Place, result json.RawMessage, secret bool) (stored json.RawMessage, err error) {
+	if !secret || result == nil {
+		return result, nil
 	}
 	err = r.persist(ctx, maxResultRefusals, func(ctx context.Context) (err error) {
-		stored, err = r.Vault.SealJSON(ctx, at, given)
+		stored, err = r.Vault.SealJSON(ctx, at, result)
 		return err
 	})
 	return stored, err
 }
 
-// outputAt is where the output of an execution is sealed for, whatever takes it over.
+// outputAt returns the place that the output of an execution is sealed for. Every copy stays
+// sealed for that place.
 func outputAt(workspaceID, executionID uuid.UUID) vault.Place {
 	return vault.Place{WorkspaceID: workspaceID, Row: executionID, Field: vault.Output}
 }
 
-// stateAt is where what an execution keeps while it waits is sealed for.
+// stateAt returns the place that the state of a waiting execution is sealed for.
 func stateAt(row db.ExecutionStartManyRow) vault.Place {
 	return vault.Place{WorkspaceID: row.WorkspaceID, Row: row.ID, Field: vault.State}
 }
 
+// fail finishes an execution with an error and logs its cause.
 func (r *Runner) fail(ctx context.Context, row db.ExecutionStartManyRow, failure *component.Error, local bool) error {
 	if failure.Err != nil {
 		r.log.WarnContext(ctx, "execution failed", "code", failure.Code, "error", failure.Err)
@@ -83,6 +85,7 @@ func (r *Runner) fail(ctx context.Context, row db.ExecutionStartManyRow, failure
 	return r.settle(ctx, f)
 }
 
+// failed returns the final state of an execution that failed at the given attempt.
 func failed(workspaceID, executionID uuid.UUID, epoch int32, attempt int, failure *component.Error) (finish, error) {
 	encoded, err := errorOf(failure, attempt)
 	if err != nil {
@@ -94,7 +97,7 @@ func failed(workspaceID, executionID uuid.UUID, epoch int32, attempt int, failur
 	}, nil
 }
 
-// errorOf is the `error` of an execution that failed at an attempt.
+// errorOf encodes the `error` field of an execution that failed at the given attempt.
 func errorOf(failure *component.Error, attempt int) (json.RawMessage, error) {
 	shown := api.ExecutionError{
 		Code: failure.Code, Message: failure.Message, Retryable: failure.Retryable, Attempt: int32(attempt), Details: failure.Details,
@@ -105,8 +108,9 @@ func errorOf(failure *component.Error, attempt int) (json.RawMessage, error) {
 	return present.ExecutionError(shown)
 }
 
+// settle writes a final state with the retries of persist, for a stage with its run if possible.
 func (r *Runner) settle(ctx context.Context, f finish) error {
-	if r.endWithRun(f) {
+	if r.finishWithRun(f) {
 		return nil
 	}
 	err := r.persist(ctx, maxResultRefusals, func(ctx context.Context) error {
@@ -119,88 +123,88 @@ func (r *Runner) settle(ctx context.Context, f finish) error {
 	return nil
 }
 
-// End is the end of a stage's execution in the transaction in which its run goes on.
+// End finishes a stage's execution in the transaction that advances its run.
 type End struct {
 	ExecutionID uuid.UUID
 
 	runner *Runner
 	finish finish
 	rows   []db.ExecutionFinishManyRow
-	first  map[turn]finish
-	made   ends
+	first  map[attemptKey]finish
+	made   followUp
 }
 
-// ErrApart says that an execution is to be ended without its run.
-var ErrApart = errors.New("the execution is to be ended apart from its run")
+// ErrApart is returned if an execution must finish in its own transaction, apart from its run.
+var ErrApart = errors.New("the execution must finish apart from its run")
 
-// Write makes the execution final, with one statement. A row that is not this worker's any
-// more is left alone: then SettleTx fails.
+// Write makes the execution final, with one statement. If the row no longer belongs to this
+// worker, Write changes nothing, and SettleTx returns ErrApart.
 func (e *End) Write(ctx context.Context, tx pgx.Tx) (err error) {
 	var p db.ExecutionFinishManyParams
 	p, e.first = finishing([]finish{e.finish})
 	if e.rows, err = db.New().ExecutionFinishMany(ctx, tx, p); err != nil {
-		return fmt.Errorf("finish the execution: %w", err)
+		return fmt.Errorf("finish stage execution: %w", err)
 	}
 	return nil
 }
 
-// SettleTx leaves to tx.Last what else goes with the end.
+// SettleTx defers the other writes of the finish to the end of tx (tx.Last).
 func (e *End) SettleTx(ctx context.Context, tx *postgres.Tx) (err error) {
 	if len(e.rows) == 0 {
 		return ErrApart
 	}
-	e.made, err = e.runner.endTx(ctx, tx, e.rows, e.first, func(charges []billing.Charge, _ int) (*successors, error) {
+	e.made, err = e.runner.finishRowsTx(ctx, tx, e.rows, e.first, func(charges []billing.Charge, _ int) (*successors, error) {
 		return e.runner.settleLast(ctx, tx, charges), nil
 	})
 	return err
 }
 
-// togetherWithin is how long an end waits for its run: runs above may be locked for long.
-const togetherWithin = 2 * time.Second
+// finishWithRunTimeout limits how long a finish waits for its run, which may be locked for long.
+const finishWithRunTimeout = 2 * time.Second
 
-// endWithRun ends the execution of a stage where its run goes on, and reports whether it
-// did; if not, it is to be ended apart. What follows has nothing of this execution's context.
-func (r *Runner) endWithRun(f finish) bool {
-	if f.run == nil || r.EndWithRun == nil || r.ctx.Err() != nil || r.window.crowded([]billing.Charge{{WorkspaceID: f.key.WorkspaceID}}) {
+// endWithRun finishes a stage's execution together with its run and reports whether it did. If
+// not, the caller must finish the execution on its own. What it starts does not use the
+// execution's context.
+func (r *Runner) finishWithRun(f finish) bool {
+	if f.run == nil || r.EndWithRun == nil || r.ctx.Err() != nil || r.share.anyParked([]billing.Charge{{WorkspaceID: f.key.WorkspaceID}}) {
 		return false
 	}
 	end := &End{ExecutionID: f.key.ID, runner: r, finish: f}
-	ctx, cancel := context.WithTimeout(context.Background(), togetherWithin)
+	ctx, cancel := context.WithTimeout(context.Background(), finishWithRunTimeout)
 	defer cancel()
 	if err := r.EndWithRun(ctx, notify.Key{WorkspaceID: f.key.WorkspaceID, ID: *f.run}, end); err != nil {
 		if !errors.Is(err, ErrApart) && !undone(err) && !postgres.Unavailable(err) {
-			r.log.WarnContext(ctx, "an execution could not be ended with its run, and is ended apart", "execution_id", f.key.ID.String(), "error", err)
+			r.log.WarnContext(ctx, "could not finish execution together with its run; finishing it on its own", "execution_id", f.key.ID.String(), "error", err)
 		}
 		return false
 	}
-	r.moved.Store(time.Now().UnixNano())
+	r.lastProgress.Store(time.Now().UnixNano())
 	failpoint.Reached(failpoint.AfterFinish)
 	end.made.followed = true
-	r.tell(context.Background(), []notify.Key{f.key}, end.made)
+	r.afterCommit(context.Background(), []notify.Key{f.key}, end.made)
 	return true
 }
 
-// flushFinishes makes executions final in one transaction and wakes whoever
-// waits for them. All are told, also those that were final before: the answer
-// to their commit may have been lost.
+// flushFinishes makes executions final in one transaction and publishes the changes. It publishes
+// executions that were final before as well: the answer to the commit may have been lost.
 func (r *Runner) flushFinishes(ctx context.Context, items []finish) ([]struct{}, error) {
-	made, err := r.commit(ctx, func(tx *postgres.Tx) (ends, error) { return r.finishTx(ctx, tx, items) })
+	made, err := r.commit(ctx, func(tx *postgres.Tx) (followUp, error) { return r.finishTx(ctx, tx, items) })
 	if err != nil {
 		return nil, err
 	}
-	r.moved.Store(time.Now().UnixNano())
+	r.lastProgress.Store(time.Now().UnixNano())
 	failpoint.Reached(failpoint.AfterFinish)
 	keys := make([]notify.Key, len(items))
 	for i, f := range items {
 		keys[i] = f.key
 	}
-	r.tell(ctx, keys, made)
+	r.afterCommit(ctx, keys, made)
 	return make([]struct{}, len(items)), nil
 }
 
-// commit ends executions in a transaction, and begins periods of credits that are over
-// first.
-func (r *Runner) commit(ctx context.Context, end func(tx *postgres.Tx) (ends, error)) (made ends, err error) {
+// commit runs finish in a transaction. If a credit period of an affected workspace is over, it
+// starts the next period and tries again.
+func (r *Runner) commit(ctx context.Context, end func(tx *postgres.Tx) (followUp, error)) (made followUp, err error) {
 	err = r.Ledger.InPeriod(ctx, r.DB, func() error {
 		err := postgres.InTx(ctx, r.DB, func(tx *postgres.Tx) (err error) {
 			made, err = end(tx)
@@ -209,17 +213,16 @@ func (r *Runner) commit(ctx context.Context, end func(tx *postgres.Tx) (ends, er
 		if err != nil {
 			made.deliveries.Drop()
 			made.next.drop(err)
-			made = ends{}
+			made = followUp{}
 		}
 		return err
 	})
 	return made, err
 }
 
-// tell does what is to be done after a commit that ended executions: it wakes those
-// who wait for them, and for the runs that they are stages of, and begins what comes in
-// their place.
-func (r *Runner) tell(ctx context.Context, keys []notify.Key, made ends) {
+// afterCommit does what must follow a commit that finished executions: it wakes waiters, starts
+// deliveries and successors, and reports finished stages to their runs.
+func (r *Runner) afterCommit(ctx context.Context, keys []notify.Key, made followUp) {
 	won := make(map[notify.Key]finished, len(made.done))
 	runs := make(map[notify.Key][]uuid.UUID)
 	stages := 0
@@ -237,7 +240,7 @@ func (r *Runner) tell(ctx context.Context, keys []notify.Key, made ends) {
 	changes := make([]notify.Change, len(keys))
 	for i, key := range keys {
 		changes[i].Key = key
-		// The progress of a callback goes on changing the record.
+		// Delivering the callback changes the record again, so it can't be published by value.
 		if end, ok := won[key]; ok && !end.callback {
 			changes[i].Value = end.row
 		}
@@ -247,7 +250,7 @@ func (r *Runner) tell(ctx context.Context, keys []notify.Key, made ends) {
 	made.deliveries.Start()
 	made.next.start(ctx)
 	if later := made.next.later; len(later) > 0 {
-		// An account that somebody has locked holds up no other end.
+		// Run in the background: a locked account must not delay other finishes.
 		r.running.Go(func() { r.unparkLater(context.WithoutCancel(ctx), later) })
 	}
 	if len(runs) > 0 && r.Ended != nil && !made.followed {
@@ -255,48 +258,47 @@ func (r *Runner) tell(ctx context.Context, keys []notify.Key, made ends) {
 	}
 }
 
-// ends is what a transaction that ends executions leaves to be done after its
-// commit, or to be dropped without one.
-type ends struct {
+// followUp is the work after a commit that finished executions. It is dropped if that fails.
+type followUp struct {
 	done       []finished
 	deliveries *callback.Ready
-	next       *successors // what begins in their place
-	followed   bool        // the run of the one that ended has gone on with it
+	next       *successors // started in the slots that become free
+	followed   bool        // the run was advanced in the same commit
 }
 
-// finishTx is the one place where executions that were started become final, a
-// cancellation and End aside: state, frozen callback with its delivery job, the end of its
-// own job, and the settlement of its credits commit together or not at all, and with them go
-// parked executions that now have room.
-func (r *Runner) finishTx(ctx context.Context, tx *postgres.Tx, items []finish) (made ends, err error) {
+// finishTx is the one place where started executions become final, except for cancellation and
+// End. The state, the frozen callback with its delivery job, the deletion of the execution's job,
+// and the settlement of its credits commit together. The same transaction releases parked
+// executions that now have room.
+func (r *Runner) finishTx(ctx context.Context, tx *postgres.Tx, items []finish) (made followUp, err error) {
 	written, first := finishing(items)
 	rows, err := db.New().ExecutionFinishMany(ctx, tx, written)
 	if err != nil {
 		return made, fmt.Errorf("finish executions: %w", err)
 	}
 	if len(rows) == 0 {
-		return ends{next: &successors{}}, nil
+		return followUp{next: &successors{}}, nil
 	}
-	return r.endTx(ctx, tx, rows, first, func(charges []billing.Charge, ending int) (*successors, error) {
+	return r.finishRowsTx(ctx, tx, rows, first, func(charges []billing.Charge, ending int) (*successors, error) {
 		return r.chargeTx(ctx, tx, charges, ending)
 	})
 }
 
-// turn is what ends: one execution may end twice in one batch, its run and the sweep that
-// took this worker for lost, or a run that was taken over. The first counts, if its epoch
-// is the row's.
-type turn struct {
+// attemptKey identifies an attempt. One batch may finish an execution twice: by its worker and by
+// a sweep, or in two epochs. The first finish with the epoch of the row counts.
+type attemptKey struct {
 	key   notify.Key
 	epoch int32
 }
 
-func finishing(items []finish) (p db.ExecutionFinishManyParams, first map[turn]finish) {
-	first = make(map[turn]finish, len(items))
+// finishing returns the parameters of ExecutionFinishMany, and the first finish of each attempt.
+func finishing(items []finish) (p db.ExecutionFinishManyParams, first map[attemptKey]finish) {
+	first = make(map[attemptKey]finish, len(items))
 	for _, f := range items {
-		if _, twice := first[turn{f.key, f.epoch}]; twice {
+		if _, twice := first[attemptKey{f.key, f.epoch}]; twice {
 			continue
 		}
-		first[turn{f.key, f.epoch}] = f
+		first[attemptKey{f.key, f.epoch}] = f
 		p.WorkspaceIds = append(p.WorkspaceIds, f.key.WorkspaceID)
 		p.Ids = append(p.Ids, f.key.ID)
 		p.Epochs = append(p.Epochs, f.epoch)
@@ -307,8 +309,8 @@ func finishing(items []finish) (p db.ExecutionFinishManyParams, first map[turn]f
 	return p, first
 }
 
-// endTx writes what goes with the rows that have become final.
-func (r *Runner) endTx(ctx context.Context, tx *postgres.Tx, rows []db.ExecutionFinishManyRow, first map[turn]finish, charge func(charges []billing.Charge, ending int) (*successors, error)) (made ends, err error) {
+// endTx does the other writes for rows that have become final.
+func (r *Runner) finishRowsTx(ctx context.Context, tx *postgres.Tx, rows []db.ExecutionFinishManyRow, first map[attemptKey]finish, charge func(charges []billing.Charge, ending int) (*successors, error)) (made followUp, err error) {
 	charges := make([]billing.Charge, len(rows))
 	jobs := make([]int64, len(rows))
 	made.done = make([]finished, len(rows))
@@ -319,7 +321,7 @@ func (r *Runner) endTx(ctx context.Context, tx *postgres.Tx, rows []db.Execution
 			WorkspaceID: row.WorkspaceID, ExecutionID: row.ID, Amount: row.Usage, Reserved: row.Reserved, Stage: row.RunID != nil,
 		}
 		jobs[i] = row.JobID
-		end := first[turn{notify.Key{WorkspaceID: row.WorkspaceID, ID: row.ID}, row.Epoch}]
+		end := first[attemptKey{notify.Key{WorkspaceID: row.WorkspaceID, ID: row.ID}, row.Epoch}]
 		made.done[i] = finished{row: final(row, end), callback: row.HasCallback, run: row.RunID}
 		charges[i].Bytes = int64(end.weight())
 		if end.local {
@@ -327,7 +329,7 @@ func (r *Runner) endTx(ctx context.Context, tx *postgres.Tx, rows []db.Execution
 		}
 		if row.HasCallback {
 			frozen = append(frozen, callback.Final(made.done[i].row))
-			charges[i].Bytes *= 2 // the callback's body holds it again
+			charges[i].Bytes *= 2 // the callback's body contains a copy
 		}
 	}
 	if made.deliveries, err = r.Deliverer.FreezeManyTx(ctx, tx, r.Jobs, r.Vault, frozen); err != nil {
@@ -339,37 +341,37 @@ func (r *Runner) endTx(ctx context.Context, tx *postgres.Tx, rows []db.Execution
 	return made, err
 }
 
-// dequeue takes the jobs of what is final from the queue.
+// dequeue returns a write that deletes the jobs of finished executions.
 func dequeue(ctx context.Context, jobs []int64) func(tx pgx.Tx) error {
 	return func(tx pgx.Tx) error {
 		if err := db.New().RiverJobDeleteMany(ctx, tx, jobs); err != nil {
-			return fmt.Errorf("take finished jobs from the queue: %w", err)
+			return fmt.Errorf("delete the jobs of finished executions: %w", err)
 		}
 		return nil
 	}
 }
 
-// chargeTx settles, and lets parked executions go in the place of what has ended, where
-// some were parked when last seen. ending is how many slots of local runs become free.
+// chargeTx settles the charges. If a workspace had parked executions when last checked, it also
+// releases some of them. ending is the number of local slots that become free.
 func (r *Runner) chargeTx(ctx context.Context, tx *postgres.Tx, charges []billing.Charge, ending int) (*successors, error) {
-	if !r.window.crowded(charges) {
+	if !r.share.anyParked(charges) {
 		return r.settleLast(ctx, tx, charges), nil
 	}
 	loads, err := r.Ledger.SettleTx(ctx, tx, charges)
 	if err != nil {
 		return nil, err
 	}
-	r.window.sawParked(loads)
+	r.share.setParked(loads)
 	return r.releaseTx(ctx, tx, loads, ending)
 }
 
-// settleLast has the settlement leave with the commit: the accounts are locked no longer than
-// that takes, and whatever turns out to be parked is for afterwards.
+// settleLast defers the settlement to the end of the transaction, so that the accounts are locked
+// during the commit only. Parked executions that it finds are released after the commit.
 func (r *Runner) settleLast(ctx context.Context, tx *postgres.Tx, charges []billing.Charge) *successors {
 	next := &successors{runner: r}
 	tx.Last(func(tx pgx.Tx) error {
 		loads, err := r.Ledger.SettleTx(ctx, tx, charges)
-		next.later = r.window.sawParked(loads)
+		next.later = r.share.setParked(loads)
 		return err
 	})
 	return next
@@ -377,15 +379,14 @@ func (r *Runner) settleLast(ctx context.Context, tx *postgres.Tx, charges []bill
 
 // finished is an execution that has become final.
 type finished struct {
-	row      db.ExecutionGetRow // without its callback
-	callback bool               // it has one
-	run      *uuid.UUID         // that it is a stage of; nil: none
+	row      db.ExecutionGetRow // without the callback's fields
+	callback bool               // it has a callback
+	run      *uuid.UUID         // the run of a stage, or nil
 }
 
 func (f finished) key() notify.Key { return notify.Key{WorkspaceID: f.row.WorkspaceID, ID: f.row.ID} }
 
-// final is the row as it stands after the finish, without its callback, and with its output as
-// it is stored.
+// final returns the row after the finish, with the output as stored and without a callback.
 func final(row db.ExecutionFinishManyRow, f finish) db.ExecutionGetRow {
 	return db.ExecutionGetRow{
 		WorkspaceID: row.WorkspaceID, ID: row.ID, Module: row.Module, Status: row.Status,

@@ -33,7 +33,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// module is a component made of a function.
+// module is a component that calls a function.
 type module struct {
 	name    string
 	price   credit.Amount
@@ -64,7 +64,7 @@ func (m module) Run(ctx context.Context, call component.Call) (component.Result,
 	return m.run(ctx, call)
 }
 
-// node is one process: both halves on one database.
+// node is one process, with a Service and a Runner.
 type node struct {
 	service  *execution.Service
 	runner   *execution.Runner
@@ -114,18 +114,18 @@ func open(t *testing.T, dsn string) *pgxpool.Pool {
 
 // options of a node.
 type options struct {
-	slots   int  // for local runs; 0: everything goes through the queue
+	slots   int  // for local executions; 0: everything goes through the queue
 	workers int  // of the queue; 0: none
-	idle    bool // no identity: accepts only
+	idle    bool // accepts only, without an identity
 	works   bool // accepts nothing
 	ended   func(ctx context.Context, stages map[notify.Key][]uuid.UUID)
 
-	skew  time.Duration // of the node's clock
-	clock *clock.Clock  // PostgreSQL's, as the node knows it
-	most  time.Duration // that one call of a component may take; 0: its own timeout
+	skew  time.Duration // offset of the node's clock
+	clock *clock.Clock  // the node's estimate of PostgreSQL's clock
+	most  time.Duration // Deps.CallTimeout
 }
 
-// capacity is how many executions can begin at once in a node.
+// capacity returns how many executions a node can run at once.
 func (o options) capacity() int {
 	if o.works {
 		return o.workers
@@ -133,7 +133,7 @@ func (o options) capacity() int {
 	return o.slots + o.workers
 }
 
-// start brings up a node; it is stopped when the test ends, or by node.stop.
+// start starts a node. It stops when the test ends, or by node.stop.
 func (b *bench) start(t *testing.T, o options, modules ...component.Module) *node {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)

@@ -17,75 +17,74 @@ import (
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
-// workerLockClass is the class of the advisory locks that say "this worker
-// lives"; the second half of a lock is the worker's number.
+// workerLockClass is the class of the advisory locks by which workers show that they are alive.
+// The second half of a lock's key is the worker's number.
 const workerLockClass = 0x7765 // "we"
 
-// sweepLock is that of the one worker that sweeps.
+// sweepLock is the advisory lock of the one worker that sweeps.
 const sweepLock = 0x77656674_73776570 // "weftswep"
 
-// silentAfter is how long a worker may be without a beat, which it has every
-// second, before its session is cut: the process is frozen or out of reach, and
-// the session with the lock would live on for as long as it is.
+// silentAfter is how long a worker may go without a heartbeat, which it sends every second,
+// before others terminate its session. Its process is frozen or unreachable, and its session
+// would keep the lock as long as that lasts.
 const silentAfter = 10 * time.Second
 
 const (
-	// lateAfter is how long the session may take to answer before no more work
-	// begins: the number may be somebody's to sweep by now.
+	// lateAfter is how long the session may take to answer before this process stops starting
+	// work: the sweep may already be freeing its executions.
 	lateAfter = 2 * time.Second
-	// giveUpAfter is how long it may take before it is given up, and with it all
-	// that this worker runs: a beat later others would cut it. A database that
-	// stands still for less costs nobody the lock.
+	// giveUpAfter is how long the session may take to answer before this process gives it up,
+	// together with everything that this worker runs. Two seconds later others would terminate
+	// it. A database that stalls for less costs no worker its lock.
 	giveUpAfter = silentAfter - 2*time.Second
 )
 
-// Identity is this process as a worker: a number, alive for as long as a
-// session of its own holds the number's advisory lock. When the session breaks
-// the number is dead, whatever this process thinks: it takes a new one and
-// begins no work in between. Nothing but repeats can come of it, because every
-// write is fenced; and they do not count as crashes, because the process lives.
-// The zero value is no worker.
+// Identity is this process as a worker: a number, which is alive as long as a dedicated session
+// holds the number's advisory lock. When the session breaks, the number is dead. The process then
+// acquires a new number and starts no work until it has one.
+//
+// At worst, executions are repeated, because every write is fenced. These repeats do not count as
+// crashes, because the process survived. The zero value is not a worker.
 type Identity struct {
 	dsn     string
-	slots   int // in which executions can begin here, for others to know
+	slots   int // of this process, published for other processes
 	log     *slog.Logger
 	current atomic.Int32 // 0: none
-	lost    int32        // the number before, whose loss the process survived; 0: none
-	deaths  atomic.Bool  // at the last beat some worker's lock was free
+	lost    int32        // the previous number, whose loss the process survived; 0: none
+	deaths  atomic.Bool  // at the last heartbeat some worker's lock was free
 	ready   chan struct{}
 
-	// MayLead reports whether this process may be the one that sweeps; nil: always. Set it
-	// before Run.
+	// MayLead reports whether this process may sweep. If nil, it may. Set it before Run.
 	MayLead func() bool
 }
 
-// NewIdentity makes the identity of a process with so many slots. It is not alive
-// until Run has taken a number.
+// NewIdentity returns the identity of a process with this many slots. It is not alive until Run
+// has acquired a number.
 func NewIdentity(dsn string, slots int, log *slog.Logger) *Identity {
 	return &Identity{dsn: dsn, slots: slots, log: log, ready: make(chan struct{})}
 }
 
-// Worker is the present number, and whether this process may begin work.
+// Worker returns the current number and whether this process may start work.
 func (i *Identity) Worker() (int32, bool) {
 	worker := i.current.Load()
 	return worker, worker != 0
 }
 
-// Ready is closed once the first number is taken.
+// Ready returns a channel that is closed once the first number is acquired.
 func (i *Identity) Ready() <-chan struct{} { return i.ready }
 
-// Run holds a number until ctx ends, and calls lead every second while this
-// process is the one that sweeps.
+// Run holds a number until ctx is done, and calls lead every second while this process is the one
+// that sweeps.
 func (i *Identity) Run(ctx context.Context, lead func(context.Context)) {
 	for ctx.Err() == nil {
 		if err := i.session(ctx, lead); err != nil && ctx.Err() == nil {
-			i.log.Warn("worker lost its session and takes a new number", "error", err)
+			i.log.Warn("worker lost its session; acquiring a new number", "error", err)
 			_ = wait.For(ctx, 200*time.Millisecond)
 		}
 	}
 }
 
-// session takes a number and lives under it until its session with the database ends.
+// session acquires a number and keeps it until its session with the database ends.
 func (i *Identity) session(ctx context.Context, lead func(context.Context)) error {
 	conn, err := postgres.Connect(ctx, i.dsn, "worker")
 	if err != nil {
@@ -107,17 +106,17 @@ func (i *Identity) session(ctx context.Context, lead func(context.Context)) erro
 	default:
 		close(i.ready)
 	}
-	return i.live(ctx, conn, worker, lead)
+	return i.keepAlive(ctx, conn, worker, lead)
 }
 
-// live beats every second, beside whatever the leader does: a sweep may take
-// longer than others would wait for a beat.
-func (i *Identity) live(ctx context.Context, conn *pgx.Conn, worker int32, lead func(context.Context)) error {
+// keepAlive sends a heartbeat every second. lead runs in another goroutine, because a sweep may
+// take longer than others wait for a heartbeat.
+func (i *Identity) keepAlive(ctx context.Context, conn *pgx.Conn, worker int32, lead func(context.Context)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var leading sync.WaitGroup
 	defer leading.Wait()
 	defer cancel()
-	defer i.current.Store(0) // first: no work begins while the sweep winds up
+	defer i.current.Store(0) // runs first: start no work while the sweep finishes
 	idle := make(chan struct{}, 1)
 	idle <- struct{}{}
 	ticker := time.NewTicker(time.Second)
@@ -125,17 +124,17 @@ func (i *Identity) live(ctx context.Context, conn *pgx.Conn, worker int32, lead 
 	var silent []int32
 	answered := time.Now()
 	for round := 0; ; round++ {
-		var seen beaten
+		var seen beatResult
 		listen, mayLead := round%3 == 2, i.MayLead == nil || i.MayLead()
-		err := i.ask(ctx, worker, func(ctx context.Context) (err error) {
+		err := i.query(ctx, worker, func(ctx context.Context) (err error) {
 			if seen, err = beat(ctx, conn, listen, mayLead); err != nil || !listen {
 				return err
 			}
-			silent, err = i.cutSilent(ctx, conn, seen, silent)
+			silent, err = i.terminateSilent(ctx, conn, seen, silent)
 			return err
 		})
 		if err != nil {
-			// A process that stood still for as long as others wait is as good as crashed.
+			// A process that was frozen for silentAfter counts as crashed.
 			if time.Since(answered) < silentAfter {
 				i.lost = worker
 			}
@@ -158,22 +157,22 @@ func (i *Identity) live(ctx context.Context, conn *pgx.Conn, worker int32, lead 
 	}
 }
 
-// ask asks the session something. While the answer is late this process begins no
-// work; when it comes after all, the session lived throughout.
-func (i *Identity) ask(ctx context.Context, worker int32, question func(context.Context) error) error {
+// query runs a query on the session. While the answer is late, this process starts no work. If
+// the answer comes after all, the session was alive throughout.
+func (i *Identity) query(ctx context.Context, worker int32, work func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, giveUpAfter)
 	defer cancel()
 	late := time.AfterFunc(lateAfter, func() { i.current.Store(0) })
 	defer late.Stop()
-	if err := question(ctx); err != nil {
+	if err := work(ctx); err != nil {
 		return err
 	}
 	i.current.Store(worker)
 	return nil
 }
 
-// register takes a number and its lock. The row becomes visible only when the
-// lock is held, so nobody sees a worker without its lock.
+// register inserts a worker and acquires its lock. The row becomes visible only when the lock is
+// held, so nobody sees a worker without its lock.
 func (i *Identity) register(ctx context.Context, conn *pgx.Conn) (int32, error) {
 	host, err := os.Hostname()
 	if err != nil {
@@ -205,18 +204,18 @@ func surviveTx(ctx context.Context, tx pgx.Tx, lost int32) error {
 	return db.New().ExecutionUncountCrash(ctx, tx, lost)
 }
 
-// beaten is what a beat learns.
-type beaten struct {
+// beatResult is the result of a heartbeat.
+type beatResult struct {
 	leads  bool
-	deaths bool    // a worker has lost its lock; asked by the leader only
-	silent []int32 // workers that have not beaten for long,
-	pids   []int32 // and their sessions
+	deaths bool    // some worker has lost its lock; only the leader checks
+	silent []int32 // workers without a recent heartbeat
+	pids   []int32 // the backends of their sessions
 }
 
-// beat shows that the session lives. It takes or keeps the lead, or releases it if this
-// process may not lead. A worker's row is seen only once its lock is held, and the locks are
-// read after the rows: a worker without a lock is dead.
-func beat(ctx context.Context, conn *pgx.Conn, listen, mayLead bool) (b beaten, err error) {
+// beat shows that the session is alive. It acquires or keeps the lead, or releases it if this
+// process may not lead. A worker's row becomes visible only once its lock is held, and beat reads
+// the locks after the rows. So a worker without a lock is dead.
+func beat(ctx context.Context, conn *pgx.Conn, listen, mayLead bool) (b beatResult, err error) {
 	if !mayLead {
 		_, err = conn.Exec(ctx, `SELECT pg_advisory_unlock($1) FROM pg_locks
 			WHERE locktype = 'advisory' AND pid = pg_backend_pid() AND objsubid = 1 AND (classid::bigint << 32 | objid::bigint) = $1`, int64(sweepLock))
@@ -241,16 +240,16 @@ func beat(ctx context.Context, conn *pgx.Conn, listen, mayLead bool) (b beaten, 
 	return b, err
 }
 
-// cutSilent ends the sessions of workers that have not beaten for long. Every
-// worker does it, because the silent one may be the one that sweeps. It takes
-// two looks, so that a machine that slept as a whole finds time to beat first;
-// before is what the last look found, and what this one did is returned.
-func (i *Identity) cutSilent(ctx context.Context, conn *pgx.Conn, seen beaten, before []int32) ([]int32, error) {
+// terminateSilent terminates the sessions of workers without a heartbeat. Every worker does it,
+// because the silent one may be the one that sweeps. A worker must be silent in two consecutive
+// checks, so that workers of a machine that was suspended can send a heartbeat first. before is
+// the result of the previous call.
+func (i *Identity) terminateSilent(ctx context.Context, conn *pgx.Conn, seen beatResult, before []int32) ([]int32, error) {
 	for n, worker := range seen.silent {
 		if !slices.Contains(before, worker) {
 			continue
 		}
-		i.log.Warn("the session of a silent worker is cut", "worker", worker)
+		i.log.Warn("terminating the session of a silent worker", "worker", worker)
 		if _, err := conn.Exec(ctx, "SELECT pg_terminate_backend($1)", seen.pids[n]); err != nil {
 			return nil, err
 		}

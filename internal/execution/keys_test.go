@@ -23,7 +23,7 @@ func TestAnExecutionOfAnEarlierVersionIsSeenByTheKeysOfItsRotations(t *testing.T
 	first, second, other := uuid.Must(uuid.NewV7()), uuid.Must(uuid.NewV7()), uuid.Must(uuid.NewV7())
 	once := idempotency.Key{WorkspaceID: b.workspace, Operation: "executeComponent", Path: "/", Key: "k"}
 	id := b.submit(t, n, execution.SubmitParams{Module: "SLOW", KeyID: second, Idempotency: &once}).ID
-	<-s.begun
+	<-s.started
 	b.exec(t, "UPDATE component_executions SET key_id = NULL, key_root_id = $1 WHERE id = $2", first, id)
 	for _, c := range []struct {
 		keys []uuid.UUID
@@ -51,7 +51,7 @@ func TestAnExecutionOfAnEarlierVersionIsSeenByTheKeysOfItsRotations(t *testing.T
 }
 
 // Processes of the previous release read key_root_id only, so it is still written.
-func TestAnExecutionNamesTheFirstKeyForThePreviousRelease(t *testing.T) {
+func TestAnExecutionRecordsTheFirstKeyForThePreviousRelease(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	n := b.start(t, options{idle: true}, echo())

@@ -16,18 +16,18 @@ import (
 	"github.com/weft-automation/weft/internal/kit/waittest"
 )
 
-// The turns of a scripted component.
+// The steps of a scripted component.
 const (
 	answered = "answered" // the attempt fails with an answer
 	late     = "late"     // the attempt takes too long
 	waits    = "waits"    // the attempt waits
 )
 
-// scripted is a component that takes the turns that its input names, and then no other for as long
-// as possible.
+// scripted is a component that takes the steps in its input. After the last one it pauses for as
+// long as possible.
 type scripted struct {
 	module
-	over sync.Map // executions that took their last turn
+	over sync.Map // executions that took their last step
 }
 
 func newScripted(name string) *scripted {
@@ -38,7 +38,7 @@ func newScripted(name string) *scripted {
 		if err := json.Unmarshal(call.Input, &struct{ Turns *[]string }{&turns}); err != nil {
 			return component.Result{}, err
 		}
-		next := 0 // the first turn of this attempt
+		next := 0 // the first step of this attempt
 		for range call.Attempt - 1 {
 			next += slices.IndexFunc(turns[next:], func(turn string) bool { return turn != waits }) + 1
 		}
@@ -66,7 +66,7 @@ func newScripted(name string) *scripted {
 	return s
 }
 
-// accept accepts a stage of a run that takes these turns.
+// accept accepts a stage that takes these steps.
 func (s *scripted) accept(t *testing.T, b *bench, n *node, run uuid.UUID, turns ...string) uuid.UUID {
 	t.Helper()
 	input, err := json.Marshal(map[string]any{"turns": turns})
@@ -77,14 +77,14 @@ func (s *scripted) accept(t *testing.T, b *bench, n *node, run uuid.UUID, turns 
 	return made[0]
 }
 
-// await waits until an execution pauses after its last turn.
+// await waits until an execution pauses after its last step.
 func (s *scripted) await(t *testing.T, b *bench, id uuid.UUID) {
 	t.Helper()
 	waittest.Until(t, "the last turn", func() bool { _, over := s.over.Load(id); return over })
 	b.until(t, "SELECT worker_id IS NULL FROM component_executions WHERE id = '"+id.String()+"'")
 }
 
-// outcomes are turns, and whether the outcome is unknown after them.
+// outcomes are steps, and whether the outcome is unknown after them.
 var outcomes = map[string]struct {
 	turns   []string
 	unknown bool
@@ -103,8 +103,8 @@ var outcomes = map[string]struct {
 	"late, waits twice, answered": {turns: []string{late, waits, waits, answered}, unknown: true},
 }
 
-// A cancellation says that the outcome is unknown unless each attempt so far was answered, whether
-// it finds the execution between two turns or at the start of one.
+// A canceled execution has an unknown outcome unless each attempt so far was answered, whether it
+// is canceled between two steps or at the start of one.
 func TestACancelKnowsTheOutcomeIfEachAttemptWasAnswered(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -136,8 +136,8 @@ func TestACancelKnowsTheOutcomeIfEachAttemptWasAnswered(t *testing.T) {
 	}
 }
 
-// What happens to an execution whose only attempt was answered may make its outcome unknown.
-func TestACancelKnowsTheOutcomeOfExecutionsThatWereMoved(t *testing.T) {
+// An execution whose only attempt was answered may still get an unknown outcome.
+func TestACancelKnowsTheOutcomeOfExecutionsThatWereRequeued(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		change, until string
@@ -180,7 +180,7 @@ func TestACancelKnowsTheOutcomeOfExecutionsThatWereMoved(t *testing.T) {
 	}
 }
 
-// An execution that no worker knows was not sent.
+// An execution whose component no worker knows was not sent.
 func TestACancelKnowsTheOutcomeOfAnExecutionThatWasNotSent(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -11,7 +11,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/status"
 )
 
-func TestAWaitThatIsInterruptedGoesOnWhereItWas(t *testing.T) {
+func TestAnInterruptedWaitKeepsItsStateAndTime(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	looking := make(chan struct{}, 10)
@@ -27,8 +27,8 @@ func TestAWaitThatIsInterruptedGoesOnWhereItWas(t *testing.T) {
 	n := b.start(t, options{workers: 2}, waits)
 	id := b.submit(t, n, execution.SubmitParams{Module: "WAITS"}).ID
 	<-looking
-	var began time.Time
-	if err := b.pool.QueryRow(t.Context(), "SELECT attempt_started_at FROM component_executions WHERE id = $1", id).Scan(&began); err != nil {
+	var start time.Time
+	if err := b.pool.QueryRow(t.Context(), "SELECT attempt_started_at FROM component_executions WHERE id = $1", id).Scan(&start); err != nil {
 		t.Fatal(err)
 	}
 	n.stop()
@@ -36,12 +36,12 @@ func TestAWaitThatIsInterruptedGoesOnWhereItWas(t *testing.T) {
 	var state *string
 	var still *time.Time
 	err := b.pool.QueryRow(t.Context(), "SELECT worker_id, wait_state::text, attempt_started_at FROM component_executions WHERE id = $1", id).Scan(&worker, &state, &still)
-	if err != nil || worker != nil || state == nil || *state != `{"looks":1}` || still == nil || !still.Equal(began) {
-		t.Errorf("worker %v, state %v, began %v and not %v, %v", worker, state, still, began, err)
+	if err != nil || worker != nil || state == nil || *state != `{"looks":1}` || still == nil || !still.Equal(start) {
+		t.Errorf("worker %v, state %v, started %v, want %v, %v", worker, state, still, start, err)
 	}
 }
 
-func TestEX14APauseWhoseAnswerIsLostGoesOnSoon(t *testing.T) {
+func TestEX14APauseWhoseAnswerIsLostContinuesSoon(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	c := newCutter(t, b.dsn)
@@ -54,7 +54,7 @@ func TestEX14APauseWhoseAnswerIsLostGoesOnSoon(t *testing.T) {
 	}}
 	accepts := b.start(t, options{idle: true}, waits)
 	b.behind(t, c, options{workers: 2}, waits)
-	for range 3 { // the queue's own upkeep commits too: not each cut meets the pause
+	for range 3 { // River's maintenance commits too: not each cut hits the pause
 		id := b.submit(t, accepts, execution.SubmitParams{Module: "WAITS"}).ID
 		if got := b.await(t, accepts, id); got.Status != status.ExecutionCompleted {
 			t.Errorf("ended %s", got.Status)

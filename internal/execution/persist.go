@@ -8,14 +8,15 @@ import (
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
-// One try of a write is bounded: a connection may be half dead. While the
-// process stops, the bound is what the stop allows.
+// Timeouts of one try of a write, because a connection may be half open. While the process stops,
+// the shorter one applies.
 const (
 	writeTimeout     = 15 * time.Second
 	lastWriteTimeout = 3 * time.Second
 )
 
-func within(ctx context.Context, timeout time.Duration, work func(context.Context) error) error {
+// withTimeout calls work with a context that ends after timeout.
+func withTimeout(ctx context.Context, timeout time.Duration, work func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	return work(ctx)
@@ -25,15 +26,15 @@ func within(ctx context.Context, timeout time.Duration, work func(context.Contex
 // is dropped. The retries take about 15 seconds, less than stalledAfter.
 const maxResultRefusals = 18
 
-// persist repeats a write while the database cannot serve: a result that exists in memory only is
-// kept. If PostgreSQL refuses the write for a reason that may pass, persist repeats it maxRefusals
-// times (0 = none). Any other error is returned at once. Once ctx or the work of this process
-// ends, persist returns the last error.
+// persist retries a write while the database is unavailable, because the result exists in memory
+// only. If PostgreSQL refuses the write for a reason that may pass, persist retries up to
+// maxRefusals times. It returns any other error at once. When ctx is done or this process stops,
+// it returns the last error.
 //
 // An execution whose result is dropped still names this worker. Reclaim frees it once it has been
-// unchanged for reclaimAfter; if this process ends before, the sweep of another process does. If the
-// call is not safe to repeat, the execution fails with WORKER_LOST. Otherwise any worker runs it
-// again, and after maxCrashes repeats it fails with QUARANTINED.
+// unchanged for reclaimAfter. If this process stops before, the sweep of another process does. If
+// the call is not safe to repeat, the execution fails with WORKER_LOST. Otherwise any worker runs
+// it again, and after maxCrashes repeats it fails with QUARANTINED.
 func (r *Runner) persist(ctx context.Context, maxRefusals int, write func(context.Context) error) error {
 	waiting, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -44,7 +45,7 @@ func (r *Runner) persist(ctx context.Context, maxRefusals int, write func(contex
 		if ctx.Err() != nil || r.ctx.Err() != nil {
 			timeout = lastWriteTimeout
 		}
-		err := within(context.WithoutCancel(ctx), timeout, write)
+		err := withTimeout(context.WithoutCancel(ctx), timeout, write)
 		if err == nil {
 			return nil
 		}
@@ -53,7 +54,7 @@ func (r *Runner) persist(ctx context.Context, maxRefusals int, write func(contex
 				return err
 			}
 			if refusals++; refusals == 1 {
-				r.log.WarnContext(ctx, "the database refused a write, which is tried again", "error", err)
+				r.log.WarnContext(ctx, "the database refused a write; retrying", "error", err)
 			}
 		}
 		if backoff.Wait(waiting) != nil {

@@ -14,12 +14,12 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// raised is an error of PostgreSQL with this code.
+// raised returns an error of PostgreSQL with this code.
 func raised(code string) error {
 	return fmt.Errorf("write: %w", &pgconn.PgError{Code: code, Message: "refused by the test"})
 }
 
-func TestPersistRepeatsWhatMaySucceedLater(t *testing.T) {
+func TestPersistRetriesErrorsThatMayPass(t *testing.T) {
 	for name, c := range map[string]struct {
 		err         error
 		maxRefusals int
@@ -27,18 +27,18 @@ func TestPersistRepeatsWhatMaySucceedLater(t *testing.T) {
 		lasts       time.Duration // rounded
 		logged      int
 	}{
-		"an error of PostgreSQL":              {raised("P0001"), maxResultRefusals, maxResultRefusals + 1, 15 * time.Second, 1},
-		"an error of PostgreSQL at a read":    {raised("P0001"), 0, 1, 0, 0},
-		"an error in the data":                {raised("22P05"), maxResultRefusals, 1, 0, 0},
-		"an error that is not of PostgreSQL":  {errors.New("cannot encode"), maxResultRefusals, 1, 0, 0},
-		"a database that is away for a while": {raised("57P03"), maxResultRefusals, 100, 96 * time.Second, 0},
+		"an error of PostgreSQL":             {raised("P0001"), maxResultRefusals, maxResultRefusals + 1, 15 * time.Second, 1},
+		"an error of PostgreSQL at a read":   {raised("P0001"), 0, 1, 0, 0},
+		"an error in the data":               {raised("22P05"), maxResultRefusals, 1, 0, 0},
+		"an error that is not of PostgreSQL": {errors.New("cannot encode"), maxResultRefusals, 1, 0, 0},
+		"a database that is unavailable":     {raised("57P03"), maxResultRefusals, 100, 96 * time.Second, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var log bytes.Buffer
 				r := NewRunner(Deps{}, &Identity{}, 0, slog.New(slog.NewTextHandler(&log, nil)))
 				defer r.Close()
-				began, tries := time.Now(), 0
+				start, tries := time.Now(), 0
 				err := r.persist(t.Context(), c.maxRefusals, func(context.Context) error {
 					if tries++; tries == 100 {
 						return nil
@@ -48,7 +48,7 @@ func TestPersistRepeatsWhatMaySucceedLater(t *testing.T) {
 				if tries != c.tries || (err == nil) != (tries == 100) {
 					t.Errorf("%d tries, %v; want %d", tries, err, c.tries)
 				}
-				if lasted := time.Since(began).Round(time.Second); lasted != c.lasts {
+				if lasted := time.Since(start).Round(time.Second); lasted != c.lasts {
 					t.Errorf("it lasted %s, want %s", lasted, c.lasts)
 				}
 				if got := strings.Count(log.String(), "\n"); got != c.logged {
@@ -59,9 +59,9 @@ func TestPersistRepeatsWhatMaySucceedLater(t *testing.T) {
 	}
 }
 
-// Whoever waits for the write is free as soon as the process, or the caller's work, must stop.
+// persist returns as soon as its caller or the process must stop.
 func TestPersistStopsWithItsCallerAndItsProcess(t *testing.T) {
-	for what, code := range map[string]string{"a refusal": "P0001", "a database that is away": "57P03"} {
+	for what, code := range map[string]string{"a refusal": "P0001", "a database that is unavailable": "57P03"} {
 		for who, stop := range map[string]func(r *Runner, cancel context.CancelFunc){
 			"the caller":  func(_ *Runner, cancel context.CancelFunc) { cancel() },
 			"the process": func(r *Runner, _ context.CancelFunc) { r.Close() },
@@ -72,15 +72,15 @@ func TestPersistStopsWithItsCallerAndItsProcess(t *testing.T) {
 					defer r.Close()
 					ctx, cancel := context.WithCancel(t.Context())
 					defer cancel()
-					began, tries := time.Now(), 0
+					start, tries := time.Now(), 0
 					done := make(chan error, 1)
 					go func() {
 						done <- r.persist(ctx, maxResultRefusals, func(context.Context) error { tries++; return raised(code) })
 					}()
 					synctest.Wait()
 					stop(r, cancel)
-					if err := <-done; err == nil || tries != 1 || time.Since(began) != 0 {
-						t.Errorf("it ended with %v after %d tries and %s", err, tries, time.Since(began))
+					if err := <-done; err == nil || tries != 1 || time.Since(start) != 0 {
+						t.Errorf("it ended with %v after %d tries and %s", err, tries, time.Since(start))
 					}
 				})
 			})

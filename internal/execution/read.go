@@ -19,8 +19,8 @@ import (
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
-// Get is the present record of an execution. NOT_FOUND for an unknown id and
-// for another workspace's alike.
+// Get returns the current record of an execution. It returns NOT_FOUND if the ID is unknown or
+// belongs to another workspace.
 func (s *Service) Get(ctx context.Context, workspaceID, executionID uuid.UUID) (api.ComponentExecution, error) {
 	row, err := s.get(ctx, workspaceID, executionID)
 	if err != nil {
@@ -29,9 +29,9 @@ func (s *Service) Get(ctx context.Context, workspaceID, executionID uuid.UUID) (
 	return present.Execution(row), nil
 }
 
-// get is the row of an execution with its output as it is shown.
+// get returns the row of an execution with its output decrypted.
 func (s *Service) get(ctx context.Context, workspaceID, executionID uuid.UUID) (db.ExecutionGetRow, error) {
-	bare, err := db.New().ExecutionGetBare(ctx, s.db, db.ExecutionGetBareParams{WorkspaceID: workspaceID, ID: executionID})
+	bare, err := db.New().ExecutionGetWithoutCallback(ctx, s.db, db.ExecutionGetWithoutCallbackParams{WorkspaceID: workspaceID, ID: executionID})
 	row := db.ExecutionGetRow{
 		WorkspaceID: bare.WorkspaceID, ID: bare.ID, Module: bare.Module, Status: bare.Status,
 		Output: bare.Output, Error: bare.Error, Usage: bare.Usage, CreatedAt: bare.CreatedAt, UpdatedAt: bare.UpdatedAt,
@@ -45,11 +45,11 @@ func (s *Service) get(ctx context.Context, workspaceID, executionID uuid.UUID) (
 	if err != nil {
 		return row, fmt.Errorf("read execution: %w", err)
 	}
-	return s.opened(ctx, row)
+	return s.openOutput(ctx, row)
 }
 
-// opened is a row with its output as it is shown.
-func (s *Service) opened(ctx context.Context, row db.ExecutionGetRow) (shown db.ExecutionGetRow, err error) {
+// openOutput returns the row with its output decrypted.
+func (s *Service) openOutput(ctx context.Context, row db.ExecutionGetRow) (shown db.ExecutionGetRow, err error) {
 	row.Output, err = s.vault.OpenJSON(ctx, outputAt(row.WorkspaceID, row.ID), row.Output)
 	return row, err
 }
@@ -57,7 +57,7 @@ func (s *Service) opened(ctx context.Context, row db.ExecutionGetRow) (shown db.
 var errNotFound = fault.New(fault.NotFound, "There is no execution with this id.")
 
 // CheckSees returns NOT_FOUND unless one of the keys submitted the execution (decisions 2.8).
-// A stage of a run was submitted by no key.
+// Stages of runs were not submitted by a key.
 func (s *Service) CheckSees(ctx context.Context, workspaceID, executionID uuid.UUID, keys []uuid.UUID) error {
 	by, err := s.submitter(ctx, workspaceID, executionID)
 	if err == nil && (by == nil || !slices.Contains(keys, *by)) {
@@ -66,11 +66,11 @@ func (s *Service) CheckSees(ctx context.Context, workspaceID, executionID uuid.U
 	return err
 }
 
-// submitter returns the key that submitted an execution, or the first key of its rotations if
-// an earlier version accepted it. It is nil for a stage of a run, and for what was accepted
+// submitter returns the key that submitted an execution, or the first key of its rotations if an
+// earlier version accepted it. It returns nil for stages of runs, and for executions accepted
 // before keys were recorded.
 func (s *Service) submitter(ctx context.Context, workspaceID, executionID uuid.UUID) (*uuid.UUID, error) {
-	by, err := db.New().ExecutionKey(ctx, s.db, db.ExecutionKeyParams{WorkspaceID: workspaceID, ID: executionID})
+	by, err := db.New().ExecutionGetKey(ctx, s.db, db.ExecutionGetKeyParams{WorkspaceID: workspaceID, ID: executionID})
 	if postgres.NotFound(err) {
 		return nil, errNotFound
 	}
@@ -80,22 +80,22 @@ func (s *Service) submitter(ctx context.Context, workspaceID, executionID uuid.U
 	return by, nil
 }
 
-// ListParams is a page of a list (decisions 1.5).
+// ListParams selects a page of a list (decisions 1.5).
 type ListParams struct {
 	Limit  int         // 1..100
-	Cursor string      // of the page before; empty for the first
+	Cursor string      // NextCursor of the previous page; empty for the first
 	Keys   []uuid.UUID // only executions that these keys submitted; nil: all
 }
 
-// List is the workspace's executions, newest first, without the stages of runs.
-// INVALID_INPUT for a cursor that no page gave out.
+// List returns a page of the workspace's executions, newest first, without the stages of runs. It
+// returns INVALID_INPUT for an invalid cursor.
 func (s *Service) List(ctx context.Context, workspaceID uuid.UUID, p ListParams) (api.ComponentExecutionPage, error) {
 	page := api.ComponentExecutionPage{Data: make([]api.ComponentExecution, 0, p.Limit)}
 	before, err := cursor.Before(p.Cursor)
 	if err != nil {
 		return page, err
 	}
-	for began := time.Now(); ; {
+	for start := time.Now(); ; {
 		more, err := s.list(ctx, workspaceID, before, p, &page)
 		if err != nil {
 			return page, err
@@ -103,7 +103,7 @@ func (s *Service) List(ctx context.Context, workspaceID uuid.UUID, p ListParams)
 		if page.HasMore = more != uuid.Nil; !page.HasMore {
 			return page, nil
 		}
-		if len(page.Data) > 0 || time.Since(began) > maxWalk {
+		if len(page.Data) > 0 || time.Since(start) > maxWalk {
 			page.NextCursor = cursor.Encode(more[:])
 			return page, nil
 		}
@@ -111,14 +111,14 @@ func (s *Service) List(ctx context.Context, workspaceID uuid.UUID, p ListParams)
 	}
 }
 
-// A list walks past the stages of runs and the executions of other keys: maxWalked rows at
-// a time, and no longer than this before it returns an empty page.
+// A list skips the stages of runs and the executions of other keys. It reads maxWalked rows at a
+// time. After maxWalk it returns a page even if that is empty.
 const (
 	maxWalked = 10_000
 	maxWalk   = 500 * time.Millisecond
 )
 
-// list adds executions to a page and says after which id there may be more.
+// list adds executions to a page and returns the ID after which there may be more.
 func (s *Service) list(ctx context.Context, workspaceID, before uuid.UUID, p ListParams, page *api.ComponentExecutionPage) (more uuid.UUID, err error) {
 	rows, err := db.New().ExecutionList(ctx, s.db, db.ExecutionListParams{
 		WorkspaceID: workspaceID, Before: before, AnyKey: p.Keys == nil, KeyIds: p.Keys, MaxWalked: maxWalked, MaxRows: int32(p.Limit) + 1, MaxBytes: maxPageBytes,
@@ -127,7 +127,7 @@ func (s *Service) list(ctx context.Context, workspaceID, before uuid.UUID, p Lis
 		return more, fmt.Errorf("list executions: %w", err)
 	}
 	for _, row := range rows[:min(len(rows), p.Limit)] {
-		shown, err := s.opened(ctx, listed(row))
+		shown, err := s.openOutput(ctx, listed(row))
 		problem := present.Unopened(err)
 		if err != nil && problem == nil {
 			return more, err
@@ -139,7 +139,7 @@ func (s *Service) list(ctx context.Context, workspaceID, before uuid.UUID, p Lis
 	if len(rows) > 0 && rows[0].Found > int64(len(page.Data)) {
 		return page.Data[len(page.Data)-1].ID, nil
 	}
-	more, err = db.New().ExecutionWalked(ctx, s.db, db.ExecutionWalkedParams{WorkspaceID: workspaceID, Before: before, Walked: maxWalked - 1})
+	more, err = db.New().ExecutionGetNthID(ctx, s.db, db.ExecutionGetNthIDParams{WorkspaceID: workspaceID, Before: before, Walked: maxWalked - 1})
 	if postgres.NotFound(err) {
 		return uuid.Nil, nil
 	}
@@ -149,11 +149,10 @@ func (s *Service) list(ctx context.Context, workspaceID, before uuid.UUID, p Lis
 	return more, nil
 }
 
-// maxPageBytes is how much output one page holds, a single execution's aside: a
-// page then ends before its limit.
+// maxPageBytes limits the outputs of one page, except that a page always has its first execution.
 const maxPageBytes = 2 << 20
 
-// listed is a row of the list without what is the list's own.
+// listed converts a row of the list to a row of one execution.
 func listed(row db.ExecutionListRow) db.ExecutionGetRow {
 	return db.ExecutionGetRow{
 		WorkspaceID: row.WorkspaceID, ID: row.ID, Module: row.Module, Status: row.Status,
@@ -164,8 +163,8 @@ func listed(row db.ExecutionListRow) db.ExecutionGetRow {
 	}
 }
 
-// Await is Get after the execution ended, or after the window, whichever comes
-// first; an end of the window is no error. No connection is held meanwhile.
+// Await waits until the execution is final or the window has passed, and returns its record. The
+// end of the window is not an error. Await holds no connection while it waits.
 func (s *Service) Await(ctx context.Context, workspaceID, executionID uuid.UUID, window time.Duration) (api.ComponentExecution, error) {
 	changed := s.hub.Subscribe(notify.Key{WorkspaceID: workspaceID, ID: executionID})
 	defer changed.Close()
@@ -176,7 +175,7 @@ func (s *Service) Await(ctx context.Context, workspaceID, executionID uuid.UUID,
 	return s.await(ctx, changed, window)
 }
 
-// await is Await for an execution that was not final when it was subscribed to.
+// await is Await for an execution that was not final when the subscription started.
 func (s *Service) await(ctx context.Context, changed *notify.Subscription, window time.Duration) (api.ComponentExecution, error) {
 	key := changed.Key()
 	timer := time.NewTimer(window)
@@ -192,7 +191,7 @@ func (s *Service) await(ctx context.Context, changed *notify.Subscription, windo
 			return api.ComponentExecution{}, ctx.Err()
 		}
 		if row, ok := changed.Value().(db.ExecutionGetRow); ok {
-			row, err := s.opened(ctx, row)
+			row, err := s.openOutput(ctx, row)
 			return present.Execution(row), err
 		}
 		row, err := s.get(ctx, key.WorkspaceID, key.ID)
@@ -202,10 +201,9 @@ func (s *Service) await(ctx context.Context, changed *notify.Subscription, windo
 	}
 }
 
-// Watch sends the present state at once, then each change, and closes the
-// channel after the final state or when ctx ends. It reads the first state
-// before it returns, so that NOT_FOUND is an ordinary error. A slow reader
-// misses states in between, never the last.
+// Watch sends the current state at once, then each change, and closes the channel after the final
+// state or when ctx is done. It reads the first state before it returns, so that NOT_FOUND is an
+// ordinary error. A slow reader may miss intermediate states, but never the last.
 func (s *Service) Watch(ctx context.Context, workspaceID, executionID uuid.UUID) (<-chan api.ComponentExecutionEvent, error) {
 	changed := s.hub.Subscribe(notify.Key{WorkspaceID: workspaceID, ID: executionID})
 	row, err := s.get(ctx, workspaceID, executionID)
@@ -231,13 +229,15 @@ func (s *Service) Watch(ctx context.Context, workspaceID, executionID uuid.UUID)
 	return events, nil
 }
 
-// rereadAfter is when a read that failed is tried again: its wake-up is spent.
+// rereadAfter is the delay before a failed read is retried. There will be no other wake-up for
+// it.
 const rereadAfter = 500 * time.Millisecond
 
-// follow sends the present state if it is another than seen, and returns it.
+// follow sends the current state if it differs from seen, and returns it. It retries failed
+// reads.
 func (s *Service) follow(ctx context.Context, seen status.Execution, key notify.Key, events chan<- api.ComponentExecutionEvent) status.Execution {
 	for {
-		now, err := s.tell(ctx, seen, key, events)
+		now, err := s.sendChange(ctx, seen, key, events)
 		if err == nil {
 			return now
 		}
@@ -247,8 +247,8 @@ func (s *Service) follow(ctx context.Context, seen status.Execution, key notify.
 	}
 }
 
-// tell is follow without another try.
-func (s *Service) tell(ctx context.Context, seen status.Execution, key notify.Key, events chan<- api.ComponentExecutionEvent) (status.Execution, error) {
+// sendChange is follow without retries.
+func (s *Service) sendChange(ctx context.Context, seen status.Execution, key notify.Key, events chan<- api.ComponentExecutionEvent) (status.Execution, error) {
 	row, err := s.get(ctx, key.WorkspaceID, key.ID)
 	if err != nil || row.Status == seen {
 		return seen, err
@@ -261,8 +261,8 @@ func (s *Service) tell(ctx context.Context, seen status.Execution, key notify.Ke
 	}
 }
 
-// Changed is the notify.Relay's check: which of the keys ended, or changed within
-// the given time.
+// Changed returns the check of notify.Relay: which of the keys finished, or changed within the
+// given time.
 func Changed(conn postgres.DB) func(context.Context, []notify.Key, time.Duration) ([]notify.Key, error) {
 	return func(ctx context.Context, keys []notify.Key, within time.Duration) ([]notify.Key, error) {
 		p := db.ExecutionChangedSinceParams{Since: within}

@@ -10,7 +10,7 @@ import (
 	"github.com/riverqueue/river/rivertype"
 )
 
-// dead makes a worker that has no session, and executions that it started.
+// dead inserts a worker without a session, and executions that it started.
 func (s *stage) dead(t *testing.T, executions int, rule string) (worker int32) {
 	t.Helper()
 	if err := s.pool.QueryRow(t.Context(), "INSERT INTO workers (host, slots) VALUES ('gone', 1) RETURNING id").Scan(&worker); err != nil {
@@ -24,13 +24,13 @@ func (s *stage) dead(t *testing.T, executions int, rule string) (worker int32) {
 	return worker
 }
 
-// commits counts the transactions that wrote the executions as they stand.
+// commits counts the transactions that last wrote the executions.
 func (s *stage) commits(t *testing.T) int {
 	t.Helper()
 	return s.count(t, "SELECT count(DISTINCT xmin::text) FROM component_executions")
 }
 
-func TestExecutionsOfADeadWorkerAreFreedInSets(t *testing.T) {
+func TestExecutionsOfADeadWorkerAreFreedInBatches(t *testing.T) {
 	t.Parallel()
 	for rule, free := range map[string]string{
 		"pure":   "worker_id IS NULL AND crashes = 1 AND epoch = 2 AND continuing AND status = 'EXECUTING'",
@@ -62,7 +62,7 @@ func TestExecutionsOfADeadWorkerAreFreedInSets(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeRescuedIsLoggedOnceForASet(t *testing.T) {
+func TestFailedRescuesAreLoggedOncePerPage(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	const count = 40
@@ -81,8 +81,9 @@ func TestWhatCannotBeRescuedIsLoggedOnceForASet(t *testing.T) {
 	}
 }
 
-// What went on, or is locked, since the sweep saw it is left alone, with its job.
-func TestARescueLeavesAloneWhatWentOn(t *testing.T) {
+// Executions that were started or locked since the sweep read them are not changed, and keep
+// their jobs.
+func TestARescueSkipsExecutionsThatChanged(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	worker := s.dead(t, 3, "pure")
@@ -116,12 +117,12 @@ func TestARescueLeavesAloneWhatWentOn(t *testing.T) {
 		t.Errorf("%d were freed, want 1", n)
 	}
 	if n := s.count(t, "SELECT count(*) FROM river.river_job WHERE state = $1", string(rivertype.JobStateAvailable)); n != 1 {
-		t.Errorf("%d jobs are there, want that of what was freed", n)
+		t.Errorf("%d available jobs, want 1 for the freed execution", n)
 	}
 }
 
-// Whichever comes first: the sweep that frees what the worker ran, or the process that
-// shows that it lives.
+// The order does not matter: the sweep may free the worker's executions first, or the process may
+// show first that it is alive.
 func TestTheLossOfAWorkerThatSurvivedIsNotCounted(t *testing.T) {
 	t.Parallel()
 	for _, survivesFirst := range []bool{true, false} {

@@ -13,8 +13,8 @@ import (
 	"github.com/weft-automation/weft/internal/kit/status"
 )
 
-// refuse makes PostgreSQL refuse a kind of change so many times, with an error of this code. A
-// sequence keeps its count although the transaction is rolled back.
+// refuse makes PostgreSQL reject a kind of change the given number of times, with an error of
+// this code. A sequence keeps the count although the transaction is rolled back.
 func (b *bench) refuse(t *testing.T, times int, code, change string) {
 	t.Helper()
 	b.exec(t, fmt.Sprintf(`CREATE SEQUENCE refusals;
@@ -26,11 +26,11 @@ func (b *bench) refuse(t *testing.T, times int, code, change string) {
 		CREATE TRIGGER refuse %s EXECUTE FUNCTION refuse()`, times, code, change))
 }
 
-// always is more often than any test refuses a change.
+// always is more than the changes of any test.
 const always = 1_000_000
 
-// A result whose write fails is written again. The component does not run again for it.
-func TestAResultIsWrittenAgain(t *testing.T) {
+// A write of a result that fails is retried. The component does not run again.
+func TestTheWriteOfAResultIsRetried(t *testing.T) {
 	t.Parallel()
 	for name, refused := range map[string]string{
 		"its posting is refused":      "BEFORE INSERT ON credit_postings FOR EACH ROW WHEN (NEW.kind = 'EXECUTION')",
@@ -68,9 +68,9 @@ func TestAResultIsWrittenAgain(t *testing.T) {
 	}
 }
 
-// A result that PostgreSQL can never store is written once. The process that gave it up then decides
-// about the execution as if its worker had been lost.
-func TestAResultThatCannotBeStoredIsGivenUp(t *testing.T) {
+// A result that PostgreSQL can never store is written once. The process then treats the execution
+// as if its worker had been lost.
+func TestAResultThatCannotBeStoredIsDropped(t *testing.T) {
 	t.Parallel()
 	for way, o := range ways {
 		t.Run(way, func(t *testing.T) {
@@ -92,7 +92,7 @@ func TestAResultThatCannotBeStoredIsGivenUp(t *testing.T) {
 	}
 }
 
-// A result whose execution another worker took over is dropped, and its write is not repeated.
+// A result is dropped without retries if another worker took its execution over.
 func TestAResultIsDroppedOnceItsExecutionIsTakenOver(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

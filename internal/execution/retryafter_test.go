@@ -12,9 +12,9 @@ import (
 	"github.com/weft-automation/weft/internal/kit/waittest"
 )
 
-// The next attempt comes after the backoff, or after the Retry-After of the upstream if that is
-// longer, by PostgreSQL's clock; after an hour at most. An attempt that may not be repeated has no
-// next one.
+// The next attempt starts after the backoff, or after the upstream's Retry-After if that is
+// longer, up to an hour, by PostgreSQL's clock. After an error that is not retryable there is no
+// next attempt.
 func TestAttemptsHonourRetryAfter(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

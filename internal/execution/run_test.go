@@ -37,14 +37,14 @@ type runJob struct{}
 
 func (runJob) Kind() string { return "workflow_run" }
 
-// beginning is a run whose job is due much later.
+// beginning returns a run whose job is due much later.
 func (b *bench) beginning(reserve credit.Amount) *execution.Beginning {
 	return &execution.Beginning{WorkspaceID: b.workspace, Reserve: reserve, Job: river.InsertManyParams{
 		Args: runJob{}, InsertOpts: &river.InsertOpts{Queue: execution.Queue, ScheduledAt: time.Now().Add(time.Hour)},
 	}}
 }
 
-// run makes a run that keeps back reserve.
+// run inserts a run that reserves this amount.
 func (b *bench) run(t *testing.T, n *node, reserve credit.Amount) uuid.UUID {
 	t.Helper()
 	id := uuid.Must(uuid.NewV7())
@@ -63,8 +63,8 @@ func (b *bench) run(t *testing.T, n *node, reserve credit.Amount) uuid.UUID {
 	return id
 }
 
-// accept accepts so many stages of a run as a fold would, and returns those that were
-// accepted and why the others were not.
+// accept accepts stages of a run as a fold would, and returns those that were accepted and why
+// the others were not.
 func (b *bench) accept(t *testing.T, n *node, count int, like execution.Stage) (ids []uuid.UUID, refusals []error) {
 	t.Helper()
 	err := n.service.Accepting(t.Context(), b.workspace, func(how *execution.Acceptance) error {
@@ -83,13 +83,13 @@ func (b *bench) accept(t *testing.T, n *node, count int, like execution.Stage) (
 					return err
 				}
 			}
-			told, err := how.AcceptTx(t.Context(), tx, stages)
+			answers, err := how.AcceptTx(t.Context(), tx, stages)
 			if err != nil {
 				return fmt.Errorf("fold: %w", err)
 			}
 			ids, refusals = nil, nil
 			var kept credit.Amount
-			for i, refusal := range told {
+			for i, refusal := range answers {
 				if refusal != nil {
 					refusals = append(refusals, refusal)
 					if _, err := tx.Exec(t.Context(), "DELETE FROM run_stages WHERE execution_id = $1", stages[i].ExecutionID); err != nil {
@@ -112,7 +112,7 @@ func (b *bench) accept(t *testing.T, n *node, count int, like execution.Stage) (
 	return ids, refusals
 }
 
-// conclude takes the stages of a run over and ends it.
+// conclude finishes a run with the usage of its stages.
 func (b *bench) conclude(t *testing.T, runID uuid.UUID) {
 	t.Helper()
 	b.exec(t, `UPDATE run_stages s SET status = 'COMPLETED', usage = e.usage, finished_at = now()
@@ -131,11 +131,11 @@ func (b *bench) conclude(t *testing.T, runID uuid.UUID) {
 	}
 }
 
-// account is what the account of the bench counts.
+// account describes the counters of the workspace's account.
 func (b *bench) account(t *testing.T) string {
 	t.Helper()
 	var text string
-	err := b.pool.QueryRow(t.Context(), `SELECT format('keeps back %s, %s live, %s parked', reserved, live, parked)
+	err := b.pool.QueryRow(t.Context(), `SELECT format('reserves %s, %s live, %s parked', reserved, live, parked)
 		FROM credit_accounts WHERE workspace_id = $1`, b.workspace).Scan(&text)
 	if err != nil {
 		t.Fatal(err)
@@ -150,19 +150,19 @@ func (b *bench) balanced(t *testing.T, when string) {
 	}
 }
 
-// ended gathers the runs that a node tells of.
-type ended struct {
+// finishedRuns collects the runs that a node reports to Deps.Ended.
+type finishedRuns struct {
 	mu   sync.Mutex
 	runs []notify.Key
 }
 
-func (e *ended) tell(_ context.Context, stages map[notify.Key][]uuid.UUID) {
+func (e *finishedRuns) add(_ context.Context, stages map[notify.Key][]uuid.UUID) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.runs = slices.AppendSeq(e.runs, maps.Keys(stages))
 }
 
-func (e *ended) told(of uuid.UUID) bool {
+func (e *finishedRuns) has(of uuid.UUID) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return slices.ContainsFunc(e.runs, func(k notify.Key) bool { return k.ID == of })

@@ -26,111 +26,111 @@ import (
 	"github.com/weft-automation/weft/internal/secret/vault"
 )
 
-// Runner is the executing half: it starts attempts, runs the component outside
-// of any transaction, and finishes or gives back the execution.
+// Runner executes: it starts attempts, runs the component outside of any transaction, and then
+// finishes or pauses the execution.
 type Runner struct {
 	Deps
 	log      *slog.Logger
 	identity *Identity
-	hand     *hand
-	starts   *groupcommit.Group[begin, *db.ExecutionStartManyRow]
+	inflight *inflight
+	starts   *groupcommit.Group[attemptStart, *db.ExecutionStartManyRow]
 	finishes *groupcommit.Group[finish, struct{}]
 	requeues *groupcommit.Group[requeue, struct{}]
 
-	moved   atomic.Int64 // when an attempt last began or ended, Unix nanoseconds
-	slots   *slots
-	window  *window
-	running sync.WaitGroup
-	winding sync.RWMutex    // ending is set under it
-	ending  bool            // nothing begins because another ended
-	ctx     context.Context // of the work: ends when interrupted work must stop
-	stop    context.CancelFunc
+	lastProgress      atomic.Int64 // when an attempt last started or finished, Unix nanoseconds
+	slots             *slots
+	share             *fairShare
+	running           sync.WaitGroup
+	successorsMu      sync.RWMutex    // guards ending
+	successorsStopped bool            // finished executions start no successors
+	ctx               context.Context // canceled when running attempts must stop
+	stop              context.CancelFunc
 }
 
-// NewRunner makes the executing half with so many slots for executions that
-// this process accepted itself. What the queue brings has slots of its own.
+// NewRunner returns a Runner with size slots for executions that this process accepted itself.
+// Executions from the queue have separate slots.
 func NewRunner(deps Deps, identity *Identity, size int, log *slog.Logger) *Runner {
-	r := &Runner{Deps: deps, log: log, identity: identity, hand: newHand(), slots: &slots{size: size}, window: &window{}}
-	r.starts = groupcommit.New(groupcommit.Options[begin]{}, postgres.Unavailable, r.flushStarts)
+	r := &Runner{Deps: deps, log: log, identity: identity, inflight: newInflight(), slots: &slots{size: size}, share: &fairShare{}}
+	r.starts = groupcommit.New(groupcommit.Options[attemptStart]{}, postgres.Unavailable, r.flushStarts)
 	r.finishes = groupcommit.New(groupcommit.Options[finish]{
-		Weigh: finish.weight, MaxQueue: 1 << 30, // bounded by what may run at once
+		Weigh: finish.weight, MaxQueue: 1 << 30, // the number of running executions bounds it
 	}, postgres.Unavailable, r.flushFinishes)
 	r.requeues = groupcommit.New(groupcommit.Options[requeue]{Max: rescueBatch}, postgres.Unavailable, r.flushRequeues)
 	r.ctx, r.stop = context.WithCancel(context.Background())
 	return r
 }
 
-// reserve takes a slot for a local run and returns the worker that holds it; 0
-// when there is no free slot or this process must not begin work. ending is how
-// many slots become free with the commit that it is taken for.
+// reserve acquires a slot for a local execution and returns the worker that holds it. It returns
+// 0 if no slot is free or this process must not start work. ending is the number of slots that
+// become free with the same commit.
 func (r *Runner) reserve(ending int) int32 {
 	worker, alive := r.identity.Worker()
-	if !alive || r.ctx.Err() != nil || r.quarantined() != nil || !r.slots.take(ending) {
+	if !alive || r.ctx.Err() != nil || r.quarantined() != nil || !r.slots.acquire(ending) {
 		return 0
 	}
 	r.running.Add(1)
 	return worker
 }
 
-// giveUp gives back a slot that was reserved for an execution which was not
-// accepted; err says why, and that the database may have accepted it after all.
-func (r *Runner) giveUp(worker int32, id uuid.UUID, err error) {
+// unreserve releases the slot of an execution that was not accepted. err is the reason; if it
+// does not rule out that the database accepted the execution, Reclaim checks.
+func (r *Runner) unreserve(worker int32, id uuid.UUID, err error) {
 	if worker == 0 {
 		return
 	}
-	r.hand.put(id, 0, err)
-	r.free()
+	r.inflight.remove(id, 0, err)
+	r.releaseSlot()
 }
 
-func (r *Runner) free() {
-	r.slots.free()
+// releaseSlot releases the slot of a local execution.
+func (r *Runner) releaseSlot() {
+	r.slots.release()
 	r.running.Done()
 }
 
-// reserveNext is reserve for what begins because another ended: not once the
-// process winds up.
+// reserveNext is reserve for an execution that starts because another finished. It returns 0 once
+// the process drains.
 func (r *Runner) reserveNext(ending int) int32 {
-	r.winding.RLock()
-	defer r.winding.RUnlock()
-	if r.ending {
+	r.successorsMu.RLock()
+	defer r.successorsMu.RUnlock()
+	if r.successorsStopped {
 		return 0
 	}
 	return r.reserve(ending)
 }
 
-// WindUp ends the beginning of parked executions in this process: they are left to
-// the queue from now on.
-func (r *Runner) WindUp() {
-	r.winding.Lock()
-	defer r.winding.Unlock()
-	r.ending = true
+// StopSuccessors makes this process leave parked executions to the queue from now on.
+func (r *Runner) StopSuccessors() {
+	r.successorsMu.Lock()
+	defer r.successorsMu.Unlock()
+	r.successorsStopped = true
 }
 
-// start runs a local execution in its reserved slot. unsure says that its run, or one above it,
-// may have been canceled before the start was committed.
+// start runs a local execution in its reserved slot. unsure means that its run, or a run above
+// it, may have been canceled before the start was committed.
 func (r *Runner) start(ctx context.Context, row db.ExecutionStartManyRow, unsure bool) {
 	go func() {
-		defer r.free()
+		defer r.releaseSlot()
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		defer context.AfterFunc(r.ctx, cancel)()
-		if unsure && !r.ask(ctx, &row) {
+		if unsure && !r.checkCanceled(ctx, &row) {
 			return
 		}
-		_, err := r.turn(ctx, row, true)
-		r.hand.put(row.ID, row.Epoch, err)
+		_, err := r.runAttempt(ctx, row, true)
+		r.inflight.remove(row.ID, row.Epoch, err)
 	}()
 }
 
-// Drain waits until ctx ends for local runs to finish, interrupts the rest, and
-// returns when none is left. Nothing may be accepted any more.
+// Drain waits for local executions to finish, interrupts those that remain when ctx is done, and
+// returns when all have stopped. Nothing may be accepted any more.
 func (r *Runner) Drain(ctx context.Context) {
-	r.WindUp()
+	r.StopSuccessors()
 	wait.Drain(ctx, &r.running, r.stop)
 }
 
-// Close ends the writing. Call it when neither a local run nor the queue works
-// any more: what they still had to write would be lost.
+// Close stops the groups that write. Call it after all local executions and the queue have
+// stopped: unwritten results would be lost.
 func (r *Runner) Close() {
 	r.stop()
 	r.starts.Close()
@@ -138,30 +138,30 @@ func (r *Runner) Close() {
 	r.requeues.Close()
 }
 
-// turn runs one started attempt until it ends or waits. again is the delay
-// after which the execution wants another turn, 0 when it is settled or
-// another worker has it. local says that the queue did not fetch its job.
-func (r *Runner) turn(ctx context.Context, row db.ExecutionStartManyRow, local bool) (again time.Duration, err error) {
+// runAttempt runs a started attempt until it finishes or pauses. retryIn is the delay after which
+// the execution must continue. It is 0 if the execution is final or another worker has it. local
+// means that the queue did not fetch its job.
+func (r *Runner) runAttempt(ctx context.Context, row db.ExecutionStartManyRow, local bool) (retryIn time.Duration, err error) {
 	ctx = telemetry.WithExecution(ctx, row.WorkspaceID, row.ID, row.Module, int(row.Attempt))
 	if row.Traceparent != nil {
 		ctx = telemetry.FromTraceparent(ctx, *row.Traceparent)
 	}
 	ctx, span := telemetry.StartSpan(ctx, "execute "+row.Module)
-	began := time.Now()
-	again, outcome, err := r.attempt(ctx, row, local)
+	start := time.Now()
+	retryIn, outcome, err := r.attempt(ctx, row, local)
 	failure := ""
 	if outcome == outcomeFailed || outcome == outcomeRetry {
 		failure = outcome
 	}
 	telemetry.EndSpan(span, failure)
-	r.Metrics.Attempted(row.Module, outcome, time.Since(began))
+	r.Metrics.Attempted(row.Module, outcome, time.Since(start))
 	if err != nil {
-		r.log.ErrorContext(ctx, "execution could not be settled", "error", err)
+		r.log.ErrorContext(ctx, "could not write the result of an attempt", "error", err)
 	}
-	return again, err
+	return retryIn, err
 }
 
-// What came of an attempt, for the metrics.
+// Outcomes of an attempt, for the metrics.
 const (
 	outcomeCompleted   = "completed"
 	outcomeFailed      = "failed"
@@ -170,100 +170,101 @@ const (
 	outcomeInterrupted = "interrupted"
 )
 
-func (r *Runner) attempt(ctx context.Context, row db.ExecutionStartManyRow, local bool) (again time.Duration, outcome string, err error) {
+// attempt runs the component of a started attempt and writes the result: final, paused, or passed
+// on to another worker. outcome is for the metrics.
+func (r *Runner) attempt(ctx context.Context, row db.ExecutionStartManyRow, local bool) (retryIn time.Duration, outcome string, err error) {
 	entry, known := r.Modules.Lookup(row.Module)
 	if row.Canceling {
 		return 0, outcomeFailed, r.refuse(ctx, row, local)
 	}
 	if !known {
-		// Another node may be of a newer version that knows it.
-		return r.cannot(ctx, row, "the component is not known to this worker", component.MaxWait, local)
+		// A node with a newer version may know it.
+		return r.passOn(ctx, row, "the component is unknown to this worker", component.MaxWait, local)
 	}
 	if !r.Keyring.Holds(row.Call) {
-		// Another node has a master key that this one was not given yet.
-		return r.cannot(ctx, row, "the input is sealed under a master key that this process does not have", keyPatience, local)
+		// Another node may already have a master key that this one lacks.
+		return r.passOn(ctx, row, "the input is sealed under a master key that this process does not have", keyPatience, local)
 	}
 	c, secret, err := r.open(ctx, row)
 	switch {
 	case fault.CodeOf(err) == fault.Unavailable:
-		return r.cannot(ctx, row, "the state of the wait is sealed under a master key that this process does not have", keyPatience, local)
-	case postgres.Unavailable(err): // and this process ends
+		return r.passOn(ctx, row, "the state of the wait is sealed under a master key that this process does not have", keyPatience, local)
+	case postgres.Unavailable(err): // and this process is stopping
 		return 0, outcomeInterrupted, err
 	case err != nil:
-		return 0, outcomeFailed, r.fail(ctx, row, &component.Error{Code: "INTERNAL_ERROR", Message: "the stored input cannot be opened", Err: err}, local)
+		return 0, outcomeFailed, r.fail(ctx, row, &component.Error{Code: "INTERNAL_ERROR", Message: "the stored input cannot be decrypted", Err: err}, local)
 	}
 	runCtx, cancel := r.bounded(ctx, row, entry.Timeout)
 	defer cancel()
-	r.hand.runs(row.ID, true)
+	r.inflight.setRunning(row.ID, true)
 	result, err := r.Modules.Run(egress.WithTenant(runCtx, row.WorkspaceID.String()), row.Module, c)
-	r.hand.runs(row.ID, false)
+	r.inflight.setRunning(row.ID, false)
 	failpoint.Reached(failpoint.AfterEffect)
-	// What is told of a secret is one, whoever tells it.
-	shows := func(given json.RawMessage) bool {
-		return secret || len(entry.SecretPaths.Output) > 0 || entry.Shows(c, given)
+	// A result that contains a secret value is treated as secret, wherever the value came from.
+	secretIn := func(result json.RawMessage) bool {
+		return secret || len(entry.SecretPaths.Output) > 0 || entry.Shows(c, result)
 	}
 	switch {
 	case (err != nil || result.Wait != nil) && errors.Is(context.Cause(runCtx), errCanceled):
 		return 0, outcomeFailed, r.fail(ctx, row, canceled(row.RepeatRule, true), local)
 	case err == nil && result.Wait != nil:
-		again, err = r.wait(ctx, row, result.Wait, shows(result.Wait.State), local)
-		return again, outcomeWaiting, err
+		retryIn, err = r.wait(ctx, row, result.Wait, secretIn(result.Wait.State), local)
+		return retryIn, outcomeWaiting, err
 	case err == nil:
-		return 0, outcomeCompleted, r.complete(ctx, row, result.Output, shows(result.Output), local)
+		return 0, outcomeCompleted, r.complete(ctx, row, result.Output, secretIn(result.Output), local)
 	case ctx.Err() != nil:
-		again, err = r.interrupted(ctx, row, entry.RepeatFor(c), local)
-		return again, outcomeInterrupted, err
+		retryIn, err = r.interrupted(ctx, row, entry.RepeatFor(c), local)
+		return retryIn, outcomeInterrupted, err
 	}
 	failure := cutOff(runCtx, row, asError(err))
 	if failure.Retryable && row.Attempt < row.Attempts {
-		again, err = r.pause(ctx, row, pause{
+		retryIn, err = r.pause(ctx, row, pause{
 			delay: nextAttempt(int(row.Attempt), failure.RetryAfter), local: local,
 			outcomeKnown: row.OutcomeKnown && failure.Outcome != component.OutcomeUnknown,
 		})
-		return again, outcomeRetry, err
+		return retryIn, outcomeRetry, err
 	}
 	return 0, outcomeFailed, r.fail(ctx, row, failure, local)
 }
 
-// keyPatience is how long an execution waits that this process cannot open, for
-// another that can.
+// keyPatience is the delay before another process tries an execution that this one cannot
+// decrypt.
 const keyPatience = 5 * time.Second
 
-// unrunnableFor is how long an execution goes from one worker to the next that cannot
-// run it. It is longer than a roll-out or a rotation of keys ought to take, and than
-// any component may wait.
+// unrunnableFor is how long workers that cannot run an execution pass it on before it fails. It
+// is longer than a rollout or a key rotation should take, and longer than any component may wait.
 const unrunnableFor = 2 * time.Hour
 
-// cannot gives an execution to a worker that may run it, as this one cannot; or ends
-// it when for long none could.
-func (r *Runner) cannot(ctx context.Context, row db.ExecutionStartManyRow, why string, delay time.Duration, local bool) (again time.Duration, outcome string, err error) {
+// passOn pauses an execution that this worker cannot run, so that another worker may run it. The
+// execution fails if no worker could run it for unrunnableFor.
+func (r *Runner) passOn(ctx context.Context, row db.ExecutionStartManyRow, why string, delay time.Duration, local bool) (retryIn time.Duration, outcome string, err error) {
 	if row.Unrunnable >= unrunnableFor {
 		return 0, outcomeFailed, r.fail(ctx, row, &component.Error{
-			Code: "INTERNAL_ERROR", Message: "for two hours no worker could run this execution", Err: errors.New(why),
+			Code: "INTERNAL_ERROR", Message: "no worker could run this execution for two hours", Err: errors.New(why),
 		}, local)
 	}
 	r.log.WarnContext(ctx, "this worker cannot run the execution", "reason", why)
-	again, err = r.pause(ctx, row, pause{
+	retryIn, err = r.pause(ctx, row, pause{
 		delay: delay, continuing: true, restart: !waited(row), state: row.WaitState, unrunnable: true, local: local,
-		outcomeKnown: row.OutcomeKnown, // nothing was sent in this turn
+		outcomeKnown: row.OutcomeKnown, // nothing was sent this time
 	})
-	return again, outcomeWaiting, err
+	return retryIn, outcomeWaiting, err
 }
 
-// interrupted settles an execution that this process stopped in the middle of
-// an attempt, because it shuts down.
+// interrupted handles an attempt that was cut off because this process shuts down.
 func (r *Runner) interrupted(ctx context.Context, row db.ExecutionStartManyRow, rule component.Repeat, local bool) (time.Duration, error) {
 	if rule == component.RepeatUnsafe {
 		return 0, r.fail(ctx, row, errWorkerLost, local)
 	}
-	// A wait goes on where it was, within the time that it has left.
+	// A waiting attempt continues within its remaining time.
 	return r.pause(ctx, row, pause{
 		delay: time.Millisecond, continuing: true, restart: row.WaitState == nil, state: row.WaitState, local: local,
 	})
 }
 
-// open is what the module gets, and whether its output is sealed whatever the module says.
-// UNAVAILABLE where another process can open what it left for its next look.
+// open decrypts the arguments for the module, and reports whether the output must be sealed even
+// if the module does not say so. It returns UNAVAILABLE if only another process can decrypt the
+// state of a waiting attempt.
 func (r *Runner) open(ctx context.Context, row db.ExecutionStartManyRow) (opened component.Call, secret bool, err error) {
 	plain, err := r.Keyring.Open(row.Call, SealedAt(row.WorkspaceID, row.ID))
 	if err != nil {
@@ -286,6 +287,8 @@ func (r *Runner) open(ctx context.Context, row db.ExecutionStartManyRow) (opened
 	return opened, c.Secret, err
 }
 
+// asError returns the component error in err, or INTERNAL_ERROR, which hides the text of err from
+// callers.
 func asError(err error) *component.Error {
 	if e, ok := errors.AsType[*component.Error](err); ok {
 		return e
@@ -293,9 +296,9 @@ func asError(err error) *component.Error {
 	return &component.Error{Code: "INTERNAL_ERROR", Message: "the component failed", Err: err}
 }
 
-// wait gives the execution back until its module looks again.
+// wait pauses the execution until its module checks again.
 func (r *Runner) wait(ctx context.Context, row db.ExecutionStartManyRow, wait *component.Wait, secret, local bool) (time.Duration, error) {
-	state, err := r.kept(ctx, stateAt(row), wait.State, secret)
+	state, err := r.sealResult(ctx, stateAt(row), wait.State, secret)
 	if err != nil {
 		return 0, fmt.Errorf("pause execution: %w", err)
 	}
@@ -304,26 +307,26 @@ func (r *Runner) wait(ctx context.Context, row db.ExecutionStartManyRow, wait *c
 	})
 }
 
-// pause is how an execution is given back for a while.
+// pause describes how an execution is paused.
 type pause struct {
 	delay      time.Duration
-	continuing bool            // go on with the same attempt afterwards
-	restart    bool            // and give it its whole time again
+	continuing bool            // continue the same attempt afterwards
+	restart    bool            // with its full timeout
 	unrunnable bool            // this worker cannot run it
-	state      json.RawMessage // as it is stored
+	state      json.RawMessage // as stored: sealed if secret
 	local      bool
 
-	// outcomeKnown says that each attempt so far was answered, apart from one that waits.
+	// outcomeKnown means that each attempt so far, except one that waits, was answered.
 	outcomeKnown bool
 }
 
-// pause gives the execution back. A job that the queue fetched is snoozed by
-// its worker, with the delay returned; one that it did not fetch is made due.
-// The moment is the database's: the delay makes up for this node's clock.
+// pause writes the pause. If the queue fetched the job, the caller snoozes it for the returned
+// delay. If not (local), pause makes the job due. The database determines the due time, and the
+// returned delay is corrected by the offset of this node's clock.
 func (r *Runner) pause(ctx context.Context, row db.ExecutionStartManyRow, p pause) (time.Duration, error) {
 	q := db.New()
 	var paused db.ExecutionPauseRow
-	unsure, takenOver := false, false // unsure: a write without an answer may have been done
+	unsure, takenOver := false, false // unsure: a write whose answer was lost may have been committed
 	err := r.persist(ctx, maxResultRefusals, func(ctx context.Context) error {
 		err := pgx.BeginFunc(ctx, r.DB, func(tx pgx.Tx) (err error) {
 			paused, err = q.ExecutionPause(ctx, tx, db.ExecutionPauseParams{
@@ -333,10 +336,10 @@ func (r *Runner) pause(ctx context.Context, row db.ExecutionStartManyRow, p paus
 			if err != nil || !p.local {
 				return err
 			}
-			return q.RiverJobRearm(ctx, tx, db.RiverJobRearmParams{ID: paused.JobID, Delay: p.delay})
+			return q.RiverJobMakeDue(ctx, tx, db.RiverJobMakeDueParams{ID: paused.JobID, Delay: p.delay})
 		})
 		if takenOver = postgres.NotFound(err); takenOver {
-			return nil // the epoch is another's
+			return nil // another worker raised the epoch
 		}
 		unsure = unsure || postgres.Unavailable(err)
 		return err
@@ -352,6 +355,7 @@ func (r *Runner) pause(ctx context.Context, row db.ExecutionStartManyRow, p paus
 	return max(paused.NotBefore.Sub(r.Clock.Now()), time.Millisecond), nil
 }
 
+// now returns the time for measuring durations.
 func (r *Runner) now() time.Time {
 	if r.Now != nil {
 		return r.Now()

@@ -29,75 +29,72 @@ import (
 	"github.com/weft-automation/weft/internal/secret/vault"
 )
 
-// Service is the accepting and reading half of executions. Runner is the other
-// half; a process may have either or both.
+// Service accepts and reads executions. Runner executes them. A process may have either or both.
 type Service struct {
-	db          *pgxpool.Pool
-	jobs        *river.Client[pgx.Tx]
-	clock       *clock.Clock
-	modules     *component.Registry
-	keyring     *seal.Keyring
-	vault       *vault.Vault
-	hub         *notify.Hub
-	draining    <-chan struct{}
-	metrics     *telemetry.Metrics
-	accepts     *groupcommit.Group[accept, accepted]
-	ledger      Ledger
-	broke       broke
-	window      *window
-	quarantined func() error // why nothing may be accepted for now
-	refused     atomic.Int64 // when the database last took no acceptance, Unix nanoseconds; 0: it took the last
+	db              *pgxpool.Pool
+	jobs            *river.Client[pgx.Tx]
+	clock           *clock.Clock
+	modules         *component.Registry
+	keyring         *seal.Keyring
+	vault           *vault.Vault
+	hub             *notify.Hub
+	draining        <-chan struct{}
+	metrics         *telemetry.Metrics
+	accepts         *groupcommit.Group[accept, accepted]
+	ledger          Ledger
+	recentlyRefused recentlyRefused
+	share           *fairShare
+	quarantined     func() error // returns why submissions are rejected; nil if they are not
+	refused         atomic.Int64 // when the database refused the last acceptance, Unix nanoseconds; 0: it did not
 
-	// local runs what this process accepted, without a trip through the queue, and
-	// ends what is canceled; it has no slots in a process that only serves.
+	// local runs executions accepted by this process without going through the queue, and cancels
+	// executions. It has no slots in a process that only serves.
 	local *Runner
 }
 
-// Deps is what the two halves are made of.
+// Deps are the dependencies of Service and Runner.
 type Deps struct {
 	DB      *pgxpool.Pool
 	Jobs    *river.Client[pgx.Tx] // inserts only
 	Modules *component.Registry
 	Keyring *seal.Keyring
-	Vault   *vault.Vault // of secret outputs
+	Vault   *vault.Vault // seals secret outputs
 	Hub     *notify.Hub
-	// Draining, once closed, ends inline waits: what is accepted by then is
-	// answered as it stands. Nil: never.
+	// Draining, once closed, ends inline waits: each returns the execution's current state. If
+	// nil, waits are never cut short.
 	Draining <-chan struct{}
 	Metrics  *telemetry.Metrics // may be nil
 
-	// Deliverer delivers what this process finished, right after the commit; nil
-	// leaves every delivery to the queue.
+	// Deliverer delivers the callbacks of executions that this process finished, right after the
+	// commit. If nil, all deliveries go through the queue.
 	Deliverer *callback.Deliverer
 
-	// Quarantined returns why nothing may be accepted or begun for now, if so; nil:
-	// never.
+	// Quarantined returns an error while nothing may be accepted or started. If nil, the process
+	// is never quarantined.
 	Quarantined func() error
 
-	// Ended is told, after each commit that ended stages of runs, which runs these
-	// are; nil: nobody. It must return at once and may be called by many at a time: all
-	// that this process ends waits for it. A lost call is the engine's sweep's to make
-	// up for.
+	// Ended is called after each commit that finished stages of runs, with the executions of each
+	// run. It must return immediately, because finishing waits for it, and must be safe for
+	// concurrent use. A call may be lost: the engine's sweep makes up for it. It may be nil.
 	Ended func(ctx context.Context, stages map[notify.Key][]uuid.UUID)
 
-	// EndWithRun commits the end of a stage's execution together with what follows from it
-	// for the run, where the run waits for no other execution: that takes one commit for
-	// two. Nil: never. An error: it is not known to be ended, and is ended apart, after
-	// which Ended is told.
+	// EndWithRun finishes a stage's execution and advances its run in one commit instead of two,
+	// if the run waits for no other execution. On an error the execution may not be finished: it
+	// is finished on its own, and then Ended is called. If nil, executions always finish on their
+	// own.
 	EndWithRun func(ctx context.Context, run notify.Key, end *End) error
 
-	// CallTimeout is the longest that one call of a component may take in this
-	// process, whatever the component's own timeout; 0: that alone counts.
+	// CallTimeout limits one call of a component in this process, in addition to the component's
+	// own timeout. Zero means no additional limit.
 	CallTimeout time.Duration
 
 	Ledger Ledger
-	Now    func() time.Time // measures durations; nil: time.Now
-	Clock  *clock.Clock     // of due times; nil: this process's own
+	Now    func() time.Time // measures durations; time.Now if nil
+	Clock  *clock.Clock     // computes due times; the process's own clock if nil
 }
 
-// Ledger is what executions are reserved and settled in, within the transaction
-// that accepts or ends them. That of the service is billing.Books, whose methods
-// say what is owed.
+// Ledger reserves and settles the credits of executions, inside the transaction that accepts or
+// finishes them. The production implementation is billing.Books, which documents the methods.
 type Ledger interface {
 	ReserveTx(ctx context.Context, tx pgx.Tx, wants []billing.Want) (map[uuid.UUID]billing.Load, error)
 	DecideTx(ctx context.Context, tx pgx.Tx, wants []billing.Want) (refusals []error, loads map[uuid.UUID]billing.Load, err error)
@@ -106,7 +103,7 @@ type Ledger interface {
 	RenewDue(ctx context.Context, conn postgres.DB) (done int, err error)
 }
 
-// quarantined returns why nothing may be accepted or begun for now.
+// quarantined returns an error while nothing may be accepted or started.
 func (d *Deps) quarantined() error {
 	if d.Quarantined == nil {
 		return nil
@@ -114,36 +111,36 @@ func (d *Deps) quarantined() error {
 	return d.Quarantined()
 }
 
-// NewService makes the accepting half. With local given, executions run in this
-// process right after their acceptance whenever it has a free slot; their job
-// in the queue is then only the safety net. A process that only serves gives a Runner
-// without slots, with an Identity that never runs; nil: nothing is ever canceled.
+// NewService returns a Service. If local has slots, an execution runs in this process right after
+// its acceptance whenever a slot is free, and its job in the queue is only the safety net. A
+// process that only serves passes a Runner without slots, whose Identity never runs. If local is
+// nil, nothing can be canceled.
 func NewService(deps Deps, local *Runner) *Service {
 	s := &Service{
 		db: deps.DB, jobs: deps.Jobs, modules: deps.Modules,
-		keyring: deps.Keyring, vault: deps.Vault, hub: deps.Hub, draining: deps.Draining, metrics: deps.Metrics, ledger: deps.Ledger, local: local, window: &window{},
+		keyring: deps.Keyring, vault: deps.Vault, hub: deps.Hub, draining: deps.Draining, metrics: deps.Metrics, ledger: deps.Ledger, local: local, share: &fairShare{},
 		quarantined: deps.quarantined, clock: deps.Clock,
 	}
 	s.accepts = groupcommit.New(groupcommit.Options[accept]{Weigh: accept.weight}, postgres.Unavailable, s.flushAccepts)
 	return s
 }
 
-// Close returns when every submission under way is answered.
+// Close waits until every submission in flight is answered.
 func (s *Service) Close() { s.accepts.Close() }
 
-// call is the sealed part of an execution: what the module gets.
+// call is the sealed part of an execution: the arguments of its component.
 type call struct {
 	Input  json.RawMessage `json:"input"`
 	Config json.RawMessage `json:"config"`
-	// Secrets are values that no error shows.
+	// Secrets are values that must not appear in errors.
 	Secrets []string `json:"secrets,omitempty"`
-	// Secret says that the output is sealed, whatever the module says of it.
+	// Secret seals the output even if the module does not mark it as secret.
 	Secret bool `json:"secret,omitempty"`
-	// EffectKey is that of component.Call. Zero is the id of the execution.
+	// EffectKey is component.Call.EffectKey. If zero, the execution's ID is used.
 	EffectKey uuid.UUID `json:"effectKey,omitzero"`
 }
 
-// SealedAt names where the sealed call of an execution belongs.
+// SealedAt returns the additional data that binds a sealed call to its execution.
 func SealedAt(workspaceID, executionID uuid.UUID) seal.AAD {
 	return seal.AAD{
 		WorkspaceID: workspaceID, Table: "component_executions",
@@ -151,26 +148,26 @@ func SealedAt(workspaceID, executionID uuid.UUID) seal.AAD {
 	}
 }
 
-// Args is the River job of an execution. It holds ids only: the input stays in
-// the row, sealed.
+// Args are the arguments of an execution's River job. They hold IDs only: the input stays in the
+// row, sealed.
 type Args struct {
 	WorkspaceID uuid.UUID `json:"workspaceId"`
 	ExecutionID uuid.UUID `json:"executionId"`
 }
 
-// Kind is stored data: it never changes.
+// Kind returns the job kind. It is stored in the queue, so it must never change.
 func (Args) Kind() string { return "component_execution" }
 
-// Queue is where the jobs of executions wait.
+// Queue is the River queue of executions.
 const Queue = "components"
 
-// safetyNet is how far ahead the job of a locally run execution is due: it
-// fires only when the process that accepted the execution is gone, or when the
-// execution takes longer (the worker then sees that somebody is at it).
+// safetyNet is the delay of the job of an execution that runs locally. The job has work to do
+// only if the accepting process died. If the execution is still running, the worker snoozes the
+// job.
 const safetyNet = 30 * time.Second
 
-// insertOpts of a job that is due then, zero being now; a parked one is fetched by
-// nobody.
+// insertOpts returns the options of a job that is due at the given time; zero means now. No
+// worker fetches the job of a parked execution.
 func insertOpts(due time.Time, parked bool) *river.InsertOpts {
 	return &river.InsertOpts{Queue: Queue, ScheduledAt: due, Pending: parked}
 }

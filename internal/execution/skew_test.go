@@ -14,7 +14,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/status"
 )
 
-// turns notes when the turns of each execution began.
+// turns records when the turns of each execution started.
 type turns struct {
 	mu   sync.Mutex
 	busy map[uuid.UUID]bool
@@ -39,10 +39,9 @@ func (s *turns) end(id uuid.UUID) {
 	s.busy[id] = false
 }
 
-// Two nodes whose clocks are ten minutes slow and ten minutes fast share the work:
-// nothing runs in two places, and nothing comes before or long after its time, which is
-// the database's.
-func TestEX18ClocksThatAreOff(t *testing.T) {
+// Two nodes whose clocks are ten minutes slow and ten minutes fast share the work. Nothing runs
+// in two places, and nothing runs before or long after it is due by the database's clock.
+func TestEX18NodesWithWrongClocksShareTheWork(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	seen := &turns{busy: map[uuid.UUID]bool{}, at: map[uuid.UUID][]time.Time{}}
@@ -71,7 +70,7 @@ func TestEX18ClocksThatAreOff(t *testing.T) {
 	seen.mu.Lock()
 	defer seen.mu.Unlock()
 	if seen.both > 0 {
-		t.Errorf("%d turns began while another was under way", seen.both)
+		t.Errorf("%d turns started while another was running", seen.both)
 	}
 	for id, at := range seen.at {
 		if len(at) != 3 {

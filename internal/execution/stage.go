@@ -17,54 +17,53 @@ import (
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
-// Stage is an execution that a run wants. It has no callback, is in no list, and its
-// run pays for it.
+// Stage is an execution requested by a run. It has no callback, does not appear in lists, and is
+// paid for by its run.
 type Stage struct {
 	WorkspaceID, RunID, ExecutionID uuid.UUID
-	EffectKey                       uuid.UUID // of its calls (component.Call); zero: ExecutionID
+	EffectKey                       uuid.UUID // component.Call.EffectKey of its calls; zero: ExecutionID
 
 	Module        string
-	Input, Config json.RawMessage // that CheckStage has let pass
-	Attempts      int             // 1..3; 0: 1
-	Timeout       time.Duration   // of each attempt; 0, or more than the module's: the module's
-	Traceparent   string          // W3C; may be empty
-	Reserve       credit.Amount   // what the run keeps back more for it
-	Secrets       []string        // values that no error shows, beside those that the module marks
-	Secret        bool            // the output is sealed, whatever the module says of it
-	Nested        bool            // there is a run above its run, which may be canceled while the stage is accepted
-	At            *time.Time      // when it is created; nil: when the transaction started
+	Input, Config json.RawMessage // accepted by CheckStage
+	Attempts      int             // 1..3; 0 means 1
+	Timeout       time.Duration   // of each attempt; 0 or a longer one than the module's: the module's
+	Traceparent   string          // W3C trace context; may be empty
+	Reserve       credit.Amount   // what the run reserves in addition
+	Secrets       []string        // must not appear in errors, in addition to those that the module marks
+	Secret        bool            // seal the output even if the module does not mark it
+	Nested        bool            // its run has a parent run, which may be canceled while the stage is accepted
+	At            *time.Time      // creation time; nil: the start of the transaction
 }
 
-// CheckStage says whether a stage may be accepted. INVALID_INPUT for a module that is
-// unknown or runs on its own only, and with all faults at once for an input or config that
-// breaks the module's schema, none of which shows one of the secrets.
+// CheckStage returns an error if a stage cannot be accepted: INVALID_INPUT for a module that is
+// unknown or cannot run in workflows, or, with all violations at once, for an input or config
+// that violates the module's schema. The error does not show any of the secrets.
 func (s *Service) CheckStage(module string, input, config json.RawMessage, secrets ...string) error {
 	_, err := s.check(component.ModeWorkflow, module, input, config, secrets...)
 	return err
 }
 
-// Acceptance is one try to accept stages, in a transaction of the caller.
+// Acceptance is one try to accept stages, in the caller's transaction.
 type Acceptance struct {
 	service     *Service
 	workspaceID uuid.UUID
 	way         acceptFunc
 	called      bool
-	inPlace     bool     // of an execution that ends in the same transaction
-	ending      int      // local runs whose slots become free with the commit
-	items       []accept // those that hold slots are in hand
+	inPlace     bool     // the stages replace an execution that finishes in the same transaction
+	ending      int      // local slots that become free with the commit
+	items       []accept // those with a slot are in flight
 	made        []accepted
 }
 
-// Accepting tries work with one way to accept after the other until one fits, three
-// times at most. Work begins a transaction and commits it, and calls AcceptTx or BeginTx
-// in it once or not at all; it returns the error that it got, wrapped or not, and must
-// leave nothing behind when it fails. What it accepted begins when it has returned nil:
-// here, where there is a free slot, else through the queue.
+// Accepting calls work up to three times, until one way to accept succeeds. work runs a
+// transaction and calls AcceptTx or BeginTx in it at most once. It must return the error that it
+// got, possibly wrapped, and must roll back when it fails. When work has returned nil, the
+// accepted stages start: in this process if a slot is free, otherwise through the queue.
 func (s *Service) Accepting(ctx context.Context, workspaceID uuid.UUID, work func(how *Acceptance) error) error {
-	asks := []accept{{SubmitParams: SubmitParams{WorkspaceID: workspaceID}}}
-	return s.decided(asks, func(way acceptFunc) (err error) {
+	items := []accept{{SubmitParams: SubmitParams{WorkspaceID: workspaceID}}}
+	return s.acceptWith(items, func(way acceptFunc) (err error) {
 		how := &Acceptance{service: s, workspaceID: workspaceID, way: way}
-		err = errCutOff
+		err = errPanicked
 		defer func() {
 			if err != nil {
 				how.drop(err)
@@ -78,11 +77,11 @@ func (s *Service) Accepting(ctx context.Context, workspaceID uuid.UUID, work fun
 }
 
 var (
-	errCutOff = errors.New("the work was cut off by a panic")
-	errTwice  = errors.New("stages are accepted in a transaction already")
+	errPanicked      = errors.New("accepting stages panicked")
+	errAcceptedTwice = errors.New("AcceptTx or BeginTx was already called in this transaction")
 )
 
-// InPlaceOf says that e ends in the transaction in which stages are accepted.
+// InPlaceOf declares that e finishes in the same transaction, so its slot becomes free.
 func (a *Acceptance) InPlaceOf(e *End) {
 	a.inPlace = true
 	if e.finish.local && e.runner == a.service.local {
@@ -90,11 +89,12 @@ func (a *Acceptance) InPlaceOf(e *End) {
 	}
 }
 
-// AcceptTx writes stages into tx, counts them as live, and keeps back for their run what
-// each asks for, or fails in a way that Accepting makes up for. It returns a refusal for
-// each, nil for those that were accepted: INSUFFICIENT_CREDITS, UNAVAILABLE where the
-// books are stopped, INVALID_INPUT for a module that is gone. The account may be locked
-// from here to the end of tx: call it last, but for what is left to tx.Last.
+// AcceptTx inserts stages in tx, counts them as live, and reserves what each costs its run. It
+// returns a refusal for each stage, nil if it was accepted: INSUFFICIENT_CREDITS, UNAVAILABLE if
+// the workspace's billing is stopped, INVALID_INPUT if the module was removed.
+//
+// An error makes Accepting try another way. The account may be locked from here to the end of tx,
+// so call AcceptTx last, except for what is deferred with tx.Last.
 func (a *Acceptance) AcceptTx(ctx context.Context, tx *postgres.Tx, stages []Stage) (refusals []error, err error) {
 	if len(stages) == 0 {
 		return nil, nil
@@ -102,25 +102,26 @@ func (a *Acceptance) AcceptTx(ctx context.Context, tx *postgres.Tx, stages []Sta
 	return a.acceptTx(ctx, tx, stages, nil)
 }
 
-// Beginning is a run that begins with its first stages.
+// Beginning is a run that starts together with its first stages.
 type Beginning struct {
 	WorkspaceID uuid.UUID
-	Reserve     credit.Amount // what is kept back for the run itself
-	Bytes       int64         // that the run stores when it begins
+	Reserve     credit.Amount // credits for the run itself
+	Bytes       int64         // stored by the run when it starts
 	Job         river.InsertManyParams
-	JobID       int64 // of Job, once that is written
+	JobID       int64 // ID of Job, set by BeginTx
 }
 
-// BeginTx is AcceptTx for a run that begins in tx: it writes the run's job, too, and keeps
-// back first what the run itself reserves, or fails with INSUFFICIENT_CREDITS when that is
-// not admitted.
+// BeginTx is AcceptTx for a run that starts in tx. It also inserts the run's job and first
+// reserves the run's own credits. It returns INSUFFICIENT_CREDITS as its error if these are not
+// covered.
 func (a *Acceptance) BeginTx(ctx context.Context, tx *postgres.Tx, run *Beginning, stages []Stage) (refusals []error, err error) {
 	return a.acceptTx(ctx, tx, stages, run)
 }
 
-func (a *Acceptance) acceptTx(ctx context.Context, tx *postgres.Tx, stages []Stage, begins *Beginning) (refusals []error, err error) {
+// acceptTx implements AcceptTx and BeginTx. newRun is nil for AcceptTx.
+func (a *Acceptance) acceptTx(ctx context.Context, tx *postgres.Tx, stages []Stage, newRun *Beginning) (refusals []error, err error) {
 	if a.called {
-		return nil, errTwice
+		return nil, errAcceptedTwice
 	}
 	a.called = true
 	s := a.service
@@ -141,22 +142,22 @@ func (a *Acceptance) acceptTx(ctx context.Context, tx *postgres.Tx, stages []Sta
 		}
 		if s.local != nil {
 			if item.worker = s.local.reserveNext(a.ending); item.worker != 0 {
-				s.local.hand.take(item.id)
+				s.local.inflight.add(item.id)
 			}
 		}
 		a.items, places = append(a.items, item), append(places, i)
 	}
-	made, err := a.way(ctx, tx, a.items, begins)
+	made, err := a.way(ctx, tx, a.items, newRun)
 	if err != nil {
 		return nil, err
 	}
 	for n := range made {
 		if made[n].parked && a.inPlace {
-			return nil, ErrApart // there is room once the other has ended
+			return nil, ErrApart // there is room once the other execution has finished
 		}
 		refusals[places[n]] = made[n].refusal
 		if item := &a.items[n]; made[n].refusal != nil || made[n].parked {
-			s.local.giveUp(item.worker, item.id, nil)
+			s.local.unreserve(item.worker, item.id, nil)
 			item.worker = 0
 		}
 	}
@@ -178,7 +179,7 @@ func (t Stage) item(entry *component.Entry) accept {
 	return item
 }
 
-// start begins, after the commit, what holds a slot.
+// start runs the stages that hold a slot, after the commit.
 func (a *Acceptance) start(ctx context.Context) {
 	if a.made == nil {
 		a.drop(nil)
@@ -191,25 +192,25 @@ func (a *Acceptance) start(ctx context.Context) {
 		}
 		a.service.metrics.Submitted(item.Module)
 		if item.worker != 0 {
-			a.service.begin(ctx, item, a.made[n].jobID)
+			a.service.startReserved(ctx, item, a.made[n].jobID)
 		}
 	}
 }
 
-// drop gives the slots back after a commit that failed, or may have.
+// drop releases the slots after a commit that failed or may have failed.
 func (a *Acceptance) drop(err error) {
 	if undone(err) {
 		err = nil
 	}
 	for _, item := range a.items {
-		a.service.local.giveUp(item.worker, item.id, err)
+		a.service.local.unreserve(item.worker, item.id, err)
 	}
 	a.items = nil
 }
 
-// undone reports whether err says that a transaction was rolled back, and is to be tried
-// in another way.
+// undone reports whether err means that the transaction was rolled back and will be tried another
+// way.
 func undone(err error) bool {
 	_, over := errors.AsType[*billing.PeriodOver](err)
-	return over || errors.Is(err, billing.ErrUndecided) || errors.Is(err, errUncrowded)
+	return over || errors.Is(err, billing.ErrUndecided) || errors.Is(err, errHasRoom)
 }

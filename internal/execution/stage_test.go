@@ -29,8 +29,8 @@ func TestTheRunPaysForItsStages(t *testing.T) {
 		t.Run(way, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)
-			var told ended
-			o.ended = told.tell
+			var reported finishedRuns
+			o.ended = reported.add
 			n := b.start(t, o, echo())
 			runID := b.run(t, n, credit.Credits(3))
 			plain := b.submit(t, n, execution.SubmitParams{Module: "ECHO"}).ID
@@ -45,13 +45,13 @@ func TestTheRunPaysForItsStages(t *testing.T) {
 					t.Errorf("ended %s, used %s", got.Status, got.TotalUsage)
 				}
 			}
-			if !told.told(runID) {
-				t.Error("nobody was told of the run")
+			if !reported.has(runID) {
+				t.Error("the run was not reported")
 			}
 			if count, sum := b.postings(t); count != 1 || sum != int64(credit.Credits(1)) {
-				t.Errorf("%d postings of %d beside the run", count, sum)
+				t.Errorf("%d postings of %d besides the run's", count, sum)
 			}
-			if got := b.account(t); got != "keeps back 8000000, 0 live, 0 parked" {
+			if got := b.account(t); got != "reserves 8000000, 0 live, 0 parked" {
 				t.Errorf("the account %s", got)
 			}
 			b.balanced(t, "while the run lives")
@@ -60,7 +60,7 @@ func TestTheRunPaysForItsStages(t *testing.T) {
 				t.Errorf("listed are %d, %v, %v", len(page.Data), page.HasMore, err)
 			}
 			b.conclude(t, runID)
-			if got := b.account(t); got != "keeps back 0, 0 live, 0 parked" {
+			if got := b.account(t); got != "reserves 0, 0 live, 0 parked" {
 				t.Errorf("after the run the account %s", got)
 			}
 			b.balanced(t, "after the run")
@@ -73,7 +73,7 @@ func TestTheRunPaysForItsStages(t *testing.T) {
 	}
 }
 
-// breakRun breaks the rows of a run that is over; an audit names each.
+// breakRun corrupts the rows of a finished run. An audit must name each.
 func (b *bench) breakRun(t *testing.T, runID, stageID uuid.UUID) {
 	t.Helper()
 	run, stage := runID.String(), stageID.String()
@@ -107,8 +107,8 @@ func (b *bench) breakRun(t *testing.T, runID, stageID uuid.UUID) {
 	}
 }
 
-// inside is a transaction as a database whose transactions are parts of it: their own
-// settings are left out.
+// inside presents a transaction as a database: transactions that start in it are part of it, and
+// their settings are ignored.
 type inside struct{ pgx.Tx }
 
 func (i inside) Begin(context.Context) (pgx.Tx, error) { return part(i), nil }
@@ -124,21 +124,21 @@ func (p part) Exec(ctx context.Context, sql string, args ...any) (pgconn.Command
 func (p part) Commit(context.Context) error   { return nil }
 func (p part) Rollback(context.Context) error { return nil }
 
-// A stage that the credits do not admit is refused, whichever way was taken; what was
-// refused leaves nothing and holds no slot.
-func TestStagesAreRefusedForWantOfCredits(t *testing.T) {
+// A stage that the credits do not cover is refused, in either way to accept. A refused stage
+// leaves nothing behind and holds no slot.
+func TestStagesWithoutCreditsAreRefused(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.workspace = b.poor(t, credit.Credits(5))
 	n := b.start(t, options{slots: 40}, echo())
 	runID := b.run(t, n, credit.Credits(2))
-	// The second way: not all are admitted.
+	// The slow way: the credits do not cover all of them.
 	ids, refused := b.accept(t, n, 8, execution.Stage{RunID: runID, Module: "ECHO", Reserve: credit.Credits(1)})
 	if len(ids) != 3 || len(refused) != 5 || fault.CodeOf(refused[0]) != fault.InsufficientCredits {
 		t.Fatalf("accepted %d, refused %v", len(ids), refused)
 	}
-	// And again while the workspace is known to have nothing: stages that the run has
-	// kept back enough for are accepted.
+	// Again, while the workspace is known to have no credits: stages that its run has already
+	// reserved enough for are accepted.
 	free, refused := b.accept(t, n, 2, execution.Stage{RunID: runID, Module: "ECHO"})
 	if len(free) != 2 || len(refused) > 0 {
 		t.Fatalf("accepted %d, refused %v", len(free), refused)
@@ -151,7 +151,7 @@ func TestStagesAreRefusedForWantOfCredits(t *testing.T) {
 		t.Errorf("%d executions are stored, %v", rows, err)
 	}
 	b.balanced(t, "with refused stages")
-	// A run that is not admitted is not there, nor are its stages.
+	// A run that is refused is not stored, nor are its stages.
 	err := n.service.Accepting(t.Context(), b.workspace, func(how *execution.Acceptance) error {
 		return postgres.InTx(t.Context(), n.pool, func(tx *postgres.Tx) error {
 			id := uuid.Must(uuid.NewV7())
@@ -165,10 +165,10 @@ func TestStagesAreRefusedForWantOfCredits(t *testing.T) {
 		})
 	})
 	if fault.CodeOf(err) != fault.InsufficientCredits {
-		t.Errorf("the run was answered with %v", err)
+		t.Errorf("the run was accepted or failed with %v", err)
 	}
 	b.balanced(t, "after a refused run")
-	// Nothing but local slots runs anything here: one that was lost would be missed.
+	// Only local slots run executions here, so a lost slot would be noticed.
 	b.conclude(t, runID)
 	grown := credit.Credits(100)
 	if _, err := (billing.Books{}).Grant(t.Context(), b.pool, billing.Grant{WorkspaceID: b.workspace, Amount: grown, Reference: "more"}); err != nil {
@@ -180,13 +180,13 @@ func TestStagesAreRefusedForWantOfCredits(t *testing.T) {
 	}
 }
 
-// What fails after the acceptance begins nothing and holds no slot.
-func TestAnAcceptanceThatIsNotCommittedBeginsNothing(t *testing.T) {
+// A transaction that fails after the acceptance starts nothing and holds no slot.
+func TestAnAcceptanceThatIsNotCommittedStartsNothing(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	begun := make(chan uuid.UUID, 10)
-	n := b.start(t, options{slots: 1}, module{name: "TELLS", price: 1, repeat: component.RepeatPure, run: func(_ context.Context, call component.Call) (component.Result, error) {
-		begun <- call.ExecutionID
+	started := make(chan uuid.UUID, 10)
+	n := b.start(t, options{slots: 1}, module{name: "REPORTS", price: 1, repeat: component.RepeatPure, run: func(_ context.Context, call component.Call) (component.Result, error) {
+		started <- call.ExecutionID
 		return component.Result{Output: json.RawMessage(`{}`)}, nil
 	}})
 	runID := b.run(t, n, 1)
@@ -196,7 +196,7 @@ func TestAnAcceptanceThatIsNotCommittedBeginsNothing(t *testing.T) {
 			defer func() { _ = recover() }()
 			err := n.service.Accepting(t.Context(), b.workspace, func(how *execution.Acceptance) error {
 				return postgres.InTx(t.Context(), n.pool, func(tx *postgres.Tx) error {
-					stage := execution.Stage{WorkspaceID: b.workspace, RunID: runID, ExecutionID: uuid.Must(uuid.NewV7()), Module: "TELLS", Input: json.RawMessage(`{}`), Config: json.RawMessage(`{}`)}
+					stage := execution.Stage{WorkspaceID: b.workspace, RunID: runID, ExecutionID: uuid.Must(uuid.NewV7()), Module: "REPORTS", Input: json.RawMessage(`{}`), Config: json.RawMessage(`{}`)}
 					if _, err := how.AcceptTx(t.Context(), tx, []execution.Stage{stage}); err != nil {
 						return err
 					}
@@ -212,19 +212,19 @@ func TestAnAcceptanceThatIsNotCommittedBeginsNothing(t *testing.T) {
 			}
 		}()
 	}
-	ids, _ := b.accept(t, n, 1, execution.Stage{RunID: runID, Module: "TELLS"})
+	ids, _ := b.accept(t, n, 1, execution.Stage{RunID: runID, Module: "REPORTS"})
 	b.await(t, n, ids[0])
-	if got := <-begun; got != ids[0] || len(begun) > 0 {
-		t.Errorf("%s began, and %d more", got, len(begun))
+	if got := <-started; got != ids[0] || len(started) > 0 {
+		t.Errorf("%s started, and %d more", got, len(started))
 	}
-	b.balanced(t, "at last")
+	b.balanced(t, "at the end")
 }
 
-func TestStagesBeyondTheWindowAreParkedAndAllEnd(t *testing.T) {
+func TestStagesBeyondTheFairShareAreParkedAndAllFinish(t *testing.T) {
 	t.Parallel()
-	// No node goes without the queue: an acceptance holds every free slot until it
-	// knows what it parks, and what is released meanwhile goes through the queue.
-	for way, o := range map[string]options{"one slot of the queue": {workers: 1}, "several": {slots: 3, workers: 3}, "mostly of its own": {slots: 2, workers: 1}} {
+	// Each node needs the queue: an acceptance holds every free slot until it knows what it
+	// parks, and executions released meanwhile go through the queue.
+	for way, o := range map[string]options{"one slot of the queue": {workers: 1}, "several": {slots: 3, workers: 3}, "mostly local": {slots: 2, workers: 1}} {
 		t.Run(way, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)
@@ -241,7 +241,7 @@ func TestStagesBeyondTheWindowAreParkedAndAllEnd(t *testing.T) {
 			for _, id := range ids {
 				b.await(t, n, id)
 			}
-			if got := b.account(t); got != "keeps back 50, 0 live, 0 parked" {
+			if got := b.account(t); got != "reserves 50, 0 live, 0 parked" {
 				t.Errorf("the account %s", got)
 			}
 			b.conclude(t, runID)
@@ -250,8 +250,8 @@ func TestStagesBeyondTheWindowAreParkedAndAllEnd(t *testing.T) {
 	}
 }
 
-// A process that only serves accepts stages too; a stage has less time than its module
-// if it says so.
+// A process that only serves accepts stages too. A stage may have a shorter timeout than its
+// module.
 func TestAStageHasItsOwnTimeout(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -276,8 +276,8 @@ func TestAStageHasItsOwnTimeout(t *testing.T) {
 	}
 }
 
-// However many stages of runs lie before them, a list finds the executions.
-func TestAListWalksPastStages(t *testing.T) {
+// A list finds executions behind any number of stages.
+func TestAListSkipsStages(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	n := b.start(t, options{idle: true}, echo())

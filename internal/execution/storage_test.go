@@ -14,8 +14,8 @@ import (
 	"github.com/weft-automation/weft/internal/kit/fault"
 )
 
-// Outputs count for the storage of the month, those of free modules too. Beyond it nothing is
-// accepted any more.
+// Outputs count toward the storage of the month, even those of free modules. Beyond the limit
+// nothing is accepted.
 func TestFreeExecutionsAreRefusedBeyondTheStorageOfTheMonth(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

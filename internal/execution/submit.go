@@ -31,22 +31,22 @@ import (
 // SubmitParams is a request to execute a component (contract 4.1).
 type SubmitParams struct {
 	WorkspaceID uuid.UUID
-	KeyID       uuid.UUID   // the key that submits; zero: not by a key
-	KeyRootID   uuid.UUID   // the first key of the rotations that led to it; zero: not by a key
-	Sees        []uuid.UUID // only executions that these keys submitted may be repeated; nil: all
+	KeyID       uuid.UUID   // the submitting API key; zero for other submitters
+	KeyRootID   uuid.UUID   // the first key in KeyID's chain of rotations; may be zero
+	Sees        []uuid.UUID // a replay may return only executions submitted by these keys; nil: any
 	Module      string
 	Input       json.RawMessage
 	Config      json.RawMessage
-	Strict      bool           // refuse members of the two that the module does not know
+	Strict      bool           // reject fields of Input and Config that the module does not know
 	Attempts    int            // 1..3
-	MaxCredits  *credit.Amount // the highest price that is accepted; nil: any
+	MaxCredits  *credit.Amount // reject a higher price; nil: accept any
 	Callback    *CallbackParams
 	Idempotency *idempotency.Key
-	Traceparent string        // W3C, passed on to the callback; may be empty
-	WaitFor     time.Duration // how long to wait for the end before answering
+	Traceparent string        // W3C trace context, passed on to the callback; may be empty
+	WaitFor     time.Duration // how long to wait for the final state
 }
 
-// CallbackParams is where and how the result is to be delivered.
+// CallbackParams says where and how to deliver the result.
 type CallbackParams struct {
 	URL     string
 	Secret  *string
@@ -56,24 +56,26 @@ type CallbackParams struct {
 // Submitted is an accepted execution.
 type Submitted struct {
 	Record   api.ComponentExecution
-	Replayed bool // the Idempotency-Key had made this execution before
+	Replayed bool // an earlier request with the same Idempotency-Key created it
 }
 
-// Submit accepts an execution and waits up to WaitFor for its end: when it
-// returns without error, the row and its job are committed. Errors: INVALID_INPUT for a
-// module that is unknown or for workflows only (400) or an input that breaks the module's
-// schema (422), IDEMPOTENCY_MISMATCH, IDEMPOTENCY_IN_FLIGHT, INSUFFICIENT_CREDITS,
-// UNAVAILABLE when too much waits to be accepted, or the database is in quarantine.
+// Submit accepts an execution, waits up to WaitFor for its final state, and returns its record.
+// When it returns without an error, the row and its job are committed.
+//
+// Errors: INVALID_INPUT for a module that is unknown or can only run in workflows (400), or for
+// an input that violates the module's schema (422); IDEMPOTENCY_MISMATCH; IDEMPOTENCY_IN_FLIGHT;
+// INSUFFICIENT_CREDITS; UNAVAILABLE if the queue of submissions is full or the database is in
+// quarantine.
 func (s *Service) Submit(ctx context.Context, p SubmitParams) (Submitted, error) {
-	// With a key the repeat comes first: what was accepted once is answered
-	// again even if its module has gone since.
+	// Look up the Idempotency-Key first: a replay must succeed even if the module was removed
+	// since.
 	if p.Idempotency != nil {
 		earlier, found, err := p.Idempotency.Find(ctx, s.db)
 		if err != nil {
 			return Submitted{}, err
 		}
 		if found {
-			return s.repeat(ctx, p, earlier)
+			return s.replay(ctx, p, earlier)
 		}
 	}
 	if err := s.quarantined(); err != nil {
@@ -82,14 +84,14 @@ func (s *Service) Submit(ctx context.Context, p SubmitParams) (Submitted, error)
 	a := accept{SubmitParams: p}
 	var err error
 	if a.id, err = uuid.NewV7(); err != nil {
-		return Submitted{}, fmt.Errorf("make execution id: %w", err)
+		return Submitted{}, fmt.Errorf("generate execution ID: %w", err)
 	}
 	if err := s.prepare(&a); err != nil {
 		return Submitted{}, err
 	}
 	if s.local != nil {
 		if a.worker = s.local.reserve(0); a.worker != 0 {
-			s.local.hand.take(a.id)
+			s.local.inflight.add(a.id)
 		}
 	}
 	var made accepted
@@ -100,38 +102,38 @@ func (s *Service) Submit(ctx context.Context, p SubmitParams) (Submitted, error)
 		made, err = s.accepts.Do(ctx, a)
 	}
 	if err != nil || earlier != uuid.Nil || made.refusal != nil {
-		s.local.giveUp(a.worker, a.id, err)
+		s.local.unreserve(a.worker, a.id, err)
 	}
 	switch {
 	case err == nil && made.refusal != nil:
 		return Submitted{}, made.refusal
 	case errors.Is(err, groupcommit.ErrFull), errors.Is(err, groupcommit.ErrClosed):
 		return Submitted{}, &fault.Error{
-			Code: fault.Unavailable, Message: "Too much waits to be accepted just now; try again in a second.",
+			Code: fault.Unavailable, Message: "Too many submissions are waiting to be accepted. Try again in a second.",
 			RetryAfter: time.Second, Err: err,
 		}
 	case err != nil:
 		return Submitted{}, fmt.Errorf("accept execution: %w", err)
 	case earlier != uuid.Nil:
-		return s.repeat(ctx, p, earlier)
+		return s.replay(ctx, p, earlier)
 	}
 	if made.parked {
-		s.local.giveUp(a.worker, a.id, nil)
+		s.local.unreserve(a.worker, a.id, nil)
 		a.worker = 0
 	}
 	return s.accepted(ctx, a, made), nil
 }
 
-// repeat answers with what an earlier request made under the same Idempotency-Key. It
+// replay returns the execution that an earlier request created with the same Idempotency-Key. It
 // returns IDEMPOTENCY_MISMATCH if the caller may not see that execution.
-func (s *Service) repeat(ctx context.Context, p SubmitParams, earlier uuid.UUID) (Submitted, error) {
+func (s *Service) replay(ctx context.Context, p SubmitParams, earlier uuid.UUID) (Submitted, error) {
 	if p.Sees != nil {
 		by, err := s.submitter(ctx, p.WorkspaceID, earlier)
 		if err != nil {
 			return Submitted{}, err
 		}
-		// A request that an older binary accepted may be repeated: it names no key, and
-		// refusing it would have the caller do its work twice.
+		// An execution accepted by an older version records no key. Rejecting its replay would
+		// make the caller submit the work again.
 		if by != nil && !slices.Contains(p.Sees, *by) {
 			return Submitted{}, errKeyOfOthers
 		}
@@ -143,12 +145,12 @@ func (s *Service) repeat(ctx context.Context, p SubmitParams, earlier uuid.UUID)
 
 var errKeyOfOthers = fault.New(fault.IdempotencyMismatch, "This Idempotency-Key was used with another API key within the last 24 hours. Use a new Idempotency-Key for a new request.")
 
-// acceptOnce accepts under an Idempotency-Key: the key, the row and the job
-// commit together, or an earlier request's execution is found. A caller that
-// goes away does not cut the commit off.
+// acceptOnce accepts a submission with an Idempotency-Key. The key, the row and the job commit
+// together. If an earlier request used the key, acceptOnce returns its execution. Canceling ctx
+// does not interrupt the commit.
 func (s *Service) acceptOnce(ctx context.Context, a accept) (made accepted, earlier uuid.UUID, err error) {
-	err = s.decided([]accept{a}, func(how acceptFunc) error {
-		return within(context.WithoutCancel(ctx), writeTimeout, func(ctx context.Context) error {
+	err = s.acceptWith([]accept{a}, func(how acceptFunc) error {
+		return withTimeout(context.WithoutCancel(ctx), writeTimeout, func(ctx context.Context) error {
 			return postgres.InTx(ctx, s.db, func(tx *postgres.Tx) error {
 				made, earlier, err = s.claimTx(ctx, tx, a, how)
 				return err
@@ -161,8 +163,8 @@ func (s *Service) acceptOnce(ctx context.Context, a accept) (made accepted, earl
 	return made, earlier, err
 }
 
-// claimTx accepts under the key of a, unless it has made something before. A
-// refusal is an error here: it leaves no key.
+// claimTx claims the Idempotency-Key of a and accepts a, unless the key already has an execution.
+// A refusal is returned as an error, so that the transaction rolls back and keeps no key.
 func (s *Service) claimTx(ctx context.Context, tx *postgres.Tx, a accept, how acceptFunc) (made accepted, earlier uuid.UUID, err error) {
 	earlier, found, err := a.Idempotency.ClaimTx(ctx, tx)
 	if err != nil || found {
@@ -179,15 +181,15 @@ func (s *Service) claimTx(ctx context.Context, tx *postgres.Tx, a accept, how ac
 	return all[0], uuid.Nil, nil
 }
 
-// CheckRepeat refuses a request whose Idempotency-Key was used for another body
-// (IDEMPOTENCY_MISMATCH). It is for requests that are refused anyway: that
-// refusal comes first (decisions 1.8).
+// CheckRepeat returns IDEMPOTENCY_MISMATCH if the key was used with another body. Requests that
+// are rejected for another reason are checked first, because a mismatch takes precedence
+// (decisions 1.8).
 func (s *Service) CheckRepeat(ctx context.Context, key idempotency.Key) error {
 	_, _, err := key.Find(ctx, s.db)
 	return err
 }
 
-// prepare checks the call and its price and seals what is secret.
+// prepare checks the call and its price, and seals the call and the callback's secrets.
 func (s *Service) prepare(a *accept) error {
 	entry, err := s.check(component.ModeComponent, a.Module, a.Input, a.Config)
 	if a.Strict {
@@ -205,7 +207,8 @@ func (s *Service) prepare(a *accept) error {
 	return s.prepareCallback(a)
 }
 
-// strictly is the refusal of members that nobody knows (400), with all else that is wrong.
+// strictly returns an error (400) for unknown fields that includes the details of err. Without
+// unknown fields it returns err.
 func strictly(err error, unknown []fault.Detail) error {
 	failure, ok := err.(*fault.Error)
 	switch {
@@ -217,8 +220,8 @@ func strictly(err error, unknown []fault.Detail) error {
 	return fault.Malformed(unknown)
 }
 
-// check refuses a call of a module that is not there, does not run in this mode, or whose
-// schema it breaks.
+// check returns an error if the module is unknown, does not run in this mode, or rejects the
+// input or config.
 func (s *Service) check(mode component.Mode, module string, input, config json.RawMessage, secrets ...string) (*component.Entry, error) {
 	if err := s.modules.CheckMode(module, mode); err != nil {
 		return nil, err
@@ -227,6 +230,7 @@ func (s *Service) check(mode component.Mode, module string, input, config json.R
 	return entry, s.modules.Check(module, input, config, secrets...)
 }
 
+// prepareCall seals the call and sets its price and repeat rule.
 func (s *Service) prepareCall(a *accept, entry *component.Entry) error {
 	plain, err := strictjson.Encode(call{Input: a.Input, Config: a.Config, Secrets: a.secrets, Secret: a.secret, EffectKey: a.effectKey})
 	if err != nil {
@@ -240,6 +244,7 @@ func (s *Service) prepareCall(a *accept, entry *component.Entry) error {
 	return nil
 }
 
+// prepareCallback seals the secrets of the callback and sets its header names.
 func (s *Service) prepareCallback(a *accept) error {
 	sealed, err := callback.Seal(s.keyring, a.WorkspaceID, a.id, callback.Secrets{
 		Secret: a.Callback.Secret, Headers: a.Callback.Headers,
@@ -255,8 +260,7 @@ func (s *Service) prepareCallback(a *accept) error {
 	return nil
 }
 
-// accepted starts the execution when a slot was reserved for it, and renders
-// its record as it stands at acceptance, or after the wait.
+// accepted starts the execution if it has a slot, waits up to WaitFor, and returns the record.
 func (s *Service) accepted(ctx context.Context, a accept, made accepted) Submitted {
 	row := db.ExecutionGetRow{
 		WorkspaceID: a.WorkspaceID, ID: a.id, Module: a.Module, Status: status.ExecutionCreated,
@@ -279,23 +283,23 @@ func (s *Service) accepted(ctx context.Context, a accept, made accepted) Submitt
 		}
 		return submitted
 	}
-	// Nobody can finish it before start: one subscription and no read will do.
+	// The execution cannot finish before it starts, so subscribing first avoids a read.
 	ended := s.hub.Subscribe(notify.Key{WorkspaceID: a.WorkspaceID, ID: a.id})
 	defer ended.Close()
-	s.begin(ctx, a, made.jobID)
+	s.startReserved(ctx, a, made.jobID)
 	if a.WaitFor == 0 {
 		return submitted
 	}
-	// An error says that the caller went away or the database did: accepted it
-	// is all the same.
+	// On an error the caller has disconnected or the database is unavailable. The execution is
+	// accepted all the same.
 	if final, err := s.await(ctx, ended, a.WaitFor); err == nil {
 		submitted.Record = final
 	}
 	return submitted
 }
 
-// begin runs an execution in the slot that was reserved for it.
-func (s *Service) begin(ctx context.Context, a accept, jobID int64) {
+// startReserved runs an accepted execution in its reserved slot.
+func (s *Service) startReserved(ctx context.Context, a accept, jobID int64) {
 	row := db.ExecutionStartManyRow{
 		WorkspaceID: a.WorkspaceID, ID: a.id, Module: a.Module, Call: a.call,
 		Attempts: int16(a.Attempts), Attempt: 1, Epoch: 1, JobID: jobID,

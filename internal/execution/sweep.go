@@ -16,34 +16,35 @@ import (
 
 const (
 	reconcileEvery = 5 * time.Second
-	parkedEvery    = 10 * time.Second // stranded ones that are parked are in no hurry
-	renewEvery     = 30 * time.Second // who uses a workspace renews it at once
+	parkedEvery    = 10 * time.Second // parked executions are in no hurry
+	renewEvery     = 30 * time.Second // only for unused workspaces: any use renews at once
 	unparkEvery    = 2 * time.Second
 	countEvery     = 30 * time.Second
 	tidyEvery      = time.Hour
-	tidyFor        = time.Second // at most, in one sweep
-	walkFor        = time.Second // at most, in one round
-	parkedBatch    = 1000        // parked executions in one look
+	tidyFor        = time.Second // time limit per sweep
+	walkFor        = time.Second // time limit per round
+	parkedBatch    = 1000        // parked executions per page
 	failedWait     = 10 * time.Second
 	auditEvery     = time.Hour
 	// auditAfter is how long a process leads before its first audit.
 	auditAfter = time.Minute
 
-	// strandedAfter is how long a live execution may be without anybody who
-	// could bring it on before the reconciler does.
+	// strandedAfter is how long a live execution may lack both a worker and a job before the
+	// reconciler requeues it.
 	strandedAfter = 10 * time.Second
 )
 
-// Sweeper brings back what lost processes left. One process sweeps at a time.
+// Sweeper recovers the executions of lost processes and does periodic upkeep. One process sweeps
+// at a time.
 type Sweeper struct {
-	runner   *Runner
-	due      map[string]time.Time // when the next round of each kind is
-	unparked uuid.UUID            // the workspace that unpark came to last
-	walked   notify.Key           // the execution that reconcileParked came to last
-	auditing sync.Mutex
+	runner       *Runner
+	due          map[string]time.Time // when the next round of each kind is due
+	unparkCursor uuid.UUID            // the last workspace that unpark visited
+	parkedCursor notify.Key           // the last execution that reconcileParked visited
+	auditing     sync.Mutex
 }
 
-// NewSweeper makes a sweeper that acts through the runner.
+// NewSweeper returns a Sweeper that acts through r.
 func NewSweeper(r *Runner) *Sweeper {
 	return &Sweeper{runner: r, due: map[string]time.Time{audits: r.now().Add(auditAfter)}}
 }
@@ -53,9 +54,9 @@ const (
 	keys   = "idempotency_keys"
 )
 
-// Sweep frees the executions of dead workers; every few seconds it also looks
-// for executions that nothing would bring on, and does the upkeep that is due.
-// Failures are logged: each kind has its next round.
+// Sweep frees the executions of dead workers. Every few seconds it also requeues executions that
+// have neither a worker nor a job, and does the upkeep that is due. Failures are logged, and the
+// next round tries again.
 func (s *Sweeper) Sweep(ctx context.Context) {
 	if s.runner.identity.deaths.Load() {
 		s.round(ctx, "lost_workers", 0, s.sweepDead)
@@ -69,8 +70,8 @@ func (s *Sweeper) Sweep(ctx context.Context) {
 	s.audit(ctx)
 }
 
-// audit proves the credits of all workspaces every hour, beside the sweep: it may
-// take long.
+// audit checks the credits of all workspaces every hour. It runs in the background, because it
+// may take long.
 func (s *Sweeper) audit(ctx context.Context) {
 	if s.runner.now().Before(s.due[audits]) || !s.auditing.TryLock() {
 		return
@@ -85,35 +86,35 @@ func (s *Sweeper) audit(ctx context.Context) {
 			return
 		}
 		if err != nil {
-			r.log.ErrorContext(ctx, "THE CREDITS WERE NOT AUDITED AS A WHOLE: weft_credit_audit_age_seconds grows until an audit is complete", "error", err)
+			r.log.ErrorContext(ctx, "THE CREDIT AUDIT IS INCOMPLETE: weft_credit_audit_age_seconds grows until an audit completes", "error", err)
 		}
 		r.Metrics.Audited(len(broken), err == nil)
 		for _, drift := range broken[:min(len(broken), 20)] {
-			r.log.ErrorContext(ctx, "the credits are wrong", "workspace_id", drift.WorkspaceID.String(), "row", drift.Row, "problem", drift.Problem)
+			r.log.ErrorContext(ctx, "the credit audit found a mismatch", "workspace_id", drift.WorkspaceID.String(), "row", drift.Row, "problem", drift.Problem)
 		}
-		s.heed(ctx, broken)
+		s.stopBilling(ctx, broken)
 	}()
 }
 
-// heed stops the billing of the workspaces whose books are wrong, and lets those go
-// on whose books are right again.
-func (s *Sweeper) heed(ctx context.Context, broken []billing.Drift) {
+// stopBilling stops the billing of workspaces whose credits do not add up, and resumes it for
+// stopped workspaces whose credits add up again.
+func (s *Sweeper) stopBilling(ctx context.Context, broken []billing.Drift) {
 	r := s.runner
 	stopped, err := billing.Stop(ctx, r.DB, broken)
 	resumed, failed := billing.Resume(ctx, r.DB, uuid.Nil)
 	for _, id := range stopped {
-		r.log.ErrorContext(ctx, "THE BILLING OF A WORKSPACE IS STOPPED: what costs something is refused until an audit finds its credits right", "workspace_id", id.String())
+		r.log.ErrorContext(ctx, "THE BILLING OF A WORKSPACE IS STOPPED: it can't start anything that costs credits until an audit finds its credits correct", "workspace_id", id.String())
 	}
 	for _, id := range resumed {
-		r.log.WarnContext(ctx, "the billing of a workspace goes on", "workspace_id", id.String())
+		r.log.WarnContext(ctx, "the billing of a workspace is resumed", "workspace_id", id.String())
 	}
 	if err := errors.Join(err, failed); err != nil && ctx.Err() == nil {
-		r.log.WarnContext(ctx, "the billing of workspaces was not stopped or resumed", "error", err)
+		r.log.WarnContext(ctx, "could not stop or resume the billing of workspaces", "error", err)
 	}
 }
 
-// round does one kind of upkeep if it is time, within ten seconds: what is
-// behind it in the sweep must not wait. One that failed comes again soon.
+// round does one kind of upkeep if it is due, for at most ten seconds: the rest of the sweep must
+// not wait. After a failure the next round comes sooner.
 func (s *Sweeper) round(ctx context.Context, kind string, every time.Duration, work func(context.Context) (int, error)) {
 	if s.runner.now().Before(s.due[kind]) {
 		return
@@ -131,32 +132,32 @@ func (s *Sweeper) round(ctx context.Context, kind string, every time.Duration, w
 	}
 }
 
-// tidy forgets idempotency keys, and deliveries to hooks, that no longer count, for a while in each sweep
-// until none is left.
-func (s *Sweeper) tidy(ctx context.Context) (gone int, err error) {
-	began := s.runner.now()
-	for s.runner.now().Sub(began) < tidyFor {
+// tidy deletes expired idempotency keys and hook deliveries. It works for tidyFor per sweep until
+// none are left.
+func (s *Sweeper) tidy(ctx context.Context) (deleted int, err error) {
+	start := s.runner.now()
+	for s.runner.now().Sub(start) < tidyFor {
 		n, err := db.New().IdempotencyDeleteExpired(ctx, s.runner.DB)
-		gone += int(n)
+		deleted += int(n)
 		if err != nil {
-			return gone, err
+			return deleted, err
 		}
 		deliveries, err := db.New().HookDeliveryDeleteExpired(ctx, s.runner.DB)
-		gone += int(deliveries)
+		deleted += int(deliveries)
 		if err != nil || n+deliveries == 0 {
-			return gone, err
+			return deleted, err
 		}
 	}
 	s.due[keys] = s.runner.now()
-	return gone, nil
+	return deleted, nil
 }
 
-// renew releases the plan credits of workspaces that nobody uses.
+// renew starts the next credit period of workspaces that nobody uses.
 func (s *Sweeper) renew(ctx context.Context) (int, error) {
 	return s.runner.Ledger.RenewDue(ctx, s.runner.DB)
 }
 
-// backlog shows how much is unfinished.
+// backlog updates the metric of unfinished executions.
 func (s *Sweeper) backlog(ctx context.Context) (int, error) {
 	live, err := db.New().ExecutionCountLive(ctx, s.runner.DB)
 	if err != nil {
@@ -167,6 +168,7 @@ func (s *Sweeper) backlog(ctx context.Context) (int, error) {
 	return 0, nil
 }
 
+// sweepDead frees the executions of dead workers and deletes the workers.
 func (s *Sweeper) sweepDead(ctx context.Context) (freed int, err error) {
 	r, q := s.runner, db.New()
 	dead, err := q.WorkerListDead(ctx, r.DB, workerLockClass)
@@ -177,78 +179,78 @@ func (s *Sweeper) sweepDead(ctx context.Context) (freed int, err error) {
 		return freed, err
 	}
 	if freed > 0 {
-		r.log.InfoContext(ctx, "executions of lost workers freed", "count", freed, "workers", dead)
+		r.log.InfoContext(ctx, "freed executions of lost workers", "count", freed, "workers", dead)
 	}
 	return freed, q.WorkerDelete(ctx, r.DB, dead)
 }
 
-// reconcile finds live executions without anything that would bring them on,
-// whatever the cause: a worker that nobody knows any more; a job that was
-// deleted, discarded, or fetched by a process that died before the start.
-func (s *Sweeper) reconcile(ctx context.Context) (brought int, err error) {
+// reconcile requeues live executions that nothing would continue, whatever the cause: their
+// worker is no longer registered, or their job was deleted, discarded, or fetched by a process
+// that died before the start.
+func (s *Sweeper) reconcile(ctx context.Context) (requeued int, err error) {
 	r := s.runner
-	forgotten, err := db.New().WorkerListForgotten(ctx, r.DB)
+	unregistered, err := db.New().WorkerListUnregistered(ctx, r.DB)
 	if err != nil {
-		return 0, fmt.Errorf("list forgotten workers: %w", err)
+		return 0, fmt.Errorf("list unregistered workers: %w", err)
 	}
-	if len(forgotten) > 0 {
-		if brought, err = r.rescueOf(ctx, forgotten, 0, r.rescue); err != nil {
-			return brought, err
+	if len(unregistered) > 0 {
+		if requeued, err = r.rescueOf(ctx, unregistered, 0, r.rescue); err != nil {
+			return requeued, err
 		}
 	}
 	rows, err := db.New().ExecutionListStranded(ctx, r.DB, db.ExecutionListStrandedParams{Grace: strandedAfter, MaxRows: rescueBatch})
 	if err != nil {
-		return brought, fmt.Errorf("list stranded executions: %w", err)
+		return requeued, fmt.Errorf("list stranded executions: %w", err)
 	}
 	stranded := make([]requeue, len(rows))
 	for i, row := range rows {
 		stranded[i] = requeue{key: notify.Key{WorkspaceID: row.WorkspaceID, ID: row.ID}, epoch: row.Epoch, job: row.JobID}
 	}
-	n, err := s.bringBack(ctx, stranded)
-	return brought + n, err
+	n, err := s.requeueStranded(ctx, stranded)
+	return requeued + n, err
 }
 
-// reconcileParked does the same for what is parked: for a while in each round, and
-// the next goes on behind.
-func (s *Sweeper) reconcileParked(ctx context.Context) (brought int, err error) {
-	began := s.runner.now()
-	for s.runner.now().Sub(began) < walkFor {
+// reconcileParked does the same for parked executions. It works for walkFor per round, and the
+// next round continues from there.
+func (s *Sweeper) reconcileParked(ctx context.Context) (requeued int, err error) {
+	start := s.runner.now()
+	for s.runner.now().Sub(start) < walkFor {
 		page, listed := db.New().ExecutionListParked(ctx, s.runner.DB, db.ExecutionListParkedParams{
-			AfterWorkspaceID: s.walked.WorkspaceID, After: s.walked.ID, Grace: strandedAfter, MaxRows: parkedBatch,
+			AfterWorkspaceID: s.parkedCursor.WorkspaceID, After: s.parkedCursor.ID, Grace: strandedAfter, MaxRows: parkedBatch,
 		})
 		if listed != nil {
-			return brought, fmt.Errorf("list parked executions: %w", listed)
+			return requeued, fmt.Errorf("list parked executions: %w", listed)
 		}
 		var stranded []requeue
 		for _, row := range page {
-			s.walked = notify.Key{WorkspaceID: row.WorkspaceID, ID: row.ID}
+			s.parkedCursor = notify.Key{WorkspaceID: row.WorkspaceID, ID: row.ID}
 			if row.Stranded {
-				stranded = append(stranded, requeue{key: s.walked, epoch: row.Epoch, job: row.JobID, parked: true})
+				stranded = append(stranded, requeue{key: s.parkedCursor, epoch: row.Epoch, job: row.JobID, parked: true})
 			}
 		}
-		n, failure := s.bringBack(ctx, stranded)
-		brought += n
+		n, failure := s.requeueStranded(ctx, stranded)
+		requeued += n
 		if failure != nil {
 			err = failure
 		}
 		if len(page) < parkedBatch {
-			s.walked = notify.Key{}
+			s.parkedCursor = notify.Key{}
 			break
 		}
 	}
-	return brought, err
+	return requeued, err
 }
 
-// bringBack gives stranded executions new jobs. What fails is logged once and left to
-// its next turn.
-func (s *Sweeper) bringBack(ctx context.Context, stranded []requeue) (brought int, err error) {
+// requeueStranded binds stranded executions to new jobs. Failures are logged once and left to the
+// next round.
+func (s *Sweeper) requeueStranded(ctx context.Context, stranded []requeue) (requeued int, err error) {
 	log := s.runner.log
-	ids, err := together(stranded, func(p requeue) (uuid.UUID, error) { return p.key.ID, s.runner.requeue(ctx, p) })
+	ids, err := concurrently(stranded, func(p requeue) (uuid.UUID, error) { return p.key.ID, s.runner.requeue(ctx, p) })
 	if err != nil {
-		log.WarnContext(ctx, "stranded executions could not be brought back", "count", len(stranded)-len(ids), "error", err)
+		log.WarnContext(ctx, "could not requeue stranded executions", "count", len(stranded)-len(ids), "error", err)
 	}
 	if len(ids) > 0 {
-		log.WarnContext(ctx, "stranded executions brought back", "count", len(ids), "first", ids[:min(len(ids), 8)])
+		log.WarnContext(ctx, "requeued stranded executions", "count", len(ids), "first", ids[:min(len(ids), 8)])
 	}
 	return len(ids), err
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// swept is a sweeper whose clock ticks on by so much whenever it is read.
+// swept returns a sweeper whose clock advances by tick whenever it is read.
 func (s *stage) swept(t *testing.T, tick time.Duration) *Sweeper {
 	t.Helper()
 	now := time.Now()
@@ -27,7 +27,7 @@ func (s *stage) count(t *testing.T, sql string, args ...any) (n int) {
 	return n
 }
 
-func TestExpiredKeysGoUntilNoneIsLeft(t *testing.T) {
+func TestAllExpiredKeysAreDeleted(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	sweeper := s.swept(t, 400*time.Millisecond)
@@ -40,7 +40,7 @@ func TestExpiredKeysGoUntilNoneIsLeft(t *testing.T) {
 	}
 	s.exec(t, "ALTER TABLE idempotency_keys RENAME created_at TO renamed")
 	if gone := tidy(); gone != 0 {
-		t.Fatalf("%d keys went", gone)
+		t.Fatalf("%d keys were deleted", gone)
 	}
 	s.exec(t, "ALTER TABLE idempotency_keys RENAME renamed TO created_at")
 	for range failedWait / (400 * time.Millisecond) {
@@ -48,12 +48,12 @@ func TestExpiredKeysGoUntilNoneIsLeft(t *testing.T) {
 	}
 	for _, want := range []int{10_000, 10_000, 2_000, 0} {
 		if gone := tidy(); gone != want {
-			t.Errorf("%d keys went in a sweep, want %d", gone, want)
+			t.Errorf("%d keys were deleted in a sweep, want %d", gone, want)
 		}
 	}
 }
 
-func TestNoWorkspaceWaitsForOthersToRelease(t *testing.T) {
+func TestAWorkspaceIsReleasedAlthoughAnotherFails(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	crowd := func(id uuid.UUID) uuid.UUID {
@@ -76,9 +76,9 @@ func TestNoWorkspaceWaitsForOthersToRelease(t *testing.T) {
 		t.Errorf("%d and %d are parked, %v", parked(low), parked(high), err)
 	}
 	s.exec(t, "DROP TRIGGER broken ON credit_accounts")
-	// A round that was cut off before the other goes on with the other.
+	// A round that was cut off continues after the last workspace that it visited.
 	crowd(high)
-	sweeper.unparked = low
+	sweeper.unparkCursor = low
 	for round, want := range []int{1, 0} {
 		if _, err := sweeper.unpark(t.Context()); err != nil || parked(low) != want || parked(high) != 0 {
 			t.Errorf("round %d: %d and %d are parked, %v", round, parked(low), parked(high), err)
@@ -86,14 +86,14 @@ func TestNoWorkspaceWaitsForOthersToRelease(t *testing.T) {
 	}
 }
 
-// LE-09: the next hourly audit finds a row that was broken by hand.
+// LE-09: the next hourly audit finds a row that the test corrupted.
 func TestLE09TheHourlyAuditStopsAndResumesTheBilling(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	sweeper := s.swept(t, 2*auditEvery)
 	audit := func() int {
 		sweeper.audit(t.Context())
-		sweeper.auditing.Lock() // it has ended
+		sweeper.auditing.Lock() // wait for it
 		defer sweeper.auditing.Unlock()
 		return s.count(t, "SELECT count(*) FROM workspaces WHERE billing_stopped_at IS NOT NULL")
 	}

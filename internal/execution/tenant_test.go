@@ -19,8 +19,8 @@ import (
 	"github.com/weft-automation/weft/internal/platform/egress"
 )
 
-// Large answers count for the workspace of the execution, until its attempt ends.
-func TestLargeAnswersOfAWorkspaceDoNotKeepAnotherFromReading(t *testing.T) {
+// Large responses count toward the share of the execution's workspace until its attempt ends.
+func TestLargeResponsesOfAWorkspaceDoNotBlockAnother(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 2<<20)) }))
 	t.Cleanup(server.Close)
@@ -70,7 +70,7 @@ func TestLargeAnswersOfAWorkspaceDoNotKeepAnotherFromReading(t *testing.T) {
 	for _, id := range held {
 		b.await(t, n, id)
 	}
-	for range share { // what they held is free again
+	for range share { // their memory is released
 		if got := b.await(t, n, b.submit(t, n, execution.SubmitParams{Module: "READS"}).ID); got.Status != status.ExecutionCompleted {
 			t.Errorf("a later execution is %s: %s", got.Status, got.Error)
 		}

@@ -15,12 +15,12 @@ import (
 	"github.com/weft-automation/weft/internal/secret/seal"
 )
 
-// One output that cannot be opened does not take the others of a page with it. Asked for by
-// itself, the execution is that error.
-func TestAPageComesWithoutTheOutputThatCannotBeOpened(t *testing.T) {
+// An output that cannot be decrypted does not fail the page that it is on. Get of that execution
+// returns the error.
+func TestAPageOmitsAnOutputThatCannotBeDecrypted(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	echoes := told{module{name: "ECHOES", price: 1, repeat: component.RepeatPure, timeout: time.Minute,
+	echoes := withSecret{module{name: "ECHOES", price: 1, repeat: component.RepeatPure, timeout: time.Minute,
 		run: func(_ context.Context, call component.Call) (component.Result, error) {
 			return component.Result{Output: call.Input}, nil
 		}}}
@@ -50,13 +50,13 @@ func TestAPageComesWithoutTheOutputThatCannotBeOpened(t *testing.T) {
 			case got.ID != ids[len(ids)-1-i] || got.Status != status.ExecutionCompleted:
 				t.Errorf("at %d is %s, %s", i, got.ID, got.Status)
 			case i != 1 && (problem != nil || string(got.Output) != plain):
-				t.Errorf("beside it is %s, %v", got.Output, problem)
+				t.Errorf("another execution has %s, %v", got.Output, problem)
 			case i == 1 && (got.Output != nil || problem == nil || problem.Code != want || problem.Message == ""):
 				t.Errorf("it is %s, %+v, want %s", got.Output, problem, want)
 			}
 		}
 		if _, err := n.service.Get(t.Context(), b.workspace, ids[1]); fault.CodeOf(err) != want {
-			t.Errorf("by itself it is %v, want %s", err, want)
+			t.Errorf("Get returned %v, want %s", err, want)
 		}
 	}
 	page(elsewhere.start(t, options{idle: true}, echoes), fault.Unavailable)

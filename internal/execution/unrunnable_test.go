@@ -9,9 +9,9 @@ import (
 	"github.com/weft-automation/weft/internal/component"
 )
 
-// An execution whose component no worker knows goes from one to the next, and ends
-// when that has lasted; what was kept back for it is given back.
-func TestAnExecutionThatNobodyCanRunEnds(t *testing.T) {
+// An execution whose component no worker knows is passed from one worker to the next, and fails
+// after unrunnableFor. Its reservation is released.
+func TestAnExecutionThatNoWorkerCanRunFails(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	registry, err := component.NewRegistry()
@@ -23,11 +23,11 @@ func TestAnExecutionThatNobodyCanRunEnds(t *testing.T) {
 	key := s.insert(t, "status, job_id, reserved, attempt, continuing, wait_state, attempt_started_at", `'EXECUTING', 1, 5, 1, true, '{"looks":1}', now() - interval '1 minute'`)
 	turn := func() db.ExecutionStartManyRow {
 		t.Helper()
-		started, err := s.runner.flushStarts(t.Context(), []begin{{key, 1, 7}})
+		started, err := s.runner.flushStarts(t.Context(), []attemptStart{{key, 1, 7}})
 		if err != nil || started[0] == nil {
 			t.Fatalf("not started: %v", err)
 		}
-		if _, err := s.runner.turn(t.Context(), *started[0], false); err != nil {
+		if _, err := s.runner.runAttempt(t.Context(), *started[0], false); err != nil {
 			t.Fatal(err)
 		}
 		return *started[0]
@@ -55,6 +55,6 @@ func TestAnExecutionThatNobodyCanRunEnds(t *testing.T) {
 		WHERE e.id = $1`, key.ID).Scan(&status, &failure, &reserved)
 	var e struct{ Code string }
 	if err != nil || status != "FAILED" || json.Unmarshal(failure, &e) != nil || e.Code != "INTERNAL_ERROR" || reserved != 0 {
-		t.Errorf("it is %s with %s, %d is kept back, %v", status, failure, reserved, err)
+		t.Errorf("it is %s with %s, %d is reserved, %v", status, failure, reserved, err)
 	}
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/weft-automation/weft/internal/kit/status"
 )
 
-// interleavings is how often a finish is raced against a watcher: all 10,000 in
-// the soak.
+// interleavings returns how often a finish races against a watcher: 10,000 times in the soak
+// test.
 func interleavings() int {
 	if os.Getenv("WEFT_SOAK") != "" {
 		return 10_000
@@ -26,7 +26,7 @@ func interleavings() int {
 	return 1_000
 }
 
-func TestSS03AWatcherSeesTheEndOnceWheneverItCame(t *testing.T) {
+func TestSS03AWatcherSeesTheFinalStateOnce(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	gates := sync.Map{}
@@ -57,8 +57,7 @@ func TestSS03AWatcherSeesTheEndOnceWheneverItCame(t *testing.T) {
 	watchers.Wait()
 }
 
-// raceOnce lets an execution finish at about the moment at which somebody
-// begins to watch it.
+// raceOnce makes an execution finish at about the time when a watcher subscribes.
 func (b *bench) raceOnce(t *testing.T, n *node, gates *sync.Map) {
 	name, gate := uuid.NewString(), make(chan struct{})
 	gates.Store(name, gate)
@@ -99,25 +98,25 @@ func checkEvents(t *testing.T, events <-chan api.ComponentExecutionEvent) {
 	}
 }
 
-func TestOP02AWorkerBesideWorkThatWaitsAndNeverBeginsIsNotFit(t *testing.T) {
+func TestOP02AWorkerThatStartsNoDueWorkIsNotFit(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	n := b.start(t, options{slots: 0, workers: 0}, echo()) // alive, but fetches nothing
-	if err := n.runner.Moving(t.Context()); err != nil {
-		t.Errorf("without work it is fit: %v", err)
+	if err := n.runner.CheckProgress(t.Context()); err != nil {
+		t.Errorf("without work: %v", err)
 	}
 	b.submit(t, n, execution.SubmitParams{Module: "ECHO"})
-	if err := n.runner.Moving(t.Context()); err != nil {
-		t.Errorf("right after the submission it is fit: %v", err)
+	if err := n.runner.CheckProgress(t.Context()); err != nil {
+		t.Errorf("right after the submission: %v", err)
 	}
 	if _, err := b.pool.Exec(t.Context(), "UPDATE river.river_job SET scheduled_at = now() - interval '31 seconds'"); err != nil {
 		t.Fatal(err)
 	}
-	if n.runner.Moving(t.Context()) == nil {
-		t.Error("it is held to be fit beside work that has waited 31 s")
+	if n.runner.CheckProgress(t.Context()) == nil {
+		t.Error("no error although work has waited for 31 s")
 	}
 	n.stop()
-	if n.runner.Moving(t.Context()) == nil {
-		t.Error("it is held to be fit without its session")
+	if n.runner.CheckProgress(t.Context()) == nil {
+		t.Error("no error without a session")
 	}
 }

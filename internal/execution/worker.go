@@ -21,27 +21,27 @@ import (
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
-// Worker is the River worker of executions: what no process ran locally, what
-// waits, what is attempted again, and what a lost process left.
+// Worker is the River worker of executions. It runs those that no process ran locally, that were
+// paused, that are retried, and that a lost process left behind.
 type Worker struct {
 	river.WorkerDefaults[Args]
 	Runner *Runner
 }
 
-// Timeout is none of River's: the deadline of an attempt is the module's.
+// Timeout disables River's timeout: the module's timeout limits an attempt.
 func (w *Worker) Timeout(*river.Job[Args]) time.Duration { return -1 }
 
-// NextRetry applies to failures of our own only, such as a database that is
-// away: a failed component is a job done well.
+// NextRetry applies only to errors of Weft itself, such as an unavailable database. For River, a
+// job whose component failed is a success.
 func (w *Worker) NextRetry(*river.Job[Args]) time.Time {
 	return w.Runner.Clock.Now().Add(2 * time.Second)
 }
 
-// quarantinePause is how long work that was fetched just before a quarantine is
-// put off each time.
+// quarantinePause is the delay before work that was fetched just before a quarantine is tried
+// again.
 const quarantinePause = 5 * time.Second
 
-// Work gives one execution a turn.
+// Work runs one attempt of an execution, or continues it.
 func (w *Worker) Work(ctx context.Context, job *river.Job[Args]) error {
 	r := w.Runner
 	worker, alive := r.identity.Worker()
@@ -52,11 +52,11 @@ func (w *Worker) Work(ctx context.Context, job *river.Job[Args]) error {
 		return river.JobSnooze(quarantinePause)
 	}
 	key := notify.Key{WorkspaceID: job.Args.WorkspaceID, ID: job.Args.ExecutionID}
-	r.hand.take(key.ID)
+	r.inflight.add(key.ID)
 	failpoint.Reached(failpoint.AfterClaim)
-	row, err := r.starts.Do(ctx, begin{key: key, jobID: job.ID, worker: worker})
+	row, err := r.starts.Do(ctx, attemptStart{key: key, jobID: job.ID, worker: worker})
 	if err != nil || row == nil {
-		r.hand.put(key.ID, 0, err)
+		r.inflight.remove(key.ID, 0, err)
 	}
 	if err != nil {
 		return err
@@ -65,25 +65,26 @@ func (w *Worker) Work(ctx context.Context, job *river.Job[Args]) error {
 		return r.notStarted(ctx, key, job.ID)
 	}
 	if row.Canceling, err = r.refused(ctx, *row); err != nil {
-		r.hand.put(key.ID, 0, err)
+		r.inflight.remove(key.ID, 0, err)
 		return err
 	}
 	r.Hub.Publish(notify.Change{Key: key})
-	again, err := r.turn(ctx, *row, false)
-	r.hand.put(key.ID, row.Epoch, err)
+	retryIn, err := r.runAttempt(ctx, *row, false)
+	r.inflight.remove(key.ID, row.Epoch, err)
 	if err != nil {
 		return err
 	}
-	if again > 0 {
-		return river.JobSnooze(again)
+	if retryIn > 0 {
+		return river.JobSnooze(retryIn)
 	}
 	return nil
 }
 
-// notStarted decides about a job whose execution could not be started: it is
-// final or bound to another job (done), or somebody is at it (look later).
+// notStarted handles a job whose execution could not be started. If the execution is final or
+// bound to another job, this job is done. Otherwise a worker has the execution, and the job is
+// snoozed.
 func (r *Runner) notStarted(ctx context.Context, key notify.Key, jobID int64) error {
-	state, err := db.New().ExecutionState(ctx, r.DB, db.ExecutionStateParams{WorkspaceID: key.WorkspaceID, ID: key.ID})
+	state, err := db.New().ExecutionGetState(ctx, r.DB, db.ExecutionGetStateParams{WorkspaceID: key.WorkspaceID, ID: key.ID})
 	if postgres.NotFound(err) {
 		return nil
 	}
@@ -96,20 +97,20 @@ func (r *Runner) notStarted(ctx context.Context, key notify.Key, jobID int64) er
 	return nil
 }
 
-// begin is the start of one attempt on its way into the database.
-type begin struct {
+// attemptStart is the start of one attempt, to be written.
+type attemptStart struct {
 	key    notify.Key
 	jobID  int64
 	worker int32
 }
 
-// flushStarts starts attempts with one statement. An answer is nil where the
-// execution was not free.
-func (r *Runner) flushStarts(ctx context.Context, items []begin) ([]*db.ExecutionStartManyRow, error) {
+// flushStarts starts attempts with one statement. A result is nil if the execution could not be
+// started.
+func (r *Runner) flushStarts(ctx context.Context, items []attemptStart) ([]*db.ExecutionStartManyRow, error) {
 	p := db.ExecutionStartManyParams{WorkerID: items[0].worker}
 	for _, b := range items {
-		// After a change of identity the older one's starts are refused: they
-		// would look like those of a dead worker.
+		// After a change of identity, skip starts under the old one: they would look like those
+		// of a dead worker.
 		if b.worker == p.WorkerID {
 			p.WorkspaceIds = append(p.WorkspaceIds, b.key.WorkspaceID)
 			p.Ids = append(p.Ids, b.key.ID)
@@ -120,14 +121,14 @@ func (r *Runner) flushStarts(ctx context.Context, items []begin) ([]*db.Executio
 	if err != nil {
 		return nil, err
 	}
-	r.moved.Store(time.Now().UnixNano())
+	r.lastProgress.Store(time.Now().UnixNano())
 	started := make(map[uuid.UUID]*db.ExecutionStartManyRow, len(rows))
 	for i := range rows {
 		started[rows[i].ID] = &rows[i]
 	}
 	answers := make([]*db.ExecutionStartManyRow, len(items))
 	for i, b := range items {
-		// Two jobs of one execution may meet here, when one of them was given up.
+		// A batch may contain two jobs of one execution if one of them was replaced.
 		if row := started[b.key.ID]; row != nil && row.JobID == b.jobID {
 			answers[i] = row
 			delete(started, b.key.ID)
@@ -138,18 +139,18 @@ func (r *Runner) flushStarts(ctx context.Context, items []begin) ([]*db.Executio
 
 const (
 	maxCrashes  = 3   // re-runs after a lost worker (decisions 4.2)
-	rescueBatch = 500 // executions in one round
+	rescueBatch = 500 // executions in one page
 )
 
-// errQuarantined ends an execution that was in flight each time a worker died.
+// errQuarantined fails an execution that was in flight each time a worker died.
 var errQuarantined = &component.Error{
 	Code:    "QUARANTINED",
-	Message: "the worker was lost again after three repeats of this execution; it is not tried again",
+	Message: "a worker was lost four times while it ran this execution; it is not retried",
 }
 
-// rescueOf deals with the executions that the workers have had for at least the
-// given time, a page at a time: the writes of a page share commits. What fails is
-// logged once a page and left to the next round.
+// rescueOf calls rescue for the executions that the workers have had for at least grace, a page
+// at a time. The writes of a page share commits. Failures are logged once per page and left to
+// the next round.
 func (r *Runner) rescueOf(ctx context.Context, workers []int32, grace time.Duration, rescue func(context.Context, db.ExecutionListOfWorkersRow) error) (done int, err error) {
 	p := db.ExecutionListOfWorkersParams{Workers: workers, Grace: grace, MaxRows: rescueBatch}
 	for {
@@ -157,10 +158,10 @@ func (r *Runner) rescueOf(ctx context.Context, workers []int32, grace time.Durat
 		if listed != nil {
 			return done, fmt.Errorf("list executions of workers: %w", listed)
 		}
-		ids, failure := together(rows, func(row db.ExecutionListOfWorkersRow) (uuid.UUID, error) { return row.ID, rescue(ctx, row) })
+		ids, failure := concurrently(rows, func(row db.ExecutionListOfWorkersRow) (uuid.UUID, error) { return row.ID, rescue(ctx, row) })
 		done += len(ids)
 		if failure != nil {
-			r.log.WarnContext(ctx, "executions could not be rescued", "count", len(rows)-len(ids), "error", failure)
+			r.log.WarnContext(ctx, "could not rescue executions", "count", len(rows)-len(ids), "error", failure)
 			err = failure
 		}
 		if len(rows) < rescueBatch {
@@ -170,9 +171,9 @@ func (r *Runner) rescueOf(ctx context.Context, workers []int32, grace time.Durat
 	}
 }
 
-// together calls do for all items at the same time, so that their writes share commits.
-// It returns the IDs of those that succeeded, and the error of one that failed.
-func together[T any](items []T, do func(T) (uuid.UUID, error)) (done []uuid.UUID, err error) {
+// concurrently calls do for all items at the same time, so that their writes share commits. It
+// returns the IDs of those that succeeded, and the error of one that failed.
+func concurrently[T any](items []T, do func(T) (uuid.UUID, error)) (done []uuid.UUID, err error) {
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	for _, item := range items {
@@ -191,20 +192,20 @@ func together[T any](items []T, do func(T) (uuid.UUID, error)) (done []uuid.UUID
 	return done, err
 }
 
-// errRestoreUncertain ends an execution that a restored database shows as unfinished and
-// whose call may not be repeated.
+// errRestoreUncertain fails an execution that is unfinished in a restored database and whose call
+// is not safe to repeat.
 var errRestoreUncertain = &component.Error{
 	Code:    "RESTORE_UNCERTAIN",
 	Outcome: component.OutcomeUnknown,
 	Message: "the database was restored from a backup in which this execution had not finished, and this call is not safe to repeat: whether it took effect is unknown",
 }
 
-// FailUnsafe ends the unfinished executions whose calls are not safe to repeat, in
-// transactions of up to 500, each of which the audit logs of their workspaces show. It
-// returns how many it ended. Only a database in quarantine allows it.
+// FailUnsafe fails the unfinished executions whose calls are not safe to repeat, in transactions
+// of up to 500, and returns their number. Each transaction is recorded in the audit logs of the
+// workspaces. FailUnsafe returns an error if the database is not in quarantine.
 func (r *Runner) FailUnsafe(ctx context.Context) (ended int, err error) {
 	for {
-		made, err := r.commit(ctx, func(tx *postgres.Tx) (ends, error) { return r.failUnsafeTx(ctx, tx) })
+		made, err := r.commit(ctx, func(tx *postgres.Tx) (followUp, error) { return r.failUnsafeTx(ctx, tx) })
 		ended += len(made.done)
 		if err != nil {
 			return ended, fmt.Errorf("fail executions that are not safe to repeat: %w", err)
@@ -215,11 +216,12 @@ func (r *Runner) FailUnsafe(ctx context.Context) (ended int, err error) {
 	}
 }
 
-func (r *Runner) failUnsafeTx(ctx context.Context, tx *postgres.Tx) (made ends, err error) {
-	if held, err := db.New().InstallationHeld(ctx, tx); err != nil || !held {
+// failUnsafeTx is one transaction of FailUnsafe.
+func (r *Runner) failUnsafeTx(ctx context.Context, tx *postgres.Tx) (made followUp, err error) {
+	if held, err := db.New().InstallationIsQuarantined(ctx, tx); err != nil || !held {
 		return made, cmp.Or(err, errors.New("the database is not in quarantine"))
 	}
-	rows, err := db.New().ExecutionTakeUnsafe(ctx, tx, rescueBatch)
+	rows, err := db.New().ExecutionDetachUnsafe(ctx, tx, rescueBatch)
 	if err != nil {
 		return made, err
 	}
@@ -240,8 +242,8 @@ func (r *Runner) failUnsafeTx(ctx context.Context, tx *postgres.Tx) (made ends, 
 	return r.finishTx(ctx, tx, items)
 }
 
-// rescue decides about an execution whose attempt was cut off, by the repeat
-// rule of its call.
+// rescue requeues or fails an execution whose attempt was cut off, by the repeat rule of its
+// call.
 func (r *Runner) rescue(ctx context.Context, row db.ExecutionListOfWorkersRow) error {
 	var end *component.Error
 	switch {
@@ -261,23 +263,23 @@ func (r *Runner) rescue(ctx context.Context, row db.ExecutionListOfWorkersRow) e
 	}
 	r.Metrics.Rescued("failed")
 	if _, err := r.finishes.Do(ctx, f); err != nil {
-		return fmt.Errorf("finish orphaned execution: %w", err)
+		return fmt.Errorf("fail execution of a lost worker: %w", err)
 	}
 	return nil
 }
 
-// requeue frees an execution: from a worker, or from a job that brings nothing.
+// requeue describes an execution to be freed from its worker, or from a job that will not run it.
 type requeue struct {
 	key     notify.Key
-	epoch   int32  // that the row was seen in
-	job     int64  // that it is bound to
-	worker  *int32 // that has it; nil: none
-	parked  bool   // and waits for others of its workspace to end
-	crashed bool   // counts as a repeat after a lost worker, unless that survived
+	epoch   int32  // of the row when it was read
+	job     int64  // the job that it is bound to
+	worker  *int32 // the worker that has it, or nil
+	parked  bool   // waits for others of its workspace to finish
+	crashed bool   // counts as a crash, unless the worker's process survived
 }
 
-// requeue binds the execution to a fresh job, unless it went on meanwhile. The old
-// one goes: whoever still holds it can no longer start the execution.
+// requeue binds the execution to a new job, unless it changed meanwhile. The old job is deleted:
+// a worker that still holds it can no longer start the execution.
 func (r *Runner) requeue(ctx context.Context, p requeue) error {
 	if _, err := r.requeues.Do(ctx, p); err != nil {
 		return fmt.Errorf("requeue execution: %w", err)
@@ -315,7 +317,7 @@ func (r *Runner) flushRequeues(ctx context.Context, items []requeue) ([]struct{}
 		if err != nil {
 			return err
 		}
-		unneeded := make([]int64, len(items)) // the old job, or the new one of what went on meanwhile
+		unneeded := make([]int64, len(items)) // the old job, or the new one if the execution changed meanwhile
 		for i, fresh := range p.NewJobIds {
 			unneeded[i] = fresh
 			if slices.Contains(bound, fresh) {
@@ -330,8 +332,8 @@ func (r *Runner) flushRequeues(ctx context.Context, items []requeue) ([]struct{}
 	return make([]struct{}, len(items)), nil
 }
 
-// errWorkerLost ends an execution whose attempt was cut off and may not be
-// repeated: nobody knows whether it took effect.
+// errWorkerLost fails an execution whose attempt was cut off and may not be repeated, because it
+// may have taken effect.
 var errWorkerLost = &component.Error{
 	Code:    "WORKER_LOST",
 	Outcome: component.OutcomeUnknown,

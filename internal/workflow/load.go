@@ -45,7 +45,7 @@ func (l Loaded) Wanted(outer []string) environment.Wanted {
 // connection that sees the workspace. NOT_FOUND for an unknown id or version. Versions
 // never change, so a plan is made once in a while only.
 func (s *Service) Load(ctx context.Context, conn postgres.DB, workspaceID, workflowID uuid.UUID, number *int32) (Loaded, error) {
-	head, err := db.New().WorkflowHead(ctx, conn, db.WorkflowHeadParams{WorkspaceID: workspaceID, ID: workflowID})
+	head, err := db.New().WorkflowGetStatus(ctx, conn, db.WorkflowGetStatusParams{WorkspaceID: workspaceID, ID: workflowID})
 	if postgres.NotFound(err) {
 		return Loaded{}, notFound(nil)
 	}

@@ -85,7 +85,7 @@ func (w *watches) run(quit <-chan struct{}) {
 			return
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), watchEvery)
-		over, err := queries.APIKeyListOver(ctx, w.db, w.watched())
+		over, err := queries.APIKeyListInactive(ctx, w.db, w.watched())
 		cancel()
 		if err != nil {
 			continue // a database that is down accepts no revocations either; try again
@@ -97,7 +97,7 @@ func (w *watches) run(quit <-chan struct{}) {
 }
 
 // watched returns the keys of open streams.
-func (w *watches) watched() (keys db.APIKeyListOverParams) {
+func (w *watches) watched() (keys db.APIKeyListInactiveParams) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for key := range w.byKey {

@@ -96,7 +96,7 @@ func auditAll(ctx context.Context, conn postgres.DB, full bool) (drifts []Drift,
 		}
 		p.After = ids[len(ids)-1]
 	}
-	err = db.New().InstallationAudited(ctx, conn, db.InstallationAuditedParams{Complete: failed == 0, Took: time.Since(started), Faults: int32(len(drifts))})
+	err = db.New().InstallationRecordAudit(ctx, conn, db.InstallationRecordAuditParams{Complete: failed == 0, Took: time.Since(started), Faults: int32(len(drifts))})
 	if err != nil {
 		err = fmt.Errorf("record the audit: %w", err)
 	}

@@ -155,7 +155,7 @@ func (a inspection) verify(ctx context.Context, list []db.CreditCheckpoint) (dri
 			})
 			continue
 		}
-		if err := db.New().CheckpointVerified(ctx, a.conn, db.CheckpointVerifiedParams{WorkspaceID: c.WorkspaceID, After: c.After, Upto: c.Upto}); err != nil {
+		if err := db.New().CheckpointSetVerified(ctx, a.conn, db.CheckpointSetVerifiedParams{WorkspaceID: c.WorkspaceID, After: c.After, Upto: c.Upto}); err != nil {
 			return drifts, err
 		}
 	}

@@ -70,7 +70,7 @@ func (b Books) SettleRunTx(ctx context.Context, tx pgx.Tx, c Charge) error {
 // SaveTx counts the bytes that a request stores. It returns INSUFFICIENT_CREDITS if the
 // workspace has used up its storage for the month. It locks the account.
 func (b Books) SaveTx(ctx context.Context, tx pgx.Tx, workspaceID uuid.UUID, bytes int64) error {
-	rows, err := db.New().AccountStoreFree(ctx, tx, db.AccountStoreFreeParams{WorkspaceID: workspaceID, Bytes: bytes})
+	rows, err := db.New().AccountAddStoredWithinLimit(ctx, tx, db.AccountAddStoredWithinLimitParams{WorkspaceID: workspaceID, Bytes: bytes})
 	if err != nil {
 		return fmt.Errorf("count stored bytes: %w", err)
 	}
@@ -82,7 +82,7 @@ func (b Books) SaveTx(ctx context.Context, tx pgx.Tx, workspaceID uuid.UUID, byt
 
 // StoreTx counts the bytes that a run stores before it finishes. It locks the account.
 func (b Books) StoreTx(ctx context.Context, tx pgx.Tx, workspaceID uuid.UUID, bytes int64) error {
-	return db.New().AccountStore(ctx, tx, db.AccountStoreParams{WorkspaceID: workspaceID, Bytes: bytes})
+	return db.New().AccountAddStored(ctx, tx, db.AccountAddStoredParams{WorkspaceID: workspaceID, Bytes: bytes})
 }
 
 func appendCharge(p *db.AccountSettleManyParams, kind string, c Charge) {

@@ -116,7 +116,7 @@ type joiner struct {
 }
 
 // identify finds or prepares the account that accepts an invitation.
-func (s *Service) identify(ctx context.Context, invited db.InvitationFindRow, a Acceptance) (j joiner, err error) {
+func (s *Service) identify(ctx context.Context, invited db.InvitationGetByTokenRow, a Acceptance) (j joiner, err error) {
 	user, err := queries.UserGetByEmail(ctx, s.system, invited.Email)
 	j.isNew = postgres.NotFound(err)
 	if err != nil && !j.isNew {
@@ -155,12 +155,12 @@ func (s *Service) prepareAccount(ctx context.Context, j joiner, user db.UserGetB
 
 // findInvitation reads the invitation of a token. Guesses are limited in the same way as
 // attempts to sign in.
-func (s *Service) findInvitation(ctx context.Context, token string, from netip.Addr) (db.InvitationFindRow, error) {
+func (s *Service) findInvitation(ctx context.Context, token string, from netip.Addr) (db.InvitationGetByTokenRow, error) {
 	client := throttle.Subscriber(from).String()
 	if wait := max(s.throttle.addresses.Wait(client), s.readers.Take(throttle.Subscriber(from))); wait > 0 {
-		return db.InvitationFindRow{}, tooManyAttempts(wait)
+		return db.InvitationGetByTokenRow{}, tooManyAttempts(wait)
 	}
-	invited, err := queries.InvitationFind(ctx, s.system, hashOf(token))
+	invited, err := queries.InvitationGetByToken(ctx, s.system, hashOf(token))
 	if postgres.NotFound(err) {
 		s.throttle.addresses.Count(client)
 		return invited, noInvitation()
@@ -175,7 +175,7 @@ func (s *Service) findInvitation(ctx context.Context, token string, from netip.A
 // the invitation as accepted, all in one transaction. The inviter must still be allowed to
 // invite. The lock order is the same as elsewhere: members before invitations, and the account
 // before its memberships.
-func (s *Service) join(ctx context.Context, invited db.InvitationFindRow, j joiner, then func(pgx.Tx) error) error {
+func (s *Service) join(ctx context.Context, invited db.InvitationGetByTokenRow, j joiner, then func(pgx.Tx) error) error {
 	return pgx.BeginFunc(ctx, s.system, func(tx pgx.Tx) error {
 		if err := useInvitation(ctx, tx, invited); err != nil {
 			return err
@@ -204,7 +204,7 @@ func (s *Service) join(ctx context.Context, invited db.InvitationFindRow, j join
 
 // prepare creates the account, or locks it and checks that it may join the workspace. It
 // reports whether the address is verified now.
-func (j joiner) prepare(ctx context.Context, tx pgx.Tx, invited db.InvitationFindRow) (verified bool, err error) {
+func (j joiner) prepare(ctx context.Context, tx pgx.Tx, invited db.InvitationGetByTokenRow) (verified bool, err error) {
 	if j.isNew {
 		made, err := queries.UserInsert(ctx, tx, db.UserInsertParams{
 			ID: j.ID, Email: j.Email, Name: j.Name, PasswordHash: j.passwordHash, Verified: invited.Mailed,
@@ -242,7 +242,7 @@ func (j joiner) prepare(ctx context.Context, tx pgx.Tx, invited db.InvitationFin
 
 // useInvitation marks an invitation as accepted. It returns NOT_FOUND if the invitation is no
 // longer valid, or if its inviter may no longer invite to this role.
-func useInvitation(ctx context.Context, tx pgx.Tx, invited db.InvitationFindRow) error {
+func useInvitation(ctx context.Context, tx pgx.Tx, invited db.InvitationGetByTokenRow) error {
 	if invited.InvitedBy == nil {
 		return noInvitation()
 	}

@@ -169,7 +169,7 @@ func makeOwner(ctx context.Context, tx pgx.Tx, workspaceID uuid.UUID, person Per
 	if err != nil || before == Owner {
 		return err
 	}
-	if err := queries.MemberPut(ctx, tx, db.MemberPutParams{WorkspaceID: workspaceID, UserID: person.ID, Role: string(Owner)}); err != nil {
+	if err := queries.MemberUpsert(ctx, tx, db.MemberUpsertParams{WorkspaceID: workspaceID, UserID: person.ID, Role: string(Owner)}); err != nil {
 		return err
 	}
 	if before == "" {

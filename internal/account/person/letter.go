@@ -23,7 +23,7 @@ func (s *Service) mailToken(workspaceID uuid.UUID, email string) (token string, 
 // accepted it. If the process crashes here, the invitation isn't mailed; the inviter gets no
 // response and invites again.
 func (s *Service) mailInvitation(ctx context.Context, token string) bool {
-	invited, err := queries.InvitationFind(ctx, s.system, hashOf(token))
+	invited, err := queries.InvitationGetByToken(ctx, s.system, hashOf(token))
 	if err == nil {
 		err = s.mail.Send(ctx, invited.Email, fmt.Sprintf("Invitation to the workspace %s", invited.WorkspaceName), s.letter(invited, token))
 	}
@@ -35,7 +35,7 @@ func (s *Service) mailInvitation(ctx context.Context, token string) bool {
 
 // letter returns the text of a mailed invitation. It contains no free text of the inviter, such
 // as their name, so that strangers can't send messages with it.
-func (s *Service) letter(invited db.InvitationFindRow, token string) string {
+func (s *Service) letter(invited db.InvitationGetByTokenRow, token string) string {
 	by := "A member"
 	if invited.ByEmail != nil {
 		by = *invited.ByEmail

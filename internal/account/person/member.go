@@ -166,7 +166,7 @@ func (m Member) MayManage(ctx context.Context, tx pgx.Tx) error {
 // lockRole returns the present role of a user in a workspace, "" if the user isn't a member. The
 // role is locked until tx ends.
 func lockRole(ctx context.Context, tx pgx.Tx, workspaceID, userID uuid.UUID) (Role, error) {
-	role, err := queries.MemberHold(ctx, tx, db.MemberHoldParams{WorkspaceID: workspaceID, UserID: userID})
+	role, err := queries.MemberGetForShare(ctx, tx, db.MemberGetForShareParams{WorkspaceID: workspaceID, UserID: userID})
 	if err != nil && !postgres.NotFound(err) {
 		return "", fmt.Errorf("lock member: %w", err)
 	}

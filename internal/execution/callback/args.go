@@ -10,25 +10,25 @@ import (
 	"github.com/riverqueue/river"
 )
 
-// Args is the River job of a delivery. It holds ids only: address, secret and
+// Args are the arguments of a delivery's River job. They hold IDs only: the URL, secret and
 // headers stay in the row, sealed.
 type Args struct {
 	WorkspaceID uuid.UUID `json:"workspaceId"`
 	ExecutionID uuid.UUID `json:"executionId"`
 }
 
-// Kind is stored data: it never changes.
+// Kind returns the job kind. It is stored in the queue, so it must never change.
 func (Args) Kind() string { return "callback_delivery" }
 
-// Queue is where deliveries wait, apart from executions: a slow receiver never
-// delays a component.
+// Queue is the River queue of deliveries. It is separate from that of executions, so that a slow
+// receiver never delays a component.
 const Queue = "callbacks"
 
-// maxRuns is how often the queue may run one job: far more than any schedule
-// needs, since our own count of attempts decides when a delivery ends.
+// maxRuns is how often River may run one job. It is far more than any schedule needs, because the
+// callback's own count of attempts decides when a delivery is given up.
 const maxRuns = 10_000
 
-// job is the job of a delivery that is due at a time; zero: now.
+// job returns the job of a delivery that is due at the given time; zero means now.
 func job(args Args, due time.Time) river.InsertManyParams {
 	return river.InsertManyParams{Args: args, InsertOpts: &river.InsertOpts{Queue: Queue, ScheduledAt: due, MaxAttempts: maxRuns}}
 }

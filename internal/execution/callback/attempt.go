@@ -13,25 +13,25 @@ import (
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
-// attempt is one attempt on its way into the database.
+// attempt is one attempt to be recorded.
 type attempt struct {
 	delivery
 	outcome
-	again time.Duration // before the next attempt; negative: there is none
-	job   time.Duration // before the job is due; negative: its holder sees to that
+	retryIn time.Duration // delay before the next attempt; negative: it was the last
+	job     time.Duration // delay before the job is due; negative: its holder snoozes it
 }
 
-// recordPatience is how long the record of an attempt is tried while the
-// database is away. After that the attempt is made again: at least once.
+// recordPatience is how long recording an attempt is retried while the database is unavailable.
+// After that the attempt is made again: delivery is at least once.
 const recordPatience = 10 * time.Second
 
-// record writes the attempt. pending says that the callback is still to be
-// delivered, by this job.
+// record records the attempt. pending reports whether the callback is still to be delivered by
+// this job.
 func (d *Deliverer) record(ctx context.Context, a attempt) (pending bool, err error) {
 	deadline := time.Now().Add(recordPatience)
 	var backoff wait.Backoff
 	for {
-		pending, err = d.records.Do(context.WithoutCancel(ctx), a) // it was made: that must be known
+		pending, err = d.records.Do(context.WithoutCancel(ctx), a) // the attempt was made, so record it even if ctx is canceled
 		if !postgres.Unavailable(err) || time.Now().After(deadline) {
 			break
 		}
@@ -45,7 +45,7 @@ func (d *Deliverer) record(ctx context.Context, a attempt) (pending bool, err er
 	return pending, nil
 }
 
-// flushRecords writes attempts with one statement.
+// flushRecords records attempts with one statement.
 func (d *Deliverer) flushRecords(ctx context.Context, items []attempt) ([]bool, error) {
 	var p db.CallbackRecordManyParams
 	for _, a := range items {
@@ -56,12 +56,12 @@ func (d *Deliverer) flushRecords(ctx context.Context, items []attempt) ([]bool, 
 		p.WorkspaceIds = append(p.WorkspaceIds, a.WorkspaceID)
 		p.ExecutionIds = append(p.ExecutionIds, a.ExecutionID)
 		p.JobIds = append(p.JobIds, a.jobID)
-		p.StartedAts = append(p.StartedAts, d.Clock.Now().Add(-time.Since(a.begun)))
+		p.StartedAts = append(p.StartedAts, d.Clock.Now().Add(-time.Since(a.started)))
 		p.DurationsMs = append(p.DurationsMs, int32(a.took.Milliseconds()))
 		p.HTTPStatuses = append(p.HTTPStatuses, int16(a.status))
 		p.Errors = append(p.Errors, string(failure))
 		p.Delivered = append(p.Delivered, a.delivered())
-		p.AgainsUs = append(p.AgainsUs, max(a.again.Microseconds(), -1))
+		p.AgainsUs = append(p.AgainsUs, max(a.retryIn.Microseconds(), -1))
 		p.JobsUs = append(p.JobsUs, max(a.job.Microseconds(), -1))
 	}
 	rows, err := db.New().CallbackRecordMany(ctx, d.DB, p)
@@ -79,8 +79,7 @@ func (d *Deliverer) flushRecords(ctx context.Context, items []attempt) ([]bool, 
 	return answers, nil
 }
 
-// flushLoads reads what deliveries need. An answer is nil where there is nothing
-// to deliver.
+// flushLoads loads deliveries. A result is nil if there is nothing to deliver.
 func (d *Deliverer) flushLoads(ctx context.Context, items []Args) ([]*db.CallbackLoadManyRow, error) {
 	var p db.CallbackLoadManyParams
 	for _, args := range items {

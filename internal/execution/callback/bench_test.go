@@ -10,8 +10,8 @@ import (
 	"github.com/weft-automation/weft/internal/secret/signature"
 )
 
-// BenchmarkPlainSignedPosts is the floor of the deliveries below: Go's client
-// and a signature, nothing stored.
+// BenchmarkPlainSignedPosts is the baseline for the deliveries below: Go's client and a
+// signature, nothing stored.
 func BenchmarkPlainSignedPosts(b *testing.B) {
 	server := plainServer(b, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }))
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}
@@ -45,7 +45,7 @@ func BenchmarkPlainSignedPosts(b *testing.B) {
 
 func BenchmarkDeliveriesThroughTheQueue(b *testing.B) { benchmarkDeliveries(b, false) }
 
-func BenchmarkDeliveriesOfTheFinishingProcess(b *testing.B) { benchmarkDeliveries(b, true) }
+func BenchmarkLocalDeliveries(b *testing.B) { benchmarkDeliveries(b, true) }
 
 // benchmarkDeliveries finishes executions in batches, as a busy runner does.
 func benchmarkDeliveries(b *testing.B, here bool) {

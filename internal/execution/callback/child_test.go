@@ -13,11 +13,11 @@ import (
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
-// childDSN makes this test binary a worker process of its own, on the database
-// named: one that a test can kill.
+// childDSN is an environment variable that makes this test binary a worker on the given database:
+// a process that a test can kill.
 const childDSN = "CALLBACK_TEST_CHILD_DSN"
 
-// runChild delivers what the queue brings until the process is killed.
+// runChild makes deliveries from the queue until the process is killed.
 func runChild(dsn string) {
 	ctx := context.Background()
 	pool, err := postgres.Open(ctx, dsn, "child", postgres.Owner, 4)

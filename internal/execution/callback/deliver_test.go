@@ -89,7 +89,7 @@ func TestCB02TheSecondAttemptWaitsInTheQueueAsPlanned(t *testing.T) {
 	}
 }
 
-func TestCB02AShortDelayIsKeptToTheMoment(t *testing.T) {
+func TestCB02AShortDelayIsExact(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, options{idle: true, settings: Settings{Schedule: []time.Duration{0, time.Second, 100 * time.Millisecond, 20 * time.Second}}})
 	r := b.receiver(t, always(500))
@@ -102,11 +102,11 @@ func TestCB02AShortDelayIsKeptToTheMoment(t *testing.T) {
 			t.Errorf("attempt %d came %s after the one before", i+2, gap)
 		}
 	}
-	b.deliverer.Drain(t.Context()) // does not wait for what is kept
+	b.deliverer.Drain(t.Context()) // does not wait for attempts that this process keeps
 	row := b.row(t, f)
 	var in float64
 	if err := b.pool.QueryRow(t.Context(), "SELECT extract(epoch FROM scheduled_at - now()) FROM river.river_job WHERE id = $1", *row.JobID).Scan(&in); err != nil || in < 14 || in > 24 {
-		t.Errorf("given back with %.1f s to go, %v", in, err)
+		t.Errorf("returned to the queue, due in %.1f s, %v", in, err)
 	}
 }
 
@@ -172,7 +172,7 @@ func TestCB22StandardWebhooksHeaders(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, options{settings: Settings{Schedule: []time.Duration{0, 1100 * time.Millisecond, time.Millisecond}}})
 	r := b.receiver(t, always(500))
-	began := time.Now()
+	start := time.Now()
 	key := []byte("0123456789abcdef0123456789abcdef")
 	secret := "whsec_" + base64.StdEncoding.EncodeToString(key)
 	f := b.submit(t, wish{url: r.url, secret: &secret})
@@ -186,7 +186,7 @@ func TestCB22StandardWebhooksHeaders(t *testing.T) {
 			t.Errorf("headers %v", request.header)
 		}
 		seconds, err := strconv.ParseInt(stamp, 10, 64)
-		if err != nil || time.Unix(seconds, 0).Before(began.Add(-time.Second)) || time.Until(time.Unix(seconds, 0)) > time.Second {
+		if err != nil || time.Unix(seconds, 0).Before(start.Add(-time.Second)) || time.Until(time.Unix(seconds, 0)) > time.Second {
 			t.Errorf("timestamp %q", stamp)
 		}
 		stamps[stamp] = true
@@ -243,8 +243,8 @@ func TestCB23SecretsOfEveryKindSignAsNodeDoes(t *testing.T) {
 	}
 }
 
-// TestCB07 kills a worker process after the receiver's 2xx, before (P6) and
-// after (P7) that is on record.
+// Kills a worker process after the receiver's 2xx, before (P6) and after (P7) the attempt is
+// recorded.
 func TestCB07ACrashAfterTheDeliveryRepeatsItAtMostOnce(t *testing.T) {
 	t.Parallel()
 	for point, sent := range map[string]int{"P6": 2, "P7": 1} {
@@ -281,8 +281,9 @@ func TestCB07ACrashAfterTheDeliveryRepeatsItAtMostOnce(t *testing.T) {
 	}
 }
 
-// Receivers take deliveries under one id for repeats, and after a restore the body may differ.
-func TestARestoreGivesACallbackAnotherWebhookID(t *testing.T) {
+// Receivers treat deliveries with the same id as repeats, and after a restore the body may
+// differ.
+func TestARestoreChangesTheWebhookID(t *testing.T) {
 	t.Parallel()
 	sender := NewSender(nil, 0)
 	id, secret := newID(t), "secret"

@@ -1,10 +1,10 @@
-// Package callback delivers results to the URLs that callers gave: it freezes the body, queues,
-// signs and sends it, retries on a schedule, logs the attempts and replays deliveries.
+// Package callback delivers results to the URLs that callers specified. It freezes the body,
+// enqueues, signs and sends it, retries on a schedule, logs the attempts, and replays deliveries.
 //
 // It does not decide when an execution is final, and knows nothing of the HTTP API. The one
-// invariant: once an execution with a callback is final, its delivery has a job in the queue until
-// it is delivered or its schedule is exhausted. Every attempt sends the same bytes, and counts
-// when its row is written.
+// invariant: once an execution with a callback is final, its delivery has a job in the queue
+// until it is delivered or its schedule is exhausted. Every attempt sends the same bytes, and
+// counts when its row is written.
 package callback
 
 import (
@@ -33,51 +33,51 @@ import (
 	"github.com/weft-automation/weft/internal/secret/vault"
 )
 
-// Deps is what a Deliverer is made of.
+// Deps are the dependencies of a Deliverer.
 type Deps struct {
 	DB      *pgxpool.Pool
 	Jobs    *river.Client[pgx.Tx] // inserts only
 	Keyring *seal.Keyring
-	Vault   *vault.Vault // of bodies with secret outputs
+	Vault   *vault.Vault // seals bodies with secret outputs
 	Guard   *egress.Guard
-	Clock   *clock.Clock // of due times; nil: this process's own
+	Clock   *clock.Clock // computes due times; the process's own clock if nil
 	Log     *slog.Logger
 
-	// Quarantined reports that nothing may be sent for now; nil: never.
+	// Quarantined reports whether the database is in quarantine, when nothing may be sent. If
+	// nil, it never is.
 	Quarantined func() bool
 
-	// Attempted, if set, is told of each attempt that is on record: its class
-	// ("" = delivered) and duration.
+	// Attempted, if set, is called for each recorded attempt, with its error class ("" if
+	// delivered) and duration.
 	Attempted func(class string, took time.Duration)
 }
 
-// Settings are what an operator or a test may change. A zero field means the
-// default.
+// Settings can be changed by an operator or a test. A zero field means the default.
 type Settings struct {
 	Schedule []time.Duration // delay before each attempt
-	Timeout  time.Duration   // of one attempt: 15 s
-	// How many exchanges this process has in flight at once.
-	PerWorkspace int // 10
-	PerReceiver  int // of one workspace with one host: 4
-	InFlight     int // in all, shared fairly by workspaces: 200
+	Timeout  time.Duration   // of one attempt; default 15 s
+	// Limits of the requests in flight in this process.
+	PerWorkspace int // default 10
+	PerReceiver  int // of one workspace to one host; default 4
+	InFlight     int // in total, shared fairly between workspaces; default 200
 }
 
-// Deliverer makes deliveries: those that the queue brings and those that this
-// process has just queued itself.
+// Deliverer makes the attempts of deliveries: those that the queue brings, and those that this
+// process has just enqueued itself.
 type Deliverer struct {
 	Deps
 	schedule   []time.Duration
 	sender     *Sender
-	workspaces *gate
-	receivers  *gate
+	workspaces *limiter
+	receivers  *limiter
 	loads      *groupcommit.Group[Args, *db.CallbackLoadManyRow]
 	records    *groupcommit.Group[attempt, bool]
-	handoff    handoff
+	local      localDeliveries
 	reconciler reconciler
 
-	mu      sync.Mutex
-	under   map[uuid.UUID]struct{} // executions whose callback is being delivered here
-	keyless keyless                // under a master key that is missing here
+	mu         sync.Mutex
+	delivering map[uuid.UUID]struct{} // executions whose callback is being delivered here
+	keyless    keyless                // deliveries that this process lacks the master key for
 }
 
 // delivery is one callback that is due.
@@ -87,17 +87,17 @@ type delivery struct {
 	restores    int32
 	url         string
 	sealed      []byte
-	body        []byte // as it is stored
+	body        []byte // as stored
 	tries       int
-	unopened    time.Duration // since a worker first lacked the key of its secrets; 0: none did
+	unopened    time.Duration // time since a worker first lacked the key of its secrets; 0: none did
 	traceparent string
-	held        bool // the queue's worker holds the job
+	held        bool // a River worker holds the job
 }
 
-// errNothingToDo says that a job has no delivery (any more).
+// errNothingToDo is returned for a job whose delivery is done or has another job.
 var errNothingToDo = errors.New("nothing to deliver")
 
-// NewDeliverer makes a deliverer. Drain must end it.
+// NewDeliverer returns a Deliverer. Call Drain to stop it.
 func NewDeliverer(deps Deps, settings Settings) *Deliverer {
 	if len(settings.Schedule) == 0 {
 		settings.Schedule = DefaultSchedule()
@@ -115,73 +115,75 @@ func NewDeliverer(deps Deps, settings Settings) *Deliverer {
 		Deps:       deps,
 		schedule:   settings.Schedule,
 		sender:     NewSender(deps.Guard, settings.Timeout),
-		workspaces: newGate(settings.PerWorkspace, settings.InFlight),
-		receivers:  newGate(settings.PerReceiver, 0),
-		under:      make(map[uuid.UUID]struct{}),
+		workspaces: newLimiter(settings.PerWorkspace, settings.InFlight),
+		receivers:  newLimiter(settings.PerReceiver, 0),
+		delivering: make(map[uuid.UUID]struct{}),
 	}
-	d.handoff.init()
+	d.local.init()
 	d.loads = groupcommit.New(groupcommit.Options[Args]{}, postgres.Unavailable, d.flushLoads)
 	d.records = groupcommit.New(groupcommit.Options[attempt]{}, postgres.Unavailable, d.flushRecords)
 	return d
 }
 
-// Drain lets the deliveries of this process's own end until ctx ends, cuts off
-// the rest (the queue brings them again), and returns when none is left. Call it
+// Drain waits for deliveries that this process makes without the queue. When ctx is done, it
+// interrupts the rest, which the queue brings again. It returns when all have stopped. Call it
 // after the queue has stopped.
 func (d *Deliverer) Drain(ctx context.Context) {
-	d.handoff.drain(ctx)
+	d.local.drain(ctx)
 	d.loads.Close()
 	d.records.Close()
 }
 
-// deliver makes one attempt. again is the delay after which the holder of the
-// job is to bring it again: 0 when the attempt is on record and the rest is
-// settled. An error means that nothing was recorded.
-func (d *Deliverer) deliver(ctx context.Context, c delivery) (again time.Duration, err error) {
+// deliver makes one attempt. retryIn is the delay after which the holder of the job must try again.
+// It is 0 if the attempt is recorded and the next one is scheduled. An error means that nothing
+// was recorded.
+func (d *Deliverer) deliver(ctx context.Context, c delivery) (retryIn time.Duration, err error) {
 	if d.Quarantined != nil && d.Quarantined() {
 		return quarantinePause, nil
 	}
-	if !d.begin(c.ExecutionID) {
+	if !d.claim(c.ExecutionID) {
 		return busyPause, nil
 	}
 	v, err := func() (verdict, error) {
-		defer d.end(c.ExecutionID)
+		defer d.unclaim(c.ExecutionID)
 		return d.attempt(ctx, c)
 	}()
 	if v.kept {
 		c.tries, c.unopened, c.held = c.tries+1, 0, false
-		go d.deliverHere(c, v.again)
+		go d.deliverHere(c, v.retryIn)
 		return 0, nil
 	}
-	return v.again, err
+	return v.retryIn, err
 }
 
-// verdict is what follows an attempt, or its omission.
+// verdict is what must follow an attempt, or an attempt that was not made.
 type verdict struct {
-	again time.Duration // 0: nothing that the holder of the job has to see to
-	kept  bool          // this process makes the next attempt after again
+	retryIn time.Duration // 0: the holder of the job has nothing more to do
+	kept    bool          // this process makes the next attempt itself, after retryIn
 }
 
+// attempt decrypts, sends and records one attempt, unless the key is missing or a limiter rejects
+// it.
 func (d *Deliverer) attempt(ctx context.Context, c delivery) (verdict, error) {
 	body, secrets, err := d.open(ctx, c)
-	if again, err := d.lacks(ctx, c, err); again > 0 || err != nil {
-		return verdict{again: again}, err
+	if retryIn, err := d.waitForKey(ctx, c, err); retryIn > 0 || err != nil {
+		return verdict{retryIn: retryIn}, err
 	}
 	if err != nil {
-		d.Log.ErrorContext(ctx, "the stored secrets of a callback cannot be opened",
+		d.Log.ErrorContext(ctx, "the stored secrets of a callback cannot be decrypted",
 			"workspace_id", c.WorkspaceID, "execution_id", c.ExecutionID, "error", err)
-		return d.settle(ctx, c, outcome{begun: time.Now(), class: classSecrets})
+		return d.settle(ctx, c, outcome{started: time.Now(), class: classSecrets})
 	}
-	leave, again := d.enter(ctx, c)
-	if leave == nil {
-		return verdict{again: again}, nil
+	release, retryIn := d.acquire(ctx, c)
+	if release == nil {
+		return verdict{retryIn: retryIn}, nil
 	}
 	sendCtx, span := telemetry.StartSpan(telemetry.FromTraceparent(ctx, c.traceparent), "deliver callback")
 	out, err := d.sender.send(sendCtx, Message{
 		ExecutionID: c.ExecutionID, Restores: c.restores, URL: c.url, Body: body, Secrets: secrets, Traceparent: c.traceparent,
 	})
 	telemetry.EndSpan(span, out.class)
-	leave()
+	release()
 	if err != nil {
 		return verdict{}, err
 	}
@@ -191,14 +193,15 @@ func (d *Deliverer) attempt(ctx context.Context, c delivery) (verdict, error) {
 	return d.settle(ctx, c, out)
 }
 
-// settle records the attempt and decides who makes the next one.
+// settle records the attempt and decides whether this process, the job's holder, or the queue
+// makes the next one.
 func (d *Deliverer) settle(ctx context.Context, c delivery, out outcome) (verdict, error) {
-	a := attempt{delivery: c, outcome: out, again: none, job: none}
+	a := attempt{delivery: c, outcome: out, retryIn: none, job: none}
 	delay, more := next(d.schedule, c.tries+1, out, rand.Float64())
 	kept := false
 	if more {
-		a.again = delay
-		kept = delay <= maxKept && d.handoff.reserve(c.WorkspaceID, len(c.body))
+		a.retryIn = delay
+		kept = delay <= maxKept && d.local.reserve(c.WorkspaceID, len(c.body))
 		switch {
 		case kept:
 			a.job = delay + d.safetyNet()
@@ -208,7 +211,7 @@ func (d *Deliverer) settle(ctx context.Context, c delivery, out outcome) (verdic
 	}
 	pending, err := d.record(ctx, a)
 	if kept && !pending {
-		d.handoff.release(c.WorkspaceID, len(c.body))
+		d.local.release(c.WorkspaceID, len(c.body))
 	}
 	if err != nil {
 		return verdict{}, err
@@ -219,50 +222,51 @@ func (d *Deliverer) settle(ctx context.Context, c delivery, out outcome) (verdic
 	}
 	switch {
 	case pending && kept:
-		return verdict{again: delay, kept: true}, nil
+		return verdict{retryIn: delay, kept: true}, nil
 	case pending && a.job == none:
-		return verdict{again: max(delay, time.Millisecond)}, nil
+		return verdict{retryIn: max(delay, time.Millisecond)}, nil
 	}
 	return verdict{}, nil
 }
 
-// quarantinePause is how long a delivery that was begun just before a quarantine
-// is put off each time.
+// quarantinePause is the delay before a delivery that was fetched just before a quarantine is
+// tried again.
 const quarantinePause = 5 * time.Second
 
-// busyPause is the time before a delivery is tried again that this process is still
-// busy with. It is short, because that attempt may only be about to return.
+// busyPause is the delay before a delivery is tried again if this process is already making an
+// attempt. It is short, because that attempt may be about to return.
 const busyPause = time.Second
 
 const (
-	none = time.Duration(-time.Microsecond) // no time at all: nothing follows
+	none = time.Duration(-time.Microsecond) // no delay: nothing follows
 
-	// maxKept is the longest delay for which this process keeps the next attempt
-	// itself, exact to the moment.
+	// maxKept is the longest delay for which this process keeps the next attempt. The queue would
+	// be less punctual.
 	maxKept = 30 * time.Second
 
-	// longDelay is more than the queue takes to close a run. A shorter delay is
-	// left to the worker that holds the job: written into the job, it could bring
-	// the job again before that run is closed.
+	// longDelay is longer than River takes to complete a job that has run. A shorter delay is
+	// left to the worker that holds the job: written into the job, it could make the job
+	// available before River has completed it.
 	longDelay = time.Second
 )
 
-// enter passes the gates of the workspace and of its receiver. Without a pass it
-// returns when to come again. No gate is shared by workspaces: the receiver's is
-// that of the host for this workspace alone.
-func (d *Deliverer) enter(ctx context.Context, c delivery) (leave func(), again time.Duration) {
-	workspace, again := d.workspaces.enter(ctx, c.WorkspaceID.String())
+// enter acquires permits for the workspace and for its receiver. Without both it returns the
+// delay after which to try again. Workspaces share no limiter: the receiver's counts this
+// workspace's requests to the host only.
+func (d *Deliverer) acquire(ctx context.Context, c delivery) (release func(), retryIn time.Duration) {
+	workspace, retryIn := d.workspaces.acquire(ctx, c.WorkspaceID.String())
 	if workspace == nil {
-		return nil, again
+		return nil, retryIn
 	}
-	receiver, again := d.receivers.enter(ctx, c.WorkspaceID.String()+" "+hostOf(c.url))
+	receiver, retryIn := d.receivers.acquire(ctx, c.WorkspaceID.String()+" "+hostOf(c.url))
 	if receiver == nil {
-		workspace.drop()
-		return nil, again
+		workspace.cancel()
+		return nil, retryIn
 	}
-	return func() { receiver.leave(); workspace.leave() }, 0
+	return func() { receiver.release(); workspace.release() }, 0
 }
 
+// hostOf returns the lower-case host and port of a URL.
 func hostOf(raw string) string {
 	u, err := url.Parse(raw)
 	if err != nil {
@@ -271,23 +275,25 @@ func hostOf(raw string) string {
 	return strings.ToLower(u.Host)
 }
 
-// begin reserves a callback within this process.
-func (d *Deliverer) begin(executionID uuid.UUID) bool {
+// claim marks a callback as being delivered by this process, and reports whether it was not
+// already.
+func (d *Deliverer) claim(executionID uuid.UUID) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if _, busy := d.under[executionID]; busy {
+	if _, busy := d.delivering[executionID]; busy {
 		return false
 	}
-	d.under[executionID] = struct{}{}
+	d.delivering[executionID] = struct{}{}
 	return true
 }
 
-func (d *Deliverer) end(executionID uuid.UUID) {
+// unclaim reverses claim.
+func (d *Deliverer) unclaim(executionID uuid.UUID) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	delete(d.under, executionID)
+	delete(d.delivering, executionID)
 }
 
-// net is how long after its start an attempt is over at the latest, with the
-// waits before it: then somebody else may make it.
-func (d *Deliverer) net() time.Duration { return d.sender.timeout + 10*time.Second }
+// maxDuration is how long an attempt can take, including the waits before it. After that, another
+// process may make it.
+func (d *Deliverer) maxDuration() time.Duration { return d.sender.timeout + 10*time.Second }

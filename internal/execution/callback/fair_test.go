@@ -9,8 +9,8 @@ import (
 	"github.com/weft-automation/weft/internal/kit/waittest"
 )
 
-// held is a receiver that answers at once, but for the path /hang: there it answers when the
-// test ends.
+// held starts a receiver that answers at once, except under /hang, where it answers when the test
+// ends.
 func (b *bench) held(t *testing.T) (url string, healthy <-chan struct{}, hanging *atomic.Int64) {
 	t.Helper()
 	arrived, end := make(chan struct{}, 100), make(chan struct{})
@@ -33,7 +33,7 @@ func await(t *testing.T, arrived <-chan struct{}) {
 	waittest.Receive(t, "the healthy workspace's callback", arrived)
 }
 
-// The hanging exchanges last longer than the test waits: a callback that arrives did not wait
+// The hanging requests last longer than the test waits, so a callback that arrives did not wait
 // for one of them.
 const longer = time.Hour
 
@@ -75,7 +75,7 @@ func TestManySlowReceiversDoNotDelayAnotherWorkspace(t *testing.T) {
 			b.finish(t, way.here, b.accept(t, wish{workspace: newID(t), url: url + "/ok"})...)
 			await(t, healthy)
 			if n := hanging.Load(); n > 19 {
-				t.Errorf("%d exchanges hang, at most 19 may", n)
+				t.Errorf("%d requests hang, want at most 19", n)
 			}
 		})
 	}

@@ -15,18 +15,17 @@ import (
 	"github.com/weft-automation/weft/internal/secret/vault"
 )
 
-// Final is an execution that becomes final in the caller's transaction, without
-// the fields of its callback. Its output is as it is stored.
+// Final is an execution that becomes final in the caller's transaction, without the callback's
+// fields, and with the output as stored.
 type Final db.ExecutionGetRow
 
-// FreezeManyTx freezes the bodies of the callbacks of executions that become
-// final in tx, and queues their first delivery. What is frozen is the record as
-// it stands at that moment, the callback's progress still at nought; every
-// attempt and replay sends these bytes (decisions 5.1). A body with a sealed output is
-// sealed too.
+// FreezeManyTx freezes the callback bodies of executions that become final in tx, and enqueues
+// their first delivery. The body is the record at that time, when the callback has no attempts
+// yet. Every attempt and replay sends these bytes (decisions 5.1). If the output is sealed, so is
+// the body.
 //
-// It keeps the deliveries that this process has room for: the caller Starts them after the
-// commit, or Drops them. A nil Deliverer keeps none.
+// It returns the deliveries that this process has room for. The caller must call Start after the
+// commit, or Drop if it fails. A nil Deliverer returns none.
 func (d *Deliverer) FreezeManyTx(ctx context.Context, tx pgx.Tx, jobs *river.Client[pgx.Tx], v *vault.Vault, finals []Final) (*Ready, error) {
 	if len(finals) == 0 {
 		return nil, nil
@@ -52,7 +51,7 @@ func (d *Deliverer) FreezeManyTx(ctx context.Context, tx pgx.Tx, jobs *river.Cli
 	return ready, nil
 }
 
-// frozen renders the bodies.
+// frozen loads the callbacks and renders their bodies.
 func frozen(ctx context.Context, tx pgx.Tx, v *vault.Vault, finals []Final) ([]delivery, error) {
 	var p db.CallbackListForFreezeParams
 	rows := make(map[uuid.UUID]db.ExecutionGetRow, len(finals))
@@ -83,7 +82,7 @@ func frozen(ctx context.Context, tx pgx.Tx, v *vault.Vault, finals []Final) ([]d
 	return deliveries, nil
 }
 
-// render is the body for a row, as it is stored.
+// render returns the body for a row, as stored: sealed if the output is.
 func render(ctx context.Context, v *vault.Vault, row db.ExecutionGetRow) (body []byte, err error) {
 	secret := vault.Sealed(row.Output)
 	if row.Output, err = v.OpenJSON(ctx, vault.Place{WorkspaceID: row.WorkspaceID, Row: row.ID, Field: vault.Output}, row.Output); err != nil {
@@ -95,12 +94,12 @@ func render(ctx context.Context, v *vault.Vault, row db.ExecutionGetRow) (body [
 	return v.Seal(ctx, bodyAt(row.WorkspaceID, row.ID), body)
 }
 
+// bodyAt returns the place that the body of a callback is sealed for.
 func bodyAt(workspaceID, executionID uuid.UUID) vault.Place {
 	return vault.Place{WorkspaceID: workspaceID, Row: executionID, Field: vault.Body}
 }
 
-// keep divides deliveries into those that this process has room for and the
-// rest.
+// keep splits deliveries into those that this process has room for and the rest.
 func (d *Deliverer) keep(deliveries []delivery) (*Ready, []delivery) {
 	if d == nil {
 		return &Ready{}, deliveries
@@ -108,7 +107,7 @@ func (d *Deliverer) keep(deliveries []delivery) (*Ready, []delivery) {
 	ready := &Ready{deliverer: d, frozen: time.Now()}
 	var rest []delivery
 	for _, c := range deliveries {
-		if d.handoff.reserve(c.WorkspaceID, len(c.body)) {
+		if d.local.reserve(c.WorkspaceID, len(c.body)) {
 			ready.deliveries = append(ready.deliveries, c)
 		} else {
 			rest = append(rest, c)
@@ -117,15 +116,15 @@ func (d *Deliverer) keep(deliveries []delivery) (*Ready, []delivery) {
 	return ready, rest
 }
 
-// safetyNet is when the queue brings a delivery that this process has kept.
+// safetyNet is the delay of the job of a delivery that this process makes itself.
 func (d *Deliverer) safetyNet() time.Duration {
 	if d == nil {
 		return 0
 	}
-	return startWithin + d.net()
+	return startWithin + d.maxDuration()
 }
 
-// queueTx inserts the jobs of deliveries and notes their ids.
+// queueTx inserts the jobs of deliveries and sets their job IDs.
 func queueTx(ctx context.Context, tx pgx.Tx, jobs *river.Client[pgx.Tx], deliveries []delivery, due time.Time) error {
 	if len(deliveries) == 0 {
 		return nil
@@ -144,7 +143,7 @@ func queueTx(ctx context.Context, tx pgx.Tx, jobs *river.Client[pgx.Tx], deliver
 	return nil
 }
 
-// bindTx stores the bodies and the jobs with the callbacks.
+// bindTx stores the bodies and job IDs in the callbacks.
 func bindTx(ctx context.Context, tx pgx.Tx, groups ...[]delivery) error {
 	var p db.CallbackFreezeManyParams
 	for _, deliveries := range groups {

@@ -46,10 +46,10 @@ func TestMain(m *testing.M) {
 type options struct {
 	settings Settings
 	policy   egress.Policy
-	idle     bool // no worker takes from the queue
-	full     bool // this process has no room to deliver on its own
+	idle     bool // no worker fetches from the queue
+	full     bool // all deliveries go through the queue
 	chatty   bool // everything is logged
-	told     bool // the queue fetches only what it is notified of
+	notified bool // the queue fetches only when it is notified
 }
 
 // bench is a database with a deliverer, a queue and a certificate authority.
@@ -63,11 +63,11 @@ type bench struct {
 	deliverer *Deliverer
 	service   *Service
 	workspace uuid.UUID
-	attempts  chan string // classes of the attempts on record, in order
+	attempts  chan string // classes of the recorded attempts, in order
 	log       *logBuffer
 }
 
-// logBuffer keeps all that is logged.
+// logBuffer stores the log.
 type logBuffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -110,7 +110,7 @@ func newBench(t testing.TB, o options) *bench {
 	worker := &Worker{}
 	river.AddWorker(workers, worker)
 	queue := queueConfig(workers, log)
-	if o.told {
+	if o.notified {
 		queue.FetchPollInterval = time.Hour
 	}
 	if b.jobs, err = river.NewClient(riverpgxv5.New(b.pool), queue); err != nil {
@@ -121,7 +121,7 @@ func newBench(t testing.TB, o options) *bench {
 		Attempted: func(class string, _ time.Duration) { b.attempts <- class },
 	}, o.settings)
 	if o.full {
-		b.deliverer.handoff.held = maxHeld
+		b.deliverer.local.held = maxHeld
 	}
 	worker.Deliverer = b.deliverer
 	b.service = NewService(b.pool, b.jobs)
@@ -136,7 +136,7 @@ func newBench(t testing.TB, o options) *bench {
 	return b
 }
 
-// start lets the queue be worked until the test ends.
+// start starts the queue. It stops when the test ends.
 func (b *bench) start(t testing.TB) {
 	t.Helper()
 	if err := b.jobs.Start(context.Background()); err != nil {
@@ -180,18 +180,18 @@ func newID(t testing.TB) uuid.UUID {
 	return id
 }
 
-// ways are those on which deliveries and their retries travel.
+// ways are the ways in which deliveries and their retries are made.
 var ways = map[string]struct {
-	here bool // the finishing process begins
+	here bool // the finishing process makes the first attempt
 	full bool
 }{
 	"in the finishing process":   {true, false},
-	"begun by the queue":         {false, false},
+	"started by the queue":       {false, false},
 	"by the queue alone":         {false, true},
 	"refused, then by the queue": {true, true},
 }
 
-// wish is a callback as a caller asks for it.
+// wish is a callback requested by a caller.
 type wish struct {
 	workspace   uuid.UUID // zero: the bench's own
 	url         string
@@ -200,7 +200,7 @@ type wish struct {
 	traceparent string
 }
 
-// accept stores an execution that is under way, with its callback.
+// accept inserts executions in flight with their callbacks.
 func (b *bench) accept(t testing.TB, wishes ...wish) []Final {
 	t.Helper()
 	var callbacks db.CallbackInsertManyParams
@@ -241,8 +241,7 @@ func (b *bench) accept(t testing.TB, wishes ...wish) []Final {
 	return finals
 }
 
-// finish makes executions final; with here, this process delivers at once what
-// it has room for.
+// finish makes executions final. If here is true, this process delivers what it has room for.
 func (b *bench) finish(t testing.TB, here bool, finals ...Final) {
 	t.Helper()
 	var ready *Ready
@@ -276,7 +275,7 @@ func (b *bench) submit(t testing.TB, w wish) Final {
 	return final
 }
 
-// await waits for n attempts to be on record and returns their classes.
+// await waits for n recorded attempts and returns their classes.
 func (b *bench) await(t testing.TB, n int) []string {
 	t.Helper()
 	over := waittest.Context(t).Done()
@@ -311,7 +310,7 @@ func (b *bench) jobsLeft(t testing.TB) (n int) {
 	return n
 }
 
-// delivered is one request as the receiver got it.
+// received is one request that the receiver got.
 type received struct {
 	header http.Header
 	method string
@@ -319,7 +318,7 @@ type received struct {
 	at     time.Time
 }
 
-// receiver records requests and answers as the test says.
+// receiver records requests and answers them with a function.
 type receiver struct {
 	url    string
 	mu     sync.Mutex
@@ -327,7 +326,7 @@ type receiver struct {
 	answer func(n int, w http.ResponseWriter, r *http.Request) // n counts from 1
 }
 
-// receiver starts an HTTPS receiver; without an answer it answers 200.
+// receiver starts an HTTPS receiver. It answers 200 if answer is nil.
 func (b *bench) receiver(t testing.TB, answer func(n int, w http.ResponseWriter, r *http.Request)) *receiver {
 	t.Helper()
 	r := &receiver{answer: answer}
@@ -365,7 +364,7 @@ func always(code int) func(int, http.ResponseWriter, *http.Request) {
 	return func(_ int, w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }
 }
 
-// failure is a stored error of an attempt.
+// failure decodes the stored error of an attempt.
 func failure(t testing.TB, raw []byte) (class string, code int) {
 	t.Helper()
 	if raw == nil {
@@ -385,7 +384,7 @@ func failure(t testing.TB, raw []byte) (class string, code int) {
 	return e.Class, code
 }
 
-// times is a schedule of n attempts without delays to speak of.
+// times returns a schedule of n attempts with minimal delays.
 func times(n int) []time.Duration {
 	schedule := make([]time.Duration, n)
 	for i := 1; i < n; i++ {

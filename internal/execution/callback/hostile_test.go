@@ -22,7 +22,7 @@ import (
 	"github.com/weft-automation/weft/internal/platform/egress/egresstest"
 )
 
-// trickle writes one byte at a time, slowly, until the other side goes.
+// trickle writes one byte at a time, slowly, until the peer closes the connection.
 func trickle(conn net.Conn, text string) {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
@@ -34,7 +34,7 @@ func trickle(conn net.Conn, text string) {
 	}
 }
 
-// flood writes head and then filler until the other side goes; it counts.
+// flood writes head and then filler until the peer closes the connection. It counts the bytes.
 func flood(conn net.Conn, head, filler string, count *atomic.Int64) {
 	filler = strings.Repeat(filler, 1+4096/len(filler))
 	_, err := io.WriteString(conn, head)
@@ -46,12 +46,11 @@ func flood(conn net.Conn, head, filler string, count *atomic.Int64) {
 }
 
 // Not parallel: it measures time and memory.
-func TestCB06HostileAnswersEndInTimeAndMemory(t *testing.T) {
+func TestCB06HostileResponsesAreLimitedInTimeAndMemory(t *testing.T) {
 	ca := egresstest.NewCA(t)
 	guard := egress.New(egress.Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Roots: ca.Pool})
 	t.Cleanup(guard.Close)
-	// Those that never answer run into a short limit; the others end by
-	// themselves long before the real one.
+	// Receivers that never answer get a short timeout. The others end long before the real one.
 	senders := map[bool]*Sender{true: NewSender(guard, time.Second), false: NewSender(guard, 0)}
 	for name, c := range map[string]struct {
 		serve func(net.Conn, *atomic.Int64)
@@ -93,16 +92,16 @@ func TestCB06HostileAnswersEndInTimeAndMemory(t *testing.T) {
 		var took, awaited [50]time.Duration
 		for i := range took {
 			running.Go(func() {
-				begun := time.Now()
+				started := time.Now()
 				out, err := senders[c.class == egress.ClassTimeout].send(t.Context(), message)
 				if err != nil || out.class != c.class {
 					t.Errorf("%s: class %q, %v", name, out.class, err)
 				}
-				took[i], awaited[i] = time.Since(begun), out.took
+				took[i], awaited[i] = time.Since(started), out.took
 			})
 		}
 		running.Wait()
-		// The limit is that of each; a busy machine is late with some.
+		// The timeout applies to each attempt. On a busy machine some are late.
 		if quickest, slowest := slices.Min(took[:]), slices.Max(took[:]); waittest.Timed() && (quickest > defaultTimeout+time.Second || slowest > defaultTimeout+20*time.Second) {
 			t.Errorf("%s: the attempts took %s to %s", name, quickest, slowest)
 		}
@@ -155,7 +154,7 @@ func TestCB13RebindingBetweenAttemptsIsBlocked(t *testing.T) {
 		policy: egress.Policy{
 			Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.2/32")},
 			Resolver: egresstest.Resolver(t, func(string) []netip.Addr {
-				if asked.Add(1) <= 2 { // A and AAAA of the first look-up
+				if asked.Add(1) <= 2 { // A and AAAA of the first lookup
 					return []netip.Addr{netip.MustParseAddr("127.0.0.2")}
 				}
 				return []netip.Addr{netip.MustParseAddr("127.0.0.1")}
@@ -195,7 +194,7 @@ func TestCB14RedirectsAreNotFollowed(t *testing.T) {
 	}
 }
 
-func TestCB17WhatTheReceiverSaysIsNowhere(t *testing.T) {
+func TestCB17NothingOfAResponseIsStoredOrLogged(t *testing.T) {
 	t.Parallel()
 	const canary = "canary-5b1e77aa"
 	b := newBench(t, options{settings: Settings{Schedule: times(2)}, chatty: true})
@@ -227,12 +226,11 @@ func TestCB17WhatTheReceiverSaysIsNowhere(t *testing.T) {
 	}
 }
 
-// TestCB19 has 2,000 callbacks (500 beside other tests) to a host where nobody takes
-// the connections that its kernel opens (a handshake would cost this machine what it
-// is to measure), and at the same time a healthy receiver of another workspace. Not
-// parallel: it measures time.
+// Sends 2,000 callbacks (500 while other tests run) to a host that never accepts the connections
+// that its kernel opens, and callbacks to a healthy receiver of another workspace at the same
+// time. Handshakes would use the CPU that the test measures. Not parallel: it measures time.
 func TestCB19ADeadHostDoesNotDelayAnotherWorkspace(t *testing.T) {
-	lost := 500 // beside other tests, under the race detector
+	lost := 500 // other tests run at the same time, under the race detector
 	if os.Getenv("WEFT_SOAK") != "" {
 		lost = 2000
 	}
@@ -257,7 +255,7 @@ func TestCB19ADeadHostDoesNotDelayAnotherWorkspace(t *testing.T) {
 	}
 }
 
-// delays are those of 200 callbacks of a workspace of their own to a healthy receiver, sorted.
+// delays returns the sorted delays of 200 callbacks of another workspace to a healthy receiver.
 func (b *bench) delays(t *testing.T, here bool) []time.Duration {
 	t.Helper()
 	const healthyOnes = 200
@@ -271,20 +269,20 @@ func (b *bench) delays(t *testing.T, here bool) []time.Duration {
 		arrived <- struct{}{}
 	})
 	tenant := newID(t)
-	begun := make(map[uuid.UUID]time.Time)
+	started := make(map[uuid.UUID]time.Time)
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for range healthyOnes {
 		f := b.accept(t, wish{workspace: tenant, url: healthy.url})[0]
 		b.finish(t, here, f)
-		begun[f.ID] = time.Now()
+		started[f.ID] = time.Now()
 		<-tick.C
 	}
 	for range healthyOnes {
 		<-arrived
 	}
 	var delays []time.Duration
-	for id, from := range begun {
+	for id, from := range started {
 		delays = append(delays, at[id.String()].Sub(from))
 	}
 	slices.Sort(delays)

@@ -9,7 +9,7 @@ import (
 	"github.com/weft-automation/weft/internal/platform/egress/egresstest"
 )
 
-// The receiver closes every reused connection without an answer: the attempt fails, and the
+// The receiver closes every reused connection without an answer. The attempt fails, and the
 // schedule decides about the next one.
 func TestAnAttemptSendsOneRequest(t *testing.T) {
 	t.Parallel()

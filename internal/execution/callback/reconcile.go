@@ -20,38 +20,37 @@ const (
 	eraseEvery     = time.Hour
 	eraseBatch     = 5000
 
-	// How long secrets are kept for replays.
+	// How long secrets are kept, for replays.
 	secretsAfterDelivery = 72 * time.Hour
 	secretsAfterEnd      = 30 * 24 * time.Hour
 )
 
-// reconciler remembers when the rounds were last made.
+// reconciler holds the times of the last rounds.
 type reconciler struct {
 	stranded time.Time
 	erased   time.Time
 }
 
-// Sweep brings back deliveries that nothing would bring, and erases secrets that
-// no delivery needs any more. Call it about every second from one goroutine of
-// the one process that sweeps; it does nothing when it is not yet time.
+// Sweep requeues deliveries without a working job, and erases secrets that no delivery needs any
+// more. Call it about once a second from one goroutine of the process that sweeps. It does
+// nothing if no round is due.
 func (d *Deliverer) Sweep(ctx context.Context) {
 	now := time.Now()
 	if now.Sub(d.reconciler.stranded) >= reconcileEvery {
 		d.reconciler.stranded = now
-		if err := d.reconcile(ctx, d.net()); err != nil && ctx.Err() == nil {
-			d.Log.WarnContext(ctx, "callbacks were not reconciled", "error", err)
+		if err := d.reconcile(ctx, d.maxDuration()); err != nil && ctx.Err() == nil {
+			d.Log.WarnContext(ctx, "could not reconcile callbacks", "error", err)
 		}
 	}
 	if now.Sub(d.reconciler.erased) >= eraseEvery {
 		d.reconciler.erased = now
 		if err := d.erase(ctx, d.Clock.Now()); err != nil && ctx.Err() == nil {
-			d.Log.WarnContext(ctx, "callback secrets were not erased", "error", err)
+			d.Log.WarnContext(ctx, "could not erase callback secrets", "error", err)
 		}
 	}
 }
 
-// reconcile queues stranded callbacks anew; grace is how long a process may hold
-// a job.
+// reconcile requeues stranded callbacks. grace is how long a process may hold a job.
 func (d *Deliverer) reconcile(ctx context.Context, grace time.Duration) error {
 	rows, err := db.New().CallbackListStranded(ctx, d.DB, db.CallbackListStrandedParams{Grace: grace, MaxRows: reconcileBatch})
 	if err != nil {
@@ -63,7 +62,7 @@ func (d *Deliverer) reconcile(ctx context.Context, grace time.Duration) error {
 	if err := d.requeue(ctx, rows); err != nil {
 		return err
 	}
-	d.Log.WarnContext(ctx, "stranded callbacks brought back", "count", len(rows))
+	d.Log.WarnContext(ctx, "requeued stranded callbacks", "count", len(rows))
 	return nil
 }
 
@@ -89,7 +88,7 @@ func (d *Deliverer) requeue(ctx context.Context, rows []db.CallbackListStrandedR
 		if err != nil {
 			return err
 		}
-		unneeded := slices.Clone(p.NewJobIds) // the old job, or the new one of a callback that changed meanwhile
+		unneeded := slices.Clone(p.NewJobIds) // the old job, or the new one if the callback changed meanwhile
 		for i, fresh := range p.NewJobIds {
 			if slices.Contains(bound, fresh) {
 				unneeded[i] = p.OldJobIds[i]
@@ -103,7 +102,7 @@ func (d *Deliverer) requeue(ctx context.Context, rows []db.CallbackListStrandedR
 	return nil
 }
 
-// erase removes secrets past their time.
+// erase erases the secrets that have expired.
 func (d *Deliverer) erase(ctx context.Context, now time.Time) error {
 	for {
 		n, err := db.New().CallbackEraseSecrets(ctx, d.DB, db.CallbackEraseSecretsParams{
@@ -119,7 +118,7 @@ func (d *Deliverer) erase(ctx context.Context, now time.Time) error {
 	}
 }
 
-// idAt is the least UUIDv7 of a moment.
+// idAt returns the smallest UUIDv7 of the given time.
 func idAt(at time.Time) uuid.UUID {
 	var id uuid.UUID
 	binary.BigEndian.PutUint64(id[:8], uint64(at.UnixMilli())<<16)

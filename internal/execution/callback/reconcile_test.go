@@ -11,7 +11,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/waittest"
 )
 
-func TestStrandedCallbacksAreBroughtBackWhenTheyAreDue(t *testing.T) {
+func TestStrandedCallbacksAreRequeuedForWhenTheyAreDue(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, options{idle: true})
 	r := b.receiver(t, nil)
@@ -32,7 +32,7 @@ func TestStrandedCallbacksAreBroughtBackWhenTheyAreDue(t *testing.T) {
 	b.deliverer.Sweep(t.Context())
 	var transactions int
 	if err := b.pool.QueryRow(t.Context(), "SELECT count(DISTINCT xmin::text) FROM callbacks").Scan(&transactions); err != nil || transactions != 1 {
-		t.Errorf("they were brought back in %d transactions, %v, want 1", transactions, err)
+		t.Errorf("they were requeued in %d transactions, %v, want 1", transactions, err)
 	}
 	b.start(t)
 	b.await(t, 3)
@@ -94,8 +94,8 @@ func TestSecretsAreErasedWhenNoDeliveryNeedsThem(t *testing.T) {
 	}
 }
 
-// A replay that begins while its secrets are about to be erased needs them.
-func TestSecretsOfAReplayThatBeginsMeanwhileStay(t *testing.T) {
+// A replay that starts while its secrets are about to be erased needs them.
+func TestSecretsOfAReplayThatStartsMeanwhileAreKept(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, options{idle: true})
 	secret := "s"
@@ -115,7 +115,7 @@ func TestSecretsOfAReplayThatBeginsMeanwhileStay(t *testing.T) {
 	}
 	erased := make(chan error, 1)
 	go func() { erased <- b.deliverer.erase(t.Context(), now) }()
-	waittest.Until(t, "upkeep waits", func() (waits bool) {
+	waittest.Until(t, "the erasure waits for the row", func() (waits bool) {
 		if err := b.pool.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock')").Scan(&waits); err != nil {
 			t.Fatal(err)
 		}
@@ -130,7 +130,7 @@ func TestSecretsOfAReplayThatBeginsMeanwhileStay(t *testing.T) {
 	}
 }
 
-// rename gives a callback another id, as if it were of another time.
+// rename changes the id of a callback, as if it were from another time.
 func (b *bench) rename(t *testing.T, f Final, id, state string, deliveredAt *time.Time) error {
 	t.Helper()
 	_, err := b.pool.Exec(t.Context(), `WITH e AS (
@@ -141,7 +141,7 @@ func (b *bench) rename(t *testing.T, f Final, id, state string, deliveredAt *tim
 	return err
 }
 
-func TestDeliveriesOfTheFinishingProcess(t *testing.T) {
+func TestTheFinishingProcessDelivers(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, options{idle: true})
 	r := b.receiver(t, nil)
@@ -158,7 +158,7 @@ func TestDeliveriesOfTheFinishingProcess(t *testing.T) {
 	}
 }
 
-func TestDeliveriesThatAStopCutsOffGoBackToTheQueue(t *testing.T) {
+func TestInterruptedDeliveriesReturnToTheQueue(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, options{idle: true})
 	entered := make(chan struct{})

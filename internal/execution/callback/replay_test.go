@@ -44,7 +44,7 @@ func TestCB08AHundredReplaysAreOneDelivery(t *testing.T) {
 	}
 }
 
-func TestCB09ReplaysThatAreRefused(t *testing.T) {
+func TestCB09ReplaysThatAreRejected(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, options{settings: Settings{Schedule: times(1)}})
 	r := b.receiver(t, always(500))
@@ -124,8 +124,8 @@ func TestReplaySendsWaitingRetryNow(t *testing.T) {
 	}
 }
 
-// An attempt is on record before the process that made it is done with it. A replay
-// that arrives in between is not put off to the time of the retry.
+// An attempt is recorded before the process that made it is done with it. A replay that arrives
+// in between is not delayed until the time of the retry.
 func TestReplayIsSentAlthoughAttemptIsClosing(t *testing.T) {
 	t.Parallel()
 	for name, byQueue := range map[string]bool{"of this process": false, "of the queue": true} {
@@ -146,7 +146,7 @@ func TestReplayIsSentAlthoughAttemptIsClosing(t *testing.T) {
 			if err := b.service.Replay(t.Context(), f.WorkspaceID, f.ID, false); err != nil {
 				t.Fatal(err)
 			}
-			waittest.Until(t, "the queue puts the job off", func() bool {
+			waittest.Until(t, "the queue snoozes the job", func() bool {
 				var put bool
 				err := b.pool.QueryRow(t.Context(), "SELECT metadata ? 'snoozes' FROM river.river_job WHERE id = $1", *b.row(t, f).JobID).Scan(&put)
 				if err != nil {
@@ -166,7 +166,7 @@ func TestReplayIsSentAlthoughAttemptIsClosing(t *testing.T) {
 // The queue, which polls once an hour here, is notified of a replay.
 func TestReplayNotifiesQueue(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, options{settings: Settings{Schedule: []time.Duration{0, time.Hour, time.Hour}}, full: true, told: true})
+	b := newBench(t, options{settings: Settings{Schedule: []time.Duration{0, time.Hour, time.Hour}}, full: true, notified: true})
 	f := b.submit(t, wish{url: b.receiver(t, always(500)).url})
 	b.await(t, 1)
 	if err := b.service.Replay(t.Context(), f.WorkspaceID, f.ID, false); err != nil {
@@ -178,8 +178,7 @@ func TestReplayNotifiesQueue(t *testing.T) {
 	}
 }
 
-// River closes a run after the attempt is on record, and completes the run's job then. The
-// job of a replay must therefore be another one.
+// River completes the job after the attempt is recorded. So a replay must use another job.
 func TestReplayBindsCallbackToNewJob(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, options{settings: Settings{Schedule: []time.Duration{0, time.Hour}}, idle: true})
@@ -314,9 +313,8 @@ func TestAttemptsArePagedNewestFirst(t *testing.T) {
 	}
 }
 
-// A forced replay finds nothing to hasten while an attempt is under way: it
-// changes nothing, and the audit log says nothing.
-func TestAForcedReplayThatChangesNothingIsNoEvent(t *testing.T) {
+// A forced replay while an attempt is in flight changes nothing and is not in the audit log.
+func TestAForcedReplayThatChangesNothingIsNotAudited(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, options{settings: Settings{Schedule: []time.Duration{0, time.Hour}}})
 	r := b.receiver(t, always(500))
@@ -351,6 +349,6 @@ func TestAForcedReplayThatChangesNothingIsNoEvent(t *testing.T) {
 	}
 	b.await(t, 1)
 	if n := events(); n != 1 {
-		t.Errorf("a replay that hastened is %d events", n)
+		t.Errorf("a replay of a scheduled retry recorded %d events, want 1", n)
 	}
 }

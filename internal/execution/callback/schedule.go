@@ -7,12 +7,12 @@ import (
 	"github.com/weft-automation/weft/internal/platform/egress"
 )
 
-// throttled is how long to leave a receiver alone that said "too many" or did
-// not answer in time, as far as the schedule allows.
+// throttled is the delay after a receiver answered 429 or timed out, as far as the schedule
+// allows.
 const throttled = 60 * time.Second
 
-// DefaultSchedule is the delay before each attempt, as Standard Webhooks lists
-// them (decisions 5.3). Its length is the number of attempts.
+// DefaultSchedule returns the delay before each attempt, as recommended by Standard Webhooks
+// (decisions 5.3). Its length is the number of attempts.
 func DefaultSchedule() []time.Duration {
 	return []time.Duration{
 		0, 5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour,
@@ -20,14 +20,12 @@ func DefaultSchedule() []time.Duration {
 	}
 }
 
-// next says how long to wait after the given number of attempts, the last of
-// which ended in out; false when there is no further attempt. random is
-// uniform in [0, 1).
+// next returns the delay after the given number of attempts, the last of which ended with out. It
+// returns false if there is no further attempt. random is uniform in [0, 1).
 //
-// The planned delay is spread over -20 % to +10 %: what is missing to +20 % is
-// left to the queue, which may be late but never early. A wish of the receiver
-// (Retry-After, or the rest it needs after a 429 or a timeout) is granted
-// between once and twice the planned delay.
+// The planned delay is spread over -20 % to +10 %. The queue may add the rest to +20 %: it can be
+// late but never early. A delay requested by the receiver (Retry-After, or throttled after a 429
+// or a timeout) is limited to between one and two times the planned delay.
 func next(schedule []time.Duration, attempts int, out outcome, random float64) (time.Duration, bool) {
 	if out.delivered() || out.status == http.StatusGone || out.class == classSecrets || attempts >= len(schedule) {
 		return 0, false

@@ -10,7 +10,7 @@ import (
 	"github.com/weft-automation/weft/internal/platform/egress"
 )
 
-func TestCB02TheWholeScheduleIsUsedAndNoMore(t *testing.T) {
+func TestCB02EveryDelayOfTheScheduleIsUsedOnce(t *testing.T) {
 	schedule := DefaultSchedule()
 	want := []time.Duration{
 		5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 5 * time.Hour,
@@ -63,7 +63,7 @@ func TestCB03RetryAfterIsHonouredBetweenOnceAndTwiceThePlannedDelay(t *testing.T
 	}
 }
 
-func TestCB03TooManyRequestsAndTimeoutsRestAMinuteWithinTheSchedule(t *testing.T) {
+func TestCB03After429OrATimeoutTheDelayIsAMinuteWithinTheSchedule(t *testing.T) {
 	for _, out := range []outcome{{status: 429, class: egress.ClassStatus}, {class: egress.ClassTimeout}} {
 		for _, c := range []struct{ planned, low, high time.Duration }{
 			{5 * time.Second, 10 * time.Second, 10 * time.Second},

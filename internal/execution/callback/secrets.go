@@ -14,15 +14,14 @@ import (
 	"github.com/weft-automation/weft/internal/secret/seal"
 )
 
-// Secrets is what of a callback must never be seen again: the signing secret
-// and the values of the custom headers.
+// Secrets are the parts of a callback that must never be shown again: the signing secret and the
+// values of the custom headers.
 type Secrets struct {
 	Secret  *string           `json:"secret,omitempty"`
 	Headers map[string]string `json:"headers,omitempty"`
 }
 
-// Seal encrypts the secrets of one execution's callback; nil when there are
-// none.
+// Seal encrypts the secrets of one execution's callback. It returns nil if s is empty.
 func Seal(keyring *seal.Keyring, workspaceID, executionID uuid.UUID, s Secrets) ([]byte, error) {
 	if s.Secret == nil && len(s.Headers) == 0 {
 		return nil, nil
@@ -34,7 +33,7 @@ func Seal(keyring *seal.Keyring, workspaceID, executionID uuid.UUID, s Secrets) 
 	return keyring.Seal(plain, SealedAt(workspaceID, executionID))
 }
 
-// unseal is the reverse of Seal.
+// unseal decrypts what Seal returned.
 func unseal(keyring *seal.Keyring, workspaceID, executionID uuid.UUID, sealed []byte) (Secrets, error) {
 	var s Secrets
 	if sealed == nil {
@@ -45,24 +44,22 @@ func unseal(keyring *seal.Keyring, workspaceID, executionID uuid.UUID, sealed []
 		return s, fmt.Errorf("open callback secrets: %w", err)
 	}
 	if json.Unmarshal(plain, &s) != nil {
-		return s, fmt.Errorf("decode callback secrets: %w", seal.ErrUnsealable) // what is wrong may show some of them
+		return s, fmt.Errorf("decode callback secrets: %w", seal.ErrUnsealable) // the JSON error could show part of a secret
 	}
 	return s, nil
 }
 
-// classSecrets is the class of an attempt that sent nothing, because the stored
-// secrets do not open under the very key that they name: they never will.
+// classSecrets is the error class of an attempt that sent nothing because the stored secrets
+// cannot be decrypted with the key that they name. They never will be.
 const classSecrets = "secrets"
 
 const (
-	// keyPatience is how long a delivery goes from one process to the next that
-	// lacks the key of its secrets: longer than a roll-out or a rotation of keys
-	// ought to take.
+	// keyPatience is how long processes that lack the key of a delivery's secrets pass it on
+	// before it fails. It is longer than a rollout or a key rotation should take.
 	keyPatience = 24 * time.Hour
 
-	// keyGrace is how long a process must have been meeting deliveries that it
-	// lacks the key for before it ends one. When everything stood still meanwhile,
-	// a process with the key gets its turn first.
+	// keyGrace is how long a process must have seen deliveries that it lacks the key for before
+	// it fails one. After an outage, it gives a process with the key its turn first.
 	keyGrace = time.Hour
 
 	minKeyPause = 5 * time.Second
@@ -70,17 +67,18 @@ const (
 	keyLogEvery = time.Minute
 )
 
-// keyless is what a process remembers of deliveries that it lacks the key for.
+// keyless records when this process saw deliveries that it lacks the key for.
 type keyless struct {
-	since  time.Time // they have come since then, never keyGrace apart
+	since  time.Time // start of the current series, without a gap of keyGrace
 	last   time.Time
 	logged time.Time
 }
 
-// open opens what of a delivery is sealed. UNAVAILABLE: this process lacks the key.
+// open decrypts the body and secrets of a delivery. It returns UNAVAILABLE if this process lacks
+// the key.
 func (d *Deliverer) open(ctx context.Context, c delivery) (body []byte, secrets Secrets, err error) {
 	if c.sealed != nil && !d.Keyring.Holds(c.sealed) {
-		return nil, secrets, fault.New(fault.Unavailable, "the secrets are sealed under another master key")
+		return nil, secrets, fault.New(fault.Unavailable, "the callback's secrets are sealed under a master key that this process does not have")
 	}
 	if secrets, err = unseal(d.Keyring, c.WorkspaceID, c.ExecutionID, c.sealed); err != nil {
 		return nil, secrets, err
@@ -89,35 +87,35 @@ func (d *Deliverer) open(ctx context.Context, c delivery) (body []byte, secrets 
 	return body, secrets, err
 }
 
-// lacks reports for how long a delivery that could not be opened has to wait for a process
-// that holds its key; 0: it is this one's to make, or to end.
-func (d *Deliverer) lacks(ctx context.Context, c delivery, why error) (again time.Duration, err error) {
+// waitForKey returns how long a delivery that could not be decrypted must wait for a process that
+// holds its key. It returns 0 if this process must make the attempt or let it fail.
+func (d *Deliverer) waitForKey(ctx context.Context, c delivery, why error) (retryIn time.Duration, err error) {
 	if why == nil || errors.Is(why, seal.ErrUnsealable) {
 		return 0, nil
 	}
 	if fault.CodeOf(why) != fault.Unavailable {
 		return 0, why
 	}
-	lasting, tell := d.meetKeyless(time.Now())
+	lasting, tell := d.noteKeyless(time.Now())
 	if tell {
-		d.Log.WarnContext(ctx, "callbacks are sealed under a master key that this process does not have",
+		d.Log.WarnContext(ctx, "callback secrets are sealed under a master key that this process does not have",
 			"workspace_id", c.WorkspaceID, "execution_id", c.ExecutionID)
 	}
 	if lasting && c.unopened >= keyPatience {
 		return 0, nil
 	}
 	if c.unopened <= 0 {
-		err := db.New().CallbackUnopened(ctx, d.DB, db.CallbackUnopenedParams{WorkspaceID: c.WorkspaceID, ExecutionID: c.ExecutionID})
+		err := db.New().CallbackSetUnopened(ctx, d.DB, db.CallbackSetUnopenedParams{WorkspaceID: c.WorkspaceID, ExecutionID: c.ExecutionID})
 		if err != nil {
-			return 0, fmt.Errorf("note that the key of a callback is missing: %w", err)
+			return 0, fmt.Errorf("record that the key of a callback is missing: %w", err)
 		}
 	}
 	return min(max(c.unopened, minKeyPause), maxKeyPause), nil
 }
 
-// meetKeyless remembers one more delivery that this process lacks the key for.
-// lasting says that they have come for long, tell that it is time to log it.
-func (d *Deliverer) meetKeyless(now time.Time) (lasting, tell bool) {
+// noteKeyless records a delivery that this process lacks the key for. lasting reports whether the
+// series has lasted for keyGrace, and due whether it is time to log it.
+func (d *Deliverer) noteKeyless(now time.Time) (lasting, tell bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	k := &d.keyless
@@ -131,7 +129,7 @@ func (d *Deliverer) meetKeyless(now time.Time) (lasting, tell bool) {
 	return now.Sub(k.since) >= keyGrace, tell
 }
 
-// SealedAt names the place of the sealed secrets of one execution's callback.
+// SealedAt returns the additional data that binds sealed secrets to one execution's callback.
 func SealedAt(workspaceID, executionID uuid.UUID) seal.AAD {
 	return seal.AAD{WorkspaceID: workspaceID, Table: "callbacks", Row: executionID.String(), Field: "sealed"}
 }

@@ -12,10 +12,10 @@ import (
 	"github.com/weft-automation/weft/internal/secret/seal"
 )
 
-// Secrets that do not open under the key that they name never will: nothing is
-// sent, and the owner and the operator are told. What restores them restores the
-// delivery, by a replay.
-func TestMT06SecretsThatDoNotOpenEndTheDelivery(t *testing.T) {
+// Secrets that cannot be decrypted with the key that they name never will be. Nothing is sent,
+// and the error is shown to the owner and logged for the operator. If the secrets are restored, a
+// replay delivers.
+func TestMT06SecretsThatCannotBeDecryptedFailTheDelivery(t *testing.T) {
 	t.Parallel()
 	const canary = "kanarienvogel"
 	for name, here := range map[string]bool{"in the finishing process": true, "by the queue": false} {
@@ -37,17 +37,17 @@ func TestMT06SecretsThatDoNotOpenEndTheDelivery(t *testing.T) {
 			for _, f := range []Final{flipped, moved} {
 				b.finish(t, here, f)
 				if classes := b.await(t, 1); classes[0] != classSecrets {
-					t.Errorf("the attempt is counted as %v", classes)
+					t.Errorf("the attempt has the class %v", classes)
 				}
 				row := b.row(t, f)
 				if class, _ := failure(t, row.LastError); class != classSecrets || row.State != "EXHAUSTED" || row.AttemptCount != 1 || row.DueAt != nil {
 					t.Errorf("it is %s after %d attempts, due %v, with %s", row.State, row.AttemptCount, row.DueAt, row.LastError)
 				}
 				page, err := b.service.Attempts(t.Context(), f.WorkspaceID, f.ID, 10, "")
-				if err != nil || len(page.Data) != 1 || page.Data[0].Delivered || !strings.Contains(string(page.Data[0].Error), "The stored secrets cannot be opened") {
+				if err != nil || len(page.Data) != 1 || page.Data[0].Delivered || !strings.Contains(string(page.Data[0].Error), "The stored secrets cannot be decrypted") {
 					t.Errorf("its owner reads %+v, %v", page, err)
 				}
-				if log := b.log.String(); !strings.Contains(log, `"level":"ERROR","msg":"the stored secrets of a callback cannot be opened"`) || !strings.Contains(log, f.ID.String()) {
+				if log := b.log.String(); !strings.Contains(log, `"level":"ERROR","msg":"the stored secrets of a callback cannot be decrypted"`) || !strings.Contains(log, f.ID.String()) {
 					t.Errorf("the operator reads %s", log)
 				}
 			}
@@ -65,16 +65,16 @@ func TestMT06SecretsThatDoNotOpenEndTheDelivery(t *testing.T) {
 				}
 			}
 			if strings.Contains(b.log.String(), canary) {
-				t.Errorf("a secret stands in the log: %s", b.log)
+				t.Errorf("the log contains a secret: %s", b.log)
 			}
 		})
 	}
 }
 
-// What this process has no key for another may deliver, or this one later: that
-// is no attempt, until processes have lacked the key for longer than any rotation
-// takes. How long the delivery has been due, or nobody was there, does not count.
-func TestMT06SecretsUnderAKeyThatIsNotHeldWait(t *testing.T) {
+// If this process lacks the key, another may deliver, or this one later. That does not count as
+// an attempt until processes have lacked the key for longer than any rotation takes. The time for
+// which the delivery was due, or no process was running, does not count.
+func TestMT06SecretsUnderAMissingKeyWait(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, options{idle: true})
 	r := b.receiver(t, nil)
@@ -103,7 +103,7 @@ func TestMT06SecretsUnderAKeyThatIsNotHeldWait(t *testing.T) {
 		t.Helper()
 		again, row := turn(f), b.row(t, f)
 		if again != pause || row.State != stateQueued || row.AttemptCount != 0 || row.LastError != nil || row.UnopenedSince == nil {
-			t.Errorf("%s it comes again in %v, is %s after %d attempts with %s, unopened since %v",
+			t.Errorf("%s: retried in %v, state %s after %d attempts with %s, unopened since %v",
 				when, again, row.State, row.AttemptCount, row.LastError, row.UnopenedSince)
 		}
 	}
@@ -112,7 +112,7 @@ func TestMT06SecretsUnderAKeyThatIsNotHeldWait(t *testing.T) {
 	for _, f := range finals {
 		waits(f, "two days overdue", minKeyPause)
 		first := *b.row(t, f).UnopenedSince
-		waits(f, "at the second look", minKeyPause)
+		waits(f, "at the second check", minKeyPause)
 		if again := *b.row(t, f).UnopenedSince; !again.Equal(first) {
 			t.Errorf("it is unopened since %v, then since %v", first, again)
 		}
@@ -146,7 +146,7 @@ func TestMT06SecretsUnderAKeyThatIsNotHeldWait(t *testing.T) {
 	}
 }
 
-// setSince puts a column of a callback's times back.
+// setSince sets a time column of a callback to a time in the past.
 func (b *bench) setSince(t *testing.T, column string, f Final, ago time.Duration) {
 	t.Helper()
 	if _, err := b.pool.Exec(t.Context(), "UPDATE callbacks SET "+column+" = now() - $1::interval WHERE execution_id = $2", ago, f.ID); err != nil {

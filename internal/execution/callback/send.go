@@ -20,23 +20,23 @@ import (
 
 const (
 	defaultTimeout = 15 * time.Second // decisions 5.2
-	maxAnswer      = 16 << 10         // of the answer's body is read, and thrown away
-	drainTime      = 500 * time.Millisecond
+	maxAnswer      = 16 << 10         // bytes of the response body that are read and discarded
+	bodyTimeout    = 500 * time.Millisecond
 	userAgent      = "Weft-Callback/1"
 )
 
-// Message is one callback as it is to be sent: the same at every attempt.
+// Message is one callback to be sent. It is the same at every attempt.
 type Message struct {
 	ExecutionID uuid.UUID
-	Restores    int32 // how many restores made the record be computed again
+	Restores    int32 // how many restores caused the record to be computed again
 	URL         string
 	Body        []byte // frozen
 	Secrets     Secrets
 	Traceparent string
 }
 
-// webhookID returns the id by which receivers recognize repeats. After a restore it
-// differs from that of deliveries before it, because the body may differ (decisions 5.4).
+// webhookID returns the ID by which receivers recognize repeats. After a restore it differs from
+// that of earlier deliveries, because the body may differ (decisions 5.4).
 func (m Message) webhookID() string {
 	if m.Restores == 0 {
 		return m.ExecutionID.String()
@@ -44,25 +44,24 @@ func (m Message) webhookID() string {
 	return fmt.Sprintf("%s.%d", m.ExecutionID, m.Restores+1)
 }
 
-// outcome is what is kept of an attempt: nothing that the receiver said beyond
-// its status and when to come again.
+// outcome is the result of an attempt. Of the response it keeps only the status and Retry-After.
 type outcome struct {
-	begun      time.Time
+	started    time.Time
 	took       time.Duration
-	status     int    // 0: there was no answer
-	class      string // of egress.Classes, or classSecrets; "" when delivered
+	status     int    // 0: no response
+	class      string // one of egress.Classes, or classSecrets; "" if delivered
 	retryAfter time.Duration
 }
 
 func (o outcome) delivered() bool { return o.class == "" }
 
-// Sender posts callbacks through the guard.
+// Sender sends callbacks through the egress guard.
 type Sender struct {
 	guard   *egress.Guard
 	timeout time.Duration
 }
 
-// NewSender makes a sender whose attempts end after timeout (0: 15 s).
+// NewSender returns a Sender with the given timeout per attempt; 0 means 15 s.
 func NewSender(guard *egress.Guard, timeout time.Duration) *Sender {
 	if timeout <= 0 {
 		timeout = defaultTimeout
@@ -70,21 +69,21 @@ func NewSender(guard *egress.Guard, timeout time.Duration) *Sender {
 	return &Sender{guard: guard, timeout: timeout}
 }
 
-// send makes one attempt. The error is of our own making only (the message
-// cannot be sent at all, or ctx ended): it is no attempt then.
+// send makes one attempt. It returns an error only if no attempt was made: the message cannot be
+// sent at all, or ctx is done.
 //
-// A 2xx in time is a delivery, whatever becomes of the answer's body: that is
-// read only to keep the connection usable, and not for long.
+// A 2xx response in time is a delivery, whatever happens to the rest of the response. Its body is
+// read, for a short time, only to keep the connection usable.
 func (s *Sender) send(ctx context.Context, m Message) (outcome, error) {
-	out := outcome{begun: time.Now()}
+	out := outcome{started: time.Now()}
 	attempt, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	request, err := s.request(attempt, m, out.begun)
+	request, err := s.request(attempt, m, out.started)
 	if err != nil {
 		return out, err
 	}
-	response, err := s.guard.Post(request) // a redirect is an answer, and a failure
-	out.took = time.Since(out.begun)
+	response, err := s.guard.Post(request) // a redirect is not followed and counts as a failure
+	out.took = time.Since(out.started)
 	if err != nil {
 		if ctx.Err() != nil {
 			return out, ctx.Err()
@@ -98,12 +97,13 @@ func (s *Sender) send(ctx context.Context, m Message) (outcome, error) {
 	out.status = response.StatusCode
 	out.class = classOf(response.StatusCode)
 	out.retryAfter = egress.RetryAfter(response.Header, time.Now())
-	defer time.AfterFunc(drainTime, cancel).Stop()
+	defer time.AfterFunc(bodyTimeout, cancel).Stop()
 	_, _ = io.CopyN(io.Discard, response.Body, maxAnswer+1)
 	response.Body.Close()
 	return out, nil
 }
 
+// classOf returns the error class of a response status; "" for 2xx.
 func classOf(status int) string {
 	switch {
 	case status >= 200 && status <= 299:
@@ -114,8 +114,8 @@ func classOf(status int) string {
 	return egress.ClassStatus
 }
 
-// request builds the POST. The caller's headers come first: none of them can
-// take the place of ours, as the header gate saw to when they were accepted.
+// request builds the POST. It sets the caller's headers first. They cannot replace Weft's own
+// headers: names in conflict were rejected when the callback was accepted.
 func (s *Sender) request(ctx context.Context, m Message, now time.Time) (*http.Request, error) {
 	ctx = httptrace.WithClientTrace(ctx, refuseOddStatus)
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, m.URL, bytes.NewReader(m.Body))
@@ -142,8 +142,8 @@ func (s *Sender) request(ctx context.Context, m Message, now time.Time) (*http.R
 	return request, nil
 }
 
-// refuseOddStatus ends an exchange at an informational answer that HTTP does
-// not know, instead of waiting for what may follow it.
+// refuseOddStatus aborts the request at an informational response that HTTP does not define,
+// instead of waiting for what may follow.
 var refuseOddStatus = &httptrace.ClientTrace{
 	Got1xxResponse: func(code int, _ textproto.MIMEHeader) error {
 		if code > http.StatusEarlyHints {

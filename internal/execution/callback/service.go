@@ -31,20 +31,19 @@ const (
 // maxSecret bounds a callbackSecret, in bytes.
 const maxSecret = 4096
 
-// Service is what callers may do with callbacks: send them again and read the
-// log of attempts. It delivers nothing itself.
+// Service replays callbacks and lists their attempts. It does not deliver them itself.
 type Service struct {
 	db   *pgxpool.Pool
 	jobs *river.Client[pgx.Tx]
 }
 
-// NewService makes a service; jobs is used to insert only.
+// NewService returns a Service. It uses jobs to insert only.
 func NewService(pool *pgxpool.Pool, jobs *river.Client[pgx.Tx]) *Service {
 	return &Service{db: pool, jobs: jobs}
 }
 
-// CheckSecret checks a callbackSecret as it is submitted. Returns nil or a
-// *fault.Error at /callbackSecret, which does not show it.
+// CheckSecret checks a submitted callbackSecret. It returns nil or a *fault.Error at
+// /callbackSecret that does not show the secret.
 func CheckSecret(secret string) error {
 	if secret == "" || len(secret) > maxSecret {
 		return fault.Invalid("/callbackSecret", "callbackSecret: must have 1 to %d bytes", maxSecret)
@@ -55,13 +54,13 @@ func CheckSecret(secret string) error {
 	return nil
 }
 
-// Replay queues another delivery of an execution's callback (contract 4.4),
-// with a whole schedule of attempts. A retry that waits for its time is sent now
-// instead, as the next attempt of the same delivery. Replay changes nothing while
-// an attempt is being sent, nor after a delivery unless force is true.
+// Replay enqueues another delivery of an execution's callback (contract 4.4), with a full
+// schedule of attempts. If a retry is scheduled, it is sent now instead, as the next attempt of
+// the same delivery. Replay changes nothing while an attempt is being sent, or after a delivery
+// unless force is true.
 //
-// Errors: NOT_FOUND, NO_CALLBACK, EXECUTION_NOT_FINISHED, and CONFLICT once the
-// secrets that a delivery needs are erased.
+// Errors: NOT_FOUND, NO_CALLBACK, EXECUTION_NOT_FINISHED, and CONFLICT once the secrets that a
+// delivery needs are erased.
 func (s *Service) Replay(ctx context.Context, workspaceID, executionID uuid.UUID, force bool) error {
 	c, err := db.New().CallbackGet(ctx, s.db, db.CallbackGetParams{WorkspaceID: workspaceID, ExecutionID: executionID})
 	if postgres.NotFound(err) {
@@ -80,7 +79,8 @@ func (s *Service) Replay(ctx context.Context, workspaceID, executionID uuid.UUID
 	return err
 }
 
-// replayable decides whether a replay has anything to do.
+// replayable reports whether a replay has anything to do, and returns an error if it is not
+// possible.
 func replayable(c db.Callback, force bool) (bool, error) {
 	erased := c.Sealed == nil && (c.Signed || len(c.HeaderNames) > 0)
 	switch {
@@ -91,13 +91,14 @@ func replayable(c db.Callback, force bool) (bool, error) {
 	case c.DeliveredAt != nil && !force:
 		return false, nil
 	case erased:
-		refusal := fault.New(fault.Conflict, "The secret and header values of this callback have been erased: it can no longer be sent.")
+		refusal := fault.New(fault.Conflict, "The secret and header values of this callback have been erased, so it can no longer be sent.")
 		refusal.Reason = "callback_secret_erased"
 		return false, refusal
 	}
 	return true, nil
 }
 
+// replayTx checks the callback again under its lock and enqueues the delivery.
 func (s *Service) replayTx(ctx context.Context, tx pgx.Tx, workspaceID, executionID uuid.UUID, force bool) error {
 	q := db.New()
 	row, err := q.CallbackLock(ctx, tx, db.CallbackLockParams{WorkspaceID: workspaceID, ExecutionID: executionID})
@@ -116,7 +117,7 @@ func (s *Service) replayTx(ctx context.Context, tx pgx.Tx, workspaceID, executio
 		return err
 	}
 	if c.State == stateQueued {
-		err = q.CallbackHasten(ctx, tx, db.CallbackHastenParams{WorkspaceID: workspaceID, ExecutionID: executionID, JobID: &ids[0]})
+		err = q.CallbackMakeDue(ctx, tx, db.CallbackMakeDueParams{WorkspaceID: workspaceID, ExecutionID: executionID, JobID: &ids[0]})
 	} else {
 		err = q.CallbackReplay(ctx, tx, db.CallbackReplayParams{WorkspaceID: workspaceID, ExecutionID: executionID, JobID: &ids[0]})
 	}
@@ -129,7 +130,7 @@ func (s *Service) replayTx(ctx context.Context, tx pgx.Tx, workspaceID, executio
 	})
 }
 
-// missing tells an execution without a callback from one that does not exist.
+// missing returns NO_CALLBACK if the execution exists, and NOT_FOUND otherwise.
 func (s *Service) missing(ctx context.Context, workspaceID, executionID uuid.UUID) error {
 	if err := s.exists(ctx, workspaceID, executionID); err != nil {
 		return err
@@ -137,8 +138,9 @@ func (s *Service) missing(ctx context.Context, workspaceID, executionID uuid.UUI
 	return fault.New(fault.NoCallback, "The execution was submitted without a callbackUrl.")
 }
 
+// exists returns NOT_FOUND if the workspace has no such execution.
 func (s *Service) exists(ctx context.Context, workspaceID, executionID uuid.UUID) error {
-	_, err := db.New().ExecutionState(ctx, s.db, db.ExecutionStateParams{WorkspaceID: workspaceID, ID: executionID})
+	_, err := db.New().ExecutionGetState(ctx, s.db, db.ExecutionGetStateParams{WorkspaceID: workspaceID, ID: executionID})
 	if postgres.NotFound(err) {
 		return fault.New(fault.NotFound, "There is no execution with this id.")
 	}
@@ -148,9 +150,8 @@ func (s *Service) exists(ctx context.Context, workspaceID, executionID uuid.UUID
 	return nil
 }
 
-// Attempts is a page of the log of attempts, newest first (decisions 5.8).
-// NOT_FOUND for an unknown execution, INVALID_INPUT for a cursor that no page
-// gave out.
+// Attempts returns a page of the log of attempts, newest first (decisions 5.8). It returns
+// NOT_FOUND for an unknown execution and INVALID_INPUT for an invalid cursor.
 func (s *Service) Attempts(ctx context.Context, workspaceID, executionID uuid.UUID, limit int, after string) (api.CallbackAttemptPage, error) {
 	page := api.CallbackAttemptPage{Data: []api.CallbackAttempt{}}
 	before := int32(math.MaxInt32)

@@ -9,42 +9,45 @@ import (
 	"github.com/riverqueue/river"
 )
 
-// Worker is the River worker of deliveries: retries, replays, what no process
-// delivered itself, and what a lost process left.
+// Worker is the River worker of deliveries. It handles retries, replays, deliveries that no
+// process made itself, and those that a lost process left behind.
 type Worker struct {
 	river.WorkerDefaults[Args]
 	Deliverer *Deliverer
 }
 
-// Timeout is none of River's: an attempt has its own.
+// Timeout disables River's timeout: an attempt has its own.
 func (w *Worker) Timeout(*river.Job[Args]) time.Duration { return -1 }
 
-// NextRetry applies to failures of our own only, such as a database that is
-// away: a failed attempt is a job done well.
+// NextRetry applies only to errors of Weft itself, such as an unavailable database. For River, a
+// job whose attempt failed is a success.
 func (w *Worker) NextRetry(job *river.Job[Args]) time.Time {
 	return w.Deliverer.Clock.Now().Add(min(time.Duration(len(job.Errors)+1)*2*time.Second, time.Minute))
 }
 
 // Work makes one attempt.
 func (w *Worker) Work(ctx context.Context, job *river.Job[Args]) error {
-	again, err := w.Deliverer.work(ctx, job)
+	retryIn, err := w.Deliverer.work(ctx, job)
 	switch {
 	case errors.Is(err, errNothingToDo):
 		return nil
 	case ctx.Err() != nil:
-		return river.JobSnooze(0) // this process stops: another goes on
+		return river.JobSnooze(0) // this process is stopping: another one continues
 	case err != nil:
 		return err
-	case again > 0:
-		return river.JobSnooze(again)
+	case retryIn > 0:
+		return river.JobSnooze(retryIn)
 	}
 	return nil
 }
 
+// work makes the attempt of a fetched job. It returns the delay after which to snooze the job, or
+// errNothingToDo.
 func (d *Deliverer) work(ctx context.Context, job *river.Job[Args]) (time.Duration, error) {
-	// Behind a dead host stand thousands of jobs: most are sent away unread.
-	if again, yes := d.workspaces.full(job.Args.WorkspaceID.String()); yes {
-		return again, nil
+	// A dead host can have thousands of jobs in the queue: snooze most of them without loading
+	// them.
+	if retryIn, yes := d.workspaces.full(job.Args.WorkspaceID.String()); yes {
+		return retryIn, nil
 	}
 	row, err := d.loads.Do(ctx, job.Args)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/timestamp"
 )
 
-// CallbackAttempt is one entry of a callback's log of attempts (decisions 5.8).
+// CallbackAttempt returns one entry of a callback's log of attempts (decisions 5.8).
 func CallbackAttempt(row db.CallbackAttempt) api.CallbackAttempt {
 	a := api.CallbackAttempt{
 		Attempt: row.Attempt, StartedAt: timestamp.Of(row.StartedAt), DurationMs: row.DurationMs,
@@ -21,24 +21,24 @@ func CallbackAttempt(row db.CallbackAttempt) api.CallbackAttempt {
 	return a
 }
 
-// failures says for people what each class of failure means.
+// failures describes each error class in a sentence.
 var failures = map[string]string{
 	"dns":             "The receiver's name could not be resolved.",
 	"refused":         "The receiver refused the connection.",
-	"reset":           "The receiver broke off the connection.",
+	"reset":           "The receiver reset the connection.",
 	"unreachable":     "The receiver's network could not be reached.",
 	"timeout":         "The receiver did not answer in time.",
-	"tls":             "No secure connection to the receiver could be made: check its certificate.",
-	"redirect":        "The receiver answered with a redirect, which is not followed.",
-	"blocked_address": "The callback URL leads to an address that is not allowed.",
+	"tls":             "No secure connection to the receiver could be established. Check its certificate.",
+	"redirect":        "The receiver answered with a redirect. Redirects are not followed.",
+	"blocked_address": "The callback URL resolves to an address that is not allowed.",
 	"too_large":       "The receiver's answer was too large.",
-	"connection":      "The exchange with the receiver failed.",
-	"secrets":         "The stored secrets cannot be opened: nothing was sent.",
+	"connection":      "The connection to the receiver failed.",
+	"secrets":         "The stored secrets cannot be decrypted. Nothing was sent.",
 }
 
-// CallbackError encodes the error of an attempt by its class (of
-// egress.Classes, or "secrets") and the status answered, 0 for none. A delivery
-// ("") has none: nil.
+// CallbackError encodes the error of an attempt. class is one of egress.Classes or "secrets", and
+// httpStatus is the response status, 0 without a response. For a delivery (class "") it returns
+// nil.
 func CallbackError(class string, httpStatus int) (json.RawMessage, error) {
 	if class == "" {
 		return nil, nil

@@ -17,7 +17,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/timestamp"
 )
 
-// Execution is the record of an execution (contract 2.1).
+// Execution returns the record of an execution (contract 2.1).
 func Execution(row db.ExecutionGetRow) api.ComponentExecution {
 	return api.ComponentExecution{
 		ID:         row.ID,
@@ -33,8 +33,8 @@ func Execution(row db.ExecutionGetRow) api.ComponentExecution {
 	}
 }
 
-// executionCallback is the callback object (contract 2.2); without a callback
-// it is there all the same, empty.
+// executionCallback returns the callback object (contract 2.2). It is present and empty if the
+// execution has no callback.
 func executionCallback(row db.ExecutionGetRow) api.ComponentExecutionCallback {
 	c := api.ComponentExecutionCallback{URL: row.CallbackURL, HeaderNames: []string{}}
 	if row.CallbackURL == nil {
@@ -56,7 +56,7 @@ func executionCallback(row db.ExecutionGetRow) api.ComponentExecutionCallback {
 	return c
 }
 
-// ExecutionEvent is an event of an execution's stream (decisions 4.5).
+// ExecutionEvent returns an event of an execution's stream (decisions 4.5).
 func ExecutionEvent(row db.ExecutionGetRow) api.ComponentExecutionEvent {
 	return api.ComponentExecutionEvent{
 		ID: row.ID, Module: row.Module, Status: row.Status, Output: row.Output, Error: row.Error,
@@ -64,9 +64,9 @@ func ExecutionEvent(row db.ExecutionGetRow) api.ComponentExecutionEvent {
 	}
 }
 
-// ExecutionError encodes the `error` of a failed execution (decisions 3). The character
-// U+0000 is taken out, and with it details that have one: PostgreSQL keeps such JSON, but
-// looks into none of it.
+// ExecutionError encodes the `error` field of a failed execution (decisions 3). It removes the
+// character U+0000 from the code and message, and drops details that contain it: PostgreSQL
+// stores such JSON but cannot read its fields.
 func ExecutionError(why api.ExecutionError) (json.RawMessage, error) {
 	if bytes.Contains(why.Details, []byte(`\u0000`)) && strictjson.Check(why.Details) != nil {
 		why.Details = nil

@@ -8,14 +8,15 @@ import (
 	"github.com/weft-automation/weft/internal/secret/seal"
 )
 
-// Unopened says why a sealed output is not shown where others are, or the rest of its record:
-// what opens it is not in this process, or nowhere any more. Of any other error it is nil.
+// Unopened returns why a sealed output cannot be shown: this process lacks the key, or the output
+// cannot be decrypted at all. The rest of the record is shown without it. For any other error it
+// returns nil.
 func Unopened(err error) *api.OutputProblem {
 	if failure, ok := errors.AsType[*fault.Error](err); ok && failure.Code == fault.Unavailable {
 		return &api.OutputProblem{Code: failure.Code, Message: failure.Message}
 	}
 	if errors.Is(err, seal.ErrUnsealable) {
-		return &api.OutputProblem{Code: fault.Internal, Message: "The output cannot be opened: it is damaged, or the key that it is sealed under is gone."}
+		return &api.OutputProblem{Code: fault.Internal, Message: "The output cannot be decrypted: it is damaged, or its key is lost."}
 	}
 	return nil
 }

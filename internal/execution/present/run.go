@@ -11,7 +11,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/timestamp"
 )
 
-// Run is a run's record (contract 2.3, decisions 8.7) without its stages.
+// Run returns a run's record (contract 2.3, decisions 8.7) without its stages.
 func Run(row db.RunGetRow) api.WorkflowRun {
 	return api.WorkflowRun{
 		ID: row.ID, WorkflowID: row.WorkflowID, WorkflowVersion: row.WorkflowVersion, Status: row.Status,
@@ -24,7 +24,8 @@ func Run(row db.RunGetRow) api.WorkflowRun {
 	}
 }
 
-// runError is shown of a run that failed; one that is still to fail may have it already.
+// runError returns the error of a failed run. A run that is about to fail may already have one,
+// which is not shown yet.
 func runError(s status.Run, why json.RawMessage) json.RawMessage {
 	if s != status.RunFailed {
 		return nil
@@ -32,7 +33,7 @@ func runError(s status.Run, why json.RawMessage) json.RawMessage {
 	return why
 }
 
-// RunStage is a stage of a run (contract 2.4, decisions 8.7).
+// RunStage returns the record of a stage (contract 2.4, decisions 8.7).
 func RunStage(row db.RunStageListRow) api.RunStage {
 	return api.RunStage{
 		ID: row.ID, ComponentID: row.ComponentID, Module: row.Module, Name: row.Name, Iteration: row.Iteration,
@@ -42,7 +43,7 @@ func RunStage(row db.RunStageListRow) api.RunStage {
 	}
 }
 
-// RunEvent is an event of a run's log (contract 2.5).
+// RunEvent returns an event of a run's log (contract 2.5).
 func RunEvent(runID uuid.UUID, row db.RunEventListRow) api.RunEvent {
 	return api.RunEvent{
 		ID: runID, Seq: row.Seq, Status: row.Status, Output: row.Output, Error: row.Error, Timestamp: timestamp.Of(row.CreatedAt),

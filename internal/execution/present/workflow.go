@@ -9,12 +9,12 @@ import (
 	"github.com/weft-automation/weft/internal/kit/timestamp"
 )
 
-// Workflow is the record of a workflow, as one of its versions has it (decisions 8.1).
-// What the definition is made of passes as it is stored.
+// Workflow returns the record of one version of a workflow (decisions 8.1). It returns the parts
+// of the definition as stored.
 func Workflow(row db.WorkflowGetRow) (api.Workflow, error) {
 	var parts struct{ InputSchema, Components, SequenceEdges, DataConnections, Triggers json.RawMessage }
 	if err := json.Unmarshal(row.Definition, &parts); err != nil {
-		return api.Workflow{}, fmt.Errorf("read the stored definition: %w", err)
+		return api.Workflow{}, fmt.Errorf("decode stored workflow definition: %w", err)
 	}
 	w := api.Workflow{
 		ID: row.ID, Name: row.Name, Description: row.Description, Status: api.WorkflowStatus(row.Status), Version: row.Version,
@@ -28,7 +28,7 @@ func Workflow(row db.WorkflowGetRow) (api.Workflow, error) {
 	return w, nil
 }
 
-// WorkflowExport is a workflow as a file, which says nothing of its workspace.
+// WorkflowExport returns a workflow as a file, without anything that belongs to its workspace.
 func WorkflowExport(w api.Workflow) api.WorkflowExport {
 	return api.WorkflowExport{
 		Format: api.WorkflowFileFormatWeftWorkflowV1, Name: w.Name, Description: w.Description, InputSchema: w.InputSchema,

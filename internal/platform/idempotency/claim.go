@@ -69,7 +69,7 @@ func (k Key) Find(ctx context.Context, conn postgres.DB) (made uuid.UUID, found 
 
 // KeepTx stores what the request created.
 func (k Key) KeepTx(ctx context.Context, tx pgx.Tx, made uuid.UUID) error {
-	err := db.New().IdempotencyPut(ctx, tx, db.IdempotencyPutParams{
+	err := db.New().IdempotencyUpsert(ctx, tx, db.IdempotencyUpsertParams{
 		WorkspaceID: k.WorkspaceID, Operation: k.Operation, Path: k.Path, Key: k.Key,
 		BodyHash: k.BodyHash[:], ResourceID: made,
 	})

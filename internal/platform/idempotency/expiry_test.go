@@ -20,8 +20,8 @@ func TestUpkeepDoesNotDeleteAKeyThatIsReusedMeanwhile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := db.IdempotencyPutParams{WorkspaceID: id, Operation: "o", Path: "/", Key: "k", BodyHash: []byte{1}, ResourceID: uuid.New()}
-	if err := db.New().IdempotencyPut(t.Context(), pool, p); err != nil {
+	p := db.IdempotencyUpsertParams{WorkspaceID: id, Operation: "o", Path: "/", Key: "k", BodyHash: []byte{1}, ResourceID: uuid.New()}
+	if err := db.New().IdempotencyUpsert(t.Context(), pool, p); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := pool.Exec(t.Context(), "UPDATE idempotency_keys SET created_at = now() - interval '2 days'"); err != nil {
@@ -32,7 +32,7 @@ func TestUpkeepDoesNotDeleteAKeyThatIsReusedMeanwhile(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer tx.Rollback(context.Background()) //nolint:errcheck // committed by then
-	if err := db.New().IdempotencyPut(t.Context(), tx, p); err != nil {
+	if err := db.New().IdempotencyUpsert(t.Context(), tx, p); err != nil {
 		t.Fatal(err)
 	}
 	type outcome struct {

@@ -20,8 +20,8 @@ func TestAKeyIsKeptForADay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	put := db.IdempotencyPutParams{WorkspaceID: id, Operation: "o", Path: "/", Key: "k", BodyHash: []byte{1}, ResourceID: uuid.New()}
-	if err := db.New().IdempotencyPut(t.Context(), pool, put); err != nil {
+	put := db.IdempotencyUpsertParams{WorkspaceID: id, Operation: "o", Path: "/", Key: "k", BodyHash: []byte{1}, ResourceID: uuid.New()}
+	if err := db.New().IdempotencyUpsert(t.Context(), pool, put); err != nil {
 		t.Fatal(err)
 	}
 	for age, kept := range map[time.Duration]bool{0: true, 24*time.Hour - 5*time.Minute: true, 24*time.Hour + time.Second: false} {

@@ -72,11 +72,11 @@ func StatusOf(ctx context.Context, pool postgres.DB) (Status, error) {
 	if err != nil {
 		return Status{}, err
 	}
-	executions, err := db.New().InstallationUndone(ctx, pool)
+	executions, err := db.New().InstallationCountUnfinished(ctx, pool)
 	if err != nil {
 		return Status{}, fmt.Errorf("count unfinished executions: %w", err)
 	}
-	pending, err := db.New().InstallationPending(ctx, pool)
+	pending, err := db.New().InstallationCountPending(ctx, pool)
 	if err != nil {
 		return Status{}, fmt.Errorf("count unfinished runs and callbacks: %w", err)
 	}
@@ -100,11 +100,11 @@ const (
 
 // List calls each for everything that continues after a release: unfinished executions,
 // unfinished runs and callbacks that are due, in the order of their IDs within each kind.
-func List(ctx context.Context, pool postgres.DB, each func(db.InstallationListUndoneRow) error) error {
+func List(ctx context.Context, pool postgres.DB, each func(db.InstallationListUnfinishedRow) error) error {
 	for _, kind := range []string{"execution", "run", "callback"} {
-		p := db.InstallationListUndoneParams{Kind: kind, MaxRows: pageSize}
+		p := db.InstallationListUnfinishedParams{Kind: kind, MaxRows: pageSize}
 		for {
-			page, err := db.New().InstallationListUndone(ctx, pool, p)
+			page, err := db.New().InstallationListUnfinished(ctx, pool, p)
 			if err != nil {
 				return fmt.Errorf("list unfinished work: %w", err)
 			}
@@ -164,7 +164,7 @@ func Release(ctx context.Context, pool postgres.DB) (released bool, err error) {
 			return err
 		}
 		released = true
-		_, err = db.New().CallbackRecompute(ctx, tx)
+		_, err = db.New().CallbackCountRestore(ctx, tx)
 		return err
 	})
 	if err != nil {

@@ -153,7 +153,7 @@ func (w *Watch) Poll(ctx context.Context) error {
 func (w *Watch) handleNewTimeline(ctx context.Context, now db.InstallationGetRow) error {
 	switch {
 	case w.seen != noBeat:
-		n, err := db.New().InstallationFollow(ctx, w.pool, db.InstallationFollowParams{Timeline: now.Timeline, Beat: now.Beat})
+		n, err := db.New().InstallationSetTimeline(ctx, w.pool, db.InstallationSetTimelineParams{Timeline: now.Timeline, Beat: now.Beat})
 		if err == nil && n > 0 {
 			w.log.WarnContext(ctx, "another server took over with everything that this process has seen; work continues", "timeline", now.TimelineNow)
 		}
@@ -171,7 +171,7 @@ func (w *Watch) handleNewTimeline(ctx context.Context, now db.InstallationGetRow
 // then the next poll decides.
 func (w *Watch) start(ctx context.Context, judged db.InstallationGetRow, reason string) error {
 	w.held.Store(true)
-	n, err := db.New().InstallationSuspect(ctx, w.pool, db.InstallationSuspectParams{
+	n, err := db.New().InstallationQuarantineUnchanged(ctx, w.pool, db.InstallationQuarantineUnchangedParams{
 		Reason: &reason, Place: judged.Place, Timeline: judged.Timeline, ReleasedAt: judged.ReleasedAt,
 	})
 	if err != nil {
@@ -236,7 +236,7 @@ func (w *Watch) read(ctx context.Context) (now db.InstallationGetRow, err error)
 func read(ctx context.Context, pool postgres.DB) (db.InstallationGetRow, error) {
 	now, err := db.New().InstallationGet(ctx, pool)
 	if postgres.NotFound(err) {
-		if err := db.New().InstallationEnter(ctx, pool); err != nil {
+		if err := db.New().InstallationInsert(ctx, pool); err != nil {
 			return now, fmt.Errorf("create the installation: %w", err)
 		}
 		now, err = db.New().InstallationGet(ctx, pool)

@@ -159,8 +159,8 @@ func TestHotStatementsTouchOneWeekByTheKey(t *testing.T) {
 		"ExecutionGet": func(r *recorder) {
 			_, _ = q.ExecutionGet(ctx, r, db.ExecutionGetParams{WorkspaceID: b.workspace, ID: ids[0]})
 		},
-		"ExecutionState": func(r *recorder) {
-			_, _ = q.ExecutionState(ctx, r, db.ExecutionStateParams{WorkspaceID: b.workspace, ID: ids[0]})
+		"ExecutionGetState": func(r *recorder) {
+			_, _ = q.ExecutionGetState(ctx, r, db.ExecutionGetStateParams{WorkspaceID: b.workspace, ID: ids[0]})
 		},
 		"ExecutionChangedSince": func(r *recorder) {
 			_, _ = q.ExecutionChangedSince(ctx, r, db.ExecutionChangedSinceParams{WorkspaceIds: owners, Ids: ids, Since: time.Second})
@@ -171,11 +171,11 @@ func TestHotStatementsTouchOneWeekByTheKey(t *testing.T) {
 		"ExecutionCancelMany": func(r *recorder) {
 			_, _ = q.ExecutionCancelMany(ctx, r, db.ExecutionCancelManyParams{WorkspaceIds: owners, Ids: ids, Epochs: []int32{1, 1, 1}, Errors: three})
 		},
-		"ExecutionCancelHeld": func(r *recorder) {
-			_, _ = q.ExecutionCancelHeld(ctx, r, db.ExecutionCancelHeldParams{WorkspaceIds: owners, Ids: ids, Epochs: []int32{1, 1, 1}})
+		"ExecutionRequestCancelMany": func(r *recorder) {
+			_, _ = q.ExecutionRequestCancelMany(ctx, r, db.ExecutionRequestCancelManyParams{WorkspaceIds: owners, Ids: ids, Epochs: []int32{1, 1, 1}})
 		},
-		"ExecutionCanceling": func(r *recorder) {
-			_, _ = q.ExecutionCanceling(ctx, r, db.ExecutionCancelingParams{WorkspaceID: b.workspace, ID: ids[0]})
+		"ExecutionIsCanceling": func(r *recorder) {
+			_, _ = q.ExecutionIsCanceling(ctx, r, db.ExecutionIsCancelingParams{WorkspaceID: b.workspace, ID: ids[0]})
 		},
 		"CallbackListForFreeze": func(r *recorder) {
 			_, _ = q.CallbackListForFreeze(ctx, r, db.CallbackListForFreezeParams{WorkspaceIds: owners, ExecutionIds: ids})
@@ -186,8 +186,8 @@ func TestHotStatementsTouchOneWeekByTheKey(t *testing.T) {
 		"CallbackLoadMany": func(r *recorder) {
 			_, _ = q.CallbackLoadMany(ctx, r, db.CallbackLoadManyParams{WorkspaceIds: owners, ExecutionIds: ids})
 		},
-		"CallbackUnopened": func(r *recorder) {
-			_ = q.CallbackUnopened(ctx, r, db.CallbackUnopenedParams{WorkspaceID: b.workspace, ExecutionID: ids[0]})
+		"CallbackSetUnopened": func(r *recorder) {
+			_ = q.CallbackSetUnopened(ctx, r, db.CallbackSetUnopenedParams{WorkspaceID: b.workspace, ExecutionID: ids[0]})
 		},
 		"CallbackRecordMany": func(r *recorder) {
 			now := time.Now()
@@ -292,8 +292,8 @@ func TestUpkeepSkipsParkedExecutions(t *testing.T) {
 		"ExecutionListStranded": func(r *recorder) {
 			_, _ = q.ExecutionListStranded(ctx, r, db.ExecutionListStrandedParams{MaxRows: 500})
 		},
-		"WorkerListForgotten": func(r *recorder) { _, _ = q.WorkerListForgotten(ctx, r) },
-		"WorkerDelete":        func(r *recorder) { _ = q.WorkerDelete(ctx, r, []int32{1}) },
+		"WorkerListUnregistered": func(r *recorder) { _, _ = q.WorkerListUnregistered(ctx, r) },
+		"WorkerDelete":           func(r *recorder) { _ = q.WorkerDelete(ctx, r, []int32{1}) },
 		"ExecutionListParked": func(r *recorder) {
 			_, _ = q.ExecutionListParked(ctx, r, db.ExecutionListParkedParams{AfterWorkspaceID: b.workspace, MaxRows: 100})
 		},

@@ -89,7 +89,7 @@ func (k *Keeper) Keep(ctx context.Context) (dropped int, err error) {
 	}
 	k.metrics.InDefaultPartitions(found)
 	for week := range int32(ahead + 1) {
-		if err := q.PartitionsMakeAhead(ctx, k.db, 7*week); err != nil {
+		if err := q.PartitionsCreateAhead(ctx, k.db, 7*week); err != nil {
 			return 0, fmt.Errorf("create the partitions of a coming week: %w", err)
 		}
 	}
@@ -98,7 +98,7 @@ func (k *Keeper) Keep(ctx context.Context) (dropped int, err error) {
 			return 0, err
 		}
 	}
-	if err := q.PartitionsNoteFinal(ctx, k.db); err != nil {
+	if err := q.PartitionsRecordFinal(ctx, k.db); err != nil {
 		return 0, fmt.Errorf("find final weeks: %w", err)
 	}
 	weeks, err := q.PartitionsListFinal(ctx, k.db, k.kept)
@@ -129,7 +129,7 @@ func (k *Keeper) move(ctx context.Context, found int64) error {
 		return fmt.Errorf("list the weeks of the default partitions: %w", err)
 	}
 	for _, week := range weeks {
-		if err := db.New().PartitionsMake(ctx, k.db, week); err != nil {
+		if err := db.New().PartitionsCreate(ctx, k.db, week); err != nil {
 			return fmt.Errorf("create the partitions of the week of %s: %w", week.Format(time.DateOnly), err)
 		}
 	}

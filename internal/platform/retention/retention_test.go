@@ -197,7 +197,7 @@ func TestAMovingRowIsFound(t *testing.T) {
 	}
 	found := make(chan error)
 	go func() {
-		_, err := db.New().ExecutionGetBare(t.Context(), b.system, db.ExecutionGetBareParams{WorkspaceID: b.workspace, ID: id})
+		_, err := db.New().ExecutionGetWithoutCallback(t.Context(), b.system, db.ExecutionGetWithoutCallbackParams{WorkspaceID: b.workspace, ID: id})
 		found <- err
 	}()
 	for b.count(t, "pg_locks WHERE NOT granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())") == 0 {

@@ -231,8 +231,8 @@ func TestRunsAboveAreFoundByTheirKeys(t *testing.T) {
 		SELECT r.workspace_id, $1, r.workflow_id, 1, 'EXECUTING', 'RUN', '{}', now(), 1, r.id, r.id, now(), now() FROM workflow_runs r ORDER BY r.id DESC LIMIT 1`, b.workspace)
 	q, ctx := db.New(), t.Context()
 	statements := map[string]func(r *recorder){
-		"RunAbove": func(r *recorder) {
-			_, _ = q.RunAbove(ctx, r, db.RunAboveParams{WorkspaceID: b.workspace, ID: b.workspace, MaxDepth: 8})
+		"RunGetAncestors": func(r *recorder) {
+			_, _ = q.RunGetAncestors(ctx, r, db.RunGetAncestorsParams{WorkspaceID: b.workspace, ID: b.workspace, MaxDepth: 8})
 		},
 		"RunCancelTree": func(r *recorder) {
 			_, _ = q.RunCancelTree(ctx, r, db.RunCancelTreeParams{WorkspaceID: b.workspace, Ids: []uuid.UUID{b.workspace}, Mode: "graceful", MaxDepth: 8})
@@ -240,8 +240,8 @@ func TestRunsAboveAreFoundByTheirKeys(t *testing.T) {
 		"RunLock": func(r *recorder) {
 			_, _ = q.RunLock(ctx, r, db.RunLockParams{WorkspaceID: b.workspace, ID: b.workspace})
 		},
-		"RunLockAbove": func(r *recorder) {
-			_, _ = q.RunLockAbove(ctx, r, db.RunLockAboveParams{WorkspaceID: b.workspace, ID: b.workspace, MaxDepth: 8})
+		"RunLockAncestors": func(r *recorder) {
+			_, _ = q.RunLockAncestors(ctx, r, db.RunLockAncestorsParams{WorkspaceID: b.workspace, ID: b.workspace, MaxDepth: 8})
 		},
 	}
 	for _, analyzed := range []bool{false, true} {

@@ -222,7 +222,7 @@ func (a *App) ready(ctx context.Context) []server.Check {
 		checks = append(checks, server.Check{Name: "acceptance", Err: a.service.Accepts()})
 	}
 	if a.half != nil {
-		checks = append(checks, server.Check{Name: "workers", Err: a.half.runner.Moving(ctx)})
+		checks = append(checks, server.Check{Name: "workers", Err: a.half.runner.CheckProgress(ctx)})
 	}
 	select {
 	case <-a.leaving:

@@ -228,7 +228,7 @@ func (h *workingHalf) fetch(background context.Context) error {
 // queue brought is interrupted after the stop timeout. It does not wait.
 func (h *workingHalf) stopFetching(ctx context.Context) {
 	h.deadline = time.Now().Add(h.patience)
-	h.runner.WindUp()
+	h.runner.StopSuccessors()
 	h.fetching.Lock()
 	h.stops = true
 	h.fetching.Unlock()

@@ -180,7 +180,7 @@ func TestOP14APositionWaitsForSynchronousStandbys(t *testing.T) {
 	t.Parallel()
 	primary := ownServer(t, nil)
 	pool := openPool(t, primary.database(t))
-	if err := db.New().InstallationEnter(t.Context(), pool); err != nil {
+	if err := db.New().InstallationInsert(t.Context(), pool); err != nil {
 		t.Fatal(err)
 	}
 	synchronous := func(names string) {

@@ -14,7 +14,7 @@ import (
 // replaced and frozen, connections cut and nodes lost. The states that they see
 // only move forward, and usage shows when an execution is final.
 func TestEX20ReadersSeeStatesMoveForward(t *testing.T) {
-	if waittest.LeftToSoak(t, "internal/execution.TestSS03AWatcherSeesTheEndOnceWheneverItCame", "internal/program/chaos.TestEX01OneOfTwoWorkersIsKilled") {
+	if waittest.LeftToSoak(t, "internal/execution.TestSS03AWatcherSeesTheFinalStateOnce", "internal/program/chaos.TestEX01OneOfTwoWorkersIsKilled") {
 		return
 	}
 	t.Parallel()

@@ -48,7 +48,7 @@ func (q *quarantineStatus) Run(s *session) error {
 	}
 	table := tabwriter.NewWriter(s.stdout, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(table, "\nKIND\tWORKSPACE\tID\tSTATUS\tMODULE OR WORKFLOW\tREPEAT RULE")
-	err = quarantine.List(s.ctx, pool, func(row db.InstallationListUndoneRow) error {
+	err = quarantine.List(s.ctx, pool, func(row db.InstallationListUnfinishedRow) error {
 		_, err := fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", row.Kind, row.WorkspaceID, row.ID, row.Status, row.What, row.Rule)
 		return err
 	})

@@ -24,7 +24,7 @@ var errWrongKey = &fault.Error{
 // RightKey reports whether the ring opens what is sealed under the master key of the
 // installation. Before a process has written the value to check, it reports true.
 func RightKey(ctx context.Context, conn postgres.DB, ring *seal.Keyring) (bool, error) {
-	sealed, err := db.New().InstallationKeyCheck(ctx, conn)
+	sealed, err := db.New().InstallationGetKeyCheck(ctx, conn)
 	if postgres.NotFound(err) {
 		return true, nil
 	}
@@ -41,7 +41,7 @@ func RightKey(ctx context.Context, conn postgres.DB, ring *seal.Keyring) (bool, 
 // enter writes the value to check by under the ring's primary key, unless there is one.
 // A ring that lacks keys of what is stored may be a wrong one and writes none.
 func enter(ctx context.Context, conn postgres.DB, ring *seal.Keyring) error {
-	present, err := db.New().InstallationKeyCheck(ctx, conn)
+	present, err := db.New().InstallationGetKeyCheck(ctx, conn)
 	if postgres.NotFound(err) || err == nil && present != nil {
 		return nil
 	}
@@ -56,7 +56,7 @@ func enter(ctx context.Context, conn postgres.DB, ring *seal.Keyring) error {
 	if err != nil {
 		return err
 	}
-	return db.New().InstallationKeySet(ctx, conn, sealed)
+	return db.New().InstallationSetKeyCheck(ctx, conn, sealed)
 }
 
 // renew seals the value to check by under the ring's primary key.
@@ -65,7 +65,7 @@ func renew(ctx context.Context, conn postgres.DB, ring *seal.Keyring) error {
 	if err != nil {
 		return err
 	}
-	if err := db.New().InstallationKeyRenew(ctx, conn, sealed); err != nil {
+	if err := db.New().InstallationReplaceKeyCheck(ctx, conn, sealed); err != nil {
 		return fmt.Errorf("seal the value to check the master key by: %w", err)
 	}
 	return nil

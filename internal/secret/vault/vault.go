@@ -167,11 +167,11 @@ func (v *Vault) primary(ctx context.Context, workspaceID uuid.UUID) (*seal.Keyri
 	if asked.Before(known.until) {
 		return known.ring, nil
 	}
-	of := db.OutputKeyOfParams{WorkspaceID: workspaceID, Master: v.ring.Fingerprints()[0]}
-	row, err := db.New().OutputKeyOf(ctx, v.conn, of)
+	of := db.OutputKeyGetByMasterParams{WorkspaceID: workspaceID, Master: v.ring.Fingerprints()[0]}
+	row, err := db.New().OutputKeyGetByMaster(ctx, v.conn, of)
 	if postgres.NotFound(err) {
 		if err = v.mint(ctx, of); err == nil {
-			row, err = db.New().OutputKeyOf(ctx, v.conn, of)
+			row, err = db.New().OutputKeyGetByMaster(ctx, v.conn, of)
 		}
 	}
 	if err != nil {
@@ -190,7 +190,7 @@ func (v *Vault) primary(ctx context.Context, workspaceID uuid.UUID) (*seal.Keyri
 	return ring, nil
 }
 
-func (v *Vault) mint(ctx context.Context, of db.OutputKeyOfParams) error {
+func (v *Vault) mint(ctx context.Context, of db.OutputKeyGetByMasterParams) error {
 	id, err := uuid.NewV7()
 	if err != nil {
 		return fmt.Errorf("generate key ID: %w", err)

@@ -282,7 +282,7 @@ func (f *fold) brokenBelow(components []string, prefix []int32) (map[string]bool
 	if len(components) == 0 {
 		return broken, nil
 	}
-	rows, err := db.New().StageListBroken(f.ctx, f.tx, db.StageListBrokenParams{
+	rows, err := db.New().StageListFailedIterations(f.ctx, f.tx, db.StageListFailedIterationsParams{
 		WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, ComponentIds: components, Prefix: prefix,
 	})
 	if err != nil {

@@ -146,12 +146,12 @@ func (f *fold) crowded() (refusal *component.Error, err error) {
 
 // readAbove reads what limits the child runs of a run that is itself a child.
 func (f *fold) readAbove() error {
-	above, err := db.New().RunAbove(f.ctx, f.tx, db.RunAboveParams{WorkspaceID: f.run.WorkspaceID, ID: f.run.ID, MaxDepth: maxDepth})
+	above, err := db.New().RunGetAncestors(f.ctx, f.tx, db.RunGetAncestorsParams{WorkspaceID: f.run.WorkspaceID, ID: f.run.ID, MaxDepth: maxDepth})
 	if err != nil {
 		return fmt.Errorf("read the runs above: %w", err)
 	}
 	f.above = &above
-	if f.below, err = db.New().RunCountBelow(f.ctx, f.tx, db.RunCountBelowParams{WorkspaceID: f.run.WorkspaceID, MaxRows: 2 * maxBelow}); err != nil {
+	if f.below, err = db.New().RunCountChildren(f.ctx, f.tx, db.RunCountChildrenParams{WorkspaceID: f.run.WorkspaceID, MaxRows: 2 * maxBelow}); err != nil {
 		return fmt.Errorf("count the child runs of the workspace: %w", err)
 	}
 	return nil
@@ -246,7 +246,7 @@ func (f *fold) beyond(price credit.Amount) (*credit.Amount, error) {
 		return most, nil
 	}
 	if f.run.ParentRunID != nil && f.payers == nil {
-		rows, err := db.New().RunLockAbove(f.ctx, f.tx, db.RunLockAboveParams{WorkspaceID: f.run.WorkspaceID, ID: f.run.ID, MaxDepth: maxDepth})
+		rows, err := db.New().RunLockAncestors(f.ctx, f.tx, db.RunLockAncestorsParams{WorkspaceID: f.run.WorkspaceID, ID: f.run.ID, MaxDepth: maxDepth})
 		if err != nil {
 			return nil, fmt.Errorf("lock the runs above: %w", err)
 		}
@@ -265,11 +265,11 @@ func (f *fold) writeAbove(tx pgx.Tx) error {
 	if len(f.payers) == 0 || f.spent == 0 {
 		return nil
 	}
-	p := db.RunCommitBelowParams{WorkspaceID: f.run.WorkspaceID, Amount: f.spent}
+	p := db.RunAddCommittedBelowParams{WorkspaceID: f.run.WorkspaceID, Amount: f.spent}
 	for _, run := range f.payers {
 		p.Ids = append(p.Ids, run.ID)
 	}
-	if err := db.New().RunCommitBelow(f.ctx, tx, p); err != nil {
+	if err := db.New().RunAddCommittedBelow(f.ctx, tx, p); err != nil {
 		return fmt.Errorf("commit for the runs above: %w", err)
 	}
 	return nil

@@ -320,7 +320,7 @@ func (p *page) next() mark {
 
 func (w *Sweeper) wakeBehind(ctx context.Context) error {
 	e := w.engine
-	rows, err := db.New().RunListBehind(ctx, e.System, db.RunListBehindParams{After: w.behind, Grace: behindAfter, MaxRows: behindAtOnce})
+	rows, err := db.New().RunListStageExecutions(ctx, e.System, db.RunListStageExecutionsParams{After: w.behind, Grace: behindAfter, MaxRows: behindAtOnce})
 	if err != nil {
 		return err
 	}

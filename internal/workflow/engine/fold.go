@@ -65,32 +65,32 @@ type fold struct {
 	values   map[place]given       // outputs that were read or made
 	failures map[place]failed      // why stages failed, of those that became final here
 
-	before   []api.NonTerminalStage // live before this fold
-	live     []api.NonTerminalStage // after it
-	gone     map[uuid.UUID]bool     // stages that have become final
-	made     []*stage               // new stages
-	bytes    int64                  // that they carry
-	items    int                    // of loops that came to their end
-	until    time.Time              // when it has made them for long enough
-	binding  binding                // of the component that was bound last
-	accepts  []*stage               // of them those with an execution
-	ended    []*loop                // loops of earlier folds that are over
-	cut      []uuid.UUID            // stages of earlier folds that are canceled
-	children []uuid.UUID            // runs that this fold begins
-	orphans  []uuid.UUID            // child runs that are to end with this one, or with a stage that is late
-	above    *db.RunAboveRow        // the runs above; nil: not read yet
-	below    int64                  // unfinished child runs of the workspace, read with above
-	payers   []db.RunLockAboveRow   // runs above with a maxCredits; nil: not read yet
-	own      storage.Usage          // what this run had made when it was locked
-	others   storage.Usage          // and the other runs of its tree
-	reuse    *Reuse                 // what is taken over from an earlier run; nil: not read yet
-	taken    storage.Usage          // stages taken over from an earlier run, which are free
-	events   int64                  // bytes of events that this fold wrote
-	charged  bool                   // a fee was reserved, so the account is locked
-	counted  bool                   // the tree contains what this fold made
-	spent    credit.Amount          // what this fold commits
-	looked   bool                   // all that is live was looked at
-	cleared  bool                   // and what an end must not wait for was cut off
+	before   []api.NonTerminalStage   // live before this fold
+	live     []api.NonTerminalStage   // after it
+	gone     map[uuid.UUID]bool       // stages that have become final
+	made     []*stage                 // new stages
+	bytes    int64                    // that they carry
+	items    int                      // of loops that came to their end
+	until    time.Time                // when it has made them for long enough
+	binding  binding                  // of the component that was bound last
+	accepts  []*stage                 // of them those with an execution
+	ended    []*loop                  // loops of earlier folds that are over
+	cut      []uuid.UUID              // stages of earlier folds that are canceled
+	children []uuid.UUID              // runs that this fold begins
+	orphans  []uuid.UUID              // child runs that are to end with this one, or with a stage that is late
+	above    *db.RunGetAncestorsRow   // the runs above; nil: not read yet
+	below    int64                    // unfinished child runs of the workspace, read with above
+	payers   []db.RunLockAncestorsRow // runs above with a maxCredits; nil: not read yet
+	own      storage.Usage            // what this run had made when it was locked
+	others   storage.Usage            // and the other runs of its tree
+	reuse    *Reuse                   // what is taken over from an earlier run; nil: not read yet
+	taken    storage.Usage            // stages taken over from an earlier run, which are free
+	events   int64                    // bytes of events that this fold wrote
+	charged  bool                     // a fee was reserved, so the account is locked
+	counted  bool                     // the tree contains what this fold made
+	spent    credit.Amount            // what this fold commits
+	looked   bool                     // all that is live was looked at
+	cleared  bool                     // and what an end must not wait for was cut off
 	changed  bool
 	over     bool       // the root scope is
 	first    bool       // the run is being accepted
@@ -136,7 +136,7 @@ func written(iteration []int32) string {
 }
 
 // taken is a stage that has become final since the last fold.
-type taken db.StageTakeOverRow
+type taken db.StageFinishExecutedRow
 
 // bringOn folds a run, and tells whether there is more to do at once.
 func (e *Engine) bringOn(ctx context.Context, key notify.Key, n news) (more bool, err error) {
@@ -251,7 +251,7 @@ func (e *Engine) newFold(ctx context.Context, tx *postgres.Tx, run db.RunLockRow
 
 // follow finds all that follows from what has finished, and reads what else the end of the
 // fold needs.
-func (f *fold) follow(n news, ended []db.StageTakeOverRow) error {
+func (f *fold) follow(n news, ended []db.StageFinishExecutedRow) error {
 	if err := f.takeOver(n, ended); err != nil {
 		return err
 	}

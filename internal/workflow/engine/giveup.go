@@ -138,7 +138,7 @@ func (e *Engine) giveUpTx(ctx context.Context, tx *postgres.Tx, key notify.Key, 
 		return nil, fmt.Errorf("lock run: %w", err)
 	}
 	stamp := later(run.Now, run.UpdatedAt)
-	if err := db.New().StageGiveUpMany(ctx, tx, db.StageGiveUpManyParams{WorkspaceID: key.WorkspaceID, RunID: key.ID, At: stamp}); err != nil {
+	if err := db.New().StageCancelAbandoned(ctx, tx, db.StageCancelAbandonedParams{WorkspaceID: key.WorkspaceID, RunID: key.ID, At: stamp}); err != nil {
 		return nil, fmt.Errorf("end stages: %w", err)
 	}
 	live, err := db.New().StageListLive(ctx, tx, db.StageListLiveParams{WorkspaceID: key.WorkspaceID, RunID: key.ID, MaxRows: MaxStages})

@@ -46,7 +46,7 @@ func (f *fold) takeLate(all timed) error {
 	if len(all.componentIDs) == 0 {
 		return nil
 	}
-	rows, err := db.New().StageTakeLate(f.ctx, f.tx, db.StageTakeLateParams{
+	rows, err := db.New().StageFailTimedOut(f.ctx, f.tx, db.StageFailTimedOutParams{
 		WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID,
 		ComponentIds: all.componentIDs, TimeoutsMs: all.timeoutsMs, Errors: all.errors, At: f.stamp, Now: f.run.Now,
 	})

@@ -250,7 +250,7 @@ func (f *fold) itemsOf(l *loop) (items []json.RawMessage, secret bool, err error
 	if cached, ok := f.engine.items.get(l.id); ok {
 		return cached.items, cached.secret, nil
 	}
-	raw, err := db.New().StageItems(f.ctx, f.tx, db.StageItemsParams{WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, ID: l.id})
+	raw, err := db.New().StageGetItems(f.ctx, f.tx, db.StageGetItemsParams{WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, ID: l.id})
 	if err != nil {
 		return nil, false, fmt.Errorf("read the items of a loop: %w", err)
 	}

@@ -37,7 +37,7 @@ func (f *fold) firstFailed(l *loop) (*failedItem, error) {
 	}
 	rows := f.failedHere(failing, l.iteration)
 	if f.run.Status != status.RunCreated || f.copied { // else there was no stage before this fold
-		row, err := db.New().StageFirstFailed(f.ctx, f.tx, db.StageFirstFailedParams{
+		row, err := db.New().StageGetFirstFailed(f.ctx, f.tx, db.StageGetFirstFailedParams{
 			WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, ComponentIds: failing, Prefix: l.iteration,
 		})
 		switch {
@@ -50,7 +50,7 @@ func (f *fold) firstFailed(l *loop) (*failedItem, error) {
 	if len(rows) == 0 {
 		return nil, nil
 	}
-	first := slices.MinFunc(rows, func(a, b db.StageFirstFailedRow) int {
+	first := slices.MinFunc(rows, func(a, b db.StageGetFirstFailedRow) int {
 		return cmp.Or(slices.Compare(a.Iteration, b.Iteration), cmp.Compare(slices.Index(failing, a.ComponentID), slices.Index(failing, b.ComponentID)))
 	})
 	item := &failedItem{Index: first.Iteration[len(l.iteration)], ComponentID: first.ComponentID, StageID: first.ID}
@@ -63,10 +63,10 @@ func (f *fold) firstFailed(l *loop) (*failedItem, error) {
 
 // failedHere are the stages of some components in iterations that begin so which failed in
 // this fold, and are not written yet.
-func (f *fold) failedHere(components []string, prefix []int32) (rows []db.StageFirstFailedRow) {
+func (f *fold) failedHere(components []string, prefix []int32) (rows []db.StageGetFirstFailedRow) {
 	add := func(id uuid.UUID, componentID string, iteration []int32, why json.RawMessage) {
 		if slices.Contains(components, componentID) && len(iteration) > len(prefix) && slices.Equal(iteration[:len(prefix)], prefix) {
-			rows = append(rows, db.StageFirstFailedRow{ID: id, ComponentID: componentID, Iteration: iteration, Error: why})
+			rows = append(rows, db.StageGetFirstFailedRow{ID: id, ComponentID: componentID, Iteration: iteration, Error: why})
 		}
 	}
 	for _, t := range f.made {

@@ -60,14 +60,14 @@ var ErrEarlierGone = errors.New("the run that is repeated is no longer stored")
 // If the earlier run is a rerun itself, the loops and child runs that it did not reach are
 // resumed too. If it has no stages at all, the run that it repeats takes its place.
 func Reused(ctx context.Context, conn postgres.DB, plan *graph.Plan, workspaceID uuid.UUID, of Origin) (reuse Reuse, err error) {
-	repeated, err := db.New().RunRepeated(ctx, conn, db.RunRepeatedParams{WorkspaceID: workspaceID, ID: of.RunID})
+	repeated, err := db.New().RunGetRepeated(ctx, conn, db.RunGetRepeatedParams{WorkspaceID: workspaceID, ID: of.RunID})
 	if postgres.NotFound(err) {
 		return reuse, ErrEarlierGone
 	}
 	if err != nil {
 		return reuse, fmt.Errorf("read the earlier run: %w", err)
 	}
-	rows, err := db.New().StageListEarlier(ctx, conn, db.StageListEarlierParams{WorkspaceID: workspaceID, RunID: of.RunID})
+	rows, err := db.New().StageListForRerun(ctx, conn, db.StageListForRerunParams{WorkspaceID: workspaceID, RunID: of.RunID})
 	if err != nil {
 		return reuse, fmt.Errorf("read the stages of the earlier run: %w", err)
 	}
@@ -78,7 +78,7 @@ func Reused(ctx context.Context, conn postgres.DB, plan *graph.Plan, workspaceID
 		}
 		return Reused(ctx, conn, plan, workspaceID, origin)
 	}
-	e := &earlier{plan: plan, stages: make(map[place]db.StageListEarlierRow, len(rows)), changes: map[string]bool{}}
+	e := &earlier{plan: plan, stages: make(map[place]db.StageListForRerunRow, len(rows)), changes: map[string]bool{}}
 	e.reuse.from, e.reuse.children = of.RunID, map[place]resumedChild{}
 	for _, row := range rows {
 		e.stages[at(row.ComponentID, row.Iteration)] = row
@@ -117,15 +117,15 @@ func startOf(id uuid.UUID, created time.Time) time.Time {
 // earlier is a finished run that another one repeats.
 type earlier struct {
 	plan    *graph.Plan
-	stages  map[place]db.StageListEarlierRow
-	from    *db.StageListEarlierRow // from which on it is repeated; nil: from what did not complete
-	changes map[string]bool         // loops that may have other items now
+	stages  map[place]db.StageListForRerunRow
+	from    *db.StageListForRerunRow // from which on it is repeated; nil: from what did not complete
+	changes map[string]bool          // loops that may have other items now
 	reuse   Reuse
 }
 
 // addUnreached adds, as canceled stages, the loops and the RUN_WORKFLOW components that the earlier
 // run was to resume as a rerun and did not reach. It knows the loops by the stages in their items.
-func (e *earlier) addUnreached(rows []db.StageListEarlierRow, resumedChildren []byte) error {
+func (e *earlier) addUnreached(rows []db.StageListForRerunRow, resumedChildren []byte) error {
 	for _, row := range rows {
 		e.addLoops(row.ComponentID, row.Iteration)
 	}
@@ -140,7 +140,7 @@ func (e *earlier) addUnreached(rows []db.StageListEarlierRow, resumedChildren []
 		e.addLoops(c.ComponentID, c.Iteration)
 		row, ran := e.stages[at(c.ComponentID, c.Iteration)]
 		if !ran {
-			row = db.StageListEarlierRow{ComponentID: c.ComponentID, Iteration: c.Iteration, Status: status.StageCanceled}
+			row = db.StageListForRerunRow{ComponentID: c.ComponentID, Iteration: c.Iteration, Status: status.StageCanceled}
 		}
 		if row.ChildRunID == nil {
 			row.ChildRunID = &c.RunID
@@ -155,7 +155,7 @@ func (e *earlier) addLoops(componentID string, iteration []int32) {
 	for level, loop := range e.plan.Around(componentID) {
 		row, ran := e.stages[at(loop, iteration[:level])]
 		if !ran {
-			row = db.StageListEarlierRow{ComponentID: loop, Iteration: iteration[:level], Status: status.StageCanceled}
+			row = db.StageListForRerunRow{ComponentID: loop, Iteration: iteration[:level], Status: status.StageCanceled}
 		}
 		if count := iteration[level] + 1; row.ItemCount == nil || *row.ItemCount < count {
 			row.ItemCount = &count
@@ -197,7 +197,7 @@ func (e *earlier) scope(loop string, iteration []int32) {
 }
 
 // startsIn reports whether the run is repeated from a stage, or from one in that loop.
-func (e *earlier) startsIn(row db.StageListEarlierRow) bool {
+func (e *earlier) startsIn(row db.StageListForRerunRow) bool {
 	if e.from == nil || e.from.ID == row.ID {
 		return e.from != nil
 	}
@@ -206,7 +206,7 @@ func (e *earlier) startsIn(row db.StageListEarlierRow) bool {
 }
 
 // resume finds what is taken over of a loop that is not taken over as a whole.
-func (e *earlier) resume(row db.StageListEarlierRow) {
+func (e *earlier) resume(row db.StageListForRerunRow) {
 	for i := range *row.ItemCount {
 		item := append(slices.Clone(row.Iteration), i)
 		if e.finished(row.ComponentID, item) {
@@ -239,7 +239,7 @@ func (e *earlier) finished(loop string, iteration []int32) bool {
 }
 
 // whole takes over a stage, and of a loop all that is in it.
-func (e *earlier) whole(row db.StageListEarlierRow) {
+func (e *earlier) whole(row db.StageListForRerunRow) {
 	e.reuse.Stages = append(e.reuse.Stages, row.ID)
 	if row.ItemCount == nil {
 		return
@@ -334,7 +334,7 @@ func (f *fold) takeOverEarlier() error {
 	}
 	if len(reuse.children) > 0 {
 		children, _ := json.Marshal(slices.Collect(maps.Values(reuse.children))) // places and ids
-		err := db.New().RunResumesChildren(f.ctx, f.tx, db.RunResumesChildrenParams{WorkspaceID: f.run.WorkspaceID, ID: f.run.ID, ResumedChildren: children})
+		err := db.New().RunSetResumedChildren(f.ctx, f.tx, db.RunSetResumedChildrenParams{WorkspaceID: f.run.WorkspaceID, ID: f.run.ID, ResumedChildren: children})
 		if err != nil {
 			return fmt.Errorf("store which child runs are resumed: %w", err)
 		}

@@ -24,11 +24,11 @@ import (
 // known to have finished, which it returns. An end that is written with the fold does not
 // wait for the run: where that is locked there is none, and what came in the same trip is
 // rolled back.
-func lockRun(ctx context.Context, tx *postgres.Tx, key notify.Key, n news) (run db.RunLockRow, ended []db.StageTakeOverRow, err error) {
+func lockRun(ctx context.Context, tx *postgres.Tx, key notify.Key, n news) (run db.RunLockRow, ended []db.StageFinishExecutedRow, err error) {
 	statements := []func(pgx.Tx) error{func(tx pgx.Tx) (err error) {
 		if n.end != nil {
-			var free db.RunLockFreeRow
-			free, err = db.New().RunLockFree(ctx, tx, db.RunLockFreeParams{WorkspaceID: key.WorkspaceID, ID: key.ID})
+			var free db.RunTryLockRow
+			free, err = db.New().RunTryLock(ctx, tx, db.RunTryLockParams{WorkspaceID: key.WorkspaceID, ID: key.ID})
 			run = db.RunLockRow(free)
 		} else {
 			run, err = db.New().RunLock(ctx, tx, db.RunLockParams{WorkspaceID: key.WorkspaceID, ID: key.ID})
@@ -43,7 +43,7 @@ func lockRun(ctx context.Context, tx *postgres.Tx, key notify.Key, n news) (run 
 	}
 	if len(n.executions) > 0 {
 		statements = append(statements, func(tx pgx.Tx) (err error) {
-			ended, err = db.New().StageTakeOver(ctx, tx, db.StageTakeOverParams{WorkspaceID: key.WorkspaceID, RunID: key.ID, Executions: n.executions})
+			ended, err = db.New().StageFinishExecuted(ctx, tx, db.StageFinishExecutedParams{WorkspaceID: key.WorkspaceID, RunID: key.ID, Executions: n.executions})
 			if err != nil {
 				err = fmt.Errorf("take over finished executions: %w", err)
 			}
@@ -56,7 +56,7 @@ func lockRun(ctx context.Context, tx *postgres.Tx, key notify.Key, n news) (run 
 
 // takeOver takes over what has finished since the last fold: what the fold was told of, and
 // what it finds.
-func (f *fold) takeOver(n news, ended []db.StageTakeOverRow) error {
+func (f *fold) takeOver(n news, ended []db.StageFinishExecutedRow) error {
 	for _, row := range ended {
 		f.take(taken(row))
 	}
@@ -134,11 +134,11 @@ func (f *fold) look() error {
 }
 
 func (f *fold) takeOverAll() error {
-	q, p := db.New(), db.StageTakeOverAllParams{WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID}
-	var executions []db.StageTakeOverAllRow
+	q, p := db.New(), db.StageFinishAllExecutedParams{WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID}
+	var executions []db.StageFinishAllExecutedRow
 	var secrets []db.StageListSecretSignalsRow
 	err := f.tx.Together(f.ctx, func(tx pgx.Tx) (err error) {
-		executions, err = q.StageTakeOverAll(f.ctx, tx, p)
+		executions, err = q.StageFinishAllExecuted(f.ctx, tx, p)
 		return err
 	}, func(tx pgx.Tx) (err error) {
 		secrets, err = q.StageListSecretSignals(f.ctx, tx, db.StageListSecretSignalsParams(p))
@@ -153,7 +153,7 @@ func (f *fold) takeOverAll() error {
 	if err := f.takeSecretSignals(secrets); err != nil {
 		return fmt.Errorf("take over secret signals: %w", err)
 	}
-	signals, err := q.StageTakeSignals(f.ctx, f.tx, db.StageTakeSignalsParams{At: f.stamp, WorkspaceID: p.WorkspaceID, RunID: p.RunID})
+	signals, err := q.StageFinishSignaled(f.ctx, f.tx, db.StageFinishSignaledParams{At: f.stamp, WorkspaceID: p.WorkspaceID, RunID: p.RunID})
 	if err != nil {
 		return fmt.Errorf("take over signals: %w", err)
 	}
@@ -164,14 +164,14 @@ func (f *fold) takeOverAll() error {
 	if err := f.takeLate(late); err != nil {
 		return err
 	}
-	due, err := q.StageTakeDue(f.ctx, f.tx, db.StageTakeDueParams{At: f.stamp, Now: f.run.Now, WorkspaceID: p.WorkspaceID, RunID: p.RunID})
+	due, err := q.StageFinishDue(f.ctx, f.tx, db.StageFinishDueParams{At: f.stamp, Now: f.run.Now, WorkspaceID: p.WorkspaceID, RunID: p.RunID})
 	if err != nil {
 		return fmt.Errorf("take over timers: %w", err)
 	}
 	for _, row := range due {
 		f.take(taken(row))
 	}
-	children, err := q.StageTakeChildren(f.ctx, f.tx, db.StageTakeChildrenParams{
+	children, err := q.StageFinishChildren(f.ctx, f.tx, db.StageFinishChildrenParams{
 		WorkspaceID: p.WorkspaceID, RunID: p.RunID, Ending: f.ending(),
 		ComponentIds: late.componentIDs, TimeoutsMs: late.timeoutsMs, Errors: late.errors,
 	})
@@ -207,7 +207,7 @@ func (f *fold) takeSecretSignals(waiting []db.StageListSecretSignalsRow) error {
 		if err != nil {
 			return err
 		}
-		row, err := db.New().StageTakeSecretSignal(f.ctx, f.tx, db.StageTakeSecretSignalParams{
+		row, err := db.New().StageFinishSecretSignal(f.ctx, f.tx, db.StageFinishSecretSignalParams{
 			WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, ID: stage.ID, Output: sealed, At: f.stamp,
 		})
 		if err != nil {

@@ -142,7 +142,7 @@ func (f *fold) waits() bool { return (f.dropped || f.charged) && f.run.ParentRun
 // recall reads what the end of the fold needs: afterwards the account may be locked.
 func (f *fold) recall() (err error) {
 	if f.looked && f.run.Status != status.RunCreated { // else nothing waits
-		f.timer, err = db.New().StageNextWake(f.ctx, f.tx, db.StageNextWakeParams{WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID})
+		f.timer, err = db.New().StageGetNextWake(f.ctx, f.tx, db.StageGetNextWakeParams{WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID})
 		if err != nil && !postgres.NotFound(err) {
 			return fmt.Errorf("look for timers: %w", err)
 		}

@@ -54,7 +54,7 @@ func (s *Service) Receive(ctx context.Context, d Delivery) (run.Triggered, error
 			Message: "Too many failed authentications from this address.",
 		}
 	}
-	row, err := db.New().HookFind(ctx, s.System, d.HookID)
+	row, err := db.New().HookGetByID(ctx, s.System, d.HookID)
 	if postgres.NotFound(err) {
 		s.failures.Count(source)
 		return run.Triggered{}, errNone
@@ -90,7 +90,7 @@ var errUnsigned = &fault.Error{
 	Header: map[string]string{"WWW-Authenticate": "Signature"},
 }
 
-func (s *Service) begin(ctx context.Context, key notify.Key, row db.HookFindRow, v api.Verification, d Delivery) (run.Triggered, error) {
+func (s *Service) begin(ctx context.Context, key notify.Key, row db.HookGetByIDRow, v api.Verification, d Delivery) (run.Triggered, error) {
 	p := run.TriggerParams{
 		WorkspaceID: key.WorkspaceID, WorkflowID: row.WorkflowID, By: run.Cause{Trigger: trigger, ID: key.ID}, Traceparent: d.Traceparent,
 	}
@@ -117,7 +117,7 @@ const notePatience = 2 * time.Second
 // note keeps what became of the latest delivery, for those who look at the hook. Of many in
 // a second it keeps one.
 func (s *Service) note(ctx context.Context, key notify.Key, begun run.Triggered, err error) {
-	p := db.HookNoteParams{WorkspaceID: key.WorkspaceID, ID: key.ID}
+	p := db.HookRecordDeliveryParams{WorkspaceID: key.WorkspaceID, ID: key.ID}
 	failure, refused := errors.AsType[*fault.Error](err)
 	switch {
 	case refused:
@@ -132,7 +132,7 @@ func (s *Service) note(ctx context.Context, key notify.Key, begun run.Triggered,
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), notePatience)
 	defer cancel()
-	if err := db.New().HookNote(ctx, s.API, p); err != nil && !postgres.Unavailable(err) {
+	if err := db.New().HookRecordDelivery(ctx, s.API, p); err != nil && !postgres.Unavailable(err) {
 		s.Log.WarnContext(ctx, "what became of a delivery was not noted", "hook_id", key.ID.String(), "error", err)
 	}
 }

@@ -210,7 +210,7 @@ func (b *bench) start(t testing.TB, o options) *node {
 	}
 	<-identity.Ready()
 	queue := queue(t, system, max(o.slots, 1), &execution.Worker{Runner: runner}, &engine.Worker{Engine: n.engine})
-	n.windUp = runner.WindUp
+	n.windUp = runner.StopSuccessors
 	n.stop = sync.OnceFunc(func() {
 		_ = queue.StopAndCancel(context.Background())
 		soft, done := waittest.CleanupContext(t)

@@ -32,7 +32,7 @@ func (s *Service) again(ctx context.Context, p *TriggerParams) error {
 		return &fault.Error{Code: fault.Conflict, Reason: "run_not_finished", Message: "The earlier run is not over yet."}
 	}
 	if p.RerunOf.FromStageID != nil {
-		_, err := db.New().StageComponent(ctx, s.API, db.StageComponentParams{WorkspaceID: key.WorkspaceID, RunID: key.ID, ID: *p.RerunOf.FromStageID})
+		_, err := db.New().StageGetComponent(ctx, s.API, db.StageGetComponentParams{WorkspaceID: key.WorkspaceID, RunID: key.ID, ID: *p.RerunOf.FromStageID})
 		if postgres.NotFound(err) {
 			return fault.InvalidAt("/rerunOf/fromStageId", "is no stage of that run")
 		}

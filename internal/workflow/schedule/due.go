@@ -85,7 +85,7 @@ var errMoved = errors.New("the schedule is at another revision")
 // does not. Beside others it does so once. An error leaves the schedule where it is.
 func (s *Service) Begin(ctx context.Context, key notify.Key) error {
 	ctx = postgres.Scope(ctx, key.WorkspaceID)
-	row, err := db.New().ScheduleLook(ctx, s.API, db.ScheduleLookParams{WorkspaceID: key.WorkspaceID, ID: key.ID})
+	row, err := db.New().ScheduleGetForRun(ctx, s.API, db.ScheduleGetForRunParams{WorkspaceID: key.WorkspaceID, ID: key.ID})
 	if postgres.NotFound(err) {
 		return nil
 	}
@@ -156,7 +156,7 @@ func refusal(err error) (reason string, refused bool) {
 // schedule goes on with the run, or neither does.
 type following struct {
 	key notify.Key
-	row db.ScheduleLookRow
+	row db.ScheduleGetForRunRow
 	step
 }
 

@@ -17,27 +17,27 @@ import (
 )
 
 const (
-	// windowKept is how long a process goes by the slots that it last counted, and
-	// by what it last saw of a workspace.
-	windowKept = 2 * time.Second
-	// presumedSlots is what is presumed before the first worker has come.
+	// knownFor is how long a process relies on the slots that it last counted, and on the counts
+	// that it last saw of a workspace.
+	knownFor = 2 * time.Second
+	// presumedSlots is the number of slots assumed before the first worker has registered.
 	presumedSlots = 100
 )
 
-// windowOf is how much one workspace may have executing or ready at once: nine
-// tenths of all slots, so that others find a free one, whatever it has queued.
-// What it submits beyond that is parked.
-func windowOf(slots int) int { return max(1, slots-max(1, slots/10)) }
+// shareOf returns how many executions one workspace may have executing or ready: nine tenths of
+// all slots, so that others find a free slot, whatever it has queued. Further executions are
+// parked.
+func shareOf(slots int) int { return max(1, slots-max(1, slots/10)) }
 
-// window is what a process knows of the slots, and of the workspaces that it saw
-// lately. It may be behind: what it lets in too much ends and is not replaced,
-// and what it parks is checked under the account's lock.
-type window struct {
-	mu     sync.Mutex
-	size   int
-	asked  time.Time
-	active map[uuid.UUID]seen
-	parked map[uuid.UUID]struct{} // workspaces that had some when last seen
+// fairShare caches the number of slots and the load of workspaces. It may be stale. If it admits
+// too many executions, they finish and are not replaced. If it parks too many, countParkedTx
+// notices under the account's lock.
+type fairShare struct {
+	mu        sync.Mutex
+	size      int
+	countedAt time.Time
+	active    map[uuid.UUID]seen
+	parked    map[uuid.UUID]struct{} // workspaces that had parked executions when last seen
 }
 
 type seen struct {
@@ -45,10 +45,10 @@ type seen struct {
 	at     time.Time
 }
 
-// of gives the window's size.
-func (w *window) of(ctx context.Context, tx pgx.Tx) (int, error) {
+// limit returns how many executions one workspace may have executing or ready.
+func (w *fairShare) limit(ctx context.Context, tx pgx.Tx) (int, error) {
 	w.mu.Lock()
-	size, fresh := w.size, time.Since(w.asked) < windowKept
+	size, fresh := w.size, time.Since(w.countedAt) < knownFor
 	w.mu.Unlock()
 	if fresh {
 		return size, nil
@@ -62,12 +62,12 @@ func (w *window) of(ctx context.Context, tx pgx.Tx) (int, error) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.size, w.asked = windowOf(int(slots)), time.Now()
+	w.size, w.countedAt = shareOf(int(slots)), time.Now()
 	return w.size, nil
 }
 
-// saw notes how much a workspace has executing or ready.
-func (w *window) saw(workspaceID uuid.UUID, active int) {
+// setActive records how many executions a workspace has executing or ready.
+func (w *fairShare) setActive(workspaceID uuid.UUID, active int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.active == nil || len(w.active) > 10_000 {
@@ -76,18 +76,18 @@ func (w *window) saw(workspaceID uuid.UUID, active int) {
 	w.active[workspaceID] = seen{active, time.Now()}
 }
 
-// last is what a workspace had when it was last seen; nothing after a while.
-func (w *window) last(workspaceID uuid.UUID) int {
+// lastActive returns the last known count of a workspace, or 0 if it is older than knownFor.
+func (w *fairShare) lastActive(workspaceID uuid.UUID) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if s := w.active[workspaceID]; time.Since(s.at) < windowKept {
+	if s := w.active[workspaceID]; time.Since(s.at) < knownFor {
 		return s.active
 	}
 	return 0
 }
 
-// sawParked notes which workspaces have parked executions, and returns them.
-func (w *window) sawParked(loads map[uuid.UUID]billing.Load) (parked []uuid.UUID) {
+// setParked records which workspaces have parked executions, and returns them.
+func (w *fairShare) setParked(loads map[uuid.UUID]billing.Load) (parked []uuid.UUID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.parked == nil {
@@ -103,9 +103,8 @@ func (w *window) sawParked(loads map[uuid.UUID]billing.Load) (parked []uuid.UUID
 	return parked
 }
 
-// crowded says whether one of the charged workspaces had parked executions when
-// last seen.
-func (w *window) crowded(charges []billing.Charge) bool {
+// anyParked reports whether one of the charged workspaces had parked executions when last seen.
+func (w *fairShare) anyParked(charges []billing.Charge) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.ContainsFunc(charges, func(c billing.Charge) bool {
@@ -114,8 +113,9 @@ func (w *window) crowded(charges []billing.Charge) bool {
 	})
 }
 
-// park returns the submissions with those marked that go beyond the window, given
-// what each workspace has already. Those that hold no slot are parked first.
+// park marks the submissions that exceed the fair share of their workspace, and returns the
+// result. active returns what a workspace already has. Submissions without a slot are parked
+// first.
 func park(items []accept, size int, active func(uuid.UUID) int) []accept {
 	items = slices.Clone(items)
 	room := map[uuid.UUID]int{}
@@ -138,11 +138,11 @@ func park(items []accept, size int, active func(uuid.UUID) int) []accept {
 	return items
 }
 
-// errUncrowded says that a workspace would park executions although it has room:
-// others ended meanwhile, and nothing might be left to release these.
-var errUncrowded = errors.New("there is room for what was to be parked")
+// errHasRoom is returned if a workspace would park executions although it has room. Others
+// finished meanwhile, and possibly nothing is left that would release these when it finishes.
+var errHasRoom = errors.New("the workspace has room for the executions that were to be parked")
 
-// countParkedTx counts what was parked in the accounts, which tx has locked.
+// countParkedTx adds the parked executions to the accounts, which tx has locked.
 func (s *Service) countParkedTx(ctx context.Context, tx pgx.Tx, items []accept, size int, loads map[uuid.UUID]billing.Load) error {
 	parked := map[uuid.UUID]int{}
 	for _, a := range items {
@@ -154,34 +154,33 @@ func (s *Service) countParkedTx(ctx context.Context, tx pgx.Tx, items []accept, 
 		n := parked[id]
 		active := load.Active() - n
 		if n > 0 && active < size {
-			s.window.saw(id, 0) // at worst a window too much is let in
-			return errUncrowded
+			s.share.setActive(id, 0) // at worst twice the share is admitted
+			return errHasRoom
 		}
-		s.window.saw(id, active)
+		s.share.setActive(id, active)
 		if n == 0 {
 			continue
 		}
-		if err := db.New().AccountPark(ctx, tx, db.AccountParkParams{WorkspaceID: id, Count: int32(n)}); err != nil {
+		if err := db.New().AccountAddParked(ctx, tx, db.AccountAddParkedParams{WorkspaceID: id, Count: int32(n)}); err != nil {
 			return fmt.Errorf("count parked executions: %w", err)
 		}
 	}
 	return nil
 }
 
-// successors are executions that begin here because others have ended.
+// successors are parked executions that start in this process because others finished.
 type successors struct {
 	runner *Runner
 	rows   []db.ExecutionStartManyRow
 	waited []time.Duration
 	worker int32
 	ending int         // slots that become free with the commit
-	later  []uuid.UUID // workspaces whose parked executions are to be looked at after the commit
+	later  []uuid.UUID // workspaces to release from after the commit
 }
 
-// releaseTx lets as many parked executions go as there is room for in the windows
-// of their workspaces, whose accounts tx has locked. Those that find a free slot
-// in this process begin here, without a trip through the queue; ending is how many
-// become free with tx.
+// releaseTx releases as many parked executions as their workspaces have room for. tx has locked
+// the accounts. Those that find a free slot in this process start here without going through the
+// queue. ending is the number of slots that become free with tx.
 func (r *Runner) releaseTx(ctx context.Context, tx pgx.Tx, loads map[uuid.UUID]billing.Load, ending int) (*successors, error) {
 	next := &successors{runner: r, ending: ending}
 	queued := false
@@ -189,7 +188,7 @@ func (r *Runner) releaseTx(ctx context.Context, tx pgx.Tx, loads map[uuid.UUID]b
 		if load.Parked == 0 {
 			continue
 		}
-		size, err := r.window.of(ctx, tx)
+		size, err := r.share.limit(ctx, tx)
 		if err != nil {
 			return next, err
 		}
@@ -197,29 +196,29 @@ func (r *Runner) releaseTx(ctx context.Context, tx pgx.Tx, loads map[uuid.UUID]b
 		if n <= 0 {
 			continue
 		}
-		elsewhere, err := next.takeTx(ctx, tx, id, n)
+		elsewhere, err := next.releaseOfTx(ctx, tx, id, n)
 		if err != nil {
 			return next, err
 		}
 		queued = queued || elsewhere
 	}
 	if queued {
-		if err := db.New().RiverJobTell(ctx, tx, Queue); err != nil {
+		if err := db.New().RiverJobNotify(ctx, tx, Queue); err != nil {
 			return next, fmt.Errorf("wake the queue: %w", err)
 		}
 	}
 	return next, nil
 }
 
-// takeTx releases n executions of a workspace, and says whether some of them are
-// for the queue.
-func (s *successors) takeTx(ctx context.Context, tx pgx.Tx, workspaceID uuid.UUID, n int) (elsewhere bool, err error) {
+// releaseOfTx releases n executions of a workspace and reports whether some of them go through
+// the queue.
+func (s *successors) releaseOfTx(ctx context.Context, tx pgx.Tx, workspaceID uuid.UUID, n int) (elsewhere bool, err error) {
 	slots := 0
 	for ; slots < n; slots++ {
 		worker := s.runner.reserveNext(s.ending)
 		if worker == 0 || s.worker != 0 && worker != s.worker {
 			if worker != 0 {
-				s.runner.free()
+				s.runner.releaseSlot()
 			}
 			break
 		}
@@ -234,7 +233,7 @@ func (s *successors) takeTx(ctx context.Context, tx pgx.Tx, workspaceID uuid.UUI
 			continue
 		}
 		slots--
-		s.runner.hand.take(row.ID)
+		s.runner.inflight.add(row.ID)
 		s.rows = append(s.rows, db.ExecutionStartManyRow{
 			WorkspaceID: workspaceID, ID: row.ID, Module: row.Module, Call: row.Call,
 			Attempts: row.Attempts, Attempt: 1, Epoch: row.Epoch, JobID: row.JobID, Traceparent: row.Traceparent,
@@ -243,7 +242,7 @@ func (s *successors) takeTx(ctx context.Context, tx pgx.Tx, workspaceID uuid.UUI
 		s.waited = append(s.waited, row.Waited)
 	}
 	for range slots {
-		s.runner.free()
+		s.runner.releaseSlot()
 	}
 	if err != nil {
 		return false, fmt.Errorf("release parked executions: %w", err)
@@ -251,18 +250,18 @@ func (s *successors) takeTx(ctx context.Context, tx pgx.Tx, workspaceID uuid.UUI
 	return elsewhere, nil
 }
 
-// drop gives the slots back after a commit that failed, or may have.
+// drop releases the slots after a commit that failed or may have failed.
 func (s *successors) drop(err error) {
 	if s == nil {
 		return
 	}
 	for _, row := range s.rows {
-		s.runner.giveUp(s.worker, row.ID, err)
+		s.runner.unreserve(s.worker, row.ID, err)
 	}
 	s.rows = nil
 }
 
-// start runs them, after the commit.
+// start runs the successors, after the commit.
 func (s *successors) start(ctx context.Context) {
 	changes := make([]notify.Change, len(s.rows))
 	for i, row := range s.rows {
@@ -275,54 +274,54 @@ func (s *successors) start(ctx context.Context) {
 	}
 }
 
-// crowdedBatch is how many workspaces are listed at once.
-const crowdedBatch = 200
+// parkedPage is the number of workspaces listed at once.
+const parkedPage = 200
 
-// unpark lets parked executions go whose workspaces have room although nothing of
-// theirs ends: a worker came, or what they run pauses. It goes on after the
-// workspace that it came to last, so that none waits for those before it; what
-// fails with one is logged and left to its next turn.
+// unpark releases parked executions of workspaces that have room although nothing of theirs
+// finishes: a worker was added, or what they run is paused. It continues after the workspace
+// where the previous round stopped, so that none starves. Failures are logged and left to the
+// next round.
 func (s *Sweeper) unpark(ctx context.Context) (released int, err error) {
 	r := s.runner
 	for {
-		crowded, listed := db.New().AccountListCrowded(ctx, r.DB, db.AccountListCrowdedParams{After: s.unparked, MaxRows: crowdedBatch})
+		crowded, listed := db.New().AccountListWithParked(ctx, r.DB, db.AccountListWithParkedParams{After: s.unparkCursor, MaxRows: parkedPage})
 		if listed != nil {
 			return released, fmt.Errorf("list workspaces with parked executions: %w", listed)
 		}
 		for _, id := range crowded {
-			s.unparked = id
+			s.unparkCursor = id
 			n, failure := r.unpark(ctx, id)
 			released += n
 			if failure != nil {
-				r.log.WarnContext(ctx, "parked executions could not be released", "workspace_id", id.String(), "error", failure)
+				r.log.WarnContext(ctx, "could not release parked executions", "workspace_id", id.String(), "error", failure)
 				err = failure
 			}
 			if ctx.Err() != nil {
 				return released, err
 			}
 		}
-		if len(crowded) < crowdedBatch {
-			s.unparked = uuid.Nil
+		if len(crowded) < parkedPage {
+			s.unparkCursor = uuid.Nil
 			return released, err
 		}
 	}
 }
 
-// unparkLater lets parked executions go that a commit left behind. What fails is
-// left to upkeep.
+// unparkLater releases parked executions after a commit that did not. Failures are left to the
+// sweep.
 func (r *Runner) unparkLater(ctx context.Context, ids []uuid.UUID) {
 	for _, id := range ids {
 		if _, err := r.unpark(ctx, id); err != nil {
-			r.log.WarnContext(ctx, "parked executions could not be released", "workspace_id", id.String(), "error", err)
+			r.log.WarnContext(ctx, "could not release parked executions", "workspace_id", id.String(), "error", err)
 		}
 	}
 }
 
-// unpark lets parked executions of one workspace go.
+// unpark releases parked executions of one workspace.
 func (r *Runner) unpark(ctx context.Context, id uuid.UUID) (released int, err error) {
 	var next *successors
 	err = pgx.BeginFunc(ctx, r.DB, func(tx pgx.Tx) error {
-		row, err := db.New().AccountCountWaiting(ctx, tx, id)
+		row, err := db.New().AccountUpdateWaiting(ctx, tx, id)
 		if err != nil {
 			return fmt.Errorf("count paused executions: %w", err)
 		}

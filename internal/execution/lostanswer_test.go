@@ -23,13 +23,13 @@ import (
 	"github.com/weft-automation/weft/internal/platform/idempotency"
 )
 
-// cutter stands between a node and PostgreSQL. Armed, it passes a statement on
-// and cuts the connection instead of passing back the answer that holds all the
-// marks: the statement took effect, and the node does not know.
+// cutter is a proxy between a node and PostgreSQL. When armed, it forwards a statement and closes
+// the connection instead of returning the answer that contains all marks. The statement took
+// effect, and the node does not know.
 type cutter struct {
 	dsn   string
 	marks atomic.Pointer[[]string]
-	stall sync.RWMutex // locked: no answer comes back
+	stall sync.RWMutex // while locked, no answer is returned
 }
 
 func newCutter(t *testing.T, dsn string) *cutter {
@@ -102,7 +102,7 @@ func (c *cutter) cuts(answer []byte) bool {
 	return c.marks.CompareAndSwap(marks, nil)
 }
 
-// behind starts a node whose connections go through the cutter.
+// behind starts a node that connects through the cutter.
 func (b *bench) behind(t *testing.T, c *cutter, o options, modules ...component.Module) *node {
 	t.Helper()
 	direct := b.dsn
@@ -111,8 +111,7 @@ func (b *bench) behind(t *testing.T, c *cutter, o options, modules ...component.
 	return b.start(t, o, modules...)
 }
 
-// settled waits until no execution is live, for as long as a lost answer may
-// take to be noticed.
+// settled waits until no execution is live. That includes the time to notice a lost answer.
 func (b *bench) settled(t *testing.T) {
 	t.Helper()
 	b.until(t, "SELECT count(*) = 0 FROM component_executions WHERE finished_at IS NULL")
@@ -155,7 +154,7 @@ func TestEX14AnAcceptanceWhoseAnswerIsLostRunsOnce(t *testing.T) {
 			params := execution.SubmitParams{
 				WorkspaceID: b.workspace, Module: "ECHO", Input: json.RawMessage(`{}`), Config: json.RawMessage(`{}`), Attempts: 1,
 			}
-			// The queue's own upkeep commits too: until the cut meets the acceptance.
+			// River's maintenance commits too, so repeat until the cut hits the acceptance.
 			made := 0
 			for err := error(nil); err == nil; made++ {
 				if made == 50 {
@@ -176,39 +175,39 @@ func TestEX14AnAcceptanceWhoseAnswerIsLostRunsOnce(t *testing.T) {
 			}
 			again, err := n.service.Submit(t.Context(), params)
 			if err != nil || !again.Replayed || again.Record.Status != status.ExecutionCompleted {
-				t.Errorf("the repeat gave %+v, %v", again, err)
+				t.Errorf("the repeat returned %+v, %v", again, err)
 			}
 		})
 	}
 }
 
-func TestEX14AFinishWhoseAnswerIsLostIsToldAndPostedOnce(t *testing.T) {
+func TestEX14AFinishWhoseAnswerIsLostIsPublishedAndPostedOnce(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	c := newCutter(t, b.dsn)
 	s := newSlow("SLOW", component.RepeatUnsafe)
 	n := b.behind(t, c, options{slots: 2}, s)
 	id := b.submit(t, n, execution.SubmitParams{Module: "SLOW"}).ID
-	told := make(chan api.ComponentExecution, 1)
+	awaited := make(chan api.ComponentExecution, 1)
 	go func() {
 		got, err := n.service.Await(t.Context(), b.workspace, id, 20*time.Second)
 		if err != nil {
 			t.Error(err)
 		}
-		told <- got
+		awaited <- got
 	}()
-	<-s.begun
+	<-s.started
 	c.marks.Store(&[]string{"COMMIT\x00"})
 	close(s.release)
-	if got := <-told; got.Status != status.ExecutionCompleted {
-		t.Errorf("the waiter was told %s", got.Status)
+	if got := <-awaited; got.Status != status.ExecutionCompleted {
+		t.Errorf("the waiter received %s", got.Status)
 	}
 	if count, _ := b.postings(t); count != 1 || s.attempts.Load() != 1 {
 		t.Errorf("%d postings after %d runs", count, s.attempts.Load())
 	}
 }
 
-func TestACommitThatTakesLongIsStillTold(t *testing.T) {
+func TestAFinishThatCommitsLateReachesWaiters(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	n := b.start(t, options{idle: true}, echo())
@@ -217,22 +216,22 @@ func TestACommitThatTakesLongIsStillTold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The row's time is the beginning of a transaction that ended long after.
+	// updated_at is when the transaction started, long before its commit.
 	_, err = tx.Exec(t.Context(), `UPDATE component_executions SET status = 'COMPLETED', output = '1', epoch = 1, attempt = 1,
 		finished_at = now() - interval '1 minute', updated_at = now() - interval '1 minute'`)
 	if err != nil {
 		t.Fatal(err)
 	}
-	told := make(chan status.Execution, 1)
+	awaited := make(chan status.Execution, 1)
 	go func() {
 		got, _ := n.service.Await(t.Context(), b.workspace, id, 2*time.Minute)
-		told <- got.Status
+		awaited <- got.Status
 	}()
 	if err := tx.Commit(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got := waittest.Receive(t, "the result", told); got != status.ExecutionCompleted {
-		t.Errorf("told %s", got)
+	if got := waittest.Receive(t, "the result", awaited); got != status.ExecutionCompleted {
+		t.Errorf("received %s", got)
 	}
 }
 

@@ -25,7 +25,7 @@ import (
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
-// stage is a runner on a database of its own, with a workspace; nothing runs.
+// stage is a runner with its own database and a workspace. Nothing runs.
 type stage struct {
 	runner    *Runner
 	deps      Deps
@@ -52,7 +52,7 @@ func newStage(t *testing.T) *stage {
 	return s
 }
 
-// process makes the executing half of one more process.
+// process returns the Runner of another process.
 func (s *stage) process(t *testing.T) *Runner {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
@@ -61,7 +61,7 @@ func (s *stage) process(t *testing.T) *Runner {
 	return r
 }
 
-// other makes another workspace.
+// other creates another workspace.
 func (s *stage) other(t *testing.T) uuid.UUID {
 	t.Helper()
 	id, err := workspace.Create(t.Context(), s.pool, workspace.CreateParams{Name: uuid.NewString(), Plan: plan.Enterprise, Paid: credit.Credits(1_000_000)})
@@ -78,7 +78,7 @@ func (s *stage) exec(t *testing.T, sql string, args ...any) {
 	}
 }
 
-// insert makes a live execution; with gives further columns and their values.
+// insert inserts a live execution with further columns and their values.
 func (s *stage) insert(t *testing.T, columns, values string) notify.Key {
 	t.Helper()
 	id, err := uuid.NewV7()
@@ -90,7 +90,7 @@ func (s *stage) insert(t *testing.T, columns, values string) notify.Key {
 	return notify.Key{WorkspaceID: s.workspace, ID: id}
 }
 
-func TestWhatCannotHaveBeenWrittenRaisesNoDoubt(t *testing.T) {
+func TestAWriteThatWasNotCommittedRaisesNoDoubt(t *testing.T) {
 	t.Parallel()
 	full := groupcommit.New(groupcommit.Options[int]{}, func(error) bool { return false }, func(_ context.Context, items []int) ([]int, error) { return items, nil })
 	full.Close()
@@ -107,43 +107,42 @@ func TestWhatCannotHaveBeenWrittenRaisesNoDoubt(t *testing.T) {
 		"the answer is lost":          {0, context.DeadlineExceeded, true},
 		"a result is lost":            {1, groupcommit.ErrClosed, true},
 	} {
-		h, id := newHand(), uuid.New()
-		h.take(id)
-		h.put(id, tc.ran, tc.err)
+		h, id := newInflight(), uuid.New()
+		h.add(id)
+		h.remove(id, tc.ran, tc.err)
 		if h.doubtful() != tc.want {
 			t.Errorf("%s: doubt is %v", name, h.doubtful())
 		}
 	}
 }
 
-func TestALostResultIsOfOneEpochAndStaysUntilALookAfterTheDoubt(t *testing.T) {
+func TestALostResultBelongsToOneEpochUntilACheckAfterTheDoubt(t *testing.T) {
 	t.Parallel()
-	h, id := newHand(), uuid.New()
-	h.take(id)
-	h.put(id, 3, errors.New("lost"))
-	// The queue's job comes again and does not start it.
-	h.take(id)
-	h.put(id, 0, nil)
-	if inHand, ran := h.of(id, 3); inHand || !ran {
-		t.Errorf("in hand %v, ran %v", inHand, ran)
+	h, id := newInflight(), uuid.New()
+	h.add(id)
+	h.remove(id, 3, errors.New("lost"))
+	// The job is fetched again and does not start it.
+	h.add(id)
+	h.remove(id, 0, nil)
+	if inFlight, ran := h.state(id, 3); inFlight || !ran {
+		t.Errorf("in flight %v, ran %v", inFlight, ran)
 	}
 	// A later start whose answer was lost never ran.
-	if _, ran := h.of(id, 4); ran {
+	if _, ran := h.state(id, 4); ran {
 		t.Error("the epoch after ran")
 	}
-	h.looked(time.Now())
-	if _, ran := h.of(id, 3); !ran || !h.doubtful() {
-		t.Error("a look within the doubt ended it")
+	h.checked(time.Now())
+	if _, ran := h.state(id, 3); !ran || !h.doubtful() {
+		t.Error("a check within the doubt cleared it")
 	}
-	h.looked(time.Now().Add(2 * doubtLasts))
-	if _, ran := h.of(id, 3); ran || h.doubtful() {
-		t.Error("a look after the doubt did not end it")
+	h.checked(time.Now().Add(2 * doubtLasts))
+	if _, ran := h.state(id, 3); ran || h.doubtful() {
+		t.Error("a check after the doubt did not clear it")
 	}
 }
 
-// What is listed may have begun anew, under the same worker and job, before it is
-// decided on.
-func TestAnExecutionThatBeganAnewIsNotRequeued(t *testing.T) {
+// After it is listed, an execution may have been started again under the same worker and job.
+func TestAnExecutionThatStartedAgainIsNotRequeued(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	key := s.insert(t, "status, attempt, epoch, worker_id, job_id", "'EXECUTING', 1, 2, 7, 4711")
@@ -160,21 +159,21 @@ func TestAnExecutionThatBeganAnewIsNotRequeued(t *testing.T) {
 	var jobs int
 	err = s.pool.QueryRow(t.Context(), "SELECT epoch, worker_id, (SELECT count(*) FROM river.river_job) FROM component_executions WHERE id = $1", key.ID).Scan(&epoch, &worker, &jobs)
 	if err != nil || epoch != 3 || worker == nil || jobs != 0 {
-		t.Errorf("it is in epoch %d of worker %v, %d jobs were made, %v", epoch, worker, jobs, err)
+		t.Errorf("it is in epoch %d of worker %v, %d jobs were inserted, %v", epoch, worker, jobs, err)
 	}
 }
 
-func TestOfTwoJobsInOneBatchOnlyTheOneOfTheRowStarts(t *testing.T) {
+func TestOfTwoJobsInOneBatchOnlyTheBoundOneStarts(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	key := s.insert(t, "status, job_id", "'CREATED', 2")
-	answers, err := s.runner.flushStarts(t.Context(), []begin{{key, 1, 7}, {key, 2, 7}, {key, 2, 7}})
+	answers, err := s.runner.flushStarts(t.Context(), []attemptStart{{key, 1, 7}, {key, 2, 7}, {key, 2, 7}})
 	if err != nil || answers[0] != nil || answers[1] == nil || answers[2] != nil {
 		t.Errorf("answered %v, %v", answers, err)
 	}
 }
 
-func TestAReleaseBringsTheCallsOfThoseThatBeginHereOnly(t *testing.T) {
+func TestAReleaseReturnsCallsOfLocalExecutionsOnly(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	for range 3 {
@@ -186,54 +185,54 @@ func TestAReleaseBringsTheCallsOfThoseThatBeginHereOnly(t *testing.T) {
 	}
 	for _, row := range rows {
 		if (len(row.Call) > 0) != row.Here {
-			t.Errorf("one that begins here (%v) comes with %d bytes", row.Here, len(row.Call))
+			t.Errorf("starts here: %v, with a call of %d bytes", row.Here, len(row.Call))
 		}
 	}
 }
 
-// What stands still in this process's own hand is told, although nothing waits in
-// the queue: all else may be parked behind it.
-func TestAWorkerThatStandsStillWithWhatItHasInHandSaysSo(t *testing.T) {
+// An execution in flight that makes no progress is reported although the queue is empty:
+// everything else may be parked behind it.
+func TestAWorkerWithStalledExecutionsIsNotFit(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
 	s.runner.identity.current.Store(1)
 	id := uuid.New()
-	s.runner.hand.take(id)
+	s.runner.inflight.add(id)
 	for _, step := range []struct {
-		runs  bool
-		since time.Duration
-		told  bool
+		runs   bool
+		since  time.Duration
+		stalls bool
 	}{{false, 0, false}, {false, 2 * stalledAfter, true}, {true, 2 * stalledAfter, false}} {
-		s.runner.hand.taken[id] = taken{takes: 1, runs: step.runs, since: time.Now().Add(-step.since)}
-		if err := s.runner.Moving(t.Context()); (err != nil) != step.told {
-			t.Errorf("in hand for %v, running %v: %v", step.since, step.runs, err)
+		s.runner.inflight.flights[id] = flight{refs: 1, running: step.runs, since: time.Now().Add(-step.since)}
+		if err := s.runner.CheckProgress(t.Context()); (err != nil) != step.stalls {
+			t.Errorf("in flight for %v, running %v: %v", step.since, step.runs, err)
 		}
 	}
-	s.runner.moved.Store(time.Now().UnixNano())
-	s.runner.hand.runs(id, false)
-	if err := s.runner.Moving(t.Context()); err != nil {
-		t.Errorf("just ended: %v", err)
+	s.runner.lastProgress.Store(time.Now().UnixNano())
+	s.runner.inflight.setRunning(id, false)
+	if err := s.runner.CheckProgress(t.Context()); err != nil {
+		t.Errorf("right after it finished: %v", err)
 	}
 }
 
-func TestASlotThatIsBecomingFreeCanBeTaken(t *testing.T) {
+func TestASlotThatIsBecomingFreeCanBeAcquired(t *testing.T) {
 	t.Parallel()
 	s := slots{size: 2}
 	for i, c := range []struct {
 		ending int
 		taken  bool
 	}{{0, true}, {0, true}, {0, false}, {1, true}, {1, false}, {2, true}} {
-		if taken := s.take(c.ending); taken != c.taken {
-			t.Errorf("take %d with %d ending: %v", i, c.ending, taken)
+		if taken := s.acquire(c.ending); taken != c.taken {
+			t.Errorf("acquire %d with %d finishing: %v", i, c.ending, taken)
 		}
 	}
-	s.free()
-	s.free() // the two that were ending
-	if s.take(0) {
+	s.release()
+	s.release() // the two that were finishing
+	if s.acquire(0) {
 		t.Error("there are more slots than there were")
 	}
-	s.free()
-	if !s.take(0) {
-		t.Error("a free slot cannot be taken")
+	s.release()
+	if !s.acquire(0) {
+		t.Error("a free slot cannot be acquired")
 	}
 }

@@ -21,15 +21,15 @@ import (
 	"github.com/weft-automation/weft/internal/kit/waittest"
 )
 
-// busy is a component that takes a while, and counts how many run at once.
+// busy is a component that takes a configurable time, and counts how many run at once.
 type busy struct {
 	module
 	takes   atomic.Int64 // nanoseconds
 	mu      sync.Mutex
 	running int
 	most    int
-	sum     time.Duration // of all runs, up to changed
-	changed time.Time     // when running last did
+	sum     time.Duration // total run time, up to changed
+	changed time.Time     // when running last changed
 	started map[uuid.UUID]time.Time
 }
 
@@ -53,7 +53,7 @@ func newBusy(name string, takes time.Duration) *busy {
 	return b
 }
 
-// change counts one more or less that runs, and says when; b.mu is held.
+// change adds to the number of running components and returns the time. The caller holds b.mu.
 func (b *busy) change(by int) time.Time {
 	now := time.Now()
 	b.sum += time.Duration(b.running) * now.Sub(b.changed)
@@ -61,14 +61,14 @@ func (b *busy) change(by int) time.Time {
 	return now
 }
 
-// peak is how many ran at once at most.
+// peak returns the largest number that ran at once.
 func (b *busy) peak() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.most
 }
 
-// used is how much was run so far.
+// used returns the total run time so far.
 func (b *busy) used() time.Duration {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -76,7 +76,7 @@ func (b *busy) used() time.Duration {
 	return b.sum
 }
 
-// other makes another workspace of the same bench.
+// other creates another workspace in the same database.
 func (b *bench) other(t *testing.T, name string) *bench {
 	t.Helper()
 	second := *b
@@ -88,8 +88,8 @@ func (b *bench) other(t *testing.T, name string) *bench {
 	return &second
 }
 
-// arrivals submits one execution every so often and says how long each waited for
-// its start, sorted.
+// arrivals submits one execution per interval and returns how long each waited for its start,
+// sorted.
 func (b *bench) arrivals(t *testing.T, n *node, quick *busy, count int, every time.Duration) []time.Duration {
 	t.Helper()
 	ticker := time.NewTicker(every)
@@ -110,11 +110,11 @@ func (b *bench) arrivals(t *testing.T, n *node, quick *busy, count int, every ti
 
 func p95(sorted []time.Duration) time.Duration { return sorted[(len(sorted)*95+99)/100-1] }
 
-// The busy workspace holds nine tenths of what can run at once. Its components run
-// for nearly all of that: the rest is their beginning and end being written.
+// The busy workspace holds nine tenths of the slots. Its components run for nearly all of that
+// time: the rest is writing starts and finishes.
 func TestRL08OneWorkspaceWithMuchQueuedDoesNotDelayAnother(t *testing.T) {
 	const submitters = 8
-	queued, count, every, slots, least := 200, 10, 120*time.Millisecond, 20, 0.6 // short ones, beside other tests
+	queued, count, every, slots, least := 200, 10, 120*time.Millisecond, 20, 0.6 // few and short, because other tests run at the same time
 	if os.Getenv("WEFT_SOAK") != "" {
 		queued, count, every, slots, least = 10_000, 60, time.Second, 100, 0.8
 	}
@@ -134,7 +134,7 @@ func TestRL08OneWorkspaceWithMuchQueuedDoesNotDelayAnother(t *testing.T) {
 				server = a.start(t, options{idle: true}, long, quick)
 			}
 			idle := p95(b.arrivals(t, server, quick, count, every/4))
-			// A's executions take so long that they last for as long as B's arrive, four times.
+			// A's executions take long enough to last four times as long as B's arrivals.
 			long.takes.Store(int64(4*count*capacity) * int64(max(every, 2*idle+noise)) / int64(queued))
 
 			var submitting sync.WaitGroup
@@ -146,11 +146,11 @@ func TestRL08OneWorkspaceWithMuchQueuedDoesNotDelayAnother(t *testing.T) {
 				})
 			}
 			submitting.Wait()
-			began, before := time.Now(), long.used()
+			start, before := time.Now(), long.used()
 			waits := b.arrivals(t, server, quick, count, every)
-			used := float64(long.used()-before) / float64(time.Since(began)) / float64(capacity)
+			used := float64(long.used()-before) / float64(time.Since(start)) / float64(capacity)
 			var left, has int
-			for has < window { // one may have ended, and the next not begun
+			for has < window { // one may have finished, and the next not started
 				err := a.pool.QueryRow(t.Context(), `SELECT count(*) FILTER (WHERE parked), count(*) FILTER (WHERE NOT parked)
 					FROM component_executions WHERE finished_at IS NULL AND workspace_id = $1`, a.workspace).Scan(&left, &has)
 				if err != nil {
@@ -160,14 +160,14 @@ func TestRL08OneWorkspaceWithMuchQueuedDoesNotDelayAnother(t *testing.T) {
 					t.Fatalf("the backlog was over too early to show anything: the other has %d of %d slots", has, capacity)
 				}
 			}
-			t.Logf("p95 to the start: %v idle, %v beside %d queued; the other has %d of %d slots, and components ran in %.0f %% of them", idle, p95(waits), queued, has, capacity, 100*used)
+			t.Logf("p95 to the start: %v idle, %v with %d queued; the other has %d of %d slots, and components ran in %.0f %% of them", idle, p95(waits), queued, has, capacity, 100*used)
 			if got := p95(waits); waittest.Timed() && (got > 2*time.Second || got > 2*idle+noise) {
 				t.Errorf("p95 to the start is %v, idle it was %v", p95(waits), idle)
 			}
 			if waittest.Timed() && used < least {
 				t.Errorf("the other has %d of %d slots and ran in %.0f %% of them", has, capacity, 100*used)
 			}
-			// Each acceptance in flight may fill a place that a release fills, too.
+			// Each acceptance in flight may fill a slot that a release fills, too.
 			if most := long.peak(); most > window+submitters {
 				t.Errorf("%d of the other's ran at once, want at most %d and one for each of %d submitters", most, window, submitters)
 			}
@@ -175,16 +175,15 @@ func TestRL08OneWorkspaceWithMuchQueuedDoesNotDelayAnother(t *testing.T) {
 	}
 }
 
-// noise is by how much a start is late on a busy machine of two cores, beside idle
-// starts of some 30 ms.
+// noise is how late a start can be on a busy machine with two cores, compared with idle starts of
+// some 30 ms.
 const noise = 75 * time.Millisecond
 
-// TestParkedExecutionsAllEndWhateverTheWindow: one slot, several submitters, and
-// executions that pause.
-func TestParkedExecutionsAllEndWhateverTheWindow(t *testing.T) {
+// One slot, several submitters, and executions that pause.
+func TestParkedExecutionsAllFinish(t *testing.T) {
 	t.Parallel()
 	for way, o := range map[string]options{
-		"one slot of the queue": {workers: 1}, "one slot of its own": {slots: 1, workers: 1}, "several": {slots: 5, workers: 5},
+		"one slot of the queue": {workers: 1}, "one local slot": {slots: 1, workers: 1}, "several": {slots: 5, workers: 5},
 	} {
 		t.Run(way, func(t *testing.T) {
 			t.Parallel()
@@ -224,16 +223,16 @@ func TestParkedExecutionsAllEndWhateverTheWindow(t *testing.T) {
 	}
 }
 
-// TestParkedExecutionsAreReleasedWithoutAnEnd: what runs pauses for long, or a
-// worker comes; and a parked execution whose job is gone gets another.
-func TestParkedExecutionsAreReleasedWithoutAnEnd(t *testing.T) {
+// Parked executions are released although nothing finishes, because what runs pauses or a worker
+// is added. A parked execution whose job is missing gets another.
+func TestParkedExecutionsAreReleasedWithoutAFinish(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	pausing := module{name: "PAUSES", price: 1, repeat: component.RepeatPure, run: func(context.Context, component.Call) (component.Result, error) {
 		return component.Result{Wait: &component.Wait{After: time.Hour, State: json.RawMessage(`1`)}}, nil
 	}}
 	accepting := b.start(t, options{idle: true}, pausing, newBusy("QUICK", 0))
-	for range 95 { // of 100 presumed slots
+	for range 95 { // of 100 assumed slots
 		b.submit(t, accepting, execution.SubmitParams{Module: "PAUSES"})
 	}
 	last := b.submit(t, accepting, execution.SubmitParams{Module: "QUICK"}).ID

@@ -21,10 +21,9 @@ import (
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
-// A run and the sweep, or a run that was taken over and the one that took over,
-// may end one execution in one batch. What waiters and callbacks are told is
-// what the row says.
-func TestTwoEndsInOneBatchTellWhatTheRowSays(t *testing.T) {
+// A worker and the sweep, or a lost worker and the one that took over, may finish one execution
+// in one batch. Waiters and callbacks receive what the row says.
+func TestTwoFinishesInOneBatchPublishWhatTheRowSays(t *testing.T) {
 	tx := pgtest.Tx(t)
 	key := notify.Key{WorkspaceID: uuid.New(), ID: uuid.New()}
 	if _, err := workspace.Create(t.Context(), tx, workspace.CreateParams{ID: key.WorkspaceID, Name: key.ID.String(), Plan: plan.Enterprise, Paid: credit.Credits(1_000_000)}); err != nil {
@@ -40,10 +39,10 @@ func TestTwoEndsInOneBatchTellWhatTheRowSays(t *testing.T) {
 		return finish{key: key, epoch: epoch, status: status.ExecutionFailed, err: fmt.Appendf(nil, `{"n":%d}`, n)}
 	}
 	for name, items := range map[string][]finish{
-		"an end of an older turn comes last":  {end(2, 2), end(1, 1)},
-		"an end of an older turn comes first": {end(1, 0), end(2, 1)},
-		"the run before the sweep":            {end(2, 2), end(2, 1)},
-		"the sweep before the run":            {end(2, 1), end(2, 2)},
+		"the finish of an older epoch comes last":  {end(2, 2), end(1, 1)},
+		"the finish of an older epoch comes first": {end(1, 0), end(2, 1)},
+		"the worker before the sweep":              {end(2, 2), end(2, 1)},
+		"the sweep before the worker":              {end(2, 1), end(2, 2)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			inner, err := tx.Begin(t.Context())
@@ -57,23 +56,23 @@ func TestTwoEndsInOneBatchTellWhatTheRowSays(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			made, err := (&Runner{Deps: Deps{Ledger: billing.Books{}}, window: &window{}}).finishTx(t.Context(), &postgres.Tx{Tx: inner}, items)
+			made, err := (&Runner{Deps: Deps{Ledger: billing.Books{}}, share: &fairShare{}}).finishTx(t.Context(), &postgres.Tx{Tx: inner}, items)
 			if err != nil || len(made.done) != 1 {
-				t.Fatalf("%d ends, %v", len(made.done), err)
+				t.Fatalf("%d executions finished, %v", len(made.done), err)
 			}
 			row, err := db.New().ExecutionGet(t.Context(), inner, db.ExecutionGetParams{WorkspaceID: key.WorkspaceID, ID: key.ID})
 			if err != nil {
 				t.Fatal(err)
 			}
-			told := made.done[0].row
-			if told.Status != row.Status || string(told.Output) != string(row.Output) || string(told.Error) != string(row.Error) || told.Usage != row.Usage {
-				t.Errorf("told %s %s %s, the row says %s %s %s", told.Status, told.Output, told.Error, row.Status, row.Output, row.Error)
+			published := made.done[0].row
+			if published.Status != row.Status || string(published.Output) != string(row.Output) || string(published.Error) != string(row.Error) || published.Usage != row.Usage {
+				t.Errorf("published %s %s %s, the row says %s %s %s", published.Status, published.Output, published.Error, row.Status, row.Output, row.Error)
 			}
 		})
 	}
 }
 
-// Two processes end twenty executions, each from fifty sides at once.
+// Two processes finish twenty executions, each 50 times at once.
 func TestLE02AnExecutionFinishedManyTimesIsPostedOnce(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -96,17 +95,17 @@ func TestLE02AnExecutionFinishedManyTimesIsPostedOnce(t *testing.T) {
 	err := s.pool.QueryRow(t.Context(), `SELECT (SELECT count(*) FROM credit_postings WHERE kind = 'EXECUTION'),
 		(SELECT sum(usage)::bigint FROM credit_postings WHERE kind = 'EXECUTION'), live, reserved FROM credit_accounts`).Scan(&postings, &usage, &live, &reserved)
 	if err != nil || postings != 20 || usage != 100 || live != 0 || reserved != 0 {
-		t.Errorf("%d postings of %d micro-credits, %d live, %d kept back, %v", postings, usage, live, reserved, err)
+		t.Errorf("%d postings of %d micro-credits, %d live, %d reserved, %v", postings, usage, live, reserved, err)
 	}
 }
 
-// However many stages of a run end in a commit, the run is told of once.
-func TestACommitTellsOfEachRunOnce(t *testing.T) {
+// However many stages of a run finish in a commit, the run is reported once.
+func TestACommitReportsEachRunOnce(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
-	var told [][]notify.Key
+	var reported [][]notify.Key
 	s.runner.Ended = func(_ context.Context, stages map[notify.Key][]uuid.UUID) {
-		told = append(told, slices.Collect(maps.Keys(stages)))
+		reported = append(reported, slices.Collect(maps.Keys(stages)))
 	}
 	s.exec(t, "UPDATE credit_accounts SET live = 7, reserved = 5 WHERE workspace_id = $1", s.workspace)
 	var items []finish
@@ -125,12 +124,12 @@ func TestACommitTellsOfEachRunOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if len(told) != 1 || len(told[0]) != 2 || told[0][0].ID == told[0][1].ID || told[0][0].WorkspaceID != s.workspace {
-		t.Errorf("told of %v", told)
+	if len(reported) != 1 || len(reported[0]) != 2 || reported[0][0].ID == reported[0][1].ID || reported[0][0].WorkspaceID != s.workspace {
+		t.Errorf("reported runs: %v", reported)
 	}
 	var postings, live, reserved int
 	err := s.pool.QueryRow(t.Context(), "SELECT (SELECT count(*) FROM credit_postings WHERE kind <> 'GRANT'), live, reserved FROM credit_accounts").Scan(&postings, &live, &reserved)
 	if err != nil || postings != 1 || live != 0 || reserved != 0 {
-		t.Errorf("%d postings, %d live, %d kept back, %v", postings, live, reserved, err)
+		t.Errorf("%d postings, %d live, %d reserved, %v", postings, live, reserved, err)
 	}
 }

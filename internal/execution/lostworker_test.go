@@ -17,7 +17,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/waittest"
 )
 
-// cutWorkers breaks the sessions by which workers show that they live.
+// cutWorkers terminates the sessions by which workers show that they are alive.
 func (b *bench) cutWorkers(t *testing.T) {
 	t.Helper()
 	var cut int
@@ -28,24 +28,24 @@ func (b *bench) cutWorkers(t *testing.T) {
 	}
 }
 
-// slow is a component whose first run of each execution blocks until released;
-// later runs end at once.
+// slow is a component whose first run of each execution blocks until released. Later runs return
+// at once.
 type slow struct {
 	module
-	begun    chan uuid.UUID
+	started  chan uuid.UUID
 	release  chan struct{}
 	runs     sync.Map
 	attempts atomic.Int32
 }
 
 func newSlow(name string, repeat component.Repeat) *slow {
-	s := &slow{begun: make(chan uuid.UUID, 1000), release: make(chan struct{})}
+	s := &slow{started: make(chan uuid.UUID, 1000), release: make(chan struct{})}
 	s.module = module{name: name, price: 1, repeat: repeat, timeout: time.Minute,
 		run: func(_ context.Context, call component.Call) (component.Result, error) {
 			s.attempts.Add(1)
 			output := json.RawMessage(`{"run":"again"}`)
 			if _, again := s.runs.LoadOrStore(call.ExecutionID, true); !again {
-				s.begun <- call.ExecutionID
+				s.started <- call.ExecutionID
 				<-s.release
 				output = json.RawMessage(`{"run":"first"}`)
 			}
@@ -54,7 +54,7 @@ func newSlow(name string, repeat component.Repeat) *slow {
 	return s
 }
 
-func TestEX07AWorkerWhoseSessionIsCutTakesANewNumberAndNothingIsPostedTwice(t *testing.T) {
+func TestEX07AWorkerWhoseSessionIsCutGetsANewNumberAndNothingIsPostedTwice(t *testing.T) {
 	t.Parallel()
 	for way, o := range ways {
 		t.Run(way, func(t *testing.T) {
@@ -62,7 +62,7 @@ func TestEX07AWorkerWhoseSessionIsCutTakesANewNumberAndNothingIsPostedTwice(t *t
 			b := newBench(t)
 			const count = 20
 			if o.slots > 0 {
-				o.slots = 2 * count // one workspace does not get them all
+				o.slots = 2 * count // one workspace does not get all slots
 			} else {
 				o.workers = 2 * count
 			}
@@ -74,7 +74,7 @@ func TestEX07AWorkerWhoseSessionIsCutTakesANewNumberAndNothingIsPostedTwice(t *t
 				ids = append(ids, b.submit(t, n, execution.SubmitParams{Module: "SLOW"}).ID)
 			}
 			for range count {
-				<-s.begun
+				<-s.started
 			}
 			b.cutWorkers(t)
 			for _, id := range ids {
@@ -82,7 +82,7 @@ func TestEX07AWorkerWhoseSessionIsCutTakesANewNumberAndNothingIsPostedTwice(t *t
 					t.Errorf("ended %s with %s", got.Status, got.Output)
 				}
 			}
-			close(s.release) // the late runs come back and must change nothing
+			close(s.release) // the late runs return and must change nothing
 			n.stop()
 			if after, _ := n.identity.Worker(); after == before {
 				t.Error("the worker kept its number")
@@ -103,7 +103,7 @@ func TestEX05AnUnsafeCallWhoseWorkerIsLostIsNotRepeated(t *testing.T) {
 			s := newSlow("SENDS", component.RepeatUnsafe)
 			n := b.start(t, o, s)
 			id := b.submit(t, n, execution.SubmitParams{Module: "SENDS", Attempts: 3}).ID
-			<-s.begun
+			<-s.started
 			b.cutWorkers(t)
 			got := b.await(t, n, id)
 			close(s.release)
@@ -118,7 +118,7 @@ func TestEX05AnUnsafeCallWhoseWorkerIsLostIsNotRepeated(t *testing.T) {
 	}
 }
 
-// A database that answers nobody for some seconds has lost no worker.
+// A database that does not answer for some seconds costs no worker its lock.
 func TestAnUnsafeCallOutlivesAStallOfTheDatabase(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -127,7 +127,7 @@ func TestAnUnsafeCallOutlivesAStallOfTheDatabase(t *testing.T) {
 	n := b.behind(t, c, options{slots: 2, workers: 1}, s)
 	before, _ := n.identity.Worker()
 	id := b.submit(t, n, execution.SubmitParams{Module: "SENDS"}).ID
-	<-s.begun
+	<-s.started
 	becomes := func(want bool) {
 		t.Helper()
 		waittest.Until(t, fmt.Sprintf("alive is %v", want), func() bool {
@@ -136,7 +136,7 @@ func TestAnUnsafeCallOutlivesAStallOfTheDatabase(t *testing.T) {
 		})
 	}
 	c.stall.Lock()
-	becomes(false) // within 2 s of the question it begins no more work
+	becomes(false) // 2 s after the query it starts no more work
 	c.stall.Unlock()
 	becomes(true)
 	if after, _ := n.identity.Worker(); after != before {
@@ -148,7 +148,7 @@ func TestAnUnsafeCallOutlivesAStallOfTheDatabase(t *testing.T) {
 	}
 }
 
-func TestEX03AnExecutionWhoseJobIsGoneIsBroughtBack(t *testing.T) {
+func TestEX03AnExecutionWithoutItsJobIsRequeued(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	accepts := b.start(t, options{idle: true}, echo())
@@ -183,15 +183,14 @@ func TestAnExecutionThatKeepsLosingItsWorkerIsQuarantined(t *testing.T) {
 	}
 }
 
-// The process lives: that its session with the database broke says nothing about what
-// it ran.
+// The process is alive: that its session broke says nothing about what it ran.
 func TestALostSessionOfALivingWorkerIsNotACrash(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	s := newSlow("LIVELY", component.RepeatPure)
 	n := b.start(t, options{slots: 1, workers: 1}, s)
 	id := b.submit(t, n, execution.SubmitParams{Module: "LIVELY"}).ID
-	<-s.begun
+	<-s.started
 	if _, err := b.pool.Exec(t.Context(), "UPDATE component_executions SET crashes = 3"); err != nil {
 		t.Fatal(err)
 	}
@@ -203,7 +202,7 @@ func TestALostSessionOfALivingWorkerIsNotACrash(t *testing.T) {
 	}
 }
 
-func TestASecondNodeSeesTheEndOfAnExecutionOfTheFirst(t *testing.T) {
+func TestANodeSeesTheFinishOnAnotherNode(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	serves := b.start(t, options{idle: true}, echo())
@@ -225,9 +224,9 @@ func TestASecondNodeSeesTheEndOfAnExecutionOfTheFirst(t *testing.T) {
 	}
 }
 
-// A process that does not know yet that its session is gone may begin work
-// under a number that the sweep has forgotten already.
-func TestAnExecutionOfAForgottenWorkerIsBroughtBack(t *testing.T) {
+// A process that has not noticed that its session is gone may start work under a number that the
+// sweep has already deleted.
+func TestAnExecutionOfAnUnregisteredWorkerIsRequeued(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	accepts := b.start(t, options{idle: true}, echo())

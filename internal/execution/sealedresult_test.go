@@ -14,16 +14,17 @@ import (
 	"github.com/weft-automation/weft/internal/kit/status"
 )
 
-// told is a component that takes a secret.
-type told struct{ module }
+// withSecret is a component with a secret input field.
+type withSecret struct{ module }
 
-func (m told) Describe() component.Descriptor {
+func (m withSecret) Describe() component.Descriptor {
 	d := m.module.Describe()
 	d.Input = json.RawMessage(`{"type":"object","properties":{"token":{"type":"string","x-secret":true}},"additionalProperties":true}`)
 	return d
 }
 
-// row is an execution as it is stored, and with it what opens what is sealed there.
+// row returns the stored row of an execution, whether its state and output are sealed, and the
+// number of output keys.
 func (b *bench) row(t *testing.T, id uuid.UUID) (row string, sealedState, sealedOutput bool, keys int) {
 	t.Helper()
 	err := b.pool.QueryRow(t.Context(), `SELECT e::text, COALESCE(json_typeof(wait_state) = 'string', false), COALESCE(json_typeof(output) = 'string', false),
@@ -34,14 +35,14 @@ func (b *bench) row(t *testing.T, id uuid.UUID) (row string, sealedState, sealed
 	return row, sealedState, sealedOutput, keys
 }
 
-// What a component repeats of a secret that it was given is sealed wherever it is kept: while
-// the execution waits, whoever goes on with it, and when it has ended. Who reads it sees it.
-func TestMT05WhatIsRepeatedOfASecretIsSealed(t *testing.T) {
+// A result that contains a secret input is sealed wherever it is stored: while the execution
+// waits, in whichever process continues it, and when it has finished. Callers see it unsealed.
+func TestMT05AResultThatContainsASecretInputIsSealed(t *testing.T) {
 	t.Parallel()
 	const canary = "c4n4ry-that-comes-back"
 	b := newBench(t)
 	looking, done := make(chan string, 10), make(chan struct{})
-	echoes := told{module{name: "ECHOES", price: 1, repeat: component.RepeatIdempotent, timeout: time.Minute,
+	echoes := withSecret{module{name: "ECHOES", price: 1, repeat: component.RepeatIdempotent, timeout: time.Minute,
 		run: func(ctx context.Context, call component.Call) (component.Result, error) {
 			if call.State == nil {
 				return component.Result{Wait: &component.Wait{After: time.Millisecond, State: call.Input}}, nil
@@ -59,7 +60,7 @@ func TestMT05WhatIsRepeatedOfASecretIsSealed(t *testing.T) {
 	id := b.submit(t, n, execution.SubmitParams{Module: "ECHOES", Input: json.RawMessage(input)}).ID
 	for range 2 { // in one process, and in the next
 		if got := <-looking; got != input {
-			t.Errorf("it goes on with %s", got)
+			t.Errorf("it continues with %s", got)
 		}
 		row, sealed, _, _ := b.row(t, id)
 		if strings.Contains(row, canary) || !sealed {
@@ -78,13 +79,13 @@ func TestMT05WhatIsRepeatedOfASecretIsSealed(t *testing.T) {
 	}
 }
 
-// What repeats no secret is kept as it is, and needs no key.
-func TestWhatIsNoSecretIsKeptAsItIs(t *testing.T) {
+// A result without a secret is stored unsealed, and creates no key.
+func TestAResultWithoutASecretIsNotSealed(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	const state = `{"kind":"application/json"}`
 	looked := make(chan struct{}, 1)
-	waits := told{module{name: "WAITS", price: 1, repeat: component.RepeatIdempotent, timeout: time.Minute,
+	waits := withSecret{module{name: "WAITS", price: 1, repeat: component.RepeatIdempotent, timeout: time.Minute,
 		run: func(_ context.Context, call component.Call) (component.Result, error) {
 			if call.State == nil {
 				return component.Result{Wait: &component.Wait{After: time.Millisecond, State: json.RawMessage(state)}}, nil
