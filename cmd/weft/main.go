@@ -15,7 +15,7 @@ import (
 func main() {
 	// Our own log is structured and goes elsewhere. What is left here is net/http
 	// quoting what a receiver or an upstream sent without being asked: that is
-	// never kept (reliability CB-17).
+	// never kept (conformance/RELIABILITY.md, CB-17).
 	log.SetOutput(io.Discard)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	// The first signal asks for an orderly end; from then on a second one has its

@@ -1,5 +1,5 @@
 // Package failpoint lets a test kill or stall this process at the places where a crash is most
-// dangerous (reliability: crash points P1 to P9; P10 is in schedules).
+// dangerous (the crash points of conformance/RELIABILITY.md).
 //
 // WEFT_CRASH_AT arms a point: P3 for its first time, or P3:20 for the twentieth. P2:stall blocks
 // every goroutine that reaches P2. A point that isn't armed costs one comparison.

@@ -1,6 +1,6 @@
 package chaos
 
-// rules are the invariants that SQL can see (reliability part 10). Each query
+// rules are the invariants that SQL can see (conformance/RELIABILITY.md). Each query
 // gives one line of text for each breach.
 var rules = []struct{ name, query string }{
 	{"I2 every execution is final", `
