@@ -4,6 +4,20 @@
 // It knows no HTTP and delivers no callbacks. The one invariant: an accepted execution reaches
 // exactly one final state with exactly one usage posting, whatever process dies at whatever time.
 // Every write after the start of an attempt is fenced by the row's epoch.
+//
+// # Fair shares
+//
+// A workspace may use nine tenths of all slots that live workers have reported, or all but one if
+// there are fewer than ten. What it submits beyond that is parked: the row says so and its job is
+// pending, so no worker fetches it. Another workspace therefore finds a free slot at once, and a
+// workspace that is alone still uses nine tenths.
+//
+//   - The accepting process decides by the last state that it saw and checks under the account's lock,
+//     which the reservation takes anyway. If several processes admit too many at once, these finish
+//     and are not replaced.
+//   - The transaction that finishes executions releases as many of the oldest parked ones as there is
+//     room for. Those for which this process has a slot start in the same commit.
+//   - An execution that waits, or is between two attempts, uses no slot and doesn't count.
 package execution
 
 import (

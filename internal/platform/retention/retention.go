@@ -1,7 +1,17 @@
 // Package retention creates the weekly partitions of executions and runs, and drops whole weeks
 // once their retention time is over.
+//
 // It deletes no single rows of these tables and never changes the ledger. It never drops rows that
 // are not final, not delivered yet, or younger than the retention time.
+//
+// # How a week is dropped
+//
+// Executions, callbacks and attempts belong to the week of the execution's ID; runs, stages, events and
+// signals to that of the run's. Upkeep creates the partitions of this week and the next three. For each
+// past week it records since when all rows are final and delivered. Once that is older than the
+// retention time, the week's tables are dropped in one transaction that waits at most 25 ms for each
+// lock and is retried a second later. Rows whose week was missing are in the default partitions; upkeep
+// warns about them and moves them.
 package retention
 
 import (

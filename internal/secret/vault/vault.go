@@ -4,6 +4,23 @@
 // Each value is sealed, for the row and field where it was created, under a key of its workspace,
 // which is sealed under the master key. A change of the master key rewrites one row per workspace. The
 // package doesn't know which values are secret. A key is committed before anything is sealed under it.
+//
+// # What is sealed
+//
+// Whatever is stored sealed is secret as a whole, and whatever takes a value from it stores its own
+// result sealed. No code has to track where a secret went.
+//
+//   - The output of an execution is sealed if its module marks a part of it with x-secret, if the
+//     execution took a sealed value or a secret variable, or if the output repeats a secret that the
+//     execution was given.
+//   - A stage that the engine computes seals its output, the items of a loop and the answer of the run
+//     under the same conditions. A child run that is given a sealed value starts with a sealed input.
+//   - Signals are sealed if the waiting component says that they are secret.
+//   - A record shows outputs as they are to a caller who may read it. Errors and logs show nothing that
+//     was secret.
+//
+// A sealed value in a JSON column is a string that begins with U+0000, which no other stored string can
+// contain.
 package vault
 
 import (
