@@ -11,7 +11,7 @@ import (
 	"github.com/weft-automation/weft/internal/workflow"
 )
 
-func TestAComponentIsMergedIntoTheNextVersion(t *testing.T) {
+func TestUpdateMergesComponentIntoNextVersion(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	made := b.create(t, draft("w", `[{"id":"call","module":"CALL","name":"Ask","config":{"url":"https://a.test","options":{"a":1,"b":{"x":1,"y":2}}},"position":[1,2]},{"id":"other","module":"CALL","config":{"url":"https://o.test"}}]`))
@@ -23,7 +23,7 @@ func TestAComponentIsMergedIntoTheNextVersion(t *testing.T) {
 		t.Errorf("got  %s\nwant %s", got.Config, want)
 	}
 	if got.WorkflowVersion != 2 || got.Name != "Ask" || string(got.Position) != "[1,2]" || got.ID != "call" || got.Module != "CALL" || string(got.Input) != "{}" {
-		t.Errorf("what is absent did not stay: %+v", got)
+		t.Errorf("absent fields changed: %+v", got)
 	}
 	named, err := b.UpdateComponent(b.ctx, workflow.UpdateParams{
 		WorkspaceID: b.workspace, WorkflowID: made.ID, ComponentID: "call", Name: new(""), Position: json.RawMessage(`[-1,0.5]`), Expected: []int32{2},
@@ -41,7 +41,7 @@ func TestAComponentIsMergedIntoTheNextVersion(t *testing.T) {
 	}
 }
 
-func TestAnUpdateOfNothingMakesNoVersion(t *testing.T) {
+func TestEmptyUpdateCreatesNoVersion(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	made := b.create(t, draft("w", one))
@@ -83,7 +83,7 @@ func TestWorkflowIDsInConfigsAreStoredInLowerCase(t *testing.T) {
 	}
 }
 
-func TestAnUpdateThatDoesNotFitIsRefused(t *testing.T) {
+func TestInvalidUpdateIsRejected(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	made := b.create(t, draft("w", one))
@@ -106,7 +106,7 @@ func TestAnUpdateThatDoesNotFitIsRefused(t *testing.T) {
 	if fault.CodeOf(err) != fault.PreconditionFailed {
 		t.Errorf("%v", err)
 	}
-	// Changes add up: the workflow must stay small enough to be one body again.
+	// Patches add up, but the workflow must still fit into one request.
 	large := `{"options":{"a":"` + strings.Repeat("a", 600_000) + `"}}`
 	if _, err := b.update(made.ID, "call", large); err != nil {
 		t.Fatal(err)
@@ -116,16 +116,16 @@ func TestAnUpdateThatDoesNotFitIsRefused(t *testing.T) {
 	}
 	deep := strings.Repeat(`{"a":`, 61) + "1" + strings.Repeat("}", 61)
 	if _, err := b.update(made.ID, "call", `{"options":`+deep+`}`); fault.CodeOf(err) != fault.InvalidInput {
-		t.Errorf("a nesting that no body may have: %v", err)
+		t.Errorf("too deeply nested: %v", err)
 	}
 	if now, err := b.Get(b.ctx, b.workspace, made.ID, nil); err != nil || now.Version != 2 {
 		t.Errorf("version %d, %v", now.Version, err)
 	}
 }
 
-// Package encoding/json takes URL for url. A check that reads url would otherwise see another
-// value than who runs the component.
-func TestAPlanHasOnlyTheMembersThatTheSchemasKnow(t *testing.T) {
+// Package encoding/json decodes URL into a field url. A check that reads only url would then see
+// another value than the component that runs.
+func TestPlanHasOnlyFieldsOfTheSchemas(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	made := b.create(t, draft("w", `[{"id":"call","module":"CALL","input":{"count":1,"Count":2},
@@ -143,6 +143,6 @@ func TestAPlanHasOnlyTheMembersThatTheSchemasKnow(t *testing.T) {
 	}
 	_, _, err = b.Create(b.ctx, workflow.CreateParams{WorkspaceID: b.workspace, Draft: draft("w", `[{"id":"call","module":"CALL","config":{"url":"https://a.test","url":"https://b.test"}}]`)})
 	if fault.CodeOf(err) != fault.InvalidInput {
-		t.Errorf("the same name twice: %v", err)
+		t.Errorf("a duplicate field: %v", err)
 	}
 }

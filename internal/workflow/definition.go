@@ -15,11 +15,11 @@ import (
 )
 
 const (
-	maxDefinition = 1 << 20 // bytes: what was exported can be imported
+	maxDefinition = 1 << 20 // bytes, small enough that an exported workflow can be imported
 )
 
-// definition is what a version holds, in the form of the contract with every default
-// written out. So it is stored, and so it is shown.
+// definition is the content of a version, in the form of the contract with all defaults filled in.
+// It is stored and shown in this form.
 type definition struct {
 	InputSchema     json.RawMessage         `json:"inputSchema"`
 	Components      []api.WorkflowComponent `json:"components"`
@@ -28,25 +28,25 @@ type definition struct {
 	Triggers        json.RawMessage         `json:"triggers"`
 }
 
-// read is the definition of a draft, whose JSON has the form of the contract.
-func (draft Draft) read() (definition, error) {
+// parse returns the definition of a draft, whose JSON must have the form of the contract.
+func (draft Draft) parse() (definition, error) {
 	var (
 		components []api.NewWorkflowComponent
 		edges      []api.NewSequenceEdge
-		d          = definition{InputSchema: or(draft.InputSchema, "null"), Triggers: or(draft.Triggers, "[]"), DataConnections: []api.DataConnection{}}
+		d          = definition{InputSchema: orDefault(draft.InputSchema, "null"), Triggers: orDefault(draft.Triggers, "[]"), DataConnections: []api.DataConnection{}}
 	)
 	for _, part := range []struct {
 		from json.RawMessage
 		to   any
 	}{{draft.Components, &components}, {draft.SequenceEdges, &edges}, {draft.DataConnections, &d.DataConnections}} {
-		if err := json.Unmarshal(or(part.from, "[]"), part.to); err != nil {
-			return d, fmt.Errorf("read a definition: %w", err)
+		if err := json.Unmarshal(orDefault(part.from, "[]"), part.to); err != nil {
+			return d, fmt.Errorf("decode a definition: %w", err)
 		}
 	}
 	d.Components = make([]api.WorkflowComponent, len(components))
 	for i, c := range components {
 		d.Components[i] = api.WorkflowComponent{
-			ID: c.ID, Module: c.Module, Name: value(c.Name), Input: or(c.Input, "{}"), Config: or(c.Config, "{}"), Position: or(c.Position, "null"),
+			ID: c.ID, Module: c.Module, Name: deref(c.Name), Input: orDefault(c.Input, "{}"), Config: orDefault(c.Config, "{}"), Position: orDefault(c.Position, "null"),
 			Attempts: c.Attempts, TimeoutMs: c.TimeoutMs, OnFailure: c.OnFailure,
 		}
 		var err error
@@ -64,10 +64,11 @@ func (draft Draft) read() (definition, error) {
 	return d, nil
 }
 
-// checkDraft is check for a draft. Members that nobody knows are refused where it is strict
-// (decisions 1.1), with all else that is wrong: INVALID_INPUT, which is not unprocessable then.
+// checkDraft is check for a draft. If the draft is strict, it also rejects unknown fields
+// (decisions 1.1). It then returns INVALID_INPUT with status 400 instead of 422, with all errors of
+// the definition.
 func (s *Service) checkDraft(draft Draft, before *earlier) (stored, error) {
-	d, err := draft.read()
+	d, err := draft.parse()
 	if err != nil {
 		return stored{}, err
 	}
@@ -89,7 +90,7 @@ func (s *Service) checkDraft(draft Draft, before *earlier) (stored, error) {
 	return saved, err
 }
 
-// variables are those of the environment that the components name.
+// variables returns the environment variables that the components refer to.
 func (d definition) variables() []string {
 	var parts []json.RawMessage
 	for _, c := range d.Components {
@@ -98,32 +99,32 @@ func (d definition) variables() []string {
 	return envref.Names(parts...)
 }
 
-// or is raw, or the default where there is none.
-func or(raw json.RawMessage, otherwise string) json.RawMessage {
+// orDefault returns raw, or the default if raw is nil.
+func orDefault(raw json.RawMessage, otherwise string) json.RawMessage {
 	if raw == nil {
 		return json.RawMessage(otherwise)
 	}
 	return raw
 }
 
-// value is *p, or nothing.
-func value[T any](p *T) (v T) {
+// deref returns *p, or the zero value if p is nil.
+func deref[T any](p *T) (v T) {
 	if p != nil {
 		v = *p
 	}
 	return v
 }
 
-// compile makes the plan of a definition and says what its runs take. INVALID_INPUT,
-// unprocessable, with all that is wrong.
+// compile returns the plan of a definition and the schemas of its runs' input. It returns
+// INVALID_INPUT (422) with all errors.
 func compile(d definition, modules *component.Registry) (*graph.Plan, Input, error) {
-	return compileBy(graph.Compile, d, modules)
+	return compileWith(graph.Compile, d, modules)
 }
 
-// review is compile for a definition that is to be saved: what can never work is wrong, too, and
-// what is known already. It returns what is suspicious.
+// review is compile for a definition that is to be saved. It also rejects what can never work, adds
+// the known errors to its own, and returns warnings.
 func review(d definition, modules *component.Registry, known ...fault.Detail) (warnings []api.WorkflowWarning, err error) {
-	_, _, err = compileBy(func(d graph.Definition, library graph.Library) (*graph.Plan, []graph.Problem) {
+	_, _, err = compileWith(func(d graph.Definition, library graph.Library) (*graph.Plan, []graph.Problem) {
 		plan, problems, suspicious := graph.Review(d, library)
 		for _, p := range suspicious {
 			warnings = append(warnings, api.WorkflowWarning{Code: p.Code, Message: p.Message, Pointer: p.Pointer})
@@ -133,7 +134,8 @@ func review(d definition, modules *component.Registry, known ...fault.Detail) (w
 	return warnings, err
 }
 
-func compileBy(compiler func(graph.Definition, graph.Library) (*graph.Plan, []graph.Problem), d definition, modules *component.Registry, known ...fault.Detail) (*graph.Plan, Input, error) {
+// compileWith compiles a definition with graph.Compile or graph.Review.
+func compileWith(compiler func(graph.Definition, graph.Library) (*graph.Plan, []graph.Problem), d definition, modules *component.Registry, known ...fault.Detail) (*graph.Plan, Input, error) {
 	var (
 		details []fault.Detail
 		schema  *component.Schema
@@ -148,9 +150,9 @@ func compileBy(compiler func(graph.Definition, graph.Library) (*graph.Plan, []gr
 		err = json.Unmarshal(raw, &input)
 	}
 	if err != nil {
-		return nil, nil, fmt.Errorf("read a definition: %w", err)
+		return nil, nil, fmt.Errorf("decode a definition: %w", err)
 	}
-	for i := range input.Components { // from here on nobody sees what the schemas do not name
+	for i := range input.Components { // drop the fields that the schemas do not define
 		c := &input.Components[i]
 		if entry, known := modules.Lookup(c.Module); known {
 			c.Input, c.Config = entry.Known(c.Input, c.Config)
@@ -162,22 +164,22 @@ func compileBy(compiler func(graph.Definition, graph.Library) (*graph.Plan, []gr
 	}
 	var triggers []json.RawMessage
 	if err := json.Unmarshal(d.Triggers, &triggers); err != nil || len(triggers) > 0 {
-		details = append(details, fault.Detail{Code: string(fault.InvalidInput), Message: "must be empty: schedules and hooks, which start workflows beside requests, are things of their own", Pointer: "/triggers"})
+		details = append(details, fault.Detail{Code: string(fault.InvalidInput), Message: "must be empty: create schedules and hooks separately", Pointer: "/triggers"})
 	}
 	if err := fault.Unprocessable(details); err != nil {
 		return nil, nil, err
 	}
-	var takes Input
+	var schemas Input
 	for _, s := range []*component.Schema{schema, entrySchema(plan, modules)} {
 		if s != nil {
-			takes = append(takes, s)
+			schemas = append(schemas, s)
 		}
 	}
-	return plan, takes, nil
+	return plan, schemas, nil
 }
 
-// entrySchema is what the component at which a request begins a run says of the input;
-// nil if it says nothing.
+// entrySchema returns the schema that the trigger of API requests has for the input of a run, or
+// nil if it has none.
 func entrySchema(plan *graph.Plan, modules *component.Registry) *component.Schema {
 	for _, id := range plan.Triggers() {
 		c, _ := plan.Component(id)
@@ -189,19 +191,19 @@ func entrySchema(plan *graph.Plan, modules *component.Registry) *component.Schem
 		if raw == nil {
 			return nil
 		}
-		schema, _ := component.NewSchema("", raw) // its faults are among those of the config
+		schema, _ := component.NewSchema("", raw) // its errors are reported with those of the config
 		return schema
 	}
 	return nil
 }
 
-// Input is what runs of a version take: what all of its schemas do. The zero one takes
-// anything.
+// Input is the list of schemas that the input of a run must match. The zero Input accepts any
+// input.
 type Input []*component.Schema
 
-// Check refuses an input that breaks one of the schemas, with each fault once and pointers
-// below the given one. It stops after one more fault than an error holds, and between two
-// schemas when ctx ends: nobody reads the answer then.
+// Check returns INVALID_INPUT (422) if data violates a schema. Each violation is reported once,
+// with its pointer below the given one. Check stops when it has more errors than a response can
+// hold, and returns the error of ctx if ctx ends between two schemas.
 func (in Input) Check(ctx context.Context, pointer string, data json.RawMessage) error {
 	var details []fault.Detail
 	known := map[fault.Detail]bool{}
@@ -219,8 +221,7 @@ func (in Input) Check(ctx context.Context, pointer string, data json.RawMessage)
 	return fault.Unprocessable(details)
 }
 
-// SecretPaths are the places of the secret values of an input, as component.SecretPaths has
-// them.
+// SecretPaths returns the secret places in an input, in the form of component.SecretPaths.
 func (in Input) SecretPaths() (paths []string) {
 	for _, schema := range in {
 		paths = append(paths, schema.SecretPaths()...)
@@ -228,27 +229,26 @@ func (in Input) SecretPaths() (paths []string) {
 	return paths
 }
 
-// Marks reports whether there is something in an input that is secret.
+// Marks reports whether an input contains a value that a schema marks as secret.
 func (in Input) Marks(data json.RawMessage) bool {
 	return slices.ContainsFunc(in, func(schema *component.Schema) bool { return schema.Marks(data) })
 }
 
-// stored is a definition that compiled, fit to be kept: as it is shown, and its secret
-// values apart, nil if it has none.
+// stored is a definition that compiled, in the form in which it is stored, with its secrets apart.
 type stored struct {
 	shown    json.RawMessage
 	secrets  secrets
 	warnings []api.WorkflowWarning
 }
 
-// check compiles a definition and takes its secrets out. The secrets of the version before
-// stand where the definition has only the mark of one; nil: there is no version before.
+// check compiles a definition and extracts its secrets. Placeholders stand for the secrets of the
+// earlier version. before is nil for a new workflow.
 func (s *Service) check(d definition, before *earlier) (stored, error) {
 	kept, faults, err := s.restore(&d, before.secrets())
 	if err != nil {
 		return stored{}, err
 	}
-	moved, err := s.moved(before, d, kept)
+	moved, err := s.movedSecrets(before, d, kept)
 	if err != nil {
 		return stored{}, err
 	}
@@ -256,7 +256,7 @@ func (s *Service) check(d definition, before *earlier) (stored, error) {
 	if err != nil {
 		return stored{}, err
 	}
-	taken, err := s.takeOut(&d)
+	extracted, err := s.extract(&d)
 	if err != nil {
 		return stored{}, err
 	}
@@ -265,18 +265,19 @@ func (s *Service) check(d definition, before *earlier) (stored, error) {
 		return stored{}, fmt.Errorf("encode a definition: %w", err)
 	}
 	if len(shown) > maxDefinition {
-		return stored{}, fault.Unprocessable([]fault.Detail{{Code: string(fault.InvalidInput), Message: "the workflow is larger than 1 MiB", Pointer: ""}})
+		return stored{}, fault.Unprocessable([]fault.Detail{{Code: string(fault.InvalidInput), Message: "the workflow is larger than the limit of 1 MiB", Pointer: ""}})
 	}
 	if err := strictjson.CheckObject(shown); err != nil {
 		return stored{}, err
 	}
-	return stored{shown: shown, secrets: taken, warnings: warnings}, nil
+	return stored{shown: shown, secrets: extracted, warnings: warnings}, nil
 }
 
-// library is the modules that can be a stage of a run.
+// library is the set of modules that workflows can use.
 type library struct{ modules *component.Registry }
 
-// Unknown says why a module is not there: it may be one that works on its own only.
+// Unknown returns why a module is not in the library: it does not exist, or cannot be used in
+// workflows.
 func (l library) Unknown(name string) string {
 	if alone, ok := l.modules.CheckMode(name, component.ModeWorkflow).(*fault.Error); ok {
 		return alone.Message
@@ -284,7 +285,7 @@ func (l library) Unknown(name string) string {
 	return l.modules.Unknown(name)
 }
 
-// Module finds a module by its exact name.
+// Module returns the module with exactly that name.
 func (l library) Module(name string) (graph.Module, bool) {
 	entry, ok := l.modules.Lookup(name)
 	if !ok || !slices.Contains(entry.Modes, component.ModeWorkflow) {

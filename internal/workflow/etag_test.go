@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// The ETag of a workflow is its version, so whatever changes a workflow makes a version. Only
-// archiving does not, which the reads of a workflow know.
-func TestEveryChangeOfAWorkflowMakesAVersion(t *testing.T) {
+// The ETag of a workflow is its version, so every change of a workflow creates a version. The only
+// exception is archiving, which reads take into account.
+func TestEveryChangeOfWorkflowCreatesVersion(t *testing.T) {
 	files, err := filepath.Glob("../../queries/*.sql")
 	if err != nil || len(files) == 0 {
 		t.Fatal(files, err)

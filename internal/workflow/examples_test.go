@@ -15,9 +15,8 @@ import (
 	"github.com/weft-automation/weft/internal/workflow"
 )
 
-// What the contract shows as a workflow can be saved, with the components that there
-// are.
-func TestTheWorkflowsOfTheContractCanBeSaved(t *testing.T) {
+// The example workflows of the contract can be saved with the existing components.
+func TestWorkflowsOfTheContractCanBeSaved(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	library, err := component.NewRegistry(modules.All(egress.New(egress.Policy{}))...)

@@ -42,7 +42,7 @@ func describe(name, input, config, output string, flow component.Flow) module {
 
 const none = `{"type":"object","properties":{}}`
 
-// registry has a trigger, a call with secrets, a loop, and one that is no stage.
+// registry has a trigger, a call with secrets, a loop, and a module that workflows cannot use.
 func registry(t *testing.T) *component.Registry {
 	t.Helper()
 	alone := describe("ALONE", none, none, none, component.Flow{})
@@ -67,7 +67,7 @@ func registry(t *testing.T) *component.Registry {
 type bench struct {
 	*workflow.Service
 	dsn       string
-	pool      *pgxpool.Pool // sees all
+	pool      *pgxpool.Pool // sees all workspaces
 	scoped    *pgxpool.Pool
 	workspace uuid.UUID
 	ctx       context.Context
@@ -91,7 +91,7 @@ func setup(t *testing.T) *bench {
 	return b
 }
 
-// another is one more workspace.
+// another creates another workspace.
 func (b *bench) another(t *testing.T, name string) uuid.UUID {
 	t.Helper()
 	id, err := workspace.Create(t.Context(), b.pool, workspace.CreateParams{Name: name, Plan: plan.Starter})
@@ -101,7 +101,7 @@ func (b *bench) another(t *testing.T, name string) uuid.UUID {
 	return id
 }
 
-// service is a Service of a process of its own.
+// service returns the Service of another process.
 func (b *bench) service(t *testing.T) *workflow.Service {
 	t.Helper()
 	return b.serviceOf(t, registry(t))
@@ -137,7 +137,7 @@ func keyring(t *testing.T) *seal.Keyring {
 	return ring
 }
 
-// draft is a workflow of these components and edges.
+// draft returns a workflow with these components and edges.
 func draft(name, components string, edges ...string) workflow.Draft {
 	d := workflow.Draft{Name: name, Components: json.RawMessage(components)}
 	if len(edges) > 0 {

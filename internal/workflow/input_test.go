@@ -12,7 +12,7 @@ import (
 	"github.com/weft-automation/weft/internal/workflow"
 )
 
-// numbers are the schemas of a workflow and of its trigger, which both want numbers.
+// numbers returns the schemas of a workflow and its trigger, both of which require numbers.
 func numbers(t *testing.T) workflow.Input {
 	t.Helper()
 	var input workflow.Input
@@ -26,12 +26,12 @@ func numbers(t *testing.T) workflow.Input {
 	return input
 }
 
-// wrongItems is an input with so many items that are no numbers.
+// wrongItems returns an input with so many items that are not numbers.
 func wrongItems(n int) json.RawMessage {
 	return json.RawMessage(`{"items":[` + strings.TrimSuffix(strings.Repeat(`"x",`, n), ",") + `]}`)
 }
 
-func TestCheckOfAnInputStopsAfterAHundredFaults(t *testing.T) {
+func TestInputCheckStopsAfterHundredErrors(t *testing.T) {
 	err := numbers(t).Check(t.Context(), "/input", wrongItems(32_000))
 	failure, ok := errors.AsType[*fault.Error](err)
 	if !ok || len(failure.Details) != fault.MaxDetails || !strings.Contains(failure.Message, "(and more: errors has the first 100)") {
@@ -39,7 +39,7 @@ func TestCheckOfAnInputStopsAfterAHundredFaults(t *testing.T) {
 	}
 }
 
-func TestFaultOfTwoSchemasIsReportedOnce(t *testing.T) {
+func TestErrorOfTwoSchemasIsReportedOnce(t *testing.T) {
 	err := numbers(t).Check(t.Context(), "/input", wrongItems(2))
 	failure, ok := errors.AsType[*fault.Error](err)
 	if !ok || len(failure.Details) != 2 || !strings.Contains(failure.Message, "(and 1 more, see errors)") {
@@ -47,7 +47,7 @@ func TestFaultOfTwoSchemasIsReportedOnce(t *testing.T) {
 	}
 }
 
-func TestCheckOfAnInputEndsWithItsRequest(t *testing.T) {
+func TestInputCheckStopsWithItsRequest(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := numbers(t).Check(ctx, "/input", wrongItems(2)); !errors.Is(err, context.Canceled) {

@@ -20,30 +20,30 @@ import (
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
-// Loaded is a version of a workflow, fit to be run: its secrets are in their places.
+// Loaded is a version of a workflow that is ready to run, with its secrets filled in.
 type Loaded struct {
 	Version int32
-	Status  api.WorkflowStatus // of the workflow, at the time of the look
+	Status  api.WorkflowStatus // of the workflow when it was loaded
 	Plan    *graph.Plan
 	Input   Input
-	// Variables are those of the environment that its components name.
+	// Variables are the environment variables that the components refer to.
 	Variables []string
-	// Fixed are, by component, the variables in the origins of addresses next to stored
-	// secrets: a stage fails if one changed after SavedAt.
+	// Fixed are the variables in the origins of addresses next to stored secrets, by component. A
+	// stage fails if one has changed since SavedAt.
 	Fixed   map[string][]string
 	SavedAt time.Time
 }
 
-// Wanted returns what a run of the version takes from the environment. outer are the secrets
-// of the run around it.
+// Wanted returns the part of the environment that a run of the version needs. outer are the secrets
+// of the parent run.
 func (l Loaded) Wanted(outer []string) environment.Wanted {
 	fixed := slices.Concat(slices.Collect(maps.Values(l.Fixed))...)
 	return environment.Wanted{Names: l.Variables, Fixed: fixed, SavedAt: l.SavedAt, Outer: outer}
 }
 
-// Load is a version of a workflow for those who run it, the present one for nil, by a
-// connection that sees the workspace. NOT_FOUND for an unknown id or version. Versions
-// never change, so a plan is made once in a while only.
+// Load returns a version of a workflow for running it. A nil number is the current version. conn
+// must see the workspace. It returns NOT_FOUND for an unknown workflow or version. Versions never
+// change, so compiled plans are cached.
 func (s *Service) Load(ctx context.Context, conn postgres.DB, workspaceID, workflowID uuid.UUID, number *int32) (Loaded, error) {
 	head, err := db.New().WorkflowGetStatus(ctx, conn, db.WorkflowGetStatusParams{WorkspaceID: workspaceID, ID: workflowID})
 	if postgres.NotFound(err) {
@@ -60,8 +60,7 @@ func (s *Service) Load(ctx context.Context, conn postgres.DB, workspaceID, workf
 	return loaded, err
 }
 
-// LoadVersion is Load for those who go on with a version, whatever has become of the
-// workflow: it leaves the status out.
+// LoadVersion is Load without the workflow's status, for runs that have already started.
 func (s *Service) LoadVersion(ctx context.Context, conn postgres.DB, workspaceID, workflowID uuid.UUID, number int32) (Loaded, error) {
 	key := planKey{workspaceID, workflowID, number}
 	made, ok := s.plans.get(key)
@@ -75,8 +74,8 @@ func (s *Service) LoadVersion(ctx context.Context, conn postgres.DB, workspaceID
 	return Loaded{Version: number, Plan: made.plan, Input: made.input, Variables: made.variables, Fixed: made.fixed, SavedAt: made.savedAt}, nil
 }
 
-// plan compiles a stored version. It compiled when it was saved; if it does not now,
-// the modules are others.
+// plan compiles a stored version. It returns INVALID_INPUT if the version no longer compiles
+// because modules have changed since it was saved.
 func (s *Service) plan(ctx context.Context, conn postgres.DB, key planKey) (planned, error) {
 	row, err := read(ctx, conn, key.workspaceID, key.workflowID, &key.number)
 	if err != nil {
@@ -84,10 +83,10 @@ func (s *Service) plan(ctx context.Context, conn postgres.DB, key planKey) (plan
 	}
 	var d definition
 	if err := json.Unmarshal(row.Definition, &d); err != nil {
-		return planned{}, fmt.Errorf("read the stored definition: %w", err)
+		return planned{}, fmt.Errorf("decode the stored definition: %w", err)
 	}
 	stored, _, err := s.restore(&d, func() (secrets, error) {
-		return s.unsealed(ctx, conn, key.workspaceID, key.workflowID, key.number)
+		return s.readSecrets(ctx, conn, key.workspaceID, key.workflowID, key.number)
 	})
 	if err != nil {
 		return planned{}, err
@@ -98,20 +97,20 @@ func (s *Service) plan(ctx context.Context, conn postgres.DB, key planKey) (plan
 	}
 	if made.plan, made.input, err = compile(d, s.modules); err != nil {
 		if failure, ok := err.(*fault.Error); ok {
-			failure.Message = "This version of the workflow does not fit the components of this deployment any more: " + failure.Message
+			failure.Message = "This version of the workflow does not work with the components of this deployment: " + failure.Message
 		}
 		return planned{}, err
 	}
 	return made, nil
 }
 
-// planKey is a version of a workflow.
+// planKey identifies a version of a workflow.
 type planKey struct {
 	workspaceID, workflowID uuid.UUID
 	number                  int32
 }
 
-// planned is what a version became. size is that of its definition.
+// planned is a compiled version. size is the size of its definition.
 type planned struct {
 	plan      *graph.Plan
 	input     Input
@@ -121,45 +120,47 @@ type planned struct {
 	size      int
 }
 
-// maxPlanned is how many bytes of definitions are held as plans, which take some times
-// as much.
-const maxPlanned = 16 << 20
+// maxCached limits the cached plans by the bytes of their definitions. A plan takes a few times as
+// much memory.
+const maxCached = 16 << 20
 
-// plans are those that were used last.
-type plans struct {
+// planCache caches the plans that were used most recently.
+type planCache struct {
 	mu    sync.Mutex
-	known map[planKey]*list.Element // of heldPlan
-	order *list.List                // the last used first
+	known map[planKey]*list.Element // elements contain a cachedPlan
+	order *list.List                // most recently used first
 	size  int
 }
 
-type heldPlan struct {
+type cachedPlan struct {
 	key planKey
 	planned
 }
 
-func newPlans() *plans { return &plans{known: map[planKey]*list.Element{}, order: list.New()} }
+func newPlanCache() *planCache {
+	return &planCache{known: map[planKey]*list.Element{}, order: list.New()}
+}
 
-func (p *plans) get(key planKey) (planned, bool) {
+func (p *planCache) get(key planKey) (planned, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	held, ok := p.known[key]
+	cached, ok := p.known[key]
 	if !ok {
 		return planned{}, false
 	}
-	p.order.MoveToFront(held)
-	return held.Value.(heldPlan).planned, true
+	p.order.MoveToFront(cached)
+	return cached.Value.(cachedPlan).planned, true
 }
 
-func (p *plans) put(key planKey, made planned) {
+func (p *planCache) put(key planKey, made planned) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if _, ok := p.known[key]; ok {
-		return // made twice at the same time
+		return // a concurrent call compiled it too
 	}
-	p.known[key] = p.order.PushFront(heldPlan{key, made})
-	for p.size += made.size; p.size > maxPlanned && p.order.Len() > 1; {
-		last := p.order.Remove(p.order.Back()).(heldPlan)
+	p.known[key] = p.order.PushFront(cachedPlan{key, made})
+	for p.size += made.size; p.size > maxCached && p.order.Len() > 1; {
+		last := p.order.Remove(p.order.Back()).(cachedPlan)
 		delete(p.known, last.key)
 		p.size -= last.size
 	}

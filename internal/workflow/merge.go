@@ -13,8 +13,8 @@ import (
 	"github.com/weft-automation/weft/internal/kit/strictjson"
 )
 
-// find is the place of a component, -1 if it is not there.
-func (d definition) find(componentID string) int {
+// index returns the index of a component, or -1 if it is missing.
+func (d definition) index(componentID string) int {
 	return slices.IndexFunc(d.Components, func(c api.WorkflowComponent) bool { return c.ID == componentID })
 }
 
@@ -37,22 +37,22 @@ func (p UpdateParams) apply(c *api.WorkflowComponent) (err error) {
 	return err
 }
 
-// lowerID returns the config of a module, or a patch of it, with the ID of the workflow that a
-// RUN_WORKFLOW names in lower case (decisions 1.2). Everything else stays as it is.
+// lowerID returns the config of a module, or a patch of it, with the workflow ID of a RUN_WORKFLOW
+// in lower case (decisions 1.2). Everything else stays as it is.
 func lowerID(module string, config json.RawMessage) (json.RawMessage, error) {
 	if module != runModule {
 		return config, nil
 	}
-	all, _, err := members(config)
+	all, _, err := fieldsOf(config)
 	if err != nil {
 		return nil, err
 	}
-	var given string
-	if json.Unmarshal(all["workflowId"], &given) != nil {
+	var written string
+	if json.Unmarshal(all["workflowId"], &written) != nil {
 		return config, nil // it is missing, or the schema rejects it
 	}
-	id, err := uuid.Parse(given)
-	if err != nil || given == id.String() || !strings.EqualFold(given, id.String()) {
+	id, err := uuid.Parse(written)
+	if err != nil || written == id.String() || !strings.EqualFold(written, id.String()) {
 		return config, nil
 	}
 	if all["workflowId"], err = json.Marshal(id); err != nil {
@@ -61,15 +61,15 @@ func lowerID(module string, config json.RawMessage) (json.RawMessage, error) {
 	return strictjson.Encode(all)
 }
 
-// merge lays a merge patch over JSON (RFC 7396): a null takes a member away, an object
-// is merged in the same way, everything else takes the place of what was there. Values
-// keep their text.
+// merge applies a JSON merge patch (RFC 7396): null removes a field, objects are merged
+// recursively, and any other value replaces the old one. It keeps the encoding of values, such as
+// numbers.
 func merge(target, patch json.RawMessage) (json.RawMessage, error) {
-	changes, isObject, err := members(patch)
+	changes, isObject, err := fieldsOf(patch)
 	if err != nil || !isObject {
 		return patch, err
 	}
-	merged, isObject, err := members(target)
+	merged, isObject, err := fieldsOf(target)
 	if err != nil {
 		return nil, err
 	}
@@ -88,20 +88,20 @@ func merge(target, patch json.RawMessage) (json.RawMessage, error) {
 	return strictjson.Encode(merged)
 }
 
-// members are those of a JSON object; none of any other value, or of nothing.
-func members(raw json.RawMessage) (all map[string]json.RawMessage, isObject bool, err error) {
+// fieldsOf returns the fields of a JSON object. It returns nil for any other value.
+func fieldsOf(raw json.RawMessage) (all map[string]json.RawMessage, isObject bool, err error) {
 	if len(raw) == 0 || raw[0] != '{' {
 		return nil, false, nil
 	}
 	if err := json.Unmarshal(raw, &all); err != nil {
-		return nil, false, fmt.Errorf("read a config: %w", err)
+		return nil, false, fmt.Errorf("decode a config: %w", err)
 	}
 	return all, true, nil
 }
 
-// within moves the faults at a place of the definition to the value itself, which is
-// what the caller gave.
-func within(err error, pointer string) error {
+// relativeTo changes the pointers of errors inside the component that the caller changed, so that
+// they are relative to the component.
+func relativeTo(err error, pointer string) error {
 	failure, ok := err.(*fault.Error)
 	if !ok || len(failure.Details) == 0 {
 		return err
@@ -115,6 +115,7 @@ func within(err error, pointer string) error {
 	return fault.Unprocessable(details)
 }
 
+// updatedComponent returns a component in the form of the API's answer to an update.
 func updatedComponent(c api.WorkflowComponent, number int32) api.UpdatedWorkflowComponent {
 	return api.UpdatedWorkflowComponent{
 		ID: c.ID, Module: c.Module, Name: c.Name, Input: c.Input, Config: c.Config, Position: c.Position,

@@ -15,16 +15,16 @@ import (
 	"github.com/weft-automation/weft/internal/kit/strictjson"
 )
 
-// moved reports the secrets of the version before that d would send to another origin: a
-// stored secret stays with the origins of the addresses next to it (decisions 2.8). kept are
-// the places of such secrets in d, whose values are in their places.
-func (s *Service) moved(before *earlier, d definition, kept []place) (details []fault.Detail, err error) {
+// movedSecrets reports the secrets of the earlier version that d would send to another origin: a
+// stored secret stays with the origins of the addresses next to it (decisions 2.8). kept are the
+// places of such secrets in d, which contains their values.
+func (s *Service) movedSecrets(before *earlier, d definition, kept []place) (details []fault.Detail, err error) {
 	if len(kept) == 0 {
 		return nil, nil
 	}
 	var was definition
 	if err := json.Unmarshal(before.raw, &was); err != nil {
-		return nil, fmt.Errorf("read the stored definition: %w", err)
+		return nil, fmt.Errorf("decode the stored definition: %w", err)
 	}
 	if _, _, err := s.restore(&was, before.secrets()); err != nil {
 		return nil, err
@@ -35,10 +35,10 @@ func (s *Service) moved(before *earlier, d definition, kept []place) (details []
 	}
 	for _, secret := range kept {
 		c := d.Components[secret.component]
-		if s.open(c, secret) {
+		if s.notSecret(c, secret) {
 			continue
 		}
-		if at := was.find(c.ID); at >= 0 && was.Components[at].Module == c.Module {
+		if at := was.index(c.ID); at >= 0 && was.Components[at].Module == c.Module {
 			changed, err := s.changedOrigin(was, was.Components[at], d, c)
 			if err != nil {
 				return nil, err
@@ -51,27 +51,28 @@ func (s *Service) moved(before *earlier, d definition, kept []place) (details []
 			if changed == "" {
 				continue
 			}
-			details = append(details, fault.NewDetail(secret.pointer, "must be sent again: it is a stored secret, and "+changed+" now leads to another origin or recipient"))
+			details = append(details, fault.NewDetail(secret.pointer, "must be sent again: it is a stored secret, and "+changed+" now refers to another origin or recipient"))
 			continue
 		}
-		details = append(details, fault.NewDetail(secret.pointer, "must be sent again: it is a stored secret of another module"))
+		details = append(details, fault.NewDetail(secret.pointer, "must be sent again: the stored secret belongs to another module"))
 	}
 	return details, nil
 }
 
-// open reports whether a value at the place of a secret is none, such as an Accept header.
-func (s *Service) open(c api.WorkflowComponent, at place) bool {
+// notSecret reports whether the value at a place is known not to be secret although its schema
+// marks it, such as an Accept header.
+func (s *Service) notSecret(c api.WorkflowComponent, at place) bool {
 	entry, known := s.modules.Lookup(c.Module)
-	return known && entry.Open(at.member)
+	return known && entry.Open(at.field)
 }
 
-// fixed returns the variables in the origins of addresses next to stored secrets, by
-// component. The places are those of stored values, which are in their places in d.
+// fixed returns the variables in the origins of addresses next to stored secrets, by component.
+// places are the places of the secrets, whose values d contains.
 func (s *Service) fixed(d definition, places []place) (map[string][]string, error) {
 	found := map[string][]string{}
 	for _, at := range places {
 		c := d.Components[at.component]
-		if _, known := found[c.ID]; known || s.open(c, at) {
+		if _, known := found[c.ID]; known || s.notSecret(c, at) {
 			continue
 		}
 		origins, err := s.origins(d, c)
@@ -80,7 +81,7 @@ func (s *Service) fixed(d definition, places []place) (map[string][]string, erro
 		}
 		raw, err := strictjson.Encode(origins)
 		if err != nil {
-			return nil, errors.New("write the origins of a component") // what is wrong may show a secret
+			return nil, errors.New("encode the origins of a component") // the encoder's error may contain a secret
 		}
 		if names := envref.Names(raw); len(names) > 0 {
 			found[c.ID] = names
@@ -89,8 +90,8 @@ func (s *Service) fixed(d definition, places []place) (map[string][]string, erro
 	return found, nil
 }
 
-// changedVariables names those of the variables that changed after the version was saved. It
-// returns "" if there are none.
+// changedVariables describes the variables that have changed since the version was saved. It
+// returns "" if none has changed.
 func (e *earlier) changedVariables(names []string) (string, error) {
 	if len(names) == 0 {
 		return "", nil
@@ -102,8 +103,8 @@ func (e *earlier) changedVariables(names []string) (string, error) {
 	return "the changed environment variable " + strings.Join(changed, ", "), err
 }
 
-// changedOrigin returns the place of an address whose origin differs between the component
-// before, of the definition was, and the component now, of d. It returns "" if all are equal.
+// changedOrigin returns the place of an address whose origin differs between the component before,
+// in the definition was, and the component now, in d. It returns "" if all origins are equal.
 func (s *Service) changedOrigin(was definition, before api.WorkflowComponent, d definition, now api.WorkflowComponent) (string, error) {
 	old, err := s.origins(was, before)
 	if err != nil {
@@ -126,8 +127,8 @@ func (s *Service) changedOrigin(was definition, before api.WorkflowComponent, d 
 	return "", nil
 }
 
-// origins returns the origins of a component's addresses by their places, such as
-// /config/apiUrl. Where a connection gives the address, that connection stands for it.
+// origins returns the origins of a component's addresses by their places, such as /config/apiUrl.
+// An address that comes from a connection has the source of the connection as its origin.
 func (s *Service) origins(d definition, c api.WorkflowComponent) (map[string]string, error) {
 	found := map[string]string{}
 	entry, known := s.modules.Lookup(c.Module)
@@ -145,7 +146,7 @@ func (s *Service) origins(d definition, c api.WorkflowComponent) (map[string]str
 		}
 		value, err := strictjson.Decode(part.raw)
 		if err != nil {
-			return nil, fmt.Errorf("read the %s of a component: %w", part.name, err)
+			return nil, fmt.Errorf("decode the %s of a component: %w", part.name, err)
 		}
 		for _, path := range part.paths {
 			walk(value, strings.Split(path, "/")[1:], place{}.inside(part.name), func(at place, value any) any {
@@ -165,8 +166,8 @@ func (s *Service) origins(d definition, c api.WorkflowComponent) (map[string]str
 	return found, nil
 }
 
-// origin returns the scheme, host and port of an address. An address that is not a URL, such
-// as a recipient, or has a variable among these, is its own origin.
+// origin returns the scheme, host and port of a URL. Any other address, such as an e-mail
+// recipient, and a URL with a variable in its scheme or host, is its own origin.
 func origin(address string) string {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || envref.In(u.Scheme+u.Host) {

@@ -15,8 +15,7 @@ import (
 	"github.com/weft-automation/weft/internal/workflow"
 )
 
-// fetch is a component with an address, secrets next to it, and headers of
-// which Accept is none.
+// fetch is a component with an address, secrets next to it, and headers, all secret except Accept.
 type fetch struct{ module }
 
 func (fetch) Open(name string) bool { return name == "Accept" }
@@ -60,7 +59,7 @@ func (b *bench) tryUpdate(id uuid.UUID, restricted bool, config string) (api.Upd
 
 func components(text string) workflow.Draft { return draft("w", text) }
 
-func TestAStoredSecretDoesNotFollowAChangedOrigin(t *testing.T) {
+func TestStoredSecretIsNotSentToChangedOrigin(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.Service = b.serviceOf(t, addressed(t))
@@ -83,7 +82,7 @@ func TestAStoredSecretDoesNotFollowAChangedOrigin(t *testing.T) {
 			t.Errorf("%s: %v", other, err)
 		}
 	}
-	// Saved as a whole it is the same: a mark stands for the value at the same origin only.
+	// The same holds for saves of the whole workflow: [redacted] stands for the value at the same origin only.
 	now, err := b.Get(b.ctx, b.workspace, made.ID, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -105,8 +104,8 @@ func TestAStoredSecretDoesNotFollowAChangedOrigin(t *testing.T) {
 	}
 }
 
-// The address is the same text before and after, but stands for another origin.
-func TestAStoredSecretDoesNotFollowAChangedVariable(t *testing.T) {
+// The address is the same string before and after, but refers to another origin.
+func TestStoredSecretIsNotSentToChangedVariable(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.Service = b.serviceOf(t, addressed(t))
@@ -147,7 +146,7 @@ func TestAStoredSecretDoesNotFollowAChangedVariable(t *testing.T) {
 	}
 }
 
-func TestAStoredSecretAcceptsTheFirstValueOfAVariable(t *testing.T) {
+func TestStoredSecretAcceptsFirstValueOfVariable(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.Service = b.serviceOf(t, addressed(t))
@@ -160,8 +159,8 @@ func TestAStoredSecretAcceptsTheFirstValueOfAVariable(t *testing.T) {
 	}
 }
 
-// A connection into an address is where it gets its origin from.
-func TestAStoredSecretDoesNotFollowAnAddressThatIsConnectedElsewhere(t *testing.T) {
+// An address that a connection fills has the connection as its origin.
+func TestStoredSecretIsNotSentToChangedConnection(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.Service = b.serviceOf(t, addressed(t))
@@ -182,7 +181,7 @@ func TestAStoredSecretDoesNotFollowAnAddressThatIsConnectedElsewhere(t *testing.
 	}
 }
 
-func TestARestrictedKeyMayNotReachBeyondAComponent(t *testing.T) {
+func TestRestrictedKeyCannotReachBeyondComponent(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.Service = b.serviceOf(t, addressed(t))
@@ -217,17 +216,17 @@ func TestARestrictedKeyMayNotReachBeyondAComponent(t *testing.T) {
 	}
 }
 
-// What callers send as secret is hidden from readers of the run, so no restricted key may
-// have it sent elsewhere or computed into an output. The same holds for variables that
-// other components hand on.
-func TestARestrictedKeyMayNotRedirectWhatOthersGiveTheRun(t *testing.T) {
+// Secret inputs of callers are hidden from readers of the run, so a restricted key must not have
+// them sent elsewhere or computed into an output. The same holds for variables that other
+// components pass on.
+func TestRestrictedKeyCannotRedirectSecretInputs(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.Service = b.serviceOf(t, addressed(t))
 	const schema = `{"type":"object","properties":{"key":{"type":"string","x-secret":true},"list":{"type":"array","items":{"type":"object","properties":{"pin":{"type":"string","x-secret":true}}}},"amount":{"type":"integer"}}}`
 	for _, c := range []struct {
-		output string // of the trigger, that reaches the component over another one
-		text   string // of the constant that reaches it too
+		output string // output of the trigger that reaches the component through another one
+		text   string // text of the constant that also reaches it
 		secret bool
 	}{
 		{"amount", "x", false}, {"input.amount", "x", false}, {"list.0.name", "x", false},
@@ -254,7 +253,7 @@ func TestARestrictedKeyMayNotRedirectWhatOthersGiveTheRun(t *testing.T) {
 	}
 }
 
-func TestARestrictedKeyMayNotUncoverTheInputOfRuns(t *testing.T) {
+func TestRestrictedKeyCannotUnhideInputOfRuns(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.Service = b.serviceOf(t, addressed(t))
@@ -281,8 +280,8 @@ func TestARestrictedKeyMayNotUncoverTheInputOfRuns(t *testing.T) {
 	}
 }
 
-// Otherwise a stored secret could be read by encrypting it to a key of one's own.
-func TestAStoredSecretDoesNotFollowAChangedRecipient(t *testing.T) {
+// Otherwise a caller could read a stored secret by having it encrypted to another key.
+func TestStoredSecretIsNotSentToChangedRecipient(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.Service = b.serviceOf(t, addressed(t))

@@ -13,12 +13,12 @@ import (
 	"github.com/weft-automation/weft/internal/kit/fault"
 )
 
-// runModule is the module whose config names another workflow.
+// runModule is the module whose config refers to another workflow.
 const runModule = "RUN_WORKFLOW"
 
-// checkRestricted returns FORBIDDEN if the change of a component needs a key that is not
-// restricted to some workflows (decisions 2.8): otherwise the key could use variables,
-// secrets or workflows that it was not given. d contains the changed component.
+// checkRestricted returns FORBIDDEN if a key that is restricted to some workflows may not make this
+// change of a component (decisions 2.8). Otherwise it could reach variables, secrets or workflows
+// that it has no access to. d contains the changed component.
 func (s *Service) checkRestricted(d definition, before, now api.WorkflowComponent) error {
 	references := envref.Places(before.Config)
 	for at, text := range envref.Places(now.Config) {
@@ -27,7 +27,7 @@ func (s *Service) checkRestricted(d definition, before, now api.WorkflowComponen
 		}
 	}
 	if before.Module == runModule {
-		name, err := changedMember(before, now, "workflowId", "version")
+		name, err := changedField(before, now, "workflowId", "version")
 		if err != nil {
 			return err
 		}
@@ -45,11 +45,11 @@ func (s *Service) checkRestricted(d definition, before, now api.WorkflowComponen
 	if err != nil {
 		return err
 	}
-	expression, err := changedMember(before, now, "expression", "cases")
+	expression, err := changedField(before, now, "expression", "cases")
 	if err != nil || at == "" && expression == "" {
 		return err
 	}
-	secret, err := s.takesSecrets(d, before)
+	secret, err := s.receivesSecrets(d, before)
 	switch {
 	case err != nil || !secret:
 		return err
@@ -59,6 +59,7 @@ func (s *Service) checkRestricted(d definition, before, now api.WorkflowComponen
 	return needsUnrestricted("change the expression at /config/%s in a component that takes secrets", expression)
 }
 
+// needsUnrestricted returns a FORBIDDEN error for a change that the format describes.
 func needsUnrestricted(format string, args ...any) error {
 	return &fault.Error{
 		Code: fault.Forbidden, Reason: "needs_unrestricted_key",
@@ -66,13 +67,13 @@ func needsUnrestricted(format string, args ...any) error {
 	}
 }
 
-// changedMember returns the first of these members of a config that has changed, or "".
-func changedMember(before, now api.WorkflowComponent, names ...string) (string, error) {
-	was, _, err := members(before.Config)
+// changedField returns the first of the named fields of the config that has changed, or "".
+func changedField(before, now api.WorkflowComponent, names ...string) (string, error) {
+	was, _, err := fieldsOf(before.Config)
 	if err != nil {
 		return "", err
 	}
-	is, _, err := members(now.Config)
+	is, _, err := fieldsOf(now.Config)
 	if err != nil {
 		return "", err
 	}
@@ -84,20 +85,21 @@ func changedMember(before, now api.WorkflowComponent, names ...string) (string, 
 	return "", nil
 }
 
-// takesSecrets reports whether a component has a stored secret or refers to an environment
-// variable, or whether connections bring it a variable or a secret field of the run's input.
-func (s *Service) takesSecrets(d definition, c api.WorkflowComponent) (bool, error) {
+// receivesSecrets reports whether a component contains a stored secret or a reference to an
+// environment variable, or receives a variable or a secret field of the run's input through
+// connections.
+func (s *Service) receivesSecrets(d definition, c api.WorkflowComponent) (bool, error) {
 	entry, known := s.modules.Lookup(c.Module)
 	takes := len(envref.Names(c.Input, c.Config)) > 0
 	alone := definition{Components: []api.WorkflowComponent{c}}
 	err := s.eachSecret(&alone, func(at place, value any) any {
-		takes = takes || value == mark && known && !entry.Open(at.member)
+		takes = takes || value == placeholder && known && !entry.Open(at.field)
 		return value
 	})
 	if err != nil || takes {
 		return takes, err
 	}
-	// The components whose outputs show a secret: their own, or one that they receive.
+	// Components whose outputs may contain a secret: their own, or one that they receive.
 	var shows []string
 	for _, from := range d.Components {
 		entry, known := s.modules.Lookup(from.Module)
@@ -111,7 +113,7 @@ func (s *Service) takesSecrets(d definition, c api.WorkflowComponent) (bool, err
 			}
 		}
 	}
-	for i := 0; i < len(shows); i++ { // it grows meanwhile
+	for i := 0; i < len(shows); i++ { // the slice grows in the loop
 		for _, connection := range d.DataConnections {
 			if to := connection.To.ComponentID; connection.From.ComponentID == shows[i] && !slices.Contains(shows, to) {
 				shows = append(shows, to)
@@ -121,8 +123,8 @@ func (s *Service) takesSecrets(d definition, c api.WorkflowComponent) (bool, err
 	return slices.Contains(shows, c.ID), nil
 }
 
-// hiddenInput returns the places of secret values in the input of a run, as
-// component.SecretPaths has them, if the component is its trigger.
+// hiddenInput returns the secret places in the input of a run, in the form of
+// component.SecretPaths, if the component is a trigger.
 func (s *Service) hiddenInput(d definition, c api.WorkflowComponent) (paths []string) {
 	entry, known := s.modules.Lookup(c.Module)
 	if !known || !entry.Flow().Trigger {
@@ -144,8 +146,8 @@ func (s *Service) hiddenInput(d definition, c api.WorkflowComponent) (paths []st
 	return paths
 }
 
-// hides reports whether an output of a trigger, by its name or dotted path, holds one of
-// these places of the run's input or lies in one. The output input is the input as a whole.
+// hides reports whether an output of a trigger, given by its name or dotted path, contains one of
+// these secret places of the run's input or lies in one. The output "input" is the whole input.
 func hides(paths []string, output string) bool {
 	meets := func(tokens []string) bool {
 		return slices.ContainsFunc(paths, func(path string) bool {

@@ -20,7 +20,7 @@ import (
 	"github.com/weft-automation/weft/internal/workflow"
 )
 
-// library is a Service with all modules that there are.
+// library returns a Service with all modules.
 func (b *bench) library(t *testing.T) *workflow.Service {
 	t.Helper()
 	registry, err := component.NewRegistry(modules.All(egress.New(egress.Policy{}))...)
@@ -30,7 +30,7 @@ func (b *bench) library(t *testing.T) *workflow.Service {
 	return b.serviceOf(t, registry)
 }
 
-// edges are written as "from port to", and connections as "from.path to.input".
+// drawn returns a draft. Edges have the form "from port to", connections "from.path to.input".
 func drawn(components string, edges, connections []string) workflow.Draft {
 	d := draft("drawn", "["+components+"]")
 	var sequence, data []string
@@ -49,7 +49,7 @@ func drawn(components string, edges, connections []string) workflow.Draft {
 	return d
 }
 
-// found is what a save found: faults and warnings, as "CODE pointer".
+// found returns the result of a save: errors and warnings, as "CODE pointer".
 func found(t *testing.T, made api.Workflow, err error) (faults, warnings []string) {
 	t.Helper()
 	if failure, ok := errors.AsType[*fault.Error](err); ok && failure.Unprocessable {
@@ -67,9 +67,8 @@ func found(t *testing.T, made api.Workflow, err error) (faults, warnings []strin
 	return faults, warnings
 }
 
-// What can never work is refused when it is saved, and what is only suspicious is answered among
-// the warnings.
-func TestASaveIsReviewed(t *testing.T) {
+// A save rejects what can never work, and returns warnings about what is only suspicious.
+func TestSaveRejectsProblemsAndReturnsWarnings(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	service := b.library(t)
@@ -114,23 +113,23 @@ func TestASaveIsReviewed(t *testing.T) {
 		"a name in a case":                    {components: logic("SWITCH", `{"cases":[{"name":"x","expression":"1 > 2"},{"name":"y","expression":"y > 0"}]}`) + end, edges: []string{"a x end", "a y end"}, faults: []string{"INVALID_INPUT /components/0/config/cases/1/expression"}},
 		"a name that a variable completes":    {components: logic("TRANSFORM", `{"expression":"{{env.NAME}} + amount"}`)},
 
-		"a placeholder":                   {components: `{"id":"a","module":"RESPOND","input":{"text":["Dear {{ customer.name }}"]}}`, warnings: []string{"PLACEHOLDER_NOT_FILLED /components/0/input/text/0"}},
-		"a placeholder beside a variable": {components: `{"id":"a","module":"RESPOND","input":{"text":"{{env.GREETING}} {{name}}"}}`, warnings: []string{"PLACEHOLDER_NOT_FILLED /components/0/input/text"}},
-		"nearly a variable":               {components: `{"id":"a","module":"RESPOND","input":{"text":"{{ env.GREETING }}"}}`, warnings: []string{"PLACEHOLDER_NOT_FILLED /components/0/input/text"}},
-		"a variable":                      {components: `{"id":"a","module":"RESPOND","input":{"text":"{{env.GREETING}}"}}`},
+		"a placeholder":                    {components: `{"id":"a","module":"RESPOND","input":{"text":["Dear {{ customer.name }}"]}}`, warnings: []string{"PLACEHOLDER_NOT_FILLED /components/0/input/text/0"}},
+		"a placeholder next to a variable": {components: `{"id":"a","module":"RESPOND","input":{"text":"{{env.GREETING}} {{name}}"}}`, warnings: []string{"PLACEHOLDER_NOT_FILLED /components/0/input/text"}},
+		"nearly a variable":                {components: `{"id":"a","module":"RESPOND","input":{"text":"{{ env.GREETING }}"}}`, warnings: []string{"PLACEHOLDER_NOT_FILLED /components/0/input/text"}},
+		"a variable":                       {components: `{"id":"a","module":"RESPOND","input":{"text":"{{env.GREETING}}"}}`},
 
-		"a path into a constant":               {components: logic("JSON_CONSTANT", `{"value":{"a":[{"b":1}]}}`) + end, connections: []string{"a.value.a.0.b end.x"}},
-		"a path that a constant has not":       {components: logic("JSON_CONSTANT", `{"value":{"a":[{"b":1}]}}`) + end, connections: []string{"a.value.a.0.c end.x"}, faults: []string{"UNKNOWN_OUTPUT /dataConnections/0/from/output"}},
-		"a mapped output of a call":            {components: call + end, edges: []string{"call next end"}, connections: []string{"call.price.usd end.x"}},
-		"an output that no call has":           {components: call + end, edges: []string{"call next end"}, connections: []string{"call.prize end.x"}, faults: []string{"UNKNOWN_OUTPUT /dataConnections/0/from/output"}},
-		"an output of a response":              {components: `{"id":"a","module":"RESPOND","input":{"x":{"y":1}}}` + end, edges: []string{"a next end"}, connections: []string{"a.x.y end.x"}},
-		"an output that a response has not":    {components: `{"id":"a","module":"RESPOND","input":{"x":{"y":1}}}` + end, edges: []string{"a next end"}, connections: []string{"a.z end.x"}, faults: []string{"UNKNOWN_OUTPUT /dataConnections/0/from/output"}},
-		"a member of any input":                {components: start + end, edges: []string{"start next end"}, connections: []string{"start.amount end.x", "start.input.order.id end.y"}},
-		"members that the schema names":        {components: typed + end, edges: []string{"start next end"}, connections: []string{"start.amount end.x", "start.input.order.id end.y", "start.triggeredAt end.z"}},
-		"a member that the schema rules out":   {components: closed + end, edges: []string{"start next end"}, connections: []string{"start.input.amout end.x"}, faults: []string{"UNKNOWN_OUTPUT /dataConnections/0/from/output"}},
-		"a member of what the schema closes":   {components: typed + end, edges: []string{"start next end"}, connections: []string{"start.order.name end.x"}, faults: []string{"UNKNOWN_OUTPUT /dataConnections/0/from/output"}},
-		"a member that the schema names not":   {components: typed + end, edges: []string{"start next end"}, connections: []string{"start.amout end.x"}, warnings: []string{"OUTPUT_NOT_DECLARED /dataConnections/0/from/output"}},
-		"a path below a member that is a text": {components: typed + end, edges: []string{"start next end"}, connections: []string{"start.amount.value end.x"}, faults: []string{"UNKNOWN_OUTPUT /dataConnections/0/from/output"}},
+		"a path into a constant":             {components: logic("JSON_CONSTANT", `{"value":{"a":[{"b":1}]}}`) + end, connections: []string{"a.value.a.0.b end.x"}},
+		"a path that a constant has not":     {components: logic("JSON_CONSTANT", `{"value":{"a":[{"b":1}]}}`) + end, connections: []string{"a.value.a.0.c end.x"}, faults: []string{"UNKNOWN_OUTPUT /dataConnections/0/from/output"}},
+		"a mapped output of a call":          {components: call + end, edges: []string{"call next end"}, connections: []string{"call.price.usd end.x"}},
+		"an output that no call has":         {components: call + end, edges: []string{"call next end"}, connections: []string{"call.prize end.x"}, faults: []string{"UNKNOWN_OUTPUT /dataConnections/0/from/output"}},
+		"an output of a response":            {components: `{"id":"a","module":"RESPOND","input":{"x":{"y":1}}}` + end, edges: []string{"a next end"}, connections: []string{"a.x.y end.x"}},
+		"an output that a response has not":  {components: `{"id":"a","module":"RESPOND","input":{"x":{"y":1}}}` + end, edges: []string{"a next end"}, connections: []string{"a.z end.x"}, faults: []string{"UNKNOWN_OUTPUT /dataConnections/0/from/output"}},
+		"a member of any input":              {components: start + end, edges: []string{"start next end"}, connections: []string{"start.amount end.x", "start.input.order.id end.y"}},
+		"members that the schema names":      {components: typed + end, edges: []string{"start next end"}, connections: []string{"start.amount end.x", "start.input.order.id end.y", "start.triggeredAt end.z"}},
+		"a member that the schema rules out": {components: closed + end, edges: []string{"start next end"}, connections: []string{"start.input.amout end.x"}, faults: []string{"UNKNOWN_OUTPUT /dataConnections/0/from/output"}},
+		"a member of what the schema closes": {components: typed + end, edges: []string{"start next end"}, connections: []string{"start.order.name end.x"}, faults: []string{"UNKNOWN_OUTPUT /dataConnections/0/from/output"}},
+		"a member that the schema names not": {components: typed + end, edges: []string{"start next end"}, connections: []string{"start.amout end.x"}, warnings: []string{"OUTPUT_NOT_DECLARED /dataConnections/0/from/output"}},
+		"a path below a string field":        {components: typed + end, edges: []string{"start next end"}, connections: []string{"start.amount.value end.x"}, faults: []string{"UNKNOWN_OUTPUT /dataConnections/0/from/output"}},
 	} {
 		made, _, err := service.Create(b.ctx, workflow.CreateParams{WorkspaceID: b.workspace, Draft: drawn(c.components, c.edges, c.connections)})
 		faults, warnings := found(t, made, err)
@@ -140,9 +139,8 @@ func TestASaveIsReviewed(t *testing.T) {
 	}
 }
 
-// Whatever saves a workflow answers what is suspicious, also where an Idempotency-Key has it
-// answered again; and a read does not.
-func TestEachSaveAnswersItsWarnings(t *testing.T) {
+// Every save returns warnings, also one that is repeated with its Idempotency-Key. A read does not.
+func TestEverySaveReturnsItsWarnings(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	service := b.library(t)
@@ -170,8 +168,8 @@ func TestEachSaveAnswersItsWarnings(t *testing.T) {
 	}
 }
 
-// A version that would be refused now, and is stored, is run as before.
-func TestAStoredVersionThatWouldBeRefusedNowIsRun(t *testing.T) {
+// A stored version that would be rejected now still runs.
+func TestStoredVersionThatWouldBeRejectedNowStillRuns(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	service := b.library(t)
@@ -203,8 +201,8 @@ func TestAStoredVersionThatWouldBeRefusedNowIsRun(t *testing.T) {
 	}
 }
 
-// The workflows that the README and the guide show have no warnings.
-func TestTheWorkflowsOfTheDocsHaveNoWarnings(t *testing.T) {
+// The workflows in the README and the guide have no warnings.
+func TestWorkflowsOfTheDocsHaveNoWarnings(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	service := b.library(t)

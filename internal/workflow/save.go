@@ -18,16 +18,16 @@ import (
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
-// version is one save of a workflow, but for its definition.
+// version is a saved version of a workflow without its definition.
 type version struct {
 	workspaceID, workflowID uuid.UUID
 	number                  int32
 	name, description       string
 }
 
-// keepTx stores what a save made. INSUFFICIENT_CREDITS if the workspace may store no more in this
-// month.
-func (s *Service) keepTx(ctx context.Context, tx pgx.Tx, v version, what stored) error {
+// insertVersionTx stores a version. It returns INSUFFICIENT_CREDITS if the workspace has reached
+// its storage limit for the month.
+func (s *Service) insertVersionTx(ctx context.Context, tx pgx.Tx, v version, what stored) error {
 	err := db.New().WorkflowVersionInsert(ctx, tx, db.WorkflowVersionInsertParams{
 		WorkspaceID: v.workspaceID, WorkflowID: v.workflowID, Version: v.number,
 		Name: v.name, Description: v.description, Definition: what.shown,
@@ -41,16 +41,16 @@ func (s *Service) keepTx(ctx context.Context, tx pgx.Tx, v version, what stored)
 	return billing.Books{}.SaveTx(ctx, tx, v.workspaceID, storage.VersionBytes+int64(len(what.shown)))
 }
 
-// ReplaceParams says what takes the place of the present version.
+// ReplaceParams are the parameters of Replace.
 type ReplaceParams struct {
 	WorkspaceID, WorkflowID uuid.UUID
-	Expected                []int32 // the versions that it may replace; nil: any
+	Expected                []int32 // the current version must be one of these; nil: any
 	Draft                   Draft
 }
 
-// Replace saves a workflow anew, as its next version. NOT_FOUND; CONFLICT for one that
-// is archived and is given no status; PRECONDITION_FAILED when it is at another version
-// than expected; INVALID_INPUT, unprocessable, with all that is wrong.
+// Replace saves a workflow as its next version. It returns NOT_FOUND, CONFLICT if the workflow is
+// archived and the draft has no status, PRECONDITION_FAILED if the current version is not expected,
+// and INVALID_INPUT (422) with all errors of the definition.
 func (s *Service) Replace(ctx context.Context, p ReplaceParams) (replaced api.Workflow, err error) {
 	err = pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
 		present, err := lockTx(ctx, tx, p.WorkspaceID, p.WorkflowID, p.Expected)
@@ -71,11 +71,11 @@ func (s *Service) Replace(ctx context.Context, p ReplaceParams) (replaced api.Wo
 		if err != nil {
 			return err
 		}
-		if err := tell(ctx, tx, v, "replaced", map[string]any{"name": v.name, "status": p.Draft.Status}); err != nil {
+		if err := recordAudit(ctx, tx, v, "replaced", map[string]any{"name": v.name, "status": p.Draft.Status}); err != nil {
 			return err
 		}
 		replaced, err = s.get(ctx, tx, p.WorkspaceID, p.WorkflowID, nil)
-		replaced.Warnings = shown(saved.warnings)
+		replaced.Warnings = optional(saved.warnings)
 		return err
 	})
 	return replaced, err
@@ -85,15 +85,16 @@ func (s *Service) Replace(ctx context.Context, p ReplaceParams) (replaced api.Wo
 type earlier struct {
 	raw        json.RawMessage // the stored definition
 	secretFunc func() (secrets, error)
-	// changedFunc returns those of the variables that changed after the version was saved.
+	// changedFunc returns the variables among names that have changed since the version was saved.
 	changedFunc func(names []string) ([]string, error)
 }
 
+// earlier returns the version that a save replaces.
 func (s *Service) earlier(ctx context.Context, tx pgx.Tx, workspaceID uuid.UUID, present db.WorkflowGetRow) *earlier {
 	return &earlier{
 		raw: present.Definition,
 		secretFunc: once(func() (secrets, error) {
-			return s.unsealed(ctx, tx, workspaceID, present.ID, present.Version)
+			return s.readSecrets(ctx, tx, workspaceID, present.ID, present.Version)
 		}),
 		changedFunc: func(names []string) ([]string, error) {
 			return environment.ChangedTx(ctx, tx, workspaceID, names, present.SavedAt)
@@ -101,7 +102,7 @@ func (s *Service) earlier(ctx context.Context, tx pgx.Tx, workspaceID uuid.UUID,
 	}
 }
 
-// secrets returns a function that reads the secrets of the version; nil: there is none.
+// secrets returns a function that reads the secrets of the version, or nil if e is nil.
 func (e *earlier) secrets() func() (secrets, error) {
 	if e == nil {
 		return nil
@@ -109,7 +110,8 @@ func (e *earlier) secrets() func() (secrets, error) {
 	return e.secretFunc
 }
 
-// lockTx is the present version, which stays it until tx ends.
+// lockTx locks the workflow until tx ends and returns its current version. It returns NOT_FOUND, or
+// PRECONDITION_FAILED if the version is not expected.
 func lockTx(ctx context.Context, tx pgx.Tx, workspaceID, workflowID uuid.UUID, expected []int32) (db.WorkflowGetRow, error) {
 	at, err := db.New().WorkflowLock(ctx, tx, db.WorkflowLockParams{WorkspaceID: workspaceID, ID: workflowID})
 	switch {
@@ -123,14 +125,15 @@ func lockTx(ctx context.Context, tx pgx.Tx, workspaceID, workflowID uuid.UUID, e
 	return read(ctx, tx, workspaceID, workflowID, nil)
 }
 
+// notArchived returns CONFLICT if the workflow is archived.
 func notArchived(present db.WorkflowGetRow) error {
 	if api.WorkflowStatus(present.Status) == api.WorkflowStatusARCHIVED {
-		return &fault.Error{Code: fault.Conflict, Reason: "workflow_archived", Message: "The workflow is archived; replace it with a status to bring it back."}
+		return &fault.Error{Code: fault.Conflict, Reason: "workflow_archived", Message: "The workflow is archived. To restore it, replace it with a status."}
 	}
 	return nil
 }
 
-// saveTx makes the next version of a workflow that lockTx holds.
+// saveTx stores the next version of a workflow that lockTx has locked.
 func (s *Service) saveTx(ctx context.Context, tx pgx.Tx, workspaceID, workflowID uuid.UUID, draft Draft, what stored) (version, error) {
 	v := version{workspaceID: workspaceID, workflowID: workflowID, name: draft.Name, description: draft.Description}
 	var err error
@@ -140,11 +143,12 @@ func (s *Service) saveTx(ctx context.Context, tx pgx.Tx, workspaceID, workflowID
 	if err != nil {
 		return v, fmt.Errorf("update workflow: %w", err)
 	}
-	return v, s.keepTx(ctx, tx, v, what)
+	return v, s.insertVersionTx(ctx, tx, v, what)
 }
 
-// Archive takes a workflow out of use. Again is the same. It returns NOT_FOUND, or
-// PRECONDITION_FAILED if the workflow is at none of the expected versions, where nil is any.
+// Archive archives a workflow, which can then no longer be run. It does nothing if the workflow is
+// archived already. It returns NOT_FOUND, or PRECONDITION_FAILED if the current version is not
+// expected; nil expects any.
 func (s *Service) Archive(ctx context.Context, workspaceID, workflowID uuid.UUID, expected []int32) (archived api.Workflow, err error) {
 	err = pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
 		present, err := lockTx(ctx, tx, workspaceID, workflowID, expected)
@@ -168,25 +172,26 @@ func (s *Service) archiveTx(ctx context.Context, tx pgx.Tx, workspaceID uuid.UUI
 		return fmt.Errorf("archive workflow: %w", err)
 	}
 	v := version{workspaceID: workspaceID, workflowID: present.ID, number: present.Version}
-	return tell(ctx, tx, v, "archived", map[string]any{"name": present.Name})
+	return recordAudit(ctx, tx, v, "archived", map[string]any{"name": present.Name})
 }
 
-// UpdateParams says what changes in a component; nil leaves it as it is.
+// UpdateParams are the parameters of UpdateComponent. A nil field leaves the component's field
+// unchanged.
 type UpdateParams struct {
 	WorkspaceID, WorkflowID uuid.UUID
 	ComponentID             string
-	Expected                []int32         // the versions that it may change; nil: any
-	Restricted              bool            // by a key that is restricted to some workflows
-	Config                  json.RawMessage // an object that is merged into the present one (RFC 7396)
+	Expected                []int32         // the current version must be one of these; nil: any
+	Restricted              bool            // the key is restricted to some workflows
+	Config                  json.RawMessage // merge patch of the config (RFC 7396)
 	Name                    *string
 	Position                json.RawMessage
 }
 
-// UpdateComponent changes a component and saves the workflow as its next version
-// (contract 4.8). NOT_FOUND for the workflow or the component; CONFLICT for an archived
-// one; PRECONDITION_FAILED; FORBIDDEN for a change that a restricted key may not make;
-// INVALID_INPUT, unprocessable: a fault of the component has a pointer into the component,
-// any other one into the workflow.
+// UpdateComponent changes a component and saves the workflow as its next version (contract 4.8). It
+// returns NOT_FOUND for an unknown workflow or component, CONFLICT for an archived workflow,
+// PRECONDITION_FAILED, FORBIDDEN for a change that a restricted key may not make, and INVALID_INPUT
+// (422). The pointer of an error in the component is relative to the component, that of any other
+// error to the workflow.
 func (s *Service) UpdateComponent(ctx context.Context, p UpdateParams) (updated api.UpdatedWorkflowComponent, err error) {
 	err = pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
 		present, err := lockTx(ctx, tx, p.WorkspaceID, p.WorkflowID, p.Expected)
@@ -202,9 +207,9 @@ func (s *Service) UpdateComponent(ctx context.Context, p UpdateParams) (updated 
 func (s *Service) updateTx(ctx context.Context, tx pgx.Tx, p UpdateParams, present db.WorkflowGetRow) (api.UpdatedWorkflowComponent, error) {
 	var d definition
 	if err := json.Unmarshal(present.Definition, &d); err != nil {
-		return api.UpdatedWorkflowComponent{}, fmt.Errorf("read the stored definition: %w", err)
+		return api.UpdatedWorkflowComponent{}, fmt.Errorf("decode the stored definition: %w", err)
 	}
-	at := d.find(p.ComponentID)
+	at := d.index(p.ComponentID)
 	if at < 0 {
 		return api.UpdatedWorkflowComponent{}, fault.New(fault.NotFound, "There is no component with this id in the workflow.")
 	}
@@ -225,16 +230,16 @@ func (s *Service) updateTx(ctx context.Context, tx pgx.Tx, p UpdateParams, prese
 	}
 	saved, err := s.check(d, s.earlier(ctx, tx, p.WorkspaceID, present))
 	if err != nil {
-		return api.UpdatedWorkflowComponent{}, within(err, fmt.Sprintf("/components/%d", at))
+		return api.UpdatedWorkflowComponent{}, relativeTo(err, fmt.Sprintf("/components/%d", at))
 	}
 	v, err := s.saveTx(ctx, tx, p.WorkspaceID, p.WorkflowID, Draft{Name: present.Name, Description: present.Description, Status: api.WorkflowStatus(present.Status)}, saved)
 	if err != nil {
 		return api.UpdatedWorkflowComponent{}, err
 	}
 	if err := json.Unmarshal(saved.shown, &d); err != nil {
-		return api.UpdatedWorkflowComponent{}, fmt.Errorf("read the stored definition: %w", err)
+		return api.UpdatedWorkflowComponent{}, fmt.Errorf("decode the stored definition: %w", err)
 	}
 	updated := updatedComponent(d.Components[at], v.number)
-	updated.Warnings = shown(saved.warnings)
-	return updated, tell(ctx, tx, v, "component_updated", map[string]any{"componentId": p.ComponentID})
+	updated.Warnings = optional(saved.warnings)
+	return updated, recordAudit(ctx, tx, v, "component_updated", map[string]any{"componentId": p.ComponentID})
 }

@@ -22,29 +22,30 @@ import (
 	"github.com/weft-automation/weft/internal/secret/seal"
 )
 
-// mark stands in a definition where a secret value was given.
-const mark = component.Redacted
+// placeholder replaces secret values in a definition.
+const placeholder = component.Redacted
 
-// secrets are values by their place: the id of a component and a JSON pointer into it,
-// "call/input/headers/Authorization".
+// secrets are secret values by their place: the ID of a component and a JSON pointer into it, such
+// as "call/input/headers/Authorization".
 type secrets map[string]json.RawMessage
 
-// place is where a secret value may stand.
+// place is a place in a definition whose value may be secret.
 type place struct {
 	pointer, name string
-	component     int    // its place among the components
-	member        string // the name of the member that it is or stands in
+	component     int    // index of the component
+	field         string // name of the innermost field that contains it
 }
 
+// inside returns the place of a field or an item inside p.
 func (p place) inside(token string) place {
-	p.member = token
+	p.field = token
 	token = "/" + fault.EscapeToken(token)
 	p.pointer, p.name = p.pointer+token, p.name+token
 	return p
 }
 
-// eachSecret goes to every value of a definition that stands where a schema has a
-// secret; what visit gives takes its place.
+// eachSecret calls visit for every value in a definition that a schema marks as secret, and
+// replaces the value by the result.
 func (s *Service) eachSecret(d *definition, visit func(place, any) any) error {
 	for i := range d.Components {
 		c := &d.Components[i]
@@ -63,7 +64,7 @@ func (s *Service) eachSecret(d *definition, visit func(place, any) any) error {
 			}
 			value, err := strictjson.Decode(*part.raw)
 			if err != nil {
-				return fmt.Errorf("read the %s of a component: %w", part.name, err)
+				return fmt.Errorf("decode the %s of a component: %w", part.name, err)
 			}
 			changed := false
 			for _, path := range part.paths {
@@ -80,7 +81,7 @@ func (s *Service) eachSecret(d *definition, visit func(place, any) any) error {
 			}
 			raw, err := strictjson.Encode(value)
 			if err != nil {
-				return fmt.Errorf("write the %s of a component: %w", part.name, err)
+				return fmt.Errorf("encode the %s of a component: %w", part.name, err)
 			}
 			*part.raw = raw
 		}
@@ -88,7 +89,8 @@ func (s *Service) eachSecret(d *definition, visit func(place, any) any) error {
 	return nil
 }
 
-// walk visits what a path leads to, `*` being every member or item.
+// walk calls visit for the values at a path, in which `*` stands for every field or item, and
+// replaces them by the results.
 func walk(value any, path []string, at place, visit func(place, any) any) any {
 	if len(path) == 0 {
 		return visit(at, value)
@@ -111,12 +113,12 @@ func walk(value any, path []string, at place, visit func(place, any) any) any {
 	return value
 }
 
-// restore puts earlier values where a definition has the mark of one, and returns these
-// places. details reports the marks without a value.
+// restore replaces placeholders in a definition by the values of the earlier version, and returns
+// their places. details reports the placeholders that have no earlier value.
 func (s *Service) restore(d *definition, earlierFunc func() (secrets, error)) (kept []place, details []fault.Detail, err error) {
 	earlier := once(earlierFunc)
 	failed := s.eachSecret(d, func(at place, value any) any {
-		if value != mark {
+		if value != placeholder {
 			return value
 		}
 		known, unread := earlier()
@@ -125,7 +127,7 @@ func (s *Service) restore(d *definition, earlierFunc func() (secrets, error)) (k
 		}
 		stored, ok := known[at.name]
 		if !ok {
-			details = append(details, fault.NewDetail(at.pointer, "the mark of a secret stands here, and there is none: give the value, or a variable as {{env.NAME}}"))
+			details = append(details, fault.NewDetail(at.pointer, "is [redacted], but no secret is stored for this place: send the value, or a variable such as {{env.NAME}}"))
 			return value
 		}
 		kept = append(kept, at)
@@ -134,25 +136,26 @@ func (s *Service) restore(d *definition, earlierFunc func() (secrets, error)) (k
 	return kept, details, errors.Join(err, failed)
 }
 
-// once asks once.
-func once(ask func() (secrets, error)) func() (secrets, error) {
+// once returns a function that calls read on its first call and returns the same result on every
+// call. A nil read returns nothing.
+func once(read func() (secrets, error)) func() (secrets, error) {
 	var (
-		asked bool
+		done  bool
 		known secrets
 		err   error
 	)
 	return func() (secrets, error) {
-		if !asked && ask != nil {
-			known, err = ask()
+		if !done && read != nil {
+			known, err = read()
 		}
-		asked = true
+		done = true
 		return known, err
 	}
 }
 
-// takeOut leaves marks in the place of secret values and gives those. A text that only
-// names variables is none: the secret is the variable's.
-func (s *Service) takeOut(d *definition) (taken secrets, err error) {
+// extract replaces the secret values in a definition by placeholders and returns the values. It
+// keeps a string that consists only of references to variables: those are not secret.
+func (s *Service) extract(d *definition) (extracted secrets, err error) {
 	failed := s.eachSecret(d, func(at place, value any) any {
 		switch text, isText := value.(string); {
 		case value == nil, isText && (text == "" || envref.Alone(text)):
@@ -160,35 +163,35 @@ func (s *Service) takeOut(d *definition) (taken secrets, err error) {
 		}
 		raw, unwritten := strictjson.Encode(value)
 		if unwritten != nil {
-			err = errors.New("write a secret") // what is wrong may show some of it
+			err = errors.New("encode a secret") // the encoder's error may contain the secret
 			return value
 		}
-		if taken == nil {
-			taken = secrets{}
+		if extracted == nil {
+			extracted = secrets{}
 		}
-		taken[at.name] = raw
-		return mark
+		extracted[at.name] = raw
+		return placeholder
 	})
-	return taken, errors.Join(err, failed)
+	return extracted, errors.Join(err, failed)
 }
 
-// SealedAt names the place of sealed secrets.
+// SealedAt returns the place that the sealed secrets of a workflow are bound to.
 func SealedAt(workspaceID, id uuid.UUID) seal.AAD {
 	return seal.AAD{WorkspaceID: workspaceID, Table: "workflow_secrets", Row: id.String(), Field: "sealed"}
 }
 
-// sealTx keeps the secrets of a version.
+// sealTx seals and stores the secrets of a version.
 func (s *Service) sealTx(ctx context.Context, tx pgx.Tx, v version, what secrets) error {
 	if len(what) == 0 {
 		return nil
 	}
 	id, err := uuid.NewV7()
 	if err != nil {
-		return fmt.Errorf("make the id of secrets: %w", err)
+		return fmt.Errorf("make secrets id: %w", err)
 	}
 	plain, err := strictjson.Encode(what)
 	if err != nil {
-		return errors.New("write the secrets of a workflow")
+		return errors.New("encode the secrets of a workflow")
 	}
 	sealed, err := s.keyring.Seal(plain, SealedAt(v.workspaceID, id))
 	if err != nil {
@@ -203,8 +206,8 @@ func (s *Service) sealTx(ctx context.Context, tx pgx.Tx, v version, what secrets
 	return nil
 }
 
-// unsealed is the secrets of a version, none if it has none.
-func (s *Service) unsealed(ctx context.Context, conn postgres.DB, workspaceID, workflowID uuid.UUID, number int32) (secrets, error) {
+// readSecrets returns the secrets of a version, or nil if it has no secrets.
+func (s *Service) readSecrets(ctx context.Context, conn postgres.DB, workspaceID, workflowID uuid.UUID, number int32) (secrets, error) {
 	row, err := db.New().WorkflowSecretsGet(ctx, conn, db.WorkflowSecretsGetParams{WorkspaceID: workspaceID, WorkflowID: workflowID, Version: number})
 	if postgres.NotFound(err) {
 		return nil, nil
@@ -214,11 +217,11 @@ func (s *Service) unsealed(ctx context.Context, conn postgres.DB, workspaceID, w
 	}
 	plain, err := s.keyring.Open(row.Sealed, SealedAt(workspaceID, row.ID))
 	if err != nil {
-		return nil, fmt.Errorf("open the secrets of a workflow: %w", err)
+		return nil, fmt.Errorf("decrypt the secrets of a workflow: %w", err)
 	}
 	var known secrets
 	if json.Unmarshal(plain, &known) != nil {
-		return nil, errors.New("read the secrets of a workflow")
+		return nil, errors.New("decode the secrets of a workflow")
 	}
 	return known, nil
 }

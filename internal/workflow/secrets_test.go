@@ -14,7 +14,7 @@ import (
 
 const canary = "canary-5f0c6f2e54e4"
 
-// dump is all that the tables of workflows hold.
+// dump returns the content of all tables of workflows.
 func (b *bench) dump(t *testing.T) string {
 	t.Helper()
 	conn, err := postgres.Connect(t.Context(), b.dsn, "dump")
@@ -50,7 +50,7 @@ func TestMT05SecretLiteralsAreSealedAndShownToNobody(t *testing.T) {
 	if got := loaded(nil); strings.Count(got, canary) != 3 {
 		t.Errorf("loaded: %s", got)
 	}
-	// An update leaves what it does not name, and takes a new value.
+	// An update keeps the other secrets, and stores a new value.
 	if got, err := b.update(made.ID, "call", `{"url":"https://b.test"}`); err != nil || strings.Contains(string(got.Config), canary) {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -63,7 +63,7 @@ func TestMT05SecretLiteralsAreSealedAndShownToNobody(t *testing.T) {
 	if got := loaded(nil); !strings.Contains(got, "another-"+canary) {
 		t.Errorf("after a new value: %s", got)
 	}
-	// What was shown can be saved again as it is.
+	// A definition can be saved again as it was shown.
 	d := draft("w", "")
 	now, err := b.Get(b.ctx, b.workspace, made.ID, nil)
 	if err != nil {
@@ -80,9 +80,9 @@ func TestMT05SecretLiteralsAreSealedAndShownToNobody(t *testing.T) {
 		t.Errorf("version 1: %s", got)
 	}
 	if text := b.dump(t); strings.Contains(text, canary) || !strings.Contains(text, "[redacted]") {
-		t.Error("the tables hold the secret")
+		t.Error("the tables contain the secret")
 	}
-	// A mark without a value behind it says so, elsewhere and here.
+	// [redacted] without a stored value is an error, for new and existing components.
 	_, _, err = b.Create(b.ctx, workflow.CreateParams{WorkspaceID: b.workspace, Draft: d})
 	if got := faults(t, err); !slices.Equal(got, []string{"/components/0/input/headers/Authorization", "/components/0/input/headers/X-Mixed", "/components/0/config/token"}) {
 		t.Errorf("got %v", got)
@@ -94,8 +94,8 @@ func TestMT05SecretLiteralsAreSealedAndShownToNobody(t *testing.T) {
 	}
 }
 
-// A fault of a secret tells the place and not the value.
-func TestAFaultOfASecretDoesNotShowIt(t *testing.T) {
+// An error in a secret names the place, not the value.
+func TestErrorInSecretDoesNotShowIt(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	_, _, err := b.Create(b.ctx, workflow.CreateParams{WorkspaceID: b.workspace, Draft: draft("w", `[{"id":"call","module":"CALL","input":{"headers":{"A":["`+canary+`"]}},"config":{"url":"https://a.test"}}]`)})
@@ -104,7 +104,7 @@ func TestAFaultOfASecretDoesNotShowIt(t *testing.T) {
 	}
 }
 
-func TestALoadedVersionIsThePresentOneUnlessItIsNamed(t *testing.T) {
+func TestLoadReturnsCurrentVersionUnlessNumberIsGiven(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	d := draft("w", one)

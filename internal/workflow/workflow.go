@@ -1,9 +1,9 @@
-// Package workflow stores the definitions of workflows and their versions, and turns a component
-// of one into a call (contract 4.8, decisions 8.1 and 8.12).
+// Package workflow stores the definitions of workflows and their versions, and loads them for runs
+// (contract 4.8, decisions 8.1 and 8.12).
 //
-// It runs nothing; package graph says what a definition means. Secret literals are stored apart
-// from the definition, sealed. The one invariant: every stored version compiled when it was saved,
-// and none ever changes.
+// It runs nothing, and package graph defines what a definition means. Literal secrets are sealed
+// and stored apart from the definition. The one invariant: every stored version compiled when it
+// was saved, and no version ever changes.
 package workflow
 
 import (
@@ -27,41 +27,40 @@ import (
 	"github.com/weft-automation/weft/internal/secret/seal"
 )
 
-// Service saves and reads definitions.
+// Service saves, reads and loads workflows.
 type Service struct {
 	db      postgres.DB
 	modules *component.Registry
 	keyring *seal.Keyring
-	plans   *plans
+	plans   *planCache
 }
 
-// NewService makes a Service. The connection works within the workspace of
-// postgres.Scope.
+// NewService returns a Service. The connection must see only the workspace of postgres.Scope.
 func NewService(conn postgres.DB, modules *component.Registry, keyring *seal.Keyring) *Service {
-	return &Service{db: conn, modules: modules, keyring: keyring, plans: newPlans()}
+	return &Service{db: conn, modules: modules, keyring: keyring, plans: newPlanCache()}
 }
 
-// Draft is a workflow as somebody saves it; the JSON has the form of the contract, and
-// is nil where nothing was given.
+// Draft is the content of a save. The JSON has the form of the contract; nil means that the field
+// is missing.
 type Draft struct {
 	Name, Description                          string
-	Status                                     api.WorkflowStatus // "" leaves it as it is; a new one is ACTIVE
+	Status                                     api.WorkflowStatus // "": unchanged, ACTIVE for a new workflow
 	InputSchema                                json.RawMessage
 	Components, SequenceEdges, DataConnections json.RawMessage
 	Triggers                                   json.RawMessage
-	Strict                                     bool           // refuse members of a component's input and config that its module does not know
-	Unknown                                    []fault.Detail // members that the contract does not know, to be refused with all else that is wrong
+	Strict                                     bool           // reject fields of a component's input and config that its module does not define
+	Unknown                                    []fault.Detail // fields that the contract does not define, reported with the other errors
 }
 
-// CreateParams says what to create.
+// CreateParams are the parameters of Create.
 type CreateParams struct {
 	WorkspaceID uuid.UUID
 	Draft       Draft
-	Idempotency *idempotency.Key // nil: a repeat creates another
+	Idempotency *idempotency.Key // nil: each request creates a workflow
 }
 
-// Create stores a workflow as its version 1, or finds what the Idempotency-Key made.
-// INVALID_INPUT, unprocessable, with all that is wrong with it.
+// Create stores a new workflow as version 1, or returns the one that an earlier request with the
+// same Idempotency-Key created. It returns INVALID_INPUT (422) with all errors of the definition.
 func (s *Service) Create(ctx context.Context, p CreateParams) (made api.Workflow, replayed bool, err error) {
 	id, err := uuid.NewV7()
 	if err != nil {
@@ -83,21 +82,21 @@ func (s *Service) Create(ctx context.Context, p CreateParams) (made api.Workflow
 			return err
 		}
 		made, err = s.get(ctx, tx, p.WorkspaceID, id, nil)
-		made.Warnings = shown(warnings)
+		made.Warnings = optional(warnings)
 		return err
 	})
 	return made, replayed, err
 }
 
-// shown are the warnings in the answer of a save; nil: there are none.
-func shown(warnings []api.WorkflowWarning) *[]api.WorkflowWarning {
+// optional returns the warnings of a save, or nil if there are no warnings.
+func optional(warnings []api.WorkflowWarning) *[]api.WorkflowWarning {
 	if len(warnings) == 0 {
 		return nil
 	}
 	return &warnings
 }
 
-// warnings returns what is suspicious about the present version of a workflow.
+// warnings returns the warnings about the current version of a workflow.
 func (s *Service) warnings(ctx context.Context, conn postgres.DB, workspaceID, workflowID uuid.UUID) ([]api.WorkflowWarning, error) {
 	row, err := read(ctx, conn, workspaceID, workflowID, nil)
 	if err != nil {
@@ -105,9 +104,9 @@ func (s *Service) warnings(ctx context.Context, conn postgres.DB, workspaceID, w
 	}
 	var d definition
 	if err := json.Unmarshal(row.Definition, &d); err != nil {
-		return nil, fmt.Errorf("read the stored definition: %w", err)
+		return nil, fmt.Errorf("decode the stored definition: %w", err)
 	}
-	warnings, _ := review(d, s.modules) // it may have been saved when less was refused
+	warnings, _ := review(d, s.modules) // ignore errors: it may have been saved when the checks were less strict
 	return warnings, nil
 }
 
@@ -126,14 +125,14 @@ func (s *Service) createTx(ctx context.Context, tx pgx.Tx, workspaceID, id uuid.
 		return nil, fmt.Errorf("insert workflow: %w", err)
 	}
 	v := version{workspaceID: workspaceID, workflowID: id, number: 1, name: draft.Name, description: draft.Description}
-	if err := s.keepTx(ctx, tx, v, saved); err != nil {
+	if err := s.insertVersionTx(ctx, tx, v, saved); err != nil {
 		return nil, err
 	}
-	return saved.warnings, tell(ctx, tx, v, "created", map[string]any{"name": draft.Name})
+	return saved.warnings, recordAudit(ctx, tx, v, "created", map[string]any{"name": draft.Name})
 }
 
-// Get is a workflow as one of its versions has it, the present one for nil. NOT_FOUND
-// for an unknown id and for another workspace's alike.
+// Get returns a version of a workflow. A nil number is the current version. It returns NOT_FOUND
+// for an unknown workflow or version, and for those of another workspace.
 func (s *Service) Get(ctx context.Context, workspaceID, workflowID uuid.UUID, number *int32) (api.Workflow, error) {
 	return s.get(ctx, s.db, workspaceID, workflowID, number)
 }
@@ -146,7 +145,7 @@ func (s *Service) get(ctx context.Context, conn postgres.DB, workspaceID, workfl
 	return present.Workflow(row)
 }
 
-// read is a version of a workflow as it is stored, the present one for nil.
+// read returns the row of a version of a workflow. A nil number is the current version.
 func read(ctx context.Context, conn postgres.DB, workspaceID, workflowID uuid.UUID, number *int32) (db.WorkflowGetRow, error) {
 	row, err := db.New().WorkflowGet(ctx, conn, db.WorkflowGetParams{WorkspaceID: workspaceID, ID: workflowID, Version: number})
 	if postgres.NotFound(err) {
@@ -160,20 +159,20 @@ func read(ctx context.Context, conn postgres.DB, workspaceID, workflowID uuid.UU
 
 func notFound(number *int32) error {
 	if number != nil {
-		return fault.New(fault.NotFound, "There is no workflow with this id that has this version.")
+		return fault.New(fault.NotFound, "The workflow has no such version, or there is no workflow with this id.")
 	}
 	return fault.New(fault.NotFound, "There is no workflow with this id.")
 }
 
-// ListParams is a page of a list (decisions 1.5).
+// ListParams selects a page of a list (decisions 1.5).
 type ListParams struct {
 	Limit  int                // 1..100
-	Cursor string             // of the page before; empty for the first
-	Status api.WorkflowStatus // "": all that are not archived
+	Cursor string             // of the previous page; "": the first page
+	Status api.WorkflowStatus // "": all except ARCHIVED
 }
 
-// List is the workspace's workflows, newest first. INVALID_INPUT for a cursor that no
-// page gave out.
+// List returns a page of the workspace's workflows, newest first. It returns INVALID_INPUT for an
+// invalid cursor.
 func (s *Service) List(ctx context.Context, workspaceID uuid.UUID, p ListParams) (api.WorkflowPage, error) {
 	page := api.WorkflowPage{Data: []api.WorkflowSummary{}}
 	before, err := cursor.Before(p.Cursor)
@@ -202,8 +201,8 @@ func (s *Service) List(ctx context.Context, workspaceID uuid.UUID, p ListParams)
 	return page, nil
 }
 
-// tell writes into the audit log what became of a workflow, with the deed.
-func tell(ctx context.Context, tx pgx.Tx, v version, what string, details map[string]any) error {
+// recordAudit adds a change of a workflow to the audit log, in the transaction of the change.
+func recordAudit(ctx context.Context, tx pgx.Tx, v version, what string, details map[string]any) error {
 	details["version"] = v.number
 	return audit.RecordTx(ctx, tx, audit.Event{
 		WorkspaceID: v.workspaceID, Action: "workflow." + what, SubjectKind: "workflow", SubjectID: v.workflowID.String(), Details: details,

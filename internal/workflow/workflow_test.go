@@ -19,7 +19,7 @@ import (
 	"github.com/weft-automation/weft/internal/workflow"
 )
 
-// faults are the pointers of an INVALID_INPUT.
+// faults returns the pointers of an INVALID_INPUT.
 func faults(t *testing.T, err error) []string {
 	t.Helper()
 	failure, ok := errors.AsType[*fault.Error](err)
@@ -33,7 +33,7 @@ func faults(t *testing.T, err error) []string {
 	return pointers
 }
 
-func TestAWorkflowIsStoredWithEveryDefaultWrittenOut(t *testing.T) {
+func TestWorkflowIsStoredWithAllDefaults(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	d := draft("Prices", `[{"id":"start","module":"START"},{"id":"call","module":"CALL","name":"Ask","config":{"url":"https://a.test","big":12345678901234567890.10},"position":[1,2.5],"attempts":3,"timeoutMs":10,"onFailure":"continue"}]`,
@@ -57,7 +57,7 @@ func TestAWorkflowIsStoredWithEveryDefaultWrittenOut(t *testing.T) {
 	}
 }
 
-func TestAllFaultsAreToldAtOnceAndNothingIsStored(t *testing.T) {
+func TestAllErrorsAreReportedAndNothingIsStored(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	d := draft("x", `[{"id":"a","module":"CALL","config":{"url":"x"},"input":{"count":"many"}},{"id":"a","module":"NO_SUCH"},{"id":"c","module":"ALONE"}]`,
@@ -72,14 +72,14 @@ func TestAllFaultsAreToldAtOnceAndNothingIsStored(t *testing.T) {
 		}
 	}
 	if !strings.Contains(fmt.Sprint(err.(*fault.Error).Details), `component "c": ALONE works only on its own, not inside a workflow`) {
-		t.Errorf("a module that is in no workflow: %v", err)
+		t.Errorf("a module that workflows cannot use: %v", err)
 	}
 	if page, err := b.List(b.ctx, b.workspace, workflow.ListParams{Limit: 10}); err != nil || len(page.Data) != 0 {
 		t.Errorf("%+v, %v", page, err)
 	}
 }
 
-func TestEverySaveMakesAVersionThatStays(t *testing.T) {
+func TestEverySaveCreatesImmutableVersion(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	made := b.create(t, draft("first", one))
@@ -95,7 +95,7 @@ func TestEverySaveMakesAVersionThatStays(t *testing.T) {
 	if _, err := replace([]int32{1}, second); fault.CodeOf(err) != fault.PreconditionFailed {
 		t.Errorf("another version than expected: %v", err)
 	}
-	// Without a status a paused one stays paused.
+	// A replacement without a status keeps a workflow paused.
 	if got, err = replace(nil, draft("third", one)); err != nil || got.Version != 3 || got.Status != api.WorkflowStatusPAUSED {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -114,7 +114,7 @@ func TestEverySaveMakesAVersionThatStays(t *testing.T) {
 	}
 }
 
-func TestAnArchivedWorkflowComesBackWithAStatusOnly(t *testing.T) {
+func TestArchivedWorkflowIsRestoredOnlyWithStatus(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	made := b.create(t, draft("w", one))
@@ -144,7 +144,7 @@ func reason(err error) string {
 	return ""
 }
 
-func TestListsAreNewestFirstAndLeaveTheArchivedOut(t *testing.T) {
+func TestListsAreNewestFirstWithoutArchived(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	var ids []uuid.UUID
@@ -186,7 +186,7 @@ func TestListsAreNewestFirstAndLeaveTheArchivedOut(t *testing.T) {
 	}
 }
 
-func TestAnIdempotencyKeyMakesOneWorkflow(t *testing.T) {
+func TestIdempotencyKeyCreatesOneWorkflow(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	key := func(body string) *idempotency.Key {
@@ -205,7 +205,7 @@ func TestAnIdempotencyKeyMakesOneWorkflow(t *testing.T) {
 	if _, err := b.update(made.ID, "call", `{"url":"https://c.test"}`); err != nil {
 		t.Fatal(err)
 	}
-	// The record as it stands now, whatever the module's rules have become.
+	// The current record, even if the rules of the module have changed.
 	again, replayed, err := create(draft("bad", `[{"id":"a","module":"NO_SUCH"}]`), "good")
 	if err != nil || !replayed || again.ID != made.ID || again.Version != 2 {
 		t.Errorf("%+v, %v, %v", again, replayed, err)
@@ -257,7 +257,7 @@ func TestConcurrentChangesAreNeverLost(t *testing.T) {
 	if err != nil || now.Version != 13 || strings.Count(string(now.Components), ":true") != 12 {
 		t.Errorf("%d, %s, %v", now.Version, now.Components, err)
 	}
-	// Of those who expect the same version, one saves.
+	// Of concurrent saves that expect the same version, one succeeds.
 	saved := make(chan error, 8)
 	for range cap(saved) {
 		all.Go(func() {
@@ -280,7 +280,7 @@ func TestConcurrentChangesAreNeverLost(t *testing.T) {
 	}
 }
 
-// The audit log tells each save, with the version that it made, and no config.
+// The audit log has an entry for each save, with the version and without the config.
 func TestMT09EverySaveIsInTheAuditLog(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

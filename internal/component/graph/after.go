@@ -2,9 +2,9 @@ package graph
 
 import "slices"
 
-// After returns the components of a scope that come after one of these of the same scope, by
-// edges or by data, in the order of the definition. The scope is that of a FOR_EACH; "": the
-// root.
+// After returns the components of a scope that come after one of the given components of the same
+// scope, through edges or data connections, in the order of the definition. loop is the FOR_EACH of
+// the scope; "" is the root.
 func (p *Plan) After(loop string, ids ...string) []string {
 	var after []int
 	comes := make([]bool, len(p.nodes))
@@ -24,7 +24,7 @@ func (p *Plan) After(loop string, ids ...string) []string {
 	return p.ids(after)
 }
 
-// Around returns the FOR_EACH around a component, the outermost first.
+// Around returns the FOR_EACH components around a component, the outermost first.
 func (p *Plan) Around(id string) (loops []string) {
 	for _, at := range p.node(id).around {
 		loops = append(loops, p.nodes[at].component.ID)

@@ -11,30 +11,29 @@ import (
 	"github.com/weft-automation/weft/internal/kit/strictjson"
 )
 
-// maxFilled bounds the places of arrays that are filled up in one input, because a path names
-// a later place.
-const maxFilled = 10_000
+// maxExtended limits the items by which the arrays of one input are extended. An array is extended
+// up to the index in a path.
+const maxExtended = 10_000
 
-// Bound is a source and the value that came from it.
+// Bound is a source and its value.
 type Bound struct {
 	Source
-	Value json.RawMessage // nil: there is none, because what gives it failed or did not run
+	Value json.RawMessage // nil: missing, because the source failed or did not run
 }
 
-// BindError is why a value cannot get into an input. It names both ends, and
-// never holds the value.
+// BindError reports that a value does not fit into an input. It names both ends and never contains
+// the value.
 type BindError struct {
 	From, To string // componentId.path
 	Reason   string
 }
 
 func (e *BindError) Error() string {
-	return fmt.Sprintf("the value of %s cannot go into %s: %s", quote(e.From), quote(e.To), e.Reason)
+	return fmt.Sprintf("the value of %s does not fit into %s: %s", quote(e.From), quote(e.To), e.Reason)
 }
 
-// Select is the value at a name or dotted path in an output: a member of an
-// object, or an item of an array by its index. The name comes first, because it
-// may hold dots.
+// Select returns the value at a name or dotted path in an output: a field of an object, or an item
+// of an array by its index. It tries the path as a name first, because a name may contain dots.
 func Select(output json.RawMessage, path string) (json.RawMessage, bool) {
 	if value, ok := step(output, path); ok {
 		return value, true
@@ -48,14 +47,15 @@ func Select(output json.RawMessage, path string) (json.RawMessage, bool) {
 	return output, true
 }
 
+// step returns the field or item of a JSON value that one segment of a path refers to.
 func step(value json.RawMessage, segment string) (json.RawMessage, bool) {
 	switch trimmed := bytes.TrimLeft(value, " \t\r\n"); {
 	case len(trimmed) == 0:
 	case trimmed[0] == '{':
-		var members map[string]json.RawMessage
-		if json.Unmarshal(value, &members) == nil {
-			member, ok := members[segment]
-			return member, ok
+		var fields map[string]json.RawMessage
+		if json.Unmarshal(value, &fields) == nil {
+			field, ok := fields[segment]
+			return field, ok
 		}
 	case trimmed[0] == '[':
 		var items []json.RawMessage
@@ -66,22 +66,22 @@ func step(value json.RawMessage, segment string) (json.RawMessage, bool) {
 	return nil, false
 }
 
-// Bind lays the values of connections into the input that the author wrote, each
-// converted to what is taken there. A connection wins over what is written; one
-// without a value leaves it as it is, and is an error where a value is required.
+// Bind inserts the values of connections into the literal input, converting each to its schema. A
+// connection replaces a literal value. A connection without a value leaves the literal, and it is
+// an error if there is no literal and the input is required.
 func Bind(literal json.RawMessage, values []Bound) (json.RawMessage, error) {
 	if len(values) == 0 {
 		return object(literal), nil
 	}
 	read, err := strictjson.Decode(object(literal))
 	if err != nil {
-		return nil, fmt.Errorf("read the written input: %w", err)
+		return nil, fmt.Errorf("decode the literal input: %w", err)
 	}
 	input, ok := read.(map[string]any)
 	if !ok {
-		return nil, errors.New("the written input is no object")
+		return nil, errors.New("the literal input is not an object")
 	}
-	l := layer{left: maxFilled}
+	l := inserter{left: maxExtended}
 	for _, bound := range values {
 		segments := bound.segments
 		if segments == nil {
@@ -92,10 +92,10 @@ func Bind(literal json.RawMessage, values []Bound) (json.RawMessage, error) {
 		}
 		value, err := bound.Schema.Convert(bound.Value)
 		if err == nil {
-			_, err = l.lay(input, segments, value)
+			_, err = l.insert(input, segments, value)
 		}
 		if err != nil {
-			return nil, bound.refused(err.Error())
+			return nil, bound.fail(err.Error())
 		}
 	}
 	for _, bound := range values {
@@ -104,23 +104,25 @@ func Bind(literal json.RawMessage, values []Bound) (json.RawMessage, error) {
 			name = bound.segments[0]
 		}
 		if _, given := input[name]; bound.Value == nil && bound.Required && !given {
-			return nil, bound.refused("there is none, and the input is required")
+			return nil, bound.fail("it is missing, and the input is required")
 		}
 	}
 	return strictjson.Encode(input)
 }
 
-func (b Bound) refused(reason string) error {
+// fail returns the BindError of the connection.
+func (b Bound) fail(reason string) error {
 	return &BindError{From: b.From + "." + b.Path, To: b.Into + "." + b.To, Reason: reason}
 }
 
-// layer lays values into one input, and fills up so many places of arrays at most.
-type layer struct{ left int }
+// inserter inserts values into one input. left is the number of items by which it may still extend
+// arrays.
+type inserter struct{ left int }
 
-// lay puts a value at a path below a container, and makes the containers on the
-// way that are not there: an array where the path goes on with an index. It
-// returns the container, which may have grown.
-func (l *layer) lay(container any, segments []string, value any) (any, error) {
+// insert inserts a value at a path in a container and creates missing containers on the way: an
+// array if the next segment is an index, otherwise an object. It returns the container, which may
+// have been extended.
+func (l *inserter) insert(container any, segments []string, value any) (any, error) {
 	if len(segments) == 0 {
 		return value, nil
 	}
@@ -128,26 +130,26 @@ func (l *layer) lay(container any, segments []string, value any) (any, error) {
 	switch at := container.(type) {
 	case nil:
 		if isIndex {
-			return l.lay([]any{}, segments, value)
+			return l.insert([]any{}, segments, value)
 		}
-		return l.lay(map[string]any{}, segments, value)
+		return l.insert(map[string]any{}, segments, value)
 	case map[string]any:
-		member, err := l.lay(at[segments[0]], segments[1:], value)
-		at[segments[0]] = member
+		field, err := l.insert(at[segments[0]], segments[1:], value)
+		at[segments[0]] = field
 		return at, err
 	case []any:
 		if !isIndex {
-			return at, fmt.Errorf("there is an array, which has no member %s", quote(segments[0]))
+			return at, fmt.Errorf("the value is an array, which has no field %s", quote(segments[0]))
 		}
 		if missing := index + 1 - len(at); missing > 0 {
 			if l.left -= missing; l.left < 0 {
-				return at, fmt.Errorf("the connections into the component fill up more than %d places of arrays", maxFilled)
+				return at, fmt.Errorf("the connections into the component extend arrays by more than %d items", maxExtended)
 			}
 			at = append(at, make([]any, missing)...)
 		}
-		item, err := l.lay(at[index], segments[1:], value)
+		item, err := l.insert(at[index], segments[1:], value)
 		at[index] = item
 		return at, err
 	}
-	return container, fmt.Errorf("there is %s, which has no member %s", jsonschema.TypeOf(container), quote(segments[0]))
+	return container, fmt.Errorf("the value is %s, which has no field %s", jsonschema.TypeOf(container), quote(segments[0]))
 }

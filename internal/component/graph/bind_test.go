@@ -53,7 +53,7 @@ func TestBind(t *testing.T) {
 		"nothing":        {``, nil, `{}`},
 		"null":           {`null`, []graph.Bound{to("a", `1`)}, `{"a":1}`},
 		"as written":     {`{"b": 1.0}`, nil, `{"b": 1.0}`},
-		"beside":         {`{"b":1.0}`, []graph.Bound{to("a", `"x"`)}, `{"a":"x","b":1.0}`},
+		"next to":        {`{"b":1.0}`, []graph.Bound{to("a", `"x"`)}, `{"a":"x","b":1.0}`},
 		"over":           {`{"a":1}`, []graph.Bound{to("a", `2`)}, `{"a":2}`},
 		"null is one":    {`{"a":1}`, []graph.Bound{required(to("a", `null`))}, `{"a":null}`},
 		"paths":          {`{"a":{"b":1}}`, []graph.Bound{to("a.c.d", `2`), to("a.c.e", `3`)}, `{"a":{"b":1,"c":{"d":2,"e":3}}}`},
@@ -65,14 +65,14 @@ func TestBind(t *testing.T) {
 		"converted":      {``, []graph.Bound{typed(to("a", `5`), `{"type":"string"}`)}, `{"a":"5"}`},
 		"absent":         {`{"b":1}`, []graph.Bound{to("a", ``)}, `{"b":1}`},
 		"written for it": {`{"a":1}`, []graph.Bound{required(to("a", ``))}, `{"a":1}`},
-		"missing":        {``, []graph.Bound{to("b", `1`), required(to("a", ``))}, `!the value of "giver.out.put" cannot go into "taker.a": there is none, and the input is required`},
+		"missing":        {``, []graph.Bound{to("b", `1`), required(to("a", ``))}, `!the value of "giver.out.put" does not fit into "taker.a": it is missing, and the input is required`},
 		"missing part":   {``, []graph.Bound{required(to("a.b", ``)), required(to("a.c", `1`))}, `{"a":{"c":1}}`},
-		"unfit":          {``, []graph.Bound{typed(to("a", `"secret"`), `{"type":"integer"}`)}, `!the value of "giver.out.put" cannot go into "taker.a": it is a string, and an integer is taken (the string is no decimal integer)`},
-		"in the way":     {`{"a":"secret"}`, []graph.Bound{to("a.b", `1`)}, `!the value of "giver.out.put" cannot go into "taker.a.b": there is a string, which has no member "b"`},
-		"far away":       {``, []graph.Bound{to("list.0", `1`), to("list.10000", `1`)}, `!the value of "giver.out.put" cannot go into "taker.list.10000": there is an array, which has no member "10000"`},
-		"far too many":   {``, []graph.Bound{to("a.9998.0", `1`), to("b.0", `2`)}, `!the value of "giver.out.put" cannot go into "taker.b.0": the connections into the component fill up more than 10000 places of arrays`},
-		"no object":      {`[]`, []graph.Bound{to("a", `1`)}, `!the written input is no object`},
-		"no JSON":        {`{`, []graph.Bound{to("a", `1`)}, `!read the written input: unexpected EOF`},
+		"unfit":          {``, []graph.Bound{typed(to("a", `"secret"`), `{"type":"integer"}`)}, `!the value of "giver.out.put" does not fit into "taker.a": it is a string, but an integer is expected (the string is not a decimal integer)`},
+		"in the way":     {`{"a":"secret"}`, []graph.Bound{to("a.b", `1`)}, `!the value of "giver.out.put" does not fit into "taker.a.b": the value is a string, which has no field "b"`},
+		"far away":       {``, []graph.Bound{to("list.0", `1`), to("list.10000", `1`)}, `!the value of "giver.out.put" does not fit into "taker.list.10000": the value is an array, which has no field "10000"`},
+		"far too many":   {``, []graph.Bound{to("a.9998.0", `1`), to("b.0", `2`)}, `!the value of "giver.out.put" does not fit into "taker.b.0": the connections into the component extend arrays by more than 10000 items`},
+		"no object":      {`[]`, []graph.Bound{to("a", `1`)}, `!the literal input is not an object`},
+		"no JSON":        {`{`, []graph.Bound{to("a", `1`)}, `!decode the literal input: unexpected EOF`},
 	} {
 		got, err := graph.Bind(json.RawMessage(c.literal), c.values)
 		shown := string(got)
@@ -89,7 +89,7 @@ func TestBind(t *testing.T) {
 	}
 }
 
-func TestDefinitionsAreReadAndWritten(t *testing.T) {
+func TestDefinitionsAreDecodedAndEncoded(t *testing.T) {
 	t.Parallel()
 	const text = `{"inputSchema":{"type":"object"},"components":[{"id":"a","module":"WORK","name":"A","input":{},"config":{},"position":[1.5,-2],"attempts":2,"timeoutMs":1000,"onFailure":"continue"},` +
 		`{"id":"b","module":"WORK","name":"","input":{},"config":{},"position":null}],"sequenceEdges":[{"id":"e","from":"a","to":"b","port":"next"}],` +

@@ -6,32 +6,31 @@ import (
 	"strconv"
 )
 
-// body is what one FOR_EACH repeats.
+// body is the set of components that a FOR_EACH repeats.
 type body struct {
 	loop    int
 	members []int
 }
 
-// bodies finds the body of each FOR_EACH: what can be reached over `each`
-// (decisions 8.5). A body is entered there only; what can also be reached in
-// another way is a fault, and belongs to no body. Two bodies therefore are apart,
-// or one is inside the other.
+// bodies finds the body of each FOR_EACH: everything reachable from its port `each` (decisions
+// 8.5). A component that can also be reached in another way is an error and belongs to no body.
+// Therefore two bodies are disjoint or nested.
 func (c *compiler) bodies() {
 	out := c.outgoing()
 	entered := make([]bool, len(c.nodes))
 	for _, a := range c.arrows {
 		entered[a.to] = true
 	}
-	var begin []int
+	var start []int
 	for n := range c.nodes {
 		if !entered[n] {
-			begin = append(begin, n)
+			start = append(start, n)
 		}
 	}
 	var all []body
 	for loop, n := range c.nodes {
 		if n.module.Loop {
-			all = append(all, c.body(loop, out, begin))
+			all = append(all, c.body(loop, out, start))
 		}
 	}
 	slices.SortStableFunc(all, func(a, b body) int { return cmp.Compare(len(b.members), len(a.members)) })
@@ -42,13 +41,14 @@ func (c *compiler) bodies() {
 	}
 	for _, b := range all {
 		if len(c.nodes[b.loop].around) == MaxDepth && len(b.members) > 0 {
-			c.fault("/components/"+strconv.Itoa(b.loop), CodeLoopTooDeep, "the FOR_EACH %s is inside %d others: at most %d may be nested",
+			c.fault("/components/"+strconv.Itoa(b.loop), CodeLoopTooDeep, "the FOR_EACH %s is inside %d others; at most %d can be nested",
 				quote(c.nodes[b.loop].component.ID), MaxDepth, MaxDepth)
 		}
 	}
 }
 
-func (c *compiler) body(loop int, out [][]arrow, begin []int) body {
+// body finds the body of one FOR_EACH. start are the nodes that no edge leads to.
+func (c *compiler) body(loop int, out [][]arrow, start []int) body {
 	var each, others []arrow
 	for _, a := range out[loop] {
 		if a.port == PortEach {
@@ -59,10 +59,10 @@ func (c *compiler) body(loop int, out [][]arrow, begin []int) body {
 	}
 	whole := out[loop]
 	defer func() { out[loop] = whole }()
-	inside := spread(out, ends(each))
+	inside := reachable(out, ends(each))
 	out[loop] = others
-	outside := spread(out, begin)
-	after := spread(out, ends(others))
+	outside := reachable(out, start)
+	after := reachable(out, ends(others))
 	c.crossings(loop, inside, outside, after)
 	b := body{loop: loop}
 	for n := range c.nodes {
@@ -73,6 +73,7 @@ func (c *compiler) body(loop int, out [][]arrow, begin []int) body {
 	return b
 }
 
+// ends returns the targets of arrows.
 func ends(arrows []arrow) []int {
 	var nodes []int
 	for _, a := range arrows {
@@ -81,9 +82,9 @@ func ends(arrows []arrow) []int {
 	return nodes
 }
 
-// crossings tells the edges by which a component is both in the body of a FOR_EACH
-// and outside of it. Where it comes after the loop the fault is the edge that
-// leads out of the body, otherwise the one that leads into it.
+// crossings reports the edges that make a component both part of the body of a FOR_EACH and
+// reachable from outside. If the component comes after the loop, it reports the edge that leaves
+// the body, otherwise the one that enters it.
 func (c *compiler) crossings(loop int, inside, outside, after []bool) {
 	name := quote(c.nodes[loop].component.ID)
 	for _, a := range c.arrows {
@@ -98,10 +99,10 @@ func (c *compiler) crossings(loop int, inside, outside, after []bool) {
 		}
 		switch {
 		case leaves && after[a.to]:
-			c.fault(a.pointer, CodeLoopEscape, "the sequence edge from %s to %s leads out of the body of the FOR_EACH %s, after which %s comes: go on from its port done, and take values out by data connections",
+			c.fault(a.pointer, CodeLoopEscape, "the sequence edge from %s to %s leads out of the body of the FOR_EACH %s: lead to %s from its port done instead, and get values out of the body with data connections",
 				from, to, name, to)
 		case enters && !after[a.to]:
-			c.fault(a.pointer, CodeLoopEntry, "the sequence edge from %s to %s leads into the body of the FOR_EACH %s, which begins at its port each only",
+			c.fault(a.pointer, CodeLoopEntry, "the sequence edge from %s to %s leads into the body of the FOR_EACH %s: only edges from its port each can enter the body",
 				from, to, name)
 		}
 	}

@@ -13,81 +13,80 @@ import (
 	"github.com/weft-automation/weft/internal/kit/jsonschema"
 )
 
-// The bounds of one definition.
+// Limits of a definition.
 const (
 	MaxComponents  = 500
 	MaxEdges       = 2000
 	MaxConnections = 2000
-	MaxDepth       = 8 // FOR_EACH inside FOR_EACH
+	MaxDepth       = 8 // nesting of FOR_EACH
 
 	maxAttempts = 3
-	maxProblems = 100 // told at once
-	maxQuoted   = 128 // characters of an author's text in a message
+	maxProblems = 100 // reported at once
+	maxQuoted   = 128 // characters of a quoted name in a message
 	maxListing  = 20  // names in a message
 )
 
-// identifier has no bound on its length: each step of one that a pattern counts is kept
-// in memory.
+// identifier has no length limit, because regexp compiles a counted repetition into that many
+// steps.
 var identifier = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
-// IsIdentifier reports whether a text may be an id of the graph, or the name of a port.
+// IsIdentifier reports whether a string is a valid ID in a graph, or a valid name of a port.
 func IsIdentifier(text string) bool { return len(text) <= 64 && identifier.MatchString(text) }
 
-// node is a component among the others. Other nodes are named by their place in
-// the definition.
+// node is a component in the graph. Other nodes are referred to by their index in the definition.
 type node struct {
-	component Component
-	module    Module
-	known     bool     // the library has the module
-	spare     bool     // another component has the same id
-	loose     bool     // an edge from nowhere leads to it
-	ports     []string // all but `error`
-	around    []int    // the FOR_EACH around it, outermost first
-	wired     map[string]bool
-	sources   []Source
-	bound     []binding
-	input     *jsonschema.Schema
-	output    *jsonschema.Schema
+	component     Component
+	module        Module
+	known         bool     // the library has the module
+	duplicate     bool     // an earlier component has the same ID
+	unknownSource bool     // an edge from an unknown component leads to it
+	ports         []string // without `error`
+	around        []int    // the FOR_EACH components around it, outermost first
+	wired         map[string]bool
+	sources       []Source
+	bound         []binding
+	input         *jsonschema.Schema
+	output        *jsonschema.Schema
 
-	// Within its scope, whose members are in an order in which everything comes
-	// after what it waits for.
-	at    int     // its place in that order
-	entry bool    // nothing in the scope leads to it
-	in    []arrow // what leads to it
-	needs []int   // whose end it waits for, because data comes from there
+	// Its place in its scope, whose components are in topological order.
+	at    int     // index in that order
+	entry bool    // no edge in the scope leads to it
+	in    []arrow // edges to it
+	needs []int   // nodes from which it receives data
 }
 
-// arrow is an edge or, of data, a connection between two nodes.
+// arrow is an edge between two nodes, or a data connection.
 type arrow struct {
 	from, to int
 	port     string
 	pointer  string
-	data     string // of a connection: which value it is for what
+	data     string // of a connection: a description of the value
 }
 
-// compiler collects what is known of a definition, and what is wrong with it.
+// compiler collects facts about a definition, and its errors.
 type compiler struct {
 	definition Definition
 	library    Library
 	nodes      []node
-	index      map[string]int                // by id, the first of that id
-	arrows     []arrow                       // the edges, later without those that close a cycle
-	flows      []arrow                       // edges and connections between the members of a scope
-	items      map[int]Connection            // into the items of a FOR_EACH
-	schemas    map[string]*jsonschema.Schema // parsed once
+	index      map[string]int                // by ID; the first of duplicates
+	arrows     []arrow                       // edges, without those that close a cycle after cutCycles
+	flows      []arrow                       // edges and connections between the nodes of a scope
+	items      map[int]Connection            // connections into the items of FOR_EACH components
+	schemas    map[string]*jsonschema.Schema // cache of parsed schemas
 	problems   []Problem
 	warnings   []Problem
-	told       map[Problem]bool // without its message
+	reported   map[Problem]bool // reported problems, without messages
 }
 
-// Compile makes the plan of a definition, or tells all that is wrong with it.
+// Compile returns the plan of a definition, or all its errors.
 func Compile(d Definition, library Library) (*Plan, []Problem) {
 	plan, problems, _ := compile(d, library, func(*compiler) {})
 	return plan, problems
 }
 
+// compile is Compile with additional checks, which may add errors and warnings.
 func compile(d Definition, library Library, more func(c *compiler)) (plan *Plan, problems, warnings []Problem) {
-	c := &compiler{definition: d, library: library, index: map[string]int{}, schemas: map[string]*jsonschema.Schema{}, told: map[Problem]bool{}}
+	c := &compiler{definition: d, library: library, index: map[string]int{}, schemas: map[string]*jsonschema.Schema{}, reported: map[Problem]bool{}}
 	if c.limits() {
 		c.components()
 		c.edges()
@@ -105,33 +104,34 @@ func compile(d Definition, library Library, more func(c *compiler)) (plan *Plan,
 	return nil, inOrder(c.problems), nil
 }
 
-// inOrder is as many problems as are told at once, as the definition is read from top to bottom.
+// inOrder sorts problems by their place in the definition and returns at most maxProblems.
 func inOrder(problems []Problem) []Problem {
 	slices.SortStableFunc(problems, func(a, b Problem) int { return slices.Compare(placed(a), placed(b)) })
 	return problems[:min(len(problems), maxProblems)]
 }
 
-// placed is where a problem is, as the definition is read from top to bottom.
+// placed returns the sort key of a problem: its place in the definition.
 func placed(p Problem) []int {
 	tokens := append(strings.Split(p.Pointer, "/"), "", "", "")
 	index, _ := strconv.Atoi(tokens[2])
 	return []int{slices.Index([]string{"components", "sequenceEdges", "dataConnections"}, tokens[1]), index}
 }
 
+// fault records an error, once for each pointer and code.
 func (c *compiler) fault(pointer, code, format string, args ...any) {
 	key := Problem{Pointer: pointer, Code: code}
-	if !c.told[key] {
-		c.told[key] = true
+	if !c.reported[key] {
+		c.reported[key] = true
 		c.problems = append(c.problems, Problem{Pointer: pointer, Code: code, Message: fmt.Sprintf(format, args...)})
 	}
 }
 
-// limits reports whether the definition is of a size to look at: whatever it
-// holds, the work is bounded.
+// limits reports whether the definition is within the size limits, which bound the work of the
+// other checks.
 func (c *compiler) limits() bool {
 	check := func(pointer, code, things string, count, limit int) {
 		if count > limit {
-			c.fault(pointer, code, "there are %d %s, and at most %d are allowed", count, things, limit)
+			c.fault(pointer, code, "there are %d %s; at most %d are allowed", count, things, limit)
 		}
 	}
 	check("/components", CodeTooManyComponents, "components", len(c.definition.Components), MaxComponents)
@@ -140,12 +140,12 @@ func (c *compiler) limits() bool {
 	return len(c.problems) == 0
 }
 
-// identify checks an id and reports whether it is the first of its kind.
+// identify checks an ID, and reports whether it is the first with that value.
 func (c *compiler) identify(pointer, id, thing string, first map[string]int, at int) bool {
 	if !IsIdentifier(id) {
 		c.fault(pointer, CodeInvalidID, "the id %s of a %s must be 1 to 64 letters, digits, hyphens and underscores", quote(id), thing)
 	}
-	if other, double := first[id]; double {
+	if other, duplicate := first[id]; duplicate {
 		c.fault(pointer, CodeDuplicateID, "the %ss %d and %d both have the id %s", thing, other, at, quote(id))
 		return false
 	}
@@ -153,11 +153,12 @@ func (c *compiler) identify(pointer, id, thing string, first map[string]int, at 
 	return true
 }
 
+// components checks the components and makes their nodes.
 func (c *compiler) components() {
 	for i, component := range c.definition.Components {
 		pointer := "/components/" + strconv.Itoa(i)
 		n := node{component: component, wired: map[string]bool{}}
-		n.spare = !c.identify(pointer+"/id", component.ID, "component", c.index, i)
+		n.duplicate = !c.identify(pointer+"/id", component.ID, "component", c.index, i)
 		n.module, n.known = c.library.Module(component.Module)
 		if !n.known {
 			c.fault(pointer+"/module", CodeUnknownModule, "component %s: %s", quote(component.ID), c.library.Unknown(component.Module))
@@ -177,8 +178,8 @@ func (c *compiler) components() {
 	}
 }
 
-// schema reads a schema once, because many components have the same. It returns nil, which
-// allows any value, for one that cannot be read.
+// schema parses a schema. Components often share schemas, so the result is cached. It returns nil,
+// which allows any value, if the schema is invalid.
 func (c *compiler) schema(text json.RawMessage) *jsonschema.Schema {
 	read, known := c.schemas[string(text)]
 	if !known {
@@ -188,7 +189,7 @@ func (c *compiler) schema(text json.RawMessage) *jsonschema.Schema {
 	return read
 }
 
-// portsOf are the ports of a component beside `error`.
+// portsOf returns the ports of a component without `error`.
 func portsOf(module Module, config json.RawMessage) []string {
 	if module.Loop {
 		return []string{PortEach, PortDone, PortNext}
@@ -206,31 +207,32 @@ func portsOf(module Module, config json.RawMessage) []string {
 	return ports
 }
 
-// find is the component of an id.
+// find returns the index of a component, and whether it exists.
 func (c *compiler) find(pointer, id, thing string) (int, bool) {
 	at, ok := c.index[id]
 	if !ok {
-		c.fault(pointer, CodeUnknownComponent, "the %s names the component %s, which is not there", thing, quote(id))
+		c.fault(pointer, CodeUnknownComponent, "the %s refers to the unknown component %s", thing, quote(id))
 	}
 	return at, ok
 }
 
+// edges checks the sequence edges and makes their arrows.
 func (c *compiler) edges() {
 	first := map[string]int{}
 	for i, edge := range c.definition.SequenceEdges {
 		pointer := "/sequenceEdges/" + strconv.Itoa(i)
 		c.identify(pointer+"/id", edge.ID, "sequence edge", first, i)
-		from, begins := c.find(pointer+"/from", edge.From, "sequence edge "+quote(edge.ID))
-		to, ends := c.find(pointer+"/to", edge.To, "sequence edge "+quote(edge.ID))
-		port := c.port(pointer+"/port", from, begins, edge.Port)
+		from, sourceKnown := c.find(pointer+"/from", edge.From, "sequence edge "+quote(edge.ID))
+		to, targetKnown := c.find(pointer+"/to", edge.To, "sequence edge "+quote(edge.ID))
+		port := c.port(pointer+"/port", from, sourceKnown, edge.Port)
 		switch {
-		case !ends:
-		case !begins:
-			c.nodes[to].loose = true
+		case !targetKnown:
+		case !sourceKnown:
+			c.nodes[to].unknownSource = true
 		case from == to:
 			c.fault(pointer, CodeSelfEdge, "the sequence edge %s leads from %s to itself", quote(edge.ID), quote(edge.From))
 		case c.nodes[to].module.Trigger:
-			c.fault(pointer+"/to", CodeIntoTrigger, "the sequence edge %s leads from %s to %s, which is a trigger: runs begin there, nothing leads to it",
+			c.fault(pointer+"/to", CodeIntoTrigger, "the sequence edge %s leads from %s to the trigger %s: edges cannot lead to a trigger",
 				quote(edge.ID), quote(edge.From), quote(edge.To))
 		default:
 			c.nodes[from].wired[port] = true
@@ -239,10 +241,10 @@ func (c *compiler) edges() {
 	}
 }
 
-// port is the port of an edge, by the one name that it goes by inside.
-func (c *compiler) port(pointer string, from int, begins bool, port string) string {
+// port checks the port of an edge and returns its canonical name.
+func (c *compiler) port(pointer string, from int, sourceKnown bool, port string) string {
 	port = cmp.Or(port, PortNext)
-	if !begins || !c.nodes[from].known {
+	if !sourceKnown || !c.nodes[from].known {
 		return port
 	}
 	n := c.nodes[from]
@@ -256,54 +258,54 @@ func (c *compiler) port(pointer string, from int, begins bool, port string) stri
 	return port
 }
 
-// reach tells what no run comes to. Without a trigger a run begins at every
-// component that no edge leads to, and what is left then is in a cycle.
+// reach reports the components that no run can reach from the trigger. Without a trigger, a run
+// starts at every component that no edge leads to, so it reaches all that are not in a cycle.
 func (c *compiler) reach() {
-	var begin, triggers []int
+	var start, triggers []int
 	for i, n := range c.nodes {
 		if n.module.Trigger {
 			triggers = append(triggers, i)
 		}
-		if n.module.Trigger || n.loose || !n.known {
-			begin = append(begin, i)
+		if n.module.Trigger || n.unknownSource || !n.known {
+			start = append(start, i)
 		}
 	}
 	if len(triggers) == 0 {
 		return
 	}
 	out := c.outgoing()
-	reached := spread(out, begin)
-	for more := c.givers(reached); len(more) > 0; more = c.givers(reached) {
-		begin = append(begin, more...)
-		reached = spread(out, begin)
+	reached := reachable(out, start)
+	for more := c.dataSources(reached); len(more) > 0; more = c.dataSources(reached) {
+		start = append(start, more...)
+		reached = reachable(out, start)
 	}
 	for i, n := range c.nodes {
-		if !reached[i] && !n.spare {
+		if !reached[i] && !n.duplicate {
 			c.fault("/components/"+strconv.Itoa(i), CodeUnreachable,
 				"component %s is never started: no sequence edges lead to it from the trigger %s", quote(n.component.ID), quote(c.nodes[triggers[0]].component.ID))
 		}
 	}
 }
 
-// givers are the components, not reached yet, that no edge leads to and that give data to
-// what is reached: a constant, say. A run begins at them too.
-func (c *compiler) givers(reached []bool) []int {
+// dataSources returns the unreached components that no edge leads to and that send data to a
+// reached component, such as constants. A run starts them too.
+func (c *compiler) dataSources(reached []bool) []int {
 	entered := make([]bool, len(c.nodes))
 	for _, a := range c.arrows {
 		entered[a.to] = true
 	}
-	var givers []int
+	var sources []int
 	for _, connection := range c.definition.DataConnections {
-		from, begins := c.index[connection.From.ComponentID]
-		to, ends := c.index[connection.To.ComponentID]
-		if begins && ends && reached[to] && !reached[from] && !entered[from] && !slices.Contains(givers, from) {
-			givers = append(givers, from)
+		from, sourceKnown := c.index[connection.From.ComponentID]
+		to, targetKnown := c.index[connection.To.ComponentID]
+		if sourceKnown && targetKnown && reached[to] && !reached[from] && !entered[from] && !slices.Contains(sources, from) {
+			sources = append(sources, from)
 		}
 	}
-	return givers
+	return sources
 }
 
-// outgoing are the edges by the node where they begin.
+// outgoing returns the edges by their source.
 func (c *compiler) outgoing() [][]arrow {
 	return outgoing(len(c.nodes), c.arrows)
 }
@@ -316,13 +318,14 @@ func outgoing(count int, arrows []arrow) [][]arrow {
 	return out
 }
 
-// spread is what can be reached from some nodes, and they themselves.
-func spread(out [][]arrow, begin []int) []bool {
+// reachable reports for each node whether it can be reached from the start nodes, which are
+// included.
+func reachable(out [][]arrow, start []int) []bool {
 	reached := make([]bool, len(out))
-	for _, n := range begin {
+	for _, n := range start {
 		reached[n] = true
 	}
-	for queue := slices.Clone(begin); len(queue) > 0; queue = queue[1:] {
+	for queue := slices.Clone(start); len(queue) > 0; queue = queue[1:] {
 		for _, a := range out[queue[0]] {
 			if !reached[a.to] {
 				reached[a.to] = true
@@ -333,10 +336,10 @@ func spread(out [][]arrow, begin []int) []bool {
 	return reached
 }
 
-// quote returns an author's text for a message.
+// quote returns a string from the author for a message, in ASCII and quotes, truncated.
 func quote(text string) string { return fault.Quote(text, maxQuoted) }
 
-// listing names some things, in words.
+// listing returns names as a comma-separated list, truncated.
 func listing(names []string) string {
 	words := make([]string, 0, maxListing)
 	for _, name := range names[:min(len(names), maxListing)] {

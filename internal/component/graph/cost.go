@@ -5,17 +5,17 @@ import (
 	"math/big"
 )
 
-// Cost is what stages cost: what is charged for them, in any unit, and how many they are.
+// Cost is the cost of stages: what is charged for them, in any unit, and their number.
 type Cost struct{ Charge, Stages int64 }
 
-// Range is the least and the most that something costs.
+// Range is a minimum and a maximum cost.
 type Range struct{ Least, Most Cost }
 
-// Price is what a component costs, by how its stage ends.
+// Price is the cost of a component, by the outcome of its stage.
 type Price struct{ Completed, Failed Range }
 
-// With returns the price of a component that also causes what is inside: the iterations of a
-// FOR_EACH, or a child run. Where the component fails, that may have been cut short.
+// With returns the price of a component that also causes the cost inside: the iterations of a
+// FOR_EACH, or a child run. If the component fails, these may have stopped early.
 func (p Price) With(inside Range) Price {
 	p.Completed.Least = p.Completed.Least.Plus(inside.Least)
 	p.Completed.Most = p.Completed.Most.Plus(inside.Most)
@@ -23,12 +23,12 @@ func (p Price) With(inside Range) Price {
 	return p
 }
 
-// Plus returns the sum of both costs. Costs don't overflow: they stop at math.MaxInt64.
+// Plus returns the sum of two costs. It is limited to math.MaxInt64.
 func (c Cost) Plus(other Cost) Cost {
 	return Cost{add(c.Charge, other.Charge), add(c.Stages, other.Stages)}
 }
 
-// Times returns n times the cost.
+// Times returns n times the cost. It is limited to math.MaxInt64.
 func (c Cost) Times(n int64) Cost { return Cost{times(c.Charge, n), times(c.Stages, n)} }
 
 func (c Cost) min(other Cost) Cost {
@@ -39,6 +39,7 @@ func (c Cost) max(other Cost) Cost {
 	return Cost{max(c.Charge, other.Charge), max(c.Stages, other.Stages)}
 }
 
+// add returns a + b, at most math.MaxInt64. Neither is negative.
 func add(a, b int64) int64 {
 	if a > math.MaxInt64-b {
 		return math.MaxInt64
@@ -46,6 +47,7 @@ func add(a, b int64) int64 {
 	return a + b
 }
 
+// times returns a * n, at most math.MaxInt64. Neither is negative.
 func times(a, n int64) int64 {
 	if n > 0 && a > math.MaxInt64/n {
 		return math.MaxInt64
@@ -53,21 +55,21 @@ func times(a, n int64) int64 {
 	return a * n
 }
 
-// Costs returns a lower bound of what a scope costs whenever it completes, and an upper bound of
-// what it ever costs. The scope is the root, or one iteration of a FOR_EACH. price is called
-// once for each component of the scope.
+// Costs returns a lower bound of the cost of a scope that completes, and an upper bound of its cost
+// with any outcome. The scope is the root, or one iteration of a FOR_EACH. Costs calls price once
+// for each component of the scope.
 //
-// The exact bounds would need every combination of outcomes, so Costs computes simpler ones.
-// It counts each component once: at the last decision that every way to it passes. Of the
-// components that a single port leads to, only those of the cheapest port count in Least, and
-// only those of the dearest in Most. A component behind several ports counts in Least if it
-// starts whichever of them fires, and in Most with every outcome that leads to it. Both are
-// exact where branches don't cross. An outcome after which the scope can't complete, because a
-// failure follows that nothing handles, does not count in Least.
+// Exact bounds would need every combination of outcomes, so Costs computes simpler ones. It counts
+// each component once: at the last decision that every path to the component passes. Of the
+// components behind a single port, Least includes only those of the cheapest port, and Most only
+// those of the most expensive one. A component behind several ports is included in Least if it
+// starts whichever of them fires, and in Most for every outcome that leads to it. Both bounds are
+// exact if branches don't cross. Least ignores outcomes after which the scope cannot complete
+// because of an unhandled failure.
 func (p *Plan) Costs(loop string, price func(Component) Price) Range {
 	d := p.decisions(loop, price)
 	for at := len(d) - 1; at >= 0; at-- {
-		d.judge(at)
+		d.evaluate(at)
 	}
 	if !d[0].completes {
 		return Range{Most: d[0].cost.Most}
@@ -75,31 +77,31 @@ func (p *Plan) Costs(loop string, price func(Component) Price) Range {
 	return d[0].cost
 }
 
-// decisions are the points of a scope at which it is decided what starts. Each comes after those
-// that lead to it. The first is the start of the scope, the last one leads to nothing.
+// decisions are the points of a scope that decide what starts, in topological order. The first is
+// the start of the scope, and the last has nothing after it.
 type decisions []decision
 
 // decision is a component, a port, or the start of a scope.
 type decision struct {
-	all []int     // what follows together: from a port, and from the start
-	one []outcome // of which exactly one comes true: of a component
+	together     []int     // of a port or the start: everything that follows
+	alternatives []outcome // of a component: the outcomes, exactly one of which happens
 
-	last  int   // the last decision that every way to this one passes
-	below []int // those whose last it is
+	last  int   // the last decision on every path to this one
+	below []int // decisions whose last is this one
 
 	completes bool    // the scope can complete from here
-	may, must big.Int // what can follow, and what follows in every scope that completes; itself is in both
-	cost      Range   // of itself and everything below it
+	may, must big.Int // decisions that can follow, and that follow in every scope that completes; both include itself
+	cost      Range   // of this decision and everything below it
 }
 
-// outcome is how a stage ends, and what follows.
+// outcome is a way in which a stage can end, and the decision that follows.
 type outcome struct {
 	cost  Range
 	to    int
 	fatal bool // the scope fails
 }
 
-// from says that a way leads from one decision to another.
+// from records that a path leads from one decision to another.
 func (d decisions) from(from, to int) {
 	last := d[to].last
 	if last < 0 {
@@ -115,6 +117,7 @@ func (d decisions) from(from, to int) {
 	d[to].last = last
 }
 
+// decisions returns the decisions of a scope.
 func (p *Plan) decisions(loop string, price func(Component) Price) decisions {
 	type port struct {
 		node int
@@ -126,46 +129,46 @@ func (p *Plan) decisions(loop string, price func(Component) Price) decisions {
 		d = append(d, decision{last: -1})
 		return len(d) - 1
 	}
-	begin := 0 // of triggers
+	chosen := 0 // the decision between several triggers; 0: none
 	if loop == "" && len(p.triggers) > 1 {
-		begin = next()
-		d.from(0, begin)
-		d[0].all = append(d[0].all, begin)
+		chosen = next()
+		d.from(0, chosen)
+		d[0].together = append(d[0].together, chosen)
 	}
 	for _, node := range p.scopes[loop] {
 		n, at := &p.nodes[node], next()
 		switch {
-		case n.module.Trigger && begin > 0:
-			d.from(begin, at)
-			d[begin].one = append(d[begin].one, outcome{to: at})
+		case n.module.Trigger && chosen > 0:
+			d.from(chosen, at)
+			d[chosen].alternatives = append(d[chosen].alternatives, outcome{to: at})
 		case n.entry:
 			d.from(0, at)
-			d[0].all = append(d[0].all, at)
+			d[0].together = append(d[0].together, at)
 		}
 		for _, a := range n.in {
 			from := ports[port{a.from, a.port}]
 			d.from(from, at)
-			d[from].all = append(d[from].all, at)
+			d[from].together = append(d[from].together, at)
 		}
 		for name := range n.wired {
 			leads := next()
 			d.from(at, leads)
 			ports[port{node, name}] = leads
 		}
-		for _, ended := range n.outcomes(price(n.component)) {
+		for _, result := range n.outcomes(price(n.component)) {
 			to := -1
-			if leads, wired := ports[port{node, ended.port}]; wired {
+			if leads, wired := ports[port{node, result.port}]; wired {
 				to = leads
 			}
-			d[at].one = append(d[at].one, outcome{ended.cost, to, ended.fatal})
+			d[at].alternatives = append(d[at].alternatives, outcome{result.cost, to, result.fatal})
 		}
 	}
 	nothing := next()
 	d.from(0, nothing)
 	for at := range d {
-		for i := range d[at].one {
-			if one := &d[at].one[i]; one.to < 0 {
-				one.to = nothing
+		for i := range d[at].alternatives {
+			if o := &d[at].alternatives[i]; o.to < 0 {
+				o.to = nothing
 			}
 		}
 		if at > 0 {
@@ -175,47 +178,47 @@ func (p *Plan) decisions(loop string, price func(Component) Price) decisions {
 	return d
 }
 
-// ended is one way in which a stage can end.
-type ended struct {
+// result is one way in which a stage can end, and the port that fires.
+type result struct {
 	cost  Range
 	port  string
 	fatal bool
 }
 
 // outcomes returns the ways in which a stage of the component can end.
-func (n *node) outcomes(price Price) (all []ended) {
+func (n *node) outcomes(price Price) (all []result) {
 	ports := n.ports
 	if n.module.Loop || len(ports) == 0 {
-		ports = append(n.usual(), "")[:1]
+		ports = append(n.defaultPorts(), "")[:1]
 	}
-	unwired := false // one port that nothing follows stands for all of them
+	unwired := false // all ports without edges are equivalent, so one is enough
 	for _, port := range ports {
 		if n.module.Fails || unwired && !n.wired[port] {
 			continue
 		}
 		unwired = unwired || !n.wired[port]
-		all = append(all, ended{cost: price.Completed, port: port})
+		all = append(all, result{cost: price.Completed, port: port})
 	}
-	failed := ended{cost: price.Failed}
+	failed := result{cost: price.Failed}
 	switch {
 	case n.wired[PortError]:
 		failed.port = PortError
 	case n.handled():
-		failed.port = append(n.usual(), "")[0]
+		failed.port = append(n.defaultPorts(), "")[0]
 	default:
 		failed.fatal = true
 	}
 	return append(all, failed)
 }
 
-// judge computes what follows from a decision and what it costs, by what comes after it.
-func (d decisions) judge(at int) {
+// evaluate computes the bounds of a decision from those of the decisions after it.
+func (d decisions) evaluate(at int) {
 	x := &d[at]
 	x.may.SetBit(&x.may, at, 1)
 	x.must.SetBit(&x.must, at, 1)
-	if x.one == nil {
+	if x.alternatives == nil {
 		x.completes = true
-		for _, to := range x.all {
+		for _, to := range x.together {
 			x.completes = x.completes && d[to].completes
 			x.may.Or(&x.may, &d[to].may)
 			x.must.Or(&x.must, &d[to].must)
@@ -224,7 +227,7 @@ func (d decisions) judge(at int) {
 		return
 	}
 	var must *big.Int
-	for _, o := range x.one {
+	for _, o := range x.alternatives {
 		to := &d[o.to]
 		x.may.Or(&x.may, &to.may)
 		cost := d.follows(x, to)
@@ -244,7 +247,7 @@ func (d decisions) judge(at int) {
 	}
 }
 
-// follows sums what is below a decision and follows from another one.
+// follows returns the total cost of the decisions below x that follow from another decision.
 func (d decisions) follows(x, from *decision) (sum Range) {
 	for _, at := range x.below {
 		if from.may.Bit(at) > 0 {

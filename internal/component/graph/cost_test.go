@@ -13,8 +13,8 @@ import (
 	"github.com/weft-automation/weft/internal/kit/status"
 )
 
-// sketch makes a definition from words such as "go:START", "a:WORK!" (onFailure: continue) and
-// "a.then>b".
+// sketch returns a definition written as words such as "go:START", "a:WORK!" (onFailure: continue)
+// and "a.then>b".
 func sketch(t *testing.T, text string) (d graph.Definition) {
 	t.Helper()
 	for i, word := range strings.Fields(text) {
@@ -43,8 +43,8 @@ func sketch(t *testing.T, text string) (d graph.Definition) {
 	return d
 }
 
-// pricing is what the components of a test cost: a WORK as charge says if it completes, a
-// FOR_EACH its body as often as items says, everything else nothing.
+// pricing sets the costs of a test: a completed WORK costs charge, a FOR_EACH runs its body for so
+// many items, and everything else is free.
 type pricing struct {
 	plan   *graph.Plan
 	charge func(id string) int64
@@ -65,7 +65,7 @@ func (p pricing) price(c graph.Component) graph.Price {
 	return price
 }
 
-// numbered is the number at the end of the id of a WORK.
+// numbered returns the number at the end of the ID of a WORK.
 func numbered(id string) (charge int64) {
 	_, _ = fmt.Sscanf(id, "w%d", &charge)
 	return charge
@@ -77,8 +77,8 @@ func TestCostsOfKnownGraphs(t *testing.T) {
 		definition  string
 		least, most int64
 	}{
-		"a chain":           {"w1:WORK w2:WORK w1>w2", 3, 3},
-		"beside each other": {"w1:WORK w2:WORK", 3, 3},
+		"a chain":    {"w1:WORK w2:WORK w1>w2", 3, 3},
+		"concurrent": {"w1:WORK w2:WORK", 3, 3},
 		"a failure that is handled costs nothing":  {"w5:WORK! w1:WORK w5>w1", 1, 6},
 		"alternatives by an error port":            {"w5:WORK w3:WORK w2:WORK w5>w3 w5.error>w2", 2, 8},
 		"a join after alternatives by error":       {"w5:WORK w3:WORK w2:WORK w7:WORK w5>w3 w5.error>w2 w3>w7 w2>w7", 9, 15},
@@ -131,8 +131,8 @@ func TestCostsDoNotOverflow(t *testing.T) {
 	}
 }
 
-// TestCostsHoldForRandomRuns plays random definitions with random outcomes: no run is charged
-// more than the upper bound, and none that completes less than the lower one.
+// TestCostsHoldForRandomRuns plays random definitions with random outcomes: no run costs more than
+// the upper bound, and no run that completes costs less than the lower bound.
 func TestCostsHoldForRandomRuns(t *testing.T) {
 	t.Parallel()
 	graphs := uint64(300)
@@ -176,11 +176,11 @@ func TestCostsHoldForRandomRuns(t *testing.T) {
 	}
 	t.Logf("%d of %d runs completed, %d graphs have a lower bound", completed, 8*graphs, bounded)
 	if completed < int(graphs) || bounded < int(graphs)/10 {
-		t.Error("the drawings are not what they are to be")
+		t.Error("the drawings lack some cases")
 	}
 }
 
-// playedCost is what a run cost, and whether it completed.
+// playedCost is the cost of a run, and whether it completed.
 type playedCost struct {
 	cost      graph.Cost
 	completed bool
@@ -195,7 +195,7 @@ func playCost(t *testing.T, seed, order uint64, of *reference, p pricing) (got p
 		if c.Module == "FAIL" || chance.IntN(100) < failing {
 			return graph.State{Status: status.StageFailed}
 		}
-		fires := ports[c.Module][:len(ports[c.Module])-1] // all but error
+		fires := ports[c.Module][:len(ports[c.Module])-1] // without error
 		return graph.State{Status: status.StageCompleted, Port: fires[chance.IntN(len(fires))]}
 	}
 	r.play()

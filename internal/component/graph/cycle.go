@@ -6,40 +6,40 @@ import (
 	"strings"
 )
 
-// cutCycles tells the cycles of the sequence edges and takes out the edges that
-// close them, so that everything after it looks at a graph without any.
+// cutCycles reports the cycles of the sequence edges and removes the edges that close them, so that
+// later checks see a graph without cycles.
 func (c *compiler) cutCycles() {
-	_, kept := sorted(len(c.nodes), c.arrows, func(cycle []arrow) {
+	_, kept := topological(len(c.nodes), c.arrows, func(cycle []arrow) {
 		closing := cycle[len(cycle)-1]
-		hint := "a component starts once"
+		hint := "each component starts only once"
 		if slices.ContainsFunc(cycle, func(a arrow) bool { return c.nodes[a.from].module.Loop && a.port == PortEach }) {
-			hint = "the body of a FOR_EACH is repeated by itself, no edge leads back to it"
+			hint = "the body of a FOR_EACH repeats automatically, so no edge may lead back to it"
 		}
-		c.fault(closing.pointer, CodeCycle, "the sequence edges make a cycle, %s: %s", c.names(cycle), hint)
+		c.fault(closing.pointer, CodeCycle, "the sequence edges form a cycle, %s: %s", c.names(cycle), hint)
 	})
 	c.arrows = kept
 }
 
-// cutDeadlocks tells where data would come from what starts only after its own
-// receiver, and returns the nodes in an order in which none does.
+// cutDeadlocks reports data connections from a component that starts only after their receiver. It
+// returns the nodes in topological order.
 func (c *compiler) cutDeadlocks() []int {
 	for _, a := range c.arrows {
 		if from, to := c.level(a.from, a.to); from != to {
 			c.flows = append(c.flows, arrow{from: from, to: to, port: a.port, pointer: a.pointer})
 		}
 	}
-	order, kept := sorted(len(c.nodes), c.flows, func(cycle []arrow) {
-		// There is one: edges alone make no cycle any more, lifted or not, because
-		// none leads into a body but those of its FOR_EACH.
+	order, kept := topological(len(c.nodes), c.flows, func(cycle []arrow) {
+		// The cycle has a connection: cutCycles removed cycles of edges, and lifting edges to one
+		// scope makes no new cycle, since only the edges of its FOR_EACH lead into a body.
 		at := slices.IndexFunc(cycle, func(a arrow) bool { return a.data != "" })
-		c.fault(cycle[at].pointer, CodeCycle, "%s, which is there only afterwards: %s", cycle[at].data, c.names(cycle))
+		c.fault(cycle[at].pointer, CodeCycle, "%s, which is produced only later: %s", cycle[at].data, c.names(cycle))
 	})
 	c.flows = kept
 	return order
 }
 
-// level lifts two nodes to where they are in the same scope: to themselves, or to
-// the outermost FOR_EACH that is around the one and not around the other.
+// level returns two nodes lifted into the same scope: each becomes the outermost FOR_EACH that is
+// around it and not around the other, or stays itself.
 func (c *compiler) level(a, b int) (int, int) {
 	first, second := c.nodes[a].around, c.nodes[b].around
 	shared := c.shared(a, b)
@@ -52,7 +52,7 @@ func (c *compiler) level(a, b int) (int, int) {
 	return a, b
 }
 
-// shared counts the FOR_EACH that are around both.
+// shared returns the number of FOR_EACH components around both nodes.
 func (c *compiler) shared(a, b int) int {
 	first, second := c.nodes[a].around, c.nodes[b].around
 	count := 0
@@ -62,7 +62,7 @@ func (c *compiler) shared(a, b int) int {
 	return count
 }
 
-// names writes a cycle as the components that it goes through.
+// names returns the components in a cycle as a string.
 func (c *compiler) names(cycle []arrow) string {
 	var words []string
 	for _, a := range cycle {
@@ -74,37 +74,36 @@ func (c *compiler) names(cycle []arrow) string {
 	return strings.Join(append(words, words[0]), " -> ")
 }
 
-// walk goes through a graph depth first.
+// walk is a depth-first search.
 type walk struct {
-	out  [][]arrow
-	mark []mark
-	told []bool
-	path []arrow // to the node where the walk is
-	kept []arrow
-	post []int
-	tell func(cycle []arrow)
+	out      [][]arrow
+	mark     []mark
+	reported []bool
+	path     []arrow // arrows to the current node
+	kept     []arrow
+	post     []int
+	report   func(cycle []arrow)
 }
 
 type mark byte
 
 const (
-	fresh mark = iota
+	unvisited mark = iota
 	onPath
-	left
+	done
 )
 
-// sorted gives the nodes in an order in which every arrow that it keeps leads
-// forward. It leaves out the arrows that close a cycle, and tells cycles until
-// each component that is in one was named.
-func sorted(count int, arrows []arrow, tell func(cycle []arrow)) (order []int, kept []arrow) {
-	w := walk{out: outgoing(count, arrows), mark: make([]mark, count), told: make([]bool, count), tell: tell}
+// topological returns the nodes in topological order, and the arrows without those that close a
+// cycle. It reports cycles until each node in a cycle was reported.
+func topological(count int, arrows []arrow, report func(cycle []arrow)) (order []int, kept []arrow) {
+	w := walk{out: outgoing(count, arrows), mark: make([]mark, count), reported: make([]bool, count), report: report}
 	entered := make([]bool, count)
 	for _, a := range arrows {
 		entered[a.to] = true
 	}
 	for _, isEntered := range []bool{false, true} {
 		for n := range count {
-			if entered[n] == isEntered && w.mark[n] == fresh {
+			if entered[n] == isEntered && w.mark[n] == unvisited {
 				w.visit(n)
 			}
 		}
@@ -113,35 +112,37 @@ func sorted(count int, arrows []arrow, tell func(cycle []arrow)) (order []int, k
 	return w.post, w.kept
 }
 
-// visit goes on from a node. It calls itself as deep as there are components.
+// visit visits a node and everything after it. The recursion is at most as deep as the number of
+// components.
 func (w *walk) visit(n int) {
 	w.mark[n] = onPath
 	for _, a := range w.out[n] {
 		if w.mark[a.to] == onPath {
-			w.close(a)
+			w.closeCycle(a)
 			continue
 		}
 		w.kept = append(w.kept, a)
-		if w.mark[a.to] == fresh {
+		if w.mark[a.to] == unvisited {
 			w.path = append(w.path, a)
 			w.visit(a.to)
 			w.path = w.path[:len(w.path)-1]
 		}
 	}
-	w.mark[n] = left
+	w.mark[n] = done
 	w.post = append(w.post, n)
 }
 
-func (w *walk) close(last arrow) {
-	begin := slices.IndexFunc(w.path, func(a arrow) bool { return a.from == last.to })
-	cycle := append(slices.Clone(w.path[begin:]), last)
+// closeCycle reports the cycle that an arrow closes, unless all its nodes were reported before.
+func (w *walk) closeCycle(last arrow) {
+	start := slices.IndexFunc(w.path, func(a arrow) bool { return a.from == last.to })
+	cycle := append(slices.Clone(w.path[start:]), last)
 	for _, a := range cycle {
-		if !w.told[a.from] {
-			w.tell(cycle)
+		if !w.reported[a.from] {
+			w.report(cycle)
 			break
 		}
 	}
 	for _, a := range cycle {
-		w.told[a.from] = true
+		w.reported[a.from] = true
 	}
 }

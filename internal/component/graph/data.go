@@ -14,33 +14,33 @@ import (
 )
 
 const (
-	maxPath = 256 // characters of the path of an output or input
+	maxPath = 256 // bytes of the path of an output or input
 	maxHops = 2 * MaxDepth
 )
 
-// Source is a data connection as its receiver sees it.
+// Source is a data connection from the receiver's point of view.
 type Source struct {
-	Connection string // its id
+	Connection string // ID of the connection
 
-	From string // the component that gives
-	Path string // name or dotted path in its output, for Select
-	To   string // name or dotted path in the input, for Bind
-	Into string // the component that takes
+	From string // source component
+	Path string // name or dotted path in the source's output, for Select
+	To   string // name or dotted path in the receiver's input, for Bind
+	Into string // receiving component
 
-	// Depth is how many loop indexes the stages of both ends share: those of the
-	// FOR_EACH that are around both.
+	// Depth is the number of FOR_EACH components around both ends, which is the number of loop
+	// indexes that their stages share.
 	Depth int
-	// Collected counts the FOR_EACH that the value leaves: 0 is a plain value, 1 an
-	// array of the per-item values in item order, 2 an array of such arrays.
+	// Collected is the number of FOR_EACH components that the value leaves: 0 is a plain value, 1
+	// an array of the values of all items in their order, 2 an array of such arrays.
 	Collected int
-	// Item says that From is a FOR_EACH around the receiver. Path begins with item
-	// or index then, and means the receiver's own iteration: its index at Depth.
+	// Item reports whether From is a FOR_EACH around the receiver. Path then starts with item or
+	// index and refers to the receiver's own iteration, whose index is at Depth.
 	Item bool
 
-	Required bool               // by the receiver's schema
-	Schema   *jsonschema.Schema // what the receiver takes there; nil: any value
+	Required bool               // the receiver's schema requires the input
+	Schema   *jsonschema.Schema // schema of the input; nil: any value
 
-	segments []string // of To
+	segments []string // To, split
 }
 
 // binding is an input that a connection fills.
@@ -51,7 +51,7 @@ type binding struct {
 	segments []string
 }
 
-// connections looks at the data connections, one by one.
+// connections checks the data connections.
 func (c *compiler) connections() {
 	c.items = map[int]Connection{}
 	for _, connection := range c.definition.DataConnections {
@@ -64,32 +64,33 @@ func (c *compiler) connections() {
 		pointer := "/dataConnections/" + strconv.Itoa(i)
 		thing := "data connection " + quote(connection.ID)
 		c.identify(pointer+"/id", connection.ID, "data connection", first, i)
-		from, begins := c.find(pointer+"/from/componentId", connection.From.ComponentID, thing)
-		to, ends := c.find(pointer+"/to/componentId", connection.To.ComponentID, thing)
+		from, sourceKnown := c.find(pointer+"/from/componentId", connection.From.ComponentID, thing)
+		to, targetKnown := c.find(pointer+"/to/componentId", connection.To.ComponentID, thing)
 		output := c.path(pointer+"/from/output", CodeUnknownOutput, connection.From.Output)
 		input := c.path(pointer+"/to/input", CodeUnknownInput, connection.To.Input)
 		switch {
-		case !ends || !input:
+		case !targetKnown || !input:
 		case c.nodes[to].module.Trigger:
-			c.fault(pointer+"/to/componentId", CodeIntoTrigger, "the %s leads into %s, which is a trigger and takes no data", thing, quote(connection.To.ComponentID))
+			c.fault(pointer+"/to/componentId", CodeIntoTrigger, "the %s leads to the trigger %s, which has no inputs", thing, quote(connection.To.ComponentID))
 		default:
-			if c.claim(pointer, to, connection) && begins && output {
+			if c.claimInput(pointer, to, connection) && sourceKnown && output {
 				c.connect(pointer, from, to, connection)
 			}
 		}
 	}
 }
 
+// path checks a name or dotted path.
 func (c *compiler) path(pointer, code, path string) bool {
 	ok := path != "" && len(path) <= maxPath && !slices.Contains(strings.Split(path, "."), "")
 	if !ok {
-		c.fault(pointer, code, "%s is neither a name nor a dotted path of at most %d characters", quote(path), maxPath)
+		c.fault(pointer, code, "%s must be a name or a dotted path of at most %d characters", quote(path), maxPath)
 	}
 	return ok
 }
 
-// claim takes an input for a connection, and reports whether there is such an input.
-func (c *compiler) claim(pointer string, to int, connection Connection) bool {
+// claimInput binds an input to a connection, and reports whether the input exists.
+func (c *compiler) claimInput(pointer string, to int, connection Connection) bool {
 	n := &c.nodes[to]
 	whole, segments, missing := n.input.Follow(connection.To.Input)
 	if missing >= 0 {
@@ -100,7 +101,7 @@ func (c *compiler) claim(pointer string, to int, connection Connection) bool {
 		shorter := min(len(other.segments), len(segments))
 		if slices.Equal(other.segments[:shorter], segments[:shorter]) {
 			c.fault(pointer+"/to/input", CodeInputTaken, "the data connections %s and %s both lead into %s",
-				quote(other.id), quote(connection.ID), end(connection.To.ComponentID, connection.To.Input))
+				quote(other.id), quote(connection.ID), endpoint(connection.To.ComponentID, connection.To.Input))
 			break
 		}
 	}
@@ -108,56 +109,56 @@ func (c *compiler) claim(pointer string, to int, connection Connection) bool {
 	return missing < 0
 }
 
-// connect makes the source of a connection between two components that are there.
+// connect checks a connection between two existing components and makes its source.
 func (c *compiler) connect(pointer string, from, to int, connection Connection) {
-	giver, taker := &c.nodes[from], &c.nodes[to]
+	sender, receiver := &c.nodes[from], &c.nodes[to]
 	first, second := c.level(from, to)
 	switch {
 	case from == to:
 		c.fault(pointer, CodeSelfEdge, "the data connection %s leads from %s to itself", quote(connection.ID), quote(connection.From.ComponentID))
 		return
 	case first != second:
-		about := fmt.Sprintf("%s needs the value of %s", end(connection.To.ComponentID, connection.To.Input), end(connection.From.ComponentID, connection.From.Output))
+		about := fmt.Sprintf("%s needs the value of %s", endpoint(connection.To.ComponentID, connection.To.Input), endpoint(connection.From.ComponentID, connection.From.Output))
 		c.flows = append(c.flows, arrow{from: first, to: second, pointer: pointer, data: about})
 	case second == to:
-		c.fault(pointer, CodeCycle, "the FOR_EACH %s takes data from %s, which is in its own body", quote(taker.component.ID), quote(giver.component.ID))
+		c.fault(pointer, CodeCycle, "the FOR_EACH %s receives data from %s, which is in its own body", quote(receiver.component.ID), quote(sender.component.ID))
 		return
 	}
-	given, reason := c.arriving(from, to, connection.From.Output, 0)
+	value, reason := c.received(from, to, connection.From.Output, 0)
 	if reason != "" {
 		c.fault(pointer+"/from/output", CodeUnknownOutput, "%s", reason)
 		return
 	}
-	taken, segments, _ := taker.input.Follow(connection.To.Input)
-	if reason := jsonschema.Mismatch(given, taken); reason != "" {
-		c.fault(pointer, CodeTypeMismatch, "%s does not fit into %s: %s; only integers and decimal strings are converted into each other, and numbers into strings",
-			end(connection.From.ComponentID, connection.From.Output), end(connection.To.ComponentID, connection.To.Input), reason)
+	target, segments, _ := receiver.input.Follow(connection.To.Input)
+	if reason := jsonschema.Mismatch(value, target); reason != "" {
+		c.fault(pointer, CodeTypeMismatch, "%s does not fit into %s: %s; only integers and decimal strings are converted to each other, and numbers to strings",
+			endpoint(connection.From.ComponentID, connection.From.Output), endpoint(connection.To.ComponentID, connection.To.Input), reason)
 	}
 	shared := c.shared(from, to)
-	taker.sources = append(taker.sources, Source{
+	receiver.sources = append(receiver.sources, Source{
 		Connection: connection.ID,
 		From:       connection.From.ComponentID, Path: connection.From.Output,
 		Into: connection.To.ComponentID, To: connection.To.Input,
-		Depth: shared, Collected: len(giver.around) - shared, Item: first == second,
-		Required: slices.Contains(taker.input.RequiredNames(), segments[0]),
-		Schema:   taken,
+		Depth: shared, Collected: len(sender.around) - shared, Item: first == second,
+		Required: slices.Contains(receiver.input.RequiredNames(), segments[0]),
+		Schema:   target,
 		segments: segments,
 	})
 }
 
-// arriving returns the schema of what one component receives of another's output, or why
-// there is no such output.
-func (c *compiler) arriving(from, to int, path string, hops int) (*jsonschema.Schema, string) {
+// received returns the schema of the value that one component receives from an output of another,
+// or an error message if the output does not exist.
+func (c *compiler) received(from, to int, path string, hops int) (*jsonschema.Schema, string) {
 	n := c.nodes[from]
 	name, rest, deeper := strings.Cut(path, ".")
 	own := n.module.Loop && (name == OutputItem || name == OutputIndex)
 	around := slices.Contains(c.nodes[to].around, from)
 	switch {
 	case own && !around:
-		return nil, fmt.Sprintf("%s is there in the body of the FOR_EACH %s only; outside, connect an output of a component of the body, which gives the array of its values",
+		return nil, fmt.Sprintf("%s is available only in the body of the FOR_EACH %s; outside of it, connect an output of a component of the body, which yields the array of its values",
 			quote(name), quote(n.component.ID))
 	case !own && around:
-		return nil, fmt.Sprintf("inside its body the FOR_EACH %s gives item and index only, not %s", quote(n.component.ID), quote(path))
+		return nil, fmt.Sprintf("inside its body, the FOR_EACH %s has only the outputs item and index, not %s", quote(n.component.ID), quote(path))
 	}
 	whole, inner := n.output, path
 	if own {
@@ -169,36 +170,35 @@ func (c *compiler) arriving(from, to int, path string, hops int) (*jsonschema.Sc
 			return whole, ""
 		}
 	}
-	given, segments, missing := whole.Follow(inner)
+	value, segments, missing := whole.Follow(inner)
 	if missing >= 0 {
 		segments = segments[:missing]
 		if own {
 			segments = append([]string{name}, segments...)
 		}
-		return nil, fmt.Sprintf("component %s (%s) has no output %s: %s", quote(n.component.ID), n.component.Module, quote(path), lacks(given, segments, "outputs"))
+		return nil, fmt.Sprintf("component %s (%s) has no output %s: %s", quote(n.component.ID), n.component.Module, quote(path), lacks(value, segments, "outputs"))
 	}
 	for range len(n.around) - c.shared(from, to) {
-		given = &jsonschema.Schema{Types: []string{"array"}, Items: given}
+		value = &jsonschema.Schema{Types: []string{"array"}, Items: value}
 	}
-	return given, ""
+	return value, ""
 }
 
-// item returns the schema of one item of a FOR_EACH, as far as the output that gives the items
-// says it.
+// item returns the schema of an item of a FOR_EACH, as far as the source of the items defines it.
 func (c *compiler) item(loop, hops int) *jsonschema.Schema {
 	connection, ok := c.items[loop]
 	from, known := c.index[connection.From.ComponentID]
 	if !ok || !known || from == loop || hops == maxHops {
 		return nil
 	}
-	items, reason := c.arriving(from, loop, connection.From.Output, hops+1)
+	items, reason := c.received(from, loop, connection.From.Output, hops+1)
 	if reason != "" {
 		return nil
 	}
 	return items.Item(0)
 }
 
-// inputs checks the literals, and that what is required is given.
+// inputs checks the literals, and that required inputs have a value.
 func (c *compiler) inputs() {
 	for i := range c.nodes {
 		n := &c.nodes[i]
@@ -220,7 +220,7 @@ func (c *compiler) inputs() {
 			bound = append(bound, b.path)
 		}
 		for _, problem := range n.module.Check(object(n.component.Input), object(n.component.Config), bound) {
-			if !c.told[Problem{Pointer: pointer + problem.Pointer, Code: CodeMissingInput}] {
+			if !c.reported[Problem{Pointer: pointer + problem.Pointer, Code: CodeMissingInput}] {
 				if problem.Code == "" {
 					problem.Code = CodeInvalidInput
 				}
@@ -230,28 +230,28 @@ func (c *compiler) inputs() {
 	}
 }
 
-// literal reads the input that the author wrote, and tries whether the values of
-// the connections can be laid into it.
+// literal decodes the literal input, and checks that values of the connections can be inserted into
+// it.
 func (c *compiler) literal(pointer string, n *node) (map[string]json.RawMessage, bool) {
 	tree, err := strictjson.Decode(object(n.component.Input))
 	if _, ok := tree.(map[string]any); err != nil || !ok {
 		c.fault(pointer, CodeInvalidInput, "component %s: input must be an object", quote(n.component.ID))
 		return nil, false
 	}
-	var members map[string]json.RawMessage
-	if json.Unmarshal(object(n.component.Input), &members) != nil {
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(object(n.component.Input), &fields) != nil {
 		return nil, false
 	}
-	l := layer{left: maxFilled}
+	l := inserter{left: maxExtended}
 	for _, b := range n.bound {
-		if _, err := l.lay(tree, b.segments, nil); err != nil {
-			c.fault(b.pointer+"/to/input", CodeInvalidInput, "nothing can be put into %s: %s", end(n.component.ID, b.path), err)
+		if _, err := l.insert(tree, b.segments, nil); err != nil {
+			c.fault(b.pointer+"/to/input", CodeInvalidInput, "no value can be inserted into %s: %s", endpoint(n.component.ID, b.path), err)
 		}
 	}
-	return members, true
+	return fields, true
 }
 
-// missing tells the required inputs that are neither written nor connected.
+// missing reports the required inputs that are neither set nor connected.
 func (c *compiler) missing(pointer string, n *node, literal map[string]json.RawMessage) {
 	for _, name := range n.input.RequiredNames() {
 		_, written := literal[name]
@@ -262,21 +262,21 @@ func (c *compiler) missing(pointer string, n *node, literal map[string]json.RawM
 			if types := property.TypeSet(); types != jsonschema.AnyType {
 				wanted = ": expected " + types.String()
 			}
-			c.fault(pointer+"/input/"+fault.EscapeToken(name), CodeMissingInput, "component %s (%s): the input %s is required, and is neither given nor connected%s",
+			c.fault(pointer+"/input/"+fault.EscapeToken(name), CodeMissingInput, "component %s (%s): the input %s is required, but neither set nor connected%s",
 				quote(n.component.ID), n.component.Module, quote(name), wanted)
 		}
 	}
 }
 
-// end names one end of a connection.
-func end(id, path string) string { return quote(id + "." + path) }
+// endpoint returns the quoted name of one end of a connection.
+func endpoint(id, path string) string { return quote(id + "." + path) }
 
-// lacks says what a schema has instead of a member at a path. The given segments of the path
-// lead to the schema.
+// lacks describes what a schema has instead of a missing field. segments are the part of the path
+// that leads to the schema.
 func lacks(schema *jsonschema.Schema, segments []string, things string) string {
 	whose := "its " + things
 	if len(segments) > 0 {
-		whose = "the members of " + quote(strings.Join(segments, "."))
+		whose = "the fields of " + quote(strings.Join(segments, "."))
 	}
 	if names := schema.Names(); len(names) > 0 {
 		return whose + " are " + listing(names)
@@ -287,7 +287,7 @@ func lacks(schema *jsonschema.Schema, segments []string, things string) string {
 	return quote(strings.Join(segments, ".")) + " is " + schema.TypeSet().String()
 }
 
-// object is a value that may be left out.
+// object returns a JSON object that may be missing or null, `{}` in that case.
 func object(data json.RawMessage) json.RawMessage {
 	if trimmed := bytes.TrimSpace(data); len(trimmed) == 0 || string(trimmed) == "null" {
 		return json.RawMessage(`{}`)
@@ -296,6 +296,6 @@ func object(data json.RawMessage) json.RawMessage {
 }
 
 func isObject(data json.RawMessage) bool {
-	var members map[string]json.RawMessage
-	return json.Unmarshal(object(data), &members) == nil
+	var fields map[string]json.RawMessage
+	return json.Unmarshal(object(data), &fields) == nil
 }

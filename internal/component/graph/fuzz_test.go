@@ -14,8 +14,8 @@ import (
 	"github.com/weft-automation/weft/internal/kit/status"
 )
 
-// built reads any bytes as a definition: mutations of JSON rarely make another
-// graph, those of these bytes always do.
+// built turns any bytes into a definition. Mutated bytes always give another graph, unlike mutated
+// JSON.
 func built(data []byte) graph.Definition {
 	next := func() int {
 		if len(data) == 0 {
@@ -60,8 +60,8 @@ func built(data []byte) graph.Definition {
 
 var pointer = regexp.MustCompile(`^(/(components|sequenceEdges|dataConnections)(/[0-9]+(/.*)?)?)$`)
 
-// FuzzCompile makes definitions of any bytes: each has a plan or faults that say
-// where and what, and every run of the plan ends.
+// FuzzCompile compiles definitions made from any bytes: each has a plan, or errors with a place and
+// a message, and every run of the plan finishes.
 func FuzzCompile(f *testing.F) {
 	paths, _ := filepath.Glob("testdata/*.txtar")
 	for _, path := range paths {
@@ -105,7 +105,7 @@ func FuzzCompile(f *testing.F) {
 	})
 }
 
-// finish plays one scope to its end.
+// finish plays one scope until it finishes.
 func finish(t *testing.T, plan *graph.Plan, loop string, chance []byte) {
 	t.Helper()
 	states := map[string]graph.State{}
@@ -135,7 +135,7 @@ func finish(t *testing.T, plan *graph.Plan, loop string, chance []byte) {
 	}
 }
 
-// bind lays some value into every input that is connected.
+// bind inserts a value into every connected input.
 func bind(t *testing.T, plan *graph.Plan, component graph.Component) {
 	t.Helper()
 	for _, value := range []string{`"12"`, `7`, `null`, `[{"id":1}]`, `{"x":1}`} {

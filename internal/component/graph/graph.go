@@ -1,31 +1,31 @@
-// Package graph defines what a graph of components means: which definitions of workflows are
-// valid, which components are ready, and how a value gets from an output into an input (decisions
-// 8.1 to 8.6).
+// Package graph defines what a graph of components means: which definitions of workflows are valid,
+// which components are ready, and how a value gets from an output into an input (decisions 8.1 to
+// 8.6).
 //
-// It is pure: it knows nothing of storage, time, logging or what a module does. The caller keeps
-// the states of the stages and asks again. The one invariant: the answer of Next depends on the
-// states alone, not on the order in which stages became final.
+// It is pure: it knows nothing of storage, time, logging or what a module does. The caller stores
+// the states of the stages. The one invariant: the result of Next depends only on the states, not
+// on the order in which stages became final.
 package graph
 
 import (
 	"encoding/json"
 )
 
-// The ports with a meaning of their own (decisions 8.2).
+// Ports with a predefined meaning (decisions 8.2).
 const (
-	PortNext    = "next"    // what fires where a module says nothing else
-	PortError   = "error"   // of any component: fires alone, when it failed
+	PortNext    = "next"    // fires if the module names no other port
+	PortError   = "error"   // of any component: the only port that fires if it fails
 	PortEach    = "each"    // of FOR_EACH: leads into the body
-	PortDone    = "done"    // of FOR_EACH: fires when it completed; next is the same
-	PortThen    = "then"    // of a condition that holds
-	PortElse    = "else"    // of a condition that does not
-	PortDefault = "default" // of a switch no case of which was taken
-	PortTimeout = "timeout" // of a wait that nothing ended
+	PortDone    = "done"    // of FOR_EACH: fires when it completes; next is an alias
+	PortThen    = "then"    // of a condition that is true
+	PortElse    = "else"    // of a condition that is false
+	PortDefault = "default" // of a switch without a matching case
+	PortTimeout = "timeout" // of a wait that timed out
 )
 
-// What a failure that no edge handles does (decisions 8.1).
+// Effect of a failure without an edge from the port error (decisions 8.1).
 const (
-	OnFailureFail     = "fail" // ends the scope
+	OnFailureFail     = "fail" // fails the scope
 	OnFailureContinue = "continue"
 )
 
@@ -35,7 +35,7 @@ const (
 	OutputIndex = "index"
 )
 
-// Definition is a workflow as its author drew it.
+// Definition is a workflow as its author wrote it.
 type Definition struct {
 	InputSchema     json.RawMessage `json:"inputSchema"`
 	Components      []Component     `json:"components"`
@@ -44,8 +44,8 @@ type Definition struct {
 	Triggers        json.RawMessage `json:"triggers"`
 }
 
-// Component is one use of a module. Zero values of Attempts, TimeoutMs and
-// OnFailure are the module's own.
+// Component is one use of a module. Zero values of Attempts, TimeoutMs and OnFailure mean the
+// defaults of the module.
 type Component struct {
 	ID        string          `json:"id"`
 	Module    string          `json:"module"`
@@ -66,14 +66,14 @@ type Edge struct {
 	Port string `json:"port"`
 }
 
-// UnmarshalJSON reads an edge; without a port it is one of `next`.
+// UnmarshalJSON decodes an edge. The default port is `next`.
 func (e *Edge) UnmarshalJSON(data []byte) error {
 	type plain Edge
-	read := plain{Port: PortNext}
-	if err := json.Unmarshal(data, &read); err != nil {
+	edge := plain{Port: PortNext}
+	if err := json.Unmarshal(data, &edge); err != nil {
 		return err
 	}
-	*e = Edge(read)
+	*e = Edge(edge)
 	return nil
 }
 
@@ -96,55 +96,54 @@ type Input struct {
 	Input       string `json:"input"`
 }
 
-// Module is what a plan has to know of a module.
+// Module is what a plan needs to know about a module.
 //
-// A schema without additionalProperties and patternProperties names all members
-// of the value itself, as in the catalogue; one that is nil says nothing.
+// A schema without additionalProperties and patternProperties defines all fields of the value
+// itself, as in the catalogue. A nil schema allows any value.
 type Module struct {
-	Ports     []string                              // beside `error`; nil: `next`
-	CasePorts func(config json.RawMessage) []string // further ports, that the config names
+	Ports     []string                              // in addition to `error`; nil: `next`
+	CasePorts func(config json.RawMessage) []string // additional ports, named in the config
 	Loop      bool                                  // a FOR_EACH: `each`, `done` and `next`
-	Trigger   bool                                  // where a run begins
+	Trigger   bool                                  // runs start here
 	Fails     bool                                  // never completes
-	Inline    bool                                  // a run does it itself: it has one attempt
-	Lasts     bool                                  // of one that is Inline: it may take time, which timeoutMs limits
+	Inline    bool                                  // the engine runs it, in one attempt
+	Lasts     bool                                  // it is Inline and takes time, which timeoutMs limits
 
 	Input, Config, Output json.RawMessage // JSON Schemas
 
-	// Gives returns what is known of the output from the literals; nil: nothing more than Output
-	// says. runInput is the schema of the workflow's input. It may be nil.
+	// Gives returns what the literals imply about the output, beyond what Output says. runInput is
+	// the schema of the workflow's input. Gives may be nil.
 	Gives func(input, config, runInput json.RawMessage, bound []string) []Given
-	// Review is Check for what is wrong only since it can never work, and for what is
-	// suspicious. It may be nil.
+	// Review is like Check, but returns problems that only a new definition must not have, because
+	// the component can never work, and warnings. It may be nil.
 	Review func(input, config json.RawMessage, bound []string) (problems, warnings []Problem)
-	// Check finds the faults of the literals, with pointers that begin with
-	// /input or /config. Inputs in bound get their values by connections and are
-	// no fault when they are absent. It may be nil.
+	// Check returns the errors in the literals, with pointers that start with /input or /config.
+	// Inputs in bound receive their values from connections, so they may be missing. It may be nil.
 	Check func(input, config json.RawMessage, bound []string) []Problem
 }
 
-// Given is what is known of the output of a component: two JSON Schemas.
+// Given is knowledge about the output of a component, as two JSON Schemas.
 type Given struct {
-	Possible json.RawMessage // what can be there
-	Declared json.RawMessage // what the author said is there; nil: Possible
+	Possible json.RawMessage // fields that the output can have
+	Declared json.RawMessage // fields that the author declared; nil: Possible
 }
 
-// Library knows the modules.
+// Library looks up modules.
 type Library interface {
 	Module(name string) (Module, bool)
-	// Unknown says that there is no module of a name, and what to do about it.
+	// Unknown returns the message for a module that does not exist, and what to do about it.
 	Unknown(name string) string
 }
 
-// Problem is one fault of a definition: where (RFC 6901), which rule it breaks,
-// and in words that name what is concerned.
+// Problem is an error or a warning in a definition: a JSON pointer (RFC 6901), a stable code, and a
+// message.
 type Problem struct {
 	Pointer string
 	Code    string
 	Message string
 }
 
-// The codes of problems. They are stable.
+// Codes of errors. They never change.
 const (
 	CodeTooManyComponents  = "TOO_MANY_COMPONENTS"
 	CodeTooManyEdges       = "TOO_MANY_EDGES"
@@ -164,13 +163,13 @@ const (
 	CodeLoopTooDeep        = "LOOP_TOO_DEEP"
 	CodeUnknownOutput      = "UNKNOWN_OUTPUT"
 	CodeUnknownInput       = "UNKNOWN_INPUT"
-	CodeInputTaken         = "INPUT_TAKEN" // two connections into one input
+	CodeInputTaken         = "INPUT_TAKEN" // two connections lead into one input
 	CodeTypeMismatch       = "TYPE_MISMATCH"
 	CodeMissingInput       = "MISSING_INPUT"
-	CodeInvalidInput       = "INVALID_INPUT" // literals, and what Check gives no code for
+	CodeInvalidInput       = "INVALID_INPUT" // an invalid literal, and errors of Check without a code
 )
 
-// The codes of warnings. They are stable.
+// Codes of warnings. They never change.
 const (
 	WarnTimeout     = "TIMEOUT_UNHANDLED"
 	WarnBody        = "LOOP_WITHOUT_BODY"

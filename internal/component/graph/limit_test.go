@@ -10,7 +10,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/jsonschema"
 )
 
-// sized is a definition of so many parts, each component connected to many before it.
+// sized returns a definition of that size, in which each component is connected to many before it.
 func sized(components, edges, connections int) graph.Definition {
 	var d graph.Definition
 	for i := range components {
@@ -33,20 +33,20 @@ func sized(components, edges, connections int) graph.Definition {
 	return d
 }
 
-func TestDefinitionsHaveASize(t *testing.T) {
+func TestSizeOfDefinitionsIsLimited(t *testing.T) {
 	t.Parallel()
 	if plan, problems := graph.Compile(sized(graph.MaxComponents, graph.MaxEdges, graph.MaxConnections), modules); plan == nil {
 		t.Errorf("the largest definition: %s", told(problems))
 	}
 	_, problems := graph.Compile(sized(graph.MaxComponents+1, graph.MaxEdges+1, graph.MaxConnections+1), modules)
-	same(t, "faults", told(problems), `/components TOO_MANY_COMPONENTS there are 501 components, and at most 500 are allowed
-/sequenceEdges TOO_MANY_EDGES there are 2001 sequence edges, and at most 2000 are allowed
-/dataConnections TOO_MANY_CONNECTIONS there are 2001 data connections, and at most 2000 are allowed`)
+	same(t, "faults", told(problems), `/components TOO_MANY_COMPONENTS there are 501 components; at most 500 are allowed
+/sequenceEdges TOO_MANY_EDGES there are 2001 sequence edges; at most 2000 are allowed
+/dataConnections TOO_MANY_CONNECTIONS there are 2001 data connections; at most 2000 are allowed`)
 }
 
-// The places of arrays that paths name, and those before them, are made when a workflow is
-// saved and when its values arrive.
-func TestWhatConnectionsFillUpIsBounded(t *testing.T) {
+// Arrays are extended up to the indexes in paths when a workflow is saved and when its values
+// arrive.
+func TestArrayExtensionByConnectionsIsLimited(t *testing.T) {
 	t.Parallel()
 	d := sized(2, 1, 0)
 	for i, input := range []string{"a.9999", "b.0", "c"} {
@@ -55,11 +55,10 @@ func TestWhatConnectionsFillUpIsBounded(t *testing.T) {
 		})
 	}
 	_, problems := graph.Compile(d, modules)
-	same(t, "faults", told(problems), `/dataConnections/1/to/input INVALID_INPUT nothing can be put into "1.b.0": the connections into the component fill up more than 10000 places of arrays`)
+	same(t, "faults", told(problems), `/dataConnections/1/to/input INVALID_INPUT no value can be inserted into "1.b.0": the connections into the component extend arrays by more than 10000 items`)
 }
 
-// hostile are definitions that are slow where something is done once for each
-// part of what is there once for each part.
+// hostile returns definitions that make an algorithm with nested loops over their parts slow.
 func hostile() map[string]graph.Definition {
 	all := map[string]graph.Definition{}
 	for _, module := range []string{"WORK", "FOR_EACH", "NEEDY", "NOPE"} {
@@ -93,7 +92,7 @@ func hostile() map[string]graph.Definition {
 	return all
 }
 
-func TestHostileDefinitionsAreJudgedSoon(t *testing.T) {
+func TestHostileDefinitionsCompileFast(t *testing.T) {
 	t.Parallel()
 	for name, d := range hostile() {
 		plan, problems := graph.Compile(d, modules)
@@ -103,9 +102,8 @@ func TestHostileDefinitionsAreJudgedSoon(t *testing.T) {
 	}
 }
 
-// A schema that refers to itself, or branches without an end, is read in a bounded
-// number of steps.
-func TestSchemasWithoutAnEnd(t *testing.T) {
+// A schema that refers to itself, or branches without limit, is read in a limited number of steps.
+func TestRecursiveSchemasAreReadInLimitedSteps(t *testing.T) {
 	t.Parallel()
 	for _, schema := range []string{
 		`{"$ref":"#"}`, `{"anyOf":[{"$ref":"#"},{"$ref":"#"}]}`, `{"allOf":[{"$ref":"#"}],"items":{"$ref":"#"}}`, `{"$ref":"#/$defs/a","$defs":{"a":{"$ref":"#/$defs/a"}}}`,

@@ -15,7 +15,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/status"
 )
 
-// drawing makes random definitions that are valid by construction.
+// drawing generates random definitions that are valid by construction.
 type drawing struct {
 	*rand.Rand
 	d     graph.Definition
@@ -30,8 +30,8 @@ func draw(seed uint64, limit int) graph.Definition {
 
 func (w *drawing) id(kind string, count int) string { return fmt.Sprintf("%s%d", kind, count) }
 
-// scope draws some components of one scope, each with edges and connections from
-// those before it only. givers are what is certain to come before the whole scope.
+// scope draws components of one scope, with edges and connections only from those before them.
+// givers certainly come before the whole scope.
 func (w *drawing) scope(loop string, depth int, givers []string) []string {
 	var here []string
 	count := 2 + w.IntN(6)
@@ -48,7 +48,7 @@ func (w *drawing) scope(loop string, depth int, givers []string) []string {
 		w.connect(id, before)
 		if w.module(id) == "FOR_EACH" && w.IntN(8) > 0 {
 			inner := w.scope(id, depth+1, append(before, id))
-			// What comes later may gather what the body gives.
+			// Later components may collect outputs of the body.
 			givers = append(givers, inner...)
 		}
 		here = append(here, id)
@@ -81,7 +81,7 @@ func (w *drawing) component(depth int) string {
 	return c.ID
 }
 
-// ports are what edges of the modules may begin at, apart from `each`.
+// ports are the ports of the modules from which edges may start, without `each`.
 var ports = map[string][]string{
 	"WORK": {"next", "next", "error"}, "IF": {"then", "else", "error"}, "SWITCH": {"red", "green", "default", "error"},
 	"WAIT": {"next", "timeout", "error"}, "FAIL": {"next", "error"}, "FOR_EACH": {"done", "next", "error"},
@@ -120,16 +120,16 @@ func (w *drawing) connect(id string, before []string) {
 		case "WAIT":
 			c.From.Output = "payload.deep"
 		case "FOR_EACH":
-			continue // item and index are waited for by nobody
+			continue // nothing waits for item and index
 		}
 		w.d.DataConnections = append(w.d.DataConnections, c)
 	}
 }
 
-// stage is one stage of a run, by component and iteration.
+// stage is one stage of a run: a component in an iteration.
 type stage struct{ component, iteration string }
 
-// fate is how a stage ends, which depends on nothing but itself.
+// fate returns the outcome of a stage, which depends only on the stage.
 func fate(seed uint64, d graph.Component, at stage) graph.State {
 	hash := fnv.New64a()
 	fmt.Fprint(hash, seed, at)
@@ -150,7 +150,7 @@ func items(seed uint64, at stage) int {
 	return int(hash.Sum64() >> 5 % 4)
 }
 
-// run is one run of a plan, in an order that chance makes.
+// run is a run of a plan in random order.
 type run struct {
 	*testing.T
 	*rand.Rand
@@ -158,15 +158,15 @@ type run struct {
 	d         graph.Definition
 	plan      *graph.Plan
 	reference *reference
-	stop      bool // an unhandled failure stops its scope, as it should
+	stop      bool // an unhandled failure stops its scope
 	ends      func(d graph.Component, at stage) graph.State
 	items     func(at stage) int
 
 	states  map[string]map[string]graph.State // by scope
 	stages  map[stage]graph.State
 	live    []stage
-	log     []string       // "component@iteration" begins with + when it starts, - when it ends
-	waiting map[string]int // iterations that a loop still has, by its stage
+	log     []string       // "+component@iteration" when a stage starts, "-component@iteration" when it finishes
+	waiting map[string]int // unfinished iterations of loops, by stage
 	failed  bool
 	done    bool
 }
@@ -190,13 +190,13 @@ func (r *run) play() {
 
 func scopeName(loop, iteration string) string { return loop + "@" + iteration }
 
-// open begins a scope.
+// open starts a scope.
 func (r *run) open(loop, iteration string) {
 	r.states[scopeName(loop, iteration)] = map[string]graph.State{}
 	r.advance(loop, iteration)
 }
 
-// advance asks what follows in a scope, and does it.
+// advance starts what Next returns for a scope.
 func (r *run) advance(loop, iteration string) {
 	states := r.states[scopeName(loop, iteration)]
 	step := r.plan.Next(loop, states)
@@ -208,7 +208,7 @@ func (r *run) advance(loop, iteration string) {
 		masked := maps.Clone(states)
 		for id, state := range masked {
 			if state.Status == status.StageFailed {
-				masked[id] = graph.State{Status: status.StageCanceled} // fires nothing, and is no failure
+				masked[id] = graph.State{Status: status.StageCanceled} // fires no port, and does not count as a failure
 				if !r.reference.unhandled(id, state) {
 					masked[id] = state
 				}
@@ -240,7 +240,7 @@ func (r *run) advance(loop, iteration string) {
 	}
 }
 
-// repeat begins the iterations of a FOR_EACH.
+// repeat starts the iterations of a FOR_EACH.
 func (r *run) repeat(at stage) {
 	count := r.items(at)
 	r.waiting[scopeName(at.component, at.iteration)] = count
@@ -253,8 +253,8 @@ func (r *run) repeat(at stage) {
 	}
 }
 
-// close ends a scope; the last iteration of a FOR_EACH ends it, as a failure when
-// one of them failed.
+// close finishes a scope. The last iteration of a FOR_EACH finishes the loop, as a failure if an
+// iteration failed.
 func (r *run) close(loop, iteration string, failed bool) {
 	if loop == "" {
 		if r.done {
@@ -286,7 +286,7 @@ func (r *run) end(at stage, state graph.State) {
 	r.advance(loop, at.iteration)
 }
 
-// ordered checks that what an edge leads to started after where it begins ended.
+// ordered checks that the target of each edge started after its source finished.
 func (r *run) ordered() {
 	place := map[string]int{}
 	for i, line := range r.log {
@@ -305,8 +305,8 @@ func (r *run) ordered() {
 	}
 }
 
-// TestModel plays random definitions in random orders. Each step is compared with
-// the reference's, and each run with the one in which failures stop nothing.
+// TestModel plays random definitions in random orders. It compares each step with the reference,
+// and each run with the one in which failures stop nothing.
 func TestModel(t *testing.T) {
 	t.Parallel()
 	stages := 0

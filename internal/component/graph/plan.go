@@ -6,16 +6,15 @@ import (
 	"github.com/weft-automation/weft/internal/kit/status"
 )
 
-// Plan is a definition without faults. It is safe for concurrent use and does not
-// change.
+// Plan is a definition without errors. It is immutable and safe for concurrent use.
 type Plan struct {
 	nodes    []node
 	index    map[string]int
-	scopes   map[string][]int // members by FOR_EACH, "" the root; each comes after what it waits for
+	scopes   map[string][]int // nodes by FOR_EACH, "" for the root, in topological order
 	triggers []string
 }
 
-// plan takes over what was compiled.
+// plan makes the plan of what was compiled.
 func (c *compiler) plan(order []int) *Plan {
 	p := &Plan{nodes: c.nodes, index: c.index, scopes: map[string][]int{}}
 	for _, at := range order {
@@ -24,9 +23,9 @@ func (c *compiler) plan(order []int) *Plan {
 		n.at = len(p.scopes[loop])
 		p.scopes[loop] = append(p.scopes[loop], at)
 	}
-	begins := make([]bool, len(c.nodes))
+	loopEntry := make([]bool, len(c.nodes))
 	for _, a := range c.arrows {
-		begins[a.to] = begins[a.to] || a.port == PortEach && c.nodes[a.from].module.Loop
+		loopEntry[a.to] = loopEntry[a.to] || a.port == PortEach && c.nodes[a.from].module.Loop
 	}
 	for _, a := range c.flows {
 		n := &c.nodes[a.to]
@@ -39,7 +38,7 @@ func (c *compiler) plan(order []int) *Plan {
 	}
 	for at := range c.nodes {
 		n := &c.nodes[at]
-		n.entry = len(n.in) == 0 || begins[at]
+		n.entry = len(n.in) == 0 || loopEntry[at]
 		if n.module.Trigger {
 			p.triggers = append(p.triggers, n.component.ID)
 		}
@@ -47,8 +46,7 @@ func (c *compiler) plan(order []int) *Plan {
 	return p
 }
 
-// Component is a component and its module; both are empty where there is none of
-// the id.
+// Component returns a component and its module. Both are zero if the ID is unknown.
 func (p *Plan) Component(id string) (Component, Module) {
 	n := p.node(id)
 	return n.component, n.module
@@ -61,7 +59,7 @@ func (p *Plan) node(id string) node {
 	return node{}
 }
 
-// Loop is the innermost FOR_EACH around a component, "" at the root.
+// Loop returns the innermost FOR_EACH around a component, or "" if there is no loop around it.
 func (p *Plan) Loop(id string) string {
 	around := p.node(id).around
 	if len(around) == 0 {
@@ -70,15 +68,14 @@ func (p *Plan) Loop(id string) string {
 	return p.nodes[around[len(around)-1]].component.ID
 }
 
-// Sources are the data connections into a component, in the order of the
-// definition.
+// Sources returns the data connections into a component, in the order of the definition.
 func (p *Plan) Sources(id string) []Source { return slices.Clone(p.node(id).sources) }
 
-// Members are the components of a scope, without those of the FOR_EACH in it, in
-// the order of the definition.
+// Members returns the components of a scope, excluding those in nested FOR_EACH bodies, in the
+// order of the definition.
 func (p *Plan) Members(loop string) []string { return p.ids(p.scopes[loop]) }
 
-// Components are all components, in the order of the definition.
+// Components returns all components, in the order of the definition.
 func (p *Plan) Components() []Component {
 	all := make([]Component, len(p.nodes))
 	for at, n := range p.nodes {
@@ -87,9 +84,10 @@ func (p *Plan) Components() []Component {
 	return all
 }
 
-// Triggers are the trigger components, in the order of the definition.
+// Triggers returns the trigger components, in the order of the definition.
 func (p *Plan) Triggers() []string { return slices.Clone(p.triggers) }
 
+// ids returns the IDs of nodes in the order of the definition.
 func (p *Plan) ids(nodes []int) []string {
 	var ids []string
 	for _, at := range slices.Sorted(slices.Values(nodes)) {
@@ -98,39 +96,38 @@ func (p *Plan) ids(nodes []int) []string {
 	return ids
 }
 
-// State is what a scope has to know of one stage.
+// State is the state of a stage, as far as its scope depends on it.
 type State struct {
 	Status status.Stage
-	Port   string // which port fired, of a completed one; "": what the module fires where it says nothing
+	Port   string // the port that fired if it completed; "": the default port of the module
 }
 
-// Step is what can be said of a scope by the states of its stages.
+// Step is what follows from the states of a scope.
 type Step struct {
-	Ready  []string // components to be started, in the order of the definition
+	Ready  []string // components to start, in the order of the definition
 	Live   int      // stages that are not final
-	Failed string   // the first component, in the order of the definition, that failed and whose failure nothing handles; nothing is Ready then
-	Done   bool     // nothing is ready or alive, and nothing will be
+	Failed string   // first component in the order of the definition with an unhandled failure; Ready is then empty
+	Done   bool     // the scope has finished: nothing is ready or live
 }
 
-// verdict is what is known of a component in a scope.
+// verdict is what is known about a component in a scope.
 type verdict struct {
 	settled bool // final, or it will never start
 	state   State
 }
 
-// Next is what follows from the states of a scope: of the root, or of one
-// iteration of a FOR_EACH (decisions 8.3, 8.6). A component without a state has no
-// stage.
+// Next returns what follows from the states of a scope: of the root, or of one iteration of a
+// FOR_EACH (decisions 8.3, 8.6). A component without a state has no stage.
 //
-// It is ready when all edges into it are settled and one of them fired, and all
-// that it takes data from is settled. An edge is settled when the component where
-// it begins is final, or dead: all edges into that are settled and none fired, so
-// it never starts. Of several triggers all are ready at first, and those without
-// a stage are dead once one has a stage: a run begins at one of them.
+// A component is ready when all edges into it are settled, one of them fired, and all its data
+// sources are settled. An edge is settled when its source is final or dead. A component is dead,
+// and never starts, when all edges into it are settled and none fired. If a scope has several
+// triggers, all are ready at first. Once one has a stage, those without a stage are dead: a run
+// starts at one trigger only.
 func (p *Plan) Next(loop string, states map[string]State) Step {
 	members := p.scopes[loop]
 	verdicts := make([]verdict, len(members))
-	begun := loop == "" && slices.ContainsFunc(p.triggers, func(id string) bool { _, ok := states[id]; return ok })
+	started := loop == "" && slices.ContainsFunc(p.triggers, func(id string) bool { _, ok := states[id]; return ok })
 	var step Step
 	var ready []int
 	failed := -1
@@ -146,7 +143,7 @@ func (p *Plan) Next(loop string, states map[string]State) Step {
 			} else if state.Status == status.StageFailed && !n.handled() && (failed < 0 || at < failed) {
 				failed = at
 			}
-		case n.module.Trigger && begun:
+		case n.module.Trigger && started:
 			v.settled = true
 		default:
 			var start bool
@@ -164,13 +161,13 @@ func (p *Plan) Next(loop string, states map[string]State) Step {
 	return step
 }
 
-// Handles reports whether the run goes on when a component fails.
+// Handles reports whether the run continues if the component fails.
 func (p *Plan) Handles(id string) bool {
 	n := p.node(id)
 	return n.handled()
 }
 
-// starts tells whether a component without a stage is ready, or else dead.
+// starts reports whether a component without a stage is ready, or dead.
 func (p *Plan) starts(n *node, verdicts []verdict) (ready, dead bool) {
 	fired := n.entry
 	for _, a := range n.in {
@@ -191,34 +188,33 @@ func (p *Plan) starts(n *node, verdicts []verdict) (ready, dead bool) {
 	return true, false
 }
 
-// handled reports whether the run goes on when the component fails.
+// handled reports whether the run continues if the component fails.
 func (n *node) handled() bool {
 	return n.wired[PortError] || n.component.OnFailure == OnFailureContinue
 }
 
-// fires reports whether a final stage fired a port of its component. A canceled
-// one fires none, and neither does a component without a stage. One that failed
-// fires `error` where an edge begins there, otherwise, if it may continue, what it
-// would have fired by itself.
+// fires reports whether a final stage fired a port of its component. A canceled stage fires no
+// port, nor does a component without a stage. A failed stage fires `error` if an edge starts there.
+// Otherwise it fires its default port if OnFailure is continue.
 func (n *node) fires(state State, port string) bool {
 	switch state.Status {
 	case status.StageCompleted:
 		if n.module.Loop || state.Port == "" {
-			return slices.Contains(n.usual(), port)
+			return slices.Contains(n.defaultPorts(), port)
 		}
 		return port == state.Port
 	case status.StageFailed:
 		if n.wired[PortError] {
 			return port == PortError
 		}
-		return n.component.OnFailure == OnFailureContinue && slices.Contains(n.usual(), port)
+		return n.component.OnFailure == OnFailureContinue && slices.Contains(n.defaultPorts(), port)
 	}
 	return false
 }
 
-// usual are the ports that fire where nothing was decided: next and done, the
-// default of a switch, the else of a condition; of other modules the first port.
-func (n *node) usual() []string {
+// defaultPorts returns the ports that fire if no other was decided on: done and next, the default
+// of a switch, the else of a condition, or the first port of any other module.
+func (n *node) defaultPorts() []string {
 	for _, port := range []string{PortDone, PortNext, PortDefault, PortElse} {
 		if slices.Contains(n.ports, port) {
 			return []string{port}

@@ -18,7 +18,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/status"
 )
 
-// library is the modules of the tests, by name.
+// library maps names to the modules of the tests.
 type library map[string]graph.Module
 
 func (l library) Module(name string) (graph.Module, bool) {
@@ -79,12 +79,12 @@ var modules = library{
 	},
 }
 
-// TestRules runs each file of testdata: a definition, and either the faults that it
-// has, or the sources of its connections and the steps of a run of it.
+// TestRules runs each file of testdata: a definition, and either its errors, or the sources of its
+// connections and the steps of a run.
 //
-// The lines of a run: "scope" names the scope that the following lines are about,
-// and begins it; "a COMPLETED then" is the state of a stage and the port that
-// fired; "->" is what follows from all states of the scope.
+// The lines of a run: "scope" starts a scope, which the following lines are about; "a COMPLETED
+// then" is the state of a stage and the port that fired; "->" is what follows from all states of
+// the scope.
 func TestRules(t *testing.T) {
 	t.Parallel()
 	paths, err := filepath.Glob("testdata/*.txtar")
@@ -204,11 +204,10 @@ func shown(step graph.Step) string {
 	return strings.Join(parts, ", ")
 }
 
-// What follows from the states must not depend on anything else: no clock, no
-// database, no context, no log.
-func TestThePackageIsPure(t *testing.T) {
+// The result depends only on the states: not on a clock, a database, a context or a log.
+func TestPackageIsPure(t *testing.T) {
 	t.Parallel()
-	const own = "github.com/weft-automation/weft/internal/"
+	const own = "github.com/weft-automation/weft/internal/kit/"
 	allowed := []string{"bytes", "cmp", "encoding/json", "errors", "fmt", "maps", "math", "math/big", "reflect", "regexp", "slices", "strconv", "strings", own + "fault", own + "jsonschema", own + "status", own + "strictjson"}
 	paths, _ := filepath.Glob("*.go")
 	for _, path := range paths {
@@ -227,8 +226,8 @@ func TestThePackageIsPure(t *testing.T) {
 	}
 }
 
-// Every code of a fault has a file that shows it.
-func TestEveryCodeIsShown(t *testing.T) {
+// Every error code occurs in a file of testdata.
+func TestEveryCodeHasATestFile(t *testing.T) {
 	t.Parallel()
 	var all strings.Builder
 	paths, _ := filepath.Glob("testdata/*.txtar")
@@ -251,7 +250,7 @@ func TestEveryCodeIsShown(t *testing.T) {
 	}
 }
 
-func TestAPlanAnswersForItsComponents(t *testing.T) {
+func TestPlanReturnsItsComponents(t *testing.T) {
 	t.Parallel()
 	plan, problems := graph.Compile(definition(t, `{"components":[
 		{"id":"go","module":"START"},{"id":"each","module":"FOR_EACH","input":{"items":[1]}},{"id":"inner","module":"FOR_EACH","input":{"items":[1]}},
@@ -270,7 +269,7 @@ func TestAPlanAnswersForItsComponents(t *testing.T) {
 	}
 }
 
-func TestAPlanKnowsWhatComesAfter(t *testing.T) {
+func TestAfterReturnsLaterComponents(t *testing.T) {
 	t.Parallel()
 	plan, problems := graph.Compile(definition(t, `{"components":[
 		{"id":"go","module":"START"},{"id":"loop","module":"FOR_EACH","input":{"items":[1]}},{"id":"leaf","module":"WORK"},

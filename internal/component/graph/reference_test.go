@@ -7,12 +7,12 @@ import (
 	"github.com/weft-automation/weft/internal/kit/status"
 )
 
-// reference says again, from the definition alone and as plainly as decisions 8.3
-// to 8.6 do, what is ready in a scope. It is slow and shares nothing with the plan.
+// reference computes what is ready in a scope from the definition alone, as plainly as decisions
+// 8.3 to 8.6. It is slow and shares no code with the plan.
 type reference struct {
 	d      graph.Definition
 	loops  map[string]bool
-	around map[string][]string // FOR_EACH around a component, outermost first
+	around map[string][]string // FOR_EACH components around a component, outermost first
 }
 
 func newReference(d graph.Definition) *reference {
@@ -33,8 +33,7 @@ func newReference(d graph.Definition) *reference {
 	return r
 }
 
-// leads reports whether there is a way from a component to another one, which
-// begins at a port.
+// leads reports whether a path leads from a port of a component to another component.
 func (r *reference) leads(from, port, to string, seen map[string]bool) bool {
 	for _, edge := range r.d.SequenceEdges {
 		if edge.From != from || port != "" && edge.Port != port || seen[edge.ID] {
@@ -68,7 +67,7 @@ func (r *reference) unhandled(id string, state graph.State) bool {
 	return state.Status == status.StageFailed && !r.hasErrorEdge(id) && r.component(id).OnFailure != graph.OnFailureContinue
 }
 
-// fired reports whether an edge out of a component with a final stage fired.
+// fired reports whether an edge from a component with a final stage fired.
 func (r *reference) fired(edge graph.Edge, state graph.State) bool {
 	plain := map[string]string{"IF": graph.PortElse, "SWITCH": graph.PortDefault}[r.component(edge.From).Module]
 	if plain == "" {
@@ -100,8 +99,8 @@ func (r *reference) settled(id string, states map[string]graph.State) bool {
 	return settled && !fired
 }
 
-// entered looks at the edges into a component: whether all are settled, and
-// whether one fired. A run, and an iteration, begins where none leads to.
+// entered reports whether all edges into a component are settled, and whether one fired. Runs and
+// iterations start at components without edges into them.
 func (r *reference) entered(id string, states map[string]graph.State) (settled, fired bool) {
 	settled = true
 	edges := 0
@@ -122,14 +121,14 @@ func (r *reference) entered(id string, states map[string]graph.State) (settled, 
 	return settled, fired || edges == 0
 }
 
-// giver is what a component of a scope waits for on account of a connection; ""
-// where it waits for nothing.
+// giver returns the component that a component of a scope waits for because of a connection, or ""
+// if it waits for no component.
 func (r *reference) giver(connection graph.Connection, id string) string {
 	to := append(slices.Clone(r.around[connection.To.ComponentID]), connection.To.ComponentID)
 	from := append(slices.Clone(r.around[connection.From.ComponentID]), connection.From.ComponentID)
 	for level := range to {
 		if level >= len(from) || from[level] == to[level] {
-			continue // in the same FOR_EACH, or from the one around
+			continue // a connection from the FOR_EACH around it
 		}
 		if to[level] == id {
 			return from[level]
@@ -139,7 +138,7 @@ func (r *reference) giver(connection graph.Connection, id string) string {
 	return ""
 }
 
-// step is what Next should say.
+// step returns what Next should return.
 func (r *reference) step(scope string, states map[string]graph.State) graph.Step {
 	var step graph.Step
 	for _, component := range r.d.Components {

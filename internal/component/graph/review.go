@@ -6,19 +6,21 @@ import (
 	"strconv"
 )
 
-// Review is Compile for a definition that is to be saved. Its problems include what can never
-// work, although a plan can be made of it: definitions that are stored already keep running. Its
-// warnings are what is only suspicious.
+// Review is Compile for a definition that is to be saved. Its problems include what compiles but
+// can never work; stored definitions with such problems keep running. Its warnings report what is
+// suspicious.
 func Review(d Definition, library Library) (plan *Plan, problems, warnings []Problem) {
 	return compile(d, library, (*compiler).review)
 }
 
+// warn records a warning.
 func (c *compiler) warn(pointer, code, format string, args ...any) {
 	c.warnings = append(c.warnings, Problem{Pointer: pointer, Code: code, Message: fmt.Sprintf(format, args...)})
 }
 
+// review finds the additional problems and the warnings of Review.
 func (c *compiler) review() {
-	read := make([]bool, len(c.nodes)) // by data connections
+	read := make([]bool, len(c.nodes)) // nodes whose outputs a data connection uses
 	for _, connection := range c.definition.DataConnections {
 		if from, known := c.index[connection.From.ComponentID]; known {
 			read[from] = true
@@ -44,7 +46,7 @@ func (c *compiler) review() {
 	}
 }
 
-// paths are the inputs that connections fill.
+// paths returns the inputs that connections fill.
 func (n *node) paths() (paths []string) {
 	for _, b := range n.bound {
 		paths = append(paths, b.path)
@@ -52,52 +54,52 @@ func (n *node) paths() (paths []string) {
 	return paths
 }
 
-// settings tells the settings that have no effect on what a run does itself.
+// settings reports settings that have no effect on an inline module.
 func (c *compiler) settings(pointer string, n *node) {
 	if !n.module.Inline {
 		return
 	}
 	if n.component.Attempts > 1 {
-		c.fault(pointer+"/attempts", CodeInvalidSetting, "component %s: a run does %s itself, in one attempt: leave attempts out",
+		c.fault(pointer+"/attempts", CodeInvalidSetting, "component %s: %s runs in a single attempt: omit attempts",
 			quote(n.component.ID), n.component.Module)
 	}
 	if n.component.TimeoutMs > 0 && !n.module.Lasts {
-		c.fault(pointer+"/timeoutMs", CodeInvalidSetting, "component %s: timeoutMs has no effect on %s: leave it out",
+		c.fault(pointer+"/timeoutMs", CodeInvalidSetting, "component %s: timeoutMs has no effect on %s: omit it",
 			quote(n.component.ID), n.component.Module)
 	}
 }
 
-// exits tells the ports by which nothing follows although something was probably meant to.
+// exits warns about ports from which no edge starts although one was probably intended.
 func (c *compiler) exits(pointer string, n *node, read bool) {
 	follows := func(port string) bool { return n.wired[port] }
 	id := quote(n.component.ID)
 	switch {
 	case n.module.Loop:
 		if !follows(PortEach) {
-			c.warn(pointer, WarnBody, "component %s: no edge begins at its port each, so the loop does nothing for its items", id)
+			c.warn(pointer, WarnBody, "component %s: no edge starts at its port each, so the loop does nothing for its items", id)
 		}
 	case slices.Contains(n.ports, PortTimeout):
 		if !follows(PortTimeout) {
-			c.warn(pointer, WarnTimeout, "component %s: no edge begins at its port timeout, so where nothing came in time nothing follows, and the run may complete", id)
+			c.warn(pointer, WarnTimeout, "component %s: no edge starts at its port timeout, so nothing follows after a timeout, and the run may complete", id)
 		}
 	case len(n.ports) < 2:
 	case !slices.ContainsFunc(n.ports, follows):
 		if !read {
-			c.warn(pointer, WarnBranch, "component %s: no edge begins at any of its ports %s, and nothing takes its output, so it decides nothing", id, listing(n.ports))
+			c.warn(pointer, WarnBranch, "component %s: no edge starts at any of its ports %s, and its output is unused, so it has no effect", id, listing(n.ports))
 		}
 	case n.module.CasePorts != nil:
 		for _, port := range n.ports {
 			if port != PortDefault && !follows(port) {
-				c.warn(pointer, WarnCase, "component %s: no edge begins at the port of its case %s, so nothing follows where that holds", id, quote(port))
+				c.warn(pointer, WarnCase, "component %s: no edge starts at the port of its case %s, so nothing follows if the case matches", id, quote(port))
 			}
 		}
 	}
 }
 
-// resolves tells a path of an output that can never lead to anything.
+// resolves reports a connection from an output that never has a value.
 func (c *compiler) resolves(pointer string, connection Connection) {
 	from, known := c.index[connection.From.ComponentID]
-	if !known || c.nodes[from].module.Gives == nil || c.told[Problem{Pointer: pointer, Code: CodeUnknownOutput}] {
+	if !known || c.nodes[from].module.Gives == nil || c.reported[Problem{Pointer: pointer, Code: CodeUnknownOutput}] {
 		return
 	}
 	n := &c.nodes[from]
@@ -105,14 +107,14 @@ func (c *compiler) resolves(pointer string, connection Connection) {
 		return
 	}
 	path := connection.From.Output
-	for _, given := range n.module.Gives(object(n.component.Input), object(n.component.Config), c.definition.InputSchema, n.paths()) {
-		if end, segments, missing := c.schema(given.Possible).Follow(path); missing >= 0 {
+	for _, output := range n.module.Gives(object(n.component.Input), object(n.component.Config), c.definition.InputSchema, n.paths()) {
+		if end, segments, missing := c.schema(output.Possible).Follow(path); missing >= 0 {
 			c.fault(pointer, CodeUnknownOutput, "component %s (%s) never has the output %s: %s",
 				quote(n.component.ID), n.component.Module, quote(path), lacks(end, segments[:missing], "outputs"))
 			return
 		}
-		if end, segments, missing := c.schema(given.Declared).Follow(path); missing >= 0 {
-			c.warn(pointer, WarnOutput, "component %s (%s): its input schema does not name %s, so there is a value only where a caller sends one: %s",
+		if end, segments, missing := c.schema(output.Declared).Follow(path); missing >= 0 {
+			c.warn(pointer, WarnOutput, "component %s (%s): its input schema does not define %s, so it has a value only if the caller sends one: %s",
 				quote(n.component.ID), n.component.Module, quote(path), lacks(end, segments[:missing], "outputs"))
 			return
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/jsonschema"
 )
 
-// joined compiles one connection from an output to an input of some schemas.
+// joined compiles one connection between an output and an input with these schemas.
 func joined(t *testing.T, given, from, taken, to string) (*graph.Plan, string) {
 	t.Helper()
 	plan, problems := graph.Compile(definition(t, fmt.Sprintf(`{"components":[{"id":"a","module":"A"},{"id":"b","module":"B"}],"sequenceEdges":[{"id":"1","from":"a","to":"b","port":"out"}],
@@ -19,9 +19,9 @@ func joined(t *testing.T, given, from, taken, to string) (*graph.Plan, string) {
 	return plan, told(problems)
 }
 
-// Each line is what one schema gives, what another takes, and why the one does not
-// fit into the other; empty where it may.
-func TestTypesThatNeverFitAreFaults(t *testing.T) {
+// Each line has the schema of an output, the schema of an input, and why no value fits, "" if one
+// may.
+func TestTypesThatNeverFitAreErrors(t *testing.T) {
 	t.Parallel()
 	const text, integer, flag = `{"type":"string"}`, `{"type":"integer"}`, `{"type":"boolean"}`
 	for _, c := range []struct{ given, taken, want string }{
@@ -29,37 +29,37 @@ func TestTypesThatNeverFitAreFaults(t *testing.T) {
 		{flag, `{}`, ``},
 		{`true`, flag, ``},
 		{`false`, flag, ``},
-		{flag, `false`, `it gives a boolean, and nothing is taken`},
+		{flag, `false`, `it is a boolean, but nothing is expected`},
 		{`{"type":"number"}`, integer, ``},
-		{`{"type":"number"}`, flag, `it gives a number, and a boolean is taken`},
+		{`{"type":"number"}`, flag, `it is a number, but a boolean is expected`},
 		{integer, text, ``},
 		{text, `{"type":"number"}`, ``},
 		{`{}`, `{"type":"null"}`, ``},
 		{`{"type":["string","null"]}`, `{"type":"null"}`, ``},
-		{text, `{"type":["boolean","null"]}`, `it gives a string, and a boolean or null is taken`},
-		{`{"type":["string","null"]}`, `{"type":["boolean","null"]}`, `it gives a string, and a boolean or null is taken`},
+		{text, `{"type":["boolean","null"]}`, `it is a string, but a boolean or null is expected`},
+		{`{"type":["string","null"]}`, `{"type":["boolean","null"]}`, `it is a string, but a boolean or null is expected`},
 		{`{"type":"null"}`, `{"type":["boolean","null"]}`, ``},
-		{`{"type":"null"}`, flag, `it gives null, and a boolean is taken`},
+		{`{"type":"null"}`, flag, `it is null, but a boolean is expected`},
 		{`{"type":["string","boolean"]}`, flag, ``},
-		{`{"anyOf":[{"type":"string"},{"type":"object"}]}`, `{"oneOf":[{"type":"array"},{"type":"boolean"}]}`, `it gives a string or an object, and a boolean or an array is taken`},
-		{`{"allOf":[{"type":["string","boolean"]},{"type":["boolean","array"]}]}`, text, `it gives a boolean, and a string is taken`},
-		{`{"type":"array","items":` + text + `}`, `{"type":"array","items":` + flag + `}`, `as an item of the array, it gives a string, and a boolean is taken`},
+		{`{"anyOf":[{"type":"string"},{"type":"object"}]}`, `{"oneOf":[{"type":"array"},{"type":"boolean"}]}`, `it is a string or an object, but a boolean or an array is expected`},
+		{`{"allOf":[{"type":["string","boolean"]},{"type":["boolean","array"]}]}`, text, `it is a boolean, but a string is expected`},
+		{`{"type":"array","items":` + text + `}`, `{"type":"array","items":` + flag + `}`, `as an item of the array, it is a string, but a boolean is expected`},
 		{`{"type":"array","items":` + text + `}`, `{"type":"array","items":` + integer + `}`, ``},
 		{`{"type":"array","items":` + text + `}`, `{"type":["array","object"]}`, ``},
 		{`{"type":"array","items":` + text + `}`, `{"type":"array","anyOf":[{"items":` + flag + `},{"items":` + text + `}]}`, ``},
-		{`{"type":"object","required":["x"],"properties":{"x":` + text + `}}`, `{"type":"object","properties":{"x":` + flag + `}}`, `as the member "x", it gives a string, and a boolean is taken`},
+		{`{"type":"object","required":["x"],"properties":{"x":` + text + `}}`, `{"type":"object","properties":{"x":` + flag + `}}`, `in the field "x", it is a string, but a boolean is expected`},
 		{`{"type":"object","properties":{"x":` + text + `}}`, `{"type":"object","properties":{"x":` + flag + `}}`, ``},
-		{`{"type":"object","properties":{"x":` + text + `}}`, `{"type":"object","required":["x"],"properties":{"x":` + flag + `}}`, `as the member "x", it gives a string, and a boolean is taken`},
-		{`{"type":"object","properties":{"x":{}},"additionalProperties":false}`, `{"type":"object","required":["y"],"properties":{"y":{}}}`, `it has no member "y", which is required`},
+		{`{"type":"object","properties":{"x":` + text + `}}`, `{"type":"object","required":["x"],"properties":{"x":` + flag + `}}`, `in the field "x", it is a string, but a boolean is expected`},
+		{`{"type":"object","properties":{"x":{}},"additionalProperties":false}`, `{"type":"object","required":["y"],"properties":{"y":{}}}`, `it has no field "y", which is required`},
 		{`{"type":"object","properties":{"x":{}}}`, `{"type":"object","required":["y"],"properties":{"y":{}}}`, ``},
 		{`{"type":"object","patternProperties":{"y":{}},"additionalProperties":false}`, `{"type":"object","required":["y"],"properties":{"y":{}}}`, ``},
 		{`{"enum":["a","b"]}`, `{"enum":["b","c"]}`, ``},
-		{`{"enum":["a","b"]}`, `{"enum":["c"]}`, `none of the values that it can give is one of those that are taken`},
-		{`{"enum":["a","b"]}`, integer, `none of the values that it can give is one of those that are taken`},
+		{`{"enum":["a","b"]}`, `{"enum":["c"]}`, `none of its possible values is accepted`},
+		{`{"enum":["a","b"]}`, integer, `none of its possible values is accepted`},
 		{`{"enum":["a","1"]}`, integer, ``},
 		{`{"enum":[1,2]}`, `{"enum":[2.0]}`, ``},
 		{`{"enum":[1,2]}`, `{"enum":["2"]}`, ``},
-		{`{"enum":[1,2]}`, `{"enum":[3,"4"]}`, `none of the values that it can give is one of those that are taken`},
+		{`{"enum":[1,2]}`, `{"enum":[3,"4"]}`, `none of its possible values is accepted`},
 		{`{"const":{"a":[1]}}`, `{"anyOf":[{"properties":{"a":{"items":` + flag + `}}},{"properties":{"a":{"items":` + text + `}}}]}`, ``},
 		{`{"const":{"a":[1]}}`, `{"const":{"a":[1]}}`, ``},
 		{`{"type":"wrong"}`, flag, ``},
@@ -67,7 +67,7 @@ func TestTypesThatNeverFitAreFaults(t *testing.T) {
 		_, got := joined(t, `{"properties":{"v":`+c.given+`}}`, "v", `{"properties":{"v":`+c.taken+`}}`, "v")
 		want := ""
 		if c.want != "" {
-			want = `/dataConnections/0 TYPE_MISMATCH "a.v" does not fit into "b.v": ` + c.want + "; only integers and decimal strings are converted into each other, and numbers into strings\n"
+			want = `/dataConnections/0 TYPE_MISMATCH "a.v" does not fit into "b.v": ` + c.want + "; only integers and decimal strings are converted to each other, and numbers to strings\n"
 		}
 		if got != want {
 			t.Errorf("%s into %s: %s, want %s", c.given, c.taken, got, want)
@@ -75,8 +75,8 @@ func TestTypesThatNeverFitAreFaults(t *testing.T) {
 	}
 }
 
-// Each line is a schema and a path in it; found is the schema there.
-func TestPathsGoThroughSchemas(t *testing.T) {
+// Each line has a schema, a path in it, and the schema at the path.
+func TestPathsAreFollowedInSchemas(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ schema, path, found string }{
 		{``, "a.b", ``},
@@ -128,9 +128,8 @@ func many(count int) string {
 	return members.String()
 }
 
-// Of a module without next, done, default or else the first port fires where
-// nothing was decided.
-func TestTheFirstPortOfAModule(t *testing.T) {
+// The default port of a module without next, done, default or else is its first port.
+func TestFirstPortIsTheDefault(t *testing.T) {
 	t.Parallel()
 	plan, faults := joined(t, ``, "v", ``, "v")
 	if plan == nil {

@@ -50,7 +50,7 @@ var byExpr = golden{"logic/golden_test.go:TestExpressionsDecideAsExprDoes", "git
 
 // interpreted are random workflows, which an interpreter written for the tests from the decisions
 // alone goes through, too. Nobody publishes cases for what a run does by a module of Weft's own.
-var interpreted = golden{"../../workflow/run/random_test.go:TestRandomWorkflowsDoWhatTheReferenceSays", "decisions 8.2 to 8.6", "../../workflow/run/reference_test.go", ""}
+var interpreted = golden{"../../workflow/run/random_test.go:TestRandomRunsMatchReference", "decisions 8.2 to 8.6", "../../workflow/run/reference_test.go", ""}
 
 // exchanged are exchanges with a node by the tests of the Ethereum Execution API specification.
 func exchanged(method string) golden {
@@ -68,9 +68,9 @@ func computed(test, list string) golden {
 var sources = []source{
 	{module: "ON_API_CALLED", golden: []golden{others("ajv 8.20.0"), interpreted}, bad: "logic/logic_test.go:TestConfigsAreJudgedWhenTheyAreSaved", fuzz: []string{configs, schemas}},
 	{module: "ON_SCHEDULE", golden: []golden{others("croner 11.0.0")}, bad: "logic/logic_test.go:TestConfigsAreJudgedWhenTheyAreSaved", fuzz: []string{"../../kit/cron/cron_test.go:FuzzParse", configs}},
-	{module: "ON_WEBHOOK", bad: "logic/logic_test.go:TestConfigsAreJudgedWhenTheyAreSaved", fuzz: []string{"../../workflow/hook/verify_test.go:FuzzVerified", "../../workflow/hook/verify_test.go:FuzzWhatARunIsGiven", configs}, golden: []golden{
-		{"../../workflow/hook/verify_test.go:TestTheDeliveryOfGitHubsDocumentationIsVerified", "GitHub's documentation", "", ""},
-		{"../../workflow/hook/verify_test.go:TestTheMessageOfStandardWebhooksIsVerified", "github.com/standard-webhooks/standard-webhooks", "", ""},
+	{module: "ON_WEBHOOK", bad: "logic/logic_test.go:TestConfigsAreJudgedWhenTheyAreSaved", fuzz: []string{"../../workflow/hook/verify_test.go:FuzzVerified", "../../workflow/hook/verify_test.go:FuzzRunInput", configs}, golden: []golden{
+		{"../../workflow/hook/verify_test.go:TestGitHubExampleIsVerified", "GitHub's documentation", "", ""},
+		{"../../workflow/hook/verify_test.go:TestStandardWebhooksExampleIsVerified", "github.com/standard-webhooks/standard-webhooks", "", ""},
 	}},
 	{module: "IF", golden: []golden{byExpr, interpreted}, bad: refused, fuzz: []string{outcomes, languages, configs}},
 	{module: "SWITCH", golden: []golden{byExpr, interpreted}, bad: refused, fuzz: []string{outcomes, languages, configs}},
@@ -84,7 +84,7 @@ var sources = []source{
 	{module: "DELAY", golden: []golden{others("@js-temporal/polyfill 0.5.1"), interpreted}, bad: "logic/logic_test.go:TestWaitsAreDue", fuzz: []string{"logic/fuzz_test.go:FuzzDue"}},
 	{module: "WAIT_UNTIL", golden: []golden{others("@js-temporal/polyfill 0.5.1")}, bad: "logic/logic_test.go:TestWaitsAreDue", fuzz: []string{"logic/fuzz_test.go:FuzzDue", "../../kit/timestamp/timestamp_test.go:FuzzParse"}},
 	{module: "WAIT_FOR_SIGNAL", golden: []golden{interpreted}, bad: bounds, plain: "a signal is a body of JSON, like that of every request"},
-	{module: "RUN_WORKFLOW", golden: []golden{{"../../workflow/run/below_test.go:TestWorkflowsBelowDoWhatTheReferenceSays", interpreted.from, interpreted.file, ""}}, bad: bounds, fuzz: []string{calls, schemas}},
+	{module: "RUN_WORKFLOW", golden: []golden{{"../../workflow/run/child_test.go:TestRandomChildRunsMatchReference", interpreted.from, interpreted.file, ""}}, bad: bounds, fuzz: []string{calls, schemas}},
 	{module: "RESPOND", golden: []golden{interpreted}, bad: bounds, plain: "its input is its output"},
 	{module: "FAIL", golden: []golden{interpreted}, bad: bounds, plain: "its config is the error"},
 

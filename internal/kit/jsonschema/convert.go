@@ -78,9 +78,9 @@ func (u *unfit) Error() string {
 	}
 	reason := ""
 	if u.gives == typeString && u.takes&typeInteger != 0 {
-		reason = " (the string is no decimal integer)"
+		reason = " (the string is not a decimal integer)"
 	}
-	return fmt.Sprintf("it is %s%s, and %s is taken%s", u.gives, where, u.takes, reason)
+	return fmt.Sprintf("it is %s%s, but %s is expected%s", u.gives, where, u.takes, reason)
 }
 
 // convert returns the converted value, and whether it differs from the value.

@@ -173,10 +173,10 @@ func (w *walker) mismatch(given, taken *Schema) string {
 		gives &^= typeNull // a connection on which only null fits is useless
 	}
 	if !gives.converts(takes) {
-		return fmt.Sprintf("it gives %s, and %s is taken", gives, takes)
+		return fmt.Sprintf("it is %s, but %s is expected", gives, takes)
 	}
 	if given.Values() != nil && !slices.ContainsFunc(given.values, func(value any) bool { return w.fits(value, taken) }) {
-		return "none of the values that it can give is one of those that are taken"
+		return "none of its possible values is accepted"
 	}
 	switch gives {
 	case typeArray:
@@ -200,11 +200,11 @@ func (w *walker) memberMismatch(given, taken *Schema) string {
 		}
 		closed := given != nil && given.AdditionalProperties != nil && given.AdditionalProperties.Never && given.PatternProperties == nil && !given.open()
 		if !there && closed {
-			return fmt.Sprintf("it has no member %s, which is required", fault.Quote(name, maxName))
+			return fmt.Sprintf("it has no field %s, which is required", fault.Quote(name, maxName))
 		}
 		if there {
 			if reason := w.mismatch(have, want); reason != "" {
-				return fmt.Sprintf("as the member %s, %s", fault.Quote(name, maxName), reason)
+				return fmt.Sprintf("in the field %s, %s", fault.Quote(name, maxName), reason)
 			}
 		}
 	}

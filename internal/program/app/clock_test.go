@@ -21,7 +21,7 @@ var measures = map[string]string{
 	"conformance/breakages_streams_test.go:hasty":         "a fault that lasts for a time",
 
 	"internal/workflow/run/work_test.go:work":                                                      "a component that takes its time",
-	"internal/execution/fairshare_test.go:newBusy":                                                    "a component that takes its time",
+	"internal/execution/fairshare_test.go:newBusy":                                                 "a component that takes its time",
 	"internal/workflow/run/cancel_test.go:awaitEvents":                                             "returns at the limit without failing anything",
 	"internal/web/server/server_test.go:TestSS13StreamsAreExemptFromTheWriteTimeout":               "the server's own timeout has to pass",
 	"internal/program/cli/listen_test.go:TestListenBoundsItsConnections":                           "nothing may come; it cannot fail by being slow",

@@ -91,9 +91,9 @@ func (a *App) executionDeps(registry *component.Registry, inserter *river.Client
 		DB: a.pools.api, Jobs: inserter, Modules: registry, Keyring: a.cfg.Keyring, Vault: a.vault, Hub: a.hub,
 		Draining: a.draining, Metrics: a.metrics, Quarantined: a.held, Clock: a.clock, Ledger: billing.Books{},
 		CallTimeout: a.cfg.componentTimeout(),
-		Ended:       func(ctx context.Context, stages map[notify.Key][]uuid.UUID) { a.engine.Ended(ctx, stages) },
+		Ended:       func(ctx context.Context, stages map[notify.Key][]uuid.UUID) { a.engine.ExecutionsFinished(ctx, stages) },
 		EndWithRun: func(ctx context.Context, run notify.Key, end *execution.End) error {
-			return a.engine.End(ctx, run, end)
+			return a.engine.FinishStage(ctx, run, end)
 		},
 	}
 }
@@ -120,7 +120,7 @@ func newWorkingHalf(a *App, deps execution.Deps) *workingHalf {
 // join gives the half its queue, and the runs that it brings on.
 func (h *workingHalf) join(a *App, runs *engine.Engine) error {
 	h.runs = engine.NewSweeper(runs)
-	h.runs.Schedule = a.schedules.Due
+	h.runs.Schedule = a.schedules.Enqueue
 	workers := river.NewWorkers()
 	river.AddWorker(workers, &execution.Worker{Runner: h.runner})
 	river.AddWorker(workers, &callback.Worker{Deliverer: h.delivers})

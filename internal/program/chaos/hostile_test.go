@@ -60,7 +60,7 @@ const (
 func TestHostileTenantsTogether(t *testing.T) {
 	if waittest.LeftToSoak(t, "internal/web/server.TestBytesOfUnknownCallersAreBoundedByAddressAndInTotal",
 		"internal/program/app.TestSilentConnectionsStopNeitherTheAPINorOperations", "internal/web/server.TestSlowReadersOfRunsHoldAWindowEach",
-		"internal/workflow/run.TestFreeStorageOfOneTriggerIsBounded", "internal/workflow.TestCheckOfAnInputStopsAfterAHundredFaults",
+		"internal/workflow/run.TestFreeStorageOfOneTriggerIsBounded", "internal/workflow.TestInputCheckStopsAfterHundredErrors",
 		"internal/execution/callback.TestASlowReceiverDoesNotDelayAnotherWorkspaceAtTheSameHost", "internal/workflow/run.TestCancelEndsTreeThatGrows") {
 		return
 	}

@@ -118,7 +118,7 @@ func (s *Server) StreamWorkflowRun(ctx context.Context, request api.StreamWorkfl
 	call := callOf(ctx)
 	principal, head := call.principal, call.head
 	if last := request.Params.LastEventID; head || last != nil {
-		over, err := s.runs.EndedWith(ctx, runKey(ctx, request.RunID), principal, value(last))
+		over, err := s.runs.IsFinalEvent(ctx, runKey(ctx, request.RunID), principal, value(last))
 		switch {
 		case err != nil:
 			return nil, err

@@ -22,7 +22,7 @@ import (
 	"github.com/weft-automation/weft/internal/secret/vault"
 )
 
-// readSources reads the outputs that what is ready in these scopes takes, all at once.
+// readSources reads, in one query, the outputs that the ready components of these scopes need.
 func (f *fold) readSources(round []*scope) error {
 	var missing []place
 	for _, sc := range round {
@@ -31,10 +31,10 @@ func (f *fold) readSources(round []*scope) error {
 		}
 		for _, id := range f.plan.Next(sc.component, sc.states).Ready {
 			for _, source := range f.plan.Sources(id) {
-				p := at(source.From, sc.iteration[:min(source.Depth, len(sc.iteration))])
+				p := placeOf(source.From, sc.iteration[:min(source.Depth, len(sc.iteration))])
 				if _, known := f.values[p]; !known && !source.Item && source.Collected == 0 {
 					missing = append(missing, p)
-					f.values[p] = given{} // what gives nothing is not asked for again
+					f.values[p] = outputValue{} // read a missing output only once
 				}
 			}
 		}
@@ -42,6 +42,7 @@ func (f *fold) readSources(round []*scope) error {
 	return f.readOutputs(missing)
 }
 
+// readOutputs reads outputs into values.
 func (f *fold) readOutputs(missing []place) error {
 	if len(missing) == 0 {
 		return nil
@@ -54,52 +55,51 @@ func (f *fold) readOutputs(missing []place) error {
 		return fmt.Errorf("read outputs: %w", err)
 	}
 	for _, row := range rows {
-		from, err := f.opened(row.Source, row.Output)
+		from, err := f.open(row.Source, row.Output)
 		if err != nil {
 			return err
 		}
-		f.values[at(row.ComponentID, row.Iteration)] = from
+		f.values[placeOf(row.ComponentID, row.Iteration)] = from
 	}
 	return nil
 }
 
-// given is an output that was read or made, and whether it is stored sealed. What is sealed
-// is secret as a whole.
-type given struct {
+// outputValue is an output that was read or computed. If it is stored sealed, all of it is secret.
+type outputValue struct {
 	output json.RawMessage
 	secret bool
 }
 
-// opened is a stored output, which was sealed, if it is, for that row.
-func (f *fold) opened(source uuid.UUID, stored json.RawMessage) (given, error) {
-	output, err := f.engine.Vault.OpenJSON(f.ctx, f.place(source, vault.Output), stored)
+// open decrypts a stored output, if it is sealed. source is the row that it is bound to.
+func (f *fold) open(source uuid.UUID, stored json.RawMessage) (outputValue, error) {
+	output, err := f.engine.Vault.OpenJSON(f.ctx, f.vaultPlace(source, vault.Output), stored)
 	if err != nil {
-		return given{}, fmt.Errorf("read outputs: %w", err)
+		return outputValue{}, fmt.Errorf("read outputs: %w", err)
 	}
-	return given{output, vault.Sealed(stored)}, nil
+	return outputValue{output, vault.Sealed(stored)}, nil
 }
 
-// binding is what becomes known while the input of a component is bound.
+// binding collects facts about the connections of a component while its input is bound.
 type binding struct {
-	read   int      // bytes that its connections went through
-	secret bool     // one of them carries what is secret
-	texts  []string // in what those carry
+	read   int      // bytes of outputs that were searched
+	secret bool     // a connection carries a secret
+	texts  []string // strings in the secret values
 }
 
-// took notes a value that a connection carries.
-func (b *binding) took(value json.RawMessage, secret bool) {
+// add records a value that a connection carries.
+func (b *binding) add(value json.RawMessage, secret bool) {
 	if secret {
 		b.secret = true
 		b.texts = append(b.texts, component.Texts(value)...)
 	}
 }
 
-// maxRead is how many bytes of outputs the connections into one component go through, each of
-// them for each step of its path.
+// maxRead limits the bytes of outputs that the connections into one component search. An output
+// counts once for each step of a connection's path.
 const maxRead = 1 << 30
 
-// bind is the input of a component in a scope. A *graph.BindError says that a value does
-// not fit, a *fault.Error that there is too much to be gone through.
+// bind returns the input of a component in a scope. It returns a *graph.BindError if a value does
+// not fit, and a *fault.Error if the connections search too much.
 func (f *fold) bind(sc *scope, c graph.Component) (json.RawMessage, error) {
 	sources := f.plan.Sources(c.ID)
 	f.binding = binding{}
@@ -114,10 +114,10 @@ func (f *fold) bind(sc *scope, c graph.Component) (json.RawMessage, error) {
 	return graph.Bind(c.Input, values)
 }
 
-// value is what a connection carries into a scope; nil where there is none.
+// value returns the value that a connection carries into a scope, or nil if it has none.
 func (f *fold) value(sc *scope, source graph.Source) (json.RawMessage, error) {
 	shared := sc.iteration[:min(source.Depth, len(sc.iteration))]
-	var from given
+	var from outputValue
 	switch {
 	case source.Item:
 		item, err := f.item(sc, source, shared)
@@ -127,94 +127,95 @@ func (f *fold) value(sc *scope, source graph.Source) (json.RawMessage, error) {
 		from = item
 	case source.Collected > 0:
 		all, err := f.collected(source, shared)
-		f.binding.took(all.output, all.secret)
+		f.binding.add(all.output, all.secret)
 		return all.output, err
 	default:
-		p := at(source.From, shared)
-		if _, known := f.values[p]; !known { // it became ready after what is read for all at once
-			f.values[p] = given{}
+		p := placeOf(source.From, shared)
+		if _, known := f.values[p]; !known { // the component became ready after readSources
+			f.values[p] = outputValue{}
 			if err := f.readOutputs([]place{p}); err != nil {
 				return nil, err
 			}
 		}
 		from = f.values[p]
 	}
-	value, _, err := f.choose(from.output, source.Path)
-	f.binding.took(value, from.secret)
+	value, _, err := f.selectPath(from.output, source.Path)
+	f.binding.add(value, from.secret)
 	return value, err
 }
 
-// choose is the value at a path in an output.
-func (f *fold) choose(output json.RawMessage, path string) (value json.RawMessage, ok bool, err error) {
+// selectPath returns the value at a path in an output, and whether it exists. It returns a
+// *fault.Error if the binding has searched too much.
+func (f *fold) selectPath(output json.RawMessage, path string) (value json.RawMessage, ok bool, err error) {
 	if f.binding.read += len(output) * (2 + strings.Count(path, ".")); f.binding.read > maxRead {
-		return nil, false, fault.New(fault.InvalidInput, "The connections into this component go through more than 1 GiB of outputs.")
+		return nil, false, fault.New(fault.InvalidInput, "The connections into this component search more than 1 GiB of outputs.")
 	}
 	value, ok = graph.Select(output, path)
 	return value, ok, nil
 }
 
-// item is what a loop gives to one of its iterations (decisions 8.5).
-func (f *fold) item(sc *scope, source graph.Source, shared []int32) (given, error) {
-	l := f.loops[at(source.From, shared)]
+// item returns the output of a loop for one of its iterations (decisions 8.5).
+func (f *fold) item(sc *scope, source graph.Source, shared []int32) (outputValue, error) {
+	l := f.loops[placeOf(source.From, shared)]
 	if l == nil || len(sc.iteration) <= len(shared) {
-		return given{}, nil
+		return outputValue{}, nil
 	}
 	items, secret, err := f.itemsOf(l)
 	if err != nil {
-		return given{}, err
+		return outputValue{}, err
 	}
 	index := int(sc.iteration[len(shared)])
 	output, err := strictjson.Encode(map[string]json.RawMessage{
 		graph.OutputItem: items[index], graph.OutputIndex: json.RawMessage(strconv.Itoa(index)),
 	})
 	if err != nil {
-		return given{}, fmt.Errorf("write an item: %w", err)
+		return outputValue{}, fmt.Errorf("encode an item: %w", err)
 	}
-	return given{output, secret}, nil
+	return outputValue{output, secret}, nil
 }
 
-// collected are the values of all iterations, in the order of the items; null for one
-// that gave none, or that failed as a whole: what of it had run by then is chance. There
-// are none at all where the loop did not complete.
-func (f *fold) collected(source graph.Source, shared []int32) (all given, err error) {
+// collected returns the values of all iterations, in the order of the items. The value is null for
+// an iteration that has none, and for one that failed: which of its stages had run by then depends
+// on timing. It returns nothing if the loop did not complete.
+func (f *fold) collected(source graph.Source, shared []int32) (all outputValue, err error) {
 	found := map[string]json.RawMessage{}
 	rows, err := f.outputsBelow(source.From, shared)
 	if err != nil {
 		return all, err
 	}
 	for _, row := range rows {
-		from, err := f.opened(row.Source, row.Output)
+		from, err := f.open(row.Source, row.Output)
 		if err != nil {
 			return all, err
 		}
-		value, ok, err := f.choose(from.output, source.Path)
+		value, ok, err := f.selectPath(from.output, source.Path)
 		if err != nil {
 			return all, err
 		}
 		if ok {
-			found[written(row.Iteration)] = value
+			found[pgArray(row.Iteration)] = value
 			all.secret = all.secret || from.secret
 		}
 	}
-	counts, broken, err := f.countsAround(source, shared)
+	counts, failedItems, err := f.itemCounts(source, shared)
 	if err != nil {
 		return all, err
 	}
-	if _, completed := counts[written(shared)]; !completed {
-		return given{}, nil
+	if _, completed := counts[pgArray(shared)]; !completed {
+		return outputValue{}, nil
 	}
 	var gather func(iteration []int32, left int) any
 	gather = func(iteration []int32, left int) any {
 		if left == 0 {
-			return found[written(iteration)]
+			return found[pgArray(iteration)]
 		}
-		count, completed := counts[written(iteration)]
+		count, completed := counts[pgArray(iteration)]
 		if !completed {
 			return nil
 		}
 		all := make([]any, count)
 		for i := range all {
-			if item := append(slices.Clone(iteration), int32(i)); !broken[written(item)] {
+			if item := append(slices.Clone(iteration), int32(i)); !failedItems[pgArray(item)] {
 				all[i] = gather(item, left-1)
 			}
 		}
@@ -224,7 +225,7 @@ func (f *fold) collected(source graph.Source, shared []int32) (all given, err er
 	return all, err
 }
 
-// outputsBelow are the outputs of a component in all iterations that begin so.
+// outputsBelow returns the outputs of a component in all iterations that start with prefix.
 func (f *fold) outputsBelow(componentID string, prefix []int32) ([]db.StageListCollectedRow, error) {
 	rows, err := db.New().StageListCollected(f.ctx, f.tx, db.StageListCollectedParams{
 		WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, ComponentID: componentID, Prefix: prefix,
@@ -238,19 +239,19 @@ func (f *fold) outputsBelow(componentID string, prefix []int32) ([]db.StageListC
 			rows = append(rows, db.StageListCollectedRow{Iteration: t.iteration, Output: t.output, Source: t.id})
 		}
 	}
-	for _, l := range f.ended {
+	for _, l := range f.finishedLoops {
 		if l.componentID == componentID && len(l.iteration) >= len(prefix) && slices.Equal(l.iteration[:len(prefix)], prefix) {
-			rows = append(rows, db.StageListCollectedRow{Iteration: l.iteration, Output: l.ended.output, Source: l.id})
+			rows = append(rows, db.StageListCollectedRow{Iteration: l.iteration, Output: l.result.output, Source: l.id})
 		}
 	}
 	return rows, nil
 }
 
-// countsAround are the numbers of items of the loops that a value leaves, by where each
-// of them ran, and which of the items failed.
-func (f *fold) countsAround(source graph.Source, shared []int32) (counts map[string]int, broken map[string]bool, err error) {
+// itemCounts returns the number of items of the loops that a value leaves, by the iteration in
+// which each of them ran, and the items that failed.
+func (f *fold) itemCounts(source graph.Source, shared []int32) (counts map[string]int, failedItems map[string]bool, err error) {
 	counts = map[string]int{}
-	var failing []string // what failed items fail by
+	var failing []string // components that can fail an item
 	loop := f.plan.Loop(source.From)
 	for range source.Collected {
 		rows, err := f.outputsBelow(loop, shared)
@@ -261,7 +262,7 @@ func (f *fold) countsAround(source graph.Source, shared []int32) (counts map[str
 		for _, row := range rows {
 			var output struct{ Count, FailedItems int }
 			if json.Unmarshal(row.Output, &output) == nil {
-				counts[written(row.Iteration)] = output.Count
+				counts[pgArray(row.Iteration)] = output.Count
 				failed += output.FailedItems
 			}
 		}
@@ -272,46 +273,48 @@ func (f *fold) countsAround(source graph.Source, shared []int32) (counts map[str
 		}
 		loop = f.plan.Loop(loop)
 	}
-	broken, err = f.brokenBelow(failing, shared)
-	return counts, broken, err
+	failedItems, err = f.failedIterations(failing, shared)
+	return counts, failedItems, err
 }
 
-// brokenBelow are the iterations that begin so in which one of the components failed.
-func (f *fold) brokenBelow(components []string, prefix []int32) (map[string]bool, error) {
-	broken := map[string]bool{}
+// failedIterations returns the iterations that start with prefix in which one of the components
+// failed.
+func (f *fold) failedIterations(components []string, prefix []int32) (map[string]bool, error) {
+	failed := map[string]bool{}
 	if len(components) == 0 {
-		return broken, nil
+		return failed, nil
 	}
 	rows, err := db.New().StageListFailedIterations(f.ctx, f.tx, db.StageListFailedIterationsParams{
 		WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, ComponentIds: components, Prefix: prefix,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("read which iterations failed: %w", err)
+		return nil, fmt.Errorf("read failed iterations: %w", err)
 	}
 	for _, t := range f.made {
 		if slices.Contains(components, t.component.ID) && t.status == status.StageFailed {
 			rows = append(rows, t.iteration)
 		}
 	}
-	for _, l := range f.ended {
-		if slices.Contains(components, l.componentID) && l.ended.status == status.StageFailed {
+	for _, l := range f.finishedLoops {
+		if slices.Contains(components, l.componentID) && l.result.status == status.StageFailed {
 			rows = append(rows, l.iteration)
 		}
 	}
 	for _, iteration := range rows {
-		broken[written(iteration)] = true
+		failed[pgArray(iteration)] = true
 	}
-	return broken, nil
+	return failed, nil
 }
 
-// variables are what a run took of the environment when it began, opened when it is needed.
+// variables are the environment variables that a run stored when it started. They are decrypted on
+// first use.
 type variables struct {
 	environment.Snapshot
 	opened bool
-	hidden *component.Redactor // of the secrets among them
+	hidden *component.Redactor // redacts the secret variables
 }
 
-// environment is what the run took along.
+// environment returns the variables of the run.
 func (f *fold) environment() (*variables, error) {
 	v := &f.variables
 	if v.opened || f.run.Variables == nil {
@@ -325,9 +328,9 @@ func (f *fold) environment() (*variables, error) {
 	return v, nil
 }
 
-// resolved is a component with the values of the variables that it names in their places.
-// A *fault.Error says which is not there.
-func (f *fold) resolved(c graph.Component) (graph.Component, error) {
+// resolve returns a component with the values of the variables that it refers to. It returns a
+// *fault.Error if a variable is missing or its value does not fit.
+func (f *fold) resolve(c graph.Component) (graph.Component, error) {
 	if len(envref.Names(c.Input, c.Config)) == 0 {
 		return c, nil
 	}
@@ -337,12 +340,12 @@ func (f *fold) resolved(c graph.Component) (graph.Component, error) {
 	}
 	for _, name := range f.fixed[c.ID] {
 		if slices.Contains(env.Changed, name) {
-			return c, fault.New(fault.InvalidInput, "The environment variable %s, which is part of an address, was changed or deleted after the secrets next to that address were stored. Stored secrets do not follow an address to another origin: save the workflow with these secrets again.", name)
+			return c, fault.New(fault.InvalidInput, "The environment variable %s is part of an address and has changed since the secrets next to that address were stored. Stored secrets stay with the old address. Save the workflow with these secrets again.", name)
 		}
 	}
 	entry, known := f.engine.Modules.Lookup(c.Module)
 	if !known {
-		return c, nil // who runs it says so
+		return c, nil // starting its execution reports that
 	}
 	for _, part := range []struct {
 		pointer string
@@ -365,11 +368,11 @@ func (f *fold) resolved(c graph.Component) (graph.Component, error) {
 	return c, nil
 }
 
-// unresolved is why a component cannot be given its variables, for the error of its stage.
+// unresolved returns the error of a stage whose variables cannot be resolved.
 func unresolved(pointer string, err error) error {
 	message := err.Error()
 	if unknown, ok := errors.AsType[*envref.Unknown](err); ok {
-		pointer, message = unknown.Pointer, fmt.Sprintf("There was no environment variable %s when the run began.", unknown.Name)
+		pointer, message = unknown.Pointer, fmt.Sprintf("The environment variable %s was missing when the run started.", unknown.Name)
 	}
 	return &fault.Error{
 		Code: fault.InvalidInput, Message: message,
@@ -377,22 +380,21 @@ func unresolved(pointer string, err error) error {
 	}
 }
 
-// fits checks what a component takes: whatever connections bring, it is held to what a
-// caller may send (decisions 1.1). Of a module those who execute it check the rest, of the
-// engine's own it is done here: what its variables are was not known when the workflow was
-// saved.
-func (f *fold) fits(written graph.Component, t *stage, input json.RawMessage) error {
+// checkInput checks a bound input against the limits of a caller's input (decisions 1.1).
+// Executions check the rest themselves. Components that the engine runs are checked here if they
+// refer to variables, whose values were unknown when the workflow was saved.
+func (f *fold) checkInput(written graph.Component, t *stage, input json.RawMessage) error {
 	_, control := controls[written.Module]
 	switch {
 	case len(input) > maxStageValue:
-		return fault.New(fault.InvalidInput, "The input has %d bytes with what connections bring; at most %d are allowed.", len(input), maxStageValue)
+		return fault.New(fault.InvalidInput, "The input, including the values of connections, has %d bytes. At most %d are allowed.", len(input), maxStageValue)
 	case !control:
 		return nil
 	case len(envref.Names(written.Input, written.Config)) > 0:
 		return f.engine.Modules.Check(written.Module, input, Object(t.component.Config), f.variables.Secrets...)
 	}
 	if refusal, ok := errors.AsType[*fault.Error](strictjson.Check(input)); ok {
-		return fault.New(fault.InvalidInput, "The input cannot be taken with what connections bring: %s.", refusal.Message)
+		return fault.New(fault.InvalidInput, "The input, including the values of connections, is invalid: %s.", refusal.Message)
 	}
 	return nil
 }

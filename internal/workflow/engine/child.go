@@ -23,35 +23,35 @@ import (
 	"github.com/weft-automation/weft/internal/workflow"
 )
 
-// How a run is ended on request (decisions 8.9).
+// Modes of a cancel request (decisions 8.9).
 const (
-	CancelGraceful  = "graceful" // what runs may finish
+	CancelGraceful  = "graceful" // running attempts may finish
 	CancelImmediate = "immediate"
 )
 
-// Bounds of a tree of runs. A workflow that runs itself, or a few that run each other, would
-// otherwise fill the database.
+// Limits of a tree of runs. Without them, workflows that run themselves or each other would fill
+// the database.
 const (
 	maxDepth = 8      // levels of runs below a root
 	maxLive  = 1_000  // unfinished runs below a root
-	maxBelow = 10_000 // about how many unfinished child runs a workspace has before a child run may start none
+	maxBelow = 10_000 // unfinished child runs of a workspace from which on child runs start no more; approximate
 )
 
 // reasonAbove is the cancelReason of a run that is canceled because of a run above it.
-const reasonAbove = "the run that began it ended"
+const reasonAbove = "the run that started it ended"
 
 // reasonLate is the cancelReason of a run that is canceled because its stage took too long.
-const reasonLate = "the stage that began it took longer than its timeoutMs"
+const reasonLate = "the stage that started it exceeded its timeoutMs"
 
-// runWorkflow begins a run of another workflow and waits for its end. Nothing is kept
-// back for it beforehand: its stages are paid for as they come.
+// runWorkflow starts a run of another workflow and waits for it to finish. It reserves nothing in
+// advance: the stages of the child run reserve their own prices.
 func (f *fold) runWorkflow(sc *scope, t *stage, input json.RawMessage) error {
 	var config struct {
 		WorkflowID uuid.UUID `json:"workflowId"`
 		Version    *int32    `json:"version"`
 	}
 	if err := json.Unmarshal(Object(t.component.Config), &config); err != nil {
-		f.put(sc, t.failed(component.Permanent(component.CodeInvalidInput, "workflowId is not an id")))
+		f.addStage(sc, t.failed(component.Permanent(component.CodeInvalidInput, "workflowId is not an id")))
 		return nil
 	}
 	may, err := f.mayRun(config.WorkflowID)
@@ -59,20 +59,20 @@ func (f *fold) runWorkflow(sc *scope, t *stage, input json.RawMessage) error {
 		return err
 	}
 	if !may {
-		f.put(sc, t.failed(errNotForKey))
+		f.addStage(sc, t.failed(errNotForKey))
 		return nil
 	}
-	refusal, err := f.crowded()
+	refusal, err := f.checkChildLimits()
 	if err != nil || f.ending() {
 		return err
 	}
 	if refusal != nil {
-		f.put(sc, t.failed(refusal))
+		f.addStage(sc, t.failed(refusal))
 		return nil
 	}
 	loaded, err := f.childVersion(config.WorkflowID, config.Version, input)
 	if refusal, ok := errors.AsType[*fault.Error](err); ok {
-		f.put(sc, t.failed(refusal))
+		f.addStage(sc, t.failed(refusal))
 		return nil
 	}
 	if err != nil {
@@ -82,18 +82,19 @@ func (f *fold) runWorkflow(sc *scope, t *stage, input json.RawMessage) error {
 		return err
 	}
 	t.status = status.StageRunning
-	f.put(sc, t)
+	f.addStage(sc, t)
 	return nil
 }
 
+// errNotForKey fails a RUN_WORKFLOW whose workflow the run's key may not use.
 var errNotForKey = &fault.Error{
 	Code: fault.Forbidden, Reason: "workflow_not_allowed",
 	Message: "The API key that triggered this run, or the run above it, may not use this workflow.",
 }
 
-// mayRun reports whether the key that triggered the run, or the first of the runs above it,
-// may be used on a workflow (decisions 2.8). The keys of a rotation have the same workflows,
-// so their root stands for each of them. A schedule or a hook triggers without a key.
+// mayRun reports whether the key that triggered the root run may use a workflow (decisions 2.8).
+// The run records the root of the key's rotations, which has the same workflows. Runs of schedules
+// and hooks have no key and may use any workflow.
 func (f *fold) mayRun(workflowID uuid.UUID) (bool, error) {
 	if f.run.KeyRootID == nil {
 		return true, nil
@@ -110,20 +111,19 @@ func (f *fold) mayRun(workflowID uuid.UUID) (bool, error) {
 	return may, nil
 }
 
-// errTreeGrew is returned by a fold that starts child runs while other folds of the tree start
-// so many that all of them together exceed maxLive. Nothing of the fold is committed. The next
-// one reads the new count.
-var errTreeGrew = errors.New("other folds started child runs of the tree meanwhile")
+// errTreeGrew is returned by a fold whose child runs, together with those that other folds started
+// at the same time, would exceed maxLive. Nothing of the fold is committed. The next fold reads the
+// new count.
+var errTreeGrew = errors.New("other folds of the tree started child runs at the same time")
 
-// crowded returns why the run may not start a child run, nil if it may. It cancels the run
-// if a run above it is ending.
+// checkChildLimits returns the error with which a RUN_WORKFLOW fails if the run may not start a
+// child run, and nil otherwise. If a run above is ending, it cancels this run.
 //
-// A cancel of the run above may commit just after this check. It then waits for this run,
-// which the fold has locked, and cancels it too, so the next fold finds the new child and
-// cancels it.
-func (f *fold) crowded() (refusal *component.Error, err error) {
+// A run above may be canceled just after this check. That cancel waits for the lock on this run and
+// then cancels it too. The next fold then finds the new child run and cancels it.
+func (f *fold) checkChildLimits() (refusal *component.Error, err error) {
 	if int(f.run.TreeLive)+len(f.children) >= maxLive {
-		return component.Permanent("LIMIT_EXCEEDED", "At most %d unfinished runs may be below a run that no other run started.", maxLive), nil
+		return component.Permanent("LIMIT_EXCEEDED", "A run can have at most %d unfinished runs below it.", maxLive), nil
 	}
 	if f.run.ParentRunID == nil {
 		return nil, nil
@@ -137,14 +137,15 @@ func (f *fold) crowded() (refusal *component.Error, err error) {
 	case f.above.Ending:
 		return nil, f.cancelWithAbove()
 	case f.above.Depth >= maxDepth:
-		return component.Permanent("LIMIT_EXCEEDED", "At most %d runs may be below each other.", maxDepth), nil
+		return component.Permanent("LIMIT_EXCEEDED", "Child runs can be nested at most %d levels deep.", maxDepth), nil
 	case int(f.below)+len(f.children) >= maxBelow:
-		return component.Permanent("LIMIT_EXCEEDED", "A run below another one begins no more while some %d of them are under way.", maxBelow), nil
+		return component.Permanent("LIMIT_EXCEEDED", "The workspace has about %d unfinished child runs, so child runs cannot start more.", maxBelow), nil
 	}
 	return nil, nil
 }
 
-// readAbove reads what limits the child runs of a run that is itself a child.
+// readAbove reads the runs above a child run and the number of unfinished child runs in the
+// workspace.
 func (f *fold) readAbove() error {
 	above, err := db.New().RunGetAncestors(f.ctx, f.tx, db.RunGetAncestorsParams{WorkspaceID: f.run.WorkspaceID, ID: f.run.ID, MaxDepth: maxDepth})
 	if err != nil {
@@ -172,7 +173,8 @@ func (f *fold) cancelWithAbove() error {
 	return nil
 }
 
-// childVersion is which version of a workflow a child runs. A *fault.Error says why none.
+// childVersion loads the version of a workflow that a child run uses. It returns a *fault.Error if
+// the workflow cannot be run with this input.
 func (f *fold) childVersion(workflowID uuid.UUID, number *int32, input json.RawMessage) (workflow.Loaded, error) {
 	loaded, err := f.engine.Workflows.Load(f.ctx, f.tx, f.run.WorkspaceID, workflowID, number)
 	switch {
@@ -184,6 +186,7 @@ func (f *fold) childVersion(workflowID uuid.UUID, number *int32, input json.RawM
 	return loaded, loaded.Input.Check(f.ctx, "/input", input)
 }
 
+// insertChild inserts the child run of a stage with its job, and returns its ID.
 func (f *fold) insertChild(t *stage, workflowID uuid.UUID, loaded workflow.Loaded, input json.RawMessage) (uuid.UUID, error) {
 	id, err := uuid.NewV7()
 	if err != nil {
@@ -196,7 +199,7 @@ func (f *fold) insertChild(t *stage, workflowID uuid.UUID, loaded workflow.Loade
 	}
 	row := db.RunInsertParams{ // with the deadline of this run: At + Lasts
 		WorkspaceID: f.run.WorkspaceID, ID: id, WorkflowID: workflowID, WorkflowVersion: loaded.Version, Status: status.RunCreated, Trigger: "RUN",
-		Lasts: f.run.Deadline.Sub(f.stamp), Grace: BegunWithin, JobID: job.Job.ID, ParentRunID: &f.run.ID, ParentStageID: &t.id, RootRunID: &f.run.RootRunID, KeyRootID: f.run.KeyRootID, Traceparent: f.run.Traceparent,
+		Lasts: f.run.Deadline.Sub(f.stamp), Grace: StartWithin, JobID: job.Job.ID, ParentRunID: &f.run.ID, ParentStageID: &t.id, RootRunID: &f.run.RootRunID, KeyRootID: f.run.KeyRootID, Traceparent: f.run.Traceparent,
 		UncountedBytes: storage.RunBytes + int64(len(input)), At: new(f.stamp),
 	}
 	effectRoot, err := f.effectID(t)
@@ -235,9 +238,9 @@ func (f *fold) insertChild(t *stage, workflowID uuid.UUID, loaded workflow.Loade
 	return id, nil
 }
 
-// beyond is the maxCredits that a stage of that price would exceed, of the run itself or of
-// one above it; nil if none.
-func (f *fold) beyond(price credit.Amount) (*credit.Amount, error) {
+// exceeded returns the maxCredits, of this run or one above it, that a stage of that price would
+// exceed, or nil if it exceeds none.
+func (f *fold) exceeded(price credit.Amount) (*credit.Amount, error) {
 	most := f.run.MaxCredits
 	if most == nil || price == 0 {
 		return nil, nil
@@ -245,14 +248,14 @@ func (f *fold) beyond(price credit.Amount) (*credit.Amount, error) {
 	if f.run.Committed+f.run.Below+price > *most {
 		return most, nil
 	}
-	if f.run.ParentRunID != nil && f.payers == nil {
+	if f.run.ParentRunID != nil && f.limited == nil {
 		rows, err := db.New().RunLockAncestors(f.ctx, f.tx, db.RunLockAncestorsParams{WorkspaceID: f.run.WorkspaceID, ID: f.run.ID, MaxDepth: maxDepth})
 		if err != nil {
 			return nil, fmt.Errorf("lock the runs above: %w", err)
 		}
-		f.payers = rows
+		f.limited = rows
 	}
-	for _, run := range f.payers {
+	for _, run := range f.limited {
 		if run.Committed+run.Below+f.spent+price > *run.MaxCredits {
 			return run.MaxCredits, nil
 		}
@@ -260,22 +263,22 @@ func (f *fold) beyond(price credit.Amount) (*credit.Amount, error) {
 	return nil, nil
 }
 
-// writeAbove counts for the runs above what this fold has committed.
+// writeAbove adds the credits that this fold commits to the runs above.
 func (f *fold) writeAbove(tx pgx.Tx) error {
-	if len(f.payers) == 0 || f.spent == 0 {
+	if len(f.limited) == 0 || f.spent == 0 {
 		return nil
 	}
 	p := db.RunAddCommittedBelowParams{WorkspaceID: f.run.WorkspaceID, Amount: f.spent}
-	for _, run := range f.payers {
+	for _, run := range f.limited {
 		p.Ids = append(p.Ids, run.ID)
 	}
 	if err := db.New().RunAddCommittedBelow(f.ctx, tx, p); err != nil {
-		return fmt.Errorf("commit for the runs above: %w", err)
+		return fmt.Errorf("add to the credits of the runs above: %w", err)
 	}
 	return nil
 }
 
-// stopChildren cancels the child runs that a fold found to be ended, and all runs below them.
+// stopChildren cancels the child runs that must stop, and all runs below them.
 func (e *Engine) stopChildren(ctx context.Context, f *fold, mode string) error {
 	if len(f.orphans) == 0 {
 		return nil
@@ -287,22 +290,22 @@ func (e *Engine) stopChildren(ctx context.Context, f *fold, mode string) error {
 	return e.CancelTree(ctx, e.System, f.run.WorkspaceID, f.orphans, mode, &reason)
 }
 
-// CancelTree requests the cancellation of runs and of all unfinished runs below them, and
-// wakes them. It is one statement: if this process dies afterwards, the sweep folds the runs.
+// CancelTree requests the cancellation of runs and of all unfinished runs below them, and wakes
+// them. It is one statement: if this process dies afterwards, the sweep wakes the runs.
 func (e *Engine) CancelTree(ctx context.Context, conn db.DBTX, workspaceID uuid.UUID, ids []uuid.UUID, mode string, reason *string) error {
 	canceled, err := db.New().RunCancelTree(ctx, conn, db.RunCancelTreeParams{
 		WorkspaceID: workspaceID, Ids: ids, Mode: mode, Reason: reason, ReasonBelow: reasonAbove, MaxDepth: maxDepth,
 	})
 	if err != nil {
-		return fmt.Errorf("cancel runs and those below: %w", err)
+		return fmt.Errorf("cancel runs and the runs below them: %w", err)
 	}
 	for _, id := range canceled {
-		e.folder.wake(notify.Key{WorkspaceID: workspaceID, ID: id})
+		e.dispatcher.wake(notify.Key{WorkspaceID: workspaceID, ID: id})
 	}
 	return nil
 }
 
-// NotActive is why a workflow is not run.
+// NotActive returns the CONFLICT of a workflow that cannot be run because of its status.
 func NotActive(now api.WorkflowStatus) *fault.Error {
 	word := strings.ToLower(string(now))
 	return &fault.Error{Code: fault.Conflict, Reason: "workflow_" + word, Message: "This workflow is " + word + ", so it cannot be run."}

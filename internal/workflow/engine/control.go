@@ -20,7 +20,8 @@ import (
 	"github.com/weft-automation/weft/internal/secret/vault"
 )
 
-// controls are the components that the engine itself is: they need no worker.
+// controls maps the modules that the engine runs itself, without a worker, to the methods that run
+// them.
 var controls map[string]func(f *fold, sc *scope, t *stage, input json.RawMessage) error
 
 func init() {
@@ -35,88 +36,89 @@ func init() {
 	}
 }
 
-// triggered gives what the run was begun with.
+// triggered outputs the input of the run and the time of its trigger.
 func (f *fold) triggered(sc *scope, t *stage, _ json.RawMessage) error {
 	input, hidden, err := OpenInput(f.ctx, f.engine.Vault, f.run.WorkspaceID, f.run.ID, f.run.Input)
 	if err != nil {
 		return err
 	}
 	t.secret = len(hidden) > 0
-	members := map[string]json.RawMessage{}
-	if err := giveInput(t.component.Module, members, input); err != nil {
+	fields := map[string]json.RawMessage{}
+	if err := copyInput(t.component.Module, fields, input); err != nil {
 		return err
 	}
-	if t.component.Module == "ON_SCHEDULE" && members["scheduledAt"] == nil { // somebody tries it by a request
-		if err := setTime(members, "scheduledAt", f.run.CreatedAt); err != nil {
+	if t.component.Module == "ON_SCHEDULE" && fields["scheduledAt"] == nil { // the run was started by a request, not by a schedule
+		if err := setTime(fields, "scheduledAt", f.run.CreatedAt); err != nil {
 			return err
 		}
 	}
-	if err := setTime(members, "triggeredAt", f.run.CreatedAt); err != nil {
+	if err := setTime(fields, "triggeredAt", f.run.CreatedAt); err != nil {
 		return err
 	}
-	output, err := strictjson.Encode(members)
+	output, err := strictjson.Encode(fields)
 	if err != nil {
-		return fmt.Errorf("write the trigger's output: %w", err)
+		return fmt.Errorf("encode the trigger's output: %w", err)
 	}
-	t.status, t.output, t.port = status.StageCompleted, output, graph.PortNext // however large: it was accepted
-	f.put(sc, t)
+	t.status, t.output, t.port = status.StageCompleted, output, graph.PortNext // no size limit: the input was accepted
+	f.addStage(sc, t)
 	return nil
 }
 
-// giveInput copies the run's input into the output of its trigger.
-func giveInput(module string, members map[string]json.RawMessage, input json.RawMessage) error {
-	var given map[string]json.RawMessage
-	if err := json.Unmarshal(input, &given); err != nil {
+// copyInput copies the run's input into the output of its trigger.
+func copyInput(module string, fields map[string]json.RawMessage, input json.RawMessage) error {
+	var values map[string]json.RawMessage
+	if err := json.Unmarshal(input, &values); err != nil {
 		return fmt.Errorf("read the input of the run: %w", err)
 	}
-	maps.Copy(members, given)
+	maps.Copy(fields, values)
 	if module == "ON_API_CALLED" {
-		members["input"] = input
+		fields["input"] = input
 	}
 	return nil
 }
 
-// HideInput returns the output of a run's trigger without the places of the input that are
-// hidden (component.SecretPaths). The time of the trigger stays in it. It hides the whole
-// output if that cannot be read.
+// HideInput returns the output of a run's trigger with the hidden places of the input redacted (see
+// component.SecretPaths). It keeps the time of the trigger. It redacts the whole output if it
+// cannot be decoded.
 func HideInput(module string, output, input json.RawMessage, hidden []string) json.RawMessage {
 	nothing := json.RawMessage(`"` + component.Redacted + `"`)
-	var members map[string]json.RawMessage
-	if json.Unmarshal(output, &members) != nil || members == nil {
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(output, &fields) != nil || fields == nil {
 		return nothing
 	}
-	triggeredAt := members["triggeredAt"]
-	if giveInput(module, members, component.Redact(input, hidden)) != nil {
+	triggeredAt := fields["triggeredAt"]
+	if copyInput(module, fields, component.Redact(input, hidden)) != nil {
 		return nothing
 	}
-	members["triggeredAt"] = triggeredAt
-	shown, err := strictjson.Encode(members)
+	fields["triggeredAt"] = triggeredAt
+	shown, err := strictjson.Encode(fields)
 	if err != nil {
 		return nothing
 	}
 	return shown
 }
 
-// runInput is the stored form of the input of a run that is secret in places.
+// runInput is the stored form of a run's input that contains secrets.
 type runInput struct {
 	Input  json.RawMessage `json:"input"`
 	Hidden []string        `json:"hidden"`
 }
 
-// SealInput is an input as a run stores it: sealed where some places of it are secret, which
-// stay hidden whenever the input is shown (component.SecretPaths). Errors are the vault's.
+// SealInput returns the stored form of a run's input. It is encrypted if it has hidden places,
+// which are redacted whenever the input is shown (see component.SecretPaths). It returns the errors
+// of the vault.
 func SealInput(ctx context.Context, v *vault.Vault, workspaceID, runID uuid.UUID, input json.RawMessage, hidden []string) (json.RawMessage, error) {
 	if len(hidden) == 0 {
 		return input, nil
 	}
 	plain, err := strictjson.Encode(runInput{input, hidden})
 	if err != nil {
-		return nil, fmt.Errorf("write the input of a run: %w", err)
+		return nil, fmt.Errorf("encode the input of a run: %w", err)
 	}
 	return v.SealJSON(ctx, vault.Place{WorkspaceID: workspaceID, Row: runID, Field: vault.Input}, plain)
 }
 
-// OpenInput is the reverse of SealInput.
+// OpenInput is the inverse of SealInput: it returns the input and its hidden places.
 func OpenInput(ctx context.Context, v *vault.Vault, workspaceID, runID uuid.UUID, stored json.RawMessage) (input json.RawMessage, hidden []string, err error) {
 	if !vault.Sealed(stored) {
 		return stored, nil, nil
@@ -127,32 +129,32 @@ func OpenInput(ctx context.Context, v *vault.Vault, workspaceID, runID uuid.UUID
 	}
 	var opened runInput
 	if json.Unmarshal(plain, &opened) != nil {
-		return nil, nil, errors.New("read the input of a run") // what is wrong may show some of it
+		return nil, nil, errors.New("decode the input of a run: invalid JSON") // the decoder's error may contain a secret
 	}
 	return opened.Input, opened.Hidden, nil
 }
 
-func setTime(members map[string]json.RawMessage, name string, at time.Time) error {
+func setTime(fields map[string]json.RawMessage, name string, at time.Time) error {
 	text, err := json.Marshal(timestamp.Of(at))
 	if err != nil {
-		return fmt.Errorf("write a time: %w", err)
+		return fmt.Errorf("encode a time: %w", err)
 	}
-	members[name] = text
+	fields[name] = text
 	return nil
 }
 
-// evaluate computes what is a function of its input.
+// evaluate runs a component whose output depends only on its input and config.
 func (f *fold) evaluate(sc *scope, t *stage, input json.RawMessage) error {
 	outcome, err := logic.Evaluate(t.component.Module, input, Object(t.component.Config))
 	if err != nil {
-		f.put(sc, t.failed(err))
+		f.addStage(sc, t.failed(err))
 		return nil
 	}
-	f.put(sc, t.completed(outcome.Output, outcome.Port))
+	f.addStage(sc, t.completed(outcome.Output, outcome.Port))
 	return nil
 }
 
-// forEach begins a loop.
+// forEach starts a loop.
 func (f *fold) forEach(sc *scope, t *stage, input json.RawMessage) error {
 	var in struct {
 		Items json.RawMessage `json:"items"`
@@ -161,10 +163,10 @@ func (f *fold) forEach(sc *scope, t *stage, input json.RawMessage) error {
 	_ = json.Unmarshal(input, &in)
 	switch err := json.Unmarshal(in.Items, &items); {
 	case err != nil || !bytes.HasPrefix(bytes.TrimSpace(in.Items), []byte("[")):
-		f.put(sc, t.failed(component.Permanent(component.CodeInvalidInput, "items is not an array")))
+		f.addStage(sc, t.failed(component.Permanent(component.CodeInvalidInput, "items is not an array")))
 		return nil
 	case len(items) > MaxItems:
-		f.put(sc, t.failed(component.Permanent(component.CodeInvalidInput, "items has %d entries; at most %d are allowed", len(items), MaxItems)))
+		f.addStage(sc, t.failed(component.Permanent(component.CodeInvalidInput, "items has %d entries; at most %d are allowed", len(items), MaxItems)))
 		return nil
 	}
 	stored, err := f.storedItems(sc, t.component.ID, in.Items)
@@ -175,29 +177,29 @@ func (f *fold) forEach(sc *scope, t *stage, input json.RawMessage) error {
 	t.loop = &loop{id: t.id, componentID: t.component.ID, iteration: t.iteration, count: int32(len(items)), stage: t}
 	t.loop.configure(t.component.Config)
 	f.engine.items.put(f.run.ID, t.id, items, t.secret, len(in.Items))
-	f.loops[at(t.component.ID, t.iteration)] = t.loop
-	f.put(sc, t)
+	f.loops[placeOf(t.component.ID, t.iteration)] = t.loop
+	f.addStage(sc, t)
 	return f.fill(t.loop)
 }
 
-// pause waits for a while or until a time, and holds nobody.
+// pause waits for a duration or until a time.
 func (f *fold) pause(sc *scope, t *stage, input json.RawMessage) error {
 	due, err := logic.Due(t.component.Module, input, Object(t.component.Config), f.run.Now)
 	if err != nil {
-		f.put(sc, t.failed(err))
+		f.addStage(sc, t.failed(err))
 		return nil
 	}
 	f.wait(sc, t, due.Sub(f.run.Now))
 	return nil
 }
 
-// wait has a stage go on after a time; at once where that is over.
+// wait sets the timer of a stage. A time in the past is due immediately.
 func (f *fold) wait(sc *scope, t *stage, after time.Duration) {
 	t.status, t.wake = status.StageRunning, max(after, time.Millisecond)
-	f.put(sc, t)
+	f.addStage(sc, t)
 }
 
-// waitForSignal waits for a signal, which may have come before, or until its time is over.
+// waitForSignal waits for a signal, which may already have arrived, or until its timeout.
 func (f *fold) waitForSignal(sc *scope, t *stage, _ json.RawMessage) error {
 	var config struct {
 		Name      string `json:"name"`
@@ -205,18 +207,18 @@ func (f *fold) waitForSignal(sc *scope, t *stage, _ json.RawMessage) error {
 	}
 	_ = json.Unmarshal(t.component.Config, &config)
 	if f.variables.hidden.In(config.Name) {
-		f.put(sc, t.failed(component.Permanent(component.CodeInvalidInput, "the name of a signal is not secret, and a secret environment variable stands in it")))
+		f.addStage(sc, t.failed(component.Permanent(component.CodeInvalidInput, "the name of a signal must not contain a secret environment variable, because it is shown")))
 		return nil
 	}
 	t.signal = config.Name
 	f.wait(sc, t, time.Duration(config.TimeoutMs)*time.Millisecond)
-	f.more = true // the next fold sees whether it has come
+	f.more = true // the next fold checks whether it has arrived
 	return nil
 }
 
-// respond gives the run its output; the last one counts.
+// respond sets the output of the run. The last one counts.
 func (f *fold) respond(sc *scope, t *stage, input json.RawMessage) error {
-	f.put(sc, t.completed(input, graph.PortNext))
+	f.addStage(sc, t.completed(input, graph.PortNext))
 	if t.status != status.StageCompleted {
 		return nil
 	}
@@ -226,24 +228,24 @@ func (f *fold) respond(sc *scope, t *stage, input json.RawMessage) error {
 	return nil
 }
 
-// answer gives the run an output that is secret.
+// answer sets the output of the run to a secret value.
 func (f *fold) answer(output json.RawMessage) (err error) {
-	f.run.Output, err = f.engine.Vault.SealJSON(f.ctx, f.place(f.run.ID, vault.Output), output)
+	f.run.Output, err = f.engine.Vault.SealJSON(f.ctx, f.vaultPlace(f.run.ID, vault.Output), output)
 	return err
 }
 
-// failOnPurpose fails as its config says.
+// failOnPurpose fails with the code and message of the config.
 func (f *fold) failOnPurpose(sc *scope, t *stage, _ json.RawMessage) error {
 	config := struct {
 		Code    string `json:"code"`
 		Message string `json:"message"`
 	}{logic.FailCode, logic.FailMessage}
 	_ = json.Unmarshal(Object(t.component.Config), &config)
-	// An error's code is shown as it is, and a secret is taken out of its message only.
+	// Secrets are redacted from an error's message, but not from its code.
 	if written, _ := f.plan.Component(t.component.ID); f.namesSecret(written) && f.variables.hidden.In(config.Code) {
-		f.put(sc, t.failed(component.Permanent(component.CodeInvalidInput, "the code of an error is not secret, and a secret environment variable stands in it")))
+		f.addStage(sc, t.failed(component.Permanent(component.CodeInvalidInput, "the code of an error must not contain a secret environment variable, because it is shown")))
 		return nil
 	}
-	f.put(sc, t.failed(&component.Error{Code: config.Code, Message: config.Message}))
+	f.addStage(sc, t.failed(&component.Error{Code: config.Code, Message: config.Message}))
 	return nil
 }

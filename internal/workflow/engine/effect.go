@@ -12,10 +12,10 @@ import (
 	"github.com/weft-automation/weft/internal/kit/strictjson"
 )
 
-// effectKey returns the key under which an execution does what it does outside, such as the
-// Idempotency-Key of API_CALL. It depends on the first run of those that repeat each other, on
-// the component, the iteration, the input and the config. So a rerun that repeats a stage with
-// the same input and config sends the same key, and with another input another one.
+// effectKey returns the key that an execution sends with its external effects, such as the
+// Idempotency-Key of API_CALL. It is derived from the first run in a series of reruns, the
+// component, the iteration, the input and the config. A rerun of a stage with the same input and
+// config sends the same key.
 func (f *fold) effectKey(t *stage, input, config json.RawMessage) (uuid.UUID, error) {
 	var parts [2]any
 	for i, text := range []json.RawMessage{input, config} {
@@ -27,15 +27,16 @@ func (f *fold) effectKey(t *stage, input, config json.RawMessage) (uuid.UUID, er
 	return f.effectID(t, parts[:]...)
 }
 
-// valueOf returns what a text means, whatever the order of its fields and its white space.
+// valueOf decodes JSON, so that values can be compared regardless of white space and the order of
+// fields.
 func valueOf(text json.RawMessage) (value any, err error) {
 	if value, err = strictjson.Decode(text); err != nil {
-		return nil, errors.New("read the input of a stage: not JSON") // what is wrong may show some of it
+		return nil, errors.New("decode the input or config of a stage: invalid JSON") // the decoder's error may contain a secret
 	}
 	return value, nil
 }
 
-// sameValue reports whether two texts mean the same.
+// sameValue reports whether two JSON texts have the same value.
 func sameValue(a, b json.RawMessage) (bool, error) {
 	first, err := valueOf(a)
 	if err != nil {
@@ -45,7 +46,8 @@ func sameValue(a, b json.RawMessage) (bool, error) {
 	return reflect.DeepEqual(first, second), err
 }
 
-// effectID derives an id for the place of a stage in the first run.
+// effectID derives a UUID from the first run in a series of reruns, the component and iteration of
+// the stage, and parts.
 func (f *fold) effectID(t *stage, parts ...any) (uuid.UUID, error) {
 	root := f.run.ID
 	if f.run.EffectRootID != nil {
@@ -53,7 +55,7 @@ func (f *fold) effectID(t *stage, parts ...any) (uuid.UUID, error) {
 	}
 	text, err := strictjson.Encode(append([]any{t.component.ID, t.iteration}, parts...))
 	if err != nil {
-		return uuid.Nil, fmt.Errorf("write the place of a stage: %w", err)
+		return uuid.Nil, fmt.Errorf("encode the place of a stage: %w", err)
 	}
 	return uuid.NewHash(sha256.New(), root, text, 8), nil
 }

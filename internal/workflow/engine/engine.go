@@ -1,10 +1,10 @@
-// Package engine advances the runs of workflows from their first stage to their end.
+// Package engine advances runs from their first stage to their last.
 //
 // Packages execution and graph do the rest: a stage that does work is an execution, and the graph
-// says which components are ready. The engine knows neither HTTP nor who requested a run. It works
-// in folds: under the lock of the run's row, a fold applies what has finished since the last one
-// and commits everything that follows from it. The one invariant: folding again changes nothing,
-// so any process may fold at any time.
+// decides which components are ready. The engine knows neither HTTP nor who requested a run. It
+// works in folds: under the lock of the run's row, a fold applies what has finished since the last
+// fold and commits everything that follows from it. The one invariant: folding twice has the same
+// result as folding once, so any process may fold a run at any time.
 package engine
 
 import (
@@ -33,19 +33,19 @@ import (
 	"github.com/weft-automation/weft/internal/workflow"
 )
 
-// Bounds of a run (decisions 8.5, 8.7).
+// Limits of a run (decisions 8.5, 8.7).
 const (
 	MaxStages     = storage.MaxStages
 	MaxItems      = 10_000
-	maxOutput     = storage.MaxBytes // of the outputs of all stages
-	maxStageValue = 1 << 20          // bytes of what a stage takes, and of an output that the engine itself makes
-	// Lasts is how long a run may take: the longest wait, of 366 days, fits in.
-	Lasts = 400 * 24 * time.Hour
+	maxOutput     = storage.MaxBytes // of the outputs of all stages together
+	maxStageValue = 1 << 20          // bytes of a stage's input, and of an output that the engine computes
+	// MaxDuration is the deadline of a run. It is longer than the longest wait, which is 366 days.
+	MaxDuration = 400 * 24 * time.Hour
 )
 
-// Deps is what the engine is made of.
+// Deps holds what the engine depends on.
 type Deps struct {
-	System *pgxpool.Pool // that serves all workspaces; FoldsAtOnce of its connections may be held
+	System *pgxpool.Pool // sees all workspaces; folds hold up to FoldsAtOnce of its connections
 	Jobs   *river.Client[pgx.Tx]
 	Hub    *notify.Hub
 
@@ -53,51 +53,54 @@ type Deps struct {
 	Modules     *component.Registry
 	Workflows   *workflow.Service
 	Environment *environment.Service
-	Vault       *vault.Vault // of secret outputs
-	// Quarantined returns why nothing may be begun for now, if so; nil: never.
+	Vault       *vault.Vault // decrypts secret outputs
+	// Quarantined returns the reason if nothing may start at present. Nil: never.
 	Quarantined func() error
-	Clock       *clock.Clock // of due times; nil: this process's own
+	Clock       *clock.Clock // for due times; nil: the clock of this process
 	Log         *slog.Logger
 }
 
-// Unanswered comes with the news of a run that has neither ended nor answered.
+// Unanswered is the value of a notification about a run that has neither finished nor responded.
 const Unanswered = unanswered(true)
 
 type unanswered bool
 
-// Engine brings runs on.
+// Engine folds runs.
 type Engine struct {
 	Deps
-	folder   *folder
-	items    itemCache
-	memory   memory
-	troubles troubles
+	dispatcher *dispatcher
+	items      itemCache
+	summaries  summaryCache
+	failures   failureLog
 }
 
-// New makes it. Close ends it.
+// New returns an engine. Close stops it.
 func New(deps Deps) *Engine {
 	e := &Engine{Deps: deps}
-	e.folder = newFolder(e)
+	e.dispatcher = newDispatcher(e)
 	return e
 }
 
-// Close returns when no fold is under way any more, and begins none from now on.
-func (e *Engine) Close() { e.folder.close() }
+// Close accepts no more folds and returns when those under way have finished.
+func (e *Engine) Close() { e.dispatcher.close() }
 
-// Wake has a run folded soon, whatever has happened to it. It returns at once.
-func (e *Engine) Wake(key notify.Key) { e.folder.wake(key) }
+// Wake enqueues a fold of the run that checks everything it may wait for. It returns immediately.
+func (e *Engine) Wake(key notify.Key) { e.dispatcher.wake(key) }
 
-// Begun is the first fold of a run, made in the transaction that accepts it.
-type Begun struct{ fold *fold }
+// Started is the first fold of a run, made in the transaction that accepts the run.
+type Started struct{ fold *fold }
 
-// errNotBegun is of a transaction that may accept a run without its first fold.
-var errNotBegun = errors.New("the run could not be begun where it was accepted")
+// errNotStarted means that the first fold failed, but the run can be accepted without it.
+var errNotStarted = errors.New("the run could not be started in the transaction that accepts it")
 
-// BeginTx folds a run that the caller has left tx.Last to insert, has it admitted with its
-// first stages, and has row say how it then stands. Nil, with row as it was: the run is over
-// at once, and only the engine itself may charge for it, so that fold is left to Follow.
-// Errors: what the acceptance refuses, and what Unbegun knows.
-func (e *Engine) BeginTx(ctx context.Context, tx *postgres.Tx, row *db.RunInsertParams, version workflow.Loaded, begins *execution.Beginning, how *execution.Acceptance) (*Begun, error) {
+// StartTx makes the first fold of a run in the transaction that accepts it: it admits the run with
+// its first stages and sets row to the state after the fold. The caller must have deferred the
+// insert of row with tx.Last.
+//
+// It returns nil and leaves row unchanged if the run finishes in this fold: only a later fold may
+// charge for it, which Continue makes. It returns the errors with which the run is refused, and
+// errors for which CanStartLater reports true.
+func (e *Engine) StartTx(ctx context.Context, tx *postgres.Tx, row *db.RunInsertParams, version workflow.Loaded, start *execution.Beginning, how *execution.Acceptance) (*Started, error) {
 	now := e.Clock.Now()
 	f := e.newFold(ctx, tx, db.RunLockRow{
 		WorkspaceID: row.WorkspaceID, ID: row.ID, WorkflowID: row.WorkflowID, WorkflowVersion: row.WorkflowVersion,
@@ -105,163 +108,166 @@ func (e *Engine) BeginTx(ctx context.Context, tx *postgres.Tx, row *db.RunInsert
 		KeyRootID: row.KeyRootID, Traceparent: row.Traceparent, Deadline: now.Add(row.Lasts), CreatedAt: now, UpdatedAt: now, Now: now, RootRunID: row.ID,
 	}, version)
 	f.first = true
-	if err := f.follow(news{}, nil); err != nil {
-		return nil, fmt.Errorf("%w: %w", errNotBegun, err)
+	if err := f.derive(wakeup{}, nil); err != nil {
+		return nil, fmt.Errorf("%w: %w", errNotStarted, err)
 	}
-	if f.fee() > 0 { // only the engine itself may charge for it
-		return nil, errNotBegun
+	if f.fee() > 0 { // only a later fold may charge it
+		return nil, errNotStarted
 	}
 	if err := f.countInTree(); err != nil {
 		return nil, err
 	}
 	stored := f.stored()
-	begins.Bytes += stored
+	start.Bytes += stored
 	err := f.accept(func(ctx context.Context, tx *postgres.Tx, stages []execution.Stage) ([]error, error) {
-		return how.BeginTx(ctx, tx, begins, stages)
+		return how.BeginTx(ctx, tx, start, stages)
 	})
 	if err != nil {
 		return nil, err
 	}
 	if f.run.PendingCount == 0 {
-		begins.Bytes -= stored // it is folded again
+		start.Bytes -= stored // the next fold stores it
 		return nil, nil
 	}
 	f.run.UncountedBytes = -stored
-	return &Begun{f}, f.writeFirst(row)
+	return &Started{f}, f.writeFirst(row)
 }
 
-// Unbegun reports whether a transaction that BeginTx was part of, and that failed, may
-// succeed without it: then the run is accepted, and the engine tells of it what is wrong.
-func Unbegun(err error) bool {
-	return !postgres.Unavailable(err) && (errors.Is(err, errNotBegun) || hopeless(err))
+// CanStartLater reports whether a failed transaction that included StartTx may succeed without it.
+// The run is then accepted first, and a later fold fails it with the reason.
+func CanStartLater(err error) bool {
+	return !postgres.Unavailable(err) && (errors.Is(err, errNotStarted) || permanent(err))
 }
 
-// Follow is to be called when a run is committed. It goes on with what the first fold left
-// to do, or makes that fold.
-func (e *Engine) Follow(ctx context.Context, key notify.Key, b *Begun) {
+// Continue continues a run after the transaction that accepts it has committed. It enqueues what
+// the first fold left to do, or the first fold if it was not made.
+func (e *Engine) Continue(ctx context.Context, key notify.Key, b *Started) {
 	if b == nil {
-		e.folder.wake(key)
+		e.dispatcher.wake(key)
 		return
 	}
-	e.afterwards(ctx, b.fold)
+	e.afterCommit(ctx, b.fold)
 	if b.fold.more {
-		e.folder.wake(key)
+		e.dispatcher.wake(key)
 	}
 }
 
-// Ended tells which executions of runs have finished: the runs are folded soon. It returns
-// at once, and is what execution.Deps.Ended wants.
-func (e *Engine) Ended(_ context.Context, stages map[notify.Key][]uuid.UUID) {
+// ExecutionsFinished enqueues folds of the runs whose executions have finished. It returns
+// immediately. It is meant for execution.Deps.Ended.
+func (e *Engine) ExecutionsFinished(_ context.Context, stages map[notify.Key][]uuid.UUID) {
 	for key, executions := range stages {
-		e.folder.add(key, news{executions: executions})
+		e.dispatcher.enqueue(key, wakeup{executions: executions})
 	}
 }
 
-// End has the run go on in the transaction that ends the execution of one of its stages,
-// where nothing else is known to run for it and nobody folds it at the moment; else, and
-// when that fails, it returns an error. It is what execution.Deps.EndWithRun wants.
-func (e *Engine) End(ctx context.Context, run notify.Key, end *execution.End) error {
-	if !e.memory.alone(run.ID, end.ExecutionID) {
+// FinishStage commits the end of a stage's execution and the fold of its run in one transaction. It
+// does so only if the run waits for no other execution and is not being folded. Otherwise, and if
+// the transaction fails, it returns an error, and the caller commits the end separately. It is
+// meant for execution.Deps.EndWithRun.
+func (e *Engine) FinishStage(ctx context.Context, run notify.Key, end *execution.End) error {
+	if !e.summaries.waitsOnlyFor(run.ID, end.ExecutionID) {
 		return execution.ErrApart
 	}
-	return e.folder.now(ctx, run, news{executions: []uuid.UUID{end.ExecutionID}, end: end})
+	return e.dispatcher.foldNow(ctx, run, wakeup{executions: []uuid.UUID{end.ExecutionID}, end: end})
 }
 
-// Args is the River job of a run: the net under its beginning.
+// Args are the arguments of a run's River job. The job starts the run if the process that accepted
+// it dies first.
 type Args struct {
 	WorkspaceID uuid.UUID `json:"workspaceId"`
 	RunID       uuid.UUID `json:"runId"`
 }
 
-// Kind is stored data: it never changes.
+// Kind returns the name of the job's kind. It is stored with every job, so it must never change.
 func (Args) Kind() string { return "workflow_run" }
 
-// Queue is where the jobs of runs wait: with those of executions, since a queue of their own
-// would be asked all the time.
+// Queue is the queue of run jobs. They share it with executions, because a separate queue would be
+// polled all the time.
 const Queue = execution.Queue
 
-// Job is the job of a run.
+// Job returns the River job of a run.
 func (e *Engine) Job(workspaceID, runID uuid.UUID) river.InsertManyParams {
 	return river.InsertManyParams{
 		Args: Args{WorkspaceID: workspaceID, RunID: runID}, InsertOpts: &river.InsertOpts{Queue: Queue, ScheduledAt: e.Clock.Now().Add(SafetyNet)},
 	}
 }
 
-// SafetyNet is how far ahead the job of a run is due, which the process that accepted it
-// begins at once.
+// SafetyNet is the delay of a run's job. The process that accepted the run normally starts it long
+// before.
 const SafetyNet = 10 * time.Second
 
-// BegunWithin is when the sweep begins a run that nobody has begun.
-const BegunWithin = 2 * time.Second
+// StartWithin is the delay after which the sweep starts a run that has not started.
+const StartWithin = 2 * time.Second
 
-// Worker has runs folded whose job has come: whoever accepted them may be gone.
+// Worker wakes the runs whose jobs are due: the process that accepted them may have died.
 type Worker struct {
 	river.WorkerDefaults[Args]
 	Engine *Engine
 }
 
-// Work has the run folded soon. Should this process end before that, the sweep has it done.
+// Work enqueues a fold of the run. If this process dies first, the sweep enqueues it again.
 func (w *Worker) Work(_ context.Context, job *river.Job[Args]) error {
 	w.Engine.Wake(notify.Key{WorkspaceID: job.Args.WorkspaceID, ID: job.Args.RunID})
 	return nil
 }
 
 const (
-	dueAtOnce = 500
-	// behindEvery is how often the sweep looks for runs whose folds were lost, of how many
-	// executions, and behindAfter how long a fold may be on its way before it counts as that.
+	dueBatch = 500
+	// The sweep looks every behindEvery for runs whose folds were lost, in batches of behindAtOnce
+	// executions. A fold counts as lost behindAfter after the execution finished.
 	behindEvery  = 2 * time.Second
 	behindAtOnce = 5_000
 	behindAfter  = time.Second
 )
 
-// Sweeper folds the runs that nobody else does: those whose timers are due, and those
-// whose folds were lost with a process. One process sweeps at a time. It goes through what
-// there is in parts, and begins again after the last one.
+// Sweeper wakes runs that no process folds: runs with a due timer, and runs whose folds were lost
+// with a process. One process sweeps at a time. A sweep reads a batch and the next one continues
+// after it, starting over after the last row.
 type Sweeper struct {
-	// Schedule is told which schedules are due, each second; it returns at once. Nil: nobody
-	// is.
+	// Schedule is called every second for each schedule that is due. It must return immediately.
+	// Nil: schedules are ignored.
 	Schedule func(notify.Key)
 
 	engine    *Engine
-	due       mark      // the last run that was due
-	schedules mark      // the last schedule that was
-	waiting   mark      // the last schedule of which a run waits
-	again     time.Time // when to look for lost folds
-	behind    uuid.UUID // the last execution that was looked at for them
+	due       mark      // last due run of the previous batch
+	schedules mark      // last due schedule of it
+	waiting   mark      // last schedule of it with a waiting run
+	again     time.Time // when to look for lost folds next
+	behind    uuid.UUID // last execution that was checked for a lost fold
 }
 
-// NewSweeper makes a sweeper.
+// NewSweeper returns a Sweeper for the engine.
 func NewSweeper(e *Engine) *Sweeper { return &Sweeper{engine: e} }
 
-// Sweep is to be called about every second. Failures are logged: the next call comes
-// soon.
+// Sweep wakes the runs and schedules that are due. Call it about once a second. It logs failures,
+// since the next call retries.
 func (w *Sweeper) Sweep(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	if err := w.sweep(ctx); err != nil && ctx.Err() == nil && !postgres.Unavailable(err) {
-		w.engine.Log.WarnContext(ctx, "runs were not swept", "error", err)
+		w.engine.Log.WarnContext(ctx, "failed to sweep runs; the next sweep retries", "error", err)
 	}
 }
 
 func (w *Sweeper) sweep(ctx context.Context) error {
 	if err := w.wakeDue(ctx); err != nil {
-		return fmt.Errorf("list runs that are due: %w", err)
+		return fmt.Errorf("list due runs: %w", err)
 	}
 	if time.Now().Before(w.again) {
 		return nil
 	}
 	w.again = time.Now().Add(behindEvery)
 	if err := w.wakeBehind(ctx); err != nil {
-		return fmt.Errorf("list runs that are behind: %w", err)
+		return fmt.Errorf("list runs whose folds were lost: %w", err)
 	}
 	return nil
 }
 
+// wakeDue wakes the next batch of runs and schedules that are due.
 func (w *Sweeper) wakeDue(ctx context.Context) error {
 	e := w.engine
 	rows, err := db.New().RunListDue(ctx, e.System, db.RunListDueParams{
-		After: w.due.at, SchedulesAfter: w.schedules.at, SchedulesAfterID: w.schedules.id, WaitingAfter: w.waiting.id, MaxRows: dueAtOnce,
+		After: w.due.at, SchedulesAfter: w.schedules.at, SchedulesAfterID: w.schedules.id, WaitingAfter: w.waiting.id, MaxRows: dueBatch,
 	})
 	if err != nil {
 		return err
@@ -271,7 +277,7 @@ func (w *Sweeper) wakeDue(ctx context.Context) error {
 		key := notify.Key{WorkspaceID: row.WorkspaceID, ID: row.ID}
 		switch row.Kind {
 		case "run":
-			e.folder.wake(key)
+			e.dispatcher.wake(key)
 			runs.add(mark{row.At, row.ID})
 			continue
 		case "schedule":
@@ -287,7 +293,7 @@ func (w *Sweeper) wakeDue(ctx context.Context) error {
 	return nil
 }
 
-// mark is how far a sweep has read: times come in order, and at the same time ids.
+// mark is a position in the list of due rows, which is ordered by time, then ID.
 type mark struct {
 	at time.Time
 	id uuid.UUID
@@ -297,7 +303,7 @@ func (m mark) compare(other mark) int {
 	return cmp.Or(m.at.Compare(other.at), bytes.Compare(m.id[:], other.id[:]))
 }
 
-// page is what a sweep has read of what is due.
+// page counts the rows of a batch and holds the position of the last one.
 type page struct {
 	rows int
 	last mark
@@ -310,14 +316,16 @@ func (p *page) add(m mark) {
 	}
 }
 
-// next is where the next sweep begins: after all that was read, if there may be more.
+// next returns the position after which the next sweep starts. It is zero if the batch was not
+// full.
 func (p *page) next() mark {
-	if p.rows < dueAtOnce {
+	if p.rows < dueBatch {
 		return mark{}
 	}
 	return p.last
 }
 
+// wakeBehind wakes runs whose executions have finished without a fold.
 func (w *Sweeper) wakeBehind(ctx context.Context) error {
 	e := w.engine
 	rows, err := db.New().RunListStageExecutions(ctx, e.System, db.RunListStageExecutionsParams{After: w.behind, Grace: behindAfter, MaxRows: behindAtOnce})
@@ -327,7 +335,7 @@ func (w *Sweeper) wakeBehind(ctx context.Context) error {
 	w.behind = uuid.Nil
 	for _, row := range rows {
 		if row.Behind {
-			e.folder.wake(notify.Key{WorkspaceID: row.WorkspaceID, ID: row.RunID})
+			e.dispatcher.wake(notify.Key{WorkspaceID: row.WorkspaceID, ID: row.RunID})
 		}
 	}
 	if len(rows) == behindAtOnce {

@@ -25,106 +25,105 @@ import (
 	"github.com/weft-automation/weft/internal/workflow"
 )
 
-// stagesAtOnce and bytesAtOnce are about how many stages one fold makes, and how much these
-// carry, and advancesFor is for how long it does so, once it has made one: what there is more
-// is for the next one. Others wait for the lock of the run and for its slot.
+// Limits of one fold. The next fold does the rest, so that other transactions get the run's lock
+// and other runs get the slot. They are checked between stages, so a fold may exceed them slightly.
 const (
-	stagesAtOnce = 500
-	bytesAtOnce  = 16 << 20
-	advancesFor  = 2 * time.Second
-	// beginsAtOnce and beginsFor are that of the first fold, for which a request waits:
-	// components in iterations, which are gone through to where they can be left, and time.
-	beginsAtOnce = 50
-	beginsFor    = 250 * time.Millisecond
-	// endsFor is that of a fold which an end is written with, and waits for.
-	endsFor = time.Second
+	maxFoldStages = 500
+	maxFoldBytes  = 16 << 20
+	maxFoldTime   = 2 * time.Second
+	// The first fold has lower limits, because a request waits for it. maxFirstSteps limits the
+	// components in the iterations that it starts.
+	maxFirstSteps = 50
+	maxFirstTime  = 250 * time.Millisecond
+	// maxJoinedTime limits a fold that is committed together with the end of an execution.
+	maxJoinedTime = time.Second
 )
 
-// cancelAgain is how long a run that is to end waits before it asks again for the end of
-// what still runs.
-const cancelAgain = 2 * time.Second
+// cancelRetry is the interval at which a run that is ending cancels its unfinished stages again.
+const cancelRetry = 2 * time.Second
 
-// fold is one fold of a run: what was read under its lock, and what follows from it,
-// which is written at the end.
+// fold advances a run by one step: it computes, under the lock of the run's row, everything that
+// follows from what has finished. It holds the rows that were read, the state of the computation,
+// and the changes, which are all written in the transaction that holds the lock.
 type fold struct {
 	engine    *Engine
 	ctx       context.Context
 	tx        *postgres.Tx
-	run       db.RunLockRow // its Now is the clock, by which timers and deadlines are due
-	stamp     time.Time     // written as the time of what the fold changes: never before what it takes over
+	run       db.RunLockRow // its Now decides which timers and deadlines are due
+	stamp     time.Time     // the time that the fold writes, never before the end of a stage that it applies
 	plan      *graph.Plan
-	fixed     map[string][]string // as workflow.Loaded has it
+	fixed     map[string][]string // see workflow.Loaded
 	variables variables
-	stood     stand // how the run stood at its last event
+	previous  runSummary // the run after its last event
 
 	scopes   map[place]*scope
-	queue    []*scope              // to be looked at
-	fresh    []*scope              // iterations that are to begin
-	states   map[place]graph.State // as this fold has made them
-	loops    map[place]*loop       // under way
-	values   map[place]given       // outputs that were read or made
-	failures map[place]failed      // why stages failed, of those that became final here
+	queue    []*scope               // scopes to step
+	fresh    []*scope               // iterations that start in this fold
+	states   map[place]graph.State  // set by this fold
+	loops    map[place]*loop        // unfinished loops
+	values   map[place]outputValue  // outputs that were read or computed
+	failures map[place]stageFailure // of stages that failed since the last fold
 
-	before   []api.NonTerminalStage   // live before this fold
-	live     []api.NonTerminalStage   // after it
-	gone     map[uuid.UUID]bool       // stages that have become final
-	made     []*stage                 // new stages
-	bytes    int64                    // that they carry
-	items    int                      // of loops that came to their end
-	until    time.Time                // when it has made them for long enough
-	binding  binding                  // of the component that was bound last
-	accepts  []*stage                 // of them those with an execution
-	ended    []*loop                  // loops of earlier folds that are over
-	cut      []uuid.UUID              // stages of earlier folds that are canceled
-	children []uuid.UUID              // runs that this fold begins
-	orphans  []uuid.UUID              // child runs that are to end with this one, or with a stage that is late
-	above    *db.RunGetAncestorsRow   // the runs above; nil: not read yet
-	below    int64                    // unfinished child runs of the workspace, read with above
-	payers   []db.RunLockAncestorsRow // runs above with a maxCredits; nil: not read yet
-	own      storage.Usage            // what this run had made when it was locked
-	others   storage.Usage            // and the other runs of its tree
-	reuse    *Reuse                   // what is taken over from an earlier run; nil: not read yet
-	taken    storage.Usage            // stages taken over from an earlier run, which are free
-	events   int64                    // bytes of events that this fold wrote
-	charged  bool                     // a fee was reserved, so the account is locked
-	counted  bool                     // the tree contains what this fold made
-	spent    credit.Amount            // what this fold commits
-	looked   bool                     // all that is live was looked at
-	cleared  bool                     // and what an end must not wait for was cut off
-	changed  bool
-	over     bool       // the root scope is
-	first    bool       // the run is being accepted
-	copied   bool       // stages were taken over from an earlier run
-	halted   bool       // the run begins to be ended by this fold
-	dropped  bool       // a stage was not made after all
-	more     bool       // there is more to do at once
-	timer    *time.Time // the earliest, where all was looked at
-	deadline *time.Time // the earliest of a stage that has one, where all was looked at
-	wake     time.Time
+	before        []api.NonTerminalStage   // stages that were not final before this fold
+	live          []api.NonTerminalStage   // stages that are not final after it
+	finished      map[uuid.UUID]bool       // stages that became final since the last fold
+	made          []*stage                 // new stages
+	bytes         int64                    // of inputs and outputs of new stages
+	items         int                      // iterations that finished in this fold
+	until         time.Time                // when the fold stops starting stages
+	binding       binding                  // of the component whose input was bound last
+	accepts       []*stage                 // new stages that are executions
+	finishedLoops []*loop                  // loops of earlier folds that have finished
+	cut           []uuid.UUID              // stages of earlier folds that this fold cancels
+	children      []uuid.UUID              // child runs that this fold starts
+	orphans       []uuid.UUID              // child runs to cancel, because the run is ending or their stage timed out
+	above         *db.RunGetAncestorsRow   // the runs above; nil: not read yet
+	below         int64                    // unfinished child runs of the workspace; read together with above
+	limited       []db.RunLockAncestorsRow // the runs above that have a maxCredits; nil: not read yet
+	own           storage.Usage            // stages and bytes of this run when it was locked
+	others        storage.Usage            // and of the other runs in its tree
+	reuse         *Reuse                   // stages reused from the earlier run; nil: not read yet
+	reusedUsage   storage.Usage            // size of the reused stages, which are free
+	events        int64                    // bytes of events that this fold wrote
+	charged       bool                     // a fee was reserved, so the account is locked
+	counted       bool                     // the totals of the tree include this fold
+	spent         credit.Amount            // credits that this fold commits to new stages
+	scanned       bool                     // all live stages were checked
+	cleared       bool                     // and, as the run is ending, waiting stages were canceled
+	changed       bool
+	over          bool       // the root scope has finished
+	first         bool       // the run is being accepted
+	copied        bool       // stages of an earlier run were copied
+	halted        bool       // the run starts ending in this fold
+	dropped       bool       // a new stage was dropped, because it was not admitted
+	more          bool       // another fold must follow immediately
+	timer         *time.Time // the earliest timer; set if scanned
+	deadline      *time.Time // the earliest timeout of a stage; set if scanned
+	wake          time.Time
 }
 
-// place is a component in an iteration, or an iteration of a loop, whose index comes
-// last.
+// place identifies a component in an iteration, or an iteration of a loop, whose index comes last.
 type place struct {
 	component string
-	iteration string // as PostgreSQL writes an array
+	iteration string // in PostgreSQL's array syntax
 }
 
-// scope is the root, or one iteration of a loop.
+// scope is a set of components that run once: those in no loop, or those of a loop in one
+// iteration.
 type scope struct {
-	place     // of the loop; of the root: nothing
+	place     // of the loop; zero for the root
 	iteration []int32
 	states    map[string]graph.State // nil: not read yet
 	queued    bool
 	over      bool
 }
 
-func at(component string, iteration []int32) place {
-	return place{component, written(iteration)}
+func placeOf(component string, iteration []int32) place {
+	return place{component, pgArray(iteration)}
 }
 
-// written is an array as PostgreSQL writes it.
-func written(iteration []int32) string {
+// pgArray returns an iteration in PostgreSQL's array syntax.
+func pgArray(iteration []int32) string {
 	text := []byte{'{'}
 	for i, index := range iteration {
 		if i > 0 {
@@ -135,93 +134,94 @@ func written(iteration []int32) string {
 	return string(append(text, '}'))
 }
 
-// taken is a stage that has become final since the last fold.
-type taken db.StageFinishExecutedRow
+// finishedStage is a stage that has become final since the last fold.
+type finishedStage db.StageFinishExecutedRow
 
-// bringOn folds a run, and tells whether there is more to do at once.
-func (e *Engine) bringOn(ctx context.Context, key notify.Key, n news) (more bool, err error) {
-	f, err := e.fold(ctx, key, n)
+// foldRun folds a run, publishes the result, and reports whether another fold must follow
+// immediately. It counts failures and gives the run up if they persist.
+func (e *Engine) foldRun(ctx context.Context, key notify.Key, w wakeup) (more bool, err error) {
+	f, err := e.fold(ctx, key, w)
 	for errors.Is(err, errTreeGrew) {
-		f, err = e.fold(ctx, key, n)
+		f, err = e.fold(ctx, key, w)
 	}
-	if err != nil && n.end != nil {
-		return false, err // it comes again without
+	if err != nil && w.end != nil {
+		return false, err // the end is committed separately and the run is folded after it
 	}
 	if err != nil {
-		return false, e.troubled(ctx, key, err)
+		return false, e.handleFailure(ctx, key, err)
 	}
-	e.troubles.over(key)
+	e.failures.clear(key)
 	if f == nil {
 		return false, nil
 	}
-	e.afterwards(ctx, f)
+	e.afterCommit(ctx, f)
 	return f.more, nil
 }
 
-// fold folds a run once. There is no fold of one that is final or unknown.
-func (e *Engine) fold(ctx context.Context, key notify.Key, n news) (f *fold, err error) {
+// fold makes one fold in a transaction. It returns nil if the run is final or unknown.
+func (e *Engine) fold(ctx context.Context, key notify.Key, w wakeup) (f *fold, err error) {
 	if e.Quarantined != nil && e.Quarantined() != nil {
-		return nil, n.apart()
+		return nil, w.separately()
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, foldTimeout, errOverran)
+	ctx, cancel := context.WithTimeoutCause(ctx, foldTimeout, errFoldTimeout)
 	defer cancel()
-	defer Contained(&err)
+	defer RecoverPanic(&err)
 	tried := false
 	err = (billing.Books{}).InPeriod(ctx, e.System, func() error {
 		return e.Executions.Accepting(ctx, key.WorkspaceID, func(how *execution.Acceptance) error {
-			if f = nil; tried && n.end != nil {
+			if f = nil; tried && w.end != nil {
 				return execution.ErrApart
 			}
 			tried = true
 			err := postgres.InTx(ctx, e.System, func(tx *postgres.Tx) (err error) {
-				f, err = e.foldTx(ctx, tx, key, n, how)
+				f, err = e.foldTx(ctx, tx, key, w, how)
 				return err
 			})
 			if postgres.Raised(err, "WF003") {
-				err = cmp.Or(n.apart(), errTreeGrew)
+				err = cmp.Or(w.separately(), errTreeGrew)
 			}
-			if err != nil && n.end != nil && ctx.Err() != nil {
-				err = fmt.Errorf("%w: %v", execution.ErrApart, err) // which the database is not to blame for
+			if err != nil && w.end != nil && ctx.Err() != nil {
+				err = fmt.Errorf("%w: %v", execution.ErrApart, err) // %v hides the cause: the database is not unavailable
 			}
 			return err
 		})
 	})
-	if err != nil && f != nil && errors.Is(context.Cause(ctx), errOverran) {
-		err = fmt.Errorf("%w: %v", errOverran, err) // which the database is not to blame for
+	if err != nil && f != nil && errors.Is(context.Cause(ctx), errFoldTimeout) {
+		err = fmt.Errorf("%w: %v", errFoldTimeout, err) // %v hides the cause: the database is not unavailable
 	}
 	return f, err
 }
 
-// foldTx is nil without an error where there is nothing to fold, and with one where the run was
-// not even locked.
-func (e *Engine) foldTx(ctx context.Context, tx *postgres.Tx, key notify.Key, n news, how *execution.Acceptance) (*fold, error) {
-	run, ended, err := lockRun(ctx, tx, key, n)
+// foldTx makes one fold in tx. It returns nil without an error if the run is final or unknown, and
+// nil with an error if the run could not be locked or loaded.
+func (e *Engine) foldTx(ctx context.Context, tx *postgres.Tx, key notify.Key, w wakeup, how *execution.Acceptance) (*fold, error) {
+	run, finished, err := lockRun(ctx, tx, key, w)
 	if postgres.NotFound(err) {
-		return nil, n.apart()
+		return nil, w.separately()
 	}
 	if err != nil {
 		return nil, err
 	}
 	if run.Status.Terminal() {
-		return nil, n.apart()
+		return nil, w.separately()
 	}
 	version, err := e.Workflows.LoadVersion(ctx, tx, key.WorkspaceID, run.WorkflowID, run.WorkflowVersion)
 	if err != nil {
 		return nil, err
 	}
 	f := e.newFold(ctx, tx, run, version)
-	if err := f.follow(n, ended); err != nil {
+	if err := f.derive(w, finished); err != nil {
 		return f, err
 	}
 	if err := f.chargeFee(); err != nil {
 		return f, err
 	}
 	if len(f.accepts) > 0 {
-		// What is accepted has the place and the credits of what ends.
+		// The new stages use the capacity and the credits that the finished execution releases.
 		if err := f.countInTree(); err != nil {
 			return f, err
 		}
-		if err := n.settleTx(ctx, tx, how); err != nil {
+		if err := w.settleTx(ctx, tx, how); err != nil {
 			return f, err
 		}
 		if err := f.accept(how.AcceptTx); err != nil {
@@ -232,44 +232,46 @@ func (e *Engine) foldTx(ctx context.Context, tx *postgres.Tx, key notify.Key, n 
 		failpoint.Reached(failpoint.BetweenStages)
 		err = f.write()
 	} else {
-		err = f.rest()
+		err = f.writeUnchanged()
 	}
 	if err != nil || len(f.accepts) > 0 {
 		return f, err
 	}
-	return f, n.settleTx(ctx, tx, how) // after what locks other runs
+	return f, w.settleTx(ctx, tx, how) // it locks the account, so it comes after the locks of other runs
 }
 
+// newFold returns an empty fold of a locked run.
 func (e *Engine) newFold(ctx context.Context, tx *postgres.Tx, run db.RunLockRow, version workflow.Loaded) *fold {
 	return &fold{
-		engine: e, ctx: ctx, tx: tx, run: run, stamp: later(run.Now, run.UpdatedAt), plan: version.Plan, fixed: version.Fixed, stood: e.memory.get(run.ID, run.EventSeq),
+		engine: e, ctx: ctx, tx: tx, run: run, stamp: later(run.Now, run.UpdatedAt), plan: version.Plan, fixed: version.Fixed, previous: e.summaries.get(run.ID, run.EventSeq),
 		scopes: map[place]*scope{}, states: map[place]graph.State{}, loops: map[place]*loop{},
-		values: map[place]given{}, failures: map[place]failed{}, gone: map[uuid.UUID]bool{},
+		values: map[place]outputValue{}, failures: map[place]stageFailure{}, finished: map[uuid.UUID]bool{},
 		own: made(run), others: madeByOthers(run),
 	}
 }
 
-// follow finds all that follows from what has finished, and reads what else the end of the
-// fold needs.
-func (f *fold) follow(n news, ended []db.StageFinishExecutedRow) error {
-	if err := f.takeOver(n, ended); err != nil {
+// derive applies what has finished, computes everything that follows, and reads the rest of what
+// the writes need.
+func (f *fold) derive(w wakeup, finished []db.StageFinishExecutedRow) error {
+	if err := f.applyFinished(w, finished); err != nil {
 		return err
 	}
-	f.until = time.Now().Add(advancesFor)
+	f.until = time.Now().Add(maxFoldTime)
 	if f.first {
-		f.until = time.Now().Add(beginsFor)
+		f.until = time.Now().Add(maxFirstTime)
 	}
-	if n.end != nil {
-		f.until = time.Now().Add(endsFor)
+	if w.end != nil {
+		f.until = time.Now().Add(maxJoinedTime)
 	}
 	if err := f.advance(); err != nil {
 		return err
 	}
-	return f.recall()
+	return f.readRemaining()
 }
 
-// tellOfCancel has the log tell that the end was asked for, once.
-func (f *fold) tellOfCancel() error {
+// announceCancel makes this fold write an event if cancellation was requested and no event shows
+// that yet.
+func (f *fold) announceCancel() error {
 	if f.run.CancelRequestedAt == nil || f.changed {
 		return nil
 	}
@@ -279,16 +281,16 @@ func (f *fold) tellOfCancel() error {
 	if err != nil {
 		return fmt.Errorf("read the last event: %w", err)
 	}
-	var told api.RunEventOutput
-	if len(rows) == 0 || json.Unmarshal(rows[0].Output, &told) != nil || told.CancelRequestedAt == nil {
+	var last api.RunEventOutput
+	if len(rows) == 0 || json.Unmarshal(rows[0].Output, &last) != nil || last.CancelRequestedAt == nil {
 		f.changed, f.halted = true, true
 	}
 	return nil
 }
 
-// lookAtLive finds the loops that go on, what nothing may wait for any more, and what the
-// last fold left half begun.
-func (f *fold) lookAtLive() error {
+// scanLive checks all stages that are not final. It continues loops, cancels waiting stages and
+// child runs of a run that is ending, and resumes what the last fold left unfinished.
+func (f *fold) scanLive() error {
 	f.cleared = f.ending()
 	rows, err := db.New().StageListLive(f.ctx, f.tx, db.StageListLiveParams{WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, MaxRows: MaxStages})
 	if err != nil {
@@ -297,7 +299,7 @@ func (f *fold) lookAtLive() error {
 	var loops []place
 	for _, row := range rows {
 		if row.ItemCount != nil {
-			loops = append(loops, at(row.ComponentID, row.Iteration))
+			loops = append(loops, placeOf(row.ComponentID, row.Iteration))
 		}
 	}
 	if err := f.readLoops(loops); err != nil {
@@ -313,7 +315,7 @@ func (f *fold) lookAtLive() error {
 		case row.ItemCount == nil && row.ExecutionID == nil && row.ChildRunID == nil && f.stopped(sc):
 			f.cutOff(row.ID, row.ComponentID, row.Iteration)
 		case left:
-			f.touch(sc)
+			f.enqueue(sc)
 		}
 	}
 	for _, p := range loops {
@@ -326,21 +328,21 @@ func (f *fold) lookAtLive() error {
 	return nil
 }
 
-// leftOver reports whether the fold before had more to do at once: it then wrote that the
-// run is to be woken at the time of the fold itself. Whoever wakes a run never makes that
-// later.
+// leftOver reports whether the previous fold left work. It then set the run's wake time to its own
+// time, which nothing postpones.
 func (f *fold) leftOver() bool { return f.run.WakeAt != nil && !f.run.WakeAt.After(f.run.UpdatedAt) }
 
-// cutOff cancels a stage that waits for nothing but a timer or a signal.
+// cutOff cancels a stage that only waits for a timer or a signal.
 func (f *fold) cutOff(id uuid.UUID, componentID string, iteration []int32) {
 	f.cut = append(f.cut, id)
-	f.take(taken{ID: id, ComponentID: componentID, Iteration: iteration, Status: status.StageCanceled})
+	f.apply(finishedStage{ID: id, ComponentID: componentID, Iteration: iteration, Status: status.StageCanceled})
 }
 
-// ending reports whether nothing may begin any more, whatever is ready.
+// ending reports whether no more stages may start, because the run has failed or is being canceled.
 func (f *fold) ending() bool { return len(f.run.Error) > 0 || f.run.CancelRequestedAt != nil }
 
-// sortedPlaces is for statements: the same order always, so that nobody waits in a circle.
+// sortedPlaces returns places as parameters of a statement, sorted so that concurrent statements
+// lock rows in the same order.
 func sortedPlaces(places []place) (components, iterations []string) {
 	slices.SortFunc(places, func(a, b place) int {
 		return cmp.Or(cmp.Compare(a.component, b.component), cmp.Compare(a.iteration, b.iteration))

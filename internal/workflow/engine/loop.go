@@ -16,39 +16,39 @@ import (
 	"github.com/weft-automation/weft/internal/secret/vault"
 )
 
-// loop is a FOR_EACH under way in some iteration of what is around it.
+// loop is an unfinished FOR_EACH in one iteration of the loops around it.
 type loop struct {
 	id          uuid.UUID
 	componentID string
 	iteration   []int32
 	concurrency int32
-	keepsOn     bool // when an item fails
+	continues   bool // after an item failed
 	count       int32
-	next        int32 // the first that has not begun
+	next        int32 // index of the first item that has not started
 	live        int32
 	failed      int32
-	stage       *stage // when this fold makes it
-	late        bool   // it has taken longer than it may
+	stage       *stage // set if the loop is new in this fold
+	late        bool   // it exceeded its timeout
 	dirty       bool
-	ended       *stage // how it ended
+	result      *stage // its final state; nil: unfinished
 }
 
-// failing reports whether nothing more of it begins because an item failed, or it is late.
-func (l *loop) failing() bool { return l.late || l.failed > 0 && !l.keepsOn }
+// failing reports whether no more items may start, because one failed or the loop timed out.
+func (l *loop) failing() bool { return l.late || l.failed > 0 && !l.continues }
 
-// loopOf is the loop of which a scope is an iteration; it is known by then.
+// loopOf returns the loop of an iteration. The loop must have been read.
 func (f *fold) loopOf(sc *scope) *loop {
-	return f.loops[at(sc.component, sc.iteration[:len(sc.iteration)-1])]
+	return f.loops[placeOf(sc.component, sc.iteration[:len(sc.iteration)-1])]
 }
 
-// readLoopsAround reads the loops around scopes that are not known yet.
+// readLoopsAround reads the loops around the scopes, as far as they were not read yet.
 func (f *fold) readLoopsAround(round []*scope) error {
 	var missing []place
 	seen := map[place]bool{}
 	for _, sc := range round {
 		for sc.component != "" {
 			outer := sc.iteration[:len(sc.iteration)-1]
-			p := at(sc.component, outer)
+			p := placeOf(sc.component, outer)
 			if f.loops[p] == nil && !seen[p] {
 				seen[p] = true
 				missing = append(missing, p)
@@ -59,6 +59,7 @@ func (f *fold) readLoopsAround(round []*scope) error {
 	return f.readLoops(missing)
 }
 
+// readLoops reads loops that were not read yet.
 func (f *fold) readLoops(missing []place) error {
 	if len(missing) == 0 {
 		return nil
@@ -71,7 +72,7 @@ func (f *fold) readLoops(missing []place) error {
 		return fmt.Errorf("read loops: %w", err)
 	}
 	for _, row := range rows {
-		p := at(row.ComponentID, row.Iteration)
+		p := placeOf(row.ComponentID, row.Iteration)
 		if f.loops[p] != nil {
 			continue
 		}
@@ -81,7 +82,7 @@ func (f *fold) readLoops(missing []place) error {
 			late: f.late(row.ComponentID, &row.StartedAt),
 		}
 		written, _ := f.plan.Component(row.ComponentID)
-		c, err := f.resolved(written)
+		c, err := f.resolve(written)
 		if err != nil {
 			return fmt.Errorf("read the config of a loop: %w", err)
 		}
@@ -91,23 +92,23 @@ func (f *fold) readLoops(missing []place) error {
 	return nil
 }
 
-// configure reads what the definition says of a loop (components.md).
+// configure reads the config of a loop (components.md).
 func (l *loop) configure(config json.RawMessage) {
 	var c struct {
 		Concurrency   int32  `json:"concurrency"`
 		OnItemFailure string `json:"onItemFailure"`
 	}
-	_ = json.Unmarshal(config, &c) // what was saved was checked
-	l.concurrency, l.keepsOn = c.Concurrency, c.OnItemFailure == graph.OnFailureContinue
+	_ = json.Unmarshal(config, &c) // it was validated when the workflow was saved
+	l.concurrency, l.continues = c.Concurrency, c.OnItemFailure == graph.OnFailureContinue
 	if l.concurrency < 1 || l.concurrency > 100 {
 		l.concurrency = 10
 	}
 }
 
-// fill begins as many items as may run beside each other, and ends a loop none of which
-// is left.
+// fill starts items until the loop's concurrency is reached. It finishes the loop if no items are
+// left.
 func (f *fold) fill(l *loop) error {
-	if l.ended != nil {
+	if l.result != nil {
 		return nil
 	}
 	parent := f.scopeOf(l.componentID, l.iteration)
@@ -119,7 +120,7 @@ func (f *fold) fill(l *loop) error {
 		}
 		sc := f.scope(l.componentID, append(slices.Clone(l.iteration), l.next))
 		sc.queued = true
-		if len(f.run.RerunOf) == 0 { // else stages of it may have been taken over
+		if len(f.run.RerunOf) == 0 { // in a rerun, the item may have reused stages
 			sc.states = map[string]graph.State{}
 		}
 		l.next, l.live, l.dirty, f.changed = l.next+1, l.live+1, true, true
@@ -139,19 +140,19 @@ func (f *fold) fill(l *loop) error {
 			return err
 		}
 		end = (&stage{}).failed(itemFailed(l, first))
-		end.failure = f.hide(end)
-	case stopped: // its items did not all come to their ends, or no more of them begin
+		end.failure = f.redactFailure(end)
+	case stopped: // items are unfinished or have not started
 		end = &stage{status: status.StageCanceled}
 	default:
 		end.output = json.RawMessage(fmt.Sprintf(`{"count":%d,"failedItems":%d}`, l.count, l.failed))
 	}
-	f.endLoop(l, end)
+	f.finishLoop(l, end)
 	return nil
 }
 
-// giveBack leaves the iterations to the next fold of which nothing has begun. Of a loop they
-// are the last ones.
-func (f *fold) giveBack() {
+// postponeItems leaves iterations that have not started anything to the next fold. They are the
+// last ones of their loops.
+func (f *fold) postponeItems() {
 	for _, sc := range f.fresh {
 		l := f.loopOf(sc)
 		l.next, l.live, f.more = l.next-1, l.live-1, true
@@ -160,8 +161,9 @@ func (f *fold) giveBack() {
 	f.fresh = nil
 }
 
-func (f *fold) endLoop(l *loop, end *stage) {
-	l.ended, f.changed = end, true
+// finishLoop finishes a loop in the state of end.
+func (f *fold) finishLoop(l *loop, end *stage) {
+	l.result, f.changed = end, true
 	f.run.PendingCount--
 	if end.status == status.StageFailed {
 		f.run.FailedCount++
@@ -169,38 +171,38 @@ func (f *fold) endLoop(l *loop, end *stage) {
 	if l.stage != nil {
 		l.stage.status, l.stage.port, l.stage.output, l.stage.failure = end.status, end.port, end.output, end.failure
 	} else {
-		f.ended = append(f.ended, l)
+		f.finishedLoops = append(f.finishedLoops, l)
 	}
-	f.gave(int64(len(end.output)))
-	f.values[at(l.componentID, l.iteration)] = given{output: end.output} // the row tells of it when all is written
+	f.countOutput(int64(len(end.output)))
+	f.values[placeOf(l.componentID, l.iteration)] = outputValue{output: end.output} // it is not stored yet, so readOutputs would not find it
 	parent := f.scopeOf(l.componentID, l.iteration)
-	f.set(parent, l.componentID, graph.State{Status: end.status, Port: end.port})
-	f.failures[at(l.componentID, l.iteration)] = failed{l.id, end.failure}
+	f.setState(parent, l.componentID, graph.State{Status: end.status, Port: end.port})
+	f.failures[placeOf(l.componentID, l.iteration)] = stageFailure{l.id, end.failure}
 }
 
-// iterationOver counts an iteration out, of which failed is what failed in it without
-// being handled.
-func (f *fold) iterationOver(sc *scope, failed string) error {
+// finishIteration counts a finished iteration. failed is the component that failed in it without
+// being handled, if any.
+func (f *fold) finishIteration(sc *scope, failed string) error {
 	l := f.loopOf(sc)
-	if l == nil || l.ended != nil {
+	if l == nil || l.result != nil {
 		return nil
 	}
 	l.live, l.dirty, f.changed = l.live-1, true, true
 	f.items++
 	if failed != "" {
 		l.failed++
-		f.more = f.more || l.failing() && l.live > 0 // what waits in the other items is cut off
+		f.more = f.more || l.failing() && l.live > 0 // the next fold cancels what waits in the other items
 	}
 	return f.fill(l)
 }
 
-// itemsBytes bounds what a process remembers of the items of loops.
+// itemsBytes limits the size of itemCache.
 const (
 	itemsBytes = 64 << 20
-	itemHeader = 24 // bytes of a slice beside what it holds
+	itemHeader = 24 // bytes of a slice header
 )
 
-// itemCache remembers the items of loops under way, which every fold of theirs needs.
+// itemCache caches the items of unfinished loops, which every fold of the loop needs.
 type itemCache struct {
 	mu    sync.Mutex
 	size  int
@@ -224,7 +226,7 @@ func (c *itemCache) get(id uuid.UUID) (cachedItems, bool) {
 func (c *itemCache) put(run, id uuid.UUID, items []json.RawMessage, secret bool, size int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	size += len(items) * itemHeader // many are shorter than what names them
+	size += len(items) * itemHeader // headers may be larger than the items
 	if c.loops == nil || c.size+size > itemsBytes {
 		c.loops, c.size = map[uuid.UUID]cachedItems{}, 0
 	}
@@ -245,7 +247,7 @@ func (c *itemCache) forget(run uuid.UUID) {
 	}
 }
 
-// itemsOf are the items of a loop under way, and whether they are secret.
+// itemsOf returns the items of an unfinished loop, and whether they are secret.
 func (f *fold) itemsOf(l *loop) (items []json.RawMessage, secret bool, err error) {
 	if cached, ok := f.engine.items.get(l.id); ok {
 		return cached.items, cached.secret, nil
@@ -255,7 +257,7 @@ func (f *fold) itemsOf(l *loop) (items []json.RawMessage, secret bool, err error
 		return nil, false, fmt.Errorf("read the items of a loop: %w", err)
 	}
 	secret = vault.Sealed(raw)
-	if raw, err = f.engine.Vault.OpenJSON(f.ctx, f.place(l.id, vault.Items), raw); err == nil {
+	if raw, err = f.engine.Vault.OpenJSON(f.ctx, f.vaultPlace(l.id, vault.Items), raw); err == nil {
 		raw, err = f.readItems(l.componentID, raw)
 	}
 	if err != nil {
@@ -268,8 +270,8 @@ func (f *fold) itemsOf(l *loop) (items []json.RawMessage, secret bool, err error
 	return items, secret, nil
 }
 
-// storedItems are the items of a loop as they may be stored: without what came from
-// variables.
+// storedItems returns the items of a loop in the form in which they are stored, with references to
+// variables instead of their values.
 func (f *fold) storedItems(sc *scope, componentID string, items json.RawMessage) (json.RawMessage, error) {
 	written, _ := f.plan.Component(componentID)
 	if len(envref.Names(written.Input)) == 0 {
@@ -286,7 +288,7 @@ func (f *fold) storedItems(sc *scope, componentID string, items json.RawMessage)
 	return in.Items, nil
 }
 
-// readItems are items that were stored, with what came from variables.
+// readItems resolves the references to variables in stored items.
 func (f *fold) readItems(componentID string, stored json.RawMessage) (json.RawMessage, error) {
 	written, _ := f.plan.Component(componentID)
 	if len(envref.Names(written.Input)) == 0 {

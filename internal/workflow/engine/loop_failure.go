@@ -16,8 +16,8 @@ import (
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
-// failedItem is what a loop tells of an item that failed. What its stage tells beyond that
-// may be large, and is found there.
+// failedItem describes an item of a loop that failed. It omits the details of the error, which may
+// be large: the failed stage has them.
 type failedItem struct {
 	Index       int32     `json:"index"`
 	ComponentID string    `json:"componentId"`
@@ -26,8 +26,8 @@ type failedItem struct {
 	Message     string    `json:"message"`
 }
 
-// firstFailed is the first of the items that failed, by what failed in it without being
-// handled; nil where there is none. No secret is in it: the errors of stages have none.
+// firstFailed returns the first item of the loop that failed, with the unhandled failure in it, or
+// nil if no item failed. Errors of stages are redacted, so it contains no secrets.
 func (f *fold) firstFailed(l *loop) (*failedItem, error) {
 	var failing []string
 	for _, id := range f.plan.Members(l.componentID) {
@@ -36,7 +36,7 @@ func (f *fold) firstFailed(l *loop) (*failedItem, error) {
 		}
 	}
 	rows := f.failedHere(failing, l.iteration)
-	if f.run.Status != status.RunCreated || f.copied { // else there was no stage before this fold
+	if f.run.Status != status.RunCreated || f.copied { // else no stage was stored before this fold
 		row, err := db.New().StageGetFirstFailed(f.ctx, f.tx, db.StageGetFirstFailedParams{
 			WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, ComponentIds: failing, Prefix: l.iteration,
 		})
@@ -44,7 +44,7 @@ func (f *fold) firstFailed(l *loop) (*failedItem, error) {
 		case err == nil:
 			rows = append(rows, row)
 		case !postgres.NotFound(err):
-			return nil, fmt.Errorf("read which item failed: %w", err)
+			return nil, fmt.Errorf("read the first failed item: %w", err)
 		}
 	}
 	if len(rows) == 0 {
@@ -54,15 +54,15 @@ func (f *fold) firstFailed(l *loop) (*failedItem, error) {
 		return cmp.Or(slices.Compare(a.Iteration, b.Iteration), cmp.Compare(slices.Index(failing, a.ComponentID), slices.Index(failing, b.ComponentID)))
 	})
 	item := &failedItem{Index: first.Iteration[len(l.iteration)], ComponentID: first.ComponentID, StageID: first.ID}
-	var said api.ExecutionError
-	if json.Unmarshal(first.Error, &said) == nil {
-		item.Code, item.Message = said.Code, component.Cut(said.Message, component.MaxMessage)
+	var failure api.ExecutionError
+	if json.Unmarshal(first.Error, &failure) == nil {
+		item.Code, item.Message = failure.Code, component.Cut(failure.Message, component.MaxMessage)
 	}
 	return item, nil
 }
 
-// failedHere are the stages of some components in iterations that begin so which failed in
-// this fold, and are not written yet.
+// failedHere returns the stages that failed in this fold and are not written yet: those of the
+// components, in iterations that start with prefix.
 func (f *fold) failedHere(components []string, prefix []int32) (rows []db.StageGetFirstFailedRow) {
 	add := func(id uuid.UUID, componentID string, iteration []int32, why json.RawMessage) {
 		if slices.Contains(components, componentID) && len(iteration) > len(prefix) && slices.Equal(iteration[:len(prefix)], prefix) {
@@ -74,16 +74,16 @@ func (f *fold) failedHere(components []string, prefix []int32) (rows []db.StageG
 			add(t.id, t.component.ID, t.iteration, t.failure)
 		}
 	}
-	for _, l := range f.ended {
-		if l.ended.status == status.StageFailed {
-			add(l.id, l.componentID, l.iteration, l.ended.failure)
+	for _, l := range f.finishedLoops {
+		if l.result.status == status.StageFailed {
+			add(l.id, l.componentID, l.iteration, l.result.failure)
 		}
 	}
 	return rows
 }
 
-// itemFailed is why a loop failed: which item did, of several the first and how many, and
-// how.
+// itemFailed returns the error of a loop whose items failed: the first item, how it failed, and how
+// many failed.
 func itemFailed(l *loop, first *failedItem) error {
 	details := map[string]any{"failedItems": l.failed, "items": l.count}
 	if first == nil {

@@ -21,22 +21,22 @@ import (
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
-// Origin is the run that another one repeats (decisions 8.10).
+// Origin is the run that a rerun repeats (decisions 8.10).
 type Origin struct {
 	RunID       uuid.UUID  `json:"runId"`
-	FromStageID *uuid.UUID `json:"fromStageId,omitempty"` // nil: all that is complete is taken over
+	FromStageID *uuid.UUID `json:"fromStageId,omitempty"` // first stage to repeat; nil: all complete stages are reused
 }
 
-// Reuse is what a run takes over from the finished run that it repeats.
+// Reuse is what a rerun reuses of the finished run that it repeats.
 type Reuse struct {
-	Stages []uuid.UUID
-	Done   []string // components of the root whose stages are taken over or resumed
+	Stages []uuid.UUID // stages that are copied
+	Done   []string    // components outside of loops whose stages are reused or resumed
 
 	from     uuid.UUID // the run that is repeated
 	children map[place]resumedChild
 }
 
-// resumedChild is a child run that the child run of a rerun repeats, and the place of its
+// resumedChild is an earlier child run that the child run of a rerun repeats, and the place of its
 // RUN_WORKFLOW stage.
 type resumedChild struct {
 	ComponentID string    `json:"componentId"`
@@ -47,18 +47,18 @@ type resumedChild struct {
 // ErrEarlierGone means that retention has deleted the run that is to be repeated.
 var ErrEarlierGone = errors.New("the run that is repeated is no longer stored")
 
-// Reused finds what a run takes over from a finished run of the same version and input. It
-// returns ErrEarlierGone if that run, or the stage from which on it is repeated, is missing.
+// Reused returns what a rerun reuses of a finished run with the same version and input. It returns
+// ErrEarlierGone if that run, or the stage from which it is repeated, is missing.
 //
-// In each scope the stages are taken over that completed and come neither after the given
-// stage nor after one that did not complete: the outcome of that may be another one this
-// time. A loop that completed is taken over with all its stages. A loop that did not, or that
-// contains the given stage, is resumed if it has the same items as before: its finished items
-// are taken over with all their stages, and of its other items what these rules say. A
-// RUN_WORKFLOW that did not complete is resumed too: its child run repeats the earlier one.
+// In each scope, completed stages are reused unless they come after the given stage, or after one
+// that did not complete: that stage may have another outcome this time. A completed loop is reused
+// with all its stages. A loop that did not complete, or that contains the given stage, is resumed
+// if its items are the same: its finished items are reused with all their stages, and these rules
+// apply to its other items. A RUN_WORKFLOW that did not complete is resumed too: its child run
+// repeats the earlier one.
 //
-// If the earlier run is a rerun itself, the loops and child runs that it did not reach are
-// resumed too. If it has no stages at all, the run that it repeats takes its place.
+// If the earlier run is itself a rerun, the loops and child runs that it did not reach are resumed
+// too. If it has no stages, the run that it repeats is used instead.
 func Reused(ctx context.Context, conn postgres.DB, plan *graph.Plan, workspaceID uuid.UUID, of Origin) (reuse Reuse, err error) {
 	repeated, err := db.New().RunGetRepeated(ctx, conn, db.RunGetRepeatedParams{WorkspaceID: workspaceID, ID: of.RunID})
 	if postgres.NotFound(err) {
@@ -81,7 +81,7 @@ func Reused(ctx context.Context, conn postgres.DB, plan *graph.Plan, workspaceID
 	e := &earlier{plan: plan, stages: make(map[place]db.StageListForRerunRow, len(rows)), changes: map[string]bool{}}
 	e.reuse.from, e.reuse.children = of.RunID, map[place]resumedChild{}
 	for _, row := range rows {
-		e.stages[at(row.ComponentID, row.Iteration)] = row
+		e.stages[placeOf(row.ComponentID, row.Iteration)] = row
 		if of.FromStageID != nil && row.ID == *of.FromStageID {
 			e.from = &row
 		}
@@ -105,8 +105,8 @@ func Reused(ctx context.Context, conn postgres.DB, plan *graph.Plan, workspaceID
 	return e.reuse, nil
 }
 
-// startOf returns the earlier of when a run was created and when its ID was made. A child run can
-// be created ahead of the clock if that went back, but the ID has the time of the process.
+// startOf returns the earlier of a run's creation time and the time in its ID. If the clock was set back,
+// the creation time of a child run may be ahead of the clock. The ID has the time of the process.
 func startOf(id uuid.UUID, created time.Time) time.Time {
 	if made := time.Unix(id.Time().UnixTime()); made.Before(created) {
 		return made
@@ -114,17 +114,18 @@ func startOf(id uuid.UUID, created time.Time) time.Time {
 	return created
 }
 
-// earlier is a finished run that another one repeats.
+// earlier is the finished run that a rerun repeats.
 type earlier struct {
 	plan    *graph.Plan
 	stages  map[place]db.StageListForRerunRow
-	from    *db.StageListForRerunRow // from which on it is repeated; nil: from what did not complete
-	changes map[string]bool          // loops that may have other items now
+	from    *db.StageListForRerunRow // first stage to repeat; nil: reuse all complete stages
+	changes map[string]bool          // loops whose items may have changed
 	reuse   Reuse
 }
 
-// addUnreached adds, as canceled stages, the loops and the RUN_WORKFLOW components that the earlier
-// run was to resume as a rerun and did not reach. It knows the loops by the stages in their items.
+// addUnreached adds, as canceled stages, the loops and RUN_WORKFLOW components that the earlier
+// run, itself a rerun, was to resume and did not reach. It finds the loops through the stages in
+// their items.
 func (e *earlier) addUnreached(rows []db.StageListForRerunRow, resumedChildren []byte) error {
 	for _, row := range rows {
 		e.addLoops(row.ComponentID, row.Iteration)
@@ -138,43 +139,43 @@ func (e *earlier) addUnreached(rows []db.StageListForRerunRow, resumedChildren [
 	}
 	for _, c := range children {
 		e.addLoops(c.ComponentID, c.Iteration)
-		row, ran := e.stages[at(c.ComponentID, c.Iteration)]
+		row, ran := e.stages[placeOf(c.ComponentID, c.Iteration)]
 		if !ran {
 			row = db.StageListForRerunRow{ComponentID: c.ComponentID, Iteration: c.Iteration, Status: status.StageCanceled}
 		}
 		if row.ChildRunID == nil {
 			row.ChildRunID = &c.RunID
 		}
-		e.stages[at(c.ComponentID, c.Iteration)] = row
+		e.stages[placeOf(c.ComponentID, c.Iteration)] = row
 	}
 	return nil
 }
 
-// addLoops adds the loops around a stage, with items up to that of the stage.
+// addLoops adds the loops around a stage, with enough items to contain the stage.
 func (e *earlier) addLoops(componentID string, iteration []int32) {
 	for level, loop := range e.plan.Around(componentID) {
-		row, ran := e.stages[at(loop, iteration[:level])]
+		row, ran := e.stages[placeOf(loop, iteration[:level])]
 		if !ran {
 			row = db.StageListForRerunRow{ComponentID: loop, Iteration: iteration[:level], Status: status.StageCanceled}
 		}
 		if count := iteration[level] + 1; row.ItemCount == nil || *row.ItemCount < count {
 			row.ItemCount = &count
-			e.stages[at(loop, iteration[:level])] = row
+			e.stages[placeOf(loop, iteration[:level])] = row
 		}
 	}
 }
 
-// scope finds what is taken over of the root, or of an item of a loop that is resumed.
+// scope finds what is reused in the root scope, or in an item of a loop that is resumed.
 func (e *earlier) scope(loop string, iteration []int32) {
 	var again []string
 	for _, id := range e.plan.Members(loop) {
-		if row, ran := e.stages[at(id, iteration)]; ran && (row.Status != status.StageCompleted || e.startsIn(row)) {
+		if row, ran := e.stages[placeOf(id, iteration)]; ran && (row.Status != status.StageCompleted || e.startsIn(row)) {
 			again = append(again, id)
 		}
 	}
 	after := e.plan.After(loop, again...)
 	for _, id := range e.plan.Members(loop) {
-		row, ran := e.stages[at(id, iteration)]
+		row, ran := e.stages[placeOf(id, iteration)]
 		if !ran || slices.Contains(after, id) {
 			continue
 		}
@@ -184,7 +185,7 @@ func (e *earlier) scope(loop string, iteration []int32) {
 		case e.from != nil && e.from.ID == row.ID:
 			continue
 		case row.ChildRunID != nil:
-			e.reuse.children[at(id, iteration)] = resumedChild{id, iteration, *row.ChildRunID}
+			e.reuse.children[placeOf(id, iteration)] = resumedChild{id, iteration, *row.ChildRunID}
 		case row.ItemCount != nil && !e.changes[id]:
 			e.resume(row)
 		default:
@@ -196,7 +197,7 @@ func (e *earlier) scope(loop string, iteration []int32) {
 	}
 }
 
-// startsIn reports whether the run is repeated from a stage, or from one in that loop.
+// startsIn reports whether the run is repeated from this stage, or from one in this loop.
 func (e *earlier) startsIn(row db.StageListForRerunRow) bool {
 	if e.from == nil || e.from.ID == row.ID {
 		return e.from != nil
@@ -205,7 +206,7 @@ func (e *earlier) startsIn(row db.StageListForRerunRow) bool {
 	return level < len(around) && around[level] == row.ComponentID && slices.Equal(e.from.Iteration[:level], row.Iteration)
 }
 
-// resume finds what is taken over of a loop that is not taken over as a whole.
+// resume finds what is reused of a loop that is not reused as a whole.
 func (e *earlier) resume(row db.StageListForRerunRow) {
 	for i := range *row.ItemCount {
 		item := append(slices.Clone(row.Iteration), i)
@@ -217,12 +218,12 @@ func (e *earlier) resume(row db.StageListForRerunRow) {
 	}
 }
 
-// finished reports whether an item came to its end and nothing in it is to be repeated. A
-// failure in it that something handled is no reason to do it again.
+// finished reports whether an item finished and nothing in it is to be repeated. A failure that was
+// handled does not make it repeat.
 func (e *earlier) finished(loop string, iteration []int32) bool {
 	states := map[string]graph.State{}
 	for _, id := range e.plan.Members(loop) {
-		row, ran := e.stages[at(id, iteration)]
+		row, ran := e.stages[placeOf(id, iteration)]
 		if !ran {
 			continue
 		}
@@ -238,7 +239,7 @@ func (e *earlier) finished(loop string, iteration []int32) bool {
 	return next.Done && next.Failed == ""
 }
 
-// whole takes over a stage, and of a loop all that is in it.
+// whole reuses a stage. If it is a loop, it reuses everything in it.
 func (e *earlier) whole(row db.StageListForRerunRow) {
 	e.reuse.Stages = append(e.reuse.Stages, row.ID)
 	if row.ItemCount == nil {
@@ -249,24 +250,24 @@ func (e *earlier) whole(row db.StageListForRerunRow) {
 	}
 }
 
-// item takes over all stages of an item.
+// item reuses all stages of an item.
 func (e *earlier) item(loop string, iteration []int32) {
 	for _, id := range e.plan.Members(loop) {
-		if row, ran := e.stages[at(id, iteration)]; ran {
+		if row, ran := e.stages[placeOf(id, iteration)]; ran {
 			e.whole(row)
 		}
 	}
 }
 
-// originOf reads the column rerun_of.
+// originOf decodes the column rerun_of.
 func originOf(rerunOf json.RawMessage) (origin Origin, err error) {
 	if err := json.Unmarshal(rerunOf, &origin); err != nil {
-		return origin, fmt.Errorf("read which run is repeated: %w", err)
+		return origin, fmt.Errorf("decode the run that is repeated: %w", err)
 	}
 	return origin, nil
 }
 
-// reused is Reused for this run. It reads the earlier run once in a fold.
+// reused returns Reused for this run. It reads the earlier run once per fold.
 func (f *fold) reused() (*Reuse, error) {
 	if f.reuse != nil {
 		return f.reuse, nil
@@ -283,9 +284,9 @@ func (f *fold) reused() (*Reuse, error) {
 	return f.reuse, nil
 }
 
-// resumes returns the child run that the one of a RUN_WORKFLOW repeats. Nil: none, because the
-// earlier run had no such child run, or that completed, is deleted, or ran another version or
-// with another input.
+// resumes returns the child run that the child run of a RUN_WORKFLOW repeats. It returns nil if the
+// earlier run has no such child run, or that child run completed, is deleted, or has another
+// version or input.
 func (f *fold) resumes(t *stage, workflowID uuid.UUID, version int32, input json.RawMessage) (*Origin, error) {
 	if len(f.run.RerunOf) == 0 {
 		return nil, nil
@@ -297,7 +298,7 @@ func (f *fold) resumes(t *stage, workflowID uuid.UUID, version int32, input json
 	if err != nil {
 		return nil, err
 	}
-	child, found := reuse.children[at(t.component.ID, t.iteration)]
+	child, found := reuse.children[placeOf(t.component.ID, t.iteration)]
 	if !found {
 		return nil, nil
 	}
@@ -319,8 +320,8 @@ func (f *fold) resumes(t *stage, workflowID uuid.UUID, version int32, input json
 	return &Origin{RunID: id}, nil
 }
 
-// takeOverEarlier copies the stages that this run takes over from the run that it repeats.
-func (f *fold) takeOverEarlier() error {
+// copyReused copies the stages that this run reuses from the run that it repeats.
+func (f *fold) copyReused() error {
 	if f.run.Status != status.RunCreated || len(f.run.RerunOf) == 0 {
 		return nil
 	}
@@ -336,7 +337,7 @@ func (f *fold) takeOverEarlier() error {
 		children, _ := json.Marshal(slices.Collect(maps.Values(reuse.children))) // places and ids
 		err := db.New().RunSetResumedChildren(f.ctx, f.tx, db.RunSetResumedChildrenParams{WorkspaceID: f.run.WorkspaceID, ID: f.run.ID, ResumedChildren: children})
 		if err != nil {
-			return fmt.Errorf("store which child runs are resumed: %w", err)
+			return fmt.Errorf("store the child runs to resume: %w", err)
 		}
 	}
 	if len(reuse.Stages) == 0 {
@@ -346,16 +347,16 @@ func (f *fold) takeOverEarlier() error {
 		WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, EarlierRunID: reuse.from, Ids: reuse.Stages,
 	})
 	if err != nil {
-		return fmt.Errorf("take stages over: %w", err)
+		return fmt.Errorf("copy stages: %w", err)
 	}
 	f.copied, f.changed = true, true
 	f.notBefore(row.FinishedAt)
 	f.run.StageCount += row.Stages
 	f.run.FailedCount += row.Failed
 	f.run.Output = row.Response
-	f.gave(row.Bytes)
-	f.taken = storage.Usage{Stages: int64(row.Stages), Bytes: row.Bytes}
-	from, err := f.opened(row.ResponseID, row.Response)
+	f.countOutput(row.Bytes)
+	f.reusedUsage = storage.Usage{Stages: int64(row.Stages), Bytes: row.Bytes}
+	from, err := f.open(row.ResponseID, row.Response)
 	if err != nil || !from.secret {
 		return err
 	}

@@ -12,12 +12,12 @@ import (
 	"github.com/weft-automation/weft/internal/kit/status"
 )
 
-// root is the scope of what is in no loop.
+// root returns the scope of the components that are in no loop.
 func (f *fold) root() *scope { return f.scope("", nil) }
 
-// scope is an iteration of a loop, whose index comes last.
+// scope returns the scope of an iteration of a loop. The index in the loop comes last in iteration.
 func (f *fold) scope(loop string, iteration []int32) *scope {
-	p := at(loop, iteration)
+	p := placeOf(loop, iteration)
 	sc := f.scopes[p]
 	if sc == nil {
 		sc = &scope{place: p, iteration: append([]int32{}, iteration...)} // never nil, which is NULL to PostgreSQL
@@ -26,31 +26,32 @@ func (f *fold) scope(loop string, iteration []int32) *scope {
 	return sc
 }
 
-// scopeOf is where a component is in an iteration.
+// scopeOf returns the scope that contains a component in an iteration.
 func (f *fold) scopeOf(componentID string, iteration []int32) *scope {
 	return f.scope(f.plan.Loop(componentID), iteration)
 }
 
-// touch has a scope looked at.
-func (f *fold) touch(sc *scope) {
+// enqueue enqueues a scope for advance.
+func (f *fold) enqueue(sc *scope) {
 	if !sc.queued && !sc.over {
 		sc.queued = true
 		f.queue = append(f.queue, sc)
 	}
 }
 
-// set notes the state of a component in a scope and has it looked at.
-func (f *fold) set(sc *scope, componentID string, state graph.State) {
-	f.states[at(componentID, sc.iteration)] = state
+// setState sets the state of a component in a scope and enqueues the scope.
+func (f *fold) setState(sc *scope, componentID string, state graph.State) {
+	f.states[placeOf(componentID, sc.iteration)] = state
 	if sc.states != nil {
 		sc.states[componentID] = state
 	}
-	f.touch(sc)
+	f.enqueue(sc)
 }
 
-// advance goes on until no scope that was touched has anything to be begun or ended.
+// advance steps the queued scopes until no scope has anything to start or finish, or the fold is
+// full.
 func (f *fold) advance() error {
-	for round := f.round(); len(round) > 0; round = f.round() {
+	for round := f.nextRound(); len(round) > 0; round = f.nextRound() {
 		if err := f.readStates(round); err != nil {
 			return err
 		}
@@ -70,48 +71,47 @@ func (f *fold) advance() error {
 	return nil
 }
 
-// freshAtOnce is how many iterations begin beside each other in a fold, fewer where they are
-// large: one goes as far as it can before others begin, so that a fold that is full leaves few
-// half begun, and has few to bring to where they can be left.
-const freshAtOnce = 16
+// maxNewItems limits the iterations that one round starts. Each goes as far as it can before others
+// start, so that a full fold leaves few iterations unfinished.
+const maxNewItems = 16
 
-// round is what is to be looked at next: what goes on before what is new.
-func (f *fold) round() (round []*scope) {
+// nextRound returns the scopes to step next: those that are queued, otherwise new iterations.
+func (f *fold) nextRound() (round []*scope) {
 	if len(f.queue) > 0 {
 		round, f.queue = f.queue, nil
 		return round
 	}
 	if f.full() {
-		f.giveBack()
+		f.postponeItems()
 	}
-	n, most := 0, stagesAtOnce
+	n, most := 0, maxFoldStages
 	if f.first {
-		most = beginsAtOnce
+		most = maxFirstSteps
 	}
-	for ; n < min(len(f.fresh), freshAtOnce); n++ {
+	for ; n < min(len(f.fresh), maxNewItems); n++ {
 		most -= len(f.plan.Members(f.fresh[n].component))
 		if most < 0 && (n > 0 || f.first) {
 			break
 		}
 	}
 	round, f.fresh = f.fresh[:n], f.fresh[n:]
-	if n == 0 { // what there is, if anything, is too large for a first fold
-		f.giveBack()
+	if n == 0 { // the next iteration, if any, is too large for a first fold
+		f.postponeItems()
 	}
 	return round
 }
 
-// full reports whether the next fold is to begin what else there is. A rerun may go through
-// many items that it has taken over, and make no stage.
+// full reports whether the fold has reached its limits. In a rerun, finished iterations count too:
+// it may pass many reused items without a new stage.
 func (f *fold) full() bool {
 	done := len(f.made)
 	if len(f.run.RerunOf) > 0 {
 		done += f.items
 	}
-	return done >= stagesAtOnce || f.bytes >= bytesAtOnce || done > 0 && time.Now().After(f.until)
+	return done >= maxFoldStages || f.bytes >= maxFoldBytes || done > 0 && time.Now().After(f.until)
 }
 
-// resumable reports whether the next fold finds a scope by itself.
+// resumable reports whether the next fold finds the scope through its live stages.
 func (sc *scope) resumable() bool {
 	if sc.component == "" {
 		return true
@@ -124,17 +124,18 @@ func (sc *scope) resumable() bool {
 	return false
 }
 
-// step begins what is ready in a scope, and ends it when nothing more will be.
+// step starts the ready components of a scope, and finishes the scope if nothing more can become
+// ready.
 func (f *fold) step(sc *scope) error {
 	if sc.over {
 		return nil
 	}
 	next := f.plan.Next(sc.component, sc.states)
 	if next.Failed != "" && sc.component == "" {
-		f.failFor(next.Failed, f.failures[at(next.Failed, nil)])
+		f.failFor(next.Failed, f.failures[placeOf(next.Failed, nil)])
 	}
 	if !f.stopped(sc) && len(next.Ready) > 0 {
-		for _, id := range f.chosen(sc, next.Ready) {
+		for _, id := range f.withoutOtherTriggers(sc, next.Ready) {
 			if f.stopped(sc) {
 				break
 			}
@@ -142,11 +143,11 @@ func (f *fold) step(sc *scope) error {
 				f.more = true
 				return nil
 			}
-			if err := f.begin(sc, id); err != nil {
+			if err := f.start(sc, id); err != nil {
 				return err
 			}
 		}
-		f.touch(sc)
+		f.enqueue(sc)
 		return nil
 	}
 	if next.Live > 0 {
@@ -157,27 +158,27 @@ func (f *fold) step(sc *scope) error {
 		f.over, f.changed = true, true
 		return nil
 	}
-	return f.iterationOver(sc, next.Failed)
+	return f.finishIteration(sc, next.Failed)
 }
 
-// chosen leaves those triggers out that did not begin this run.
-func (f *fold) chosen(sc *scope, ready []string) []string {
+// withoutOtherTriggers removes the triggers that did not start this run from the ready components.
+func (f *fold) withoutOtherTriggers(sc *scope, ready []string) []string {
 	triggers := f.plan.Triggers()
 	if sc.component != "" || len(triggers) < 2 {
 		return ready
 	}
-	mine := triggers[0]
+	started := triggers[0]
 	if entry, err := Entry(f.plan, f.run.Trigger); err == nil {
-		mine = entry.ID
+		started = entry.ID
 	}
 	return slices.DeleteFunc(slices.Clone(ready), func(id string) bool {
-		return id != mine && slices.Contains(triggers, id)
+		return id != started && slices.Contains(triggers, id)
 	})
 }
 
-// Entry is the component at which a run begins that was triggered so; one without an id
-// where the workflow has no triggers: such a run begins with all that nothing leads to.
-// CONFLICT where there are others only.
+// Entry returns the component at which a run with that trigger starts. It returns a component
+// without an ID if the workflow has no triggers: the run then starts with the components that no
+// edge leads to. It returns CONFLICT if the workflow has only other triggers.
 func Entry(plan *graph.Plan, trigger string) (graph.Component, error) {
 	triggers := plan.Triggers()
 	for _, id := range triggers {
@@ -190,15 +191,15 @@ func Entry(plan *graph.Plan, trigger string) (graph.Component, error) {
 	}
 	return graph.Component{}, &fault.Error{
 		Code: fault.Conflict, Reason: "no_trigger",
-		Message: "This workflow begins with other triggers only: give it an " + triggerModules[trigger] + ".",
+		Message: "This workflow has only other triggers. Add the component " + triggerModules[trigger] + ".",
 	}
 }
 
-// triggerModules says where a run begins, by what triggered it.
+// triggerModules maps the trigger of a run to the module at which the run starts.
 var triggerModules = map[string]string{"API": "ON_API_CALLED", "RUN": "ON_API_CALLED", "SCHEDULE": "ON_SCHEDULE", "WEBHOOK": "ON_WEBHOOK"}
 
-// stopped reports whether nothing begins in a scope any more: the run ends, or an item of
-// a loop around it has failed for good.
+// stopped reports whether nothing more may start in a scope: the run is ending, or a loop around
+// the scope is failing.
 func (f *fold) stopped(sc *scope) bool {
 	if f.ending() {
 		return true
@@ -213,21 +214,21 @@ func (f *fold) stopped(sc *scope) bool {
 	return false
 }
 
-// readStates reads how far the scopes are that were not read yet.
+// readStates reads the states of scopes that were not read yet.
 func (f *fold) readStates(round []*scope) error {
 	var missing []place
 	for _, sc := range round {
-		if sc.states == nil && sc.component == "" && f.stood.root != nil {
-			sc.states = maps.Clone(f.stood.root)
+		if sc.states == nil && sc.component == "" && f.previous.root != nil {
+			sc.states = maps.Clone(f.previous.root)
 			for _, id := range f.plan.Members("") {
-				if state, ok := f.states[at(id, nil)]; ok {
+				if state, ok := f.states[placeOf(id, nil)]; ok {
 					sc.states[id] = state
 				}
 			}
 		}
 		if sc.states == nil {
 			for _, id := range f.plan.Members(sc.component) {
-				missing = append(missing, at(id, sc.iteration))
+				missing = append(missing, placeOf(id, sc.iteration))
 			}
 		}
 	}
@@ -235,7 +236,7 @@ func (f *fold) readStates(round []*scope) error {
 		return nil
 	}
 	read := map[place]graph.State{}
-	if f.run.Status != status.RunCreated || f.copied { // else there is no stage yet
+	if f.run.Status != status.RunCreated || f.copied { // else the run has no stages yet
 		components, iterations := sortedPlaces(missing)
 		rows, err := db.New().StageListStates(f.ctx, f.tx, db.StageListStatesParams{
 			WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, ComponentIds: components, Iterations: iterations,
@@ -248,7 +249,7 @@ func (f *fold) readStates(round []*scope) error {
 			if row.Port != nil {
 				state.Port = *row.Port
 			}
-			read[at(row.ComponentID, row.Iteration)] = state
+			read[placeOf(row.ComponentID, row.Iteration)] = state
 		}
 	}
 	for _, sc := range round {
@@ -257,7 +258,7 @@ func (f *fold) readStates(round []*scope) error {
 		}
 		sc.states = map[string]graph.State{}
 		for _, id := range f.plan.Members(sc.component) {
-			p := at(id, sc.iteration)
+			p := placeOf(id, sc.iteration)
 			if state, ok := read[p]; ok {
 				sc.states[id] = state
 			}

@@ -26,7 +26,7 @@ import (
 	"github.com/weft-automation/weft/internal/secret/vault"
 )
 
-// stage is one that this fold makes.
+// stage is a new stage of this fold.
 type stage struct {
 	id        uuid.UUID
 	component graph.Component
@@ -36,23 +36,24 @@ type stage struct {
 	output    json.RawMessage
 	failure   json.RawMessage
 
-	execution *execution.Stage // that it is
+	execution *execution.Stage // nil if the engine itself runs the stage
 	price     credit.Amount
 	loop      *loop
-	items     json.RawMessage // of the loop
-	wake      time.Duration   // after which it goes on; 0: no timer
-	signal    string          // that it waits for
-	child     uuid.UUID       // the run that it waits for
-	dropped   bool            // it was not made after all
+	items     json.RawMessage // items of the loop
+	wake      time.Duration   // delay of its timer; 0: no timer
+	signal    string          // name of the signal that it waits for
+	child     uuid.UUID       // child run that it waits for
+	dropped   bool            // it was not admitted, so it is not written
 
-	secret  bool     // what it gives is sealed: it took something secret
-	secrets []string // what it took of that, for its error
+	secret  bool     // an input is secret, so its output is sealed
+	secrets []string // secret strings of its input, to redact from its error
 }
 
-// begin makes the stage of a component that is ready.
-func (f *fold) begin(sc *scope, componentID string) error {
+// start creates the stage of a ready component. A stage whose input is invalid fails. If the limits
+// of the workspace or the run allow no further stage, the run fails instead.
+func (f *fold) start(sc *scope, componentID string) error {
 	if f.run.StorageFull {
-		f.failWith(codeStorage, "The workspace has stored as much as its plan allows in a month.")
+		f.failWith(codeStorage, "The workspace has reached the storage limit of its plan for this month.")
 		return nil
 	}
 	if !f.run.Solvent && f.run.Reserved <= f.run.Committed && f.own.Plus(f.others).Fee() > 0 {
@@ -60,7 +61,7 @@ func (f *fold) begin(sc *scope, componentID string) error {
 		return nil
 	}
 	if int64(f.run.StageCount)+f.others.Stages >= MaxStages {
-		f.failWith("LIMIT_EXCEEDED", fmt.Sprintf("A run and the runs below it have at most %d stages.", MaxStages))
+		f.failWith("LIMIT_EXCEEDED", fmt.Sprintf("A run and the runs below it can have at most %d stages.", MaxStages))
 		return nil
 	}
 	written, _ := f.plan.Component(componentID)
@@ -71,39 +72,39 @@ func (f *fold) begin(sc *scope, componentID string) error {
 	t := &stage{id: id, component: written, iteration: sc.iteration, status: status.StageCreated}
 	input, err := f.input(sc, t)
 	if refusal, ok := errors.AsType[*fault.Error](err); ok && refusal.Code != fault.Unavailable {
-		f.put(sc, t.failed(refusal))
+		f.addStage(sc, t.failed(refusal))
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	begin, control := controls[written.Module]
+	run, control := controls[written.Module]
 	if !control {
-		begin = (*fold).execute
+		run = (*fold).execute
 	}
-	if err := begin(f, sc, t, input); err != nil || !t.secret {
+	if err := run(f, sc, t, input); err != nil || !t.secret {
 		return err
 	}
-	return f.secure(t)
+	return f.seal(t)
 }
 
-// secure seals what a stage that took something secret has given, or runs through. Of a loop
-// the output is but numbers.
-func (f *fold) secure(t *stage) (err error) {
+// seal encrypts the output and the items of a stage with a secret input. The output of a loop is
+// not encrypted: it contains only counts.
+func (f *fold) seal(t *stage) (err error) {
 	if len(t.output) > 0 && t.loop == nil {
-		if t.output, err = f.engine.Vault.SealJSON(f.ctx, f.place(t.id, vault.Output), t.output); err != nil {
+		if t.output, err = f.engine.Vault.SealJSON(f.ctx, f.vaultPlace(t.id, vault.Output), t.output); err != nil {
 			return err
 		}
 	}
 	if len(t.items) > 0 {
-		t.items, err = f.engine.Vault.SealJSON(f.ctx, f.place(t.id, vault.Items), t.items)
+		t.items, err = f.engine.Vault.SealJSON(f.ctx, f.vaultPlace(t.id, vault.Items), t.items)
 	}
 	return err
 }
 
-// namesSecret reports whether a component names a variable that is secret where it does not
-// mark what it takes as secret: what it gives may tell it. One that is executed, and marks
-// it, says itself what of its output is secret.
+// namesSecret reports whether a component refers to a secret variable in a field that its schema
+// does not mark as secret, so that its output may contain the secret. For marked fields, the
+// module's output schema says what is secret.
 func (f *fold) namesSecret(c graph.Component) bool {
 	if len(f.variables.Secrets) == 0 {
 		return false
@@ -116,12 +117,12 @@ func (f *fold) namesSecret(c graph.Component) bool {
 	})
 }
 
-// hide takes the run's secrets, and what the stage took of others, out of what its error
-// tells: its code and the names of its members stay what they are.
-func (f *fold) hide(t *stage) json.RawMessage {
+// redactFailure returns the error of a stage without the secrets of the run and of the stage's
+// input. The code and the names of fields stay as they are.
+func (f *fold) redactFailure(t *stage) json.RawMessage {
 	env, err := f.environment()
 	if err != nil {
-		return failure(component.Permanent(component.CodeInternal, "the environment variables of the run cannot be opened"))
+		return encodeFailure(component.Permanent(component.CodeInternal, "the environment variables of the run cannot be decrypted"))
 	}
 	hidden := env.hidden
 	if len(t.secrets) > 0 {
@@ -138,22 +139,22 @@ func (f *fold) hide(t *stage) json.RawMessage {
 		shown, err = present.ExecutionError(why)
 	}
 	if err != nil {
-		return failure(component.Permanent(component.CodeInternal, component.Redacted))
+		return encodeFailure(component.Permanent(component.CodeInternal, component.Redacted))
 	}
 	return shown
 }
 
-// place is where something of the run is sealed for.
-func (f *fold) place(row uuid.UUID, field vault.Field) vault.Place {
+// vaultPlace returns the place that a sealed value of the run is bound to.
+func (f *fold) vaultPlace(row uuid.UUID, field vault.Field) vault.Place {
 	return vault.Place{WorkspaceID: f.run.WorkspaceID, Row: row, Field: field}
 }
 
-// input is what a stage takes, whose component it gives its variables. A *fault.Error says
-// what does not fit.
+// input resolves the variables of the stage's component and returns the bound input. It returns a
+// *fault.Error if the input is invalid.
 func (f *fold) input(sc *scope, t *stage) (json.RawMessage, error) {
 	written := t.component
 	var err error
-	if t.component, err = f.resolved(written); err != nil {
+	if t.component, err = f.resolve(written); err != nil {
 		return nil, err
 	}
 	input, err := f.bind(sc, t.component)
@@ -164,11 +165,11 @@ func (f *fold) input(sc *scope, t *stage) (json.RawMessage, error) {
 	if err != nil {
 		return nil, err
 	}
-	return input, f.fits(written, t, input)
+	return input, f.checkInput(written, t, input)
 }
 
-// put adds a stage to what this fold makes.
-func (f *fold) put(sc *scope, t *stage) {
+// addStage adds a stage to the changes of this fold.
+func (f *fold) addStage(sc *scope, t *stage) {
 	f.made, f.changed = append(f.made, t), true
 	f.bytes += int64(len(t.output) + len(t.items))
 	if t.execution != nil {
@@ -180,21 +181,24 @@ func (f *fold) put(sc *scope, t *stage) {
 		f.run.PendingCount++
 	case t.status == status.StageFailed:
 		f.run.FailedCount++
-		t.failure = f.hide(t)
-		f.failures[at(t.component.ID, t.iteration)] = failed{t.id, t.failure}
+		t.failure = f.redactFailure(t)
+		f.failures[placeOf(t.component.ID, t.iteration)] = stageFailure{t.id, t.failure}
 	case t.status == status.StageCompleted:
-		f.values[at(t.component.ID, t.iteration)] = given{t.output, t.secret}
-		f.gave(int64(len(t.output)))
+		f.values[placeOf(t.component.ID, t.iteration)] = outputValue{t.output, t.secret}
+		f.countOutput(int64(len(t.output)))
 	}
-	f.set(sc, t.component.ID, graph.State{Status: t.status, Port: t.port})
-	f.gave(int64(len(t.items))) // a loop in a loop may keep as many again
+	f.setState(sc, t.component.ID, graph.State{Status: t.status, Port: t.port})
+	f.countOutput(int64(len(t.items))) // items are stored in addition to the output of the component that they come from
 }
 
+// failed sets the result of a stage to a failure and returns the stage.
 func (t *stage) failed(why error) *stage {
-	t.status, t.failure = status.StageFailed, failure(why)
+	t.status, t.failure = status.StageFailed, encodeFailure(why)
 	return t
 }
 
+// completed sets the result of a stage to an output and returns the stage. An output that is too
+// large fails it. The default port is `next`.
 func (t *stage) completed(output json.RawMessage, port string) *stage {
 	if len(output) > maxStageValue {
 		return t.failed(component.Permanent(component.CodeOutputTooLarge, "the output has %d bytes; at most %d are allowed", len(output), maxStageValue))
@@ -203,7 +207,7 @@ func (t *stage) completed(output json.RawMessage, port string) *stage {
 	return t
 }
 
-// execute has a component executed.
+// execute creates the execution of a component. A call that the module rejects fails the stage.
 func (f *fold) execute(sc *scope, t *stage, input json.RawMessage) error {
 	e := f.engine
 	config := Object(t.component.Config)
@@ -213,11 +217,11 @@ func (f *fold) execute(sc *scope, t *stage, input json.RawMessage) error {
 	}
 	secrets := slices.Concat(env.Secrets, t.secrets)
 	if err := e.Executions.CheckStage(t.component.Module, input, config, secrets...); err != nil {
-		f.put(sc, t.failed(err))
+		f.addStage(sc, t.failed(err))
 		return nil
 	}
 	entry, _ := e.Modules.Lookup(t.component.Module)
-	if most, err := f.beyond(entry.Price); err != nil || most != nil {
+	if most, err := f.exceeded(entry.Price); err != nil || most != nil {
 		if err == nil {
 			f.failWith(string(fault.InsufficientCredits), fmt.Sprintf("The next stage would make this run, or one above it, cost more than its maxCredits of %s.", *most))
 		}
@@ -245,15 +249,15 @@ func (f *fold) execute(sc *scope, t *stage, input json.RawMessage) error {
 		t.execution.Traceparent = *f.run.Traceparent
 	}
 	f.accepts = append(f.accepts, t)
-	f.put(sc, t)
+	f.addStage(sc, t)
 	return nil
 }
 
-// acceptance is a way to accept stages, as Acceptance.AcceptTx is.
+// acceptance admits and accepts stages, like Acceptance.AcceptTx.
 type acceptance func(ctx context.Context, tx *postgres.Tx, stages []execution.Stage) (refusals []error, err error)
 
-// accept has the executions of new stages accepted. A stage that the credits do not admit
-// is not made, and the run ends (decisions 7.4).
+// accept accepts the executions of new stages. If the credits do not admit a stage, it is dropped
+// and the run fails (decisions 7.4).
 func (f *fold) accept(how acceptance) error {
 	stages := make([]execution.Stage, len(f.accepts))
 	for i, t := range f.accepts {
@@ -271,7 +275,7 @@ func (f *fold) accept(how acceptance) error {
 	return f.advance()
 }
 
-// drop takes back a stage that this fold was to make.
+// drop removes a stage that was not admitted from the changes of this fold, and fails the run.
 func (f *fold) drop(t *stage, why error) {
 	t.dropped, f.dropped = true, true
 	f.run.StageCount--
@@ -280,13 +284,13 @@ func (f *fold) drop(t *stage, why error) {
 	f.spent -= t.price
 	f.run.Reserved -= t.execution.Reserve
 	sc := f.scopeOf(t.component.ID, t.iteration)
-	delete(f.states, at(t.component.ID, t.iteration))
+	delete(f.states, placeOf(t.component.ID, t.iteration))
 	delete(sc.states, t.component.ID)
-	f.failFor(t.component.ID, failed{why: failure(why)})
-	f.touch(sc)
+	f.failFor(t.component.ID, stageFailure{why: encodeFailure(why)})
+	f.enqueue(sc)
 }
 
-// Object is a JSON object that may be absent, `{}` then.
+// Object returns a JSON object that may be missing or null, `{}` in that case.
 func Object(text json.RawMessage) json.RawMessage {
 	if len(text) == 0 || string(text) == "null" {
 		return json.RawMessage(`{}`)
@@ -294,19 +298,20 @@ func Object(text json.RawMessage) json.RawMessage {
 	return text
 }
 
-// failed is a stage that failed, and why.
-type failed struct {
+// stageFailure is the error of a failed stage.
+type stageFailure struct {
 	stage uuid.UUID
 	why   json.RawMessage
 }
 
-// failWith ends the run, once what runs has finished, for a reason of its own.
+// failWith fails the run for a reason that is not the failure of a stage. It ends when its running
+// stages have finished.
 func (f *fold) failWith(code, message string) {
 	f.fail(api.RunError{Code: code, Message: message})
 }
 
-// failFor ends the run for a stage that failed.
-func (f *fold) failFor(componentID string, of failed) {
+// failFor fails the run because a stage failed.
+func (f *fold) failFor(componentID string, of stageFailure) {
 	why := api.RunError{Code: "INTERNAL_ERROR", Message: "A stage failed.", ComponentID: &componentID}
 	var read api.ExecutionError
 	if json.Unmarshal(of.why, &read) == nil && read.Code != "" {
@@ -318,19 +323,19 @@ func (f *fold) failFor(componentID string, of failed) {
 	f.fail(why)
 }
 
-// fail ends the run, once what runs has finished. The first failure is the run's.
+// fail sets the error of the run, unless it has one: the first failure counts.
 func (f *fold) fail(why api.RunError) {
 	if len(f.run.Error) > 0 {
 		return
 	}
 	encoded, err := strictjson.Encode(why)
-	if err != nil { // it holds nothing but texts
+	if err != nil { // not expected: it contains only strings
 		encoded = json.RawMessage(`{"code":"INTERNAL_ERROR","message":"A stage failed.","retryable":false,"componentId":null,"stageId":null}`)
 	}
 	f.run.Error, f.changed, f.halted = encoded, true, true
 }
 
-// codeOf returns the code of a stage or a run that fails for a refusal.
+// codeOf returns the code of a stage or a run that fails because of a refusal.
 func codeOf(refusal *fault.Error) string {
 	if refusal.Reason == billing.ReasonStorage {
 		return codeStorage
@@ -338,11 +343,12 @@ func codeOf(refusal *fault.Error) string {
 	return string(refusal.Code)
 }
 
-// failure is why a stage failed, in the form of its error (decisions 3).
-func failure(why error) json.RawMessage {
-	e := component.Permanent(component.CodeInternal, "the stage could not be made")
-	if said, ok := errors.AsType[*component.Error](why); ok {
-		e = said
+// encodeFailure returns the JSON of a stage's error (decisions 3). Errors that are not meant for
+// users become an internal error.
+func encodeFailure(why error) json.RawMessage {
+	e := component.Permanent(component.CodeInternal, "the stage could not be started")
+	if reported, ok := errors.AsType[*component.Error](why); ok {
+		e = reported
 	} else if refusal, ok := errors.AsType[*fault.Error](why); ok {
 		e = component.Permanent(codeOf(refusal), "%s", refusal.Message)
 		details := map[string]any{}
@@ -358,7 +364,7 @@ func failure(why error) json.RawMessage {
 	}
 	shown := api.ExecutionError{Code: e.Code, Message: e.Message, Retryable: e.Retryable, Attempt: 1, Details: e.Details}
 	encoded, err := present.ExecutionError(shown)
-	if err != nil { // its details are no JSON
+	if err != nil { // the details are not valid JSON
 		shown.Details = nil
 		encoded, _ = present.ExecutionError(shown)
 	}

@@ -13,12 +13,13 @@ import (
 	"github.com/weft-automation/weft/internal/kit/fault"
 )
 
-// made returns what the run itself has made.
+// made returns the number of stages and output bytes of the run itself.
 func made(run db.RunLockRow) storage.Usage {
 	return storage.Usage{Stages: int64(run.StageCount), Bytes: run.OutputBytes}
 }
 
-// madeByOthers returns what the other runs of its tree had made when the fold locked the run.
+// madeByOthers returns the stages and bytes of the other runs in its tree at the time when the fold
+// locked the run.
 func madeByOthers(run db.RunLockRow) storage.Usage {
 	if !run.InTree {
 		return storage.Usage{}
@@ -26,8 +27,8 @@ func madeByOthers(run db.RunLockRow) storage.Usage {
 	return storage.Usage{Stages: run.TreeStages, Bytes: run.TreeBytes}.Less(made(run))
 }
 
-// writeTree adds what this fold made to the tree of the run. It locks the tree's row, so it
-// must come after all locks of runs and before the lock of the account.
+// writeTree adds the stages and bytes of this fold to the totals of the tree. It locks the tree's
+// row, so it must come after all locks of runs and before the lock of the account.
 func (f *fold) writeTree(tx pgx.Tx) error {
 	p := f.treeChange()
 	if f.run.Status.Terminal() && p.RootRunID == f.run.ID {
@@ -36,20 +37,21 @@ func (f *fold) writeTree(tx pgx.Tx) error {
 	return db.New().RunTreeAdd(f.ctx, tx, p)
 }
 
-// countInTree writes what this fold made to the tree, before an account is locked.
+// countInTree calls writeTree once, if the run is part of a tree. It must be called before the
+// account is locked.
 func (f *fold) countInTree() error {
 	if f.counted || !f.run.InTree && len(f.children) == 0 {
 		return nil
 	}
 	f.counted = true
 	if err := f.writeTree(f.tx); err != nil {
-		return fmt.Errorf("count in the tree of runs: %w", err)
+		return fmt.Errorf("update the totals of the run's tree: %w", err)
 	}
 	return nil
 }
 
-// treeChange is what this fold changes in the totals of the tree. The first change of a tree
-// contains all that its root has made.
+// treeChange returns the change of the tree's totals. The first change of a tree contains
+// everything that its root has made.
 func (f *fold) treeChange() db.RunTreeAddParams {
 	p := db.RunTreeAddParams{WorkspaceID: f.run.WorkspaceID, RootRunID: f.run.RootRunID, Live: int32(len(f.children)), Most: maxLive}
 	now := made(f.run)
@@ -63,37 +65,38 @@ func (f *fold) treeChange() db.RunTreeAddParams {
 	return p
 }
 
-// codeStorage is why a run or a stage fails whose workspace may store no more in this month.
+// codeStorage is the code of a run or stage that fails because the workspace has reached its
+// storage limit for the month.
 const codeStorage = "STORAGE_EXHAUSTED"
 
-// countedFrom is how many bytes a run stores before its workspace's account counts them.
+// countedFrom is the number of bytes after which a run adds its storage to the workspace's account.
 const countedFrom = 16 << 10
 
-// stored returns the bytes that this fold has stored so far.
+// stored returns the bytes that this fold stores.
 func (f *fold) stored() int64 {
 	return made(f.run).Counted() - f.own.Counted() + f.events
 }
 
-// fee returns what the stages and outputs of this fold cost beyond the free part of the tree.
+// fee returns the price of the stages and outputs of this fold beyond the free part of the tree.
 func (f *fold) fee() credit.Amount {
-	before := f.own.Plus(f.others).Plus(f.taken)
+	before := f.own.Plus(f.others).Plus(f.reusedUsage)
 	return storage.Fee(before, made(f.run).Plus(f.others))
 }
 
-// chargeFee charges the fee of this fold. If it cannot be paid, the run ends and what this fold
-// made is free. The account is locked afterwards.
+// chargeFee reserves the fee of this fold. If the workspace cannot pay it, the run fails and this
+// fold is free. It locks the account.
 func (f *fold) chargeFee() error {
 	fee := f.fee()
 	if fee == 0 {
 		return nil
 	}
-	if most, err := f.beyond(fee); err != nil || most != nil {
+	if most, err := f.exceeded(fee); err != nil || most != nil {
 		if err == nil {
 			f.failWith(string(fault.InsufficientCredits), fmt.Sprintf("The storage fee would make this run, or one above it, cost more than its maxCredits of %s.", *most))
 		}
 		return err
 	}
-	if err := f.countInTree(); err != nil { // it locks the row of the tree, which comes before the account
+	if err := f.countInTree(); err != nil { // the tree's row is locked before the account
 		return err
 	}
 	more := max(0, f.run.Committed+fee-f.run.Reserved)

@@ -21,9 +21,9 @@ import (
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
-// rest notes, of a fold that changed nothing, when the next is due.
-func (f *fold) rest() error {
-	if !f.looked {
+// writeUnchanged writes only the time of the next fold, if this one changed nothing else.
+func (f *fold) writeUnchanged() error {
+	if !f.scanned {
 		return nil
 	}
 	wake := f.nextWake()
@@ -31,24 +31,24 @@ func (f *fold) rest() error {
 	return nil
 }
 
-// write writes what follows from the fold: the stages, how far loops are, an event, the
-// run; and of a run that is over the charge, last of all because it locks the account.
+// write writes all changes of the fold: stages, loops, an event and the run. A run that has
+// finished is charged last, because that locks the account.
 func (f *fold) write() error {
-	f.conclude()
+	f.decideStatus()
 	f.showLive()
 	f.tx.Last(f.writeStages)
-	f.tx.Last(f.writeEnds)
+	f.tx.Last(f.writeFinished)
 	f.tx.Last(f.writeLoops)
 	f.tx.Last(f.writeAbove)
-	return f.tell(f.nextWake())
+	return f.writeOutcome(f.nextWake())
 }
 
-// writeFirst is write for a run that is inserted with this fold, as row.
+// writeFirst writes the changes of the first fold. The run itself is inserted later as row.
 func (f *fold) writeFirst(row *db.RunInsertParams) error {
-	f.conclude()
+	f.decideStatus()
 	f.showLive()
 	f.tx.Last(f.writeStages)
-	if err := f.log(); err != nil {
+	if err := f.writeEvent(); err != nil {
 		return err
 	}
 	row.UncountedBytes = max(0, f.run.UncountedBytes+f.stored())
@@ -60,10 +60,11 @@ func (f *fold) writeFirst(row *db.RunInsertParams) error {
 	return nil
 }
 
-// tell writes the run, and an event of how it stands, and settles a run that is over.
-func (f *fold) tell(wake *time.Time) error {
+// writeOutcome writes the run and an event, wakes the parent of a run that has finished, and
+// charges the run.
+func (f *fold) writeOutcome(wake *time.Time) error {
 	f.tx.Last(func(tx pgx.Tx) error { return f.writeRun(tx, wake) })
-	if err := f.log(); err != nil {
+	if err := f.writeEvent(); err != nil {
 		return err
 	}
 	if f.run.Status.Terminal() && f.run.ParentRunID != nil {
@@ -88,9 +89,9 @@ func (f *fold) tell(wake *time.Time) error {
 	return nil
 }
 
-// log writes an event of how the run stands.
-func (f *fold) log() error {
-	event, err := f.event(f.live[:min(len(f.live), shownStages)])
+// writeEvent writes an event with the state of the run.
+func (f *fold) writeEvent() error {
+	event, err := f.eventOutput(f.live[:min(len(f.live), shownStages)])
 	if err != nil {
 		return err
 	}
@@ -108,7 +109,7 @@ func (f *fold) log() error {
 	return nil
 }
 
-// shownError is why the run failed, once it has.
+// shownError returns the error of a run that has failed.
 func (f *fold) shownError() json.RawMessage {
 	if f.run.Status == status.RunFailed {
 		return f.run.Error
@@ -116,13 +117,13 @@ func (f *fold) shownError() json.RawMessage {
 	return nil
 }
 
-// conclude decides in which state the run is after this fold, and whether the next is due at
-// once. A cancel wins over a failure.
-func (f *fold) conclude() {
-	// What waits for nothing but a timer or another run is found by a look at all.
-	f.more = f.more || f.halted && !f.cleared && f.run.PendingCount > 0 || f.waits()
+// decideStatus sets the status of the run after this fold, and whether another fold must follow
+// immediately. A cancel takes precedence over a failure.
+func (f *fold) decideStatus() {
+	// A scan cancels the stages that wait for a timer or a child run.
+	f.more = f.more || f.halted && !f.cleared && f.run.PendingCount > 0 || f.endsLater()
 	switch {
-	case !f.over || f.run.PendingCount > 0 || f.waits():
+	case !f.over || f.run.PendingCount > 0 || f.endsLater():
 		if f.run.StageCount > 0 {
 			f.run.Status = status.RunExecuting
 		}
@@ -135,28 +136,27 @@ func (f *fold) conclude() {
 	}
 }
 
-// waits reports whether the run ends by the next fold only: the account is locked by now,
-// and the run above is to be told of the end, which locks that one. Accounts come last.
-func (f *fold) waits() bool { return (f.dropped || f.charged) && f.run.ParentRunID != nil }
+// endsLater reports whether the run must finish in the next fold. Finishing wakes the parent, which
+// locks its row. But this fold has locked the account already, and accounts are locked last.
+func (f *fold) endsLater() bool { return (f.dropped || f.charged) && f.run.ParentRunID != nil }
 
-// recall reads what the end of the fold needs: afterwards the account may be locked.
-func (f *fold) recall() (err error) {
-	if f.looked && f.run.Status != status.RunCreated { // else nothing waits
+// readRemaining reads what the writes need, because nothing may be read once the account is locked.
+func (f *fold) readRemaining() (err error) {
+	if f.scanned && f.run.Status != status.RunCreated { // else nothing waits
 		f.timer, err = db.New().StageGetNextWake(f.ctx, f.tx, db.StageGetNextWakeParams{WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID})
 		if err != nil && !postgres.NotFound(err) {
-			return fmt.Errorf("look for timers: %w", err)
+			return fmt.Errorf("read the next timer: %w", err)
 		}
 	}
 	if f.changed && f.run.PendingCount > 0 {
-		f.before, err = f.livedBefore()
+		f.before, err = f.liveBefore()
 		return err
 	}
 	return nil
 }
 
-// nextWake is when the run is to be folded although nothing tells of it. Who did not look
-// at all that waits puts that off for nobody: a signal may have come while the fold waited
-// for its lock.
+// nextWake returns when the run must be folded next if nothing wakes it. A fold that did not scan
+// never postpones that: a signal may have arrived while the fold waited for its lock.
 func (f *fold) nextWake() *time.Time {
 	if f.run.Status.Terminal() {
 		return nil
@@ -167,7 +167,7 @@ func (f *fold) nextWake() *time.Time {
 			next = t
 		}
 	}
-	switch again := f.run.Now.Add(cancelAgain); {
+	switch again := f.run.Now.Add(cancelRetry); {
 	case f.more:
 		earlier(f.run.Now)
 	case f.ending() && next.Before(again):
@@ -175,16 +175,16 @@ func (f *fold) nextWake() *time.Time {
 	case f.ending():
 		earlier(again)
 	}
-	if f.looked && f.timer != nil {
+	if f.scanned && f.timer != nil {
 		earlier(*f.timer)
 	}
-	if f.looked && f.deadline != nil {
+	if f.scanned && f.deadline != nil {
 		earlier(*f.deadline)
 	}
-	if len(f.orphans) > 0 { // until they are over
-		earlier(f.run.Now.Add(cancelAgain))
+	if len(f.orphans) > 0 { // until they have finished
+		earlier(f.run.Now.Add(cancelRetry))
 	}
-	if !f.looked && f.run.WakeAt != nil {
+	if !f.scanned && f.run.WakeAt != nil {
 		earlier(*f.run.WakeAt)
 	}
 	for _, t := range f.made {
@@ -199,6 +199,7 @@ func (f *fold) nextWake() *time.Time {
 	return &next
 }
 
+// writeRun writes the run.
 func (f *fold) writeRun(tx pgx.Tx, wake *time.Time) error {
 	err := db.New().RunFold(f.ctx, tx, db.RunFoldParams{
 		WorkspaceID: f.run.WorkspaceID, ID: f.run.ID, Status: f.run.Status, Output: f.run.Output, Error: f.run.Error,
@@ -213,7 +214,7 @@ func (f *fold) writeRun(tx pgx.Tx, wake *time.Time) error {
 }
 
 // unlessFirst returns t, or nil in the first fold of a run. PostgreSQL then uses the time of the
-// transaction, which is also the time at which the run is created.
+// transaction, which is also the creation time of the run.
 func (f *fold) unlessFirst(t time.Time) *time.Time {
 	if f.first {
 		return nil
@@ -221,6 +222,7 @@ func (f *fold) unlessFirst(t time.Time) *time.Time {
 	return &t
 }
 
+// writeStages inserts the new stages.
 func (f *fold) writeStages(tx pgx.Tx) error {
 	p := db.StageInsertManyParams{WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, At: f.unlessFirst(f.stamp), Now: f.unlessFirst(f.run.Now)}
 	for _, t := range f.made {
@@ -242,7 +244,7 @@ func appendStage(p *db.StageInsertManyParams, t *stage) {
 	p.ComponentIds = append(p.ComponentIds, t.component.ID)
 	p.Modules = append(p.Modules, t.component.Module)
 	p.Names = append(p.Names, t.component.Name)
-	p.Iterations = append(p.Iterations, written(t.iteration))
+	p.Iterations = append(p.Iterations, pgArray(t.iteration))
 	p.Statuses = append(p.Statuses, string(t.status))
 	p.Ports = append(p.Ports, t.port)
 	p.Outputs = append(p.Outputs, string(t.output))
@@ -264,8 +266,8 @@ func appendStage(p *db.StageInsertManyParams, t *stage) {
 	p.Signals = append(p.Signals, t.signal)
 }
 
-// writeEnds ends what earlier folds made.
-func (f *fold) writeEnds(tx pgx.Tx) error {
+// writeFinished finishes stages of earlier folds.
+func (f *fold) writeFinished(tx pgx.Tx) error {
 	p := db.StageFinishManyParams{WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, At: f.stamp}
 	end := func(id uuid.UUID, s *stage, l loop) {
 		p.Ids = append(p.Ids, id)
@@ -273,8 +275,8 @@ func (f *fold) writeEnds(tx pgx.Tx) error {
 		p.Outputs, p.Errors = append(p.Outputs, string(s.output)), append(p.Errors, string(s.failure))
 		p.NextItems, p.FailedItems = append(p.NextItems, l.next), append(p.FailedItems, l.failed)
 	}
-	for _, l := range f.ended {
-		end(l.id, l.ended, *l)
+	for _, l := range f.finishedLoops {
+		end(l.id, l.result, *l)
 	}
 	for _, id := range f.cut {
 		end(id, &stage{status: status.StageCanceled}, loop{})
@@ -283,17 +285,17 @@ func (f *fold) writeEnds(tx pgx.Tx) error {
 		return nil
 	}
 	if err := db.New().StageFinishMany(f.ctx, tx, p); err != nil {
-		return fmt.Errorf("end stages: %w", err)
+		return fmt.Errorf("finish stages: %w", err)
 	}
 	return nil
 }
 
-// writeLoops notes how far loops of earlier folds are.
+// writeLoops writes the progress of loops of earlier folds.
 func (f *fold) writeLoops(tx pgx.Tx) error {
 	on := db.StageAdvanceLoopsParams{WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, At: f.stamp}
 	byID := func(a, b *loop) int { return bytes.Compare(a.id[:], b.id[:]) }
 	for _, l := range slices.SortedFunc(maps.Values(f.loops), byID) {
-		if l.dirty && l.stage == nil && l.ended == nil {
+		if l.dirty && l.stage == nil && l.result == nil {
 			on.Ids, on.NextItems = append(on.Ids, l.id), append(on.NextItems, l.next)
 			on.LiveItems, on.FailedItems = append(on.LiveItems, l.live), append(on.FailedItems, l.failed)
 		}
@@ -302,37 +304,37 @@ func (f *fold) writeLoops(tx pgx.Tx) error {
 		return nil
 	}
 	if err := db.New().StageAdvanceLoops(f.ctx, tx, on); err != nil {
-		return fmt.Errorf("bring loops on: %w", err)
+		return fmt.Errorf("advance loops: %w", err)
 	}
 	return nil
 }
 
-// event is what the run's log is told (contract 2.5).
-func (f *fold) event(live []api.NonTerminalStage) (json.RawMessage, error) {
+// eventOutput returns the output of an event of the run (contract 2.5).
+func (f *fold) eventOutput(live []api.NonTerminalStage) (json.RawMessage, error) {
 	output, err := strictjson.Encode(api.RunEventOutput{
 		TotalUsage: f.run.Usage, PendingStageCount: f.run.PendingCount, FailedStageCount: f.run.FailedCount,
 		CancelRequestedAt: timestamp.OfPointer(f.run.CancelRequestedAt), CancelReason: f.run.CancelReason, NonTerminalStages: live,
 	})
 	if err != nil {
-		return nil, fmt.Errorf("write an event: %w", err)
+		return nil, fmt.Errorf("encode an event: %w", err)
 	}
 	return output, nil
 }
 
-// shownStages is how many live stages an event names.
+// shownStages is the maximum number of live stages in an event.
 const shownStages = 100
 
-// showLive finds the stages that are not final after this fold, the oldest first.
+// showLive collects the stages that are not final after this fold, the oldest first.
 func (f *fold) showLive() {
 	f.live = []api.NonTerminalStage{}
 	if f.run.PendingCount == 0 {
 		return
 	}
-	for _, l := range f.ended {
-		f.gone[l.id] = true
+	for _, l := range f.finishedLoops {
+		f.finished[l.id] = true
 	}
 	for _, stage := range f.before {
-		if !f.gone[stage.ID] {
+		if !f.finished[stage.ID] {
 			f.live = append(f.live, stage)
 		}
 	}
@@ -347,38 +349,38 @@ func (f *fold) showLive() {
 	}
 }
 
-// livedBefore are the stages that lived before this fold, as far as they are now.
-func (f *fold) livedBefore() ([]api.NonTerminalStage, error) {
+// liveBefore returns the stages that were not final before this fold, with their present status.
+func (f *fold) liveBefore() ([]api.NonTerminalStage, error) {
 	if f.run.EventSeq == 0 {
 		return nil, nil
 	}
-	before := f.stood.live
+	before := f.previous.live
 	if before != nil {
-		return before, f.progress(before[:min(len(before), shownStages)])
+		return before, f.updateProgress(before[:min(len(before), shownStages)])
 	}
 	rows, err := db.New().StageListLive(f.ctx, f.tx, db.StageListLiveParams{WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, MaxRows: liveKept + 1})
 	if err != nil {
 		return nil, fmt.Errorf("list live stages: %w", err)
 	}
 	for _, row := range rows {
-		before = append(before, living(row))
+		before = append(before, liveStage(row))
 	}
 	return before, nil
 }
 
-// living is a stage that is not final, as an event names it.
-func living(row db.StageListLiveRow) api.NonTerminalStage {
+// liveStage returns an unfinished stage in the form of an event.
+func liveStage(row db.StageListLiveRow) api.NonTerminalStage {
 	return api.NonTerminalStage{
 		ID: row.ID, Module: row.Module, Status: status.Stage(row.Status), ExecutionEventID: row.ExecutionID, ExecutionAttempt: row.Attempt,
 	}
 }
 
-// progress notes which of the stages run by now.
-func (f *fold) progress(stages []api.NonTerminalStage) error {
+// updateProgress updates the stages whose executions have started.
+func (f *fold) updateProgress(stages []api.NonTerminalStage) error {
 	places := map[uuid.UUID]int{}
 	var ids []uuid.UUID
 	for i, stage := range stages {
-		if stage.ExecutionEventID != nil && !f.gone[stage.ID] {
+		if stage.ExecutionEventID != nil && !f.finished[stage.ID] {
 			places[*stage.ExecutionEventID] = i
 			ids = append(ids, *stage.ExecutionEventID)
 		}
@@ -388,7 +390,7 @@ func (f *fold) progress(stages []api.NonTerminalStage) error {
 	}
 	rows, err := db.New().StageListProgress(f.ctx, f.tx, db.StageListProgressParams{WorkspaceID: f.run.WorkspaceID, Ids: ids})
 	if err != nil {
-		return fmt.Errorf("look at live stages: %w", err)
+		return fmt.Errorf("read the progress of live stages: %w", err)
 	}
 	for _, row := range rows {
 		stage := &stages[places[row.ID]]

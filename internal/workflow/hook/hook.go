@@ -1,9 +1,9 @@
-// Package hook starts runs from the deliveries of other services: it manages the hooks of
-// workflows and verifies what arrives at their addresses (decisions 8.15).
+// Package hook starts runs from the deliveries of other services: it manages the hooks of workflows
+// and verifies the deliveries to them (decisions 8.15).
 //
-// It knows neither routes nor how a run advances. The one invariant: nothing of a delivery is
-// used, counted or stored before its signature was verified over the bytes as received, and one
-// delivery starts one run.
+// It knows neither routes nor how a run advances. The one invariant: a delivery is not used,
+// counted or stored before its signature was verified over the bytes as received, and one delivery
+// starts one run.
 package hook
 
 import (
@@ -31,71 +31,70 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/run"
 )
 
-// trigger is what a run of a hook is triggered by.
+// trigger is the trigger of the runs of hooks.
 const trigger = "WEBHOOK"
 
-// Deps is what hooks are made of.
+// Deps holds what the service depends on.
 type Deps struct {
-	API     *pgxpool.Pool // sees the workspace of postgres.Scope
-	System  *pgxpool.Pool // finds whose hook is called
+	API     *pgxpool.Pool // sees only the workspace of postgres.Scope
+	System  *pgxpool.Pool // finds the workspace of a hook
 	Runs    *run.Service
 	Keyring *seal.Keyring
 	Log     *slog.Logger
 }
 
-// Service keeps hooks and takes what is delivered to them.
+// Service manages hooks and receives their deliveries.
 type Service struct {
 	Deps
 	failures *throttle.Limiter[netip.Addr]
 }
 
-// Failed deliveries that one address may make: so many at once, and so many a second from
-// then on, as for the signatures of requests.
+// Limits of failed deliveries from one client address: a burst, then a rate per second. They equal
+// the limits of failed request signatures.
 const failureBurst, failureRate = 1000, 100
 
-// NewService makes a Service.
+// NewService returns a Service.
 func NewService(deps Deps) *Service {
 	return &Service{Deps: deps, failures: throttle.NewLimiter[netip.Addr](failureBurst, failureRate, time.Now)}
 }
 
-// SealedAt names where the sealed secret of a hook belongs.
+// SealedAt returns the place that the sealed secret of a hook is bound to.
 func SealedAt(workspaceID, id uuid.UUID) seal.AAD {
 	return seal.AAD{WorkspaceID: workspaceID, Table: "hooks", Row: id.String(), Field: "sealed"}
 }
 
-// shown is a hook as it is shown. NOT_FOUND for an unknown id and for another workspace's
-// alike.
-func (s *Service) shown(ctx context.Context, conn postgres.DB, key notify.Key) (api.Hook, error) {
+// read returns a hook. It returns NOT_FOUND for an unknown ID, and for one of another workspace.
+func (s *Service) read(ctx context.Context, conn postgres.DB, key notify.Key) (api.Hook, error) {
 	row, err := db.New().HookGet(ctx, conn, db.HookGetParams{WorkspaceID: key.WorkspaceID, ID: key.ID})
 	if postgres.NotFound(err) {
-		return api.Hook{}, errNone
+		return api.Hook{}, errNotFound
 	}
 	if err != nil {
 		return api.Hook{}, fmt.Errorf("read hook: %w", err)
 	}
-	return record(row)
+	return apiRecord(row)
 }
 
-var errNone = fault.New(fault.NotFound, "There is no hook with this id.")
+var errNotFound = fault.New(fault.NotFound, "There is no hook with this id.")
 
-// Get is a hook. NOT_FOUND; FORBIDDEN where the key may not be used on its workflow.
-func (s *Service) Get(ctx context.Context, key notify.Key, who run.Access) (api.Hook, error) {
-	shown, err := s.shown(ctx, s.API, key)
-	if err == nil && !who.MayUse(shown.WorkflowID) {
+// Get returns a hook. It returns NOT_FOUND, and FORBIDDEN if the key may not use its workflow.
+func (s *Service) Get(ctx context.Context, key notify.Key, access run.Access) (api.Hook, error) {
+	shown, err := s.read(ctx, s.API, key)
+	if err == nil && !access.MayUse(shown.WorkflowID) {
 		return api.Hook{}, run.ErrOtherWorkflow
 	}
 	return shown, err
 }
 
-// List is a page of the workspace's hooks, newest first. INVALID_INPUT for a cursor that no
-// page gave out.
+// List returns a page of the workspace's hooks, newest first. It returns INVALID_INPUT for an
+// invalid cursor.
 func (s *Service) List(ctx context.Context, workspaceID uuid.UUID, p run.ListParams) (api.HookPage, error) {
 	page := api.HookPage{Data: []api.Hook{}}
 	before, err := cursor.Before(p.Cursor)
 	if err != nil {
 		return page, err
 	}
-	var allowed []uuid.UUID // nil: whatever it is
+	var allowed []uuid.UUID // nil: any workflow
 	if len(p.Allowed) > 0 {
 		allowed = p.Allowed
 	}
@@ -110,7 +109,7 @@ func (s *Service) List(ctx context.Context, workspaceID uuid.UUID, p run.ListPar
 		page.HasMore, page.NextCursor = true, cursor.Encode(rows[p.Limit-1].ID[:])
 	}
 	for _, row := range rows {
-		shown, err := record(db.HookGetRow(row))
+		shown, err := apiRecord(db.HookGetRow(row))
 		if err != nil {
 			return page, err
 		}
@@ -119,8 +118,8 @@ func (s *Service) List(ctx context.Context, workspaceID uuid.UUID, p run.ListPar
 	return page, nil
 }
 
-// record is a hook as it is shown.
-func record(row db.HookGetRow) (api.Hook, error) {
+// apiRecord returns a hook in the form of the API.
+func apiRecord(row db.HookGetRow) (api.Hook, error) {
 	shown := api.Hook{
 		ID: row.ID, WorkflowID: row.WorkflowID, Name: row.Name, Status: api.TriggerStatus(row.Status), Path: "/v1/hooks/" + row.ID.String(),
 		LastAt: timestamp.OfPointer(row.LastAt), LastRunID: row.LastRunID,
@@ -128,13 +127,13 @@ func record(row db.HookGetRow) (api.Hook, error) {
 		CreatedAt: timestamp.Of(row.CreatedAt), UpdatedAt: timestamp.Of(row.UpdatedAt),
 	}
 	if err := json.Unmarshal(row.Verification, &shown.Verification); err != nil {
-		return shown, fmt.Errorf("read the verification of a hook: %w", err)
+		return shown, fmt.Errorf("decode the verification of a hook: %w", err)
 	}
 	return shown, nil
 }
 
-// tell writes into the audit log what became of a hook, with the deed.
-func tell(ctx context.Context, tx pgx.Tx, workspaceID uuid.UUID, shown api.Hook, what string) error {
+// recordAudit adds a change of a hook to the audit log, in the transaction of the change.
+func recordAudit(ctx context.Context, tx pgx.Tx, workspaceID uuid.UUID, shown api.Hook, what string) error {
 	return audit.RecordTx(ctx, tx, audit.Event{
 		WorkspaceID: workspaceID, Action: "hook." + what, SubjectKind: "hook", SubjectID: shown.ID.String(),
 		Details: map[string]any{"name": shown.Name, "workflowId": shown.WorkflowID.String(), "scheme": shown.Verification.Scheme, "status": shown.Status},

@@ -27,7 +27,7 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/run"
 )
 
-// maxInput bounds what a run begins with, written as JSON: texts grow in it.
+// maxInput limits the JSON of a run's input. JSON escapes can make it longer than the body.
 const maxInput = 2 << 20
 
 // Delivery is a request to a hook.
@@ -37,15 +37,14 @@ type Delivery struct {
 	Header      http.Header
 	Body        []byte
 	Traceparent string // W3C; may be empty
-	// Admit is asked once it is known whose delivery it is, and may refuse it.
+	// Admit is called after the signature is verified. An error rejects the delivery.
 	Admit func(ctx context.Context, workspaceID uuid.UUID) error
 }
 
-// Receive takes a delivery: when it returns without error, a run of it is committed, now or
-// by the same delivery before. Errors: RATE_LIMITED for an address that failed too often,
-// NOT_FOUND, UNAUTHORIZED for a signature that is not right, what Admit refuses,
-// INVALID_INPUT for a body that no run can take, CONFLICT for a hook that is paused, and
-// those of run.Service.Trigger.
+// Receive accepts a delivery: when it returns without error, its run is committed, by this delivery
+// or an earlier identical one. It returns RATE_LIMITED for an address with too many failures,
+// NOT_FOUND, UNAUTHORIZED for an invalid signature, the error of Admit, INVALID_INPUT for an
+// invalid body, CONFLICT for a paused hook, and the errors of run.Service.Trigger.
 func (s *Service) Receive(ctx context.Context, d Delivery) (run.Triggered, error) {
 	source := throttle.Subscriber(d.Client)
 	if wait := s.failures.Wait(source); wait > 0 {
@@ -57,7 +56,7 @@ func (s *Service) Receive(ctx context.Context, d Delivery) (run.Triggered, error
 	row, err := db.New().HookGetByID(ctx, s.System, d.HookID)
 	if postgres.NotFound(err) {
 		s.failures.Count(source)
-		return run.Triggered{}, errNone
+		return run.Triggered{}, errNotFound
 	}
 	if err != nil {
 		return run.Triggered{}, fmt.Errorf("find hook: %w", err)
@@ -65,7 +64,7 @@ func (s *Service) Receive(ctx context.Context, d Delivery) (run.Triggered, error
 	key := notify.Key{WorkspaceID: row.WorkspaceID, ID: d.HookID}
 	var v api.Verification
 	if err := json.Unmarshal(row.Verification, &v); err != nil {
-		return run.Triggered{}, fmt.Errorf("read the verification of a hook: %w", err)
+		return run.Triggered{}, fmt.Errorf("decode the verification of a hook: %w", err)
 	}
 	secret, err := s.secret(key, row.Sealed)
 	if err != nil {
@@ -73,24 +72,25 @@ func (s *Service) Receive(ctx context.Context, d Delivery) (run.Triggered, error
 	}
 	if !verified(v, secret, d.Header, d.Body, row.Now) {
 		s.failures.Count(source)
-		return run.Triggered{}, errUnsigned
+		return run.Triggered{}, errInvalidSignature
 	}
 	ctx = postgres.Scope(ctx, row.WorkspaceID)
 	if err := d.Admit(ctx, row.WorkspaceID); err != nil {
 		return run.Triggered{}, err
 	}
-	begun, err := s.begin(ctx, key, row, v, d)
-	s.note(ctx, key, begun, err)
-	return begun, err
+	triggered, err := s.startRun(ctx, key, row, v, d)
+	s.recordOutcome(ctx, key, triggered, err)
+	return triggered, err
 }
 
-// errUnsigned does not say what is wrong: who signs knows.
-var errUnsigned = &fault.Error{
+// errInvalidSignature does not say which check failed, so that it does not help an attacker.
+var errInvalidSignature = &fault.Error{
 	Code: fault.Unauthorized, Reason: "invalid_signature", Message: "The signature of the delivery is missing, wrong, or too old.",
 	Header: map[string]string{"WWW-Authenticate": "Signature"},
 }
 
-func (s *Service) begin(ctx context.Context, key notify.Key, row db.HookGetByIDRow, v api.Verification, d Delivery) (run.Triggered, error) {
+// startRun starts the run of a verified delivery.
+func (s *Service) startRun(ctx context.Context, key notify.Key, row db.HookGetByIDRow, v api.Verification, d Delivery) (run.Triggered, error) {
 	p := run.TriggerParams{
 		WorkspaceID: key.WorkspaceID, WorkflowID: row.WorkflowID, By: run.Cause{Trigger: trigger, ID: key.ID}, Traceparent: d.Traceparent,
 	}
@@ -100,23 +100,23 @@ func (s *Service) begin(ctx context.Context, key notify.Key, row db.HookGetByIDR
 	if v.DeliveryHeader != nil {
 		ids := d.Header.Values(*v.DeliveryHeader)
 		if len(ids) != 1 || ids[0] == "" {
-			return run.Triggered{}, fault.InvalidAt("/header/"+*v.DeliveryHeader, "is required once: the id of the delivery")
+			return run.Triggered{}, fault.InvalidAt("/header/"+*v.DeliveryHeader, "must be sent exactly once, with the ID of the delivery")
 		}
-		p.Once = delivery{key: key, marks: marks(v, ids[0], d.Body)}
+		p.Once = delivery{key: key, marks: deliveryMarks(v, ids[0], d.Body)}
 	}
 	var err error
-	if p.Input, err = input(v, d.Header, d.Body); err != nil {
+	if p.Input, err = runInput(v, d.Header, d.Body); err != nil {
 		return run.Triggered{}, err
 	}
 	return s.Runs.Trigger(ctx, p)
 }
 
-// notePatience is how long whoever delivered waits for the note of it.
-const notePatience = 2 * time.Second
+// outcomeTimeout limits how long a delivery waits for its outcome to be stored.
+const outcomeTimeout = 2 * time.Second
 
-// note keeps what became of the latest delivery, for those who look at the hook. Of many in
-// a second it keeps one.
-func (s *Service) note(ctx context.Context, key notify.Key, begun run.Triggered, err error) {
+// recordOutcome stores the result of the latest delivery in the hook. It stores at most one per
+// second.
+func (s *Service) recordOutcome(ctx context.Context, key notify.Key, triggered run.Triggered, err error) {
 	p := db.HookRecordDeliveryParams{WorkspaceID: key.WorkspaceID, ID: key.ID}
 	failure, refused := errors.AsType[*fault.Error](err)
 	switch {
@@ -125,49 +125,49 @@ func (s *Service) note(ctx context.Context, key notify.Key, begun run.Triggered,
 		if failure.Code == fault.Conflict {
 			p.Refusal = &failure.Reason
 		}
-	case err != nil || begun.Replayed:
+	case err != nil || triggered.Replayed:
 		return
 	default:
-		p.RunID = &begun.RunID
+		p.RunID = &triggered.RunID
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), notePatience)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), outcomeTimeout)
 	defer cancel()
 	if err := db.New().HookRecordDelivery(ctx, s.API, p); err != nil && !postgres.Unavailable(err) {
-		s.Log.WarnContext(ctx, "what became of a delivery was not noted", "hook_id", key.ID.String(), "error", err)
+		s.Log.WarnContext(ctx, "failed to store the outcome of a delivery", "hook_id", key.ID.String(), "error", err)
 	}
 }
 
-// telling are parts of the names of headers that may hold secrets, or prove who sends.
-var telling = []string{"signature", "authorization", "cookie", "token", "secret", "password", "api-key", "apikey", "hmac"}
+// sensitiveParts are parts of header names whose values may be secrets or signatures.
+var sensitiveParts = []string{"signature", "authorization", "cookie", "token", "secret", "password", "api-key", "apikey", "hmac"}
 
-// input is what the run of a delivery begins with: its headers by lower-case name, without
-// secrets and signatures, and its body.
-func input(v api.Verification, header http.Header, body []byte) (json.RawMessage, error) {
+// runInput returns the input of a delivery's run: the headers by lower-case name, without secrets
+// and signatures, and the body.
+func runInput(v api.Verification, header http.Header, body []byte) (json.RawMessage, error) {
 	headers := map[string]string{}
 	for name, values := range header {
 		lower := strings.ToLower(name)
-		hidden := strings.EqualFold(name, v.Header) || slices.ContainsFunc(telling, func(part string) bool { return strings.Contains(lower, part) })
+		hidden := strings.EqualFold(name, v.Header) || slices.ContainsFunc(sensitiveParts, func(part string) bool { return strings.Contains(lower, part) })
 		if value := strings.Join(values, ", "); !hidden && storable(value) {
 			headers[lower] = value
 		}
 	}
-	value, err := bodyOf(header.Get("Content-Type"), body)
+	value, err := decodeBody(header.Get("Content-Type"), body)
 	if err != nil {
 		return nil, err
 	}
 	raw, err := strictjson.Encode(map[string]any{"headers": headers, "body": value})
 	if err != nil {
-		return nil, fmt.Errorf("write a delivery: %w", err)
+		return nil, fmt.Errorf("encode a delivery: %w", err)
 	}
 	if len(raw) > maxInput {
-		return nil, &fault.Error{Code: fault.PayloadTooLarge, Message: "The body is larger than a run can take."}
+		return nil, &fault.Error{Code: fault.PayloadTooLarge, Message: "The body is too large for the input of a run."}
 	}
 	return raw, nil
 }
 
-// bodyOf is the JSON of a body, where its type says that it is some, or else its text; null
-// for none.
-func bodyOf(contentType string, body []byte) (any, error) {
+// decodeBody returns the JSON of a body if its type is JSON, otherwise a string. It returns nil for
+// an empty body, and INVALID_INPUT for one that is neither valid JSON nor valid UTF-8 text.
+func decodeBody(contentType string, body []byte) (any, error) {
 	media, _, err := mime.ParseMediaType(contentType)
 	switch {
 	case len(body) == 0:
@@ -175,18 +175,18 @@ func bodyOf(contentType string, body []byte) (any, error) {
 	case err == nil && (media == "application/json" || strings.HasSuffix(media, "+json")):
 		return json.RawMessage(body), strictjson.Check(body)
 	case !storable(string(body)):
-		return nil, fault.Invalid("", "the body must be JSON or text in UTF-8")
+		return nil, fault.Invalid("", "the body must be JSON or UTF-8 text")
 	}
 	return string(body), nil
 }
 
-// storable reports whether the database can hold a text.
+// storable reports whether the database can store a string.
 func storable(text string) bool { return utf8.ValidString(text) && !strings.Contains(text, "\x00") }
 
-// marks are the digests by which a delivery is recognised: of its ID, and of its
-// body where the signature does not cover the ID. Otherwise a captured delivery
-// could be sent again under another ID, which a hook may accept.
-func marks(v api.Verification, id string, body []byte) [][]byte {
+// deliveryMarks returns the digests by which a repeated delivery is recognized: one of its ID, and
+// one of its body if the signature does not cover the ID. Without the second, an attacker could
+// replay a captured delivery with another ID. A hook may accept that.
+func deliveryMarks(v api.Verification, id string, body []byte) [][]byte {
 	named := sha256.Sum256([]byte(id))
 	all := [][]byte{named[:]}
 	if v.Scheme != api.VerificationSchemeStandardWebhooks && v.AcceptRepeatedBodies == nil {
@@ -196,25 +196,25 @@ func marks(v api.Verification, id string, body []byte) [][]byte {
 	return all
 }
 
-// delivery is the claim of a run to a delivery.
+// delivery is the claim of a delivery's run.
 type delivery struct {
 	key   notify.Key
 	marks [][]byte
 }
 
-// Find returns the run of the same delivery.
+// Find returns the run of an earlier identical delivery.
 func (d delivery) Find(ctx context.Context, conn postgres.DB) (uuid.UUID, bool, error) {
 	made, err := db.New().HookDeliveryGet(ctx, conn, db.HookDeliveryGetParams{WorkspaceID: d.key.WorkspaceID, HookID: d.key.ID, Marks: d.marks})
 	if postgres.NotFound(err) {
 		return uuid.Nil, false, nil
 	}
 	if err != nil {
-		return uuid.Nil, false, fmt.Errorf("look for a delivery: %w", err)
+		return uuid.Nil, false, fmt.Errorf("find an earlier delivery: %w", err)
 	}
 	return made, true, nil
 }
 
-// ClaimTx waits for transactions that accept the same delivery. All lock the ID
+// ClaimTx waits for transactions that accept the same delivery, then calls Find. All lock the ID
 // before the body, so they cannot deadlock.
 func (d delivery) ClaimTx(ctx context.Context, tx pgx.Tx) (uuid.UUID, bool, error) {
 	for _, mark := range d.marks {
@@ -226,11 +226,11 @@ func (d delivery) ClaimTx(ctx context.Context, tx pgx.Tx) (uuid.UUID, bool, erro
 	return d.Find(ctx, tx)
 }
 
-// KeepTx remembers the run of the delivery.
+// KeepTx stores the run of the delivery.
 func (d delivery) KeepTx(ctx context.Context, tx pgx.Tx, made uuid.UUID) error {
 	err := db.New().HookDeliveryInsert(ctx, tx, db.HookDeliveryInsertParams{WorkspaceID: d.key.WorkspaceID, HookID: d.key.ID, Marks: d.marks, RunID: made})
 	if err != nil {
-		return fmt.Errorf("keep a delivery: %w", err)
+		return fmt.Errorf("store a delivery: %w", err)
 	}
 	return nil
 }

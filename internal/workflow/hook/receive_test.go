@@ -51,7 +51,7 @@ const secret = "correct-horse-battery"
 // bench is a service with a hook.
 type bench struct {
 	*hook.Service
-	pool      *pgxpool.Pool // sees all
+	pool      *pgxpool.Pool // sees all workspaces
 	workspace uuid.UUID
 	ctx       context.Context // of requests
 	id        uuid.UUID
@@ -119,7 +119,7 @@ func newBench(t *testing.T) *bench {
 
 var anywhere = netip.MustParseAddr("192.0.2.1")
 
-// delivery is one that is signed right.
+// delivery returns a delivery with a valid signature.
 func (b *bench) delivery(id, body string) hook.Delivery {
 	mac := hmac.New(sha256.New, []byte(secret))
 	mac.Write([]byte(body))
@@ -137,8 +137,8 @@ func (b *bench) number(t *testing.T, query string, args ...any) (n int64) {
 	return n
 }
 
-// However often a delivery comes, and however many at once, there is one run of it.
-func TestEX15TheSameDeliveryBeginsOneRun(t *testing.T) {
+// A delivery starts one run, however often and however concurrently it is repeated.
+func TestEX15SameDeliveryStartsOneRun(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	runs, replayed := make([]uuid.UUID, 16), 0
@@ -171,7 +171,7 @@ func TestEX15TheSameDeliveryBeginsOneRun(t *testing.T) {
 	}
 }
 
-// hookWith replaces how deliveries are verified.
+// hookWith replaces the verification of the hook.
 func (b *bench) hookWith(t *testing.T, v api.NewVerification) {
 	t.Helper()
 	v.Secret = new(secret)
@@ -180,8 +180,8 @@ func (b *bench) hookWith(t *testing.T, v api.NewVerification) {
 	}
 }
 
-// The ID is not signed by these schemes: who captured a delivery can choose another one.
-func TestACapturedDeliveryUnderANewIDBeginsNoOtherRun(t *testing.T) {
+// These schemes do not sign the ID, so an attacker can replay a captured delivery with another ID.
+func TestReplayedDeliveryWithNewIDStartsNoRun(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	mac := func(algorithm func() hash.Hash, body string) []byte {
@@ -224,8 +224,8 @@ func TestACapturedDeliveryUnderANewIDBeginsNoOtherRun(t *testing.T) {
 	}
 }
 
-// However many come at once, each under an ID of its own.
-func TestACapturedDeliveryUnderManyIDsAtOnceBeginsOneRun(t *testing.T) {
+// Concurrent replays, each with another ID, start one run in total.
+func TestConcurrentReplaysWithNewIDsStartOneRun(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	var all sync.WaitGroup
@@ -242,9 +242,9 @@ func TestACapturedDeliveryUnderManyIDsAtOnceBeginsOneRun(t *testing.T) {
 	}
 }
 
-// Standard Webhooks sign the ID: another one fails, and the same body under a signed ID of its
-// own is another delivery.
-func TestStandardWebhooksSignTheIDOfADelivery(t *testing.T) {
+// Standard Webhooks sign the ID: a changed ID is rejected, and the same body with another signed ID
+// is another delivery.
+func TestStandardWebhooksSignatureCoversDeliveryID(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.hookWith(t, api.NewVerification{Scheme: new(api.VerificationSchemeStandardWebhooks)})
@@ -272,8 +272,8 @@ func TestStandardWebhooksSignTheIDOfADelivery(t *testing.T) {
 	}
 }
 
-// A delivery that was refused left nothing behind, and comes again.
-func TestARefusedDeliveryComesAgain(t *testing.T) {
+// A refused delivery stores nothing, so it can be repeated.
+func TestRefusedDeliveryCanBeRepeated(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	refused := errors.New("refused")
@@ -306,13 +306,13 @@ func TestARefusedDeliveryComesAgain(t *testing.T) {
 	}
 }
 
-// Strangers are held up by their own address, and nobody is asked for them.
-func TestStrangersUseUpTheirOwnAttempts(t *testing.T) {
+// Failed deliveries throttle their own address, before any query to the database.
+func TestFailedDeliveriesLimitOnlyTheirAddress(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	wrong := b.delivery("x", "{}")
 	wrong.Header.Set("X-Mac", "00")
-	wrong.Admit = func(context.Context, uuid.UUID) error { t.Error("asked for a stranger"); return nil }
+	wrong.Admit = func(context.Context, uuid.UUID) error { t.Error("Admit was called for a failed delivery"); return nil }
 	unknown := wrong
 	unknown.HookID = uuid.Must(uuid.NewV7())
 	var limited error
@@ -335,11 +335,11 @@ func TestStrangersUseUpTheirOwnAttempts(t *testing.T) {
 		t.Errorf("from elsewhere: %v", err)
 	}
 	if noted := b.number(t, "SELECT count(*) FROM hooks WHERE last_refusal IS NOT NULL"); noted != 0 {
-		t.Error("what strangers sent is noted")
+		t.Error("a failed delivery was recorded")
 	}
 }
 
-func TestMT05TheSecretOfAHookIsSealed(t *testing.T) {
+func TestMT05SecretOfHookIsSealed(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	found := b.number(t, "SELECT count(*) FROM hooks h WHERE h::text LIKE '%' || $1::text || '%' OR h::text LIKE '%' || encode($1::text::bytea, 'hex') || '%'", secret)
@@ -355,12 +355,12 @@ func TestMT05TheSecretOfAHookIsSealed(t *testing.T) {
 	delivery := b.delivery("a", "{}")
 	delivery.Header.Set("X-Other", delivery.Header.Get("X-Mac"))
 	if _, err := b.Receive(context.Background(), delivery); err != nil {
-		t.Errorf("the secret did not stay: %v", err)
+		t.Errorf("the secret changed: %v", err)
 	}
 }
 
-// A delivery is remembered for longer than its run may be kept.
-func TestTheSameDeliveryIsKnownWhenItsRunIsGone(t *testing.T) {
+// Deliveries are stored for longer than their runs.
+func TestRepeatedDeliveryIsRecognizedAfterItsRunIsDeleted(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	if _, err := b.Receive(context.Background(), b.delivery("old", "{}")); err != nil {
@@ -376,8 +376,8 @@ func TestTheSameDeliveryIsKnownWhenItsRunIsGone(t *testing.T) {
 	}
 }
 
-// Deliveries are remembered for a week.
-func TestDeliveriesAreForgotten(t *testing.T) {
+// Deliveries are stored for a week.
+func TestDeliveriesAreDeletedAfterAWeek(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	for _, id := range []string{"old", "young"} {

@@ -8,7 +8,7 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/run"
 )
 
-func TestAHookThatAcceptsRepeatedBodiesDistinguishesDeliveriesByID(t *testing.T) {
+func TestHookThatAcceptsRepeatedBodiesComparesOnlyIDs(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.hookWith(t, api.NewVerification{Header: new("X-Mac"), DeliveryHeader: new("X-Delivery"), AcceptRepeatedBodies: new(true)})

@@ -19,26 +19,26 @@ import (
 )
 
 const (
-	maxHooks = 50 // of a workflow
+	maxHooks = 50 // per workflow
 	active   = string(api.TriggerStatusACTIVE)
 )
 
-// Draft is a hook as somebody saves it. What is empty has its default.
+// Draft is the content of a save. Empty fields have their defaults.
 type Draft struct {
 	Name, Status string
-	Verification *api.NewVerification // nil: that of the workflow, or the present one
+	Verification *api.NewVerification // nil: that of the workflow for a new hook, unchanged for another
 }
 
-// CreateParams says what to create.
+// CreateParams are the parameters of Create.
 type CreateParams struct {
 	WorkspaceID, WorkflowID uuid.UUID
 	Draft                   Draft
-	Idempotency             *idempotency.Key // nil: a repeat creates another
+	Idempotency             *idempotency.Key // nil: each request creates a hook
 }
 
-// Create stores a hook, or finds what the Idempotency-Key made. NOT_FOUND for an unknown
-// workflow; CONFLICT for one that is archived, that begins with other triggers only, or that
-// has as many as it can; INVALID_INPUT for a verification that is none.
+// Create stores a hook, or returns the one that an earlier request with the same Idempotency-Key
+// created. It returns NOT_FOUND for an unknown workflow, CONFLICT for one that is archived, has
+// only other triggers, or has too many hooks, and INVALID_INPUT for an invalid verification.
 func (s *Service) Create(ctx context.Context, p CreateParams) (made api.Hook, replayed bool, err error) {
 	id, err := uuid.NewV7()
 	if err != nil {
@@ -50,16 +50,16 @@ func (s *Service) Create(ctx context.Context, p CreateParams) (made api.Hook, re
 		if err != nil {
 			return err
 		}
-		if made, err = s.shown(ctx, tx, key); err != nil || replayed {
+		if made, err = s.read(ctx, tx, key); err != nil || replayed {
 			return err
 		}
-		return tell(ctx, tx, p.WorkspaceID, made, "created")
+		return recordAudit(ctx, tx, p.WorkspaceID, made, "created")
 	})
 	return made, replayed, err
 }
 
 func (s *Service) createTx(ctx context.Context, tx pgx.Tx, id uuid.UUID, p CreateParams) error {
-	// One after the other for each workflow, so that the bound holds.
+	// The lock serializes creations in a workflow, so that the limit holds.
 	_, err := db.New().WorkflowLock(ctx, tx, db.WorkflowLockParams{WorkspaceID: p.WorkspaceID, ID: p.WorkflowID})
 	if err != nil && !postgres.NotFound(err) {
 		return fmt.Errorf("lock workflow: %w", err)
@@ -68,13 +68,13 @@ func (s *Service) createTx(ctx context.Context, tx pgx.Tx, id uuid.UUID, p Creat
 	if err != nil {
 		return err
 	}
-	given := p.Draft.Verification
-	if given == nil {
-		if given, err = verificationOf(entry.Config); err != nil {
+	requested := p.Draft.Verification
+	if requested == nil {
+		if requested, err = configVerification(entry.Config); err != nil {
 			return err
 		}
 	}
-	checked, secret, err := check(given, "")
+	checked, secret, err := check(requested, "")
 	if err != nil {
 		return err
 	}
@@ -83,12 +83,12 @@ func (s *Service) createTx(ctx context.Context, tx pgx.Tx, id uuid.UUID, p Creat
 		return fmt.Errorf("count hooks: %w", err)
 	}
 	if count >= maxHooks {
-		return &fault.Error{Code: fault.Conflict, Reason: "too_many_hooks", Message: fmt.Sprintf("A workflow has at most %d hooks.", maxHooks)}
+		return &fault.Error{Code: fault.Conflict, Reason: "too_many_hooks", Message: fmt.Sprintf("A workflow can have at most %d hooks. Delete one first.", maxHooks)}
 	}
 	row := db.HookInsertParams{
 		WorkspaceID: p.WorkspaceID, ID: id, WorkflowID: p.WorkflowID, Name: p.Draft.Name, Status: cmp.Or(p.Draft.Status, active),
 	}
-	if row.Verification, row.Sealed, err = s.stored(notify.Key{WorkspaceID: p.WorkspaceID, ID: id}, checked, secret); err != nil {
+	if row.Verification, row.Sealed, err = s.encode(notify.Key{WorkspaceID: p.WorkspaceID, ID: id}, checked, secret); err != nil {
 		return err
 	}
 	if err := db.New().HookInsert(ctx, tx, row); err != nil {
@@ -97,10 +97,10 @@ func (s *Service) createTx(ctx context.Context, tx pgx.Tx, id uuid.UUID, p Creat
 	return nil
 }
 
-// stored is a verification as it is kept: with its secret apart, sealed.
-func (s *Service) stored(key notify.Key, v api.Verification, secret string) (shown json.RawMessage, sealed []byte, err error) {
+// encode returns the stored form of a verification: its JSON, and its secret apart, sealed.
+func (s *Service) encode(key notify.Key, v api.Verification, secret string) (shown json.RawMessage, sealed []byte, err error) {
 	if shown, err = json.Marshal(v); err != nil {
-		return nil, nil, fmt.Errorf("write the verification of a hook: %w", err)
+		return nil, nil, fmt.Errorf("encode the verification of a hook: %w", err)
 	}
 	if sealed, err = s.Keyring.Seal([]byte(secret), SealedAt(key.WorkspaceID, key.ID)); err != nil {
 		return nil, nil, fmt.Errorf("seal the secret of a hook: %w", err)
@@ -108,27 +108,26 @@ func (s *Service) stored(key notify.Key, v api.Verification, secret string) (sho
 	return shown, sealed, nil
 }
 
-// secret opens the secret of a hook.
+// secret decrypts the secret of a hook.
 func (s *Service) secret(key notify.Key, sealed []byte) (string, error) {
 	plain, err := s.Keyring.Open(sealed, SealedAt(key.WorkspaceID, key.ID))
 	if err != nil {
-		return "", fmt.Errorf("open the secret of a hook: %w", err)
+		return "", fmt.Errorf("decrypt the secret of a hook: %w", err)
 	}
 	return string(plain), nil
 }
 
-// Replace gives a hook another name, status or verification. Without a verification the
-// present one stays, and without a secret the present secret. NOT_FOUND; INVALID_INPUT for a
-// verification that is none.
+// Replace replaces the content of a hook. A draft without a verification or secret keeps the
+// current one. It returns NOT_FOUND, and INVALID_INPUT for an invalid verification.
 func (s *Service) Replace(ctx context.Context, key notify.Key, d Draft) (replaced api.Hook, err error) {
 	err = pgx.BeginFunc(ctx, s.API, func(tx pgx.Tx) (err error) {
 		if err := s.replaceTx(ctx, tx, key, d); err != nil {
 			return err
 		}
-		if replaced, err = s.shown(ctx, tx, key); err != nil {
+		if replaced, err = s.read(ctx, tx, key); err != nil {
 			return err
 		}
-		return tell(ctx, tx, key.WorkspaceID, replaced, "updated")
+		return recordAudit(ctx, tx, key.WorkspaceID, replaced, "updated")
 	})
 	return replaced, err
 }
@@ -151,7 +150,7 @@ func (s *Service) replaceTx(ctx context.Context, tx pgx.Tx, key notify.Key, d Dr
 		if err != nil {
 			return err
 		}
-		if row.Verification, row.Sealed, err = s.stored(key, checked, secret); err != nil {
+		if row.Verification, row.Sealed, err = s.encode(key, checked, secret); err != nil {
 			return err
 		}
 	}
@@ -161,28 +160,28 @@ func (s *Service) replaceTx(ctx context.Context, tx pgx.Tx, key notify.Key, d Dr
 	return nil
 }
 
-// Delete ends a hook, and shows it as it was. NOT_FOUND.
-func (s *Service) Delete(ctx context.Context, key notify.Key) (gone api.Hook, err error) {
+// Delete deletes a hook and returns its last state. It returns NOT_FOUND.
+func (s *Service) Delete(ctx context.Context, key notify.Key) (deleted api.Hook, err error) {
 	err = pgx.BeginFunc(ctx, s.API, func(tx pgx.Tx) (err error) {
 		if _, err := lockTx(ctx, tx, key); err != nil {
 			return err
 		}
-		if gone, err = s.shown(ctx, tx, key); err != nil {
+		if deleted, err = s.read(ctx, tx, key); err != nil {
 			return err
 		}
 		if err := db.New().HookDelete(ctx, tx, db.HookDeleteParams{WorkspaceID: key.WorkspaceID, ID: key.ID}); err != nil {
 			return fmt.Errorf("delete hook: %w", err)
 		}
-		return tell(ctx, tx, key.WorkspaceID, gone, "deleted")
+		return recordAudit(ctx, tx, key.WorkspaceID, deleted, "deleted")
 	})
-	return gone, err
+	return deleted, err
 }
 
-// lockTx is a hook that nobody else changes until the transaction ends. NOT_FOUND.
+// lockTx locks a hook until tx ends. It returns NOT_FOUND.
 func lockTx(ctx context.Context, tx pgx.Tx, key notify.Key) (db.HookLockRow, error) {
 	present, err := db.New().HookLock(ctx, tx, db.HookLockParams{WorkspaceID: key.WorkspaceID, ID: key.ID})
 	if postgres.NotFound(err) {
-		return present, errNone
+		return present, errNotFound
 	}
 	if err != nil {
 		return present, fmt.Errorf("lock hook: %w", err)
@@ -190,14 +189,14 @@ func lockTx(ctx context.Context, tx pgx.Tx, key notify.Key) (db.HookLockRow, err
 	return present, nil
 }
 
-// verificationOf is that of an ON_WEBHOOK.
-func verificationOf(config json.RawMessage) (*api.NewVerification, error) {
+// configVerification returns the verification in the config of an ON_WEBHOOK.
+func configVerification(config json.RawMessage) (*api.NewVerification, error) {
 	var c struct{ Verification *api.NewVerification }
 	if len(config) > 0 && json.Unmarshal(config, &c) != nil {
-		return nil, errors.New("read the config of an ON_WEBHOOK") // what is wrong may show some of it
+		return nil, errors.New("decode the config of an ON_WEBHOOK") // the decoder's error may contain the secret
 	}
 	if c.Verification == nil {
-		return nil, fault.InvalidAt("/verification", "is required: the workflow has no ON_WEBHOOK with one")
+		return nil, fault.InvalidAt("/verification", "is required, because the workflow has no ON_WEBHOOK with a default")
 	}
 	return c.Verification, nil
 }

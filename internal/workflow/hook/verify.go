@@ -18,61 +18,61 @@ import (
 	"github.com/weft-automation/weft/internal/secret/signature"
 )
 
-// The headers of Standard Webhooks.
+// Headers of the Standard Webhooks specification.
 const (
 	standardID        = "webhook-id"
 	standardAt        = "webhook-timestamp"
 	standardSignature = "webhook-signature"
 )
 
-// check writes the defaults of a verification out; kept is the secret that stays if none is
-// given. INVALID_INPUT.
-func check(given *api.NewVerification, kept string) (v api.Verification, secret string, err error) {
-	if secret = kept; given.Secret != nil {
-		secret = *given.Secret
+// check fills in the defaults of a verification. If no secret is requested, it uses the current
+// one. It returns INVALID_INPUT if the verification is invalid.
+func check(requested *api.NewVerification, current string) (v api.Verification, secret string, err error) {
+	if secret = current; requested.Secret != nil {
+		secret = *requested.Secret
 	}
 	switch {
 	case secret == "":
 		return v, "", fault.InvalidAt("/verification/secret", "is required")
 	case envref.In(secret):
-		return v, "", fault.InvalidAt("/verification/secret", "names an environment variable, which only runs have")
+		return v, "", fault.InvalidAt("/verification/secret", "must not contain an environment variable, which only runs can use")
 	}
-	if given.Scheme != nil && *given.Scheme == api.VerificationSchemeStandardWebhooks {
-		if err := signature.CheckSecret(secret); err != nil && given.Secret != nil {
+	if requested.Scheme != nil && *requested.Scheme == api.VerificationSchemeStandardWebhooks {
+		if err := signature.CheckSecret(secret); err != nil && requested.Secret != nil {
 			return v, "", fault.InvalidAt("/verification/secret", "%s", err)
 		}
 		return api.Verification{
-			Scheme: *given.Scheme, Header: standardSignature, Prefix: "v1,", Algorithm: api.VerificationAlgorithmSha256,
+			Scheme: *requested.Scheme, Header: standardSignature, Prefix: "v1,", Algorithm: api.VerificationAlgorithmSha256,
 			Encoding: api.VerificationEncodingBase64, DeliveryHeader: new(standardID),
 		}, secret, nil
 	}
 	v = api.Verification{
 		Scheme: api.VerificationSchemeHmac, Algorithm: api.VerificationAlgorithmSha256, Encoding: api.VerificationEncodingHex,
-		DeliveryHeader: given.DeliveryHeader,
+		DeliveryHeader: requested.DeliveryHeader,
 	}
-	if given.AcceptRepeatedBodies != nil && *given.AcceptRepeatedBodies {
-		if given.DeliveryHeader == nil {
-			return v, "", fault.InvalidAt("/verification/acceptRepeatedBodies", "needs deliveryHeader, by which deliveries are told apart")
+	if requested.AcceptRepeatedBodies != nil && *requested.AcceptRepeatedBodies {
+		if requested.DeliveryHeader == nil {
+			return v, "", fault.InvalidAt("/verification/acceptRepeatedBodies", "requires deliveryHeader, which identifies a delivery")
 		}
-		v.AcceptRepeatedBodies = given.AcceptRepeatedBodies
+		v.AcceptRepeatedBodies = requested.AcceptRepeatedBodies
 	}
-	if given.Header == nil {
-		return v, "", fault.InvalidAt("/verification/header", "is required: the header that holds the signature")
+	if requested.Header == nil {
+		return v, "", fault.InvalidAt("/verification/header", "is required: the name of the header that contains the signature")
 	}
-	v.Header = *given.Header
-	if given.Prefix != nil {
-		v.Prefix = *given.Prefix
+	v.Header = *requested.Header
+	if requested.Prefix != nil {
+		v.Prefix = *requested.Prefix
 	}
-	if given.Algorithm != nil {
-		v.Algorithm = cmp.Or(*given.Algorithm, v.Algorithm)
+	if requested.Algorithm != nil {
+		v.Algorithm = cmp.Or(*requested.Algorithm, v.Algorithm)
 	}
-	if given.Encoding != nil {
-		v.Encoding = cmp.Or(*given.Encoding, v.Encoding)
+	if requested.Encoding != nil {
+		v.Encoding = cmp.Or(*requested.Encoding, v.Encoding)
 	}
 	return v, secret, nil
 }
 
-// verified reports whether a delivery was signed with the secret.
+// verified reports whether a delivery has a valid signature.
 func verified(v api.Verification, secret string, header http.Header, body []byte, now time.Time) bool {
 	if v.Scheme == api.VerificationSchemeStandardWebhooks {
 		headers := signature.Webhook{
@@ -88,12 +88,12 @@ func verified(v api.Verification, secret string, header http.Header, body []byte
 	if !ok {
 		return false
 	}
-	var given []byte
+	var sent []byte
 	var err error
 	if v.Encoding == api.VerificationEncodingBase64 {
-		given, err = base64.StdEncoding.Strict().DecodeString(text)
+		sent, err = base64.StdEncoding.Strict().DecodeString(text)
 	} else {
-		given, err = hex.DecodeString(text)
+		sent, err = hex.DecodeString(text)
 	}
 	if err != nil {
 		return false
@@ -102,9 +102,10 @@ func verified(v api.Verification, secret string, header http.Header, body []byte
 	if v.Algorithm == api.VerificationAlgorithmSha512 {
 		algorithm = sha512.New
 	}
-	return hmac.Equal(given, digest(algorithm, secret, body))
+	return hmac.Equal(sent, digest(algorithm, secret, body))
 }
 
+// digest returns the HMAC of body under the secret.
 func digest(algorithm func() hash.Hash, secret string, body []byte) []byte {
 	mac := hmac.New(algorithm, []byte(secret))
 	mac.Write(body)

@@ -32,7 +32,7 @@ func made(t *testing.T, given api.NewVerification) api.Verification {
 	return v
 }
 
-func TestADeliveryIsVerifiedOverItsBytes(t *testing.T) {
+func TestSignatureIsVerifiedOverTheBytes(t *testing.T) {
 	body := []byte(`{"x": 1}`)
 	right := hex.EncodeToString(digest(sha256.New, secret, body))
 	github := api.NewVerification{Header: new("X-Hub-Signature-256"), Prefix: new("sha256=")}
@@ -63,7 +63,7 @@ func TestADeliveryIsVerifiedOverItsBytes(t *testing.T) {
 	}
 }
 
-func TestASecretOfStandardWebhooksMustBeReadable(t *testing.T) {
+func TestStandardWebhooksSecretMustBeValid(t *testing.T) {
 	for _, wrong := range []string{"whsec_correct-horse", "whsec_", "whsec_YQ", "whsec_YWI-"} {
 		given := api.NewVerification{Scheme: new(api.VerificationSchemeStandardWebhooks), Secret: &wrong}
 		_, _, err := check(&given, "")
@@ -78,8 +78,8 @@ func TestASecretOfStandardWebhooksMustBeReadable(t *testing.T) {
 	}
 }
 
-// What Weft's own callbacks send a hook takes, within five minutes of its clock.
-func TestADeliveryByStandardWebhooks(t *testing.T) {
+// A hook accepts Weft's own callbacks, within five minutes of its clock.
+func TestStandardWebhooksDeliveryIsVerified(t *testing.T) {
 	v := made(t, api.NewVerification{Scheme: new(api.VerificationSchemeStandardWebhooks)})
 	now := time.Unix(1795256130, 0)
 	body := []byte(`{"x":1}`)
@@ -112,7 +112,7 @@ func TestADeliveryByStandardWebhooks(t *testing.T) {
 	}
 }
 
-// FuzzVerified throws headers at the verification: none panics, and none is right.
+// FuzzVerified checks that no header makes the verification panic, and that none passes it.
 func FuzzVerified(f *testing.F) {
 	f.Add("sha256=00", "1", "v1,x", "a")
 	f.Add("sha256="+strings.Repeat("0", 64), strconv.FormatInt(1<<40, 10), "v1,"+strings.Repeat("A", 44), "")
@@ -130,34 +130,34 @@ func FuzzVerified(f *testing.F) {
 	})
 }
 
-func TestWhatARunIsGiven(t *testing.T) {
+func TestInputOfARun(t *testing.T) {
 	v := made(t, api.NewVerification{Header: new("X-Proof")})
 	header := http.Header{
 		"Content-Type": {"application/json"}, "X-Proof": {"00"}, "Authorization": {"Bearer x"}, "Proxy-Authorization": {"x"}, "Cookie": {"x"}, "X-Shopify-Hmac-Sha256": {"x"},
 		"X-Gitlab-Token": {"x"}, "Webhook-Signature": {"v1,x"}, "X-Api-Key": {"x"}, "X-Event": {"a", "b"}, "X-Bytes": {"\xff"},
 	}
-	raw, err := input(v, header, []byte(`{"n":12345678901234567890}`))
+	raw, err := runInput(v, header, []byte(`{"n":12345678901234567890}`))
 	if want := `{"body":{"n":12345678901234567890},"headers":{"content-type":"application/json","x-event":"a, b"}}`; err != nil || string(raw) != want {
 		t.Errorf("%s, %v", raw, err)
 	}
-	if _, err := input(v, http.Header{}, []byte(strings.Repeat("\x01", 1<<20))); err == nil {
-		t.Error("a body that grows to 6 MiB was taken")
+	if _, err := runInput(v, http.Header{}, []byte(strings.Repeat("\x01", 1<<20))); err == nil {
+		t.Error("a body that grows to 6 MiB was accepted")
 	}
 }
 
-// FuzzWhatARunIsGiven throws requests at what a run is given of them: an input that can be stored
-// and holds no proof of the sender's, or a refusal.
-func FuzzWhatARunIsGiven(f *testing.F) {
+// FuzzRunInput checks that any request leads either to an input that can be stored and contains no
+// signature, or to an error.
+func FuzzRunInput(f *testing.F) {
 	f.Add("application/json", "X-Event", "push", []byte(`{"a":[1,{"b":null}]}`))
 	f.Add("application/ld+json; charset=utf-8", "X-Proof", "secret", []byte(`{"a":1,"a":2}`))
 	f.Add("text/plain", "Cookie", "\xff", []byte("a\x00b"))
 	f.Add("x;;=", "A", "", []byte(`"\ud800"`))
-	named := regexp.MustCompile(`^[A-Za-z0-9-]+$`) // what net/http lets pass as a name, and no more
+	named := regexp.MustCompile(`^[A-Za-z0-9-]+$`) // the names that net/http accepts
 	f.Fuzz(func(t *testing.T, contentType, name, value string, body []byte) {
 		if !named.MatchString(name) {
 			return
 		}
-		raw, err := input(api.Verification{Header: "X-Proof"}, http.Header{"Content-Type": {contentType}, name: {value}}, body)
+		raw, err := runInput(api.Verification{Header: "X-Proof"}, http.Header{"Content-Type": {contentType}, name: {value}}, body)
 		if err != nil {
 			return
 		}
@@ -176,10 +176,10 @@ func FuzzWhatARunIsGiven(f *testing.F) {
 	})
 }
 
-// What is verified begins a run at ON_WEBHOOK. The secret, the body and the signature are the
-// example of GitHub's documentation (Validating webhook deliveries, Testing the webhook payload
-// validation).
-func TestTheDeliveryOfGitHubsDocumentationIsVerified(t *testing.T) {
+// The secret, the body and the signature are the example in GitHub's documentation (Validating
+// webhook deliveries, Testing the webhook payload validation). ON_WEBHOOK starts a run for such a
+// delivery.
+func TestGitHubExampleIsVerified(t *testing.T) {
 	t.Parallel()
 	const key, mac = "It's a Secret to Everybody", "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17"
 	v := made(t, api.NewVerification{Header: new("X-Hub-Signature-256"), Prefix: new("sha256=")})
@@ -190,9 +190,10 @@ func TestTheDeliveryOfGitHubsDocumentationIsVerified(t *testing.T) {
 	}
 }
 
-// For ON_WEBHOOK, too: the secret, the message and its signature are those of the reference implementations of
-// Standard Webhooks (github.com/standard-webhooks/standard-webhooks, libraries, the test of sign).
-func TestTheMessageOfStandardWebhooksIsVerified(t *testing.T) {
+// For ON_WEBHOOK too: the secret, the message and the signature are from the reference
+// implementations of Standard Webhooks (github.com/standard-webhooks/standard-webhooks, libraries,
+// the test of sign).
+func TestStandardWebhooksExampleIsVerified(t *testing.T) {
 	t.Parallel()
 	v := made(t, api.NewVerification{Scheme: new(api.VerificationSchemeStandardWebhooks)})
 	header := http.Header{}

@@ -20,7 +20,7 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/run"
 )
 
-// big gives as many bytes as its config says.
+// big is a module whose output has as many bytes as its config says.
 func big() module {
 	return made("BIG", 0, `{"type":"object","properties":{"text":{"type":"string"},"list":{"type":"array"}}}`,
 		func(_ context.Context, call component.Call) (component.Result, error) {
@@ -33,9 +33,9 @@ func big() module {
 		})
 }
 
-// AB-11: what a run may hold is bounded, and what is beyond says so: outputs by the
-// stage and in sum, items by the loop; thousands of stages are no matter.
-func TestAB11WhatARunHoldsIsBounded(t *testing.T) {
+// AB-11: the outputs of a stage, the outputs of a run and the items of a loop are limited, and an
+// excess has its own error. Thousands of stages are allowed.
+func TestAB11OutputsAndItemsOfARunAreLimited(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, big())
 	n := b.start(t, options{slots: 16, sweep: time.Second})
@@ -73,9 +73,9 @@ func TestAB11WhatARunHoldsIsBounded(t *testing.T) {
 	b.balanced(t)
 }
 
-// A run is accepted with its first stages: whoever dies after the answer leaves none that
-// nobody has begun.
-func TestARunIsAcceptedWithItsFirstStages(t *testing.T) {
+// A run is accepted with its first stages, so the run starts even if the process dies right after
+// the answer.
+func TestRunIsAcceptedWithItsFirstStages(t *testing.T) {
 	t.Parallel()
 	letGo := make(chan struct{})
 	defer close(letGo)
@@ -101,8 +101,8 @@ func TestARunIsAcceptedWithItsFirstStages(t *testing.T) {
 	}
 }
 
-// A run has 50,000 stages at most: the one after that is not made, and the run ends.
-func TestARunHasAtMostSoManyStages(t *testing.T) {
+// A run has at most 50,000 stages: it fails when it would start another.
+func TestStagesOfARunAreLimited(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	n := b.start(t, options{slots: 4, sweep: time.Second})
@@ -120,7 +120,7 @@ func TestARunHasAtMostSoManyStages(t *testing.T) {
 	}
 }
 
-// However much waits for a time or a signal, it keeps no worker from what there is to do.
+// Waits for a time or a signal occupy no worker, however many there are.
 func TestWaitsHoldNoWorker(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -135,7 +135,7 @@ func TestWaitsHoldNoWorker(t *testing.T) {
 	for range 3 {
 		got, _ := n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: n.draw(t, chain(""), chained, "")}))
 		if got.Status != status.RunCompleted {
-			t.Errorf("beside what waits a run ended %s %s", got.Status, got.Error)
+			t.Errorf("while others wait, a run is %s %s", got.Status, got.Error)
 		}
 	}
 	if _, err := n.runs.Cancel(n.ctx, waits, anyone{}, engine.CancelGraceful, nil); err != nil {

@@ -10,11 +10,11 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/engine"
 )
 
-// Cancel requests the cancellation of a run and of all runs below it: they start nothing new,
-// and each is CANCELED when its last stage has stopped. A repeated cancel changes nothing. It
-// returns the record of the run; a finished run stays as it is.
-func (s *Service) Cancel(ctx context.Context, key notify.Key, who Access, mode string, reason *string) (api.WorkflowRun, error) {
-	if _, err := s.allowed(ctx, key, who); err != nil {
+// Cancel requests the cancellation of a run and of all runs below it. They start nothing new, and
+// each becomes CANCELED when its last stage has stopped. A repeated cancel changes nothing, and a
+// finished run stays as it is. It returns the record of the run, and the errors of Get.
+func (s *Service) Cancel(ctx context.Context, key notify.Key, access Access, mode string, reason *string) (api.WorkflowRun, error) {
+	if _, err := s.getAllowed(ctx, key, access); err != nil {
 		return api.WorkflowRun{}, err
 	}
 	if mode == "" {
@@ -23,6 +23,6 @@ func (s *Service) Cancel(ctx context.Context, key notify.Key, who Access, mode s
 	if err := s.Engine.CancelTree(ctx, s.API, key.WorkspaceID, []uuid.UUID{key.ID}, mode, reason); err != nil {
 		return api.WorkflowRun{}, err
 	}
-	s.Engine.Wake(key) // also if it had been canceled before
-	return s.Get(ctx, key, who)
+	s.Engine.Wake(key) // even if it was canceled before
+	return s.Get(ctx, key, access)
 }

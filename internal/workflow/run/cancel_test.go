@@ -20,13 +20,13 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/run"
 )
 
-// A cancel at any moment ends the run CANCELED, or as it ended before; once it is
-// answered no stage and no execution comes into being any more.
-func TestACancelAtAnyMoment(t *testing.T) {
+// A cancel at any time leads to CANCELED, unless the run has finished before. After the answer to
+// the cancel, no stages and executions are created.
+func TestCancelAtAnyTime(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	other := b.start(t, options{slots: 4})
-	n := b.start(t, options{slots: 16, sweep: time.Second, also: other.engine.Ended})
+	n := b.start(t, options{slots: 16, sweep: time.Second, also: other.engine.ExecutionsFinished})
 	var canceled, stages atomic.Int64
 	var running sync.WaitGroup
 	slots := make(chan struct{}, 12)
@@ -47,9 +47,9 @@ func TestACancelAtAnyMoment(t *testing.T) {
 	b.balanced(t)
 }
 
-// The job of a run goes in the transaction that ends the run. The job is put far ahead, where
-// River's scheduler doesn't lock it.
-func TestTheJobOfARunGoesWithItsEnd(t *testing.T) {
+// The job of a run is deleted in the transaction that finishes the run. The job is scheduled far
+// ahead, so that River's scheduler doesn't lock it.
+func TestJobOfARunIsDeletedWhenItFinishes(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	n := b.start(t, options{slots: 4, sweep: time.Second})
@@ -85,7 +85,7 @@ func (n *node) cancelSomewhere(t *testing.T, seed uint64) played {
 	p := played{}
 	p.run, p.stages = n.end(t, key)
 	if after := n.made(t, key); !maps.Equal(made, after) {
-		t.Errorf("seed %d, run %s: stages and executions that came after the cancel: %d before, %d after", seed, key.ID, len(made), len(after))
+		t.Errorf("seed %d, run %s: stages and executions that were created after the cancel: %d before, %d after", seed, key.ID, len(made), len(after))
 	}
 	if before.Status.Terminal() && p.run.Status != before.Status || !before.Status.Terminal() && p.run.Status != status.RunCanceled {
 		t.Errorf("seed %d, run %s: was %s when the cancel was answered, and ended %s", seed, key.ID, before.Status, p.run.Status)
@@ -97,7 +97,7 @@ func (n *node) cancelSomewhere(t *testing.T, seed uint64) played {
 	return p
 }
 
-// awaitEvents returns when so many events of a run were seen, or it is over.
+// awaitEvents returns after so many events of a run, or when the run has finished.
 func (n *node) awaitEvents(key notify.Key, count int64) {
 	ctx, cancel := context.WithTimeout(n.ctx, 5*time.Second)
 	defer cancel()
@@ -112,7 +112,7 @@ func (n *node) awaitEvents(key notify.Key, count int64) {
 	}
 }
 
-// made are the stages of a run and its executions, whose ids are later than its own.
+// made returns the stages and executions of a run that were created after it.
 func (n *node) made(t *testing.T, key notify.Key) map[uuid.UUID]bool {
 	t.Helper()
 	rows, err := n.pool.Query(context.Background(), `SELECT id FROM run_stages WHERE workspace_id = $1 AND run_id = $2
@@ -133,9 +133,9 @@ func (n *node) made(t *testing.T, key notify.Key) map[uuid.UUID]bool {
 	return made
 }
 
-// Folds that are lost with a process, or were never asked for, are made up for by the
-// sweep alone; and where everybody folds at once, nothing happens twice.
-func TestLostFoldsAreMadeUpFor(t *testing.T) {
+// The sweep makes up for folds that were lost with a process or never requested. If all processes
+// fold at once, nothing happens twice.
+func TestSweepMakesUpForLostFolds(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	n := b.start(t, options{slots: 8, sweep: 100 * time.Millisecond, deaf: true})

@@ -13,7 +13,7 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/run"
 )
 
-// chain is three stages that cost one credit each, of which the given one fails.
+// chain is three stages that cost one credit each, one of which fails.
 func chain(fails string) string {
 	text := `[`
 	for i, id := range []string{"a", "b", "c"} {
@@ -31,9 +31,9 @@ func chain(fails string) string {
 
 const chained = `[{"id":"1","from":"a","to":"b","port":"next"},{"id":"2","from":"b","to":"c","port":"next"}]`
 
-// LE-04: a run that failed, was canceled or was finished in part is charged what its
-// finished stages cost, once, and what was kept back for it is free again.
-func TestLE04ARunIsChargedForItsFinishedStages(t *testing.T) {
+// LE-04: a run that failed, was canceled or finished in part is charged once for its finished
+// stages. The rest of its reservation is released.
+func TestLE04RunIsChargedForItsFinishedStages(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	n := b.start(t, options{slots: 8, sweep: time.Second})
@@ -73,9 +73,9 @@ func TestLE04ARunIsChargedForItsFinishedStages(t *testing.T) {
 	}
 }
 
-// A stage that would cost more than maxCredits, or than the workspace has, ends the run
-// FAILED; what finished is charged.
-func TestAStageThatCannotBePaidEndsTheRun(t *testing.T) {
+// A stage that would cost more than maxCredits, or than the workspace has, makes the run FAILED.
+// Finished stages are charged.
+func TestStageThatCannotBePaidFailsRun(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	rich := b.workspace

@@ -9,7 +9,7 @@ import (
 	"github.com/weft-automation/weft/internal/workflow"
 )
 
-// part, arrow and wire are what a drawn workflow is made of.
+// A drawn workflow consists of parts (components), arrows (edges) and wires (connections).
 type part struct {
 	ID        string         `json:"id"`
 	Module    string         `json:"module"`
@@ -38,13 +38,13 @@ type wire struct {
 	} `json:"to"`
 }
 
-// drawing makes random workflows that are valid by construction.
+// drawing generates random workflows that are valid by construction.
 type drawing struct {
 	*rand.Rand
 	limit   int
-	trigger bool                // there is a component where the run begins
-	answers bool                // one gives the run its output
-	below   map[string]*drawing // the workflows that it runs, by their ids
+	trigger bool                // it has a trigger
+	answers bool                // it has a RESPOND
+	below   map[string]*drawing // workflows of its child runs, by ID
 	parts   []part
 	arrows  []arrow
 	wires   []wire
@@ -74,8 +74,8 @@ func (w *drawing) one(id string) *part {
 	return &w.parts[slices.IndexFunc(w.parts, func(p part) bool { return p.ID == id })]
 }
 
-// scope draws some components of one scope, each with edges and connections from what
-// was drawn before it only. It returns all that it drew, that of loops in it too.
+// scope draws components of one scope, with edges and connections only from those drawn before. It
+// returns everything it drew, including the bodies of loops.
 func (w *drawing) scope(loop string, depth int, givers []string) (all []string) {
 	var here []string
 	count := 2 + w.IntN(4)
@@ -147,7 +147,7 @@ func (w *drawing) component(depth int) string {
 	return p.ID
 }
 
-// exits are where edges of the modules may begin.
+// exits are the ports of the modules from which edges may start.
 var exits = map[string][]string{
 	"WORK": {"next", "next", "next", "error"}, "IF": {"then", "else"}, "SWITCH": {"red", "green", "default"}, "FOR_EACH": {"done", "next", "error"},
 	"WAIT_FOR_SIGNAL": {"next", "timeout"}, "FAIL": {"error"},
@@ -178,11 +178,11 @@ func (w *drawing) enter(id, loop string, here []string) {
 	}
 }
 
-// gives are the outputs of the modules that are whole numbers, or a list of them.
+// gives are the outputs of the modules that are integers, or lists of integers.
 var gives = map[string][]string{"WORK": {"value", "value", "list"}, "FOR_EACH": {"count", "failedItems"}, "TRANSFORM": {"result"}, "NUMBER_CONSTANT": {"value"}, "IF": {"result"}, "SWITCH": {"case"}, "WAIT_FOR_SIGNAL": {"payload"}}
 
-// connect draws the connections into a component, from what was drawn before it in its
-// scope and in those around, and from the iterations around it.
+// connect draws the connections into a component: from components drawn before it, in its scope and
+// those around, and from the iterations around it.
 func (w *drawing) connect(id string, givers, here []string) {
 	p := w.one(id)
 	before := append(slices.Clone(givers), here...)
@@ -221,7 +221,7 @@ func (w *drawing) connect(id string, givers, here []string) {
 	}
 }
 
-// around are the loops around a component, outermost first.
+// around returns the loops around a component, the outermost first.
 func (w *drawing) around(id string) (loops []string) {
 	for {
 		loop := w.loopOf(id, map[string]bool{})
@@ -232,7 +232,8 @@ func (w *drawing) around(id string) (loops []string) {
 	}
 }
 
-// loopOf goes back along the edges until one comes from `each`.
+// loopOf returns the loop whose body contains a component, by following edges back to a port
+// `each`.
 func (w *drawing) loopOf(id string, seen map[string]bool) string {
 	if seen[id] {
 		return ""

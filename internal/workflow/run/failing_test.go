@@ -13,9 +13,9 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/run"
 )
 
-// A run that fails lets attempts finish, and ends executions that pause between attempts: an
-// upstream with a long Retry-After does not keep the run open.
-func TestAFailedRunDoesNotWaitForFurtherAttempts(t *testing.T) {
+// A failing run lets running attempts finish, and cancels executions that wait for their next
+// attempt. An upstream with a long Retry-After does not keep the run open.
+func TestFailedRunDoesNotWaitForFurtherAttempts(t *testing.T) {
 	t.Parallel()
 	letGo, begun, finish := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	busy := made("BUSY", credit.Credits(1), anything, func(context.Context, component.Call) (component.Result, error) {

@@ -10,9 +10,9 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/run"
 )
 
-// What a stage's input breaks of the component's schema stands in the details of its error
-// as errors do everywhere: code, message and pointer, and nothing else.
-func TestTheFaultsOfAStageAreNamedAsInTheContract(t *testing.T) {
+// Schema errors in a stage's input are in the details of the stage's error, in the usual form:
+// code, message and pointer only.
+func TestErrorsOfAStageHaveTheFormOfTheContract(t *testing.T) {
 	t.Parallel()
 	strict := made("STRICT", 0, anything, func(context.Context, component.Call) (component.Result, error) {
 		return component.Result{Output: json.RawMessage(`{}`)}, nil

@@ -33,7 +33,7 @@ func held(letGo <-chan struct{}) module {
 	})
 }
 
-// poison has the database refuse every stage of that name.
+// poison makes the database reject every stage with that name.
 func (b *bench) poison(t testing.TB) {
 	t.Helper()
 	b.exec(t, "ALTER TABLE run_stages ADD CONSTRAINT poison CHECK (name <> 'poison')")
@@ -46,7 +46,7 @@ func (b *bench) exec(t testing.TB, statement string, args ...any) {
 	}
 }
 
-// until asks until a number is what it is to become.
+// until repeats a query until it returns the wanted number.
 func (b *bench) until(t testing.TB, want int64, meanwhile func(), query string, args ...any) {
 	t.Helper()
 	waittest.Until(t, fmt.Sprintf("%s %v is %d", query, args, want), func() bool {
@@ -60,7 +60,7 @@ func (b *bench) until(t testing.TB, want int64, meanwhile func(), query string, 
 
 func nothing() {}
 
-const curse = 13 // credits, which nothing else costs
+const curse = 13 // credits; the price of no other component
 
 // cursed panics when a stage of that price is accepted.
 type cursed struct{ billing.Books }
@@ -72,9 +72,9 @@ func (c cursed) ReserveTx(ctx context.Context, tx pgx.Tx, wants []billing.Want) 
 	return c.Books.ReserveTx(ctx, tx, wants)
 }
 
-// A run whose folds fail, or panic, every time ends FAILED once what it executes has come to
-// its end; what finished is charged, and nothing is kept back any more. Others go on.
-func TestARunThatCannotBeBroughtOnIsEnded(t *testing.T) {
+// A run whose folds always fail or panic becomes FAILED when its executions have finished. Finished
+// stages are charged and the rest is released. Other runs continue.
+func TestRunWhoseFoldsKeepFailingIsGivenUp(t *testing.T) {
 	t.Parallel()
 	letGo := make(chan struct{})
 	b := newBench(t, held(letGo), made("CURSED", credit.Credits(curse), anything, nil))
@@ -113,7 +113,7 @@ func TestARunThatCannotBeBroughtOnIsEnded(t *testing.T) {
 			t.Errorf("%s: %s %s, used %s, want %d", what, got.Status, got.Error, got.TotalUsage, c.usage)
 		}
 		if what == "a row that is refused" && (stages["h@[]"].Status != status.StageCompleted || stages["w@[]"].Status != status.StageCanceled) {
-			t.Errorf("%s: what ran is %s, what waited is %s", what, stages["h@[]"].Status, stages["w@[]"].Status)
+			t.Errorf("%s: the running stage is %s, the waiting stage %s", what, stages["h@[]"].Status, stages["w@[]"].Status)
 		}
 	}
 	got, _ := n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: n.draw(t, `[{"id":"l","module":"FOR_EACH","input":{"items":[1,2,3,4,5,6]}},{"id":"w","module":"WORK"}]`,
@@ -124,9 +124,8 @@ func TestARunThatCannotBeBroughtOnIsEnded(t *testing.T) {
 	b.balanced(t)
 }
 
-// A run whose folds fail holds up none of those that are due beside it, however many these
-// are.
-func TestARunThatFailsHoldsUpNoOther(t *testing.T) {
+// Runs whose folds fail do not delay other runs, however many there are.
+func TestFailingFoldsDelayNoOtherRun(t *testing.T) {
 	t.Parallel()
 	const others = 600
 	b := newBench(t)
@@ -134,7 +133,7 @@ func TestARunThatFailsHoldsUpNoOther(t *testing.T) {
 	first := b.start(t, options{slots: 1})
 	poisoned := first.draw(t, `[{"id":"p","name":"poison","module":"JSON_CONSTANT","config":{"value":1}}]`, "", "")
 	plain := first.draw(t, `[{"id":"p","module":"JSON_CONSTANT","config":{"value":1}}]`, "", "")
-	first.engine.Close() // what is triggered from here on waits for a sweep
+	first.engine.Close() // runs that are triggered from now on wait for a sweep
 	bad := first.trigger(t, run.TriggerParams{WorkflowID: poisoned})
 	one := first.trigger(t, run.TriggerParams{WorkflowID: plain})
 	ids := make([]uuid.UUID, others-1)
@@ -145,15 +144,14 @@ func TestARunThatFailsHoldsUpNoOther(t *testing.T) {
 	n := b.start(t, options{slots: 1, sweep: 100 * time.Millisecond})
 	b.until(t, others, nothing, "SELECT count(*) FROM workflow_runs WHERE workflow_id = $1 AND status = 'COMPLETED'", plain)
 	if got, _ := n.end(t, bad); got.Status != status.RunFailed {
-		t.Errorf("the run that fails is %s", got.Status)
+		t.Errorf("the failing run is %s", got.Status)
 	}
 	b.balanced(t)
 }
 
-// A signal that comes while a fold waits for something is not lost: neither one that commits
-// before the fold sees the run, of which nobody tells this process, nor one that itself waits
-// for the fold.
-func TestASignalWhileAFoldWaits(t *testing.T) {
+// A signal during a fold is not lost: neither one that commits before the fold reads the run,
+// without a notification of this process, nor one that waits for the fold.
+func TestSignalDuringAFoldIsNotLost(t *testing.T) {
 	t.Parallel()
 	letGo := make(chan struct{}, 2)
 	b := newBench(t, held(letGo))

@@ -43,6 +43,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // soak says that the tests run at full size.
 var soak = os.Getenv("WEFT_SOAK") != ""
 
+// size returns quick, or whole in the soak.
 func size(quick, whole int) int {
 	if soak {
 		return whole
@@ -50,7 +51,7 @@ func size(quick, whole int) int {
 	return quick
 }
 
-// module is a component made of a function.
+// module is a component whose behavior is a function.
 type module struct {
 	component.Descriptor
 	run func(ctx context.Context, call component.Call) (component.Result, error)
@@ -63,7 +64,7 @@ func (m module) Run(ctx context.Context, call component.Call) (component.Result,
 
 const anything = `{"type":"object","additionalProperties":true}`
 
-// made is a module whose output is of the given schema.
+// made returns a module with that output schema.
 func made(name string, price credit.Amount, output string, run func(ctx context.Context, call component.Call) (component.Result, error)) module {
 	return module{component.Descriptor{
 		Module: name, Title: name, Description: "A component of the tests.", Category: "UTILITY",
@@ -73,7 +74,7 @@ func made(name string, price credit.Amount, output string, run func(ctx context.
 	}, run}
 }
 
-// canonical is JSON in one form only.
+// canonical returns JSON in a canonical form.
 func canonical(data json.RawMessage) string {
 	if len(data) == 0 {
 		return "nothing"
@@ -89,13 +90,13 @@ func canonical(data json.RawMessage) string {
 // bench is a database with a workspace.
 type bench struct {
 	dsn       string
-	pool      *pgxpool.Pool // sees all
+	pool      *pgxpool.Pool // sees all workspaces
 	workspace uuid.UUID
 	keyring   *seal.Keyring
 	modules   *component.Registry
 }
 
-// newBench has all modules of control flow, WORK and those given.
+// newBench returns a bench whose nodes know all control-flow modules, WORK, and more.
 func newBench(t testing.TB, more ...component.Module) *bench {
 	t.Helper()
 	b := &bench{dsn: pgtest.DSN(t)}
@@ -111,7 +112,7 @@ func newBench(t testing.TB, more ...component.Module) *bench {
 	return b
 }
 
-// account makes a workspace that has so much.
+// account creates a workspace with so many credits.
 func (b *bench) account(t testing.TB, paid credit.Amount, of plan.Name) uuid.UUID {
 	t.Helper()
 	id, err := workspace.Create(t.Context(), b.pool, workspace.CreateParams{Name: "test " + string(of), Plan: of, Paid: paid})
@@ -139,21 +140,21 @@ type node struct {
 	engine      *engine.Engine
 	runs        *run.Service
 	ctx         context.Context // of requests
-	windUp      func()          // begins the stop
+	windUp      func()          // starts the shutdown
 	stop        func()
 }
 
-// options of a node.
+// options configure a node.
 type options struct {
-	slots int                                                          // of executions, as many again of the queue
-	deaf  bool                                                         // nobody tells it of the end of executions
-	also  func(ctx context.Context, stages map[notify.Key][]uuid.UUID) // who else is told
-	sweep time.Duration                                                // how often it sweeps; 0: never
+	slots int                                                          // slots for executions, and as many queue workers
+	deaf  bool                                                         // it gets no notifications of finished executions
+	also  func(ctx context.Context, stages map[notify.Key][]uuid.UUID) // also called for finished executions
+	sweep time.Duration                                                // interval of its sweeps; 0: never
 
-	ledger execution.Ledger // of executions; nil: billing.Books
+	ledger execution.Ledger // for executions; nil: billing.Books
 }
 
-// start brings up a node; it is stopped when the test ends.
+// start starts a node and stops it when the test ends.
 func (b *bench) start(t testing.TB, o options) *node {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
@@ -168,7 +169,7 @@ func (b *bench) start(t testing.TB, o options) *node {
 	deps := execution.Deps{DB: requests, Jobs: inserter, Modules: b.modules, Keyring: b.keyring, Vault: kept, Hub: hub, Ledger: cmp.Or[execution.Ledger](o.ledger, billing.Books{})}
 	deps.Ended = func(ctx context.Context, stages map[notify.Key][]uuid.UUID) {
 		if !o.deaf {
-			n.engine.Ended(ctx, stages)
+			n.engine.ExecutionsFinished(ctx, stages)
 		}
 		if o.also != nil {
 			o.also(ctx, stages)
@@ -178,7 +179,7 @@ func (b *bench) start(t testing.TB, o options) *node {
 		if o.deaf {
 			return execution.ErrApart
 		}
-		err := n.engine.End(ctx, run, end)
+		err := n.engine.FinishStage(ctx, run, end)
 		if err == nil && o.also != nil {
 			o.also(ctx, map[notify.Key][]uuid.UUID{run: {end.ExecutionID}})
 		}
@@ -226,7 +227,7 @@ func (b *bench) start(t testing.TB, o options) *node {
 	return n
 }
 
-// queue runs jobs.
+// queue returns a client that runs jobs.
 func queue(t testing.TB, pool *pgxpool.Pool, workers int, executions *execution.Worker, runs *engine.Worker) *river.Client[pgx.Tx] {
 	t.Helper()
 	set := river.NewWorkers()
@@ -258,12 +259,12 @@ func sweep(ctx context.Context, sweeper *engine.Sweeper, every time.Duration) {
 	}
 }
 
-// anyone may use every workflow.
+// anyone may use all workflows.
 type anyone struct{}
 
 func (anyone) MayUse(uuid.UUID) bool { return true }
 
-// save stores a workflow of these components, edges and connections.
+// save stores a workflow.
 func (n *node) save(t testing.TB, draft workflow.Draft) uuid.UUID {
 	t.Helper()
 	draft.Name = "test"
@@ -274,7 +275,7 @@ func (n *node) save(t testing.TB, draft workflow.Draft) uuid.UUID {
 	return saved.ID
 }
 
-// draw is save for what is written as text.
+// draw is save for components, edges and connections in JSON.
 func (n *node) draw(t testing.TB, components, edges, connections string) uuid.UUID {
 	t.Helper()
 	draft := workflow.Draft{Components: json.RawMessage(components)}
@@ -292,7 +293,7 @@ func told(err error) string {
 	return err.Error() + " " + string(text)
 }
 
-// trigger begins a run.
+// trigger starts a run.
 func (n *node) trigger(t testing.TB, p run.TriggerParams) notify.Key {
 	t.Helper()
 	p.WorkspaceID = n.workspace
@@ -303,7 +304,7 @@ func (n *node) trigger(t testing.TB, p run.TriggerParams) notify.Key {
 	return notify.Key{WorkspaceID: n.workspace, ID: begun.RunID}
 }
 
-// end waits for the end of a run by its log.
+// end waits for the final event of a run, and returns its record and stages.
 func (n *node) end(t testing.TB, key notify.Key) (api.WorkflowRun, map[string]api.RunStage) {
 	t.Helper()
 	ctx, cancel := context.WithDeadline(n.ctx, waittest.Deadline(t))
@@ -325,8 +326,8 @@ func (n *node) end(t testing.TB, key notify.Key) (api.WorkflowRun, map[string]ap
 	return got, stages
 }
 
-// analyze does what autovacuum does elsewhere, which the tests' database has not: plans
-// that were made on empty tables read those of a whole workspace.
+// analyze updates statistics, as autovacuum does in production. Otherwise plans made on empty
+// tables would scan whole workspaces.
 func (b *bench) analyze(t testing.TB) {
 	t.Helper()
 	if _, err := b.pool.Exec(context.Background(), "ANALYZE workflow_runs, run_stages, run_events, component_executions"); err != nil {
@@ -334,7 +335,7 @@ func (b *bench) analyze(t testing.TB) {
 	}
 }
 
-// stages are those of a run, by component and iteration.
+// stages returns the stages of a run by component and iteration.
 func (n *node) stages(t testing.TB, key notify.Key) map[string]api.RunStage {
 	t.Helper()
 	stages := map[string]api.RunStage{}

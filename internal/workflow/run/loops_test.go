@@ -12,8 +12,8 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/run"
 )
 
-// What a loop in a loop does is kept although an inner one ends in the same fold.
-func TestLoopsInLoopsGoOn(t *testing.T) {
+// A fold in which an inner loop finishes keeps the changes of the loops around it.
+func TestNestedLoopsContinue(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	n := b.start(t, options{slots: 8, sweep: time.Second})
@@ -28,9 +28,9 @@ func TestLoopsInLoopsGoOn(t *testing.T) {
 	b.balanced(t)
 }
 
-// What comes after a loop takes its counts and the values of its items; those of an item
-// that failed are null, whatever of it had run.
-func TestWhatComesAfterALoopTakesItsValues(t *testing.T) {
+// A component after a loop receives its counts and the values of its items. The values of a failed
+// item are null, whichever of its stages had run.
+func TestComponentAfterALoopReceivesItsValues(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	n := b.start(t, options{slots: 8, sweep: time.Second})
@@ -52,8 +52,8 @@ func TestWhatComesAfterALoopTakesItsValues(t *testing.T) {
 	b.balanced(t)
 }
 
-// A loop in a loop that failed is canceled, not complete: some of its items never began.
-func TestALoopInAFailedLoopIsCanceled(t *testing.T) {
+// A loop in a failed loop is canceled, not completed, because some of its items never started.
+func TestLoopInFailedLoopIsCanceled(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	n := b.start(t, options{slots: 8, sweep: time.Second})
@@ -77,9 +77,10 @@ func TestALoopInAFailedLoopIsCanceled(t *testing.T) {
 	b.balanced(t)
 }
 
-// A loop that failed names the first of its items that did, what failed in it and how, and
-// how many did; whether they failed in the fold that ends the loop or long before it.
-func TestAFailedLoopNamesItsItem(t *testing.T) {
+// The error of a failed loop contains the first failed item, how it failed, and the number of
+// failed items. It does not matter whether they failed in the fold that finishes the loop or long
+// before.
+func TestFailedLoopNamesItsFirstFailedItem(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	n := b.start(t, options{slots: 8, sweep: time.Second})
@@ -96,7 +97,7 @@ func TestAFailedLoopNamesItsItem(t *testing.T) {
 		components, edges, connections string
 		message                        string
 		failed, items, index           int32
-		in                             string // the stage that the loop names
+		in                             string // the failed stage in the loop's error
 	}{
 		"one": {loop(`{}`, "item == 3", `{"code":"NOT_THREE","message":"Three is too many."}`, `{}`), each, item,
 			"the item at index 2 failed in component f: NOT_THREE: Three is too many.", 1, 4, 2, "f@[2]"},

@@ -16,7 +16,7 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/run"
 )
 
-// peak is the most that lived on the heap while something was done.
+// peak returns the maximum live heap while do runs.
 func peak(do func()) (most uint64) {
 	done := make(chan struct{})
 	go func() {
@@ -38,9 +38,9 @@ func peak(do func()) (most uint64) {
 	}
 }
 
-// looped runs a workflow over so many items, each of which gives so many bytes, hears its log
-// as it goes, and reads its record at once and by pages. It returns how the run ended and the
-// most that lived on the heap.
+// looped runs a workflow over items whose outputs have so many bytes, while it reads the events,
+// and reads the record both at once and in pages. It returns the finished run and the maximum live
+// heap.
 func (n *node) looped(t *testing.T, items, bytes int) (got api.WorkflowRun, most uint64) {
 	t.Helper()
 	list, _ := json.Marshal(make([]int, items))
@@ -79,7 +79,7 @@ func (n *node) looped(t *testing.T, items, bytes int) (got api.WorkflowRun, most
 	return got, most
 }
 
-// paged counts the stages of a run by pages, in which none is there twice.
+// paged counts the stages of a run in pages, and checks that each appears once.
 func (n *node) paged(t *testing.T, key notify.Key) (count int) {
 	t.Helper()
 	var last uuid.UUID
@@ -102,13 +102,12 @@ func (n *node) paged(t *testing.T, key notify.Key) (count int) {
 	}
 }
 
-// However many items a run has, and however much all of these give, what of it lives in memory
-// is bounded: no more than of a run with a few of them. Nothing runs beside this, which would
-// be counted too.
+// The memory for a run is bounded: a run with many items and large outputs needs no more than one
+// with a few. No other test runs at the same time, since its memory would count too.
 func TestLargeRunsKeepMemoryFlat(t *testing.T) {
 	b := newBench(t, big())
 	n := b.start(t, options{slots: 16, sweep: time.Second})
-	n.looped(t, 10, 1) // what is made once is made
+	n.looped(t, 10, 1) // warm up
 	for what, c := range map[string]struct{ few, many, bytes int }{
 		"many items": {size(20, 1_000), size(60, 10_000), 100}, "large outputs": {size(5, 20), size(10, 73), size(20_000, 900_000)},
 	} {

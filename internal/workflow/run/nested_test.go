@@ -16,7 +16,7 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/run"
 )
 
-// code is why a run failed.
+// code returns the code of a run's error.
 func code(t testing.TB, of api.WorkflowRun) string {
 	t.Helper()
 	var failure api.RunError
@@ -26,14 +26,14 @@ func code(t testing.TB, of api.WorkflowRun) string {
 	return failure.Code
 }
 
-// below draws a workflow that runs another one and answers as that does.
+// below draws a workflow that runs another one and responds with its output.
 func (n *node) below(t testing.TB, id uuid.UUID) uuid.UUID {
 	t.Helper()
 	return n.draw(t, fmt.Sprintf(`[{"id":"c","module":"RUN_WORKFLOW","config":{"workflowId":%q}},{"id":"r","module":"RESPOND"}]`, id),
 		`[{"id":"1","from":"c","to":"r","port":"next"}]`, `[{"id":"1","from":{"componentId":"c","output":"value"},"to":{"componentId":"r","input":"value"}}]`)
 }
 
-// child is the run that a stage of another one began.
+// child returns the child run of a run.
 func (n *node) child(t testing.TB, of notify.Key) notify.Key {
 	t.Helper()
 	key := notify.Key{WorkspaceID: of.WorkspaceID}
@@ -43,9 +43,9 @@ func (n *node) child(t testing.TB, of notify.Key) notify.Key {
 	return key
 }
 
-// Runs may be 8 below each other, and what they answer comes up; the ninth is refused, which
-// ends those above.
-func TestRunsAreEightBelowEachOther(t *testing.T) {
+// Runs can be nested 8 levels deep, and their outputs reach the root. The ninth level is refused,
+// which fails the runs above.
+func TestRunsAreNestedAtMostEightDeep(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	n := b.start(t, options{slots: 4, sweep: time.Second})
@@ -69,9 +69,9 @@ func TestRunsAreEightBelowEachOther(t *testing.T) {
 	b.balanced(t)
 }
 
-// A workflow that runs itself many times does not go on without an end: while many runs that
-// others began are under way, none of them begins more; one that is below no other does.
-func TestRunsBelowOthersBeginNoMoreWithoutAnEnd(t *testing.T) {
+// A workflow that runs itself many times does not continue forever: while a workspace has many
+// unfinished child runs, child runs start no more. Root runs still do.
+func TestChildRunsOfAWorkspaceAreLimited(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	n := b.start(t, options{slots: 4, sweep: time.Second})
@@ -92,9 +92,8 @@ func TestRunsBelowOthersBeginNoMoreWithoutAnEnd(t *testing.T) {
 	}
 }
 
-// A run whose time is over ends FAILED with TIMEOUT, whatever of it waits or runs, and so do
-// the runs below it end.
-func TestARunsTimeIsOver(t *testing.T) {
+// A run fails with TIMEOUT at its deadline, whatever it waits for, and its child runs are canceled.
+func TestRunFailsAtItsDeadline(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, held(nil))
 	n := b.start(t, options{slots: 4, sweep: 100 * time.Millisecond})
@@ -103,7 +102,7 @@ func TestARunsTimeIsOver(t *testing.T) {
 		{"id":"c","module":"RUN_WORKFLOW","config":{"workflowId":%q}},{"id":"later","module":"WORK"}]`, inner),
 		`[{"id":"1","from":"d","to":"later","port":"next"},{"id":"2","from":"c","to":"later","port":"next"}]`, "")
 	key := n.trigger(t, run.TriggerParams{WorkflowID: id})
-	n.awaitEvents(key, 2) // what is over at once is
+	n.awaitEvents(key, 2) // the stages that finish immediately have finished
 	b.until(t, 1, nothing, "SELECT count(*) FROM run_stages WHERE run_id = $1 AND status = 'COMPLETED'", key.ID)
 	b.until(t, 1, nothing, "SELECT count(*) FROM component_executions WHERE run_id = $1 AND status = 'EXECUTING'", key.ID)
 	b.exec(t, "UPDATE workflow_runs SET deadline = now(), wake_at = now() WHERE id = $1", key.ID)
@@ -122,9 +121,8 @@ func TestARunsTimeIsOver(t *testing.T) {
 	b.balanced(t)
 }
 
-// What a run may cost at most holds for the runs below it too: they may cost what it has left
-// when they begin.
-func TestWhatARunMayCostHoldsBelowIt(t *testing.T) {
+// The maxCredits of a run limit its child runs too: each may cost what is left when it starts.
+func TestMaxCreditsLimitsChildRuns(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	n := b.start(t, options{slots: 4, sweep: time.Second})
@@ -148,9 +146,8 @@ func TestWhatARunMayCostHoldsBelowIt(t *testing.T) {
 	b.balanced(t)
 }
 
-// However many runs are below a run that may cost so much at most, beside each other and below
-// each other: together they cost no more.
-func TestRunsBelowShareWhatARunMayCost(t *testing.T) {
+// All runs below a run with maxCredits, concurrent and nested, together cost no more than that.
+func TestChildRunsShareMaxCredits(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	n := b.start(t, options{slots: 8, sweep: time.Second})

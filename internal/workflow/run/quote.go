@@ -16,10 +16,10 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/engine"
 )
 
-// Quote returns what a run of a workflow costs with the runs below it, at least if it completes
-// and at most (decisions 7.5). It is about the present version unless another is named. Child
-// runs count where their version is fixed and access allows their workflow. It returns NOT_FOUND
-// for an unknown workflow or version.
+// Quote estimates what a run of a workflow costs, including the runs below it: the minimum if it
+// completes, and the maximum (decisions 7.5). A nil version is the current one. Child runs are
+// included if their version is fixed and access allows their workflow. It returns NOT_FOUND for an
+// unknown workflow or version.
 func (s *Service) Quote(ctx context.Context, workspaceID, workflowID uuid.UUID, version *int32, access Access) (api.RunQuote, error) {
 	loaded, err := s.Workflows.Load(ctx, s.API, workspaceID, workflowID, version)
 	if err != nil {
@@ -40,18 +40,18 @@ func (s *Service) Quote(ctx context.Context, workspaceID, workflowID uuid.UUID, 
 	return quoted, nil
 }
 
-// maxEstimated is how many versions of workflows one quote reads. What child runs of others
-// cost is unknown.
+// maxEstimated limits the workflow versions that one quote reads. The cost of other child runs is
+// unknown.
 const maxEstimated = 100
 
-// estimator computes quotes of workflows that run each other.
+// estimator estimates workflows that run each other.
 type estimator struct {
 	*Service
 	ctx         context.Context
 	workspaceID uuid.UUID
 	access      Access
-	versions    map[versionKey]*quote // nil: under way, or unknown
-	err         error                 // the first, because of which a version could not be read
+	versions    map[versionKey]*quote // nil: being estimated, or unknown
+	err         error                 // first error while reading a version
 }
 
 type versionKey struct {
@@ -59,23 +59,24 @@ type versionKey struct {
 	number     int32
 }
 
-// quote is what a run of a version costs.
+// quote is the cost of a run of a version.
 type quote struct {
-	least   credit.Amount // with storage fees
-	most    graph.Cost    // without, since the runs of a tree share what is free
-	unknown []unknown     // why it may cost more
+	least   credit.Amount // including storage fees
+	most    graph.Cost    // excluding storage fees, since the runs of a tree share the free part
+	unknown []unknown     // reasons why it may cost more
 }
 
-// unknown is a bound that is known only when the run is under way.
+// unknown is a bound that is known only while the run advances.
 type unknown struct{ componentID, reason string }
 
+// estimator returns an estimator for one quote.
 func (s *Service) estimator(ctx context.Context, workspaceID uuid.UUID, access Access) *estimator {
 	return &estimator{Service: s, ctx: ctx, workspaceID: workspaceID, access: access, versions: map[versionKey]*quote{}}
 }
 
 // quote estimates a version and the runs below it.
 func (e *estimator) quote(key versionKey, plan *graph.Plan) (*quote, error) {
-	e.versions[key] = nil // what a workflow that runs itself costs is unknown
+	e.versions[key] = nil // the cost of a workflow that runs itself is unknown
 	q := &quote{}
 	cost := plan.Costs("", func(c graph.Component) graph.Price { return e.price(q, plan, c) })
 	q.least = min(credit.Amount(cost.Least.Charge), e.ceiling()) + storage.Usage{Stages: cost.Least.Stages}.Fee()
@@ -84,7 +85,7 @@ func (e *estimator) quote(key versionKey, plan *graph.Plan) (*quote, error) {
 	return q, e.err
 }
 
-// ceiling returns what no run and the runs below it can exceed, storage fees aside.
+// ceiling returns the maximum price of a run with the runs below it, excluding storage fees.
 func (s *Service) ceiling() (most credit.Amount) {
 	for _, d := range s.Modules.List() {
 		most = max(most, d.Price)
@@ -92,9 +93,9 @@ func (s *Service) ceiling() (most credit.Amount) {
 	return most * engine.MaxStages
 }
 
-// price returns what a component costs, with what is below it.
+// price returns the price of a component, including its iterations or its child run.
 func (e *estimator) price(q *quote, plan *graph.Plan, c graph.Component) graph.Price {
-	price := e.own(c)
+	price := e.ownPrice(c)
 	_, m := plan.Component(c.ID)
 	switch {
 	case m.Loop:
@@ -105,8 +106,9 @@ func (e *estimator) price(q *quote, plan *graph.Plan, c graph.Component) graph.P
 	return price
 }
 
-// own returns what a component itself costs: its price if it completes, and nothing if it fails.
-func (s *Service) own(c graph.Component) (price graph.Price) {
+// ownPrice returns the price of a component itself: its module's price if it completes, and nothing
+// if it fails.
+func (s *Service) ownPrice(c graph.Component) (price graph.Price) {
 	one := graph.Cost{Stages: 1}
 	price.Failed = graph.Range{Least: one, Most: one}
 	if entry, known := s.Modules.Lookup(c.Module); known {
@@ -116,7 +118,7 @@ func (s *Service) own(c graph.Component) (price graph.Price) {
 	return price
 }
 
-// iterations returns what the iterations of a loop that completes cost together.
+// iterations returns the total cost of the iterations of a loop that completes.
 func (e *estimator) iterations(q *quote, plan *graph.Plan, c graph.Component) (all graph.Range) {
 	items, known := literalItems(plan, c)
 	if !known {
@@ -128,15 +130,15 @@ func (e *estimator) iterations(q *quote, plan *graph.Plan, c graph.Component) (a
 	}
 	one := plan.Costs(c.ID, func(c graph.Component) graph.Price { return e.price(q, plan, c) })
 	all.Most = one.Most.Times(items)
-	if known && !mayKeepOn(c) {
+	if known && !mayContinue(c) {
 		all.Least = one.Least.Times(items)
 	}
 	return all
 }
 
-// mayKeepOn reports whether a loop may complete although items of it fail. An environment variable
-// may say so.
-func mayKeepOn(c graph.Component) bool {
+// mayContinue reports whether a loop may complete although items fail. It does so too if an
+// environment variable decides that.
+func mayContinue(c graph.Component) bool {
 	var config struct {
 		OnItemFailure string `json:"onItemFailure"`
 	}
@@ -144,7 +146,7 @@ func mayKeepOn(c graph.Component) bool {
 	return err != nil || config.OnItemFailure != "" && config.OnItemFailure != graph.OnFailureFail
 }
 
-// literalItems is how many items a loop has whose items are written in its input.
+// literalItems returns the number of items of a loop whose items are literals in its input.
 func literalItems(plan *graph.Plan, c graph.Component) (int64, bool) {
 	if len(plan.Sources(c.ID)) > 0 {
 		return 0, false
@@ -158,7 +160,7 @@ func literalItems(plan *graph.Plan, c graph.Component) (int64, bool) {
 	return int64(len(input.Items)), true
 }
 
-// child returns what a child run costs that completes.
+// child returns the cost of a child run that completes.
 func (e *estimator) child(q *quote, c graph.Component) graph.Range {
 	below := e.version(c)
 	if below == nil {
@@ -168,11 +170,11 @@ func (e *estimator) child(q *quote, c graph.Component) graph.Range {
 	if len(below.unknown) > 0 {
 		q.unknown = append(q.unknown, unknown{c.ID, "workflow"})
 	}
-	most := below.most.Plus(graph.Cost{Stages: 1}) // room for its input
+	most := below.most.Plus(graph.Cost{Stages: 1}) // one more, so that its bytes cover the input of the child run
 	return graph.Range{Least: graph.Cost{Charge: int64(below.least)}, Most: most}
 }
 
-// version estimates the version that a RUN_WORKFLOW runs. It returns nil if that is not known.
+// version estimates the version that a RUN_WORKFLOW runs, or returns nil if that is unknown.
 func (e *estimator) version(c graph.Component) *quote {
 	var config struct {
 		WorkflowID uuid.UUID `json:"workflowId"`
@@ -188,7 +190,7 @@ func (e *estimator) version(c graph.Component) *quote {
 	e.versions[key] = nil
 	loaded, err := e.Workflows.Load(e.ctx, e.API, e.workspaceID, key.workflowID, &key.number)
 	if refusal, ok := errors.AsType[*fault.Error](err); ok && refusal.Code != fault.Unavailable {
-		return nil // it is not there yet, or does not fit the components of this deployment
+		return nil // it does not exist yet, or does not compile with this deployment's modules
 	}
 	if err != nil {
 		e.err = err
@@ -198,16 +200,16 @@ func (e *estimator) version(c graph.Component) *quote {
 	return q
 }
 
-// reservation returns what a run reserves when it begins, but for components that are done
-// already: the least that its own components cost if it completes. Iterations of loops and child
-// runs reserve as they come. Otherwise a workspace with little left could start a run that costs
-// much more than that, since what is reserved is not refused afterwards.
+// reservation returns the credits that a run reserves when it starts: the minimum cost of its
+// components, without those that are done, if it completes. Iterations of loops and child runs
+// reserve their prices when they start. Without the reservation, a workspace with few credits left
+// could start a run that costs much more.
 func (s *Service) reservation(plan *graph.Plan, done []string) credit.Amount {
 	cost := plan.Costs("", func(c graph.Component) graph.Price {
 		if slices.Contains(done, c.ID) {
 			return graph.Price{}
 		}
-		return s.own(c)
+		return s.ownPrice(c)
 	})
 	return credit.Amount(cost.Least.Charge)
 }

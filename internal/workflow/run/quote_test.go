@@ -27,7 +27,7 @@ func (n *node) quote(t testing.TB, id uuid.UUID) api.RunQuote {
 	return quote
 }
 
-// within checks that what a first run and the runs below it were charged keeps to the quote.
+// within checks that the charge of a run and the runs below it is within the quote.
 func within(t testing.TB, seed uint64, quote api.RunQuote, of api.WorkflowRun) {
 	t.Helper()
 	charged := of.TotalUsageWithChildren
@@ -39,7 +39,7 @@ func within(t testing.TB, seed uint64, quote api.RunQuote, of api.WorkflowRun) {
 	}
 }
 
-// shown is a quote in one line.
+// shown returns a quote in one line.
 func shown(quote api.RunQuote) string {
 	most := "?"
 	if quote.MaximumCredits != nil {
@@ -52,7 +52,7 @@ func shown(quote api.RunQuote) string {
 	return text
 }
 
-// each draws a FOR_EACH l with a config over so many items and one WORK in it.
+// each draws a FOR_EACH l over so many items, with that config and one WORK in it.
 func each(items int, config string) string {
 	list := strings.TrimSuffix(strings.Repeat("1,", items), ",")
 	return fmt.Sprintf(`[{"id":"l","module":"FOR_EACH","input":{"items":[%s]},"config":%s},{"id":"w","module":"WORK"}]`, list, config)
@@ -101,14 +101,14 @@ func TestQuotesOfKnownWorkflows(t *testing.T) {
 	}
 }
 
-// nobody may use any workflow.
+// nobody may use no workflow.
 type nobody struct{}
 
 func (nobody) MayUse(uuid.UUID) bool { return false }
 
-// A trigger whose maxCredits is below the minimum of the quote is refused, child runs and
-// iterations included. It reserves neither of both.
-func TestTriggerHoldsMaxCreditsAgainstTheQuote(t *testing.T) {
+// A trigger with maxCredits below the minimum of the quote, which includes child runs and
+// iterations, is refused. Neither is reserved.
+func TestTriggerComparesMaxCreditsWithQuote(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.workspace = b.account(t, credit.Credits(7), plan.Starter)

@@ -22,8 +22,8 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/run"
 )
 
-// seeds are those of a number of drawings: the first ones are always the same, so that
-// what was found once is found again, the others are new each time.
+// seeds returns the seeds of drawings. The first ones are fixed, so that known failures recur; the
+// others are random.
 func seeds(t *testing.T, count int) []uint64 {
 	if text := os.Getenv("WEFT_SEED"); text != "" {
 		seed, err := strconv.ParseUint(text, 10, 64)
@@ -43,14 +43,13 @@ func seeds(t *testing.T, count int) []uint64 {
 	return all
 }
 
-// Random workflows run on the engine, in two processes that both fold whatever ends in
-// one of them, and on the reference: the same states, outputs, stages and charges. Each
-// fourth is canceled on its way.
-func TestRandomWorkflowsDoWhatTheReferenceSays(t *testing.T) {
+// Random workflows run on two processes, both of which fold the runs, and on the reference: states,
+// outputs, stages and charges are equal. Every fourth run is canceled.
+func TestRandomRunsMatchReference(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	other := b.start(t, options{slots: 4})
-	n := b.start(t, options{slots: 16, sweep: time.Second, also: other.engine.Ended})
+	n := b.start(t, options{slots: 16, sweep: time.Second, also: other.engine.ExecutionsFinished})
 	var mu sync.Mutex
 	var stages, widest, deepest int
 	ended := map[status.Run]int{}
@@ -78,18 +77,18 @@ func TestRandomWorkflowsDoWhatTheReferenceSays(t *testing.T) {
 	running.Wait()
 	t.Logf("%d runs %v of up to %d components, %d loops deep, %d stages in %.1f s", len(all), ended, widest, deepest, stages, time.Since(began).Seconds())
 	if len(all) > 1 && (widest != 60 || deepest < 3 || ended[status.RunCompleted] == 0 || ended[status.RunFailed] == 0 || ended[status.RunCanceled] == 0) {
-		t.Error("the drawings are not what they are to be")
+		t.Error("the drawings lack some cases")
 	}
 	b.balanced(t)
 }
 
-// played is a run that is over.
+// played is a finished run.
 type played struct {
 	run    api.WorkflowRun
 	stages map[string]api.RunStage
 }
 
-// play runs one drawing, cancels it if that is wanted, and compares.
+// play runs a drawing, cancels it if requested, and compares it with the reference.
 func (n *node) play(t *testing.T, seed uint64, cancels bool) (*drawing, played) {
 	w := newDrawing(seed, []int{12, 25, 60}[seed%3])
 	input := fmt.Appendf(nil, `{"n":%d}`, seed%7)
@@ -97,10 +96,10 @@ func (n *node) play(t *testing.T, seed uint64, cancels bool) (*drawing, played) 
 	id := n.save(t, w.draft())
 	quote := n.quote(t, id)
 	key := n.trigger(t, run.TriggerParams{WorkflowID: id, Input: input})
-	if _, err := n.runs.Signal(n.ctx, key, anyone{}, "given", json.RawMessage(payload)); err != nil && fault.CodeOf(err) != fault.Conflict { // it may be over
+	if _, err := n.runs.Signal(n.ctx, key, anyone{}, "given", json.RawMessage(payload)); err != nil && fault.CodeOf(err) != fault.Conflict { // it may have finished
 		t.Errorf("seed %d: signal: %v", seed, err)
 	}
-	var made map[uuid.UUID]bool // when the cancel was answered
+	var made map[uuid.UUID]bool // stages at the time of the answer to the cancel
 	if cancels {
 		chance := rand.New(rand.NewPCG(seed, 5))
 		n.awaitEvents(key, chance.Int64N(12))
@@ -112,7 +111,7 @@ func (n *node) play(t *testing.T, seed uint64, cancels bool) (*drawing, played) 
 	p := played{}
 	p.run, p.stages = n.end(t, key)
 	if cancels && !maps.Equal(made, n.made(t, key)) {
-		t.Errorf("seed %d, run %s: stages or executions came after the cancel", seed, key.ID)
+		t.Errorf("seed %d, run %s: stages or executions were created after the cancel", seed, key.ID)
 	}
 	want.compare(t, seed, p, cancels)
 	n.inOrder(t, w, p, nil, func(format string, args ...any) {
@@ -127,7 +126,7 @@ func (n *node) play(t *testing.T, seed uint64, cancels bool) (*drawing, played) 
 	return w, p
 }
 
-// compare holds a run that is over against the reference.
+// compare compares a finished run with the reference.
 func (r *reference) compare(t *testing.T, seed uint64, p played, canceled bool) {
 	blame := func(format string, args ...any) {
 		t.Errorf("seed %d, run %s: %s", seed, p.run.ID, fmt.Sprintf(format, args...))
@@ -165,7 +164,7 @@ func (r *reference) compare(t *testing.T, seed uint64, p played, canceled bool) 
 	}
 }
 
-// judge compares a stage. One beside a failure may have been stopped.
+// judge compares a stage. If loose, it may have been stopped by a failure elsewhere.
 func (r *reference) judge(at string, stage api.RunStage, loose bool, blame func(string, ...any)) {
 	want, known := r.fates[at]
 	price := credit.Amount(0)
@@ -177,7 +176,7 @@ func (r *reference) judge(at string, stage api.RunStage, loose bool, blame func(
 	}
 	switch {
 	case !known:
-		blame("has the stage %s, which should not be", at)
+		blame("has the stage %s, which is unexpected", at)
 	case stage.Status == status.StageCanceled && loose:
 	case stage.Status != want.status:
 		blame("%s is %s %s, want %s", at, stage.Status, stage.Error, want.status)

@@ -23,16 +23,17 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/engine"
 )
 
-// maxPageBytes is how much one page holds, a single row aside: it then ends before its
-// limit.
+// maxPageBytes limits the bytes of a page, apart from its first row. A page may therefore have
+// fewer rows than its limit.
 const maxPageBytes = 2 << 20
 
-// Access is who asks: a workspace's key and the workflows that it may be used on.
+// Access reports which workflows the caller's key may use.
 type Access interface {
 	MayUse(workflowID uuid.UUID) bool
 }
 
-// get is the row of a run. NOT_FOUND for an unknown id and for another workspace's alike.
+// get returns the row of a run. It returns NOT_FOUND for an unknown ID, and for one of another
+// workspace.
 func (s *Service) get(ctx context.Context, key notify.Key) (db.RunGetRow, error) {
 	row, err := db.New().RunGet(ctx, s.API, db.RunGetParams{WorkspaceID: key.WorkspaceID, ID: key.ID})
 	if postgres.NotFound(err) {
@@ -46,34 +47,34 @@ func (s *Service) get(ctx context.Context, key notify.Key) (db.RunGetRow, error)
 
 var (
 	errNoRun = fault.New(fault.NotFound, "There is no run with this id.")
-	// ErrOtherWorkflow refuses a key that is restricted to other workflows, whether a path
-	// names the workflow or one of its runs.
+	// ErrOtherWorkflow is the FORBIDDEN for a key that is restricted to other workflows.
 	ErrOtherWorkflow = &fault.Error{Code: fault.Forbidden, Reason: "workflow_not_allowed", Message: "This API key may not use this workflow."}
 )
 
-// allowed is get for whoever may use the run's workflow (decisions 2.8).
-func (s *Service) allowed(ctx context.Context, key notify.Key, who Access) (db.RunGetRow, error) {
+// getAllowed returns the row of a run if the caller may use its workflow (decisions 2.8). It
+// returns the errors of get, and ErrOtherWorkflow.
+func (s *Service) getAllowed(ctx context.Context, key notify.Key, access Access) (db.RunGetRow, error) {
 	row, err := s.get(ctx, key)
-	if err == nil && !who.MayUse(row.WorkflowID) {
+	if err == nil && !access.MayUse(row.WorkflowID) {
 		return row, ErrOtherWorkflow
 	}
 	return row, err
 }
 
-// Get is the present record of a run without its stages, for Stages gives them. FORBIDDEN
-// where the key may not be used on its workflow.
-func (s *Service) Get(ctx context.Context, key notify.Key, who Access) (api.WorkflowRun, error) {
-	row, err := s.allowed(ctx, key, who)
+// Get returns the record of a run without its stages, which Stages returns. It returns NOT_FOUND,
+// and ErrOtherWorkflow if the key may not use the run's workflow.
+func (s *Service) Get(ctx context.Context, key notify.Key, access Access) (api.WorkflowRun, error) {
+	row, err := s.getAllowed(ctx, key, access)
 	if err != nil {
 		return api.WorkflowRun{}, err
 	}
 	return s.record(ctx, key.WorkspaceID, row)
 }
 
-// record is the record of a run: with its output whole, or why that cannot be opened, and its
-// input but for what of it is secret.
+// record returns the record of a run: with its output, or the reason why that cannot be decrypted,
+// and its input with secrets redacted.
 func (s *Service) record(ctx context.Context, workspaceID uuid.UUID, row db.RunGetRow) (shown api.WorkflowRun, err error) {
-	output, problem, err := s.open(ctx, workspaceID, row.ID, row.Output)
+	output, problem, err := s.openOutput(ctx, workspaceID, row.ID, row.Output)
 	if err != nil {
 		return shown, err
 	}
@@ -88,8 +89,8 @@ func (s *Service) record(ctx context.Context, workspaceID uuid.UUID, row db.RunG
 	return shown, nil
 }
 
-// stage is the record of a stage of a run, or why its output cannot be opened. The output is
-// whole, but for the secrets of the run's input in that of its trigger.
+// stage returns the record of a stage: with its output, or the reason why that cannot be decrypted.
+// In the output of the trigger, the secrets of the run's input are redacted.
 func (s *Service) stage(ctx context.Context, key notify.Key, row db.RunStageListRow) (shown api.RunStage, err error) {
 	source := row.ID
 	if row.ChildRunID != nil {
@@ -98,8 +99,8 @@ func (s *Service) stage(ctx context.Context, key notify.Key, row db.RunStageList
 	if row.ExecutionID != nil {
 		source = *row.ExecutionID
 	}
-	output, problem, err := s.open(ctx, key.WorkspaceID, source, row.Output)
-	if err == nil && problem == nil && vault.Sealed(row.Output) && s.begins(row.Module) {
+	output, problem, err := s.openOutput(ctx, key.WorkspaceID, source, row.Output)
+	if err == nil && problem == nil && vault.Sealed(row.Output) && s.isTrigger(row.Module) {
 		output, problem, err = s.triggerOutput(ctx, key, row.Module, output)
 	}
 	if err != nil {
@@ -111,14 +112,14 @@ func (s *Service) stage(ctx context.Context, key notify.Key, row db.RunStageList
 	return shown, nil
 }
 
-// begins reports whether runs begin at a component of this module.
-func (s *Service) begins(module string) bool {
+// isTrigger reports whether a module is a trigger.
+func (s *Service) isTrigger(module string) bool {
 	entry, known := s.Modules.Lookup(module)
 	return known && entry.Flow().Trigger
 }
 
-// triggerOutput returns the output of a run's trigger without what is secret of the run's
-// input, or why that cannot be opened (decisions 8.14).
+// triggerOutput redacts the secrets of the run's input in the output of its trigger. It returns the
+// reason if the input cannot be decrypted (decisions 8.14).
 func (s *Service) triggerOutput(ctx context.Context, key notify.Key, module string, output json.RawMessage) (json.RawMessage, *api.OutputProblem, error) {
 	row, err := s.get(ctx, key)
 	if err != nil {
@@ -134,9 +135,9 @@ func (s *Service) triggerOutput(ctx context.Context, key notify.Key, module stri
 	return engine.HideInput(module, output, input, hidden), nil, nil
 }
 
-// open is an output as it is shown, and nothing where it cannot be opened: a run has many, and
-// those that can be are not to go with it.
-func (s *Service) open(ctx context.Context, workspaceID, source uuid.UUID, stored json.RawMessage) (output json.RawMessage, problem *api.OutputProblem, err error) {
+// openOutput decrypts a stored output. If that fails for a known reason, it returns that as a
+// problem instead of an error, so that one lost key does not hide the other outputs of a page.
+func (s *Service) openOutput(ctx context.Context, workspaceID, source uuid.UUID, stored json.RawMessage) (output json.RawMessage, problem *api.OutputProblem, err error) {
 	output, err = s.Vault.OpenJSON(ctx, vault.Place{WorkspaceID: workspaceID, Row: source, Field: vault.Output}, stored)
 	if problem = present.Unopened(err); problem != nil {
 		return nil, problem, nil
@@ -144,8 +145,8 @@ func (s *Service) open(ctx context.Context, workspaceID, source uuid.UUID, store
 	return output, nil, err
 }
 
-// Stages are all stages of a run in the order in which they were made, read in pages, so
-// that a run of 50,000 takes no more memory than one of 100.
+// Stages returns all stages of a run in the order in which they were created. It reads them in
+// pages, so that memory does not grow with their number.
 func (s *Service) Stages(ctx context.Context, key notify.Key) iter.Seq2[api.RunStage, error] {
 	return func(yield func(api.RunStage, error) bool) {
 		p := db.RunStageListParams{WorkspaceID: key.WorkspaceID, RunID: key.ID, MaxRows: 500, MaxBytes: maxPageBytes / 2}
@@ -168,23 +169,23 @@ func (s *Service) Stages(ctx context.Context, key notify.Key) iter.Seq2[api.RunS
 	}
 }
 
-// ListParams is a page of a list (decisions 1.5).
+// ListParams selects a page of a list (decisions 1.5).
 type ListParams struct {
 	Limit      int
 	Cursor     string
-	WorkflowID *uuid.UUID  // of runs: of this workflow only
-	Allowed    []uuid.UUID // of runs: of these workflows only; empty: of all
-	Status     *string     // of runs: in this state only
+	WorkflowID *uuid.UUID  // only runs of this workflow; nil: all
+	Allowed    []uuid.UUID // only runs of these workflows; empty: all
+	Status     *string     // only runs with this status; nil: all
 }
 
-// List is the workspace's runs, newest first. INVALID_INPUT for a cursor that no page
-// gave out.
+// List returns a page of the workspace's runs, newest first. It returns INVALID_INPUT for an
+// invalid cursor.
 func (s *Service) List(ctx context.Context, workspaceID uuid.UUID, p ListParams) (page api.WorkflowRunPage, err error) {
 	before, err := cursor.Before(p.Cursor)
 	if err != nil {
 		return page, err
 	}
-	ids, more, err := s.choose(ctx, workspaceID, before, p)
+	ids, more, err := s.pageIDs(ctx, workspaceID, before, p)
 	if err != nil {
 		return page, fmt.Errorf("list runs: %w", err)
 	}
@@ -207,16 +208,17 @@ func (s *Service) List(ctx context.Context, workspaceID uuid.UUID, p ListParams)
 	return page, nil
 }
 
-// A list that walks past runs which it is not to show goes on with so many at a time, for so
-// long before it gives out a page that is not full.
+// A list that skips runs reads maxWalked rows at a time. After maxWalk it returns a page that is
+// not full.
 const (
 	maxWalked = 5_000
 	maxWalk   = 500 * time.Millisecond
 )
 
-// choose finds the runs of a page, and after which of all runs there may be more; none: nil.
-func (s *Service) choose(ctx context.Context, workspaceID, before uuid.UUID, p ListParams) (ids []uuid.UUID, more uuid.UUID, err error) {
-	for most, began := p.Limit+1, time.Now(); ; most = maxWalked {
+// pageIDs returns the IDs of the runs of a page, and the run after which the next page starts,
+// uuid.Nil if this page is the last.
+func (s *Service) pageIDs(ctx context.Context, workspaceID, before uuid.UUID, p ListParams) (ids []uuid.UUID, more uuid.UUID, err error) {
+	for most, started := p.Limit+1, time.Now(); ; most = maxWalked {
 		rows, err := s.walk(ctx, workspaceID, before, p.WorkflowID, int32(most))
 		if err != nil {
 			return nil, more, err
@@ -234,13 +236,14 @@ func (s *Service) choose(ctx context.Context, workspaceID, before uuid.UUID, p L
 		if len(rows) < most {
 			return ids, uuid.Nil, nil
 		}
-		if time.Since(began) > maxWalk {
+		if time.Since(started) > maxWalk {
 			return ids, before, nil
 		}
 	}
 }
 
-// walk is the runs after one, newest first; of a workflow where that is named.
+// walk returns runs that are older than a run, newest first: those of one workflow, or all if
+// workflowID is nil.
 func (s *Service) walk(ctx context.Context, workspaceID, before uuid.UUID, workflowID *uuid.UUID, most int32) ([]db.RunWalkRow, error) {
 	if workflowID == nil {
 		return db.New().RunWalk(ctx, s.API, db.RunWalkParams{WorkspaceID: workspaceID, Before: before, MaxRows: most})
@@ -253,8 +256,8 @@ func (s *Service) walk(ctx context.Context, workspaceID, before uuid.UUID, workf
 	return walked, err
 }
 
-// StagePage is a page of a run's stages, in the order in which they were made.
-func (s *Service) StagePage(ctx context.Context, key notify.Key, who Access, p ListParams) (page api.RunStagePage, err error) {
+// StagePage returns a page of a run's stages, in the order in which they were created.
+func (s *Service) StagePage(ctx context.Context, key notify.Key, access Access, p ListParams) (page api.RunStagePage, err error) {
 	var after uuid.UUID
 	if p.Cursor != "" {
 		place, err := cursor.Decode(p.Cursor, len(after))
@@ -263,7 +266,7 @@ func (s *Service) StagePage(ctx context.Context, key notify.Key, who Access, p L
 		}
 		after = uuid.UUID(place)
 	}
-	if _, err := s.allowed(ctx, key, who); err != nil {
+	if _, err := s.getAllowed(ctx, key, access); err != nil {
 		return page, err
 	}
 	rows, err := db.New().RunStageList(ctx, s.API, db.RunStageListParams{
@@ -287,9 +290,9 @@ func (s *Service) StagePage(ctx context.Context, key notify.Key, who Access, p L
 	return page, nil
 }
 
-// EventPage is a page of a run's log, in its order, after the event that is named or the
-// cursor.
-func (s *Service) EventPage(ctx context.Context, key notify.Key, who Access, p ListParams, after int64) (page api.RunEventPage, err error) {
+// EventPage returns a page of a run's events in their order: those after the cursor, or without one
+// after the event with that number.
+func (s *Service) EventPage(ctx context.Context, key notify.Key, access Access, p ListParams, after int64) (page api.RunEventPage, err error) {
 	if p.Cursor != "" {
 		place, err := cursor.Decode(p.Cursor, 8)
 		if err != nil {
@@ -297,7 +300,7 @@ func (s *Service) EventPage(ctx context.Context, key notify.Key, who Access, p L
 		}
 		after = int64(binary.BigEndian.Uint64(place))
 	}
-	if _, err := s.allowed(ctx, key, who); err != nil {
+	if _, err := s.getAllowed(ctx, key, access); err != nil {
 		return page, err
 	}
 	rows, err := s.events(ctx, key, after, p.Limit+1)
@@ -315,6 +318,7 @@ func (s *Service) EventPage(ctx context.Context, key notify.Key, who Access, p L
 	return page, nil
 }
 
+// events returns the events of a run after one, at most limit.
 func (s *Service) events(ctx context.Context, key notify.Key, after int64, limit int) ([]db.RunEventListRow, error) {
 	rows, err := db.New().RunEventList(ctx, s.API, db.RunEventListParams{
 		WorkspaceID: key.WorkspaceID, RunID: key.ID, After: after, MaxRows: int32(limit),
@@ -325,8 +329,8 @@ func (s *Service) events(ctx context.Context, key notify.Key, after int64, limit
 	return rows, nil
 }
 
-// await is the record of a run once it is over or has responded, which changed tells, or
-// after the window.
+// await waits until a run has finished or responded, which changed notifies, and returns its
+// record. After the window, or when the process drains, it returns the record as it is.
 func (s *Service) await(ctx context.Context, changed *notify.Subscription, window time.Duration) (api.WorkflowRun, error) {
 	timer := time.NewTimer(window)
 	defer timer.Stop()
@@ -348,11 +352,12 @@ func (s *Service) await(ctx context.Context, changed *notify.Subscription, windo
 		if err != nil {
 			return api.WorkflowRun{}, err
 		}
-		if late || over(row) {
+		if late || answered(row) {
 			return s.record(ctx, changed.Key().WorkspaceID, row)
 		}
 	}
 }
 
-// over reports whether whoever waits for the run waits no longer: it has ended or responded.
-func over(row db.RunGetRow) bool { return row.Status.Terminal() || row.Output != nil }
+// answered reports whether a run has finished or responded, so that nobody has to wait for it any
+// longer.
+func answered(row db.RunGetRow) bool { return row.Status.Terminal() || row.Output != nil }

@@ -10,37 +10,37 @@ import (
 	"github.com/weft-automation/weft/internal/kit/status"
 )
 
-// fate is how a stage ends.
+// fate is the outcome of a stage.
 type fate struct {
 	status status.Stage
 	port   string
 	output json.RawMessage
 }
 
-// reference says what a run gives, from the drawing alone and as plainly as decisions 8.2
-// to 8.6 do: one component after the other, and nothing stops for a failure. What a real
-// run may leave out, because something fails beside it, is optional.
+// reference computes the outcome of a run from the drawing alone, as plainly as decisions 8.2 to
+// 8.6: one component after another, and no failure stops anything. Stages that a real run may leave
+// out because of a failure elsewhere are optional.
 type reference struct {
 	*drawing
-	loops    map[string][]string // around each component
+	loops    map[string][]string // loops around each component
 	fates    map[string]fate
 	dead     map[string]bool
 	items    map[string][]json.RawMessage
-	failed   map[string]bool // iterations, by their loop and indexes
+	failed   map[string]bool // failed iterations, by loop and indexes
 	optional map[string]bool
-	broken   []string // components of the root whose failure nothing handles
+	broken   []string // components of the root with an unhandled failure
 	output   json.RawMessage
 	input    json.RawMessage
 
-	generation int                     // of WORK
-	taken      map[string]api.RunStage // stages that a rerun has taken over
+	generation int                     // generation of WORK: 0 in the first run, 1 in its rerun
+	taken      map[string]api.RunStage // stages that a rerun has reused
 }
 
 func interpret(w *drawing, input json.RawMessage) *reference {
 	return interpretAgain(w, input, 0, nil)
 }
 
-// interpretAgain is interpret for a rerun that has taken stages over.
+// interpretAgain is interpret for a rerun that has reused stages.
 func interpretAgain(w *drawing, input json.RawMessage, generation int, taken map[string]api.RunStage) *reference {
 	r := &reference{
 		generation: generation, taken: taken,
@@ -54,7 +54,7 @@ func interpretAgain(w *drawing, input json.RawMessage, generation int, taken map
 	return r
 }
 
-// scope runs all that is in a scope, and tells which failures nothing handles.
+// scope runs all components of a scope and returns those with an unhandled failure.
 func (r *reference) scope(loop string, iteration []int) (broken []string) {
 	before := maps.Clone(r.fates)
 	for again := true; again; {
@@ -98,7 +98,7 @@ func (r *reference) enclosing(loop string) []string {
 	return append(slices.Clone(r.loops[loop]), loop)
 }
 
-// loosen makes optional whatever has been added.
+// loosen makes the stages optional that were added since before.
 func (r *reference) loosen(before map[string]fate) {
 	for at := range r.fates {
 		if _, was := before[at]; !was {
@@ -116,7 +116,7 @@ func (r *reference) handled(p part) bool {
 	return p.OnFailure == "continue" || slices.ContainsFunc(r.arrows, func(a arrow) bool { return a.From == p.ID && a.Port == "error" })
 }
 
-// ready tells whether a component begins, or never will (decisions 8.3).
+// ready reports whether a component is ready, or dead (decisions 8.3).
 func (r *reference) ready(id, loop string, iteration []int) (ready, dead bool) {
 	edges, fired := 0, false
 	for _, a := range r.arrows {
@@ -162,7 +162,8 @@ func (r *reference) fires(p part, f fate, port string) bool {
 	return p.OnFailure == "continue" && port == plain
 }
 
-// giver is what a component waits for on account of a connection into it or into its body.
+// giver returns the component that a component waits for because of a connection into it or into
+// its body.
 func (r *reference) giver(c wire, id string) string {
 	from, to := append(slices.Clone(r.loops[c.From.ComponentID]), c.From.ComponentID), append(slices.Clone(r.loops[c.To.ComponentID]), c.To.ComponentID)
 	for level := range to {
@@ -179,7 +180,7 @@ func (r *reference) giver(c wire, id string) string {
 	return ""
 }
 
-// value is what a connection carries; nil for none (decisions 8.4, 8.5).
+// value returns the value that a connection carries, or nil if it has none (decisions 8.4, 8.5).
 func (r *reference) value(c wire, iteration []int) json.RawMessage {
 	from, to := r.loops[c.From.ComponentID], r.loops[c.To.ComponentID]
 	if depth := slices.Index(to, c.From.ComponentID); depth >= 0 {
@@ -224,7 +225,7 @@ func member(output json.RawMessage, name string) json.RawMessage {
 	return members[name]
 }
 
-// run is how a component ends in an iteration.
+// run returns the outcome of a component in an iteration.
 func (r *reference) run(p part, iteration []int) fate {
 	bound := map[string]any{}
 	maps.Copy(bound, p.Input)
@@ -291,7 +292,7 @@ func (r *reference) run(p part, iteration []int) fate {
 	return fate{status: status.StageFailed}
 }
 
-// payload is that of the signal.
+// payload is the payload of the signal.
 const payload = `{"by":"ada"}`
 
 // repeat runs a body for each item.

@@ -13,31 +13,31 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/engine"
 )
 
-// again makes of a trigger that repeats a run one of that run's version and input.
-// NOT_FOUND for an unknown run or stage, CONFLICT for one that is still under way,
-// INVALID_INPUT for one of another workflow.
-func (s *Service) again(ctx context.Context, p *TriggerParams) error {
+// prepareRerun gives p the version and input of the run that it repeats. It returns NOT_FOUND for
+// an unknown run, CONFLICT for one that is not finished, and INVALID_INPUT for a run of another
+// workflow or a stage of another run.
+func (s *Service) prepareRerun(ctx context.Context, p *TriggerParams) error {
 	key := notify.Key{WorkspaceID: p.WorkspaceID, ID: p.RerunOf.RunID}
 	earlier, err := s.get(ctx, key)
 	switch {
 	case err != nil:
 		return err
 	case earlier.WorkflowID != p.WorkflowID:
-		return fault.InvalidAt("/rerunOf/runId", "is a run of another workflow")
+		return fault.InvalidAt("/rerunOf/runId", "must be a run of this workflow")
 	case p.Version != nil && *p.Version != earlier.WorkflowVersion:
-		return fault.InvalidAt("/version", "must be that of the earlier run, %d, or absent", earlier.WorkflowVersion)
+		return fault.InvalidAt("/version", "must be the version of the earlier run, %d, or absent", earlier.WorkflowVersion)
 	case len(p.Input) > 0:
-		return fault.InvalidAt("/input", "must be absent: a run that repeats another one takes its input")
+		return fault.InvalidAt("/input", "must be absent: a rerun uses the input of the earlier run")
 	case !earlier.Status.Terminal():
-		return &fault.Error{Code: fault.Conflict, Reason: "run_not_finished", Message: "The earlier run is not over yet."}
+		return &fault.Error{Code: fault.Conflict, Reason: "run_not_finished", Message: "The earlier run is not finished. Wait until it is, or cancel it."}
 	}
 	if p.RerunOf.FromStageID != nil {
 		_, err := db.New().StageGetComponent(ctx, s.API, db.StageGetComponentParams{WorkspaceID: key.WorkspaceID, RunID: key.ID, ID: *p.RerunOf.FromStageID})
 		if postgres.NotFound(err) {
-			return fault.InvalidAt("/rerunOf/fromStageId", "is no stage of that run")
+			return fault.InvalidAt("/rerunOf/fromStageId", "must be a stage of that run")
 		}
 		if err != nil {
-			return fmt.Errorf("look for a stage: %w", err)
+			return fmt.Errorf("find a stage of the earlier run: %w", err)
 		}
 	}
 	if p.Input, p.hidden, err = engine.OpenInput(ctx, s.Vault, key.WorkspaceID, key.ID, earlier.Input); err != nil {
@@ -48,14 +48,14 @@ func (s *Service) again(ctx context.Context, p *TriggerParams) error {
 		p.effectRoot = earlier.EffectRootID
 	}
 	if earlier.Trigger == "SCHEDULE" || earlier.Trigger == "WEBHOOK" {
-		p.By.Trigger = earlier.Trigger // it begins where that one did
+		p.By.Trigger = earlier.Trigger // it starts at the same trigger
 	}
 	return nil
 }
 
-// done returns the components whose price a run need not reserve, because it takes their
-// stages over.
-func (s *Service) done(ctx context.Context, p TriggerParams, plan *graph.Plan) ([]string, error) {
+// reusedComponents returns the components whose prices a rerun need not reserve, because their
+// stages are reused.
+func (s *Service) reusedComponents(ctx context.Context, p TriggerParams, plan *graph.Plan) ([]string, error) {
 	if p.RerunOf == nil {
 		return nil, nil
 	}

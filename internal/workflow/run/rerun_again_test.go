@@ -13,9 +13,9 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/run"
 )
 
-// A rerun that ends before it reaches a loop or a child run passes on to its own rerun what it
-// was to take over.
-func TestARerunOfARerunRepeatsNothingThatIsFinished(t *testing.T) {
+// A rerun that ends before it reaches a loop or a child run passes on to its own rerun what it was
+// to reuse.
+func TestRerunOfARerunRepeatsNothingFinished(t *testing.T) {
 	t.Parallel()
 	const rest = `{"book":true,"n":3} {"book":true,"n":4} {"book":true,"n":5} {"n":"after"} {"n":4} {"n":5}`
 	plain := func(t *testing.T, n *node) uuid.UUID { return n.draw(t, payroll, payrollEdges, payrollWires) }
@@ -64,8 +64,8 @@ func TestARerunOfARerunRepeatsNothingThatIsFinished(t *testing.T) {
 	}
 }
 
-// repeatUntilEnd triggers a rerun on a node that starts no runs, has it ended by end, and waits
-// for the end on a node of its own.
+// repeatUntilEnd triggers a rerun on a node that starts no runs, ends it by calling end, and waits
+// for it on another node.
 func (b *bench) repeatUntilEnd(t *testing.T, of api.WorkflowRun, end func(t *testing.T, n *node, key notify.Key)) api.WorkflowRun {
 	t.Helper()
 	idle := b.start(t, options{})

@@ -18,7 +18,7 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/run"
 )
 
-// keys are the effect keys of payments by their input, each of which was paid once.
+// keys returns the effect keys of payments by their input, and checks that each was paid once.
 func keys(t *testing.T, paid []payment) map[string]uuid.UUID {
 	t.Helper()
 	keys, inputs := map[string]uuid.UUID{}, map[uuid.UUID]string{}
@@ -34,7 +34,7 @@ func keys(t *testing.T, paid []payment) map[string]uuid.UUID {
 	return keys
 }
 
-func TestARepeatedEffectKeepsTheKeyOfTheFirstRun(t *testing.T) {
+func TestRepeatedEffectKeepsKeyOfFirstRun(t *testing.T) {
 	t.Parallel()
 	bank := &bank{refuses: []string{`{"book":true,"n":3}`}}
 	b := newBench(t, bank.module())
@@ -67,7 +67,7 @@ func TestARepeatedEffectKeepsTheKeyOfTheFirstRun(t *testing.T) {
 	}
 }
 
-// counts gives another number each time.
+// counts is a module whose output is a different number each time.
 func counts() module {
 	var count atomic.Int64
 	return made("COUNTS", credit.Credits(1), `{"type":"object","properties":{"value":{"type":"integer"}}}`,
@@ -76,7 +76,7 @@ func counts() module {
 		})
 }
 
-func TestAnEffectWithAnotherInputHasAnotherKey(t *testing.T) {
+func TestEffectWithAnotherInputHasAnotherKey(t *testing.T) {
 	t.Parallel()
 	bank := &bank{}
 	b := newBench(t, bank.module(), counts())
@@ -97,9 +97,9 @@ func TestAnEffectWithAnotherInputHasAnotherKey(t *testing.T) {
 	}
 }
 
-// What is taken over of a RUN_WORKFLOW is not run again, and if it is, its effects keep their
+// A finished RUN_WORKFLOW is reused and not run again. If it is run again, its effects keep their
 // keys.
-func TestARerunTakesOverChildRunsOfFinishedItems(t *testing.T) {
+func TestRerunReusesChildRunsOfFinishedItems(t *testing.T) {
 	t.Parallel()
 	bank := &bank{refuses: []string{`{"book":true,"n":1}`}}
 	b := newBench(t, bank.module())
@@ -134,8 +134,9 @@ func TestARerunTakesOverChildRunsOfFinishedItems(t *testing.T) {
 	b.balanced(t)
 }
 
-// A child run that did not complete goes on where it stopped, unless the rerun starts with it.
-func TestARerunResumesChildRuns(t *testing.T) {
+// A child run that did not complete continues where it stopped, unless the rerun starts with its
+// stage.
+func TestRerunResumesChildRuns(t *testing.T) {
 	t.Parallel()
 	bank := &bank{refuses: []string{`{"book":true,"n":3}`}}
 	b := newBench(t, bank.module())
@@ -171,7 +172,7 @@ func TestARerunResumesChildRuns(t *testing.T) {
 	b.balanced(t)
 }
 
-func TestARerunStartsChildRunsOfAnotherVersionAnew(t *testing.T) {
+func TestRerunRestartsChildRunsOfAnotherVersion(t *testing.T) {
 	t.Parallel()
 	bank := &bank{refuses: []string{`{"n":2}`}}
 	b := newBench(t, bank.module())
@@ -197,7 +198,7 @@ func TestARerunStartsChildRunsOfAnotherVersionAnew(t *testing.T) {
 	b.balanced(t)
 }
 
-// A run counts what its child runs used at all levels, once they are over.
+// A run counts the usage of its finished child runs at all levels.
 func TestUsageWithChildrenCountsAllLevels(t *testing.T) {
 	t.Parallel()
 	bank := &bank{}

@@ -19,8 +19,8 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/run"
 )
 
-// bank records the payments of PAY, which costs a credit and fails for the inputs that the
-// bank refuses.
+// bank records the payments of PAY, which costs a credit and fails for the inputs that the bank
+// refuses.
 type bank struct {
 	mu      sync.Mutex
 	refuses []string // inputs in canonical form
@@ -46,7 +46,7 @@ func (b *bank) module() module {
 	})
 }
 
-// take returns the payments since the last call, and refuses other inputs from now on.
+// take returns the payments since the last call, and sets the inputs to refuse.
 func (b *bank) take(refuses ...string) []payment {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -55,7 +55,7 @@ func (b *bank) take(refuses ...string) []payment {
 	return paid
 }
 
-// inputs are those of payments, sorted.
+// inputs returns the inputs of payments, sorted.
 func inputs(paid []payment) string {
 	var texts []string
 	for _, p := range paid {
@@ -74,7 +74,7 @@ const (
 		{"id":"2","from":{"componentId":"l","output":"item"},"to":{"componentId":"book","input":"n"}}]`
 )
 
-func TestARerunTakesOverTheFinishedItemsOfALoop(t *testing.T) {
+func TestRerunReusesFinishedItemsOfALoop(t *testing.T) {
 	t.Parallel()
 	bank := &bank{refuses: []string{`{"book":true,"n":3}`}}
 	b := newBench(t, bank.module())
@@ -90,10 +90,10 @@ func TestARerunTakesOverTheFinishedItemsOfALoop(t *testing.T) {
 		t.Errorf("%s %s, used %s", got.Status, got.Error, got.TotalUsage)
 	}
 	if paid := inputs(bank.take()); paid != `{"book":true,"n":3} {"book":true,"n":4} {"book":true,"n":5} {"n":"after"} {"n":4} {"n":5}` {
-		t.Errorf("paid are %s", paid)
+		t.Errorf("paid: %s", paid)
 	}
 	if taken := kept(before, after); taken != "book@[0] book@[1] book@[2] pay@[0] pay@[1] pay@[2] pay@[3]" {
-		t.Errorf("taken over are %s", taken)
+		t.Errorf("reused stages: %s", taken)
 	}
 	if output := canonical(after["l@[]"].Output); output != `{"count":6,"failedItems":0}` {
 		t.Errorf("the loop gave %s", output)
@@ -101,8 +101,8 @@ func TestARerunTakesOverTheFinishedItemsOfALoop(t *testing.T) {
 	b.balanced(t)
 }
 
-// With the stage of an item, that item is done again from there on, and no other one.
-func TestARerunFromAStageInALoopDoesThatItemAgain(t *testing.T) {
+// A rerun from a stage in an item repeats that item from the stage on, and no other item.
+func TestRerunFromAStageInALoopRepeatsThatItem(t *testing.T) {
 	t.Parallel()
 	bank := &bank{}
 	b := newBench(t, bank.module())
@@ -120,13 +120,13 @@ func TestARerunFromAStageInALoopDoesThatItemAgain(t *testing.T) {
 		from := before[at]
 		got, after := n.rerun(t, first, &from)
 		if paid := inputs(bank.take()); got.Status != status.RunCompleted || paid != want || len(after) != len(before) {
-			t.Errorf("from %s it %s %s, paid are %s", at, got.Status, got.Error, paid)
+			t.Errorf("from %s it %s %s, paid: %s", at, got.Status, got.Error, paid)
 		}
 	}
 	b.balanced(t)
 }
 
-func TestARerunResumesNestedLoops(t *testing.T) {
+func TestRerunResumesNestedLoops(t *testing.T) {
 	t.Parallel()
 	bank := &bank{refuses: []string{`{"book":true,"n":2}`}}
 	b := newBench(t, bank.module())
@@ -139,22 +139,21 @@ func TestARerunResumesNestedLoops(t *testing.T) {
 	bank.take()
 	got, after := n.rerun(t, first, nil)
 	if paid := inputs(bank.take()); got.Status != status.RunCompleted || paid != `{"book":true,"n":2} {"book":true,"n":3} {"book":true,"n":4} {"n":3} {"n":4}` {
-		t.Errorf("%s %s, paid are %s", got.Status, got.Error, paid)
+		t.Errorf("%s %s, paid: %s", got.Status, got.Error, paid)
 	}
 	if taken := kept(before, after); taken != "book@[0 0] book@[1 0] l@[0] pay@[0 0] pay@[1 0] pay@[1 1]" {
-		t.Errorf("taken over are %s", taken)
+		t.Errorf("reused stages: %s", taken)
 	}
 	from := after["pay@[1 2]"]
 	got, _ = n.rerun(t, got, &from)
 	if paid := inputs(bank.take()); got.Status != status.RunCompleted || paid != `{"book":true,"n":3} {"n":3}` {
-		t.Errorf("from the last of the item: %s %s, paid are %s", got.Status, got.Error, paid)
+		t.Errorf("from the last of the item: %s %s, paid: %s", got.Status, got.Error, paid)
 	}
 	b.balanced(t)
 }
 
-// An item is finished once it came to its end, also by way of a failure that something in it
-// handled.
-func TestARerunTakesOverItemsThatHandledAFailure(t *testing.T) {
+// An item is finished even if a failure in it was handled.
+func TestRerunReusesItemsThatHandledAFailure(t *testing.T) {
 	t.Parallel()
 	bank := &bank{refuses: []string{`{"n":1}`, `{"book":true,"n":2}`}}
 	b := newBench(t, bank.module())
@@ -163,11 +162,11 @@ func TestARerunTakesOverItemsThatHandledAFailure(t *testing.T) {
 		payrollEdges[:len(payrollEdges)-1]+`,{"id":"4","from":"pay","to":"refund","port":"error"}]`, payrollWires)
 	first, _ := n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: id}))
 	if paid := inputs(bank.take()); first.Status != status.RunFailed || !strings.Contains(paid, "refund") {
-		t.Fatalf("%s %s, paid are %s", first.Status, first.Error, paid)
+		t.Fatalf("%s %s, paid: %s", first.Status, first.Error, paid)
 	}
 	got, after := n.rerun(t, first, nil)
 	if paid := inputs(bank.take()); got.Status != status.RunCompleted || strings.Contains(paid, "refund") || strings.Contains(paid, `{"n":1}`) {
-		t.Errorf("%s %s, paid are %s", got.Status, got.Error, paid)
+		t.Errorf("%s %s, paid: %s", got.Status, got.Error, paid)
 	}
 	if got.FailedStageCount != 1 || after["pay@[1]"].Status != status.StageFailed {
 		t.Errorf("%d stages failed, the first payment is %s", got.FailedStageCount, after["pay@[1]"].Status)
@@ -175,7 +174,7 @@ func TestARerunTakesOverItemsThatHandledAFailure(t *testing.T) {
 	b.balanced(t)
 }
 
-func TestARerunOfACanceledRunTakesOverFinishedItems(t *testing.T) {
+func TestRerunOfACanceledRunReusesFinishedItems(t *testing.T) {
 	t.Parallel()
 	bank := &bank{}
 	b := newBench(t, bank.module())
@@ -199,17 +198,16 @@ func TestARerunOfACanceledRunTakesOverFinishedItems(t *testing.T) {
 	}
 	got, after := n.end(t, again)
 	if paid := inputs(bank.take()); first.Status != status.RunCanceled || got.Status != status.RunCompleted || paid != `{"book":true}` {
-		t.Errorf("%s, then %s %s, paid are %s", first.Status, got.Status, got.Error, paid)
+		t.Errorf("%s, then %s %s, paid: %s", first.Status, got.Status, got.Error, paid)
 	}
 	if taken := kept(before, after); taken != "pay@[0] pay@[1] second@[0] second@[1]" {
-		t.Errorf("taken over are %s", taken)
+		t.Errorf("reused stages: %s", taken)
 	}
 	b.balanced(t)
 }
 
-// The folds of a rerun go through finished items in parts, also where nothing is left to run in
-// them.
-func TestARerunGoesThroughManyFinishedItems(t *testing.T) {
+// The folds of a rerun pass finished items in parts, even if nothing is left to run in them.
+func TestRerunPassesManyFinishedItems(t *testing.T) {
 	t.Parallel()
 	bank := &bank{refuses: []string{`{"n":1199}`}}
 	b := newBench(t, bank.module())
@@ -226,14 +224,13 @@ func TestARerunGoesThroughManyFinishedItems(t *testing.T) {
 		t.Errorf("%s, then %s %s with %d stages, %d of them taken over", first.Status, got.Status, got.Error, len(after), taken)
 	}
 	if paid := inputs(bank.take()); paid != `{"n":1199}` {
-		t.Errorf("paid are %s", paid)
+		t.Errorf("paid: %s", paid)
 	}
 	b.balanced(t)
 }
 
-// Where a loop may have other items because an environment variable changed, none of them is
-// taken over.
-func TestARerunWithOtherItemsRunsAllOfThem(t *testing.T) {
+// If an environment variable changed, so that a loop may have other items, no item is reused.
+func TestRerunWithChangedItemsRunsAllOfThem(t *testing.T) {
 	t.Parallel()
 	bank := &bank{}
 	b := newBench(t, bank.module())
@@ -248,22 +245,22 @@ func TestARerunWithOtherItemsRunsAllOfThem(t *testing.T) {
 	bank.take(`{"book":true,"n":"b"}`)
 	first, _ := n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: id}))
 	bank.take(`{"book":true,"n":"b"}`)
-	set("a") // which changes nothing
+	set("a") // the value stays the same
 	second, _ := n.rerun(t, first, nil)
 	if paid := inputs(bank.take()); second.Status != status.RunFailed || paid != `{"book":true,"n":"b"}` {
-		t.Errorf("with the same items it %s %s, paid are %s", second.Status, second.Error, paid)
+		t.Errorf("with the same items it %s %s, paid: %s", second.Status, second.Error, paid)
 	}
 	set("c")
 	third, _ := n.rerun(t, second, nil)
 	if paid := inputs(bank.take()); third.Status != status.RunCompleted || paid != `{"book":true,"n":"b"} {"book":true,"n":"c"} {"n":"after"} {"n":"b"} {"n":"c"}` {
-		t.Errorf("with other items it %s %s, paid are %s", third.Status, third.Error, paid)
+		t.Errorf("with other items it %s %s, paid: %s", third.Status, third.Error, paid)
 	}
 	b.balanced(t)
 }
 
 // A rerun sees the change of a variable although the clock went back before the earlier child run
 // started, so that the child run was created ahead of the clock.
-func TestARerunSeesChangesAfterAChildRunThatIsAheadOfTheClock(t *testing.T) {
+func TestRerunSeesChangesAfterAChildRunAheadOfTheClock(t *testing.T) {
 	t.Parallel()
 	bank, letGo := &bank{}, make(chan struct{})
 	b := newBench(t, bank.module(), held(letGo))
@@ -289,12 +286,12 @@ func TestARerunSeesChangesAfterAChildRunThatIsAheadOfTheClock(t *testing.T) {
 	set("c")
 	second, _ := n.rerun(t, first, nil)
 	if paid := inputs(bank.take()); second.Status != status.RunCompleted || paid != `{"book":true,"n":"b"} {"book":true,"n":"c"} {"n":"after"} {"n":"b"} {"n":"c"}` {
-		t.Errorf("it is %s %s, paid are %s", second.Status, second.Error, paid)
+		t.Errorf("it is %s %s, paid: %s", second.Status, second.Error, paid)
 	}
 }
 
-// A run whose earlier run retention deletes before it starts ends, and repeats nothing.
-func TestARerunOfADeletedRunFails(t *testing.T) {
+// A rerun whose earlier run is deleted by retention before it starts fails and repeats nothing.
+func TestRerunOfADeletedRunFails(t *testing.T) {
 	t.Parallel()
 	bank := &bank{}
 	b := newBench(t, bank.module())
@@ -315,6 +312,6 @@ func TestARerunOfADeletedRunFails(t *testing.T) {
 		t.Errorf("%s %s", got.Status, got.Error)
 	}
 	if paid := inputs(bank.take()); paid != "" {
-		t.Errorf("paid are %s", paid)
+		t.Errorf("paid: %s", paid)
 	}
 }

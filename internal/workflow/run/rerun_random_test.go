@@ -20,10 +20,10 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/run"
 )
 
-// lineages are runs that repeat each other, by the name that the config of their WORK has.
+// lineages are runs that repeat each other, by the name in the config of their WORK.
 var lineages sync.Map
 
-// lineage notes what WORK did in a run and its reruns, in each of which less fails.
+// lineage records what WORK did in a run and its reruns, in each of which fewer calls fail.
 type lineage struct {
 	mu         sync.Mutex
 	generation int
@@ -51,7 +51,7 @@ func (c *lineage) note(call component.Call) (generation int) {
 	return c.generation
 }
 
-// next returns the calls of a generation that is over, and begins another one.
+// next returns the calls of the current generation and starts the next one.
 func (c *lineage) next() []effect {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -60,7 +60,7 @@ func (c *lineage) next() []effect {
 	return calls
 }
 
-// mark has each WORK tell its lineage and its place.
+// mark adds the lineage and the place to the config of each WORK.
 func (w *drawing) mark(lineage string) {
 	for i := range w.parts {
 		p := &w.parts[i]
@@ -69,7 +69,7 @@ func (w *drawing) mark(lineage string) {
 		}
 		p.Config["lineage"], p.Config["me"] = lineage, p.ID
 		if w.IntN(3) == 0 {
-			p.Config["ms"] = 10 + w.IntN(20) // so that a cancel may come meanwhile
+			p.Config["ms"] = 10 + w.IntN(20) // time for a cancel
 		}
 		for level, loop := range w.around(p.ID) {
 			c := wire{ID: fmt.Sprint("at", len(w.wires))}
@@ -79,8 +79,8 @@ func (w *drawing) mark(lineage string) {
 	}
 }
 
-// reused are the stages of a run that a rerun takes over: what the drawing, the reference of
-// that run and its record say, as plainly as the guide does.
+// reused returns the stages of a run that a rerun reuses, computed from the drawing, the reference
+// of that run and its record, as plainly as in the guide.
 func (r *reference) reused(before map[string]api.RunStage, from *api.RunStage) map[string]api.RunStage {
 	reused := map[string]api.RunStage{}
 	for at, stage := range before {
@@ -121,7 +121,7 @@ func indexes(stage api.RunStage) []int {
 	return iteration
 }
 
-// within reports whether a stage is another one or in that loop.
+// within reports whether a stage is the other one or in its loop.
 func (r *reference) within(stage *api.RunStage, other api.RunStage) bool {
 	if stage == nil || stage.ID == other.ID {
 		return stage != nil
@@ -130,7 +130,7 @@ func (r *reference) within(stage *api.RunStage, other api.RunStage) bool {
 	return slices.Index(r.loops[stage.ComponentID], other.ComponentID) == level && slices.Equal(stage.Iteration[:level], other.Iteration)
 }
 
-// comesAfter reports whether a component of a scope comes after one that is done again.
+// comesAfter reports whether a component of a scope comes after one that is repeated.
 func (r *reference) comesAfter(id, loop string, again func(id string) bool, seen map[string]bool) bool {
 	var sources []string
 	for _, a := range r.arrows {
@@ -152,7 +152,7 @@ func (r *reference) comesAfter(id, loop string, again func(id string) bool, seen
 	})
 }
 
-// isFinished reports whether an item did not fail, and all that is to run in it did.
+// isFinished reports whether everything that was to run in an item finished, and none of it failed.
 func (r *reference) isFinished(before map[string]api.RunStage, from *api.RunStage, loop string, iteration []int) bool {
 	if r.failed[place(loop, iteration)] {
 		return false
@@ -170,11 +170,11 @@ func (r *reference) isFinished(before map[string]api.RunStage, from *api.RunStag
 	return true
 }
 
-// Random workflows run, fail, are canceled and repeated, and repeated again, from a stage or
-// from what did not complete: the stages that the model says are taken over, none of those
-// does anything again or is charged again, all others do what the reference says, and an
-// effect has the same key as before if and only if it has the same input and config.
-func TestRandomRerunsRepeatNothingThatIsFinished(t *testing.T) {
+// Random workflows run, fail or are canceled, and are repeated twice, from a stage or from what did
+// not complete. The stages that the model predicts are reused; none of these runs or is charged
+// again. All others match the reference. An effect has the same key as before exactly if it has the
+// same input and config.
+func TestRandomRerunsRepeatNothingFinished(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	n := b.start(t, options{slots: 16, sweep: time.Second})
@@ -198,15 +198,15 @@ func TestRandomRerunsRepeatNothingThatIsFinished(t *testing.T) {
 	running.Wait()
 	t.Logf("%+v", all)
 	if size(1, 2) == 2 && (all.taken == 0 || all.inLoops == 0 || all.repeated == 0) {
-		t.Error("the drawings are not what they are to be")
+		t.Error("the drawings lack some cases")
 	}
 	b.balanced(t)
 }
 
-// tally is what came of reruns.
+// tally counts the results of reruns.
 type tally struct {
-	taken    int // stages
-	inLoops  int // of them in loops that were not taken over as a whole
+	taken    int // reused stages
+	inLoops  int // of these, stages in loops that were not reused as a whole
 	repeated int // effects with the same input
 }
 
@@ -246,7 +246,7 @@ func (n *node) repeat(t *testing.T, seed uint64) (all tally) {
 		}
 		for _, made := range c.next() {
 			if _, over := taken[made.at]; over {
-				blame("%s is taken over and done again", made.at)
+				blame("%s is reused and runs again", made.at)
 			}
 			for at, earlier := range known {
 				for _, other := range earlier {
@@ -273,10 +273,10 @@ func (n *node) repeat(t *testing.T, seed uint64) (all tally) {
 	return all
 }
 
-// once begins a run, cancels each third on its way, and waits for its end.
+// once starts a run, cancels every third, and waits until it has finished.
 func (n *node) once(t *testing.T, seed uint64, p run.TriggerParams, chance *rand.Rand) (over played) {
 	key := n.trigger(t, p)
-	if _, err := n.runs.Signal(n.ctx, key, anyone{}, "given", json.RawMessage(payload)); err != nil && fault.CodeOf(err) != fault.Conflict { // it may be over
+	if _, err := n.runs.Signal(n.ctx, key, anyone{}, "given", json.RawMessage(payload)); err != nil && fault.CodeOf(err) != fault.Conflict { // it may have finished
 		t.Errorf("seed %d: signal: %v", seed, err)
 	}
 	if chance.IntN(3) == 0 {

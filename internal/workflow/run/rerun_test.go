@@ -19,8 +19,8 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/run"
 )
 
-// breakable costs a credit and fails, where its config says that it may, as long as broken
-// holds.
+// breakable is a module that costs a credit. If its config allows it, it fails while broken is
+// true.
 func breakable(broken *atomic.Bool) module {
 	return made("BREAKABLE", credit.Credits(1), `{"type":"object","properties":{"value":{"type":"integer"}}}`,
 		func(_ context.Context, call component.Call) (component.Result, error) {
@@ -35,7 +35,7 @@ func breakable(broken *atomic.Bool) module {
 		})
 }
 
-// rerun repeats a run, from a stage on where one is given.
+// rerun repeats a run, from a stage if one is given.
 func (n *node) rerun(t testing.TB, of api.WorkflowRun, from *api.RunStage) (api.WorkflowRun, map[string]api.RunStage) {
 	t.Helper()
 	origin := &engine.Origin{RunID: of.ID}
@@ -45,7 +45,7 @@ func (n *node) rerun(t testing.TB, of api.WorkflowRun, from *api.RunStage) (api.
 	return n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: of.WorkflowID, RerunOf: origin}))
 }
 
-// kept are the stages of a run that it took over from another one, under their ids.
+// kept lists the stages of a run that another run has reused, by their IDs.
 func kept(from, to map[string]api.RunStage) string {
 	var same []string
 	for at, stage := range to {
@@ -57,20 +57,19 @@ func kept(from, to map[string]api.RunStage) string {
 	return strings.Join(same, " ")
 }
 
-// What came after a failure that something handled, or that the run went on after, is done
-// again with it: its outcome may be another one this time. What does not depend on it is
-// taken over.
-func TestARerunDoesAgainWhatDependedOnAFailure(t *testing.T) {
+// Stages after a failure are repeated with it, even if it was handled or the run continued: it may
+// have another outcome this time. Stages that do not depend on it are reused.
+func TestRerunRepeatsWhatDependedOnAFailure(t *testing.T) {
 	t.Parallel()
 	var broken atomic.Bool
 	broken.Store(true)
 	b := newBench(t, breakable(&broken))
 	n := b.start(t, options{slots: 8, sweep: time.Second})
 	id := n.draw(t, `[{"id":"goes-on","module":"BREAKABLE","config":{"breaks":true},"onFailure":"continue"},{"id":"after","module":"BREAKABLE"},
-		{"id":"apart","module":"BREAKABLE"},{"id":"beside","module":"BREAKABLE"},
+		{"id":"apart","module":"BREAKABLE"},{"id":"parallel","module":"BREAKABLE"},
 		{"id":"handled","module":"BREAKABLE","config":{"breaks":true}},{"id":"handler","module":"BREAKABLE"},
 		{"id":"well","module":"BREAKABLE"},{"id":"joined","module":"BREAKABLE"}]`,
-		`[{"id":"1","from":"goes-on","to":"after","port":"next"},{"id":"2","from":"apart","to":"beside","port":"next"},
+		`[{"id":"1","from":"goes-on","to":"after","port":"next"},{"id":"2","from":"apart","to":"parallel","port":"next"},
 		{"id":"3","from":"handled","to":"handler","port":"error"},{"id":"4","from":"handled","to":"well","port":"next"},
 		{"id":"5","from":"handler","to":"joined","port":"next"},{"id":"6","from":"well","to":"joined","port":"next"}]`, "")
 	first, before := n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: id}))
@@ -79,7 +78,7 @@ func TestARerunDoesAgainWhatDependedOnAFailure(t *testing.T) {
 	}
 	broken.Store(false)
 	got, after := n.rerun(t, first, nil)
-	if taken := kept(before, after); got.Status != status.RunCompleted || taken != "apart beside" {
+	if taken := kept(before, after); got.Status != status.RunCompleted || taken != "apart parallel" {
 		t.Errorf("%s %s, taken over are: %s", got.Status, got.Error, taken)
 	}
 	if _, there := after["handler@[]"]; there || len(after) != 7 || got.FailedStageCount != 0 || got.TotalUsage != credit.Credits(5) {
@@ -88,9 +87,9 @@ func TestARerunDoesAgainWhatDependedOnAFailure(t *testing.T) {
 	b.balanced(t)
 }
 
-// A loop that completed is taken over as it ended, items that failed among the others: what
-// comes after it takes the same values.
-func TestARerunTakesALoopOverWithItsFailures(t *testing.T) {
+// A completed loop is reused as it is, including failed items: the components after it receive the
+// same values.
+func TestRerunReusesALoopWithItsFailures(t *testing.T) {
 	t.Parallel()
 	var broken atomic.Bool
 	broken.Store(true)
@@ -126,9 +125,9 @@ func TestARerunTakesALoopOverWithItsFailures(t *testing.T) {
 	b.balanced(t)
 }
 
-// A rerun keeps back what is still to be done: what is taken over costs nothing. And it holds
-// to the bounds of a run with what was taken over.
-func TestARerunIsChargedAndBoundedForWhatItHolds(t *testing.T) {
+// A rerun reserves only what is left to do, because reused stages cost nothing. They do count
+// toward the limits of a run.
+func TestRerunIsChargedOnlyForNewStages(t *testing.T) {
 	t.Parallel()
 	var broken atomic.Bool
 	broken.Store(true)
@@ -143,7 +142,7 @@ func TestARerunIsChargedAndBoundedForWhatItHolds(t *testing.T) {
 	if first.Status != status.RunFailed || first.TotalUsage != credit.Credits(2) {
 		t.Fatalf("%s %s, used %s", first.Status, first.Error, first.TotalUsage)
 	}
-	most := credit.Credits(1) // the rest of it, and all that there is
+	most := credit.Credits(1) // the price of the rest, and all credits of the workspace
 	broken.Store(false)
 	key := n.trigger(t, run.TriggerParams{WorkflowID: id, RerunOf: &engine.Origin{RunID: first.ID}, MaxCredits: &most})
 	got, after := n.end(t, key)
@@ -151,7 +150,7 @@ func TestARerunIsChargedAndBoundedForWhatItHolds(t *testing.T) {
 		t.Errorf("%s %s, used %s, took over %s", got.Status, got.Error, got.TotalUsage, kept(before, after))
 	}
 	if reserved := b.number(t, "SELECT reserved FROM workflow_runs WHERE id = $1", key.ID); credit.Amount(reserved) != most {
-		t.Errorf("it kept back %s", credit.Amount(reserved))
+		t.Errorf("it reserved %s", credit.Amount(reserved))
 	}
 	bytes := "SELECT output_bytes FROM workflow_runs WHERE id = $1"
 	if was, is := b.number(t, bytes, first.ID), b.number(t, bytes, key.ID); was < 60_000 || is != was+int64(len(after["c@[]"].Output)) {

@@ -1,8 +1,8 @@
 // Package run serves the runs of workflows to callers: triggering, reading, watching, canceling,
 // signals, and cost estimates.
 //
-// It knows neither HTTP nor how a run advances: that is the engine's, which it wakes. The one
-// invariant: a run is committed together with its job before the caller gets an answer.
+// It knows neither HTTP nor how a run advances: it wakes the engine. The one invariant: a run is
+// committed together with its job before the caller gets an answer.
 package run
 
 import (
@@ -17,9 +17,9 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/engine"
 )
 
-// Deps is what runs are made of.
+// Deps holds what the service depends on.
 type Deps struct {
-	API    *pgxpool.Pool // of requests: sees the workspace that asks
+	API    *pgxpool.Pool // for requests: sees only the workspace in the context
 	System *pgxpool.Pool
 	Hub    *notify.Hub
 
@@ -28,15 +28,15 @@ type Deps struct {
 	Modules     *component.Registry
 	Workflows   *workflow.Service
 	Environment *environment.Service
-	Vault       *vault.Vault // of secret outputs
+	Vault       *vault.Vault // decrypts secret outputs
 	// Draining, once closed, ends inline waits. Nil: never.
 	Draining <-chan struct{}
-	// Quarantined returns why nothing may be begun for now, if so; nil: never.
+	// Quarantined returns the reason if nothing may start at present. Nil: never.
 	Quarantined func() error
 }
 
-// Service is all of it.
+// Service serves runs.
 type Service struct{ Deps }
 
-// NewService makes it.
+// NewService returns a Service.
 func NewService(deps Deps) *Service { return &Service{deps} }

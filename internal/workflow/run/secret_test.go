@@ -20,7 +20,7 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/run"
 )
 
-// withSecrets is a bench whose WORK gives nothing but secrets.
+// withSecrets returns a bench whose WORK has only secret outputs.
 func withSecrets(t *testing.T, more ...component.Module) *bench {
 	t.Helper()
 	b := newBench(t)
@@ -33,13 +33,13 @@ func withSecrets(t *testing.T, more ...component.Module) *bench {
 	return b
 }
 
-// Runs whose components give secrets do what they do without, in two processes: only what is
-// kept of them is another thing.
-func TestRandomWorkflowsDoTheSameWithSecrets(t *testing.T) {
+// Runs with secret outputs behave like runs without, on two processes. Only their stored form
+// differs.
+func TestRandomRunsMatchReferenceWithSecrets(t *testing.T) {
 	t.Parallel()
 	b := withSecrets(t)
 	other := b.start(t, options{slots: 4})
-	n := b.start(t, options{slots: 16, sweep: time.Second, also: other.engine.Ended})
+	n := b.start(t, options{slots: 16, sweep: time.Second, also: other.engine.ExecutionsFinished})
 	for _, seed := range seeds(t, size(20, 1_000)) {
 		n.play(t, seed, seed%4 == 3)
 	}
@@ -53,9 +53,8 @@ func TestRandomWorkflowsDoTheSameWithSecrets(t *testing.T) {
 	b.balanced(t)
 }
 
-// A run that repeats another one takes its secrets over: the answer, what a stage gave and
-// what iterations did.
-func TestARerunTakesSecretsOver(t *testing.T) {
+// A rerun reuses secrets: the output of the run, outputs of stages, and those of iterations.
+func TestRerunReusesSecrets(t *testing.T) {
 	t.Parallel()
 	b := withSecrets(t)
 	n := b.start(t, options{slots: 8, sweep: time.Second})
@@ -76,7 +75,7 @@ func TestARerunTakesSecretsOver(t *testing.T) {
 	if first.Status != status.RunCompleted || len(first.Output) < 5 || !strings.Contains(string(last.Output), "the key of the house") {
 		t.Fatalf("it ended %s with %s, and last %s", first.Status, first.Output, last.Output)
 	}
-	n.stop() // what a process has read is forgotten
+	n.stop() // clears the caches
 	n = b.start(t, options{slots: 8, sweep: time.Second})
 	second, again := n.rerun(t, first, &last)
 	if got := kept(stages, again); got != "answer inside@[0] inside@[1] loop start work" {
@@ -90,8 +89,8 @@ func TestARerunTakesSecretsOver(t *testing.T) {
 	}
 }
 
-// Where a stage takes more secrets than are looked for, its error shows nothing at all.
-func TestAnErrorAmongVeryManySecretsShowsNothing(t *testing.T) {
+// If a stage receives more secrets than the redactor searches for, its whole error is redacted.
+func TestErrorWithTooManySecretsIsRedactedAsAWhole(t *testing.T) {
 	t.Parallel()
 	many := made("MANY", 0, `{"type":"object","properties":{"keys":{"type":"array","items":{"type":"string","x-secret":true}}}}`,
 		func(context.Context, component.Call) (component.Result, error) {
@@ -127,9 +126,9 @@ func TestAnErrorAmongVeryManySecretsShowsNothing(t *testing.T) {
 	}
 }
 
-// A secret that is also a word of errors leaves their form alone: it is taken out of what they
-// tell, not out of their codes and the names of their members.
-func TestASecretThatIsAWordOfErrorsLeavesTheirForm(t *testing.T) {
+// A secret that is also a word in errors is redacted from messages, but not from codes and the
+// names of fields.
+func TestSecretThatIsAWordOfErrorsKeepsTheirForm(t *testing.T) {
 	t.Parallel()
 	words := made("WORDS", 0, `{"type":"object","properties":{"code":{"type":"string","x-secret":true},"name":{"type":"string","x-secret":true}}}`,
 		func(context.Context, component.Call) (component.Result, error) {
@@ -149,11 +148,10 @@ func TestASecretThatIsAWordOfErrorsLeavesTheirForm(t *testing.T) {
 	}
 }
 
-// What a version of before wrote as it is stays readable, and goes into stages that are made
-// now.
-func TestOutputsThatWereStoredAsTheyAreStayReadable(t *testing.T) {
+// Outputs that an earlier version stored unsealed stay readable and can be inputs of new stages.
+func TestOutputsStoredUnsealedStayReadable(t *testing.T) {
 	t.Parallel()
-	b := newBench(t) // whose WORK gives nothing secret
+	b := newBench(t) // its WORK has no secret outputs
 	n := b.start(t, options{slots: 8, sweep: time.Second})
 	id := n.draw(t, `[{"id":"work","module":"WORK"},{"id":"wait","module":"WAIT_FOR_SIGNAL","config":{"name":"on","timeoutMs":60000}},{"id":"then","module":"WORK"}]`,
 		`[{"id":"1","from":"work","to":"wait"},{"id":"2","from":"wait","to":"then"}]`,
@@ -163,7 +161,7 @@ func TestOutputsThatWereStoredAsTheyAreStayReadable(t *testing.T) {
 	n.stop()
 	var keys int
 	if err := b.pool.QueryRow(t.Context(), "SELECT count(*) FROM output_keys").Scan(&keys); err != nil || keys != 0 {
-		t.Errorf("where nothing is secret there are %d keys, %v", keys, err)
+		t.Errorf("without secrets there are %d keys, %v", keys, err)
 	}
 	b.modules = withSecrets(t).modules
 	n = b.start(t, options{slots: 8, sweep: time.Second})
@@ -180,15 +178,14 @@ func TestOutputsThatWereStoredAsTheyAreStayReadable(t *testing.T) {
 	}
 }
 
-// The payload of a signal whose wait says so is sealed from the moment it comes, whether the
-// run waits for it by then or not, in loops and in runs that repeat the run. What another
-// wait takes is not.
-func TestMT05ASecretSignalIsSealedFromTheStart(t *testing.T) {
+// The payload of a signal whose wait is marked secret is sealed on arrival, whether or not the run
+// waits for it already, in loops and in reruns. Payloads of other waits are not sealed.
+func TestMT05SecretSignalIsSealedOnArrival(t *testing.T) {
 	t.Parallel()
 	const canary = "c4n4ry-of-the-approver"
 	b := newBench(t)
 	other := b.start(t, options{slots: 4})
-	n := b.start(t, options{slots: 8, sweep: time.Second, also: other.engine.Ended})
+	n := b.start(t, options{slots: 8, sweep: time.Second, also: other.engine.ExecutionsFinished})
 	id := n.draw(t, `[{"id":"open","module":"WAIT_FOR_SIGNAL","config":{"name":"open","timeoutMs":60000}},
 		{"id":"early","module":"WAIT_FOR_SIGNAL","config":{"name":"early","timeoutMs":60000,"secret":true}},
 		{"id":"loop","module":"FOR_EACH","input":{"items":[1,2]}},
@@ -216,12 +213,12 @@ func TestMT05ASecretSignalIsSealedFromTheStart(t *testing.T) {
 		t.Fatalf("it ended %s %s with %s", first.Status, first.Error, first.Output)
 	}
 	if got := string(stages["never@[]"].Output); got != `{}` {
-		t.Errorf("what has not come is %s", got)
+		t.Errorf("the missing signal is %s", got)
 	}
 	answer := stages["answer@[]"]
 	second, again := n.rerun(t, first, &answer)
 	if string(second.Output) != string(first.Output) || string(again["late@[1]"].Output) != string(stages["late@[1]"].Output) {
-		t.Errorf("again it gives %s", second.Output)
+		t.Errorf("in the rerun its output is %s", second.Output)
 	}
 	var rows string
 	if err := b.pool.QueryRow(t.Context(), `SELECT concat((SELECT string_agg(r::text, ' ') FROM workflow_runs r), (SELECT string_agg(s::text, ' ') FROM run_stages s),
@@ -233,9 +230,9 @@ func TestMT05ASecretSignalIsSealedFromTheStart(t *testing.T) {
 	}
 }
 
-// A secret signal that many stages wait for ends the run where it makes too much of it, and
-// no more is kept of it than that.
-func TestASecretSignalForManyEndsWithinTheLimitOfARun(t *testing.T) {
+// A secret signal that many stages wait for fails the run once its copies exceed the limit of a
+// run, and no more copies are stored.
+func TestSecretSignalForManyStagesKeepsTheLimitOfARun(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	n := b.start(t, options{slots: 4, sweep: time.Second})
@@ -256,9 +253,9 @@ func TestASecretSignalForManyEndsWithinTheLimitOfARun(t *testing.T) {
 	}
 }
 
-// A process that lacks a component of the workflow, in a roll-out, takes signals of its runs
-// all the same, as secret ones, and answers who asks again after the end.
-func TestASignalIsTakenWhereTheVersionDoesNotFit(t *testing.T) {
+// A process that lacks a module of the workflow, during a roll-out, accepts signals as secret ones,
+// and answers repeated signals after the run has finished.
+func TestSignalIsAcceptedIfAModuleIsUnknown(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	n := b.start(t, options{slots: 4, sweep: time.Second})
@@ -291,8 +288,9 @@ func TestASignalIsTakenWhereTheVersionDoesNotFit(t *testing.T) {
 	}
 }
 
-// What a hook is sent is not held to the input schema, and yet hidden where that marks it.
-func TestMT05WhatAHookIsSentIsSealedWhereTheInputSchemaMarksIt(t *testing.T) {
+// A delivery to a hook is not validated against the input schema, but hidden where the schema marks
+// it.
+func TestMT05HookDeliveryIsSealedIfTheInputSchemaMarksIt(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	n := b.start(t, options{slots: 4})
@@ -317,8 +315,8 @@ func TestMT05WhatAHookIsSentIsSealedWhereTheInputSchemaMarksIt(t *testing.T) {
 	}
 }
 
-// What a run's input schema marks as secret is hidden in the output of the trigger, too; what
-// takes it from there has it.
+// Values that a run's input schema marks as secret are redacted in the output of the trigger too.
+// Components still receive them.
 func TestTriggerStageHidesSecretInputs(t *testing.T) {
 	t.Parallel()
 	const secret, nested = "the key of the house", "the key of the cellar"

@@ -19,17 +19,17 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/engine"
 )
 
-// Signal gives a run a signal, the first of each name for good (decisions 8.13), however often
-// and however late it is given again. CONFLICT when the run is over and has none of the name.
-// What it brings is sealed where the run waits for a secret.
-func (s *Service) Signal(ctx context.Context, key notify.Key, who Access, name string, payload json.RawMessage) (api.RunSignal, error) {
-	row, err := s.allowed(ctx, key, who)
+// Signal sends a signal to a run and returns the stored one. Only the first signal of each name
+// counts (decisions 8.13); later ones return the first. It returns CONFLICT if the run is finished
+// and has no signal with the name. The payload is sealed if the run waits for a secret.
+func (s *Service) Signal(ctx context.Context, key notify.Key, access Access, name string, payload json.RawMessage) (api.RunSignal, error) {
+	row, err := s.getAllowed(ctx, key, access)
 	if err != nil {
 		return api.RunSignal{}, err
 	}
 	live := !row.Status.Terminal()
 	if live {
-		if live, err = s.keepSignal(ctx, key, row, name, payload); err != nil {
+		if live, err = s.storeSignal(ctx, key, row, name, payload); err != nil {
 			return api.RunSignal{}, err
 		}
 	}
@@ -43,24 +43,24 @@ func (s *Service) Signal(ctx context.Context, key notify.Key, who Access, name s
 	case err != nil:
 		return api.RunSignal{}, fmt.Errorf("read signal: %w", err)
 	}
-	if first.Payload, err = s.Vault.OpenJSON(ctx, signalAt(key, name), first.Payload); err != nil {
+	if first.Payload, err = s.Vault.OpenJSON(ctx, signalPlace(key, name), first.Payload); err != nil {
 		return api.RunSignal{}, err
 	}
 	return api.RunSignal{RunID: key.ID, Signal: name, Payload: first.Payload, ReceivedAt: timestamp.Of(first.ReceivedAt)}, nil
 }
 
-// keepSignal stores a signal, if there is none of the name and the run lives, which it tells.
-// It is sealed, too, where the run's version has components that only other processes know,
-// during a roll-out: it cannot be told then what they say of it.
-func (s *Service) keepSignal(ctx context.Context, key notify.Key, row db.RunGetRow, name string, payload json.RawMessage) (live bool, err error) {
+// storeSignal stores a signal unless the run has one with the name, and reports whether the run is
+// unfinished. During a roll-out, the run's version may have modules that this process does not
+// know, so that it cannot find out whether the signal is secret. It then seals the payload.
+func (s *Service) storeSignal(ctx context.Context, key notify.Key, row db.RunGetRow, name string, payload json.RawMessage) (live bool, err error) {
 	loaded, err := s.Workflows.LoadVersion(ctx, s.API, key.WorkspaceID, row.WorkflowID, row.WorkflowVersion)
-	unfit := fault.CodeOf(err) == fault.InvalidInput
-	if err != nil && !unfit {
+	unknown := fault.CodeOf(err) == fault.InvalidInput
+	if err != nil && !unknown {
 		return false, err
 	}
 	payload = engine.Object(payload)
-	if unfit || engine.SecretSignal(loaded.Plan, name) {
-		if payload, err = s.Vault.SealJSON(ctx, signalAt(key, name), payload); err != nil {
+	if unknown || engine.SecretSignal(loaded.Plan, name) {
+		if payload, err = s.Vault.SealJSON(ctx, signalPlace(key, name), payload); err != nil {
 			return false, err
 		}
 	}
@@ -68,7 +68,7 @@ func (s *Service) keepSignal(ctx context.Context, key notify.Key, row db.RunGetR
 		WorkspaceID: key.WorkspaceID, RunID: key.ID, Name: name, Payload: payload, Bytes: storage.SignalBytes + int64(len(payload)),
 	})
 	if err != nil {
-		return false, fmt.Errorf("keep signal: %w", err)
+		return false, fmt.Errorf("store signal: %w", err)
 	}
 	if made.Live && made.Exhausted {
 		return true, s.storageExhausted(ctx, key, name)
@@ -76,8 +76,8 @@ func (s *Service) keepSignal(ctx context.Context, key notify.Key, row db.RunGetR
 	return made.Live, nil
 }
 
-// storageExhausted refuses a signal that was not kept because the workspace may store no more in
-// this month. Nil: it was kept before.
+// storageExhausted returns the error for a signal that was not stored because the workspace has
+// reached its storage limit for the month. It returns nil if the signal was stored before.
 func (s *Service) storageExhausted(ctx context.Context, key notify.Key, name string) error {
 	_, err := db.New().RunSignalGet(ctx, s.API, db.RunSignalGetParams{WorkspaceID: key.WorkspaceID, RunID: key.ID, Name: name})
 	if !errors.Is(err, pgx.ErrNoRows) {
@@ -86,9 +86,9 @@ func (s *Service) storageExhausted(ctx context.Context, key notify.Key, name str
 	return billing.Books{}.StorageExhausted(ctx, s.API, key.WorkspaceID)
 }
 
-// signalAt is where a signal of a run is sealed for.
-func signalAt(key notify.Key, name string) vault.Place {
+// signalPlace returns the place that the payload of a signal is bound to.
+func signalPlace(key notify.Key, name string) vault.Place {
 	return vault.Place{WorkspaceID: key.WorkspaceID, Row: key.ID, Field: vault.Signal(name)}
 }
 
-var errRunFinished = &fault.Error{Code: fault.Conflict, Reason: "run_finished", Message: "This run is over, so it takes no signals."}
+var errRunFinished = &fault.Error{Code: fault.Conflict, Reason: "run_finished", Message: "This run is finished, so it accepts no signals."}

@@ -23,16 +23,16 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/run"
 )
 
-// sender is a WORK that says which of its attempts were sent, and of which kind they are.
+// sender is a WORK that records which of its attempts were sent.
 type sender struct {
 	module
 	mu   sync.Mutex
-	sent map[uuid.UUID][]int // the attempt of each call, by execution
-	open map[uuid.UUID]bool  // whether an attempt of these was not answered
+	sent map[uuid.UUID][]int // attempt numbers of the calls, by execution
+	open map[uuid.UUID]bool  // executions with an unanswered attempt
 }
 
-// newSender makes SEND. Its config says its repeat rule, how its first attempts fail, and whether it
-// waits before it does what WORK does.
+// newSender returns SEND. Its config contains its repeat rule, how its first attempts fail, and
+// whether it waits before it does the same as WORK.
 func newSender() *sender {
 	s := &sender{module: work(), sent: map[uuid.UUID][]int{}, open: map[uuid.UUID]bool{}}
 	does := s.run
@@ -45,7 +45,7 @@ func newSender() *sender {
 		if err := json.Unmarshal(call.Config, &config); err != nil {
 			return component.Result{}, err
 		}
-		code := "" // none: it succeeds
+		code := "" // "": success
 		if call.Attempt <= len(config.Codes) {
 			code = config.Codes[call.Attempt-1]
 		}
@@ -64,7 +64,7 @@ func newSender() *sender {
 	return s
 }
 
-// RepeatFor is the rule that the config names.
+// RepeatFor returns the repeat rule in the config.
 func (s *sender) RepeatFor(call component.Call) component.Repeat {
 	var config struct{ Repeat component.Repeat }
 	if err := json.Unmarshal(call.Config, &config); err != nil {
@@ -73,21 +73,21 @@ func (s *sender) RepeatFor(call component.Call) component.Repeat {
 	return config.Repeat
 }
 
-// calls are the attempts that were sent so far.
+// calls returns the attempts that were sent so far.
 func (s *sender) calls() map[uuid.UUID][]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return maps.Clone(s.sent)
 }
 
-// allAnswered reports whether each attempt of an execution that was sent failed with an answer.
+// allAnswered reports whether every sent attempt of an execution failed with an answer.
 func (s *sender) allAnswered(id uuid.UUID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.sent[id]) > 0 && !s.open[id]
 }
 
-// sends replaces each WORK of a drawing by a SEND of a random kind.
+// sends replaces each WORK of a drawing by a SEND with random settings.
 func (w *drawing) sends() {
 	for i := range w.parts {
 		p := &w.parts[i]
@@ -108,7 +108,7 @@ func (w *drawing) sends() {
 	}
 }
 
-// wide is a loop of many items, all of which want to be sent at once.
+// wide draws a loop over many items that all start at once.
 func wide(seed uint64) *drawing {
 	w := &drawing{Rand: rand.New(rand.NewPCG(seed, 7))}
 	w.parts = []part{
@@ -119,14 +119,14 @@ func wide(seed uint64) *drawing {
 	return w
 }
 
-// No attempt whose start commits after a cancellation is sent, in a run and in those below it;
-// what was cut off after it was sent says so; and what did not finish is not charged.
+// No attempt that starts after a cancel commits is sent, in a run and in the runs below it. The
+// error of an interrupted attempt says that it was sent. Unfinished stages are not charged.
 func TestNoAttemptStartsAfterACancel(t *testing.T) {
 	t.Parallel()
 	cancelMany(t, 16)
 }
 
-// The same for many graphs.
+// The same rule for many random graphs.
 func TestNoAttemptStartsAfterACancelInManyGraphs(t *testing.T) {
 	if waittest.LeftToSoak(t, "internal/workflow/run.TestNoAttemptStartsAfterACancel") {
 		return
@@ -139,7 +139,7 @@ func cancelMany(t *testing.T, count int) {
 	s := newSender()
 	b := newBench(t, s)
 	other := b.start(t, options{slots: 3})
-	n := b.start(t, options{slots: 3, sweep: time.Second, also: other.engine.Ended})
+	n := b.start(t, options{slots: 3, sweep: time.Second, also: other.engine.ExecutionsFinished})
 	c := canceler{node: n, sender: s}
 	var running sync.WaitGroup
 	slots := make(chan struct{}, 6)
@@ -155,14 +155,14 @@ func cancelMany(t *testing.T, count int) {
 	b.balanced(t)
 }
 
-// canceler cancels runs and judges what they sent.
+// canceler cancels runs and checks what they sent.
 type canceler struct {
 	*node
 	sender            *sender
 	canceled, unknown atomic.Int64
 }
 
-// standing is how an execution stood once a cancellation was answered.
+// standing is the state of an execution after the answer to a cancel.
 type standing struct {
 	held, waiting bool
 	attempt       int
@@ -177,7 +177,7 @@ func (c *canceler) play(t *testing.T, seed uint64) {
 	w.sends()
 	input := fmt.Appendf(nil, `{"n":%d}`, seed%7)
 	id, nested := c.save(t, w.draft()), seed%4 == 1
-	if nested { // three at once below another
+	if nested { // three child runs at once
 		id = c.draw(t, fmt.Sprintf(`[{"id":"l","module":"FOR_EACH","input":{"items":[1,2,3]}},{"id":"c","module":"RUN_WORKFLOW","input":%s,"config":{"workflowId":%q}}]`, input, id),
 			`[{"id":"1","from":"l","to":"c","port":"each"}]`, "")
 	}
@@ -205,15 +205,15 @@ func (c *canceler) play(t *testing.T, seed uint64) {
 		was := stood[e.id]
 		for _, attempt := range after[e.id][len(before[e.id]):] {
 			if goesOn := was.held || was.waiting && mode == engine.CancelGraceful; !goesOn || attempt > was.attempt {
-				t.Errorf("seed %d, %s cancel: execution %s was sent as attempt %d, and stood at %+v when the cancel was answered", seed, mode, e.id, attempt, was)
+				t.Errorf("seed %d, %s cancel: execution %s was sent as attempt %d, and was %+v when the cancel was answered", seed, mode, e.id, attempt, was)
 			}
 		}
 		c.judge(t, seed, e, len(after[e.id]) > 0, mode)
 	}
 }
 
-// judge compares what a stage says of its end with what was sent of it. An answer that comes with
-// an immediate cancellation may be lost.
+// judge compares the result of a stage with the attempts that were sent for it. An immediate cancel
+// may lose the answer of an attempt.
 func (c *canceler) judge(t *testing.T, seed uint64, e ended, sent bool, mode string) {
 	var why api.ExecutionError
 	if e.why != nil {
@@ -235,7 +235,7 @@ func (c *canceler) judge(t *testing.T, seed uint64, e ended, sent bool, mode str
 	}
 }
 
-// standings are those of all executions.
+// standings returns the states of all executions.
 func (c *canceler) standings(t *testing.T) map[uuid.UUID]standing {
 	rows, err := c.pool.Query(context.Background(), `SELECT id, worker_id IS NOT NULL, worker_id IS NULL AND continuing AND attempt_started_at IS NOT NULL, attempt
 		FROM component_executions WHERE finished_at IS NULL`)
@@ -256,7 +256,7 @@ func (c *canceler) standings(t *testing.T) map[uuid.UUID]standing {
 	return all
 }
 
-// ended is an execution of a run that is over.
+// ended is an execution of a finished run.
 type ended struct {
 	id     uuid.UUID
 	status status.Execution
@@ -265,7 +265,7 @@ type ended struct {
 	why    json.RawMessage
 }
 
-// tree are the executions of a run and of those below it.
+// tree returns the executions of a run and of the runs below it.
 func (c *canceler) tree(t *testing.T, key notify.Key) (all []ended) {
 	rows, err := c.pool.Query(context.Background(), `SELECT e.id, e.status, e.repeat_rule, e.usage, e.error FROM component_executions e
 		JOIN workflow_runs r ON r.workspace_id = e.workspace_id AND r.id = e.run_id

@@ -19,7 +19,7 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/run"
 )
 
-// loop draws a loop over so many items with one TRANSFORM, which costs nothing.
+// loop draws a loop over so many items with one TRANSFORM, which is free.
 func (n *node) loop(t testing.TB, items int) uuid.UUID {
 	t.Helper()
 	list, _ := json.Marshal(make([]int, items))
@@ -27,7 +27,7 @@ func (n *node) loop(t testing.TB, items int) uuid.UUID {
 		`[{"id":"1","from":"l","to":"w","port":"each"}]`, "")
 }
 
-// openLoop draws a loop over the items of the run's input with one component.
+// openLoop draws a loop with one component over the items of the run's input.
 func (n *node) openLoop(t testing.TB, body string) uuid.UUID {
 	t.Helper()
 	return n.draw(t, fmt.Sprintf(`[{"id":"start","module":"ON_API_CALLED"},{"id":"l","module":"FOR_EACH","config":{"concurrency":100}},{"id":"w","module":%q,"config":{"expression":"1"}}]`, body),
@@ -35,7 +35,7 @@ func (n *node) openLoop(t testing.TB, body string) uuid.UUID {
 		`[{"id":"1","from":{"componentId":"start","output":"items"},"to":{"componentId":"l","input":"items"}}]`)
 }
 
-// on gives the bench's workspace a plan of its own.
+// on gives the bench's workspace its own plan.
 func (b *bench) on(t testing.TB, p billing.Plan) {
 	t.Helper()
 	p.WorkspaceID, p.Name = b.workspace, plan.Enterprise
@@ -52,7 +52,7 @@ func reason(err error) string {
 	return string(refusal.Code) + " " + refusal.Reason
 }
 
-// A run of 1,201 stages pays for 201 of them, and within its quote.
+// A run of 1,201 stages pays for 201 of them, as its quote predicts.
 func TestRunPaysForStagesBeyondTheFreeOnes(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -68,7 +68,7 @@ func TestRunPaysForStagesBeyondTheFreeOnes(t *testing.T) {
 	b.balanced(t)
 }
 
-// The free stages are those of a run and the runs below it together.
+// A run and the runs below it share one allowance of free stages.
 func TestRunsOfTreeShareFreeStages(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -79,14 +79,14 @@ func TestRunsOfTreeShareFreeStages(t *testing.T) {
 	if got, _ := n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: id})); got.Status != status.RunCompleted {
 		t.Fatalf("%s %s", got.Status, got.Error)
 	}
-	// 2 stages of the root and 2 x 601 below it.
+	// 2 stages of the root and 2 x 601 stages below it.
 	if used, want := credit.Amount(b.number(t, "SELECT sum(usage)::bigint FROM workflow_runs")), credit.Amount(204_000); used != want {
-		t.Errorf("together they used %s, want %s", used, want)
+		t.Errorf("the tree used %s, want %s", used, want)
 	}
 	b.balanced(t)
 }
 
-// What cannot pay for more stages stops close to the free ones.
+// A run that cannot pay for more stages stops shortly after the free ones.
 func TestRunThatCannotPayForItsStagesFails(t *testing.T) {
 	t.Parallel()
 	for what, c := range map[string]struct {
@@ -114,8 +114,8 @@ func TestRunThatCannotPayForItsStagesFails(t *testing.T) {
 	}
 }
 
-// A rerun takes over what is complete without paying for it again.
-func TestRerunPaysNothingForWhatItTakesOver(t *testing.T) {
+// A rerun reuses complete stages without paying for them again.
+func TestRerunPaysNothingForReusedStages(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	n := b.start(t, options{slots: 4, sweep: time.Second})
@@ -129,8 +129,8 @@ func TestRerunPaysNothingForWhatItTakesOver(t *testing.T) {
 	b.balanced(t)
 }
 
-// What a workspace stores counts for its account: all of it when runs have ended, and all but
-// little while they wait.
+// The account counts what a workspace stores: everything after its runs have finished, and almost
+// everything while they wait.
 func TestStoredBytesAreCounted(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, big())
@@ -151,7 +151,7 @@ func TestStoredBytesAreCounted(t *testing.T) {
 		return b.number(t, "SELECT stored FROM credit_accounts WHERE workspace_id = $1", b.workspace)
 	}
 	if got, want := counted(), b.number(t, stored); got < want-16<<10 {
-		t.Errorf("while it waits %d bytes are counted, and %d are stored", got, want)
+		t.Errorf("while the run waits, %d bytes are counted and %d are stored", got, want)
 	}
 	if _, err := n.runs.Signal(n.ctx, key, anyone{}, "go", json.RawMessage(long)); err != nil {
 		t.Fatal(err)
@@ -169,8 +169,8 @@ func TestStoredBytesAreCounted(t *testing.T) {
 	b.balanced(t)
 }
 
-// A workspace that has stored what its plan allows in a month starts nothing more: its runs end
-// at their next stage, and triggers and signals are refused.
+// A workspace that has reached the storage limit of its plan for the month starts nothing more: its
+// runs fail at their next stage, and triggers and signals are refused.
 func TestWorkspaceStoresNoMoreThanItsPlanAllows(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -196,7 +196,7 @@ func TestWorkspaceStoresNoMoreThanItsPlanAllows(t *testing.T) {
 		t.Errorf("a signal: %v", err)
 	}
 	if _, err := n.runs.Signal(n.ctx, waiting, anyone{}, "early", nil); err != nil {
-		t.Errorf("a signal that was kept before: %v", err)
+		t.Errorf("a signal that was stored before: %v", err)
 	}
 	b.on(t, billing.Plan{Storage: new(int64(2_000_000_000))})
 	if _, err := n.runs.Signal(n.ctx, waiting, anyone{}, "go", nil); err != nil {
@@ -208,8 +208,8 @@ func TestWorkspaceStoresNoMoreThanItsPlanAllows(t *testing.T) {
 	b.balanced(t)
 }
 
-// A workspace without credits stores a bounded amount with one trigger, however many runs and
-// loops that starts: unbounded, it would be 6,000 stages here, and 200 MB in the soak.
+// A workspace without credits stores a bounded amount with one trigger, however many runs and loops
+// that starts. Without the limit, it would be 6,000 stages here, and 200 MB in the soak.
 func TestFreeStorageOfOneTriggerIsBounded(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -224,7 +224,7 @@ func TestFreeStorageOfOneTriggerIsBounded(t *testing.T) {
 	key := n.trigger(t, run.TriggerParams{WorkflowID: id, Input: fmt.Appendf(nil, `{"text":%q}`, strings.Repeat("a", size(10, 200_000)))})
 	n.end(t, key)
 	b.until(t, 0, nothing, unfinished)
-	// What is free, and what the folds under way at once made beyond it.
+	// The free part, and what concurrent folds may add to it.
 	stages, stored := b.number(t, "SELECT sum(stage_count) FROM workflow_runs"), b.number(t, "SELECT sum(output_bytes)::bigint FROM workflow_runs")
 	if most := int64(1_000 + engine.FoldsAtOnce*550); stages > most {
 		t.Errorf("there are %d stages, at most %d were expected", stages, most)
@@ -238,7 +238,7 @@ func TestFreeStorageOfOneTriggerIsBounded(t *testing.T) {
 	b.balanced(t)
 }
 
-// Bytes that were stored in an earlier month refuse nothing, though nothing has started the
+// Bytes that were stored in an earlier month do not count, even if nothing has started the
 // account's new period yet.
 func TestStorageOfAnEarlierMonthRefusesNothing(t *testing.T) {
 	t.Parallel()
@@ -261,8 +261,8 @@ func TestStorageOfAnEarlierMonthRefusesNothing(t *testing.T) {
 	}
 }
 
-// A run that pays for its stages goes on after its account's period is over, though nothing has
-// released the credits of the next one yet.
+// A run that pays for its stages continues after its account's period has ended, even if nothing
+// has started the next one yet.
 func TestRunPaysForStagesWithTheCreditsOfTheNextPeriod(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

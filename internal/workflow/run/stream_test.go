@@ -15,9 +15,9 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/run"
 )
 
-// SS-09: who reads the events of 200 stages slowly sees states that never go back, none
-// of the log missing, and the right totals in the last event.
-func TestSS09ASlowReaderOfManyStages(t *testing.T) {
+// SS-09: a slow reader of the events of 200 stages sees statuses that never go back, all events,
+// and the right totals in the last one.
+func TestSS09SlowReaderSeesAllEvents(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	n := b.start(t, options{slots: 16, sweep: time.Second})
@@ -30,7 +30,7 @@ func TestSS09ASlowReaderOfManyStages(t *testing.T) {
 		t.Fatal(err)
 	}
 	order := map[string]int{"CREATED": 0, "RUNNING": 1, "COMPLETED": 2, "FAILED": 2, "CANCELED": 2}
-	seen := map[string]int{} // how far stages were
+	seen := map[string]int{} // last status of each stage
 	var last api.RunEvent
 	var output api.RunEventOutput
 	var usage credit.Amount
@@ -81,9 +81,8 @@ func TestSS09ASlowReaderOfManyStages(t *testing.T) {
 	}
 }
 
-// A stage is CREATED until a worker starts it, and RUNNING from then on, in the record and in
-// the log alike.
-func TestAStageIsCreatedUntilItStarts(t *testing.T) {
+// A stage is CREATED until a worker starts it, then RUNNING, in both the record and the events.
+func TestStageIsCreatedUntilItStarts(t *testing.T) {
 	t.Parallel()
 	letGo := make(chan struct{})
 	b := newBench(t, held(letGo))
@@ -110,7 +109,7 @@ func TestAStageIsCreatedUntilItStarts(t *testing.T) {
 	if created == 0 || running == 0 || created+running != 8 {
 		t.Errorf("%d stages are CREATED and %d RUNNING, of 8 with 2 slots", created, running)
 	}
-	if _, err := n.runs.Signal(n.ctx, key, anyone{}, "go", nil); err != nil { // has an event tell how all stands
+	if _, err := n.runs.Signal(n.ctx, key, anyone{}, "go", nil); err != nil { // causes an event with the current state
 		t.Fatal(err)
 	}
 	n.awaitEvents(key, 2)
@@ -129,7 +128,7 @@ func TestAStageIsCreatedUntilItStarts(t *testing.T) {
 		}
 	}
 	if told[status.StageCreated] == 0 || told[status.StageRunning] == 0 || told[status.StageCreated]+told[status.StageRunning] != 8 {
-		t.Errorf("the log tells of %v", told)
+		t.Errorf("the statuses in the events: %v", told)
 	}
 	close(letGo)
 	if got, _ := n.end(t, key); got.Status != status.RunCompleted || got.TotalUsage != credit.Credits(8) {
@@ -138,17 +137,17 @@ func TestAStageIsCreatedUntilItStarts(t *testing.T) {
 	b.balanced(t)
 }
 
-// A run that was accepted and not begun is CREATED, without a stage, until somebody folds it;
-// one that was canceled by then makes none.
-func TestARunIsCreatedUntilItsFirstFold(t *testing.T) {
+// An accepted run that has not started is CREATED, without a stage, until its first fold. If it was
+// canceled before, it creates no stage.
+func TestRunIsCreatedUntilItsFirstFold(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	n := b.start(t, options{slots: 1})
 	id := n.draw(t, chain(""), chained, "")
 	earlier, before := n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: id}))
 	from := before["a@[]"].ID
-	again := run.TriggerParams{WorkflowID: id, RerunOf: &engine.Origin{RunID: earlier.ID, FromStageID: &from}} // what it takes over its first fold says
-	n.engine.Close()                                                                                           // nobody folds
+	again := run.TriggerParams{WorkflowID: id, RerunOf: &engine.Origin{RunID: earlier.ID, FromStageID: &from}} // reused stages appear in the first fold
+	n.engine.Close()                                                                                           // no more folds
 	canceled := n.trigger(t, again)
 	runs := map[notify.Key]status.Run{n.trigger(t, again): status.RunCompleted, canceled: status.RunCanceled}
 	if got, err := n.runs.Cancel(n.ctx, canceled, anyone{}, engine.CancelGraceful, nil); err != nil || got.Status != status.RunCreated || got.CancelRequestedAt == nil {

@@ -15,10 +15,11 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/run"
 )
 
-// span holds the times of a stage as they are stored.
+// span holds the stored times of a stage.
 type span struct{ created, started, finished time.Time }
 
-// spans reads the times of the stages of a run. One that never started, started when it ended.
+// spans returns the times of the stages of a run. The start of a stage that never started is its
+// end.
 func (n *node) spans(t testing.TB, runID uuid.UUID) map[uuid.UUID]span {
 	t.Helper()
 	rows, err := n.pool.Query(context.Background(), `SELECT id, created_at, COALESCE(started_at, finished_at), finished_at FROM run_stages WHERE run_id = $1`, runID)
@@ -44,8 +45,8 @@ const disorder = `SELECT
 		AND COALESCE(e.attempt_started_at, e.created_at) <= e.finished_at AND e.finished_at <= e.updated_at))`
 
 // inOrder reports times of a finished run that go back: in a row, from a run or a loop to its
-// stages and from these to its end, and along edges and connections. Stages that were taken over
-// keep the times of the earlier run.
+// stages and from these to its end, and along edges and connections. Reused stages keep the times
+// of the earlier run.
 func (n *node) inOrder(t *testing.T, w *drawing, p played, taken map[string]api.RunStage, blame func(format string, args ...any)) {
 	t.Helper()
 	if rows := n.number(t, disorder, p.run.ID); rows != 0 {
@@ -109,8 +110,8 @@ func (w *drawing) before(stage api.RunStage, all map[string]api.RunStage) (befor
 	return before
 }
 
-// Times do not go back if a fold begins long before it locks its run, or if the clock goes back:
-// then they stand still. Timers follow the clock all the same.
+// Times do not go back if a fold starts long before it locks its run, or if the clock goes back:
+// they stand still. Timers still follow the clock.
 func TestTimesOfARunDoNotGoBack(t *testing.T) {
 	t.Parallel()
 	for what, meanwhile := range map[string]func(t *testing.T, n *node, key notify.Key, letGo chan struct{}){

@@ -30,51 +30,52 @@ import (
 type TriggerParams struct {
 	WorkspaceID, WorkflowID uuid.UUID
 
-	By          Cause           // what triggers it
-	KeyRootID   uuid.UUID       // root of the key that triggers it, on whose workflows the run stays; zero: not by a key
-	Version     *int32          // nil: the present one
+	By          Cause           // what triggers the run
+	KeyRootID   uuid.UUID       // first key in the rotations of the triggering key, which limits the workflows of child runs; zero: no key
+	Version     *int32          // nil: the current version
 	Input       json.RawMessage // an object; empty: `{}`
 	Metadata    json.RawMessage // an object; may be empty
-	MaxCredits  *credit.Amount  // the most that the run may cost; nil: any
-	Access      Access          // of the key that triggers it, for the quote that MaxCredits is compared with; nil: no child runs count
+	MaxCredits  *credit.Amount  // limit of the run's cost; nil: no limit
+	Access      Access          // workflows that the quote for MaxCredits may include as child runs; nil: none
 	RerunOf     *engine.Origin  // the run that is repeated; nil: none
-	Once        Claim           // under which there is one run only; nil: a repeat begins another
+	Once        Claim           // makes repeated requests return the same run; nil: each starts a run
 	Traceparent string          // W3C; may be empty
-	WaitFor     *time.Duration  // how long to wait for the end before answering with the record; nil: it is not wanted
+	WaitFor     *time.Duration  // how long to wait for the run's answer; nil: return without the record
 
-	// Of the run that is repeated:
-	hidden     []string   // the places that are secret in its input
-	effectRoot *uuid.UUID // under which its effects are known
+	// Copied from the run that is repeated:
+	hidden     []string   // secret places in its input
+	effectRoot *uuid.UUID // first run in the series, see engine.effectKey
 }
 
-// Cause is what triggers a run. Zero is a request.
+// Cause is the schedule or hook that triggers a run. The zero value is a request.
 type Cause struct {
 	Trigger string // SCHEDULE or WEBHOOK
 	ID      uuid.UUID
 }
 
-// Claim is what there is one run for: it commits with the run.
+// Claim makes sure that something starts only one run, such as the delivery of a hook. It is
+// committed with the run.
 type Claim interface {
-	// Find is the run that there is.
+	// Find returns the run that exists for the claim, if any.
 	Find(ctx context.Context, conn postgres.DB) (made uuid.UUID, found bool, err error)
-	// ClaimTx is Find, and holds the claim until tx ends.
+	// ClaimTx is Find, and locks the claim until tx ends.
 	ClaimTx(ctx context.Context, tx pgx.Tx) (made uuid.UUID, found bool, err error)
-	// KeepTx remembers the run, in one statement.
+	// KeepTx stores the run of the claim in one statement.
 	KeepTx(ctx context.Context, tx pgx.Tx, made uuid.UUID) error
 }
 
-// Triggered is a run that was accepted.
+// Triggered is an accepted run.
 type Triggered struct {
 	RunID    uuid.UUID
-	JobID    int64            // zero for a repeat whose run is kept no more
-	Run      *api.WorkflowRun // without its stages; only where a wait was asked for
-	Replayed bool             // the claim had made this run before
+	JobID    int64            // zero for a repeat whose run is deleted
+	Run      *api.WorkflowRun // without its stages; nil unless WaitFor was set
+	Replayed bool             // an earlier request started the run
 }
 
-// Trigger accepts a run: when it returns without error, the run and its job are
-// committed. Errors: NOT_FOUND for an unknown workflow or version, CONFLICT for one that is
-// paused or archived, or that does not begin so, INVALID_INPUT (422) for an input that breaks
-// its schema, INSUFFICIENT_CREDITS, UNAVAILABLE, and what the claim refuses.
+// Trigger accepts a run: when it returns without error, the run and its job are committed. It
+// returns NOT_FOUND for an unknown workflow or version, CONFLICT for a workflow that is paused,
+// archived, or has only other triggers, INVALID_INPUT (422) for an input that violates its schema,
+// INSUFFICIENT_CREDITS, UNAVAILABLE, and the errors of the claim.
 func (s *Service) Trigger(ctx context.Context, p TriggerParams) (Triggered, error) {
 	if p.Once != nil {
 		earlier, found, err := p.Once.Find(ctx, s.API)
@@ -89,7 +90,7 @@ func (s *Service) Trigger(ctx context.Context, p TriggerParams) (Triggered, erro
 		return Triggered{}, err
 	}
 	if p.RerunOf != nil {
-		if err := s.again(ctx, &p); err != nil {
+		if err := s.prepareRerun(ctx, &p); err != nil {
 			return Triggered{}, err
 		}
 	}
@@ -98,8 +99,8 @@ func (s *Service) Trigger(ctx context.Context, p TriggerParams) (Triggered, erro
 		return Triggered{}, err
 	}
 	key := notify.Key{WorkspaceID: p.WorkspaceID, ID: n.id}
-	ended := s.Hub.Subscribe(key) // before it begins
-	defer ended.Close()
+	changed := s.Hub.Subscribe(key) // before the run starts, to miss no event
+	defer changed.Close()
 	earlier, err := s.accept(context.WithoutCancel(ctx), p, n)
 	if err != nil {
 		return Triggered{}, err
@@ -108,62 +109,63 @@ func (s *Service) Trigger(ctx context.Context, p TriggerParams) (Triggered, erro
 		return s.repeat(ctx, p, earlier)
 	}
 	failpoint.Reached(failpoint.AfterAccept)
-	s.Engine.Follow(context.WithoutCancel(ctx), key, n.begun)
-	return s.answer(ctx, p, Triggered{RunID: n.id, JobID: n.jobID}, ended)
+	s.Engine.Continue(context.WithoutCancel(ctx), key, n.started)
+	return s.answer(ctx, p, Triggered{RunID: n.id, JobID: n.jobID}, changed)
 }
 
+// repeat returns the run that an earlier request with the same claim started.
 func (s *Service) repeat(ctx context.Context, p TriggerParams, earlier uuid.UUID) (Triggered, error) {
 	key := notify.Key{WorkspaceID: p.WorkspaceID, ID: earlier}
-	ended := s.Hub.Subscribe(key)
-	defer ended.Close()
+	changed := s.Hub.Subscribe(key)
+	defer changed.Close()
 	row, err := s.get(ctx, key)
-	if errors.Is(err, errNoRun) { // its claim is remembered for longer than the run was kept
+	if errors.Is(err, errNoRun) { // claims are stored longer than runs
 		return Triggered{RunID: earlier, Replayed: true}, nil
 	}
 	if err != nil {
 		return Triggered{}, err
 	}
 	t := Triggered{RunID: earlier, JobID: row.JobID, Replayed: true}
-	if p.WaitFor != nil && over(row) {
+	if p.WaitFor != nil && answered(row) {
 		run, err := s.record(ctx, p.WorkspaceID, row)
 		if err == nil {
 			t.Run = &run
 		}
 		return t, err
 	}
-	return s.answer(ctx, p, t, ended)
+	return s.answer(ctx, p, t, changed)
 }
 
-// answer waits for the end of a run that was not over when ended was made, if that was asked
-// for.
-func (s *Service) answer(ctx context.Context, p TriggerParams, t Triggered, ended *notify.Subscription) (Triggered, error) {
+// answer waits for the answer of a run if the caller wants it. changed must have been subscribed
+// before the run could finish.
+func (s *Service) answer(ctx context.Context, p TriggerParams, t Triggered, changed *notify.Subscription) (Triggered, error) {
 	if p.WaitFor == nil {
 		return t, nil
 	}
-	run, err := s.await(ctx, ended, *p.WaitFor)
+	run, err := s.await(ctx, changed, *p.WaitFor)
 	if err == nil {
 		t.Run = &run
 	}
-	return t, nil // accepted it is, whatever becomes of the wait
+	return t, nil // the run is accepted even if waiting fails
 }
 
-// acceptTimeout bounds the acceptance of a run.
+// acceptTimeout limits the transaction that accepts a run.
 const acceptTimeout = 30 * time.Second
 
-// begin is a run on its way into the database.
-type begin struct {
-	id      uuid.UUID
-	version workflow.Loaded
-	reserve credit.Amount
-	jobID   int64
-	taken   []byte // the variables that it takes along, sealed
-	apart   bool   // it is accepted first and begun then
-	begun   *engine.Begun
-	input   json.RawMessage // as it is stored
+// newRun is a run that is being accepted.
+type newRun struct {
+	id        uuid.UUID
+	version   workflow.Loaded
+	reserve   credit.Amount
+	jobID     int64
+	variables []byte // its environment variables, sealed
+	separate  bool   // the first fold is not part of the accepting transaction
+	started   *engine.Started
+	input     json.RawMessage // in its stored form
 }
 
-// prepare checks all that can be checked before anything is written.
-func (s *Service) prepare(ctx context.Context, p TriggerParams) (*begin, error) {
+// prepare checks everything that can be checked before the transaction.
+func (s *Service) prepare(ctx context.Context, p TriggerParams) (*newRun, error) {
 	loaded, err := s.Workflows.Load(ctx, s.API, p.WorkspaceID, p.WorkflowID, p.Version)
 	if err != nil {
 		return nil, err
@@ -179,13 +181,13 @@ func (s *Service) prepare(ctx context.Context, p TriggerParams) (*begin, error) 
 	if err != nil {
 		return nil, err
 	}
-	done, err := s.done(ctx, p, loaded.Plan)
+	done, err := s.reusedComponents(ctx, p, loaded.Plan)
 	if err != nil {
 		return nil, err
 	}
-	// What a run takes over from an earlier one may be much.
-	n := &begin{version: loaded, reserve: s.reservation(loaded.Plan, done), apart: p.RerunOf != nil}
-	if err := s.within(ctx, p, n); err != nil {
+	// A rerun may reuse many stages, so its first fold is separate.
+	n := &newRun{version: loaded, reserve: s.reservation(loaded.Plan, done), separate: p.RerunOf != nil}
+	if err := s.checkMaxCredits(ctx, p, n); err != nil {
 		return nil, err
 	}
 	n.id, err = uuid.NewV7()
@@ -193,7 +195,7 @@ func (s *Service) prepare(ctx context.Context, p TriggerParams) (*begin, error) 
 		return nil, fmt.Errorf("make run id: %w", err)
 	}
 	hidden, input := p.hidden, json.RawMessage(cmp.Or(string(p.Input), "{}"))
-	// What others send is not held to the schema, and may have what that hides.
+	// Inputs of hooks and schedules are not validated, but may contain values that the schema marks.
 	if p.By.Trigger == "" || loaded.Input.Marks(input) {
 		hidden = append(hidden, loaded.Input.SecretPaths()...)
 	}
@@ -201,9 +203,9 @@ func (s *Service) prepare(ctx context.Context, p TriggerParams) (*begin, error) 
 	return n, err
 }
 
-// within refuses a run that costs more than its MaxCredits: a first run by its quote, a rerun by
-// what it reserves, since it may take over parts of loops.
-func (s *Service) within(ctx context.Context, p TriggerParams, n *begin) error {
+// checkMaxCredits refuses a run that costs more than its MaxCredits: a first run by its quote, and
+// a rerun by what it reserves, since it may reuse parts of loops.
+func (s *Service) checkMaxCredits(ctx context.Context, p TriggerParams, n *newRun) error {
 	least := n.reserve
 	if p.MaxCredits != nil && p.RerunOf == nil {
 		e := s.estimator(ctx, p.WorkspaceID, p.Access)
@@ -216,9 +218,9 @@ func (s *Service) within(ctx context.Context, p TriggerParams, n *begin) error {
 	return billing.Within("A run of this workflow costs at least", least, p.MaxCredits)
 }
 
-// Entry is where runs of a workflow begin that something else than a request triggers; see
-// engine.Entry. NOT_FOUND for an unknown workflow, CONFLICT for one that is archived or
-// begins with other triggers only.
+// Entry returns the component at which runs of a workflow start that are not triggered by a
+// request; see engine.Entry. It returns NOT_FOUND for an unknown workflow, and CONFLICT for one
+// that is archived or has only other triggers.
 func (s *Service) Entry(ctx context.Context, conn postgres.DB, workspaceID, workflowID uuid.UUID, trigger string) (graph.Component, error) {
 	loaded, err := s.Workflows.Load(ctx, conn, workspaceID, workflowID, nil)
 	if err != nil {
@@ -230,13 +232,13 @@ func (s *Service) Entry(ctx context.Context, conn postgres.DB, workspaceID, work
 	return engine.Entry(loaded.Plan, trigger)
 }
 
-// accept commits the run, its first stages, its job, its reservation and its claim together,
-// or finds what an earlier request made.
-func (s *Service) accept(ctx context.Context, p TriggerParams, n *begin) (earlier uuid.UUID, err error) {
+// accept commits the run, its first stages, its job, its reservation and its claim together. It
+// returns the ID of the earlier run instead if the claim has one.
+func (s *Service) accept(ctx context.Context, p TriggerParams, n *newRun) (earlier uuid.UUID, err error) {
 	ctx, cancel := context.WithTimeout(ctx, acceptTimeout)
 	defer cancel()
 	try := func() (err error) {
-		defer engine.Contained(&err)
+		defer engine.RecoverPanic(&err)
 		return s.Executions.Accepting(ctx, p.WorkspaceID, func(how *execution.Acceptance) error {
 			return postgres.InTx(ctx, s.API, func(tx *postgres.Tx) (err error) {
 				earlier, err = s.acceptTx(ctx, tx, how, p, n)
@@ -245,8 +247,8 @@ func (s *Service) accept(ctx context.Context, p TriggerParams, n *begin) (earlie
 		})
 	}
 	err = (billing.Books{}).InPeriod(ctx, s.System, try)
-	if !n.apart && engine.Unbegun(err) {
-		n.apart, n.begun = true, nil
+	if !n.separate && engine.CanStartLater(err) {
+		n.separate, n.started = true, nil
 		err = (billing.Books{}).InPeriod(ctx, s.System, try)
 	}
 	if err != nil {
@@ -255,14 +257,15 @@ func (s *Service) accept(ctx context.Context, p TriggerParams, n *begin) (earlie
 	return earlier, nil
 }
 
-func (s *Service) acceptTx(ctx context.Context, tx *postgres.Tx, how *execution.Acceptance, p TriggerParams, n *begin) (earlier uuid.UUID, err error) {
+// acceptTx does the work of accept in tx.
+func (s *Service) acceptTx(ctx context.Context, tx *postgres.Tx, how *execution.Acceptance, p TriggerParams, n *newRun) (earlier uuid.UUID, err error) {
 	if p.Once != nil {
 		var found bool
 		if earlier, found, err = p.Once.ClaimTx(ctx, tx); err != nil || found {
 			return earlier, err
 		}
 	}
-	if n.taken, err = s.Environment.Take(ctx, tx, p.WorkspaceID, n.id, n.version.Wanted(nil)); err != nil {
+	if n.variables, err = s.Environment.Take(ctx, tx, p.WorkspaceID, n.id, n.version.Wanted(nil)); err != nil {
 		return uuid.Nil, err
 	}
 	row := s.row(p, n)
@@ -275,24 +278,25 @@ func (s *Service) acceptTx(ctx context.Context, tx *postgres.Tx, how *execution.
 	if p.Once != nil {
 		tx.Last(func(tx pgx.Tx) error { return p.Once.KeepTx(ctx, tx, n.id) })
 	}
-	begins := &execution.Beginning{
+	start := &execution.Beginning{
 		WorkspaceID: p.WorkspaceID, Reserve: n.reserve, Job: s.Engine.Job(p.WorkspaceID, n.id),
 		Bytes: storage.RunBytes + int64(len(n.input)+len(p.Metadata)),
 	}
-	if n.apart {
-		_, err = how.BeginTx(ctx, tx, begins, nil)
+	if n.separate {
+		_, err = how.BeginTx(ctx, tx, start, nil)
 	} else {
-		n.begun, err = s.Engine.BeginTx(ctx, tx, &row, n.version, begins, how)
+		n.started, err = s.Engine.StartTx(ctx, tx, &row, n.version, start, how)
 	}
-	row.JobID, n.jobID = begins.JobID, begins.JobID
+	row.JobID, n.jobID = start.JobID, start.JobID
 	return uuid.Nil, err
 }
 
-func (s *Service) row(p TriggerParams, n *begin) db.RunInsertParams {
+// row returns the row of a new run.
+func (s *Service) row(p TriggerParams, n *newRun) db.RunInsertParams {
 	row := db.RunInsertParams{
 		WorkspaceID: p.WorkspaceID, ID: n.id, WorkflowID: p.WorkflowID, WorkflowVersion: n.version.Version,
 		Status: status.RunCreated, Trigger: cmp.Or(p.By.Trigger, "API"), Input: n.input, Metadata: p.Metadata,
-		Variables: n.taken, Reserved: n.reserve, MaxCredits: p.MaxCredits, Lasts: engine.Lasts, Grace: engine.BegunWithin,
+		Variables: n.variables, Reserved: n.reserve, MaxCredits: p.MaxCredits, Lasts: engine.MaxDuration, Grace: engine.StartWithin,
 	}
 	if p.By.ID != uuid.Nil {
 		row.TriggerID = &p.By.ID
@@ -310,6 +314,7 @@ func (s *Service) row(p TriggerParams, n *begin) db.RunInsertParams {
 	return row
 }
 
+// quarantined returns the reason if nothing may start at present.
 func (s *Service) quarantined() error {
 	if s.Quarantined == nil {
 		return nil

@@ -17,7 +17,8 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/run"
 )
 
-// unstorable gives what PostgreSQL cannot hold, or look into, where its config says.
+// unstorable is a module whose output, if its config says so, contains what PostgreSQL cannot
+// store.
 func unstorable() module {
 	return made("UNSTORABLE", 0, anything, func(_ context.Context, call component.Call) (component.Result, error) {
 		var config struct{ In string }
@@ -46,9 +47,9 @@ func unstorable() module {
 	})
 }
 
-// What a component gives that cannot be stored ends its stage with an error that says so, or
-// is left out of the error; it blocks no run, nor one above it.
-func TestWhatCannotBeStoredEndsTheStage(t *testing.T) {
+// An output that cannot be stored fails its stage with an error that says so; in an error, the
+// unstorable part is left out. It blocks neither the run nor the runs above.
+func TestUnstorableOutputFailsStage(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, unstorable())
 	n := b.start(t, options{slots: 8, sweep: time.Second})
@@ -75,9 +76,9 @@ func TestWhatCannotBeStoredEndsTheStage(t *testing.T) {
 	t.Cleanup(func() { b.balanced(t) })
 }
 
-// What a definition holds that cannot be stored is refused when it is saved, with a pointer;
-// a text that only names the character is none of that.
-func TestWhatCannotBeStoredIsNotSaved(t *testing.T) {
+// A definition that cannot be stored is rejected with a pointer when it is saved. A string that
+// only spells out the escape of such a character is accepted.
+func TestUnstorableDefinitionIsRejected(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	n := b.start(t, options{slots: 1})
@@ -101,9 +102,9 @@ func TestWhatCannotBeStoredIsNotSaved(t *testing.T) {
 	}
 }
 
-// What connections bring together is held to what a caller may send, whatever takes it: its
-// stage fails, and nothing of it is kept.
-func TestWhatConnectionsBringIsBounded(t *testing.T) {
+// An input that connections fill has the same limits as one from a caller, for every component: its
+// stage fails, and nothing of it is stored.
+func TestInputFromConnectionsIsLimited(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, big())
 	n := b.start(t, options{slots: 8, sweep: time.Second})
@@ -115,7 +116,7 @@ func TestWhatConnectionsBringIsBounded(t *testing.T) {
 			{"id":"t","module":%q,"config":%s}]`, module, config), `[{"id":"1","from":"a","to":"t","port":"next"}]`,
 			`[{"id":"1","from":{"componentId":"a","output":"text"},"to":{"componentId":"t","input":"x"}},{"id":"2","from":{"componentId":"b","output":"text"},"to":{"componentId":"t","input":"y"}}]`)
 		got, stages := n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: id}))
-		if stage := stages["t@[]"]; got.Status != status.RunFailed || code(t, got) != "INVALID_INPUT" || !strings.Contains(string(stage.Error), "at most 1048576 are allowed") {
+		if stage := stages["t@[]"]; got.Status != status.RunFailed || code(t, got) != "INVALID_INPUT" || !strings.Contains(string(stage.Error), "At most 1048576 are allowed") {
 			t.Errorf("%s: %s %s, its stage %s %s", module, got.Status, got.Error, stage.Status, stage.Error)
 		}
 	}

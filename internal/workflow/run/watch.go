@@ -13,61 +13,61 @@ import (
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
-// eventsAtOnce is how many events are read at once.
-const eventsAtOnce = 100
+// eventBatch is the number of events that one query reads.
+const eventBatch = 100
 
-// rereadAfter is when a watch reads again after a read that failed.
-const rereadAfter = time.Second
+// retryAfter is the delay after a failed read.
+const retryAfter = time.Second
 
-// Watch sends the events of a run's log after the given one, in their order and none
-// twice, and closes the channel after the final one or when ctx ends. Without one, or
-// where there is none after it, the present state comes first. It reads before it returns,
-// so that NOT_FOUND and FORBIDDEN are ordinary errors (decisions 8.11).
-func (s *Service) Watch(ctx context.Context, key notify.Key, who Access, after *int64) (<-chan api.RunEvent, error) {
+// Watch sends the events of a run after the given one, in order and each once. It closes the
+// channel after the final event or when ctx ends. If after is nil, or no event comes after it, it
+// sends the current state first. It reads before it returns, so that NOT_FOUND and FORBIDDEN are
+// ordinary errors (decisions 8.11).
+func (s *Service) Watch(ctx context.Context, key notify.Key, access Access, after *int64) (<-chan api.RunEvent, error) {
 	changed := s.Hub.Subscribe(key)
-	row, err := s.allowed(ctx, key, who)
+	row, err := s.getAllowed(ctx, key, access)
 	if err != nil {
 		changed.Close()
 		return nil, err
 	}
-	last := row.EventSeq - 1 // the present state is the last event
+	last := row.EventSeq - 1 // the last event is the current state
 	if after != nil && *after < row.EventSeq {
 		last = max(*after, 0)
 	}
 	events := make(chan api.RunEvent, 1)
 	if row.EventSeq == 0 {
 		last = 0
-		events <- begun(row)
+		events <- createdEvent(row)
 	}
 	w := watcher{service: s, key: key, last: last, events: events}
-	changed.Follow(ctx, func() (over bool) { return w.look(ctx) })
+	changed.Follow(ctx, func() (over bool) { return w.sendNew(ctx) })
 	changed.Wake()
 	return events, nil
 }
 
-// EndedWith reports whether the run is over and seq is its final event. It returns the errors
+// IsFinalEvent reports whether the run is finished and seq is its last event. It returns the errors
 // of Watch.
-func (s *Service) EndedWith(ctx context.Context, key notify.Key, who Access, seq int64) (bool, error) {
-	row, err := s.allowed(ctx, key, who)
+func (s *Service) IsFinalEvent(ctx context.Context, key notify.Key, access Access, seq int64) (bool, error) {
+	row, err := s.getAllowed(ctx, key, access)
 	return err == nil && row.Status.Terminal() && row.EventSeq == seq, err
 }
 
-// begun is the state of a run that nothing has happened in yet.
-func begun(row db.RunGetRow) api.RunEvent {
+// createdEvent returns the state of a run that has no events yet.
+func createdEvent(row db.RunGetRow) api.RunEvent {
 	return api.RunEvent{ID: row.ID, Status: row.Status, Output: []byte(`{"totalUsage":0,"pendingStageCount":0,"failedStageCount":0}`), Timestamp: present.Run(row).CreatedAt}
 }
 
-// watcher sends the events of a run.
+// watcher sends the events of a run to a channel.
 type watcher struct {
 	service *Service
 	key     notify.Key
-	last    int64 // that was sent
+	last    int64 // sequence number of the last event that was sent
 	events  chan<- api.RunEvent
 }
 
-// look sends what has come after the last event that was sent. It returns true, with the
-// channel closed, once that was the final one, or ctx has ended.
-func (w *watcher) look(ctx context.Context) (over bool) {
+// sendNew sends the events after the last one that was sent. It closes the channel and returns true
+// after the final event, or if ctx has ended.
+func (w *watcher) sendNew(ctx context.Context) (over bool) {
 	for {
 		more, err := w.send(ctx)
 		switch {
@@ -75,19 +75,19 @@ func (w *watcher) look(ctx context.Context) (over bool) {
 			close(w.events)
 			return true
 		case err != nil:
-			_ = wait.For(ctx, rereadAfter)
+			_ = wait.For(ctx, retryAfter)
 		case !more:
 			return false
 		}
 	}
 }
 
-// errFinal says that a run's final event is sent.
-var errFinal = errors.New("the run is over")
+// errFinal means that the final event of the run was sent.
+var errFinal = errors.New("the final event was sent")
 
-// send sends so many events as are read at once, and tells whether there may be more.
+// send sends one batch of events, and reports whether there may be more.
 func (w *watcher) send(ctx context.Context) (more bool, err error) {
-	rows, err := w.service.events(ctx, w.key, w.last, eventsAtOnce)
+	rows, err := w.service.events(ctx, w.key, w.last, eventBatch)
 	if err != nil {
 		return false, err
 	}
@@ -102,11 +102,11 @@ func (w *watcher) send(ctx context.Context) (more bool, err error) {
 			return false, errFinal
 		}
 	}
-	return len(rows) == eventsAtOnce, nil
+	return len(rows) == eventBatch, nil
 }
 
-// Changed is the notify.Relay's check: which of the keys ended, or changed within the
-// given time.
+// Changed returns the check of notify.Relay: it reports which of the keys have finished, or changed
+// within the given duration.
 func Changed(conn postgres.DB) func(context.Context, []notify.Key, time.Duration) ([]notify.Key, error) {
 	return func(ctx context.Context, keys []notify.Key, within time.Duration) ([]notify.Key, error) {
 		p := db.RunChangedSinceParams{Since: within}

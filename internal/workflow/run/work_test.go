@@ -11,8 +11,8 @@ import (
 	"github.com/weft-automation/weft/internal/kit/credit"
 )
 
-// work gives a number and a list that follow from its input, and fails for a part of all
-// inputs that its config names.
+// work is a module whose outputs, a number and a list, depend on its input only. It fails for the
+// share of inputs in its config.
 func work() module {
 	return made("WORK", credit.Credits(1), `{"type":"object","properties":{"value":{"type":"integer"},"list":{"type":"array","items":{"type":"integer"}}}}`,
 		func(ctx context.Context, call component.Call) (component.Result, error) {
@@ -42,7 +42,7 @@ func work() module {
 		})
 }
 
-// worked is what WORK makes of an input. In each generation after the first, less of it fails.
+// worked returns the output of WORK. In each generation after the first, fewer inputs fail.
 func worked(input json.RawMessage, salt, fails, generation int) (output json.RawMessage, failed bool) {
 	hash := fnv.New32a()
 	fmt.Fprint(hash, salt, canonical(input))

@@ -8,17 +8,17 @@ import (
 )
 
 // foresight is the number of years in which the next clock change is searched. It covers the
-// longest time between two occurrences of an expression.
+// longest time between two occurrences of a cron expression.
 const foresight = 12
 
-// clockChanges returns the last clock change since the schedule was saved, and the next one,
-// that skip or repeat times of an active schedule. It returns nil for each that is missing.
+// clockChanges returns the last clock change since the schedule was saved, and the next one, that
+// skip or repeat times of an active schedule. It returns nil for a missing one.
 func clockChanges(row db.ScheduleGetRow) (last, next *api.ScheduleClockChange) {
 	if row.Status != active {
 		return nil, nil
 	}
 	times, err := cron.Parse(row.Cron, row.TimeZone)
-	if err != nil { // the time zone database has lost the zone
+	if err != nil { // the time zone database no longer has the zone
 		return nil, nil
 	}
 	for change := range times.ClockChanges(row.UpdatedAt, row.Now) {

@@ -7,56 +7,56 @@ import (
 )
 
 const (
-	// grace is how long after its time a run may begin: the service was down, say.
+	// grace is how late a run may start, for example after an outage.
 	grace = time.Hour
-	// maxWaiting is how many runs of a schedule wait for those before.
+	// maxWaiting limits the runs of a schedule that wait for earlier ones.
 	maxWaiting = 10
 )
 
-// Why a time was passed over.
+// Reasons for skipping a time.
 const (
 	skipOverlap   = "overlap"
 	skipQueueFull = "queue_full"
 	skipMissed    = "missed"
 )
 
-// state is how a schedule stands.
+// state is the state of a schedule.
 type state struct {
 	overlap string
 	next    *time.Time
 	waiting []time.Time
-	running bool // a run of it is under way
+	running bool // a run of the schedule is unfinished
 	now     time.Time
 }
 
-// step is what follows from it.
+// step is what to do with a schedule, and its next state.
 type step struct {
-	begin   *time.Time // the time whose run begins
+	start   *time.Time // time whose run starts; nil: none
 	next    *time.Time
 	waiting []time.Time
-	skipped *time.Time // the last time that was passed over
+	skipped *time.Time // last time that was skipped; nil: none
 	reason  string
 }
 
-// decide says what is to be done now. Of times that were missed the last one counts, if it
-// is within the grace: never do several begin at once.
+// decide returns what to do now. If several times were missed, only the last one within the grace
+// period gets a run, so that an outage does not start several runs at once.
 func decide(times *cron.Schedule, s state) step {
 	do := step{next: s.next, waiting: s.waiting}
 	if s.next != nil && !s.next.After(s.now) {
 		at := do.catchUp(times, *s.next, s.now)
 		do.next = first(times, s.now)
 		if at != nil {
-			do.take(*at, s)
+			do.schedule(*at, s)
 		}
 	}
-	if do.begin == nil && len(do.waiting) > 0 && !s.running {
-		do.begin, do.waiting = new(do.waiting[0]), do.waiting[1:]
+	if do.start == nil && len(do.waiting) > 0 && !s.running {
+		do.start, do.waiting = new(do.waiting[0]), do.waiting[1:]
 	}
 	return do
 }
 
-// catchUp is the time whose run is due, the last one of all that have passed; nil: all are
-// too long ago.
+// catchUp returns the last time that has passed, and skips those before it. It returns nil if no
+// time is within the grace period.
 func (do *step) catchUp(times *cron.Schedule, due, now time.Time) *time.Time {
 	last := &due
 	if earliest := now.Add(-grace); due.Before(earliest) {
@@ -72,12 +72,12 @@ func (do *step) catchUp(times *cron.Schedule, due, now time.Time) *time.Time {
 	return last
 }
 
-// take begins the run of a time, or has it wait, as the overlap says.
-func (do *step) take(at time.Time, s state) {
+// schedule starts the run of a time, or lets it wait, or skips it, as the overlap setting says.
+func (do *step) schedule(at time.Time, s state) {
 	busy := s.running || len(do.waiting) > 0
 	switch {
 	case !busy || s.overlap == allow:
-		do.begin = &at
+		do.start = &at
 	case s.overlap != queue:
 		do.skip(at, skipOverlap)
 	case len(do.waiting) >= maxWaiting:
@@ -87,4 +87,5 @@ func (do *step) take(at time.Time, s state) {
 	}
 }
 
+// skip records a time that gets no run.
 func (do *step) skip(at time.Time, reason string) { do.skipped, do.reason = &at, reason }

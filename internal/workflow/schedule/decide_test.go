@@ -10,7 +10,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/waittest"
 )
 
-// clock is a time of the first day of a month.
+// clock returns a time on the first day of a month.
 func clock(text string) time.Time {
 	at, err := time.Parse("15:04:05", text)
 	if err != nil {
@@ -27,7 +27,7 @@ func clocks(text string) []time.Time {
 	return times
 }
 
-// shown is a step in one line.
+// shown returns a step in one line.
 func shown(do step) string {
 	times := func(times ...time.Time) string {
 		var all []string
@@ -37,8 +37,8 @@ func shown(do step) string {
 		return strings.Join(all, ",")
 	}
 	text := ""
-	if do.begin != nil {
-		text += " begin " + times(*do.begin)
+	if do.start != nil {
+		text += " begin " + times(*do.start)
 	}
 	if len(do.waiting) > 0 {
 		text += " waiting " + times(do.waiting...)
@@ -52,8 +52,8 @@ func shown(do step) string {
 	return strings.TrimSpace(text + " next " + times(*do.next))
 }
 
-// Every ten minutes, or daily at nine.
-func TestWhatIsDueFollowsTheOverlap(t *testing.T) {
+// The schedules fire every ten minutes, or daily at nine.
+func TestDecideFollowsOverlap(t *testing.T) {
 	full := "08:00:00 08:10:00 08:20:00 08:30:00 08:40:00 08:50:00 09:00:00 09:10:00 09:20:00 09:30:00"
 	for name, c := range map[string]struct {
 		cron, overlap, next, waiting, now string
@@ -65,9 +65,9 @@ func TestWhatIsDueFollowsTheOverlap(t *testing.T) {
 		"a little late":                  {"*/10 * * * *", "skip", "10:10:00", "", "10:19:59", false, "begin 10:10 next 10:20"},
 		"one was missed":                 {"*/10 * * * *", "allow", "10:10:00", "", "10:20:01", false, "begin 10:20 skip 10:10 missed next 10:30"},
 		"many were missed":               {"*/10 * * * *", "queue", "00:00:00", "", "10:25:00", false, "begin 10:20 skip 10:10 missed next 10:30"},
-		"skip beside a run":              {"*/10 * * * *", "skip", "10:10:00", "", "10:10:01", true, "skip 10:10 overlap next 10:20"},
-		"allow beside a run":             {"*/10 * * * *", "allow", "10:10:00", "", "10:10:01", true, "begin 10:10 next 10:20"},
-		"queue beside a run":             {"*/10 * * * *", "queue", "10:10:00", "", "10:10:01", true, "waiting 10:10 next 10:20"},
+		"skip during a run":              {"*/10 * * * *", "skip", "10:10:00", "", "10:10:01", true, "skip 10:10 overlap next 10:20"},
+		"allow during a run":             {"*/10 * * * *", "allow", "10:10:00", "", "10:10:01", true, "begin 10:10 next 10:20"},
+		"queue during a run":             {"*/10 * * * *", "queue", "10:10:00", "", "10:10:01", true, "waiting 10:10 next 10:20"},
 		"queue behind others":            {"*/10 * * * *", "queue", "10:10:00", "10:00:00", "10:10:01", true, "waiting 10:00,10:10 next 10:20"},
 		"the first goes first":           {"*/10 * * * *", "queue", "10:10:00", "09:50:00 10:00:00", "10:10:01", false, "begin 09:50 waiting 10:00,10:10 next 10:20"},
 		"one waited":                     {"*/10 * * * *", "queue", "10:20:00", "10:10:00", "10:13:00", false, "begin 10:10 next 10:20"},
@@ -91,8 +91,8 @@ func TestWhatIsDueFollowsTheOverlap(t *testing.T) {
 	}
 }
 
-// However long the service was down, little is reckoned.
-func TestAYearOfMinutesIsCaughtUpWithAtOnce(t *testing.T) {
+// The work of decide is small, however long the outage was.
+func TestDecideAfterALongOutage(t *testing.T) {
 	times, err := cron.Parse("* * * * *", "America/New_York")
 	if err != nil {
 		t.Fatal(err)
@@ -103,7 +103,7 @@ func TestAYearOfMinutesIsCaughtUpWithAtOnce(t *testing.T) {
 		began := time.Now()
 		do := decide(times, state{overlap: "skip", next: new(now.AddDate(-1, 0, 0)), waiting: []time.Time{}, now: now})
 		quickest = min(quickest, time.Since(began))
-		if do.begin == nil || !do.begin.Equal(clock("10:25:00")) || do.next == nil || !do.next.Equal(clock("10:26:00")) {
+		if do.start == nil || !do.start.Equal(clock("10:25:00")) || do.next == nil || !do.next.Equal(clock("10:26:00")) {
 			t.Fatal(shown(do))
 		}
 	}
@@ -112,8 +112,8 @@ func TestAYearOfMinutesIsCaughtUpWithAtOnce(t *testing.T) {
 	}
 }
 
-// Where clocks are put forward a time is left out, where they are put back it comes twice.
-func TestDaysOnWhichClocksChange(t *testing.T) {
+// A time that the clock skips does not fire, and a time that it repeats fires twice.
+func TestDecideOnClockChanges(t *testing.T) {
 	times, err := cron.Parse("30 2 * * *", "Europe/Berlin")
 	if err != nil {
 		t.Fatal(err)
@@ -129,7 +129,7 @@ func TestDaysOnWhichClocksChange(t *testing.T) {
 		for range strings.Fields(want) {
 			next := first(times, at)
 			do := decide(times, state{overlap: "skip", next: next, waiting: []time.Time{}, now: next.Add(time.Second)})
-			got, at = append(got, do.begin.Format(time.RFC3339)), *do.begin
+			got, at = append(got, do.start.Format(time.RFC3339)), *do.start
 		}
 		if strings.Join(got, " ") != want {
 			t.Errorf("after %s: %v, want %s", day, got, want)

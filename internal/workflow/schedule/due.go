@@ -22,54 +22,54 @@ import (
 )
 
 const (
-	// dueAtOnce bounds what begins beside each other: each holds a connection.
-	dueAtOnce = 4
-	dueWithin = 30 * time.Second
-	// failedWait is when a schedule that was not followed is looked at again: what keeps
-	// one of them keeps the others of its workspace too.
-	failedWait = 5 * time.Second
+	// maxConcurrent limits the schedules that advance at the same time. Each holds a connection.
+	maxConcurrent  = 4
+	advanceTimeout = 30 * time.Second
+	// retryDelay is the delay after a failure. What fails one schedule usually fails the others of
+	// its workspace too.
+	retryDelay = 5 * time.Second
 )
 
-// Due has a schedule looked at soon: it is time for a run of it, or one that waits may
-// begin. It returns at once. Whoever thinks that it is time may tell so, in any process.
-func (s *Service) Due(key notify.Key) {
+// Enqueue advances a schedule soon that may be due. It returns immediately. Any process may call it
+// at any time.
+func (s *Service) Enqueue(key notify.Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed || s.underWay[key] {
+	if s.closed || s.inFlight[key] {
 		return
 	}
-	s.underWay[key] = true
+	s.inFlight[key] = true
 	s.running.Go(func() {
 		defer func() {
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			delete(s.underWay, key)
+			delete(s.inFlight, key)
 		}()
-		if err := s.follow(key); err != nil {
-			_ = wait.For(s.ctx, failedWait)
+		if err := s.advanceInSlot(key); err != nil {
+			_ = wait.For(s.ctx, retryDelay)
 		}
 	})
 }
 
-// follow is Begin when it is its turn. The log hears what it fails with, but for what says
-// itself that it passes.
-func (s *Service) follow(key notify.Key) error {
+// advanceInSlot waits for a slot and calls Advance. It logs errors, except those that a retry
+// usually resolves.
+func (s *Service) advanceInSlot(key notify.Key) error {
 	select {
 	case s.slots <- struct{}{}:
 	case <-s.ctx.Done():
 		return nil
 	}
 	defer func() { <-s.slots }()
-	ctx, cancel := context.WithTimeout(s.ctx, dueWithin)
+	ctx, cancel := context.WithTimeout(s.ctx, advanceTimeout)
 	defer cancel()
-	err := s.Begin(ctx, key)
+	err := s.Advance(ctx, key)
 	if err != nil && ctx.Err() == nil && !postgres.Unavailable(err) && fault.CodeOf(err) != fault.Unavailable {
-		s.Log.WarnContext(ctx, "a schedule was not followed; it is tried again", "schedule_id", key.ID.String(), "error", err)
+		s.Log.WarnContext(ctx, "failed to advance a schedule; the next sweep retries", "schedule_id", key.ID.String(), "error", err)
 	}
 	return err
 }
 
-// Close returns when nothing is being begun any more, and begins nothing from now on.
+// Close accepts no more schedules and returns when those in flight have finished.
 func (s *Service) Close() {
 	s.mu.Lock()
 	s.closed = true
@@ -78,12 +78,12 @@ func (s *Service) Close() {
 	s.running.Wait()
 }
 
-// errMoved says that somebody else has followed or changed the schedule meanwhile.
-var errMoved = errors.New("the schedule is at another revision")
+// errChanged means that another transaction has advanced or changed the schedule.
+var errChanged = errors.New("the schedule was changed by another transaction")
 
-// Begin follows a schedule: it begins the run that is due, if there is one, or notes why it
-// does not. Beside others it does so once. An error leaves the schedule where it is.
-func (s *Service) Begin(ctx context.Context, key notify.Key) error {
+// Advance starts the run that is due, if any, or records why it is skipped. Concurrent calls start
+// one run only. On an error, the schedule stays as it is.
+func (s *Service) Advance(ctx context.Context, key notify.Key) error {
 	ctx = postgres.Scope(ctx, key.WorkspaceID)
 	row, err := db.New().ScheduleGetForRun(ctx, s.API, db.ScheduleGetForRunParams{WorkspaceID: key.WorkspaceID, ID: key.ID})
 	if postgres.NotFound(err) {
@@ -94,48 +94,47 @@ func (s *Service) Begin(ctx context.Context, key notify.Key) error {
 	}
 	times, err := cron.Parse(row.Cron, row.TimeZone)
 	if err != nil {
-		return fmt.Errorf("read the times of a schedule: %w", err)
+		return fmt.Errorf("parse the times of a schedule: %w", err)
 	}
-	f := following{key: key, row: row, step: decide(times, state{
+	f := stepClaim{key: key, row: row, step: decide(times, state{
 		overlap: row.Overlap, next: row.NextAt, waiting: row.Waiting, running: row.Running, now: row.Now,
 	})}
-	if f.begin != nil {
+	if f.start != nil {
 		err := s.run(ctx, f)
 		reason, refused := refusal(err)
 		if !refused {
 			return err
 		}
-		f.skip(*f.begin, reason)
+		f.skip(*f.start, reason)
 	} else if same(f.next, row.NextAt) && len(f.waiting) == len(row.Waiting) {
 		return nil
 	}
-	if err := f.advanceTx(ctx, s.API, nil); err != nil && !errors.Is(err, errMoved) {
+	if err := f.advanceTx(ctx, s.API, nil); err != nil && !errors.Is(err, errChanged) {
 		return err
 	}
 	return nil
 }
 
-// same reports whether two times that may be missing are one.
+// same reports whether two optional times are equal.
 func same(a, b *time.Time) bool { return a == nil && b == nil || a != nil && b != nil && a.Equal(*b) }
 
-// run begins the run of a time.
-func (s *Service) run(ctx context.Context, f following) error {
-	input, err := json.Marshal(map[string]timestamp.Time{"scheduledAt": timestamp.Of(*f.begin)})
+// run starts the run of a time.
+func (s *Service) run(ctx context.Context, f stepClaim) error {
+	input, err := json.Marshal(map[string]timestamp.Time{"scheduledAt": timestamp.Of(*f.start)})
 	if err != nil {
-		return fmt.Errorf("write the time of a run: %w", err)
+		return fmt.Errorf("encode the time of a run: %w", err)
 	}
 	_, err = s.Runs.Trigger(ctx, run.TriggerParams{
 		WorkspaceID: f.key.WorkspaceID, WorkflowID: f.row.WorkflowID,
 		By: run.Cause{Trigger: trigger, ID: f.key.ID}, Input: input, Once: f,
 	})
-	if errors.Is(err, errMoved) {
+	if errors.Is(err, errChanged) {
 		return nil
 	}
 	return err
 }
 
-// refusal is why a run does not begin, whoever tries it again. What passes by itself is
-// none.
+// refusal returns the reason of an error that a retry cannot resolve, and whether the error is one.
 func refusal(err error) (reason string, refused bool) {
 	failure, ok := errors.AsType[*fault.Error](err)
 	if !ok {
@@ -152,41 +151,43 @@ func refusal(err error) (reason string, refused bool) {
 	return "", false
 }
 
-// following is a schedule that goes on by a step. It is the claim of the step's run: the
-// schedule goes on with the run, or neither does.
-type following struct {
+// stepClaim is the claim of a step's run: the schedule advances in the transaction that accepts the
+// run.
+type stepClaim struct {
 	key notify.Key
 	row db.ScheduleGetForRunRow
 	step
 }
 
-// Find finds nothing: what was begun is not due any more.
-func (f following) Find(context.Context, postgres.DB) (uuid.UUID, bool, error) {
+// Find returns no run: a time that has a run is no longer due.
+func (f stepClaim) Find(context.Context, postgres.DB) (uuid.UUID, bool, error) {
 	return uuid.Nil, false, nil
 }
 
-// ClaimTx holds the schedule, if it is as it was looked at.
-func (f following) ClaimTx(ctx context.Context, tx pgx.Tx) (uuid.UUID, bool, error) {
+// ClaimTx locks the schedule. It returns errChanged if the schedule has changed since it was read.
+func (f stepClaim) ClaimTx(ctx context.Context, tx pgx.Tx) (uuid.UUID, bool, error) {
 	present, err := lockTx(ctx, tx, f.key)
-	if errors.Is(err, errNone) || err == nil && present.Revision != f.row.Revision {
-		err = errMoved
+	if errors.Is(err, errNotFound) || err == nil && present.Revision != f.row.Revision {
+		err = errChanged
 	}
 	return uuid.Nil, false, err
 }
 
-// KeepTx lets the schedule go on.
-func (f following) KeepTx(ctx context.Context, tx pgx.Tx, made uuid.UUID) error {
+// KeepTx advances the schedule.
+func (f stepClaim) KeepTx(ctx context.Context, tx pgx.Tx, made uuid.UUID) error {
 	failpoint.Reached(failpoint.InSchedule)
 	return f.advanceTx(ctx, tx, &made)
 }
 
-func (f following) advanceTx(ctx context.Context, conn db.DBTX, made *uuid.UUID) error {
+// advanceTx writes the next state of the schedule, with the run that was started, if any. It
+// returns errChanged if the schedule has changed since it was read.
+func (f stepClaim) advanceTx(ctx context.Context, conn db.DBTX, made *uuid.UUID) error {
 	p := db.ScheduleAdvanceParams{
 		WorkspaceID: f.key.WorkspaceID, ID: f.key.ID, Revision: f.row.Revision, NextAt: f.next, Waiting: f.waiting,
 		LastRunID: made, LastSkippedAt: f.skipped,
 	}
 	if made != nil {
-		p.LastAt = f.begin
+		p.LastAt = f.start
 	}
 	if f.skipped != nil {
 		p.LastSkipReason = &f.reason
@@ -195,7 +196,7 @@ func (f following) advanceTx(ctx context.Context, conn db.DBTX, made *uuid.UUID)
 	case err != nil:
 		return fmt.Errorf("advance schedule: %w", err)
 	case n == 0:
-		return errMoved
+		return errChanged
 	}
 	return nil
 }

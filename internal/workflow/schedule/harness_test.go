@@ -34,7 +34,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// priced is a component that costs something.
+// priced is a component that costs credits.
 type priced struct{}
 
 func (priced) Describe() component.Descriptor {
@@ -53,7 +53,7 @@ func (priced) Run(context.Context, component.Call) (component.Result, error) {
 // bench is a database with a workspace.
 type bench struct {
 	dsn       string
-	pool      *pgxpool.Pool // sees all
+	pool      *pgxpool.Pool // sees all workspaces
 	workspace uuid.UUID
 	ctx       context.Context // of requests
 	log       *slog.Logger
@@ -81,7 +81,7 @@ func (b *bench) open(t *testing.T, role postgres.Role) *pgxpool.Pool {
 	return pool
 }
 
-// node is one process, which executes nothing.
+// node is a process that executes nothing.
 type node struct {
 	*bench
 	*schedule.Service
@@ -121,7 +121,7 @@ func (b *bench) start(t *testing.T) *node {
 	})
 	n.Service = schedule.NewService(schedule.Deps{API: requests, Runs: n.runs, Log: log})
 	n.sweeper = engine.NewSweeper(e)
-	n.sweeper.Schedule = n.Due
+	n.sweeper.Schedule = n.Enqueue
 	t.Cleanup(func() {
 		n.Service.Close()
 		executions.Close()
@@ -132,7 +132,7 @@ func (b *bench) start(t *testing.T) *node {
 	return n
 }
 
-// waits is a workflow whose runs wait for a signal, begun by a schedule.
+// waits is a workflow that a schedule starts and whose runs wait for a signal.
 const waits = `[{"id":"start","module":"ON_SCHEDULE","config":{"cron":"* * * * *"}},{"id":"wait","module":"WAIT_FOR_SIGNAL","config":{"name":"go","timeoutMs":3600000}}]`
 
 const edge = `[{"id":"1","from":"start","to":"wait","port":"next"}]`
@@ -148,7 +148,7 @@ func (n *node) save(t *testing.T, components, edges string) uuid.UUID {
 	return saved.ID
 }
 
-// schedule makes one that is due in a while.
+// schedule creates a schedule that is due much later.
 func (n *node) schedule(t *testing.T, workflowID uuid.UUID, d schedule.Draft) notify.Key {
 	t.Helper()
 	if d.Cron == "" {
@@ -161,7 +161,7 @@ func (n *node) schedule(t *testing.T, workflowID uuid.UUID, d schedule.Draft) no
 	return notify.Key{WorkspaceID: n.workspace, ID: made.ID}
 }
 
-// due makes a schedule due so long ago.
+// due makes a schedule due since that long.
 func (b *bench) due(t *testing.T, key notify.Key, ago time.Duration) {
 	t.Helper()
 	b.exec(t, "UPDATE schedules SET next_at = now() - $2::interval WHERE id = $1", key.ID, ago)
@@ -182,7 +182,7 @@ func (b *bench) number(t *testing.T, query string, args ...any) (n int64) {
 	return n
 }
 
-// anyone may use every workflow.
+// anyone may use all workflows.
 type anyone struct{}
 
 func (anyone) MayUse(uuid.UUID) bool { return true }
@@ -196,7 +196,7 @@ func (n *node) show(t *testing.T, key notify.Key) api.Schedule {
 	return shown
 }
 
-// until sweeps until something is so.
+// until sweeps until a condition holds.
 func (n *node) until(t *testing.T, what string, yes func() bool) {
 	t.Helper()
 	waittest.Until(t, what, func() bool {

@@ -22,30 +22,31 @@ import (
 )
 
 const (
-	// No rate limit counts what a clock begins: these bound how many runs begin in a minute.
-	maxSchedules  = 500 // of a workspace
-	maxOfWorkflow = 50
+	// Rate limits do not count the runs of schedules. These limits bound the runs per minute.
+	maxSchedules   = 500 // of a workspace
+	maxPerWorkflow = 50
 
 	active = string(api.TriggerStatusACTIVE)
 	queue  = string(api.OverlapQueue)
 	allow  = string(api.OverlapAllow)
 )
 
-// Draft is a schedule as somebody saves it. What is empty has its default.
+// Draft is the content of a save. Empty fields have their defaults.
 type Draft struct {
 	Name, Cron, TimeZone, Overlap, Status string
 }
 
-// CreateParams says what to create.
+// CreateParams are the parameters of Create.
 type CreateParams struct {
 	WorkspaceID, WorkflowID uuid.UUID
 	Draft                   Draft
-	Idempotency             *idempotency.Key // nil: a repeat creates another
+	Idempotency             *idempotency.Key // nil: each request creates a schedule
 }
 
-// Create stores a schedule, or finds what the Idempotency-Key made. NOT_FOUND for an
-// unknown workflow; CONFLICT for one that is archived, that begins with other triggers only,
-// or that has as many as it can; INVALID_INPUT for times that are none.
+// Create stores a schedule, or returns the one that an earlier request with the same
+// Idempotency-Key created. It returns NOT_FOUND for an unknown workflow, CONFLICT for one that is
+// archived, has only other triggers, or has too many schedules, and INVALID_INPUT for an invalid
+// cron expression or time zone.
 func (s *Service) Create(ctx context.Context, p CreateParams) (made api.Schedule, replayed bool, err error) {
 	id, err := uuid.NewV7()
 	if err != nil {
@@ -57,10 +58,10 @@ func (s *Service) Create(ctx context.Context, p CreateParams) (made api.Schedule
 		if err != nil {
 			return err
 		}
-		if made, err = s.shown(ctx, tx, key); err != nil || replayed {
+		if made, err = s.read(ctx, tx, key); err != nil || replayed {
 			return err
 		}
-		return tell(ctx, tx, p.WorkspaceID, made, "created")
+		return recordAudit(ctx, tx, p.WorkspaceID, made, "created")
 	})
 	return made, replayed, err
 }
@@ -75,7 +76,7 @@ func (s *Service) createTx(ctx context.Context, tx pgx.Tx, id uuid.UUID, p Creat
 	}
 	d := p.Draft
 	if d.Cron == "" {
-		if err := d.like(entry.Config); err != nil {
+		if err := d.useConfig(entry.Config); err != nil {
 			return err
 		}
 	}
@@ -83,14 +84,14 @@ func (s *Service) createTx(ctx context.Context, tx pgx.Tx, id uuid.UUID, p Creat
 	if err != nil {
 		return err
 	}
-	there, err := db.New().ScheduleCount(ctx, tx, db.ScheduleCountParams{WorkspaceID: p.WorkspaceID, WorkflowID: p.WorkflowID})
+	counts, err := db.New().ScheduleCount(ctx, tx, db.ScheduleCountParams{WorkspaceID: p.WorkspaceID, WorkflowID: p.WorkflowID})
 	if err != nil {
 		return fmt.Errorf("count schedules: %w", err)
 	}
-	if there.OfWorkflow >= maxOfWorkflow || there.OfWorkspace >= maxSchedules {
+	if counts.OfWorkflow >= maxPerWorkflow || counts.OfWorkspace >= maxSchedules {
 		return &fault.Error{
 			Code: fault.Conflict, Reason: "too_many_schedules",
-			Message: fmt.Sprintf("A workflow has at most %d schedules, and a workspace %d.", maxOfWorkflow, maxSchedules),
+			Message: fmt.Sprintf("A workflow can have at most %d schedules, and a workspace %d. Delete one first.", maxPerWorkflow, maxSchedules),
 		}
 	}
 	row := db.ScheduleInsertParams{
@@ -98,7 +99,7 @@ func (s *Service) createTx(ctx context.Context, tx pgx.Tx, id uuid.UUID, p Creat
 		Status: cmp.Or(d.Status, active),
 	}
 	if row.Status == active {
-		row.NextAt = first(times, there.Now)
+		row.NextAt = first(times, counts.Now)
 	}
 	if err := db.New().ScheduleInsert(ctx, tx, row); err != nil {
 		return fmt.Errorf("insert schedule: %w", err)
@@ -106,41 +107,42 @@ func (s *Service) createTx(ctx context.Context, tx pgx.Tx, id uuid.UUID, p Creat
 	return nil
 }
 
-// like takes the times of an ON_SCHEDULE.
-func (d *Draft) like(config json.RawMessage) error {
+// useConfig takes the cron expression and the time zone from the config of the workflow's
+// ON_SCHEDULE.
+func (d *Draft) useConfig(config json.RawMessage) error {
 	var c struct{ Cron, TimeZone string }
 	if len(config) > 0 {
 		if err := json.Unmarshal(config, &c); err != nil {
-			return fmt.Errorf("read the config of an ON_SCHEDULE: %w", err)
+			return fmt.Errorf("decode the config of an ON_SCHEDULE: %w", err)
 		}
 	}
 	switch {
 	case c.Cron == "":
-		return fault.InvalidAt("/cron", "is required: the workflow has no ON_SCHEDULE to take it from")
+		return fault.InvalidAt("/cron", "is required, because the workflow has no ON_SCHEDULE with a default")
 	case envref.In(c.Cron) || envref.In(c.TimeZone):
-		return fault.InvalidAt("/cron", "is required: that of the workflow's ON_SCHEDULE is in the environment, which only its runs have")
+		return fault.InvalidAt("/cron", "is required, because the default in ON_SCHEDULE is an environment variable, which only runs can use")
 	}
 	d.Cron, d.TimeZone = c.Cron, cmp.Or(d.TimeZone, c.TimeZone)
 	return nil
 }
 
-// check writes the defaults out and reads the times.
+// check fills in the defaults and parses the times. It returns INVALID_INPUT if they are invalid.
 func (d *Draft) check() (*cron.Schedule, error) {
 	d.TimeZone, d.Overlap = cmp.Or(d.TimeZone, "UTC"), cmp.Or(d.Overlap, string(api.OverlapSkip))
 	raw, err := json.Marshal(map[string]string{"cron": d.Cron, "timeZone": d.TimeZone})
 	if err != nil {
-		return nil, fmt.Errorf("write a schedule: %w", err)
+		return nil, fmt.Errorf("encode a schedule: %w", err)
 	}
 	for _, problem := range logic.CheckConfig("ON_SCHEDULE", raw) {
 		return nil, fault.InvalidAt(problem.Pointer, "%s", problem.Message)
 	}
 	if envref.In(d.Cron) || envref.In(d.TimeZone) {
-		return nil, fault.InvalidAt("/cron", "names an environment variable, which only runs have")
+		return nil, fault.InvalidAt("/cron", "must not contain an environment variable, which only runs can use")
 	}
 	return cron.Parse(d.Cron, d.TimeZone)
 }
 
-// first is the first time after another; nil: there is none any more.
+// first returns the first time after a time, or nil if the schedule has no more times.
 func first(times *cron.Schedule, after time.Time) *time.Time {
 	if at := times.Next(after); !at.IsZero() {
 		return &at
@@ -148,12 +150,13 @@ func first(times *cron.Schedule, after time.Time) *time.Time {
 	return nil
 }
 
-// Replace gives a schedule other times. NOT_FOUND; INVALID_INPUT for times that are none.
+// Replace replaces the content of a schedule. It returns NOT_FOUND, and INVALID_INPUT for an
+// invalid cron expression or time zone.
 func (s *Service) Replace(ctx context.Context, key notify.Key, d Draft) (replaced api.Schedule, err error) {
 	times, err := d.check()
 	if err != nil {
-		if _, none := s.shown(ctx, s.API, key); none != nil {
-			return replaced, none
+		if _, missing := s.read(ctx, s.API, key); missing != nil {
+			return replaced, missing
 		}
 		return replaced, err
 	}
@@ -161,10 +164,10 @@ func (s *Service) Replace(ctx context.Context, key notify.Key, d Draft) (replace
 		if err := s.replaceTx(ctx, tx, key, d, times); err != nil {
 			return err
 		}
-		if replaced, err = s.shown(ctx, tx, key); err != nil {
+		if replaced, err = s.read(ctx, tx, key); err != nil {
 			return err
 		}
-		return tell(ctx, tx, key.WorkspaceID, replaced, "updated")
+		return recordAudit(ctx, tx, key.WorkspaceID, replaced, "updated")
 	})
 	return replaced, err
 }
@@ -181,7 +184,7 @@ func (s *Service) replaceTx(ctx context.Context, tx pgx.Tx, key notify.Key, d Dr
 	if row.Status == active {
 		row.NextAt = first(times, present.Now)
 		if present.Status == active && present.Cron == d.Cron && present.TimeZone == d.TimeZone {
-			row.NextAt = present.NextAt // it may be due just now
+			row.NextAt = present.NextAt // it may be due already
 		}
 		if d.Overlap == queue {
 			row.Waiting = present.Waiting
@@ -193,28 +196,28 @@ func (s *Service) replaceTx(ctx context.Context, tx pgx.Tx, key notify.Key, d Dr
 	return nil
 }
 
-// Delete ends a schedule, and shows it as it was. NOT_FOUND.
-func (s *Service) Delete(ctx context.Context, key notify.Key) (gone api.Schedule, err error) {
+// Delete deletes a schedule and returns its last state. It returns NOT_FOUND.
+func (s *Service) Delete(ctx context.Context, key notify.Key) (deleted api.Schedule, err error) {
 	err = pgx.BeginFunc(ctx, s.API, func(tx pgx.Tx) (err error) {
 		if _, err := lockTx(ctx, tx, key); err != nil {
 			return err
 		}
-		if gone, err = s.shown(ctx, tx, key); err != nil {
+		if deleted, err = s.read(ctx, tx, key); err != nil {
 			return err
 		}
 		if err := db.New().ScheduleDelete(ctx, tx, db.ScheduleDeleteParams{WorkspaceID: key.WorkspaceID, ID: key.ID}); err != nil {
 			return fmt.Errorf("delete schedule: %w", err)
 		}
-		return tell(ctx, tx, key.WorkspaceID, gone, "deleted")
+		return recordAudit(ctx, tx, key.WorkspaceID, deleted, "deleted")
 	})
-	return gone, err
+	return deleted, err
 }
 
-// lockTx is a schedule that nobody else changes until the transaction ends. NOT_FOUND.
+// lockTx locks a schedule until tx ends. It returns NOT_FOUND.
 func lockTx(ctx context.Context, tx pgx.Tx, key notify.Key) (db.ScheduleLockRow, error) {
 	present, err := db.New().ScheduleLock(ctx, tx, db.ScheduleLockParams{WorkspaceID: key.WorkspaceID, ID: key.ID})
 	if postgres.NotFound(err) {
-		return present, errNone
+		return present, errNotFound
 	}
 	if err != nil {
 		return present, fmt.Errorf("lock schedule: %w", err)

@@ -26,69 +26,69 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/run"
 )
 
-// trigger is what a run of a schedule is triggered by.
+// trigger is the trigger of the runs of schedules.
 const trigger = "SCHEDULE"
 
-// Deps is what schedules are made of.
+// Deps holds what the service depends on.
 type Deps struct {
-	API  *pgxpool.Pool // sees the workspace of postgres.Scope
+	API  *pgxpool.Pool // sees only the workspace of postgres.Scope
 	Runs *run.Service
 	Log  *slog.Logger
 }
 
-// Service keeps schedules and has their runs begin.
+// Service manages schedules and starts their runs.
 type Service struct {
 	Deps
-	slots chan struct{} // of what begins runs beside each other
+	slots chan struct{} // limits concurrent schedules
 	ctx   context.Context
 	stop  context.CancelFunc
 
 	mu       sync.Mutex
-	underWay map[notify.Key]bool
+	inFlight map[notify.Key]bool
 	closed   bool
 	running  sync.WaitGroup
 }
 
-// NewService makes a Service. Close ends it.
+// NewService returns a Service. Close stops it.
 func NewService(deps Deps) *Service {
-	s := &Service{Deps: deps, slots: make(chan struct{}, dueAtOnce), underWay: map[notify.Key]bool{}}
+	s := &Service{Deps: deps, slots: make(chan struct{}, maxConcurrent), inFlight: map[notify.Key]bool{}}
 	s.ctx, s.stop = context.WithCancel(context.Background())
 	return s
 }
 
-// shown is a schedule as it is shown. NOT_FOUND for an unknown id and for another
-// workspace's alike.
-func (s *Service) shown(ctx context.Context, conn postgres.DB, key notify.Key) (api.Schedule, error) {
+// read returns a schedule. It returns NOT_FOUND for an unknown ID, and for one of another
+// workspace.
+func (s *Service) read(ctx context.Context, conn postgres.DB, key notify.Key) (api.Schedule, error) {
 	row, err := db.New().ScheduleGet(ctx, conn, db.ScheduleGetParams{WorkspaceID: key.WorkspaceID, ID: key.ID})
 	if postgres.NotFound(err) {
-		return api.Schedule{}, errNone
+		return api.Schedule{}, errNotFound
 	}
 	if err != nil {
 		return api.Schedule{}, fmt.Errorf("read schedule: %w", err)
 	}
-	return record(row), nil
+	return apiRecord(row), nil
 }
 
-var errNone = fault.New(fault.NotFound, "There is no schedule with this id.")
+var errNotFound = fault.New(fault.NotFound, "There is no schedule with this id.")
 
-// Get is a schedule. NOT_FOUND; FORBIDDEN where the key may not be used on its workflow.
-func (s *Service) Get(ctx context.Context, key notify.Key, who run.Access) (api.Schedule, error) {
-	shown, err := s.shown(ctx, s.API, key)
-	if err == nil && !who.MayUse(shown.WorkflowID) {
+// Get returns a schedule. It returns NOT_FOUND, and FORBIDDEN if the key may not use its workflow.
+func (s *Service) Get(ctx context.Context, key notify.Key, access run.Access) (api.Schedule, error) {
+	shown, err := s.read(ctx, s.API, key)
+	if err == nil && !access.MayUse(shown.WorkflowID) {
 		return api.Schedule{}, run.ErrOtherWorkflow
 	}
 	return shown, err
 }
 
-// List is a page of the workspace's schedules, newest first. INVALID_INPUT for a cursor that
-// no page gave out.
+// List returns a page of the workspace's schedules, newest first. It returns INVALID_INPUT for an
+// invalid cursor.
 func (s *Service) List(ctx context.Context, workspaceID uuid.UUID, p run.ListParams) (api.SchedulePage, error) {
 	page := api.SchedulePage{Data: []api.Schedule{}}
 	before, err := cursor.Before(p.Cursor)
 	if err != nil {
 		return page, err
 	}
-	var allowed []uuid.UUID // nil: whatever it is
+	var allowed []uuid.UUID // nil: any workflow
 	if len(p.Allowed) > 0 {
 		allowed = p.Allowed
 	}
@@ -103,13 +103,13 @@ func (s *Service) List(ctx context.Context, workspaceID uuid.UUID, p run.ListPar
 		page.HasMore, page.NextCursor = true, cursor.Encode(rows[p.Limit-1].ID[:])
 	}
 	for _, row := range rows {
-		page.Data = append(page.Data, record(db.ScheduleGetRow(row)))
+		page.Data = append(page.Data, apiRecord(db.ScheduleGetRow(row)))
 	}
 	return page, nil
 }
 
-// record is a schedule as it is shown.
-func record(row db.ScheduleGetRow) api.Schedule {
+// apiRecord returns a schedule in the form of the API.
+func apiRecord(row db.ScheduleGetRow) api.Schedule {
 	shown := api.Schedule{
 		ID: row.ID, WorkflowID: row.WorkflowID, Name: row.Name, Cron: row.Cron, TimeZone: row.TimeZone, Overlap: api.Overlap(row.Overlap),
 		Status: api.TriggerStatus(row.Status), NextAt: timestamp.OfPointer(row.NextAt), Waiting: make([]timestamp.Time, len(row.Waiting)),
@@ -124,8 +124,8 @@ func record(row db.ScheduleGetRow) api.Schedule {
 	return shown
 }
 
-// tell writes into the audit log what became of a schedule, with the deed.
-func tell(ctx context.Context, tx pgx.Tx, workspaceID uuid.UUID, shown api.Schedule, what string) error {
+// recordAudit adds a change of a schedule to the audit log, in the transaction of the change.
+func recordAudit(ctx context.Context, tx pgx.Tx, workspaceID uuid.UUID, shown api.Schedule, what string) error {
 	return audit.RecordTx(ctx, tx, audit.Event{
 		WorkspaceID: workspaceID, Action: "schedule." + what, SubjectKind: "schedule", SubjectID: shown.ID.String(),
 		Details: map[string]any{

@@ -20,8 +20,8 @@ import (
 
 const ofSchedule = "SELECT count(*) FROM workflow_runs WHERE trigger = 'SCHEDULE' AND trigger_id = $1"
 
-// However many processes think that it is time, there is one run for it.
-func TestEX18ATimeHasOneRunWhoeverBeginsIt(t *testing.T) {
+// A time has one run, however many processes try to start it.
+func TestEX18EachTimeHasOneRun(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 0)
 	nodes := []*node{b.start(t), b.start(t)}
@@ -31,7 +31,7 @@ func TestEX18ATimeHasOneRunWhoeverBeginsIt(t *testing.T) {
 		var all sync.WaitGroup
 		for i := range 12 {
 			all.Go(func() {
-				if err := nodes[i%2].Begin(b.ctx, key); err != nil {
+				if err := nodes[i%2].Advance(b.ctx, key); err != nil {
 					t.Error(err)
 				}
 			})
@@ -46,16 +46,16 @@ func TestEX18ATimeHasOneRunWhoeverBeginsIt(t *testing.T) {
 		t.Errorf("%+v", shown)
 	}
 	if got := b.number(t, "SELECT count(*) FROM workflow_runs WHERE id = $1 AND (input->>'scheduledAt')::timestamptz = date_trunc('milliseconds', $2::timestamptz)", shown.LastRunID, shown.LastAt.Std()); got != 1 {
-		t.Errorf("the last run is of another time: %+v", shown)
+		t.Errorf("the last run has another time: %+v", shown)
 	}
 	if jobs := b.number(t, "SELECT count(*) FROM river.river_job WHERE kind = 'workflow_run'"); jobs != 5 {
 		t.Errorf("%d jobs", jobs)
 	}
 }
 
-// What dies on the way leaves the schedule where it was: the run and the next time are
-// written in one commit.
-func TestATimeWhoseRunIsNotKeptIsStillDue(t *testing.T) {
+// The run and the next time are committed together, so a crash in between leaves the schedule as it
+// was.
+func TestTimeStaysDueIfItsRunIsNotCommitted(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 0)
 	n := b.start(t)
@@ -64,7 +64,7 @@ func TestATimeWhoseRunIsNotKeptIsStillDue(t *testing.T) {
 		b.due(t, key, time.Second)
 		b.exec(t, `CREATE OR REPLACE FUNCTION broken() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE 'broken'; END $$`)
 		b.exec(t, "CREATE TRIGGER broken BEFORE INSERT OR UPDATE ON "+table+" FOR EACH ROW EXECUTE FUNCTION broken()")
-		if err := n.Begin(b.ctx, key); err == nil {
+		if err := n.Advance(b.ctx, key); err == nil {
 			t.Error("it went well")
 		}
 		if runs := b.number(t, ofSchedule, key.ID); runs != 0 || n.show(t, key).NextAt.Std().After(time.Now()) {
@@ -72,13 +72,13 @@ func TestATimeWhoseRunIsNotKeptIsStillDue(t *testing.T) {
 		}
 		b.exec(t, "DROP TRIGGER broken ON "+table)
 	}
-	if err := n.Begin(b.ctx, key); err != nil || b.number(t, ofSchedule, key.ID) != 1 {
+	if err := n.Advance(b.ctx, key); err != nil || b.number(t, ofSchedule, key.ID) != 1 {
 		t.Errorf("afterwards: %v", err)
 	}
 }
 
-// The engine's sweep tells what is due, and what waits once nothing is in its way.
-func TestTheSweepFollowsSchedules(t *testing.T) {
+// The engine's sweep enqueues schedules that are due, and those whose waiting runs can start.
+func TestSweepAdvancesSchedules(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 0)
 	n := b.start(t)
@@ -98,7 +98,7 @@ func TestTheSweepFollowsSchedules(t *testing.T) {
 		last := *n.show(t, key).LastRunID
 		begun[last] = true
 		if b.number(t, "SELECT count(*) FROM workflow_runs WHERE trigger_id = $1 AND finished_at IS NULL", key.ID) != 1 {
-			t.Fatal("two are under way")
+			t.Fatal("two runs are unfinished")
 		}
 		n.until(t, "waiting for the signal", func() bool {
 			return b.number(t, "SELECT count(*) FROM run_stages WHERE run_id = $1 AND signal = 'go'", last) == 1
@@ -120,9 +120,8 @@ func TestTheSweepFollowsSchedules(t *testing.T) {
 	}
 }
 
-// At a full hour many are due at once. Those that cannot be followed hold up no other,
-// however many they are.
-func TestSchedulesThatFailHoldUpNoOther(t *testing.T) {
+// Many schedules are due on the hour. Those that fail delay no other, however many there are.
+func TestFailingSchedulesDelayNoOther(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 0)
 	n := b.start(t)
@@ -134,7 +133,7 @@ func TestSchedulesThatFailHoldUpNoOther(t *testing.T) {
 		FROM generate_series(1, 500) AS n`, b.workspace, workflowID, hour)
 	b.exec(t, "UPDATE schedules SET next_at = $2 WHERE id = $1", due.ID, hour)
 	b.exec(t, "UPDATE schedules SET waiting = ARRAY[now()] WHERE id = $1", waiting.ID)
-	n.until(t, "looked at the one that is due", func() bool { return n.show(t, due).NextAt.Std().After(time.Now()) })
+	n.until(t, "the due schedule advances", func() bool { return n.show(t, due).NextAt.Std().After(time.Now()) })
 	n.until(t, "begun the one that waits", func() bool { return b.number(t, ofSchedule, waiting.ID) == 1 })
 }
 
@@ -162,9 +161,9 @@ func (s *said) of(key notify.Key) (times int) {
 	return times
 }
 
-// What cannot be followed is said and tried again, but not each second, and nothing is said
-// while the books are stopped, which is told elsewhere.
-func TestAScheduleThatFailsIsTriedAgainAfterAWhile(t *testing.T) {
+// A failing schedule is logged and retried, but not every second. While the quarantine lasts,
+// nothing is logged, because that is reported elsewhere.
+func TestFailingScheduleIsRetriedAfterADelay(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, credit.Credits(10))
 	log := &said{}
@@ -186,12 +185,12 @@ func TestAScheduleThatFailsIsTriedAgainAfterAWhile(t *testing.T) {
 		t.Errorf("it was tried %d times in %v", times, time.Since(began))
 	}
 	if shown := n.show(t, stopped); log.of(stopped) > 0 || shown.NextAt.Std().After(time.Now()) || shown.LastRunID != nil || shown.LastSkipReason != nil {
-		t.Errorf("it was told %d times: %+v", log.of(stopped), shown)
+		t.Errorf("it was logged %d times: %+v", log.of(stopped), shown)
 	}
 }
 
-// What keeps a run from beginning is told, and the schedule goes on.
-func TestWhyATimeIsPassedOver(t *testing.T) {
+// A time whose run cannot start has a reason, and the schedule advances.
+func TestSkippedTimeHasAReason(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 0)
 	n := b.start(t)
@@ -209,7 +208,7 @@ func TestWhyATimeIsPassedOver(t *testing.T) {
 		t.Helper()
 		b.due(t, key, time.Second)
 		due := n.show(t, key).NextAt
-		if err := n.Begin(b.ctx, key); err != nil {
+		if err := n.Advance(b.ctx, key); err != nil {
 			t.Fatal(err)
 		}
 		shown := n.show(t, key)
@@ -231,8 +230,9 @@ func TestWhyATimeIsPassedOver(t *testing.T) {
 	}
 }
 
-// A workflow has so many schedules, and a workspace, however many are made at once.
-func TestSchedulesOfAWorkflowAreBounded(t *testing.T) {
+// The schedules of a workflow and of a workspace are limited, even if many are created
+// concurrently.
+func TestSchedulesAreLimited(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 0)
 	n := b.start(t)
@@ -255,7 +255,7 @@ func TestSchedulesOfAWorkflowAreBounded(t *testing.T) {
 		}
 	}
 	if made != 3 {
-		t.Errorf("%d were made where there was room for 3", made)
+		t.Errorf("%d were created, although only 3 were left", made)
 	}
 	other := n.save(t, waits, edge)
 	create := func() error {
@@ -272,9 +272,9 @@ func TestSchedulesOfAWorkflowAreBounded(t *testing.T) {
 	}
 }
 
-// A schedule that is changed while it is due begins no run by its old times, and one that
-// is replaced by the same times loses none.
-func TestAReplacementLosesNoTime(t *testing.T) {
+// A schedule that is replaced while it is due starts no run for its old times. If the times stay
+// the same, it loses none.
+func TestReplacementLosesNoTime(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 0)
 	n := b.start(t)
@@ -287,8 +287,8 @@ func TestAReplacementLosesNoTime(t *testing.T) {
 	if other, err := n.Replace(n.ctx, key, schedule.Draft{Cron: "0 0 2 1 *"}); err != nil || !other.NextAt.Std().After(time.Now()) {
 		t.Errorf("%+v, %v", other, err)
 	}
-	if err := n.Begin(b.ctx, key); err != nil || b.number(t, ofSchedule, key.ID) != 0 {
-		t.Errorf("it was not due any more: %v", err)
+	if err := n.Advance(b.ctx, key); err != nil || b.number(t, ofSchedule, key.ID) != 0 {
+		t.Errorf("it was no longer due: %v", err)
 	}
 	b.exec(t, "UPDATE schedules SET overlap = 'queue', waiting = ARRAY[now()] WHERE id = $1", key.ID)
 	if stopped, err := n.Replace(n.ctx, key, schedule.Draft{Cron: "0 0 2 1 *", Overlap: "queue", Status: "PAUSED"}); err != nil || stopped.NextAt != nil || len(stopped.Waiting) > 0 {
@@ -297,12 +297,12 @@ func TestAReplacementLosesNoTime(t *testing.T) {
 	var told string
 	err := b.pool.QueryRow(t.Context(), "SELECT string_agg(action, ' ' ORDER BY id) FROM audit_events WHERE subject_id = $1", key.ID.String()).Scan(&told)
 	if err != nil || told != "schedule.created schedule.updated schedule.updated schedule.updated" {
-		t.Errorf("the audit log tells %q, %v", told, err)
+		t.Errorf("the audit log has %q, %v", told, err)
 	}
 }
 
-// What was deleted begins nothing, and a repeat of its creation finds it no more.
-func TestADeletedScheduleIsGone(t *testing.T) {
+// A deleted schedule starts nothing, and a repeat of its creation does not return it.
+func TestDeletedScheduleStartsNothing(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 0)
 	n := b.start(t)
@@ -322,8 +322,8 @@ func TestADeletedScheduleIsGone(t *testing.T) {
 	if _, err := n.Delete(n.ctx, key); err != nil {
 		t.Fatal(err)
 	}
-	if err := n.Begin(b.ctx, key); err != nil || b.number(t, ofSchedule, key.ID) != 0 {
-		t.Errorf("it was begun: %v", err)
+	if err := n.Advance(b.ctx, key); err != nil || b.number(t, ofSchedule, key.ID) != 0 {
+		t.Errorf("it was started: %v", err)
 	}
 	if _, _, err := n.Create(n.ctx, p); fault.CodeOf(err) != fault.NotFound {
 		t.Errorf("repeated: %v", err)
@@ -331,7 +331,7 @@ func TestADeletedScheduleIsGone(t *testing.T) {
 }
 
 // The clocks in Berlin skip 02:30 in spring and repeat it in autumn.
-func TestARecordNamesTheClockChangesThatAffectItsTimes(t *testing.T) {
+func TestScheduleShowsClockChanges(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 0)
 	n := b.start(t)
@@ -363,7 +363,7 @@ func TestARecordNamesTheClockChangesThatAffectItsTimes(t *testing.T) {
 		}
 	}
 	if other := n.show(t, n.schedule(t, workflowID, schedule.Draft{Cron: "30 4 * * *", TimeZone: "Europe/Berlin"})); other.NextClockChange != nil {
-		t.Errorf("a schedule that no clock change affects: %+v", other.NextClockChange)
+		t.Errorf("a schedule without clock changes: %+v", other.NextClockChange)
 	}
 	paused, err := n.Replace(n.ctx, key, schedule.Draft{Cron: "30 2 * * *", TimeZone: "Europe/Berlin", Status: "PAUSED"})
 	if err != nil || paused.LastClockChange != nil || paused.NextClockChange != nil {

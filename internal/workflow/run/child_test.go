@@ -11,16 +11,17 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/run"
 )
 
-// Random workflows that another one runs, by RUN_WORKFLOW: what they give comes up, and their
-// failure goes on by the port for it, as the reference says; the runs below are compared as well.
-func TestWorkflowsBelowDoWhatTheReferenceSays(t *testing.T) {
+// Random workflows that another workflow runs with RUN_WORKFLOW: the outputs of the child runs
+// reach the parent, and their failures go to the port for it, as the reference says. The child runs
+// are compared too.
+func TestRandomChildRunsMatchReference(t *testing.T) {
 	t.Parallel()
 	n := newBench(t).start(t, options{slots: 8, sweep: time.Second})
 	ended, answered := map[status.Stage]int{}, 0
 	for seed, found := uint64(0), 0; found < 24; seed++ {
 		inner := newDrawing(seed, 12)
 		if slices.ContainsFunc(inner.parts, func(p part) bool { return p.Config["name"] == "given" }) {
-			continue // nobody gives a run below its signal
+			continue // child runs get no signal
 		}
 		found++
 		id := n.save(t, inner.draft()).String()
@@ -60,9 +61,9 @@ func TestWorkflowsBelowDoWhatTheReferenceSays(t *testing.T) {
 	}
 }
 
-// A restricted key may not change workflowId or an expression over secrets. What decides is
-// what these names hold, and no other spelling of them.
-func TestAMemberInAnotherLetterCaseIsIgnored(t *testing.T) {
+// A restricted key may not change workflowId or an expression over secrets. Only these exact names
+// count, not other spellings of them.
+func TestFieldInOtherLetterCaseIsIgnored(t *testing.T) {
 	t.Parallel()
 	n := newBench(t).start(t, options{slots: 4, sweep: time.Second})
 	answers := func(value int) string {

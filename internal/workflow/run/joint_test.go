@@ -17,45 +17,45 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/run"
 )
 
-// row is three components in a row, and after them a loop that takes one item at a time.
+// row is a sequence of three components, followed by a loop that runs one item at a time.
 const (
 	row = `[{"id":"a","module":"WORK"},{"id":"b","module":"WORK"},{"id":"c","module":"WORK"},
 		{"id":"l","module":"FOR_EACH","config":{"concurrency":1},"input":{"items":[1,2]}},{"id":"d","module":"WORK"}]`
 	rowEdges = `[{"id":"1","from":"a","to":"b","port":"next"},{"id":"2","from":"b","to":"c","port":"next"},
 		{"id":"3","from":"c","to":"l","port":"next"},{"id":"4","from":"l","to":"d","port":"each"}]`
-	rowLength = 5 // executions
+	rowLength = 5 // number of executions
 )
 
-// together counts the executions of a run that became final in the transaction that wrote one
-// of its events.
+// together counts the executions of a run that became final in a transaction that also wrote an
+// event of the run.
 const together = `SELECT count(*) FROM component_executions e JOIN run_stages s ON s.execution_id = e.id
 	WHERE s.run_id = $1 AND e.xmin IN (SELECT v.xmin FROM run_events v WHERE v.run_id = $1)`
 
-// A run that waits for one execution goes on in the transaction that ends it; one that waits for
-// several goes on after that, so that none waits for its lock.
-func TestTheOnlyExecutionOfARunEndsWhereTheRunGoesOn(t *testing.T) {
+// A run that waits for one execution is folded in the transaction that finishes it. A run that
+// waits for several is folded afterwards, so that none of them waits for the run's lock.
+func TestOnlyExecutionFinishesTogetherWithTheFold(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	n := b.start(t, options{slots: 4})
 	for what, c := range map[string]struct {
 		components, edges string
-		least, most       int64 // one that ends before the fold that made it has returned ends apart
+		least, most       int64 // an execution that finishes before the fold that created it returns is committed separately
 	}{
-		"one after the other":   {row, rowEdges, 1, rowLength},
-		"two beside each other": {`[{"id":"a","module":"WORK"},{"id":"b","module":"WORK"}]`, `[]`, 0, 1},
+		"one after the other": {row, rowEdges, 1, rowLength},
+		"two concurrent ones": {`[{"id":"a","module":"WORK"},{"id":"b","module":"WORK"}]`, `[]`, 0, 1},
 	} {
 		key := n.trigger(t, run.TriggerParams{WorkflowID: n.draw(t, c.components, c.edges, "")})
 		if got, _ := n.end(t, key); got.Status != status.RunCompleted {
 			t.Errorf("%s: %s %s", what, got.Status, got.Error)
 		}
 		if got := b.number(t, together, key.ID); got < c.least || got > c.most {
-			t.Errorf("%s: %d executions ended with their run", what, got)
+			t.Errorf("%s: %d executions finished together with a fold", what, got)
 		}
 	}
 	b.balanced(t)
 }
 
-// refusing is a ledger that fails when an execution is settled for the first time.
+// refusing is a ledger that fails the first time an execution is settled.
 type refusing struct {
 	billing.Books
 	err error
@@ -76,9 +76,9 @@ func (r *refusing) SettleTx(ctx context.Context, tx pgx.Tx, charges []billing.Ch
 	return r.Books.SettleTx(ctx, tx, charges)
 }
 
-// What keeps an execution from ending where its run goes on keeps it from nothing: it ends
-// apart, once, and the run goes on after that.
-func TestAnExecutionThatCannotEndWithItsRunEndsApart(t *testing.T) {
+// If an execution cannot finish in the transaction of the fold, it finishes separately, once, and
+// the run continues afterwards.
+func TestExecutionFinishesSeparatelyIfTheFoldFails(t *testing.T) {
 	t.Parallel()
 	for what, err := range map[string]error{
 		"an error":                 errors.New("the account was refused"),
@@ -104,8 +104,8 @@ func TestAnExecutionThatCannotEndWithItsRunEndsApart(t *testing.T) {
 	}
 }
 
-// An execution does not wait for a run that somebody else holds.
-func TestAnExecutionEndsApartFromARunThatIsLocked(t *testing.T) {
+// An execution does not wait for a run that another transaction has locked.
+func TestExecutionFinishesSeparatelyIfTheRunIsLocked(t *testing.T) {
 	t.Parallel()
 	letGo := make(chan struct{})
 	b := newBench(t, held(letGo))
@@ -124,7 +124,7 @@ func TestAnExecutionEndsApartFromARunThatIsLocked(t *testing.T) {
 	b.until(t, 1, func() {
 		waiting := b.number(t, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%RunLock%'")
 		if waiting > 0 && b.number(t, finished) == 0 {
-			t.Error("the end waits for the run")
+			t.Error("finishing the execution waits for the run")
 		}
 	}, finished)
 	if ended := b.number(t, "SELECT count(*) FROM run_stages WHERE finished_at IS NOT NULL"); ended != 0 {
@@ -139,8 +139,9 @@ func TestAnExecutionEndsApartFromARunThatIsLocked(t *testing.T) {
 	b.balanced(t)
 }
 
-// A process that stops begins nothing in the place of what ends, or it would never have done.
-func TestAProcessThatStopsLeavesTheNextStageToTheQueue(t *testing.T) {
+// A process that is stopping does not start the next stage when an execution finishes: it would
+// never stop otherwise.
+func TestStoppingProcessLeavesNextStageToTheQueue(t *testing.T) {
 	t.Parallel()
 	first, second := make(chan struct{}), make(chan struct{})
 	b := newBench(t, held(first), made("LATER", credit.Credits(1), anything, func(context.Context, component.Call) (component.Result, error) {

@@ -12,9 +12,8 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/run"
 )
 
-// What a run waits for fails with TIMEOUT once it took longer than its timeoutMs, and the run goes
-// on by `error`.
-func TestWhatARunWaitsForEndsByItsTimeout(t *testing.T) {
+// A stage that waits fails with TIMEOUT after its timeoutMs, and the run continues at `error`.
+func TestWaitFailsAfterItsTimeout(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	n := b.start(t, options{slots: 4, sweep: 100 * time.Millisecond})
@@ -43,7 +42,7 @@ func TestWhatARunWaitsForEndsByItsTimeout(t *testing.T) {
 				t.Errorf("the stage is %s with %s, want TIMEOUT", stages["late@[]"].Status, stages["late@[]"].Error)
 			}
 			if _, begun := stages["body@[2]"]; begun {
-				t.Error("the loop began another item after its time")
+				t.Error("the loop started an item after its timeout")
 			}
 			if alive := b.number(t, "SELECT count(*) FROM workflow_runs WHERE parent_run_id = $1 AND status <> 'CANCELED'", key.ID); alive != 0 {
 				t.Errorf("%d child runs are not canceled", alive)
@@ -52,9 +51,9 @@ func TestWhatARunWaitsForEndsByItsTimeout(t *testing.T) {
 	}
 }
 
-// What is over within its timeoutMs is not late, and neither is a wait for a signal that is over
-// by its own time.
-func TestWhatARunWaitsForWithinItsTimeoutCompletes(t *testing.T) {
+// A stage that finishes within its timeoutMs does not time out, nor does a wait for a signal whose
+// own timeout is shorter.
+func TestWaitWithinItsTimeoutCompletes(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	n := b.start(t, options{slots: 4, sweep: 100 * time.Millisecond})

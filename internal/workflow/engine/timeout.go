@@ -9,8 +9,8 @@ import (
 	"github.com/weft-automation/weft/internal/component/graph"
 )
 
-// timeout is how long a stage that the engine itself is may take; 0: as long as it likes.
-// Executions have deadlines of their own.
+// timeout returns how long a stage that the engine runs itself may take, or 0 if it has no limit.
+// Executions have their own deadlines.
 func timeout(c graph.Component, m graph.Module) time.Duration {
 	if !m.Lasts {
 		return 0
@@ -18,31 +18,33 @@ func timeout(c graph.Component, m graph.Module) time.Duration {
 	return time.Duration(c.TimeoutMs) * time.Millisecond
 }
 
-// errLate fails a stage that took longer than its timeoutMs.
+// errLate fails a stage that exceeded its timeoutMs.
 func errLate(c graph.Component) error {
-	return component.Temporary(component.CodeTimeout, "component %s was not over within its timeoutMs of %d", c.ID, c.TimeoutMs)
+	return component.Temporary(component.CodeTimeout, "component %s did not finish within its timeoutMs of %d", c.ID, c.TimeoutMs)
 }
 
-// timed are the components of the run whose stages have a timeout, and why such a stage fails.
+// timed lists the components whose stages have a timeout, with the error of a stage that exceeds
+// it.
 type timed struct {
 	componentIDs []string
 	timeoutsMs   []int64
 	errors       []string
 }
 
+// timed returns the components of the run whose stages have a timeout.
 func (f *fold) timed() (all timed) {
 	for _, c := range f.plan.Components() {
 		if _, m := f.plan.Component(c.ID); timeout(c, m) > 0 {
 			all.componentIDs = append(all.componentIDs, c.ID)
 			all.timeoutsMs = append(all.timeoutsMs, int64(c.TimeoutMs))
-			all.errors = append(all.errors, string(failure(errLate(c))))
+			all.errors = append(all.errors, string(encodeFailure(errLate(c))))
 		}
 	}
 	return all
 }
 
-// takeLate fails the stages that wait for a time or a signal and are late.
-func (f *fold) takeLate(all timed) error {
+// failLate fails the stages that wait for a timer or a signal and have exceeded their timeout.
+func (f *fold) failLate(all timed) error {
 	if len(all.componentIDs) == 0 {
 		return nil
 	}
@@ -51,15 +53,16 @@ func (f *fold) takeLate(all timed) error {
 		ComponentIds: all.componentIDs, TimeoutsMs: all.timeoutsMs, Errors: all.errors, At: f.stamp, Now: f.run.Now,
 	})
 	if err != nil {
-		return fmt.Errorf("take over late stages: %w", err)
+		return fmt.Errorf("fail stages that timed out: %w", err)
 	}
 	for _, row := range rows {
-		f.take(taken(row))
+		f.apply(finishedStage(row))
 	}
 	return nil
 }
 
-// late reports whether a stage that started then is late, and notes when it will be.
+// late reports whether a stage has exceeded its timeout. If not, it updates the earliest deadline
+// of the fold.
 func (f *fold) late(componentID string, started *time.Time) bool {
 	limit := timeout(f.plan.Component(componentID))
 	if limit == 0 || started == nil {
@@ -75,7 +78,7 @@ func (f *fold) late(componentID string, started *time.Time) bool {
 	return false
 }
 
-// lateAround reports whether a loop around a scope is late.
+// lateAround reports whether a loop around the scope has exceeded its timeout.
 func (f *fold) lateAround(sc *scope) bool {
 	for sc.component != "" {
 		if l := f.loopOf(sc); l != nil && l.late {

@@ -14,9 +14,9 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/run"
 )
 
-// What of a run is not sealed is shown although the rest cannot be opened: its own output and
-// that of each stage say so by themselves.
-func TestARunIsShownWithoutTheOutputsThatCannotBeOpened(t *testing.T) {
+// A run is shown even if some outputs cannot be decrypted: outputProblem of the run and of each
+// stage says so.
+func TestRunIsShownWithoutOutputsThatCannotBeDecrypted(t *testing.T) {
 	t.Parallel()
 	b := withSecrets(t)
 	n := b.start(t, options{slots: 4, sweep: time.Second})
@@ -40,8 +40,8 @@ func TestARunIsShownWithoutTheOutputsThatCannotBeOpened(t *testing.T) {
 	b.start(t, options{}).shows(t, key, whole, stages, fault.Internal)
 }
 
-// shows holds what is shown of a run, in each of its forms, against how it was shown when all
-// of it could be opened.
+// shows compares all forms in which a run is shown with those from when all of it could be
+// decrypted.
 func (n *node) shows(t *testing.T, key notify.Key, whole api.WorkflowRun, stages map[string]api.RunStage, why fault.Code) {
 	t.Helper()
 	runs, err := n.runs.List(n.ctx, n.workspace, run.ListParams{Limit: 10})
@@ -55,7 +55,7 @@ func (n *node) shows(t *testing.T, key notify.Key, whole api.WorkflowRun, stages
 	for _, got := range []api.WorkflowRun{one, runs.Data[0]} {
 		unopened(t, "the run", why, got.Output, got.OutputProblem)
 		if got.Output, got.OutputProblem = whole.Output, nil; inJSON(t, got) != inJSON(t, whole) {
-			t.Errorf("%s: but for its output it is %s, and was %s", why, inJSON(t, got), inJSON(t, whole))
+			t.Errorf("%s: without its output it is %s, but was %s", why, inJSON(t, got), inJSON(t, whole))
 		}
 	}
 	page, err := n.runs.StagePage(n.ctx, key, anyone{}, run.ListParams{Limit: 10})

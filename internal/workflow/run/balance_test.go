@@ -10,7 +10,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/waittest"
 )
 
-// balanced proves the books; nothing may live any more.
+// balanced checks that all accounts balance and that nothing is unfinished or reserved.
 func (b *bench) balanced(t testing.TB) {
 	t.Helper()
 	broken, _, err := billing.Audit(context.Background(), b.pool, uuid.Nil)
@@ -21,10 +21,10 @@ func (b *bench) balanced(t testing.TB) {
 		t.Errorf("the books: %s", drift)
 	}
 	for what, query := range map[string]string{
-		"credits are kept back": "SELECT COALESCE(sum(reserved), 0)::bigint FROM credit_accounts",
-		"executions live":       "SELECT count(*) FROM component_executions WHERE finished_at IS NULL",
-		"runs live":             "SELECT count(*) FROM workflow_runs WHERE finished_at IS NULL",
-		"stages live":           "SELECT count(*) FROM run_stages WHERE finished_at IS NULL",
+		"credits are reserved": "SELECT COALESCE(sum(reserved), 0)::bigint FROM credit_accounts",
+		"executions live":      "SELECT count(*) FROM component_executions WHERE finished_at IS NULL",
+		"runs live":            "SELECT count(*) FROM workflow_runs WHERE finished_at IS NULL",
+		"stages live":          "SELECT count(*) FROM run_stages WHERE finished_at IS NULL",
 		"runs lack a posting": `SELECT count(*) FROM workflow_runs r WHERE NOT EXISTS
 			(SELECT FROM credit_postings p WHERE p.workspace_id = r.workspace_id AND p.kind = 'RUN' AND p.reference = r.id::text AND p.usage = r.usage)`,
 		"counts of runs are wrong": `SELECT count(*) FROM workflow_runs r WHERE pending_count <> 0 OR (stage_count, failed_count) IS DISTINCT FROM
@@ -35,13 +35,13 @@ func (b *bench) balanced(t testing.TB) {
 		}
 	}
 	// A job that River locked when its run ended goes to a worker once it is due.
-	waittest.Until(t, "no job of a run that is over", func() bool {
+	waittest.Until(t, "no job of a finished run", func() bool {
 		return b.number(t, `SELECT count(*) FROM river.river_job j JOIN workflow_runs r ON r.job_id = j.id
 			WHERE r.finished_at IS NOT NULL AND j.state IN ('available', 'scheduled')`) == 0
 	})
 }
 
-// number asks for one number.
+// number returns the result of a query for one number.
 func (b *bench) number(t testing.TB, query string, args ...any) (n int64) {
 	t.Helper()
 	if err := b.pool.QueryRow(context.Background(), query, args...).Scan(&n); err != nil {

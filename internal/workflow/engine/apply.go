@@ -20,13 +20,13 @@ import (
 	"github.com/weft-automation/weft/internal/secret/vault"
 )
 
-// lockRun gives a run, locked, and makes final those of its stages whose executions are
-// known to have finished, which it returns. An end that is written with the fold does not
-// wait for the run: where that is locked there is none, and what came in the same trip is
-// rolled back.
-func lockRun(ctx context.Context, tx *postgres.Tx, key notify.Key, n news) (run db.RunLockRow, ended []db.StageFinishExecutedRow, err error) {
+// lockRun locks and returns the run. In the same round trip it marks as final the stages whose
+// executions are known to have finished, and returns them. If the end of an execution is to be
+// committed with the fold, it fails at once when the run is locked by another transaction:
+// everything of this trip is then rolled back.
+func lockRun(ctx context.Context, tx *postgres.Tx, key notify.Key, w wakeup) (run db.RunLockRow, finished []db.StageFinishExecutedRow, err error) {
 	statements := []func(pgx.Tx) error{func(tx pgx.Tx) (err error) {
-		if n.end != nil {
+		if w.end != nil {
 			var free db.RunTryLockRow
 			free, err = db.New().RunTryLock(ctx, tx, db.RunTryLockParams{WorkspaceID: key.WorkspaceID, ID: key.ID})
 			run = db.RunLockRow(free)
@@ -38,41 +38,41 @@ func lockRun(ctx context.Context, tx *postgres.Tx, key notify.Key, n news) (run 
 		}
 		return err
 	}}
-	if n.end != nil {
-		statements = append(statements, func(tx pgx.Tx) error { return n.end.Write(ctx, tx) })
+	if w.end != nil {
+		statements = append(statements, func(tx pgx.Tx) error { return w.end.Write(ctx, tx) })
 	}
-	if len(n.executions) > 0 {
+	if len(w.executions) > 0 {
 		statements = append(statements, func(tx pgx.Tx) (err error) {
-			ended, err = db.New().StageFinishExecuted(ctx, tx, db.StageFinishExecutedParams{WorkspaceID: key.WorkspaceID, RunID: key.ID, Executions: n.executions})
+			finished, err = db.New().StageFinishExecuted(ctx, tx, db.StageFinishExecutedParams{WorkspaceID: key.WorkspaceID, RunID: key.ID, Executions: w.executions})
 			if err != nil {
-				err = fmt.Errorf("take over finished executions: %w", err)
+				err = fmt.Errorf("finish the stages of executions: %w", err)
 			}
 			return err
 		})
 	}
 	err = tx.Together(ctx, statements...)
-	return run, ended, err
+	return run, finished, err
 }
 
-// takeOver takes over what has finished since the last fold: what the fold was told of, and
-// what it finds.
-func (f *fold) takeOver(n news, ended []db.StageFinishExecutedRow) error {
-	for _, row := range ended {
-		f.take(taken(row))
+// applyFinished applies what has finished since the last fold: the given stages, and everything
+// else if the wake-up asks for it or a timer is due.
+func (f *fold) applyFinished(w wakeup, finished []db.StageFinishExecutedRow) error {
+	for _, row := range finished {
+		f.apply(finishedStage(row))
 	}
-	if err := f.takeOverEarlier(); err != nil {
+	if err := f.copyReused(); err != nil {
 		return err
 	}
 	due := f.run.Status == status.RunCreated || f.run.WakeAt != nil && !f.run.WakeAt.After(f.run.Now)
-	if !due && !n.unknown {
+	if !due && !w.recheck {
 		return nil
 	}
-	return f.look()
+	return f.scan()
 }
 
-// take notes that a stage has become final.
-func (f *fold) take(t taken) {
-	f.changed, f.gone[t.ID] = true, true
+// apply records that a stage has become final, and enqueues its scope.
+func (f *fold) apply(t finishedStage) {
+	f.changed, f.finished[t.ID] = true, true
 	f.notBefore(t.FinishedAt)
 	f.run.PendingCount--
 	f.run.Usage += t.Usage
@@ -84,18 +84,19 @@ func (f *fold) take(t taken) {
 		state.Port = *t.Port
 	}
 	sc := f.scopeOf(t.ComponentID, t.Iteration)
-	f.states[at(t.ComponentID, t.Iteration)] = state
+	f.states[placeOf(t.ComponentID, t.Iteration)] = state
 	if sc.states != nil {
 		sc.states[t.ComponentID] = state
 	}
-	f.failures[at(t.ComponentID, t.Iteration)] = failed{t.ID, t.Error}
-	f.touch(sc)
-	f.gave(t.Bytes)
+	f.failures[placeOf(t.ComponentID, t.Iteration)] = stageFailure{t.ID, t.Error}
+	f.enqueue(sc)
+	f.countOutput(t.Bytes)
 }
 
-// notBefore moves the time that the fold writes to t if that is later.
+// notBefore moves the fold's time stamp to t if t is later.
 func (f *fold) notBefore(t time.Time) { f.stamp = later(f.stamp, t) }
 
+// later returns the later of two times.
 func later(a, b time.Time) time.Time {
 	if b.After(a) {
 		return b
@@ -103,37 +104,38 @@ func later(a, b time.Time) time.Time {
 	return a
 }
 
-// gave counts the output of a stage.
-func (f *fold) gave(bytes int64) {
+// countOutput counts the bytes of a stage's output, and fails the run if it exceeds the limit.
+func (f *fold) countOutput(bytes int64) {
 	f.run.OutputBytes += bytes
 	if bytes > 0 && f.run.OutputBytes+f.others.Bytes > maxOutput {
 		f.failWith("OUTPUT_TOO_LARGE", "The stage outputs of a run and of the runs below it exceed 64 MiB in total.")
 	}
 }
 
-// look takes over what nobody tells of: timers, signals, child runs; and looks at all
-// that is live, so that a fold which did not come to an end, or was lost, is made up for.
-func (f *fold) look() error {
-	f.looked = true
-	if f.run.Status != status.RunCreated { // else nothing lives
-		if err := f.takeOverAll(); err != nil {
+// scan checks everything the run may wait for: executions, timers, signals, child runs, its
+// deadline and a cancel request. It also makes up for folds that were lost or incomplete.
+func (f *fold) scan() error {
+	f.scanned = true
+	if f.run.Status != status.RunCreated { // else the run has no stages yet
+		if err := f.applyAll(); err != nil {
 			return err
 		}
 	}
 	if !f.run.Deadline.After(f.run.Now) {
-		f.failWith("TIMEOUT", "The run took longer than a run may take.")
+		f.failWith("TIMEOUT", "The run exceeded its deadline.")
 	}
-	if err := f.tellOfCancel(); err != nil {
+	if err := f.announceCancel(); err != nil {
 		return err
 	}
-	f.touch(f.root())
+	f.enqueue(f.root())
 	if f.run.Status == status.RunCreated {
 		return nil
 	}
-	return f.lookAtLive()
+	return f.scanLive()
 }
 
-func (f *fold) takeOverAll() error {
+// applyAll applies all finished executions, signals, timeouts, timers and child runs.
+func (f *fold) applyAll() error {
 	q, p := db.New(), db.StageFinishAllExecutedParams{WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID}
 	var executions []db.StageFinishAllExecutedRow
 	var secrets []db.StageListSecretSignalsRow
@@ -145,42 +147,42 @@ func (f *fold) takeOverAll() error {
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("take over finished executions: %w", err)
+		return fmt.Errorf("finish the stages of executions: %w", err)
 	}
 	for _, row := range executions {
-		f.take(taken(row))
+		f.apply(finishedStage(row))
 	}
-	if err := f.takeSecretSignals(secrets); err != nil {
-		return fmt.Errorf("take over secret signals: %w", err)
+	if err := f.applySecretSignals(secrets); err != nil {
+		return fmt.Errorf("finish stages with secret signals: %w", err)
 	}
 	signals, err := q.StageFinishSignaled(f.ctx, f.tx, db.StageFinishSignaledParams{At: f.stamp, WorkspaceID: p.WorkspaceID, RunID: p.RunID})
 	if err != nil {
-		return fmt.Errorf("take over signals: %w", err)
+		return fmt.Errorf("finish stages with signals: %w", err)
 	}
 	for _, row := range signals {
-		f.take(taken(row))
+		f.apply(finishedStage(row))
 	}
 	late := f.timed()
-	if err := f.takeLate(late); err != nil {
+	if err := f.failLate(late); err != nil {
 		return err
 	}
 	due, err := q.StageFinishDue(f.ctx, f.tx, db.StageFinishDueParams{At: f.stamp, Now: f.run.Now, WorkspaceID: p.WorkspaceID, RunID: p.RunID})
 	if err != nil {
-		return fmt.Errorf("take over timers: %w", err)
+		return fmt.Errorf("finish stages with due timers: %w", err)
 	}
 	for _, row := range due {
-		f.take(taken(row))
+		f.apply(finishedStage(row))
 	}
 	children, err := q.StageFinishChildren(f.ctx, f.tx, db.StageFinishChildrenParams{
 		WorkspaceID: p.WorkspaceID, RunID: p.RunID, Ending: f.ending(),
 		ComponentIds: late.componentIDs, TimeoutsMs: late.timeoutsMs, Errors: late.errors,
 	})
 	if err != nil {
-		return fmt.Errorf("take over child runs: %w", err)
+		return fmt.Errorf("finish stages with finished child runs: %w", err)
 	}
 	for _, row := range children {
 		f.run.UsageBelow += credit.Amount(row.UsedBelow)
-		f.take(taken{
+		f.apply(finishedStage{
 			ID: row.ID, ComponentID: row.ComponentID, Iteration: row.Iteration, Status: row.Status, Port: row.Port, Error: row.Error,
 			Usage: row.Usage, Bytes: row.Bytes, FinishedAt: row.FinishedAt,
 		})
@@ -188,10 +190,10 @@ func (f *fold) takeOverAll() error {
 	return nil
 }
 
-// takeSecretSignals completes stages with what was sealed before it was known which of them
-// take it. A signal that many wait for is held once, and once they come to more than a run may
-// give, the rest end with the run.
-func (f *fold) takeSecretSignals(waiting []db.StageListSecretSignalsRow) error {
+// applySecretSignals completes stages that wait for a sealed signal. It decrypts each signal once
+// and encrypts it for each stage. If the outputs exceed the limit of the run, it stops: the
+// remaining stages end with the run.
+func (f *fold) applySecretSignals(waiting []db.StageListSecretSignalsRow) error {
 	var output json.RawMessage
 	for i, stage := range waiting {
 		if f.run.OutputBytes+f.others.Bytes > maxOutput {
@@ -203,7 +205,7 @@ func (f *fold) takeSecretSignals(waiting []db.StageListSecretSignalsRow) error {
 				return err
 			}
 		}
-		sealed, err := f.engine.Vault.SealJSON(f.ctx, f.place(stage.ID, vault.Output), output)
+		sealed, err := f.engine.Vault.SealJSON(f.ctx, f.vaultPlace(stage.ID, vault.Output), output)
 		if err != nil {
 			return err
 		}
@@ -213,26 +215,27 @@ func (f *fold) takeSecretSignals(waiting []db.StageListSecretSignalsRow) error {
 		if err != nil {
 			return err
 		}
-		f.take(taken(row))
+		f.apply(finishedStage(row))
 	}
 	return nil
 }
 
-// secretSignal is what a stage gives that waited for a signal which came sealed.
+// secretSignal returns the output of a stage that waited for a sealed signal.
 func (f *fold) secretSignal(name string) (json.RawMessage, error) {
-	came, err := db.New().RunSignalGet(f.ctx, f.tx, db.RunSignalGetParams{WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, Name: name})
+	signal, err := db.New().RunSignalGet(f.ctx, f.tx, db.RunSignalGetParams{WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, Name: name})
 	if err != nil {
 		return nil, err
 	}
-	payload, err := f.engine.Vault.OpenJSON(f.ctx, f.place(f.run.ID, vault.Signal(name)), came.Payload)
+	payload, err := f.engine.Vault.OpenJSON(f.ctx, f.vaultPlace(f.run.ID, vault.Signal(name)), signal.Payload)
 	if err != nil {
 		return nil, err
 	}
 	return strictjson.Encode(map[string]json.RawMessage{"payload": payload})
 }
 
-// SecretSignal reports whether a WAIT_FOR_SIGNAL of that name says that what it waits for is
-// secret, or one does whose name is known in a run only.
+// SecretSignal reports whether the payload of a signal is secret: a WAIT_FOR_SIGNAL with that name
+// marks it as secret, or one whose name contains an environment variable, so that only runs know
+// it.
 func SecretSignal(plan *graph.Plan, name string) bool {
 	return slices.ContainsFunc(plan.Components(), func(c graph.Component) bool {
 		if c.Module != "WAIT_FOR_SIGNAL" {

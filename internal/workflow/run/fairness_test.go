@@ -17,15 +17,14 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/run"
 )
 
-// slow has the database take its time for each run that is below another one.
+// slow delays every insert of a child run by that duration.
 func (b *bench) slow(t testing.TB, takes time.Duration) {
 	t.Helper()
 	b.exec(t, fmt.Sprintf(`CREATE FUNCTION dawdle() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(%f); RETURN NEW; END $$`, takes.Seconds()))
 	b.exec(t, "CREATE TRIGGER dawdle BEFORE INSERT ON workflow_runs FOR EACH ROW WHEN (NEW.parent_run_id IS NOT NULL) EXECUTE FUNCTION dawdle()")
 }
 
-// parent draws a workflow that after a moment begins so many runs of another one beside each
-// other.
+// parent draws a workflow that, after a short delay, starts so many concurrent runs of another one.
 func (n *node) parent(t testing.TB, children int) uuid.UUID {
 	t.Helper()
 	inner := n.draw(t, `[{"id":"p","module":"JSON_CONSTANT","config":{"value":1}}]`, "", "")
@@ -37,9 +36,9 @@ func (n *node) parent(t testing.TB, children int) uuid.UUID {
 	return n.draw(t, components+`]`, strings.TrimSuffix(edges, ",")+`]`, "")
 }
 
-// What a run makes at once takes as many folds as it needs, however slow that is: nobody waits
-// for its lock until all of it is made.
-func TestAFoldIsNotLong(t *testing.T) {
+// A run that creates much at once takes as many folds as it needs, so that no transaction waits
+// long for its lock.
+func TestFoldIsSplitAfterItsTimeLimit(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.slow(t, 600*time.Millisecond)
@@ -49,12 +48,12 @@ func TestAFoldIsNotLong(t *testing.T) {
 		t.Errorf("%s %s", got.Status, got.Error)
 	}
 	if folds := b.number(t, "SELECT count(DISTINCT created_at) FROM workflow_runs WHERE parent_run_id = $1", key.ID); folds < 2 {
-		t.Errorf("what took 5 s was made by %d folds", folds)
+		t.Errorf("5 s of work were done in %d folds", folds)
 	}
 	b.balanced(t)
 }
 
-// However much one workspace has to be folded, a run of another one is brought on at once.
+// However many folds one workspace needs, the run of another workspace is folded without delay.
 func TestRunsOfAnotherWorkspaceDoNotWait(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -65,7 +64,7 @@ func TestRunsOfAnotherWorkspaceDoNotWait(t *testing.T) {
 	other.workspace = b.account(t, credit.Credits(10), plan.Starter)
 	n := &node{bench: &other, workflows: busy.workflows, engine: busy.engine, runs: busy.runs, ctx: postgres.Scope(context.Background(), other.workspace)}
 	light := n.draw(t, `[{"id":"p","module":"JSON_CONSTANT","config":{"value":1}}]`, "", "")
-	for range 10 * engine.FoldsAtOnce { // half a minute of folds
+	for range 10 * engine.FoldsAtOnce { // folds for half a minute
 		busy.trigger(t, run.TriggerParams{WorkflowID: heavy})
 	}
 	b.until(t, engine.FoldsAtOnce-1, nothing, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'")
@@ -73,13 +72,13 @@ func TestRunsOfAnotherWorkspaceDoNotWait(t *testing.T) {
 		t.Errorf("%s %s", got.Status, got.Error)
 	}
 	if waiting := b.number(t, "SELECT count(*) FROM workflow_runs WHERE finished_at IS NULL AND parent_run_id IS NULL"); waiting == 0 {
-		t.Error("nothing was to be folded beside it")
+		t.Error("no other fold was waiting")
 	}
 }
 
-// A run whose first stage cannot be paid ends without holding the account while it waits for the
-// run above it: accounts are locked last, or both would wait for each other.
-func TestTheEndOfARunBelowLocksTheAccountLast(t *testing.T) {
+// A run whose first stage cannot be paid finishes without holding the account while it waits for
+// the run above it. Accounts are locked last; otherwise the two would deadlock.
+func TestFinishingChildRunLocksTheAccountLast(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.workspace = b.account(t, 0, plan.Starter)
@@ -87,7 +86,7 @@ func TestTheEndOfARunBelowLocksTheAccountLast(t *testing.T) {
 	inner := n.draw(t, `[{"id":"d","module":"DELAY","config":{"durationMs":700}},{"id":"w","module":"WORK"}]`, `[{"id":"1","from":"d","to":"w","port":"next"}]`, "")
 	key := n.trigger(t, run.TriggerParams{WorkflowID: n.draw(t, fmt.Sprintf(`[{"id":"c","module":"RUN_WORKFLOW","config":{"workflowId":%q}}]`, inner), "", "")})
 	b.until(t, 1, nothing, "SELECT count(*) FROM run_stages WHERE module = 'DELAY'")
-	above, err := b.pool.Begin(t.Context()) // as a fold of the run above
+	above, err := b.pool.Begin(t.Context()) // locks like a fold of the run above
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +96,7 @@ func TestTheEndOfARunBelowLocksTheAccountLast(t *testing.T) {
 	}
 	b.until(t, 1, nothing, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%RunWake%'")
 	if _, err := above.Exec(t.Context(), "SELECT FROM credit_accounts WHERE workspace_id = $1 FOR UPDATE NOWAIT", b.workspace); err != nil {
-		t.Errorf("the account is locked while the run below waits for the one above: %v", err)
+		t.Errorf("the account is locked while the child run waits for the run above: %v", err)
 	}
 	if err := above.Rollback(t.Context()); err != nil {
 		t.Fatal(err)

@@ -1,0 +1,337 @@
+package engine
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/component/graph"
+	"github.com/weft-automation/weft/internal/execution"
+	"github.com/weft-automation/weft/internal/kit/wait"
+	"github.com/weft-automation/weft/internal/platform/notify"
+	"github.com/weft-automation/weft/internal/platform/postgres"
+)
+
+const (
+	// FoldsAtOnce limits concurrent folds in one process. Each holds a connection.
+	FoldsAtOnce = 6
+	foldTimeout = 30 * time.Second
+	// Timers that are due within timersWithin are set in this process. The sweep handles later
+	// ones, and those of processes that died.
+	timersWithin = time.Minute
+)
+
+// dispatcher runs the folds of this process: of different runs concurrently, and of the same run
+// one after another. A wake-up during a fold of the run causes another fold.
+type dispatcher struct {
+	engine  *Engine
+	slots   chan struct{}
+	ctx     context.Context
+	stop    context.CancelFunc
+	running sync.WaitGroup
+
+	mu      sync.Mutex
+	pending map[notify.Key]*wakeup        // runs that are being folded or wait for a slot, with later wake-ups; nil: none
+	quotas  map[uuid.UUID]*workspaceQuota // of the workspaces of pending runs
+	timers  map[notify.Key]timer
+	closed  bool
+}
+
+// workspaceQuota limits a workspace to all slots but one. Another workspace always finds a free
+// slot, however many runs this one has to fold.
+type workspaceQuota struct {
+	slots chan struct{}
+	runs  int // pending runs of the workspace
+}
+
+type timer struct {
+	at   time.Time
+	stop func() bool
+}
+
+// newDispatcher returns a dispatcher for the engine's folds. close stops it.
+func newDispatcher(e *Engine) *dispatcher {
+	d := &dispatcher{
+		engine: e, slots: make(chan struct{}, FoldsAtOnce),
+		pending: map[notify.Key]*wakeup{}, quotas: map[uuid.UUID]*workspaceQuota{}, timers: map[notify.Key]timer{},
+	}
+	d.ctx, d.stop = context.WithCancel(context.Background())
+	return d
+}
+
+// wakeup is the reason for a fold.
+type wakeup struct {
+	executions []uuid.UUID    // executions that have finished
+	recheck    bool           // check everything the run may wait for
+	end        *execution.End // end of the execution, to be committed with the fold; nil: it was committed before
+}
+
+// separately is the result of a fold that does nothing. It returns execution.ErrApart if an end was
+// to be committed with the fold, so that the caller commits it separately, and nil otherwise.
+func (w wakeup) separately() error {
+	if w.end != nil {
+		return execution.ErrApart
+	}
+	return nil
+}
+
+// settleTx settles the credits of the end that is committed with the fold, and lets new stages use
+// the capacity that it frees.
+func (w wakeup) settleTx(ctx context.Context, tx *postgres.Tx, how *execution.Acceptance) error {
+	if w.end == nil {
+		return nil
+	}
+	how.InPlaceOf(w.end)
+	return w.end.SettleTx(ctx, tx)
+}
+
+// wake enqueues a fold that checks everything the run may wait for.
+func (d *dispatcher) wake(key notify.Key) { d.enqueue(key, wakeup{recheck: true}) }
+
+// enqueue enqueues a fold of a run. If the run is being folded, it is folded again afterwards.
+func (d *dispatcher) enqueue(key notify.Key, w wakeup) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return
+	}
+	waiting, isPending := d.pending[key]
+	if !isPending {
+		quota := d.register(key)
+		d.running.Go(func() { d.work(key, quota, w) })
+		return
+	}
+	if waiting == nil {
+		waiting = &wakeup{}
+		d.pending[key] = waiting
+	}
+	waiting.executions = append(waiting.executions, w.executions...)
+	waiting.recheck = waiting.recheck || w.recheck
+}
+
+// register marks a run as pending. The caller holds the mutex. next removes the mark.
+func (d *dispatcher) register(key notify.Key) *workspaceQuota {
+	d.pending[key] = nil
+	quota := d.quotas[key.WorkspaceID]
+	if quota == nil {
+		quota = &workspaceQuota{slots: make(chan struct{}, FoldsAtOnce-1)}
+		d.quotas[key.WorkspaceID] = quota
+	}
+	quota.runs++
+	return quota
+}
+
+// foldNow folds a run once in the caller's goroutine. It returns execution.ErrApart if the run is
+// pending or no slot is free.
+func (d *dispatcher) foldNow(ctx context.Context, key notify.Key, w wakeup) (err error) {
+	d.mu.Lock()
+	if _, isPending := d.pending[key]; isPending || d.closed {
+		d.mu.Unlock()
+		return execution.ErrApart
+	}
+	quota := d.register(key)
+	d.running.Add(1)
+	d.mu.Unlock()
+	defer d.running.Done()
+	more := false
+	defer func() {
+		if later, again := d.next(key, quota, more, false); again {
+			d.running.Go(func() { d.work(key, quota, later) })
+		}
+	}()
+	if !d.tryAcquire(quota) {
+		return execution.ErrApart
+	}
+	defer d.release(quota)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(d.ctx, cancel)()
+	more, err = d.engine.foldRun(ctx, key, w)
+	return err
+}
+
+// tryAcquire acquires a slot without waiting, and reports whether it did.
+func (d *dispatcher) tryAcquire(quota *workspaceQuota) bool {
+	select {
+	case quota.slots <- struct{}{}:
+	default:
+		return false
+	}
+	select {
+	case d.slots <- struct{}{}:
+		return true
+	default:
+		<-quota.slots
+		return false
+	}
+}
+
+// work folds a run until nothing is left to do. It acquires a slot for each fold, so that a run
+// with much work takes turns with others.
+func (d *dispatcher) work(key notify.Key, quota *workspaceQuota, w wakeup) {
+	for d.acquire(quota) {
+		more, err := d.engine.foldRun(d.ctx, key, w)
+		d.release(quota)
+		if err != nil && d.ctx.Err() == nil && !postgres.Unavailable(err) {
+			d.engine.Log.WarnContext(d.ctx, "failed to advance a run; the sweep retries", "run_id", key.ID.String(), "error", err)
+		}
+		var again bool
+		if w, again = d.next(key, quota, more, err != nil); !again {
+			return
+		}
+	}
+}
+
+// acquire waits for a slot. It returns false if the dispatcher is closed.
+func (d *dispatcher) acquire(quota *workspaceQuota) bool {
+	for _, slots := range []chan struct{}{quota.slots, d.slots} {
+		select {
+		case slots <- struct{}{}:
+		case <-d.ctx.Done():
+			return false
+		}
+	}
+	return true
+}
+
+// release releases the slot of acquire or tryAcquire.
+func (d *dispatcher) release(quota *workspaceQuota) {
+	<-d.slots
+	<-quota.slots
+}
+
+// next returns the next wake-up of a run that was just folded, and whether to fold it again. After
+// a failure it returns false: the sweep wakes the run again.
+func (d *dispatcher) next(key notify.Key, quota *workspaceQuota, more, failed bool) (w wakeup, again bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	later := d.pending[key]
+	if failed || later == nil && !more {
+		delete(d.pending, key)
+		if quota.runs--; quota.runs == 0 {
+			delete(d.quotas, key.WorkspaceID)
+		}
+		return w, false
+	}
+	if later != nil {
+		w, d.pending[key] = *later, nil
+	}
+	return w, true
+}
+
+// wakeAt sets the timer of a run, unless an earlier one is set. It ignores times beyond
+// timersWithin.
+func (d *dispatcher) wakeAt(key notify.Key, after time.Duration) {
+	if after > timersWithin {
+		return
+	}
+	at := time.Now().Add(after)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if t, set := d.timers[key]; d.closed || set && !t.at.After(at) {
+		return
+	} else if set {
+		t.stop()
+	}
+	set := time.AfterFunc(max(after, 0), func() {
+		d.mu.Lock()
+		delete(d.timers, key)
+		d.mu.Unlock()
+		d.wake(key)
+	})
+	d.timers[key] = timer{at: at, stop: set.Stop}
+}
+
+// close accepts no more wake-ups and waits for the folds under way, which it cancels after two
+// seconds. Other processes, or the next start, do the rest.
+func (d *dispatcher) close() {
+	d.mu.Lock()
+	d.closed = true
+	for _, t := range d.timers {
+		t.stop()
+	}
+	d.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+	defer cancel()
+	wait.Drain(ctx, &d.running, d.stop)
+	d.stop()
+}
+
+// liveKept limits the live stages of a cached run, and runsKept the number of cached runs.
+const (
+	liveKept = 1_000
+	runsKept = 1_000
+)
+
+// summaryCache caches the runs that this process has folded. Reading the live stages for each event
+// would make every fold of a wide loop read all stages of the loop.
+type summaryCache struct {
+	mu   sync.Mutex
+	runs map[uuid.UUID]runSummary
+}
+
+// runSummary is the state of a run after an event. Every fold that changes a stage writes an event,
+// so the summary is valid as long as that event is the last one.
+type runSummary struct {
+	seq  int64                  // sequence number of the event
+	live []api.NonTerminalStage // stages that are not final; nil: unknown
+	root map[string]graph.State // states of the components in no loop; nil: unknown
+}
+
+// get returns the state of a run after the event with that number, or a zero summary if it is not
+// cached.
+func (m *summaryCache) get(run uuid.UUID, seq int64) runSummary {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if s := m.runs[run]; s.seq == seq {
+		return s
+	}
+	return runSummary{}
+}
+
+// waitsOnlyFor reports whether a run is known to wait for this execution and no other.
+func (m *summaryCache) waitsOnlyFor(run, executionID uuid.UUID) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	live := m.runs[run].live
+	for i := range live { // a concurrent fold may change their status, so don't copy them
+		if id := live[i].ExecutionEventID; id != nil && *id != executionID {
+			return false
+		}
+	}
+	return live != nil
+}
+
+// put caches the state of a run. If the cache is full, it is cleared first.
+func (m *summaryCache) put(run uuid.UUID, s runSummary) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.runs == nil || len(m.runs) >= runsKept {
+		m.runs = map[uuid.UUID]runSummary{}
+	}
+	if len(s.live) == 0 || len(s.live) > liveKept {
+		s.live = nil
+	}
+	m.runs[run] = s
+}
+
+func (m *summaryCache) forget(run uuid.UUID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.runs, run)
+}
+
+// summary returns the state of the run after this fold.
+func (f *fold) summary() runSummary {
+	s := runSummary{seq: f.run.EventSeq, root: f.previous.root}
+	if len(f.live) == int(f.run.PendingCount) { // else there are more than were read
+		s.live = f.live
+	}
+	if root := f.scopes[place{iteration: pgArray(nil)}]; root != nil && root.states != nil {
+		s.root = root.states
+	}
+	return s
+}
