@@ -32,9 +32,9 @@ func skewable(t *testing.T) (dsn string, ahead func(time.Duration)) {
 	return dsn, func(by time.Duration) { exec("UPDATE skewed.clock SET ahead = $1", by) }
 }
 
-// Two nodes whose clocks are an hour off hold the limits of a workspace by that of
-// the database: nothing is given twice, and whoever waits as told is let in, though
-// on the nodes no time has passed.
+// Two nodes whose clocks are an hour off hold the limits of a workspace by the database's clock:
+// together they admit no more than the limit, and a client that waits for Retry-After is admitted
+// although no time has passed on the nodes.
 func TestRL05TheClockOfANodeDecidesNothing(t *testing.T) {
 	dsn, ahead := skewable(t)
 	n := startOn(t, dsn, 2, patient)

@@ -37,14 +37,14 @@ func TestWhatCostsNothingIsLetInWithoutALease(t *testing.T) {
 	if d := l.Take(t.Context(), id, 2); !d.Allowed {
 		t.Fatalf("%+v", d)
 	}
-	free("beside a lease", 4998)
+	free("with a lease", 4998)
 	l.mu.Lock()
 	l.view(id).lease.until = time.Now().Add(-time.Second)
 	l.mu.Unlock()
 	free("after 100 ms without a request", 4998)
 }
 
-// However much of it there is, it neither waits for the store nor is told to it.
+// Requests that cost nothing neither wait for the store nor are reported to it.
 func TestWhatCostsNothingDoesNotReachTheStore(t *testing.T) {
 	for whose, terms := range map[string]termsView{
 		"is known":             {name: plan.Growth, terms: plan.Growth.Terms(), known: true},

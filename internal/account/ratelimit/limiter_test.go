@@ -71,7 +71,7 @@ func open(t *testing.T, dsn string, role postgres.Role) *pgxpool.Pool {
 	return pool
 }
 
-// workspace makes one, perhaps with terms of its own, and has every node know them.
+// workspace creates a workspace, with custom terms if any are given, and makes every node read them.
 func (n *nodes) workspace(t *testing.T, name plan.Name, custom ...string) uuid.UUID {
 	t.Helper()
 	id, err := workspace.Create(t.Context(), n.owner, workspace.CreateParams{Name: uuid.NewString(), Plan: name})
@@ -141,8 +141,8 @@ func TestRL02NodesShareOneBucket(t *testing.T) {
 	}
 }
 
-// Above 200 a second nodes take more at a time. That is not more in all, and what
-// they do not use they give back.
+// Above 200 requests a second, nodes lease several at a time. In total they admit no more, and
+// they return what they do not use.
 func TestRL02LeasesHoldTheLimit(t *testing.T) {
 	n := start(t, 2, patient)
 	id := n.workspace(t, plan.Enterprise, "custom_rps = 1000, custom_rph = 1000000")
@@ -185,7 +185,7 @@ func TestRL02LeasesHoldTheLimit(t *testing.T) {
 	if trips := n.decisions(t, 0, "store", "allowed") - before; trips > 10+time.Since(began).Seconds()*10 {
 		t.Errorf("%v of 2000 were asked of the store one by one", trips)
 	}
-	waittest.Until(t, "what was not used is given back", func() bool {
+	waittest.Until(t, "unused requests are returned", func() bool {
 		return n.stored(t, id).sum == let.Load()
 	})
 }
@@ -226,8 +226,8 @@ func TestARefundIsThereForAllNodes(t *testing.T) {
 	waittest.Until(t, "the other node lets it in", func() bool { return n.limiters[1].Take(t.Context(), id, 2).Allowed })
 }
 
-// The store is blocked: each decision comes in time, by a limit of the same
-// numbers; when it is back, it is told.
+// While the store is blocked, decisions come in time, by a local limit of the same size. Once the
+// store is back, they are reported to it.
 func TestRL10StoreBlocked(t *testing.T) {
 	n := start(t, 1, Patience)
 	l, id, strange := n.limiters[0], n.workspace(t, plan.Growth), n.workspace(t, plan.Starter)

@@ -47,8 +47,8 @@ type Limiter struct {
 	views map[uuid.UUID]*view
 }
 
-// New returns a limiter whose decisions wait for the store for at most patience. conn must be a
-// pool of its own, so that a slow limiter holds no connections that others need.
+// New returns a limiter whose decisions wait for the store for at most patience. conn must be
+// its own pool, so that a slow limiter holds no connections that others need.
 func New(conn postgres.DB, metrics *telemetry.Metrics, patience time.Duration) (*Limiter, error) {
 	node, err := uuid.NewRandom()
 	if err != nil {

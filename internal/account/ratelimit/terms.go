@@ -34,7 +34,7 @@ type termsView struct {
 }
 
 // Terms returns the plan and the terms of a workspace, at most three seconds old. If they
-// cannot be read, it returns the last ones. If there are none, known is false and the terms
+// cannot be read, it returns the last ones. Without any, known is false and the terms
 // are wide enough for any workspace.
 func (l *Limiter) Terms(ctx context.Context, workspaceID uuid.UUID) (name plan.Name, terms plan.Terms, known bool) {
 	l.mu.Lock()

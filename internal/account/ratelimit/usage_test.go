@@ -143,9 +143,9 @@ func checkWait(t *testing.T, u usage, d Decision, now time.Time, cost int, limit
 	header := time.Duration(d.RetryAfter()) * time.Second
 	switch {
 	case try(d.Wait - time.Microsecond):
-		t.Error("it could have come sooner")
+		t.Error("a shorter wait would have been enough")
 	case !try(d.Wait) || !try(header):
-		t.Error("it came when it was told and was refused")
+		t.Error("a client that waited for Retry-After was refused")
 	case header < time.Second || header > d.Wait+time.Second:
 		t.Errorf("Retry-After %v for a wait of %v", header, d.Wait)
 	case d.Second.Remaining < 0 || d.Hour.Remaining < 0:
@@ -155,7 +155,7 @@ func checkWait(t *testing.T, u usage, d Decision, now time.Time, cost int, limit
 	}
 }
 
-// A client that is alone and waits as it is told is refused no second time.
+// A lone client that waits for Retry-After is never refused twice in a row.
 func TestRL03ALoneClientIsLetInAThousandTimes(t *testing.T) {
 	for name, limits := range planLimits() {
 		var u usage

@@ -69,7 +69,7 @@ func Quote(text string, limit int) string {
 	return word
 }
 
-// CutRunes returns at most so many characters of a text.
+// CutRunes returns at most limit characters of text.
 func CutRunes(text string, limit int) string {
 	count := 0
 	for i := range text {

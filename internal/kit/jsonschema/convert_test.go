@@ -8,7 +8,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/jsonschema"
 )
 
-// Each line is a schema, a value and what becomes of it; an error begins with !.
+// Each line is a schema, a value and the converted value. An error starts with !.
 func TestConvert(t *testing.T) {
 	t.Parallel()
 	const integer, number, text, flag = `{"type":"integer"}`, `{"type":"number"}`, `{"type":"string"}`, `{"type":"boolean"}`

@@ -243,7 +243,7 @@ func LocalReference(reference string) (tokens []string, local bool) {
 	return fault.Tokens(pointer), true
 }
 
-// at returns the schema at a JSON pointer below s; nil if there is none.
+// at returns the schema at a JSON pointer below s; nil if it is missing.
 func (s *Schema) at(tokens []string) *Schema {
 	for s != nil && len(tokens) > 0 {
 		keyword := tokens[0]

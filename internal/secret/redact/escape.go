@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// unescaped returns a text without one layer of escapes, which is shorter, or the text itself
+// unescaped returns a string without one layer of escapes, which is shorter, or the text itself
 // if it has none. With places of its bytes and its end, it also returns those of the result.
 func unescaped(text []byte, places []int) (plain []byte, of []int) {
 	first := len(text)
@@ -51,8 +51,8 @@ func unescaped(text []byte, places []int) (plain []byte, of []int) {
 // letters are the escapes of one letter that stand for another character than that.
 var letters = map[byte]byte{'n': '\n', 't': '\t', 'r': '\r', 'b': '\b', 'f': '\f', 'v': '\v', 'a': '\a'}
 
-// afterBackslash appends what an escape of JSON, or of a language that writes texts much like
-// it, stands for. It tells how long that is, 0 where it is none.
+// afterBackslash appends the character of an escape in JSON or in a language with similar strings.
+// It returns the length of the escape, or 0 if text does not start with one.
 func afterBackslash(plain, text []byte) ([]byte, int) {
 	if len(text) < 2 {
 		return plain, 0

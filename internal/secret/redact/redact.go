@@ -1,8 +1,8 @@
-// Package redact finds a secret in a text that may repeat it, so that it can be hidden.
+// Package redact finds a secret in a string that may repeat it, so that it can be hidden.
 //
 // It finds the secret as it is, in base64, in hexadecimal, in another case, and in the escapes of
 // JSON, URLs and HTML, also nested. It does not know which values are secret, or what happens to a
-// text that contains one. The one invariant: the number of passes over a text does not depend on
+// text that contains one. The one invariant: the number of passes over a string does not depend on
 // the number of secrets, nor on what they and the text are.
 package redact
 
@@ -23,7 +23,7 @@ const MinSecret = 8
 const (
 	// enough is the length of a beginning that gives a secret away.
 	enough = 64
-	// rounds is how often a text is searched: as it is, and with layers of escapes removed,
+	// rounds is how often a string is searched: as it is, and with layers of escapes removed,
 	// which nest where JSON quotes an address, or other JSON.
 	rounds = 4
 
@@ -37,7 +37,7 @@ type Sought struct {
 	forms   []string        // in order, when they are searched for
 	least   []int           // how much of each shows a secret
 	// filter has a bit for the first eight bytes of each form. It rules out nearly all places
-	// of a text.
+	// of a string.
 	filter [1 << filterBits / 64]uint64
 }
 
@@ -54,7 +54,7 @@ func (s *Sought) AddWhole(secret string, longest int) {
 		return
 	}
 	s.add(secret, longest)
-	// A text may end within an escape, or what stands before the secret take part of one.
+	// A string may end within an escape, or what stands before the secret take part of one.
 	inJSON, _ := json.Marshal(secret)
 	for _, quoted := range []string{string(inJSON), strconv.Quote(secret), strconv.QuoteToASCII(secret)} {
 		quoted = quoted[1 : len(quoted)-1]
@@ -70,7 +70,7 @@ func (s *Sought) add(secret string, longest int) {
 	if len(secret) < MinSecret {
 		return
 	}
-	// Removing the escapes of a text also removes those of a secret in it.
+	// Removing the escapes of a string also removes those of a secret in it.
 	for range rounds {
 		s.form(secret, longest, false)
 		s.form(strings.ReplaceAll(secret, " ", "+"), longest, false) // as HTML forms write a blank
@@ -110,7 +110,7 @@ func (s *Sought) form(text string, longest int, encoded bool) {
 	s.encoded[folded] = s.encoded[folded] || encoded
 }
 
-// fold returns a copy of a text in which letters of both cases are the same. Other characters
+// fold returns a copy of a string in which letters of both cases are the same. Other characters
 // that become the same do not make two different texts of eight characters equal in practice.
 func fold(text []byte) []byte {
 	text = bytes.Clone(text)

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// In reports whether a text shows one of the secrets, or its first 64 bytes.
+// In reports whether a string shows one of the secrets, or its first 64 bytes.
 func (s *Sought) In(text []byte) bool {
 	for range s.search(text, nil) {
 		return true
@@ -19,7 +19,7 @@ func (s *Sought) In(text []byte) bool {
 }
 
 // Replace returns the text with the secrets replaced. It also replaces the beginning of a
-// secret at the end of the text, or before three dots: there a text was cut.
+// secret at the end of the text, or before three dots: there a string was cut.
 func (s *Sought) Replace(text, replacement string) string {
 	places := make([]int, len(text)+1)
 	for i := range places {
@@ -120,7 +120,7 @@ func (s *Sought) match(text []byte, cuts bool) (length, next int) {
 // ofEncodings are the folded characters of hexadecimal digits and base64.
 const ofEncodings = "abcdefghijklmnopqrstuvwxyz0123456789+/-=\x7f"
 
-// isCut reports whether a text was cut where this rest begins. A quotation mark may stand
+// isCut reports whether a string was cut where this rest begins. A quotation mark may stand
 // before the dots.
 func isCut(rest []byte) bool {
 	return len(rest) == 0 || bytes.HasPrefix(bytes.TrimPrefix(rest, []byte(`"`)), []byte("..."))
