@@ -1,7 +1,7 @@
 // Package redact finds a secret in a string that may repeat it, so that it can be hidden.
 //
 // It finds the secret as it is, in base64, in hexadecimal, in another case, and in the escapes of
-// JSON, URLs and HTML, also nested. It does not know which values are secret, or what happens to a
+// JSON, URLs and HTML, also nested. It does not know which values are secret, or what happens to the
 // text that contains one. The one invariant: the number of passes over a string does not depend on
 // the number of secrets, nor on what they and the text are.
 package redact
