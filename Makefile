@@ -1,5 +1,5 @@
-# Each target is one thing that CONTRIBUTING.md tells you to do; the work itself
-# is in Go. ARGS are passed on: make dev ARGS="--addr 127.0.0.1:8081".
+# Each target is a task described in CONTRIBUTING.md; the work itself is in Go. ARGS are passed on:
+# make dev ARGS="--addr 127.0.0.1:8081".
 
 SHELL       := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -9,37 +9,37 @@ TOOLS     := internal/tools
 GO_TOOL   := go tool -modfile=$(TOOLS)/go.mod
 NODE_DONE := $(TOOLS)/node_modules/.package-lock.json
 SPECMATIC := $(TOOLS)/specmatic/node_modules/specmatic/specmatic.jar
-# The generators of clients are large, too.
+# The client generators are a large download as well.
 GENERATORS := $(TOOLS)/generators/node_modules/.package-lock.json
-# The tests run every target's seeds. To go beyond them compiles all that a package
-# stands on once more, which is for the soak.
+# The tests run the seeds of every fuzz target. Fuzzing recompiles all dependencies of a package, so
+# only the soak does that.
 FUZZTIME  ?= 10s
 FUZZED    ?= internal conformance
-# Tests wait for services more than they compute.
+# Tests mostly wait for services.
 PARALLEL  ?= 6
-# The timeout is for each package, and for a machine many times slower than usual.
+# The timeout applies to each package, and allows for a machine many times slower than usual.
 TEST      := -vet=off -parallel $(PARALLEL) -timeout 20m
-# The linter takes the tests for as much code again; the soak has the time.
+# Linting the tests doubles the time of the linter, so only the soak does that.
 LINT_TESTS ?= false
 
-# The packages with the most shared state. The race detector needs every dependency compiled
-# again, which takes minutes, so only the soak uses it.
+# The packages with the most shared state. The race detector recompiles every dependency, which takes
+# minutes, so only the soak uses it.
 RACED := /internal/(account/(auth|billing|ratelimit)|component|execution(/callback)?|platform/(groupcommit|notify|sse|throttle)|web/server|workflow/(engine|run))$$
 
-# Go runs a test again only if one of its dependencies has changed. The packages of PROGRAMS and
-# LOAD depend on files that Go does not track, so they always run, one of each at a time: PROGRAMS
-# start browsers and compilers, LOAD starts many processes of Weft.
+# Go caches a test result until one of the package's dependencies changes. The packages of PROGRAMS
+# and LOAD depend on files that Go does not track, so they always run, one package of each list at a
+# time: PROGRAMS start browsers and compilers, LOAD starts many Weft processes.
 PROGRAMS := ./conformance ./conformance/judges ./internal/web/portal ./internal/web/console
 LOAD     := ./internal/program/chaos ./internal/program/cli ./internal/program/app ./internal/local/devdb ./gen
 CACHED   := go list ./... | grep -vxF "$$(go list $(PROGRAMS) $(LOAD))"
 
-# A checkout that belongs to another user stops Go from asking git for a version.
+# In a checkout that belongs to another user, Go cannot ask git for a version.
 export GOFLAGS := $(GOFLAGS) -buildvcs=false
 
-# The service needs no C compiler; the race detector does.
+# The service does not need a C compiler; the race detector does.
 export CGO_ENABLED := 0
 
-# The document that is promised: see its README.
+# The released document; see its README.
 RELEASED := conformance/released
 
 .PHONY: help dev build version test cached programs load check lint prose vet static compiled race fuzz soak judges generators kills others chaos bench generate breaking changes released tools go clean
@@ -51,7 +51,7 @@ help:
 	@echo "make judges    tests that Specmatic makes of openapi.yaml; it takes Java 17"
 	@echo "make generators  generate clients from openapi.yaml with seven tools and test them"
 	@echo "make chaos     kills and restarts under load at full size, checked by SQL"
-	@echo "make bench     the figures, beside what the machine itself can do"
+	@echo "make bench     measure Weft relative to what the machine can do"
 	@echo "make generate  the Go code made from openapi.yaml and queries/"
 	@echo "make breaking  whether openapi.yaml breaks what is promised"
 	@echo "make changes   what openapi.yaml changes since then"
@@ -60,9 +60,9 @@ help:
 
 go:
 	@command -v go >/dev/null || { echo "Weft is built with Go 1.26 or later, and there is no go on the PATH: https://go.dev/dl/" >&2; exit 1; }
-	@go list -m >/dev/null # says so if the Go that is there is too old
+	@go list -m >/dev/null # fails if the installed Go is too old
 
-# The version of a build: the commit in a clone, a checksum of the sources elsewhere.
+# The version of a build: the commit in a clone, otherwise a checksum of the sources.
 # safe.directory allows a checkout that belongs to another user.
 VERSION ?= $(shell { test -e .git && git -c safe.directory='*' describe --tags --always --dirty --abbrev=12; } 2>/dev/null || \
 	echo "source-$$(cat go.sum openapi.yaml $$(find cmd gen internal queries -name '*.go' -o -name '*.sql' | LC_ALL=C sort) | cksum | cut -d ' ' -f 1)")
@@ -77,7 +77,7 @@ build: go
 dev: build
 	@exec bin/weft dev $(ARGS)
 
-# One phase after the other: compile, run the cached packages, run the others.
+# The phases run one after the other: compile, run the cached packages, run the others.
 test: go
 	@$(MAKE) --no-print-directory -j2 compiled lint
 	@$(MAKE) --no-print-directory cached
@@ -89,16 +89,15 @@ lint: go $(NODE_DONE)
 	@files=$$(gofmt -l cmd conformance gen internal); test -z "$$files" || { printf '%s\n' "$$files" "these files are not formatted: run gofmt -w" >&2; exit 1; }
 	nice -n 19 npm --prefix $(TOOLS) run --silent lint
 
-# Phrases that the writing style replaces: make prose ARGS="internal/workflow queries".
+# Phrases that the style guide replaces: make prose ARGS="internal/workflow queries".
 prose: go
 	@nice -n 19 go run ./internal/program/prose $(ARGS)
 
 vet: go
 	nice -n 19 go vet ./...
 
-# The export data of a package is the package compiled, so this compiles the tests too.
-# It links nothing: the tests whose results Go has cached are not linked at all. GOGC saves a
-# tenth of the compiler's time.
+# Listing the export data compiles all packages and their tests. It links nothing, because tests with
+# cached results need no linking. GOGC=800 reduces the compile time by a tenth.
 compiled: go
 	GOGC=800 go list -test -export ./... >/dev/null
 
@@ -122,8 +121,8 @@ fuzz: go
 		go test -run '^$$' -fuzz "^$${name#func }\$$" -fuzztime $(FUZZTIME) "./$$(dirname "$$file")" </dev/null; \
 	done
 
-# The kills wait much, for those that come back; the others compute meanwhile, except the
-# conformance suite, which measures latencies. The random graphs use all processors.
+# "kills" mostly waits for restarted processes, so "others" run at the same time, except the
+# conformance suite, which measures latencies, and the random graphs, which use all processors.
 SOAK := WEFT_SOAK=1 go test -count=1 -shuffle=on -timeout 40m
 
 soak: compiled $(NODE_DONE) $(SPECMATIC) $(GENERATORS)
@@ -172,7 +171,7 @@ breaking: go
 changes: go
 	@$(GO_TOOL) oasdiff changelog $(RELEASED)/openapi.yaml openapi.yaml --format markdown
 
-# A step of each release, after info.version of openapi.yaml was raised.
+# Part of each release, after info.version of openapi.yaml was raised.
 released: breaking
 	@version=$$(sed -n 's/^  version: //p' openapi.yaml); notes=$(RELEASED)/$$version.md; \
 		test ! -e "$$notes" || { echo "$$notes is there already: raise info.version in openapi.yaml" >&2; exit 1; }; \

@@ -59,7 +59,7 @@ var textParts = []Part{
 	{"2.6.creation", "creation takes label and allowedWorkflowIds, both required; an empty array is all workflows", ""},
 	{"2.6.apiSecret", "apiSecret: an Ed25519 private key, PKCS#8 DER in base64, returned once", ""},
 	{"2.6.prefix", "a key begins with ws_", ""},
-	{"2.6.secret", "fields marked secret are redacted from logs", insideBy("internal/program/app.TestMT05SecretFieldsOfRequestsAreFoundNowhere")},
+	{"2.6.secret", "fields marked secret are redacted from logs", insideBy("internal/program/app.TestMT05SecretFieldsOfRequestsDoNotLeak")},
 
 	{"3.1.created", "accepted: CREATED, completed false, output and error null, totalUsage 0", ""},
 	{"3.1.completed", "finished: COMPLETED, output, completed true, totalUsage set, streams close", ""},
@@ -240,7 +240,7 @@ var textParts = []Part{
 	{"D4.1.completed", "completed is true only for COMPLETED", ""},
 	{"D4.2.backoff", "back-off 1 s, 2 s, within 20 %", ""},
 	{"D4.2.retryAfter", "the next attempt is not earlier than the upstream's Retry-After", ""},
-	{"D4.2.crash", "a worker's crash uses up no attempt", insideBy("internal/program/chaos.TestEX03WithOneAttemptEach")},
+	{"D4.2.crash", "a worker's crash uses up no attempt", insideBy("internal/program/chaos.TestEX03ExecutionsWithOneAttemptFinish")},
 	{"D4.2.repeats", "after three crashes of its worker a call is not run again", insideBy("internal/execution.TestAnExecutionThatKeepsLosingItsWorkerIsQuarantined")},
 	{"D4.2.lost", "an unsafe call whose worker is lost ends FAILED WORKER_LOST", insideBy("internal/execution.TestEX05AnUnsafeCallWhoseWorkerIsLostIsNotRepeated")},
 	{"D4.2.timeout", "each attempt has its component's timeout; a wait takes 1 h at most", ""},
@@ -273,7 +273,7 @@ var textParts = []Part{
 	{"D5.4.id", "X-Svc-Execution-Id always", ""},
 	{"D5.5", "what a callbackUrl may be", ""},
 	{"D5.6", "what callbackHeaders may be", ""},
-	{"D5.7.rest", "secrets are encrypted at rest", insideBy("internal/program/app.TestMT05SecretFieldsOfRequestsAreFoundNowhere")},
+	{"D5.7.rest", "secrets are encrypted at rest", insideBy("internal/program/app.TestMT05SecretFieldsOfRequestsDoNotLeak")},
 	{"D5.7.echo", "secrets are never echoed", ""},
 	{"D5.8", "every attempt is kept and listed", ""},
 

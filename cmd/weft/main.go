@@ -1,4 +1,4 @@
-// Command weft is the whole of Weft: the service, its tools and its client.
+// Command weft is all of Weft: the service, its tools and its client.
 package main
 
 import (
@@ -13,13 +13,12 @@ import (
 )
 
 func main() {
-	// Our own log is structured and goes elsewhere. What is left here is net/http
-	// quoting what a receiver or an upstream sent without being asked: that is
-	// never kept (conformance/RELIABILITY.md, CB-17).
+	// Weft's own log is structured and written elsewhere. The standard logger only gets what net/http
+	// quotes of unsolicited data from receivers and upstreams, which must not be stored
+	// (conformance/RELIABILITY.md, CB-17).
 	log.SetOutput(io.Discard)
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	// The first signal asks for an orderly end; from then on a second one has its
-	// usual effect, at once.
+	// The first signal starts a graceful stop. After that, a second one kills the process as usual.
 	context.AfterFunc(ctx, stop)
 	os.Exit(cli.Run(ctx, cli.Process{
 		Program: os.Args[0],

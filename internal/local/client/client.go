@@ -22,8 +22,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/strictjson"
 )
 
-// maxAnswer bounds what is read of an answer: an output of a mebibyte and the
-// record around it.
+// maxAnswer bounds the body of a response: an output of a mebibyte and the record around it.
 const maxAnswer = 8 << 20
 
 // Client calls one Weft with one key. It is safe for concurrent use.
@@ -32,7 +31,7 @@ type Client struct {
 	http *http.Client
 }
 
-// New makes a client for the Weft at baseURL. transport may be nil.
+// New returns a client for the Weft at baseURL. transport may be nil.
 func New(baseURL string, signer *Signer, transport http.RoundTripper) (*Client, error) {
 	base, err := ParseBase(baseURL)
 	if err != nil {
@@ -40,7 +39,7 @@ func New(baseURL string, signer *Signer, transport http.RoundTripper) (*Client, 
 	}
 	return &Client{base: base, http: &http.Client{
 		Transport: &Transport{Signer: signer, Prefix: base.EscapedPath(), Base: transport},
-		// A signature holds for one target: following would send another request.
+		// A signature is valid for one target, and a redirect would need another one.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}, nil
 }
@@ -50,10 +49,10 @@ func New(baseURL string, signer *Signer, transport http.RoundTripper) (*Client, 
 func ParseBase(baseURL string) (*url.URL, error) {
 	base, err := url.Parse(baseURL)
 	if err != nil || (base.Scheme != "http" && base.Scheme != "https") || base.Host == "" {
-		return nil, fmt.Errorf("%q is not a base URL like http://127.0.0.1:8080", baseURL)
+		return nil, fmt.Errorf("%q is not a base URL such as http://127.0.0.1:8080", baseURL)
 	}
 	if base.User != nil || base.RawQuery != "" || base.Fragment != "" {
-		return nil, fmt.Errorf("the base URL %q must have no user, query or fragment", baseURL)
+		return nil, fmt.Errorf("the base URL %q must not contain a user, query or fragment", baseURL)
 	}
 	path := strings.TrimRight(base.Path, "/")
 	if strings.HasSuffix(path, "/v1") || strings.HasSuffix(path, "/v1/sdk") {
@@ -62,7 +61,7 @@ func ParseBase(baseURL string) (*url.URL, error) {
 	return &url.URL{Scheme: base.Scheme, Host: base.Host, Path: path, RawPath: strings.TrimRight(base.RawPath, "/")}, nil
 }
 
-// Execute submits a component. The record comes with the bytes it was read from.
+// Execute submits a component. It returns the record and the bytes that it was decoded from.
 func (c *Client) Execute(ctx context.Context, request api.ExecuteComponentRequest, header http.Header) (api.ComponentExecution, json.RawMessage, error) {
 	body, err := strictjson.Encode(request)
 	if err != nil {
@@ -71,7 +70,7 @@ func (c *Client) Execute(ctx context.Context, request api.ExecuteComponentReques
 	return c.record(ctx, http.MethodPost, "/v1/sdk/components", body, header)
 }
 
-// Get reads the present record of an execution.
+// Get returns the current record of an execution.
 func (c *Client) Get(ctx context.Context, executionID uuid.UUID) (api.ComponentExecution, json.RawMessage, error) {
 	return c.record(ctx, http.MethodGet, executionPath(executionID), nil, nil)
 }
@@ -92,8 +91,8 @@ func (c *Client) record(ctx context.Context, method, target string, body []byte,
 	return record, raw, nil
 }
 
-// Call makes one signed request and gives the body of a 200. A problem answer
-// comes back as *Problem.
+// Call makes one signed request and returns the body of a 200 response. It returns a *Problem for any
+// other status.
 func (c *Client) Call(ctx context.Context, method, target string, body []byte, header http.Header) ([]byte, error) {
 	answer, err := c.do(ctx, method, target, body, header)
 	if err != nil {
@@ -102,16 +101,16 @@ func (c *Client) Call(ctx context.Context, method, target string, body []byte, h
 	defer answer.Body.Close()
 	raw, err := io.ReadAll(io.LimitReader(answer.Body, maxAnswer))
 	if err != nil {
-		return nil, fmt.Errorf("read the answer: %w", err)
+		return nil, fmt.Errorf("read the response: %w", err)
 	}
 	return raw, nil
 }
 
-// do gives an answer with status 200, whose body the caller closes.
+// do returns a response with status 200. The caller closes its body.
 func (c *Client) do(ctx context.Context, method, target string, body []byte, header http.Header) (*http.Response, error) {
 	request, err := http.NewRequestWithContext(ctx, method, c.base.String()+target, bytes.NewReader(body))
 	if err != nil {
-		return nil, fmt.Errorf("make the request: %w", err)
+		return nil, fmt.Errorf("create the request: %w", err)
 	}
 	for name, values := range header {
 		request.Header[name] = values

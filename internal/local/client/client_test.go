@@ -24,13 +24,12 @@ import (
 	"github.com/weft-automation/weft/internal/local/client"
 )
 
-// service stands in for a Weft: it checks signatures by means of its own, then
-// answers as the test says.
+// service is a fake Weft. It verifies signatures with its own code, then responds as the test says.
 type service struct {
 	*httptest.Server
 	secret  string
 	public  ed25519.PublicKey
-	ahead   atomic.Int64 // seconds of its clock before ours
+	ahead   atomic.Int64 // seconds by which its clock is ahead
 	refused atomic.Int64
 }
 
@@ -117,12 +116,12 @@ func TestQueriesAndEscapesAreSignedAsSent(t *testing.T) {
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.RequestURI) })
 	for _, target := range []string{"/v1/sdk/components?limit=2&cursor=a%3D%3D", "/v1/sdk/components/A%20B", "/v1/sdk/x?"} {
 		if got, err := s.client(t).Call(t.Context(), "GET", target, nil, nil); err != nil || string(got) != target {
-			t.Errorf("%s: %s, %v", target, got, err)
+			t.Errorf("%s: got body %s (%v)", target, got, err)
 		}
 	}
 }
 
-// A proxy removes the path of the base URL, so the service sees a target without it.
+// A proxy removes the path of the base URL, so the service sees the target without it.
 func TestPathOfTheBaseURLIsNotSigned(t *testing.T) {
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.RequestURI) })
 	direct, err := url.Parse(s.URL)
@@ -149,7 +148,7 @@ func TestPathOfTheBaseURLIsNotSigned(t *testing.T) {
 	}
 }
 
-func TestAClockThatIsOffIsLearnt(t *testing.T) {
+func TestClockDifferenceIsLearned(t *testing.T) {
 	for _, ahead := range []int64{-1, -3600, 45} {
 		s := serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, record) })
 		s.ahead.Store(ahead)
@@ -159,8 +158,8 @@ func TestAClockThatIsOffIsLearnt(t *testing.T) {
 				t.Fatalf("server %d s ahead: %v", ahead, err)
 			}
 		}
-		if s.refused.Load() > 2 { // two when a second began between
-			t.Errorf("server %d s ahead: %d requests refused", ahead, s.refused.Load())
+		if s.refused.Load() > 2 { // two if a second boundary lies in between
+			t.Errorf("server %d s ahead: %d requests rejected", ahead, s.refused.Load())
 		}
 	}
 }
@@ -175,8 +174,8 @@ func TestProblemsAreErrors(t *testing.T) {
 			"problem", `{"code":"INVALID_INPUT","detail":"wrong","requestId":"r1","status":422,"errors":[{"code":"X","message":"too long","pointer":"/input/a"}]}`,
 			422, []string{"422 INVALID_INPUT: wrong", "/input/a: too long", "request r1", "after 3s"},
 		},
-		{"something in between", `<html>Bad gateway</html>`, 502, []string{"502: the answer is not one of Weft: Bad Gateway"}},
-		{"redirect", "", 307, []string{"307: the answer is not one of Weft"}},
+		{"something in between", `<html>Bad gateway</html>`, 502, []string{"502: the response is not from Weft: Bad Gateway"}},
+		{"redirect", "", 307, []string{"307: the response is not from Weft"}},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
@@ -256,7 +255,7 @@ func TestBaseURLs(t *testing.T) {
 		"http://": false, "http://u:p@x": false, "http://x/prefix": true, "http://x/a/b/": true, "http://x/v1": false, "http://x/weft/v1/sdk/": false, "http://x?a": false, "": false,
 	} {
 		if _, err := client.ParseBase(text); (err == nil) != ok {
-			t.Errorf("%q: %v", text, err)
+			t.Errorf("base URL %q: got error %v", text, err)
 		}
 	}
 }
@@ -266,7 +265,7 @@ func FuzzReadEvents(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		for e, err := range client.ReadEvents(strings.NewReader(text)) {
 			if err == nil && strings.ContainsAny(e.Name+e.ID, "\n") {
-				t.Errorf("a field with a line break: %+v", e)
+				t.Errorf("a field contains a line break: %+v", e)
 			}
 		}
 	})

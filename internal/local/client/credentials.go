@@ -10,34 +10,32 @@ import (
 	"github.com/google/uuid"
 )
 
-// Credentials are where a Weft is and what proves who calls it. `weft dev`
-// writes them as a file.
+// Credentials are the address of a Weft and a key for it. `weft dev` writes them to a file.
 type Credentials struct {
 	BaseURL     string    `json:"baseUrl"`
 	WorkspaceID uuid.UUID `json:"workspaceId"`
 	APIKey      string    `json:"apiKey"`
 	APISecret   string    `json:"apiSecret"`
 
-	// What the owner of the workspace signs in with; a program does not need it.
+	// Sign-in of the workspace's owner; programs don't need it.
 	AdminEmail    string `json:"adminEmail,omitempty"`
 	AdminPassword string `json:"adminPassword,omitempty"`
 
-	// Workflows by names of the file's own: the examples that `weft dev` brings.
+	// IDs of workflows by name: the examples of `weft dev`.
 	Workflows map[string]uuid.UUID `json:"workflows,omitempty"`
 
-	// How a `weft dev` was started that wrote the file: the networks that it reaches
-	// beyond public addresses, and its delays before callback attempts, if not those
-	// of production.
+	// Settings of the `weft dev` that wrote the file: networks beyond public addresses that it may
+	// reach, and its delays before callback attempts if they differ from the default.
 	AllowNetworks    []netip.Prefix `json:"allowNetworks,omitempty"`
 	CallbackSchedule []string       `json:"callbackSchedule,omitempty"`
 }
 
-// Reaches says whether the Weft that wrote the file was opened to an address.
+// Reaches reports whether the Weft that wrote the file may reach the address.
 func (c Credentials) Reaches(addr netip.Addr) bool {
 	return slices.ContainsFunc(c.AllowNetworks, func(network netip.Prefix) bool { return network.Contains(addr.Unmap()) })
 }
 
-// ReadCredentials reads such a file. Errors never hold what is in it.
+// ReadCredentials reads a credentials file. Its errors contain nothing of the file.
 func ReadCredentials(path string) (Credentials, error) {
 	var c Credentials
 	text, err := os.ReadFile(path)
@@ -45,15 +43,15 @@ func ReadCredentials(path string) (Credentials, error) {
 		return c, fmt.Errorf("read the credentials: %w", err)
 	}
 	if err := json.Unmarshal(text, &c); err != nil {
-		return c, fmt.Errorf("the credentials file %s is not of the form {baseUrl, workspaceId, apiKey, apiSecret}", path)
+		return c, fmt.Errorf("the credentials file %s does not have the form {baseUrl, workspaceId, apiKey, apiSecret}", path)
 	}
 	return c, nil
 }
 
-// String names the workspace and keeps the secrets out of logs.
+// String names the workspace and omits the secrets, to keep them out of logs.
 func (c Credentials) String() string {
 	return fmt.Sprintf("workspace %s at %s", c.WorkspaceID, c.BaseURL)
 }
 
-// GoString keeps them out of %#v.
+// GoString omits the secrets from %#v.
 func (c Credentials) GoString() string { return c.String() }

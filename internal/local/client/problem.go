@@ -12,14 +12,14 @@ import (
 	"github.com/weft-automation/weft/gen/api"
 )
 
-// maxProblem bounds what is read of a refusal.
+// maxProblem bounds the body of an error response.
 const maxProblem = 256 << 10
 
-// Problem is a refusal by the service, or by something in between, which then
-// has no more than a status.
+// Problem is an error response of the service, or of something in between, which then only has a
+// status.
 type Problem struct { //nolint:errname // what the contract calls it
 	api.Problem
-	RetryAfter time.Duration // 0 when the answer names none
+	RetryAfter time.Duration // 0 if the response has none
 }
 
 func (p *Problem) Error() string {
@@ -34,7 +34,7 @@ func (p *Problem) Error() string {
 	fmt.Fprintf(&text, ": %s", p.Detail)
 	for _, one := range p.Errors {
 		if len(p.Errors) == 1 && strings.Contains(p.Detail, one.Message) {
-			continue // a fault that stands alone is the detail too
+			continue // a single error equals the detail
 		}
 		fmt.Fprintf(&text, "\n  %s: %s", one.Pointer, one.Message)
 	}
@@ -51,7 +51,7 @@ func readProblem(answer *http.Response) error {
 	p := &Problem{}
 	raw, err := io.ReadAll(io.LimitReader(answer.Body, maxProblem))
 	if err != nil || json.Unmarshal(raw, &p.Problem) != nil || p.Code == "" {
-		p.Problem = api.Problem{Detail: "the answer is not one of Weft: " + http.StatusText(answer.StatusCode)}
+		p.Problem = api.Problem{Detail: "the response is not from Weft: " + http.StatusText(answer.StatusCode)}
 	}
 	p.Status = int32(answer.StatusCode)
 	if seconds, err := strconv.ParseUint(answer.Header.Get("Retry-After"), 10, 31); err == nil {

@@ -17,8 +17,8 @@ func runPath(runID uuid.UUID) string {
 	return "/v1/sdk/workflows/executions/" + runID.String()
 }
 
-// Run reads the present record of a run. Its stages, which may be many and large, are
-// given one by one instead of standing in it.
+// Run returns the current record of a run without its stages. It calls stage for each of them,
+// because they may be many and large.
 func (c *Client) Run(ctx context.Context, runID uuid.UUID, stage func(api.RunStage)) (api.WorkflowRun, error) {
 	var run api.WorkflowRun
 	answer, err := c.do(ctx, http.MethodGet, runPath(runID), nil, nil)
@@ -36,7 +36,7 @@ func (c *Client) Run(ctx context.Context, runID uuid.UUID, stage func(api.RunSta
 	return run, nil
 }
 
-// walkRun reads the record from the stream, and gives all of it but the stages.
+// walkRun decodes the record from the stream, and returns all of it except the stages.
 func walkRun(in *json.Decoder, stage func(api.RunStage)) (json.RawMessage, error) {
 	rest := map[string]json.RawMessage{}
 	if err := delimiter(in, '{'); err != nil {
@@ -82,7 +82,7 @@ func walkStages(in *json.Decoder, stage func(api.RunStage)) error {
 func delimiter(in *json.Decoder, want json.Delim) error {
 	token, err := in.Token()
 	if err == nil && token != want {
-		err = errors.New("it is not of the form of a run")
+		err = errors.New("the JSON is not a run")
 	}
 	return err
 }

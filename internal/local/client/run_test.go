@@ -11,7 +11,7 @@ import (
 	"github.com/weft-automation/weft/gen/api"
 )
 
-func TestTheStagesOfARunAreGivenOneByOne(t *testing.T) {
+func TestStagesOfARunArePassedOneByOne(t *testing.T) {
 	text := `{"id":"019aa5f3-0a1b-7c2d-8e3f-4a5b6c7d8e9f","runStages":[{"componentId":"a","output":{"n":1}},{"componentId":"b","output":"]}"}],"status":"FAILED","output":{"n":"<1>"}}`
 	for cut, want := range map[int]string{
 		len(text): "", len(text) - 1: "EOF", 100: "EOF", 1: "EOF", 0: "EOF",
@@ -21,7 +21,7 @@ func TestTheStagesOfARunAreGivenOneByOne(t *testing.T) {
 		run, err := s.client(t).Run(t.Context(), uuid.Nil, func(stage api.RunStage) { seen = append(seen, stage.ComponentID+string(stage.Output)) })
 		if want != "" {
 			if err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("of %s: %v", text[:cut], err)
+				t.Errorf("truncated to %s: got error %v", text[:cut], err)
 			}
 			continue
 		}
@@ -31,13 +31,13 @@ func TestTheStagesOfARunAreGivenOneByOne(t *testing.T) {
 	}
 	for _, other := range []string{`[]`, `{"runStages":null}`, `null`} {
 		s := serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, other) })
-		if _, err := s.client(t).Run(t.Context(), uuid.Nil, func(api.RunStage) {}); err == nil || !strings.Contains(err.Error(), "form of a run") {
-			t.Errorf("%s: %v", other, err)
+		if _, err := s.client(t).Run(t.Context(), uuid.Nil, func(api.RunStage) {}); err == nil || !strings.Contains(err.Error(), "the JSON is not a run") {
+			t.Errorf("%s: got error %v", other, err)
 		}
 	}
 }
 
-func TestARunIsStreamedBehindAnEvent(t *testing.T) {
+func TestRunIsStreamedAfterAnEvent(t *testing.T) {
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		after := r.Header.Get("Last-Event-ID")
 		fmt.Fprintf(w, "id: 8\ndata: {\"seq\":8,\"status\":\"EXECUTING\"}\n\nid: 9\ndata: {\"seq\":9,\"status\":\"CANCELED\",\"error\":%q}\n\nmore", after)

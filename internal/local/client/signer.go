@@ -16,17 +16,17 @@ import (
 	"github.com/weft-automation/weft/internal/secret/signature"
 )
 
-// Signer holds one API key and its secret.
+// Signer signs requests with one API key.
 type Signer struct {
 	key     string
 	private ed25519.PrivateKey
-	offset  atomic.Int64 // seconds from this machine's clock to the server's, once learnt
+	offset  atomic.Int64 // seconds from this machine's clock to the server's, once known
 }
 
-// NewSigner reads the two texts that the creation of a key gave.
+// NewSigner returns a signer for the key and the secret returned when the key was created.
 func NewSigner(apiKey, apiSecret string) (*Signer, error) {
 	if !strings.HasPrefix(apiKey, "ws_") {
-		return nil, fmt.Errorf("an API key begins with ws_")
+		return nil, fmt.Errorf("an API key starts with ws_")
 	}
 	private, err := signature.ParseSecret(apiSecret)
 	if err != nil {
@@ -35,8 +35,8 @@ func NewSigner(apiKey, apiSecret string) (*Signer, error) {
 	return &Signer{key: apiKey, private: private}, nil
 }
 
-// Sign sets the three headers (contract 5.2) for a request to target, which is everything
-// after the host on the request line that the service receives.
+// Sign sets the three headers (contract 5.2) of a request to target, which is everything after the
+// host as the service receives it.
 func (s *Signer) Sign(header http.Header, method, target string, body []byte, now time.Time) {
 	timestamp := strconv.FormatInt(now.Unix()+s.offset.Load(), 10)
 	message := signature.Message(method, target, timestamp, body)
@@ -45,16 +45,16 @@ func (s *Signer) Sign(header http.Header, method, target string, body []byte, no
 	header["X-Sdk-Signature"] = []string{signature.Format(signature.Sign(s.private, message))}
 }
 
-// Transport signs every request that goes through it. When the server says that
-// this machine's clock is off, it learns by how much and sends the request once
-// more: a refused request did nothing.
+// Transport signs every request. If the server rejects a request because this machine's clock is off,
+// it stores the difference and sends the request once more. That is safe, because a rejected request
+// has no effect.
 type Transport struct {
 	Signer *Signer
-	Prefix string            // path of the base URL, which a proxy removes: it is not signed
+	Prefix string            // path of the base URL, which a proxy removes, so it is not signed
 	Base   http.RoundTripper // nil: http.DefaultTransport
 }
 
-// RoundTrip sends request with the three headers added.
+// RoundTrip sends the request with the three headers added.
 func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	var body []byte
 	if request.Body != nil {
@@ -62,7 +62,7 @@ func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 		body, err = io.ReadAll(request.Body)
 		request.Body.Close()
 		if err != nil {
-			return nil, fmt.Errorf("read the request's body: %w", err)
+			return nil, fmt.Errorf("read the request body: %w", err)
 		}
 	}
 	offset := t.Signer.offset.Load()
@@ -75,7 +75,7 @@ func (t *Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 		return answer, err
 	}
 	answer.Body.Close()
-	t.Signer.offset.CompareAndSwap(offset, offset-delta) // else: another request has just learnt it
+	t.Signer.offset.CompareAndSwap(offset, offset-delta) // if it fails, another request has just stored it
 	return t.send(request, body)
 }
 
@@ -95,19 +95,19 @@ func (t *Transport) send(request *http.Request, body []byte) (*http.Response, er
 	return base.RoundTrip(signed)
 }
 
-// clockDelta is what a 401 says of our timestamp, 0 if it is about something
-// else. The answer's body can be read again afterwards.
+// clockDelta returns the clock difference that a 401 response reports, or 0 if it has another reason.
+// The body can be read again afterwards.
 func clockDelta(answer *http.Response) (int64, error) {
 	raw, err := io.ReadAll(io.LimitReader(answer.Body, maxProblem))
 	answer.Body.Close()
 	if err != nil {
-		return 0, fmt.Errorf("read the answer: %w", err)
+		return 0, fmt.Errorf("read the response: %w", err)
 	}
 	answer.Body = io.NopCloser(bytes.NewReader(raw))
 	return deltaOf(raw), nil
 }
 
-// deltaOf reads a problem; what is none says nothing of a clock.
+// deltaOf returns the clock difference in a problem, or 0 if there is no such problem.
 func deltaOf(raw []byte) int64 {
 	var p api.Problem
 	if json.Unmarshal(raw, &p) != nil || p.Reason == nil || p.DeltaSeconds == nil {

@@ -19,14 +19,14 @@ import (
 	"github.com/weft-automation/weft/internal/platform/sse"
 )
 
-// Stream follows an execution: each of its events, the final one last. It ends
-// with an error when the stream breaks off before that.
+// Stream iterates over the events of an execution up to the final one. It yields an error if the
+// stream breaks off before that.
 func (c *Client) Stream(ctx context.Context, executionID uuid.UUID) iter.Seq2[api.ComponentExecutionEvent, error] {
 	return events(ctx, c, executionPath(executionID)+"/stream", nil, func(e api.ComponentExecutionEvent) bool { return e.Status.Terminal() })
 }
 
-// StreamRun follows a run likewise: the events of its log after the one with this
-// number, or from its present state on for a negative one.
+// StreamRun iterates over the events of a run in the same way: those after the given number, or from
+// the current state on if it is negative.
 func (c *Client) StreamRun(ctx context.Context, runID uuid.UUID, after int64) iter.Seq2[api.RunEvent, error] {
 	header := http.Header{}
 	if after >= 0 {
@@ -35,7 +35,7 @@ func (c *Client) StreamRun(ctx context.Context, runID uuid.UUID, after int64) it
 	return events(ctx, c, runPath(runID)+"/stream", header, func(e api.RunEvent) bool { return e.Status.Terminal() })
 }
 
-// events reads the stream at target up to its final event.
+// events iterates over the stream at target up to its final event.
 func events[E any](ctx context.Context, c *Client, target string, header http.Header, final func(E) bool) iter.Seq2[E, error] {
 	return func(yield func(E, error) bool) {
 		var none E
@@ -49,7 +49,7 @@ func events[E any](ctx context.Context, c *Client, target string, header http.He
 		defer answer.Body.Close()
 		for frame, err := range ReadEvents(answer.Body) {
 			if err == nil && len(frame.Data) == 0 {
-				continue // contract 6.1: empty data means nothing
+				continue // contract 6.1: events without data are ignored
 			}
 			var event E
 			if err == nil {
@@ -63,15 +63,14 @@ func events[E any](ctx context.Context, c *Client, target string, header http.He
 	}
 }
 
-// maxLine bounds one line of an event stream.
+// maxLine bounds a line of an event stream.
 const maxLine = maxAnswer
 
-// ReadEvents reads an event stream as the HTML standard says: comments and
-// frames without data are skipped, a frame that the end of the stream cuts off
-// is dropped. It ends after an error, or at the end of the stream.
+// ReadEvents parses an event stream by the HTML standard: it skips comments and frames without data,
+// and drops an incomplete last frame. It stops after an error, or at the end of the stream.
 func ReadEvents(r io.Reader) iter.Seq2[sse.Event, error] {
 	return func(yield func(sse.Event, error) bool) {
-		// The frame's buffers are new for each: an event may outlive the next one.
+		// Each frame gets new buffers, because an event may outlive the next one.
 		var event sse.Event
 		var some bool
 		lines := bufio.NewReaderSize(r, 4<<10)
@@ -96,7 +95,7 @@ func ReadEvents(r io.Reader) iter.Seq2[sse.Event, error] {
 	}
 }
 
-// takeField reads one line into event and says whether the event has data now.
+// takeField parses one line into event and reports whether the event has data now.
 func takeField(event *sse.Event, line []byte, some bool) bool {
 	name, value, _ := bytes.Cut(line, []byte(":"))
 	value = bytes.TrimPrefix(value, []byte(" "))
@@ -117,14 +116,14 @@ func takeField(event *sse.Event, line []byte, some bool) bool {
 	return some
 }
 
-// readLine gives a line without its end, LF or CR LF.
+// readLine returns a line without its LF or CR LF.
 func readLine(lines *bufio.Reader) ([]byte, error) {
 	var line []byte
 	for {
 		part, err := lines.ReadSlice('\n')
 		line = append(line, part...)
 		if len(line) > maxLine {
-			return nil, fmt.Errorf("a line is longer than %d bytes", maxLine)
+			return nil, fmt.Errorf("a line of the event stream is longer than %d bytes", maxLine)
 		}
 		if err == nil {
 			return bytes.TrimSuffix(line[:len(line)-1], []byte("\r")), nil

@@ -44,21 +44,21 @@ func Handler() http.Handler {
 	return mux
 }
 
-// endpoints is what GET / says.
+// endpoints is the response of GET /.
 var endpoints = map[string]string{
-	"GET /prices":             "the symbols; with ?symbol=eth the same as GET /prices/eth",
+	"GET /prices":             "all symbols; with ?symbol=eth the same as GET /prices/eth",
 	"GET /prices/{symbol}":    "the price of BTC, ETH, SOL or USDC, always the same",
-	"ANY /echo":               "the request as it came: method, query, headers and JSON or text body",
-	"GET /slow?ms=1000":       "answers after so many milliseconds, at most 60000",
-	"GET /flaky?fail=2&key=a": "fails with 503 so many times, then succeeds once, and begins again; counted by key",
-	"ANY /status/{code}":      "answers with this status, 200 to 599",
+	"ANY /echo":               "the request as received: method, query, headers and JSON or text body",
+	"GET /slow?ms=1000":       "responds after this many milliseconds, at most 60000",
+	"GET /flaky?fail=2&key=a": "fails with 503 this many times, succeeds once, then starts over; counted per key",
+	"ANY /status/{code}":      "responds with this status, 200 to 599",
 }
 
 func index(w http.ResponseWriter, _ *http.Request) {
 	write(w, http.StatusOK, map[string]any{"name": "Weft demo upstream", "endpoints": endpoints})
 }
 
-// prices are strings, as amounts should be.
+// prices are strings, as monetary amounts should be.
 var prices = map[string]string{"BTC": "64250.10", "ETH": "3120.55", "SOL": "148.02", "USDC": "1.00"}
 
 func listPrices(w http.ResponseWriter, r *http.Request) {
@@ -135,7 +135,7 @@ func (f *flaky) serve(w http.ResponseWriter, r *http.Request) {
 	write(w, http.StatusOK, map[string]int{"attempt": attempt})
 }
 
-// next is the number of this request in its round of failures and a success.
+// next returns the number of this request in its round of failures and one success.
 func (f *flaky) next(key string, failures int) int {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
@@ -162,7 +162,7 @@ func answerStatus(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// number reads a query parameter from 0 to limit.
+// number parses a query parameter from 0 to limit.
 func number(r *http.Request, name string, absent, limit int) (int, bool) {
 	text := r.URL.Query().Get(name)
 	if text == "" {

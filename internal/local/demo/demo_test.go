@@ -23,7 +23,7 @@ func ask(t *testing.T, handler http.Handler, method, target, body string) (int, 
 	return w.Code, strings.TrimSpace(w.Body.String())
 }
 
-func TestTheDemoAnswersByTheRequestAlone(t *testing.T) {
+func TestDemoResponsesDependOnTheRequestOnly(t *testing.T) {
 	handler := Handler()
 	for _, c := range []struct {
 		method, target, body string
@@ -55,7 +55,7 @@ func TestTheDemoAnswersByTheRequestAlone(t *testing.T) {
 	}
 }
 
-func TestFlakyFailsAsOftenAsAskedAndBeginsAgain(t *testing.T) {
+func TestFlakyFailsAsConfiguredAndStartsOver(t *testing.T) {
 	handler := Handler()
 	for round := range 2 {
 		for i, want := range []int{503, 503, 200} {
@@ -66,14 +66,14 @@ func TestFlakyFailsAsOftenAsAskedAndBeginsAgain(t *testing.T) {
 	}
 	ask(t, handler, "GET", "/flaky?key=b", "")
 	if status, _ := ask(t, handler, "GET", "/flaky?fail=0&key=c", ""); status != 200 {
-		t.Errorf("a key of its own is not counted with others: %d", status)
+		t.Errorf("a new key is counted with others: %d", status)
 	}
 	for i := range 2 * maxKeys {
 		ask(t, handler, "GET", "/flaky?key=k"+string(rune('a'+i%26))+strings.Repeat("x", i/26), "")
 	}
 }
 
-func TestSlowWaitsAndHonoursTheClient(t *testing.T) {
+func TestSlowWaitsUntilTheClientDisconnects(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		if status, answer := ask(t, Handler(), "GET", "/slow?ms=1500", ""); status != 200 || answer != `{"waitedMs":1500}` || time.Since(began) != 1500*time.Millisecond {
@@ -84,7 +84,7 @@ func TestSlowWaitsAndHonoursTheClient(t *testing.T) {
 		began = time.Now()
 		Handler().ServeHTTP(httptest.NewRecorder(), httptest.NewRequestWithContext(ctx, "GET", "/slow?ms=60000", nil))
 		if time.Since(began) != time.Second {
-			t.Errorf("it went on for %s after the client left", time.Since(began)-time.Second)
+			t.Errorf("it continued for %s after the client had disconnected", time.Since(began)-time.Second)
 		}
 	})
 }

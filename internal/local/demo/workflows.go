@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// addressMark stands in the files where the address of the upstream belongs.
+// addressMark is the placeholder in the files for the upstream's address.
 const addressMark = "DEMO"
 
 //go:embed fan-out.json
@@ -20,8 +20,8 @@ var chainWatch string
 //go:embed payout.json
 var payout string
 
-// Workflows are the examples of `weft dev`, each as a file that `weft workflows push`
-// takes, by their names. addr is where the upstream listens.
+// Workflows returns the example workflows of `weft dev` by name, as files for `weft workflows push`.
+// addr is the upstream's address.
 func Workflows(addr string) map[string]string {
 	return map[string]string{
 		"fanOut":   strings.ReplaceAll(fanOut, addressMark, addr),
@@ -29,8 +29,8 @@ func Workflows(addr string) map[string]string {
 	}
 }
 
-// ChainWorkflows are those that need a chain too, which they find, with a key to pay from,
-// by variables of the environment.
+// ChainWorkflows returns the examples that also need a chain. They read its address and a funded key
+// from environment variables.
 func ChainWorkflows() map[string]string {
 	return map[string]string{"chainWatch": chainWatch, "payout": payout}
 }

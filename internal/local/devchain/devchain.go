@@ -29,38 +29,38 @@ import (
 
 const host = "127.0.0.1"
 
-// Key is that of the first account, which has ten thousand coins. Every such chain of
-// every developer has it: it protects nothing.
+// Key is the key of the first account, which has ten thousand coins. Every anvil chain has it, so it
+// protects nothing.
 const Key = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80"
 
-// anyPort lets the kernel choose.
+// anyPort lets the kernel choose a port.
 const anyPort = "0"
 
-// Config says where the chain lives.
+// Config holds the settings of a chain.
 type Config struct {
-	// Dir is the chain's own folder (made if absent).
+	// Dir is the chain's folder. Start creates it if necessary.
 	Dir string
-	// Log hears what takes long or is surprising; nil is silent.
+	// Log receives warnings and slow steps; nil discards them.
 	Log *slog.Logger
 
-	search *search // tests stand in for the machine's anvil
+	search *search // tests replace the search for anvil
 }
 
-// Chain is a running chain. It belongs to the process that started it.
+// Chain is a running chain. It stops with the process that started it.
 type Chain struct {
 	home   *folder
 	addr   string
 	proc   *sidecar.Process
 	log    *slog.Logger
-	cancel context.CancelFunc // of the mining
+	cancel context.CancelFunc // stops the mining
 	mining sync.WaitGroup
 }
 
-// Start brings up the chain of cfg.Dir and returns once it answers. It goes on where it
-// was, and listens where it did if that is free.
+// Start starts the chain in cfg.Dir and returns once it responds. It continues from its last state,
+// on its last port if that is free.
 //
-// Out: a chain that must be stopped. Errors are texts for a person: no anvil to be found,
-// the folder in use, the node's own last words.
+// The caller must stop the chain. Errors are meant for the user: anvil is missing, the folder is in
+// use, or the end of the node's log.
 func Start(ctx context.Context, cfg Config) (*Chain, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -83,11 +83,11 @@ func Start(ctx context.Context, cfg Config) (*Chain, error) {
 	return chain, nil
 }
 
-// start goes from a locked folder to a chain that mines.
+// start starts a chain that mines, in a locked folder.
 func (c *Chain) start(ctx context.Context, program string) (err error) {
 	patience, done := context.WithTimeout(ctx, 30*time.Second)
 	defer done()
-	if err := sidecar.AwaitNone(patience, c.home.dir); err != nil { // it still writes down the state
+	if err := sidecar.AwaitNone(patience, c.home.dir); err != nil { // a previous node still writes its state
 		return err
 	}
 	if err := c.home.adopt(c.log); err != nil {
@@ -95,18 +95,18 @@ func (c *Chain) start(ctx context.Context, program string) (err error) {
 	}
 	port := c.home.port()
 	c.proc, c.addr, err = c.home.launch(patience, program, port)
-	if err != nil && port != anyPort && ctx.Err() == nil { // perhaps somebody else is there now
+	if err != nil && port != anyPort && ctx.Err() == nil { // the port may be in use by now
 		c.proc, c.addr, err = c.home.launch(patience, program, anyPort)
 	}
 	if err != nil {
 		return err
 	}
-	err = c.home.remember(c.addr)
+	err = c.home.storePort(c.addr)
 	if err == nil {
-		err = c.ask(patience, nil, "anvil_setLoggingEnabled", "[false]") // it would log every request, for good
+		err = c.ask(patience, nil, "anvil_setLoggingEnabled", "[false]") // it would log every request otherwise
 	}
 	if err != nil {
-		c.proc.End(patience, syscall.SIGTERM, syscall.SIGKILL)
+		c.proc.Stop(patience, syscall.SIGTERM, syscall.SIGKILL)
 		return err
 	}
 	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
@@ -115,34 +115,34 @@ func (c *Chain) start(ctx context.Context, program string) (err error) {
 	return nil
 }
 
-// Addr is where it listens, host:port.
+// Addr returns the address of the chain, host:port.
 func (c *Chain) Addr() string { return c.addr }
 
-// URL is its JSON-RPC address.
+// URL returns the JSON-RPC URL of the chain.
 func (c *Chain) URL() string { return "http://" + c.addr }
 
-// Done is closed when the node has ended, asked or unasked.
+// Done returns a channel that is closed once the node has exited.
 func (c *Chain) Done() <-chan struct{} { return c.proc.Done() }
 
-// Stop ends the node, which writes down its state first. When ctx ends before, the next
-// start goes on from the state that it wrote last.
+// Stop stops the node, which writes its state first. If ctx is done before that, the node is killed,
+// and the next start uses the state last written.
 func (c *Chain) Stop(ctx context.Context) error {
 	c.cancel()
 	c.mining.Wait()
-	c.proc.End(ctx, syscall.SIGTERM, syscall.SIGKILL)
+	c.proc.Stop(ctx, syscall.SIGTERM, syscall.SIGKILL)
 	return sidecar.Unlock(c.home.lock)
 }
 
-// folder is a chain's home, held by this process alone through the lock.
+// folder is a chain's folder, locked by this process.
 type folder struct {
 	dir  string // real path
 	lock *os.File
 }
 
-func (f *folder) state() string  { return filepath.Join(f.dir, "state.json") }
-func (f *folder) dumped() string { return filepath.Join(f.dir, "dumped.json") }
-func (f *folder) log() string    { return filepath.Join(f.dir, "node.log") }
-func (f *folder) known() string  { return filepath.Join(f.dir, "port") }
+func (f *folder) state() string    { return filepath.Join(f.dir, "state.json") }
+func (f *folder) dumped() string   { return filepath.Join(f.dir, "dumped.json") }
+func (f *folder) log() string      { return filepath.Join(f.dir, "node.log") }
+func (f *folder) portFile() string { return filepath.Join(f.dir, "port") }
 
 func openFolder(dir string) (*folder, error) {
 	dir, err := filepath.Abs(dir)
@@ -153,7 +153,7 @@ func openFolder(dir string) (*folder, error) {
 		dir, err = filepath.EvalSymlinks(dir)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("folder of the chain: %w", err)
+		return nil, fmt.Errorf("create the chain's folder: %w", err)
 	}
 	lock, err := sidecar.Lock(dir)
 	if err != nil {
@@ -162,48 +162,48 @@ func openFolder(dir string) (*folder, error) {
 	return &folder{dir: dir, lock: lock}, nil
 }
 
-// adopt takes over the state that the last node wrote, unless that node was cut off in
-// the middle of it: anvil writes over what is there.
+// adopt makes the state that the last node wrote the current one, unless the node was killed while
+// writing: anvil overwrites the file in place.
 func (f *folder) adopt(log *slog.Logger) error {
 	text, err := os.ReadFile(f.dumped())
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	case err != nil:
-		return fmt.Errorf("read the state of the chain: %w", err)
+		return fmt.Errorf("read the chain's state: %w", err)
 	case !json.Valid(text):
-		log.Warn("the chain's last state is not whole: it goes on from the one before", "folder", f.dir)
+		log.Warn("the chain's last state is incomplete; the chain continues from the previous one", "folder", f.dir)
 		err = os.Remove(f.dumped())
 	default:
 		err = os.Rename(f.dumped(), f.state())
 	}
 	if err != nil {
-		return fmt.Errorf("take over the state of the chain: %w", err)
+		return fmt.Errorf("replace the chain's state: %w", err)
 	}
 	return nil
 }
 
-// port is where the chain listened last.
+// port returns the chain's last port.
 func (f *folder) port() string {
-	text, err := os.ReadFile(f.known())
+	text, err := os.ReadFile(f.portFile())
 	if port := strings.TrimSpace(string(text)); err == nil && port != "" {
 		return port
 	}
 	return anyPort
 }
 
-func (f *folder) remember(addr string) error {
+func (f *folder) storePort(addr string) error {
 	_, port, err := net.SplitHostPort(addr)
 	if err == nil {
-		err = os.WriteFile(f.known(), []byte(port+"\n"), 0o600)
+		err = os.WriteFile(f.portFile(), []byte(port+"\n"), 0o600)
 	}
 	if err != nil {
-		return fmt.Errorf("write down the chain's port: %w", err)
+		return fmt.Errorf("store the chain's port: %w", err)
 	}
 	return nil
 }
 
-// launch starts a node and gives its address once it listens.
+// launch starts a node and returns its address once it listens.
 func (f *folder) launch(ctx context.Context, program, port string) (*sidecar.Process, string, error) {
 	out, err := os.OpenFile(f.log(), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
@@ -217,20 +217,20 @@ func (f *folder) launch(ctx context.Context, program, port string) (*sidecar.Pro
 	cmd := exec.Command(program, args...)
 	cmd.Dir, cmd.Stdout, cmd.Stderr = f.dir, out, out
 	cmd.Env = []string{"PATH=/usr/bin:/bin", "HOME=" + f.dir}
-	proc, err := sidecar.Launch(cmd, syscall.SIGTERM) // it writes down its state
+	proc, err := sidecar.Launch(cmd, syscall.SIGTERM) // on SIGTERM it writes its state
 	if err != nil {
 		return nil, "", err
 	}
 	addr, err := f.awaitListening(ctx, proc)
 	if err != nil {
-		proc.End(ctx, syscall.SIGKILL, syscall.SIGKILL)
+		proc.Stop(ctx, syscall.SIGKILL, syscall.SIGKILL)
 		return nil, "", err
 	}
 	return proc, addr, nil
 }
 
-// awaitListening reads in the log where the node listens: nothing else tells that it is
-// this one that does.
+// awaitListening reads the node's address from its log, the only proof that this node listens and not
+// another program.
 func (f *folder) awaitListening(ctx context.Context, proc *sidecar.Process) (string, error) {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
@@ -247,15 +247,15 @@ func (f *folder) awaitListening(ctx context.Context, proc *sidecar.Process) (str
 		select {
 		case <-tick.C:
 		case <-proc.Done():
-			return "", fmt.Errorf("the chain did not start (without %s it begins anew); the end of %s:\n%s", f.state(), f.log(), f.lastWords())
+			return "", fmt.Errorf("the chain did not start; delete %s to start with a new chain. The end of %s:\n%s", f.state(), f.log(), f.logTail())
 		case <-ctx.Done():
 			return "", fmt.Errorf("the chain did not become ready: %w", ctx.Err())
 		}
 	}
 }
 
-// lastWords is the end of the node's log.
-func (f *folder) lastWords() string {
+// logTail returns the end of the node's log.
+func (f *folder) logTail() string {
 	text, err := os.ReadFile(f.log())
 	if err != nil {
 		return err.Error()

@@ -23,8 +23,7 @@ import (
 	"github.com/weft-automation/weft/internal/local/sidecar"
 )
 
-// ownerDir makes this test program play a Weft that runs a chain there until it is
-// killed.
+// ownerDir makes this test program run a chain in that folder until it is killed.
 const ownerDir = "DEVCHAIN_TEST_OWNER_DIR"
 
 func TestMain(m *testing.M) {
@@ -91,7 +90,7 @@ const (
 	receiver = "0x00000000000000000000000000000000000000aA"
 )
 
-// pay sends a transaction and gives its hash, in quotes.
+// pay sends a transaction and returns its hash, in quotes.
 func pay(t *testing.T, addr string) string {
 	t.Helper()
 	return string(call(t, addr, "eth_sendTransaction", `[{"from":"`+payer+`","to":"`+receiver+`","value":"0x5"}]`))
@@ -99,7 +98,7 @@ func pay(t *testing.T, addr string) string {
 
 func awaitMined(t *testing.T, addr, hash string) {
 	t.Helper()
-	waittest.Until(t, "mined", func() bool {
+	waittest.Until(t, "the transaction to be mined", func() bool {
 		return string(call(t, addr, "eth_getTransactionReceipt", "["+hash+"]")) != "null"
 	})
 }
@@ -112,24 +111,24 @@ func height(t *testing.T, addr string) (blocks int) {
 	return blocks
 }
 
-func TestTheChainGoesOnWhereItWas(t *testing.T) {
+func TestChainContinuesAfterARestart(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "chain")
 	first := start(t, dir)
-	if got := height(t, first.Addr()); got != 0 { // nobody uses it
+	if got := height(t, first.Addr()); got != 0 { // no transactions
 		t.Errorf("a new chain has %d blocks", got)
 	}
 	hash := pay(t, first.Addr())
 	awaitMined(t, first.Addr(), hash)
-	waittest.Until(t, "confirmed", func() bool { return height(t, first.Addr()) >= 3 })
+	waittest.Until(t, "the confirmations", func() bool { return height(t, first.Addr()) >= 3 })
 	stop(t, first)
-	if pids := sidecar.In(dir); len(pids) > 0 {
+	if pids := sidecar.ProcessesIn(dir); len(pids) > 0 {
 		t.Fatalf("processes %v are left after Stop", pids)
 	}
 
 	second := start(t, dir)
 	if second.Addr() != first.Addr() || height(t, second.Addr()) < 3 {
-		t.Errorf("it listens at %s, after %s, and has %d blocks", second.Addr(), first.Addr(), height(t, second.Addr()))
+		t.Errorf("the restarted chain listens at %s, want %s, and has %d blocks", second.Addr(), first.Addr(), height(t, second.Addr()))
 	}
 	awaitMined(t, second.Addr(), hash)
 	if got := string(call(t, second.Addr(), "eth_getBalance", `["`+receiver+`","latest"]`)); got != `"0x5"` {
@@ -137,7 +136,7 @@ func TestTheChainGoesOnWhereItWas(t *testing.T) {
 	}
 	stop(t, second)
 
-	// Cut off in the middle of writing its state, and its port is somebody else's.
+	// Killed while writing its state, and its port is in use.
 	if err := os.WriteFile(second.home.dumped(), []byte(`{"half":`), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +147,7 @@ func TestTheChainGoesOnWhereItWas(t *testing.T) {
 	defer taken.Close()
 	third := start(t, dir)
 	if third.Addr() == first.Addr() {
-		t.Errorf("two listen at %s", first.Addr())
+		t.Errorf("two programs listen at %s", first.Addr())
 	}
 	awaitMined(t, third.Addr(), hash)
 }
@@ -162,22 +161,22 @@ func TestASecondStartOnTheSameFolderIsRefused(t *testing.T) {
 	}
 }
 
-func TestAChainThatCannotStartSaysWhy(t *testing.T) {
+func TestChainThatCannotStartReportsWhy(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "state.json"), []byte(`{"of":"another program"}`), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Start(t.Context(), Config{Dir: dir}); err == nil || !strings.Contains(err.Error(), "state.json it begins anew") {
+	if _, err := Start(t.Context(), Config{Dir: dir}); err == nil || !strings.Contains(err.Error(), "state.json to start with a new chain") {
 		t.Errorf("error %v", err)
 	}
 	if err := os.Remove(filepath.Join(dir, "state.json")); err != nil {
 		t.Fatal(err)
 	}
-	start(t, dir) // the failure left the folder free
+	start(t, dir) // the failure released the folder
 }
 
-func TestAKilledOwnerLeavesNoNodeAndLosesNothing(t *testing.T) {
+func TestKilledOwnerLeavesNoNodeAndLosesNoData(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	command := exec.Command("/proc/self/exe")
@@ -202,42 +201,42 @@ func TestAKilledOwnerLeavesNoNodeAndLosesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = command.Wait()
-	next := start(t, dir) // at once: it waits for the old node
+	next := start(t, dir) // immediately: it waits for the old node
 	awaitMined(t, next.Addr(), hash)
 }
 
-// bare is a machine without anvil.
+// bare returns the search of a machine without anvil.
 func bare(t *testing.T) *search {
 	t.Helper()
 	return &search{cache: filepath.Join(t.TempDir(), "cache"), log: slog.New(slog.DiscardHandler)}
 }
 
-func TestAnvilIsFetchedFromNpmWhereThereIsNone(t *testing.T) {
+func TestAnvilIsDownloadedIfMissing(t *testing.T) {
 	s := bare(t)
 	fetched, err := s.find(t.Context())
 	if err != nil || !strings.HasPrefix(fetched, s.cache) {
 		t.Fatalf("found %q, %v", fetched, err)
 	}
-	t.Setenv("PATH", "") // the second time needs no npm
+	t.Setenv("PATH", "") // the second call needs no npm
 	if again, err := s.find(t.Context()); again != fetched || err != nil {
 		t.Errorf("found %q, %v", again, err)
 	}
 }
 
-func TestNothingFoundSaysWhatToDo(t *testing.T) {
+func TestMissingProgramReportsWhatToDo(t *testing.T) {
 	t.Setenv("PATH", "") // no npm either
 	_, err := Start(t.Context(), Config{Dir: t.TempDir(), search: bare(t)})
 	if err == nil {
 		t.Fatal("a chain started from nothing")
 	}
-	for _, want := range []string{"there is no npm", "getfoundry.sh", "ANVIL_BIN", "--chain"} {
+	for _, want := range []string{"npm is not installed", "getfoundry.sh", "ANVIL_BIN", "--chain"} {
 		if !strings.Contains(err.Error(), want) {
-			t.Errorf("%q does not say %q", err, want)
+			t.Errorf("%q lacks %q", err, want)
 		}
 	}
 }
 
-func TestAScriptIsNoAnvil(t *testing.T) {
+func TestScriptIsNotAcceptedAsAnvil(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	script := filepath.Join(dir, "anvil")
@@ -251,7 +250,7 @@ func TestAScriptIsNoAnvil(t *testing.T) {
 	s := bare(t)
 	s.path, s.editions = []string{dir}, []string{here}
 	if found, err := s.find(t.Context()); err != nil || found != filepath.Join(here, "../../tools", editionPath()) {
-		t.Errorf("found %q, %v; want that of the Node tools", found, err)
+		t.Errorf("found %q, %v; want the one of the Node tools", found, err)
 	}
 	s.bin = script
 	if _, err := s.find(t.Context()); err == nil || !strings.Contains(err.Error(), "ANVIL_BIN="+script) {

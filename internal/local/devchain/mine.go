@@ -15,11 +15,11 @@ import (
 
 const (
 	blockTime = 500 * time.Millisecond
-	onTop     = 60 // blocks that follow the last one with a transaction, as its confirmations
+	onTop     = 60 // blocks on top of the last one with a transaction, as confirmations
 )
 
-// mine makes blocks while there is a reason: for transactions that wait, and a while on
-// top of them. A chain that nobody uses stands still, and stays small.
+// mine creates a block while transactions wait, and some more on top as confirmations. An unused
+// chain does not grow.
 func (c *Chain) mine(ctx context.Context) {
 	tick := time.NewTicker(blockTime)
 	defer tick.Stop()
@@ -28,7 +28,7 @@ func (c *Chain) mine(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-c.proc.Done():
-			c.log.Error("the chain ended by itself; weft dev has to be started anew to have one", "end", fmt.Sprint(c.proc.Err()), "log", c.home.log())
+			c.log.Error("the chain's node exited unexpectedly; restart weft dev to run a chain", "reason", fmt.Sprint(c.proc.Err()), "log", c.home.log())
 			return
 		case <-tick.C:
 		}
@@ -42,13 +42,13 @@ func (c *Chain) mine(ctx context.Context) {
 			}
 		}
 		if err != nil && !failing && ctx.Err() == nil {
-			c.log.Warn("the chain makes no blocks", "error", err)
+			c.log.Warn("the chain could not mine a block", "error", err)
 		}
 		failing = err != nil
 	}
 }
 
-// waiting says whether a transaction waits for a block.
+// waiting reports whether a transaction waits for a block.
 func (c *Chain) waiting(ctx context.Context) (bool, error) {
 	var pool struct{ Pending string }
 	if err := c.ask(ctx, &pool, "txpool_status", "[]"); err != nil {
@@ -61,7 +61,7 @@ func (c *Chain) waiting(ctx context.Context) (bool, error) {
 	return pending > 0, nil
 }
 
-// node talks to loopback, which no proxy of the environment's is for.
+// node connects to loopback, so it ignores the proxies of the environment.
 var node = http.Client{Transport: &http.Transport{Proxy: nil}, Timeout: 10 * time.Second}
 
 // ask makes one JSON-RPC call.

@@ -1,7 +1,7 @@
 //go:build !linux
 
-// Package devchain runs the private EVM chain of `weft dev --chain`, on Linux. Elsewhere
-// a node cannot be made to end with its owner, so Start returns an error.
+// Package devchain runs the private EVM chain of `weft dev --chain`, on Linux. Other systems cannot
+// stop a node with its owner, so Start returns an error.
 package devchain
 
 import (
@@ -10,28 +10,28 @@ import (
 	"log/slog"
 )
 
-// Config says where the chain lives.
+// Config holds the settings of a chain.
 type Config struct {
 	Dir string
 	Log *slog.Logger
 }
 
-// Chain is a running chain; on this system there is none.
+// Chain is a running chain. It does not exist on this system.
 type Chain struct{}
 
-// Start refuses.
+// Start returns an error.
 func Start(context.Context, Config) (*Chain, error) {
-	return nil, errors.New("weft starts a chain of its own on Linux only: start anvil yourself, and open it with --allow-network 127.0.0.0/8")
+	return nil, errors.New("a private chain needs Linux; start anvil yourself and allow it with --allow-network 127.0.0.0/8")
 }
 
-// Addr is empty.
+// Addr returns "".
 func (*Chain) Addr() string { return "" }
 
-// URL is empty.
+// URL returns "".
 func (*Chain) URL() string { return "" }
 
-// Done is never closed.
+// Done returns nil.
 func (*Chain) Done() <-chan struct{} { return nil }
 
-// Stop does nothing.
+// Stop does nothing and returns nil.
 func (*Chain) Stop(context.Context) error { return nil }

@@ -19,28 +19,28 @@ import (
 	"github.com/weft-automation/weft/internal/local/sidecar"
 )
 
-// The anvil that npm has, pinned by version and checksum. The lock file's entries equal
-// those of internal/tools, which a test watches.
+// The npm edition of anvil, pinned by version and checksum. A test checks that the lock file equals
+// that of internal/tools.
 const editionVersion = "1.7.1"
 
 //go:embed npm/package.json npm/package-lock.json
 var editionLock embed.FS
 
-// editionPath is where npm puts anvil below the folder that it works in.
+// editionPath returns the path of anvil below npm's working folder.
 func editionPath() string {
 	return filepath.Join("node_modules", "@foundry-rs", "anvil-linux-"+runtime.GOARCH, "bin", "anvil")
 }
 
-// search is where anvil may lie on a machine.
+// search is where to search for anvil.
 type search struct {
-	bin      string   // $ANVIL_BIN: the program, which is final
-	path     []string // the folders of $PATH
-	editions []string // folders to look upwards from for a checkout's node_modules
+	bin      string   // $ANVIL_BIN, the only candidate if set
+	path     []string // folders of $PATH
+	editions []string // folders from which to search upwards for a checkout's node_modules
 	cache    string   // where the npm edition is installed
 	log      *slog.Logger
 }
 
-// machine is this one.
+// machine returns the search of this machine.
 func machine(log *slog.Logger) *search {
 	return &search{
 		bin: os.Getenv("ANVIL_BIN"), path: filepath.SplitList(os.Getenv("PATH")),
@@ -48,13 +48,13 @@ func machine(log *slog.Logger) *search {
 	}
 }
 
-// find is the path of anvil. Order: $ANVIL_BIN, PATH, the Node tools of a checkout, the
-// npm edition, which is fetched at the first call.
+// find returns the path of anvil. It tries $ANVIL_BIN, PATH, the Node tools of a checkout, and the
+// npm edition, which it downloads at the first call.
 func (s *search) find(ctx context.Context) (string, error) {
 	if s.bin != "" {
 		program, err := filepath.Abs(s.bin) // it is started in another folder
 		if err != nil || !fits(ctx, program) {
-			return "", fmt.Errorf("ANVIL_BIN=%s is no anvil 1 (a script that starts one is not either)", s.bin)
+			return "", fmt.Errorf("ANVIL_BIN=%s is not anvil 1; a script that starts anvil does not work", s.bin)
 		}
 		return program, nil
 	}
@@ -80,18 +80,18 @@ func (s *search) find(ctx context.Context) (string, error) {
 		err = errors.New("the npm edition does not run on this machine (" + runtime.GOARCH + ")")
 	}
 	if ctx.Err() != nil {
-		return "", fmt.Errorf("look for anvil: %w", ctx.Err())
+		return "", fmt.Errorf("search for anvil: %w", ctx.Err())
 	}
 	if err != nil {
-		return "", fmt.Errorf("there is no anvil 1, which --chain runs; tried (%w). Put one on the PATH (https://getfoundry.sh), set ANVIL_BIN to it, or install npm, which fetches one", err)
+		return "", fmt.Errorf("--chain needs anvil 1, which was not found (%w). Install it (https://getfoundry.sh), set ANVIL_BIN to its path, or install npm, with which Weft downloads it", err)
 	}
 	return cached, nil
 }
 
 var versionText = regexp.MustCompile(`(?i)anvil (?:version: )?1\.\d`)
 
-// fits asks the program for its version. A script is none: its end would leave the node
-// behind that it started.
+// fits reports whether the program is anvil 1. It rejects scripts: killing one would leave the node
+// running that it started.
 func fits(ctx context.Context, program string) bool {
 	binary, err := elf.Open(program)
 	if err != nil {

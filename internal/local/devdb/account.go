@@ -16,23 +16,22 @@ import (
 	"github.com/weft-automation/weft/internal/local/sidecar"
 )
 
-// account is the user that PostgreSQL runs as. It refuses root, so a Weft that
-// is root lends it another.
+// account is the user that PostgreSQL runs as. PostgreSQL refuses to run as root, so as root Weft
+// runs it as another user.
 type account struct {
 	uid, gid   int
 	credential *syscall.Credential // nil: the user of this process
 }
 
-// accountFor picks the account: this process's own; as root the owner of what
-// already lies at dir, else postgres, else nobody. The account must be one that
-// the system knows by name, because initdb looks it up.
+// accountFor chooses the account: this process's own. As root it is the owner of the data in dir,
+// else postgres, else nobody. The system must know the account by name, because initdb looks it up.
 func accountFor(dir string) (account, error) {
 	if uid := os.Geteuid(); uid != 0 {
 		return account{uid: uid, gid: os.Getegid()}, nil
 	}
 	if info, err := os.Stat(filepath.Join(dir, "data")); err == nil {
 		if stat := info.Sys().(*syscall.Stat_t); stat.Uid != 0 {
-			return lent(int(stat.Uid), int(stat.Gid)), nil
+			return accountOf(int(stat.Uid), int(stat.Gid)), nil
 		}
 	}
 	for _, name := range []string{"postgres", "nobody"} {
@@ -45,64 +44,64 @@ func accountFor(dir string) (account, error) {
 		if err := errors.Join(errUID, errGID); err != nil {
 			return account{}, fmt.Errorf("user %s: %w", name, err)
 		}
-		return lent(uid, gid), nil
+		return accountOf(uid, gid), nil
 	}
-	return account{}, errors.New("PostgreSQL does not run as root, and there is neither a user postgres nor nobody: run Weft as an ordinary user, or set DATABASE_URL")
+	return account{}, errors.New("PostgreSQL does not run as root, and the users postgres and nobody do not exist; run Weft as another user, or set DATABASE_URL")
 }
 
-func lent(uid, gid int) account {
+func accountOf(uid, gid int) account {
 	return account{uid: uid, gid: gid, credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}}
 }
 
-// own hands path to the account.
+// own makes the account the owner of path.
 func (a account) own(path string) error {
 	if a.credential == nil {
 		return nil
 	}
 	if err := os.Chown(path, a.uid, a.gid); err != nil {
-		return fmt.Errorf("hand %s to the user of PostgreSQL: %w", path, err)
+		return fmt.Errorf("change the owner of %s to PostgreSQL's user: %w", path, err)
 	}
 	return nil
 }
 
-// makeHome makes the folder of a server and returns its real path. When root
-// asks for a place that the account cannot get to (below /root, say), the
-// folder lies under /var/lib/weft and dir is a link to it.
+// makeHome creates the folder of a server and returns its real path. If Weft is root and the
+// account cannot reach dir, for example below /root, it creates the folder under /var/lib/weft and
+// makes dir a link to it.
 func (a account) makeHome(dir string, log *slog.Logger) (string, error) {
 	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) && !a.reaches(filepath.Dir(dir)) {
-		place, err := shelter("postgres-")
+		place, err := sharedFolder("postgres-")
 		if err != nil {
 			return "", err
 		}
 		if err := os.Symlink(place, dir); err != nil {
 			return "", fmt.Errorf("link the data folder: %w", err)
 		}
-		log.Warn("the data folder lies elsewhere, because PostgreSQL's user cannot get into this one",
+		log.Warn("PostgreSQL's user cannot enter the data folder, so the data is stored in another one",
 			"folder", dir, "real_folder", place)
 	}
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return "", fmt.Errorf("data folder: %w", err)
+		return "", fmt.Errorf("create the data folder: %w", err)
 	}
 	real, err := filepath.EvalSymlinks(dir)
 	if err != nil {
-		return "", fmt.Errorf("data folder: %w", err)
+		return "", fmt.Errorf("create the data folder: %w", err)
 	}
 	info, err := os.Stat(real)
 	if err != nil {
-		return "", fmt.Errorf("data folder: %w", err)
+		return "", fmt.Errorf("create the data folder: %w", err)
 	}
 	switch {
 	case !info.IsDir():
 		return "", fmt.Errorf("the data folder %s is not a folder", dir)
 	case a.credential == nil && ownerOf(info) != a.uid:
-		return "", fmt.Errorf("the data folder %s belongs to user %d: run Weft as that user, or choose another folder", dir, ownerOf(info))
+		return "", fmt.Errorf("the data folder %s belongs to user %d; run Weft as that user, or choose another folder", dir, ownerOf(info))
 	case !a.reaches(filepath.Dir(real)):
-		return "", fmt.Errorf("PostgreSQL's user (%d) cannot get into %s: choose a data folder elsewhere", a.uid, filepath.Dir(real))
+		return "", fmt.Errorf("PostgreSQL's user (%d) cannot enter %s; choose another data folder", a.uid, filepath.Dir(real))
 	}
 	return real, a.own(real)
 }
 
-// reaches reports whether the account may walk down to dir.
+// reaches reports whether the account may enter every folder down to dir.
 func (a account) reaches(dir string) bool {
 	if a.credential == nil {
 		return true
@@ -133,8 +132,8 @@ func (a account) mayEnter(info fs.FileInfo) bool {
 
 func ownerOf(info fs.FileInfo) int { return int(info.Sys().(*syscall.Stat_t).Uid) }
 
-// shelter makes a folder that every account can get to.
-func shelter(pattern string) (string, error) {
+// sharedFolder creates a folder that every user can reach.
+func sharedFolder(pattern string) (string, error) {
 	for _, base := range []string{"/var/lib/weft", "/var/tmp/weft"} {
 		if err := sidecar.OpenToAll(base); err != nil {
 			continue
@@ -143,5 +142,5 @@ func shelter(pattern string) (string, error) {
 			return dir, nil
 		}
 	}
-	return "", errors.New("no place for PostgreSQL's data: neither /var/lib/weft nor /var/tmp/weft can be made")
+	return "", errors.New("cannot create a folder for PostgreSQL's data in /var/lib/weft or /var/tmp/weft")
 }

@@ -1,11 +1,11 @@
 //go:build linux
 
-// Package devdb runs the private PostgreSQL of `weft dev` and of the tests: it finds the binaries,
+// Package devdb runs the private PostgreSQL of `weft dev` and of the tests: it finds the programs,
 // creates the data folder, starts the server on a Unix socket and stops it.
 //
-// It knows nothing of Weft's schema or migrations. The one invariant: at most one server serves a
-// folder, and it never outlives the process that started it, however that process ends. The data
-// folder is never half made: it is renamed into place once it is complete.
+// It is independent of Weft's schema and migrations. The one invariant: at most one server serves a
+// folder, and it stops with the process that started it, in whatever way that stops. The data folder
+// is never incomplete: it is renamed into place once it is complete.
 package devdb
 
 import (
@@ -27,32 +27,31 @@ import (
 	"github.com/weft-automation/weft/internal/local/sidecar"
 )
 
-// superuser is the role that initdb makes; the socket's folder mode is what
-// keeps others out.
+// superuser is the role that initdb creates. The mode of the socket's folder keeps other users out.
 const superuser = "postgres"
 
-// How PostgreSQL is told to shut down.
+// The signals that shut down PostgreSQL.
 const (
-	fast      = syscall.SIGINT  // open transactions are rolled back
+	fast      = syscall.SIGINT  // rolls back open transactions
 	immediate = syscall.SIGQUIT // the next start recovers
 )
 
-// Config says where the server lives and how careful it is.
+// Config holds the settings of a server.
 type Config struct {
-	// Dir is the server's own folder (made if absent): data, lock, log and, if
-	// its path is short enough, the socket.
+	// Dir is the server's folder, with data, lock, log and, if its path is short enough, the socket.
+	// Start creates it if necessary.
 	Dir string
-	// Volatile trades durability for speed: tests only.
+	// Volatile trades durability for speed. Only tests set it.
 	Volatile bool
-	// Settings are added to the server's own, and win over them.
+	// Settings are added to the default settings and override them.
 	Settings map[string]string
-	// Log hears what takes long or is surprising; nil is silent.
+	// Log receives warnings and slow steps; nil discards them.
 	Log *slog.Logger
 
-	search *search // tests stand in for the machine's PostgreSQL
+	search *search // tests replace the search for PostgreSQL
 }
 
-// Server is a running PostgreSQL. It belongs to the process that started it.
+// Server is a running PostgreSQL. It stops with the process that started it.
 type Server struct {
 	home   *folder
 	socket string
@@ -60,12 +59,10 @@ type Server struct {
 	log    *slog.Logger
 }
 
-// Start brings up the PostgreSQL of cfg.Dir and returns once it takes
-// connections.
+// Start starts the PostgreSQL in cfg.Dir and returns once it accepts connections.
 //
-// Out: a server that must be stopped. Errors are texts for a person: no
-// PostgreSQL to be found, the folder in use or of another version, the server's
-// own last words.
+// The caller must stop the server. Errors are meant for the user: PostgreSQL is missing, the folder
+// is in use or of another version, or the end of the server's log.
 func Start(ctx context.Context, cfg Config) (*Server, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -84,7 +81,7 @@ func Start(ctx context.Context, cfg Config) (*Server, error) {
 	return server, nil
 }
 
-// start goes from a locked folder to a server that answers.
+// start starts a server that accepts connections, in a locked folder.
 func (f *folder) start(ctx context.Context, cfg Config) (*Server, error) {
 	version, err := f.version()
 	if err != nil {
@@ -118,14 +115,14 @@ func (f *folder) start(ctx context.Context, cfg Config) (*Server, error) {
 	if err := server.awaitReady(ctx); err != nil {
 		cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 		defer cancel()
-		proc.End(cleanup, fast, immediate)
+		proc.Stop(cleanup, fast, immediate)
 		return nil, err
 	}
 	return server, nil
 }
 
-// settings are given on each start rather than kept in the folder, so that an
-// old folder runs like a new one.
+// settings returns the server's settings. They are passed at each start rather than stored, so that
+// old folders get new settings too.
 func settings(cfg Config, bin string) map[string]string {
 	all := map[string]string{
 		"listen_addresses":                    "",
@@ -141,10 +138,10 @@ func settings(cfg Config, bin string) map[string]string {
 		"wal_compression":                     compression(bin),
 		"checkpoint_timeout":                  "15min",
 		"random_page_cost":                    "1.1",
-		"jit":                                 "off", // its compile time exceeds our queries' run time
-		"max_parallel_workers_per_gather":     "0",   // and /dev/shm is small in containers
-		"max_locks_per_transaction":           "128", // partitions take one each
-		"autovacuum_naptime":                  "15s", // queue tables die fast
+		"jit":                                 "off", // compiling takes longer than our queries
+		"max_parallel_workers_per_gather":     "0",   // /dev/shm is small in containers
+		"max_locks_per_transaction":           "128", // each partition takes one
+		"autovacuum_naptime":                  "15s", // rows of the queue live for a short time only
 		"autovacuum_vacuum_scale_factor":      "0.05",
 		"idle_in_transaction_session_timeout": "60s",
 		"fsync":                               "on",
@@ -160,8 +157,8 @@ func settings(cfg Config, bin string) map[string]string {
 	return all
 }
 
-// compression is the quickest that the server was built with: an unknown one
-// would stop its start.
+// compression returns the fastest method that the server was built with. An unknown method would
+// prevent its start.
 func compression(bin string) string {
 	program, err := elf.Open(filepath.Join(bin, "postgres"))
 	if err != nil {
@@ -175,17 +172,16 @@ func compression(bin string) string {
 	return "on"
 }
 
-// DSN is the connection string of one of the server's databases, for the
-// superuser.
+// DSN returns the connection string of a database, as the superuser.
 func (s *Server) DSN(database string) string { return dsnOf(s.socket, database) }
 
-// Done is closed when the server has ended, asked or unasked.
+// Done returns a channel that is closed once the server has exited.
 func (s *Server) Done() <-chan struct{} { return s.proc.Done() }
 
-// Pid is the process id of the postmaster.
+// Pid returns the process ID of the postmaster.
 func (s *Server) Pid() int { return s.proc.Pid() }
 
-// CreateDatabase makes a database unless it is there.
+// CreateDatabase creates a database if it does not exist.
 func (s *Server) CreateDatabase(ctx context.Context, name string) error {
 	conn, err := pgx.Connect(ctx, s.DSN("postgres"))
 	if err != nil {
@@ -194,7 +190,7 @@ func (s *Server) CreateDatabase(ctx context.Context, name string) error {
 	defer conn.Close(context.WithoutCancel(ctx))
 	var exists bool
 	if err := conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_database WHERE datname = $1)", name).Scan(&exists); err != nil {
-		return fmt.Errorf("look for database %s: %w", name, err)
+		return fmt.Errorf("check for database %s: %w", name, err)
 	}
 	if exists {
 		return nil
@@ -205,24 +201,23 @@ func (s *Server) CreateDatabase(ctx context.Context, name string) error {
 	return nil
 }
 
-// Stop ends the server: open transactions are rolled back, data is flushed. When
-// ctx ends first, the server is cut off, which costs the next start a recovery
-// and no data.
+// Stop stops the server: it rolls back open transactions and flushes data. If ctx is done before
+// that, the server is killed. The next start then recovers, and no data is lost.
 func (s *Server) Stop(ctx context.Context) error {
-	s.proc.End(ctx, fast, immediate)
+	s.proc.Stop(ctx, fast, immediate)
 	if s.socket != s.home.dir {
 		os.Remove(s.socket)
 	}
 	return s.home.unlock()
 }
 
-// awaitReady returns once the server takes connections, which after a crash includes
-// its recovery. It asks nothing of the server, which says so in its own file.
+// awaitReady waits until the server accepts connections, including recovery after a crash. It reads
+// the server's status file instead of connecting.
 func (s *Server) awaitReady(ctx context.Context) error {
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		if status, err := os.ReadFile(filepath.Join(s.home.data(), "postmaster.pid")); err == nil && says(status, "ready") {
+		if status, err := os.ReadFile(filepath.Join(s.home.data(), "postmaster.pid")); err == nil && hasStatus(status, "ready") {
 			return nil
 		}
 		select {
@@ -235,11 +230,11 @@ func (s *Server) awaitReady(ctx context.Context) error {
 	}
 }
 
-// says reports whether the last line of postmaster.pid is a status.
-func says(pidFile []byte, status string) bool {
+// hasStatus reports whether the last line of postmaster.pid is the given status.
+func hasStatus(pidFile []byte, status string) bool {
 	lines := bytes.Split(bytes.TrimSpace(pidFile), []byte("\n"))
 	return len(lines) == statusLine && string(bytes.TrimSpace(lines[statusLine-1])) == status
 }
 
-// statusLine is how many lines postmaster.pid has once the last, its status, is there.
+// statusLine is the number of lines of postmaster.pid when its last line, the status, is written.
 const statusLine = 8

@@ -24,8 +24,7 @@ import (
 	"github.com/weft-automation/weft/internal/local/sidecar"
 )
 
-// ownerDir makes this test program play a Weft that runs a server there until it
-// is killed.
+// ownerDir makes this test program run a server in that folder until it is killed.
 const ownerDir = "DEVDB_TEST_OWNER_DIR"
 
 func TestMain(m *testing.M) {
@@ -36,7 +35,7 @@ func TestMain(m *testing.M) {
 }
 
 func own(dir string) {
-	server, err := Start(context.Background(), Config{Dir: dir, Volatile: true}) // a kill loses no page that the kernel has
+	server, err := Start(context.Background(), Config{Dir: dir, Volatile: true}) // the kernel keeps all written pages if the process is killed
 	if err != nil {
 		fmt.Println("error:", err)
 		os.Exit(1)
@@ -46,8 +45,7 @@ func own(dir string) {
 	os.Exit(0)
 }
 
-// folderFor returns a new folder that the server's account can get into, unlike
-// t.TempDir's.
+// folderFor returns a new folder that the server's account can enter, unlike t.TempDir's.
 func folderFor(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "devdb-")
@@ -104,7 +102,7 @@ func TestARestartKeepsTheData(t *testing.T) {
 	}
 	ask(t, first.DSN("weft"), "CREATE TABLE kept AS SELECT 'here'::text AS word")
 	stop(t, first)
-	if pids := sidecar.In(filepath.Join(dir, "data")); len(pids) > 0 {
+	if pids := sidecar.ProcessesIn(filepath.Join(dir, "data")); len(pids) > 0 {
 		t.Fatalf("processes %v are left after Stop", pids)
 	}
 
@@ -128,8 +126,8 @@ func TestASecondStartOnTheSameFolderIsRefused(t *testing.T) {
 	}
 }
 
-// A child between its fork and its exec holds every file of this process.
-func TestAStopGivesTheFolderFreeWhateverAChildHolds(t *testing.T) {
+// Between its fork and its exec a child has every file of this process open.
+func TestStopUnlocksTheFolderWhateverAChildHasOpen(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(folderFor(t), "postgres")
 	server := start(t, Config{Dir: dir, Volatile: true})
@@ -166,7 +164,7 @@ func TestSettings(t *testing.T) {
 	}
 }
 
-func TestALongPathGetsAShortSocket(t *testing.T) {
+func TestLongPathGetsAShortSocket(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(folderFor(t), strings.Repeat("long-", 20), "postgres")
 	server := start(t, Config{Dir: dir, Volatile: true})
@@ -175,22 +173,22 @@ func TestALongPathGetsAShortSocket(t *testing.T) {
 	}
 	stop(t, server)
 	if _, err := os.Stat(server.socket); !os.IsNotExist(err) {
-		t.Errorf("the socket folder %s is left: %v", server.socket, err)
+		t.Errorf("the socket folder %s was not removed: %v", server.socket, err)
 	}
 }
 
-func TestLeftoversOfADeathDoNotStopAStart(t *testing.T) {
+func TestLeftoversOfACrashDoNotPreventStart(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(folderFor(t), "postgres")
 	stop(t, start(t, Config{Dir: dir, Volatile: true}))
 
-	// The number in the file is alive, but another program's.
+	// The process ID in the file is that of another program.
 	pid := filepath.Join(dir, "data", "postmaster.pid")
 	text := fmt.Sprintf("%d\n%s\n1\n5432\n%s\n\n\nready\n", os.Getpid(), filepath.Dir(pid), dir)
 	if err := os.WriteFile(pid, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	// A death in initdb.
+	// Leftovers of an interrupted initdb.
 	half := filepath.Join(dir, "init-dead")
 	if err := os.Mkdir(half, 0o700); err != nil {
 		t.Fatal(err)
@@ -201,7 +199,7 @@ func TestLeftoversOfADeathDoNotStopAStart(t *testing.T) {
 	}
 }
 
-func TestAHalfMadeFolderIsMadeAgain(t *testing.T) {
+func TestIncompleteFolderIsReplaced(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(folderFor(t), "postgres")
 	half := filepath.Join(dir, "init-dead", "base")
@@ -210,19 +208,19 @@ func TestAHalfMadeFolderIsMadeAgain(t *testing.T) {
 	}
 	start(t, Config{Dir: dir, Volatile: true})
 	if _, err := os.Stat(half); !os.IsNotExist(err) {
-		t.Errorf("the half-made folder is left: %v", err)
+		t.Errorf("the incomplete folder was not removed: %v", err)
 	}
 }
 
-func TestAServerThatCannotStartSaysWhy(t *testing.T) {
+func TestServerThatCannotStartReportsWhy(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(folderFor(t), "postgres")
 	cfg := Config{Dir: dir, Volatile: true, Settings: map[string]string{"shared_buffers": "nonsense"}}
 	if _, err := Start(t.Context(), cfg); err == nil || !strings.Contains(err.Error(), "nonsense") {
-		t.Errorf("error %v does not carry PostgreSQL's own words", err)
+		t.Errorf("error %v lacks PostgreSQL's message", err)
 	}
 	cfg.Settings = nil
-	start(t, cfg) // the failure left the folder free and whole
+	start(t, cfg) // the failure released the folder and left it complete
 }
 
 // owner is another process that runs a server.
@@ -231,7 +229,7 @@ type owner struct {
 	dsn string
 }
 
-// startOwner runs this test program, as account if given, as the owner of dir.
+// startOwner starts this test program as the owner of dir, as account if set.
 func startOwner(t *testing.T, dir string, account *syscall.Credential) owner {
 	t.Helper()
 	program := filepath.Join(folderFor(t), "owner")
@@ -266,9 +264,8 @@ func startOwner(t *testing.T, dir string, account *syscall.Credential) owner {
 	return owner{cmd: cmd, dsn: strings.TrimSpace(line)}
 }
 
-// writeProgram makes a file that can be run. A program that is open for writing
-// cannot, and a test beside this one that forks in that moment would keep this
-// one open until its exec.
+// writeProgram creates an executable file. A file that is open for writing cannot be executed, and a
+// child that another test forks meanwhile would keep it open until its exec.
 func writeProgram(t *testing.T, name string, text []byte) {
 	t.Helper()
 	syscall.ForkLock.RLock()
@@ -278,13 +275,13 @@ func writeProgram(t *testing.T, name string, text []byte) {
 	}
 }
 
-// awaitEmpty fails unless the last process leaves dir.
+// awaitEmpty waits until no process uses dir.
 func awaitEmpty(t *testing.T, dir string) {
 	t.Helper()
-	waittest.Until(t, "no process outlives its owner", func() bool { return len(sidecar.In(dir)) == 0 })
+	waittest.Until(t, "all processes to exit with their owner", func() bool { return len(sidecar.ProcessesIn(dir)) == 0 })
 }
 
-func TestAKilledOwnerLeavesNothingBehind(t *testing.T) {
+func TestKilledOwnerLeavesNoServer(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(folderFor(t), "postgres")
 	victim := startOwner(t, dir, nil)
@@ -301,7 +298,7 @@ func TestAKilledOwnerLeavesNothingBehind(t *testing.T) {
 	}
 }
 
-func TestAStartRightAfterAKillWaitsForTheOldServer(t *testing.T) {
+func TestStartAfterAKillWaitsForTheOldServer(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(folderFor(t), "postgres")
 	for range 3 {
@@ -317,11 +314,11 @@ func TestAStartRightAfterAKillWaitsForTheOldServer(t *testing.T) {
 	}
 }
 
-// TestAnOrdinaryUser also covers root: whoever runs the tests, the server above
-// ran under that user's rules; here a root plays somebody else.
+// TestAnOrdinaryUser covers the case that the tests run as root: it then runs a server as another
+// user. Otherwise every test above has run as an ordinary user.
 func TestAnOrdinaryUser(t *testing.T) {
 	if os.Geteuid() != 0 {
-		return // every other test of this file has run as one
+		return // every other test has run as an ordinary user
 	}
 	nobody, err := user.Lookup("nobody")
 	if err != nil {

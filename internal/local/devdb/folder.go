@@ -21,32 +21,31 @@ import (
 	"github.com/weft-automation/weft/internal/local/sidecar"
 )
 
-// maxSocketPath is what fits into sockaddr_un on Linux.
+// maxSocketPath is the longest path that sockaddr_un can hold on Linux.
 const maxSocketPath = 107
 
-// maxLog is the size from which the server's log is set aside at start.
+// maxLog is the size beyond which the server's log is rotated at the start.
 const maxLog = 8 << 20
 
-// folder is a server's home, held by this process alone through the lock.
+// folder is a server's folder, locked by this process.
 type folder struct {
-	dir     string // real path: what the caller gave may be a link to it
+	dir     string // real path; the caller's path may be a link
 	account account
-	lock    *os.File // nil once given free
+	lock    *os.File // nil once unlocked
 }
 
 func (f *folder) data() string { return filepath.Join(f.dir, "data") }
 
 func logFile(dir string) string { return filepath.Join(dir, "server.log") }
 
-// openFolder makes dir if need be, hands it to the account that will run the
-// server, and locks it.
+// openFolder creates dir if necessary, makes the server's account its owner, and locks it.
 func openFolder(dir string, log *slog.Logger) (*folder, error) {
 	dir, err := filepath.Abs(dir)
 	if err != nil {
-		return nil, fmt.Errorf("data folder: %w", err)
+		return nil, fmt.Errorf("open the data folder: %w", err)
 	}
 	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
-		return nil, fmt.Errorf("data folder: %w", err)
+		return nil, fmt.Errorf("open the data folder: %w", err)
 	}
 	owner, err := accountFor(dir)
 	if err != nil {
@@ -63,7 +62,7 @@ func openFolder(dir string, log *slog.Logger) (*folder, error) {
 	return &folder{dir: real, account: owner, lock: lock}, nil
 }
 
-// unlock gives the folder free.
+// unlock releases the folder.
 func (f *folder) unlock() error {
 	if f.lock == nil {
 		return nil
@@ -73,7 +72,7 @@ func (f *folder) unlock() error {
 	return err
 }
 
-// version is the PostgreSQL major version that made the data, 0 if there is none.
+// version returns the PostgreSQL major version of the data, or 0 if there is no data.
 func (f *folder) version() (int, error) {
 	text, err := os.ReadFile(filepath.Join(f.data(), "PG_VERSION"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -89,18 +88,18 @@ func (f *folder) version() (int, error) {
 	return version, nil
 }
 
-// initialise makes the data beside its place and moves it there when it is
-// whole, so that a death on the way leaves nothing that looks like data.
+// initialise creates the data in a temporary folder and renames that once it is complete, so that a
+// crash leaves no incomplete data folder.
 func (f *folder) initialise(ctx context.Context, bin string, volatile bool) error {
 	old, _ := filepath.Glob(filepath.Join(f.dir, "init-*"))
 	for _, leftover := range old {
 		if err := os.RemoveAll(leftover); err != nil {
-			return fmt.Errorf("remove a half-made data folder: %w", err)
+			return fmt.Errorf("remove an incomplete data folder: %w", err)
 		}
 	}
 	fresh, err := os.MkdirTemp(f.dir, "init-")
 	if err != nil {
-		return fmt.Errorf("make the data folder: %w", err)
+		return fmt.Errorf("create the data folder: %w", err)
 	}
 	if err := f.account.own(fresh); err != nil {
 		return err
@@ -119,26 +118,25 @@ func (f *folder) initialise(ctx context.Context, bin string, volatile bool) erro
 	select {
 	case <-proc.Done():
 	case <-ctx.Done():
-		proc.End(ctx, fast, immediate)
-		return fmt.Errorf("make the data folder: %w", ctx.Err())
+		proc.Stop(ctx, fast, immediate)
+		return fmt.Errorf("create the data folder: %w", ctx.Err())
 	}
 	if err := proc.Err(); err != nil {
 		return fmt.Errorf("initdb: %w; the end of %s:\n%s", err, logFile(f.dir), logTail(f.dir))
 	}
 	if err := os.Rename(fresh, f.data()); err != nil {
-		return fmt.Errorf("make the data folder: %w", err)
+		return fmt.Errorf("create the data folder: %w", err)
 	}
 	return nil
 }
 
-// clearLeftovers waits for the server of a killed predecessor to end (the kernel
-// has already told it to) and removes a postmaster.pid that nobody stands
-// behind: its number may by now be another program's, which PostgreSQL would
-// take for a server.
+// clearLeftovers waits until the server of a killed predecessor has exited, which the kernel has
+// already signaled. It also removes a stale postmaster.pid: its process ID may by now be that of
+// another program, which PostgreSQL would take for a server.
 func (f *folder) clearLeftovers(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	if err := sidecar.AwaitNone(ctx, f.data()); err != nil { // PostgreSQL's stay in their data folder from first to last
+	if err := sidecar.AwaitNone(ctx, f.data()); err != nil { // PostgreSQL's processes keep the data folder as their working directory
 		return err
 	}
 	err := os.Remove(filepath.Join(f.data(), "postmaster.pid"))
@@ -148,8 +146,8 @@ func (f *folder) clearLeftovers(ctx context.Context) error {
 	return nil
 }
 
-// socketFolder is the home itself, or a short private one under /tmp when the
-// home's path is too long for a socket.
+// socketFolder returns the folder itself, or a short private one under /tmp if the path is too long
+// for a socket.
 func (f *folder) socketFolder() (string, error) {
 	if len(filepath.Join(f.dir, ".s.PGSQL.5432")) <= maxSocketPath {
 		return f.dir, nil
@@ -161,25 +159,24 @@ func (f *folder) socketFolder() (string, error) {
 	} else if err == nil {
 		return dir, f.account.own(dir)
 	}
-	// The name can be guessed: a folder that somebody else put there is refused.
+	// The name can be guessed, so a folder that another user created is rejected.
 	info, err := os.Lstat(dir)
 	if err != nil {
 		return "", fmt.Errorf("socket folder: %w", err)
 	}
 	if !info.IsDir() || info.Mode().Perm() != 0o700 || ownerOf(info) != f.account.uid {
-		return "", fmt.Errorf("the socket folder %s belongs to somebody else: remove it, or use a shorter data folder path", dir)
+		return "", fmt.Errorf("the socket folder %s belongs to another user; remove it, or use a shorter data folder path", dir)
 	}
 	return dir, nil
 }
 
-// spawn starts one of PostgreSQL's programs as the folder's account, with its
-// output in the log and with farewell as the signal it gets when this process
-// dies.
-func (f *folder) spawn(program string, args []string, farewell syscall.Signal) (*sidecar.Process, error) {
+// spawn starts one of PostgreSQL's programs as the folder's account, with its output in the log. The
+// program gets the signal onDeath when this process dies.
+func (f *folder) spawn(program string, args []string, onDeath syscall.Signal) (*sidecar.Process, error) {
 	name := logFile(f.dir)
 	if info, err := os.Stat(name); err == nil && info.Size() > maxLog {
 		if err := os.Rename(name, name+".1"); err != nil {
-			return nil, fmt.Errorf("set the server's log aside: %w", err)
+			return nil, fmt.Errorf("rotate the server's log: %w", err)
 		}
 	}
 	out, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
@@ -191,10 +188,10 @@ func (f *folder) spawn(program string, args []string, farewell syscall.Signal) (
 	cmd.Dir, cmd.Stdout, cmd.Stderr = f.dir, out, out
 	cmd.Env = []string{"PATH=/usr/bin:/bin", "HOME=" + f.dir, "TZ=UTC"}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: f.account.credential}
-	return sidecar.Launch(cmd, farewell)
+	return sidecar.Launch(cmd, onDeath)
 }
 
-// logTail is the end of the server's log.
+// logTail returns the end of the server's log.
 func logTail(dir string) string {
 	text, err := os.ReadFile(logFile(dir))
 	if err != nil {

@@ -1,8 +1,7 @@
 //go:build !linux
 
-// Package devdb runs the private PostgreSQL of weft dev and of the tests, on
-// Linux. Elsewhere a server cannot be made to end with its owner, so Start returns an
-// error: set DATABASE_URL instead.
+// Package devdb runs the private PostgreSQL of weft dev and of the tests, on Linux. Other systems
+// cannot stop a server with its owner, so Start returns an error: set DATABASE_URL instead.
 package devdb
 
 import (
@@ -11,7 +10,7 @@ import (
 	"log/slog"
 )
 
-// Config says where the server lives and how careful it is.
+// Config holds the settings of a server.
 type Config struct {
 	Dir      string
 	Volatile bool
@@ -19,25 +18,25 @@ type Config struct {
 	Log      *slog.Logger
 }
 
-// Server is a running PostgreSQL; on this system there is none.
+// Server is a running PostgreSQL. It does not exist on this system.
 type Server struct{}
 
-// Start refuses.
+// Start returns an error.
 func Start(context.Context, Config) (*Server, error) {
-	return nil, errors.New("weft starts a PostgreSQL of its own on Linux only: set DATABASE_URL to a server of yours")
+	return nil, errors.New("a private PostgreSQL needs Linux; set DATABASE_URL to your own server")
 }
 
-// DSN is empty.
+// DSN returns "".
 func (*Server) DSN(string) string { return "" }
 
-// Done is never closed.
+// Done returns nil.
 func (*Server) Done() <-chan struct{} { return nil }
 
-// Pid is 0.
+// Pid returns 0.
 func (*Server) Pid() int { return 0 }
 
-// CreateDatabase refuses.
+// CreateDatabase returns errors.ErrUnsupported.
 func (*Server) CreateDatabase(context.Context, string) error { return errors.ErrUnsupported }
 
-// Stop does nothing.
+// Stop does nothing and returns nil.
 func (*Server) Stop(context.Context) error { return nil }

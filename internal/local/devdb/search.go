@@ -19,21 +19,21 @@ import (
 	"github.com/weft-automation/weft/internal/local/sidecar"
 )
 
-// The PostgreSQL versions that Weft is tested with.
+// The PostgreSQL versions with which Weft is tested.
 const oldest, newest = 15, 18
 
-// search is where PostgreSQL's programs may lie on a machine.
+// search is where to search for PostgreSQL's programs.
 type search struct {
-	bin      string   // $PG_BIN: one folder, which is final
-	path     []string // the folders of $PATH
-	globs    []string // where systems put them
-	editions []string // folders to look upwards from for a checkout's node_modules
+	bin      string   // $PG_BIN, the only candidate if set
+	path     []string // folders of $PATH
+	globs    []string // folders in which systems install them
+	editions []string // folders from which to search upwards for a checkout's node_modules
 	cache    string   // where the npm edition is installed or copied to
-	install  bool     // whether the system's package manager may be asked
+	install  bool     // whether to try the system's package manager
 	log      *slog.Logger
 }
 
-// machine is this one.
+// machine returns the search of this machine.
 func machine(log *slog.Logger) *search {
 	return &search{
 		bin:  os.Getenv("PG_BIN"),
@@ -49,24 +49,23 @@ func machine(log *slog.Logger) *search {
 	}
 }
 
-// binaries is one folder with initdb and postgres.
+// binaries is a folder with initdb and postgres.
 type binaries struct {
 	dir   string
 	major int
 	full  string
 }
 
-// find returns a folder with the programs of PostgreSQL want (0: the newest that
-// is there), readable by runner. Order: $PG_BIN, PATH and the system's folders,
-// the npm edition, the package manager.
+// find returns a folder with the programs of PostgreSQL want (0: the newest), which runner can read.
+// It tries $PG_BIN, PATH and the system's folders, the npm edition, and the package manager.
 func (s *search) find(ctx context.Context, want int, runner account) (string, error) {
 	if s.bin != "" {
 		found, ok := inspect(ctx, s.bin)
 		if !ok {
-			return "", fmt.Errorf("PG_BIN=%s holds no working postgres and initdb", s.bin)
+			return "", fmt.Errorf("PG_BIN=%s contains no working postgres and initdb", s.bin)
 		}
 		if !found.fits(want) {
-			return "", fmt.Errorf("PG_BIN=%s holds PostgreSQL %s: %s", s.bin, found.full, needs(want))
+			return "", fmt.Errorf("PG_BIN=%s contains PostgreSQL %s: %s", s.bin, found.full, needs(want))
 		}
 		return runner.readable(found.dir, s.cache)
 	}
@@ -83,7 +82,7 @@ func (s *search) find(ctx context.Context, want int, runner account) (string, er
 			return runner.readable(dir, s.cache)
 		}
 		if ctx.Err() != nil {
-			return "", fmt.Errorf("look for PostgreSQL: %w", ctx.Err())
+			return "", fmt.Errorf("search for PostgreSQL: %w", ctx.Err())
 		}
 		problems = append(problems, err)
 	}
@@ -107,8 +106,8 @@ func (b binaries) fits(want int) bool {
 	return b.major == want
 }
 
-// local lists what is installed, the newest first. It looks no further than for one of
-// the version that is wanted: each look starts a program.
+// local returns the installed versions, newest first. It stops at one of the wanted version, because
+// each check starts a program.
 func (s *search) local(ctx context.Context, want int) []binaries {
 	dirs := slices.Clone(s.path)
 	for _, glob := range s.globs {
@@ -131,7 +130,7 @@ func (s *search) local(ctx context.Context, want int) []binaries {
 
 var versionText = regexp.MustCompile(`PostgreSQL\) (\d+)(\S*)`)
 
-// inspect asks the programs in dir for their version.
+// inspect runs the programs in dir to get their version.
 func inspect(ctx context.Context, dir string) (binaries, bool) {
 	if _, err := os.Stat(filepath.Join(dir, "initdb")); err != nil {
 		return binaries{}, false
@@ -151,18 +150,17 @@ func inspect(ctx context.Context, dir string) (binaries, bool) {
 	return binaries{dir: dir, major: major, full: parts[1] + parts[2]}, true
 }
 
-// installPackage asks Debian's package manager. Whatever it leaves is looked for
-// in the usual folders.
+// installPackage installs PostgreSQL with apt-get. The caller then searches the usual folders again.
 func (s *search) installPackage(ctx context.Context, want int) error {
 	program, err := exec.LookPath("apt-get")
 	if err != nil {
-		return errors.New("there is no apt-get")
+		return errors.New("apt-get is not installed")
 	}
 	name := "postgresql"
 	if want != 0 {
 		name += "-" + strconv.Itoa(want)
 	}
-	s.log.Warn("PostgreSQL is not installed: asking the system's package manager", "package", name)
+	s.log.Warn("PostgreSQL is not installed; installing it with the system's package manager", "package", name)
 	var said []byte
 	for _, args := range [][]string{{"update", "-q"}, {"install", "-y", "-q", "--no-install-recommends", name}} {
 		cmd := exec.CommandContext(ctx, program, args...)
@@ -181,10 +179,10 @@ func needs(want int) string {
 	return fmt.Sprintf("the data folder was made by PostgreSQL %d and needs that version", want)
 }
 
-// notFound says what to do.
+// notFound returns an error that says what to do.
 func notFound(want int, seen []binaries, problems error) error {
 	var text strings.Builder
-	fmt.Fprintf(&text, "no fitting PostgreSQL: %s", needs(want))
+	fmt.Fprintf(&text, "no suitable PostgreSQL found: %s", needs(want))
 	if len(seen) > 0 {
 		text.WriteString("; found")
 		for _, b := range seen {
@@ -194,7 +192,7 @@ func notFound(want int, seen []binaries, problems error) error {
 	if problems != nil {
 		fmt.Fprintf(&text, "; tried (%s)", strings.ReplaceAll(problems.Error(), "\n", "; "))
 	}
-	text.WriteString(". Install one (Debian: apt-get install postgresql), or install npm, set PG_BIN to the folder of postgres and initdb, or set DATABASE_URL to a server of your own")
+	text.WriteString(". Install one (Debian: apt-get install postgresql), or install npm, set PG_BIN to the folder of postgres and initdb, or set DATABASE_URL to your own server")
 	if want != 0 {
 		text.WriteString(", or choose another data folder")
 	}

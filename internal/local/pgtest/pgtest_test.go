@@ -13,7 +13,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestEachDatabaseIsMigratedAndAlone(t *testing.T) {
+func TestEachDatabaseIsMigratedAndSeparate(t *testing.T) {
 	for _, name := range []string{"one", "two", "three"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -38,7 +38,7 @@ func TestATransactionIsRolledBack(t *testing.T) {
 	}
 }
 
-func TestADatabaseIsGoneAfterItsTest(t *testing.T) {
+func TestDatabaseIsDroppedAfterItsTest(t *testing.T) {
 	var dsn string
 	t.Run("user", func(t *testing.T) { dsn = pgtest.DSN(t) })
 	if conn, err := postgres.Connect(t.Context(), dsn, "test"); err == nil {

@@ -24,15 +24,15 @@ import (
 type Pooling int
 
 const (
-	PoolSessions     Pooling = iota // one server connection per client
-	PoolTransactions                // one server connection shared by all clients, a transaction each
+	PoolSessions     Pooling = iota // one server connection for each client
+	PoolTransactions                // all clients share one server connection, one transaction at a time
 	RefuseSettings                  // rejects unknown startup parameters, as PgBouncer does by default
 )
 
 // Pooler is a connection pooler for tests. Like PgBouncer with ignore_startup_parameters,
 // it drops the startup parameters of its clients.
 type Pooler struct {
-	DSN string // the database, reached through the pooler
+	DSN string // address of the database through the pooler
 
 	mode    atomic.Int64
 	backend string // address of the database itself
@@ -64,7 +64,7 @@ func NewPooler(t testing.TB, dsn string, mode Pooling) *Pooler {
 			if err != nil {
 				return
 			}
-			clients.Go(func() { _ = p.serve(ctx, conn) }) // the client sees the closed connection
+			clients.Go(func() { _ = p.serve(ctx, conn) }) // on an error the client sees a closed connection
 		}
 	})
 	t.Cleanup(func() {
@@ -91,7 +91,7 @@ func (p *Pooler) serve(ctx context.Context, conn net.Conn) error {
 	}
 	startup, ok := first.(*pgproto3.StartupMessage)
 	if !ok {
-		return nil // a request to cancel
+		return nil // a cancel request
 	}
 	if Pooling(p.mode.Load()) == RefuseSettings {
 		for name := range startup.Parameters {
@@ -113,7 +113,7 @@ func (p *Pooler) serve(ctx context.Context, conn net.Conn) error {
 	for name, value := range server.ParameterStatuses {
 		client.Send(&pgproto3.ParameterStatus{Name: name, Value: value})
 	}
-	// Like PgBouncer, it has cancel keys of its own.
+	// Like PgBouncer, the pooler assigns its own cancel keys.
 	client.Send(&pgproto3.BackendKeyData{ProcessID: 1<<31 | p.serial.Add(1), SecretKey: binary.BigEndian.AppendUint32(nil, 1)})
 	client.Send(&pgproto3.ReadyForQuery{TxStatus: 'I'})
 	if err := client.Flush(); err != nil {
@@ -129,8 +129,8 @@ func (p *Pooler) serve(ctx context.Context, conn net.Conn) error {
 	return nil
 }
 
-// server returns the connection for a client. A connection that is shared comes with the
-// lock to hold during a transaction.
+// server returns the connection for a client. A shared connection comes with the lock that the client
+// must hold during a transaction.
 func (p *Pooler) server(ctx context.Context) (*pgconn.HijackedConn, *sync.Mutex, error) {
 	if Pooling(p.mode.Load()) != PoolTransactions {
 		server, err := connectRaw(ctx, p.backend)
@@ -159,8 +159,8 @@ func connectRaw(ctx context.Context, dsn string) (*pgconn.HijackedConn, error) {
 	return conn.Hijack()
 }
 
-// forward passes the client's messages on, and after each request its answers back. It
-// holds turn during a transaction.
+// forward passes the client's messages to the server, and after each request the responses to the
+// client. It holds turn during a transaction.
 func forward(client *pgproto3.Backend, server *pgproto3.Frontend, turn *sync.Mutex) error {
 	inTransaction := false
 	defer func() {

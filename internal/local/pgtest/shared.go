@@ -23,20 +23,19 @@ import (
 	"github.com/weft-automation/weft/internal/local/devdb"
 )
 
-// The packages of one `go test` run are processes that begin and end at any
-// time, so none of them can own the server that they share. The owner is a
-// keeper: the first test program, run once more in a session of its own. It
-// watches a file that every user holds a shared lock on, and ends when nobody
-// has held it for a while.
+// The packages of one `go test` run are processes that start and exit at any time, so none of them
+// can own the server that they share. Its owner is the keeper: the first test program, started once
+// more in a separate session. It watches a file on which every user holds a shared lock, and exits
+// once that has been unlocked for some seconds.
 //
-// Two locks in the meeting place:
-//   - door (exclusive): coming in and closing down happen one at a time;
-//   - users (shared): held by every test process as long as it lives.
+// Two locks in the shared folder:
+//   - door (exclusive): joining and shutting down are mutually exclusive;
+//   - users (shared): held by every test process while it runs.
 
 const (
 	keeperEnv  = "WEFT_PGTEST_KEEPER"
 	keeperIdle = 10 * time.Second
-	// memoryNeeded is what /dev/shm must have free to hold the server.
+	// memoryNeeded is the free memory in /dev/shm that the server needs.
 	memoryNeeded = 3 << 29
 )
 
@@ -46,12 +45,12 @@ func init() {
 	}
 }
 
-// place is the meeting place of a user's test processes.
+// place is the shared folder of a user's test processes.
 type place string
 
 func (p place) file(name string) string { return filepath.Join(string(p), name) }
 
-// meetingPlace is private to the user and to the choice of PostgreSQL.
+// meetingPlace returns the place for this user and choice of PostgreSQL.
 func meetingPlace() (place, error) {
 	name := "weft-pgtest-" + strconv.Itoa(os.Geteuid())
 	if bin := os.Getenv("PG_BIN"); bin != "" {
@@ -61,8 +60,8 @@ func meetingPlace() (place, error) {
 	return place(dir), ownFolder(dir)
 }
 
-// ownFolder makes a folder that is this user's alone to change. Its name can be
-// guessed: one that somebody else put there is refused.
+// ownFolder creates a folder that only this user can change. Its name can be guessed, so a folder of
+// another user is rejected.
 func ownFolder(dir string) error {
 	if err := os.Mkdir(dir, 0o711); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
@@ -72,9 +71,9 @@ func ownFolder(dir string) error {
 		return err
 	}
 	if !info.IsDir() || int(info.Sys().(*syscall.Stat_t).Uid) != os.Geteuid() || info.Mode().Perm()&0o022 != 0 {
-		return fmt.Errorf("%s belongs to somebody else: remove it, or set TMPDIR", dir)
+		return fmt.Errorf("%s belongs to another user; remove it, or set TMPDIR", dir)
 	}
-	return os.Chmod(dir, 0o711) // the server's user passes through
+	return os.Chmod(dir, 0o711) // the server's user must be able to enter it
 }
 
 func short(text string) string {
@@ -82,9 +81,9 @@ func short(text string) string {
 	return hex.EncodeToString(sum[:4])
 }
 
-// serverFolder is in memory where there is room: a copy of the template then
-// takes 15 ms instead of 300. Each meeting place has a folder of its own there: another
-// TMPDIR means another server, and starting one empties its folder.
+// serverFolder is in memory if there is room, where a copy of the template takes 15 ms instead of
+// 300. Each place has a separate folder there, because another TMPDIR means another server, and
+// starting a server empties its folder.
 func (p place) serverFolder() string {
 	var memory syscall.Statfs_t
 	if err := syscall.Statfs("/dev/shm", &memory); err == nil && memory.Bavail*uint64(memory.Bsize) >= memoryNeeded {
@@ -96,10 +95,10 @@ func (p place) serverFolder() string {
 	return p.file("server")
 }
 
-// held are the locks that end with this process.
+// held are the locks that are released when this process exits.
 var held []*os.File
 
-// join returns the address of the shared server, which is started if need be.
+// join returns the address of the shared server. It starts the server if necessary.
 func join(ctx context.Context) (string, error) {
 	p, err := meetingPlace()
 	if err != nil {
@@ -121,13 +120,13 @@ func join(ctx context.Context) (string, error) {
 	return p.startKeeper()
 }
 
-// answers reports whether the server is there. One that is gone fails at once. A slow one has
-// as long as ctx, because starting another empties the folder of the first.
+// answers reports whether the server accepts connections. If it is gone, that fails immediately. A
+// slow server gets as long as ctx, because starting another one would empty its folder.
 func answers(ctx context.Context, dsn string) bool {
 	return admin(ctx, dsn, func(conn *pgx.Conn) error { return conn.Ping(ctx) }) == nil
 }
 
-// startKeeper runs this program once more and waits for its word.
+// startKeeper starts this program once more and waits for its report.
 func (p place) startKeeper() (string, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -146,7 +145,7 @@ func (p place) startKeeper() (string, error) {
 	defer log.Close()
 	cmd := exec.Command(self)
 	cmd.Env = append(os.Environ(), keeperEnv+"="+string(p))
-	cmd.Stdout, cmd.Stderr = log, log // go test waits for whoever holds its own
+	cmd.Stdout, cmd.Stderr = log, log // go test waits for every process that has its output open
 	cmd.ExtraFiles = []*os.File{say}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := cmd.Start(); err != nil {
@@ -163,8 +162,7 @@ func (p place) startKeeper() (string, error) {
 	return dsn, nil
 }
 
-// keep owns the server until nobody uses it. It starts while its first user
-// holds the door.
+// keep owns the server until nobody uses it. It starts while its first user holds the door lock.
 func keep(p place) int {
 	say := os.NewFile(3, "word")
 	server, dir, err := p.startServer()
@@ -193,7 +191,7 @@ func keep(p place) int {
 		if err == nil {
 			used.Close()
 			if time.Since(lastUse) >= keeperIdle {
-				return p.closeDown(server, dir) // with the door held: the next comer finds nothing
+				return p.closeDown(server, dir) // with the door lock held, so the next process starts a new server
 			}
 		} else {
 			lastUse = time.Now()
@@ -206,11 +204,11 @@ func (p place) startServer() (*devdb.Server, string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 4*time.Minute)
 	defer cancel()
 	dir := p.serverFolder()
-	if err := os.RemoveAll(dir); err != nil { // of a keeper that was killed
+	if err := os.RemoveAll(dir); err != nil { // left by a killed keeper
 		return nil, "", err
 	}
 	server, err := devdb.Start(ctx, devdb.Config{Dir: dir, Volatile: true, Settings: map[string]string{
-		"autovacuum":   "off", // hundreds of databases, each for seconds
+		"autovacuum":   "off", // there are hundreds of databases, each for some seconds
 		"max_wal_size": "256MB",
 	}})
 	if err != nil {
@@ -230,7 +228,7 @@ func (p place) closeDown(server *devdb.Server, dir string) int {
 	return 0
 }
 
-// lock opens a file and locks it; closing it, or the end of the process, unlocks.
+// lock opens and locks a file. Closing it unlocks, and so does the exit of the process.
 func lock(name string, how int) (*os.File, error) {
 	file, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {

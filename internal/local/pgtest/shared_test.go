@@ -10,7 +10,7 @@ import (
 
 // Starting a server empties its folder. If two meeting places shared one, the second server
 // would delete the data of the first.
-func TestEachMeetingPlaceHasAServerFolderOfItsOwn(t *testing.T) {
+func TestEachPlaceHasItsOwnServerFolder(t *testing.T) {
 	var folders [2]string
 	for i := range folders {
 		p := place(filepath.Join(t.TempDir(), "weft-pgtest-of-a-test"))

@@ -15,31 +15,30 @@ import (
 	"github.com/weft-automation/weft/internal/kit/timestamp"
 )
 
-// Delivery is what is told of one delivery. What stands in it of the sender is of a
-// form that can be printed, but for Body.
+// Delivery describes one delivery. All fields that come from the sender are safe to print, except
+// Body.
 type Delivery struct {
-	At          timestamp.Time   `json:"at"`          // when its body was there
-	ExecutionID string           `json:"executionId"` // "" when it names none
-	Module      string           `json:"module"`      // likewise
-	Status      status.Execution `json:"status"`      // likewise
-	Attempt     int              `json:"attempt"`     // the number of deliveries of this execution so far
+	At          timestamp.Time   `json:"at"`          // when the body had been read
+	ExecutionID string           `json:"executionId"` // "" if it names none
+	Module      string           `json:"module"`      // "" if it names none
+	Status      status.Execution `json:"status"`      // "" if it names none
+	Attempt     int              `json:"attempt"`     // number of deliveries of this execution so far
 	Repeat      Repeat           `json:"repeat"`
 	Signature   Verdict          `json:"signature"`
 	Reason      string           `json:"reason,omitempty"` // why the signature is not good
-	Faults      []string         `json:"faults"`           // what else is wrong, never null
+	Faults      []string         `json:"faults"`           // other problems, never null
 	Forwarded   bool             `json:"forwarded"`
-	Injected    *FailureKind     `json:"injected"` // nil: it did not fail on purpose
-	Answer      *int             `json:"answer"`   // nil: the connection ended without one
-	GaveUp      bool             `json:"gaveUp"`   // the sender did not wait for the answer
+	Injected    *FailureKind     `json:"injected"` // nil: it was not a failure on purpose
+	Answer      *int             `json:"answer"`   // nil: the connection was closed without a response
+	GaveUp      bool             `json:"gaveUp"`   // the sender did not wait for the response
 	DurationMs  int64            `json:"durationMs"`
 	Bytes       int              `json:"bytes"`
-	Body        []byte           `json:"-"` // as it came
+	Body        []byte           `json:"-"` // as received
 
-	refused bool // for its signature
+	refused bool // rejected because of its signature
 }
 
-// Failed says whether a delivery went wrong by anything but the failure that was
-// asked for.
+// Failed reports whether a delivery had a problem other than a failure on purpose.
 func (d Delivery) Failed() bool {
 	injected := d.Injected != nil
 	switch {
@@ -51,11 +50,11 @@ func (d Delivery) Failed() bool {
 	return !d.accepted()
 }
 
-// accepted says whether the sender was told that it arrived.
+// accepted reports whether the response was a 2xx.
 func (d Delivery) accepted() bool { return d.Answer != nil && *d.Answer/100 == 2 }
 
-// took notes how it was answered. ctx ends when the sender goes away.
-func (d *Delivery) took(ctx context.Context, how time.Duration, out answer) {
+// setResponse records the response. ctx is done when the sender disconnects.
+func (d *Delivery) setResponse(ctx context.Context, how time.Duration, out answer) {
 	d.DurationMs = how.Milliseconds()
 	d.GaveUp = ctx.Err() != nil
 	if out.status != 0 && !d.GaveUp {
@@ -65,8 +64,7 @@ func (d *Delivery) took(ctx context.Context, how time.Duration, out answer) {
 
 var moduleForm = regexp.MustCompile(`^[A-Z][A-Z0-9_]*$`)
 
-// read takes from a delivery what it says of itself, and what is wrong with that by
-// contract 6.3.
+// read parses a delivery and records what is wrong with it by contract 6.3.
 func read(header http.Header, body []byte) Delivery {
 	d := Delivery{Body: body, Bytes: len(body), Faults: []string{}}
 	fault := func(wrong bool, what string) {
@@ -82,20 +80,20 @@ func read(header http.Header, body []byte) Delivery {
 	if len(named) == 1 && isID(named[0]) {
 		headerID = named[0]
 	}
-	fault(headerID == "", "X-Svc-Execution-Id is not one id of an execution")
+	fault(headerID == "", "X-Svc-Execution-Id is not an execution ID")
 
 	var record struct{ ID, Module, Status string }
 	if strictjson.CheckObject(body) != nil || json.Unmarshal(body, &record) != nil {
 		d.ExecutionID = headerID
-		fault(true, "the body is no execution record")
+		fault(true, "the body is not an execution record")
 		return d
 	}
 	if isID(record.ID) {
 		d.ExecutionID = record.ID
-		fault(headerID != "" && headerID != record.ID, "X-Svc-Execution-Id names another execution than the body")
+		fault(headerID != "" && headerID != record.ID, "X-Svc-Execution-Id differs from the ID in the body")
 	} else {
 		d.ExecutionID = headerID
-		fault(true, "the body's id is not that of an execution")
+		fault(true, "the body's id is not an execution ID")
 	}
 	if len(record.Module) <= 64 && moduleForm.MatchString(record.Module) {
 		d.Module = record.Module
@@ -104,11 +102,11 @@ func read(header http.Header, body []byte) Delivery {
 	if state := status.Execution(record.Status); state.Terminal() {
 		d.Status = state
 	}
-	fault(d.Status == "", "the body's status is not a final one")
+	fault(d.Status == "", "the body's status is not final")
 	return d
 }
 
-// isID says whether text is an id as Weft writes it.
+// isID reports whether text is an ID in Weft's format.
 func isID(text string) bool {
 	id, err := uuid.Parse(text)
 	return err == nil && id.String() == text

@@ -10,27 +10,27 @@ import (
 // FailureKind is a way to fail.
 type FailureKind string
 
-// The ways to fail on purpose.
+// The kinds of failures on purpose.
 const (
-	Slow   FailureKind = "slow"   // answers late
-	Status FailureKind = "status" // answers another status
-	Drop   FailureKind = "drop"   // closes the connection without an answer
+	Slow   FailureKind = "slow"   // responds late
+	Status FailureKind = "status" // responds with another status
+	Drop   FailureKind = "drop"   // closes the connection without a response
 )
 
 // maxDelay is longer than any sender waits.
 const maxDelay = 10 * time.Minute
 
-// Failure is how deliveries fail, and which. The zero value fails none.
+// Failure says how deliveries fail on purpose, and which ones. The zero value fails none.
 type Failure struct {
 	Kind   FailureKind
-	Delay  time.Duration // of Slow
-	Status int           // of Status
+	Delay  time.Duration // for Slow
+	Status int           // for Status
 
-	First int     // so many of each execution; 0: all
-	Rate  float64 // with this probability; 0: always
+	First int     // number of deliveries of each execution that fail; 0: all
+	Rate  float64 // probability of a failure; 0: always
 }
 
-// UnmarshalText reads slow:2s, drop, or status:500, which 500 alone says too.
+// UnmarshalText parses slow:2s, drop, status:500, or 500.
 func (f *Failure) UnmarshalText(text []byte) (err error) {
 	kind, value, valued := strings.Cut(string(text), ":")
 	if strings.Trim(kind, "0123456789") == "" && kind != "" && !valued {
@@ -40,7 +40,7 @@ func (f *Failure) UnmarshalText(text []byte) (err error) {
 	switch f.Kind {
 	case Drop:
 		if valued {
-			return fmt.Errorf("drop takes no value, such as %q", value)
+			return fmt.Errorf("drop takes no value, but got %q", value)
 		}
 	case Status:
 		if f.Status, err = strconv.Atoi(value); err != nil || f.Status < 200 || f.Status > 599 {
@@ -56,7 +56,7 @@ func (f *Failure) UnmarshalText(text []byte) (err error) {
 	return nil
 }
 
-// String says what fails how, beginning with what is typed for it.
+// String describes the failure, starting with the flag's value.
 func (f Failure) String() string {
 	text := string(f.Kind)
 	switch f.Kind {
@@ -76,7 +76,7 @@ func (f Failure) String() string {
 	return text + ", every delivery"
 }
 
-// hits says whether a delivery fails. random is uniform in [0, 1).
-func (f Failure) hits(attempt int, random float64) bool {
+// applies reports whether a delivery fails. random is uniform in [0, 1).
+func (f Failure) applies(attempt int, random float64) bool {
 	return f.Kind != "" && (f.First == 0 || attempt <= f.First) && (f.Rate == 0 || random < f.Rate)
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-func TestFailuresHitWhatTheyWereAskedTo(t *testing.T) {
+func TestFailuresHitTheConfiguredDeliveries(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		failure Failure
@@ -22,7 +22,7 @@ func TestFailuresHitWhatTheyWereAskedTo(t *testing.T) {
 		"always":    {Failure{Kind: Drop, Rate: 1}, []bool{true, true, true}},
 	} {
 		for i, random := range []float64{0.1, 0.5, 0.9} {
-			if got := c.failure.hits(i+1, random); got != c.want[i] {
+			if got := c.failure.applies(i+1, random); got != c.want[i] {
 				t.Errorf("%s, attempt %d at %v: %v", name, i+1, random, got)
 			}
 		}
@@ -34,12 +34,12 @@ func TestFailuresHitWhatTheyWereAskedTo(t *testing.T) {
 	} {
 		var f Failure
 		if err := f.UnmarshalText([]byte(text)); (err == nil) != (want != "") || err == nil && f.String() != want {
-			t.Errorf("%q: %v, %q", text, err, f)
+			t.Errorf("%q: got error %v, failure %q", text, err, f)
 		}
 	}
 }
 
-func TestItFailsOnPurpose(t *testing.T) {
+func TestReceiverFailsOnPurpose(t *testing.T) {
 	t.Parallel()
 	record := body(one)
 	header := func() http.Header { return signed(secret, one, record, time.Now()) }
@@ -54,18 +54,18 @@ func TestItFailsOnPurpose(t *testing.T) {
 		}
 		d := s.last(t)
 		if d.Failed() || d.Injected == nil || *d.Injected != failure.Kind || (d.Answer == nil) != (want == 0) || d.GaveUp {
-			t.Errorf("%s: %+v", text, d)
+			t.Errorf("%s: unexpected delivery %+v", text, d)
 		}
 		if deliveries, failed := s.receiver.Summary(); deliveries != 1 || failed != 0 {
 			t.Errorf("%s: %d deliveries, %d failed", text, deliveries, failed)
 		}
 		if status, _ := s.post(t, signed("other", one, record, time.Now()), record); status != http.StatusUnauthorized {
-			t.Errorf("%s: a forged one is answered %d", text, status)
+			t.Errorf("%s: a forged delivery got status %d", text, status)
 		}
 	}
 }
 
-func TestRandomFailuresComeAtTheirRate(t *testing.T) {
+func TestRandomFailuresOccurAtTheirRate(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{Failure: Failure{Kind: Status, Status: 500, Rate: 0.3}})
 	drawn := []float64{0.29, 0.3, 0.99, 0}
@@ -76,16 +76,16 @@ func TestRandomFailuresComeAtTheirRate(t *testing.T) {
 	}
 	for i, want := range []int{500, 204, 204, 500} {
 		if status, _ := s.post(t, http.Header{}, body(one)); status != want {
-			t.Errorf("%d: answered %d, want %d", i, status, want)
+			t.Errorf("%d: got status %d, want %d", i, status, want)
 		}
 	}
 }
 
-func TestASlowAnswerEndsWithItsSender(t *testing.T) {
+func TestSlowResponseStopsWhenTheSenderDisconnects(t *testing.T) {
 	t.Parallel()
 	record := body(one)
 	told := make(chan Delivery, 1)
-	r := New(Config{Failure: Failure{Kind: Slow, Delay: maxDelay}, Told: func(d Delivery) { told <- d }})
+	r := New(Config{Failure: Failure{Kind: Slow, Delay: maxDelay}, OnDelivery: func(d Delivery) { told <- d }})
 	begun, leave := make(chan struct{}), make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
 		ctx, cancel := context.WithCancel(request.Context())
@@ -110,6 +110,6 @@ func TestASlowAnswerEndsWithItsSender(t *testing.T) {
 	}
 	answer.Body.Close()
 	if d := <-told; !d.GaveUp || d.Answer != nil || d.Failed() || *d.Injected != Slow {
-		t.Errorf("told as %+v", d)
+		t.Errorf("unexpected delivery %+v", d)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// parsed is an address to hand deliveries on to.
+// parsed returns a URL to forward to.
 func parsed(t *testing.T, text string) *url.URL {
 	t.Helper()
 	to, err := ParseForward(text)
@@ -21,9 +21,9 @@ func parsed(t *testing.T, text string) *url.URL {
 	return to
 }
 
-func TestBytesAndHeadersAreForwardedAsTheyCame(t *testing.T) {
+func TestBytesAndHeadersAreForwardedUnchanged(t *testing.T) {
 	t.Parallel()
-	record := " " + body(one) + "\n\u2028" // a decoder would give other bytes
+	record := " " + body(one) + "\n\u2028" // decoding and encoding would change the bytes
 	var got http.Header
 	var target, text string
 	behind := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -50,10 +50,10 @@ func TestBytesAndHeadersAreForwardedAsTheyCame(t *testing.T) {
 		sent := header.Clone()
 		status, answered := s.post(t, header, record)
 		if status != http.StatusAccepted || answered != "thanks" {
-			t.Errorf("%s: answered %d %q", to, status, answered)
+			t.Errorf("%s: got status %d %q", to, status, answered)
 		}
 		if target != want || text != record {
-			t.Errorf("%s: %s with %q", to, target, text)
+			t.Errorf("%s: forwarded to %s with body %q", to, target, text)
 		}
 		for name, values := range sent {
 			if name != "X-Hop" && name != "Connection" && !slices.Equal(got[name], values) {
@@ -61,15 +61,15 @@ func TestBytesAndHeadersAreForwardedAsTheyCame(t *testing.T) {
 			}
 		}
 		if got.Get("X-Hop") != "" || got.Get("Accept-Encoding") != "" {
-			t.Errorf("%s: forwarded with %v", to, got)
+			t.Errorf("%s: forwarded with headers %v", to, got)
 		}
 		if d := s.last(t); !d.Forwarded || *d.Answer != http.StatusAccepted || string(d.Body) != record {
-			t.Errorf("%s: %+v", to, d)
+			t.Errorf("%s: unexpected delivery %+v", to, d)
 		}
 	}
 }
 
-func TestTheAnswerBehindIsPassedOn(t *testing.T) {
+func TestForwardedResponseIsReturned(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		behind http.HandlerFunc
@@ -83,12 +83,12 @@ func TestTheAnswerBehindIsPassedOn(t *testing.T) {
 		"a large one": {func(w http.ResponseWriter, _ *http.Request) {
 			_, _ = io.WriteString(w, strings.Repeat("x", maxAnswer+1000))
 		}, 200, strings.Repeat("x", maxAnswer), ""},
-		"none at all": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, 502, "it could not be forwarded\n", "EOF"},
+		"none at all": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, 502, "the delivery could not be forwarded\n", "EOF"},
 		"another protocol": {func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Upgrade", "x")
 			w.Header().Set("Connection", "Upgrade")
 			w.WriteHeader(http.StatusSwitchingProtocols)
-		}, 502, "it could not be forwarded\n", "101"},
+		}, 502, "the delivery could not be forwarded\n", "101"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -97,59 +97,59 @@ func TestTheAnswerBehindIsPassedOn(t *testing.T) {
 			s := start(t, Config{Forward: parsed(t, behind.URL)})
 			status, answered := s.post(t, signed(secret, one, body(one), time.Now()), body(one))
 			if status != c.status || answered != c.body && c.status != 302 {
-				t.Errorf("answered %d, %d bytes", status, len(answered))
+				t.Errorf("got status %d with %d bytes", status, len(answered))
 			}
 			d := s.last(t)
 			if d.Failed() != (c.status/100 != 2) || !strings.Contains(strings.Join(d.Faults, " "), c.fault) || (len(d.Faults) > 0) != (c.fault != "") {
-				t.Errorf("told as %q, failed %v", d.Faults, d.Failed())
+				t.Errorf("reported with faults %q, failed: %v", d.Faults, d.Failed())
 			}
 		})
 	}
 }
 
-func TestNobodyBehindIsABadGateway(t *testing.T) {
+func TestUnreachableForwardIsABadGateway(t *testing.T) {
 	t.Parallel()
 	gone := httptest.NewServer(http.NotFoundHandler())
 	gone.Close()
 	s := start(t, Config{Forward: parsed(t, gone.URL)})
 	if status, _ := s.post(t, signed(secret, one, body(one), time.Now()), body(one)); status != http.StatusBadGateway {
-		t.Errorf("answered %d", status)
+		t.Errorf("got status %d", status)
 	}
 	if d := s.last(t); !d.Failed() || len(d.Faults) != 1 || !strings.Contains(d.Faults[0], "connection refused") {
-		t.Errorf("told as %q", d.Faults)
+		t.Errorf("reported with faults %q", d.Faults)
 	}
 }
 
-func TestWhatIsForgedOrFailedOnPurposeIsNotForwarded(t *testing.T) {
+func TestForgedAndFailedDeliveriesAreNotForwarded(t *testing.T) {
 	t.Parallel()
-	behind := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("it was forwarded") }))
+	behind := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { t.Error("the delivery was forwarded") }))
 	defer behind.Close()
 	s := start(t, Config{Secret: new(secret), Forward: parsed(t, behind.URL), Failure: Failure{Kind: Drop}})
 	for key, want := range map[string]int{secret: 0, "other": http.StatusUnauthorized} {
 		if status, _ := s.post(t, signed(key, one, body(one), time.Now()), body(one)); status != want {
-			t.Errorf("answered %d, want %d", status, want)
+			t.Errorf("got status %d, want %d", status, want)
 		}
 		if s.last(t).Forwarded {
-			t.Error("it is told as forwarded")
+			t.Error("the delivery is reported as forwarded")
 		}
 	}
 }
 
-func TestWhereDeliveriesMayBeForwardedTo(t *testing.T) {
+func TestForwardURLs(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"http://127.0.0.1:3000":    "",
 		"https://app.example/a?b":  "",
-		"127.0.0.1:3000":           "must be an address",
-		"ftp://127.0.0.1":          "must be an address",
-		"http://":                  "must be an address",
+		"127.0.0.1:3000":           "must be a URL",
+		"ftp://127.0.0.1":          "must be a URL",
+		"http://":                  "must be a URL",
 		"http://a:hunter2@x.test/": "a user or a password",
-		"http://a:hunter2@x:y/":    "must be an address",
+		"http://a:hunter2@x:y/":    "must be a URL",
 		"http://x/#here":           "fragment",
 	} {
 		_, err := ParseForward(text)
 		if (err == nil) != (want == "") || err != nil && (!strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2")) {
-			t.Errorf("%s: %v", text, err)
+			t.Errorf("%s: got error %v", text, err)
 		}
 	}
 }

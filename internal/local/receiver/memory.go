@@ -5,37 +5,37 @@ import (
 	"sync"
 )
 
-// Repeat is how a delivery stands to earlier ones of the same execution.
+// Repeat is the relation of a delivery to earlier ones of the same execution.
 type Repeat string
 
-// The kinds of repeats. Weft sends the same bytes at every attempt (decisions 5.1).
+// The relations. Weft sends the same bytes at every attempt (decisions 5.1).
 const (
 	First    Repeat = "first"
-	Again    Repeat = "again"    // none was accepted before
-	Repeated Repeat = "repeated" // one was, with the same bytes
-	Altered  Repeat = "altered"  // one that was not refused had other bytes
+	Again    Repeat = "again"    // no earlier delivery was accepted
+	Repeated Repeat = "repeated" // an earlier one with the same bytes was accepted
+	Altered  Repeat = "altered"  // an earlier valid one had other bytes
 )
 
-// maxRemembered bounds how many executions are remembered; the oldest go first.
+// maxRemembered bounds the remembered executions; the oldest are evicted first.
 const maxRemembered = 10_000
 
-// memory knows the executions that deliveries came for. The zero value is ready.
+// memory remembers deliveries by execution. The zero value is ready to use.
 type memory struct {
 	mu    sync.Mutex
 	known map[string]*arrivals
 	order []string
 }
 
-// arrivals is what came for one execution.
+// arrivals are the deliveries of one execution.
 type arrivals struct {
 	attempts int
-	digest   [sha256.Size]byte // of the first one that was sound
-	sound    bool              // there was one
+	digest   [sha256.Size]byte // of the first sound delivery
+	sound    bool              // there was a sound delivery
 	accepted bool
 }
 
-// arrive notes a delivery and says the how manyth of its execution it is. One that
-// is not sound, whose sender may be anybody, is no measure for the bytes of others.
+// arrive records a delivery and returns its number within its execution. Others are compared with the
+// first sound delivery only, because an unsound one may be from anyone.
 func (m *memory) arrive(id string, body []byte, sound bool) (attempt int, repeat Repeat) {
 	if id == "" {
 		return 1, First
@@ -60,7 +60,7 @@ func (m *memory) arrive(id string, body []byte, sound bool) (attempt int, repeat
 	return a.attempts, Again
 }
 
-// of finds an execution, or begins to remember it.
+// of returns the arrivals of an execution, adding it if necessary.
 func (m *memory) of(id string) *arrivals {
 	if a, ok := m.known[id]; ok {
 		return a
@@ -78,7 +78,7 @@ func (m *memory) of(id string) *arrivals {
 	return a
 }
 
-// accept notes that a delivery of the execution was answered as received.
+// accept records that a delivery of the execution got a 2xx.
 func (m *memory) accept(id string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

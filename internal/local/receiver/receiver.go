@@ -24,21 +24,21 @@ import (
 	"github.com/weft-automation/weft/internal/kit/wait"
 )
 
-// MaxBody bounds the body of a delivery: an output of a mebibyte, and the record
-// around it.
+// MaxBody bounds the body of a delivery: an output of a mebibyte and the record around it.
 const MaxBody = 2 << 20
 
-// Config is what a receiver is to do, and whom it tells, which must be there.
+// Config holds the settings of a receiver. The callbacks must be set.
 type Config struct {
 	Secret  *string  // the callbackSecret; nil: signatures are not checked
-	Failure Failure  // on purpose; the zero value: none
-	Forward *url.URL // of ParseForward; nil: deliveries are answered here
-	Count   int      // deliveries after which it has done; 0: never
+	Failure Failure  // failures on purpose; the zero value: none
+	Forward *url.URL // from ParseForward; nil: the receiver responds itself
+	Count   int      // deliveries after which the receiver is done; 0: never
 
-	// Told is called with each delivery, one at a time, before its answer goes out.
-	Told func(Delivery)
-	// Refused is called, one at a time, with what came and was no delivery.
-	Refused func(why string)
+	// OnDelivery is called with each delivery, one at a time, before the response is sent.
+	OnDelivery func(Delivery)
+	// OnRejected is called, one at a time, with the reason for rejecting a request that is not a
+	// delivery.
+	OnRejected func(why string)
 }
 
 // Receiver is the handler.
@@ -49,12 +49,12 @@ type Receiver struct {
 	done   chan struct{}
 	random func() float64
 
-	mu              sync.Mutex // one delivery is told at a time
+	mu              sync.Mutex // serializes OnDelivery and OnRejected
 	begun, finished int
 	failed          int
 }
 
-// New makes a receiver.
+// New returns a receiver.
 func New(cfg Config) *Receiver {
 	r := &Receiver{cfg: cfg, done: make(chan struct{}), random: rand.Float64}
 	if cfg.Forward != nil {
@@ -63,35 +63,35 @@ func New(cfg Config) *Receiver {
 	return r
 }
 
-// Done is closed when Count deliveries have been answered.
+// Done returns a channel that is closed once Count deliveries were handled.
 func (r *Receiver) Done() <-chan struct{} { return r.done }
 
-// Summary says how many deliveries were answered, and how many of them Failed.
+// Summary returns the number of deliveries, and how many of them Failed.
 func (r *Receiver) Summary() (deliveries, failed int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.finished, r.failed
 }
 
-// ServeHTTP takes one delivery, by POST at any path.
+// ServeHTTP receives one delivery, by POST to any path.
 func (r *Receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	arrived := time.Now()
 	if request.Method != http.MethodPost {
 		w.Header().Set("Allow", http.MethodPost)
-		r.refuse(w, http.StatusMethodNotAllowed, request.Method+": callbacks come by POST")
+		r.reject(w, http.StatusMethodNotAllowed, request.Method+": callbacks use POST")
 		return
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, request.Body, MaxBody))
 	if _, large := errors.AsType[*http.MaxBytesError](err); large {
-		r.refuse(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("a body of more than %d bytes", MaxBody))
+		r.reject(w, http.StatusRequestEntityTooLarge, fmt.Sprintf("the body is larger than %d bytes", MaxBody))
 		return
 	}
 	if err != nil {
-		r.refuse(w, http.StatusBadRequest, "a body that broke off")
+		r.reject(w, http.StatusBadRequest, "the body is incomplete")
 		return
 	}
-	if !r.begin() {
-		w.WriteHeader(http.StatusServiceUnavailable) // it has what it was to have
+	if !r.reserve() {
+		w.WriteHeader(http.StatusServiceUnavailable) // all expected deliveries have arrived
 		return
 	}
 	d := read(request.Header, body)
@@ -100,20 +100,20 @@ func (r *Receiver) ServeHTTP(w http.ResponseWriter, request *http.Request) {
 	d.refused = r.cfg.Secret != nil && d.Signature != Good
 	d.Attempt, d.Repeat = r.memory.arrive(d.ExecutionID, body, !d.refused)
 	if d.Repeat == Altered {
-		d.Faults = append(d.Faults, "it has other bytes than before")
+		d.Faults = append(d.Faults, "the body differs from earlier deliveries")
 	}
 	out := r.answer(request, &d)
-	d.took(request.Context(), time.Since(arrived), out)
+	d.setResponse(request.Context(), time.Since(arrived), out)
 	r.finish(d)
 	out.write(w)
 }
 
-// answer decides what is answered, and has it fail where that was asked for.
+// answer chooses the response, which is a failure if one is configured.
 func (r *Receiver) answer(request *http.Request, d *Delivery) answer {
 	if d.refused {
-		return plain(http.StatusUnauthorized, "the signature is not right")
+		return plain(http.StatusUnauthorized, "the signature is not valid")
 	}
-	if f := r.cfg.Failure; f.hits(d.Attempt, r.random()) {
+	if f := r.cfg.Failure; f.applies(d.Attempt, r.random()) {
 		d.Injected = &f.Kind
 		switch f.Kind {
 		case Drop:
@@ -130,14 +130,14 @@ func (r *Receiver) answer(request *http.Request, d *Delivery) answer {
 	d.Forwarded = true
 	out, err := r.onward.pass(request, d.Body)
 	if err != nil {
-		d.Faults = append(d.Faults, "it could not be forwarded: "+err.Error())
-		return plain(http.StatusBadGateway, "it could not be forwarded")
+		d.Faults = append(d.Faults, "the delivery could not be forwarded: "+err.Error())
+		return plain(http.StatusBadGateway, "the delivery could not be forwarded")
 	}
 	return out
 }
 
-// begin takes a place among the deliveries that are asked for.
-func (r *Receiver) begin() bool {
+// reserve reserves one of the Count deliveries. It reports false if none is left.
+func (r *Receiver) reserve() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.cfg.Count > 0 && r.begun == r.cfg.Count {
@@ -147,7 +147,7 @@ func (r *Receiver) begin() bool {
 	return true
 }
 
-// finish tells of a delivery, and whether it was the last.
+// finish reports a delivery, and closes done after the last one.
 func (r *Receiver) finish(d Delivery) {
 	if d.accepted() {
 		r.memory.accept(d.ExecutionID)
@@ -158,28 +158,28 @@ func (r *Receiver) finish(d Delivery) {
 	if d.Failed() {
 		r.failed++
 	}
-	r.cfg.Told(d)
+	r.cfg.OnDelivery(d)
 	if r.finished == r.cfg.Count {
 		close(r.done)
 	}
 }
 
-// refuse answers what is no delivery.
-func (r *Receiver) refuse(w http.ResponseWriter, status int, why string) {
+// reject responds to a request that is not a delivery.
+func (r *Receiver) reject(w http.ResponseWriter, status int, why string) {
 	r.mu.Lock()
-	r.cfg.Refused(why)
+	r.cfg.OnRejected(why)
 	r.mu.Unlock()
 	plain(status, why).write(w)
 }
 
-// answer is what a delivery is answered; the zero value drops the connection.
+// answer is the response to a delivery; the zero value drops the connection.
 type answer struct {
 	status int
 	header http.Header
 	body   []byte
 }
 
-// plain is an answer of one line.
+// plain returns a response of one line.
 func plain(status int, text string) answer {
 	return answer{
 		status: status, body: []byte(text + "\n"),
@@ -189,7 +189,7 @@ func plain(status int, text string) answer {
 
 func (a answer) write(w http.ResponseWriter) {
 	if a.status == 0 {
-		panic(http.ErrAbortHandler) // net/http closes the connection, and logs nothing
+		panic(http.ErrAbortHandler) // net/http closes the connection without logging
 	}
 	for name, values := range a.header {
 		w.Header()[name] = values
@@ -198,5 +198,5 @@ func (a answer) write(w http.ResponseWriter) {
 		w.Header().Set("Content-Length", strconv.Itoa(len(a.body)))
 	}
 	w.WriteHeader(a.status)
-	_, _ = w.Write(a.body) // whoever has gone away was told of
+	_, _ = w.Write(a.body) // an error means that the sender has disconnected, which was recorded
 }

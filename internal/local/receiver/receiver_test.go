@@ -24,12 +24,12 @@ const (
 	two    = "01a2008b-1d69-7f04-93b7-0eaf492fceb2"
 )
 
-// body is the record of an execution.
+// body returns the record of an execution.
 func body(id string) string {
 	return fmt.Sprintf(`{"id":%q,"module":"RANDOM_UUID","status":"COMPLETED","output":{"uuid":"1"}}`, id)
 }
 
-// mac is the contract's signature, by means of the test's own.
+// mac computes the contract's signature with the test's own code.
 func mac(key string, parts ...string) []byte {
 	h := hmac.New(sha256.New, []byte(key))
 	for _, part := range parts {
@@ -38,7 +38,7 @@ func mac(key string, parts ...string) []byte {
 	return h.Sum(nil)
 }
 
-// signed is the headers that Weft sends with a body.
+// signed returns the headers that Weft sends with a body.
 func signed(key, id, body string, at time.Time) http.Header {
 	seconds := strconv.FormatInt(at.Unix(), 10)
 	return http.Header{
@@ -49,7 +49,7 @@ func signed(key, id, body string, at time.Time) http.Header {
 	}
 }
 
-// started is a receiver on a port, with what it told.
+// started is a running receiver with the deliveries that it reported.
 type started struct {
 	*httptest.Server
 	receiver *Receiver
@@ -62,12 +62,12 @@ type started struct {
 func start(t *testing.T, cfg Config) *started {
 	t.Helper()
 	s := &started{}
-	cfg.Told = func(d Delivery) {
+	cfg.OnDelivery = func(d Delivery) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.told = append(s.told, d)
 	}
-	cfg.Refused = func(why string) {
+	cfg.OnRejected = func(why string) {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.refused = append(s.refused, why)
@@ -78,7 +78,7 @@ func start(t *testing.T, cfg Config) *started {
 	return s
 }
 
-// post sends a delivery. status is 0 when the connection ended without an answer.
+// post sends a delivery. status is 0 if the connection was closed without a response.
 func (s *started) post(t *testing.T, header http.Header, body string) (status int, answered string) {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL+"/hooks/a%2Fb?x=1;y", strings.NewReader(body))
@@ -95,18 +95,18 @@ func (s *started) post(t *testing.T, header http.Header, body string) (status in
 	return answer.StatusCode, string(text)
 }
 
-// last is the delivery that was told last.
+// last returns the last reported delivery.
 func (s *started) last(t *testing.T) Delivery {
 	t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.told) == 0 {
-		t.Fatal("nothing was told")
+		t.Fatal("no delivery was reported")
 	}
 	return s.told[len(s.told)-1]
 }
 
-func TestTheSameDeliveryAgainIsNoticed(t *testing.T) {
+func TestRepeatedDeliveriesAreDetected(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{Secret: new(secret), Failure: Failure{Kind: Status, Status: 500, First: 2}})
 	altered := strings.Replace(body(one), `"1"`, `"2"`, 1)
@@ -125,11 +125,11 @@ func TestTheSameDeliveryAgainIsNoticed(t *testing.T) {
 		{secret, one, body(one), 204, 6, Repeated},
 		{"other", two, forged, 401, 1, First},
 		{"other", two, forged, 401, 2, Again},
-		{secret, two, body(two), 204, 3, Again}, // what was forged is no measure
+		{secret, two, body(two), 204, 3, Again}, // the forged ones are ignored
 		{secret, two, forged, 204, 4, Altered},
 	} {
 		if status, _ := s.post(t, signed(c.key, c.id, c.body, time.Now()), c.body); status != c.status {
-			t.Errorf("%d: answered %d, want %d", i, status, c.status)
+			t.Errorf("%d: got status %d, want %d", i, status, c.status)
 		}
 		d := s.last(t)
 		if d.Attempt != c.attempt || d.Repeat != c.repeat {
@@ -148,22 +148,22 @@ func TestTheMemoryOfExecutionsIsBounded(t *testing.T) {
 		m.arrive(strconv.Itoa(n), nil, true)
 	}
 	if len(m.known) != maxRemembered || len(m.order) != maxRemembered {
-		t.Errorf("it remembers %d in an order of %d", len(m.known), len(m.order))
+		t.Errorf("%d executions remembered, with %d in the eviction order", len(m.known), len(m.order))
 	}
 	if attempt, _ := m.arrive("1", nil, true); attempt != 1 {
-		t.Error("the oldest is remembered")
+		t.Error("the oldest execution is still remembered")
 	}
 	if attempt, _ := m.arrive(strconv.Itoa(maxRemembered), nil, true); attempt != 2 {
-		t.Error("a young one is forgotten")
+		t.Error("a recent execution was evicted")
 	}
 	for range 2 {
 		if attempt, repeat := m.arrive("", nil, true); attempt != 1 || repeat != First {
-			t.Error("what names no execution is remembered")
+			t.Error("a delivery without an execution is remembered")
 		}
 	}
 }
 
-func TestASenderThatDoesNotWaitIsNoticed(t *testing.T) {
+func TestSenderThatDoesNotWaitIsReported(t *testing.T) {
 	t.Parallel()
 	record := body(one)
 	told := make(chan Delivery, 1)
@@ -171,14 +171,14 @@ func TestASenderThatDoesNotWaitIsNoticed(t *testing.T) {
 	behind := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		close(arrived)
-		<-r.Context().Done() // ends when the receiver gives up in its turn
+		<-r.Context().Done() // done when the receiver gives up as well
 	}))
 	defer behind.Close()
 	to, err := url.Parse(behind.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(New(Config{Forward: to, Told: func(d Delivery) { told <- d }}))
+	server := httptest.NewServer(New(Config{Forward: to, OnDelivery: func(d Delivery) { told <- d }}))
 	defer server.Close()
 	ctx, leave := context.WithCancel(t.Context())
 	go func() {
@@ -192,14 +192,14 @@ func TestASenderThatDoesNotWaitIsNoticed(t *testing.T) {
 	request.Header = signed(secret, one, record, time.Now())
 	if answer, err := http.DefaultClient.Do(request); err == nil {
 		answer.Body.Close()
-		t.Fatal("it was answered")
+		t.Fatal("the delivery got a response")
 	}
 	if d := <-told; !d.GaveUp || d.Answer != nil || !d.Failed() || !d.Forwarded {
-		t.Errorf("told as %+v", d)
+		t.Errorf("unexpected delivery %+v", d)
 	}
 }
 
-func TestWhatIsNoDeliveryIsRefusedAndCountsNothing(t *testing.T) {
+func TestOtherRequestsAreRejectedAndNotCounted(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{Count: 1})
 	for _, method := range []string{http.MethodGet, http.MethodPut, http.MethodHead, http.MethodDelete} {
@@ -213,21 +213,21 @@ func TestWhatIsNoDeliveryIsRefusedAndCountsNothing(t *testing.T) {
 		}
 		answer.Body.Close()
 		if answer.StatusCode != http.StatusMethodNotAllowed || answer.Header.Get("Allow") != http.MethodPost {
-			t.Errorf("%s: %d", method, answer.StatusCode)
+			t.Errorf("%s: got status %d", method, answer.StatusCode)
 		}
 	}
 	if status, _ := s.post(t, http.Header{}, strings.Repeat("x", MaxBody+1)); status != http.StatusRequestEntityTooLarge {
-		t.Errorf("too large a body is answered %d", status)
+		t.Errorf("a body that is too large got status %d", status)
 	}
 	if deliveries, _ := s.receiver.Summary(); deliveries != 0 || len(s.refused) != 5 {
-		t.Errorf("%d deliveries, refused: %q", deliveries, s.refused)
+		t.Errorf("%d deliveries, rejected: %q", deliveries, s.refused)
 	}
 	if status, _ := s.post(t, signed(secret, one, body(one), time.Now()), body(one)); status != http.StatusNoContent {
-		t.Errorf("a delivery is answered %d", status)
+		t.Errorf("a delivery got status %d", status)
 	}
 }
 
-func TestItTakesAsManyAsWereAskedFor(t *testing.T) {
+func TestReceiverStopsAfterCountDeliveries(t *testing.T) {
 	t.Parallel()
 	s := start(t, Config{Count: 3})
 	record := body(one)
@@ -245,6 +245,6 @@ func TestItTakesAsManyAsWereAskedFor(t *testing.T) {
 	}
 	<-s.receiver.Done()
 	if count[http.StatusNoContent] != 3 || count[http.StatusServiceUnavailable] != sent-3 || len(s.told) != 3 {
-		t.Errorf("answered %v, told %d", count, len(s.told))
+		t.Errorf("got statuses %v and %d reports", count, len(s.told))
 	}
 }

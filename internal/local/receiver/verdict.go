@@ -10,33 +10,32 @@ import (
 	"github.com/weft-automation/weft/internal/secret/signature"
 )
 
-// Verdict is what a delivery's signature is worth.
+// Verdict is the result of checking a delivery's signature.
 type Verdict string
 
-// The verdicts.
+// The results.
 const (
 	Good      Verdict = "good"
 	Bad       Verdict = "bad"
-	Absent    Verdict = "absent"    // there is none
-	Unchecked Verdict = "unchecked" // there is one, and no secret to check it with
+	Absent    Verdict = "absent"    // there is no signature
+	Unchecked Verdict = "unchecked" // there is a signature, but no secret to check it with
 )
 
-// judge checks what Weft signs a callback with: X-Svc-Signature (contract 5.3), and
-// the headers of Standard Webhooks where they are there (decisions 5.4). A verdict
-// that is not Good comes with the reason.
+// judge checks X-Svc-Signature (contract 5.3), and the headers of Standard Webhooks if present
+// (decisions 5.4). It returns the reason for every verdict other than Good.
 func judge(secret *string, header http.Header, body []byte, now time.Time) (Verdict, string) {
 	values := header.Values("X-Svc-Signature")
 	switch {
 	case len(values) == 0 && secret == nil:
 		return Absent, ""
 	case len(values) == 0:
-		return Absent, "there is no X-Svc-Signature; the execution was submitted without a callbackSecret"
+		return Absent, "X-Svc-Signature is missing: the execution was submitted without a callbackSecret"
 	case secret == nil:
 		return Unchecked, ""
 	}
 	err := signature.CheckCallbackV1(*secret, values, body)
 	if errors.Is(err, signature.ErrMismatch) {
-		return Bad, "X-Svc-Signature: " + err.Error() + nearly(*secret, values, body)
+		return Bad, "X-Svc-Signature: " + err.Error() + explainMismatch(*secret, values, body)
 	}
 	if err != nil {
 		return Bad, "X-Svc-Signature: " + err.Error()
@@ -50,8 +49,8 @@ func judge(secret *string, header http.Header, body []byte, now time.Time) (Verd
 	return Good, ""
 }
 
-// nearly names the slip when another spelling of the secret would do.
-func nearly(secret string, values []string, body []byte) string {
+// explainMismatch explains the mistake if a variant of the secret matches.
+func explainMismatch(secret string, values []string, body []byte) string {
 	good := func(other string) bool {
 		return other != secret && signature.CheckCallbackV1(other, values, body) == nil
 	}
@@ -59,11 +58,11 @@ func nearly(secret string, values []string, body []byte) string {
 	decoded, err := base64.StdEncoding.DecodeString(encoded)
 	switch {
 	case good(secret + "\n"):
-		return " (it is right for this secret with a line's end behind it)"
+		return " (it matches this secret followed by a line break)"
 	case good(strings.TrimSpace(secret)):
-		return " (it is right for this secret without the blanks around it)"
+		return " (it matches this secret without the surrounding spaces)"
 	case err == nil && good(string(decoded)):
-		return " (it is right for the bytes that this secret is the base64 of; X-Svc-Signature takes the text)"
+		return " (it matches the bytes that this secret encodes in base64; X-Svc-Signature uses the string itself)"
 	}
 	return ""
 }

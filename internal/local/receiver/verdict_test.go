@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-func TestADeliveryIsJudgedBySignatureAndTime(t *testing.T) {
+func TestDeliveryIsCheckedBySignatureAndTime(t *testing.T) {
 	t.Parallel()
 	record, now := body(one), time.Now()
 	with := func(name string, values ...string) http.Header {
@@ -39,8 +39,8 @@ func TestADeliveryIsJudgedBySignatureAndTime(t *testing.T) {
 		"unsigned":              {unsigned, record, Absent, "submitted without a callbackSecret"},
 		"another secret":        {signed("other", one, record, now), record, Bad, "another secret, or over other bytes"},
 		"another body":          {signed(secret, one, record, now), record + "\n", Bad, "another secret, or over other bytes"},
-		"a secret with a line's end": {
-			signed(secret+"\n", one, record, now), record, Bad, "with a line's end behind it",
+		"a secret with a line break": {
+			signed(secret+"\n", one, record, now), record, Bad, "followed by a line break",
 		},
 		"another form":        {with("X-Svc-Signature", "sha256=00"), record, Bad, "does not start with hmac-sha256-v1="},
 		"two signatures":      {with("X-Svc-Signature", "a", "b"), record, Bad, "2 times"},
@@ -57,20 +57,20 @@ func TestADeliveryIsJudgedBySignatureAndTime(t *testing.T) {
 				want = http.StatusNoContent
 			}
 			if status, _ := s.post(t, c.header, c.body); status != want {
-				t.Errorf("answered %d, want %d", status, want)
+				t.Errorf("got status %d, want %d", status, want)
 			}
 			d := s.last(t)
 			if d.Signature != c.verdict || !strings.Contains(d.Reason, c.reason) || (d.Reason == "") != (c.verdict == Good) {
-				t.Errorf("%s: %q", d.Signature, d.Reason)
+				t.Errorf("unexpected verdict %s: %q", d.Signature, d.Reason)
 			}
 			if d.Failed() != (c.verdict != Good) || *d.Answer != want || strings.Contains(fmt.Sprint(d.Reason, d.Faults), secret) {
-				t.Errorf("told as %+v", d)
+				t.Errorf("unexpected delivery %+v", d)
 			}
 		})
 	}
 }
 
-func TestASecretThatIsTheTextOfAKeyIsExplained(t *testing.T) {
+func TestMistakenFormsOfTheSecretAreExplained(t *testing.T) {
 	t.Parallel()
 	record := body(one)
 	for given, used := range map[string]string{
@@ -78,13 +78,13 @@ func TestASecretThatIsTheTextOfAKeyIsExplained(t *testing.T) {
 		"whsec_" + base64.StdEncoding.EncodeToString([]byte(secret)): secret,
 	} {
 		header := http.Header{"X-Svc-Signature": signed(used, one, record, time.Now())["X-Svc-Signature"]}
-		if verdict, reason := judge(&given, header, []byte(record), time.Now()); verdict != Bad || !strings.Contains(reason, "it is right for") {
-			t.Errorf("%q: %s, %s", given, verdict, reason)
+		if verdict, reason := judge(&given, header, []byte(record), time.Now()); verdict != Bad || !strings.Contains(reason, "it matches") {
+			t.Errorf("secret %q: unexpected verdict %s: %s", given, verdict, reason)
 		}
 	}
 }
 
-func TestWithoutASecretNothingIsJudged(t *testing.T) {
+func TestWithoutASecretSignaturesAreNotChecked(t *testing.T) {
 	t.Parallel()
 	record := body(one)
 	s := start(t, Config{})
@@ -93,37 +93,37 @@ func TestWithoutASecretNothingIsJudged(t *testing.T) {
 		Absent:    {"Content-Type": {"application/json"}, "X-Svc-Execution-Id": {one}},
 	} {
 		if status, _ := s.post(t, header, record); status != http.StatusNoContent {
-			t.Errorf("%s: answered %d", want, status)
+			t.Errorf("%s: got status %d", want, status)
 		}
 		if d := s.last(t); d.Signature != want || d.Failed() || d.ExecutionID != one || d.Module != "RANDOM_UUID" || d.Status != "COMPLETED" {
-			t.Errorf("%s: %+v", want, d)
+			t.Errorf("%s: unexpected delivery %+v", want, d)
 		}
 	}
 }
 
-func TestWhatIsNoCallbackOfWeftIsNamed(t *testing.T) {
+func TestMalformedDeliveriesAreReported(t *testing.T) {
 	t.Parallel()
 	record := body(one)
 	for name, c := range map[string]struct {
 		id, kind, body string
 		faults         []string
-		shown          string // the id that is told
+		shown          string // the ID in the report
 	}{
 		"right":            {one, "application/json; charset=utf-8", record, []string{}, one},
-		"no id header":     {"", "application/json", record, []string{"X-Svc-Execution-Id is not one id of an execution"}, one},
-		"another id":       {two, "application/json", record, []string{"X-Svc-Execution-Id names another execution than the body"}, one},
-		"an id of escapes": {"\x1b[2J", "application/json", record, []string{"X-Svc-Execution-Id is not one id of an execution"}, one},
-		"no JSON":          {one, "text/plain", "hello", []string{"Content-Type is not application/json", "the body is no execution record"}, one},
-		"an array":         {one, "application/json", "[]", []string{"the body is no execution record"}, one},
+		"no id header":     {"", "application/json", record, []string{"X-Svc-Execution-Id is not an execution ID"}, one},
+		"another id":       {two, "application/json", record, []string{"X-Svc-Execution-Id differs from the ID in the body"}, one},
+		"an id of escapes": {"\x1b[2J", "application/json", record, []string{"X-Svc-Execution-Id is not an execution ID"}, one},
+		"no JSON":          {one, "text/plain", "hello", []string{"Content-Type is not application/json", "the body is not an execution record"}, one},
+		"an array":         {one, "application/json", "[]", []string{"the body is not an execution record"}, one},
 		"an empty object": {one, "application/json", "{}", []string{
-			"the body's id is not that of an execution", "the body names no module", "the body's status is not a final one",
+			"the body's id is not an execution ID", "the body names no module", "the body's status is not final",
 		}, one},
-		"not final": {one, "application/json", strings.Replace(record, "COMPLETED", "EXECUTING", 1), []string{"the body's status is not a final one"}, one},
+		"not final": {one, "application/json", strings.Replace(record, "COMPLETED", "EXECUTING", 1), []string{"the body's status is not final"}, one},
 		"a module of escapes": {
 			one, "application/json", strings.Replace(record, "RANDOM_UUID", `\u001b[2J`, 1), []string{"the body names no module"}, one,
 		},
 		"nothing": {"", "", "", []string{
-			"Content-Type is not application/json", "X-Svc-Execution-Id is not one id of an execution", "the body is no execution record",
+			"Content-Type is not application/json", "X-Svc-Execution-Id is not an execution ID", "the body is not an execution record",
 		}, ""},
 	} {
 		header := http.Header{}
@@ -134,7 +134,7 @@ func TestWhatIsNoCallbackOfWeftIsNamed(t *testing.T) {
 		}
 		d := read(header, []byte(c.body))
 		if !slices.Equal(d.Faults, c.faults) || d.ExecutionID != c.shown || d.Bytes != len(c.body) {
-			t.Errorf("%s: %q of %q", name, d.Faults, d.ExecutionID)
+			t.Errorf("%s: got faults %q and ID %q", name, d.Faults, d.ExecutionID)
 		}
 	}
 }

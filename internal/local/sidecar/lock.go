@@ -11,7 +11,7 @@ import (
 	"syscall"
 )
 
-// Lock takes the lock on a data folder, which ends with this process, however it ends.
+// Lock locks a data folder. The lock is released when this process exits, in whatever way.
 func Lock(dir string) (*os.File, error) {
 	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -22,7 +22,7 @@ func Lock(dir string) (*os.File, error) {
 		n, _ := lock.Read(holder)
 		lock.Close()
 		if errors.Is(err, syscall.EWOULDBLOCK) {
-			return nil, fmt.Errorf("the data folder %s is in use by process %s: stop that one, or choose another folder",
+			return nil, fmt.Errorf("the data folder %s is in use by process %s; stop that process, or choose another folder",
 				dir, bytes.TrimSpace(holder[:n]))
 		}
 		return nil, fmt.Errorf("lock the data folder %s: %w", dir, err)
@@ -36,8 +36,8 @@ func Lock(dir string) (*os.File, error) {
 
 func errorOf(_ int, err error) error { return err }
 
-// Unlock gives the folder free at once: closing alone would leave the lock with any
-// child that is between its fork and its exec and still has the file.
+// Unlock releases the folder immediately. Closing the file would not do if a child is between fork
+// and exec and still has it open.
 func Unlock(lock *os.File) error {
 	err := errors.Join(syscall.Flock(int(lock.Fd()), syscall.LOCK_UN), lock.Close())
 	if err != nil {

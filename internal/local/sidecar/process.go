@@ -14,27 +14,26 @@ import (
 	"time"
 )
 
-// Process is a child that dies with this process.
+// Process is a child that is killed when this process exits.
 type Process struct {
 	cmd  *exec.Cmd
-	done chan struct{} // closed when it has ended
-	err  error         // how; read it after done
+	done chan struct{} // closed once it has exited
+	err  error         // the exit error; read it after done
 }
 
-// Launch starts cmd, which gets farewell as its signal when this process dies. The
-// kernel sends it when the thread that forked ends, so that thread is held for as long
-// as the child lives.
-func Launch(cmd *exec.Cmd, farewell syscall.Signal) (*Process, error) {
+// Launch starts cmd, which gets the signal onDeath when this process dies. The kernel sends it when
+// the forking thread exits, so that thread is locked while the child lives.
+func Launch(cmd *exec.Cmd, onDeath syscall.Signal) (*Process, error) {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}
-	// An own process group keeps a terminal's Ctrl-C for Weft, which still needs its
-	// children to end in order.
-	cmd.SysProcAttr.Setpgid, cmd.SysProcAttr.Pdeathsig = true, farewell
+	// A separate process group keeps a terminal's Ctrl-C from the child, because Weft still needs it
+	// during a graceful stop.
+	cmd.SysProcAttr.Setpgid, cmd.SysProcAttr.Pdeathsig = true, onDeath
 	p := &Process{cmd: cmd, done: make(chan struct{})}
 	started := make(chan error)
 	go func() {
-		runtime.LockOSThread() // for good: the thread ends with this goroutine
+		runtime.LockOSThread() // never unlocked: the thread exits with this goroutine
 		err := cmd.Start()
 		started <- err
 		if err == nil {
@@ -48,25 +47,25 @@ func Launch(cmd *exec.Cmd, farewell syscall.Signal) (*Process, error) {
 	return p, nil
 }
 
-// Pid is its process id.
+// Pid returns the process ID.
 func (p *Process) Pid() int { return p.cmd.Process.Pid }
 
-// Done is closed when it has ended.
+// Done returns a channel that is closed once the process has exited.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Err is how it ended, once Done is closed: nil for exit code 0.
+// Err returns the exit error, once Done is closed: nil for exit code 0.
 func (p *Process) Err() error { return p.err }
 
-// End asks it to end by one signal, when ctx ends by another one, and at last kills
-// it. A signal to a process that has ended goes nowhere.
-func (p *Process) End(ctx context.Context, ask, insist syscall.Signal) {
-	_ = p.cmd.Process.Signal(ask)
+// Stop sends the process one signal, when ctx is done a second one, and finally SIGKILL. Signals to a
+// process that has exited have no effect.
+func (p *Process) Stop(ctx context.Context, first, second syscall.Signal) {
+	_ = p.cmd.Process.Signal(first)
 	select {
 	case <-p.done:
 		return
 	case <-ctx.Done():
 	}
-	_ = p.cmd.Process.Signal(insist)
+	_ = p.cmd.Process.Signal(second)
 	select {
 	case <-p.done:
 		return
@@ -76,9 +75,9 @@ func (p *Process) End(ctx context.Context, ask, insist syscall.Signal) {
 	<-p.done
 }
 
-// In lists the processes whose working directory is dir, which is how those of a
-// predecessor are found that was killed.
-func In(dir string) []int {
+// ProcessesIn returns the processes whose working directory is dir, which finds those of a killed
+// predecessor.
+func ProcessesIn(dir string) []int {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
 		return nil
@@ -96,16 +95,16 @@ func In(dir string) []int {
 	return pids
 }
 
-// AwaitNone returns once no process works in dir any more. The kernel has told those of
-// a killed predecessor to end; the error names one that has not when ctx ends.
+// AwaitNone waits until no process has dir as its working directory. The kernel has already signaled
+// those of a killed predecessor. If ctx is done first, the error names one that still runs.
 func AwaitNone(ctx context.Context, dir string) error {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	for pids := In(dir); len(pids) > 0; pids = In(dir) {
+	for pids := ProcessesIn(dir); len(pids) > 0; pids = ProcessesIn(dir) {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return fmt.Errorf("process %d, which Weft did not start, runs on %s: stop it first", pids[0], dir)
+			return fmt.Errorf("process %d, which this Weft did not start, uses %s; stop it first", pids[0], dir)
 		}
 	}
 	return nil

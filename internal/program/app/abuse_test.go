@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// eachSource walks the Go files of the repository that match keep.
+// eachSource calls visit for the Go files of the repository for which keep returns true.
 func eachSource(t *testing.T, keep func(path string) bool, visit func(path string, source []byte)) {
 	t.Helper()
 	err := filepath.WalkDir(filepath.Join("..", "..", ".."), func(path string, entry fs.DirEntry, err error) error {
@@ -36,12 +36,12 @@ func eachSource(t *testing.T, keep func(path string) bool, visit func(path strin
 	}
 }
 
-func TestAB10EveryParserOfForeignTextIsFuzzed(t *testing.T) {
+func TestAB10EveryParserOfUntrustedInputIsFuzzed(t *testing.T) {
 	fuzzed := map[string]string{
 		"the signed message":  `internal/secret/signature/.*Fuzz`,
-		"the JSON gate":       `internal/kit/strictjson/.*Fuzz`,
-		"the URL gate":        `internal/web/protocol/.*FuzzURLGate`,
-		"the header gate":     `internal/web/protocol/.*Fuzz\w*Header`,
+		"strict JSON":         `internal/kit/strictjson/.*Fuzz`,
+		"request URLs":        `internal/web/protocol/.*FuzzURLGate`,
+		"request headers":     `internal/web/protocol/.*Fuzz\w*Header`,
 		"the stream's frames": `internal/platform/sse/.*Fuzz`,
 		"callback addresses":  `internal/platform/egress/.*Fuzz\w*URL`,
 		"callback headers":    `internal/platform/egress/.*Fuzz\w*Header`,
@@ -52,18 +52,18 @@ func TestAB10EveryParserOfForeignTextIsFuzzed(t *testing.T) {
 		"contract results":    `internal/component/modules/evm/.*FuzzDecodedResults`,
 		"logs of chains":      `internal/component/modules/evm/.*FuzzLogs`,
 		"unsigned payments":   `internal/component/modules/evm/.*FuzzSerializedTransactions`,
-		"signatures of keys":  `internal/component/modules/evm/.*FuzzSignatures`,
-		"answers of nodes":    `internal/component/modules/evm/.*FuzzAnswer`,
+		"signatures":          `internal/component/modules/evm/.*FuzzSignatures`,
+		"responses of nodes":  `internal/component/modules/evm/.*FuzzAnswer`,
 		"logs of nodes":       `internal/component/modules/evm/.*FuzzLogsAnswer`,
 		"blocks of nodes":     `internal/component/modules/evm/.*FuzzBlockAnswer`,
 		"payments of nodes":   `internal/component/modules/evm/.*FuzzTransactionAnswer`,
 		"receipts of nodes":   `internal/component/modules/evm/.*FuzzReceiptAnswer`,
 		"names of chains":     `internal/component/modules/evm/.*FuzzENSNames`,
-		"resolvers of names":  `internal/component/modules/evm/.*FuzzENSAnswer`,
+		"name resolvers":      `internal/component/modules/evm/.*FuzzENSAnswer`,
 		"signed payments":     `internal/component/modules/evm/.*FuzzTransactionsToSend`,
 		"typed data":          `internal/component/modules/evm/.*FuzzTypedData`,
 		"encodings":           `internal/component/modules/utility/.*FuzzDecode`,
-		"JSON in texts":       `internal/component/modules/utility/.*FuzzJSONParse`,
+		"JSON in strings":     `internal/component/modules/utility/.*FuzzJSONParse`,
 		"dates":               `internal/component/modules/utility/.*FuzzFormatDate`,
 		"patterns":            `internal/component/modules/utility/.*FuzzRegexMatch`,
 		"encrypted files":     `internal/component/modules/utility/.*FuzzAgeDecrypt`,
@@ -77,14 +77,14 @@ func TestAB10EveryParserOfForeignTextIsFuzzed(t *testing.T) {
 	})
 	for what, pattern := range fuzzed {
 		if !regexp.MustCompile(pattern).MatchString(all.String()) {
-			t.Errorf("%s has no fuzz target (looked for %s)", what, pattern)
+			t.Errorf("%s: no fuzz target matches %s", what, pattern)
 		}
 	}
 }
 
-// A server without a header deadline, and the ones that net/http makes itself,
-// can be held open by anybody (gosec G112, G114).
-func TestAB14NoHTTPServerIsWithoutDeadlines(t *testing.T) {
+// A client can hold a server without a header deadline open forever. The servers that net/http starts
+// itself have none (gosec G112, G114).
+func TestAB14EveryHTTPServerHasDeadlines(t *testing.T) {
 	production := func(path string) bool { return !strings.HasSuffix(path, "_test.go") }
 	eachSource(t, production, func(path string, source []byte) {
 		file, err := parser.ParseFile(token.NewFileSet(), path, source, 0)
@@ -95,7 +95,7 @@ func TestAB14NoHTTPServerIsWithoutDeadlines(t *testing.T) {
 			switch n := node.(type) {
 			case *ast.CompositeLit:
 				if isSelector(n.Type, "http", "Server") && !strings.Contains(string(source[n.Pos()-1:n.End()-1]), "ReadHeaderTimeout") {
-					t.Errorf("%s: an http.Server without ReadHeaderTimeout", path)
+					t.Errorf("%s: http.Server without ReadHeaderTimeout", path)
 				}
 			case *ast.CallExpr:
 				for _, name := range []string{"ListenAndServe", "ListenAndServeTLS", "Serve", "ServeTLS"} {

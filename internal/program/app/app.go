@@ -1,8 +1,8 @@
-// Package app builds the running service from its parts: configuration, construction, and the
-// order of start and stop.
+// Package app builds the running service: it reads the configuration, constructs the parts, and
+// starts and stops them in order.
 //
-// It has no behavior of its own. The one invariant: whatever is started is stopped, in reverse
-// order, and nothing stops while something above still needs it.
+// It only connects other packages. The one invariant: whatever is started is stopped, in reverse
+// order, and nothing stops while a part above it still needs it.
 //
 // # Scaling
 //
@@ -69,7 +69,7 @@ type App struct {
 	hub       *notify.Hub
 	watch     *quarantine.Watch
 	keys      *rotation.Holder
-	clock     *clock.Clock // PostgreSQL's
+	clock     *clock.Clock // PostgreSQL's clock
 	guard     *egress.Guard
 	service   *execution.Service
 	callbacks *callback.Service
@@ -79,33 +79,32 @@ type App struct {
 	verifier  *auth.Verifier
 	book      *audit.Book
 	people    *person.Service
-	limiter   *ratelimit.Limiter // nil in a process that serves nothing
+	limiter   *ratelimit.Limiter // nil in a process without an API
 	metrics   *telemetry.Metrics
-	half      *workingHalf // nil in a process that only serves
+	workers   *workers // nil in a process without workers
 	engine    *engine.Engine
 	runs      *run.Service
 	schedules *schedule.Service
 	hooks     *hook.Service
-	runner    *execution.Runner // the half's, or one that only ends what is canceled
+	runner    *execution.Runner // of the workers, or one that only cancels executions
 	untrace   func(context.Context) error
 
-	api, ops   door
-	serving    chan struct{}  // closed: the doors are open
-	leaving    chan struct{}  // closed: readiness is false, requests are still served
-	draining   chan struct{}  // closed: open streams end, which Shutdown would wait for
-	streams    sync.WaitGroup // the open ones
+	api, ops   endpoint
+	serving    chan struct{}  // closed once the listeners accept requests
+	unready    chan struct{}  // closed once readiness is false; requests are still served
+	draining   chan struct{}  // closed when open streams must finish, which http.Server.Shutdown does not make them do
+	streams    sync.WaitGroup // open streams
 	background context.CancelFunc
 	running    sync.WaitGroup
 	failed     chan error
 	stopped    sync.Once
 }
 
-// Start builds everything and returns once it works: the API answers and the
-// workers fetch. The schema must be up to date (Migrate). An error leaves
-// nothing running.
+// Start builds and starts a process, and returns it once the API answers and the workers fetch. The
+// schema must be up to date (see Migrate). If it returns an error, nothing is left running.
 func Start(ctx context.Context, cfg Config, log *slog.Logger) (*App, error) {
-	ctx = audit.By(ctx, audit.Actor{Kind: audit.System}) // whoever started it
-	a := &App{cfg: cfg, log: log, leaving: make(chan struct{}), draining: make(chan struct{}), serving: make(chan struct{}), failed: make(chan error, 4)}
+	ctx = audit.By(ctx, audit.Actor{Kind: audit.System}) // the process itself acts, not a user
+	a := &App{cfg: cfg, log: log, unready: make(chan struct{}), draining: make(chan struct{}), serving: make(chan struct{}), failed: make(chan error, 4)}
 	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	a.background = cancel
 	err := a.build(ctx, background)
@@ -119,7 +118,7 @@ func Start(ctx context.Context, cfg Config, log *slog.Logger) (*App, error) {
 	return a, nil
 }
 
-// build constructs everything while the database is asked what has to be known first.
+// build constructs all parts while preflight checks the database.
 func (a *App) build(ctx, background context.Context) (err error) {
 	if a.untrace, err = telemetry.StartTracing(ctx, a.cfg.TraceEndpoint, Version, a.log); err != nil {
 		return err
@@ -130,13 +129,14 @@ func (a *App) build(ctx, background context.Context) (err error) {
 	a.clock = clock.New(a.cfg.now)
 	a.watch = quarantine.NewWatch(a.pools.system, a.log)
 	a.watch.Clock, a.watch.Tolerance = a.clock, cmp.Or(a.cfg.ClockTolerance, defaultClockTolerance)
-	asked := meanwhile(func() error { return a.ask(ctx, background) })
+	checked := inBackground(func() error { return a.preflight(ctx, background) })
 	err = a.construct()
-	return cmp.Or(asked(), err)
+	return cmp.Or(checked(), err)
 }
 
-// ask asks whether this process may work on the database, and shows the others its keys.
-func (a *App) ask(ctx, background context.Context) error {
+// preflight checks that this process may work on the database, and publishes the fingerprints of
+// its master keys.
+func (a *App) preflight(ctx, background context.Context) error {
 	if err := postgres.CheckPooler(ctx, a.cfg.DatabaseURL); err != nil {
 		return fmt.Errorf("connect to the database: %w", err)
 	}
@@ -155,17 +155,17 @@ func (a *App) ask(ctx, background context.Context) error {
 	return nil
 }
 
-// held returns why nothing may be accepted or started here for now: the database is in
-// quarantine, or this process has a wrong master key.
+// held returns why this process may currently accept and start nothing: the database is in
+// quarantine, or this process has a wrong master key. It returns nil otherwise.
 func (a *App) held() error { return cmp.Or(a.watch.Check(), a.keys.Check()) }
 
-// construct makes the parts, from the bottom up, without starting anything.
+// construct creates the parts, lowest layer first, without starting anything.
 func (a *App) construct() error {
 	a.guard = egress.New(egress.Policy{
 		Allow: a.cfg.AllowNetworks, AllowHosts: a.cfg.AllowHosts, Roots: a.cfg.EgressRoots,
 	})
 	if len(a.cfg.AllowNetworks) > 0 {
-		a.log.Warn("EGRESS IS OPEN beyond public addresses, plain http included: for development and tests",
+		a.log.Warn("egress may reach non-public networks, also over plain http: use this for development and tests only",
 			"networks", fmt.Sprint(a.cfg.AllowNetworks))
 	}
 	registry, err := component.NewRegistry(modules.All(a.guard)...)
@@ -181,12 +181,12 @@ func (a *App) construct() error {
 	a.vault = vault.New(a.pools.system, a.cfg.Keyring)
 	deps := a.executionDeps(registry, inserter)
 	if a.cfg.Work {
-		a.half = newWorkingHalf(a, deps)
-		a.runner = a.half.runner
+		a.workers = newWorkers(a, deps)
+		a.runner = a.workers.runner
 	} else {
-		ends := deps
-		ends.DB = a.pools.system
-		a.runner = execution.NewRunner(ends, &execution.Identity{}, 0, a.log)
+		cancels := deps
+		cancels.DB = a.pools.system
+		a.runner = execution.NewRunner(cancels, &execution.Identity{}, 0, a.log)
 	}
 	a.service = execution.NewService(deps, a.runner)
 	a.workflows = workflow.NewService(a.pools.api, registry, a.cfg.Keyring)
@@ -201,10 +201,10 @@ func (a *App) construct() error {
 	if err := a.buildGates(); err != nil {
 		return err
 	}
-	return a.buildDoors(registry)
+	return a.buildListeners(registry)
 }
 
-// buildGates makes what stands before every request: who asks, and how much.
+// buildGates constructs what every request passes first: authentication and rate limits.
 func (a *App) buildGates() (err error) {
 	if a.verifier, err = auth.NewVerifier(a.pools.system, auth.Options{Leeway: a.cfg.TimestampLeeway}); err != nil || a.cfg.Addr == "" {
 		return err
@@ -213,8 +213,8 @@ func (a *App) buildGates() (err error) {
 	return err
 }
 
-// buildRuns makes what brings the runs of workflows on. Every process does: it takes no
-// worker.
+// buildRuns constructs the engine and the services of workflow runs. Every process has them,
+// because advancing a run needs no worker.
 func (a *App) buildRuns(registry *component.Registry, inserter *river.Client[pgx.Tx]) error {
 	a.variables = environment.NewService(a.pools.api, a.cfg.Keyring)
 	a.engine = engine.New(engine.Deps{
@@ -227,13 +227,13 @@ func (a *App) buildRuns(registry *component.Registry, inserter *river.Client[pgx
 	})
 	a.schedules = schedule.NewService(schedule.Deps{API: a.pools.api, Runs: a.runs, Log: a.log})
 	a.hooks = hook.NewService(hook.Deps{API: a.pools.api, System: a.pools.system, Runs: a.runs, Keyring: a.cfg.Keyring, Log: a.log})
-	if a.half == nil {
+	if a.workers == nil {
 		return nil
 	}
-	return a.half.join(a, a.engine)
+	return a.workers.join(a, a.engine)
 }
 
-// observe makes the metrics and what they watch by themselves.
+// observe creates the metrics and registers the values that they sample.
 func (a *App) observe(registry *component.Registry) {
 	a.metrics = telemetry.NewMetrics(Version)
 	for name, pool := range map[string]*pgxpool.Pool{
@@ -248,7 +248,7 @@ func (a *App) observe(registry *component.Registry) {
 	a.metrics.WatchClock(a.clock.Offset)
 }
 
-// start brings things up from the bottom: wake-ups, workers, then the doors.
+// start starts the parts, lowest layer first: notifications, workers, then the listeners.
 func (a *App) start(ctx, background context.Context) error {
 	relay := &notify.Relay{Hub: a.hub, DSN: a.cfg.DatabaseURL, Log: a.log, Changed: a.changed, Lost: a.metrics.ListenLost}
 	a.running.Go(func() { relay.Run(background) })
@@ -258,34 +258,34 @@ func (a *App) start(ctx, background context.Context) error {
 	if a.limiter != nil {
 		a.running.Go(func() { a.limiter.Run(background) })
 	}
-	prepared := meanwhile(func() error { return a.prepare(ctx) })
+	prepared := inBackground(func() error { return a.prepare(ctx) })
 	var err error
-	if a.half != nil {
-		err = a.half.start(ctx, background, &a.running)
+	if a.workers != nil {
+		err = a.workers.start(ctx, background, &a.running)
 	}
 	if err = cmp.Or(err, prepared()); err != nil {
 		return err
 	}
 	a.serve()
-	a.running.Go(func() { a.settle(background) })
+	a.running.Go(func() { a.afterStart(background) })
 	return nil
 }
 
-// settle does what is best done once those are answered who waited for the start.
-func (a *App) settle(ctx context.Context) {
+// afterStart does work that can wait until the clients that were waiting for the start are served.
+func (a *App) afterStart(ctx context.Context) {
 	if wait.For(ctx, time.Second) == nil {
-		rotation.LookAtValues(ctx, a.pools.system, a.cfg.Keyring, a.log)
+		rotation.WarnOfUnreadableValues(ctx, a.pools.system, a.cfg.Keyring, a.log)
 	}
 }
 
-// meanwhile does something while its caller goes on, who asks for its end once.
-func meanwhile(do func() error) (end func() error) {
-	ended := make(chan error, 1)
-	go func() { ended <- do() }()
-	return func() error { return <-ended }
+// inBackground runs do in a goroutine. The caller calls wait exactly once, which returns do's error.
+func inBackground(do func() error) (wait func() error) {
+	result := make(chan error, 1)
+	go func() { result <- do() }()
+	return func() error { return <-result }
 }
 
-// changed says which of the watched executions and runs have changed lately.
+// changed returns those of the watched executions and runs that changed within since.
 func (a *App) changed(ctx context.Context, keys []notify.Key, since time.Duration) ([]notify.Key, error) {
 	executions, err := execution.Changed(a.pools.system)(ctx, keys, since)
 	if err != nil {
@@ -295,18 +295,17 @@ func (a *App) changed(ctx context.Context, keys []notify.Key, since time.Duratio
 	return append(executions, runs...), err
 }
 
-// URL is the base URL of the API; "" when this process serves none.
+// URL returns the base URL of the API, or "" if this process serves none.
 func (a *App) URL() string { return a.api.url() }
 
-// OpsURL is the base URL of health and metrics; "" when there is none.
+// OpsURL returns the base URL of health and metrics, or "" if this process serves none.
 func (a *App) OpsURL() string { return a.ops.url() }
 
-// Failed receives when a part stops working for good.
+// Failed returns a channel that receives an error when a part has stopped working for good.
 func (a *App) Failed() <-chan error { return a.failed }
 
-// tuneMemory returns to the system what only the start needed. From then on twice as much garbage
-// as live memory comes together: a small heap would be collected too often otherwise. GOGC
-// overrides that, and GOMEMLIMIT bounds it.
+// tuneMemory returns the memory of the start to the system. It also raises GOGC to 200, unless that
+// is set, because a small heap would be collected too often. GOMEMLIMIT still bounds the heap.
 func tuneMemory() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(200)
@@ -314,7 +313,8 @@ func tuneMemory() {
 	time.AfterFunc(time.Second, debug.FreeOSMemory)
 }
 
-// Run is Start, then Stop when ctx ends or a part fails.
+// Run starts a process and stops it when ctx is done or a part fails. It returns the error of that
+// part, or of the start.
 func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	a, err := Start(ctx, cfg, log)
 	if err != nil {
@@ -332,18 +332,18 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	return err
 }
 
-// newInserter makes the River client that inserts only: services hold this one,
-// so that no worker is needed to accept work.
+// newInserter returns a River client that only inserts jobs. The services use it, so accepting work
+// needs no workers.
 func newInserter(pool *pgxpool.Pool, databaseClock *clock.Clock, log *slog.Logger) (*river.Client[pgx.Tx], error) {
 	client, err := river.NewClient(riverDriver(pool), &river.Config{
 		Schema: postgres.RiverSchema, Logger: queueLogger(log),
-		// The queue wakes fetchers at most once in this time; what comes sooner
-		// after would wait for their next poll.
+		// River notifies fetchers at most once per cooldown. A job inserted within it would wait for
+		// their next poll.
 		FetchCooldown: time.Millisecond,
 		Test:          river.TestConfig{Time: databaseClock},
 	})
 	if err != nil {
-		return nil, fmt.Errorf("make the queue's inserter: %w", err)
+		return nil, fmt.Errorf("create the queue's inserter: %w", err)
 	}
 	return client, nil
 }

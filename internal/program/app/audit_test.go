@@ -17,7 +17,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/waittest"
 )
 
-// events are all events of the workspace, oldest first.
+// events returns all audit events of the workspace, oldest first.
 func (n *tenant) events(t *testing.T) []api.AuditEvent {
 	t.Helper()
 	var page api.AuditEventPage
@@ -26,24 +26,24 @@ func (n *tenant) events(t *testing.T) []api.AuditEvent {
 	return page.Data
 }
 
-func TestMT09EveryDeedIsOneEvent(t *testing.T) {
+func TestMT09EveryChangeIsOneAuditEvent(t *testing.T) {
 	t.Parallel()
 	began := time.Now()
 	w := startWhole(t, nil)
 	n := w.tenant(t, "acme")
 	var want []string
 	var secrets []string
-	// did notes what the next event must be: action, actor, subject, request.
+	// did records the next expected event: action, actor, subject, request ID.
 	did := func(action, actor, subject string, r reply) {
 		t.Helper()
 		if r.status != http.StatusOK && r.status != http.StatusForbidden {
-			t.Fatalf("%s: %d %s", action, r.status, r.body)
+			t.Fatalf("%s: got status %d %s", action, r.status, r.body)
 		}
 		want = append(want, fmt.Sprint(action, " ", actor, " ", subject, " ", r.header.Get("X-Request-Id")))
 	}
 	none := reply{status: http.StatusOK}
 	did("credits.granted", "system", "", none)
-	did("api_key.created", "system", n.key.KeyID.String(), none) // by the test itself, through no command
+	did("api_key.created", "system", n.key.KeyID.String(), none) // created by the test itself, not by a command
 	did("member.added", "system", n.owner.ID.String(), none)
 
 	var invited api.CreatedInvitation
@@ -57,7 +57,7 @@ func TestMT09EveryDeedIsOneEvent(t *testing.T) {
 	did("member.joined", "bob@example.org", bobID, r)
 	secrets = append(secrets, invited.Token, bob.Token, password, n.token, n.key.APIKey, n.key.APISecret)
 	did("access.denied", "bob@example.org", "createApiKey", n.as(t, bob.Token, http.MethodPost, "/api-keys", map[string]any{"label": "x", "allowedWorkflowIds": []string{}}))
-	waittest.Until(t, "the change to be seen", func() bool { return len(n.events(t)) == len(want) })
+	waittest.Until(t, "the event of the rejected request", func() bool { return len(n.events(t)) == len(want) })
 	role := map[string]any{"role": "editor"}
 	did("member.changed", "acme@example.org", bobID, n.own(t, http.MethodPut, "/members/"+bobID, role))
 	n.own(t, http.MethodPut, "/members/"+bobID, role) // changes nothing
@@ -93,15 +93,15 @@ func TestMT09EveryDeedIsOneEvent(t *testing.T) {
 	defer receiver.Close()
 	id := n.execution(t, receiver.URL)
 	replay := "/v1/sdk/components/executions/" + id + "/replay-callback"
-	waittest.Until(t, "the change to be seen", func() bool { return strings.Contains(n.sign(t, http.MethodPost, replay, nil).body, `"deliveredAt":"`) }) // changes nothing
+	waittest.Until(t, "the callback to be delivered", func() bool { return strings.Contains(n.sign(t, http.MethodPost, replay, nil).body, `"deliveredAt":"`) }) // changes nothing
 	did("callback.replayed", "acme", id, n.sign(t, http.MethodPost, replay+"?force=true", nil))
 
-	// What weft admin does.
+	// The changes that weft admin makes.
 	system := w.app.pools.system
 	deed := func(action, subject string, err error) {
 		t.Helper()
 		if err != nil {
-			t.Fatalf("%s: %v", action, err)
+			t.Fatalf("%s failed: %v", action, err)
 		}
 		did(action, "system", subject, none)
 	}
@@ -135,24 +135,24 @@ func TestMT09EveryDeedIsOneEvent(t *testing.T) {
 		}
 		have = append(have, fmt.Sprint(e.Action, " ", actor, " ", subject, " ", request))
 		if age := time.Since(e.At.Std()); age < -time.Second || e.At.Std().Before(began.Add(-time.Second)) {
-			t.Errorf("%s is %v old", e.Action, age)
+			t.Errorf("%s was created %v ago", e.Action, age)
 		}
 	}
 	if !slices.Equal(have, want) {
-		t.Errorf("the events are\n%s\nwant\n%s", strings.Join(have, "\n"), strings.Join(want, "\n"))
+		t.Errorf("got events\n%s\nwant\n%s", strings.Join(have, "\n"), strings.Join(want, "\n"))
 	}
 	all := n.own(t, http.MethodGet, "/audit-events?limit=100", nil).body + w.log.String()
 	for _, secret := range secrets {
 		if strings.Contains(all, secret) {
-			t.Errorf("a secret stands in the events or the log: %.8s...", secret)
+			t.Errorf("the events or the log contain a secret: %.8s...", secret)
 		}
 	}
 	if _, token := n.joined(t, "dora@example.org", person.Editor); n.as(t, token, http.MethodGet, "/audit-events", nil).status != http.StatusForbidden {
-		t.Error("an editor reads the events")
+		t.Error("an editor can read the events")
 	}
 }
 
-// execution runs a component whose callback goes to url, and gives its id.
+// execution runs a component whose callback goes to url, and returns its ID.
 func (n *tenant) execution(t *testing.T, url string) string {
 	t.Helper()
 	var record api.ComponentExecution

@@ -13,35 +13,35 @@ import (
 	"unicode"
 )
 
-// What a reader can hold at once.
+// The limits on size.
 const (
 	maxFile     = 400 // lines
 	maxFunction = 60  // lines
 	maxPackage  = 12  // files that are not tests
 )
 
-// exceptions are the files, functions ("file:Function") and packages that are
-// larger, and why. A reason that no longer holds is an error too.
+// exceptions are the files, functions ("file:Function") and packages that may be larger, with the
+// reason. An exception that is no longer needed fails the test.
 var exceptions = map[string]string{
-	"internal/web/server":    "one file for each tag of the contract, beside the gates",
+	"internal/web/server":    "one file for each tag of the contract, plus authentication and limits",
 	"conformance":            "one file of cases for each part of the contract",
-	"conformance/probe":      "one file for each thing that a case sends, and for each that it checks of an answer",
-	"internal/program/bench": "one file for each figure that is measured and for each floor beside it",
-	"internal/program/cli":   "one file a command",
+	"conformance/probe":      "one file for each kind of request, and one for each kind of check",
+	"internal/program/bench": "one file for each figure that is measured, and one for each baseline",
+	"internal/program/cli":   "one file for each command",
 
 	"internal/execution":       "one file for each step of the life of an execution, its cancellation among them",
-	"internal/workflow/engine": "one file for each step of a fold, and one for what a fold may store",
+	"internal/workflow/engine": "one file for each step of a fold, and one for the storage limit of a fold",
 
 	"internal/component/modules/evm":     "one file for each module",
 	"internal/component/modules/utility": "one file for each module",
 }
 
-// banned are words that say nothing of what a thing is.
+// banned are words that describe nothing.
 var banned = []string{"util", "utils", "helper", "helpers", "common", "manager", "managers"}
 
 // source is one hand-written Go file.
 type source struct {
-	path  string // from the root
+	path  string // relative to the root
 	lines int
 	tree  *ast.File
 	set   *token.FileSet
@@ -49,7 +49,7 @@ type source struct {
 
 func (s source) test() bool { return strings.HasSuffix(s.path, "_test.go") }
 
-// root is the folder of go.mod.
+// root returns the folder of go.mod.
 func root(t *testing.T) string {
 	t.Helper()
 	dir, err := os.Getwd()
@@ -61,13 +61,13 @@ func root(t *testing.T) string {
 			return dir
 		}
 		if dir == filepath.Dir(dir) {
-			t.Fatal("there is no go.mod above the tests")
+			t.Fatal("no go.mod in any parent folder")
 		}
 		dir = filepath.Dir(dir)
 	}
 }
 
-// sources parses every hand-written Go file.
+// sources returns every hand-written Go file, parsed.
 func sources(t *testing.T) []source {
 	t.Helper()
 	base := root(t)
@@ -108,7 +108,7 @@ func sources(t *testing.T) []source {
 	return all
 }
 
-func TestSizesKeepToTheBudget(t *testing.T) {
+func TestSizesAreWithinTheBudget(t *testing.T) {
 	large := map[string]bool{}
 	count := map[string]int{}
 	check := func(what string, size, limit int) {
@@ -117,13 +117,13 @@ func TestSizesKeepToTheBudget(t *testing.T) {
 		}
 		large[what] = true
 		if exceptions[what] == "" {
-			t.Errorf("%s: %d, at most %d", what, size, limit)
+			t.Errorf("%s: size %d exceeds the limit of %d", what, size, limit)
 		}
 	}
 	for _, file := range sources(t) {
 		check(file.path, file.lines, maxFile)
 		if file.test() {
-			continue // a table of cases is data, however long
+			continue // a table of cases is data and may have any length
 		}
 		count[filepath.Dir(file.path)]++
 		for _, declared := range file.tree.Decls {
@@ -140,12 +140,12 @@ func TestSizesKeepToTheBudget(t *testing.T) {
 	}
 	for what, why := range exceptions {
 		if !large[what] {
-			t.Errorf("%s keeps to the budget: take its exception (%q) away", what, why)
+			t.Errorf("%s is within the budget: remove its exception (%q)", what, why)
 		}
 	}
 }
 
-// words splits a name into its lower-case words.
+// words splits a name into lower-case words.
 func words(name string) []string {
 	var spaced strings.Builder
 	for _, r := range name {
@@ -162,11 +162,11 @@ func words(name string) []string {
 	return strings.Fields(spaced.String())
 }
 
-func TestNamesSayWhatThingsAre(t *testing.T) {
+func TestNamesUseNoEmptyWords(t *testing.T) {
 	check := func(where, name string) {
 		for _, word := range words(name) {
 			if slices.Contains(banned, word) {
-				t.Errorf("%s: %q says nothing of what it is", where, name)
+				t.Errorf("%s: the word %q describes nothing", where, name)
 			}
 		}
 	}
@@ -185,7 +185,7 @@ func TestNamesSayWhatThingsAre(t *testing.T) {
 	}
 }
 
-func TestEveryPackageSaysWhatItOwns(t *testing.T) {
+func TestEveryPackageHasAPackageComment(t *testing.T) {
 	described := map[string]bool{}
 	for _, file := range sources(t) {
 		if !file.test() {
@@ -200,8 +200,8 @@ func TestEveryPackageSaysWhatItOwns(t *testing.T) {
 	}
 }
 
-// Tests that skip or sleep pass for the wrong reason. Under synctest a sleep takes
-// no time and ends when everything else waits.
+// Tests that skip or sleep can pass without proving anything. Under synctest a sleep takes no time
+// and ends once all goroutines are blocked.
 func TestTestsNeitherSkipNorSleep(t *testing.T) {
 	for _, file := range sources(t) {
 		if !file.test() {
@@ -218,7 +218,7 @@ func TestTestsNeitherSkipNorSleep(t *testing.T) {
 			owner, _ := selector.X.(*ast.Ident)
 			skips := slices.Contains([]string{"Skip", "Skipf", "SkipNow"}, selector.Sel.Name)
 			if sleeps := !virtual && owner != nil && owner.Name == "time" && selector.Sel.Name == "Sleep"; sleeps || skips {
-				t.Errorf("%s: %s", file.set.Position(node.Pos()), selector.Sel.Name)
+				t.Errorf("%s: a test must not call %s", file.set.Position(node.Pos()), selector.Sel.Name)
 			}
 			return true
 		})

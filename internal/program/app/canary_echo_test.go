@@ -15,8 +15,8 @@ import (
 	"github.com/weft-automation/weft/internal/secret/redact"
 )
 
-// mirror is an upstream that repeats what it is sent, in its own words too; but for some paths:
-// there it repeats what is no secret, and is a chain's node that knows a transaction.
+// mirror is an upstream that returns the request's headers, as they are and in base64. On some paths
+// it returns only what is not secret, or acts as an EVM node that knows a transaction.
 func mirror(rw http.ResponseWriter, r *http.Request) {
 	rw.Header().Set("Content-Type", "application/json")
 	shown := map[string]any{"type": r.Header.Get("Content-Type"), "accept": r.Header.Get("Accept"), "agent": r.Header.Get("User-Agent")}
@@ -49,11 +49,11 @@ func (n *secretOutputs) call(path, name, value string) map[string]any {
 	}
 }
 
-// A canary comes back from upstreams, alone and in runs, and into a run by a signal; a wait
-// goes on while it is looked for. Nothing that is kept or logged shows it, in whatever form,
-// and all who may read it do, under another master key too. What shows none of it is kept as
-// it is.
-func TestMT05EchoesWaitsAndSignalsAreFoundNowhere(t *testing.T) {
+// An upstream returns a canary, to executions and to runs, and a signal brings one into a run. A wait
+// continues meanwhile. No stored row and no log shows the canary in any encoding. Authorized clients
+// can read it, after a change of the master key too. Outputs without a canary are stored in plain
+// text.
+func TestMT05EchoedSecretsDoNotLeak(t *testing.T) {
 	t.Parallel()
 	w := startWhole(t, nil)
 	n := &secretOutputs{tenant: w.tenant(t, "acme"), shown: map[string]string{}, identity: "1dentity-0f-nobody"}
@@ -70,32 +70,32 @@ func TestMT05EchoesWaitsAndSignalsAreFoundNowhere(t *testing.T) {
 
 	echoed := n.execute(t, "API_CALL", n.call("/", "Authorization", "Bearer "+canary), receiver.URL+"/echoed")
 	silent := n.execute(t, "API_CALL", n.call("/silent", "Authorization", "Bearer "+canary), receiver.URL+"/silent")
-	n.expectShown(t, "an answer", string(echoed.Output), canary)
+	n.expectShown(t, "an output", string(echoed.Output), canary)
 	n.expectSealed(t, w, "SELECT output FROM component_executions WHERE id = $1", echoed.ID, true)
 	n.expectSealed(t, w, "SELECT output FROM component_executions WHERE id = $1", silent.ID, false)
 	n.echoInRun(t, w)
 	n.signalRun(t, w)
-	waiting := n.beginWait(t, w)
+	waiting := n.startWait(t, w)
 
-	n.look(t, echoed)
-	waittest.Until(t, "the change to be seen", func() bool { _, came := n.callbacks.Load("/echoed"); return came })
+	n.recheck(t, echoed)
+	waittest.Until(t, "the callback", func() bool { _, came := n.callbacks.Load("/echoed"); return came })
 	w.app.Stop(t.Context())
-	n.afterEchoes(t, w)
+	n.checkEchoesAfterStop(t, w)
 	n.rotate(t, w)
-	n.look(t, echoed)
+	n.recheck(t, echoed)
 	n.callbacks.Clear()
 	n.sign(t, http.MethodPost, "/v1/sdk/components/executions/"+echoed.ID.String()+"/replay-callback?force=true", nil).into(t, &struct{}{})
-	waittest.Until(t, "the change to be seen", func() bool { _, came := n.callbacks.Load("/echoed"); return came })
+	waittest.Until(t, "the callback", func() bool { _, came := n.callbacks.Load("/echoed"); return came })
 	if got := n.sign(t, http.MethodGet, "/v1/sdk/components/executions/"+waiting.ID.String(), nil).body; !strings.Contains(got, `"EXECUTING"`) {
-		t.Errorf("what waited is now %s", got)
+		t.Errorf("the waiting execution is now %s", got)
 	}
 	w.app.Stop(t.Context())
-	n.afterEchoes(t, w)
+	n.checkEchoesAfterStop(t, w)
 }
 
-// afterEchoes looks for the canary in what is left of a process that has ended, however it is
-// written.
-func (n *secretOutputs) afterEchoes(t *testing.T, w *whole) {
+// checkEchoesAfterStop searches the log and the database of a stopped process for the canary in
+// several encodings.
+func (n *secretOutputs) checkEchoesAfterStop(t *testing.T, w *whole) {
 	t.Helper()
 	body, _ := n.callbacks.Load("/echoed")
 	n.expectShown(t, "the callback", fmt.Sprint(body), canary)
@@ -106,21 +106,21 @@ func (n *secretOutputs) afterEchoes(t *testing.T, w *whole) {
 	for where, text := range map[string]string{"the log at debug": w.log.String(), "a dump of every table": dump(t, w.dsn)} {
 		expectNone(t, where, text, n.secrets)
 		if sought.In([]byte(text)) {
-			t.Errorf("a secret stands in %s, written in another way", where)
+			t.Errorf("%s contains an encoded secret", where)
 		}
 	}
 }
 
-// expectSealed looks at the value that a row holds.
+// expectSealed checks whether the value that the query returns is stored sealed.
 func (n *secretOutputs) expectSealed(t *testing.T, w *whole, sql string, id any, want bool) {
 	t.Helper()
 	var kind string
 	if err := w.app.pools.system.QueryRow(t.Context(), "SELECT COALESCE(json_typeof(("+sql+")), '')", id).Scan(&kind); err != nil || kind == "" || (kind == "string") != want {
-		t.Errorf("%s: of %v it is kept as %q, %v; sealed is %v", sql, id, kind, err, want)
+		t.Errorf("%s: %v is stored as %q, %v; want sealed: %v", sql, id, kind, err, want)
 	}
 }
 
-// echoInRun has a run make something of what upstreams repeat of a variable and of a literal.
+// echoInRun runs a workflow that processes what upstreams echo of a variable and of a literal.
 func (n *secretOutputs) echoInRun(t *testing.T, w *whole) {
 	t.Helper()
 	run := n.run(t, []any{
@@ -134,7 +134,7 @@ func (n *secretOutputs) echoInRun(t *testing.T, w *whole) {
 	}, drawn("start>variable start>literal start>silent variable>text silent>plain literal>answer text>answer plain>answer",
 		"variable.body>text.value silent.body>plain.value text.text>answer.variable literal.body>answer.literal plain.text>answer.plain"), "none")
 	if got := strings.Count(string(run.Output), canary); run.Status != "COMPLETED" || got < 2 {
-		t.Fatalf("the run ended %s %s, and shows the canary %d times: %s", run.Status, run.Error, got, run.Output)
+		t.Fatalf("the run is %s %s and shows the canary %d times: %s", run.Status, run.Error, got, run.Output)
 	}
 	for _, stage := range run.RunStages {
 		sealed := map[string]bool{"variable": true, "literal": true, "text": true, "answer": true, "start": true}[stage.ComponentID]
@@ -144,8 +144,7 @@ func (n *secretOutputs) echoInRun(t *testing.T, w *whole) {
 	n.keep(t, run)
 }
 
-// signalRun has a run wait for secrets that come before it waits for them and after, and for
-// what is none.
+// signalRun sends signals to a run before and after it waits for them. Some are secret, one is not.
 func (n *secretOutputs) signalRun(t *testing.T, w *whole) {
 	t.Helper()
 	waits := func(name string, secret any) map[string]any {
@@ -167,19 +166,19 @@ func (n *secretOutputs) signalRun(t *testing.T, w *whole) {
 	first := signal("early", canary)
 	n.expectShown(t, "a signal", first, canary)
 	if again := signal("early", "another"); again != first {
-		t.Errorf("the signal is %s, and was %s", again, first)
+		t.Errorf("the signal is now %s, want %s", again, first)
 	}
 	signal("open", "no secret at all")
-	waittest.Until(t, "the change to be seen", func() bool { return strings.Contains(n.sign(t, http.MethodGet, path+"/stages", nil).body, `"late"`) })
+	waittest.Until(t, "the stage to wait", func() bool { return strings.Contains(n.sign(t, http.MethodGet, path+"/stages", nil).body, `"late"`) })
 	expectNone(t, "a dump while it waits", dump(t, w.dsn), n.secrets)
 	signal("late", canary)
 	var run api.WorkflowRun
-	waittest.Until(t, "the change to be seen", func() bool {
+	waittest.Until(t, "the run to finish", func() bool {
 		n.sign(t, http.MethodGet, path, nil).into(t, &run)
 		return run.Status.Terminal()
 	})
 	if got := strings.Count(string(run.Output), canary); run.Status != "COMPLETED" || got != 2 || !strings.Contains(string(run.Output), "no secret at all") {
-		t.Fatalf("the run ended %s %s with %s", run.Status, run.Error, run.Output)
+		t.Fatalf("the run is %s %s with output %s", run.Status, run.Error, run.Output)
 	}
 	for _, stage := range run.RunStages {
 		n.expectSealed(t, w, "SELECT output FROM run_stages WHERE id = $1", stage.ID, stage.ComponentID != "open")
@@ -187,13 +186,13 @@ func (n *secretOutputs) signalRun(t *testing.T, w *whole) {
 	n.keep(t, run)
 }
 
-// beginWait begins the component that waits, at a node whose address is secret.
-func (n *secretOutputs) beginWait(t *testing.T, w *whole) (record api.ComponentExecution) {
+// startWait starts a component that waits on a node whose address is secret.
+func (n *secretOutputs) startWait(t *testing.T, w *whole) (record api.ComponentExecution) {
 	t.Helper()
 	n.sign(t, http.MethodPost, "/v1/sdk/components", map[string]any{
 		"module": "WAIT_FOR_EVM_TRANSACTION", "input": map[string]any{"jsonRpcUrl": n.upstream + "/node/" + canary + "?key=" + canary, "transactionHash": aHash}, "config": map[string]any{},
 	}).into(t, &record)
-	waittest.Until(t, "the change to be seen", func() bool {
+	waittest.Until(t, "the wait", func() bool {
 		var from *string
 		err := w.app.pools.system.QueryRow(t.Context(), "SELECT wait_state->>'from' FROM component_executions WHERE id = $1", record.ID).Scan(&from)
 		return err == nil && from != nil

@@ -9,9 +9,8 @@ import (
 	"github.com/weft-automation/weft/internal/kit/waittest"
 )
 
-// useSecretVariable lets runs use a variable whose value is the canary where nothing is
-// secret by its schema: one fails for an upstream that repeats it, one as it says itself,
-// and one goes on living.
+// useSecretVariable starts runs that use a secret variable in fields whose schema is not secret. In
+// some runs an upstream echoes the value, in others the error quotes it, and one keeps running.
 func (n *tenant) useSecretVariable(t *testing.T, upstream string) {
 	t.Helper()
 	const path = "/v1/sdk/environment-variables"
@@ -31,15 +30,15 @@ func (n *tenant) useSecretVariable(t *testing.T, upstream string) {
 	for _, c := range []map[string]any{call, wrong, says, fails} {
 		run := n.runOf(t, []any{c}, nil, 15000)
 		if run.Run == nil || run.Run.Status != "FAILED" {
-			t.Errorf("the run of %s did not fail: %+v", c["module"], run)
+			t.Errorf("the run with %s did not fail: %+v", c["module"], run)
 		}
 		n.seenRedacted(t, run)
 	}
-	for _, c := range []map[string]any{call, wrong, says, fails} { // a loop that fails repeats what its item says
+	for _, c := range []map[string]any{call, wrong, says, fails} { // a failed loop repeats the error of its item
 		loop := map[string]any{"id": "loop", "module": "FOR_EACH", "input": map[string]any{"items": []int{1}}}
 		run := n.runOf(t, []any{loop, c}, []any{map[string]any{"id": "a", "from": "loop", "to": c["id"], "port": "each"}}, 15000)
 		if run.Run == nil || !strings.Contains(string(run.Run.Error), "ITEM_FAILED") {
-			t.Errorf("the run of %s in a loop did not fail by its item: %+v", c["module"], run)
+			t.Errorf("the run with %s in a loop did not fail because of its item: %+v", c["module"], run)
 		}
 		n.seenRedacted(t, run)
 	}
@@ -51,13 +50,13 @@ func (n *tenant) useSecretVariable(t *testing.T, upstream string) {
 	run := n.runOf(t, []any{loop, call, wait}, []any{
 		map[string]string{"id": "a", "from": "loop", "to": "call", "port": "each"}, map[string]string{"id": "b", "from": "loop", "to": "wait", "port": "done"},
 	}, 0)
-	waittest.Until(t, "the change to be seen", func() bool {
+	waittest.Until(t, "the wait for the signal", func() bool {
 		return strings.Contains(n.sign(t, http.MethodGet, "/v1/sdk/workflows/executions/"+run.RunID.String()+"/stages", nil).body, "WAIT_FOR_SIGNAL")
 	})
 	n.seenRedacted(t, run)
 }
 
-// runOf runs a workflow of these components and edges.
+// runOf runs a workflow with these components and edges.
 func (n *tenant) runOf(t *testing.T, components, edges []any, waitForMs int) (run api.TriggerResult) {
 	t.Helper()
 	body := map[string]any{"name": "secret", "components": components}
@@ -70,18 +69,18 @@ func (n *tenant) runOf(t *testing.T, components, edges []any, waitForMs int) (ru
 	return run
 }
 
-// seenRedacted is seenRun where something is to be taken out of what each execution tells.
+// seenRedacted is seenRun for a run in which every execution shows something redacted.
 func (n *tenant) seenRedacted(t *testing.T, run api.TriggerResult) {
 	t.Helper()
 	for _, body := range n.seenRun(t, run) {
 		if !strings.Contains(body, "[redacted]") {
-			t.Errorf("nothing was to be taken out: %s", body)
+			t.Errorf("nothing is redacted: %s", body)
 		}
 	}
 }
 
-// seenRun looks for the canary in all that is told of a run. It returns what is told of its
-// executions.
+// seenRun checks that nothing that the API returns of a run shows the canary. It returns the bodies
+// of its executions.
 func (n *tenant) seenRun(t *testing.T, run api.TriggerResult) (executions []string) {
 	t.Helper()
 	path := "/v1/sdk/workflows/executions/" + run.RunID.String()

@@ -19,20 +19,20 @@ import (
 	"github.com/weft-automation/weft/internal/program/rotation"
 )
 
-// secretOutputs is a workspace whose components give secrets.
+// secretOutputs is a workspace whose components have secret outputs.
 type secretOutputs struct {
 	*tenant
 	secrets   []string
 	identity  string
 	upstream  string
-	callbacks sync.Map // by the path of the receiver: the body
+	callbacks sync.Map // path of the receiver to body
 	shown     map[string]string
 }
 
-// A canary comes out of components as an output, alone and in runs that hand it on, and into
-// a run by its input. Nothing that is kept or logged shows it, and all who may read it do,
-// after a restart and under another master key too.
-func TestMT05SecretOutputsAreFoundNowhere(t *testing.T) {
+// A component outputs a canary, alone and in runs that pass it on, and a run takes one as its input.
+// No stored row and no log shows it. Authorized clients can read it, after a restart and after a
+// change of the master key too.
+func TestMT05SecretOutputsDoNotLeak(t *testing.T) {
 	t.Parallel()
 	w, traces := startTraced(t)
 	n := &secretOutputs{tenant: w.tenant(t, "acme"), shown: map[string]string{}}
@@ -48,50 +48,50 @@ func TestMT05SecretOutputsAreFoundNowhere(t *testing.T) {
 	defer receiver.Close()
 	n.upstream = upstream.URL
 
-	generated := n.alone(t, "GENERATE_AGE_ENCRYPTION", map[string]any{}, receiver.URL+"/generated")
+	generated := n.executeAlone(t, "GENERATE_AGE_ENCRYPTION", map[string]any{}, receiver.URL+"/generated")
 	var keys struct{ AgeIdentity, AgeRecipient string }
 	if err := json.Unmarshal(generated.Output, &keys); err != nil || !strings.HasPrefix(keys.AgeIdentity, "AGE-SECRET-KEY-") {
 		t.Fatalf("the output is %s, %v", generated.Output, err)
 	}
 	n.identity, n.secrets = keys.AgeIdentity, []string{canary, keys.AgeIdentity}
 	var sealed struct{ Ciphertext string }
-	closed := n.alone(t, "AGE_ENCRYPT", map[string]any{"data": canary, "ageRecipient": keys.AgeRecipient}, receiver.URL+"/closed")
+	closed := n.executeAlone(t, "AGE_ENCRYPT", map[string]any{"data": canary, "ageRecipient": keys.AgeRecipient}, receiver.URL+"/closed")
 	if err := json.Unmarshal(closed.Output, &sealed); err != nil {
 		t.Fatal(err)
 	}
-	opened := n.alone(t, "AGE_DECRYPT", map[string]any{"ciphertext": sealed.Ciphertext, "ageIdentity": keys.AgeIdentity}, receiver.URL+"/opened")
+	opened := n.executeAlone(t, "AGE_DECRYPT", map[string]any{"ciphertext": sealed.Ciphertext, "ageIdentity": keys.AgeIdentity}, receiver.URL+"/opened")
 	n.expectShown(t, "an output", string(opened.Output), canary)
-	n.handOn(t, sealed.Ciphertext)
+	n.passSecretOn(t, sealed.Ciphertext)
 	n.failAtOnce(t, sealed.Ciphertext)
-	n.handOnVariable(t)
+	n.passVariableOn(t)
 	for _, path := range []string{"/generated", "/opened"} {
-		waittest.Until(t, "the change to be seen", func() bool { _, came := n.callbacks.Load(path); return came })
+		waittest.Until(t, "the callback", func() bool { _, came := n.callbacks.Load(path); return came })
 	}
-	n.look(t, generated, opened)
+	n.recheck(t, generated, opened)
 	expectNone(t, "the metrics", w.get(t, w.app.OpsURL()+"/metrics"), n.secrets)
 	w.app.Stop(t.Context())
 	expectNone(t, "the traces", traces.String(), n.secrets)
 	expectSpan(t, traces, "execute GENERATE_AGE_ENCRYPTION", "execute AGE_ENCRYPT", "execute AGE_DECRYPT")
-	n.afterwards(t, w)
+	n.checkAfterStop(t, w)
 
 	n.rotate(t, w)
 	n.callbacks.Clear()
-	n.look(t, generated, opened)
+	n.recheck(t, generated, opened)
 	for path, of := range map[string]api.ComponentExecution{"/generated": generated, "/opened": opened} {
 		n.sign(t, http.MethodPost, "/v1/sdk/components/executions/"+of.ID.String()+"/replay-callback?force=true", nil).into(t, &struct{}{})
-		waittest.Until(t, "the change to be seen", func() bool { _, came := n.callbacks.Load(path); return came })
+		waittest.Until(t, "the callback", func() bool { _, came := n.callbacks.Load(path); return came })
 	}
-	n.lookAtCallbacks(t)
-	n.alone(t, "GENERATE_AGE_ENCRYPTION", map[string]any{}, receiver.URL+"/again")
+	n.checkCallbacks(t)
+	n.executeAlone(t, "GENERATE_AGE_ENCRYPTION", map[string]any{}, receiver.URL+"/again")
 	if keys := strings.Count(dumpOf(t, w.dsn, "output_keys"), "\n"); keys != 2 {
-		t.Errorf("the workspace has %d keys, want one for each master key", keys)
+		t.Errorf("the workspace has %d output keys, want 2: one for each master key", keys)
 	}
 	w.app.Stop(t.Context())
-	n.afterwards(t, w)
+	n.checkAfterStop(t, w)
 }
 
-// alone executes a component by itself.
-func (n *secretOutputs) alone(t *testing.T, module string, input map[string]any, receiver string) api.ComponentExecution {
+// executeAlone executes a component outside of any run.
+func (n *secretOutputs) executeAlone(t *testing.T, module string, input map[string]any, receiver string) api.ComponentExecution {
 	t.Helper()
 	return n.execute(t, module, map[string]any{"input": input, "config": map[string]any{}}, receiver)
 }
@@ -102,12 +102,12 @@ func (n *secretOutputs) execute(t *testing.T, module string, call map[string]any
 		"module": module, "input": call["input"], "config": call["config"], "waitForMs": 15000, "callbackUrl": receiver,
 	}).into(t, &record)
 	if record.Status != "COMPLETED" {
-		t.Fatalf("%s ended %s: %s", module, record.Status, record.Error)
+		t.Fatalf("%s is %s: %s", module, record.Status, record.Error)
 	}
 	return record
 }
 
-// secretEntry begins a run with secrets in its input.
+// secretEntry is a trigger with secrets in its input.
 var secretEntry = map[string]any{"id": "start", "module": "ON_API_CALLED", "config": map[string]any{"inputSchema": map[string]any{
 	"type": "object", "properties": map[string]any{"identity": map[string]any{"type": "string", "x-secret": true}, "ciphertext": map[string]any{"type": "string"}},
 }}}
@@ -120,7 +120,7 @@ func part(id, module string, more map[string]any) map[string]any {
 	return c
 }
 
-// drawn are edges and connections, written "from.port>to" and "from.output>to.input".
+// drawn returns edges and connections, written "from.port>to" and "from.output>to.input".
 func drawn(edges, connections string) map[string]any {
 	var after, data []any
 	for i, text := range strings.Fields(edges) {
@@ -153,19 +153,19 @@ func (n *secretOutputs) run(t *testing.T, components []any, flows map[string]any
 		"input": map[string]string{"identity": n.identity, "ciphertext": ciphertext}, "waitForMs": 15000,
 	}).into(t, &begun)
 	if begun.Run == nil {
-		t.Fatalf("there is no run: %+v", begun)
+		t.Fatalf("no run was started: %+v", begun)
 	}
 	var run api.WorkflowRun
-	waittest.Until(t, "the change to be seen", func() bool {
+	waittest.Until(t, "the run to finish", func() bool {
 		n.sign(t, http.MethodGet, "/v1/sdk/workflows/executions/"+begun.RunID.String(), nil).into(t, &run)
 		return run.Status.Terminal()
 	})
 	return run
 }
 
-// handOn has a run give the canary to stages of every kind: some fail for it, and some carry
-// it on.
-func (n *secretOutputs) handOn(t *testing.T, ciphertext string) {
+// passSecretOn runs a workflow that passes the canary to stages of every kind. Some fail because of
+// it, others pass it on.
+func (n *secretOutputs) passSecretOn(t *testing.T, ciphertext string) {
 	t.Helper()
 	var child api.Workflow
 	below := drawn("start>answer", "start.token>answer.got")
@@ -187,10 +187,10 @@ func (n *secretOutputs) handOn(t *testing.T, ciphertext string) {
 		"start.ciphertext>open.ciphertext start.identity>open.ageIdentity open.data>quotes.timestamp open.data>calls.query.k open.data>text.value text.text>shape.v shape.result>list.0 open.data>list.1"+
 			" list.array>each.items each.item>inside.value shape.result>below.token inside.text>answer.all below.got>answer.below"), ciphertext)
 	if run.Status != "COMPLETED" {
-		t.Fatalf("the run ended %s: %s", run.Status, run.Error)
+		t.Fatalf("the run is %s: %s", run.Status, run.Error)
 	}
 	if got := strings.Count(string(run.Output), canary); got != 3 {
-		t.Errorf("the output shows the canary %d times: %s", got, run.Output)
+		t.Errorf("the output contains the canary %d times: %s", got, run.Output)
 	}
 	failed := 0
 	for _, stage := range run.RunStages {
@@ -198,7 +198,7 @@ func (n *secretOutputs) handOn(t *testing.T, ciphertext string) {
 		case stage.Status == "FAILED":
 			failed++
 			expectNone(t, "the error of "+stage.ComponentID, string(stage.Error), n.secrets)
-		case stage.ComponentID == "start": // the trigger hides what is secret of the input
+		case stage.ComponentID == "start": // the trigger redacts the secrets of the input
 			expectNone(t, "the output of the trigger", string(stage.Output), n.secrets)
 			n.expectShown(t, "the output of the trigger", string(stage.Output), "[redacted]")
 		case stage.ComponentID != "each":
@@ -211,9 +211,9 @@ func (n *secretOutputs) handOn(t *testing.T, ciphertext string) {
 	n.keep(t, run)
 }
 
-// handOnVariable has a run give on what a secret variable holds: the engine, and a component
-// that does not know that what it takes is secret.
-func (n *secretOutputs) handOnVariable(t *testing.T) {
+// passVariableOn runs a workflow in which the engine and a component output the value of a secret
+// variable. The schema of neither says that it is secret.
+func (n *secretOutputs) passVariableOn(t *testing.T) {
 	t.Helper()
 	n.sign(t, http.MethodPut, "/v1/sdk/environment-variables/CANARY", map[string]any{"value": canary, "secret": true}).into(t, &struct{}{})
 	run := n.run(t, []any{
@@ -227,14 +227,14 @@ func (n *secretOutputs) handOnVariable(t *testing.T) {
 	n.keep(t, run)
 }
 
-// failAtOnce has a run fail for a stage that quotes the canary, and is looked at in its log
-// and its stream.
+// failAtOnce runs a workflow that fails with an error that quotes the canary, and checks the run's
+// events and stream.
 func (n *secretOutputs) failAtOnce(t *testing.T, ciphertext string) {
 	t.Helper()
 	run := n.run(t, []any{secretEntry, part("open", "AGE_DECRYPT", nil), part("quotes", "FORMAT_DATE", nil)}, drawn("start>open open>quotes",
 		"start.ciphertext>open.ciphertext start.identity>open.ageIdentity open.data>quotes.timestamp"), ciphertext)
 	if run.Status != "FAILED" {
-		t.Fatalf("the run ended %s", run.Status)
+		t.Fatalf("the run is %s", run.Status)
 	}
 	expectNone(t, "the error of a run", string(run.Error), n.secrets)
 	for _, part := range []string{"/events", "/stream"} {
@@ -248,23 +248,23 @@ func (n *secretOutputs) failAtOnce(t *testing.T, ciphertext string) {
 	n.keep(t, run)
 }
 
-// expectFaults wants the faults of a stage's input as the contract names them.
+// expectFaults checks that the error of a stage lists its input faults as the contract says.
 func expectFaults(t *testing.T, raw json.RawMessage) {
 	t.Helper()
 	var failure struct {
 		Details struct{ Errors []map[string]string }
 	}
 	if err := json.Unmarshal(raw, &failure); err != nil || len(failure.Details.Errors) == 0 {
-		t.Fatalf("the error is %s, %v", raw, err)
+		t.Fatalf("the error is %s (%v)", raw, err)
 	}
 	for _, fault := range failure.Details.Errors {
 		if len(fault) != 3 || fault["code"] != "INVALID_INPUT" || fault["message"] == "" || fault["pointer"] != "/input/timestamp" {
-			t.Errorf("a fault is %v", fault)
+			t.Errorf("unexpected fault %v", fault)
 		}
 	}
 }
 
-// keep notes what is shown of a run, which hides what is secret in its input only.
+// keep records what the API returns of a run, and checks that the input's secrets are redacted.
 func (n *secretOutputs) keep(t *testing.T, run api.WorkflowRun) {
 	t.Helper()
 	if want := `"identity":"[redacted]"`; !strings.Contains(string(run.Input), want) || strings.Contains(string(run.Input), n.identity) {
@@ -282,27 +282,27 @@ func (n *secretOutputs) keep(t *testing.T, run api.WorkflowRun) {
 	}
 }
 
-// look reads everything once more that was shown.
-func (n *secretOutputs) look(t *testing.T, executions ...api.ComponentExecution) {
+// recheck reads again everything that keep recorded, and compares it.
+func (n *secretOutputs) recheck(t *testing.T, executions ...api.ComponentExecution) {
 	t.Helper()
 	for path, want := range n.shown {
 		if got := n.sign(t, http.MethodGet, path, nil).body; got != want {
-			t.Errorf("%s is now\n%s\nand was\n%s", path, got, want)
+			t.Errorf("%s is now\n%s\nwant\n%s", path, got, want)
 		}
 	}
 	list := n.sign(t, http.MethodGet, "/v1/sdk/components/executions", nil).body
 	for _, record := range executions {
 		path := "/v1/sdk/components/executions/" + record.ID.String()
 		for _, body := range []string{n.sign(t, http.MethodGet, path, nil).body, n.sign(t, http.MethodGet, path+"/stream", nil).body, list} {
-			n.expectShown(t, "what is told of "+record.Module, body, string(record.Output))
+			n.expectShown(t, "the record of "+record.Module, body, string(record.Output))
 		}
 	}
 	if len(n.shown) < 8 {
-		t.Errorf("only %d things were looked at", len(n.shown))
+		t.Errorf("only %d responses were compared", len(n.shown))
 	}
 }
 
-func (n *secretOutputs) lookAtCallbacks(t *testing.T) {
+func (n *secretOutputs) checkCallbacks(t *testing.T) {
 	t.Helper()
 	for path, want := range map[string]string{"/generated": n.identity, "/opened": canary} {
 		body, _ := n.callbacks.Load(path)
@@ -313,19 +313,19 @@ func (n *secretOutputs) lookAtCallbacks(t *testing.T) {
 func (n *secretOutputs) expectShown(t *testing.T, where, text, want string) {
 	t.Helper()
 	if !strings.Contains(text, want) {
-		t.Errorf("%s does not show it: %s", where, text)
+		t.Errorf("%s does not show the secret: %s", where, text)
 	}
 }
 
-// afterwards looks at what is left of a process that has ended.
-func (n *secretOutputs) afterwards(t *testing.T, w *whole) {
+// checkAfterStop searches the log and the database of a stopped process.
+func (n *secretOutputs) checkAfterStop(t *testing.T, w *whole) {
 	t.Helper()
-	n.lookAtCallbacks(t)
+	n.checkCallbacks(t)
 	expectNone(t, "the log at debug", w.log.String(), n.secrets)
 	expectNone(t, "a dump of every table", dump(t, w.dsn), n.secrets)
 }
 
-// rotate changes the master key, and starts a process that has the new one only.
+// rotate changes the master key and starts a process that has only the new one.
 func (n *secretOutputs) rotate(t *testing.T, w *whole) {
 	t.Helper()
 	const nextKey = "qFVXAOMxpTgbKrnUEDHQd0sJaltyyGTuDF2vW5y2x9M="
@@ -339,7 +339,7 @@ func (n *secretOutputs) rotate(t *testing.T, w *whole) {
 	}
 	defer pool.Close()
 	if report, err := rotation.Run(t.Context(), pool, both, nil); err != nil || !report.Done() {
-		t.Fatalf("%+v, %v", report, err)
+		t.Fatalf("unexpected report %+v (%v)", report, err)
 	}
 	cfg := w.app.cfg
 	if cfg.Keyring, err = keyring(nextKey, ""); err != nil {

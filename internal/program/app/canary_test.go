@@ -16,57 +16,57 @@ import (
 	"github.com/weft-automation/weft/internal/component/modules"
 )
 
-// hear notes what somebody is told.
-func (b *logBook) hear(r *http.Request) { _, _ = io.Copy(b, r.Body) }
+// record records the body of a request.
+func (b *logBook) record(r *http.Request) { _, _ = io.Copy(b, r.Body) }
 
-// tracing is held by the test whose service the spans of the process go to: there is one
-// provider of them in a process, that of the service which was started last.
+// tracing is held by the test that exports spans. A process has one provider of spans, that of the
+// service started last.
 var tracing sync.Mutex
 
-// startTraced starts a service, and hears its traces until the test ends. All have come once
-// the service has stopped.
+// startTraced starts a service and records its traces until the test ends. They are complete once the
+// service has stopped.
 func startTraced(t *testing.T) (*whole, *logBook) {
 	t.Helper()
 	tracing.Lock()
 	t.Cleanup(tracing.Unlock)
 	traces := &logBook{}
-	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { traces.hear(r) }))
+	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { traces.record(r) }))
 	t.Cleanup(collector.Close)
 	return startWhole(t, func(cfg *Config) { cfg.TraceEndpoint = collector.URL }), traces
 }
 
-// The canaries of fields that take a private key only, of a chain and of age, and of those
-// that take a code of an error.
+// The canaries of fields that accept only a private key (EVM and age), and of those that accept an
+// error code.
 const (
 	canaryCode     = "C4N4RY_5ECRET_9F27"
 	canaryKey      = "0x5ec2e7c4a9c4a9c4a9c4a9c4a9c4a9c4a9c4a9c4a9c4a9c4a9c4a9c4a9c45ec2"
 	canaryIdentity = "AGE-SECRET-KEY-184JMZMVQH3E6U0PSL869004Y3U2NYV7R30EU99CSEDNPH02YUVFSZW44VU"
 )
 
-// expectNone looks for secrets in a text.
+// expectNone checks that the text contains none of the secrets.
 func expectNone(t *testing.T, where, text string, secrets []string) {
 	t.Helper()
 	if len(text) == 0 {
-		t.Errorf("%s is empty: nothing was looked at", where)
+		t.Errorf("%s is empty, so this proves nothing", where)
 	}
 	for _, secret := range append([]string{canaryCode, canaryKey[2:], canaryIdentity[15:]}, secrets...) {
 		if at := strings.Index(text, secret); at >= 0 {
-			t.Errorf("a secret stands in %s: ...%.300s", where, text[max(0, at-150):])
+			t.Errorf("%s contains a secret: ...%.300s", where, text[max(0, at-150):])
 		}
 	}
 }
 
-// expectSpan wants one of a test's own spans to have come. Not all of them need to: what other
-// services of the process do is told there, too, and what is too much for the exporter is left out.
+// expectSpan checks that at least one of the named spans was exported. Others may be missing: other
+// services of the process export there too, and the exporter drops spans under load.
 func expectSpan(t *testing.T, traces *logBook, names ...string) {
 	t.Helper()
 	told := traces.String()
 	if !slices.ContainsFunc(names, func(name string) bool { return strings.Contains(told, name) }) {
-		t.Errorf("the traces tell of none of %q", names)
+		t.Errorf("the traces contain none of %q", names)
 	}
 }
 
-// exampleInput is the input in the example of a module's schema.
+// exampleInput returns the input of the example in a module's schema.
 func exampleInput(t *testing.T, entry *component.Entry) map[string]any {
 	t.Helper()
 	var schema struct{ Examples []map[string]any }
@@ -76,21 +76,21 @@ func exampleInput(t *testing.T, entry *component.Entry) map[string]any {
 	return schema.Examples[0]
 }
 
-// A canary is put into every secret field that a component has. The upstream
-// repeats all that it is sent, as an error.
-func TestMT05SecretFieldsOfComponentsAreFoundNowhere(t *testing.T) {
+// Every secret field of every component gets a canary. The upstream echoes the whole request in an
+// error.
+func TestMT05SecretFieldsOfComponentsDoNotLeak(t *testing.T) {
 	t.Parallel()
 	var callbacks logBook
 	w, traces := startTraced(t)
 	n := w.tenant(t, "acme")
 	upstream := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		rw.WriteHeader(http.StatusServiceUnavailable) // 4xx is an output
+		rw.WriteHeader(http.StatusServiceUnavailable) // a 4xx is an output
 		_, _ = fmt.Fprintf(rw, "bad request %s %v", r.RequestURI, r.Header)
 	}))
 	defer upstream.Close()
 	var delivered sync.WaitGroup
 	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		callbacks.hear(r)
+		callbacks.record(r)
 		delivered.Done()
 	}))
 	defer receiver.Close()
@@ -123,7 +123,7 @@ func TestMT05SecretFieldsOfComponentsAreFoundNowhere(t *testing.T) {
 				sample, known = exampleInput(t, entry), true
 			}
 			if !known || values[field] == nil {
-				t.Errorf("%s has a secret at %s: give it a sample", entry.Module, path)
+				t.Errorf("%s has a secret at %s: add a sample value for it", entry.Module, path)
 				continue
 			}
 			input, config := map[string]any{}, map[string]any{}
@@ -139,7 +139,7 @@ func TestMT05SecretFieldsOfComponentsAreFoundNowhere(t *testing.T) {
 			} else {
 				config[field] = values[field]
 			}
-			n.drawSecret(t, map[string]any{"id": "c", "module": entry.Module, "input": input, "config": config})
+			n.runWithSecret(t, map[string]any{"id": "c", "module": entry.Module, "input": input, "config": config})
 			tried++
 			if !slices.Contains(entry.Modes, component.ModeComponent) {
 				continue
@@ -162,7 +162,7 @@ func TestMT05SecretFieldsOfComponentsAreFoundNowhere(t *testing.T) {
 	n.useSecretVariable(t, upstream.URL)
 	delivered.Wait()
 	if tried < 5 {
-		t.Errorf("%d secret fields were tried", tried)
+		t.Errorf("only %d secret fields were tried", tried)
 	}
 	secrets := []string{canary, n.key.APIKey, n.key.APISecret, n.token, password}
 	expectNone(t, "the list", n.sign(t, http.MethodGet, "/v1/sdk/components/executions", nil).body, secrets)
@@ -175,8 +175,9 @@ func TestMT05SecretFieldsOfComponentsAreFoundNowhere(t *testing.T) {
 	expectNone(t, "a dump of every table", dump(t, w.dsn), secrets)
 }
 
-// drawSecret puts a component with secrets into a workflow, reads it in every way, and runs it.
-func (n *tenant) drawSecret(t *testing.T, c map[string]any) {
+// runWithSecret saves a workflow with a component that has secrets, reads it in every way, and runs
+// it.
+func (n *tenant) runWithSecret(t *testing.T, c map[string]any) {
 	t.Helper()
 	made := n.sign(t, http.MethodPost, "/v1/sdk/workflows", map[string]any{"name": "secret", "components": []any{c}})
 	var w api.Workflow
@@ -189,12 +190,12 @@ func (n *tenant) drawSecret(t *testing.T, c map[string]any) {
 	var run api.TriggerResult
 	n.sign(t, http.MethodPost, path, map[string]any{"waitForMs": 15000}).into(t, &run)
 	if run.Run == nil || !run.Run.Status.Terminal() {
-		t.Errorf("the run of %s has not ended: %+v", c["module"], run)
+		t.Errorf("the run with %s did not finish: %+v", c["module"], run)
 	}
 	n.seenRun(t, run)
 }
 
-// secretFields are the places of a body that are marked as secret.
+// secretFields visits the paths of a body that are marked as secret.
 func (d document) secretFields(node any, at []string, visit func([]string)) {
 	s := d.resolve(node)
 	if s["x-secret"] == true {
@@ -209,7 +210,7 @@ func (d document) secretFields(node any, at []string, visit func([]string)) {
 	}
 }
 
-// put gives a copy of a value with another at a place in it.
+// put returns a copy of a value with the element at a path replaced.
 func put(value any, at []string, what any) any {
 	if len(at) == 0 {
 		return what
@@ -224,10 +225,9 @@ func put(value any, at []string, what any) any {
 	return copied
 }
 
-// A canary is put into every field of a request that openapi.yaml marks as secret,
-// in forms that are refused and in one that is not, and into the headers that
-// prove who asks.
-func TestMT05SecretFieldsOfRequestsAreFoundNowhere(t *testing.T) {
+// Every field of a request that openapi.yaml marks as secret gets a canary, in invalid forms and in a
+// valid one. So do the headers that authenticate a request.
+func TestMT05SecretFieldsOfRequestsDoNotLeak(t *testing.T) {
 	t.Parallel()
 	w := startWhole(t, nil)
 	n := w.tenant(t, "acme")
@@ -246,7 +246,7 @@ func TestMT05SecretFieldsOfRequestsAreFoundNowhere(t *testing.T) {
 				answer := n.send(t, as, nil, "")
 				expectNone(t, fmt.Sprintf("the answer of %s to %s as %T", o.id, strings.Join(at, "."), form), answer.body, []string{canary})
 				if !o.open && answer.status == http.StatusUnauthorized {
-					t.Errorf("%s did not look at its body", o.id)
+					t.Errorf("%s did not read its body", o.id)
 				}
 				answers[o.id] = append(answers[o.id], answer.status)
 				tried++
@@ -264,9 +264,9 @@ func TestMT05SecretFieldsOfRequestsAreFoundNowhere(t *testing.T) {
 		}
 	}
 	if submits := answers["executeComponent"]; tried < 20 || !slices.Contains(submits, http.StatusOK) || !slices.Contains(submits, http.StatusBadRequest) {
-		t.Errorf("%d forms were tried, with the answers %v", tried, answers)
+		t.Errorf("unexpected coverage: %d forms tried, with statuses %v", tried, answers)
 	}
-	// Somebody whose password is the canary, and what is shown once.
+	// A user whose password is the canary, and the secrets that are shown once.
 	var invited api.CreatedInvitation
 	n.own(t, http.MethodPost, "/invitations", map[string]any{"email": "eve@example.org", "role": "admin"}).into(t, &invited)
 	var session api.Session

@@ -11,10 +11,10 @@ import (
 	"github.com/weft-automation/weft/internal/kit/waittest"
 )
 
-// What is agreed with a workspace holds in the place of its plan's caps.
-func TestAgreedCapsAreShownAndHold(t *testing.T) {
+// Caps agreed with a workspace replace those of its plan.
+func TestAgreedCapsReplaceThoseOfThePlan(t *testing.T) {
 	t.Parallel()
-	w := startWhole(t, patient)
+	w := startWhole(t, withPatientLimiter)
 	n := w.tenant(t, "acme")
 	err := billing.Books{}.SetPlan(t.Context(), w.app.pools.system, billing.Plan{
 		WorkspaceID: n.id, Name: plan.Enterprise, Waits: new(int32(3)), Streams: new(int32(1)),
@@ -22,7 +22,7 @@ func TestAgreedCapsAreShownAndHold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	waittest.Until(t, "the change to be seen", func() bool { // a change of terms is in force within 3 s
+	waittest.Until(t, "the agreed caps", func() bool { // changed terms apply within 3 s
 		var limits api.Limits
 		n.sign(t, http.MethodGet, "/v1/sdk/limits", nil).into(t, &limits)
 		return limits.Plan == "enterprise" && limits.InlineWaits.Limit != nil && *limits.InlineWaits.Limit == 3 &&
@@ -32,12 +32,12 @@ func TestAgreedCapsAreShownAndHold(t *testing.T) {
 		for range limit {
 			closed, allowed := w.app.limiter.Open(t.Context(), n.id, kind)
 			if !allowed {
-				t.Fatalf("fewer than %d of kind %d are open, and no other is allowed", limit, kind)
+				t.Fatalf("cannot open %d calls of kind %d", limit, kind)
 			}
 			defer closed()
 		}
 		if _, allowed := w.app.limiter.Open(t.Context(), n.id, kind); allowed {
-			t.Errorf("more than %d of kind %d are open", limit, kind)
+			t.Errorf("can open more than %d calls of kind %d", limit, kind)
 		}
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
-// The environment variables by which workflows find the chain of `weft dev --chain`,
-// wherever it listens, and a key that pays on it.
+// Environment variables by which workflows find the chain of `weft dev --chain`, whatever address
+// it listens on, and a funded key.
 const (
 	chainVariable = "DEV_CHAIN_URL"
 	keyVariable   = "DEV_CHAIN_KEY"
@@ -34,15 +34,15 @@ func (dev DevConfig) stopChain(chain *devchain.Chain) {
 	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
 	defer cancel()
 	if err := chain.Stop(ctx); err != nil {
-		dev.Log.Warn("the private chain did not stop in order", "error", err)
+		dev.Log.Warn("the private chain did not stop cleanly", "error", err)
 	}
 }
 
-// nameChain sets the variables, unless they are right. What somebody made of the key is
-// theirs: a secret cannot be looked at.
-func nameChain(ctx context.Context, variables *environment.Service, workspaceID uuid.UUID, addr string) error {
+// setChainVariables sets the two variables unless they are correct. An existing key is kept,
+// because its value is secret and cannot be compared.
+func setChainVariables(ctx context.Context, variables *environment.Service, workspaceID uuid.UUID, addr string) error {
 	ctx = postgres.Scope(ctx, workspaceID)
-	const all = 200 // that a workspace may have
+	const all = 200 // the most variables that a workspace can have
 	page, err := variables.List(ctx, workspaceID, all, "")
 	if err != nil {
 		return err
@@ -51,7 +51,7 @@ func nameChain(ctx context.Context, variables *environment.Service, workspaceID 
 		name, value, description string
 		secret                   bool
 	}{
-		{chainVariable, "http://" + addr, "JSON-RPC of the chain of weft dev --chain, which sets it at each start", false},
+		{chainVariable, "http://" + addr, "JSON-RPC URL of the chain of weft dev --chain, updated at each start", false},
 		{keyVariable, devchain.Key, "Key of the first account on the chain of weft dev --chain", true},
 	} {
 		if slices.ContainsFunc(page.Data, func(v api.EnvironmentVariable) bool {

@@ -10,39 +10,39 @@ import (
 	"testing"
 )
 
-// measures are the functions ("file:Function"), files and packages of tests that may look at
-// the clock, and why. A reason that no longer holds is an error too.
+// measures are the functions ("file:Function"), files and packages of tests that may use the clock,
+// with the reason. An exception that is no longer needed fails the test.
 var measures = map[string]string{
-	"internal/program/chaos/": "limits of single attempts that are repeated, and faults that last for a time",
+	"internal/program/chaos/": "timeouts of single attempts that are repeated, and faults of a given length",
 
-	"conformance/breaker_test.go:meet":                    "the soak limits a case that waits for what never comes",
-	"conformance/breakages_callbacks_test.go:comingAgain": "a fault that lasts for a time",
-	"conformance/breakages_streams_test.go:late":          "a fault that lasts for a time",
-	"conformance/breakages_streams_test.go:hasty":         "a fault that lasts for a time",
+	"conformance/breaker_test.go:meet":                    "limits the wait for an event that never comes, in the soak only",
+	"conformance/breakages_callbacks_test.go:comingAgain": "a fault of a given length",
+	"conformance/breakages_streams_test.go:late":          "a fault of a given length",
+	"conformance/breakages_streams_test.go:hasty":         "a fault of a given length",
 
-	"internal/workflow/run/work_test.go:work":                                                      "a component that takes its time",
-	"internal/execution/fairshare_test.go:newBusy":                                                 "a component that takes its time",
+	"internal/workflow/run/work_test.go:work":                                                      "a slow component",
+	"internal/execution/fairshare_test.go:newBusy":                                                 "a slow component",
 	"internal/workflow/run/cancel_test.go:awaitEvents":                                             "returns at the limit without failing anything",
-	"internal/web/server/server_test.go:TestSS13StreamsAreExemptFromTheWriteTimeout":               "the server's own timeout has to pass",
-	"internal/program/cli/listen_test.go:TestListenBoundsItsConnections":                           "nothing may come; it cannot fail by being slow",
-	"internal/platform/retention/retention_test.go:TestOP11DroppingAWeekIsQuickAndLeavesTheLedger": "measures for a time what the soak compares",
+	"internal/web/server/server_test.go:TestSS13StreamsAreExemptFromTheWriteTimeout":               "has to outlast the server's timeout",
+	"internal/program/cli/listen_test.go:TestListenBoundsItsConnections":                           "expects nothing to arrive; slowness cannot make it fail",
+	"internal/platform/retention/retention_test.go:TestOP11DroppingAWeekIsQuickAndLeavesTheLedger": "measures over a time; only the soak compares",
 
-	"internal/component/modules/evm/hostile_test.go:run":                                       "the deadline of a component is the input",
-	"internal/component/modules/utility/regex_match_test.go:TestRegexMatchEndsWithItsDeadline": "the deadline of a component is the input",
+	"internal/component/modules/evm/hostile_test.go:run":                                       "the component's deadline is the input",
+	"internal/component/modules/utility/regex_match_test.go:TestRegexMatchEndsWithItsDeadline": "the component's deadline is the input",
 	"internal/platform/postgres/session_test.go:TestWaitingForASilentPoolerIsBounded":          "the only connection is never released",
 	"internal/platform/postgres/uptodate_test.go:TestMigrateDoesNotWaitIfNothingIsToDo":        "only a deadline ends a wait for a lock that is never released",
 }
 
-// clockCalls are calls that wait for a time or that limit a wait by one.
+// clockCalls are calls that wait for a time or set a deadline.
 var clockCalls = map[string][]string{
 	"time":    {"After", "AfterFunc", "NewTimer", "Tick"},
 	"context": {"WithTimeout", "WithTimeoutCause", "WithDeadline", "WithDeadlineCause"},
 }
 
-// A test that judges by the clock fails on a slow machine. It waits for events with
-// internal/kit/waittest, whose one limit is that of go test; it asserts times under
-// testing/synctest, by the database's clock or by counting events. A latency is measured by
-// the benchmark and the soak.
+// A test that depends on the clock fails on a slow machine. Tests wait for events with
+// internal/kit/waittest, whose only limit is that of go test. They assert times under
+// testing/synctest, by the database's clock or by counting events. Only the benchmark and the soak
+// measure latencies.
 func TestTestsNeitherSleepNorJudgeByTheClock(t *testing.T) {
 	used := map[string]bool{}
 	for _, file := range sources(t) {
@@ -71,13 +71,13 @@ func TestTestsNeitherSleepNorJudgeByTheClock(t *testing.T) {
 	}
 	for name, why := range measures {
 		if !used[name] {
-			t.Errorf("%s does not look at the clock: remove its exception (%q)", name, why)
+			t.Errorf("%s does not use the clock: remove its exception (%q)", name, why)
 		}
 	}
 }
 
-// A test that is left to the soak names the tests of `make test` that cover its rule.
-func TestASoakTestNamesWhatCoversIt(t *testing.T) {
+// A test that only the soak runs names the tests of `make test` that cover its rule.
+func TestEverySoakTestNamesTheTestsThatCoverIt(t *testing.T) {
 	all := sources(t)
 	tests, left := map[string]bool{}, map[string]bool{}
 	for _, file := range all {
@@ -97,16 +97,16 @@ func TestASoakTestNamesWhatCoversIt(t *testing.T) {
 				return true
 			}
 			if len(call.Args) < 2 {
-				t.Errorf("%s: no test covers it", file.set.Position(call.Pos()))
+				t.Errorf("%s: LeftToSoak names no test", file.set.Position(call.Pos()))
 			}
 			for _, arg := range call.Args[1:] {
 				literal, ok := arg.(*ast.BasicLit)
 				if !ok {
-					t.Errorf("%s: name the test by a string", file.set.Position(arg.Pos()))
+					t.Errorf("%s: pass the test's name as a string literal", file.set.Position(arg.Pos()))
 					continue
 				}
 				if name, err := strconv.Unquote(literal.Value); err != nil || !tests[name] || left[name] {
-					t.Errorf("%s: make test runs no %s", file.set.Position(arg.Pos()), name)
+					t.Errorf("%s: make test does not run %s", file.set.Position(arg.Pos()), name)
 				}
 			}
 			return true
@@ -114,14 +114,14 @@ func TestASoakTestNamesWhatCoversIt(t *testing.T) {
 	}
 }
 
-// judgement is a place where a function looks at the clock.
+// judgement is a place where a function uses the clock.
 type judgement struct {
 	at   token.Pos
 	what string
 }
 
 func judgements(function *ast.FuncDecl) (all []judgement) {
-	elapsed := map[string]bool{} // variables that hold the time since something
+	elapsed := map[string]bool{} // variables that hold elapsed time
 	ast.Inspect(function.Body, func(node ast.Node) bool {
 		if assigned, ok := node.(*ast.AssignStmt); ok && (assigned.Tok == token.DEFINE || assigned.Tok == token.ASSIGN) && len(assigned.Lhs) == len(assigned.Rhs) {
 			for i, value := range assigned.Rhs {
@@ -164,8 +164,8 @@ func judgements(function *ast.FuncDecl) (all []judgement) {
 	return all
 }
 
-// isElapsed reports whether an expression is time.Since(...), perhaps with a method, or a
-// variable that holds it.
+// isElapsed reports whether an expression is time.Since(...), possibly with a method call, or a
+// variable that holds its result.
 func isElapsed(node ast.Expr, elapsed map[string]bool) bool {
 	switch n := node.(type) {
 	case *ast.Ident:
@@ -197,7 +197,7 @@ func isCall(call *ast.CallExpr, owner, name string) bool {
 	return ok && of.Name == owner && function.Sel.Name == name
 }
 
-// mentions reports whether a call of a package's function is somewhere in a node.
+// mentions reports whether a node contains a call of the package's function.
 func mentions(node ast.Node, owner, name string) (found bool) {
 	ast.Inspect(node, func(inner ast.Node) bool {
 		call, ok := inner.(*ast.CallExpr)

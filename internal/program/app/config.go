@@ -22,8 +22,8 @@ import (
 	"github.com/weft-automation/weft/internal/secret/seal"
 )
 
-// Config is everything that an operator decides. Its zero value is not usable:
-// ConfigFromEnv, or the literal of weft dev.
+// Config holds all settings of a process. Its zero value is not usable: get one from ConfigFromEnv,
+// or build it as weft dev does.
 type Config struct {
 	DatabaseURL string
 	Keyring     *seal.Keyring
@@ -31,59 +31,61 @@ type Config struct {
 	Addr    string // of the API; "" serves none
 	OpsAddr string // of health and metrics; "" serves none
 	Work    bool   // run components and deliver callbacks
-	Workers int    // executions at once, for each of the two ways in (slotsOf)
+	Workers int    // concurrent executions for each source: the queue and direct acceptance (see slotsOf)
 
-	AllowNetworks []netip.Prefix // that egress may reach beyond public addresses
+	AllowNetworks []netip.Prefix // non-public networks that egress may reach
 	AllowHosts    []string
-	EgressRoots   *x509.CertPool // nil: the system's
+	EgressRoots   *x509.CertPool // nil: the system's roots
 
 	CallbackSchedule []time.Duration // delay before each attempt
-	Retention        time.Duration   // how long executions are kept after their end; 0: 30 days
+	Retention        time.Duration   // how long finished executions are kept; 0: 30 days
 	TimestampLeeway  time.Duration   // how far in the future a signed timestamp may lie
-	TrustedProxies   []netip.Prefix  // whose X-Forwarded-For is believed
+	TrustedProxies   []netip.Prefix  // proxies whose X-Forwarded-For is trusted
 
-	// DrainDelay is how long a stopping process goes on serving after its readiness
-	// turned false, so that load balancers stop sending requests first.
+	// DrainDelay is how long a stopping process keeps serving after it reports not ready, so that
+	// load balancers stop sending requests first.
 	DrainDelay time.Duration
-	// StopTimeout is how long work in flight may go on once the stop began; 0: defaultStopTimeout.
+	// StopTimeout is how long work in flight may continue after the stop has started; 0:
+	// defaultStopTimeout.
 	StopTimeout time.Duration
-	// ComponentTimeout is the longest that one call of a component may take here,
-	// whatever its own timeout; 0: defaultComponentTimeout.
+	// ComponentTimeout limits a single component call, whatever the component's own timeout; 0:
+	// defaultComponentTimeout.
 	ComponentTimeout      time.Duration
-	Connections           int   // of the API that may be open at once; 0: what the descriptor limit allows
+	Connections           int   // open connections to the API; 0: what the descriptor limit allows
 	ConnectionsPerAddress int   // 0: an eighth of Connections
-	BufferMemory          int64 // bytes that bodies of requests and answers in flight may hold; 0: server.DefaultMemory
+	BufferMemory          int64 // bytes that request and response bodies in flight may occupy; 0: server.DefaultMemory
 
-	Mail      *mail.Sender // of invitations; nil: they are not mailed
-	PublicURL string       // at which people reach the service; needed with Mail
+	Mail      *mail.Sender // sends invitations; nil: they are not mailed
+	PublicURL string       // where users reach the service; required with Mail
 
-	ClockTolerance  time.Duration // by how much the clock may differ from PostgreSQL's; 0: 5 s
-	LimiterPatience time.Duration // how long a decision on a limit may wait for the database; 0: ratelimit.Patience
+	ClockTolerance  time.Duration // allowed difference between this clock and PostgreSQL's; 0: 5 s
+	LimiterPatience time.Duration // how long a rate limit decision may wait for the database; 0: ratelimit.Patience
 
 	LogLevel      slog.Level
-	TraceEndpoint string // OTLP over HTTP; "" traces nothing
+	TraceEndpoint string // OTLP over HTTP; "": no tracing
 
-	// apiRole is under whose rights requests work: postgres.API, unless a test takes
-	// away what row-level security hides.
+	// apiRole is the database role of requests; "": postgres.API. A test sets another one to switch
+	// off row-level security.
 	apiRole postgres.Role
 
 	// now is this machine's clock; nil: time.Now. Tests set it.
 	now func() time.Time
 
-	// beforeServing runs when all is built and the addresses are bound, before
-	// the first request is answered.
+	// beforeServing runs once everything is built and the addresses are bound, before the first
+	// request is answered.
 	beforeServing func(ctx context.Context, a *App) error
 }
 
 const defaultClockTolerance = 5 * time.Second
 
-// defaultWorkers is meant for components that mostly wait for upstreams.
+// defaultWorkers suits components that spend most of their time waiting for upstreams.
 const defaultWorkers = 100
 
 const (
-	// defaultDrainDelay is two rounds of a load balancer that checks every two seconds.
+	// defaultDrainDelay covers two health checks of a load balancer that checks every two seconds.
 	defaultDrainDelay = 5 * time.Second
-	// defaultComponentTimeout cuts no component short: it is API_CALL's, the longest.
+	// defaultComponentTimeout is the longest timeout of any component (API_CALL), so it shortens
+	// none.
 	defaultComponentTimeout = 125 * time.Second
 	defaultStopTimeout      = 130 * time.Second
 	maxDrainDelay           = 10 * time.Minute
@@ -96,7 +98,7 @@ func (c Config) componentTimeout() time.Duration {
 	return cmp.Or(c.ComponentTimeout, defaultComponentTimeout)
 }
 
-// variable is one setting of the environment.
+// variable is a setting read from an environment variable.
 type variable struct {
 	name string
 	read func(c *Config, value string) error
@@ -152,17 +154,17 @@ var variables = []variable{
 	{"WEFT_LOG_LEVEL", func(c *Config, v string) error { return c.LogLevel.UnmarshalText([]byte(v)) }},
 }
 
-// known are the variables that are read elsewhere: the master keys and the mail settings here below,
-// the rest by the tests and the command line.
+// known lists the variables that are read elsewhere: master keys and mail settings below, the
+// others by tests and the CLI.
 var known = []string{
 	"WEFT_SMTP_URL", "WEFT_SMTP_FROM", "WEFT_PUBLIC_URL",
 	"WEFT_MASTER_KEY", "WEFT_MASTER_KEYS_OLD", "WEFT_DATA_DIR", "WEFT_CREDENTIALS", "WEFT_BASE_URL",
-	"WEFT_URL", "WEFT_API_KEY", "WEFT_API_SECRET", // of the clients to copy
+	"WEFT_URL", "WEFT_API_KEY", "WEFT_API_SECRET", // used by the client files that users copy
 	"WEFT_CALLBACK_SECRET", "WEFT_CRASH_AT", "WEFT_TEST_DATABASE_URL", "WEFT_SOAK",
 }
 
-// ConfigFromEnv reads the environment of `weft serve` and `weft work`. All
-// faults come back in one error; no value of a secret is in it.
+// ConfigFromEnv reads the environment of `weft serve` and `weft work`. It returns all problems
+// joined into one error, which contains no secret values.
 func ConfigFromEnv(environ []string) (Config, error) {
 	c := Config{
 		Addr: "127.0.0.1:8080", OpsAddr: "127.0.0.1:9090", Workers: defaultWorkers,
@@ -175,7 +177,7 @@ func ConfigFromEnv(environ []string) (Config, error) {
 		name, value, _ := strings.Cut(entry, "=")
 		env[name] = value
 		if strings.HasPrefix(name, "WEFT_") && !isKnown(name) {
-			faults = append(faults, fmt.Errorf("%s: there is no such setting", name))
+			faults = append(faults, fmt.Errorf("%s: unknown setting", name))
 		}
 	}
 	for _, v := range variables {
@@ -185,12 +187,12 @@ func ConfigFromEnv(environ []string) (Config, error) {
 			}
 		}
 	}
-	if c.StopTimeout > 0 && c.StopTimeout < c.ComponentTimeout { // 0: its own fault is reported
-		faults = append(faults, fmt.Errorf("WEFT_STOP_TIMEOUT: %v is shorter than WEFT_COMPONENT_TIMEOUT (%v), so a stop would cut off calls that may still succeed: raise the first or lower the second", c.StopTimeout, c.ComponentTimeout))
+	if c.StopTimeout > 0 && c.StopTimeout < c.ComponentTimeout { // 0 was already reported as invalid
+		faults = append(faults, fmt.Errorf("WEFT_STOP_TIMEOUT: %v is shorter than WEFT_COMPONENT_TIMEOUT (%v), so a stop would interrupt calls that could still succeed; raise the former or lower the latter", c.StopTimeout, c.ComponentTimeout))
 	}
 	var err error
 	if c.DatabaseURL = env["DATABASE_URL"]; c.DatabaseURL == "" {
-		faults = append(faults, errors.New("DATABASE_URL: must be set to the address of a PostgreSQL database"))
+		faults = append(faults, errors.New("DATABASE_URL: must be set to the URL of a PostgreSQL database"))
 	}
 	if c.Mail, c.PublicURL, err = mailing(env); err != nil {
 		faults = append(faults, err)
@@ -202,9 +204,9 @@ func ConfigFromEnv(environ []string) (Config, error) {
 	return c, errors.Join(faults...)
 }
 
-// ClockToleranceFromEnv is how far the environment lets clocks differ.
+// ClockToleranceFromEnv returns the clock tolerance that the environment sets, or the default.
 func ClockToleranceFromEnv(environ []string) time.Duration {
-	c, _ := ConfigFromEnv(environ) // what is wrong with other settings is reported elsewhere
+	c, _ := ConfigFromEnv(environ) // errors of other settings are reported elsewhere
 	return cmp.Or(c.ClockTolerance, defaultClockTolerance)
 }
 
@@ -213,8 +215,8 @@ func isKnown(name string) bool {
 		slices.ContainsFunc(variables, func(v variable) bool { return v.name == name })
 }
 
-// KeyringFromEnv is the master keys of the environment, as serve and work have
-// them.
+// KeyringFromEnv returns the master keys from the environment, read as `weft serve` and `weft work`
+// do.
 func KeyringFromEnv(environ []string) (*seal.Keyring, error) {
 	env := map[string]string{}
 	for _, entry := range environ {
@@ -224,8 +226,8 @@ func KeyringFromEnv(environ []string) (*seal.Keyring, error) {
 	return keyring(env["WEFT_MASTER_KEY"], env["WEFT_MASTER_KEYS_OLD"])
 }
 
-// keyring makes the ring of master keys: the present one, and others that open
-// what is sealed under them, older ones or the next one ("base64,base64").
+// keyring returns a keyring whose primary key seals. The other keys, as "base64,base64", only open:
+// older ones, or the next one.
 func keyring(primary, old string) (*seal.Keyring, error) {
 	if primary == "" {
 		return nil, errors.New("WEFT_MASTER_KEY: must be set to the base64 of 32 random bytes (openssl rand -base64 32)")
@@ -245,8 +247,7 @@ func keyring(primary, old string) (*seal.Keyring, error) {
 	return seal.NewKeyring(key, others...)
 }
 
-// ParseNetworks reads networks in CIDR form; a lone address is the network of
-// itself.
+// ParseNetworks parses networks in CIDR notation. A bare address is a network of one.
 func ParseNetworks(texts []string) ([]netip.Prefix, error) {
 	var list []netip.Prefix
 	for _, text := range texts {
@@ -254,7 +255,7 @@ func ParseNetworks(texts []string) ([]netip.Prefix, error) {
 		if err != nil {
 			addr, addrErr := netip.ParseAddr(text)
 			if addrErr != nil {
-				return nil, fmt.Errorf("%q is neither a network like 10.0.0.0/8 nor an address", text)
+				return nil, fmt.Errorf("%q is neither an IP address nor a network such as 10.0.0.0/8", text)
 			}
 			prefix = netip.PrefixFrom(addr, addr.BitLen())
 		}
@@ -263,7 +264,7 @@ func ParseNetworks(texts []string) ([]netip.Prefix, error) {
 	return list, nil
 }
 
-// ReadRoots is the system's authorities and those of a file of PEM certificates.
+// ReadRoots returns the system's certificate authorities plus those of a PEM file.
 func ReadRoots(path string) (*x509.CertPool, error) {
 	pem, err := os.ReadFile(path)
 	if err != nil {
@@ -274,38 +275,38 @@ func ReadRoots(path string) (*x509.CertPool, error) {
 		roots = x509.NewCertPool()
 	}
 	if !roots.AppendCertsFromPEM(pem) {
-		return nil, fmt.Errorf("%s holds no PEM certificate", path)
+		return nil, fmt.Errorf("%s contains no PEM certificates", path)
 	}
 	return roots, nil
 }
 
-// ParseSchedule reads the delays before the attempts of a callback, 1 to 100 of
-// them, such as 0s, 5s, 5m.
+// ParseSchedule parses the delays before the attempts of a callback, such as 0s, 5s, 5m: 1 to 100
+// of them.
 func ParseSchedule(texts []string) ([]time.Duration, error) {
 	list := make([]time.Duration, 0, len(texts))
 	for _, text := range texts {
 		delay, err := time.ParseDuration(text)
 		if err != nil || delay < 0 {
-			return nil, fmt.Errorf("%q is not a duration like 5s", text)
+			return nil, fmt.Errorf("%q is not a duration such as 5s", text)
 		}
 		list = append(list, delay)
 	}
 	if len(list) == 0 || len(list) > 100 {
-		return nil, errors.New("must name 1 to 100 delays")
+		return nil, errors.New("must contain 1 to 100 delays")
 	}
 	return list, nil
 }
 
-// parseDuration reads a duration like 5s within bounds.
+// parseDuration parses a duration such as 5s, from least to most.
 func parseDuration(text string, least, most time.Duration) (time.Duration, error) {
 	d, err := time.ParseDuration(text)
 	if err != nil || d < least || d > most {
-		return 0, fmt.Errorf("must be a duration like 30s, from %v to %v", least, most)
+		return 0, fmt.Errorf("must be a duration such as 30s, from %v to %v", least, most)
 	}
 	return d, nil
 }
 
-// parseRetention reads a duration like 720h, or whole days like 30d.
+// parseRetention parses a duration such as 720h, or whole days such as 30d.
 func parseRetention(text string) (time.Duration, error) {
 	kept, err := time.ParseDuration(text)
 	if days, ok := strings.CutSuffix(text, "d"); ok {
@@ -314,7 +315,7 @@ func parseRetention(text string) (time.Duration, error) {
 		kept = time.Duration(min(n, 100*365)) * 24 * time.Hour
 	}
 	if err != nil || kept < retention.Least {
-		return 0, errors.New("must be a duration like 30d or 720h, at least 1d")
+		return 0, errors.New("must be a duration such as 30d or 720h, at least 1d")
 	}
 	return kept, nil
 }
@@ -337,15 +338,16 @@ func split(text string) []string {
 	return parts
 }
 
-// mailing reads how invitations are mailed. Without WEFT_SMTP_URL they are not.
+// mailing returns the sender of invitations and the public URL. Without WEFT_SMTP_URL the sender is
+// nil.
 //
-// The links in mails begin with WEFT_PUBLIC_URL and never with the address of a request: a
-// client chooses that, and could have the token of a link sent to a server of its own.
+// Links in mails start with WEFT_PUBLIC_URL, never with the address of a request: a client chooses
+// that, and could have a link's token sent to its own server.
 func mailing(env map[string]string) (sender *mail.Sender, publicURL string, err error) {
 	if public := env["WEFT_PUBLIC_URL"]; public != "" {
 		at, err := url.Parse(public)
 		if err != nil || at.Scheme != "https" && at.Scheme != "http" || at.Host == "" || strings.Trim(at.Path, "/") != "" || at.RawQuery != "" || at.Fragment != "" || at.User != nil {
-			return nil, "", errors.New("WEFT_PUBLIC_URL: must have the form https://HOST, or https://HOST:PORT")
+			return nil, "", errors.New("WEFT_PUBLIC_URL: must have the form https://HOST or https://HOST:PORT")
 		}
 		publicURL = at.Scheme + "://" + at.Host
 	}
@@ -353,7 +355,7 @@ func mailing(env map[string]string) (sender *mail.Sender, publicURL string, err 
 		return nil, publicURL, nil
 	}
 	if publicURL == "" {
-		return nil, "", errors.New("WEFT_PUBLIC_URL: must be set beside WEFT_SMTP_URL, to the address at which people reach this service")
+		return nil, "", errors.New("WEFT_PUBLIC_URL: must be set if WEFT_SMTP_URL is set, to the URL at which users reach this service")
 	}
 	sender, err = mail.NewSender(mail.Options{URL: env["WEFT_SMTP_URL"], From: env["WEFT_SMTP_FROM"]})
 	if err != nil {

@@ -23,16 +23,16 @@ func TestDescriptorLimitLeavesAReserve(t *testing.T) {
 	}
 }
 
-func TestConnectionsBeyondTheDescriptorLimitAreRefusedAtTheStart(t *testing.T) {
+func TestTooManyConnectionsForTheDescriptorLimitPreventStart(t *testing.T) {
 	a := &App{cfg: Config{Connections: 1 << 40}}
 	if _, err := a.connections(nil); err == nil || !strings.Contains(err.Error(), "WEFT_CONNECTIONS") {
 		t.Errorf("got %v", err)
 	}
 }
 
-// Silent connections from several addresses fill the API's listener. A new client and the
-// operations listener are served all the same.
-func TestSilentConnectionsStopNeitherTheAPINorOperations(t *testing.T) {
+// Silent connections from several addresses fill the API's listener. New clients and the operations
+// listener are still served.
+func TestSilentConnectionsDoNotBlockAPIOrOperations(t *testing.T) {
 	w := startWhole(t, func(c *Config) { c.Connections = 24 })
 	api := strings.TrimPrefix(w.app.URL(), "http://")
 	for i := range 120 {
@@ -52,7 +52,7 @@ func TestSilentConnectionsStopNeitherTheAPINorOperations(t *testing.T) {
 		}
 		answer.Body.Close()
 		if answer.StatusCode != http.StatusOK {
-			t.Errorf("%s: %d", url, answer.StatusCode)
+			t.Errorf("%s: got status %d, want 200", url, answer.StatusCode)
 		}
 	}
 }

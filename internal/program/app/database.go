@@ -15,14 +15,14 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/engine"
 )
 
-// pools are the connections by purpose: none can starve another.
+// pools are the connection pools, one per purpose, so that none can starve another.
 type pools struct {
-	api    *pgxpool.Pool // requests, each within its workspace
-	system *pgxpool.Pool // who calls, and upkeep: what looks across workspaces
-	limits *pgxpool.Pool // what workspaces may ask: it is slow without slowing others
-	runs   *pgxpool.Pool // what brings runs on, for as long as it takes
-	work   *pgxpool.Pool // what executions and deliveries write; nil where none run
-	queue  *pgxpool.Pool // the queue's own; likewise
+	api    *pgxpool.Pool // requests, each scoped to its workspace
+	system *pgxpool.Pool // authentication and maintenance, which read across workspaces
+	limits *pgxpool.Pool // rate limits; slow ones do not slow others
+	runs   *pgxpool.Pool // folding of runs, which may take long
+	work   *pgxpool.Pool // writes of executions and deliveries; nil in a process without workers
+	queue  *pgxpool.Pool // the queue's own; nil in a process without workers
 }
 
 func openPools(ctx context.Context, cfg Config) (p *pools, err error) {
@@ -42,8 +42,8 @@ func openPools(ctx context.Context, cfg Config) (p *pools, err error) {
 	return p, err
 }
 
-// used returns a function that reports whether something may have been committed by
-// requests, runs or workers since it was last called.
+// used returns a function that reports whether requests, runs or workers may have committed
+// something since its last call.
 func (p *pools) used() func() bool {
 	var count int64
 	var busy bool
@@ -64,8 +64,8 @@ func (p *pools) used() func() bool {
 	}
 }
 
-// closePatience is how long a connection that is not given back is waited for.
-const closePatience = 2 * time.Second
+// closeTimeout is how long close waits for connections that are still in use.
+const closeTimeout = 2 * time.Second
 
 func (p *pools) close() {
 	closed := make(chan struct{})
@@ -79,12 +79,12 @@ func (p *pools) close() {
 	}()
 	select {
 	case <-closed:
-	case <-time.After(closePatience):
+	case <-time.After(closeTimeout):
 	}
 }
 
-// checkSchema says whether the database is at this binary's schema. What is wrong it
-// asks under no role: in a schema that is too old there is none yet.
+// checkSchema returns an error unless the database has this binary's schema. It repeats a failed
+// check as the owner, because a schema that is too old lacks the roles, and returns that error.
 func (a *App) checkSchema(ctx context.Context) error {
 	if postgres.CheckSchema(ctx, a.pools.system) == nil {
 		return nil
@@ -97,8 +97,8 @@ func (a *App) checkSchema(ctx context.Context) error {
 	return postgres.CheckSchema(ctx, pool)
 }
 
-// checkDatabase says whether the database takes writes, and whether its sessions still
-// have their roles and settings: a pooler may have been put in between since the start.
+// checkDatabase returns an error if the database rejects writes, or if its sessions lack their
+// roles and settings: a pooler may have been put in between since the start.
 func (a *App) checkDatabase(ctx context.Context) error {
 	if err := postgres.CheckWritable(ctx, a.pools.api); err != nil {
 		return err
@@ -109,7 +109,7 @@ func (a *App) checkDatabase(ctx context.Context) error {
 	return postgres.CheckSession(ctx, a.pools.system)
 }
 
-// Migrate brings the database to this binary's schema.
+// Migrate migrates the database to this binary's schema.
 func Migrate(ctx context.Context, dsn string) error {
 	if err := postgres.CheckPooler(ctx, dsn); err != nil {
 		return fmt.Errorf("connect for migration: %w", err)
@@ -122,11 +122,11 @@ func Migrate(ctx context.Context, dsn string) error {
 	return postgres.Migrate(ctx, pool)
 }
 
-// FailUnsafe ends the unfinished executions of a database in quarantine that are not safe
-// to repeat. It returns how many.
+// FailUnsafe fails the unfinished executions of a database in quarantine that are not safe to
+// repeat. It returns their number.
 func FailUnsafe(ctx context.Context, pool *pgxpool.Pool) (int, error) {
 	log := slog.New(slog.DiscardHandler)
-	inserter, err := newInserter(pool, nil, log) // what it inserts is due at once
+	inserter, err := newInserter(pool, nil, log) // jobs are due immediately, so no clock is needed
 	if err != nil {
 		return 0, err
 	}

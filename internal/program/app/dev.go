@@ -35,45 +35,44 @@ import (
 	"github.com/weft-automation/weft/internal/web/contract"
 )
 
-// DevConfig is what `weft dev` can be told.
+// DevConfig holds the settings of `weft dev`.
 type DevConfig struct {
 	Addr, OpsAddr string
 	DataDir       string
 	AllowNetworks []netip.Prefix
-	EgressRoots   *x509.CertPool  // nil = the system's
-	Schedule      []time.Duration // delay before each attempt of a callback; nil = as everywhere
-	Chain         bool            // run a private EVM chain too
-	Plan          string          // "" = enterprise when the workspace is made, and from then on what it has
-	Program       string          // how the person called this program
-	DatabaseURL   string          // "" = a private PostgreSQL in DataDir
+	EgressRoots   *x509.CertPool  // nil: the system's roots
+	Schedule      []time.Duration // delay before each attempt of a callback; nil: the default
+	Chain         bool            // also run a private EVM chain
+	Plan          string          // "": enterprise for a new workspace; an existing one keeps its plan
+	Program       string          // command that the user ran, for the examples printed
+	DatabaseURL   string          // "": a private PostgreSQL in DataDir
 	Log           *slog.Logger
 	Stdout        io.Writer
 }
 
-// CredentialsFile is what `weft dev` leaves for clients in the data folder: mode
-// 0600, there once /readyz answers 200.
+// CredentialsFile is the file in the data folder from which clients read their credentials. It has
+// mode 0600 and exists once /readyz returns 200.
 const CredentialsFile = "credentials.json"
 
 // devWorkspace is the name of the one workspace of `weft dev`.
 const devWorkspace = "dev"
 
-// Dev runs a whole Weft in one process until ctx ends: a private PostgreSQL,
-// migrations, a workspace with a key, a demo upstream, API and workers, and a chain if
-// one is asked for.
+// Dev runs all of Weft in one process until ctx is done: a private PostgreSQL, migrations, a
+// workspace with a key, a demo upstream, API and workers, and an EVM chain if dev.Chain is set.
 func Dev(ctx context.Context, dev DevConfig) error {
-	for _, addr := range []string{dev.Addr, dev.OpsAddr} { // before anything is made for them
-		if err := free(addr); err != nil {
+	for _, addr := range []string{dev.Addr, dev.OpsAddr} { // before creating anything
+		if err := checkFree(addr); err != nil {
 			return err
 		}
 	}
 	if err := os.MkdirAll(dev.DataDir, 0o755); err != nil {
-		return fmt.Errorf("make the data folder: %w", err)
+		return fmt.Errorf("create the data folder: %w", err)
 	}
 	cfg := Config{
 		Addr: dev.Addr, OpsAddr: dev.OpsAddr, Work: true, Workers: defaultWorkers,
 		AllowNetworks: dev.AllowNetworks, EgressRoots: dev.EgressRoots, CallbackSchedule: dev.Schedule,
-		ConnectionsPerAddress: mostConnections,                                // all come from this machine
-		DatabaseURL:           dev.DatabaseURL, StopTimeout: 20 * time.Second, // somebody waits for the prompt
+		ConnectionsPerAddress: mostConnections,                                // all clients are on this machine
+		DatabaseURL:           dev.DatabaseURL, StopTimeout: 20 * time.Second, // the user waits for the shell prompt
 	}
 	if cfg.CallbackSchedule == nil {
 		cfg.CallbackSchedule = callback.DefaultSchedule()
@@ -82,16 +81,16 @@ func Dev(ctx context.Context, dev DevConfig) error {
 	if cfg.Keyring, err = keyringOfFolder(dev.DataDir); err != nil {
 		return err
 	}
-	beside := surroundings{}
-	if dev.Chain { // before the database, since it may have to be fetched
+	local := localServices{}
+	if dev.Chain { // before the database, because anvil may have to be downloaded
 		chain, err := dev.startChain(ctx)
 		if err != nil {
 			return err
 		}
 		defer dev.stopChain(chain)
-		beside.chain = chain.Addr()
+		local.chain = chain.Addr()
 	}
-	go func() { _, _ = contract.Load() }() // while the database starts
+	go func() { _, _ = contract.Load() }() // in parallel with the start of the database
 	if cfg.DatabaseURL == "" {
 		database, err := startPrivateDatabase(ctx, dev)
 		if err != nil {
@@ -107,28 +106,28 @@ func Dev(ctx context.Context, dev DevConfig) error {
 		return err
 	}
 	defer upstream.Close()
-	beside.demo = upstream.Addr
-	cfg.AllowHosts = beside.hosts()
-	return dev.run(ctx, cfg, beside)
+	local.demo = upstream.Addr
+	cfg.AllowHosts = local.hosts()
+	return dev.run(ctx, cfg, local)
 }
 
-// surroundings are where that listens which `weft dev` runs beside the service.
-type surroundings struct {
+// localServices holds the addresses of the servers that `weft dev` runs alongside Weft.
+type localServices struct {
 	demo  string
-	chain string // "" = there is none
+	chain string // "": no chain
 }
 
-// hosts are what components may reach of them.
-func (s surroundings) hosts() []string {
+// hosts returns the addresses that components may reach.
+func (s localServices) hosts() []string {
 	if s.chain == "" {
 		return []string{s.demo}
 	}
 	return []string{s.demo, s.chain}
 }
 
-// run starts the service behind an open door: the credentials are written
-// before anybody can be told that it is ready.
-func (dev DevConfig) run(ctx context.Context, cfg Config, beside surroundings) error {
+// run starts the service. The credentials are written after the addresses are bound and before the
+// service reports ready.
+func (dev DevConfig) run(ctx context.Context, cfg Config, local localServices) error {
 	found := dev.findCredentials(ctx, cfg.DatabaseURL)
 	cfg.beforeServing = func(ctx context.Context, a *App) error {
 		c, err := found()
@@ -139,12 +138,12 @@ func (dev DevConfig) run(ctx context.Context, cfg Config, beside surroundings) e
 		for _, delay := range dev.Schedule {
 			c.CallbackSchedule = append(c.CallbackSchedule, delay.String())
 		}
-		if beside.chain != "" {
-			if err := nameChain(ctx, a.variables, c.WorkspaceID, beside.chain); err != nil {
+		if local.chain != "" {
+			if err := setChainVariables(ctx, a.variables, c.WorkspaceID, local.chain); err != nil {
 				return err
 			}
 		}
-		if c.Workflows, err = dev.examples(ctx, a.workflows, c.WorkspaceID, beside.demo); err != nil {
+		if c.Workflows, err = dev.examples(ctx, a.workflows, c.WorkspaceID, local.demo); err != nil {
 			return err
 		}
 		return writeFile(filepath.Join(dev.DataDir, CredentialsFile), c)
@@ -155,7 +154,7 @@ func (dev DevConfig) run(ctx context.Context, cfg Config, beside surroundings) e
 	}
 	defer a.Stop(context.WithoutCancel(ctx))
 	tuneMemory()
-	dev.greet(a, beside)
+	dev.printWelcome(a, local)
 	select {
 	case <-ctx.Done():
 		fmt.Fprintln(dev.Stdout, "\nStopping: executions in flight have up to 20 s to finish.")
@@ -165,15 +164,15 @@ func (dev DevConfig) run(ctx context.Context, cfg Config, beside surroundings) e
 	}
 }
 
-// startPrivateDatabase gives a server whose database is at this binary's schema. There
-// is one from the folder's first start on; what uses it tells whether there is.
+// startPrivateDatabase starts a PostgreSQL server whose database "weft" has this binary's schema.
+// It creates the database on the first start.
 func startPrivateDatabase(ctx context.Context, dev DevConfig) (*devdb.Server, error) {
 	database, err := devdb.Start(ctx, devdb.Config{Dir: filepath.Join(dev.DataDir, "postgres"), Log: dev.Log})
 	if err != nil {
 		return nil, fmt.Errorf("start the private PostgreSQL: %w", err)
 	}
 	err = Migrate(ctx, database.DSN("weft"))
-	if postgres.Raised(err, "3D000") { // there is no such database
+	if postgres.Raised(err, "3D000") { // the database does not exist
 		if err = database.CreateDatabase(ctx, "weft"); err == nil {
 			err = Migrate(ctx, database.DSN("weft"))
 		}
@@ -189,12 +188,12 @@ func stopPrivateDatabase(database *devdb.Server, log *slog.Logger) {
 	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
 	defer cancel()
 	if err := database.Stop(ctx); err != nil {
-		log.Warn("the private PostgreSQL did not stop in order", "error", err)
+		log.Warn("the private PostgreSQL did not stop cleanly", "error", err)
 	}
 }
 
-// startDemo has the upstream listen where it did last, so that runs that are under way
-// still find it, or else anywhere.
+// startDemo starts the demo upstream on its last address, so that unfinished runs still find it, or
+// on any free one.
 func (dev DevConfig) startDemo() (*http.Server, error) {
 	made, err := dev.readExamples()
 	if err != nil {
@@ -217,11 +216,11 @@ const demoAnywhere = "127.0.0.1:0"
 // devOwner is the e-mail address of the owner of the workspace of `weft dev`.
 const devOwner = "owner@weft.localhost"
 
-// findCredentials looks for the credentials while the rest starts, and gives what waits
-// for them.
+// findCredentials starts looking for the credentials in parallel with the rest of the start. The
+// returned function waits for the result.
 func (dev DevConfig) findCredentials(ctx context.Context, dsn string) func() (client.Credentials, error) {
 	var c client.Credentials
-	end := meanwhile(func() error {
+	wait := inBackground(func() error {
 		pool, err := postgres.Open(ctx, dsn, "dev", postgres.System, 2)
 		if err != nil {
 			return err
@@ -230,11 +229,11 @@ func (dev DevConfig) findCredentials(ctx context.Context, dsn string) func() (cl
 		c, err = dev.credentials(ctx, pool)
 		return err
 	})
-	return func() (client.Credentials, error) { err := end(); return c, err }
+	return func() (client.Credentials, error) { err := wait(); return c, err }
 }
 
-// credentials are those of the file as far as they still fit the database; what does not
-// fit is made anew. The address is still to come.
+// credentials returns the credentials of the file, replacing the parts that the database no longer
+// accepts. BaseURL is set later.
 func (dev DevConfig) credentials(ctx context.Context, pool *pgxpool.Pool) (client.Credentials, error) {
 	workspaceID, err := dev.workspace(ctx, pool)
 	if err != nil {
@@ -247,7 +246,7 @@ func (dev DevConfig) credentials(ctx context.Context, pool *pgxpool.Pool) (clien
 	if c.APISecret == "" || !auth.Usable(ctx, pool, c.APIKey) {
 		key, err := auth.NewKeys(pool).Create(ctx, auth.CreateParams{WorkspaceID: workspaceID, Label: "weft dev"})
 		if err != nil {
-			return client.Credentials{}, fmt.Errorf("make the key of weft dev: %w", err)
+			return client.Credentials{}, fmt.Errorf("create the key of weft dev: %w", err)
 		}
 		c.APIKey, c.APISecret = key.APIKey, key.APISecret
 	}
@@ -260,23 +259,23 @@ func (dev DevConfig) credentials(ctx context.Context, pool *pgxpool.Pool) (clien
 	return c, nil
 }
 
-// passwordMark is the file of what tells the next start that the password still fits.
+// passwordMark is the file that records that the password was verified.
 const passwordMark = "password.mark"
 
-// signsIn reports whether the password of the credentials still fits. To check it anew
-// takes longer than the start of PostgreSQL.
+// signsIn reports whether the password of the credentials is still valid. It relies on the mark
+// where possible, because verifying a password takes longer than the start of PostgreSQL.
 func (dev DevConfig) signsIn(ctx context.Context, pool *pgxpool.Pool, c client.Credentials) bool {
 	path := filepath.Join(dev.DataDir, passwordMark)
-	last, _ := os.ReadFile(path) // without it the password is checked
+	last, _ := os.ReadFile(path) // without the file the password is verified
 	mark := person.Recognise(ctx, pool, c.AdminEmail, c.AdminPassword, string(last))
 	if mark != "" && mark != string(last) {
-		_ = os.WriteFile(path, []byte(mark), 0o600) // or else the next start checks it again
+		_ = os.WriteFile(path, []byte(mark), 0o600) // on failure, the next start verifies the password again
 	}
 	return mark != ""
 }
 
-// makeDevOwner makes the owner and gives the password. One who is there keeps the
-// password that somebody has set since, and the role: then it is "".
+// makeDevOwner creates the owner and returns the new password. An existing owner keeps password and
+// role; then it returns "".
 func makeDevOwner(ctx context.Context, pool *pgxpool.Pool, workspaceID uuid.UUID) (password string, err error) {
 	if has, _, err := person.HasAccount(ctx, pool, devOwner); err != nil || has {
 		return "", err
@@ -286,8 +285,8 @@ func makeDevOwner(ctx context.Context, pool *pgxpool.Pool, workspaceID uuid.UUID
 	return password, err
 }
 
-// workspace is made on the first start. Later ones put it on another plan only when
-// one is asked for: an operator may have set plan and limits since.
+// workspace returns the workspace of weft dev, creating it on the first start. It changes the plan
+// of an existing one only if dev.Plan is set, because an operator may have changed plan and limits.
 func (dev DevConfig) workspace(ctx context.Context, pool *pgxpool.Pool) (uuid.UUID, error) {
 	have, err := db.New().WorkspaceGetByName(ctx, pool, devWorkspace)
 	if postgres.NotFound(err) {
@@ -295,7 +294,7 @@ func (dev DevConfig) workspace(ctx context.Context, pool *pgxpool.Pool) (uuid.UU
 		have.ID, err = workspace.Create(ctx, pool, workspace.CreateParams{Name: devWorkspace, Plan: plan.Name(have.Plan)})
 	}
 	if err != nil {
-		return uuid.Nil, fmt.Errorf("find or make the workspace of weft dev: %w", err)
+		return uuid.Nil, fmt.Errorf("find or create the workspace of weft dev: %w", err)
 	}
 	books := billing.Books{}
 	if dev.Plan != "" && have.Plan != dev.Plan {
@@ -306,16 +305,17 @@ func (dev DevConfig) workspace(ctx context.Context, pool *pgxpool.Pool) (uuid.UU
 		}
 	}
 	if plan.Name(have.Plan) == plan.Enterprise {
-		// Once, whatever the folder's age.
+		// The reference makes the grant happen once.
 		_, err = books.Grant(ctx, pool, billing.Grant{WorkspaceID: have.ID, Amount: devCredits, Reference: "opening"})
 	}
 	return have.ID, err
 }
 
-// devCredits are the paid credits of `weft dev` on the plan that has no others.
+// devCredits are the credits granted to `weft dev` on the enterprise plan, which has no included
+// credits.
 const devCredits = 1_000_000 * credit.Scale
 
-// writeFile replaces a file in one step: no reader sees half of it.
+// writeFile replaces a file atomically.
 func writeFile(path string, content any) error {
 	data, err := json.MarshalIndent(content, "", "  ")
 	if err != nil {

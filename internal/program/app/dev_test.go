@@ -20,7 +20,7 @@ import (
 	"github.com/weft-automation/weft/internal/local/pgtest"
 )
 
-// startOfDev is what a start does to the database and leaves for clients.
+// startOfDev does what a start of weft dev does to the database, and returns the credentials.
 func startOfDev(t *testing.T, dev DevConfig, pool *pgxpool.Pool) client.Credentials {
 	t.Helper()
 	c, err := dev.credentials(t.Context(), pool)
@@ -33,7 +33,7 @@ func startOfDev(t *testing.T, dev DevConfig, pool *pgxpool.Pool) client.Credenti
 	return c
 }
 
-func TestAStartOfDevUndoesNothingOfWhatAnOperatorSet(t *testing.T) {
+func TestDevKeepsPlanAndPasswordSetByOperator(t *testing.T) {
 	t.Parallel()
 	pool, dev := pgtest.DB(t), DevConfig{DataDir: t.TempDir()}
 	planIs := func(want string) {
@@ -41,13 +41,13 @@ func TestAStartOfDevUndoesNothingOfWhatAnOperatorSet(t *testing.T) {
 		var got string
 		err := pool.QueryRow(t.Context(), "SELECT concat_ws(' ', plan, custom_rps) FROM workspaces WHERE name = $1", devWorkspace).Scan(&got)
 		if err != nil || got != want {
-			t.Fatalf("the plan is %q, %v; want %q", got, err, want)
+			t.Fatalf("got plan %q (%v), want %q", got, err, want)
 		}
 	}
 	made := startOfDev(t, dev, pool)
 	planIs("enterprise")
 	if again := startOfDev(t, dev, pool); !reflect.DeepEqual(again, made) || !person.PasswordMatches(t.Context(), pool, made.AdminEmail, made.AdminPassword) {
-		t.Fatalf("%s has %s, or another key or password", again, made.AdminEmail)
+		t.Fatalf("a restart changed the credentials: %s, owner %s", again, made.AdminEmail)
 	}
 
 	rps := int32(3)
@@ -61,12 +61,12 @@ func TestAStartOfDevUndoesNothingOfWhatAnOperatorSet(t *testing.T) {
 	for range 2 {
 		c := startOfDev(t, dev, pool)
 		if c.AdminPassword != "" || c.AdminEmail != made.AdminEmail || c.APIKey != made.APIKey {
-			t.Errorf("the credentials hold a password that does not fit, or another key: %s", c)
+			t.Errorf("the credentials have an outdated password or another key: %s", c)
 		}
 		planIs("growth 3")
 	}
 	if !person.PasswordMatches(t.Context(), pool, made.AdminEmail, password) || person.PasswordMatches(t.Context(), pool, made.AdminEmail, made.AdminPassword) {
-		t.Error("the password is not the one that was set")
+		t.Error("the password set by the user does not sign in")
 	}
 
 	dev.Plan = string(plan.Starter)
@@ -74,7 +74,7 @@ func TestAStartOfDevUndoesNothingOfWhatAnOperatorSet(t *testing.T) {
 	planIs("starter")
 }
 
-func TestDevMakesNothingBehindAnAddressThatItCannotHave(t *testing.T) {
+func TestDevCreatesNothingIfAnAddressIsUnavailable(t *testing.T) {
 	t.Parallel()
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -85,17 +85,17 @@ func TestDevMakesNothingBehindAnAddressThatItCannotHave(t *testing.T) {
 		for _, dev := range []DevConfig{{Addr: addr, OpsAddr: "127.0.0.1:0"}, {Addr: "127.0.0.1:0", OpsAddr: addr}} {
 			dev.DataDir = filepath.Join(t.TempDir(), "weft")
 			if err := Dev(context.Background(), dev); err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("%s: %v", addr, err)
+				t.Errorf("%s: unexpected error %v", addr, err)
 			}
 			if _, err := os.Stat(dev.DataDir); err == nil {
-				t.Errorf("%s: there is a data folder", addr)
+				t.Errorf("%s: the data folder was created", addr)
 			}
 		}
 	}
 }
 
-// A template that does not fit its values would leave the person with one line.
-func TestDevGreetsWithAllThatThereIs(t *testing.T) {
+// If the template did not match its values, only one line would be printed.
+func TestDevPrintsAddressesAndCommands(t *testing.T) {
 	t.Parallel()
 	var said strings.Builder
 	folder := t.TempDir()
@@ -103,10 +103,10 @@ func TestDevGreetsWithAllThatThereIs(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(folder, CredentialsFile), []byte(credentials), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	DevConfig{DataDir: folder, Program: "weft", AllowNetworks: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, Stdout: &said}.greet(&App{}, surroundings{demo: "127.0.0.1:1", chain: "127.0.0.1:2"})
+	DevConfig{DataDir: folder, Program: "weft", AllowNetworks: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, Stdout: &said}.printWelcome(&App{}, localServices{demo: "127.0.0.1:1", chain: "127.0.0.1:2"})
 	for _, part := range []string{"weft components --credentials", "workflows run chainWatch", "workflows run payout", "weft call RANDOM_UUID", "http://127.0.0.1:1 ", "http://127.0.0.1:2 ", "may reach 10.0.0.0/8", "Ctrl-C stops it."} {
 		if !strings.Contains(said.String(), part) {
-			t.Errorf("%q is not in %s", part, said.String())
+			t.Errorf("the output lacks %q: %s", part, said.String())
 		}
 	}
 }

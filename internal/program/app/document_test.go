@@ -11,18 +11,18 @@ import (
 	"github.com/weft-automation/weft/gen/api"
 )
 
-// operation is what the matrix needs to know of an operation of openapi.yaml.
+// operation is an operation of openapi.yaml, as the isolation matrix needs it.
 type operation struct {
 	id, method, path string
 	signed, person   bool
-	open             bool     // for everybody
-	ids              []string // the parameters of the path that are ids
-	cursor           bool     // it gives pages
-	body             any      // that it takes, nil for none
+	open             bool     // without authentication
+	ids              []string // path parameters that are IDs
+	cursor           bool     // it is paginated
+	body             any      // sample request body, nil if it has none
 	schema           any      // of the body
 }
 
-// document is openapi.yaml, for those who walk it.
+// document is the parsed openapi.yaml.
 type document map[string]any
 
 func specification(t *testing.T) document {
@@ -51,7 +51,7 @@ func (d document) resolve(node any) map[string]any {
 	return d.resolve(at)
 }
 
-// operations reads every operation. A path parameter whose name ends in Id is one.
+// operations returns every operation. A path parameter whose name ends in Id is an ID.
 func operations(t *testing.T) []operation {
 	t.Helper()
 	doc := specification(t)
@@ -61,7 +61,7 @@ func operations(t *testing.T) []operation {
 			o := operation{id: doc.resolve(node)["operationId"].(string), method: strings.ToUpper(method), path: path}
 			security, own := doc.resolve(node)["security"].([]any)
 			if !own {
-				security = doc["security"].([]any) // as the document has it for all
+				security = doc["security"].([]any) // the document's default
 			}
 			for _, scheme := range security {
 				_, key := scheme.(map[string]any)["ApiKey"]
@@ -89,7 +89,7 @@ func operations(t *testing.T) []operation {
 	return all
 }
 
-// sample is a value that a schema allows: with what it requires.
+// sample returns a value that a schema allows, with the required fields only.
 func (d document) sample(node any) any {
 	s := d.resolve(node)
 	if examples, ok := s["examples"].([]any); ok && len(examples) > 0 {

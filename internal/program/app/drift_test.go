@@ -20,7 +20,7 @@ import (
 	"github.com/weft-automation/weft/internal/platform/telemetry"
 )
 
-// A worker whose clock is wrong, and may be: all due times are PostgreSQL's.
+// A worker's clock may be wrong within the tolerance: all due times follow PostgreSQL's clock.
 func TestDueTimesFollowPostgreSQLsClock(t *testing.T) {
 	t.Parallel()
 	for name, off := range map[string]time.Duration{"ten minutes fast": 10 * time.Minute, "ten minutes slow": -10 * time.Minute} {
@@ -33,7 +33,7 @@ func TestDueTimesFollowPostgreSQLsClock(t *testing.T) {
 			})
 			var calls, deliveries atomic.Int64
 			upstream := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, _ *http.Request) {
-				if calls.Add(1) < 3 { // attempted where it was accepted, then twice by the queue
+				if calls.Add(1) < 3 { // the accepting process attempts it once, the queue twice
 					rw.WriteHeader(http.StatusServiceUnavailable)
 				}
 			}))
@@ -54,7 +54,7 @@ func TestDueTimesFollowPostgreSQLsClock(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var early, late time.Duration // of all jobs that were seen
+			var early, late time.Duration // over all jobs
 			completed := func() bool {
 				var least, most time.Duration
 				if err := w.app.pools.system.QueryRow(t.Context(), `SELECT COALESCE(min(scheduled_at - now()), '0')::interval, COALESCE(max(scheduled_at - now()), '0')::interval
@@ -68,42 +68,42 @@ func TestDueTimesFollowPostgreSQLsClock(t *testing.T) {
 				}
 				return done || late > 5*time.Minute
 			}
-			waittest.Until(t, "the execution to end", completed)
+			waittest.Until(t, "the execution to complete", completed)
 			if late > 5*time.Minute || early < -5*time.Minute {
-				t.Fatalf("jobs are due from %v to %v", early, late)
+				t.Fatalf("jobs are due %v to %v from now", early, late)
 			}
 			<-delivered
 			var started time.Duration
 			if err := w.app.pools.system.QueryRow(t.Context(), "SELECT max(clock_timestamp() - started_at) FROM callback_attempts").Scan(&started); err != nil || started.Abs() > 5*time.Minute {
-				t.Errorf("the last attempt was %v ago, %v", started, err)
+				t.Errorf("the last callback attempt started %v ago (%v)", started, err)
 			}
 		})
 	}
 }
 
-func TestAProcessWhoseClockDiffersBeginsNoWork(t *testing.T) {
+func TestAProcessWithAWrongClockStartsNoWork(t *testing.T) {
 	t.Parallel()
 	var off atomic.Int64
 	w := startWhole(t, func(cfg *Config) { cfg.now = func() time.Time { return time.Now().Add(time.Duration(off.Load())) } })
 	executeOnce(t, w)
 	off.Store(int64(10 * time.Minute))
-	waittest.Until(t, "the process not to be ready", func() bool {
+	waittest.Until(t, "the process to report not ready", func() bool {
 		code, body := readiness(t, w)
 		return code == http.StatusServiceUnavailable && strings.Contains(body, "/checks/clock")
 	})
 	_, _, err := w.client.Execute(t.Context(), api.ExecuteComponentRequest{Module: "RANDOM_UUID", Input: []byte(`{}`), Config: []byte(`{}`)}, nil)
 	if problem, ok := err.(*client.Problem); !ok || problem.Status != http.StatusServiceUnavailable || problem.Reason == nil || *problem.Reason != "clock_differs" {
-		t.Errorf("a submission got %v", err)
+		t.Errorf("a submission returned %v", err)
 	}
-	// It is off by as much as the answer took, which may be seconds here.
+	// The difference includes the round trip, which can take seconds here.
 	if metrics := w.get(t, w.app.OpsURL()+"/metrics"); !regexp.MustCompile(`weft_clock_offset_seconds -(5[5-9]\d|600)`).MatchString(metrics) {
 		t.Error("the metric does not show the difference")
 	}
 	if !strings.Contains(w.log.String(), "CLOCK OF THIS PROCESS DIFFERS") {
-		t.Error("the log does not tell")
+		t.Error("the log does not report the difference")
 	}
-	// Nothing is fetched, and another process may lead.
-	waittest.Until(t, "the process to give up the queue and the lead", func() bool {
+	// Nothing is fetched, and another process may become leader.
+	waittest.Until(t, "the process to release the queue and the leadership", func() bool {
 		var left int
 		err := w.app.pools.system.QueryRow(t.Context(), `SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database
 			WHERE l.locktype = 'advisory' AND l.objsubid = 1 AND d.datname = current_database()`).Scan(&left)
@@ -131,8 +131,8 @@ func TestAProcessWhoseClockDiffersBeginsNoWork(t *testing.T) {
 	})
 }
 
-// One of two workers is ten minutes fast: first beyond what it may differ, then within.
-// Each execution is attempted three times.
+// One of two workers is ten minutes fast: first beyond the tolerance, then within it. Each execution
+// is attempted three times.
 func TestASoakWithAFastWorker(t *testing.T) {
 	if waittest.LeftToSoak(t, "internal/program/app.TestDueTimesFollowPostgreSQLsClock") {
 		return
@@ -170,16 +170,16 @@ func TestASoakWithAFastWorker(t *testing.T) {
 			}
 			return n
 		}
-		waittest.Until(t, "all to end", func() bool { return count("finished_at IS NULL") == 0 })
+		waittest.Until(t, "all executions to finish", func() bool { return count("finished_at IS NULL") == 0 })
 		if n := count("status = 'COMPLETED' AND finished_at - created_at < interval '2 minutes'"); n != executions {
-			t.Errorf("%s: %d of %d completed without the ten minutes", name, n, executions)
+			t.Errorf("%s: %d of %d completed within two minutes", name, n, executions)
 		}
 		var half, longest time.Duration
 		if err := w.app.pools.system.QueryRow(t.Context(), `SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY finished_at - created_at), max(finished_at - created_at)
 			FROM component_executions`).Scan(&half, &longest); err != nil {
 			t.Fatal(err)
 		}
-		t.Logf("%s: three attempts took %v in the median and %v at most (backoffs alone take 3 s ± 20 %%)", name, half, longest)
+		t.Logf("%s: three attempts took %v in the median, %v at most (backoffs alone take 3 s ± 20 %%)", name, half, longest)
 		fast.Stop(t.Context())
 		w.app.Stop(t.Context())
 	}

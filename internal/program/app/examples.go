@@ -21,19 +21,19 @@ import (
 	"github.com/weft-automation/weft/internal/workflow"
 )
 
-// examplesFile is what `weft dev` remembers of the examples that it made.
+// examplesFile records the example workflows that `weft dev` created.
 const examplesFile = "examples.json"
 
-// examples are the example workflows of a data folder. What somebody changed since is
-// theirs: it is never replaced, and what they archived is not made again.
+// examples are the example workflows of a data folder. Workflows that the user changed are never
+// replaced, and archived ones are not created again.
 type examples struct {
-	Demo      string              `json:"demo"` // where the upstream listened last
+	Demo      string              `json:"demo"` // last address of the demo upstream
 	Workflows map[string]*example `json:"workflows"`
 }
 
 type example struct {
 	ID      uuid.UUID `json:"id"`
-	Version int32     `json:"version"` // the last that weft dev saved
+	Version int32     `json:"version"` // last version saved by weft dev
 }
 
 func (dev DevConfig) readExamples() (examples, error) {
@@ -43,7 +43,7 @@ func (dev DevConfig) readExamples() (examples, error) {
 		err = json.Unmarshal(data, &made)
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return made, fmt.Errorf("read what weft dev remembers of its examples: %w", err)
+		return made, fmt.Errorf("read the record of example workflows: %w", err)
 	}
 	if made.Workflows == nil {
 		made.Workflows = map[string]*example{}
@@ -51,9 +51,8 @@ func (dev DevConfig) readExamples() (examples, error) {
 	return made, nil
 }
 
-// examples makes the example workflows that are missing, and saves those anew that name
-// another address of the demo upstream than its present one. It gives the ids of those
-// that are in use, by their names.
+// examples creates the missing example workflows and updates those that refer to an old address of
+// the demo upstream. It returns the IDs of the active ones by name.
 func (dev DevConfig) examples(ctx context.Context, workflows *workflow.Service, workspaceID uuid.UUID, demoAddr string) (map[string]uuid.UUID, error) {
 	ctx = postgres.Scope(ctx, workspaceID)
 	made, err := dev.readExamples()
@@ -66,18 +65,18 @@ func (dev DevConfig) examples(ctx context.Context, workflows *workflow.Service, 
 		maps.Copy(files, demo.ChainWorkflows())
 	}
 	for _, name := range slices.Sorted(maps.Keys(files)) {
-		next, used, err := keepExample(ctx, workflows, workspaceID, made.Workflows[name], files[name], demoAddr)
+		next, active, err := syncExample(ctx, workflows, workspaceID, made.Workflows[name], files[name], demoAddr)
 		if err != nil {
-			return nil, fmt.Errorf("keep the example workflow %s: %w", name, err)
+			return nil, fmt.Errorf("create or update the example workflow %s: %w", name, err)
 		}
-		if used {
+		if active {
 			ids[name] = next.ID
 		}
 		if known := made.Workflows[name]; known != nil && *known == *next {
 			continue
 		}
 		made.Workflows[name] = next
-		if err := dev.writeExamples(made); err != nil { // before another is made
+		if err := dev.writeExamples(made); err != nil { // before the next one is created, so that a crash creates none twice
 			return nil, err
 		}
 	}
@@ -92,24 +91,25 @@ func (dev DevConfig) writeExamples(made examples) error {
 	return writeFile(filepath.Join(dev.DataDir, examplesFile), made)
 }
 
-// keepExample makes the workflow if there is none, and says whether it is in use.
-func keepExample(ctx context.Context, workflows *workflow.Service, workspaceID uuid.UUID, known *example, file, demoAddr string) (*example, bool, error) {
+// syncExample creates or updates the workflow where needed. It reports whether the workflow is
+// active.
+func syncExample(ctx context.Context, workflows *workflow.Service, workspaceID uuid.UUID, known *example, file, demoAddr string) (*example, bool, error) {
 	var draft workflow.Draft
 	if err := json.Unmarshal([]byte(file), &draft); err != nil {
 		return known, false, err
 	}
 	var present api.Workflow
-	err := error(fault.New(fault.NotFound, "There is none yet."))
+	err := error(fault.New(fault.NotFound, "The example workflow does not exist yet."))
 	if known != nil {
 		present, err = workflows.Get(ctx, workspaceID, known.ID, nil)
 	}
 	switch problem, _ := errors.AsType[*fault.Error](err); {
-	case problem != nil && problem.Code == fault.NotFound: // or the database is another one
+	case problem != nil && problem.Code == fault.NotFound: // never created, or in another database
 		present, _, err = workflows.Create(ctx, workflow.CreateParams{WorkspaceID: workspaceID, Draft: draft})
 	case err != nil:
 	case present.Version != known.Version || present.Status == api.WorkflowStatusARCHIVED:
 		return known, present.Status != api.WorkflowStatusARCHIVED, nil
-	case strings.Contains(file, demoAddr) && !strings.Contains(string(present.Components), demoAddr): // the upstream has moved
+	case strings.Contains(file, demoAddr) && !strings.Contains(string(present.Components), demoAddr): // the upstream's address has changed
 		present, err = workflows.Replace(ctx, workflow.ReplaceParams{
 			WorkspaceID: workspaceID, WorkflowID: known.ID, Expected: []int32{known.Version}, Draft: draft,
 		})

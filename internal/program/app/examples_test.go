@@ -14,7 +14,7 @@ import (
 	"github.com/weft-automation/weft/internal/workflow"
 )
 
-func TestTheExamplesOfDevAreKeptAndFollowTheirUpstream(t *testing.T) {
+func TestDevExamplesAreKeptAndFollowTheUpstreamsAddress(t *testing.T) {
 	t.Parallel()
 	w, dev := startWhole(t, nil), DevConfig{DataDir: t.TempDir()}
 	workspaceID := w.tenant(t, "examples").id
@@ -31,14 +31,14 @@ func TestTheExamplesOfDevAreKeptAndFollowTheirUpstream(t *testing.T) {
 		t.Helper()
 		got, err := w.app.workflows.Get(ctx, workspaceID, id, nil)
 		if err != nil || got.Version != version || !strings.Contains(string(got.Components), part) {
-			t.Fatalf("version %d, %v: %s; want %d with %s", got.Version, err, got.Components, version, part)
+			t.Fatalf("got version %d (%v): %s; want %d with %s", got.Version, err, got.Components, version, part)
 		}
 	}
 	made := start("127.0.0.1:4001")
 	fanOut, approval := made["fanOut"], made["approval"]
 	for range 2 {
 		if again := start("127.0.0.1:4001"); len(made) != 2 || !maps.Equal(again, made) {
-			t.Fatalf("%v, then %v", made, again)
+			t.Fatalf("got %v, then %v", made, again)
 		}
 		is(fanOut, 1, "127.0.0.1:4001/prices")
 	}
@@ -46,7 +46,7 @@ func TestTheExamplesOfDevAreKeptAndFollowTheirUpstream(t *testing.T) {
 	is(fanOut, 2, "127.0.0.1:4002/prices")
 	is(approval, 1, "approved")
 
-	// A start that was cut off before it had written down the new address.
+	// A start that was interrupted before it had recorded the new address.
 	remembered, err := dev.readExamples()
 	if err != nil {
 		t.Fatal(err)
@@ -58,7 +58,7 @@ func TestTheExamplesOfDevAreKeptAndFollowTheirUpstream(t *testing.T) {
 	start("127.0.0.1:4001")
 	is(fanOut, 3, "127.0.0.1:4001/prices")
 
-	// What a person changed is theirs.
+	// Workflows that the user changed are left alone.
 	name := "mine"
 	if _, err := w.app.workflows.UpdateComponent(ctx, workflow.UpdateParams{WorkspaceID: workspaceID, WorkflowID: fanOut, ComponentID: "price", Name: &name}); err != nil {
 		t.Fatal(err)
@@ -68,20 +68,20 @@ func TestTheExamplesOfDevAreKeptAndFollowTheirUpstream(t *testing.T) {
 	}
 	for range 2 {
 		if left := start("127.0.0.1:4003"); !maps.Equal(left, map[string]uuid.UUID{"fanOut": fanOut}) {
-			t.Fatalf("in use are %v", left)
+			t.Fatalf("got active workflows %v", left)
 		}
 		is(fanOut, 4, "127.0.0.1:4001/prices")
 	}
 
-	// Another database under the same folder has none of them.
+	// Another database in the same folder has no example workflows.
 	workspaceID = w.tenant(t, "another").id
 	ctx = postgres.Scope(t.Context(), workspaceID)
 	if other := start("127.0.0.1:4003"); len(other) != 2 || other["fanOut"] == fanOut {
-		t.Errorf("another database has %v", other)
+		t.Errorf("got workflows of another database %v", other)
 	}
 }
 
-func TestTheDemoUpstreamComesBackToItsAddress(t *testing.T) {
+func TestDemoUpstreamReusesItsAddress(t *testing.T) {
 	t.Parallel()
 	dev := DevConfig{DataDir: t.TempDir()}
 	first, err := dev.startDemo()
@@ -93,7 +93,7 @@ func TestTheDemoUpstreamComesBackToItsAddress(t *testing.T) {
 	}
 	second, err := dev.startDemo()
 	if err != nil || second.Addr == first.Addr {
-		t.Fatalf("%v: two at %s", err, first.Addr)
+		t.Fatalf("two demo upstreams at %s: %v", err, first.Addr)
 	}
 	defer second.Close()
 	if answer, err := http.Get("http://" + first.Addr); err != nil || answer.Body.Close() != nil { // it serves, so Close reaches it
@@ -102,13 +102,13 @@ func TestTheDemoUpstreamComesBackToItsAddress(t *testing.T) {
 	first.Close()
 	third, err := dev.startDemo()
 	if err != nil || third.Addr != first.Addr {
-		t.Fatalf("%v: it comes back at another address than %s", err, first.Addr)
+		t.Fatalf("the demo upstream moved (%v), want %s", err, first.Addr)
 	}
 	third.Close()
 	if err := os.WriteFile(filepath.Join(dev.DataDir, examplesFile), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := dev.startDemo(); err == nil || !strings.Contains(err.Error(), "remembers of its examples") {
-		t.Errorf("of a broken file: %v", err)
+	if _, err := dev.startDemo(); err == nil || !strings.Contains(err.Error(), "record of example workflows") {
+		t.Errorf("a broken file returned %v", err)
 	}
 }

@@ -26,9 +26,9 @@ import (
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
-// belongings are what a workspace has, one of each kind of id. A kind that is not
-// here is owed by whoever brings an operation that takes it.
-func (n *tenant) belongings(t *testing.T, receiver string) map[string]string {
+// resources returns one ID of each kind that the workspace has. An operation with a new kind of ID
+// must add it here.
+func (n *tenant) resources(t *testing.T, receiver string) map[string]string {
 	t.Helper()
 	userID, _ := n.joined(t, n.owner.Name+"-viewer@example.org", person.Viewer)
 	var invited api.CreatedInvitation
@@ -36,12 +36,12 @@ func (n *tenant) belongings(t *testing.T, receiver string) map[string]string {
 	var key api.CreatedAPIKey
 	n.own(t, http.MethodPost, "/api-keys", map[string]any{"label": "second", "allowedWorkflowIds": []string{}}).into(t, &key)
 	executionID := n.execution(t, receiver)
-	for _, id := range []string{executionID, n.execution(t, receiver)} { // afterwards no row of theirs changes
-		waittest.Until(t, "the callback is delivered", func() bool {
+	for _, id := range []string{executionID, n.execution(t, receiver)} { // after these deliveries no row of the workspace changes
+		waittest.Until(t, "the callback to be delivered", func() bool {
 			return strings.Contains(n.sign(t, http.MethodGet, "/v1/sdk/components/executions/"+id, nil).body, `"deliveredAt":"`)
 		})
 	}
-	// A component is known inside its workflow only; another tenant's is called otherwise.
+	// A component ID is unique within its workflow only, so tenants use different ones.
 	componentID := n.owner.Name + "-" + rand.Text()[:8]
 	var w api.Workflow
 	var run api.TriggerResult
@@ -68,7 +68,7 @@ func (n *tenant) belongings(t *testing.T, receiver string) map[string]string {
 	}
 }
 
-// send makes a request of the operation with these ids in its path.
+// send sends a request of the operation with these IDs in its path.
 func (n *tenant) send(t *testing.T, o operation, ids map[string]string, query string) reply {
 	t.Helper()
 	path := strings.NewReplacer("{name}", "TOKEN", "{module}", "RANDOM_UUID", "{signal}", "approved").Replace(o.path)
@@ -81,7 +81,7 @@ func (n *tenant) send(t *testing.T, o operation, ids map[string]string, query st
 	return n.whole.ask(t, http.DefaultClient, n.token, o.method, path+query, o.body)
 }
 
-// shape is an answer without what every answer has of its own.
+// shape returns the response without its per-request parts.
 func (r reply) shape() string {
 	header := maps.Clone(r.header)
 	for _, name := range []string{"X-Request-Id", "Date", "Ratelimit", "Ratelimit-Policy"} {
@@ -93,9 +93,9 @@ func (r reply) shape() string {
 	return fmt.Sprintf("%d %v %s", r.status, header, body)
 }
 
-// sameTime compares the medians of nine requests each, by turns. The wide factor and
-// the further rounds are for the machine's other work; what it finds is a look-up, a
-// lock or a wait that only one of the two has.
+// sameTime compares the medians of nine requests each, taken alternately. The generous factor and the
+// repeated rounds allow for other load on the machine. It detects a query, lock or wait that only one
+// of the two has.
 func (n *tenant) sameTime(t *testing.T, o operation, as, nobodys map[string]string) {
 	t.Helper()
 	var got, want time.Duration
@@ -114,14 +114,14 @@ func (n *tenant) sameTime(t *testing.T, o operation, as, nobodys map[string]stri
 			return
 		}
 	}
-	t.Errorf("%s with %v takes %v, nobody's %v", o.id, as, got, want)
+	t.Errorf("%s with foreign IDs %v takes %v, with unknown ones %v", o.id, as, got, want)
 }
 
-// behindEachWall runs a test of what tenants see of each other twice: in a process as
-// it is, and in one whose requests row-level security does not bind. There only the
-// conditions of the statements are left, whose loss it would hide.
-func behindEachWall(t *testing.T, test func(t *testing.T, w *whole, asItIs bool)) {
-	for name, role := range map[string]postgres.Role{"both walls": postgres.API, "conditions alone": postgres.System} {
+// withAndWithoutRLS runs a test of the isolation of tenants twice: normally, and with a role that
+// bypasses row-level security. The second run proves that the conditions of the statements suffice,
+// which row-level security would hide.
+func withAndWithoutRLS(t *testing.T, test func(t *testing.T, w *whole, asItIs bool)) {
+	for name, role := range map[string]postgres.Role{"with row-level security": postgres.API, "without row-level security": postgres.System} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			test(t, startWhole(t, func(cfg *Config) { cfg.apiRole = role }), role == postgres.API)
@@ -129,19 +129,18 @@ func behindEachWall(t *testing.T, test func(t *testing.T, w *whole, asItIs bool)
 	}
 }
 
-// TestMT01 lets tenant B try every operation on what is A's: with each of the ids
-// in the path being A's, in every combination, beside B's own. The answer must be
-// the one for an id that was never given out, and take as long.
-func TestMT01EveryOperationOnAnothersIdsIsOneOnNobodys(t *testing.T) {
+// TestMT01 lets tenant B call every operation with IDs of tenant A in the path, in every combination
+// with B's own. The response must equal the one for an ID that does not exist, and take as long.
+func TestMT01ForeignIDsBehaveLikeUnknownIDs(t *testing.T) {
 	t.Parallel()
-	behindEachWall(t, matrix)
+	withAndWithoutRLS(t, matrix)
 }
 
 func matrix(t *testing.T, w *whole, timed bool) {
 	receiver := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer receiver.Close()
 	a, b := w.tenant(t, "alpha"), w.tenant(t, "beta")
-	of, own := a.belongings(t, receiver.URL), b.belongings(t, receiver.URL)
+	of, own := a.resources(t, receiver.URL), b.resources(t, receiver.URL)
 	before, logged := a.rows(t), len(w.log.String())
 	tried, signed := 0, 0
 	for _, o := range operations(t) {
@@ -149,11 +148,11 @@ func matrix(t *testing.T, w *whole, timed bool) {
 			continue
 		}
 		if o.signed == o.person {
-			t.Errorf("%s: nobody knows who may", o.id)
+			t.Errorf("%s: its permissions are unknown to the test", o.id)
 		}
 		for _, name := range o.ids {
 			if of[name] == "" {
-				t.Errorf("%s takes a %s: let belongings make one", o.id, name)
+				t.Errorf("%s has a path parameter %s: add one to resources", o.id, name)
 			}
 		}
 		for choice := 1; choice < 1<<len(o.ids); choice++ {
@@ -166,7 +165,7 @@ func matrix(t *testing.T, w *whole, timed bool) {
 			}
 			got, want := b.send(t, o, as, ""), b.send(t, o, nobodys, "")
 			if got.status != http.StatusNotFound || got.shape() != want.shape() {
-				t.Errorf("%s with %v\nis      %s\nnobody's %s", o.id, as, got.shape(), want.shape())
+				t.Errorf("%s with %v\ngot  %s\nwant %s", o.id, as, got.shape(), want.shape())
 			}
 			if timed && waittest.Timed() {
 				b.sameTime(t, o, as, nobodys)
@@ -178,37 +177,37 @@ func matrix(t *testing.T, w *whole, timed bool) {
 		}
 	}
 	if tried < 20 || signed < 4 {
-		t.Errorf("%d combinations were tried, %d of them signed: the matrix is not what it was", tried, signed)
+		t.Errorf("unexpected coverage: %d combinations, %d of them signed", tried, signed)
 	}
 	if after := a.rows(t); after != before {
-		t.Errorf("the rows of A were\n%s\nand are\n%s", before, after)
+		t.Errorf("the rows of A changed from\n%s\nto\n%s", before, after)
 	}
 	for line := range strings.Lines(w.log.String()[logged:]) {
 		if strings.Contains(line, `"request_id"`) && strings.Contains(line, a.id.String()) {
-			t.Errorf("a request of B is logged with A's workspace: %s", line)
+			t.Errorf("a request of B was logged with A's workspace: %s", line)
 		}
 	}
 }
 
-// What names no id, but a place in a list, a key of repeats or nothing, shows and
-// touches what is the caller's own.
-func TestMT01ListsAndRepeatsAreTheCallersOwn(t *testing.T) {
+// Operations without an ID, such as lists and those with an Idempotency-Key, show and change only the
+// caller's own resources.
+func TestMT01ListsAndIdempotencyKeysAreScopedToTheCaller(t *testing.T) {
 	t.Parallel()
-	behindEachWall(t, lists)
+	withAndWithoutRLS(t, lists)
 }
 
 func lists(t *testing.T, w *whole, _ bool) {
 	receiver := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer receiver.Close()
 	a, b := w.tenant(t, "alpha"), w.tenant(t, "beta")
-	of, own := a.belongings(t, receiver.URL), b.belongings(t, receiver.URL)
+	of, own := a.resources(t, receiver.URL), b.resources(t, receiver.URL)
 	signed := 0
 	for _, o := range operations(t) {
 		if o.open || o.method != http.MethodGet || strings.HasSuffix(o.path, "/stream") {
-			// The matrix has what names ids; the last part of this test has what takes a
-			// key of repeats.
+			// TestMT01 covers operations with IDs. The last part of this test covers those with an
+			// Idempotency-Key.
 			if !o.open && len(o.ids) == 0 && !slices.Contains([]string{"executeComponent", "createWorkflow", "createSchedule", "createHook", "setEnvironmentVariable", "deleteEnvironmentVariable", "deleteCurrentSession"}, o.id) {
-				t.Errorf("%s is tried nowhere", o.id)
+				t.Errorf("%s is not tested", o.id)
 			}
 			continue
 		}
@@ -220,7 +219,7 @@ func lists(t *testing.T, w *whole, _ bool) {
 			}
 			a.send(t, o, of, "?limit=1").into(t, &page)
 			if len(page.Data) != 1 {
-				t.Errorf("%s: a page of one has %d of A's, who is there longer than B", o.id, len(page.Data))
+				t.Errorf("%s: a page of one has %d items of A, want 1", o.id, len(page.Data))
 			}
 			if page.NextCursor != nil {
 				queries = append(queries, "?cursor="+*page.NextCursor)
@@ -229,27 +228,27 @@ func lists(t *testing.T, w *whole, _ bool) {
 		for _, query := range queries {
 			answer := b.send(t, o, own, query)
 			if answer.status != http.StatusOK {
-				t.Errorf("%s%s: %d %s", o.id, query, answer.status, answer.body)
+				t.Errorf("%s%s: got status %d %s", o.id, query, answer.status, answer.body)
 			}
 			if o.signed {
 				signed++
 			}
 			for name, id := range of {
 				if strings.Contains(answer.body, id) {
-					t.Errorf("%s%s shows B the %s of A", o.id, query, name)
+					t.Errorf("%s%s shows B a %s of A", o.id, query, name)
 				}
 			}
 		}
 	}
 	if signed < 7 {
-		t.Errorf("%d signed requests were made: the lists are not what they were", signed)
+		t.Errorf("unexpected coverage: %d signed requests", signed)
 	}
 	variables := func(n *tenant) string { return n.sign(t, http.MethodGet, "/v1/sdk/environment-variables", nil).body }
 	before := variables(a)
 	b.sign(t, http.MethodPut, "/v1/sdk/environment-variables/TOKEN", map[string]any{"value": "another"}).into(t, &struct{}{})
 	b.sign(t, http.MethodDelete, "/v1/sdk/environment-variables/TOKEN", nil).into(t, &struct{}{})
 	if after := variables(a); after != before || strings.Contains(variables(b), "TOKEN") {
-		t.Errorf("A's variables were %s and are %s", before, after)
+		t.Errorf("A's variables changed from %s to %s", before, after)
 	}
 	for path, body := range map[string]string{
 		"/v1/sdk/components": `{"module":"RANDOM_UUID","input":{},"config":{}}`,
@@ -260,7 +259,7 @@ func lists(t *testing.T, w *whole, _ bool) {
 		if strings.Contains(body, "WORKFLOW") {
 			foreign := strings.Replace(body, "WORKFLOW", of["workflowId"], 1)
 			if answer := b.sign(t, http.MethodPost, path, json.RawMessage(foreign)); answer.status != http.StatusNotFound {
-				t.Errorf("%s for a workflow of A: %d %s", path, answer.status, answer.body)
+				t.Errorf("%s for a workflow of A returned %d %s", path, answer.status, answer.body)
 			}
 		}
 		ids := map[uuid.UUID]bool{}
@@ -269,12 +268,12 @@ func lists(t *testing.T, w *whole, _ bool) {
 			ids[n.repeat(t, path, strings.Replace(body, "WORKFLOW", own, 1))] = true
 		}
 		if len(ids) != 2 {
-			t.Errorf("one Idempotency-Key in two workspaces made %d things by %s", len(ids), path)
+			t.Errorf("one Idempotency-Key in two workspaces created %d resources by %s", len(ids), path)
 		}
 	}
 }
 
-// repeat makes something under a key of repeats that is always the same.
+// repeat creates something under an Idempotency-Key that is always the same.
 func (n *tenant) repeat(t *testing.T, path, body string) uuid.UUID {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, n.whole.app.URL()+path, strings.NewReader(body))
@@ -290,12 +289,12 @@ func (n *tenant) repeat(t *testing.T, path, body string) uuid.UUID {
 	defer answer.Body.Close()
 	var made struct{ ID uuid.UUID }
 	if err := json.NewDecoder(answer.Body).Decode(&made); err != nil || answer.StatusCode != http.StatusOK {
-		t.Fatalf("%s, %v", answer.Status, err)
+		t.Fatalf("got status %s (%v)", answer.Status, err)
 	}
 	return made.ID
 }
 
-func TestMT02AProcessWorksUnderTheRoles(t *testing.T) {
+func TestMT02PoolsUseTheirDatabaseRoles(t *testing.T) {
 	t.Parallel()
 	w := startWhole(t, nil)
 	for name, c := range map[string]struct {
@@ -307,20 +306,20 @@ func TestMT02AProcessWorksUnderTheRoles(t *testing.T) {
 	} {
 		var role string
 		if err := c.pool.QueryRow(t.Context(), "SELECT current_user::text").Scan(&role); err != nil || role != string(c.role) {
-			t.Errorf("the pool %s works as %q, %v", name, role, err)
+			t.Errorf("the pool %s has the role %q (%v)", name, role, err)
 		}
 	}
 }
 
-// A statement that forgot its condition finds nothing of anybody's without a
-// scope, and nothing of another's within one.
-func TestMT02AStatementWithoutAConditionFindsNothingOfOthers(t *testing.T) {
+// A statement without a condition on the workspace finds no rows without a scope, and none of other
+// workspaces within one.
+func TestMT02UnconditionalStatementFindsNoForeignRows(t *testing.T) {
 	t.Parallel()
 	w := startWhole(t, nil)
 	receiver := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer receiver.Close()
 	a, b := w.tenant(t, "alpha"), w.tenant(t, "beta")
-	a.belongings(t, receiver.URL)
+	a.resources(t, receiver.URL)
 	full := 0
 	for _, table := range append(w.tables(t), "workspaces") {
 		key := "workspace_id"
@@ -330,8 +329,8 @@ func TestMT02AStatementWithoutAConditionFindsNothingOfOthers(t *testing.T) {
 		count := func(ctx context.Context, pool *pgxpool.Pool) (all, others int) {
 			sql := fmt.Sprintf("SELECT count(*), count(*) FILTER (WHERE %s <> $1) FROM %s", key, table)
 			err := pool.QueryRow(ctx, sql, b.id).Scan(&all, &others)
-			if err != nil && (pool != w.app.pools.api || !mayNot(err)) {
-				t.Errorf("%s: %v", table, err)
+			if err != nil && (pool != w.app.pools.api || !isPermissionDenied(err)) {
+				t.Errorf("count rows of %s: %v", table, err)
 			}
 			return all, others
 		}
@@ -346,23 +345,23 @@ func TestMT02AStatementWithoutAConditionFindsNothingOfOthers(t *testing.T) {
 		}
 		for ctx, where := range map[context.Context]string{t.Context(): "without a scope", postgres.Scope(t.Context(), b.id): "in the scope of B"} {
 			tag, err := w.app.pools.api.Exec(ctx, fmt.Sprintf("UPDATE %s SET %s = %s WHERE %s = $1", table, key, key, key), a.id)
-			if tag.RowsAffected() > 0 || err != nil && !mayNot(err) {
+			if tag.RowsAffected() > 0 || err != nil && !isPermissionDenied(err) {
 				t.Errorf("%s: an update %s: %v, %v", table, where, tag, err)
 			}
 		}
 	}
 	if full < 8 {
-		t.Errorf("%d tables have rows: too few to prove anything", full)
+		t.Errorf("only %d tables have rows, so this proves little", full)
 	}
 }
 
-// mayNot reports whether the database says that a role may not do a thing at all.
-func mayNot(err error) bool {
+// isPermissionDenied reports whether the error means that the role lacks the privilege.
+func isPermissionDenied(err error) bool {
 	refusal, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && refusal.Code == "42501" // insufficient_privilege
 }
 
-// rows is all that the database holds of a workspace.
+// rows returns every row of the workspace in the database.
 func (n *tenant) rows(t *testing.T) string {
 	t.Helper()
 	conn, err := postgres.Connect(t.Context(), n.whole.dsn, "rows")
@@ -381,8 +380,8 @@ func (n *tenant) rows(t *testing.T) string {
 	return all.String()
 }
 
-// tables are those whose rows are a workspace's, and stay: open_calls follows what is
-// open just now.
+// tables returns the tables with a workspace's rows, except open_calls, which changes with the calls
+// that are open.
 func (w *whole) tables(t *testing.T) []string {
 	t.Helper()
 	rows, err := w.app.pools.system.Query(t.Context(), `SELECT a.attrelid::regclass::text FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid
@@ -392,7 +391,7 @@ func (w *whole) tables(t *testing.T) []string {
 	}
 	tables, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	if err != nil || len(tables) < 8 {
-		t.Fatalf("tables %v, %v", tables, err)
+		t.Fatalf("unexpected tables %v (%v)", tables, err)
 	}
 	return tables
 }

@@ -13,17 +13,17 @@ import (
 
 const module = "github.com/weft-automation/weft/"
 
-// place is where a package stands and what it may know of.
+// place is the level of a package and the packages that it may import.
 type place struct {
-	level   int      // imports go downwards only, never to the own level
-	inside  []string // our packages that it may import; all below a path that ends in a slash
-	outside []string // prefixes of other modules' packages; std is free
+	level   int      // imports go to lower levels only, never to its own level
+	inside  []string // packages of this module that it may import; a trailing slash includes everything below
+	outside []string // prefixes of other modules' packages; the standard library is always allowed
 	why     string
-	// tests marks what only test files may import.
+	// tests marks packages that only test files may import.
 	tests bool
 }
 
-// Prefixes of what many packages need.
+// Prefixes used in many lines.
 const (
 	ids    = "github.com/google/uuid"
 	pgx    = "github.com/jackc/pgx/v5"
@@ -40,40 +40,39 @@ type group struct {
 	why    string
 }
 
-// groups is the first half of the law of imports: what the folders may know of each other. Test
-// files are free of it.
+// groups is the first half of the import rules: which groups may import which. Test files are exempt.
 var groups = map[string]group{
 	"internal/kit":       {rank: 0, denied: []string{pgx, "net/http"}, why: "values and formats that every group shares; no I/O"},
 	"gen":                {rank: 1, denied: []string{river}, why: "generated from openapi.yaml and queries/"},
 	"internal/platform":  {rank: 2, why: "PostgreSQL, the network and the process; nothing of workspaces"},
 	"internal/secret":    {rank: 3, denied: []string{river, "net/http"}, why: "signatures, encryption at rest, redaction"},
-	"internal/account":   {rank: 4, denied: []string{river}, why: "workspaces with their people, keys, credits and limits"},
-	"internal/component": {rank: 5, denied: []string{pgx, river, "gen", "internal/platform/postgres", "internal/account"}, why: "what a component is, the library of them, and how they connect"},
+	"internal/account":   {rank: 4, denied: []string{river}, why: "workspaces with their members, keys, credits and limits"},
+	"internal/component": {rank: 5, denied: []string{pgx, river, "gen", "internal/platform/postgres", "internal/account"}, why: "what a component is, the component library, and workflow graphs"},
 	"internal/execution": {rank: 6, why: "one call of one component, from submission to callback"},
 	"internal/workflow":  {rank: 7, why: "definitions, and the runs that requests, schedules and hooks start"},
 	"internal/web":       {rank: 8, denied: []string{pgx, river, "gen/db"}, why: "the API, the docs and the settings pages over HTTP"},
 	"internal/local":     {rank: 9, denied: []string{river, "gen/db"}, why: "what runs on a developer's machine; only program imports it"},
-	"internal/program":   {rank: 10, why: "the commands and processes that put the rest together"},
+	"internal/program":   {rank: 10, why: "the commands and processes built from the other groups"},
 }
 
 // maxEntries is how many entries internal/ shows: the groups, the Node tools and ARCHITECTURE.md.
 const maxEntries = 12
 
-// places is the second half: what each package may know of the others, inside its group too. A
-// new package needs a line here. A commit that widens a line says why.
+// places is the second half: what each package may import, inside its group too. A new package
+// needs a line here. A commit that widens a line states the reason.
 var places = map[string]place{
 	"internal/kit/status":     {level: 0, why: "state names, shared by rows and wire"},
 	"internal/kit/credit":     {level: 0, why: "amounts, shared by rows and wire"},
 	"internal/kit/timestamp":  {level: 0, why: "the wire form of times"},
 	"internal/kit/fault":      {level: 0, why: "the one error with a meaning across packages"},
-	"internal/kit/failpoint":  {level: 0, why: "named places where a test kills the process"},
-	"internal/kit/waittest":   {level: 0, why: "waits of tests, limited by go test alone", tests: true},
+	"internal/kit/failpoint":  {level: 0, why: "named crash points at which a test kills the process"},
+	"internal/kit/waittest":   {level: 0, why: "waits in tests, limited only by the timeout of go test", tests: true},
 	"internal/kit/wait":       {level: 0, why: "waits between attempts, and for work to finish"},
-	"internal/kit/cursor":     {level: 1, inside: []string{"internal/kit/fault"}, outside: []string{ids}, why: "the place of a page in a list"},
-	"internal/kit/strictjson": {level: 1, inside: []string{"internal/kit/fault"}, why: "what JSON may be decoded"},
+	"internal/kit/cursor":     {level: 1, inside: []string{"internal/kit/fault"}, outside: []string{ids}, why: "positions in paginated lists"},
+	"internal/kit/strictjson": {level: 1, inside: []string{"internal/kit/fault"}, why: "strict decoding of JSON"},
 	"internal/kit/cron":       {level: 1, why: "cron expressions and their times; no clock"},
-	"internal/kit/jsonschema": {level: 2, inside: []string{"internal/kit/fault", "internal/kit/strictjson"}, outside: []string{schema}, why: "schemas read, compiled and explained"},
-	"internal/kit/envref":     {level: 2, inside: []string{"internal/kit/fault", "internal/kit/strictjson"}, why: "how texts name variables"},
+	"internal/kit/jsonschema": {level: 2, inside: []string{"internal/kit/fault", "internal/kit/strictjson"}, outside: []string{schema}, why: "parsing, compiling and explaining JSON schemas"},
+	"internal/kit/envref":     {level: 2, inside: []string{"internal/kit/fault", "internal/kit/strictjson"}, why: "references to variables in strings"},
 
 	"gen": {level: 1, why: "only a test: what is generated is fresh"},
 	"gen/api": {
@@ -85,43 +84,43 @@ var places = map[string]place{
 		outside: []string{ids, pgx}, why: "queries and rows",
 	},
 
-	"internal/platform/clock":               {level: 0, why: "PostgreSQL's time, without asking for it"},
+	"internal/platform/clock":               {level: 0, why: "PostgreSQL's time, estimated without a query"},
 	"internal/platform/postgres/migrations": {level: 0, why: "the schema's changes, as files"},
 	"internal/platform/sse":                 {level: 1, why: "framing of event streams"},
 	"internal/platform/egress":              {level: 1, inside: []string{"internal/kit/fault"}, outside: []string{"code.dny.dev/ssrf"}, why: "the one way out to the network"},
 	"internal/platform/egress/egresstest":   {level: 1, outside: []string{"golang.org/x/net/dns/dnsmessage"}, why: "hostile names and servers", tests: true},
-	"internal/platform/throttle":            {level: 1, why: "attempts that fail, limited by source"},
-	"internal/platform/budget":              {level: 1, why: "what is held at once, bounded in total and by source"},
+	"internal/platform/throttle":            {level: 1, why: "limits on failed attempts by source"},
+	"internal/platform/budget":              {level: 1, why: "limits on resources in use, in total and by source"},
 	"internal/platform/mail":                {level: 1, outside: []string{"github.com/wneessen/go-mail"}, why: "e-mail through the operator's SMTP server"},
 	"internal/platform/mail/mailtest":       {level: 1, outside: []string{"github.com/emersion/go-smtp"}, why: "an SMTP server for tests", tests: true},
 	"internal/platform/groupcommit":         {level: 1, why: "many writes in one transaction"},
 	"internal/platform/postgres":            {level: 1, inside: []string{"internal/platform/postgres/migrations", "internal/kit/wait"}, outside: []string{ids, pgx, river, "github.com/vgarvardt/pgx-google-uuid/v5"}, why: "pools and migrations, no word of the domain"},
-	"internal/platform/telemetry":           {level: 1, inside: []string{"internal/kit/status"}, outside: []string{ids, pgx, traces, "github.com/prometheus/client_golang"}, why: "what Weft says about itself"},
-	"internal/platform/notify":              {level: 3, inside: []string{"internal/platform/postgres", "internal/platform/telemetry", "internal/kit/wait"}, outside: []string{ids, pgx}, why: "wake-ups that may be lost"},
-	"internal/platform/idempotency":         {level: 3, inside: []string{"gen/db", "internal/kit/fault", "internal/platform/postgres"}, outside: []string{ids, pgx}, why: "keys of repeated requests"},
-	"internal/platform/retention":           {level: 3, inside: []string{"gen/db", "internal/platform/postgres", "internal/platform/telemetry"}, outside: []string{pgx}, why: "partitions made and dropped"},
-	"internal/platform/quarantine":          {level: 3, inside: []string{"gen/db", "internal/platform/clock", "internal/kit/fault", "internal/platform/postgres"}, outside: []string{pgx}, why: "whether a restored database may be worked on"},
+	"internal/platform/telemetry":           {level: 1, inside: []string{"internal/kit/status"}, outside: []string{ids, pgx, traces, "github.com/prometheus/client_golang"}, why: "logs, metrics and traces"},
+	"internal/platform/notify":              {level: 3, inside: []string{"internal/platform/postgres", "internal/platform/telemetry", "internal/kit/wait"}, outside: []string{ids, pgx}, why: "notifications, which may be lost"},
+	"internal/platform/idempotency":         {level: 3, inside: []string{"gen/db", "internal/kit/fault", "internal/platform/postgres"}, outside: []string{ids, pgx}, why: "Idempotency-Keys"},
+	"internal/platform/retention":           {level: 3, inside: []string{"gen/db", "internal/platform/postgres", "internal/platform/telemetry"}, outside: []string{pgx}, why: "partitions: created and dropped"},
+	"internal/platform/quarantine":          {level: 3, inside: []string{"gen/db", "internal/platform/clock", "internal/kit/fault", "internal/platform/postgres"}, outside: []string{pgx}, why: "whether work on a restored database is allowed"},
 
-	"internal/secret/signature": {level: 1, inside: []string{"internal/kit/fault"}, why: "what bytes are signed"},
+	"internal/secret/signature": {level: 1, inside: []string{"internal/kit/fault"}, why: "the signed message"},
 	"internal/secret/seal":      {level: 1, outside: []string{ids}, why: "envelope encryption"},
-	"internal/secret/redact":    {level: 1, why: "how a secret is found in what repeats it"},
-	"internal/secret/signcheck": {level: 2, inside: []string{"internal/kit/strictjson"}, why: "how signers go wrong; no keys"},
-	"internal/secret/vault":     {level: 3, inside: []string{"gen/db", "internal/kit/fault", "internal/platform/postgres", "internal/secret/seal"}, outside: []string{ids}, why: "secret outputs at rest; it does not know which are"},
+	"internal/secret/redact":    {level: 1, why: "finding and redacting secrets in text"},
+	"internal/secret/signcheck": {level: 2, inside: []string{"internal/kit/strictjson"}, why: "diagnosis of wrong signatures; no keys"},
+	"internal/secret/vault":     {level: 3, inside: []string{"gen/db", "internal/kit/fault", "internal/platform/postgres", "internal/secret/seal"}, outside: []string{ids}, why: "encryption of secret outputs; it does not decide which are secret"},
 
-	"internal/account/plan":    {level: 1, inside: []string{"internal/kit/credit"}, why: "what the plans give"},
-	"internal/account/storage": {level: 1, inside: []string{"internal/kit/credit"}, why: "what runs may store, and what that costs"},
+	"internal/account/plan":    {level: 1, inside: []string{"internal/kit/credit"}, why: "plans and what they include"},
+	"internal/account/storage": {level: 1, inside: []string{"internal/kit/credit"}, why: "storage limits of runs and their price"},
 	"internal/account/audit": {
 		level: 2, inside: []string{"gen/", "internal/platform/throttle", "internal/kit/cursor", "internal/kit/fault", "internal/platform/postgres", "internal/platform/telemetry", "internal/kit/timestamp"}, outside: []string{ids},
-		why: "who did what; every part above may tell it",
+		why: "the audit log; every higher level may write to it",
 	},
 	"internal/account/billing": {level: 3, inside: []string{"gen/", "internal/account/audit", "internal/kit/failpoint", "internal/kit/credit", "internal/kit/cursor", "internal/kit/fault", "internal/account/plan", "internal/platform/postgres", "internal/account/storage", "internal/kit/timestamp"}, outside: []string{ids, pgx}, why: "accounts and the ledger"},
 	"internal/account/auth": {
 		level: 3, inside: []string{"gen/", "internal/platform/throttle", "internal/account/audit", "internal/kit/cursor", "internal/kit/fault", "internal/secret/signcheck", "internal/platform/postgres", "internal/secret/signature", "internal/kit/strictjson", "internal/platform/telemetry", "internal/kit/timestamp"},
-		outside: []string{ids, pgx, "golang.org/x/sync"}, why: "keys and principals, no route names",
+		outside: []string{ids, pgx, "golang.org/x/sync"}, why: "keys and principals; no route names",
 	},
 	"internal/account/person": {
 		level: 3, inside: []string{"gen/", "internal/platform/throttle", "internal/account/audit", "internal/kit/cursor", "internal/kit/fault", "internal/platform/mail", "internal/platform/postgres", "internal/secret/seal", "internal/kit/timestamp"},
-		outside: []string{ids, pgx, "golang.org/x/crypto"}, why: "people, their sessions and roles; no route names",
+		outside: []string{ids, pgx, "golang.org/x/crypto"}, why: "users, their sessions and roles; no route names",
 	},
 	"internal/account/workspace": {
 		level: 3, inside: []string{"gen/", "internal/account/audit", "internal/kit/credit", "internal/kit/cursor", "internal/kit/fault", "internal/account/plan", "internal/platform/postgres", "internal/kit/timestamp"}, outside: []string{ids, pgx},
@@ -134,29 +133,29 @@ var places = map[string]place{
 	"internal/account/ratelimit": {
 		level:  4,
 		inside: []string{"gen/db", "internal/kit/fault", "internal/platform/groupcommit", "internal/account/plan", "internal/platform/postgres", "internal/platform/telemetry", "internal/account/workspace"}, outside: []string{ids, pgx},
-		why: "what a workspace may ask at a time",
+		why: "rate limits and concurrency limits of workspaces",
 	},
 
-	"internal/component/graph":      {level: 3, inside: []string{"internal/kit/status", "internal/kit/fault", "internal/kit/jsonschema", "internal/kit/strictjson"}, why: "what a workflow's definition means; no database, no clock, no log"},
-	"internal/component/expression": {level: 2, inside: []string{"internal/kit/fault", "internal/kit/strictjson"}, outside: []string{"github.com/expr-lang/expr"}, why: "what conditions and transforms compute"},
+	"internal/component/graph":      {level: 3, inside: []string{"internal/kit/status", "internal/kit/fault", "internal/kit/jsonschema", "internal/kit/strictjson"}, why: "compiled workflow definitions; no database, no clock, no log"},
+	"internal/component/expression": {level: 2, inside: []string{"internal/kit/fault", "internal/kit/strictjson"}, outside: []string{"github.com/expr-lang/expr"}, why: "evaluation of conditions and transforms"},
 	"internal/component": {
 		level: 4, inside: []string{"internal/kit/credit", "internal/secret/redact", "internal/kit/fault", "internal/kit/jsonschema", "internal/component/graph", "internal/kit/strictjson", "internal/kit/envref"},
 		outside: []string{ids}, why: "what a module is; no database, no queue, no HTTP server",
 	},
-	"internal/component/componenttest":       {level: 5, inside: []string{"internal/component", "internal/kit/fault", "internal/platform/egress", "internal/kit/jsonschema", "internal/kit/strictjson"}, outside: []string{ids}, why: "what every module must pass", tests: true},
+	"internal/component/componenttest":       {level: 5, inside: []string{"internal/component", "internal/kit/fault", "internal/platform/egress", "internal/kit/jsonschema", "internal/kit/strictjson"}, outside: []string{ids}, why: "tests that every module must pass", tests: true},
 	"internal/component/modules/upstream":    {level: 5, inside: []string{"internal/component", "internal/platform/egress", "internal/kit/credit"}, why: "HTTP calls of modules"},
-	"internal/component/modules/utility":     {level: 5, inside: []string{"internal/component", "internal/kit/credit", "internal/kit/fault", "internal/kit/strictjson", "internal/kit/timestamp"}, outside: []string{ids, "filippo.io/age", "golang.org/x/crypto"}, why: "modules that touch nothing"},
+	"internal/component/modules/utility":     {level: 5, inside: []string{"internal/component", "internal/kit/credit", "internal/kit/fault", "internal/kit/strictjson", "internal/kit/timestamp"}, outside: []string{ids, "filippo.io/age", "golang.org/x/crypto"}, why: "modules without I/O"},
 	"internal/component/modules/apicall":     {level: 6, inside: []string{"internal/component", "internal/component/graph", "internal/component/modules/upstream", "internal/kit/credit", "internal/kit/strictjson", "internal/platform/egress"}, outside: []string{ids, "github.com/tidwall/gjson"}, why: "API_CALL"},
-	"internal/component/modules/logic":       {level: 5, inside: []string{"internal/component", "internal/kit/cron", "internal/component/expression", "internal/kit/fault", "internal/component/graph", "internal/secret/signature", "internal/kit/strictjson", "internal/kit/timestamp", "internal/kit/envref"}, why: "control flow: what a run's engine does by name, described and computed"},
+	"internal/component/modules/logic":       {level: 5, inside: []string{"internal/component", "internal/kit/cron", "internal/component/expression", "internal/kit/fault", "internal/component/graph", "internal/secret/signature", "internal/kit/strictjson", "internal/kit/timestamp", "internal/kit/envref"}, why: "control flow modules, which the engine executes by name"},
 	"internal/component/modules/evm":         {level: 6, inside: []string{"internal/component", "internal/component/modules/upstream", "internal/kit/credit", "internal/kit/fault", "internal/kit/strictjson", "internal/platform/egress"}, outside: []string{ids, "github.com/adraffy/go-ens-normalize", "github.com/ethereum/go-ethereum"}, why: "modules of EVM chains"},
 	"internal/component/modules/evm/evmtest": {level: 5, inside: []string{"internal/kit/waittest"}, outside: []string{"github.com/ethereum/go-ethereum"}, why: "a real node for tests", tests: true},
 	"internal/component/modules":             {level: 7, inside: []string{"internal/component", "internal/component/modules/", "internal/platform/egress"}, why: "the one list of modules"},
 
-	"internal/execution/present": {level: 3, inside: []string{"gen/", "internal/kit/fault", "internal/secret/seal", "internal/kit/timestamp", "internal/kit/status", "internal/kit/strictjson"}, outside: []string{ids}, why: "row to record, the only place where shapes change, and what a record says of an output that no key opens"},
+	"internal/execution/present": {level: 3, inside: []string{"gen/", "internal/kit/fault", "internal/secret/seal", "internal/kit/timestamp", "internal/kit/status", "internal/kit/strictjson"}, outside: []string{ids}, why: "conversion of rows to API records, also of outputs that no key decrypts"},
 	"internal/execution/callback": {
 		level:   4,
 		inside:  []string{"gen/", "internal/platform/clock", "internal/account/audit", "internal/kit/failpoint", "internal/kit/cursor", "internal/platform/egress", "internal/kit/fault", "internal/platform/groupcommit", "internal/platform/notify", "internal/platform/postgres", "internal/execution/present", "internal/secret/seal", "internal/secret/signature", "internal/kit/status", "internal/kit/strictjson", "internal/platform/telemetry", "internal/kit/timestamp", "internal/secret/vault", "internal/kit/wait"},
-		outside: []string{ids, pgx, river, traces}, why: "delivery; knows nothing of how an execution runs",
+		outside: []string{ids, pgx, river, traces}, why: "delivery of callbacks; independent of how executions run",
 	},
 	"internal/execution": {
 		level:   5,
@@ -167,90 +166,90 @@ var places = map[string]place{
 	"internal/workflow": {
 		level:   5,
 		inside:  []string{"gen/", "internal/account/audit", "internal/account/billing", "internal/component", "internal/kit/cursor", "internal/account/environment", "internal/kit/fault", "internal/component/graph", "internal/platform/idempotency", "internal/platform/postgres", "internal/execution/present", "internal/secret/seal", "internal/account/storage", "internal/kit/strictjson", "internal/kit/timestamp", "internal/kit/envref"},
-		outside: []string{ids, pgx}, why: "definitions: saved, checked, kept; it runs nothing",
+		outside: []string{ids, pgx}, why: "workflow definitions: validation and storage; it runs nothing",
 	},
 	"internal/workflow/engine": {
 		level:   6,
 		inside:  []string{"gen/", "internal/account/billing", "internal/account/environment", "internal/account/storage", "internal/component", "internal/component/graph", "internal/component/modules/logic", "internal/execution", "internal/execution/present", "internal/kit/credit", "internal/kit/envref", "internal/kit/failpoint", "internal/kit/fault", "internal/kit/status", "internal/kit/strictjson", "internal/kit/timestamp", "internal/platform/clock", "internal/platform/notify", "internal/platform/postgres", "internal/secret/vault", "internal/workflow", "internal/kit/jsonschema", "internal/kit/wait"},
-		outside: []string{ids, pgx, river}, why: "how runs go on; nothing of who asks for them",
+		outside: []string{ids, pgx, river}, why: "advancing runs; independent of the callers",
 	},
 	"internal/workflow/run": {
 		level:   7,
 		inside:  []string{"gen/", "internal/account/billing", "internal/component", "internal/kit/failpoint", "internal/kit/credit", "internal/kit/cursor", "internal/workflow/engine", "internal/account/environment", "internal/execution", "internal/kit/fault", "internal/component/graph", "internal/platform/notify", "internal/platform/postgres", "internal/kit/status", "internal/account/storage", "internal/execution/present", "internal/kit/timestamp", "internal/secret/vault", "internal/workflow", "internal/kit/wait"},
-		outside: []string{ids, pgx, river}, why: "runs, for those who ask for them",
+		outside: []string{ids, pgx, river}, why: "runs, for API callers",
 	},
 	"internal/workflow/hook": {
 		level:   8,
 		inside:  []string{"gen/", "internal/platform/throttle", "internal/account/audit", "internal/kit/cursor", "internal/kit/fault", "internal/platform/idempotency", "internal/platform/notify", "internal/platform/postgres", "internal/workflow/run", "internal/secret/seal", "internal/secret/signature", "internal/kit/strictjson", "internal/kit/timestamp", "internal/kit/envref"},
-		outside: []string{ids, pgx}, why: "runs by what other services deliver",
+		outside: []string{ids, pgx}, why: "runs started by webhooks of other services",
 	},
 	"internal/workflow/schedule": {
 		level:   8,
 		inside:  []string{"gen/", "internal/account/audit", "internal/component", "internal/component/modules/logic", "internal/kit/cron", "internal/kit/cursor", "internal/kit/envref", "internal/kit/failpoint", "internal/kit/fault", "internal/kit/timestamp", "internal/platform/idempotency", "internal/platform/notify", "internal/platform/postgres", "internal/workflow/run", "internal/kit/wait"},
-		outside: []string{ids, pgx}, why: "runs by a clock",
+		outside: []string{ids, pgx}, why: "runs started by a schedule",
 	},
 
-	"internal/web/openapi30":   {level: 0, why: "the document in the words of OpenAPI 3.0; knows nothing of Weft"},
+	"internal/web/openapi30":   {level: 0, why: "conversion to OpenAPI 3.0; independent of Weft"},
 	"internal/web/browsertest": {level: 1, inside: []string{"internal/kit/waittest"}, why: "scripts that drive a real browser", tests: true},
 	"internal/web/protocol": {
 		level: 2, inside: []string{"internal/kit/fault", "internal/kit/strictjson"}, outside: []string{ids},
-		why: "the form of a request, before anything reads it",
+		why: "the form of a request, checked before it is read",
 	},
 	"internal/web/contract": {
 		level: 3, inside: []string{"gen/api", "internal/kit/fault", "internal/kit/strictjson", "internal/kit/jsonschema"},
 		outside: []string{spec}, why: "the spec's rules, compiled once",
 	},
-	"internal/web/catalog": {level: 5, inside: []string{"gen/api", "internal/component", "internal/kit/fault", "internal/component/graph", "internal/kit/jsonschema"}, why: "components described to callers"},
+	"internal/web/catalog": {level: 5, inside: []string{"gen/api", "internal/component", "internal/kit/fault", "internal/component/graph", "internal/kit/jsonschema"}, why: "descriptions of components for callers"},
 	"internal/web/portal": {
 		level: 6, inside: []string{"conformance/clients", "conformance/signers", "gen/api", "internal/web/catalog", "internal/kit/fault", "internal/web/protocol", "internal/secret/signcheck", "internal/account/plan"}, outside: []string{"github.com/oasdiff/yaml3", "github.com/yuin/goldmark"},
-		why: "the docs: guides, and what is made of the spec, the catalogue, the signing kit and the clients",
+		why: "the docs: guides, and pages generated from the spec, the catalogue, the signing kit and the clients",
 	},
 	"internal/web/console": {
 		level:   6,
 		inside:  []string{"gen/api", "internal/account/audit", "internal/account/auth", "internal/account/billing", "internal/web/contract", "internal/kit/fault", "internal/web/protocol", "internal/account/person", "internal/platform/postgres", "internal/kit/timestamp", "internal/account/workspace"},
-		outside: []string{ids}, why: "pages for people; no SQL, no API",
+		outside: []string{ids}, why: "the settings pages; no SQL, no API",
 	},
 	"internal/web/server": {
 		level:   9,
 		inside:  []string{"gen/api", "internal/platform/throttle", "internal/platform/budget", "internal/account/audit", "internal/account/auth", "internal/account/billing", "internal/execution/callback", "internal/web/catalog", "internal/component", "internal/web/contract", "internal/kit/credit", "internal/platform/egress", "internal/workflow/engine", "internal/account/environment", "internal/execution", "internal/kit/fault", "internal/web/protocol", "internal/workflow/hook", "internal/platform/idempotency", "internal/platform/notify", "internal/account/person", "internal/web/portal", "internal/account/ratelimit", "internal/execution/present", "internal/workflow/run", "internal/workflow/schedule", "internal/platform/sse", "internal/kit/status", "internal/kit/strictjson", "internal/platform/telemetry", "internal/kit/timestamp", "internal/platform/postgres", "internal/workflow", "internal/account/workspace"},
-		outside: []string{ids, traces}, why: "HTTP only: no SQL, no queue; of postgres it knows when to say 503",
+		outside: []string{ids, traces}, why: "HTTP only: no SQL, no queue; it imports postgres only to decide on 503",
 	},
 
-	"internal/local/sidecar":  {level: 1, why: "programs beside this one: fetched, started, ended"},
-	"internal/local/receiver": {level: 2, inside: []string{"internal/secret/signature", "internal/kit/status", "internal/kit/strictjson", "internal/kit/timestamp", "internal/kit/wait"}, outside: []string{ids}, why: "callbacks taken as a customer's program would; prints nothing"},
-	"internal/local/devdb":    {level: 2, inside: []string{"internal/local/sidecar"}, outside: []string{pgx}, why: "a private server, no word of the schema"},
-	"internal/local/devchain": {level: 2, inside: []string{"internal/local/sidecar"}, why: "a private EVM chain, no word of components"},
-	"internal/local/client":   {level: 3, inside: []string{"gen/api", "internal/secret/signature", "internal/platform/sse", "internal/kit/strictjson"}, outside: []string{ids}, why: "the other end of the wire"},
+	"internal/local/sidecar":  {level: 1, why: "child programs: downloaded, started, stopped"},
+	"internal/local/receiver": {level: 2, inside: []string{"internal/secret/signature", "internal/kit/status", "internal/kit/strictjson", "internal/kit/timestamp", "internal/kit/wait"}, outside: []string{ids}, why: "receives callbacks as a customer's program would; prints nothing"},
+	"internal/local/devdb":    {level: 2, inside: []string{"internal/local/sidecar"}, outside: []string{pgx}, why: "a private PostgreSQL; independent of the schema"},
+	"internal/local/devchain": {level: 2, inside: []string{"internal/local/sidecar"}, why: "a private EVM chain; independent of components"},
+	"internal/local/client":   {level: 3, inside: []string{"gen/api", "internal/secret/signature", "internal/platform/sse", "internal/kit/strictjson"}, outside: []string{ids}, why: "the API client"},
 	"internal/local/pgtest":   {level: 3, inside: []string{"internal/platform/postgres", "internal/local/devdb", "internal/kit/waittest"}, outside: []string{pgx}, why: "test databases", tests: true},
-	"internal/local/demo":     {level: 3, inside: []string{"internal/kit/wait"}, why: "the upstream of weft dev's own"},
+	"internal/local/demo":     {level: 3, inside: []string{"internal/kit/wait"}, why: "the demo upstream of weft dev"},
 
 	"internal/program/rotation": {
 		level: 9, inside: []string{"gen/db", "internal/execution/callback", "internal/account/environment", "internal/execution", "internal/kit/fault", "internal/workflow/hook", "internal/platform/postgres", "internal/secret/seal", "internal/secret/vault", "internal/workflow", "internal/kit/wait"}, outside: []string{ids, pgx},
-		why: "sealing anew under another master key",
+		why: "re-encryption under another master key",
 	},
-	"internal/program/app":   {level: 10, inside: []string{"internal/", "gen/"}, outside: []string{ids, pgx, river, traces}, why: "construction, order of start and stop"},
-	"internal/program/bench": {level: 11, inside: []string{"internal/", "gen/"}, outside: []string{ids, pgx, river}, why: "measures the whole"},
+	"internal/program/app":   {level: 10, inside: []string{"internal/", "gen/"}, outside: []string{ids, pgx, river, traces}, why: "construction, and the order of start and stop"},
+	"internal/program/bench": {level: 11, inside: []string{"internal/", "gen/"}, outside: []string{ids, pgx, river}, why: "benchmarks of the whole service"},
 	"internal/program/conformseed": {
 		level: 11, inside: []string{"conformance/probe", "internal/account/auth", "internal/account/billing", "internal/kit/credit", "internal/account/person", "internal/account/plan", "internal/account/workspace"}, outside: []string{ids, pgx},
-		why: "what the conformance cases need of the server's side",
+		why: "server-side data for the conformance cases",
 	},
-	"internal/program/prose": {level: 0, why: "phrases that the writing style replaces; a command of make lint"},
-	"internal/program/chaos": {level: 11, why: "only tests: processes killed under load"},
-	"internal/program/cli":   {level: 12, inside: []string{"internal/", "gen/", "conformance", "conformance/probe"}, outside: []string{ids, pgx, "github.com/alecthomas/kong", "golang.org/x/net/netutil"}, why: "one file a command"},
+	"internal/program/prose": {level: 0, why: "the check of texts against the writing style"},
+	"internal/program/chaos": {level: 11, why: "only tests: faults under load"},
+	"internal/program/cli":   {level: 12, inside: []string{"internal/", "gen/", "conformance", "conformance/probe"}, outside: []string{ids, pgx, "github.com/alecthomas/kong", "golang.org/x/net/netutil"}, why: "one file for each command"},
 
-	// The contract from outside, and what users copy or import.
+	// The contract, tested from outside, and files that users copy or import.
 	"conformance/clients":            {level: 0, why: "the clients: files to copy"},
 	"conformance/signers":            {level: 0, why: "the signing kit: files to copy, and vectors"},
-	"conformance/clients/go":         {level: 1, outside: []string{"github.com/oapi-codegen/runtime"}, why: "the client in Go: anybody may import it"},
+	"conformance/clients/go":         {level: 1, outside: []string{"github.com/oapi-codegen/runtime"}, why: "the Go client; any module may import it"},
 	"conformance/clients/go/journey": {level: 2, inside: []string{"conformance/clients/go", "conformance/signers"}, outside: []string{ids}, why: "its example"},
 	"conformance/probe":              {level: 10, inside: []string{"gen/api"}, outside: []string{spec, schema, ids, "github.com/oasdiff/yaml"}, why: "requests and checks of the conformance cases"},
-	"conformance":                    {level: 11, inside: []string{"gen/api", "conformance/"}, outside: []string{ids, spec}, why: "the contract from outside: its own signer, no internal package"},
-	"conformance/judges":             {level: 13, why: "only tests: tools of others judge the service"},
+	"conformance":                    {level: 11, inside: []string{"gen/api", "conformance/"}, outside: []string{ids, spec}, why: "the contract, tested from outside: its own signer, no internal package"},
+	"conformance/judges":             {level: 13, why: "only tests: third-party tools check the service"},
 
 	"cmd/weft": {level: 13, inside: []string{"internal/program/app", "internal/program/cli"}, why: "flags, signals, exit code"},
 }
 
-// listed is what go list says of a package.
+// listed is the part of go list's output that is used.
 type listed struct {
 	ImportPath string
 	Imports    []string
@@ -282,7 +281,7 @@ func hasPrefix(path string, prefixes []string) bool {
 	})
 }
 
-// groupOf is the group of a package of ours; "" outside of all groups.
+// groupOf returns the group of a package of this module, or "" if it is in none.
 func groupOf(path string) string {
 	parts := strings.SplitN(path, "/", 3)
 	if parts[0] == "internal" && len(parts) > 1 {
@@ -294,7 +293,7 @@ func groupOf(path string) string {
 	return ""
 }
 
-// mayImport reports whether a line of the table names a package of ours.
+// mayImport reports whether the line allows importing the package of this module.
 func (p place) mayImport(target string) bool {
 	return slices.ContainsFunc(p.inside, func(allowed string) bool {
 		return target == allowed || strings.HasSuffix(allowed, "/") && strings.HasPrefix(target, allowed)
@@ -314,7 +313,7 @@ func TestGroupsImportGroupsOfLowerRank(t *testing.T) {
 		for _, path := range p.Imports {
 			target, ours := strings.CutPrefix(path, module)
 			if hasPrefix(target, here.denied) {
-				t.Errorf("%s imports %s, which is denied to %s (%s)", p.ImportPath, target, name, here.why)
+				t.Errorf("%s imports %s, which %s must not import (%s)", p.ImportPath, target, name, here.why)
 			}
 			if there := groupOf(target); ours && there != name && groups[there].rank >= here.rank && there != "" {
 				t.Errorf("%s (%s, rank %d) imports %s (rank %d)", p.ImportPath, name, here.rank, target, groups[there].rank)
@@ -324,7 +323,7 @@ func TestGroupsImportGroupsOfLowerRank(t *testing.T) {
 }
 
 // A reader meets the groups first, so there are few of them.
-func TestInternalOpensOnTheGroups(t *testing.T) {
+func TestInternalContainsOnlyGroups(t *testing.T) {
 	entries, err := os.ReadDir(filepath.Join(root(t), "internal"))
 	if err != nil || len(entries) > maxEntries {
 		t.Errorf("internal/ has %d entries, at most %d, %v", len(entries), maxEntries, err)
@@ -348,7 +347,7 @@ func TestImportsGoDownwards(t *testing.T) {
 	for _, p := range packages(t) {
 		here, known := places[p.ImportPath]
 		if !known {
-			t.Errorf("%s has no place in the table", p.ImportPath)
+			t.Errorf("%s is missing in the table of places", p.ImportPath)
 			continue
 		}
 		for _, path := range p.Imports {
@@ -370,14 +369,14 @@ func TestImportsGoDownwards(t *testing.T) {
 	}
 }
 
-func TestTheTableHasNoStalePlaces(t *testing.T) {
+func TestPlacesHaveNoStaleEntries(t *testing.T) {
 	var present []string
 	for _, p := range packages(t) {
 		present = append(present, p.ImportPath)
 	}
 	for path := range places {
 		if !slices.Contains(present, path) {
-			t.Errorf("%s stands in the table and is not there", path)
+			t.Errorf("%s is in the table of places but does not exist", path)
 		}
 	}
 }

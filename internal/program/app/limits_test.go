@@ -25,10 +25,10 @@ import (
 	"github.com/weft-automation/weft/internal/platform/telemetry"
 )
 
-// patient has the database decide, however busy the machine is.
-func patient(cfg *Config) { cfg.LimiterPatience = 10 * time.Second }
+// withPatientLimiter lets the database decide on limits however busy the machine is.
+func withPatientLimiter(cfg *Config) { cfg.LimiterPatience = 10 * time.Second }
 
-// customer is a workspace on a plan, with a client for each node.
+// customer is a workspace on a plan, with one client for each node.
 type customer struct {
 	clients []*client.Client
 	key     auth.Created
@@ -58,12 +58,12 @@ func newCustomer(t *testing.T, w *whole, name plan.Name, nodes ...*App) customer
 	return c
 }
 
-// Two processes on one database, asked by several clients at once for more than they may,
-// let in together what one would. A submit counts twice. On a busy machine the clients do
-// not ask for everything, so only the soak checks that not too little is let in.
-func TestRL02TwoNodesHoldOneLimit(t *testing.T) {
+// Several clients send more requests than allowed to two processes on one database. Together the
+// processes admit what one would. A submission costs two. On a busy machine the clients do not use up
+// the limit, so only the soak checks that enough is admitted.
+func TestRL02TwoNodesShareOneLimit(t *testing.T) {
 	t.Parallel()
-	first := startWhole(t, patient)
+	first := startWhole(t, withPatientLimiter)
 	cfg := first.app.cfg
 	second, err := Start(t.Context(), cfg, telemetry.NewLogger(io.Discard, slog.LevelError))
 	if err != nil {
@@ -79,24 +79,24 @@ func TestRL02TwoNodesHoldOneLimit(t *testing.T) {
 		c := newCustomer(t, first, name, first.app, second)
 		plans.Go(func() {
 			began := time.Now()
-			let := float64(c.press(t, 3*int64(rps), long))
+			let := float64(c.sendLoad(t, 3*int64(rps), long))
 			took := time.Since(began)
 			want := rps * (took.Seconds() + 1)
-			t.Logf("%s: %v of %.1f in %v", name, let, want, took)
+			t.Logf("%s: admitted %v of %.1f in %v", name, let, want, took)
 			if let > want || waittest.Timed() && let < 0.98*want {
-				t.Errorf("%s: %v requests were let in within %v over two nodes, want %.1f", name, let, took, want)
+				t.Errorf("%s: two nodes admitted %v requests within %v, want %.1f", name, let, took, want)
 			}
 		})
 	}
 	plans.Wait()
 }
 
-// press asks each node from two sides for reads and submits, until as much as wanted was
-// let in and the time has passed. It returns what was let in, by cost.
-func (c customer) press(t *testing.T, want int64, long time.Duration) int64 {
+// sendLoad sends reads and submissions to each node from two goroutines, until the wanted cost was
+// admitted and the time has passed. It returns the admitted cost.
+func (c customer) sendLoad(t *testing.T, want int64, long time.Duration) int64 {
 	var let atomic.Int64
 	var askers sync.WaitGroup
-	began, tick := time.Now(), time.NewTicker(5*time.Millisecond) // of all askers
+	began, tick := time.Now(), time.NewTicker(5*time.Millisecond) // shared by all clients
 	defer tick.Stop()
 	for i, node := range append(c.clients, c.clients...) {
 		askers.Go(func() {
@@ -111,7 +111,7 @@ func (c customer) press(t *testing.T, want int64, long time.Duration) int64 {
 				if err == nil {
 					let.Add(cost)
 				} else if limited(err) == nil {
-					t.Errorf("neither let in nor limited: %v", err)
+					t.Errorf("neither admitted nor rate limited: %v", err)
 					return
 				}
 				<-tick.C
@@ -122,7 +122,7 @@ func (c customer) press(t *testing.T, want int64, long time.Duration) int64 {
 	return let.Load()
 }
 
-// limited is the refusal by a limit, nil if err is none.
+// limited returns the rate limit problem in err, or nil.
 func limited(err error) *client.Problem {
 	if problem, ok := errors.AsType[*client.Problem](err); ok && problem.Status == http.StatusTooManyRequests {
 		return problem
@@ -130,16 +130,16 @@ func limited(err error) *client.Problem {
 	return nil
 }
 
-// What a role does not reach is an answer as any other: it counts, and tells what
-// is left. Who belongs to another workspace is told nothing.
-func TestARefusedMemberCountsAndAStrangerDoesNot(t *testing.T) {
+// A request rejected because of the member's role counts like any other, and reports the remaining
+// quota. A member of another workspace sees nothing of it.
+func TestForbiddenRequestOfMemberCountsAndOfStrangerDoesNot(t *testing.T) {
 	t.Parallel()
-	w := startWhole(t, patient)
+	w := startWhole(t, withPatientLimiter)
 	n, stranger := w.tenant(t, "acme"), w.tenant(t, "other")
 	if _, err := w.app.pools.system.Exec(t.Context(), "UPDATE workspaces SET plan = 'starter' WHERE id = $1", n.id); err != nil {
 		t.Fatal(err)
 	}
-	_, viewer := n.joined(t, "viewer@acme.example", person.Viewer) // the first request
+	_, viewer := n.joined(t, "viewer@acme.example", person.Viewer) // this is the first request
 	for i, c := range []struct {
 		token  string
 		status int
@@ -147,16 +147,16 @@ func TestARefusedMemberCountsAndAStrangerDoesNot(t *testing.T) {
 	}{{viewer, http.StatusForbidden, "8998"}, {stranger.token, http.StatusNotFound, ""}, {viewer, http.StatusForbidden, "8997"}} {
 		answer := n.as(t, c.token, http.MethodPost, "/api-keys", map[string]any{"label": "x", "allowedWorkflowIds": []string{}})
 		if field := answer.header.Get("RateLimit"); answer.status != c.status || (field == "") != (c.left == "") || !strings.Contains(field, `"hour";r=`+c.left) && c.left != "" {
-			t.Errorf("request %d: %d with RateLimit %q, want %d and %s left", i+1, answer.status, field, c.status, c.left)
+			t.Errorf("request %d: %d with RateLimit %q, want %d with %s left", i+1, answer.status, field, c.status, c.left)
 		}
 	}
 }
 
-// Whoever has a key can use the limits up; that must not keep the key, nor a
-// member or an invitation, from being ended.
-func TestAUsedUpLimitKeepsNoRights(t *testing.T) {
+// Anyone with a key can use up the limits. That must not prevent revoking the key, or removing a
+// member or an invitation.
+func TestExhaustedLimitDoesNotPreventRevocations(t *testing.T) {
 	t.Parallel()
-	w := startWhole(t, patient)
+	w := startWhole(t, withPatientLimiter)
 	n := w.tenant(t, "acme")
 	viewer, _ := n.joined(t, "viewer@acme.example", person.Viewer)
 	var invited api.CreatedInvitation
@@ -164,11 +164,11 @@ func TestAUsedUpLimitKeepsNoRights(t *testing.T) {
 	if _, err := w.app.pools.system.Exec(t.Context(), "UPDATE workspaces SET custom_rph = 2 WHERE id = $1", n.id); err != nil {
 		t.Fatal(err)
 	}
-	waittest.Until(t, "the change to be seen", func() bool { // a change of terms is in force within 3 s
+	waittest.Until(t, "the new limit", func() bool { // changed terms apply within 3 s
 		return n.sign(t, http.MethodGet, "/v1/sdk/limits", nil).status == http.StatusTooManyRequests
 	})
 	if answer := n.own(t, http.MethodGet, "/credits", nil); answer.status != http.StatusTooManyRequests {
-		t.Fatalf("%d %s", answer.status, answer.body)
+		t.Fatalf("the limit was not exhausted: %d %s", answer.status, answer.body)
 	}
 	for _, c := range []struct{ method, path string }{
 		{http.MethodGet, "/api-keys"}, {http.MethodDelete, "/api-keys/" + n.key.KeyID.String()},
@@ -180,11 +180,10 @@ func TestAUsedUpLimitKeepsNoRights(t *testing.T) {
 			t.Errorf("%s %s: %d with RateLimit %q, %s", c.method, c.path, answer.status, field, answer.body)
 		}
 	}
-	waittest.Until(t, "the change to be seen", func() bool { return n.sign(t, http.MethodGet, "/v1/sdk/limits", nil).status == http.StatusUnauthorized })
+	waittest.Until(t, "the key to be revoked", func() bool { return n.sign(t, http.MethodGet, "/v1/sdk/limits", nil).status == http.StatusUnauthorized })
 }
 
-// The table of the limits is locked: requests, waits and streams are decided all the
-// same.
+// While the tables of limits are locked, requests, waits and streams are still decided.
 func TestRL10RequestsAreAnsweredWhileTheLimitsAreLocked(t *testing.T) {
 	t.Parallel()
 	w := startWhole(t, nil)
@@ -210,22 +209,21 @@ func TestRL10RequestsAreAnsweredWhileTheLimitsAreLocked(t *testing.T) {
 		if err == nil {
 			answered++
 		} else if limited(err) == nil {
-			t.Errorf("while the limits are locked: %v", err)
+			t.Errorf("a call failed while the limits are locked: %v", err)
 		}
 	}
 	if answered == 0 {
-		t.Error("nothing was let in")
+		t.Error("no request was admitted")
 	}
 }
 
-// Ten thousand requests with the victim's key and no right signature leave its
-// limits as they are. Each comes from an address of its own, so that none is
-// refused before its signature is looked at.
-func TestRL06StrangersUseNothingUp(t *testing.T) {
+// Ten thousand requests with the victim's key and invalid signatures do not change its limits. Each
+// comes from a different address, so that none is rejected before its signature is checked.
+func TestRL06InvalidSignaturesDoNotUseUpLimits(t *testing.T) {
 	t.Parallel()
 	w := startWhole(t, func(cfg *Config) {
-		patient(cfg)
-		cfg.TrustedProxies = cfg.AllowNetworks // so that strangers come from elsewhere
+		withPatientLimiter(cfg)
+		cfg.TrustedProxies = cfg.AllowNetworks // so that the requests seem to come from other addresses
 	})
 	victim := newCustomer(t, w, plan.Starter, w.app)
 	left := func() int32 {
@@ -261,7 +259,7 @@ func TestRL06StrangersUseNothingUp(t *testing.T) {
 				_, _ = io.Copy(io.Discard, answer.Body)
 				answer.Body.Close()
 				if answer.StatusCode != http.StatusUnauthorized || answer.Header.Get("RateLimit") != "" {
-					t.Errorf("a stranger got %d and %q", answer.StatusCode, answer.Header.Get("RateLimit"))
+					t.Errorf("an unsigned request returned %d with RateLimit %q", answer.StatusCode, answer.Header.Get("RateLimit"))
 					return
 				}
 			}
@@ -269,6 +267,6 @@ func TestRL06StrangersUseNothingUp(t *testing.T) {
 	}
 	strangers.Wait()
 	if after := left(); after != before-1 {
-		t.Errorf("%d requests an hour were left before, %d after", before, after)
+		t.Errorf("the hourly quota left changed from %d to %d", before, after)
 	}
 }

@@ -14,21 +14,21 @@ import (
 	"github.com/weft-automation/weft/internal/secret/seal"
 )
 
-// masterKeyFile is where `weft dev` keeps its master key, mode 0600.
+// masterKeyFile is the file with the master keys of `weft dev`. It has mode 0600.
 const masterKeyFile = "master.key"
 
-// keyringOfFolder is the ring of the master keys in the data folder: one a line,
-// the present one first. The first start makes the key; a later one never does,
-// because what the database holds is sealed under the one that is lost.
+// keyringOfFolder returns the keyring of the data folder's key file, whose lines are keys, primary
+// first. It creates a key on the first start only: if a key is lost, a new one could not open what
+// the database holds.
 func keyringOfFolder(dir string) (*seal.Keyring, error) {
 	path := filepath.Join(dir, masterKeyFile)
 	keys, err := readMasterKeys(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		if _, err := os.Stat(filepath.Join(dir, "postgres")); err == nil {
-			return nil, fmt.Errorf("%s is gone, and the database beside it is sealed under it: put it back, or begin anew in another --data-dir", path)
+			return nil, fmt.Errorf("%s is missing, and the database in the same folder is encrypted with it; restore the file, or start with another --data-dir", path)
 		}
 		if err := makeMasterKey(path); err != nil {
-			return nil, fmt.Errorf("make the master key: %w", err)
+			return nil, fmt.Errorf("create the master key: %w", err)
 		}
 		keys, err = readMasterKeys(path)
 	}
@@ -38,7 +38,8 @@ func keyringOfFolder(dir string) (*seal.Keyring, error) {
 	return keyring(keys[0], strings.Join(keys[1:], ","))
 }
 
-// readMasterKeys reads the lines of a key file that only its owner can read.
+// readMasterKeys returns the lines of a key file. It returns an error if other users can read the
+// file.
 func readMasterKeys(path string) ([]string, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -49,22 +50,22 @@ func readMasterKeys(path string) ([]string, error) {
 		return nil, fmt.Errorf("read the master key: %w", err)
 	}
 	if info.Mode().Perm()&0o077 != 0 {
-		return nil, fmt.Errorf("%s can be read by others: chmod 600 it", path)
+		return nil, fmt.Errorf("%s is readable by other users; run chmod 600 on it", path)
 	}
 	if keys := strings.Fields(string(text)); len(keys) > 0 {
 		return keys, nil
 	}
-	return nil, fmt.Errorf("%s is empty: put the master key back", path)
+	return nil, fmt.Errorf("%s is empty; restore the master key", path)
 }
 
-// KeyFile is the master keys in the data folder of a `weft dev` that does not
-// run.
+// KeyFile is the master key file of a data folder. It must not be changed while `weft dev` runs in
+// that folder.
 type KeyFile struct{ path string }
 
-// KeyFileOf is the key file of a data folder, whether it is there or not.
+// KeyFileOf returns the key file of a data folder, whether or not it exists.
 func KeyFileOf(dir string) KeyFile { return KeyFile{filepath.Join(dir, masterKeyFile)} }
 
-// Keyring is the ring of the keys in the file.
+// Keyring returns a keyring of the keys in the file.
 func (f KeyFile) Keyring() (*seal.Keyring, error) {
 	keys, err := readMasterKeys(f.path)
 	if err != nil {
@@ -73,9 +74,9 @@ func (f KeyFile) Keyring() (*seal.Keyring, error) {
 	return keyring(keys[0], strings.Join(keys[1:], ","))
 }
 
-// Renew puts a new key before the present one. A file with several keys is left
-// as it is: a rotation was begun and not ended.
-func (f KeyFile) Renew() (*seal.Keyring, error) {
+// AddKey adds a new primary key before the current one and returns the keyring. It leaves a file
+// with several keys unchanged: a rotation was started and has not finished.
+func (f KeyFile) AddKey() (*seal.Keyring, error) {
 	keys, err := readMasterKeys(f.path)
 	if err != nil {
 		return nil, err
@@ -89,9 +90,9 @@ func (f KeyFile) Renew() (*seal.Keyring, error) {
 	return keyring(keys[0], strings.Join(keys[1:], ","))
 }
 
-// PutAside takes the old keys out of the file, each into one of its own beside it:
-// a backup may need them. Nothing else may be sealed under them any more.
-func (f KeyFile) PutAside() (files []string, err error) {
+// ArchiveOldKeys moves each old key to a file in the same folder, because a backup may need it, and
+// returns those files. Nothing may be sealed under these keys any more.
+func (f KeyFile) ArchiveOldKeys() (files []string, err error) {
 	keys, err := readMasterKeys(f.path)
 	if err != nil {
 		return nil, err
@@ -110,7 +111,7 @@ func (f KeyFile) PutAside() (files []string, err error) {
 	return files, f.write(keys[:1])
 }
 
-// write replaces the file in one step.
+// write replaces the file atomically.
 func (f KeyFile) write(keys []string) error {
 	next, err := writeKeys(f.path, keys)
 	if err != nil {
@@ -120,11 +121,11 @@ func (f KeyFile) write(keys []string) error {
 		os.Remove(next)
 		return err
 	}
-	return keepEntries(f.path)
+	return syncFolder(f.path)
 }
 
-// makeMasterKey writes a new key in one step that fails if there is one: of two
-// processes that start at once, both use the first one's.
+// makeMasterKey creates a key file atomically and does nothing if one exists: of two processes that
+// start at the same time, both use the key of the first.
 func makeMasterKey(path string) error {
 	next, err := writeKeys(path, []string{newMasterKey()})
 	if err != nil {
@@ -134,30 +135,31 @@ func makeMasterKey(path string) error {
 	if err := os.Link(next, path); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
-	return keepEntries(path)
+	return syncFolder(path)
 }
 
-// keepEntries returns when the folder of a file is on disk: what is sealed under a key
-// from now on must not outlive the file's name in it. Some file systems write no folders.
-func keepEntries(path string) error {
+// syncFolder flushes the folder of a file to disk: values sealed under a key must not survive a
+// crash that loses its file. It ignores that some file systems cannot flush folders.
+func syncFolder(path string) error {
 	folder, err := os.Open(filepath.Dir(path))
 	if err != nil {
 		return err
 	}
 	defer folder.Close()
 	if err := folder.Sync(); err != nil && !errors.Is(err, syscall.EINVAL) && !errors.Is(err, errors.ErrUnsupported) {
-		return fmt.Errorf("keep the master key: %w", err)
+		return fmt.Errorf("flush the folder of the master key: %w", err)
 	}
 	return nil
 }
 
 func newMasterKey() string {
 	var random [32]byte
-	rand.Read(random[:]) //nolint:errcheck // ends the program rather than fail
+	rand.Read(random[:]) //nolint:errcheck // crashes the program instead of failing
 	return base64.StdEncoding.EncodeToString(random[:])
 }
 
-// writeKeys writes a file, mode 0600, beside the one that it is to become.
+// writeKeys writes the keys to a temporary file of mode 0600 in the folder of path, and returns its
+// name.
 func writeKeys(path string, keys []string) (string, error) {
 	next, err := os.CreateTemp(filepath.Dir(path), ".master-*")
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/weft-automation/weft/internal/secret/seal"
 )
 
-func TestTheMasterKeyOfAFolderIsMadeOnceAndNeverReplaced(t *testing.T) {
+func TestMasterKeyOfAFolderIsCreatedOnceAndNeverReplaced(t *testing.T) {
 	dir := t.TempDir()
 	rings := make([]*seal.Keyring, 8)
 	var starts sync.WaitGroup
@@ -37,18 +37,18 @@ func TestTheMasterKeyOfAFolderIsMadeOnceAndNeverReplaced(t *testing.T) {
 	}
 	for _, ring := range rings {
 		if _, err := ring.Open(sealed, seal.AAD{Table: "t"}); err != nil {
-			t.Errorf("two starts at once have two keys: %v", err)
+			t.Errorf("two concurrent starts have different keys: %v", err)
 		}
 	}
 	path := filepath.Join(dir, masterKeyFile)
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("the file is %v, %v", info, err)
+		t.Errorf("unexpected file %v (%v)", info, err)
 	}
 	if err := os.Chmod(path, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := keyringOfFolder(dir); err == nil {
-		t.Error("a key that others can read was taken")
+		t.Error("a key that others can read was accepted")
 	}
 	if err := os.Mkdir(filepath.Join(dir, "postgres"), 0o700); err != nil {
 		t.Fatal(err)
@@ -57,11 +57,11 @@ func TestTheMasterKeyOfAFolderIsMadeOnceAndNeverReplaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := keyringOfFolder(dir); err == nil {
-		t.Error("a lost key was replaced beside its database")
+		t.Error("a lost key was replaced although its database exists")
 	}
 }
 
-func TestMT07TheKeyOfAFolderIsRenewedAndTheOldOneForgotten(t *testing.T) {
+func TestMT07KeyOfAFolderIsRotatedAndTheOldOneArchived(t *testing.T) {
 	dir := t.TempDir()
 	before, err := keyringOfFolder(dir)
 	if err != nil {
@@ -72,39 +72,39 @@ func TestMT07TheKeyOfAFolderIsRenewedAndTheOldOneForgotten(t *testing.T) {
 		t.Fatal(err)
 	}
 	file := KeyFileOf(dir)
-	renewed, err := file.Renew()
+	renewed, err := file.AddKey()
 	if err != nil || renewed.Fingerprints()[0] == before.Fingerprints()[0] || !renewed.Holds(sealed) {
-		t.Fatalf("renewed to %v: %v", renewed.Fingerprints(), err)
+		t.Fatalf("unexpected keys %v after AddKey: %v", renewed.Fingerprints(), err)
 	}
-	// A rotation that was cut off goes on with the key that it had made.
-	again, err := file.Renew()
+	// A rotation that was interrupted continues with the key that it created.
+	again, err := file.AddKey()
 	if err != nil || again.Fingerprints()[0] != renewed.Fingerprints()[0] || len(again.Fingerprints()) != 2 {
-		t.Fatalf("again: %v: %v", again.Fingerprints(), err)
+		t.Fatalf("unexpected keys %v after a second AddKey: %v", again.Fingerprints(), err)
 	}
 	if started, err := keyringOfFolder(dir); err != nil || !started.Holds(sealed) {
-		t.Fatalf("a start in between: %v", err)
+		t.Fatalf("a start during the rotation: %v", err)
 	}
-	aside, err := file.PutAside()
+	aside, err := file.ArchiveOldKeys()
 	if err != nil || len(aside) != 1 {
 		t.Fatal(aside, err)
 	}
 	if kept, err := (KeyFile{aside[0]}).Keyring(); err != nil || !kept.Holds(sealed) || len(kept.Fingerprints()) != 1 {
-		t.Errorf("beside the file is another key: %v", err)
+		t.Errorf("the archived key differs: %v", err)
 	}
 	after, err := keyringOfFolder(dir)
 	if err != nil || after.Holds(sealed) || after.Fingerprints()[0] != renewed.Fingerprints()[0] {
-		t.Fatalf("afterwards: %v: %v", after.Fingerprints(), err)
+		t.Fatalf("unexpected keys %v after the rotation: %v", after.Fingerprints(), err)
 	}
 	if info, err := os.Stat(filepath.Join(dir, masterKeyFile)); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("the file is %v, %v", info, err)
+		t.Errorf("unexpected file %v (%v)", info, err)
 	}
 	if left, _ := filepath.Glob(filepath.Join(dir, ".master-*")); len(left) > 0 {
-		t.Errorf("left behind: %v", left)
+		t.Errorf("unexpected files left: %v", left)
 	}
 }
 
-// A process that starts without the key of what is sealed says so, and works.
-func TestAStartWarnsOfValuesThatItCannotOpen(t *testing.T) {
+// A process that lacks the key of sealed values logs a warning, and works otherwise.
+func TestStartWarnsOfValuesThatItCannotDecrypt(t *testing.T) {
 	t.Parallel()
 	w := startWhole(t, nil)
 	_, err := w.app.variables.Set(postgres.Scope(t.Context(), w.id), environment.SetParams{WorkspaceID: w.id, Name: "SEALED", Value: "here"})
@@ -122,10 +122,10 @@ func TestAStartWarnsOfValuesThatItCannotOpen(t *testing.T) {
 	defer other.Stop(context.Background())
 	late, tick := waittest.Context(t).Done(), time.NewTicker(50*time.Millisecond)
 	defer tick.Stop()
-	for !strings.Contains(log.String(), "VALUES ARE SEALED UNDER A MASTER KEY THAT THIS PROCESS DOES NOT HAVE") {
+	for !strings.Contains(log.String(), "this process lacks the master key of some stored values") {
 		select {
 		case <-late:
-			t.Fatalf("it says only:\n%s", log)
+			t.Fatalf("the warning is missing in the log:\n%s", log)
 		case <-tick.C:
 		}
 	}

@@ -15,14 +15,14 @@ import (
 	"github.com/weft-automation/weft/internal/platform/telemetry"
 )
 
-// executeOnce runs one component and waits for its result.
+// executeOnce executes one component and waits for its result.
 func executeOnce(t *testing.T, w *whole) {
 	t.Helper()
 	record, _, err := w.client.Execute(t.Context(), api.ExecuteComponentRequest{
 		Module: "RANDOM_UUID", Input: []byte(`{}`), Config: []byte(`{}`), WaitForMs: new(int32(15000)),
 	}, nil)
 	if err != nil || !record.Completed {
-		t.Errorf("an execution ended %s, %v", record.Status, err)
+		t.Errorf("an execution is %s (%v)", record.Status, err)
 	}
 }
 
@@ -46,7 +46,7 @@ func TestAProcessWorksThroughASessionPooler(t *testing.T) {
 	executeOnce(t, w)
 	var role string
 	if err := w.app.pools.api.QueryRow(t.Context(), "SELECT current_user::text").Scan(&role); err != nil || role != string(postgres.API) {
-		t.Errorf("requests work as %q, %v", role, err)
+		t.Errorf("requests have the role %q (%v)", role, err)
 	}
 	if code, body := readiness(t, w); code != http.StatusOK {
 		t.Errorf("readiness: %d %s", code, body)
@@ -63,10 +63,10 @@ func TestAProcessDoesNotStartBehindATransactionPooler(t *testing.T) {
 	log := &logBook{}
 	_, err = Start(t.Context(), Config{DatabaseURL: dsn, Keyring: ring, Addr: "127.0.0.1:0", Work: true, Workers: 2}, telemetry.NewLogger(log, slog.LevelInfo))
 	if err == nil || !strings.Contains(err.Error(), "pool_mode = session") {
-		t.Errorf("it started: %v", err)
+		t.Errorf("a start returned %v, want an error that names pool_mode", err)
 	}
 	if err := Migrate(t.Context(), dsn); err == nil || !strings.Contains(err.Error(), "pool_mode = session") {
-		t.Errorf("it migrated: %v", err)
+		t.Errorf("a migration returned %v, want an error that names pool_mode", err)
 	}
 }
 
@@ -74,7 +74,7 @@ func TestAProcessWhoseSessionsLoseTheirRoleIsNotReady(t *testing.T) {
 	t.Parallel()
 	w := startWhole(t, nil)
 	var all []*pgxpool.Conn
-	for range w.app.pools.api.Config().MaxConns { // whichever session is asked
+	for range w.app.pools.api.Config().MaxConns { // every session, because any may be checked
 		conn, err := w.app.pools.api.Acquire(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -91,6 +91,6 @@ func TestAProcessWhoseSessionsLoseTheirRoleIsNotReady(t *testing.T) {
 		t.Errorf("readiness: %d %s", code, body)
 	}
 	if !strings.Contains(w.log.String(), "instead of weft_api") {
-		t.Error("the log does not say why")
+		t.Error("the log does not give the reason")
 	}
 }

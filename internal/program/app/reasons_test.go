@@ -10,13 +10,13 @@ import (
 	"testing"
 )
 
-// reasoned finds the reasons that the code gives for failures.
+// reasoned matches the reasons that the code sets on errors.
 var reasoned = regexp.MustCompile(`(?:Reason:\s+|\.Reason = |[rR]eason[A-Z]\w*\s+= |refusal\.RetryAfter = |Policy = |conflict\(|unauthorized\(|tooMany\()"([a-z]+(?:_[a-z]+)*)"`)
 
-// inside are reasons that no answer of the API has: the pages for people say them in words.
+// inside are reasons that no API response has: the settings pages show a message instead.
 var inside = []string{"already_made"}
 
-// A client may tell failures apart by their reason, so every one of them is in the contract.
+// Clients may distinguish errors by reason, so the contract documents every one.
 func TestEveryReasonIsInTheContract(t *testing.T) {
 	doc := specification(t)
 	told := doc.resolve(map[string]any{"$ref": "#/components/schemas/Problem/properties/reason"})["description"].(string)
@@ -29,12 +29,12 @@ func TestEveryReasonIsInTheContract(t *testing.T) {
 		for _, match := range reasoned.FindAllStringSubmatch(string(source), -1) {
 			found++
 			if !strings.Contains(told, "`"+match[1]+"`") && !slices.Contains(inside, match[1]) {
-				t.Errorf("%s gives the reason %s, of which the contract knows nothing", path, match[1])
+				t.Errorf("%s sets the reason %s, which the contract does not document", path, match[1])
 			}
 		}
 		return err
 	})
 	if err != nil || found < 35 {
-		t.Errorf("%d reasons were found, %v", found, err)
+		t.Errorf("found only %d reasons (%v)", found, err)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
-func TestADroppedExecutionIsOneThatThereIsNot(t *testing.T) {
+func TestDroppedExecutionLooksLikeAnUnknownOne(t *testing.T) {
 	t.Parallel()
 	w := startWhole(t, func(c *Config) { c.Retention = 24 * time.Hour })
 	never := uuid.Must(uuid.NewV7())
@@ -31,20 +31,20 @@ func TestADroppedExecutionIsOneThatThereIsNot(t *testing.T) {
 	exec(`INSERT INTO callbacks (workspace_id, execution_id, url, signed, body, state, delivered_at, created_at)
 		SELECT id, $1, 'https://example.com', false, '', 'DELIVERED', now(), now() FROM workspaces`, old)
 	if _, _, err := w.client.Get(t.Context(), old); err != nil {
-		t.Fatalf("before its time: %v", err)
+		t.Fatalf("the execution is missing before it was dropped: %v", err)
 	}
-	// A table may be in use or gone, for the app's own upkeep may be the quicker one.
+	// A table may be locked or already dropped, because the app's own sweep may be faster.
 	keep := func() {
 		t.Helper()
 		for {
-			if _, err := w.app.half.keeper.Keep(t.Context()); err == nil {
+			if _, err := w.app.workers.keeper.Keep(t.Context()); err == nil {
 				return
 			} else if e, ok := errors.AsType[*pgconn.PgError](err); !ok || e.Code != "55P03" && e.Code != "40P01" && e.Code != "42P01" {
 				t.Fatal(err)
 			}
 		}
 	}
-	// Its week is seen to be final, and then is for long enough.
+	// A sweep first notes that the week is final. It drops the week after the retention time.
 	keep()
 	owner, err := postgres.Connect(t.Context(), w.dsn, "test")
 	if err != nil {
@@ -68,7 +68,7 @@ func TestADroppedExecutionIsOneThatThereIsNot(t *testing.T) {
 			answers[n] = *problem
 		}
 		if answers[0].Code != answers[1].Code || answers[0].Detail != answers[1].Detail {
-			t.Errorf("%s %s of a dropped execution says %+v, of one that never was %+v", call.method, call.path, answers[0], answers[1])
+			t.Errorf("%s %s returns %+v for a dropped execution and %+v for an unknown one", call.method, call.path, answers[0], answers[1])
 		}
 	}
 }

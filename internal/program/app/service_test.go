@@ -47,7 +47,7 @@ func (b *logBook) String() string {
 	return b.text.String()
 }
 
-// whole is a running Weft with a client of a workspace of its own.
+// whole is a running Weft with a workspace and a client.
 type whole struct {
 	app    *App
 	dsn    string
@@ -57,7 +57,7 @@ type whole struct {
 	id     uuid.UUID // of the workspace
 }
 
-// startOn starts a process on a database; it needs a keyring.
+// startOn starts a process on a database. The configuration must set a keyring.
 func startOn(t *testing.T, dsn string, log io.Writer, change func(*Config)) *App {
 	t.Helper()
 	cfg := Config{
@@ -108,18 +108,18 @@ func startWhole(t *testing.T, change func(*Config)) *whole {
 	return w
 }
 
-// canary is what must be found nowhere.
+// canary is a secret that must not appear anywhere.
 const canary = "c4n4ry-5ecret-9f27"
 
-func TestMT05SecretsAreFoundNowhere(t *testing.T) {
+func TestMT05SecretsDoNotLeak(t *testing.T) {
 	t.Parallel()
 	w := startWhole(t, nil)
 	var arrived sync.WaitGroup
-	arrived.Add(2) // a delivery that fails, and the one that succeeds
+	arrived.Add(2) // one delivery that fails, and one that succeeds
 	var tries sync.Map
 	receiver := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("X-Token") != canary {
-			t.Errorf("the receiver got the header %q", r.Header.Get("X-Token"))
+			t.Errorf("the receiver got X-Token %q", r.Header.Get("X-Token"))
 		}
 		if _, again := tries.LoadOrStore(r.Header.Get("X-Svc-Execution-Id"), true); !again {
 			rw.WriteHeader(http.StatusInternalServerError)
@@ -140,13 +140,13 @@ func TestMT05SecretsAreFoundNowhere(t *testing.T) {
 		CallbackURL: new(receiver.URL), CallbackSecret: new(canary), CallbackHeaders: map[string]string{"X-Token": canary},
 	}, nil)
 	if err != nil || record.Status != status.ExecutionFailed {
-		t.Fatalf("the execution ended %s, %v", record.Status, err)
+		t.Fatalf("the execution is %s (%v)", record.Status, err)
 	}
 	arrived.Wait()
 	_, malformed := w.client.Call(t.Context(), http.MethodPost, "/v1/sdk/components", []byte(`{"module":"API_CALL","input":{},"config":{},"callbackUrl":7,"callbackSecret":["`+canary+`"]}`), nil)
 	shown, _ := json.Marshal(record)
 	w.expectNoCanary(t, "the record", string(shown))
-	w.expectNoCanary(t, "an error answer", malformed.Error())
+	w.expectNoCanary(t, "an error response", malformed.Error())
 	w.expectNoCanary(t, "the metrics", w.get(t, w.app.OpsURL()+"/metrics"))
 	w.app.Stop(context.Background())
 	w.expectNoCanary(t, "the log at debug", w.log.String())
@@ -156,11 +156,11 @@ func TestMT05SecretsAreFoundNowhere(t *testing.T) {
 func (w *whole) expectNoCanary(t *testing.T, where, text string) {
 	t.Helper()
 	if len(text) == 0 {
-		t.Errorf("%s is empty: nothing was looked at", where)
+		t.Errorf("%s is empty, so this proves nothing", where)
 	}
 	for _, secret := range []string{canary, w.key.APIKey, w.key.APISecret} {
 		if at := strings.Index(text, secret); at >= 0 {
-			t.Errorf("a secret stands in %s: ...%.200s", where, text[max(0, at-100):])
+			t.Errorf("%s contains a secret: ...%.200s", where, text[max(0, at-100):])
 		}
 	}
 }
@@ -179,7 +179,7 @@ func (w *whole) get(t *testing.T, url string) string {
 	return string(text)
 }
 
-// dump is every row of every table, with bytes as text where they are text.
+// dump returns every row of every table, showing bytes as text where possible.
 func dump(t *testing.T, dsn string) string {
 	t.Helper()
 	conn, err := postgres.Connect(t.Context(), dsn, "dump")
@@ -194,12 +194,12 @@ func dump(t *testing.T, dsn string) string {
 	}
 	tables, err := pgx.CollectRows(rows, pgx.RowTo[string])
 	if err != nil || len(tables) < 8 {
-		t.Fatalf("tables %v, %v", tables, err)
+		t.Fatalf("unexpected tables %v (%v)", tables, err)
 	}
 	return dumpOf(t, dsn, tables...)
 }
 
-// dumpOf is every row of these tables.
+// dumpOf returns every row of these tables.
 func dumpOf(t *testing.T, dsn string, tables ...string) string {
 	t.Helper()
 	conn, err := postgres.Connect(t.Context(), dsn, "dump")
@@ -219,7 +219,7 @@ func dumpOf(t *testing.T, dsn string, tables ...string) string {
 	return all.String()
 }
 
-func TestOP03ASchemaThatIsNotTheBinarysIsRefusedWithAClearText(t *testing.T) {
+func TestOP03WrongSchemaPreventsStartWithAClearError(t *testing.T) {
 	t.Parallel()
 	ring, err := keyring(goodKey, "")
 	if err != nil {
@@ -245,7 +245,7 @@ func TestOP03ASchemaThatIsNotTheBinarysIsRefusedWithAClearText(t *testing.T) {
 			}
 			_, err = Start(t.Context(), Config{DatabaseURL: dsn, Keyring: ring, Work: true, Workers: 1}, slog.New(slog.DiscardHandler))
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
-				t.Errorf("the error is %v, want one that says %q", err, tc.want)
+				t.Errorf("got error %v, want one that contains %q", err, tc.want)
 			}
 		})
 	}

@@ -25,9 +25,8 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/engine"
 )
 
-// answers runs executions at a steady rate for a while and gives the p95 of the
-// time to their results.
-func (w *whole) answers(t *testing.T, rate, count int) time.Duration {
+// measureP95 runs executions at a steady rate and returns the p95 of the times to their results.
+func (w *whole) measureP95(t *testing.T, rate, count int) time.Duration {
 	t.Helper()
 	ticker := time.NewTicker(time.Second / time.Duration(rate))
 	defer ticker.Stop()
@@ -54,34 +53,35 @@ func (w *whole) answers(t *testing.T, rate, count int) time.Duration {
 	return times[(len(times)*95+99)/100-1]
 }
 
-// besides is the least p95 of a second or so, of the second half of this many seconds: what
-// a transaction delays, it delays in all of them; what else runs on the machine, in some.
-func (w *whole) besides(t *testing.T, rate int, seconds float64) time.Duration {
+// lowestP95 returns the lowest p95 of windows of about a second, over the second half of the given
+// seconds. A delay caused by the transaction affects all windows, other load on the machine only
+// some.
+func (w *whole) lowestP95(t *testing.T, rate int, seconds float64) time.Duration {
 	t.Helper()
 	const window = 60
-	windows := (int(seconds*float64(rate)) + window) / window // it lasts that long at least
+	windows := (int(seconds*float64(rate)) + window) / window // the load lasts at least that long
 	if first := windows / 2; first > 0 {
-		w.answers(t, rate, first*window)
+		w.measureP95(t, rate, first*window)
 	}
-	least := w.answers(t, rate, window)
+	least := w.measureP95(t, rate, window)
 	for range windows - windows/2 - 1 {
-		least = min(least, w.answers(t, rate, window))
+		least = min(least, w.measureP95(t, rate, window))
 	}
 	return least
 }
 
 var oldest = regexp.MustCompile(`(?m)^weft_database_oldest_transaction_seconds ([0-9.e+-]+)$`)
 
-// What ends a forgotten transaction is the server's, by a setting of each session:
-// no pool and no single connection of Weft may come without it.
-func TestEX17EverySessionEndsAForgottenTransaction(t *testing.T) {
+// The server terminates idle transactions, because of a setting of each session. Every pool and every
+// single connection of Weft must set it.
+func TestEX17EverySessionTerminatesIdleTransactions(t *testing.T) {
 	t.Parallel()
 	w := startWhole(t, nil)
 	has := func(name string, row pgx.Row) {
 		t.Helper()
 		var held string
 		if err := row.Scan(&held); err != nil || held != "30s" {
-			t.Errorf("a session of %s may leave a transaction open for %q, %v", name, held, err)
+			t.Errorf("a session of %s has the timeout %q (%v)", name, held, err)
 		}
 	}
 	const show = "SHOW idle_in_transaction_session_timeout"
@@ -96,18 +96,18 @@ func TestEX17EverySessionEndsAForgottenTransaction(t *testing.T) {
 	}
 	defer func() { _ = single.Close(context.Background()) }()
 	has("a single connection", single.QueryRow(t.Context(), show))
-	// Nobody goes round these: every session of the process bears a name that they give.
+	// Every session of the process has a name that these functions set.
 	var strangers int
 	err = w.app.pools.system.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity
 		WHERE datname = current_database() AND backend_type = 'client backend' AND application_name NOT LIKE 'weft-%'`).Scan(&strangers)
 	if err != nil || strangers > 0 {
-		t.Errorf("%d sessions are made otherwise, %v", strangers, err)
+		t.Errorf("%d sessions were opened in another way (%v)", strangers, err)
 	}
 }
 
-// Folds of runs may wait for long: those who ask who calls have connections of their own, and so
-// have the runs of other workspaces.
-func TestFoldsOfRunsHoldNobodyElsesConnections(t *testing.T) {
+// Folds of runs may wait for long. Authentication and the runs of other workspaces have their own
+// connections.
+func TestFoldsOfRunsUseTheirOwnConnections(t *testing.T) {
 	t.Parallel()
 	w := startWhole(t, nil)
 	n := w.tenant(t, "folds")
@@ -129,7 +129,7 @@ func TestFoldsOfRunsHoldNobodyElsesConnections(t *testing.T) {
 	if _, err := holder.Exec(t.Context(), "BEGIN; SELECT FROM workflow_runs FOR UPDATE"); err != nil {
 		t.Fatal(err)
 	}
-	watcher, err := postgres.Connect(t.Context(), w.dsn, "watcher") // a transaction sees the sessions of its start
+	watcher, err := postgres.Connect(t.Context(), w.dsn, "watcher") // a transaction sees only the sessions at its start
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,7 +137,7 @@ func TestFoldsOfRunsHoldNobodyElsesConnections(t *testing.T) {
 	tick, late := time.NewTicker(10*time.Millisecond), waittest.Context(t).Done()
 	defer tick.Stop()
 	for folds, others := 0, 0; folds != engine.FoldsAtOnce-1; {
-		for _, key := range runs { // again, as one that waited for too long gives up for a while
+		for _, key := range runs { // repeatedly, because a fold that waited too long is retried later
 			w.app.engine.Wake(key)
 		}
 		err := watcher.QueryRow(t.Context(), `SELECT count(*) FILTER (WHERE application_name = 'weft-runs'), count(*) FILTER (WHERE application_name <> 'weft-runs')
@@ -148,16 +148,16 @@ func TestFoldsOfRunsHoldNobodyElsesConnections(t *testing.T) {
 		select {
 		case <-tick.C:
 		case <-late:
-			t.Fatalf("%d folds wait, and %d others, want %d and 0", folds, others, engine.FoldsAtOnce-1)
+			t.Fatalf("%d folds and %d other sessions wait, want %d and 0", folds, others, engine.FoldsAtOnce-1)
 		}
 	}
 }
 
-func TestEX17AForgottenTransactionIsSeenAndEndedAndDelaysNobody(t *testing.T) {
+func TestEX17IdleTransactionIsReportedAndTerminatedAndDelaysNothing(t *testing.T) {
 	w := startWhole(t, nil)
 	seconds, sooner := 1.0, true
 	if os.Getenv("WEFT_SOAK") != "" {
-		seconds, sooner = 20, false // and then as long as every session has: 30 s
+		seconds, sooner = 20, false // then also as long as every session may: 30 s
 	}
 	session, err := postgres.Connect(t.Context(), w.dsn, "forgetful")
 	if err != nil {
@@ -165,18 +165,18 @@ func TestEX17AForgottenTransactionIsSeenAndEndedAndDelaysNobody(t *testing.T) {
 	}
 	defer func() { _ = session.Close(context.Background()) }()
 	const rate = 50
-	usual := w.answers(t, rate, 75)
+	usual := w.measureP95(t, rate, 75)
 	if _, err := session.Exec(t.Context(), "BEGIN ISOLATION LEVEL REPEATABLE READ"); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := session.Exec(t.Context(), "SELECT count(*) FROM component_executions"); err != nil {
 		t.Fatal(err)
 	}
-	beside := w.besides(t, rate, seconds)
-	waittest.Until(t, "the metric shows the age of the oldest transaction", func() bool {
+	beside := w.lowestP95(t, rate, seconds)
+	waittest.Until(t, "the metric to show the age of the oldest transaction", func() bool {
 		match := oldest.FindStringSubmatch(w.get(t, w.app.OpsURL()+"/metrics"))
 		if len(match) == 0 {
-			t.Fatal("the metric of the oldest transaction is not there")
+			t.Fatal("the metric of the oldest transaction is missing")
 		}
 		age, err := strconv.ParseFloat(match[1], 64)
 		if err != nil {
@@ -184,18 +184,18 @@ func TestEX17AForgottenTransactionIsSeenAndEndedAndDelaysNobody(t *testing.T) {
 		}
 		return age >= seconds
 	})
-	t.Logf("p95 to the result: %v usually, %v beside the transaction", usual, beside)
+	t.Logf("p95 to the result: %v normally, %v during the idle transaction", usual, beside)
 	if waittest.Timed() && beside > 2*usual+50*time.Millisecond {
-		t.Errorf("p95 is %v beside the transaction, usually %v", beside, usual)
+		t.Errorf("p95 is %v during the idle transaction, normally %v", beside, usual)
 	}
 	if sooner {
 		if _, err := session.Exec(t.Context(), "SET idle_in_transaction_session_timeout = '1s'"); err != nil {
 			t.Fatal(err)
 		}
 	}
-	// The server ends the session by itself, and says so.
+	// The server terminates the session and logs the reason.
 	ended := waittest.Context(t)
 	if _, err := session.WaitForNotification(ended); err == nil || ended.Err() != nil || !session.IsClosed() {
-		t.Errorf("the session with the forgotten transaction lives on: %v", err)
+		t.Errorf("the session with the idle transaction was not terminated: %v", err)
 	}
 }

@@ -7,23 +7,23 @@ import (
 	"github.com/weft-automation/weft/internal/kit/wait"
 )
 
-// Stop stops everything in order: readiness, then after the drain delay the fetching of
-// work, inline waits and streams, the listeners, the workers, the wake-ups, the database.
-// Executions in flight finish within the stop timeout or are released to other processes.
-// It may be called on a half-built App, and more than once.
+// Stop stops all parts in order: readiness and, after the drain delay, fetching, inline waits and
+// streams, the listeners, the workers, notifications, the database. Executions in flight finish
+// within the stop timeout or are released to other processes. It may be called on a partly built
+// App, and repeatedly.
 func (a *App) Stop(ctx context.Context) { a.stopped.Do(func() { a.stop(ctx) }) }
 
-// stopMargin is what the stop may take beyond the time that work in flight has.
+// stopMargin is the time for the rest of the stop, added to the time for work in flight.
 const stopMargin = 4 * time.Second
 
-// leave turns readiness false and serves on for the drain delay, so that load
-// balancers send their requests elsewhere before the listeners close.
-func (a *App) leave(ctx context.Context) {
-	close(a.leaving)
+// announceStop reports not ready and keeps serving for the drain delay, so that load balancers send
+// their requests elsewhere before the listeners close.
+func (a *App) announceStop(ctx context.Context) {
+	close(a.unready)
 	select {
 	case <-a.serving:
 	default:
-		return // no load balancer has seen it ready
+		return // no load balancer has seen this process ready
 	}
 	if a.api.listener == nil || a.cfg.DrainDelay == 0 {
 		return
@@ -32,20 +32,20 @@ func (a *App) leave(ctx context.Context) {
 }
 
 func (a *App) stop(ctx context.Context) {
-	a.leave(ctx)
+	a.announceStop(ctx)
 	ctx, cancel := context.WithTimeout(ctx, a.cfg.stopTimeout()+stopMargin)
 	defer cancel()
 	close(a.draining)
-	if a.half != nil {
-		a.half.stopFetching(ctx)
+	if a.workers != nil {
+		a.workers.stopFetching(ctx)
 	}
 	a.api.close(ctx, a.log)
 	a.streams.Wait()
 	if a.service != nil {
 		a.service.Close()
 	}
-	if a.half != nil {
-		a.half.stop(ctx)
+	if a.workers != nil {
+		a.workers.stop(ctx)
 	} else if a.runner != nil {
 		a.runner.Drain(ctx)
 		a.runner.Close()
@@ -70,7 +70,7 @@ func (a *App) stop(ctx context.Context) {
 	}
 	if a.untrace != nil {
 		if err := a.untrace(ctx); err != nil {
-			a.log.Warn("the last traces were not sent", "error", err)
+			a.log.Warn("the last traces could not be exported", "error", err)
 		}
 	}
 }

@@ -16,46 +16,46 @@ import (
 	"github.com/weft-automation/weft/internal/platform/egress"
 )
 
-// A load balancer has to see that a process is leaving before its listener closes.
-func TestAStoppingProcessIsNotReadyAndServesForItsDrainDelay(t *testing.T) {
+// A load balancer must see that a process is not ready before its listener closes.
+func TestStoppingProcessReportsNotReadyAndServesForTheDrainDelay(t *testing.T) {
 	t.Parallel()
 	w := startWhole(t, func(c *Config) { c.DrainDelay = time.Hour })
 	ctx, endDelay := context.WithCancel(t.Context())
 	stopped := make(chan struct{})
 	go func() { defer close(stopped); w.app.Stop(ctx) }()
-	<-w.app.leaving
+	<-w.app.unready
 	answer, err := http.Get(w.app.URL() + "/readyz")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer answer.Body.Close()
 	if text, err := io.ReadAll(answer.Body); err != nil || answer.StatusCode != http.StatusServiceUnavailable || !strings.Contains(string(text), "/checks/process") {
-		t.Errorf("readiness is %s %s, %v", answer.Status, text, err)
+		t.Errorf("got readiness %s %s (%v)", answer.Status, text, err)
 	}
 	record, _, err := w.client.Execute(t.Context(), api.ExecuteComponentRequest{
 		Module: "HASH", Input: json.RawMessage(`{"data":"a"}`), Config: json.RawMessage(`{}`), WaitForMs: new(int32(15000)),
 	}, nil)
 	if err != nil || record.Status != status.ExecutionCompleted {
-		t.Errorf("a request during the drain delay ended %s, %v", record.Status, err)
+		t.Errorf("a request during the drain delay returned %s (%v)", record.Status, err)
 	}
 	select {
 	case <-w.app.draining:
-		t.Error("streams and waits ended before the drain delay")
+		t.Error("streams and waits were closed before the drain delay had passed")
 	default:
 	}
 	endDelay()
 	<-stopped
 	if answer, err := http.Get(w.app.URL() + "/healthz"); err == nil {
 		answer.Body.Close()
-		t.Error("the listener is open after the stop")
+		t.Error("the listener is still open after the stop")
 	}
 }
 
-// What a stop allows is at least what a call may take, and by default no component
-// is cut short: those with longer timeouts wait between short calls.
+// The stop timeout is at least the component timeout, and by default no component is interrupted:
+// those with longer timeouts wait between short calls.
 func TestTheDefaultStopTimeoutLetsEveryComponentFinish(t *testing.T) {
 	if defaultStopTimeout < defaultComponentTimeout {
-		t.Errorf("a stop allows %v, and a call may take %v", defaultStopTimeout, defaultComponentTimeout)
+		t.Errorf("the stop timeout is %v, shorter than the component timeout of %v", defaultStopTimeout, defaultComponentTimeout)
 	}
 	guard := egress.New(egress.Policy{})
 	defer guard.Close()
@@ -65,7 +65,7 @@ func TestTheDefaultStopTimeoutLetsEveryComponentFinish(t *testing.T) {
 	}
 	for _, d := range registry.List() {
 		if d.Timeout > defaultComponentTimeout && d.Timeout < time.Hour {
-			t.Errorf("%s may take %v, and a call is cut off after %v", d.Module, d.Timeout, defaultComponentTimeout)
+			t.Errorf("%s has a timeout of %v, but a call is interrupted after %v", d.Module, d.Timeout, defaultComponentTimeout)
 		}
 	}
 }

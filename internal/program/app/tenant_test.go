@@ -31,7 +31,7 @@ type tenant struct {
 	signed *http.Client
 }
 
-// tenant makes a workspace with all that belongs to one.
+// tenant creates a workspace with a key and an owner.
 func (w *whole) tenant(t *testing.T, name string) *tenant {
 	t.Helper()
 	n := &tenant{whole: w}
@@ -62,22 +62,22 @@ func (w *whole) signIn(t *testing.T, email string) string {
 	return session.Token
 }
 
-// reply is an answer, whole.
+// reply is a response with its body.
 type reply struct {
 	status int
 	header http.Header
 	body   string
 }
 
-// into decodes an answer 200.
+// into decodes a 200 response.
 func (r reply) into(t *testing.T, value any) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(r.body), value); r.status != http.StatusOK || err != nil {
-		t.Fatalf("%d %s: %v", r.status, r.body, err)
+		t.Fatalf("got status %d %s: %v", r.status, r.body, err)
 	}
 }
 
-// ask sends a request, with the token of a session if there is one.
+// ask sends a request, with a session token unless it is "".
 func (w *whole) ask(t *testing.T, through *http.Client, token, method, path string, body any) reply {
 	t.Helper()
 	var sent io.Reader
@@ -110,25 +110,25 @@ func (w *whole) ask(t *testing.T, through *http.Client, token, method, path stri
 	return reply{answer.StatusCode, answer.Header, string(text)}
 }
 
-// sign sends a request under the workspace's key.
+// sign sends a request signed with the workspace's key.
 func (n *tenant) sign(t *testing.T, method, path string, body any) reply {
 	t.Helper()
 	return n.whole.ask(t, n.signed, "", method, path, body)
 }
 
-// own sends a request of the owner, below the workspace.
+// own sends a request of the owner to a path below the workspace.
 func (n *tenant) own(t *testing.T, method, path string, body any) reply {
 	t.Helper()
 	return n.as(t, n.token, method, path, body)
 }
 
-// as sends a request of somebody, below the workspace.
+// as sends a request with a session token to a path below the workspace.
 func (n *tenant) as(t *testing.T, token, method, path string, body any) reply {
 	t.Helper()
 	return n.whole.ask(t, http.DefaultClient, token, method, "/v1/workspaces/"+n.id.String()+path, body)
 }
 
-// joined makes a member by an invitation, and signs them in.
+// joined invites a user, who accepts and signs in.
 func (n *tenant) joined(t *testing.T, email string, role person.Role) (userID uuid.UUID, token string) {
 	t.Helper()
 	var invited struct{ Token string }

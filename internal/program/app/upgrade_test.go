@@ -27,7 +27,7 @@ import (
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
-// early is a database at an early schema.
+// early is a database with an early schema.
 type early struct {
 	conn    *pgx.Conn
 	applied int
@@ -40,7 +40,7 @@ func (e *early) exec(t *testing.T, sql string, args ...any) {
 	}
 }
 
-// upTo applies migrations, in order, as the versions of then did.
+// upTo applies migrations in order, as the versions of that time did.
 func (e *early) upTo(t *testing.T, number int) {
 	t.Helper()
 	for ; e.applied < number; e.applied++ {
@@ -65,9 +65,9 @@ func idAt(at time.Time) uuid.UUID {
 	return id
 }
 
-// What the first versions wrote comes through every migration that there is: it is
-// there, the books are right, and what was unfinished goes on.
-func TestOP04TheRowsOfTheFirstSchemasComeThroughEveryMigration(t *testing.T) {
+// Rows written by the first versions survive every migration: they are all there, the ledger adds up,
+// and unfinished work continues.
+func TestOP04RowsOfTheFirstSchemasSurviveEveryMigration(t *testing.T) {
 	t.Parallel()
 	received := make(chan string, 10)
 	receiver := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -119,7 +119,7 @@ func TestOP04TheRowsOfTheFirstSchemasComeThroughEveryMigration(t *testing.T) {
 	e.exec(t, "INSERT INTO members (workspace_id, user_id, role) VALUES ($1, $2, 'owner')", workspaceID, userID)
 	e.exec(t, "INSERT INTO audit_events (workspace_id, id, action, actor_kind) VALUES ($1, $2, 'member.added', 'operator')", workspaceID, uuid.Must(uuid.NewV7()))
 
-	// A key that was rotated twice, and one that never was.
+	// A key that was rotated twice, and one that was never rotated.
 	rotated := []uuid.UUID{uuid.Must(uuid.NewV7()), uuid.Must(uuid.NewV7()), uuid.Must(uuid.NewV7()), uuid.Must(uuid.NewV7())}
 	for i, id := range rotated {
 		hash := sha256.Sum256(id[:])
@@ -130,7 +130,7 @@ func TestOP04TheRowsOfTheFirstSchemasComeThroughEveryMigration(t *testing.T) {
 		e.exec(t, "INSERT INTO api_keys (workspace_id, id, label, key_hash, key_hint, public_key, replaced_by) VALUES ($1, $2, 'rotated', $3, '', $3, $4)", workspaceID, id, hash[:], next)
 	}
 
-	// Somebody came by an invitation: nothing proved their address.
+	// A user who joined by invitation: nothing verified their address.
 	e.exec(t, "INSERT INTO users (id, email, name, password_hash) VALUES ($1, 'guest@example.org', 'Guest', 'none')", uuid.Must(uuid.NewV7()))
 	e.exec(t, `INSERT INTO invitations (workspace_id, id, email, role, token_hash, expires_at, accepted_at)
 		VALUES ($1, $2, 'guest@example.org', 'viewer', sha256('x'), now(), now())`, workspaceID, uuid.Must(uuid.NewV7()))
@@ -141,12 +141,12 @@ func TestOP04TheRowsOfTheFirstSchemasComeThroughEveryMigration(t *testing.T) {
 	for i, want := range []uuid.UUID{rotated[0], rotated[0], rotated[0], rotated[3]} {
 		var root uuid.UUID
 		if err := conn.QueryRow(t.Context(), "SELECT COALESCE(root_id, id) FROM api_keys WHERE id = $1", rotated[i]).Scan(&root); err != nil || root != want {
-			t.Errorf("the root of key %d is %s, want %s, %v", i, root, want, err)
+			t.Errorf("the root of key %d is %s, want %s (%v)", i, root, want, err)
 		}
 	}
 	var verified string
 	if err := conn.QueryRow(t.Context(), "SELECT string_agg(email, ' ') FROM users WHERE verified_at IS NOT NULL").Scan(&verified); err != nil || verified != "early@example.org" {
-		t.Errorf("verified are %q, %v", verified, err)
+		t.Errorf("unexpected verified users %q (%v)", verified, err)
 	}
 	var weeks, tables, keys int
 	if err := conn.QueryRow(t.Context(), `SELECT count(DISTINCT w.week), count(c.oid), count(k.oid)
@@ -154,10 +154,10 @@ func TestOP04TheRowsOfTheFirstSchemasComeThroughEveryMigration(t *testing.T) {
 		LEFT JOIN pg_class c ON c.oid = to_regclass(t.name || to_char(w.week AT TIME ZONE 'UTC', '"_"IYYY"w"IW')) AND c.relispartition
 		LEFT JOIN pg_constraint k ON k.conrelid = c.oid AND k.contype = 'f'`).Scan(&weeks, &tables, &keys); err != nil ||
 		weeks < 9 || tables != 7*weeks || keys != 5*weeks {
-		t.Errorf("%d weeks have %d partitions with %d foreign keys, %v; want 7 and 5 each", weeks, tables, keys, err)
+		t.Errorf("got %d weeks with %d partitions and %d foreign keys (%v); want 7 and 5 for each week", weeks, tables, keys, err)
 	}
 	if broken, n, err := billing.Audit(t.Context(), conn, uuid.Nil); err != nil || n != 1 || len(broken) > 0 {
-		t.Errorf("the books of %d workspaces: %v, %v", n, broken, err)
+		t.Errorf("the ledger of %d workspaces: %v (%v)", n, broken, err)
 	}
 	w := startWhole(t, func(c *Config) { c.DatabaseURL = dsn })
 	key, err := auth.NewKeys(w.app.pools.system).Create(t.Context(), auth.CreateParams{WorkspaceID: workspaceID, Label: "early"})
@@ -171,7 +171,7 @@ func TestOP04TheRowsOfTheFirstSchemasComeThroughEveryMigration(t *testing.T) {
 	delivered := func(want uuid.UUID) {
 		t.Helper()
 		if id := waittest.Receive(t, "a callback", received); id != want.String() {
-			t.Errorf("the callback of %s was delivered, not of %s", id, want)
+			t.Errorf("got the callback of %s, want that of %s", id, want)
 		}
 	}
 	n := &tenant{whole: w, id: workspaceID, signed: &http.Client{Transport: &client.Transport{Signer: signer}}}
@@ -181,20 +181,20 @@ func TestOP04TheRowsOfTheFirstSchemasComeThroughEveryMigration(t *testing.T) {
 		n.sign(t, http.MethodGet, "/v1/sdk/components/executions/"+id.String(), nil).into(t, &r)
 		return r
 	}
-	waittest.Until(t, "the change to be seen", func() bool { return record(live).Completed })
+	waittest.Until(t, "the unfinished execution to complete", func() bool { return record(live).Completed })
 	for id, want := range map[uuid.UUID]string{old: "COMPLETED", recent: "FAILED", live: "COMPLETED"} {
 		if r := record(id); string(r.Status) != want {
 			t.Errorf("%s is %s, want %s", id, r.Status, want)
 		}
 	}
 	if r := n.sign(t, http.MethodPost, "/v1/sdk/components/executions/"+old.String()+"/replay-callback?force=true", nil); r.status != http.StatusOK {
-		t.Errorf("a replay: %d %s", r.status, r.body)
+		t.Errorf("a replay returned %d %s", r.status, r.body)
 	}
 	delivered(old)
 	if r := n.sign(t, http.MethodPost, "/v1/sdk/components", map[string]any{"module": "RANDOM_UUID", "input": map[string]any{}, "config": map[string]any{}, "waitForMs": 15000}); r.status != http.StatusOK {
-		t.Errorf("another execution: %d %s", r.status, r.body)
+		t.Errorf("a new execution returned %d %s", r.status, r.body)
 	}
 	if broken, _, err := billing.Audit(t.Context(), conn, workspaceID); err != nil || len(broken) > 0 {
-		t.Errorf("the books in the end: %v, %v", broken, err)
+		t.Errorf("the ledger at the end: %v (%v)", broken, err)
 	}
 }

@@ -5,15 +5,15 @@ import (
 	"runtime/debug"
 )
 
-// Version identifies this build in the log, in metrics and in `weft --version`:
-// the builder's stamp (`make build` sets
-// -ldflags "-X github.com/weft-automation/weft/internal/program/app.stamp=v1.2.3"),
-// otherwise the version or commit that the Go tool recorded.
+// Version identifies this build in the log, in metrics and in `weft --version`. It is the value
+// stamped at build time (`make build` sets -ldflags "-X
+// github.com/weft-automation/weft/internal/program/app.stamp=v1.2.3"), otherwise the version or
+// commit recorded by the go command.
 var Version = version(debug.ReadBuildInfo())
 
 var stamp string
 
-// unversioned is the version of a build that nothing identifies, such as a test.
+// unversioned is the version of a build without version information, such as a test.
 const unversioned = "(devel)"
 
 func version(info *debug.BuildInfo, ok bool) string {

@@ -19,16 +19,16 @@ func TestVersionFallsBackFromReleaseToCommit(t *testing.T) {
 		"nothing":           {&debug.BuildInfo{}, "(devel)"},
 	} {
 		if got := version(tc.info, true); got != tc.want {
-			t.Errorf("%s: the version is %q, want %q", name, got, tc.want)
+			t.Errorf("%s: got version %q, want %q", name, got, tc.want)
 		}
 	}
 	if got := version(nil, false); got != "(devel)" {
-		t.Errorf("without build information the version is %q", got)
+		t.Errorf("got version %q without build information", got)
 	}
 }
 
-// The Makefile names the build: by the commit in a clone, by the sources elsewhere.
-func TestMakeNamesTheBuildInACloneAndInASourceTree(t *testing.T) {
+// The Makefile derives the version from the commit in a clone, and from the sources elsewhere.
+func TestMakeSetsTheVersionInACloneAndInASourceTree(t *testing.T) {
 	root, err := filepath.Abs("../../..")
 	if err != nil {
 		t.Fatal(err)
@@ -39,25 +39,25 @@ func TestMakeNamesTheBuildInACloneAndInASourceTree(t *testing.T) {
 		{"mkdir", "-p", tree + "/cmd", tree + "/gen", tree + "/internal", tree + "/queries"},
 	} {
 		if out, err := exec.CommandContext(t.Context(), command[0], command[1:]...).CombinedOutput(); err != nil {
-			t.Fatalf("%v: %v: %s", command, err, out)
+			t.Fatalf("%v failed: %v: %s", command, err, out)
 		}
 	}
 	named := func() string {
 		t.Helper()
 		command := exec.CommandContext(t.Context(), "make", "-s", "--no-print-directory", "-C", tree, "version")
-		command.Env = append(command.Environ(), "MAKEFLAGS=") // not those of the make that runs the tests
+		command.Env = append(command.Environ(), "MAKEFLAGS=") // without the flags of the make that runs the tests
 		out, err := command.CombinedOutput()
 		if err != nil {
-			t.Fatalf("%v: %s", err, out)
+			t.Fatalf("make version failed: %v: %s", err, out)
 		}
 		return strings.TrimSpace(string(out))
 	}
 	sources := named()
 	if !strings.HasPrefix(sources, "source-") || named() != sources {
-		t.Errorf("a source tree is named %q", sources)
+		t.Errorf("got version %q of a source tree", sources)
 	}
 	if _, err := exec.LookPath("git"); err != nil {
-		return // without git the sources cannot be a clone
+		return // without git there is no clone to test
 	}
 	for _, arguments := range [][]string{{"init", "-q"}, {"add", "."}, {"-c", "user.name=a", "-c", "user.email=a@example.org", "commit", "-qm", "one"}} {
 		if out, err := exec.CommandContext(t.Context(), "git", append([]string{"-C", tree}, arguments...)...).CombinedOutput(); err != nil {
@@ -69,6 +69,6 @@ func TestMakeNamesTheBuildInACloneAndInASourceTree(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := named(); got != strings.TrimSpace(string(out)) {
-		t.Errorf("a clone at %s is named %q", out, got)
+		t.Errorf("a clone at %s has the version %q", out, got)
 	}
 }

@@ -24,34 +24,34 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/engine"
 )
 
-// workingHalf runs components and delivers callbacks.
-type workingHalf struct {
-	identity *execution.Identity
-	runner   *execution.Runner
-	delivers *callback.Deliverer
-	sweeper  *execution.Sweeper
-	keeper   *retention.Keeper
-	queue    *river.Client[pgx.Tx]
-	runs     *engine.Sweeper
-	watch    *quarantine.Watch
-	log      *slog.Logger
-	serving  <-chan struct{} // closed once the start has ended
-	patience time.Duration   // how long work in flight may go on once the stop began
-	deadline time.Time       // patience after the stop began
-	stopped  chan struct{}   // closed once the queue's workers have ended
+// workers are the parts that execute components, deliver callbacks and sweep.
+type workers struct {
+	identity    *execution.Identity
+	runner      *execution.Runner
+	delivers    *callback.Deliverer
+	sweeper     *execution.Sweeper
+	keeper      *retention.Keeper
+	queue       *river.Client[pgx.Tx]
+	runs        *engine.Sweeper
+	watch       *quarantine.Watch
+	log         *slog.Logger
+	serving     <-chan struct{} // closed once the process serves
+	stopTimeout time.Duration   // how long work in flight may continue after the stop has started
+	deadline    time.Time       // stopTimeout after the start of the stop
+	stopped     chan struct{}   // closed once the queue's workers have stopped
 
 	fetching sync.Mutex
-	stops    bool // nothing is to be fetched any more
+	stops    bool // nothing more may be fetched
 }
 
 func riverDriver(pool *pgxpool.Pool) *riverpgxv5.Driver { return riverpgxv5.New(pool) }
 
-// queueLogger keeps the queue's own chatter out of the log, not its warnings.
+// queueLogger returns a logger for the queue that logs warnings and errors only.
 func queueLogger(log *slog.Logger) *slog.Logger {
 	return slog.New(atLeast{log.Handler(), slog.LevelWarn})
 }
 
-// atLeast is a handler that drops what is below a level.
+// atLeast is a handler that drops records below a level.
 type atLeast struct {
 	slog.Handler
 	level slog.Level
@@ -69,15 +69,16 @@ func (h atLeast) WithGroup(name string) slog.Handler {
 	return atLeast{h.Handler.WithGroup(name), h.level}
 }
 
-// deliveriesPerSlot is how many callbacks a process has in hand for each slot:
-// nearly all of them wait, for a receiver or for their turn at one.
+// deliveriesPerSlot is how many callbacks a process handles concurrently for each slot. Nearly all
+// of them wait, for a receiver or for their turn.
 const deliveriesPerSlot = 4
 
-// slotsOf is how many executions can begin at once in a process, which is what the
-// window of a workspace is a part of. What a process accepts it begins in slots
-// beside those of the queue. Where nothing is accepted those begin only what comes
-// in the place of what has ended: a window of them too would let one workspace fill
-// the queue's, which others wait for.
+// slotsOf returns how many executions a process can start at once. A workspace's share is a part of
+// that.
+//
+// A process with an API has as many slots again for what it accepts directly. Without one, those
+// slots only start the successors of finished executions. Counting them too would let one workspace
+// fill the queue's slots, which others wait for.
 func slotsOf(cfg Config) int {
 	if cfg.Addr == "" {
 		return cfg.Workers
@@ -85,7 +86,8 @@ func slotsOf(cfg Config) int {
 	return 2 * cfg.Workers
 }
 
-// executionDeps is what executions are made of. The engine is made after them.
+// executionDeps returns the dependencies of executions. The engine is constructed later, so it is
+// reached through a.
 func (a *App) executionDeps(registry *component.Registry, inserter *river.Client[pgx.Tx]) execution.Deps {
 	return execution.Deps{
 		DB: a.pools.api, Jobs: inserter, Modules: registry, Keyring: a.cfg.Keyring, Vault: a.vault, Hub: a.hub,
@@ -98,8 +100,8 @@ func (a *App) executionDeps(registry *component.Registry, inserter *river.Client
 	}
 }
 
-func newWorkingHalf(a *App, deps execution.Deps) *workingHalf {
-	h := &workingHalf{watch: a.watch, log: a.log, patience: a.cfg.stopTimeout(), serving: a.serving, stopped: make(chan struct{})}
+func newWorkers(a *App, deps execution.Deps) *workers {
+	h := &workers{watch: a.watch, log: a.log, stopTimeout: a.cfg.stopTimeout(), serving: a.serving, stopped: make(chan struct{})}
 	deps.DB = a.pools.work
 	h.identity = execution.NewIdentity(a.cfg.DatabaseURL, slotsOf(a.cfg), a.log)
 	h.identity.MayLead = func() bool { return !a.watch.Adrift() }
@@ -117,47 +119,47 @@ func newWorkingHalf(a *App, deps execution.Deps) *workingHalf {
 	return h
 }
 
-// join gives the half its queue, and the runs that it brings on.
-func (h *workingHalf) join(a *App, runs *engine.Engine) error {
+// join creates the queue's workers and connects them to the engine of runs.
+func (h *workers) join(a *App, runs *engine.Engine) error {
 	h.runs = engine.NewSweeper(runs)
 	h.runs.Schedule = a.schedules.Enqueue
-	workers := river.NewWorkers()
-	river.AddWorker(workers, &execution.Worker{Runner: h.runner})
-	river.AddWorker(workers, &callback.Worker{Deliverer: h.delivers})
-	river.AddWorker(workers, &engine.Worker{Engine: runs})
+	kinds := river.NewWorkers()
+	river.AddWorker(kinds, &execution.Worker{Runner: h.runner})
+	river.AddWorker(kinds, &callback.Worker{Deliverer: h.delivers})
+	river.AddWorker(kinds, &engine.Worker{Engine: runs})
 	var err error
 	h.queue, err = river.NewClient(riverDriver(a.pools.queue), &river.Config{
 		Schema:  postgres.RiverSchema,
 		Logger:  queueLogger(a.log),
-		Workers: workers,
+		Workers: kinds,
 		Queues: map[string]river.QueueConfig{
 			execution.Queue: {MaxWorkers: a.cfg.Workers, FetchPollInterval: 400 * time.Millisecond, FetchCooldown: time.Millisecond},
 			callback.Queue:  {MaxWorkers: deliveriesPerSlot * a.cfg.Workers, FetchPollInterval: 2 * time.Second, FetchCooldown: time.Millisecond},
 		},
 		FetchOnlyKnownKinds:         true,
-		JobTimeout:                  -1, // the deadline of work is our own
+		JobTimeout:                  -1, // executions and callbacks have their own deadlines
 		CompletedJobRetentionPeriod: time.Hour,
-		SoftStopTimeout:             h.patience,
-		// River has no other way to follow PostgreSQL's clock: it would compute due times of
-		// snoozes and retries, and which scheduled jobs are due, by this machine's.
+		SoftStopTimeout:             h.stopTimeout,
+		// River has no other way to follow PostgreSQL's clock. Otherwise it would use this machine's
+		// clock to compute due times of snoozes and retries, and to find due jobs.
 		Test: river.TestConfig{Time: a.clock},
 	})
 	if err != nil {
-		return fmt.Errorf("make the queue's workers: %w", err)
+		return fmt.Errorf("create the queue's workers: %w", err)
 	}
 	return nil
 }
 
-func (h *workingHalf) start(ctx, background context.Context, running *sync.WaitGroup) error {
+func (h *workers) start(ctx, background context.Context, running *sync.WaitGroup) error {
 	running.Go(func() {
 		h.identity.Run(background, func(ctx context.Context) {
 			select {
-			case <-h.serving: // a sweep is as much work again as the rest of the start
+			case <-h.serving: // a sweep would nearly double the work of the start
 			case <-ctx.Done():
 				return
 			}
 			if h.watch.Held() {
-				return // what a restored database shows is not to be put right yet
+				return // a restored database must not be changed yet
 			}
 			h.watch.Beat()
 			h.sweeper.Sweep(ctx)
@@ -177,29 +179,29 @@ func (h *workingHalf) start(ctx, background context.Context, running *sync.WaitG
 			return err
 		}
 	}
-	running.Go(func() { h.tend(background) })
+	running.Go(func() { h.controlFetching(background) })
 	return nil
 }
 
-// tend starts fetching once work may begin, and pauses while this process's clock differs
-// from the database's: other processes go on with the work.
-func (h *workingHalf) tend(ctx context.Context) {
+// controlFetching starts fetching once the quarantine is lifted. It pauses fetching while this
+// process's clock differs from the database's, so that other processes do the work.
+func (h *workers) controlFetching(ctx context.Context) {
 	select {
 	case <-ctx.Done():
 		return
 	case <-h.watch.Freed():
 	}
-	ticker := time.NewTicker(tendEvery)
+	ticker := time.NewTicker(controlInterval)
 	defer ticker.Stop()
 	for {
 		var err error
 		if h.watch.Adrift() {
-			err = h.queue.Stop(ctx) // once it has stopped this does nothing, as does a second start
+			err = h.queue.Stop(ctx) // stopping twice is harmless, as is starting twice
 		} else {
 			err = h.fetch(ctx)
 		}
 		if err != nil && ctx.Err() == nil {
-			h.log.ErrorContext(ctx, "fetching from the queue could not be started or paused", "error", err)
+			h.log.ErrorContext(ctx, "could not start or pause fetching from the queue", "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -209,10 +211,10 @@ func (h *workingHalf) tend(ctx context.Context) {
 	}
 }
 
-const tendEvery = time.Second
+const controlInterval = time.Second
 
-// fetch starts the queue's workers, unless the stop has begun.
-func (h *workingHalf) fetch(background context.Context) error {
+// fetch starts the queue's workers, unless the process is stopping.
+func (h *workers) fetch(background context.Context) error {
 	h.fetching.Lock()
 	defer h.fetching.Unlock()
 	if h.stops {
@@ -224,10 +226,10 @@ func (h *workingHalf) fetch(background context.Context) error {
 	return nil
 }
 
-// stopFetching starts the stop: no work is fetched from now on, and what the
-// queue brought is interrupted after the stop timeout. It does not wait.
-func (h *workingHalf) stopFetching(ctx context.Context) {
-	h.deadline = time.Now().Add(h.patience)
+// stopFetching stops fetching work without waiting. Jobs in flight are interrupted after the stop
+// timeout.
+func (h *workers) stopFetching(ctx context.Context) {
+	h.deadline = time.Now().Add(h.stopTimeout)
 	h.runner.StopSuccessors()
 	h.fetching.Lock()
 	h.stops = true
@@ -240,9 +242,9 @@ func (h *workingHalf) stopFetching(ctx context.Context) {
 	}()
 }
 
-// stop lets work under way finish, then interrupts it. The identity lives on
-// until the end: what is being settled is still this worker's.
-func (h *workingHalf) stop(ctx context.Context) {
+// stop waits for work in flight until the deadline, then interrupts it. The worker's identity stays
+// alive until the end, because it still owns the executions being finished.
+func (h *workers) stop(ctx context.Context) {
 	soft, cancel := context.WithDeadline(ctx, h.deadline)
 	defer cancel()
 	h.runner.Drain(soft)

@@ -9,9 +9,9 @@ import (
 	"github.com/weft-automation/weft/internal/platform/telemetry"
 )
 
-// The window of a workspace is nine tenths of what processes wrote down: each
-// writes down all that can begin in it at once.
-func TestAProcessWritesDownTheSlotsThatItCanFill(t *testing.T) {
+// A workspace's share is nine tenths of the slots that processes record. Each process records all
+// executions that it can start at once.
+func TestAProcessRecordsTheSlotsThatItCanFill(t *testing.T) {
 	t.Parallel()
 	ring, err := keyring(goodKey, "")
 	if err != nil {
@@ -20,7 +20,7 @@ func TestAProcessWritesDownTheSlotsThatItCanFill(t *testing.T) {
 	for way, c := range map[string]struct {
 		addr string
 		want int
-	}{"it accepts and works": {"127.0.0.1:0", 40}, "it works only": {"", 20}} {
+	}{"API and workers": {"127.0.0.1:0", 40}, "workers only": {"", 20}} {
 		t.Run(way, func(t *testing.T) {
 			t.Parallel()
 			cfg := Config{DatabaseURL: pgtest.DSN(t), Keyring: ring, Addr: c.addr, Work: true, Workers: 20}
@@ -31,7 +31,7 @@ func TestAProcessWritesDownTheSlotsThatItCanFill(t *testing.T) {
 			defer a.Stop(t.Context())
 			var slots int
 			if err := a.pools.system.QueryRow(t.Context(), "SELECT slots FROM workers").Scan(&slots); err != nil || slots != c.want {
-				t.Errorf("%d slots, %v, want %d", slots, err, c.want)
+				t.Errorf("got %d slots (%v), want %d", slots, err, c.want)
 			}
 		})
 	}

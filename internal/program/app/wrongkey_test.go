@@ -12,7 +12,7 @@ import (
 	"github.com/weft-automation/weft/internal/local/client"
 )
 
-// What a process with a wrong master key sealed, no other could open.
+// Other processes could not open what a process with a wrong master key sealed.
 func TestAProcessWithAWrongMasterKeyIsNotReadyAndAcceptsNothing(t *testing.T) {
 	t.Parallel()
 	w := startWhole(t, nil)
@@ -27,7 +27,7 @@ func TestAProcessWithAWrongMasterKeyIsNotReadyAndAcceptsNothing(t *testing.T) {
 	}
 	defer answer.Body.Close()
 	if text, err := io.ReadAll(answer.Body); err != nil || answer.StatusCode != http.StatusServiceUnavailable || !strings.Contains(string(text), "/checks/master_key") {
-		t.Errorf("readiness is %s %s, %v", answer.Status, text, err)
+		t.Errorf("got readiness %s %s (%v)", answer.Status, text, err)
 	}
 	signer, err := client.NewSigner(w.key.APIKey, w.key.APISecret)
 	if err != nil {
@@ -39,9 +39,9 @@ func TestAProcessWithAWrongMasterKeyIsNotReadyAndAcceptsNothing(t *testing.T) {
 	}
 	call := api.ExecuteComponentRequest{Module: "HASH", Input: json.RawMessage(`{"data":"a"}`), Config: json.RawMessage(`{}`)}
 	if _, _, err := wrong.Execute(t.Context(), call, nil); err == nil || !strings.Contains(err.Error(), string(fault.Unavailable)) {
-		t.Errorf("a submission got %v", err)
+		t.Errorf("a submission returned %v", err)
 	}
 	if _, _, err := w.client.Execute(t.Context(), call, nil); err != nil {
-		t.Errorf("the process with the right key answers %v", err)
+		t.Errorf("the process with the correct key returns %v", err)
 	}
 }

@@ -1,11 +1,11 @@
-// Package bench measures Weft in relation to its machine: what the machine can do (the floors),
-// what Weft does on it in the same minutes, and the ratio of the two, which alone is meaningful on
-// a shared machine.
+// Package bench measures Weft in relation to its machine: what the machine can do (the floors), what
+// Weft does on it at the same time, and the ratio of the two, the only meaningful figure on a shared
+// machine.
 //
-// It measures the real service over HTTP, in processes of its own. It reads the database only for
-// commit times and the number of commits. It reports and never judges a build. The one invariant:
-// floor and service are measured in turns, by the same load generator, against the same
-// PostgreSQL.
+// It measures the real service over HTTP, in separate processes. It reads the database only for
+// commit times and the number of commits. It reports figures and never fails a build because of
+// them. The one invariant: floor and service are measured alternately, by the same load generator,
+// against the same PostgreSQL.
 package bench
 
 import (
@@ -18,24 +18,23 @@ import (
 	"time"
 )
 
-// Options say what to measure and for how long. The zero value is not usable:
-// Program and Out must be set.
+// Options are the settings of a benchmark. The zero value is not usable: Program and Out must be set.
 type Options struct {
-	Program []string // the command line that runs weft; its own processes are started by it
+	Program []string // command line that runs weft, with which the benchmark starts its processes
 
-	Only   []string      // ids such as P1; empty measures all
-	Runs   int           // of floor and ours each
-	Length time.Duration // of one run under load
+	Only   []string      // IDs such as P1; empty: all figures
+	Runs   int           // number of runs, for the floor and for Weft
+	Length time.Duration // duration of a run under load
 
-	DatabaseURL string // of a PostgreSQL that may make databases; "" starts a private one
+	DatabaseURL string // a PostgreSQL whose role may create databases; "": starts a private one
 	Rows        int    // finished executions in the database for P11
-	Profile     string // folder for CPU profiles of the service; "" makes none
+	Profile     string // folder for CPU profiles of the service; "": no profiles
 
-	Out      io.Writer // the table
-	Progress io.Writer // what is being done
+	Out      io.Writer // receives the table
+	Progress io.Writer // receives progress messages
 }
 
-// figures are measured in this order, so that neighbours can share processes.
+// figures are measured in this order, so that adjacent ones can share processes.
 var figures = []struct {
 	id      string
 	measure func(*rig, context.Context) ([]Result, error)
@@ -57,20 +56,20 @@ var figures = []struct {
 	{"P12", (*rig).idle},
 }
 
-// Check says whether the options can be measured.
+// Check returns an error if the options are invalid.
 func (o Options) Check() error {
 	if o.Runs < 1 || o.Runs > 100 {
 		return errors.New("--runs must be from 1 to 100")
 	}
 	if o.Length <= 0 || o.Length > 20*time.Second {
-		return errors.New("--seconds must be above 0 and at most 20") // signed requests are reused for a second, held calls end after 120
+		return errors.New("--seconds must be above 0 and at most 20") // signed requests are reused for a second, and gated calls time out after 120 s
 	}
 	if o.Rows < 1000 {
 		return errors.New("--rows must be at least 1000")
 	}
 	for _, id := range o.Only {
 		if !known(id) {
-			return fmt.Errorf("there is no figure %s", id)
+			return fmt.Errorf("unknown figure %s", id)
 		}
 	}
 	return nil
@@ -87,8 +86,8 @@ func known(id string) bool {
 
 func (o Options) wants(id string) bool { return len(o.Only) == 0 || slices.Contains(o.Only, id) }
 
-// Run measures and prints the table. A figure that cannot be measured is in the
-// report with its error; Run itself fails only when nothing can be.
+// Run measures the figures and prints the table. A figure that cannot be measured is in the report
+// with its error. Run returns an error if ctx is done or the measurements cannot be set up.
 func Run(ctx context.Context, o Options) (Report, error) {
 	if err := o.Check(); err != nil {
 		return Report{}, err
@@ -109,7 +108,7 @@ func Run(ctx context.Context, o Options) (Report, error) {
 		if !o.wants(figure.id) {
 			continue
 		}
-		r.say("%s ...", figure.id)
+		r.logf("%s ...", figure.id)
 		began := time.Now()
 		results, err := figure.measure(r, ctx)
 		if ctx.Err() != nil {
@@ -119,9 +118,9 @@ func Run(ctx context.Context, o Options) (Report, error) {
 			results = append(results, Result{Figure: Figure{ID: figure.id}, Error: err.Error()})
 		}
 		for _, result := range results {
-			r.say("  %s", strings.Join(result.cells(), "  "))
+			r.logf("  %s", strings.Join(result.cells(), "  "))
 		}
-		r.say("%s took %s", figure.id, time.Since(began).Round(time.Second))
+		r.logf("%s took %s", figure.id, time.Since(began).Round(time.Second))
 		report.Figures = append(report.Figures, results...)
 	}
 	report.finish(time.Now())
@@ -129,7 +128,7 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	return report, nil
 }
 
-// say tells what is being done.
-func (r *rig) say(format string, args ...any) {
+// logf prints a progress message.
+func (r *rig) logf(format string, args ...any) {
 	fmt.Fprintln(r.Progress, strings.TrimRight(fmt.Sprintf(format, args...), "\n"))
 }

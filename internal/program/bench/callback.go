@@ -14,16 +14,16 @@ import (
 	"github.com/weft-automation/weft/internal/secret/signature"
 )
 
-// receiver is where callbacks go: it answers at once and knows when each came.
+// receiver receives callbacks. It responds immediately and records when each arrived.
 type receiver struct {
 	server *http.Server
 	addr   string
 
 	mu    sync.Mutex
-	at    map[string]time.Time // by execution, the last arrival
+	at    map[string]time.Time // last arrival by execution
 	last  time.Time
 	left  int
-	ended chan struct{} // closed when none is left; nil when none is expected
+	ended chan struct{} // closed once left is 0; nil if no arrivals are expected
 }
 
 const callbackSecret = "a secret that signs the benchmark's callbacks"
@@ -35,14 +35,14 @@ func newReceiver() (*receiver, error) {
 	return v, err
 }
 
-// serve answers on a loopback address of its own.
+// serve serves a handler on a new loopback address.
 func serve(handler http.Handler) (*http.Server, string, error) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, "", err
 	}
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second, ErrorLog: nil}
-	go func() { _ = server.Serve(listener) }() // ends when the server is closed
+	go func() { _ = server.Serve(listener) }() // returns once the server is closed
 	return server, listener.Addr().String(), nil
 }
 
@@ -50,7 +50,7 @@ func (v *receiver) close() { _ = v.server.Close() }
 
 func (v *receiver) arrive(w http.ResponseWriter, q *http.Request) {
 	now := time.Now()
-	_, _ = io.Copy(io.Discard, q.Body) // a body cut off counts as arrived
+	_, _ = io.Copy(io.Discard, q.Body) // an incomplete body counts as arrived
 	w.WriteHeader(http.StatusNoContent)
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -62,7 +62,7 @@ func (v *receiver) arrive(w http.ResponseWriter, q *http.Request) {
 	}
 }
 
-// expect gives a channel that is closed with the n-th arrival from now on.
+// expect returns a channel that is closed at the n-th arrival from now on.
 func (v *receiver) expect(n int) <-chan struct{} {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -82,14 +82,13 @@ func (v *receiver) arrival(id string) time.Time {
 	return v.at[id]
 }
 
-// withCallback asks for an execution whose result goes to the receiver.
+// withCallback returns a request for an execution whose callback goes to the receiver.
 func (d *deployment) withCallback(v *receiver) *call {
 	return d.execute("RANDOM_UUID", "{}", "{}",
 		fmt.Sprintf(`,"callbackUrl":"http://%s/callback","callbackSecret":%q`, v.addr, callbackSecret))
 }
 
-// posts measures what Go's own client delivers of such a callback, signed and
-// with kept connections.
+// posts measures how fast Go's HTTP client sends the same callback, signed and over kept connections.
 func (r *rig) posts(ctx context.Context) (sample, error) {
 	const clients = 64
 	v, err := newReceiver()
@@ -121,9 +120,9 @@ func (r *rig) posts(ctx context.Context) (sample, error) {
 	})
 }
 
-// callbackDelay follows one execution after the other to the receiver.
+// callbackDelay submits one execution after the other and measures when its callback arrives.
 func (r *rig) callbackDelay(ctx context.Context) ([]Result, error) {
-	d, err := r.together(ctx)
+	d, err := r.singleProcess(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -133,7 +132,7 @@ func (r *rig) callbackDelay(ctx context.Context) ([]Result, error) {
 	}
 	defer v.close()
 	request := d.withCallback(v)
-	floor, ours, err := turns(r.Runs, p50Of(func() (sample, error) { return r.commits(ctx, 1, false) }), func() (float64, error) {
+	floor, ours, err := alternate(r.Runs, p50Of(func() (sample, error) { return r.commits(ctx, 1, false) }), func() (float64, error) {
 		var ids []string
 		_, err := closedLoop(ctx, 1, r.Length, func(ctx context.Context, _ int) error {
 			arrived := v.expect(1)
@@ -159,9 +158,9 @@ func (r *rig) callbackDelay(ctx context.Context) ([]Result, error) {
 	}.result(floor, ours)}, nil
 }
 
-// sinceCommit gives, sorted, how long after the commit of each execution's final
-// state its time came. Where the server does not keep commit times, the
-// beginning of that transaction stands for them.
+// sinceCommit returns, sorted, the delays between the commit of each execution's final state and the
+// time that at returns. If the server does not record commit times, it uses the start of the
+// transaction.
 func (d *deployment) sinceCommit(ctx context.Context, ids []string, at func(id string) time.Time) ([]time.Duration, error) {
 	var kept string
 	if err := d.pool.QueryRow(ctx, "SHOW track_commit_timestamp").Scan(&kept); err != nil {

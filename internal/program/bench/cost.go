@@ -9,15 +9,14 @@ import (
 	"time"
 )
 
-// cost is the processor time that something took. Unlike a rate it does not
-// depend on who else uses the machine.
+// cost is CPU time. Unlike a rate it does not depend on the other load of the machine.
 type cost struct{ service, database time.Duration }
 
 // tick is the unit of /proc/PID/stat (USER_HZ), the same on every Linux.
 const tick = 10 * time.Millisecond
 
-// spent is what the processes of a deployment and the private PostgreSQL have
-// used so far; nothing where the system does not say.
+// spent returns the CPU time that the processes of a deployment and the private PostgreSQL have used
+// so far, or 0 where the system does not report it.
 func (r *rig) spent(d *deployment) cost {
 	var c cost
 	for _, p := range append([]*process{d.api}, d.workers...) {
@@ -45,7 +44,7 @@ func (r *rig) spent(d *deployment) cost {
 	return c
 }
 
-// each says what one of n operations took since before.
+// each describes the cost of one of n operations since before.
 func (c cost) each(before cost, n int) string {
 	if n == 0 || c.service == before.service {
 		return ""
@@ -58,14 +57,13 @@ func (c cost) each(before cost, n int) string {
 	return text
 }
 
-// processorTime is what a process has used, what its ended children have, and
-// its parent.
+// processorTime returns the CPU time of a process and of its exited children, and its parent.
 func processorTime(pid int) (own, ended time.Duration, parent int) {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return 0, 0, 0
 	}
-	_, after, found := strings.Cut(string(data), ") ") // the name before it may hold blanks
+	_, after, found := strings.Cut(string(data), ") ") // the name before it may contain spaces
 	fields := strings.Fields(after)
 	if !found || len(fields) < 15 {
 		return 0, 0, 0
@@ -81,7 +79,7 @@ func processorTime(pid int) (own, ended time.Duration, parent int) {
 	return time.Duration(numbers[1]+numbers[2]) * tick, time.Duration(numbers[3]+numbers[4]) * tick, numbers[0]
 }
 
-// meter adds up what the runs of ours cost, and leaves out those of the floor.
+// meter adds up the cost of the measured runs of Weft, without those of the floor.
 type meter struct {
 	rig   *rig
 	d     *deployment
@@ -89,7 +87,7 @@ type meter struct {
 	count int
 }
 
-// around measures one run.
+// around wraps the measurement of one run.
 func (m *meter) around(measure func() (sample, error)) func() (sample, error) {
 	return func() (sample, error) {
 		before := m.rig.spent(m.d)

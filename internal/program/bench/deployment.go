@@ -23,7 +23,7 @@ import (
 	"github.com/weft-automation/weft/internal/program/app"
 )
 
-// deployment is a running Weft and a key to it.
+// deployment is a running Weft with a key.
 type deployment struct {
 	api         *process
 	workers     []*process
@@ -31,23 +31,23 @@ type deployment struct {
 	env         []string
 	workspaceID uuid.UUID
 	signer      *client.Signer
-	pool        *pgxpool.Pool // the benchmark's own look into its database
+	pool        *pgxpool.Pool // the benchmark's own pool
 }
 
 const startTime = 60 * time.Second
 
-// together is a Weft in one process, started when first asked for.
-func (r *rig) together(ctx context.Context) (*deployment, error) {
+// singleProcess returns a Weft in a single process, started at the first call.
+func (r *rig) singleProcess(ctx context.Context) (*deployment, error) {
 	if r.one != nil {
 		return r.one, nil
 	}
-	r.quiet()
-	d, err := r.startTogether(ctx, "one")
+	r.stopServices()
+	d, err := r.startSingleProcess(ctx, "one")
 	r.one = d
 	return d, err
 }
 
-func (r *rig) startTogether(ctx context.Context, name string) (*deployment, error) {
+func (r *rig) startSingleProcess(ctx context.Context, name string) (*deployment, error) {
 	dsn, err := r.database(ctx, name)
 	if err != nil {
 		return nil, err
@@ -82,7 +82,7 @@ func (r *rig) startTogether(ctx context.Context, name string) (*deployment, erro
 	return d, nil
 }
 
-// open waits for the API and opens the benchmark's own look into the database.
+// open waits for the API and opens the benchmark's own pool.
 func (d *deployment) open(ctx context.Context, dsn string) (err error) {
 	if err := d.api.ready(ctx, "http://"+d.addr+"/readyz", startTime); err != nil {
 		return err
@@ -91,10 +91,10 @@ func (d *deployment) open(ctx context.Context, dsn string) (err error) {
 	return err
 }
 
-// apart is a Weft with so many worker processes, each with so many slots.
-func (r *rig) apart(ctx context.Context, workers, slots int) (*deployment, error) {
+// separateProcesses returns a Weft with separate API and worker processes.
+func (r *rig) separateProcesses(ctx context.Context, workers, slots int) (*deployment, error) {
 	if r.one != nil {
-		r.quiet()
+		r.stopServices()
 	}
 	if r.split == nil {
 		d, err := r.startServer(ctx)
@@ -123,7 +123,7 @@ func (r *rig) startServer(ctx context.Context) (*deployment, error) {
 		return nil, err
 	}
 	var key [32]byte
-	rand.Read(key[:]) //nolint:errcheck // ends the program rather than fail
+	rand.Read(key[:]) //nolint:errcheck // crashes the program instead of failing
 	d.env = []string{
 		"DATABASE_URL=" + dsn, "WEFT_MASTER_KEY=" + base64.StdEncoding.EncodeToString(key[:]), "WEFT_ALLOW_NETWORKS=127.0.0.0/8",
 	}
@@ -133,7 +133,7 @@ func (r *rig) startServer(ctx context.Context) (*deployment, error) {
 	}
 	err = d.open(ctx, dsn)
 	if err == nil {
-		err = d.greet(ctx)
+		err = d.warmUp(ctx)
 	}
 	if err != nil {
 		d.stop()
@@ -142,9 +142,9 @@ func (r *rig) startServer(ctx context.Context) (*deployment, error) {
 	return d, nil
 }
 
-// greet makes the first request: until the service has read the terms of a workspace,
-// which may take a moment on a busy machine, a hundred requests a second are let in.
-func (d *deployment) greet(ctx context.Context) error {
+// warmUp makes the first request. The service admits a hundred requests a second until it has read
+// the limits of a workspace, which takes longer on a busy machine.
+func (d *deployment) warmUp(ctx context.Context) error {
 	w, err := dial(ctx, d.addr)
 	if err != nil {
 		return err
@@ -154,7 +154,7 @@ func (d *deployment) greet(ctx context.Context) error {
 	return err
 }
 
-// prepare brings an empty database to a workspace with a key.
+// prepare migrates an empty database and creates a workspace with a key.
 func (d *deployment) prepare(ctx context.Context, dsn string) error {
 	if err := app.Migrate(ctx, dsn); err != nil {
 		return err
@@ -169,7 +169,7 @@ func (d *deployment) prepare(ctx context.Context, dsn string) error {
 	}
 	_, err = workspace.Create(ctx, pool, workspace.CreateParams{ID: d.workspaceID, Name: "bench", Plan: plan.Enterprise, Paid: credit.Credits(1_000_000)})
 	if err != nil {
-		return fmt.Errorf("make the workspace: %w", err)
+		return fmt.Errorf("create the workspace: %w", err)
 	}
 	key, err := auth.NewKeys(pool).Create(ctx, auth.CreateParams{WorkspaceID: d.workspaceID, Label: "weft bench"})
 	if err != nil {
@@ -215,31 +215,31 @@ func (d *deployment) stop() {
 	}
 }
 
-// call makes a request to this deployment.
+// call returns a request to this deployment.
 func (d *deployment) call(method, target, body string) *call {
 	return &call{signer: d.signer, method: method, target: target, host: d.addr, body: []byte(body)}
 }
 
-// execute is a request to execute a component. options are further members of
-// the body, each beginning with a comma.
+// execute returns a request to execute a component. options are additional JSON fields of the body,
+// each with a leading comma.
 func (d *deployment) execute(module, input, config, options string) *call {
 	return d.call("POST", "/v1/sdk/components", fmt.Sprintf(`{"module":%q,"input":%s,"config":%s%s}`, module, input, config, options))
 }
 
-// record is what the benchmark reads of an execution record.
+// record holds the fields of an execution record that the benchmark reads.
 type record struct {
 	ID     string `json:"id"`
 	Status string `json:"status"`
 }
 
-// submit has so many executions accepted and gives their ids.
+// submit submits n executions and returns their IDs.
 func (d *deployment) submit(ctx context.Context, n int, request *call) ([]string, error) {
 	clients := min(n, 64)
 	wires, err := dialAll(ctx, d.addr, clients)
 	if err != nil {
 		return nil, err
 	}
-	defer hangUp(wires)
+	defer closeAll(wires)
 	ids := make([]string, n)
 	err = times(ctx, clients, n, func(_ context.Context, client, index int) error {
 		answer, err := wires[client].do(request.request())
@@ -256,12 +256,12 @@ func (d *deployment) submit(ctx context.Context, n int, request *call) ([]string
 	return ids, err
 }
 
-// settled waits until every accepted execution is final.
+// settled waits until every execution is final.
 func (d *deployment) settled(ctx context.Context) error {
-	return d.until(ctx, "executions to end", "SELECT NOT EXISTS (SELECT FROM component_executions WHERE finished_at IS NULL)")
+	return d.until(ctx, "executions to finish", "SELECT NOT EXISTS (SELECT FROM component_executions WHERE finished_at IS NULL)")
 }
 
-// until asks the database again and again until it says true.
+// until polls the database until the query returns true.
 func (d *deployment) until(ctx context.Context, what, question string, args ...any) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, 3*time.Minute, fmt.Errorf("waited too long for %s", what))
 	defer cancel()

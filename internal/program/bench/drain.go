@@ -16,24 +16,22 @@ import (
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
-// slots is what weft work has unless told otherwise.
+// slots is the default of weft work.
 const slots = 100
 
-// queue is the benchmark's hand on the queue of a deployment: it holds workers
-// back until there is enough to do.
+// queue returns a client that can pause the queue of a deployment until there is enough work.
 func (d *deployment) queue() (*river.Client[pgx.Tx], error) {
 	return river.NewClient(riverpgxv5.New(d.pool), &river.Config{Schema: postgres.RiverSchema, Logger: silent})
 }
 
-// hold keeps the workers from one queue and gives what lets them in again. The
-// time is the database's, of the moment before they are let in.
+// hold pauses a queue. The returned function resumes it and returns the database's time just before.
 func (d *deployment) hold(ctx context.Context, name string) (release func() (time.Time, error), err error) {
 	queue, err := d.queue()
 	if err != nil {
 		return nil, err
 	}
 	if err := queue.QueuePause(ctx, name, nil); err != nil {
-		return nil, fmt.Errorf("hold the queue %s: %w", name, err)
+		return nil, fmt.Errorf("pause the queue %s: %w", name, err)
 	}
 	return func() (time.Time, error) {
 		var now time.Time
@@ -41,14 +39,14 @@ func (d *deployment) hold(ctx context.Context, name string) (release func() (tim
 			return now, err
 		}
 		if err := queue.QueueResume(ctx, name, nil); err != nil {
-			return now, fmt.Errorf("release the queue %s: %w", name, err)
+			return now, fmt.Errorf("resume the queue %s: %w", name, err)
 		}
 		return now, nil
 	}, nil
 }
 
-// drain has n executions accepted while the workers are held back, lets them go
-// and gives how many a second became final.
+// drain submits n executions while the queue is paused, resumes it, and returns how many executions
+// became final per second.
 func (d *deployment) drain(ctx context.Context, n int, request *call) (float64, error) {
 	release, err := d.hold(ctx, execution.Queue)
 	if err != nil {
@@ -70,21 +68,21 @@ func (d *deployment) drain(ctx context.Context, n int, request *call) (float64, 
 	err = d.pool.QueryRow(ctx, `SELECT count(*), max(finished_at), count(*) FILTER (WHERE status = 'FAILED')
 		FROM component_executions WHERE finished_at > $1`, began).Scan(&ended, &last, &failed)
 	if err != nil {
-		return 0, fmt.Errorf("read when executions ended: %w", err)
+		return 0, fmt.Errorf("read when executions finished: %w", err)
 	}
 	if failed > 0 || ended < n*9/10 {
-		return 0, fmt.Errorf("of %d executions %d ended after the queue was released, %d failed", n, ended, failed)
+		return 0, fmt.Errorf("only %d of %d executions finished after the queue was resumed, %d failed", ended, n, failed)
 	}
 	return float64(ended) / last.Sub(began).Seconds(), nil
 }
 
 func (r *rig) drainRate(ctx context.Context) ([]Result, error) {
-	d, err := r.apart(ctx, 1, slots)
+	d, err := r.separateProcesses(ctx, 1, slots)
 	if err != nil {
 		return nil, err
 	}
 	request := d.execute("RANDOM_UUID", "{}", "{}", "")
-	floor, ours, err := turns(r.Runs, func() (float64, error) { return r.riverDrains(ctx) }, func() (float64, error) {
+	floor, ours, err := alternate(r.Runs, func() (float64, error) { return r.riverDrains(ctx) }, func() (float64, error) {
 		return d.drain(ctx, drained, request)
 	})
 	if err != nil {
@@ -96,10 +94,10 @@ func (r *rig) drainRate(ctx context.Context) ([]Result, error) {
 	}.result(floor, ours)}, nil
 }
 
-// callbackRate replays finished callbacks: nothing but deliveries is measured.
+// callbackRate replays the callbacks of finished executions, so that only deliveries are measured.
 func (r *rig) callbackRate(ctx context.Context) ([]Result, error) {
 	const n = 5000
-	d, err := r.apart(ctx, 1, slots)
+	d, err := r.separateProcesses(ctx, 1, slots)
 	if err != nil {
 		return nil, err
 	}
@@ -116,7 +114,7 @@ func (r *rig) callbackRate(ctx context.Context) ([]Result, error) {
 	if err := await(ctx, delivered, "the first deliveries"); err != nil {
 		return nil, err
 	}
-	floor, ours, err := turns(r.Runs, rateOf(func() (sample, error) { return r.posts(ctx) }), func() (float64, error) {
+	floor, ours, err := alternate(r.Runs, rateOf(func() (sample, error) { return r.posts(ctx) }), func() (float64, error) {
 		return d.replay(ctx, ids, receiver)
 	})
 	if err != nil {
@@ -125,11 +123,11 @@ func (r *rig) callbackRate(ctx context.Context) ([]Result, error) {
 	return []Result{Figure{
 		ID: "P5", Name: "callbacks delivered, one worker process", Unit: "/s", Floor: "signed POSTs by Go's client",
 		Better: Higher, First: 0.15, Goal: 0.50,
-	}.result(floor, ours).with(fmt.Sprintf("%d forced replays that were queued while the workers were held back", n))}, nil
+	}.result(floor, ours).with(fmt.Sprintf("%d forced replays queued while the queue was paused", n))}, nil
 }
 
 func (d *deployment) replay(ctx context.Context, ids []string, receiver *receiver) (float64, error) {
-	// What is still being recorded of the round before would refuse a replay.
+	// A delivery of the previous round that is not recorded yet would make a replay fail.
 	err := d.until(ctx, "deliveries to be recorded", "SELECT NOT EXISTS (SELECT FROM callbacks WHERE state IN ('PENDING', 'QUEUED'))")
 	if err != nil {
 		return 0, err
@@ -143,7 +141,7 @@ func (d *deployment) replay(ctx context.Context, ids []string, receiver *receive
 	if err != nil {
 		return 0, err
 	}
-	defer hangUp(wires)
+	defer closeAll(wires)
 	delivered := receiver.expect(len(ids))
 	err = times(ctx, clients, len(ids), func(_ context.Context, client, index int) error {
 		target := "/v1/sdk/components/executions/" + ids[index] + "/replay-callback?force=true"
@@ -181,8 +179,8 @@ func (r *rig) twoWorkers(ctx context.Context) ([]Result, error) {
 		return nil, err
 	}
 	defer upstream.close()
-	const few = 20    // slots, so that waiting is what limits a process
-	const busy = 3000 // seconds of work: a process's first calls are no loss of two
+	const few = 20    // slots, so that waiting limits a process
+	const busy = 3000 // executions: enough for the start of a process not to matter
 	cases := []struct {
 		figure Figure
 		n      int
@@ -203,14 +201,14 @@ func (r *rig) twoWorkers(ctx context.Context) ([]Result, error) {
 	for _, c := range cases {
 		with := func(workers int) func() (float64, error) {
 			return func() (float64, error) {
-				d, err := r.apart(ctx, workers, c.slots)
+				d, err := r.separateProcesses(ctx, workers, c.slots)
 				if err != nil {
 					return 0, err
 				}
 				return d.drain(ctx, c.n, c.body(d))
 			}
 		}
-		one, two, err := turns(r.Runs, with(1), with(2))
+		one, two, err := alternate(r.Runs, with(1), with(2))
 		if err != nil {
 			return results, err
 		}

@@ -2,7 +2,7 @@ package bench
 
 import "math"
 
-// Better says which way a figure improves.
+// Better is the direction in which a figure improves.
 type Better string
 
 const (
@@ -20,23 +20,23 @@ const (
 // noisy is the spread of the floor beyond which a figure cannot be judged.
 const noisy = 0.15
 
-// Figure is what performance.md part 4 asks for: a value, and what it must be.
+// Figure is a figure of performance.md part 4: what is measured, and the required values.
 type Figure struct {
 	ID     string  `json:"id"`
 	Name   string  `json:"name"`
-	Unit   string  `json:"unit"`            // of floor and ours
-	Floor  string  `json:"floor,omitempty"` // what ours is divided by; "" judges ours itself
+	Unit   string  `json:"unit"`            // of floor and runs
+	Floor  string  `json:"floor,omitempty"` // what the figure is divided by; "": the figure is judged without a floor
 	Better Better  `json:"better"`
 	First  float64 `json:"first"`
 	Goal   float64 `json:"goal"`
 }
 
-// Result is a measured figure: the raw runs and what follows from them.
+// Result is a measured figure: the raw runs and the values derived from them.
 type Result struct {
 	Figure
 	FloorRuns []float64 `json:"floorRuns,omitempty"`
 	OurRuns   []float64 `json:"ourRuns"`
-	Value     *float64  `json:"value"` // the ratio, or ours where there is no floor
+	Value     *float64  `json:"value"` // the ratio, or the median of OurRuns without a floor
 	Spread    float64   `json:"spread"`
 	Noisy     bool      `json:"noisy"`
 	Verdict   string    `json:"verdict"`
@@ -44,7 +44,7 @@ type Result struct {
 	Error     string    `json:"error,omitempty"`
 }
 
-// result judges the runs of a figure.
+// result derives the result of a figure from its runs.
 func (f Figure) result(floor, ours []float64) Result {
 	r := Result{Figure: f, FloorRuns: floor, OurRuns: ours}
 	value := median(ours)

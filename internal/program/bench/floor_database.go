@@ -15,7 +15,7 @@ import (
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
-// floorPool is a database of the floor's own, opened when first asked for.
+// floorPool returns a pool on the floor's own database, opened at the first call.
 func (r *rig) floorPool(ctx context.Context) (*pgxpool.Pool, error) {
 	if r.floorDB != nil {
 		return r.floorDB, nil
@@ -38,8 +38,8 @@ func (r *rig) floorPool(ctx context.Context) (*pgxpool.Pool, error) {
 
 const floorBody = `{"module":"RANDOM_UUID","input":{},"config":{}}`
 
-// commits measures the bare database: so many clients that each insert a row,
-// a commit each, and with two also update it in a second commit.
+// commits measures the bare database: each client inserts a row and commits, and with two also
+// updates it in a second commit.
 func (r *rig) commits(ctx context.Context, clients int, two bool) (sample, error) {
 	pool, err := r.floorPool(ctx)
 	if err != nil {
@@ -73,10 +73,10 @@ type noop struct {
 // Kind is the job's name in the queue.
 func (noop) Kind() string { return "noop" }
 
-const drained = 20_000 // jobs or executions that are drained at once
+const drained = 20_000 // jobs or executions in one measurement
 
-// riverDrains measures how fast River works off no-op jobs that are queued
-// already, from its start to its last completion.
+// riverDrains measures how fast River completes queued no-op jobs, from its start to the last
+// completion.
 func (r *rig) riverDrains(ctx context.Context) (float64, error) {
 	pool, err := r.floorPool(ctx)
 	if err != nil {
@@ -100,7 +100,7 @@ func (r *rig) riverDrains(ctx context.Context) (float64, error) {
 	if err := client.Start(ctx); err != nil {
 		return 0, fmt.Errorf("start River: %w", err)
 	}
-	defer client.Stop(context.WithoutCancel(ctx)) //nolint:errcheck // nothing is under way any more
+	defer client.Stop(context.WithoutCancel(ctx)) //nolint:errcheck // no jobs are left
 	for range drained {
 		select {
 		case <-ended:
@@ -129,7 +129,7 @@ func riverOfNoops(ctx context.Context, pool *pgxpool.Pool) (*river.Client[pgx.Tx
 		Queues: map[string]river.QueueConfig{river.QueueDefault: {MaxWorkers: 1000, FetchCooldown: time.Millisecond}},
 	})
 	if err != nil {
-		return nil, nil, fmt.Errorf("make the floor's queue: %w", err)
+		return nil, nil, fmt.Errorf("create the floor's queue: %w", err)
 	}
 	ended, _ := client.SubscribeConfig(&river.SubscribeConfig{
 		Kinds: []river.EventKind{river.EventKindJobCompleted}, ChanSize: 2 * drained,

@@ -20,14 +20,14 @@ import (
 
 var silent = slog.New(slog.DiscardHandler)
 
-// ServeFloor serves what Weft is compared with, until ctx ends: /echo checks a
-// signature and answers, /stream is an event stream in a plain handler. place is
-// ADDR/KEY, the public key in hexadecimal digits.
+// ServeFloor serves the floor of the HTTP figures until ctx is done: /echo verifies a signature and
+// responds, /stream is an event stream of a plain handler. place is ADDR/KEY, with the public key in
+// hexadecimal.
 func ServeFloor(ctx context.Context, place string) error {
 	addr, key, _ := strings.Cut(place, "/")
 	public, err := hex.DecodeString(key)
 	if err != nil || len(public) != ed25519.PublicKeySize {
-		return errors.New("the public key must be 32 bytes in hexadecimal digits")
+		return errors.New("the public key must be 32 bytes in hexadecimal")
 	}
 	listener, err := net.Listen("tcp", addr)
 	if err != nil {
@@ -45,7 +45,7 @@ func ServeFloor(ctx context.Context, place string) error {
 	return nil
 }
 
-// echo is the least that a signed endpoint can do.
+// echo is the minimum that a signed endpoint has to do.
 func echo(public ed25519.PublicKey) http.HandlerFunc {
 	return func(w http.ResponseWriter, q *http.Request) {
 		body, err := io.ReadAll(io.LimitReader(q.Body, 1<<20))
@@ -59,11 +59,11 @@ func echo(public ed25519.PublicKey) http.HandlerFunc {
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(map[string]string{"method": q.Method, "target": q.RequestURI}) // the client is gone
+		_ = json.NewEncoder(w).Encode(map[string]string{"method": q.Method, "target": q.RequestURI}) // fails only if the client has disconnected
 	}
 }
 
-// plainStream sends one event, and a ping every 15 seconds.
+// plainStream sends one event, then a ping every 15 seconds.
 func plainStream(w http.ResponseWriter, q *http.Request) {
 	w.Header().Set("Content-Type", "text/event-stream")
 	control := http.NewResponseController(w)
@@ -86,8 +86,7 @@ func plainStream(w http.ResponseWriter, q *http.Request) {
 	}
 }
 
-// floorServer is the floor's server in a process of its own, with the signer
-// that it believes.
+// floorServer is the floor's server in a separate process, with a signer that it accepts.
 type floorServer struct {
 	*process
 	addr   string
@@ -116,7 +115,7 @@ func (r *rig) startFloor(ctx context.Context) (*floorServer, error) {
 	return f, nil
 }
 
-// web is the floor's server that figures share.
+// web returns the floor's server, which the figures share.
 func (r *rig) web(ctx context.Context) (*floorServer, error) {
 	if r.floorWeb == nil {
 		f, err := r.startFloor(ctx)
@@ -138,14 +137,14 @@ func (r *rig) echoes(ctx context.Context, clients int) (sample, error) {
 	return r.load(ctx, f.addr, clients, func(int) *call { return request }, nil)
 }
 
-// load has so many clients send requests to addr. each gives the n-th request;
-// check, unless nil, looks at the answers.
+// load lets clients send requests to addr. each returns the n-th request. check, unless nil, checks
+// the response.
 func (r *rig) load(ctx context.Context, addr string, clients int, each func(n int) *call, check func(answer []byte) error) (sample, error) {
 	wires, err := dialAll(ctx, addr, clients)
 	if err != nil {
 		return sample{}, err
 	}
-	defer hangUp(wires)
+	defer closeAll(wires)
 	counts := make([]int, clients)
 	return closedLoop(ctx, clients, r.Length, func(_ context.Context, client int) error {
 		n := counts[client]*clients + client

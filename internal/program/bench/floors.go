@@ -5,10 +5,10 @@ import (
 	"fmt"
 )
 
-// floors measures once what the machine can do. The figures measure the floors
-// that they are divided by again, in turns with ours.
+// floors measures once what the machine can do. Figures with a floor measure it again, alternately
+// with Weft.
 func (r *rig) floors(ctx context.Context) ([]Floor, error) {
-	r.say("floors ...")
+	r.logf("floors ...")
 	var list []Floor
 	add := func(name string, clients int, measure func() (sample, error)) error {
 		s, err := measure()

@@ -10,14 +10,13 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// history compares a database with millions of finished executions with one
-// that has next to none.
+// history compares a database with millions of finished executions with an almost empty one.
 func (r *rig) history(ctx context.Context) ([]Result, error) {
-	empty, err := r.together(ctx)
+	empty, err := r.singleProcess(ctx)
 	if err != nil {
 		return nil, err
 	}
-	full, err := r.startTogether(ctx, "full")
+	full, err := r.startSingleProcess(ctx, "full")
 	if err != nil {
 		return nil, err
 	}
@@ -36,7 +35,7 @@ func (r *rig) history(ctx context.Context) ([]Result, error) {
 	}
 	var results []Result
 	for _, c := range cases {
-		without, with, err := turns(r.Runs, rateOf(c.without), rateOf(c.now))
+		without, with, err := alternate(r.Runs, rateOf(c.without), rateOf(c.now))
 		if err != nil {
 			return results, err
 		}
@@ -52,18 +51,17 @@ func (r *rig) inlineAt(ctx context.Context, d *deployment, clients int) func() (
 	return func() (sample, error) { return r.inlineLoad(ctx, d, clients) }
 }
 
-// copied says what is not simply copied when one finished execution is made
-// into many: ids and times, which spread over the last 25 days as if they had
-// come one after the other. They cost nothing, so the account stays as it is.
+// copied lists the columns that differ between the copies of a finished execution: IDs and times,
+// spread evenly over the last 25 days. Copies cost nothing, so the account stays correct.
 var copied = map[string]string{
 	"id":    "(lpad(to_hex((extract(epoch FROM t.at) * 1000)::bigint), 12, '0') || '7' || substr(t.random, 1, 3) || '8' || substr(t.random, 4, 15))::uuid",
 	"usage": "0", "reserved": "0",
 	"attempt_started_at": "t.at", "created_at": "t.at", "updated_at": "t.at", "finished_at": "t.at",
 }
 
-// fillRows is the statement that makes the copies, of whatever columns there
-// are, each with its posting: an audit may look at any time. It takes the model's id, the first and the last number, and the number of
-// all.
+// fillRows returns the statement that creates the copies for the given columns, each with its
+// posting, so that audits find no error. Its parameters are the model's ID, the first and the last
+// number, and the total number.
 func fillRows(columns []string) string {
 	names, values := make([]string, len(columns)), make([]string, len(columns))
 	for i, column := range columns {
@@ -83,8 +81,8 @@ INSERT INTO credit_postings (workspace_id, id, kind, reference, created_at)
 SELECT made.workspace_id, made.id, 'EXECUTION', made.id::text, made.finished_at FROM made`
 }
 
-// fill writes finished executions and their postings past the service, and
-// leaves the tables as a quiet hour would.
+// fill writes finished executions and their postings directly into the database, and vacuums the
+// tables.
 func (r *rig) fill(ctx context.Context, d *deployment) error {
 	const batch = 250_000
 	model, err := d.model(ctx)
@@ -114,7 +112,7 @@ func (r *rig) fill(ctx context.Context, d *deployment) error {
 		if _, err := conn.Exec(ctx, statement, model, first, last, float64(r.Rows)); err != nil {
 			return fmt.Errorf("fill the database: %w", err)
 		}
-		r.say("P11: %d of %d finished executions after %s", last, r.Rows, time.Since(began).Round(time.Second))
+		r.logf("P11: %d of %d finished executions after %s", last, r.Rows, time.Since(began).Round(time.Second))
 	}
 	for _, statement := range []string{
 		"VACUUM (ANALYZE) component_executions", "VACUUM (ANALYZE) credit_postings", "RESET statement_timeout", "RESET synchronous_commit",
@@ -124,19 +122,19 @@ func (r *rig) fill(ctx context.Context, d *deployment) error {
 		}
 	}
 	if _, err := conn.Exec(ctx, "CHECKPOINT"); err != nil {
-		r.say("P11: no checkpoint before the runs: %v", err) // not everybody's role may
+		r.logf("P11: no checkpoint before the runs: %v", err) // the role may lack the privilege
 	}
-	r.say("P11: filled in %s", time.Since(began).Round(time.Second))
+	r.logf("P11: filled in %s", time.Since(began).Round(time.Second))
 	return nil
 }
 
-// model is the execution that the others are copied from.
+// model returns the ID of the execution that is copied.
 func (d *deployment) model(ctx context.Context) (string, error) {
 	wires, err := dialAll(ctx, d.addr, 1)
 	if err != nil {
 		return "", err
 	}
-	defer hangUp(wires)
+	defer closeAll(wires)
 	answer, err := wires[0].do(d.inline().request())
 	if err != nil {
 		return "", err

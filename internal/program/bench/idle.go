@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// idle starts weft dev as a newcomer does, on its own private PostgreSQL, and
-// lets it be. The server's log counts the statements.
+// idle starts weft dev on its own private PostgreSQL, as a new user does, and sends no requests. The
+// server's log counts the statements.
 func (r *rig) idle(ctx context.Context) ([]Result, error) {
-	r.quiet()
+	r.stopServices()
 	addr, err := freeAddr()
 	if err != nil {
 		return nil, err
@@ -35,7 +35,7 @@ func (r *rig) idle(ctx context.Context) ([]Result, error) {
 			return nil, err
 		}
 		restart = append(restart, took.Seconds())
-		count, bytes, err := r.letBe(ctx, p, dir)
+		count, bytes, err := r.measureIdle(ctx, p, dir)
 		if err != nil {
 			return nil, err
 		}
@@ -47,13 +47,13 @@ func (r *rig) idle(ctx context.Context) ([]Result, error) {
 	}
 	return []Result{
 		Figure{ID: "P12a", Name: "weft dev idle: resident, without PostgreSQL", Unit: "MiB", Better: Lower, First: 80, Goal: 40}.result(nil, memory).with(fmt.Sprintf(
-			"%.1f MiB of it is its own, the rest are pages of its file, of which the kernel maps many or few as it cached them", median(own))),
+			"%.1f MiB of it is private; the rest are pages of its file, whose number depends on the kernel's cache", median(own))),
 		Figure{ID: "P12b", Name: "weft dev idle: statements a minute", Unit: "/min", Better: Lower, First: 1200, Goal: 400}.result(nil, statements),
 		Figure{ID: "P12c", Name: "weft dev: ready again after a restart, PostgreSQL included", Unit: "s", Better: Lower, First: 3, Goal: 1}.result(nil, restart),
 	}, nil
 }
 
-// startIdle gives a weft dev that is ready, and how long that took.
+// startIdle starts a weft dev and returns it once it is ready, and how long that took.
 func (r *rig) startIdle(ctx context.Context, addr, dir string) (*process, time.Duration, error) {
 	ops, err := freeAddr()
 	if err != nil {
@@ -71,9 +71,8 @@ func (r *rig) startIdle(ctx context.Context, addr, dir string) (*process, time.D
 	return p, time.Since(began), nil
 }
 
-// letBe waits and gives the statements a minute, and the resident bytes at the
-// end.
-func (r *rig) letBe(ctx context.Context, p *process, dir string) (statements, resident float64, err error) {
+// measureIdle waits and returns the statements per minute, and the resident bytes at the end.
+func (r *rig) measureIdle(ctx context.Context, p *process, dir string) (statements, resident float64, err error) {
 	const settle, watch = 5 * time.Second, 15 * time.Second
 	if err := pause(ctx, settle); err != nil {
 		return 0, 0, err
@@ -93,19 +92,18 @@ func (r *rig) letBe(ctx context.Context, p *process, dir string) (statements, re
 	return float64(after-before) / watch.Minutes(), resident, err
 }
 
-// logStatements has the private server of a data folder log every statement
-// from its next start on.
+// logStatements makes the private server of a data folder log every statement from its next start on.
 func logStatements(dir string) error {
 	settings, err := os.OpenFile(filepath.Join(dir, "postgres", "data", "postgresql.conf"), os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {
-		return fmt.Errorf("have statements logged: %w", err)
+		return fmt.Errorf("enable the logging of statements: %w", err)
 	}
 	defer settings.Close()
 	_, err = settings.WriteString("\nlog_statement = 'all'\n")
 	return err
 }
 
-// countStatements counts what the server's log says was executed.
+// countStatements counts the executed statements in the server's log.
 func countStatements(dir string) (int, error) {
 	text, err := os.ReadFile(filepath.Join(dir, "postgres", "server.log"))
 	if err != nil {

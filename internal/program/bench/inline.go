@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// inline asks for a result within the request.
+// inline returns a request that waits for its result.
 func (d *deployment) inline() *call {
 	return d.execute("RANDOM_UUID", "{}", "{}", `,"waitForMs":15000`)
 }
 
-// completed checks that an inline answer holds the result.
+// completed checks that the response contains the result.
 func completed(answer []byte) error {
 	if !bytes.Contains(answer, []byte(`"completed":true`)) {
-		return fmt.Errorf("an inline execution has not completed: %s", answer)
+		return fmt.Errorf("an inline execution did not complete: %s", answer)
 	}
 	return nil
 }
@@ -26,12 +26,12 @@ func (r *rig) inlineLoad(ctx context.Context, d *deployment, clients int) (sampl
 }
 
 func (r *rig) inlineLatency(ctx context.Context) ([]Result, error) {
-	d, err := r.together(ctx)
+	d, err := r.singleProcess(ctx)
 	if err != nil {
 		return nil, err
 	}
 	cost := &meter{rig: r, d: d}
-	floor, ours, err := turns(r.Runs, p50Of(func() (sample, error) { return r.commits(ctx, 1, false) }),
+	floor, ours, err := alternate(r.Runs, p50Of(func() (sample, error) { return r.commits(ctx, 1, false) }),
 		p50Of(cost.around(func() (sample, error) { return r.inlineLoad(ctx, d, 1) })))
 	if err != nil {
 		return nil, err
@@ -43,12 +43,12 @@ func (r *rig) inlineLatency(ctx context.Context) ([]Result, error) {
 }
 
 func (r *rig) inlineRate(ctx context.Context) ([]Result, error) {
-	d, err := r.together(ctx)
+	d, err := r.singleProcess(ctx)
 	if err != nil {
 		return nil, err
 	}
 	cost := &meter{rig: r, d: d}
-	floor, ours, err := turns(r.Runs, rateOf(func() (sample, error) { return r.commits(ctx, 64, true) }),
+	floor, ours, err := alternate(r.Runs, rateOf(func() (sample, error) { return r.commits(ctx, 64, true) }),
 		rateOf(cost.around(func() (sample, error) { return r.inlineLoad(ctx, d, 64) })))
 	if err != nil {
 		return nil, err
@@ -73,14 +73,14 @@ func rateOf(measure func() (sample, error)) func() (float64, error) {
 	}
 }
 
-// statsDelay is how late PostgreSQL may count a commit of a session that has
-// gone idle (PGSTAT_IDLE_INTERVAL, and a second).
+// statsDelay is how late PostgreSQL may count a commit of a session that has become idle
+// (PGSTAT_IDLE_INTERVAL, plus a second).
 const statsDelay = 11 * time.Second
 
-// inlineCommits counts the commits of the whole service under the load of P2,
-// without those that it makes when idle.
+// inlineCommits counts the commits of the whole service under the load of P2, less those of an idle
+// service.
 func (r *rig) inlineCommits(ctx context.Context) ([]Result, error) {
-	d, err := r.together(ctx)
+	d, err := r.singleProcess(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -122,12 +122,12 @@ func pause(ctx context.Context, length time.Duration) error {
 }
 
 func (r *rig) submitRate(ctx context.Context) ([]Result, error) {
-	d, err := r.together(ctx)
+	d, err := r.singleProcess(ctx)
 	if err != nil {
 		return nil, err
 	}
 	cost := &meter{rig: r, d: d}
-	floor, ours, err := turns(r.Runs, rateOf(func() (sample, error) { return r.commits(ctx, 64, false) }), rateOf(cost.around(r.submitting(ctx, d))))
+	floor, ours, err := alternate(r.Runs, rateOf(func() (sample, error) { return r.commits(ctx, 64, false) }), rateOf(cost.around(r.submitting(ctx, d))))
 	if err != nil {
 		return nil, err
 	}
@@ -137,8 +137,8 @@ func (r *rig) submitRate(ctx context.Context) ([]Result, error) {
 	}.result(floor, ours).with(cost.String() + ", its run included")}, nil
 }
 
-// submitting is the load of P3. It returns when all that it had accepted has run:
-// the rest must not run into what is measured next.
+// submitting returns the load of P3. Each run waits until all accepted executions have finished, so
+// that they don't disturb the next measurement.
 func (r *rig) submitting(ctx context.Context, d *deployment) func() (sample, error) {
 	request := d.execute("RANDOM_UUID", "{}", "{}", "")
 	return func() (sample, error) {
@@ -151,12 +151,12 @@ func (r *rig) submitting(ctx context.Context, d *deployment) func() (sample, err
 }
 
 func (r *rig) readRate(ctx context.Context) ([]Result, error) {
-	d, err := r.together(ctx)
+	d, err := r.singleProcess(ctx)
 	if err != nil {
 		return nil, err
 	}
 	cost := &meter{rig: r, d: d}
-	floor, ours, err := turns(r.Runs, rateOf(func() (sample, error) { return r.echoes(ctx, 64) }), rateOf(cost.around(r.reading(ctx, d))))
+	floor, ours, err := alternate(r.Runs, rateOf(func() (sample, error) { return r.echoes(ctx, 64) }), rateOf(cost.around(r.reading(ctx, d))))
 	if err != nil {
 		return nil, err
 	}
@@ -172,7 +172,7 @@ func (r *rig) readRate(ctx context.Context) ([]Result, error) {
 		"the same service answers %s/s signed GETs of a catalogue entry, which need no database; %s", number(bare.rate()), cost))}, nil
 }
 
-// reading reads executions, each in its turn, so that no cache of one row helps.
+// reading returns a load that reads executions in turn, so that caching one row does not help.
 func (r *rig) reading(ctx context.Context, d *deployment) func() (sample, error) {
 	var requests []*call
 	return func() (sample, error) {

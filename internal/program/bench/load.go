@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// sample is what one run under load gave.
+// sample is the result of one run under load.
 type sample struct {
 	count   int
 	elapsed time.Duration
-	sorted  []time.Duration // how long each operation took
+	sorted  []time.Duration // durations of the operations
 }
 
 func (s sample) rate() float64 { return float64(s.count) / s.elapsed.Seconds() }
@@ -20,8 +20,7 @@ func (s sample) p50() float64 { return milliseconds(percentile(s.sorted, 0.50)) 
 
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// closedLoop has so many clients do one operation after the other until the
-// time is over. The first error ends the run.
+// closedLoop lets clients repeat an operation until the time is over. The first error stops the run.
 func closedLoop(ctx context.Context, clients int, length time.Duration, operation func(ctx context.Context, client int) error) (sample, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -49,7 +48,7 @@ func closedLoop(ctx context.Context, clients int, length time.Duration, operatio
 	return s, context.Cause(ctx)
 }
 
-// times does operation n times, so many at once. It gets the index of each.
+// times calls operation n times, with one goroutine per client, and passes the index.
 func times(ctx context.Context, clients, n int, operation func(ctx context.Context, client, index int) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -79,9 +78,8 @@ func times(ctx context.Context, clients, n int, operation func(ctx context.Conte
 	return context.Cause(ctx)
 }
 
-// turns measures floor and ours one after the other, so many times, after one
-// round of warming up that is thrown away.
-func turns(runs int, floor, ours func() (float64, error)) (floors, others []float64, err error) {
+// alternate measures floor and ours alternately. A first warm-up round is discarded.
+func alternate(runs int, floor, ours func() (float64, error)) (floors, others []float64, err error) {
 	for run := range runs + 1 {
 		f, err := floor()
 		if err != nil {

@@ -16,16 +16,15 @@ import (
 	"time"
 )
 
-// process is one child of the benchmark: a part of Weft, or the floor's server.
+// process is a child process: a part of Weft, or the floor's server.
 type process struct {
 	name string
 	cmd  *exec.Cmd
 	log  string
-	done chan struct{} // closed when it has ended
+	done chan struct{} // closed once it has exited
 }
 
-// spawn starts weft with these arguments, in an environment that holds no
-// setting but env.
+// spawn starts weft with these arguments. Of Weft's settings, its environment contains only env.
 func (r *rig) spawn(name string, env []string, args ...string) (*process, error) {
 	r.spawned++
 	p := &process{name: name, log: filepath.Join(r.dir, fmt.Sprintf("%s-%d.log", name, r.spawned)), done: make(chan struct{})}
@@ -36,7 +35,7 @@ func (r *rig) spawn(name string, env []string, args ...string) (*process, error)
 	defer out.Close()
 	command := slices.Clone(r.Program)
 	if r.Profile != "" {
-		// Ends with the process, so the name tells the processes apart.
+		// The path is the last argument, so the name distinguishes the processes.
 		command = append(command, "bench-profiled", filepath.Join(r.Profile, fmt.Sprintf("%s-%d.pprof", name, r.spawned)))
 	}
 	command = append(command, args...)
@@ -46,14 +45,14 @@ func (r *rig) spawn(name string, env []string, args ...string) (*process, error)
 	return p, p.launch()
 }
 
-// plainEnvironment is this process's own without any setting of Weft's.
+// plainEnvironment returns this process's environment without Weft's settings.
 func plainEnvironment() []string {
 	return slices.DeleteFunc(os.Environ(), func(entry string) bool {
 		return strings.HasPrefix(entry, "WEFT_") || strings.HasPrefix(entry, "DATABASE_URL=") || strings.HasPrefix(entry, "OTEL_")
 	})
 }
 
-// stop ends the process in order, or by force after half a minute.
+// stop stops the process gracefully, and kills it after half a minute.
 func (p *process) stop() {
 	if p == nil {
 		return
@@ -68,9 +67,9 @@ func (p *process) stop() {
 	<-p.done
 }
 
-// ready waits until url answers 200.
-func (p *process) ready(ctx context.Context, url string, patience time.Duration) error {
-	ctx, cancel := context.WithTimeout(ctx, patience)
+// ready waits until url returns 200.
+func (p *process) ready(ctx context.Context, url string, timeout time.Duration) error {
+	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -81,7 +80,7 @@ func (p *process) ready(ctx context.Context, url string, patience time.Duration)
 		select {
 		case <-tick.C:
 		case <-p.done:
-			return fmt.Errorf("%s ended; the end of its log:\n%s", p.name, tail(p.log))
+			return fmt.Errorf("%s exited; the end of its log:\n%s", p.name, tail(p.log))
 		case <-ctx.Done():
 			return fmt.Errorf("%s is not ready at %s; the end of its log:\n%s", p.name, url, tail(p.log))
 		}
@@ -101,10 +100,10 @@ func answers(ctx context.Context, url string) bool {
 	return answer.StatusCode == http.StatusOK
 }
 
-// resident is the process's resident memory in bytes.
+// resident returns the resident memory in bytes.
 func (p *process) resident() (float64, error) { return p.memory("VmRSS") }
 
-// memory is one of the figures that the kernel keeps of a process's memory, in bytes.
+// memory returns one of the kernel's memory figures of the process, in bytes.
 func (p *process) memory(figure string) (float64, error) {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
 	if err != nil {
@@ -116,7 +115,7 @@ func (p *process) memory(figure string) (float64, error) {
 			return kilobytes * 1024, err
 		}
 	}
-	return 0, errors.New("this system does not tell " + figure + " of a process")
+	return 0, errors.New("this system does not report " + figure + " of a process")
 }
 
 func tail(path string) string {
@@ -127,7 +126,7 @@ func tail(path string) string {
 	return strings.TrimSpace(string(data[max(0, len(data)-2000):]))
 }
 
-// freeAddr is a loopback address that nobody listens on.
+// freeAddr returns a free loopback address.
 func freeAddr() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -9,11 +9,11 @@ func (p *process) launch() error {
 		return err
 	}
 	go func() {
-		_ = p.cmd.Wait() // how it ended shows in its log
+		_ = p.cmd.Wait() // its log shows the reason
 		close(p.done)
 	}()
 	return nil
 }
 
-// openFiles is how many files this process, and a child of it, may have open.
+// openFiles returns how many files this process, and a child of it, may open.
 func openFiles() int { return 10_500 }

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Report is everything that a run of the benchmark found out.
+// Report is the result of a benchmark.
 type Report struct {
 	StartedAt  time.Time `json:"startedAt"`
 	TookS      float64   `json:"tookSeconds"`
@@ -30,7 +30,7 @@ type Report struct {
 	Noisy      bool      `json:"noisy"`
 }
 
-// Settings are the options that change what is measured.
+// Settings are the options that affect the measurements.
 type Settings struct {
 	Only     []string `json:"only,omitempty"`
 	Runs     int      `json:"runs"`
@@ -40,7 +40,7 @@ type Settings struct {
 	Profiled bool     `json:"profiled"`
 }
 
-// Floor is a thing that the machine can do, at a number of clients.
+// Floor is a rate that the machine reaches with a number of clients.
 type Floor struct {
 	Name    string  `json:"name"`
 	Clients int     `json:"clients"`
@@ -84,11 +84,11 @@ func (r Report) WriteJSON(path string) error {
 	return os.WriteFile(path, append(data, '\n'), 0o644)
 }
 
-// Print writes the report for people.
+// Print writes the report as text.
 func (r Report) Print(w io.Writer) {
 	fmt.Fprintf(w, "\nWeft %s, %s, PostgreSQL %s, %s, %d cores (%s), load before: %s\n",
 		r.Weft, r.Go, r.PostgreSQL, r.OS, r.Cores, r.CPU, r.LoadBefore)
-	fmt.Fprintf(w, "%d runs of %gs each, floor and ours in turns\n", r.Settings.Runs, r.Settings.Seconds)
+	fmt.Fprintf(w, "%d runs of %gs each, floor and Weft alternately\n", r.Settings.Runs, r.Settings.Seconds)
 	if len(r.Floors) > 0 {
 		r.printFloors(w)
 	}
@@ -118,18 +118,18 @@ func (r Report) printFloors(w io.Writer) {
 
 func (r Report) printNotes(w io.Writer) {
 	fmt.Fprintln(w)
-	fmt.Fprintln(w, "Ratios are the median over pairs of neighbouring runs; floor and ours are each the median of their runs.")
+	fmt.Fprintln(w, "Ratios are the median over pairs of adjacent runs; floor and Weft are each the median of their runs.")
 	for _, result := range r.Figures {
 		if result.Note != "" {
 			fmt.Fprintf(w, "%s: %s\n", result.ID, result.Note)
 		}
 	}
 	if r.Noisy {
-		fmt.Fprintf(w, "The machine was too noisy to judge the figures marked so: their floor was spread over more than %.0f %%.\n", 100*noisy)
+		fmt.Fprintf(w, "The machine was too noisy to judge the figures marked as noisy: the spread of their floor exceeded %.0f %%.\n", 100*noisy)
 	}
 }
 
-// cells are the columns of one line of the table.
+// cells returns the columns of a line of the table.
 func (r Result) cells() []string {
 	if r.Error != "" {
 		return []string{r.ID, r.Name, "", "", "", "", "", "not measured: " + firstLine(r.Error)}
@@ -154,7 +154,7 @@ func (r Result) cells() []string {
 	}
 }
 
-// number prints three figures that matter, and never an exponent.
+// number formats a value with three significant digits and without an exponent.
 func number(v float64) string {
 	if v >= 100 || v <= -100 {
 		return strconv.FormatFloat(v, 'f', 0, 64)
@@ -162,7 +162,7 @@ func number(v float64) string {
 	return strconv.FormatFloat(threeDigits(v), 'f', -1, 64)
 }
 
-// threeDigits keeps three significant digits.
+// threeDigits rounds to three significant digits.
 func threeDigits(v float64) float64 {
 	rounded, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 3, 64), 64)
 	if err != nil {

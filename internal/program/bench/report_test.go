@@ -22,15 +22,15 @@ func TestVerdictFollowsTheBounds(t *testing.T) {
 		{more, 0.7, MeetsGoal}, {more, 0.60, MeetsGoal}, {more, 0.59, MeetsFirst}, {more, 0.08, MeetsFirst}, {more, 0.079, Misses},
 	} {
 		if got := c.figure.verdict(c.value); got != c.want {
-			t.Errorf("%s is better, %v: %q, want %q", c.figure.Better, c.value, got, c.want)
+			t.Errorf("better: %s, value %v: got %q, want %q", c.figure.Better, c.value, got, c.want)
 		}
 	}
 }
 
-func TestAFigureWithoutAFloorIsJudgedByItself(t *testing.T) {
+func TestFigureWithoutAFloorIsJudgedByItsValue(t *testing.T) {
 	r := Figure{ID: "P9", Unit: "ms", Better: Lower, First: 50, Goal: 10}.result(nil, []float64{30, 20, 40})
 	if r.Value == nil || *r.Value != 30 || r.Verdict != MeetsFirst || r.Noisy {
-		t.Errorf("%+v", r)
+		t.Errorf("unexpected result %+v", r)
 	}
 }
 
@@ -44,17 +44,17 @@ func TestAFloorSpreadOver15PercentIsNoisy(t *testing.T) {
 	}
 }
 
-func TestNothingMeasuredIsSaid(t *testing.T) {
+func TestMissingMeasurementIsReported(t *testing.T) {
 	r := Figure{ID: "P1", Floor: "one commit", Better: Lower}.result(nil, nil)
 	if r.Error == "" || r.Value != nil {
-		t.Errorf("%+v", r)
+		t.Errorf("unexpected result %+v", r)
 	}
 	if _, err := json.Marshal(r); err != nil {
 		t.Error(err)
 	}
 }
 
-func TestNumbersKeepThreeFiguresAndNoExponent(t *testing.T) {
+func TestNumbersHaveThreeDigitsAndNoExponent(t *testing.T) {
 	for v, want := range map[float64]string{
 		12345.6: "12346", 100.4: "100", 45.67: "45.7", 0.1234: "0.123", 0.6: "0.6", 3: "3", 0: "0", 0.00001234: "0.0000123",
 	} {
@@ -64,7 +64,7 @@ func TestNumbersKeepThreeFiguresAndNoExponent(t *testing.T) {
 	}
 }
 
-func TestTheTableSaysEverythingOfAFigure(t *testing.T) {
+func TestTableContainsAllOfAFigure(t *testing.T) {
 	r := newReport(Options{Runs: 2, Length: time.Second, Rows: 1000})
 	r.PostgreSQL = "15.1"
 	r.Floors = []Floor{{Name: "one commit", Clients: 64, Rate: 18837, P50ms: 3}}
@@ -90,7 +90,7 @@ func TestTheTableSaysEverythingOfAFigure(t *testing.T) {
 	}
 }
 
-func TestTheReportIsWrittenWithItsRuns(t *testing.T) {
+func TestReportContainsItsRuns(t *testing.T) {
 	r := newReport(Options{Runs: 2, Length: time.Second, Rows: 1000})
 	r.Figures = []Result{Figure{ID: "P1", Floor: "x", Better: Lower}.result([]float64{1, 2}, []float64{3, 4})}
 	path := filepath.Join(t.TempDir(), "report.json")
@@ -106,11 +106,11 @@ func TestTheReportIsWrittenWithItsRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(back.Figures) != 1 || len(back.Figures[0].FloorRuns) != 2 || *back.Figures[0].Value != 2.5 || back.Cores < 1 || back.Go == "" {
-		t.Errorf("%s", data)
+		t.Errorf("unexpected report %s", data)
 	}
 }
 
-func TestOptionsThatCannotBeMeasuredAreRefused(t *testing.T) {
+func TestInvalidOptionsAreRejected(t *testing.T) {
 	good := Options{Runs: 1, Length: time.Second, Rows: 1000}
 	if err := good.Check(); err != nil {
 		t.Fatal(err)
@@ -125,7 +125,7 @@ func TestOptionsThatCannotBeMeasuredAreRefused(t *testing.T) {
 		o := good
 		change(&o)
 		if o.Check() == nil {
-			t.Errorf("%s is accepted", name)
+			t.Errorf("%s: the options were accepted", name)
 		}
 	}
 	good.Only = []string{"P6", "P1"}

@@ -15,21 +15,21 @@ import (
 	"github.com/weft-automation/weft/internal/local/devdb"
 )
 
-// rig is what the measurements stand on: a PostgreSQL, a folder, and the
-// processes of Weft that are running now.
+// rig is the environment of the measurements: a PostgreSQL, a folder, and the running processes of
+// Weft.
 type rig struct {
 	Options
 	dir     string
-	server  *devdb.Server // nil when the PostgreSQL is somebody else's
-	base    string        // its address
+	server  *devdb.Server // nil if the PostgreSQL is not private
+	base    string        // the server's address
 	version string
-	made    []string // databases
+	made    []string // databases created
 	spawned int
 
 	floorDB  *pgxpool.Pool
 	floorWeb *floorServer
 	one      *deployment // API and workers in one process
-	split    *deployment // an API process, workers apart
+	split    *deployment // separate API and worker processes
 }
 
 func newRig(ctx context.Context, o Options) (_ *rig, err error) {
@@ -44,7 +44,7 @@ func newRig(ctx context.Context, o Options) (_ *rig, err error) {
 			return nil, err
 		}
 	}
-	// The server's own account must reach its folder.
+	// The server's user must be able to enter the folder.
 	if r.dir, err = os.MkdirTemp("", "weft-bench-"); err != nil {
 		return nil, err
 	}
@@ -70,7 +70,7 @@ func newRig(ctx context.Context, o Options) (_ *rig, err error) {
 // startPostgreSQL starts a private server with the settings of weft dev. It
 // also keeps commit times, which P9 and P16 are measured by.
 func (r *rig) startPostgreSQL(ctx context.Context) (err error) {
-	r.say("starting a private PostgreSQL in %s", r.dir)
+	r.logf("starting a private PostgreSQL in %s", r.dir)
 	r.server, err = devdb.Start(ctx, devdb.Config{
 		Dir: filepath.Join(r.dir, "postgres"), Settings: map[string]string{"track_commit_timestamp": "on"},
 	})
@@ -89,11 +89,11 @@ func (r *rig) admin(ctx context.Context) (*pgx.Conn, error) {
 	return conn, nil
 }
 
-// database makes an empty database and gives its address.
+// database creates an empty database and returns its address.
 func (r *rig) database(ctx context.Context, purpose string) (string, error) {
 	address, err := url.Parse(r.base)
 	if err != nil || address.Scheme == "" {
-		return "", errors.New("the address of the database must be of the form postgres://HOST/NAME")
+		return "", errors.New("the database URL must have the form postgres://HOST/NAME")
 	}
 	conn, err := r.admin(ctx)
 	if err != nil {
@@ -102,22 +102,22 @@ func (r *rig) database(ctx context.Context, purpose string) (string, error) {
 	defer conn.Close(context.WithoutCancel(ctx))
 	name := fmt.Sprintf("weft_bench_%s_%d", purpose, time.Now().UnixNano())
 	if _, err := conn.Exec(ctx, "CREATE DATABASE "+pgx.Identifier{name}.Sanitize()); err != nil {
-		return "", fmt.Errorf("make database %s: %w", name, err)
+		return "", fmt.Errorf("create database %s: %w", name, err)
 	}
 	r.made = append(r.made, name)
 	address.Path = "/" + name
 	return address.String(), nil
 }
 
-// quiet stops every process of Weft, for figures that need the machine alone.
-func (r *rig) quiet() {
+// stopServices stops all processes of Weft, for figures that need an otherwise idle machine.
+func (r *rig) stopServices() {
 	r.one.stop()
 	r.split.stop()
 	r.one, r.split = nil, nil
 }
 
 func (r *rig) close() {
-	r.quiet()
+	r.stopServices()
 	if r.floorWeb != nil {
 		r.floorWeb.stop()
 	}
@@ -128,14 +128,14 @@ func (r *rig) close() {
 	defer cancel()
 	if r.server != nil {
 		if err := r.server.Stop(ctx); err != nil {
-			r.say("the private PostgreSQL did not stop in order: %v", err)
+			r.logf("the private PostgreSQL did not stop cleanly: %v", err)
 		}
 	} else {
 		r.dropDatabases(ctx)
 	}
 	if r.dir != "" {
 		if err := os.RemoveAll(r.dir); err != nil {
-			r.say("the temporary folder stays: %v", err)
+			r.logf("the temporary folder was not removed: %v", err)
 		}
 	}
 }
@@ -146,13 +146,13 @@ func (r *rig) dropDatabases(ctx context.Context) {
 	}
 	conn, err := r.admin(ctx)
 	if err != nil {
-		r.say("databases stay: %v: %v", r.made, err)
+		r.logf("databases %v were not dropped: %v", r.made, err)
 		return
 	}
 	defer conn.Close(ctx)
 	for _, name := range r.made {
 		if _, err := conn.Exec(ctx, "DROP DATABASE IF EXISTS "+pgx.Identifier{name}.Sanitize()+" WITH (FORCE)"); err != nil {
-			r.say("database %s stays: %v", name, err)
+			r.logf("database %s was not dropped: %v", name, err)
 		}
 	}
 }

@@ -11,16 +11,16 @@ import (
 	"time"
 )
 
-// row is a workflow of three components, one after the other.
+// row is a workflow of three components in sequence.
 const row = `{"name":"row","components":[{"id":"a","module":"RANDOM_UUID"},{"id":"b","module":"RANDOM_UUID"},{"id":"c","module":"RANDOM_UUID"}],
 	"sequenceEdges":[{"id":"e1","from":"a","to":"b"},{"id":"e2","from":"b","to":"c"}],"dataConnections":[]}`
 
-// loop is a workflow that runs a component which does nothing much once for each item.
+// loop is a workflow that executes a no-op component for each item.
 const loop = `{"name":"loop","components":[{"id":"start","module":"ON_API_CALLED"},{"id":"each","module":"FOR_EACH","config":{"concurrency":100}},{"id":"body","module":"RANDOM_UUID"}],
 	"sequenceEdges":[{"id":"e1","from":"start","to":"each"},{"id":"e2","from":"each","to":"body","port":"each"}],
 	"dataConnections":[{"id":"d1","from":{"componentId":"start","output":"items"},"to":{"componentId":"each","input":"items"}}]}`
 
-// trigger saves a workflow and gives the request that begins a run of it.
+// trigger saves a workflow and returns the request that starts a run of it.
 func (d *deployment) trigger(ctx context.Context, definition, body string) (*call, error) {
 	ids, err := d.submit(ctx, 1, d.call(http.MethodPost, "/v1/sdk/workflows", definition))
 	if err != nil {
@@ -30,7 +30,7 @@ func (d *deployment) trigger(ctx context.Context, definition, body string) (*cal
 }
 
 func (r *rig) runLatency(ctx context.Context) ([]Result, error) {
-	d, err := r.together(ctx)
+	d, err := r.singleProcess(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -40,12 +40,12 @@ func (r *rig) runLatency(ctx context.Context) ([]Result, error) {
 	}
 	final := func(answer []byte) error {
 		if bytes.Count(answer, []byte(`"status":"COMPLETED"`)) != 4 { // the run and its stages
-			return fmt.Errorf("a run has not completed: %s", answer)
+			return fmt.Errorf("a run did not complete: %s", answer)
 		}
 		return nil
 	}
 	cost := &meter{rig: r, d: d}
-	floor, ours, err := turns(r.Runs, p50Of(func() (sample, error) { return r.commits(ctx, 1, false) }),
+	floor, ours, err := alternate(r.Runs, p50Of(func() (sample, error) { return r.commits(ctx, 1, false) }),
 		p50Of(cost.around(func() (sample, error) {
 			return r.load(ctx, d.addr, 1, func(int) *call { return request }, final)
 		})))
@@ -58,16 +58,16 @@ func (r *rig) runLatency(ctx context.Context) ([]Result, error) {
 	}.result(floor, ours).with(cost.String())}, nil
 }
 
-// How many items the loops of P7 go through.
+// Numbers of items in the loops of P7.
 const (
 	someItems = 1_000
 	manyItems = 10_000
 )
 
-// loopRate measures what the service noted down of its runs: nobody watches them, so
-// that nothing else is measured.
+// loopRate uses the times that the service recorded for its runs. Nothing watches the runs, so
+// nothing else is measured.
 func (r *rig) loopRate(ctx context.Context) ([]Result, error) {
-	d, err := r.together(ctx)
+	d, err := r.singleProcess(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +86,7 @@ func (r *rig) loopRate(ctx context.Context) ([]Result, error) {
 		}
 	}
 	some := cost.around(looped(requests[0], someItems))
-	floor, ours, err := turns(r.Runs, rateOf(func() (sample, error) { return r.commits(ctx, 64, true) }), rateOf(some))
+	floor, ours, err := alternate(r.Runs, rateOf(func() (sample, error) { return r.commits(ctx, 64, true) }), rateOf(some))
 	if err != nil {
 		return nil, err
 	}
@@ -94,7 +94,7 @@ func (r *rig) loopRate(ctx context.Context) ([]Result, error) {
 		ID: "P7a", Name: "FOR_EACH over 1,000 items of a no-op body", Unit: "items/s", Floor: "two commits at 64",
 		Better: Higher, First: 0.08, Goal: 0.60,
 	}.result(floor, ours).with(cost.String())}
-	few, many, err := turns(min(r.Runs, 3), perItem(some), perItem(looped(requests[1], manyItems)))
+	few, many, err := alternate(min(r.Runs, 3), perItem(some), perItem(looped(requests[1], manyItems)))
 	if err != nil {
 		return results, err
 	}
@@ -104,8 +104,7 @@ func (r *rig) loopRate(ctx context.Context) ([]Result, error) {
 	}.result(few, many)), nil
 }
 
-// perItem is the time that each operation of a run took, all of it divided by their
-// number.
+// perItem returns the average duration of the operations of a run.
 func perItem(measure func() (sample, error)) func() (float64, error) {
 	return func() (float64, error) {
 		s, err := measure()
@@ -113,22 +112,22 @@ func perItem(measure func() (sample, error)) func() (float64, error) {
 	}
 }
 
-// runToEnd has a run do so many items and gives the time from its trigger to its end.
+// runToEnd runs a loop and returns the time from its trigger to its end.
 func (d *deployment) runToEnd(ctx context.Context, request *call, items int) (time.Duration, error) {
 	wires, err := dialAll(ctx, d.addr, 1)
 	if err != nil {
 		return 0, err
 	}
-	defer hangUp(wires)
+	defer closeAll(wires)
 	answer, err := wires[0].do(request.request())
 	if err != nil {
 		return 0, err
 	}
 	var begun struct{ RunID string }
 	if err := json.Unmarshal(answer, &begun); err != nil {
-		return 0, fmt.Errorf("read the answer to a trigger: %w", err)
+		return 0, fmt.Errorf("read the response to a trigger: %w", err)
 	}
-	err = d.until(ctx, "a run to end", "SELECT finished_at IS NOT NULL FROM workflow_runs WHERE id = $1", begun.RunID)
+	err = d.until(ctx, "a run to finish", "SELECT finished_at IS NOT NULL FROM workflow_runs WHERE id = $1", begun.RunID)
 	if err != nil {
 		return 0, err
 	}

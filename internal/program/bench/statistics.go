@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// median is the middle value, or the mean of the two middle ones; NaN of none.
+// median returns the middle value, or the mean of the two middle ones. It returns NaN for no values.
 func median(values []float64) float64 {
 	if len(values) == 0 {
 		return math.NaN()
@@ -18,8 +18,8 @@ func median(values []float64) float64 {
 	return (sorted[middle-1] + sorted[middle]) / 2
 }
 
-// percentile is the smallest value that at least the given share (0 to 1) of
-// the sorted values do not exceed; the zero value of none.
+// percentile returns the smallest sorted value that at least the given share (0 to 1) of the values
+// do not exceed. It returns the zero value for no values.
 func percentile[T any](sorted []T, share float64) T {
 	if len(sorted) == 0 {
 		var none T
@@ -29,7 +29,7 @@ func percentile[T any](sorted []T, share float64) T {
 	return sorted[min(max(at, 0), len(sorted)-1)]
 }
 
-// spread is how far apart the values lie, in parts of their median.
+// spread returns the range of the values divided by their median.
 func spread(values []float64) float64 {
 	if len(values) == 0 {
 		return 0
@@ -37,8 +37,8 @@ func spread(values []float64) float64 {
 	return (slices.Max(values) - slices.Min(values)) / median(values)
 }
 
-// ratio is the median of ours to floor, run by run: neighbouring runs share the
-// noise of the machine.
+// ratio returns the median of the ratios of ours to floor, run by run, because adjacent runs share
+// the noise of the machine.
 func ratio(floor, ours []float64) float64 {
 	each := make([]float64, min(len(floor), len(ours)))
 	for i := range each {

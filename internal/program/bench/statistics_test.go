@@ -23,7 +23,7 @@ func TestMedianIsTheMiddleOrTheMeanOfTheMiddleTwo(t *testing.T) {
 		}
 	}
 	if !math.IsNaN(median(nil)) {
-		t.Error("the median of nothing is a number")
+		t.Error("the median of no values is a number")
 	}
 }
 
@@ -51,7 +51,7 @@ func TestPercentileIsOneOfTheValues(t *testing.T) {
 	}
 }
 
-func TestSpreadIsTheRangeInPartsOfTheMedian(t *testing.T) {
+func TestSpreadIsTheRangeDividedByTheMedian(t *testing.T) {
 	for _, c := range []struct {
 		values []float64
 		want   float64
@@ -67,8 +67,7 @@ func TestSpreadIsTheRangeInPartsOfTheMedian(t *testing.T) {
 }
 
 func TestRatioComparesNeighbouringRuns(t *testing.T) {
-	// The machine was half as fast during the second pair: it is no slower than
-	// the others.
+	// The machine was half as fast during the second pair, but its ratio is that of the others.
 	if got := ratio([]float64{100, 50, 100}, []float64{50, 25, 50}); got != 0.5 {
 		t.Errorf("ratio = %v, want 0.5", got)
 	}
@@ -77,10 +76,10 @@ func TestRatioComparesNeighbouringRuns(t *testing.T) {
 	}
 }
 
-func TestTurnsAlternateAndDropTheFirst(t *testing.T) {
+func TestRunsAlternateAndTheFirstIsDropped(t *testing.T) {
 	var order string
 	n := 0.0
-	floors, ours, err := turns(2,
+	floors, ours, err := alternate(2,
 		func() (float64, error) { order += "f"; n++; return n, nil },
 		func() (float64, error) { order += "o"; n++; return n, nil })
 	if err != nil {
@@ -90,11 +89,11 @@ func TestTurnsAlternateAndDropTheFirst(t *testing.T) {
 		t.Errorf("order %s, want fofofo", order)
 	}
 	if len(floors) != 2 || floors[0] != 3 || floors[1] != 5 || ours[0] != 4 || ours[1] != 6 {
-		t.Errorf("floors %v, ours %v: the first of each is warming up", floors, ours)
+		t.Errorf("got floors %v, ours %v; the first of each is a warm-up", floors, ours)
 	}
 }
 
-func TestClosedLoopEndsWithTheFirstError(t *testing.T) {
+func TestClosedLoopStopsAtTheFirstError(t *testing.T) {
 	broken := errors.New("broken")
 	_, err := closedLoop(t.Context(), 4, time.Hour, func(context.Context, int) error { return broken })
 	if !errors.Is(err, broken) {
@@ -102,10 +101,10 @@ func TestClosedLoopEndsWithTheFirstError(t *testing.T) {
 	}
 }
 
-func TestTimesDoesEachIndexOnce(t *testing.T) {
+func TestTimesPassesEachIndexOnce(t *testing.T) {
 	done := make([]int, 100)
 	err := times(t.Context(), 8, len(done), func(_ context.Context, _, index int) error {
-		done[index]++ // each index is one goroutine's
+		done[index]++ // each index is used by one goroutine
 		return nil
 	})
 	if err != nil {
@@ -113,7 +112,7 @@ func TestTimesDoesEachIndexOnce(t *testing.T) {
 	}
 	for index, n := range done {
 		if n != 1 {
-			t.Errorf("index %d was done %d times", index, n)
+			t.Errorf("index %d was passed %d times", index, n)
 		}
 	}
 	broken := errors.New("broken")

@@ -14,7 +14,7 @@ import (
 	"github.com/weft-automation/weft/internal/local/client"
 )
 
-// openStream opens an event stream and gives its reader.
+// openStream opens an event stream and returns its reader.
 func openStream(ctx context.Context, c *call) (*wire, io.Reader, error) {
 	w, err := dial(ctx, c.host)
 	if err != nil {
@@ -22,7 +22,7 @@ func openStream(ctx context.Context, c *call) (*wire, io.Reader, error) {
 	}
 	h, err := w.send(c.request())
 	if err == nil && h.status != http.StatusOK {
-		err = fmt.Errorf("answer %d to a stream", h.status)
+		err = fmt.Errorf("status %d of a stream", h.status)
 	}
 	if err != nil {
 		return nil, nil, errors.Join(err, w.conn.Close())
@@ -33,8 +33,7 @@ func openStream(ctx context.Context, c *call) (*wire, io.Reader, error) {
 	return w, w.in, nil
 }
 
-// idleStreams opens n streams, reads the first event of each and leaves them
-// open.
+// idleStreams opens n streams, reads the first event of each and leaves them open.
 func idleStreams(ctx context.Context, n int, each func(index int) *call) ([]*wire, error) {
 	const openers = 32
 	wires := make([]*wire, n)
@@ -45,7 +44,7 @@ func idleStreams(ctx context.Context, n int, each func(index int) *call) ([]*wir
 		}
 		wires[index] = w
 		for _, err := range client.ReadEvents(in) {
-			w.in = nil // nothing more is read: the system's buffer takes the pings
+			w.in = nil // nothing more is read: the socket buffer takes the pings
 			return err
 		}
 		return io.ErrUnexpectedEOF
@@ -65,10 +64,9 @@ func (d *deployment) stream(id string) *call {
 	return d.call("GET", "/v1/sdk/components/executions/"+id+"/stream", "")
 }
 
-// streamMemory measures memory, which is not noisy but never comes down: a
-// fresh process for each run.
+// streamMemory measures memory, which is not noisy but never shrinks, so each run uses a new process.
 func (r *rig) streamMemory(ctx context.Context) ([]Result, error) {
-	r.quiet()
+	r.stopServices()
 	steps := []int{1000, min(10_000, openFiles()-500)}
 	floor, ours := make([][]float64, len(steps)), make([][]float64, len(steps))
 	for range min(r.Runs, 3) {
@@ -87,7 +85,7 @@ func (r *rig) streamMemory(ctx context.Context) ([]Result, error) {
 	var results []Result
 	for i, n := range steps {
 		results = append(results, Figure{
-			ID: "P8" + string(rune('a'+i)), Name: fmt.Sprintf("an idle stream among %d: resident KiB", n), Unit: "KiB", Floor: "a stream of a plain handler",
+			ID: "P8" + string(rune('a'+i)), Name: fmt.Sprintf("an idle stream of %d: resident KiB", n), Unit: "KiB", Floor: "a stream of a plain handler",
 			Better: Lower, First: 1.5, Goal: 0.4,
 		}.result(floor[i], ours[i]))
 	}
@@ -105,7 +103,7 @@ func (r *rig) floorStreams(ctx context.Context, steps []int) ([]float64, error) 
 }
 
 func (r *rig) ourStreams(ctx context.Context, steps []int) ([]float64, error) {
-	d, err := r.startServer(ctx) // without workers everything stays as it is accepted
+	d, err := r.startServer(ctx) // without workers, executions stay as they were accepted
 	if err != nil {
 		return nil, err
 	}
@@ -117,10 +115,10 @@ func (r *rig) ourStreams(ctx context.Context, steps []int) ([]float64, error) {
 	return perStream(ctx, d.api, steps, func(index int) *call { return d.stream(ids[index%len(ids)]) })
 }
 
-// perStream opens streams step by step and gives the KiB that each takes, by
-// the memory of the process before the first.
+// perStream opens streams step by step and returns the KiB that each uses, relative to the memory
+// before the first.
 func perStream(ctx context.Context, p *process, steps []int, each func(index int) *call) ([]float64, error) {
-	// The first few pay for what all share.
+	// The first few streams allocate what all share.
 	warm, err := idleStreams(ctx, 50, each)
 	defer func() { closeStreams(warm) }()
 	if err != nil {
@@ -148,7 +146,7 @@ func perStream(ctx context.Context, p *process, steps []int, each func(index int
 	return costs, nil
 }
 
-// settledMemory is the resident memory some seconds after the last request.
+// settledMemory returns the resident memory some seconds after the last request.
 func settledMemory(ctx context.Context, p *process) (float64, error) {
 	if err := pause(ctx, 11*time.Second); err != nil {
 		return 0, err
@@ -156,10 +154,9 @@ func settledMemory(ctx context.Context, p *process) (float64, error) {
 	return p.resident()
 }
 
-// eventDelay measures executions that end one by one while 1,000 other streams
-// are open.
+// eventDelay measures executions that finish one by one while 1,000 other streams are open.
 func (r *rig) eventDelay(ctx context.Context) ([]Result, error) {
-	d, err := r.together(ctx)
+	d, err := r.singleProcess(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -171,7 +168,7 @@ func (r *rig) eventDelay(ctx context.Context) ([]Result, error) {
 	var p99, calm []float64
 	samples := 0
 	for run := range r.Runs + 1 {
-		// How long the same machine makes one commit wait says what a p99 is worth.
+		// The latency of single commits on the same machine puts the p99 into perspective.
 		floor, err := r.commits(ctx, 1, false)
 		if err != nil {
 			return nil, err
@@ -231,13 +228,13 @@ func (r *rig) eventDelays(ctx context.Context, d *deployment, u *upstream, run s
 	return d.sinceCommit(ctx, followed, func(id string) time.Time { return arrived[id] })
 }
 
-// gated is an execution that ends when the gate opens.
+// gated returns a request for an execution that completes once the gate is opened.
 func (d *deployment) gated(u *upstream, key string) *call {
 	return d.execute("API_CALL", `{"headers":{}}`, `{"method":"GET","timeoutMs":120000,"apiUrl":"`+u.gateURL(key)+`"}`, "")
 }
 
-// follow reads a stream to its final event and says when that came. begun is
-// called after the first event.
+// follow reads a stream to its final event and returns when that arrived. It calls begun after the
+// first event.
 func (d *deployment) follow(ctx context.Context, id string, begun func()) (time.Time, error) {
 	w, in, err := openStream(ctx, d.stream(id))
 	if err != nil {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// upstream is what API_CALL calls here: one address that answers after 100 ms,
-// and gates that answer once they are opened.
+// upstream is the service that API_CALL calls: one address that responds after 100 ms, and gates that
+// respond once they are opened.
 type upstream struct {
 	server *http.Server
 	addr   string
@@ -44,7 +44,7 @@ func (u *upstream) slowURL() string { return "http://" + u.addr + "/slow" }
 
 func (u *upstream) gateURL(key string) string { return "http://" + u.addr + "/gate/" + key }
 
-// open lets everybody through a gate, present and future.
+// open lets all requests through a gate, waiting and later ones.
 func (u *upstream) open(key string) { close(u.gate(key)) }
 
 func (u *upstream) gate(key string) chan struct{} {

@@ -17,9 +17,8 @@ import (
 	"github.com/weft-automation/weft/internal/local/client"
 )
 
-// wire is one kept connection. It costs a small part of what an http.Client
-// does, so that the load generator takes little of the machine that it
-// measures.
+// wire is a kept connection. It costs a fraction of an http.Client, so that the load generator uses
+// little of the machine that it measures.
 type wire struct {
 	conn net.Conn
 	in   *bufio.Reader
@@ -42,13 +41,13 @@ func dialAll(ctx context.Context, addr string, clients int) ([]*wire, error) {
 	for i := range wires {
 		var err error
 		if wires[i], err = dial(ctx, addr); err != nil {
-			return nil, errors.Join(err, hangUp(wires[:i]))
+			return nil, errors.Join(err, closeAll(wires[:i]))
 		}
 	}
 	return wires, nil
 }
 
-func hangUp(wires []*wire) error {
+func closeAll(wires []*wire) error {
 	var faults []error
 	for _, w := range wires {
 		faults = append(faults, w.conn.Close())
@@ -56,29 +55,29 @@ func hangUp(wires []*wire) error {
 	return errors.Join(faults...)
 }
 
-// do sends a request and gives the body of the 200 that answers it. The body
-// holds until the next request.
+// do sends a request and returns the body of a 200 response. The body is valid until the next
+// request.
 func (w *wire) do(request []byte) ([]byte, error) {
 	head, err := w.send(request)
 	if err != nil {
 		return nil, err
 	}
 	if err := w.read(head); err != nil {
-		return nil, fmt.Errorf("read the answer: %w", err)
+		return nil, fmt.Errorf("read the response: %w", err)
 	}
 	if head.status != http.StatusOK {
-		return nil, fmt.Errorf("answer %d: %s", head.status, w.body)
+		return nil, fmt.Errorf("status %d: %s", head.status, w.body)
 	}
 	return w.body, nil
 }
 
-// head is what the beginning of an answer says of its body.
+// head is what the header of a response says about its body.
 type head struct {
 	status, length int
 	chunked        bool
 }
 
-// send sends a request and reads up to the body of its answer.
+// send sends a request and reads the header of its response.
 func (w *wire) send(request []byte) (head, error) {
 	if err := w.conn.SetDeadline(time.Now().Add(answerTime)); err != nil {
 		return head{}, err
@@ -88,7 +87,7 @@ func (w *wire) send(request []byte) (head, error) {
 	}
 	h, err := w.head()
 	if err != nil {
-		return head{}, fmt.Errorf("read the answer's header: %w", err)
+		return head{}, fmt.Errorf("read the response header: %w", err)
 	}
 	return h, nil
 }
@@ -146,9 +145,9 @@ func (w *wire) read(h head) error {
 	return err
 }
 
-// call is one request that is sent many times. It is signed once a second: the
-// same bytes may be sent again within their time (decisions 2.9), and signing
-// is the client's cost, not the service's.
+// call is a request that is sent many times. It is signed once a second: the same bytes may be sent
+// again while the timestamp is valid (decisions 2.9), and signing is the client's cost, not the
+// service's.
 type call struct {
 	signer               *client.Signer
 	method, target, host string
@@ -161,7 +160,7 @@ type signedCall struct {
 	bytes  []byte
 }
 
-// request is the call as it goes over the wire now.
+// request returns the bytes of the request, signed for the current second.
 func (c *call) request() []byte {
 	now := time.Now()
 	if kept := c.signed.Load(); kept != nil && kept.second == now.Unix() {
@@ -181,7 +180,7 @@ func (c *call) render(now time.Time) []byte {
 	}
 	var out bytes.Buffer
 	fmt.Fprintf(&out, "%s %s HTTP/1.1\r\nHost: %s\r\n", c.method, c.target, c.host)
-	_ = header.Write(&out) // into memory
+	_ = header.Write(&out) // cannot fail: writes to memory
 	out.WriteString("\r\n")
 	out.Write(c.body)
 	return out.Bytes()

@@ -17,13 +17,13 @@ import (
 	"github.com/weft-automation/weft/internal/local/client"
 )
 
-// expectations are what a scenario allows beyond the rules.
+// expectations are what a scenario permits in addition to the rules.
 type expectations struct {
-	again    int  // deliveries of one callback after its first 2xx: one for each process killed
-	failures bool // executions may fail for what the scenario did to the upstream
+	again    int  // deliveries of one callback after its first 2xx, one for each killed process
+	failures bool // executions may fail because of what the scenario did to the upstream
 }
 
-// breaches asks one rule.
+// breaches runs the query of one rule and returns its breaches.
 func (s *scene) breaches(ctx context.Context, query string) ([]string, error) {
 	rows, err := s.pool.Query(ctx, query)
 	if err != nil {
@@ -41,7 +41,7 @@ func (s *scene) breaches(ctx context.Context, query string) ([]string, error) {
 	return found, rows.Err()
 }
 
-// number asks for one number; -1 while the database does not answer.
+// number returns the number that a query yields, or -1 while the database does not respond.
 func (s *scene) number(query string, args ...any) int {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
@@ -52,14 +52,13 @@ func (s *scene) number(query string, args ...any) int {
 	return n
 }
 
-// alive is how many executions are not final.
+// alive returns how many executions are not final.
 func (s *scene) alive() int {
 	return s.number("SELECT count(*) FROM component_executions WHERE finished_at IS NULL")
 }
 
-// finish waits until every execution is final, at the latest limit from now, and
-// every callback is settled; then it checks everything. It returns how long the
-// first took.
+// finish waits until every execution is final, at most for limit, and until every callback is
+// settled. Then it checks everything. It returns how long the executions took.
 func (s *scene) finish(limit time.Duration) time.Duration {
 	s.t.Helper()
 	took := eventually(s.t, limit, "I2 every execution to be final", func() (bool, string) {
@@ -70,7 +69,7 @@ func (s *scene) finish(limit time.Duration) time.Duration {
 		n := s.number("SELECT count(*) FROM callbacks WHERE state IN ('PENDING', 'QUEUED')")
 		return n == 0, fmt.Sprintf("%d are not", n)
 	})
-	eventually(s.t, 45*time.Second, "the queue to forget what is final", func() (bool, string) {
+	eventually(s.t, 45*time.Second, "the queue to remove the jobs of final executions", func() (bool, string) {
 		n := s.number(`SELECT count(*) FROM river.river_job WHERE kind = 'component_execution'
 			AND state IN ('available', 'pending', 'running', 'retryable', 'scheduled')`)
 		return n == 0, fmt.Sprintf("%d jobs are left", n)
@@ -79,7 +78,7 @@ func (s *scene) finish(limit time.Duration) time.Duration {
 	return took
 }
 
-// check is the invariant checker. All must be final.
+// check checks the invariants. All executions must be final.
 func (s *scene) check() {
 	s.t.Helper()
 	for _, rule := range rules {
@@ -88,7 +87,7 @@ func (s *scene) check() {
 			s.t.Fatalf("%s: %v", rule.name, err)
 		}
 		for _, line := range found[:min(5, len(found))] {
-			s.t.Errorf("%s (%d breaches): %s", rule.name, len(found), line)
+			s.t.Errorf("%s: %d breaches: %s", rule.name, len(found), line)
 		}
 	}
 	s.checkRecords()
@@ -100,8 +99,8 @@ func (s *scene) check() {
 	s.checkLogs()
 }
 
-// checkRecords holds what the API shows against what clients were promised and
-// what receiver and upstream saw.
+// checkRecords compares the records of the API with what clients were promised, and with what the
+// receiver and the upstream saw.
 func (s *scene) checkRecords() {
 	s.t.Helper()
 	p := s.node()
@@ -116,7 +115,7 @@ func (s *scene) checkRecords() {
 	}
 	complaints := 0
 	for id, a := range s.ledger.acknowledged() {
-		for _, problem := range s.judge(id, a, records[id]) {
+		for _, problem := range s.checkRecord(id, a, records[id]) {
 			if complaints++; complaints <= 10 {
 				s.t.Errorf("%s (%s): %s", id, a.ref, problem)
 			}
@@ -125,63 +124,63 @@ func (s *scene) checkRecords() {
 	s.checkStrangers(p)
 }
 
-// judge compares one acknowledged execution with what became of it.
-func (s *scene) judge(id uuid.UUID, a ack, raw json.RawMessage) (problems []string) {
-	blame := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
+// checkRecord returns what is wrong with an acknowledged execution's record.
+func (s *scene) checkRecord(id uuid.UUID, a ack, raw json.RawMessage) (problems []string) {
+	report := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
 	var record api.ComponentExecution
 	if raw == nil || json.Unmarshal(raw, &record) != nil {
-		return []string{fmt.Sprintf("I1: was acknowledged and is not there: %.100s", raw)}
+		return []string{fmt.Sprintf("I1: was acknowledged and does not exist: %.100s", raw)}
 	}
 	s.ledger.observe(id, record.Status, raw, "the checker", time.Now())
 	if record.Completed != (record.Status == status.ExecutionCompleted) {
-		blame("completed is %v while %s", record.Completed, record.Status)
+		report("completed is %v in the state %s", record.Completed, record.Status)
 	}
 	effects := s.upstream.count(a.ref)
 	var failure struct{ Code string }
 	_ = json.Unmarshal(record.Error, &failure)
 	switch {
 	case record.Status == status.ExecutionCompleted && a.module == "" && effects == 0:
-		blame("is COMPLETED without an effect")
+		report("is COMPLETED, but had no effect")
 	case record.Status == status.ExecutionFailed && a.unsafe && (failure.Code == "WORKER_LOST" || failure.Code == "RESTORE_UNCERTAIN"):
 	case record.Status == status.ExecutionFailed && !s.expect.failures:
-		blame("I2: FAILED with %s", record.Error)
+		report("I2: FAILED with %s", record.Error)
 	}
 	if a.unsafe && effects > 1 {
-		blame("an unsafe call took effect %d times", effects)
+		report("an unsafe call had %d effects", effects)
 	}
 	if a.callback && a.to == "" {
-		for _, problem := range s.judgeCallback(id, record, raw) {
-			blame("I6: %s", problem)
+		for _, problem := range s.checkCallback(id, record, raw) {
+			report("I6: %s", problem)
 		}
 	}
 	return problems
 }
 
-func (s *scene) judgeCallback(id uuid.UUID, record api.ComponentExecution, raw json.RawMessage) (problems []string) {
+func (s *scene) checkCallback(id uuid.UUID, record api.ComponentExecution, raw json.RawMessage) (problems []string) {
 	got := s.receiver.of(id.String())
 	if got == nil {
-		return []string{fmt.Sprintf("no callback came: the record says %s", raw)}
+		return []string{fmt.Sprintf("no callback arrived: the record is %s", raw)}
 	}
 	if got.differ {
-		problems = append(problems, "the copies differ")
+		problems = append(problems, "the deliveries differ")
 	}
 	if got.forged {
-		problems = append(problems, "the signature does not fit the body")
+		problems = append(problems, "the signature does not match the body")
 	}
 	if got.answered && got.after2xx > s.expect.again {
-		problems = append(problems, fmt.Sprintf("%d copies came after the first 2xx, %d are allowed", got.after2xx, s.expect.again))
+		problems = append(problems, fmt.Sprintf("%d deliveries arrived after the first 2xx, at most %d are allowed", got.after2xx, s.expect.again))
 	}
 	if got.answered != (record.Callback.DeliveredAt != nil) {
 		problems = append(problems, fmt.Sprintf("received %v, deliveredAt %v", got.answered, record.Callback.DeliveredAt))
 	}
 	if sent, now := finality(got.body), finality(raw); sent != now {
-		problems = append(problems, fmt.Sprintf("the body says %.200s, the record %.200s", sent, now))
+		problems = append(problems, fmt.Sprintf("the body is %.200s, but the record is %.200s", sent, now))
 	}
 	return problems
 }
 
-// finality is what of a record may not change once it is final: all but the
-// progress of the callback.
+// finality returns the part of a record that must not change once it is final: all but the progress
+// of the callback.
 func finality(raw []byte) string {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &members); err != nil {
@@ -192,7 +191,7 @@ func finality(raw []byte) string {
 	return string(text)
 }
 
-// list reads all executions of a tenant by the API's pages.
+// list returns all executions of a tenant, read page by page.
 func (s *scene) list(p *process, of tenant) map[uuid.UUID]json.RawMessage {
 	s.t.Helper()
 	all := map[uuid.UUID]json.RawMessage{}
@@ -233,12 +232,12 @@ func (s *scene) checkStrangers(p *process) {
 		}
 		_, _, err := s.client(p, s.tenants[(a.tenant+1)%len(s.tenants)]).Get(context.Background(), id)
 		if problem, ok := errors.AsType[*client.Problem](err); !ok || problem.Status != http.StatusNotFound {
-			s.t.Errorf("I10: another workspace's key got %v for %s", err, id)
+			s.t.Errorf("I10: another workspace's key got %v when reading %s", err, id)
 		}
 	}
 }
 
-// checkLogs looks for what must be in no log.
+// checkLogs checks that no log contains a secret or a crash.
 func (s *scene) checkLogs() {
 	s.t.Helper()
 	var secrets []string
@@ -251,7 +250,7 @@ func (s *scene) checkLogs() {
 	for _, p := range s.all {
 		text := p.logged()
 		for _, secret := range secretsIn(text, secrets...) {
-			s.t.Errorf("the log of %s holds the secret %s", p.name, secret)
+			s.t.Errorf("the log of %s contains the secret %s", p.name, secret)
 		}
 		for _, marker := range []string{"panic:", "goroutine 1 [", "fatal error:"} {
 			if at := strings.Index(text, marker); at >= 0 {
@@ -261,15 +260,15 @@ func (s *scene) checkLogs() {
 	}
 }
 
-// summary is one line about a finished scenario.
+// summary describes a finished scenario in one line.
 func (s *scene) summary() string {
 	return fmt.Sprintf("%d executions, %d repeated effects, %d callbacks (%d sent again after a 2xx), %d postings, %d states read",
-		s.ledger.count(), s.upstream.repeats(), s.receiver.delivered(), s.receiver.doubled(),
+		s.ledger.count(), s.upstream.repeats(), s.receiver.delivered(), s.receiver.redelivered(),
 		s.number("SELECT count(*) FROM credit_postings WHERE kind = 'EXECUTION'"), s.ledger.reads)
 }
 
-// TestTheCheckerSees breaks each rule that SQL can see once.
-func TestTheCheckerSees(t *testing.T) {
+// TestCheckerDetectsEveryBreach breaks each rule that SQL checks, one at a time.
+func TestCheckerDetectsEveryBreach(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, shared)
 	row := func(columns string) string {
@@ -287,17 +286,17 @@ func TestTheCheckerSees(t *testing.T) {
 		{"I3 every final execution", final},
 		{"I3 every final execution", final + fmt.Sprintf(post, 3)},
 		{"I3 no posting", fmt.Sprintf(post, 2)},
-		{"I3 what is completed", row("status, finished_at, usage") + values("'COMPLETED', now(), 0") + ";" + fmt.Sprintf(post, 0)},
+		{"I3 completed executions", row("status, finished_at, usage") + values("'COMPLETED', now(), 0") + ";" + fmt.Sprintf(post, 0)},
 		{"I4 the entries", "ALTER TABLE credit_postings DROP CONSTRAINT credit_postings_check;" +
 			fmt.Sprintf("INSERT INTO credit_postings (workspace_id, id, kind, reference, paid) VALUES ('%s', '%s', 'GRANT', 'x', 1)", id, id)},
 		{"I4 an account is", "UPDATE credit_accounts SET paid = paid + 1 WHERE workspace_id = '" + id + "'"},
-		{"I4 an account keeps", "UPDATE credit_accounts SET reserved = 1 WHERE workspace_id = '" + id + "'"},
-		{"I4 an account keeps", row("status, reserved") + values("'CREATED', 5")},
+		{"I4 an account reserves", "UPDATE credit_accounts SET reserved = 1 WHERE workspace_id = '" + id + "'"},
+		{"I4 an account reserves", row("status, reserved") + values("'CREATED', 5")},
 		{"I5", "ALTER TABLE component_executions DISABLE TRIGGER component_executions_final"},
 		{"I6 every callback", final + fmt.Sprintf(post, 2) + fmt.Sprintf(callback, "PENDING")},
 		{"I6 the log", final + fmt.Sprintf(post, 2) + fmt.Sprintf(callback, "EXHAUSTED")},
 		{"I7 nothing alive", row("status") + values("'CREATED'")},
-		{"I7 what is parked", row("status, parked") + values("'CREATED', true")},
+		{"I7 parked executions", row("status, parked") + values("'CREATED', true")},
 		{"I7 accounts", row("status") + values("'CREATED'")},
 		{"I8", row("status, error, finished_at") + values(`'FAILED', '{"attempt":2}', now()`)},
 		{"I10", fmt.Sprintf(post, 2)},
@@ -318,7 +317,7 @@ func TestTheCheckerSees(t *testing.T) {
 			}
 		}
 		if !seen {
-			t.Errorf("%s does not see: %s", c.rule, c.breach)
+			t.Errorf("%s does not detect: %s", c.rule, c.breach)
 		}
 		if err := tx.Rollback(t.Context()); err != nil {
 			t.Fatal(err)

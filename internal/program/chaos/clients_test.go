@@ -21,16 +21,15 @@ import (
 	"github.com/weft-automation/weft/internal/local/client"
 )
 
-// AU-11: a key is revoked while traffic and streams run on two nodes. Nothing is
-// accepted that began later than 1 s after the commit, and the streams are
-// closed within 5 s.
+// AU-11: a key is revoked while requests and streams use it on two nodes. No request that started
+// later than 1 s after the commit is accepted, and the streams are closed within 5 s.
 func TestAU11AKeyIsRevokedUnderTraffic(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, shared)
 	nodes := []*process{s.start("serve"), s.start("serve")}
 	s.start("work")
 	s.upstream.hold()
-	record, _, err := s.insist(t.Context(), order{})
+	record, _, err := s.submitUntilAcknowledged(t.Context(), order{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +41,7 @@ func TestAU11AKeyIsRevokedUnderTraffic(t *testing.T) {
 			opened.Add(1)
 			streams.Go(func() {
 				if last, err := s.stream(t.Context(), p, record.ID, 0, opened.Done); err == nil {
-					t.Errorf("the stream was to be cut and ended at %s", last)
+					t.Errorf("the stream finished at %s instead of being closed", last)
 				}
 				lastClosed.Store(max(lastClosed.Load(), time.Now().UnixNano()))
 			})
@@ -51,7 +50,7 @@ func TestAU11AKeyIsRevokedUnderTraffic(t *testing.T) {
 	opened.Wait()
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	var lastAccepted [2]atomic.Int64 // when the last request that was accepted began
+	var lastAccepted [2]atomic.Int64 // start of the last request that was accepted
 	var traffic sync.WaitGroup
 	for i, p := range nodes {
 		traffic.Go(func() {
@@ -69,7 +68,7 @@ func TestAU11AKeyIsRevokedUnderTraffic(t *testing.T) {
 		})
 	}
 	for i := range nodes {
-		eventually(t, 30*time.Second, "traffic", func() (bool, string) { return lastAccepted[i].Load() > 0, "none yet" })
+		eventually(t, 30*time.Second, "traffic", func() (bool, string) { return lastAccepted[i].Load() > 0, "no request was accepted" })
 	}
 	if _, err := auth.NewKeys(s.pool).Revoke(t.Context(), doomed.id, doomed.key.KeyID); err != nil {
 		t.Fatal(err)
@@ -83,36 +82,36 @@ func TestAU11AKeyIsRevokedUnderTraffic(t *testing.T) {
 	var told int
 	if err := s.pool.QueryRow(t.Context(), "SELECT count(*) FROM audit_events WHERE action = 'api_key.revoked' AND subject_id = $1 AND created_at <= $2",
 		doomed.key.KeyID.String(), revoked).Scan(&told); err != nil || told != 1 {
-		t.Errorf("the revocation is %d events, %v", told, err)
+		t.Errorf("the revocation has %d audit events (%v), want 1", told, err)
 	}
 	worst := time.Duration(0)
 	for i := range nodes {
 		worst = max(worst, time.Unix(0, lastAccepted[i].Load()).Sub(revoked))
 	}
 	if waittest.Timed() && worst > time.Second {
-		t.Errorf("a request that began %v after the revocation was accepted", worst)
+		t.Errorf("a request that started %v after the revocation was accepted", worst)
 	}
 	if closed > 5*time.Second {
 		t.Errorf("a stream was closed %v after the revocation", closed)
 	}
 	s.upstream.release()
-	s.tenants[0] = doomed.withKey(s) // the checker reads with it
+	s.tenants[0] = doomed.withKey(s) // the checker reads with this key
 	s.finish(15 * time.Second)
-	figures.note(t, "the last accepted request began %v after the revocation, the last of 4 streams was closed after %v",
+	figures.note(t, "the last accepted request started %v after the revocation, the last of 4 streams was closed after %v",
 		worst.Round(time.Millisecond), closed.Round(time.Millisecond))
 }
 
-// AU-14: a flood of bad signatures from one address is answered 401 and 429; a
-// good client elsewhere hardly feels it: no more than that of a server that does
-// nothing but refuse, on the same machine. A time is the best of three.
-func TestAU14AFloodOfBadSignatures(t *testing.T) {
+// AU-14: a flood of requests with wrong signatures from one address gets 401 and 429. The latency
+// of a well-behaved client elsewhere rises by no more than with a server on the same machine that
+// only rejects. Each time is the best of three.
+func TestAU14FloodOfWrongSignaturesDoesNotSlowOthers(t *testing.T) {
 	if waittest.LeftToSoak(t, "internal/account/auth.TestAU14FailedAuthenticationsAreLimitedByAddress") {
 		return
 	}
 	s := newScene(t, shared)
 	node := s.start("serve")
 	s.start("work")
-	record, _, err := s.insist(t.Context(), order{module: "RANDOM_UUID", wait: 5 * time.Second})
+	record, _, err := s.submitUntilAcknowledged(t.Context(), order{module: "RANDOM_UUID", wait: 5 * time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,13 +121,13 @@ func TestAU14AFloodOfBadSignatures(t *testing.T) {
 		rise = s.flood(t, node, record.ID.String())
 	}
 	if rise > limit {
-		t.Errorf("the good client's p99 rose by %v more than that of a bare server", rise)
+		t.Errorf("the well-behaved client's p99 rose by %v more than with a bare server", rise)
 	}
 	s.finish(10 * time.Second)
 }
 
-// flood measures by how much the p99 of a good client rises under a flood, beyond
-// what the flood costs the machine.
+// flood returns by how much the p99 of a well-behaved client rises under a flood, less what the flood
+// costs any server on the machine.
 func (s *scene) flood(t *testing.T, node *process, id string) (rise time.Duration) {
 	t.Helper()
 	length := size(2*time.Second, 20*time.Second)
@@ -143,11 +142,11 @@ func (s *scene) flood(t *testing.T, node *process, id string) (rise time.Duratio
 	rate := f.during(t, func() {
 		meanwhile = percentile(latencies(t, length, read), .99)
 		eventually(t, 30*time.Second, "the flood to be limited", func() (bool, string) {
-			return f.count(http.StatusTooManyRequests) > 0, fmt.Sprint(f.count(http.StatusUnauthorized), " were let through")
+			return f.count(http.StatusTooManyRequests) > 0, fmt.Sprint(f.count(http.StatusUnauthorized), " were not limited")
 		})
 	})
 	if f.count(http.StatusUnauthorized)+f.count(http.StatusTooManyRequests) != f.count(0) {
-		t.Errorf("the flood was answered %v", f.answers)
+		t.Errorf("the flood got responses %v", f.answers)
 	}
 	bare := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) }))
 	defer bare.Close()
@@ -161,18 +160,18 @@ func (s *scene) flood(t *testing.T, node *process, id string) (rise time.Duratio
 	quiet := percentile(latencies(t, length/4, ask), .99)
 	var flooded time.Duration
 	newFlood(bare.URL, "").during(t, func() { flooded = percentile(latencies(t, length/2, ask), .99) })
-	figures.note(t, "%.0f/s for %v answered %v; the good client's p99 went from %v to %v, that of a bare server from %v to %v", rate, length, f.answers,
+	figures.note(t, "%.0f/s for %v got %v; the well-behaved client's p99 went from %v to %v, with a bare server from %v to %v", rate, length, f.answers,
 		before.Round(time.Millisecond), meanwhile.Round(time.Millisecond), quiet.Round(time.Millisecond), flooded.Round(time.Millisecond))
 	return meanwhile - before - max(0, flooded-quiet)
 }
 
-// latencies asks every 10 ms, one question after the other.
+// latencies calls ask every 10 ms, one call after the other, and returns the times.
 func latencies(t *testing.T, length time.Duration, ask func() error) (times []time.Duration) {
 	t.Helper()
 	during(t.Context(), length, 10*time.Millisecond, func() {
 		began := time.Now()
 		if err := ask(); err != nil {
-			t.Errorf("the good client got %v", err)
+			t.Errorf("the well-behaved client got %v", err)
 		}
 		times = append(times, time.Since(began))
 	})
@@ -188,7 +187,7 @@ type flood struct {
 
 func newFlood(base, key string) *flood { return &flood{base: base, key: key, answers: map[int]int{}} }
 
-// during floods for as long as the action takes and gives the rate reached.
+// during runs the flood until the action returns, and returns the rate reached.
 func (f *flood) during(t *testing.T, action func()) (perSecond float64) {
 	ctx, stop := context.WithCancel(t.Context())
 	var attack sync.WaitGroup
@@ -201,7 +200,7 @@ func (f *flood) during(t *testing.T, action func()) (perSecond float64) {
 	return perSecond
 }
 
-// count is how often a status was the answer; 0 counts all.
+// count returns the number of responses with a status; 0 counts all.
 func (f *flood) count(status int) (n int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -213,7 +212,7 @@ func (f *flood) count(status int) (n int) {
 	return n
 }
 
-// run sends so many a second, from an address of its own.
+// run sends perSecond requests a second from its own address.
 func (f *flood) run(ctx context.Context, perSecond int) {
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 2)}}
 	transport := &http.Transport{DialContext: dialer.DialContext, MaxIdleConnsPerHost: 64}
@@ -231,7 +230,7 @@ func (f *flood) run(ctx context.Context, perSecond int) {
 			request.Header.Set("X-Sdk-Signature", wrong)
 			answer, err := transport.RoundTrip(request)
 			if err != nil {
-				return // the end of the test
+				return // the test is over
 			}
 			_, _ = io.Copy(io.Discard, answer.Body)
 			answer.Body.Close()
@@ -242,9 +241,9 @@ func (f *flood) run(ctx context.Context, perSecond int) {
 	})
 }
 
-// EX-22: 200 callers wait inline and hang up. Waiting holds no connection to the
-// database, the executions go on, and nothing of the waits is left.
-func TestEX22WaitersHangUp(t *testing.T) {
+// EX-22: 200 clients wait inline and disconnect. Waiting uses no database connection, the executions
+// continue, and the waits leave nothing behind.
+func TestEX22DisconnectedWaitersLeaveNothing(t *testing.T) {
 	if waittest.LeftToSoak(t, "conformance.TestConformance") {
 		return
 	}
@@ -265,7 +264,7 @@ func TestEX22WaitersHangUp(t *testing.T) {
 		waiting.Go(func() {
 			_, err := s.submit(ctx, node, order{tenant: i % 2, wait: 15 * time.Second})
 			if err == nil || ctx.Err() == nil {
-				t.Errorf("the wait ended with %v", err)
+				t.Errorf("the wait returned %v", err)
 			}
 		})
 	}
@@ -274,7 +273,7 @@ func TestEX22WaitersHangUp(t *testing.T) {
 		open := sum(values, "weft_inline_waits_open")
 		return open == n, fmt.Sprint(open)
 	})
-	// Whoever hangs up before it is accepted has begun nothing.
+	// A client that disconnects before its request is accepted has started nothing.
 	eventually(t, 20*time.Second, "200 executions", func() (bool, string) {
 		accepted := s.number("SELECT count(*) FROM component_executions WHERE module = 'API_CALL'")
 		return accepted == n, fmt.Sprint(accepted)
@@ -287,7 +286,7 @@ func TestEX22WaitersHangUp(t *testing.T) {
 	hangUp()
 	waiting.Wait()
 	s.http.CloseIdleConnections()
-	left := eventually(t, 10*time.Second, "the waits to leave nothing", func() (bool, string) {
+	left := eventually(t, 10*time.Second, "the waits to be cleaned up", func() (bool, string) {
 		values := node.metrics(t)
 		now, open := sum(values, "go_goroutines"), sum(values, "weft_inline_waits_open")
 		return open == 0 && now <= before+10, fmt.Sprintf("%v waits, %v goroutines, %v before", open, now, before)
@@ -295,7 +294,7 @@ func TestEX22WaitersHangUp(t *testing.T) {
 	s.upstream.release()
 	s.finish(20 * time.Second)
 	if done := s.number("SELECT count(*) FROM component_executions WHERE status = 'COMPLETED' AND module = 'API_CALL'"); done != n {
-		t.Errorf("%d of %d executions completed after their callers had hung up", done, n)
+		t.Errorf("%d of %d executions completed after their clients had disconnected", done, n)
 	}
-	figures.note(t, "%d waits gone %.1f s after the callers; %v goroutines before, %v after", n, left.Seconds(), before, goroutines())
+	figures.note(t, "%d waits were cleaned up %.1f s after the clients had disconnected; %v goroutines before, %v after", n, left.Seconds(), before, goroutines())
 }

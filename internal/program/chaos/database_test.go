@@ -16,26 +16,26 @@ import (
 	"github.com/weft-automation/weft/internal/local/client"
 )
 
-// storm is a load that goes on until it is ended, each submission repeated
-// until it is acknowledged.
-type storm struct {
-	stop    context.CancelFunc
+// backgroundLoad is a load that runs until stop is called. Each submission is repeated until it is
+// acknowledged.
+type backgroundLoad struct {
+	cancel  context.CancelFunc
 	done    sync.WaitGroup
-	refused atomic.Int64 // submissions that were answered 503 or cut off
+	refused atomic.Int64 // submissions that got 503 or lost their connection
 	failed  atomic.Pointer[error]
 }
 
-func (s *scene) storm(pace time.Duration, make func(i int) order) *storm {
+func (s *scene) startLoad(pace time.Duration, make func(i int) order) *backgroundLoad {
 	ctx, cancel := context.WithCancel(context.Background())
-	w := &storm{stop: cancel}
-	s.t.Cleanup(func() { w.end() })
+	w := &backgroundLoad{cancel: cancel}
+	s.t.Cleanup(func() { w.stop() })
 	var n atomic.Int64
 	for range 4 {
 		w.done.Go(func() {
 			during(ctx, time.Hour, 4*pace, func() {
-				// A submission under way is followed to its end: only so is it
-				// known whether it was acknowledged.
-				_, refused, err := s.insist(context.Background(), make(int(n.Add(1))))
+				// Submissions in flight are completed. Otherwise it is unknown whether they were
+				// acknowledged.
+				_, refused, err := s.submitUntilAcknowledged(context.Background(), make(int(n.Add(1))))
 				w.refused.Add(int64(refused))
 				if err != nil {
 					w.failed.CompareAndSwap(nil, &err)
@@ -46,8 +46,8 @@ func (s *scene) storm(pace time.Duration, make func(i int) order) *storm {
 	return w
 }
 
-func (w *storm) end() error {
-	w.stop()
+func (w *backgroundLoad) stop() error {
+	w.cancel()
 	w.done.Wait()
 	if failed := w.failed.Load(); failed != nil {
 		return *failed
@@ -55,11 +55,11 @@ func (w *storm) end() error {
 	return nil
 }
 
-// EX-08: PostgreSQL restarts as after a crash, and is away for 10 s, under load.
-// No process ends, submissions are answered 503 with Retry-After meanwhile, work
-// goes on within 5 s after it is back, and everything acknowledged is there.
+// EX-08: PostgreSQL restarts as after a crash, and is down for 10 s, under load. No process exits,
+// submissions get 503 with Retry-After meanwhile, work resumes within 5 s after the restart, and
+// nothing acknowledged is lost.
 func TestEX08PostgreSQLRestartsUnderLoad(t *testing.T) {
-	if waittest.LeftToSoak(t, "internal/program/chaos.TestOP01TheDatabaseCannotServe", "internal/program/chaos.TestEX14TheAnswerToACommitIsLost") {
+	if waittest.LeftToSoak(t, "internal/program/chaos.TestOP01TheDatabaseCannotServe", "internal/program/chaos.TestEX14ResponseToACommitIsLost") {
 		return
 	}
 	t.Parallel()
@@ -68,7 +68,7 @@ func TestEX08PostgreSQLRestartsUnderLoad(t *testing.T) {
 	s.expect.again = 2
 	nodes := []*process{s.start("serve"), s.start("work"), s.start("work")}
 	watching := s.watch()
-	load := s.storm(size(40*time.Millisecond, 8*time.Millisecond), func(i int) order {
+	load := s.startLoad(size(40*time.Millisecond, 8*time.Millisecond), func(i int) order {
 		return order{tenant: i % 2, millis: i % 300, callback: true}
 	})
 	hold(t, size(time.Second, 10*time.Second))
@@ -89,30 +89,31 @@ func TestEX08PostgreSQLRestartsUnderLoad(t *testing.T) {
 	}
 	second := s.awaitWork(5 * time.Second)
 	hold(t, size(500*time.Millisecond, 5*time.Second))
-	if err := load.end(); err != nil {
-		t.Errorf("a submission was answered other than 200 or 503: %v", err)
+	if err := load.stop(); err != nil {
+		t.Errorf("a submission got neither 200 nor 503: %v", err)
 	}
 	for _, p := range nodes {
 		if p.ended() {
-			t.Errorf("%s ended: %v", p.name, p.err)
+			t.Errorf("%s exited: %v", p.name, p.err)
 		}
 	}
 	took := s.finish(45 * time.Second)
-	watching.end()
-	figures.note(t, "work again %.1f s after the crash, %.1f s after the outage; %d answers 503 in it; all final %.1f s after the load; %s",
+	watching.stop()
+	figures.note(t, "work resumed %.1f s after the crash, %.1f s after the outage; %d responses 503 during it; all final %.1f s after the load; %s",
 		first.Seconds(), second.Seconds(), refusals, took.Seconds(), s.summary())
 }
 
-// awaitWork waits until a fresh execution completes.
+// awaitWork waits until a new execution completes, and returns how long that took.
 func (s *scene) awaitWork(limit time.Duration) time.Duration {
 	s.t.Helper()
-	return eventually(s.t, limit, "a fresh execution to complete", func() (bool, string) {
+	return eventually(s.t, limit, "a new execution to complete", func() (bool, string) {
 		record, err := s.submit(s.t.Context(), s.node(), order{module: "RANDOM_UUID", wait: time.Second})
 		return err == nil && record.Completed, fmt.Sprint(record.Status, err)
 	})
 }
 
-// refusals submits for so long and wants 503 with Retry-After every time.
+// refusals submits for a time and checks that each response is 503 with Retry-After. It returns their
+// number.
 func (s *scene) refusals(length time.Duration) (n int) {
 	s.t.Helper()
 	late := 0
@@ -129,14 +130,14 @@ func (s *scene) refusals(length time.Duration) (n int) {
 		n++
 	})
 	if waittest.Timed() && late > n/2 {
-		s.t.Errorf("without a database: %d of %d answers took more than 3 s", late, n)
+		s.t.Errorf("without a database: %d of %d responses took more than 3 s", late, n)
 	}
 	return n
 }
 
-// EX-09: connections to the database are cut at random, five a second.
-func TestEX09BackendsAreCutAtRandom(t *testing.T) {
-	if waittest.LeftToSoak(t, "internal/program/chaos.TestEX14TheAnswerToACommitIsLost", "internal/program/chaos.TestOP01TheDatabaseCannotServe") {
+// EX-09: connections to the database are terminated at random, five a second.
+func TestEX09ConnectionsAreTerminatedAtRandom(t *testing.T) {
+	if waittest.LeftToSoak(t, "internal/program/chaos.TestEX14ResponseToACommitIsLost", "internal/program/chaos.TestOP01TheDatabaseCannotServe") {
 		return
 	}
 	t.Parallel()
@@ -146,7 +147,7 @@ func TestEX09BackendsAreCutAtRandom(t *testing.T) {
 	s.start("work")
 	s.start("work")
 	watching := s.watch()
-	load := s.storm(size(40*time.Millisecond, 10*time.Millisecond), func(i int) order {
+	load := s.startLoad(size(40*time.Millisecond, 10*time.Millisecond), func(i int) order {
 		return order{tenant: i % 2, millis: i % 200, callback: true}
 	})
 	cuts := 0
@@ -157,21 +158,21 @@ func TestEX09BackendsAreCutAtRandom(t *testing.T) {
 			cuts++
 		}
 	})
-	if err := load.end(); err != nil {
-		t.Errorf("a submission was answered other than 200 or 503: %v", err)
+	if err := load.stop(); err != nil {
+		t.Errorf("a submission got neither 200 nor 503: %v", err)
 	}
 	took := s.finish(30 * time.Second)
-	watching.end()
-	if watching.failed > max(1, watching.reads/100) { // of a hundred reads one proves nothing
+	watching.stop()
+	if watching.failed > max(1, watching.reads/100) { // a few failures of fewer than a hundred reads prove nothing
 		t.Errorf("%d of %d reads failed after one retry", watching.failed, watching.reads)
 	}
-	figures.note(t, "%d connections cut, %d submissions repeated, %d of %d reads failed; all final %.1f s after the load; %s",
+	figures.note(t, "%d connections terminated, %d submissions repeated, %d of %d reads failed; all final %.1f s after the load; %s",
 		cuts, load.refused.Load(), watching.failed, watching.reads, took.Seconds(), s.summary())
 }
 
-// EX-10: an outsider takes the connections, those that the service had too. The
-// API degrades to 503 and readiness says so; after the release all is well.
-func TestEX10AnOutsiderTakesTheConnections(t *testing.T) {
+// EX-10: another client uses up all connections, those of the service included. The API responds 503
+// and reports not ready. It recovers once the connections are released.
+func TestEX10AllConnectionsAreUsedUp(t *testing.T) {
 	if waittest.LeftToSoak(t, "internal/program/chaos.TestOP01TheDatabaseCannotServe") {
 		return
 	}
@@ -181,7 +182,7 @@ func TestEX10AnOutsiderTakesTheConnections(t *testing.T) {
 	worker := s.start("work")
 	s.load(20, mixed)
 	if n := s.number("SELECT 1"); n != 1 {
-		t.Fatal("the test has no connection of its own")
+		t.Fatal("the test has no connection")
 	}
 	ctx, release := context.WithCancel(context.Background())
 	defer release()
@@ -190,16 +191,16 @@ func TestEX10AnOutsiderTakesTheConnections(t *testing.T) {
 	for range 4 {
 		taking.Go(func() { s.takeConnections(ctx, &taken) })
 	}
-	eventually(t, 20*time.Second, "the service to be without one", func() (bool, string) {
+	eventually(t, 20*time.Second, "the service to lose its connections", func() (bool, string) {
 		own := s.number(`SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
 			WHERE application_name LIKE 'weft-%' AND application_name <> 'weft-chaos'`)
 		all := s.number("SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend'")
 		code, body := node.status("/readyz")
-		return own == 0 && all == 200 && code == http.StatusServiceUnavailable, fmt.Sprintf("%d of %d are its own, %s", own, all, body)
+		return own == 0 && all == 200 && code == http.StatusServiceUnavailable, fmt.Sprintf("%d of %d belong to the service, %s", own, all, body)
 	})
 	refusals := s.refusals(size(time.Second, 5*time.Second))
 	if code, body := node.status("/healthz"); code != http.StatusOK {
-		t.Errorf("alive: %d %s", code, body)
+		t.Errorf("liveness: %d %s", code, body)
 	}
 	release()
 	taking.Wait()
@@ -211,10 +212,10 @@ func TestEX10AnOutsiderTakesTheConnections(t *testing.T) {
 	}
 	recovered := s.awaitWork(5 * time.Second)
 	s.finish(30 * time.Second)
-	figures.note(t, "%d connections taken, %d answers 503, work again after %.1f s; %s", taken.Load(), refusals, recovered.Seconds(), s.summary())
+	figures.note(t, "%d connections used up, %d responses 503, work resumed after %.1f s; %s", taken.Load(), refusals, recovered.Seconds(), s.summary())
 }
 
-// takeConnections opens connections and keeps them until ctx ends.
+// takeConnections opens connections and keeps them open until ctx is done.
 func (s *scene) takeConnections(ctx context.Context, taken *atomic.Int64) {
 	var held []*pgx.Conn
 	during(ctx, time.Hour, 10*time.Millisecond, func() {
@@ -228,10 +229,10 @@ func (s *scene) takeConnections(ctx context.Context, taken *atomic.Int64) {
 	}
 }
 
-// EX-14: the connection between serve and PostgreSQL is cut after the commit,
-// before its answer. No execution is without a job, no job without an
-// execution, and a repeat with the same Idempotency-Key finds the first.
-func TestEX14TheAnswerToACommitIsLost(t *testing.T) {
+// EX-14: the connection between serve and PostgreSQL is closed after the commit, before its response
+// arrives. Every execution has a job, every job has an execution, and a repeat with the same
+// Idempotency-Key finds the first one.
+func TestEX14ResponseToACommitIsLost(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, shared)
 	proxy := newFaultProxy(t, s.dsn)
@@ -247,7 +248,7 @@ func TestEX14TheAnswerToACommitIsLost(t *testing.T) {
 	})
 	proxy.dropAfterCommit.Store(0)
 	if proxy.drops.Load() == 0 {
-		t.Fatal("no commit was cut off")
+		t.Fatal("no response to a commit was dropped")
 	}
 	for what, query := range map[string]string{
 		"execution without a job": `SELECT e.id::text FROM component_executions e LEFT JOIN river.river_job j ON j.id = e.job_id WHERE j.id IS NULL`,
@@ -256,7 +257,7 @@ func TestEX14TheAnswerToACommitIsLost(t *testing.T) {
 		"key with two executions": `SELECT key FROM idempotency_keys GROUP BY workspace_id, key HAVING count(*) > 1`,
 	} {
 		if found, err := s.breaches(t.Context(), query); err != nil || len(found) > 0 {
-			t.Errorf("%s: %v, %v", what, found, err)
+			t.Errorf("found a %s: %v (%v)", what, found, err)
 		}
 	}
 	keys := s.number("SELECT count(*) FROM idempotency_keys")
@@ -267,10 +268,10 @@ func TestEX14TheAnswerToACommitIsLost(t *testing.T) {
 		}
 	}
 	if keys != n/2 || len(distinct) != n/2 {
-		t.Errorf("%d keys made %d executions, %d were acknowledged", n/2, keys, len(distinct))
+		t.Errorf("%d Idempotency-Keys created %d executions, %d were acknowledged", n/2, keys, len(distinct))
 	}
 	s.start("work")
 	s.finish(30 * time.Second)
-	figures.note(t, "%d answers to commits lost; %d executions without an acknowledgement completed too; %s",
+	figures.note(t, "%d responses to commits dropped; %d unacknowledged executions completed too; %s",
 		proxy.drops.Load(), s.number("SELECT count(*) FROM component_executions")-s.ledger.count(), s.summary())
 }

@@ -17,10 +17,10 @@ import (
 	"github.com/weft-automation/weft/internal/kit/waittest"
 )
 
-// standbyOf starts an asynchronous standby of a server, which has everything so far.
+// standbyOf starts an asynchronous standby of a server and waits until it has all data.
 func standbyOf(t *testing.T, primary *server) *server {
 	t.Helper()
-	dir := takeBackup(t, primary)
+	dir := makeBackup(t, primary)
 	for name, text := range map[string]string{
 		"standby.signal":       "",
 		"postgresql.auto.conf": fmt.Sprintf("primary_conninfo = 'host=%s user=postgres'\n", hostOf(t, primary)),
@@ -54,7 +54,7 @@ func standbyOf(t *testing.T, primary *server) *server {
 	return standby
 }
 
-// hostOf is the folder of a server's socket.
+// hostOf returns the folder of a server's socket.
 func hostOf(t *testing.T, s *server) string {
 	t.Helper()
 	place, err := url.Parse(s.DSN("postgres"))
@@ -64,7 +64,7 @@ func hostOf(t *testing.T, s *server) string {
 	return place.Query().Get("host")
 }
 
-// catchUp waits until a standby has what a primary has.
+// catchUp waits until the standby has replayed what the primary has written.
 func (s *scene) catchUp(standby *server) {
 	s.t.Helper()
 	var at string
@@ -79,15 +79,15 @@ func (s *scene) catchUp(standby *server) {
 	})
 }
 
-// OP-14: the primary is lost and its asynchronous standby is promoted. With everything that
-// was acknowledged, work goes on. Without the last execution, acknowledged a moment before,
-// the database is in quarantine; so it is when no process lived on to tell.
+// OP-14: the primary is lost and its asynchronous standby is promoted. If the standby has
+// everything acknowledged, work continues. If it lacks the last execution, acknowledged just before
+// the loss, the database goes into quarantine. So it does if no process survived that could notice.
 func TestOP14AFailoverToAStandby(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name       string
 		lags, dies bool
-	}{{"with everything", false, false}, {"without the last execution", true, false}, {"and no process lived on", false, true}} {
+	}{{"with everything", false, false}, {"without the last execution", true, false}, {"and no process survived", false, true}} {
 		if !soak && c.name != "without the last execution" {
 			continue // the rules are in TestOP14AServerThatLacksAcknowledgedWorkIsDetected
 		}
@@ -109,7 +109,7 @@ func TestOP14AFailoverToAStandby(t *testing.T) {
 					t.Fatal(err)
 				}
 				eventually(t, 20*time.Second, "the standby to be cut off", func() (bool, string) {
-					return s.number("SELECT count(*) FROM pg_stat_replication") == 0, "it is not"
+					return s.number("SELECT count(*) FROM pg_stat_replication") == 0, "it is still connected"
 				})
 				if _, err := s.submit(t.Context(), node, order{module: "RANDOM_UUID", wait: 5 * time.Second}); err != nil {
 					t.Fatal(err)
@@ -130,7 +130,7 @@ func TestOP14AFailoverToAStandby(t *testing.T) {
 			if err := primary.crash(); err != nil {
 				t.Fatal(err)
 			}
-			t.Cleanup(func() { // for the clean-ups of the scene
+			t.Cleanup(func() { // the scene's cleanups use it
 				if err := primary.start(context.Background()); err != nil {
 					t.Error(err)
 				}
@@ -142,7 +142,7 @@ func TestOP14AFailoverToAStandby(t *testing.T) {
 				node, worker = s.start("serve"), s.start("work")
 			}
 			held := c.lags || c.dies
-			took := eventually(t, time.Minute, "both to tell", func() (bool, string) {
+			took := eventually(t, time.Minute, "both to report the quarantine", func() (bool, string) {
 				first, body := node.status("/readyz")
 				second, more := worker.status("/readyz")
 				if held {
@@ -152,11 +152,11 @@ func TestOP14AFailoverToAStandby(t *testing.T) {
 			})
 			s.pool = openPool(t, standby.DSN(name))
 			if held {
-				eventually(t, time.Minute, "the quarantine to begin", func() (bool, string) {
-					return s.number("SELECT count(*) FROM installation WHERE quarantined_at IS NOT NULL") == 1, "it did not"
+				eventually(t, time.Minute, "the quarantine to start", func() (bool, string) {
+					return s.number("SELECT count(*) FROM installation WHERE quarantined_at IS NOT NULL") == 1, "it did not start"
 				})
-				// Two checks find lost work, whichever runs first: the last acknowledged
-				// position, and the state that each process saw last.
+				// Two checks detect lost work, whichever runs first: one compares the last acknowledged
+				// position, one the state that each process saw last.
 				reasons := map[bool][]string{true: {"acknowledged work is lost", "an older state came back"}, false: {"timeline"}}[c.lags]
 				code, text := s.command(nil, "quarantine", "status")
 				if code != 0 || !slices.ContainsFunc(reasons, func(reason string) bool { return strings.Contains(text, reason) }) {
@@ -166,16 +166,16 @@ func TestOP14AFailoverToAStandby(t *testing.T) {
 				s.load(20, mixed)
 				s.finish(time.Minute)
 				if n := s.number("SELECT count(*) FROM installation WHERE quarantined_at IS NOT NULL"); n != 0 {
-					t.Error("work that was not lost began a quarantine")
+					t.Error("a quarantine started although no work was lost")
 				}
 			}
-			figures.note(t, "%s: told %.1f s after the promotion", c.name, took.Seconds())
+			figures.note(t, "%s: reported %.1f s after the promotion", c.name, took.Seconds())
 		})
 	}
 }
 
-// With synchronous replication a position is not reported before a standby has stored the log
-// up to it: what only the primary has was acknowledged to nobody, and a failover may lose it.
+// With synchronous replication a position is reported only after a standby has stored the log up to
+// it. What only the primary has was never acknowledged, and a failover may lose it.
 func TestOP14APositionWaitsForSynchronousStandbys(t *testing.T) {
 	t.Parallel()
 	primary := ownServer(t, nil)
@@ -190,7 +190,7 @@ func TestOP14APositionWaitsForSynchronousStandbys(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		waittest.Until(t, "the setting is in force", func() bool {
+		waittest.Until(t, "the setting to take effect", func() bool {
 			var now string
 			err := pool.QueryRow(t.Context(), "SHOW synchronous_standby_names").Scan(&now)
 			return err == nil && now == names
@@ -202,7 +202,7 @@ func TestOP14APositionWaitsForSynchronousStandbys(t *testing.T) {
 		_, err := db.New().InstallationPosition(t.Context(), pool)
 		reported <- err
 	}()
-	waittest.Until(t, "the position waits for the standby", func() bool {
+	waittest.Until(t, "the position to wait for the standby", func() bool {
 		var waits bool
 		err := pool.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query LIKE '%confirmed_position%')").Scan(&waits)
 		return err == nil && waits

@@ -10,11 +10,11 @@ import (
 	"github.com/weft-automation/weft/internal/kit/waittest"
 )
 
-// EX-06: a worker is frozen past the horizon, its work is taken over, and it is
-// thawed: the late worker changes nothing, nothing is posted twice, and no state
-// goes back. The frozen one is the one that sweeps, which is the harder case.
+// EX-06: a worker is frozen until its executions are taken over, then it is thawed. It changes
+// nothing afterwards, nothing is posted twice, and no state moves back. The frozen worker is the
+// one that sweeps, which is the harder case.
 func TestEX06AWorkerIsFrozenAndThawed(t *testing.T) {
-	if waittest.LeftToSoak(t, "internal/program/chaos.TestOP02AWorkerThatStandsStill", "internal/execution.TestAnUnsafeCallOutlivesAStallOfTheDatabase") {
+	if waittest.LeftToSoak(t, "internal/program/chaos.TestOP02HangingWorkerReportsNotReady", "internal/execution.TestAnUnsafeCallOutlivesAStallOfTheDatabase") {
 		return
 	}
 	t.Parallel()
@@ -35,42 +35,42 @@ func TestEX06AWorkerIsFrozenAndThawed(t *testing.T) {
 	s.awaitRunning(size(50, 200))
 	frozen.signal(syscall.SIGSTOP)
 	s.upstream.release()
-	took := eventually(t, 60*time.Second, "the work of the frozen worker to be done by the other", func() (bool, string) {
+	took := eventually(t, 60*time.Second, "the other worker to finish the work of the frozen one", func() (bool, string) {
 		n := s.alive()
 		return n == 0, fmt.Sprintf("%d executions are not final", n)
 	})
 	before := s.fingerprint()
 	frozen.signal(syscall.SIGCONT)
-	eventually(t, 20*time.Second, "the thawed worker to be one again", func() (bool, string) {
+	eventually(t, 20*time.Second, "the thawed worker to register again", func() (bool, string) {
 		code, body := frozen.status("/readyz")
 		return code == 200, body
 	})
-	s.load(20, mixed) // which both may take
+	s.load(20, mixed) // either worker may execute it
 	s.finish(30 * time.Second)
-	watching.end()
+	watching.stop()
 	if after := s.fingerprintOf(before.ids); after.hash != before.hash {
 		t.Error("I5: final rows changed after the thaw")
 	}
 	figures.note(t, "all final %.1f s after the freeze; %s", took.Seconds(), s.summary())
 }
 
-// awaitSweeper waits until one worker has the lead.
+// awaitSweeper waits until one worker is the leader.
 func (s *scene) awaitSweeper() {
 	s.t.Helper()
-	eventually(s.t, 30*time.Second, "a worker to take the lead", func() (bool, string) {
+	eventually(s.t, 30*time.Second, "a worker to become the leader", func() (bool, string) {
 		n := s.number(`SELECT count(*) FROM pg_locks l JOIN pg_database d ON d.oid = l.database AND d.datname = current_database()
 			WHERE l.locktype = 'advisory' AND l.objsubid = 1 AND (l.classid::bigint << 32 | l.objid::bigint) = x'7765667473776570'::bigint`)
-		return n == 1, fmt.Sprintf("%d have it", n)
+		return n == 1, fmt.Sprintf("%d leaders", n)
 	})
 }
 
-// print identifies the content of rows.
+// print is a fingerprint of rows.
 type print struct {
 	ids  []string
 	hash string
 }
 
-// fingerprint is that of all final rows and their postings.
+// fingerprint returns the fingerprint of all final executions and their postings.
 func (s *scene) fingerprint() print {
 	s.t.Helper()
 	ids, err := s.breaches(s.t.Context(), "SELECT id::text FROM component_executions WHERE finished_at IS NOT NULL ORDER BY id")

@@ -22,22 +22,22 @@ import (
 	"github.com/weft-automation/weft/internal/kit/waittest"
 )
 
-// hostile is a process under attack, and what attackers need.
+// hostile is a process under attack, and what the attackers use.
 type hostile struct {
 	*scene
 	process *process
 	evil    tenant // the attacker's own workspace
 }
 
-// attacker works until ctx ends and goes on after every failure. Each one has its own
-// workspace, and its own network in 127.0.0.0/8, so that the bounds of addresses apply to it.
+// attacker attacks until ctx is done and continues after every failure. Each attacker has its own
+// workspace and its own network in 127.0.0.0/8, so that limits by address apply to it.
 type attacker struct {
-	credits int64 // that its workspace starts with
+	credits int64 // of its workspace at the start
 	attack  func(ctx context.Context, h *hostile)
-	check   func(t *testing.T, h *hostile) // after all attacks: that the bound was met and held; may be nil
+	check   func(t *testing.T, h *hostile) // after all attacks: checks that the limit was reached and enforced; may be nil
 }
 
-// A new attacker is one more entry.
+// To add an attacker, add an entry.
 var attackers = map[string]attacker{
 	"unknown callers announce large bodies": {attack: largeBodies},
 	"silent connections":                    {attack: silence},
@@ -55,11 +55,11 @@ const (
 	hostileTime        = 20 * time.Second
 )
 
-// Hostile tenants together leave a well-behaved workspace its speed, and the process its
-// memory and its operations listener.
+// All attackers together neither slow down a well-behaved workspace nor exhaust the process's memory
+// or its operations listener.
 func TestHostileTenantsTogether(t *testing.T) {
 	if waittest.LeftToSoak(t, "internal/web/server.TestBytesOfUnknownCallersAreBoundedByAddressAndInTotal",
-		"internal/program/app.TestSilentConnectionsStopNeitherTheAPINorOperations", "internal/web/server.TestSlowReadersOfRunsHoldAWindowEach",
+		"internal/program/app.TestSilentConnectionsDoNotBlockAPIOrOperations", "internal/web/server.TestSlowReadersOfRunsHoldAWindowEach",
 		"internal/workflow/run.TestFreeStorageOfOneTriggerIsBounded", "internal/workflow.TestInputCheckStopsAfterHundredErrors",
 		"internal/execution/callback.TestASlowReceiverDoesNotDelayAnotherWorkspaceAtTheSameHost", "internal/workflow/run.TestCancelEndsTreeThatGrows") {
 		return
@@ -75,8 +75,8 @@ func TestHostileTenantsTogether(t *testing.T) {
 	h := &hostile{scene: s, process: s.join(s.launchOf(limited, "serve", "WEFT_DRAIN_DELAY=0s"))}
 	worker := s.start("work")
 
-	// The same service on the same machine at the same time, without attackers: what slows it
-	// down is the load of the machine.
+	// The same service on the same machine at the same time, without attackers: its slowdown shows
+	// the load of the machine.
 	untouched := &hostile{scene: newScene(t, shared)}
 	untouched.process = untouched.start("serve")
 	untouched.start("work")
@@ -86,7 +86,7 @@ func TestHostileTenantsTogether(t *testing.T) {
 	hostiles := h.attackers()
 	attacked, meanwhile := h.attackedBy(t, hostiles, untouched)
 	worked = cpuTime(t, h.process) + cpuTime(t, worker) - worked
-	h.hasDefended(t)
+	h.checkLimitsReached(t)
 	for name, of := range hostiles {
 		if check := attackers[name].check; check != nil {
 			t.Run(name, func(t *testing.T) { check(t, of) })
@@ -95,34 +95,34 @@ func TestHostileTenantsTogether(t *testing.T) {
 	close(released)
 	h.settles()
 	s.finish(time.Minute)
-	h.hasStayed(t, worker, worked)
-	figures.note(t, "p95 alone %v, under attack %v (%d calls), of an untouched service meanwhile %v",
+	h.checkProcesses(t, worker, worked)
+	figures.note(t, "p95 alone %v, under attack %v (%d calls), of the service without attackers meanwhile %v",
 		p95(alone), p95(attacked), len(attacked), p95(meanwhile))
 	if p95(attacked) > hostileSlowdown*max(p95(alone), p95(meanwhile)) {
-		t.Errorf("a well-behaved workspace's p95 was %v alone and %v under attack, and %v meanwhile where no attack was", p95(alone), p95(attacked), p95(meanwhile))
+		t.Errorf("a well-behaved workspace's p95 was %v alone and %v under attack, and %v meanwhile without attackers", p95(alone), p95(attacked), p95(meanwhile))
 	}
 }
 
-// hasStayed checks that no process ended, and what memory and CPU time the attacks took.
-func (h *hostile) hasStayed(t *testing.T, worker *process, worked time.Duration) {
+// checkProcesses checks that no process exited, and how much memory and CPU time the attacks used.
+func (h *hostile) checkProcesses(t *testing.T, worker *process, worked time.Duration) {
 	t.Helper()
 	for _, p := range []*process{h.process, worker} {
 		if p.ended() {
-			t.Fatalf("%s ended: %v", p.name, p.err)
+			t.Fatalf("%s exited: %v", p.name, p.err)
 		}
 		peak := peakMemory(t, p)
 		figures.note(t, "peak memory of %s: %d MiB", p.name, peak>>20)
 		if peak >= hostileMemory {
-			t.Errorf("%s took %d MiB of memory", p.name, peak>>20)
+			t.Errorf("%s used %d MiB of memory", p.name, peak>>20)
 		}
 	}
 	figures.note(t, "CPU time under attack: %v of %v", worked, hostileTime)
 	if worked > hostileTime {
-		t.Errorf("the attacks took %v of CPU time in %v, more than one core", worked, hostileTime)
+		t.Errorf("the attacks used %v of CPU time in %v, more than one core", worked, hostileTime)
 	}
 }
 
-// attackers makes a workspace for each attacker.
+// attackers creates a workspace for each attacker.
 func (h *hostile) attackers() map[string]*hostile {
 	h.t.Helper()
 	all := map[string]*hostile{}
@@ -132,8 +132,8 @@ func (h *hostile) attackers() map[string]*hostile {
 	return all
 }
 
-// attackedBy runs all attackers and returns how long the well-behaved workspaces' calls took
-// meanwhile, here and in the untouched service.
+// attackedBy runs all attackers. It returns how long the calls of the well-behaved workspaces took
+// meanwhile, here and in the service without attackers.
 func (h *hostile) attackedBy(t *testing.T, hostiles map[string]*hostile, untouched *hostile) (attacked, meanwhile []time.Duration) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -147,7 +147,7 @@ func (h *hostile) attackedBy(t *testing.T, hostiles map[string]*hostile, untouch
 	return attacked, meanwhile
 }
 
-// wellBehaved executes components in two services at once.
+// wellBehaved executes components in two services concurrently.
 func wellBehaved(t *testing.T, length time.Duration, first, second *hostile) (tookFirst, tookSecond []time.Duration) {
 	t.Helper()
 	var both sync.WaitGroup
@@ -157,8 +157,8 @@ func wellBehaved(t *testing.T, length time.Duration, first, second *hostile) (to
 	return tookFirst, tookSecond
 }
 
-// wellBehaved executes components with callbacks for so long and returns how long each call
-// took. Every call succeeds, and so does every request to the operations listener.
+// wellBehaved executes components with callbacks for a time and returns how long each call took.
+// Every call must succeed, and so must every request to the operations listener.
 func (h *hostile) wellBehaved(t *testing.T, length time.Duration) (took []time.Duration) {
 	t.Helper()
 	_, ops := h.process.addresses()
@@ -185,8 +185,9 @@ func p95(took []time.Duration) time.Duration {
 	return sorted[len(sorted)*95/100]
 }
 
-// hasDefended checks that the attacks met the bounds: one that reaches none proves nothing.
-func (h *hostile) hasDefended(t *testing.T) {
+// checkLimitsReached checks that the attacks reached the limits. An attack that reaches none proves
+// nothing.
+func (h *hostile) checkLimitsReached(t *testing.T) {
 	t.Helper()
 	_, ops := h.process.addresses()
 	answer, err := http.Get(ops + "/metrics")
@@ -200,12 +201,12 @@ func (h *hostile) hasDefended(t *testing.T) {
 	}
 	for _, bound := range []string{`weft_connections_closed_total{reason="evicted"}`, `weft_refusals_total{limit="memory"}`} {
 		if !strings.Contains(string(metrics), bound) {
-			t.Errorf("no attack met the bound that %s counts", bound)
+			t.Errorf("no attack reached the limit counted by %s", bound)
 		}
 	}
 }
 
-// peakMemory returns the most that a process had resident, in bytes.
+// peakMemory returns the peak resident memory of a process in bytes.
 func peakMemory(t *testing.T, p *process) int64 {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
@@ -229,7 +230,7 @@ func cpuTime(t *testing.T, p *process) time.Duration {
 	}
 	_, rest, _ := strings.Cut(string(stat), ") ")
 	fields := strings.Fields(rest)
-	var ticks int64 // of 10 ms, in user mode and in the kernel
+	var ticks int64 // ticks of 10 ms, in user and kernel mode
 	for _, field := range fields[11:13] {
 		n, err := strconv.ParseInt(field, 10, 64)
 		if err != nil {
@@ -240,9 +241,9 @@ func cpuTime(t *testing.T, p *process) time.Duration {
 	return time.Duration(ticks) * 10 * time.Millisecond
 }
 
-// swarm runs n copies of act, again and again until ctx ends. Each has an address of the
-// network 127.0.<network>.0/24, of which there are addresses, and a connection of its own
-// that is closed for it. Between two turns it waits for pause.
+// swarm runs n copies of act repeatedly until ctx is done. Each copy connects from one of the given
+// number of addresses in 127.0.<network>.0/24. Its connection is closed afterwards. It pauses between
+// two repetitions.
 func (h *hostile) swarm(ctx context.Context, network byte, addresses, n int, pause time.Duration, act func(conn net.Conn)) {
 	base, _ := h.process.addresses()
 	workers(ctx, n, func(ctx context.Context, i int) {
@@ -259,7 +260,7 @@ func (h *hostile) swarm(ctx context.Context, network byte, addresses, n int, pau
 	})
 }
 
-// largeBodies sends most of a body of 1 MiB under a key that does not exist.
+// largeBodies sends most of a body of 1 MiB with an unknown key.
 func largeBodies(ctx context.Context, h *hostile) {
 	head := "POST /v1/sdk/components HTTP/1.1\r\nHost: weft\r\nContent-Type: application/json\r\nContent-Length: 1048576\r\n" +
 		"X-Api-Key: ws_unknown\r\nX-Sdk-Timestamp: 1700000000\r\nX-Sdk-Signature: " + strings.Repeat("A", 86) + "==\r\n\r\n"
@@ -277,7 +278,7 @@ func silence(ctx context.Context, h *hostile) {
 	h.swarm(ctx, 2, 20, 600, 2*time.Second, func(conn net.Conn) { _, _ = io.Copy(io.Discard, conn) })
 }
 
-// slowReaders asks for a record of a mebibyte and reads its first byte.
+// slowReaders requests a record of a mebibyte and reads only its first byte.
 func slowReaders(ctx context.Context, h *hostile) {
 	wanted := api.ExecuteComponentRequest{
 		Module: "JSON_STRINGIFY", Config: json.RawMessage(`{}`), WaitForMs: new(int32(10_000)),
@@ -285,15 +286,14 @@ func slowReaders(ctx context.Context, h *hostile) {
 	}
 	record, _, err := h.client(h.process, h.evil).Execute(ctx, wanted, http.Header{})
 	if err != nil {
-		h.t.Errorf("make a large record: %v", err)
+		h.t.Errorf("create a large record: %v", err)
 		return
 	}
 	target := "/v1/sdk/components/executions/" + record.ID.String()
 	h.swarm(ctx, 3, 4, 60, 500*time.Millisecond, func(conn net.Conn) { h.readSlowly(ctx, conn, target) })
 }
 
-// readSlowly sends a signed GET and holds the connection until the server cuts it, or for as
-// long as ctx lasts.
+// readSlowly sends a signed GET and holds the connection until the server closes it or ctx is done.
 func (h *hostile) readSlowly(ctx context.Context, conn net.Conn, target string) {
 	_ = conn.(*net.TCPConn).SetReadBuffer(4 << 10)
 	request := &http.Request{Method: http.MethodGet, Header: http.Header{}}

@@ -16,31 +16,31 @@ import (
 	"github.com/weft-automation/weft/internal/local/client"
 )
 
-// ack is an execution that the service answered 200 for.
+// ack is an execution acknowledged with 200.
 type ack struct {
 	order
 	at time.Time
 }
 
-// ledger is what clients know: what was acknowledged, and every state they saw.
+// ledger records what clients know: the acknowledged executions and every state seen.
 type ledger struct {
 	mu    sync.Mutex
 	acks  map[uuid.UUID]ack
-	seen  map[uuid.UUID]sight
+	seen  map[uuid.UUID]observation
 	wrong []string
 	reads int
 }
 
-// sight is what was seen of one execution: when each rank of state first was,
-// and the final record.
-type sight struct {
-	state status.Execution // the furthest
+// observation is what was seen of one execution: when each rank of state was first seen, and the
+// final record.
+type observation struct {
+	state status.Execution // the latest
 	first [4]time.Time     // by rank
 	final string
 }
 
 func (l *ledger) init() {
-	l.acks, l.seen = map[uuid.UUID]ack{}, map[uuid.UUID]sight{}
+	l.acks, l.seen = map[uuid.UUID]ack{}, map[uuid.UUID]observation{}
 }
 
 func (l *ledger) acknowledge(id uuid.UUID, a ack) {
@@ -49,7 +49,7 @@ func (l *ledger) acknowledge(id uuid.UUID, a ack) {
 	l.acks[id] = a
 }
 
-// acknowledged lists the executions that must exist.
+// acknowledged returns the executions that must exist.
 func (l *ledger) acknowledged() map[uuid.UUID]ack {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -70,25 +70,25 @@ var rank = map[status.Execution]int{
 	status.ExecutionCreated: 1, status.ExecutionExecuting: 2, status.ExecutionCompleted: 3, status.ExecutionFailed: 3,
 }
 
-// observe notes a state that somebody saw in an answer to what was asked at the
-// given time. States only move forward: nobody who asks after another has seen a
-// state sees an earlier one, and a final one stays as it is (I5, I9).
+// observe records a state seen in a response to a request sent at the given time. States only move
+// forward: a request sent after a state was seen must not return an earlier one, and a final record
+// must not change (I5, I9).
 func (l *ledger) observe(id uuid.UUID, state status.Execution, raw []byte, by string, asked time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.reads++
 	now := l.seen[id]
 	if rank[state] == 0 {
-		l.blame("%s saw %s in the unknown state %q", by, id, state)
+		l.report("%s saw %s in the unknown state %q", by, id, state)
 		return
 	}
 	for _, further := range now.first[rank[state]+1:] {
 		if !further.IsZero() && further.Before(asked) {
-			l.blame("%s saw %s as %s after it was %s", by, id, state, now.state)
+			l.report("%s saw %s as %s after it was %s", by, id, state, now.state)
 		}
 	}
 	if now.state.Terminal() && state.Terminal() && state != now.state {
-		l.blame("%s saw %s go from %s to %s", by, id, now.state, state)
+		l.report("%s saw %s go from %s to %s", by, id, now.state, state)
 	}
 	if now.first[rank[state]].IsZero() {
 		now.first[rank[state]] = time.Now()
@@ -99,24 +99,24 @@ func (l *ledger) observe(id uuid.UUID, state status.Execution, raw []byte, by st
 	if state.Terminal() && raw != nil {
 		final := finality(raw)
 		if now.final != "" && now.final != final {
-			l.blame("%s saw the final record of %s change from %s to %s", by, id, now.final, final)
+			l.report("%s saw the final record of %s change from %s to %s", by, id, now.final, final)
 		}
 		now.final = final
 	}
 	l.seen[id] = now
 }
 
-func (l *ledger) blame(format string, args ...any) {
+func (l *ledger) report(format string, args ...any) {
 	if len(l.wrong) < 20 {
 		l.wrong = append(l.wrong, fmt.Sprintf(format, args...))
 	}
 }
 
-// undecided picks executions that were not yet seen final.
+// undecided returns executions that were not yet seen final.
 func (l *ledger) undecided(n int) (ids []uuid.UUID, of []int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for id, a := range l.acks { // in random order
+	for id, a := range l.acks { // map iteration is random
 		if len(ids) == n {
 			break
 		}
@@ -127,19 +127,19 @@ func (l *ledger) undecided(n int) (ids []uuid.UUID, of []int) {
 	return ids, of
 }
 
-// watcher reads states like an impatient client, all through a scenario.
+// watcher reads states throughout a scenario.
 type watcher struct {
-	reads, failed int // after one retry
-	stop          context.CancelFunc
+	reads, failed int // failed after one retry
+	cancel        context.CancelFunc
 	done          sync.WaitGroup
 }
 
-// watch begins to read one undecided execution every 20 ms and to follow a few
-// by their streams (EX-20).
+// watch starts to read one unfinished execution every 20 ms, and to follow a few by their streams
+// (EX-20).
 func (s *scene) watch() *watcher {
 	ctx, cancel := context.WithCancel(context.Background())
-	w := &watcher{stop: cancel}
-	s.t.Cleanup(w.end)
+	w := &watcher{cancel: cancel}
+	s.t.Cleanup(w.stop)
 	w.done.Go(func() {
 		during(ctx, time.Hour, size(50*time.Millisecond, 20*time.Millisecond), func() { s.poll(ctx, w) })
 	})
@@ -149,8 +149,8 @@ func (s *scene) watch() *watcher {
 	return w
 }
 
-func (w *watcher) end() {
-	w.stop()
+func (w *watcher) stop() {
+	w.cancel()
 	w.done.Wait()
 }
 
@@ -167,7 +167,7 @@ func (s *scene) poll(ctx context.Context, w *watcher) {
 	}
 }
 
-// read gets a record once and notes it.
+// read reads a record and passes it to the ledger.
 func (s *scene) read(ctx context.Context, id uuid.UUID, of int) error {
 	p := s.node()
 	if p == nil {
@@ -180,7 +180,7 @@ func (s *scene) read(ctx context.Context, id uuid.UUID, of int) error {
 	if err != nil {
 		if problem, ok := errors.AsType[*client.Problem](err); ok && problem.Status == http.StatusNotFound {
 			s.ledger.mu.Lock()
-			s.ledger.blame("an acknowledged execution was not found: %s", id)
+			s.ledger.report("an acknowledged execution was not found: %s", id)
 			s.ledger.mu.Unlock()
 		}
 		return err
@@ -188,13 +188,13 @@ func (s *scene) read(ctx context.Context, id uuid.UUID, of int) error {
 	s.ledger.observe(id, record.Status, raw, "a poll", asked)
 	if record.TotalUsage != 0 && !record.Status.Terminal() {
 		s.ledger.mu.Lock()
-		s.ledger.blame("%s has usage %v while %s", id, record.TotalUsage, record.Status)
+		s.ledger.report("%s has usage %v in the state %s", id, record.TotalUsage, record.Status)
 		s.ledger.mu.Unlock()
 	}
 	return nil
 }
 
-// follow reads streams of undecided executions, one after the other.
+// follow reads streams of unfinished executions, one after the other.
 func (s *scene) follow(ctx context.Context) {
 	for ctx.Err() == nil {
 		ids, of := s.ledger.undecided(1)
@@ -209,8 +209,8 @@ func (s *scene) follow(ctx context.Context) {
 	}
 }
 
-// stream follows one execution to the end of its stream and notes what it saw.
-// opened, if given, is called at the first event, or when none comes.
+// stream reads the stream of one execution to its last event and passes the states to the ledger. It
+// calls opened, if given, at the first event, or when the stream fails before.
 func (s *scene) stream(ctx context.Context, p *process, id uuid.UUID, of int, opened ...func()) (last status.Execution, err error) {
 	asked := time.Now()
 	tell := func() {
@@ -227,7 +227,7 @@ func (s *scene) stream(ctx context.Context, p *process, id uuid.UUID, of int, op
 		tell()
 		if rank[event.Status] < rank[last] {
 			s.ledger.mu.Lock()
-			s.ledger.blame("a stream of %s went from %s to %s", id, last, event.Status)
+			s.ledger.report("a stream of %s went from %s to %s", id, last, event.Status)
 			s.ledger.mu.Unlock()
 		}
 		last = event.Status
@@ -236,7 +236,7 @@ func (s *scene) stream(ctx context.Context, p *process, id uuid.UUID, of int, op
 	return last, nil
 }
 
-// percentile is the p-th of times; 0 of none.
+// percentile returns the p-th percentile of times, or 0 if there are no times.
 func percentile(times []time.Duration, p float64) time.Duration {
 	if len(times) == 0 {
 		return 0
@@ -245,7 +245,7 @@ func percentile(times []time.Duration, p float64) time.Duration {
 	return times[min(len(times)-1, int(p*float64(len(times))))]
 }
 
-func TestStatesThatGoBackAreSeen(t *testing.T) {
+func TestLedgerDetectsStatesThatMoveBack(t *testing.T) {
 	const executing, final = `{"status":"EXECUTING"}`, `{"status":"COMPLETED","output":1,"callback":{"attemptCount":%d}}`
 	cases := []struct {
 		name  string
@@ -254,7 +254,7 @@ func TestStatesThatGoBackAreSeen(t *testing.T) {
 		wrong int
 	}{
 		{"progress of the callback", status.ExecutionCompleted, fmt.Sprintf(final, 1), 0},
-		{"another end", status.ExecutionFailed, `{"status":"FAILED"}`, 2},
+		{"another final state", status.ExecutionFailed, `{"status":"FAILED"}`, 2},
 		{"another output", status.ExecutionCompleted, `{"status":"COMPLETED","output":2,"callback":{}}`, 1},
 		{"back", status.ExecutionExecuting, executing, 1},
 	}
@@ -267,7 +267,7 @@ func TestStatesThatGoBackAreSeen(t *testing.T) {
 			l.observe(id, status.ExecutionCompleted, fmt.Appendf(nil, final, 0), "test", time.Now())
 			l.observe(id, c.then, []byte(c.raw), "test", time.Now())
 			if len(l.wrong) != c.wrong {
-				t.Errorf("%d complaints: %v", len(l.wrong), l.wrong)
+				t.Errorf("%d problems: %v", len(l.wrong), l.wrong)
 			}
 		})
 	}

@@ -16,10 +16,10 @@ import (
 	"github.com/weft-automation/weft/internal/kit/waittest"
 )
 
-// soak says that the scenarios run at full size and length.
+// soak is true if the scenarios run at full size and length.
 var soak = os.Getenv("WEFT_SOAK") != ""
 
-// size is one of two sizes of a scenario.
+// size returns one of two sizes of a scenario.
 func size[T any](quick, whole T) T {
 	if soak {
 		return whole
@@ -27,13 +27,13 @@ func size[T any](quick, whole T) T {
 	return quick
 }
 
-// program is the weft under test, built once for each run.
+// program is the path of the weft binary under test, built once for each run.
 var program string
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	// Scenarios wait more than they work, so more of them run side by side than
-	// there are cores; whole ones measure times and are left more room.
+	// Scenarios mostly wait, so more of them run in parallel than there are cores. At full size they
+	// measure times, so fewer do.
 	asked := false
 	flag.Visit(func(f *flag.Flag) { asked = asked || f.Name == "test.parallel" })
 	if !asked {
@@ -79,7 +79,7 @@ func run(m *testing.M) (code int, err error) {
 	return m.Run(), nil
 }
 
-// table is what the scenarios saw, for the person who ran them.
+// table collects what the scenarios measured, for the person who runs them.
 type table struct {
 	mu   sync.Mutex
 	rows [][2]string
@@ -110,7 +110,7 @@ func (f *table) print() {
 	}
 }
 
-// shorten is a test's name by its row alone: TestEX01KillMinusNine is EX01.
+// shorten reduces a test's name to its row: TestEX01OneOfTwoWorkers becomes EX01.
 func shorten(name string) string {
 	name, rest, _ := strings.Cut(strings.TrimPrefix(name, "Test"), "/")
 	name = name[:min(4, len(name))]
@@ -120,9 +120,9 @@ func shorten(name string) string {
 	return name
 }
 
-// eventually waits until the condition holds and returns how long that took. Only the soak
-// holds it to the limit; otherwise it waits as long as the test may. It fails the test with
-// what the condition says is missing.
+// eventually waits until the condition holds and returns how long that took. Only the soak enforces
+// the limit; otherwise the wait lasts as long as the test may. On failure it reports the string that
+// the condition returns.
 func eventually(t testing.TB, limit time.Duration, what string, condition func() (bool, string)) time.Duration {
 	t.Helper()
 	if !waittest.Timed() {
@@ -144,8 +144,7 @@ func eventually(t testing.TB, limit time.Duration, what string, condition func()
 	}
 }
 
-// during repeats an action at an interval for as long as a fault or a load is
-// to last.
+// during calls action at an interval for the given time.
 func during(ctx context.Context, length, every time.Duration, action func()) {
 	ctx, cancel := context.WithTimeout(ctx, length)
 	defer cancel()
@@ -161,7 +160,7 @@ func during(ctx context.Context, length, every time.Duration, action func()) {
 	}
 }
 
-// hold keeps a fault in place for so long.
+// hold keeps a fault in place for the given time.
 func hold(t testing.TB, length time.Duration) {
 	t.Helper()
 	during(t.Context(), length, length, func() {})

@@ -13,11 +13,10 @@ import (
 	"github.com/weft-automation/weft/internal/secret/seal"
 )
 
-// nextMasterKey is what the scenes' master key is rotated to.
+// nextMasterKey is the new master key of a rotation.
 const nextMasterKey = "mW8fTq0hYzvG1LrXo5bJcD3kSe7uNa9pVxQ2iRjKt6E="
 
-// command runs weft to its end on the scene's database and returns its exit code
-// and all that it said.
+// command runs a weft command on the scene's database and returns its exit code and output.
 func (s *scene) command(settings []string, args ...string) (int, string) {
 	s.t.Helper()
 	cmd := exec.CommandContext(s.t.Context(), program, args...)
@@ -30,23 +29,23 @@ func (s *scene) command(settings []string, args ...string) (int, string) {
 	return cmd.ProcessState.ExitCode(), out.String()
 }
 
-// replace starts a process and ends the one whose place it takes.
+// replace starts a process and stops the old one.
 func (s *scene) replace(old *process, command string, settings ...string) *process {
 	s.t.Helper()
 	next := s.start(command, settings...)
 	s.leave(old)
 	old.signal(syscall.SIGTERM)
 	if code := old.exitCode(s.t, 25*time.Second); code != 0 {
-		s.t.Errorf("%s ended with %d", old.name, code)
+		s.t.Errorf("%s exited with code %d", old.name, code)
 	}
 	return next
 }
 
-// MT-07: the master key is rotated while two nodes take traffic. No submission
-// fails; what is under the old key is readable all the time; rotate-master says
-// when the old key can go; without it everything ends as it should.
+// MT-07: the master key is rotated while two nodes serve requests. No submission fails, and values
+// under the old key stay readable. rotate-master reports when the old key can be removed. Without the
+// old key everything completes.
 func TestMT07TheMasterKeyIsRotatedUnderTraffic(t *testing.T) {
-	if waittest.LeftToSoak(t, "internal/program/rotation.TestMT07WhatIsUnderAnOldKeyIsSealedAnew", "internal/program/rotation.TestMT07AProcessThatEndsDuringThePassStillCounts") {
+	if waittest.LeftToSoak(t, "internal/program/rotation.TestMT07ValuesUnderOldKeysAreReencrypted", "internal/program/rotation.TestMT07ProcessThatExitsDuringThePassStillCounts") {
 		return
 	}
 	t.Parallel()
@@ -61,15 +60,15 @@ func TestMT07TheMasterKeyIsRotatedUnderTraffic(t *testing.T) {
 		t.Helper()
 		code, text := s.command(seals, "keys", "rotate-master")
 		if code != want || !strings.Contains(text, says) {
-			t.Fatalf("rotate-master ended with %d, not %d saying %q:\n%s", code, want, says, text)
+			t.Fatalf("rotate-master exited with code %d, want %d and %q in its output:\n%s", code, want, says, text)
 		}
 		if found := secretsIn(text, masterKey, nextMasterKey); len(found) > 0 {
-			t.Errorf("rotate-master shows %v", found)
+			t.Errorf("rotate-master prints the secrets %v", found)
 		}
 	}
 	nodes := []*process{s.start("serve", before...), s.start("serve", before...)}
 	worker := s.start("work", before...)
-	load := s.storm(size(50*time.Millisecond, 10*time.Millisecond), func(i int) order {
+	load := s.startLoad(size(50*time.Millisecond, 10*time.Millisecond), func(i int) order {
 		return order{tenant: i % 2, millis: i % 200, callback: true}
 	})
 	rotate(1, "do not have the key")
@@ -77,7 +76,7 @@ func TestMT07TheMasterKeyIsRotatedUnderTraffic(t *testing.T) {
 		nodes[i] = s.replace(nodes[i], "serve", knows...)
 	}
 	worker = s.replace(worker, "work", knows...)
-	// No worker from here on: rows gather under both keys.
+	// From here on there is no worker, so rows under both keys accumulate.
 	nodes[0] = s.replace(nodes[0], "serve", seals...)
 	worker.signal(syscall.SIGTERM)
 	worker.exitCode(t, 25*time.Second)
@@ -88,19 +87,19 @@ func TestMT07TheMasterKeyIsRotatedUnderTraffic(t *testing.T) {
 	const underOld = `SELECT (SELECT count(*) FROM callbacks WHERE sealed IS NOT NULL AND substring(sealed FROM 3 FOR 12) <> $1)
 		+ (SELECT count(*) FROM component_executions WHERE finished_at IS NULL AND substring(call FROM 3 FOR 12) <> $1)`
 	if n := s.number(underOld, []byte(fingerprint(t, nextMasterKey))); n != 0 {
-		t.Errorf("%d values are under the old key", n)
+		t.Errorf("%d values are still under the old key", n)
 	}
 	const untold = `SELECT count(*) FROM workspaces w WHERE NOT EXISTS (SELECT FROM audit_events e
 		WHERE e.workspace_id = w.id AND e.action = 'master_key.rotated' AND e.actor_kind = 'operator')`
 	if n := s.number(untold); n != 0 {
-		t.Errorf("the audit log of %d workspaces does not tell of it", n)
+		t.Errorf("the audit log of %d workspaces has no event of the rotation", n)
 	}
 	waiting := s.alive()
 	for i := range nodes {
 		nodes[i] = s.replace(nodes[i], "serve", after...)
 	}
 	s.start("work", after...)
-	if err := load.end(); err != nil {
+	if err := load.stop(); err != nil {
 		t.Errorf("a submission failed after a client's retry: %v", err)
 	}
 	s.finish(size(30*time.Second, 2*time.Minute))
@@ -109,14 +108,14 @@ func TestMT07TheMasterKeyIsRotatedUnderTraffic(t *testing.T) {
 	}
 	for _, p := range s.all {
 		if found := secretsIn(p.logged(), nextMasterKey); len(found) > 0 {
-			t.Errorf("the log of %s holds the new key", p.name)
+			t.Errorf("the log of %s contains the new key", p.name)
 		}
 	}
-	figures.note(t, "%d live executions sealed anew or under the new key when the old one went, %d submissions repeated; %s",
+	figures.note(t, "%d live executions were under the new key when the old one was removed, %d submissions repeated; %s",
 		waiting, load.refused.Load(), s.summary())
 }
 
-// fingerprint is the name that a key without an id has in sealed values.
+// fingerprint returns the name that identifies a key in sealed values.
 func fingerprint(t *testing.T, text string) string {
 	t.Helper()
 	key, err := seal.ParseKey(text)

@@ -24,7 +24,7 @@ type pgbouncer struct {
 	cmd    *exec.Cmd
 }
 
-// ignored is what the README has in ignore_startup_parameters.
+// ignored is the value of ignore_startup_parameters in the README.
 const ignored = "enable_bitmapscan,enable_seqscan,idle_in_transaction_session_timeout,lock_timeout,plan_cache_mode,role,statement_timeout"
 
 // startPgBouncer starts Debian's PgBouncer in front of a database.
@@ -100,8 +100,8 @@ logfile = %s
 	}
 }
 
-// become changes the mode while clients are connected.
-func (p *pgbouncer) become(mode string) {
+// setMode changes the pool mode while clients are connected.
+func (p *pgbouncer) setMode(mode string) {
 	p.t.Helper()
 	p.configure(mode, ignored)
 	if err := p.cmd.Process.Signal(syscall.SIGHUP); err != nil {
@@ -113,8 +113,8 @@ func (p *pgbouncer) dsn(database string) string {
 	return fmt.Sprintf("postgres://postgres@/%s?host=%s&port=6432&sslmode=disable", database, url.QueryEscape(p.dir))
 }
 
-// OP-12: Weft works through PgBouncer in session mode as it does without. In the other
-// modes it does not start, and a process under way is not ready once the mode changes.
+// OP-12: Weft works through PgBouncer in session mode as it does without. In other modes it does not
+// start, and a running process reports not ready once the mode changes.
 func TestOP12ThroughPgBouncer(t *testing.T) {
 	if waittest.LeftToSoak(t, "internal/platform/postgres.TestSessionsThroughASessionPoolerHaveRoleSettingsAndScope", "internal/platform/postgres.TestATransactionPoolerIsRefused", "internal/program/app.TestAProcessWorksThroughASessionPooler") {
 		return
@@ -141,20 +141,20 @@ func TestOP12ThroughPgBouncer(t *testing.T) {
 	took := s.finish(time.Minute)
 	loaded := time.Since(began)
 	if wrong := s.number(`SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND application_name LIKE 'weft-%' AND application_name <> 'weft-chaos'`); wrong == 0 {
-		t.Error("no session of the service is on the server")
+		t.Error("the server has no session of the service")
 	}
-	bouncer.become("transaction")
-	told := eventually(t, 15*time.Second, "both to say that they are not ready", func() (bool, string) {
+	bouncer.setMode("transaction")
+	told := eventually(t, 15*time.Second, "both to report not ready", func() (bool, string) {
 		first, body := node.status("/readyz")
 		second, more := worker.status("/readyz")
 		return first == http.StatusServiceUnavailable && second == http.StatusServiceUnavailable, body + more
 	})
-	bouncer.become("session")
+	bouncer.setMode("session")
 	ready := eventually(t, 30*time.Second, "both to be ready again", func() (bool, string) {
 		first, body := node.status("/readyz")
 		second, more := worker.status("/readyz")
 		return first == http.StatusOK && second == http.StatusOK, body + more
 	})
-	figures.note(t, "2000 executions through PgBouncer in %.1f s, final %.1f s after the last; transaction mode told after %.1f s, ready again %.1f s after session mode; %s",
+	figures.note(t, "2000 executions through PgBouncer in %.1f s, final %.1f s after the last; transaction mode reported after %.1f s, ready again %.1f s after session mode; %s",
 		loaded.Seconds(), took.Seconds(), told.Seconds(), ready.Seconds(), s.summary())
 }

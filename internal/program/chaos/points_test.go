@@ -7,22 +7,22 @@ import (
 	"time"
 )
 
-// EX-04, LE-03: a process kills itself at each crash point, and the invariants
-// hold, those of the ledger too (P8 belongs to workflows).
+// EX-04, LE-03: a process kills itself at each crash point, and the invariants hold, those of the
+// ledger too. P8 is in the scenarios of workflows.
 func TestEX04AndLE03EveryCrashPoint(t *testing.T) {
 	t.Parallel()
 	points := []struct {
 		point, command string
-		among          int // how many times the load comes there for sure
+		among          int // how many times the load reaches the point at least
 		what           string
 	}{
 		{"P1", "serve", 20, "after the commit of the acceptance, before the answer"},
-		{"P2", "work", 20, "after the queue gave the job, before the start"},
-		{"P3", "work", 20, "after the effect, before the end"},
-		{"P4", "work", 2, "inside the transaction of the end"}, // of many ends at once
-		{"P5", "work", 2, "after its commit, before anybody is told"},
+		{"P2", "work", 20, "after the queue handed out the job, before the start"},
+		{"P3", "work", 20, "after the effect, before the result is stored"},
+		{"P4", "work", 2, "inside the transaction that stores results"}, // of many executions at once
+		{"P5", "work", 2, "after its commit, before the notification"},
 		{"P6", "work", 20, "after the receiver's 2xx, before it is recorded"},
-		{"P7", "work", 20, "after that record, before the job is closed"},
+		{"P7", "work", 20, "after that record, before the job is completed"},
 		{"P9", "work", 1, "inside a release of credits"},
 	}
 	for _, c := range points {
@@ -40,8 +40,8 @@ func TestEX04AndLE03EveryCrashPoint(t *testing.T) {
 	}
 }
 
-// crashAt lets one process die at the point under a small load, starts another
-// in its place and checks. It returns the time until all was final.
+// crashAt makes one process crash at the point under a small load, starts another instead and checks.
+// It returns the time until all executions were final.
 func (s *scene) crashAt(setting, command string) time.Duration {
 	s.t.Helper()
 	other := map[string]string{"serve": "work", "work": "serve"}[command]
@@ -51,7 +51,7 @@ func (s *scene) crashAt(setting, command string) time.Duration {
 	if command == "serve" {
 		s.join(dies)
 	} else {
-		eventually(s.t, 30*time.Second, "the worker to run, or to die before it does", func() (bool, string) {
+		eventually(s.t, 30*time.Second, "the worker to run, or to crash before", func() (bool, string) {
 			_, ops := dies.addresses()
 			return ops != "" || dies.ended(), dies.tail(5)
 		})
@@ -66,17 +66,17 @@ func (s *scene) crashAt(setting, command string) time.Duration {
 	}()
 	eventually(s.t, 40*time.Second, "the crash at "+setting, func() (bool, string) {
 		if strings.HasPrefix(setting, "P9") {
-			s.expire() // the other process may have made the release before
+			s.expire() // the other process may have done the release before
 		}
-		return dies.ended(), "the process lives on"
+		return dies.ended(), "the process still runs"
 	})
 	if dies.cmd.ProcessState.ExitCode() != -1 {
-		s.t.Errorf("the process was to die by a signal: %v", dies.err)
+		s.t.Errorf("the process was not killed by a signal: %v", dies.err)
 	}
 	successor := s.start(command)
 	<-loaded
 	took := s.finish(30 * time.Second)
-	watching.end()
+	watching.stop()
 	for _, p := range []*process{stays, successor} {
 		s.leave(p)
 		p.kill()
@@ -84,8 +84,7 @@ func (s *scene) crashAt(setting, command string) time.Duration {
 	return took
 }
 
-// expire makes a release of credits due. It takes the accounts in the order in which the
-// service does.
+// expire makes a release of credits due. It locks the accounts in the same order as the service.
 func (s *scene) expire() {
 	s.t.Helper()
 	if _, err := s.pool.Exec(s.t.Context(), `WITH held AS (SELECT workspace_id FROM credit_accounts ORDER BY workspace_id FOR NO KEY UPDATE)
@@ -94,31 +93,30 @@ func (s *scene) expire() {
 	}
 }
 
-// CB-07: kill -9 between the receiver's 200 and the record of it. The callback
-// comes once more with the same bytes, deliveredAt is set once, and there is no
-// third copy.
-func TestCB07ACallbackWhoseDeliveryWasNotRecorded(t *testing.T) {
+// CB-07: a worker is killed after the receiver's 200, before that is recorded. The callback is
+// delivered once more with the same bytes, deliveredAt is set once, and there is no third delivery.
+func TestCB07UnrecordedDeliveryIsRepeatedOnce(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, shared)
 	s.expect.again = 1
 	s.start("serve")
 	dies := s.start("work", "WEFT_CRASH_AT=P6")
-	record, _, err := s.insist(t.Context(), order{module: "RANDOM_UUID", callback: true})
+	record, _, err := s.submitUntilAcknowledged(t.Context(), order{module: "RANDOM_UUID", callback: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, 20*time.Second, "the crash", func() (bool, string) { return dies.ended(), "the process lives on" })
+	eventually(t, 20*time.Second, "the crash", func() (bool, string) { return dies.ended(), "the process still runs" })
 	if got := s.receiver.of(record.ID.String()); got == nil || !got.answered {
-		t.Fatalf("the receiver was to have accepted one copy: %+v", got)
+		t.Fatalf("the receiver did not accept exactly one delivery: %+v", got)
 	}
 	s.start("work")
 	s.finish(30 * time.Second)
-	s.start("work") // neither of two workers sends a third
+	s.start("work") // neither of two workers delivers it a third time
 	hold(t, size(500*time.Millisecond, 10*time.Second))
 	if got := s.receiver.of(record.ID.String()); got.count != 2 || got.differ {
-		t.Errorf("%d copies, differing: %v", got.count, got.differ)
+		t.Errorf("got %d deliveries, want 2 equal ones; they differ: %v", got.count, got.differ)
 	}
 	if n := s.number("SELECT count(*) FROM callback_attempts WHERE delivered"); n != 1 {
-		t.Errorf("%d deliveries are on record", n)
+		t.Errorf("%d deliveries are recorded, want 1", n)
 	}
 }

@@ -19,13 +19,13 @@ import (
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
-// server is a PostgreSQL that can be broken and mended.
+// server is a PostgreSQL that scenarios can crash and restart.
 type server struct {
 	config devdb.Config
 	*devdb.Server
 }
 
-// shared is the server of all scenarios that leave the server itself alone.
+// shared is the server of all scenarios that do not disturb the server.
 var shared *server
 
 const template = "weft_template"
@@ -46,8 +46,8 @@ func (s *server) stop() error {
 	return s.Stop(ctx)
 }
 
-// crash ends the server as `pg_ctl stop -m immediate` does: sessions are cut,
-// nothing is flushed, the next start recovers.
+// crash stops the server as `pg_ctl stop -m immediate` does: sessions are terminated, nothing is
+// flushed, and the next start recovers.
 func (s *server) crash() error {
 	if err := syscall.Kill(s.Pid(), syscall.SIGQUIT); err != nil {
 		return err
@@ -56,7 +56,7 @@ func (s *server) crash() error {
 	return s.stop()
 }
 
-// makeTemplate migrates the database that those of the scenarios are copied of.
+// makeTemplate creates and migrates the database that scenarios copy.
 func (s *server) makeTemplate(ctx context.Context) error {
 	if err := s.CreateDatabase(ctx, template); err != nil {
 		return err
@@ -68,8 +68,7 @@ func (s *server) makeTemplate(ctx context.Context) error {
 	return nil
 }
 
-// database makes a migrated database of a name nobody has, and drops it when
-// the test ends.
+// database creates a migrated database with a unique name, and drops it when the test ends.
 func (s *server) database(t testing.TB) string {
 	t.Helper()
 	name := "chaos_" + strings.ToLower(rand.Text()[:10])
@@ -92,7 +91,7 @@ func (s *server) admin(t testing.TB, statement string) {
 	}
 }
 
-// ownServer is a PostgreSQL of this test alone, durable as in production.
+// ownServer starts a PostgreSQL for this test only, with the durability of production.
 func ownServer(t *testing.T, settings map[string]string) *server {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "weft-chaos-db-")
@@ -118,8 +117,7 @@ func ownServer(t *testing.T, settings map[string]string) *server {
 	return s
 }
 
-// openPool is the test's own way into a database; its sessions are named apart
-// from those of the service.
+// openPool opens the test's own pool. Its sessions have another name than those of the service.
 func openPool(t testing.TB, dsn string) *pgxpool.Pool {
 	t.Helper()
 	pool, err := postgres.Open(context.Background(), dsn, "chaos", postgres.Owner, 4)

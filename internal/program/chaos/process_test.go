@@ -23,17 +23,17 @@ import (
 type process struct {
 	name string
 	cmd  *exec.Cmd
-	done chan struct{} // closed when it has ended
-	err  error         // how; read it after done
+	done chan struct{} // closed once it has exited
+	err  error         // the exit error; read it after done
 
-	submissions atomic.Int64 // on their way there
+	submissions atomic.Int64 // in flight
 
 	mu       sync.Mutex
 	lines    []string
-	api, ops string // base URLs, once it serves
+	api, ops string // base URLs, set once it serves
 }
 
-// launch starts a binary of weft without waiting for it. It dies with the tests.
+// launch starts a weft binary without waiting for it. The process is killed when the tests exit.
 func launch(t testing.TB, binary string, env []string, args ...string) *process {
 	t.Helper()
 	p := &process{name: strings.Join(args, " "), cmd: exec.Command(binary, args...), done: make(chan struct{})}
@@ -45,7 +45,7 @@ func launch(t testing.TB, binary string, env []string, args ...string) *process 
 	reading.Go(func() { p.read(reader) })
 	started := make(chan error)
 	go func() {
-		// Pdeathsig is sent when the thread that forked ends, so it is held.
+		// Pdeathsig is sent when the forking thread exits, so the thread is locked.
 		runtime.LockOSThread()
 		err := p.cmd.Start()
 		started <- err
@@ -53,7 +53,7 @@ func launch(t testing.TB, binary string, env []string, args ...string) *process 
 			p.err = p.cmd.Wait()
 		}
 		writer.Close()
-		reading.Wait() // who sees the end finds all that was said
+		reading.Wait() // after done is closed, the log is complete
 		close(p.done)
 	}()
 	if err := <-started; err != nil {
@@ -62,13 +62,13 @@ func launch(t testing.TB, binary string, env []string, args ...string) *process 
 	t.Cleanup(func() {
 		p.kill()
 		if t.Failed() {
-			t.Logf("the end of %s (%v):\n%s", p.name, p.cmd.ProcessState, p.tail(15))
+			t.Logf("the last log lines of %s (%v):\n%s", p.name, p.cmd.ProcessState, p.tail(15))
 		}
 	})
 	return p
 }
 
-// read keeps the log and finds the addresses in it.
+// read records the log and finds the addresses in it.
 func (p *process) read(r io.Reader) {
 	scanner := bufio.NewScanner(r)
 	scanner.Buffer(nil, 4<<20)
@@ -80,7 +80,7 @@ func (p *process) read(r io.Reader) {
 		if line.Msg == "weft is running" {
 			p.api, p.ops = line.API, line.Ops
 		}
-		// weft dev tells a person.
+		// weft dev prints them instead of logging them.
 		if words := strings.Fields(scanner.Text()); len(words) == 2 && words[0] == "API" {
 			p.api = words[1]
 		} else if len(words) == 2 && words[0] == "Operations" {
@@ -91,7 +91,7 @@ func (p *process) read(r io.Reader) {
 	_, _ = io.Copy(io.Discard, r)
 }
 
-// tail is the end of the log without the lines of requests.
+// tail returns the last lines of the log, except those of requests.
 func (p *process) tail(n int) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -99,21 +99,21 @@ func (p *process) tail(n int) string {
 	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
 
-// logged is the whole log.
+// logged returns the whole log.
 func (p *process) logged() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return strings.Join(p.lines, "\n")
 }
 
-// addresses are the base URLs of the API and of operations.
+// addresses returns the base URLs of the API and of operations.
 func (p *process) addresses() (api, ops string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.api, p.ops
 }
 
-// ended reports whether the process is gone.
+// ended reports whether the process has exited.
 func (p *process) ended() bool {
 	select {
 	case <-p.done:
@@ -123,40 +123,40 @@ func (p *process) ended() bool {
 	}
 }
 
-// await returns once the process serves.
+// await waits until the process serves.
 func (p *process) await(t testing.TB) *process {
 	t.Helper()
 	eventually(t, 30*time.Second, p.name+" to run", func() (bool, string) {
 		_, ops := p.addresses()
 		if p.ended() {
-			t.Fatalf("%s ended: %v\n%s", p.name, p.err, p.tail(15))
+			t.Fatalf("%s exited: %v\n%s", p.name, p.err, p.tail(15))
 		}
 		return ops != "", p.tail(5)
 	})
 	return p
 }
 
-// signal sends a signal by the process's own number.
+// signal sends a signal to the process itself, not to its group.
 func (p *process) signal(s syscall.Signal) {
 	if !p.ended() {
 		_ = p.cmd.Process.Signal(s)
 	}
 }
 
-// kill is kill -9; it returns when the process is gone.
+// kill sends SIGKILL and waits until the process has exited.
 func (p *process) kill() {
 	p.signal(syscall.SIGKILL)
 	<-p.done
 }
 
-// exitCode waits for the end.
+// exitCode waits until the process has exited and returns its exit code.
 func (p *process) exitCode(t testing.TB, limit time.Duration) int {
 	t.Helper()
-	eventually(t, limit, p.name+" to end", func() (bool, string) { return p.ended(), p.tail(5) })
+	eventually(t, limit, p.name+" to exit", func() (bool, string) { return p.ended(), p.tail(5) })
 	return p.cmd.ProcessState.ExitCode()
 }
 
-// status asks one of the health pages; 0 when there is no answer.
+// status requests a health page. It returns 0 if there is no response.
 func (p *process) status(path string) (int, string) {
 	api, ops := p.addresses()
 	if strings.HasPrefix(path, "/v1") {
@@ -177,7 +177,7 @@ func (p *process) status(path string) (int, string) {
 	return answer.StatusCode, string(body)
 }
 
-// metrics reads all of the process's metrics: name with labels to value.
+// metrics returns all metrics of the process: name with labels to value.
 func (p *process) metrics(t testing.TB) map[string]float64 {
 	t.Helper()
 	code, body := p.status("/metrics")
@@ -200,7 +200,7 @@ func (p *process) metrics(t testing.TB) map[string]float64 {
 	return values
 }
 
-// sum adds up the series of a metric whose labels contain all of the given.
+// sum adds up the series of a metric that have all of the labels.
 func sum(values map[string]float64, name string, labels ...string) (total float64) {
 	for series, value := range values {
 		base, _, _ := strings.Cut(series, "{")

@@ -14,23 +14,23 @@ import (
 	"time"
 )
 
-// faultProxy stands between a process and PostgreSQL and knows enough of its
-// protocol to fail at the worst moments.
+// faultProxy is a proxy between a process and PostgreSQL that understands enough of the protocol to
+// fail at the worst moments.
 type faultProxy struct {
 	listener net.Listener
 	socket   string // of the server
 	database string
 
-	dropAfterCommit atomic.Int64 // every n-th commit is carried out and its answer lost; 0: none
-	deaf            atomic.Bool  // notifications are lost
-	delay           atomic.Int64 // of every answer, nanoseconds
+	dropAfterCommit atomic.Int64 // every n-th commit is executed and its response dropped; 0: none
+	deaf            atomic.Bool  // drop notifications
+	delay           atomic.Int64 // delay of every response in nanoseconds
 	commits, drops  atomic.Int64
 
 	mu    sync.Mutex
 	conns map[net.Conn]struct{}
 }
 
-// newFaultProxy stands in front of a database.
+// newFaultProxy starts a proxy in front of a database.
 func newFaultProxy(t testing.TB, dsn string) *faultProxy {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -59,7 +59,7 @@ func newFaultProxy(t testing.TB, dsn string) *faultProxy {
 	return p
 }
 
-// dsn is the way to the database through the proxy.
+// dsn returns the address of the database through the proxy.
 func (p *faultProxy) dsn() string {
 	return fmt.Sprintf("postgres://postgres@%s/%s?sslmode=disable", p.listener.Addr(), p.database)
 }
@@ -92,16 +92,16 @@ func (p *faultProxy) serve(client net.Conn) {
 		return
 	}
 	defer p.keep(backend)()
-	var doomed atomic.Bool // the answer to a commit under way is to be lost
+	var doomed atomic.Bool // drop the response to the commit in flight
 	var both sync.WaitGroup
 	both.Go(func() { defer backend.Close(); p.forward(client, backend, &doomed) })
 	both.Go(func() { defer client.Close(); defer backend.Close(); p.back(backend, client, &doomed) })
 	both.Wait()
 }
 
-// forward passes what the client says. The first message has no type.
+// forward passes messages of the client. The first message has no type.
 func (p *faultProxy) forward(client io.Reader, backend io.Writer, doomed *atomic.Bool) {
-	prepared := map[string]bool{} // names of statements that commit
+	prepared := map[string]bool{} // names of prepared statements that commit
 	for first := true; ; first = false {
 		message, err := readMessage(client, first)
 		if err != nil {
@@ -119,23 +119,22 @@ func (p *faultProxy) forward(client io.Reader, backend io.Writer, doomed *atomic
 	}
 }
 
-// commits says whether a message asks for a commit: by itself, or as a statement
-// prepared before.
+// commits reports whether a message commits, directly or by a prepared statement.
 func commits(message []byte, prepared map[string]bool) bool {
 	is := func(text []byte) bool { return bytes.EqualFold(bytes.TrimRight(text, ";\x00 "), []byte("commit")) }
 	body := bytes.SplitN(message[5:], []byte{0}, 3)
 	switch message[0] {
 	case 'Q':
 		return is(message[5:])
-	case 'P': // the name, the text
+	case 'P': // name, then query
 		prepared[string(body[0])] = is(body[1])
-	case 'B': // the portal, the name
+	case 'B': // portal, then name of the statement
 		return prepared[string(body[1])]
 	}
 	return false
 }
 
-// back passes what the server says, unless it is to be lost.
+// back passes messages of the server, unless they are to be dropped.
 func (p *faultProxy) back(backend io.Reader, client io.Writer, doomed *atomic.Bool) {
 	for {
 		message, err := readMessage(backend, false)
@@ -158,8 +157,7 @@ func (p *faultProxy) back(backend io.Reader, client io.Writer, doomed *atomic.Bo
 	}
 }
 
-// readMessage reads one message whole: a type, a length that counts itself, and
-// the rest.
+// readMessage reads one whole message: a type, a length that includes itself, and the rest.
 func readMessage(r io.Reader, untyped bool) ([]byte, error) {
 	head := make([]byte, 5)
 	if untyped {
@@ -170,7 +168,7 @@ func readMessage(r io.Reader, untyped bool) ([]byte, error) {
 	}
 	length := binary.BigEndian.Uint32(head[len(head)-4:])
 	if length < 4 || length > 64<<20 {
-		return nil, fmt.Errorf("a message of %d bytes", length)
+		return nil, fmt.Errorf("invalid message length %d", length)
 	}
 	message := make([]byte, len(head)+int(length)-4)
 	copy(message, head)

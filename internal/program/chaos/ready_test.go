@@ -11,9 +11,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// OP-01: the database is away, slow, read-only, or its disk is full. The process
-// says within 5 s that it is not ready, stays alive, answers 503 with
-// Retry-After, and recovers by itself.
+// OP-01: the database is down, slow, read-only, or its disk is full. The process reports within 5 s
+// that it is not ready, stays alive, responds 503 with Retry-After, and recovers automatically.
 func TestOP01TheDatabaseCannotServe(t *testing.T) {
 	t.Parallel()
 	database := ownServer(t, map[string]string{"fsync": "off"})
@@ -24,7 +23,7 @@ func TestOP01TheDatabaseCannotServe(t *testing.T) {
 	run := func(statement string) func() {
 		return func() {
 			t.Helper()
-			// Not through the pool: its sessions are as read-only as all others.
+			// Not through the pool: its sessions are read-only too.
 			if err := execute(s.dsn, statement); err != nil {
 				t.Fatalf("%s: %v", statement, err)
 			}
@@ -33,7 +32,7 @@ func TestOP01TheDatabaseCannotServe(t *testing.T) {
 	cases := []struct {
 		name        string
 		break_, fix func()
-		refuses     bool // at once, with 503
+		refuses     bool // immediately, with 503
 	}{
 		{"away", func() {
 			if err := database.stop(); err != nil {
@@ -52,7 +51,7 @@ func TestOP01TheDatabaseCannotServe(t *testing.T) {
 			true,
 		},
 		{
-			// What PostgreSQL says when a table cannot grow.
+			// The error that PostgreSQL reports when a table cannot grow.
 			"full",
 			run(`CREATE FUNCTION full_disk() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
 				RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = 'disk_full'; END $$;
@@ -65,7 +64,7 @@ func TestOP01TheDatabaseCannotServe(t *testing.T) {
 		if c.refuses {
 			s.refusals(500 * time.Millisecond)
 		}
-		told := eventually(t, 5*time.Second, c.name+": the node to say that it is not ready", func() (bool, string) {
+		told := eventually(t, 5*time.Second, c.name+": the node to report not ready", func() (bool, string) {
 			code, body := node.status("/readyz")
 			return code == http.StatusServiceUnavailable, body
 		})
@@ -81,39 +80,38 @@ func TestOP01TheDatabaseCannotServe(t *testing.T) {
 			return code == http.StatusOK && other == http.StatusOK, body + more
 		})
 		s.awaitWork(5 * time.Second)
-		figures.note(t, "%s: told after %.1f s, ready again after %.1f s", c.name, told.Seconds(), recovered.Seconds())
+		figures.note(t, "%s: reported after %.1f s, ready again after %.1f s", c.name, told.Seconds(), recovered.Seconds())
 	}
 	s.finish(10 * time.Second)
 }
 
-// OP-02: the loop of a worker stands still beside work that waits. It says
-// within 30 s that it is not ready, and its metric shows it.
-func TestOP02AWorkerThatStandsStill(t *testing.T) {
+// OP-02: a worker's loop hangs while work waits. It reports within 30 s that it is not ready, and its
+// metric shows that.
+func TestOP02HangingWorkerReportsNotReady(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, shared)
 	s.start("serve")
 	stuck := s.start("work", "WEFT_CRASH_AT=P2:stall", "WEFT_WORKERS=2")
-	// All else of the workspace is parked behind what stands still.
+	// All other executions of the workspace are parked behind the hanging ones.
 	s.load(6, func(int) order { return order{module: "RANDOM_UUID"} })
 	if code, body := stuck.status("/readyz"); code != http.StatusOK {
 		t.Errorf("before: %d %s", code, body)
 	}
-	told := eventually(t, 30*time.Second, "the worker to say that it stands still", func() (bool, string) {
+	told := eventually(t, 30*time.Second, "the worker to report not ready", func() (bool, string) {
 		code, body := stuck.status("/readyz")
 		return code == http.StatusServiceUnavailable && strings.Contains(body, "/checks/workers"), body
 	})
 	if ready := sum(stuck.metrics(t), "weft_ready", `check="workers"`); ready != 0 {
-		t.Errorf("weft_ready of the workers is %v", ready)
+		t.Errorf("the weft_ready metric of the workers is %v, want 0", ready)
 	}
 	stuck.kill()
 	s.start("work")
 	s.finish(30 * time.Second)
-	figures.note(t, "told after %.1f s; %s", told.Seconds(), s.summary())
+	figures.note(t, "reported after %.1f s; %s", told.Seconds(), s.summary())
 }
 
-// OP-03 and OP-08: a process that must not start ends with a clear text and an
-// exit code that is not 0.
-func TestOP03AndOP08AProcessThatMustNotStart(t *testing.T) {
+// OP-03 and OP-08: a process that must not start exits with a clear error and a non-zero exit code.
+func TestOP03AndOP08ProcessMustNotStart(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, shared)
 	cases := []struct{ name, change, setting, text string }{
@@ -143,12 +141,11 @@ func TestOP03AndOP08AProcessThatMustNotStart(t *testing.T) {
 		}
 	}
 	if p := s.start("serve"); !strings.Contains(p.logged(), "127.0.0.0/8") || !strings.Contains(p.logged(), `"WARN"`) {
-		t.Errorf("open egress is not told loudly:\n%s", p.tail(5))
+		t.Errorf("the log has no warning about open egress:\n%s", p.tail(5))
 	}
 }
 
-// OP-07: after faults that leave the processes alive, their counters agree with
-// the database.
+// OP-07: after faults that the processes survive, their counters match the database.
 func TestOP07MetricsAgreeWithTheDatabase(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, shared)
@@ -181,7 +178,7 @@ func TestOP07MetricsAgreeWithTheDatabase(t *testing.T) {
 	})
 	<-cutting
 	s.finish(60 * time.Second)
-	watching.end()
+	watching.stop()
 	var all []map[string]float64
 	for _, p := range nodes {
 		all = append(all, p.metrics(t))
@@ -204,13 +201,13 @@ func TestOP07MetricsAgreeWithTheDatabase(t *testing.T) {
 			counted += sum(values, c.metric, c.labels...)
 		}
 		if stored := s.number(c.query); int(counted) != stored || stored <= 0 {
-			t.Errorf("%s%v counts %v, the database %d", c.metric, c.labels, counted, stored)
+			t.Errorf("%s%v is %v, but the database has %d", c.metric, c.labels, counted, stored)
 		}
 	}
 	figures.note(t, "%s", s.summary())
 }
 
-// execute runs one statement on a connection of its own.
+// execute runs one statement on a new connection.
 func execute(dsn, statement string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()

@@ -16,13 +16,12 @@ import (
 	"github.com/weft-automation/weft/internal/kit/waittest"
 )
 
-// OP-05: a base backup is taken under traffic, work goes on, and the database is
-// restored to a moment in between. The restored system is in quarantine: it can
-// be read, takes nothing, and does nothing, until an operator releases it. The
-// release asks what becomes of unsafe calls; those that fail take no effect a second
-// time. What else was unfinished at that moment ends, nothing is posted twice, no body
-// comes under the webhook-id of another one, and the invariants hold.
-func TestOP05ARestoredSystemIsHeldUntilItsRelease(t *testing.T) {
+// OP-05: a base backup is taken under traffic, work continues, and the database is restored to a
+// point in between. The restored system is in quarantine: it can be read, but accepts and executes
+// nothing until an operator releases it. The release requires a decision on unsafe calls; those
+// that fail have no second effect. All other executions that were unfinished complete, nothing is
+// posted twice, no webhook-id arrives with different bodies, and the invariants hold.
+func TestOP05RestoredSystemIsQuarantinedUntilItsRelease(t *testing.T) {
 	if waittest.LeftToSoak(t, "internal/platform/quarantine.TestOP05ARestoredDatabaseIsHeldUntilItsRelease") {
 		return
 	}
@@ -36,9 +35,9 @@ func TestOP05ARestoredSystemIsHeldUntilItsRelease(t *testing.T) {
 	node, worker := s.start("serve"), s.start("work")
 	n := size(60, 1000)
 	s.load(n, partlyUnsafe)
-	backup := takeBackup(t, before)
+	backup := makeBackup(t, before)
 	s.load(n/2, partlyUnsafe)
-	moment := s.inTheMiddle(n / 2)
+	moment := s.submitAround(n / 2)
 	s.load(n, partlyUnsafe)
 	for _, p := range []*process{node, worker} {
 		s.leave(p)
@@ -51,37 +50,37 @@ func TestOP05ARestoredSystemIsHeldUntilItsRelease(t *testing.T) {
 	began := time.Now()
 	after := restore(t, backup, archive, moment)
 	answers := time.Since(began)
-	s.turnTo(after.DSN(name))
+	s.switchTo(after.DSN(name))
 	effects, deliveries := s.upstream.total(), s.receiver.total()
 	node, worker = s.start("serve"), s.start("work")
 	for _, p := range []*process{node, worker} {
 		if code, body := p.status("/readyz"); code != 503 || !strings.Contains(body, `"quarantined"`) {
-			t.Errorf("%s says %d %s", p.name, code, body)
+			t.Errorf("readiness of %s is %d %s", p.name, code, body)
 		}
 	}
 	readable := time.Since(began)
 	if _, err := s.submit(t.Context(), node, order{}); err == nil || !strings.Contains(err.Error(), "UNAVAILABLE") {
-		t.Errorf("a submission got %v", err)
+		t.Errorf("a submission returned %v", err)
 	}
 	if got := len(s.list(node, s.tenants[0])); got == 0 {
-		t.Error("nothing can be read")
+		t.Error("the executions cannot be read")
 	}
 	open := s.alive()
 	idle := s.start("work")
 	idle.signal(syscall.SIGTERM)
 	if code := idle.exitCode(t, 10*time.Second); code != 0 {
-		t.Errorf("a worker that was stopped in quarantine ended with %d", code)
+		t.Errorf("a worker stopped in quarantine exited with code %d", code)
 	}
 	hold(t, size(3*time.Second, 20*time.Second))
 	if e, d := s.upstream.total(), s.receiver.total(); e != effects || d != deliveries {
-		t.Errorf("in quarantine there were %d effects and %d deliveries", e-effects, d-deliveries)
+		t.Errorf("%d effects and %d deliveries happened in quarantine", e-effects, d-deliveries)
 	}
 	if now := s.alive(); now != open || open == 0 {
-		t.Errorf("%d executions were not final at first, now %d", open, now)
+		t.Errorf("the number of unfinished executions changed from %d to %d", open, now)
 	}
 	var code int
 	var text string
-	eventually(t, 30*time.Second, "the quarantine to be known to all", func() (bool, string) {
+	eventually(t, 30*time.Second, "the quarantine to be reported", func() (bool, string) {
 		code, text = s.command(nil, "quarantine", "status")
 		return code != 0 || strings.Contains(text, "In quarantine since"), text
 	})
@@ -89,11 +88,11 @@ func TestOP05ARestoredSystemIsHeldUntilItsRelease(t *testing.T) {
 		t.Errorf("status: %d %s", code, text)
 	}
 	if code, text := s.command(nil, "quarantine", "release"); code == 0 || !strings.Contains(text, "not safe to repeat") {
-		t.Errorf("a release without a choice about unsafe calls: %d %s", code, text)
+		t.Errorf("a release without a decision on unsafe calls: %d %s", code, text)
 	}
 	unsafe := s.number("SELECT count(*) FROM component_executions WHERE finished_at IS NULL AND repeat_rule = 'unsafe'")
 	if code, text := s.command(nil, "quarantine", "release", "--fail-unsafe"); code != 0 || unsafe == 0 {
-		t.Fatalf("release with %d unsafe calls: %d %s", unsafe, code, text)
+		t.Fatalf("the release with %d unsafe calls: %d %s", unsafe, code, text)
 	}
 	if n := s.number("SELECT count(*) FROM component_executions WHERE error ->> 'code' = 'RESTORE_UNCERTAIN'"); n != unsafe {
 		t.Errorf("%d of %d unsafe calls have failed", n, unsafe)
@@ -107,22 +106,22 @@ func TestOP05ARestoredSystemIsHeldUntilItsRelease(t *testing.T) {
 	took := s.finish(size(30*time.Second, 2*time.Minute))
 	ids, clashes := s.receiver.recomputed()
 	if ids == 0 || len(clashes) > 0 {
-		t.Errorf("%d callbacks were computed again, and another body came under %v", ids, clashes)
+		t.Errorf("%d callbacks were recomputed; webhook-ids with different bodies: %v", ids, clashes)
 	}
-	figures.note(t, "PostgreSQL answers %.1f s and Weft reads %.1f s after the restore began; %d executions were open, %d of them unsafe and failed, and all final %.1f s after the release; %d callbacks with another webhook-id; %s",
+	figures.note(t, "PostgreSQL responded %.1f s and Weft could be read %.1f s after the restore started; %d executions were unfinished, %d of them unsafe and failed, and all final %.1f s after the release; %d callbacks with another webhook-id; %s",
 		answers.Seconds(), readable.Seconds(), open, unsafe, took.Seconds(), ids, s.summary())
 }
 
-// partlyUnsafe is mixed with some calls that must not be repeated.
+// partlyUnsafe is mixed with some unsafe calls.
 func partlyUnsafe(i int) order {
 	o := mixed(i)
 	o.unsafe = i%5 == 0
 	return o
 }
 
-// inTheMiddle submits n more and returns a moment of the database's clock in the
-// middle of their lives.
-func (s *scene) inTheMiddle(n int) time.Time {
+// submitAround submits n executions and returns a time of the database's clock at which they are in
+// flight.
+func (s *scene) submitAround(n int) time.Time {
 	s.t.Helper()
 	s.upstream.hold()
 	s.load(n, partlyUnsafe)
@@ -135,14 +134,14 @@ func (s *scene) inTheMiddle(n int) time.Time {
 	return moment
 }
 
-// turnTo goes on with a restored database. What clients, upstream and receiver
-// know of the time that was lost is forgotten with it: whatever is not final, or
-// not delivered, begins anew.
-func (s *scene) turnTo(dsn string) {
+// switchTo continues with a restored database. It removes from the ledger, the upstream and the
+// receiver what happened in the lost time, because executions that are not final, or not delivered,
+// start again.
+func (s *scene) switchTo(dsn string) {
 	s.t.Helper()
 	s.dsn, s.pool = dsn, openPool(s.t, dsn)
-	// It can be read while it is still on the way to its moment.
-	eventually(s.t, 30*time.Second, "the recovery to end", func() (bool, string) {
+	// The database can be read before the recovery has finished.
+	eventually(s.t, 30*time.Second, "the recovery to finish", func() (bool, string) {
 		var recovers bool
 		err := s.pool.QueryRow(s.t.Context(), "SELECT pg_is_in_recovery()").Scan(&recovers)
 		return err == nil && !recovers, fmt.Sprint(recovers, err)
@@ -175,7 +174,7 @@ func (s *scene) turnTo(dsn string) {
 	}
 }
 
-// awaitArchive returns once all that was written so far is in the archive.
+// awaitArchive waits until everything written so far is in the archive.
 func (s *scene) awaitArchive() {
 	s.t.Helper()
 	var segment string
@@ -183,7 +182,7 @@ func (s *scene) awaitArchive() {
 		s.t.Fatal(err)
 	}
 	eventually(s.t, 20*time.Second, "the log to be archived", func() (bool, string) {
-		return s.number("SELECT count(*) FROM pg_stat_archiver WHERE last_archived_wal >= $1", segment) == 1, segment + " is not"
+		return s.number("SELECT count(*) FROM pg_stat_archiver WHERE last_archived_wal >= $1", segment) == 1, segment + " is not archived"
 	})
 }
 
@@ -196,8 +195,8 @@ func databaseOf(t *testing.T, dsn string) string {
 	return config.Database
 }
 
-// archiveFolder is where a server keeps its log for a restore; PostgreSQL's user
-// writes there.
+// archiveFolder creates the folder to which a server archives its log. PostgreSQL's user can write to
+// it.
 func archiveFolder(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "weft-archive-")
@@ -211,9 +210,9 @@ func archiveFolder(t *testing.T) string {
 	return dir
 }
 
-// takeBackup makes a base backup of a running server, into the home of another
-// that is yet to start.
-func takeBackup(t *testing.T, of *server) string {
+// makeBackup makes a base backup of a running server into a new folder, from which another server can
+// start.
+func makeBackup(t *testing.T, of *server) string {
 	t.Helper()
 	home, err := os.MkdirTemp("", "weft-restored-")
 	if err != nil {
@@ -235,7 +234,7 @@ func takeBackup(t *testing.T, of *server) string {
 	return dir
 }
 
-// binaries is the folder of the programs of a running server.
+// binaries returns the folder of the server's programs.
 func binaries(t *testing.T, of *server) string {
 	t.Helper()
 	program, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", of.Pid()))
@@ -245,14 +244,13 @@ func binaries(t *testing.T, of *server) string {
 	return filepath.Dir(program)
 }
 
-// restore starts a server from a base backup and the archive, as the database
-// was at a moment.
+// restore starts a server from a base backup and the archive, recovered to a point in time.
 func restore(t *testing.T, dir, archive string, moment time.Time) *server {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(dir, "data", "recovery.signal"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	giveTo(t, dir, archive)
+	chownTo(t, dir, archive)
 	s, err := startServer(t.Context(), dir, map[string]string{
 		"restore_command":        fmt.Sprintf("cp %s/%%f %%p", archive),
 		"recovery_target_time":   moment.UTC().Format("2006-01-02 15:04:05.999999+00"),
@@ -269,12 +267,12 @@ func restore(t *testing.T, dir, archive string, moment time.Time) *server {
 	return s
 }
 
-// giveTo hands a folder to the user that wrote the archive: PostgreSQL's.
-func giveTo(t *testing.T, dir, archive string) {
+// chownTo changes the owner of a folder to PostgreSQL's user, who owns the archive.
+func chownTo(t *testing.T, dir, archive string) {
 	t.Helper()
 	files, err := os.ReadDir(archive)
 	if err != nil || len(files) == 0 {
-		t.Fatalf("the archive holds %d files: %v", len(files), err)
+		t.Fatalf("the archive contains %d files (%v)", len(files), err)
 	}
 	info, err := files[0].Info()
 	if err != nil {

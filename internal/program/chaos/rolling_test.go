@@ -12,11 +12,10 @@ import (
 	"github.com/weft-automation/weft/internal/kit/waittest"
 )
 
-// EX-11: every process is replaced in turn, by SIGTERM, under load. No request
-// fails after a client's retry, and nothing shorter than the soft stop is
-// repeated.
+// EX-11: every process is replaced in turn, by SIGTERM, under load. No request fails after a client's
+// retry, and no call shorter than the stop timeout is repeated.
 func TestEX11RollingRestartsUnderLoad(t *testing.T) {
-	if waittest.LeftToSoak(t, "internal/program/chaos.TestOP06Signals", "internal/program/chaos.TestSS08ANodeStopsWithOpenStreams") {
+	if waittest.LeftToSoak(t, "internal/program/chaos.TestOP06SignalsStopAProcess", "internal/program/chaos.TestSS08ANodeStopsWithOpenStreams") {
 		return
 	}
 	t.Parallel()
@@ -24,7 +23,7 @@ func TestEX11RollingRestartsUnderLoad(t *testing.T) {
 	nodes := []*process{s.start("serve"), s.start("serve")}
 	worker := []*process{s.start("work"), s.start("work")}
 	watching := s.watch()
-	load := s.storm(size(40*time.Millisecond, 10*time.Millisecond), func(i int) order {
+	load := s.startLoad(size(40*time.Millisecond, 10*time.Millisecond), func(i int) order {
 		return order{tenant: i % 2, millis: i % 500, unsafe: i%3 == 0, callback: true}
 	})
 	stopped := 0
@@ -38,15 +37,15 @@ func TestEX11RollingRestartsUnderLoad(t *testing.T) {
 		s.leave(old)
 		old.signal(syscall.SIGTERM)
 		if code := old.exitCode(t, 25*time.Second); code != 0 {
-			t.Errorf("%s ended with %d", old.name, code)
+			t.Errorf("%s exited with code %d", old.name, code)
 		}
 		stopped++
 	})
-	if err := load.end(); err != nil {
+	if err := load.stop(); err != nil {
 		t.Errorf("a submission failed after a client's retry: %v", err)
 	}
 	s.finish(30 * time.Second)
-	watching.end()
+	watching.stop()
 	if n := s.upstream.repeats(); n != 0 {
 		t.Errorf("%d effects were repeated", n)
 	}
@@ -56,14 +55,14 @@ func TestEX11RollingRestartsUnderLoad(t *testing.T) {
 	figures.note(t, "%d processes replaced, %d submissions repeated; %s", stopped, load.refused.Load(), s.summary())
 }
 
-// OP-06: SIGTERM and SIGINT under load end a process in order; a second SIGTERM
-// ends it at once and corrupts nothing.
-func TestOP06Signals(t *testing.T) {
+// OP-06: SIGTERM and SIGINT under load stop a process in order. A second SIGTERM stops it immediately
+// and corrupts nothing.
+func TestOP06SignalsStopAProcess(t *testing.T) {
 	t.Parallel()
 	cases := []struct {
 		name    string
 		signals []syscall.Signal
-		millis  int // that the calls under way take
+		millis  int // duration of the calls in flight
 		limit   time.Duration
 		code    int
 	}{
@@ -94,7 +93,7 @@ func TestOP06Signals(t *testing.T) {
 					}
 					code := p.exitCode(t, c.limit)
 					if c.code >= 0 && code != c.code {
-						t.Errorf("%s ended with %d:\n%s", p.name, code, p.tail(5))
+						t.Errorf("%s exited with code %d:\n%s", p.name, code, p.tail(5))
 					}
 					slowest.Store(max(slowest.Load(), int64(time.Since(began))))
 				})
@@ -107,14 +106,14 @@ func TestOP06Signals(t *testing.T) {
 			if repeats := s.upstream.repeats(); len(c.signals) == 1 && repeats > 0 {
 				t.Errorf("%d effects were repeated", repeats)
 			}
-			figures.note(t, "ended after at most %.1f s; all final %.1f s after the restart; %s",
+			figures.note(t, "exited after at most %.1f s; all final %.1f s after the restart; %s",
 				time.Duration(slowest.Load()).Seconds(), took.Seconds(), s.summary())
 		})
 	}
 }
 
-// SS-08: SIGTERM to a node with 200 streams. All are closed within 10 s, the
-// process is gone by 25 s, and clients that reconnect elsewhere miss no end.
+// SS-08: SIGTERM to a node with 200 streams. All are closed within 10 s, the process exits within 25
+// s, and clients that reconnect to another node miss no final event.
 func TestSS08ANodeStopsWithOpenStreams(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, shared)
@@ -133,12 +132,12 @@ func TestSS08ANodeStopsWithOpenStreams(t *testing.T) {
 			closed.Add(1)
 			ended.Go(func() {
 				if last, err := s.stream(t.Context(), stops, id, a.tenant, open.Done); err == nil || last.Terminal() {
-					t.Errorf("the stream was to be cut and ended at %s", last)
+					t.Errorf("the stream finished at %s instead of being closed", last)
 				}
 				lastClosed.Store(time.Now().UnixNano())
 				closed.Done()
 				if last, err := s.stream(t.Context(), stays, id, a.tenant); err != nil || !last.Terminal() {
-					t.Errorf("the stream elsewhere ended at %s: %v", last, err)
+					t.Errorf("the stream of the other node finished at %s: %v", last, err)
 				}
 			})
 		}
@@ -153,7 +152,7 @@ func TestSS08ANodeStopsWithOpenStreams(t *testing.T) {
 		t.Errorf("streams were closed after %v", streams)
 	}
 	if code := stops.exitCode(t, 25*time.Second); code != 0 {
-		t.Errorf("the node ended with %d", code)
+		t.Errorf("the node exited with code %d", code)
 	}
 	gone := time.Since(began)
 	s.upstream.release()
@@ -162,5 +161,5 @@ func TestSS08ANodeStopsWithOpenStreams(t *testing.T) {
 	if code, body := stays.status("/healthz"); code != http.StatusOK {
 		t.Errorf("the other node: %d %s", code, body)
 	}
-	figures.note(t, "%s", fmt.Sprintf("%d streams closed within %.1f s, the process gone after %.1f s", count, streams.Seconds(), gone.Seconds()))
+	figures.note(t, "%s", fmt.Sprintf("%d streams closed within %.1f s, the process exited after %.1f s", count, streams.Seconds(), gone.Seconds()))
 }

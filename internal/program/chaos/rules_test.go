@@ -1,7 +1,7 @@
 package chaos
 
-// rules are the invariants that SQL can see (conformance/RELIABILITY.md). Each query
-// gives one line of text for each breach.
+// rules are the invariants that SQL can check (conformance/RELIABILITY.md). Each query
+// returns one line of text for each breach.
 var rules = []struct{ name, query string }{
 	{"I2 every execution is final", `
 		SELECT id || ' is ' || status || ', worker ' || COALESCE(worker_id::text, 'none') || ', job ' || job_id
@@ -20,7 +20,7 @@ var rules = []struct{ name, query string }{
 		FROM credit_postings p
 		LEFT JOIN component_executions e ON p.workspace_id = e.workspace_id AND p.reference = e.id::text AND e.finished_at IS NOT NULL
 		WHERE p.kind = 'EXECUTION' GROUP BY p.reference HAVING count(*) <> 1 OR count(e.id) <> 1`},
-	{"I3 what is completed is charged, what failed is not", `
+	{"I3 completed executions are charged, failed ones are not", `
 		SELECT id || ' is ' || status || ' and used ' || usage
 		FROM component_executions WHERE (status = 'COMPLETED') <> (usage > 0)`},
 	{"I4 the entries of a posting sum to zero", `
@@ -30,8 +30,8 @@ var rules = []struct{ name, query string }{
 		SELECT a.workspace_id || ' has ' || a.plan || ' and ' || a.paid || ', posted are ' || COALESCE(sum(p.plan), 0) || ' and ' || COALESCE(sum(p.paid), 0)
 		FROM credit_accounts a LEFT JOIN credit_postings p ON p.workspace_id = a.workspace_id
 		GROUP BY a.workspace_id HAVING a.plan <> COALESCE(sum(p.plan), 0) OR a.paid <> COALESCE(sum(p.paid), 0)`},
-	{"I4 an account keeps back what its live executions and runs need", `
-		SELECT a.workspace_id || ' keeps back ' || a.reserved || ', needed are ' || COALESCE(sum(n.reserved), 0)
+	{"I4 an account reserves what its live executions and runs need", `
+		SELECT a.workspace_id || ' reserves ' || a.reserved || ', needed are ' || COALESCE(sum(n.reserved), 0)
 		FROM credit_accounts a LEFT JOIN (SELECT workspace_id, reserved FROM component_executions WHERE finished_at IS NULL AND run_id IS NULL
 			UNION ALL SELECT workspace_id, reserved FROM workflow_runs WHERE finished_at IS NULL) AS n USING (workspace_id)
 		GROUP BY a.workspace_id HAVING a.reserved <> COALESCE(sum(n.reserved), 0)`},
@@ -49,18 +49,18 @@ var rules = []struct{ name, query string }{
 		SELECT e.id || ' has neither worker nor job' FROM component_executions e
 		LEFT JOIN river.river_job j ON j.id = e.job_id AND j.state NOT IN ('completed', 'discarded', 'cancelled')
 		WHERE e.finished_at IS NULL AND e.worker_id IS NULL AND j.id IS NULL`},
-	{"I7 what is parked has a pending job, and nothing else has", `
+	{"I7 parked executions have a pending job, and no others have", `
 		SELECT e.id || CASE WHEN e.parked THEN ' is parked' ELSE ' is not parked' END || ' and its job is ' || COALESCE(j.state::text, 'gone')
 		FROM component_executions e LEFT JOIN river.river_job j ON j.id = e.job_id
 		WHERE e.finished_at IS NULL AND e.parked <> COALESCE(j.state = 'pending', false)`},
-	{"I7 accounts count what is alive and parked", `
+	{"I7 accounts count live and parked executions", `
 		SELECT a.workspace_id || ' counts ' || a.live || ' alive and ' || a.parked || ' parked' FROM credit_accounts a
 		LEFT JOIN component_executions e ON e.workspace_id = a.workspace_id AND e.finished_at IS NULL
 		GROUP BY a.workspace_id HAVING count(e.id) <> a.live OR count(*) FILTER (WHERE e.parked) <> a.parked`},
 	{"I8 no more attempts than were asked for", `
 		SELECT id || ' made ' || attempt || ' of ' || attempts FROM component_executions
 		WHERE attempt > attempts OR (error ->> 'attempt')::integer > attempts`},
-	{"no input is kept beyond the end", `
+	{"no input of a final execution is kept", `
 		SELECT id || ' keeps ' || octet_length(call) || ' bytes' FROM component_executions WHERE finished_at IS NOT NULL AND call <> ''`},
 	{"I10 nothing refers to another workspace", `
 		SELECT 'callback ' || c.execution_id FROM callbacks c

@@ -15,7 +15,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/credit"
 )
 
-// fanOut has two branches for each item, which join, and a join of all.
+// fanOut has two branches for each item, which join, and a final join.
 const fanOut = `{"name": "fan out", "components": [
 	{"id": "start", "module": "ON_API_CALLED", "name": "start", "input": {}, "config": {}},
 	{"id": "each", "module": "FOR_EACH", "name": "each", "input": {}, "config": {"concurrency": 20}},
@@ -33,14 +33,14 @@ const fanOut = `{"name": "fan out", "components": [
 	{"id": "e", "from": {"componentId": "right", "output": "digest"}, "to": {"componentId": "join", "input": "r"}},
 	{"id": "f", "from": {"componentId": "join", "output": "result"}, "to": {"componentId": "answer", "input": "all"}}]}`
 
-// secretFanOut is fanOut with items that are secret, and so all that is made of them.
+// secretFanOut is fanOut with secret items, so that everything derived from them is secret too.
 var secretFanOut = strings.Replace(fanOut, `"name": "start", "input": {}, "config": {}`, `"name": "start", "input": {}, "config": {"inputSchema":
 	{"type": "object", "properties": {"items": {"type": "array", "items": {"type": "string", "x-secret": true}}}}}`, 1)
 
-// EX-19: workers are killed between stages, in parallel branches, in iterations and at
-// joins. Finished stages are not repeated, each join fires once, nothing is counted below
-// zero, and the bill is exact. In the soak each point has a scene of its own, all have a
-// thousand items, and each run loses two workers.
+// EX-19: workers are killed between stages, in parallel branches, in iterations and at joins.
+// Finished stages are not repeated, each join fires once, no counter becomes negative, and the
+// charge is exact. In the soak each point has its own scene, all runs have a thousand items, and
+// each run loses two workers.
 func TestEX19RunsSurviveTheirWorkers(t *testing.T) {
 	t.Parallel()
 	for i, points := range size([]string{"P8 P5 P1", "P4 P3 P2"}, []string{"P8", "P5", "P1", "P4", "P3", "P2"}) {
@@ -59,15 +59,14 @@ func TestEX19RunsSurviveTheirWorkers(t *testing.T) {
 			s.finish(30 * time.Second)
 			plain := s.number("SELECT count(*) FROM run_stages WHERE json_typeof(output) = 'object' AND module <> 'FOR_EACH'")
 			if secret := i%2 == 1; secret != (plain == 0) {
-				s.t.Errorf("%d outputs are stored as they are", plain)
+				s.t.Errorf("%d secret outputs are stored in plain text", plain)
 			}
 		})
 	}
 }
 
-// killAt lets the only worker die the so-many-th time that it comes to a point with a run,
-// the next one that takes up the run at its own turn, and has another bring the run to its
-// end.
+// killAt makes workers crash at a point of the run: the first one the turns[0]-th time that it
+// reaches the point, and so on. Then another worker finishes the run.
 func (s *scene) killAt(workflow uuid.UUID, point string, items int, turns []int) {
 	s.t.Helper()
 	var run uuid.UUID
@@ -76,15 +75,15 @@ func (s *scene) killAt(workflow uuid.UUID, point string, items int, turns []int)
 		if i == 0 {
 			run = s.trigger(workflow, items)
 		}
-		eventually(s.t, 60*time.Second, "the crash at "+point, func() (bool, string) { return dies.ended(), "the worker lives on" })
+		eventually(s.t, 60*time.Second, "the crash at "+point, func() (bool, string) { return dies.ended(), "the worker still runs" })
 	}
 	stays := s.start("work")
-	took := eventually(s.t, 90*time.Second, "the run to be over", func() (bool, string) {
+	took := eventually(s.t, 90*time.Second, "the run to finish", func() (bool, string) {
 		status := s.run(run, "?stages=none").Status
 		return status.Terminal(), string(status)
 	})
-	s.judgeRun(run, items)
-	figures.note(s.t, "%d items, killed at %s: over %.1f s after the next worker came", items, point, took.Seconds())
+	s.checkRun(run, items)
+	figures.note(s.t, "%d items, killed at %s: finished %.1f s after the next worker started", items, point, took.Seconds())
 	stays.kill()
 }
 
@@ -127,8 +126,8 @@ func (s *scene) ask(method, path string, body []byte, into any) {
 	}
 }
 
-// judgeRun holds a run that is over against what it had to do.
-func (s *scene) judgeRun(id uuid.UUID, items int) {
+// checkRun checks a finished run.
+func (s *scene) checkRun(id uuid.UUID, items int) {
 	s.t.Helper()
 	run := s.run(id, "")
 	perComponent := map[string]int{}
@@ -141,7 +140,7 @@ func (s *scene) judgeRun(id uuid.UUID, items int) {
 		}
 		seen[place] = true
 		if stage.Status != "COMPLETED" {
-			s.t.Errorf("%s ended %s: %s", place, stage.Status, stage.Error)
+			s.t.Errorf("%s is %s: %s", place, stage.Status, stage.Error)
 		}
 	}
 	for component, want := range map[string]int{"start": 1, "each": 1, "left": items, "right": items, "join": items, "answer": 1} {
@@ -155,16 +154,16 @@ func (s *scene) judgeRun(id uuid.UUID, items int) {
 	if err := json.Unmarshal(run.Output, &output); err != nil || len(output.All) != items {
 		s.t.Errorf("the output has %d items, want %d (%v)", len(output.All), items, err)
 	}
-	// 1 credit for each HASH, and the fee of what exceeds the free stages.
+	// 1 credit for each HASH, plus the fee for stages beyond the free ones.
 	price := credit.Credits(int64(2*items)) + storage.Usage{Stages: int64(3*items + 3)}.Fee()
 	if want := price.String(); run.TotalUsage.String() != want || run.Status != "COMPLETED" || run.PendingStageCount != 0 {
-		s.t.Errorf("ended %s at %s credits with %d stages pending, want COMPLETED at %s", run.Status, run.TotalUsage, run.PendingStageCount, want)
+		s.t.Errorf("the run is %s with a charge of %s and %d pending stages, want COMPLETED with a charge of %s", run.Status, run.TotalUsage, run.PendingStageCount, want)
 	}
 	if n := s.number("SELECT count(*) FROM credit_postings WHERE kind = 'RUN' AND reference = $1", id.String()); n != 1 {
-		s.t.Errorf("it has %d postings", n)
+		s.t.Errorf("the run has %d postings, want 1", n)
 	}
-	// An execution that is repeated is so within its row: none is made anew.
+	// A repeated execution keeps its row: there are no additional ones.
 	if n := s.number("SELECT count(*) FROM component_executions WHERE run_id = $1", id); n != 2*items {
-		s.t.Errorf("it made %d executions, want %d", n, 2*items)
+		s.t.Errorf("the run has %d executions, want %d", n, 2*items)
 	}
 }

@@ -33,10 +33,10 @@ type tenant struct {
 	signer *client.Signer
 }
 
-// scene is one scenario's database, tenants and outside world.
+// scene is the database of one scenario, its tenants, upstream and receiver.
 type scene struct {
 	t        testing.TB
-	dsn      string // as the processes see it
+	dsn      string // as the processes use it
 	pool     *pgxpool.Pool
 	tenants  []tenant
 	upstream *upstream
@@ -48,10 +48,10 @@ type scene struct {
 
 	mu    sync.Mutex
 	all   []*process
-	nodes []*process // that serve, for clients to choose from
+	nodes []*process // processes that serve, from which clients choose
 }
 
-// newScene makes a scenario with two tenants on a server.
+// newScene creates a scenario with two tenants on a server.
 func newScene(t testing.TB, on *server) *scene {
 	t.Helper()
 	s := newSceneOn(t, on.database(t))
@@ -61,7 +61,7 @@ func newScene(t testing.TB, on *server) *scene {
 	return s
 }
 
-// newSceneOn makes a scenario without tenants on a database.
+// newSceneOn creates a scenario without tenants on a database.
 func newSceneOn(t testing.TB, dsn string) *scene {
 	t.Helper()
 	s := &scene{
@@ -102,14 +102,14 @@ func (n tenant) withKey(s *scene) tenant {
 	return n
 }
 
-// start launches a weft on the scene's database and waits until it runs.
-// Settings are NAME=value and win over the scene's own.
+// start launches a weft on the scene's database and waits until it runs. Settings are NAME=value and
+// override the scene's.
 func (s *scene) start(command string, settings ...string) *process {
 	s.t.Helper()
 	return s.join(s.launch(command, settings...))
 }
 
-// join waits until a process runs; clients choose from those that serve.
+// join waits until a process runs. Clients then choose from those that serve.
 func (s *scene) join(p *process) *process {
 	s.t.Helper()
 	p.await(s.t)
@@ -121,7 +121,7 @@ func (s *scene) join(p *process) *process {
 	return p
 }
 
-// launch is start without the waiting.
+// launch is start without waiting.
 func (s *scene) launch(command string, settings ...string) *process {
 	s.t.Helper()
 	return s.launchOf(program, command, append([]string{"WEFT_DRAIN_DELAY=0s"}, settings...)...)
@@ -141,14 +141,14 @@ func (s *scene) launchOf(binary, command string, settings ...string) *process {
 	return p
 }
 
-// node is one of the processes that serve and live, a different one each time.
+// node returns one of the running processes that serve, in rotation.
 func (s *scene) node() *process {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.choose()
 }
 
-// lease is node for a submission, which is over when done is called.
+// lease returns a node for a submission. The caller calls done after it.
 func (s *scene) lease() (p *process, done func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -159,7 +159,7 @@ func (s *scene) lease() (p *process, done func()) {
 	return p, func() { p.submissions.Add(-1) }
 }
 
-// choose takes the nodes by turns; s.mu is held.
+// choose returns the nodes in rotation. The caller holds s.mu.
 func (s *scene) choose() *process {
 	for range s.nodes {
 		first := s.nodes[0]
@@ -171,7 +171,7 @@ func (s *scene) choose() *process {
 	return nil
 }
 
-// leave takes a process from those that clients choose from.
+// leave removes a process from those that clients choose from.
 func (s *scene) leave(p *process) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -183,8 +183,8 @@ func (s *scene) leave(p *process) {
 	}
 }
 
-// drain is leave, and waits for the submissions on their way there, as a load
-// balancer does before it has a process stopped.
+// drain calls leave and waits for the submissions in flight, as a load balancer does before a process
+// is stopped.
 func (s *scene) drain(p *process) {
 	s.t.Helper()
 	s.leave(p)
@@ -194,34 +194,34 @@ func (s *scene) drain(p *process) {
 	})
 }
 
-// client talks to one node with a tenant's key.
+// client returns a client of one node with a tenant's key.
 func (s *scene) client(p *process, of tenant) *client.Client {
 	base, _ := p.addresses()
 	c, err := client.New(base, of.signer, s.http)
 	if err != nil {
-		panic(err) // the address is the process's own
+		panic(err) // cannot happen: the process reported the address
 	}
 	return c
 }
 
 var errNoNode = errors.New("no process serves")
 
-// order is what to execute.
+// order is an execution to submit.
 type order struct {
 	tenant   int
-	unsafe   bool // a POST that may not be repeated
-	refuse   bool // the upstream answers 503
-	millis   int  // that the upstream takes
+	unsafe   bool // a POST that must not be repeated
+	refuse   bool // the upstream responds 503
+	millis   int  // duration of the upstream's response
 	attempts int
 	callback bool
 	wait     time.Duration
-	module   string // "" = API_CALL on the upstream
-	to       string // callback URL, "" = the scene's receiver
+	module   string // "": API_CALL on the upstream
+	to       string // callback URL; "": the scene's receiver
 	once     string // Idempotency-Key
-	ref      string // names the effect to the upstream; set at the first submission
+	ref      string // identifies the effect to the upstream; set at the first submission
 }
 
-// request makes the body of an order.
+// request returns the request body of an order.
 func (s *scene) request(o order) api.ExecuteComponentRequest {
 	body := api.ExecuteComponentRequest{Module: "RANDOM_UUID", Input: json.RawMessage(`{}`), Config: json.RawMessage(`{}`)}
 	if o.module != "" {
@@ -251,7 +251,7 @@ func (s *scene) request(o order) api.ExecuteComponentRequest {
 	return body
 }
 
-// submit sends an order once and writes down what was acknowledged.
+// submit submits an order once and records an acknowledgement.
 func (s *scene) submit(ctx context.Context, p *process, o order) (api.ComponentExecution, error) {
 	if p == nil {
 		return api.ComponentExecution{}, errNoNode
@@ -274,13 +274,13 @@ func (s *scene) submit(ctx context.Context, p *process, o order) (api.ComponentE
 	return record, err
 }
 
-// insist sends an order until it is acknowledged, waiting as long as the answer
-// says, and returns how many tries failed.
-func (s *scene) insist(ctx context.Context, o order) (record api.ComponentExecution, refused int, err error) {
+// submitUntilAcknowledged submits an order until it is acknowledged, waiting as Retry-After says.
+// It returns how many attempts failed.
+func (s *scene) submitUntilAcknowledged(ctx context.Context, o order) (record api.ComponentExecution, refused int, err error) {
 	deadline := waittest.Deadline(s.t)
 	o.ref = fmt.Sprint("r", s.refs.Add(1)) // a repeat is the same request
 	if o.unsafe {
-		o.once = o.ref // and must not take effect again
+		o.once = o.ref // an Idempotency-Key, so that it has no second effect
 	}
 	for {
 		p, done := s.lease()
@@ -305,21 +305,21 @@ func (s *scene) insist(ctx context.Context, o order) (record api.ComponentExecut
 	}
 }
 
-// load submits n orders, many at once, each until it is acknowledged.
+// load submits n orders concurrently, each until it is acknowledged.
 func (s *scene) load(n int, make func(i int) order) {
 	s.t.Helper()
 	var next atomic.Int64
 	var once sync.Once
 	workers(s.t.Context(), 16, func(ctx context.Context, _ int) {
 		for i := int(next.Add(1)) - 1; i < n; i = int(next.Add(1)) - 1 {
-			if _, _, err := s.insist(ctx, make(i)); err != nil && ctx.Err() == nil {
+			if _, _, err := s.submitUntilAcknowledged(ctx, make(i)); err != nil && ctx.Err() == nil {
 				once.Do(func() { s.t.Errorf("submit: %v", err) })
 			}
 		}
 	})
 }
 
-// mixed is the usual mix of tenants and lengths, with callbacks.
+// mixed returns orders of both tenants with different durations, and with callbacks.
 func mixed(i int) order {
 	return order{tenant: i % 2, millis: 200 + (i*37)%600, callback: true}
 }

@@ -11,18 +11,18 @@ import (
 	"github.com/weft-automation/weft/gen/api"
 )
 
-// byClock is a workflow whose runs cost something.
+// byClock is a workflow started by a schedule, whose runs are charged.
 const byClock = `{"name": "by a clock", "components": [
 	{"id": "start", "module": "ON_SCHEDULE", "name": "start", "input": {}, "config": {"cron": "0 0 1 1 *"}},
 	{"id": "work", "module": "RANDOM_UUID", "name": "work", "input": {}, "config": {}}],
 	"sequenceEdges": [{"id": "1", "from": "start", "to": "work"}]}`
 
-// EX-18: whoever follows the schedules is killed while a run begins, once it is committed,
-// and while it goes on. Each time that was due has one run, which is charged once.
-func TestEX18SchedulesSurviveWhoFollowsThem(t *testing.T) {
+// EX-18: the process that triggers schedules is killed while a run is started, after its commit, and
+// while the run executes. Each due time has one run, which is charged once.
+func TestEX18SchedulesSurviveKilledProcesses(t *testing.T) {
 	t.Parallel()
 	points := map[string]string{
-		"P10": "inside the transaction in which a schedule goes on", "P1": "after its commit, before the run is begun", "P8": "inside a fold of the run",
+		"P10": "inside the transaction that advances a schedule", "P1": "after its commit, before the run is started", "P8": "inside a fold of the run",
 	}
 	for point, what := range points {
 		t.Run(point, func(t *testing.T) {
@@ -38,23 +38,23 @@ func TestEX18SchedulesSurviveWhoFollowsThem(t *testing.T) {
 				dies := s.start("work", fmt.Sprintf("WEFT_CRASH_AT=%s:%d", point, 1+i*7%many))
 				s.exec(`WITH now_due AS (UPDATE schedules SET next_at = date_trunc('milliseconds', now() - random() * interval '1 minute') RETURNING id, next_at)
 					INSERT INTO due SELECT id, next_at FROM now_due`)
-				eventually(t, 30*time.Second, "the crash", func() (bool, string) { return dies.ended(), "the worker lives on" })
+				eventually(t, 30*time.Second, "the crash", func() (bool, string) { return dies.ended(), "the worker still runs" })
 				stays := s.start("work")
 				slowest = max(slowest, eventually(t, 60*time.Second, "a run for each time", func() (bool, string) {
 					left := s.number(`SELECT (SELECT count(*) FROM schedules WHERE next_at <= now()) + (SELECT count(*) FROM workflow_runs WHERE finished_at IS NULL)`)
-					return left == 0, fmt.Sprint(left, " are due or under way")
+					return left == 0, fmt.Sprint(left, " are due or unfinished")
 				}))
-				s.judgeSchedules((i + 1) * many)
+				s.checkSchedules((i + 1) * many)
 				stays.kill()
 			}
 			s.start("work")
 			s.finish(30 * time.Second)
-			figures.note(t, "%d x %d schedules due, killed %s: all runs over at most %.1f s after the next worker came", times, many, what, slowest.Seconds())
+			figures.note(t, "%d x %d schedules due, killed %s: all runs finished at most %.1f s after the next worker started", times, many, what, slowest.Seconds())
 		})
 	}
 }
 
-// makeSchedules makes so many schedules that are due in a long time.
+// makeSchedules creates schedules that are due in the distant future.
 func (s *scene) makeSchedules(workflow uuid.UUID, many int) {
 	s.t.Helper()
 	body := fmt.Appendf(nil, `{"workflowId":%q,"cron":"0 0 1 1 *","overlap":"allow"}`, workflow)
@@ -71,8 +71,8 @@ func (s *scene) exec(query string) {
 	}
 }
 
-// judgeSchedules holds the runs of schedules against the times that were due.
-func (s *scene) judgeSchedules(want int) {
+// checkSchedules compares the runs of schedules with the times that were due.
+func (s *scene) checkSchedules(want int) {
 	s.t.Helper()
 	for what, query := range map[string]string{
 		"times that were due":        `SELECT count(*) FROM due`,
@@ -86,12 +86,12 @@ func (s *scene) judgeSchedules(want int) {
 			s.t.Errorf("there are %d %s, want %d", got, what, want)
 		}
 	}
-	// A job that River locked when its run ended goes to a worker once it is due.
-	eventually(s.t, 45*time.Second, "the queue to forget runs that are over", func() (bool, string) {
+	// A job that River locked when its run finished goes to a worker once it is due.
+	eventually(s.t, 45*time.Second, "the queue to remove the jobs of finished runs", func() (bool, string) {
 		n := s.number("SELECT count(*) FROM river.river_job WHERE kind = 'workflow_run' AND state IN ('available', 'scheduled')")
 		return n == 0, fmt.Sprintf("%d jobs are left", n)
 	})
 	if n := s.number("SELECT count(*) FROM schedules WHERE last_skip_reason IS NOT NULL OR last_run_id IS NULL OR next_at IS NULL"); n != 0 {
-		s.t.Errorf("%d schedules passed over a time", n)
+		s.t.Errorf("%d schedules skipped a time", n)
 	}
 }

@@ -26,12 +26,12 @@ func (h *hostile) from(network byte) *client.Client {
 	h.t.Cleanup(transport.CloseIdleConnections)
 	c, err := client.New(base, h.evil.signer, transport)
 	if err != nil {
-		panic(err) // the address is the process's own
+		panic(err) // cannot happen: the process reported the address
 	}
 	return c
 }
 
-// draw saves a workflow and returns its path, "" if that failed.
+// draw saves a workflow and returns its path, or "" if that failed.
 func (h *hostile) draw(ctx context.Context, c *client.Client, definition string) string {
 	raw, err := c.Call(ctx, http.MethodPost, "/v1/sdk/workflows", []byte(definition), nil)
 	var made api.Workflow
@@ -49,13 +49,13 @@ func (h *hostile) draw(ctx context.Context, c *client.Client, definition string)
 
 func idOf(path string) string { return path[strings.LastIndex(path, "/")+1:] }
 
-// of counts rows of the attacker's workspace. The query's $1 is its id.
+// of returns a count of rows of the attacker's workspace. The query's $1 is the workspace's ID.
 func (h *hostile) of(query string) int { return h.number(query, h.evil.id) }
 
 const hostileStorage = 32 << 20 // bytes that the workspace without credits may store in a month
 
-// storeForFree triggers runs that store constants by loops in loops and by runs below them: each
-// trigger asks for 100 MB, and all of them for 500 MB.
+// storeForFree triggers runs that store constants in nested loops and child runs. Each trigger would
+// store 100 MB, all of them 500 MB.
 func storeForFree(ctx context.Context, h *hostile) {
 	limit := int64(hostileStorage)
 	if err := (billing.Books{}).SetPlan(ctx, h.pool, billing.Plan{WorkspaceID: h.evil.id, Name: plan.Enterprise, Storage: &limit}); err != nil {
@@ -80,8 +80,8 @@ func storeForFree(ctx context.Context, h *hostile) {
 	})
 }
 
-// storageIsBounded checks that a workspace without credits stored its budget, and beyond that only
-// what the folds stored that were under way when the budget was used up: about 16 MiB each.
+// storageIsBounded checks that a workspace without credits stored its budget and, beyond that, only
+// what folds in flight stored when the budget was used up: about 16 MiB each.
 func storageIsBounded(t *testing.T, h *hostile) {
 	h.allFinal(t)
 	stored := h.of(`SELECT (SELECT COALESCE(sum(octet_length(input::text) + COALESCE(octet_length(output::text), 0)), 0) FROM workflow_runs WHERE workspace_id = $1)
@@ -90,29 +90,29 @@ func storageIsBounded(t *testing.T, h *hostile) {
 	figures.note(t, "a workspace without credits stored %d MiB in %d runs, with a budget of %d MiB", stored>>20,
 		h.of("SELECT count(*) FROM workflow_runs WHERE workspace_id = $1"), hostileStorage>>20)
 	if most := hostileStorage + engine.FoldsAtOnce*(17<<20); stored < 0 || stored > most {
-		t.Errorf("a workspace without credits stored %d bytes, at most %d were expected", stored, most)
+		t.Errorf("a workspace without credits stored %d bytes, want at most %d", stored, most)
 	}
 	if full := h.of("SELECT count(*) FROM credit_accounts WHERE workspace_id = $1 AND stored >= storage_limit"); full != 1 {
-		t.Errorf("the attack did not use the storage that the workspace has")
+		t.Errorf("the attack did not use up the workspace's storage")
 	}
 	if used := h.of("SELECT COALESCE(sum(usage), 0)::bigint FROM workflow_runs WHERE workspace_id = $1"); used != 0 {
 		t.Errorf("a workspace without credits used %d micro-credits", used)
 	}
 }
 
-const hostileFaults = 32_000 // items of an input, each invalid
+const hostileFaults = 32_000 // invalid items of an input
 
 func inputOfFaults() []byte {
 	return []byte(`{"input":{"items":[` + strings.TrimSuffix(strings.Repeat(`"x",`, hostileFaults), ",") + `]}}`)
 }
 
-// typedItems wants numbers, by the workflow and by its trigger.
+// typedItems requires numbers, in the workflow's schema and in the trigger's.
 const typedItems = `{"name": "typed", "inputSchema": {"type": "object", "properties": {"items": {"type": "array", "items": {"type": "integer"}}}}, "components": [
 	{"id": "s", "module": "ON_API_CALLED", "name": "s", "input": {}, "config": {"inputSchema": {"type": "object", "properties": {"items": {"type": "array", "items": {"type": "integer"}}}}}}],
 	"sequenceEdges": []}`
 
-// sendFaults triggers a workflow with inputs of 32,000 faults. It hangs up after every second
-// request that it has sent, and reads the answer to the others.
+// sendFaults triggers a workflow with inputs of 32,000 invalid items. It disconnects after every
+// second request, and reads the response to the others.
 func sendFaults(ctx context.Context, h *hostile) {
 	c := h.from(5)
 	typed := h.draw(ctx, c, typedItems)
@@ -128,8 +128,8 @@ func sendFaults(ctx context.Context, h *hostile) {
 	})
 }
 
-// faultsAreCounted checks that such an input is rejected with its first 100 faults, and that no
-// run started.
+// faultsAreCounted checks that such an input is rejected with its first 100 errors, and that no run
+// started.
 func faultsAreCounted(t *testing.T, h *hostile) {
 	c := h.from(5)
 	_, err := c.Call(t.Context(), http.MethodPost, h.draw(t.Context(), c, typedItems), inputOfFaults(), nil)
@@ -146,7 +146,7 @@ const (
 	slowCalls = 24
 )
 
-// slowly answers callbacks to slowPath once released is closed, and all others at once.
+// slowly responds to callbacks at slowPath once released is closed, and to all others immediately.
 func slowly(released <-chan struct{}) func(w http.ResponseWriter, r *http.Request, id string) {
 	return func(w http.ResponseWriter, r *http.Request, _ string) {
 		code := http.StatusNoContent
@@ -161,8 +161,8 @@ func slowly(released <-chan struct{}) func(w http.ResponseWriter, r *http.Reques
 	}
 }
 
-// receiveSlowly submits executions whose callbacks go to a slow path of the host to which the
-// well-behaved workspace's callbacks go.
+// receiveSlowly submits executions whose callbacks go to a slow path of the well-behaved workspace's
+// receiver.
 func receiveSlowly(ctx context.Context, h *hostile) {
 	c := h.from(6)
 	for range slowCalls {
@@ -174,8 +174,8 @@ func receiveSlowly(ctx context.Context, h *hostile) {
 	}
 }
 
-// callbacksOvertake checks that every callback of the well-behaved workspace arrives while
-// earlier callbacks of the slow receiver still wait for their first attempt.
+// callbacksOvertake checks that every callback of the well-behaved workspace arrives while earlier
+// callbacks of the slow receiver wait for their first attempt.
 func callbacksOvertake(t *testing.T, h *hostile) {
 	eventually(t, time.Minute, "the well-behaved workspace's callbacks", func() (bool, string) {
 		n := h.number("SELECT count(*) FROM callbacks WHERE workspace_id = $1 AND delivered_at IS NULL", h.tenants[0].id)
@@ -186,17 +186,17 @@ func callbacksOvertake(t *testing.T, h *hostile) {
 	waiting := h.of(behind)
 	figures.note(t, "%d of %d callbacks of a slow receiver wait, and none of the well-behaved workspace behind them", waiting, slowCalls)
 	if waiting <= 0 {
-		t.Error("no callback of the slow receiver waits: none could have been overtaken")
+		t.Error("no callback of the slow receiver waits, so this proves nothing")
 	}
 }
 
 const (
 	treesCanceled = 5
-	treeCanceled  = 40 // runs that a tree has when it is canceled
+	treeCanceled  = 40 // size at which a tree of runs is canceled
 )
 
-// cancelTrees triggers a workflow that runs itself four times, and cancels the tree when it has
-// grown, again and again.
+// cancelTrees repeatedly triggers a workflow that runs itself four times, and cancels the tree once
+// it has grown.
 func cancelTrees(ctx context.Context, h *hostile) {
 	c := h.from(7)
 	definition := func(of string) string {
@@ -235,7 +235,7 @@ func (h *hostile) cancelTree(ctx context.Context, c *client.Client, tree, mode s
 			cancel()
 		}
 	})
-	// Also when the attack is over: a tree that is not canceled would go on.
+	// Also after the attack: a tree that is not canceled would keep growing.
 	_, err = c.Call(context.WithoutCancel(ctx), http.MethodPut, "/v1/sdk/workflows/executions/"+begun.RunID.String()+"/cancellation", fmt.Appendf(nil, `{"mode":%q}`, mode), nil)
 	if err != nil {
 		h.t.Errorf("cancel a tree of runs: %v", err)
@@ -252,10 +252,10 @@ func treesAreFinal(t *testing.T, h *hostile) {
 		t.Errorf("%d of %d trees are CANCELED", roots, triggered)
 	}
 	if below == 0 {
-		t.Error("no cancel reached a run below another one")
+		t.Error("no cancellation reached a child run")
 	}
 	if trees := h.of("SELECT count(*) FROM run_trees WHERE workspace_id = $1"); trees != 0 {
-		t.Errorf("%d trees are kept", trees)
+		t.Errorf("%d trees were not deleted", trees)
 	}
 }
 

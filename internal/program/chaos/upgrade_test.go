@@ -26,12 +26,12 @@ import (
 	"github.com/weft-automation/weft/internal/local/client"
 )
 
-// released is the commit that a database is upgraded from.
+// released is the commit of the release from which the database is upgraded.
 //
 //go:embed released
 var released string
 
-// buildReleased builds the released commit's binary from the repository's history.
+// buildReleased builds the binary of the released commit from the repository's history.
 func buildReleased(t *testing.T) string {
 	t.Helper()
 	commit := strings.TrimSpace(released)
@@ -49,8 +49,7 @@ func buildReleased(t *testing.T) string {
 	return binary
 }
 
-// newReleasedScene makes a scenario whose database and tenants were created by the
-// released binary.
+// newReleasedScene creates a scenario whose database and tenants were created by the released binary.
 func newReleasedScene(t *testing.T, binary string) *scene {
 	t.Helper()
 	name := "chaos_" + strings.ToLower(rand.Text()[:10])
@@ -87,7 +86,7 @@ func newReleasedScene(t *testing.T, binary string) *scene {
 
 const hookSecret = "canary-of-the-hooks"
 
-// twoCalls makes an unsafe call, waits for a signal and makes another one.
+// twoCalls makes an unsafe call, waits for a signal and makes another call.
 const twoCalls = `{"name": "two calls", "components": [
 	{"id": "start", "module": "ON_API_CALLED", "name": "start", "input": {}, "config": {}},
 	{"id": "before", "module": "API_CALL", "name": "before", "input": {"headers": {}}, "config": {"apiUrl": %[1]q, "method": "POST", "timeoutMs": 60000}},
@@ -103,11 +102,11 @@ const byHook = `{"name": "by a hook", "components": [
 	{"id": "work", "module": "RANDOM_UUID", "name": "work", "input": {}, "config": {}}],
 	"sequenceEdges": [{"id": "1", "from": "start", "to": "work"}]}`
 
-// OP-04: a database filled by the released version is upgraded while calls run. Its live
-// runs, waiting executions, due callbacks, schedules, hooks and keys go on; nothing is
-// lost, sent twice or charged twice. The test builds a second binary, so it runs in the soak.
+// OP-04: a database filled by the released version is upgraded under load. Its live runs, waiting
+// executions, due callbacks, schedules, hooks and keys continue. Nothing is lost, sent twice or
+// charged twice. The test builds a second binary, so only the soak runs it.
 func TestOP04ADatabaseOfTheReleasedVersionIsUpgradedUnderLoad(t *testing.T) {
-	if waittest.LeftToSoak(t, "internal/program/app.TestOP04TheRowsOfTheFirstSchemasComeThroughEveryMigration") {
+	if waittest.LeftToSoak(t, "internal/program/app.TestOP04RowsOfTheFirstSchemasSurviveEveryMigration") {
 		return
 	}
 	t.Parallel()
@@ -122,7 +121,7 @@ func TestOP04ADatabaseOfTheReleasedVersionIsUpgradedUnderLoad(t *testing.T) {
 	u.fill("before")
 	u.awaitFilled()
 
-	load := s.storm(10*time.Millisecond, func(i int) order {
+	load := s.startLoad(10*time.Millisecond, func(i int) order {
 		return order{tenant: i % 2, millis: i % 200, unsafe: i%3 == 0, callback: true}
 	})
 	hold(t, 5*time.Second)
@@ -144,28 +143,29 @@ func TestOP04ADatabaseOfTheReleasedVersionIsUpgradedUnderLoad(t *testing.T) {
 	}
 	u.fill("after")
 	hold(t, 5*time.Second)
-	if err := load.end(); err != nil {
+	if err := load.stop(); err != nil {
 		t.Errorf("a submission failed: %v", err)
 	}
 	if n := load.refused.Load(); n != 0 {
-		t.Errorf("%d submissions failed at first", n)
+		t.Errorf("%d submissions failed before their retry", n)
 	}
 	u.finish()
 	figures.note(t, "%d runs, %d scheduled, %d by hooks; %s", len(u.runs), u.due, u.deliveries, s.summary())
 }
 
-// upgrade is the work that is under way while a version replaces another.
+// upgrade is the work in flight while one version replaces another.
 type upgrade struct {
 	*scene
 	workflow, loop, scheduled uuid.UUID
 	hook                      string
 	hooked                    uuid.UUID
-	refuse                    atomic.Bool // the receiver refuses callbacks
+	refuse                    atomic.Bool // the receiver rejects callbacks
 	runs, loops               []uuid.UUID
 	due, deliveries           int
 }
 
-// loopItems keeps a loop within the free stages: the released version charges no fee beyond them.
+// loopItems keeps a loop within the free stages, because the released version charges no fee beyond
+// them.
 const loopItems = 300
 
 func newUpgrade(s *scene) *upgrade {
@@ -190,8 +190,7 @@ func newUpgrade(s *scene) *upgrade {
 	return u
 }
 
-// fill starts runs and executions of each kind. Everything that it started in an earlier
-// phase is still unfinished.
+// fill starts runs and executions of each kind. Those of an earlier phase are still unfinished.
 func (u *upgrade) fill(phase string) {
 	u.t.Helper()
 	for i := range 20 {
@@ -210,7 +209,7 @@ func (u *upgrade) fill(phase string) {
 	for i := range 10 {
 		u.deliver(fmt.Sprint(phase, "-", i))
 		u.deliveries++
-		u.deliver(fmt.Sprint("before-", i)) // a redelivery, of the version before
+		u.deliver(fmt.Sprint("before-", i)) // a duplicate of a delivery to the released version
 	}
 	eventually(u.t, time.Minute, "the schedules to start their runs", func() (bool, string) {
 		n := u.number("SELECT count(*) FROM schedules WHERE next_at <= now()")
@@ -256,7 +255,7 @@ func (u *upgrade) deliver(id string) {
 	}
 }
 
-// finish lets everything go on to its end and holds it against what was started.
+// finish lets all work complete and checks the results.
 func (u *upgrade) finish() {
 	u.t.Helper()
 	u.refuse.Store(false)
@@ -266,11 +265,11 @@ func (u *upgrade) finish() {
 	}
 	eventually(u.t, 2*time.Minute, "every run to be final", func() (bool, string) {
 		n := u.number("SELECT count(*) FROM workflow_runs WHERE finished_at IS NULL")
-		return n == 0, fmt.Sprint(n, " are not")
+		return n == 0, fmt.Sprint(n, " are not final")
 	})
 	u.scene.finish(2 * time.Minute)
 	for _, run := range u.loops {
-		u.judgeRun(run, loopItems)
+		u.checkRun(run, loopItems)
 	}
 	for what, count := range map[string]struct {
 		query string
@@ -290,7 +289,7 @@ func (u *upgrade) finish() {
 	if n := u.upstream.repeats(); n != 0 {
 		u.t.Errorf("%d effects were repeated", n)
 	}
-	if n := u.receiver.doubled(); n != 0 {
-		u.t.Errorf("%d callbacks came again after a 2xx", n)
+	if n := u.receiver.redelivered(); n != 0 {
+		u.t.Errorf("%d callbacks were delivered again after a 2xx", n)
 	}
 }

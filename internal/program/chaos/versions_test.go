@@ -16,10 +16,10 @@ import (
 	"github.com/weft-automation/weft/internal/kit/waittest"
 )
 
-// In these tests the binary under test is the older version; the newer one is built with
-// a further migration. upgrade_test.go upgrades a database of the released version.
+// In these tests the binary under test is the older version. The newer one is built with an
+// additional migration. upgrade_test.go upgrades a database of the released version.
 
-// later is a migration as the version after might bring it: it only adds.
+// later is a migration that the next version might have: it only adds.
 const later = `-- expand
 ALTER TABLE component_executions ADD COLUMN later_note text;
 CREATE INDEX later_component_executions ON ONLY component_executions (created_at) WHERE later_note IS NOT NULL;
@@ -31,7 +31,7 @@ GRANT SELECT, INSERT ON later_things TO weft_api, weft_system;
 
 const laterVersion = "v99.0.0-later"
 
-// nextProgram builds the version after, once for each run.
+// nextProgram builds the next version, once for each run.
 var nextProgram = sync.OnceValues(func() (string, error) {
 	root, err := filepath.Abs(filepath.Join("..", "..", ".."))
 	if err != nil {
@@ -60,7 +60,7 @@ var nextProgram = sync.OnceValues(func() (string, error) {
 		"-ldflags", "-X github.com/weft-automation/weft/internal/program/app.stamp="+laterVersion, "github.com/weft-automation/weft/cmd/weft")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-buildvcs=false")
 	if out, err := build.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build the version after: %w\n%s", err, out)
+		return "", fmt.Errorf("build the next version: %w\n%s", err, out)
 	}
 	return binary, nil
 })
@@ -83,12 +83,11 @@ func (s *scene) migrateTo(binary string) {
 	}
 }
 
-// OP-04: a further migration is applied under load, and then the processes are
-// replaced by those of the version that brought it. No request fails, no lock is
-// waited for longer than 2 s, and the version before stays ready on the new
-// schema, and starts on it.
+// OP-04: an additional migration is applied under load, then the processes are replaced by those of
+// the next version. No request fails, no lock wait exceeds 2 s, and the old version stays ready on
+// the new schema and can start on it.
 func TestOP04AMigrationIsRolledForwardUnderLoad(t *testing.T) {
-	if waittest.LeftToSoak(t, "internal/program/app.TestOP04TheRowsOfTheFirstSchemasComeThroughEveryMigration") {
+	if waittest.LeftToSoak(t, "internal/program/app.TestOP04RowsOfTheFirstSchemasSurviveEveryMigration") {
 		return
 	}
 	t.Parallel()
@@ -96,7 +95,7 @@ func TestOP04AMigrationIsRolledForwardUnderLoad(t *testing.T) {
 	s.expect.again = 1
 	after := next(t)
 	old := []*process{s.start("serve"), s.start("serve"), s.start("work")}
-	load := s.storm(size(40*time.Millisecond, 20*time.Millisecond), func(i int) order {
+	load := s.startLoad(size(40*time.Millisecond, 20*time.Millisecond), func(i int) order {
 		return order{tenant: i % 2, millis: i % 200, callback: true}
 	})
 	ctx, stop := context.WithCancel(t.Context())
@@ -109,9 +108,9 @@ func TestOP04AMigrationIsRolledForwardUnderLoad(t *testing.T) {
 	ready := func(when string) {
 		t.Helper()
 		for _, p := range s.all {
-			eventually(t, 10*time.Second, when, func() (bool, string) { // a busy machine may be late with one answer
+			eventually(t, 10*time.Second, when, func() (bool, string) { // one response may be late on a busy machine
 				code, body := p.status("/readyz")
-				return p.ended() || code == 200, fmt.Sprintf("%s says %d %s", p.name, code, body)
+				return p.ended() || code == 200, fmt.Sprintf("readiness of %s is %d %s", p.name, code, body)
 			})
 		}
 	}
@@ -119,38 +118,37 @@ func TestOP04AMigrationIsRolledForwardUnderLoad(t *testing.T) {
 	s.migrateTo(after)
 	ready("after the migration")
 	hold(t, size(time.Second, 10*time.Second))
-	old = append(old, s.start("serve")) // the version before, on the new schema
-	ready("with another of the version before")
+	old = append(old, s.start("serve")) // the old version, on the new schema
+	ready("after another process of the old version has started")
 	for _, p := range old {
 		s.join(s.launchOf(after, p.name))
 		s.drain(p)
 		p.signal(syscall.SIGTERM)
 		if code := p.exitCode(t, 25*time.Second); code != 0 {
-			t.Errorf("%s ended with %d", p.name, code)
+			t.Errorf("%s exited with code %d", p.name, code)
 		}
 	}
 	hold(t, size(500*time.Millisecond, 5*time.Second))
-	ready("with the version after")
-	if err := load.end(); err != nil {
+	ready("with the next version")
+	if err := load.stop(); err != nil {
 		t.Error(err)
 	}
 	stop()
 	looking.Wait()
 	if n := load.refused.Load(); n != 0 {
-		t.Errorf("%d requests failed at first", n)
+		t.Errorf("%d requests failed before their retry", n)
 	}
 	if longest > 2 {
-		t.Errorf("a lock was waited for %.2f s", longest)
+		t.Errorf("a lock wait took %.2f s", longest)
 	}
 	s.finish(30 * time.Second)
 	if n := s.number("SELECT count(*) FROM component_executions WHERE status <> 'COMPLETED'"); n != 0 {
 		t.Errorf("%d executions did not complete", n)
 	}
-	figures.note(t, "the longest wait for a lock was %.2f s; %s", longest, s.summary())
+	figures.note(t, "the longest lock wait was %.2f s; %s", longest, s.summary())
 }
 
-// longestLockWait is how long, in seconds, somebody has waited for a lock who
-// waits now.
+// longestLockWait returns how long, in seconds, the longest current lock wait has lasted.
 func (s *scene) longestLockWait(ctx context.Context) (seconds float64) {
 	_ = s.pool.QueryRow(ctx, `SELECT COALESCE(max(extract(epoch FROM clock_timestamp() - l.waitstart)), 0)::float8
 		FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid
@@ -158,10 +156,10 @@ func (s *scene) longestLockWait(ctx context.Context) (seconds float64) {
 	return seconds
 }
 
-// OP-10: two versions work side by side on one database. Nothing fails, and what
-// only a third one knows, a kind of job and a notification, stays untouched.
+// OP-10: two versions work alongside each other on one database. Nothing fails. A kind of job and a
+// notification that only a third version knows stay untouched.
 func TestOP10TwoVersionsSideBySide(t *testing.T) {
-	if waittest.LeftToSoak(t, "internal/program/app.TestOP04TheRowsOfTheFirstSchemasComeThroughEveryMigration") {
+	if waittest.LeftToSoak(t, "internal/program/app.TestOP04RowsOfTheFirstSchemasSurviveEveryMigration") {
 		return
 	}
 	t.Parallel()
@@ -172,7 +170,7 @@ func TestOP10TwoVersionsSideBySide(t *testing.T) {
 		one, other := s.start(command), s.join(s.launchOf(after, command))
 		for p, want := range map[*process]bool{one: false, other: true} {
 			if told := sum(p.metrics(t), "weft_build_info", laterVersion) == 1; told != want {
-				t.Errorf("%s: is of the version after: %v", p.name, told)
+				t.Errorf("%s: is of the next version: %v", p.name, told)
 			}
 		}
 	}
@@ -183,18 +181,18 @@ func TestOP10TwoVersionsSideBySide(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	load := s.storm(size(40*time.Millisecond, 20*time.Millisecond), func(i int) order {
+	load := s.startLoad(size(40*time.Millisecond, 20*time.Millisecond), func(i int) order {
 		return order{tenant: i % 2, millis: i % 200, unsafe: i%3 == 0, callback: true}
 	})
 	hold(t, size(4*time.Second, time.Minute))
 	if err := execute(s.dsn, "NOTIFY weft_changed, 'later:{\"form\":3}'"); err != nil {
 		t.Fatal(err)
 	}
-	if err := load.end(); err != nil {
+	if err := load.stop(); err != nil {
 		t.Error(err)
 	}
 	if n := load.refused.Load(); n != 0 {
-		t.Errorf("%d requests failed at first", n)
+		t.Errorf("%d requests failed before their retry", n)
 	}
 	s.finish(30 * time.Second)
 	if n := s.number(`SELECT count(*) FROM river.river_job WHERE kind = 'later_kind' AND state = 'available' AND attempt = 0

@@ -12,8 +12,8 @@ import (
 	"github.com/weft-automation/weft/internal/kit/fault"
 )
 
-// adminCommand works on the database: whoever reaches that may give credits,
-// make owners and set passwords.
+// adminCommand works on the database: anyone who can reach it can grant credits, create owners and
+// set passwords.
 type adminCommand struct {
 	Credits  adminCredits  `cmd:"" help:"Give a workspace paid credits, or take them back."`
 	Plan     adminPlan     `cmd:"" help:"Put a workspace on a plan."`
@@ -21,13 +21,13 @@ type adminCommand struct {
 	Password adminPassword `cmd:"" help:"Set another password for a person. They keep their roles."`
 }
 
-// adminCredits grants once for each reference.
+// adminCredits grants credits once for each reference.
 type adminCredits struct {
 	database
 	Workspace string `arg:"" help:"Name or id of the workspace."`
 	Amount    string `arg:"" help:"Credits, with at most 6 decimals. To take back, give a negative number behind all else: -- -5."`
 	Reference string `placeholder:"TEXT" help:"What it is for, such as an invoice. The same reference gives once. Without one, every call gives."`
-	Note      string `placeholder:"TEXT" help:"What the workspace's statement says beside it."`
+	Note      string `placeholder:"TEXT" help:"Note on the workspace's statement."`
 }
 
 // Run grants the credits.
@@ -129,7 +129,7 @@ func (c *adminPlanSet) Run(s *session) error {
 	return nil
 }
 
-// gibibytes writes a storage limit.
+// gibibytes formats a storage limit.
 func gibibytes(limit *int64) string {
 	if limit == nil {
 		return "no limit"
@@ -137,7 +137,7 @@ func gibibytes(limit *int64) string {
 	return fmt.Sprintf("%d GiB", *limit>>30)
 }
 
-// ownCredits reads a flag; nil is what the plan gives.
+// ownCredits parses a flag; nil means the plan's value.
 func ownCredits(flag string, text *string) (*credit.Amount, error) {
 	if text == nil {
 		return nil, nil
@@ -149,7 +149,7 @@ func ownCredits(flag string, text *string) (*credit.Amount, error) {
 	return &amount, nil
 }
 
-// rate is a limit: the workspace's own, else that of its plan.
+// rate formats a limit: the workspace's own, or else that of its plan.
 func rate(own *int32, of int) string {
 	if own != nil {
 		of = int(*own)

@@ -9,10 +9,10 @@ import (
 	"github.com/weft-automation/weft/internal/local/pgtest"
 )
 
-func TestAdminGrantsCreditsSetsPlansAndTheAuditProvesThem(t *testing.T) {
+func TestAdminGrantsCreditsAndSetsPlansAndAuditPasses(t *testing.T) {
 	dsn := pgtest.DSN(t)
 	environ := []string{"DATABASE_URL=" + dsn}
-	run(t, environ, "", "admin", "credits", "shop", "10").check(t, 1, "", `there is no workspace "shop"`)
+	run(t, environ, "", "admin", "credits", "shop", "10").check(t, 1, "", `workspace "shop" not found`)
 	run(t, environ, "", "keys", "create", "--new-workspace", "--workspace=shop", "--plan=growth").check(t, 0, "", "shown this once")
 
 	run(t, environ, "", "admin", "credits", "shop", "100.5", "--reference=invoice 7", "--note=by transfer").check(t, 0, "", "100.5 paid credits")
@@ -53,7 +53,7 @@ func TestAdminGrantsCreditsSetsPlansAndTheAuditProvesThem(t *testing.T) {
 
 	run(t, environ, "", "audit").check(t, 0, "", "1 workspace: ")
 	run(t, environ, "", "audit", id).check(t, 0, "", "Workspace "+id+": ")
-	run(t, environ, "", "audit", "nobody").check(t, 1, "", "there is no workspace")
+	run(t, environ, "", "audit", "nobody").check(t, 1, "", "not found")
 	if _, err := conn.Exec(t.Context(), "UPDATE credit_accounts SET paid = paid + 3000000"); err != nil {
 		t.Fatal(err)
 	}

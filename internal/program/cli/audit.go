@@ -9,16 +9,16 @@ import (
 	"github.com/weft-automation/weft/internal/account/billing"
 )
 
-// auditCommand may run while the service does. It reads every posting. It also makes
-// checkpoints for the hourly audits, and resumes workspaces whose books were stopped and
-// are right again.
+// auditCommand checks every posting. It can run while the service does. It can also create
+// checkpoints for the hourly audits, and resume workspaces that were stopped because of wrong
+// credits and are correct again.
 type auditCommand struct {
 	database
 	Workspace string `arg:"" optional:"" help:"Name or id of the workspace; without it, all."`
 	Renew     bool   `name:"renew-checkpoints" help:"Compute the checkpoints of the workspace again from its present postings. Use it once you know why postings differ from their checkpoint."`
 }
 
-// Run names every row that is wrong, one a line, and ends with 1 if there is any.
+// Run prints every incorrect row, one per line. The exit code is 1 if there are any.
 func (c *auditCommand) Run(s *session) error {
 	pool, done, err := c.open(s.ctx)
 	if err != nil {
@@ -33,7 +33,7 @@ func (c *auditCommand) Run(s *session) error {
 	}
 	if c.Renew {
 		if of == uuid.Nil {
-			return errors.New("--renew-checkpoints: name the workspace")
+			return errors.New("--renew-checkpoints needs a workspace")
 		}
 		if err := billing.RenewCheckpoints(s.ctx, pool, of); err != nil {
 			return err

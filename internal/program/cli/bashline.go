@@ -2,9 +2,9 @@ package cli
 
 import "strings"
 
-// bashWords takes a line of bash apart, without the program's name; the last word is
-// the one that is begun. cut is how much of it bash does not have in the word that it
-// replaces, because it breaks words at more characters than blanks.
+// bashWords splits a bash command line, without the program's name. The last word is the one being
+// completed. cut is the length of its part that bash does not replace, because bash breaks words at
+// more characters than spaces.
 func bashWords(line, breaks string) (words []string, cut int) {
 	var word strings.Builder
 	var quote rune

@@ -9,8 +9,8 @@ import (
 	"github.com/weft-automation/weft/internal/program/bench"
 )
 
-// benchCommand measures. It reports, whatever the figures: exit code 1 says that
-// nothing could be measured.
+// benchCommand runs the benchmark. The exit code is 1 only if nothing could be measured, whatever the
+// figures.
 type benchCommand struct {
 	Only        []string `placeholder:"P1,P2" help:"Figures to measure; all unless given."`
 	Runs        int      `default:"5" help:"Runs of floor and ours each (${default})."`
@@ -29,7 +29,7 @@ func (c *benchCommand) Run(s *session) error {
 	}
 	program, err := os.Executable()
 	if err != nil {
-		return fmt.Errorf("find this program: %w", err)
+		return fmt.Errorf("find this executable: %w", err)
 	}
 	report, err := bench.Run(s.ctx, bench.Options{
 		Program: []string{program}, Only: c.Only, Runs: c.Runs, Length: time.Duration(c.Seconds * float64(time.Second)),
@@ -44,14 +44,14 @@ func (c *benchCommand) Run(s *session) error {
 	return nil
 }
 
-// profiledCommand is another command under the CPU profiler: how the benchmark
-// profiles the service without a door in it.
+// profiledCommand runs another command under the CPU profiler. The benchmark uses it to profile the
+// service, which has no endpoint for that.
 type profiledCommand struct {
 	File    string   `arg:""`
 	Command []string `arg:"" passthrough:""`
 }
 
-// Run runs the other command to its end.
+// Run runs the other command.
 func (c *profiledCommand) Run(s *session) error {
 	file, err := os.Create(c.File)
 	if err != nil {

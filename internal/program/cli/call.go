@@ -22,17 +22,17 @@ import (
 	"github.com/weft-automation/weft/internal/local/client"
 )
 
-// maxWait is the longest that a submit request waits (contract 4.1).
+// maxWait is the longest wait of a submit request (contract 4.1).
 const maxWait = 15 * time.Second
 
-// maxReconnects is how often in a row a stream that broke off is taken up again.
+// maxReconnects is how often in a row a broken stream is reconnected.
 const maxReconnects = 5
 
-// callCommand runs one component. A final record that says FAILED is exit code 1.
+// callCommand executes one component. The exit code is 1 if the execution is FAILED.
 type callCommand struct {
 	target
 	Module         string         `arg:"" help:"Name of the component, such as RANDOM_UUID."`
-	Fields         []string       `arg:"" optional:"" name:"field=value" help:"Fields of the input or the config: a text as it is, else JSON; @FILE or @- takes the value from a file or stdin."`
+	Fields         []string       `arg:"" optional:"" name:"field=value" help:"Fields of the input or the config: strings as they are, other values as JSON; @FILE or @- takes the value from a file or stdin."`
 	Input          string         `default:"{}" placeholder:"JSON" help:"Inputs: JSON, @FILE, or - for stdin."`
 	Config         string         `default:"{}" placeholder:"JSON" help:"Config: JSON, or @FILE."`
 	Wait           *time.Duration `xor:"how" placeholder:"15s" help:"How long the request waits for the result, 0s to 15s."`
@@ -43,9 +43,9 @@ type callCommand struct {
 	IdempotencyKey string         `name:"idempotency-key" placeholder:"TEXT" help:"A repeat with the same key gives the same execution."`
 }
 
-// Help is what --help says beside the flags.
+// Help returns the additional text of --help.
 func (c *callCommand) Help() string {
-	return "weft components MODULE tells the fields. A dotted name sets a member of an object (headers.Accept=text/plain), " +
+	return "weft components MODULE lists the fields. A dotted name sets a field of an object (headers.Accept=text/plain), " +
 		"and config.NAME a field of the config where the input has one of that name. A list is one value, in JSON. Secrets are better taken from a file, " +
 		"where no list of processes shows them."
 }
@@ -89,20 +89,20 @@ func (c *callCommand) Run(s *session) error {
 	return conclude(s, record, time.Since(start))
 }
 
-// request is what the flags ask for.
+// request builds the request from the flags.
 func (c *callCommand) request(s *session) (request api.ExecuteComponentRequest, header http.Header, err error) {
 	wait := maxWait
 	if c.Wait != nil {
 		wait = *c.Wait
 	}
 	if wait < 0 || wait > maxWait {
-		return request, nil, fmt.Errorf("--wait takes 0s to %v; --stream waits to the end", maxWait)
+		return request, nil, fmt.Errorf("--wait must be from 0s to %v; --stream waits until the execution is final", maxWait)
 	}
 	request.Module = moduleName(c.Module)
-	if request.Input, err = object("--input", c.Input, s.stdin); err != nil {
+	if request.Input, err = readObject("--input", c.Input, s.stdin); err != nil {
 		return request, nil, err
 	}
-	if request.Config, err = object("--config", c.Config, nil); err != nil {
+	if request.Config, err = readObject("--config", c.Config, nil); err != nil {
 		return request, nil, err
 	}
 	if wait > 0 && !c.Stream {
@@ -121,15 +121,15 @@ func (c *callCommand) request(s *session) (request api.ExecuteComponentRequest, 
 	if secret != "" {
 		request.CallbackSecret = &secret
 	}
-	header = strictly()
+	header = preferStrict()
 	if c.IdempotencyKey != "" {
 		header.Set("Idempotency-Key", c.IdempotencyKey)
 	}
 	return request, header, nil
 }
 
-// fill puts the fields of the command line into the request, by the schemas that the
-// service has of the component.
+// fill sets the fields of the command line in the request, according to the service's schemas of the
+// component.
 func (c *callCommand) fill(s *session, weft caller, request *api.ExecuteComponentRequest) error {
 	one, _, err := weft.component(s, request.Module)
 	if err != nil {
@@ -143,8 +143,8 @@ func (c *callCommand) fill(s *session, weft caller, request *api.ExecuteComponen
 	return err
 }
 
-// object reads a flag's JSON object: the text itself, @FILE, or - for stdin.
-func object(flag, text string, stdin io.Reader) (json.RawMessage, error) {
+// readObject reads a flag's JSON object: the value itself, @FILE, or - for stdin.
+func readObject(flag, text string, stdin io.Reader) (json.RawMessage, error) {
 	raw, err := []byte(text), error(nil)
 	if path, ok := strings.CutPrefix(text, "@"); ok {
 		raw, err = os.ReadFile(path)
@@ -160,7 +160,7 @@ func object(flag, text string, stdin io.Reader) (json.RawMessage, error) {
 	return strictjson.Compact(raw), nil
 }
 
-// follow tells of each change until the execution is final, and gives its record.
+// follow prints each change until the execution is final, and returns its record.
 func follow(s *session, weft *client.Client, executionID uuid.UUID) (api.ComponentExecution, json.RawMessage, error) {
 	last := status.ExecutionCreated
 	for broken := 0; ; broken++ {
@@ -182,7 +182,7 @@ func follow(s *session, weft *client.Client, executionID uuid.UUID) (api.Compone
 		if s.ctx.Err() != nil || refused || broken == maxReconnects {
 			return api.ComponentExecution{}, nil, failure
 		}
-		s.note("the stream broke off (%v); taking it up again", failure)
+		s.note("the stream broke off (%v); reconnecting", failure)
 		select {
 		case <-time.After(time.Second):
 		case <-s.ctx.Done():
@@ -191,10 +191,10 @@ func follow(s *session, weft *client.Client, executionID uuid.UUID) (api.Compone
 	}
 }
 
-// opening is the cure where Weft refuses an address.
-const opening = "Weft reaches public addresses only. For a network of your own: weft dev --allow-network CIDR, or WEFT_ALLOW_NETWORKS."
+// networkHint is the hint for rejected addresses.
+const networkHint = "Weft reaches public addresses only. To allow other networks: weft dev --allow-network CIDR, or WEFT_ALLOW_NETWORKS."
 
-// conclude says how it ended.
+// conclude prints the result.
 func conclude(s *session, record api.ComponentExecution, took time.Duration) error {
 	took = took.Round(time.Millisecond)
 	switch record.Status {
@@ -203,40 +203,40 @@ func conclude(s *session, record api.ComponentExecution, took time.Duration) err
 		return nil
 	case status.ExecutionFailed:
 		var failure struct{ Code, Message string }
-		_ = json.Unmarshal(record.Error, &failure) // whatever it is, the record shows it
+		_ = json.Unmarshal(record.Error, &failure) // if it has another form, the record shows it
 		s.note("FAILED after %v: %s: %s", took, failure.Code, failure.Message)
 		if failure.Code == component.CodeAddressBlocked {
-			s.note(opening)
+			s.note(networkHint)
 		}
 		return errQuiet
 	}
-	s.note("%s after %v; it goes on by itself (--stream waits to the end)", record.Status, took)
+	s.note("%s after %v; it continues (--stream waits until it is final)", record.Status, took)
 	return nil
 }
 
-// explain adds the cure to errors that a newcomer meets.
+// explain adds hints to errors that new users meet.
 func explain(err error, credentials client.Credentials) error {
 	problem, ok := errors.AsType[*client.Problem](err)
 	switch {
 	case !ok:
-		return fmt.Errorf("%w\nIs a Weft running at %s? `weft doctor` looks into it", err, credentials.BaseURL)
-	case slices.ContainsFunc(problem.Errors, closed):
-		return fmt.Errorf("%w\n%s", err, opening)
+		return fmt.Errorf("%w\nIs a Weft running at %s? Run `weft doctor` to check", err, credentials.BaseURL)
+	case slices.ContainsFunc(problem.Errors, isBlockedCallback):
+		return fmt.Errorf("%w\n%s", err, networkHint)
 	case problem.Reason != nil && *problem.Reason == "invalid_credentials":
-		return fmt.Errorf("%w\nThe credentials are not of this Weft, or the key was revoked, or ended after a rotation", err)
+		return fmt.Errorf("%w\nThe credentials are for another Weft, or the key was revoked or has expired after a rotation", err)
 	}
 	return err
 }
 
-// closed says whether a fault is that of a callbackUrl which Weft was not opened to.
-func closed(fault api.ProblemDetail) bool {
+// isBlockedCallback reports whether a problem is a callbackUrl in a network that Weft may not reach.
+func isBlockedCallback(fault api.ProblemDetail) bool {
 	return fault.Pointer == "/callbackUrl" && (strings.Contains(fault.Message, "public addresses only") || strings.Contains(fault.Message, "must be https"))
 }
 
 func printJSON(w io.Writer, raw []byte) error {
 	var out bytes.Buffer
 	if err := json.Indent(&out, bytes.TrimSpace(raw), "", "  "); err != nil {
-		return fmt.Errorf("the answer is not JSON: %w", err)
+		return fmt.Errorf("the response is not JSON: %w", err)
 	}
 	out.WriteByte('\n')
 	_, err := w.Write(out.Bytes())

@@ -12,7 +12,7 @@ import (
 
 const executionID = "019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e"
 
-// record is one in a state.
+// record returns an execution record in a state.
 func record(state, output, failure string) string {
 	return `{"id":"` + executionID + `","module":"M","status":"` + state + `","completed":false,"output":` + output + `,"error":` + failure +
 		`,"totalUsage":1.5,"callback":{"url":null,"signed":false,"signatureAlgorithm":null,"headerNames":[],"lastAttemptAt":null,` +
@@ -38,7 +38,7 @@ func TestCallPrintsTheRecord(t *testing.T) {
 	}
 }
 
-func TestCallSendsWhatItsFlagsSay(t *testing.T) {
+func TestCallSendsItsFlags(t *testing.T) {
 	s := serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, record("CREATED", "null", "null")) })
 	file := filepath.Join(t.TempDir(), "input.json")
 	if err := os.WriteFile(file, []byte("{\n \"from\": \"file\"\n}\n"), 0o600); err != nil {
@@ -58,14 +58,14 @@ func TestCallSendsWhatItsFlagsSay(t *testing.T) {
 		},
 	}
 	for i, c := range cases {
-		run(t, s.environ(), `{"from":"stdin"}`, append([]string{"call", "M"}, c.args...)...).check(t, 0, "CREATED", "goes on by itself")
+		run(t, s.environ(), `{"from":"stdin"}`, append([]string{"call", "M"}, c.args...)...).check(t, 0, "CREATED", "it continues")
 		if got := s.seen()[i]; got != "POST /v1/sdk/components "+c.want {
 			t.Errorf("%v: sent %s, want %s", c.args, got, c.want)
 		}
 	}
 }
 
-func TestCallFollowsTheStreamThroughABreak(t *testing.T) {
+func TestCallReconnectsABrokenStream(t *testing.T) {
 	streams := 0
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		switch {
@@ -84,7 +84,7 @@ func TestCallFollowsTheStreamThroughABreak(t *testing.T) {
 	got := run(t, s.environ(), "", "call", "M", "--stream")
 	got.check(t, 1, `"code": "TIMEOUT"`, "FAILED after")
 	if n := strings.Count(got.stderr, "EXECUTING"); n != 1 {
-		t.Errorf("EXECUTING is told %d times: %s", n, got.stderr)
+		t.Errorf("EXECUTING is printed %d times: %s", n, got.stderr)
 	}
 	want := []string{
 		`POST /v1/sdk/components {"config":{},"input":{},"module":"M"}`,
@@ -97,7 +97,7 @@ func TestCallFollowsTheStreamThroughABreak(t *testing.T) {
 	}
 }
 
-func TestCallSaysWhatIsWrong(t *testing.T) {
+func TestCallReportsErrors(t *testing.T) {
 	s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusUnprocessableEntity)
 		fmt.Fprint(w, `{"code":"INVALID_INPUT","detail":"the input is not valid","status":422,"requestId":"r-1","errors":[{"code":"C","message":"is missing","pointer":"/input/data"}]}`)
@@ -120,10 +120,10 @@ func TestCallSaysWhatIsWrong(t *testing.T) {
 		{"not JSON", []string{"--input={a:1}"}, "--input: a field must start"},
 		{"not an object", []string{"--config=[]"}, "must be a JSON object"},
 		{"no file", []string{"--input=@/nowhere.json"}, "no such file"},
-		{"long wait", []string{"--wait=16s"}, "--stream waits to the end"},
+		{"long wait", []string{"--wait=16s"}, "--stream waits until"},
 		{"no credentials", []string{"--credentials=/nowhere.json"}, "start `weft dev` here"},
-		{"other credentials", []string{"--credentials=" + stranger}, "not of this Weft"},
-		{"broken credentials", []string{"--credentials=" + broken}, "not of the form"},
+		{"other credentials", []string{"--credentials=" + stranger}, "for another Weft"},
+		{"broken credentials", []string{"--credentials=" + broken}, "does not have the form"},
 		{"nobody there", []string{"--base-url=http://127.0.0.1:1"}, "Is a Weft running at http://127.0.0.1:1?"},
 		{"base URL with a path", []string{"--base-url=http://127.0.0.1/v1/sdk"}, "must end before /v1"},
 	}
@@ -138,7 +138,7 @@ func TestCallSaysWhatIsWrong(t *testing.T) {
 	}
 }
 
-func TestCallSaysHowANetworkIsOpened(t *testing.T) {
+func TestCallExplainsHowToAllowANetwork(t *testing.T) {
 	for reason, told := range map[string]bool{"the host must have public addresses only": true, "the scheme must be https": true, "must not have a fragment": false} {
 		s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(http.StatusBadRequest)
@@ -147,7 +147,7 @@ func TestCallSaysHowANetworkIsOpened(t *testing.T) {
 		got := run(t, s.environ(), "", "call", "M", "--callback-url=http://127.0.0.1:9000/")
 		got.check(t, 1, "", reason)
 		if strings.Contains(got.stderr, "weft dev --allow-network CIDR") != told {
-			t.Errorf("%s: it says %s", reason, got.stderr)
+			t.Errorf("%s: unexpected output %s", reason, got.stderr)
 		}
 	}
 }

@@ -28,7 +28,7 @@ import (
 	"github.com/weft-automation/weft/internal/secret/seal"
 )
 
-func (d *doctorCommand) lookAtMasterKey(_ context.Context, s *session) []finding {
+func (d *doctorCommand) checkMasterKey(_ context.Context, s *session) []finding {
 	const generate = "make one with: openssl rand -base64 32"
 	text, where := s.getenv("WEFT_MASTER_KEY"), "WEFT_MASTER_KEY"
 	if text == "" && d.DatabaseURL != "" {
@@ -47,7 +47,7 @@ func (d *doctorCommand) lookAtMasterKey(_ context.Context, s *session) []finding
 			return []finding{{wrong, where + " can be read by other users", "chmod 600 " + where}}
 		}
 	}
-	text, _, _ = strings.Cut(text, "\n") // the present one; older ones follow
+	text, _, _ = strings.Cut(text, "\n") // the primary key; older ones follow
 	if _, err := seal.ParseKey(text); err != nil {
 		return []finding{{wrong, where + ": " + err.Error(), generate}}
 	}
@@ -59,7 +59,7 @@ func readableByOthers(path string) bool {
 	return err == nil && info.Mode().Perm()&0o077 != 0
 }
 
-func (d *doctorCommand) lookAtDataFolder(context.Context, *session) []finding {
+func (d *doctorCommand) checkDataFolder(context.Context, *session) []finding {
 	info, err := os.Stat(d.DataDir)
 	switch {
 	case d.DatabaseURL != "":
@@ -80,12 +80,12 @@ func (d *doctorCommand) lookAtDataFolder(context.Context, *session) []finding {
 	return []finding{{fine, d.DataDir + " is there and writable", ""}}
 }
 
-func (d *doctorCommand) lookAtPostgres(ctx context.Context, s *session) []finding {
+func (d *doctorCommand) checkPostgres(ctx context.Context, s *session) []finding {
 	dsn := d.DatabaseURL
 	if dsn == "" {
 		running, ok := devdb.Running(d.privateFolder(), privateDatabase)
 		if !ok {
-			return lookForPrograms(ctx)
+			return checkPrograms(ctx)
 		}
 		dsn = running
 	}
@@ -94,7 +94,7 @@ func (d *doctorCommand) lookAtPostgres(ctx context.Context, s *session) []findin
 	}
 	pool, err := postgres.Open(ctx, dsn, "doctor", postgres.Owner, 1)
 	if err != nil {
-		return []finding{{wrong, err.Error(), "DATABASE_URL has the form postgres://user:password@host:5432/name"}}
+		return []finding{{wrong, err.Error(), "use the form postgres://user:password@host:5432/name"}}
 	}
 	defer pool.Close()
 	var version int
@@ -109,9 +109,9 @@ func (d *doctorCommand) lookAtPostgres(ctx context.Context, s *session) []findin
 	}
 	all = append(all, compareClocks(asked, now, app.ClockToleranceFromEnv(s.environ))...)
 	if err := postgres.CheckSchema(ctx, pool); err != nil {
-		return append(all, finding{wrong, err.Error(), d.cure("weft migrate (weft dev does it by itself)", "weft migrate")})
+		return append(all, finding{wrong, err.Error(), d.cure("weft migrate (weft dev does it automatically)", "weft migrate")})
 	}
-	all = append(all, finding{fine, "the schema is this binary's", ""}, lookAtRoles(ctx, dsn))
+	all = append(all, finding{fine, "the schema is this binary's", ""}, checkRoles(ctx, dsn))
 	if now, err := db.New().InstallationGet(ctx, pool); err == nil && now.QuarantinedAt != nil {
 		all = append(all, finding{wrong, fmt.Sprintf("the database is in quarantine since %s: %s", now.QuarantinedAt.UTC().Format(time.DateTime), *now.Reason), cureOfQuarantine})
 	}
@@ -120,8 +120,8 @@ func (d *doctorCommand) lookAtPostgres(ctx context.Context, s *session) []findin
 
 const cureOfQuarantine = "weft quarantine status shows what is unfinished; weft quarantine release ends the quarantine"
 
-// compareClocks compares this machine's clock with PostgreSQL's. asked is when the query
-// was sent, shown the time in its answer.
+// compareClocks compares this machine's clock with PostgreSQL's. asked is when the query was sent,
+// shown the time in its response.
 func compareClocks(asked, shown time.Time, tolerance time.Duration) []finding {
 	var here clock.Clock
 	here.Observe(asked, time.Now(), shown)
@@ -139,16 +139,16 @@ func compareClocks(asked, shown time.Time, tolerance time.Duration) []finding {
 	return nil
 }
 
-// lookAtSealed says whether the master keys open what is stored. What keeps it from
-// looking was told by the checks before.
-func (d *doctorCommand) lookAtSealed(ctx context.Context, s *session) []finding {
+// checkSealedValues checks whether the master keys open the stored values. Earlier checks report
+// errors that prevent this one.
+func (d *doctorCommand) checkSealedValues(ctx context.Context, s *session) []finding {
 	dsn, ring, err := d.DatabaseURL, (*seal.Keyring)(nil), error(nil)
 	cure := "restart serve and work with the missing key in WEFT_MASTER_KEY, or in WEFT_MASTER_KEYS_OLD"
 	if dsn != "" || s.getenv("WEFT_MASTER_KEY") != "" {
 		ring, err = app.KeyringFromEnv(s.environ)
 	} else {
 		ring, err = app.KeyFileOf(d.DataDir).Keyring()
-		cure = "put the missing key back into " + filepath.Join(d.DataDir, "master.key") + ", on a line of its own"
+		cure = "put the missing key back into " + filepath.Join(d.DataDir, "master.key") + ", on a separate line"
 	}
 	if dsn == "" {
 		dsn, _ = devdb.Running(d.privateFolder(), privateDatabase)
@@ -161,11 +161,11 @@ func (d *doctorCommand) lookAtSealed(ctx context.Context, s *session) []finding 
 		return nil
 	}
 	defer pool.Close()
-	if right, err := rotation.RightKey(ctx, pool, ring); err == nil && !right {
+	if right, err := rotation.KeyMatches(ctx, pool, ring); err == nil && !right {
 		text := fmt.Sprintf("the master key given (%s) is not that of the installation: serve and work are not ready with it", strings.Join(ring.Fingerprints(), ", "))
 		return []finding{{wrong, text, cure}}
 	}
-	keys, err := rotation.Unheld(ctx, pool, ring)
+	keys, err := rotation.MissingKeys(ctx, pool, ring)
 	switch {
 	case err != nil:
 		return nil
@@ -176,8 +176,8 @@ func (d *doctorCommand) lookAtSealed(ctx context.Context, s *session) []finding 
 	return []finding{{fine, "the master key opens what is stored", ""}}
 }
 
-// lookAtRoles tries to become what serve and work become.
-func lookAtRoles(ctx context.Context, dsn string) finding {
+// checkRoles checks that the roles of serve and work can be assumed.
+func checkRoles(ctx context.Context, dsn string) finding {
 	for _, role := range []postgres.Role{postgres.API, postgres.System} {
 		pool, err := postgres.Open(ctx, dsn, "doctor", role, 1)
 		if err == nil {
@@ -191,8 +191,9 @@ func lookAtRoles(ctx context.Context, dsn string) finding {
 	return finding{fine, "its roles can be taken", ""}
 }
 
-// lookAtCredits returns what the last audit found wrong, and whether the hourly audit is complete.
-func (d *doctorCommand) lookAtCredits(ctx context.Context, _ *session) []finding {
+// checkCredits returns the errors that the last audit found, and whether the hourly audit is
+// complete.
+func (d *doctorCommand) checkCredits(ctx context.Context, _ *session) []finding {
 	dsn := d.DatabaseURL
 	if dsn == "" {
 		dsn, _ = devdb.Running(d.privateFolder(), privateDatabase)
@@ -207,9 +208,9 @@ func (d *doctorCommand) lookAtCredits(ctx context.Context, _ *session) []finding
 	defer pool.Close()
 	age, err := db.New().InstallationAuditAge(ctx, pool)
 	if err != nil {
-		return nil // the checks before report why
+		return nil // earlier checks report the reason
 	}
-	if _, err := db.New().InstallationGet(ctx, pool); postgres.NotFound(err) { // no process has used the database
+	if _, err := db.New().InstallationGet(ctx, pool); postgres.NotFound(err) { // no process has used the database yet
 		return []finding{{fine, "no audit has run yet; the workers audit every hour", ""}}
 	}
 	last := time.Duration(age.Audited * float64(time.Second)).Round(time.Minute)
@@ -229,7 +230,7 @@ func (d *doctorCommand) lookAtCredits(ctx context.Context, _ *session) []finding
 	return []finding{{fine, fmt.Sprintf("the last complete audit is %v old", last), ""}}
 }
 
-func lookForPrograms(ctx context.Context) []finding {
+func checkPrograms(ctx context.Context) []finding {
 	if dir, version, ok := devdb.Installed(ctx); ok {
 		return []finding{{fine, fmt.Sprintf("not running; `weft dev` would start version %s from %s", version, dir), ""}}
 	}
@@ -239,7 +240,7 @@ func lookForPrograms(ctx context.Context) []finding {
 	}}
 }
 
-func (d *doctorCommand) lookAtPorts(ctx context.Context, _ *session) []finding {
+func (d *doctorCommand) checkPorts(ctx context.Context, _ *session) []finding {
 	var all []finding
 	for _, address := range []string{d.Addr, d.OpsAddr} {
 		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
@@ -256,7 +257,7 @@ func (d *doctorCommand) lookAtPorts(ctx context.Context, _ *session) []finding {
 	return all
 }
 
-// isWeft says whether /healthz there answers as ours.
+// isWeft reports whether /healthz at the address responds as Weft does.
 func isWeft(ctx context.Context, address string) bool {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/healthz", nil)
 	if err != nil {
@@ -271,17 +272,17 @@ func isWeft(ctx context.Context, address string) bool {
 	return json.NewDecoder(io.LimitReader(answer.Body, 4<<10)).Decode(&alive) == nil && alive.Status.Valid()
 }
 
-func (d *doctorCommand) lookAtService(ctx context.Context, _ *session) []finding {
+func (d *doctorCommand) checkService(ctx context.Context, _ *session) []finding {
 	answer, err := d.get(ctx, "/readyz")
 	if err != nil {
-		return []finding{{doubt, "nothing answers at " + d.baseURL(), "start it: " + d.cure("weft dev", "weft serve, and weft work beside it")}}
+		return []finding{{doubt, "nothing answers at " + d.baseURL(), "start it: " + d.cure("weft dev", "weft serve and weft work")}}
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode == http.StatusOK {
 		return []finding{{fine, "ready at " + d.baseURL(), ""}}
 	}
 	var problem api.Problem
-	_ = json.NewDecoder(io.LimitReader(answer.Body, 64<<10)).Decode(&problem) // not a Weft: the status is all there is
+	_ = json.NewDecoder(io.LimitReader(answer.Body, 64<<10)).Decode(&problem) // for other services only the status is known
 	text := fmt.Sprintf("%s answers /readyz with %d", d.baseURL(), answer.StatusCode)
 	if len(problem.Errors) == 0 {
 		return []finding{{wrong, strings.TrimSuffix(text+": "+problem.Detail, ": "), "see its log"}}
@@ -294,7 +295,7 @@ func (d *doctorCommand) lookAtService(ctx context.Context, _ *session) []finding
 	return all
 }
 
-// cureOfReadiness is by the names of the readiness checks.
+// cureOfReadiness maps readiness checks to fixes.
 var cureOfReadiness = map[string]string{
 	"database":   "start PostgreSQL, and let the service reach and write it",
 	"migrations": "weft migrate, and run the same version everywhere",
@@ -303,9 +304,9 @@ var cureOfReadiness = map[string]string{
 	"clock":      "synchronise its clock and PostgreSQL's by NTP",
 }
 
-// lookAtClock compares with the service's clock in whole seconds, as it will do
-// with a timestamp.
-func (d *doctorCommand) lookAtClock(ctx context.Context, _ *session) []finding {
+// checkClock compares this clock with the service's in whole seconds, as the service does with
+// timestamps.
+func (d *doctorCommand) checkClock(ctx context.Context, _ *session) []finding {
 	answer, err := d.get(ctx, "/healthz")
 	if err != nil {
 		return []finding{{doubt, "not compared: the service does not answer", ""}}
@@ -326,7 +327,7 @@ func (d *doctorCommand) lookAtClock(ctx context.Context, _ *session) []finding {
 	return []finding{{fine, "agrees with the service's", ""}}
 }
 
-func (d *doctorCommand) lookAtCredentials(ctx context.Context, _ *session) []finding {
+func (d *doctorCommand) checkCredentials(ctx context.Context, _ *session) []finding {
 	if _, err := os.Stat(d.Credentials); errors.Is(err, fs.ErrNotExist) {
 		cure := d.cure("weft dev writes one; --credentials names another", "for calls from here: weft keys create --workspace NAME --out "+d.Credentials+"; --credentials names another")
 		return []finding{{doubt, "there is no credentials file " + d.Credentials, cure}}
@@ -348,15 +349,15 @@ func (d *doctorCommand) lookAtCredentials(ctx context.Context, _ *session) []fin
 	case err == nil:
 		return append(all, finding{fine, "accepted: " + credentials.String(), ""})
 	case refused && problem.Status >= http.StatusInternalServerError:
-		return append(all, finding{wrong, err.Error(), "the fault is the service's: its log says more"})
+		return append(all, finding{wrong, err.Error(), "this is an error of the service; see its log"})
 	case refused:
 		return append(all, finding{wrong, err.Error(), "make a new key: " + d.cure("weft keys create (weft dev makes one at its next start)", "weft keys create --workspace NAME --out FILE")})
 	}
 	return append(all, finding{doubt, "not tried: the service does not answer", ""})
 }
 
-// lookAtEgress tries the guarded way out that callbacks and components take.
-func (d *doctorCommand) lookAtEgress(ctx context.Context, s *session) []finding {
+// checkEgress tries the restricted network access of callbacks and components.
+func (d *doctorCommand) checkEgress(ctx context.Context, s *session) []finding {
 	var all []finding
 	for _, name := range []string{"HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"} {
 		if s.getenv(name) != "" {

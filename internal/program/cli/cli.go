@@ -1,8 +1,8 @@
 // Package cli is the command weft: it parses flags, and has one file for each command.
 //
-// What a command does beyond talking to a person is in the packages below. The one invariant:
-// results go to stdout, everything else to stderr. The exit code is 0 on success, 1 on failure,
-// and 2 for wrong usage.
+// Everything beyond talking to the user is in other packages. The one invariant: results go to
+// stdout, everything else to stderr. The exit code is 0 on success, 1 on failure, and 2 for wrong
+// usage.
 package cli
 
 import (
@@ -25,8 +25,7 @@ import (
 	"github.com/weft-automation/weft/internal/program/app"
 )
 
-// commands is the grammar: a line for each command, whose type has its flags
-// and a Run method.
+// commands is the grammar: a line for each command, whose type has the flags and a Run method.
 type commands struct {
 	Dev     devCommand     `cmd:"" help:"Run a whole Weft on a private PostgreSQL, for development."`
 	Serve   serveCommand   `cmd:"" help:"Run the API (any number of processes)."`
@@ -34,7 +33,7 @@ type commands struct {
 	Migrate migrateCommand `cmd:"" help:"Bring the database to this binary's schema."`
 
 	Call       callCommand       `cmd:"" help:"Run a component and print its record."`
-	Components componentsCommand `cmd:"" help:"List the components, or describe one: what it takes, gives and costs."`
+	Components componentsCommand `cmd:"" help:"List the components, or describe one: its inputs, outputs and price."`
 
 	Workflows workflowsCommand `cmd:"" help:"Run workflows, watch their runs, and keep them in files."`
 
@@ -52,7 +51,7 @@ type commands struct {
 
 	Quarantine quarantineCommand `cmd:"" help:"Put a database in quarantine, for example after a restore, or release it."`
 
-	Conform conformCommand `cmd:"" help:"Hold a deployment against the contract, and tell by its parts what is proven."`
+	Conform conformCommand `cmd:"" help:"Test a deployment against the contract, and report the results by part."`
 
 	Doctor doctorCommand `cmd:"" help:"Say what is wrong with a set-up, and the cure."`
 	Bench  benchCommand  `cmd:"" help:"Measure this Weft against what the machine can do."`
@@ -65,8 +64,8 @@ type commands struct {
 	Version kong.VersionFlag `help:"Print the version."`
 }
 
-// session is what a command gets: the context that Ctrl-C ends, the streams and
-// the environment.
+// session is the environment of a command: the context, which Ctrl-C cancels, the streams and the
+// environment variables.
 type session struct {
 	ctx            context.Context
 	program        string
@@ -75,7 +74,7 @@ type session struct {
 	stdout, stderr io.Writer
 }
 
-// getenv is the value of an environment variable, "" if it is not set.
+// getenv returns the value of an environment variable, or "" if it is not set.
 func (s *session) getenv(name string) string {
 	for _, entry := range s.environ {
 		if value, ok := strings.CutPrefix(entry, name+"="); ok {
@@ -85,20 +84,20 @@ func (s *session) getenv(name string) string {
 	return ""
 }
 
-// dataDir is where weft dev keeps everything, unless a flag says otherwise.
+// dataDir returns the default data folder of weft dev.
 func (s *session) dataDir() string { return cmp.Or(s.getenv("WEFT_DATA_DIR"), ".weft") }
 
-// credentialsFile is the one of whoever calls Weft, unless a flag names another.
+// credentialsFile returns the default credentials file of commands that call Weft.
 func (s *session) credentialsFile() string {
 	return cmp.Or(s.getenv("WEFT_CREDENTIALS"), filepath.Join(s.dataDir(), "credentials.json"))
 }
 
-// note tells the person something that is not the result.
+// note prints a message that is not part of the result.
 func (s *session) note(format string, args ...any) {
 	_, _ = fmt.Fprintf(s.stderr, format+"\n", args...)
 }
 
-// counted says how many there are: one, or many with the number in the place of %d.
+// counted formats a number: one, or many with the number as %d.
 func counted(n int, one, many string) string {
 	if n == 1 {
 		return one
@@ -106,19 +105,19 @@ func counted(n int, one, many string) string {
 	return fmt.Sprintf(many, n)
 }
 
-// Process is what Run takes of the process it runs in.
+// Process describes the process that Run runs in.
 type Process struct {
-	Program        string   // as it was called
+	Program        string   // as the user called it
 	Args           []string // without the program's name
 	Environ        []string
 	Stdin          io.Reader
 	Stdout, Stderr io.Writer
 }
 
-// errQuiet ends a command with exit code 1 when all has been said.
-var errQuiet = errors.New("said already")
+// errQuiet ends a command with exit code 1 after it has printed the reason.
+var errQuiet = errors.New("already reported")
 
-// readID reads an argument that is an id.
+// readID parses an argument that is an ID.
 func readID(ctx *kong.DecodeContext, into reflect.Value) error {
 	var text string
 	if err := ctx.Scan.PopValueInto("id", &text); err != nil {
@@ -126,19 +125,19 @@ func readID(ctx *kong.DecodeContext, into reflect.Value) error {
 	}
 	id, err := uuid.Parse(text)
 	if err != nil {
-		return fmt.Errorf("%q is no id; one looks like 01a2008b-1ca7-71e9-9654-0113709b637e", text)
+		return fmt.Errorf("%q is not a valid ID; expected a UUID such as 01a2008b-1ca7-71e9-9654-0113709b637e", text)
 	}
 	into.Set(reflect.ValueOf(id))
 	return nil
 }
 
-// exit is what --help and the like end the parsing with.
+// exit stops the parsing after --help and the like.
 type exit int
 
-// negative is an argument that is taken for a flag.
+// negative matches a negative number, which the parser takes for a flag.
 var negative = regexp.MustCompile(`^-[0-9.]+$`)
 
-// Run does what the arguments say and returns the exit code.
+// Run runs the command of the arguments and returns the exit code.
 func Run(ctx context.Context, p Process) (code int) {
 	ctx = audit.By(ctx, audit.Actor{Kind: audit.Operator})
 	s := &session{ctx: ctx, program: p.Program, environ: p.Environ, stdin: p.Stdin, stdout: p.Stdout, stderr: p.Stderr}
@@ -176,7 +175,7 @@ func Run(ctx context.Context, p Process) (code int) {
 	return 0
 }
 
-// plain returns the text of an error without the code that programs read.
+// plain returns the text of an error without its code.
 func plain(err error) string {
 	if refused, ok := errors.AsType[*fault.Error](err); ok {
 		return strings.Replace(err.Error(), string(refused.Code)+": ", "", 1)
@@ -186,7 +185,7 @@ func plain(err error) string {
 
 func newParser(s *session) (*kong.Kong, error) {
 	addr, opsAddr := "127.0.0.1:8080", "127.0.0.1:9090"
-	if s.getenv("DATABASE_URL") != "" { // of serve, not of dev
+	if s.getenv("DATABASE_URL") != "" { // used by serve, not by dev
 		addr, opsAddr = cmp.Or(s.getenv("WEFT_ADDR"), addr), cmp.Or(s.getenv("WEFT_OPS_ADDR"), opsAddr)
 	}
 	return kong.New(&commands{},

@@ -21,13 +21,13 @@ import (
 	"github.com/weft-automation/weft/internal/program/cli"
 )
 
-// result is what a command left behind.
+// result is the outcome of a command.
 type result struct {
 	code           int
 	stdout, stderr string
 }
 
-// run plays a shell: the arguments after the word weft.
+// run runs a command like a shell, with the arguments after the word weft.
 func run(t *testing.T, environ []string, stdin string, args ...string) result {
 	t.Helper()
 	var stdout, stderr bytes.Buffer
@@ -37,7 +37,7 @@ func run(t *testing.T, environ []string, stdin string, args ...string) result {
 	return result{code, stdout.String(), stderr.String()}
 }
 
-// check tells what of a result is not as expected.
+// check reports what differs from the expected result.
 func (r result) check(t *testing.T, code int, stdout, stderr string) {
 	t.Helper()
 	if r.code != code || !strings.Contains(r.stdout, stdout) || !strings.Contains(r.stderr, stderr) {
@@ -45,12 +45,12 @@ func (r result) check(t *testing.T, code int, stdout, stderr string) {
 	}
 }
 
-// service stands in for a Weft. It checks signatures by means of its own, and
-// keeps the requests that it let through.
+// service is a fake Weft. It verifies signatures with its own code, and records the accepted
+// requests.
 type service struct {
 	*httptest.Server
 	public      ed25519.PublicKey
-	credentials string // the file
+	credentials string // the file's path
 
 	mu       sync.Mutex
 	requests []*http.Request
@@ -98,7 +98,7 @@ func (s *service) signed(r *http.Request, body []byte) bool {
 	return r.Header.Get("X-Api-Key") == "ws_test" && ed25519.Verify(s.public, []byte(message), sig)
 }
 
-// seen is the requests so far, each as METHOD TARGET BODY.
+// seen returns the accepted requests, each as METHOD TARGET BODY.
 func (s *service) seen() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -111,8 +111,8 @@ func (s *service) seen() []string {
 
 func (s *service) environ() []string { return []string{"WEFT_CREDENTIALS=" + s.credentials} }
 
-// background runs a command until the test ends or stop is called, which gives
-// its result. Lines that it writes to stderr come over the channel.
+// background runs a command until the test ends or stop is called, which returns its result. Lines
+// that the command writes to stderr are sent on the channel.
 func background(t *testing.T, environ []string, args ...string) (lines <-chan string, stop func() result) {
 	t.Helper()
 	return fed(t, environ, "", args...)
@@ -143,7 +143,7 @@ func fed(t *testing.T, environ []string, stdin string, args ...string) (lines <-
 	return out, stop
 }
 
-// lineWriter sends each write, which is a line, over a channel.
+// lineWriter sends each write, which is a line, on a channel.
 type lineWriter chan<- string
 
 func (w lineWriter) Write(text []byte) (int, error) {
@@ -173,8 +173,8 @@ func TestUsage(t *testing.T) {
 		{"no probability", []string{"listen", "--fail-rate=2"}, 2, "", "a probability from 0 to 1"},
 		{"two choices of what fails", []string{"listen", "--fail-first=2", "--fail-rate=0.1"}, 2, "", "can't be used together"},
 		{"an end without a number", []string{"listen", "--timeout=3s"}, 2, "", "--once or --count"},
-		{"less than none", []string{"listen", "--count=-1"}, 2, "", "from 1 on"},
-		{"a delay that is none", []string{"dev", "--callback-schedule=0s,soon"}, 1, "", `--callback-schedule: "soon" is not a duration`},
+		{"less than none", []string{"listen", "--count=-1"}, 2, "", "at least 1"},
+		{"an invalid delay", []string{"dev", "--callback-schedule=0s,soon"}, 1, "", `--callback-schedule: "soon" is not a duration`},
 		{"half an --allow", []string{"proxy", "--allow", "GET"}, 2, "", "a method and a path"},
 		{"an --allow without a method", []string{"proxy", "--allow", "/v1 /x"}, 2, "", "a method and a path"},
 	}

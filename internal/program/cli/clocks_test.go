@@ -21,12 +21,12 @@ func TestDoctorComparesClocks(t *testing.T) {
 		found := compareClocks(time.Now(), time.Now().Add(c.ahead), 5*time.Second)
 		if c.want == "" {
 			if len(found) > 0 {
-				t.Errorf("%v: %v", c.ahead, found)
+				t.Errorf("clock ahead by %v: unexpected findings %v", c.ahead, found)
 			}
 			continue
 		}
 		if len(found) != 1 || found[0].level != c.want || !strings.Contains(found[0].text, c.text) {
-			t.Errorf("%v: %v", c.ahead, found)
+			t.Errorf("clock ahead by %v: unexpected findings %v", c.ahead, found)
 		}
 	}
 }

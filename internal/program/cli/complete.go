@@ -22,12 +22,12 @@ var (
 	fishScript string
 )
 
-// completionCommand prints what makes a shell ask completeCommand.
+// completionCommand prints the script that makes a shell call completeCommand.
 type completionCommand struct {
 	Shell string `arg:"" enum:"bash,zsh,fish" help:"The shell: bash, zsh or fish."`
 }
 
-// Help is what --help says beside the flags.
+// Help returns the additional text of --help.
 func (c *completionCommand) Help() string {
 	return "For the shell that runs: source <(weft completion bash), the same with zsh, or weft completion fish | source. " +
 		"The script says how to have it in every shell. Modules and fields are those of this program; no service is asked."
@@ -38,8 +38,9 @@ func (c *completionCommand) Run(s *session) error {
 	return err
 }
 
-// completeCommand is what the scripts ask. bash gives its word breaks and the line up to
-// the cursor, the others the words after the program's name, of which the last is begun.
+// completeCommand is called by the scripts. bash passes its word breaks and the line up to the
+// cursor. Other shells pass the words after the program's name, the last of which is being
+// completed.
 type completeCommand struct {
 	Shell string   `arg:"" enum:"bash,zsh,fish"`
 	Words []string `arg:"" optional:""`
@@ -58,7 +59,7 @@ func (c *completeCommand) Run(s *session) error {
 		return nil
 	}
 	last := len(words) - 1
-	if c.Shell != "bash" { // these give a word with the quote that it is begun with
+	if c.Shell != "bash" { // these pass the word with its opening quote
 		words[last] = strings.TrimLeft(words[last], `"'`)
 	}
 	for _, found := range (&completer{offeredFunc: ownModules}).complete(parser.Model.Node, words[:last], words[last]) {
@@ -75,29 +76,29 @@ func (c *completeCommand) Run(s *session) error {
 	return nil
 }
 
-// ownModules are the components of this program.
+// ownModules returns the components of this program.
 func ownModules() []api.Component {
 	own, err := ownCatalogue()
 	if err != nil {
-		return nil // nobody reads an error that a shell asked for
+		return nil // a shell ignores errors
 	}
 	return own.All()
 }
 
-// candidate is what a word may become.
+// candidate is a possible completion of a word.
 type candidate struct{ text, help string }
 
-// completer finds the candidates by the grammar and by what components take.
+// completer finds candidates in the grammar and in the schemas of components.
 type completer struct {
 	offeredFunc func() []api.Component
 
-	given   []string // arguments of the command that are whole
+	given   []string // complete arguments of the command
 	pending *kong.Flag
 	dashed  bool // after --, nothing is a flag
 }
 
-// complete gives what current may become, after these words. There is nothing to say
-// of most values; the shell then offers files.
+// complete returns the candidates for current, after these words. Most values have no candidates, so
+// the shell completes file names.
 func (c *completer) complete(root *kong.Node, words []string, current string) []candidate {
 	node := root
 	for _, word := range words {
@@ -127,7 +128,7 @@ func (c *completer) complete(root *kong.Node, words []string, current string) []
 	return slices.DeleteFunc(all, func(one candidate) bool { return !strings.HasPrefix(one.text, current) })
 }
 
-// step takes one whole word.
+// step processes one complete word.
 func (c *completer) step(node *kong.Node, word string) *kong.Node {
 	switch {
 	case c.pending != nil:
@@ -177,7 +178,7 @@ func flags(node *kong.Node) []candidate {
 	return all
 }
 
-// values are those of a flag or an argument that takes no others.
+// values returns the values of a flag or an argument that accepts only these.
 func values(value *kong.Value, before string) []candidate {
 	var all []candidate
 	for _, one := range value.EnumSlice() {
@@ -188,8 +189,8 @@ func values(value *kong.Value, before string) []candidate {
 	return all
 }
 
-// argument is the next argument of a command: a component and its fields where it takes
-// such, else one of those that it knows.
+// argument returns candidates for the next argument: a component and its fields if the command
+// accepts them, else the argument's values.
 func (c *completer) argument(node *kong.Node, current string) []candidate {
 	at := len(c.given)
 	switch path := node.Path(); {
@@ -209,8 +210,7 @@ func (c *completer) argument(node *kong.Node, current string) []candidate {
 	return nil
 }
 
-// fields are those of the component that were not set yet, or the values of the one
-// that is being set.
+// fields returns the component's fields that are not set yet, or the values of the one being set.
 func (c *completer) fields(current string) []candidate {
 	offered := c.offeredFunc()
 	i := slices.IndexFunc(offered, func(one api.Component) bool { return one.Module == c.given[0] })
@@ -232,7 +232,7 @@ func (c *completer) fields(current string) []candidate {
 	return slices.DeleteFunc(taken.candidates(), func(one candidate) bool { return set[strings.TrimSuffix(one.text, "=")] })
 }
 
-// candidates are the beginnings of all that sets a field, members of objects too.
+// candidates returns prefixes that set fields, including nested ones.
 func (f forms) candidates() []candidate {
 	all := f.input.candidates("")
 	for _, one := range f.config.candidates("") {
@@ -256,7 +256,7 @@ func (f form) candidates(before string) []candidate {
 	return all
 }
 
-// values are those of a field that takes no others.
+// values returns the values of a field that accepts only these.
 func (f forms) values(name string) []candidate {
 	rest, inConfig := f.place(name)
 	part := f.input

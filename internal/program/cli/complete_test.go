@@ -14,7 +14,7 @@ import (
 	"github.com/weft-automation/weft/internal/program/cli"
 )
 
-// TestMain makes of the test's own program a weft, for the shells that ask one.
+// TestMain lets this test program act as weft for the shells that call it.
 func TestMain(m *testing.M) {
 	if os.Getenv("WEFT_TEST_AS_WEFT") == "1" {
 		os.Exit(cli.Run(context.Background(), cli.Process{
@@ -24,7 +24,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// unquoted are the words of a line as a shell has them.
+// unquoted returns the words of a line as a shell parses them.
 func unquoted(t *testing.T, line string) []string {
 	t.Helper()
 	out := bash(t, t.TempDir(), "printf '%s\\n' "+line)
@@ -55,8 +55,8 @@ func bash(t *testing.T, folder, script string) string {
 	return string(out)
 }
 
-// completions are what a real bash would put in the place of the word at the end of the
-// line: COMP_LINE and the like are what bash itself gives a completion function.
+// completions returns what a real bash would replace the last word of each line with. The script sets
+// COMP_LINE and the like as bash does.
 func completions(t *testing.T, lines []string) map[string][]string {
 	t.Helper()
 	script := `source <(weft completion bash)
@@ -75,7 +75,7 @@ complete -p weft
 	}
 	out := bash(t, t.TempDir(), script)
 	if !strings.HasPrefix(out, "complete -o default -F _weft weft\n") {
-		t.Fatalf("bash does not know how to complete weft: %s", out)
+		t.Fatalf("bash has no completion for weft: %s", out)
 	}
 	found := map[string][]string{}
 	for _, part := range strings.Split(out, "@> ")[1:] {
@@ -128,14 +128,14 @@ func TestBashCompletesCommandsFlagsModulesAndFields(t *testing.T) {
 	}
 }
 
-func TestTheOtherShellsGetWordsAndWhatTheyMean(t *testing.T) {
+func TestOtherShellsGetWordsAndDescriptions(t *testing.T) {
 	t.Parallel()
 	for _, shell := range []string{"zsh", "fish"} {
 		run(t, nil, "", "completion", shell).check(t, 0, "complete-words "+shell+" -- ", "")
 		got := run(t, nil, "", "complete-words", shell, "--", "call", "HASH", "data=x", "")
 		got.check(t, 0, "algorithm=\tThe hash function.\n", "")
 		if strings.Contains(got.stdout, "data=") {
-			t.Errorf("%s: %s", shell, got.stdout)
+			t.Errorf("%s: unexpected candidates %s", shell, got.stdout)
 		}
 		run(t, nil, "", "complete-words", shell, "--", "call", "HASH", "algorithm=sha5").check(t, 0, "algorithm=sha512\t", "")
 		run(t, nil, "", "complete-words", shell, "--", "call", "HASH", `"algorithm=sha5`).check(t, 0, "algorithm=sha512\t", "")

@@ -21,19 +21,19 @@ import (
 	"github.com/weft-automation/weft/internal/web/catalog"
 )
 
-// componentsPath is where the catalogue is.
+// componentsPath is the path of the catalogue.
 const componentsPath = "/v1/sdk/components"
 
-// componentsCommand tells what can be executed: all of it, or one.
+// componentsCommand lists all components, or describes one.
 type componentsCommand struct {
 	target
 	Module   string `arg:"" optional:"" help:"The component to describe; without it, all are listed."`
 	Category string `placeholder:"NAME" help:"List only those of a category, such as UTILITY."`
 	JSON     bool   `name:"json" help:"Print what the catalogue says, as JSON."`
-	Offline  bool   `help:"Ask no service: tell of the components of this program."`
+	Offline  bool   `help:"Use the built-in catalogue without calling the service."`
 }
 
-// Help is what --help says beside the flags.
+// Help returns the additional text of --help.
 func (c *componentsCommand) Help() string {
 	return "The catalogue is that of the service, which may be of another version than this program. " +
 		"A description ends with a line of weft call that works."
@@ -50,7 +50,7 @@ func (c *componentsCommand) Run(s *session) error {
 	if c.Category != "" {
 		all = slices.DeleteFunc(all, func(one api.Component) bool { return !strings.EqualFold(one.Category, c.Category) })
 		if len(all) == 0 {
-			return fmt.Errorf("there are no components of the category %q", printable(c.Category))
+			return fmt.Errorf("no components in the category %q", printable(c.Category))
 		}
 	}
 	slices.SortStableFunc(all, func(a, b api.Component) int { return cmp.Compare(a.Category, b.Category) })
@@ -69,7 +69,7 @@ func (c *componentsCommand) Run(s *session) error {
 	return table.Flush()
 }
 
-// all is the whole catalogue.
+// all returns the whole catalogue.
 func (c *componentsCommand) all(s *session) ([]api.Component, error) {
 	if c.Offline {
 		own, err := ownCatalogue()
@@ -83,15 +83,15 @@ func (c *componentsCommand) all(s *session) ([]api.Component, error) {
 	return all, offline(err)
 }
 
-// offline adds to the error of missing credentials that this needs none.
+// offline adds the hint to use --offline to the error of missing credentials.
 func offline(err error) error {
 	if errors.Is(err, errNoCredentials) {
-		return fmt.Errorf("%w; --offline tells of the components of this program", err)
+		return fmt.Errorf("%w; use --offline for the built-in catalogue", err)
 	}
 	return err
 }
 
-// ownCatalogue is that of the modules in this program. Nothing of it is run.
+// ownCatalogue returns the catalogue of this program. None of its modules are run.
 func ownCatalogue() (*catalog.Catalog, error) {
 	guard := egress.New(egress.Policy{})
 	defer guard.Close()
@@ -118,7 +118,7 @@ func (c *componentsCommand) describe(s *session) error {
 	return err
 }
 
-// one is the entry of the component, and the bytes that it was read from.
+// one returns the entry of the component, and the JSON that it was decoded from.
 func (c *componentsCommand) one(s *session) (one api.Component, raw []byte, err error) {
 	name := moduleName(c.Module)
 	if c.Offline {
@@ -139,21 +139,21 @@ func (c *componentsCommand) one(s *session) (one api.Component, raw []byte, err 
 	return weft.component(s, name)
 }
 
-// component asks the service for one entry of its catalogue.
+// component reads one entry of the service's catalogue.
 func (c caller) component(s *session, name string) (one api.Component, raw []byte, err error) {
 	raw, err = c.exchange(s, http.MethodGet, componentsPath+"/"+url.PathEscape(name), nil, nil, &one)
 	if problem, ok := errors.AsType[*client.Problem](err); ok && problem.Status == http.StatusNotFound {
-		err = fmt.Errorf("%w\nweft components lists them all", err)
+		err = fmt.Errorf("%w\nRun weft components to list all", err)
 	}
 	return one, raw, err
 }
 
-// moduleName is the name as the service has it: people need not shout.
+// moduleName returns the name in capital letters, as the service has it.
 func moduleName(text string) string {
 	return strings.ToUpper(strings.ReplaceAll(text, "-", "_"))
 }
 
-// description tells all of one component, on lines that fit a terminal.
+// description describes a component, on lines of limited length.
 func description(c api.Component) (string, error) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s  %s\n\n%s\n\n", printable(c.Module), printable(c.Title), wrapped(c.Description, ""))
@@ -193,7 +193,7 @@ func description(c api.Component) (string, error) {
 	return b.String(), nil
 }
 
-// writePorts tells by which ports a run goes on; of an older service nothing is known.
+// writePorts lists the ports of a component. Older services report none.
 func writePorts(b *strings.Builder, ports []api.ComponentPort) {
 	if len(ports) == 0 {
 		return
@@ -249,7 +249,7 @@ func joined(values []json.RawMessage) string {
 	return strings.Join(all, ", ")
 }
 
-// wrapped breaks a text into lines of at most 96 characters behind the indent.
+// wrapped breaks text into lines of at most 96 characters after the indent.
 func wrapped(text, indent string) string {
 	const width = 96
 	var b strings.Builder

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// entry is one of a catalogue that knows two modules, neither of which this program has.
+// entry returns an entry of a catalogue with two modules, neither of which this program has.
 func entry(module, input, config string) string {
 	return `{"module":"` + module + `","title":"Of the service","description":"Does it. And more.","category":"OTHER","input":` + input + `,"config":` + config +
 		`,"output":{"type":"object","properties":{"sum":{"type":"string","description":"The sum."}}},"price":2.5,"timeoutMs":5000,"effect":"read","repeat":"pure",` +
@@ -46,17 +46,17 @@ func catalogue(t *testing.T) *service {
 	})
 }
 
-func TestComponentsAreListedAsTheServiceHasThem(t *testing.T) {
+func TestComponentsListsTheServicesCatalogue(t *testing.T) {
 	s := catalogue(t)
 	got := run(t, s.environ(), "", "components")
 	got.check(t, 0, "CATEGORY  MODULE  PRICE  WHAT IT DOES\nFIRST     Z_LAST  2.5    Does it.\nOTHER     ADD_UP  2.5    Does it.\n", "")
 	run(t, s.environ(), "", "components", "--category", "other").check(t, 0, "OTHER     ADD_UP", "")
-	run(t, s.environ(), "", "components", "--category", "none").check(t, 1, "", `no components of the category "none"`)
+	run(t, s.environ(), "", "components", "--category", "none").check(t, 1, "", `no components in the category "none"`)
 
 	listed := run(t, s.environ(), "", "components", "--json")
 	var all []struct{ Module string }
 	if err := json.Unmarshal([]byte(listed.stdout), &all); err != nil || len(all) != 2 || listed.code != 0 {
-		t.Errorf("%v: %s", err, listed.stdout)
+		t.Errorf("unexpected JSON (%v): %s", err, listed.stdout)
 	}
 }
 
@@ -71,13 +71,13 @@ func TestAComponentIsDescribed(t *testing.T) {
 		got.check(t, 0, want, "")
 	}
 	run(t, s.environ(), "", "components", "ADD_UP", "--json").check(t, 0, `"module": "ADD_UP"`, "")
-	run(t, s.environ(), "", "components", "NOTHING").check(t, 1, "", "404 NOT_FOUND: did you mean ADD_UP?\nweft components lists them all")
+	run(t, s.environ(), "", "components", "NOTHING").check(t, 1, "", "404 NOT_FOUND: did you mean ADD_UP?\nRun weft components to list all")
 }
 
 func TestComponentsOfThisProgramNeedNoService(t *testing.T) {
 	nowhere := []string{"WEFT_CREDENTIALS=/nowhere.json"}
 	for _, args := range [][]string{{"components"}, {"components", "HASH"}} {
-		run(t, nowhere, "", args...).check(t, 1, "", "start `weft dev` here, or name one with --credentials; --offline tells")
+		run(t, nowhere, "", args...).check(t, 1, "", "start `weft dev` here, or set --credentials; use --offline")
 	}
 	run(t, nowhere, "", "components", "--offline").check(t, 0, "UTILITY", "")
 	run(t, nowhere, "", "components", "--offline", "HASH").check(t, 0, "weft call HASH ", "")
@@ -94,7 +94,7 @@ func TestComponentsOfThisProgramNeedNoService(t *testing.T) {
 	run(t, nowhere, "", "components", "--offline", "HUSH").check(t, 1, "", `unknown module "HUSH"; did you mean HASH?`)
 }
 
-func TestFieldsOfACallAreReadByTheSchemaOfTheService(t *testing.T) {
+func TestFieldsOfACallFollowTheServicesSchema(t *testing.T) {
 	s := catalogue(t)
 	file := filepath.Join(t.TempDir(), "key.txt")
 	if err := os.WriteFile(file, []byte("s3cret\n"), 0o600); err != nil {
@@ -137,29 +137,29 @@ func TestFieldsOfACallAreReadByTheSchemaOfTheService(t *testing.T) {
 	}
 }
 
-func TestFieldsThatCannotBeSetAreToldBeforeAnythingRuns(t *testing.T) {
+func TestInvalidFieldsAreReportedBeforeAnyRequest(t *testing.T) {
 	s := catalogue(t)
 	for _, c := range []struct{ word, want string }{
-		{"dta=1", "ADD_UP has no field dta; it has data, mode, count, pin, key, headers, deep, block, any, url, config.mode"},
-		{"data", `"data" does not set a field: FIELD=VALUE does`},
-		{"=1", "does not set a field"},
+		{"dta=1", "ADD_UP has no field dta; its fields are data, mode, count, pin, key, headers, deep, block, any, url, config.mode"},
+		{"data", `"data" does not have the form FIELD=VALUE`},
+		{"=1", "does not have the form"},
 		{"count=two", `count: expected integer, in JSON; got "two"`},
 		{"pin=hunter2", "pin: expected integer, in JSON; got a text that is not shown, because the field is secret"},
-		{"deep.outer=1", "deep.outer: there is no such field"},
-		{"data.x=1", "data.x: data is string, and has no members"},
+		{"deep.outer=1", "deep.outer: unknown field"},
+		{"data.x=1", "data.x: data is string, which has no fields"},
 		{"key=@/nowhere.txt", "key: open /nowhere.txt"},
 	} {
 		got := run(t, s.environ(), "", "call", "ADD_UP", c.word)
 		got.check(t, 1, "", c.want)
 		if strings.Contains(got.stderr, "hunter2") {
-			t.Errorf("a value is in %s", got.stderr)
+			t.Errorf("the output contains a value: %s", got.stderr)
 		}
 	}
 	for _, c := range []struct {
 		words []string
 		want  string
 	}{
-		{[]string{"data=1", "data=2"}, "data is set twice; a list or an object is one value, in JSON"},
+		{[]string{"data=1", "data=2"}, "data is set twice; pass a list or an object as one JSON value"},
 		{[]string{"config.mode=a", "mode=fast", "config.mode=b"}, "config.mode is set twice"},
 		{[]string{"url=a", "config.url=b"}, "config.url is set twice"},
 		{[]string{"headers.A=1", "headers={}"}, "headers is set twice"},
@@ -170,13 +170,13 @@ func TestFieldsThatCannotBeSetAreToldBeforeAnythingRuns(t *testing.T) {
 	run(t, s.environ(), "", "call", "ad_up", "a=1").check(t, 1, "", "404 NOT_FOUND: did you mean ADD_UP?")
 	for _, request := range s.seen() {
 		if strings.HasPrefix(request, "POST") {
-			t.Errorf("it was called: %s", request)
+			t.Errorf("the service was called: %s", request)
 		}
 	}
 }
 
-// The line that a description ends with is one that works.
-func TestTheLineOfADescriptionIsACall(t *testing.T) {
+// The command at the end of a description works.
+func TestCommandInADescriptionWorks(t *testing.T) {
 	environ, _ := startWeft(t)
 	for _, module := range []string{"HASH", "RANDOM_HEX", "RANDOM_UUID", "TRANSFORM"} {
 		_, after, found := strings.Cut(run(t, environ, "", "components", module).stdout, "For example\n  weft ")

@@ -18,7 +18,7 @@ import (
 	"github.com/weft-automation/weft/internal/program/conformseed"
 )
 
-// conformCommand holds a deployment against the contract, from outside.
+// conformCommand tests a deployment against the contract, from outside.
 type conformCommand struct {
 	target
 	Only   []string `placeholder:"PART" help:"Only these parts, such as 4.1, D5 or C; may be repeated."`
@@ -31,7 +31,7 @@ type conformCommand struct {
 	Authority   string   `xor:"tls" placeholder:"FILE" help:"Receive callbacks by TLS under this authority, which is made if it is not there; the deployment has to trust it."`
 	Certificate string   `xor:"tls" and:"own" placeholder:"FILE" help:"Receive callbacks by TLS with this certificate."`
 	Key         string   `and:"own" placeholder:"FILE" help:"The certificate's private key."`
-	Schedule    []string `name:"callback-schedule" placeholder:"DELAYS" help:"Delays before callback attempts, such as 0s,1s,5s, as the deployment was told them; those of a weft dev are known."`
+	Schedule    []string `name:"callback-schedule" placeholder:"DELAYS" help:"Delays before callback attempts, such as 0s,1s,5s, as configured in the deployment; those of a weft dev are known."`
 
 	Foreign   string `placeholder:"FILE" help:"Credentials of a second workspace."`
 	Viewer    string `placeholder:"FILE" help:"Credentials with adminEmail and adminPassword of somebody who may only look."`
@@ -43,26 +43,26 @@ type conformCommand struct {
 	DataDir     string `name:"data-dir" placeholder:"DIR" default:"${data_dir}" help:"With --guests: data folder of weft dev (${default})."`
 }
 
-// Help is what --help says beside the flags.
+// Help returns the additional text of --help.
 func (c *conformCommand) Help() string {
 	return `Runs cases against a deployment and prints a table by part of the contract. THE CONTRACT is what every deployment owes. CHOICES are what the contract leaves open and Weft decided; a deployment that decided otherwise breaks nothing, unless --strict says so. Of each part the table knows one of these:
 
 PROVEN: a case saw it. FAILED: a case saw the contract broken; it speaks against all parts that it proves, and its message says which thing it was. OTHERWISE: a choice that was made otherwise. OPEN: a choice that no case came to, since something else was otherwise before. NOT RUN: its cases need what this deployment or this command was not given; the list below the table says what, and how to give it. UNSEEN: no case is there for it, mostly since it cannot be seen from outside; the list says who proves it.
 
-A few cases that fail are run once more, alone: one that passes then is told as UNSTEADY, which is a busy machine more often than a broken contract. Ctrl-C ends it early and prints what is known by then.
+A few cases that fail are run once more, alone: one that passes then is reported as UNSTEADY, which is a busy machine more often than a broken contract. Ctrl-C ends it early and prints what is known by then.
 
---guests makes workspaces, keys and people of their own for the cases, in the database of weft dev or in that of --database-url: limits, credits and the walls between workspaces are proven by them. They stay there. The other cases leave executions, workflows and the like in the workspace of the credentials: use one for tests, without limits (the plan enterprise).
+--guests creates workspaces, keys and people for the cases, in the database of weft dev or in that of --database-url: limits, credits and the walls between workspaces are proven by them. They stay there. The other cases leave executions, workflows and the like in the workspace of the credentials: use one for tests, without limits (the plan enterprise).
 
 Cases about failing callbacks wait for the next attempt. Of a weft dev its --callback-schedule is known; of any other deployment it is taken to be that of production, unless --callback-schedule says otherwise. Where it is longer than ten seconds in all, its end is not waited for.
 
 The exit code is 0 when the contract is broken nowhere, 1 when it is, or when the run was broken off or could not begin, and 2 when a flag was not understood.`
 }
 
-// Validate says what cannot be asked for.
+// Validate rejects invalid combinations of flags.
 func (c *conformCommand) Validate() error {
 	for _, only := range c.Only {
 		if !slices.ContainsFunc(conformance.Parts, func(p conformance.Part) bool { return conformance.Options{Only: []string{only}}.About(p.ID) }) {
-			return fmt.Errorf("--only %s: there is no such part; weft conform --parts shows them all", only)
+			return fmt.Errorf("--only: unknown part %q; run weft conform --parts to list all", only)
 		}
 	}
 	if len(c.Schedule) > 0 {
@@ -80,7 +80,7 @@ func (c *conformCommand) Run(s *session) error {
 		return err
 	}
 	defer junit.abandon()
-	target, done, err := c.reach(s)
+	target, done, err := c.newTarget(s)
 	if err != nil {
 		return err
 	}
@@ -106,17 +106,17 @@ func (c *conformCommand) Run(s *session) error {
 	}
 	switch {
 	case s.ctx.Err() != nil:
-		return errors.New("it was broken off: what had not ended is told as not run")
+		return errors.New("interrupted; cases that had not finished are reported as not run")
 	case report.Failed(c.Strict):
 		return errQuiet
 	}
 	return nil
 }
 
-// junitFile is where the cases go as JUnit's XML; nil: nowhere.
+// junitFile is the file for the JUnit XML; nil: none.
 type junitFile struct{ file *os.File }
 
-// createJUnit makes the file before anything is run for it.
+// createJUnit creates the file before any case runs.
 func (c *conformCommand) createJUnit() (*junitFile, error) {
 	if c.JUnit == "" {
 		return nil, nil
@@ -140,8 +140,8 @@ func (j *junitFile) write(report conformance.Report, strict bool) error {
 	return nil
 }
 
-// abandon takes a file away that nothing was written to: whoever reads it finds none,
-// rather than an empty one.
+// abandon removes the file if nothing was written, so that readers find no file rather than an empty
+// one.
 func (j *junitFile) abandon() {
 	if j == nil || j.file == nil {
 		return
@@ -152,14 +152,14 @@ func (j *junitFile) abandon() {
 	_ = j.file.Close()
 }
 
-// reach is the deployment, with all that the flags say it offers.
-func (c *conformCommand) reach(s *session) (target *probe.Target, done func(), err error) {
+// newTarget returns the deployment as a target, with everything that the flags provide.
+func (c *conformCommand) newTarget(s *session) (target *probe.Target, done func(), err error) {
 	done = func() {}
-	authority, err := c.authority(s) // first: the deployment may have to be started with it
+	authority, err := c.authority(s) // first, because the deployment may have to be started with it
 	if err != nil {
 		return nil, done, err
 	}
-	known, _, err := c.signer() // says what to do about it
+	known, _, err := c.signer() // its error says what to do
 	if err != nil {
 		return nil, done, err
 	}
@@ -167,7 +167,7 @@ func (c *conformCommand) reach(s *session) (target *probe.Target, done func(), e
 	if err != nil {
 		return nil, done, err
 	}
-	if base.Path != "" { // cases write request lines of their own, which no proxy may change
+	if base.Path != "" { // some cases write raw request lines, which a proxy must not change
 		return nil, done, fmt.Errorf("the base URL %q must end after the host: conform tests a service without a proxy that removes a path", known.BaseURL)
 	}
 	own, err := probe.ReadCredentials(c.Credentials)
@@ -179,11 +179,11 @@ func (c *conformCommand) reach(s *session) (target *probe.Target, done func(), e
 		return nil, done, err
 	}
 	target.Lenient, target.Authority, target.Host, target.Forwarded = true, authority, c.Host, c.Forwarded
-	if target.Foreign, err = others(c.Foreign); err == nil {
-		target.Viewer, err = others(c.Viewer)
+	if target.Foreign, err = readCredentials(c.Foreign); err == nil {
+		target.Viewer, err = readCredentials(c.Viewer)
 	}
 	if err == nil {
-		target.Poor, err = others(c.Poor)
+		target.Poor, err = readCredentials(c.Poor)
 	}
 	if err != nil {
 		return nil, done, err
@@ -196,15 +196,15 @@ func (c *conformCommand) reach(s *session) (target *probe.Target, done func(), e
 	if err := c.answers(s, target); err != nil {
 		return nil, done, err
 	}
-	c.tryNear(s, target)
+	c.checkReachability(s, target)
 	if c.Guests {
 		done, err = c.offer(s, target)
 	}
 	return target, done, err
 }
 
-// schedule is that of the callbacks as far as it is known: of a weft dev by its file, unless
-// another service is asked.
+// schedule returns the callback delays if known: for a weft dev those of its file, unless another
+// service is tested.
 func (c *conformCommand) schedule(known client.Credentials) []string {
 	if len(c.Schedule) > 0 || c.BaseURL != "" {
 		return c.Schedule
@@ -212,8 +212,8 @@ func (c *conformCommand) schedule(known client.Credentials) []string {
 	return known.CallbackSchedule
 }
 
-// others are the credentials in a file, nil without one.
-func others(file string) (*probe.Credentials, error) {
+// readCredentials returns the credentials in a file, or nil if file is "".
+func readCredentials(file string) (*probe.Credentials, error) {
 	if file == "" {
 		return nil, nil
 	}
@@ -221,7 +221,7 @@ func others(file string) (*probe.Credentials, error) {
 	return &credentials, err
 }
 
-// authority is what certifies the receivers, nil where they speak plain http.
+// authority returns the authority that certifies the receivers, or nil for plain http.
 func (c *conformCommand) authority(s *session) (*probe.Authority, error) {
 	switch {
 	case c.Certificate != "":
@@ -237,21 +237,21 @@ func (c *conformCommand) authority(s *session) (*probe.Authority, error) {
 	return authority, err
 }
 
-// answers says what keeps the deployment from being tested at all.
+// answers returns an error if the deployment cannot be tested at all.
 func (c *conformCommand) answers(s *session, target *probe.Target) error {
 	return probe.Run(s.ctx, target, func(t *probe.Trial) {
-		limit, told := toldLimit(t)
+		limit, told := reportedLimit(t)
 		if !told {
-			read := c.accepted(t, probe.Request{Path: probe.Executions + "?limit=1"})
-			limit = second(read.Header.Get("RateLimit-Policy"))
+			read := c.mustSucceed(t, probe.Request{Path: probe.Executions + "?limit=1"})
+			limit = perSecond(read.Header.Get("RateLimit-Policy"))
 		}
-		t.Check(limit >= plenty, "the workspace may make %d requests a second, which the cases go far beyond: use one without limits (the plan enterprise)", limit)
-		c.accepted(t, probe.Request{Method: http.MethodPost, Path: probe.Components, Body: t.JSON(probe.RandomUUID())}) // for which there may be no credits
+		t.Check(limit >= unlimited, "the workspace may make %d requests a second, which the cases go far beyond: use one without limits (the plan enterprise)", limit)
+		c.mustSucceed(t, probe.Request{Method: http.MethodPost, Path: probe.Components, Body: t.JSON(probe.RandomUUID())}) // needs credits
 	})
 }
 
-// accepted is the answer to a request without which there is nothing to test.
-func (c *conformCommand) accepted(t *probe.Trial, request probe.Request) probe.Answer {
+// mustSucceed sends a request that must succeed and returns its response.
+func (c *conformCommand) mustSucceed(t *probe.Trial, request probe.Request) probe.Answer {
 	request.Unchecked = true
 	base := t.Target().BaseURL
 	answer, err := t.Try(t.Context(), request)
@@ -262,7 +262,7 @@ func (c *conformCommand) accepted(t *probe.Trial, request probe.Request) probe.A
 		return answer
 	}
 	var problem struct{ Reason, Detail string }
-	_ = json.Unmarshal(answer.Body, &problem) // whatever it is, the status is told
+	_ = json.Unmarshal(answer.Body, &problem) // otherwise only the status is reported
 	cure := ""
 	switch {
 	case problem.Reason == "invalid_credentials":
@@ -274,13 +274,13 @@ func (c *conformCommand) accepted(t *probe.Trial, request probe.Request) probe.A
 	return answer
 }
 
-// plenty is how many requests a second the cases hardly make.
-const plenty = 100
+// unlimited is a number of requests per second that the cases hardly reach.
+const unlimited = 100
 
-// toldLimit is how many requests a second the key is told that there may be, plenty without a
-// limit. That is asked first: a limiter that goes on without its store may leave the policy
-// out of its answers.
-func toldLimit(t *probe.Trial) (limit int, told bool) {
+// reportedLimit returns the key's limit of requests per second as the deployment reports it, or
+// unlimited without a limit. It runs first, because a limiter without its store may omit the policy
+// from responses.
+func reportedLimit(t *probe.Trial) (limit int, told bool) {
 	answer, err := t.Try(t.Context(), probe.Request{Path: "/v1/sdk/limits", Unchecked: true})
 	var limits struct {
 		RequestsPerSecond *struct{ Limit *int }
@@ -289,25 +289,25 @@ func toldLimit(t *probe.Trial) (limit int, told bool) {
 		return 0, false
 	}
 	if limits.RequestsPerSecond.Limit == nil {
-		return plenty, true
+		return unlimited, true
 	}
 	return *limits.RequestsPerSecond.Limit, true
 }
 
 var inASecond = regexp.MustCompile(`"second";q=([0-9]{1,9})\b`)
 
-// second is how many requests a second a policy allows, plenty where it says nothing of that.
-func second(policy string) int {
+// perSecond returns the requests per second of a policy, or unlimited if it has no such limit.
+func perSecond(policy string) int {
 	match := inASecond.FindStringSubmatch(policy)
 	if match == nil {
-		return plenty
+		return unlimited
 	}
 	n, _ := strconv.Atoi(match[1])
 	return n
 }
 
-// tryNear finds out whether the deployment reaches this machine, which many cases need.
-func (c *conformCommand) tryNear(s *session, target *probe.Target) {
+// checkReachability checks whether the deployment reaches this machine, which many cases need.
+func (c *conformCommand) checkReachability(s *session, target *probe.Target) {
 	err := target.Reaches(s.ctx)
 	if target.Near = err == nil; target.Near {
 		return
@@ -316,7 +316,7 @@ func (c *conformCommand) tryNear(s *session, target *probe.Target) {
 	s.note("What needs that is not run. For a deployment on this machine: weft dev --allow-network 127.0.0.0/8, or WEFT_ALLOW_NETWORKS; for one elsewhere --host too.")
 }
 
-// offer makes guests on the server's side.
+// offer creates the guests in the database of the service.
 func (c *conformCommand) offer(s *session, target *probe.Target) (done func(), err error) {
 	pool, done, err := database{DatabaseURL: c.DatabaseURL, DataDir: c.DataDir}.open(s.ctx)
 	if err != nil {

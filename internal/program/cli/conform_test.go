@@ -20,7 +20,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/waittest"
 )
 
-// broken is a proxy before a service that changes its answers.
+// broken returns a proxy in front of a service that changes its responses.
 func broken(t *testing.T, baseURL string, change func(*http.Response)) string {
 	t.Helper()
 	behind, err := url.Parse(baseURL)
@@ -39,14 +39,14 @@ func broken(t *testing.T, baseURL string, change func(*http.Response)) string {
 	return server.URL
 }
 
-// unsigned says of every record that its callbacks are not signed.
+// unsigned changes every record to say that its callbacks are not signed.
 func unsigned(answer *http.Response) {
 	if answer.Header.Get("Content-Type") == "application/json" {
 		rewrite(answer, `"signed":true`, `"signed":false`)
 	}
 }
 
-// rewrite puts one text in the place of another in the body of an answer.
+// rewrite replaces a string in the body of a response.
 func rewrite(answer *http.Response, from, to string) {
 	body, _ := io.ReadAll(answer.Body)
 	answer.Body.Close()
@@ -55,7 +55,7 @@ func rewrite(answer *http.Response, from, to string) {
 	answer.Header.Set("Content-Length", strconv.Itoa(len(body)))
 }
 
-// tests is JUnit's XML as far as it is looked at.
+// tests holds the parts of JUnit's XML that are checked.
 type tests struct {
 	Tests    int `xml:"tests,attr"`
 	Failures int `xml:"failures,attr"`
@@ -90,7 +90,7 @@ func readJUnit(t *testing.T, file string) (all tests) {
 		}
 	}
 	if len(all.Cases) != all.Tests || failed != all.Failures || skipped != all.Skipped {
-		t.Errorf("the sums of %+v are not right", all)
+		t.Errorf("the sums of %+v are wrong", all)
 	}
 	return all
 }
@@ -114,7 +114,7 @@ func TestConformAgainstTheRealService(t *testing.T) {
 			}
 		}
 		if all := readJUnit(t, junit); all.Tests < 5 || all.Failures != 0 || all.Skipped != 1 {
-			t.Errorf("JUnit has %+v", all)
+			t.Errorf("unexpected JUnit file %+v", all)
 		}
 	}
 	t.Run("with guests", func(t *testing.T) {
@@ -124,11 +124,11 @@ func TestConformAgainstTheRealService(t *testing.T) {
 		got := run(t, environ, "", append(few, "--callback-schedule=0s,50ms,50ms", "--base-url="+broken(t, baseURL, unsigned))...)
 		got.check(t, 1, "FAILED: what breaks the contract\n  5.3.header  ", "failed: CB22 a signed callback of COMPLETED (")
 		if all := readJUnit(t, junit); all.Failures == 0 {
-			t.Errorf("JUnit has %+v", all)
+			t.Errorf("unexpected JUnit file %+v", all)
 		}
 	})
 	t.Run("what fails once", func(t *testing.T) {
-		var tried atomic.Pointer[string] // by which it is found out what can be reached, before the cases
+		var tried atomic.Pointer[string] // sent first, to find out which addresses can be reached
 		var once sync.Once
 		got := run(t, environ, "", append(few, "--callback-schedule=0s,50ms,50ms", "--base-url="+broken(t, baseURL, func(answer *http.Response) {
 			path := answer.Request.URL.Path
@@ -137,7 +137,7 @@ func TestConformAgainstTheRealService(t *testing.T) {
 			}
 			once.Do(func() { answer.StatusCode = http.StatusAccepted })
 		}))...)
-		got.check(t, 0, "\nUNSTEADY: cases that failed beside others, and passed alone\n  ", "failed: ")
+		got.check(t, 0, "\nUNSTEADY: cases that failed", "failed: ")
 	})
 	t.Run("choices made otherwise", func(t *testing.T) {
 		nameless := broken(t, baseURL, func(answer *http.Response) { answer.Header.Del("X-Request-Id") })
@@ -146,21 +146,21 @@ func TestConformAgainstTheRealService(t *testing.T) {
 		got.check(t, 0, "CHOSEN OTHERWISE than decided, which breaks no contract\n  D1.6.id  ", "")
 		got.check(t, 0, "1 part of the contract: 1 proven\n", "")
 		if all := readJUnit(t, junit); all.Failures != 0 {
-			t.Errorf("JUnit has %+v", all)
+			t.Errorf("unexpected JUnit file %+v", all)
 		}
 		run(t, environ, "", append(otherwise, "--strict")...).check(t, 1, "1 part of the contract: 1 proven\n", "")
 		if all := readJUnit(t, junit); all.Failures == 0 {
-			t.Errorf("JUnit has %+v", all)
+			t.Errorf("unexpected JUnit file %+v", all)
 		}
 	})
 }
 
-// What a plan allows would be told as a contract that is broken in a hundred places.
+// With a plan's limits, the cases would report a hundred breaches of the contract.
 func TestConformNeedsAWorkspaceWithoutLimits(t *testing.T) {
 	t.Parallel()
 	environ, baseURL := startWeft(t, "--plan=starter")
 	const limited = "the workspace may make 5 requests a second"
-	// A plan is in force within five seconds, and the runs themselves may go beyond it.
+	// A changed plan applies within five seconds, and the runs themselves may exceed it.
 	eventually := func(t *testing.T, want string, flags ...string) {
 		t.Helper()
 		flags = append([]string{"conform", "--only=9"}, flags...)
@@ -195,13 +195,13 @@ func TestConformNeedsAWorkspaceWithoutLimits(t *testing.T) {
 	eventually(t, "are answered 402 at ")
 }
 
-func TestConformOfWhatIsFarAway(t *testing.T) {
+func TestConformReportsUnreachableDeployments(t *testing.T) {
 	t.Parallel()
 	environ, baseURL := startWeft(t)
 	got := run(t, environ, "", "conform", "--only=4.1.1", "--only=5.3", "--parts")
 	got.check(t, 0, "4.1.1       proven   without waitForMs", "does not reach this machine: ")
 	got.check(t, 0, "5.3.raw     not run  the digest is over the raw body bytes", "weft dev --allow-network 127.0.0.0/8")
-	for flag, want := range map[string]string{"--only=11.2": "there is no such part", "--callback-schedule=soon": "--callback-schedule: "} {
+	for flag, want := range map[string]string{"--only=11.2": "unknown part", "--callback-schedule=soon": "--callback-schedule: "} {
 		run(t, environ, "", "conform", flag).check(t, 2, "", want)
 	}
 	junit := filepath.Join(t.TempDir(), "junit.xml")
@@ -210,7 +210,7 @@ func TestConformOfWhatIsFarAway(t *testing.T) {
 	} {
 		run(t, environ, "", "conform", "--base-url="+base, "--junit="+junit).check(t, 1, "", want)
 		if _, err := os.Stat(junit); err == nil {
-			t.Errorf("%s: there is a file of JUnit with nothing in it", base)
+			t.Errorf("%s: an empty JUnit file was left", base)
 		}
 	}
 	run(t, environ, "", "conform", "--only=9", "--base-url="+baseURL+"/").check(t, 0, "1 part of the contract: 1 proven", " against "+baseURL+", ")

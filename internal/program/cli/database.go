@@ -17,19 +17,19 @@ import (
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
-// database is which database a command of the server's side works on.
+// database selects the database of commands that work on the server's side.
 type database struct {
 	DatabaseURL string `name:"database-url" placeholder:"URL" default:"${database_url}" help:"PostgreSQL of the service ($$DATABASE_URL)."`
 	DataDir     string `name:"data-dir" placeholder:"DIR" default:"${data_dir}" help:"Data folder of weft dev, whose private PostgreSQL is used when there is no URL (${default})."`
 }
 
-// privateDatabase is the name of the database of weft dev.
+// privateDatabase is the name of weft dev's database.
 const privateDatabase = "weft"
 
 func (d database) privateFolder() string { return filepath.Join(d.DataDir, "postgres") }
 
-// open gives a pool on a database with the right schema. A private PostgreSQL
-// that nobody runs is started, and stopped by done.
+// open returns a pool on a database with the correct schema. It starts a private PostgreSQL that is
+// not running, which done stops.
 func (d database) open(ctx context.Context) (pool *pgxpool.Pool, done func(), err error) {
 	dsn, stop, err := d.dsn(ctx)
 	if err != nil {
@@ -56,7 +56,7 @@ func (d database) dsn(ctx context.Context) (dsn string, stop func(), err error) 
 		return dsn, func() {}, nil
 	}
 	if _, err := os.Stat(d.privateFolder()); errors.Is(err, fs.ErrNotExist) {
-		return "", nil, fmt.Errorf("there is no database: set DATABASE_URL, or name the data folder of a `weft dev` with --data-dir (%s holds none)", d.DataDir)
+		return "", nil, fmt.Errorf("no database found: set DATABASE_URL, or set --data-dir to the data folder of a `weft dev` (%s contains none)", d.DataDir)
 	}
 	server, err := devdb.Start(ctx, devdb.Config{Dir: d.privateFolder()})
 	if err != nil {
@@ -65,16 +65,17 @@ func (d database) dsn(ctx context.Context) (dsn string, stop func(), err error) 
 	return server.DSN(privateDatabase), func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 15*time.Second)
 		defer cancel()
-		_ = server.Stop(ctx) // a server that was cut off recovers at its next start
+		_ = server.Stop(ctx) // a killed server recovers at its next start
 	}, nil
 }
 
-// noWorkspace is that there is none of a name or id.
+// noWorkspace is the error for an unknown workspace name or ID.
 type noWorkspace string
 
-func (n noWorkspace) Error() string { return fmt.Sprintf("there is no workspace %q", string(n)) }
+func (n noWorkspace) Error() string { return fmt.Sprintf("workspace %q not found", string(n)) }
 
-// findWorkspace is the id of the workspace of that name or id. Error: noWorkspace.
+// findWorkspace returns the ID of the workspace with that name or ID. It returns noWorkspace if it
+// does not exist.
 func findWorkspace(ctx context.Context, conn postgres.DB, nameOrID string) (uuid.UUID, error) {
 	row, err := db.New().WorkspaceGetByName(ctx, conn, nameOrID)
 	if err == nil {

@@ -7,8 +7,7 @@ import (
 	"time"
 )
 
-// doctorCommand looks at a set-up from the side of whoever runs it. It changes
-// nothing and starts nothing.
+// doctorCommand checks the setup of the user who runs it. It changes nothing and starts nothing.
 type doctorCommand struct {
 	database
 	target
@@ -17,7 +16,7 @@ type doctorCommand struct {
 	EgressURL string `name:"egress-url" default:"https://example.com/" placeholder:"URL" help:"What the way out is tried with (${default})."`
 }
 
-// cure is the one for weft dev, or with a DATABASE_URL that for serve and work.
+// cure returns the fix for weft dev, or with a DATABASE_URL the one for serve and work.
 func (d *doctorCommand) cure(ofDev, ofServe string) string {
 	if d.DatabaseURL != "" {
 		return ofServe
@@ -25,7 +24,7 @@ func (d *doctorCommand) cure(ofDev, ofServe string) string {
 	return ofDev
 }
 
-// level is how bad a finding is.
+// level is the severity of a finding.
 type level string
 
 const (
@@ -34,14 +33,14 @@ const (
 	wrong level = "WRONG"
 )
 
-// finding is what one check saw, and what to do about it.
+// finding is the result of one check, with a fix.
 type finding struct {
 	level level
 	text  string
 	cure  string
 }
 
-// checks in the order in which one thing needs the one before.
+// checks returns the checks in an order in which each depends on earlier ones only.
 func (d *doctorCommand) checks() []struct {
 	name string
 	look func(context.Context, *session) []finding
@@ -50,21 +49,21 @@ func (d *doctorCommand) checks() []struct {
 		name string
 		look func(context.Context, *session) []finding
 	}{
-		{"settings", d.lookAtSettings},
-		{"master key", d.lookAtMasterKey},
-		{"data folder", d.lookAtDataFolder},
-		{"PostgreSQL", d.lookAtPostgres},
-		{"sealed", d.lookAtSealed},
-		{"credits", d.lookAtCredits},
-		{"ports", d.lookAtPorts},
-		{"service", d.lookAtService},
-		{"clock", d.lookAtClock},
-		{"credentials", d.lookAtCredentials},
-		{"egress", d.lookAtEgress},
+		{"settings", d.checkSettings},
+		{"master key", d.checkMasterKey},
+		{"data folder", d.checkDataFolder},
+		{"PostgreSQL", d.checkPostgres},
+		{"sealed", d.checkSealedValues},
+		{"credits", d.checkCredits},
+		{"ports", d.checkPorts},
+		{"service", d.checkService},
+		{"clock", d.checkClock},
+		{"credentials", d.checkCredentials},
+		{"egress", d.checkEgress},
 	}
 }
 
-// checkTimeout bounds each check.
+// checkTimeout limits each check.
 const checkTimeout = 10 * time.Second
 
 func (d *doctorCommand) Run(s *session) error {
@@ -89,7 +88,7 @@ func (d *doctorCommand) Run(s *session) error {
 	return nil
 }
 
-// get reads an open path of the service.
+// get requests an unauthenticated path of the service.
 func (d *doctorCommand) get(ctx context.Context, path string) (*http.Response, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, d.baseURL()+path, nil)
 	if err != nil {
@@ -98,7 +97,7 @@ func (d *doctorCommand) get(ctx context.Context, path string) (*http.Response, e
 	return http.DefaultClient.Do(request)
 }
 
-// baseURL is the flag's, else that of the credentials, else the address's.
+// baseURL returns the base URL of the flag, else of the credentials, else of the address.
 func (d *doctorCommand) baseURL() string {
 	if c, err := d.read(); err == nil {
 		return c.BaseURL

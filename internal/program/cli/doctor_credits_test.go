@@ -29,7 +29,7 @@ func TestDoctorReportsWhatTheLastAuditFound(t *testing.T) {
 	run(t, environ, "", "keys", "create", "--new-workspace", "--workspace=shop", "--plan=growth").check(t, 0, "", "shown this once")
 	for _, c := range []struct {
 		change string
-		audit  int // its exit code; -1: no audit
+		audit  int // exit code of the audit; -1: no audit
 		wants  []string
 	}{
 		{"UPDATE credit_accounts SET paid = paid + 1", 1, []string{"the last audit found 1 wrong row"}},
@@ -43,7 +43,7 @@ func TestDoctorReportsWhatTheLastAuditFound(t *testing.T) {
 		got := doctor(t, environ, "--addr=127.0.0.1:0", "--ops-addr=127.0.0.1:0", "--data-dir="+t.TempDir())
 		for _, want := range c.wants {
 			if !strings.Contains(got.stdout, want) {
-				t.Errorf("after %s the doctor does not say %q:\n%s", c.change, want, got.stdout)
+				t.Errorf("after %s the output of doctor lacks %q:\n%s", c.change, want, got.stdout)
 			}
 		}
 	}

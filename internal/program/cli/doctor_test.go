@@ -14,7 +14,7 @@ import (
 	"github.com/weft-automation/weft/internal/local/pgtest"
 )
 
-// wellService answers what the doctor asks of a service that is well.
+// wellService returns a service that passes the doctor's checks.
 func wellService(t *testing.T, clock time.Duration) *service {
 	t.Helper()
 	s := serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, `{"data":[]}`) })
@@ -33,13 +33,13 @@ func wellService(t *testing.T, clock time.Duration) *service {
 	return s
 }
 
-// doctor runs it without a way out, so that nothing leaves this machine.
+// doctor runs the command without network access, so that nothing leaves this machine.
 func doctor(t *testing.T, environ []string, args ...string) result {
 	t.Helper()
 	return run(t, environ, "", append([]string{"doctor", "--egress-url=https://127.0.0.1:1/"}, args...)...)
 }
 
-func TestDoctorFindsAWellSetUpWell(t *testing.T) {
+func TestDoctorPassesACorrectSetup(t *testing.T) {
 	s := wellService(t, 0)
 	dir := t.TempDir()
 	address := s.Listener.Addr().String()
@@ -50,7 +50,7 @@ func TestDoctorFindsAWellSetUpWell(t *testing.T) {
 		"127.0.0.1:0 is free", "ready at " + s.URL, "agrees with the service's", "accepted: workspace", "cannot be reached (blocked_address)",
 	} {
 		if !strings.Contains(got.stdout, want) {
-			t.Errorf("it does not say %q", want)
+			t.Errorf("the output lacks %q", want)
 		}
 	}
 	if got.code != 0 || strings.Contains(got.stdout, "WRONG") {
@@ -58,14 +58,14 @@ func TestDoctorFindsAWellSetUpWell(t *testing.T) {
 	}
 }
 
-func TestDoctorLooksAtTheAddressesOfServe(t *testing.T) {
+func TestDoctorChecksTheAddressesOfServe(t *testing.T) {
 	environ := []string{"DATABASE_URL=postgres://127.0.0.1:1/x", "WEFT_ADDR=127.0.0.1:8431", "WEFT_OPS_ADDR=127.0.0.1:8432"}
 	run(t, environ, "", "doctor", "--help").check(t, 0, "(127.0.0.1:8431)", "")
 	run(t, environ, "", "doctor", "--help").check(t, 0, "(127.0.0.1:8432)", "")
 	run(t, environ[1:], "", "doctor", "--help").check(t, 0, "(127.0.0.1:8080)", "") // weft dev has flags for them
 }
 
-func TestDoctorSaysWhatIsWrongAndTheCure(t *testing.T) {
+func TestDoctorReportsErrorsAndFixes(t *testing.T) {
 	foreign := httptest.NewServer(http.NotFoundHandler())
 	defer foreign.Close()
 	failing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -111,11 +111,11 @@ func TestDoctorSaysWhatIsWrongAndTheCure(t *testing.T) {
 		want    []string
 	}{
 		{"master key missing", []string{"DATABASE_URL=postgres://127.0.0.1:1/x"}, nil, []string{"WEFT_MASTER_KEY is not set", "openssl rand"}},
-		{"unknown setting", []string{"WEFT_ADRR=127.0.0.1:1"}, nil, []string{"WEFT_ADRR: there is no such setting", "unset"}},
+		{"unknown setting", []string{"WEFT_ADRR=127.0.0.1:1"}, nil, []string{"WEFT_ADRR: unknown setting", "unset"}},
 		{"setting out of range", []string{"WEFT_TIMESTAMP_LEEWAY=1h"}, nil, []string{"WEFT_TIMESTAMP_LEEWAY: must be"}},
-		{"connections beyond the descriptor limit", []string{"WEFT_CONNECTIONS=1000000"}, nil, []string{"WEFT_CONNECTIONS: the limit of "}},
+		{"connections beyond the descriptor limit", []string{"WEFT_CONNECTIONS=1000000"}, nil, []string{"WEFT_CONNECTIONS: the file descriptor limit of "}},
 		{"database gone", []string{"DATABASE_URL=postgres://127.0.0.1:1/x"}, nil, []string{"cannot connect", "check host"}},
-		{"database address", []string{"DATABASE_URL=mysql://x"}, nil, []string{"DATABASE_URL has the form"}},
+		{"database address", []string{"DATABASE_URL=mysql://x"}, nil, []string{"use the form"}},
 		{"transaction pooler", []string{"DATABASE_URL=" + pgtest.NewPooler(t, pgtest.DSN(t), pgtest.PoolTransactions).DSN}, nil, []string{"pool_mode = session", "Connection poolers"}},
 		{"pooler that rejects settings", []string{"DATABASE_URL=" + pgtest.NewPooler(t, pgtest.DSN(t), pgtest.RefuseSettings).DSN}, nil, []string{"ignore_startup_parameters = "}},
 		{"schema", []string{"DATABASE_URL=" + pgtest.ServerDSN(t)}, nil, []string{"schema version 0", "weft migrate"}},
@@ -142,7 +142,7 @@ func TestDoctorSaysWhatIsWrongAndTheCure(t *testing.T) {
 			}
 			for _, want := range c.want {
 				if !strings.Contains(got.stdout, want) {
-					t.Errorf("it does not say %q:\n%s", want, got.stdout)
+					t.Errorf("the output lacks %q:\n%s", want, got.stdout)
 				}
 			}
 		})

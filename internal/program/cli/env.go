@@ -19,22 +19,22 @@ import (
 	"github.com/weft-automation/weft/internal/kit/strictjson"
 )
 
-// environmentPath is where environment variables are.
+// environmentPath is the path of environment variables.
 const environmentPath = "/v1/sdk/environment-variables"
 
-// envCommand keeps what workflows name as {{env.NAME}}.
+// envCommand manages the variables that workflows use as {{env.NAME}}.
 type envCommand struct {
 	List  envList  `cmd:"" help:"List the variables; the values of secret ones are never shown."`
-	Set   envSet   `cmd:"" help:"Give a variable its value, and make it if there is none."`
+	Set   envSet   `cmd:"" help:"Give a variable its value, and create it if it does not exist."`
 	Unset envUnset `cmd:"" help:"Remove a variable."`
 }
 
 var variableName = regexp.MustCompile(`^[A-Z][A-Z0-9_]*$`)
 
-// variablePath is where a variable is. The service has no path for what cannot be the name of one.
+// variablePath returns the path of a variable, or an error if the name is not valid.
 func variablePath(name string) (string, error) {
 	if len(name) > 64 || !variableName.MatchString(name) {
-		return "", fmt.Errorf("%q is no name of a variable: it has 1 to 64 capitals, digits and underscores, and begins with a capital", name)
+		return "", fmt.Errorf("%q is not a valid variable name: use 1 to 64 capital letters, digits and underscores, starting with a letter", name)
 	}
 	return environmentPath + "/" + name, nil
 }
@@ -45,7 +45,7 @@ const shownValue = 60
 type envList struct{ target }
 
 func (c *envList) Run(s *session) error {
-	const all = 200 // that a workspace may have
+	const all = 200 // the most variables that a workspace can have
 	variables, more, err := list[api.EnvironmentVariable](s, c.target, environmentPath, url.Values{}, all)
 	if err != nil {
 		return err
@@ -78,9 +78,9 @@ type envSet struct {
 	Description *string `placeholder:"TEXT" help:"What it is for; without it, as it was."`
 }
 
-// Help is what --help says beside the flags.
+// Help returns the additional text of --help.
 func (c *envSet) Help() string {
-	return "A secret value is read from standard input, without the line's end, or asked for: arguments are seen by whoever lists processes. Runs that begin from now on take the new value."
+	return "A secret value is read from standard input, without the line break, or prompted for, because other users can see arguments. Runs that start from now on use the new value."
 }
 
 func (c *envSet) Run(s *session) error {
@@ -91,7 +91,7 @@ func (c *envSet) Run(s *session) error {
 	request := api.SetEnvironmentVariableRequest{Secret: c.Secret, Description: c.Description}
 	switch {
 	case c.Value != nil && c.Secret != nil && *c.Secret:
-		return errors.New("a secret value is no argument, which others can see: leave it out and give it on standard input")
+		return errors.New("don't pass a secret value as an argument, which other users can see; pipe it to standard input instead")
 	case c.Value != nil:
 		request.Value = *c.Value
 	default:
@@ -99,13 +99,13 @@ func (c *envSet) Run(s *session) error {
 		if err != nil {
 			return err
 		}
-		if !there { // else a forgotten value would empty the variable
-			return errors.New(`there is no value: give it on standard input, or as an argument ("" for an empty one)`)
+		if !there { // otherwise a forgotten value would clear the variable
+			return errors.New(`the value is missing: pass it on standard input or as an argument ("" for an empty one)`)
 		}
 		request.Value = value
 	}
 	if !utf8.ValidString(request.Value) {
-		return errors.New("the value is no text in UTF-8")
+		return errors.New("the value is not valid UTF-8")
 	}
 	body, err := strictjson.Encode(request)
 	if err != nil {
@@ -127,15 +127,15 @@ func (c *envSet) Run(s *session) error {
 	return nil
 }
 
-// readHidden takes a value from standard input: a line that is not shown while it is typed,
-// or all that comes through a pipe but for the last line's end. An empty pipe has none.
+// readHidden reads a value from standard input: on a terminal a line that is not echoed, otherwise
+// everything without the last line break. there is false if the input is empty.
 func readHidden(s *session, what string) (value string, there bool, err error) {
-	terminal, err := hide(s.stdin)
+	terminal, err := disableEcho(s.stdin)
 	if err != nil {
-		return "", false, fmt.Errorf("%w (give it through a pipe instead)", err)
+		return "", false, fmt.Errorf("%w (use a pipe instead)", err)
 	}
 	if terminal != nil {
-		defer stty(terminal, "echo") //nolint:errcheck // the terminal is gone
+		defer stty(terminal, "echo") //nolint:errcheck // fails only if the terminal is gone
 		s.note("%s (it is not shown):", what)
 		value, err = readLine(s.ctx, bufio.NewReader(s.stdin))
 		return value, true, err

@@ -38,19 +38,19 @@ func TestVariablesAreSetFromArgumentsAndFromStandardInput(t *testing.T) {
 		t.Errorf("requests %q", s.seen())
 	}
 	for text, got := range map[string]result{
-		"which others can see": set("", "TOKEN", "hush", "--secret"),
-		"there is no value":    set("", "TOKEN"),
-		"no text in UTF-8":     set("\xff", "TOKEN"),
-		"is no name of a var":  set("", "a-b", "c"),
-		`"a/b" is no name`:     run(t, s.environ(), "", "env", "unset", "a/b"),
+		"which other users can see":          set("", "TOKEN", "hush", "--secret"),
+		"the value is missing":               set("", "TOKEN"),
+		"not valid UTF-8":                    set("\xff", "TOKEN"),
+		"is not a valid variable name":       set("", "a-b", "c"),
+		`"a/b" is not a valid variable name`: run(t, s.environ(), "", "env", "unset", "a/b"),
 	} {
 		got.check(t, 1, "", text)
 		if strings.Contains(got.stdout+got.stderr, "hush") {
-			t.Errorf("the value is shown: %s", got.stderr)
+			t.Errorf("the output contains the value: %s", got.stderr)
 		}
 	}
 	if len(s.seen()) != len(want) {
-		t.Errorf("what is refused was sent: %q", s.seen()[len(want):])
+		t.Errorf("rejected requests were sent: %q", s.seen()[len(want):])
 	}
 }
 

@@ -14,10 +14,10 @@ import (
 	"github.com/weft-automation/weft/internal/web/catalog"
 )
 
-// form is an input or a config as its schema has it.
+// form is the schema of an input or a config.
 type form struct {
 	fields []catalog.Field
-	open   *catalog.Field // what is said of further fields; nil: there are none
+	open   *catalog.Field // description of additional fields; nil: none are allowed
 }
 
 func newForm(schema json.RawMessage) (form, error) {
@@ -25,7 +25,7 @@ func newForm(schema json.RawMessage) (form, error) {
 	return form{object.Fields, object.Open}, err
 }
 
-// find is the field of a name.
+// find returns the field with the name.
 func (f form) find(name string) (catalog.Field, bool) {
 	if i := slices.IndexFunc(f.fields, func(one catalog.Field) bool { return one.Name == name }); i >= 0 {
 		return f.fields[i], true
@@ -36,7 +36,7 @@ func (f form) find(name string) (catalog.Field, bool) {
 	return catalog.Field{}, false
 }
 
-// named says whether the schema has the field by its name.
+// named reports whether the schema lists the field by name.
 func (f form) named(name string) bool {
 	return slices.ContainsFunc(f.fields, func(one catalog.Field) bool { return one.Name == name })
 }
@@ -49,7 +49,7 @@ func (f form) names() []string {
 	return all
 }
 
-// forms are what a component takes.
+// forms are the schemas of a component's input and config.
 type forms struct{ input, config form }
 
 func newForms(c api.Component) (both forms, err error) {
@@ -60,8 +60,8 @@ func newForms(c api.Component) (both forms, err error) {
 	return both, err
 }
 
-// place says where a name belongs: into the input where that has it, else into the
-// config. A name that neither has belongs to whichever takes any.
+// place decides whether a name belongs to the input or the config: the input if it has the field,
+// else the config. A name that neither has belongs to the one that allows additional fields.
 func (f forms) place(name string) (rest string, inConfig bool) {
 	head, _, _ := strings.Cut(name, ".")
 	if after, ok := strings.CutPrefix(name, catalog.ConfigPrefix); ok && !f.input.named("config") {
@@ -70,13 +70,13 @@ func (f forms) place(name string) (rest string, inConfig bool) {
 	return name, !f.input.named(head) && (f.config.named(head) || f.input.open == nil && f.config.open != nil)
 }
 
-// fill puts what FIELD=VALUE words say into the input and the config of a call.
+// fill sets the fields of FIELD=VALUE words in the input and the config of a call.
 func (f forms) fill(module string, words []string, stdin io.Reader, input, config json.RawMessage) (json.RawMessage, json.RawMessage, error) {
-	var set []string // places that words before this one set
+	var set []string // fields set by earlier words
 	for _, word := range words {
 		name, text, ok := strings.Cut(word, "=")
 		if !ok || name == "" {
-			return nil, nil, fmt.Errorf("%q does not set a field: FIELD=VALUE does", printable(word))
+			return nil, nil, fmt.Errorf("%q does not have the form FIELD=VALUE", printable(word))
 		}
 		text, err := valueText(name, text, stdin)
 		if err != nil {
@@ -89,13 +89,13 @@ func (f forms) fill(module string, words []string, stdin io.Reader, input, confi
 		}
 		for _, earlier := range set {
 			if earlier == place || strings.HasPrefix(earlier, place+".") {
-				return nil, nil, fmt.Errorf("%s is set twice; a list or an object is one value, in JSON", printable(name))
+				return nil, nil, fmt.Errorf("%s is set twice; pass a list or an object as one JSON value", printable(name))
 			}
 		}
 		set = append(set, place)
 		if *to, err = part.set(*to, rest, text); err != nil {
 			if _, known := part.find(strings.SplitN(rest, ".", 2)[0]); !known {
-				return nil, nil, fmt.Errorf("%s has no field %s; it has %s", printable(module), printable(name), f.list())
+				return nil, nil, fmt.Errorf("%s has no field %s; its fields are %s", printable(module), printable(name), f.list())
 			}
 			return nil, nil, fmt.Errorf("%s: %w", printable(name), err)
 		}
@@ -103,7 +103,7 @@ func (f forms) fill(module string, words []string, stdin io.Reader, input, confi
 	return input, config, nil
 }
 
-// list is the names of all fields, for a message.
+// list returns the names of all fields, for a message.
 func (f forms) list() string {
 	all := f.input.names()
 	for _, name := range f.config.names() {
@@ -118,24 +118,24 @@ func (f forms) list() string {
 	return strings.Join(all, ", ")
 }
 
-// set is the object with one member, by a dotted name, more.
+// set returns the object with a field added, by its dotted name.
 func (f form) set(object json.RawMessage, name, text string) (json.RawMessage, error) {
 	head, rest, nested := strings.Cut(name, ".")
 	field, known := f.find(head)
 	if !known {
-		return nil, errors.New("there is no such field")
+		return nil, errors.New("unknown field")
 	}
 	if f.open != nil && !f.named(head) {
-		head, nested = name, false // of an open object a name is taken as it stands
+		head, nested = name, false // in an open object, dots are part of the name
 	}
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(object, &members); err != nil || members == nil {
-		return nil, errors.New("what it is set in is no object")
+		return nil, errors.New("its parent is not an object")
 	}
 	var value json.RawMessage
 	var err error
 	if nested && len(field.Kinds) > 0 && !slices.Contains(field.Kinds, "object") {
-		return nil, fmt.Errorf("%s is %s, and has no members", head, field.Type)
+		return nil, fmt.Errorf("%s is %s, which has no fields", head, field.Type)
 	}
 	if nested {
 		inner, ok := members[head]
@@ -144,7 +144,7 @@ func (f form) set(object json.RawMessage, name, text string) (json.RawMessage, e
 		}
 		open := field.Values
 		if len(field.Fields) == 0 && open == nil {
-			open = &catalog.Field{} // a value of any form
+			open = &catalog.Field{} // a value of any type
 		}
 		value, err = form{field.Fields, open}.set(inner, rest, text)
 	} else {
@@ -157,8 +157,8 @@ func (f form) set(object json.RawMessage, name, text string) (json.RawMessage, e
 	return strictjson.Encode(members)
 }
 
-// valueText is the text behind the equals sign: the text itself, that of @FILE or @-,
-// without the end of its last line. @@ stands for an @ that is part of the text.
+// valueText returns the value after the equals sign: the text itself, or the content of @FILE or @-
+// without the last line break. @@ stands for a literal @.
 func valueText(name, text string, stdin io.Reader) (string, error) {
 	path, ok := strings.CutPrefix(text, "@")
 	if !ok {

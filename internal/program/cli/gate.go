@@ -15,21 +15,20 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// gate keeps web pages away from a local port of ours. A page in this machine's
-// browser can send requests to any, and by a name that resolves to 127.0.0.1 even
-// read the answers; what gives it away is the Host it calls, the Origin it comes
-// from, and Sec-Fetch-Site.
+// gate protects a local port from web pages. A page in this machine's browser can send requests to
+// any port, and through a name that resolves to 127.0.0.1 even read the responses. The headers
+// Host, Origin and Sec-Fetch-Site reveal such requests.
 type gate struct {
-	reason     string   // in the problems that it answers
-	names      []string // allowed in Host beside addresses and localhost
-	anyAddress bool     // Host may be any address, not a loopback one only
+	reason     string   // reason in the problems that it returns
+	names      []string // allowed in Host, in addition to addresses and localhost
+	anyAddress bool     // Host may be any address, not only loopback
 	allowed    allowances
-	refused    func(why string) // of each request that was; nil: nobody is told
+	refused    func(why string) // called for each rejected request; nil: not reported
 	next       http.Handler
 }
 
 func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	why := g.objection(r)
+	why := g.rejectReason(r)
 	if why == "" {
 		g.next.ServeHTTP(w, r)
 		return
@@ -40,14 +39,14 @@ func (g *gate) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	refuse(w, g.reason, http.StatusForbidden, "FORBIDDEN", why)
 }
 
-// objection is what there is to say against a request, "" if nothing.
-func (g *gate) objection(r *http.Request) string {
+// rejectReason returns why a request is rejected, or "".
+func (g *gate) rejectReason(r *http.Request) string {
 	origins := r.Header.Values("Origin")
 	site := r.Header.Get("Sec-Fetch-Site")
 	switch {
 	case r.URL.Host != "" || r.Method == http.MethodConnect:
 		return "requests for other addresses are not passed on here"
-	case !g.knows(r.Host):
+	case !g.allowsHost(r.Host):
 		return "the Host header names another machine; --host allows a name"
 	case slices.ContainsFunc(origins, func(origin string) bool { return !sameOrigin(origin, r.Host) }):
 		return "the request comes from a page of another origin"
@@ -59,8 +58,8 @@ func (g *gate) objection(r *http.Request) string {
 	return ""
 }
 
-// knows says whether host, as the Host header has it, is a name of this port.
-func (g *gate) knows(host string) bool {
+// allowsHost reports whether host, from the Host header, is a name of this port.
+func (g *gate) allowsHost(host string) bool {
 	name := host
 	if bare, _, err := net.SplitHostPort(host); err == nil {
 		name = bare
@@ -77,7 +76,7 @@ func sameOrigin(origin, host string) bool {
 	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && strings.EqualFold(u.Host, host)
 }
 
-// refuse answers in the form of the service's own problems.
+// refuse responds with a problem in the service's format.
 func refuse(w http.ResponseWriter, reason string, status int, code, message string) {
 	w.Header().Set("Content-Type", "application/problem+json")
 	w.Header().Set("Cache-Control", "no-store")
@@ -88,15 +87,15 @@ func refuse(w http.ResponseWriter, reason string, status int, code, message stri
 	})
 }
 
-// allowances are the rules of --allow; none allows everything.
+// allowances are the rules of --allow. No rules allow everything.
 type allowances []allowance
 
-// allowance is one rule. In the path * stands for anything within one segment.
+// allowance is one rule. In the path * matches anything within one segment.
 type allowance struct{ method, path string }
 
 var methodForm = regexp.MustCompile(`^(\*|[A-Z]+)$`)
 
-// Decode reads one --allow: METHOD and PATH as one argument or as two.
+// Decode parses one --allow: METHOD and PATH as one argument or as two.
 func (a *allowances) Decode(ctx *kong.DecodeContext) error {
 	var rule string
 	if err := ctx.Scan.PopValueInto("METHOD PATH", &rule); err != nil {
@@ -105,19 +104,19 @@ func (a *allowances) Decode(ctx *kong.DecodeContext) error {
 	method, pattern, both := strings.Cut(rule, " ")
 	if !both {
 		if err := ctx.Scan.PopValueInto("PATH", &pattern); err != nil {
-			return fmt.Errorf("--allow takes a method and a path: %w", err)
+			return fmt.Errorf("--allow needs a method and a path: %w", err)
 		}
 	}
 	pattern = strings.TrimSpace(pattern)
 	if _, err := path.Match(pattern, "/"); err != nil || !strings.HasPrefix(pattern, "/") || !methodForm.MatchString(method) {
-		return fmt.Errorf("--allow takes a method and a path, such as GET /v1/sdk/components/*, not %q %q", method, pattern)
+		return fmt.Errorf("--allow needs a method and a path, such as GET /v1/sdk/components/*, not %q %q", method, pattern)
 	}
 	*a = append(*a, allowance{method, pattern})
 	return nil
 }
 
-// pass judges the path as it will be sent, escapes included. A path that another
-// reader could take for a different one is let through by no rule.
+// pass checks the path as it will be sent, including escapes. No rule matches a path that another
+// server could interpret differently.
 func (a allowances) pass(r *http.Request) bool {
 	if len(a) == 0 {
 		return true

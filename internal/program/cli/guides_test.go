@@ -17,7 +17,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/waittest"
 )
 
-// block is code of a guide, as its Markdown has it.
+// block is a code block of a guide.
 type block struct{ language, title, run, code string }
 
 var (
@@ -26,7 +26,7 @@ var (
 	commands   = regexp.MustCompile(`(?m)^\$ (.*(?:\\\n.*)*)$`)
 )
 
-// guideBlocks reads the code of a guide from the running service.
+// guideBlocks returns the code blocks of a guide, read from the running service.
 func guideBlocks(t *testing.T, baseURL, name string) []block {
 	t.Helper()
 	answer, err := http.Get(baseURL + "/docs/" + name + ".md")
@@ -36,7 +36,7 @@ func guideBlocks(t *testing.T, baseURL, name string) []block {
 	defer answer.Body.Close()
 	text, err := io.ReadAll(answer.Body)
 	if err != nil || answer.StatusCode != http.StatusOK {
-		t.Fatalf("%s: %d, %v", name, answer.StatusCode, err)
+		t.Fatalf("guide %s: got status %d (%v)", name, answer.StatusCode, err)
 	}
 	var all []block
 	for _, found := range fences.FindAllStringSubmatch(strings.ReplaceAll(string(text), "http://127.0.0.1:8080", baseURL), -1) {
@@ -54,8 +54,8 @@ func guideBlocks(t *testing.T, baseURL, name string) []block {
 	return all
 }
 
-// workshop is a folder in which a reader tries what stands in the guides. The test program is its
-// bin/weft, so nothing is linked.
+// workshop is a folder in which the guides' commands run. bin/weft in it is the test program, so
+// nothing is linked.
 type workshop struct {
 	dir     string
 	environ []string
@@ -88,7 +88,7 @@ func (w workshop) command(ctx context.Context, line string) *exec.Cmd {
 	command := exec.CommandContext(ctx, "bash", "-euo", "pipefail", "-c", line)
 	command.Dir, command.Env, command.WaitDelay = w.dir, w.environ, 5*time.Second
 	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	command.Cancel = func() error { return syscall.Kill(-command.Process.Pid, syscall.SIGKILL) } // what go run began, too
+	command.Cancel = func() error { return syscall.Kill(-command.Process.Pid, syscall.SIGKILL) } // includes the processes that go run starts
 	return command
 }
 
@@ -112,9 +112,9 @@ func (w workshop) write(t *testing.T, b block) {
 	}
 }
 
-// Whatever a guide tells its reader to run runs, as it stands there and in its order,
-// against a weft dev. Receivers are tried on their own.
-func TestTheCommandsOfTheGuidesRun(t *testing.T) {
+// Every command of a guide runs as written and in order, against a weft dev. Receivers have a
+// separate test.
+func TestCommandsOfTheGuidesRun(t *testing.T) {
 	t.Parallel()
 	environ, baseURL := startWeft(t)
 	for _, name := range []string{"first-call", "signing", "streams", "workflows", "limits", "errors"} {
@@ -136,15 +136,15 @@ func TestTheCommandsOfTheGuidesRun(t *testing.T) {
 			}
 			t.Logf("%d commands ran", ran)
 			if ran == 0 && name != "limits" && name != "errors" {
-				t.Error("nothing was run")
+				t.Error("no command was run")
 			}
 		})
 	}
 }
 
-// Each receiver of the guide takes a signed callback of a real Weft, and refuses one that
-// was signed by another secret.
-func TestTheReceiversOfTheGuideTakeCallbacks(t *testing.T) {
+// Each receiver of the guide accepts a signed callback of a real Weft, and rejects one that was
+// signed with another secret.
+func TestReceiversOfTheGuideAcceptCallbacks(t *testing.T) {
 	t.Parallel()
 	environ, baseURL := startWeft(t, "--allow-network=127.0.0.0/8")
 	w := newWorkshop(t, environ)
@@ -182,22 +182,22 @@ func TestTheReceiversOfTheGuideTakeCallbacks(t *testing.T) {
 				told.WriteString(part)
 				continue
 			case <-over:
-				t.Errorf("%s took nothing: %q", b.title, told.String())
+				t.Errorf("%s accepted no callback: %q", b.title, told.String())
 			}
 			break
 		}
 		if strings.Count(told.String(), "COMPLETED") > 1 {
-			t.Errorf("%s took both: %q", b.title, told.String())
+			t.Errorf("%s accepted both callbacks: %q", b.title, told.String())
 		}
 		cancel()
 		_ = receiver.Wait()
 	}
 	if receivers != 5 {
-		t.Errorf("%d receivers", receivers)
+		t.Errorf("found only %d receivers", receivers)
 	}
 }
 
-// freePort is one that nobody listens on now.
+// freePort returns a port that is currently free.
 func freePort(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

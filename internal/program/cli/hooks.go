@@ -13,10 +13,10 @@ import (
 	"github.com/weft-automation/weft/gen/api"
 )
 
-// hooksPath is where hooks are.
+// hooksPath is the path of hooks.
 const hooksPath = "/v1/sdk/hooks"
 
-// hooksCommand keeps what has runs begin by what other services deliver.
+// hooksCommand manages hooks, by which deliveries of other services start runs.
 type hooksCommand struct {
 	List   hooksList   `cmd:"" help:"List the hooks, with what was delivered last."`
 	Create hooksCreate `cmd:"" help:"Give a workflow an address that another service calls."`
@@ -66,15 +66,15 @@ type hooksCreate struct {
 	IdempotencyKey   string `name:"idempotency-key" placeholder:"TEXT" help:"A repeat with the same key creates nothing new."`
 }
 
-// Help is what --help says beside the flags.
+// Help returns the additional text of --help.
 func (c *hooksCreate) Help() string {
-	return "The secret that both sides know is read from standard input, without the line's end, or asked for: arguments are seen by whoever lists processes. Without --header and --standard-webhooks all is as the workflow's ON_WEBHOOK says, its secret too."
+	return "The shared secret is read from standard input, without the line break, or prompted for, because other users can see arguments. Without --header and --standard-webhooks, the workflow's ON_WEBHOOK defines everything, including the secret."
 }
 
 func (c *hooksCreate) Run(s *session) error {
-	request := api.CreateHookRequest{Name: given(c.Name), Status: paused(c.Paused)}
+	request := api.CreateHookRequest{Name: optional(c.Name), Status: paused(c.Paused)}
 	if c.Header == "" && (c.Prefix != "" || c.Algorithm != "" || c.Encoding != "" || c.DeliveryHeader != "") {
-		return errors.New("--prefix, --algorithm, --encoding and --delivery-header go with --header")
+		return errors.New("--prefix, --algorithm, --encoding and --delivery-header need --header")
 	}
 	if c.AcceptRepeated && c.DeliveryHeader == "" {
 		return errors.New("--accept-repeated-bodies needs --delivery-header")
@@ -92,7 +92,7 @@ func (c *hooksCreate) Run(s *session) error {
 		}
 	}
 	var made api.Hook
-	raw, err := weft.exchange(s, http.MethodPost, hooksPath, request, onceOnly(c.IdempotencyKey), &made)
+	raw, err := weft.exchange(s, http.MethodPost, hooksPath, request, idempotencyHeader(c.IdempotencyKey), &made)
 	if err != nil {
 		return err
 	}
@@ -100,23 +100,23 @@ func (c *hooksCreate) Run(s *session) error {
 	return printJSON(s.stdout, raw)
 }
 
-// verification is what the flags say of how a delivery proves whose it is.
+// verification returns how deliveries are authenticated, according to the flags.
 func (c *hooksCreate) verification(s *session) (*api.NewVerification, error) {
 	secret, there, err := readHidden(s, "Secret of the hook")
 	switch {
 	case err != nil:
 		return nil, err
 	case !there:
-		return nil, errors.New("there is no secret: give it on standard input")
+		return nil, errors.New("the secret is missing: pass it on standard input")
 	case !utf8.ValidString(secret):
-		return nil, errors.New("the secret is no text in UTF-8")
+		return nil, errors.New("the secret is not valid UTF-8")
 	}
 	if c.StandardWebhooks {
 		return &api.NewVerification{Scheme: new(api.VerificationSchemeStandardWebhooks), Secret: &secret}, nil
 	}
 	made := &api.NewVerification{
-		Secret: &secret, Header: &c.Header, Prefix: given(c.Prefix), DeliveryHeader: given(c.DeliveryHeader),
-		Algorithm: given(api.VerificationAlgorithm(c.Algorithm)), Encoding: given(api.VerificationEncoding(c.Encoding)),
+		Secret: &secret, Header: &c.Header, Prefix: optional(c.Prefix), DeliveryHeader: optional(c.DeliveryHeader),
+		Algorithm: optional(api.VerificationAlgorithm(c.Algorithm)), Encoding: optional(api.VerificationEncoding(c.Encoding)),
 	}
 	if c.AcceptRepeated {
 		made.AcceptRepeatedBodies = &c.AcceptRepeated
@@ -124,7 +124,7 @@ func (c *hooksCreate) verification(s *session) (*api.NewVerification, error) {
 	return made, nil
 }
 
-// oneHook is a hook by its id.
+// oneHook is the argument of commands on one hook.
 type oneHook struct {
 	target
 	ID uuid.UUID `arg:"" help:"Id of the hook."`
@@ -132,8 +132,8 @@ type oneHook struct {
 
 func (c oneHook) path() string { return hooksPath + "/" + c.ID.String() }
 
-// turn gives it another status, and leaves all else as it is.
-func (c oneHook) turn(s *session, status api.TriggerStatus) error {
+// setStatus changes the status and nothing else.
+func (c oneHook) setStatus(s *session, status api.TriggerStatus) error {
 	weft, err := c.caller()
 	if err != nil {
 		return err
@@ -151,11 +151,11 @@ func (c oneHook) turn(s *session, status api.TriggerStatus) error {
 
 type hooksPause struct{ oneHook }
 
-func (c *hooksPause) Run(s *session) error { return c.turn(s, api.TriggerStatusPAUSED) }
+func (c *hooksPause) Run(s *session) error { return c.setStatus(s, api.TriggerStatusPAUSED) }
 
 type hooksResume struct{ oneHook }
 
-func (c *hooksResume) Run(s *session) error { return c.turn(s, api.TriggerStatusACTIVE) }
+func (c *hooksResume) Run(s *session) error { return c.setStatus(s, api.TriggerStatusACTIVE) }
 
 type hooksDelete struct{ oneHook }
 

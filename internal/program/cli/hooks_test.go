@@ -16,7 +16,7 @@ func hookText(status string) string {
 		`"lastRefusedAt":"2026-11-20T08:00:00.000Z","lastRefusal":"hook_paused","createdAt":"2026-11-21T10:15:30.123Z","updatedAt":"2026-11-21T10:15:30.123Z"}`
 }
 
-func TestHooksAreCreatedTurnedAndDeleted(t *testing.T) {
+func TestHooksAreCreatedPausedAndDeleted(t *testing.T) {
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPut {
 			fmt.Fprint(w, hookText("PAUSED"))
@@ -50,19 +50,19 @@ func TestHooksAreCreatedTurnedAndDeleted(t *testing.T) {
 		t.Errorf("requests %q\nwant %q", s.seen(), want)
 	}
 	if key := s.requests[0].Header.Get("Idempotency-Key"); key != "once" {
-		t.Errorf("the key is %q", key)
+		t.Errorf("unexpected Idempotency-Key %q", key)
 	}
 	for text, got := range map[string]result{
-		"there is no secret": hooks("", "create", workflowID, "--header=X-Mac"), "no text in UTF-8": hooks("hush\xff", "create", workflowID, "--header=X-Mac"),
-		"go with --header": hooks("hush-hush", "create", workflowID, "--prefix=sha256="), "can't be used together": hooks("hush-hush", "create", workflowID, "--header=X", "--standard-webhooks"),
-		"no name of a workflow": hooks("hush-hush", "create", "none", "--header=X-Mac"), "is no id": hooks("", "pause", "nonsense"),
+		"the secret is missing": hooks("", "create", workflowID, "--header=X-Mac"), "not valid UTF-8": hooks("hush\xff", "create", workflowID, "--header=X-Mac"),
+		"need --header": hooks("hush-hush", "create", workflowID, "--prefix=sha256="), "can't be used together": hooks("hush-hush", "create", workflowID, "--header=X", "--standard-webhooks"),
+		"nor a workflow name": hooks("hush-hush", "create", "none", "--header=X-Mac"), "is not a valid ID": hooks("", "pause", "nonsense"),
 	} {
 		if got.code == 0 || got.stdout != "" || !strings.Contains(got.stderr, text) || strings.Contains(got.stderr, "hush") {
 			t.Errorf("%d, %s, want %s", got.code, got.stderr, text)
 		}
 	}
 	if len(s.seen()) != len(want) {
-		t.Errorf("what is refused was sent: %q", s.seen()[len(want):])
+		t.Errorf("rejected requests were sent: %q", s.seen()[len(want):])
 	}
 }
 

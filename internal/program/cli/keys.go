@@ -23,7 +23,7 @@ import (
 	"github.com/weft-automation/weft/internal/program/app"
 )
 
-// keysCommand works on the database: whoever reaches that may make keys.
+// keysCommand works on the database: anyone who can reach it can create keys.
 type keysCommand struct {
 	Create keysCreate `cmd:"" help:"Make a key and print it, this once."`
 	List   keysList   `cmd:"" help:"List the keys of a workspace."`
@@ -32,7 +32,7 @@ type keysCommand struct {
 	RotateMaster keysRotateMaster `cmd:"" name:"rotate-master" help:"Seal anew, under the present master key, what is under an old one."`
 }
 
-// workspace is whose keys.
+// inWorkspace selects the database and the workspace of the keys.
 type inWorkspace struct {
 	database
 	Workspace string `default:"dev" placeholder:"NAME" help:"Name or id of the workspace (${default})."`
@@ -42,7 +42,7 @@ type keysCreate struct {
 	inWorkspace
 	Label        string      `default:"weft keys create" placeholder:"TEXT" help:"What the key is for (${default})."`
 	Workflows    []uuid.UUID `name:"workflow" placeholder:"ID" help:"Restrict the key to this workflow; may be repeated."`
-	NewWorkspace bool        `help:"Make the workspace if there is none of that name."`
+	NewWorkspace bool        `help:"Create the workspace if it does not exist."`
 	Plan         string      `default:"starter" enum:"starter,growth,professional,enterprise" help:"Plan of a new workspace (${default})."`
 	BaseURL      string      `name:"base-url" placeholder:"URL" default:"${base_url}" help:"Base URL of the service, for the credentials."`
 	Out          string      `placeholder:"FILE" help:"Write the credentials to a new file of mode 0600, instead of stdout."`
@@ -57,10 +57,10 @@ func (k *keysCreate) Run(s *session) error {
 	if k.Out == "" {
 		return k.create(s, pool, s.stdout)
 	}
-	// Before the key is made: nobody would hold one that cannot be written down.
+	// Before the key is created, because a key that cannot be written is lost.
 	file, err := os.OpenFile(k.Out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return fmt.Errorf("write the credentials: %w (no key was made)", err)
+		return fmt.Errorf("write the credentials: %w (no key was created)", err)
 	}
 	if err := k.create(s, pool, file); err != nil {
 		file.Close()
@@ -70,7 +70,7 @@ func (k *keysCreate) Run(s *session) error {
 	return file.Close()
 }
 
-// create makes the key and writes its credentials.
+// create creates the key and writes its credentials.
 func (k *keysCreate) create(s *session, pool *pgxpool.Pool, out io.Writer) error {
 	workspaceID, err := findWorkspace(s.ctx, pool, k.Workspace)
 	if errors.Is(err, noWorkspace(k.Workspace)) && k.NewWorkspace {
@@ -92,35 +92,34 @@ func (k *keysCreate) create(s *session, pool *pgxpool.Pool, out io.Writer) error
 	if err != nil {
 		return err
 	}
-	text, err := json.MarshalIndent(client.Credentials{ //nolint:gosec // showing the secret, this once, is what the command is for
+	text, err := json.MarshalIndent(client.Credentials{ //nolint:gosec // the purpose of the command is to show the secret once
 		BaseURL: k.baseURL(s), WorkspaceID: workspaceID, APIKey: created.APIKey, APISecret: created.APISecret,
 	}, "", "  ")
 	if err != nil {
 		return err
 	}
 	if _, err := out.Write(append(text, '\n')); err != nil {
-		return unwritten(s.ctx, keys, workspaceID, created.KeyID, err)
+		return revokeUndelivered(s.ctx, keys, workspaceID, created.KeyID, err)
 	}
 	s.note("Key %s of workspace %s. The secret is shown this once.", created.KeyID, k.Workspace)
 	return nil
 }
 
-// revokePatience is how long the revoking of a key that nobody holds may take.
-const revokePatience = 5 * time.Second
+// revokeTimeout limits the revocation of a key that was not delivered.
+const revokeTimeout = 5 * time.Second
 
-// unwritten revokes a key whose credentials could not be written, for cause, although
-// what interrupted the writing may have ended ctx.
-func unwritten(ctx context.Context, keys *auth.Keys, workspaceID, id uuid.UUID, cause error) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), revokePatience)
+// revokeUndelivered revokes a key whose credentials could not be written because of cause. It works
+// even if ctx was canceled.
+func revokeUndelivered(ctx context.Context, keys *auth.Keys, workspaceID, id uuid.UUID, cause error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), revokeTimeout)
 	defer cancel()
 	if _, err := keys.Revoke(ctx, workspaceID, id); err != nil {
-		return fmt.Errorf("write the credentials: %w; nobody holds the key %s, which could not be revoked: %w", cause, id, err)
+		return fmt.Errorf("write the credentials: %w; revoke the undelivered key %s: %w", cause, id, err)
 	}
 	return fmt.Errorf("write the credentials: %w (the key is revoked)", cause)
 }
 
-// baseURL is the flag's, else that of the service of weft dev, else the one that
-// serve has by default.
+// baseURL returns the base URL of the flag, else of weft dev's service, else the default of serve.
 func (k *keysCreate) baseURL(s *session) string {
 	if k.BaseURL != "" {
 		return k.BaseURL
@@ -137,10 +136,10 @@ func (k *keysCreate) make(ctx context.Context, pool *pgxpool.Pool) (uuid.UUID, e
 	return workspace.Create(ctx, pool, workspace.CreateParams{Name: k.Workspace, Plan: plan.Name(k.Plan)})
 }
 
-// explain says how to name a workspace when there is none.
+// explain adds how to select a workspace if it was not found.
 func (w inWorkspace) explain(err error) error {
 	if errors.Is(err, noWorkspace(w.Workspace)) {
-		return fmt.Errorf("%w: name one with --workspace (keys create --new-workspace makes it)", err)
+		return fmt.Errorf("%w: choose one with --workspace (keys create --new-workspace creates it)", err)
 	}
 	return err
 }
@@ -199,13 +198,13 @@ type keysRevoke struct {
 	KeyID keyID `arg:"" name:"key-id" help:"Id of the key: the column ID of weft keys list."`
 }
 
-// keyID is an id of a key, which is not the key.
+// keyID is the ID of a key, which is not the key itself.
 type keyID struct{ uuid.UUID }
 
-// UnmarshalText does not repeat the text: it may be the key.
+// UnmarshalText omits the text from its error, because it may be the key itself.
 func (id *keyID) UnmarshalText(text []byte) (err error) {
 	if id.UUID, err = uuid.ParseBytes(text); err != nil {
-		return errors.New("this is not the id of a key: the column ID of `weft keys list` shows them")
+		return errors.New("this is not a key ID; see the column ID of `weft keys list`")
 	}
 	return nil
 }

@@ -18,7 +18,7 @@ import (
 
 func TestKeysCreateListRevoke(t *testing.T) {
 	environ := []string{"DATABASE_URL=" + pgtest.DSN(t), "WEFT_BASE_URL=http://127.0.0.1:8080"}
-	run(t, environ, "", "keys", "create").check(t, 1, "", `there is no workspace "dev"`)
+	run(t, environ, "", "keys", "create").check(t, 1, "", `workspace "dev" not found`)
 
 	made := run(t, environ, "", "keys", "create", "--new-workspace", "--label", "for the test")
 	made.check(t, 0, `"baseUrl": "http://127.0.0.1:8080"`, "shown this once")
@@ -44,15 +44,15 @@ func TestKeysCreateListRevoke(t *testing.T) {
 	run(t, environ, "", "keys", "revoke", "019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e").check(t, 1, "", "weft: There is no")
 	run(t, environ, "", "keys", "create", "--workflow=019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e").check(t, 1, "", "the workspace has no workflow 019aa5f2")
 	run(t, environ, "", "keys", "create", "--workspace=new", "--new-workspace", "--workflow=019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e").check(t, 1, "", "a new workspace has no workflows")
-	run(t, environ, "", "keys", "list", "--workspace=new").check(t, 1, "", `there is no workspace "new"`)
+	run(t, environ, "", "keys", "list", "--workspace=new").check(t, 1, "", `workspace "new" not found`)
 	if again := run(t, environ, "", "keys", "list"); strings.Count(again.stdout, "\n") != 2 {
-		t.Errorf("a refused key was made:\n%s", again.stdout)
+		t.Errorf("a rejected command created a key:\n%s", again.stdout)
 	}
 	run(t, environ, "", "keys", "revoke", "x").check(t, 2, "", "key-id")
-	run(t, environ, "", "keys", "list", "--workspace=other").check(t, 1, "", `there is no workspace "other"`)
+	run(t, environ, "", "keys", "list", "--workspace=other").check(t, 1, "", `workspace "other" not found`)
 }
 
-func TestKeysCreateWritesAFileForItsOwnerAlone(t *testing.T) {
+func TestKeysCreateWritesAPrivateFile(t *testing.T) {
 	environ := []string{"DATABASE_URL=" + pgtest.DSN(t)}
 	file := filepath.Join(t.TempDir(), "credentials.json")
 	create := []string{"keys", "create", "--new-workspace", "--workspace=w", "--out", file, "--base-url=http://x:1"}
@@ -66,21 +66,22 @@ func TestKeysCreateWritesAFileForItsOwnerAlone(t *testing.T) {
 		t.Errorf("mode %v, %v", info.Mode(), err)
 	}
 	if c, err := client.ReadCredentials(file); err != nil || c.BaseURL != "http://x:1" || c.APISecret == "" {
-		t.Errorf("%v, %v", c, err)
+		t.Errorf("unexpected credentials %v (%v)", c, err)
 	}
-	// A key that could not be written down is not made, nor is its workspace.
-	run(t, environ, "", create...).check(t, 1, "", "file exists (no key was made)")
+	// A key that cannot be written is not created, and neither is its workspace.
+	run(t, environ, "", create...).check(t, 1, "", "file exists (no key was created)")
 	if listed := run(t, environ, "", "keys", "list", "--workspace=w").stdout; strings.Count(listed, "active") != 1 {
-		t.Errorf("there are other keys than the one that was written:\n%s", listed)
+		t.Errorf("unexpected keys:\n%s", listed)
 	}
 	create[3] = "--workspace=v"
-	run(t, environ, "", create...).check(t, 1, "", "file exists (no key was made)")
-	run(t, environ, "", "keys", "list", "--workspace=v").check(t, 1, "", `there is no workspace "v"`)
-	// One that could not be made leaves no file, and one that finds no room is revoked.
+	run(t, environ, "", create...).check(t, 1, "", "file exists (no key was created)")
+	run(t, environ, "", "keys", "list", "--workspace=v").check(t, 1, "", `workspace "v" not found`)
+	// A key that cannot be created leaves no file. A key that cannot be written because the disk is
+	// full is revoked.
 	none := filepath.Join(t.TempDir(), "none.json")
-	run(t, environ, "", "keys", "create", "--workspace=v", "--out", none).check(t, 1, "", `there is no workspace "v"`)
+	run(t, environ, "", "keys", "create", "--workspace=v", "--out", none).check(t, 1, "", `workspace "v" not found`)
 	if _, err := os.Stat(none); err == nil {
-		t.Error("the credentials of no key were written")
+		t.Error("a file was written although no key was created")
 	}
 	var stderr strings.Builder
 	code := cli.Run(t.Context(), cli.Process{Args: []string{"keys", "create", "--workspace=w"}, Environ: environ, Stdout: full{}, Stderr: &stderr})
@@ -89,12 +90,12 @@ func TestKeysCreateWritesAFileForItsOwnerAlone(t *testing.T) {
 	}
 }
 
-// full is a disk without room.
+// full is a full disk.
 type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
 
-// interrupted is a pipe whose reader goes away with whoever called the command.
+// interrupted is a pipe whose reader is interrupted together with the command.
 type interrupted struct{ cancel context.CancelFunc }
 
 func (i interrupted) Write([]byte) (int, error) {
@@ -102,7 +103,7 @@ func (i interrupted) Write([]byte) (int, error) {
 	return 0, syscall.EPIPE
 }
 
-func TestAKeyThatNobodyReadIsRevokedAfterAnInterruptToo(t *testing.T) {
+func TestUndeliveredKeyIsRevokedAfterAnInterrupt(t *testing.T) {
 	environ := []string{"DATABASE_URL=" + pgtest.DSN(t)}
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -112,11 +113,11 @@ func TestAKeyThatNobodyReadIsRevokedAfterAnInterruptToo(t *testing.T) {
 		t.Errorf("code %d, %s", code, stderr.String())
 	}
 	if listed := run(t, environ, "", "keys", "list").stdout; strings.Count(listed, "revoked 20") != 1 || strings.Contains(listed, "active") {
-		t.Errorf("a key that nobody holds still works:\n%s", listed)
+		t.Errorf("an undelivered key still works:\n%s", listed)
 	}
 }
 
-func TestKeysListAndRevokeTellWhatIsOver(t *testing.T) {
+func TestKeysListAndRevokeShowRevokedAndExpiredKeys(t *testing.T) {
 	dsn := pgtest.DSN(t)
 	environ := []string{"DATABASE_URL=" + dsn}
 	run(t, environ, "", "keys", "create", "--help").check(t, 0, "(weft keys create)", "")

@@ -22,15 +22,13 @@ import (
 	"github.com/weft-automation/weft/internal/local/receiver"
 )
 
-// callbackSecret is the variable with the secret of callbacks, for weft call as for
-// weft listen.
+// callbackSecret is the variable with the secret of callbacks, for weft call and weft listen.
 const callbackSecret = "WEFT_CALLBACK_SECRET"
 
-// maxSenders bounds the connections of weft listen, and so, by receiver.MaxBody, its
-// memory.
+// maxSenders limits the connections of weft listen and thus, with receiver.MaxBody, its memory.
 const maxSenders = 64
 
-// listenCommand is a receiver of callbacks for whoever develops one.
+// listenCommand receives callbacks for developers.
 type listenCommand struct {
 	Addr       string           `default:"127.0.0.1:8765" placeholder:"ADDR" help:"Where to listen (${default})."`
 	SecretFile string           `name:"secret-file" placeholder:"FILE" help:"File with the callbackSecret, - for standard input. Without it, $$WEFT_CALLBACK_SECRET; without that, signatures are not checked."`
@@ -44,32 +42,32 @@ type listenCommand struct {
 	Count      int              `xor:"count" placeholder:"N" help:"End after N deliveries, repeats among them."`
 	Timeout    time.Duration    `placeholder:"TIME" help:"Wait no longer for them, such as 30s."`
 	Expose     bool             `help:"Listen on an address that other machines reach."`
-	Host       []string         `placeholder:"NAME" help:"Names under which it may be called beside its addresses, such as that of a tunnel."`
+	Host       []string         `placeholder:"NAME" help:"Allowed host names in addition to its addresses, such as that of a tunnel."`
 }
 
-// Help is what --help says beside the flags.
+// Help returns the additional text of --help.
 func (c *listenCommand) Help() string {
-	return "Prints a line for each delivery and answers 204, or 401 where a secret is known and the signature is not right. With --once or --count the exit code is 0 when all of them came in time and nothing was wrong with them that --fail did not ask for."
+	return "Prints a line for each delivery and answers 204, or 401 where a secret is known and the signature is not valid. With --once or --count, the exit code is 0 if all deliveries arrived in time and were valid; failures injected by --fail do not count."
 }
 
-// Validate says what cannot be asked for.
+// Validate rejects invalid combinations of flags.
 func (c *listenCommand) Validate() error {
 	if c.Once {
 		c.Count = 1
 	}
 	switch {
 	case c.FailFirst < 0 || c.Count < 0:
-		return errors.New("--fail-first and --count take a number from 1 on")
+		return errors.New("--fail-first and --count must be at least 1")
 	case c.FailRate < 0 || c.FailRate > 1:
-		return errors.New("--fail-rate takes a probability from 0 to 1")
+		return errors.New("--fail-rate must be a probability from 0 to 1")
 	case c.Timeout < 0 || c.Timeout > 0 && c.Count == 0:
-		return errors.New("--timeout goes with --once or --count")
+		return errors.New("--timeout needs --once or --count")
 	}
 	return nil
 }
 
 func (c *listenCommand) Run(s *session) error {
-	cfg := receiver.Config{Failure: c.failure(), Count: c.Count, Refused: func(why string) { s.note("refused: %s", printable(why)) }}
+	cfg := receiver.Config{Failure: c.failure(), Count: c.Count, OnRejected: func(why string) { s.note("refused: %s", printable(why)) }}
 	var err error
 	if cfg.Secret, err = c.secret(s); err != nil {
 		return err
@@ -81,9 +79,9 @@ func (c *listenCommand) Run(s *session) error {
 	}
 	ctx, end := context.WithCancelCause(s.ctx)
 	defer end(nil)
-	cfg.Told = func(d receiver.Delivery) {
-		if err := c.tell(s, d); err != nil {
-			end(fmt.Errorf("tell of a delivery: %w", err))
+	cfg.OnDelivery = func(d receiver.Delivery) {
+		if err := c.printDelivery(s, d); err != nil {
+			end(fmt.Errorf("print a delivery: %w", err))
 		}
 	}
 	listener, err := listenAt(s.ctx, c.Addr, c.Expose, "send you what looks like callbacks")
@@ -91,9 +89,9 @@ func (c *listenCommand) Run(s *session) error {
 		return err
 	}
 	taken := receiver.New(cfg)
-	c.greet(s, listener, cfg)
+	c.printStart(s, listener, cfg)
 	if c.Timeout > 0 {
-		late := time.AfterFunc(c.Timeout, func() { end(fmt.Errorf("not all of them came within %v", c.Timeout)) })
+		late := time.AfterFunc(c.Timeout, func() { end(fmt.Errorf("not all deliveries arrived within %v", c.Timeout)) })
 		defer late.Stop()
 	}
 	go func() {
@@ -103,14 +101,14 @@ func (c *listenCommand) Run(s *session) error {
 		case <-ctx.Done():
 		}
 	}()
-	err = serveUntil(ctx, c.server(s, taken, cfg.Refused), netutil.LimitListener(listener, maxSenders), time.Second)
+	err = serveUntil(ctx, c.server(s, taken, cfg.OnRejected), netutil.LimitListener(listener, maxSenders), time.Second)
 	if err != nil {
 		return err
 	}
 	return c.conclude(s, taken, context.Cause(ctx))
 }
 
-// server is the way in: the receiver behind the gate that the proxy has.
+// server returns the HTTP server: the receiver behind the same gate as the proxy.
 func (c *listenCommand) server(s *session, taken http.Handler, refused func(string)) *http.Server {
 	return &http.Server{
 		Handler:           discarding(&gate{reason: "weft_listen", names: c.Host, anyAddress: c.Expose, refused: refused, next: taken}),
@@ -119,11 +117,11 @@ func (c *listenCommand) server(s *session, taken http.Handler, refused func(stri
 		IdleTimeout:       30 * time.Second,
 		MaxHeaderBytes:    64 << 10,
 		ErrorLog:          log.New(s.stderr, "weft listen: ", 0),
-		BaseContext:       func(net.Listener) context.Context { return s.ctx }, // ends what is slow
+		BaseContext:       func(net.Listener) context.Context { return s.ctx }, // cancels slow handlers
 	}
 }
 
-// failure is what is to fail. Which, without how, is a plain error of a server.
+// failure returns the configured failure: status 500 if only --fail-first or --fail-rate is set.
 func (c *listenCommand) failure() receiver.Failure {
 	failure := c.Fail
 	if failure.Kind == "" && (c.FailFirst > 0 || c.FailRate > 0) {
@@ -133,7 +131,7 @@ func (c *listenCommand) failure() receiver.Failure {
 	return failure
 }
 
-// secret is the callbackSecret, nil if there is none.
+// secret returns the callbackSecret, or nil if it is not set.
 func (c *listenCommand) secret(s *session) (*string, error) {
 	var secret string
 	switch c.SecretFile {
@@ -157,13 +155,13 @@ func (c *listenCommand) secret(s *session) (*string, error) {
 	case secret == "":
 		return nil, errors.New("the secret is empty")
 	case !utf8.ValidString(secret):
-		return nil, errors.New("the secret is no text in UTF-8")
+		return nil, errors.New("the secret is not valid UTF-8")
 	}
 	return &secret, nil
 }
 
-// greet says what a person needs to know who is about to give the address to Weft.
-func (c *listenCommand) greet(s *session, listener net.Listener, cfg receiver.Config) {
+// printStart prints what a user needs to know before passing the address to Weft.
+func (c *listenCommand) printStart(s *session, listener net.Listener, cfg receiver.Config) {
 	s.note("Listening on http://%s", listener.Addr())
 	s.note("Give that as callbackUrl, with any path behind it.")
 	c.noteNetwork(s, listener.Addr())
@@ -179,12 +177,12 @@ func (c *listenCommand) greet(s *session, listener net.Listener, cfg receiver.Co
 		s.note("Forwarding to %s", printable(cfg.Forward.Redacted()))
 	}
 	if c.Expose {
-		s.note("EXPOSED: whoever reaches this address can send what looks like callbacks.")
+		s.note("EXPOSED: anyone who can reach this address can send forged callbacks.")
 	}
 }
 
-// noteNetwork says how Weft is opened to where it listens, unless the weft dev of this
-// folder is already.
+// noteNetwork prints how to allow this network in Weft, unless the weft dev of this folder already
+// allows it.
 func (c *listenCommand) noteNetwork(s *session, listens net.Addr) {
 	at, _ := netip.ParseAddrPort(listens.String())
 	if weft, err := client.ReadCredentials(s.credentialsFile()); err == nil && weft.Reaches(at.Addr()) {
@@ -200,7 +198,7 @@ func (c *listenCommand) noteNetwork(s *session, listens net.Addr) {
 	s.note("Weft reaches public addresses only, by https. For this one: weft dev --allow-network %s, or WEFT_ALLOW_NETWORKS.", network)
 }
 
-// conclude is the result. cause is why it ended.
+// conclude prints the result. cause is the reason for stopping.
 func (c *listenCommand) conclude(s *session, taken *receiver.Receiver, cause error) error {
 	came, failed := taken.Summary()
 	s.note("%s, %d with something wrong.", counted(came, "1 delivery", "%d deliveries"), failed)
@@ -213,8 +211,8 @@ func (c *listenCommand) conclude(s *session, taken *receiver.Receiver, cause err
 	return nil
 }
 
-// tell prints one delivery.
-func (c *listenCommand) tell(s *session, d receiver.Delivery) error {
+// printDelivery prints one delivery.
+func (c *listenCommand) printDelivery(s *session, d receiver.Delivery) error {
 	var out bytes.Buffer
 	if c.JSON {
 		line := struct {
@@ -242,8 +240,8 @@ func (c *listenCommand) tell(s *session, d receiver.Delivery) error {
 	return err
 }
 
-// escapeUnprintable writes what a terminal would obey as JSON's escapes. The line's
-// end stays.
+// escapeUnprintable replaces control characters, which a terminal would interpret, by JSON escapes.
+// It keeps the line break.
 func escapeUnprintable(line string) string {
 	var out strings.Builder
 	for _, r := range line {
@@ -258,7 +256,7 @@ func escapeUnprintable(line string) string {
 	return out.String()
 }
 
-// summary is a delivery on one line.
+// summary describes a delivery in one line.
 func summary(d receiver.Delivery) string {
 	or := func(text string) string {
 		if text == "" {
@@ -286,7 +284,7 @@ func summary(d receiver.Delivery) string {
 	return strings.Join(parts, "  ")
 }
 
-// answered says what became of a delivery, and how fast.
+// answered describes the response to a delivery, and its duration.
 func answered(d receiver.Delivery) string {
 	took := time.Duration(d.DurationMs) * time.Millisecond
 	slow := d.Injected != nil && *d.Injected == receiver.Slow
@@ -314,8 +312,7 @@ func answered(d receiver.Delivery) string {
 	return fmt.Sprintf("%s in %v", text, took)
 }
 
-// showBody prints a body for a person: JSON with indents, and nothing that a
-// terminal would obey.
+// showBody formats a body: JSON is indented, and control characters are escaped.
 func showBody(out *bytes.Buffer, body []byte) {
 	var indented bytes.Buffer
 	if json.Indent(&indented, body, "", "  ") != nil {

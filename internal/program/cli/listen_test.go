@@ -33,7 +33,7 @@ type listening struct {
 	stop    func() result
 }
 
-// startListen starts one at a free port and reads what it says to that.
+// startListen starts weft listen on a free port and reads its first messages.
 func startListen(t *testing.T, environ []string, stdin string, args ...string) *listening {
 	t.Helper()
 	l := &listening{}
@@ -45,11 +45,11 @@ func startListen(t *testing.T, environ []string, stdin string, args ...string) *
 			return l
 		}
 	}
-	t.Fatalf("it did not start: %q", l.notes)
+	t.Fatalf("weft listen did not start: %q", l.notes)
 	return nil
 }
 
-// end waits until it has ended by itself.
+// end waits until the command has exited on its own.
 func (l *listening) end(t *testing.T) result {
 	t.Helper()
 	late := waittest.Context(t).Done()
@@ -63,12 +63,12 @@ func (l *listening) end(t *testing.T) result {
 			}
 			l.notes = append(l.notes, line)
 		case <-late:
-			t.Fatalf("it has not ended: %q", l.notes)
+			t.Fatalf("weft listen did not exit: %q", l.notes)
 		}
 	}
 }
 
-// deliver posts a record as Weft does, signed with a secret unless that is empty.
+// deliver posts a record as Weft does, signed unless secret is "".
 func (l *listening) deliver(t *testing.T, secret, body string) int {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://"+l.address+"/x", strings.NewReader(body))
@@ -89,14 +89,14 @@ func (l *listening) deliver(t *testing.T, secret, body string) int {
 	return answer.StatusCode
 }
 
-// macOf is what X-Svc-Signature says, by the contract's words and none of our code.
+// macOf returns the value of X-Svc-Signature by the contract, without Weft's code.
 func macOf(secret string, body []byte) string {
 	mac := hmac.New(sha256.New, []byte(secret))
 	mac.Write(body)
 	return "hmac-sha256-v1=" + hex.EncodeToString(mac.Sum(nil))
 }
 
-// secretFile is a file with a secret and a line's end.
+// secretFile returns a file with a secret and a line break.
 func secretFile(t *testing.T, secret string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "secret")
@@ -106,7 +106,7 @@ func secretFile(t *testing.T, secret string) string {
 	return path
 }
 
-func TestListenTellsEachDeliveryOnALine(t *testing.T) {
+func TestListenPrintsEachDeliveryOnALine(t *testing.T) {
 	t.Parallel()
 	l := startListen(t, nil, "", "--secret-file="+secretFile(t, listenSecret), "--count=5", "--fail=status:503", "--fail-first=1")
 	altered := strings.Replace(delivered, "output", "outcome", 1)
@@ -117,7 +117,7 @@ func TestListenTellsEachDeliveryOnALine(t *testing.T) {
 		{listenSecret, delivered, 503}, {listenSecret, delivered, 204}, {listenSecret, altered, 204}, {"other", delivered, 401}, {"", delivered, 401},
 	} {
 		if got := l.deliver(t, c.secret, c.body); got != c.want {
-			t.Errorf("%d: answered %d, want %d", i, got, c.want)
+			t.Errorf("%d: got status %d, want %d", i, got, c.want)
 		}
 	}
 	got := l.end(t)
@@ -126,7 +126,7 @@ func TestListenTellsEachDeliveryOnALine(t *testing.T) {
 	want := []string{
 		"attempt 1  signature good  answered 503 on purpose in ",
 		"attempt 2  signature good  answered 204 in ",
-		"WRONG: it has other bytes than before",
+		"WRONG: the body differs from earlier deliveries",
 		"attempt 4  signature BAD  answered 401 in ",
 		"attempt 5  signature absent  answered 401 in ",
 	}
@@ -140,17 +140,17 @@ func TestListenTellsEachDeliveryOnALine(t *testing.T) {
 	}
 	for _, part := range []string{"another secret, or over other bytes", "--allow-network 127.0.0.0/8", "Signatures are checked", "Failing on purpose: 503, the first delivery of each execution"} {
 		if !strings.Contains(got.stdout+got.stderr, part) {
-			t.Errorf("it does not say %q: %s", part, got.stderr)
+			t.Errorf("the output lacks %q: %s", part, got.stderr)
 		}
 	}
 	for _, hidden := range []string{listenSecret, "of-the-caller"} {
 		if strings.Contains(got.stdout+got.stderr, hidden) {
-			t.Errorf("%q is shown", hidden)
+			t.Errorf("the output contains %q", hidden)
 		}
 	}
 }
 
-func TestListenTakesItsSecretFromWhereNobodySeesIt(t *testing.T) {
+func TestListenReadsItsSecretWithoutArguments(t *testing.T) {
 	t.Parallel()
 	variable := []string{"WEFT_CALLBACK_SECRET=" + listenSecret}
 	for name, c := range map[string]struct {
@@ -166,21 +166,21 @@ func TestListenTakesItsSecretFromWhereNobodySeesIt(t *testing.T) {
 	} {
 		l := startListen(t, c.environ, c.stdin, append(c.args, "--once")...)
 		if got := l.deliver(t, listenSecret, delivered); got != http.StatusNoContent {
-			t.Errorf("%s: answered %d", name, got)
+			t.Errorf("%s: got status %d", name, got)
 		}
 		l.end(t).check(t, 0, "signature good", "1 delivery, 0 with something wrong.")
 	}
 	run(t, nil, "", "listen", "--addr=127.0.0.1:0", "--secret-file=-").check(t, 1, "", "the secret is empty")
-	run(t, nil, "\xff", "listen", "--addr=127.0.0.1:0", "--secret-file=-").check(t, 1, "", "no text in UTF-8")
+	run(t, nil, "\xff", "listen", "--addr=127.0.0.1:0", "--secret-file=-").check(t, 1, "", "not valid UTF-8")
 	run(t, nil, "", "listen", "--addr=127.0.0.1:0", "--secret-file=/nowhere").check(t, 1, "", "--secret-file: open /nowhere")
 }
 
-func TestListenEndsAsScriptsNeedIt(t *testing.T) {
+func TestListenExitsAsScriptsNeedIt(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		secret string // of the sender; the receiver has none if empty
 		args   []string
-		want   int // status of the answer
+		want   int // status of the response
 		code   int
 		stdout string
 		stderr string
@@ -190,8 +190,8 @@ func TestListenEndsAsScriptsNeedIt(t *testing.T) {
 		"failed as asked for":   {listenSecret, []string{"--once", "--fail-first=1"}, 500, 0, "answered 500 on purpose", "Failing on purpose: 500, the first delivery"},
 		"dropped as asked for":  {listenSecret, []string{"--once", "--fail=drop", "--fail-rate=1"}, 0, 0, "dropped on purpose", "with the probability 1"},
 		"slow as asked for":     {listenSecret, []string{"--once", "--fail=slow:10ms"}, 204, 0, "answered 204, slow on purpose, in ", "slow:10ms, every delivery"},
-		"too few in time":       {listenSecret, []string{"--count=2", "--timeout=300ms"}, 204, 1, "signature good", "not all of them came within 300ms"},
-		"nobody to forward to":  {listenSecret, []string{"--once", "--forward=http://127.0.0.1:1"}, 502, 1, "WRONG: it could not be forwarded", "Forwarding to http://127.0.0.1:1"},
+		"too few in time":       {listenSecret, []string{"--count=2", "--timeout=300ms"}, 204, 1, "signature good", "not all deliveries arrived within 300ms"},
+		"nobody to forward to":  {listenSecret, []string{"--once", "--forward=http://127.0.0.1:1"}, 502, 1, "WRONG: the delivery could not be forwarded", "Forwarding to http://127.0.0.1:1"},
 		"enough before the end": {listenSecret, []string{"--count=1", "--timeout=1m"}, 204, 0, "signature good", "1 delivery, 0"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -201,13 +201,13 @@ func TestListenEndsAsScriptsNeedIt(t *testing.T) {
 				environ = []string{"WEFT_CALLBACK_SECRET=" + listenSecret}
 			}
 			l := startListen(t, environ, "", c.args...)
-			unused, err := net.Dial("tcp", l.address) // as clients open them ahead
+			unused, err := net.Dial("tcp", l.address) // some clients open connections ahead of time
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer unused.Close()
 			if got := l.deliver(t, c.secret, delivered); got != c.want {
-				t.Errorf("answered %d, want %d", got, c.want)
+				t.Errorf("got status %d, want %d", got, c.want)
 			}
 			l.end(t).check(t, c.code, c.stdout, c.stderr)
 		})
@@ -218,12 +218,12 @@ func TestListenEndsAsScriptsNeedIt(t *testing.T) {
 		t.Errorf("after Ctrl-C: %+v", got)
 	}
 	if got := startListen(t, nil, "", "--once").stop(); got.code != 1 {
-		t.Errorf("after Ctrl-C before the one: %+v", got)
+		t.Errorf("after Ctrl-C before the first delivery: %+v", got)
 	}
-	run(t, nil, "", "listen", "--addr=127.0.0.1:0", "--forward=http://a:hunter2@x/").check(t, 1, "", "--forward: it must not name a user")
+	run(t, nil, "", "listen", "--addr=127.0.0.1:0", "--forward=http://a:hunter2@x/").check(t, 1, "", "--forward: it must not contain a user")
 }
 
-func TestListenShowsBodiesOnDemandAndNothingThatATerminalObeys(t *testing.T) {
+func TestListenPrintsBodiesOnDemandAndEscapesControlCharacters(t *testing.T) {
 	t.Parallel()
 	for name, args := range map[string][]string{
 		"a person": {"--once", "--body"}, "a program": {"--once", "--body", "--json"}, "a program without bodies": {"--once", "--json"},
@@ -233,7 +233,7 @@ func TestListenShowsBodiesOnDemandAndNothingThatATerminalObeys(t *testing.T) {
 		l.deliver(t, listenSecret, body)
 		got := l.end(t)
 		if strings.ContainsAny(got.stdout, "\u202e\u007f\u009b") {
-			t.Errorf("%s: it writes %q", name, got.stdout)
+			t.Errorf("%s: unexpected output %q", name, got.stdout)
 		}
 		if len(args) == 2 && args[1] == "--body" {
 			got.check(t, 0, "\n  \"module\": \"RANDOM_UUID\",\n", "")
@@ -247,19 +247,19 @@ func TestListenShowsBodiesOnDemandAndNothingThatATerminalObeys(t *testing.T) {
 			Bytes                                          int
 		}
 		if err := json.Unmarshal([]byte(got.stdout), &line); err != nil || strings.Count(got.stdout, "\n") != 1 {
-			t.Fatalf("%s: %v: %s", name, err, got.stdout)
+			t.Fatalf("%s: the output is not JSON: %v: %s", name, err, got.stdout)
 		}
 		if line.ExecutionID != deliveredID || line.Module != "RANDOM_UUID" || line.Status != "COMPLETED" || line.Signature != "good" || line.Repeat != "first" ||
 			line.Attempt != 1 || line.Answer != 204 || line.Injected != nil || line.Faults == nil || line.Bytes != len(body) {
-			t.Errorf("%s: %s", name, got.stdout)
+			t.Errorf("%s: unexpected output %s", name, got.stdout)
 		}
 		if (line.Body != nil) != (len(args) == 3) || line.Body != nil && *line.Body != body {
-			t.Errorf("%s: the body is not the one that came: %s", name, got.stdout)
+			t.Errorf("%s: the body was changed: %s", name, got.stdout)
 		}
 	}
 }
 
-func TestListenRefusesWebPages(t *testing.T) {
+func TestListenRejectsWebPages(t *testing.T) {
 	t.Parallel()
 	l := startListen(t, nil, "", "--host=tunnel.example", "--count=1")
 	_, port, _ := net.SplitHostPort(l.address)
@@ -273,16 +273,16 @@ func TestListenRefusesWebPages(t *testing.T) {
 		"GET / HTTP/1.1\nHost: {proxy}\nSec-Fetch-Site: none":             405,
 	} {
 		if code, text := send(t, l.address, head+"\n\n"); code != want || want == 403 && !strings.Contains(text, `"reason":"weft_listen"`) {
-			t.Errorf("%.60q: %d %s", head, code, text)
+			t.Errorf("%.60q: got status %d %s", head, code, text)
 		}
 	}
 	if code, _ := send(t, l.address, "POST / HTTP/1.1\nHost: tunnel.example\n\n{}"); code != http.StatusNoContent {
-		t.Errorf("by the name of a tunnel: %d", code)
+		t.Errorf("with the host name of a tunnel: status %d", code)
 	}
 	got := l.end(t)
 	got.check(t, 1, "WRONG", "refused: the request comes from a page of another origin")
 	if lines := strings.Count(got.stdout, "\n"); lines != 1 {
-		t.Errorf("it tells of %d deliveries: %s", lines, got.stdout)
+		t.Errorf("%d deliveries were printed: %s", lines, got.stdout)
 	}
 }
 
@@ -302,7 +302,7 @@ func TestListenStaysOnThisMachineUnlessExposed(t *testing.T) {
 		}
 	}
 	if code, _ := send(t, "127.0.0.1:"+port, "POST / HTTP/1.1\nHost: 192.0.2.7\n\n{}"); code != http.StatusNoContent {
-		t.Errorf("exposed, called by an address: %d", code)
+		t.Errorf("exposed, called by an address: status %d", code)
 	}
 	stop()
 }
@@ -328,22 +328,22 @@ func TestListenBoundsItsConnections(t *testing.T) {
 	fmt.Fprint(waiting, "GET / HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
 	_ = waiting.SetReadDeadline(time.Now().Add(300 * time.Millisecond))
 	if n, err := waiting.Read(make([]byte, 1)); n != 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("one more than may be is served: %d, %v", n, err)
+		t.Errorf("a connection beyond the limit is served: %d, %v", n, err)
 	}
 	senders[0].Close()
 	_ = waiting.SetReadDeadline(waittest.Deadline(t))
 	if answer, err := io.ReadAll(waiting); err != nil || !strings.Contains(string(answer), " 405 ") {
-		t.Errorf("when one is free: %q, %v", answer, err)
+		t.Errorf("after a connection was closed: %q, %v", answer, err)
 	}
 }
 
-func TestCallTakesTheSecretOfCallbacksFromTheEnvironment(t *testing.T) {
+func TestCallReadsTheCallbackSecretFromTheEnvironment(t *testing.T) {
 	t.Parallel()
 	s := serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, record("COMPLETED", "1", "null")) })
 	environ := append(s.environ(), "WEFT_CALLBACK_SECRET=of-the-environment")
 	for i, c := range []struct {
 		args []string
-		want string // "" = no secret
+		want string // "": no secret
 	}{
 		{[]string{"--callback-url=https://a.example"}, `"callbackSecret":"of-the-environment"`},
 		{[]string{"--callback-url=https://a.example", "--callback-secret=given"}, `"callbackSecret":"given"`},
@@ -352,12 +352,12 @@ func TestCallTakesTheSecretOfCallbacksFromTheEnvironment(t *testing.T) {
 		run(t, environ, "", append([]string{"call", "M"}, c.args...)...).check(t, 0, "", "COMPLETED")
 		sent := s.seen()[i]
 		if c.want == "" && strings.Contains(sent, "callbackSecret") || !strings.Contains(sent, c.want) {
-			t.Errorf("%d: it sends %s", i, sent)
+			t.Errorf("%d: unexpected request %s", i, sent)
 		}
 	}
 }
 
-func TestListenAsksForANetworkOnlyWhereItIsNotOpen(t *testing.T) {
+func TestListenPrintsTheNetworkHintOnlyIfNeeded(t *testing.T) {
 	t.Parallel()
 	for networks, asks := range map[string]bool{
 		`[]`: true, `["10.0.0.0/8"]`: true, `["127.0.0.0/8"]`: false, `["10.0.0.0/8","127.0.0.1/32"]`: false, `"no list"`: true,
@@ -371,22 +371,22 @@ func TestListenAsksForANetworkOnlyWhereItIsNotOpen(t *testing.T) {
 		got := l.end(t)
 		got.check(t, 0, "attempt 1", "Listening on")
 		if strings.Contains(got.stderr, "weft dev --allow-network 127.0.0.0/8") != asks {
-			t.Errorf("with %s open it says %s", networks, got.stderr)
+			t.Errorf("with %s allowed, the output is %s", networks, got.stderr)
 		}
 	}
 }
 
-// Clients that write the whole body before they read see the answer to it.
-func TestListenDrainsTheBodiesThatItRefuses(t *testing.T) {
+// Clients that write the whole body before they read see the response.
+func TestListenReadsTheRestOfRejectedBodies(t *testing.T) {
 	l := startListen(t, nil, "")
-	const size = 6 << 20 // more than the system takes alone
+	const size = 6 << 20 // more than the system buffers
 	body := fmt.Sprintf("Content-Length: %d\n\n", size) + strings.Repeat("a", size)
 	for head, want := range map[string]int{
 		"POST / HTTP/1.1\nHost: {proxy}\n":      http.StatusRequestEntityTooLarge,
 		"POST / HTTP/1.1\nHost: evil.example\n": http.StatusForbidden,
 	} {
 		if code, text := sendRaw(t, l.address, head+body); code != want {
-			t.Errorf("%s: %d %s", head, code, text)
+			t.Errorf("%s: got status %d %s", head, code, text)
 		}
 	}
 }

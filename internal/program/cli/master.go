@@ -18,15 +18,14 @@ import (
 	"github.com/weft-automation/weft/internal/secret/seal"
 )
 
-// keysRotateMaster seals anew what is under an old master key. With
-// WEFT_MASTER_KEY it has the keys of serve and work, of which the new one is
-// already the first everywhere; without, it makes a new key in the data folder
-// of a weft dev that does not run.
+// keysRotateMaster re-encrypts the values that are under an old master key. With WEFT_MASTER_KEY it
+// uses the same keys as serve and work, where the new key must already be the primary one. Without
+// it, it creates a new key in the data folder of a weft dev that is not running.
 type keysRotateMaster struct {
 	database
 }
 
-// sayEvery is how often progress is told.
+// sayEvery is the interval of progress messages.
 const sayEvery = 2 * time.Second
 
 func (k *keysRotateMaster) Run(s *session) error {
@@ -45,11 +44,11 @@ func (k *keysRotateMaster) Run(s *session) error {
 	if err := knownEverywhere(s.ctx, pool, ring); err != nil {
 		return err
 	}
-	report, err := sealAnew(s, pool, ring)
+	report, err := reencrypt(s, pool, ring)
 	if err != nil {
 		return err
 	}
-	return tell(s, ring, report)
+	return reportKeys(s, ring, report)
 }
 
 // ofFolder rotates the key of a weft dev.
@@ -59,19 +58,19 @@ func (k *keysRotateMaster) ofFolder(s *session, pool *pgxpool.Pool) error {
 		return err
 	}
 	if len(uses) > 0 {
-		return fmt.Errorf("a process works with the master key of %s: stop it first (for weft serve and weft work, set WEFT_MASTER_KEY and WEFT_MASTER_KEYS_OLD as they have them)", k.DataDir)
+		return fmt.Errorf("a process uses the master key of %s; stop it first (for weft serve and weft work, set the same WEFT_MASTER_KEY and WEFT_MASTER_KEYS_OLD as they have)", k.DataDir)
 	}
 	file := app.KeyFileOf(k.DataDir)
-	ring, err := file.Renew()
+	ring, err := file.AddKey()
 	if err != nil {
 		return err
 	}
-	report, err := sealAnew(s, pool, ring)
+	report, err := reencrypt(s, pool, ring)
 	if err != nil {
 		return err
 	}
 	if report.Done() {
-		old, err := file.PutAside()
+		old, err := file.ArchiveOldKeys()
 		if err != nil {
 			return err
 		}
@@ -79,11 +78,10 @@ func (k *keysRotateMaster) ofFolder(s *session, pool *pgxpool.Pool) error {
 			s.note("The old key is in %s: keep it as long as backups that were made under it.", path)
 		}
 	}
-	return tell(s, ring, report)
+	return reportKeys(s, ring, report)
 }
 
-// knownEverywhere refuses to seal under a key that a running process could not
-// open.
+// knownEverywhere returns an error if a running process could not open values under the new key.
 func knownEverywhere(ctx context.Context, pool *pgxpool.Pool, ring *seal.Keyring) error {
 	uses, err := rotation.Uses(ctx, pool)
 	if err != nil {
@@ -96,29 +94,28 @@ func knownEverywhere(ctx context.Context, pool *pgxpool.Pool, ring *seal.Keyring
 		}
 	}
 	if without > 0 {
-		return fmt.Errorf("%d of %d running processes do not have the key %s: give it to all of them in WEFT_MASTER_KEYS_OLD, then make it WEFT_MASTER_KEY everywhere, then come again", without, len(uses), primary)
+		return fmt.Errorf("%d of %d running processes do not have the key %s: add it to WEFT_MASTER_KEYS_OLD of all, then make it WEFT_MASTER_KEY of all, then repeat this command", without, len(uses), primary)
 	}
 	return nil
 }
 
-func sealAnew(s *session, pool *pgxpool.Pool, ring *seal.Keyring) (rotation.Report, error) {
-	s.note("Sealing anew under the key %s. This can be ended and begun again at any time.", ring.Fingerprints()[0])
+func reencrypt(s *session, pool *pgxpool.Pool, ring *seal.Keyring) (rotation.Report, error) {
+	s.note("Re-encrypting under the key %s. You can interrupt and repeat this at any time.", ring.Fingerprints()[0])
 	last := time.Now()
 	report, err := rotation.Run(s.ctx, pool, ring, func(p rotation.Progress) {
 		if time.Since(last) > sayEvery {
 			last = time.Now()
-			s.note("%s: %d values looked at, %d of them sealed anew", p.Table, p.Looked, p.Sealed)
+			s.note("%s: %d values checked, %d of them re-encrypted", p.Table, p.Scanned, p.Sealed)
 		}
 	})
 	if err != nil || report.Sealed == 0 {
 		return report, err
 	}
-	return report, tellEverybody(s.ctx, pool, ring.Fingerprints()[0])
+	return report, auditRotation(s.ctx, pool, ring.Fingerprints()[0])
 }
 
-// tellEverybody writes into the audit log of every workspace that its secrets are
-// under another key.
-func tellEverybody(ctx context.Context, pool *pgxpool.Pool, primary string) error {
+// auditRotation records in the audit log of every workspace that its secrets were re-encrypted.
+func auditRotation(ctx context.Context, pool *pgxpool.Pool, primary string) error {
 	p := db.WorkspaceListIdsParams{MaxRows: 100}
 	for {
 		ids, err := db.New().WorkspaceListIds(ctx, pool, p)
@@ -141,16 +138,15 @@ func tellEverybody(ctx context.Context, pool *pgxpool.Pool, primary string) erro
 	}
 }
 
-// tell prints which keys are still needed. It is an error that one of the old
-// ones is.
-func tell(s *session, ring *seal.Keyring, report rotation.Report) error {
+// reportKeys prints which keys are still needed. It returns an error if an old key is.
+func reportKeys(s *session, ring *seal.Keyring, report rotation.Report) error {
 	s.note("%s", counted(report.Sealed, "1 value was sealed anew.", "%d values were sealed anew."))
 	for _, place := range report.First {
-		s.note("No key that was given opens %s.", place)
+		s.note("None of the given keys opens %s.", place)
 	}
-	if report.Closed > 0 {
-		return fmt.Errorf("%s damaged or sealed under a key that was not given: name that one in WEFT_MASTER_KEYS_OLD and come again; remove no key",
-			counted(report.Closed, "1 value is", "%d values are"))
+	if report.Unreadable > 0 {
+		return fmt.Errorf("%s damaged or under a missing key: add that key to WEFT_MASTER_KEYS_OLD and repeat this command; do not remove any key",
+			counted(report.Unreadable, "1 value is", "%d values are"))
 	}
 	needed, err := listKeys(s.stdout, ring, report)
 	if err == nil && needed {
@@ -160,12 +156,12 @@ func tell(s *session, ring *seal.Keyring, report rotation.Report) error {
 	return err
 }
 
-// listKeys prints a line for each key: how many processes seal under it, and
-// whether it can go.
+// listKeys prints a line for each key: how many processes seal under it, and whether it can be
+// removed.
 func listKeys(w io.Writer, ring *seal.Keyring, report rotation.Report) (needed bool, err error) {
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	_, _ = fmt.Fprintln(table, "KEY\tPROCESSES\tSTATE")
-	strange := 0 // processes that seal under a key that was not given
+	strange := 0 // processes that seal under an unknown key
 	for _, use := range report.Uses {
 		if !slices.ContainsFunc(ring.Fingerprints(), use.Seals) {
 			strange++

@@ -17,11 +17,11 @@ import (
 	"github.com/weft-automation/weft/internal/account/workspace"
 )
 
-// passwordVariable holds the password where nobody can be asked.
+// passwordVariable holds the password for non-interactive use.
 const passwordVariable = "WEFT_ADMIN_PASSWORD"
 
-// adminOwner takes the password from the environment, or asks for it: arguments
-// are seen by whoever lists processes.
+// adminOwner reads the password from the environment or prompts for it, because other users can see
+// arguments.
 type adminOwner struct {
 	database
 	Workspace    string `arg:"" help:"Name or id of the workspace."`
@@ -32,13 +32,13 @@ type adminOwner struct {
 	OnPlan       string `name:"plan" default:"starter" enum:"starter,growth,professional,enterprise" help:"Plan of a new workspace (${default})."`
 }
 
-// Help is what --help says beside the flags.
+// Help returns the additional text of --help.
 func (c *adminOwner) Help() string {
 	return "For an address that has an account, give --existing. A verified account keeps its password. " +
-		"If the address was never verified, nobody knows who chose the password: the account gets a new one, and its sessions end. The " + whencePassword
+		"If the address was never verified, nobody knows who chose the password: the account gets a new one, and its sessions end. The " + passwordSource
 }
 
-// Run makes the owner.
+// Run creates the owner.
 func (c *adminOwner) Run(s *session) error {
 	pool, done, err := c.open(s.ctx)
 	if err != nil {
@@ -64,7 +64,7 @@ func (c *adminOwner) Run(s *session) error {
 	case !exists && c.Existing:
 		return fmt.Errorf("%s has no account. Leave out --existing to create one", c.Email)
 	}
-	var password string // a verified account keeps its own
+	var password string // empty for a verified account, which keeps its password
 	if !verified {
 		if password, err = readPassword(s); err != nil {
 			return err
@@ -74,7 +74,7 @@ func (c *adminOwner) Run(s *session) error {
 		c.Name = c.Email
 	}
 	var owner person.Person
-	err = pgx.BeginFunc(s.ctx, pool, func(tx pgx.Tx) error { // no workspace without its owner
+	err = pgx.BeginFunc(s.ctx, pool, func(tx pgx.Tx) error { // in one transaction, so that no workspace is without its owner
 		if missing {
 			if id, err = workspace.Create(s.ctx, tx, workspace.CreateParams{Name: c.Workspace, Plan: plan.Name(c.OnPlan)}); err != nil {
 				return err
@@ -96,15 +96,15 @@ func (c *adminOwner) Run(s *session) error {
 	return nil
 }
 
-// adminPassword is for who forgot it: nothing else of the person changes.
+// adminPassword sets a forgotten password. Nothing else of the user changes.
 type adminPassword struct {
 	database
 	Email    string `arg:"" help:"E-mail address of the person."`
 	Verified bool   `help:"Also record that the person who gets the password owns the address. The account may then join several workspaces."`
 }
 
-// Help is what --help says beside the flags.
-func (c *adminPassword) Help() string { return "The " + whencePassword }
+// Help returns the additional text of --help.
+func (c *adminPassword) Help() string { return "The " + passwordSource }
 
 // Run sets the password.
 func (c *adminPassword) Run(s *session) error {
@@ -128,28 +128,28 @@ func (c *adminPassword) Run(s *session) error {
 	return nil
 }
 
-// whencePassword says where a password is taken from.
-const whencePassword = "password is that of WEFT_ADMIN_PASSWORD; if that is not set, it is asked for, or read from the first line of standard input if that is not a terminal. It must have 12 to 256 characters."
+// passwordSource says where the password is read from.
+const passwordSource = "password is that of WEFT_ADMIN_PASSWORD; if that is not set, it is asked for, or read from the first line of standard input if that is not a terminal. It must have 12 to 256 characters."
 
-// readPassword takes the password from the environment, or else a line of the
-// input. A person who types it does not see it, and types it twice.
+// readPassword reads the password from the environment, or else from a line of the input. On a
+// terminal it is not echoed, and must be typed twice.
 func readPassword(s *session) (string, error) {
 	if password := s.getenv(passwordVariable); password != "" {
 		return password, nil
 	}
 	input := bufio.NewReader(s.stdin)
-	terminal, err := hide(s.stdin)
+	terminal, err := disableEcho(s.stdin)
 	if err != nil {
 		return "", fmt.Errorf("%w (set %s instead)", err, passwordVariable)
 	}
 	if terminal == nil {
 		password, err := readLine(s.ctx, input)
 		if err == nil && password == "" {
-			return "", fmt.Errorf("there is no password: set %s, or give it as the first line of standard input", passwordVariable)
+			return "", fmt.Errorf("the password is missing: set %s, or pass it as the first line of standard input", passwordVariable)
 		}
 		return password, err
 	}
-	defer stty(terminal, "echo") //nolint:errcheck // the terminal is gone
+	defer stty(terminal, "echo") //nolint:errcheck // fails only if the terminal is gone
 	s.note("Password (at least %d characters; it is not shown):", person.MinPassword)
 	password, err := readLine(s.ctx, input)
 	if err != nil {
@@ -166,7 +166,7 @@ func readPassword(s *session) (string, error) {
 	return password, nil
 }
 
-// readLine ends with ctx too: Ctrl-C must not leave a terminal without its echo.
+// readLine also returns when ctx is done: after Ctrl-C the echo must be restored.
 func readLine(ctx context.Context, input *bufio.Reader) (string, error) {
 	type answer struct {
 		line string
@@ -179,7 +179,7 @@ func readLine(ctx context.Context, input *bufio.Reader) (string, error) {
 	}()
 	select {
 	case <-ctx.Done():
-		return "", errors.New("nothing was given; nothing was changed")
+		return "", errors.New("no input; nothing was changed")
 	case a := <-read:
 		if a.err != nil && !errors.Is(a.err, io.EOF) {
 			return "", fmt.Errorf("read the line: %w", a.err)
@@ -188,19 +188,19 @@ func readLine(ctx context.Context, input *bufio.Reader) (string, error) {
 	}
 }
 
-// hide gives the terminal behind an input, which shows no more what is typed; nil
-// if there is none.
-func hide(input io.Reader) (*os.File, error) {
+// disableEcho switches off the echo of a terminal and returns it. It returns nil if the input is
+// not a terminal.
+func disableEcho(input io.Reader) (*os.File, error) {
 	file, ok := input.(*os.File)
 	if !ok {
 		return nil, nil
 	}
 	if info, err := file.Stat(); err != nil || info.Mode()&os.ModeCharDevice == 0 {
-		return nil, nil //nolint:nilerr // what cannot be looked at is read like a pipe
+		return nil, nil //nolint:nilerr // if it is unknown, the input is read like a pipe
 	}
 	err := stty(file, "-echo")
 	if errors.Is(err, exec.ErrNotFound) {
-		return nil, fmt.Errorf("hide what is typed: %w", err)
+		return nil, fmt.Errorf("switch off the echo: %w", err)
 	}
 	if err != nil {
 		return nil, nil // a device such as /dev/null

@@ -12,7 +12,7 @@ import (
 	"github.com/weft-automation/weft/internal/program/cli"
 )
 
-// terminal opens a terminal: what is written to person is typed on it.
+// terminal opens a pseudo-terminal. What is written to person is typed on it.
 func terminal(t *testing.T) (person, program *os.File) {
 	t.Helper()
 	person, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
@@ -34,7 +34,7 @@ func terminal(t *testing.T) (person, program *os.File) {
 	return person, program
 }
 
-func TestAPersonTypesAPasswordTwice(t *testing.T) {
+func TestPasswordIsTypedTwiceOnATerminal(t *testing.T) {
 	environ := []string{"DATABASE_URL=" + pgtest.DSN(t)}
 	const password = "correct horse battery staple\n"
 	person, program := terminal(t)
@@ -51,7 +51,7 @@ func TestAPersonTypesAPasswordTwice(t *testing.T) {
 	}{
 		{password + "correct horse battery stable\n", program, 1, "are not the same"},
 		{password + password, program, 0, "is an owner"},
-		{"", null, 1, "there is no password"},
+		{"", null, 1, "the password is missing"},
 	} {
 		if _, err := person.WriteString(c.typed); err != nil {
 			t.Fatal(err)

@@ -9,7 +9,7 @@ import (
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
-func TestTheFirstOwnerIsMadeByWhoReachesTheDatabase(t *testing.T) {
+func TestFirstOwnerIsCreatedWithDatabaseAccess(t *testing.T) {
 	const password = "correct horse battery staple"
 	environ := []string{"DATABASE_URL=" + pgtest.DSN(t)}
 	run(t, environ, password+"\n", "admin", "owner", "Acme", "Ada@example.org").check(t, 1, "", `there is no workspace "Acme". Add --new-workspace`)
@@ -18,7 +18,7 @@ func TestTheFirstOwnerIsMadeByWhoReachesTheDatabase(t *testing.T) {
 	for _, name := range []string{"", " ", strings.Repeat("é", 201), "a\nb", "a\x1b[31m"} {
 		run(t, environ, password+"\n", "admin", "owner", name, "Ada@example.org", "--new-workspace").check(t, 1, "", "name of a workspace")
 	}
-	run(t, environ, password+"\n", "admin", "owner", "Acme", "Ada@example.org").check(t, 1, "", `there is no workspace "Acme"`) // none is left without its owner
+	run(t, environ, password+"\n", "admin", "owner", "Acme", "Ada@example.org").check(t, 1, "", `workspace "Acme" not found`) // none is left without its owner
 	run(t, environ, password+"\n", "admin", "owner", "Acme", "Ada@example.org", "--new-workspace").check(t, 0, "", "ada@example.org is an owner")
 	pool, err := postgres.Open(t.Context(), environ[0][len("DATABASE_URL="):], "test", postgres.Owner, 1)
 	if err != nil {
@@ -28,7 +28,7 @@ func TestTheFirstOwnerIsMadeByWhoReachesTheDatabase(t *testing.T) {
 	if !person.PasswordMatches(t.Context(), pool, "ada@example.org", password) {
 		t.Error("the password is not the one that was given")
 	}
-	// In another workspace, or again, only if the operator means the account that there is.
+	// In another workspace, or again, only if the operator names the existing account.
 	for _, name := range []string{"Acme", "Other"} {
 		again := []string{"admin", "owner", name, "Ada@example.org", "--new-workspace"}
 		run(t, environ, password+"\n", again...).check(t, 1, "", "has an account already. Add --existing")
@@ -43,7 +43,7 @@ func TestTheFirstOwnerIsMadeByWhoReachesTheDatabase(t *testing.T) {
 	if !person.PasswordMatches(t.Context(), pool, "ada@example.org", "another long password") {
 		t.Error("the password is not that of the environment")
 	}
-	run(t, environ, "", "admin", "password", "ada@example.org").check(t, 1, "", "there is no password: set WEFT_ADMIN_PASSWORD")
+	run(t, environ, "", "admin", "password", "ada@example.org").check(t, 1, "", "the password is missing: set WEFT_ADMIN_PASSWORD")
 	for _, command := range []string{"owner", "password"} {
 		run(t, nil, "", "admin", command, "--help").check(t, 0, "WEFT_ADMIN_PASSWORD", "")
 	}
@@ -72,7 +72,7 @@ func TestOwnerOfAnUnverifiedAccountNeedsANewPassword(t *testing.T) {
 	unverify()
 	again := []string{"admin", "owner", "Other", "ada@example.org", "--new-workspace", "--existing"}
 	run(t, environ, "", again[:len(again)-1]...).check(t, 1, "", "so it needs a new password")
-	run(t, environ, "", again...).check(t, 1, "", "there is no password")
+	run(t, environ, "", again...).check(t, 1, "", "the password is missing")
 	run(t, environ, fresh+"\n", again...).check(t, 0, "", "was not verified. It is now")
 	if person.PasswordMatches(t.Context(), pool, "ada@example.org", old) || !person.PasswordMatches(t.Context(), pool, "ada@example.org", fresh) {
 		t.Error("the password was not replaced")
@@ -80,6 +80,6 @@ func TestOwnerOfAnUnverifiedAccountNeedsANewPassword(t *testing.T) {
 	unverify()
 	run(t, environ, old+"\n", "admin", "password", "ada@example.org", "--verified").check(t, 0, "", "The address is verified now.")
 	if _, verified, err := person.HasAccount(t.Context(), pool, "ada@example.org"); err != nil || !verified {
-		t.Errorf("verified %v, %v", verified, err)
+		t.Errorf("got verified %v (%v)", verified, err)
 	}
 }

@@ -14,28 +14,28 @@ import (
 )
 
 const (
-	pictureWidth = 79 // no line wraps, so that as many are taken back as were drawn
+	pictureWidth = 79 // no line wraps, so the number of lines drawn is known
 	pictureLines = 12
 )
 
-// picture shows a run as it is now: on a terminal as lines that are drawn over and over,
-// elsewhere as a line for each change, at most one a second unless the state is another.
+// picture shows the state of a run. A terminal gets lines that are redrawn. Other outputs get a line
+// for each change, at most one a second unless the status changed.
 type picture struct {
 	out    io.Writer
 	live   bool
 	began  time.Time
 	state  api.RunEvent
 	output api.RunEventOutput
-	fresh  bool       // state is not shown yet
-	shown  status.Run // what the last line said
-	lines  int        // of the picture that stands on the terminal
+	fresh  bool       // state has not been shown yet
+	shown  status.Run // status in the last line
+	lines  int        // lines of the picture on the terminal
 }
 
 func newPicture(out io.Writer) *picture {
 	return &picture{out: out, began: time.Now(), live: terminal(out)}
 }
 
-// terminal says whether a person reads what is written.
+// terminal reports whether the output is a terminal.
 func terminal(out io.Writer) bool {
 	file, ok := out.(*os.File)
 	if !ok {
@@ -45,7 +45,7 @@ func terminal(out io.Writer) bool {
 	return err == nil && info.Mode()&os.ModeCharDevice != 0
 }
 
-// interval is how often draw is to be called.
+// interval returns how often draw should be called.
 func (p *picture) interval() time.Duration {
 	if p.live {
 		return 100 * time.Millisecond
@@ -53,10 +53,10 @@ func (p *picture) interval() time.Duration {
 	return time.Second
 }
 
-// take keeps the newest state.
-func (p *picture) take(event api.RunEvent) {
+// update stores the latest state.
+func (p *picture) update(event api.RunEvent) {
 	p.state, p.output, p.fresh = event, api.RunEventOutput{}, true
-	_ = json.Unmarshal(event.Output, &p.output) // any of its members may be absent
+	_ = json.Unmarshal(event.Output, &p.output) // each field may be missing
 	if !p.live && event.Status != p.shown {
 		p.draw()
 	}
@@ -98,7 +98,7 @@ func (p *picture) redraw() {
 	_, _ = io.WriteString(p.out, frame.String())
 }
 
-// clear takes the picture away, for what is to stand in its place.
+// clear removes the picture, before something else is printed.
 func (p *picture) clear() {
 	if p.lines == 0 {
 		return
@@ -126,7 +126,7 @@ func (p *picture) head() string {
 	return head
 }
 
-// groups counts the stages that are not final by module and status.
+// groups counts the unfinished stages by module and status.
 func (p *picture) groups() []string {
 	var order []string
 	counts := map[string]int{}
@@ -147,7 +147,8 @@ func (p *picture) groups() []string {
 	return order
 }
 
-// printable is a text of the service's without what a terminal would obey.
+// printable returns text from the service without control characters, which a terminal would
+// interpret.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || unicode.Is(unicode.Cf, r) {

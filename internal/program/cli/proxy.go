@@ -15,22 +15,22 @@ import (
 	httpgate "github.com/weft-automation/weft/internal/web/protocol"
 )
 
-// maxProxied bounds a request's body, which is read whole to be signed. The
-// service itself allows a mebibyte and says so better than we could.
+// maxProxied limits the body of a request, which must be read completely to be signed. The service
+// itself allows a mebibyte and returns a better error.
 const maxProxied = 2 << 20
 
-// discardTimeout bounds how long the rest of a refused body is read.
+// discardTimeout limits how long the rest of a rejected body is read.
 const discardTimeout = 10 * time.Second
 
-// proxyReason is the reason in problems that are the proxy's own.
+// proxyReason is the reason in the proxy's own problems.
 const proxyReason = "weft_proxy"
 
-// proxyCommand lends one key to the programs of this machine.
+// proxyCommand signs requests of programs on this machine with one key.
 type proxyCommand struct {
 	target
 	Listen string     `default:"127.0.0.1:8081" placeholder:"ADDR" help:"Where to listen (${default})."`
-	Expose bool       `help:"Listen on an address that other machines reach. Whoever reaches it acts with your key."`
-	Host   []string   `placeholder:"NAME" help:"Names under which an exposed proxy may be called, beside its addresses."`
+	Expose bool       `help:"Listen on an address that other machines reach. Anyone who can reach it acts with your key."`
+	Host   []string   `placeholder:"NAME" help:"Allowed host names of an exposed proxy, in addition to its addresses."`
 	Allow  allowances `placeholder:"METHOD PATH" help:"Let only this through, such as GET /v1/sdk/components/*; may be repeated."`
 }
 
@@ -54,18 +54,18 @@ func (c *proxyCommand) Run(s *session) error {
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    16 << 10,
 		ErrorLog:          log.New(s.stderr, "weft proxy: ", 0),
-		BaseContext:       func(net.Listener) context.Context { return s.ctx }, // ends the streams
+		BaseContext:       func(net.Listener) context.Context { return s.ctx }, // cancels the streams
 	}
 	s.note("Signing for %s", credentials)
 	s.note("Listening on http://%s", listener.Addr())
 	if c.Expose {
-		s.note("EXPOSED: whoever reaches this address acts with your key.")
+		s.note("EXPOSED: anyone who can reach this address acts with your key.")
 	}
 	return serveUntil(s.ctx, server, listener, 5*time.Second)
 }
 
-// listenAt opens an address, which must be of this machine alone unless exposed:
-// others could then do what danger says.
+// listenAt listens on an address, which must be loopback unless expose is set. danger says what
+// clients of other machines could do.
 func listenAt(ctx context.Context, address string, expose bool, danger string) (net.Listener, error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
@@ -73,13 +73,13 @@ func listenAt(ctx context.Context, address string, expose bool, danger string) (
 	}
 	if at, ok := listener.Addr().(*net.TCPAddr); !expose && (!ok || !at.IP.IsLoopback()) {
 		_ = listener.Close()
-		return nil, fmt.Errorf("%s can be reached from other machines, which could then %s: listen on 127.0.0.1, or say --expose", address, danger)
+		return nil, fmt.Errorf("%s can be reached from other machines, which could then %s; listen on 127.0.0.1, or add --expose", address, danger)
 	}
 	return listener, nil
 }
 
-// serveUntil serves until ctx ends, then lets requests under way finish, for as long
-// as grace. Connections that nothing came over are not waited for beyond that.
+// serveUntil serves until ctx is done. Requests in flight then get the time grace to finish, and
+// unused connections are closed.
 func serveUntil(ctx context.Context, server *http.Server, listener net.Listener, grace time.Duration) error {
 	stopped := make(chan error, 1)
 	release := context.AfterFunc(ctx, func() {
@@ -98,12 +98,12 @@ func serveUntil(ctx context.Context, server *http.Server, listener net.Listener,
 	return <-stopped
 }
 
-// signingProxy passes requests on with the three headers. Answers are flushed
-// as they come: httputil does that for event streams by itself.
+// signingProxy forwards requests with the three headers added. httputil flushes event streams
+// immediately.
 func signingProxy(base *url.URL, signer *client.Signer) http.Handler {
 	transport := &http.Transport{
 		Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true,
-		DisableCompression: true, // bodies pass as they are
+		DisableCompression: true, // bodies are forwarded unchanged
 	}
 	proxy := &httputil.ReverseProxy{
 		Transport:     &client.Transport{Signer: signer, Prefix: base.EscapedPath(), Base: transport},
@@ -112,9 +112,9 @@ func signingProxy(base *url.URL, signer *client.Signer) http.Handler {
 			r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = base.Scheme, base.Host, base.Host
 			r.Out.URL.RawPath = base.EscapedPath() + r.In.URL.EscapedPath()
 			r.Out.URL.Path = base.Path + r.In.URL.Path
-			r.Out.URL.RawQuery = r.In.URL.RawQuery // as sent, also what httputil would drop
+			r.Out.URL.RawQuery = r.In.URL.RawQuery // as sent, including what httputil would drop
 			for _, own := range []string{"Cookie", "Origin", "Referer", "X-Forwarded-For"} {
-				r.Out.Header.Del(own) // they are this machine's business
+				r.Out.Header.Del(own) // these concern this machine only
 			}
 		},
 		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
@@ -135,7 +135,7 @@ func signingProxy(base *url.URL, signer *client.Signer) http.Handler {
 	})
 }
 
-// discarding answers with next, then reads the rest of the body that next left.
+// discarding calls next, then reads the rest of the body.
 func discarding(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Body == http.NoBody {
@@ -143,7 +143,7 @@ func discarding(next http.Handler) http.Handler {
 			return
 		}
 		body := httpgate.NewBody(r)
-		r = r.WithContext(r.Context()) // a copy: net/http reads the type of the original body
+		r = r.WithContext(r.Context()) // a copy, because net/http checks the type of the original body
 		r.Body = body
 		next.ServeHTTP(w, r)
 		body.Discard(w, time.Now().Add(discardTimeout))

@@ -12,7 +12,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/waittest"
 )
 
-// startProxy gives the address of a proxy before s.
+// startProxy starts a proxy in front of s and returns its address.
 func startProxy(t *testing.T, s *service, args ...string) (address string, stop func() result) {
 	t.Helper()
 	args = append([]string{"proxy", "--listen=127.0.0.1:0"}, args...)
@@ -27,14 +27,14 @@ func startProxy(t *testing.T, s *service, args ...string) (address string, stop 
 }
 
 // send sends one request with the length of its body, and returns the status and the body of the
-// answer.
+// response.
 func send(t *testing.T, address, request string) (int, string) {
 	t.Helper()
 	head, body, _ := strings.Cut(request, "\n\n")
 	return sendRaw(t, address, fmt.Sprintf("%s\nConnection: close\nContent-Length: %d\n\n%s", head, len(body), body))
 }
 
-// sendRaw is send for a request whose head says how long the body is.
+// sendRaw is send for a request whose header sets the length of the body.
 func sendRaw(t *testing.T, address, request string) (int, string) {
 	t.Helper()
 	conn, err := net.Dial("tcp", address)
@@ -43,7 +43,7 @@ func sendRaw(t *testing.T, address, request string) (int, string) {
 	}
 	defer conn.Close()
 	_ = conn.SetDeadline(waittest.Deadline(t))
-	_ = conn.(*net.TCPConn).SetWriteBuffer(64 << 10) // so that the system does not take a large body alone
+	_ = conn.(*net.TCPConn).SetWriteBuffer(64 << 10) // so that the system does not buffer all of a large body
 	head, body, _ := strings.Cut(request, "\n\n")
 	head = strings.ReplaceAll(head, "{proxy}", address)
 	if _, err := fmt.Fprintf(conn, "%s\r\n\r\n%s", strings.ReplaceAll(head, "\n", "\r\n"), body); err != nil {
@@ -61,7 +61,7 @@ func sendRaw(t *testing.T, address, request string) (int, string) {
 	return answer.StatusCode, string(text)
 }
 
-func TestProxySignsWhatGoesThrough(t *testing.T) {
+func TestProxySignsRequests(t *testing.T) {
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		for _, gone := range []string{"Cookie", "Origin", "Referer", "X-Forwarded-For"} {
 			if r.Header.Get(gone) != "" {
@@ -83,18 +83,18 @@ func TestProxySignsWhatGoesThrough(t *testing.T) {
 			}
 			request := method + " " + target + " HTTP/1.1\nHost: {proxy}\nX-Api-Key: ws_mine\nX-Sdk-Signature: x\nCookie: a=b\nReferer: http://x/\n\n" + body
 			if code, text := send(t, address, request); code != http.StatusAccepted || text != target {
-				t.Errorf("%s %s: %d %s", method, target, code, text)
+				t.Errorf("%s %s: got status %d %s", method, target, code, text)
 			}
 		}
 	}
 }
 
-// Clients that write the whole body before they read see the refusal only if the proxy reads
-// that far.
-func TestProxyReadsTheRestOfRefusedBodies(t *testing.T) {
+// Clients that write the whole body before they read see the error only if the proxy reads the whole
+// body.
+func TestProxyReadsTheRestOfRejectedBodies(t *testing.T) {
 	s := serve(t, func(http.ResponseWriter, *http.Request) {})
 	address, _ := startProxy(t, s, "--allow=POST /v1/any")
-	const size = 6 << 20 // more than the system takes alone
+	const size = 6 << 20 // more than the system buffers
 	declared := fmt.Sprintf("Content-Length: %d\n\n", size) + strings.Repeat("a", size)
 	chunked := "Transfer-Encoding: chunked\n\n" + strings.Repeat("10000\r\n"+strings.Repeat("a", 1<<16)+"\r\n", size>>16) + "0\r\n\r\n"
 	for name, c := range map[string]struct {
@@ -108,13 +108,13 @@ func TestProxyReadsTheRestOfRefusedBodies(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			if code, text := sendRaw(t, address, "POST "+c.path+" HTTP/1.1\nHost: {proxy}\n"+c.rest); code != c.want {
-				t.Errorf("%d %s", code, text)
+				t.Errorf("got status %d %s", code, text)
 			}
 		})
 	}
 }
 
-func TestProxyPassesEventsOnAsTheyCome(t *testing.T) {
+func TestProxyForwardsEventsImmediately(t *testing.T) {
 	next := make(chan struct{})
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -137,7 +137,7 @@ func TestProxyPassesEventsOnAsTheyCome(t *testing.T) {
 	}
 	lines := bufio.NewReader(answer.Body)
 	for n := range 3 {
-		next <- struct{}{} // the service is not let on before the event has come through
+		next <- struct{}{} // the service continues only after the event has arrived
 		line, err := lines.ReadString('\n')
 		if err != nil || line != fmt.Sprintf("data: {\"n\":%d}\n", n) {
 			t.Fatalf("event %d: %q, %v", n, line, err)
@@ -148,7 +148,7 @@ func TestProxyPassesEventsOnAsTheyCome(t *testing.T) {
 	}
 }
 
-func TestProxyRefusesWebPages(t *testing.T) {
+func TestProxyRejectsWebPages(t *testing.T) {
 	s := serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "through") })
 	address, _ := startProxy(t, s)
 	_, port, _ := net.SplitHostPort(address)
@@ -180,7 +180,7 @@ func TestProxyRefusesWebPages(t *testing.T) {
 			before := len(s.seen())
 			code, text := send(t, address, request)
 			if code != c.want {
-				t.Errorf("%d %s", code, text)
+				t.Errorf("got status %d %s", code, text)
 			}
 			if reached := len(s.seen()) > before; reached != (c.want == 200) {
 				t.Errorf("reached the service: %v", reached)
@@ -189,7 +189,7 @@ func TestProxyRefusesWebPages(t *testing.T) {
 	}
 }
 
-func TestProxyAllowNarrows(t *testing.T) {
+func TestProxyAllowRestrictsRequests(t *testing.T) {
 	s := serve(t, func(http.ResponseWriter, *http.Request) {})
 	address, _ := startProxy(t, s, "--allow", "GET", "/v1/sdk/components/executions/*", "--allow", "POST /v1/sdk/components", "--allow=* /v1/any")
 	for line, want := range map[string]int{
@@ -232,16 +232,16 @@ func TestProxyStaysOnThisMachineUnlessExposed(t *testing.T) {
 	}
 }
 
-func TestProxyTellsOfItsOwnFailures(t *testing.T) {
+func TestProxyReportsItsOwnFailures(t *testing.T) {
 	s := serve(t, func(http.ResponseWriter, *http.Request) {})
 	address, stop := startProxy(t, s)
 	code, text := send(t, address, "POST /v1 HTTP/1.1\nHost: {proxy}\n\n"+strings.Repeat("x", 8<<20))
 	if code != http.StatusRequestEntityTooLarge || !strings.Contains(text, "PAYLOAD_TOO_LARGE") {
-		t.Errorf("%d %s", code, text)
+		t.Errorf("got status %d %s", code, text)
 	}
 	s.Close()
 	if code, text := send(t, address, "GET /v1 HTTP/1.1\nHost: {proxy}\n\n"); code != http.StatusBadGateway || !strings.Contains(text, "cannot be reached") {
-		t.Errorf("%d %s", code, text)
+		t.Errorf("got status %d %s", code, text)
 	}
 	if got := stop(); got.code != 0 || got.stdout != "" {
 		t.Errorf("after Ctrl-C: %+v", got)

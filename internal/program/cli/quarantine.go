@@ -12,7 +12,7 @@ import (
 	"github.com/weft-automation/weft/internal/program/app"
 )
 
-// quarantineCommand works on the database: it needs no running process.
+// quarantineCommand works on the database and needs no running process.
 type quarantineCommand struct {
 	Status  quarantineStatus  `cmd:"" help:"Show whether the database is in quarantine, and what a release does with unfinished work."`
 	Begin   quarantineBegin   `cmd:"" help:"Put the database in quarantine: no component runs and no callback is sent until a release."`
@@ -43,7 +43,7 @@ func (q *quarantineStatus) Run(s *session) error {
 	default:
 		_, _ = fmt.Fprintf(s.stdout, "In quarantine since %s: %s.\n", status.Since.UTC().Format(time.DateTime), status.Reason)
 	}
-	if err := showUndone(s.stdout, status); err != nil || !q.List {
+	if err := printUnfinished(s.stdout, status); err != nil || !q.List {
 		return err
 	}
 	table := tabwriter.NewWriter(s.stdout, 0, 0, 2, ' ', 0)
@@ -55,15 +55,15 @@ func (q *quarantineStatus) Run(s *session) error {
 	return cmp.Or(err, table.Flush())
 }
 
-// afterRelease says what becomes of the unfinished executions of a repeat rule.
+// afterRelease describes, by repeat rule, how a release treats unfinished executions.
 var afterRelease = map[string]string{
 	"pure":       "run again; they change nothing outside Weft",
 	"idempotent": "run again; a repeat has the effect of one call",
 	"unsafe":     "not safe to repeat; choose --fail-unsafe or --repeat-unsafe",
 }
 
-// showUndone prints what is unfinished, and what a release does with it.
-func showUndone(w io.Writer, status quarantine.Status) error {
+// printUnfinished prints what is unfinished, and how a release treats it.
+func printUnfinished(w io.Writer, status quarantine.Status) error {
 	_, _ = fmt.Fprintf(w, "%s unfinished. If the database was restored, each of them may have finished after the backup.\n",
 		counted(int(status.Unfinished()), "1 execution is", "%d executions are"))
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
@@ -92,7 +92,7 @@ type quarantineBegin struct {
 
 func (q *quarantineBegin) Run(s *session) error {
 	if q.Reason == "" || len(q.Reason) > 500 {
-		return fmt.Errorf("--reason: must have 1 to 500 bytes")
+		return fmt.Errorf("--reason must have 1 to 500 bytes")
 	}
 	pool, done, err := q.open(s.ctx)
 	if err != nil {

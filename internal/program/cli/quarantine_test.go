@@ -10,10 +10,10 @@ import (
 	"github.com/weft-automation/weft/internal/local/pgtest"
 )
 
-// A restored database shows executions, runs and callbacks as unfinished that may have
-// finished after the backup. The status lists all of it, and a release repeats unsafe
-// calls only by choice.
-func TestAReleaseAfterARestoreAsksWhatBecomesOfUnsafeCalls(t *testing.T) {
+// After a restore, executions, runs and callbacks may appear unfinished that finished after the
+// backup. The status lists them all, and a release repeats unsafe calls only if the operator chooses
+// that.
+func TestReleaseAfterARestoreRequiresADecisionOnUnsafeCalls(t *testing.T) {
 	dsn := pgtest.DSN(t)
 	environ := []string{"DATABASE_URL=" + dsn}
 	run(t, environ, "", "keys", "create", "--new-workspace", "--workspace=shop", "--plan=growth").check(t, 0, "", "shown this once")
@@ -81,7 +81,7 @@ func TestAReleaseAfterARestoreAsksWhatBecomesOfUnsafeCalls(t *testing.T) {
 		"the body says why":                     {"SELECT count(*)::text FROM callbacks WHERE convert_from(body, 'UTF8') LIKE '%RESTORE_UNCERTAIN%'", "3"},
 		"the run is canceled":                   {"SELECT cancel_mode || ' ' || (cancel_reason LIKE '%restored%') || ' ' || (wake_at <= now()) FROM workflow_runs", "immediate true true"},
 		"the account fits":                      {"SELECT live || ' ' || parked || ' ' || reserved FROM credit_accounts", "1 0 1000000"},
-		"the audit log tells":                   {"SELECT details->>'count' || ' ' || actor_kind FROM audit_events WHERE action = 'executions.failed'", "3 operator"},
+		"event in the audit log":                {"SELECT details->>'count' || ' ' || actor_kind FROM audit_events WHERE action = 'executions.failed'", "3 operator"},
 	} {
 		if got := text(c.sql); got != c.want {
 			t.Errorf("%s: %q, want %q", what, got, c.want)
@@ -89,20 +89,20 @@ func TestAReleaseAfterARestoreAsksWhatBecomesOfUnsafeCalls(t *testing.T) {
 	}
 	run(t, environ, "", "audit").check(t, 0, "", "1 workspace: ")
 
-	// A second restore counts once more for what is still unfinished.
+	// A second restore counts once more for unfinished work.
 	run(t, environ, "", "quarantine", "begin").check(t, 0, "", "is in quarantine")
 	run(t, environ, "", "quarantine", "release").check(t, 0, "", "Released")
 	if got := text("SELECT restores::text FROM callbacks WHERE execution_id = $1", pure); got != "2" {
-		t.Errorf("after two restores the callback counts %s", got)
+		t.Errorf("after two restores the callback has the count %s", got)
 	}
 	if got := text("SELECT string_agg(restores::text, ' ') FROM callbacks WHERE execution_id <> $1 AND state = 'QUEUED' AND body <> 'as it was'", pure); strings.Contains(got, "2") {
-		t.Errorf("callbacks that were frozen count %s", got)
+		t.Errorf("frozen callbacks have the counts %s", got)
 	}
 }
 
-// A worker that is lost with an unsafe execution leaves its effect unknown, after a release
-// too. What no worker had started runs.
-func TestReleaseSaysWhatBecomesOfUnsafeExecutionsThatHadStarted(t *testing.T) {
+// A worker lost with an unsafe execution leaves its effect unknown, also after a release. Executions
+// that no worker had started run.
+func TestReleaseReportsStartedUnsafeExecutions(t *testing.T) {
 	dsn := pgtest.DSN(t)
 	environ := []string{"DATABASE_URL=" + dsn}
 	run(t, environ, "", "keys", "create", "--new-workspace", "--workspace=shop").check(t, 0, "", "shown this once")

@@ -23,8 +23,8 @@ import (
 	"github.com/weft-automation/weft/internal/local/pgtest"
 )
 
-// startWeft runs weft dev on a database of the test's and gives the environment
-// in which the other commands find it.
+// startWeft runs weft dev on a test database and returns the environment with which other commands
+// find it.
 func startWeft(t *testing.T, flags ...string) (environ []string, baseURL string) {
 	t.Helper()
 	dir, dsn := t.TempDir(), pgtest.DSN(t)
@@ -36,7 +36,7 @@ func startWeft(t *testing.T, flags ...string) (environ []string, baseURL string)
 		select {
 		case line, running := <-lines:
 			if !running {
-				t.Fatalf("weft dev ended: %+v", stop())
+				t.Fatalf("weft dev exited: %+v", stop())
 			}
 			t.Log(line)
 		case <-late:
@@ -56,7 +56,8 @@ func startWeft(t *testing.T, flags ...string) (environ []string, baseURL string)
 	}
 }
 
-// behindPrefix returns a base URL with a path, which a proxy removes before the service.
+// behindPrefix returns a base URL with a path, which a proxy removes before forwarding to the
+// service.
 func behindPrefix(t *testing.T, baseURL string) string {
 	t.Helper()
 	direct, err := url.Parse(baseURL)
@@ -80,7 +81,7 @@ func TestCallProxyAndKeysOnTheRealService(t *testing.T) {
 	run(t, environ, "", "call", "HASH").check(t, 1, "", "/input/data")
 	run(t, environ, "", "call", "NO_SUCH_MODULE").check(t, 1, "", "400 INVALID_INPUT")
 
-	// A key of its own, for the proxy, which is then revoked.
+	// A separate key for the proxy, which is revoked later.
 	own := filepath.Join(t.TempDir(), "own.json")
 	made := run(t, environ, "", "keys", "create", "--out="+own, "--base-url="+prefixed)
 	made.check(t, 0, "", "Key ")
@@ -127,18 +128,18 @@ func TestCallProxyAndKeysOnTheRealService(t *testing.T) {
 			break
 		}
 		if asked.Sub(start) > time.Second {
-			t.Fatal("a revoked key is accepted after a second")
+			t.Fatal("a revoked key is still accepted after a second")
 		}
 	}
 }
 
-func TestTheExamplesRunOnTheRealService(t *testing.T) {
+func TestExamplesRunOnTheRealService(t *testing.T) {
 	environ, _ := startWeft(t)
 	got := run(t, environ, "", "workflows", "run", "fanOut", "--watch")
 	got.check(t, 0, `"3120.55",`, "COMPLETED in")
 	for _, want := range []string{"API_CALL       COMPLETED  x4 ", "FOR_EACH       COMPLETED  ", `"USDC"`} {
 		if !strings.Contains(got.stdout, want) {
-			t.Errorf("it does not show %q: %s", want, got.stdout)
+			t.Errorf("the output lacks %q: %s", want, got.stdout)
 		}
 	}
 	begun := run(t, environ, "", "workflows", "run", "approval", `--input={"amount":"1000"}`)
@@ -152,10 +153,10 @@ func TestTheExamplesRunOnTheRealService(t *testing.T) {
 	run(t, environ, "", "workflows", "list").check(t, 0, "Fan-out\n", "")
 }
 
-// The code of a contract that refuses whatever it is paid.
+// The code of a contract that rejects every payment.
 const refuses = "0x6460006000fd6000526005601bf3"
 
-func TestTheChainsExamplesRunOnARealChain(t *testing.T) {
+func TestChainExamplesRunOnARealChain(t *testing.T) {
 	t.Parallel()
 	environ, _ := startWeft(t, "--chain")
 	listed := run(t, environ, "", "env", "list")
@@ -181,7 +182,7 @@ func TestTheChainsExamplesRunOnARealChain(t *testing.T) {
 	got.check(t, 0, `"after": "10000100000000000000000"`, "COMPLETED in")
 	for _, want := range []string{`"before": "10000000000000000000000"`, "WAIT_FOR_EVM_TRANSACTION  COMPLETED", `"transactionHash": "0x`} {
 		if !strings.Contains(got.stdout, want) {
-			t.Errorf("it does not show %q: %s", want, got.stdout)
+			t.Errorf("the output lacks %q: %s", want, got.stdout)
 		}
 	}
 	var mined struct{ ContractAddress string }
@@ -196,7 +197,7 @@ func TestTheChainsExamplesRunOnARealChain(t *testing.T) {
 	got.check(t, 0, `"balance": "10000350000000000000000"`, "COMPLETED in")
 	for _, want := range []string{`"balance": "10000000000000000000001"`, "SIGN_EVM_TRANSACTION       COMPLETED  x2", `"status": "success"`} {
 		if !strings.Contains(got.stdout, want) {
-			t.Errorf("it does not show %q: %s", want, got.stdout)
+			t.Errorf("the output lacks %q: %s", want, got.stdout)
 		}
 	}
 	got = run(t, environ, "", "workflows", "run", "payout", "--watch", `--input={"recipients":[{"to":"`+mined.ContractAddress+`","amount":"1"}]}`)
@@ -217,7 +218,7 @@ func TestVariablesOnTheRealService(t *testing.T) {
 	listed.check(t, 0, "  https://a.example  ", "")
 	listed.check(t, 0, "\nTOKEN    yes ", "")
 	if strings.Contains(listed.stdout, "a secret value") || strings.Contains(listed.stdout, "DEV_CHAIN_URL") {
-		t.Errorf("it shows %s", listed.stdout)
+		t.Errorf("unexpected output %s", listed.stdout)
 	}
 	run(t, environ, "", "env", "unset", "TOKEN").check(t, 0, "", "TOKEN is gone")
 	run(t, environ, "", "env", "unset", "TOKEN").check(t, 1, "", "NOT_FOUND")
@@ -263,16 +264,16 @@ func TestSchedulesAndHooksOnTheRealService(t *testing.T) {
 		return answer.StatusCode
 	}
 	if got := deliver(); got != http.StatusOK {
-		t.Errorf("a delivery is answered %d", got)
+		t.Errorf("a delivery got status %d", got)
 	}
 	run(t, environ, "", "hooks", "pause", made.ID).check(t, 0, "", "PAUSED")
 	if got := deliver(); got != http.StatusConflict {
-		t.Errorf("while it is paused %d", got)
+		t.Errorf("a delivery to a paused hook got status %d", got)
 	}
 	listed := run(t, environ, "", "hooks", "list")
 	listed.check(t, 0, " hook_paused  Pulls\n", "")
 	if strings.Contains(listed.stdout+created.stdout+created.stderr, "correct-horse") {
-		t.Error("the secret is shown")
+		t.Error("the output contains the secret")
 	}
 	run(t, environ, "", "workflows", "runs", "--workflow="+saved.ID).check(t, 0, "  WEBHOOK  ", "")
 	run(t, environ, "", "hooks", "delete", made.ID).check(t, 0, "", "is gone")
@@ -289,13 +290,13 @@ func TestDoctorOnTheRealService(t *testing.T) {
 	got := doctor(t, append(environ, key), "--addr="+address, "--ops-addr=127.0.0.1:0")
 	for _, want := range []string{"is served by a Weft", "ready at", "accepted: workspace", "agrees with", "opens what is stored"} {
 		if !strings.Contains(got.stdout, want) {
-			t.Errorf("it does not say %q", want)
+			t.Errorf("the output lacks %q", want)
 		}
 	}
 	if got.code != 0 {
 		t.Error(got.stdout, got.stderr)
 	}
-	// A callback whose secrets are under a key that is gone.
+	// A callback whose secrets are under a lost key.
 	run(t, environ, "", "call", "RANDOM_UUID").check(t, 0, "", "COMPLETED")
 	conn, err := pgx.Connect(t.Context(), strings.TrimPrefix(environ[1], "DATABASE_URL="))
 	if err != nil {

@@ -13,12 +13,12 @@ import (
 	"github.com/weft-automation/weft/internal/local/client"
 )
 
-// settled is the record of an execution once its callback was received, or has been
-// tried so often.
+// settled returns the callback of an execution once it was delivered, or attempted the given number
+// of times.
 func settled(t *testing.T, weft *client.Client, made api.ComponentExecution, attempts int32) api.ComponentExecutionCallback {
 	t.Helper()
 	var now api.ComponentExecution
-	waittest.Until(t, "the callback is delivered or given up", func() (over bool) {
+	waittest.Until(t, "the callback to be delivered or given up", func() (over bool) {
 		var err error
 		if now, _, err = weft.Get(t.Context(), made.ID); err != nil {
 			t.Fatal(err)
@@ -67,16 +67,16 @@ func TestListenToTheRealService(t *testing.T) {
 		got := l.end(t)
 		got.check(t, 0, "attempt 3  signature good  answered 204 in ", "3 deliveries, 0 with something wrong.")
 		if strings.Contains(got.stderr, "--allow-network") {
-			t.Errorf("it asks for what there is: %s", got.stderr)
+			t.Errorf("unexpected hint about the network: %s", got.stderr)
 		}
 		if strings.Count(got.stdout, made.ID.String()+"  RANDOM_UUID  COMPLETED  ") != 3 || strings.Count(got.stdout, "signature good  answered 500 on purpose") != 2 {
-			t.Errorf("it tells %s", got.stdout)
+			t.Errorf("unexpected output %s", got.stdout)
 		}
 		if callback := settled(t, weft, made, 3); callback.DeliveredAt == nil || callback.AttemptCount != 3 {
-			t.Errorf("the record has %+v", callback)
+			t.Errorf("unexpected callback of the record %+v", callback)
 		}
 	})
-	t.Run("tells a wrong secret and no secret", func(t *testing.T) {
+	t.Run("reports wrong and missing secrets", func(t *testing.T) {
 		t.Parallel()
 		for secret, want := range map[string]string{
 			"another": "signature BAD  answered 401 in ", "": "signature absent  answered 401 in ",
@@ -85,7 +85,7 @@ func TestListenToTheRealService(t *testing.T) {
 			made := submit(t, l, secret, nil)
 			l.end(t).check(t, 1, "attempt 3  "+want, "3 deliveries, 3 with something wrong.")
 			if callback := settled(t, weft, made, 3); callback.DeliveredAt != nil || !strings.Contains(string(callback.LastError), "401") {
-				t.Errorf("the record has %+v", callback)
+				t.Errorf("unexpected callback of the record %+v", callback)
 			}
 		}
 	})
@@ -117,19 +117,19 @@ func TestListenToTheRealService(t *testing.T) {
 		got.check(t, 0, `"forwarded":true`, "1 delivery, 0 with something wrong.")
 		got.check(t, 0, `"answer":202`, "")
 		if strings.Contains(got.stdout+got.stderr, "of-the-caller") || strings.Contains(got.stdout+got.stderr, listenSecret) {
-			t.Errorf("it shows a secret: %s", got.stdout)
+			t.Errorf("the output contains a secret: %s", got.stdout)
 		}
 		arrived := <-arrivals
 		if callback := settled(t, weft, made, 1); callback.DeliveredAt == nil {
-			t.Errorf("the record has %+v", callback)
+			t.Errorf("unexpected callback of the record %+v", callback)
 		}
 		h := arrived.header
 		if h.Get("X-Svc-Signature") != macOf(listenSecret, arrived.body) || h.Get("X-Svc-Execution-Id") != made.ID.String() || h.Get("Webhook-Signature") == "" ||
 			h.Get("X-Order") != "4711" || h.Get("Authorization") != "Bearer of-the-caller" || arrived.target != "/hooks/a?b=1" {
-			t.Errorf("%s arrived with %v", arrived.target, h)
+			t.Errorf("%s was forwarded with headers %v", arrived.target, h)
 		}
 		if !bytes.Contains(arrived.body, []byte(made.ID.String())) {
-			t.Errorf("arrived: %s", arrived.body)
+			t.Errorf("forwarded body: %s", arrived.body)
 		}
 	})
 	t.Run("notices a delivery that is repeated", func(t *testing.T) {
@@ -143,7 +143,7 @@ func TestListenToTheRealService(t *testing.T) {
 		}
 		l.end(t).check(t, 0, "attempt 2  signature good  answered 204 in ", "2 deliveries, 0 with something wrong.")
 		if got := l.stop(); !strings.Contains(got.stdout, "repeated: it was accepted before, with the same bytes") {
-			t.Errorf("it tells %s", got.stdout)
+			t.Errorf("unexpected output %s", got.stdout)
 		}
 	})
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/weft-automation/weft/internal/local/client"
 )
 
-// maxPage is how many items a page has at most (decisions 1.5).
+// maxPage is the largest page size (decisions 1.5).
 const maxPage = 100
 
 // workflowsList prints the workflows, newest first.
@@ -73,7 +73,7 @@ func (c *workflowsRuns) Run(s *session) error {
 	return table.Flush()
 }
 
-// ofWorkflows is which of what belongs to workflows a list shows.
+// ofWorkflows are the flags of lists that can be limited to one workflow.
 type ofWorkflows struct {
 	target
 	Workflow string `placeholder:"ID" help:"Only those of this workflow: its id, or its name in the credentials file."`
@@ -91,7 +91,7 @@ func (c ofWorkflows) filter() (url.Values, error) {
 	return url.Values{"workflowId": {id.String()}}, nil
 }
 
-// workflow finds a workflow by its id, or by its name in the credentials file.
+// workflow returns the ID of a workflow given by ID, or by its name in the credentials file.
 func (t target) workflow(text string) (uuid.UUID, error) {
 	credentials, err := t.read()
 	if err != nil {
@@ -102,12 +102,12 @@ func (t target) workflow(text string) (uuid.UUID, error) {
 	}
 	id, err := uuid.Parse(text)
 	if err != nil {
-		return id, fmt.Errorf("%s is no id, and no name of a workflow in the credentials file; %s", text, knownWorkflows(credentials, text))
+		return id, fmt.Errorf("%q is neither a workflow ID nor a workflow name in the credentials file; %s", text, knownWorkflows(credentials, text))
 	}
 	return id, nil
 }
 
-// knownWorkflows says what there is in the place of a name that there is not.
+// knownWorkflows suggests names for one that was not found.
 func knownWorkflows(credentials client.Credentials, text string) string {
 	names := slices.Sorted(maps.Keys(credentials.Workflows))
 	bare := func(name string) string {
@@ -129,7 +129,7 @@ func query(name, value string) url.Values {
 	return url.Values{name: {value}}
 }
 
-// list reads so many items of a list, page by page, and says whether there are more.
+// list reads up to limit items of a list, page by page, and reports whether there are more.
 func list[T any](s *session, t target, path string, filter url.Values, limit int) (all []T, more bool, err error) {
 	if limit < 1 {
 		return nil, false, fmt.Errorf("--limit must be at least 1")
@@ -158,7 +158,7 @@ func list[T any](s *session, t target, path string, filter url.Values, limit int
 	return all, more, nil
 }
 
-// noteMore says that a list goes on.
+// noteMore prints that the list has more items.
 func (s *session) noteMore(more bool) {
 	if more {
 		s.note("There are more: --limit shows them.")

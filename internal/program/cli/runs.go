@@ -18,11 +18,11 @@ import (
 	"github.com/weft-automation/weft/internal/kit/strictjson"
 )
 
-// runsPath is where runs are.
+// runsPath is the path of runs.
 const runsPath = workflowsPath + "/executions"
 
-// workflowsRun begins a run. Without --watch exit code 0 says that it was accepted,
-// with it that it is COMPLETED.
+// workflowsRun starts a run. Exit code 0 means that it was accepted, or with --watch that it is
+// COMPLETED.
 type workflowsRun struct {
 	target
 	Workflow       string `arg:"" help:"Id of the workflow, or its name in the credentials file, or a JSON file with one, which is saved first."`
@@ -35,15 +35,15 @@ type workflowsRun struct {
 func (c *workflowsRun) Run(s *session) error {
 	request := api.TriggerWorkflowRequest{}
 	var err error
-	if request.Input, err = object("--input", c.Input, s.stdin); err != nil {
+	if request.Input, err = readObject("--input", c.Input, s.stdin); err != nil {
 		return err
 	}
 	if c.MaxCredits != "" {
 		request.MaxCredits = new(json.Number(c.MaxCredits))
 	}
 	body, err := strictjson.Encode(request)
-	if err != nil { // of all that it has this alone is not checked yet
-		return fmt.Errorf("--max-credits: %q is no number", c.MaxCredits)
+	if err != nil { // the only field that is not validated yet
+		return fmt.Errorf("--max-credits: %q is not a number", c.MaxCredits)
 	}
 	weft, err := c.caller()
 	if err != nil {
@@ -53,23 +53,23 @@ func (c *workflowsRun) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	raw, err := weft.ask(s, http.MethodPost, workflowsPath+"/"+workflowID.String(), body, onceOnly(c.IdempotencyKey))
+	raw, err := weft.ask(s, http.MethodPost, workflowsPath+"/"+workflowID.String(), body, idempotencyHeader(c.IdempotencyKey))
 	if err != nil {
 		return err
 	}
 	var begun api.TriggerResult
 	if err := json.Unmarshal(raw, &begun); err != nil {
-		return fmt.Errorf("read the answer: %w", err)
+		return fmt.Errorf("read the response: %w", err)
 	}
 	s.note("run %s", begun.RunID)
 	if c.Watch {
 		return weft.watch(s, begun.RunID, 0)
 	}
-	s.note("It goes on by itself; weft workflows watch %s shows it.", begun.RunID)
+	s.note("It continues; weft workflows watch %s shows it.", begun.RunID)
 	return printJSON(s.stdout, raw)
 }
 
-// workflow finds what is to be run.
+// workflow returns the ID of the workflow to run. It saves a file first.
 func (c caller) workflow(s *session, text string) (uuid.UUID, error) {
 	if id, err := uuid.Parse(text); err == nil {
 		return id, nil
@@ -77,20 +77,20 @@ func (c caller) workflow(s *session, text string) (uuid.UUID, error) {
 	if id, named := c.credentials.Workflows[text]; named {
 		return id, nil
 	}
-	body, err := object(text, "@"+text, nil)
+	body, err := readObject(text, "@"+text, nil)
 	if errors.Is(err, fs.ErrNotExist) {
-		return uuid.Nil, fmt.Errorf("%s is no id, no name of a workflow in the credentials file, and no file; %s", text, knownWorkflows(c.credentials, text))
+		return uuid.Nil, fmt.Errorf("%q is neither a workflow ID, nor a workflow name in the credentials file, nor a file; %s", text, knownWorkflows(c.credentials, text))
 	}
 	if err != nil {
 		return uuid.Nil, err
 	}
-	// The same file again within a day is the same workflow.
+	// The same file within a day is the same workflow.
 	sum := sha256.Sum256(body)
-	header := strictly()
+	header := preferStrict()
 	header.Set("Idempotency-Key", "weft-workflows-run-"+hex.EncodeToString(sum[:16]))
 	saved, err := c.create(s, body, header)
 	if err == nil && (saved.Status == api.WorkflowStatusARCHIVED || saved.Version != 1) {
-		saved, err = c.create(s, body, strictly()) // somebody put the earlier one away, or changed it
+		saved, err = c.create(s, body, preferStrict()) // the earlier one was archived or changed
 	}
 	if err != nil {
 		return uuid.Nil, err
@@ -111,7 +111,7 @@ func (c caller) create(s *session, body []byte, header http.Header) (saved api.W
 	return saved, nil
 }
 
-// workflowsWatch shows a run. Exit code 0 says that it is COMPLETED.
+// workflowsWatch shows a run. Exit code 0 means that it is COMPLETED.
 type workflowsWatch struct {
 	target
 	RunID uuid.UUID `arg:"" name:"run" help:"Id of the run."`
@@ -125,7 +125,7 @@ func (c *workflowsWatch) Run(s *session) error {
 	return weft.watch(s, c.RunID, -1)
 }
 
-// workflowsSignal gives a WAIT_FOR_SIGNAL what it waits for.
+// workflowsSignal sends a signal to a run.
 type workflowsSignal struct {
 	target
 	RunID   uuid.UUID `arg:"" name:"run" help:"Id of the run."`
@@ -133,14 +133,14 @@ type workflowsSignal struct {
 	Payload string    `default:"{}" placeholder:"JSON" help:"What comes with it, an object: JSON, @FILE, or - for stdin."`
 }
 
-// signalName is what the path of a signal takes; the service has no path for any other.
+// signalName matches the signal names that a path can contain.
 var signalName = regexp.MustCompile(`^[A-Za-z0-9._~-]+$`)
 
 func (c *workflowsSignal) Run(s *session) error {
 	if len(c.Signal) > 200 || !signalName.MatchString(c.Signal) {
-		return fmt.Errorf("%q is no name of a signal: it has 1 to 200 letters, digits, and . _ ~ -", c.Signal)
+		return fmt.Errorf("%q is not a valid signal name: use 1 to 200 letters, digits and . _ ~ -", c.Signal)
 	}
-	payload, err := object("--payload", c.Payload, s.stdin)
+	payload, err := readObject("--payload", c.Payload, s.stdin)
 	if err != nil {
 		return err
 	}
@@ -159,23 +159,23 @@ func (c *workflowsSignal) Run(s *session) error {
 	return printJSON(s.stdout, raw)
 }
 
-// sameJSON says whether two texts are one value, however they are written.
+// sameJSON reports whether two strings are the same JSON value, whatever their format.
 func sameJSON(a, b []byte) bool {
 	first, err := strictjson.Decode(a)
 	second, otherErr := strictjson.Decode(b)
 	return err == nil && otherErr == nil && reflect.DeepEqual(first, second)
 }
 
-// workflowsCancel asks for the end of a run.
+// workflowsCancel cancels a run.
 type workflowsCancel struct {
 	target
 	RunID     uuid.UUID `arg:"" name:"run" help:"Id of the run."`
 	Immediate bool      `help:"Stop what runs, instead of letting it finish."`
-	Reason    string    `placeholder:"TEXT" help:"Why, for who reads the run."`
+	Reason    string    `placeholder:"TEXT" help:"Reason recorded on the run."`
 }
 
 func (c *workflowsCancel) Run(s *session) error {
-	request := api.CancelWorkflowRunRequest{Reason: given(c.Reason)}
+	request := api.CancelWorkflowRunRequest{Reason: optional(c.Reason)}
 	if c.Immediate {
 		request.Mode = new(api.CancelModeImmediate)
 	}

@@ -14,7 +14,7 @@ import (
 
 const runID = "019aa5f3-0a1b-7c2d-8e3f-4a5b6c7d8e9f"
 
-// runEvent is a frame of a run's stream.
+// runEvent returns an event of a run's stream.
 func runEvent(seq int, state, output string) string {
 	return fmt.Sprintf(`id: %[1]d
 data: {"id":"%[2]s","seq":%[1]d,"status":"%[3]s","output":%[4]s,"error":null,"timestamp":"2026-11-21T10:16:00.020Z"}
@@ -22,7 +22,7 @@ data: {"id":"%[2]s","seq":%[1]d,"status":"%[3]s","output":%[4]s,"error":null,"ti
 `, seq, runID, state, output)
 }
 
-// stage is one of a run's record.
+// stage returns a stage of a run's record.
 func stage(component, iteration, state, failure, ended string) string {
 	return `{"id":"` + uuid.NewString() + `","componentId":"` + component + `","module":"M","name":"","iteration":` + iteration + `,"status":"` + state +
 		`","output":{"a":"<1e400>"},"error":` + failure + `,"creditUsage":1.5,"executionAttempt":1,"executionEventId":null,"executionDispatchedAt":null,` +
@@ -36,7 +36,7 @@ func runRecord(state, output, failure string, stages ...string) string {
 		`"updatedAt":"2026-11-21T10:16:00.000Z","finishedAt":"2026-11-21T10:16:01.250Z"}`
 }
 
-// running answers like a Weft whose run tells what each of the streams says.
+// running returns a fake Weft with a run and the given streams, one for each request.
 func running(record string, streams ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		switch {
@@ -57,7 +57,7 @@ const oneLives = `{"totalUsage":0,"pendingStageCount":3,"failedStageCount":1,"no
 	`{"id":"` + runID + `","module":"M","status":"RUNNING","executionEventId":null,"executionAttempt":1},` +
 	`{"id":"` + runID + `","module":"M","status":"RUNNING","executionEventId":null,"executionAttempt":1}]}`
 
-func TestARunIsWatchedThroughABreak(t *testing.T) {
+func TestWatchReconnectsABrokenStream(t *testing.T) {
 	s := serve(t, running(
 		runRecord("COMPLETED", `{"all":["<é>",1e400]}`, "null",
 			stage("start", "[]", "COMPLETED", "null", "2026-11-21T10:16:00.000Z"),
@@ -67,10 +67,10 @@ func TestARunIsWatchedThroughABreak(t *testing.T) {
 	))
 	got := run(t, s.environ(), "", "workflows", "run", workflowID, "--watch", "--input", `{"a":1e400}`, "--max-credits=5.5")
 	got.check(t, 0, "EXECUTING  usage 0  pending 3  failed 1: M RUNNING x2, 1 more\nCOMPLETED  usage 4.5  pending 0\n", "COMPLETED in 1.25s, usage 4.5")
-	got.check(t, 0, "body       M       COMPLETED  x2     300ms     3\n", "taking it up again")
+	got.check(t, 0, "body       M       COMPLETED  x2     300ms     3\n", "reconnecting")
 	got.check(t, 0, `"<é>",`, "run "+runID)
 	if n := strings.Count(got.stdout, "EXECUTING"); n != 1 {
-		t.Errorf("EXECUTING is told %d times: %s", n, got.stdout)
+		t.Errorf("EXECUTING is printed %d times: %s", n, got.stdout)
 	}
 	want := []string{
 		"POST /v1/sdk/workflows/" + workflowID + ` {"input":{"a":1e400},"maxCredits":5.5}`,
@@ -81,17 +81,17 @@ func TestARunIsWatchedThroughABreak(t *testing.T) {
 		t.Errorf("requests %q", s.seen())
 	}
 	if first, second := s.requests[1].Header.Get("Last-Event-ID"), s.requests[2].Header.Get("Last-Event-ID"); first != "0" || second != "1" {
-		t.Errorf("the streams begin after %q and %q", first, second)
+		t.Errorf("the streams start after %q and %q", first, second)
 	}
 }
 
-func TestTheUsageOfChildRunsIsNoted(t *testing.T) {
+func TestUsageOfChildRunsIsPrinted(t *testing.T) {
 	record := strings.Replace(runRecord("COMPLETED", "null", "null"), `"totalUsage":4.5`, `"totalUsage":4.5,"totalUsageWithChildren":7`, 1)
 	s := serve(t, running(record, runEvent(1, "COMPLETED", `{"totalUsage":4.5}`)))
 	run(t, s.environ(), "", "workflows", "watch", runID).check(t, 0, "", "COMPLETED in 1.25s, usage 4.5 (7 with child runs)")
 }
 
-func TestOnlyACompletedRunIsASuccess(t *testing.T) {
+func TestExitCodeIsZeroOnlyForCompletedRuns(t *testing.T) {
 	for state, want := range map[string]string{
 		"COMPLETED": "COMPLETED in 1.25s", "CANCELED": "CANCELED after 1.25s, usage 4.5: no\uFFFD[31m more",
 		"FAILED": "FAILED at body after 1.25s, usage 4.5: UPSTREAM_ERROR: it said no",
@@ -107,15 +107,15 @@ func TestOnlyACompletedRunIsASuccess(t *testing.T) {
 		}
 		run(t, s.environ(), "", "workflows", "watch", runID).check(t, code, "1 FAILED, 1 CANCELED  x2     200ms     3\nbody: UPSTREAM_ERROR: it said no\n", want)
 		if items := "body: FAILED for item 0; CANCELED for item 1\n"; strings.Contains(run(t, s.environ(), "", "workflows", "watch", runID).stdout, items) == (state == "COMPLETED") {
-			t.Errorf("of a run that is %s the items are told, or not", state)
+			t.Errorf("unexpected output of the items of a run that is %s", state)
 		}
 		if header := s.requests[0].Header.Values("Last-Event-ID"); len(header) != 0 {
-			t.Errorf("a watch begins after %q", header)
+			t.Errorf("a watch starts after event %q", header)
 		}
 	}
 }
 
-func TestARunThatFailedTellsWhichItemsEndedHow(t *testing.T) {
+func TestFailedRunPrintsTheStatusesOfItems(t *testing.T) {
 	var stages []string
 	for _, iteration := range []string{"[0]", "[1]", "[2]", "[4]"} {
 		stages = append(stages, stage("send", iteration, "COMPLETED", "null", "2026-11-21T10:16:00.100Z"))
@@ -151,7 +151,7 @@ func TestWorkflowsAreRunByNameAndFromAFile(t *testing.T) {
 	}
 	key := func(i int) string { return s.requests[i].Header.Get("Idempotency-Key") }
 	if key(0) != "once" || key(1) == "" || key(1) != key(3) || key(2) != "" {
-		t.Errorf("keys %q %q %q %q", key(0), key(1), key(2), key(3))
+		t.Errorf("unexpected Idempotency-Keys %q %q %q %q", key(0), key(1), key(2), key(3))
 	}
 	for want, args := range map[string][]string{
 		"no name of a workflow":       {"run", "fan-out"},
@@ -159,7 +159,7 @@ func TestWorkflowsAreRunByNameAndFromAFile(t *testing.T) {
 		`"many" is no number`:         {"run", workflowID, "--max-credits=many"},
 		`"nonsense" is no id`:         {"watch", "nonsense"},
 		"at least 1":                  {"list", "--limit=0"},
-		"is no id":                    {"runs", "--workflow=nonsense"},
+		"is neither a workflow ID":    {"runs", "--workflow=nonsense"},
 	} {
 		got := run(t, s.environ(), "", append([]string{"workflows"}, args...)...)
 		if got.code == 0 || !strings.Contains(got.stderr, want) {
@@ -168,7 +168,7 @@ func TestWorkflowsAreRunByNameAndFromAFile(t *testing.T) {
 	}
 }
 
-func TestAFileIsRunAsItStands(t *testing.T) {
+func TestFileIsSavedAndRun(t *testing.T) {
 	var kept []string
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/v1/sdk/workflows" {
@@ -176,7 +176,7 @@ func TestAFileIsRunAsItStands(t *testing.T) {
 			return
 		}
 		kept = append(kept, r.Header.Get("Idempotency-Key"))
-		if len(kept) == 1 { // what the file once made has been changed since
+		if len(kept) == 1 { // the workflow of the file has been changed since
 			fmt.Fprint(w, workflowText)
 			return
 		}
@@ -188,7 +188,7 @@ func TestAFileIsRunAsItStands(t *testing.T) {
 	}
 	run(t, s.environ(), "", "workflows", "run", file).check(t, 0, `"jobId": "7"`, runID+"  Pause  version 1  ACTIVE")
 	if len(kept) != 2 || kept[0] == "" || kept[1] != "" {
-		t.Errorf("keys %q", kept)
+		t.Errorf("unexpected Idempotency-Keys %q", kept)
 	}
 }
 
@@ -201,10 +201,10 @@ func TestASignalIsSent(t *testing.T) {
 	}
 	const first = "keeps what came with the first one"
 	if got := send("approved", `{"by":"ada","n":1e400}`); got.code != 0 || strings.Contains(got.stderr, first) {
-		t.Errorf("%d, %s", got.code, got.stderr)
+		t.Errorf("exit code %d, stderr %s", got.code, got.stderr)
 	}
 	send("approved", `{"by":"eve"}`).check(t, 0, `"by": "ada"`, first)
-	send("not so", `{}`).check(t, 1, "", `"not so" is no name of a signal`)
+	send("not so", `{}`).check(t, 1, "", `"not so" is not a valid signal name`)
 	send("approved", `true`).check(t, 1, "", "--payload: the value must be a JSON object")
 	path := "PUT /v1/sdk/workflows/executions/" + runID + "/signals/approved "
 	if want := []string{path + `{"by":"ada","n":1e400}`, path + `{"by":"eve"}`}; !slices.Equal(s.seen(), want) {
@@ -216,7 +216,7 @@ func TestARunIsCanceled(t *testing.T) {
 	over := runRecord("COMPLETED", "null", "null")
 	live := strings.Replace(strings.Replace(over, `"COMPLETED"`, `"EXECUTING"`, 1), `"finishedAt":"2026-11-21T10:16:01.250Z"`, `"finishedAt":null`, 1)
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		if r.ContentLength > 2 { // the second one
+		if r.ContentLength > 2 { // the second request
 			fmt.Fprint(w, over)
 			return
 		}
@@ -230,7 +230,7 @@ func TestARunIsCanceled(t *testing.T) {
 	}
 }
 
-func TestListsGoOverPages(t *testing.T) {
+func TestListsReadSeveralPages(t *testing.T) {
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		item := strings.Replace(workflowText, `"Pause"`, `"\u001b[2JPause"`, 1)
 		if strings.HasSuffix(r.URL.Path, "/executions") {
@@ -251,8 +251,8 @@ func TestListsGoOverPages(t *testing.T) {
 	}
 }
 
-func TestAWorkflowThatIsNotThereIsAnsweredWithThoseThatAre(t *testing.T) {
-	s := serve(t, func(w http.ResponseWriter, _ *http.Request) { t.Error("Weft was asked") })
+func TestUnknownWorkflowListsKnownOnes(t *testing.T) {
+	s := serve(t, func(w http.ResponseWriter, _ *http.Request) { t.Error("a request was sent") })
 	unknown := func(text, want string) {
 		t.Helper()
 		run(t, s.environ(), "", "workflows", "run", text).check(t, 1, "", want)

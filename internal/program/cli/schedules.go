@@ -11,16 +11,16 @@ import (
 	"github.com/weft-automation/weft/internal/kit/timestamp"
 )
 
-// schedulesPath is where schedules are.
+// schedulesPath is the path of schedules.
 const schedulesPath = "/v1/sdk/schedules"
 
-// schedulesCommand keeps what has runs begin by a clock.
+// schedulesCommand manages schedules, which start runs at given times.
 type schedulesCommand struct {
 	List   schedulesList   `cmd:"" help:"List the schedules, with what comes next and what came last."`
 	Create schedulesCreate `cmd:"" help:"Have runs of a workflow begin at the times of a cron expression."`
-	Pause  schedulesPause  `cmd:"" help:"Begin no runs until it is resumed."`
-	Resume schedulesResume `cmd:"" help:"Begin runs again, from the next time on."`
-	Delete schedulesDelete `cmd:"" help:"Begin no runs any more."`
+	Pause  schedulesPause  `cmd:"" help:"Start no runs until it is resumed."`
+	Resume schedulesResume `cmd:"" help:"Start runs again, from the next time on."`
+	Delete schedulesDelete `cmd:"" help:"Delete the schedule. Runs in progress continue."`
 }
 
 // schedulesList prints the schedules, newest first.
@@ -50,7 +50,7 @@ func (c *schedulesList) Run(s *session) error {
 	return table.Flush()
 }
 
-// dateOf is a time that may be missing.
+// dateOf formats a time that may be missing.
 func dateOf(at *timestamp.Time) string {
 	if at == nil {
 		return "-"
@@ -63,15 +63,15 @@ type schedulesCreate struct {
 	Workflow       string `arg:"" help:"Id of the workflow, or its name in the credentials file."`
 	Cron           string `arg:"" optional:"" help:"Minute, hour, day of the month, month and day of the week, such as '0 9 * * MON-FRI', or @daily and the like. Without it, that of the workflow's ON_SCHEDULE."`
 	TimeZone       string `name:"time-zone" placeholder:"ZONE" help:"Time zone of the expression, such as Europe/Berlin; without it UTC."`
-	Overlap        string `placeholder:"POLICY" help:"What becomes of a time at which a run is still under way: skip, queue or allow; without it skip."`
+	Overlap        string `placeholder:"POLICY" help:"What to do at a time when the previous run has not finished: skip, queue or allow (skip)."`
 	Name           string `placeholder:"TEXT" help:"What it is called, for people."`
-	Paused         bool   `help:"Begin no runs until it is resumed."`
+	Paused         bool   `help:"Start no runs until it is resumed."`
 	IdempotencyKey string `name:"idempotency-key" placeholder:"TEXT" help:"A repeat with the same key creates nothing new."`
 }
 
 func (c *schedulesCreate) Run(s *session) error {
 	request := api.CreateScheduleRequest{
-		Cron: given(c.Cron), TimeZone: given(c.TimeZone), Name: given(c.Name), Overlap: given(api.Overlap(c.Overlap)), Status: paused(c.Paused),
+		Cron: optional(c.Cron), TimeZone: optional(c.TimeZone), Name: optional(c.Name), Overlap: optional(api.Overlap(c.Overlap)), Status: paused(c.Paused),
 	}
 	weft, err := c.caller()
 	if err != nil {
@@ -81,22 +81,22 @@ func (c *schedulesCreate) Run(s *session) error {
 		return err
 	}
 	var made api.Schedule
-	raw, err := weft.exchange(s, http.MethodPost, schedulesPath, request, onceOnly(c.IdempotencyKey), &made)
+	raw, err := weft.exchange(s, http.MethodPost, schedulesPath, request, idempotencyHeader(c.IdempotencyKey), &made)
 	if err != nil {
 		return err
 	}
-	tellSchedule(s, made)
+	printSchedule(s, made)
 	return printJSON(s.stdout, raw)
 }
 
-func tellSchedule(s *session, one api.Schedule) {
+func printSchedule(s *session, one api.Schedule) {
 	s.note("%s  %s  next %s", one.ID, one.Status, dateOf(one.NextAt))
 	if change := one.NextClockChange; change != nil {
 		s.note("clock change %s: %s %d, from %s", date(change.At), printable(string(change.Kind)), change.Count, printable(change.LocalTime))
 	}
 }
 
-// oneSchedule is a schedule by its id.
+// oneSchedule is the argument of commands on one schedule.
 type oneSchedule struct {
 	target
 	ID uuid.UUID `arg:"" help:"Id of the schedule."`
@@ -104,8 +104,8 @@ type oneSchedule struct {
 
 func (c oneSchedule) path() string { return schedulesPath + "/" + c.ID.String() }
 
-// turn gives it another status, and leaves all else as it is.
-func (c oneSchedule) turn(s *session, status api.TriggerStatus) error {
+// setStatus changes the status and nothing else.
+func (c oneSchedule) setStatus(s *session, status api.TriggerStatus) error {
 	weft, err := c.caller()
 	if err != nil {
 		return err
@@ -118,17 +118,17 @@ func (c oneSchedule) turn(s *session, status api.TriggerStatus) error {
 	if _, err := weft.exchange(s, http.MethodPut, c.path(), request, nil, &one); err != nil {
 		return err
 	}
-	tellSchedule(s, one)
+	printSchedule(s, one)
 	return nil
 }
 
 type schedulesPause struct{ oneSchedule }
 
-func (c *schedulesPause) Run(s *session) error { return c.turn(s, api.TriggerStatusPAUSED) }
+func (c *schedulesPause) Run(s *session) error { return c.setStatus(s, api.TriggerStatusPAUSED) }
 
 type schedulesResume struct{ oneSchedule }
 
-func (c *schedulesResume) Run(s *session) error { return c.turn(s, api.TriggerStatusACTIVE) }
+func (c *schedulesResume) Run(s *session) error { return c.setStatus(s, api.TriggerStatusACTIVE) }
 
 type schedulesDelete struct{ oneSchedule }
 
@@ -140,8 +140,8 @@ func (c *schedulesDelete) Run(s *session) error {
 	return nil
 }
 
-// given is a value of a flag, nil if it was left out.
-func given[T comparable](value T) *T {
+// optional returns the value of a flag, or nil if it was not set.
+func optional[T comparable](value T) *T {
 	var none T
 	if value == none {
 		return nil
@@ -149,7 +149,7 @@ func given[T comparable](value T) *T {
 	return &value
 }
 
-// paused is the status of what is created so.
+// paused returns the status for a --paused flag.
 func paused(yes bool) *api.TriggerStatus {
 	if !yes {
 		return nil

@@ -17,7 +17,7 @@ func scheduleText(status, next string) string {
 		`"lastClockChange":null,"nextClockChange":{"at":"2027-03-28T01:00:00.000Z","kind":"skipped","localTime":"2027-03-28T02:30","count":1},"createdAt":"2026-11-21T10:15:30.123Z","updatedAt":"2026-11-21T10:15:30.123Z"}`
 }
 
-// nameWorkflow gives the workflow of the tests a name in the credentials file.
+// nameWorkflow adds a name of the test's workflow to the credentials file.
 func (s *service) nameWorkflow(t *testing.T, name string) {
 	t.Helper()
 	text, err := os.ReadFile(s.credentials)
@@ -30,7 +30,7 @@ func (s *service) nameWorkflow(t *testing.T, name string) {
 	}
 }
 
-func TestSchedulesAreCreatedTurnedAndDeleted(t *testing.T) {
+func TestSchedulesAreCreatedPausedAndDeleted(t *testing.T) {
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPut {
 			fmt.Fprint(w, scheduleText("PAUSED", "null"))
@@ -59,11 +59,11 @@ func TestSchedulesAreCreatedTurnedAndDeleted(t *testing.T) {
 		t.Errorf("requests %q\nwant %q", s.seen(), want)
 	}
 	if first, second := s.requests[0].Header.Get("Idempotency-Key"), s.requests[1].Header.Get("Idempotency-Key"); first != "once" || second != "" {
-		t.Errorf("keys %q and %q", first, second)
+		t.Errorf("unexpected Idempotency-Keys %q and %q", first, second)
 	}
 	for want, args := range map[string][]string{
-		"no name of a workflow": {"create", "weekly"}, "--workflow: nonsense is no id": {"list", "--workflow=nonsense"}, "at least 1": {"list", "--limit=0"},
-		"is no id": {"delete", "nonsense"}, "there is no credentials file": {"pause", scheduleID, "--credentials=nowhere.json"},
+		"nor a workflow name": {"create", "weekly"}, "--workflow: \"nonsense\" is neither a workflow ID": {"list", "--workflow=nonsense"}, "at least 1": {"list", "--limit=0"},
+		"is not a valid ID": {"delete", "nonsense"}, "there is no credentials file": {"pause", scheduleID, "--credentials=nowhere.json"},
 	} {
 		got := schedules(args...)
 		if got.code == 0 || got.stdout != "" || !strings.Contains(got.stderr, want) {

@@ -23,7 +23,7 @@ type devCommand struct {
 	LogLevel     string   `name:"log-level" default:"warn" enum:"debug,info,warn,error" help:"How much to log to stderr (${default})."`
 }
 
-// Run runs a whole Weft until Ctrl-C.
+// Run runs all of Weft until Ctrl-C.
 func (c *devCommand) Run(s *session) error {
 	networks, err := app.ParseNetworks(c.AllowNetwork)
 	if err != nil {
@@ -56,13 +56,13 @@ type serveCommand struct {
 	OpsAddr *string `name:"ops-addr" placeholder:"ADDR" help:"Address of health and metrics ($$WEFT_OPS_ADDR, 127.0.0.1:9090)."`
 }
 
-// settings says where serve and work take theirs from.
+// settings describes where serve and work read their settings.
 const settings = "The settings are variables of the environment: DATABASE_URL and WEFT_MASTER_KEY must be set, the README describes them all under \"Running it for others\", and weft doctor judges them."
 
-// Help is what --help says beside the flags.
+// Help returns the additional text of --help.
 func (c *serveCommand) Help() string { return settings }
 
-// Run runs the API alone.
+// Run runs the API without workers.
 func (c *serveCommand) Run(s *session) error {
 	cfg, err := app.ConfigFromEnv(s.environ)
 	if err != nil {
@@ -77,10 +77,10 @@ type workCommand struct {
 	OpsAddr *string `name:"ops-addr" placeholder:"ADDR" help:"Address of health and metrics; empty for none ($$WEFT_OPS_ADDR, 127.0.0.1:9091)."`
 }
 
-// Help is what --help says beside the flags.
+// Help returns the additional text of --help.
 func (c *workCommand) Help() string { return settings }
 
-// Run runs the workers alone.
+// Run runs the workers without the API.
 func (c *workCommand) Run(s *session) error {
 	cfg, err := app.ConfigFromEnv(s.environ)
 	if err != nil {
@@ -104,10 +104,10 @@ type migrateCommand struct {
 	DatabaseURL string `name:"database-url" default:"${database_url}" placeholder:"URL" help:"The PostgreSQL to migrate ($$DATABASE_URL)."`
 }
 
-// Run brings the database to this binary's schema.
+// Run migrates the database to this binary's schema.
 func (c *migrateCommand) Run(s *session) error {
 	if c.DatabaseURL == "" {
-		return fmt.Errorf("there is no database: set DATABASE_URL or give --database-url")
+		return fmt.Errorf("the database is missing: set DATABASE_URL or --database-url")
 	}
 	if err := app.Migrate(s.ctx, c.DatabaseURL); err != nil {
 		return err

@@ -9,9 +9,9 @@ import (
 	"github.com/weft-automation/weft/internal/program/app"
 )
 
-// lookAtSettings reads the environment as serve and work would. weft dev takes
-// flags instead, so without DATABASE_URL only unknown names are of interest.
-func (d *doctorCommand) lookAtSettings(_ context.Context, s *session) []finding {
+// checkSettings reads the environment as serve and work would. weft dev uses flags instead, so
+// without DATABASE_URL only unknown variables are reported.
+func (d *doctorCommand) checkSettings(_ context.Context, s *session) []finding {
 	environ := s.environ
 	if s.getenv("DATABASE_URL") == "" {
 		standIn := []string{"DATABASE_URL=postgres://x/x", "WEFT_MASTER_KEY=" + standInKey()}
@@ -31,9 +31,9 @@ func (d *doctorCommand) lookAtSettings(_ context.Context, s *session) []finding 
 	return []finding{{fine, "the environment is understood", ""}}
 }
 
-// standInKey is a master key that nothing will ever be sealed under.
+// standInKey returns a master key that is never used for sealing.
 func standInKey() string {
 	key := make([]byte, 32)
-	rand.Read(key) //nolint:errcheck // crypto/rand ends the program rather than fail
+	rand.Read(key) //nolint:errcheck // crashes the program instead of failing
 	return base64.StdEncoding.EncodeToString(key)
 }

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// maxSpans bounds what is kept of the items of a component, however many there are.
+// maxSpans bounds the spans that are kept of a component, however many items there are.
 const maxSpans = 12
 
-// spans are items of loops by their indexes, those that follow each other as one.
+// spans are loop items by index. Consecutive ones are merged.
 type spans struct {
 	list  []span
 	items int
-	more  int // beyond the list
+	more  int // items beyond the list
 }
 
 type span struct{ first, last []int32 }
@@ -31,7 +31,7 @@ func (s *spans) add(iteration []int32) {
 	s.list = append(s.list, span{iteration, iteration})
 }
 
-// follows says whether an item is the next of the same loop.
+// follows reports whether an item is the next one of the same loop.
 func follows(before, after []int32) bool {
 	last := len(after) - 1
 	return len(before) == len(after) && slices.Equal(before[:last], after[:last]) && before[last]+1 == after[last]
@@ -56,7 +56,7 @@ func (s *spans) String() string {
 	return "items " + text
 }
 
-// index is that of an item, behind those of the items around it.
+// index formats the index of an item, after those of the enclosing items.
 func index(iteration []int32) string {
 	return strings.Trim(strings.ReplaceAll(fmt.Sprint(iteration), " ", "."), "[]")
 }

@@ -13,14 +13,14 @@ import (
 	"github.com/weft-automation/weft/internal/kit/status"
 )
 
-// stageTable folds the stages of a run into a line for each component, in the order in
-// which these began. It keeps no stage, however many there are.
+// stageTable summarizes the stages of a run in a line for each component, in the order of their
+// start. It stores no stages, however many there are.
 type stageTable struct {
 	order []string
 	lines map[string]*stageLine
 }
 
-// stageLine is a component, over all iterations of the loops around it.
+// stageLine is a component with all iterations of the loops around it.
 type stageLine struct {
 	module     string
 	looped     bool
@@ -28,7 +28,7 @@ type stageLine struct {
 	statuses   map[status.Stage]int
 	usage      credit.Amount
 	began, end time.Time
-	failure    string // of the first that failed
+	failure    string // error of the first failed stage
 	items      map[status.Stage]*spans
 }
 
@@ -88,8 +88,8 @@ func (t *stageTable) print(out io.Writer) error {
 	return nil
 }
 
-// printItems tells of the components in loops which items they ended for, and how: what was
-// done for some stays done, whatever became of others.
+// printItems prints for each component in a loop the items by status. Items that completed stay
+// completed when others fail.
 func (t *stageTable) printItems(out io.Writer) error {
 	for _, id := range t.order {
 		line := t.lines[id]
@@ -109,10 +109,10 @@ func (t *stageTable) printItems(out io.Writer) error {
 	return nil
 }
 
-// ofStage is every status of a stage, in the order in which they are told.
+// ofStage lists the statuses of a stage in the order of the output.
 var ofStage = []status.Stage{status.StageCompleted, status.StageFailed, status.StageCanceled, status.StageRunning, status.StageCreated}
 
-// status is the one that all have, or how many have which.
+// status returns the common status, or the number of stages in each status.
 func (l *stageLine) status() string {
 	var parts []string
 	for _, s := range ofStage {
@@ -134,7 +134,7 @@ func (l *stageLine) iterations() string {
 	return fmt.Sprintf("x%d", l.times)
 }
 
-// duration is from the first begin to the last end.
+// duration returns the time from the first start to the last finish.
 func (l *stageLine) duration() string {
 	if l.began.IsZero() || l.end.IsZero() {
 		return ""

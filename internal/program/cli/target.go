@@ -8,7 +8,7 @@ import (
 	"github.com/weft-automation/weft/internal/local/client"
 )
 
-// target is which Weft a command calls, and as whom.
+// target selects which Weft a command calls, and with which key.
 type target struct {
 	Credentials string `placeholder:"FILE" default:"${credentials}" help:"Credentials file; weft dev writes one (${default})."`
 	BaseURL     string `name:"base-url" placeholder:"URL" default:"${base_url}" help:"Base URL of the service, instead of the file's."`
@@ -16,11 +16,11 @@ type target struct {
 
 var errNoCredentials = errors.New("there is no credentials file")
 
-// read gives the credentials with the base URL that holds.
+// read returns the credentials with the effective base URL.
 func (t target) read() (client.Credentials, error) {
 	c, err := client.ReadCredentials(t.Credentials)
 	if errors.Is(err, fs.ErrNotExist) {
-		return c, fmt.Errorf("%w %s: start `weft dev` here, or name one with --credentials", errNoCredentials, t.Credentials)
+		return c, fmt.Errorf("%w %s: start `weft dev` here, or set --credentials", errNoCredentials, t.Credentials)
 	}
 	if err != nil {
 		return c, err
@@ -29,12 +29,12 @@ func (t target) read() (client.Credentials, error) {
 		c.BaseURL = t.BaseURL
 	}
 	if c.BaseURL == "" {
-		return c, fmt.Errorf("the credentials file %s has no baseUrl: name one with --base-url", t.Credentials)
+		return c, fmt.Errorf("the credentials file %s has no baseUrl; set --base-url", t.Credentials)
 	}
 	return c, nil
 }
 
-// signer reads the credentials into what signs.
+// signer returns the credentials and a signer for them.
 func (t target) signer() (client.Credentials, *client.Signer, error) {
 	c, err := t.read()
 	if err != nil {

@@ -14,17 +14,17 @@ import (
 	"github.com/weft-automation/weft/internal/local/client"
 )
 
-// news is what following a run comes upon: an event, or that the stream broke off.
-type news struct {
+// update is an event of a run, or an error of its stream.
+type update struct {
 	event api.RunEvent
 	broke error
 }
 
-// watch draws a run to its end, then what became of its stages.
+// watch shows a run until it is final, then its stages.
 func (c caller) watch(s *session, runID uuid.UUID, after int64) error {
 	ctx, cancel := context.WithCancel(s.ctx)
 	defer cancel()
-	all, ended := make(chan news), make(chan error, 1)
+	all, ended := make(chan update), make(chan error, 1)
 	go func() { ended <- c.followRun(ctx, runID, after, all) }()
 	drawn := newPicture(s.stdout)
 	tick := time.NewTicker(drawn.interval())
@@ -34,16 +34,16 @@ func (c caller) watch(s *session, runID uuid.UUID, after int64) error {
 		case one := <-all:
 			if one.broke != nil {
 				drawn.clear()
-				s.note("the stream broke off (%v); taking it up again", one.broke)
+				s.note("the stream broke off (%v); reconnecting", one.broke)
 				continue
 			}
-			drawn.take(one.event)
+			drawn.update(one.event)
 		case <-tick.C:
 			drawn.draw()
 		case err := <-ended:
 			drawn.clear()
 			if err != nil && s.ctx.Err() != nil {
-				s.note("Stopped watching. The run goes on; weft workflows watch %s shows it again.", runID)
+				s.note("Stopped watching. The run continues; weft workflows watch %s shows it again.", runID)
 				return errQuiet
 			}
 			if err != nil {
@@ -54,9 +54,9 @@ func (c caller) watch(s *session, runID uuid.UUID, after int64) error {
 	}
 }
 
-// followRun passes on the events of a run to its final one, and takes the stream up
-// again behind the last of them where it broke off.
-func (c caller) followRun(ctx context.Context, runID uuid.UUID, after int64, all chan<- news) error {
+// followRun sends the events of a run up to its final one. It reconnects after the last event if the
+// stream breaks off.
+func (c caller) followRun(ctx context.Context, runID uuid.UUID, after int64, all chan<- update) error {
 	for broken := 0; ; broken++ {
 		var failure error
 		for event, err := range c.StreamRun(ctx, runID, after) {
@@ -68,13 +68,13 @@ func (c caller) followRun(ctx context.Context, runID uuid.UUID, after int64, all
 				continue
 			}
 			after = event.Seq
-			all <- news{event: event}
+			all <- update{event: event}
 		}
 		_, refused := errors.AsType[*client.Problem](failure)
 		if failure == nil || ctx.Err() != nil || refused || broken == maxReconnects {
 			return failure
 		}
-		all <- news{broke: failure}
+		all <- update{broke: failure}
 		select {
 		case <-time.After(time.Second):
 		case <-ctx.Done():
@@ -83,7 +83,7 @@ func (c caller) followRun(ctx context.Context, runID uuid.UUID, after int64, all
 	}
 }
 
-// summarize prints the stages of a run that is over, and what it gave.
+// summarize prints the stages and the output of a finished run.
 func (c caller) summarize(s *session, runID uuid.UUID) error {
 	stages := newStageTable()
 	run, err := c.Run(s.ctx, runID, stages.add)
@@ -106,7 +106,7 @@ func (c caller) summarize(s *session, runID uuid.UUID) error {
 	return concludeRun(s, run)
 }
 
-// concludeRun says how it ended.
+// concludeRun prints the result.
 func concludeRun(s *session, run api.WorkflowRun) error {
 	took := time.Duration(0)
 	if run.FinishedAt != nil {
@@ -121,7 +121,7 @@ func concludeRun(s *session, run api.WorkflowRun) error {
 			Code, Message string
 			ComponentID   *string
 		}
-		_ = json.Unmarshal(run.Error, &failure) // whatever it is, the record shows it
+		_ = json.Unmarshal(run.Error, &failure) // if it has another form, the record shows it
 		at := ""
 		if failure.ComponentID != nil {
 			at = " at " + printable(*failure.ComponentID)
@@ -137,9 +137,9 @@ func concludeRun(s *session, run api.WorkflowRun) error {
 	return errQuiet
 }
 
-// usageOf returns what a run used, and what it used with its child runs if that is more.
+// usageOf formats the usage of a run, and that with its child runs if it is higher.
 func usageOf(run api.WorkflowRun) string {
-	if run.TotalUsageWithChildren <= run.TotalUsage { // an older server does not say it
+	if run.TotalUsageWithChildren <= run.TotalUsage { // older servers do not report it
 		return run.TotalUsage.String()
 	}
 	return fmt.Sprintf("%v (%v with child runs)", run.TotalUsage, run.TotalUsageWithChildren)

@@ -11,7 +11,7 @@ import (
 	"github.com/weft-automation/weft/internal/program/cli"
 )
 
-func TestPushShowsAPersonOneLine(t *testing.T) {
+func TestPushPrintsOneLineOnATerminal(t *testing.T) {
 	person, program := terminal(t)
 	s := serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, workflowText) })
 	var stderr strings.Builder
@@ -23,11 +23,11 @@ func TestPushShowsAPersonOneLine(t *testing.T) {
 	}
 	fmt.Fprintln(program, "end")
 	if shown, err := bufio.NewReader(person).ReadString('\n'); shown != "end\r\n" {
-		t.Errorf("the terminal shows %q, %v", shown, err)
+		t.Errorf("unexpected screen %q (%v)", shown, err)
 	}
 }
 
-func TestARunIsDrawnOnATerminal(t *testing.T) {
+func TestRunIsDrawnOnATerminal(t *testing.T) {
 	person, program := terminal(t)
 	drawn := make(chan struct{})
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -50,7 +50,7 @@ func TestARunIsDrawnOnATerminal(t *testing.T) {
 	lines := bufio.NewScanner(person)
 	for lines.Scan() && lines.Text() != "end" {
 		screen.WriteString(lines.Text() + "\n")
-		if !over && strings.Count(screen.String(), "1 more") == 2 { // drawn over itself
+		if !over && strings.Count(screen.String(), "1 more") == 2 { // redrawn
 			over = true
 			close(drawn)
 			screen.WriteString("|")
@@ -61,9 +61,9 @@ func TestARunIsDrawnOnATerminal(t *testing.T) {
 	}
 	first, rest, _ := strings.Cut(screen.String(), "|")
 	if !strings.HasPrefix(first, "EXECUTING  usage 0  pending 3  failed 1  0.") || !strings.Contains(first, "\x1b[3A\r\x1b[JEXECUTING") {
-		t.Errorf("drawn was %q", first)
+		t.Errorf("unexpected picture %q", first)
 	}
 	if _, after, _ := strings.Cut(rest, "\x1b[3A\r\x1b[JCOMPONENT"); !strings.Contains(after, "only       M       COMPLETED         100ms     1.5") {
-		t.Errorf("the table does not stand in the place of the picture: %q", rest)
+		t.Errorf("the table did not replace the picture: %q", rest)
 	}
 }

@@ -13,18 +13,18 @@ import (
 	"github.com/weft-automation/weft/internal/local/client"
 )
 
-// workflowsPath is where workflows are.
+// workflowsPath is the path of workflows.
 const workflowsPath = "/v1/sdk/workflows"
 
-// exportsPath is where workflows are as files.
+// exportsPath is the path of workflows in file form.
 const exportsPath = "/v1/sdk/workflow-exports"
 
-// workflowsCommand keeps workflows in files, and runs them.
+// workflowsCommand saves workflows from files, and runs them.
 type workflowsCommand struct {
-	Run    workflowsRun    `cmd:"" help:"Begin a run of a workflow."`
+	Run    workflowsRun    `cmd:"" help:"Start a run of a workflow."`
 	Watch  workflowsWatch  `cmd:"" help:"Show how a run goes, to its end."`
 	Signal workflowsSignal `cmd:"" help:"Give a run a signal."`
-	Cancel workflowsCancel `cmd:"" help:"Ask for the end of a run."`
+	Cancel workflowsCancel `cmd:"" help:"Cancel a run."`
 	List   workflowsList   `cmd:"" help:"List the workflows."`
 	Runs   workflowsRuns   `cmd:"" help:"List the runs."`
 	Push   workflowsPush   `cmd:"" help:"Create a workflow from a file, or replace one."`
@@ -42,17 +42,17 @@ type workflowsPush struct {
 
 func (c *workflowsPush) Run(s *session) error {
 	if c.Workflow == "" && c.At != 0 || c.Workflow != "" && c.IdempotencyKey != "" {
-		return fmt.Errorf("--at is for a workflow that is replaced, --idempotency-key for one that is created")
+		return fmt.Errorf("--at needs a workflow to replace; --idempotency-key is for new workflows only")
 	}
 	file := "@" + c.File
 	if c.File == "-" {
 		file = c.File
 	}
-	body, err := object(c.File, file, s.stdin)
+	body, err := readObject(c.File, file, s.stdin)
 	if err != nil {
 		return err
 	}
-	method, path, header := http.MethodPost, workflowsPath, strictly()
+	method, path, header := http.MethodPost, workflowsPath, preferStrict()
 	if c.IdempotencyKey != "" {
 		header.Set("Idempotency-Key", c.IdempotencyKey)
 	}
@@ -77,12 +77,12 @@ func (c *workflowsPush) Run(s *session) error {
 	s.note("%s  %s  version %d  %s", saved.ID, printable(saved.Name), saved.Version, saved.Status)
 	s.warn(saved.Warnings)
 	if terminal(s.stdout) {
-		return nil // hundreds of lines would push that one away, and the file has them
+		return nil // hundreds of lines would scroll the message away, and the user has the file
 	}
 	return printJSON(s.stdout, raw)
 }
 
-// warn prints what is suspicious about a workflow that was saved.
+// warn prints the warnings about a saved workflow.
 func (s *session) warn(warnings *[]api.WorkflowWarning) {
 	if warnings == nil {
 		return
@@ -127,13 +127,13 @@ func (c *workflowsPull) Run(s *session) error {
 	return nil
 }
 
-// caller is a client, and the credentials that it calls with.
+// caller is a client with its credentials.
 type caller struct {
 	*client.Client
 	credentials client.Credentials
 }
 
-// caller reads the credentials.
+// caller reads the credentials and creates the client.
 func (t target) caller() (caller, error) {
 	credentials, signer, err := t.signer()
 	if err != nil {
@@ -143,10 +143,11 @@ func (t target) caller() (caller, error) {
 	return caller{weft, credentials}, err
 }
 
-// strictly asks for a refusal of what nobody knows (decisions 1.1): a person has misspelt it.
-func strictly() http.Header { return http.Header{"Prefer": {"handling=strict"}} }
+// preferStrict requests that unknown fields are rejected (decisions 1.1), because they are probably
+// typing errors.
+func preferStrict() http.Header { return http.Header{"Prefer": {"handling=strict"}} }
 
-// ask makes a signed request and gives the body of its answer.
+// ask sends a signed request and returns the body of the response.
 func (c caller) ask(s *session, method, path string, body []byte, header http.Header) ([]byte, error) {
 	raw, err := c.Call(s.ctx, method, path, body, header)
 	if err != nil {
@@ -155,7 +156,7 @@ func (c caller) ask(s *session, method, path string, body []byte, header http.He
 	return raw, nil
 }
 
-// exchange is ask with a body, nil for none, and an answer of the contract.
+// exchange is ask with a JSON body, nil for none, and a decoded response.
 func (c caller) exchange(s *session, method, path string, request any, header http.Header, into any) (raw []byte, err error) {
 	var body []byte
 	if request != nil {
@@ -167,12 +168,12 @@ func (c caller) exchange(s *session, method, path string, request any, header ht
 		return nil, err
 	}
 	if err := json.Unmarshal(raw, into); err != nil {
-		return nil, fmt.Errorf("read the answer: %w", err)
+		return nil, fmt.Errorf("read the response: %w", err)
 	}
 	return raw, nil
 }
 
-// ask is one request of a command that makes no other.
+// ask is for commands that send a single request.
 func (t target) ask(s *session, method, path string, body []byte, header http.Header) ([]byte, error) {
 	caller, err := t.caller()
 	if err != nil {
@@ -181,8 +182,8 @@ func (t target) ask(s *session, method, path string, body []byte, header http.He
 	return caller.ask(s, method, path, body, header)
 }
 
-// onceOnly is the header of an Idempotency-Key; nil for none.
-func onceOnly(key string) http.Header {
+// idempotencyHeader returns the header of an Idempotency-Key, or nil for none.
+func idempotencyHeader(key string) http.Header {
 	if key == "" {
 		return nil
 	}

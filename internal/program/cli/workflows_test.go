@@ -15,7 +15,7 @@ const (
 	workflowText = `{"id":"` + workflowID + `","name":"Pause","description":"","status":"ACTIVE","version":3,"inputSchema":null,"components":[],"sequenceEdges":[],"dataConnections":[],"triggers":[],"createdAt":"2026-11-21T10:15:30.123Z","updatedAt":"2026-11-21T10:15:30.123Z"}`
 )
 
-func TestWorkflowsGoOutAsAFileAndInAgain(t *testing.T) {
+func TestWorkflowsArePulledAndPushed(t *testing.T) {
 	var headers []http.Header
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		headers = append(headers, r.Header)
@@ -31,7 +31,7 @@ func TestWorkflowsGoOutAsAFileAndInAgain(t *testing.T) {
 	printed := run(t, s.environ(), "", "workflows", "pull", workflowID)
 	printed.check(t, 0, `"big": 1e400`, "")
 	if text, err := os.ReadFile(file); err != nil || string(text) != printed.stdout {
-		t.Errorf("the file is %s, %v", text, err)
+		t.Errorf("unexpected file %s (%v)", text, err)
 	}
 	run(t, s.environ(), "", "workflows", "push", file, "--idempotency-key=once").check(t, 0, `"version": 3`, workflowID+"  Pause  version 3  ACTIVE")
 	run(t, s.environ(), printed.stdout, "workflows", "push", "-", "pause", "--at=2").check(t, 0, `"version": 3`, "version 3")
@@ -45,11 +45,11 @@ func TestWorkflowsGoOutAsAFileAndInAgain(t *testing.T) {
 		}
 	}
 	if headers[2].Get("Idempotency-Key") != "once" || headers[3].Get("If-Match") != `"2"` || headers[2].Get("If-Match") != "" {
-		t.Errorf("headers %v", headers)
+		t.Errorf("unexpected headers %v", headers)
 	}
 }
 
-func TestPushSaysAllThatIsWrong(t *testing.T) {
+func TestPushReportsAllErrors(t *testing.T) {
 	s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusUnprocessableEntity)
 		fmt.Fprint(w, `{"code":"INVALID_INPUT","detail":"/components/0/id: is required (and 1 more, see errors)","status":422,"requestId":"r-1","errors":[`+
@@ -57,12 +57,12 @@ func TestPushSaysAllThatIsWrong(t *testing.T) {
 	})
 	run(t, s.environ(), workflowFile, "workflows", "push", "-").check(t, 1, "", "/components/0/id: is required\n  /components/1/id: is required\n")
 	for want, args := range map[string][]string{
-		"no such file":                 {filepath.Join(t.TempDir(), "none.json")},
-		"workflow that is replaced":    {"-", "--at=1"},
-		"for one that is created":      {"-", workflowID, "--idempotency-key=x"},
-		"must be a JSON object":        {"-"},
-		"nonsense is no id, and no na": {"-", "nonsense"},
-		"there is no credentials file": {"-", "--credentials=nowhere.json"},
+		"no such file":                       {filepath.Join(t.TempDir(), "none.json")},
+		"needs a workflow to replace":        {"-", "--at=1"},
+		"for new workflows only":             {"-", workflowID, "--idempotency-key=x"},
+		"must be a JSON object":              {"-"},
+		"\"nonsense\" is neither a workflow": {"-", "nonsense"},
+		"there is no credentials file":       {"-", "--credentials=nowhere.json"},
 	} {
 		input := workflowFile
 		if want == "must be a JSON object" {

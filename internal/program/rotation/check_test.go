@@ -13,7 +13,7 @@ import (
 	"github.com/weft-automation/weft/internal/secret/seal"
 )
 
-// check is what a process with these keys says of them at its start.
+// check returns the result of Check and the log of a process that starts with these keys.
 func check(t *testing.T, dsn string, keys *seal.Keyring) (error, string) {
 	t.Helper()
 	var log bytes.Buffer
@@ -39,20 +39,20 @@ func TestAProcessWithAnotherMasterKeyIsNotReady(t *testing.T) {
 		right  bool
 		rotate bool
 	}{
-		{ring(t, old), true, false}, // the first one makes it the installation's
+		{ring(t, old), true, false}, // the first process makes its key the installation's
 		{ring(t, fresh), false, false},
 		{ring(t, old, fresh), true, false},
 		{ring(t, fresh, old), true, true},
 		{ring(t, fresh), true, false},
 		{ring(t, old), false, false},
-		{ring(t, key("2026", 3)), false, false}, // another key of the same name
+		{ring(t, key("2026", 3)), false, false}, // another key with the same ID
 	} {
 		err, log := check(t, dsn, c.ring)
 		if (err == nil) != c.right || err != nil && fault.CodeOf(err) != fault.Unavailable {
 			t.Errorf("process %d: %v", i, err)
 		}
-		if said := strings.Contains(log, "THE MASTER KEY IS NOT THAT OF THE INSTALLATION"); said == c.right {
-			t.Errorf("process %d says %s", i, log)
+		if said := strings.Contains(log, "wrong master key for this installation"); said == c.right {
+			t.Errorf("process %d logs %s", i, log)
 		}
 		if c.rotate {
 			if _, err := rotation.Run(t.Context(), pool, c.ring, nil); err != nil {
@@ -65,9 +65,9 @@ func TestAProcessWithAnotherMasterKeyIsNotReady(t *testing.T) {
 	}
 }
 
-// On an installation from before there is no value to check by: a process that lacks keys
-// of what is stored does not make its own the installation's.
-func TestAWrongMasterKeyDoesNotBecomeTheInstallations(t *testing.T) {
+// An installation of an older version has no check value. A process that lacks keys of stored values
+// must not make its key the installation's.
+func TestWrongMasterKeyDoesNotBecomeTheInstallations(t *testing.T) {
 	dsn := pgtest.DSN(t)
 	pool := open(t, dsn)
 	if _, err := pool.Exec(t.Context(), "INSERT INTO installation (place, timeline) VALUES ('here', 1)"); err != nil {
@@ -77,9 +77,9 @@ func TestAWrongMasterKeyDoesNotBecomeTheInstallations(t *testing.T) {
 	fill(t, pool, ring(t, old), 2)
 	check(t, dsn, ring(t, fresh))
 	if err, _ := check(t, dsn, ring(t, old)); err != nil {
-		t.Errorf("the right key: %v", err)
+		t.Errorf("with the correct key: %v", err)
 	}
 	if err, _ := check(t, dsn, ring(t, fresh)); err == nil {
-		t.Error("the wrong key passes")
+		t.Error("a wrong key was accepted")
 	}
 }

@@ -1,9 +1,9 @@
 // Package rotation replaces the master key while traffic runs: it tracks which processes use which
 // key, and re-encrypts stored values.
 //
-// It does not know where keys are stored or what sealed values mean. The one invariant: a value is
-// replaced only by itself under the primary key, in a statement that waits for nobody and holds
-// its locks for one batch.
+// It does not know where keys are stored or what sealed values mean. The one invariant: it only ever
+// replaces a value with the same value sealed under the primary key, in a statement that waits for no
+// lock and holds its own for one batch.
 package rotation
 
 import (
@@ -20,67 +20,64 @@ import (
 )
 
 const (
-	// A page is read, and its old values are replaced, in a statement that holds its
-	// locks for some milliseconds. A value may have a megabyte: few fit into memory
-	// at once.
+	// A page of values is read and replaced per statement, which holds its locks for a few
+	// milliseconds. A value may have a megabyte, so a page must fit into memory.
 	pageSize = 32
 
-	// maxPasses bounds the passes over the tables. The second finds what was
-	// written or locked during the first; more are needed only while a process
-	// goes on sealing under an old key.
-	maxPasses  = 10
-	passPause  = 200 * time.Millisecond
-	namedFirst = 5 // values that could not be opened, in a report
+	// maxPasses bounds the passes over the tables. The second pass finds values that were written or
+	// locked during the first. More are needed only while a process still seals under an old key.
+	maxPasses = 10
+	passPause = 200 * time.Millisecond
+	maxNamed  = 5 // unreadable values that a report names
 )
 
-// Progress is how far the work has come in one table.
+// Progress is the progress of a pass over one table.
 type Progress struct {
-	Table  string
-	Looked int // values seen in this pass
-	Sealed int // of them sealed anew
+	Table   string
+	Scanned int // values read in this pass
+	Sealed  int // of those, re-encrypted
 }
 
-// Report is what became of the sealed values.
+// Report is the result of a rotation.
 type Report struct {
-	Sealed int      // anew, in all
-	Left   int      // still under an old key after the last pass: locked, or written meanwhile
-	Closed int      // that no key of the ring opens
-	First  []string // the places of the first of these
-	// Uses are the keys of the processes that ran when the last pass began, or when
-	// it ended: what one of them sealed under an old key behind the pass may be left,
-	// although the process is gone.
+	Sealed     int      // values re-encrypted in all passes
+	Left       int      // values still under an old key after the last pass: locked, or written meanwhile
+	Unreadable int      // values that no key of the ring opens
+	First      []string // places of the first unreadable values
+	// Uses lists the keys of the processes that ran when the last pass started or finished. Values
+	// that one of them sealed under an old key behind the pass may remain, even if the process has
+	// exited.
 	Uses []Use
 }
 
-// Done says that no value is left that was not sealed under the primary key.
-func (r Report) Done() bool { return r.Left == 0 && r.Closed == 0 }
+// Done reports whether every value is sealed under the primary key.
+func (r Report) Done() bool { return r.Left == 0 && r.Unreadable == 0 }
 
-// value is one sealed value that is not under the primary key.
+// value is a sealed value that is not under the primary key.
 type value struct {
 	workspaceID, id uuid.UUID
 	stale, fresh    []byte
 }
 
-// Run seals anew whatever is not under the ring's primary key. It begins where
-// it finds work, so that it may be ended and begun again at any time. An error
-// is the database's.
-func Run(ctx context.Context, pool *pgxpool.Pool, ring *seal.Keyring, tell func(Progress)) (Report, error) {
+// Run re-encrypts every value that is not under the ring's primary key. It only changes values that
+// need it, so it can be interrupted and repeated at any time. Errors are those of the database.
+func Run(ctx context.Context, pool *pgxpool.Pool, ring *seal.Keyring, progress func(Progress)) (Report, error) {
 	var report Report
 	for pass := 1; ; pass++ {
 		before, err := Uses(ctx, pool)
 		if err != nil {
 			return report, err
 		}
-		report.Left, report.Closed, report.First = 0, 0, nil
+		report.Left, report.Unreadable, report.First = 0, 0, nil
 		for _, t := range tables {
-			if err := (&walk{table: t, pool: pool, ring: ring, tell: tell, report: &report}).run(ctx); err != nil {
+			if err := (&walk{table: t, pool: pool, ring: ring, callback: progress, report: &report}).run(ctx); err != nil {
 				return report, err
 			}
 		}
 		if report.Left == 0 || pass == maxPasses {
 			after, err := Uses(ctx, pool)
 			report.Uses = merged(before, after)
-			return report, cmp.Or(err, renew(ctx, pool, ring))
+			return report, cmp.Or(err, updateKeyCheck(ctx, pool, ring))
 		}
 		if err := wait.For(ctx, passPause); err != nil {
 			return report, err
@@ -93,7 +90,7 @@ type walk struct {
 	table    table
 	pool     *pgxpool.Pool
 	ring     *seal.Keyring
-	tell     func(Progress)
+	callback func(Progress)
 	report   *Report
 	progress Progress
 }
@@ -106,27 +103,27 @@ func (w *walk) run(ctx context.Context) error {
 		if err != nil {
 			return fmt.Errorf("read sealed values of %s: %w", w.table.name, err)
 		}
-		w.progress.Looked += page.looked
-		if err := w.replace(ctx, w.open(page.stale)); err != nil {
+		w.progress.Scanned += page.scanned
+		if err := w.replace(ctx, w.reseal(page.stale)); err != nil {
 			return err
 		}
-		if w.tell != nil {
-			w.tell(w.progress)
+		if w.callback != nil {
+			w.callback(w.progress)
 		}
-		if page.looked < pageSize {
+		if page.scanned < pageSize {
 			return nil
 		}
 		after = last
 	}
 }
 
-// open seals values anew, and notes those that cannot be opened.
-func (w *walk) open(stale []value) (fresh []value) {
+// reseal re-encrypts values, and records those that no key opens.
+func (w *walk) reseal(stale []value) (fresh []value) {
 	for _, v := range stale {
 		sealed, err := w.ring.Reseal(v.stale, w.table.place(v.workspaceID, v.id))
 		if err != nil {
-			w.report.Closed++
-			if len(w.report.First) < namedFirst {
+			w.report.Unreadable++
+			if len(w.report.First) < maxNamed {
 				w.report.First = append(w.report.First, w.table.name+" "+v.id.String())
 			}
 			continue

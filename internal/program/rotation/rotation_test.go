@@ -41,14 +41,14 @@ func ring(t *testing.T, primary seal.Key, others ...seal.Key) *seal.Keyring {
 	return r
 }
 
-// rows are executions with callbacks whose values are sealed.
+// rows are executions with callbacks, whose values are sealed.
 type rows struct {
 	pool      *pgxpool.Pool
 	workspace uuid.UUID
 	ids       []uuid.UUID
 }
 
-// fill makes n live executions with callbacks.
+// fill creates n live executions with callbacks.
 func fill(t *testing.T, pool *pgxpool.Pool, under *seal.Keyring, n int) *rows {
 	t.Helper()
 	r := &rows{pool: pool, workspace: newID(t)}
@@ -99,7 +99,7 @@ func sealed(t *testing.T, under *seal.Keyring, plain string, place seal.AAD) []b
 	return value
 }
 
-// under counts the values that are sealed under a key.
+// under returns how many values are sealed under a key.
 func (r *rows) under(t *testing.T, k seal.Key) (calls, secrets int) {
 	t.Helper()
 	header := append([]byte{1, byte(len(k.ID))}, k.ID...)
@@ -112,7 +112,7 @@ func (r *rows) under(t *testing.T, k seal.Key) (calls, secrets int) {
 	return calls, secrets
 }
 
-// readable opens every value with the keys of a ring.
+// readable checks that the ring opens every value.
 func (r *rows) readable(t *testing.T, with *seal.Keyring) {
 	t.Helper()
 	for i, id := range r.ids {
@@ -132,39 +132,39 @@ func (r *rows) readable(t *testing.T, with *seal.Keyring) {
 	}
 }
 
-func TestMT07WhatIsUnderAnOldKeyIsSealedAnew(t *testing.T) {
+func TestMT07ValuesUnderOldKeysAreReencrypted(t *testing.T) {
 	pool := pgtest.DB(t)
 	old, fresh := key("2025", 1), key("2026", 2)
 	r := fill(t, pool, ring(t, old), 1234)
 	r.readable(t, ring(t, fresh, old))
 
-	// Ended in the middle, it goes on where there is work.
+	// An interrupted rotation continues where it stopped.
 	ctx, stop := context.WithCancel(t.Context())
 	if _, err := rotation.Run(ctx, pool, ring(t, fresh, old), func(rotation.Progress) { stop() }); err == nil {
-		t.Fatal("it was stopped and ended without an error")
+		t.Fatal("an interrupted rotation returned no error")
 	}
 	some, _ := r.under(t, fresh)
 	if some == 0 || some == len(r.ids) {
-		t.Fatalf("%d of %d calls were sealed anew before the stop", some, len(r.ids))
+		t.Fatalf("%d of %d calls were re-encrypted before the interruption", some, len(r.ids))
 	}
 	var last rotation.Progress
 	report, err := rotation.Run(t.Context(), pool, ring(t, fresh, old), func(p rotation.Progress) { last = p })
 	if err != nil || !report.Done() || report.Sealed != 2*len(r.ids)-some {
-		t.Fatalf("%+v, %v", report, err)
+		t.Fatalf("unexpected report %+v (%v)", report, err)
 	}
-	if last.Table != "callbacks" || last.Looked != len(r.ids) || last.Sealed != len(r.ids) {
-		t.Errorf("the last progress was %+v", last)
+	if last.Table != "callbacks" || last.Scanned != len(r.ids) || last.Sealed != len(r.ids) {
+		t.Errorf("unexpected last progress %+v", last)
 	}
 	if calls, secrets := r.under(t, old); calls+secrets != 0 {
-		t.Errorf("%d calls and %d secrets are under the old key", calls, secrets)
+		t.Errorf("%d calls and %d secrets are still under the old key", calls, secrets)
 	}
-	r.readable(t, ring(t, fresh)) // the old key is gone
+	r.readable(t, ring(t, fresh)) // without the old key
 	if report, err = rotation.Run(t.Context(), pool, ring(t, fresh), nil); err != nil || report.Sealed != 0 || !report.Done() {
-		t.Errorf("with nothing to do: %+v, %v", report, err)
+		t.Errorf("unexpected report %+v (%v) of a repeated rotation", report, err)
 	}
 }
 
-func TestMT07RotationWaitsForNobody(t *testing.T) {
+func TestMT07RotationWaitsForNoLock(t *testing.T) {
 	pool := pgtest.DB(t)
 	old, fresh := key("2025", 1), key("2026", 2)
 	r := fill(t, pool, ring(t, old), 50)
@@ -176,14 +176,14 @@ func TestMT07RotationWaitsForNobody(t *testing.T) {
 	if _, err := tx.Exec(t.Context(), "SELECT FROM callbacks WHERE execution_id = $1 FOR UPDATE", r.ids[7]); err != nil {
 		t.Fatal(err)
 	}
-	looked := 0
+	scanned := 0
 	report, err := rotation.Run(t.Context(), pool, ring(t, fresh, old), func(p rotation.Progress) {
 		if p.Table != "callbacks" {
 			return
 		}
-		if looked++; looked == 4 { // two pages: the end of the second pass, the others are done by now
+		if scanned++; scanned == 4 { // two pages: the second pass has ended, all other rows are done
 			if calls, secrets := r.under(t, old); calls != 0 || secrets != 1 {
-				t.Errorf("beside a locked row %d calls and %d secrets are under the old key", calls, secrets)
+				t.Errorf("with one row locked, %d calls and %d secrets are under the old key", calls, secrets)
 			}
 			if err := tx.Commit(t.Context()); err != nil {
 				t.Error(err)
@@ -191,13 +191,13 @@ func TestMT07RotationWaitsForNobody(t *testing.T) {
 		}
 	})
 	if err != nil || !report.Done() || report.Sealed != 100 {
-		t.Errorf("%+v, %v", report, err)
+		t.Errorf("unexpected report %+v (%v)", report, err)
 	}
 }
 
-// A process that seals under the old key ends while the last pass is under way:
-// what it accepted behind the pass is under that key, whoever runs afterwards.
-func TestMT07AProcessThatEndsDuringThePassStillCounts(t *testing.T) {
+// A process that seals under the old key exits while the last pass runs. What it accepted behind the
+// pass is under that key, whichever processes run afterwards.
+func TestMT07ProcessThatExitsDuringThePassStillCounts(t *testing.T) {
 	dsn := pgtest.DSN(t)
 	pool := open(t, dsn)
 	old, fresh := key("2025", 1), key("2026", 2)
@@ -224,17 +224,17 @@ func TestMT07AProcessThatEndsDuringThePassStillCounts(t *testing.T) {
 		}
 	})
 	if err != nil || !report.Done() {
-		t.Fatalf("%+v, %v", report, err)
+		t.Fatalf("unexpected report %+v (%v)", report, err)
 	}
 	if calls, _ := r.under(t, old); calls != 1 {
-		t.Fatalf("%d calls are under the old key", calls)
+		t.Fatalf("%d calls are under the old key, want 1", calls)
 	}
 	if len(report.Uses) != 1 || !report.Uses[0].Seals(seal.Fingerprint(old.Secret)) {
-		t.Errorf("the old key is taken for unneeded: %+v", report.Uses)
+		t.Errorf("the report says that the old key is not needed: %+v", report.Uses)
 	}
 }
 
-// However large the values are, few are in memory at once.
+// Only a few values are in memory at once, however large they are.
 func TestRotationReadsFewValuesAtOnce(t *testing.T) {
 	pool := pgtest.DB(t)
 	old, fresh := key("2025", 1), key("2026", 2)
@@ -244,7 +244,7 @@ func TestRotationReadsFewValuesAtOnce(t *testing.T) {
 		if p.Table != last.Table {
 			last = rotation.Progress{}
 		}
-		if n := p.Looked - last.Looked; n > 32 {
+		if n := p.Scanned - last.Scanned; n > 32 {
 			t.Errorf("%d values of %s were read at once", n, p.Table)
 		}
 		last = p
@@ -254,55 +254,55 @@ func TestRotationReadsFewValuesAtOnce(t *testing.T) {
 	}
 }
 
-func TestMT07WhatNoKeyOpensIsNamedAndLeftAlone(t *testing.T) {
+func TestMT07UnreadableValuesAreReportedAndKept(t *testing.T) {
 	pool := pgtest.DB(t)
 	old, fresh := key("2025", 1), key("2026", 2)
 	r := fill(t, pool, ring(t, old), 3)
 	report, err := rotation.Run(t.Context(), pool, ring(t, fresh), nil)
-	if err != nil || report.Done() || report.Closed != 6 || report.Sealed != 0 || report.First[0] != "component_executions "+r.ids[0].String() {
-		t.Errorf("%+v, %v", report, err)
+	if err != nil || report.Done() || report.Unreadable != 6 || report.Sealed != 0 || report.First[0] != "component_executions "+r.ids[0].String() {
+		t.Errorf("unexpected report %+v (%v)", report, err)
 	}
 	r.readable(t, ring(t, old))
 }
 
-func TestAMasterKeyThatOpensNothingIsNoticed(t *testing.T) {
+func TestMissingMasterKeyIsLogged(t *testing.T) {
 	pool := open(t, pgtest.DSN(t))
 	old, fresh := key("2025", 1), key("2026", 2)
 	start := func(keys *seal.Keyring) string {
 		t.Helper()
 		var log bytes.Buffer
-		rotation.LookAtValues(t.Context(), pool, keys, slog.New(slog.NewTextHandler(&log, nil)))
+		rotation.WarnOfUnreadableValues(t.Context(), pool, keys, slog.New(slog.NewTextHandler(&log, nil)))
 		return log.String()
 	}
-	const warning = "SEALED UNDER A MASTER KEY THAT THIS PROCESS DOES NOT HAVE"
+	const warning = "lacks the master key of some stored values"
 	if log := start(ring(t, fresh)); strings.Contains(log, warning) {
-		t.Errorf("with nothing sealed: %s", log)
+		t.Errorf("unexpected warning with no values: %s", log)
 	}
 	fill(t, pool, ring(t, old), 1)
 	fill(t, pool, ring(t, fresh), 500)
 	if log := start(ring(t, fresh)); !strings.Contains(log, warning) || !strings.Contains(log, "needed=[2025]") {
-		t.Errorf("without the old key: %s", log)
+		t.Errorf("no warning without the old key: %s", log)
 	}
 	if log := start(ring(t, fresh, old)); strings.Contains(log, warning) {
-		t.Errorf("with both keys: %s", log)
+		t.Errorf("unexpected warning with both keys: %s", log)
 	}
 	if log := start(ring(t, old)); !strings.Contains(log, "needed=[2026]") {
-		t.Errorf("without the new key: %s", log)
+		t.Errorf("no warning without the new key: %s", log)
 	}
 	if _, err := pool.Exec(t.Context(), "DROP TABLE callbacks CASCADE"); err != nil {
 		t.Fatal(err)
 	}
-	if log := start(ring(t, fresh)); !strings.Contains(log, "could not be looked at") {
-		t.Errorf("without the table: %s", log)
+	if log := start(ring(t, fresh)); !strings.Contains(log, "could not check the keys") {
+		t.Errorf("no warning without the table: %s", log)
 	}
 }
 
-func TestProcessesShowTheirKeys(t *testing.T) {
+func TestProcessesPublishTheirKeys(t *testing.T) {
 	dsn := pgtest.DSN(t)
 	pool := pgtest.DB(t)
 	old, fresh := key("2025", 1), key("2026", 2)
 	if uses, err := rotation.Uses(t.Context(), pool); err != nil || len(uses) != 0 {
-		t.Fatalf("of another database: %v, %v", uses, err)
+		t.Fatalf("unexpected uses of another database: %v (%v)", uses, err)
 	}
 	var log bytes.Buffer
 	logger := slog.New(slog.NewTextHandler(&log, nil))
@@ -317,16 +317,16 @@ func TestProcessesShowTheirKeys(t *testing.T) {
 	}
 	hold(ring(t, old))
 	if log.Len() > 0 {
-		t.Errorf("the first process warns: %s", log.String())
+		t.Errorf("the first process logs a warning: %s", log.String())
 	}
 	hold(ring(t, fresh, old))
-	if !strings.Contains(log.String(), "DOES NOT HAVE THIS MASTER KEY") {
-		t.Errorf("the second process does not warn: %s", log.String())
+	if !strings.Contains(log.String(), "does not have this process's master key") {
+		t.Errorf("the second process logs no warning: %s", log.String())
 	}
 	of := open(t, dsn)
 	uses, err := rotation.Uses(t.Context(), of)
 	if err != nil || len(uses) != 2 {
-		t.Fatalf("%v, %v", uses, err)
+		t.Fatalf("unexpected uses %v (%v)", uses, err)
 	}
 	first, second := seal.Fingerprint(old.Secret), seal.Fingerprint(fresh.Secret)
 	seals, opens := map[string]int{}, map[string]int{}
@@ -341,12 +341,12 @@ func TestProcessesShowTheirKeys(t *testing.T) {
 		}
 	}
 	if seals[first] != 1 || seals[second] != 1 || opens[first] != 2 || opens[second] != 1 {
-		t.Errorf("seal: %v, open: %v", seals, opens)
+		t.Errorf("unexpected uses: seals %v, opens %v", seals, opens)
 	}
 	stop()
 	<-ended
 	<-ended
-	waittest.Until(t, "no process uses a key", func() bool {
+	waittest.Until(t, "the keys to be released", func() bool {
 		if uses, err = rotation.Uses(t.Context(), of); err != nil {
 			t.Fatal(err)
 		}

@@ -18,7 +18,7 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/hook"
 )
 
-// table is one column with sealed values.
+// table is a column with sealed values.
 type table struct {
 	name    string
 	place   func(workspaceID, id uuid.UUID) seal.AAD
@@ -26,15 +26,15 @@ type table struct {
 	replace func(ctx context.Context, pool postgres.DB, values []value) (int64, error)
 }
 
-// page is some rows in the order of their ids, and which of them are not sealed
-// under the primary key.
+// page is a number of rows in the order of their IDs, with those values that are not sealed under the
+// primary key.
 type page struct {
-	looked int
-	stale  []value
+	scanned int
+	stale   []value
 }
 
-// tables are all columns that hold sealed values. What is left of executions and runs that
-// have ended is under the keys of their workspaces.
+// tables lists all columns with sealed values. Outputs of executions and runs are sealed under the
+// keys of their workspaces (output_keys).
 var tables = []table{
 	{name: "component_executions", place: execution.SealedAt, page: pageOfExecutions, replace: replaceCalls},
 	{name: "environment_variables", place: environment.SealedAt, page: pageOfVariables, replace: replaceVariables},
@@ -45,48 +45,47 @@ var tables = []table{
 	{name: "callbacks", place: callback.SealedAt, page: pageOfCallbacks, replace: replaceSecrets},
 }
 
-// looked is how many of the oldest and of the newest values of a table are enough to
-// tell which keys are needed.
-const looked = 200
+// sampled is how many of the oldest and of the newest values of each table MissingKeys checks.
+const sampled = 200
 
-// Unheld are the ids of the keys that stored values are sealed under and the ring
-// does not hold, as far as the oldest and the newest values show.
-func Unheld(ctx context.Context, conn postgres.DB, ring *seal.Keyring) ([]string, error) {
-	calls, err := db.New().ExecutionListHeaders(ctx, conn, looked)
+// MissingKeys returns the IDs of keys that stored values are sealed under and that the ring lacks. It
+// samples the oldest and the newest values.
+func MissingKeys(ctx context.Context, conn postgres.DB, ring *seal.Keyring) ([]string, error) {
+	calls, err := db.New().ExecutionListHeaders(ctx, conn, sampled)
 	if err != nil {
-		return nil, fmt.Errorf("look at sealed values: %w", err)
+		return nil, fmt.Errorf("read the headers of sealed values: %w", err)
 	}
-	secrets, err := db.New().CallbackListHeaders(ctx, conn, looked)
+	secrets, err := db.New().CallbackListHeaders(ctx, conn, sampled)
 	if err != nil {
-		return nil, fmt.Errorf("look at sealed values: %w", err)
+		return nil, fmt.Errorf("read the headers of sealed values: %w", err)
 	}
-	literals, err := db.New().WorkflowSecretsListHeaders(ctx, conn, looked)
+	literals, err := db.New().WorkflowSecretsListHeaders(ctx, conn, sampled)
 	if err != nil {
-		return nil, fmt.Errorf("look at sealed values: %w", err)
+		return nil, fmt.Errorf("read the headers of sealed values: %w", err)
 	}
-	variables, err := db.New().VariableListHeaders(ctx, conn, looked)
+	variables, err := db.New().VariableListHeaders(ctx, conn, sampled)
 	if err != nil {
-		return nil, fmt.Errorf("look at sealed values: %w", err)
+		return nil, fmt.Errorf("read the headers of sealed values: %w", err)
 	}
-	hooks, err := db.New().HookListHeaders(ctx, conn, looked)
+	hooks, err := db.New().HookListHeaders(ctx, conn, sampled)
 	if err != nil {
-		return nil, fmt.Errorf("look at sealed values: %w", err)
+		return nil, fmt.Errorf("read the headers of sealed values: %w", err)
 	}
-	snapshots, err := db.New().RunListHeaders(ctx, conn, looked)
+	snapshots, err := db.New().RunListHeaders(ctx, conn, sampled)
 	if err != nil {
-		return nil, fmt.Errorf("look at sealed values: %w", err)
+		return nil, fmt.Errorf("read the headers of sealed values: %w", err)
 	}
-	keys, err := db.New().OutputKeyListHeaders(ctx, conn, looked)
+	keys, err := db.New().OutputKeyListHeaders(ctx, conn, sampled)
 	if err != nil {
-		return nil, fmt.Errorf("look at sealed values: %w", err)
+		return nil, fmt.Errorf("read the headers of sealed values: %w", err)
 	}
-	var unheld []string
+	var missing []string
 	for _, header := range slices.Concat(calls, secrets, literals, variables, hooks, snapshots, keys) {
-		if id, ok := seal.KeyID(header); ok && !ring.Holds(header) && !slices.Contains(unheld, id) {
-			unheld = append(unheld, id)
+		if id, ok := seal.KeyID(header); ok && !ring.Holds(header) && !slices.Contains(missing, id) {
+			missing = append(missing, id)
 		}
 	}
-	return unheld, nil
+	return missing, nil
 }
 
 func pageOfExecutions(ctx context.Context, pool postgres.DB, header []byte, after uuid.UUID) (p page, last uuid.UUID, err error) {
@@ -153,13 +152,13 @@ func pageOfRuns(ctx context.Context, pool postgres.DB, header []byte, after uuid
 }
 
 func (p *page) add(workspaceID, id uuid.UUID, stale []byte) {
-	p.looked++
+	p.scanned++
 	if stale != nil {
 		p.stale = append(p.stale, value{workspaceID: workspaceID, id: id, stale: stale})
 	}
 }
 
-// resealed is what of values is to be put in place, as each statement wants it.
+// resealed returns the parameters that each replacing statement takes.
 func resealed(values []value) (p db.ExecutionResealParams) {
 	for _, v := range values {
 		p.WorkspaceIds, p.Ids = append(p.WorkspaceIds, v.workspaceID), append(p.Ids, v.id)

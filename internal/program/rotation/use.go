@@ -16,25 +16,24 @@ import (
 	"github.com/weft-automation/weft/internal/secret/seal"
 )
 
-// Classes of the advisory locks that say, for as long as a session lives, which
-// keys its process uses. The second half of a lock is the beginning of the key's
-// fingerprint.
+// Classes of the advisory locks that publish, while a session is open, which keys its process has.
+// The second half of a lock is the start of the key's fingerprint.
 const (
-	sealsClass = 0x7773 // "ws": it seals under the key
-	opensClass = 0x776f // "wo": it opens what is sealed under the key
+	sealsClass = 0x7773 // "ws": the process seals under the key
+	opensClass = 0x776f // "wo": the process can open what is sealed under the key
 )
 
-// Use is which keys one running process has.
+// Use describes which keys a running process has.
 type Use struct {
 	pid   int32
 	seals []int32
 	opens []int32
 }
 
-// Seals reports whether the process seals under the key of a fingerprint.
+// Seals reports whether the process seals under the key with this fingerprint.
 func (u Use) Seals(fingerprint string) bool { return slices.Contains(u.seals, number(fingerprint)) }
 
-// Opens reports whether the process can open what is sealed under that key.
+// Opens reports whether the process can open what is sealed under the key with this fingerprint.
 func (u Use) Opens(fingerprint string) bool { return slices.Contains(u.opens, number(fingerprint)) }
 
 func number(fingerprint string) int32 {
@@ -45,7 +44,7 @@ func number(fingerprint string) int32 {
 	return int32(raw[0])<<24 | int32(raw[1])<<16 | int32(raw[2])<<8 | int32(raw[3])
 }
 
-// Uses asks which keys the running processes have, one element for each.
+// Uses returns which keys the running processes have, one element for each process.
 func Uses(ctx context.Context, pool postgres.DB) ([]Use, error) {
 	rows, err := pool.Query(ctx, `SELECT l.pid,
 			array_remove(array_agg(CASE WHEN l.classid::bigint = $1 THEN l.objid::bigint END), NULL),
@@ -78,7 +77,7 @@ func Uses(ctx context.Context, pool postgres.DB) ([]Use, error) {
 	return uses, nil
 }
 
-// merged are the processes of both readings.
+// merged returns the processes of both lists, each once.
 func merged(before, after []Use) []Use {
 	all := slices.Clone(after)
 	for _, use := range before {
@@ -90,13 +89,13 @@ func merged(before, after []Use) []Use {
 }
 
 const (
-	beatEvery  = 5 * time.Second
-	beatWithin = 2 * time.Second
-	lookWithin = 2 * time.Second
-	retryAfter = time.Second
+	checkInterval = 5 * time.Second
+	checkTimeout  = 2 * time.Second
+	readTimeout   = 2 * time.Second
+	retryAfter    = time.Second
 )
 
-// Holder shows the others which keys this process has.
+// Holder publishes which keys this process has.
 type Holder struct {
 	dsn  string
 	ring *seal.Keyring
@@ -106,8 +105,8 @@ type Holder struct {
 	wrong atomic.Bool // the installation has another master key
 }
 
-// Hold shows it from now on; Run must follow. It warns when a running process
-// could not open what this one seals.
+// Hold publishes the ring's keys. The caller must call Run. Hold logs a warning for each running
+// process that could not open what this one seals.
 func Hold(ctx context.Context, dsn string, ring *seal.Keyring, log *slog.Logger) (*Holder, error) {
 	h := &Holder{dsn: dsn, ring: ring, log: log}
 	if err := h.connect(ctx); err != nil {
@@ -118,14 +117,14 @@ func Hold(ctx context.Context, dsn string, ring *seal.Keyring, log *slog.Logger)
 		h.close(ctx)
 		return nil, err
 	}
-	if err := h.look(ctx); err != nil {
+	if err := h.checkKey(ctx); err != nil {
 		h.close(ctx)
 		return nil, err
 	}
 	primary := ring.Fingerprints()[0]
 	for _, use := range uses {
 		if !use.Opens(primary) {
-			log.Warn("A RUNNING PROCESS DOES NOT HAVE THIS MASTER KEY: what is sealed here waits for one that does. Give it to all as one of WEFT_MASTER_KEYS_OLD before it becomes WEFT_MASTER_KEY anywhere",
+			log.Warn("a running process does not have this process's master key, so it cannot process what is sealed here. Add a new key to WEFT_MASTER_KEYS_OLD of all processes before it becomes WEFT_MASTER_KEY of any",
 				"key", primary)
 			break
 		}
@@ -133,17 +132,17 @@ func Hold(ctx context.Context, dsn string, ring *seal.Keyring, log *slog.Logger)
 	return h, nil
 }
 
-// LookAtValues warns of what a process with these keys cannot open. Whatever keeps it
-// from looking keeps nothing from working.
-func LookAtValues(ctx context.Context, pool postgres.DB, ring *seal.Keyring, log *slog.Logger) {
-	looking, cancel := context.WithTimeout(ctx, lookWithin)
+// WarnOfUnreadableValues logs a warning if stored values are sealed under keys that the ring lacks.
+// Errors are logged too, and nothing else depends on them.
+func WarnOfUnreadableValues(ctx context.Context, pool postgres.DB, ring *seal.Keyring, log *slog.Logger) {
+	readCtx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	switch keys, err := Unheld(looking, pool, ring); {
+	switch keys, err := MissingKeys(readCtx, pool, ring); {
 	case ctx.Err() != nil:
 	case err != nil:
-		log.Warn("the keys of the sealed values could not be looked at", "error", err)
+		log.Warn("could not check the keys of stored values", "error", err)
 	case len(keys) > 0:
-		log.Warn("VALUES ARE SEALED UNDER A MASTER KEY THAT THIS PROCESS DOES NOT HAVE: executions and callbacks that hold them wait for a process that does. Give that key to all as WEFT_MASTER_KEY, or as one of WEFT_MASTER_KEYS_OLD",
+		log.Warn("this process lacks the master key of some stored values: their executions and callbacks wait for a process that has it. Set that key in WEFT_MASTER_KEY or WEFT_MASTER_KEYS_OLD of all processes",
 			"needed", keys, "held", ring.Fingerprints())
 	}
 }
@@ -161,37 +160,36 @@ func (h *Holder) connect(ctx context.Context) error {
 	}
 	if _, err := h.conn.Exec(ctx, "SELECT pg_advisory_lock_shared(class, key) FROM unnest($1::integer[], $2::integer[]) l (class, key)", classes, keys); err != nil {
 		h.close(ctx)
-		return fmt.Errorf("show which keys are in use: %w", err)
+		return fmt.Errorf("publish the keys in use: %w", err)
 	}
 	return nil
 }
 
-// Run keeps showing it until ctx ends, which must be after the last value was
-// sealed.
+// Run keeps the keys published until ctx is done. ctx must outlive the last value that is sealed.
 func (h *Holder) Run(ctx context.Context) {
 	defer h.close(context.WithoutCancel(ctx))
 	for {
-		pause := beatEvery
+		pause := checkInterval
 		if h.conn.IsClosed() {
 			pause = retryAfter
 		}
 		if wait.For(ctx, pause) != nil {
 			return
 		}
-		if err := h.beat(ctx); err != nil && ctx.Err() == nil {
+		if err := h.keepPublished(ctx); err != nil && ctx.Err() == nil {
 			h.close(ctx)
-			h.log.Warn("the session that shows the keys in use was lost", "error", err)
+			h.log.Warn("the session that publishes the keys in use was lost", "error", err)
 		}
 	}
 }
 
-func (h *Holder) beat(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, beatWithin)
+func (h *Holder) keepPublished(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
 	defer cancel()
 	if h.conn.IsClosed() {
 		return h.connect(ctx)
 	}
-	return h.look(ctx)
+	return h.checkKey(ctx)
 }
 
 func (h *Holder) close(ctx context.Context) {

@@ -11,8 +11,7 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/hook"
 )
 
-// The secrets of hooks are sealed anew too.
-func TestMT07TheSecretsOfHooksAreSealedAnew(t *testing.T) {
+func TestMT07HookSecretsAreReencrypted(t *testing.T) {
 	pool := pgtest.DB(t)
 	old, fresh := key("2025", 1), key("2026", 2)
 	r := fill(t, pool, ring(t, old), 1)
@@ -26,23 +25,23 @@ func TestMT07TheSecretsOfHooksAreSealedAnew(t *testing.T) {
 	}
 	report, err := rotation.Run(t.Context(), pool, ring(t, fresh, old), nil)
 	if err != nil || !report.Done() || report.Sealed != 3 {
-		t.Fatalf("%+v, %v", report, err)
+		t.Fatalf("unexpected report %+v (%v)", report, err)
 	}
 	var kept []byte
 	if err := pool.QueryRow(t.Context(), "SELECT sealed FROM hooks").Scan(&kept); err != nil {
 		t.Fatal(err)
 	}
 	if plain, err := ring(t, fresh).Open(kept, hook.SealedAt(r.workspace, id)); err != nil || string(plain) != "secret" {
-		t.Errorf("the secret: %q, %v", plain, err)
+		t.Errorf("the secret is %q (%v)", plain, err)
 	}
-	if unheld, err := rotation.Unheld(t.Context(), pool, ring(t, old)); err != nil || len(unheld) != 1 {
-		t.Errorf("unheld: %v, %v", unheld, err)
+	if missing, err := rotation.MissingKeys(t.Context(), pool, ring(t, old)); err != nil || len(missing) != 1 {
+		t.Errorf("missing keys %v (%v)", missing, err)
 	}
 }
 
-// The keys of workspaces are sealed anew, and with them all that is under them, however much
-// that is.
-func TestMT07TheKeysOfOutputsAreSealedAnew(t *testing.T) {
+// Only the keys of workspaces are re-encrypted. The outputs under them need no change, however many
+// there are.
+func TestMT07OutputKeysAreReencrypted(t *testing.T) {
 	pool := pgtest.DB(t)
 	old, fresh := key("2025", 1), key("2026", 2)
 	r := fill(t, pool, ring(t, old), 1)
@@ -51,23 +50,23 @@ func TestMT07TheKeysOfOutputsAreSealedAnew(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if unheld, err := rotation.Unheld(t.Context(), pool, ring(t, fresh)); err != nil || len(unheld) != 1 {
-		t.Errorf("before, unheld: %v, %v", unheld, err)
+	if missing, err := rotation.MissingKeys(t.Context(), pool, ring(t, fresh)); err != nil || len(missing) != 1 {
+		t.Errorf("missing keys before the rotation: %v (%v)", missing, err)
 	}
 	report, err := rotation.Run(t.Context(), pool, ring(t, fresh, old), nil)
 	if err != nil || !report.Done() || report.Sealed != 3 {
-		t.Fatalf("%+v, %v", report, err)
+		t.Fatalf("unexpected report %+v (%v)", report, err)
 	}
 	if plain, err := vault.New(pool, ring(t, fresh)).OpenJSON(t.Context(), at, stored); err != nil || string(plain) != `{"a":1}` {
-		t.Errorf("the output: %s, %v", plain, err)
+		t.Errorf("the output is %s (%v)", plain, err)
 	}
-	if unheld, err := rotation.Unheld(t.Context(), pool, ring(t, fresh)); err != nil || len(unheld) != 0 {
-		t.Errorf("unheld: %v, %v", unheld, err)
+	if missing, err := rotation.MissingKeys(t.Context(), pool, ring(t, fresh)); err != nil || len(missing) != 0 {
+		t.Errorf("missing keys %v (%v)", missing, err)
 	}
 }
 
-// The variables of a workspace, and what live runs took of them, are sealed anew too.
-func TestMT07VariablesAreSealedAnew(t *testing.T) {
+// The variables of a workspace are re-encrypted, and so are the copies of live runs.
+func TestMT07VariablesAreReencrypted(t *testing.T) {
 	pool := pgtest.DB(t)
 	old, fresh := key("2025", 1), key("2026", 2)
 	r := fill(t, pool, ring(t, old), 1)
@@ -84,7 +83,7 @@ func TestMT07VariablesAreSealedAnew(t *testing.T) {
 	}
 	report, err := rotation.Run(t.Context(), pool, ring(t, fresh, old), nil)
 	if err != nil || !report.Done() || report.Sealed != 4 {
-		t.Fatalf("%+v, %v", report, err)
+		t.Fatalf("unexpected report %+v (%v)", report, err)
 	}
 	var variable, taken []byte
 	err = pool.QueryRow(t.Context(), "SELECT v.sealed, r.variables FROM environment_variables v JOIN workflow_runs r USING (workspace_id)").Scan(&variable, &taken)
@@ -92,12 +91,12 @@ func TestMT07VariablesAreSealedAnew(t *testing.T) {
 		t.Fatal(err)
 	}
 	if plain, err := ring(t, fresh).Open(variable, environment.SealedAt(r.workspace, id)); err != nil || string(plain) != "value" {
-		t.Errorf("the variable: %q, %v", plain, err)
+		t.Errorf("the variable is %q (%v)", plain, err)
 	}
 	if plain, err := ring(t, fresh).Open(taken, environment.SnapshotAt(r.workspace, run)); err != nil || string(plain) != "value" {
-		t.Errorf("what a run took: %q, %v", plain, err)
+		t.Errorf("the run's copy is %q (%v)", plain, err)
 	}
-	if unheld, err := rotation.Unheld(t.Context(), pool, ring(t, old)); err != nil || len(unheld) != 1 {
-		t.Errorf("unheld: %v, %v", unheld, err)
+	if missing, err := rotation.MissingKeys(t.Context(), pool, ring(t, old)); err != nil || len(missing) != 1 {
+		t.Errorf("missing keys %v (%v)", missing, err)
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/weft-automation/weft/internal/workflow"
 )
 
-func TestMT07TheSecretsOfWorkflowsAreSealedAnew(t *testing.T) {
+func TestMT07WorkflowSecretsAreReencrypted(t *testing.T) {
 	pool := pgtest.DB(t)
 	old, fresh := key("2025", 1), key("2026", 2)
 	id := newID(t)
@@ -31,17 +31,17 @@ func TestMT07TheSecretsOfWorkflowsAreSealedAnew(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if unheld, err := rotation.Unheld(t.Context(), pool, ring(t, fresh)); err != nil || !slices.Equal(unheld, []string{"2025"}) {
-		t.Errorf("unheld %v, %v", unheld, err)
+	if missing, err := rotation.MissingKeys(t.Context(), pool, ring(t, fresh)); err != nil || !slices.Equal(missing, []string{"2025"}) {
+		t.Errorf("missing keys %v (%v)", missing, err)
 	}
 	if report, err := rotation.Run(t.Context(), pool, ring(t, fresh, old), nil); err != nil || !report.Done() || report.Sealed != 1 {
-		t.Errorf("%+v, %v", report, err)
+		t.Errorf("unexpected report %+v (%v)", report, err)
 	}
 	loaded, err := workflow.NewService(pool, modules, ring(t, fresh)).Load(t.Context(), pool, id, made.ID, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if c, _ := loaded.Plan.Component("call"); !strings.Contains(string(c.Input), "sesame") {
-		t.Errorf("input %s", c.Input)
+		t.Errorf("the input lacks the secret: %s", c.Input)
 	}
 }

@@ -8,9 +8,8 @@ import (
 	"github.com/weft-automation/weft/internal/kit/waittest"
 )
 
-// EX-01: kill -9 of one of two workers with 1,000 executions outstanding and at
-// least 200 running: all final within 30 s, each posted once, each callback
-// delivered with the same bytes.
+// EX-01: one of two workers is killed with 1,000 unfinished executions, at least 200 of them running.
+// All are final within 30 s, each is posted once, and each callback is delivered with the same bytes.
 func TestEX01OneOfTwoWorkersIsKilled(t *testing.T) {
 	t.Parallel()
 	for range size(1, 3) {
@@ -29,24 +28,23 @@ func TestEX01OneOfTwoWorkersIsKilled(t *testing.T) {
 		lost.kill()
 		s.upstream.release()
 		took := s.finish(30 * time.Second)
-		watching.end()
-		figures.note(t, "%d outstanding, %d running at the kill; all final %.1f s later; %s", alive, running, took.Seconds(), s.summary())
+		watching.stop()
+		figures.note(t, "%d unfinished, %d running at the kill; all final %.1f s later; %s", alive, running, took.Seconds(), s.summary())
 	}
 }
 
-// awaitRunning waits until so many calls are under way.
+// awaitRunning waits until n calls are in flight.
 func (s *scene) awaitRunning(n int) {
 	s.t.Helper()
-	eventually(s.t, 30*time.Second, "calls to be under way", func() (bool, string) {
+	eventually(s.t, 30*time.Second, "calls to be in flight", func() (bool, string) {
 		running := s.upstream.running()
 		return running >= n, fmt.Sprintf("%d of %d", running, n)
 	})
 }
 
-// EX-02: the same when the killed worker is the only one and comes back 5 s
-// later.
-func TestEX02TheOnlyWorkerIsKilledAndComesBack(t *testing.T) {
-	if waittest.LeftToSoak(t, "internal/program/chaos.TestEX02TheWholeInOneProcessIsKilled", "internal/program/chaos.TestEX01OneOfTwoWorkersIsKilled") {
+// EX-02: like EX-01, but the killed worker is the only one and restarts 5 s later.
+func TestEX02OnlyWorkerIsKilledAndRestarted(t *testing.T) {
+	if waittest.LeftToSoak(t, "internal/program/chaos.TestEX02SingleProcessIsKilledAndRestarted", "internal/program/chaos.TestEX01OneOfTwoWorkersIsKilled") {
 		return
 	}
 	t.Parallel()
@@ -65,13 +63,13 @@ func TestEX02TheOnlyWorkerIsKilledAndComesBack(t *testing.T) {
 	hold(t, size(time.Second, 5*time.Second))
 	s.start("work", workers)
 	took := s.finish(30 * time.Second)
-	watching.end()
-	figures.note(t, "%d outstanding at the kill; all final %.1f s after the restart; %s", alive, took.Seconds(), s.summary())
+	watching.stop()
+	figures.note(t, "%d unfinished at the kill; all final %.1f s after the restart; %s", alive, took.Seconds(), s.summary())
 }
 
-// EX-03: with one attempt each, nothing stays unfinished: what is safe to repeat
-// completes, what is not fails as WORKER_LOST.
-func TestEX03WithOneAttemptEach(t *testing.T) {
+// EX-03: with one attempt each, no execution stays unfinished. Safe calls are repeated and complete,
+// unsafe ones fail with WORKER_LOST.
+func TestEX03ExecutionsWithOneAttemptFinish(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, shared)
 	s.expect.again = 1
@@ -90,16 +88,16 @@ func TestEX03WithOneAttemptEach(t *testing.T) {
 	lost.kill()
 	s.upstream.release()
 	took := s.finish(30 * time.Second)
-	watching.end()
+	watching.stop()
 	failed := s.number("SELECT count(*) FROM component_executions WHERE error ->> 'code' = 'WORKER_LOST'")
 	if failed == 0 {
-		t.Error("no unsafe call was under way in the worker that was killed")
+		t.Error("the killed worker had no unsafe call in flight")
 	}
 	figures.note(t, "all final %.1f s after the kill; %d unsafe calls failed as WORKER_LOST; %s", took.Seconds(), failed, s.summary())
 }
 
-// EX-05: an unsafe call whose worker is killed after the effect and before the
-// end is not made again, and its execution says that the outcome is unknown.
+// EX-05: an unsafe call whose worker is killed after the effect, before the result is stored, is not
+// repeated. Its execution reports that the outcome is unknown.
 func TestEX05AnUnsafeCallIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, shared)
@@ -109,7 +107,7 @@ func TestEX05AnUnsafeCallIsNotRepeated(t *testing.T) {
 	s.upstream.hold()
 	n := size(20, 200)
 	s.load(n, func(int) order { return order{unsafe: true, attempts: 3, callback: true} })
-	s.awaitRunning(min(n, 90)) // what one workspace may have of a hundred slots
+	s.awaitRunning(min(n, 90)) // a workspace's share of a hundred slots
 	effects := s.upstream.running()
 	lost.kill()
 	s.upstream.release()
@@ -121,17 +119,17 @@ func TestEX05AnUnsafeCallIsNotRepeated(t *testing.T) {
 	lines, err := s.breaches(t.Context(), `SELECT id || ' ended ' || status || ' ' || COALESCE(error::text, '')
 		FROM component_executions WHERE error ->> 'code' IS DISTINCT FROM 'WORKER_LOST' AND status <> 'COMPLETED'`)
 	if err != nil || len(lines) > 0 {
-		t.Errorf("%v, %v", lines, err)
+		t.Errorf("unexpected executions %v (%v)", lines, err)
 	}
 	if failed := s.number("SELECT count(*) FROM component_executions WHERE error ->> 'code' = 'WORKER_LOST'"); failed != effects {
-		t.Errorf("%d calls had taken effect, %d executions say that they do not know", effects, failed)
+		t.Errorf("%d calls had an effect, but %d executions report an unknown outcome", effects, failed)
 	}
 	figures.note(t, "%d effects before the kill, none repeated; %s", effects, s.summary())
 }
 
-// EX-02 for the whole in one process, as weft dev runs it, where executions
-// begin without a trip through the queue: it is killed and started again.
-func TestEX02TheWholeInOneProcessIsKilled(t *testing.T) {
+// EX-02 with all of Weft in one process, as weft dev runs it. Executions start there without the
+// queue. The process is killed and restarted.
+func TestEX02SingleProcessIsKilledAndRestarted(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, shared)
 	s.expect.again = 1
@@ -150,6 +148,6 @@ func TestEX02TheWholeInOneProcessIsKilled(t *testing.T) {
 	s.upstream.release()
 	s.start(command)
 	took := s.finish(30 * time.Second)
-	watching.end()
+	watching.stop()
 	figures.note(t, "%d running at the kill; all final %.1f s after the restart; %s", running, took.Seconds(), s.summary())
 }

@@ -18,15 +18,15 @@ import (
 	"time"
 )
 
-// upstream stands for what components act upon. It counts its effects: one for
-// each request that arrives, by the reference that the request names.
+// upstream is the service that components call. It counts its effects: one for each request that
+// arrives, by the reference in the request.
 type upstream struct {
 	*httptest.Server
 	mu      sync.Mutex
 	effects map[string]int
 	holding int           // requests that wait
-	gate    chan struct{} // open when closed
-	slow    atomic.Bool   // takes the time that it is asked for
+	gate    chan struct{} // requests wait until it is closed
+	slow    atomic.Bool   // take the time that the request names
 }
 
 func newUpstream(t testing.TB) *upstream {
@@ -38,7 +38,7 @@ func newUpstream(t testing.TB) *upstream {
 	return u
 }
 
-// ServeHTTP takes effect, waits for the gate and for `ms`, and answers.
+// ServeHTTP counts the effect, waits for the gate and for `ms`, and responds.
 func (u *upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ref := r.URL.Query().Get("ref")
 	u.mu.Lock()
@@ -74,7 +74,7 @@ func (u *upstream) hold() {
 	u.gate = make(chan struct{})
 }
 
-// release lets them go on.
+// release lets the waiting requests continue.
 func (u *upstream) release() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -85,7 +85,7 @@ func (u *upstream) release() {
 	}
 }
 
-// running is how many requests wait.
+// running returns how many requests wait.
 func (u *upstream) running() int {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -98,7 +98,7 @@ func (u *upstream) count(ref string) int {
 	return u.effects[ref]
 }
 
-// total is how many effects there were.
+// total returns the number of effects.
 func (u *upstream) total() (n int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -108,7 +108,7 @@ func (u *upstream) total() (n int) {
 	return n
 }
 
-// repeats is how many effects there were beyond one for each reference.
+// repeats returns the number of effects in excess of one for each reference.
 func (u *upstream) repeats() (n int) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -118,30 +118,30 @@ func (u *upstream) repeats() (n int) {
 	return n
 }
 
-// callbackSecret signs every callback of the scenarios; it must be in no log.
+// callbackSecret signs every callback of the scenarios. It must not appear in any log.
 const callbackSecret = "canary-of-the-callbacks"
 
 // copies is what the receiver got for one execution.
 type copies struct {
-	body     []byte // of the first
+	body     []byte // of the first delivery
 	count    int
-	after2xx int  // that came after one was answered with 2xx
+	after2xx int  // deliveries after one was answered with 2xx
 	answered bool // with 2xx
-	differ   bool // from the first, in body or signature
-	forged   bool // the signature does not fit the body
+	differ   bool // some delivery differs from the first in body or signature
+	forged   bool // some signature does not match the body
 	first    time.Time
 }
 
-// receiver takes callbacks and keeps what it got.
+// receiver receives callbacks and records them.
 type receiver struct {
 	*httptest.Server
 	mu   sync.Mutex
 	seen map[string]*copies
-	// bodies are those that came under each webhook-id, across restores; clashes are the
-	// ids under which another one came.
+	// bodies holds the body received under each webhook-id, across restores. clashes are the IDs that
+	// arrived with different bodies.
 	bodies  map[string][sha256.Size]byte
 	clashes []string
-	// forgotten counts the copies of a time that a restore has undone.
+	// forgotten counts deliveries from a time that a restore has undone.
 	forgotten int
 	answer    func(w http.ResponseWriter, r *http.Request, id string) // nil: 204
 }
@@ -153,11 +153,11 @@ func newReceiver(t testing.TB) *receiver {
 	return v
 }
 
-// ServeHTTP keeps a delivery, then answers it.
+// ServeHTTP records a delivery, then responds.
 func (v *receiver) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
-		return // cut off: nobody may count on it
+		return // incomplete, so the sender cannot count on it
 	}
 	id := r.Header.Get("X-Svc-Execution-Id")
 	v.keep(id, body, r.Header.Get("X-Svc-Signature"))
@@ -201,8 +201,8 @@ func (v *receiver) keep(id string, body []byte, signature string) {
 	c.forged = c.forged || signature != "hmac-sha256-v1="+hex.EncodeToString(mac.Sum(nil))
 }
 
-// compare notes a webhook-id under which another body came before: a receiver would take
-// this delivery for a repeat of that one.
+// compare records a webhook-id that arrived before with another body: a receiver would take this
+// delivery for a duplicate of that one.
 func (v *receiver) compare(webhookID string, body []byte) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -213,7 +213,7 @@ func (v *receiver) compare(webhookID string, body []byte) {
 	v.bodies[webhookID] = sum
 }
 
-// recomputed counts the webhook-ids that name a restore, and returns the clashes.
+// recomputed returns how many webhook-ids name a restore, and the clashes.
 func (v *receiver) recomputed() (ids int, clashes []string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -225,7 +225,7 @@ func (v *receiver) recomputed() (ids int, clashes []string) {
 	return ids, v.clashes
 }
 
-// of is a copy of what came for one execution; nil when nothing did.
+// of returns a copy of what arrived for one execution, or nil.
 func (v *receiver) of(id string) *copies {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -235,7 +235,7 @@ func (v *receiver) of(id string) *copies {
 	return nil
 }
 
-// total is how many copies came, of whatever.
+// total returns the number of deliveries.
 func (v *receiver) total() int {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -246,7 +246,7 @@ func (v *receiver) total() int {
 	return n
 }
 
-// delivered is for how many executions a callback was accepted.
+// delivered returns for how many executions a callback was accepted.
 func (v *receiver) delivered() (n int) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -258,8 +258,8 @@ func (v *receiver) delivered() (n int) {
 	return n
 }
 
-// doubled is how many callbacks came again after they had been accepted.
-func (v *receiver) doubled() (n int) {
+// redelivered returns how many callbacks arrived again after they had been accepted.
+func (v *receiver) redelivered() (n int) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for _, c := range v.seen {
@@ -268,7 +268,7 @@ func (v *receiver) doubled() (n int) {
 	return n
 }
 
-// blackHole accepts connections at the address and answers nothing, ever.
+// blackHole accepts connections and never responds.
 func blackHole(t testing.TB) (url string, connections func() int) {
 	var mu sync.Mutex
 	count := 0
@@ -286,7 +286,7 @@ func blackHole(t testing.TB) (url string, connections func() int) {
 	return s.URL, func() int { mu.Lock(); defer mu.Unlock(); return count }
 }
 
-// secretsIn names the secrets of the scenarios that a text holds.
+// secretsIn returns the secrets of the scenarios that the text contains.
 func secretsIn(text string, secrets ...string) (found []string) {
 	for _, secret := range append(secrets, callbackSecret) {
 		if secret != "" && strings.Contains(text, secret) {
@@ -296,7 +296,7 @@ func secretsIn(text string, secrets ...string) (found []string) {
 	return found
 }
 
-// workers runs n goroutines until each has returned or ctx ends.
+// workers runs n goroutines until each has returned or ctx is done.
 func workers(ctx context.Context, n int, work func(ctx context.Context, worker int)) {
 	var all sync.WaitGroup
 	for worker := range n {

@@ -31,10 +31,10 @@ func TestRunningFindsTheServerOfAnotherProcess(t *testing.T) {
 	}
 }
 
-func TestInstalledIsWhatStartWouldTake(t *testing.T) {
+func TestInstalledReturnsWhatStartWouldUse(t *testing.T) {
 	dir, version, ok := Installed(t.Context())
 	if !ok {
-		return // a machine that has only the edition Start would fetch
+		return // the machine has only the edition that Start would download
 	}
 	if version == "" {
 		t.Error("no version")

@@ -14,10 +14,10 @@ import (
 	"syscall"
 )
 
-// Running is the connection string of a database of the server that serves dir
-// now, started by another process; ok is false when none does.
+// Running returns the connection string of a database of the server that another process runs in dir.
+// ok is false if there is no such server.
 func Running(dir, database string) (dsn string, ok bool) {
-	// postmaster.pid: pid, data folder, start, port, socket folder ...
+	// postmaster.pid: process ID, data folder, start time, port, socket folder ...
 	text, err := os.Open(filepath.Join(dir, "data", "postmaster.pid"))
 	if err != nil {
 		return "", false
@@ -37,8 +37,8 @@ func Running(dir, database string) (dsn string, ok bool) {
 	return dsnOf(lines[4], database), true
 }
 
-// Installed is the PostgreSQL that Start would take of those on this machine,
-// without fetching or installing one.
+// Installed returns the installed PostgreSQL that Start would use. It does not download or install
+// one.
 func Installed(ctx context.Context) (dir, version string, ok bool) {
 	s := machine(slog.New(slog.DiscardHandler))
 	if s.bin != "" {

@@ -40,7 +40,7 @@ Run an example workflow, and watch it:
 
   {{.Program}} workflows run approval --watch --input '{"amount":"1000"}' --credentials {{.Credentials}}
 
-which waits for its signal, from another terminal:
+which waits for its signal, from a second shell:
 
   {{.Program}} workflows signal RUN approved --payload '{"by":"ada"}' --credentials {{.Credentials}}
 {{- end}}
@@ -53,7 +53,7 @@ Pay on the chain, and wait until the payment is confirmed:
 
 {{- if .Payout}}
 
-Build, sign, send and await payments of one's own:
+Build, sign, send and await your own payments:
 
   {{.Program}} workflows run payout --watch --input '{"recipients":[{"to":"0x70997970C51812dc3A010C7d01b50e0d17dc79C8","amount":"0.25"}]}' --credentials {{.Credentials}}
 {{- end}}
@@ -69,19 +69,19 @@ or call with nothing of ours, in Node:
 Ctrl-C stops it.
 `
 
-// greet tells the person where things are.
-func (dev DevConfig) greet(a *App, beside surroundings) {
+// printWelcome prints addresses, credentials and commands to try.
+func (dev DevConfig) printWelcome(a *App, local localServices) {
 	credentials, err := filepath.Abs(filepath.Join(dev.DataDir, CredentialsFile))
 	if err != nil {
 		credentials = filepath.Join(dev.DataDir, CredentialsFile)
 	}
-	c, _ := client.ReadCredentials(credentials)           // written a moment ago
-	text, err := template.New("greeting").Parse(greeting) // here: only one command greets
+	c, _ := client.ReadCredentials(credentials)
+	text, err := template.New("greeting").Parse(greeting) // parsed here because only weft dev prints it
 	if err == nil {
 		err = text.Execute(dev.Stdout, map[string]any{
-			"URL": a.URL(), "Ops": a.OpsURL(), "Demo": beside.demo, "Credentials": credentials, "Program": dev.Program, "Open": dev.AllowNetworks,
+			"URL": a.URL(), "Ops": a.OpsURL(), "Demo": local.demo, "Credentials": credentials, "Program": dev.Program, "Open": dev.AllowNetworks,
 			"FanOut": named(c, "fanOut"), "Approval": named(c, "approval"),
-			"Chain": beside.chain, "ChainVariable": "{{env." + chainVariable + "}}", "ChainWatch": named(c, "chainWatch"), "Payout": named(c, "payout"),
+			"Chain": local.chain, "ChainVariable": "{{env." + chainVariable + "}}", "ChainWatch": named(c, "chainWatch"), "Payout": named(c, "payout"),
 			"Known": c.AdminPassword != "", "Owner": c.AdminEmail,
 		})
 	}
@@ -90,7 +90,7 @@ func (dev DevConfig) greet(a *App, beside surroundings) {
 	}
 }
 
-// named says whether the credentials name such a workflow.
+// named reports whether the credentials name the workflow.
 func named(c client.Credentials, workflow string) bool {
 	_, named := c.Workflows[workflow]
 	return named

@@ -22,36 +22,35 @@ import (
 	"github.com/weft-automation/weft/internal/web/server"
 )
 
-// door is a listener and what answers behind it. The zero value is no door.
-type door struct {
+// endpoint is a listener and its HTTP server. The zero value listens nowhere.
+type endpoint struct {
 	listener net.Listener
 	http     *http.Server
 }
 
-// open binds the address at once, so that a taken one is told before anything
-// starts.
-func open(addr string, handler http.Handler, limits server.Connections) (door, error) {
+// open binds the address immediately, so that an address in use is reported before anything starts.
+func open(addr string, handler http.Handler, limits server.Connections) (endpoint, error) {
 	listener, err := listen(addr)
 	if err != nil {
-		return door{}, err
+		return endpoint{}, err
 	}
 	s := server.HTTPServer(handler, limits.Log)
-	return door{listener: server.Listener(listener, s, limits), http: s}, nil
+	return endpoint{listener: server.Listener(listener, s, limits), http: s}, nil
 }
 
 func listen(addr string) (net.Listener, error) {
 	listener, err := net.Listen("tcp", addr)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("the address %s is in use: stop the program that has it, or choose another with --addr and --ops-addr", addr)
+		return nil, fmt.Errorf("the address %s is in use: stop the program that uses it, or choose another address with --addr and --ops-addr", addr)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("open the address %q: %w", addr, err)
+		return nil, fmt.Errorf("listen on %q: %w", addr, err)
 	}
 	return listener, nil
 }
 
-// free says whether an address can be opened.
-func free(addr string) error {
+// checkFree returns an error if addr cannot be bound.
+func checkFree(addr string) error {
 	if addr == "" {
 		return nil
 	}
@@ -62,30 +61,29 @@ func free(addr string) error {
 	return listener.Close()
 }
 
-func (d door) url() string {
-	if d.listener == nil {
+func (e endpoint) url() string {
+	if e.listener == nil {
 		return ""
 	}
-	return "http://" + d.listener.Addr().String()
+	return "http://" + e.listener.Addr().String()
 }
 
-func (d door) close(ctx context.Context, log *slog.Logger) {
-	if d.listener == nil {
+func (e endpoint) close(ctx context.Context, log *slog.Logger) {
+	if e.listener == nil {
 		return
 	}
-	// Long downloads and their slow readers do not use up the time that work in flight has.
-	ctx, cancel := context.WithTimeout(ctx, d.http.WriteTimeout)
+	// Long downloads and slow readers must not use up the time of work in flight.
+	ctx, cancel := context.WithTimeout(ctx, e.http.WriteTimeout)
 	defer cancel()
-	if err := d.http.Shutdown(ctx); err != nil {
-		log.Warn("requests were cut off", "error", err)
-		_ = d.http.Close()
+	if err := e.http.Shutdown(ctx); err != nil {
+		log.Warn("requests did not finish in time and were aborted", "error", err)
+		_ = e.http.Close()
 	}
-	_ = d.listener.Close() // bound, perhaps never served
+	_ = e.listener.Close() // it is bound even if it was never served
 }
 
-// buildDoors makes the API's address and that of operations, bound but not yet
-// answering.
-func (a *App) buildDoors(registry *component.Registry) error {
+// buildListeners binds the addresses of the API and of operations. Neither answers yet.
+func (a *App) buildListeners(registry *component.Registry) error {
 	if a.cfg.Addr != "" {
 		proxies, keys := auth.Proxies(a.cfg.TrustedProxies), auth.NewKeys(a.pools.api)
 		workspaces, credits := workspace.NewService(a.pools.system, a.pools.api), billing.Reader{DB: a.pools.api}
@@ -128,19 +126,19 @@ func (a *App) buildDoors(registry *component.Registry) error {
 }
 
 const (
-	// mostConnections bounds the connections where descriptors would allow more: each one
-	// costs some 20 KiB of memory.
+	// mostConnections is the limit even if descriptors would allow more: each connection costs about
+	// 20 KiB of memory.
 	mostConnections = 16_384
 	// opsConnections is for the listener of health and metrics.
 	opsConnections = 64
-	// otherDescriptors are for the operations listener, the pools of the database, files and
+	// otherDescriptors are reserved for the operations listener, the database pools, files and
 	// callbacks.
 	otherDescriptors = opsConnections + 128
 )
 
-// connectionsFor returns how many connections the API may have open under a descriptor limit.
-// The rest is for the operations listener, the database and the workers' requests: at least a
-// quarter, and at most half where the limit is low.
+// connectionsFor returns how many connections the API may have open under a descriptor limit. It
+// reserves at least a quarter of the limit, and at most half of a low one, for the operations
+// listener, the database and the workers' requests.
 func connectionsFor(descriptors uint64, workers int) int {
 	limit := int(min(descriptors, 1<<30))
 	reserve := max(limit/4, min(limit/2, 2*workers+otherDescriptors))
@@ -148,28 +146,28 @@ func connectionsFor(descriptors uint64, workers int) int {
 }
 
 // CheckConnections returns an error if the descriptor limit of this process is too low for
-// the setting.
+// WEFT_CONNECTIONS.
 func (c Config) CheckConnections() error {
 	_, err := c.descriptors()
 	return err
 }
 
-// descriptors returns the descriptor limit of this process, and an error if it is too low
-// for the setting.
+// descriptors returns the descriptor limit of this process. It returns an error if that is too low
+// for WEFT_CONNECTIONS.
 func (c Config) descriptors() (uint64, error) {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
-		return 0, fmt.Errorf("read the limit of file descriptors: %w", err)
+		return 0, fmt.Errorf("read the file descriptor limit: %w", err)
 	}
 	highest := int(min(limit.Cur, 1<<30)) - otherDescriptors
 	if c.Connections > highest {
-		return 0, fmt.Errorf("WEFT_CONNECTIONS: the limit of %d file descriptors allows at most %d; raise it (ulimit -n, LimitNOFILE)", limit.Cur, max(highest, 0))
+		return 0, fmt.Errorf("WEFT_CONNECTIONS: the file descriptor limit of %d allows at most %d connections; raise the limit (ulimit -n, LimitNOFILE)", limit.Cur, max(highest, 0))
 	}
 	return limit.Cur, nil
 }
 
-// connections returns the bounds of the API's listener. An error means that the descriptor
-// limit is too low for the setting.
+// connections returns the limits of the API's listener. It returns an error if the descriptor limit
+// is too low for WEFT_CONNECTIONS.
 func (a *App) connections(proxies auth.Proxies) (server.Connections, error) {
 	descriptors, err := a.cfg.descriptors()
 	if err != nil {
@@ -182,7 +180,7 @@ func (a *App) connections(proxies auth.Proxies) (server.Connections, error) {
 	}, nil
 }
 
-// prepare does what must be done before anybody can be told that the doors are open.
+// prepare runs beforeServing, if set.
 func (a *App) prepare(ctx context.Context) error {
 	if a.cfg.beforeServing == nil {
 		return nil
@@ -190,24 +188,23 @@ func (a *App) prepare(ctx context.Context) error {
 	return a.cfg.beforeServing(ctx, a)
 }
 
-// serve opens the doors.
+// serve starts answering requests on the bound addresses.
 func (a *App) serve() {
-	for _, d := range []door{a.ops, a.api} {
-		if d.listener == nil {
+	for _, e := range []endpoint{a.ops, a.api} {
+		if e.listener == nil {
 			continue
 		}
 		a.running.Go(func() {
-			if err := d.http.Serve(d.listener); !errors.Is(err, http.ErrServerClosed) {
-				a.failed <- fmt.Errorf("serve %s: %w", d.listener.Addr(), err)
+			if err := e.http.Serve(e.listener); !errors.Is(err, http.ErrServerClosed) {
+				a.failed <- fmt.Errorf("serve %s: %w", e.listener.Addr(), err)
 			}
 		})
 	}
 	close(a.serving)
 }
 
-// ready is what readiness looks at: the database answers within a second and
-// takes writes, its schema is this binary's, the workers move, and the process
-// is not stopping.
+// ready returns the readiness checks: the database answers within a second and accepts writes, its
+// schema is this binary's, the workers make progress, and the process is not stopping.
 func (a *App) ready(ctx context.Context) []server.Check {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
@@ -221,12 +218,12 @@ func (a *App) ready(ctx context.Context) []server.Check {
 	if a.cfg.Addr != "" {
 		checks = append(checks, server.Check{Name: "acceptance", Err: a.service.Accepts()})
 	}
-	if a.half != nil {
-		checks = append(checks, server.Check{Name: "workers", Err: a.half.runner.CheckProgress(ctx)})
+	if a.workers != nil {
+		checks = append(checks, server.Check{Name: "workers", Err: a.workers.runner.CheckProgress(ctx)})
 	}
 	select {
-	case <-a.leaving:
-		checks = append(checks, server.Check{Name: "process", Err: errors.New("it is stopping")})
+	case <-a.unready:
+		checks = append(checks, server.Check{Name: "process", Err: errors.New("the process is stopping")})
 	default:
 	}
 	for _, check := range checks {

@@ -4,8 +4,8 @@ package devdb
 
 import "context"
 
-// Running is always false: no server can be started here.
+// Running returns false: this system cannot run a server.
 func Running(string, string) (dsn string, ok bool) { return "", false }
 
-// Installed is always false.
+// Installed returns false.
 func Installed(context.Context) (dir, version string, ok bool) { return "", "", false }
