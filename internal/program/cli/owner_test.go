@@ -12,7 +12,7 @@ import (
 func TestFirstOwnerIsCreatedWithDatabaseAccess(t *testing.T) {
 	const password = "correct horse battery staple"
 	environ := []string{"DATABASE_URL=" + pgtest.DSN(t)}
-	run(t, environ, password+"\n", "admin", "owner", "Acme", "Ada@example.org").check(t, 1, "", `there is no workspace "Acme". Add --new-workspace`)
+	run(t, environ, password+"\n", "admin", "owner", "Acme", "Ada@example.org").check(t, 1, "", `workspace "Acme" not found. Add --new-workspace`)
 	run(t, environ, "short\n", "admin", "owner", "Acme", "Ada@example.org", "--new-workspace").check(t, 1, "", "create an owner: the password must have 12 to 256 characters")
 	run(t, environ, password+"\n", "admin", "owner", "Acme", "nobody", "--new-workspace").check(t, 1, "", "not a valid e-mail address")
 	for _, name := range []string{"", " ", strings.Repeat("é", 201), "a\nb", "a\x1b[31m"} {
@@ -26,7 +26,7 @@ func TestFirstOwnerIsCreatedWithDatabaseAccess(t *testing.T) {
 	}
 	defer pool.Close()
 	if !person.PasswordMatches(t.Context(), pool, "ada@example.org", password) {
-		t.Error("the password is not the one that was given")
+		t.Error("the given password does not sign in")
 	}
 	// In another workspace, or again, only if the operator names the existing account.
 	for _, name := range []string{"Acme", "Other"} {
@@ -41,7 +41,7 @@ func TestFirstOwnerIsCreatedWithDatabaseAccess(t *testing.T) {
 	}
 	run(t, append(environ, "WEFT_ADMIN_PASSWORD=another long password"), "", "admin", "password", "ada@example.org").check(t, 0, "", "another password")
 	if !person.PasswordMatches(t.Context(), pool, "ada@example.org", "another long password") {
-		t.Error("the password is not that of the environment")
+		t.Error("the password of the environment does not sign in")
 	}
 	run(t, environ, "", "admin", "password", "ada@example.org").check(t, 1, "", "the password is missing: set WEFT_ADMIN_PASSWORD")
 	for _, command := range []string{"owner", "password"} {
@@ -50,7 +50,7 @@ func TestFirstOwnerIsCreatedWithDatabaseAccess(t *testing.T) {
 	run(t, environ, password+"\n", "admin", "password", "Ada@example.org").check(t, 0, "", "ada@example.org has another password")
 	run(t, environ, password+"\n", "admin", "password", "bob@example.org").check(t, 1, "", "No account has this e-mail address")
 	if !person.PasswordMatches(t.Context(), pool, "ada@example.org", password) {
-		t.Error("the password is not the one that was given")
+		t.Error("the given password does not sign in")
 	}
 }
 

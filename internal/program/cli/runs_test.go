@@ -154,12 +154,12 @@ func TestWorkflowsAreRunByNameAndFromAFile(t *testing.T) {
 		t.Errorf("unexpected Idempotency-Keys %q %q %q %q", key(0), key(1), key(2), key(3))
 	}
 	for want, args := range map[string][]string{
-		"no name of a workflow":       {"run", "fan-out"},
-		"--input: a field must start": {"run", workflowID, "--input={a:1}"},
-		`"many" is no number`:         {"run", workflowID, "--max-credits=many"},
-		`"nonsense" is no id`:         {"watch", "nonsense"},
-		"at least 1":                  {"list", "--limit=0"},
-		"is neither a workflow ID":    {"runs", "--workflow=nonsense"},
+		"nor a workflow name":          {"run", "fan-out"},
+		"--input: a field must start":  {"run", workflowID, "--input={a:1}"},
+		`"many" is not a number`:       {"run", workflowID, "--max-credits=many"},
+		`"nonsense" is not a valid ID`: {"watch", "nonsense"},
+		"at least 1":                   {"list", "--limit=0"},
+		"is neither a workflow ID":     {"runs", "--workflow=nonsense"},
 	} {
 		got := run(t, s.environ(), "", append([]string{"workflows"}, args...)...)
 		if got.code == 0 || !strings.Contains(got.stderr, want) {
