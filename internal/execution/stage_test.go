@@ -78,10 +78,10 @@ func (b *bench) breakRun(t *testing.T, runID, stageID uuid.UUID) {
 	t.Helper()
 	run, stage := runID.String(), stageID.String()
 	for breaks, named := range map[string]string{
-		"UPDATE workflow_runs SET usage = 2000000 WHERE id = '" + run + "'":                                 "run " + run + " is COMPLETED, used 2, its stages 8, and was charged 8",
-		"UPDATE run_stages SET usage = 0 WHERE execution_id = '" + stage + "'":                              "run " + run + " is COMPLETED, used 8, its stages 7, and was charged 8",
-		"DELETE FROM credit_postings WHERE kind = 'RUN'":                                                    "run " + run + " is COMPLETED, used 8, its stages 8, and has no posting",
-		"UPDATE workflow_runs SET status = 'EXECUTING', finished_at = NULL WHERE id = '" + run + "'":        "run " + run + " is EXECUTING, used 8, its stages 8, and was charged 8",
+		"UPDATE workflow_runs SET usage = 2000000 WHERE id = '" + run + "'":                                 "run " + run + " is COMPLETED, used 2, its stages used 8, and was charged 8",
+		"UPDATE run_stages SET usage = 0 WHERE execution_id = '" + stage + "'":                              "run " + run + " is COMPLETED, used 8, its stages used 7, and was charged 8",
+		"DELETE FROM credit_postings WHERE kind = 'RUN'":                                                    "run " + run + " is COMPLETED, used 8, its stages used 8, and has no posting",
+		"UPDATE workflow_runs SET status = 'EXECUTING', finished_at = NULL WHERE id = '" + run + "'":        "run " + run + " is EXECUTING, used 8, its stages used 8, and was charged 8",
 		"UPDATE credit_postings SET kind = 'EXECUTION', reference = '" + stage + "' WHERE kind = 'RUN'":     "execution " + stage + " is a stage of a run and was charged 8",
 		"DELETE FROM workflow_runs WHERE id = '" + run + "'":                                                "charges run " + run + ", which does not exist",
 		"UPDATE credit_accounts SET reserved = 5000000 WHERE workspace_id = '" + b.workspace.String() + "'": "reserves 5, but its live executions and runs need 0",
