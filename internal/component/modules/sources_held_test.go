@@ -57,7 +57,7 @@ func TestTheTableOfSourcesCannotBeWrongUnnoticed(t *testing.T) {
 		}},
 		"a file with cases of others only": {"FOR_EACH", "has no case of FOR_EACH", func(row *source) { row.golden = []golden{others("ajv 8.20.0")} }},
 		"a list that is not there": {"COMPUTE_EVM_ADDRESS", "has no list addresses", func(row *source) {
-			row.golden = []golden{computed("TestAddressesAreThoseOfOtherImplementations", "addresses")}
+			row.golden = []golden{computed("TestAddressesMatchOtherImplementations", "addresses")}
 		}},
 		"a file that names another version": {"DELAY", "does not name the source croner 10", func(row *source) { row.golden = []golden{others("croner 10")} }},
 		"a file that the test does not read": {"DELAY", "does not read", func(row *source) {

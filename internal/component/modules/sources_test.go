@@ -29,11 +29,11 @@ const (
 	outcomes  = "logic/fuzz_test.go:FuzzOutcomes"
 	languages = "../expression/expression_test.go:FuzzRun"
 	schemas   = "../given_test.go:FuzzSchemas"
-	asked     = "evm/answers_test.go:TestBadInputsOfModulesThatAskAreRefusedBeforeAnythingIsSent"
-	askedToo  = "evm/rpc_test.go:TestBadInputsAreRefusedBeforeAnythingIsSent"
+	asked     = "evm/answers_test.go:TestInvalidNodeQuerySendsNothing"
+	askedToo  = "evm/rpc_test.go:TestInvalidInputSendsNothing"
 	scalars   = "evm/rpc_test.go:FuzzScalars"
 	answers   = "evm/rpc_test.go:FuzzAnswer"
-	reverts   = "evm/interface_test.go:FuzzRevertsByAnInterface"
+	reverts   = "evm/interface_test.go:FuzzRevertWithABI"
 	abis      = "evm/decode_result_test.go:FuzzInterfaces"
 	secrets   = "evm/sign_transaction_test.go:FuzzPrivateKeys"
 	addresses = "../../platform/egress/url_test.go:FuzzCheckCallbackURL"
@@ -54,11 +54,11 @@ var interpreted = golden{"../../workflow/run/random_test.go:TestRandomRunsMatchR
 
 // exchanged are exchanges with a node by the tests of the Ethereum Execution API specification.
 func exchanged(method string) golden {
-	return golden{"evm/exchanges_test.go:TestPublishedExchangesAreToldAsTheyAre", "github.com/ethereum/execution-apis", "evm/testdata/exchanges.io", method}
+	return golden{"evm/exchanges_test.go:TestPublishedExchangesAreReproduced", "github.com/ethereum/execution-apis", "evm/testdata/exchanges.io", method}
 }
 
 // recorded are what viem and ethers asked of a node and made of its answers.
-var recorded = golden{"evm/recorded_test.go:TestAnswersAreReadAsByOtherImplementations", "viem 2.57.20; ethers 6.17.0", "evm/testdata/recorded.json", "cases"}
+var recorded = golden{"evm/recorded_test.go:TestResponsesDecodeAsInOtherImplementations", "viem 2.57.20; ethers 6.17.0", "evm/testdata/recorded.json", "cases"}
 
 // computed are what viem and ethers compute alike.
 func computed(test, list string) golden {
@@ -139,19 +139,19 @@ var sources = []source{
 	{module: "BUILD_EVM_TRANSACTION", golden: []golden{{"evm/build_test.go:TestTransactionsAreSerializedAsViemDoes", "viem 2.57.20", "evm/testdata/built.json", "cases"}}, bad: asked, fuzz: []string{scalars, answers, "evm/fees_test.go:FuzzFees", reverts, abis, addresses}},
 	{module: "BROADCAST_EVM_TRANSACTION", golden: []golden{exchanged("eth_sendRawTransaction")}, bad: asked, fuzz: []string{"evm/answers_test.go:FuzzTransactionsToSend", scalars, answers, addresses}},
 	{module: "WAIT_FOR_EVM_TRANSACTION", golden: []golden{recorded}, bad: askedToo, fuzz: []string{scalars, answers, "evm/answers_test.go:FuzzReceiptAnswer", addresses}},
-	{module: "BUILD_EVM_CALLDATA", golden: []golden{{"evm/build_calldata_test.go:TestCalldataIsThatOfTheSolidityDocumentation", "Solidity documentation", "", ""}, computed("TestCalldataIsThatOfOtherImplementations", "calls")}, bad: "evm/build_calldata_test.go:TestWrongArgumentsAreRefusedByTheirPath", fuzz: []string{"evm/decode_result_test.go:FuzzArguments", abis}},
-	{module: "DECODE_EVM_FUNCTION_RESULT", golden: []golden{computed("TestCalldataIsThatOfOtherImplementations", "calls")}, bad: "evm/decode_result_test.go:TestWhatATypeCannotHoldIsRefused", fuzz: []string{"evm/decode_result_test.go:FuzzDecodedResults", abis, scalars}},
-	{module: "DECODE_EVM_LOG", golden: []golden{computed("TestLogsAreReadAsByOtherImplementations", "logs")}, bad: "evm/decode_log_test.go:TestLogsTellWhichEventTheyAre", fuzz: []string{"evm/decode_log_test.go:FuzzLogs", abis, scalars}},
-	{module: "SIGN_EVM_TRANSACTION", bad: "evm/sign_transaction_test.go:TestWrongTransactionsAreRefused", fuzz: []string{"evm/sign_transaction_test.go:FuzzSerializedTransactions", "evm/message_test.go:FuzzSignatures", secrets, scalars}, golden: []golden{
-		{"evm/sign_transaction_test.go:TestTheTransactionOfEIP155IsSignedAsThere", "EIP-155", "", ""}, {"evm/sign_transaction_test.go:TestATransactionOfEIP1559IsSignedAsByEthAccount", "eth-account", "", ""}, computed("TestTransactionsAreSignedAsByOtherImplementations", "transactions"),
+	{module: "BUILD_EVM_CALLDATA", golden: []golden{{"evm/build_calldata_test.go:TestCalldataMatchesSolidityDocumentation", "Solidity documentation", "", ""}, computed("TestCalldataMatchesOtherImplementations", "calls")}, bad: "evm/build_calldata_test.go:TestInvalidArgumentIsReportedWithItsPath", fuzz: []string{"evm/decode_result_test.go:FuzzArguments", abis}},
+	{module: "DECODE_EVM_FUNCTION_RESULT", golden: []golden{computed("TestCalldataMatchesOtherImplementations", "calls")}, bad: "evm/decode_result_test.go:TestValueThatDoesNotFitItsTypeIsRejected", fuzz: []string{"evm/decode_result_test.go:FuzzDecodedResults", abis, scalars}},
+	{module: "DECODE_EVM_LOG", golden: []golden{computed("TestLogsMatchOtherImplementations", "logs")}, bad: "evm/decode_log_test.go:TestEventIsDeterminedByTopics", fuzz: []string{"evm/decode_log_test.go:FuzzLogs", abis, scalars}},
+	{module: "SIGN_EVM_TRANSACTION", bad: "evm/sign_transaction_test.go:TestInvalidTransactionIsRejected", fuzz: []string{"evm/sign_transaction_test.go:FuzzSerializedTransactions", "evm/message_test.go:FuzzSignatures", secrets, scalars}, golden: []golden{
+		{"evm/sign_transaction_test.go:TestSignatureMatchesEIP155Example", "EIP-155", "", ""}, {"evm/sign_transaction_test.go:TestEIP1559SignatureMatchesEthAccount", "eth-account", "", ""}, computed("TestTransactionSignaturesMatchOtherImplementations", "transactions"),
 	}},
-	{module: "COMPUTE_EVM_ADDRESS", golden: []golden{{"evm/compute_address_test.go:TestAddressesAreThoseOfPublicKeys", "SEC 2", "", ""}, computed("TestAddressesAreThoseOfOtherImplementations", "keys")}, bad: "evm/compute_address_test.go:TestAddressesAreThoseOfPublicKeys", fuzz: []string{"evm/compute_address_test.go:FuzzPublicKeys"}},
+	{module: "COMPUTE_EVM_ADDRESS", golden: []golden{{"evm/compute_address_test.go:TestAddressIsDerivedFromPublicKey", "SEC 2", "", ""}, computed("TestAddressesMatchOtherImplementations", "keys")}, bad: "evm/compute_address_test.go:TestAddressIsDerivedFromPublicKey", fuzz: []string{"evm/compute_address_test.go:FuzzPublicKeys"}},
 	{module: "GET_EVM_DERIVATION_PATH", bad: "evm/compute_address_test.go:TestDerivationPathsHaveTheFormOfBIP44", plain: "it takes numbers", golden: []golden{
-		{"evm/path_test.go:TestDerivationPathsLeadToTheAccountsOfOtherImplementations", "ethers 6.17.0", "evm/testdata/paths.json", "cases"}, {"evm/path_test.go:TestDerivationPathsLeadToTheAccountsOfOtherImplementations", "BIP-32", "", ""},
+		{"evm/path_test.go:TestDerivationPathMatchesOtherImplementations", "ethers 6.17.0", "evm/testdata/paths.json", "cases"}, {"evm/path_test.go:TestDerivationPathMatchesOtherImplementations", "BIP-32", "", ""},
 	}},
-	{module: "SIGN_EVM_MESSAGE", golden: []golden{{"evm/message_test.go:TestMessagesAreSignedAsInTheDocumentationOfOthers", "ethers; web3.js", "", ""}, computed("TestMessagesAreSignedAsByOtherImplementations", "messages")}, bad: "evm/message_test.go:TestWrongMessagesAreRefused", fuzz: []string{secrets, scalars}},
-	{module: "VERIFY_EVM_MESSAGE", golden: []golden{computed("TestMessagesAreSignedAsByOtherImplementations", "messages")}, bad: "evm/message_test.go:TestWrongMessagesAreRefused", fuzz: []string{"evm/message_test.go:FuzzSignatures", scalars}},
-	{module: "SIGN_EVM_TYPED_DATA", golden: []golden{{"evm/typed_data_test.go:TestTheMailOfEIP712IsSignedAsThere", "EIP-712", "", ""}, computed("TestTypedDataIsSignedAsByOtherImplementations", "typedData")}, bad: "evm/typed_data_test.go:TestTypedDataIsReadStrictly", fuzz: []string{"evm/typed_data_test.go:FuzzTypedData", secrets}},
-	{module: "ERC20_ABI_CONSTANT", golden: []golden{{"evm/interface_test.go:TestInterfacesAreThoseOfTheirEIPs", "OpenZeppelin's documentation", "", ""}}, bad: noObject, plain: "it takes nothing"},
-	{module: "ERC721_ABI_CONSTANT", golden: []golden{{"evm/interface_test.go:TestInterfacesAreThoseOfTheirEIPs", "EIP-721", "", ""}}, bad: noObject, plain: "it takes nothing"},
+	{module: "SIGN_EVM_MESSAGE", golden: []golden{{"evm/message_test.go:TestMessageSignaturesMatchPublishedExamples", "ethers; web3.js", "", ""}, computed("TestMessageSignaturesMatchOtherImplementations", "messages")}, bad: "evm/message_test.go:TestInvalidMessageIsRejected", fuzz: []string{secrets, scalars}},
+	{module: "VERIFY_EVM_MESSAGE", golden: []golden{computed("TestMessageSignaturesMatchOtherImplementations", "messages")}, bad: "evm/message_test.go:TestInvalidMessageIsRejected", fuzz: []string{"evm/message_test.go:FuzzSignatures", scalars}},
+	{module: "SIGN_EVM_TYPED_DATA", golden: []golden{{"evm/typed_data_test.go:TestSignatureMatchesEIP712Example", "EIP-712", "", ""}, computed("TestTypedDataSignaturesMatchOtherImplementations", "typedData")}, bad: "evm/typed_data_test.go:TestTypedDataIsReadStrictly", fuzz: []string{"evm/typed_data_test.go:FuzzTypedData", secrets}},
+	{module: "ERC20_ABI_CONSTANT", golden: []golden{{"evm/interface_test.go:TestABIConstantsMatchTheirEIPs", "OpenZeppelin's documentation", "", ""}}, bad: noObject, plain: "it takes nothing"},
+	{module: "ERC721_ABI_CONSTANT", golden: []golden{{"evm/interface_test.go:TestABIConstantsMatchTheirEIPs", "EIP-721", "", ""}}, bad: noObject, plain: "it takes nothing"},
 }
