@@ -12,10 +12,9 @@ import (
 	"github.com/weft-automation/weft/internal/kit/waittest"
 )
 
-// The component that CONTRIBUTING.md shows is put in its place, by the compiler's
-// overlay, with its row in the table of sources, and its own test has to pass, and those
-// that hold the whole library.
-func TestTheComponentOfTheContributorsGuideWorks(t *testing.T) {
+// Adds the component in CONTRIBUTING.md and its row in the table of sources with the compiler's
+// overlay. Its test and the tests of the whole library must pass.
+func TestComponentInContributingGuideWorks(t *testing.T) {
 	t.Parallel()
 	root, err := filepath.Abs("../../..")
 	if err != nil {

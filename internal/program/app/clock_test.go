@@ -28,7 +28,7 @@ var measures = map[string]string{
 	"internal/platform/retention/retention_test.go:TestOP11DroppingAWeekIsQuickAndLeavesTheLedger": "measures over a time; only the soak compares",
 
 	"internal/component/modules/evm/hostile_test.go:run":                                       "the component's deadline is the input",
-	"internal/component/modules/utility/regex_match_test.go:TestRegexMatchEndsWithItsDeadline": "the component's deadline is the input",
+	"internal/component/modules/utility/regex_match_test.go:TestRegexMatchStopsAtItsDeadline": "the component's deadline is the input",
 	"internal/platform/postgres/session_test.go:TestWaitingForASilentPoolerIsBounded":          "the only connection is never released",
 	"internal/platform/postgres/uptodate_test.go:TestMigrateDoesNotWaitIfNothingIsToDo":        "only a deadline ends a wait for a lock that is never released",
 }

@@ -68,7 +68,7 @@ func TestOnlySignedTransactionsAreSent(t *testing.T) {
 		"EIP-1559, unsigned":         {"0x02f00107843b9aca0085098bca5a0082520894d8da6bf26964af9d7eed9e03e53415d37aa96045880de0b6b3a764000080c0", "not signed"},
 		"nothing":                    {"0x", "RLP"},
 		"a type alone":               {"0x02", "RLP"},
-		"a text":                     {"0x8568656c6c6f", "RLP"},
+		"a string":                   {"0x8568656c6c6f", "RLP"},
 		"more after the list":        {eip155 + "00", "RLP"},
 		"cut":                        {eip155[:len(eip155)-2], "RLP"},
 		"a list of one":              {"0xc101", "9 fields, got 1"},
