@@ -56,8 +56,8 @@ func TestCheckTellsAllFaultsAtOnceWithPointers(t *testing.T) {
 		"/input/mode":      `must be one of "fast", "slow", got "medium"`,
 		"/input/pair":      `must be a valid even: an even number of characters is needed; got "abc"`,
 		"/input/size":      "must be at most 10, got 11",
-		"/input/token":     "must match ^tok_, got a text that is not shown, because it is secret",
-		"/input/vault/k":   `must be one of "one", got a text that is not shown, because it is secret`,
+		"/input/token":     "must match ^tok_, got a string that is not shown because it is secret",
+		"/input/vault/k":   `must be one of "one", got a string that is not shown because it is secret`,
 		"/config/depth":    "must be an integer or null, got a string",
 	}
 	for _, detail := range f.Details {
@@ -80,7 +80,7 @@ func TestMT08CheckShowsNoSecretThatStandsInAnotherField(t *testing.T) {
 	const secret = "tok_0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 	err := checked(t).Check("PROBE", json.RawMessage(`{"token":"`+secret+`","size":1,"mode":"`+secret+`","vault":{"`+secret+`":"two"}}`), json.RawMessage(`{}`))
 	f, ok := err.(*fault.Error)
-	if !ok || len(f.Details) != 2 || f.Details[0].Message != `must be one of "fast", "slow", got a text that is not shown, because it is secret` || f.Details[1].Pointer != "/input/vault/[redacted]" {
+	if !ok || len(f.Details) != 2 || f.Details[0].Message != `must be one of "fast", "slow", got a string that is not shown because it is secret` || f.Details[1].Pointer != "/input/vault/[redacted]" {
 		t.Errorf("got %+v", f)
 	}
 	if strings.Contains(err.Error(), "0123456789") {

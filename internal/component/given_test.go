@@ -14,13 +14,13 @@ func TestASchemaOfACallerIsCompiledOrExplained(t *testing.T) {
 		`{"type":"text"}`:             "/inputSchema/type has none of the allowed forms",
 		`{"properties":7}`:            "/inputSchema/properties must be an object, got a number",
 		`{"pattern":"("}`:             "/inputSchema/pattern must be a valid regex",
-		`{"$ref":"#/$defs/none"}`:     "/inputSchema is not a JSON Schema",
+		`{"$ref":"#/$defs/none"}`:     "/inputSchema is not a valid JSON Schema",
 		`{"$ref":"https://x.test/y"}`: "/inputSchema refers to another document",
 		`{"$ref":"#anchor"}`:          "/inputSchema refers to another document",
-		`{"$ref":"#"}`:                "/inputSchema refers to a part that it stands in",
-		`{"$id":"https://x.test/"}`:   "/inputSchema may not have $id",
-		`{"$schema":"http://json-schema.org/draft-07/schema#"}`:                                                            "/inputSchema may not have $schema",
-		`{"items":{"$ref":"#/$defs/a"},"$defs":{"a":{"items":{"$ref":"#/$defs/b"}},"b":{"items":{"$ref":"#/%24defs/a"}}}}`: "/inputSchema refers to a part that it stands in",
+		`{"$ref":"#"}`:                "/inputSchema has a recursive reference",
+		`{"$id":"https://x.test/"}`:   "/inputSchema must not have $id",
+		`{"$schema":"http://json-schema.org/draft-07/schema#"}`:                                                            "/inputSchema must not have $schema",
+		`{"items":{"$ref":"#/$defs/a"},"$defs":{"a":{"items":{"$ref":"#/$defs/b"}},"b":{"items":{"$ref":"#/%24defs/a"}}}}`: "/inputSchema has a recursive reference",
 		`{"properties":{"$id":{"type":"string"}}}`:                                                                         "",
 		`{"pattern":"((a?){30}){33}((b?){30}){33}((c?){30}){33}"}`:                                                         "/inputSchema is too large",
 		doubling(30): "/inputSchema is too large",
@@ -87,7 +87,7 @@ func TestNoCheckTakesLong(t *testing.T) {
 // that stands where no place is known hides all members.
 func TestTheSecretsOfACallersSchemaAreNotQuoted(t *testing.T) {
 	t.Parallel()
-	const unseen = "got a text that is not shown, because it is secret"
+	const unseen = "got a string that is not shown because it is secret"
 	for raw, want := range map[string]struct{ secret, told string }{
 		`{"properties":{"a":{"type":"string","maxLength":3,"x-secret":true},"b":{"enum":["x"]},"more":{"items":{"x-secret":true}}}}`: {"/a /more/*",
 			`/input/a must have at most 3 characters, got 17; /input/b must be one of "x", ` + unseen},

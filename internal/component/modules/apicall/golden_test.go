@@ -138,7 +138,7 @@ func TestRedirectsResolveAsRFC3986Says(t *testing.T) {
 	}
 }
 
-// The response is the example in RFC 9110, section 3.9, with the chunked framing of RFC 9112,
+// API_CALL decodes the example in RFC 9110, section 3.9, with the chunked framing of RFC 9112,
 // section 7.1, in several spellings of the same length.
 func TestRFC9110ExampleIsDecoded(t *testing.T) {
 	const head = "HTTP/1.1 200 OK\r\nDate: Mon, 27 Jul 2009 12:28:53 GMT\r\nServer: Apache\r\nLast-Modified: Wed, 22 Jul 2009 19:15:56 GMT\r\nETag: \"34aa387-d-1568eb00\"\r\nAccept-Ranges: bytes\r\n"

@@ -150,7 +150,7 @@ func TestMalformedResolverResponseIsRejected(t *testing.T) {
 		"not an address":   {"0x01" + zeroWord[:62], component.CodeUpstream, "does not return an address"},
 		"half a word":      {"0x1234", component.CodeUpstream, "does not return an address"},
 		"the zero address": {"0x" + zeroWord, codeNotResolved, "it has no resolver"},
-		"nothing":          {"0x", component.CodeInvalidInput, "no registry"},
+		"nothing":          {"0x", component.CodeInvalidInput, "no ENS registry"},
 	} {
 		url := nodeWith(t, map[string]string{"eth_call": resultOf(`"` + c.answer + `"`)})
 		output, failed := bench.Run(t, "RESOLVE_ENS_NAME", text(t, object{"jsonRpcUrl": url, "name": "weft.eth"}), `{}`)

@@ -46,15 +46,15 @@ func TestOutcomes(t *testing.T) {
 func TestInvalidCallsFail(t *testing.T) {
 	long := `"` + strings.Repeat("a", 700_000) + `"`
 	for _, c := range []struct{ module, input, config, code, message string }{
-		{"IF", `{"amount":"hunter2"}`, `{"expression":"amount > 10"}`, "INVALID_INPUT", "expression: line 1, column 8: only two numbers or two texts have an order, got a text and a number"},
+		{"IF", `{"amount":"hunter2"}`, `{"expression":"amount > 10"}`, "INVALID_INPUT", "expression: line 1, column 8: only two numbers or two strings can be ordered, got a string and a number"},
 		{"IF", `{"amount":1}`, `{"expression":"amount"}`, "INVALID_INPUT", "expression must evaluate to true or false"},
-		{"IF", `{"amount":1}`, `{"expression":"amuont > 1"}`, "INVALID_INPUT", "there is no value amuont; there are amount"},
+		{"IF", `{"amount":1}`, `{"expression":"amuont > 1"}`, "INVALID_INPUT", "unknown value amuont; the values are amount"},
 		{"IF", `{}`, `{"expression":"1 +"}`, "INVALID_INPUT", "ends too early"},
 		{"IF", `[]`, `{"expression":"true"}`, "INVALID_INPUT", "not an object"},
-		{"IF", `{}`, `{"expression":7}`, "INVALID_INPUT", "form of the module's schema"},
+		{"IF", `{}`, `{"expression":7}`, "INVALID_INPUT", "match the module's schema"},
 		{"IF", `{}`, `{"expression":"len(1..1000000000) > 0"}`, "INVALID_INPUT", "more than 16 MiB"},
 		{"SWITCH", `{"n":1}`, `{"cases":[{"name":"a","expression":"n > 9"},{"name":"b","expression":"n"}]}`, "INVALID_INPUT", "cases[1].expression must evaluate to true or false"},
-		{"SWITCH", `{}`, `{"cases":[{"name":"a","expression":"m"}]}`, "INVALID_INPUT", "cases[0].expression: line 1, column 1: there is no value m"},
+		{"SWITCH", `{}`, `{"cases":[{"name":"a","expression":"m"}]}`, "INVALID_INPUT", "cases[0].expression: line 1, column 1: unknown value m"},
 		{"TRANSFORM", `{}`, `{"expression":"now()"}`, "INVALID_INPUT", "no clock"},
 		{"TRANSFORM", `{"a":` + long + `}`, `{"expression":"a + a"}`, "INVALID_INPUT", "more than 1048576 bytes"},
 		{"ARRAY_BUILDER", `{"0":1,"1":"x"}`, `{"itemType":"number"}`, "INVALID_INPUT", "item 1 must be of the type number"},
@@ -94,7 +94,7 @@ func TestConfigIsValidatedWhenSaved(t *testing.T) {
 		{"IF", `{"expression":"amount >"}`, "/expression", "line 1, column 9: the expression ends too early: expected a value"},
 		{"IF", `{"expression":"now() > 1"}`, "/expression", "no clock"},
 		{"IF", `{}`, "/expression", "empty"},
-		{"TRANSFORM", `{"expression":"lenn(a)"}`, "/expression", "there is no function lenn"},
+		{"TRANSFORM", `{"expression":"lenn(a)"}`, "/expression", "unknown function lenn"},
 		{"SWITCH", cases(`{"name":"a","expression":"true"},{"name":"b-2_X","expression":"x == 1"}`), "", ""},
 		{"SWITCH", cases(``), "/cases", "1 to 50"},
 		{"SWITCH", `{}`, "/cases", "1 to 50"},
