@@ -49,8 +49,8 @@ func (r *Registry) CheckMode(module string, mode Mode) error {
 	return fault.Invalid("/module", "%s works only on its own, not inside a workflow: POST /v1/sdk/components executes it", module)
 }
 
-// hiding is the shape whose messages show nothing of what this redactor removes. It is
-// made where there is a fault to tell.
+// hiding returns the shape with a redactor for its messages. The redactor is created only if there
+// is a fault.
 func (s shape) hiding(whatFunc func() *Redactor) shape {
 	s.hiddenFunc = whatFunc
 	return s

@@ -94,7 +94,7 @@ func open(value any) bool {
 	return false
 }
 
-// inside returns the value at a path, or nil if there is none.
+// inside returns the value at a path, or nil if the path doesn't exist.
 func inside(value any, at []string) any {
 	for _, token := range at {
 		switch outer := value.(type) {

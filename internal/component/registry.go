@@ -44,7 +44,7 @@ type shape struct {
 	// presence or absence of the value, not the value itself. nil: no fault is ignored.
 	excusedFunc func(root any, at []string, byName bool) bool
 
-	hiddenFunc func() *Redactor // redacts secrets in messages; nil: there are none
+	hiddenFunc func() *Redactor // redacts secrets in messages; nil: no secrets
 }
 
 // repeater is implemented by modules whose repeat rule depends on the call.

@@ -302,7 +302,7 @@ func (c call) collect(into, items []any, depth int) []any {
 	return into
 }
 
-// extreme returns the largest or smallest number, or nil if there are none.
+// extreme returns the largest or smallest number, or nil without numbers.
 func (c call) extreme() any {
 	all := c.numbers()
 	if len(all) == 0 {

@@ -71,7 +71,7 @@ func TestWrongTableOfSourcesIsDetected(t *testing.T) {
 		"neither a target nor a reason":    {"HASH", "HASH: either fuzz targets", func(row *source) { row.fuzz = nil }},
 		"a target and a reason":            {"HASH", "HASH: either fuzz targets", func(row *source) { row.plain = "it is simple" }},
 		"a target that is not there":       {"HASH", "has no FuzzHash", func(row *source) { row.fuzz = []string{"utility/utility_test.go:FuzzHash"} }},
-		"a target that is a test":          {"HASH", "is no fuzz target", func(row *source) { row.fuzz = []string{row.bad} }},
+		"a target that is a test":          {"HASH", "is not a fuzz target", func(row *source) { row.fuzz = []string{row.bad} }},
 		"a format that is not fuzzed":      {"API_CALL", "the format value-path", func(row *source) { row.fuzz = []string{addresses} }},
 		"a format with a reason instead":   {"AGE_ENCRYPT", "the format age-recipient", func(row *source) { row.fuzz, row.plain = nil, "it is simple" }},
 		"an answer that is not fuzzed":     {"GET_EVM_NONCE", "no target of what it is answered", func(row *source) { row.fuzz = []string{scalars, addresses} }},
@@ -220,14 +220,14 @@ func (j *judge) badInputs(row source, d component.Descriptor) []error {
 // targets checks the fuzz targets of a row.
 func (j *judge) targets(row source, d component.Descriptor) (faults []error) {
 	if (len(row.fuzz) == 0) == (row.plain == "") {
-		faults = append(faults, fmt.Errorf("either fuzz targets or a reason why there are none"))
+		faults = append(faults, fmt.Errorf("either fuzz targets or a reason for having no fuzz targets"))
 	}
 	for _, target := range row.fuzz {
 		switch file, function, err := j.find(target); {
 		case err != nil:
 			faults = append(faults, err)
 		case !strings.HasPrefix(function.name, "Fuzz") || !strings.Contains(function.text, "(f *testing.F)") || !strings.Contains(file.text, ".Fuzz(func("):
-			faults = append(faults, fmt.Errorf("%s is no fuzz target", target))
+			faults = append(faults, fmt.Errorf("%s is not a fuzz target", target))
 		}
 	}
 	if d.Effect != component.EffectNone && !slices.ContainsFunc(row.fuzz, func(target string) bool { return target != scalars && target != addresses }) {

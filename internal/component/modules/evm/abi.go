@@ -272,8 +272,8 @@ func (c *contractABI) function(name string, fits func(signature) bool) (signatur
 // withArticle maps a kind of ABI entry to its name in an error message.
 var withArticle = map[string]string{"function": "a function", "event": "an event"}
 
-// choose returns all entries with a name or a full signature. It returns an error if there are
-// none.
+// choose returns all entries with a name or a full signature. It returns an error if there is no
+// such entry.
 func choose(kind, asked string, among []signature) ([]signature, error) {
 	matches := func(s signature) bool { return s.name == asked }
 	if strings.Contains(asked, "(") {

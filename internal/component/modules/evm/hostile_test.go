@@ -163,7 +163,7 @@ var breaks = map[string]struct {
 	"a batch":           {says(200, `[{"jsonrpc":"2.0","id":1,"result":"0x1"}]`), component.CodeUpstream, "malformed"},
 	"a number":          {result(`12`), component.CodeUpstream, "malformed"},
 	"a boolean":         {result(`true`), component.CodeUpstream, "malformed"},
-	"a text":            {result(`"latest"`), component.CodeUpstream, "malformed"},
+	"a string":          {result(`"latest"`), component.CodeUpstream, "malformed"},
 	"missing fields":    {result(`{}`), component.CodeUpstream, "malformed"},
 	"fields of no type": {result(`{"hash":1,"number":[],"transactions":{},"logs":"x","status":null,"blockHash":0.5}`), component.CodeUpstream, "malformed"},
 	"a list of numbers": {result(`[7]`), component.CodeUpstream, "malformed"},

@@ -70,7 +70,7 @@ func TestABIConstantsMatchTheirEIPs(t *testing.T) {
 			}
 		}
 		if _, err := abi.JSON(strings.NewReader(value)); err != nil || len(contract.errors) < 6 {
-			t.Errorf("%s is no interface to go-ethereum: %v", c.module, err)
+			t.Errorf("%s is not a valid ABI for go-ethereum: %v", c.module, err)
 		}
 	}
 }

@@ -186,6 +186,6 @@ func TestReplacementIsReportedAsInOtherImplementations(t *testing.T) {
 		}
 	}
 	if found == 0 {
-		t.Error("there is none")
+		t.Error("there is no replacement case")
 	}
 }

@@ -287,7 +287,7 @@ func TestOutcomesFitTheirSchemas(t *testing.T) {
 				t.Errorf("%s gave %s", m.Module, outcome.Output)
 			}
 			if ports, ok := portsOf(m.Module, config); !ok || !slices.Contains(ports, outcome.Port) {
-				t.Errorf("%s went on by %s, which is none of %v", m.Module, outcome.Port, ports)
+				t.Errorf("%s continued at %s, which is not one of %v", m.Module, outcome.Port, ports)
 			}
 		}
 	}

@@ -26,7 +26,8 @@ var onAPICalled = &module{
 	check: checkInputSchema,
 }
 
-// inputSchemaOf returns the schema of a run's input in a config, or nil if there is none.
+// inputSchemaOf returns the schema of a run's input in a config, or nil if the config has no
+// schema.
 func inputSchemaOf(config json.RawMessage) json.RawMessage {
 	var c struct {
 		InputSchema json.RawMessage `json:"inputSchema"`

@@ -16,7 +16,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/credit"
 )
 
-// maxRecipients is how many there may be beside the first.
+// maxRecipients is the maximum number of additional recipients.
 const maxRecipients = 20
 
 type ageEncrypt struct{}
