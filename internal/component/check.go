@@ -13,13 +13,12 @@ import (
 	"github.com/weft-automation/weft/internal/kit/strictjson"
 )
 
-// Check says whether a call of the module may be accepted.
+// Check validates a call of a module.
 //
-// An unknown module is INVALID_INPUT at /module. An input or config that
-// breaks the module's schema is INVALID_INPUT, Unprocessable, with all faults
-// at once, each with its JSON pointer below /input or /config, what was
-// expected and what came. No message holds the value of a secret field, wherever else
-// that stands, nor one of these secrets.
+// It returns INVALID_INPUT at /module for an unknown module. For an input or a config that violates
+// the schema, it returns INVALID_INPUT, Unprocessable, with all faults, each with its JSON pointer
+// below /input or /config, the expected and the actual value. Messages contain neither the values
+// of secret fields, even if they also occur elsewhere, nor the given secrets.
 func (r *Registry) Check(module string, input, config json.RawMessage, secrets ...string) error {
 	entry, ok := r.entries[module]
 	if !ok {
@@ -37,9 +36,8 @@ func (r *Registry) Check(module string, input, config json.RawMessage, secrets .
 	return fault.Unprocessable(append(details, more...))
 }
 
-// CheckMode says whether a module can be executed in a mode: INVALID_INPUT at
-// /module, with what can be done instead, where it cannot. Of a module that is not
-// there Check says so.
+// CheckMode returns INVALID_INPUT at /module, with a suggestion, if a module doesn't support the
+// mode. It returns nil for an unknown module, which Check reports.
 func (r *Registry) CheckMode(module string, mode Mode) error {
 	entry, ok := r.entries[module]
 	switch {
@@ -51,14 +49,14 @@ func (r *Registry) CheckMode(module string, mode Mode) error {
 	return fault.Invalid("/module", "%s works only on its own, not inside a workflow: POST /v1/sdk/components executes it", module)
 }
 
-// hiding is the shape whose messages show nothing of what this redactor removes. It is
-// made where there is a fault to tell.
+// hiding returns the shape with a redactor for its messages. The redactor is created only if there
+// is a fault.
 func (s shape) hiding(whatFunc func() *Redactor) shape {
 	s.hiddenFunc = whatFunc
 	return s
 }
 
-// hidden is what no message shows; nil: nothing.
+// hidden returns the redactor for messages, or nil.
 func (s shape) hidden() *Redactor {
 	if s.hiddenFunc == nil {
 		return nil
@@ -93,24 +91,24 @@ func (s shape) check(pointer string, data json.RawMessage) ([]fault.Detail, erro
 	return slices.Compact(details), nil
 }
 
-// show returns how messages show a value at a place below root, which they do not if it is
-// secret.
+// show returns a function that formats the value at a path below root for a message. It doesn't
+// show secrets.
 func (s shape) show(root any) func(at []string, value any) string {
 	return func(at []string, value any) string {
 		_, isText := value.(string)
 		switch secret := isSecret(s.secrets, at) || s.hidden().In(inside(root, at)); {
 		case secret && isText:
-			return "a text that is not shown, because it is secret"
+			return "a string that is not shown because it is secret"
 		case secret:
-			return "a value that is not shown, because it is secret"
+			return "a value that is not shown because it is secret"
 		}
 		return jsonschema.Show(value)
 	}
 }
 
-// notHere is added to what is wrong with a text that names a variable, and was not to be
-// given its value.
-const notHere = "; environment variables stand only for what a workflow has written in a component, not in a single call or in values that connections bring"
+// notHere is appended to a fault of a string with an environment variable where variables aren't
+// substituted.
+const notHere = "; environment variables are substituted only in literals of a workflow, not in single calls or in values from connections"
 
 // detail returns a violation as a fault with a pointer below the given one, and false if the
 // violation is excused. The pointer shows no secret.
@@ -131,7 +129,7 @@ func (s shape) detail(pointer string, root any, v jsonschema.Violation) (fault.D
 	return fault.NewDetail(fault.Pointer(pointer, at...), v.Message), true
 }
 
-const maxQuoted = 48 // characters of a caller's text in a message
+const maxQuoted = 48 // characters of a caller's string in an error message
 
-// quote returns a caller's text for a message.
+// quote returns a caller's string for an error message.
 func quote(text string) string { return fault.Quote(text, maxQuoted) }

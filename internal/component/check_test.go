@@ -42,7 +42,7 @@ func checked(t *testing.T) *Registry {
 	return r
 }
 
-func TestCheckTellsAllFaultsAtOnceWithPointers(t *testing.T) {
+func TestCheckReportsAllFaultsWithPointers(t *testing.T) {
 	err := checked(t).Check("PROBE", json.RawMessage(`{
 		"token":"secret-value-1","size":11,"mode":"medium","pair":"abc","link":"no link","a/b~c":["x",5],"vault":{"k":"secret-value-2"}}`),
 		json.RawMessage(`{"depth":"deep"}`))
@@ -56,8 +56,8 @@ func TestCheckTellsAllFaultsAtOnceWithPointers(t *testing.T) {
 		"/input/mode":      `must be one of "fast", "slow", got "medium"`,
 		"/input/pair":      `must be a valid even: an even number of characters is needed; got "abc"`,
 		"/input/size":      "must be at most 10, got 11",
-		"/input/token":     "must match ^tok_, got a text that is not shown, because it is secret",
-		"/input/vault/k":   `must be one of "one", got a text that is not shown, because it is secret`,
+		"/input/token":     "must match ^tok_, got a string that is not shown because it is secret",
+		"/input/vault/k":   `must be one of "one", got a string that is not shown because it is secret`,
 		"/config/depth":    "must be an integer or null, got a string",
 	}
 	for _, detail := range f.Details {
@@ -67,20 +67,20 @@ func TestCheckTellsAllFaultsAtOnceWithPointers(t *testing.T) {
 		delete(want, detail.Pointer)
 	}
 	if len(want) != 0 {
-		t.Errorf("not told: %v", want)
+		t.Errorf("not reported: %v", want)
 	}
 	if text := err.Error(); strings.Contains(text, "secret-value") {
 		t.Errorf("a secret is in %s", text)
 	}
 }
 
-// The value of a secret field is one wherever it stands: a caller may have put it into
-// the field beside it, too.
-func TestMT08CheckShowsNoSecretThatStandsInAnotherField(t *testing.T) {
+// The value of a secret field is redacted everywhere: a caller may have put it into another field,
+// too.
+func TestMT08CheckRedactsSecretInAnotherField(t *testing.T) {
 	const secret = "tok_0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 	err := checked(t).Check("PROBE", json.RawMessage(`{"token":"`+secret+`","size":1,"mode":"`+secret+`","vault":{"`+secret+`":"two"}}`), json.RawMessage(`{}`))
 	f, ok := err.(*fault.Error)
-	if !ok || len(f.Details) != 2 || f.Details[0].Message != `must be one of "fast", "slow", got a text that is not shown, because it is secret` || f.Details[1].Pointer != "/input/vault/[redacted]" {
+	if !ok || len(f.Details) != 2 || f.Details[0].Message != `must be one of "fast", "slow", got a string that is not shown because it is secret` || f.Details[1].Pointer != "/input/vault/[redacted]" {
 		t.Errorf("got %+v", f)
 	}
 	if strings.Contains(err.Error(), "0123456789") {
@@ -96,7 +96,7 @@ func TestCheckNamesMissingFields(t *testing.T) {
 	}
 }
 
-// What is missing is told by what it should be, wherever the schema says so.
+// The fault of a missing value describes the expected value at any depth.
 func TestWhatIsMissingIsDescribedAtAnyDepth(t *testing.T) {
 	t.Parallel()
 	const amount = `{"type":"object","required":["amount"],"properties":{"amount":{"type":"string"}}}`
@@ -126,8 +126,9 @@ func TestWhatIsMissingIsDescribedAtAnyDepth(t *testing.T) {
 	}
 }
 
-// A call takes the name of a variable as any other text: where that is wrong, why is told.
-func TestNamesOfVariablesThatHaveNoValueHereAreTold(t *testing.T) {
+// A single call treats the name of an environment variable as a plain string. The fault explains
+// that.
+func TestUnsubstitutedVariableIsExplained(t *testing.T) {
 	for input, told := range map[string]bool{
 		`{"token":"tok_1","size":"{{env.SIZE}}"}`: true, `{"token":"tok_1","size":1,"pair":"{{env.PAIR_}}"}`: true, `{"token":"tok_1","size":1,"mode":"a {{env.MODE}}"}`: true,
 		`{"token":"{{env.TOKEN}}","size":1}`: true, `{"token":"tok_1","size":1,"mode":"{{env.mode}}"}`: false, `{"token":"tok_1","size":1,"mode":"{{MODE}}"}`: false,
@@ -139,7 +140,7 @@ func TestNamesOfVariablesThatHaveNoValueHereAreTold(t *testing.T) {
 	}
 }
 
-func TestTheNearestNameIsMeant(t *testing.T) {
+func TestMostSimilarNameIsSuggested(t *testing.T) {
 	r := &Registry{list: []Descriptor{{Module: "DECODE"}, {Module: "ENCODE"}, {Module: "HASH"}, {Module: "RANDOM_UUID"}}}
 	for asked, want := range map[string]string{"random-uuid": "RANDOM_UUID", "encod": "ENCODE", "DECODED": "DECODE", "hsah": "HASH", "nothing": "", "": "", "x": "", "ah": "", strings.Repeat("A", 65): ""} {
 		if got := r.nearest(asked); got != want {
@@ -168,7 +169,7 @@ func TestAB06UnknownModulesAreRefusedWithoutReflection(t *testing.T) {
 	}
 }
 
-func TestModesAreNamedWhereOneIsMissing(t *testing.T) {
+func TestUnsupportedModeIsExplained(t *testing.T) {
 	r := checked(t)
 	if err := r.CheckMode("PROBE", ModeComponent); err != nil {
 		t.Error(err)

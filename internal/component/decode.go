@@ -12,19 +12,18 @@ import (
 	"github.com/weft-automation/weft/internal/kit/strictjson"
 )
 
-// Decode reads an input or config that passed the module's schema into a
-// struct. Data of another form is INVALID_INPUT, without its values.
+// Decode decodes an input or a config into a struct. It returns INVALID_INPUT, without values, if
+// the data doesn't match the struct.
 func Decode[T any](data json.RawMessage) (T, error) {
 	var value T
 	if err := json.Unmarshal(data, &value); err != nil {
-		return value, &Error{Code: CodeInvalidInput, Message: "the call does not have the form of the module's schema", Err: err}
+		return value, &Error{Code: CodeInvalidInput, Message: "the call does not match the module's schema", Err: err}
 	}
 	return value, nil
 }
 
-// Encode makes the result of a module whose output is v. Characters that HTML
-// would escape stay as they are: escaped, a page of text grows sixfold and
-// past the limit.
+// Encode returns a result with the output v. It doesn't escape characters for HTML, because escaped
+// output can be six times as large and exceed the limit.
 func Encode(v any) (Result, error) {
 	output, err := strictjson.Encode(v)
 	if err != nil {
@@ -33,10 +32,10 @@ func Encode(v any) (Result, error) {
 	return Result{Output: output}, nil
 }
 
-// Integer is a whole number as JSON Schema sees it: 1, 1.0 and 1e0 are one.
+// Integer is an integer as JSON Schema defines it, including 1.0 and 1e0.
 type Integer int64
 
-// UnmarshalJSON reads a whole number below 2^53.
+// UnmarshalJSON decodes an integer. With a fraction or an exponent, it must be below 2^53.
 func (i *Integer) UnmarshalJSON(data []byte) error {
 	if n, err := strconv.ParseInt(string(data), 10, 64); err == nil {
 		*i = Integer(n)
@@ -50,7 +49,7 @@ func (i *Integer) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// rebase moves a fault found inside a value to the value's own pointer.
+// rebase prefixes the pointers of a fault inside a value with the value's pointer.
 func rebase(pointer string, err error) error {
 	f, ok := err.(*fault.Error)
 	if !ok {

@@ -19,23 +19,22 @@ const (
 	CodeTimeout        = "TIMEOUT"
 	CodeCanceled       = "CANCELED"
 	CodeUpstream       = "UPSTREAM_ERROR"
-	CodeAddressBlocked = "ADDRESS_BLOCKED" // the egress guard refused the target
+	CodeAddressBlocked = "ADDRESS_BLOCKED" // the egress guard rejected the target
 	CodeOutputTooLarge = "OUTPUT_TOO_LARGE"
 	CodeInternal       = "INTERNAL_ERROR"
 )
 
-// OutcomeUnknown is the outcome of a call that was cut off and may have taken effect.
+// OutcomeUnknown is the outcome of an interrupted call that may have taken effect.
 const OutcomeUnknown = "unknown"
 
-// MaxMessage is how many bytes the message of an error has at most, and each text in its
-// details.
+// MaxMessage is the maximum size of an error message and of each string in error details, in bytes.
 const MaxMessage = 1 << 10
 
-// maxDetails is how many bytes the details of an error have; larger ones are left out.
+// maxDetails is the maximum size of error details, in bytes. Larger details are dropped.
 const maxDetails = 16 << 10
 
-// Error is why a call failed: the execution's `error`. Message and Details are
-// for the caller; Err is for the log only.
+// Error is the error of a failed call, the execution's `error`. Message and Details are for the
+// caller; Err is only logged.
 type Error struct {
 	Code      string
 	Message   string
@@ -44,7 +43,7 @@ type Error struct {
 	Details   json.RawMessage // a JSON object, or nil
 	Err       error
 
-	// RetryAfter is how long the upstream asks to wait before the next attempt; 0: it does not.
+	// RetryAfter is the minimum delay before the next attempt that the upstream requested, or 0.
 	RetryAfter time.Duration
 }
 
@@ -57,18 +56,18 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// Permanent makes an error that another attempt would meet again.
+// Permanent returns an error that isn't retryable.
 func Permanent(code, format string, args ...any) *Error {
 	return &Error{Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-// Temporary makes an error that another attempt may not meet.
+// Temporary returns a retryable error.
 func Temporary(code, format string, args ...any) *Error {
 	return &Error{Code: code, Message: fmt.Sprintf(format, args...), Retryable: true}
 }
 
-// CutOff is the error for an attempt that was cut off: its outcome is unknown, unless calls
-// with this repeat rule change nothing outside.
+// CutOff returns the error for an interrupted attempt: its outcome is unknown unless the repeat
+// rule is pure.
 func (e *Error) CutOff(rule Repeat) *Error {
 	if rule == RepeatPure {
 		return e
@@ -78,7 +77,7 @@ func (e *Error) CutOff(rule Repeat) *Error {
 	return &cut
 }
 
-// With adds details, any value that marshals to a JSON object.
+// With sets the details to a value that encodes as a JSON object.
 func (e *Error) With(details any) *Error {
 	if data, err := json.Marshal(details); err == nil {
 		e.Details = data
@@ -86,8 +85,8 @@ func (e *Error) With(details any) *Error {
 	return e
 }
 
-// Cut makes text of an untrusted source fit to be shown and stored: valid
-// UTF-8 without control characters, at most limit bytes.
+// Cut sanitizes text from an untrusted source: valid UTF-8 without control characters, at most
+// limit bytes.
 func Cut(text string, limit int) string {
 	text = text[:min(len(text), 4*limit)]
 	text = strings.Map(func(r rune) rune {
@@ -99,7 +98,7 @@ func Cut(text string, limit int) string {
 	return wholeRunes(text, limit)
 }
 
-// wholeRunes is the beginning of a text, at most limit bytes, that ends where a character does.
+// wholeRunes truncates a string to at most limit bytes, at a character boundary.
 func wholeRunes(text string, limit int) string {
 	if len(text) <= limit {
 		return text
@@ -111,8 +110,8 @@ func wholeRunes(text string, limit int) string {
 	return text[:end]
 }
 
-// failure turns whatever a module returned into the *Error that the caller
-// sees, with the secrets of the call removed from every text.
+// failure converts the error of a module to the *Error for the caller and redacts the secrets of
+// the call.
 func failure(ctx context.Context, err error, redact *Redactor) *Error {
 	out := classify(ctx, err)
 	out.Message = Cut(redact.Text(out.Message), MaxMessage)
@@ -139,8 +138,8 @@ func classify(ctx context.Context, err error) *Error {
 	return &Error{Code: CodeInternal, Message: "the component failed unexpectedly", Retryable: true, Err: err}
 }
 
-// redactedError prints without secrets and still answers errors.Is; it does
-// not unwrap, because the cause prints them.
+// redactedError has a redacted message and supports errors.Is. It doesn't unwrap, because the
+// message of the cause contains secrets.
 type redactedError struct {
 	text  string
 	cause error

@@ -8,33 +8,33 @@ import (
 	"github.com/weft-automation/weft/internal/kit/fault"
 )
 
-// Flow is the place of a module in a graph: by which ports it goes on. The zero Flow
-// is that of a module that goes on by `next`.
+// Flow describes how a module behaves in a graph: at which ports a run continues after it. The zero
+// Flow continues at `next`.
 type Flow struct {
-	Ports     []string                              // beside `error`, which every module has; nil: `next`
-	CasePorts func(config json.RawMessage) []string // further ports that a config names; nil: none
-	CasesAt   string                                // where it names them: a JSON pointer from the call, with * for every item
-	Loop      bool                                  // what follows by `each` runs once for every item
-	Trigger   bool                                  // begins a run
-	Fails     bool                                  // never completes: it goes on only where its failure is passed over
-	Inline    bool                                  // a run does it itself: it has one attempt
-	Lasts     bool                                  // of one that is Inline: it may take time, which timeoutMs limits
+	Ports     []string                              // in addition to `error`, which every module has; nil: `next`
+	CasePorts func(config json.RawMessage) []string // additional ports defined by the config; nil: none
+	CasesAt   string                                // where the config defines them: a JSON pointer into the call, with * for every item
+	Loop      bool                                  // the `each` branch runs once for every item
+	Trigger   bool                                  // starts runs
+	Fails     bool                                  // never completes: the run continues only if the failure is ignored
+	Inline    bool                                  // executed by the engine, in a single attempt
+	Lasts     bool                                  // only if Inline: can take long, limited by timeoutMs
 
-	// Gives returns what is known of the output of a component from its literals; nil: nothing.
+	// Gives returns what is known about the output of a component from its literals; nil: nothing.
 	// runInput is the schema of the workflow's input, or null.
 	Gives func(input, config, runInput json.RawMessage, bound []string) []graph.Given
-	// Review tells what of a component can never work, and what is suspicious, with pointers below
-	// /input or /config; nil: nothing.
+	// Review returns faults, which can never work, and warnings, with pointers below /input or
+	// /config; nil: no review.
 	Review func(input, config json.RawMessage, bound []string) (faults, warnings []fault.Detail)
 
-	// RunInput is the schema that a config holds of what a run begins with; nil: of anything.
+	// RunInput returns the schema of the run's input in a config; nil: any input.
 	RunInput func(config json.RawMessage) json.RawMessage
 }
 
-// director is a module of control flow.
+// director is implemented by control flow modules.
 type director interface{ Flow() Flow }
 
-// Flow is the place of the module in a graph.
+// Flow returns how the module behaves in a graph.
 func (e *Entry) Flow() Flow {
 	if module, ok := e.module.(director); ok {
 		return module.Flow()
@@ -42,8 +42,8 @@ func (e *Entry) Flow() Flow {
 	return Flow{}
 }
 
-// Review tells what of a component of a workflow can never work, and what is suspicious, with
-// pointers below /input or /config. bound are the inputs that connections fill.
+// Review returns the faults of a component in a workflow that can never work, and warnings, with
+// pointers below /input or /config. bound are the inputs with connections.
 func (e *Entry) Review(input, config json.RawMessage, bound []string) (faults, warnings []fault.Detail) {
 	if review := e.Flow().Review; review != nil {
 		faults, warnings = review(input, config, bound)

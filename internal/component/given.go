@@ -13,18 +13,18 @@ import (
 	"github.com/weft-automation/weft/internal/kit/strictjson"
 )
 
-// Schema is a JSON Schema that a caller wrote, as a workflow has one of its input.
+// Schema is a JSON Schema from a caller, such as the input schema of a workflow.
 type Schema struct {
 	shape shape
-	nodes int // with all that it refers to in place
+	nodes int // size with all references expanded
 }
 
-// SecretPaths are the places of the values that the schema marks with `x-secret: true`. A mark
-// in a place that has none of its own, below `$defs` say, makes all members secret, and so does
-// a mark in a schema that refers to its own places.
+// SecretPaths returns the paths of the values that the schema marks with `x-secret: true`. If a
+// mark has no unique path, for example below `$defs`, or if the schema has marks and references
+// other than to `$defs`, all fields are secret.
 func (s *Schema) SecretPaths() []string { return s.shape.secrets }
 
-// Marks reports whether some data holds a text or a number that the schema marks so.
+// Marks reports whether data contains a string or a number that the schema marks as secret.
 func (s *Schema) Marks(data json.RawMessage) (marked bool) {
 	if len(s.shape.secrets) == 0 {
 		return false
@@ -36,7 +36,7 @@ func (s *Schema) Marks(data json.RawMessage) (marked bool) {
 	return marked || err != nil
 }
 
-// AllMembers is the path of the members of an object.
+// AllMembers is the path of all fields of an object.
 const AllMembers = "/*"
 
 func secretsOf(raw json.RawMessage) []string {
@@ -46,7 +46,7 @@ func secretsOf(raw json.RawMessage) []string {
 	}
 	paths, err := schema.SecretPaths()
 	switch {
-	case err != nil || slices.Contains(paths, ""): // an input is an object whatever is hidden of it
+	case err != nil || slices.Contains(paths, ""): // an input stays an object even if all of it is secret
 		return []string{AllMembers}
 	case len(paths) > 0 && refersElsewhere(raw):
 		return []string{AllMembers}
@@ -54,8 +54,9 @@ func secretsOf(raw json.RawMessage) []string {
 	return paths
 }
 
-// refersElsewhere reports whether a schema refers to more than its definitions, whose marks
-// are in no place of their own: to something marked, say, that is secret in its own place only.
+// refersElsewhere reports whether a schema has references other than to `$defs`. The target of such
+// a reference can have a secret mark that applies to its own path but not to the path of the
+// reference.
 func refersElsewhere(raw json.RawMessage) bool {
 	root, err := strictjson.Decode(raw)
 	var refers func(node any) bool
@@ -72,17 +73,15 @@ func refersElsewhere(raw json.RawMessage) bool {
 	return err != nil || refers(root)
 }
 
-// What a caller's schema may cost. Its parts, the steps of its patterns among them,
-// times those of the data bound the work of a check, which nothing can stop once it
-// has begun.
+// Limits of a caller's schema. The number of its nodes, including the instructions of its patterns,
+// times the number of values in the data limits the work of a check, which can't be interrupted.
 const (
 	maxSchemaNodes = 5_000
 	maxCheckSteps  = 50_000_000
 )
 
-// NewSchema compiles a schema that a caller wrote, or says what is wrong with it, with
-// pointers below the given one. It refers to nothing outside of itself, and to nothing
-// that it stands in.
+// NewSchema compiles a caller's schema. It returns faults with pointers below the given one if the
+// schema is invalid, too large, or has external or recursive references.
 func NewSchema(pointer string, raw json.RawMessage) (*Schema, []fault.Detail) {
 	refuse := func(format string, args ...any) []fault.Detail {
 		return []fault.Detail{fault.NewDetail(pointer, fmt.Sprintf(format, args...))}
@@ -97,7 +96,7 @@ func NewSchema(pointer string, raw json.RawMessage) (*Schema, []fault.Detail) {
 	case m.refusal != "":
 		return nil, refuse("%s", m.refusal)
 	case s.nodes > maxSchemaNodes:
-		return nil, refuse("is too large: with all that it refers to it has more than %d parts", maxSchemaNodes)
+		return nil, refuse("is too large: with its references expanded, it has more than %d parts", maxSchemaNodes)
 	}
 	schema, err := jsonschema.Compile(raw, nil)
 	if err != nil {
@@ -105,15 +104,15 @@ func NewSchema(pointer string, raw json.RawMessage) (*Schema, []fault.Detail) {
 		if details := explained.faults(pointer, raw); len(details) > 0 {
 			return nil, details
 		}
-		return nil, refuse("is not a JSON Schema (2020-12) that can be used")
+		return nil, refuse("is not a valid JSON Schema (2020-12)")
 	}
 	s.shape.compiledFunc = func() (*jsonschema.Compiled, error) { return schema, nil }
 	s.shape.secrets = secretsOf(raw)
 	return s, nil
 }
 
-// Check tells all that is wrong with data, with pointers below the given one. No message
-// shows a secret value.
+// Check returns all faults of data, with pointers below the given one. Messages don't contain
+// secret values.
 func (s *Schema) Check(pointer string, data json.RawMessage) []fault.Detail {
 	value, err := strictjson.Decode(data)
 	if err == nil && parts(value)*s.nodes > maxCheckSteps {
@@ -130,7 +129,7 @@ func (s *Schema) Check(pointer string, data json.RawMessage) []fault.Detail {
 	return s.shape.hiding(hiddenFunc).faults(pointer, data)
 }
 
-// parts counts the values in a value, itself among them; a long text is many.
+// parts counts a value and the values inside it. A long string counts as several.
 func parts(value any) int {
 	n := 1
 	switch value := value.(type) {
@@ -148,10 +147,10 @@ func parts(value any) int {
 	return n
 }
 
-// measure finds how large a schema is with all that it refers to in place.
+// measure computes the size of a schema with its references expanded.
 type measure struct {
 	root    any
-	sizes   map[string]int // by reference; 0 while it is measured
+	sizes   map[string]int // by reference; 0 while the target is being measured
 	refusal string
 }
 
@@ -170,7 +169,7 @@ func (m *measure) size(node any) int {
 	return n
 }
 
-// keyword is the size of a member.
+// keyword returns the size of a keyword's value.
 func (m *measure) keyword(name string, member any) int {
 	text, isText := member.(string)
 	switch {
@@ -179,7 +178,7 @@ func (m *measure) keyword(name string, member any) int {
 	case isText && name == "pattern":
 		return steps(text)
 	case isText && slices.Contains([]string{"$dynamicRef", "$recursiveRef", "$id", "$anchor", "$dynamicAnchor"}, name), name == "$schema" && text != jsonschema.Draft:
-		m.refusal = fmt.Sprintf("may not have %s", name)
+		m.refusal = fmt.Sprintf("must not have %s", name)
 	}
 	n := m.size(member)
 	if patterns, ok := member.(map[string]any); ok && name == "patternProperties" {
@@ -190,11 +189,11 @@ func (m *measure) keyword(name string, member any) int {
 	return n
 }
 
-// steps is how much a pattern has to do for each character, at most.
+// steps returns the maximum number of instructions per character of a pattern.
 func steps(pattern string) int {
 	parsed, err := syntax.Parse(pattern, syntax.Perl)
 	if err != nil {
-		return 1 // it does not compile
+		return 1 // Compile reports the error
 	}
 	program, err := syntax.Compile(parsed.Simplify())
 	if err != nil {
@@ -203,13 +202,13 @@ func steps(pattern string) int {
 	return len(program.Inst)
 }
 
-// add is the sum, as far as it matters.
+// add returns the sum, capped just above the limit.
 func (m *measure) add(a, b int) int { return min(a+b, maxSchemaNodes+1) }
 
 func (m *measure) referred(reference string) int {
 	if known, ok := m.sizes[reference]; ok {
 		if known == 0 {
-			m.refusal = "refers to a part that it stands in"
+			m.refusal = "has a recursive reference"
 		}
 		return known
 	}

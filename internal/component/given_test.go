@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestASchemaOfACallerIsCompiledOrExplained(t *testing.T) {
+func TestCallersSchemaIsCompiledOrExplained(t *testing.T) {
 	for schema, want := range map[string]string{
 		`{"type":"object","properties":{"a":{"$ref":"#/$defs/n"},"b":{"$ref":"#/$defs/n"}},"$defs":{"n":{"type":"number"}}}`: "",
 		`{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object"}`:                                         "",
@@ -14,13 +14,13 @@ func TestASchemaOfACallerIsCompiledOrExplained(t *testing.T) {
 		`{"type":"text"}`:             "/inputSchema/type has none of the allowed forms",
 		`{"properties":7}`:            "/inputSchema/properties must be an object, got a number",
 		`{"pattern":"("}`:             "/inputSchema/pattern must be a valid regex",
-		`{"$ref":"#/$defs/none"}`:     "/inputSchema is not a JSON Schema",
+		`{"$ref":"#/$defs/none"}`:     "/inputSchema is not a valid JSON Schema",
 		`{"$ref":"https://x.test/y"}`: "/inputSchema refers to another document",
 		`{"$ref":"#anchor"}`:          "/inputSchema refers to another document",
-		`{"$ref":"#"}`:                "/inputSchema refers to a part that it stands in",
-		`{"$id":"https://x.test/"}`:   "/inputSchema may not have $id",
-		`{"$schema":"http://json-schema.org/draft-07/schema#"}`:                                                            "/inputSchema may not have $schema",
-		`{"items":{"$ref":"#/$defs/a"},"$defs":{"a":{"items":{"$ref":"#/$defs/b"}},"b":{"items":{"$ref":"#/%24defs/a"}}}}`: "/inputSchema refers to a part that it stands in",
+		`{"$ref":"#"}`:                "/inputSchema has a recursive reference",
+		`{"$id":"https://x.test/"}`:   "/inputSchema must not have $id",
+		`{"$schema":"http://json-schema.org/draft-07/schema#"}`:                                                            "/inputSchema must not have $schema",
+		`{"items":{"$ref":"#/$defs/a"},"$defs":{"a":{"items":{"$ref":"#/$defs/b"}},"b":{"items":{"$ref":"#/%24defs/a"}}}}`: "/inputSchema has a recursive reference",
 		`{"properties":{"$id":{"type":"string"}}}`:                                                                         "",
 		`{"pattern":"((a?){30}){33}((b?){30}){33}((c?){30}){33}"}`:                                                         "/inputSchema is too large",
 		doubling(30): "/inputSchema is too large",
@@ -36,7 +36,7 @@ func TestASchemaOfACallerIsCompiledOrExplained(t *testing.T) {
 	}
 }
 
-// doubling is a small schema that takes 2^n steps to check.
+// doubling returns a small schema that needs 2^n steps to check.
 func doubling(n int) string {
 	var defs strings.Builder
 	for i := range n {
@@ -48,7 +48,7 @@ func doubling(n int) string {
 	return `{"$ref":"#/$defs/a","$defs":{` + defs.String() + `"` + last + `":{"type":"object"}}}`
 }
 
-func TestDataIsCheckedAgainstTheSchemaOfACaller(t *testing.T) {
+func TestDataIsCheckedAgainstCallersSchema(t *testing.T) {
 	schema, details := NewSchema("", json.RawMessage(`{"type":"object","properties":{"accounts":{"type":"array","items":{"type":"string"}}},"required":["accounts"]}`))
 	if details != nil {
 		t.Fatal(details)
@@ -68,8 +68,8 @@ func TestDataIsCheckedAgainstTheSchemaOfACaller(t *testing.T) {
 	}
 }
 
-// What a check costs is bounded by the sizes of both, whatever they are.
-func TestNoCheckTakesLong(t *testing.T) {
+// The cost of a check is limited for any sizes of schema and data.
+func TestCheckIsBounded(t *testing.T) {
 	branches := strings.TrimSuffix(strings.Repeat(`{"type":"string","minLength":2},`, 900), ",")
 	schema, details := NewSchema("", json.RawMessage(`{"type":"array","items":{"anyOf":[`+branches+`]}}`))
 	if details != nil {
@@ -83,11 +83,11 @@ func TestNoCheckTakesLong(t *testing.T) {
 	}
 }
 
-// What a caller's schema marks as secret is found, and no fault of data quotes it; a mark
-// that stands where no place is known hides all members.
-func TestTheSecretsOfACallersSchemaAreNotQuoted(t *testing.T) {
+// Faults don't quote values that a caller's schema marks as secret. A mark without a known path
+// hides all fields.
+func TestSecretsOfCallersSchemaAreNotQuoted(t *testing.T) {
 	t.Parallel()
-	const unseen = "got a text that is not shown, because it is secret"
+	const unseen = "got a string that is not shown because it is secret"
 	for raw, want := range map[string]struct{ secret, told string }{
 		`{"properties":{"a":{"type":"string","maxLength":3,"x-secret":true},"b":{"enum":["x"]},"more":{"items":{"x-secret":true}}}}`: {"/a /more/*",
 			`/input/a must have at most 3 characters, got 17; /input/b must be one of "x", ` + unseen},
@@ -119,8 +119,8 @@ func TestTheSecretsOfACallersSchemaAreNotQuoted(t *testing.T) {
 	}
 }
 
-// FuzzSchemas throws schemas and data at what judges the input of a run: a schema is taken or
-// explained, data is judged the same twice, and each fault has a pointer below the one given.
+// FuzzSchemas validates arbitrary data with arbitrary schemas: a schema is compiled or explained,
+// the result is deterministic, and each fault has a pointer below the given one.
 func FuzzSchemas(f *testing.F) {
 	for _, schema := range []string{
 		`{"type":"object","required":["a"],"properties":{"a":{"type":"string","pattern":"^[0-9]+$","x-secret":true}}}`, `{"oneOf":[{"required":["a"]},{"$ref":"#/$defs/b"}],"$defs":{"b":{"const":{"b":[1,2]}}}}`,

@@ -10,22 +10,22 @@ import (
 	"github.com/weft-automation/weft/internal/kit/fault"
 )
 
-// configurer is a module with rules for its config that a schema cannot tell. Its
-// faults have pointers into the config.
+// configurer is implemented by modules with rules for their config that a schema can't express.
+// Faults have pointers into the config.
 type configurer interface {
 	CheckConfig(config json.RawMessage) []fault.Detail
 }
 
-// wholeChecker is a module with rules for input and config together, of which bound is
-// what gets its values later. Its faults have pointers below /input or /config.
+// wholeChecker is implemented by modules with rules for input and config together. bound are the
+// inputs with connections. Faults have pointers below /input or /config.
 type wholeChecker interface {
 	CheckWhole(input, config json.RawMessage, bound []string) []fault.Detail
 }
 
-// CheckLiterals tells all that is wrong with a call that is not whole yet, each fault
-// with its pointer below /input or /config. bound are the inputs, by name or dotted
-// path, that get their values later; so do strings that name variables, which are texts
-// or, where they are nothing else, numbers.
+// CheckLiterals returns all faults of an incomplete call, with pointers below /input or /config.
+// bound are the inputs, by name or dotted path, that receive their values at run time. Strings with
+// environment variables are also incomplete: their values are strings, or numbers if the string is
+// only a variable.
 func (e *Entry) CheckLiterals(input, config json.RawMessage, bound []string) []fault.Detail {
 	paths := make([][]string, len(bound))
 	for i, path := range bound {
@@ -46,7 +46,7 @@ func (e *Entry) CheckLiterals(input, config json.RawMessage, bound []string) []f
 	return slices.Concat(details, configured, named)
 }
 
-// faults is check for what is refused by its faults alone.
+// faults is like check and returns an error of check as a fault, too.
 func (s shape) faults(pointer string, data json.RawMessage) []fault.Detail {
 	details, err := s.check(pointer, data)
 	if failure, ok := err.(*fault.Error); ok {
@@ -58,12 +58,12 @@ func (s shape) faults(pointer string, data json.RawMessage) []fault.Detail {
 	return details
 }
 
-// later is the shape for data of which some is not known yet: no fault is told that
-// may be gone by then.
+// later returns the shape for incomplete data. It ignores faults that may disappear once the data
+// is complete.
 func (s shape) later(bound [][]string) shape {
 	s.excusedFunc = func(root any, at []string, byName bool) bool {
 		for _, path := range bound {
-			if begins(path, at) || begins(at, path) {
+			if hasPrefix(path, at) || hasPrefix(at, path) {
 				return true
 			}
 		}
@@ -72,12 +72,12 @@ func (s shape) later(bound [][]string) shape {
 	return s
 }
 
-// begins says whether a path begins with another.
-func begins(path, with []string) bool {
+// hasPrefix reports whether a path starts with another.
+func hasPrefix(path, with []string) bool {
 	return len(path) >= len(with) && slices.Equal(path[:len(with)], with)
 }
 
-// open says whether a value names a variable somewhere.
+// open reports whether a value contains an environment variable.
 func open(value any) bool {
 	switch value := value.(type) {
 	case string:
@@ -94,7 +94,7 @@ func open(value any) bool {
 	return false
 }
 
-// inside is the value at a place, nil if there is none.
+// inside returns the value at a path, or nil if the path doesn't exist.
 func inside(value any, at []string) any {
 	for _, token := range at {
 		switch outer := value.(type) {

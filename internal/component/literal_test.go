@@ -8,7 +8,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/fault"
 )
 
-// configured is a module that judges its config itself.
+// configured is a module that validates its config itself.
 type configured struct{ scripted }
 
 func (configured) CheckConfig(config json.RawMessage) []fault.Detail {

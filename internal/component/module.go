@@ -18,24 +18,24 @@ import (
 	"github.com/weft-automation/weft/internal/kit/credit"
 )
 
-// Effect says what a module does to the world outside.
+// Effect is the kind of side effect of a module.
 type Effect string
 
 // The effects of a module.
 const (
-	EffectNone  Effect = "none"  // a function of its input (or of chance)
-	EffectRead  Effect = "read"  // reads the outside
-	EffectWrite Effect = "write" // changes the outside
+	EffectNone  Effect = "none"  // a function of its input, or random
+	EffectRead  Effect = "read"  // reads external state
+	EffectWrite Effect = "write" // changes external state
 )
 
-// Repeat says what may happen to a call that a crash cut off.
+// Repeat is the rule for a call that was interrupted by a crash.
 type Repeat string
 
 // The repeat rules of a module.
 const (
-	RepeatPure       Repeat = "pure"       // run again freely
-	RepeatIdempotent Repeat = "idempotent" // run again: the second time has no further effect
-	RepeatUnsafe     Repeat = "unsafe"     // never again: the outcome is unknown
+	RepeatPure       Repeat = "pure"       // run again
+	RepeatIdempotent Repeat = "idempotent" // run again: a second call has no additional effect
+	RepeatUnsafe     Repeat = "unsafe"     // don't run again: the outcome is unknown
 )
 
 // Mode is a way in which a module can be executed.
@@ -47,13 +47,12 @@ const (
 	ModeWorkflow  Mode = "WORKFLOW"  // as a stage of a workflow run
 )
 
-// Descriptor is what the catalogue says about a module.
+// Descriptor describes a module in the catalogue.
 //
-// Input, Config and Output are JSON Schemas (2020-12) of type object. A value
-// marked `x-secret: true` is sealed at rest and redacted everywhere but in the
-// output itself. Members that `properties` does not name are dropped before
-// the module sees them, unless the schema has additionalProperties or
-// patternProperties.
+// Input, Config and Output are JSON Schemas (2020-12) of type object. A value marked `x-secret:
+// true` is sealed at rest and redacted everywhere except in the output itself. Fields that
+// `properties` doesn't declare are dropped before the module runs, unless the schema has
+// additionalProperties or patternProperties.
 type Descriptor struct {
 	Module      string // UPPER_SNAKE, unique, stored data: never renamed
 	Title       string
@@ -71,54 +70,52 @@ type Descriptor struct {
 
 // Module is one component of the library.
 //
-// Run does the work of one call, or looks once and returns a Wait. It must
-// honour ctx. An error that the caller should see is a *Error; every other
-// error reaches the caller as INTERNAL_ERROR without its text.
+// Run does the work of one call, or polls once and returns a Wait. It must respect ctx. An error
+// for the caller is a *Error; any other error becomes INTERNAL_ERROR without its text.
 //
-// A module whose repeat rule depends on the call also has
-// `RepeatFor(call Call) Repeat`; one whose schemas use formats beyond the
-// standard ones also has `Formats() map[string]func(string) error`, whose
-// errors say what was expected and never quote the value; one in whose secret
-// fields some values are no secrets, such as an Accept among headers, also has
-// `Open(name string) bool`, which tells so by the name of the member.
+// Optional methods: `RepeatFor(call Call) Repeat` if the repeat rule depends on the call.
+// `Formats() map[string]func(string) error` if the schemas use custom formats; the errors describe
+// the expected value and never quote the actual one. `Open(name string) bool` if a secret field
+// also contains values that aren't secret, such as the Accept header; it reports whether the value
+// with this name is one of them.
 type Module interface {
 	Describe() Descriptor
 	Run(ctx context.Context, call Call) (Result, error)
 }
 
-// Call is one call of a module. The same execution makes several when it is
-// attempted again or when the module waits.
+// Call is one call of a module. An execution makes several calls if it is retried or if the module
+// waits.
 type Call struct {
 	ExecutionID uuid.UUID
-	// EffectKey identifies what the call does outside, for an upstream that recognises
-	// repeats by a key. All attempts have the same one, and so do the stages of a rerun that
-	// take the same input and config.
+	// EffectKey identifies the side effect of the call, for an upstream that supports idempotency
+	// keys. All attempts have the same key, and so do stages of a rerun with the same input and
+	// config.
 	EffectKey uuid.UUID
 	Attempt   int // from 1
 	Input     json.RawMessage
 	Config    json.RawMessage
-	State     json.RawMessage // that of the last Wait of this attempt; nil at first
-	// Secrets are values that no error shows, beside those that the schemas mark. The module
-	// does not get them.
+	State     json.RawMessage // state of the last Wait of this attempt; nil in the first call
+	// Secrets are values to redact in errors, in addition to those that the schemas mark. They
+	// aren't passed to the module.
 	Secrets []string
 }
 
-// Result is an output, or the wish to be called again later.
+// Result is an output, or a request to be called again later.
 type Result struct {
 	Output json.RawMessage
 	Wait   *Wait
 }
 
-// Wait asks for another call after some time; no worker is held meanwhile.
+// Wait requests another call after a delay. It doesn't occupy a worker.
 type Wait struct {
-	After time.Duration   // at most MaxWait; longer is cut
-	State json.RawMessage // given back as Call.State; kept as the output would be
+	After time.Duration   // capped at MaxWait
+	State json.RawMessage // passed to the next call in Call.State; stored like an output
 }
 
 // Limits on what a module may return.
 const (
 	MaxOutput = 1 << 20         // bytes of an output (decisions 4.4)
 	MaxState  = 64 << 10        // bytes of the state of a Wait
-	MaxWait   = 5 * time.Second // between two looks
+	MaxWait   = 5 * time.Second // between two polls
 	minWait   = 20 * time.Millisecond
 )

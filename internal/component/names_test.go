@@ -7,15 +7,15 @@ import (
 	"testing"
 )
 
-// What went on after a refused name was found, and how deep, must not move its place: in
-// each case values stand beside and behind it that the validator goes on to.
-func TestARefusedNameIsToldWhereItStands(t *testing.T) {
+// The pointer to an invalid name must not depend on what the validator visits afterwards. Each case
+// has values next to and after the name.
+func TestInvalidNameHasItsPointer(t *testing.T) {
 	const rule = `{"propertyNames":{"pattern":"^[a-z]+$"}}`
 	for _, c := range []struct{ name, schema, data, want string }{
 		{"at the root", rule, `{"a":{"B":1},"B":{"C":1}}`, "/B"},
 		{"in a member", `{"properties":{"m":` + rule + `,"z":{"items":{"type":"integer"}}}}`, `{"m":{"A":1},"z":[1,2,3],"n":{"A":1}}`, "/m/A"},
 		{"in members of two names", `{"properties":{"m":` + rule + `,"o":` + rule + `}}`, `{"m":{"A":1,"b":2},"o":{"A":1},"p":{"A":1}}`, "/m/A /o/A"},
-		{"beside an object that has the name and may", `{"properties":{"a":{"type":"object"},"b":{"properties":{"c":` + rule + `}}}}`, `{"a":{"c":{"A":1}},"b":{"c":{"A":1}}}`, "/b/c/A"},
+		{"next to an object where the name is allowed", `{"properties":{"a":{"type":"object"},"b":{"properties":{"c":` + rule + `}}}}`, `{"a":{"c":{"A":1}},"b":{"c":{"A":1}}}`, "/b/c/A"},
 		{"under the same name elsewhere", `{"properties":{"b":{"properties":{"c":` + rule + `}}}}`, `{"a":{"c":{"A":1}},"b":{"c":{"A":1}}}`, "/b/c/A"},
 		{"in some items", `{"items":` + rule + `}`, `[{"A":1},{"a":1},{"A":1},[{"A":1}]]`, "/0/A /2/A"},
 		{"in the first item only", `{"prefixItems":[` + rule + `]}`, `[{"A":1},{"A":1}]`, "/0/A"},
@@ -49,8 +49,8 @@ func TestARefusedNameIsToldWhereItStands(t *testing.T) {
 	}
 }
 
-// A schema of a caller is itself held to a rule about names: a pattern has to be one.
-func TestABadPatternOfASchemaIsToldWhereItStands(t *testing.T) {
+// A caller's schema is itself validated with a rule about names: a pattern must be valid.
+func TestInvalidPatternHasItsPointer(t *testing.T) {
 	for schema, want := range map[string]string{
 		`{"patternProperties":{"(":{}}}`: "/s/patternProperties/(",
 		`{"properties":{"patternProperties":{"const":{"(":1}}},"patternProperties":{"(":{}}}`:          "/s/patternProperties/(",

@@ -17,15 +17,14 @@ import (
 	"github.com/weft-automation/weft/internal/kit/strictjson"
 )
 
-// Registry is the table of the modules that this process can run. It is safe
-// for concurrent use and does not change once made.
+// Registry has the modules that this process can run. It is immutable and safe for concurrent use.
 type Registry struct {
 	entries map[string]*Entry
 	list    []Descriptor
 	stuck   atomic.Int64
 }
 
-// Entry is one module of the table.
+// Entry is a registered module.
 type Entry struct {
 	Descriptor
 	SecretPaths SecretPaths
@@ -34,36 +33,36 @@ type Entry struct {
 	input, config, output shape
 }
 
-// shape is a schema and the names of the members it knows.
+// shape is a schema and the names of its properties.
 type shape struct {
-	compiledFunc func() (*jsonschema.Compiled, error) // compiles it at the first call
+	compiledFunc func() (*jsonschema.Compiled, error) // compiles the schema on first use
 
-	known   map[string]bool // nil: every member is passed on
+	known   map[string]bool // nil: all fields are passed to the module
 	secrets []string
 
-	// excusedFunc says that a fault at a place is none: one of the value there, or byName
-	// one of its being there or missing. nil: every fault is one.
+	// excusedFunc reports whether to ignore a fault at a path. byName is true if the fault is the
+	// presence or absence of the value, not the value itself. nil: no fault is ignored.
 	excusedFunc func(root any, at []string, byName bool) bool
 
-	hiddenFunc func() *Redactor // what no message shows; nil: nothing
+	hiddenFunc func() *Redactor // redacts secrets in messages; nil: no secrets
 }
 
-// repeater is a module whose repeat rule depends on the call.
+// repeater is implemented by modules whose repeat rule depends on the call.
 type repeater interface{ RepeatFor(call Call) Repeat }
 
-// opener is a module with secret fields some of whose values are none.
+// opener is implemented by modules whose secret fields also contain values that aren't secret.
 type opener interface{ Open(name string) bool }
 
-// formatter is a module whose schemas use formats of its own.
+// formatter is implemented by modules whose schemas use custom formats.
 type formatter interface {
 	Formats() map[string]func(string) error
 }
 
 var moduleName = regexp.MustCompile(`^[A-Z][A-Z0-9]*(_[A-Z0-9]+)*$`)
 
-// NewRegistry makes the table. All that is wrong with the modules comes back in one error,
-// but for what Compile finds. A schema is compiled when the first call needs it: a process
-// uses few modules of a library, and all of them would take a third of its idle heap.
+// NewRegistry registers modules. It returns one error with all faults except those that Compile
+// finds. Schemas are compiled on first use: a process uses few modules of the library, and
+// compiling all of them would take a third of its idle heap.
 func NewRegistry(modules ...Module) (*Registry, error) {
 	r := &Registry{entries: make(map[string]*Entry, len(modules))}
 	var faults []error
@@ -83,8 +82,7 @@ func NewRegistry(modules ...Module) (*Registry, error) {
 	return r, errors.Join(faults...)
 }
 
-// Compile compiles every schema now, and tells what is wrong with any. It is for tests of
-// modules.
+// Compile compiles all schemas and returns their errors. It is for tests of modules.
 func (r *Registry) Compile() error {
 	var faults []error
 	for _, entry := range r.entries {
@@ -97,21 +95,19 @@ func (r *Registry) Compile() error {
 	return errors.Join(faults...)
 }
 
-// Lookup finds a module by its exact name.
+// Lookup returns the module with this exact name.
 func (r *Registry) Lookup(module string) (*Entry, bool) {
 	entry, ok := r.entries[module]
 	return entry, ok
 }
 
-// List is every descriptor, sorted by module.
+// List returns all descriptors, sorted by module.
 func (r *Registry) List() []Descriptor { return slices.Clone(r.list) }
 
-// Stuck is the number of calls that were given up because the module did not
-// return after its deadline, and that still run.
+// Stuck returns the number of abandoned calls that are still running after their deadline.
 func (r *Registry) Stuck() int { return int(r.stuck.Load()) }
 
-// RepeatFor is the repeat rule of this very call. A module that cannot tell,
-// or panics, is taken to be unsafe.
+// RepeatFor returns the repeat rule of a call. If the module panics, the rule is RepeatUnsafe.
 func (e *Entry) RepeatFor(call Call) (rule Repeat) {
 	module, ok := e.module.(repeater)
 	if !ok {
@@ -125,9 +121,9 @@ func (e *Entry) RepeatFor(call Call) (rule Repeat) {
 	return module.RepeatFor(e.known(call))
 }
 
-// Known returns an input and a config without the members that the schemas do not name: they
-// are ignored (decisions 1.1), and decoding into Go structs, which disregards case, must not
-// pick one up past the schema.
+// Known returns an input and a config without the fields that the schemas don't declare. Such
+// fields are ignored (decisions 1.1). Without this step, encoding/json, which ignores case, could
+// decode a field that the schema hasn't checked.
 func (e *Entry) Known(input, config json.RawMessage) (knownInput, knownConfig json.RawMessage) {
 	return e.input.prune(input), e.config.prune(config)
 }
@@ -161,9 +157,9 @@ func (s shape) prune(data json.RawMessage) json.RawMessage {
 	return out
 }
 
-// UnknownFields is a fault for each member of input and config that the module's schemas do
-// not name and that would be dropped, with pointers below the given one, for callers who want
-// to hear of them (decisions 1.1). A module that is not there has none.
+// UnknownFields returns a fault for each field of input and config that the module's schemas don't
+// declare and that would be dropped, with pointers below the given one. It is for strict mode
+// (decisions 1.1). For an unknown module it returns nil.
 func (r *Registry) UnknownFields(pointer, module string, input, config json.RawMessage) []fault.Detail {
 	entry, ok := r.entries[module]
 	if !ok {
@@ -212,11 +208,11 @@ func newEntry(module Module) (*Entry, error) {
 func complete(d Descriptor) error {
 	switch {
 	case !moduleName.MatchString(d.Module) || len(d.Module) > 64:
-		return errors.New("its name is not UPPER_SNAKE of at most 64 characters")
+		return errors.New("the name is not UPPER_SNAKE_CASE with at most 64 characters")
 	case d.Title == "" || d.Description == "" || d.Category == "":
-		return errors.New("title, description and category are needed")
+		return errors.New("title, description and category are required")
 	case d.Price < 0 || d.Timeout <= 0 || len(d.Modes) == 0:
-		return errors.New("a price, a timeout and an execution mode are needed")
+		return errors.New("a price, a timeout and an execution mode are required")
 	case !slices.Contains([]Effect{EffectNone, EffectRead, EffectWrite}, d.Effect):
 		return fmt.Errorf("unknown effect %q", d.Effect)
 	case !slices.Contains([]Repeat{RepeatPure, RepeatIdempotent, RepeatUnsafe}, d.Repeat):
@@ -247,20 +243,20 @@ func newShape(raw json.RawMessage, formats map[string]func(string) error) (shape
 	return s, nil
 }
 
-// Unknown says that a module is not there, and which one was probably meant or, where none
-// is near, what lists them all.
+// Unknown returns a message for an unknown module. It suggests the most similar name, or how to
+// list the modules.
 func (r *Registry) Unknown(module string) string {
 	hint := "GET /v1/sdk/components lists the modules"
-	if meant := r.nearest(module); meant != "" {
-		hint = "did you mean " + meant + "?"
+	if suggestion := r.nearest(module); suggestion != "" {
+		hint = "did you mean " + suggestion + "?"
 	}
 	return fmt.Sprintf("unknown module %s; %s", quote(module), hint)
 }
 
-// nearest is the name of a module that was probably meant, in any case and with hyphens:
-// the one that differs least, by at most two insertions, deletions or replacements, and by
-// fewer than there are characters. "" where there is none.
-func (r *Registry) nearest(asked string) (meant string) {
+// nearest returns the most similar module name, ignoring case and treating hyphens as underscores,
+// or "". Names differ by at most two insertions, deletions or replacements, and by fewer than their
+// length.
+func (r *Registry) nearest(asked string) (suggestion string) {
 	const most = 2
 	if len(asked) > 64 {
 		return ""
@@ -268,13 +264,13 @@ func (r *Registry) nearest(asked string) (meant string) {
 	asked, least := strings.ToUpper(strings.ReplaceAll(asked, "-", "_")), most+1
 	for _, d := range r.list {
 		if far := distance(asked, d.Module); far < least && far < len(asked) {
-			meant, least = d.Module, far
+			suggestion, least = d.Module, far
 		}
 	}
-	return meant
+	return suggestion
 }
 
-// distance is how many insertions, deletions and replacements make one text the other.
+// distance returns the Levenshtein distance of two strings.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -12,21 +12,20 @@ import (
 	"github.com/weft-automation/weft/internal/kit/strictjson"
 )
 
-// grace is how long a module may take to come back after its deadline before
-// its goroutine is given up and counted as stuck.
+// grace is how long a module may take to return after its deadline. Then its goroutine is abandoned
+// and counted as stuck.
 const grace = 500 * time.Millisecond
 
-// Run makes one call of a module. It never panics and never outlives the
-// deadline of ctx, nor the module's own timeout, by more than a short grace.
-// Every error is a *Error without secrets: TIMEOUT, CANCELED,
-// OUTPUT_TOO_LARGE, INTERNAL_ERROR, or what the module said.
+// Run makes one call of a module. It never panics, and returns within a short grace period after
+// the deadline of ctx or the module's timeout. Every error is a *Error without secrets: TIMEOUT,
+// CANCELED, OUTPUT_TOO_LARGE, INTERNAL_ERROR, or the module's error.
 //
-// A goroutine that does not return cannot be killed: it is left to itself and
-// counted in Stuck until it ends.
+// A goroutine that does not return can't be killed. It is abandoned and counted in Stuck until it
+// finishes.
 func (r *Registry) Run(ctx context.Context, module string, call Call) (Result, error) {
 	entry, ok := r.entries[module]
 	if !ok {
-		return Result{}, Permanent(CodeInternal, "module %s is not known to this worker", quote(module))
+		return Result{}, Permanent(CodeInternal, "unknown module %s on this worker", quote(module))
 	}
 	ctx, cancel := context.WithTimeout(ctx, entry.Timeout)
 	defer cancel()
@@ -48,8 +47,8 @@ type outcome struct {
 	err    error
 }
 
-// contain runs the module in a goroutine of its own, so that a module that
-// panics, calls Goexit or never returns cannot take the caller with it.
+// contain runs the module in a separate goroutine, so that a module that panics, calls Goexit or
+// never returns doesn't affect the caller.
 func (r *Registry) contain(ctx context.Context, entry *Entry, call Call) (Result, error) {
 	done := make(chan outcome, 1)
 	var settled atomic.Bool
@@ -79,13 +78,13 @@ func (r *Registry) contain(ctx context.Context, entry *Entry, call Call) (Result
 		o := <-done
 		return o.result, o.err
 	}
-	return Result{}, fmt.Errorf("the module does not return: %w", ctx.Err())
+	return Result{}, fmt.Errorf("the module did not return: %w", ctx.Err())
 }
 
-// attempt calls the module and always leaves an outcome, also when the module
-// panics or ends its goroutine.
+// attempt calls the module and always sends an outcome, even if the module panics or exits its
+// goroutine.
 func attempt(ctx context.Context, module Module, call Call, done chan<- outcome) {
-	o := outcome{err: errors.New("the module ended its goroutine")}
+	o := outcome{err: errors.New("the module exited its goroutine")}
 	defer func() {
 		if cause := recover(); cause != nil {
 			o = outcome{err: fmt.Errorf("panic: %v\n%s", cause, debug.Stack())}
@@ -96,7 +95,7 @@ func attempt(ctx context.Context, module Module, call Call, done chan<- outcome)
 	o = outcome{result: result, err: err}
 }
 
-// settle checks what a module returned and brings a wait within its limits.
+// settle validates a result and clamps a wait to its limits.
 func settle(result *Result) error {
 	if result.Wait == nil {
 		return settleOutput(result.Output)
@@ -110,7 +109,7 @@ func settle(result *Result) error {
 	}
 	if wait.State != nil {
 		if err := strictjson.Check(wait.State); err != nil {
-			return &Error{Code: CodeInternal, Message: "the component waits with a state that cannot be stored", Err: fmt.Errorf("check state: %w", err)}
+			return &Error{Code: CodeInternal, Message: "the component returned a wait state that cannot be stored", Err: fmt.Errorf("check state: %w", err)}
 		}
 	}
 	wait.After = min(max(wait.After, minWait), MaxWait)

@@ -15,7 +15,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/fault"
 )
 
-// scripted is a module whose behaviour the test gives.
+// scripted is a module whose behavior is defined by the test.
 type scripted struct {
 	Descriptor
 	run func(ctx context.Context, call Call) (Result, error)
@@ -58,7 +58,7 @@ func errorOf(t *testing.T, err error) *Error {
 	return e
 }
 
-func TestEX12FaultyModulesEndTheAttemptOnly(t *testing.T) {
+func TestEX12FaultyModuleFailsOnlyTheAttempt(t *testing.T) {
 	var nothing *Descriptor
 	cases := map[string]struct {
 		run       func(context.Context, Call) (Result, error)
@@ -98,12 +98,12 @@ func TestEX12FaultyModulesEndTheAttemptOnly(t *testing.T) {
 	}
 }
 
-func TestEX12AModuleThatIgnoresItsDeadlineIsCountedAndLeft(t *testing.T) {
+func TestEX12ModuleThatIgnoresItsDeadlineIsAbandonedAndCounted(t *testing.T) {
 	var stop atomic.Bool
 	ended := make(chan struct{})
 	r := registry(t, func(context.Context, Call) (Result, error) {
 		defer close(ended)
-		for !stop.Load() { // busy on purpose
+		for !stop.Load() { // busy loop on purpose
 		}
 		return output(`{}`), nil
 	})
@@ -122,7 +122,7 @@ func TestEX12AModuleThatIgnoresItsDeadlineIsCountedAndLeft(t *testing.T) {
 	}
 	stop.Store(true)
 	<-ended
-	for r.Stuck() != 0 { // the count falls right after the module's last line
+	for r.Stuck() != 0 { // the count decreases right after the module returns
 		runtime.Gosched()
 	}
 }
@@ -138,7 +138,7 @@ func TestTheModulesOwnTimeoutHoldsWithoutADeadline(t *testing.T) {
 	})
 }
 
-func TestACanceledCallSaysSo(t *testing.T) {
+func TestCanceledCallReturnsCanceled(t *testing.T) {
 	r := registry(t, func(ctx context.Context, _ Call) (Result, error) { <-ctx.Done(); return Result{}, ctx.Err() })
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -170,7 +170,7 @@ func TestOutputsAreBoundedAndStorable(t *testing.T) {
 	}
 }
 
-func TestWaitsAreCutToTheirLimits(t *testing.T) {
+func TestWaitsAreClamped(t *testing.T) {
 	for _, c := range []struct{ asked, want time.Duration }{
 		{-time.Second, minWait}, {0, minWait}, {2 * time.Second, 2 * time.Second}, {time.Hour, MaxWait},
 	} {

@@ -14,37 +14,35 @@ import (
 	"github.com/weft-automation/weft/internal/secret/redact"
 )
 
-// Redacted stands where a secret was.
+// Redacted replaces secrets.
 const Redacted = "[redacted]"
 
-const minSecret = 8 // shorter values are too common to be searched for in texts
+const minSecret = 8 // shorter values occur too often by chance
 
-// SecretPaths are the places of the secret values of a module: JSON pointers
-// in which `*` stands for every member or item, such as "/headers/*".
+// SecretPaths are the paths of the secret values of a module: JSON pointers in which `*` matches
+// every field or item, such as "/headers/*".
 type SecretPaths struct {
 	Input, Config, Output []string
 }
 
-// AddressPaths returns the places of the addresses in a call's input and config, in the form
-// of SecretPaths: the fields that decide who receives the call's data. These are URLs, and the
-// recipients of encrypted data.
+// AddressPaths returns the paths of the fields that determine the receiver of a call's data, in the
+// form of SecretPaths. These are URLs and the recipients of encrypted data.
 func (e *Entry) AddressPaths() (input, config []string) {
 	find := func(text json.RawMessage) []string {
-		schema, _ := jsonschema.Parse(text) // newEntry has read it
+		schema, _ := jsonschema.Parse(text) // newEntry has parsed it
 		return schema.Paths(func(s *jsonschema.Schema) bool { return s.Format == "uri" || s.Format == "age-recipient" })
 	}
 	return find(e.Input), find(e.Config)
 }
 
-// Open reports whether a secret field of the module holds no secret under this name, such
-// as Accept among headers.
+// Open reports whether the value with this name in a secret field is not secret, such as the Accept
+// header.
 func (e *Entry) Open(name string) bool {
 	opener, opens := e.module.(opener)
 	return opens && opener.Open(name)
 }
 
-// isSecret reports whether the value at the tokens lies at or under one of the
-// paths.
+// isSecret reports whether the tokens are at or below one of the paths.
 func isSecret(paths []string, tokens []string) bool {
 	return slices.ContainsFunc(paths, func(path string) bool {
 		pattern := splitPath(path)
@@ -67,8 +65,8 @@ func splitPath(path string) []string {
 	return strings.Split(path[1:], "/")
 }
 
-// RedactInput returns the input with every secret value replaced. Data that is
-// not JSON is replaced whole.
+// RedactInput returns the input with every secret value replaced. Data that isn't JSON is replaced
+// completely.
 func (e *Entry) RedactInput(data json.RawMessage) json.RawMessage {
 	return Redact(data, e.SecretPaths.Input)
 }
@@ -78,8 +76,8 @@ func (e *Entry) RedactConfig(data json.RawMessage) json.RawMessage {
 	return Redact(data, e.SecretPaths.Config)
 }
 
-// Redact returns data without the values at these paths, as SecretPaths has them. Data that
-// is not JSON is replaced whole.
+// Redact replaces the values at paths in the form of SecretPaths. Data that isn't JSON is replaced
+// completely.
 func Redact(data json.RawMessage, paths []string) json.RawMessage {
 	if len(paths) == 0 || len(data) == 0 {
 		return data
@@ -106,7 +104,7 @@ func replaceAt(value any, pattern []string) any {
 	return value
 }
 
-// eachChild visits the member or the items that one token of a path names.
+// eachChild visits the fields or items that match a token of a path.
 func eachChild(value any, token string, visit func(child any, set func(any))) {
 	switch value := value.(type) {
 	case map[string]any:
@@ -124,8 +122,8 @@ func eachChild(value any, token string, visit func(child any, set func(any))) {
 	}
 }
 
-// eachSecret visits the texts and numbers at a place of a value and below it, each with the
-// name of the member that it is or stands in.
+// eachSecret visits the strings and numbers at and below a path, each with the name of its
+// innermost field.
 func eachSecret(value any, name string, pattern []string, visit func(name, secret string)) {
 	switch value := value.(type) {
 	case string:
@@ -151,11 +149,11 @@ func eachSecret(value any, name string, pattern []string, visit func(name, secre
 	}
 }
 
-// eachPart visits the parts of a secret that may be repeated alone: the words ("Bearer
-// <token>"), what base64 hides ("Basic <user:password>"), the values of cookies and of other
-// lists, the digits after 0x, and of a URL its credentials, path segments and query values
-// (node addresses carry their key there). Of some it is sure that they tell something; others
-// are often known to everybody.
+// eachPart visits the parts of a secret that may occur alone: words ("Bearer <token>"),
+// Base64-decoded credentials ("Basic <user:password>"), values of cookies and similar lists, the
+// digits after 0x, and the credentials, path segments and query values of a URL (node URLs often
+// contain API keys there). sure is true for parts that are certainly secret; others can be common
+// words.
 func eachPart(secret string, visit func(part string, sure bool)) {
 	words := strings.Fields(secret)
 	for i, word := range words {
@@ -163,7 +161,7 @@ func eachPart(secret string, visit func(part string, sure bool)) {
 			visit(word, i > 0)
 		}
 		for _, part := range strings.FieldsFunc(word, func(r rune) bool { return strings.ContainsRune(`;,="`, r) }) {
-			if part != word && telling(part) {
+			if part != word && distinctive(part) {
 				visit(part, false)
 			}
 		}
@@ -196,20 +194,19 @@ func eachPart(secret string, visit func(part string, sure bool)) {
 	visit(u.User.Username(), false)
 }
 
-// longWord is how long a part of a secret is that tells something although it may be a word.
+// longWord is the length from which a part of a secret counts as secret even if it could be a word.
 const longWord = 24
 
-// telling reports whether a part of a secret looks like none that everybody knows: it has
-// digits among its letters, or is long.
-func telling(part string) bool {
+// distinctive reports whether a part of a secret is unlikely to be a common word: it is long, or
+// has both letters and digits.
+func distinctive(part string) bool {
 	isDigit := func(r rune) bool { return '0' <= r && r <= '9' }
 	return len(part) >= longWord || len(part) >= minSecret && strings.ContainsFunc(part, isDigit) && strings.ContainsFunc(part, unicode.IsLetter)
 }
 
-// Shows reports whether what a call gave shows one of the secrets that it took: of those
-// beside its fields, or of its secret fields but for what is open by its name. Short ones
-// do not count, nor do parts of one that everybody may know. Of too many to be looked for,
-// parts among them, it is taken for granted.
+// Shows reports whether an output contains one of the call's secrets: Secrets, or a value of a
+// secret field that isn't open by name. It ignores short secrets and parts that can be common
+// words. If there are too many secrets to search for, it returns true.
 func (e *Entry) Shows(call Call, given json.RawMessage) bool {
 	switch {
 	case len(call.Secrets) > MaxSecrets:
@@ -230,7 +227,7 @@ func (e *Entry) Shows(call Call, given json.RawMessage) bool {
 	add := func(secret string) {
 		seek(secret)
 		eachPart(secret, func(part string, sure bool) {
-			if sure || telling(part) {
+			if sure || distinctive(part) {
 				seek(part)
 			}
 		})
@@ -247,7 +244,7 @@ func (e *Entry) Shows(call Call, given json.RawMessage) bool {
 		}
 		value, err := strictjson.Decode(field.data)
 		if err != nil {
-			return true // it is not known what it took
+			return true // the secrets are unknown
 		}
 		for _, path := range field.paths {
 			eachSecret(value, "", splitPath(path), func(name, secret string) {

@@ -49,8 +49,8 @@ func TestMT08InputsAreRedactedByPath(t *testing.T) {
 	}
 }
 
-// TestMT08ErrorTextsNeverHoldASecret throws random secrets, in random places
-// and echoed in many forms, at every way in which a module can fail.
+// TestMT08ErrorTextsNeverHoldASecret puts random secrets at random paths, echoes them in many
+// forms, and lets modules fail in every way.
 func TestMT08ErrorTextsNeverHoldASecret(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	const alphabet = `abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_ "\/&=%+<>é~`
@@ -98,9 +98,8 @@ func TestPartsOfASecretAreRedactedToo(t *testing.T) {
 	}
 }
 
-// An upstream that repeats what it was sent is read to a limit, which may fall into
-// a secret: what is left of it must not show, however much shorter the text gets
-// before that.
+// The response of an upstream that echoes a request is truncated, possibly in the middle of a
+// secret. The start of the secret must not show, even after earlier redactions shorten the text.
 func TestMT08TheBeginningOfASecretAtACutIsRedacted(t *testing.T) {
 	secret := strings.Repeat("s3cr3t-", 100)
 	entry, _ := secretive(t, nil).Lookup("PROBE")
@@ -112,11 +111,11 @@ func TestMT08TheBeginningOfASecretAtACutIsRedacted(t *testing.T) {
 		}
 	}
 	if got := redact.Text("echo: " + secret[:7]); got != "echo: s3cr3t-" {
-		t.Errorf("too short to tell: %s", got)
+		t.Errorf("too short to redact: %s", got)
 	}
 }
 
-// A message may quote a value that it cuts, and go on.
+// A message can quote a truncated value and continue after it.
 func TestMT08TheBeginningOfASecretBeforeAMarkOfACutIsRedacted(t *testing.T) {
 	secret := strings.Repeat("s3cr3t-", 10)
 	dotted := "dots...in-it..." + secret
@@ -153,8 +152,8 @@ func TestMT08ASecretIsFoundInTheFormsThatOthersGiveIt(t *testing.T) {
 	}
 }
 
-// Codes, classes and the names of members tell nothing of a secret that is the same word; all
-// else is hidden, wherever it stands.
+// Codes, classes and field names stay even if they equal a secret. Everything else is redacted
+// everywhere.
 func TestTheFormOfDetailsOutlivesTheSecretsInThem(t *testing.T) {
 	t.Parallel()
 	const details = `{"class":"malformed","componentId":"INVALID_INPUT","first":{"code":"INVALID_INPUT","index":12,"message":"a malformed INVALID_INPUT"},"malformed":"INVALID_INPUT","nonce":98765432,"upstreamCode":-32000}`
@@ -176,7 +175,7 @@ func TestTheFormOfDetailsOutlivesTheSecretsInThem(t *testing.T) {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
 	}
-	// What looks like a code and is none of them may be the secret itself.
+	// A value that looks like a code but isn't a known one can be the secret itself.
 	if got := string(NewRedactor("AKIAEXAMPLE7").JSON(json.RawMessage(`{"code":"AKIAEXAMPLE7"}`))); got != `{"code":"[redacted]"}` {
 		t.Errorf("a code that an upstream gave: %s", got)
 	}
@@ -196,13 +195,12 @@ func TestErrorTextsAreFitToBeStored(t *testing.T) {
 	}
 }
 
-// opening is a module among whose headers one is no secret.
+// opening is a module with one header that isn't secret.
 type opening struct{ scripted }
 
 func (opening) Open(name string) bool { return strings.EqualFold(name, "accept") }
 
-// What an upstream repeats of what it was sent makes a secret of an answer, and nothing else
-// does.
+// A response is secret only if it repeats a secret of the request.
 func TestMT05AnAnswerThatRepeatsASecretShowsIt(t *testing.T) {
 	r, err := NewRegistry(opening{scripted{Descriptor: descriptor(func(d *Descriptor) { d.Input = json.RawMessage(secretSchema) })}})
 	if err != nil {
@@ -248,8 +246,8 @@ func TestMT05AnAnswerThatRepeatsASecretShowsIt(t *testing.T) {
 	}
 }
 
-// BenchmarkAnOrdinaryCall is what a call with one secret header costs beside the component,
-// and what of that is looking for an echo.
+// BenchmarkAnOrdinaryCall measures the overhead of a call with one secret header, and the part of
+// it that searches for an echo.
 func BenchmarkAnOrdinaryCall(b *testing.B) {
 	output := json.RawMessage(`{"status":200,"headers":{"content-type":"application/json; charset=utf-8","server":"nginx","date":"Mon, 02 Jan 2006 15:04:05 GMT"},"body":{"items":[` +
 		strings.Repeat(`{"id":12345,"name":"An item","price":"3120.55","at":"2026-01-02T03:04:05+00:00"},`, 50) + `null]},"bodyEncoding":"json"}`)
@@ -280,8 +278,8 @@ func BenchmarkAnOrdinaryCall(b *testing.B) {
 	}
 }
 
-// Whoever writes the secrets, and whoever repeats them, decides about neither the time nor the
-// memory that it takes to hide them: what would take more is not shown.
+// Time and memory for redaction are limited for any secrets and any text. Text that would need more
+// is not shown.
 func TestWhatARedactorDoesIsBounded(t *testing.T) {
 	t.Parallel()
 	long := func(n, length int) string { return strings.Repeat(fmt.Sprintf("%06d-é</", n), length/11+1)[:length] }
@@ -329,7 +327,7 @@ func TestWhatARedactorDoesIsBounded(t *testing.T) {
 		t.Errorf("a long secret as JSON: %.50q", got)
 	}
 	if got, want := NewRedactor(alike[:900]...).Text(strings.Repeat(strings.Repeat("a", 900)+"x...", 30)), strings.Repeat(Redacted+"x...", 30); got != want {
-		t.Errorf("what begins many secrets: %.50q", got)
+		t.Errorf("the start of many secrets: %.50q", got)
 	}
 	if got := redact.details(json.RawMessage(`{"a":["` + strings.Repeat(`x","`, maxText) + `"]}`)); got != nil {
 		t.Errorf("%d bytes of details", len(got))

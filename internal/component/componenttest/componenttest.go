@@ -26,7 +26,7 @@ type Bench struct {
 	outputs  map[string]*jsonschema.Compiled
 }
 
-// New makes a bench with the given modules.
+// New returns a bench with the modules.
 func New(t testing.TB, modules ...component.Module) *Bench {
 	t.Helper()
 	registry, err := component.NewRegistry(modules...)
@@ -53,9 +53,9 @@ func Compile(t testing.TB, schema json.RawMessage) *jsonschema.Compiled {
 	return compiled
 }
 
-// Run checks and runs one call until it has an output or an error; waits are
-// cut to a few milliseconds. The input and config are JSON texts. A call that
-// Check refuses comes back as INVALID_INPUT.
+// Run checks and runs one call until it has an output or an error. Waits are shortened to a few
+// milliseconds. The input and config are JSON strings. If Check rejects the call, Run returns
+// INVALID_INPUT.
 func (b *Bench) Run(t testing.TB, module, input, config string) (json.RawMessage, *component.Error) {
 	t.Helper()
 	call := component.Call{ExecutionID: uuid.Must(uuid.NewV7()), EffectKey: uuid.Must(uuid.NewV7()), Attempt: 1, Input: json.RawMessage(input), Config: json.RawMessage(config)}
@@ -93,7 +93,7 @@ func (b *Bench) Look(t testing.TB, module string, call component.Call) (componen
 	return result, nil
 }
 
-// hold fails the test when an output does not fit the module's schema.
+// hold fails the test if an output violates the module's schema.
 func (b *Bench) hold(t testing.TB, module string, output json.RawMessage) {
 	t.Helper()
 	value, err := strictjson.Decode(output)
@@ -108,8 +108,8 @@ func (b *Bench) hold(t testing.TB, module string, output json.RawMessage) {
 	}
 }
 
-// unnamed are the members of a value that its schema does not name. A schema lets
-// them pass, but nobody who reads it would know of them.
+// unnamed returns the fields of a value that its schema doesn't declare. The schema allows them,
+// but its readers wouldn't know about them.
 func unnamed(schema *jsonschema.Compiled, value any, at string) (all []string) {
 	switch value := value.(type) {
 	case map[string]any:
@@ -140,8 +140,8 @@ func pause(t testing.TB, d time.Duration) {
 	}
 }
 
-// Refusal is what a refusal of Check says, a line for each fault with its pointer; ""
-// for none.
+// Refusal formats an error of Check, with one line per fault and its pointer. It returns "" for
+// nil.
 func Refusal(err error) string {
 	f, ok := errors.AsType[*fault.Error](err)
 	if !ok {

@@ -11,15 +11,13 @@ import (
 	"github.com/weft-automation/weft/internal/kit/fault"
 )
 
-// checker walks a tree before its first run: what is not of the language is
-// refused, and what every run needs is made once.
+// checker validates a syntax tree and precomputes what every run needs.
 type checker struct {
 	program *Program
 	visits  int
 }
 
-// surroundings are what a part may refer to: the variables and the predicate
-// around it.
+// surroundings are the variables and the predicate that a node can refer to.
 type surroundings struct {
 	variables *binding
 	predicate string
@@ -60,9 +58,9 @@ func (c *checker) refuse(node ast.Node, code Code, format string, args ...any) {
 	panic(at(c.program.text, node.Location().From, code, format, args...))
 }
 
-// walk visits a part and those below it. The parser puts one part into several
-// places (a < b < c, a ?: b), which nested in each other would be visited as
-// often as there are ways to it: that is bounded.
+// walk visits a node and its descendants. The parser shares nodes between several parents (a < b <
+// c, a ?: b), so nesting can cause an exponential number of visits. The number of visits is
+// limited.
 func (c *checker) walk(node ast.Node, s surroundings) {
 	if c.visits++; c.visits > maxVisits {
 		c.refuse(node, TooExpensive, "comparisons or ?: are nested too deep")
@@ -72,7 +70,7 @@ func (c *checker) walk(node ast.Node, s surroundings) {
 	case *ast.NilNode, *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.StringNode:
 	case *ast.IdentifierNode:
 		if node.Value == "$env" {
-			c.refuse(node, UnknownName, "$env is not part of the language: each value has its own name")
+			c.refuse(node, UnknownName, "$env is not part of the language: use the names of the values")
 		}
 	case *ast.PointerNode:
 		c.pointer(node, s)
@@ -109,7 +107,7 @@ func (c *checker) walk(node ast.Node, s surroundings) {
 		}
 		c.call(node, callee.Value, node.Arguments, s)
 	case *ast.BytesNode:
-		c.refuse(node, Syntax, "bytes have no form in JSON: expected a text")
+		c.refuse(node, Syntax, "bytes cannot be encoded as JSON: expected a string")
 	default:
 		c.refuse(node, Syntax, "this is not part of the language")
 	}
@@ -121,7 +119,7 @@ func (c *checker) all(s surroundings, nodes ...ast.Node) {
 	}
 }
 
-// allowAbsent makes the name that a part begins with nil where it is absent.
+// allowAbsent lets the name at the start of a node evaluate to nil if it is missing.
 func (c *checker) allowAbsent(node ast.Node) {
 	for {
 		switch part := node.(type) {
@@ -141,9 +139,9 @@ func (c *checker) pointer(node *ast.PointerNode, s surroundings) {
 	case node.Name == "", node.Name == "index" && s.predicate != "", node.Name == "acc" && s.predicate == "reduce":
 		return
 	case node.Name == "acc":
-		c.refuse(node, UnknownName, "#acc is there in reduce only")
+		c.refuse(node, UnknownName, "#acc is only available in reduce")
 	}
-	c.refuse(node, UnknownName, "there is no #%s: expected #, #index, or #acc in reduce", short(node.Name))
+	c.refuse(node, UnknownName, "unknown variable #%s: expected #, #index, or #acc in reduce", short(node.Name))
 }
 
 func (c *checker) binary(node *ast.BinaryNode, s surroundings) {
@@ -180,7 +178,7 @@ func (c *checker) member(node *ast.MemberNode, s surroundings) {
 
 func (c *checker) variable(node *ast.VariableDeclaratorNode, s surroundings) {
 	if isFunction(node.Name) || s.variables.has(node.Name) {
-		c.refuse(node, Syntax, "%s is taken: expected another name for the variable", short(node.Name))
+		c.refuse(node, Syntax, "%s is reserved: use another name for the variable", short(node.Name))
 	}
 	c.walk(node.Value, s)
 	s.variables = &binding{s.variables, node.Name}
@@ -191,12 +189,12 @@ func (c *checker) call(node ast.Node, name string, arguments []ast.Node, s surro
 	f, plain := functions[name]
 	over := slices.Contains(predicates, name)
 	switch {
-	case ofTheClock[name]:
-		c.refuse(node, UnknownName, "%s() is not part of the language: an expression knows no clock and no time zones; times are texts in RFC 3339 form, which compare as texts in UTC", name)
+	case clockFunctions[name]:
+		c.refuse(node, UnknownName, "%s() is not part of the language, which has no clock and no time zones; compare times in UTC as RFC 3339 strings", name)
 	case !plain && !over:
-		c.refuse(node, UnknownName, "there is no function %s; there are %s", short(name), strings.Join(functionNames(), ", "))
+		c.refuse(node, UnknownName, "unknown function %s; the functions are %s", short(name), strings.Join(functionNames(), ", "))
 	case plain && (len(arguments) < f.least || len(arguments) > f.most):
-		c.refuse(node, Syntax, "%s() takes %s, got %d", name, arity(f.least, f.most), len(arguments))
+		c.refuse(node, Syntax, "%s() needs %s, got %d", name, arity(f.least, f.most), len(arguments))
 	}
 	for i, argument := range arguments {
 		inner := s
@@ -217,7 +215,7 @@ func arity(least, most int) string {
 	return fmt.Sprintf("%d to %d arguments", least, most)
 }
 
-// short is a name as messages show it.
+// short truncates a name for error messages.
 func short(name string) string {
 	if runes := []rune(name); len(runes) > 40 {
 		return string(runes[:40]) + "..."
@@ -225,8 +223,8 @@ func short(name string) string {
 	return name
 }
 
-// Names returns the values that the expression takes: needed are those without which every
-// evaluation fails, others those that it may go without.
+// Names returns the names of the values that the expression uses. Without a needed value, every
+// evaluation fails. Without one of the others, an evaluation can succeed.
 func (p *Program) Names() (needed, others []string) {
 	n := naming{program: p, needed: map[string]bool{}, others: map[string]bool{}}
 	n.walk(p.root, nil, true)
@@ -236,13 +234,13 @@ func (p *Program) Names() (needed, others []string) {
 	return slices.Sorted(maps.Keys(n.needed)), slices.Sorted(maps.Keys(n.others))
 }
 
-// naming collects the names in a tree. check has bounded how many parts that visits.
+// naming collects the names in a syntax tree. check has limited the number of visits.
 type naming struct {
 	program        *Program
 	needed, others map[string]bool
 }
 
-// walk visits a part and those below it. always says that every evaluation comes to it.
+// walk visits a node and its descendants. always is true if every evaluation reaches the node.
 func (n *naming) walk(node ast.Node, variables *binding, always bool) {
 	switch node := node.(type) {
 	case *ast.IdentifierNode:
@@ -263,7 +261,7 @@ func (n *naming) walk(node ast.Node, variables *binding, always bool) {
 		n.walk(node.Node, variables, always)
 	case *ast.MemberNode:
 		n.walk(node.Node, variables, always)
-		n.walk(node.Property, variables, false) // a chain may end before it
+		n.walk(node.Property, variables, false) // the chain can stop earlier
 	case *ast.SliceNode:
 		n.all(variables, always, node.Node, node.From, node.To)
 	case *ast.ConditionalNode:
@@ -281,7 +279,7 @@ func (n *naming) walk(node ast.Node, variables *binding, always bool) {
 	case *ast.PairNode:
 		n.all(variables, always, node.Key, node.Value)
 	case *ast.PredicateNode:
-		n.walk(node.Node, variables, false) // there may be no items
+		n.walk(node.Node, variables, false) // the array can be empty
 	case *ast.BuiltinNode:
 		n.call(node.Name, node.Arguments, variables, always)
 	case *ast.CallNode:

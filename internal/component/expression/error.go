@@ -11,27 +11,27 @@ type Code string
 
 // The codes of an Error.
 const (
-	Syntax       Code = "SYNTAX"        // the text is not of the language
-	UnknownName  Code = "UNKNOWN_NAME"  // no value or function has that name
-	WrongType    Code = "WRONG_TYPE"    // an operator or a function met another kind of value
-	OutOfRange   Code = "OUT_OF_RANGE"  // a number or an index beyond what there is
-	TooExpensive Code = "TOO_EXPENSIVE" // more steps or memory than an expression may use
-	NotJSON      Code = "NOT_JSON"      // the result has no form in JSON
+	Syntax       Code = "SYNTAX"        // the expression is invalid
+	UnknownName  Code = "UNKNOWN_NAME"  // unknown value or function
+	WrongType    Code = "WRONG_TYPE"    // wrong type of value for an operator or a function
+	OutOfRange   Code = "OUT_OF_RANGE"  // a number or an index is out of range
+	TooExpensive Code = "TOO_EXPENSIVE" // the budget of steps or memory is exceeded
+	NotJSON      Code = "NOT_JSON"      // the result can't be encoded as JSON
 )
 
-// Error is why an expression cannot be compiled or evaluated. No message holds
-// a value; names of values it may hold.
+// Error explains why an expression can't be compiled or evaluated. Messages can contain names of
+// values, but not values.
 type Error struct {
 	Code         Code
 	Message      string
-	Line, Column int // of the expression's text, from 1
+	Line, Column int // position in the expression, from 1
 }
 
 func (e *Error) Error() string {
 	return fmt.Sprintf("line %d, column %d: %s", e.Line, e.Column, e.Message)
 }
 
-// at makes an error of a place in the text, counted in characters.
+// at returns an error for a position in the text, counted in characters.
 func at(text string, from int, code Code, format string, args ...any) *Error {
 	e := &Error{Code: code, Message: fmt.Sprintf(format, args...), Line: 1, Column: 1}
 	for _, char := range text {
@@ -46,30 +46,30 @@ func at(text string, from int, code Code, format string, args ...any) *Error {
 	return e
 }
 
-// fail breaks the run off with an error at a part of the expression.
+// fail aborts the run with an error at a node.
 func (r *run) fail(node ast.Node, code Code, format string, args ...any) {
 	panic(at(r.program.text, node.Location().From, code, format, args...))
 }
 
-// spend takes from the budget of steps.
+// spend uses steps of the budget. It fails if the budget is exhausted.
 func (r *run) spend(node ast.Node, steps int) {
 	if r.steps += steps; r.steps > maxSteps || steps < 0 {
-		r.fail(node, TooExpensive, "the expression takes more than %d steps", maxSteps)
+		r.fail(node, TooExpensive, "the expression needs more than %d steps", maxSteps)
 	}
 }
 
-// read takes the steps that reading so much text costs.
+// read uses the steps for reading size bytes of text.
 func (r *run) read(node ast.Node, size int) { r.spend(node, 1+size/64) }
 
-// hold takes from the budget of memory, before the memory is taken.
+// hold uses memory of the budget, before the memory is allocated.
 func (r *run) hold(node ast.Node, count, size int) {
 	if count < 0 || count > maxMemory/size || r.memory+count*size > maxMemory {
-		r.fail(node, TooExpensive, "the expression makes more than %d MiB of values", maxMemory>>20)
+		r.fail(node, TooExpensive, "the expression allocates more than %d MiB", maxMemory>>20)
 	}
 	r.memory += count * size
 }
 
-// kind names the kind of a value in messages.
+// kind returns the type of a value for error messages.
 func kind(value any) string {
 	switch value.(type) {
 	case nil:
@@ -77,7 +77,7 @@ func kind(value any) string {
 	case bool:
 		return "a boolean"
 	case string:
-		return "a text"
+		return "a string"
 	case []any:
 		return "an array"
 	case map[string]any:
@@ -86,5 +86,5 @@ func kind(value any) string {
 	if isNumber(value) {
 		return "a number"
 	}
-	return "a value of an unknown kind"
+	return "a value of an unknown type"
 }

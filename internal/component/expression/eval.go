@@ -8,18 +8,18 @@ import (
 	"github.com/expr-lang/expr/ast"
 )
 
-// run is one evaluation and what it has used of its budget.
+// run is an evaluation and its used budget.
 type run struct {
 	program *Program
 	values  map[string]any
 	steps   int
 	memory  int
-	counted int      // items and members of the result
-	pattern *pattern // the last one made at run time
+	counted int      // items and fields of the result
+	pattern *pattern // the last pattern compiled at run time
 }
 
-// scope is what a part sees beside the values: the variables and the predicate
-// around it. It is handed down by value, so leaving a part leaves its scope.
+// scope has the variables and the predicate that are visible to a node, in addition to the values.
+// It is passed by value, so it ends with the node.
 type scope struct {
 	variables *variable
 	turn      *turn
@@ -31,16 +31,16 @@ type variable struct {
 	value any
 }
 
-// turn is one turn of a predicate.
+// turn is one iteration of a predicate.
 type turn struct {
 	item, acc any
 	index     int
 }
 
-// chainEnd is what the links of a.b?.c are from the one that found nil on.
+// chainEnd is the value of the remaining links of a chain such as a.b?.c after a nil.
 type chainEnd struct{}
 
-// eval is the value of a part. It panics with an *Error.
+// eval returns the value of a node. It panics with an *Error.
 func (r *run) eval(node ast.Node, s scope) any {
 	r.spend(node, 1)
 	switch node := node.(type) {
@@ -109,25 +109,25 @@ func (r *run) name(node *ast.IdentifierNode, s scope) any {
 	}
 	value, ok := r.values[node.Value]
 	if !ok && !r.program.lenient[node] {
-		r.fail(node, UnknownName, "there is no value %s; %s", short(node.Value), r.present())
+		r.fail(node, UnknownName, "unknown value %s; %s", short(node.Value), r.present())
 	}
 	return value
 }
 
-// present lists the names that there are.
+// present lists the names of the values.
 func (r *run) present() string {
 	const most = 20
 	names := slices.Sorted(maps.Keys(r.values))
 	if len(names) == 0 {
-		return "there are none"
+		return "there are no values"
 	}
 	for i := range names {
 		names[i] = short(names[i])
 	}
 	if len(names) > most {
-		return "there are " + strings.Join(names[:most], ", ") + " and others"
+		return "the values are " + strings.Join(names[:most], ", ") + " and others"
 	}
-	return "there are " + strings.Join(names, ", ")
+	return "the values are " + strings.Join(names, ", ")
 }
 
 func pointed(name string, t *turn) any {
@@ -156,20 +156,20 @@ func (r *run) member(node *ast.MemberNode, s scope) any {
 		return string(runes[r.index(node, key, len(runes))])
 	}
 	if name, ok := node.Property.(*ast.StringNode); ok {
-		r.fail(node, WrongType, "cannot take %s from %s: expected an object", short(name.Value), kind(from))
+		r.fail(node, WrongType, "cannot read %s of %s: expected an object", short(name.Value), kind(from))
 	}
-	r.fail(node, WrongType, "cannot take a member or item from %s: expected an object, an array or a text", kind(from))
+	r.fail(node, WrongType, "cannot read a field or an item of %s: expected an object, an array or a string", kind(from))
 	return nil
 }
 
-// index is a place among so many items, counted from the end where negative.
+// index returns the position of an item. Negative indexes count from the end.
 func (r *run) index(node ast.Node, key any, size int) int {
 	index := r.integer(node, key, "an index")
 	if index < 0 {
 		index += int64(size)
 	}
 	if index < 0 || index >= int64(size) {
-		r.fail(node, OutOfRange, "there is no such item: there are %d", size)
+		r.fail(node, OutOfRange, "index out of range: the length is %d", size)
 	}
 	return int(index)
 }
@@ -199,7 +199,7 @@ func (r *run) slice(node *ast.SliceNode, s scope) any {
 		low, high := bounds(len(runes))
 		return string(runes[low:high])
 	}
-	r.fail(node, WrongType, "cannot slice %s: expected an array or a text", kind(from))
+	r.fail(node, WrongType, "cannot slice %s: expected an array or a string", kind(from))
 	return nil
 }
 
@@ -234,14 +234,14 @@ func (r *run) boolean(node ast.Node, value any) bool {
 func (r *run) text(node ast.Node, value any, what string) string {
 	text, ok := value.(string)
 	if !ok {
-		r.fail(node, WrongType, "%s must be a text, got %s", what, kind(value))
+		r.fail(node, WrongType, "%s must be a string, got %s", what, kind(value))
 	}
 	return text
 }
 
-// memberName is the name of a member, which is read where it is looked up.
+// memberName returns a field name and uses the steps for looking it up.
 func (r *run) memberName(node ast.Node, value any) string {
-	name := r.text(node, value, "the name of a member")
+	name := r.text(node, value, "a field name")
 	r.spend(node, len(name)/64)
 	return name
 }
@@ -254,7 +254,7 @@ func (r *run) list(node ast.Node, value any, what string) []any {
 	return items
 }
 
-// runes are the characters of a text: what len counts and an index means.
+// runes returns the characters of a string, which len and indexes count.
 func (r *run) runes(node ast.Node, text string) []rune {
 	r.hold(node, len(text), 4)
 	r.read(node, len(text))

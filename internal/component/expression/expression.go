@@ -1,20 +1,18 @@
-// Package expression evaluates the one language in which workflows compute: the
-// conditions of IF and SWITCH, and the results of TRANSFORM (decisions 8.16).
+// Package expression evaluates the expression language of workflows: the conditions of IF and
+// SWITCH, and the results of TRANSFORM (decisions 8.16).
 //
-// The language is that of github.com/expr-lang/expr, whose parser reads it. It
-// is evaluated here, because expr's own machine counts neither the bytes of
-// texts nor the turns of nested loops, wraps integers around in silence, visits
-// objects in random order and lets values into its errors. What is of the clock
-// or of time zones (now, date, duration, timezone), $env, methods and bytes is
-// not part of the language; language_test.go holds the rest against expr.
+// The language is that of github.com/expr-lang/expr, whose parser reads it. This package has its
+// own evaluator, because expr's virtual machine limits neither the bytes of strings nor the
+// iterations of nested loops, overflows integers silently, visits objects in random order and puts
+// values into its errors. Functions of clock and time zone (now, date, duration, timezone), $env,
+// methods and bytes are not part of the language. language_test.go compares the rest with expr.
 //
-// Numbers: whole numbers are exact to 64 bits and stay whole, 4 / 2 included;
-// what does not fit is an error, never another number. Fractions are IEEE
-// doubles. Larger integers travel as texts; one that came as a JSON number
-// passes through as it is, but cannot be reckoned with.
+// Numbers: integers are exact up to 64 bits, and results that are integers stay integers, such as 4
+// / 2. Overflow is an error. Fractions are IEEE doubles. Larger integers must be strings; a larger
+// JSON number passes through unchanged, but arithmetic with it is an error.
 //
-// The one invariant: whatever the text and the values, Run ends within its
-// budget of steps and memory, gives the same for the same, and changes nothing.
+// The one invariant: for any expression and any values, Run finishes within its budget of steps and
+// memory, is deterministic, and modifies nothing.
 package expression
 
 import (
@@ -31,33 +29,32 @@ const (
 	MaxText   = 4 << 10 // bytes of an expression
 	MaxResult = 1 << 20 // bytes of a result, as JSON
 	MaxDepth  = 60      // nesting of a result
-	MaxValues = 99_000  // items and members in a result
-	MaxName   = 1 << 10 // bytes of a member's name
+	MaxValues = 99_000  // items and fields in a result
+	MaxName   = 1 << 10 // bytes of a field name
 
-	maxNodes  = 1_000    // parts of an expression
-	maxVisits = 4_000    // of its parts, where some stand in several places
-	maxSteps  = 500_000  // parts evaluated, items visited, and 64 bytes of text read
-	maxMemory = 16 << 20 // bytes of all that is made on the way
+	maxNodes  = 1_000    // nodes of an expression
+	maxVisits = 4_000    // visits of its nodes; some nodes have several parents
+	maxSteps  = 500_000  // nodes evaluated, items visited, and blocks of 64 bytes read
+	maxMemory = 16 << 20 // bytes of all intermediate values
 )
 
-// Program is a compiled expression. It does not change and may run in several
-// goroutines at once.
+// Program is a compiled expression. It is immutable and safe for concurrent use.
 type Program struct {
 	text     string
 	root     ast.Node
-	lenient  map[*ast.IdentifierNode]bool // nil where they are absent: left of ??, before ?., compared with nil
-	patterns map[*ast.BinaryNode]*pattern // those that stand in the text
+	lenient  map[*ast.IdentifierNode]bool // names that evaluate to nil if missing: left of ??, before ?., compared with nil
+	patterns map[*ast.BinaryNode]*pattern // regular expressions that are literals
 }
 
-// pattern is a compiled regular expression and what a character costs it.
+// pattern is a compiled regular expression and its cost per character.
 type pattern struct {
 	text   string
 	size   int
 	regexp *regexp.Regexp
 }
 
-// Compile reads an expression. Its error is an *Error: SYNTAX with the place
-// and what was expected there, or TOO_EXPENSIVE.
+// Compile parses an expression. Its error is an *Error: SYNTAX with the position and what was
+// expected there, UNKNOWN_NAME, or TOO_EXPENSIVE.
 func Compile(text string) (*Program, error) {
 	switch {
 	case len(text) > MaxText:
@@ -74,10 +71,9 @@ func Compile(text string) (*Program, error) {
 	return check(text, root)
 }
 
-// Run evaluates the expression. The values are what JSON decodes to, with
-// numbers as json.Number, float64, int or int64; they are not changed. The
-// result is of the same kinds and can be encoded as JSON; it may share parts
-// with the values. Every error is an *Error that holds none of the values.
+// Run evaluates the expression. The values are decoded JSON, with numbers as json.Number, float64,
+// int or int64. Run doesn't modify them. The result has the same types, can be encoded as JSON, and
+// may share parts with the values. Every error is an *Error that contains none of the values.
 func (p *Program) Run(values map[string]any) (result any, err error) {
 	r := &run{program: p, values: values}
 	defer func() {
@@ -90,7 +86,7 @@ func (p *Program) Run(values map[string]any) (result any, err error) {
 	return result, nil
 }
 
-// failure is the error of a run that was broken off.
+// failure returns the error of an aborted run.
 func (r *run) failure(cause any) error {
 	if err, ok := cause.(*Error); ok {
 		return err

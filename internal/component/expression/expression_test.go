@@ -38,27 +38,27 @@ func evaluate(t testing.TB, text, given string) (any, error) {
 	return program.Run(values(t, given))
 }
 
-// What differs from expr, or what expr leaves open.
-func TestValuesOfExpressions(t *testing.T) {
+// Cases that differ from expr or that expr leaves undefined.
+func TestExpressionValues(t *testing.T) {
 	const given = `{"n":9007199254740993,"big":123456789012345678901234567890,"f":0.1,"one":1.0,"e":1e2,"s":"héllo","o":{"b":1,"a":{"c":[1,2.50]}},"list":[3,1,2],"absentee":null}`
 	for text, want := range map[string]string{
-		// Whole numbers are exact and stay whole.
+		// Integers are exact and stay integers.
 		`n`: `9007199254740993`, `n + 1`: `9007199254740994`, `n * 3`: `27021597764222979`, `n / 3`: `3002399751580331`, `n % 10`: `3`, `n == 9007199254740992`: `false`, `n > 9007199254740992`: `true`, `n > 9007199254740992.5`: `true`,
 		`4 / 2`: `2`, `7 / 2`: `3.5`, `2 ** 62`: `4611686018427387904`, `(-2) ** 63`: `-9223372036854775808`, `9223372036854775807 - 1`: `9223372036854775806`, `round(2.5)`: `3`, `-0.0`: `0`, `0 * -1.5`: `0`, `1.5 * 2`: `3`, `type(1.0)`: `"int"`, `list[4 / 2]`: `2`, `-n`: `-9007199254740993`, `sum([n, n])`: `18014398509481986`, `mean([n, n])`: `9007199254740993`, `1 / 3`: `0.3333333333333333`, `1e21`: `1e+21`, `(-1) ** 9223372036854775807`: `-1`,
-		// What is not reckoned with passes as it is written.
+		// Numbers that aren't used in arithmetic keep their notation.
 		`big`: `123456789012345678901234567890`, `{x: [big]}`: `{"x":[123456789012345678901234567890]}`, `big == big`: `true`, `o.a.c`: `[1,2.50]`, `one`: `1.0`, `e`: `1e2`, `one == 1`: `true`, `list[one]`: `1`, `uniq([one, 1, e, 100])`: `[1.0,1e2]`,
 		// Characters, not bytes.
 		`len(s)`: `5`, `s[1]`: `"é"`, `s[1:3]`: `"él"`, `s[-1]`: `"o"`, `indexOf(s, "l")`: `2`, `s[indexOf(s, "l"):]`: `"llo"`, `get(s, 1)`: `"é"`, `upper(s)`: `"HÉLLO"`,
-		// Objects in the order of their names.
+		// Objects are visited in the order of their names.
 		`keys(o)`: `["a","b"]`, `values({b: 1, a: 2})`: `[2,1]`, `toPairs({b: 1, a: 2})`: `[["a",2],["b",1]]`, `toJSON(o)`: `"{\"a\":{\"c\":[1,2.50]},\"b\":1}"`, `toJSON("<&>")`: `"\"\u003c\u0026\u003e\""`, `string([1, nil])`: `"[1,null]"`, `string(nil)`: `"nil"`,
 		`sortBy([{k: 1, v: "a"}, {k: 0, v: "b"}, {k: 1, v: "c"}], .k, "desc") | map(.v)`: `["a","c","b"]`, `groupBy(list, # > 1)`: `{"false":[1],"true":[3,2]}`, `groupBy(list, # / 2)`: `{"0.5":[1],"1":[2],"1.5":[3]}`,
 		`fromJSON("12345678901234567890123")`: `12345678901234567890123`, `[1] == [1.0]`: `true`, `{a: [1.0]} == {a: [1]}`: `true`, `nil == false`: `false`, `"1" == 1`: `false`,
-		// A name that may be absent is nil.
+		// A name that is allowed to be missing is nil.
 		`nowhere ?? 7`: `7`, `nowhere?.x`: `null`, `nowhere?.x.y ?? "d"`: `"d"`, `nowhere == nil`: `true`, `nil != nowhere`: `false`, `nowhere != nil ? nowhere.x : 1`: ``, `absentee ?? 1`: `1`, `absentee`: `null`,
 		`max(list)`: `3`, `max([])`: `null`, `fromBase64(toBase64(s))`: `"héllo"`,
 	} {
 		if want == "" {
-			continue // below, among the errors
+			continue // errors are tested below
 		}
 		got, err := evaluate(t, text, given)
 		if err != nil {
@@ -69,7 +69,7 @@ func TestValuesOfExpressions(t *testing.T) {
 	}
 }
 
-func TestFaultsOfExpressionsNameThePlaceAndNoValue(t *testing.T) {
+func TestErrorHasPositionAndNoValue(t *testing.T) {
 	const given = `{"amount":12,"secret":"hunter2hunter2","list":[1,"hunter2hunter2"],"o":{"k":"hunter2hunter2"},"big":123456789012345678901234567890}`
 	for _, c := range []struct {
 		text    string
@@ -83,7 +83,7 @@ func TestFaultsOfExpressionsNameThePlaceAndNoValue(t *testing.T) {
 		{`1 +`, Syntax, "1:4", "ends too early: expected a value"},
 		{`(1 + 2`, Syntax, "1:7", "expected an operator or )"},
 		{`1 2`, Syntax, "1:3", "unexpected number: expected an operator or the end"},
-		{`1 "hunter2"`, Syntax, "1:3", "unexpected text"},
+		{`1 "hunter2"`, Syntax, "1:3", "unexpected string"},
 		{`[1, 2`, Syntax, "1:6", "or ]"},
 		{"amount >\n  )", Syntax, "2:3", "unexpected ): expected a value"},
 		{`"hunter2`, Syntax, "1:9", "not closed"},
@@ -95,25 +95,25 @@ func TestFaultsOfExpressionsNameThePlaceAndNoValue(t *testing.T) {
 		{`map(list, {id: #})`, Syntax, "1:14", "{{name: value}}"},
 		{`b"x"`, Syntax, "1:1", "bytes"},
 		{`amount.round()`, Syntax, "1:8", "no methods"},
-		{`len()`, Syntax, "1:1", "takes 1 argument, got 0"},
+		{`len()`, Syntax, "1:1", "needs 1 argument, got 0"},
 		{`replace("a")`, Syntax, "1:1", "3 to 4 arguments, got 1"},
 		{`concat()`, Syntax, "1:1", "at least 1 argument"},
 		{`"a" matches "("`, Syntax, "1:13", "regular expression"},
-		{`let len = 1; len`, Syntax, "1:5", "taken"},
-		{`let a = 1; let a = 2; a`, Syntax, "1:16", "taken"},
+		{`let len = 1; len`, Syntax, "1:5", "reserved"},
+		{`let a = 1; let a = 2; a`, Syntax, "1:16", "reserved"},
 		{`$env`, UnknownName, "1:1", "$env"},
 		{`$env["amount"]`, UnknownName, "1:1", "$env"},
 		{`now()`, UnknownName, "1:1", "no clock"},
 		{`date("2024-01-01")`, UnknownName, "1:1", "no clock"},
 		{`timezone("Europe/Berlin")`, UnknownName, "1:1", "no clock"},
 		{`duration("1s")`, UnknownName, "1:1", "no clock"},
-		{`lenn("a")`, UnknownName, "1:1", "there is no function lenn; there are abs, all"},
+		{`lenn("a")`, UnknownName, "1:1", "unknown function lenn; the functions are abs, all"},
 		{`map([1], #acc)`, UnknownName, "1:10", "reduce"},
 		{`map([1], #other)`, UnknownName, "1:10", "#index"},
-		{`amuont > 1`, UnknownName, "1:1", "there is no value amuont; there are amount, big, list, o, secret"},
+		{`amuont > 1`, UnknownName, "1:1", "unknown value amuont; the values are amount, big, list, o, secret"},
 		{`nowhere != nil ? 1 : nowhere`, UnknownName, "1:22", "nowhere"},
-		{`amount + secret`, WrongType, "1:8", "+ takes two numbers or two texts, got a number and a text"},
-		{`secret - 1`, WrongType, "1:8", "got a text and a number"},
+		{`amount + secret`, WrongType, "1:8", "+ needs two numbers or two strings, got a number and a string"},
+		{`secret - 1`, WrongType, "1:8", "got a string and a number"},
 		{`amount ? 1 : 2`, WrongType, "1:1", "expected a boolean, got a number"},
 		{`not secret`, WrongType, "1:5", "expected a boolean"},
 		{`amount and true`, WrongType, "1:1", "boolean"},
@@ -124,32 +124,32 @@ func TestFaultsOfExpressionsNameThePlaceAndNoValue(t *testing.T) {
 		{`"007" > "07.0"`, WrongType, "1:7", "BIGINT_CALCULATE"},
 		{`sort(["10", "9"])`, WrongType, "1:1", "BIGINT_CALCULATE"},
 		{`sortBy([{n: "10"}, {n: "9"}], .n)`, WrongType, "1:1", "BIGINT_CALCULATE"},
-		{`amount.x`, WrongType, "1:8", "cannot take x from a number"},
-		{`o.k.x`, WrongType, "", "a text"},
-		{`o.missing.x`, WrongType, "1:11", "from nil"},
-		{`o.missing[0]`, WrongType, "1:10", "from nil"},
-		{`list["x"]`, WrongType, "1:5", "an index must be a number, got a text"},
+		{`amount.x`, WrongType, "1:8", "cannot read x of a number"},
+		{`o.k.x`, WrongType, "", "a string"},
+		{`o.missing.x`, WrongType, "1:11", "of nil"},
+		{`o.missing[0]`, WrongType, "1:10", "of nil"},
+		{`list["x"]`, WrongType, "1:5", "an index must be a number, got a string"},
 		{`list[0.5]`, WrongType, "1:5", "whole number"},
-		{`o[1]`, WrongType, "1:3", "the name of a member must be a text"},
-		{`{(1): 2}`, WrongType, "1:3", "must be a text"},
-		{`int(secret)`, WrongType, "1:1", "whole number"},
+		{`o[1]`, WrongType, "1:3", "a field name must be a string"},
+		{`{(1): 2}`, WrongType, "1:3", "must be a string"},
+		{`int(secret)`, WrongType, "1:1", "integer"},
 		{`float("Inf")`, WrongType, "1:1", "decimal"},
 		{`float("0x1p4")`, WrongType, "1:1", "decimal"},
 		{`map(o, #)`, WrongType, "1:5", "must be an array, got an object"},
 		{`filter(list, # + 1)`, WrongType, "1:16", "expected a boolean, got a number"},
-		{`join(list)`, WrongType, "1:1", "must be a text, got a number"},
+		{`join(list)`, WrongType, "1:1", "must be a string, got a number"},
 		{`sum(list)`, WrongType, "1:1", "must be a number"},
-		{`7.5 % 2`, WrongType, "1:5", "whole numbers"},
+		{`7.5 % 2`, WrongType, "1:5", "integers"},
 		{`1.5..3`, WrongType, "1:1", "whole number"},
 		{`1 in 2`, WrongType, "1:3", "array or an object"},
-		{`1 in o`, WrongType, "1:1", "must be a text"},
-		{`fromJSON(secret)`, WrongType, "1:1", "one JSON value"},
-		{`fromJSON("1 2")`, WrongType, "1:1", "one JSON value"},
+		{`1 in o`, WrongType, "1:1", "must be a string"},
+		{`fromJSON(secret)`, WrongType, "1:1", "a single JSON value"},
+		{`fromJSON("1 2")`, WrongType, "1:1", "a single JSON value"},
 		{`fromBase64("/w==")`, WrongType, "1:1", "UTF-8"},
 		{`sort([1], "up")`, WrongType, "1:1", `"asc" or "desc"`},
 		{`secret matches o.k + "("`, WrongType, "", "regular expression"},
-		{`list[2]`, OutOfRange, "1:5", "there are 2"},
-		{`list[-3]`, OutOfRange, "1:5", "there are 2"},
+		{`list[2]`, OutOfRange, "1:5", "the length is 2"},
+		{`list[-3]`, OutOfRange, "1:5", "the length is 2"},
 		{`1 / 0`, OutOfRange, "1:3", "division by zero"},
 		{`1 % 0`, OutOfRange, "1:3", "division by zero"},
 		{`1 / 0.0`, OutOfRange, "1:3", "division by zero"},
@@ -161,14 +161,14 @@ func TestFaultsOfExpressionsNameThePlaceAndNoValue(t *testing.T) {
 		{`abs(-9223372036854775807 - 1)`, OutOfRange, "", "64 bits"},
 		{`2 ** 63`, OutOfRange, "1:3", "64 bits"},
 		{`10.5 ** 400`, OutOfRange, "", "doubles"},
-		{`big + 1`, OutOfRange, "1:5", "give it as text"},
+		{`big + 1`, OutOfRange, "1:5", "use BIGINT_CALCULATE, with strings"},
 		{`int(1e300)`, OutOfRange, "1:1", "64 bits"},
 		{`reduce([], #acc)`, OutOfRange, "1:1", "initial"},
 		{`repeat("a", -1)`, OutOfRange, "1:1", "negative"},
 		{`bitshl(1, -1)`, OutOfRange, "1:1", "negative"},
 		{`take([1], -1)`, OutOfRange, "1:1", "negative"},
 		{`1..100000`, TooExpensive, "1:2", "more than 99000 items"},
-		{`{(repeat("k", 1025)): 1}`, NotJSON, "1:1", "name of a member"},
+		{`{(repeat("k", 1025)): 1}`, NotJSON, "1:1", "a field name has more"},
 		{`"\x00"`, NotJSON, "1:1", "U+0000"},
 		{strings.Repeat("[", 70) + strings.Repeat("]", 70), NotJSON, "1:1", "nested deeper"},
 	} {
@@ -188,8 +188,8 @@ func TestFaultsOfExpressionsNameThePlaceAndNoValue(t *testing.T) {
 	}
 }
 
-// Each of these would take seconds, or all memory, without the budget.
-func TestNoExpressionPassesItsBudget(t *testing.T) {
+// Without the budget, each of these would need seconds or all memory.
+func TestNoExpressionExceedsItsBudget(t *testing.T) {
 	long := strings.Repeat("a", 1<<20)
 	given := `{"long":"` + long + `","fraction":"0.` + strings.Repeat("7", 1<<20) + `","list":[` + strings.TrimSuffix(strings.Repeat("1,", 50_000), ",") + `],"pattern":"(a?){500}"}`
 	nest := func(open, end string, times int, core string) string {
@@ -226,13 +226,13 @@ func TestNoExpressionPassesItsBudget(t *testing.T) {
 			t.Errorf("%.80s: %v", text, err)
 			continue
 		}
-		if fault.Code != TooExpensive && fault.Code != OutOfRange && fault.Code != NotJSON && fault.Code != WrongType && !strings.Contains(fault.Message, "repeats too much") {
+		if fault.Code != TooExpensive && fault.Code != OutOfRange && fault.Code != NotJSON && fault.Code != WrongType && !strings.Contains(fault.Message, "too many repetitions") {
 			t.Errorf("%.80s: %v", text, fault)
 		}
 	}
 }
 
-// variables declares so many variables.
+// variables returns declarations of count variables.
 func variables(count int) string {
 	var text strings.Builder
 	for i := range count {
@@ -241,7 +241,7 @@ func variables(count int) string {
 	return text.String()
 }
 
-func TestARangeThatIsTooLongStopsAtOnce(t *testing.T) {
+func TestOversizedRangeFailsImmediately(t *testing.T) {
 	program, err := Compile(`1..1e9`)
 	if err != nil {
 		t.Fatal(err)
@@ -256,7 +256,7 @@ func TestARangeThatIsTooLongStopsAtOnce(t *testing.T) {
 	}
 }
 
-func TestLargeButHonestWorkFitsIntoTheBudget(t *testing.T) {
+func TestLargeLegitimateWorkFitsIntoTheBudget(t *testing.T) {
 	items := make([]string, 10_000)
 	for i := range items {
 		items[i] = fmt.Sprintf(`{"id":"item-%05d","amount":%d,"tags":["a","b"]}`, i, i)
@@ -275,7 +275,7 @@ func TestLargeButHonestWorkFitsIntoTheBudget(t *testing.T) {
 	}
 }
 
-func TestRunsAreTheSameAndChangeNothing(t *testing.T) {
+func TestRunsAreDeterministicAndModifyNothing(t *testing.T) {
 	const given = `{"o":{"z":1,"y":2,"x":{"b":[3,1,2],"a":1}},"list":[3,1,2]}`
 	texts := []string{`keys(o)`, `toPairs(o)`, `values(o)`, `toJSON(o)`, `reverse(list)`, `sort(list)`, `sort(list, "desc")`, `concat(list, list)`, `o == {z: 1}`, `groupBy(list, string(#))`, `sortBy(list, -#)`, `take(list, 2)`, `list[1:]`, `o.nothing.x`, `1..1e9`}
 	shared := values(t, given)
@@ -310,7 +310,7 @@ func outcome(t testing.TB, program *Program, given map[string]any) string {
 	return encoded(t, result)
 }
 
-func TestOtherKindsOfValuesAreNoPanic(t *testing.T) {
+func TestUnsupportedValuesDoNotPanic(t *testing.T) {
 	given := map[string]any{"i": 3, "f": 2.5, "odd": []string{"a"}, "fn": func() {}}
 	for text, want := range map[string]Code{`i + f`: "", `i == 3`: "", `odd`: NotJSON, `fn`: NotJSON, `odd == odd`: "", `uniq([fn])`: WrongType, `odd[0]`: WrongType, `type(fn)`: WrongType, `toJSON(odd)`: NotJSON} {
 		program, err := Compile(text)
@@ -324,9 +324,8 @@ func TestOtherKindsOfValuesAreNoPanic(t *testing.T) {
 	}
 }
 
-// FuzzRun throws any text at the compiler and runs what it takes: nothing
-// panics, every error is an *Error with a place in the text, and a second run
-// gives the same.
+// FuzzRun compiles and runs arbitrary expressions: nothing panics, every error is an *Error with a
+// position in the expression, and a second run has the same result.
 func FuzzRun(f *testing.F) {
 	for _, text := range common {
 		f.Add(text)
@@ -362,8 +361,8 @@ func FuzzRun(f *testing.F) {
 	})
 }
 
-// Texts that are numbers have no order as texts, however the numbers are written.
-func TestDecimalStringsHaveNoOrder(t *testing.T) {
+// Decimal strings can't be ordered, in any notation.
+func TestDecimalStringsCannotBeOrdered(t *testing.T) {
 	t.Parallel()
 	for text, decimal := range map[string]bool{
 		"9": true, "-9": true, "+9": true, ".5": true, "5.": true, "1e3": true, "1E+3": true, "-.5e-2": true, " 9": true, "9 ": true, "\t9\n": true, "007": true,

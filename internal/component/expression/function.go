@@ -7,7 +7,7 @@ import (
 	"github.com/expr-lang/expr/ast"
 )
 
-// call is one call of a function whose arguments are evaluated before it.
+// call is a call of a function with evaluated arguments.
 type call struct {
 	*run
 	node      ast.Node
@@ -20,10 +20,10 @@ type function struct {
 	run         func(c call) any
 }
 
-const unlimited = 1 << 10 // as many arguments as the text has room for
+const unlimited = 1 << 10 // any number of arguments
 
-// functions are those of expr that are a function of their arguments and whose
-// result has a form in JSON.
+// functions are the pure functions of expr whose results can be encoded as JSON, except the
+// predicates.
 var functions = map[string]function{
 	"len": {1, 1, call.len}, "type": {1, 1, call.typeOf},
 	"int": {1, 1, call.int}, "float": {1, 1, call.float}, "string": {1, 1, call.string},
@@ -48,12 +48,12 @@ var functions = map[string]function{
 	"bitshl": {2, 2, call.bits}, "bitshr": {2, 2, call.bits}, "bitushr": {2, 2, call.bits}, "bitnot": {1, 1, call.bits},
 }
 
-// ofTheClock are the functions of expr that are left out.
-var ofTheClock = map[string]bool{"now": true, "date": true, "duration": true, "timezone": true}
+// clockFunctions are the functions of expr that are not supported.
+var clockFunctions = map[string]bool{"now": true, "date": true, "duration": true, "timezone": true}
 
 func isFunction(name string) bool {
 	_, plain := functions[name]
-	return plain || ofTheClock[name] || slices.Contains(predicates, name)
+	return plain || clockFunctions[name] || slices.Contains(predicates, name)
 }
 
 func functionNames() []string {
@@ -80,7 +80,7 @@ func (c call) numberAt(i int) any    { return c.numeric(c.node, c.arguments[i], 
 
 func (c call) what(i int) string {
 	if len(c.arguments) == 1 {
-		return "what " + c.name + "() takes"
+		return "the argument of " + c.name + "()"
 	}
 	return "argument " + string(rune('1'+min(i, 8))) + " of " + c.name + "()"
 }
@@ -95,7 +95,7 @@ func (c call) len() any {
 	case map[string]any:
 		return int64(len(value))
 	}
-	c.fail(c.node, WrongType, "len() takes a text, an array or an object, got %s", kind(c.arguments[0]))
+	c.fail(c.node, WrongType, "len() accepts a string, an array or an object, got %s", kind(c.arguments[0]))
 	return nil
 }
 
@@ -112,7 +112,7 @@ func (c call) typeOf() any {
 	case map[string]any:
 		return "map"
 	default:
-		if _, ok := c.numeric(c.node, value, "what type() takes").(int64); ok {
+		if _, ok := c.numeric(c.node, value, "the argument of type()").(int64); ok {
 			return "int"
 		}
 		return "float"
@@ -136,7 +136,7 @@ func (c call) bits() any {
 		return x &^ y
 	}
 	if y < 0 {
-		c.fail(c.node, OutOfRange, "%s() takes no negative number of places", c.name)
+		c.fail(c.node, OutOfRange, "%s() doesn't accept a negative number of bits", c.name)
 	}
 	switch c.name {
 	case "bitshl":

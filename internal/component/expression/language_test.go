@@ -11,7 +11,7 @@ const order1 = `{"order":{"id":"o-1","total":12.5,"paid":true,"note":null,
 	"items":[{"sku":"a","count":2,"price":3},{"sku":"b","count":1,"price":6.5}],"tags":["x","y","x"]},
 	"names":["Ada","Bob","Cy"],"numbers":[5,3,9,1],"empty":[],"zero":0,"half":0.5,"text":"Hello, World","blank":""}`
 
-// common are expressions that mean here what they mean to expr itself.
+// common are expressions with the same result here and in expr.
 var common = []string{
 	`1 + 2 * 3`, `(1 + 2) * 3`, `7 % 4`, `-7 % 4`, `7 / 2`, `2 ** 10`, `2 ^ 3`, `2 ** -1`, `-5 + 3`, `- zero`, `+half`, `0x2A`, `0b101`, `0o17`, `1_000`, `.5 + .25`, `1e3`, `half * 4`,
 	`1 == 1.0`, `1 != 2`, `1 < 2 and 2 < 3`, `1 < 2 < 3`, `1 > 2 || true`, `not true`, `!false`, `true && !(1 > 2)`, `"a" < "b"`, `"a" == 'a'`, `half <= 0.5`, `nil == nil`, `order.note == nil`, `[1, 2] == [1, 2]`, `{a: 1} == {"a": 1}`,
@@ -35,13 +35,13 @@ var common = []string{
 	`bitand(6, 3)`, `bitor(6, 3)`, `bitxor(6, 3)`, `bitnand(6, 3)`, `bitnot(6)`, `bitshl(1, 5)`, `bitshr(-8, 1)`, `bitushr(-8, 60)`,
 }
 
-// TestTheLanguageIsThatOfExpr runs expr itself beside.
-func TestTheLanguageIsThatOfExpr(t *testing.T) {
+// TestLanguageMatchesExpr compares results with expr.
+func TestLanguageMatchesExpr(t *testing.T) {
 	var theirs map[string]any
 	if err := json.Unmarshal([]byte(order1), &theirs); err != nil {
 		t.Fatal(err)
 	}
-	// expr takes whole numbers of JSON for doubles, and those for no index.
+	// expr decodes JSON integers as doubles, which it doesn't accept as indexes.
 	theirs["numbers"], theirs["zero"] = []any{5, 3, 9, 1}, 0
 	for _, text := range common {
 		program, err := Compile(text)
@@ -65,7 +65,7 @@ func TestTheLanguageIsThatOfExpr(t *testing.T) {
 	}
 }
 
-// plain makes the maps of expr ones that JSON knows.
+// plain converts expr's maps to maps with string keys.
 func plain(value any) any {
 	out := map[string]any{}
 	switch value := value.(type) {

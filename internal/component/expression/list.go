@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// end is the first or the last item, nil of none.
+// end returns the first or the last item, or nil if the array is empty.
 func (c call) end() any {
 	items := c.listAt(0)
 	switch {
@@ -17,7 +17,7 @@ func (c call) end() any {
 	return items[len(items)-1]
 }
 
-// get is a member or an item, nil where there is none.
+// get returns a field or an item, or nil if it doesn't exist.
 func (c call) get() any {
 	key := c.arguments[1]
 	switch from := c.arguments[0].(type) {
@@ -37,7 +37,7 @@ func (c call) get() any {
 		}
 		return nil
 	}
-	c.fail(c.node, WrongType, "get() takes an object, an array or a text, got %s", kind(c.arguments[0]))
+	c.fail(c.node, WrongType, "get() accepts an object, an array or a string, got %s", kind(c.arguments[0]))
 	return nil
 }
 
@@ -55,18 +55,18 @@ func (c call) place(key any, size int) int {
 func (c call) take() any {
 	items, count := c.listAt(0), c.integerAt(1)
 	if count < 0 {
-		c.fail(c.node, OutOfRange, "take() takes no negative number of items")
+		c.fail(c.node, OutOfRange, "take() doesn't accept a negative number of items")
 	}
 	count = min(count, int64(len(items)))
 	return items[:count:count]
 }
 
-// members are the names, the values or the pairs of both of an object, in the
-// order of the names.
+// members returns the names, the values, or the pairs of both, of an object's fields, sorted by
+// name.
 func (c call) members() any {
 	object, ok := c.arguments[0].(map[string]any)
 	if !ok {
-		c.fail(c.node, WrongType, "%s() takes an object, got %s", c.name, kind(c.arguments[0]))
+		c.fail(c.node, WrongType, "%s() accepts an object, got %s", c.name, kind(c.arguments[0]))
 	}
 	c.hold(c.node, len(object), 4*sizeOfItem)
 	items := make([]any, 0, len(object))
@@ -98,7 +98,7 @@ func (c call) fromPairs() any {
 	return object
 }
 
-// copied is a new array with the items.
+// copied returns a copy of an array.
 func (c call) copied(items []any) []any {
 	c.hold(c.node, len(items), sizeOfItem)
 	c.spend(c.node, len(items)/4)
@@ -143,8 +143,8 @@ func (c call) flat(into, items []any, depth int) []any {
 	return into
 }
 
-// uniq keeps the first of equal items. Texts, numbers and booleans are looked
-// up; arrays and objects are compared with all kept before.
+// uniq keeps the first of equal items. It finds equal strings, numbers and booleans with a map. It
+// compares arrays and objects with all kept before.
 func (c call) uniq() any {
 	kept, compound, seen := []any{}, []any{}, map[any]bool{}
 	for _, item := range c.listAt(0) {
@@ -168,8 +168,7 @@ func (c call) uniq() any {
 	return kept
 }
 
-// plain is a value that is neither an array nor an object, and equal where it
-// means the same.
+// plain converts a scalar so that equal values have equal map keys.
 func (c call) plain(value any) any {
 	switch value := value.(type) {
 	case nil, bool:

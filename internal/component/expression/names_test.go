@@ -7,7 +7,7 @@ import (
 	"github.com/weft-automation/weft/internal/component/expression"
 )
 
-func TestNamesTellsWhichValuesEveryEvaluationNeeds(t *testing.T) {
+func TestNamesReturnsNeededValues(t *testing.T) {
 	for text, want := range map[string][2][]string{
 		`1 + 2`:                               {},
 		`a + b.c[d]`:                          {{"a", "b"}, {"d"}},
@@ -37,8 +37,8 @@ func TestNamesTellsWhichValuesEveryEvaluationNeeds(t *testing.T) {
 	}
 }
 
-// What Names calls needed fails without it, and the rest need not.
-func TestAnEvaluationWithoutANeededNameFails(t *testing.T) {
+// An evaluation fails without a needed name, but not necessarily without the others.
+func TestEvaluationWithoutNeededNameFails(t *testing.T) {
 	for _, text := range []string{`a + 1`, `a && true`, `let x = a; 1`, `[a]`, `{k: a}`, `map(a, 1)`, `not a`, `1 > 2 || a`, `a ?? 1`, `a?.b`, `1 > 2 ? a : 1`, `map([], a)`, `a != nil && a > 1`} {
 		program, err := expression.Compile(text)
 		if err != nil {

@@ -12,11 +12,11 @@ import (
 	"github.com/expr-lang/expr/ast"
 )
 
-// exact is up to where every whole number is a double.
+// exact is the limit up to which a double represents every integer.
 const exact = 1 << 53
 
-// whole is a double as numbers are held here: an int64 where it is a whole
-// number that a double holds exactly.
+// whole returns the internal form of a double: an int64 if it is an integer that a double
+// represents exactly, otherwise the double.
 func whole(f float64) any {
 	if f == math.Trunc(f) && math.Abs(f) <= exact {
 		return int64(f)
@@ -24,8 +24,8 @@ func whole(f float64) any {
 	return f
 }
 
-// perDigits is how many characters of a number cost a step: those of a fraction are read more
-// than once.
+// perDigits is how many characters of a number cost one step. It is smaller than for strings,
+// because parsing reads the characters of a fraction more than once.
 const perDigits = 16
 
 func isNumber(value any) bool {
@@ -36,8 +36,8 @@ func isNumber(value any) bool {
 	return false
 }
 
-// number is a number as an int64 or, where it is none, a float64; ok is false
-// for other values.
+// number returns a number as an int64 if it is an integer, otherwise as a float64. ok is false for
+// other values.
 func (r *run) number(node ast.Node, value any) (n any, ok bool) {
 	switch value := value.(type) {
 	case int64:
@@ -53,13 +53,13 @@ func (r *run) number(node ast.Node, value any) (n any, ok bool) {
 	return nil, false
 }
 
-// decimal reads a number of JSON.
+// decimal parses a JSON number.
 func (r *run) decimal(node ast.Node, text string) any {
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
 		return n
 	}
 	if !strings.ContainsAny(text, ".eE") {
-		r.fail(node, OutOfRange, "a whole number of more than 64 bits cannot be reckoned with: give it as text")
+		r.fail(node, OutOfRange, "arithmetic with an integer of more than 64 bits is not supported: use BIGINT_CALCULATE, with strings")
 	}
 	f, err := strconv.ParseFloat(text, 64)
 	if err != nil {
@@ -68,7 +68,7 @@ func (r *run) decimal(node ast.Node, text string) any {
 	return whole(f)
 }
 
-// numeric is the number that an operator or a function needs.
+// numeric returns the number for an operator or a function. It fails for other values.
 func (r *run) numeric(node ast.Node, value any, what string) any {
 	n, ok := r.number(node, value)
 	if !ok {
@@ -77,7 +77,7 @@ func (r *run) numeric(node ast.Node, value any, what string) any {
 	return n
 }
 
-// integer is the whole number that an operator or a function needs.
+// integer returns the integer for an operator or a function. It fails for other values.
 func (r *run) integer(node ast.Node, value any, what string) int64 {
 	n, ok := r.numeric(node, value, what).(int64)
 	if !ok {
@@ -93,7 +93,7 @@ func double(n any) float64 {
 	return n.(float64)
 }
 
-// finite is the result of an operation on doubles.
+// finite returns the result of an operation on doubles. It fails on overflow.
 func (r *run) finite(node ast.Node, f float64) any {
 	if math.IsInf(f, 0) || math.IsNaN(f) {
 		r.fail(node, OutOfRange, "the result is beyond the range of doubles")
@@ -101,15 +101,15 @@ func (r *run) finite(node ast.Node, f float64) any {
 	return whole(f)
 }
 
-// fits is the result of an operation on whole numbers.
+// fits returns the result of an operation on integers. It fails on overflow.
 func (r *run) fits(node ast.Node, n int64, ok bool) any {
 	if !ok {
-		r.fail(node, OutOfRange, "the result is a whole number of more than 64 bits: BIGINT_CALCULATE reckons with such, as texts")
+		r.fail(node, OutOfRange, "the result is an integer of more than 64 bits: use BIGINT_CALCULATE, which calculates with decimal strings")
 	}
 	return n
 }
 
-// calculate is the result of an arithmetic operator on two numbers.
+// calculate returns the result of an arithmetic operator on two numbers.
 func (r *run) calculate(node ast.Node, operator string, left, right any) any {
 	a, wholeA := left.(int64)
 	b, wholeB := right.(int64)
@@ -130,12 +130,12 @@ func (r *run) calculate(node ast.Node, operator string, left, right any) any {
 		r.divisor(node, y == 0)
 		return r.finite(node, x/y)
 	case "%":
-		r.fail(node, WrongType, "%% takes whole numbers")
+		r.fail(node, WrongType, "%% accepts only integers")
 	}
 	return r.finite(node, math.Pow(x, y))
 }
 
-// calculateWhole does what stays among whole numbers.
+// calculateWhole computes operations whose result is an integer. done is false for the others.
 func (r *run) calculateWhole(node ast.Node, operator string, a, b int64) (n any, done bool) {
 	switch operator {
 	case "+":
@@ -214,7 +214,7 @@ func order(left, right any) int {
 	return cmp.Compare(double(left), double(right))
 }
 
-// beyond reports a whole number that a double may not hold.
+// beyond reports whether n is an integer that a double may not represent exactly.
 func beyond(n any) bool {
 	i, ok := n.(int64)
 	return ok && (i > exact || i < -exact)
@@ -227,13 +227,13 @@ func precise(n any) *big.Float {
 	return big.NewFloat(n.(float64))
 }
 
-// int is a number without its fraction, or the whole number that a text is.
+// int truncates a number or parses the integer in a string.
 func (c call) int() any {
 	if text, ok := c.arguments[0].(string); ok {
 		c.read(c.node, len(text))
 		n, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {
-			c.fail(c.node, WrongType, "int() takes the text of a whole number of at most 64 bits")
+			c.fail(c.node, WrongType, "int() accepts a string with an integer of at most 64 bits")
 		}
 		return n
 	}
@@ -243,12 +243,12 @@ func (c call) int() any {
 		return n
 	}
 	if math.Abs(f) >= 1<<63 {
-		c.fail(c.node, OutOfRange, "int() takes numbers of at most 64 bits")
+		c.fail(c.node, OutOfRange, "int() accepts numbers of at most 64 bits")
 	}
 	return int64(f)
 }
 
-// float is the number that a text is.
+// float parses the number in a string.
 func (c call) float() any {
 	text, ok := c.arguments[0].(string)
 	if !ok {
@@ -257,7 +257,7 @@ func (c call) float() any {
 	c.spend(c.node, len(text)/perDigits)
 	f, err := strconv.ParseFloat(text, 64)
 	if err != nil || strings.ContainsAny(text, "xXnNpP_") {
-		c.fail(c.node, WrongType, "float() takes the text of a decimal number")
+		c.fail(c.node, WrongType, "float() accepts a string with a decimal number")
 	}
 	return c.finite(c.node, f)
 }
@@ -283,7 +283,7 @@ func (c call) round() any {
 	return whole(math.Round(f))
 }
 
-// numbers are those among the arguments and in arrays among them.
+// numbers returns the numbers in the arguments, including those in nested arrays.
 func (c call) numbers() []any {
 	return c.collect(nil, c.arguments, 0)
 }
@@ -302,7 +302,7 @@ func (c call) collect(into, items []any, depth int) []any {
 	return into
 }
 
-// extreme is the largest or smallest, nil of none.
+// extreme returns the largest or smallest number, or nil without numbers.
 func (c call) extreme() any {
 	all := c.numbers()
 	if len(all) == 0 {

@@ -15,9 +15,9 @@ func (r *run) unary(node *ast.UnaryNode, s scope) any {
 	case "not", "!":
 		return !r.boolean(node.Node, value)
 	case "-":
-		return r.calculate(node, "-", int64(0), r.numeric(node, value, "what follows -"))
+		return r.calculate(node, "-", int64(0), r.numeric(node, value, "the operand of -"))
 	}
-	return r.numeric(node, value, "what follows +")
+	return r.numeric(node, value, "the operand of +")
 }
 
 func (r *run) binary(node *ast.BinaryNode, s scope) any {
@@ -66,9 +66,9 @@ func (r *run) arithmetic(node *ast.BinaryNode, left, right any) any {
 	if !isA || !isB {
 		want := "two numbers"
 		if node.Operator == "+" {
-			want = "two numbers or two texts"
+			want = "two numbers or two strings"
 		}
-		r.fail(node, WrongType, "%s takes %s, got %s and %s", node.Operator, want, kind(left), kind(right))
+		r.fail(node, WrongType, "%s needs %s, got %s and %s", node.Operator, want, kind(left), kind(right))
 	}
 	return r.calculate(node, node.Operator, a, b)
 }
@@ -86,14 +86,14 @@ func (r *run) ordered(node *ast.BinaryNode, left, right any) bool {
 	return by >= 0
 }
 
-// compare orders two numbers or two texts. Two decimal strings are an error: their order as
-// texts is not that of the numbers.
+// compare orders two numbers or two strings. Two decimal strings are an error, because their order
+// as strings differs from their numeric order.
 func (r *run) compare(node ast.Node, left, right any) int {
 	if a, ok := left.(string); ok {
 		if b, ok := right.(string); ok {
 			r.read(node, min(len(a), len(b)))
 			if isDecimal(a) && isDecimal(b) {
-				r.fail(node, WrongType, "two decimal strings cannot be ordered as texts: convert both with int() or float(), or compare larger integers with BIGINT_CALCULATE")
+				r.fail(node, WrongType, "two decimal strings cannot be ordered as strings: convert both with int() or float(), or compare larger integers with BIGINT_CALCULATE")
 			}
 			return strings.Compare(a, b)
 		}
@@ -101,12 +101,12 @@ func (r *run) compare(node ast.Node, left, right any) int {
 	a, isA := r.number(node, left)
 	b, isB := r.number(node, right)
 	if !isA || !isB {
-		r.fail(node, WrongType, "only two numbers or two texts have an order, got %s and %s", kind(left), kind(right))
+		r.fail(node, WrongType, "only two numbers or two strings can be ordered, got %s and %s", kind(left), kind(right))
 	}
 	return order(a, b)
 }
 
-// isDecimal reports whether a text is a number in decimal digits, with or without a sign, a
+// isDecimal reports whether a string is a number in decimal digits, with or without a sign, a
 // fraction, an exponent and white space around it.
 func isDecimal(text string) bool {
 	text = unsigned(strings.TrimSpace(text))
@@ -120,7 +120,7 @@ func isDecimal(text string) bool {
 	return isDigits(whole + fraction)
 }
 
-// unsigned returns a text without the sign that it starts with.
+// unsigned returns a string without its leading sign.
 func unsigned(text string) string {
 	if text != "" && (text[0] == '+' || text[0] == '-') {
 		return text[1:]
@@ -130,8 +130,7 @@ func unsigned(text string) string {
 
 func isDigits(text string) bool { return text != "" && strings.Trim(text, "0123456789") == "" }
 
-// equal compares values of any kind: numbers by what they are, arrays and
-// objects by what is in them.
+// equal compares values of any type: numbers by value, arrays and objects by content.
 func (r *run) equal(node ast.Node, left, right any, depth int) bool {
 	r.spend(node, 1)
 	r.deep(node, depth)
@@ -166,8 +165,7 @@ func (r *run) equal(node ast.Node, left, right any, depth int) bool {
 	return r.equalNumbers(node, left, right)
 }
 
-// equalMembers goes through the names in their order, so that what a budget
-// allows does not depend on chance.
+// equalMembers visits the names in sorted order, so that the used budget is deterministic.
 func (r *run) equalMembers(node ast.Node, a, b map[string]any, depth int) bool {
 	for _, name := range r.names(node, a) {
 		other, ok := b[name]
@@ -190,8 +188,7 @@ func (r *run) equalNumbers(node ast.Node, left, right any) bool {
 	return order(a, b) == 0
 }
 
-// deep breaks off where values are nested deeper than any that can be given
-// back, or that came in.
+// deep fails if values are nested deeper than any input or result can be.
 func (r *run) deep(node ast.Node, depth int) {
 	if depth > 2*MaxDepth {
 		r.fail(node, TooExpensive, "values are nested deeper than %d", 2*MaxDepth)
@@ -213,13 +210,13 @@ func (r *run) in(node *ast.BinaryNode, value, among any) bool {
 		_, ok := among[r.memberName(node.Left, value)]
 		return ok
 	}
-	r.fail(node, WrongType, "in takes an array or an object, got %s", kind(among))
+	r.fail(node, WrongType, "in needs an array or an object, got %s", kind(among))
 	return false
 }
 
-// span is low..high, both included.
+// span returns the integers from low to high, inclusive.
 func (r *run) span(node *ast.BinaryNode, left, right any) any {
-	low := r.integer(node.Left, left, "the begin of a range")
+	low := r.integer(node.Left, left, "the start of a range")
 	high := r.integer(node.Right, right, "the end of a range")
 	if high < low {
 		return []any{}
@@ -237,7 +234,7 @@ func (r *run) span(node *ast.BinaryNode, left, right any) any {
 	return items
 }
 
-// textual is contains, startsWith or endsWith; nil has nothing in it.
+// textual evaluates contains, startsWith or endsWith. The result for nil is false.
 func (r *run) textual(node *ast.BinaryNode, left, right any) bool {
 	if left == nil || right == nil {
 		return false
@@ -254,7 +251,7 @@ func (r *run) textual(node *ast.BinaryNode, left, right any) bool {
 	return strings.HasSuffix(text, part)
 }
 
-// sorter orders values that are all numbers or all texts.
+// sorter returns a comparison for values that are all numbers or all strings.
 func (r *run) sorter(node ast.Node, descending bool) func(a, b any) int {
 	return func(a, b any) int {
 		r.spend(node, 1)
@@ -268,10 +265,10 @@ func (r *run) sorter(node ast.Node, descending bool) func(a, b any) int {
 
 const (
 	maxPattern     = 1 << 10 // bytes of a regular expression
-	maxPatternSize = 1_000   // instructions that it becomes
+	maxPatternSize = 1_000   // instructions after compilation
 )
 
-// matches is the operator of that name; nil matches nothing.
+// matches evaluates the operator matches. nil matches nothing.
 func (r *run) matches(node *ast.BinaryNode, left, right any) bool {
 	if left == nil || right == nil {
 		return false
@@ -281,12 +278,12 @@ func (r *run) matches(node *ast.BinaryNode, left, right any) bool {
 	if p == nil {
 		p = r.compiled(node, r.text(node.Right, right, "the right side of matches"))
 	}
-	// The time that a match takes is the product of both in the worst case.
+	// In the worst case, the time of a match is proportional to the product of both sizes.
 	r.spend(node, 1+len(text)*p.size/16)
 	return p.regexp.MatchString(text)
 }
 
-// compiled is a regular expression that does not stand in the text.
+// compiled returns a regular expression that is computed at run time.
 func (r *run) compiled(node *ast.BinaryNode, text string) *pattern {
 	if r.pattern != nil && r.pattern.text == text {
 		return r.pattern
@@ -301,29 +298,29 @@ func (r *run) compiled(node *ast.BinaryNode, text string) *pattern {
 	return p
 }
 
-// compilePattern reads a regular expression (RE2: its time is linear), or says
-// what is wrong with it.
+// compilePattern compiles an RE2 regular expression, which matches in linear time. It returns a
+// message if the expression is invalid.
 func compilePattern(text string) (p *pattern, problem string) {
 	if len(text) > maxPattern {
-		return nil, "a regular expression may have at most 1024 bytes"
+		return nil, "a regular expression can have at most 1024 bytes"
 	}
 	tree, err := syntax.Parse(text, syntax.Perl)
 	if err != nil {
-		return nil, "this is not a regular expression (RE2)"
+		return nil, "invalid regular expression (RE2)"
 	}
 	size := patternSize(tree)
 	if size > maxPatternSize {
-		return nil, "this regular expression repeats too much"
+		return nil, "the regular expression has too many repetitions"
 	}
 	compiled, err := regexp.Compile(text)
 	if err != nil {
-		return nil, "this is not a regular expression (RE2)"
+		return nil, "invalid regular expression (RE2)"
 	}
 	return &pattern{text: text, size: size, regexp: compiled}, ""
 }
 
-// patternSize is about how many instructions a regular expression becomes: what
-// is repeated n times stands there n times.
+// patternSize estimates the number of instructions of a compiled regular expression. Repetitions
+// are expanded.
 func patternSize(tree *syntax.Regexp) int {
 	size := 2 + len(tree.Rune)/2
 	for _, sub := range tree.Sub {

@@ -7,17 +7,16 @@ import (
 	"github.com/expr-lang/expr/ast"
 )
 
-// over is one call of a function that evaluates a part for each item.
+// over is a call of a function that evaluates a predicate for each item.
 type over struct {
 	*run
 	node  ast.Node
 	items []any
-	body  ast.Node // nil where the item itself is meant
+	body  ast.Node // nil: the item itself
 	scope scope
 }
 
-// predicates are the functions whose second argument is evaluated for each
-// item of the first.
+// predicates are the functions that evaluate their second argument for each item of the first.
 var predicates = []string{
 	"all", "any", "count", "filter", "find", "findIndex", "findLast", "findLastIndex",
 	"groupBy", "map", "none", "one", "reduce", "sortBy", "sum",
@@ -25,7 +24,7 @@ var predicates = []string{
 
 func (r *run) iterate(node ast.Node, name string, arguments []ast.Node, s scope) any {
 	o := over{run: r, node: node, scope: s}
-	o.items = r.list(arguments[0], r.eval(arguments[0], s), "what "+name+"() goes through")
+	o.items = r.list(arguments[0], r.eval(arguments[0], s), "the first argument of "+name+"()")
 	if len(arguments) > 1 {
 		o.body = arguments[1].(*ast.PredicateNode).Node
 	}
@@ -70,7 +69,7 @@ func (o over) result(name string, extra []any) any {
 	return o.reduced(extra)
 }
 
-// turn evaluates the part for one item.
+// turn evaluates the predicate for one item.
 func (o over) turn(i int, acc any) any {
 	o.spend(o.node, 1)
 	if o.body == nil {
@@ -89,7 +88,7 @@ func (o over) holds(i int) bool {
 	return o.boolean(body, o.turn(i, nil))
 }
 
-// first is the place of the first item for which the part is as wanted, or -1.
+// first returns the index of the first item for which the predicate has the wanted value, or -1.
 func (o over) first(wanted bool) int {
 	for i := range o.items {
 		if o.holds(i) == wanted {
@@ -154,12 +153,12 @@ func (o over) each() []any {
 func (o over) sum() any {
 	var total any = int64(0)
 	for i := range o.items {
-		total = o.calculate(o.node, "+", total, o.numeric(o.node, o.turn(i, nil), "what sum() adds"))
+		total = o.calculate(o.node, "+", total, o.numeric(o.node, o.turn(i, nil), "each item of sum()"))
 	}
 	return total
 }
 
-// groups are the items under the text, number or boolean that the part gives.
+// groups groups the items by the string, number or boolean that the predicate returns.
 func (o over) groups() any {
 	groups := map[string]any{}
 	for i, item := range o.items {
@@ -174,7 +173,7 @@ func (o over) groups() any {
 	return groups
 }
 
-// label is a value as the name of a member.
+// label converts a value to a field name.
 func (o over) label(value any) string {
 	switch value := value.(type) {
 	case string:
@@ -182,11 +181,10 @@ func (o over) label(value any) string {
 	case bool:
 		return o.encode(o.node, value)
 	}
-	return o.encode(o.node, o.numeric(o.node, value, "what groupBy() groups by"))
+	return o.encode(o.node, o.numeric(o.node, value, "the key of groupBy()"))
 }
 
-// sortedBy are the items in the order of their keys; those with equal keys stay
-// in the order in which they were.
+// sortedBy returns the items sorted by their keys. The sort is stable.
 func (r *run) sortedBy(node ast.Node, items, keys []any, order []any) any {
 	descending := false
 	if len(order) > 0 {

@@ -14,14 +14,14 @@ import (
 	"github.com/weft-automation/weft/internal/kit/strictjson"
 )
 
-// What values take, about.
+// Approximate sizes of values, in bytes.
 const (
 	sizeOfItem   = 24
 	sizeOfMember = 64
 )
 
-// measure breaks off where a value has no form in JSON, or one that is too
-// large. A value may hold another one many times: it is as large as it is told.
+// measure returns the size of a value as JSON. It fails if the value can't be encoded or is too
+// large. A value that is referenced several times counts each time.
 func (r *run) measure(node ast.Node, value any) (size int) {
 	r.counted = 0
 	size = r.sizeOf(node, value, 0, 0)
@@ -31,10 +31,10 @@ func (r *run) measure(node ast.Node, value any) (size int) {
 	return size
 }
 
-// count counts the items or members of a result.
+// count adds to the number of items and fields of a result.
 func (r *run) count(node ast.Node, values int) {
 	if r.counted += values; r.counted > MaxValues {
-		r.fail(node, TooExpensive, "the result has more than %d items and members", MaxValues)
+		r.fail(node, TooExpensive, "the result has more than %d items and fields", MaxValues)
 	}
 }
 
@@ -53,7 +53,7 @@ func (r *run) sizeOf(node ast.Node, value any, size, depth int) int {
 		return size + 20
 	case float64:
 		if math.IsInf(value, 0) || math.IsNaN(value) {
-			r.fail(node, NotJSON, "the result is no number")
+			r.fail(node, NotJSON, "the result is not a number")
 		}
 		return size + 24
 	case json.Number:
@@ -72,20 +72,20 @@ func (r *run) sizeOf(node ast.Node, value any, size, depth int) int {
 		size += 2
 		for _, name := range r.names(node, value) {
 			if len(name) > MaxName {
-				r.fail(node, NotJSON, "the name of a member has more than %d bytes", MaxName)
+				r.fail(node, NotJSON, "a field name has more than %d bytes", MaxName)
 			}
 			size = r.sizeOf(node, value[name], size+2+r.sizeOfText(node, name), depth+1)
 		}
 		return size
 	}
-	r.fail(node, NotJSON, "the result has no form in JSON")
+	r.fail(node, NotJSON, "the result cannot be encoded as JSON")
 	return 0
 }
 
 func (r *run) sizeOfText(node ast.Node, text string) int {
 	r.read(node, len(text))
 	if !utf8.ValidString(text) || strings.Contains(text, "\x00") {
-		r.fail(node, NotJSON, "a text in the result is not UTF-8 or has the character U+0000")
+		r.fail(node, NotJSON, "a string in the result is not valid UTF-8 or contains U+0000")
 	}
 	size := 2 + len(text)
 	for i := range len(text) {
@@ -99,8 +99,7 @@ func (r *run) sizeOfText(node ast.Node, text string) int {
 	return size
 }
 
-// encode is a value as JSON text: members in the order of their names, no
-// white space.
+// encode returns a value as compact JSON with sorted keys.
 func (r *run) encode(node ast.Node, value any) string {
 	if n, ok := value.(int64); ok {
 		return strconv.FormatInt(n, 10)
@@ -109,12 +108,12 @@ func (r *run) encode(node ast.Node, value any) string {
 	r.hold(node, r.measure(node, value), 1)
 	out, err := strictjson.Encode(value)
 	if err != nil {
-		r.fail(node, NotJSON, "the value has no form in JSON")
+		r.fail(node, NotJSON, "the value cannot be encoded as JSON")
 	}
 	return string(out)
 }
 
-// names are those of an object's members, in their order.
+// names returns the sorted names of an object's fields.
 func (r *run) names(node ast.Node, object map[string]any) []string {
 	r.spend(node, 4*len(object))
 	for name := range object {

@@ -14,7 +14,7 @@ import (
 	"github.com/expr-lang/expr/parser/lexer"
 )
 
-// parse reads the text into its tree.
+// parse parses the text into a syntax tree.
 func parse(text string) (root ast.Node, err error) {
 	defer func() {
 		if recover() != nil {
@@ -32,20 +32,20 @@ func parse(text string) (root ast.Node, err error) {
 	return nil, explain(text, fault)
 }
 
-// wordings are what the parser says, and what is said here: its own words hold
-// literals of the expression, which may hold what was substituted into it.
+// wordings maps messages of the parser to ours. The parser's messages can contain literals of the
+// expression, which can come from substituted secrets.
 var wordings = []struct{ theirs, ours string }{
-	{"literal not terminated", "a text is not closed: expected its closing quotation mark"},
+	{"literal not terminated", "a string is not closed: expected its closing quotation mark"},
 	{"unclosed comment", "a comment is not closed: expected */"},
-	{"invalid char escape", "this escape is none that a text can have"},
-	{"unable to unescape", "this escape is none that a text can have"},
+	{"invalid char escape", "invalid escape sequence in a string"},
+	{"unable to unescape", "invalid escape sequence in a string"},
 	{"unrecognized character", "this character has no meaning here"},
 	{"bad number syntax", "this is not a number"},
 	{"literal: strconv", "this number is out of range: expected one of at most 64 bits"},
 	{"literal is too large", "this number is out of range: expected one of at most 64 bits"},
 	{"coalesce expressions", "?? cannot be mixed with another operator: expected parentheses around one of them"},
-	{"a map key must be", "expected the name of a member: a name, a text, or an expression in parentheses"},
-	{"expected name", "expected the name of a member after the dot"},
+	{"a map key must be", "expected a field name: a name, a string, or an expression in parentheses"},
+	{"expected name", "expected a field name after the dot"},
 	{"wrap predicate", "expected { and } around a predicate of several parts"},
 	{"expected at least", "expected more arguments"},
 	{"unexpected end", "the expression ends too early"},
@@ -65,12 +65,12 @@ func explain(text string, fault *file.Error) *Error {
 	}
 	what := found(text, fault.From)
 	if what == ":" {
-		return at(text, fault.From, Syntax, "unexpected colon: expected %s; an object as the result of a predicate has braces of its own: {{name: value}}", expected(text, fault.From))
+		return at(text, fault.From, Syntax, "unexpected colon: expected %s; an object as the result of a predicate needs its own braces: {{name: value}}", expected(text, fault.From))
 	}
 	return at(text, fault.From, Syntax, "unexpected %s: expected %s", what, expected(text, fault.From))
 }
 
-// expected is what could stand at a place, by what stands before it.
+// expected describes what can follow at a position, according to the tokens before it.
 func expected(text string, from int) string {
 	what, open := "a value", []string{}
 	for _, token := range tokens(text, 0, from) {
@@ -94,14 +94,14 @@ func expected(text string, from int) string {
 	return what
 }
 
-// found names what stands at a place, without its value where it is a literal.
+// found describes the token at a position, without the value of a literal.
 func found(text string, from int) string {
 	rest := tokens(text, from, math.MaxInt)
 	switch {
 	case len(rest) == 0:
 		return "end"
 	case rest[0].Kind == lexer.String || rest[0].Kind == lexer.Bytes:
-		return "text"
+		return "string"
 	case rest[0].Kind == lexer.Number:
 		return "number"
 	case len(rest[0].Value) <= 32:
@@ -110,7 +110,7 @@ func found(text string, from int) string {
 	return "name"
 }
 
-// tokens are those of the text that begin in a part of it, without its end.
+// tokens returns the tokens that start between two positions.
 func tokens(text string, from, to int) []lexer.Token {
 	all, err := lexer.Lex(file.NewSource(text))
 	if err != nil {

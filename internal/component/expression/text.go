@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-// string is a value as text: a text as it is, anything else as JSON.
+// string converts a value to a string. Values other than strings are encoded as JSON.
 func (c call) string() any {
 	switch value := c.arguments[0].(type) {
 	case string:
@@ -20,7 +20,7 @@ func (c call) string() any {
 	}
 }
 
-// made notes a text that a function is about to make.
+// made uses the budget for a string that a function is about to create.
 func (c call) made(size int) {
 	c.hold(c.node, size, 1)
 	c.read(c.node, size)
@@ -55,7 +55,7 @@ func (c call) letters() any {
 	return strings.ToLower(text)
 }
 
-// limit is the last argument where there is one, else no limit.
+// limit returns argument i, or -1 for no limit if it is missing.
 func (c call) limit(i int) int {
 	if len(c.arguments) <= i {
 		return -1
@@ -92,7 +92,7 @@ func (c call) join() any {
 	c.spend(c.node, len(items))
 	size, parts := 0, make([]string, len(items))
 	for i, item := range items {
-		parts[i] = c.text(c.node, item, "an item that join() takes")
+		parts[i] = c.text(c.node, item, "each item of join()")
 		size = min(size+len(parts[i])+len(glue), math.MaxInt32)
 	}
 	c.made(size)
@@ -115,7 +115,7 @@ func (c call) replace() any {
 func (c call) repeat() any {
 	text, count := c.textAt(0), c.integerAt(1)
 	if count < 0 {
-		c.fail(c.node, OutOfRange, "repeat() takes no negative number of times")
+		c.fail(c.node, OutOfRange, "repeat() doesn't accept a negative count")
 	}
 	count = min(count, math.MaxInt32)
 	if text == "" {
@@ -151,18 +151,18 @@ func (c call) has() any {
 
 func (c call) toJSON() any { return c.encode(c.node, c.arguments[0]) }
 
-// fromJSON keeps numbers as they are written.
+// fromJSON decodes JSON. Numbers keep their notation.
 func (c call) fromJSON() any {
 	text := c.textAt(0)
 	c.made(len(text))
 	decoder := json.NewDecoder(strings.NewReader(text))
 	decoder.UseNumber()
-	// The decoder holds what it reads: [1,1 takes many times its bytes.
+	// Decoded values need much more memory than their JSON.
 	c.hold(c.node, strings.Count(text, ",")+strings.Count(text, "[")+strings.Count(text, ":"), sizeOfMember)
 	c.spend(c.node, 100+len(text)/4)
 	var value any
 	if err := decoder.Decode(&value); err != nil || strings.TrimLeft(text[decoder.InputOffset():], " \t\r\n") != "" {
-		c.fail(c.node, WrongType, "fromJSON() takes the text of one JSON value")
+		c.fail(c.node, WrongType, "fromJSON() accepts a string with a single JSON value")
 	}
 	return value
 }
@@ -178,7 +178,7 @@ func (c call) fromBase64() any {
 	c.made(len(text))
 	data, err := base64.StdEncoding.DecodeString(text)
 	if err != nil || !utf8.Valid(data) {
-		c.fail(c.node, WrongType, "fromBase64() takes the standard base64, with padding, of a text in UTF-8")
+		c.fail(c.node, WrongType, "fromBase64() accepts standard base64 with padding of a UTF-8 string")
 	}
 	return string(data)
 }

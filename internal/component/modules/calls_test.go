@@ -15,9 +15,8 @@ import (
 	"github.com/weft-automation/weft/internal/platform/egress"
 )
 
-// A call whose input or config is no object is refused by every module, also by those that take
-// nothing.
-func TestEveryModuleRefusesWhatIsNoObject(t *testing.T) {
+// Every module rejects an input or a config that isn't an object, even if it has no fields.
+func TestEveryModuleRejectsNonObjects(t *testing.T) {
 	t.Parallel()
 	r := registry(t)
 	for _, d := range r.List() {
@@ -32,9 +31,9 @@ func TestEveryModuleRefusesWhatIsNoObject(t *testing.T) {
 	}
 }
 
-// FuzzCalls throws calls at every module. What is refused is refused with pointers into the call,
-// and twice the same; what is shown of a call is JSON. A module that asks nobody ends in time, with
-// what can be stored or with an error of its own.
+// FuzzCalls runs arbitrary calls on every module. Errors have pointers into the call and are
+// deterministic, and the redacted call is valid JSON. A module that doesn't connect to the network
+// finishes in time, with an output that can be stored or with a clean error.
 func FuzzCalls(f *testing.F) {
 	guard := egress.New(egress.Policy{})
 	f.Cleanup(guard.Close)

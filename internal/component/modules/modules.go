@@ -16,8 +16,7 @@ import (
 	"github.com/weft-automation/weft/internal/platform/egress"
 )
 
-// All is every module of the library. Those that go outside do so through the
-// guard alone.
+// All returns every module of the library. Modules connect to the network only through the guard.
 func All(guard *egress.Guard) []component.Module {
 	return slices.Concat(
 		utility.Modules(),

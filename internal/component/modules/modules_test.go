@@ -32,12 +32,12 @@ func registry(t *testing.T) *component.Registry {
 	return r
 }
 
-// described is how a module of any family says its name.
+// described matches the name of a module in its descriptor.
 var described = regexp.MustCompile(`(?:\b[mM]odule:\s*|\binWorkflows\(|[cC]onstant\()"([A-Z][A-Z0-9_]*)"`)
 
-// What a file of a family describes is in the family's table, and so in the library. Which
-// modules there have to be says components.md, and conformance/ holds the service to it.
-func TestWhatAFamilyDescribesIsInItsTable(t *testing.T) {
+// Each module that a file describes is in the table of its category, and so in the library.
+// conformance/ checks that all modules of the contract exist.
+func TestEveryDescribedModuleIsRegistered(t *testing.T) {
 	r := registry(t)
 	found := 0
 	files, err := filepath.Glob("*/*.go")
@@ -73,7 +73,7 @@ func TestPricesThatTheContractGives(t *testing.T) {
 	}
 }
 
-// Every module is of use inside a workflow; those of control flow are nowhere else.
+// Every module runs in workflows. Control flow modules run only there.
 func TestModesOfTheLibrary(t *testing.T) {
 	for _, d := range registry(t).List() {
 		alone := d.Category != "LOGIC" || d.Module == "TRANSFORM"
@@ -113,7 +113,7 @@ func read(t *testing.T, raw json.RawMessage) schema {
 	return s
 }
 
-func TestRecipientsOfEncryptedDataAreAddresses(t *testing.T) {
+func TestAgeRecipientsAreNotSecret(t *testing.T) {
 	entry, known := registry(t).Lookup("AGE_ENCRYPT")
 	if !known {
 		t.Fatal("AGE_ENCRYPT is missing")
@@ -162,7 +162,7 @@ func TestEverySchemaIsDocumentedAndItsExamplesAreValid(t *testing.T) {
 	}
 }
 
-// undescribed are the members inside of a field that say nothing of what they are.
+// undescribed returns the nested fields without a description.
 func undescribed(t *testing.T, raw json.RawMessage, place string) []string {
 	t.Helper()
 	if raw == nil || raw[0] != '{' {
@@ -193,8 +193,8 @@ func decode(data []byte) (any, error) {
 	return value, err
 }
 
-// TestAB05WhatPostgreSQLCannotHoldIsRefusedInEveryField puts each kind of it
-// into every field of every module.
+// TestAB05WhatPostgreSQLCannotHoldIsRefusedInEveryField puts each kind of unstorable value into
+// every field of every module.
 func TestAB05WhatPostgreSQLCannotHoldIsRefusedInEveryField(t *testing.T) {
 	r := registry(t)
 	for _, d := range r.List() {
@@ -213,8 +213,8 @@ func TestAB05WhatPostgreSQLCannotHoldIsRefusedInEveryField(t *testing.T) {
 	}
 }
 
-// TestMT05NoRefusalQuotesASecret puts a canary into every secret field, in
-// values that break every rule of the field.
+// TestMT05NoRefusalQuotesASecret puts a canary into every secret field, in values that violate each
+// rule of the field.
 func TestMT05NoRefusalQuotesASecret(t *testing.T) {
 	r := registry(t)
 	const canary = "canary-7f3e9a51c2"
@@ -243,9 +243,8 @@ func TestMT05NoRefusalQuotesASecret(t *testing.T) {
 	}
 }
 
-// TestModulesReachTheOutsideThroughTheGuardOnly looks for the ways around it
-// in the sources.
-func TestModulesReachTheOutsideThroughTheGuardOnly(t *testing.T) {
+// TestModulesConnectThroughTheGuardOnly searches the sources for connections that bypass the guard.
+func TestModulesConnectThroughTheGuardOnly(t *testing.T) {
 	around := regexp.MustCompile(`http\.(DefaultClient|DefaultTransport|Get|Post|PostForm|Head)\b|&?http\.(Client|Transport)\{|net\.(Dial|Listen|Lookup)|\bos/exec\b|ethclient|go-ethereum/rpc`)
 	err := filepath.WalkDir(".", func(path string, entry os.DirEntry, err error) error {
 		if err != nil || entry.IsDir() && strings.HasSuffix(path, "test") {
@@ -265,10 +264,10 @@ func TestModulesReachTheOutsideThroughTheGuardOnly(t *testing.T) {
 	}
 }
 
-// What a schema names must be all that a module reads, and package encoding/json disregards
-// letter case. Members of the call itself that the schema does not name never reach the module.
-// Below, a schema refuses them, or the module reads exact names.
-func TestObjectsInCallsTakeNoOtherMembersThanTheirSchemasName(t *testing.T) {
+// A module must read only the fields that its schema declares, but package encoding/json ignores
+// letter case. Undeclared top-level fields never reach the module. For nested objects, the schema
+// rejects them, or the module decodes exact names.
+func TestNestedObjectsRejectUndeclaredFields(t *testing.T) {
 	exact := []string{"SIGN_EVM_TRANSACTION/input/signature", "SIGN_EVM_TYPED_DATA/input/types/*/*"}
 	var open []string
 	var look func(at string, node any, below bool)

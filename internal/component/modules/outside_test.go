@@ -27,11 +27,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// addressFields are the fields by which a caller names whom a module connects to.
+// addressFields are the fields with the URL that a module connects to.
 var addressFields = []string{"jsonRpcUrl", "apiUrl"}
 
-// connecting is a module that connects to an address of the caller's, with the
-// example of its schemas as a call.
+// connecting is a module that connects to a URL from the caller, with its example call.
 type connecting struct {
 	component.Module
 	input, config map[string]any
@@ -39,9 +38,9 @@ type connecting struct {
 	inConfig      bool
 }
 
-// thatConnect are all modules whose schemas have a field for an address. They
-// are found by their schemas, so that a new one is tried without being named.
-func thatConnect(t *testing.T, guard *egress.Guard) map[string]connecting {
+// connectingModules returns all modules whose schemas have a URL field. It finds them by their
+// schemas, so the tests cover new modules automatically.
+func connectingModules(t *testing.T, guard *egress.Guard) map[string]connecting {
 	t.Helper()
 	found := map[string]connecting{}
 	for _, module := range All(guard) {
@@ -79,7 +78,7 @@ func example(t *testing.T, raw json.RawMessage) map[string]any {
 	return schema.Examples[0]
 }
 
-// run calls the module at an address until it has an output or an error.
+// run runs the module with a URL until it has an output or an error.
 func (c connecting) run(t *testing.T, ctx context.Context, registry *component.Registry, address string) (json.RawMessage, *component.Error) {
 	t.Helper()
 	parts := []map[string]any{maps.Clone(c.input), maps.Clone(c.config)}
@@ -124,7 +123,7 @@ func table(t *testing.T, modules ...component.Module) *component.Registry {
 	return registry
 }
 
-// second is another address of loopback, which a guard may open alone.
+// second is another loopback address, which a guard can allow separately.
 const second = "127.0.0.2"
 
 func listenOnSecond(t *testing.T, handler http.Handler) string {
@@ -145,7 +144,7 @@ func TestNoModuleReachesAPrivateAddress(t *testing.T) {
 	guard := egress.New(egress.Policy{
 		Allow: []netip.Prefix{netip.MustParsePrefix(second + "/32")},
 		Resolver: egresstest.Resolver(t, func(name string) []netip.Addr {
-			if strings.HasPrefix(name, "both.") { // one of them is public
+			if strings.HasPrefix(name, "both.") { // one of the addresses is public
 				return []netip.Addr{netip.MustParseAddr("8.8.8.8"), netip.MustParseAddr("127.0.0.1")}
 			}
 			return []netip.Addr{netip.MustParseAddr("127.0.0.1")}
@@ -164,10 +163,10 @@ func TestNoModuleReachesAPrivateAddress(t *testing.T) {
 		}
 	}
 	registry := table(t, All(guard)...)
-	for name, module := range thatConnect(t, guard) {
+	for name, module := range connectingModules(t, guard) {
 		for _, address := range addresses {
 			output, failed := module.run(t, t.Context(), registry, address)
-			// A redirect that would carry a body ends before its target is judged.
+			// A redirect that would send a body fails before its target is checked.
 			ended := failed != nil && (failed.Code == component.CodeAddressBlocked || strings.Contains(string(failed.Details), `"redirect"`))
 			if !ended || failed.Retryable {
 				t.Errorf("%s at %s: %s, %v", name, address, output, failed)
@@ -185,10 +184,10 @@ func onLoopback(t *testing.T) *egress.Guard {
 	return guard
 }
 
-func TestNoModuleReadsMoreThanItsLimit(t *testing.T) {
+func TestNoModuleReadsBeyondItsLimit(t *testing.T) {
 	t.Parallel()
-	const slack = 8 << 20 // what lies in the buffers of two sockets, at most
-	for name, module := range thatConnect(t, onLoopback(t)) {
+	const slack = 8 << 20 // maximum content of two socket buffers
+	for name, module := range connectingModules(t, onLoopback(t)) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var sent atomic.Int64
@@ -206,7 +205,7 @@ func TestNoModuleReadsMoreThanItsLimit(t *testing.T) {
 	}
 }
 
-// hurried is a module with a short timeout in its descriptor.
+// hurried wraps a module and shortens its timeout.
 type hurried struct {
 	component.Module
 	timeout time.Duration
@@ -218,9 +217,9 @@ func (h hurried) Describe() component.Descriptor {
 	return d
 }
 
-func TestNoModuleOutlivesItsTimeout(t *testing.T) {
+func TestEveryModuleStopsAtItsTimeout(t *testing.T) {
 	t.Parallel()
-	for name, module := range thatConnect(t, onLoopback(t)) {
+	for name, module := range connectingModules(t, onLoopback(t)) {
 		for kind, answer := range egresstest.Slow {
 			t.Run(name+"/"+kind, func(t *testing.T) {
 				t.Parallel()
@@ -232,7 +231,7 @@ func TestNoModuleOutlivesItsTimeout(t *testing.T) {
 				if failed == nil || failed.Code != component.CodeTimeout || !failed.Retryable {
 					t.Errorf("%s, %v", output, failed)
 				}
-				// What was given up ends soon after, by itself.
+				// The abandoned call finishes soon afterwards.
 				waittest.Until(t, "no call is left", func() bool { return registry.Stuck() == 0 })
 			})
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/weft-automation/weft/internal/component"
 )
 
-// formats are the targets for what a schema says by a format; a module whose schema has it names
+// formats lists the fuzz targets for string formats. A module whose schema has the format must name
 // one of them.
 var formats = map[string][]string{
 	"evm-address": {scalars}, "evm-hash": {scalars, "evm/answers_test.go:FuzzLogsAnswer"}, "evm-block": {scalars}, "evm-uint256": {scalars}, "evm-uint64": {scalars}, "hex-bytes": {scalars},
@@ -22,17 +22,17 @@ var formats = map[string][]string{
 	"re2": {"utility/regex_match_test.go:FuzzRegexMatch"}, "age-identity": {"utility/generate_age_encryption_test.go:FuzzParseIdentity"}, "age-recipient": {"utility/generate_age_encryption_test.go:FuzzParseIdentity"},
 }
 
-// Each module of the catalogue is held to cases from an independent source, to bad inputs, and,
-// where it decodes something, to fuzz targets; the table says by which, and what it names is there.
-func TestEveryModuleIsHeldToSourcesOfOthers(t *testing.T) {
+// Each module has tests with cases from independent sources and with invalid inputs, and fuzz
+// targets if it decodes something. The table lists them, and they exist.
+func TestEveryModuleHasIndependentTests(t *testing.T) {
 	t.Parallel()
 	for _, fault := range newJudge(t).judge(sources) {
 		t.Error(fault)
 	}
 }
 
-// Nothing in the table may be taken away or be wrong without being noticed.
-func TestTheTableOfSourcesCannotBeWrongUnnoticed(t *testing.T) {
+// The check detects every removed or wrong entry in the table.
+func TestWrongTableOfSourcesIsDetected(t *testing.T) {
 	t.Parallel()
 	j := newJudge(t)
 	for what, c := range map[string]struct {
@@ -49,7 +49,7 @@ func TestTheTableOfSourcesCannotBeWrongUnnoticed(t *testing.T) {
 			row.golden = []golden{{test: "utility/utility_test.go:TestHashMeets", from: "FIPS 180-4"}}
 		}},
 		"a test of another module": {"HASH", "has no case of HASH", func(row *source) {
-			row.golden = []golden{{test: "utility/utility_test.go:TestRandomUUIDDrawsVersion4", from: "RFC 9562"}}
+			row.golden = []golden{{test: "utility/utility_test.go:TestRandomUUIDIsVersion4", from: "RFC 9562"}}
 		}},
 		"a file of tests that is not there": {"HASH", "no such file", func(row *source) { row.bad = "utility/hash_test.go:TestHash" }},
 		"a file of cases that is not there": {"DELAY", "no such file", func(row *source) {
@@ -57,7 +57,7 @@ func TestTheTableOfSourcesCannotBeWrongUnnoticed(t *testing.T) {
 		}},
 		"a file with cases of others only": {"FOR_EACH", "has no case of FOR_EACH", func(row *source) { row.golden = []golden{others("ajv 8.20.0")} }},
 		"a list that is not there": {"COMPUTE_EVM_ADDRESS", "has no list addresses", func(row *source) {
-			row.golden = []golden{computed("TestAddressesAreThoseOfOtherImplementations", "addresses")}
+			row.golden = []golden{computed("TestAddressesMatchOtherImplementations", "addresses")}
 		}},
 		"a file that names another version": {"DELAY", "does not name the source croner 10", func(row *source) { row.golden = []golden{others("croner 10")} }},
 		"a file that the test does not read": {"DELAY", "does not read", func(row *source) {
@@ -71,7 +71,7 @@ func TestTheTableOfSourcesCannotBeWrongUnnoticed(t *testing.T) {
 		"neither a target nor a reason":    {"HASH", "HASH: either fuzz targets", func(row *source) { row.fuzz = nil }},
 		"a target and a reason":            {"HASH", "HASH: either fuzz targets", func(row *source) { row.plain = "it is simple" }},
 		"a target that is not there":       {"HASH", "has no FuzzHash", func(row *source) { row.fuzz = []string{"utility/utility_test.go:FuzzHash"} }},
-		"a target that is a test":          {"HASH", "is no fuzz target", func(row *source) { row.fuzz = []string{row.bad} }},
+		"a target that is a test":          {"HASH", "is not a fuzz target", func(row *source) { row.fuzz = []string{row.bad} }},
 		"a format that is not fuzzed":      {"API_CALL", "the format value-path", func(row *source) { row.fuzz = []string{addresses} }},
 		"a format with a reason instead":   {"AGE_ENCRYPT", "the format age-recipient", func(row *source) { row.fuzz, row.plain = nil, "it is simple" }},
 		"an answer that is not fuzzed":     {"GET_EVM_NONCE", "no target of what it is answered", func(row *source) { row.fuzz = []string{scalars, addresses} }},
@@ -85,7 +85,7 @@ func TestTheTableOfSourcesCannotBeWrongUnnoticed(t *testing.T) {
 	}
 }
 
-// judge looks whether the table is true.
+// judge checks the table.
 type judge struct {
 	list  []component.Descriptor
 	files map[string]*tests
@@ -119,7 +119,7 @@ func (j *judge) judge(table []source) (faults []string) {
 	return faults
 }
 
-// cases judges the golden cases of a row.
+// cases checks the golden cases of a row.
 func (j *judge) cases(row source) (faults []error) {
 	if len(row.golden) == 0 {
 		return []error{fmt.Errorf("no golden cases")}
@@ -153,7 +153,7 @@ func (j *judge) cases(row source) (faults []error) {
 	return faults
 }
 
-// holder is what the file with the cases says of where they are from.
+// holder returns the part of the file with the cases that names their source.
 func (j *judge) holder(g golden, module string, test *tests) (string, error) {
 	data, err := os.ReadFile(g.file)
 	if err != nil {
@@ -167,7 +167,7 @@ func (j *judge) holder(g golden, module string, test *tests) (string, error) {
 	switch filepath.Ext(g.file) {
 	case ".json":
 		return provenance(data, g, module, test)
-	case ".io": // a comment before each exchange names its method
+	case ".io": // a comment before each exchange has its method
 		found = strings.Contains(text, "\n// "+g.at+"/") && names(test, module)
 	case ".mjs": // a function for each kind of case
 		found = strings.Contains(text, "\nfunction "+g.at+"(") && names(test, module)
@@ -180,7 +180,7 @@ func (j *judge) holder(g golden, module string, test *tests) (string, error) {
 	return text, nil
 }
 
-// provenance is what a file of cases says of where they are from.
+// provenance returns the part of a JSON file with cases that names their source.
 func provenance(data []byte, g golden, module string, test *tests) (string, error) {
 	var file map[string]any
 	if err := json.Unmarshal(data, &file); err != nil {
@@ -200,7 +200,7 @@ func provenance(data []byte, g golden, module string, test *tests) (string, erro
 	return fmt.Sprint(file["provenance"], " ", file["source"]), nil
 }
 
-// badInputs judges the test of the bad inputs of a row.
+// badInputs checks the test with invalid inputs of a row.
 func (j *judge) badInputs(row source, d component.Descriptor) []error {
 	if row.bad == "" {
 		return []error{fmt.Errorf("no test of bad inputs")}
@@ -217,17 +217,17 @@ func (j *judge) badInputs(row source, d component.Descriptor) []error {
 	return nil
 }
 
-// targets judges the fuzz targets of a row.
+// targets checks the fuzz targets of a row.
 func (j *judge) targets(row source, d component.Descriptor) (faults []error) {
 	if (len(row.fuzz) == 0) == (row.plain == "") {
-		faults = append(faults, fmt.Errorf("either fuzz targets or a reason why there are none"))
+		faults = append(faults, fmt.Errorf("either fuzz targets or a reason for having no fuzz targets"))
 	}
 	for _, target := range row.fuzz {
 		switch file, function, err := j.find(target); {
 		case err != nil:
 			faults = append(faults, err)
 		case !strings.HasPrefix(function.name, "Fuzz") || !strings.Contains(function.text, "(f *testing.F)") || !strings.Contains(file.text, ".Fuzz(func("):
-			faults = append(faults, fmt.Errorf("%s is no fuzz target", target))
+			faults = append(faults, fmt.Errorf("%s is not a fuzz target", target))
 		}
 	}
 	if d.Effect != component.EffectNone && !slices.ContainsFunc(row.fuzz, func(target string) bool { return target != scalars && target != addresses }) {

@@ -12,20 +12,20 @@ import (
 	"strings"
 )
 
-// tests is a file of tests.
+// tests is a test file.
 type tests struct {
 	path, text string
 	set        *token.FileSet
 	functions  map[string]*ast.FuncDecl
 }
 
-// function is one function of it, with its comment.
+// function is a function of a test file, with its comment.
 type function struct{ name, text string }
 
 func (f *tests) String() string    { return f.text }
 func (f *function) String() string { return f.text }
 
-// find is the function of "file:Name", and its file.
+// find returns the function "file:Name" and its file.
 func (j *judge) find(at string) (*tests, *function, error) {
 	path, name, _ := strings.Cut(at, ":")
 	file, known := j.files[path]
@@ -57,8 +57,8 @@ func (j *judge) find(at string) (*tests, *function, error) {
 	return file, &function{name, file.text[file.set.Position(begin).Offset:file.set.Position(one.End()).Offset]}, nil
 }
 
-// read is the text of a file, also where the compiler has another one in its place: the example of
-// the contributors' guide is on no disk.
+// read returns the content of a file. It respects the compiler's overlay, which contains the
+// example in the contributors' guide.
 func (j *judge) read(path string) ([]byte, error) {
 	if file := os.Getenv(overlayVariable); file != "" {
 		var overlay struct{ Replace map[string]string }
@@ -80,25 +80,25 @@ func (j *judge) read(path string) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// overlayVariable names the file that go test -overlay was given.
+// overlayVariable is the environment variable with the file of go test -overlay.
 const overlayVariable = "WEFT_TEST_OVERLAY"
 
-// spelled is the text of a file with the one constant that stands for a module's name in its place.
+// spelled replaces the constant that stands for a module's name.
 func spelled(text string) string {
 	return regexp.MustCompile(`\bwaitModule\b`).ReplaceAllString(text, `"WAIT_FOR_EVM_TRANSACTION"`)
 }
 
-// names reports whether a text names a module.
+// names reports whether source text contains the name of a module.
 func names(text fmt.Stringer, module string) bool {
 	return regexp.MustCompile(`\b` + module + `\b`).MatchString(text.String())
 }
 
-// flowing is a text without the ends of its lines, and without what makes them comments.
+// flowing joins the lines of source text and removes comment markers.
 func flowing(text string) string {
 	return strings.Join(strings.Fields(regexp.MustCompile(`\n\s*(// ?)?`).ReplaceAllString(text, " ")), " ")
 }
 
-// reads reports whether the tests of a folder name a file.
+// reads reports whether the tests of a folder contain the name of a file.
 func reads(folder, name string) bool {
 	files, _ := filepath.Glob(filepath.Join(folder, "*_test.go"))
 	for _, file := range files {
@@ -109,7 +109,7 @@ func reads(folder, name string) bool {
 	return false
 }
 
-// properties are those of a schema.
+// properties returns the properties of a schema.
 func properties(raw json.RawMessage) (all map[string]json.RawMessage) {
 	var schema struct{ Properties map[string]json.RawMessage }
 	if json.Unmarshal(raw, &schema) != nil {
@@ -118,7 +118,7 @@ func properties(raw json.RawMessage) (all map[string]json.RawMessage) {
 	return schema.Properties
 }
 
-// formatsOf are all formats in a schema, wherever a schema stands in it.
+// formatsOf returns all formats in a schema, at any depth.
 func formatsOf(raw json.RawMessage) (all []string) {
 	var schema struct {
 		Format                                     string

@@ -27,10 +27,10 @@ var measures = map[string]string{
 	"internal/program/cli/listen_test.go:TestListenBoundsItsConnections":                           "expects nothing to arrive; slowness cannot make it fail",
 	"internal/platform/retention/retention_test.go:TestOP11DroppingAWeekIsQuickAndLeavesTheLedger": "measures over a time; only the soak compares",
 
-	"internal/component/modules/evm/hostile_test.go:run":                                       "the component's deadline is the input",
-	"internal/component/modules/utility/regex_match_test.go:TestRegexMatchEndsWithItsDeadline": "the component's deadline is the input",
-	"internal/platform/postgres/session_test.go:TestWaitingForASilentPoolerIsBounded":          "the only connection is never released",
-	"internal/platform/postgres/uptodate_test.go:TestMigrateDoesNotWaitIfNothingIsToDo":        "only a deadline ends a wait for a lock that is never released",
+	"internal/component/modules/evm/hostile_test.go:run":                                      "the component's deadline is the input",
+	"internal/component/modules/utility/regex_match_test.go:TestRegexMatchStopsAtItsDeadline": "the component's deadline is the input",
+	"internal/platform/postgres/session_test.go:TestWaitingForASilentPoolerIsBounded":         "the only connection is never released",
+	"internal/platform/postgres/uptodate_test.go:TestMigrateDoesNotWaitIfNothingIsToDo":       "only a deadline ends a wait for a lock that is never released",
 }
 
 // clockCalls are calls that wait for a time or set a deadline.

@@ -27,7 +27,7 @@ const (
 	maxTimeout     = 120 * time.Second
 )
 
-// Modules is the table of the family.
+// Modules returns the modules of the category HTTP. They connect through the guard.
 func Modules(guard *egress.Guard) []component.Module {
 	return []component.Module{&apiCall{guard: guard}}
 }
@@ -38,17 +38,17 @@ func (*apiCall) Describe() component.Descriptor {
 	return component.Descriptor{
 		Module: "API_CALL",
 		Title:  "API call",
-		Description: "Sends an HTTP request and returns the answer's status, headers and body. " +
-			"Statuses 408, 425, 429 and 5xx fail and may be attempted again, no earlier than the answer's Retry-After says, for which attempts wait up to an hour; every other status is a value, unless expectStatus says otherwise. " +
-			"Up to three redirects are followed, with the method and the body as they were but for 303, and 301 and 302 after POST, which lead to a GET; to another origin without your headers, and never with a body: such a call fails. " +
-			"POST and PATCH carry an Idempotency-Key unless headers have one. It is the same for each attempt, and for a rerun with the same input and config, so an upstream that honours it does the work once. " +
-			"After a crash GET, PUT and DELETE are sent again; POST and PATCH only when headers carry an Idempotency-Key of yours.",
+		Description: "Sends an HTTP request and returns the status, headers and body of the response. " +
+			"Statuses 408, 425, 429 and 5xx are retryable failures. Retries honor Retry-After up to one hour. Every other status is a success, unless expectStatus is set. " +
+			"Up to three redirects are followed. They keep the method and the body, except that 303, and 301 and 302 after POST, become a GET. A redirect to another origin drops your headers; if it would send a body, the call fails. " +
+			"POST and PATCH requests have an Idempotency-Key header unless you set one. It is the same for all attempts and for reruns with the same input and config, so a server that supports it does the work once. " +
+			"After a crash, GET, PUT and DELETE requests are sent again. POST and PATCH requests are sent again only if you set an Idempotency-Key.",
 		Category: "HTTP",
 		Input:    json.RawMessage(inputSchema),
 		Config:   json.RawMessage(configSchema),
 		Output:   json.RawMessage(outputSchema),
 		Price:    credit.Credits(2),
-		Timeout:  maxTimeout + 5*time.Second, // so that timeoutMs is what ends a slow call
+		Timeout:  maxTimeout + 5*time.Second, // longer than timeoutMs, which then stops a slow call
 		Effect:   component.EffectWrite,
 		Repeat:   component.RepeatUnsafe,
 		Modes:    []component.Mode{component.ModeComponent, component.ModeWorkflow},
@@ -62,7 +62,7 @@ func (*apiCall) Formats() map[string]func(string) error {
 	}}
 }
 
-// Flow says that the outputs beyond those of each answer are the names of outputMapping.
+// Flow returns a description of the outputs: the fixed fields and the names in outputMapping.
 func (*apiCall) Flow() component.Flow { return component.Flow{Gives: gives} }
 
 func gives(_, raw, _ json.RawMessage, _ []string) []graph.Given {
@@ -81,8 +81,8 @@ func gives(_, raw, _ json.RawMessage, _ []string) []graph.Given {
 	return []graph.Given{{Possible: possible}}
 }
 
-// RepeatFor is the rule of this very call: what HTTP calls idempotent, and
-// what the caller made so by an Idempotency-Key.
+// RepeatFor returns the repeat rule of a call: idempotent for idempotent HTTP methods, and if the
+// caller set an Idempotency-Key.
 func (*apiCall) RepeatFor(call component.Call) component.Repeat {
 	config, err := component.Decode[config](call.Config)
 	if err != nil {
@@ -153,14 +153,14 @@ func (a *apiCall) Run(ctx context.Context, call component.Call) (component.Resul
 	if err != nil {
 		return component.Result{}, err
 	}
-	if err := judge(request.URL.Host, answer, config.ExpectStatus); err != nil {
+	if err := checkStatus(request.URL.Host, answer, config.ExpectStatus); err != nil {
 		return component.Result{}, err
 	}
 	return render(answer, config.OutputMapping)
 }
 
-// judge says whether the status is a value or a failure.
-func judge(host string, answer upstream.Answer, expected statuses) error {
+// checkStatus returns an error if the status is a failure.
+func checkStatus(host string, answer upstream.Answer, expected statuses) error {
 	if len(expected) == 0 {
 		if upstream.Temporary(answer.Status) {
 			return upstream.Refused(host, answer, "")
@@ -170,7 +170,7 @@ func judge(host string, answer upstream.Answer, expected statuses) error {
 	if slices.Contains(expected, component.Integer(answer.Status)) {
 		return nil
 	}
-	return upstream.Refused(host, answer, "expectStatus does not have it")
+	return upstream.Refused(host, answer, "not in expectStatus")
 }
 
 const idempotencyKey = "Idempotency-Key"
@@ -190,12 +190,11 @@ func newRequest(ctx context.Context, config config, input input, effectKey uuid.
 	}
 	request, err := http.NewRequestWithContext(ctx, config.Method, target.String(), bytes.NewReader(body))
 	if err != nil {
-		return nil, component.Permanent(component.CodeInvalidInput, "apiUrl or method cannot be sent")
+		return nil, component.Permanent(component.CodeInvalidInput, "apiUrl or method is invalid")
 	}
 	request.Header = header
-	// A key of our own costs nothing and lets an upstream that knows the header
-	// tell a second attempt from a second wish. It does not make the call
-	// repeatable after a crash: whether the upstream honours it is not known.
+	// A generated key lets a server that supports the header recognize a retry. It doesn't make the
+	// call repeatable after a crash, because the server may not support the header.
 	if (config.Method == http.MethodPost || config.Method == http.MethodPatch) && header.Get(idempotencyKey) == "" {
 		header.Set(idempotencyKey, effectKey.String())
 	}

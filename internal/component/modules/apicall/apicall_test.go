@@ -22,14 +22,14 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// loopback is a guard that opens this machine, as `--allow-network` does.
+// loopback returns a guard that allows loopback, like `--allow-network`.
 func loopback(t *testing.T) *egress.Guard {
 	guard := egress.New(egress.Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
 	t.Cleanup(guard.Close)
 	return guard
 }
 
-// serve starts an upstream of the test and a bench that may reach it.
+// serve starts an upstream server and returns a bench that can connect to it.
 func serve(t *testing.T, handler http.HandlerFunc) (*componenttest.Bench, string) {
 	server := httptest.NewServer(handler)
 	t.Cleanup(server.Close)
@@ -62,7 +62,7 @@ func run(t *testing.T, bench *componenttest.Bench, input, config object) (object
 	return members, failed
 }
 
-func TestTheRequestIsWhatWasAsked(t *testing.T) {
+func TestRequestMatchesTheCall(t *testing.T) {
 	var got *http.Request
 	var body []byte
 	bench, address := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -115,7 +115,7 @@ func TestPostsCarryTheEffectKeyAsIdempotencyKey(t *testing.T) {
 	}
 }
 
-func TestTheAnswerIsGivenByItsContentType(t *testing.T) {
+func TestBodyIsDecodedByContentType(t *testing.T) {
 	var contentType, answer string
 	bench, address := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", contentType)
@@ -161,7 +161,7 @@ func TestTheAnswerIsGivenByItsContentType(t *testing.T) {
 	}
 }
 
-func TestStatusesAreValuesOrFailures(t *testing.T) {
+func TestStatusIsSuccessOrFailure(t *testing.T) {
 	status := 200
 	bench, address := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Retry-After", "7")
@@ -264,7 +264,7 @@ func TestLargeAnswers(t *testing.T) {
 	}
 }
 
-func TestBadCallsAreRefused(t *testing.T) {
+func TestInvalidCallIsRejected(t *testing.T) {
 	bench := componenttest.New(t, Modules(loopback(t))...)
 	good := object{"apiUrl": "http://127.0.0.1:1/", "method": "GET"}
 	for _, c := range []struct{ input, config any }{

@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// golden is what other implementations send for a call of API_CALL and make of an answer; the file says
-// which, and the script beside it made it.
+// golden has the requests of other implementations for calls, and their results for responses. The
+// script next to the file created it.
 type golden struct {
 	Requests []struct {
 		Method, Path string
@@ -44,7 +44,7 @@ func goldens(t *testing.T) (all golden) {
 	return all
 }
 
-// form is what parameters say; of the characters that need no escape each language has its own.
+// form decodes parameters, because languages escape different characters.
 func form(t *testing.T, text string) string {
 	t.Helper()
 	values, err := url.ParseQuery(text)
@@ -54,7 +54,7 @@ func form(t *testing.T, text string) string {
 	return values.Encode()
 }
 
-func TestRequestsAreThoseOfAnotherImplementation(t *testing.T) {
+func TestRequestsMatchAnotherImplementation(t *testing.T) {
 	var got *http.Request
 	var body []byte
 	bench, address := serve(t, func(_ http.ResponseWriter, r *http.Request) {
@@ -82,7 +82,7 @@ func TestRequestsAreThoseOfAnotherImplementation(t *testing.T) {
 	}
 }
 
-func TestAnswersAreThoseOfAnotherImplementation(t *testing.T) {
+func TestResponsesMatchAnotherImplementation(t *testing.T) {
 	all := goldens(t)
 	var contentType, answer string
 	bench, address := serve(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -112,8 +112,8 @@ func TestAnswersAreThoseOfAnotherImplementation(t *testing.T) {
 	}
 }
 
-// API_CALL follows a redirect to where its Location leads. The references and what they mean from http://a/b/c/d;p?q are those of RFC 3986, section 5.4,
-// as redirects; those that name another scheme or host, and what is no path, are left out.
+// API_CALL resolves the Location of a redirect. The references relative to http://a/b/c/d;p?q are
+// from RFC 3986, section 5.4, without those that have another scheme or host, or an invalid path.
 func TestRedirectsResolveAsRFC3986Says(t *testing.T) {
 	var location, arrived string
 	bench, address := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -138,9 +138,9 @@ func TestRedirectsResolveAsRFC3986Says(t *testing.T) {
 	}
 }
 
-// What API_CALL reads is the example of RFC 9110, section 3.9, and the framing in chunks that of RFC 9112,
-// section 7.1, which says the same length in other ways.
-func TestTheExchangeOfRFC9110IsRead(t *testing.T) {
+// API_CALL decodes the example in RFC 9110, section 3.9, with the chunked framing of RFC 9112,
+// section 7.1, in several spellings of the same length.
+func TestRFC9110ExampleIsDecoded(t *testing.T) {
 	const head = "HTTP/1.1 200 OK\r\nDate: Mon, 27 Jul 2009 12:28:53 GMT\r\nServer: Apache\r\nLast-Modified: Wed, 22 Jul 2009 19:15:56 GMT\r\nETag: \"34aa387-d-1568eb00\"\r\nAccept-Ranges: bytes\r\n"
 	const tail = "Vary: Accept-Encoding\r\nContent-Type: text/plain\r\n\r\n"
 	const content = "Hello World! My content includes a trailing CRLF.\r\n"

@@ -10,7 +10,7 @@ import (
 	"github.com/weft-automation/weft/internal/component/modules/upstream"
 )
 
-// Not parallel: it counts what is allocated.
+// Not parallel, because it counts allocations.
 func TestOutputMappingDecodesTheMappedPathsOnly(t *testing.T) {
 	body := `{"first":{"n":1.50},"items":[` + strings.Repeat(`{"a":"`+strings.Repeat("x", 30)+`"},`, 45_000) + `{"a":"last"}],"last":true}`
 	mapping := map[string]string{"n": "first.n", "item": "items.45000", "last": "last"}

@@ -11,28 +11,27 @@ import (
 
 const maxSteps = 64
 
-// parsePath reads a dotted path: members by name, items by number, with an
-// optional leading `$`. Brackets hold a number or a quoted name:
-// `data.items.0.id`, `$.data.items[0].id`, `data["odd.name"]`. Errors do not
-// quote the path.
+// parsePath parses a dotted path of field names and item numbers, with an optional leading `$`.
+// Brackets contain a number or a quoted name: `data.items.0.id`, `$.data.items[0].id`,
+// `data["odd.name"]`. Errors do not quote the path.
 func parsePath(text string) ([]string, error) {
 	rest := text
 	if after, ok := strings.CutPrefix(text, "$"); ok && (after == "" || after[0] == '.' || after[0] == '[') {
 		rest = strings.TrimPrefix(after, ".")
 	}
 	if rest == "" && text != "$" {
-		return nil, errors.New("a dotted path such as data.items.0.id is needed")
+		return nil, errors.New("expected a dotted path such as data.items.0.id")
 	}
 	var steps []string
-	for begin := true; rest != ""; begin = false {
+	for first := true; rest != ""; first = false {
 		var step string
 		var err error
 		if rest[0] == '[' {
 			step, rest, err = bracket(rest)
 		} else {
-			if !begin || strings.HasPrefix(rest, ".") {
+			if !first || strings.HasPrefix(rest, ".") {
 				if rest[0] != '.' {
-					return nil, errors.New("a dot is needed between two names")
+					return nil, errors.New("expected a dot between two names")
 				}
 				rest = rest[1:]
 			}
@@ -55,25 +54,25 @@ func parsePath(text string) ([]string, error) {
 	return steps, nil
 }
 
-// bracket reads one `[0]` or `["name"]` at the beginning of text.
+// bracket parses a leading `[0]` or `["name"]` and returns the step and the rest.
 func bracket(text string) (step, rest string, err error) {
 	inner := text[1:]
 	if inner != "" && (inner[0] == '"' || inner[0] == '\'') {
 		name, after, found := strings.Cut(inner[1:], inner[:1]+"]")
 		if !found {
-			return "", "", errors.New("a quoted name in brackets does not end")
+			return "", "", errors.New("a quoted name in brackets has no closing quote and bracket")
 		}
 		return name, after, nil
 	}
 	number, after, found := strings.Cut(inner, "]")
 	if _, err := strconv.ParseUint(number, 10, 31); !found || err != nil {
-		return "", "", errors.New("brackets need a number or a quoted name")
+		return "", "", errors.New("brackets must contain a number or a quoted name")
 	}
 	return number, after, nil
 }
 
-// source is an answer from which values are picked. Only the value at a path is
-// read from the body, as raw JSON.
+// source is a response to select values from. It extracts only the value at a path from the body,
+// as raw JSON.
 type source struct {
 	status  int
 	headers map[string]any
@@ -81,9 +80,9 @@ type source struct {
 	parsed  gjson.Result // of a JSON body
 }
 
-// pick returns the value at a path: in the body, or in the answer where the first
-// step is status, headers or body and the body has no member of that name. A path
-// that leads nowhere returns nil.
+// pick returns the value at a path in the body. If the body has no field with the name of the first
+// step, a path that starts with status, headers or body selects from the response. pick returns nil
+// if there is no value.
 func (s source) pick(steps []string) any {
 	if len(steps) == 0 {
 		return s.body
@@ -109,7 +108,7 @@ func (s source) pick(steps []string) any {
 	return nil
 }
 
-// lookup follows the steps from value: members by name, items by number.
+// lookup follows the steps from value: fields by name, items by number.
 func lookup(value gjson.Result, steps []string) gjson.Result {
 	for _, step := range steps {
 		var found gjson.Result

@@ -68,7 +68,7 @@ func decode(t *testing.T, text []byte) (value any) {
 	return value
 }
 
-// walk is lookup in a value that was decoded whole.
+// walk is like lookup for a decoded value.
 func walk(value any, steps []string) any {
 	for _, step := range steps {
 		switch node := value.(type) {
@@ -87,8 +87,8 @@ func walk(value any, steps []string) any {
 	return value
 }
 
-// FuzzAnswer throws any body under any content type at the decoder: it always
-// gives an output that can be stored, or a clean error.
+// FuzzAnswer decodes an arbitrary body with an arbitrary content type. The result is an output that
+// can be stored, or a clean error.
 func FuzzAnswer(f *testing.F) {
 	f.Add("application/json", []byte(`{"a":[1,"\u0000"]}`), "a.0")
 	f.Add("text/plain", []byte("\xff\x00"), "")

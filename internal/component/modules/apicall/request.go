@@ -12,8 +12,7 @@ import (
 	"github.com/weft-automation/weft/internal/component"
 )
 
-// targetOf is the URL with the query parameters added. A fragment is dropped:
-// it is never sent.
+// targetOf returns the URL with the query parameters added and without the fragment.
 func targetOf(apiURL string, query map[string]json.RawMessage) (*url.URL, error) {
 	target, err := url.Parse(apiURL)
 	if err != nil {
@@ -34,8 +33,8 @@ func targetOf(apiURL string, query map[string]json.RawMessage) (*url.URL, error)
 	return target, nil
 }
 
-// escaped is a query as it may stand on a request line: what cannot (RFC 3986, appendix A) is
-// escaped as browsers do it, the rest stays as it is written.
+// escaped percent-encodes the characters that a query can't contain (RFC 3986, appendix A), like
+// browsers do. The rest stays unchanged.
 func escaped(query string) string {
 	var out strings.Builder
 	for _, b := range []byte(query) {
@@ -48,8 +47,7 @@ func escaped(query string) string {
 	return out.String()
 }
 
-// valuesOf turns members into parameters: scalars as they are written, arrays
-// repeated, null left out.
+// valuesOf converts fields to parameters. Arrays repeat their parameter; null is left out.
 func valuesOf(field string, members map[string]json.RawMessage) (url.Values, error) {
 	values := url.Values{}
 	for name, raw := range members {
@@ -62,7 +60,7 @@ func valuesOf(field string, members map[string]json.RawMessage) (url.Values, err
 		for _, item := range items {
 			text, ok := scalar(item)
 			if !ok {
-				return nil, component.Permanent(component.CodeInvalidInput, "%s: every member must be a string, a number, a boolean or an array of those", field)
+				return nil, component.Permanent(component.CodeInvalidInput, "%s: each value must be a string, a number, a boolean or an array of those", field)
 			}
 			if text != nil {
 				values.Add(name, *text)
@@ -72,7 +70,8 @@ func valuesOf(field string, members map[string]json.RawMessage) (url.Values, err
 	return values, nil
 }
 
-// scalar is a JSON string's text or another scalar as written; nil for null.
+// scalar returns the content of a JSON string, another scalar as written, or nil for null. ok is
+// false for arrays and objects.
 func scalar(raw json.RawMessage) (text *string, ok bool) {
 	switch {
 	case len(raw) == 0 || raw[0] == '{' || raw[0] == '[':
@@ -91,7 +90,7 @@ func headerOf(headers map[string]string) (http.Header, error) {
 	for name, value := range headers {
 		key := http.CanonicalHeaderKey(name)
 		if _, twice := header[key]; twice {
-			return nil, component.Permanent(component.CodeInvalidInput, "headers: %s is given twice", key)
+			return nil, component.Permanent(component.CodeInvalidInput, "headers: %s is set twice", key)
 		}
 		header.Set(key, value)
 	}
@@ -104,8 +103,8 @@ func headerOf(headers map[string]string) (http.Header, error) {
 	return header, nil
 }
 
-// bodyOf is the body to send, by its type and the caller's Content-Type, which
-// is added to the header where it is missing.
+// bodyOf encodes the body according to its type and the Content-Type header. It sets the header if
+// it is missing.
 func bodyOf(body json.RawMessage, header http.Header) ([]byte, error) {
 	if len(body) == 0 || string(body) == "null" {
 		return nil, nil
@@ -140,7 +139,7 @@ func formOf(body json.RawMessage) ([]byte, error) {
 	return []byte(values.Encode()), err
 }
 
-// open are the headers whose values are no secrets, whoever sends them.
+// open are the headers whose values are never secret.
 var open = map[string]bool{
 	"accept": true, "accept-charset": true, "accept-datetime": true, "accept-language": true,
 	"content-disposition": true, "content-encoding": true, "content-language": true, "content-location": true, "content-md5": true,
@@ -154,8 +153,8 @@ var open = map[string]bool{
 	"idempotency-key": true, "x-idempotency-key": true, "x-amz-date": true, "x-amz-target": true, "x-ms-date": true,
 }
 
-// Open tells the headers that are sent along in every other request, or are said to be a
-// version, from those that may hold a secret: all others.
+// Open reports whether a header's value is not secret: common headers that are never secret, and
+// version headers. All other headers can contain secrets.
 func (*apiCall) Open(name string) bool {
 	name = strings.ToLower(name)
 	return open[name] || strings.HasSuffix(name, "-version")

@@ -13,8 +13,8 @@ import (
 	"github.com/weft-automation/weft/internal/component/componenttest"
 )
 
-// FuzzRequest makes requests of whatever may stand in a call: it gives one that can be
-// sent as it is, to the host of apiUrl, or INVALID_INPUT.
+// FuzzRequest builds requests from arbitrary calls. The result is a request that can be sent to the
+// host of apiUrl, or INVALID_INPUT.
 func FuzzRequest(f *testing.F) {
 	f.Add("https://example.com/a?b=c#d", "POST", `{"headers":{"Accept":"*/*"},"query":{"q":["a",1,null]},"body":{"a":[1]}}`)
 	f.Add("http://127.0.0.1:8080", "GET", `{"headers":{"Content-Type":"application/x-www-form-urlencoded"},"body":{"a":"b&c","d":[true]}}`)
@@ -45,9 +45,8 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
-// A slow upstream ends the call when timeoutMs says so, as a fault that may be over at
-// another attempt.
-func TestTimeoutMsEndsASlowCall(t *testing.T) {
+// A call to a slow upstream fails after timeoutMs with a retryable error.
+func TestTimeoutMsStopsASlowCall(t *testing.T) {
 	t.Parallel()
 	release := make(chan struct{})
 	bench, address := serve(t, func(http.ResponseWriter, *http.Request) { <-release })
@@ -58,8 +57,8 @@ func TestTimeoutMsEndsASlowCall(t *testing.T) {
 	}
 }
 
-// A call that is wrong is refused with the field, what was expected and what came.
-func TestRefusalsNameTheFieldAndTheRule(t *testing.T) {
+// The error of an invalid call has the field, the expected value and the actual value.
+func TestErrorNamesFieldAndRule(t *testing.T) {
 	t.Parallel()
 	registry := componenttest.New(t, Modules(loopback(t))...).Registry
 	for _, c := range []struct{ input, config, pointer, message string }{
@@ -84,9 +83,9 @@ func TestRefusalsNameTheFieldAndTheRule(t *testing.T) {
 	}
 }
 
-// An answer is a secret where it repeats what a header is to keep to itself, not where it
-// repeats what any client sends.
-func TestMT05AnAnswerIsSecretByTheHeadersThatAre(t *testing.T) {
+// A response is secret if it repeats the value of a secret header, but not if it repeats a common
+// header.
+func TestMT05ResponseThatRepeatsSecretHeaderIsSecret(t *testing.T) {
 	t.Parallel()
 	registry, err := component.NewRegistry(Modules(nil)...)
 	if err != nil {

@@ -13,20 +13,19 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 )
 
-// abiForms says what the input `abi` may be.
-const abiForms = "The contract's interface: the JSON ABI that the compiler gives (an array, or its JSON text), or human-readable signatures such as function transfer(address to, uint256 amount) returns (bool) or event Transfer(address indexed from, address indexed to, uint256 value), as an array of texts or as one text with a signature on each line."
+// abiForms describes the accepted forms of the input `abi`.
+const abiForms = "The contract's ABI: the compiler's JSON ABI (an array, or a string that contains the JSON array), or human-readable signatures such as function transfer(address to, uint256 amount) returns (bool) or event Transfer(address indexed from, address indexed to, uint256 value), as an array of strings or as one string with one signature per line."
 
-// abiProperty is the property `abi` of a module that needs an interface.
+// abiProperty is the schema of `abi` for modules that encode and decode calls.
 const abiProperty = `"abi": {"type": ["array", "string"], "maxItems": 10000, "minLength": 1, "title": "ABI", "description": "` + abiForms + `", "examples": [["function transfer(address to, uint256 amount) returns (bool)"], [{"type": "function", "name": "transfer", "stateMutability": "nonpayable", "inputs": [{"name": "to", "type": "address"}, {"name": "amount", "type": "uint256"}], "outputs": [{"name": "", "type": "bool"}]}]]}`
 
-// eventsABIProperty is the property `abi` of a module that reads logs.
+// eventsABIProperty is the schema of `abi` for modules that read logs.
 const eventsABIProperty = `"abi": {"type": ["array", "string"], "maxItems": 10000, "minLength": 1, "title": "ABI", "description": "` + abiForms + `", "examples": [["event Transfer(address indexed from, address indexed to, uint256 value)"]]}`
 
-// errorsABIProperty is the property `abi` of a module that needs it for the
-// errors of a contract alone.
-const errorsABIProperty = `"abi": {"type": ["array", "string"], "maxItems": 10000, "minLength": 1, "title": "ABI", "description": "With it, a revert with an error of the contract's own is told by name and with its values. ` + abiForms + `", "examples": [["error InsufficientBalance(uint256 available, uint256 required)"]]}`
+// errorsABIProperty is the schema of `abi` for modules that use it only to decode custom errors.
+const errorsABIProperty = `"abi": {"type": ["array", "string"], "maxItems": 10000, "minLength": 1, "title": "ABI", "description": "Used to decode custom errors: if a call reverts with one of them, the error has its name and values. ` + abiForms + `", "examples": [["error InsufficientBalance(uint256 available, uint256 required)"]]}`
 
-// contractABI is what a caller said of a contract. A nil one knows nothing.
+// contractABI is a parsed ABI. Nil means that the caller supplied none.
 type contractABI struct {
 	functions, events, errors []signature
 	constructor               *signature
@@ -39,20 +38,20 @@ const maxEntries = 10_000
 type signature struct {
 	name            string
 	inputs, outputs []parameter
-	anonymous       bool        // an event whose topics do not tell which it is
+	anonymous       bool        // an event without a topic that identifies it
 	text            string      // the canonical form, such as transfer(address,uint256)
-	hash            common.Hash // of it, from which selectors and topics come
+	hash            common.Hash // Keccak-256 of text; selectors and topics derive from it
 }
 
-// written is the signature with its canonical form and the hash of that, which
-// is computed here and no more: every log of an answer is held against it.
-func (s signature) written() signature {
+// hashed returns the signature with text and hash set. They are computed once, because each log of
+// a response is compared with them.
+func (s signature) hashed() signature {
 	s.text = s.name + "(" + typeNames(s.inputs) + ")"
 	s.hash = crypto.Keccak256Hash([]byte(s.text))
 	return s
 }
 
-// indexed is how many topics the values of an event take.
+// indexed returns the number of indexed parameters of an event.
 func (s signature) indexed() (count int) {
 	for _, input := range s.inputs {
 		if input.indexed {
@@ -62,8 +61,8 @@ func (s signature) indexed() (count int) {
 	return count
 }
 
-// parseABI reads an interface in any of its forms. No input is none: nil. An
-// error names the place within `abi`.
+// parseABI parses an ABI in any of its forms. It returns nil for an empty input. Errors contain the
+// path within `abi`.
 func parseABI(raw json.RawMessage) (*contractABI, error) {
 	if len(raw) == 0 {
 		return nil, nil
@@ -73,7 +72,7 @@ func parseABI(raw json.RawMessage) (*contractABI, error) {
 		text = strings.TrimSpace(text)
 		switch {
 		case strings.HasPrefix(text, "{"):
-			return nil, misfitf("expected a JSON ABI, which is an array; of what a compiler wrote, take the member abi")
+			return nil, mismatchf("expected a JSON ABI, which is an array; use the abi field of the compiler's output")
 		case !strings.HasPrefix(text, "["):
 			return parseLines(text)
 		}
@@ -81,21 +80,21 @@ func parseABI(raw json.RawMessage) (*contractABI, error) {
 	}
 	var entries []json.RawMessage
 	if err := json.Unmarshal(raw, &entries); err != nil {
-		return nil, misfitf("expected a JSON ABI, which is an array, or human-readable signatures%s", instead(err))
+		return nil, mismatchf("expected a JSON ABI, which is an array, or human-readable signatures%s", gotInstead(err))
 	}
 	contract := &contractABI{}
 	for i, entry := range entries {
 		if err := contract.addEntry(entry); err != nil {
-			return nil, under(err, "["+strconv.Itoa(i)+"]")
+			return nil, atPath(err, "["+strconv.Itoa(i)+"]")
 		}
 	}
 	return contract, nil
 }
 
-// instead says what of some JSON is not as it was expected.
-func instead(err error) string {
+// gotInstead describes why JSON could not be decoded, as the end of an error message.
+func gotInstead(err error) string {
 	if broken, ok := errors.AsType[*json.SyntaxError](err); ok {
-		return fmt.Sprintf("; got a text that is no JSON: %v, after %d bytes", broken, broken.Offset)
+		return fmt.Sprintf("; got a string that is not valid JSON: %v, after %d bytes", broken, broken.Offset)
 	}
 	wrong, ok := errors.AsType[*json.UnmarshalTypeError](err)
 	switch {
@@ -104,10 +103,10 @@ func instead(err error) string {
 	case wrong.Field == "":
 		return "; got " + kindOf(wrong.Value)
 	}
-	return fmt.Sprintf("; got %s as its %s", kindOf(wrong.Value), cut(strings.ToLower(wrong.Field)))
+	return fmt.Sprintf("; got %s as its %s", kindOf(wrong.Value), truncate(strings.ToLower(wrong.Field)))
 }
 
-// kindOf is the kind of a value, as encoding/json names it, with its article.
+// kindOf returns the kind of a JSON value, as encoding/json names it, with its article.
 func kindOf(value string) string {
 	switch kind, _, _ := strings.Cut(value, " "); kind {
 	case "array", "object":
@@ -127,13 +126,13 @@ func parseLines(text string) (*contractABI, error) {
 			continue
 		}
 		if err := contract.addReadable(line); err != nil {
-			return nil, misfitf("line %d: %s", number, err)
+			return nil, mismatchf("line %d: %s", number, err)
 		}
 	}
 	return contract, nil
 }
 
-// jsonEntry is an entry of a JSON ABI, as far as values depend on it.
+// jsonEntry has the fields of a JSON ABI entry that encoding and decoding need.
 type jsonEntry struct {
 	Type            *string
 	Name            string
@@ -154,7 +153,7 @@ func (c *contractABI) addEntry(raw json.RawMessage) error {
 	}
 	var entry jsonEntry
 	if err := json.Unmarshal(raw, &entry); err != nil {
-		return fmt.Errorf("expected an entry of a JSON ABI with type, name and inputs, or a human-readable signature%s", instead(err))
+		return fmt.Errorf("expected an entry of a JSON ABI with type, name and inputs, or a human-readable signature%s", gotInstead(err))
 	}
 	kind := "function"
 	if entry.Type != nil {
@@ -166,23 +165,23 @@ func (c *contractABI) addEntry(raw json.RawMessage) error {
 	}
 	var err error
 	if s.inputs, err = readParameters(entry.Inputs, 0); err != nil {
-		return under(err, ".inputs")
+		return atPath(err, ".inputs")
 	}
 	if s.outputs, err = readParameters(entry.Outputs, 0); err != nil {
-		return under(err, ".outputs")
+		return atPath(err, ".outputs")
 	}
 	return c.add(kind, s)
 }
 
-// add takes an entry into the table of its kind.
+// add appends an entry to the list of its kind.
 func (c *contractABI) add(kind string, s signature) error {
 	if slices.Contains([]string{"function", "event", "error"}, kind) && (s.name == "" || !identifier(s.name)) {
-		return fmt.Errorf("expected a name of letters, digits, $ and _, at most %d characters, got %s", maxName, came(s.name))
+		return fmt.Errorf("expected a name of letters, digits, $ and _, at most %d characters, got %s", maxName, describe(s.name))
 	}
 	if c.entries++; c.entries > maxEntries {
-		return fmt.Errorf("an abi may have %d entries", maxEntries)
+		return fmt.Errorf("an abi can have at most %d entries", maxEntries)
 	}
-	s = s.written()
+	s = s.hashed()
 	switch kind {
 	case "function":
 		c.functions = append(c.functions, s)
@@ -192,31 +191,31 @@ func (c *contractABI) add(kind string, s signature) error {
 		c.errors = append(c.errors, s)
 	case "constructor":
 		c.constructor = &s
-	case "receive", "fallback": // take no arguments
+	case "receive", "fallback": // have no arguments
 	default:
-		return fmt.Errorf("expected the type function, event, error, constructor, receive or fallback, got %s", came(kind))
+		return fmt.Errorf("expected the type function, event, error, constructor, receive or fallback, got %s", describe(kind))
 	}
 	return nil
 }
 
 var identifierForm = regexp.MustCompile(`^[A-Za-z_$][A-Za-z0-9_$]*$`)
 
-// identifier reports whether a text may stand as a name; names are bounded,
-// because each tuple of an output repeats those of its members.
+// identifier reports whether a string is a valid name. Names have a maximum length, because each
+// tuple in an output repeats the names of its components.
 func identifier(name string) bool { return len(name) <= maxName && identifierForm.MatchString(name) }
 
 func readParameters(list []jsonParameter, depth int) ([]parameter, error) {
 	if depth > maxTypeDepth {
-		return nil, fmt.Errorf("arrays and tuples may be %d deep", maxTypeDepth)
+		return nil, fmt.Errorf("arrays and tuples can be nested %d deep", maxTypeDepth)
 	}
 	parameters := make([]parameter, len(list))
 	for i, p := range list {
 		kind, err := p.kind(depth)
 		if err == nil && p.Name != "" && !identifier(p.Name) {
-			err = fmt.Errorf("expected a name of letters, digits, $ and _, at most %d characters, got %s", maxName, came(p.Name))
+			err = fmt.Errorf("expected a name of letters, digits, $ and _, at most %d characters, got %s", maxName, describe(p.Name))
 		}
 		if err != nil {
-			return nil, under(err, "["+strconv.Itoa(i)+"]")
+			return nil, atPath(err, "["+strconv.Itoa(i)+"]")
 		}
 		parameters[i] = parameter{name: p.Name, kind: kind, indexed: p.Indexed}
 	}
@@ -233,7 +232,7 @@ func (p jsonParameter) kind(depth int) (*abiType, error) {
 	if base == "tuple" {
 		var fields []parameter
 		if fields, err = readParameters(p.Components, depth+1); err != nil {
-			return nil, under(err, ".components")
+			return nil, atPath(err, ".components")
 		}
 		item, err = tupleOf(fields)
 	} else {
@@ -245,17 +244,17 @@ func (p jsonParameter) kind(depth int) (*abiType, error) {
 	return item, err
 }
 
-// function finds a function by its name, or by its full signature where the
-// name is overloaded; fits, where it is not nil, says which overloads are
-// meant. "constructor" is the constructor.
-func (c *contractABI) function(asked string, fits func(signature) bool) (signature, error) {
-	if asked == "constructor" {
+// function returns the function with a name or a full signature. If the name is overloaded, it
+// considers the overloads for which fits returns true. fits may be nil. The name "constructor"
+// returns the constructor.
+func (c *contractABI) function(name string, fits func(signature) bool) (signature, error) {
+	if name == "constructor" {
 		if c.constructor == nil {
-			return signature{name: asked}.written(), nil // that of a contract that names none
+			return signature{name: name}.hashed(), nil // the implicit constructor
 		}
 		return *c.constructor, nil
 	}
-	found, err := choose("function", asked, c.functions)
+	found, err := choose("function", name, c.functions)
 	if err != nil {
 		return signature{}, err
 	}
@@ -265,21 +264,22 @@ func (c *contractABI) function(asked string, fits func(signature) bool) (signatu
 		}
 	}
 	if len(found) > 1 {
-		return signature{}, fmt.Errorf("%s is overloaded: name one by its full signature: %s", came(asked), listed(found))
+		return signature{}, fmt.Errorf("%s is overloaded; use one of the full signatures: %s", describe(name), listed(found))
 	}
 	return found[0], nil
 }
 
-// oneOf is an entry of a kind, in a message.
-var oneOf = map[string]string{"function": "a function", "event": "an event"}
+// withArticle maps a kind of ABI entry to its name in an error message.
+var withArticle = map[string]string{"function": "a function", "event": "an event"}
 
-// choose finds all entries of a name or of a full signature.
+// choose returns all entries with a name or a full signature. It returns an error if there is no
+// such entry.
 func choose(kind, asked string, among []signature) ([]signature, error) {
 	matches := func(s signature) bool { return s.name == asked }
 	if strings.Contains(asked, "(") {
 		full, err := parseSignature(asked)
 		if err != nil {
-			return nil, fmt.Errorf("expected the name or the signature of %s: %w", oneOf[kind], err)
+			return nil, fmt.Errorf("expected the name or the signature of %s: %w", withArticle[kind], err)
 		}
 		matches = func(s signature) bool { return s.text == full.text }
 	}
@@ -288,7 +288,7 @@ func choose(kind, asked string, among []signature) ([]signature, error) {
 		indexed int
 	}
 	var found []signature
-	seen := map[twin]bool{} // an abi that was put together of several names some twice
+	seen := map[twin]bool{} // a merged abi can contain an entry twice
 	for _, s := range among {
 		if this := (twin{s.text, s.indexed()}); matches(s) && !seen[this] {
 			seen[this] = true
@@ -299,12 +299,12 @@ func choose(kind, asked string, among []signature) ([]signature, error) {
 		return found, nil
 	}
 	if len(among) == 0 {
-		return nil, fmt.Errorf("expected the name of %s of the abi, which has none; got %s", oneOf[kind], came(asked))
+		return nil, fmt.Errorf("expected the name of %s in the abi, which has none; got %s", withArticle[kind], describe(asked))
 	}
-	return nil, fmt.Errorf("the abi has no %s %s; it has %s", kind, came(asked), listed(among))
+	return nil, fmt.Errorf("the abi has no %s %s; it has %s", kind, describe(asked), listed(among))
 }
 
-// listed names some signatures for a message.
+// listed joins signatures for an error message, up to a limit.
 func listed(signatures []signature) string {
 	const most = 12
 	names := make([]string, 0, most+1)

@@ -7,18 +7,18 @@ import (
 	"strings"
 )
 
-// This file reads signatures as Solidity writes them: function
-// balanceOf(address owner) view returns (uint256), event Transfer(address
-// indexed from, ...), error Denied(address), and the bare form of selectors,
-// transfer(address,uint256). Structs are written in place, as tuples.
+// This file parses human-readable signatures in Solidity syntax: function balanceOf(address owner)
+// view returns (uint256), event Transfer(address indexed from, ...), error Denied(address), and the
+// canonical form that selectors use, transfer(address,uint256). Structs are written inline, as
+// tuples.
 
-// words that may follow the parameters of a declaration.
+// modifiers are the words that may follow the parameters of a declaration.
 var modifiers = []string{"public", "external", "internal", "private", "view", "pure", "payable", "nonpayable", "constant", "virtual", "override", "anonymous"}
 
-// words that may stand between a type and a name.
+// locations are the words that may appear between a type and a name.
 var locations = []string{"memory", "calldata", "storage", "indexed", "payable"}
 
-// addReadable takes one declaration into the table of its kind.
+// addReadable parses a declaration and adds it to the list of its kind.
 func (c *contractABI) addReadable(text string) error {
 	p := &signatureParser{rest: strings.TrimSuffix(strings.TrimSpace(text), ";")}
 	kind := p.word()
@@ -30,7 +30,7 @@ func (c *contractABI) addReadable(text string) error {
 			return p.failed("(")
 		}
 	default:
-		return fmt.Errorf("expected a signature that begins with function, event, error or constructor, got %s", came(text))
+		return fmt.Errorf("expected a signature that starts with function, event, error or constructor, got %s", describe(text))
 	}
 	s := signature{name: kind}
 	if slices.Contains([]string{"function", "event", "error"}, kind) {
@@ -55,7 +55,7 @@ func (c *contractABI) addReadable(text string) error {
 	return c.add(kind, s)
 }
 
-// parseSignature reads the bare form; aliases such as uint are written out.
+// parseSignature parses the form name(types). It expands aliases such as uint.
 func parseSignature(text string) (signature, error) {
 	p := &signatureParser{rest: strings.TrimSpace(text)}
 	s := signature{name: p.word()}
@@ -66,14 +66,14 @@ func parseSignature(text string) (signature, error) {
 	if !identifier(s.name) || p.peek() != 0 {
 		return s, p.failed("a signature such as transfer(address,uint256)")
 	}
-	return s.written(), nil
+	return s.hashed(), nil
 }
 
 type signatureParser struct{ rest string }
 
 func (p *signatureParser) space() { p.rest = strings.TrimLeft(p.rest, " \t\r\n") }
 
-// peek is the next character that is not white space, 0 at the end.
+// peek skips white space and returns the next character, or 0 at the end.
 func (p *signatureParser) peek() byte {
 	if p.space(); p.rest == "" {
 		return 0
@@ -81,7 +81,7 @@ func (p *signatureParser) peek() byte {
 	return p.rest[0]
 }
 
-// word takes a word of letters, digits, $ and _, which may be empty.
+// word consumes and returns a word of letters, digits, $ and _. The word may be empty.
 func (p *signatureParser) word() string {
 	p.space()
 	end := strings.IndexFunc(p.rest, func(r rune) bool {
@@ -95,8 +95,8 @@ func (p *signatureParser) word() string {
 	return word
 }
 
-// take takes one character, or says that it was expected.
-func (p *signatureParser) take(character byte) bool {
+// accept consumes the character if it is next and reports whether it did.
+func (p *signatureParser) accept(character byte) bool {
 	if p.peek() != character {
 		return false
 	}
@@ -108,18 +108,18 @@ func (p *signatureParser) failed(expected string) error {
 	if p.peek() == 0 {
 		return fmt.Errorf("expected %s, got the end of the signature", expected)
 	}
-	return fmt.Errorf("expected %s, got %s", expected, came(p.rest))
+	return fmt.Errorf("expected %s, got %s", expected, describe(p.rest))
 }
 
 func (p *signatureParser) parameters(depth int) ([]parameter, error) {
 	if depth > maxTypeDepth {
-		return nil, fmt.Errorf("arrays and tuples may be %d deep", maxTypeDepth)
+		return nil, fmt.Errorf("arrays and tuples can be nested %d deep", maxTypeDepth)
 	}
-	if !p.take('(') {
+	if !p.accept('(') {
 		return nil, p.failed("(")
 	}
 	list := []parameter{}
-	if p.take(')') {
+	if p.accept(')') {
 		return list, nil
 	}
 	for {
@@ -128,10 +128,10 @@ func (p *signatureParser) parameters(depth int) ([]parameter, error) {
 			return nil, err
 		}
 		list = append(list, one)
-		if p.take(')') {
+		if p.accept(')') {
 			return list, nil
 		}
-		if !p.take(',') {
+		if !p.accept(',') {
 			return nil, p.failed(", or )")
 		}
 	}
@@ -169,7 +169,7 @@ func (p *signatureParser) parameter(depth int) (parameter, error) {
 		one.indexed = one.indexed || one.name == "indexed"
 	}
 	if one.name != "" && !identifier(one.name) {
-		return one, errors.New("expected a name that begins with a letter, $ or _, got " + came(one.name))
+		return one, errors.New("expected a name that starts with a letter, $ or _, got " + describe(one.name))
 	}
 	return one, nil
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// abiKind is what an ABI type holds.
+// abiKind is the kind of an ABI type.
 type abiKind int
 
 const (
@@ -24,19 +24,18 @@ const (
 	kindTuple
 )
 
-// abiType is a type of the contract ABI. Types are read from what callers
-// write, so they are plain data: types that are made by reflection would stay
-// in memory for good.
+// abiType is a type of the contract ABI. Types come from callers' input, so they are plain data:
+// types created with reflection are never garbage-collected.
 type abiType struct {
 	kind    abiKind
 	size    int // bits of an integer, bytes of bytesN, items of an array
 	item    *abiType
 	fields  []parameter // of a tuple
-	object  bool        // every field has a name of its own, so that an object can hold the values
-	name    string      // as it stands in signatures
-	head    int         // bytes in the head of what it is part of
+	object  bool        // the field names are unique, so an object can hold the values
+	name    string      // the canonical name in signatures
+	head    int         // bytes it occupies in the head of its parent
 	dynamic bool        // the head holds an offset
-	depth   int         // arrays and tuples inside of each other
+	depth   int         // nesting depth of arrays and tuples
 }
 
 // parameter is a named value of a function, event, error or tuple.
@@ -56,7 +55,7 @@ const (
 
 const typeExpected = "expected an ABI type such as uint256, address, bytes32, string[] or tuple"
 
-// elementaryType reads the name of a type that is no array and no tuple.
+// elementaryType parses the name of a type other than an array or a tuple.
 func elementaryType(name string) (*abiType, error) {
 	t := &abiType{name: name, head: wordSize}
 	base := strings.TrimRight(name, "0123456789")
@@ -82,7 +81,7 @@ func elementaryType(name string) (*abiType, error) {
 	}
 	size, err := strconv.Atoi(digits)
 	if err != nil || strings.HasPrefix(digits, "0") {
-		return nil, fmt.Errorf("%s, got %s", typeExpected, came(name))
+		return nil, fmt.Errorf("%s, got %s", typeExpected, describe(name))
 	}
 	t.size = size
 	switch {
@@ -93,16 +92,16 @@ func elementaryType(name string) (*abiType, error) {
 	case base == "bytes" && size <= wordSize:
 		t.kind = kindFixedBytes
 	default:
-		return nil, fmt.Errorf("%s, got %s", typeExpected, came(name))
+		return nil, fmt.Errorf("%s, got %s", typeExpected, describe(name))
 	}
 	return t, nil
 }
 
-// tupleOf is the type of a struct. One without members would take no bytes,
-// and arrays of it would have any length for nothing.
+// tupleOf returns the type of a tuple. Empty tuples are invalid: they occupy no bytes, so a few
+// bytes of data could encode an array of any length.
 func tupleOf(fields []parameter) (*abiType, error) {
 	if len(fields) == 0 {
-		return nil, errors.New("a tuple needs components")
+		return nil, errors.New("a tuple must have components")
 	}
 	t := &abiType{kind: kindTuple, fields: fields, object: named(fields), name: "(" + typeNames(fields) + ")"}
 	for _, field := range fields {
@@ -110,24 +109,24 @@ func tupleOf(fields []parameter) (*abiType, error) {
 		t.dynamic = t.dynamic || field.kind.dynamic
 		t.depth = max(t.depth, field.kind.depth)
 		if t.head > maxHead {
-			return nil, fmt.Errorf("a type may take at most %d bytes", maxHead)
+			return nil, fmt.Errorf("a type can occupy at most %d bytes", maxHead)
 		}
 	}
 	return t.nested()
 }
 
-// arraysOf adds the suffixes of arrays, such as [][3], to a type.
+// arraysOf applies array suffixes, such as [][3], to a type.
 func arraysOf(item *abiType, suffixes string) (*abiType, error) {
 	for suffixes != "" {
 		length, rest, closed := strings.Cut(strings.TrimPrefix(suffixes, "["), "]")
 		if suffixes[0] != '[' || !closed {
-			return nil, fmt.Errorf("%s, got the array %s", typeExpected, came(suffixes))
+			return nil, fmt.Errorf("%s, got the array %s", typeExpected, describe(suffixes))
 		}
 		t := &abiType{kind: kindSlice, item: item, name: item.name + "[" + length + "]", dynamic: true, head: wordSize, depth: item.depth}
 		if length != "" {
 			size, err := strconv.Atoi(length)
 			if err != nil || size < 1 || length[0] < '1' || size > maxHead/item.head {
-				return nil, fmt.Errorf("an array of a fixed length has at least 1 item and takes at most %d bytes, got the length %s", maxHead, came(length))
+				return nil, fmt.Errorf("a fixed-length array has at least 1 item and occupies at most %d bytes, got the length %s", maxHead, describe(length))
 			}
 			t.kind, t.size, t.dynamic = kindArray, size, item.dynamic
 			if !t.dynamic {
@@ -145,7 +144,7 @@ func arraysOf(item *abiType, suffixes string) (*abiType, error) {
 
 func (t *abiType) nested() (*abiType, error) {
 	if t.depth++; t.depth > maxTypeDepth {
-		return nil, fmt.Errorf("arrays and tuples may be %d deep", maxTypeDepth)
+		return nil, fmt.Errorf("arrays and tuples can be nested %d deep", maxTypeDepth)
 	}
 	if t.kind == kindTuple && t.dynamic {
 		t.head = wordSize
@@ -153,7 +152,7 @@ func (t *abiType) nested() (*abiType, error) {
 	return t, nil
 }
 
-// typeNames is a list of types as it stands in a signature.
+// typeNames joins the canonical names of types, as in a signature.
 func typeNames(parameters []parameter) string {
 	names := make([]string, len(parameters))
 	for i, p := range parameters {
@@ -162,7 +161,7 @@ func typeNames(parameters []parameter) string {
 	return strings.Join(names, ",")
 }
 
-// named reports whether every parameter has a name of its own.
+// named reports whether every parameter has a unique name.
 func named(parameters []parameter) bool {
 	seen := make(map[string]bool, len(parameters))
 	for _, p := range parameters {
@@ -174,7 +173,7 @@ func named(parameters []parameter) bool {
 	return true
 }
 
-// step is the place of a parameter in a path.
+// step returns the path element of a parameter.
 func (p parameter) step(index int) string {
 	if p.name == "" {
 		return "[" + strconv.Itoa(index) + "]"
@@ -182,10 +181,10 @@ func (p parameter) step(index int) string {
 	return "." + p.name
 }
 
-// label is the place of a parameter at the beginning of a path.
+// label returns the first path element of a parameter.
 func (p parameter) label(index int) string { return strings.TrimPrefix(p.step(index), ".") }
 
-// limits are the least and the largest value of an integer type.
+// limits returns the smallest and the largest value of an integer type.
 func (t *abiType) limits() (least, most *big.Int) {
 	bits, least := uint(t.size), new(big.Int)
 	if t.kind == kindInt {
@@ -196,7 +195,7 @@ func (t *abiType) limits() (least, most *big.Int) {
 	return least, most.Sub(most, big.NewInt(1))
 }
 
-// expected says what a value of the type looks like.
+// expected describes the valid values of the type, for an error message.
 func (t *abiType) expected() string {
 	switch t.kind {
 	case kindUint, kindInt:
@@ -217,14 +216,14 @@ func (t *abiType) expected() string {
 	case kindBytes:
 		return "bytes, 0x and pairs of hexadecimal digits"
 	case kindString:
-		return "string, a text"
+		return "string"
 	case kindArray:
-		return fmt.Sprintf("%s, an array of %d items", cut(t.name), t.size)
+		return fmt.Sprintf("%s, an array of %d items", truncate(t.name), t.size)
 	case kindSlice:
-		return fmt.Sprintf("%s, an array", cut(t.name))
+		return fmt.Sprintf("%s, an array", truncate(t.name))
 	}
 	if t.object {
-		return fmt.Sprintf("the tuple %s, an object or an array of %d items", cut(t.name), len(t.fields))
+		return fmt.Sprintf("the tuple %s, an object or an array of %d items", truncate(t.name), len(t.fields))
 	}
-	return fmt.Sprintf("the tuple %s, an array of %d items", cut(t.name), len(t.fields))
+	return fmt.Sprintf("the tuple %s, an array of %d items", truncate(t.name), len(t.fields))
 }

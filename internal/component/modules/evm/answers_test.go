@@ -23,17 +23,17 @@ func decoded(t *testing.T, output json.RawMessage) (read object) {
 	return read
 }
 
-// lie is a good answer with one thing in it changed.
-func lie(good, from, to string) string {
+// replaceOnce returns a valid response with one substring replaced.
+func replaceOnce(good, from, to string) string {
 	if !strings.Contains(good, from) {
 		panic("there is no " + from + " in " + good)
 	}
 	return `"result":` + strings.Replace(good, from, to, 1)
 }
 
-// TestAnswersToAnotherQuestionAreRefused has nodes whose answers are well formed
-// and not what was asked for.
-func TestAnswersToAnotherQuestionAreRefused(t *testing.T) {
+// TestResponseToAnotherRequestIsRejected uses nodes that return well-formed responses to a
+// different request.
+func TestResponseToAnotherRequestIsRejected(t *testing.T) {
 	t.Parallel()
 	other := "0x" + strings.Repeat("ef", 32)
 	log, block, whole := `[`+cannedLog()+`]`, cannedBlock(`[]`), cannedBlock(`[`+cannedTransaction(someHash, 0)+`]`)
@@ -55,37 +55,37 @@ func TestAnswersToAnotherQuestionAreRefused(t *testing.T) {
 		input                  object
 		words                  string
 	}{
-		{"GET_EVM_TRANSACTION", "eth_getTransactionByHash", lie(cannedTransaction(someHash, 0), someHash, other), byHash, "the transaction is another one"},
-		{"GET_EVM_TRANSACTION", "eth_getTransactionByHash", lie(cannedTransaction(someHash, 0), `"`+blockHash+`"`, `null`), byHash, "names half a block"},
-		{"GET_EVM_TRANSACTION", "eth_getTransactionByHash", lie(cannedTransaction(someHash, 0), `"gas":`, `"gsa":`), byHash, "a transaction has no gas"},
-		{"GET_EVM_TRANSACTION", "eth_getTransactionByHash", lie(cannedTransaction(someHash, 0), `"storageKeys"`, `"keys"`), byHash, "an entry of an access list has no storageKeys"},
-		{"GET_EVM_TRANSACTION_RECEIPT", "eth_getTransactionReceipt", lie(cannedReceipt(someHash), someHash, other), byHash, "the receipt is that of another transaction"},
-		{"GET_EVM_TRANSACTION_RECEIPT", "eth_getTransactionReceipt", lie(cannedReceipt(someHash), blockHash, "0x"+zeroWord), byHash, "names no block"},
-		{"GET_EVM_TRANSACTION_RECEIPT", "eth_getTransactionReceipt", lie(cannedReceipt(someHash), `"status":"0x1"`, `"status":"0x2"`), byHash, "no status of 0 or 1"},
-		{"GET_EVM_TRANSACTION_RECEIPT", "eth_getTransactionReceipt", lie(cannedReceipt(someHash), `"logs":[]`, `"logs":null`), byHash, "the receipt has no logs"},
-		{"WAIT_FOR_EVM_TRANSACTION", "eth_getTransactionReceipt", lie(cannedReceipt(someHash), `"status":"0x1"`, `"root":"`+someHash+`"`), byHash, "no status of 0 or 1"},
-		{"GET_EVM_BLOCK", "eth_getBlockByNumber", lie(block, `0x121eac0`, `0x121eac1`), object{"blockTag": 19000000}, "the block is another one"},
-		{"GET_EVM_BLOCK", "eth_getBlockByNumber", resultOf(block), object{"blockTag": "earliest"}, "the block is another one"},
-		{"GET_EVM_BLOCK", "eth_getBlockByHash", lie(block, blockHash, other), object{"blockTag": blockHash}, "the block is another one"},
-		{"GET_EVM_BLOCK", "eth_getBlockByNumber", lie(block, `"`+blockHash+`"`, `null`), object{}, "no number or no hash"},
-		{"GET_EVM_BLOCK", "eth_getBlockByNumber", lie(block, `"timestamp"`, `"time"`), object{}, "the block has no timestamp"},
-		{"GET_EVM_BLOCK", "eth_getBlockByNumber", lie(block, `0x65a0c5f3`, `0x3fffffffffff`), object{}, "beyond the year 9999"},
-		{"GET_EVM_BLOCK", "eth_getBlockByNumber", lie(whole, `"blockHash":"`+blockHash, `"blockHash":"`+other), object{"wholeTransactions": true}, "says that it is elsewhere"},
-		{"GET_EVM_BLOCK", "eth_getBlockByNumber", lie(whole, `"transactionIndex":"0x0"`, `"transactionIndex":"0x1"`), object{"wholeTransactions": true}, "says that it is elsewhere"},
+		{"GET_EVM_TRANSACTION", "eth_getTransactionByHash", replaceOnce(cannedTransaction(someHash, 0), someHash, other), byHash, "the transaction is not the requested one"},
+		{"GET_EVM_TRANSACTION", "eth_getTransactionByHash", replaceOnce(cannedTransaction(someHash, 0), `"`+blockHash+`"`, `null`), byHash, "has only one of blockHash and blockNumber"},
+		{"GET_EVM_TRANSACTION", "eth_getTransactionByHash", replaceOnce(cannedTransaction(someHash, 0), `"gas":`, `"gsa":`), byHash, "a transaction has no gas"},
+		{"GET_EVM_TRANSACTION", "eth_getTransactionByHash", replaceOnce(cannedTransaction(someHash, 0), `"storageKeys"`, `"keys"`), byHash, "an entry of an access list has no storageKeys"},
+		{"GET_EVM_TRANSACTION_RECEIPT", "eth_getTransactionReceipt", replaceOnce(cannedReceipt(someHash), someHash, other), byHash, "the receipt is for another transaction"},
+		{"GET_EVM_TRANSACTION_RECEIPT", "eth_getTransactionReceipt", replaceOnce(cannedReceipt(someHash), blockHash, "0x"+zeroWord), byHash, "has no block hash"},
+		{"GET_EVM_TRANSACTION_RECEIPT", "eth_getTransactionReceipt", replaceOnce(cannedReceipt(someHash), `"status":"0x1"`, `"status":"0x2"`), byHash, "no status of 0 or 1"},
+		{"GET_EVM_TRANSACTION_RECEIPT", "eth_getTransactionReceipt", replaceOnce(cannedReceipt(someHash), `"logs":[]`, `"logs":null`), byHash, "the receipt has no logs"},
+		{"WAIT_FOR_EVM_TRANSACTION", "eth_getTransactionReceipt", replaceOnce(cannedReceipt(someHash), `"status":"0x1"`, `"root":"`+someHash+`"`), byHash, "no status of 0 or 1"},
+		{"GET_EVM_BLOCK", "eth_getBlockByNumber", replaceOnce(block, `0x121eac0`, `0x121eac1`), object{"blockTag": 19000000}, "the block is not the requested one"},
+		{"GET_EVM_BLOCK", "eth_getBlockByNumber", resultOf(block), object{"blockTag": "earliest"}, "the block is not the requested one"},
+		{"GET_EVM_BLOCK", "eth_getBlockByHash", replaceOnce(block, blockHash, other), object{"blockTag": blockHash}, "the block is not the requested one"},
+		{"GET_EVM_BLOCK", "eth_getBlockByNumber", replaceOnce(block, `"`+blockHash+`"`, `null`), object{}, "no number or no hash"},
+		{"GET_EVM_BLOCK", "eth_getBlockByNumber", replaceOnce(block, `"timestamp"`, `"time"`), object{}, "the block has no timestamp"},
+		{"GET_EVM_BLOCK", "eth_getBlockByNumber", replaceOnce(block, `0x65a0c5f3`, `0x3fffffffffff`), object{}, "beyond the year 9999"},
+		{"GET_EVM_BLOCK", "eth_getBlockByNumber", replaceOnce(whole, `"blockHash":"`+blockHash, `"blockHash":"`+other), object{"wholeTransactions": true}, "claims to be in another place"},
+		{"GET_EVM_BLOCK", "eth_getBlockByNumber", replaceOnce(whole, `"transactionIndex":"0x0"`, `"transactionIndex":"0x1"`), object{"wholeTransactions": true}, "claims to be in another place"},
 		{"GET_EVM_BLOCK", "eth_getBlockByNumber", resultOf(whole), object{}, "malformed"},
 		{"GET_EVM_BLOCK", "eth_getBlockByNumber", resultOf(cannedBlock(`["` + someHash + `"]`)), object{"wholeTransactions": true}, "a transaction is not an object"},
-		{"GET_EVM_LOGS", "eth_getLogs", lie(log, `0xa0b8`, `0xa0b9`), someLogs, "of another contract"},
-		{"GET_EVM_LOGS", "eth_getLogs", lie(log, `0xddf2`, `0xddf3`), someLogs, "other topics"},
-		{"GET_EVM_LOGS", "eth_getLogs", resultOf(log), logsOf(object{"topics": []any{nil, nil, nil, someHash}}), "other topics"},
-		{"GET_EVM_LOGS", "eth_getLogs", lie(log, `0x121eac0`, `0x121eabf`), someLogs, "before those that were asked for"},
-		{"GET_EVM_LOGS", "eth_getLogs", lie(log, `0x121eac0`, `0x121eacb`), someLogs, "after those that were asked for"},
-		{"GET_EVM_LOGS", "eth_getLogs", lie(log, `"removed":false`, `"removed":true`), someLogs, "removed"},
-		{"GET_EVM_LOGS", "eth_getLogs", lie(log, `"topics":[`, `"topics":["`+someHash+`","`+someHash+`",`), object{"fromBlock": 0}, "more than 4 topics"},
-		{"GET_EVM_LOGS", "eth_getLogs", lie(log, blockHash, other), object{"blockHash": blockHash}, "of another block"},
-		{"GET_EVM_LOGS", "eth_getLogs", lie(log, `"logIndex"`, `"index"`), someLogs, "a log has no logIndex"},
-		{"GET_EVM_LOGS", "eth_getLogs", resultOf(`null`), someLogs, "no list of logs"},
+		{"GET_EVM_LOGS", "eth_getLogs", replaceOnce(log, `0xa0b8`, `0xa0b9`), someLogs, "from another contract"},
+		{"GET_EVM_LOGS", "eth_getLogs", replaceOnce(log, `0xddf2`, `0xddf3`), someLogs, "doesn't match the topics"},
+		{"GET_EVM_LOGS", "eth_getLogs", resultOf(log), logsOf(object{"topics": []any{nil, nil, nil, someHash}}), "doesn't match the topics"},
+		{"GET_EVM_LOGS", "eth_getLogs", replaceOnce(log, `0x121eac0`, `0x121eabf`), someLogs, "before fromBlock"},
+		{"GET_EVM_LOGS", "eth_getLogs", replaceOnce(log, `0x121eac0`, `0x121eacb`), someLogs, "after toBlock"},
+		{"GET_EVM_LOGS", "eth_getLogs", replaceOnce(log, `"removed":false`, `"removed":true`), someLogs, "removed"},
+		{"GET_EVM_LOGS", "eth_getLogs", replaceOnce(log, `"topics":[`, `"topics":["`+someHash+`","`+someHash+`",`), object{"fromBlock": 0}, "more than 4 topics"},
+		{"GET_EVM_LOGS", "eth_getLogs", replaceOnce(log, blockHash, other), object{"blockHash": blockHash}, "from another block"},
+		{"GET_EVM_LOGS", "eth_getLogs", replaceOnce(log, `"logIndex"`, `"index"`), someLogs, "a log has no logIndex"},
+		{"GET_EVM_LOGS", "eth_getLogs", resultOf(`null`), someLogs, "the list of logs is null"},
 	} {
-		input := object{"jsonRpcUrl": nodeThat(t, map[string]string{c.method: c.answer})}
+		input := object{"jsonRpcUrl": nodeWith(t, map[string]string{c.method: c.answer})}
 		for name, value := range c.input {
 			input[name] = value
 		}
@@ -96,7 +96,7 @@ func TestAnswersToAnotherQuestionAreRefused(t *testing.T) {
 	}
 }
 
-func TestTooManyLogsAreToldWithTheirNumber(t *testing.T) {
+func TestTooManyLogsReportTheirNumber(t *testing.T) {
 	t.Parallel()
 	logs := func(n int) string {
 		list := make([]string, n)
@@ -106,12 +106,12 @@ func TestTooManyLogsAreToldWithTheirNumber(t *testing.T) {
 		return resultOf(`[` + strings.Join(list, ",") + `]`)
 	}
 	bench := componenttest.New(t, modules(t)...)
-	input := object{"fromBlock": 0, "jsonRpcUrl": nodeThat(t, map[string]string{"eth_getLogs": logs(maxLogs + 1)})}
+	input := object{"fromBlock": 0, "jsonRpcUrl": nodeWith(t, map[string]string{"eth_getLogs": logs(maxLogs + 1)})}
 	_, failed := bench.Run(t, "GET_EVM_LOGS", text(t, input), `{}`)
 	if failed == nil || failed.Code != component.CodeOutputTooLarge || failed.Retryable || details(failed) != `{"found":1001,"limit":1000}` {
 		t.Errorf("one too many: %v %s", failed, details(failed))
 	}
-	input["jsonRpcUrl"] = nodeThat(t, map[string]string{"eth_getLogs": logs(maxLogs)})
+	input["jsonRpcUrl"] = nodeWith(t, map[string]string{"eth_getLogs": logs(maxLogs)})
 	output, failed := bench.Run(t, "GET_EVM_LOGS", text(t, input), `{}`)
 	if failed != nil {
 		t.Fatalf("as many as may be: %v", failed)
@@ -122,30 +122,30 @@ func TestTooManyLogsAreToldWithTheirNumber(t *testing.T) {
 	}
 }
 
-// Some nodes hold that a log must have a topic at a place where any will do, some
-// that it need not; what either gives is an answer.
-func TestAPlaceForAnyTopicNeedNotBeThere(t *testing.T) {
+// Some nodes return only logs that have a topic where the filter matches any topic, others also
+// return logs without one. Both are valid.
+func TestLogMayOmitUnconstrainedTopic(t *testing.T) {
 	t.Parallel()
 	bench := componenttest.New(t, modules(t)...)
-	input := object{"fromBlock": 0, "topics": []any{nil, nil, nil, nil}, "jsonRpcUrl": nodeThat(t, map[string]string{"eth_getLogs": resultOf(`[` + cannedLog() + `]`)})}
+	input := object{"fromBlock": 0, "topics": []any{nil, nil, nil, nil}, "jsonRpcUrl": nodeWith(t, map[string]string{"eth_getLogs": resultOf(`[` + cannedLog() + `]`)})}
 	output, failed := bench.Run(t, "GET_EVM_LOGS", text(t, input), `{}`)
 	if read := decoded(t, output); failed != nil || read["count"] != 1.0 {
 		t.Errorf("%s, %v", output, failed)
 	}
 }
 
-// A receipt from before the Byzantium fork has the state's root and no status.
-func TestAReceiptFromBeforeByzantiumHasNoStatus(t *testing.T) {
+// A receipt from before the Byzantium fork has a state root instead of a status.
+func TestReceiptBeforeByzantiumHasNoStatus(t *testing.T) {
 	t.Parallel()
 	bench := componenttest.New(t, modules(t)...)
-	old := lie(cannedReceipt(someHash), `"status":"0x1"`, `"root":"`+someHash+`"`)
-	output, failed := bench.Run(t, "GET_EVM_TRANSACTION_RECEIPT", text(t, object{"transactionHash": someHash, "jsonRpcUrl": nodeThat(t, map[string]string{"eth_getTransactionReceipt": old})}), `{}`)
+	old := replaceOnce(cannedReceipt(someHash), `"status":"0x1"`, `"root":"`+someHash+`"`)
+	output, failed := bench.Run(t, "GET_EVM_TRANSACTION_RECEIPT", text(t, object{"transactionHash": someHash, "jsonRpcUrl": nodeWith(t, map[string]string{"eth_getTransactionReceipt": old})}), `{}`)
 	if read := decoded(t, output); failed != nil || read["mined"] != true || read["status"] != nil || at(t, read, "receipt", "status") != nil {
 		t.Errorf("%s, %v", output, failed)
 	}
 }
 
-func TestBadInputsOfModulesThatAskAreRefusedBeforeAnythingIsSent(t *testing.T) {
+func TestInvalidNodeQuerySendsNothing(t *testing.T) {
 	t.Parallel()
 	bench := componenttest.New(t, modules(t)...)
 	tooLarge := "115792089237316195423570985008687907853269984665640564039457584007913129639936"
@@ -178,8 +178,8 @@ func TestBadInputsOfModulesThatAskAreRefusedBeforeAnythingIsSent(t *testing.T) {
 	}
 }
 
-// The targets below hold the decoders of answers to three things: they do not
-// panic, what they take can be written, and what is written fits the schema.
+// The fuzz targets below check that the decoders don't panic, that what they accept can be encoded,
+// and that the encoded output matches the schema.
 func fuzzAnswer(f *testing.F, module string, seeds []string, decode func(data []byte) (output any, ok bool)) {
 	for _, seed := range seeds {
 		f.Add([]byte(seed))
@@ -192,7 +192,7 @@ func fuzzAnswer(f *testing.F, module string, seeds []string, decode func(data []
 	})
 }
 
-// fitting holds an output against the schema of its module.
+// fitting returns a check of outputs against the schema of their module.
 func fitting(f *testing.F, module string) func(t *testing.T, data []byte, output any) {
 	f.Helper()
 	for _, m := range Modules(nil) {
@@ -272,7 +272,7 @@ func FuzzReceiptAnswer(f *testing.F) {
 	})
 }
 
-// FuzzENSAnswer has what resolvers return.
+// FuzzENSAnswer decodes arbitrary responses of resolvers.
 func FuzzENSAnswer(f *testing.F) {
 	f.Add(common.FromHex("0x" + zeroWord[:62] + "20" + zeroWord[:62] + "20" + zeroWord[:24] + account[2:]))
 	f.Add(common.FromHex("0x" + zeroWord[:62] + "20" + zeroWord))
@@ -292,7 +292,7 @@ func FuzzENSAnswer(f *testing.F) {
 	})
 }
 
-// FuzzTransactionsToSend has what callers would send.
+// FuzzTransactionsToSend parses arbitrary transactions from callers.
 func FuzzTransactionsToSend(f *testing.F) {
 	f.Add(common.FromHex(eip155))
 	f.Add(common.FromHex("0x02f00107843b9aca0085098bca5a0082520894d8da6bf26964af9d7eed9e03e53415d37aa96045880de0b6b3a764000080c0"))

@@ -9,28 +9,28 @@ import (
 	"strings"
 )
 
-// This file encodes JSON values as the contract ABI wants them. What a value
-// must be comes from its type alone; nothing is guessed, rounded or cut.
+// This file encodes JSON values in the encoding of the contract ABI. The type alone determines
+// which values are valid. Nothing is guessed, rounded or truncated.
 
 // encodeArguments encodes values in the order of the parameters.
 func encodeArguments(parameters []parameter, list []any) ([]byte, error) {
 	out := encoder{}
 	for i, p := range parameters {
 		if err := out.add(p.kind, list[i]); err != nil {
-			return nil, under(err, "["+strconv.Itoa(i)+"]")
+			return nil, atPath(err, "["+strconv.Itoa(i)+"]")
 		}
 	}
 	return out.finish(), nil
 }
 
-// encoder puts a sequence of values together: first the heads, then what the
-// offsets in them point at.
+// encoder encodes a sequence of values: first the heads, then the data that the offsets in the
+// heads point to.
 type encoder struct {
 	head, tail []byte
 	pointers   []pointer
 }
 
-// pointer is an offset to be written when the length of the head is known.
+// pointer is an offset that is written once the length of the head is known.
 type pointer struct{ at, target int }
 
 func (e *encoder) add(t *abiType, value any) error {
@@ -53,7 +53,7 @@ func (e *encoder) finish() []byte {
 	return append(e.head, e.tail...)
 }
 
-// appendStatic encodes a value whose length its type tells.
+// appendStatic encodes a value of a static type.
 func appendStatic(out []byte, t *abiType, value any) ([]byte, error) {
 	if t.kind != kindArray && t.kind != kindTuple {
 		word, err := encodeWord(t, value)
@@ -65,13 +65,13 @@ func appendStatic(out []byte, t *abiType, value any) ([]byte, error) {
 	}
 	for i, item := range items {
 		if out, err = appendStatic(out, t.at(i), item); err != nil {
-			return nil, under(err, t.step(i))
+			return nil, atPath(err, t.step(i))
 		}
 	}
 	return out, nil
 }
 
-// appendDynamic encodes a value that an offset points at.
+// appendDynamic encodes a value of a dynamic type, which an offset points to.
 func appendDynamic(out []byte, t *abiType, value any) ([]byte, error) {
 	switch t.kind {
 	case kindBytes, kindString:
@@ -92,7 +92,7 @@ func appendDynamic(out []byte, t *abiType, value any) ([]byte, error) {
 	inner := encoder{}
 	for i, item := range items {
 		if err := inner.add(t.at(i), item); err != nil {
-			return nil, under(err, t.step(i))
+			return nil, atPath(err, t.step(i))
 		}
 	}
 	return append(out, inner.finish()...), nil
@@ -102,7 +102,7 @@ func appendLength(out []byte, n int) []byte {
 	return append(out, big.NewInt(int64(n)).FillBytes(make([]byte, wordSize))...)
 }
 
-// at is the type of an item of an array or a tuple.
+// at returns the type of an item of an array or a tuple.
 func (t *abiType) at(index int) *abiType {
 	if t.kind == kindTuple {
 		return t.fields[index].kind
@@ -110,7 +110,7 @@ func (t *abiType) at(index int) *abiType {
 	return t.item
 }
 
-// step is the place of an item in a path.
+// step returns the path element of an item.
 func (t *abiType) step(index int) string {
 	if t.kind == kindTuple {
 		return t.fields[index].step(index)
@@ -118,7 +118,7 @@ func (t *abiType) step(index int) string {
 	return "[" + strconv.Itoa(index) + "]"
 }
 
-// itemsOf is what an array or a tuple holds, in order.
+// itemsOf returns the items of an array or a tuple, in order.
 func itemsOf(t *abiType, value any) ([]any, error) {
 	if members, ok := value.(map[string]any); ok && t.object {
 		return membersOf(t.fields, members)
@@ -126,19 +126,19 @@ func itemsOf(t *abiType, value any) ([]any, error) {
 	items, ok := value.([]any)
 	wanted := t.kind == kindSlice || t.kind == kindArray && len(items) == t.size || t.kind == kindTuple && len(items) == len(t.fields)
 	if !ok || !wanted {
-		return nil, unfit(t, value)
+		return nil, typeMismatch(t, value)
 	}
 	return items, nil
 }
 
-// membersOf brings the members of an object into the order of a tuple. One
-// that is missing or not known is an error: either may be a misspelt name.
+// membersOf returns the fields of an object in the order of a tuple's components. A missing or an
+// unknown field is an error, because it may be misspelt.
 func membersOf(fields []parameter, members map[string]any) ([]any, error) {
 	items := make([]any, len(fields))
 	for i, field := range fields {
 		value, ok := members[field.name]
 		if !ok {
-			return nil, under(misfitf("is missing: expected %s", field.kind.expected()), "."+field.name)
+			return nil, atPath(mismatchf("is missing: expected %s", field.kind.expected()), "."+field.name)
 		}
 		items[i] = value
 	}
@@ -149,34 +149,34 @@ func membersOf(fields []parameter, members map[string]any) ([]any, error) {
 		}
 		for name := range members {
 			if !known[name] {
-				return nil, misfitf("has the unknown member %s", came(name))
+				return nil, mismatchf("has the unknown field %s", describe(name))
 			}
 		}
 	}
 	return items, nil
 }
 
-func unfit(t *abiType, value any) error {
-	return misfitf("expected %s, got %s", t.expected(), came(value))
+func typeMismatch(t *abiType, value any) error {
+	return mismatchf("expected %s, got %s", t.expected(), describe(value))
 }
 
-// contentOf is what bytes or a string holds.
+// contentOf returns the content of a bytes or string value.
 func contentOf(t *abiType, value any) ([]byte, error) {
 	text, ok := value.(string)
 	if !ok {
-		return nil, unfit(t, value)
+		return nil, typeMismatch(t, value)
 	}
 	if t.kind == kindString {
 		return []byte(text), nil
 	}
 	data, err := parseBytes(text)
 	if err != nil {
-		return nil, unfit(t, value)
+		return nil, typeMismatch(t, value)
 	}
 	return data, nil
 }
 
-// encodeWord encodes a value that takes one word.
+// encodeWord encodes a value of one word.
 func encodeWord(t *abiType, value any) ([]byte, error) {
 	word := make([]byte, wordSize)
 	switch t.kind {
@@ -184,7 +184,7 @@ func encodeWord(t *abiType, value any) ([]byte, error) {
 		number, ok := wholeNumber(value)
 		least, most := t.limits()
 		if !ok || number.Cmp(least) < 0 || number.Cmp(most) > 0 {
-			return nil, unfit(t, value)
+			return nil, typeMismatch(t, value)
 		}
 		if number.Sign() < 0 {
 			number.Add(number, new(big.Int).Lsh(big.NewInt(1), 8*wordSize))
@@ -193,7 +193,7 @@ func encodeWord(t *abiType, value any) ([]byte, error) {
 	case kindBool:
 		truth, ok := value.(bool)
 		if !ok {
-			return nil, unfit(t, value)
+			return nil, typeMismatch(t, value)
 		}
 		if truth {
 			word[wordSize-1] = 1
@@ -202,17 +202,17 @@ func encodeWord(t *abiType, value any) ([]byte, error) {
 		text, _ := value.(string)
 		address, err := parseAddress(text)
 		if err != nil && len(text) == 42 {
-			return nil, misfitf("expected an address: %s; got %s", err, came(value))
+			return nil, mismatchf("expected an address: %s; got %s", err, describe(value))
 		}
 		if err != nil {
-			return nil, unfit(t, value)
+			return nil, typeMismatch(t, value)
 		}
 		copy(word[wordSize-len(address):], address[:])
 	default:
 		text, _ := value.(string)
 		data, err := parseBytes(text)
 		if err != nil || len(data) != t.size {
-			return nil, unfit(t, value)
+			return nil, typeMismatch(t, value)
 		}
 		copy(word, data)
 	}
@@ -221,13 +221,13 @@ func encodeWord(t *abiType, value any) ([]byte, error) {
 
 var decimalForm = regexp.MustCompile(`^(0|-?[1-9][0-9]*)$`)
 
-const maxDigits = 78 // those of 2^256
+const maxDigits = 78 // decimal digits of 2^256
 
-// exact is the largest whole number that every JSON parser keeps as it is.
+// exact is the largest integer that every JSON parser represents exactly.
 var exact = big.NewInt(1<<53 - 1)
 
-// wholeNumber reads an integer of up to maxDigits: a decimal string, or a JSON
-// number that no parser on its way here can have rounded.
+// wholeNumber parses an integer of up to maxDigits: a decimal string, or a JSON number that is
+// small enough to be exact.
 func wholeNumber(value any) (*big.Int, bool) {
 	text, isText := value.(string)
 	if number, ok := value.(json.Number); ok {
@@ -245,12 +245,12 @@ func wholeNumber(value any) (*big.Int, bool) {
 	return number, true
 }
 
-// decimalOf reads an integer from 0 to 2^bits-1.
+// decimalOf parses an integer from 0 to 2^bits-1.
 func decimalOf(value any, bits int) (*big.Int, error) {
 	number, ok := wholeNumber(value)
 	if !ok || number.Sign() < 0 || number.BitLen() > bits {
 		most := "2^" + strconv.Itoa(bits) + "-1"
-		return nil, errors.New("expected a decimal string from 0 to " + most + ", got " + came(value))
+		return nil, errors.New("expected a decimal string from 0 to " + most + ", got " + describe(value))
 	}
 	return number, nil
 }

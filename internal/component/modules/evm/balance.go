@@ -16,15 +16,15 @@ type accountBalance struct {
 }
 
 func (*accountBalance) Describe() component.Descriptor {
-	return asking{
+	return nodeQuery{
 		module: "GET_EVM_ACCOUNT_BALANCE", title: "EVM account balance",
-		description: "Reads the balance of an account at the latest block: of the chain's native coin, or of an ERC-20 token.",
-		about:       "Whose balance, of what, on which chain.",
+		description: "Returns an account's balance of the native coin or of an ERC-20 token, at the latest block.",
+		about:       "The account, the token and the node.",
 		required:    `"jsonRpcUrl", "tokenAddress", "account"`,
-		input: `"tokenAddress": {"type": "string", "format": "evm-address", "title": "Token address", "description": "The token's contract; the zero address stands for the native coin.", "examples": ["0x0000000000000000000000000000000000000000"]},
-			"account": {"type": "string", "format": "evm-address", "title": "Account", "description": "The account whose balance is read.", "examples": ["0xd8dA6BF26964aF9D7eEd9e03E53415D37aA96045"]}`,
+		input: `"tokenAddress": {"type": "string", "format": "evm-address", "title": "Token address", "description": "The contract of the token. Use the zero address for the native coin.", "examples": ["0x0000000000000000000000000000000000000000"]},
+			"account": {"type": "string", "format": "evm-address", "title": "Account", "description": "The account whose balance to return.", "examples": ["0xd8dA6BF26964aF9D7eEd9e03E53415D37aA96045"]}`,
 		example:     `, "tokenAddress": "0x0000000000000000000000000000000000000000", "account": "0xd8dA6BF26964aF9D7eEd9e03E53415D37aA96045"`,
-		gives:       "The balance.",
+		returns:     "The balance.",
 		requiredOut: `"balance"`,
 		output:      `"balance": {` + decimalOut + `, "title": "Balance", "description": "The balance in base units (wei for a native coin), as a decimal string.", "examples": ["1000000000000000000"]}`,
 	}.descriptor()
@@ -68,8 +68,8 @@ func balanceOf(ctx context.Context, node *node, token, account common.Address) (
 	if err := node.call(ctx, &word, "eth_call", map[string]string{"to": token.Hex(), "data": calldata}, "latest"); err != nil {
 		return nil, err
 	}
-	if len(word) < wordSize { // no code at the address, or not a token's
-		return nil, component.Permanent(component.CodeInvalidInput, "tokenAddress: %s is not an ERC-20 token on this chain: balanceOf gives no value", token.Hex())
+	if len(word) < wordSize { // no contract at the address, or not a token
+		return nil, component.Permanent(component.CodeInvalidInput, "tokenAddress: %s is not an ERC-20 token on this chain: balanceOf returned no value", token.Hex())
 	}
 	return new(big.Int).SetBytes(word[:wordSize]), nil
 }

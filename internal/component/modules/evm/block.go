@@ -17,20 +17,20 @@ type getBlock struct {
 }
 
 func (*getBlock) Describe() component.Descriptor {
-	return asking{
+	return nodeQuery{
 		module: "GET_EVM_BLOCK", title: "EVM block",
-		description: "Reads a block by its tag, number or hash, with the hashes of its transactions, or with the whole transactions too. A block that the node does not have is no failure: found is false and block null. " +
-			"An output has at most 1 MiB, which few blocks with whole transactions exceed.",
-		about:    "Which block to read.",
+		description: "Returns a block by tag, number or hash, with the hashes of its transactions or the full transactions. If the node doesn't have the block, found is false and block is null. " +
+			"An output can have at most 1 MiB; few blocks with full transactions exceed this.",
+		about:    "The block to return.",
 		required: `"jsonRpcUrl"`,
-		input: `"blockTag": {` + blockIn + `, "default": "latest", "title": "Block", "description": "Which block: latest, pending, safe, finalized, earliest, a number or a block hash.", "examples": ["latest", "19000000"]},
-			"wholeTransactions": {"type": "boolean", "default": false, "title": "Whole transactions", "description": "Whether to read the transactions themselves, and not their hashes alone.", "examples": [false]}`,
+		input: `"blockTag": {` + blockIn + `, "default": "latest", "title": "Block", "description": "The block: latest, pending, safe, finalized, earliest, a number or a block hash.", "examples": ["latest", "19000000"]},
+			"wholeTransactions": {"type": "boolean", "default": false, "title": "Whole transactions", "description": "Whether to return full transactions in addition to their hashes.", "examples": [false]}`,
 		example:     `, "blockTag": "latest"`,
-		gives:       "The block, if the node has it.",
+		returns:     "The block, if the node has it.",
 		requiredOut: `"found", "block", "transactions"`,
 		output: `"found": {"type": "boolean", "title": "Found", "description": "Whether the node has the block.", "examples": [true]},
 			"block": ` + blockSchema + `,
-			"transactions": {"type": "array", "title": "Transactions", "description": "The whole transactions, under the names of JSON-RPC, in their order; empty unless they are asked for.", "items": {"type": "object", ` + transactionMembers + `}}`,
+			"transactions": {"type": "array", "title": "Transactions", "description": "The full transactions in block order, with the field names of JSON-RPC; empty unless wholeTransactions is true.", "items": {"type": "object", ` + transactionMembers + `}}`,
 	}.descriptor()
 }
 
@@ -79,8 +79,8 @@ func (m *getBlock) Run(ctx context.Context, call component.Call) (component.Resu
 	return component.Encode(output)
 }
 
-// rpcBlock is a block: decoded from JSON-RPC, encoded in the form of our
-// outputs. What some chains do not have is nil there.
+// rpcBlock is a block. It decodes from JSON-RPC and encodes as in outputs. Fields that a chain
+// doesn't have are nil.
 type rpcBlock struct {
 	Number           *decimal        `json:"number"`
 	Hash             *hash           `json:"hash"`
@@ -125,7 +125,7 @@ func (b *rpcBlock) UnmarshalJSON(data []byte) error {
 	}
 	const lastSecond = 253402300799 // of the year 9999
 	if b.Timestamp > lastSecond {
-		return breach("the block's time is beyond the year 9999")
+		return protocolError("the block's time is beyond the year 9999")
 	}
 	b.Time = time.Unix(int64(b.Timestamp), 0).UTC().Format("2006-01-02T15:04:05.000Z")
 	if b.Uncles == nil {
@@ -137,14 +137,14 @@ func (b *rpcBlock) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// check says whether the block is the one that was asked for: a tag, a number
-// or a hash, as JSON-RPC has them. A pending one has neither number nor hash.
+// check returns an error if the block is not the requested one. asked is a tag, a number or a hash
+// in the encoding of JSON-RPC. A pending block has neither number nor hash.
 func (b *rpcBlock) check(asked string) error {
 	if asked == "pending" {
 		return nil
 	}
 	if b.Number == nil || b.Hash == nil {
-		return breach("the block has no number or no hash")
+		return protocolError("the block has no number or no hash")
 	}
 	switch asked {
 	case "latest", "safe", "finalized":
@@ -153,17 +153,17 @@ func (b *rpcBlock) check(asked string) error {
 		asked = "0x0"
 	}
 	if asked != common.Hash(*b.Hash).Hex() && asked != ordinal(*b.Number).hex() {
-		return breach("the block is another one")
+		return protocolError("the block is not the requested one")
 	}
 	return nil
 }
 
-// list brings the block's transactions into the form of the output. Those of a
-// block that is made name it.
-func (o *blockOutput) list(whole, made bool) error {
+// list converts the block's transactions into the form of the output. Unless the block is pending,
+// it returns an error if a transaction claims to be in another place.
+func (o *blockOutput) list(full, mined bool) error {
 	hashes := []hash{}
 	var err error
-	if whole {
+	if full {
 		err = json.Unmarshal(o.Block.Transactions, &o.Transactions)
 	} else {
 		err = json.Unmarshal(o.Block.Transactions, &hashes)
@@ -172,8 +172,8 @@ func (o *blockOutput) list(whole, made bool) error {
 		return err
 	}
 	for i, tx := range o.Transactions {
-		if made && !tx.in(*o.Block.Hash, *o.Block.Number, i) {
-			return breach("a transaction of the block says that it is elsewhere")
+		if mined && !tx.in(*o.Block.Hash, *o.Block.Number, i) {
+			return protocolError("a transaction of the block claims to be in another place")
 		}
 		hashes = append(hashes, tx.Hash)
 	}
@@ -182,33 +182,33 @@ func (o *blockOutput) list(whole, made bool) error {
 }
 
 const blockSchema = `{
-	"type": ["object", "null"], "title": "Block", "description": "The block, decoded; null when the node does not have it. What a chain does not have is null.",
+	"type": ["object", "null"], "title": "Block", "description": "The decoded block; null if the node doesn't have it. Fields that the chain doesn't have are null.",
 	"required": ["number", "hash", "parentHash", "timestamp", "time", "miner", "gasLimit", "gasUsed", "baseFeePerGas", "blobGasUsed", "excessBlobGas", "difficulty", "extraData", "mixHash", "stateRoot", "transactionsRoot", "receiptsRoot", "size", "uncles", "withdrawals", "transactions"],
 	"properties": {
-		"number": {` + nullableDecimalOut + `, "description": "The block's number; null of one that is pending, if the node says so."},
-		"hash": {` + nullableHashOut + `, "description": "The block's hash; null likewise."},
-		"parentHash": {` + hashOut + `, "description": "The hash of the block before."},
+		"number": {` + nullableDecimalOut + `, "description": "The block number; null for a pending block if the node reports none."},
+		"hash": {` + nullableHashOut + `, "description": "The block hash; null for a pending block if the node reports none."},
+		"parentHash": {` + hashOut + `, "description": "The hash of the parent block."},
 		"timestamp": {` + decimalOut + `, "description": "When it was made, in seconds since 1970."},
 		"time": {"type": "string", "format": "date-time", "description": "The same time as RFC 3339."},
-		"miner": {` + nullableAddressOut + `, "description": "Who gets the tips."},
-		"gasLimit": {` + decimalOut + `, "description": "The most gas that its transactions may use together."},
-		"gasUsed": {` + decimalOut + `, "description": "The gas that they used."},
-		"baseFeePerGas": {` + nullableDecimalOut + `, "description": "What each unit of gas burnt, in wei; null before EIP-1559 and on chains without it."},
+		"miner": {` + nullableAddressOut + `, "description": "The address that receives the tips."},
+		"gasLimit": {` + decimalOut + `, "description": "The gas limit of the block."},
+		"gasUsed": {` + decimalOut + `, "description": "The gas that its transactions used."},
+		"baseFeePerGas": {` + nullableDecimalOut + `, "description": "The base fee per unit of gas, in wei; null before EIP-1559 and on chains without it."},
 		"blobGasUsed": {` + nullableDecimalOut + `, "description": "The gas that blobs used (EIP-4844)."},
-		"excessBlobGas": {` + nullableDecimalOut + `, "description": "The running excess of blob gas, from which its price comes."},
-		"difficulty": {` + nullableDecimalOut + `, "description": "The difficulty; 0 on chains with proof of stake."},
-		"extraData": {` + nullableBytesOut + `, "description": "What its maker wrote into it."},
+		"excessBlobGas": {` + nullableDecimalOut + `, "description": "The excess blob gas, which determines the price of blob gas (EIP-4844)."},
+		"difficulty": {` + nullableDecimalOut + `, "description": "The difficulty; 0 on proof-of-stake chains."},
+		"extraData": {` + nullableBytesOut + `, "description": "The extra data set by the block producer."},
 		"mixHash": {` + nullableHashOut + `, "description": "The random value of the beacon chain (EIP-4399), or part of the proof of work."},
-		"stateRoot": {` + nullableHashOut + `, "description": "The root of the state after it."},
-		"transactionsRoot": {` + nullableHashOut + `, "description": "The root of its transactions."},
-		"receiptsRoot": {` + nullableHashOut + `, "description": "The root of their receipts."},
-		"size": {` + nullableDecimalOut + `, "description": "Its size in bytes."},
-		"uncles": {"type": "array", "items": {` + hashOut + `}, "description": "The hashes of its uncles."},
-		"withdrawals": {"type": "array", "description": "What it pays out from the beacon chain (EIP-4895).", "items": {"type": "object", "required": ["index", "validatorIndex", "address", "amount"], "properties": {
-			"index": {` + decimalOut + `, "description": "The withdrawal's number."},
-			"validatorIndex": {` + decimalOut + `, "description": "The validator's number."},
-			"address": {` + addressOut + `, "description": "Who gets it."},
-			"amount": {` + decimalOut + `, "description": "How much, in gwei."}}}},
-		"transactions": {"type": "array", "items": {` + hashOut + `}, "description": "The hashes of its transactions, in their order."}
+		"stateRoot": {` + nullableHashOut + `, "description": "The root of the state after the block."},
+		"transactionsRoot": {` + nullableHashOut + `, "description": "The root of the transactions."},
+		"receiptsRoot": {` + nullableHashOut + `, "description": "The root of the receipts."},
+		"size": {` + nullableDecimalOut + `, "description": "The size in bytes."},
+		"uncles": {"type": "array", "items": {` + hashOut + `}, "description": "The hashes of the uncles."},
+		"withdrawals": {"type": "array", "description": "The withdrawals from the beacon chain (EIP-4895).", "items": {"type": "object", "required": ["index", "validatorIndex", "address", "amount"], "properties": {
+			"index": {` + decimalOut + `, "description": "The index of the withdrawal."},
+			"validatorIndex": {` + decimalOut + `, "description": "The index of the validator."},
+			"address": {` + addressOut + `, "description": "The recipient."},
+			"amount": {` + decimalOut + `, "description": "The amount, in gwei."}}}},
+		"transactions": {"type": "array", "items": {` + hashOut + `}, "description": "The hashes of the transactions, in block order."}
 	}
 }`

@@ -22,19 +22,19 @@ type broadcastTransaction struct {
 }
 
 func (*broadcastTransaction) Describe() component.Descriptor {
-	d := asking{
+	d := nodeQuery{
 		module: "BROADCAST_EVM_TRANSACTION", title: "Broadcast EVM transaction",
-		description: "Sends a signed transaction to a node (eth_sendRawTransaction) and returns its hash without waiting for a block: WAIT_FOR_EVM_TRANSACTION does. " +
-			"The same bytes are the same transaction, so sending them again is a success, whether it waits already or is mined.",
-		about:    "The transaction, and the node that takes it.",
+		description: "Sends a signed transaction to a node (eth_sendRawTransaction) and returns its hash immediately. Use WAIT_FOR_EVM_TRANSACTION to wait until it is mined. " +
+			"Sending the same transaction again succeeds, whether it is pending or mined.",
+		about:    "The transaction and the node.",
 		required: `"jsonRpcUrl", "signedTransaction"`,
-		input: `"signedTransaction": {"type": "string", "format": "hex-bytes", "minLength": 4, "maxLength": 524288, "title": "Signed transaction", "description": "The signed transaction in serialized form, as SIGN_EVM_TRANSACTION gives it.",
+		input: `"signedTransaction": {"type": "string", "format": "hex-bytes", "minLength": 4, "maxLength": 524288, "title": "Signed transaction", "description": "The serialized signed transaction, as SIGN_EVM_TRANSACTION returns it.",
 				"examples": ["0xf86c098504a817c800825208943535353535353535353535353535353535353535880de0b6b3a76400008025a028ef61340bd939bc2195fe537567866003e1a15d3c71ff63e1590620aa636276a067cbe9d8997f761aecb703304b3800ccf555c9f3dc64214b297fb1966a3b6d83"]}`,
 		example:     `, "signedTransaction": "0xf86c098504a817c800825208943535353535353535353535353535353535353535880de0b6b3a76400008025a028ef61340bd939bc2195fe537567866003e1a15d3c71ff63e1590620aa636276a067cbe9d8997f761aecb703304b3800ccf555c9f3dc64214b297fb1966a3b6d83"`,
-		gives:       "The transaction that the node has now.",
+		returns:     "The sent transaction.",
 		requiredOut: `"transactionHash", "alreadyKnown"`,
-		output: `"transactionHash": {` + hashOut + `, "title": "Transaction hash", "description": "The transaction's hash, which is computed from the bytes.", "examples": ["0x33469b22e9f636356c4160a87eb19df52b7412e8eac32a4a55ffe88ea8350788"]},
-			"alreadyKnown": {"type": "boolean", "title": "Already known", "description": "Whether the node had the transaction before.", "examples": [false]}`,
+		output: `"transactionHash": {` + hashOut + `, "title": "Transaction hash", "description": "The transaction's hash, computed from its bytes.", "examples": ["0x33469b22e9f636356c4160a87eb19df52b7412e8eac32a4a55ffe88ea8350788"]},
+			"alreadyKnown": {"type": "boolean", "title": "Already known", "description": "Whether the node already had the transaction.", "examples": [false]}`,
 	}.descriptor()
 	d.Price = credit.Credits(5)
 	d.Effect, d.Repeat = component.EffectWrite, component.RepeatIdempotent
@@ -50,7 +50,7 @@ func (m *broadcastTransaction) Run(ctx context.Context, call component.Call) (co
 	if err != nil {
 		return component.Result{}, invalid("signedTransaction", err)
 	}
-	its, err := signedHash(raw)
+	want, err := signedHash(raw)
 	if err != nil {
 		return component.Result{}, invalid("signedTransaction", err)
 	}
@@ -58,63 +58,62 @@ func (m *broadcastTransaction) Run(ctx context.Context, call component.Call) (co
 	if err != nil {
 		return component.Result{}, err
 	}
-	known, err := node.broadcast(ctx, raw, its)
+	known, err := node.broadcast(ctx, raw, want)
 	if err != nil {
 		return component.Result{}, err
 	}
 	return component.Encode(struct {
 		TransactionHash hash `json:"transactionHash"`
 		AlreadyKnown    bool `json:"alreadyKnown"`
-	}{hash(its), known})
+	}{hash(want), known})
 }
 
-// already are the words with which nodes refuse what waits at them.
+// already matches the messages with which nodes reject a transaction that is already pending.
 var already = regexp.MustCompile(`(?i)already[ _]?(known|imported)|\bknown transaction`)
 
-// broadcast sends the transaction of that hash and says whether the node had it
-// before. Whatever a node says against it, a node that has it took it.
-func (n *node) broadcast(ctx context.Context, raw []byte, its common.Hash) (known bool, err error) {
+// broadcast sends a transaction and reports whether the node already had it. After an error it
+// checks whether the node has the transaction, because then it was accepted.
+func (n *node) broadcast(ctx context.Context, raw []byte, want common.Hash) (known bool, err error) {
 	const method = "eth_sendRawTransaction"
 	var sent hash
 	err = n.call(ctx, &sent, method, hexOf(raw))
 	switch {
-	case err == nil && common.Hash(sent) != its:
-		return false, n.malformed(method, breach("the hash is not that of the bytes"))
+	case err == nil && common.Hash(sent) != want:
+		return false, n.malformed(method, protocolError("the returned hash is not the hash of the transaction"))
 	case err == nil:
 		return false, nil
 	}
-	_, text, told := toldBy(err)
+	_, text, ok := rpcErrorOf(err)
 	switch {
-	case !told:
+	case !ok:
 		return false, err
-	case already.MatchString(text), n.has(ctx, its):
+	case already.MatchString(text), n.has(ctx, want):
 		return true, nil
 	}
 	return false, err
 }
 
-// has says whether the node knows a transaction. No answer is a no: it is asked
-// to find a reason to go on.
-func (n *node) has(ctx context.Context, its common.Hash) bool {
+// has reports whether the node knows a transaction. It returns false if the query fails.
+func (n *node) has(ctx context.Context, want common.Hash) bool {
 	var tx *transaction
-	err := n.call(ctx, &tx, "eth_getTransactionByHash", its.Hex())
-	return err == nil && tx != nil && common.Hash(tx.Hash) == its
+	err := n.call(ctx, &tx, "eth_getTransactionByHash", want.Hex())
+	return err == nil && tx != nil && common.Hash(tx.Hash) == want
 }
 
-// signedHash is the hash of a signed transaction, or says why the bytes are
-// none that can be sent.
+// signedHash returns the hash of a signed transaction, or an error if the bytes are not a
+// transaction that can be sent.
 func signedHash(raw []byte) (common.Hash, error) {
 	kind, list, err := transactionItems(raw)
 	if err != nil {
 		return common.Hash{}, err
 	}
-	fields := map[byte]int{0: 9, 1: 11, 2: 12, 4: 13}[kind] // of a signed one
+	fields := map[byte]int{0: 9, 1: 11, 2: 12, 4: 13}[kind] // fields of a signed transaction by type
 	switch {
 	case kind == 0 && raw[0] == 0:
-		return common.Hash{}, errors.New("it is of type 0, and legacy transactions carry no type")
+		return common.Hash{}, errors.New("it has the type prefix 0, but legacy transactions have no prefix")
 	case kind == 3:
-		return common.Hash{}, errors.New("it carries blobs (EIP-4844), and such transactions are not sent")
-	case fields == 0: // another chain's own; its node knows it
+		return common.Hash{}, errors.New("it has blobs (EIP-4844), which are not supported")
+	case fields == 0: // a type that only some chains have; the node validates it
 		return crypto.Keccak256Hash(raw), nil
 	case len(list) == fields-3, kind == 0 && len(list) == 9 && isZero(list[7]) && isZero(list[8]):
 		return common.Hash{}, errors.New("it is not signed")
@@ -124,10 +123,10 @@ func signedHash(raw []byte) (common.Hash, error) {
 	return crypto.Keccak256Hash(raw), nil
 }
 
-// transactionItems are the RLP items of a transaction and its type of EIP-2718,
-// 0 for a legacy one.
+// transactionItems returns the RLP items of a transaction and its EIP-2718 type, 0 for a legacy
+// transaction.
 func transactionItems(raw []byte) (kind byte, list [][]byte, err error) {
-	form := errors.New("it is not the RLP list of a transaction, alone or after its type (EIP-2718)")
+	form := errors.New("it is not an RLP-encoded transaction with or without a type prefix (EIP-2718)")
 	if len(raw) == 0 {
 		return 0, nil, form
 	}
@@ -149,12 +148,12 @@ func transactionItems(raw []byte) (kind byte, list [][]byte, err error) {
 	return kind, list, nil
 }
 
-// isZero says whether an RLP item is the number 0.
+// isZero reports whether an RLP item is the number 0.
 func isZero(item []byte) bool { return len(item) == 1 && item[0] == 0x80 }
 
-// toldBy is the code and the message of an error that a node told, a revert
-// among them; any other error is not ok.
-func toldBy(err error) (code int64, message string, ok bool) {
+// rpcErrorOf returns the code and the message of an error that a node returned, including reverts.
+// It returns false for any other error.
+func rpcErrorOf(err error) (code int64, message string, ok bool) {
 	failed, ok := errors.AsType[*component.Error](err)
 	if !ok {
 		return 0, "", false

@@ -18,7 +18,7 @@ const (
 	eip155Hash = "0x33469b22e9f636356c4160a87eb19df52b7412e8eac32a4a55ffe88ea8350788"
 )
 
-func TestWhatNodesSayToATransactionThatTheyHaveIsASuccess(t *testing.T) {
+func TestBroadcastOfKnownTransactionSucceeds(t *testing.T) {
 	t.Parallel()
 	bench := componenttest.New(t, modules(t)...)
 	known := resultOf(cannedTransaction(eip155Hash, 0))
@@ -42,12 +42,12 @@ func TestWhatNodesSayToATransactionThatTheyHaveIsASuccess(t *testing.T) {
 		"cannot say whether it has it":  {refusal("nonce too low"), refusal("not now"), nil, "nonce too low"},
 		"unknown, not known":            {refusal("unknown transaction type"), resultOf("null"), nil, "unknown transaction type"},
 		"no money":                      {refusal("insufficient funds for gas * price + value"), resultOf("null"), nil, "insufficient funds"},
-		"the hash of something else":    {resultOf(`"` + someHash + `"`), known, nil, "the hash is not that of the bytes"},
+		"the hash of something else":    {resultOf(`"` + someHash + `"`), known, nil, "the returned hash is not the hash of the transaction"},
 		"no hash":                       {resultOf(`"0x12"`), known, nil, "malformed"},
 		"a code of 0, and it has it":    {`"error":{"code":0,"message":"no"}`, known, true, ""},
 		"a revert of it, and it has it": {`"error":{"code":3,"message":"execution reverted"}`, known, true, ""},
 	} {
-		url := nodeThat(t, map[string]string{"eth_sendRawTransaction": c.sent, "eth_getTransactionByHash": c.found})
+		url := nodeWith(t, map[string]string{"eth_sendRawTransaction": c.sent, "eth_getTransactionByHash": c.found})
 		output, failed := bench.Run(t, "BROADCAST_EVM_TRANSACTION", text(t, object{"jsonRpcUrl": url, "signedTransaction": eip155}), `{}`)
 		if c.already == nil {
 			if failed == nil || failed.Code != component.CodeUpstream || !strings.Contains(failed.Message, c.words) {
@@ -68,11 +68,11 @@ func TestOnlySignedTransactionsAreSent(t *testing.T) {
 		"EIP-1559, unsigned":         {"0x02f00107843b9aca0085098bca5a0082520894d8da6bf26964af9d7eed9e03e53415d37aa96045880de0b6b3a764000080c0", "not signed"},
 		"nothing":                    {"0x", "RLP"},
 		"a type alone":               {"0x02", "RLP"},
-		"a text":                     {"0x8568656c6c6f", "RLP"},
+		"a string":                   {"0x8568656c6c6f", "RLP"},
 		"more after the list":        {eip155 + "00", "RLP"},
 		"cut":                        {eip155[:len(eip155)-2], "RLP"},
 		"a list of one":              {"0xc101", "9 fields, got 1"},
-		"a type of 0":                {"0x00" + eip155[2:], "type 0"},
+		"a type of 0":                {"0x00" + eip155[2:], "the type prefix 0"},
 		"with blobs":                 {"0x03c101", "blobs"},
 		"a broken item":              {"0xc2b801", "RLP"},
 	} {

@@ -7,16 +7,15 @@ import (
 
 func contains(text, part string) bool { return strings.Contains(text, part) }
 
-// word is 32 bytes of calldata that end with these digits.
+// word returns 32 bytes of calldata that end with these digits.
 func word(end string) string { return strings.Repeat("0", 64-len(end)) + end }
 
-// begun is 32 bytes that begin with them.
-func begun(begin string) string { return begin + strings.Repeat("0", 64-len(begin)) }
+// rightPadded returns 32 bytes that start with these digits.
+func rightPadded(begin string) string { return begin + strings.Repeat("0", 64-len(begin)) }
 
-// The cases are the examples of the Solidity documentation, "Contract ABI
-// Specification": baz, bar, sam and the use of dynamic types (f and g), and
-// the custom error of its section on errors.
-func TestCalldataIsThatOfTheSolidityDocumentation(t *testing.T) {
+// The cases are the examples in the Solidity documentation, "Contract ABI Specification": baz, bar,
+// sam and the use of dynamic types (f and g), and the custom error of its section on errors.
+func TestCalldataMatchesSolidityDocumentation(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	abi := []any{
@@ -29,16 +28,16 @@ func TestCalldataIsThatOfTheSolidityDocumentation(t *testing.T) {
 		calldata  string
 	}{
 		{"baz", []any{69, true}, "cdcd77c0" + word("45") + word("1")},
-		{"bar", []any{[]string{"0x616263", "0x646566"}}, "fce353f6" + begun("616263") + begun("646566")},
-		{"sam", []any{"0x64617665", true, []int{1, 2, 3}}, "a5643bf2" + word("60") + word("1") + word("a0") + word("4") + begun("64617665") + word("3") + word("1") + word("2") + word("3")},
+		{"bar", []any{[]string{"0x616263", "0x646566"}}, "fce353f6" + rightPadded("616263") + rightPadded("646566")},
+		{"sam", []any{"0x64617665", true, []int{1, 2, 3}}, "a5643bf2" + word("60") + word("1") + word("a0") + word("4") + rightPadded("64617665") + word("3") + word("1") + word("2") + word("3")},
 		{
 			"f", []any{"291", []string{"1110", "1929"}, "0x31323334353637383930", "0x48656c6c6f2c20776f726c6421"},
-			"8be65246" + word("123") + word("80") + begun("31323334353637383930") + word("e0") + word("2") + word("456") + word("789") + word("d") + begun("48656c6c6f2c20776f726c6421"),
+			"8be65246" + word("123") + word("80") + rightPadded("31323334353637383930") + word("e0") + word("2") + word("456") + word("789") + word("d") + rightPadded("48656c6c6f2c20776f726c6421"),
 		},
 		{
 			"g", []any{[][]int{{1, 2}, {3}}, []string{"one", "two", "three"}},
 			"2289b18c" + word("40") + word("140") + word("2") + word("40") + word("a0") + word("2") + word("1") + word("2") + word("1") + word("3") +
-				word("3") + word("60") + word("a0") + word("e0") + word("3") + begun("6f6e65") + word("3") + begun("74776f") + word("5") + begun("7468726565"),
+				word("3") + word("60") + word("a0") + word("e0") + word("3") + rightPadded("6f6e65") + word("3") + rightPadded("74776f") + word("5") + rightPadded("7468726565"),
 		},
 		{"InsufficientBalance", []any{"0", "10"}, "cf479181" + word("0") + word("a")},
 	} {
@@ -46,7 +45,7 @@ func TestCalldataIsThatOfTheSolidityDocumentation(t *testing.T) {
 	}
 }
 
-func TestOverloadsArePickedByTheirArguments(t *testing.T) {
+func TestOverloadIsSelectedByArguments(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	const who = "0xd8dA6BF26964aF9D7eEd9e03E53415D37aA96045"
@@ -57,7 +56,7 @@ func TestOverloadsArePickedByTheirArguments(t *testing.T) {
 		arguments []any
 		calldata  string
 	}{
-		// The selectors are those that ethers gives (id).
+		// The selectors are from ethers (id).
 		{"f", []any{who}, "fc68521a" + whose},
 		{"f(address,uint8)", []any{who, 1}, "39c48111" + whose + word("1")},
 		{" f( uint8 , address )", []any{1, who}, "461578d6" + word("1") + whose},
@@ -69,10 +68,10 @@ func TestOverloadsArePickedByTheirArguments(t *testing.T) {
 		}
 	}
 	b.refuses(t, "two that take two", "BUILD_EVM_CALLDATA", object{"abi": abi, "functionName": "f", "arguments": []any{who, 1}}, object{},
-		`functionName: "f" is overloaded: name one by its full signature: f(address,uint8), f(uint8,address)`)
+		`functionName: "f" is overloaded; use one of the full signatures: f(address,uint8), f(uint8,address)`)
 }
 
-func TestAnInterfaceMayBeWrittenInEveryForm(t *testing.T) {
+func TestABIIsAcceptedInEveryForm(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	const function = "function f((uint a, bytes b)[] x, string s) external payable returns (bool)"
@@ -95,7 +94,7 @@ func TestAnInterfaceMayBeWrittenInEveryForm(t *testing.T) {
 	}
 }
 
-func TestWrongInterfacesAreRefused(t *testing.T) {
+func TestInvalidABIIsRejected(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	deep := object{"name": "x", "type": "uint8"}
@@ -109,12 +108,12 @@ func TestWrongInterfacesAreRefused(t *testing.T) {
 		abi     any
 		message string
 	}{
-		"neither":                {"[1", "abi: expected a JSON ABI, which is an array, or human-readable signatures; got a text that is no JSON: unexpected end of JSON input, after 2 bytes"},
+		"neither":                {"[1", "abi: expected a JSON ABI, which is an array, or human-readable signatures; got a string that is not valid JSON: unexpected end of JSON input, after 2 bytes"},
 		"an abi that breaks off": {`[{"type":"function",]`, "invalid character ']' looking for beginning of object key string, after 21 bytes"},
-		"an artifact":            {`{"abi":[]}`, "abi: expected a JSON ABI, which is an array; of what a compiler wrote, take the member abi"},
+		"an artifact":            {`{"abi":[]}`, "abi: expected a JSON ABI, which is an array; use the abi field of the compiler's output"},
 		"a number":               {[]any{1}, "abi[0]: expected an entry of a JSON ABI with type, name and inputs, or a human-readable signature; got a number"},
-		"inputs of a text":       {[]any{object{"name": "f", "inputs": "uint256"}}, "; got a string as its inputs"},
-		"a type that is none":    {[]any{object{"name": "f", "inputs": []any{object{"type": 7}}}}, "; got a number as its inputs"},
+		"inputs of a string":     {[]any{object{"name": "f", "inputs": "uint256"}}, "; got a string as its inputs"},
+		"an invalid type":        {[]any{object{"name": "f", "inputs": []any{object{"type": 7}}}}, "; got a number as its inputs"},
 		"a type of nothing":      {function("uint7"), `abi[0].inputs[0]: expected an ABI type such as uint256, address, bytes32, string[] or tuple, got "uint7"`},
 		"more after the type":    {function("uint256 x"), `got "uint256 x"`},
 		"a number too wide":      {function("uint264"), `got "uint264"`},
@@ -125,25 +124,25 @@ func TestWrongInterfacesAreRefused(t *testing.T) {
 		"fixed point":            {function("fixed128x18"), `got "fixed128x18"`},
 		"an open array":          {function("uint8["), "got the array"},
 		"an array of nothing":    {function("uint8[0]"), "at least 1 item"},
-		"a huge array":           {function("uint8[99999999999999999999]"), "takes at most 1048576 bytes"},
-		"arrays of arrays":       {function("uint8[30000][30000]"), "takes at most 1048576 bytes"},
-		"deep arrays":            {function("uint8" + strings.Repeat("[]", 30)), "may be 16 deep"},
-		"deep tuples":            {[]any{object{"type": "function", "name": "f", "inputs": []any{deep}}}, "may be 16 deep"},
-		"a tuple of nothing":     {function("tuple"), "a tuple needs components"},
+		"a huge array":           {function("uint8[99999999999999999999]"), "occupies at most 1048576 bytes"},
+		"arrays of arrays":       {function("uint8[30000][30000]"), "occupies at most 1048576 bytes"},
+		"deep arrays":            {function("uint8" + strings.Repeat("[]", 30)), "can be nested 16 deep"},
+		"deep tuples":            {[]any{object{"type": "function", "name": "f", "inputs": []any{deep}}}, "can be nested 16 deep"},
+		"a tuple of nothing":     {function("tuple"), "a tuple must have components"},
 		"no name":                {[]any{object{"type": "function", "inputs": []any{}}}, "abi[0]: expected a name"},
 		"a name of two words":    {[]any{object{"type": "event", "name": "a b", "inputs": []any{}}}, `abi[0]: expected a name of letters, digits, $ and _, at most 256 characters, got "a b"`},
 		"a parameter's":          {[]any{object{"name": "f", "inputs": []any{object{"name": "a\"b", "type": "bool"}}}}, "abi[0].inputs[0]: expected a name"},
 		"another kind":           {[]any{object{"type": "modifier", "name": "f"}}, `abi[0]: expected the type function, event, error, constructor, receive or fallback, got "modifier"`},
-		"no signature":           {[]any{"transfer(address)"}, `abi[0]: expected a signature that begins with function, event, error or constructor, got "transfer(address)"`},
+		"no signature":           {[]any{"transfer(address)"}, `abi[0]: expected a signature that starts with function, event, error or constructor, got "transfer(address)"`},
 		"an open signature":      {[]any{"function f(uint8"}, "abi[0]: expected , or ), got the end of the signature"},
 		"no parameters":          {[]any{"function f"}, "abi[0]: expected (, got the end of the signature"},
 		"an unknown word":        {[]any{"function f() gives (uint8)"}, `abi[0]: expected returns, view, or the end, got "(uint8)"`},
 		"a struct":               {[]any{"function f(Point p)"}, `got "Point"`},
-		"deep signatures":        {[]any{"function f(" + strings.Repeat("(", 30) + "uint8" + strings.Repeat(")", 30) + ")"}, "may be 16 deep"},
+		"deep signatures":        {[]any{"function f(" + strings.Repeat("(", 30) + "uint8" + strings.Repeat(")", 30) + ")"}, "can be nested 16 deep"},
 		"the line":               {"function f()\nfunction g(uint9)", "abi: line 2: expected an ABI type"},
 		"another function":       {[]any{"function f(bool)", "function g()"}, `functionName: the abi has no function "h"; it has f(bool), g()`},
-		"no function":            {[]any{"event h()"}, "functionName: expected the name of a function of the abi, which has none; got "},
-		"too many entries":       {strings.Repeat("function f()\n", 10_001), "may have 10000 entries"},
+		"no function":            {[]any{"event h()"}, "functionName: expected the name of a function in the abi, which has none; got "},
+		"too many entries":       {strings.Repeat("function f()\n", 10_001), "can have at most 10000 entries"},
 		"a word after the end":   {[]any{"event E() anonymous )"}, "abi[0]: expected returns, view, or the end"},
 	} {
 		b.refuses(t, name, "BUILD_EVM_CALLDATA", object{"abi": c.abi, "functionName": "h", "arguments": []any{}}, object{}, c.message)
@@ -152,7 +151,7 @@ func TestWrongInterfacesAreRefused(t *testing.T) {
 	b.refuses(t, "more than a signature", "BUILD_EVM_CALLDATA", object{"abi": []any{"function f()"}, "functionName": "f() view", "arguments": []any{}}, object{}, `got "view"`)
 }
 
-func TestWrongArgumentsAreRefusedByTheirPath(t *testing.T) {
+func TestInvalidArgumentIsReportedWithItsPath(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	const (
@@ -184,7 +183,7 @@ func TestWrongArgumentsAreRefusedByTheirPath(t *testing.T) {
 		{"bool", "true", `arguments[0]: expected bool, true or false, got "true"`},
 		{"bool", 1, "got 1"},
 		{"address", "0x12", `arguments[0]: expected address, 0x and 40 hexadecimal digits, got "0x12"`},
-		{"address", wrong, "arguments[0]: expected an address: the checksum of the mixed-case address is wrong (EIP-55)"},
+		{"address", wrong, "arguments[0]: expected an address: the EIP-55 checksum of the mixed-case address is wrong"},
 		{"address", 5, "got 5"},
 		{"bytes4", "0x010203", `arguments[0]: expected bytes4, 0x and 8 hexadecimal digits, got "0x010203"`},
 		{"bytes4", "0x0102030405", "got"},
@@ -193,19 +192,19 @@ func TestWrongArgumentsAreRefusedByTheirPath(t *testing.T) {
 		{"bytes", "0x1", `arguments[0]: expected bytes, 0x and pairs of hexadecimal digits, got "0x1"`},
 		{"bytes", "hello", "got"},
 		{"bytes", []int{1}, "got an array of 1 item"},
-		{"string", 5, "arguments[0]: expected string, a text, got 5"},
+		{"string", 5, "arguments[0]: expected string, got 5"},
 		{"uint8[]", "1", `arguments[0]: expected uint8[], an array, got "1"`},
 		{"uint8[2]", []int{1}, "arguments[0]: expected uint8[2], an array of 2 items, got an array of 1 item"},
 		{"uint8[2][]", []any{[]int{1, 2}, []int{3, 400}}, "arguments[0][1][1]: expected uint8, 0 to 255, got 400"},
 		{"(uint8 a, (bool ok)[] b)", object{"a": 1, "b": []any{object{"ok": 3}}}, "arguments[0].b[0].ok: expected bool, true or false, got 3"},
 		{"(uint8 a, bool b)", object{"a": 1}, "arguments[0].b: is missing: expected bool, true or false"},
-		{"(uint8 a)", object{"a": 1, "c": 2}, `arguments[0]: has the unknown member "c"`},
+		{"(uint8 a)", object{"a": 1, "c": 2}, `arguments[0]: has the unknown field "c"`},
 		{"(uint8 a, bool b)", []any{1}, "arguments[0]: expected the tuple (uint8,bool), an object or an array of 2 items, got an array of 1 item"},
 		{"(uint8, bool)", object{"a": 1}, "arguments[0]: expected the tuple (uint8,bool), an array of 2 items, got an object"},
 	} {
 		b.refuses(t, c.kind, "BUILD_EVM_CALLDATA", object{"abi": []any{"function f(" + c.kind + ")"}, "functionName": "f", "arguments": []any{c.value}}, object{}, c.message)
 	}
-	b.refuses(t, "their number", "BUILD_EVM_CALLDATA", object{"abi": []any{"function f(bool)"}, "functionName": "f", "arguments": []any{}}, object{}, "arguments: f(bool) takes 1, got 0")
+	b.refuses(t, "their number", "BUILD_EVM_CALLDATA", object{"abi": []any{"function f(bool)"}, "functionName": "f", "arguments": []any{}}, object{}, "arguments: f(bool) expects 1, got 0")
 	for _, form := range []string{checked, strings.ToLower(checked), "0x" + strings.ToUpper(checked[2:])} {
 		b.gives(t, "an address in every case", "BUILD_EVM_CALLDATA", object{"abi": []any{"function f(address)"}, "functionName": "f(address)", "arguments": []any{form}}, object{}, object{"calldata": "0xfc68521a" + word(strings.ToLower(checked[2:]))})
 	}

@@ -16,8 +16,8 @@ import (
 	"github.com/weft-automation/weft/internal/component/componenttest"
 )
 
-// nodeThat is a node that answers as the canned one does, but for these methods.
-func nodeThat(t *testing.T, answers map[string]string) string {
+// nodeWith starts a node that responds like the canned one, with other results for these methods.
+func nodeWith(t *testing.T, answers map[string]string) string {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var asked request
@@ -44,8 +44,7 @@ func resultOf(value string) string { return `"result":` + value }
 //go:embed testdata/built.json
 var builtByViem []byte
 
-// The vectors are of another implementation; that of "legacy payment" is also
-// the example of EIP-155.
+// The vectors are from viem. "legacy payment" is also the example in EIP-155.
 func TestTransactionsAreSerializedAsViemDoes(t *testing.T) {
 	t.Parallel()
 	var golden struct {
@@ -61,7 +60,7 @@ func TestTransactionsAreSerializedAsViemDoes(t *testing.T) {
 	bench := componenttest.New(t, modules(t)...)
 	for _, c := range golden.Cases {
 		id, _ := new(big.Int).SetString(c.Transaction["chainId"], 10)
-		input := object{"jsonRpcUrl": nodeThat(t, map[string]string{"eth_chainId": resultOf(`"0x` + id.Text(16) + `"`)}), "from": account}
+		input := object{"jsonRpcUrl": nodeWith(t, map[string]string{"eth_chainId": resultOf(`"0x` + id.Text(16) + `"`)}), "from": account}
 		if _, receives := c.Transaction["to"]; !receives {
 			input["to"] = nil
 		}
@@ -109,17 +108,18 @@ func TestTransactionsAreSerializedAsViemDoes(t *testing.T) {
 	}
 }
 
-// exactly is a decimal string as a number, where JSON keeps that exact.
+// exactly converts a decimal string to a JSON number if that is exact.
 func exactly(value any) (json.Number, bool) {
 	text, _ := value.(string)
 	number, ok := wholeNumber(text)
 	return json.Number(text), ok && number.CmpAbs(exact) <= 0
 }
 
-// holdSigned signs what was built, as it came, as numbers and serialized: all are one.
+// holdSigned checks that signing the built transaction as an object, with numbers, and serialized
+// gives the same result.
 func holdSigned(t *testing.T, bench *componenttest.Bench, name string, built map[string]any, serialized string) {
 	t.Helper()
-	delete(built, "from") // another one than the key's
+	delete(built, "from") // not the address of the key
 	numbers := maps.Clone(built)
 	for member, value := range built {
 		if number, ok := exactly(value); ok {
@@ -138,7 +138,7 @@ func holdSigned(t *testing.T, bench *componenttest.Bench, name string, built map
 
 // The canned node has a base fee of 20 gwei, a tip of 1 gwei and a gas price of
 // 21 gwei.
-func TestFeesThatAreNotGivenAreSuggested(t *testing.T) {
+func TestMissingFeesAreSuggested(t *testing.T) {
 	t.Parallel()
 	noTip := map[string]string{"eth_maxPriorityFeePerGas": `"error":{"code":-32601,"message":"the method does not exist"}`}
 	below := map[string]string{"eth_maxPriorityFeePerGas": noTip["eth_maxPriorityFeePerGas"], "eth_gasPrice": resultOf(`"0x1"`)}
@@ -157,7 +157,7 @@ func TestFeesThatAreNotGivenAreSuggested(t *testing.T) {
 		"a node without tips":     {noTip, object{}, "41000000000", "1000000000", ""},
 		"a price below base fees": {below, object{}, "40000000000", "0", ""},
 	} {
-		input := object{"jsonRpcUrl": nodeThat(t, c.answers), "from": account, "to": account}
+		input := object{"jsonRpcUrl": nodeWith(t, c.answers), "from": account, "to": account}
 		for field, value := range c.given {
 			input[field] = value
 		}
@@ -176,7 +176,7 @@ func TestFeesThatAreNotGivenAreSuggested(t *testing.T) {
 	}
 }
 
-func TestTheGasLimitIsAFifthAboveTheEstimate(t *testing.T) {
+func TestGasLimitIsAFifthAboveTheEstimate(t *testing.T) {
 	block := func(limit int64) header { return header{GasLimit: quantity{*big.NewInt(limit)}} }
 	for _, c := range []struct {
 		estimate uint64
@@ -192,7 +192,7 @@ func TestTheGasLimitIsAFifthAboveTheEstimate(t *testing.T) {
 	}
 }
 
-func TestWhatDoesNotFitTogetherIsNotBuilt(t *testing.T) {
+func TestInconsistentTransactionIsNotBuilt(t *testing.T) {
 	t.Parallel()
 	most := "115792089237316195423570985008687907853269984665640564039457584007913129639935"
 	bench := componenttest.New(t, modules(t)...)
@@ -204,14 +204,14 @@ func TestWhatDoesNotFitTogetherIsNotBuilt(t *testing.T) {
 	}{
 		"fees of both kinds":                      {nil, object{"gasPrice": "1", "maxFeePerGas": "1"}, component.CodeInvalidInput, "gasPrice"},
 		"a tip above the most":                    {nil, object{"maxPriorityFeePerGas": "2", "maxFeePerGas": "1"}, component.CodeInvalidInput, "maxPriorityFeePerGas"},
-		"another chain":                           {nil, object{"chainId": "5"}, component.CodeInvalidInput, "chainId: 5 is asked for, but the node is on the chain 1"},
+		"another chain":                           {nil, object{"chainId": "5"}, component.CodeInvalidInput, "chainId: expected chain 5, but the node is on chain 1"},
 		"the last nonce":                          {nil, object{"nonce": "18446744073709551615"}, component.CodeInvalidInput, "nonce"},
 		"a tip beyond 256 bits with the base fee": {nil, object{"maxPriorityFeePerGas": most}, component.CodeUpstream, "256 bits"},
-		"a chain 0":                               {map[string]string{"eth_chainId": resultOf(`"0x0"`)}, object{}, component.CodeUpstream, "a chain's id is not 0"},
-		"no block":                                {map[string]string{"eth_getBlockByNumber": resultOf(`null`)}, object{}, component.CodeUpstream, "there is no latest block"},
-		"no gas":                                  {map[string]string{"eth_estimateGas": resultOf(`"0x0"`)}, object{}, component.CodeUpstream, "more gas than 0"},
+		"a chain 0":                               {map[string]string{"eth_chainId": resultOf(`"0x0"`)}, object{}, component.CodeUpstream, "the chain ID is 0"},
+		"no block":                                {map[string]string{"eth_getBlockByNumber": resultOf(`null`)}, object{}, component.CodeUpstream, "the latest block is null"},
+		"no gas":                                  {map[string]string{"eth_estimateGas": resultOf(`"0x0"`)}, object{}, component.CodeUpstream, "the gas estimate is 0"},
 	} {
-		input := object{"jsonRpcUrl": nodeThat(t, c.answers), "from": account, "to": account}
+		input := object{"jsonRpcUrl": nodeWith(t, c.answers), "from": account, "to": account}
 		for field, value := range c.given {
 			input[field] = value
 		}

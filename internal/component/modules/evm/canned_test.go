@@ -12,13 +12,13 @@ import (
 	"github.com/weft-automation/weft/internal/component"
 )
 
-// request is one call of a node.
+// request is a JSON-RPC request.
 type request struct {
 	Method string
 	Params []json.RawMessage
 }
 
-// text is a parameter that is a string; "" of any other.
+// text returns a string parameter, or "" for another type.
 func (r request) text(i int) (text string) {
 	if i < len(r.Params) {
 		_ = json.Unmarshal(r.Params[i], &text)
@@ -33,8 +33,8 @@ var (
 
 const zeroWord = "0000000000000000000000000000000000000000000000000000000000000000"
 
-// canned is what a good node answers, so that the example in each module's
-// schema succeeds. A module that asks another method adds its answer here.
+// canned returns the responses of a working node, for which the example in each module's schema
+// succeeds. A module that calls a new method needs an entry here.
 func canned(r request) (result string, ok bool) {
 	switch r.Method {
 	case "eth_chainId", "eth_getBalance":
@@ -87,15 +87,14 @@ func cannedReceipt(hash string) string {
 		"gasUsed":"0x5208","cumulativeGasUsed":"0x5208","effectiveGasPrice":"0x4e3b29200","logs":[]}`, hash, blockHash, strings.ToLower(account), strings.ToLower(account))
 }
 
-// cannedLog is one that the example of GET_EVM_LOGS asks for: a transfer.
+// cannedLog is a transfer that matches the example of GET_EVM_LOGS.
 func cannedLog() string {
 	return `{"address":"0xa0b86991c6218b36c1d19d4a2e9eb0ce3606eb48","topics":["0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef","0x` + zeroWord[:63] + `1","0x` + zeroWord[:63] + `2"],
 		"data":"0x` + zeroWord[:63] + `5","blockNumber":"0x121eac0","blockHash":"` + blockHash + `","transactionHash":"` + someHash + `","transactionIndex":"0x0","logIndex":"0x3","removed":false}`
 }
 
-// thatAsk are the modules of the family's table that take a node's address, with the
-// input in the example of each.
-func thatAsk(t *testing.T, list []component.Module) map[string]object {
+// nodeQueries returns the modules that have a jsonRpcUrl, with their example inputs.
+func nodeQueries(t *testing.T, list []component.Module) map[string]object {
 	t.Helper()
 	inputs := map[string]object{}
 	for _, module := range list {

@@ -10,14 +10,14 @@ import (
 type getChainID struct{ guard *egress.Guard }
 
 func (*getChainID) Describe() component.Descriptor {
-	return asking{
+	return nodeQuery{
 		module: "GET_EVM_CHAIN_ID", title: "EVM chain id",
-		description: "Asks a node which chain it is on (eth_chainId, EIP-155): 1 is Ethereum, 137 Polygon.",
-		about:       "Which node to ask.",
+		description: "Returns the ID of the chain that a node is on (eth_chainId, EIP-155), such as 1 for Ethereum or 137 for Polygon.",
+		about:       "The node to query.",
 		required:    `"jsonRpcUrl"`,
-		gives:       "The chain that the node is on.",
+		returns:     "The chain that the node is on.",
 		requiredOut: `"chainId"`,
-		output:      `"chainId": {` + decimalOut + `, "title": "Chain id", "description": "The chain's id, as a decimal string.", "examples": ["1"]}`,
+		output:      `"chainId": {` + decimalOut + `, "title": "Chain id", "description": "The chain ID, as a decimal string.", "examples": ["1"]}`,
 	}.descriptor()
 }
 
@@ -37,14 +37,14 @@ func (m *getChainID) Run(ctx context.Context, call component.Call) (component.Re
 	return component.Encode(map[string]quantity{"chainId": id})
 }
 
-// chainID is the id of the node's chain, which is never 0.
+// chainID returns the ID of the node's chain, which is never 0.
 func (n *node) chainID(ctx context.Context) (quantity, error) {
 	var id quantity
 	if err := n.call(ctx, &id, "eth_chainId"); err != nil {
 		return id, err
 	}
 	if id.Sign() == 0 {
-		return id, n.malformed("eth_chainId", breach("a chain's id is not 0"))
+		return id, n.malformed("eth_chainId", protocolError("the chain ID is 0"))
 	}
 	return id, nil
 }

@@ -13,12 +13,12 @@ import (
 type computeAddress struct{ formats }
 
 func (computeAddress) Describe() component.Descriptor {
-	return computing{
+	return computation{
 		module:      "COMPUTE_EVM_ADDRESS",
 		title:       "Compute EVM address",
-		description: "Computes the address of a public key of the curve secp256k1.",
+		description: "Derives the address of a secp256k1 public key.",
 		input: `"description": "The public key.", "required": ["publicKey"], "properties": {
-			"publicKey": {"type": "string", "format": "evm-public-key", "title": "Public key", "description": "The key as 0x and hexadecimal digits: compressed (33 bytes, the first is 02 or 03) or not (65 bytes, the first is 04).", "examples": ["0x0279be667ef9dcbbac55a06295ce870b07029bfcdb2dce28d959f2815b16f81798"]}
+			"publicKey": {"type": "string", "format": "evm-public-key", "title": "Public key", "description": "The key as 0x and hexadecimal digits: compressed (33 bytes starting with 02 or 03) or uncompressed (65 bytes starting with 04).", "examples": ["0x0279be667ef9dcbbac55a06295ce870b07029bfcdb2dce28d959f2815b16f81798"]}
 		}, "examples": [{"publicKey": "0x0279be667ef9dcbbac55a06295ce870b07029bfcdb2dce28d959f2815b16f81798"}]`,
 		output: `"description": "The address.", "required": ["address"], "properties": {
 			"address": {` + addressOut + `, "title": "Address", "description": "The address, in EIP-55 form.", "examples": ["0x7E5F4552091A69125d5DfCb7b8C2659029395Bdf"]}
@@ -38,12 +38,12 @@ func (computeAddress) Run(_ context.Context, call component.Call) (component.Res
 	return component.Encode(map[string]string{"address": address.Hex()})
 }
 
-// addressOf reads a public key and gives its address.
+// addressOf parses a public key and returns its address.
 func addressOf(text string) (common.Address, error) {
 	data, err := parseBytes(text)
 	compressed := err == nil && len(data) == 33 && (data[0] == 2 || data[0] == 3)
-	if whole := err == nil && len(data) == 65 && data[0] == 4; !compressed && !whole {
-		return common.Address{}, errors.New("0x and 33 bytes that begin with 02 or 03, or 65 bytes that begin with 04, are needed")
+	if uncompressed := err == nil && len(data) == 65 && data[0] == 4; !compressed && !uncompressed {
+		return common.Address{}, errors.New("expected 0x and 33 bytes starting with 02 or 03, or 65 bytes starting with 04")
 	}
 	read := crypto.UnmarshalPubkey
 	if compressed {
@@ -51,7 +51,7 @@ func addressOf(text string) (common.Address, error) {
 	}
 	key, err := read(data)
 	if err != nil {
-		return common.Address{}, errors.New("it is not a point of the curve secp256k1")
+		return common.Address{}, errors.New("it is not a point on the curve secp256k1")
 	}
 	return crypto.PubkeyToAddress(*key), nil
 }

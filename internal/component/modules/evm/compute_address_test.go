@@ -9,16 +9,16 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 )
 
-// Generator point of secp256k1 (SEC 2), the public key of the private key 1.
+// Generator point of secp256k1 (SEC 2), which is the public key of the private key 1.
 const (
 	generatorX = "79be667ef9dcbbac55a06295ce870b07029bfcdb2dce28d959f2815b16f81798"
 	generatorY = "483ada7726a3c4655da4fbfc0e1108a8fd17b448a68554199c47d08ffb10d4b8"
 )
 
-func TestAddressesAreThoseOfPublicKeys(t *testing.T) {
+func TestAddressIsDerivedFromPublicKey(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	const address = "0x7E5F4552091A69125d5DfCb7b8C2659029395Bdf" // widely known as that of the key 1
+	const address = "0x7E5F4552091A69125d5DfCb7b8C2659029395Bdf" // the well-known address of the key 1
 	for _, key := range []string{"0x02" + generatorX, "0x04" + generatorX + generatorY, "0x02" + strings.ToUpper(generatorX)} {
 		b.gives(t, key, "COMPUTE_EVM_ADDRESS", object{"publicKey": key}, object{}, object{"address": address})
 	}
@@ -36,7 +36,7 @@ func TestAddressesAreThoseOfPublicKeys(t *testing.T) {
 	b.refuses(t, "none", "COMPUTE_EVM_ADDRESS", object{}, object{}, "is required")
 }
 
-// The addresses are the examples of EIP-55.
+// The addresses are the examples in EIP-55.
 func TestAddressesHaveTheChecksumOfEIP55(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
@@ -48,7 +48,7 @@ func TestAddressesHaveTheChecksumOfEIP55(t *testing.T) {
 				t.Errorf("%s is read as %s, %v", form, address.Hex(), err)
 			}
 		}
-		// One letter in the other case, where there are letters of both.
+		// Flip the case of one letter.
 		if strings.ToUpper(text[2:]) == text[2:] || strings.ToLower(text) == text {
 			continue
 		}
@@ -91,8 +91,8 @@ func TestDerivationPathsHaveTheFormOfBIP44(t *testing.T) {
 	}
 }
 
-// FuzzPublicKeys: what is read as a key is a point of the curve, and its other form gives the
-// same address; nothing else is taken, and what is refused is not quoted.
+// FuzzPublicKeys checks that an accepted key is a point on the curve whose other form has the same
+// address, and that errors don't quote the input.
 func FuzzPublicKeys(f *testing.F) {
 	for _, seed := range []string{"0x02" + generatorX, "0x03" + generatorX, "0x04" + generatorX + generatorY, "0x02" + strings.Repeat("f", 64), "0x04" + generatorX + generatorX, "0x00", "0x", ""} {
 		f.Add(seed)

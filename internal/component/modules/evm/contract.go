@@ -14,21 +14,21 @@ type readContract struct {
 }
 
 func (*readContract) Describe() component.Descriptor {
-	return asking{
+	return nodeQuery{
 		module: "READ_EVM_CONTRACT", title: "Read EVM contract",
-		description: "Calls a contract without a transaction (eth_call) and returns the raw result. " +
-			"A revert fails with its decoded reason, and with an abi that of an error of the contract's own. A contract that is not there gives 0x.",
-		about:    "Which contract, and what to call.",
+		description: "Calls a contract function without sending a transaction (eth_call) and returns the raw result. " +
+			"If the call reverts, the execution fails with the decoded reason. Custom errors are decoded if abi contains them. If there is no contract at the address, the result is 0x.",
+		about:    "The contract and the function call.",
 		required: `"jsonRpcUrl", "contractAddress", "calldata"`,
 		input: `"contractAddress": {"type": "string", "format": "evm-address", "title": "Contract address", "description": "The contract to call.", "examples": ["0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48"]},
 			"calldata": {` + calldataIn + `, "title": "Calldata", "description": "The encoded function call: selector and arguments.", "examples": ["0x18160ddd"]},
-			"from": {"type": "string", "format": "evm-address", "title": "From", "description": "Who calls, as the contract sees it (msg.sender). Nothing is signed, so it may be anybody; without it, it is the zero address.", "examples": ["0xd8dA6BF26964aF9D7eEd9e03E53415D37aA96045"]},
-			"blockTag": {` + blockIn + `, "default": "latest", "title": "Block", "description": "At which block: latest, pending, safe, finalized, earliest, a number or a block hash.", "examples": ["latest", "19000000"]},
+			"from": {"type": "string", "format": "evm-address", "title": "From", "description": "The caller's address as the contract sees it (msg.sender). It can be any address because nothing is signed. Defaults to the zero address.", "examples": ["0xd8dA6BF26964aF9D7eEd9e03E53415D37aA96045"]},
+			"blockTag": {` + blockIn + `, "default": "latest", "title": "Block", "description": "The block whose state the call reads: latest, pending, safe, finalized, earliest, a number or a block hash.", "examples": ["latest", "19000000"]},
 			` + errorsABIProperty,
 		example:     `, "contractAddress": "0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48", "calldata": "0x18160ddd"`,
-		gives:       "What the contract returned.",
+		returns:     "What the contract returned.",
 		requiredOut: `"result"`,
-		output:      `"result": {` + bytesOut + `, "title": "Result", "description": "The returned bytes, ABI-encoded, lower case.", "examples": ["0x00000000000000000000000000000000000000000000000000000000000f4240"]}`,
+		output:      `"result": {` + bytesOut + `, "title": "Result", "description": "The returned bytes, ABI-encoded, in lower case.", "examples": ["0x00000000000000000000000000000000000000000000000000000000000f4240"]}`,
 	}.descriptor()
 }
 
@@ -52,7 +52,7 @@ func (m *readContract) Run(ctx context.Context, call component.Call) (component.
 	if err != nil {
 		return component.Result{}, invalid("blockTag", err)
 	}
-	node, err := dialKnowing(m.guard, input.JSONRPCURL, input.ABI)
+	node, err := dialWithABI(m.guard, input.JSONRPCURL, input.ABI)
 	if err != nil {
 		return component.Result{}, err
 	}

@@ -12,7 +12,7 @@ import (
 // and EIP-721 share.
 const transferTopic = "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef"
 
-func TestLogsTellWhichEventTheyAre(t *testing.T) {
+func TestEventIsDeterminedByTopics(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	const (
@@ -57,26 +57,26 @@ func TestLogsTellWhichEventTheyAre(t *testing.T) {
 			object{"abi": tokens, "topics": []string{"0x" + word("1")}, "data": "0x"},
 			"topics[0]: no event of the abi has this topic: expected " + transferTopic + ", which is Transfer(address,address,uint256), " + transferTopic,
 		},
-		"unknown beside the anonymous": {object{"abi": anonymous, "topics": []string{}, "data": "0x"}, "topics: there are none, and no anonymous event without indexed parameters is expected, but A(uint8,bool), B(string,bytes32), C(uint8,bool)"},
-		"ambiguous":                    {object{"abi": anonymous, "topics": []string{"0x" + word("1")}, "data": "0x" + word("1")}, "abi: several anonymous events have 1 indexed parameters, so eventName has to say which is meant: A(uint8,bool), C(uint8,bool)"},
-		"other topics":                 {object{"abi": tokens, "topics": []string{transferTopic, topic}, "data": "0x"}, "topics: the event Transfer(address,address,uint256) has 3 indexed parameters after its own topic, the log has 1"},
-		"no event":                     {object{"abi": []string{"function f()"}, "topics": []string{}, "data": "0x"}, "abi: expected at least one event"},
-		"no event of the name":         {object{"abi": tokens, "eventName": "Approval", "topics": []string{}, "data": "0x"}, `eventName: the abi has no event "Approval"; it has Transfer`},
-		"another event":                {object{"abi": tokens, "eventName": "Other", "topics": []string{transferTopic, topic, topic}, "data": "0x"}, "no event of the abi has this topic"},
-		"short data":                   {object{"abi": tokens, "topics": []string{transferTopic, topic, topic}, "data": "0x"}, "data, value value: the data ends early"},
-		"a topic too wide":             {object{"abi": tokens, "topics": []string{transferTopic, "0x" + strings.Repeat("f", 64), topic}, "data": "0x" + word("5")}, "topics, value from: expected an address of 20 bytes"},
-		"a short topic":                {object{"abi": tokens, "topics": []string{"0x12"}, "data": "0x"}, "evm-hash"},
-		"five topics":                  {object{"abi": tokens, "topics": []string{topic, topic, topic, topic, topic}, "data": "0x"}, "at most 4 items"},
-		"half a byte":                  {object{"abi": tokens, "topics": []string{transferTopic}, "data": "0x1"}, "hex-bytes"},
-		"a wrong abi":                  {object{"abi": []string{"event E("}, "topics": []string{}, "data": "0x"}, "abi[0]: "},
+		"unknown next to anonymous events": {object{"abi": anonymous, "topics": []string{}, "data": "0x"}, "topics: the log has no topics, but the abi has no anonymous event without indexed parameters; it has A(uint8,bool), B(string,bytes32), C(uint8,bool)"},
+		"ambiguous":                        {object{"abi": anonymous, "topics": []string{"0x" + word("1")}, "data": "0x" + word("1")}, "abi: several anonymous events have 1 indexed parameters; set eventName to one of: A(uint8,bool), C(uint8,bool)"},
+		"doesn't match the topics":         {object{"abi": tokens, "topics": []string{transferTopic, topic}, "data": "0x"}, "topics: the event Transfer(address,address,uint256) has 3 indexed parameters, but the log has 1"},
+		"no event":                         {object{"abi": []string{"function f()"}, "topics": []string{}, "data": "0x"}, "abi: expected at least one event"},
+		"no event of the name":             {object{"abi": tokens, "eventName": "Approval", "topics": []string{}, "data": "0x"}, `eventName: the abi has no event "Approval"; it has Transfer`},
+		"another event":                    {object{"abi": tokens, "eventName": "Other", "topics": []string{transferTopic, topic, topic}, "data": "0x"}, "no event of the abi has this topic"},
+		"short data":                       {object{"abi": tokens, "topics": []string{transferTopic, topic, topic}, "data": "0x"}, "data, value value: the data ends early"},
+		"a topic too wide":                 {object{"abi": tokens, "topics": []string{transferTopic, "0x" + strings.Repeat("f", 64), topic}, "data": "0x" + word("5")}, "topics, value from: expected an address of 20 bytes"},
+		"a short topic":                    {object{"abi": tokens, "topics": []string{"0x12"}, "data": "0x"}, "evm-hash"},
+		"five topics":                      {object{"abi": tokens, "topics": []string{topic, topic, topic, topic, topic}, "data": "0x"}, "at most 4 items"},
+		"half a byte":                      {object{"abi": tokens, "topics": []string{transferTopic}, "data": "0x1"}, "hex-bytes"},
+		"a wrong abi":                      {object{"abi": []string{"event E("}, "topics": []string{}, "data": "0x"}, "abi[0]: "},
 	} {
 		b.refuses(t, name, "DECODE_EVM_LOG", c.input, object{}, c.message)
 	}
 }
 
-// An answer may have a thousand logs, and an interface ten thousand events: were
-// the events hashed for each log, one call would hash for seconds. So a log is of
-// the event whose hash was noted, and this one is noted wrongly.
+// A response can have a thousand logs, and an ABI ten thousand events. Hashing the events for each
+// log would take seconds. The test stores a wrong hash with the event to prove that it isn't
+// computed again.
 func TestEventsAreHashedOnceForAllLogs(t *testing.T) {
 	t.Parallel()
 	contract, err := parseABI(json.RawMessage(`["event E(uint8 a)"]`))
@@ -91,8 +91,7 @@ func TestEventsAreHashedOnceForAllLogs(t *testing.T) {
 	}
 }
 
-// FuzzLogs: whatever topics and data a log has, it is refused or has as many
-// values as its event.
+// FuzzLogs checks that any log is rejected or has as many values as its event.
 func FuzzLogs(f *testing.F) {
 	contract, err := parseABI(json.RawMessage(jsonOf(f, []string{
 		"event Transfer(address indexed from, address indexed to, uint256 value)", "event N(string indexed a, bytes b, (uint8 x, int8[] y) indexed c)", "event A(uint8 indexed a, bool b) anonymous", "event B(string s) anonymous",

@@ -11,22 +11,22 @@ import (
 type decodeResult struct{ formats }
 
 func (decodeResult) Describe() component.Descriptor {
-	return computing{
+	return computation{
 		module: "DECODE_EVM_FUNCTION_RESULT",
 		title:  "Decode EVM function result",
-		description: "Decodes what a contract's function returned, as READ_EVM_CONTRACT gives it. " +
-			"Integers come as decimal strings, bytes as 0x-hex, addresses in EIP-55 form, tuples as objects where all their members are named, else as arrays.",
-		input: `"description": "The interface, and what was returned.", "required": ["abi", "encodedResult"], "properties": {
+		description: "Decodes the return values of a contract function, such as the result of READ_EVM_CONTRACT. " +
+			"Integers are returned as decimal strings, bytes as 0x-hex and addresses in EIP-55 form. A tuple is an object if all its components have names, and an array otherwise.",
+		input: `"description": "The ABI and the returned bytes.", "required": ["abi", "encodedResult"], "properties": {
 			` + abiProperty + `,
 			"encodedResult": {"type": "string", "format": "hex-bytes", "title": "Encoded result", "description": "The returned bytes, ABI-encoded.", "examples": ["0x0000000000000000000000000000000000000000000000000000000000000001"]}
 		}, "examples": [{"abi": ["function transfer(address to, uint256 amount) returns (bool)"], "encodedResult": "0x0000000000000000000000000000000000000000000000000000000000000001"}]`,
-		config: `"description": "Which function returned it.", "required": ["functionName"], "properties": {
-			"functionName": {"type": "string", "minLength": 1, "maxLength": 4096, "title": "Function name", "description": "` + functionNameForms + ` Of overloads that return different types, only the full signature tells which.", "examples": ["transfer"]}
+		config: `"description": "The function.", "required": ["functionName"], "properties": {
+			"functionName": {"type": "string", "minLength": 1, "maxLength": 4096, "title": "Function name", "description": "` + functionNameForms + ` Use the full signature if overloads return different types.", "examples": ["transfer"]}
 		}, "examples": [{"functionName": "transfer"}]`,
 		output: `"description": "The returned values: 0, 1 and so on in the order of the function's outputs, and by name.", "required": ["values"], "properties": {
-			"0": {"title": "First value", "description": "The first value that the function returns.", "examples": [true]},
-			"1": {"title": "Second value", "description": "The second value that the function returns; further ones follow as 2, 3 and so on."},
-			"values": {"type": "object", "additionalProperties": {}, "title": "Values", "description": "Those return values that have a name of their own, by name.", "examples": [{"owner": "0xd8dA6BF26964aF9D7eEd9e03E53415D37aA96045"}]}
+			"0": {"title": "First value", "description": "The first return value.", "examples": [true]},
+			"1": {"title": "Second value", "description": "The second return value. Further values follow as 2, 3 and so on."},
+			"values": {"type": "object", "additionalProperties": {}, "title": "Values", "description": "The return values with unique names, by name.", "examples": [{"owner": "0xd8dA6BF26964aF9D7eEd9e03E53415D37aA96045"}]}
 		}, "additionalProperties": {}`,
 	}.descriptor()
 }
@@ -45,24 +45,24 @@ func (decodeResult) Run(_ context.Context, call component.Call) (component.Resul
 	}
 	contract, err := parseABI(input.ABI)
 	if err != nil {
-		return component.Result{}, refused("abi", err)
+		return component.Result{}, invalidAt("abi", err)
 	}
 	data, err := parseBytes(input.EncodedResult)
 	if err != nil {
 		return component.Result{}, invalid("encodedResult", err)
 	}
 	var first *signature
-	function, err := contract.function(config.FunctionName, func(s signature) bool { // overloads that return the same are as good as one
+	function, err := contract.function(config.FunctionName, func(s signature) bool { // overloads with the same return types are equivalent
 		if first == nil {
 			first = &s
 		}
 		return first.text == s.text || typeNames(first.outputs) != typeNames(s.outputs)
 	})
 	if err != nil {
-		return component.Result{}, refused("functionName", err)
+		return component.Result{}, invalidAt("functionName", err)
 	}
 	if len(data) == 0 && len(function.outputs) > 0 {
-		return component.Result{}, refused("encodedResult", misfitf("it is empty, and %s returns %s: is the contract at this address, on this chain?", listed([]signature{function}), cut(typeNames(function.outputs))))
+		return component.Result{}, invalidAt("encodedResult", mismatchf("it is empty, but %s returns %s: check that the contract is at this address on this chain", listed([]signature{function}), truncate(typeNames(function.outputs))))
 	}
 	list, err := decodeParameters(function.outputs, data)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/strictjson"
 )
 
-func TestResultsComeByPlaceAndByName(t *testing.T) {
+func TestResultHasValuesByPositionAndName(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	decode := func(function, data string, want object) {
@@ -25,44 +25,44 @@ func TestResultsComeByPlaceAndByName(t *testing.T) {
 	decode("function f() returns (uint8 a, bool, address who, int16 n)", "0x"+word("ff")+word("1")+word("d8da6bf26964af9d7eed9e03e53415d37aa96045")+strings.Repeat("f", 64),
 		object{"0": "255", "1": true, "2": "0xd8dA6BF26964aF9D7eEd9e03E53415D37aA96045", "3": "-1", "values": object{"a": "255", "who": "0xd8dA6BF26964aF9D7eEd9e03E53415D37aA96045", "n": "-1"}})
 	decode("function f() returns (uint8 a, uint8 a)", "0x"+word("1")+word("2"), object{"0": "1", "1": "2", "values": object{}})
-	decode("function f() returns ((uint8 a, bytes b) p, (uint8, bool)[] list)", "0x"+word("40")+word("c0")+word("1")+word("40")+word("1")+begun("ff")+word("1")+word("7")+word("1"),
+	decode("function f() returns ((uint8 a, bytes b) p, (uint8, bool)[] list)", "0x"+word("40")+word("c0")+word("1")+word("40")+word("1")+rightPadded("ff")+word("1")+word("7")+word("1"),
 		object{"0": object{"a": "1", "b": "0xff"}, "1": []any{[]any{"7", true}}, "values": object{"p": object{"a": "1", "b": "0xff"}, "list": []any{[]any{"7", true}}}})
 	decode("function f()", "0x", object{"values": object{}})
-	decode("function f() returns (string s)", "0x"+word("20")+word("3")+begun("e282ac")+strings.Repeat("0", 64), object{"0": "€"}) // with more after it
+	decode("function f() returns (string s)", "0x"+word("20")+word("3")+rightPadded("e282ac")+strings.Repeat("0", 64), object{"0": "€"}) // with trailing data
 }
 
-func TestOverloadsThatReturnTheSameNeedNoSignature(t *testing.T) {
+func TestOverloadsWithEqualOutputsNeedNoSignature(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	input := object{"abi": []string{"function f(uint8) returns (bool)", "function f() returns (bool ok)", "function g() returns (bool)", "function g(bool) returns (uint8)"}, "encodedResult": "0x" + word("1")}
 	b.gives(t, "the same", "DECODE_EVM_FUNCTION_RESULT", input, object{"functionName": "f"}, object{"0": true})
-	b.refuses(t, "others", "DECODE_EVM_FUNCTION_RESULT", input, object{"functionName": "g"}, `"g" is overloaded: name one by its full signature: g(), g(bool)`)
+	b.refuses(t, "others", "DECODE_EVM_FUNCTION_RESULT", input, object{"functionName": "g"}, `"g" is overloaded; use one of the full signatures: g(), g(bool)`)
 	b.gives(t, "by signature", "DECODE_EVM_FUNCTION_RESULT", input, object{"functionName": "g(bool)"}, object{"0": "1"})
 	b.refuses(t, "none", "DECODE_EVM_FUNCTION_RESULT", input, object{"functionName": "h"}, `functionName: the abi has no function "h"`)
 	b.refuses(t, "no name", "DECODE_EVM_FUNCTION_RESULT", input, object{}, "is required")
 	b.refuses(t, "no bytes", "DECODE_EVM_FUNCTION_RESULT", object{"abi": []string{"function f()"}, "encodedResult": "0x1"}, object{"functionName": "f"}, "hex-bytes")
 }
 
-func TestWhatATypeCannotHoldIsRefused(t *testing.T) {
+func TestValueThatDoesNotFitItsTypeIsRejected(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	for _, c := range []struct{ returns, data, message string }{
 		{"uint8 a", word("100"), "encodedResult, return value a: expected uint8, 0 to 255, got the word 0x"},
 		{"int8", word("80"), "return value [0]: expected int8, -128 to 127, got the word"},
 		{"bool", word("2"), "expected a bool, 0 or 1"},
-		{"bool", begun("1"), "expected a bool, 0 or 1"},
+		{"bool", rightPadded("1"), "expected a bool, 0 or 1"},
 		{"address", word("1d8da6bf26964af9d7eed9e03e53415d37aa96045"), "expected an address of 20 bytes"},
-		{"bytes4", begun("deadbeef01"), "expected bytes4 of 4 bytes"},
+		{"bytes4", rightPadded("deadbeef01"), "expected bytes4 of 4 bytes"},
 		{"function", strings.Repeat("1", 64), "expected function of 24 bytes"},
 		{"uint256", word("1")[2:], "the data ends early: 32 bytes expected at byte 0, 31 left"},
 		{"uint8, bool b", word("1"), "return value b: the data ends early: 32 bytes expected at byte 32, 0 left"},
-		{"uint8", "", "encodedResult: it is empty, and f() returns uint8: is the contract at this address, on this chain?"},
-		{"string", word("20") + word("2") + begun("c328"), "the string is not a text: it is not UTF-8 or has a NUL; name it bytes"},
-		{"string", word("20") + word("2") + begun("6100"), "the string is not a text"},
-		{"bytes", word("20") + word("21") + begun("01"), "return value [0]: the data ends early: 33 bytes of bytes expected at byte 64, 32 left"},
+		{"uint8", "", "encodedResult: it is empty, but f() returns uint8: check that the contract is at this address on this chain"},
+		{"string", word("20") + word("2") + rightPadded("c328"), "the string is not valid UTF-8 or contains NUL; declare it as bytes"},
+		{"string", word("20") + word("2") + rightPadded("6100"), "the string is not valid UTF-8"},
+		{"bytes", word("20") + word("21") + rightPadded("01"), "return value [0]: the data ends early: 33 bytes of bytes expected at byte 64, 32 left"},
 		{"bytes", word("ffffff"), "the data has an offset beyond its end"},
 		{"bytes", word("40"), "the data has an offset beyond its end"},
-		{"bytes", begun("f"), "the data has an offset beyond its end"},
+		{"bytes", rightPadded("f"), "the data has an offset beyond its end"},
 		{"bytes", word("8000000000000000"), "the data has an offset beyond its end"},
 		{"bytes", word("20") + strings.Repeat("f", 64), "the data has a length beyond its end"},
 		{"uint256[] list", word("20") + word("2") + word("1"), "return value list: the data ends early: 64 bytes expected at byte 64 for an array of 2 items, 32 left"},
@@ -74,13 +74,12 @@ func TestWhatATypeCannotHoldIsRefused(t *testing.T) {
 	}
 }
 
-// Data that leads back to itself would become values without end: an array of
-// arrays whose offsets all point at one place has as many items as the number
-// of offsets to the power of its depth.
-func TestDataThatLeadsBackToItselfIsRefusedQuickly(t *testing.T) {
+// Self-referencing data would expand to unbounded output: an array of arrays whose offsets all
+// point to the same place has n^depth items for n offsets.
+func TestSelfReferencingDataIsRejectedQuickly(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	// Each level holds offsets that all point at the next one, on the way to a last word.
+	// At each level, all offsets point to the next level; the last level is a single word.
 	levels := func(depth int, count int64, between string) string {
 		length := strconv.FormatInt(count, 16)
 		level := word(length) + strings.Repeat(word(strconv.FormatInt(32*count, 16)), int(count)) + between
@@ -93,13 +92,13 @@ func TestDataThatLeadsBackToItselfIsRefusedQuickly(t *testing.T) {
 		"one text in all places": {"string[]", word("20") + word("fa0") + strings.Repeat(word("1f400"), 4000) + word("4000") + strings.Repeat("61", 0x4000)},
 	}
 	for name, bomb := range bombs {
-		b.refuses(t, name, "DECODE_EVM_FUNCTION_RESULT", object{"abi": []string{"function f() returns (" + bomb.returns + ")"}, "encodedResult": "0x" + bomb.data}, object{"functionName": "f"}, "the data refers to the same bytes again and again")
+		b.refuses(t, name, "DECODE_EVM_FUNCTION_RESULT", object{"abi": []string{"function f() returns (" + bomb.returns + ")"}, "encodedResult": "0x" + bomb.data}, object{"functionName": "f"}, "the data refers to the same bytes too many times")
 	}
 }
 
-// Names stand in every tuple of an output, so a few bytes of data can be much
-// text; what is too much ends as such, and an array of any length costs data.
-func TestOutputsThatAreTooLargeAreRefused(t *testing.T) {
+// Each tuple in an output repeats its names, so a few bytes of data can expand to a large output.
+// Such an output is rejected.
+func TestOversizedOutputIsRejected(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	returns := "(bool " + strings.Repeat("n", maxName) + ")[] list"
@@ -111,7 +110,7 @@ func TestOutputsThatAreTooLargeAreRefused(t *testing.T) {
 	b.refuses(t, "longer names", "DECODE_EVM_FUNCTION_RESULT", object{"abi": []string{"function f() returns (bool " + strings.Repeat("n", maxName+1) + ")"}, "encodedResult": "0x" + word("1")}, object{"functionName": "f"}, "expected a name")
 }
 
-// abis are the types that the fuzz targets read and write.
+// abis are the types that the fuzz targets encode and decode.
 var abis = []string{
 	"uint256 a", "int24 a, bool b", "bytes a, string b", "address[] a", "uint8[3][] a", "(uint8 a, bytes b)[2] a, bytes5 b", "string[][] a", "(int128 a, (bool b, string c)[] d) e", "bytes[2][] a, function b",
 }
@@ -134,7 +133,7 @@ func jsonOf(t testing.TB, v any) string {
 	return string(data)
 }
 
-// libraryArguments is the same list of types for go-ethereum.
+// libraryArguments converts a list of types to go-ethereum's.
 func libraryArguments(t testing.TB, parameters []parameter) abi.Arguments {
 	t.Helper()
 	var marshal func(parameters []parameter) []abi.ArgumentMarshaling
@@ -164,8 +163,7 @@ func libraryArguments(t testing.TB, parameters []parameter) abi.Arguments {
 	return arguments
 }
 
-// FuzzDecodedResults holds the decoder against go-ethereum's: what is decoded
-// is what that decodes, and both encode it in the same way.
+// FuzzDecodedResults compares the decoder and the encoder with go-ethereum's.
 func FuzzDecodedResults(f *testing.F) {
 	for i := range abis {
 		f.Add(uint8(i), []byte{})
@@ -214,8 +212,8 @@ func FuzzDecodedResults(f *testing.F) {
 	})
 }
 
-// FuzzArguments: whatever JSON is given, it is refused or becomes words that
-// are decoded to the same encoding.
+// FuzzArguments checks that any JSON is rejected or encodes to data that decodes and encodes to the
+// same bytes.
 func FuzzArguments(f *testing.F) {
 	for i := range abis {
 		f.Add(uint8(i), `["1"]`)
@@ -242,7 +240,7 @@ func FuzzArguments(f *testing.F) {
 		}
 		decoded, err := decodeParameters(of, encoded)
 		if err != nil {
-			if contains(err.Error(), "not a text") { // a string with a NUL can be sent, and not be stored
+			if contains(err.Error(), "not valid UTF-8") { // a string with NUL can be encoded but not stored
 				return
 			}
 			t.Fatalf("%s became %x, which is refused: %v", given, encoded, err)
@@ -254,8 +252,8 @@ func FuzzArguments(f *testing.F) {
 	})
 }
 
-// FuzzInterfaces: whatever stands in abi, it is refused with a short message or
-// has signatures that are read back as themselves.
+// FuzzInterfaces checks that any abi is rejected with a short message or has signatures that parse
+// to themselves.
 func FuzzInterfaces(f *testing.F) {
 	for _, seed := range []string{
 		`["function f((uint a, bytes b)[] x, string s) external payable returns (bool)"]`, `[{"type":"function","name":"f","inputs":[{"name":"x","type":"tuple[2]","components":[{"name":"a","type":"uint8"}]}]}]`,
@@ -271,7 +269,7 @@ func FuzzInterfaces(f *testing.F) {
 			}
 			return
 		}
-		if contract == nil { // nothing was given
+		if contract == nil { // no ABI
 			return
 		}
 		for _, s := range contract.functions {

@@ -7,11 +7,11 @@ import (
 	"github.com/weft-automation/weft/internal/component"
 )
 
-// The fixed part of the path of BIP-44: its purpose, and the coin of SLIP-44.
+// The fixed part of a BIP-44 path: the purpose, and the SLIP-44 coin type of Ether.
 const (
-	hardened    = 1 << 31
-	bip44       = 44
-	coinOfEther = 60
+	hardened      = 1 << 31
+	bip44         = 44
+	coinTypeEther = 60
 )
 
 type derivationPath struct{}
@@ -20,18 +20,18 @@ func (derivationPath) Describe() component.Descriptor {
 	index := func(name, title, description string) string {
 		return `"` + name + `": {"type": "integer", "minimum": 0, "maximum": 2147483647, "title": "` + title + `", "description": "` + description + `", "examples": [0]}`
 	}
-	return computing{
+	return computation{
 		module:      "GET_EVM_DERIVATION_PATH",
 		title:       "EVM derivation path",
-		description: "Gives the path (BIP-44) by which a wallet derives the key of an account: m/44'/60'/account'/change/address.",
-		input: `"description": "Which key of the wallet.", "required": ["accountIndex", "changeIndex", "addressIndex"], "properties": {
-			` + index("accountIndex", "Account index", "The account, from 0. It is hardened.") + `,
-			` + index("changeIndex", "Change index", "0 for addresses that others see, which is the usual one; 1 for change.") + `,
-			` + index("addressIndex", "Address index", "The address within the account, from 0.") + `
+		description: "Returns the BIP-44 path from which a wallet derives an account's key: m/44'/60'/account'/change/address.",
+		input: `"description": "The indexes of the key.", "required": ["accountIndex", "changeIndex", "addressIndex"], "properties": {
+			` + index("accountIndex", "Account index", "The index of the account, from 0. It is hardened.") + `,
+			` + index("changeIndex", "Change index", "0 for external addresses (the usual value), 1 for change addresses.") + `,
+			` + index("addressIndex", "Address index", "The index of the address within the account, from 0.") + `
 		}, "examples": [{"accountIndex": 0, "changeIndex": 0, "addressIndex": 0}]`,
-		output: `"description": "The path, in both forms.", "required": ["derivationPath", "path"], "properties": {
-			"derivationPath": {"type": "array", "items": {"type": "integer", "minimum": 0, "maximum": 4294967295}, "minItems": 5, "maxItems": 5, "title": "Derivation path", "description": "The five indexes; hardened ones have 2147483648 (2^31) added.", "examples": [[2147483692, 2147483708, 2147483648, 0, 0]]},
-			"path": {"type": "string", "title": "Path", "description": "The path as wallets write it; an apostrophe marks what is hardened.", "examples": ["m/44'/60'/0'/0/0"]}
+		output: `"description": "The path, as a list and as a string.", "required": ["derivationPath", "path"], "properties": {
+			"derivationPath": {"type": "array", "items": {"type": "integer", "minimum": 0, "maximum": 4294967295}, "minItems": 5, "maxItems": 5, "title": "Derivation path", "description": "The five indexes. Hardened indexes include an offset of 2147483648 (2^31).", "examples": [[2147483692, 2147483708, 2147483648, 0, 0]]},
+			"path": {"type": "string", "title": "Path", "description": "The path in the usual notation. An apostrophe marks a hardened index.", "examples": ["m/44'/60'/0'/0/0"]}
 		}`,
 	}.descriptor()
 }
@@ -47,7 +47,7 @@ func (derivationPath) Run(_ context.Context, call component.Call) (component.Res
 		}
 	}
 	return component.Encode(map[string]any{
-		"derivationPath": []component.Integer{bip44 + hardened, coinOfEther + hardened, input.AccountIndex + hardened, input.ChangeIndex, input.AddressIndex},
-		"path":           fmt.Sprintf("m/%d'/%d'/%d'/%d/%d", bip44, coinOfEther, input.AccountIndex, input.ChangeIndex, input.AddressIndex),
+		"derivationPath": []component.Integer{bip44 + hardened, coinTypeEther + hardened, input.AccountIndex + hardened, input.ChangeIndex, input.AddressIndex},
+		"path":           fmt.Sprintf("m/%d'/%d'/%d'/%d/%d", bip44, coinTypeEther, input.AccountIndex, input.ChangeIndex, input.AddressIndex),
 	})
 }

@@ -16,12 +16,12 @@ import (
 )
 
 const (
-	// ensRegistry is the registry on Ethereum and its test chains.
+	// ensRegistry is the ENS registry on Ethereum and its test networks.
 	ensRegistry = "0x00000000000C2E074eC69A0dFb2997BA6C7d2e1e"
 
-	maxLabels = 32 // of a name: each may cost a look into the registry
+	maxLabels = 32 // labels of a name; each can cost a registry lookup
 
-	codeNotResolved = "NAME_NOT_RESOLVED" // nothing stands behind the name
+	codeNotResolved = "NAME_NOT_RESOLVED" // the name has no address
 )
 
 // Selectors of the registry and of resolvers (ENSIP-1, ENSIP-10, ERC-165).
@@ -29,7 +29,7 @@ const (
 	selectResolver = "0178b8bf" // resolver(bytes32)
 	selectSupports = "01ffc9a7" // supportsInterface(bytes4)
 	selectAddr     = "3b3b57de" // addr(bytes32)
-	selectResolve  = "9061b923" // resolve(bytes,bytes); the id of the interface, too
+	selectResolve  = "9061b923" // resolve(bytes,bytes); also the ID of the interface
 	selectOffchain = "556f1830" // error OffchainLookup(...), EIP-3668
 )
 
@@ -39,21 +39,21 @@ type resolveName struct {
 }
 
 func (*resolveName) Describe() component.Descriptor {
-	return asking{
+	return nodeQuery{
 		module: "RESOLVE_ENS_NAME", title: "Resolve ENS name",
-		description: "Finds the Ethereum address that a name of the Ethereum Name Service stands for (ENSIP-1), through wildcard resolvers too (ENSIP-10). " +
-			"The name is normalized first (ENSIP-15); one that cannot be is INVALID_INPUT. A name that nothing stands behind fails with NAME_NOT_RESOLVED, and so does one whose resolver answers off the chain (EIP-3668), which is not followed.",
-		about:    "Which name to resolve.",
+		description: "Resolves an Ethereum Name Service name to an Ethereum address (ENSIP-1). Wildcard resolvers are supported (ENSIP-10). " +
+			"The name is normalized first (ENSIP-15); a name that can't be normalized fails with INVALID_INPUT. A name without an address fails with NAME_NOT_RESOLVED. Off-chain resolvers (EIP-3668) aren't supported and fail with NAME_NOT_RESOLVED too.",
+		about:    "The name to resolve.",
 		required: `"jsonRpcUrl", "name"`,
-		input: `"name": {"type": "string", "minLength": 1, "maxLength": 255, "title": "Name", "description": "The name.", "examples": ["vitalik.eth"]},
-			"registryAddress": {"type": "string", "format": "evm-address", "default": "` + ensRegistry + `", "title": "Registry", "description": "The contract that knows the resolvers of names: that of Ethereum and its test chains, unless another chain has its own.", "examples": ["` + ensRegistry + `"]}`,
+		input: `"name": {"type": "string", "minLength": 1, "maxLength": 255, "title": "Name", "description": "The ENS name.", "examples": ["vitalik.eth"]},
+			"registryAddress": {"type": "string", "format": "evm-address", "default": "` + ensRegistry + `", "title": "Registry", "description": "The contract of the ENS registry. Defaults to the registry on Ethereum and its test networks.", "examples": ["` + ensRegistry + `"]}`,
 		example:     `, "name": "vitalik.eth"`,
-		gives:       "What the name stands for.",
+		returns:     "The resolved name.",
 		requiredOut: `"address", "name", "node", "resolver"`,
-		output: `"address": {` + addressOut + `, "title": "Address", "description": "The address that the name stands for.", "examples": ["0xd8dA6BF26964aF9D7eEd9e03E53415D37aA96045"]},
-			"name": {"type": "string", "title": "Name", "description": "The name in its normalized form.", "examples": ["vitalik.eth"]},
-			"node": {` + hashOut + `, "title": "Node", "description": "The name's hash, under which contracts know it.", "examples": ["0xee6c4522aab0003e8d14cd40a6af439055fd2577951148c14b6cea9a53475835"]},
-			"resolver": {` + addressOut + `, "title": "Resolver", "description": "The contract that gave the address.", "examples": ["0x231b0Ee14048e9dCcD1d247744d114a4EB5E8E63"]}`,
+		output: `"address": {` + addressOut + `, "title": "Address", "description": "The address of the name.", "examples": ["0xd8dA6BF26964aF9D7eEd9e03E53415D37aA96045"]},
+			"name": {"type": "string", "title": "Name", "description": "The normalized name.", "examples": ["vitalik.eth"]},
+			"node": {` + hashOut + `, "title": "Node", "description": "The namehash of the name, which contracts use as its key.", "examples": ["0xee6c4522aab0003e8d14cd40a6af439055fd2577951148c14b6cea9a53475835"]},
+			"resolver": {` + addressOut + `, "title": "Resolver", "description": "The resolver contract that returned the address.", "examples": ["0x231b0Ee14048e9dCcD1d247744d114a4EB5E8E63"]}`,
 	}.descriptor()
 }
 
@@ -89,8 +89,8 @@ type ensName []string
 
 func (n ensName) String() string { return strings.Join(n, ".") }
 
-// parseENSName normalizes a name. What ENSIP-15 does not allow is refused:
-// names that look alike would be somebody else's.
+// parseENSName normalizes a name. It returns an error for names that ENSIP-15 doesn't allow,
+// because a lookalike name can belong to somebody else.
 func parseENSName(text string) (ensName, error) {
 	normal, err := ensip15.Shared().Normalize(text)
 	if err != nil {
@@ -98,7 +98,7 @@ func parseENSName(text string) (ensName, error) {
 	}
 	name := ensName(strings.Split(normal, "."))
 	if len(name) > maxLabels {
-		return nil, fmt.Errorf("has %d labels, and at most %d are resolved", len(name), maxLabels)
+		return nil, fmt.Errorf("has %d labels; at most %d are allowed", len(name), maxLabels)
 	}
 	for _, label := range name {
 		if label == "" || len(label) > 255 {
@@ -108,7 +108,7 @@ func parseENSName(text string) (ensName, error) {
 	return name, nil
 }
 
-// hash is the name's node (namehash of ENSIP-1).
+// hash returns the namehash of the name (ENSIP-1).
 func (n ensName) hash() (node common.Hash) {
 	for i := len(n) - 1; i >= 0; i-- {
 		node = crypto.Keccak256Hash(node[:], crypto.Keccak256([]byte(n[i])))
@@ -116,7 +116,7 @@ func (n ensName) hash() (node common.Hash) {
 	return node
 }
 
-// wire is the name as wildcard resolvers take it: in the form of DNS.
+// wire returns the name in DNS wire format, which wildcard resolvers expect.
 func (n ensName) wire() []byte {
 	var out []byte
 	for _, label := range n {
@@ -125,14 +125,14 @@ func (n ensName) wire() []byte {
 	return append(out, 0)
 }
 
-// resolve finds the resolver of a name and what it says. A resolver above the
-// name speaks for it when it is a wildcard (ENSIP-10).
+// resolve returns the resolver of a name and the address that it returns. If the name has no
+// resolver, the resolver of a parent name is used if it supports wildcards (ENSIP-10).
 func (n *node) resolve(ctx context.Context, registry common.Address, name ensName) (resolver, found common.Address, err error) {
 	for above := range name {
 		resolver, err = n.word(ctx, registry, selectResolver+hexOf(name[above:].hash().Bytes())[2:])
 		switch {
 		case errors.Is(err, errNoWord):
-			return resolver, found, component.Permanent(component.CodeInvalidInput, "registryAddress: there is no registry of names at %s on this chain", registry.Hex())
+			return resolver, found, component.Permanent(component.CodeInvalidInput, "registryAddress: there is no ENS registry at %s on this chain", registry.Hex())
 		case err != nil:
 			return resolver, found, err
 		case resolver != common.Address{}:
@@ -143,9 +143,9 @@ func (n *node) resolve(ctx context.Context, registry common.Address, name ensNam
 	return resolver, found, notResolved(name, "it has no resolver")
 }
 
-// ask asks a resolver for the address of a name.
+// ask queries a resolver for the address of a name.
 func (n *node) ask(ctx context.Context, resolver common.Address, name ensName, wildcard bool) (found common.Address, err error) {
-	extended, err := n.extended(ctx, resolver)
+	extended, err := n.supportsWildcard(ctx, resolver)
 	if err != nil {
 		return found, err
 	}
@@ -160,16 +160,16 @@ func (n *node) ask(ctx context.Context, resolver common.Address, name ensName, w
 	}
 	switch {
 	case strings.HasPrefix(revertedWith(err), "0x"+selectOffchain):
-		return found, notResolved(name, "its resolver answers off the chain (EIP-3668), which is not followed")
+		return found, notResolved(name, "its resolver is off-chain (EIP-3668), which is not supported")
 	case errors.Is(err, errNoWord), err == nil && found == common.Address{}:
 		return found, notResolved(name, "its resolver has no Ethereum address for it")
 	}
 	return found, err
 }
 
-// extended says whether a resolver takes whole names (ENSIP-10). One that
-// reverts knows no interfaces.
-func (n *node) extended(ctx context.Context, resolver common.Address) (bool, error) {
+// supportsWildcard reports whether a resolver accepts whole names (ENSIP-10). A resolver that
+// reverts doesn't support interface detection.
+func (n *node) supportsWildcard(ctx context.Context, resolver common.Address) (bool, error) {
 	var answer blob
 	err := n.call(ctx, &answer, "eth_call", map[string]string{"to": resolver.Hex(), "data": "0x" + selectSupports + selectResolve + strings.Repeat("0", 56)}, "latest")
 	if revertedWith(err) != "" {
@@ -199,7 +199,7 @@ func (n *node) askWildcard(ctx context.Context, resolver common.Address, name en
 	return n.address(inner)
 }
 
-// wildcardAnswer is what a resolver says inside of the bytes that it returns.
+// wildcardAnswer unwraps the response of a wildcard resolver, which is ABI-encoded as bytes.
 func wildcardAnswer(answer []byte) ([]byte, error) {
 	if len(answer) == 0 {
 		return nil, nil
@@ -210,16 +210,16 @@ func wildcardAnswer(answer []byte) ([]byte, error) {
 	}
 	list, err := decodeParameters([]parameter{{kind: kind}}, answer)
 	if err != nil {
-		return nil, breach("the resolver does not return bytes")
+		return nil, protocolError("the resolver does not return bytes")
 	}
 	text, _ := list[0].(string)
 	return parseBytes(text)
 }
 
-// errNoWord says that a call returned nothing.
+// errNoWord is the error for a call that returned nothing.
 var errNoWord = errors.New("the call returned nothing")
 
-// word asks a contract for an address.
+// word calls a contract function that returns an address.
 func (n *node) word(ctx context.Context, contract common.Address, calldata string) (common.Address, error) {
 	var answer blob
 	if err := n.call(ctx, &answer, "eth_call", map[string]string{"to": contract.Hex(), "data": "0x" + calldata}, "latest"); err != nil {
@@ -228,23 +228,22 @@ func (n *node) word(ctx context.Context, contract common.Address, calldata strin
 	return n.address(answer)
 }
 
-// address is the address that a contract returned.
+// address decodes an address that a contract returned.
 func (n *node) address(answer []byte) (common.Address, error) {
 	if len(answer) == 0 {
 		return common.Address{}, errNoWord
 	}
 	if len(answer) < wordSize || common.BytesToHash(answer[:wordSize-common.AddressLength]) != (common.Hash{}) {
-		return common.Address{}, n.malformed("eth_call", breach("the contract does not return an address"))
+		return common.Address{}, n.malformed("eth_call", protocolError("the contract does not return an address"))
 	}
 	return common.BytesToAddress(answer[:wordSize]), nil
 }
 
 func notResolved(name ensName, why string) error {
-	return component.Permanent(codeNotResolved, "the name %s stands for no address: %s", component.Cut(name.String(), 255), why)
+	return component.Permanent(codeNotResolved, "the name %s has no address: %s", component.Cut(name.String(), 255), why)
 }
 
-// revertedWith is the data of a revert as text, 0x when it has none; "" of any
-// other error.
+// revertedWith returns the data of a revert as 0x-hex, or "" for any other error.
 func revertedWith(err error) string {
 	failed, ok := errors.AsType[*component.Error](err)
 	if !ok {

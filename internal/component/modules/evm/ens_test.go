@@ -17,7 +17,7 @@ import (
 //go:embed testdata/names.json
 var namesByViem []byte
 
-// The vectors are of another implementation, which is that of ENSIP-15's author.
+// The vectors are from viem, which uses the implementation of ENSIP-15's author.
 func TestNamesAreNormalizedAndHashedAsViemDoes(t *testing.T) {
 	t.Parallel()
 	var golden struct {
@@ -46,8 +46,8 @@ func TestNamesAreNormalizedAndHashedAsViemDoes(t *testing.T) {
 	}
 }
 
-// The hashes are those of ENSIP-1.
-func TestHashesOfNamesAreThoseOfENSIP1(t *testing.T) {
+// The hashes are from ENSIP-1.
+func TestNamehashMatchesENSIP1(t *testing.T) {
 	for name, want := range map[string]string{
 		"eth":     "0x93cdeb708b7545dc668eb9280176169d1c33cfd8ed6f04690a0bcc88a93fc4ae",
 		"foo.eth": "0xde9b09fd7c5f901e23a3f19fecc54828e9c848539801e86591bd9801b019f84f",
@@ -64,7 +64,7 @@ func TestHashesOfNamesAreThoseOfENSIP1(t *testing.T) {
 	}
 }
 
-// names is a registry with resolvers on a real chain.
+// names is a registry with resolvers on a real node.
 type names struct {
 	*chain
 	registry string
@@ -114,8 +114,8 @@ func TestNamesAreResolvedOnARealChain(t *testing.T) {
 		"sub.old.eth":       {"", "", "", "it has no resolver"},
 		"unknown.eth":       {"", "", "", "it has no resolver"},
 		"eth":               {"", "", "", "it has no resolver"},
-		"far.eth":           {"", "", "", "off the chain (EIP-3668)"},
-		"x.far.eth":         {"", "", "", "off the chain (EIP-3668)"},
+		"far.eth":           {"", "", "", "off-chain (EIP-3668)"},
+		"x.far.eth":         {"", "", "", "off-chain (EIP-3668)"},
 		"nobody.eth":        {"", "", "", "its resolver has no Ethereum address for it"},
 		"below.nobody.eth":  {"", "", "", "it has no resolver"},
 		"deep.a.b.weft.eth": {"", "", "", "it has no resolver"},
@@ -143,16 +143,16 @@ func TestNamesAreResolvedOnARealChain(t *testing.T) {
 	}
 }
 
-func TestResolversThatAnswerNonsenseAreRefused(t *testing.T) {
+func TestMalformedResolverResponseIsRejected(t *testing.T) {
 	t.Parallel()
 	bench := componenttest.New(t, modules(t)...)
 	for name, c := range map[string]struct{ answer, code, words string }{
 		"not an address":   {"0x01" + zeroWord[:62], component.CodeUpstream, "does not return an address"},
 		"half a word":      {"0x1234", component.CodeUpstream, "does not return an address"},
 		"the zero address": {"0x" + zeroWord, codeNotResolved, "it has no resolver"},
-		"nothing":          {"0x", component.CodeInvalidInput, "no registry"},
+		"nothing":          {"0x", component.CodeInvalidInput, "no ENS registry"},
 	} {
-		url := nodeThat(t, map[string]string{"eth_call": resultOf(`"` + c.answer + `"`)})
+		url := nodeWith(t, map[string]string{"eth_call": resultOf(`"` + c.answer + `"`)})
 		output, failed := bench.Run(t, "RESOLVE_ENS_NAME", text(t, object{"jsonRpcUrl": url, "name": "weft.eth"}), `{}`)
 		if failed == nil || failed.Code != c.code || !strings.Contains(failed.Message, c.words) {
 			t.Errorf("%s: %s, %v", name, output, failed)
@@ -170,7 +170,7 @@ func TestResolversThatAnswerNonsenseAreRefused(t *testing.T) {
 	}
 }
 
-// FuzzENSNames has what callers call names: what is taken is in its one form.
+// FuzzENSNames checks that an accepted name is in normal form.
 func FuzzENSNames(f *testing.F) {
 	for _, seed := range []string{"vitalik.eth", "RaFFY🚴‍♂️.eTh", "1⃣2⃣.eth", "à̀.eth", "अं.א", "_x.--a", "\xff.eth"} {
 		f.Add(seed)

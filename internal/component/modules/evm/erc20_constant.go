@@ -2,14 +2,13 @@ package evm
 
 import (
 	"context"
-	_ "embed" // of the interfaces
+	_ "embed"
 	"encoding/json"
 
 	"github.com/weft-automation/weft/internal/component"
 )
 
-// erc20 is the interface of EIP-20 with its optional functions, and the errors
-// that EIP-6093 adds.
+// erc20 is the JSON ABI of EIP-20 with the optional functions and the errors of EIP-6093.
 //
 //go:embed erc20.json
 var erc20 string
@@ -24,12 +23,11 @@ func (erc20Constant) Run(context.Context, component.Call) (component.Result, err
 	return component.Encode(map[string]json.RawMessage{"value": json.RawMessage(erc20)})
 }
 
-// interfaceConstant describes a module whose output is always the same. It
-// costs nothing, like the constants of control flow.
-func interfaceConstant(module, title, whose, what string) component.Descriptor {
-	d := computing{
+// interfaceConstant describes a module that returns a fixed ABI. It is free, like other constants.
+func interfaceConstant(module, title, standard, contents string) component.Descriptor {
+	d := computation{
 		module: module, title: title,
-		description: "Gives the interface of " + whose + ", for the input abi of other components: " + what + ".",
+		description: "Returns the ABI of " + standard + " for the abi input of other components: " + contents + ".",
 		input:       `"description": "No fields.", "properties": {}, "examples": [{}]`,
 		output: `"description": "The interface.", "required": ["value"], "properties": {
 			"value": {"type": "array", "items": {"type": "object", "additionalProperties": {}}, "title": "Value", "description": "The JSON ABI.", "examples": [[{"type": "function", "name": "symbol", "stateMutability": "view", "inputs": [], "outputs": [{"name": "", "type": "string"}]}]]}

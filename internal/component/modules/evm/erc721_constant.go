@@ -2,14 +2,13 @@ package evm
 
 import (
 	"context"
-	_ "embed" // of the interfaces
+	_ "embed"
 	"encoding/json"
 
 	"github.com/weft-automation/weft/internal/component"
 )
 
-// erc721 is the interface of EIP-721 with its metadata, and the errors that
-// EIP-6093 adds.
+// erc721 is the JSON ABI of EIP-721 with the metadata extension and the errors of EIP-6093.
 //
 //go:embed erc721.json
 var erc721 string

@@ -23,7 +23,8 @@ import (
 
 const category = "EVM"
 
-// Modules is the table of the family.
+// Modules returns the modules of the category EVM. Those that query a node connect through the
+// guard.
 func Modules(guard *egress.Guard) []component.Module {
 	return []component.Module{
 		&accountBalance{guard: guard},
@@ -41,7 +42,7 @@ func Modules(guard *egress.Guard) []component.Module {
 		&broadcastTransaction{guard: guard},
 		&waitForTransaction{guard: guard, now: time.Now, settle: settleAfter, drop: dropAfter},
 
-		// These ask no node.
+		// These don't query a node.
 		buildCalldata{},
 		decodeResult{},
 		decodeLog{},
@@ -61,11 +62,11 @@ var both = []component.Mode{component.ModeComponent, component.ModeWorkflow}
 // emptySchema is the schema of a config without fields.
 const emptySchema = `{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object","description":"No fields.","properties":{},"examples":[{}]}`
 
-// jsonRPCURL is the property of the node's address. It is secret, because
-// providers of nodes put the customer's key in it.
-const jsonRPCURL = `"jsonRpcUrl": {"type": "string", "format": "uri", "pattern": "^https?://", "maxLength": 2048, "x-secret": true, "title": "JSON-RPC URL", "description": "The address of the chain's node. It is kept secret, because it often holds a key.", "examples": ["https://rpc.example.com/v1/mainnet"]}`
+// jsonRPCURL is the schema of the node's URL. It is secret because node providers put the
+// customer's API key in it.
+const jsonRPCURL = `"jsonRpcUrl": {"type": "string", "format": "uri", "pattern": "^https?://", "maxLength": 2048, "x-secret": true, "title": "JSON-RPC URL", "description": "The URL of a node of the chain. It is stored encrypted because it often contains an API key.", "examples": ["https://rpc.example.com/v1/mainnet"]}`
 
-// formats are the string formats that the family's schemas use.
+// formats provides the string formats that the schemas of this package use.
 type formats struct{}
 
 func (formats) Formats() map[string]func(string) error {
@@ -81,20 +82,20 @@ func (formats) Formats() map[string]func(string) error {
 	}
 }
 
-// parseAddress reads an address in any case; one in mixed case must carry the
-// right EIP-55 checksum. Errors do not quote the text.
+// parseAddress parses an address in lower, upper or mixed case. A mixed-case address must have a
+// valid EIP-55 checksum. Errors don't quote the input.
 func parseAddress(text string) (common.Address, error) {
 	digits, ok := strings.CutPrefix(text, "0x")
 	if !ok || len(digits) != 2*common.AddressLength {
-		return common.Address{}, errors.New("0x and 40 hexadecimal digits are needed")
+		return common.Address{}, errors.New("expected 0x and 40 hexadecimal digits")
 	}
 	data, err := hex.DecodeString(digits)
 	if err != nil {
-		return common.Address{}, errors.New("0x and 40 hexadecimal digits are needed")
+		return common.Address{}, errors.New("expected 0x and 40 hexadecimal digits")
 	}
 	address := common.BytesToAddress(data)
 	if digits != strings.ToLower(digits) && digits != strings.ToUpper(digits) && text != address.Hex() {
-		return common.Address{}, errors.New("the checksum of the mixed-case address is wrong (EIP-55); check for a typing error, or write it in lower case")
+		return common.Address{}, errors.New("the EIP-55 checksum of the mixed-case address is wrong; check for a typo, or write the address in lower case")
 	}
 	return address, nil
 }
@@ -102,7 +103,7 @@ func parseAddress(text string) (common.Address, error) {
 func parseHash(text string) (common.Hash, error) {
 	data, err := parseBytes(text)
 	if err != nil || len(data) != common.HashLength {
-		return common.Hash{}, errors.New("0x and 64 hexadecimal digits are needed")
+		return common.Hash{}, errors.New("expected 0x and 64 hexadecimal digits")
 	}
 	return common.BytesToHash(data), nil
 }
@@ -110,22 +111,22 @@ func parseHash(text string) (common.Hash, error) {
 func parseBytes(text string) ([]byte, error) {
 	digits, ok := strings.CutPrefix(text, "0x")
 	if !ok {
-		return nil, errors.New("0x and pairs of hexadecimal digits are needed")
+		return nil, errors.New("expected 0x and pairs of hexadecimal digits")
 	}
 	data, err := hex.DecodeString(digits)
 	if err != nil {
-		return nil, errors.New("0x and pairs of hexadecimal digits are needed")
+		return nil, errors.New("expected 0x and pairs of hexadecimal digits")
 	}
 	return data, nil
 }
 
 func hexOf(data []byte) string { return "0x" + hex.EncodeToString(data) }
 
-// parseUint reads a whole number in decimal digits that fits so many bits.
+// parseUint parses an unsigned decimal integer of at most the given number of bits.
 func parseUint(text string, bits int) (*big.Int, error) {
 	number, ok := wholeNumber(text)
 	if !ok || number.Sign() < 0 || number.BitLen() > bits {
-		return nil, fmt.Errorf("a whole number in decimal digits below 2^%d is needed", bits)
+		return nil, fmt.Errorf("expected a whole number in decimal digits below 2^%d", bits)
 	}
 	return number, nil
 }

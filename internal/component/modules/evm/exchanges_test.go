@@ -22,7 +22,7 @@ import (
 //go:embed testdata/exchanges.io
 var published string
 
-// exchange is a request of a node and its answer.
+// exchange is a JSON-RPC request and its response.
 type exchange struct {
 	method string
 	params []any
@@ -36,31 +36,31 @@ func exchanges(t *testing.T) (list []exchange) {
 			Method string
 			Params []any
 		}
-		var told struct{ Result any }
+		var response struct{ Result any }
 		for line := range strings.Lines(block) {
 			var err error
 			if text, ok := strings.CutPrefix(line, ">> "); ok {
 				err = json.Unmarshal([]byte(text), &asked)
 			} else if text, ok := strings.CutPrefix(line, "<< "); ok {
-				err = json.Unmarshal([]byte(text), &told)
+				err = json.Unmarshal([]byte(text), &response)
 			}
 			if err != nil {
 				t.Fatalf("%.100s: %v", line, err)
 			}
 		}
 		if asked.Method != "" {
-			list = append(list, exchange{asked.Method, asked.Params, told.Result})
+			list = append(list, exchange{asked.Method, asked.Params, response.Result})
 		}
 	}
 	return list
 }
 
-// key is how an exchange is found: addresses may be in any case.
+// key identifies a request. It ignores the case of addresses.
 func key(t *testing.T, method string, params []any) string {
 	return strings.ToLower(method + " " + text(t, append([]any{}, params...)))
 }
 
-// asks is the module and the input that lead to a request.
+// asks returns the module and the input that cause the request.
 func (e exchange) asks() (module string, input object) {
 	switch e.method {
 	case "eth_getTransactionByHash":
@@ -91,8 +91,8 @@ func (e exchange) asks() (module string, input object) {
 	return "GET_EVM_LOGS", maps.Clone(e.params[0].(object))
 }
 
-// told is the part of an output that an answer is told in.
-func (e exchange) told(output object) any {
+// resultOf returns the part of an output that corresponds to the response.
+func (e exchange) resultOf(output object) any {
 	switch e.method {
 	case "eth_getTransactionByHash":
 		return output["transaction"]
@@ -116,9 +116,9 @@ func (e exchange) told(output object) any {
 	return output["logs"]
 }
 
-// TestPublishedExchangesAreToldAsTheyAre holds every value of an output against
-// what the node said, in exchanges that the specification's tests publish.
-func TestPublishedExchangesAreToldAsTheyAre(t *testing.T) {
+// TestPublishedExchangesAreReproduced compares each value of an output with the node's response,
+// for the exchanges in the specification's tests.
+func TestPublishedExchangesAreReproduced(t *testing.T) {
 	t.Parallel()
 	list := exchanges(t)
 	if len(list) < 37 {
@@ -167,11 +167,11 @@ func TestPublishedExchangesAreToldAsTheyAre(t *testing.T) {
 			block["transactions"] = hashes
 			raw = block
 		}
-		c.same("", raw, e.told(read))
+		c.same("", raw, e.resultOf(read))
 	}
 }
 
-// comparison holds a value of an output against that of a node.
+// comparison compares outputs with a node's responses.
 type comparison struct {
 	*testing.T
 	where string
@@ -183,7 +183,7 @@ func (c comparison) same(path string, raw, out any) {
 	c.Helper()
 	switch raw := raw.(type) {
 	case string:
-		if want := told(raw, out); out != want {
+		if want := outputForm(raw, out); out != want {
 			c.Errorf("%s%s: %v, and the node said %s", c.where, path, out, raw)
 		}
 		return
@@ -216,8 +216,8 @@ func (c comparison) same(path string, raw, out any) {
 	}
 }
 
-// told is what a node's text should have become, in the form of the output.
-func told(raw string, out any) any {
+// outputForm converts a node's value into the form of the output.
+func outputForm(raw string, out any) any {
 	number, _ := new(big.Int).SetString(strings.TrimPrefix(raw, "0x"), 16)
 	form, isText := out.(string)
 	switch {

@@ -11,20 +11,20 @@ import (
 type getGasPrice struct{ guard *egress.Guard }
 
 func (*getGasPrice) Describe() component.Descriptor {
-	return asking{
+	return nodeQuery{
 		module: "GET_EVM_GAS_PRICE", title: "EVM gas price",
-		description: "Reads what gas costs now and suggests what to pay for it. Where the chain has a base fee (EIP-1559), maxFeePerGas is twice the base fee plus maxPriorityFeePerGas, " +
-			"which holds through six full blocks; what is not needed of it is not paid. On a chain without one, gasPrice is all there is.",
-		about:       "Which node to ask.",
+		description: "Returns current gas prices and suggested fees. On chains with a base fee (EIP-1559), maxFeePerGas is twice the base fee plus maxPriorityFeePerGas, " +
+			"which is enough for six full blocks in a row; the unused part is not charged. On chains without a base fee, only gasPrice is set.",
+		about:       "The node to query.",
 		required:    `"jsonRpcUrl"`,
-		gives:       "What gas costs, in wei for a unit.",
+		returns:     "Gas prices, in wei per unit of gas.",
 		requiredOut: `"type", "gasPrice", "baseFeePerGas", "maxPriorityFeePerGas", "maxFeePerGas", "blockNumber"`,
-		output: `"type": {"type": "string", "enum": ["eip1559", "legacy"], "title": "Type", "description": "The kind of transaction that the chain takes: eip1559, or legacy where it has no base fee.", "examples": ["eip1559"]},
-			"gasPrice": {` + decimalOut + `, "title": "Gas price", "description": "What the node suggests to pay for a unit of gas in a legacy transaction, in wei.", "examples": ["21000000000"]},
-			"baseFeePerGas": {` + nullableDecimalOut + `, "title": "Base fee", "description": "What the latest block burnt for each unit of gas; null on a chain without a base fee.", "examples": ["20000000000"]},
-			"maxPriorityFeePerGas": {` + nullableDecimalOut + `, "title": "Max priority fee per gas", "description": "What to offer whoever makes the block (the tip), for a unit of gas; null on a chain without a base fee.", "examples": ["1000000000"]},
-			"maxFeePerGas": {` + nullableDecimalOut + `, "title": "Max fee per gas", "description": "The suggested most to pay for a unit of gas: twice the base fee plus maxPriorityFeePerGas; null on a chain without a base fee.", "examples": ["41000000000"]},
-			"blockNumber": {` + decimalOut + `, "title": "Block number", "description": "The block that the base fee is of.", "examples": ["19000000"]}`,
+		output: `"type": {"type": "string", "enum": ["eip1559", "legacy"], "title": "Type", "description": "The transaction type to use: eip1559, or legacy if the chain has no base fee.", "examples": ["eip1559"]},
+			"gasPrice": {` + decimalOut + `, "title": "Gas price", "description": "The node's suggested gas price for a legacy transaction, in wei.", "examples": ["21000000000"]},
+			"baseFeePerGas": {` + nullableDecimalOut + `, "title": "Base fee", "description": "The base fee per unit of gas of the latest block, in wei; null on a chain without a base fee.", "examples": ["20000000000"]},
+			"maxPriorityFeePerGas": {` + nullableDecimalOut + `, "title": "Max priority fee per gas", "description": "The suggested tip for the block producer per unit of gas, in wei; null on a chain without a base fee.", "examples": ["1000000000"]},
+			"maxFeePerGas": {` + nullableDecimalOut + `, "title": "Max fee per gas", "description": "The suggested maximum total fee per unit of gas, in wei: twice the base fee plus maxPriorityFeePerGas; null on a chain without a base fee.", "examples": ["41000000000"]},
+			"blockNumber": {` + decimalOut + `, "title": "Block number", "description": "The number of the block that the base fee is from.", "examples": ["19000000"]}`,
 	}.descriptor()
 }
 
@@ -48,8 +48,8 @@ func (m *getGasPrice) Run(ctx context.Context, call component.Call) (component.R
 	return component.Encode(suggested)
 }
 
-// fees is what gas costs. All but the gas price is nil on a chain without a
-// base fee.
+// fees are current prices per unit of gas. The EIP-1559 fields are nil on a chain without a base
+// fee.
 type fees struct {
 	Type                 string    `json:"type"`
 	GasPrice             quantity  `json:"gasPrice"`
@@ -59,7 +59,7 @@ type fees struct {
 	BlockNumber          decimal   `json:"blockNumber"`
 }
 
-// header is what prices and limits need of a block.
+// header has the block fields that fees and gas limits depend on.
 type header struct {
 	Number        decimal   `json:"number"`
 	GasLimit      quantity  `json:"gasLimit"`
@@ -78,7 +78,7 @@ func (n *node) latest(ctx context.Context) (header, error) {
 		return header{}, err
 	}
 	if latest == nil {
-		return header{}, n.malformed(method, breach("there is no latest block"))
+		return header{}, n.malformed(method, protocolError("the latest block is null"))
 	}
 	return *latest, nil
 }
@@ -94,12 +94,12 @@ func (n *node) fees(ctx context.Context, latest header) (fees, error) {
 		return f, err
 	}
 	f.MaxPriorityFeePerGas = &quantity{*tip}
-	f.MaxFeePerGas = &quantity{*most(&latest.BaseFeePerGas.Int, tip)}
+	f.MaxFeePerGas = &quantity{*suggestedMaxFee(&latest.BaseFeePerGas.Int, tip)}
 	return f, nil
 }
 
-// tip is what the node suggests to offer beyond the base fee. Where it does not
-// know how to, it is what the gas price has beyond it.
+// tip returns the priority fee that the node suggests. If the node doesn't have the method, it
+// returns the gas price minus the base fee.
 func (n *node) tip(ctx context.Context, price, base *big.Int) (*big.Int, error) {
 	var tip quantity
 	err := n.call(ctx, &tip, "eth_maxPriorityFeePerGas")
@@ -113,16 +113,16 @@ func (n *node) tip(ctx context.Context, price, base *big.Int) (*big.Int, error) 
 	return &tip.Int, err
 }
 
-// most is the suggested most for a unit of gas: the base fee grows by an eighth
-// with each full block, so twice of it holds through six.
-func most(base, tip *big.Int) *big.Int {
+// suggestedMaxFee returns twice the base fee plus the tip. The base fee grows by at most an eighth
+// per block, so twice the base fee is enough for six full blocks.
+func suggestedMaxFee(base, tip *big.Int) *big.Int {
 	m := new(big.Int).Lsh(base, 1)
 	return m.Add(m, tip)
 }
 
-// lacksMethod says whether a node refused a call because it has no such method:
-// by the codes of JSON-RPC and EIP-1474.
+// lacksMethod reports whether a node rejected a call because it doesn't support the method, by the
+// codes of JSON-RPC and EIP-1474.
 func lacksMethod(err error) bool {
-	code, _, ok := toldBy(err)
+	code, _, ok := rpcErrorOf(err)
 	return ok && (code == -32601 || code == -32004)
 }

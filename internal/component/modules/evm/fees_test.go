@@ -11,7 +11,7 @@ import (
 	"github.com/weft-automation/weft/internal/component"
 )
 
-// script is a node that gives each method its result.
+// script is a node with a fixed result for each method.
 type script map[string]string
 
 func (s script) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -27,9 +27,8 @@ func (s script) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Body: body, Header: http.Header{}, Request: r}, nil
 }
 
-// FuzzFees has the block and the prices by which GET_EVM_GAS_PRICE and BUILD_EVM_TRANSACTION
-// go: the block, the gas price, the tip and the estimate, a line each. What they make of them
-// can be written and signed, or they refuse it in their own words.
+// FuzzFees runs GET_EVM_GAS_PRICE and BUILD_EVM_TRANSACTION with an arbitrary block, gas price, tip
+// and estimate, one per line. The result can be encoded and signed, or it is a clean error.
 func FuzzFees(f *testing.F) {
 	legacy := strings.Replace(cannedBlock(`[]`), `"baseFeePerGas":"0x4a817c800",`, "", 1)
 	oneLine := func(text string) string { return strings.ReplaceAll(text, "\n", "") }
@@ -77,7 +76,7 @@ func FuzzFees(f *testing.F) {
 	})
 }
 
-// own says that an error is none of the caller's.
+// own fails the test unless an error is caused by the node's response.
 func own(t *testing.T, data []byte, err error) {
 	t.Helper()
 	if _, ok := errors.AsType[*component.Error](err); err != nil && !ok {

@@ -13,25 +13,25 @@ type getReceipt struct {
 }
 
 func (*getReceipt) Describe() component.Descriptor {
-	return asking{
+	return nodeQuery{
 		module: "GET_EVM_TRANSACTION_RECEIPT", title: "EVM transaction receipt",
-		description: "Reads what became of a transaction (eth_getTransactionReceipt), once. Until a block holds it there is no receipt, which is no failure: mined is false and receipt, status and blockNumber are null. " +
-			"WAIT_FOR_EVM_TRANSACTION waits for it.",
-		about:       "Whose receipt to read.",
+		description: "Returns the receipt of a transaction without waiting (eth_getTransactionReceipt). If the transaction isn't mined yet, mined is false, and receipt, status and blockNumber are null. " +
+			"Use WAIT_FOR_EVM_TRANSACTION to wait for the receipt.",
+		about:       "The transaction whose receipt to return.",
 		required:    `"jsonRpcUrl", "transactionHash"`,
 		input:       transactionHashIn,
 		example:     `, "transactionHash": "0x5c504ed432cb51138bcf09aa5e8a410dd4a1e204ef84bfed1be16dfba1b22060"`,
-		gives:       "The receipt, if there is one.",
+		returns:     "The receipt, if there is one.",
 		requiredOut: `"mined", "receipt", "status", "blockNumber"`,
-		output: `"mined": {"type": "boolean", "title": "Mined", "description": "Whether a block holds the transaction.", "examples": [true]},
-			"receipt": {"type": ["object", "null"], "title": "Receipt", "description": "The transaction's receipt, decoded; null until a block holds it.", ` + receiptMembers + `},
-			"status": {"type": ["string", "null"], "enum": ["success", "reverted", null], "title": "Status", "description": "Whether the transaction took effect; null until a block holds it, and in blocks from before the Byzantium fork, whose receipts do not tell.", "examples": ["success"]},
-			"blockNumber": {` + nullableDecimalOut + `, "title": "Block number", "description": "The block that holds it, as a decimal string; null until there is one.", "examples": ["19000000"]}`,
+		output: `"mined": {"type": "boolean", "title": "Mined", "description": "Whether the transaction is in a block.", "examples": [true]},
+			"receipt": {"type": ["object", "null"], "title": "Receipt", "description": "The decoded receipt; null until the transaction is mined.", ` + receiptMembers + `},
+			"status": {"type": ["string", "null"], "enum": ["success", "reverted", null], "title": "Status", "description": "Whether the transaction succeeded or reverted; null until it is mined, and for blocks before the Byzantium fork, whose receipts have no status.", "examples": ["success"]},
+			"blockNumber": {` + nullableDecimalOut + `, "title": "Block number", "description": "The number of its block, as a decimal string; null until the transaction is mined.", "examples": ["19000000"]}`,
 	}.descriptor()
 }
 
 func (m *getReceipt) Run(ctx context.Context, call component.Call) (component.Result, error) {
-	node, asked, err := dialAbout(m.guard, call.Input)
+	node, asked, err := dialForTransaction(m.guard, call.Input)
 	if err != nil {
 		return component.Result{}, err
 	}

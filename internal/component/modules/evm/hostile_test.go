@@ -25,8 +25,8 @@ import (
 	"github.com/weft-automation/weft/internal/platform/egress/egresstest"
 )
 
-// breaker is a node that answers well until its nth call, and then breaks, and a
-// bench with the one module that asks it.
+// breaker is a node that works for a number of calls and then breaks, with a bench for the module
+// that queries it.
 type breaker struct {
 	*httptest.Server
 	module string
@@ -34,7 +34,7 @@ type breaker struct {
 	bench  *componenttest.Bench
 	guard  *egress.Guard
 
-	good    int64 // calls that are answered well
+	good    int64 // calls that succeed before the node breaks
 	calls   atomic.Int64
 	broken  http.HandlerFunc
 	mutex   sync.Mutex
@@ -87,8 +87,8 @@ func (b *breaker) serve(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, `{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"the canned node has no %s"}}`, asked.Method)
 }
 
-// run calls the module until it has an output or an error, at a node that breaks
-// so after some good calls.
+// run runs the module until it has an output or an error. The node breaks after the given number of
+// good calls.
 func (b *breaker) run(t *testing.T, good int64, broken http.HandlerFunc, timeout time.Duration) (json.RawMessage, *component.Error) {
 	t.Helper()
 	b.good, b.broken = good, broken
@@ -116,7 +116,8 @@ func (b *breaker) run(t *testing.T, good int64, broken http.HandlerFunc, timeout
 	}
 }
 
-// left waits for the connections to end, once the pool lets go of them.
+// left returns the number of connections that are still open after the pool has closed its idle
+// ones.
 func (b *breaker) left(t *testing.T) int {
 	b.guard.Close()
 	over := waittest.Context(t).Done()
@@ -146,8 +147,8 @@ func result(value string) http.HandlerFunc {
 	return says(200, `{"jsonrpc":"2.0","id":1,"result":`+value+`}`)
 }
 
-// breaks are the ways in which a node breaks that no module may take for an
-// answer, with the code that the caller sees.
+// breaks are failures of a node that no module may accept as a result, with the error code for the
+// caller.
 var breaks = map[string]struct {
 	broken http.HandlerFunc
 	code   string
@@ -162,7 +163,7 @@ var breaks = map[string]struct {
 	"a batch":           {says(200, `[{"jsonrpc":"2.0","id":1,"result":"0x1"}]`), component.CodeUpstream, "malformed"},
 	"a number":          {result(`12`), component.CodeUpstream, "malformed"},
 	"a boolean":         {result(`true`), component.CodeUpstream, "malformed"},
-	"a text":            {result(`"latest"`), component.CodeUpstream, "malformed"},
+	"a string":          {result(`"latest"`), component.CodeUpstream, "malformed"},
 	"missing fields":    {result(`{}`), component.CodeUpstream, "malformed"},
 	"fields of no type": {result(`{"hash":1,"number":[],"transactions":{},"logs":"x","status":null,"blockHash":0.5}`), component.CodeUpstream, "malformed"},
 	"a list of numbers": {result(`[7]`), component.CodeUpstream, "malformed"},
@@ -192,11 +193,11 @@ var breaks = map[string]struct {
 	}, component.CodeUpstream, "redirect"},
 }
 
-// TestNoModuleTakesABrokenNodeForAnAnswer breaks a good node at each call that
-// each module of the table makes: one that is added later is tried, too.
-func TestNoModuleTakesABrokenNodeForAnAnswer(t *testing.T) {
+// TestBrokenNodeFailsEveryModule breaks the node at each call of each module. It covers new modules
+// automatically.
+func TestBrokenNodeFailsEveryModule(t *testing.T) {
 	t.Parallel()
-	for module, input := range thatAsk(t, modules(t)) {
+	for module, input := range nodeQueries(t, modules(t)) {
 		t.Run(module, func(t *testing.T) {
 			t.Parallel()
 			node := newBreaker(t, module, input)
@@ -216,7 +217,7 @@ func TestNoModuleTakesABrokenNodeForAnAnswer(t *testing.T) {
 	}
 }
 
-// goodCalls is how many calls the module makes when all goes well.
+// goodCalls returns the number of calls that the module makes to a working node.
 func (b *breaker) goodCalls(t *testing.T) int64 {
 	t.Helper()
 	output, failed := b.run(t, 1<<30, nil, time.Minute)
@@ -236,11 +237,11 @@ func opened(t *testing.T) *egress.Guard {
 	return guard
 }
 
-// TestNoModuleOutlivesASlowNode has a node that says nothing, and one that says
-// a little all the time.
-func TestNoModuleOutlivesASlowNode(t *testing.T) {
+// TestSlowNodeTimesOutEveryModule uses a node that never responds, and one that sends a few bytes
+// at a time.
+func TestSlowNodeTimesOutEveryModule(t *testing.T) {
 	t.Parallel()
-	for module, input := range thatAsk(t, modules(t)) {
+	for module, input := range nodeQueries(t, modules(t)) {
 		t.Run(module, func(t *testing.T) {
 			t.Parallel()
 			node := newBreaker(t, module, input)
@@ -263,9 +264,9 @@ func TestNoModuleOutlivesASlowNode(t *testing.T) {
 	}
 }
 
-// TestWhatMayBeAnAnswerIsOneOrAnError has answers that are good ones for some
-// methods: the others refuse them, and no output breaks its schema.
-func TestWhatMayBeAnAnswerIsOneOrAnError(t *testing.T) {
+// TestPlausibleResponseIsDecodedOrRejected uses responses that are valid for some methods. The
+// other modules reject them, and no output violates its schema.
+func TestPlausibleResponseIsDecodedOrRejected(t *testing.T) {
 	t.Parallel()
 	answers := []string{
 		`null`, `[]`, `[null]`, `"0x"`, `"0x0"`, `"0x1"`, `"0x7fffffffffffffff"`, `"0xffffffffffffffff"`, `"0x` + strings.Repeat("f", 64) + `"`, `"` + someHash + `"`, `"0x` + strings.Repeat("00", 96) + `"`,
@@ -273,7 +274,7 @@ func TestWhatMayBeAnAnswerIsOneOrAnError(t *testing.T) {
 		strings.Replace(cannedBlock(`[]`), `"0x4a817c800"`, `"0x`+strings.Repeat("f", 64)+`"`, 1), strings.Replace(cannedBlock(`[]`), `"0x65a0c5f3"`, `"0x7fffffffffffffff"`, 1),
 		strings.Replace(cannedReceipt(someHash), `"status":"0x1"`, `"status":"0x2"`, 1), strings.ReplaceAll(cannedReceipt(someHash), `"0x`, `"0X`),
 	}
-	for module, input := range thatAsk(t, modules(t)) {
+	for module, input := range nodeQueries(t, modules(t)) {
 		t.Run(module, func(t *testing.T) {
 			t.Parallel()
 			node := newBreaker(t, module, input)
@@ -298,9 +299,9 @@ func TestWhatMayBeAnAnswerIsOneOrAnError(t *testing.T) {
 	}
 }
 
-func TestANodeThatIsNotThereIsTold(t *testing.T) {
+func TestUnreachableNodeIsReported(t *testing.T) {
 	t.Parallel()
-	for module, input := range thatAsk(t, modules(t)) {
+	for module, input := range nodeQueries(t, modules(t)) {
 		node := newBreaker(t, module, input)
 		node.Close()
 		output, failed := node.run(t, 0, nil, time.Minute)
@@ -319,9 +320,9 @@ func mustLookup(t *testing.T, bench *componenttest.Bench, module string) *compon
 	return entry
 }
 
-func TestEveryModuleThatAsksKeepsTheAddressSecret(t *testing.T) {
+func TestEveryNodeQueryKeepsTheURLSecret(t *testing.T) {
 	bench := componenttest.New(t, modules(t)...)
-	for module := range thatAsk(t, modules(t)) {
+	for module := range nodeQueries(t, modules(t)) {
 		if entry := mustLookup(t, bench, module); !slices.Contains(entry.SecretPaths.Input, "/jsonRpcUrl") {
 			t.Errorf("%s shows the node's address: %v", module, entry.SecretPaths.Input)
 		}

@@ -13,10 +13,10 @@ import (
 	"github.com/weft-automation/weft/internal/component"
 )
 
-// The ids are the interface identifiers (EIP-165) that EIP-721 gives for itself
-// and its metadata, and that of EIP-165; that of ERC-20 is the one under which
-// OpenZeppelin's documentation of ERC165Checker and its tests know it.
-func TestInterfacesAreThoseOfTheirEIPs(t *testing.T) {
+// The IDs are the interface identifiers (EIP-165) that EIP-721 states for itself and its metadata
+// extension, and that of EIP-165. The ID of ERC-20 is from OpenZeppelin's documentation of
+// ERC165Checker.
+func TestABIConstantsMatchTheirEIPs(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	for _, c := range []struct {
@@ -70,12 +70,12 @@ func TestInterfacesAreThoseOfTheirEIPs(t *testing.T) {
 			}
 		}
 		if _, err := abi.JSON(strings.NewReader(value)); err != nil || len(contract.errors) < 6 {
-			t.Errorf("%s is no interface to go-ethereum: %v", c.module, err)
+			t.Errorf("%s is not a valid ABI for go-ethereum: %v", c.module, err)
 		}
 	}
 }
 
-func TestCustomErrorsAreToldByTheInterface(t *testing.T) {
+func TestCustomErrorsAreDecodedWithTheABI(t *testing.T) {
 	t.Parallel()
 	contract, err := parseABI(json.RawMessage(erc20))
 	if err != nil {
@@ -89,14 +89,14 @@ func TestCustomErrorsAreToldByTheInterface(t *testing.T) {
 		}
 		return data
 	}
-	// The selector is the one that EIP-6093's authors publish for it.
+	// The selector is the one that EIP-6093 publishes.
 	data := bytesOf("e450d38c" + word(strings.ToLower(who[2:])) + word("5") + word("a"))
 	r := decodeRevert(data, contract)
 	if r.Kind != "custom" || r.Name != "ERC20InsufficientBalance" || r.Signature != "ERC20InsufficientBalance(address,uint256,uint256)" ||
 		jsonOf(t, r.Values) != `{"balance":"5","needed":"10","sender":"`+who+`"}` || jsonOf(t, r.Arguments) != `["`+who+`","5","10"]` {
 		t.Errorf("%+v", r)
 	}
-	if failed := (&node{contract: contract, takesABI: true}).revertedBy(rpcError{}, data).Error(); !contains(failed, `execution reverted with the error ERC20InsufficientBalance("`+who+`","5","10")`) {
+	if failed := (&node{contract: contract, acceptsABI: true}).revertedBy(rpcError{}, data).Error(); !contains(failed, `execution reverted with the error ERC20InsufficientBalance("`+who+`","5","10")`) {
 		t.Error(failed)
 	}
 	for name, data := range map[string][]byte{"unknown": bytesOf("deadbeef"), "short": data[:40], "no more than a selector": data[:4], "of another type": bytesOf("e450d38c" + strings.Repeat("f", 192))} {
@@ -104,31 +104,31 @@ func TestCustomErrorsAreToldByTheInterface(t *testing.T) {
 			t.Errorf("%s: %+v", name, r)
 		}
 	}
-	reason := "08c379a0" + word("20") + word("4") + begun("6f6f7073")
+	reason := "08c379a0" + word("20") + word("4") + rightPadded("6f6f7073")
 	for _, known := range []*contractABI{nil, contract} {
 		if r := decodeRevert(bytesOf(reason), known); r.Kind != "error" || r.Reason != "oops" {
 			t.Errorf("%+v", r)
 		}
 	}
-	for code, reason := range map[string]string{"11": "arithmetic underflow or overflow", "99": "an unknown code"} {
+	for code, reason := range map[string]string{"11": "arithmetic underflow or overflow", "99": "unknown code"} {
 		if r := decodeRevert(bytesOf("4e487b71"+word(code)), contract); r.Kind != "panic" || r.Reason != reason {
 			t.Errorf("%s: %+v", code, r)
 		}
 	}
-	// Values that are too large are left out, so that the details stay.
+	// Values that are too large are left out, so that the details stay complete.
 	large, err := parseABI(json.RawMessage(`["error Large(bytes data)"]`))
 	if err != nil {
 		t.Fatal(err)
 	}
 	big := append(large.errors[0].hash[:4:4], bytesOf(word("20")+word("2000")+strings.Repeat("ab", 0x2000))...)
-	if r := decodeRevert(big, large); r.Name != "Large" || r.Arguments != nil || r.Reason != "" || r.told() != "the error Large(bytes)" {
+	if r := decodeRevert(big, large); r.Name != "Large" || r.Arguments != nil || r.Reason != "" || r.summary() != "the error Large(bytes)" {
 		t.Errorf("%s with %d values", r.Name, len(r.Arguments))
 	}
 }
 
-// FuzzRevertsByAnInterface: whatever a contract gives and whatever a caller says of it, a
-// revert is told in short, as JSON, and a custom error keeps its data.
-func FuzzRevertsByAnInterface(f *testing.F) {
+// FuzzRevertWithABI checks that for any data and any ABI, a revert has a short message and valid
+// JSON details, and a custom error keeps its data.
+func FuzzRevertWithABI(f *testing.F) {
 	const allowance = `["error InsufficientAllowance(address spender, uint256 allowance, uint256 needed)"]`
 	data := append(crypto.Keccak256([]byte("InsufficientAllowance(address,uint256,uint256)"))[:4], make([]byte, 96)...)
 	f.Add(allowance, data)
@@ -142,17 +142,17 @@ func FuzzRevertsByAnInterface(f *testing.F) {
 		if err != nil {
 			return
 		}
-		n := &node{contract: contract, takesABI: true}
+		n := &node{contract: contract, acceptsABI: true}
 		r := decodeRevert(data, n.contract)
 		if r.Kind == "custom" && r.Data != hexOf(data) || r.Name != "" && r.Kind != "custom" {
 			t.Errorf("%x became %+v", data, r)
 		}
-		told, ok := errors.AsType[*component.Error](n.revertedBy(rpcError{Code: 3, Message: "execution reverted"}, data))
-		if !ok || told.Code != component.CodeUpstream || told.Retryable || !strings.HasPrefix(told.Message, "execution reverted") || !json.Valid(told.Details) {
-			t.Errorf("%x by %s is told as %v %s", data, given, told, details(told))
+		failed, ok := errors.AsType[*component.Error](n.revertedBy(rpcError{Code: 3, Message: "execution reverted"}, data))
+		if !ok || failed.Code != component.CodeUpstream || failed.Retryable || !strings.HasPrefix(failed.Message, "execution reverted") || !json.Valid(failed.Details) {
+			t.Errorf("%x by %s is reported as %v %s", data, given, failed, details(failed))
 		}
-		if r.Kind == "custom" && len(told.Message) > 3*maxTold {
-			t.Errorf("%x by %s is told in %d bytes", data, given, len(told.Message))
+		if r.Kind == "custom" && len(failed.Message) > 3*maxValues {
+			t.Errorf("%x by %s is reported in %d bytes", data, given, len(failed.Message))
 		}
 	})
 }

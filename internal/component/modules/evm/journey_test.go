@@ -15,14 +15,14 @@ import (
 	"github.com/weft-automation/weft/internal/component/modules/evm/evmtest"
 )
 
-// keys are those of the first accounts of anvil (of the mnemonic "test test test
-// test test test test test test test test junk").
+// keys are the private keys of anvil's first accounts (of the mnemonic "test test test test test
+// test test test test test test junk").
 var keys = []string{
 	"0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80",
 	"0x59c6995e998f97a5a0044966f0945389dc9e86dae88c7a8412f4603b6b78690d",
 }
 
-// chain runs modules at a real node.
+// chain runs modules with a real node.
 type chain struct {
 	*evmtest.Node
 	bench *componenttest.Bench
@@ -33,7 +33,7 @@ func newChain(t *testing.T, arguments ...string) *chain {
 	return &chain{evmtest.Start(t, arguments...), componenttest.New(t, modules(t)...)}
 }
 
-// try runs a module; the node's address is added where it takes one.
+// try runs a module. It adds the node's URL to the input if the module has one.
 func (c *chain) try(t *testing.T, module string, input object) (object, *component.Error) {
 	t.Helper()
 	if strings.Contains(string(mustLookup(t, c.bench, module).Input), `"jsonRpcUrl"`) {
@@ -63,8 +63,7 @@ func (c *chain) run(t *testing.T, module string, input object) object {
 	return output
 }
 
-// send builds, signs and broadcasts a transaction of the first account and gives
-// its hash.
+// send builds, signs and broadcasts a transaction from the first account and returns its hash.
 func (c *chain) send(t *testing.T, input object) string {
 	t.Helper()
 	signed := c.sign(t, input)
@@ -95,7 +94,7 @@ func at(t *testing.T, value any, path ...any) any {
 	return value
 }
 
-func TestAContractIsDeployedCalledReadAndItsLogsDecodedByModulesAlone(t *testing.T) {
+func TestContractIsDeployedCalledAndDecodedByModulesAlone(t *testing.T) {
 	t.Parallel()
 	c := newChain(t)
 	abi := json.RawMessage(evmtest.Token(t).ABI)
@@ -130,7 +129,7 @@ func TestAContractIsDeployedCalledReadAndItsLogsDecodedByModulesAlone(t *testing
 		t.Errorf("the log's values are %s, want %s", got, want)
 	}
 
-	// The same log, as the receipt has it, by the module that asks no node.
+	// The same log from the receipt, decoded by the module that doesn't query a node.
 	log := at(t, mined, "receipt", "logs", 0).(object)
 	event := c.run(t, "DECODE_EVM_LOG", object{"abi": abi, "eventName": "Transfer", "topics": log["topics"], "data": log["data"]})
 	if event["eventName"] != "Transfer" || event["signature"] != "Transfer(address,address,uint256)" ||
@@ -160,7 +159,7 @@ func TestAContractIsDeployedCalledReadAndItsLogsDecodedByModulesAlone(t *testing
 	}
 }
 
-func TestARevertWithACustomErrorIsToldByItsName(t *testing.T) {
+func TestRevertWithCustomErrorReportsItsName(t *testing.T) {
 	t.Parallel()
 	c := newChain(t)
 	token := c.DeployToken(t, 1000)
@@ -187,7 +186,7 @@ func TestARevertWithACustomErrorIsToldByItsName(t *testing.T) {
 	}
 }
 
-func TestATransactionIsBroadcastOnceHoweverOftenItIsSent(t *testing.T) {
+func TestTransactionSentRepeatedlyIsBroadcastOnce(t *testing.T) {
 	t.Parallel()
 	c := newChain(t, "--no-mining")
 	signed := c.sign(t, object{"to": c.Accounts[1], "value": "1"})
@@ -202,14 +201,14 @@ func TestATransactionIsBroadcastOnceHoweverOftenItIsSent(t *testing.T) {
 	if mined := c.run(t, "BROADCAST_EVM_TRANSACTION", input()); mined["alreadyKnown"] != true || mined["transactionHash"] != signed["transactionHash"] {
 		t.Errorf("when it is mined: %v", mined)
 	}
-	// Another transaction with the nonce that is used is refused, and told so.
+	// Another transaction with the used nonce is rejected with a clear error.
 	other := c.sign(t, object{"to": c.Accounts[1], "value": "2", "nonce": "0"})
 	if output, failed := c.try(t, "BROADCAST_EVM_TRANSACTION", object{"signedTransaction": other["signedTransaction"]}); failed == nil || !strings.Contains(failed.Message, "nonce too low") {
 		t.Errorf("another with its nonce: %v, %v", output, failed)
 	}
 }
 
-func TestATransactionThatReplacesAnotherIsBuiltAndTold(t *testing.T) {
+func TestReplacementTransactionIsBuiltAndReported(t *testing.T) {
 	t.Parallel()
 	c := newChain(t, "--no-mining")
 	first := c.send(t, object{"to": c.Accounts[1], "value": "1"})
@@ -244,7 +243,7 @@ func TestATransactionThatReplacesAnotherIsBuiltAndTold(t *testing.T) {
 	}
 }
 
-func TestAChainWithoutABaseFeeTakesLegacyTransactions(t *testing.T) {
+func TestChainWithoutBaseFeeAcceptsLegacyTransactions(t *testing.T) {
 	t.Parallel()
 	c := newChain(t, "--hardfork", "berlin")
 	price := c.run(t, "GET_EVM_GAS_PRICE", object{})
@@ -265,7 +264,7 @@ func TestAChainWithoutABaseFeeTakesLegacyTransactions(t *testing.T) {
 	}
 }
 
-func TestWhatANodeSaysOfFeesGasAndChainIsRead(t *testing.T) {
+func TestFeesGasAndChainAreReadFromARealNode(t *testing.T) {
 	t.Parallel()
 	c := newChain(t, "--chain-id", "1337", "--block-base-fee-per-gas", "7000000000")
 	if id := c.run(t, "GET_EVM_CHAIN_ID", object{}); id["chainId"] != "1337" {

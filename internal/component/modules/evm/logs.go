@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	maxTopics = 4    // of a log
-	maxLogs   = 1000 // that a call gives
+	maxTopics = 4    // topics of a log
+	maxLogs   = 1000 // logs in an output
 )
 
 type getLogs struct {
@@ -26,34 +26,34 @@ type getLogs struct {
 }
 
 func (*getLogs) Describe() component.Descriptor {
-	return asking{
+	return nodeQuery{
 		module: "GET_EVM_LOGS", title: "EVM logs",
-		description: "Reads the logs (events) that contracts wrote, by contract, topics and blocks (eth_getLogs), oldest first. With an abi they come decoded. " +
-			"At most 1,000 are given: more are OUTPUT_TOO_LARGE, and fewer blocks are to be asked for at a time. Nodes bound the number of blocks, too.",
-		about:    "Which logs to read.",
+		description: "Returns the logs (events) of contracts, filtered by contract, topics and blocks (eth_getLogs), oldest first. If abi is set, the logs are decoded. " +
+			"If there are more than 1,000 logs, the execution fails with OUTPUT_TOO_LARGE; request fewer blocks. Nodes also limit the number of blocks.",
+		about:    "The filter.",
 		required: `"jsonRpcUrl"`,
-		input: `"address": {"type": ["string", "array"], "format": "evm-address", "items": {"type": "string", "format": "evm-address"}, "minItems": 1, "maxItems": 100, "title": "Address", "description": "The contract whose logs are read, or several; without it those of all contracts.", "examples": ["0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48"]},
-			"topics": {"type": "array", "maxItems": 4, "items": {"type": ["string", "array", "null"], "format": "evm-hash", "items": {"type": "string", "format": "evm-hash"}, "minItems": 1, "maxItems": 100}, "title": "Topics", "description": "What the topics must be, in their order: a value, several of which one must match, or null for any. The first is the Keccak-256 of the event's signature.", "examples": [["0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef", null]]},
+		input: `"address": {"type": ["string", "array"], "format": "evm-address", "items": {"type": "string", "format": "evm-address"}, "minItems": 1, "maxItems": 100, "title": "Address", "description": "One or more contracts. Without it, logs of all contracts are returned.", "examples": ["0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48"]},
+			"topics": {"type": "array", "maxItems": 4, "items": {"type": ["string", "array", "null"], "format": "evm-hash", "items": {"type": "string", "format": "evm-hash"}, "minItems": 1, "maxItems": 100}, "title": "Topics", "description": "The topics to match, by position: a value, an array of alternatives, or null for any. The first topic is the Keccak-256 hash of the event's signature.", "examples": [["0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef", null]]},
 			"fromBlock": {` + blockIn + `, "default": "latest", "title": "From block", "description": "The first block: latest, safe, finalized, earliest or a number.", "examples": ["19000000"]},
 			"toBlock": {` + blockIn + `, "default": "latest", "title": "To block", "description": "The last block: latest, safe, finalized, earliest or a number.", "examples": ["19000100"]},
-			"blockHash": {"type": "string", "format": "evm-hash", "title": "Block hash", "description": "The one block to read, in place of fromBlock and toBlock.", "examples": ["0x5c504ed432cb51138bcf09aa5e8a410dd4a1e204ef84bfed1be16dfba1b22060"]},
+			"blockHash": {"type": "string", "format": "evm-hash", "title": "Block hash", "description": "The hash of a single block. Use it instead of fromBlock and toBlock.", "examples": ["0x5c504ed432cb51138bcf09aa5e8a410dd4a1e204ef84bfed1be16dfba1b22060"]},
 			` + eventsABIProperty,
 		example:     `, "address": "0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48", "fromBlock": "19000000", "toBlock": "19000010", "abi": ["event Transfer(address indexed from, address indexed to, uint256 value)"]`,
-		gives:       "The logs.",
+		returns:     "The logs.",
 		requiredOut: `"logs", "count"`,
 		output: `"logs": {"type": "array", "title": "Logs", "description": "The logs, oldest first.", "items": {"type": "object", "required": ["address", "topics", "data", "blockNumber", "blockHash", "transactionHash", "transactionIndex", "logIndex", "eventName", "arguments", "values"], "properties": {
-				"address": {` + addressOut + `, "description": "The contract."},
-				"topics": {"type": "array", "items": {` + hashOut + `}, "description": "Its indexed values, the event's hash first."},
-				"data": {` + bytesOut + `, "description": "Its other values, ABI-encoded."},
-				"blockNumber": {` + decimalOut + `, "description": "The block that holds it, as a decimal string."},
-				"blockHash": {` + hashOut + `, "description": "The hash of that block."},
-				"transactionHash": {` + hashOut + `, "description": "The transaction that wrote it."},
-				"transactionIndex": {"type": "integer", "description": "The place of that transaction in the block."},
-				"logIndex": {"type": "integer", "description": "Its own place in the block."},
-				"eventName": {"type": ["string", "null"], "description": "The event's name; null without an abi, and when the abi does not have the event."},
-				"arguments": {"type": ["array", "null"], "items": {}, "description": "The event's values in their order, as DECODE_EVM_LOG gives them; null where eventName is."},
-				"values": {"type": ["object", "null"], "additionalProperties": {}, "description": "Those of them that have a name of their own, by name."}}}},
-			"count": {"type": "integer", "minimum": 0, "title": "Count", "description": "How many logs there are.", "examples": [2]}`,
+				"address": {` + addressOut + `, "description": "The contract that emitted the log."},
+				"topics": {"type": "array", "items": {` + hashOut + `}, "description": "The event's hash, followed by the indexed values."},
+				"data": {` + bytesOut + `, "description": "The non-indexed values, ABI-encoded."},
+				"blockNumber": {` + decimalOut + `, "description": "The number of its block, as a decimal string."},
+				"blockHash": {` + hashOut + `, "description": "The hash of its block."},
+				"transactionHash": {` + hashOut + `, "description": "The hash of its transaction."},
+				"transactionIndex": {"type": "integer", "description": "The index of the transaction in the block."},
+				"logIndex": {"type": "integer", "description": "The index of the log in the block."},
+				"eventName": {"type": ["string", "null"], "description": "The event's name; null if abi is missing or doesn't contain the event."},
+				"arguments": {"type": ["array", "null"], "items": {}, "description": "The event's values in order, as DECODE_EVM_LOG returns them; null if eventName is null."},
+				"values": {"type": ["object", "null"], "additionalProperties": {}, "description": "The values with unique names, by name; null if eventName is null."}}}},
+			"count": {"type": "integer", "minimum": 0, "title": "Count", "description": "The number of logs.", "examples": [2]}`,
 	}.descriptor()
 }
 
@@ -67,7 +67,7 @@ type logsInput struct {
 	ABI        json.RawMessage `json:"abi"`
 }
 
-// oneOrMore is a text, several, or none for null.
+// oneOrMore decodes from a string, an array of strings, or null, which leaves it empty.
 type oneOrMore []string
 
 func (o *oneOrMore) UnmarshalJSON(data []byte) error {
@@ -90,7 +90,7 @@ func (m *getLogs) Run(ctx context.Context, call component.Call) (component.Resul
 	if err != nil {
 		return component.Result{}, err
 	}
-	node, err := dialKnowing(m.guard, input.JSONRPCURL, input.ABI)
+	node, err := dialWithABI(m.guard, input.JSONRPCURL, input.ABI)
 	if err != nil {
 		return component.Result{}, err
 	}
@@ -100,7 +100,7 @@ func (m *getLogs) Run(ctx context.Context, call component.Call) (component.Resul
 		return component.Result{}, err
 	}
 	if found == nil {
-		return component.Result{}, node.malformed(method, breach("there is no list of logs"))
+		return component.Result{}, node.malformed(method, protocolError("the list of logs is null"))
 	}
 	logs := *found
 	for i := range logs {
@@ -110,7 +110,7 @@ func (m *getLogs) Run(ctx context.Context, call component.Call) (component.Resul
 	}
 	if len(logs) > maxLogs {
 		return component.Result{}, component.Permanent(component.CodeOutputTooLarge,
-			"there are %d logs, and at most %d are given; ask for fewer blocks at a time, or name the address and the topics", len(logs), maxLogs).
+			"found %d logs, but an output can have at most %d; request fewer blocks, or filter by address and topics", len(logs), maxLogs).
 			With(map[string]int{"found": len(logs), "limit": maxLogs})
 	}
 	slices.SortStableFunc(logs, chainLog.compare)
@@ -123,11 +123,11 @@ func (m *getLogs) Run(ctx context.Context, call component.Call) (component.Resul
 	}{logs, len(logs)})
 }
 
-// logFilter is which logs are asked for. An answer is held against it, so that
-// a node cannot pass off one contract's logs as another's.
+// logFilter selects the requested logs. Responses are checked against it, so a node can't return
+// logs of another contract.
 type logFilter struct {
 	addresses []common.Address
-	topics    [][]common.Hash // of a place without any, all match
+	topics    [][]common.Hash // an empty element matches any topic
 	from, to  any             // parameters of JSON-RPC
 	block     *common.Hash
 }
@@ -136,7 +136,7 @@ func (in logsInput) filter() (f logFilter, err error) {
 	if len(in.Address) > 0 {
 		var texts oneOrMore
 		if err := json.Unmarshal(in.Address, &texts); err != nil {
-			return f, invalid("address", errors.New("an address or an array of addresses is needed"))
+			return f, invalid("address", errors.New("expected an address or an array of addresses"))
 		}
 		for _, text := range texts {
 			address, err := parseAddress(text)
@@ -159,7 +159,7 @@ func (in logsInput) filter() (f logFilter, err error) {
 	}
 	if in.BlockHash != "" {
 		if len(in.FromBlock)+len(in.ToBlock) > 0 {
-			return f, invalid("blockHash", errors.New("names one block; leave fromBlock and toBlock out"))
+			return f, invalid("blockHash", errors.New("selects a single block; leave out fromBlock and toBlock"))
 		}
 		hash, err := parseHash(in.BlockHash)
 		if err != nil {
@@ -181,19 +181,19 @@ func (in logsInput) filter() (f logFilter, err error) {
 	return f, nil
 }
 
-// parseEnd reads the first or the last block of a range.
+// parseEnd parses the first or the last block of a range.
 func parseEnd(field string, raw json.RawMessage) (any, error) {
 	block, err := parseBlock(raw)
 	if err != nil {
 		return nil, invalid(field, err)
 	}
 	if tag, ok := block.(string); !ok || tag == "pending" {
-		return nil, invalid(field, errors.New("is latest, safe, finalized, earliest or a number; a hash goes into blockHash, and logs of pending blocks are not read"))
+		return nil, invalid(field, errors.New("expected latest, safe, finalized, earliest or a number; use blockHash for a hash, pending blocks are not supported"))
 	}
 	return block, nil
 }
 
-// height is the number of a block that is named by one.
+// height returns the number of a block parameter. It returns false for tags other than earliest.
 func height(block any) (uint64, bool) {
 	text, _ := block.(string)
 	if text == "earliest" {
@@ -203,52 +203,52 @@ func height(block any) (uint64, bool) {
 	return number, err == nil
 }
 
-// params is the filter as JSON-RPC wants it.
+// params returns the filter in the encoding of JSON-RPC.
 func (f logFilter) params() map[string]any {
-	asked := map[string]any{}
+	params := map[string]any{}
 	if f.block != nil {
-		asked["blockHash"] = *f.block
+		params["blockHash"] = *f.block
 	} else {
-		asked["fromBlock"], asked["toBlock"] = f.from, f.to
+		params["fromBlock"], params["toBlock"] = f.from, f.to
 	}
 	if len(f.addresses) > 0 {
-		asked["address"] = f.addresses
+		params["address"] = f.addresses
 	}
 	if len(f.topics) > 0 {
-		asked["topics"] = f.topics
+		params["topics"] = f.topics
 	}
-	return asked
+	return params
 }
 
-// check says whether a log is one of those that were asked for.
+// check returns an error if a log doesn't match the filter.
 func (f logFilter) check(log *chainLog) error {
 	switch {
 	case log.Removed:
-		return breach("a log is one that was removed")
+		return protocolError("a log is marked as removed")
 	case len(log.Topics) > maxTopics:
-		return breach("a log has more than 4 topics")
+		return protocolError("a log has more than 4 topics")
 	case len(f.addresses) > 0 && !slices.Contains(f.addresses, common.Address(log.Address)):
-		return breach("a log is of another contract")
+		return protocolError("a log is from another contract")
 	case f.block != nil && common.Hash(log.BlockHash) != *f.block:
-		return breach("a log is of another block")
+		return protocolError("a log is from another block")
 	}
 	if first, ok := height(f.from); ok && uint64(log.BlockNumber) < first {
-		return breach("a log is of a block before those that were asked for")
+		return protocolError("a log is from a block before fromBlock")
 	}
 	if last, ok := height(f.to); ok && uint64(log.BlockNumber) > last {
-		return breach("a log is of a block after those that were asked for")
+		return protocolError("a log is from a block after toBlock")
 	}
-	// Whether a place where all match has to be there at all, nodes do not agree.
+	// Nodes disagree on whether a topic that matches anything must be present.
 	for i, wanted := range f.topics {
 		if len(wanted) > 0 && (i >= len(log.Topics) || !slices.Contains(wanted, common.Hash(log.Topics[i]))) {
-			return breach("a log has other topics")
+			return protocolError("a log doesn't match the topics")
 		}
 	}
 	return nil
 }
 
-// chainLog is a log with its place: decoded from JSON-RPC, encoded in the form
-// of our outputs.
+// chainLog is a log with its position in the chain. It decodes from JSON-RPC and encodes as in
+// outputs.
 type chainLog struct {
 	Address          address        `json:"address"`
 	Topics           []hash         `json:"topics"`
@@ -286,13 +286,13 @@ func (l *chainLog) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// compare orders logs by their places.
+// compare orders logs by block number and log index.
 func (l chainLog) compare(other chainLog) int {
 	return slices.Compare([]uint64{uint64(l.BlockNumber), uint64(l.LogIndex)}, []uint64{uint64(other.BlockNumber), uint64(other.LogIndex)})
 }
 
-// decode adds what the interface tells of the log. A log that none of its
-// events fits stays as it is: a contract writes logs of other kinds, too.
+// decode adds the name and the values of the event. A log that matches no event of the ABI stays
+// unchanged, because a contract can emit events that the ABI doesn't contain.
 func (l *chainLog) decode(contract *contractABI) {
 	if contract == nil || len(contract.events) == 0 {
 		return

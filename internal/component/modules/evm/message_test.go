@@ -10,10 +10,9 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 )
 
-// ofHello is the signature of "hello world" by the key 0x0123...0123, and
-// someData that of "Some data" by another: the examples of the documentation of
-// ethers (verifyMessage, with the message hash of its tests) and of web3.js
-// (eth.accounts.sign).
+// ofHello is a signature of "hello world" with the key 0x0123...0123, from the documentation of
+// ethers (verifyMessage; the message hash is from its tests). someData is a signature of "Some
+// data" with another key, from the documentation of web3.js (eth.accounts.sign).
 const (
 	keyOfHello  = "0x0123456789012345678901234567890123456789012345678901234567890123"
 	ofHello     = "0xddd0a7290af9526056b4e35a077b9a11b513aa0028ec6c9880948544508f3c63265e99e47ad31bb2cab9646c504576b3abc6939a1710afc08cbf3034d73214b81c"
@@ -23,7 +22,7 @@ const (
 	whoSomeData = "0x2c7536E3605D9C16a7a3D7b1898e529396a65c23"
 )
 
-func TestMessagesAreSignedAsInTheDocumentationOfOthers(t *testing.T) {
+func TestMessageSignaturesMatchPublishedExamples(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.gives(t, "ethers", "SIGN_EVM_MESSAGE", object{"message": "hello world", "privateKey": keyOfHello}, object{},
@@ -31,7 +30,7 @@ func TestMessagesAreSignedAsInTheDocumentationOfOthers(t *testing.T) {
 	b.gives(t, "web3.js", "SIGN_EVM_MESSAGE", object{"message": "Some data", "privateKey": keyOfData}, object{},
 		object{"signature": ofSomeData, "signer": whoSomeData, "messageHash": "0x1da44b586eb0729ff70a73c326926f6ed5a25f5b056e7f47fbc6e58d86871655"})
 	b.gives(t, "as bytes", "SIGN_EVM_MESSAGE", object{"message": "0x68656c6c6f20776f726c64", "encoding": "hex", "privateKey": keyOfHello}, object{}, object{"signature": ofHello})
-	hash, err := messageHash("Hello World", "") // of the documentation of ethers (hashMessage)
+	hash, err := messageHash("Hello World", "") // from the documentation of ethers (hashMessage)
 	if err != nil || hash.Hex() != "0xa1de988600a42c4b4ab089b619297c17d53cffae5d5120d82d8a92d0bb3b78f2" {
 		t.Errorf("the hash is %s, %v", hash, err)
 	}
@@ -70,7 +69,7 @@ func TestMessagesAreVerified(t *testing.T) {
 	}
 }
 
-func TestWrongMessagesAreRefused(t *testing.T) {
+func TestInvalidMessageIsRejected(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	for module, more := range map[string]object{"SIGN_EVM_MESSAGE": {"privateKey": keyOfHello}, "VERIFY_EVM_MESSAGE": {"signature": ofHello, "address": whoHello}} {
@@ -78,8 +77,8 @@ func TestWrongMessagesAreRefused(t *testing.T) {
 			message, encoding any
 			says              string
 		}{
-			{"0x1", "hex", "message: 0x and pairs of hexadecimal digits are needed, because encoding is hex"},
-			{"hello", "hex", "message: 0x and pairs"},
+			{"0x1", "hex", "message: expected 0x and pairs of hexadecimal digits, because encoding is hex"},
+			{"hello", "hex", "message: expected 0x and pairs"},
 			{"hello", "base64", "must be one of"},
 			{5, "utf8", "must be a string"},
 			{nil, "utf8", "must be a string"},
@@ -96,8 +95,8 @@ func TestWrongMessagesAreRefused(t *testing.T) {
 	b.refuses(t, "no signature", "VERIFY_EVM_MESSAGE", object{"message": "x", "signature": 5, "address": whoHello}, object{}, "must be a string")
 }
 
-// FuzzSignatures: whatever text is given as a signature, it is by nobody, or
-// by somebody whose signature has one form only.
+// FuzzSignatures checks that any string is rejected as a signature or has a signer and only one
+// valid form.
 func FuzzSignatures(f *testing.F) {
 	hash := crypto.Keccak256Hash([]byte("x"))
 	f.Add(ofHello)

@@ -22,8 +22,8 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const zeroAddress = "0x0000000000000000000000000000000000000000"
 
-// modules is the family with a guard that opens this machine, and with short
-// patience for lost transactions.
+// modules returns the modules with a guard that allows loopback, and with short delays for lost
+// transactions.
 func modules(t *testing.T) []component.Module {
 	guard := egress.New(egress.Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
 	t.Cleanup(guard.Close)
@@ -112,12 +112,12 @@ func TestContractsAreReadFromARealNode(t *testing.T) {
 	}
 	var genesis struct{ Hash string }
 	node.Call(t, &genesis, "eth_getBlockByNumber", "0x0", false)
-	for _, block := range []any{"earliest", 0, genesis.Hash} { // the token is not there yet
+	for _, block := range []any{"earliest", 0, genesis.Hash} { // the token isn't deployed yet
 		if output, failed := read(calldata(t, "totalSupply"), block); failed != nil || string(output) != `{"result":"0x"}` {
 			t.Errorf("at %v: %s, %v", block, output, failed)
 		}
 	}
-	// Who is said to call is whom the contract sees: nobody else has tokens to send.
+	// The contract sees the caller in from: only the first account has tokens to send.
 	transfer := object{"jsonRpcUrl": node.URL, "contractAddress": token, "calldata": calldata(t, "transfer", common.HexToAddress(node.Accounts[3]), big.NewInt(5))}
 	for from, want := range map[string]string{"": "", node.Accounts[0]: `{"result":"0x` + evmtest.Word(1) + `"}`, node.Accounts[1]: ""} {
 		if delete(transfer, "from"); from != "" {
@@ -140,7 +140,7 @@ func TestRevertsAreDecoded(t *testing.T) {
 	for name, c := range map[string]struct{ data, message, kind string }{
 		"reason": {calldata(t, "transfer", someone, big.NewInt(5)), "execution reverted: ERC20: transfer amount exceeds balance", `"kind":"error","reason":"ERC20: transfer amount exceeds balance"`},
 		"panic":  {calldata(t, "decreaseAllowance", someone, big.NewInt(5)), "execution reverted: panic 17, arithmetic underflow or overflow", `"kind":"panic","panicCode":"17"`},
-		"custom": {calldata(t, "transferFrom", someone, someone, big.NewInt(5)), "execution reverted with a custom error 0x192b9e4e and 96 bytes; with an abi that has its signature, such as error Name(uint256 value), it is told by name and with its values", `"data":"0x192b9e4e`},
+		"custom": {calldata(t, "transferFrom", someone, someone, big.NewInt(5)), "execution reverted with a custom error 0x192b9e4e and 96 bytes; to decode it, set abi to one that contains it, such as error Name(uint256 value)", `"data":"0x192b9e4e`},
 		"none":   {"0xdeadbeef", "execution reverted", `"kind":"none"`},
 	} {
 		_, failed := bench.Run(t, "READ_EVM_CONTRACT", text(t, object{"jsonRpcUrl": node.URL, "contractAddress": token, "calldata": c.data}), `{}`)

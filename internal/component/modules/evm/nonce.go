@@ -16,18 +16,18 @@ type getNonce struct {
 }
 
 func (*getNonce) Describe() component.Descriptor {
-	return asking{
+	return nodeQuery{
 		module: "GET_EVM_NONCE", title: "EVM nonce",
-		description: "Reads the nonce that the next transaction of an account takes (eth_getTransactionCount). " +
-			"It counts the transactions that wait at the node, too, unless another block than pending is asked for.",
-		about:    "Whose nonce, and at which block.",
+		description: "Returns the next nonce of an account (eth_getTransactionCount). " +
+			"By default it includes transactions that are pending at the node.",
+		about:    "The account and the block.",
 		required: `"jsonRpcUrl", "account"`,
-		input: `"account": {"type": "string", "format": "evm-address", "title": "Account", "description": "The account whose nonce is read.", "examples": ["0xd8dA6BF26964aF9D7eEd9e03E53415D37aA96045"]},
-			"blockTag": {` + blockIn + `, "default": "pending", "title": "Block", "description": "Up to which block transactions count: pending (with those that wait at the node), latest (those that are mined), safe, finalized, earliest, a number or a block hash.", "examples": ["pending", "latest"]}`,
+		input: `"account": {"type": "string", "format": "evm-address", "title": "Account", "description": "The account whose nonce to return.", "examples": ["0xd8dA6BF26964aF9D7eEd9e03E53415D37aA96045"]},
+			"blockTag": {` + blockIn + `, "default": "pending", "title": "Block", "description": "The last block to count transactions in: pending (includes pending transactions), latest (mined transactions only), safe, finalized, earliest, a number or a block hash.", "examples": ["pending", "latest"]}`,
 		example:     `, "account": "0xd8dA6BF26964aF9D7eEd9e03E53415D37aA96045"`,
-		gives:       "The account's nonce.",
+		returns:     "The account's nonce.",
 		requiredOut: `"nonce"`,
-		output:      `"nonce": {` + decimalOut + `, "title": "Nonce", "description": "The nonce of the account's next transaction, which is the number of those before, as a decimal string.", "examples": ["7"]}`,
+		output:      `"nonce": {` + decimalOut + `, "title": "Nonce", "description": "The nonce of the account's next transaction, as a decimal string.", "examples": ["7"]}`,
 	}.descriptor()
 }
 

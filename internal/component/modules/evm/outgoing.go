@@ -14,15 +14,15 @@ import (
 	"github.com/weft-automation/weft/internal/kit/strictjson"
 )
 
-// The kinds of transaction that are built and signed.
+// The supported transaction types.
 const (
 	typeEIP1559 = "eip1559"
 	typeLegacy  = "legacy"
 )
 
-// outgoing is a transaction that is to be signed: one of EIP-1559, or a legacy
-// one with the chain's id in what is signed (EIP-155). Without that, whoever
-// sees it could send it on every chain.
+// outgoing is a transaction to sign: an EIP-1559 transaction, or a legacy one with replay
+// protection (EIP-155). Without the chain ID in the signed data, anyone could replay the
+// transaction on another chain.
 type outgoing struct {
 	legacy               bool
 	chainID              *big.Int
@@ -31,23 +31,23 @@ type outgoing struct {
 	value                *big.Int
 	data                 []byte
 	gasLimit             uint64
-	gasPrice             *big.Int // of a legacy one
+	gasPrice             *big.Int // legacy transactions only
 	maxPriorityFeePerGas *big.Int
 	maxFeePerGas         *big.Int
 	accessList           []accessTuple
-	from                 *common.Address // who is expected to sign
+	from                 *common.Address // the expected signer; nil: any
 }
 
-// accessTuple is what a transaction says beforehand that it will touch (EIP-2930).
+// accessTuple is an entry of an access list (EIP-2930).
 type accessTuple struct {
 	Address     common.Address
 	StorageKeys []common.Hash
 }
 
-// dynamicFeeType is the type of EIP-1559 in the envelope of EIP-2718.
+// dynamicFeeType is the EIP-2718 type of EIP-1559 transactions.
 const dynamicFeeType = 2
 
-// unsigned is the transaction in the form whose hash is signed.
+// unsigned returns the serialized form whose hash is signed.
 func (t *outgoing) unsigned() ([]byte, error) {
 	if t.legacy {
 		return t.encoded(t.chainID, uint(0), uint(0))
@@ -55,7 +55,7 @@ func (t *outgoing) unsigned() ([]byte, error) {
 	return t.encoded()
 }
 
-// signed is the transaction as nodes take it.
+// signed returns the serialized form that nodes accept.
 func (t *outgoing) signed(signature signature65) ([]byte, error) {
 	if !t.legacy {
 		return t.encoded(uint(signature.yParity()), signature.r(), signature.s())
@@ -65,48 +65,48 @@ func (t *outgoing) signed(signature signature65) ([]byte, error) {
 	return t.encoded(v, signature.r(), signature.s())
 }
 
-func (t *outgoing) encoded(end ...any) ([]byte, error) {
+func (t *outgoing) encoded(signature ...any) ([]byte, error) {
 	to := []byte{}
 	if t.to != nil {
 		to = t.to[:]
 	}
 	if t.legacy {
-		return rlp.EncodeToBytes(append([]any{t.nonce, t.gasPrice, t.gasLimit, to, t.value, t.data}, end...))
+		return rlp.EncodeToBytes(append([]any{t.nonce, t.gasPrice, t.gasLimit, to, t.value, t.data}, signature...))
 	}
 	fields := []any{t.chainID, t.nonce, t.maxPriorityFeePerGas, t.maxFeePerGas, t.gasLimit, to, t.value, t.data, t.accessList}
-	list, err := rlp.EncodeToBytes(append(fields, end...))
+	list, err := rlp.EncodeToBytes(append(fields, signature...))
 	return append([]byte{dynamicFeeType}, list...), err
 }
 
-// hash is what is signed.
+// hash returns the hash to sign.
 func (t *outgoing) hash() (common.Hash, error) {
 	data, err := t.unsigned()
 	return crypto.Keccak256Hash(data), err
 }
 
-// check says what no chain would take.
+// check returns an error if no chain would accept the transaction.
 func (t *outgoing) check() error {
 	numbers := map[string]*big.Int{"chainId": t.chainID, "value": t.value, "gasPrice": t.gasPrice, "maxFeePerGas": t.maxFeePerGas, "maxPriorityFeePerGas": t.maxPriorityFeePerGas}
 	for name, number := range numbers {
 		if number != nil && number.BitLen() > 256 {
-			return under(misfitf("expected a number of at most 256 bits"), "."+name)
+			return atPath(mismatchf("expected a number of at most 256 bits"), "."+name)
 		}
 	}
 	switch {
 	case t.chainID.Sign() == 0:
-		return under(misfitf("expected the id of a chain, 1 or more: without it the transaction would hold on every chain (EIP-155)"), ".chainId")
+		return atPath(mismatchf("expected a chain ID of at least 1: without it the transaction would be valid on every chain (EIP-155)"), ".chainId")
 	case t.nonce == 1<<64-1:
-		return under(misfitf("expected at most 2^64-2 (EIP-2681)"), ".nonce")
+		return atPath(mismatchf("expected at most 2^64-2 (EIP-2681)"), ".nonce")
 	case !t.legacy && t.maxPriorityFeePerGas.Cmp(t.maxFeePerGas) > 0:
-		return under(misfitf("expected at most maxFeePerGas, which is %s, got %s", t.maxFeePerGas, t.maxPriorityFeePerGas), ".maxPriorityFeePerGas")
+		return atPath(mismatchf("expected at most maxFeePerGas, which is %s, got %s", t.maxFeePerGas, t.maxPriorityFeePerGas), ".maxPriorityFeePerGas")
 	case t.to == nil && len(t.data) == 0:
-		return under(misfitf("is missing; only a transaction that creates a contract has none, and that has the contract's code as data"), ".to")
+		return atPath(mismatchf("is missing; it can be missing only if data has the code of a contract to create"), ".to")
 	}
 	return nil
 }
 
-// parseOutgoing reads the input `transaction`: an object, or an unsigned
-// transaction in hexadecimal digits.
+// parseOutgoing parses the input `transaction`: an object, or a serialized unsigned transaction in
+// hexadecimal digits.
 func parseOutgoing(raw json.RawMessage) (*outgoing, error) {
 	value, err := strictjson.Decode(raw)
 	if err != nil {
@@ -119,7 +119,7 @@ func parseOutgoing(raw json.RawMessage) (*outgoing, error) {
 	case map[string]any:
 		t, err = parseMembers(value)
 	default:
-		return nil, misfitf("expected an object or an unsigned transaction as hexadecimal digits, got %s", came(value))
+		return nil, mismatchf("expected an object or an unsigned transaction as hexadecimal digits, got %s", describe(value))
 	}
 	if err == nil {
 		err = t.check()
@@ -127,7 +127,7 @@ func parseOutgoing(raw json.RawMessage) (*outgoing, error) {
 	return t, err
 }
 
-// The unsigned forms, as RLP has them.
+// The RLP fields of unsigned transactions.
 type (
 	serializedLegacy struct {
 		Nonce    uint64
@@ -154,43 +154,42 @@ type (
 func parseSerialized(text string) (*outgoing, error) {
 	data, err := parseBytes(text)
 	if err != nil || len(data) == 0 {
-		return nil, misfitf("expected an unsigned transaction, 0x and pairs of hexadecimal digits, got %s", came(text))
+		return nil, mismatchf("expected an unsigned transaction, 0x and pairs of hexadecimal digits, got %s", describe(text))
 	}
 	var t *outgoing
 	switch {
 	case data[0] >= 0xc0: // an RLP list
 		var s serializedLegacy
 		if err := rlp.DecodeBytes(data, &s); err != nil || s.R != 0 || s.S != 0 {
-			return nil, misfitf("expected an unsigned legacy transaction (EIP-155: nonce, gasPrice, gasLimit, to, value, data, chainId, 0, 0), got another list")
+			return nil, mismatchf("expected an unsigned legacy transaction (EIP-155: nonce, gasPrice, gasLimit, to, value, data, chainId, 0, 0), got another list")
 		}
 		t = &outgoing{legacy: true, chainID: s.ChainID, nonce: s.Nonce, gasPrice: s.GasPrice, gasLimit: s.GasLimit, to: s.To, value: s.Value, data: s.Data}
 	case data[0] == dynamicFeeType:
 		var s serializedDynamicFee
 		if err := rlp.DecodeBytes(data[1:], &s); err != nil {
-			return nil, misfitf("expected an unsigned transaction of EIP-1559 (0x02 and 9 fields), got another one")
+			return nil, mismatchf("expected an unsigned EIP-1559 transaction (0x02 and 9 fields), got another list")
 		}
 		t = &outgoing{
 			chainID: s.ChainID, nonce: s.Nonce, maxPriorityFeePerGas: s.MaxPriorityFeePerGas, maxFeePerGas: s.MaxFeePerGas,
 			gasLimit: s.GasLimit, to: s.To, value: s.Value, data: s.Data, accessList: s.AccessList,
 		}
 	default:
-		return nil, misfitf("expected an unsigned transaction, legacy or of the type 2 (EIP-1559), got the type %d", data[0])
+		return nil, mismatchf("expected an unsigned transaction, legacy or of type 2 (EIP-1559), got type %d", data[0])
 	}
 	if again, err := t.unsigned(); err != nil || !bytes.Equal(again, data) {
-		return nil, errors.New("the transaction is not in the one form that chains take")
+		return nil, errors.New("the transaction is not in the canonical RLP form that chains require")
 	}
 	return t, nil
 }
 
-// members reads the members of an object and keeps the first thing that is
-// wrong with one.
+// members reads the fields of an object and keeps the first error.
 type members struct {
 	of   map[string]any
 	err  error
 	seen int
 }
 
-func (m *members) take(name string) (any, bool) {
+func (m *members) get(name string) (any, bool) {
 	value, ok := m.of[name]
 	if ok {
 		m.seen++
@@ -200,20 +199,20 @@ func (m *members) take(name string) (any, bool) {
 
 func (m *members) fail(name string, err error) {
 	if err != nil && m.err == nil {
-		m.err = under(err, "."+name)
+		m.err = atPath(err, "."+name)
 	}
 }
 
-// number reads an integer; one that is missing is an error unless there is
-// another for it.
-func (m *members) number(name string, bits int, missing *big.Int) *big.Int {
-	value, ok := m.take(name)
+// number reads an integer. If the field is missing, it returns the default, or records an error if
+// the default is nil.
+func (m *members) number(name string, bits int, byDefault *big.Int) *big.Int {
+	value, ok := m.get(name)
 	if !ok {
-		if missing == nil {
+		if byDefault == nil {
 			m.fail(name, errors.New("is missing: expected a decimal string"))
-			missing = new(big.Int)
+			byDefault = new(big.Int)
 		}
-		return missing
+		return byDefault
 	}
 	if given, ok := value.(json.Number); ok {
 		if text, ok := exactDigits(given); ok {
@@ -229,7 +228,7 @@ func (m *members) number(name string, bits int, missing *big.Int) *big.Int {
 }
 
 func (m *members) address(name string) *common.Address {
-	value, ok := m.take(name)
+	value, ok := m.get(name)
 	if !ok {
 		return nil
 	}
@@ -240,7 +239,7 @@ func (m *members) address(name string) *common.Address {
 }
 
 func (m *members) bytes(name string) []byte {
-	value, ok := m.take(name)
+	value, ok := m.get(name)
 	if !ok {
 		return nil
 	}
@@ -252,7 +251,7 @@ func (m *members) bytes(name string) []byte {
 
 func parseMembers(of map[string]any) (*outgoing, error) {
 	m := &members{of: of}
-	kind, named := m.take("type")
+	kind, named := m.get("type")
 	_, priced := of["gasPrice"]
 	if !named && priced {
 		kind = typeLegacy
@@ -260,7 +259,7 @@ func parseMembers(of map[string]any) (*outgoing, error) {
 		kind = typeEIP1559
 	}
 	if kind != typeLegacy && kind != typeEIP1559 {
-		return nil, under(misfitf("expected eip1559 or legacy, got %s", came(kind)), ".type")
+		return nil, atPath(mismatchf("expected eip1559 or legacy, got %s", describe(kind)), ".type")
 	}
 	t := &outgoing{
 		legacy: kind == typeLegacy, chainID: m.number("chainId", 256, nil), nonce: m.number("nonce", 64, nil).Uint64(),
@@ -271,7 +270,7 @@ func parseMembers(of map[string]any) (*outgoing, error) {
 		t.gasPrice = m.number("gasPrice", 256, nil)
 	} else {
 		t.maxFeePerGas, t.maxPriorityFeePerGas = m.number("maxFeePerGas", 256, nil), m.number("maxPriorityFeePerGas", 256, nil)
-		list, _ := m.take("accessList")
+		list, _ := m.get("accessList")
 		var err error
 		t.accessList, err = parseAccessList(list)
 		m.fail("accessList", err)
@@ -282,7 +281,8 @@ func parseMembers(of map[string]any) (*outgoing, error) {
 	return t, m.err
 }
 
-// unknownMember refuses what would be left out of what is signed.
+// unknownMember returns the error for an unknown field. Ignoring the field would sign something
+// else than the caller wrote.
 func unknownMember(of map[string]any, legacy bool) error {
 	known := map[string]bool{"type": true, "chainId": true, "nonce": true, "to": true, "value": true, "data": true, "gasLimit": true, "from": true}
 	kind, fees := typeEIP1559, []string{"maxFeePerGas", "maxPriorityFeePerGas", "accessList"}
@@ -294,7 +294,7 @@ func unknownMember(of map[string]any, legacy bool) error {
 	}
 	for name := range of {
 		if !known[name] {
-			return fmt.Errorf("has the member %s, which a transaction of the type %s has not", came(name), kind)
+			return fmt.Errorf("has the unknown field %s; a transaction of type %s has no such field", describe(name), kind)
 		}
 	}
 	return nil
@@ -313,17 +313,17 @@ func parseAccessList(value any) ([]accessTuple, error) {
 		StorageKeys []string
 	}
 	if json.Unmarshal(encoded, &list) != nil {
-		return nil, misfitf("expected an array of objects with address and storageKeys")
+		return nil, mismatchf("expected an array of objects with address and storageKeys")
 	}
 	tuples := make([]accessTuple, len(list))
 	for i, entry := range list {
 		if tuples[i].Address, err = parseAddress(entry.Address); err != nil {
-			return nil, under(err, fmt.Sprintf("[%d].address", i))
+			return nil, atPath(err, fmt.Sprintf("[%d].address", i))
 		}
 		for k, text := range entry.StorageKeys {
 			key, err := parseHash(text)
 			if err != nil {
-				return nil, under(err, fmt.Sprintf("[%d].storageKeys[%d]", i, k))
+				return nil, atPath(err, fmt.Sprintf("[%d].storageKeys[%d]", i, k))
 			}
 			tuples[i].StorageKeys = append(tuples[i].StorageKeys, key)
 		}

@@ -13,7 +13,7 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 )
 
-// extended is a private key of BIP-32 with its chain code, written for the tests.
+// extended is a BIP-32 private key with its chain code.
 type extended struct{ key, chain []byte }
 
 func split(key, data []byte) (left *big.Int, right []byte) {
@@ -28,7 +28,8 @@ func master(seed []byte) extended {
 	return extended{common.LeftPadBytes(left.Bytes(), 32), right}
 }
 
-// child is CKDpriv: a hardened one stands on the private key, another on the public one.
+// child is CKDpriv. A hardened child derives from the private key, other children from the public
+// key.
 func (e extended) child(t *testing.T, index uint32) extended {
 	t.Helper()
 	data := append([]byte{0}, e.key...)
@@ -44,9 +45,9 @@ func (e extended) child(t *testing.T, index uint32) extended {
 	return extended{common.LeftPadBytes(left.Bytes(), 32), right}
 }
 
-// The numbers of a path lead from a wallet's seed to the account that ethers finds by its text.
-// The derivation is held to the first test vector of BIP-32.
-func TestDerivationPathsLeadToTheAccountsOfOtherImplementations(t *testing.T) {
+// Deriving a key from a wallet's seed with the list form of a path leads to the account that ethers
+// derives with the string form. The derivation is verified with the first test vector of BIP-32.
+func TestDerivationPathMatchesOtherImplementations(t *testing.T) {
 	t.Parallel()
 	vector := master(common.FromHex("000102030405060708090a0b0c0d0e0f"))
 	for _, step := range []struct {

@@ -11,32 +11,31 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 )
 
-// signature65 is a signature that can be recovered: r and s of 32 bytes each,
-// and 0 or 1, the parity of y.
+// signature65 is a recoverable signature: r and s of 32 bytes each, and the parity of y, 0 or 1.
 type signature65 [crypto.SignatureLength]byte
 
 func (s signature65) r() *big.Int   { return new(big.Int).SetBytes(s[:32]) }
 func (s signature65) s() *big.Int   { return new(big.Int).SetBytes(s[32:64]) }
 func (s signature65) yParity() byte { return s[64] }
 
-// hex is the form in which messages carry signatures: the last byte is 27 or 28.
+// hex returns the form used for message signatures: the last byte is 27 or 28.
 func (s signature65) hex() string {
 	s[64] += 27
 	return hexOf(s[:])
 }
 
-// parsePrivateKey reads a private key, which the caller wipes. Errors never tell
-// anything of it.
+// parsePrivateKey parses a private key. The caller must wipe it. Errors contain nothing derived
+// from the key.
 func parsePrivateKey(text string) (*ecdsa.PrivateKey, error) {
 	digits, ok := strings.CutPrefix(text, "0x")
 	data, err := hex.DecodeString(digits)
 	defer clear(data)
 	if !ok || err != nil || len(data) != 32 {
-		return nil, errors.New("0x and 64 hexadecimal digits are needed")
+		return nil, errors.New("expected 0x and 64 hexadecimal digits")
 	}
 	key, err := crypto.ToECDSA(data)
-	if err != nil { // of a number of that length, nothing else can be wrong
-		return nil, errors.New("a key of secp256k1 is from 1 to the order of the curve less 1")
+	if err != nil { // the length is right, so the value is out of range
+		return nil, errors.New("a secp256k1 key must be from 1 to the order of the curve minus 1")
 	}
 	return key, nil
 }
@@ -45,7 +44,7 @@ func wipe(key *ecdsa.PrivateKey) {
 	clear(key.D.Bits()) //lint:ignore SA1019 nothing else reaches the key's words to wipe them
 }
 
-// checkPrivateKey says why a text is no private key.
+// checkPrivateKey returns an error if a string is not a valid private key.
 func checkPrivateKey(text string) error {
 	key, err := parsePrivateKey(text)
 	if err == nil {
@@ -54,9 +53,8 @@ func checkPrivateKey(text string) error {
 	return err
 }
 
-// sign signs a hash with a private key and tells whose the key is. The
-// signature depends on nothing else (RFC 6979) and has the lower s. What was
-// read of the key is wiped.
+// sign signs a hash with a private key and returns the signature and the address of the key. The
+// signature is deterministic (RFC 6979) and has the lower s. sign wipes its copy of the key.
 func sign(privateKey string, hash common.Hash) (signature65, common.Address, error) {
 	var signature signature65
 	key, err := parsePrivateKey(privateKey)
@@ -65,20 +63,20 @@ func sign(privateKey string, hash common.Hash) (signature65, common.Address, err
 	}
 	defer wipe(key)
 	signed, err := crypto.Sign(hash[:], key)
-	if err != nil { // its text may tell of the key
-		return signature, common.Address{}, errors.New("sign: the curve refused")
+	if err != nil { // the error's text may depend on the key
+		return signature, common.Address{}, errors.New("signing failed")
 	}
 	copy(signature[:], signed)
 	return signature, crypto.PubkeyToAddress(key.PublicKey), nil
 }
 
 var (
-	errOutOfRange = errors.New("r and s must be from 1 to the order of the curve less 1, and yParity 0 or 1")
-	errMalleable  = errors.New("s is in the upper half of the curve's order, which chains refuse (EIP-2): take the order less s, and the other yParity")
+	errOutOfRange = errors.New("r and s must be from 1 to the order of the curve minus 1, and yParity must be 0 or 1")
+	errMalleable  = errors.New("s is in the upper half of the curve's order, which chains reject (EIP-2): use the order minus s, and invert yParity")
 )
 
-// recoverSigner tells whose key made a signature of a hash. Two signatures
-// would be as good where s may be in the upper half, so that one is refused.
+// recoverSigner returns the address of the key that signed a hash. It rejects an s in the upper
+// half of the curve's order, because each signature would then have a second valid form.
 func recoverSigner(hash common.Hash, signature signature65) (common.Address, error) {
 	r, s := signature.r(), signature.s()
 	switch {
@@ -89,7 +87,7 @@ func recoverSigner(hash common.Hash, signature signature65) (common.Address, err
 	}
 	point, err := crypto.Ecrecover(hash[:], signature[:])
 	if err != nil {
-		return common.Address{}, errors.New("no key can have made the signature")
+		return common.Address{}, errors.New("the signature doesn't match any key")
 	}
 	return common.BytesToAddress(crypto.Keccak256(point[1:])[12:]), nil
 }

@@ -11,18 +11,18 @@ import (
 	"github.com/weft-automation/weft/internal/component"
 )
 
-// quantity is a whole number of JSON-RPC, 0x and at most 64 hexadecimal
-// digits, which goes out as a decimal string.
+// quantity is a JSON-RPC integer: 0x and at most 64 hexadecimal digits. It encodes as a decimal
+// string.
 type quantity struct{ big.Int }
 
 func (q *quantity) UnmarshalJSON(data []byte) error {
 	var text string
 	if err := json.Unmarshal(data, &text); err != nil {
-		return breach("a quantity is not a string")
+		return protocolError("a quantity is not a string")
 	}
 	digits, ok := strings.CutPrefix(text, "0x")
 	if !ok || digits == "" || len(digits) > 64 || strings.Trim(digits, "0123456789abcdefABCDEF") != "" {
-		return breach("a quantity is not 0x and 1 to 64 hexadecimal digits")
+		return protocolError("a quantity is not 0x and 1 to 64 hexadecimal digits")
 	}
 	q.SetString(digits, 16)
 	return nil
@@ -30,7 +30,7 @@ func (q *quantity) UnmarshalJSON(data []byte) error {
 
 func (q quantity) MarshalJSON() ([]byte, error) { return []byte(`"` + q.String() + `"`), nil }
 
-// number is the number that a quantity is; nil of none.
+// number returns the value, or nil if q is nil.
 func (q *quantity) number() *big.Int {
 	if q == nil {
 		return nil
@@ -38,8 +38,8 @@ func (q *quantity) number() *big.Int {
 	return &q.Int
 }
 
-// amount is a whole number as callers give it, in decimal digits: a text of them, or a
-// number that no parser of JSON can have rounded.
+// amount is an integer from a caller's input, in decimal digits. It decodes from a string, or from
+// a JSON number that is small enough to be exact.
 type amount string
 
 func (a *amount) UnmarshalJSON(data []byte) error {
@@ -50,7 +50,8 @@ func (a *amount) UnmarshalJSON(data []byte) error {
 	return json.Unmarshal(data, (*string)(a))
 }
 
-// exactDigits are those of a whole number of JSON, which may be written 1.0 or 1e0, too.
+// exactDigits returns the decimal digits of a JSON integer, including the forms 1.0 and 1e0. It
+// returns false if the number is not an integer or too large to be exact.
 func exactDigits(number json.Number) (string, bool) {
 	var whole component.Integer
 	if whole.UnmarshalJSON([]byte(number)) != nil || int64(whole) > exact.Int64() || int64(whole) < -exact.Int64() {
@@ -59,8 +60,7 @@ func exactDigits(number json.Number) (string, bool) {
 	return strconv.FormatInt(int64(whole), 10), true
 }
 
-// ordinal is a small whole number of JSON-RPC, such as an index or a block
-// number, which fits 63 bits.
+// ordinal is a JSON-RPC integer of at most 63 bits, such as an index or a block number.
 type ordinal uint64
 
 func (o *ordinal) UnmarshalJSON(data []byte) error {
@@ -69,25 +69,24 @@ func (o *ordinal) UnmarshalJSON(data []byte) error {
 		return err
 	}
 	if !q.IsInt64() {
-		return breach("a quantity is larger than 63 bits")
+		return protocolError("a quantity has more than 63 bits")
 	}
 	*o = ordinal(q.Uint64())
 	return nil
 }
 
-// hex is the ordinal as JSON-RPC wants it.
+// hex returns the ordinal in the encoding of JSON-RPC.
 func (o ordinal) hex() string { return "0x" + strconv.FormatUint(uint64(o), 16) }
 
 func (o ordinal) String() string { return strconv.FormatUint(uint64(o), 10) }
 
-// parseBlock reads which block a call is about: a tag, a number (decimal, 0x or
-// a JSON number) or a block hash. It gives the parameter of JSON-RPC; nothing
-// means the latest.
+// parseBlock parses a block parameter: a tag, a number (decimal, 0x or a JSON number) or a block
+// hash. It returns the JSON-RPC parameter. An empty input means the latest block.
 func parseBlock(raw json.RawMessage) (any, error) {
 	if len(raw) == 0 {
 		return "latest", nil
 	}
-	var whole component.Integer // 1.0 and 1e0 are whole numbers, too
+	var whole component.Integer // accepts 1.0 and 1e0
 	if json.Unmarshal(raw, &whole) == nil && whole >= 0 {
 		return ordinal(whole).hex(), nil
 	}
@@ -106,7 +105,7 @@ func parseBlock(raw json.RawMessage) (any, error) {
 	}
 	number, err := strconv.ParseUint(digits, base, 63)
 	if err != nil {
-		return nil, errors.New("a block is latest, pending, safe, finalized, earliest, a number or a block hash")
+		return nil, errors.New("expected latest, pending, safe, finalized, earliest, a number or a block hash")
 	}
 	return ordinal(number).hex(), nil
 }

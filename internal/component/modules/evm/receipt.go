@@ -2,8 +2,7 @@ package evm
 
 import "github.com/ethereum/go-ethereum/common"
 
-// receipt is a transaction's receipt: decoded from JSON-RPC, encoded in the
-// form of our outputs.
+// receipt is a transaction receipt. It decodes from JSON-RPC and encodes as in outputs.
 type receipt struct {
 	TransactionHash   hash      `json:"transactionHash"`
 	TransactionIndex  ordinal   `json:"transactionIndex"`
@@ -18,7 +17,7 @@ type receipt struct {
 	CumulativeGasUsed quantity  `json:"cumulativeGasUsed"`
 	EffectiveGasPrice *quantity `json:"effectiveGasPrice"`
 	Logs              []entry   `json:"logs"`
-	Root              *hash     `json:"-"` // of the state, in place of a status before Byzantium
+	Root              *hash     `json:"-"` // state root, which receipts had instead of a status before Byzantium
 }
 
 func (r *receipt) UnmarshalJSON(data []byte) error {
@@ -46,26 +45,26 @@ func (e *entry) UnmarshalJSON(data []byte) error {
 	return decodeObject(data, "a log", (*plain)(e), "address", "topics", "data", "logIndex")
 }
 
-// check says whether the receipt is one for the transaction that was asked.
-func (r *receipt) check(asked common.Hash) error {
+// check returns an error if the receipt is malformed or not that of the requested transaction.
+func (r *receipt) check(want common.Hash) error {
 	switch {
-	case common.Hash(r.TransactionHash) != asked:
-		return breach("the receipt is that of another transaction")
+	case common.Hash(r.TransactionHash) != want:
+		return protocolError("the receipt is for another transaction")
 	case r.BlockHash == hash{}:
-		return breach("the receipt names no block")
+		return protocolError("the receipt has no block hash")
 	case r.Status == nil && r.Root == nil, r.Status != nil && *r.Status > 1:
-		return breach("the receipt has no status of 0 or 1")
+		return protocolError("the receipt has no status of 0 or 1")
 	}
 	for _, log := range r.Logs {
 		if len(log.Topics) > maxTopics {
-			return breach("a log of the receipt has more than 4 topics")
+			return protocolError("a log of the receipt has more than 4 topics")
 		}
 	}
 	return nil
 }
 
-// status says whether the transaction took effect; nothing of one from before
-// Byzantium, whose receipt does not tell.
+// status returns success or reverted, or nil for a transaction from before Byzantium, whose receipt
+// has no status.
 func (r *receipt) status() *string {
 	switch {
 	case r.Status == nil:
@@ -81,20 +80,20 @@ const receiptSchema = `{"type": "object", "title": "Receipt", "description": "Th
 const receiptMembers = `"required": ["transactionHash", "transactionIndex", "blockHash", "blockNumber", "from", "to", "contractAddress", "type", "status", "gasUsed", "cumulativeGasUsed", "effectiveGasPrice", "logs"],
 	"properties": {
 		"transactionHash": {` + hashOut + `, "description": "The transaction's hash."},
-		"transactionIndex": {"type": "integer", "description": "Its place in the block."},
+		"transactionIndex": {"type": "integer", "description": "Its index in the block."},
 		"blockHash": {` + hashOut + `, "description": "The block's hash."},
 		"blockNumber": {` + decimalOut + `, "description": "The block's number, as a decimal string."},
 		"from": {` + addressOut + `, "description": "The sender."},
-		"to": {` + nullableAddressOut + `, "description": "The receiver; null when a contract was created."},
-		"contractAddress": {` + nullableAddressOut + `, "description": "The contract that was created; null otherwise."},
+		"to": {` + nullableAddressOut + `, "description": "The recipient; null if the transaction created a contract."},
+		"contractAddress": {` + nullableAddressOut + `, "description": "The address of the created contract; null otherwise."},
 		"type": {"type": "integer", "description": "The transaction's type (EIP-2718)."},
-		"status": {"type": ["integer", "null"], "enum": [0, 1, null], "description": "1 success, 0 reverted; null in blocks from before the Byzantium fork, whose receipts do not tell."},
-		"gasUsed": {` + decimalOut + `, "description": "Gas used, as a decimal string."},
-		"cumulativeGasUsed": {` + decimalOut + `, "description": "Gas used in the block up to and with this transaction."},
+		"status": {"type": ["integer", "null"], "enum": [0, 1, null], "description": "1 for success, 0 for reverted; null for blocks before the Byzantium fork, whose receipts have no status."},
+		"gasUsed": {` + decimalOut + `, "description": "The gas used, as a decimal string."},
+		"cumulativeGasUsed": {` + decimalOut + `, "description": "The gas used in the block up to and including this transaction."},
 		"effectiveGasPrice": {` + nullableDecimalOut + `, "description": "The price paid for a unit of gas, in wei."},
-		"logs": {"type": "array", "description": "What the contracts logged.", "items": {"type": "object", "required": ["address", "topics", "data", "logIndex"], "properties": {
-			"address": {` + addressOut + `, "description": "The contract."},
-			"topics": {"type": "array", "items": {` + hashOut + `}, "description": "Its indexed values."},
-			"data": {` + bytesOut + `, "description": "Its other values, ABI-encoded."},
-			"logIndex": {"type": "integer", "description": "Its place in the block."}}}}
+		"logs": {"type": "array", "description": "The logs that contracts emitted.", "items": {"type": "object", "required": ["address", "topics", "data", "logIndex"], "properties": {
+			"address": {` + addressOut + `, "description": "The contract that emitted the log."},
+			"topics": {"type": "array", "items": {` + hashOut + `}, "description": "Its topics: the event's hash and the indexed values."},
+			"data": {` + bytesOut + `, "description": "Its non-indexed values, ABI-encoded."},
+			"logIndex": {"type": "integer", "description": "Its index in the block."}}}}
 	}`

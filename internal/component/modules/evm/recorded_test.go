@@ -17,12 +17,12 @@ import (
 	"github.com/weft-automation/weft/internal/component/componenttest"
 )
 
-// recording is what viem and ethers asked of a node, what it answered and what they made
-// of it; the file says which, and the script beside it made it.
+// recording has the requests of viem and ethers to a node, its responses, and the outputs of the
+// libraries. The script next to the file created it.
 type recording struct {
 	Name, Module string
 	Input        object
-	Output       object // nil where there was none
+	Output       object // nil if there was no output
 	Revert       *struct {
 		Name      string
 		Arguments []string
@@ -51,7 +51,7 @@ func recordings(t *testing.T) []recording {
 	return file.Cases
 }
 
-// question is a request in the one form that it has here; libraries write the same in several.
+// question normalizes a request, because libraries encode the same request differently.
 func question(t *testing.T, method string, params []any) string {
 	t.Helper()
 	params = slices.Clone(params)
@@ -73,7 +73,7 @@ func question(t *testing.T, method string, params []any) string {
 	return key(t, method, params)
 }
 
-// replay is a node that knows these exchanges, and nothing else.
+// replay starts a node that responds to these requests only.
 func replay(t *testing.T, known func() []recorded) string {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -101,9 +101,8 @@ func replay(t *testing.T, known func() []recorded) string {
 	return server.URL
 }
 
-// Where other implementations got an answer from a node, a module that is told the same
-// makes the same of it.
-func TestAnswersAreReadAsByOtherImplementations(t *testing.T) {
+// For the same responses of a node, a module returns the same output as other implementations.
+func TestResponsesDecodeAsInOtherImplementations(t *testing.T) {
 	t.Parallel()
 	bench := componenttest.New(t, modules(t)...)
 	for _, c := range recordings(t) {
@@ -143,7 +142,7 @@ func TestAnswersAreReadAsByOtherImplementations(t *testing.T) {
 	}
 }
 
-// holds fails the test unless an output has these members; of a list the length alone counts.
+// holds fails the test unless an output has these fields. Of lists it compares only the length.
 func holds(t *testing.T, what string, want, got object) {
 	t.Helper()
 	for name, value := range want {
@@ -163,7 +162,7 @@ func holds(t *testing.T, what string, want, got object) {
 	}
 }
 
-func TestAReplacementIsToldAsByOtherImplementations(t *testing.T) {
+func TestReplacementIsReportedAsInOtherImplementations(t *testing.T) {
 	t.Parallel()
 	found := 0
 	for _, c := range recordings(t) {
@@ -187,6 +186,6 @@ func TestAReplacementIsToldAsByOtherImplementations(t *testing.T) {
 		}
 	}
 	if found == 0 {
-		t.Error("there is none")
+		t.Error("there is no replacement case")
 	}
 }

@@ -12,48 +12,46 @@ import (
 	"github.com/weft-automation/weft/internal/kit/fault"
 )
 
-// revert is why a contract refused, as far as its data tells.
+// revert is the decoded reason of a reverted call.
 type revert struct {
 	Kind      string `json:"kind"` // error, panic, custom, none
 	Reason    string `json:"reason,omitempty"`
 	PanicCode string `json:"panicCode,omitempty"`
 	Data      string `json:"data,omitempty"`
 
-	// Of a custom error that the caller's abi knows.
+	// Set for a custom error that the ABI contains.
 	Name      string         `json:"name,omitempty"`
 	Signature string         `json:"signature,omitempty"`
 	Arguments []any          `json:"arguments,omitempty"`
 	Values    map[string]any `json:"values,omitempty"`
 }
 
-// The errors that Solidity makes by itself.
+// The built-in errors of Solidity.
 var (
 	reasonSelector = []byte{0x08, 0xc3, 0x79, 0xa0} // Error(string)
 	panicSelector  = []byte{0x4e, 0x48, 0x7b, 0x71} // Panic(uint256)
 
-	// A reason is read as bytes: whatever a contract says should be told, even where it is
-	// no text.
+	// A reason is decoded as bytes, so that it can be reported even if it isn't valid UTF-8.
 	reasonParameters = []parameter{{kind: &abiType{kind: kindBytes, name: "bytes", dynamic: true, head: wordSize}}}
 	panicParameters  = []parameter{{kind: &abiType{kind: kindUint, size: 8 * wordSize, name: "uint256", head: wordSize}}}
 )
 
-// panics is what the code of a Panic(uint256) means.
+// panics maps the codes of Panic(uint256) to their meanings.
 var panics = map[string]string{
-	"0":  "a panic of the compiler",
+	"0":  "generic compiler panic",
 	"1":  "failed assertion",
 	"17": "arithmetic underflow or overflow",
 	"18": "division or modulo by zero",
-	"33": "conversion into an enum that has no such value",
-	"34": "wrongly encoded bytes in storage",
+	"33": "conversion of an invalid value to an enum",
+	"34": "incorrectly encoded storage byte array",
 	"49": "pop from an empty array",
 	"50": "index out of bounds",
 	"65": "out of memory",
-	"81": "call of a function that was not set",
+	"81": "call of an uninitialized function",
 }
 
-// decodeRevert reads the data of a revert; contract, which may be nil, knows the
-// custom errors. Data that only looks like Error(string), Panic(uint256) or one
-// of those is told as custom.
+// decodeRevert decodes the data of a revert. contract, which can be nil, has the custom errors.
+// Malformed data of Error(string) or Panic(uint256) is returned as a custom error.
 func decodeRevert(data []byte, contract *contractABI) revert {
 	if len(data) == 0 {
 		return revert{Kind: "none"}
@@ -67,22 +65,22 @@ func decodeRevert(data []byte, contract *contractABI) revert {
 	if arguments, is := bytes.CutPrefix(data, panicSelector); is {
 		if list, err := decodeParameters(panicParameters, arguments); err == nil {
 			code, _ := list[0].(string)
-			return revert{Kind: "panic", Reason: cmp.Or(panics[code], "an unknown code"), PanicCode: code}
+			return revert{Kind: "panic", Reason: cmp.Or(panics[code], "unknown code"), PanicCode: code}
 		}
 	}
 	custom := revert{Kind: "custom", Data: hexOf(data)}
 	if len(data) < 4 {
 		return custom
 	}
-	return custom.by(contract, data)
+	return custom.withCustomError(contract, data)
 }
 
-// maxTold is how large the values of a custom error may be to be told: longer
-// texts are cut in the details of an error, and a value may not be.
-const maxTold = 1 << 10
+// maxValues is the maximum size of the values of a custom error in error details, in bytes. Larger
+// values are left out instead of truncated, because a truncated value would be wrong.
+const maxValues = 1 << 10
 
-// by is a custom error with what the contract's interface tells of it.
-func (r revert) by(contract *contractABI, data []byte) revert {
+// withCustomError adds the name and the values of the custom error if the ABI contains it.
+func (r revert) withCustomError(contract *contractABI, data []byte) revert {
 	if contract == nil {
 		return r
 	}
@@ -94,8 +92,8 @@ func (r revert) by(contract *contractABI, data []byte) revert {
 		if err != nil {
 			continue
 		}
-		r.Name, r.Signature = s.name, component.Cut(s.text, maxTold)
-		if text, err := json.Marshal(list); err == nil && len(text) <= maxTold {
+		r.Name, r.Signature = s.name, component.Cut(s.text, maxValues)
+		if text, err := json.Marshal(list); err == nil && len(text) <= maxValues {
 			r.Arguments, r.Values = list, byName(s.inputs, list)
 			r.Reason = s.name + strings.Replace(strings.TrimSuffix(string(text), "]")+")", "[", "(", 1)
 		}
@@ -104,8 +102,8 @@ func (r revert) by(contract *contractABI, data []byte) revert {
 	return r
 }
 
-// told says what is known of a custom error, for a message.
-func (r revert) told() string {
+// summary describes a custom error, for an error message.
+func (r revert) summary() string {
 	const selector = len("0x") + 2*4
 	switch {
 	case r.Name == "" && len(r.Data) < selector:
@@ -119,19 +117,19 @@ func (r revert) told() string {
 	return "the error " + r.Reason
 }
 
-// hint says how an error that is not known becomes known; "" where nothing does.
+// hint explains how to get an unknown custom error decoded. It returns "" if that isn't possible.
 func (n *node) hint(r revert) string {
 	switch {
-	case !n.takesABI || r.Name != "" || len(r.Data) < len("0x")+2*4:
+	case !n.acceptsABI || r.Name != "" || len(r.Data) < len("0x")+2*4:
 		return ""
 	case n.contract == nil:
-		return "; with an abi that has its signature, such as error Name(uint256 value), it is told by name and with its values"
+		return "; to decode it, set abi to one that contains it, such as error Name(uint256 value)"
 	}
 	return "; the abi has no error of this selector that fits the data"
 }
 
-// revertedBy is the error of a call that the contract refused. Asked again, it would
-// refuse again.
+// revertedBy returns the error for a reverted call. It is not retryable, because the call would
+// revert again.
 func (n *node) revertedBy(e rpcError, data []byte) error {
 	r := decodeRevert(data, n.contract)
 	message := "execution reverted"
@@ -141,7 +139,7 @@ func (n *node) revertedBy(e rpcError, data []byte) error {
 	case "panic":
 		message += ": panic " + r.PanicCode + ", " + r.Reason
 	case "custom":
-		message += " with " + r.told() + n.hint(r)
+		message += " with " + r.summary() + n.hint(r)
 	case "none":
 		if strings.HasPrefix(strings.ToLower(e.Message), message+": ") {
 			message = e.Message

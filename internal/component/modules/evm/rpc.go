@@ -17,20 +17,20 @@ import (
 )
 
 const (
-	callTimeout = 20 * time.Second // of one JSON-RPC call
+	callTimeout = 20 * time.Second // timeout of one JSON-RPC call
 
-	classRPC    = "rpc"    // of an error that the node returned
-	classRevert = "revert" // of a call that the contract refused
+	classRPC    = "rpc"    // the node returned an error
+	classRevert = "revert" // the contract reverted
 )
 
-// node is the caller's node for the length of one module call.
+// node is a client of the caller's node, for one execution.
 type node struct {
 	client *http.Client
 	url    string
 	host   string
 
-	contract *contractABI // what is known of the contract that is called; nil: nothing
-	takesABI bool         // the caller may tell that
+	contract   *contractABI // the ABI of the called contract; nil if unknown
+	acceptsABI bool         // the module has an abi input
 }
 
 func dial(guard *egress.Guard, address string) (*node, error) {
@@ -45,24 +45,23 @@ func dial(guard *egress.Guard, address string) (*node, error) {
 	}, nil
 }
 
-// dialKnowing is dial for a call of a contract whose interface the caller may have given.
-func dialKnowing(guard *egress.Guard, address string, abi json.RawMessage) (*node, error) {
+// dialWithABI is like dial and also parses the optional ABI of the called contract.
+func dialWithABI(guard *egress.Guard, address string, abi json.RawMessage) (*node, error) {
 	contract, err := parseABI(abi)
 	if err != nil {
-		return nil, refused("abi", err)
+		return nil, invalidAt("abi", err)
 	}
 	n, err := dial(guard, address)
 	if err != nil {
 		return nil, err
 	}
-	n.contract, n.takesABI = contract, true
+	n.contract, n.acceptsABI = contract, true
 	return n, nil
 }
 
-// call asks one method and decodes its result into out, a pointer to something
-// that refuses what it should not be. A null result leaves a pointer nil.
-// Errors are *component.Error: what the node said, or what is wrong with its
-// answer.
+// call invokes a method and decodes its result into out. The type of out validates the result. If
+// the result is null and out points to a pointer, the pointer stays nil. Failures of the node, and
+// malformed responses, are returned as *component.Error.
 func (n *node) call(ctx context.Context, out any, method string, params ...any) error {
 	if params == nil {
 		params = []any{}
@@ -99,7 +98,8 @@ type rpcError struct {
 	Data    json.RawMessage `json:"data"`
 }
 
-// result is the result of an answer that keeps to JSON-RPC 2.0.
+// result returns the result in a JSON-RPC 2.0 response. It returns an error if the response has an
+// error or is malformed.
 func (n *node) result(method string, answer upstream.Answer) (json.RawMessage, error) {
 	var envelope struct {
 		Version string          `json:"jsonrpc"`
@@ -117,16 +117,16 @@ func (n *node) result(method string, answer upstream.Answer) (json.RawMessage, e
 	case err != nil:
 		return nil, n.malformed(method, err)
 	case envelope.Version != "2.0" || string(envelope.ID) != "1" || len(envelope.Result) == 0:
-		return nil, n.malformed(method, breach("it is no JSON-RPC 2.0 answer to the request"))
+		return nil, n.malformed(method, protocolError("it is not a JSON-RPC 2.0 response to the request"))
 	}
 	return envelope.Result, nil
 }
 
-// malformed is an answer that breaks the protocol: a node behind a broken
-// proxy may do better the next time.
+// malformed returns the error for a response that violates the protocol. It is retryable, because
+// the cause may be a proxy in front of the node.
 func (n *node) malformed(method string, cause error) error {
-	message := fmt.Sprintf("%s gave a malformed answer to %s", n.host, method)
-	if wrong, ok := errors.AsType[breach](cause); ok {
+	message := fmt.Sprintf("%s returned a malformed response to %s", n.host, method)
+	if wrong, ok := errors.AsType[protocolError](cause); ok {
 		message += ": " + wrong.Error()
 	}
 	failed := component.Temporary(component.CodeUpstream, "%s", message)
@@ -134,7 +134,7 @@ func (n *node) malformed(method string, cause error) error {
 	return failed.With(upstream.Details{Class: "malformed"})
 }
 
-// failure returns the error of an answer with a JSON-RPC error. It decodes a revert.
+// failure converts a JSON-RPC error. It decodes the data of a revert.
 func (n *node) failure(e rpcError, answer upstream.Answer) error {
 	if data, ok := revertData(e); ok {
 		return n.revertedBy(e, data)
@@ -147,8 +147,8 @@ func (n *node) failure(e rpcError, answer upstream.Answer) error {
 	})
 }
 
-// temporary reports whether a code of JSON-RPC or EIP-1474 may pass: internal
-// errors, resources not there yet, limits, and the unspecific -32000.
+// temporary reports whether an error with this code of JSON-RPC or EIP-1474 can be retried:
+// internal errors, unavailable resources, limits, and the generic -32000.
 func temporary(code int64) bool {
 	switch code {
 	case -32603, -32000, -32001, -32002, -32005:
@@ -157,7 +157,8 @@ func temporary(code int64) bool {
 	return false
 }
 
-// revertData finds the data of a revert, in the places where nodes put it.
+// revertData returns the data of a revert from any of the places where nodes put it. It returns
+// false if the error is not a revert.
 func revertData(e rpcError) (data []byte, ok bool) {
 	var text string
 	if json.Unmarshal(e.Data, &text) != nil {
@@ -165,11 +166,11 @@ func revertData(e rpcError) (data []byte, ok bool) {
 			Data   string `json:"data"`
 			Result string `json:"result"`
 		}
-		_ = json.Unmarshal(e.Data, &nested) // data of another form holds no revert
+		_ = json.Unmarshal(e.Data, &nested) // data in another form has no revert
 		text = nested.Data + nested.Result
 	}
 	data, err := parseBytes(strings.TrimPrefix(text, "Reverted "))
-	const reverted = 3 // the code of a revert
+	const reverted = 3 // error code of a revert
 	if err == nil && (e.Code == reverted || len(data) >= 4 || strings.Contains(strings.ToLower(e.Message), "revert")) {
 		return data, true
 	}

@@ -20,7 +20,7 @@ import (
 	"github.com/weft-automation/weft/internal/platform/egress"
 )
 
-// answer gives a well-formed JSON-RPC answer with the result of the method.
+// answer writes a well-formed JSON-RPC response with the result of the method.
 func answer(w http.ResponseWriter, r *http.Request, result func(method string) string) {
 	var request struct {
 		ID     json.RawMessage
@@ -36,7 +36,7 @@ func answer(w http.ResponseWriter, r *http.Request, result func(method string) s
 
 const account = "0xd8dA6BF26964aF9D7eEd9e03E53415D37aA96045"
 
-// balanceFrom asks for a native balance at a node that answers this.
+// balanceFrom queries a native balance from a node with this handler.
 func balanceFrom(t *testing.T, handler http.HandlerFunc) (json.RawMessage, *component.Error) {
 	t.Helper()
 	server := httptest.NewServer(handler)
@@ -45,7 +45,7 @@ func balanceFrom(t *testing.T, handler http.HandlerFunc) (json.RawMessage, *comp
 	return bench.Run(t, "GET_EVM_ACCOUNT_BALANCE", text(t, object{"jsonRpcUrl": server.URL + "/v3/key-0123456789abcdef", "tokenAddress": zeroAddress, "account": account}), `{}`)
 }
 
-func TestHostileNodesGiveCleanErrors(t *testing.T) {
+func TestHostileNodeCausesCleanError(t *testing.T) {
 	result := func(value string) string { return `{"jsonrpc":"2.0","id":1,"result":` + value + `}` }
 	failure := func(value string) string { return `{"jsonrpc":"2.0","id":1,"error":` + value + `}` }
 	for name, c := range map[string]struct {
@@ -106,7 +106,7 @@ func TestHostileNodesGiveCleanErrors(t *testing.T) {
 	}
 }
 
-func TestTheNodesAnswerIsReadUpToItsLimit(t *testing.T) {
+func TestResponseIsReadUpToTheLimit(t *testing.T) {
 	_, failed := balanceFrom(t, func(w http.ResponseWriter, _ *http.Request) {
 		part := strings.Repeat(" ", 1<<16)
 		for range 1000 {
@@ -120,7 +120,7 @@ func TestTheNodesAnswerIsReadUpToItsLimit(t *testing.T) {
 	}
 }
 
-func TestASlowNodeDoesNotHoldTheCall(t *testing.T) {
+func TestSlowNodeTimesOut(t *testing.T) {
 	release := make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
 	t.Cleanup(server.Close)
@@ -141,8 +141,8 @@ func TestASlowNodeDoesNotHoldTheCall(t *testing.T) {
 	}
 }
 
-// The addresses are those of EIP-55.
-func TestAddressesKeepToEIP55(t *testing.T) {
+// The addresses are from EIP-55.
+func TestMixedCaseAddressNeedsEIP55Checksum(t *testing.T) {
 	for _, text := range []string{
 		"0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed", "0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359", "0xdbF03B407c01E7cD3CBea99509d93f8DDDC8C6FB", "0xD1220A0cf47c7B9Be7A2E6BA89F429762e7b9aDb",
 		"0x52908400098527886E0F7030069857D2E4169EE7", "0x8617E340B3D01FA5F11F306F4090FD50E238070D", "0xde709f2102306220921060314715629080e2fb77", "0x27b1fdb04752bbc536007a920d24acb045561c26",
@@ -163,7 +163,7 @@ func TestAddressesKeepToEIP55(t *testing.T) {
 	}
 }
 
-func TestBadInputsAreRefusedBeforeAnythingIsSent(t *testing.T) {
+func TestInvalidInputSendsNothing(t *testing.T) {
 	bench := componenttest.New(t, modules(t)...)
 	const nowhere = "http://127.0.0.1:9"
 	for _, c := range []struct {
@@ -192,8 +192,7 @@ func TestBadInputsAreRefusedBeforeAnythingIsSent(t *testing.T) {
 	}
 }
 
-// FuzzAnswer throws any answer of a node at every decoder: each gives a value
-// or a clean error.
+// FuzzAnswer runs every decoder on arbitrary responses. Each returns a value or a clean error.
 func FuzzAnswer(f *testing.F) {
 	f.Add([]byte(`{"jsonrpc":"2.0","id":1,"result":"0x1"}`))
 	f.Add([]byte(`{"jsonrpc":"2.0","id":1,"error":{"code":3,"message":"execution reverted","data":"0x4e487b710000000000000000000000000000000000000000000000000000000000000011"}}`))

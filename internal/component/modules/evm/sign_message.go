@@ -11,18 +11,18 @@ import (
 	"github.com/weft-automation/weft/internal/component"
 )
 
-// messageProperties are those of a message that is signed as text or as bytes.
-const messageProperties = `"message": {"type": "string", "title": "Message", "description": "The message, written as encoding says.", "examples": ["Hello World"]},
-			"encoding": {"type": "string", "enum": ["utf8", "hex"], "default": "utf8", "title": "Encoding", "description": "How message is written: utf8 takes the text's own bytes, whatever it says; hex takes 0x and pairs of hexadecimal digits as the bytes.", "examples": ["utf8"]}`
+// messageProperties is the schema of a message to sign, given as text or as hexadecimal bytes.
+const messageProperties = `"message": {"type": "string", "title": "Message", "description": "The message, in the given encoding.", "examples": ["Hello World"]},
+			"encoding": {"type": "string", "enum": ["utf8", "hex"], "default": "utf8", "title": "Encoding", "description": "The encoding of message: utf8 signs the string as UTF-8, even if it looks like hexadecimal digits; hex signs the bytes written as 0x and pairs of hexadecimal digits.", "examples": ["utf8"]}`
 
 type signMessage struct{ formats }
 
 func (signMessage) Describe() component.Descriptor {
-	return computing{
+	return computation{
 		module:      "SIGN_EVM_MESSAGE",
 		title:       "Sign EVM message",
-		description: "Signs a message as wallets do (personal_sign, EIP-191): what is signed can never be a transaction.",
-		input: `"description": "The message, and the key that signs it.", "required": ["message", "privateKey"], "properties": {
+		description: "Signs a message as wallets do (personal_sign, EIP-191). Such a signature is never valid for a transaction.",
+		input: `"description": "The message and the private key.", "required": ["message", "privateKey"], "properties": {
 			` + messageProperties + `,
 			` + privateKeyProperty + `
 		}, "examples": [{"message": "Hello World", "privateKey": "0x4646464646464646464646464646464646464646464646464646464646464646"}]`,
@@ -50,7 +50,7 @@ func (signMessage) Run(_ context.Context, call component.Call) (component.Result
 	return component.Encode(map[string]string{"signature": signature.hex(), "messageHash": hash.Hex(), "signer": signer.Hex()})
 }
 
-// messageHash is what is signed of a message (EIP-191, version 0x45).
+// messageHash returns the hash to sign for a message (EIP-191, version 0x45).
 func messageHash(message, encoding string) (common.Hash, error) {
 	data := []byte(message)
 	switch encoding {
@@ -58,10 +58,10 @@ func messageHash(message, encoding string) (common.Hash, error) {
 	case "hex":
 		var err error
 		if data, err = parseBytes(message); err != nil {
-			return common.Hash{}, invalid("message", errors.New("0x and pairs of hexadecimal digits are needed, because encoding is hex"))
+			return common.Hash{}, invalid("message", errors.New("expected 0x and pairs of hexadecimal digits, because encoding is hex"))
 		}
 	default:
-		return common.Hash{}, invalid("encoding", errors.New("utf8 or hex is needed"))
+		return common.Hash{}, invalid("encoding", errors.New("expected utf8 or hex"))
 	}
 	return crypto.Keccak256Hash([]byte("\x19Ethereum Signed Message:\n"+strconv.Itoa(len(data))), data), nil
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/weft-automation/weft/internal/component"
 )
 
-// The key, the transaction and what is signed of it are the example of EIP-155.
+// The key, the transaction and the signing data are the example in EIP-155.
 const (
 	keyOfEIP155    = "0x4646464646464646464646464646464646464646464646464646464646464646"
 	signerOfEIP155 = "0x9d8A62f656a8d1615C1294fd71e9CFb3E4855A4F"
@@ -25,7 +25,7 @@ func feeTransaction() object {
 	return object{"type": "eip1559", "chainId": "1", "nonce": "0", "to": "0x3535353535353535353535353535353535353535", "value": "1", "data": "0x", "gasLimit": "21000", "maxFeePerGas": "2", "maxPriorityFeePerGas": "1"}
 }
 
-func TestTheTransactionOfEIP155IsSignedAsThere(t *testing.T) {
+func TestSignatureMatchesEIP155Example(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	const (
@@ -52,9 +52,9 @@ func TestTheTransactionOfEIP155IsSignedAsThere(t *testing.T) {
 	}
 }
 
-// The transaction, its hash and its signature are those of the documentation of
-// eth-account (Account.sign_transaction, the example of a dynamic fee).
-func TestATransactionOfEIP1559IsSignedAsByEthAccount(t *testing.T) {
+// The transaction, its hash and its signature are from the documentation of eth-account
+// (Account.sign_transaction, the dynamic fee example).
+func TestEIP1559SignatureMatchesEthAccount(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	input := object{
@@ -84,10 +84,10 @@ func TestATransactionOfEIP1559IsSignedAsByEthAccount(t *testing.T) {
 	}
 	b.gives(t, "with the signature", "SIGN_EVM_TRANSACTION", input, object{}, want)
 	input["signature"] = json.RawMessage(strings.Replace(jsonOf(t, input["signature"]), "}", `,"R":"1","S":"1","yparity":0,"v":28}`, 1))
-	b.gives(t, "with members that are not known", "SIGN_EVM_TRANSACTION", input, object{}, want)
+	b.gives(t, "with unknown fields", "SIGN_EVM_TRANSACTION", input, object{}, want)
 }
 
-func TestWrongTransactionsAreRefused(t *testing.T) {
+func TestInvalidTransactionIsRejected(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	with := func(base object, name string, value any) object {
@@ -104,11 +104,11 @@ func TestWrongTransactionsAreRefused(t *testing.T) {
 		message     string
 	}{
 		"no chain":                {without(feeTransaction(), "chainId"), "is required: expected a"},
-		"chain 0":                 {with(feeTransaction(), "chainId", "0"), "transaction.chainId: expected the id of a chain, 1 or more"},
+		"chain 0":                 {with(feeTransaction(), "chainId", "0"), "transaction.chainId: expected a chain ID of at least 1"},
 		"a large number":          {with(feeTransaction(), "chainId", 9007199254740993), "chainId"},
 		"no nonce":                {without(feeTransaction(), "nonce"), "is required: expected a"},
 		"the last nonce":          {with(feeTransaction(), "nonce", "18446744073709551615"), "transaction.nonce: expected at most 2^64-2"},
-		"a nonce too large":       {with(feeTransaction(), "nonce", "18446744073709551616"), "nonce: must be a valid evm-uint64: a whole number in decimal digits below 2^64 is needed"},
+		"a nonce too large":       {with(feeTransaction(), "nonce", "18446744073709551616"), "nonce: must be a valid evm-uint64: expected a whole number in decimal digits below 2^64"},
 		"a value that is rounded": {with(feeTransaction(), "value", json.Number("1e18")), "value: must be at most 9007199254740991"},
 		"a part of a wei":         {with(feeTransaction(), "value", json.Number("0.5")), "value: must be an integer or a string"},
 		"a negative nonce":        {with(feeTransaction(), "nonce", -1), "nonce"},
@@ -116,14 +116,14 @@ func TestWrongTransactionsAreRefused(t *testing.T) {
 		"no fee":                  {without(feeTransaction(), "maxFeePerGas"), "transaction.maxFeePerGas: is missing"},
 		"no priority fee":         {without(feeTransaction(), "maxPriorityFeePerGas"), "transaction.maxPriorityFeePerGas: is missing"},
 		"more than the fee":       {with(feeTransaction(), "maxPriorityFeePerGas", "3"), "transaction.maxPriorityFeePerGas: expected at most maxFeePerGas, which is 2, got 3"},
-		"both fees":               {with(feeTransaction(), "gasPrice", "3"), `transaction: has the member "gasPrice", which a transaction of the type eip1559 has not`},
+		"both fees":               {with(feeTransaction(), "gasPrice", "3"), `transaction: has the unknown field "gasPrice"; a transaction of type eip1559 has no such field`},
 		"no price":                {without(legacyTransaction(), "gasPrice"), "transaction.gasPrice: is missing"},
 		"a price in words":        {with(legacyTransaction(), "gasPrice", "cheap"), "gasPrice"},
 		"a price in hex":          {with(legacyTransaction(), "gasPrice", "0x10"), "gasPrice"},
-		"an access list":          {with(legacyTransaction(), "accessList", []any{}), `has the member "accessList", which a transaction of the type legacy has not`},
+		"an access list":          {with(legacyTransaction(), "accessList", []any{}), `has the unknown field "accessList"; a transaction of type legacy has no such field`},
 		"a value too large":       {with(feeTransaction(), "value", two256), "value: must be a valid evm-uint256"},
 		"a wrong checksum":        {with(feeTransaction(), "to", "0xd8dA6BF26964aF9D7eEd9e03E53415D37aA96046"), "evm-address"},
-		"nothing to create":       {without(feeTransaction(), "to"), "transaction.to: is missing; only a transaction that creates a contract has none"},
+		"nothing to create":       {without(feeTransaction(), "to"), "transaction.to: is missing; it can be missing only if data has the code of a contract to create"},
 		"half a byte":             {with(feeTransaction(), "data", "0x1"), "hex-bytes"},
 		"gas, misspelt":           {with(feeTransaction(), "gas", "5"), "is not a known field"},
 		"another type":            {with(feeTransaction(), "type", "eip4844"), "must be one of"},
@@ -133,16 +133,17 @@ func TestWrongTransactionsAreRefused(t *testing.T) {
 		"an array":                {[]any{}, "must be"},
 		"text":                    {"transaction", `transaction: expected an unsigned transaction, 0x and pairs of hexadecimal digits, got "transaction"`},
 		"nothing":                 {"0x", "expected an unsigned transaction"},
-		"another envelope":        {"0x01c0", "transaction: expected an unsigned transaction, legacy or of the type 2 (EIP-1559), got the type 1"},
+		"another envelope":        {"0x01c0", "transaction: expected an unsigned transaction, legacy or of type 2 (EIP-1559), got type 1"},
 		"a signed one":            {"0xf86c098504a817c800825208943535353535353535353535353535353535353535880de0b6b3a76400008025a028ef61340bd939bc2195fe537567866003e1a15d3c71ff63e1590620aa636276a067cbe9d8997f761aecb703304b3800ccf555c9f3dc64214b297fb1966a3b6d83", "expected an unsigned legacy transaction"},
 		"one for every chain":     {"0xe9098504a817c800825208943535353535353535353535353535353535353535880de0b6b3a764000080", "expected an unsigned legacy transaction"},
-		"a part":                  {"0x02c0", "expected an unsigned transaction of EIP-1559"},
+		"a part":                  {"0x02c0", "expected an unsigned EIP-1559 transaction"},
 		"with more after it":      {"0xec098504a817c800825208943535353535353535353535353535353535353535880de0b6b3a76400008001808000", "expected an unsigned legacy transaction"},
-		"of a chain that is 0":    {"0xec098504a817c800825208943535353535353535353535353535353535353535880de0b6b3a764000080808080", "transaction.chainId: expected the id of a chain"},
+		"of a chain that is 0":    {"0xec098504a817c800825208943535353535353535353535353535353535353535880de0b6b3a764000080808080", "transaction.chainId: expected a chain ID"},
 	} {
 		b.refuses(t, name, "SIGN_EVM_TRANSACTION", object{"transaction": c.transaction, "privateKey": keyOfEIP155}, object{}, c.message)
 	}
-	// Without the schema, too: a call that is stored may have passed that of another version.
+	// Also without the schema: a stored call may have been checked with the schema of another
+	// version.
 	for _, name := range []string{"chainId", "nonce", "gasLimit"} {
 		_, err := parseOutgoing(json.RawMessage(jsonOf(t, without(feeTransaction(), name))))
 		if err == nil || err.Error() != "."+name+": is missing: expected a decimal string" {
@@ -151,7 +152,7 @@ func TestWrongTransactionsAreRefused(t *testing.T) {
 	}
 }
 
-func TestWrongSignaturesAreRefused(t *testing.T) {
+func TestInvalidSignatureIsRejected(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	const (
@@ -161,16 +162,17 @@ func TestWrongSignaturesAreRefused(t *testing.T) {
 	order := crypto.S256().Params().N
 	low, _ := new(big.Int).SetString(s[2:], 16)
 	high := "0x" + new(big.Int).Sub(order, low).Text(16)
-	// In EIP-155's example s is in the lower half; the twin in the upper half, with the other parity, is by the same key.
+	// In EIP-155's example s is in the lower half. The signature with s in the upper half and the
+	// other parity is by the same key.
 	for name, c := range map[string]struct {
 		signature any
 		message   string
 	}{
-		"the twin":        {object{"r": r, "s": high, "yParity": 1}, "signature: s is in the upper half of the curve's order, which chains refuse (EIP-2): take the order less s, and the other yParity"},
-		"r of 0":          {object{"r": "0x0", "s": s, "yParity": 0}, "signature: r and s must be from 1 to the order of the curve less 1"},
+		"the twin":        {object{"r": r, "s": high, "yParity": 1}, "signature: s is in the upper half of the curve's order, which chains reject (EIP-2): use the order minus s, and invert yParity"},
+		"r of 0":          {object{"r": "0x0", "s": s, "yParity": 0}, "signature: r and s must be from 1 to the order of the curve minus 1"},
 		"s of 0":          {object{"r": r, "s": "0x0", "yParity": 0}, "signature: r and s must be from 1"},
 		"r of the order":  {object{"r": "0x" + order.Text(16), "s": s, "yParity": 0}, "signature: r and s must be from 1"},
-		"r of no point":   {object{"r": "0x5", "s": s, "yParity": 0}, "signature: no key can have made the signature"},
+		"r of no point":   {object{"r": "0x5", "s": s, "yParity": 0}, "signature: the signature doesn't match any key"},
 		"another parity":  {object{"r": r, "s": s, "yParity": 2}, "must be one of"},
 		"v":               {object{"r": r, "s": s, "yParity": 27}, "must be one of"},
 		"no parity":       {object{"r": r, "s": s}, "is required"},
@@ -194,14 +196,14 @@ func TestWrongSignaturesAreRefused(t *testing.T) {
 		t.Errorf("by the other parity somebody else signed: %v, %v", output, failed)
 	}
 	for _, input := range []object{{"transaction": legacyTransaction()}, {"transaction": legacyTransaction(), "privateKey": keyOfEIP155, "signature": object{"r": r, "s": s, "yParity": 0}}} {
-		b.refuses(t, "none or both", "SIGN_EVM_TRANSACTION", input, object{}, "privateKey or signature is needed, and not both")
+		b.refuses(t, "none or both", "SIGN_EVM_TRANSACTION", input, object{}, "expected privateKey or signature, but not both")
 	}
 	b.refuses(t, "no transaction", "SIGN_EVM_TRANSACTION", object{"privateKey": keyOfEIP155}, object{}, "is required")
 }
 
-// A wrong key is refused by every module that signs, and no message shows it;
-// nor does one about something else show a right one.
-func TestPrivateKeysStandInNoError(t *testing.T) {
+// Every signing module rejects an invalid key. No error contains a key, whether the key or
+// something else is invalid.
+func TestErrorNeverContainsPrivateKey(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	signing := map[string]object{
@@ -233,7 +235,7 @@ func TestPrivateKeysStandInNoError(t *testing.T) {
 	}
 }
 
-func TestTheLargestAndTheSmallestKeySign(t *testing.T) {
+func TestLargestAndSmallestKeySign(t *testing.T) {
 	t.Parallel()
 	for _, key := range []string{"0x" + strings.Repeat("0", 63) + "1", "0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364140"} {
 		hash := crypto.Keccak256Hash([]byte("x"))
@@ -247,8 +249,8 @@ func TestTheLargestAndTheSmallestKeySign(t *testing.T) {
 	}
 }
 
-// FuzzSerializedTransactions: whatever is given as an unsigned transaction is
-// refused, or is that very transaction.
+// FuzzSerializedTransactions checks that any bytes are rejected or are the serialization of the
+// parsed transaction.
 func FuzzSerializedTransactions(f *testing.F) {
 	for _, v := range readVectors(f).Transactions {
 		f.Add(v.SerializedTransaction)
@@ -270,8 +272,8 @@ func FuzzSerializedTransactions(f *testing.F) {
 	})
 }
 
-// FuzzPrivateKeys: what is taken for a key is a number below the order of the curve, in one form but
-// for the case of its digits, and an error tells nothing of it.
+// FuzzPrivateKeys checks that an accepted key is below the order of the curve and has one form
+// except for the case of its digits, and that errors contain nothing of the input.
 func FuzzPrivateKeys(f *testing.F) {
 	for _, seed := range []string{keyOfHello, "0x" + strings.Repeat("0", 64), "0x" + strings.Repeat("f", 64), keyOfHello[2:], "0x1", ""} {
 		f.Add(seed)

@@ -7,29 +7,29 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 )
 
-// breach is what is wrong with an answer of a node, in words that quote nothing
-// of it, so that the caller may read them.
-type breach string
+// protocolError describes why a node's response is malformed. It doesn't quote the response, so it
+// can be shown to the caller.
+type protocolError string
 
-func (b breach) Error() string { return string(b) }
+func (e protocolError) Error() string { return string(e) }
 
-// decodeObject reads an object that has all of the named members. Without this
-// what a node leaves out would be read as zero.
+// decodeObject decodes an object and returns an error if one of the named fields is missing or
+// null. Without this check, a missing field would decode as zero.
 func decodeObject(data []byte, what string, out any, members ...string) error {
 	var there map[string]json.RawMessage
 	if json.Unmarshal(data, &there) != nil || there == nil {
-		return breach(what + " is not an object")
+		return protocolError(what + " is not an object")
 	}
 	for _, name := range members {
 		if raw, ok := there[name]; !ok || string(raw) == "null" {
-			return breach(what + " has no " + name)
+			return protocolError(what + " has no " + name)
 		}
 	}
 	return json.Unmarshal(data, out)
 }
 
-// decodeExact reads members of an object by their exact names into what they point to. Package
-// encoding/json alone would take Type for type, which no schema has checked.
+// decodeExact decodes fields of an object by their exact names. Package encoding/json alone would
+// accept Type for type, and the schema hasn't checked that.
 func decodeExact(data []byte, members map[string]any) error {
 	var there map[string]json.RawMessage
 	if err := json.Unmarshal(data, &there); err != nil {
@@ -45,22 +45,22 @@ func decodeExact(data []byte, members map[string]any) error {
 	return nil
 }
 
-// The scalars of JSON-RPC in the form of our outputs.
+// Scalars that decode from JSON-RPC and encode as in outputs.
 type (
 	hash    common.Hash
 	address common.Address
 	blob    []byte
-	decimal uint64 // an ordinal that goes out as a decimal string
+	decimal uint64 // an ordinal that encodes as a decimal string
 )
 
 func (h *hash) UnmarshalJSON(data []byte) error {
 	var text string
 	if json.Unmarshal(data, &text) != nil {
-		return breach("a hash is not a string")
+		return protocolError("a hash is not a string")
 	}
 	parsed, err := parseHash(text)
 	if err != nil {
-		return breach("a hash is not 0x and 64 hexadecimal digits")
+		return protocolError("a hash is not 0x and 64 hexadecimal digits")
 	}
 	*h = hash(parsed)
 	return nil
@@ -71,7 +71,7 @@ func (h hash) MarshalJSON() ([]byte, error) { return json.Marshal(common.Hash(h)
 func (a *address) UnmarshalJSON(data []byte) error {
 	var text string
 	if json.Unmarshal(data, &text) != nil || !strings.HasPrefix(text, "0x") || !common.IsHexAddress(text) {
-		return breach("an address is not 0x and 40 hexadecimal digits")
+		return protocolError("an address is not 0x and 40 hexadecimal digits")
 	}
 	*a = address(common.HexToAddress(text))
 	return nil
@@ -82,11 +82,11 @@ func (a address) MarshalJSON() ([]byte, error) { return json.Marshal(common.Addr
 func (b *blob) UnmarshalJSON(data []byte) error {
 	var text string
 	if json.Unmarshal(data, &text) != nil {
-		return breach("bytes are not a string")
+		return protocolError("bytes are not a string")
 	}
 	parsed, err := parseBytes(text)
 	if err != nil {
-		return breach("bytes are not 0x and pairs of hexadecimal digits")
+		return protocolError("bytes are not 0x and pairs of hexadecimal digits")
 	}
 	*b = parsed
 	return nil
@@ -98,7 +98,7 @@ func (d *decimal) UnmarshalJSON(data []byte) error { return (*ordinal)(d).Unmars
 
 func (d decimal) MarshalJSON() ([]byte, error) { return json.Marshal(ordinal(d).String()) }
 
-// padded is a quantity that goes out as 32 bytes, such as half of a signature.
+// padded is a quantity that encodes as 32 bytes, such as r or s of a signature.
 type padded common.Hash
 
 func (p *padded) UnmarshalJSON(data []byte) error {

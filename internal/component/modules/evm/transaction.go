@@ -17,8 +17,9 @@ type getTransaction struct {
 
 const transactionHashIn = `"transactionHash": {"type": "string", "format": "evm-hash", "title": "Transaction hash", "description": "The transaction's hash.", "examples": ["0x5c504ed432cb51138bcf09aa5e8a410dd4a1e204ef84bfed1be16dfba1b22060"]}`
 
-// dialAbout reads an input that is a node and the hash of a transaction.
-func dialAbout(guard *egress.Guard, raw json.RawMessage) (*node, common.Hash, error) {
+// dialForTransaction decodes an input that has a node URL and a transaction hash. It returns the
+// node and the hash.
+func dialForTransaction(guard *egress.Guard, raw json.RawMessage) (*node, common.Hash, error) {
 	input, err := component.Decode[struct{ JSONRPCURL, TransactionHash string }](raw)
 	if err != nil {
 		return nil, common.Hash{}, err
@@ -32,23 +33,23 @@ func dialAbout(guard *egress.Guard, raw json.RawMessage) (*node, common.Hash, er
 }
 
 func (*getTransaction) Describe() component.Descriptor {
-	return asking{
+	return nodeQuery{
 		module: "GET_EVM_TRANSACTION", title: "EVM transaction",
-		description: "Reads a transaction by its hash (eth_getTransactionByHash), mined or still waiting. One that the node does not know is no failure: found is false and transaction null.",
-		about:       "Which transaction to read.",
+		description: "Returns a mined or pending transaction by its hash (eth_getTransactionByHash). If the node doesn't know the transaction, found is false and transaction is null.",
+		about:       "The transaction to look up.",
 		required:    `"jsonRpcUrl", "transactionHash"`,
 		input:       transactionHashIn,
 		example:     `, "transactionHash": "0x5c504ed432cb51138bcf09aa5e8a410dd4a1e204ef84bfed1be16dfba1b22060"`,
-		gives:       "The transaction, as far as the node knows it.",
+		returns:     "The transaction, if the node knows it.",
 		requiredOut: `"found", "mined", "transaction"`,
 		output: `"found": {"type": "boolean", "title": "Found", "description": "Whether the node knows the transaction.", "examples": [true]},
-			"mined": {"type": "boolean", "title": "Mined", "description": "Whether a block holds it. Whether it took effect is in its receipt.", "examples": [true]},
+			"mined": {"type": "boolean", "title": "Mined", "description": "Whether the transaction is in a block. Its receipt has the status.", "examples": [true]},
 			"transaction": ` + transactionSchema,
 	}.descriptor()
 }
 
 func (m *getTransaction) Run(ctx context.Context, call component.Call) (component.Result, error) {
-	node, asked, err := dialAbout(m.guard, call.Input)
+	node, asked, err := dialForTransaction(m.guard, call.Input)
 	if err != nil {
 		return component.Result{}, err
 	}
@@ -58,7 +59,7 @@ func (m *getTransaction) Run(ctx context.Context, call component.Call) (componen
 		return component.Result{}, err
 	}
 	if found != nil && common.Hash(found.Hash) != asked {
-		return component.Result{}, node.malformed(method, breach("the transaction is another one"))
+		return component.Result{}, node.malformed(method, protocolError("the transaction is not the requested one"))
 	}
 	return component.Encode(struct {
 		Found       bool            `json:"found"`
@@ -67,8 +68,8 @@ func (m *getTransaction) Run(ctx context.Context, call component.Call) (componen
 	}{found != nil, found != nil && found.BlockHash != nil, found})
 }
 
-// rpcTransaction is a transaction as nodes tell it: decoded from JSON-RPC,
-// encoded in the form of our outputs, under the names of JSON-RPC.
+// rpcTransaction is a transaction with the field names of JSON-RPC. It decodes from JSON-RPC and
+// encodes as in outputs.
 type rpcTransaction struct {
 	Hash                 hash            `json:"hash"`
 	Type                 ordinal         `json:"type"`
@@ -94,13 +95,13 @@ type rpcTransaction struct {
 	TransactionIndex     *ordinal        `json:"transactionIndex"`
 }
 
-// access is what a transaction says that it touches (EIP-2930).
+// access is an entry of an access list (EIP-2930).
 type access struct {
 	Address     address `json:"address"`
 	StorageKeys []hash  `json:"storageKeys"`
 }
 
-// authorization lets an account run a contract's code (EIP-7702).
+// authorization allows an account to run a contract's code (EIP-7702).
 type authorization struct {
 	ChainID quantity `json:"chainId"`
 	Address address  `json:"address"`
@@ -116,7 +117,7 @@ func (t *rpcTransaction) UnmarshalJSON(data []byte) error {
 		return err
 	}
 	if (t.BlockHash == nil) != (t.BlockNumber == nil) {
-		return breach("a transaction names half a block")
+		return protocolError("a transaction has only one of blockHash and blockNumber")
 	}
 	if t.AccessList == nil {
 		t.AccessList = []access{}
@@ -130,7 +131,7 @@ func (t *rpcTransaction) UnmarshalJSON(data []byte) error {
 	return nil
 }
 
-// in says whether the transaction claims this place.
+// in reports whether the transaction is at this index of this block.
 func (t *rpcTransaction) in(block hash, number decimal, index int) bool {
 	return t.BlockHash != nil && *t.BlockHash == block && *t.BlockNumber == number && t.TransactionIndex != nil && uint64(*t.TransactionIndex) == uint64(index)
 }
@@ -146,40 +147,40 @@ func (a *authorization) UnmarshalJSON(data []byte) error {
 }
 
 const transactionSchema = `{
-	"type": ["object", "null"], "title": "Transaction", "description": "The transaction, decoded, under the names of JSON-RPC; null when the node does not know it.",
+	"type": ["object", "null"], "title": "Transaction", "description": "The decoded transaction, with the field names of JSON-RPC; null if the node doesn't know it.",
 	` + transactionMembers + `
 }`
 
 const transactionMembers = `"required": ["hash", "type", "chainId", "nonce", "from", "to", "value", "gas", "input", "gasPrice", "maxFeePerGas", "maxPriorityFeePerGas", "accessList", "blobVersionedHashes", "maxFeePerBlobGas", "authorizationList", "v", "r", "s", "blockHash", "blockNumber", "transactionIndex"],
 	"properties": {
 		"hash": {` + hashOut + `, "description": "The transaction's hash."},
-		"type": {"type": "integer", "description": "Its type (EIP-2718): 0 legacy, 1 with an access list, 2 of EIP-1559, 3 with blobs, 4 of EIP-7702."},
-		"chainId": {` + nullableDecimalOut + `, "description": "The chain that it was signed for; null where it was signed for any."},
-		"nonce": {` + decimalOut + `, "description": "Its place among the sender's transactions."},
+		"type": {"type": "integer", "description": "The transaction type (EIP-2718): 0 legacy, 1 access list, 2 EIP-1559, 3 blobs, 4 EIP-7702."},
+		"chainId": {` + nullableDecimalOut + `, "description": "The ID of the chain that it was signed for; null if it is valid on any chain."},
+		"nonce": {` + decimalOut + `, "description": "The nonce of the sender."},
 		"from": {` + addressOut + `, "description": "The sender."},
-		"to": {` + nullableAddressOut + `, "description": "The receiver; null when it creates a contract."},
-		"value": {` + decimalOut + `, "description": "How much of the native coin it carries, in wei."},
-		"gas": {` + decimalOut + `, "description": "The most gas that it may use."},
-		"input": {` + bytesOut + `, "description": "Its data: the encoded function call, or the code that creates a contract."},
-		"gasPrice": {` + nullableDecimalOut + `, "description": "What it pays for a unit of gas, in wei."},
-		"maxFeePerGas": {` + nullableDecimalOut + `, "description": "The most that it pays for a unit of gas, in wei; null of other types than those of EIP-1559 and later."},
-		"maxPriorityFeePerGas": {` + nullableDecimalOut + `, "description": "What it offers to whoever makes the block, for a unit of gas; null likewise."},
-		"accessList": {"type": "array", "description": "What it says that it touches (EIP-2930).", "items": {"type": "object", "required": ["address", "storageKeys"], "properties": {
-			"address": {` + addressOut + `, "description": "The contract."},
-			"storageKeys": {"type": "array", "items": {` + hashOut + `}, "description": "The places of its storage."}}}},
+		"to": {` + nullableAddressOut + `, "description": "The recipient; null if the transaction creates a contract."},
+		"value": {` + decimalOut + `, "description": "The amount of the native coin to transfer, in wei."},
+		"gas": {` + decimalOut + `, "description": "The gas limit."},
+		"input": {` + bytesOut + `, "description": "The data: an encoded function call, or the code of a contract to create."},
+		"gasPrice": {` + nullableDecimalOut + `, "description": "The gas price, in wei."},
+		"maxFeePerGas": {` + nullableDecimalOut + `, "description": "The maximum total fee per unit of gas, in wei; null for types before EIP-1559."},
+		"maxPriorityFeePerGas": {` + nullableDecimalOut + `, "description": "The maximum tip for the block producer per unit of gas, in wei; null for types before EIP-1559."},
+		"accessList": {"type": "array", "description": "The access list (EIP-2930).", "items": {"type": "object", "required": ["address", "storageKeys"], "properties": {
+			"address": {` + addressOut + `, "description": "The address of the contract."},
+			"storageKeys": {"type": "array", "items": {` + hashOut + `}, "description": "The storage keys."}}}},
 		"blobVersionedHashes": {"type": "array", "items": {` + hashOut + `}, "description": "The hashes of its blobs (EIP-4844)."},
-		"maxFeePerBlobGas": {` + nullableDecimalOut + `, "description": "The most that it pays for a unit of blob gas, in wei; null without blobs."},
-		"authorizationList": {"type": "array", "description": "The accounts that it lets run a contract's code (EIP-7702).", "items": {"type": "object", "required": ["chainId", "address", "nonce", "yParity", "r", "s"], "properties": {
-			"chainId": {` + decimalOut + `, "description": "The chain that it holds on; 0 is every one."},
-			"address": {` + addressOut + `, "description": "The contract whose code is run."},
-			"nonce": {` + decimalOut + `, "description": "The nonce of the account that signed."},
+		"maxFeePerBlobGas": {` + nullableDecimalOut + `, "description": "The maximum fee per unit of blob gas, in wei; null without blobs."},
+		"authorizationList": {"type": "array", "description": "The authorizations of accounts to run a contract's code (EIP-7702).", "items": {"type": "object", "required": ["chainId", "address", "nonce", "yParity", "r", "s"], "properties": {
+			"chainId": {` + decimalOut + `, "description": "The ID of the chain that it is valid on; 0 for every chain."},
+			"address": {` + addressOut + `, "description": "The contract whose code runs."},
+			"nonce": {` + decimalOut + `, "description": "The nonce of the signing account."},
 			"yParity": {"type": "integer", "description": "The signature's parity."},
 			"r": {` + hashOut + `, "description": "The signature's r."},
 			"s": {` + hashOut + `, "description": "The signature's s."}}}},
-		"v": {` + nullableDecimalOut + `, "description": "The signature's v; null where the chain's node does not tell it."},
+		"v": {` + nullableDecimalOut + `, "description": "The v of the signature; null if the node doesn't report it."},
 		"r": {` + nullableHashOut + `, "description": "The signature's r, 32 bytes."},
 		"s": {` + nullableHashOut + `, "description": "The signature's s, 32 bytes."},
-		"blockHash": {` + nullableHashOut + `, "description": "The block that holds it; null while it waits."},
-		"blockNumber": {` + nullableDecimalOut + `, "description": "The number of that block; null while it waits."},
-		"transactionIndex": {"type": ["integer", "null"], "description": "Its place in that block; null while it waits."}
+		"blockHash": {` + nullableHashOut + `, "description": "The hash of its block; null while pending."},
+		"blockNumber": {` + nullableDecimalOut + `, "description": "The number of its block; null while pending."},
+		"transactionIndex": {"type": ["integer", "null"], "description": "Its index in the block; null while pending."}
 	}`

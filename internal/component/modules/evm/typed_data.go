@@ -13,9 +13,9 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 )
 
-// This file hashes typed data (EIP-712), strictly: every member of a struct is
-// there and no other, every integer fits its type, every array has its length.
-// What a wallet would show and what is signed are then the same.
+// This file hashes typed data (EIP-712). It is strict: a struct has exactly the declared fields, an
+// integer fits its type, and a fixed-length array has its length. This guarantees that the signed
+// data is what a wallet would show.
 
 // Bounds on the types of one call.
 const (
@@ -26,38 +26,38 @@ const (
 
 const domainType = "EIP712Domain"
 
-// typedMember is a member of a struct.
+// typedMember is a field of a struct.
 type typedMember struct{ Name, Type string }
 
 func (m *typedMember) UnmarshalJSON(data []byte) error {
 	return decodeExact(data, map[string]any{"name": &m.Name, "type": &m.Type})
 }
 
-// typedData is the structs of one call.
+// typedData has the struct types of one call.
 type typedData struct {
 	structs map[string][]typedMember
-	kinds   map[string]*typedKind // by what is written
-	hashes  map[string][]byte     // of struct types
+	kinds   map[string]*typedKind // by the name of the type
+	hashes  map[string][]byte     // type hashes of structs
 }
 
-// typedKind is a type of a member: an array of items, a struct, or a value.
+// typedKind is the type of a field: an array (item), a struct (name) or an elementary type (value).
 type typedKind struct {
 	text  string
 	item  *typedKind
-	size  int // items of an array; 0: any
+	size  int // length of a fixed-length array; otherwise 0
 	name  string
 	value *abiType
 }
 
-// domainMembers are those that the EIP names, in its order.
+// domainMembers are the domain fields that EIP-712 defines, in order.
 var domainMembers = []typedMember{{"name", "string"}, {"version", "string"}, {"chainId", "uint256"}, {"verifyingContract", "address"}, {"salt", "bytes32"}}
 
-// newTypedData reads `types`. Without EIP712Domain among them, that is made of
-// the members that the domain has.
+// newTypedData parses `types`. If EIP712Domain is missing, it is derived from the fields of the
+// domain.
 func newTypedData(types json.RawMessage, domain map[string]any) (*typedData, error) {
 	d := &typedData{kinds: map[string]*typedKind{}, hashes: map[string][]byte{}}
 	if json.Unmarshal(types, &d.structs) != nil || d.structs == nil {
-		return nil, under(misfitf("expected an object of arrays of name and type"), "types")
+		return nil, atPath(mismatchf("expected an object that maps each struct name to an array of fields with name and type"), "types")
 	}
 	if _, given := d.structs[domainType]; !given {
 		for _, member := range domainMembers {
@@ -67,14 +67,14 @@ func newTypedData(types json.RawMessage, domain map[string]any) (*typedData, err
 		}
 	}
 	if len(domain) == 0 {
-		return nil, under(misfitf("expected at least one of name, version, chainId, verifyingContract and salt: without a domain the signature would hold everywhere"), "domain")
+		return nil, atPath(mismatchf("expected at least one of name, version, chainId, verifyingContract and salt: without a domain the signature would be valid everywhere"), "domain")
 	}
 	if len(d.structs) > maxStructs {
-		return nil, under(misfitf("expected at most %d types, got %d", maxStructs, len(d.structs)), "types")
+		return nil, atPath(mismatchf("expected at most %d types, got %d", maxStructs, len(d.structs)), "types")
 	}
 	for _, name := range slices.Sorted(maps.Keys(d.structs)) {
 		if err := d.checkStruct(name); err != nil {
-			return nil, under(err, "types."+cut(name))
+			return nil, atPath(err, "types."+truncate(name))
 		}
 	}
 	return d, nil
@@ -82,37 +82,37 @@ func newTypedData(types json.RawMessage, domain map[string]any) (*typedData, err
 
 func (d *typedData) checkStruct(name string) error {
 	if _, err := elementaryType(name); err == nil || !identifier(name) {
-		return misfitf("expected the name of a struct: letters, digits, $ and _, and not that of another type")
+		return mismatchf("expected a struct name of letters, digits, $ and _ that is not the name of an elementary type")
 	}
 	if len(d.structs[name]) > maxMembers {
-		return misfitf("expected at most %d members, got %d", maxMembers, len(d.structs[name]))
+		return mismatchf("expected at most %d fields, got %d", maxMembers, len(d.structs[name]))
 	}
 	seen := map[string]bool{}
 	for i, member := range d.structs[name] {
 		at := "[" + strconv.Itoa(i) + "]"
 		if !identifier(member.Name) || seen[member.Name] {
-			return under(misfitf("expected a name of its own, of letters, digits, $ and _, got %s", came(member.Name)), at+".name")
+			return atPath(mismatchf("expected a unique name of letters, digits, $ and _, got %s", describe(member.Name)), at+".name")
 		}
 		seen[member.Name] = true
 		if _, err := d.kind(member.Type); err != nil {
-			return under(err, at+".type")
+			return atPath(err, at+".type")
 		}
 		for _, known := range domainMembers {
 			if name == domainType && known.Name == member.Name && known.Type != member.Type {
-				return under(misfitf("expected %s, got %s", known.Type, came(member.Type)), at+".type")
+				return atPath(mismatchf("expected %s, got %s", known.Type, describe(member.Type)), at+".type")
 			}
 		}
 	}
 	return nil
 }
 
-// kind reads the type of a member.
+// kind parses the type of a field.
 func (d *typedData) kind(text string) (*typedKind, error) {
 	if known := d.kinds[text]; known != nil {
 		return known, nil
 	}
 	if len(text) > maxTypeText || strings.Count(text, "[") > maxTypeDepth {
-		return nil, misfitf("expected a type of at most %d characters and %d dimensions", maxTypeText, maxTypeDepth)
+		return nil, mismatchf("expected a type of at most %d characters and %d dimensions", maxTypeText, maxTypeDepth)
 	}
 	kind := &typedKind{text: text}
 	open := strings.LastIndexByte(text, '[')
@@ -121,7 +121,7 @@ func (d *typedData) kind(text string) (*typedKind, error) {
 		length, closed := strings.CutSuffix(text[open+1:], "]")
 		size, err := strconv.Atoi(length)
 		if !closed || length != "" && (err != nil || size < 1 || length[0] < '1') {
-			return nil, misfitf("expected an array such as uint256[] or uint256[2], got %s", came(text))
+			return nil, mismatchf("expected an array such as uint256[] or uint256[2], got %s", describe(text))
 		}
 		if kind.item, err = d.kind(text[:open]); err != nil {
 			return nil, err
@@ -132,7 +132,7 @@ func (d *typedData) kind(text string) (*typedKind, error) {
 	default:
 		value, err := elementaryType(text)
 		if err != nil || value.name != text || text == "function" {
-			return nil, misfitf("expected a type of EIP-712 such as uint256, address, bytes32, bytes or string, or one of types, got %s", came(text))
+			return nil, mismatchf("expected a type of EIP-712 such as uint256, address, bytes32, bytes or string, or the name of a struct in types, got %s", describe(text))
 		}
 		kind.value = value
 	}
@@ -145,7 +145,7 @@ func (d *typedData) has(name string) bool {
 	return ok
 }
 
-// typeHash is the hash of a struct type and of those that it refers to.
+// typeHash returns the hash of a struct type, which covers the structs that it refers to.
 func (d *typedData) typeHash(name string) []byte {
 	if known := d.hashes[name]; known != nil {
 		return known
@@ -168,7 +168,7 @@ func (d *typedData) typeHash(name string) []byte {
 	return d.hashes[name]
 }
 
-// refer finds the structs that a struct is made of, itself among them.
+// refer adds a struct and all structs that it refers to, directly or indirectly, to found.
 func (d *typedData) refer(name string, found map[string]bool) {
 	if found[name] {
 		return
@@ -181,11 +181,11 @@ func (d *typedData) refer(name string, found map[string]bool) {
 	}
 }
 
-// hashStruct is the hash of a struct with its values.
+// hashStruct returns the hash of a struct value.
 func (d *typedData) hashStruct(name string, value any) ([]byte, error) {
 	members, ok := value.(map[string]any)
 	if !ok {
-		return nil, misfitf("expected the struct %s, an object, got %s", cut(name), came(value))
+		return nil, mismatchf("expected the struct %s, an object, got %s", truncate(name), describe(value))
 	}
 	encoded := slices.Clone(d.typeHash(name))
 	for _, member := range d.structs[name] {
@@ -195,37 +195,37 @@ func (d *typedData) hashStruct(name string, value any) ([]byte, error) {
 		}
 		given, ok := members[member.Name]
 		if !ok {
-			return nil, under(misfitf("is missing: expected %s", cut(member.Type)), "."+member.Name)
+			return nil, atPath(mismatchf("is missing: expected %s", truncate(member.Type)), "."+member.Name)
 		}
 		word, err := d.encode(kind, given)
 		if err != nil {
-			return nil, under(err, "."+member.Name)
+			return nil, atPath(err, "."+member.Name)
 		}
 		encoded = append(encoded, word...)
 	}
 	if len(members) > len(d.structs[name]) {
 		for given := range members {
 			if !slices.ContainsFunc(d.structs[name], func(m typedMember) bool { return m.Name == given }) {
-				return nil, misfitf("has the member %s, which the struct %s has not", came(given), cut(name))
+				return nil, mismatchf("has the unknown field %s; the struct %s doesn't declare it", describe(given), truncate(name))
 			}
 		}
 	}
 	return crypto.Keccak256(encoded), nil
 }
 
-// encode is the one word that stands for a value in its struct.
+// encode returns the word that represents a value in its struct.
 func (d *typedData) encode(kind *typedKind, value any) ([]byte, error) {
 	switch {
 	case kind.item != nil:
 		items, ok := value.([]any)
 		if !ok || kind.size > 0 && len(items) != kind.size {
-			return nil, misfitf("expected %s, an array, got %s", kind.text, came(value))
+			return nil, mismatchf("expected %s, an array, got %s", kind.text, describe(value))
 		}
 		var words []byte
 		for i, item := range items {
 			word, err := d.encode(kind.item, item)
 			if err != nil {
-				return nil, under(err, "["+strconv.Itoa(i)+"]")
+				return nil, atPath(err, "["+strconv.Itoa(i)+"]")
 			}
 			words = append(words, word...)
 		}
@@ -239,7 +239,7 @@ func (d *typedData) encode(kind *typedKind, value any) ([]byte, error) {
 	return encodeWord(kind.value, value)
 }
 
-// typedDataHashes are the hash that is signed, and that of the domain.
+// typedDataHashes returns the hash to sign and the hash of the domain.
 func typedDataHashes(types json.RawMessage, domain, message any, primary string) (signed, separator common.Hash, err error) {
 	members, ok := domain.(map[string]any)
 	if !ok {
@@ -250,15 +250,15 @@ func typedDataHashes(types json.RawMessage, domain, message any, primary string)
 		return signed, separator, err
 	}
 	if !d.has(primary) || primary == domainType {
-		return signed, separator, fmt.Errorf("primaryType: expected one of types, got %s", came(primary))
+		return signed, separator, fmt.Errorf("primaryType: expected the name of a struct in types, got %s", describe(primary))
 	}
 	domainHash, err := d.hashStruct(domainType, domain)
 	if err != nil {
-		return signed, separator, under(err, "domain")
+		return signed, separator, atPath(err, "domain")
 	}
 	messageHash, err := d.hashStruct(primary, message)
 	if err != nil {
-		return signed, separator, under(err, "message")
+		return signed, separator, atPath(err, "message")
 	}
 	return crypto.Keccak256Hash([]byte{0x19, 0x01}, domainHash, messageHash), common.BytesToHash(domainHash), nil
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/strictjson"
 )
 
-// mail is the example of EIP-712, whose key is the hash of "cow".
+// mail is the example in EIP-712, whose key is the hash of "cow".
 func mail() object {
 	return object{
 		"domain": object{"name": "Ether Mail", "version": "1", "chainId": 1, "verifyingContract": "0xCcCCccccCCCCcCCCCCCcCcCccCcCCCcCcccccccC"},
@@ -40,8 +40,8 @@ func domainStruct(members ...string) []any {
 	return list
 }
 
-// The hashes and the signature are those of EIP-712's own test of its example.
-func TestTheMailOfEIP712IsSignedAsThere(t *testing.T) {
+// The hashes and the signature are from EIP-712's test of the example.
+func TestSignatureMatchesEIP712Example(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	want := object{
@@ -60,7 +60,7 @@ func TestTheMailOfEIP712IsSignedAsThere(t *testing.T) {
 	more := object{}
 	maps.Copy(more, input)
 	more["types"] = json.RawMessage(strings.ReplaceAll(jsonOf(t, input["types"]), `"}`, `","Type":"uint256","note":1}`))
-	b.gives(t, "with members that are not known", "SIGN_EVM_TYPED_DATA", more, object{}, want)
+	b.gives(t, "with unknown fields", "SIGN_EVM_TYPED_DATA", more, object{}, want)
 	var message any = input["message"]
 	raw := json.RawMessage(jsonOf(t, message))
 	read, err := strictjson.Decode(raw)
@@ -79,7 +79,7 @@ func TestTheMailOfEIP712IsSignedAsThere(t *testing.T) {
 	}
 }
 
-// A struct may refer to itself, as the EIP says; the data ends where it ends.
+// EIP-712 allows a struct to refer to itself.
 func TestStructsMayReferToThemselves(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -118,7 +118,7 @@ func TestTypedDataIsReadStrictly(t *testing.T) {
 			}
 		}
 	}
-	// typed makes the message a struct with one member of a type.
+	// typed makes the message a struct with one field of a type.
 	typed := func(kind string, value any) func(object) {
 		return func(m object) {
 			m["types"] = object{"T": []any{object{"name": "v", "type": kind}}, "S": []any{object{"name": "a", "type": "uint8"}}}
@@ -135,23 +135,23 @@ func TestTypedDataIsReadStrictly(t *testing.T) {
 	}{
 		"a member too few":         {set("message.contents", nil), "message.contents: is missing: expected string"},
 		"a member too few within":  {set("message.from.wallet", nil), "message.from.wallet: is missing: expected address"},
-		"a member too many":        {set("message.subject", "x"), `message: has the member "subject", which the struct Mail has not`},
-		"a member too many within": {set("message.to.age", 5), `message.to: has the member "age", which the struct Person has not`},
-		"a wrong checksum":         {set("message.to.wallet", "0xbBbBBBBbbBBBbbbBbbBbbbbBBbBbbbbBbBbbBBbb"), "message.to.wallet: expected an address: the checksum"},
+		"a member too many":        {set("message.subject", "x"), `message: has the unknown field "subject"; the struct Mail doesn't declare it`},
+		"a member too many within": {set("message.to.age", 5), `message.to: has the unknown field "age"; the struct Person doesn't declare it`},
+		"a wrong checksum":         {set("message.to.wallet", "0xbBbBBBBbbBBBbbbBbbBbbbbBBbBbbbbBbBbbBBbb"), "message.to.wallet: expected an address: the EIP-55 checksum"},
 		"no struct":                {set("message.to", "Bob"), `message.to: expected the struct Person, an object, got "Bob"`},
-		"an unknown struct":        {set("primaryType", "Letter"), `primaryType: expected one of types, got "Letter"`},
-		"the domain itself":        {set("primaryType", "EIP712Domain"), "primaryType: expected one of types"},
+		"an unknown struct":        {set("primaryType", "Letter"), `primaryType: expected the name of a struct in types, got "Letter"`},
+		"the domain itself":        {set("primaryType", "EIP712Domain"), "primaryType: expected the name of a struct in types"},
 		"no domain":                {set("domain", object{}), "domain: expected at least one of name, version, chainId, verifyingContract and salt"},
-		"a strange domain":         {set("domain.color", "red"), `domain: has the member "color", which the struct EIP712Domain has not`},
+		"a strange domain":         {set("domain.color", "red"), `domain: has the unknown field "color"; the struct EIP712Domain doesn't declare it`},
 		"a wrong chain":            {set("domain.chainId", "0x1"), `domain.chainId: expected uint256, a decimal string from 0 to 2^256-1, got "0x1"`},
 		"a domain too small":       {set("types.EIP712Domain", domainStruct("name", "version", "chainId", "salt")), "domain.salt: is missing: expected bytes32"},
-		"a domain too large":       {set("types.EIP712Domain", domainStruct("name", "version", "chainId")), `domain: has the member "verifyingContract"`},
+		"a domain too large":       {set("types.EIP712Domain", domainStruct("name", "version", "chainId")), `domain: has the unknown field "verifyingContract"`},
 		"a domain of other types":  {set("types.EIP712Domain", []any{object{"name": "chainId", "type": "string"}}), `types.EIP712Domain[0].type: expected uint256, got "string"`},
-		"an unknown type":          {set("types.Mail", []any{object{"name": "from", "type": "Human"}}), `types.Mail[0].type: expected a type of EIP-712 such as uint256, address, bytes32, bytes or string, or one of types, got "Human"`},
-		"a name twice":             {set("types.Mail", []any{object{"name": "a", "type": "bool"}, object{"name": "a", "type": "bool"}}), `types.Mail[1].name: expected a name of its own`},
-		"a name of two words":      {set("types.Mail", []any{object{"name": "a b", "type": "bool"}}), "types.Mail[0].name: expected a name"},
-		"a struct like a type":     {set("types.uint8", []any{}), "types.uint8: expected the name of a struct"},
-		"a struct of two words":    {set("types.A B", []any{}), "types.A B: expected the name of a struct"},
+		"an unknown type":          {set("types.Mail", []any{object{"name": "from", "type": "Human"}}), `types.Mail[0].type: expected a type of EIP-712 such as uint256, address, bytes32, bytes or string, or the name of a struct in types, got "Human"`},
+		"a name twice":             {set("types.Mail", []any{object{"name": "a", "type": "bool"}, object{"name": "a", "type": "bool"}}), `types.Mail[1].name: expected a unique name`},
+		"a name of two words":      {set("types.Mail", []any{object{"name": "a b", "type": "bool"}}), "types.Mail[0].name: expected a unique name"},
+		"a struct like a type":     {set("types.uint8", []any{}), "types.uint8: expected a struct name"},
+		"a struct of two words":    {set("types.A B", []any{}), "types.A B: expected a struct name"},
 		"no array of members":      {set("types.Mail", "Mail"), "types"},
 		"too many structs":         {set("types", wide), "at most 256"},
 		"an alias":                 {typed("uint", 1), `types.T[0].type: expected a type of EIP-712 such as uint256`},
@@ -165,8 +165,8 @@ func TestTypedDataIsReadStrictly(t *testing.T) {
 		"bytes4 of 3":              {typed("bytes4", "0x010203"), "message.v: expected bytes4"},
 		"bytes of half a byte":     {typed("bytes", "0x1"), "message.v: expected bytes"},
 		"no bool":                  {typed("bool", "true"), "message.v: expected bool, true or false"},
-		"no string":                {typed("string", 1), "message.v: expected string, a text, got 1"},
-		"null":                     {typed("string", json.RawMessage("null")), "message.v: expected string, a text, got null"},
+		"no string":                {typed("string", 1), "message.v: expected string, got 1"},
+		"null":                     {typed("string", json.RawMessage("null")), "message.v: expected string, got null"},
 		"null in an array":         {typed("uint8[]", []any{1, nil}), "message.v[1]: expected uint8, 0 to 255, got null"},
 		"null for a struct":        {typed("S", json.RawMessage("null")), "message.v: expected the struct S, an object, got null"},
 		"an array of two":          {typed("uint8[3]", []int{1, 2}), "message.v: expected uint8[3], an array, got an array of 2 items"},
@@ -193,8 +193,8 @@ func TestTypedDataIsReadStrictly(t *testing.T) {
 	}
 }
 
-// FuzzTypedData: whatever types, domain and message are given, they are refused
-// with a short message or have the one hash.
+// FuzzTypedData checks that any types, domain and message are rejected with a short message or have
+// a stable hash.
 func FuzzTypedData(f *testing.F) {
 	for _, v := range readVectors(f).TypedData {
 		f.Add(jsonOf(f, v.Types), jsonOf(f, v.Domain), jsonOf(f, v.Message), v.PrimaryType)

@@ -10,12 +10,12 @@ import (
 	"github.com/weft-automation/weft/internal/component/componenttest"
 )
 
-// bench calls modules that ask no node.
+// bench runs modules that don't query a node.
 type bench struct{ *componenttest.Bench }
 
 func newBench(t testing.TB) bench { return bench{componenttest.New(t, Modules(nil)...)} }
 
-// compute is the output of a module, or why there is none.
+// compute returns the output of a module or its error.
 func (b bench) compute(t testing.TB, module string, input, config any) (object, *component.Error) {
 	t.Helper()
 	in, err := json.Marshal(input)
@@ -37,7 +37,7 @@ func (b bench) compute(t testing.TB, module string, input, config any) (object, 
 	return members, nil
 }
 
-// gives fails the test unless the output has these members.
+// gives fails the test unless the output has these fields.
 func (b bench) gives(t testing.TB, what, module string, input, config any, want object) {
 	t.Helper()
 	output, failed := b.compute(t, module, input, config)
@@ -52,7 +52,7 @@ func (b bench) gives(t testing.TB, what, module string, input, config any, want 
 	}
 }
 
-// refuses fails the test unless the message says these things, in one piece.
+// refuses fails the test unless the module fails with a message that contains this string.
 func (b bench) refuses(t testing.TB, what, module string, input, config any, message string) {
 	t.Helper()
 	output, failed := b.compute(t, module, input, config)
@@ -61,8 +61,8 @@ func (b bench) refuses(t testing.TB, what, module string, input, config any, mes
 	}
 }
 
-// vectors are outputs of two other implementations, which agree; the file says
-// which, and the script beside it made them.
+// vectors are outputs on which two other implementations agree. The script next to the file created
+// them.
 type vectors struct {
 	Calls []struct {
 		Name      string
@@ -116,7 +116,7 @@ func readVectors(t testing.TB) vectors {
 	return v
 }
 
-func TestCalldataIsThatOfOtherImplementations(t *testing.T) {
+func TestCalldataMatchesOtherImplementations(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	for _, v := range readVectors(t).Calls {
@@ -130,7 +130,7 @@ func TestCalldataIsThatOfOtherImplementations(t *testing.T) {
 	}
 }
 
-func TestSignaturesAreReadAsByOtherImplementations(t *testing.T) {
+func TestABISignaturesMatchOtherImplementations(t *testing.T) {
 	t.Parallel()
 	for _, v := range readVectors(t).Signatures {
 		contract, err := parseABI(json.RawMessage(text(t, []string{v.Text})))
@@ -144,7 +144,7 @@ func TestSignaturesAreReadAsByOtherImplementations(t *testing.T) {
 	}
 }
 
-func TestLogsAreReadAsByOtherImplementations(t *testing.T) {
+func TestLogsMatchOtherImplementations(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	for _, v := range readVectors(t).Logs {
@@ -153,7 +153,7 @@ func TestLogsAreReadAsByOtherImplementations(t *testing.T) {
 	}
 }
 
-func TestAddressesAreThoseOfOtherImplementations(t *testing.T) {
+func TestAddressesMatchOtherImplementations(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	for _, v := range readVectors(t).Keys {
@@ -163,7 +163,7 @@ func TestAddressesAreThoseOfOtherImplementations(t *testing.T) {
 	}
 }
 
-func TestTransactionsAreSignedAsByOtherImplementations(t *testing.T) {
+func TestTransactionSignaturesMatchOtherImplementations(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	for _, v := range readVectors(t).Transactions {
@@ -183,7 +183,7 @@ func TestTransactionsAreSignedAsByOtherImplementations(t *testing.T) {
 	}
 }
 
-func TestMessagesAreSignedAsByOtherImplementations(t *testing.T) {
+func TestMessageSignaturesMatchOtherImplementations(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	for _, v := range readVectors(t).Messages {
@@ -195,7 +195,7 @@ func TestMessagesAreSignedAsByOtherImplementations(t *testing.T) {
 	}
 }
 
-func TestTypedDataIsSignedAsByOtherImplementations(t *testing.T) {
+func TestTypedDataSignaturesMatchOtherImplementations(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	for _, v := range readVectors(t).TypedData {
@@ -204,7 +204,7 @@ func TestTypedDataIsSignedAsByOtherImplementations(t *testing.T) {
 	}
 }
 
-func TestCustomErrorsAreReadAsByOtherImplementations(t *testing.T) {
+func TestCustomErrorsMatchOtherImplementations(t *testing.T) {
 	t.Parallel()
 	for _, v := range readVectors(t).Errors {
 		contract, err := parseABI(v.ABI)

@@ -13,16 +13,16 @@ import (
 
 const (
 	waitTimeout = time.Hour
-	firstPause  = 500 * time.Millisecond // between two looks at first; it doubles
-	maxFailures = 5                      // of the node, one after the other, before the wait fails
+	firstPause  = 500 * time.Millisecond // the delay after the first poll; it doubles with each poll
+	maxFailures = 5                      // consecutive failures of the node before the wait fails
 
-	// A node behind a load balancer may lag its siblings: only what holds for
-	// so long is believed.
+	// A node behind a load balancer can lag behind its siblings. A state counts only after it has
+	// been observed for this long.
 	settleAfter = 10 * time.Second // the nonce is used, but there is no receipt
-	dropAfter   = 60 * time.Second // the transaction was known, and is no more
+	dropAfter   = 60 * time.Second // the node no longer knows the transaction
 )
 
-// Codes of what becomes of a transaction that is never mined.
+// Error codes for transactions that are never mined.
 const (
 	codeReplaced = "TRANSACTION_REPLACED"
 	codeDropped  = "TRANSACTION_DROPPED"
@@ -39,19 +39,19 @@ func (*waitForTransaction) Describe() component.Descriptor {
 	return component.Descriptor{
 		Module: "WAIT_FOR_EVM_TRANSACTION",
 		Title:  "Wait for EVM transaction",
-		Description: "Waits until a transaction is mined and has the asked number of confirmations, for up to one hour, and returns its receipt. " +
-			"A transaction that reverted is a result, not a failure. One that was replaced by another of the same nonce fails with TRANSACTION_REPLACED, one that the node forgot with TRANSACTION_DROPPED.",
+		Description: "Waits up to one hour until a transaction is mined and has the requested number of confirmations, then returns its receipt. " +
+			"A reverted transaction is a result, not a failure. If another transaction used the same nonce, the execution fails with TRANSACTION_REPLACED. If the node dropped the transaction, it fails with TRANSACTION_DROPPED.",
 		Category: category,
 		Input: json.RawMessage(`{
 			"$schema": "https://json-schema.org/draft/2020-12/schema",
 			"type": "object",
-			"description": "Which transaction to wait for, and how long.",
+			"description": "The transaction to wait for, and the timeout.",
 			"required": ["jsonRpcUrl", "transactionHash"],
 			"properties": {
 				` + jsonRPCURL + `,
-				"transactionHash": {"type": "string", "format": "evm-hash", "title": "Transaction hash", "description": "The transaction to wait for. The node need not know it yet.", "examples": ["0x5c504ed432cb51138bcf09aa5e8a410dd4a1e204ef84bfed1be16dfba1b22060"]},
-				"confirmations": {"type": "integer", "minimum": 1, "maximum": 10000, "default": 1, "title": "Confirmations", "description": "How many blocks must hold it: 1 is the block that it is mined in.", "examples": [1]},
-				"timeoutMs": {"type": "integer", "minimum": 1, "maximum": 3600000, "default": 3600000, "title": "Timeout (ms)", "description": "How long to wait at most, in milliseconds.", "examples": [600000]}
+				"transactionHash": {"type": "string", "format": "evm-hash", "title": "Transaction hash", "description": "The hash of the transaction. The node doesn't have to know it yet.", "examples": ["0x5c504ed432cb51138bcf09aa5e8a410dd4a1e204ef84bfed1be16dfba1b22060"]},
+				"confirmations": {"type": "integer", "minimum": 1, "maximum": 10000, "default": 1, "title": "Confirmations", "description": "The number of confirmations to wait for. The block that contains the transaction counts as 1.", "examples": [1]},
+				"timeoutMs": {"type": "integer", "minimum": 1, "maximum": 3600000, "default": 3600000, "title": "Timeout (ms)", "description": "The maximum time to wait, in milliseconds.", "examples": [600000]}
 			},
 			"examples": [{"jsonRpcUrl": "https://rpc.example.com/v1/mainnet", "transactionHash": "0x5c504ed432cb51138bcf09aa5e8a410dd4a1e204ef84bfed1be16dfba1b22060", "confirmations": 2}]
 		}`),
@@ -59,17 +59,17 @@ func (*waitForTransaction) Describe() component.Descriptor {
 		Output: json.RawMessage(`{
 			"$schema": "https://json-schema.org/draft/2020-12/schema",
 			"type": "object",
-			"description": "What became of the transaction.",
+			"description": "The outcome of the transaction.",
 			"required": ["receipt", "status", "blockNumber", "confirmations"],
 			"properties": {
 				"receipt": ` + receiptSchema + `,
-				"status": {"type": "string", "enum": ["success", "reverted"], "title": "Status", "description": "Whether the transaction took effect.", "examples": ["success"]},
-				"blockNumber": {` + decimalOut + `, "title": "Block number", "description": "The block that it is mined in, as a decimal string.", "examples": ["19000000"]},
-				"confirmations": {"type": "integer", "minimum": 1, "title": "Confirmations", "description": "How many blocks held it when the wait ended.", "examples": [2]}
+				"status": {"type": "string", "enum": ["success", "reverted"], "title": "Status", "description": "Whether the transaction succeeded or reverted.", "examples": ["success"]},
+				"blockNumber": {` + decimalOut + `, "title": "Block number", "description": "The number of the block that contains the transaction, as a decimal string.", "examples": ["19000000"]},
+				"confirmations": {"type": "integer", "minimum": 1, "title": "Confirmations", "description": "The number of confirmations when the wait finished.", "examples": [2]}
 			}
 		}`),
-		Price: credit.Credits(5), // one call looks at the node many times
-		// So much more than timeoutMs allows that the wait tells its own end.
+		Price: credit.Credits(5), // one execution polls the node many times
+		// Longer than the maximum of timeoutMs, so that the module reports its own timeout.
 		Timeout: waitTimeout + 30*time.Second,
 		Effect:  component.EffectRead, Repeat: component.RepeatPure, Modes: both,
 	}
@@ -87,7 +87,7 @@ func (m *waitForTransaction) Run(ctx context.Context, call component.Call) (comp
 	if err != nil {
 		return component.Result{}, err
 	}
-	asked, err := parseHash(input.TransactionHash)
+	hash, err := parseHash(input.TransactionHash)
 	if err != nil {
 		return component.Result{}, invalid("transactionHash", err)
 	}
@@ -99,10 +99,10 @@ func (m *waitForTransaction) Run(ctx context.Context, call component.Call) (comp
 	if err != nil {
 		return component.Result{}, err
 	}
-	w := watch{node: node, asked: asked, confirmations: max(uint64(input.Confirmations), 1), state: &state, now: m.now(), settle: m.settle, drop: m.drop}
-	result, err := w.look(ctx)
+	w := watch{node: node, hash: hash, confirmations: max(uint64(input.Confirmations), 1), state: &state, now: m.now(), settle: m.settle, drop: m.drop}
+	result, err := w.poll(ctx)
 	switch {
-	case err != nil && !w.forgive(ctx, err):
+	case err != nil && !w.tolerate(ctx, err):
 		return component.Result{}, err
 	case result != nil:
 		return component.Encode(result)
@@ -114,7 +114,7 @@ func (m *waitForTransaction) Run(ctx context.Context, call component.Call) (comp
 	return m.pause(state, limit)
 }
 
-// resume is the state of the last look; without one, that of a new wait.
+// resume returns the state that the previous poll stored, or the state of a new wait if raw is nil.
 func (m *waitForTransaction) resume(raw json.RawMessage) (waitState, error) {
 	state := waitState{Since: m.now()}
 	if raw == nil {
@@ -126,7 +126,7 @@ func (m *waitForTransaction) resume(raw json.RawMessage) (waitState, error) {
 	return state, nil
 }
 
-// pause asks for the next look, or ends the wait when its time is over.
+// pause schedules the next poll. It returns TIMEOUT if the limit has passed.
 func (m *waitForTransaction) pause(state waitState, limit time.Duration) (component.Result, error) {
 	left := limit - m.now().Sub(state.Since)
 	if left <= 0 {
@@ -139,8 +139,8 @@ func (m *waitForTransaction) pause(state waitState, limit time.Duration) (compon
 		}
 		return component.Result{}, component.Temporary(component.CodeTimeout, "the transaction was not final within %s: %s", limit, known)
 	}
-	after := min(firstPause<<min(state.Looks, 8), component.MaxWait, left)
-	state.Looks++
+	after := min(firstPause<<min(state.Polls, 8), component.MaxWait, left)
+	state.Polls++
 	raw, err := json.Marshal(state)
 	if err != nil {
 		return component.Result{}, fmt.Errorf("encode state of the wait: %w", err)

@@ -21,7 +21,7 @@ import (
 
 const waitModule = "WAIT_FOR_EVM_TRANSACTION"
 
-// waiter looks at one transaction as the engine does, look by look.
+// waiter polls one transaction as the engine does.
 type waiter struct {
 	bench *componenttest.Bench
 	call  component.Call
@@ -37,8 +37,8 @@ func newWaiter(t *testing.T, input object) *waiter {
 	return w
 }
 
-// look makes one look; the state is kept for the next one.
-func (w *waiter) look(t *testing.T) (component.Result, *component.Error) {
+// poll runs one poll and keeps the state for the next one.
+func (w *waiter) poll(t *testing.T) (component.Result, *component.Error) {
 	t.Helper()
 	result, failed := w.bench.Look(t, waitModule, w.call)
 	if result.Wait != nil {
@@ -52,14 +52,14 @@ func (w *waiter) look(t *testing.T) (component.Result, *component.Error) {
 
 func (w *waiter) mustWait(t *testing.T, why string) {
 	t.Helper()
-	if result, failed := w.look(t); failed != nil || result.Wait == nil {
+	if result, failed := w.poll(t); failed != nil || result.Wait == nil {
 		t.Fatalf("%s: got %s, %v; want a wait", why, result.Output, failed)
 	}
 }
 
 func (w *waiter) finish(t *testing.T) waitOutput {
 	t.Helper()
-	result, failed := w.look(t)
+	result, failed := w.poll(t)
 	if failed != nil || result.Wait != nil {
 		t.Fatalf("got %+v, %v; want an output", result.Wait, failed)
 	}
@@ -89,7 +89,7 @@ func pay(node *evmtest.Node, extra map[string]string) map[string]string {
 	return fields
 }
 
-func TestATransactionThatIsMinedLaterIsWaitedFor(t *testing.T) {
+func TestWaitFinishesWhenTransactionIsMined(t *testing.T) {
 	node := evmtest.Start(t, "--no-mining")
 	hash := node.Send(t, pay(node, nil))
 	w := newWaiter(t, object{"jsonRpcUrl": node.URL, "transactionHash": hash, "confirmations": 3})
@@ -107,9 +107,9 @@ func TestATransactionThatIsMinedLaterIsWaitedFor(t *testing.T) {
 	}
 }
 
-func TestATransactionTheNodeDoesNotKnowYetIsWaitedFor(t *testing.T) {
+func TestWaitContinuesForUnknownTransaction(t *testing.T) {
 	node := evmtest.Start(t)
-	// The hash of the first payment is the same on every fresh node.
+	// The first payment has the same hash on every new node.
 	hash := evmtest.Start(t).Send(t, pay(node, map[string]string{"nonce": "0x0", "gasPrice": "0x77359400"}))
 	w := newWaiter(t, object{"jsonRpcUrl": node.URL, "transactionHash": hash})
 	w.mustWait(t, "unknown")
@@ -122,7 +122,7 @@ func TestATransactionTheNodeDoesNotKnowYetIsWaitedFor(t *testing.T) {
 	}
 }
 
-func TestARevertedTransactionIsAResult(t *testing.T) {
+func TestRevertedTransactionIsAResult(t *testing.T) {
 	node := evmtest.Start(t)
 	token := node.DeployToken(t, 5)
 	hash := node.Send(t, map[string]string{"from": node.Accounts[0], "to": token, "gas": "0x30d40",
@@ -146,11 +146,11 @@ func TestTheReceiptHoldsTheLogs(t *testing.T) {
 	}
 }
 
-// untilError looks, with the module's own pauses, until the wait fails.
+// untilError polls until the wait fails.
 func (w *waiter) untilError(t *testing.T) *component.Error {
 	t.Helper()
 	for over := waittest.Context(t); over.Err() == nil; {
-		if result, failed := w.look(t); failed != nil {
+		if result, failed := w.poll(t); failed != nil {
 			return failed
 		} else if result.Wait == nil {
 			t.Fatalf("got %s, want an error", result.Output)
@@ -160,7 +160,7 @@ func (w *waiter) untilError(t *testing.T) *component.Error {
 	return nil
 }
 
-func TestAReplacedTransactionIsTold(t *testing.T) {
+func TestReplacedTransactionFailsTheWait(t *testing.T) {
 	node := evmtest.Start(t, "--no-mining")
 	hash := node.Send(t, pay(node, map[string]string{"nonce": "0x0", "gasPrice": "0x77359400"}))
 	w := newWaiter(t, object{"jsonRpcUrl": node.URL, "transactionHash": hash})
@@ -174,7 +174,7 @@ func TestAReplacedTransactionIsTold(t *testing.T) {
 	}
 }
 
-func TestADroppedTransactionIsTold(t *testing.T) {
+func TestDroppedTransactionFailsTheWait(t *testing.T) {
 	node := evmtest.Start(t, "--no-mining")
 	hash := node.Send(t, pay(node, nil))
 	w := newWaiter(t, object{"jsonRpcUrl": node.URL, "transactionHash": hash})
@@ -185,9 +185,9 @@ func TestADroppedTransactionIsTold(t *testing.T) {
 	}
 }
 
-func TestAReorganisationIsNoticed(t *testing.T) {
+func TestReorganisationResetsConfirmations(t *testing.T) {
 	node := evmtest.Start(t, "--no-mining")
-	fixed := map[string]string{"nonce": "0x0", "gasPrice": "0x77359400"} // sent again, it has the same hash
+	fixed := map[string]string{"nonce": "0x0", "gasPrice": "0x77359400"} // when sent again it has the same hash
 	hash := node.Send(t, pay(node, fixed))
 	w := newWaiter(t, object{"jsonRpcUrl": node.URL, "transactionHash": hash, "confirmations": 2})
 	var snapshot string
@@ -199,12 +199,12 @@ func TestAReorganisationIsNoticed(t *testing.T) {
 	node.Send(t, pay(node, fixed))
 	node.Mine(t)
 	node.Mine(t)
-	if result, failed := w.look(t); failed != nil || result.Wait != nil {
+	if result, failed := w.poll(t); failed != nil || result.Wait != nil {
 		t.Errorf("mined again: %+v, %v", result.Wait, failed)
 	}
 }
 
-func TestAWaitEndsAtItsTimeout(t *testing.T) {
+func TestWaitFailsAtItsTimeout(t *testing.T) {
 	node := evmtest.Start(t, "--no-mining")
 	hash := node.Send(t, pay(node, nil))
 	for _, c := range []struct{ hash, words string }{{hash, "it is pending"}, {"0x" + strings.Repeat("ab", 32), "the node never knew it"}} {
@@ -215,7 +215,7 @@ func TestAWaitEndsAtItsTimeout(t *testing.T) {
 	}
 }
 
-func TestOneBadAnswerDoesNotEndAWait(t *testing.T) {
+func TestOneBadResponseDoesNotFailTheWait(t *testing.T) {
 	var left atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if left.Add(-1) >= 0 {
@@ -241,7 +241,7 @@ func TestOneBadAnswerDoesNotEndAWait(t *testing.T) {
 	for range 4 {
 		w.mustWait(t, "the node is down again")
 	}
-	if _, failed := w.look(t); failed == nil || failed.Code != component.CodeUpstream || !failed.Retryable {
+	if _, failed := w.poll(t); failed == nil || failed.Code != component.CodeUpstream || !failed.Retryable {
 		t.Errorf("after five failures: %v", failed)
 	}
 }

@@ -12,20 +12,20 @@ import (
 
 const maxScan = 16 // blocks searched for the transaction that replaced another
 
-// waitState is what one look at a transaction leaves for the next.
+// waitState is what a poll stores for the next one.
 type waitState struct {
-	Since    time.Time  `json:"since"`           // of the first look
-	Looks    int        `json:"looks"`           // so far
-	Failures int        `json:"failures"`        // of the node, in a row
+	Since    time.Time  `json:"since"`           // time of the first poll
+	Polls    int        `json:"looks"`           // number of polls so far
+	Failures int        `json:"failures"`        // consecutive failures of the node
 	From     string     `json:"from,omitempty"`  // the sender, once the node knew the transaction
 	Nonce    uint64     `json:"nonce,omitempty"` // its nonce, likewise
 	Head     uint64     `json:"head,omitempty"`  // the last block that cannot hold it or a replacement
 	Mined    bool       `json:"mined,omitempty"`
-	Missing  *time.Time `json:"missing,omitempty"` // since when the node does not know it any more
-	Used     *time.Time `json:"used,omitempty"`    // since when its nonce is used without it
+	Missing  *time.Time `json:"missing,omitempty"` // since when the node no longer knows it
+	Used     *time.Time `json:"used,omitempty"`    // since when its nonce is used by another transaction
 }
 
-// transaction is what a wait remembers of one, to tell later what became of it.
+// transaction has the fields that identify a transaction and its replacement.
 type transaction struct {
 	Hash  hash    `json:"hash"`
 	From  address `json:"from"`
@@ -37,10 +37,10 @@ func (t *transaction) UnmarshalJSON(data []byte) error {
 	return decodeObject(data, "the transaction", (*plain)(t), "hash", "from", "nonce")
 }
 
-// watch is one look at a transaction.
+// watch is one poll of a transaction.
 type watch struct {
 	node          *node
-	asked         common.Hash
+	hash          common.Hash
 	confirmations uint64
 	state         *waitState
 	now           time.Time
@@ -54,11 +54,10 @@ type waitResult struct {
 	Confirmations uint64   `json:"confirmations"`
 }
 
-// look gives the result, or nil when there is more to wait for. The state is
-// brought up to date either way.
-func (w *watch) look(ctx context.Context) (*waitResult, error) {
+// poll returns the result, or nil if the wait continues. It updates the state in either case.
+func (w *watch) poll(ctx context.Context) (*waitResult, error) {
 	var r *receipt
-	if err := w.node.call(ctx, &r, "eth_getTransactionReceipt", w.asked.Hex()); err != nil {
+	if err := w.node.call(ctx, &r, "eth_getTransactionReceipt", w.hash.Hex()); err != nil {
 		return nil, err
 	}
 	var head ordinal
@@ -66,9 +65,9 @@ func (w *watch) look(ctx context.Context) (*waitResult, error) {
 		return nil, err
 	}
 	if r != nil {
-		err := r.check(w.asked)
+		err := r.check(w.hash)
 		if err == nil && r.Status == nil {
-			err = breach("the receipt has no status of 0 or 1")
+			err = protocolError("the receipt has no status of 0 or 1")
 		}
 		if err != nil {
 			return nil, w.node.malformed("eth_getTransactionReceipt", err)
@@ -85,7 +84,7 @@ func (w *watch) look(ctx context.Context) (*waitResult, error) {
 		w.state.Head = uint64(head)
 		w.state.Missing, w.state.Used = nil, nil
 	case w.state.From != "":
-		err = w.lost(ctx, uint64(head))
+		err = w.checkMissing(ctx, uint64(head))
 	}
 	if err == nil {
 		w.state.Failures = 0
@@ -93,10 +92,10 @@ func (w *watch) look(ctx context.Context) (*waitResult, error) {
 	return nil, err
 }
 
-// mined counts the confirmations. The receipt is read anew at every look, so a
-// block that a reorganisation drops is noticed.
+// mined counts the confirmations. It returns nil if there are too few. Each poll reads the receipt
+// again, so it detects when a reorganisation drops the block.
 func (w *watch) mined(ctx context.Context, r *receipt, head uint64) (*waitResult, error) {
-	confirmations := uint64(1) // a node that lags its sibling may name an older head
+	confirmations := uint64(1) // a node that lags behind may report an older head
 	if block := uint64(r.BlockNumber); head >= block {
 		confirmations = head - block + 1
 	}
@@ -115,23 +114,24 @@ func (w *watch) mined(ctx context.Context, r *receipt, head uint64) (*waitResult
 	return &waitResult{Receipt: r, Status: *r.status(), BlockNumber: r.BlockNumber, Confirmations: confirmations}, nil
 }
 
-// remember keeps the sender and the nonce, by which a replacement is told
-// later, and says whether the node knows the transaction.
+// remember stores the sender and the nonce, which identify a replacement later. It reports whether
+// the node knows the transaction.
 func (w *watch) remember(ctx context.Context) (bool, error) {
 	var tx *transaction
-	if err := w.node.call(ctx, &tx, "eth_getTransactionByHash", w.asked.Hex()); err != nil || tx == nil {
+	if err := w.node.call(ctx, &tx, "eth_getTransactionByHash", w.hash.Hex()); err != nil || tx == nil {
 		return false, err
 	}
-	if common.Hash(tx.Hash) != w.asked {
-		return false, w.node.malformed("eth_getTransactionByHash", breach("the transaction is another one"))
+	if common.Hash(tx.Hash) != w.hash {
+		return false, w.node.malformed("eth_getTransactionByHash", protocolError("the transaction is not the requested one"))
 	}
 	w.state.From, w.state.Nonce = common.Address(tx.From).Hex(), uint64(tx.Nonce)
 	return true, nil
 }
 
-// lost decides about a transaction that the node knew and knows no more: was
-// its nonce used by another, or was it dropped? Neither is believed at once.
-func (w *watch) lost(ctx context.Context, head uint64) error {
+// checkMissing handles a transaction that the node knew but no longer knows. It returns
+// TRANSACTION_REPLACED if another transaction used the nonce, and TRANSACTION_DROPPED otherwise, in
+// both cases only after the state has lasted long enough to rule out a lagging node.
+func (w *watch) checkMissing(ctx context.Context, head uint64) error {
 	var next ordinal
 	if err := w.node.call(ctx, &next, "eth_getTransactionCount", w.state.From, "latest"); err != nil {
 		return err
@@ -139,10 +139,10 @@ func (w *watch) lost(ctx context.Context, head uint64) error {
 	details := map[string]any{"from": w.state.From, "nonce": decimal(w.state.Nonce)}
 	if uint64(next) > w.state.Nonce {
 		w.state.Missing = nil
-		if !w.since(&w.state.Used, w.settle) {
+		if !w.lasted(&w.state.Used, w.settle) {
 			return nil
 		}
-		message := "the transaction was replaced: another one used its nonce"
+		message := "the transaction was replaced: another transaction used its nonce"
 		if by, ok := w.replacement(ctx, head); ok {
 			details["replacedBy"] = by
 			message = "the transaction was replaced by " + by.Hex()
@@ -150,22 +150,22 @@ func (w *watch) lost(ctx context.Context, head uint64) error {
 		return component.Permanent(codeReplaced, "%s", message).With(details)
 	}
 	w.state.Used = nil
-	if !w.since(&w.state.Missing, w.drop) {
+	if !w.lasted(&w.state.Missing, w.drop) {
 		return nil
 	}
-	return component.Permanent(codeDropped, "the node has dropped the transaction: it knew it and knows it no more, and its nonce is not used").With(details)
+	return component.Permanent(codeDropped, "the node dropped the transaction: it no longer knows it, and the nonce is unused").With(details)
 }
 
-// since notes when something was first seen and says whether that is long ago.
-func (w *watch) since(first **time.Time, limit time.Duration) bool {
+// lasted records when a state was first observed and reports whether it has lasted for the limit.
+func (w *watch) lasted(first **time.Time, limit time.Duration) bool {
 	if *first == nil {
 		*first = new(w.now)
 	}
 	return w.now.Sub(**first) >= limit
 }
 
-// replacement searches the blocks since the transaction was last pending for
-// the one that used its nonce. It is a courtesy: no answer is no failure.
+// replacement searches the blocks since the transaction was last pending for the one that used its
+// nonce. The result only adds detail to an error, so a failed search returns false.
 func (w *watch) replacement(ctx context.Context, head uint64) (common.Hash, bool) {
 	for number := w.state.Head; number <= min(head, w.state.Head+maxScan); number++ {
 		var block *struct {
@@ -183,9 +183,9 @@ func (w *watch) replacement(ctx context.Context, head uint64) (common.Hash, bool
 	return common.Hash{}, false
 }
 
-// forgive says whether the wait goes on in spite of an error: one bad answer
-// of a node must not end a wait of an hour.
-func (w *watch) forgive(ctx context.Context, err error) bool {
+// tolerate reports whether the wait continues after an error. A single bad response must not fail a
+// wait of an hour.
+func (w *watch) tolerate(ctx context.Context, err error) bool {
 	failed, ok := errors.AsType[*component.Error](err)
 	if !ok || !failed.Retryable || ctx.Err() != nil {
 		return false

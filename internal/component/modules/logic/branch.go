@@ -11,17 +11,17 @@ import (
 
 const maxCases = 50
 
-// expressionField is the schema of an expression.
-const expressionField = `{"type": "string", "minLength": 1, "maxLength": 4096, "title": "Expression", "description": "An expression of the language expr over the values of the input, each by its name.", "examples": ["%s"]}`
+// expressionField is the schema of an expression, with an example to fill in.
+const expressionField = `{"type": "string", "minLength": 1, "maxLength": 4096, "title": "Expression", "description": "An expression in the expr language. The values of the input are available by name.", "examples": ["%s"]}`
 
 var condition = &module{
 	flow: component.Flow{Ports: []string{graph.PortThen, graph.PortElse}, Review: reviewExpression},
 	Descriptor: inWorkflows("IF", "If",
-		"Continues at then if the condition is true, otherwise at else. If the condition fails, onFailure: continue continues at else; to tell the two apart, connect the port error.",
+		"Continues at then if the condition is true, otherwise at else. If the condition can't be evaluated and onFailure is continue, the run continues at else. To handle errors separately, connect the port error.",
 		anything+`"examples": [{"amount": 1200, "country": "DE"}]`,
 		`"description": "The condition.", "required": ["expression"], "properties": {"expression": `+fmt.Sprintf(expressionField, `amount > 1000 and country in [\"DE\", \"AT\"]`)+`}, "examples": [{"expression": "amount > 1000"}]`,
-		`"description": "What was found.", "required": ["result"], "properties": {
-			"result": {"type": "boolean", "title": "Result", "description": "Whether the condition holds.", "examples": [true]}
+		`"description": "The result.", "required": ["result"], "properties": {
+			"result": {"type": "boolean", "title": "Result", "description": "Whether the condition is true.", "examples": [true]}
 		}`),
 	check: checkExpression,
 	evaluate: func(input, config json.RawMessage) (Outcome, error) {
@@ -44,17 +44,17 @@ var condition = &module{
 var selection = &module{
 	flow: component.Flow{CasePorts: caseNames, CasesAt: "/config/cases/*/name", Review: reviewCases},
 	Descriptor: inWorkflows("SWITCH", "Switch",
-		"Continues at the port of the first case that is true, otherwise at default. If a case fails, onFailure: continue continues at default; to tell the two apart, connect the port error.",
+		"Continues at the port of the first case that is true, otherwise at default. If a case can't be evaluated and onFailure is continue, the run continues at default. To handle errors separately, connect the port error.",
 		anything+`"examples": [{"amount": 1200}]`,
-		`"description": "The cases, in the order in which they are tried.", "required": ["cases"], "properties": {
-			"cases": {"type": "array", "minItems": 1, "maxItems": 50, "title": "Cases", "description": "Each has a name, which is its port, and an expression, which says whether it holds.", "items": {
+		`"description": "The cases, in the order of evaluation.", "required": ["cases"], "properties": {
+			"cases": {"type": "array", "minItems": 1, "maxItems": 50, "title": "Cases", "description": "The cases. Each has a name, which is its port, and a condition.", "items": {
 				"type": "object", "required": ["name", "expression"], "additionalProperties": false, "properties": {
-					"name": {"type": "string", "pattern": "^[A-Za-z0-9_-]{1,64}$", "description": "The case's port; default and error are taken."},
+					"name": {"type": "string", "pattern": "^[A-Za-z0-9_-]{1,64}$", "description": "The name of the case and its port. default and error are reserved."},
 					"expression": `+fmt.Sprintf(expressionField, "amount > 1000")+`
 				}}, "examples": [[{"name": "large", "expression": "amount > 1000"}, {"name": "none", "expression": "amount == 0"}]]}
 		}, "examples": [{"cases": [{"name": "large", "expression": "amount > 1000"}, {"name": "none", "expression": "amount == 0"}]}]`,
-		`"description": "What was found.", "required": ["case"], "properties": {
-			"case": {"type": "string", "title": "Case", "description": "The name of the case that holds, or default.", "examples": ["large"]}
+		`"description": "The result.", "required": ["case"], "properties": {
+			"case": {"type": "string", "title": "Case", "description": "The name of the first case that is true, or default.", "examples": ["large"]}
 		}`),
 	check: checkCases,
 	evaluate: func(input, config json.RawMessage) (Outcome, error) {
@@ -84,7 +84,7 @@ type switchCase struct {
 	Expression string `json:"expression"`
 }
 
-// caseNames are the ports that a config names, each once.
+// caseNames returns the distinct valid port names of the cases in a config.
 func caseNames(config json.RawMessage) []string {
 	var c switchConfig
 	if err := json.Unmarshal(config, &c); err != nil {
@@ -115,11 +115,11 @@ func checkCases(config json.RawMessage) []fault.Detail {
 		first, twice := seen[one.Name]
 		switch {
 		case !graph.IsIdentifier(one.Name):
-			all = append(all, problem(pointer+"/name", "must be 1 to 64 letters, digits, _ or -: it is the name of a port")...)
+			all = append(all, problem(pointer+"/name", "must have 1 to 64 letters, digits, _ or -, because it is the name of a port")...)
 		case one.Name == graph.PortDefault || one.Name == graph.PortError:
-			all = append(all, problem(pointer+"/name", "is taken: every switch has the ports default and error")...)
+			all = append(all, problem(pointer+"/name", "is reserved: every switch has the ports default and error")...)
 		case twice:
-			all = append(all, problem(pointer+"/name", fmt.Sprintf("is the name of case %d as well", first))...)
+			all = append(all, problem(pointer+"/name", fmt.Sprintf("is already the name of case %d", first))...)
 		default:
 			seen[one.Name] = i
 		}

@@ -21,8 +21,8 @@ var (
 	jsonConstant    = constant("JSON_CONSTANT", "JSON", "", `{"name": "ada", "limits": [1, 2]}`)
 )
 
-// constant is a module that gives the value of its config; kind is that value's
-// type, "" for any.
+// constant returns a module that outputs the value in its config. kind is the type of the value, or
+// "" for any type.
 func constant(name, title, kind, example string) *module {
 	typed, what := `"type": "`+kind+`", `, "a "+kind
 	if kind == "" {
@@ -31,10 +31,10 @@ func constant(name, title, kind, example string) *module {
 	return &module{
 		flow: component.Flow{Gives: givesValue},
 		Descriptor: inWorkflows(name, title+" constant",
-			"Gives "+what+" that stands in the workflow.",
+			"Returns "+what+" that is stored in the workflow.",
 			nothing,
-			fmt.Sprintf(`"description": "The value.", "required": ["value"], "properties": {"value": {%s"title": "Value", "description": "The value to give.", "examples": [%s]}}, "examples": [{"value": %[2]s}]`, typed, example),
-			fmt.Sprintf(`"description": "The value.", "required": ["value"], "properties": {"value": {%s"title": "Value", "description": "The value of the config.", "examples": [%s]}}`, typed, example)),
+			fmt.Sprintf(`"description": "The value.", "required": ["value"], "properties": {"value": {%s"title": "Value", "description": "The value to return.", "examples": [%s]}}, "examples": [{"value": %[2]s}]`, typed, example),
+			fmt.Sprintf(`"description": "The value.", "required": ["value"], "properties": {"value": {%s"title": "Value", "description": "The value from the config.", "examples": [%s]}}`, typed, example)),
 		evaluate: func(_, config json.RawMessage) (Outcome, error) {
 			c, err := members(config)
 			if err != nil {
@@ -51,7 +51,7 @@ func constant(name, title, kind, example string) *module {
 
 var wholeNumber = regexp.MustCompile(`^-?\d+(\.0+)?$`)
 
-// isOf reports whether a value is of a type of JSON Schema.
+// isOf reports whether a value has a JSON Schema type.
 func isOf(value any, kind string) bool {
 	switch value := value.(type) {
 	case string:
@@ -68,18 +68,18 @@ func isOf(value any, kind string) bool {
 	return false
 }
 
-// maxItems is how many inputs ARRAY_BUILDER has.
+// maxItems is the maximum number of inputs of ARRAY_BUILDER.
 const maxItems = 1000
 
 var arrayBuilder = &module{
 	Descriptor: inWorkflows("ARRAY_BUILDER", "Array builder",
-		"Makes an array of its inputs, which are named 0, 1, 2 and so on. An index that has no value, because its branch was not taken, is left out.",
-		`"description": "The items by index.", "properties": {}, "patternProperties": {"^(0|[1-9][0-9]{0,2})$": {}}, "additionalProperties": false, "examples": [{"0": "first", "1": "second"}]`,
-		`"description": "What the items are.", "properties": {
+		"Builds an array from its inputs, which are named 0, 1, 2 and so on. Inputs without a value, for example from a branch that wasn't taken, are left out.",
+		`"description": "The items, by index.", "properties": {}, "patternProperties": {"^(0|[1-9][0-9]{0,2})$": {}}, "additionalProperties": false, "examples": [{"0": "first", "1": "second"}]`,
+		`"description": "The type of the items.", "properties": {
 			"itemType": {"type": "string", "enum": ["any", "string", "number", "integer", "boolean", "object", "array"], "default": "any", "title": "Item type", "description": "The type that every item must have.", "examples": ["string"]}
 		}, "examples": [{}, {"itemType": "string"}]`,
 		`"description": "The array.", "required": ["array"], "properties": {
-			"array": {"type": "array", "items": {}, "title": "Array", "description": "The items in the order of their indexes.", "examples": [["first", "second"]]}
+			"array": {"type": "array", "items": {}, "title": "Array", "description": "The items, in the order of their indexes.", "examples": [["first", "second"]]}
 		}`),
 	evaluate: func(input, config json.RawMessage) (Outcome, error) {
 		c, err := component.Decode[struct{ ItemType string }](config)
@@ -95,32 +95,32 @@ var arrayBuilder = &module{
 	whole: checkItems,
 }
 
-// checkItems tells which of the items that stand in the workflow are of another type than
-// itemType says. One that names a variable is a text or, where it is nothing else, may
-// become a number.
+// checkItems reports literal items that don't have the type itemType. It skips strings with
+// environment variables if the expanded value could have the type, and items that connections
+// overwrite.
 func checkItems(input, config json.RawMessage, bound []string) (all []fault.Detail) {
 	c, err := component.Decode[struct{ ItemType string }](config)
 	given, unread := members(input)
 	if err != nil || unread != nil || c.ItemType == "" || c.ItemType == "any" || envref.In(c.ItemType) {
 		return nil
 	}
-	brought := map[string]bool{} // the places into which connections bring something
+	connected := map[string]bool{} // inputs that receive a value from a connection
 	for _, path := range bound {
 		for i, c := range path {
 			if c == '.' {
-				brought[path[:i]] = true
+				connected[path[:i]] = true
 			}
 		}
-		brought[path] = true
+		connected[path] = true
 	}
 	for _, place := range slices.Sorted(maps.Keys(given)) {
 		if len(all) > fault.MaxDetails {
 			break
 		}
 		text, isText := given[place].(string)
-		later := isText && envref.In(text) && slices.Contains([]string{"string", "number", "integer"}, c.ItemType) || brought[place]
+		later := isText && envref.In(text) && slices.Contains([]string{"string", "number", "integer"}, c.ItemType) || connected[place]
 		if !later && !isOf(given[place], c.ItemType) {
-			all = append(all, fault.Detail{Code: string(fault.InvalidInput), Pointer: "/input/" + place, Message: "must be of the type " + c.ItemType + ", as itemType has it"})
+			all = append(all, fault.Detail{Code: string(fault.InvalidInput), Pointer: "/input/" + place, Message: "must be of the type " + c.ItemType + ", as set by itemType"})
 		}
 	}
 	return all
@@ -131,7 +131,7 @@ func build(given map[string]any, kind string) (Outcome, error) {
 	for name := range given {
 		place, err := strconv.Atoi(name)
 		if err != nil || place < 0 || place >= maxItems || strconv.Itoa(place) != name {
-			return Outcome{}, component.Permanent(component.CodeInvalidInput, "the inputs must be named by indexes from 0 to %d", maxItems-1)
+			return Outcome{}, component.Permanent(component.CodeInvalidInput, "the inputs must be named with indexes from 0 to %d", maxItems-1)
 		}
 		places = append(places, place)
 	}

@@ -2,7 +2,7 @@ package logic
 
 import "github.com/weft-automation/weft/internal/component"
 
-// What a FAIL fails with where its config does not say it.
+// Defaults of the error of FAIL.
 const (
 	FailCode    = "FAILED"
 	FailMessage = "the workflow failed on purpose"
@@ -11,11 +11,11 @@ const (
 var runWorkflow = &module{
 	flow: component.Flow{Lasts: true},
 	Descriptor: lasting(inWorkflows("RUN_WORKFLOW", "Run workflow",
-		"Runs another workflow of the workspace and gives its output. Canceling the run cancels that one too.",
+		"Runs another workflow of the workspace and returns its output. Canceling the run also cancels the run of the other workflow.",
 		`"description": "The input of the other workflow.", "properties": {}, "additionalProperties": true, "examples": [{"amount": "1000"}]`,
-		`"description": "Which workflow.", "required": ["workflowId"], "properties": {
-			"workflowId": {"type": "string", "format": "uuid", "title": "Workflow", "description": "The id of the workflow.", "examples": ["019aa5f3-0a1b-7c2d-8e3f-4a5b6c7d8e9f"]},
-			"version": {"type": "integer", "minimum": 1, "title": "Version", "description": "Which version of it; without it the present one.", "examples": [3]}
+		`"description": "The workflow.", "required": ["workflowId"], "properties": {
+			"workflowId": {"type": "string", "format": "uuid", "title": "Workflow", "description": "The ID of the workflow.", "examples": ["019aa5f3-0a1b-7c2d-8e3f-4a5b6c7d8e9f"]},
+			"version": {"type": "integer", "minimum": 1, "title": "Version", "description": "The version of the workflow. Defaults to the current version.", "examples": [3]}
 		}, "examples": [{"workflowId": "019aa5f3-0a1b-7c2d-8e3f-4a5b6c7d8e9f"}]`,
 		`"description": "The output of the other workflow.", "properties": {}, "additionalProperties": true`), maxDelay),
 }
@@ -23,7 +23,7 @@ var runWorkflow = &module{
 var respond = &module{
 	flow: component.Flow{Gives: givesInput},
 	Descriptor: inWorkflows("RESPOND", "Respond",
-		"Gives the run its output, which is this component's input, and ends a wait for the run early. The run goes on; of several the last one counts.",
+		"Sets the output of the run to this component's input. Clients that wait for the run receive the output immediately, while the run continues. If a run has several, the last one wins.",
 		`"description": "The output of the run.", "properties": {}, "additionalProperties": true, "examples": [{"total": "1000"}]`,
 		nothing,
 		`"description": "The output of the run.", "properties": {}, "additionalProperties": true`),
@@ -34,9 +34,9 @@ var fail = &module{
 	Descriptor: inWorkflows("FAIL", "Fail",
 		"Fails the run.",
 		nothing,
-		`"description": "With what error.", "properties": {
+		`"description": "The error.", "properties": {
 			"code": {"type": "string", "pattern": "^[A-Z][A-Z0-9_]{0,63}$", "default": "FAILED", "title": "Code", "description": "The code of the error.", "examples": ["AMOUNT_TOO_LARGE"]},
 			"message": {"type": "string", "maxLength": 1024, "default": "the workflow failed on purpose", "title": "Message", "description": "The message of the error.", "examples": ["The amount is above the limit."]}
 		}, "examples": [{}, {"code": "AMOUNT_TOO_LARGE", "message": "The amount is above the limit."}]`,
-		`"description": "Nothing: it never completes.", "properties": {}`),
+		`"description": "No output, because the component never completes.", "properties": {}`),
 }

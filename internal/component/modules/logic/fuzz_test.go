@@ -12,7 +12,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/strictjson"
 )
 
-// names are those of the whole family.
+// names returns the names of all modules of the category.
 func names() []string {
 	var all []string
 	for _, one := range Modules() {
@@ -21,8 +21,8 @@ func names() []string {
 	return all
 }
 
-// FuzzConfigs throws configs at what judges them when a workflow is saved: every fault
-// has a pointer into the config, and the ports of a switch are names of the graph.
+// FuzzConfigs validates arbitrary configs: each fault has a pointer into the config, and the ports
+// of a SWITCH are valid port names.
 func FuzzConfigs(f *testing.F) {
 	for _, config := range []string{
 		`{"expression":"a > 1"}`, `{"cases":[{"name":"a","expression":"true"},{"name":"error","expression":"("}]}`, `{"cases":{}}`, `{"cron":"0 9 * * *","timeZone":"Local"}`,
@@ -54,9 +54,8 @@ func FuzzConfigs(f *testing.F) {
 	})
 }
 
-// FuzzOutcomes evaluates what is a function of its input: where the config may be saved,
-// the output can be stored and goes on by a port of the module, or the error is the
-// caller's; and the second time gives what the first one did.
+// FuzzOutcomes evaluates modules with arbitrary valid configs. The output can be stored and the
+// port exists, or the error is INVALID_INPUT. A second evaluation has the same result.
 func FuzzOutcomes(f *testing.F) {
 	for _, seed := range [][3]string{
 		{"IF", `{"amount":12}`, `{"expression":"amount > 10"}`}, {"SWITCH", `{"n":4}`, `{"cases":[{"name":"a","expression":"n == 4"}]}`},
@@ -78,7 +77,7 @@ func FuzzOutcomes(f *testing.F) {
 			return
 		}
 		if len(CheckConfig(name, json.RawMessage(config))) > 0 {
-			return // no workflow with it is saved
+			return // a workflow with this config can't be saved
 		}
 		if strictjson.Check([]byte(input)) == nil && strictjson.Check([]byte(config)) == nil && strictjson.Check(got.Output) != nil {
 			t.Errorf("%s %q %q gives %q, which cannot be stored", name, input, config, got.Output)
@@ -94,7 +93,7 @@ func FuzzOutcomes(f *testing.F) {
 	})
 }
 
-// FuzzDue reads durations and times: what comes is within the bounds, or INVALID_INPUT.
+// FuzzDue checks that a due time is within the limits, or the error is INVALID_INPUT.
 func FuzzDue(f *testing.F) {
 	for _, config := range []string{`{"durationMs":1}`, `{"durationMs":1e3}`, `{"durationMs":-1}`, `{"timestamp":"2026-02-01T00:00:00+01:00"}`, `{"timestamp":"9999-12-31T23:59:60Z"}`, `{"durationMs":"1"}`, ``} {
 		f.Add(config, `{}`)

@@ -16,20 +16,19 @@ import (
 	"github.com/weft-automation/weft/internal/kit/cron"
 )
 
-// golden is what other implementations make of a call; the file says which, and the script
-// beside it made it.
+// golden is the result of other implementations for a call. The script next to the file created it.
 type golden struct {
 	Module        string
 	Input, Config json.RawMessage
 	Refused       bool
-	Output        json.RawMessage // of what is evaluated
-	Due           time.Time       // of what waits, from beginning on
-	Valid         *bool           // whether the input fits the schema of the config
-	After         time.Time       // of a schedule, and what comes after
+	Output        json.RawMessage // of evaluated modules
+	Due           time.Time       // of waits that start at beginning
+	Valid         *bool           // whether the input matches the schema in the config
+	After         time.Time       // start of a schedule; Next are the times after it
 	Times         []time.Time
 }
 
-// beginning is when each of the waits begins.
+// beginning is the start of each wait.
 var beginning = time.Date(2026, 1, 31, 12, 0, 0, 0, time.UTC)
 
 func goldens(t *testing.T) []golden {
@@ -45,7 +44,7 @@ func goldens(t *testing.T) []golden {
 	return file.Cases
 }
 
-func TestOutcomesAreThoseOfOtherImplementations(t *testing.T) {
+func TestOutcomesMatchOtherImplementations(t *testing.T) {
 	t.Parallel()
 	bench := componenttest.New(t, Modules()...)
 	for _, c := range goldens(t) {
@@ -63,7 +62,7 @@ func TestOutcomesAreThoseOfOtherImplementations(t *testing.T) {
 	}
 }
 
-// holds compares what is made of a call with what others make of it.
+// holds compares the result of a call with the golden one.
 func (c golden) holds(t *testing.T) {
 	t.Helper()
 	switch {
@@ -106,12 +105,12 @@ func (c golden) holds(t *testing.T) {
 	}
 }
 
-// order is what the expressions below are about.
+// order is the input of the expressions below.
 const order = `{"amount":1200,"country":"DE","items":[{"sku":"a","count":2,"price":3},{"sku":"b","count":1,"price":6.5}],"tags":["new","vip"],"note":null,"paid":false}`
 
-// Conditions and computations, beside expr itself (github.com/expr-lang/expr): IF goes on as it
-// says, SWITCH by the first of the cases for which it says so, TRANSFORM gives what it gives.
-func TestExpressionsDecideAsExprDoes(t *testing.T) {
+// Compares conditions and computations with expr itself (github.com/expr-lang/expr): IF and SWITCH
+// take the same branch, TRANSFORM returns the same value.
+func TestExpressionsMatchExpr(t *testing.T) {
 	t.Parallel()
 	var theirs map[string]any
 	if err := json.Unmarshal([]byte(order), &theirs); err != nil {
@@ -136,7 +135,7 @@ func TestExpressionsDecideAsExprDoes(t *testing.T) {
 			t.Errorf("IF %s: %s by %s, %v; expr says %v", text, got.Output, got.Port, err, holds)
 		}
 	}
-	for first := range conditions { // five of them in a row, from each one on
+	for first := range conditions { // five conditions, starting at each one
 		var c switchConfig
 		want := graph.PortDefault
 		for i := range 5 {

@@ -24,7 +24,7 @@ import (
 
 const category = "LOGIC"
 
-// Modules is the table of the family.
+// Modules returns the modules of the category LOGIC.
 func Modules() []component.Module {
 	return []component.Module{
 		onAPICalled, onSchedule, onWebhook,
@@ -35,34 +35,34 @@ func Modules() []component.Module {
 	}
 }
 
-// module is one line of the table.
+// module is a module of this category.
 type module struct {
 	component.Descriptor
 	flow     component.Flow
 	check    func(config json.RawMessage) []fault.Detail
-	either   string // what has to be there, in the config or as an input
+	either   string // field that is required in the config or as an input
 	whole    func(input, config json.RawMessage, bound []string) []fault.Detail
 	evaluate func(input, config json.RawMessage) (Outcome, error)
 }
 
-// Outcome is what a component gives and the port by which the run goes on.
+// Outcome is the output of a component and the port at which the run continues.
 type Outcome struct {
 	Output json.RawMessage
 	Port   string
 }
 
-// Describe is what the catalogue says.
+// Describe returns the descriptor for the catalogue.
 func (m *module) Describe() component.Descriptor { return m.Descriptor }
 
-// Flow is the module's place in a graph.
+// Flow returns how the module behaves in a graph.
 func (m *module) Flow() component.Flow {
 	flow := m.flow
 	flow.Inline = true
 	return flow
 }
 
-// CheckConfig tells what is wrong with a config that the schema lets pass, each
-// fault with its pointer into the config.
+// CheckConfig reports faults of a config that the schema can't detect, each with a pointer into the
+// config.
 func (m *module) CheckConfig(config json.RawMessage) []fault.Detail {
 	if m.check == nil {
 		return nil
@@ -70,8 +70,8 @@ func (m *module) CheckConfig(config json.RawMessage) []fault.Detail {
 	return m.check(config)
 }
 
-// CheckWhole tells what is neither in the config nor among the inputs, given or bound, and
-// what of the inputs does not fit the config.
+// CheckWhole reports a value that is missing from both the config and the inputs, and inputs that
+// contradict the config. bound are the inputs with connections.
 func (m *module) CheckWhole(input, config json.RawMessage, bound []string) []fault.Detail {
 	if m.whole != nil {
 		return m.whole(input, config, bound)
@@ -84,13 +84,14 @@ func (m *module) CheckWhole(input, config json.RawMessage, bound []string) []fau
 			return nil
 		}
 	}
-	return problem("/config/"+m.either, "is required, here or as an input")
+	return problem("/config/"+m.either, "is required here or as an input")
 }
 
-// Run executes a module on its own, where it can be.
+// Run executes a module outside a workflow. It returns INVALID_INPUT if the module doesn't support
+// that.
 func (m *module) Run(_ context.Context, call component.Call) (component.Result, error) {
 	if !slices.Contains(m.Modes, component.ModeComponent) {
-		return component.Result{}, component.Permanent(component.CodeInvalidInput, "%s is executed inside a workflow only", m.Module)
+		return component.Result{}, component.Permanent(component.CodeInvalidInput, "%s can only be executed in a workflow", m.Module)
 	}
 	outcome, err := m.evaluate(call.Input, call.Config)
 	return component.Result{Output: outcome.Output}, err
@@ -105,18 +106,18 @@ func lookup(name string) *module {
 	return nil
 }
 
-// Evaluate is what IF, SWITCH, TRANSFORM, ARRAY_BUILDER and the constants give.
-// Every error is a *component.Error.
+// Evaluate returns the outcome of an IF, SWITCH, TRANSFORM, ARRAY_BUILDER or constant. Every error
+// is a *component.Error.
 func Evaluate(name string, input, config json.RawMessage) (Outcome, error) {
 	m := lookup(name)
 	if m == nil || m.evaluate == nil {
-		return Outcome{}, component.Permanent(component.CodeInternal, "%s is not a function of its input", component.Cut(name, 64))
+		return Outcome{}, component.Permanent(component.CodeInternal, "%s cannot be evaluated without a run", component.Cut(name, 64))
 	}
 	return m.evaluate(input, config)
 }
 
-// CheckConfig tells what is wrong with a config of a module of this family, as
-// its method does.
+// CheckConfig reports faults of a config of the module with this name, like the method of the same
+// name.
 func CheckConfig(name string, config json.RawMessage) []fault.Detail {
 	if m := lookup(name); m != nil {
 		return m.CheckConfig(config)
@@ -124,10 +125,10 @@ func CheckConfig(name string, config json.RawMessage) []fault.Detail {
 	return nil
 }
 
-// quick is the time of what is computed at once.
+// quick is the timeout of modules that don't wait.
 const quick = 5 * time.Second
 
-// inWorkflows describes a module that is executed inside a workflow only.
+// inWorkflows describes a module that can only be executed in a workflow.
 func inWorkflows(name, title, description string, input, config, output string) component.Descriptor {
 	return component.Descriptor{
 		Module: name, Title: title, Description: description, Category: category,
@@ -137,13 +138,13 @@ func inWorkflows(name, title, description string, input, config, output string) 
 	}
 }
 
-// lasting is a module of which an attempt may take longer.
+// lasting sets a longer timeout for a module that waits.
 func lasting(d component.Descriptor, timeout time.Duration) component.Descriptor {
 	d.Timeout = timeout
 	return d
 }
 
-// object is a schema of an object with the given keywords.
+// object returns an object schema with the keywords.
 func object(keywords string) json.RawMessage {
 	return json.RawMessage(`{"$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object", ` + keywords + `}`)
 }
@@ -153,7 +154,8 @@ const (
 	anything = `"description": "Any named values.", "properties": {}, "additionalProperties": true, `
 )
 
-// result makes the outcome of an output that goes on by a port.
+// result encodes an output and returns the outcome. It returns OUTPUT_TOO_LARGE if the output
+// exceeds the limit.
 func result(port string, output any) (Outcome, error) {
 	data, err := strictjson.Encode(output)
 	if err != nil {
@@ -165,7 +167,7 @@ func result(port string, output any) (Outcome, error) {
 	return Outcome{Output: data, Port: port}, nil
 }
 
-// members reads an object with its numbers as they are written.
+// members decodes an object. Numbers keep their notation.
 func members(data json.RawMessage) (map[string]any, error) {
 	if len(bytes.TrimSpace(data)) == 0 {
 		return map[string]any{}, nil
@@ -178,7 +180,7 @@ func members(data json.RawMessage) (map[string]any, error) {
 	return all, nil
 }
 
-// problem is one fault of a config.
+// problem returns a single fault.
 func problem(pointer, message string) []fault.Detail {
 	return []fault.Detail{fault.NewDetail(pointer, message)}
 }

@@ -43,18 +43,18 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
-func TestOutcomesThatAreErrors(t *testing.T) {
+func TestInvalidCallsFail(t *testing.T) {
 	long := `"` + strings.Repeat("a", 700_000) + `"`
 	for _, c := range []struct{ module, input, config, code, message string }{
-		{"IF", `{"amount":"hunter2"}`, `{"expression":"amount > 10"}`, "INVALID_INPUT", "expression: line 1, column 8: only two numbers or two texts have an order, got a text and a number"},
-		{"IF", `{"amount":1}`, `{"expression":"amount"}`, "INVALID_INPUT", "expression must give true or false"},
-		{"IF", `{"amount":1}`, `{"expression":"amuont > 1"}`, "INVALID_INPUT", "there is no value amuont; there are amount"},
+		{"IF", `{"amount":"hunter2"}`, `{"expression":"amount > 10"}`, "INVALID_INPUT", "expression: line 1, column 8: only two numbers or two strings can be ordered, got a string and a number"},
+		{"IF", `{"amount":1}`, `{"expression":"amount"}`, "INVALID_INPUT", "expression must evaluate to true or false"},
+		{"IF", `{"amount":1}`, `{"expression":"amuont > 1"}`, "INVALID_INPUT", "unknown value amuont; the values are amount"},
 		{"IF", `{}`, `{"expression":"1 +"}`, "INVALID_INPUT", "ends too early"},
 		{"IF", `[]`, `{"expression":"true"}`, "INVALID_INPUT", "not an object"},
-		{"IF", `{}`, `{"expression":7}`, "INVALID_INPUT", "form of the module's schema"},
+		{"IF", `{}`, `{"expression":7}`, "INVALID_INPUT", "match the module's schema"},
 		{"IF", `{}`, `{"expression":"len(1..1000000000) > 0"}`, "INVALID_INPUT", "more than 16 MiB"},
-		{"SWITCH", `{"n":1}`, `{"cases":[{"name":"a","expression":"n > 9"},{"name":"b","expression":"n"}]}`, "INVALID_INPUT", "cases[1].expression must give true or false"},
-		{"SWITCH", `{}`, `{"cases":[{"name":"a","expression":"m"}]}`, "INVALID_INPUT", "cases[0].expression: line 1, column 1: there is no value m"},
+		{"SWITCH", `{"n":1}`, `{"cases":[{"name":"a","expression":"n > 9"},{"name":"b","expression":"n"}]}`, "INVALID_INPUT", "cases[1].expression must evaluate to true or false"},
+		{"SWITCH", `{}`, `{"cases":[{"name":"a","expression":"m"}]}`, "INVALID_INPUT", "cases[0].expression: line 1, column 1: unknown value m"},
 		{"TRANSFORM", `{}`, `{"expression":"now()"}`, "INVALID_INPUT", "no clock"},
 		{"TRANSFORM", `{"a":` + long + `}`, `{"expression":"a + a"}`, "INVALID_INPUT", "more than 1048576 bytes"},
 		{"ARRAY_BUILDER", `{"0":1,"1":"x"}`, `{"itemType":"number"}`, "INVALID_INPUT", "item 1 must be of the type number"},
@@ -67,8 +67,8 @@ func TestOutcomesThatAreErrors(t *testing.T) {
 		{"NUMBER_CONSTANT", `{}`, `{"value":"1"}`, "INVALID_INPUT", "value must be a number"},
 		{"BOOLEAN_CONSTANT", `{}`, `{}`, "INVALID_INPUT", "value must be a boolean"},
 		{"JSON_CONSTANT", `{}`, `{}`, "INVALID_INPUT", "value must be any value"},
-		{"FOR_EACH", `{}`, `{}`, "INTERNAL_ERROR", "not a function"},
-		{"RANDOM_UUID", `{}`, `{}`, "INTERNAL_ERROR", "not a function"},
+		{"FOR_EACH", `{}`, `{}`, "INTERNAL_ERROR", "without a run"},
+		{"RANDOM_UUID", `{}`, `{}`, "INTERNAL_ERROR", "without a run"},
 	} {
 		got, err := Evaluate(c.module, raw(c.input), raw(c.config))
 		failed, ok := errors.AsType[*component.Error](err)
@@ -86,7 +86,7 @@ func TestOutcomesThatAreErrors(t *testing.T) {
 	}
 }
 
-func TestConfigsAreJudgedWhenTheyAreSaved(t *testing.T) {
+func TestConfigIsValidatedWhenSaved(t *testing.T) {
 	cases := func(list string) string { return `{"cases":[` + list + `]}` }
 	for _, c := range []struct{ module, config, pointer, message string }{
 		{"IF", `{"expression":"amount > 10"}`, "", ""},
@@ -94,14 +94,14 @@ func TestConfigsAreJudgedWhenTheyAreSaved(t *testing.T) {
 		{"IF", `{"expression":"amount >"}`, "/expression", "line 1, column 9: the expression ends too early: expected a value"},
 		{"IF", `{"expression":"now() > 1"}`, "/expression", "no clock"},
 		{"IF", `{}`, "/expression", "empty"},
-		{"TRANSFORM", `{"expression":"lenn(a)"}`, "/expression", "there is no function lenn"},
+		{"TRANSFORM", `{"expression":"lenn(a)"}`, "/expression", "unknown function lenn"},
 		{"SWITCH", cases(`{"name":"a","expression":"true"},{"name":"b-2_X","expression":"x == 1"}`), "", ""},
 		{"SWITCH", cases(``), "/cases", "1 to 50"},
 		{"SWITCH", `{}`, "/cases", "1 to 50"},
 		{"SWITCH", `{"cases":{}}`, "/cases", "array"},
 		{"SWITCH", cases(`{"name":"a","expression":"true"},{"name":"a","expression":"false"}`), "/cases/1/name", "case 0"},
-		{"SWITCH", cases(`{"name":"default","expression":"true"}`), "/cases/0/name", "taken"},
-		{"SWITCH", cases(`{"name":"error","expression":"true"}`), "/cases/0/name", "taken"},
+		{"SWITCH", cases(`{"name":"default","expression":"true"}`), "/cases/0/name", "reserved"},
+		{"SWITCH", cases(`{"name":"error","expression":"true"}`), "/cases/0/name", "reserved"},
 		{"SWITCH", cases(`{"name":"a b","expression":"true"}`), "/cases/0/name", "letters"},
 		{"SWITCH", cases(`{"name":"","expression":"true"}`), "/cases/0/name", "letters"},
 		{"SWITCH", cases(`{"name":"a","expression":"true"},{"name":"b","expression":"("}`), "/cases/1/expression", "expected a value or )"},
@@ -111,7 +111,7 @@ func TestConfigsAreJudgedWhenTheyAreSaved(t *testing.T) {
 		{"ON_SCHEDULE", `{"cron":"0 0 29 2 *"}`, "", ""},
 		{"ON_SCHEDULE", `{"cron":"0 9 * * 7"}`, "", ""},
 		{"ON_SCHEDULE", `{"cron":"{{env.CRON}}"}`, "", ""},
-		{"ON_SCHEDULE", `{"cron":"0 0 30 2 *"}`, "/cron", "never comes"},
+		{"ON_SCHEDULE", `{"cron":"0 0 30 2 *"}`, "/cron", "never fires"},
 		{"ON_SCHEDULE", `{"cron":"* * * * * *"}`, "/cron", "five fields"},
 		{"ON_SCHEDULE", `{"cron":"60 * * * *"}`, "/cron", "minute: expected numbers from 0 to 59"},
 		{"ON_SCHEDULE", `{"cron":"TZ=0"}`, "/cron", "five fields"},
@@ -156,8 +156,8 @@ func TestConfigsAreJudgedWhenTheyAreSaved(t *testing.T) {
 	}
 }
 
-// What a schema refuses needs no further check.
-func TestAWaitKnowsItsEndFromOneSideOrTheOther(t *testing.T) {
+// Values that the schema rejects need no further check.
+func TestWaitNeedsValueInConfigOrInput(t *testing.T) {
 	for _, c := range []struct{ module, input, config, bound, missing string }{
 		{"DELAY", `{}`, `{"durationMs":1}`, "", ""},
 		{"DELAY", `{"durationMs":1}`, `{}`, "", ""},
@@ -189,7 +189,7 @@ func TestAWaitKnowsItsEndFromOneSideOrTheOther(t *testing.T) {
 	}
 }
 
-func TestSchemasRefuseWhatIsOutOfBounds(t *testing.T) {
+func TestSchemaRejectsOutOfRangeValues(t *testing.T) {
 	bench := componenttest.New(t, Modules()...)
 	for _, c := range []struct{ module, input, config string }{
 		{"FOR_EACH", `{}`, `{}`},
@@ -234,7 +234,7 @@ func TestSchemasRefuseWhatIsOutOfBounds(t *testing.T) {
 	}
 }
 
-func TestOnlyTransformRunsOnItsOwn(t *testing.T) {
+func TestOnlyTransformRunsOutsideWorkflows(t *testing.T) {
 	bench := componenttest.New(t, Modules()...)
 	output, failed := bench.Run(t, "TRANSFORM", `{"name":"Ada"}`, `{"expression":"upper(name) + \"!\""}`)
 	if failed != nil || string(output) != `{"result":"ADA!"}` {
@@ -253,13 +253,13 @@ func TestOnlyTransformRunsOnItsOwn(t *testing.T) {
 		if !slices.Equal(d.Modes, []component.Mode{component.ModeWorkflow}) {
 			t.Errorf("%s has the modes %v", d.Module, d.Modes)
 		}
-		if _, failed := bench.Look(t, d.Module, component.Call{Input: raw(`{}`), Config: raw(`{}`)}); failed == nil || failed.Code != component.CodeInvalidInput || failed.Message != d.Module+" is executed inside a workflow only" {
+		if _, failed := bench.Look(t, d.Module, component.Call{Input: raw(`{}`), Config: raw(`{}`)}); failed == nil || failed.Code != component.CodeInvalidInput || failed.Message != d.Module+" can only be executed in a workflow" {
 			t.Errorf("%s: %v", d.Module, failed)
 		}
 	}
 }
 
-// The outputs of what is evaluated in a run are those of the catalogue.
+// Outputs of evaluated modules match the schemas in the catalogue.
 func TestOutcomesFitTheirSchemas(t *testing.T) {
 	for _, one := range Modules() {
 		m := one.(*module)
@@ -287,7 +287,7 @@ func TestOutcomesFitTheirSchemas(t *testing.T) {
 				t.Errorf("%s gave %s", m.Module, outcome.Output)
 			}
 			if ports, ok := portsOf(m.Module, config); !ok || !slices.Contains(ports, outcome.Port) {
-				t.Errorf("%s went on by %s, which is none of %v", m.Module, outcome.Port, ports)
+				t.Errorf("%s continued at %s, which is not one of %v", m.Module, outcome.Port, ports)
 			}
 		}
 	}
@@ -321,7 +321,7 @@ func TestPorts(t *testing.T) {
 	}
 }
 
-func TestFlowsAreThoseOfAGraph(t *testing.T) {
+func TestFlowsAreValidInAGraph(t *testing.T) {
 	registry, err := component.NewRegistry(Modules()...)
 	if err != nil {
 		t.Fatal(err)

@@ -15,22 +15,22 @@ import (
 	"github.com/weft-automation/weft/internal/kit/strictjson"
 )
 
-// reviewExpression tells which names of an expression no input brings.
+// reviewExpression reports names in an expression that no input provides.
 func reviewExpression(input, config json.RawMessage, bound []string) (faults, warnings []fault.Detail) {
 	var c expressionConfig
 	if json.Unmarshal(config, &c) != nil {
 		return nil, nil
 	}
-	return reviewNames("/config/expression", c.Expression, brought(input, bound))
+	return reviewNames("/config/expression", c.Expression, provided(input, bound))
 }
 
-// reviewCases is reviewExpression for the cases of a SWITCH.
+// reviewCases is like reviewExpression for the cases of a SWITCH.
 func reviewCases(input, config json.RawMessage, bound []string) (faults, warnings []fault.Detail) {
 	var c switchConfig
 	if json.Unmarshal(config, &c) != nil {
 		return nil, nil
 	}
-	names := brought(input, bound)
+	names := provided(input, bound)
 	for i, one := range c.Cases {
 		never, maybe := reviewNames(fmt.Sprintf("/config/cases/%d/expression", i), one.Expression, names)
 		faults, warnings = append(faults, never...), append(warnings, maybe...)
@@ -38,8 +38,8 @@ func reviewCases(input, config json.RawMessage, bound []string) (faults, warning
 	return faults, warnings
 }
 
-// brought are the names of the inputs that are written or connected.
-func brought(input json.RawMessage, bound []string) map[string]bool {
+// provided returns the names of the inputs that have a literal value or a connection.
+func provided(input json.RawMessage, bound []string) map[string]bool {
 	names := map[string]bool{}
 	if written, err := members(input); err == nil {
 		for name := range written {
@@ -53,30 +53,30 @@ func brought(input json.RawMessage, bound []string) map[string]bool {
 	return names
 }
 
-func reviewNames(pointer, text string, brought map[string]bool) (faults, warnings []fault.Detail) {
+func reviewNames(pointer, text string, provided map[string]bool) (faults, warnings []fault.Detail) {
 	program, err := expression.Compile(text)
 	if err != nil || envref.In(text) {
-		return nil, nil // the one is told elsewhere, the other is whole only in a run
+		return nil, nil // compile errors are reported by compiles; environment variables are known only at run time
 	}
 	missing := func(names []string) []string {
-		return slices.DeleteFunc(names, func(name string) bool { return brought[name] })
+		return slices.DeleteFunc(names, func(name string) bool { return provided[name] })
 	}
 	there := "there are no inputs"
-	if len(brought) > 0 {
-		names := slices.Sorted(maps.Keys(brought))
+	if len(provided) > 0 {
+		names := slices.Sorted(maps.Keys(provided))
 		there = "the inputs are " + strings.Join(names[:min(len(names), 20)], ", ")
 	}
 	needed, others := program.Names()
 	if names := missing(needed); len(names) > 0 {
-		faults = problem(pointer, fmt.Sprintf("no input brings %s, so it always fails: write or connect that input; %s", strings.Join(names, ", "), there))
+		faults = problem(pointer, fmt.Sprintf("no input provides %s, so the expression always fails; set or connect the input; %s", strings.Join(names, ", "), there))
 	}
 	if names := missing(others); len(names) > 0 {
-		warnings = []fault.Detail{{Code: graph.WarnName, Pointer: pointer, Message: fmt.Sprintf("no input brings %s; %s", strings.Join(names, ", "), there)}}
+		warnings = []fault.Detail{{Code: graph.WarnName, Pointer: pointer, Message: fmt.Sprintf("no input provides %s; %s", strings.Join(names, ", "), there)}}
 	}
 	return faults, warnings
 }
 
-// givesValue is what a constant gives.
+// givesValue describes the output of a constant.
 func givesValue(_, config, _ json.RawMessage, _ []string) []graph.Given {
 	c, err := members(config)
 	if err != nil {
@@ -85,7 +85,7 @@ func givesValue(_, config, _ json.RawMessage, _ []string) []graph.Given {
 	return given(map[string]any{"value": c["value"]}, nil)
 }
 
-// givesInput is what RESPOND gives: its input.
+// givesInput describes the output of RESPOND, which is its input.
 func givesInput(input, _, _ json.RawMessage, bound []string) []graph.Given {
 	written, err := members(input)
 	if err != nil {
@@ -94,7 +94,7 @@ func givesInput(input, _, _ json.RawMessage, bound []string) []graph.Given {
 	return given(written, bound)
 }
 
-// given describes an output whose members are these values, and what connections bring.
+// given describes an output that has these values and the values from connections.
 func given(values map[string]any, bound []string) []graph.Given {
 	schema := literalSchema(values).(map[string]any)
 	properties := schema["properties"].(map[string]any)
@@ -109,7 +109,7 @@ func given(values map[string]any, bound []string) []graph.Given {
 	return []graph.Given{{Possible: possible}}
 }
 
-// literalSchema is the JSON Schema of one value, as far as paths lead into it.
+// literalSchema returns a JSON Schema that describes the structure of a value.
 func literalSchema(value any) any {
 	switch value := value.(type) {
 	case map[string]any:
@@ -134,13 +134,13 @@ func literalSchema(value any) any {
 	return map[string]any{"type": "number"}
 }
 
-// givesTrigger is what ON_API_CALLED gives: the members of the run's input, of which the schemas
-// of its config and of the workflow say what they are.
+// givesTrigger describes the output of ON_API_CALLED: the fields of the run's input, according to
+// the schemas in its config and of the workflow.
 func givesTrigger(_, config, runInput json.RawMessage, _ []string) (all []graph.Given) {
 	for _, raw := range []json.RawMessage{inputSchemaOf(config), runInput} {
 		schema, err := members(raw)
 		if err != nil || schema["properties"] == nil || bytes.Contains(raw, []byte(`"$ref"`)) {
-			continue // it names nothing, or what it names is elsewhere
+			continue // the fields are unknown or defined by reference
 		}
 		open := schema["additionalProperties"] == nil
 		if open {
@@ -158,8 +158,8 @@ func givesTrigger(_, config, runInput json.RawMessage, _ []string) (all []graph.
 	return all
 }
 
-// withWhole is the schema of the trigger's output for that of the input: beside each member it
-// has the input whole.
+// withWhole converts the schema of the input to that of the trigger's output, which also has the
+// whole input.
 func withWhole(schema map[string]any) json.RawMessage {
 	declared, ok := schema["properties"].(map[string]any)
 	if !ok {

@@ -25,7 +25,7 @@ func checkSchedule(config json.RawMessage) []fault.Detail {
 	case err != nil:
 		return problem("/cron", err.Error())
 	case schedule.Next(time.Date(2024, 1, 1, 0, 0, 0, 0, time.UTC)).IsZero():
-		return problem("/cron", "never comes: no month that it names has such a day")
+		return problem("/cron", "never fires: none of its months has such a day")
 	}
 	return nil
 }

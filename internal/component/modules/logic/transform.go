@@ -14,12 +14,12 @@ import (
 
 var transform = &module{
 	flow: component.Flow{Review: reviewExpression},
-	Descriptor: alone(inWorkflows("TRANSFORM", "Transform",
-		"Computes a value from the values of its input by an expression.",
+	Descriptor: standalone(inWorkflows("TRANSFORM", "Transform",
+		"Evaluates an expression over the values of its input.",
 		anything+`"examples": [{"prices": [3, 4.5], "rate": 2}]`,
-		`"description": "What to compute.", "required": ["expression"], "properties": {"expression": `+fmt.Sprintf(expressionField, "map(prices, # * rate) | sum()")+`}, "examples": [{"expression": "{total: sum(prices) * rate, count: len(prices)}"}]`,
-		`"description": "What was computed.", "required": ["result"], "properties": {
-			"result": {"title": "Result", "description": "The expression's value. Whole numbers stay whole up to 64 bits; larger ones travel as texts.", "examples": [15]}
+		`"description": "The expression.", "required": ["expression"], "properties": {"expression": `+fmt.Sprintf(expressionField, "map(prices, # * rate) | sum()")+`}, "examples": [{"expression": "{total: sum(prices) * rate, count: len(prices)}"}]`,
+		`"description": "The result.", "required": ["result"], "properties": {
+			"result": {"title": "Result", "description": "The value of the expression. Integers are exact up to 64 bits; pass larger ones as strings.", "examples": [15]}
 		}`)),
 	check: checkExpression,
 	evaluate: func(input, config json.RawMessage) (Outcome, error) {
@@ -35,8 +35,8 @@ var transform = &module{
 	},
 }
 
-// alone describes a module that can also be executed on its own.
-func alone(d component.Descriptor) component.Descriptor {
+// standalone marks a module that can also be executed outside a workflow.
+func standalone(d component.Descriptor) component.Descriptor {
 	d.Modes = []component.Mode{component.ModeComponent, component.ModeWorkflow}
 	return d
 }
@@ -48,13 +48,13 @@ type expressionConfig struct {
 func checkExpression(config json.RawMessage) []fault.Detail {
 	var c expressionConfig
 	if err := json.Unmarshal(config, &c); err != nil {
-		return problem("/expression", "must be a text")
+		return problem("/expression", "must be a string")
 	}
 	return compiles("/expression", c.Expression)
 }
 
-// compiles tells what is wrong with an expression before it is evaluated. One
-// with a variable of the environment is whole only when it is.
+// compiles reports errors in an expression when the workflow is saved. It skips expressions with
+// environment variables, which are complete only at run time.
 func compiles(pointer, text string) []fault.Detail {
 	if envref.In(text) {
 		return nil
@@ -65,7 +65,7 @@ func compiles(pointer, text string) []fault.Detail {
 	return nil
 }
 
-// evaluate is the value of an expression over the members of the input.
+// evaluate returns the value of an expression over the fields of the input.
 func evaluate(field, text string, input json.RawMessage) (any, error) {
 	values, err := members(input)
 	if err != nil {
@@ -73,16 +73,16 @@ func evaluate(field, text string, input json.RawMessage) (any, error) {
 	}
 	program, err := expression.Compile(text)
 	if err != nil {
-		return nil, refused(field, err)
+		return nil, expressionError(field, err)
 	}
 	value, err := program.Run(values)
 	if err != nil {
-		return nil, refused(field, err)
+		return nil, expressionError(field, err)
 	}
 	return value, nil
 }
 
-// boolean is the value of an expression that says whether something holds.
+// boolean returns the value of a condition. It returns INVALID_INPUT if the value is not a boolean.
 func boolean(field, text string, input json.RawMessage) (bool, error) {
 	value, err := evaluate(field, text, input)
 	if err != nil {
@@ -90,13 +90,13 @@ func boolean(field, text string, input json.RawMessage) (bool, error) {
 	}
 	holds, ok := value.(bool)
 	if !ok {
-		return false, component.Permanent(component.CodeInvalidInput, "%s must give true or false", field)
+		return false, component.Permanent(component.CodeInvalidInput, "%s must evaluate to true or false", field)
 	}
 	return holds, nil
 }
 
-// refused is an expression's error as that of a stage.
-func refused(field string, err error) error {
+// expressionError converts an error of an expression to the error of a stage.
+func expressionError(field string, err error) error {
 	at, ok := errors.AsType[*expression.Error](err)
 	if !ok {
 		return &component.Error{Code: component.CodeInternal, Message: "the expression could not be evaluated", Err: err}

@@ -9,25 +9,25 @@ import (
 	"github.com/weft-automation/weft/internal/secret/signature"
 )
 
-var begins = component.Flow{Trigger: true}
+var startsRun = component.Flow{Trigger: true}
 
 var onAPICalled = &module{
 	flow: component.Flow{Trigger: true, RunInput: inputSchemaOf, Gives: givesTrigger},
 	Descriptor: inWorkflows("ON_API_CALLED", "On API call",
-		"Where a run begins that was triggered by the API or by another workflow. Gives each member of the trigger's input by its name, and the input whole.",
+		"Starts runs that are triggered by the API or by another workflow. Returns each field of the input by name, and the whole input.",
 		nothing,
-		`"description": "What a run takes.", "properties": {
-			"inputSchema": {"type": "object", "title": "Input schema", "description": "A JSON Schema of type object, which says what members the input has: a trigger whose input breaks it is refused. Without it, every input is taken.", "examples": [{"type": "object", "required": ["amount"], "properties": {"amount": {"type": "string"}}}]}
+		`"description": "The input of runs.", "properties": {
+			"inputSchema": {"type": "object", "title": "Input schema", "description": "A JSON Schema of type object for the input. A trigger with an invalid input is rejected. By default, any input is accepted.", "examples": [{"type": "object", "required": ["amount"], "properties": {"amount": {"type": "string"}}}]}
 		}, "examples": [{}, {"inputSchema": {"type": "object", "required": ["amount"], "properties": {"amount": {"type": "string"}}}}]`,
-		`"description": "Each member of the input by its name, and:", "required": ["input", "triggeredAt"], "additionalProperties": true, "properties": {
-			"input": {"type": "object", "title": "Input", "description": "The input whole.", "examples": [{"amount": "1000"}]},
-			"triggeredAt": {"type": "string", "format": "date-time", "title": "Triggered at", "description": "When the run was triggered.", "examples": ["2026-01-31T12:00:00.000Z"]}
+		`"description": "The fields of the input by name, and:", "required": ["input", "triggeredAt"], "additionalProperties": true, "properties": {
+			"input": {"type": "object", "title": "Input", "description": "The whole input.", "examples": [{"amount": "1000"}]},
+			"triggeredAt": {"type": "string", "format": "date-time", "title": "Triggered at", "description": "The time when the run was triggered.", "examples": ["2026-01-31T12:00:00.000Z"]}
 		}`),
 	check: checkInputSchema,
 }
 
-// inputSchemaOf is the schema that a config holds of the input of a run; nil if it
-// holds none.
+// inputSchemaOf returns the schema of a run's input in a config, or nil if the config has no
+// schema.
 func inputSchemaOf(config json.RawMessage) json.RawMessage {
 	var c struct {
 		InputSchema json.RawMessage `json:"inputSchema"`
@@ -38,8 +38,7 @@ func inputSchemaOf(config json.RawMessage) json.RawMessage {
 	return c.InputSchema
 }
 
-// checkInputSchema judges the schema that a config holds, which is one of an
-// object: the input of a run.
+// checkInputSchema validates the input schema in a config, which must be of type object.
 func checkInputSchema(config json.RawMessage) []fault.Detail {
 	schema := inputSchemaOf(config)
 	if schema == nil {
@@ -50,52 +49,52 @@ func checkInputSchema(config json.RawMessage) []fault.Detail {
 	}
 	head, err := members(schema)
 	if err != nil || head["type"] != nil && head["type"] != "object" {
-		return problem("/inputSchema/type", `must be "object": the input of a run is one`)
+		return problem("/inputSchema/type", `must be "object", because the input of a run is an object`)
 	}
 	return nil
 }
 
 var onSchedule = &module{
-	flow: begins,
+	flow: startsRun,
 	Descriptor: inWorkflows("ON_SCHEDULE", "On schedule",
-		"Where a run begins that its schedule triggered.",
+		"Starts runs that are triggered by a schedule.",
 		nothing,
-		`"description": "When runs begin, by schedules of the workflow that name no other times when they are created.", "required": ["cron"], "properties": {
+		`"description": "The default times for schedules of the workflow that don't set their own.", "required": ["cron"], "properties": {
 			"cron": {"type": "string", "minLength": 1, "maxLength": 200, "title": "Cron", "description": "Minute, hour, day of the month, month and day of the week (0 or 7 is Sunday), or @hourly, @daily, @weekly, @monthly, @yearly. If neither day field is *, a day matches when one of the two does.", "examples": ["0 9 * * MON-FRI", "@daily"]},
-			"timeZone": {"type": "string", "minLength": 1, "maxLength": 64, "default": "UTC", "title": "Time zone", "description": "The time zone of the schedule, by its IANA name. A time that a clock change skips starts no run, and a time that it repeats starts two.", "examples": ["Europe/Berlin"]}
+			"timeZone": {"type": "string", "minLength": 1, "maxLength": 64, "default": "UTC", "title": "Time zone", "description": "The IANA name of the time zone of the schedule. If a clock change skips a time, no run starts. If it repeats a time, two runs start.", "examples": ["Europe/Berlin"]}
 		}, "examples": [{"cron": "0 9 * * MON-FRI", "timeZone": "Europe/Berlin"}]`,
-		`"description": "When.", "required": ["scheduledAt"], "properties": {
-			"scheduledAt": {"type": "string", "format": "date-time", "title": "Scheduled at", "description": "The time of the schedule, which the run may have begun somewhat after.", "examples": ["2026-01-31T08:00:00.000Z"]}
+		`"description": "The time of the schedule.", "required": ["scheduledAt"], "properties": {
+			"scheduledAt": {"type": "string", "format": "date-time", "title": "Scheduled at", "description": "The scheduled time. The run can start slightly later.", "examples": ["2026-01-31T08:00:00.000Z"]}
 		}`),
 	check: checkSchedule,
 }
 
 var onWebhook = &module{
-	flow: begins,
+	flow: startsRun,
 	Descriptor: inWorkflows("ON_WEBHOOK", "On webhook",
-		"Where a run begins that a request of another service triggered.",
+		"Starts runs that are triggered by a webhook request from another service.",
 		nothing,
-		`"description": "Whose requests are taken, by hooks of the workflow that name nothing else when they are created.", "properties": {
-			"verification": {"type": "object", "title": "Verification", "description": "How a request proves whose it is: by the HMAC of its body under a secret that both sides know, or as Standard Webhooks has it, where only the secret counts.", "required": ["secret"], "additionalProperties": false, "properties": {
-				"scheme": {"type": "string", "enum": ["hmac", "standardWebhooks"], "default": "hmac", "description": "How it is signed."},
-				"secret": {"type": "string", "minLength": 8, "maxLength": 1024, "x-secret": true, "description": "The secret of the HMAC."},
-				"header": {"type": "string", "pattern": "^[A-Za-z0-9-]{1,64}$", "description": "The header that holds it. Required for hmac."},
-				"prefix": {"type": "string", "maxLength": 32, "description": "What stands before it in the header."},
+		`"description": "The default verification for hooks of the workflow that don't set their own.", "properties": {
+			"verification": {"type": "object", "title": "Verification", "description": "How requests are authenticated: by an HMAC of the body with a shared secret, or by Standard Webhooks, which uses only the secret.", "required": ["secret"], "additionalProperties": false, "properties": {
+				"scheme": {"type": "string", "enum": ["hmac", "standardWebhooks"], "default": "hmac", "description": "The signature scheme."},
+				"secret": {"type": "string", "minLength": 8, "maxLength": 1024, "x-secret": true, "description": "The shared secret."},
+				"header": {"type": "string", "pattern": "^[A-Za-z0-9-]{1,64}$", "description": "The header with the signature. Required for hmac."},
+				"prefix": {"type": "string", "maxLength": 32, "description": "The prefix of the signature in the header."},
 				"algorithm": {"type": "string", "enum": ["sha256", "sha512"], "default": "sha256", "description": "The hash function."},
-				"encoding": {"type": "string", "enum": ["hex", "base64"], "default": "hex", "description": "How its bytes are written."},
-				"deliveryHeader": {"type": "string", "pattern": "^[A-Za-z0-9-]{1,64}$", "description": "The header with the id of a delivery. Deliveries with the same id start one run; with hmac, so do deliveries with the same body."},
-				"acceptRepeatedBodies": {"type": "boolean", "default": false, "description": "Whether a delivery with a new id starts a run although its body came before. Needs deliveryHeader. Anyone who captured a delivery can then send it again."}
+				"encoding": {"type": "string", "enum": ["hex", "base64"], "default": "hex", "description": "The encoding of the signature."},
+				"deliveryHeader": {"type": "string", "pattern": "^[A-Za-z0-9-]{1,64}$", "description": "The header with the ID of a delivery. Deliveries with the same ID start only one run. With hmac, deliveries with the same body also start only one run."},
+				"acceptRepeatedBodies": {"type": "boolean", "default": false, "description": "Whether a delivery with a new ID and a known body starts a run. Requires deliveryHeader. Anyone who captures a delivery can then replay it."}
 			}, "examples": [{"secret": "correct-horse-battery", "header": "X-Hub-Signature-256", "prefix": "sha256=", "deliveryHeader": "X-GitHub-Delivery"}]}
 		}, "examples": [{"verification": {"secret": "correct-horse-battery", "header": "X-Hub-Signature-256", "prefix": "sha256=", "deliveryHeader": "X-GitHub-Delivery"}}]`,
 		`"description": "The request.", "required": ["headers", "body"], "properties": {
-			"headers": {"type": "object", "additionalProperties": {"type": "string"}, "title": "Headers", "description": "Its headers by lower-case name.", "examples": [{"content-type": "application/json"}]},
-			"body": {"title": "Body", "description": "Its body: the JSON value where the content type says JSON, else text.", "examples": [{"action": "opened"}]}
+			"headers": {"type": "object", "additionalProperties": {"type": "string"}, "title": "Headers", "description": "The headers, by lower-case name.", "examples": [{"content-type": "application/json"}]},
+			"body": {"title": "Body", "description": "The body: the JSON value if the content type is JSON, otherwise text.", "examples": [{"action": "opened"}]}
 		}`),
 	check: checkVerification,
 }
 
-// checkVerification checks what the schema cannot: the header of an HMAC, and the form of a
-// secret of Standard Webhooks.
+// checkVerification checks what the schema can't: the header for HMAC, and the format of a Standard
+// Webhooks secret.
 func checkVerification(config json.RawMessage) []fault.Detail {
 	var c struct {
 		Verification *struct {

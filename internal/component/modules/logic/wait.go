@@ -11,35 +11,35 @@ import (
 	"github.com/weft-automation/weft/internal/kit/timestamp"
 )
 
-// How long a wait may be.
+// Maximum lengths of waits.
 const (
 	maxDelay = 30 * 24 * time.Hour
 	maxUntil = 366 * 24 * time.Hour
 )
 
 const (
-	durationField  = `"durationMs": {"type": "integer", "minimum": 1, "maximum": 2592000000, "title": "Duration (ms)", "description": "How long, in milliseconds: 30 days at most.", "examples": [60000]}`
-	timestampField = `"timestamp": {"type": "string", "format": "date-time", "maxLength": 40, "title": "Timestamp", "description": "When, as a time in RFC 3339 form: within 366 days. A time in the past is over at once.", "examples": ["2026-12-24T18:00:00Z"]}`
-	resumed        = `"description": "When the run went on.", "required": ["resumedAt"], "properties": {
-			"resumedAt": {"type": "string", "format": "date-time", "title": "Resumed at", "description": "When the wait was over.", "examples": ["2026-12-24T18:00:00.000Z"]}
+	durationField  = `"durationMs": {"type": "integer", "minimum": 1, "maximum": 2592000000, "title": "Duration (ms)", "description": "The duration, in milliseconds. The maximum is 30 days.", "examples": [60000]}`
+	timestampField = `"timestamp": {"type": "string", "format": "date-time", "maxLength": 40, "title": "Timestamp", "description": "The time to wait until, in RFC 3339 format, at most 366 days ahead. If it is in the past, the run continues immediately.", "examples": ["2026-12-24T18:00:00Z"]}`
+	resumed        = `"description": "The time when the run continued.", "required": ["resumedAt"], "properties": {
+			"resumedAt": {"type": "string", "format": "date-time", "title": "Resumed at", "description": "The time when the wait finished.", "examples": ["2026-12-24T18:00:00.000Z"]}
 		}`
 )
 
 var delay = &module{
 	flow: component.Flow{Lasts: true},
 	Descriptor: lasting(inWorkflows("DELAY", "Delay",
-		"Waits for some time. Nothing is held up meanwhile. The duration stands in the config, or comes as an input, which counts before it.",
-		`"description": "How long, where that is known only in the run.", "properties": {`+durationField+`}, "examples": [{}, {"durationMs": 60000}]`,
-		`"description": "How long.", "properties": {`+durationField+`}, "examples": [{"durationMs": 60000}]`,
+		"Waits for a duration. Other branches of the run continue. Set the duration in the config or as an input; the input takes precedence.",
+		`"description": "The duration, if it is known only at run time.", "properties": {`+durationField+`}, "examples": [{}, {"durationMs": 60000}]`,
+		`"description": "The duration.", "properties": {`+durationField+`}, "examples": [{"durationMs": 60000}]`,
 		resumed), maxDelay),
 	either: "durationMs",
 }
 
 var waitUntil = &module{
 	Descriptor: lasting(inWorkflows("WAIT_UNTIL", "Wait until",
-		"Waits until a time. Nothing is held up meanwhile. The time stands in the config, or comes as an input, which counts before it.",
-		`"description": "Until when, where that is known only in the run.", "properties": {`+timestampField+`}, "examples": [{}, {"timestamp": "2026-12-24T18:00:00Z"}]`,
-		`"description": "Until when.", "properties": {`+timestampField+`}, "examples": [{"timestamp": "2026-12-24T18:00:00Z"}]`,
+		"Waits until a point in time. Other branches of the run continue. Set the time in the config or as an input; the input takes precedence.",
+		`"description": "The time, if it is known only at run time.", "properties": {`+timestampField+`}, "examples": [{}, {"timestamp": "2026-12-24T18:00:00Z"}]`,
+		`"description": "The time.", "properties": {`+timestampField+`}, "examples": [{"timestamp": "2026-12-24T18:00:00Z"}]`,
 		resumed), maxUntil),
 	check:  checkTimestamp,
 	either: "timestamp",
@@ -48,15 +48,15 @@ var waitUntil = &module{
 var waitForSignal = &module{
 	flow: component.Flow{Ports: []string{graph.PortNext, graph.PortTimeout}, Lasts: true},
 	Descriptor: lasting(inWorkflows("WAIT_FOR_SIGNAL", "Wait for signal",
-		"Waits until the run is given a signal, and gives its payload. Goes on by timeout where none came in time.",
+		"Waits until the run receives a signal and returns its payload. Continues at timeout if no signal arrives in time.",
 		nothing,
-		`"description": "What signal, and how long.", "required": ["name", "timeoutMs"], "properties": {
+		`"description": "The signal and the timeout.", "required": ["name", "timeoutMs"], "properties": {
 			"name": {"type": "string", "pattern": "^[A-Za-z0-9._~-]{1,200}$", "title": "Name", "description": "The name of the signal.", "examples": ["approved"]},
-			"timeoutMs": {"type": "integer", "minimum": 1, "maximum": 2592000000, "title": "Timeout (ms)", "description": "How long to wait for it, in milliseconds: 30 days at most.", "examples": [86400000]},
-			"secret": {"type": "boolean", "default": false, "title": "Secret", "description": "Whether the payload is a secret: then it is encrypted at rest, with all that the run makes of it, and no error quotes it.", "examples": [true]}
+			"timeoutMs": {"type": "integer", "minimum": 1, "maximum": 2592000000, "title": "Timeout (ms)", "description": "The maximum time to wait, in milliseconds. The maximum is 30 days.", "examples": [86400000]},
+			"secret": {"type": "boolean", "default": false, "title": "Secret", "description": "Whether the payload is secret. If so, the payload and everything derived from it are encrypted at rest, and errors don't quote it.", "examples": [true]}
 		}, "examples": [{"name": "approved", "timeoutMs": 86400000}]`,
-		`"description": "What came.", "properties": {
-			"payload": {"title": "Payload", "description": "The payload of the signal; absent where none came.", "examples": [{"approver": "ada"}]}
+		`"description": "The signal.", "properties": {
+			"payload": {"title": "Payload", "description": "The payload of the signal. Missing if the wait timed out.", "examples": [{"approver": "ada"}]}
 		}`), maxDelay),
 }
 
@@ -65,8 +65,8 @@ type due struct {
 	Timestamp  *string            `json:"timestamp"`
 }
 
-// Due is when a DELAY or a WAIT_UNTIL that begins now is over. Its input counts
-// before its config. Every error is a *component.Error.
+// Due returns the time when a DELAY or a WAIT_UNTIL that starts now finishes. Its input takes
+// precedence over its config. Every error is a *component.Error.
 func Due(name string, input, config json.RawMessage, now time.Time) (time.Time, error) {
 	var given [2]due
 	for i, part := range []json.RawMessage{input, config} {
@@ -75,7 +75,7 @@ func Due(name string, input, config json.RawMessage, now time.Time) (time.Time, 
 		}
 		read, err := component.Decode[due](part)
 		if err != nil {
-			return now, component.Permanent(component.CodeInvalidInput, "durationMs must be a whole number, and timestamp a time in RFC 3339 form")
+			return now, component.Permanent(component.CodeInvalidInput, "durationMs must be a whole number, and timestamp a time in RFC 3339 format")
 		}
 		given[i] = read
 	}
@@ -94,7 +94,7 @@ func first[T any](a, b *T) *T {
 
 func after(ms *component.Integer, now time.Time) (time.Time, error) {
 	if ms == nil {
-		return now, component.Permanent(component.CodeInvalidInput, "durationMs is required, in the config or as an input")
+		return now, component.Permanent(component.CodeInvalidInput, "durationMs is required in the config or as an input")
 	}
 	if *ms < 1 || int64(*ms) > maxDelay.Milliseconds() {
 		return now, component.Permanent(component.CodeInvalidInput, "durationMs must be between 1 and %d", maxDelay.Milliseconds())
@@ -104,11 +104,11 @@ func after(ms *component.Integer, now time.Time) (time.Time, error) {
 
 func until(text *string, now time.Time) (time.Time, error) {
 	if text == nil {
-		return now, component.Permanent(component.CodeInvalidInput, "timestamp is required, in the config or as an input")
+		return now, component.Permanent(component.CodeInvalidInput, "timestamp is required in the config or as an input")
 	}
 	at, err := timestamp.Parse(*text)
 	if err != nil {
-		return now, component.Permanent(component.CodeInvalidInput, "timestamp must be a time in RFC 3339 form, such as 2026-12-24T18:00:00Z")
+		return now, component.Permanent(component.CodeInvalidInput, "timestamp must be a time in RFC 3339 format, such as 2026-12-24T18:00:00Z")
 	}
 	if at.Sub(now) > maxUntil {
 		return now, component.Permanent(component.CodeInvalidInput, "timestamp must be within 366 days")
@@ -122,7 +122,7 @@ func checkTimestamp(config json.RawMessage) []fault.Detail {
 		return nil
 	}
 	if _, err := timestamp.Parse(*c.Timestamp); err != nil {
-		return problem("/timestamp", "must be a time in RFC 3339 form, such as 2026-12-24T18:00:00Z")
+		return problem("/timestamp", "must be a time in RFC 3339 format, such as 2026-12-24T18:00:00Z")
 	}
 	return nil
 }

@@ -21,15 +21,15 @@ import (
 )
 
 const (
-	// MaxAnswer is how much of an answer is ever read (components: 5 MiB).
+	// MaxAnswer is the maximum size of a response, in bytes.
 	MaxAnswer = 5 << 20
-	// MaxRedirects is how many redirects are ever followed.
+	// MaxRedirects is the maximum number of redirects to follow.
 	MaxRedirects = 3
 
-	maxExcerpt = 4 << 10 // bytes of an answer shown to the caller, before the error itself is cut
+	maxExcerpt = 4 << 10 // bytes of a response in an error for the caller
 )
 
-// Answer is what came back, read whole.
+// Answer is a response with its complete body.
 type Answer struct {
 	Status int
 	Header http.Header
@@ -44,8 +44,8 @@ type Details struct {
 	RetryAfter      string `json:"retryAfter,omitempty"`
 }
 
-// Do sends a request and reads the answer. The error is a *component.Error
-// (ADDRESS_BLOCKED, TIMEOUT, UPSTREAM_ERROR), or that of a canceled context.
+// Do sends a request and reads the response. Errors are *component.Error (ADDRESS_BLOCKED, TIMEOUT,
+// UPSTREAM_ERROR) or context.Canceled.
 func Do(client *http.Client, request *http.Request) (Answer, error) {
 	response, err := client.Do(request)
 	if err != nil {
@@ -59,8 +59,7 @@ func Do(client *http.Client, request *http.Request) (Answer, error) {
 	return Answer{Status: response.StatusCode, Header: response.Header, Body: body}, nil
 }
 
-// Temporary reports whether a later attempt may get another answer than this
-// status.
+// Temporary reports whether a request that failed with this status can be retried.
 func Temporary(status int) bool {
 	switch status {
 	case http.StatusRequestTimeout, http.StatusTooEarly, http.StatusTooManyRequests:
@@ -69,8 +68,8 @@ func Temporary(status int) bool {
 	return status >= 500
 }
 
-// Refused is the error for an answer whose status is a failure. The note says
-// why, where that is not plain.
+// Refused returns the error for a response with a failure status. The note is an optional
+// explanation.
 func Refused(host string, answer Answer, note string) *component.Error {
 	excerpt := Excerpt(answer.Body)
 	message := fmt.Sprintf("%s answered %d %s", host, answer.Status, http.StatusText(answer.Status))
@@ -87,11 +86,11 @@ func Refused(host string, answer Answer, note string) *component.Error {
 	return failed
 }
 
-// Excerpt is the beginning of an answer as text; "" when it is not text.
+// Excerpt returns the start of a response body, or "" if it isn't text.
 func Excerpt(body []byte) string {
 	body = body[:min(len(body), maxExcerpt)]
 	for len(body) > 0 && !utf8.Valid(body[len(body)-min(len(body), utf8.UTFMax):]) && len(body) > maxExcerpt-utf8.UTFMax {
-		body = body[:len(body)-1] // the cut went through a character
+		body = body[:len(body)-1] // truncated in the middle of a character
 	}
 	if !utf8.Valid(body) {
 		return ""
@@ -107,32 +106,32 @@ func failure(request *http.Request, err error) error {
 		err = outer.Err // without the URL
 	}
 	host, class := request.URL.Host, egress.Class(err)
-	failed := word(host, class, err)
+	failed := errorFor(host, class, err)
 	failed.Err = err
 	return failed.With(Details{Class: class})
 }
 
-func word(host, class string, err error) *component.Error {
+func errorFor(host, class string, err error) *component.Error {
 	switch class {
 	case egress.ClassBlocked:
-		reason := "it is not an allowed target"
+		reason := "the address is not allowed"
 		if blocked, ok := errors.AsType[*egress.BlockedError](err); ok {
 			reason = blocked.Reason
 		}
-		return component.Permanent(component.CodeAddressBlocked, "%s, or what it redirects to, may not be called: %s", host, reason)
+		return component.Permanent(component.CodeAddressBlocked, "%s, or a redirect target, is not allowed: %s", host, reason)
 	case egress.ClassTimeout:
-		return component.Temporary(component.CodeTimeout, "%s did not answer in time", host)
+		return component.Temporary(component.CodeTimeout, "%s did not respond in time", host)
 	case egress.ClassTooLarge:
-		return component.Permanent(component.CodeUpstream, "the answer of %s is too large: at most %d bytes are read", host, MaxAnswer)
+		return component.Permanent(component.CodeUpstream, "the response of %s has more than %d bytes", host, MaxAnswer)
 	case egress.ClassBusy:
-		return component.Temporary(component.CodeUpstream, "the answer of %s was not read: too many large answers are in flight", host)
+		return component.Temporary(component.CodeUpstream, "the response of %s was not read: too many large responses are in flight", host)
 	case egress.ClassRedirect:
 		if foreign, ok := errors.AsType[*egress.ForeignError](err); ok {
-			return component.Permanent(component.CodeUpstream, "%s redirects to another origin, %s, to which the request's body is not sent. Call that origin directly", host, foreign.Origin)
+			return component.Permanent(component.CodeUpstream, "%s redirects to another origin, %s. The request body is not sent to another origin; call that origin directly", host, foreign.Origin)
 		}
 		return component.Permanent(component.CodeUpstream, "%s redirects more than %d times", host, MaxRedirects)
 	case egress.ClassTLS:
-		return component.Permanent(component.CodeUpstream, "%s has no TLS certificate that is trusted for it, or no TLS 1.2", host)
+		return component.Permanent(component.CodeUpstream, "%s has no trusted TLS certificate, or does not support TLS 1.2", host)
 	case egress.ClassDNS:
 		return component.Temporary(component.CodeUpstream, "the name %s could not be resolved", host)
 	case egress.ClassRefused:

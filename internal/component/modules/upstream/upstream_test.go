@@ -24,7 +24,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// closed is an address on which nothing listens.
+// closed returns an address without a listener.
 func closed(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -35,7 +35,7 @@ func closed(t *testing.T) string {
 	return "http://" + listener.Addr().String()
 }
 
-func TestFailuresAreToldByTheirClass(t *testing.T) {
+func TestFailureHasItsClass(t *testing.T) {
 	guard := egress.New(egress.Policy{
 		Allow:    []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")},
 		Resolver: egresstest.Resolver(t, func(string) []netip.Addr { return nil }),
@@ -87,7 +87,7 @@ func TestFailuresAreToldByTheirClass(t *testing.T) {
 	}
 }
 
-func TestACanceledExchangeIsNoFailureOfTheUpstream(t *testing.T) {
+func TestCanceledExchangeIsNotAnUpstreamFailure(t *testing.T) {
 	guard := egress.New(egress.Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
 	t.Cleanup(guard.Close)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -139,7 +139,7 @@ func FuzzExcerpt(f *testing.F) {
 	})
 }
 
-func TestABusyProcessIsATemporaryFailure(t *testing.T) {
+func TestBusyProcessIsATemporaryFailure(t *testing.T) {
 	request, err := http.NewRequestWithContext(t.Context(), "GET", "https://api.example/", nil)
 	if err != nil {
 		t.Fatal(err)

@@ -23,17 +23,17 @@ func (ageDecrypt) Describe() component.Descriptor {
 	return component.Descriptor{
 		Module:      "AGE_DECRYPT",
 		Title:       "Decrypt with age",
-		Description: "Decrypts an age file (age-encryption.org/v1) that was encrypted to the X25519 recipient of an identity, by AGE_ENCRYPT or by any other tool for age. Nothing is given of a file that was altered.",
+		Description: "Decrypts an age file (age-encryption.org/v1) with an X25519 identity. The file can be from AGE_ENCRYPT or any other age tool. A modified file is rejected as a whole.",
 		Category:    category,
 		Input: json.RawMessage(`{
 			"$schema": "https://json-schema.org/draft/2020-12/schema",
 			"type": "object",
-			"description": "What to decrypt, and with what.",
+			"description": "The encrypted file and the private key.",
 			"required": ["ciphertext", "ageIdentity"],
 			"properties": {
 				"ciphertext": {"type": "string", "minLength": 1, "title": "Ciphertext", "description": "The encrypted file: armored text, or the file in standard base64 with padding.", "examples": ["-----BEGIN AGE ENCRYPTED FILE-----\n..."]},
-				"ageIdentity": {"type": "string", "format": "age-identity", "maxLength": 128, "x-secret": true, "title": "age identity", "description": "The private key, as GENERATE_AGE_ENCRYPTION and age-keygen give it. It is kept secret.", "examples": ["{{env.AGE_IDENTITY}}"]},
-				"encoding": {"type": "string", "title": "Encoding", "description": "How the result is written: ` + writeWords + `", ` + writable + `, "default": "utf8", "examples": ["utf8"]}
+				"ageIdentity": {"type": "string", "format": "age-identity", "maxLength": 128, "x-secret": true, "title": "age identity", "description": "The private key, as GENERATE_AGE_ENCRYPTION or age-keygen returns it. It is stored encrypted.", "examples": ["{{env.AGE_IDENTITY}}"]},
+				"encoding": {"type": "string", "title": "Encoding", "description": "The encoding of the result: ` + writeWords + `", ` + writable + `, "default": "utf8", "examples": ["utf8"]}
 			},
 			"examples": [{"ciphertext": "YWdlLWVuY3J5cHRpb24ub3JnL3YxCi0+IFgyNTUxOSA2aCsvaFYvSmJ3QjUrdUR4VTd2blRjdG1OMnYwSWVab0htakF4M2JCMXdnCjBvRkVGSGlqZ2I1NnFtZWhQcXF0NXZ5N0VQSG9zZklBRXRXQStyenFvUlEKLS0tIFljOGxJelphYnJnWHFuSTRtTmV6RjNqM0FaaUVLU3pwaTVxd2sxY3lVMncKMKTkKfmCnQsL1JJisA7PIhCwrREW4gAU7ky/CW6gN3aNUs9UtSR2osFwn1YIMg==", "ageIdentity": "AGE-SECRET-KEY-184JMZMVQH3E6U0PSL869004Y3U2NYV7R30EU99CSEDNPH02YUVFSZW44VU"}]
 		}`),
@@ -41,10 +41,10 @@ func (ageDecrypt) Describe() component.Descriptor {
 		Output: json.RawMessage(`{
 			"$schema": "https://json-schema.org/draft/2020-12/schema",
 			"type": "object",
-			"description": "What was encrypted.",
+			"description": "The decrypted data.",
 			"required": ["data"],
 			"properties": {
-				"data": {"type": "string", "x-secret": true, "title": "Data", "description": "The data, written as encoding says. It is kept secret.", "examples": ["attack at dawn"]}
+				"data": {"type": "string", "x-secret": true, "title": "Data", "description": "The decrypted data, in the given encoding. It is stored encrypted.", "examples": ["attack at dawn"]}
 			}
 		}`),
 		Price: credit.Credits(1), Timeout: 5 * time.Second,
@@ -52,7 +52,7 @@ func (ageDecrypt) Describe() component.Descriptor {
 	}
 }
 
-// Formats are the string formats of the schema.
+// Formats returns the string formats of the schema.
 func (ageDecrypt) Formats() map[string]func(string) error {
 	return map[string]func(string) error{"age-identity": func(text string) error { _, err := parseIdentity(text); return err }}
 }
@@ -77,14 +77,14 @@ func (ageDecrypt) Run(_ context.Context, call component.Call) (component.Result,
 	return component.Encode(map[string]string{"data": data})
 }
 
-// openAge decrypts a file, armored or in base64. Errors are INVALID_INPUT,
-// without what the library says, which may quote the file.
+// openAge decrypts a file, armored or in base64. Its INVALID_INPUT errors don't include the
+// library's errors, which may quote the file.
 func openAge(ciphertext string, identity age.Identity) ([]byte, error) {
 	var file io.Reader
 	if strings.HasPrefix(strings.TrimSpace(ciphertext), armor.Header) {
 		file = armor.NewReader(strings.NewReader(ciphertext))
 	} else {
-		raw, err := decodeText("ciphertext", ciphertext, "what does not begin with "+armor.Header, "base64")
+		raw, err := decodeText("ciphertext", ciphertext, "a file that doesn't start with "+armor.Header, "base64")
 		if err != nil {
 			return nil, err
 		}
@@ -96,10 +96,10 @@ func openAge(ciphertext string, identity age.Identity) ([]byte, error) {
 		data, err = io.ReadAll(opened)
 	}
 	if _, other := errors.AsType[*age.NoIdentityMatchError](err); other {
-		return nil, component.Permanent(component.CodeInvalidInput, "ageIdentity does not open ciphertext, which was encrypted to other recipients")
+		return nil, component.Permanent(component.CodeInvalidInput, "ageIdentity can't decrypt ciphertext, which was encrypted for other recipients")
 	}
 	if err != nil {
-		return nil, component.Permanent(component.CodeInvalidInput, "ciphertext must be an age file, armored or in base64, as it was encrypted: this one is cut off, altered or none")
+		return nil, component.Permanent(component.CodeInvalidInput, "ciphertext must be an age file, armored or in base64; this one is truncated, modified or not an age file")
 	}
 	return data, nil
 }

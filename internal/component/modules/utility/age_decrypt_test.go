@@ -19,8 +19,8 @@ import (
 	"github.com/weft-automation/weft/internal/component/componenttest"
 )
 
-// ageVector is a file of the test vectors of age that C2SP publishes
-// (https://c2sp.org/CCTV/age): lines of facts, an empty one, the age file.
+// ageVector is a file of C2SP's test vectors for age (https://c2sp.org/CCTV/age): header lines, an
+// empty line, and the age file.
 type ageVector struct {
 	facts map[string][]string
 	file  []byte
@@ -54,7 +54,7 @@ func readVector(t testing.TB, name string) ageVector {
 	return v
 }
 
-// ageVectors are those of one X25519 identity, which is what AGE_DECRYPT takes.
+// ageVectors returns the vectors with a single X25519 identity, which is what AGE_DECRYPT supports.
 func ageVectors(t testing.TB) map[string]ageVector {
 	t.Helper()
 	entries, err := fs.ReadDir(agetest.Vectors, ".")
@@ -71,7 +71,7 @@ func ageVectors(t testing.TB) map[string]ageVector {
 	return all
 }
 
-// text is the file as AGE_DECRYPT takes it.
+// text returns the file in the form that AGE_DECRYPT accepts.
 func (v ageVector) text() string {
 	if v.facts["armored"] != nil {
 		return string(v.file)
@@ -79,7 +79,7 @@ func (v ageVector) text() string {
 	return base64.StdEncoding.EncodeToString(v.file)
 }
 
-func TestAgeDecryptMeetsThePublishedVectors(t *testing.T) {
+func TestAgeDecryptPassesThePublishedVectors(t *testing.T) {
 	t.Parallel()
 	bench := componenttest.New(t, ageDecrypt{})
 	met := map[string]int{}
@@ -103,7 +103,7 @@ func TestAgeDecryptMeetsThePublishedVectors(t *testing.T) {
 		case strings.Contains(failed.Message, "other recipients") != (expect == "no match"):
 			t.Errorf("%s: want %s, got %v", name, expect, err)
 		}
-		// The same by the module, where a request can carry it.
+		// The same with the module, if the file fits into a request.
 		if len(v.file) > 100_000 || v.facts["armored"] != nil && !utf8.Valid(v.file) {
 			continue
 		}
@@ -121,7 +121,7 @@ func TestAgeDecryptMeetsThePublishedVectors(t *testing.T) {
 	}
 }
 
-func TestAgeDecryptSaysWhichFieldIsWrongAndNotTheIdentity(t *testing.T) {
+func TestAgeDecryptErrorNamesFieldAndHidesIdentity(t *testing.T) {
 	t.Parallel()
 	bench := componenttest.New(t, Modules()...)
 	encrypt := func(pairs ...string) string {
@@ -132,7 +132,7 @@ func TestAgeDecryptSaysWhichFieldIsWrongAndNotTheIdentity(t *testing.T) {
 		return member(t, output, "ciphertext")
 	}
 	file := encrypt("data", "canary-canary", "format", "base64")
-	other := drawPair(t, bench).AgeIdentity
+	other := generatePair(t, bench).AgeIdentity
 	lines := strings.SplitAfter(encrypt("data", "canary-canary"), "\n")
 	for _, c := range []struct {
 		input string
@@ -145,13 +145,13 @@ func TestAgeDecryptSaysWhichFieldIsWrongAndNotTheIdentity(t *testing.T) {
 		{object(t, "ciphertext", "", "ageIdentity", knownIdentity), []string{"/input/ciphertext", "at least 1 character"}},
 		{object(t, "ciphertext", file, "ageIdentity", knownIdentity[:len(knownIdentity)-1]+"Q"), []string{"/input/ageIdentity", "AGE-SECRET-KEY-1 and 58 more characters", "checksum"}},
 		{object(t, "ciphertext", file, "ageIdentity", strings.ToLower(knownIdentity)+" canary-canary"), []string{"/input/ageIdentity", "AGE-SECRET-KEY-1"}},
-		{object(t, "ciphertext", file, "ageIdentity", other), []string{"ageIdentity does not open ciphertext", "other recipients"}},
+		{object(t, "ciphertext", file, "ageIdentity", other), []string{"ageIdentity can't decrypt ciphertext", "other recipients"}},
 		{object(t, "ciphertext", file, "ageIdentity", knownIdentity, "encoding", "gzip"), []string{"/input/encoding", "must be one of", `"gzip"`}},
-		{object(t, "ciphertext", "no file", "ageIdentity", knownIdentity), []string{"ciphertext must be standard base64", "place 3"}},
+		{object(t, "ciphertext", "no file", "ageIdentity", knownIdentity), []string{"ciphertext must be standard base64", "position 3"}},
 		{object(t, "ciphertext", "aGVsbG8=", "ageIdentity", knownIdentity), []string{"ciphertext must be an age file"}},
-		{object(t, "ciphertext", file[:len(file)-8], "ageIdentity", knownIdentity), []string{"ciphertext must be an age file", "cut off"}},
+		{object(t, "ciphertext", file[:len(file)-8], "ageIdentity", knownIdentity), []string{"ciphertext must be an age file", "truncated"}},
 		{object(t, "ciphertext", strings.Join(slices.Delete(slices.Clone(lines), 2, 3), ""), "ageIdentity", knownIdentity), []string{"ciphertext must be an age file"}},
-		{object(t, "ciphertext", encrypt("data", "ff00", "encoding", "hex"), "ageIdentity", knownIdentity), []string{"utf8", "encoding asks for", "not UTF-8"}},
+		{object(t, "ciphertext", encrypt("data", "ff00", "encoding", "hex"), "ageIdentity", knownIdentity), []string{"utf8", "encoding requests", "not valid UTF-8"}},
 	} {
 		refuses(t, bench, "AGE_DECRYPT", c.input, c.words...)
 		_, failed := bench.Run(t, "AGE_DECRYPT", c.input, `{}`)
@@ -161,7 +161,7 @@ func TestAgeDecryptSaysWhichFieldIsWrongAndNotTheIdentity(t *testing.T) {
 	}
 }
 
-// A header with as many recipients as a request holds, none of which fits.
+// A header with as many recipients as a request can contain, none of which matches.
 func TestAgeDecryptIsBounded(t *testing.T) {
 	t.Parallel()
 	bench := componenttest.New(t, ageDecrypt{})
@@ -182,7 +182,7 @@ func FuzzAgeDecrypt(f *testing.F) {
 			f.Add(v.text())
 		}
 	}
-	identity, err := parseIdentity("AGE-SECRET-KEY-1EGTZVFFV20835NWYV6270LXYVK2VKNX2MMDKWYKLMGR48UAWX40Q2P2LM0") // of the vectors
+	identity, err := parseIdentity("AGE-SECRET-KEY-1EGTZVFFV20835NWYV6270LXYVK2VKNX2MMDKWYKLMGR48UAWX40Q2P2LM0") // from the vectors
 	if err != nil {
 		f.Fatal(err)
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/credit"
 )
 
-// maxRecipients is how many there may be beside the first.
+// maxRecipients is the maximum number of additional recipients.
 const maxRecipients = 20
 
 type ageEncrypt struct{}
@@ -25,19 +25,19 @@ func (ageEncrypt) Describe() component.Descriptor {
 	return component.Descriptor{
 		Module:      "AGE_ENCRYPT",
 		Title:       "Encrypt with age",
-		Description: "Encrypts data to one or several X25519 recipients in the format of age (age-encryption.org/v1). Each of them decrypts it alone, with AGE_DECRYPT or with any other tool for age.",
+		Description: "Encrypts data for one or more X25519 recipients in the age format (age-encryption.org/v1). Each recipient can decrypt it with AGE_DECRYPT or any other age tool.",
 		Category:    category,
 		Input: json.RawMessage(`{
 			"$schema": "https://json-schema.org/draft/2020-12/schema",
 			"type": "object",
-			"description": "What to encrypt, and to whom.",
+			"description": "The data and its recipients.",
 			"required": ["data", "ageRecipient"],
 			"properties": {
-				"data": {"type": "string", "maxLength": 65536, "x-secret": true, "title": "Data", "description": "The data, written as encoding says. It may be empty, and is kept secret.", "examples": ["attack at dawn"]},
-				"encoding": {"type": "string", "title": "Encoding", "description": "How data is written: ` + readWords + `", ` + readable + `, "default": "utf8", "examples": ["utf8"]},
-				"ageRecipient": {"type": "string", "format": "age-recipient", "maxLength": 128, "title": "age recipient", "description": "The public key to encrypt to, as GENERATE_AGE_ENCRYPTION and age-keygen give it.", "examples": ["age1cy0su9fwf3gf9mw868g5yut09p6nytfmmnktexz2ya5uqg9vl9sss4euqm"]},
-				"additionalRecipients": {"type": "array", "maxItems": 20, "items": {"type": "string", "format": "age-recipient", "maxLength": 128}, "title": "Additional recipients", "description": "Further public keys, each of which can decrypt as well.", "default": [], "examples": [["age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p"]]},
-				"format": {"type": "string", "title": "Format", "description": "How the encrypted file is written: armor is lines of text between BEGIN and END, base64 is the file itself in the standard alphabet with padding.", "enum": ["armor", "base64"], "default": "armor", "examples": ["armor"]}
+				"data": {"type": "string", "maxLength": 65536, "x-secret": true, "title": "Data", "description": "The data to encrypt, in the given encoding. It can be empty. It is stored encrypted.", "examples": ["attack at dawn"]},
+				"encoding": {"type": "string", "title": "Encoding", "description": "The encoding of data: ` + readWords + `", ` + readable + `, "default": "utf8", "examples": ["utf8"]},
+				"ageRecipient": {"type": "string", "format": "age-recipient", "maxLength": 128, "title": "age recipient", "description": "The recipient's public key, as GENERATE_AGE_ENCRYPTION or age-keygen returns it.", "examples": ["age1cy0su9fwf3gf9mw868g5yut09p6nytfmmnktexz2ya5uqg9vl9sss4euqm"]},
+				"additionalRecipients": {"type": "array", "maxItems": 20, "items": {"type": "string", "format": "age-recipient", "maxLength": 128}, "title": "Additional recipients", "description": "The public keys of further recipients.", "default": [], "examples": [["age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p"]]},
+				"format": {"type": "string", "title": "Format", "description": "The format of the encrypted file: armor is PEM-style text, base64 is the binary file in standard Base64 with padding.", "enum": ["armor", "base64"], "default": "armor", "examples": ["armor"]}
 			},
 			"examples": [{"data": "attack at dawn", "ageRecipient": "age1cy0su9fwf3gf9mw868g5yut09p6nytfmmnktexz2ya5uqg9vl9sss4euqm"}, {"data": "0x00ff10", "encoding": "hex", "ageRecipient": "age1cy0su9fwf3gf9mw868g5yut09p6nytfmmnktexz2ya5uqg9vl9sss4euqm", "additionalRecipients": ["age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p"], "format": "base64"}]
 		}`),
@@ -45,10 +45,10 @@ func (ageEncrypt) Describe() component.Descriptor {
 		Output: json.RawMessage(`{
 			"$schema": "https://json-schema.org/draft/2020-12/schema",
 			"type": "object",
-			"description": "What was encrypted.",
+			"description": "The encrypted file.",
 			"required": ["ciphertext"],
 			"properties": {
-				"ciphertext": {"type": "string", "minLength": 1, "title": "Ciphertext", "description": "The encrypted file, written as format says.", "examples": ["-----BEGIN AGE ENCRYPTED FILE-----\n..."]}
+				"ciphertext": {"type": "string", "minLength": 1, "title": "Ciphertext", "description": "The encrypted file, in the given format.", "examples": ["-----BEGIN AGE ENCRYPTED FILE-----\n..."]}
 			}
 		}`),
 		Price: credit.Credits(1), Timeout: 5 * time.Second,
@@ -56,7 +56,7 @@ func (ageEncrypt) Describe() component.Descriptor {
 	}
 }
 
-// Formats are the string formats of the schema.
+// Formats returns the string formats of the schema.
 func (ageEncrypt) Formats() map[string]func(string) error {
 	return map[string]func(string) error{"age-recipient": func(text string) error { _, err := parseRecipient(text); return err }}
 }
@@ -99,7 +99,7 @@ func (ageEncrypt) Run(_ context.Context, call component.Call) (component.Result,
 	return component.Encode(map[string]string{"ciphertext": ciphertext})
 }
 
-// sealAge is the encrypted file, armored or not.
+// sealAge returns the encrypted file, armored or binary.
 func sealAge(data []byte, recipients []age.Recipient, armored bool) ([]byte, error) {
 	var file bytes.Buffer
 	closers := []io.Closer{}

@@ -12,15 +12,15 @@ import (
 )
 
 const (
-	// Of the documentation of package age.
+	// From the documentation of package age.
 	knownIdentity  = "AGE-SECRET-KEY-184JMZMVQH3E6U0PSL869004Y3U2NYV7R30EU99CSEDNPH02YUVFSZW44VU"
 	knownRecipient = "age1cy0su9fwf3gf9mw868g5yut09p6nytfmmnktexz2ya5uqg9vl9sss4euqm"
 )
 
-func TestAgeEncryptGivesWhatEachRecipientDecrypts(t *testing.T) {
+func TestAgeEncryptOutputIsDecryptedByEachRecipient(t *testing.T) {
 	t.Parallel()
 	bench := componenttest.New(t, Modules()...)
-	second := drawPair(t, bench)
+	second := generatePair(t, bench)
 	for _, format := range []string{"armor", "base64"} {
 		for _, c := range []struct{ data, encoding string }{
 			{"", "utf8"}, {"attack at dawn \u00e9", "utf8"}, {"0x00ff10", "hex"}, {"AP8Q", "base64"}, {strings.Repeat("x", 65536), "utf8"},
@@ -41,7 +41,7 @@ func TestAgeEncryptGivesWhatEachRecipientDecrypts(t *testing.T) {
 	}
 }
 
-func TestAgeEncryptNeverGivesTheSameTwice(t *testing.T) {
+func TestAgeEncryptOutputIsUnique(t *testing.T) {
 	t.Parallel()
 	bench := componenttest.New(t, ageEncrypt{})
 	seen := map[string]bool{}
@@ -54,7 +54,7 @@ func TestAgeEncryptNeverGivesTheSameTwice(t *testing.T) {
 	}
 }
 
-// A secret of many words, each of which an error must not show.
+// A secret of many words; an error must not contain any of them.
 func TestAgeEncryptIsBounded(t *testing.T) {
 	t.Parallel()
 	bench := componenttest.New(t, ageEncrypt{})
@@ -64,12 +64,12 @@ func TestAgeEncryptIsBounded(t *testing.T) {
 		fmt.Fprintf(&words, "%08x ", random.Uint32())
 	}
 	input := object(t, "data", words.String(), "encoding", "hex", "ageRecipient", knownRecipient)
-	if _, failed := bounded(t, bench, "AGE_ENCRYPT", input); failed == nil || failed.Code != component.CodeInvalidInput || !strings.Contains(failed.Message, "place 9") {
+	if _, failed := bounded(t, bench, "AGE_ENCRYPT", input); failed == nil || failed.Code != component.CodeInvalidInput || !strings.Contains(failed.Message, "position 9") {
 		t.Errorf("%v", failed)
 	}
 }
 
-func TestAgeEncryptSaysWhichFieldIsWrongAndNotTheData(t *testing.T) {
+func TestAgeEncryptErrorNamesFieldAndHidesData(t *testing.T) {
 	t.Parallel()
 	bench := componenttest.New(t, ageEncrypt{})
 	tail := `,"ageRecipient":"` + knownRecipient + `"}`
@@ -80,7 +80,7 @@ func TestAgeEncryptSaysWhichFieldIsWrongAndNotTheData(t *testing.T) {
 		{`{"ageRecipient":"` + knownRecipient + `"}`, []string{"/input/data", "is required"}},
 		{`{"data":"canary-canary"}`, []string{"/input/ageRecipient", "is required"}},
 		{`{"data":{"a":"canary-canary"}` + tail, []string{"/input/data", "must be a string", "object"}},
-		{`{"data":"canary-canary","encoding":"hex"` + tail, []string{"data must be pairs of hexadecimal digits", "place 3"}},
+		{`{"data":"canary-canary","encoding":"hex"` + tail, []string{"data must be pairs of hexadecimal digits", "position 3"}},
 		{`{"data":"canary-canary","encoding":"gzip"` + tail, []string{"/input/encoding", "must be one of", `"gzip"`}},
 		{`{"data":"` + strings.Repeat("canary", 11000) + `"` + tail, []string{"/input/data", "at most 65536 characters"}},
 		{`{"data":"canary-canary","format":"pem"` + tail, []string{"/input/format", "must be one of", `"armor"`, `"pem"`}},

@@ -16,11 +16,11 @@ import (
 	"github.com/weft-automation/weft/internal/component/componenttest"
 )
 
-// Another reader of age files, written for the tests from the specification (age-encryption.org/v1)
-// and BIP-173 alone, over the standard library's functions. It is held to the vectors that are
-// published for readers, and then reads what the modules write.
+// An independent reader of age files, written for the tests from the specification
+// (age-encryption.org/v1) and BIP-173 with the standard library only. It is verified with the
+// published test vectors and then used to read the output of the modules.
 
-// fromBech32 is the data of a text of BIP-173, whose checksum must be right.
+// fromBech32 decodes a Bech32 string (BIP-173) and verifies its checksum.
 func fromBech32(text string) ([]byte, error) {
 	text = strings.ToLower(text)
 	at := strings.LastIndex(text, "1")
@@ -67,7 +67,7 @@ func fromBech32(text string) ([]byte, error) {
 	return data, nil
 }
 
-// privateOf is the secret half of a pair.
+// privateOf returns the private key of an identity.
 func privateOf(t testing.TB, identity string) *ecdh.PrivateKey {
 	t.Helper()
 	data, err := fromBech32(identity)
@@ -81,7 +81,7 @@ func privateOf(t testing.TB, identity string) *ecdh.PrivateKey {
 	return key
 }
 
-// readAge decrypts a file, binary, for one X25519 identity.
+// readAge decrypts a binary file with an X25519 key.
 func readAge(file []byte, key *ecdh.PrivateKey) ([]byte, error) {
 	header, rest, found := bytes.Cut(file, []byte("\n--- "))
 	line, body, ended := bytes.Cut(rest, []byte("\n"))
@@ -100,7 +100,7 @@ func readAge(file []byte, key *ecdh.PrivateKey) ([]byte, error) {
 		}
 		fileKey, err := unwrap(parts[2], lines[i+1], key)
 		if err != nil {
-			continue // of another recipient
+			continue // for another recipient
 		}
 		macKey, err := hkdf.Key(sha256.New, fileKey, nil, "header", 32)
 		if err != nil {
@@ -116,7 +116,7 @@ func readAge(file []byte, key *ecdh.PrivateKey) ([]byte, error) {
 	return nil, errors.New("of other recipients")
 }
 
-// unwrap is the file key of a stanza.
+// unwrap returns the file key in a stanza.
 func unwrap(share, wrapped string, key *ecdh.PrivateKey) ([]byte, error) {
 	ephemeral, err := base64.RawStdEncoding.DecodeString(share)
 	if err != nil {
@@ -145,7 +145,7 @@ func unwrap(share, wrapped string, key *ecdh.PrivateKey) ([]byte, error) {
 	return aead.Open(nil, make([]byte, 12), sealed, nil)
 }
 
-// readPayload decrypts the chunks of 64 KiB, the last of which is marked.
+// readPayload decrypts the chunks of 64 KiB. The last chunk has a marker.
 func readPayload(body, fileKey []byte) (data []byte, err error) {
 	payload, err := hkdf.Key(sha256.New, fileKey, body[:16], "payload", 32)
 	if err != nil {
@@ -174,9 +174,9 @@ func readPayload(body, fileKey []byte) (data []byte, err error) {
 	}
 }
 
-// The files are those that C2SP publishes for age and that have an X25519 identity; how strictly
-// a reader takes the header they ask of AGE_DECRYPT, not of this one.
-func TestTheReaderOfTheTestsMeetsThePublishedVectors(t *testing.T) {
+// The files are C2SP's test vectors for age with an X25519 identity. The vectors for strict header
+// parsing apply to AGE_DECRYPT, not to this reader.
+func TestIndependentAgeReaderPassesThePublishedVectors(t *testing.T) {
 	t.Parallel()
 	read := 0
 	for name, v := range ageVectors(t) {
@@ -204,7 +204,7 @@ func hexOf(data []byte) string {
 	return text
 }
 
-func TestAgeEncryptWritesWhatAnotherReaderReads(t *testing.T) {
+func TestAgeEncryptOutputIsReadByIndependentReader(t *testing.T) {
 	t.Parallel()
 	bench := componenttest.New(t, Modules()...)
 	for _, data := range []string{"", "attack at dawn é", strings.Repeat("x", 65535), strings.Repeat("y", 65536)} {
@@ -222,15 +222,16 @@ func TestAgeEncryptWritesWhatAnotherReaderReads(t *testing.T) {
 	}
 }
 
-// A pair belongs together by X25519 (RFC 7748) and BIP-173, as that of age's documentation does.
-func TestGenerateAgeEncryptionDrawsPairsOfX25519(t *testing.T) {
+// The public key of a pair derives from its private key by X25519 (RFC 7748) and BIP-173. So does
+// the pair in age's documentation.
+func TestGenerateAgeEncryptionReturnsX25519Pairs(t *testing.T) {
 	t.Parallel()
 	bench := componenttest.New(t, Modules()...)
 	output, failed := bench.Run(t, "GENERATE_AGE_ENCRYPTION", `{}`, `{}`)
 	if failed != nil {
 		t.Fatalf("%s, %v", output, failed)
 	}
-	drawn := drawPair(t, bench)
+	drawn := generatePair(t, bench)
 	for _, pair := range []agePair{{knownIdentity, knownRecipient}, drawn} {
 		public, err := fromBech32(pair.AgeRecipient)
 		if err != nil || !bytes.Equal(privateOf(t, pair.AgeIdentity).PublicKey().Bytes(), public) {

@@ -11,11 +11,10 @@ import (
 	"github.com/weft-automation/weft/internal/kit/credit"
 )
 
-// What one calculation may cost: the work of the slowest of them, reading and
-// writing decimal digits, grows with more than their number.
+// Limits of one calculation. Parsing and formatting decimal digits take more than linear time.
 const (
 	maxDigits = 100_000
-	maxBits   = 332_193 // those of the largest number of so many digits
+	maxBits   = 332_193 // bits of the largest number with maxDigits
 )
 
 type bigintCalculate struct{}
@@ -24,12 +23,12 @@ func (bigintCalculate) Describe() component.Descriptor {
 	return component.Descriptor{
 		Module:      "BIGINT_CALCULATE",
 		Title:       "Calculate with big integers",
-		Description: "Calculates with two whole numbers of up to 100,000 digits, exactly. Division cuts the fraction off, towards zero, and a remainder has the sign of left, as in Solidity and in JavaScript's BigInt: 7 / -2 is -3 and 7 modulo -2 is 1, -7 / 2 is -3 and -7 modulo 2 is -1.",
+		Description: "Calculates with integers of up to 100,000 digits. Division truncates towards zero and the remainder has the sign of left, as in Solidity and JavaScript's BigInt: 7 / -2 is -3 and 7 modulo -2 is 1, -7 / 2 is -3 and -7 modulo 2 is -1.",
 		Category:    category,
 		Input: json.RawMessage(`{
 			"$schema": "https://json-schema.org/draft/2020-12/schema",
 			"type": "object",
-			"description": "What to calculate.",
+			"description": "The operation and its operands.",
 			"required": ["operation", "left", "right"],
 			"properties": {
 				"operation": {"type": "string", "title": "Operation", "description": "add, subtract (left minus right), multiply, divide (left by right, towards zero), modulo (the remainder of that division), power (left to the power of right, which must not be negative; 0 to the power of 0 is 1), min and max (the smaller and the larger one), or compare (-1 if left is smaller, 0 if both are equal, 1 if left is larger). Division by zero is an error.", "enum": ["add", "subtract", "multiply", "divide", "modulo", "power", "min", "max", "compare"], "examples": ["multiply"]},
@@ -45,7 +44,7 @@ func (bigintCalculate) Describe() component.Descriptor {
 			"description": "The result.",
 			"required": ["result"],
 			"properties": {
-				"result": {"type": "string", "pattern": "^(0|-?[1-9][0-9]*)$", "title": "Result", "description": "The result, as a decimal string without zeros before it.", "examples": ["3000000000000000000"]}
+				"result": {"type": "string", "pattern": "^(0|-?[1-9][0-9]*)$", "title": "Result", "description": "The result, as a decimal string without leading zeros.", "examples": ["3000000000000000000"]}
 			}
 		}`),
 		Price: credit.Credits(1), Timeout: 5 * time.Second,
@@ -80,12 +79,12 @@ func (bigintCalculate) Run(_ context.Context, call component.Call) (component.Re
 	return component.Encode(map[string]string{"result": result})
 }
 
-// parseInteger reads a decimal string. Errors are INVALID_INPUT and do not
-// quote it.
+// parseInteger parses a decimal string. It returns INVALID_INPUT if the string is invalid. Errors
+// don't quote it.
 func parseInteger(field, text string) (*big.Int, error) {
 	digits := strings.TrimPrefix(text, "-")
 	if digits == "" || strings.Trim(digits, "0123456789") != "" {
-		return nil, component.Permanent(component.CodeInvalidInput, "%s must be a whole number in decimal digits, with a minus sign before it or not", field)
+		return nil, component.Permanent(component.CodeInvalidInput, "%s must be a whole number in decimal digits, with an optional minus sign", field)
 	}
 	if len(digits) > maxDigits {
 		return nil, component.Permanent(component.CodeInvalidInput, "%s must have at most %d digits, got %d", field, maxDigits, len(digits))
@@ -112,7 +111,7 @@ func calculate(operation string, left, right *big.Int) (*big.Int, error) {
 		return result.Mul(left, right), nil
 	case "divide", "modulo":
 		if right.Sign() == 0 {
-			return nil, component.Permanent(component.CodeInvalidInput, "right must not be 0 where operation is %s", operation)
+			return nil, component.Permanent(component.CodeInvalidInput, "right must not be 0 if operation is %s", operation)
 		}
 		if operation == "divide" {
 			return result.Quo(left, right), nil
@@ -131,12 +130,13 @@ func calculate(operation string, left, right *big.Int) (*big.Int, error) {
 	return nil, component.Permanent(component.CodeInvalidInput, "operation must be add, subtract, multiply, divide, modulo, power, min, max or compare")
 }
 
-// power refuses a result that is too large before it computes any of it.
+// power computes base^exponent. It returns an error without computing anything if the result would
+// be too large.
 func power(base, exponent *big.Int) (*big.Int, error) {
 	if exponent.Sign() < 0 {
-		return nil, component.Permanent(component.CodeInvalidInput, "right must not be negative where operation is power")
+		return nil, component.Permanent(component.CodeInvalidInput, "right must not be negative if operation is power")
 	}
-	if base.CmpAbs(big.NewInt(1)) <= 0 { // of any exponent
+	if base.CmpAbs(big.NewInt(1)) <= 0 { // any exponent is allowed
 		if exponent.Sign() == 0 || base.Sign() < 0 && exponent.Bit(0) == 0 {
 			return big.NewInt(1), nil
 		}

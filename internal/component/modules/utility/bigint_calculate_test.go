@@ -19,7 +19,7 @@ func TestBigintCalculateRounds(t *testing.T) {
 	bench := componenttest.New(t, bigintCalculate{})
 	const uint256 = "115792089237316195423570985008687907853269984665640564039457584007913129639935"
 	for _, c := range [][4]string{
-		// Truncated division, as the Solidity documentation has it (Types, Division and Modulo):
+		// Truncated division, as in the Solidity documentation (Types, Division and Modulo):
 		// int256(5) % int256(2) == 1, int256(5) % int256(-2) == 1, int256(-5) % int256(2) == -1,
 		// int256(-5) % int256(-2) == -1 and int256(-5) / int256(2) == -2.
 		{"modulo", "5", "2", "1"}, {"modulo", "5", "-2", "1"}, {"modulo", "-5", "2", "-1"}, {"modulo", "-5", "-2", "-1"}, {"divide", "-5", "2", "-2"},
@@ -36,7 +36,7 @@ func TestBigintCalculateRounds(t *testing.T) {
 	}
 }
 
-func TestBigintCalculateSaysWhichFieldIsWrong(t *testing.T) {
+func TestBigintCalculateErrorNamesField(t *testing.T) {
 	t.Parallel()
 	bench := componenttest.New(t, bigintCalculate{})
 	refuses(t, bench, "BIGINT_CALCULATE", `{"left":"1","right":"2"}`, "/input/operation", "is required")
@@ -72,7 +72,7 @@ func TestBigintCalculateIsBounded(t *testing.T) {
 	}
 	for _, c := range []struct {
 		operation, left, right string
-		digits                 int // 0: refused
+		digits                 int // 0: rejected
 	}{
 		{"add", nines, "-" + nines, 1},
 		{"add", nines, "1", 0},
@@ -104,8 +104,8 @@ func TestBigintCalculateIsBounded(t *testing.T) {
 	}
 }
 
-// drawInteger is a number whose length is drawn, or one at a power of two.
-func drawInteger(random *rand.Rand, digits int) string {
+// randomInteger returns a number of random length, or one near a power of two.
+func randomInteger(random *rand.Rand, digits int) string {
 	number := new(big.Int)
 	switch random.IntN(8) {
 	case 0:
@@ -126,16 +126,16 @@ func drawInteger(random *rand.Rand, digits int) string {
 }
 
 // One hundred thousand random cases against BigInt of JavaScript.
-func TestBigintCalculateAgreesWithAnotherImplementation(t *testing.T) {
+func TestBigintCalculateMatchesJavaScript(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(4, 2026))
 	cases := make([][]string, 100_000)
 	for i := range cases {
 		operation := operations[random.IntN(len(operations))]
-		left, right := drawInteger(random, 120), drawInteger(random, 120)
-		if random.IntN(4) == 0 { // of like size
-			right = drawInteger(random, 20)
-			left = drawInteger(random, 20)
+		left, right := randomInteger(random, 120), randomInteger(random, 120)
+		if random.IntN(4) == 0 { // of similar size
+			right = randomInteger(random, 20)
+			left = randomInteger(random, 20)
 		}
 		if operation == "power" {
 			right = strconv.Itoa(random.IntN(40) - 1)
@@ -143,7 +143,7 @@ func TestBigintCalculateAgreesWithAnotherImplementation(t *testing.T) {
 		cases[i] = []string{"bigint", operation, left, right}
 	}
 	wrong := 0
-	for i, want := range answered(t, cases) {
+	for i, want := range independent(t, cases) {
 		operation, left, right := cases[i][1], cases[i][2], cases[i][3]
 		got := "error"
 		result, err := bigintCalculate{}.Run(t.Context(), component.Call{Input: json.RawMessage(object(t, "operation", operation, "left", left, "right", right))})

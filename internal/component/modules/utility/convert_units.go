@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	maxDecimals = 255 // ERC-20 gives decimals as a uint8
+	maxDecimals = 255 // decimals is a uint8 in ERC-20
 	maxAmount   = 1000
-	maxShown    = 48 // characters of an amount in a message
+	maxShown    = 48 // characters of an amount in an error message
 )
 
 type convertUnits struct{}
@@ -24,17 +24,17 @@ func (convertUnits) Describe() component.Descriptor {
 	return component.Descriptor{
 		Module:      "CONVERT_UNITS",
 		Title:       "Convert units",
-		Description: "Converts an amount between units of one currency, exactly: wei, gwei and ether, or units that are named by their number of decimals, as tokens have them. wei is 0, gwei is 9, ether is 18. From 6 to 0 makes 1.5 USDC the 1500000 base units that a contract takes; from 0 to 6 makes them 1.5 again. An amount with a part that is smaller than one base unit is an error, never rounded.",
+		Description: "Converts an amount between units of a currency without loss of precision. A unit is wei (0 decimals), gwei (9), ether (18), or a number of decimals. For example, to convert 1.5 USDC to the 1500000 base units that a contract expects, convert from 6 to 0. Amounts are never rounded: an amount with a fraction of a base unit is rejected.",
 		Category:    category,
 		Input: json.RawMessage(`{
 			"$schema": "https://json-schema.org/draft/2020-12/schema",
 			"type": "object",
-			"description": "What to convert.",
+			"description": "The amount and the units.",
 			"required": ["value", "from", "to"],
 			"properties": {
-				"value": {"type": "string", "pattern": "^-?[0-9]+(\\.[0-9]+)?$", "maxLength": 1000, "title": "Value", "description": "The amount in the unit from, as a decimal string without an exponent.", "examples": ["1.5"]},
-				"from": {"type": ["string", "integer"], "pattern": "^(wei|gwei|ether|[0-9]{1,3})$", "minimum": 0, "maximum": 255, "title": "From", "description": "The unit of value: wei, gwei, ether, or its number of decimals from 0, the base unit, to 255.", "examples": ["ether", 6]},
-				"to": {"type": ["string", "integer"], "pattern": "^(wei|gwei|ether|[0-9]{1,3})$", "minimum": 0, "maximum": 255, "title": "To", "description": "The unit of the result: wei, gwei, ether, or its number of decimals from 0, the base unit, to 255.", "examples": ["wei", 0]}
+				"value": {"type": "string", "pattern": "^-?[0-9]+(\\.[0-9]+)?$", "maxLength": 1000, "title": "Value", "description": "The amount in the unit given by from, as a decimal string without an exponent.", "examples": ["1.5"]},
+				"from": {"type": ["string", "integer"], "pattern": "^(wei|gwei|ether|[0-9]{1,3})$", "minimum": 0, "maximum": 255, "title": "From", "description": "The unit of value: wei, gwei, ether, or a number of decimals from 0 (the base unit) to 255.", "examples": ["ether", 6]},
+				"to": {"type": ["string", "integer"], "pattern": "^(wei|gwei|ether|[0-9]{1,3})$", "minimum": 0, "maximum": 255, "title": "To", "description": "The unit of the result: wei, gwei, ether, or a number of decimals from 0 (the base unit) to 255.", "examples": ["wei", 0]}
 			},
 			"examples": [{"value": "1.5", "from": "ether", "to": "wei"}, {"value": "1500000", "from": 0, "to": 6}]
 		}`),
@@ -42,10 +42,10 @@ func (convertUnits) Describe() component.Descriptor {
 		Output: json.RawMessage(`{
 			"$schema": "https://json-schema.org/draft/2020-12/schema",
 			"type": "object",
-			"description": "The amount in the other unit.",
+			"description": "The converted amount.",
 			"required": ["result"],
 			"properties": {
-				"result": {"type": "string", "pattern": "^-?(0|[1-9][0-9]*)(\\.[0-9]*[1-9])?$", "title": "Result", "description": "The amount in the unit to, as a decimal string, with no more digits than it needs: whole amounts have no point.", "examples": ["1500000000000000000"]}
+				"result": {"type": "string", "pattern": "^-?(0|[1-9][0-9]*)(\\.[0-9]*[1-9])?$", "title": "Result", "description": "The amount in the unit given by to, as a decimal string without trailing zeros. Whole amounts have no decimal point.", "examples": ["1500000000000000000"]}
 			}
 		}`),
 		Price: credit.Credits(1), Timeout: 5 * time.Second,
@@ -78,8 +78,8 @@ func (convertUnits) Run(_ context.Context, call component.Call) (component.Resul
 
 var namedUnits = map[string]int{"wei": 0, "gwei": 9, "ether": 18}
 
-// decimalsOf reads a unit: a name, or a number of decimals as a JSON number or
-// a string. Errors are INVALID_INPUT.
+// decimalsOf parses a unit: a name, or a number of decimals as a JSON number or a string. It
+// returns INVALID_INPUT for other values.
 func decimalsOf(field string, raw json.RawMessage) (int, error) {
 	decimals := component.Integer(-1)
 	var text string
@@ -103,7 +103,7 @@ func decimalsOf(field string, raw json.RawMessage) (int, error) {
 	return int(decimals), nil
 }
 
-// shown is an amount in a message, in ASCII.
+// shown quotes an amount for an error message, in ASCII and truncated.
 func shown(amount string) string {
 	if len(amount) > maxShown {
 		return strconv.QuoteToASCII(component.Cut(amount, maxShown)) + "..."
@@ -111,9 +111,8 @@ func shown(amount string) string {
 	return strconv.QuoteToASCII(amount)
 }
 
-// convertAmount moves the decimal point of an amount from one unit to another.
-// An amount is a whole number of base units, so one with more decimals than its
-// unit has is INVALID_INPUT; everything else has an exact result.
+// convertAmount moves the decimal point of an amount from one unit to another. It returns
+// INVALID_INPUT if the amount has more decimals than its unit; all other results are exact.
 func convertAmount(amount string, from, to int) (string, error) {
 	digits, negative := strings.CutPrefix(amount, "-")
 	whole, fraction, point := strings.Cut(digits, ".")
@@ -122,9 +121,10 @@ func convertAmount(amount string, from, to int) (string, error) {
 	}
 	fraction = strings.TrimRight(fraction, "0")
 	if len(fraction) > from {
-		return "", component.Permanent(component.CodeInvalidInput, "value must have at most %s, as the unit from has them; got %d in %s", fault.Count(from, "decimal"), len(fraction), shown(amount))
+		return "", component.Permanent(component.CodeInvalidInput, "value must have at most %s, the precision of the unit from; got %d in %s", fault.Count(from, "decimal"), len(fraction), shown(amount))
 	}
-	// In base units, then with zeros before it so that a digit is left of the new point.
+	// Convert to base units, then pad with zeros so that there is a digit before the new decimal
+	// point.
 	base := whole + fraction + strings.Repeat("0", from-len(fraction))
 	base = strings.Repeat("0", max(0, to+1-len(base))) + base
 	whole, fraction = base[:len(base)-to], strings.TrimRight(base[len(base)-to:], "0")

@@ -34,7 +34,7 @@ func TestConvertUnitsIsExact(t *testing.T) {
 		{"-0.10", `"ether"`, `"gwei"`, "-100000000"},
 		{"-0.000", `"ether"`, `"wei"`, "0"},
 		{"0001.50", `"gwei"`, `"gwei"`, "1.5"},
-		{"1.0", `"wei"`, `"wei"`, "1"}, // zeros are no part of a base unit
+		{"1.0", `"wei"`, `"wei"`, "1"}, // trailing zeros are not fractions of a base unit
 		{"115792089237316195423570985008687907853269984665640564039457584007913129639935", `"wei"`, `"ether"`, "115792089237316195423570985008687907853269984665640564039457.584007913129639935"},
 		{"1", `0`, `255`, "0." + strings.Repeat("0", 254) + "1"},
 		{"1", `255`, `0`, "1" + strings.Repeat("0", 255)},
@@ -43,7 +43,7 @@ func TestConvertUnitsIsExact(t *testing.T) {
 	}
 }
 
-func TestConvertUnitsSaysWhichFieldIsWrong(t *testing.T) {
+func TestConvertUnitsErrorNamesField(t *testing.T) {
 	t.Parallel()
 	bench := componenttest.New(t, convertUnits{})
 	refuses(t, bench, "CONVERT_UNITS", `{"from":"wei","to":"ether"}`, "/input/value", "is required")
@@ -60,13 +60,13 @@ func TestConvertUnitsSaysWhichFieldIsWrong(t *testing.T) {
 	refuses(t, bench, "CONVERT_UNITS", `{"value":"1","from":"wei","to":"256"}`, "to must be wei, gwei, ether or a number of decimals between 0 and 255, got \"256\"")
 	refuses(t, bench, "CONVERT_UNITS", object(t, "value", strings.Repeat("1", maxAmount+1), "from", "wei", "to", "ether"), "/input/value", "at most 1000 characters", "got 1001")
 	// More decimals than the unit has are an error, never rounded.
-	refuses(t, bench, "CONVERT_UNITS", `{"value":"0.5","from":"wei","to":"wei"}`, "value must have at most 0 decimals, as the unit from has them; got 1 in \"0.5\"")
+	refuses(t, bench, "CONVERT_UNITS", `{"value":"0.5","from":"wei","to":"wei"}`, "value must have at most 0 decimals, the precision of the unit from; got 1 in \"0.5\"")
 	refuses(t, bench, "CONVERT_UNITS", `{"value":"1.0000000000000000001","from":"ether","to":"ether"}`, "value must have at most 18 decimals", "got 19 in \"1.0000000000000000001\"")
 	refuses(t, bench, "CONVERT_UNITS", `{"value":"0.1234567","from":6,"to":18}`, "value must have at most 6 decimals", "got 7")
 }
 
-// drawAmount is a decimal number with some decimals, zeros at either end too.
-func drawAmount(random *rand.Rand) string {
+// randomAmount returns a random decimal number, with leading and trailing zeros.
+func randomAmount(random *rand.Rand) string {
 	digits := func(n int) string {
 		text := make([]byte, n)
 		for i := range text {
@@ -86,7 +86,7 @@ func drawAmount(random *rand.Rand) string {
 
 // One hundred thousand random cases against long division with JavaScript's
 // BigInt.
-func TestConvertUnitsAgreesWithAnotherImplementation(t *testing.T) {
+func TestConvertUnitsMatchesJavaScript(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(4, 2027))
 	usual := []int{0, 6, 8, 9, 18}
@@ -98,10 +98,10 @@ func TestConvertUnitsAgreesWithAnotherImplementation(t *testing.T) {
 	}
 	cases := make([][]string, 100_000)
 	for i := range cases {
-		cases[i] = []string{"units", drawAmount(random), decimals(), decimals()}
+		cases[i] = []string{"units", randomAmount(random), decimals(), decimals()}
 	}
 	wrong, refused := 0, 0
-	for i, want := range answered(t, cases) {
+	for i, want := range independent(t, cases) {
 		value, from, to := cases[i][1], cases[i][2], cases[i][3]
 		got := "error"
 		result, err := convertUnits{}.Run(t.Context(), component.Call{Input: json.RawMessage(object(t, "value", value, "from", from, "to", to))})
@@ -121,7 +121,7 @@ func TestConvertUnitsAgreesWithAnotherImplementation(t *testing.T) {
 	}
 }
 
-// What is converted and converted back is what it was.
+// Converting an amount back returns the original amount.
 func FuzzConvertUnits(f *testing.F) {
 	f.Add("1.5", "ether", "wei")
 	f.Add("-00.10", "6", "18")

@@ -15,17 +15,17 @@ func (decode) Describe() component.Descriptor {
 	return component.Descriptor{
 		Module:      "DECODE",
 		Title:       "Decode",
-		Description: "Reads data that is written in hex, Base64, URL-safe Base64 or Base58, and gives it as text, or in another encoding. Without to, the result is text, which the bytes must then be in UTF-8.",
+		Description: "Decodes hex, Base64, URL-safe Base64 or Base58. The result is text, so the decoded bytes must be valid UTF-8; set to for another encoding.",
 		Category:    category,
 		Input: json.RawMessage(`{
 			"$schema": "https://json-schema.org/draft/2020-12/schema",
 			"type": "object",
-			"description": "What to decode, and how.",
+			"description": "The data and the encodings.",
 			"required": ["data", "from"],
 			"properties": {
-				"data": {"type": "string", "title": "Data", "description": "The data, written as from says. It may be empty.", "examples": ["aGVsbG8="]},
-				"from": {"type": "string", "title": "From", "description": "How data is written: ` + readWords + `", ` + readable + `, "examples": ["base64"]},
-				"to": {"type": "string", "title": "To", "description": "How the result is written: ` + writeWords + `", ` + writable + `, "default": "utf8", "examples": ["utf8"]}
+				"data": {"type": "string", "title": "Data", "description": "The data, in the encoding given by from. It can be empty.", "examples": ["aGVsbG8="]},
+				"from": {"type": "string", "title": "From", "description": "The encoding of data: ` + readWords + `", ` + readable + `, "examples": ["base64"]},
+				"to": {"type": "string", "title": "To", "description": "The encoding of the result: ` + writeWords + `", ` + writable + `, "default": "utf8", "examples": ["utf8"]}
 			},
 			"examples": [{"data": "aGVsbG8=", "from": "base64"}, {"data": "ABnLTmg", "from": "base58", "to": "hex"}]
 		}`),

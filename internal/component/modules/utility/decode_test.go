@@ -9,7 +9,7 @@ import (
 	"github.com/weft-automation/weft/internal/component/componenttest"
 )
 
-func TestDecodeMeetsThePublishedVectors(t *testing.T) {
+func TestDecodePassesThePublishedVectors(t *testing.T) {
 	t.Parallel()
 	bench := componenttest.New(t, decode{})
 	for _, c := range published {
@@ -25,7 +25,7 @@ func TestDecodeMeetsThePublishedVectors(t *testing.T) {
 	gives(t, bench, "DECODE", `{"data":"eyJ0eXAiOiJKV1QiLA0KICJhbGciOiJIUzI1NiJ9","from":"base64url"}`, `{"result":"{\"typ\":\"JWT\",\r\n \"alg\":\"HS256\"}"}`)
 }
 
-func TestDecodeSaysWhichFieldIsWrong(t *testing.T) {
+func TestDecodeErrorNamesField(t *testing.T) {
 	t.Parallel()
 	bench := componenttest.New(t, decode{})
 	refuses(t, bench, "DECODE", `{"from":"hex"}`, "/input/data", "is required")
@@ -35,30 +35,30 @@ func TestDecodeSaysWhichFieldIsWrong(t *testing.T) {
 	refuses(t, bench, "DECODE", `{"data":"00","from":"hex","to":7}`, "/input/to", "must be a string", "number")
 	for _, c := range []struct{ from, data, expected, came string }{
 		{"hex", "0x123", "pairs of hexadecimal digits", "length 5"},
-		{"hex", "0xzz", "pairs of hexadecimal digits", "place 3"},
-		{"hex", "00 11", "pairs of hexadecimal digits", "place 3"},
-		{"hex", "0X00", "pairs of hexadecimal digits", "place 2"},
+		{"hex", "0xzz", "pairs of hexadecimal digits", "position 3"},
+		{"hex", "00 11", "pairs of hexadecimal digits", "position 3"},
+		{"hex", "0X00", "pairs of hexadecimal digits", "position 2"},
 		{"base64", "Zg", "with padding", "length 2"},
-		{"base64", "Zh==", "with padding", "length 4"}, // bits that no byte takes
-		{"base64", "Zm9v\nZm9v", "without line breaks", "place 5"},
-		{"base64", "A-z_4ME=", "with padding", "place 2"},
-		{"base64url", "A+z/4ME", "URL-safe", "place 2"},
+		{"base64", "Zh==", "with padding", "length 4"}, // non-zero trailing bits
+		{"base64", "Zm9v\nZm9v", "without line breaks", "position 5"},
+		{"base64", "A-z_4ME=", "with padding", "position 2"},
+		{"base64url", "A+z/4ME", "URL-safe", "position 2"},
 		{"base64url", "Zg=", "URL-safe", "length 3"},
 		{"base64url", "Zh", "URL-safe", "length 2"},
-		{"base58", "10O", "alphabet of Bitcoin", "place 2"},
-		{"base58", "2l", "alphabet of Bitcoin", "place 2"},
-		{"base58", "+2g", "alphabet of Bitcoin", "place 1"},
-		{"base58", "2\u00e9", "alphabet of Bitcoin", "place 2"},
+		{"base58", "10O", "Bitcoin alphabet", "position 2"},
+		{"base58", "2l", "Bitcoin alphabet", "position 2"},
+		{"base58", "+2g", "Bitcoin alphabet", "position 1"},
+		{"base58", "2\u00e9", "Bitcoin alphabet", "position 2"},
 		{"base58", strings.Repeat("z", 5700), "at most 4096 bytes", "length 5700"},
 		{"base58", strings.Repeat("z", 1_000_000), "at most 4096 bytes", "length 1000000"},
 	} {
 		refuses(t, bench, "DECODE", object(t, "data", c.data, "from", c.from), "data must be ", c.expected, "because from is "+c.from, c.came)
 	}
-	refuses(t, bench, "DECODE", `{"data":"/w==","from":"base64"}`, "to asks for", "not UTF-8", "hex or base64")
-	refuses(t, bench, "DECODE", `{"data":"AA==","from":"base64"}`, "to asks for", "U+0000")
+	refuses(t, bench, "DECODE", `{"data":"/w==","from":"base64"}`, "to requests", "not valid UTF-8", "hex or base64")
+	refuses(t, bench, "DECODE", `{"data":"AA==","from":"base64"}`, "to requests", "U+0000")
 }
 
-func TestDecodeQuotesNothing(t *testing.T) {
+func TestDecodeErrorQuotesNothing(t *testing.T) {
 	t.Parallel()
 	bench := componenttest.New(t, decode{})
 	for _, from := range []string{"hex", "base64", "base64url", "base58"} {
@@ -74,13 +74,13 @@ func TestDecodeIsBounded(t *testing.T) {
 	bench := componenttest.New(t, decode{})
 	for _, from := range []string{"hex", "base64", "base64url", "base58"} {
 		if _, failed := bounded(t, bench, "DECODE", object(t, "data", strings.Repeat("A", 1_000_000), "from", from)); failed == nil || failed.Code != component.CodeInvalidInput {
-			t.Errorf("%s: %v", from, failed) // no text, or none of base58
+			t.Errorf("%s: %v", from, failed) // not UTF-8, or not base58
 		}
 	}
 }
 
-// A text in an encoding has one meaning, and no other text of the encoding has
-// it, but for the case of hex and the padding of base64url.
+// Except for the case of hex and the padding of base64url, each byte sequence has exactly one
+// string in an encoding.
 func FuzzDecode(f *testing.F) {
 	for _, c := range published {
 		f.Add(c.text, c.encoding)

@@ -16,17 +16,17 @@ func (encode) Describe() component.Descriptor {
 	return component.Descriptor{
 		Module:      "ENCODE",
 		Title:       "Encode",
-		Description: "Writes text, or bytes that are written in one encoding, in another one: hex, Base64, URL-safe Base64, Base58 or UTF-8. Without from, data is text.",
+		Description: "Encodes text as hex, Base64, URL-safe Base64 or Base58. Set from to convert data from another encoding.",
 		Category:    category,
 		Input: json.RawMessage(`{
 			"$schema": "https://json-schema.org/draft/2020-12/schema",
 			"type": "object",
-			"description": "What to encode, and how.",
+			"description": "The data and the encodings.",
 			"required": ["data", "to"],
 			"properties": {
-				"data": {"type": "string", "title": "Data", "description": "The data, written as from says. It may be empty.", "examples": ["hello"]},
-				"from": {"type": "string", "title": "From", "description": "How data is written: ` + readWords + `", ` + readable + `, "default": "utf8", "examples": ["utf8"]},
-				"to": {"type": "string", "title": "To", "description": "How the result is written: ` + writeWords + `", ` + writable + `, "examples": ["base64"]}
+				"data": {"type": "string", "title": "Data", "description": "The data, in the encoding given by from. It can be empty.", "examples": ["hello"]},
+				"from": {"type": "string", "title": "From", "description": "The encoding of data: ` + readWords + `", ` + readable + `, "default": "utf8", "examples": ["utf8"]},
+				"to": {"type": "string", "title": "To", "description": "The encoding of the result: ` + writeWords + `", ` + writable + `, "examples": ["base64"]}
 			},
 			"examples": [{"data": "hello", "to": "base64"}, {"data": "0x516b6fcd0f", "from": "hex", "to": "base58"}]
 		}`),
@@ -41,19 +41,18 @@ func (encode) Run(_ context.Context, call component.Call) (component.Result, err
 	return transcode(call, "utf8", "")
 }
 
-// transcoded is the output of ENCODE and DECODE.
+// transcoded is the output schema of ENCODE and DECODE.
 const transcoded = `{
 	"$schema": "https://json-schema.org/draft/2020-12/schema",
 	"type": "object",
 	"description": "The same bytes, written anew.",
 	"required": ["result"],
 	"properties": {
-		"result": {"type": "string", "title": "Result", "description": "The bytes of data, written as to says.", "examples": ["aGVsbG8="]}
+		"result": {"type": "string", "title": "Result", "description": "The data in the encoding given by to.", "examples": ["aGVsbG8="]}
 	}
 }`
 
-// transcode is ENCODE and DECODE, which differ in what stands for an absent
-// from or to.
+// transcode runs ENCODE and DECODE, which differ only in the defaults of from and to.
 func transcode(call component.Call, from, to string) (component.Result, error) {
 	input, err := component.Decode[struct{ Data, From, To string }](call.Input)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/weft-automation/weft/internal/component/componenttest"
 )
 
-// published are texts in their encodings, from the documents that define these.
+// published are test vectors from the documents that define the encodings.
 var published = []struct{ encoding, hex, text string }{
 	// RFC 4648, section 10.
 	{"base64", "0x", ""},
@@ -45,7 +45,7 @@ var published = []struct{ encoding, hex, text string }{
 	{"utf8", "0xefbbbff0a38eb4", "\ufeff\U000233b4"},
 }
 
-func TestEncodeMeetsThePublishedVectors(t *testing.T) {
+func TestEncodePassesThePublishedVectors(t *testing.T) {
 	t.Parallel()
 	bench := componenttest.New(t, encode{})
 	for _, c := range published {
@@ -55,7 +55,7 @@ func TestEncodeMeetsThePublishedVectors(t *testing.T) {
 	gives(t, bench, "ENCODE", `{"data":"Zm9vYmFy","from":"base64","to":"hex"}`, `{"result":"0x666f6f626172"}`)
 }
 
-func TestEncodeSaysWhichFieldIsWrong(t *testing.T) {
+func TestEncodeErrorNamesField(t *testing.T) {
 	t.Parallel()
 	bench := componenttest.New(t, encode{})
 	refuses(t, bench, "ENCODE", `{"to":"hex"}`, "/input/data", "is required")
@@ -63,13 +63,12 @@ func TestEncodeSaysWhichFieldIsWrong(t *testing.T) {
 	refuses(t, bench, "ENCODE", `{"data":5,"to":"hex"}`, "/input/data", "must be a string", "number")
 	refuses(t, bench, "ENCODE", `{"data":"a","to":"base32"}`, "/input/to", "must be one of", `"base64url"`, `"base32"`)
 	refuses(t, bench, "ENCODE", `{"data":"a","from":"plainHex","to":"hex"}`, "/input/from", "must be one of", `"plainHex"`)
-	refuses(t, bench, "ENCODE", `{"data":"0xff","from":"hex","to":"utf8"}`, "utf8", "to asks for", "not UTF-8")
-	refuses(t, bench, "ENCODE", `{"data":"0x6100","from":"hex","to":"utf8"}`, "to asks for", "U+0000")
+	refuses(t, bench, "ENCODE", `{"data":"0xff","from":"hex","to":"utf8"}`, "utf8", "to requests", "not valid UTF-8")
+	refuses(t, bench, "ENCODE", `{"data":"0x6100","from":"hex","to":"utf8"}`, "to requests", "U+0000")
 	refuses(t, bench, "ENCODE", object(t, "data", strings.Repeat("a", maxBase58+1), "to", "base58"), "base58", "4096 bytes")
 }
 
-// Whatever the input says, an encoding ends at once: base58 alone takes time
-// that grows with the square of the length, and is bounded.
+// Encoding is fast for any input: base58, which takes quadratic time, has a maximum length.
 func TestEncodeIsBounded(t *testing.T) {
 	t.Parallel()
 	bench := componenttest.New(t, encode{})
@@ -86,7 +85,7 @@ func TestEncodeIsBounded(t *testing.T) {
 	}
 }
 
-// What is written in an encoding reads as the same bytes again.
+// Decoding an encoded string returns the original bytes.
 func FuzzEncode(f *testing.F) {
 	for _, c := range published {
 		f.Add([]byte(c.text), c.encoding)

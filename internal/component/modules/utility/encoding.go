@@ -13,23 +13,23 @@ import (
 	"github.com/weft-automation/weft/internal/component"
 )
 
-// The parts of schemas that say how bytes are written as text. Only what is
-// written can be plainHex: hex is read with and without 0x.
+// Schemas of fields that select an encoding. plainHex exists only for outputs, because hex inputs
+// are accepted with and without 0x.
 const (
 	readable = `"enum": ["utf8", "hex", "base64", "base64url", "base58"]`
 	writable = `"enum": ["utf8", "hex", "plainHex", "base64", "base64url", "base58"]`
 
-	readWords  = "utf8 takes the text's bytes, hex takes pairs of digits with or without 0x, base64 is the standard alphabet with padding, base64url is the URL-safe alphabet with or without padding, base58 is the alphabet of Bitcoin (4096 bytes at most)."
-	writeWords = "utf8 is text, hex is lower case after 0x, plainHex is the same without 0x, base64 is the standard alphabet with padding, base64url is the URL-safe alphabet without padding, base58 is the alphabet of Bitcoin (4096 bytes at most)."
+	readWords  = "utf8 is the string as UTF-8, hex is pairs of hexadecimal digits with or without 0x, base64 is the standard alphabet with padding, base64url is the URL-safe alphabet with or without padding, base58 is the Bitcoin alphabet (at most 4096 bytes)."
+	writeWords = "utf8 is text, hex is lower case with 0x, plainHex is lower case without 0x, base64 is the standard alphabet with padding, base64url is the URL-safe alphabet without padding, base58 is the Bitcoin alphabet (at most 4096 bytes)."
 )
 
-// maxBase58 is how many bytes base58 is taken for: unlike the other encodings
-// it takes time that grows with the square of the length.
+// maxBase58 is the maximum number of bytes for base58, which unlike the other encodings takes
+// quadratic time.
 const maxBase58 = 4096
 
-// encoding is one way to write bytes as text.
+// encoding converts between bytes and strings.
 type encoding struct {
-	want     string // what a text of it has to be
+	want     string // description of valid strings, for error messages
 	alphabet string
 	read     func(text string) ([]byte, error)
 	write    func(data []byte) (string, error)
@@ -47,7 +47,7 @@ var encodings = map[string]encoding{
 		write: writeUTF8,
 	},
 	"hex": {
-		want: "pairs of hexadecimal digits, with or without 0x before them", alphabet: "0123456789abcdefABCDEF",
+		want: "pairs of hexadecimal digits, with or without 0x", alphabet: "0123456789abcdefABCDEF",
 		read:  func(text string) ([]byte, error) { return hex.DecodeString(strings.TrimPrefix(text, "0x")) },
 		write: func(data []byte) (string, error) { return "0x" + hex.EncodeToString(data), nil },
 	},
@@ -65,14 +65,14 @@ var encodings = map[string]encoding{
 		write: func(data []byte) (string, error) { return base64.RawURLEncoding.EncodeToString(data), nil },
 	},
 	"base58": {
-		want: fmt.Sprintf("base58 of at most %d bytes in the alphabet of Bitcoin", maxBase58), alphabet: bitcoin58,
+		want: fmt.Sprintf("base58 of at most %d bytes in the Bitcoin alphabet", maxBase58), alphabet: bitcoin58,
 		read: readBase58, write: writeBase58,
 	},
 }
 
-// decodeText gives the bytes of a field that is written in the encoding which
-// the field option names; "" means utf8. Errors are INVALID_INPUT, say where
-// the text goes wrong, and do not quote it.
+// decodeText decodes the string of a field. The field named option selects the encoding; "" means
+// utf8. It returns INVALID_INPUT with the position of the problem if the string is invalid. Errors
+// don't quote the string.
 func decodeText(field, text, option, name string) ([]byte, error) {
 	name = cmp.Or(name, "utf8")
 	e, known := encodings[name]
@@ -85,12 +85,12 @@ func decodeText(field, text, option, name string) ([]byte, error) {
 		if err == nil {
 			return data, nil
 		}
-		problem = fmt.Sprintf("a text of length %d that is none", utf8.RuneCountInString(text))
+		problem = fmt.Sprintf("an invalid string of length %d", utf8.RuneCountInString(text))
 	}
 	return nil, component.Permanent(component.CodeInvalidInput, "%s must be %s, because %s is %s; got %s", field, e.want, option, name, problem)
 }
 
-// foreign tells of the first character that does not belong to the encoding.
+// foreign describes the first character that doesn't belong to the encoding, or returns "".
 func (e encoding) foreign(text string) string {
 	if e.alphabet == "" {
 		return ""
@@ -100,15 +100,14 @@ func (e encoding) foreign(text string) string {
 		place++
 		prefix := i == 1 && r == 'x' && text[0] == '0' && !strings.ContainsRune(e.alphabet, 'x')
 		if !prefix && !strings.ContainsRune(e.alphabet, r) {
-			return fmt.Sprintf("another character at place %d", place)
+			return fmt.Sprintf("an invalid character at position %d", place)
 		}
 	}
 	return ""
 }
 
-// encodeText writes bytes in the encoding which the field option names. what
-// are the bytes, in the words of the error: INVALID_INPUT where they cannot be
-// written so.
+// encodeText encodes bytes. The field named option selects the encoding. It returns INVALID_INPUT
+// if the bytes can't be encoded; what describes the bytes in the error.
 func encodeText(what string, data []byte, option, name string) (string, error) {
 	e, known := encodings[name]
 	if !known {
@@ -116,7 +115,7 @@ func encodeText(what string, data []byte, option, name string) (string, error) {
 	}
 	text, err := e.write(data)
 	if err != nil {
-		return "", component.Permanent(component.CodeInvalidInput, "%s cannot be written as %s, which %s asks for: %s", what, name, option, err)
+		return "", component.Permanent(component.CodeInvalidInput, "%s cannot be encoded as %s, which %s requests: %s", what, name, option, err)
 	}
 	return text, nil
 }
@@ -125,9 +124,9 @@ func writeUTF8(data []byte) (string, error) {
 	text := string(data)
 	switch {
 	case !utf8.ValidString(text):
-		return "", errors.New("they are not UTF-8 text; ask for hex or base64")
+		return "", errors.New("they are not valid UTF-8; use hex or base64")
 	case strings.ContainsRune(text, 0):
-		return "", errors.New("U+0000 is among them, which cannot be stored as text; ask for hex or base64")
+		return "", errors.New("they contain U+0000, which cannot be stored as text; use hex or base64")
 	}
 	return text, nil
 }
@@ -155,7 +154,7 @@ func writeBase58(data []byte) (string, error) {
 	if len(rest) == 0 {
 		return zeros, nil
 	}
-	return zeros + exchange(new(big.Int).SetBytes(rest).Text(58), go58, bitcoin58), nil
+	return zeros + translate(new(big.Int).SetBytes(rest).Text(58), go58, bitcoin58), nil
 }
 
 func readBase58(text string) ([]byte, error) {
@@ -165,7 +164,7 @@ func readBase58(text string) ([]byte, error) {
 	rest := strings.TrimLeft(text, bitcoin58[:1])
 	data := make([]byte, len(text)-len(rest))
 	if rest != "" {
-		number, ok := new(big.Int).SetString(exchange(rest, bitcoin58, go58), 58)
+		number, ok := new(big.Int).SetString(translate(rest, bitcoin58, go58), 58)
 		if !ok {
 			return nil, errors.New("not base58")
 		}
@@ -177,8 +176,8 @@ func readBase58(text string) ([]byte, error) {
 	return data, nil
 }
 
-// exchange writes the digits of one alphabet in those of another.
-func exchange(text, from, to string) string {
+// translate converts digits from one alphabet to another.
+func translate(text, from, to string) string {
 	digits := []byte(text)
 	for i, digit := range digits {
 		at := strings.IndexByte(from, digit)

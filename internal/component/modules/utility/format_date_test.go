@@ -25,8 +25,8 @@ func formatted(t *testing.T, text string, milliseconds int64) string {
 	return fmt.Sprintf(`{"formatted":%s,"unixMilliseconds":%d,"unixSeconds":%d}`, quoted, milliseconds, seconds)
 }
 
-// The examples of RFC 3339, section 5.8, and what each is in UTC by its text.
-func TestFormatDateReadsRFC3339(t *testing.T) {
+// The examples in RFC 3339, section 5.8, with their times in UTC.
+func TestFormatDateAcceptsRFC3339(t *testing.T) {
 	t.Parallel()
 	bench := componenttest.New(t, formatDate{})
 	for _, c := range []struct {
@@ -47,7 +47,7 @@ func TestFormatDateReadsRFC3339(t *testing.T) {
 	}
 }
 
-func TestFormatDateReadsUnixTime(t *testing.T) {
+func TestFormatDateAcceptsUnixTime(t *testing.T) {
 	t.Parallel()
 	bench := componenttest.New(t, formatDate{})
 	// IEEE Std 1003.1, Seconds Since the Epoch; 1234567890 and 2^31 are well known.
@@ -67,9 +67,9 @@ func TestFormatDateReadsUnixTime(t *testing.T) {
 	}
 }
 
-// The texts are those of GNU date (coreutils 9) for the same conversions, with
-// %L as its %3N.
-func TestFormatDateWritesTheConversionsOfStrftime(t *testing.T) {
+// The expected strings are from GNU date (coreutils 9) for the same conversions, with its %3N for
+// %L.
+func TestFormatDateSupportsStrftimeConversions(t *testing.T) {
 	t.Parallel()
 	bench := componenttest.New(t, formatDate{})
 	for _, c := range []struct{ timestamp, zone, format, want string }{
@@ -95,9 +95,9 @@ func TestFormatDateWritesTheConversionsOfStrftime(t *testing.T) {
 	}
 }
 
-// Against the time zones of another implementation: Intl of Node, with the
-// tables of ICU. The years are those whose rules no later table changes.
-func TestFormatDateAgreesWithAnotherImplementation(t *testing.T) {
+// Compares time zones with another implementation: Intl of Node, with ICU's tables. Later tables
+// don't change the rules for these years.
+func TestFormatDateMatchesJavaScript(t *testing.T) {
 	t.Parallel()
 	zones := []string{"UTC", "Europe/Berlin", "America/New_York", "America/Sao_Paulo", "Asia/Kolkata", "Asia/Tokyo", "Australia/Lord_Howe", "Pacific/Auckland", "Africa/Johannesburg", "America/St_Johns"}
 	random := rand.New(rand.NewPCG(4, 2028))
@@ -106,7 +106,7 @@ func TestFormatDateAgreesWithAnotherImplementation(t *testing.T) {
 		const from, to = 315532800000, 1704067200000 // 1980 to 2023
 		cases[i] = []string{"date", strconv.FormatInt(from+random.Int64N(to-from), 10), zones[random.IntN(len(zones))]}
 	}
-	for i, want := range answered(t, cases) {
+	for i, want := range independent(t, cases) {
 		input := object(t, "timestamp", cases[i][1], "unit", "milliseconds", "timeZone", cases[i][2], "format", "%A %d %B %Y %T %:z")
 		result, err := formatDate{}.Run(t.Context(), component.Call{Input: json.RawMessage(input)})
 		var got struct{ Formatted string }
@@ -116,7 +116,7 @@ func TestFormatDateAgreesWithAnotherImplementation(t *testing.T) {
 	}
 }
 
-func TestFormatDateSaysWhichFieldIsWrong(t *testing.T) {
+func TestFormatDateErrorNamesField(t *testing.T) {
 	t.Parallel()
 	bench := componenttest.New(t, formatDate{})
 	refuses(t, bench, "FORMAT_DATE", `{}`, "/input/timestamp", "is required")
@@ -130,7 +130,7 @@ func TestFormatDateSaysWhichFieldIsWrong(t *testing.T) {
 	refuses(t, bench, "FORMAT_DATE", `{"timestamp":true}`, "/input/timestamp", "must be an integer or a string", "boolean")
 	refuses(t, bench, "FORMAT_DATE", `{"timestamp":1e300}`, "/input/timestamp", "at most 253402300799999")
 	refuses(t, bench, "FORMAT_DATE", `{"timestamp":"99999999999999999999"}`, "/input/timestamp", "years 0 to 9999")
-	// Milliseconds that are taken for seconds.
+	// Milliseconds interpreted as seconds.
 	refuses(t, bench, "FORMAT_DATE", `{"timestamp":1798135200000}`, "timestamp", "years 0 to 9999", "unit")
 	refuses(t, bench, "FORMAT_DATE", `{"timestamp":"9999-12-31T23:59:59Z","timeZone":"Asia/Tokyo"}`, "timeZone", "year 10000", "years 0 to 9999")
 	refuses(t, bench, "FORMAT_DATE", `{"timestamp":"0000-01-01T00:00:00Z","timeZone":"America/New_York"}`, "timeZone", "year -1", "years 0 to 9999")
@@ -139,7 +139,7 @@ func TestFormatDateSaysWhichFieldIsWrong(t *testing.T) {
 	for _, zone := range []string{"", "Local", "Mars/Olympus", "../etc/passwd", "/etc/localtime", "+01:00", "europe berlin"} {
 		refuses(t, bench, "FORMAT_DATE", object(t, "timestamp", "0", "timeZone", zone), "/input/timeZone", "IANA", "Europe/Berlin")
 	}
-	for format, place := range map[string]string{"%Q": "place 1", "at %H:%": "place 7", "\u00e9%Ey": "place 2", "%:H": "place 1", "%é": "place 1", "%Y %x": "place 4"} {
+	for format, place := range map[string]string{"%Q": "position 1", "at %H:%": "position 7", "\u00e9%Ey": "position 2", "%:H": "position 1", "%é": "position 1", "%Y %x": "position 4"} {
 		refuses(t, bench, "FORMAT_DATE", object(t, "timestamp", "0", "format", format), "/input/format", "conversions", place)
 	}
 	refuses(t, bench, "FORMAT_DATE", object(t, "timestamp", "0", "format", strings.Repeat("a", 257)), "/input/format", "at most 256 characters")
@@ -158,10 +158,10 @@ func FuzzFormatDate(f *testing.F) {
 			}
 			return
 		}
-		// What it writes by default it reads as the same time.
+		// Parsing the default format returns the same time.
 		plain, failed := bench.Run(t, "FORMAT_DATE", object(t, "timestamp", timestamp), `{}`)
 		if failed != nil {
-			return // in UTC it is in another year
+			return // its UTC year is out of range
 		}
 		var first, again struct {
 			Formatted   string

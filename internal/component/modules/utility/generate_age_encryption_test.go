@@ -9,7 +9,7 @@ import (
 
 type agePair struct{ AgeIdentity, AgeRecipient string }
 
-func drawPair(t testing.TB, bench *componenttest.Bench) (pair agePair) {
+func generatePair(t testing.TB, bench *componenttest.Bench) (pair agePair) {
 	t.Helper()
 	output, failed := bench.Run(t, "GENERATE_AGE_ENCRYPTION", `{}`, `{}`)
 	if failed != nil {
@@ -21,12 +21,12 @@ func drawPair(t testing.TB, bench *componenttest.Bench) (pair agePair) {
 	return pair
 }
 
-func TestGenerateAgeEncryptionDrawsAPairThatBelongsTogether(t *testing.T) {
+func TestGenerateAgeEncryptionReturnsMatchingPair(t *testing.T) {
 	t.Parallel()
 	bench := componenttest.New(t, Modules()...)
 	seen := map[string]bool{}
 	for range 20 {
-		pair := drawPair(t, bench)
+		pair := generatePair(t, bench)
 		identity, err := parseIdentity(pair.AgeIdentity)
 		if err != nil || identity.Recipient().String() != pair.AgeRecipient || seen[pair.AgeIdentity] {
 			t.Fatalf("drew a pair with the recipient %s, %v", pair.AgeRecipient, err)
@@ -44,7 +44,7 @@ func TestGenerateAgeEncryptionKeepsTheIdentitySecret(t *testing.T) {
 	}
 }
 
-// The pair of the documentation of package age.
+// The pair is from the documentation of package age.
 func FuzzParseIdentity(f *testing.F) {
 	f.Add("AGE-SECRET-KEY-184JMZMVQH3E6U0PSL869004Y3U2NYV7R30EU99CSEDNPH02YUVFSZW44VU")
 	f.Add("age1cy0su9fwf3gf9mw868g5yut09p6nytfmmnktexz2ya5uqg9vl9sss4euqm")

@@ -4,7 +4,7 @@ import (
 	"cmp"
 	"context"
 	stdhmac "crypto/hmac"
-	"crypto/sha1" //nolint:gosec // offered to callers for services that still sign with it
+	"crypto/sha1" //nolint:gosec // some services still sign with it
 	"crypto/sha256"
 	"crypto/sha512"
 	"encoding/json"
@@ -21,21 +21,21 @@ func (hmac) Describe() component.Descriptor {
 	return component.Descriptor{
 		Module:      "HMAC",
 		Title:       "HMAC",
-		Description: "Computes the keyed message authentication code of some data (RFC 2104), with which many services sign their requests. Given an expected code, it compares both in constant time.",
+		Description: "Computes a keyed message authentication code (RFC 2104), as many services use to sign requests. If expected is set, the codes are compared in constant time.",
 		Category:    category,
 		Input: json.RawMessage(`{
 			"$schema": "https://json-schema.org/draft/2020-12/schema",
 			"type": "object",
-			"description": "What to authenticate, and how.",
+			"description": "The data, the key and the algorithm.",
 			"required": ["key", "data"],
 			"properties": {
-				"algorithm": {"type": "string", "title": "Algorithm", "description": "The hash function. Take sha1 only where the other side knows no better one.", "enum": ["sha256", "sha384", "sha512", "sha1"], "default": "sha256", "examples": ["sha256"]},
-				"key": {"type": "string", "minLength": 1, "maxLength": 8192, "x-secret": true, "title": "Key", "description": "The secret key, written as keyEncoding says. It is kept secret.", "examples": ["{{env.SIGNING_KEY}}"]},
-				"keyEncoding": {"type": "string", "title": "Key encoding", "description": "How key is written: ` + readWords + `", ` + readable + `, "default": "utf8", "examples": ["utf8"]},
-				"data": {"type": "string", "title": "Data", "description": "The data, written as encoding says. It may be empty.", "examples": ["hello"]},
-				"encoding": {"type": "string", "title": "Encoding", "description": "How data is written: ` + readWords + `", ` + readable + `, "default": "utf8", "examples": ["utf8"]},
-				"macEncoding": {"type": "string", "title": "MAC encoding", "description": "How the code is written: hex is lower case after 0x, plainHex is the same without 0x, base64 is the standard alphabet with padding, base64url is the URL-safe alphabet without padding.", "enum": ["hex", "plainHex", "base64", "base64url"], "default": "hex", "examples": ["hex"]},
-				"expected": {"type": "string", "title": "Expected", "description": "A code that came with the data, to be compared. It is read as macEncoding says, hex of either name with or without 0x; what cannot be read so is not valid.", "examples": ["0x045d55c68d16d7addebc33dc43cb7f0549be19a8b10bb6497ec8414658be5805"]}
+				"algorithm": {"type": "string", "title": "Algorithm", "description": "The hash function. Use sha1 only if the other side doesn't support a stronger one.", "enum": ["sha256", "sha384", "sha512", "sha1"], "default": "sha256", "examples": ["sha256"]},
+				"key": {"type": "string", "minLength": 1, "maxLength": 8192, "x-secret": true, "title": "Key", "description": "The secret key, in the given keyEncoding. It is stored encrypted.", "examples": ["{{env.SIGNING_KEY}}"]},
+				"keyEncoding": {"type": "string", "title": "Key encoding", "description": "The encoding of key: ` + readWords + `", ` + readable + `, "default": "utf8", "examples": ["utf8"]},
+				"data": {"type": "string", "title": "Data", "description": "The data, in the given encoding. It can be empty.", "examples": ["hello"]},
+				"encoding": {"type": "string", "title": "Encoding", "description": "The encoding of data: ` + readWords + `", ` + readable + `, "default": "utf8", "examples": ["utf8"]},
+				"macEncoding": {"type": "string", "title": "MAC encoding", "description": "The encoding of the code: hex is lower case with 0x, plainHex is lower case without 0x, base64 is the standard alphabet with padding, base64url is the URL-safe alphabet without padding.", "enum": ["hex", "plainHex", "base64", "base64url"], "default": "hex", "examples": ["hex"]},
+				"expected": {"type": "string", "title": "Expected", "description": "A code to compare with the computed one, in the given macEncoding. For hex and plainHex, the prefix 0x is optional. If the code can't be decoded, valid is false.", "examples": ["0x045d55c68d16d7addebc33dc43cb7f0549be19a8b10bb6497ec8414658be5805"]}
 			},
 			"examples": [{"key": "my-signing-key", "data": "hello"}, {"algorithm": "sha512", "key": "0x0b0b0b0b0b0b0b0b", "keyEncoding": "hex", "data": "aGVsbG8=", "encoding": "base64", "macEncoding": "base64"}]
 		}`),
@@ -43,11 +43,11 @@ func (hmac) Describe() component.Descriptor {
 		Output: json.RawMessage(`{
 			"$schema": "https://json-schema.org/draft/2020-12/schema",
 			"type": "object",
-			"description": "The code, and how it compares.",
+			"description": "The code and the result of the comparison.",
 			"required": ["mac"],
 			"properties": {
-				"mac": {"type": "string", "title": "MAC", "description": "The code of the data under the key, written as macEncoding says.", "examples": ["0x045d55c68d16d7addebc33dc43cb7f0549be19a8b10bb6497ec8414658be5805"]},
-				"valid": {"type": "boolean", "title": "Valid", "description": "Whether expected is that code; absent where no expected was given.", "examples": [true]}
+				"mac": {"type": "string", "title": "MAC", "description": "The computed code, in the given macEncoding.", "examples": ["0x045d55c68d16d7addebc33dc43cb7f0549be19a8b10bb6497ec8414658be5805"]},
+				"valid": {"type": "boolean", "title": "Valid", "description": "Whether expected equals the computed code. Missing if expected isn't set.", "examples": [true]}
 			}
 		}`),
 		Price: credit.Credits(1), Timeout: 5 * time.Second,
@@ -93,7 +93,7 @@ func (hmac) Run(_ context.Context, call component.Call) (component.Result, error
 		if form == "plainHex" {
 			form = "hex"
 		}
-		// What is not written as a code is not the code: whoever forges one learns no more.
+		// A malformed code is reported like a wrong one, so that a forger learns nothing.
 		expected, err := decodeText("expected", *input.Expected, "macEncoding", form)
 		output["valid"] = err == nil && stdhmac.Equal(expected, sum)
 	}

@@ -7,9 +7,8 @@ import (
 	"github.com/weft-automation/weft/internal/component/componenttest"
 )
 
-// RFC 4231, section 4 (the cases whose output is not cut), and RFC 2202,
-// section 3, for SHA-1.
-func TestHMACMeetsThePublishedVectors(t *testing.T) {
+// RFC 4231, section 4 (the cases without truncation), and RFC 2202, section 3, for SHA-1.
+func TestHMACPassesThePublishedVectors(t *testing.T) {
 	t.Parallel()
 	bench := componenttest.New(t, hmac{})
 	const (
@@ -48,7 +47,7 @@ const (
 	jwtMAC   = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk"
 )
 
-func TestHMACWritesTheCodeAsAsked(t *testing.T) {
+func TestHMACEncodesTheCode(t *testing.T) {
 	t.Parallel()
 	bench := componenttest.New(t, hmac{})
 	for form, mac := range map[string]string{
@@ -61,7 +60,7 @@ func TestHMACWritesTheCodeAsAsked(t *testing.T) {
 	}
 }
 
-func TestHMACComparesWithAnExpectedCode(t *testing.T) {
+func TestHMACComparesTheExpectedCode(t *testing.T) {
 	t.Parallel()
 	bench := componenttest.New(t, hmac{})
 	const code = "7418dfb49799e0254ffa607dd8adbbba16d4254d69d6bff05b58055853848d79"
@@ -91,7 +90,7 @@ func TestHMACComparesWithAnExpectedCode(t *testing.T) {
 	}
 }
 
-func TestHMACSaysWhichFieldIsWrongAndNotTheKey(t *testing.T) {
+func TestHMACErrorNamesFieldAndHidesKey(t *testing.T) {
 	t.Parallel()
 	bench := componenttest.New(t, hmac{})
 	for _, c := range []struct {
@@ -103,7 +102,7 @@ func TestHMACSaysWhichFieldIsWrongAndNotTheKey(t *testing.T) {
 		{`{"key":"","data":"a"}`, []string{"/input/key", "at least 1 character"}},
 		{`{"key":"0x","keyEncoding":"hex","data":"a"}`, []string{"key", "at least 1 byte", "none"}},
 		{`{"key":["canary-canary"],"data":"a"}`, []string{"/input/key", "must be a string", "array"}},
-		{`{"key":"canary-canary","keyEncoding":"hex","data":"a"}`, []string{"key must be pairs of hexadecimal digits", "keyEncoding is hex", "place 3"}},
+		{`{"key":"canary-canary","keyEncoding":"hex","data":"a"}`, []string{"key must be pairs of hexadecimal digits", "keyEncoding is hex", "position 3"}},
 		{`{"key":"canary-canary","keyEncoding":"morse","data":"a"}`, []string{"/input/keyEncoding", "must be one of", `"morse"`}},
 		{`{"key":"canary-canary","data":"a","encoding":"hex"}`, []string{"data must be pairs of hexadecimal digits", "encoding is hex", "length 1"}},
 		{`{"key":"canary-canary","data":7}`, []string{"/input/data", "must be a string"}},

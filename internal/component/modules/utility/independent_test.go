@@ -9,9 +9,9 @@ import (
 	"github.com/weft-automation/weft/internal/kit/waittest"
 )
 
-// answered gives each case, a line of fields, to another implementation of the
-// same in another language (testdata/independent.mjs), and returns its answers.
-func answered(t *testing.T, cases [][]string) []string {
+// independent runs an independent implementation in JavaScript (testdata/independent.mjs) on each
+// case, a line of fields, and returns its results.
+func independent(t *testing.T, cases [][]string) []string {
 	t.Helper()
 	var in bytes.Buffer
 	for _, fields := range cases {

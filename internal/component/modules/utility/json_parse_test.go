@@ -11,8 +11,8 @@ import (
 	"github.com/weft-automation/weft/internal/kit/strictjson"
 )
 
-// The first two texts are those of RFC 8259, section 13.
-func TestJSONParseGivesWhatTheTextSays(t *testing.T) {
+// The first two texts are from RFC 8259, section 13.
+func TestJSONParseReturnsTheValue(t *testing.T) {
 	t.Parallel()
 	bench := componenttest.New(t, jsonParse{})
 	for text, want := range map[string]string{
@@ -30,7 +30,7 @@ func TestJSONParseGivesWhatTheTextSays(t *testing.T) {
 	}
 }
 
-// As they are written: no digit, zero or exponent of a number is lost.
+// Numbers keep their notation, including zeros and exponents.
 func TestJSONParseKeepsNumbersExact(t *testing.T) {
 	t.Parallel()
 	bench := componenttest.New(t, jsonParse{})
@@ -43,7 +43,7 @@ func TestJSONParseKeepsNumbersExact(t *testing.T) {
 	}
 }
 
-func TestJSONParseSaysWhatIsWrongAndWhere(t *testing.T) {
+func TestJSONParseErrorHasReasonAndPointer(t *testing.T) {
 	t.Parallel()
 	bench := componenttest.New(t, jsonParse{})
 	refuses(t, bench, "JSON_PARSE", `{}`, "/input/text", "is required")
@@ -69,7 +69,7 @@ func TestJSONParseSaysWhatIsWrongAndWhere(t *testing.T) {
 		nested(65):                {"nesting is deeper than 64"},
 		"[0" + strings.Repeat(",0", 100_000-1) + "]": {"more than 100000 values"},
 	} {
-		refuses(t, bench, "JSON_PARSE", object(t, "text", text), append(words, "text must be JSON")...)
+		refuses(t, bench, "JSON_PARSE", object(t, "text", text), append(words, "text must be valid, unambiguous JSON")...)
 	}
 	if output, failed := bench.Run(t, "JSON_PARSE", object(t, "text", nested(63)), `{}`); failed != nil {
 		t.Errorf("63 levels: %s, %v", output, failed)
@@ -81,8 +81,7 @@ func TestJSONParseSaysWhatIsWrongAndWhere(t *testing.T) {
 
 func nested(levels int) string { return strings.Repeat("[", levels) + strings.Repeat("]", levels) }
 
-// What is accepted is JSON that the gate of requests takes again, and its value
-// is that of the text.
+// Accepted JSON is also valid in a request, and the output has its value.
 func FuzzJSONParse(f *testing.F) {
 	for _, text := range []string{`{"a":[1,2.50,{"b":null}]}`, "1e400", `"\ud83d\ude00"`, " [ ] ", nested(64), `{"value":{"value":0}}`} {
 		f.Add(text)
@@ -90,7 +89,7 @@ func FuzzJSONParse(f *testing.F) {
 	bench := componenttest.New(f, jsonParse{})
 	f.Fuzz(func(t *testing.T, text string) {
 		if !utf8.ValidString(text) {
-			return // JSON carries no such text
+			return // JSON can't contain such a string
 		}
 		output, failed := bench.Run(t, "JSON_PARSE", object(t, "text", text), `{}`)
 		if failed != nil {

@@ -21,17 +21,17 @@ func (jsonStringify) Describe() component.Descriptor {
 	return component.Descriptor{
 		Module:      "JSON_STRINGIFY",
 		Title:       "Stringify JSON",
-		Description: "Writes a value as JSON text, without white space or indented. Numbers keep every digit and stay as they were written. With sortKeys it makes no difference in which order the members of objects came, which is of use before they are hashed or signed; 1 and 1.0 still differ.",
+		Description: "Serializes a value as JSON, compact or indented. Numbers keep all digits and their notation. With sortKeys, the result doesn't depend on the order of keys, for example before hashing or signing; 1 and 1.0 are still different.",
 		Category:    category,
 		Input: json.RawMessage(`{
 			"$schema": "https://json-schema.org/draft/2020-12/schema",
 			"type": "object",
-			"description": "What to write, and how.",
+			"description": "The value and the format.",
 			"required": ["value"],
 			"properties": {
-				"value": {"title": "Value", "description": "Any value, null among them.", "examples": [{"amount": 1.5}]},
-				"indent": {"type": "integer", "minimum": 0, "maximum": 8, "title": "Indent", "description": "Number of blanks for each level, on lines of their own; 0 is no white space at all.", "default": 0, "examples": [2]},
-				"sortKeys": {"type": "boolean", "title": "Sort keys", "description": "Whether the members of every object stand in the order of the bytes of their names in UTF-8, and not in the order in which they came.", "default": false, "examples": [true]}
+				"value": {"title": "Value", "description": "Any JSON value, including null.", "examples": [{"amount": 1.5}]},
+				"indent": {"type": "integer", "minimum": 0, "maximum": 8, "title": "Indent", "description": "The number of spaces per level. 0 produces compact JSON without white space.", "default": 0, "examples": [2]},
+				"sortKeys": {"type": "boolean", "title": "Sort keys", "description": "Whether to sort the keys of each object by their UTF-8 bytes. By default, keys keep their order.", "default": false, "examples": [true]}
 			},
 			"examples": [{"value": {"amount": 12345678901234567890.000000001}}, {"value": {"b": [1, 2], "a": null}, "indent": 2, "sortKeys": true}]
 		}`),
@@ -39,10 +39,10 @@ func (jsonStringify) Describe() component.Descriptor {
 		Output: json.RawMessage(`{
 			"$schema": "https://json-schema.org/draft/2020-12/schema",
 			"type": "object",
-			"description": "The value as text.",
+			"description": "The serialized value.",
 			"required": ["text"],
 			"properties": {
-				"text": {"type": "string", "title": "Text", "description": "The JSON text.", "examples": ["{\"amount\":1.5}"]}
+				"text": {"type": "string", "title": "Text", "description": "The value as a JSON string.", "examples": ["{\"amount\":1.5}"]}
 			}
 		}`),
 		Price: credit.Credits(1), Timeout: 5 * time.Second,
@@ -77,25 +77,24 @@ func (jsonStringify) Run(_ context.Context, call component.Call) (component.Resu
 	return component.Encode(map[string]string{"text": string(text)})
 }
 
-// sortedKeys is the value with the members of its objects in the order of
-// their names. Numbers stay as they are written.
+// sortedKeys sorts the keys of all objects. Numbers keep their notation.
 func sortedKeys(data []byte) ([]byte, error) {
 	value, err := strictjson.Decode(data)
 	if err != nil {
-		return nil, fmt.Errorf("read value: %w", err)
+		return nil, fmt.Errorf("parse value: %w", err)
 	}
-	out, err := strictjson.Encode(value) // maps are written in order
+	out, err := strictjson.Encode(value) // map keys are sorted
 	if err != nil {
-		return nil, fmt.Errorf("write value: %w", err)
+		return nil, fmt.Errorf("encode value: %w", err)
 	}
 	return out, nil
 }
 
-// indented is the text with a line for each member and item, OUTPUT_TOO_LARGE
-// where that is too much: the blanks of deep values outgrow them by far.
+// indented returns the indented JSON. It returns OUTPUT_TOO_LARGE before indenting, because the
+// indentation of deeply nested values can be far larger than the values.
 func indented(text []byte, indent int) ([]byte, error) {
 	if size := indentedSize(text, indent); size > component.MaxOutput {
-		return nil, component.Permanent(component.CodeOutputTooLarge, "the text would have %d bytes; at most %d are allowed: take a smaller indent", size, component.MaxOutput)
+		return nil, component.Permanent(component.CodeOutputTooLarge, "the text would have %d bytes; at most %d are allowed. Use a smaller indent", size, component.MaxOutput)
 	}
 	var out bytes.Buffer
 	if err := json.Indent(&out, text, "", strings.Repeat(" ", indent)); err != nil {
@@ -104,7 +103,7 @@ func indented(text []byte, indent int) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// indentedSize is at least the length of compact JSON once it is indented.
+// indentedSize returns an upper bound of the size of compact JSON after indentation.
 func indentedSize(text []byte, indent int) int {
 	size, depth, quoted := len(text), 0, false
 	for i := 0; i < len(text); i++ {

@@ -9,9 +9,9 @@ import (
 	"github.com/weft-automation/weft/internal/component/componenttest"
 )
 
-// The texts are those of JSON.stringify of Node 20, for values that a double
-// holds.
-func TestJSONStringifyWritesWhatOthersWrite(t *testing.T) {
+// The expected strings are from JSON.stringify of Node 20, for values that a double represents
+// exactly.
+func TestJSONStringifyMatchesJavaScript(t *testing.T) {
 	t.Parallel()
 	bench := componenttest.New(t, jsonStringify{})
 	const value = `{"b":[1,2,{}],"a":null,"c":{"d":"x\n\"y\" <é>","e":[]},"":true}`
@@ -29,7 +29,7 @@ func TestJSONStringifyWritesWhatOthersWrite(t *testing.T) {
 	}
 }
 
-// textOf is the output with a text, whose <, > and & stay as they are.
+// textOf returns the output for a JSON text, without escaping <, > and &.
 func textOf(t *testing.T, text string) string {
 	t.Helper()
 	result, err := component.Encode(map[string]string{"text": text})
@@ -49,8 +49,7 @@ func TestJSONStringifyKeepsNumbersExact(t *testing.T) {
 	}
 }
 
-// By the bytes of UTF-8, in which U+FFFD comes before U+1F600; in the UTF-16 of
-// JavaScript it comes after.
+// In UTF-8 byte order, U+FFFD sorts before U+1F600. In JavaScript's UTF-16 order, it sorts after.
 func TestJSONStringifySortsByBytes(t *testing.T) {
 	t.Parallel()
 	bench := componenttest.New(t, jsonStringify{})
@@ -58,8 +57,8 @@ func TestJSONStringifySortsByBytes(t *testing.T) {
 		textOf(t, `{"B":6,"a":{"x":2,"y":1},"aa":5,"z":4,"é":3,"`+"\ufffd"+`":2,"`+"\U0001f600"+`":1}`))
 }
 
-// ECMAScript writes the separators of lines and paragraphs as they are (ECMA-262, QuoteJSONString).
-func TestJSONStringifyWritesSeparatorsAsTheyAre(t *testing.T) {
+// ECMAScript doesn't escape line and paragraph separators (ECMA-262, QuoteJSONString).
+func TestJSONStringifyDoesNotEscapeLineSeparators(t *testing.T) {
 	t.Parallel()
 	bench := componenttest.New(t, jsonStringify{})
 	for _, options := range []string{``, `,"sortKeys":true`} {
@@ -74,7 +73,7 @@ func TestJSONStringifyWritesSeparatorsAsTheyAre(t *testing.T) {
 	gives(t, bench, "JSON_STRINGIFY", `{"value":"\\u2028\\\\u2029","sortKeys":true}`, textOf(t, `"\\u2028\\\\u2029"`))
 }
 
-func TestJSONStringifySaysWhichFieldIsWrong(t *testing.T) {
+func TestJSONStringifyErrorNamesField(t *testing.T) {
 	t.Parallel()
 	bench := componenttest.New(t, jsonStringify{})
 	refuses(t, bench, "JSON_STRINGIFY", `{}`, "/input/value", "is required")
@@ -101,7 +100,7 @@ func TestJSONStringifyIsBounded(t *testing.T) {
 	}
 }
 
-// The size that is looked at beforehand is never below the size of the text.
+// The estimate is never smaller than the actual size.
 func FuzzIndentedSize(f *testing.F) {
 	f.Add(`{"a":[1,{"b":"\\\"[,"}],"c":[]}`, 2)
 	f.Add(`[[],{},""]`, 8)

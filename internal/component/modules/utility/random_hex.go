@@ -27,9 +27,9 @@ func (randomHex) Describe() component.Descriptor {
 		Input: json.RawMessage(`{
 			"$schema": "https://json-schema.org/draft/2020-12/schema",
 			"type": "object",
-			"description": "How much to draw.",
+			"description": "The number of bytes.",
 			"properties": {
-				"bytes": {"type": "integer", "title": "Bytes", "description": "Number of random bytes.", "minimum": 1, "maximum": 1024, "default": 32, "examples": [32]}
+				"bytes": {"type": "integer", "title": "Bytes", "description": "The number of random bytes.", "minimum": 1, "maximum": 1024, "default": 32, "examples": [32]}
 			},
 			"examples": [{"bytes": 32}]
 		}`),
@@ -40,7 +40,7 @@ func (randomHex) Describe() component.Descriptor {
 			"description": "The random bytes.",
 			"required": ["hex"],
 			"properties": {
-				"hex": {"type": "string", "title": "Hex", "description": "The bytes, lower case, two digits each after 0x.", "pattern": "^0x([0-9a-f]{2})+$", "examples": ["0x9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"]}
+				"hex": {"type": "string", "title": "Hex", "description": "The bytes as 0x and lower-case hexadecimal digits.", "pattern": "^0x([0-9a-f]{2})+$", "examples": ["0x9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"]}
 			}
 		}`),
 		Price: credit.Credits(1), Timeout: 5 * time.Second,

@@ -9,13 +9,13 @@ import (
 	"github.com/weft-automation/weft/internal/component/componenttest"
 )
 
-// frequency is the P-value of the frequency (monobit) test of NIST SP 800-22, section 2.1.
+// frequency returns the P-value of the frequency (monobit) test of NIST SP 800-22, section 2.1.
 func frequency(bits string) float64 {
 	sum := float64(strings.Count(bits, "1") - strings.Count(bits, "0"))
 	return math.Erfc(math.Abs(sum) / math.Sqrt(float64(len(bits))) / math.Sqrt2)
 }
 
-// runs is the P-value of the runs test of NIST SP 800-22, section 2.3.
+// runs returns the P-value of the runs test of NIST SP 800-22, section 2.3.
 func runs(bits string) float64 {
 	n, ones := float64(len(bits)), float64(strings.Count(bits, "1"))/float64(len(bits))
 	count := 1.0
@@ -28,13 +28,12 @@ func runs(bits string) float64 {
 	return math.Erfc(math.Abs(count-2*n*between) / (2 * math.Sqrt(2*n) * between))
 }
 
-// The first hundred binary digits of pi, with which the publication works its examples.
+// The first hundred binary digits of pi, which the publication uses in its examples.
 const ofPi = "1100100100001111110110101010001000100001011010001100001000110100110001001100011001100010100010111000"
 
-// What is drawn passes the tests that NIST publishes for what should be random, which are held to
-// the publication's own examples (NIST SP 800-22 rev. 1a, sections 2.1.8 and 2.3.8). A source that
-// is good falls below the bound once in ten million times.
-func TestDrawsPassTheTestsOfNIST(t *testing.T) {
+// Random output passes NIST's statistical tests, which are verified with the examples in NIST SP
+// 800-22 rev. 1a, sections 2.1.8 and 2.3.8. A good source fails once in ten million runs.
+func TestRandomOutputPassesNISTTests(t *testing.T) {
 	t.Parallel()
 	for what, c := range map[string]struct{ got, want float64 }{"frequency": {frequency(ofPi), 0.109599}, "runs": {runs(ofPi), 0.500798}} {
 		if math.Abs(c.got-c.want) > 0.000001 {
@@ -50,7 +49,7 @@ func TestDrawsPassTheTestsOfNIST(t *testing.T) {
 			}
 			return strings.TrimPrefix(member(t, output, "hex"), "0x")
 		},
-		"RANDOM_UUID": func() string { // without the digits that say its version and variant
+		"RANDOM_UUID": func() string { // without the digits of version and variant
 			output, failed := bench.Run(t, "RANDOM_UUID", `{}`, `{}`)
 			if failed != nil {
 				t.Fatal(failed)

@@ -28,7 +28,7 @@ func (randomUUID) Describe() component.Descriptor {
 			"description": "The generated identifier.",
 			"required": ["uuid"],
 			"properties": {
-				"uuid": {"type": "string", "format": "uuid", "title": "UUID", "description": "A random UUID, lower case.", "examples": ["0b0e1c5e-6d0a-4f0e-9d6c-2f1f4f7a9b3c"]}
+				"uuid": {"type": "string", "format": "uuid", "title": "UUID", "description": "The UUID, in lower case.", "examples": ["0b0e1c5e-6d0a-4f0e-9d6c-2f1f4f7a9b3c"]}
 			}
 		}`),
 		Price: credit.Credits(1), Timeout: 5 * time.Second,
@@ -39,7 +39,7 @@ func (randomUUID) Describe() component.Descriptor {
 func (randomUUID) Run(context.Context, component.Call) (component.Result, error) {
 	id, err := uuid.NewRandom()
 	if err != nil {
-		return component.Result{}, fmt.Errorf("draw uuid: %w", err)
+		return component.Result{}, fmt.Errorf("generate UUID: %w", err)
 	}
 	return component.Encode(map[string]string{"uuid": id.String()})
 }

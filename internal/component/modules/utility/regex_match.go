@@ -16,13 +16,12 @@ import (
 	"github.com/weft-automation/weft/internal/kit/credit"
 )
 
-// What one call may cost. A search looks at each character once for each step
-// of the pattern, and nothing can stop it once it has begun: between two
-// matches the deadline is looked at.
+// Limits of one call. A search takes one step per character and instruction of the pattern, and it
+// can't be interrupted. The deadline is checked between two matches.
 const (
 	maxGroups      = 40
 	maxPattern     = 1000       // characters
-	maxSteps       = 5_000      // of a pattern
+	maxSteps       = 5_000      // instructions of a compiled pattern
 	maxSearch      = 50_000_000 // steps of one search
 	maxMatches     = 1000
 	defaultMatches = 100
@@ -34,17 +33,17 @@ func (regexMatch) Describe() component.Descriptor {
 	return component.Descriptor{
 		Module:      "REGEX_MATCH",
 		Title:       "Match regular expression",
-		Description: "Finds the matches of a regular expression in a text, from left to right without overlap, with what its groups matched. Expressions are those of RE2, which take time in proportion to the text whatever they say: there are no look-arounds and no references back to groups. (?i) at the beginning disregards case, (?m) lets ^ and $ match at lines, (?s) lets . match line ends.",
+		Description: "Finds all non-overlapping matches of a regular expression in a string, from left to right, with their groups. The syntax is RE2, which runs in linear time and has no lookaround and no backreferences. Start the pattern with (?i) to ignore case, (?m) to let ^ and $ match at line boundaries, (?s) to let . match newlines.",
 		Category:    category,
 		Input: json.RawMessage(`{
 			"$schema": "https://json-schema.org/draft/2020-12/schema",
 			"type": "object",
-			"description": "What to look for, and where.",
+			"description": "The pattern and the text.",
 			"required": ["pattern", "text"],
 			"properties": {
-				"pattern": {"type": "string", "format": "re2", "minLength": 1, "maxLength": 1000, "title": "Pattern", "description": "The regular expression, in the syntax of RE2, with at most 40 groups. Groups have names as (?<name>...) or (?P<name>...); no two groups have the same name.", "examples": ["(?<user>[^@\\s]+)@(?<host>[^@\\s]+)"]},
-				"text": {"type": "string", "title": "Text", "description": "The text to look in. The larger the pattern, the shorter it has to be.", "examples": ["write to ada@example.com"]},
-				"limit": {"type": "integer", "minimum": 1, "maximum": 1000, "title": "Limit", "description": "How many matches to give at most.", "default": 100, "examples": [1]}
+				"pattern": {"type": "string", "format": "re2", "minLength": 1, "maxLength": 1000, "title": "Pattern", "description": "The regular expression, in RE2 syntax, with at most 40 groups. Name a group with (?<name>...) or (?P<name>...). Group names must be unique.", "examples": ["(?<user>[^@\\s]+)@(?<host>[^@\\s]+)"]},
+				"text": {"type": "string", "title": "Text", "description": "The text to search. The maximum length depends on the size of the pattern.", "examples": ["write to ada@example.com"]},
+				"limit": {"type": "integer", "minimum": 1, "maximum": 1000, "title": "Limit", "description": "The maximum number of matches to return.", "default": 100, "examples": [1]}
 			},
 			"examples": [{"pattern": "(?<user>[^@\\s]+)@(?<host>[^@\\s]+)", "text": "write to ada@example.com"}, {"pattern": "(?i)error", "text": "no Error here", "limit": 1}]
 		}`),
@@ -52,18 +51,18 @@ func (regexMatch) Describe() component.Descriptor {
 		Output: json.RawMessage(`{
 			"$schema": "https://json-schema.org/draft/2020-12/schema",
 			"type": "object",
-			"description": "What was found.",
+			"description": "The matches.",
 			"required": ["matched", "matches", "truncated"],
 			"properties": {
 				"matched": {"type": "boolean", "title": "Matched", "description": "Whether there is a match.", "examples": [true]},
-				"matches": {"type": "array", "title": "Matches", "description": "The matches in their order.", "examples": [[{"match": "ada@example.com", "index": 9, "groups": ["ada", "example.com"], "named": {"user": "ada", "host": "example.com"}}]], "items": {
+				"matches": {"type": "array", "title": "Matches", "description": "The matches, from left to right.", "examples": [[{"match": "ada@example.com", "index": 9, "groups": ["ada", "example.com"], "named": {"user": "ada", "host": "example.com"}}]], "items": {
 					"type": "object",
 					"required": ["match", "index", "groups", "named"],
 					"properties": {
-						"match": {"type": "string", "description": "The text that matched."},
-						"index": {"type": "integer", "minimum": 0, "description": "The number of characters (Unicode code points) before it."},
-						"groups": {"type": "array", "items": {"type": ["string", "null"]}, "description": "What each group matched, from the first on; null where a group took no part."},
-						"named": {"type": "object", "additionalProperties": {"type": ["string", "null"]}, "description": "The same for the groups with names, by name."}
+						"match": {"type": "string", "description": "The matched text."},
+						"index": {"type": "integer", "minimum": 0, "description": "The index of the match, in characters (Unicode code points)."},
+						"groups": {"type": "array", "items": {"type": ["string", "null"]}, "description": "The text that each group matched, in order; null if the group didn't participate in the match."},
+						"named": {"type": "object", "additionalProperties": {"type": ["string", "null"]}, "description": "The text that each named group matched, by name."}
 					}
 				}},
 				"truncated": {"type": "boolean", "title": "Truncated", "description": "Whether there are more matches than limit.", "examples": [false]}
@@ -74,7 +73,7 @@ func (regexMatch) Describe() component.Descriptor {
 	}
 }
 
-// Formats are the string formats of the schema.
+// Formats returns the string formats of the schema.
 func (regexMatch) Formats() map[string]func(string) error {
 	return map[string]func(string) error{"re2": func(text string) error { _, err := newFinder(text); return err }}
 }
@@ -100,7 +99,7 @@ func (regexMatch) Run(ctx context.Context, call component.Call) (component.Resul
 	}
 	found, err := f.all(ctx, input.Text, limit+1)
 	if errors.Is(err, context.DeadlineExceeded) {
-		return component.Result{}, component.Permanent(component.CodeTimeout, "the matches were not found in time, because the pattern reads far beyond each of them; take a smaller limit, a shorter text or a simpler pattern")
+		return component.Result{}, component.Permanent(component.CodeTimeout, "the search timed out because the pattern scans far beyond each match. Use a smaller limit, a shorter text or a simpler pattern")
 	}
 	if err != nil {
 		return component.Result{}, err
@@ -112,48 +111,48 @@ func (regexMatch) Run(ctx context.Context, call component.Call) (component.Resul
 	return component.Encode(map[string]any{"matched": len(found) > 0, "matches": matches, "truncated": len(found) > limit})
 }
 
-// finder finds one match after the other, which package regexp does only in
-// one go that cannot be stopped.
+// finder finds matches one at a time. Package regexp only offers a call for all matches, which
+// can't be interrupted.
 type finder struct {
 	first *regexp.Regexp // finds the first match
 	next  *regexp.Regexp // finds, as its first group, the first match after the first character
-	steps int            // that it takes for each character, at most
+	steps int            // maximum number of steps per character
 }
 
-// newFinder compiles a pattern. Its error says what is wrong and does not
-// quote the pattern.
+// newFinder compiles a pattern. Errors don't quote the pattern.
 func newFinder(pattern string) (*finder, error) {
 	if utf8.RuneCountInString(pattern) > maxPattern {
 		return nil, fmt.Errorf("at most %d characters are allowed", maxPattern)
 	}
 	parsed, err := syntax.Parse(pattern, syntax.Perl)
 	if wrong, ok := errors.AsType[*syntax.Error](err); ok {
-		return nil, fmt.Errorf("a regular expression of RE2 is needed: %s", wrong.Code)
+		return nil, fmt.Errorf("expected an RE2 regular expression: %s", wrong.Code)
 	} else if err != nil {
-		return nil, errors.New("a regular expression of RE2 is needed")
+		return nil, errors.New("expected an RE2 regular expression")
 	}
 	if groups := parsed.MaxCap(); groups > maxGroups {
 		return nil, fmt.Errorf("at most %d groups are allowed, got %d", maxGroups, groups)
 	}
 	if names := parsed.CapNames()[1:]; hasDuplicate(names) {
-		return nil, errors.New("two groups have the same name; each needs a name of its own")
+		return nil, errors.New("two groups have the same name; group names must be unique")
 	}
 	program, err := syntax.Compile(parsed.Simplify())
 	if err != nil || len(program.Inst) > maxSteps {
-		return nil, errors.New("it is too large once its repetitions are written out")
+		return nil, errors.New("it is too large after expanding its repetitions")
 	}
-	f := &finder{steps: len(program.Inst) * (1 + parsed.MaxCap()/4)} // a step carries along what the groups matched
+	f := &finder{steps: len(program.Inst) * (1 + parsed.MaxCap()/4)} // a step copies the positions of the groups
 	if f.first, err = regexp.Compile(pattern); err == nil {
-		// As text of its own, in which no quotation is left open and no flag reaches beyond.
+		// parsed.String() is self-contained: it has no open \\Q quotation and no flags that affect
+		// what follows.
 		f.next, err = regexp.Compile(`\A(?s:.)(?s:.*?)(` + parsed.String() + `)`)
 	}
 	if err != nil {
-		return nil, errors.New("a regular expression of RE2 is needed")
+		return nil, errors.New("expected an RE2 regular expression")
 	}
 	return f, nil
 }
 
-// hasDuplicate reports whether two groups have the same name. Groups without a name have "".
+// hasDuplicate reports whether two groups have the same name. Unnamed groups have the name "".
 func hasDuplicate(names []string) bool {
 	for i, name := range names {
 		if name != "" && slices.Contains(names[:i], name) {
@@ -163,13 +162,13 @@ func hasDuplicate(names []string) bool {
 	return false
 }
 
-// find is the first match at or after a place between two characters: where it
-// and its groups begin and end, nil if there is none.
+// find returns the start and end offsets of the first match at or after an offset, and of its
+// groups. It returns nil if there is no match.
 func (f *finder) find(text string, from int) []int {
 	if from == 0 {
 		return f.first.FindStringSubmatchIndex(text)
 	}
-	// The character before is all that a pattern may ask of the text before.
+	// A pattern can depend only on the one character before the offset.
 	_, width := utf8.DecodeLastRuneInString(text[:from])
 	base := from - width
 	found := f.next.FindStringSubmatchIndex(text[base:])
@@ -185,7 +184,7 @@ func (f *finder) find(text string, from int) []int {
 	return found
 }
 
-// all finds at most limit matches, those that FindAll of package regexp finds.
+// all returns at most limit matches, the same as FindAll of package regexp.
 func (f *finder) all(ctx context.Context, text string, limit int) ([][]int, error) {
 	var all [][]int
 	for from, end := 0, -1; len(all) < limit && from <= len(text); {
@@ -196,7 +195,7 @@ func (f *finder) all(ctx context.Context, text string, limit int) ([][]int, erro
 		if found == nil {
 			break
 		}
-		doubled := found[0] == found[1] && found[0] == end // an empty match at the end of the one before
+		doubled := found[0] == found[1] && found[0] == end // an empty match at the end of the previous match
 		end = found[1]
 		if !doubled {
 			all = append(all, found)
@@ -216,8 +215,8 @@ type match struct {
 	Named  map[string]*string `json:"named"`
 }
 
-// matches is what was found, in the words of the output: OUTPUT_TOO_LARGE
-// before it takes much memory.
+// matches converts matches into the form of the output. It returns OUTPUT_TOO_LARGE as soon as they
+// exceed the limit.
 func (f *finder) matches(text string, all [][]int) ([]match, error) {
 	out := make([]match, 0, len(all))
 	index, counted, size := 0, 0, 0
@@ -229,8 +228,8 @@ func (f *finder) matches(text string, all [][]int) ([]match, error) {
 		size += len(m.Match)
 		for group := 1; 2*group < len(found); group++ {
 			var value *string
-			if begin := found[2*group]; begin >= 0 {
-				value = new(text[begin:found[2*group+1]])
+			if start := found[2*group]; start >= 0 {
+				value = new(text[start:found[2*group+1]])
 				size += len(*value)
 			}
 			m.Groups = append(m.Groups, value)
@@ -239,7 +238,7 @@ func (f *finder) matches(text string, all [][]int) ([]match, error) {
 			}
 		}
 		if size > component.MaxOutput {
-			return nil, component.Permanent(component.CodeOutputTooLarge, "the matches have more than %d bytes; take a smaller limit or fewer groups", component.MaxOutput)
+			return nil, component.Permanent(component.CodeOutputTooLarge, "the matches have more than %d bytes. Use a smaller limit or fewer groups", component.MaxOutput)
 		}
 		out = append(out, m)
 	}

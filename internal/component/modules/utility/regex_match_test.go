@@ -15,8 +15,8 @@ import (
 	"github.com/weft-automation/weft/internal/component/componenttest"
 )
 
-// Patterns that RE2 and JavaScript read alike, against RegExp of Node.
-func TestRegexMatchAgreesWithAnotherImplementation(t *testing.T) {
+// Compares patterns that have the same meaning in RE2 and JavaScript with RegExp of Node.
+func TestRegexMatchMatchesJavaScript(t *testing.T) {
 	t.Parallel()
 	bench := componenttest.New(t, regexMatch{})
 	texts := []string{
@@ -34,7 +34,7 @@ func TestRegexMatchAgreesWithAnotherImplementation(t *testing.T) {
 			cases = append(cases, []string{"regex", string(p), string(s)})
 		}
 	}
-	for i, answer := range answered(t, cases) {
+	for i, answer := range independent(t, cases) {
 		output, failed := bench.Run(t, "REGEX_MATCH", `{"pattern":`+cases[i][1]+`,"text":`+cases[i][2]+`}`, `{}`)
 		if failed != nil {
 			t.Errorf("%s in %s: %v", cases[i][1], cases[i][2], failed)
@@ -49,7 +49,7 @@ func TestRegexMatchAgreesWithAnotherImplementation(t *testing.T) {
 		}
 		if strings.Contains(cases[i][1], "(?:(a)|(b)|(c))+") {
 			for _, m := range append(got.Matches, want.Matches...) {
-				m["groups"] = nil // JavaScript forgets what a group matched in an earlier turn
+				m["groups"] = nil // JavaScript resets groups in each repetition
 			}
 		}
 		if fmt.Sprint(got.Matches) != fmt.Sprint(want.Matches) || got.Matched != (len(want.Matches) > 0) {
@@ -58,7 +58,7 @@ func TestRegexMatchAgreesWithAnotherImplementation(t *testing.T) {
 	}
 }
 
-func TestRegexMatchTellsWhatItFound(t *testing.T) {
+func TestRegexMatchReturnsMatchesAndGroups(t *testing.T) {
 	t.Parallel()
 	bench := componenttest.New(t, regexMatch{})
 	gives(t, bench, "REGEX_MATCH", `{"pattern":"(?P<user>[^@\\s]+)@([^@\\s]+)","text":"\u00e9: ada@example.com"}`,
@@ -73,7 +73,7 @@ func TestRegexMatchTellsWhatItFound(t *testing.T) {
 	gives(t, bench, "REGEX_MATCH", `{"pattern":"^","text":""}`, `{"matched":true,"matches":[{"match":"","index":0,"groups":[],"named":{}}],"truncated":false}`)
 }
 
-func TestRegexMatchSaysWhichFieldIsWrong(t *testing.T) {
+func TestRegexMatchErrorNamesField(t *testing.T) {
 	t.Parallel()
 	bench := componenttest.New(t, regexMatch{})
 	refuses(t, bench, "REGEX_MATCH", `{"text":"a"}`, "/input/pattern", "is required")
@@ -91,7 +91,7 @@ func TestRegexMatchSaysWhichFieldIsWrong(t *testing.T) {
 		"a{1001}":                   "invalid repeat count",
 		"(?<y>a)|(?P<y>b)":          "the same name",
 		strings.Repeat("(a)", 41):   "at most 40 groups are allowed, got 41",
-		"(((a{9}){9}){9}){9}":       "RE2 is needed",
+		"(((a{9}){9}){9}){9}":       "an RE2 regular expression",
 		strings.Repeat("a{900}", 9): "too large",
 	} {
 		refuses(t, bench, "REGEX_MATCH", object(t, "pattern", pattern, "text", "a"), "/input/pattern", words)
@@ -109,7 +109,7 @@ func TestRegexMatchIsBounded(t *testing.T) {
 	t.Parallel()
 	bench := componenttest.New(t, regexMatch{})
 	for _, c := range []struct{ pattern, text, code string }{
-		{"(x+x+)+y", strings.Repeat("x", 1_000_000), ""}, // exponential where one goes back
+		{"(x+x+)+y", strings.Repeat("x", 1_000_000), ""}, // exponential with backtracking
 		{"(a|aa)+$", strings.Repeat("a", 1_000_000) + "b", ""},
 		{"(a?){400}a{400}", strings.Repeat("a", 10_000), ""},
 		{"((((((((a*))))))))", strings.Repeat("a", 800_000), component.CodeOutputTooLarge},
@@ -124,10 +124,10 @@ func TestRegexMatchIsBounded(t *testing.T) {
 	}
 }
 
-// Each search for the b goes to the end of the text, and there is a match at
-// each character: the deadline is looked at between them, and another attempt
-// would meet it again.
-func TestRegexMatchEndsWithItsDeadline(t *testing.T) {
+// There is a match at each character, and each search for the b scans to the end of the text. The
+// deadline is checked between matches. The error is not retryable, because another attempt would
+// time out too.
+func TestRegexMatchStopsAtItsDeadline(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
 	defer cancel()
@@ -138,7 +138,7 @@ func TestRegexMatchEndsWithItsDeadline(t *testing.T) {
 	}
 }
 
-// The matches are those of FindAll, which cannot be stopped.
+// The matches are the same as those of FindAll, which can't be interrupted.
 func FuzzRegexMatch(f *testing.F) {
 	for _, pattern := range []string{`a*`, `^a|b$`, `(?m)^.*$`, `\b`, `\B`, `(a)|(b)?`, `\Qa.b`, `(?i)é|E`, `\A.`, `x*\z`, `(?s).`, `(?U)a+`, `(?m:^)|a`} {
 		f.Add(pattern, "baac\nab \u00e9\U0001f600 a.b")

@@ -1,5 +1,5 @@
-// Package utility implements the modules of the category UTILITY, which compute a function of
-// their input, or of chance, and touch nothing outside.
+// Package utility implements the modules of the category UTILITY, which compute a function of their
+// input or generate random values, without side effects.
 //
 // There is one file per module and one line in the table below. A module here may not open a
 // connection, read a clock that its output depends on, or keep state.
@@ -9,7 +9,7 @@ import "github.com/weft-automation/weft/internal/component"
 
 const category = "UTILITY"
 
-// Modules is the table of the family.
+// Modules returns the modules of the category UTILITY.
 func Modules() []component.Module {
 	return []component.Module{
 		randomUUID{},
@@ -30,7 +30,7 @@ func Modules() []component.Module {
 	}
 }
 
-// both is the usual case: a module that runs alone and in workflows.
+// both are the modes of a module that runs on its own and in workflows.
 var both = []component.Mode{component.ModeComponent, component.ModeWorkflow}
 
 // emptySchema is the schema of a config without fields.

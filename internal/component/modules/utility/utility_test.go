@@ -23,7 +23,7 @@ func member(t *testing.T, output json.RawMessage, name string) string {
 	return members[name]
 }
 
-// gives runs a module and compares its whole output, as JSON.
+// gives runs a module and compares its complete output as JSON.
 func gives(t *testing.T, bench *componenttest.Bench, module, input, want string) {
 	t.Helper()
 	output, failed := bench.Run(t, module, input, `{}`)
@@ -34,8 +34,8 @@ func gives(t *testing.T, bench *componenttest.Bench, module, input, want string)
 	}
 }
 
-// refuses runs a module with what it must refuse for good, in a message that
-// holds all of the words.
+// refuses fails the test unless the module fails permanently with a message that contains all of
+// the words.
 func refuses(t *testing.T, bench *componenttest.Bench, module, input string, words ...string) {
 	t.Helper()
 	output, failed := bench.Run(t, module, input, `{}`)
@@ -50,7 +50,7 @@ func refuses(t *testing.T, bench *componenttest.Bench, module, input string, wor
 	}
 }
 
-// object is a JSON object of names and texts.
+// object returns a JSON object of names and string values.
 func object(t testing.TB, pairs ...string) string {
 	t.Helper()
 	members := map[string]string{}
@@ -64,8 +64,8 @@ func object(t testing.TB, pairs ...string) string {
 	return string(text)
 }
 
-// bounded runs a call that is as bad as the limits allow. It must end by itself,
-// in a small part of the module's timeout.
+// bounded runs a call that is as expensive as the limits allow. It must finish in a small part of
+// the module's timeout.
 func bounded(t *testing.T, bench *componenttest.Bench, module, input string) (json.RawMessage, *component.Error) {
 	t.Helper()
 	output, failed := bench.Run(t, module, input, `{}`)
@@ -75,9 +75,9 @@ func bounded(t *testing.T, bench *componenttest.Bench, module, input string) (js
 	return output, failed
 }
 
-// The form is that of RFC 9562, section 5.4, and its example of appendix A.3 has it, while those
-// of other versions have it not (A.1, A.5, A.6).
-func TestRandomUUIDDrawsVersion4(t *testing.T) {
+// The format is that of RFC 9562, section 5.4. The example in appendix A.3 matches it; the examples
+// of other versions (A.1, A.5, A.6) don't.
+func TestRandomUUIDIsVersion4(t *testing.T) {
 	bench := componenttest.New(t, Modules()...)
 	form := regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
 	for example, want := range map[string]bool{
@@ -101,7 +101,7 @@ func TestRandomUUIDDrawsVersion4(t *testing.T) {
 	}
 }
 
-func TestRandomHexDrawsAsManyBytesAsAsked(t *testing.T) {
+func TestRandomHexReturnsTheRequestedBytes(t *testing.T) {
 	bench := componenttest.New(t, Modules()...)
 	for input, want := range map[string]int{
 		`{}`: 32, `{"bytes":1}`: 1, `{"bytes":1024}`: 1024, `{"bytes":16.0}`: 16, `{"bytes":1e1}`: 10, `{"unknown":5}`: 32,
@@ -124,7 +124,7 @@ func TestRandomHexDrawsAsManyBytesAsAsked(t *testing.T) {
 
 // The digests are those of FIPS 180-4 (with NIST's example files), of the
 // Keccak team's test vectors, of RFC 7693 and of the RIPEMD-160 paper.
-func TestHashMeetsThePublishedVectors(t *testing.T) {
+func TestHashPassesThePublishedVectors(t *testing.T) {
 	bench := componenttest.New(t, Modules()...)
 	const long = "abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq"
 	for _, c := range []struct{ algorithm, data, digest string }{
@@ -151,7 +151,7 @@ func TestHashMeetsThePublishedVectors(t *testing.T) {
 	}
 }
 
-func TestHashReadsEveryEncoding(t *testing.T) {
+func TestHashAcceptsEveryEncoding(t *testing.T) {
 	bench := componenttest.New(t, Modules()...)
 	const hello = "0x2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"
 	for _, input := range []string{

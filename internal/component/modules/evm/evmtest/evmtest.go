@@ -40,8 +40,8 @@ type Contract struct {
 //go:embed testdata/Token.json
 var token []byte
 
-// Token is the ERC-20 token of testdata/Token.sol. Its constructor takes the
-// supply, which the creator gets.
+// Token returns the ERC-20 token of testdata/Token.sol. Its constructor has one argument, the
+// supply, which the creator receives.
 func Token(t testing.TB) Contract {
 	t.Helper()
 	var contract Contract
@@ -54,13 +54,13 @@ func Token(t testing.TB) Contract {
 //go:embed testdata/Names.json
 var names []byte
 
-// DeployNames deploys one of the contracts of testdata/Names.sol, a registry of
-// names or a resolver, and gives its address. The node must mine at once.
+// DeployNames deploys a contract of testdata/Names.sol, a registry of names or a resolver, and
+// returns its address. The node must mine each transaction immediately.
 func (n *Node) DeployNames(t testing.TB, contract string) string {
 	t.Helper()
 	var file struct{ Contracts map[string]Contract }
 	if err := json.Unmarshal(names, &file); err != nil || file.Contracts[contract].Bytecode == "" {
-		t.Fatalf("there is no contract %s: %v", contract, err)
+		t.Fatalf("unknown contract %s: %v", contract, err)
 	}
 	receipt := n.Mined(t, n.Send(t, map[string]string{"from": n.Accounts[0], "data": file.Contracts[contract].Bytecode}))
 	if receipt.Status != "0x1" {
@@ -69,8 +69,8 @@ func (n *Node) DeployNames(t testing.TB, contract string) string {
 	return receipt.ContractAddress
 }
 
-// Start runs anvil on a free port of loopback until the test ends. Further
-// arguments go to anvil; without any it mines each transaction at once.
+// Start runs anvil on a free loopback port until the test ends. It passes the arguments to anvil.
+// Without arguments, anvil mines each transaction immediately.
 func Start(t testing.TB, arguments ...string) *Node {
 	t.Helper()
 	command := exec.Command(find(t), append([]string{"--host", "127.0.0.1", "--port", "0"}, arguments...)...)
@@ -79,8 +79,8 @@ func Start(t testing.TB, arguments ...string) *Node {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var complaints bytes.Buffer
-	command.Stderr = &complaints
+	var stderr bytes.Buffer
+	command.Stderr = &stderr
 	if err := command.Start(); err != nil {
 		t.Fatalf("start anvil: %v", err)
 	}
@@ -98,14 +98,14 @@ func Start(t testing.TB, arguments ...string) *Node {
 	if node.URL == "" {
 		<-drained
 		command.Wait()
-		t.Fatalf("anvil ended at once: %s", complaints.String())
+		t.Fatalf("anvil exited immediately: %s", stderr.String())
 	}
 	node.Call(t, &node.Accounts, "eth_accounts")
 	return node
 }
 
-// listen finds the address in what anvil prints, and drains the rest. It sends
-// "" when anvil ends first.
+// listen sends the address in anvil's output, or "" if anvil exits first. It drains the rest of the
+// output.
 func listen(output io.Reader, address chan<- string) {
 	lines, sent := bufio.NewScanner(output), false
 	for lines.Scan() {
@@ -119,7 +119,7 @@ func listen(output io.Reader, address chan<- string) {
 	}
 }
 
-// find is the path of anvil: $ANVIL_BIN, or the one pinned in internal/tools.
+// find returns the path of anvil: $ANVIL_BIN, or the version pinned in internal/tools.
 func find(t testing.TB) string {
 	t.Helper()
 	if path := os.Getenv("ANVIL_BIN"); path != "" {
@@ -150,8 +150,7 @@ func find(t testing.TB) string {
 	return path
 }
 
-// Call asks one JSON-RPC method and decodes its result into out, which may be
-// nil.
+// Call invokes a JSON-RPC method and decodes its result into out, which can be nil.
 func (n *Node) Call(t testing.TB, out any, method string, params ...any) {
 	t.Helper()
 	if params == nil {
@@ -182,8 +181,8 @@ func (n *Node) Call(t testing.TB, out any, method string, params ...any) {
 	}
 }
 
-// Send sends a transaction from an unlocked account and gives its hash. The
-// fields are those of eth_sendTransaction.
+// Send sends a transaction from an unlocked account and returns its hash. The fields are those of
+// eth_sendTransaction.
 func (n *Node) Send(t testing.TB, fields map[string]string) string {
 	t.Helper()
 	var hash string
@@ -191,14 +190,14 @@ func (n *Node) Send(t testing.TB, fields map[string]string) string {
 	return hash
 }
 
-// Receipt is what matters here of a receipt.
+// Receipt has the fields of a receipt that tests use.
 type Receipt struct {
 	ContractAddress string `json:"contractAddress"`
 	Status          string `json:"status"`
 }
 
-// Mined waits until a node that mines at once has mined the transaction: it
-// answers a moment before.
+// Mined waits until the transaction is mined and returns its receipt. Even a node that mines
+// immediately responds before the receipt is available.
 func (n *Node) Mined(t testing.TB, hash string) Receipt {
 	t.Helper()
 	var receipt *Receipt
@@ -215,8 +214,8 @@ func (n *Node) Mine(t testing.TB) {
 	n.Call(t, nil, "evm_mine")
 }
 
-// DeployToken deploys the token from the first account, which gets the whole
-// supply, and gives its address. The node must mine at once.
+// DeployToken deploys the token from the first account, which receives the whole supply, and
+// returns its address. The node must mine each transaction immediately.
 func (n *Node) DeployToken(t testing.TB, supply uint64) string {
 	t.Helper()
 	hash := n.Send(t, map[string]string{"from": n.Accounts[0], "data": Token(t).Bytecode + Word(supply)})
@@ -227,10 +226,10 @@ func (n *Node) DeployToken(t testing.TB, supply uint64) string {
 	return receipt.ContractAddress
 }
 
-// Word is a number as one word of calldata, 64 digits.
+// Word returns a number as one word of calldata, 64 digits.
 func Word(number uint64) string { return fmt.Sprintf("%064x", number) }
 
-// AddressWord is an address as one word of calldata, 64 digits.
+// AddressWord returns an address as one word of calldata, 64 digits.
 func AddressWord(address string) string {
 	return strings.Repeat("0", 24) + strings.ToLower(strings.TrimPrefix(address, "0x"))
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/strictjson"
 )
 
-// How an answer's body is given.
+// Values of bodyEncoding.
 const (
 	encodingJSON    = "json"
 	encodingText    = "text"
@@ -25,8 +25,8 @@ const (
 	encodingOmitted = "omitted"
 )
 
-// render makes the output of an answer. If the body is too large for an output, the
-// output has only the mapped values.
+// render returns the output for a response. If the body is too large for an output, the output has
+// only the mapped values.
 func render(answer upstream.Answer, mapping map[string]string) (component.Result, error) {
 	body, encoding, broken := bodyValue(answer)
 	headers := headerValue(answer.Header)
@@ -35,12 +35,12 @@ func render(answer upstream.Answer, mapping map[string]string) (component.Result
 	if len(mapping) == 0 {
 		if size > component.MaxOutput {
 			return component.Result{}, component.Permanent(component.CodeOutputTooLarge,
-				"the answer's body has %d bytes; an output has at most %d. Use outputMapping to take parts of it", size, component.MaxOutput)
+				"the response body has %d bytes; an output can have at most %d. Use outputMapping to select parts of it", size, component.MaxOutput)
 		}
 		return component.Encode(output)
 	}
 	if broken != nil {
-		return component.Result{}, component.Permanent(component.CodeUpstream, "outputMapping cannot be applied, because the answer's JSON was refused: %s", broken)
+		return component.Result{}, component.Permanent(component.CodeUpstream, "outputMapping cannot be applied because the response is not valid JSON: %s", broken)
 	}
 	from := source{status: answer.Status, headers: headers, body: body}
 	if raw, ok := body.(json.RawMessage); ok {
@@ -62,7 +62,7 @@ func render(answer upstream.Answer, mapping map[string]string) (component.Result
 	return component.Encode(output)
 }
 
-// sizeOf returns the least number of bytes that a body takes in an output.
+// sizeOf returns the minimum size of a body in an output.
 func sizeOf(body any) int {
 	switch value := body.(type) {
 	case json.RawMessage:
@@ -73,8 +73,8 @@ func sizeOf(body any) int {
 	return 0
 }
 
-// bodyValue is the body as a value. What is said to be JSON but cannot be
-// stored as such is given as the text that it is; broken says why.
+// bodyValue returns the body as a value for the output. A JSON body that is invalid is returned as
+// text, and broken is the reason.
 func bodyValue(answer upstream.Answer) (value any, encoding string, broken error) {
 	text := bytes.TrimPrefix(answer.Body, []byte("\xef\xbb\xbf"))
 	if len(text) == 0 {

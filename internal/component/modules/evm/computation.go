@@ -8,15 +8,14 @@ import (
 	"github.com/weft-automation/weft/internal/kit/credit"
 )
 
-// computing describes a module that asks no node: its output is a function of
-// its input. The schemas are the members of objects: what they require, and
-// what they have.
-type computing struct {
+// computation describes a module that doesn't query a node: its output depends only on its input.
+// Each schema string is the part of an object schema after "type".
+type computation struct {
 	module, title, description string
-	input, config, output      string // no config: one without fields
+	input, config, output      string // an empty config means a config without fields
 }
 
-func (c computing) descriptor() component.Descriptor {
+func (c computation) descriptor() component.Descriptor {
 	config := emptySchema
 	if c.config != "" {
 		config = objectSchema + c.config + `}`
