@@ -385,7 +385,7 @@ type CallbackAttempt struct {
 	// Examples: 502
 	HTTPStatus *int32 `json:"httpStatus"`
 
-	// StartedAt When it began.
+	// StartedAt When it started.
 	//
 	// Examples: 2026-11-21T10:15:35.402Z
 	StartedAt time.Time `json:"startedAt"`
@@ -1063,9 +1063,9 @@ type ExecutionError struct {
 	// Examples: rpc.example.org answered 503 Service Unavailable
 	Message string `json:"message"`
 
-	// Outcome `unknown`: the attempt was interrupted, or it was lost without a result, and the call may have taken effect
-	// nevertheless. Check the upstream before you repeat it. It is not charged. Absent if the call cannot have
-	// changed anything outside, or if it was not interrupted. More values may be added.
+	// Outcome `unknown`: the attempt was interrupted, or no attempt followed an interrupted one, and the call may have
+	// taken effect nevertheless. Check the upstream before you repeat it. It is not charged. Absent if the call
+	// cannot have changed anything outside, or if it was not interrupted. More values may be added.
 	//
 	//
 	// Examples: unknown
@@ -1445,8 +1445,8 @@ type Problem struct {
 	// - `UNAVAILABLE`: `quarantined`: the database is in quarantine until its operator releases it;
 	//   `master_key`: the process that answered has a wrong master key;
 	//   `clock_differs`: the clock of the process that answered differs too much from the database's;
-	//   `books_stopped`: an audit found the credits of this workspace wrong, and what costs something is not
-	//   accepted until they are right. What was accepted before goes on.
+	//   `books_stopped`: an audit found errors in the credits of this workspace. Only free executions are
+	//   accepted until they are corrected. Accepted executions continue.
 	//
 	//
 	// Examples: invalid_credentials
@@ -1938,7 +1938,7 @@ type SystemComponent struct {
 	// Examples: ["COMPONENT","WORKFLOW"]
 	ExecutionModes []ExecutionMode `json:"executionModes"`
 
-	// Inputs What it takes as `input`.
+	// Inputs The fields of its `input`.
 	Inputs SystemComponentInputs `json:"inputs"`
 
 	// Module The name of a component.
@@ -1983,7 +1983,7 @@ type SystemComponentConfigs struct {
 // Examples: object
 type SystemComponentConfigsType string
 
-// SystemComponentInputs What it takes as `input`.
+// SystemComponentInputs The fields of its `input`.
 type SystemComponentInputs struct {
 	// Parameters One entry for each field of `input`.
 	Parameters []SystemComponentParameter `json:"parameters"`
