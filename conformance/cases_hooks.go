@@ -13,7 +13,7 @@ var hookCases = []Case{
 	{Part: "D8.15.hooks, D1.1.strict, D1.3", Name: "hooks/200 made, read, listed, replaced, deleted", Run: hookLife},
 	{Part: "D8.15.hooks", Name: "hooks/200 the verification of the workflow's ON_WEBHOOK", Run: hookOfWorkflow},
 	{Part: "D1.7.operations, D1.7.replay, D1.7.mismatch, D1.7.refused", Name: "EX15 hooks/200 a repeat creates nothing", Run: hookRepeat},
-	{Part: "D8.15.hooks, D3.table", Name: "hooks/400, 404, 409 what is no hook", Run: hookFaults},
+	{Part: "D8.15.hooks, D3.table", Name: "hooks/400, 404, 409 invalid hooks", Run: hookFaults},
 	{Part: "D2.8.workflows", Name: "AU12 hooks/403 a key that is restricted to other workflows", Run: hookRestricted, Needs: owner},
 	{Part: "D1.2.404", Name: "MT01 hooks/404 those of another workspace", Run: hookForeign, Needs: []probe.Need{probe.NeedForeign}},
 }

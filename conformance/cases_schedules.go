@@ -15,7 +15,7 @@ var scheduleCases = []Case{
 	{Part: "D8.15.schedules", Name: "schedules/200 the times of the workflow's ON_SCHEDULE", Run: scheduleOfWorkflow},
 	{Part: "D8.15.schedules", Name: "schedules/200 clock changes that skip or repeat times", Run: scheduleClockChanges},
 	{Part: "D1.7.operations, D1.7.replay, D1.7.mismatch, D1.7.refused", Name: "EX15 schedules/200 a repeat creates nothing", Run: scheduleRepeat},
-	{Part: "D8.15.schedules, D3.table", Name: "schedules/400, 404, 409 what is no schedule", Run: scheduleFaults},
+	{Part: "D8.15.schedules, D3.table", Name: "schedules/400, 404, 409 invalid schedules", Run: scheduleFaults},
 	{Part: "D8.15.runs, D8.7.run, C.ON_SCHEDULE", Name: "schedules/200 runs begin when it is time", Run: scheduleRuns},
 	{Part: "D2.8.workflows", Name: "AU12 schedules/403 a key that is restricted to other workflows", Run: scheduleRestricted, Needs: owner},
 	{Part: "D1.2.404", Name: "MT01 schedules/404 those of another workspace", Run: scheduleForeign, Needs: []probe.Need{probe.NeedForeign}},

@@ -181,7 +181,7 @@ type ServerInterface interface {
 	// ListAPIKeys List the keys
 	// (GET /v1/workspaces/{workspaceId}/api-keys)
 	ListAPIKeys(w http.ResponseWriter, r *http.Request, workspaceID WorkspaceID, params ListAPIKeysParams)
-	// CreateAPIKey Make a key
+	// CreateAPIKey Create a key
 	// (POST /v1/workspaces/{workspaceId}/api-keys)
 	CreateAPIKey(w http.ResponseWriter, r *http.Request, workspaceID WorkspaceID)
 	// RevokeAPIKey Revoke a key
@@ -4977,7 +4977,7 @@ type StrictServerInterface interface {
 	// ListAPIKeys List the keys
 	// (GET /v1/workspaces/{workspaceId}/api-keys)
 	ListAPIKeys(ctx context.Context, request ListAPIKeysRequestObject) (ListAPIKeysResponseObject, error)
-	// CreateAPIKey Make a key
+	// CreateAPIKey Create a key
 	// (POST /v1/workspaces/{workspaceId}/api-keys)
 	CreateAPIKey(ctx context.Context, request CreateAPIKeyRequestObject) (CreateAPIKeyResponseObject, error)
 	// RevokeAPIKey Revoke a key

@@ -517,13 +517,12 @@ func (e GetWorkflowRunParamsStages) Valid() bool {
 
 // AcceptInvitationRequest The token of an invitation and who accepts it.
 type AcceptInvitationRequest struct {
-	// Name What the person is called. Not blank, and without control characters.
+	// Name The name of the person. Not blank, and without control characters.
 	//
 	// Examples: Ada Lovelace
 	Name string `json:"name"`
 
-	// Password The password to sign in with from now on, at least 12 characters; or that of the account that there is.
-	//
+	// Password The password of the new account, at least 12 characters, or the password of the existing account.
 	//
 	// Examples: correct horse battery staple
 	Password string `json:"password"`
@@ -534,9 +533,9 @@ type AcceptInvitationRequest struct {
 	Token string `json:"token"`
 }
 
-// APIKey A key, without what it signs with.
+// APIKey A key, without its secret.
 type APIKey struct {
-	// AllowedWorkflowIds The workflows that the key may use. Empty: all of the workspace.
+	// AllowedWorkflowIds The workflows that the key can use. Empty: all of the workspace.
 	//
 	// Examples: ["019aa5f2-5f60-7172-8d84-9e0f1a2b3c4d"]
 	AllowedWorkflowIds []ID `json:"allowedWorkflowIds"`
@@ -546,12 +545,12 @@ type APIKey struct {
 	// Examples: 2026-11-21T10:15:30.120Z
 	CreatedAt timestamp.Time `json:"createdAt"`
 
-	// ExpiresAt When it ends after a rotation. Null when it does not.
+	// ExpiresAt When it expires after a rotation. Null if it does not.
 	//
 	// Examples: 2026-11-22T10:15:30.120Z
 	ExpiresAt *timestamp.Time `json:"expiresAt"`
 
-	// Hint Its first and last letters, to tell it from others.
+	// Hint Its first and last characters, to distinguish it from other keys.
 	//
 	// Examples: ws_5f...8a11
 	Hint string `json:"hint"`
@@ -566,10 +565,10 @@ type APIKey struct {
 	// Examples: Checkout
 	Label string `json:"label"`
 
-	// ReplacedBy The key that took its place by rotation. Null when none did.
+	// ReplacedBy The key that replaced it by rotation. Null if none did.
 	ReplacedBy *ID `json:"replacedBy"`
 
-	// RevokedAt When it was revoked. Null when it was not.
+	// RevokedAt When it was revoked. Null if it was not.
 	//
 	// Examples: 2026-11-22T10:15:30.120Z
 	RevokedAt *timestamp.Time `json:"revokedAt"`
@@ -593,31 +592,31 @@ type APIKeyPage struct {
 
 // AuditActor Who did it.
 type AuditActor struct {
-	// ID The id of the person or of the key. Null for the others.
+	// ID The id of the person or of the key. Null for other actors.
 	ID *ID `json:"id"`
 
-	// Kind `user`: a member. `api_key`: a program with a key. `operator`: whoever runs this deployment. `system`: the
+	// Kind `user`: a member. `api_key`: a program with a key. `operator`: the operator of this deployment. `system`: the
 	// service itself.
 	//
 	//
 	// Examples: user
 	Kind AuditActorKind `json:"kind"`
 
-	// Name The e-mail address of the person or the label of the key, as it was then. Null for the others.
+	// Name The e-mail address of the person or the label of the key at that time. Null for other actors.
 	//
 	// Examples: ada@example.org
 	Name *string `json:"name"`
 }
 
-// AuditActorKind `user`: a member. `api_key`: a program with a key. `operator`: whoever runs this deployment. `system`: the
+// AuditActorKind `user`: a member. `api_key`: a program with a key. `operator`: the operator of this deployment. `system`: the
 // service itself.
 //
 // Examples: user
 type AuditActorKind string
 
-// AuditEvent Something that changed rights, money or secrets, or was denied.
+// AuditEvent A change to permissions, credits or secrets, or a denied request.
 type AuditEvent struct {
-	// Action What happened: the kind of thing, a dot, what became of it. More may be added.
+	// Action What happened: the kind of resource, a dot, and the action. More may be added.
 	//
 	// Examples: api_key.created
 	Action string `json:"action"`
@@ -630,8 +629,8 @@ type AuditEvent struct {
 	// Examples: 2026-11-21T10:15:30.120Z
 	At timestamp.Time `json:"at"`
 
-	// Details More about it, by action; without secrets. What was denied has the `reason`, and as `target` the id of what
-	// it was about where the path named one.
+	// Details Details, which depend on the action; without secrets. A denied request has the `reason`, and as `target` the
+	// id of the resource if the path named one.
 	//
 	//
 	// Examples: {"label":"Checkout"}
@@ -642,12 +641,12 @@ type AuditEvent struct {
 	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 	ID ID `json:"id"`
 
-	// RequestID The id of the request that did it, as in `X-Request-Id`. Null when none did.
+	// RequestID The id of the request that caused it, as in `X-Request-Id`. Null if it was not a request.
 	//
 	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 	RequestID *string `json:"requestId"`
 
-	// Subject What it happened to. Null when that is the workspace itself.
+	// Subject The resource. Null if it is the workspace itself.
 	Subject *AuditSubject `json:"subject"`
 }
 
@@ -674,7 +673,7 @@ type AuditSubject struct {
 	// Examples: 019aa5f2-3d4e-7f50-8b62-7c8d9e0f1a2b
 	ID string `json:"id"`
 
-	// Kind What kind of thing it is. More may be added.
+	// Kind The kind of resource. More may be added.
 	//
 	// Examples: api_key
 	Kind string `json:"kind"`
@@ -687,7 +686,7 @@ type CallbackAttempt struct {
 	// Examples: 2
 	Attempt int32 `json:"attempt"`
 
-	// Delivered Whether the receiver took it, that is answered with a 2xx in time.
+	// Delivered Whether it was delivered: the receiver answered with a 2xx in time.
 	//
 	// Examples: false
 	Delivered bool `json:"delivered"`
@@ -697,7 +696,7 @@ type CallbackAttempt struct {
 	// Examples: 87
 	DurationMs int32 `json:"durationMs"`
 
-	// Error What was wrong. Null if it was delivered.
+	// Error The error. Null if it was delivered.
 	Error json.RawMessage `json:"error"`
 
 	// HTTPStatus The status that the receiver answered with. Null if it did not answer.
@@ -705,7 +704,7 @@ type CallbackAttempt struct {
 	// Examples: 502
 	HTTPStatus *int32 `json:"httpStatus"`
 
-	// StartedAt When it began.
+	// StartedAt When it started.
 	//
 	// Examples: 2026-11-21T10:15:35.402Z
 	StartedAt timestamp.Time `json:"startedAt"`
@@ -727,11 +726,11 @@ type CallbackAttemptPage struct {
 	NextCursor *string `json:"nextCursor"`
 }
 
-// CallbackError Why an attempt to deliver a callback failed. It never holds anything that the receiver said.
+// CallbackError Why an attempt to deliver a callback failed. It never contains anything from the receiver's response.
 type CallbackError struct {
 	// Class The kind of failure: `dns`, `refused`, `reset`, `unreachable`, `timeout`, `tls`, `redirect`,
-	// `blocked_address`, `too_large`, `status` or `connection`; `secrets` when Weft could not open the stored
-	// secret or header values: nothing was sent then, and nothing is until a replay.
+	// `blocked_address`, `too_large`, `status` or `connection`. `secrets`: Weft could not decrypt the stored
+	// secret or header values; nothing was sent, and nothing is sent until a replay.
 	//
 	//
 	// Examples: status
@@ -750,7 +749,7 @@ type CallbackError struct {
 
 // CallingAPIKey The API key that signed the request.
 type CallingAPIKey struct {
-	// AllowedWorkflowIds The workflows that the key may use. Empty: all of the workspace.
+	// AllowedWorkflowIds The workflows that the key can use. Empty: all of the workspace.
 	//
 	// Examples: ["019aa5f2-5f60-7172-8d84-9e0f1a2b3c4d"]
 	AllowedWorkflowIds []ID `json:"allowedWorkflowIds"`
@@ -760,47 +759,48 @@ type CallingAPIKey struct {
 	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 	ID ID `json:"id"`
 
-	// Label The label that it was made with.
+	// Label The label of the key.
 	//
 	// Examples: Checkout
 	Label string `json:"label"`
 }
 
-// CancelMode `graceful`, the default: attempts under way finish, and no further ones start. `immediate`: they are stopped.
+// CancelMode `graceful`, the default: current attempts finish, and no further ones start. `immediate`: they are stopped.
 //
 // Examples: graceful
 type CancelMode string
 
-// CancelWorkflowRunRequest Why a run is to end, and how.
+// CancelWorkflowRunRequest The reason and the mode of a cancellation.
 //
 // Examples: {"mode":"graceful","reason":"The order was withdrawn."}
 type CancelWorkflowRunRequest struct {
-	// Mode `graceful`, the default: attempts under way finish, and no further ones start. `immediate`: they are stopped.
+	// Mode `graceful`, the default: current attempts finish, and no further ones start. `immediate`: they are stopped.
+	//
 	//
 	// Examples: graceful
 	Mode *CancelMode `json:"mode,omitempty"`
 
-	// Reason Why, in your words. It stands in the run's record.
+	// Reason The reason. It is stored in the run's record.
 	//
 	// Examples: The order was withdrawn.
 	Reason *string `json:"reason,omitempty"`
 }
 
-// CanvasPosition Where the component stands on the canvas: x and y. Null: nowhere yet.
+// CanvasPosition The position on the canvas: x and y. Null: no position yet.
 //
 // Examples: [480,120.5]
 type CanvasPosition = []float64
 
-// Component What a component takes, gives and costs.
+// Component The inputs, outputs and price of a component.
 type Component struct {
-	// Category What family a component belongs to. More may be added.
+	// Category The family of a component. More may be added.
 	//
 	// Examples: UTILITY, HTTP, EVM, LOGIC
 	Category ComponentCategory `json:"category"`
 
-	// Config A JSON Schema (2020-12) of type object. A value marked `x-secret: true` is encrypted at rest and redacted in logs
-	// and errors. That goes for outputs, too, and for all that the stages of a run make of one: records, streams and
-	// callbacks show an output as it is.
+	// Config A JSON Schema (2020-12) of type object. A value marked `x-secret: true` is encrypted at rest and redacted in
+	// logs and errors. The same holds for outputs, and for everything that the stages of a run derive from one.
+	// Records, streams and callbacks show an output as it is.
 	//
 	//
 	// Examples: {"properties":{"bytes":{"default":32,"maximum":1024,"minimum":1,"type":"integer"}},"type":"object"}
@@ -811,7 +811,8 @@ type Component struct {
 	// Examples: Makes a random UUID (version 4).
 	Description string `json:"description"`
 
-	// Effect `none`: a function of its input, or of chance; `read`: reads the outside; `write`: changes the outside.
+	// Effect `none`: the output depends on the input and on chance only; `read`: reads from outside systems; `write`: changes
+	// outside systems.
 	//
 	//
 	// Examples: read
@@ -822,9 +823,9 @@ type Component struct {
 	// Examples: ["COMPONENT","WORKFLOW"]
 	ExecutionModes []ExecutionMode `json:"executionModes"`
 
-	// Input A JSON Schema (2020-12) of type object. A value marked `x-secret: true` is encrypted at rest and redacted in logs
-	// and errors. That goes for outputs, too, and for all that the stages of a run make of one: records, streams and
-	// callbacks show an output as it is.
+	// Input A JSON Schema (2020-12) of type object. A value marked `x-secret: true` is encrypted at rest and redacted in
+	// logs and errors. The same holds for outputs, and for everything that the stages of a run derive from one.
+	// Records, streams and callbacks show an output as it is.
 	//
 	//
 	// Examples: {"properties":{"bytes":{"default":32,"maximum":1024,"minimum":1,"type":"integer"}},"type":"object"}
@@ -835,16 +836,16 @@ type Component struct {
 	// Examples: RANDOM_UUID, API_CALL
 	Module ModuleName `json:"module"`
 
-	// Output A JSON Schema (2020-12) of type object. A value marked `x-secret: true` is encrypted at rest and redacted in logs
-	// and errors. That goes for outputs, too, and for all that the stages of a run make of one: records, streams and
-	// callbacks show an output as it is.
+	// Output A JSON Schema (2020-12) of type object. A value marked `x-secret: true` is encrypted at rest and redacted in
+	// logs and errors. The same holds for outputs, and for everything that the stages of a run derive from one.
+	// Records, streams and callbacks show an output as it is.
 	//
 	//
 	// Examples: {"properties":{"bytes":{"default":32,"maximum":1024,"minimum":1,"type":"integer"}},"type":"object"}
 	Output JSONSchema `json:"output"`
 
-	// Ports By which ports a run goes on from it in a workflow: what the `port` of a sequence edge may be. Empty where it
-	// is not executed inside a workflow.
+	// Ports The ports by which a run continues after it in a workflow: the values for the `port` of a sequence edge.
+	// Empty if it cannot be executed inside a workflow.
 	Ports []ComponentPort `json:"ports"`
 
 	// Price Credits that a completed execution costs.
@@ -852,16 +853,16 @@ type Component struct {
 	// Examples: 1
 	Price credit.Amount `json:"price"`
 
-	// Repeat What happens to an execution whose worker is lost in the middle. `pure` and `idempotent`: it runs again, which
-	// uses up no attempt. `unsafe`: it ends FAILED with `WORKER_LOST`, because the outcome is unknown. A component may
-	// decide by the call; this is then the most careful of its answers.
+	// Repeat What happens to an execution whose worker is lost. `pure` and `idempotent`: it runs again, which uses up no
+	// attempt. `unsafe`: it fails with `WORKER_LOST`, because the outcome is unknown. For some components it depends
+	// on the call; this is then the strictest of the values.
 	//
 	//
 	// Examples: pure
 	Repeat ComponentRepeat `json:"repeat"`
 
-	// SecretFields Which fields are secret, as JSON pointers that begin with `/input`, `/config` or `/output`; `*` stands for
-	// every member or item.
+	// SecretFields The secret fields, as JSON pointers that start with `/input`, `/config` or `/output`; `*` stands for every
+	// field or item.
 	//
 	//
 	// Examples: ["/input/headers/*"]
@@ -878,35 +879,36 @@ type Component struct {
 	Title string `json:"title"`
 }
 
-// ComponentAttempts How often the component is tried before it has failed, 1 if this is absent. Between attempts it waits 1 s, then
-// 2 s (each +/- 20 %), or as long as the `Retry-After` of an upstream says if that is longer, but 1 hour at most. What
-// a run does itself (the modules of the category LOGIC) has one attempt: more are refused.
+// ComponentAttempts How often the component is tried before it fails. Default: 1. The pause between attempts is 1 s, then 2 s (each
+// +/- 20 %), or the `Retry-After` of an upstream if that is longer, at most 1 hour. Components that the run itself
+// executes (category LOGIC) have one attempt: more are rejected.
 //
 // Examples: 3
 type ComponentAttempts = int32
 
-// ComponentCategory What family a component belongs to. More may be added.
+// ComponentCategory The family of a component. More may be added.
 //
 // Examples: UTILITY, HTTP, EVM, LOGIC
 type ComponentCategory = string
 
-// ComponentConfig The config of the component, by the module's own schema (`config` in the catalogue). Variables and secrets are as
-// in `input`.
+// ComponentConfig The config of the component, as the module's schema defines (`config` in the catalogue). Variables and secrets
+// work as in `input`.
 //
 // Examples: {"concurrency":5}
 type ComponentConfig map[string]interface{}
 
-// ComponentEffect `none`: a function of its input, or of chance; `read`: reads the outside; `write`: changes the outside.
+// ComponentEffect `none`: the output depends on the input and on chance only; `read`: reads from outside systems; `write`: changes
+// outside systems.
 //
 // Examples: read
 type ComponentEffect string
 
 // ComponentExecution One execution of a component.
 type ComponentExecution struct {
-	// Callback The completion callback of an execution and how its delivery goes.
+	// Callback The completion callback of an execution and the state of its delivery.
 	Callback ComponentExecutionCallback `json:"callback"`
 
-	// Completed True when the component finished and `output` is populated, that is when `status` is COMPLETED.
+	// Completed True when the component finished and `output` is set, that is when `status` is COMPLETED.
 	//
 	// Examples: true
 	Completed bool `json:"completed"`
@@ -929,17 +931,18 @@ type ComponentExecution struct {
 	// Examples: RANDOM_UUID
 	Module string `json:"module"`
 
-	// Output What the component gave, by its own schema (`output` in the catalogue). Null until COMPLETED.
+	// Output The output of the component, as its schema defines (`output` in the catalogue). Null until COMPLETED.
+	//
 	//
 	// Examples: {"uuid":"5f0c6f2e-54e4-4c5a-9a53-6f6f6a3c8a11"}, null
 	Output json.RawMessage `json:"output"`
 
-	// OutputProblem Why `output` is null although there is one: it is stored sealed, and cannot be opened. An execution has it on pages
-	// of a list only; asked for by itself, such an execution is answered with this as the error. Runs and their stages
-	// have it wherever they are shown.
+	// OutputProblem Why `output` is null although there is one: it is stored encrypted, and cannot be decrypted. An execution has
+	// this field only on pages of a list; a request for the single execution returns this as an error instead. Runs
+	// and their stages have it wherever they are shown.
 	OutputProblem *OutputProblem `json:"outputProblem,omitempty"`
 
-	// Status CREATED until a worker starts the first attempt; EXECUTING from then on, also between attempts; COMPLETED and
+	// Status CREATED until a worker starts the first attempt; EXECUTING from then on, also between attempts. COMPLETED and
 	// FAILED are final.
 	//
 	//
@@ -957,9 +960,9 @@ type ComponentExecution struct {
 	UpdatedAt timestamp.Time `json:"updatedAt"`
 }
 
-// ComponentExecutionCallback The completion callback of an execution and how its delivery goes.
+// ComponentExecutionCallback The completion callback of an execution and the state of its delivery.
 type ComponentExecutionCallback struct {
-	// AttemptCount How often delivery was tried, replays included.
+	// AttemptCount How often delivery was attempted, replays included.
 	//
 	// Examples: 1
 	AttemptCount int32 `json:"attemptCount"`
@@ -974,15 +977,15 @@ type ComponentExecutionCallback struct {
 	// Examples: ["Authorization","X-Order"]
 	HeaderNames []string `json:"headerNames"`
 
-	// LastAttemptAt When delivery was last tried.
+	// LastAttemptAt When delivery was last attempted.
 	//
 	// Examples: 2026-11-21T10:15:30.190Z
 	LastAttemptAt *timestamp.Time `json:"lastAttemptAt"`
 
-	// LastError What was wrong with the last attempt. Null if it succeeded or there was none.
+	// LastError The error of the last attempt. Null if it succeeded or no attempt was made.
 	LastError json.RawMessage `json:"lastError"`
 
-	// SignatureAlgorithm How the callback is signed. Null when it is not.
+	// SignatureAlgorithm How the callback is signed. Null if it is not.
 	SignatureAlgorithm *SignatureAlgorithm `json:"signatureAlgorithm"`
 
 	// Signed Whether a `callbackSecret` was given.
@@ -990,7 +993,7 @@ type ComponentExecutionCallback struct {
 	// Examples: true
 	Signed bool `json:"signed"`
 
-	// URL Where the record is posted. Null when no callback was asked for.
+	// URL Where the record is posted. Null if there is no callback.
 	//
 	// Examples: https://hooks.example.org/weft
 	URL *string `json:"url"`
@@ -1013,19 +1016,19 @@ type ComponentExecutionEvent struct {
 	// Examples: RANDOM_UUID
 	Module string `json:"module"`
 
-	// Output What the component gave. Null until COMPLETED.
+	// Output The output of the component. Null until COMPLETED.
 	//
 	// Examples: {"uuid":"5f0c6f2e-54e4-4c5a-9a53-6f6f6a3c8a11"}
 	Output json.RawMessage `json:"output"`
 
-	// Status CREATED until a worker starts the first attempt; EXECUTING from then on, also between attempts; COMPLETED and
+	// Status CREATED until a worker starts the first attempt; EXECUTING from then on, also between attempts. COMPLETED and
 	// FAILED are final.
 	//
 	//
 	// Examples: COMPLETED
 	Status ExecutionStatus `json:"status"`
 
-	// Timestamp When the execution came into this state.
+	// Timestamp When the execution reached this state.
 	//
 	// Examples: 2026-11-21T10:15:30.131Z
 	Timestamp timestamp.Time `json:"timestamp"`
@@ -1052,20 +1055,20 @@ type ComponentExecutionPage struct {
 	NextCursor *string `json:"nextCursor"`
 }
 
-// ComponentID What a component is called inside its workflow.
+// ComponentID The component's ID inside its workflow.
 //
 // Examples: balance
 type ComponentID = string
 
-// ComponentInput Inputs that are known when the workflow is saved, by the module's own schema (`input` in the catalogue). Data
-// connections give the others. `{{env.NAME}}` in a string stands for a variable of the environment. A value that
-// the schema marks as secret is encrypted at rest and shown as `[redacted]`, unless it is nothing but variables: a
-// word and a blank may stand before them, as in `Bearer {{env.TOKEN}}`.
+// ComponentInput Inputs that are known when the workflow is saved, as the module's schema defines (`input` in the catalogue).
+// Data connections supply the others. `{{env.NAME}}` in a string stands for an environment variable. A value that
+// the schema marks as secret is encrypted at rest and shown as `[redacted]`, unless it consists only of variables,
+// optionally after a word and a space, as in `Bearer {{env.TOKEN}}`.
 //
 // Examples: {"jsonRpcUrl":"{{env.RPC_URL}}"}
 type ComponentInput map[string]interface{}
 
-// ComponentName What the component is called, for people.
+// ComponentName The display name of the component.
 //
 // Examples: Its balance
 type ComponentName = string
@@ -1086,52 +1089,52 @@ type ComponentPage struct {
 	NextCursor *string `json:"nextCursor"`
 }
 
-// ComponentPort One port of a component, or those that its config names.
+// ComponentPort One port of a component, or the ports that its config names.
 //
-// Examples: {"description":"The condition holds.","name":"then","namedBy":null}, {"description":"The case of this name is the first that holds.","name":null,"namedBy":"/config/cases/*/name"}
+// Examples: {"description":"The condition holds.","name":"then","namedBy":null}, {"description":"The case of this name is the first that is true.","name":null,"namedBy":"/config/cases/*/name"}
 type ComponentPort struct {
 	// Description When it fires.
 	//
 	// Examples: The condition holds.
 	Description string `json:"description"`
 
-	// Name The name of the port. Null where the config names it.
+	// Name The name of the port. Null if the config names it.
 	//
 	// Examples: then
 	Name *string `json:"name"`
 
-	// NamedBy Where the config has the names of the ports, as a JSON pointer in which `*` stands for every item: there is a
-	// port for each of them. Null for a port with a name of its own.
+	// NamedBy Where the config has the names of the ports, as a JSON pointer in which `*` stands for every item: each of
+	// them is a port. Null for a port with a fixed name.
 	//
 	//
 	// Examples: null
 	NamedBy *string `json:"namedBy"`
 }
 
-// ComponentRepeat What happens to an execution whose worker is lost in the middle. `pure` and `idempotent`: it runs again, which
-// uses up no attempt. `unsafe`: it ends FAILED with `WORKER_LOST`, because the outcome is unknown. A component may
-// decide by the call; this is then the most careful of its answers.
+// ComponentRepeat What happens to an execution whose worker is lost. `pure` and `idempotent`: it runs again, which uses up no
+// attempt. `unsafe`: it fails with `WORKER_LOST`, because the outcome is unknown. For some components it depends
+// on the call; this is then the strictest of the values.
 //
 // Examples: pure
 type ComponentRepeat string
 
-// ComponentTimeout How many milliseconds one attempt may take; the module's own timeout if this is absent. A DELAY, WAIT_FOR_SIGNAL,
-// FOR_EACH or RUN_WORKFLOW that is not over by then fails with `TIMEOUT`: a loop begins nothing more, and child
-// runs are cancelled. Other modules of the category LOGIC take no time, so it is refused.
+// ComponentTimeout How many milliseconds one attempt may take. Default: the module's timeout. A DELAY, WAIT_FOR_SIGNAL, FOR_EACH or
+// RUN_WORKFLOW that takes longer fails with `TIMEOUT`: a loop starts nothing more, and child runs are cancelled.
+// Other modules of the category LOGIC take no time, so it is rejected.
 //
 // Examples: 5000
 type ComponentTimeout = int32
 
 // CreateAPIKeyRequest What a new key is for.
 type CreateAPIKeyRequest struct {
-	// AllowedWorkflowIds The workflows that the key may use, each of them a workflow of the workspace; any other id is 400. An empty array:
-	// all of the workspace.
+	// AllowedWorkflowIds The workflows that the key can use, each of them a workflow of the workspace; any other id is 400. An empty
+	// array: all of the workspace.
 	//
 	//
 	// Examples: ["019aa5f2-5f60-7172-8d84-9e0f1a2b3c4d"]
 	AllowedWorkflowIds []GivenID `json:"allowedWorkflowIds"`
 
-	// Label What it is for, in your words. Not blank, and without control characters.
+	// Label The label of the key. Not blank, and without control characters.
 	//
 	// Examples: Checkout
 	Label string `json:"label"`
@@ -1141,36 +1144,35 @@ type CreateAPIKeyRequest struct {
 //
 // Examples: {"verification":{"deliveryHeader":"X-GitHub-Delivery","header":"X-Hub-Signature-256","prefix":"sha256=","secret":"correct-horse-battery"},"workflowId":"019aa5f2-6071-7283-9e95-0f1a2b3c4d5e"}
 type CreateHookRequest struct {
-	// Name What it is called, for people.
+	// Name The display name.
 	//
 	// Examples: Every working day
 	Name *TriggerName `json:"name,omitempty"`
 
-	// Status Whether it begins runs. PAUSED begins none until it is ACTIVE again.
+	// Status Whether it starts runs. While PAUSED it starts none.
 	//
 	// Examples: ACTIVE
 	Status *TriggerStatus `json:"status,omitempty"`
 
-	// Verification How a delivery proves whose it is. With the scheme `standardWebhooks` only the secret counts.
-	//
+	// Verification How a delivery is authenticated. With the scheme `standardWebhooks` only the secret matters.
 	//
 	// Examples: {"deliveryHeader":"X-GitHub-Delivery","header":"X-Hub-Signature-256","prefix":"sha256=","secret":"correct-horse-battery"}
 	Verification *NewVerification `json:"verification,omitempty"`
 
-	// WorkflowID A UUID, in upper or lower case. Answers have it in lower case.
+	// WorkflowID A UUID, in upper or lower case. Responses have it in lower case.
 	//
 	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 	WorkflowID GivenID `json:"workflowId"`
 }
 
-// CreateInvitationRequest Whom to invite, and as what.
+// CreateInvitationRequest The person to invite, and their role.
 type CreateInvitationRequest struct {
 	// Email The e-mail address of the person. Case does not matter.
 	//
 	// Examples: ada@example.org
 	Email string `json:"email"`
 
-	// Role What a member may do, from most to least.
+	// Role The roles of members, from most to least permissions.
 	//
 	// Examples: editor
 	Role Role `json:"role"`
@@ -1188,33 +1190,33 @@ type CreateScheduleRequest struct {
 	// Examples: 0 9 * * MON-FRI
 	Cron *Cron `json:"cron,omitempty"`
 
-	// Name What it is called, for people.
+	// Name The display name.
 	//
 	// Examples: Every working day
 	Name *TriggerName `json:"name,omitempty"`
 
-	// Overlap What becomes of a time at which a run of this schedule is still under way. `skip`, which it is if it is absent:
-	// it is passed over. `queue`: its run begins when those before have ended; at most 10 wait, and what comes beyond is
-	// passed over. `allow`: its run begins beside the other.
+	// Overlap What happens at a time when a run of this schedule is still in progress. `skip`, the default: the time is
+	// skipped. `queue`: its run starts when the earlier ones have finished; at most 10 wait, and further times are
+	// skipped. `allow`: its run starts alongside the other.
 	//
 	//
 	// Examples: skip
 	Overlap *Overlap `json:"overlap,omitempty"`
 
-	// Status Whether it begins runs. PAUSED begins none until it is ACTIVE again.
+	// Status Whether it starts runs. While PAUSED it starts none.
 	//
 	// Examples: ACTIVE
 	Status *TriggerStatus `json:"status,omitempty"`
 
-	// TimeZone The time zone of the cron expression, by its IANA name. The default is UTC. A time that a clock change skips starts
-	// no run. A time that a clock change repeats starts a run each time. Both are reported in `lastClockChange` and
-	// `nextClockChange`.
+	// TimeZone The time zone of the cron expression, as an IANA name. The default is UTC. A time that a clock change skips
+	// starts no run. A time that a clock change repeats starts a run each time. Both are reported in `lastClockChange`
+	// and `nextClockChange`.
 	//
 	//
 	// Examples: Europe/Berlin
 	TimeZone *TimeZone `json:"timeZone,omitempty"`
 
-	// WorkflowID A UUID, in upper or lower case. Answers have it in lower case.
+	// WorkflowID A UUID, in upper or lower case. Responses have it in lower case.
 	//
 	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 	WorkflowID GivenID `json:"workflowId"`
@@ -1237,8 +1239,8 @@ type CreateSessionRequest struct {
 //
 // Examples: {"components":[{"config":{"durationMs":1000},"id":"pause","module":"DELAY"}],"name":"Pause"}
 type CreateWorkflowRequest struct {
-	// Components Its components. Those that no edge leads to begin the run; if one of them is a trigger (`ON_API_CALLED`, ...), all
-	// others must be reached from it.
+	// Components Its components. Components without an incoming edge start the run. If one of them is a trigger (`ON_API_CALLED`,
+	// ...), all others must be reachable from a trigger.
 	//
 	//
 	// Examples: [{"config":{"durationMs":1000},"id":"pause","module":"DELAY","name":"A second"}]
@@ -1249,26 +1251,26 @@ type CreateWorkflowRequest struct {
 	// Examples: [{"from":{"componentId":"start","output":"accounts"},"id":"d1","to":{"componentId":"each","input":"items"}}]
 	DataConnections json.RawMessage `json:"dataConnections,omitempty"`
 
-	// Description What it is for, for people.
+	// Description The purpose of the workflow, for people.
 	//
 	// Examples: Reads the balance of each account and answers with all of them.
 	Description *WorkflowDescription `json:"description,omitempty"`
 
-	// Format The form of an exported workflow.
+	// Format The format of an exported workflow.
 	//
 	// Examples: weft.workflow.v1
 	Format *WorkflowFileFormat `json:"format,omitempty"`
 
-	// InputSchema A JSON Schema (2020-12) of the input of a run; a trigger whose `input` breaks it is refused with 422. Null: any
-	// input. A value marked `x-secret: true` is encrypted at rest, with all that stages make of it, shown as `[redacted]`
-	// in the `input` of the run, and not quoted in errors. A mark below a `$ref`, say, whose place is not one of the
-	// input, makes all members secret.
+	// InputSchema A JSON Schema (2020-12) of the input of a run. A trigger whose `input` violates it is rejected with 422. Null:
+	// any input. A value marked `x-secret: true` is encrypted at rest, and so is everything that stages derive from
+	// it. It is shown as `[redacted]` in the `input` of the run, and not quoted in errors. A mark whose location in
+	// the input cannot be determined, for example below a `$ref`, makes all fields secret.
 	//
 	//
 	// Examples: {"properties":{"accounts":{"items":{"type":"string"},"type":"array"}},"required":["accounts"],"type":"object"}
 	InputSchema json.RawMessage `json:"inputSchema,omitempty"`
 
-	// Name What the workflow is called.
+	// Name The name of the workflow.
 	//
 	// Examples: Balances
 	Name WorkflowName `json:"name"`
@@ -1278,32 +1280,32 @@ type CreateWorkflowRequest struct {
 	// Examples: [{"from":"start","id":"e1","to":"each"}]
 	SequenceEdges json.RawMessage `json:"sequenceEdges,omitempty"`
 
-	// Status The status with which a workflow is saved.
+	// Status The status that a save can set.
 	//
 	// Examples: PAUSED
 	Status *SavedWorkflowStatus `json:"status,omitempty"`
 
-	// Triggers Reserved: anything but an empty array is refused with 422. What begins runs beside requests are things of their
-	// own: schedules (`/v1/sdk/schedules`) and hooks (`/v1/sdk/hooks`).
+	// Triggers Reserved: anything but an empty array is rejected with 422. To start runs other than by requests, create
+	// schedules (`/v1/sdk/schedules`) and hooks (`/v1/sdk/hooks`).
 	//
 	//
 	// Examples: []
 	Triggers json.RawMessage `json:"triggers,omitempty"`
 }
 
-// CreatedAPIKey A key that was just made, with what is never shown again.
+// CreatedAPIKey A new key, with values that are never shown again.
 type CreatedAPIKey struct {
-	// AllowedWorkflowIds The workflows that the key may use. Empty: all of the workspace.
+	// AllowedWorkflowIds The workflows that the key can use. Empty: all of the workspace.
 	//
 	// Examples: ["019aa5f2-5f60-7172-8d84-9e0f1a2b3c4d"]
 	AllowedWorkflowIds []ID `json:"allowedWorkflowIds"`
 
-	// APIKey The key, for `X-Api-Key`. Shown in this answer and never again.
+	// APIKey The key, for `X-Api-Key`. Shown in this response and never again.
 	//
 	// Examples: ws_5f0c6f2e54e44c5a9a536f6f6a3c8a11
 	APIKey string `json:"apiKey"`
 
-	// APISecret The Ed25519 private key to sign with: PKCS#8 DER in base64. Shown in this answer and never again.
+	// APISecret The Ed25519 private key to sign with: PKCS#8 DER in base64. Shown in this response and never again.
 	//
 	//
 	// Examples: MC4CAQAwBQYDK2VwBCIEINTuctv5E1hK1bbY8fdp+K06/nwoy/HU++CXqI9EdVhC
@@ -1324,11 +1326,11 @@ type CreatedAPIKey struct {
 	// Examples: Checkout
 	Label string `json:"label"`
 
-	// Replaces Of a rotation, the key that the new one takes the place of. Absent for a key that takes none's.
+	// Replaces After a rotation, the key that the new one replaces. Absent otherwise.
 	Replaces *ReplacedAPIKey `json:"replaces,omitempty"`
 }
 
-// CreatedInvitation An invitation that was just made, with what is never shown again.
+// CreatedInvitation A new invitation, with values that are never shown again.
 type CreatedInvitation struct {
 	// AcceptedAt When it was accepted. Null until then.
 	//
@@ -1367,30 +1369,30 @@ type CreatedInvitation struct {
 	// Examples: 2026-11-22T07:30:00.000Z
 	RevokedAt *timestamp.Time `json:"revokedAt"`
 
-	// Role What a member may do, from most to least.
+	// Role The roles of members, from most to least permissions.
 	//
 	// Examples: editor
 	Role Role `json:"role"`
 
-	// Token The token that `POST /v1/invitations/accept` takes. Shown in this answer and never again.
+	// Token The token that `POST /v1/invitations/accept` accepts. Shown in this response and never again.
 	//
 	// Examples: Zt3n0qV5b1x8aJ2kR7mP4sW9yC6dF0hL
 	Token string `json:"token"`
 
-	// URL The link to send to the person. It holds the token.
+	// URL The link to send to the person. It contains the token.
 	//
 	// Examples: https://weft.example.org/settings/invitations#token=Zt3n0qV5b1x8aJ2kR7mP4sW9yC6dF0hL
 	URL string `json:"url"`
 }
 
-// Credits What a workspace has and what it used.
+// Credits The credits of a workspace and its usage.
 type Credits struct {
-	// AvailableCredits What both pots still have for new executions: their sum less `reservedCredits`, at least 0.
+	// AvailableCredits What both pots have for new executions: their sum less `reservedCredits`, at least 0.
 	//
 	// Examples: 135.5
 	AvailableCredits credit.Amount `json:"availableCredits"`
 
-	// MonthStartsAt When this month began: its first day, 00:00 UTC.
+	// MonthStartsAt When this month started: its first day, 00:00 UTC.
 	//
 	// Examples: 2026-11-01T00:00:00.000Z
 	MonthStartsAt timestamp.Time `json:"monthStartsAt"`
@@ -1400,60 +1402,60 @@ type Credits struct {
 	// Examples: 200
 	MonthlyCredits credit.Amount `json:"monthlyCredits"`
 
-	// NextReleaseAt When the next quarter of the plan credits comes: next Monday or the first of next month, 00:00 UTC,
+	// NextReleaseAt When the next quarter of the plan credits is released: next Monday or the first of next month, 00:00 UTC,
 	// whichever is sooner.
 	//
 	//
 	// Examples: 2026-11-23T00:00:00.000Z
 	NextReleaseAt timestamp.Time `json:"nextReleaseAt"`
 
-	// NextResetAt When the plan credits start anew: the first of next month, 00:00 UTC.
+	// NextResetAt When the plan credits are reset: the first of next month, 00:00 UTC.
 	//
 	// Examples: 2026-12-01T00:00:00.000Z
 	NextResetAt timestamp.Time `json:"nextResetAt"`
 
-	// PaidCredits Paid credits that are there now, before `reservedCredits`.
+	// PaidCredits The current paid credits, before `reservedCredits`.
 	//
 	// Examples: 100
 	PaidCredits credit.Amount `json:"paidCredits"`
 
-	// Plan What a workspace pays for. It sets the limits and the monthly credits.
+	// Plan The plan of a workspace. It sets the limits and the monthly credits.
 	//
 	// Examples: growth
 	Plan Plan `json:"plan"`
 
-	// PlanCredits Plan credits that are there now, before `reservedCredits`.
+	// PlanCredits The current plan credits, before `reservedCredits`.
 	//
 	// Examples: 37.5
 	PlanCredits credit.Amount `json:"planCredits"`
 
-	// ReservedCredits Credits that executions which are not final yet hold back.
+	// ReservedCredits Credits that are reserved for executions which are not final yet.
 	//
 	// Examples: 2
 	ReservedCredits credit.Amount `json:"reservedCredits"`
 
-	// StorageLimit How many bytes may be stored in a month. Once `storedBytes` has reached it, executions, runs, signals and saves of
-	// workflows are refused with 402 `storage_exhausted`. Null: no limit.
+	// StorageLimit How many bytes may be stored in a month. Once `storedBytes` has reached it, executions, runs, signals and
+	// saves of workflows are rejected with 402 `storage_exhausted`. Null: no limit.
 	//
 	//
 	// Examples: 26843545600
 	StorageLimit *int64 `json:"storageLimit"`
 
-	// StoredBytes Bytes stored since `monthStartsAt`: outputs, stages, events, signals and versions of workflows, with a little for
-	// each row. A run under way is counted in steps of 16 KiB.
+	// StoredBytes Bytes stored since `monthStartsAt`: outputs, stages, events, signals and versions of workflows, with some
+	// overhead for each row. A run in progress is counted in steps of 16 KiB.
 	//
 	//
 	// Examples: 1048576
 	StoredBytes int64 `json:"storedBytes"`
 
-	// UsageLimit The most that may be used in a month without paid credits: once both pots are empty and `usedThisMonth`
-	// has reached it, executions are refused with 402. 0: nothing beyond both pots. Null: no limit.
+	// UsageLimit The most that may be used in a month without paid credits: once both pots are empty and `usedThisMonth` has
+	// reached it, executions are rejected with 402. 0: no usage beyond both pots. Null: no limit.
 	//
 	//
 	// Examples: 500
 	UsageLimit *credit.Amount `json:"usageLimit"`
 
-	// UsedThisMonth Usage since `monthStartsAt` that paid credits did not pay. It is what `usageLimit` bounds.
+	// UsedThisMonth Usage since `monthStartsAt` that was not paid from paid credits. `usageLimit` limits it.
 	//
 	// Examples: 62.5
 	UsedThisMonth credit.Amount `json:"usedThisMonth"`
@@ -1468,7 +1470,7 @@ type Cron = string
 
 // CurrentSession The session of a request.
 type CurrentSession struct {
-	// ExpiresAt When the session ends by itself.
+	// ExpiresAt When the session expires.
 	//
 	// Examples: 2026-12-05T10:15:30.120Z
 	ExpiresAt timestamp.Time `json:"expiresAt"`
@@ -1480,16 +1482,16 @@ type CurrentSession struct {
 	Workspaces []Membership `json:"workspaces"`
 }
 
-// DataConnection That an output of a component goes into an input of another, once it is there. A connection that leaves the body
-// of a FOR_EACH carries the array of the values of all items, in their order. Where there is no such output, or
-// what gives it failed or did not run, the input stays as it is written.
+// DataConnection A connection: an output of one component becomes an input of another when it is available. A connection that
+// leaves the body of a FOR_EACH carries the array of the values of all items, in their order. If the output does
+// not exist, or its component failed or did not run, the input stays as it is written.
 //
 // Examples: {"from":{"componentId":"start","output":"accounts"},"id":"d1","to":{"componentId":"each","input":"items"}}
 type DataConnection struct {
 	// From Where a value comes from.
 	From DataSource `json:"from"`
 
-	// ID What the edge or the connection is called inside its workflow.
+	// ID The ID of the edge or the connection inside its workflow.
 	//
 	// Examples: e1
 	ID EdgeID `json:"id"`
@@ -1505,7 +1507,7 @@ type DataConnections = []DataConnection
 
 // DataSource Where a value comes from.
 type DataSource struct {
-	// ComponentID What a component is called inside its workflow.
+	// ComponentID The component's ID inside its workflow.
 	//
 	// Examples: balance
 	ComponentID ComponentID `json:"componentId"`
@@ -1518,7 +1520,7 @@ type DataSource struct {
 
 // DataTarget Where a value goes.
 type DataTarget struct {
-	// ComponentID What a component is called inside its workflow.
+	// ComponentID The component's ID inside its workflow.
 	//
 	// Examples: balance
 	ComponentID ComponentID `json:"componentId"`
@@ -1536,7 +1538,8 @@ type Day = openapi_types.Date
 
 // DeliveryResult The run of a delivery.
 type DeliveryResult struct {
-	// JobID The id of the job that sees to the run; 0 where the same delivery comes again and its run is kept no more.
+	// JobID The id of the job that executes the run; 0 for a duplicate delivery whose run is no longer stored.
+	//
 	//
 	// Examples: 48151623
 	JobID string `json:"jobId"`
@@ -1587,25 +1590,25 @@ type DialectSchema struct {
 // Examples: bigint
 type DialectType string
 
-// EdgeID What the edge or the connection is called inside its workflow.
+// EdgeID The ID of the edge or the connection inside its workflow.
 //
 // Examples: e1
 type EdgeID = string
 
-// EnvironmentVariable A variable of the workspace. Its value is encrypted at rest. That of a secret one is removed from error messages,
-// logs and events, from 8 characters on; an output that it got into is not altered.
+// EnvironmentVariable A variable of the workspace. Its value is encrypted at rest. The value of a secret variable is removed from
+// error messages, logs and events if it has at least 8 characters. Outputs that contain it are not altered.
 type EnvironmentVariable struct {
 	// CreatedAt When it was made.
 	//
 	// Examples: 2026-11-21T10:15:30.120Z
 	CreatedAt timestamp.Time `json:"createdAt"`
 
-	// Description What it is for. Empty if nobody said.
+	// Description A description of the variable. Empty if it has none.
 	//
 	// Examples: Address of the payments service
 	Description string `json:"description"`
 
-	// Name What a variable is called; `{{env.NAME}}` stands for its value.
+	// Name The name of a variable; `{{env.NAME}}` stands for its value.
 	//
 	// Examples: PAYMENTS_TOKEN
 	Name EnvironmentVariableName `json:"name"`
@@ -1620,13 +1623,13 @@ type EnvironmentVariable struct {
 	// Examples: 2026-11-21T10:15:30.120Z
 	UpdatedAt timestamp.Time `json:"updatedAt"`
 
-	// Value The value. Null of a secret variable.
+	// Value The value. Null if the variable is secret.
 	//
 	// Examples: https://payments.example.org
 	Value *string `json:"value"`
 }
 
-// EnvironmentVariableName What a variable is called; `{{env.NAME}}` stands for its value.
+// EnvironmentVariableName The name of a variable; `{{env.NAME}}` stands for its value.
 //
 // Examples: PAYMENTS_TOKEN
 type EnvironmentVariableName = string
@@ -1672,19 +1675,19 @@ type ErrorCode = fault.Code
 
 // ExecuteComponentRequest One call of a component. Null for an optional field means the same as leaving it out.
 type ExecuteComponentRequest struct {
-	// Attempts How often the component is tried before the execution is FAILED: once if this is left out. Between attempts it
-	// waits 1 s, then 2 s (each +/- 20 %), or as long as the `Retry-After` of an upstream says if that is longer, but
-	// 1 hour at most. An error that is not `retryable` ends the execution at once.
+	// Attempts How often the component is tried before the execution is FAILED. Default: 1. The pause between attempts is 1
+	// s, then 2 s (each +/- 20 %), or the `Retry-After` of an upstream if that is longer, at most 1 hour. An error
+	// that is not `retryable` fails the execution at once.
 	//
 	//
 	// Examples: 3
 	Attempts *int32 `json:"attempts,omitempty"`
 
-	// CallbackHeaders Headers that are sent with the callback, at most 8 KiB in all. Only their names are shown again. Refused are
-	// `Host`, `Content-*`, `Transfer-Encoding`, `Connection`, `Keep-Alive`, `Upgrade`, `Te`, `Trailer`, `Expect`,
-	// `Cookie`, `Accept-Encoding`, `User-Agent`, `Proxy-*`, `X-Svc-*`, `webhook-*` and `X-Forwarded-*`, whatever
-	// their case, and two names that differ in case only. A name has at most 64 letters, digits and hyphens. A value
-	// neither starts nor ends with a space. Headers need a `callbackUrl`: 400 without one.
+	// CallbackHeaders Headers that are sent with the callback, at most 8 KiB in all. Only their names are shown again. Not allowed
+	// are `Host`, `Content-*`, `Transfer-Encoding`, `Connection`, `Keep-Alive`, `Upgrade`, `Te`, `Trailer`,
+	// `Expect`, `Cookie`, `Accept-Encoding`, `User-Agent`, `Proxy-*`, `X-Svc-*`, `webhook-*` and `X-Forwarded-*`,
+	// in any case, and two names that differ in case only. A name has at most 64 letters, digits and hyphens. A
+	// value neither starts nor ends with a space. Headers need a `callbackUrl`: 400 without one.
 	//
 	//
 	// Examples: {"Authorization":"Bearer 7d0f4f0e"}
@@ -1692,48 +1695,49 @@ type ExecuteComponentRequest struct {
 
 	// CallbackSecret The key of the callback's HMAC-SHA256 signature, as UTF-8. Encrypted at rest, never shown again. Needs a
 	// `callbackUrl`: 400 without one. A secret that starts with `whsec_` must be followed by standard base64 with
-	// padding: 400 otherwise. `webhook-signature` uses the bytes that it encodes, `X-Svc-Signature` the text.
+	// padding: 400 otherwise. `webhook-signature` uses the bytes that it encodes, `X-Svc-Signature` the string
+	// itself.
 	//
 	//
 	// Examples: 3f6c1c1f8e0c4c0f9a3d0f0b6b1f5d2e
 	CallbackSecret *string `json:"callbackSecret,omitempty"`
 
-	// CallbackURL Where the finished record is posted. https, port 443 or 1024 to 65535, no user info, no fragment, no white
-	// space, no control characters, and a host
-	// whose addresses are all public. A deployment may be set to allow more.
+	// CallbackURL Where the finished record is posted: https, port 443 or 1024 to 65535, no user info, no fragment, no white
+	// space, no control characters, and a host whose addresses are all public. A deployment can allow more.
 	//
 	//
 	// Examples: https://hooks.example.org/weft
 	CallbackURL *string `json:"callbackUrl,omitempty"`
 
-	// Config The config of the component, by its own schema (`config` in the catalogue). `{}` if it has none.
+	// Config The config of the component, as its schema defines (`config` in the catalogue). `{}` if it has none.
+	//
 	//
 	// Examples: {}
 	Config json.RawMessage `json:"config"`
 
-	// Input The inputs of the component, by its own schema (`input` in the catalogue). What names an environment variable,
-	// `{{env.NAME}}`, is taken as it stands: variables have their values in workflows only.
+	// Input The inputs of the component, as its schema defines (`input` in the catalogue). `{{env.NAME}}` is not
+	// replaced here: environment variables have values in workflows only.
 	//
 	//
 	// Examples: {"bytes":16}
 	Input json.RawMessage `json:"input"`
 
 	// MaxCredits The most credits that this execution may cost, with at most six decimals. If the component's price is above
-	// it, the submit is refused with 402 and the reason `max_credits`: nothing is stored, and no credits are held
-	// back. An execution never costs more than the price for which it was accepted.
+	// it, the request is rejected with 402 and the reason `max_credits`: nothing is stored, and no credits are
+	// reserved. An execution never costs more than the price at which it was accepted.
 	//
 	//
 	// Examples: 2.5
 	MaxCredits *json.Number `json:"maxCredits,omitempty"`
 
-	// Module The name of a component, exactly: capital letters, digits and underscores. To a name that is none, the answer
-	// says which one was probably meant.
+	// Module The name of a component, exactly: capital letters, digits and underscores. If the name is unknown, the error
+	// suggests a similar one.
 	//
 	//
 	// Examples: RANDOM_UUID, API_CALL
 	Module GivenModule `json:"module"`
 
-	// WaitForMs How many milliseconds the answer may wait for the end of the execution.
+	// WaitForMs How many milliseconds the response may wait for the execution to finish.
 	//
 	// Examples: 5000
 	WaitForMs *int32 `json:"waitForMs,omitempty"`
@@ -1741,24 +1745,25 @@ type ExecuteComponentRequest struct {
 
 // ExecutionError Why an execution failed.
 type ExecutionError struct {
-	// Attempt The attempt that failed last, from 1; 0 if none was started.
+	// Attempt The number of the last attempt that failed, from 1; 0 if none was started.
 	//
 	// Examples: 3
 	Attempt int32 `json:"attempt"`
 
-	// Code A stable code: `TIMEOUT`, `UPSTREAM_ERROR`, `ADDRESS_BLOCKED` (it may not be called), `OUTPUT_TOO_LARGE`,
-	// `INVALID_INPUT`, `WORKER_LOST` (whether it was done is not known), `QUARANTINED` (its worker was lost again and
-	// again), `RESTORE_UNCERTAIN` (a restored backup shows it unfinished, and it is not safe to repeat), `CANCELED`, `INTERNAL_ERROR` (ours; also when for two hours no worker could run it), or one of the
-	// component's own: `NAME_NOT_RESOLVED`, `TRANSACTION_REPLACED`, `TRANSACTION_DROPPED`. A stage of a run may also
-	// have `ITEM_FAILED` (an item of its loop failed), `NOT_FOUND` or `CONFLICT` (the workflow that it should run),
-	// `INSUFFICIENT_CREDITS`, `STORAGE_EXHAUSTED`, `LIMIT_EXCEEDED`, or what a FAIL gives. [Errors](/docs/errors) has each of them. More may
-	// be added.
+	// Code A stable code: `TIMEOUT`, `UPSTREAM_ERROR`, `ADDRESS_BLOCKED` (calling this address is not allowed),
+	// `OUTPUT_TOO_LARGE`, `INVALID_INPUT`, `WORKER_LOST` (its outcome is unknown), `QUARANTINED` (its worker was
+	// lost again and again), `RESTORE_UNCERTAIN` (a restored backup shows it unfinished, and it is not safe to
+	// repeat), `CANCELED`, `INTERNAL_ERROR` (an error in Weft, or no worker could run it for two hours), or one of
+	// the component's own: `NAME_NOT_RESOLVED`, `TRANSACTION_REPLACED`, `TRANSACTION_DROPPED`. A stage of a run
+	// may also have `ITEM_FAILED` (an item of its loop failed), `NOT_FOUND` or `CONFLICT` (the workflow that it
+	// should run), `INSUFFICIENT_CREDITS`, `STORAGE_EXHAUSTED`, `LIMIT_EXCEEDED`, or the code of a FAIL.
+	// [Errors](/docs/errors) documents each of them. More may be added.
 	//
 	//
 	// Examples: UPSTREAM_ERROR
 	Code string `json:"code"`
 
-	// Details More about it, by code. Absent if there is no more.
+	// Details More details, which depend on the code. Absent if it has none.
 	//
 	// Examples: {"class":"status","upstreamCode":503}
 	Details json.RawMessage `json:"details,omitempty"`
@@ -1768,15 +1773,15 @@ type ExecutionError struct {
 	// Examples: rpc.example.org answered 503 Service Unavailable
 	Message string `json:"message"`
 
-	// Outcome `unknown`: the attempt was cut off, or nothing follows one that was, and the call may have taken effect all the
-	// same. Look there before you repeat it. Nothing is charged for it. Absent if the call cannot have changed
-	// anything outside, and if it was not cut off. More values may be added.
+	// Outcome `unknown`: the attempt was interrupted, or no attempt followed an interrupted one, and the call may have
+	// taken effect nevertheless. Check the upstream before you repeat it. It is not charged. Absent if the call
+	// cannot have changed anything outside, or if it was not interrupted. More values may be added.
 	//
 	//
 	// Examples: unknown
 	Outcome *string `json:"outcome,omitempty"`
 
-	// Retryable Whether the same call may succeed at another time.
+	// Retryable Whether the same call may succeed later.
 	//
 	// Examples: true
 	Retryable bool `json:"retryable"`
@@ -1787,34 +1792,34 @@ type ExecutionError struct {
 // Examples: COMPONENT
 type ExecutionMode string
 
-// ExecutionStatus CREATED until a worker starts the first attempt; EXECUTING from then on, also between attempts; COMPLETED and
+// ExecutionStatus CREATED until a worker starts the first attempt; EXECUTING from then on, also between attempts. COMPLETED and
 // FAILED are final.
 //
 // Examples: COMPLETED
 type ExecutionStatus = status.Execution
 
-// GivenID A UUID, in upper or lower case. Answers have it in lower case.
+// GivenID A UUID, in upper or lower case. Responses have it in lower case.
 //
 // Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 type GivenID = uuid.UUID
 
-// GivenModule The name of a component, exactly: capital letters, digits and underscores. To a name that is none, the answer
-// says which one was probably meant.
+// GivenModule The name of a component, exactly: capital letters, digits and underscores. If the name is unknown, the error
+// suggests a similar one.
 //
 // Examples: RANDOM_UUID, API_CALL
 type GivenModule = string
 
-// GivenRunOrigin The run that another one repeats. Stages that completed there before `fromStageId`, or all that completed if it is
-// absent, are taken over: they are neither run nor charged again. A stage that did not complete is run again, and so
-// is everything that comes after it. A loop that completed is taken over as it ended. Of a loop that did not
-// complete, the finished items are taken over, and the other items are run again from where they stopped. A child run
-// that did not complete is repeated in the same way, unless its workflow or its input changed.
+// GivenRunOrigin The run to repeat. Stages that completed there before `fromStageId` (if absent: all that completed) are reused:
+// they are neither run nor charged again. A stage that did not complete is run again, and so is everything that
+// comes after it. A loop that completed is reused as it ended. Of a loop that did not complete, the finished items
+// are reused, and the other items are run again from where they stopped. A child run that did not complete is
+// repeated in the same way, unless its workflow or its input changed.
 type GivenRunOrigin struct {
-	// FromStageID The stage of the earlier run from which on everything is run again. A stage in a loop means its item: the other
-	// items that finished are taken over.
+	// FromStageID The stage of the earlier run from which on everything is run again. A stage in a loop means its item: the
+	// other items that finished are reused.
 	FromStageID *GivenID `json:"fromStageId,omitempty"`
 
-	// RunID A UUID, in upper or lower case. Answers have it in lower case.
+	// RunID A UUID, in upper or lower case. Responses have it in lower case.
 	//
 	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 	RunID GivenID `json:"runId"`
@@ -1832,27 +1837,27 @@ type Hook struct {
 	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 	ID ID `json:"id"`
 
-	// LastAt When the last delivery began a run; of several in a second, the first of them. Null if none has.
+	// LastAt When the last delivery started a run. Of several in a second, the first. Null if none has.
 	//
 	// Examples: 2026-11-21T10:15:30.120Z
 	LastAt *timestamp.Time `json:"lastAt"`
 
-	// LastRefusal Why: `hook_paused`, `workflow_paused`, `workflow_archived`, `no_trigger`, or the code of the answer in lower case:
-	// `insufficient_credits`, `invalid_input`. More may be added.
+	// LastRefusal Why it was rejected: `hook_paused`, `workflow_paused`, `workflow_archived`, `no_trigger`, or the code of the
+	// response in lower case: `insufficient_credits`, `invalid_input`. More may be added.
 	//
 	//
 	// Examples: workflow_paused
 	LastRefusal *string `json:"lastRefusal"`
 
-	// LastRefusedAt When a delivery that was signed right was last refused. Null if none was.
+	// LastRefusedAt When a delivery with a valid signature was last rejected. Null if none was.
 	//
 	// Examples: 2026-11-21T10:15:30.120Z
 	LastRefusedAt *timestamp.Time `json:"lastRefusedAt"`
 
-	// LastRunID The run of that delivery. Null if there is none.
+	// LastRunID The run of that delivery. Null if there has been no such run.
 	LastRunID *ID `json:"lastRunId"`
 
-	// Name What it is called, for people.
+	// Name The display name.
 	//
 	// Examples: Every working day
 	Name TriggerName `json:"name"`
@@ -1862,7 +1867,7 @@ type Hook struct {
 	// Examples: /v1/hooks/019aa5f3-2c3d-7e4f-9051-6c7d8e9fa0b1
 	Path string `json:"path"`
 
-	// Status Whether it begins runs. PAUSED begins none until it is ACTIVE again.
+	// Status Whether it starts runs. While PAUSED it starts none.
 	//
 	// Examples: ACTIVE
 	Status TriggerStatus `json:"status"`
@@ -1872,7 +1877,7 @@ type Hook struct {
 	// Examples: 2026-11-21T10:15:30.120Z
 	UpdatedAt timestamp.Time `json:"updatedAt"`
 
-	// Verification How a delivery proves whose it is. The secret is not shown.
+	// Verification How a delivery is authenticated. The secret is not shown.
 	Verification Verification `json:"verification"`
 
 	// WorkflowID A UUIDv7 in lower case.
@@ -1902,10 +1907,10 @@ type HookPage struct {
 // Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 type ID = uuid.UUID
 
-// InputSchema A JSON Schema (2020-12) of the input of a run; a trigger whose `input` breaks it is refused with 422. Null: any
-// input. A value marked `x-secret: true` is encrypted at rest, with all that stages make of it, shown as `[redacted]`
-// in the `input` of the run, and not quoted in errors. A mark below a `$ref`, say, whose place is not one of the
-// input, makes all members secret.
+// InputSchema A JSON Schema (2020-12) of the input of a run. A trigger whose `input` violates it is rejected with 422. Null:
+// any input. A value marked `x-secret: true` is encrypted at rest, and so is everything that stages derive from
+// it. It is shown as `[redacted]` in the `input` of the run, and not quoted in errors. A mark whose location in
+// the input cannot be determined, for example below a `$ref`, makes all fields secret.
 //
 // Examples: {"properties":{"accounts":{"items":{"type":"string"},"type":"array"}},"required":["accounts"],"type":"object"}
 type InputSchema = json.RawMessage
@@ -1937,7 +1942,7 @@ type Invitation struct {
 	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 	ID ID `json:"id"`
 
-	// InvitedBy Who made it. Null where that is not known.
+	// InvitedBy Who created it. Null if that is not known.
 	InvitedBy *User `json:"invitedBy"`
 
 	// RevokedAt When it was revoked. Null until then.
@@ -1945,7 +1950,7 @@ type Invitation struct {
 	// Examples: 2026-11-22T07:30:00.000Z
 	RevokedAt *timestamp.Time `json:"revokedAt"`
 
-	// Role What a member may do, from most to least.
+	// Role The roles of members, from most to least permissions.
 	//
 	// Examples: editor
 	Role Role `json:"role"`
@@ -1967,19 +1972,19 @@ type InvitationPage struct {
 	NextCursor *string `json:"nextCursor"`
 }
 
-// JSONSchema A JSON Schema (2020-12) of type object. A value marked `x-secret: true` is encrypted at rest and redacted in logs
-// and errors. That goes for outputs, too, and for all that the stages of a run make of one: records, streams and
-// callbacks show an output as it is.
+// JSONSchema A JSON Schema (2020-12) of type object. A value marked `x-secret: true` is encrypted at rest and redacted in
+// logs and errors. The same holds for outputs, and for everything that the stages of a run derive from one.
+// Records, streams and callbacks show an output as it is.
 //
 // Examples: {"properties":{"bytes":{"default":32,"maximum":1024,"minimum":1,"type":"integer"}},"type":"object"}
 type JSONSchema = json.RawMessage
 
-// KeyWorkspace A workspace as one of its keys sees it.
+// KeyWorkspace A workspace, as one of its keys sees it.
 type KeyWorkspace struct {
 	// APIKey The API key that signed the request.
 	APIKey CallingAPIKey `json:"apiKey"`
 
-	// Credits What a workspace has and what it used.
+	// Credits The credits of a workspace and its usage.
 	Credits Credits `json:"credits"`
 
 	// ID A UUIDv7 in lower case.
@@ -1992,14 +1997,15 @@ type KeyWorkspace struct {
 	// Examples: Acme
 	Name string `json:"name"`
 
-	// Plan What a workspace pays for. It sets the limits and the monthly credits.
+	// Plan The plan of a workspace. It sets the limits and the monthly credits.
 	//
 	// Examples: growth
 	Plan Plan `json:"plan"`
 }
 
-// LedgerKind `EXECUTION`, `RUN`: something became final and was charged. `GRANT`: credits were given. `RELEASE`: a quarter
-// of the month's plan credits came. `EXPIRY`: plan credits went with the end of their month.
+// LedgerKind `EXECUTION`, `RUN`: an execution or a run became final and was charged. `GRANT`: credits were granted.
+// `RELEASE`: a quarter of the month's plan credits was released. `EXPIRY`: plan credits expired at the end of
+// their month.
 //
 // Examples: EXECUTION
 type LedgerKind string
@@ -2023,7 +2029,7 @@ type LedgerPage struct {
 // LedgerPosting One line of the statement. For `EXECUTION` and `RUN`, `usage` is what was used: `-planCredits - paidCredits +
 // allowance`. For the others `usage` and `allowance` are 0.
 type LedgerPosting struct {
-	// Allowance Usage that no pot paid, within the plan's usage limit.
+	// Allowance Usage that was not paid from a pot, within the plan's usage limit.
 	//
 	// Examples: 0
 	Allowance credit.Amount `json:"allowance"`
@@ -2033,7 +2039,7 @@ type LedgerPosting struct {
 	// Examples: 2026-11-21T10:15:30.131Z
 	CreatedAt timestamp.Time `json:"createdAt"`
 
-	// ExecutionID The execution that was charged. Null unless `EXECUTION`. Its record may be gone by now.
+	// ExecutionID The execution that was charged. Null unless `EXECUTION`. Its record may have been deleted.
 	ExecutionID *ID `json:"executionId"`
 
 	// ID A UUIDv7 in lower case.
@@ -2041,36 +2047,36 @@ type LedgerPosting struct {
 	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 	ID ID `json:"id"`
 
-	// Kind `EXECUTION`, `RUN`: something became final and was charged. `GRANT`: credits were given. `RELEASE`: a quarter
-	// of the month's plan credits came. `EXPIRY`: plan credits went with the end of their month.
+	// Kind `EXECUTION`, `RUN`: an execution or a run became final and was charged. `GRANT`: credits were granted.
+	// `RELEASE`: a quarter of the month's plan credits was released. `EXPIRY`: plan credits expired at the end of
+	// their month.
 	//
 	//
 	// Examples: EXECUTION
 	Kind LedgerKind `json:"kind"`
 
-	// Note What whoever granted it wrote. Null when there is nothing.
+	// Note The note of the operator who granted it. Null if it has none.
 	//
 	// Examples: Paid by transfer
 	Note *string `json:"note"`
 
-	// PaidCredits By how much the paid credits changed.
+	// PaidCredits The change of the paid credits.
 	//
 	// Examples: 0
 	PaidCredits credit.Amount `json:"paidCredits"`
 
-	// PlanCredits By how much the plan credits changed.
+	// PlanCredits The change of the plan credits.
 	//
 	// Examples: -1
 	PlanCredits credit.Amount `json:"planCredits"`
 
-	// Reference What else it is for: the period of a release or an expiry, the word under which a grant was made. Null for
-	// `EXECUTION` and `RUN`.
+	// Reference A reference: the period of a release or an expiry, the reference of a grant. Null for `EXECUTION` and `RUN`.
 	//
 	//
 	// Examples: invoice-2026-118
 	Reference *string `json:"reference"`
 
-	// RunID The run that was charged. Null unless `RUN`. Its record may be gone by now.
+	// RunID The run that was charged. Null unless `RUN`. Its record may have been deleted.
 	RunID *ID `json:"runId"`
 
 	// Usage Credits that were used.
@@ -2081,21 +2087,21 @@ type LedgerPosting struct {
 
 // Limits The limits of a workspace and what is left of them.
 type Limits struct {
-	// InlineWaits A limit on what is open at the same time.
+	// InlineWaits A limit on how many are open at the same time.
 	InlineWaits OpenLimit `json:"inlineWaits"`
 
-	// Plan What a workspace pays for. It sets the limits and the monthly credits.
+	// Plan The plan of a workspace. It sets the limits and the monthly credits.
 	//
 	// Examples: growth
 	Plan Plan `json:"plan"`
 
-	// RequestsPerHour A limit on requests in a time.
+	// RequestsPerHour A rate limit.
 	RequestsPerHour RequestLimit `json:"requestsPerHour"`
 
-	// RequestsPerSecond A limit on requests in a time.
+	// RequestsPerSecond A rate limit.
 	RequestsPerSecond RequestLimit `json:"requestsPerSecond"`
 
-	// Streams A limit on what is open at the same time.
+	// Streams A limit on how many are open at the same time.
 	Streams OpenLimit `json:"streams"`
 }
 
@@ -2131,12 +2137,12 @@ type Member struct {
 	// Examples: true
 	EmailVerified bool `json:"emailVerified"`
 
-	// Name What the person is called.
+	// Name The name of the person.
 	//
 	// Examples: Ada Lovelace
 	Name string `json:"name"`
 
-	// Role What a member may do, from most to least.
+	// Role The roles of members, from most to least permissions.
 	//
 	// Examples: editor
 	Role Role `json:"role"`
@@ -2175,7 +2181,7 @@ type Membership struct {
 	// Examples: Acme
 	Name string `json:"name"`
 
-	// Role What a member may do, from most to least.
+	// Role The roles of members, from most to least permissions.
 	//
 	// Examples: editor
 	Role Role `json:"role"`
@@ -2186,16 +2192,16 @@ type Membership struct {
 // Examples: RANDOM_UUID, API_CALL
 type ModuleName = string
 
-// NewSequenceEdge That a component follows another, as it is saved.
+// NewSequenceEdge An edge between two components, as it is saved.
 //
 // Examples: {"from":"start","id":"e1","to":"each"}
 type NewSequenceEdge struct {
-	// From What a component is called inside its workflow.
+	// From The component's ID inside its workflow.
 	//
 	// Examples: balance
 	From ComponentID `json:"from"`
 
-	// ID What the edge or the connection is called inside its workflow.
+	// ID The ID of the edge or the connection inside its workflow.
 	//
 	// Examples: e1
 	ID EdgeID `json:"id"`
@@ -2207,7 +2213,7 @@ type NewSequenceEdge struct {
 	// Examples: next
 	Port *PortName `json:"port,omitempty"`
 
-	// To What a component is called inside its workflow.
+	// To The component's ID inside its workflow.
 	//
 	// Examples: balance
 	To ComponentID `json:"to"`
@@ -2218,12 +2224,12 @@ type NewSequenceEdge struct {
 // Examples: [{"from":"start","id":"e1","to":"each"}]
 type NewSequenceEdges = []NewSequenceEdge
 
-// NewVerification How a delivery proves whose it is. With the scheme `standardWebhooks` only the secret counts.
+// NewVerification How a delivery is authenticated. With the scheme `standardWebhooks` only the secret matters.
 //
 // Examples: {"deliveryHeader":"X-GitHub-Delivery","header":"X-Hub-Signature-256","prefix":"sha256=","secret":"correct-horse-battery"}
 type NewVerification struct {
-	// AcceptRepeatedBodies Whether a delivery with a new id starts a run although its body came before; `false` if it is absent. Needs
-	// `deliveryHeader`. Anyone who captured a delivery can then send it again under another id. Without effect for
+	// AcceptRepeatedBodies Whether a delivery with a new id starts a run although its body was received before. Default: `false`. Needs
+	// `deliveryHeader`. Anyone who captured a delivery can then send it again under another id. Has no effect for
 	// `standardWebhooks`, whose signature covers the id.
 	//
 	//
@@ -2235,16 +2241,16 @@ type NewVerification struct {
 	// Examples: sha256
 	Algorithm *VerificationAlgorithm `json:"algorithm,omitempty"`
 
-	// DeliveryHeader The header with the id of a delivery; a delivery that lacks it is refused with 400. Deliveries with the same id
-	// start one run. With the scheme `hmac` so do deliveries with the same body, because the signature does not cover the
-	// id: a captured delivery could be sent again under another one. If the sender repeats bodies on purpose, set
-	// `acceptRepeatedBodies`. If no header is named, each delivery starts a run.
+	// DeliveryHeader The header with the id of a delivery. A delivery without it is rejected with 400. Deliveries with the same
+	// id start one run. With the scheme `hmac` so do deliveries with the same body, because the signature does not
+	// cover the id: a captured delivery could be sent again under another one. If the sender repeats bodies on
+	// purpose, set `acceptRepeatedBodies`. If no header is named, each delivery starts a run.
 	//
 	//
 	// Examples: X-GitHub-Delivery
 	DeliveryHeader *string `json:"deliveryHeader,omitempty"`
 
-	// Encoding How the bytes of the HMAC are written.
+	// Encoding The encoding of the HMAC.
 	//
 	// Examples: hex
 	Encoding *VerificationEncoding `json:"encoding,omitempty"`
@@ -2254,20 +2260,20 @@ type NewVerification struct {
 	// Examples: X-Hub-Signature-256
 	Header *string `json:"header,omitempty"`
 
-	// Prefix What stands before it in the header.
+	// Prefix The prefix before the HMAC in the header.
 	//
 	// Examples: sha256=
 	Prefix *string `json:"prefix,omitempty"`
 
-	// Scheme `hmac`: the HMAC of the body in a header. `standardWebhooks`: as Standard Webhooks has it, with `webhook-id`,
-	// `webhook-timestamp`, at most five minutes from now, and `webhook-signature`.
+	// Scheme `hmac`: the HMAC of the body in a header. `standardWebhooks`: Standard Webhooks, with `webhook-id`,
+	// `webhook-timestamp`, which may differ by five minutes at most, and `webhook-signature`.
 	//
 	//
 	// Examples: hmac
 	Scheme *VerificationScheme `json:"scheme,omitempty"`
 
-	// Secret The secret that both sides know. With the scheme `standardWebhooks`, a secret that starts with `whsec_` stands
-	// for the bytes that follow in standard base64 with padding: 400 if they are not base64.
+	// Secret The secret that both sides know. With the scheme `standardWebhooks`, a secret that starts with `whsec_`
+	// stands for the bytes that follow in standard base64 with padding: 400 if they are not base64.
 	//
 	//
 	// Examples: correct-horse-battery
@@ -2278,83 +2284,83 @@ type NewVerification struct {
 //
 // Examples: {"id":"balance","input":{"jsonRpcUrl":"{{env.RPC_URL}}","tokenAddress":"0x0000000000000000000000000000000000000000"},"module":"GET_EVM_ACCOUNT_BALANCE"}
 type NewWorkflowComponent struct {
-	// Attempts How often the component is tried before it has failed, 1 if this is absent. Between attempts it waits 1 s, then
-	// 2 s (each +/- 20 %), or as long as the `Retry-After` of an upstream says if that is longer, but 1 hour at most. What
-	// a run does itself (the modules of the category LOGIC) has one attempt: more are refused.
+	// Attempts How often the component is tried before it fails. Default: 1. The pause between attempts is 1 s, then 2 s (each
+	// +/- 20 %), or the `Retry-After` of an upstream if that is longer, at most 1 hour. Components that the run itself
+	// executes (category LOGIC) have one attempt: more are rejected.
 	//
 	//
 	// Examples: 3
 	Attempts *ComponentAttempts `json:"attempts,omitempty"`
 
-	// Config The config of the component, by the module's own schema (`config` in the catalogue). Variables and secrets are as
-	// in `input`.
+	// Config The config of the component, as the module's schema defines (`config` in the catalogue). Variables and secrets
+	// work as in `input`.
 	//
 	//
 	// Examples: {"concurrency":5}
 	Config json.RawMessage `json:"config,omitempty"`
 
-	// ID What a component is called inside its workflow.
+	// ID The component's ID inside its workflow.
 	//
 	// Examples: balance
 	ID ComponentID `json:"id"`
 
-	// Input Inputs that are known when the workflow is saved, by the module's own schema (`input` in the catalogue). Data
-	// connections give the others. `{{env.NAME}}` in a string stands for a variable of the environment. A value that
-	// the schema marks as secret is encrypted at rest and shown as `[redacted]`, unless it is nothing but variables: a
-	// word and a blank may stand before them, as in `Bearer {{env.TOKEN}}`.
+	// Input Inputs that are known when the workflow is saved, as the module's schema defines (`input` in the catalogue).
+	// Data connections supply the others. `{{env.NAME}}` in a string stands for an environment variable. A value that
+	// the schema marks as secret is encrypted at rest and shown as `[redacted]`, unless it consists only of variables,
+	// optionally after a word and a space, as in `Bearer {{env.TOKEN}}`.
 	//
 	//
 	// Examples: {"jsonRpcUrl":"{{env.RPC_URL}}"}
 	Input json.RawMessage `json:"input,omitempty"`
 
-	// Module The name of a component, exactly: capital letters, digits and underscores. To a name that is none, the answer
-	// says which one was probably meant.
+	// Module The name of a component, exactly: capital letters, digits and underscores. If the name is unknown, the error
+	// suggests a similar one.
 	//
 	//
 	// Examples: RANDOM_UUID, API_CALL
 	Module GivenModule `json:"module"`
 
-	// Name What the component is called, for people.
+	// Name The display name of the component.
 	//
 	// Examples: Its balance
 	Name *ComponentName `json:"name,omitempty"`
 
-	// OnFailure What becomes of the run when the component fails and no edge leads from its port `error`. `fail`: what runs
-	// finishes, nothing new starts, and the run is FAILED. `continue`: the run goes on as if the component had
+	// OnFailure What happens to the run when the component fails and no edge leads from its port `error`. `fail`: running stages
+	// finish, nothing new starts, and the run is FAILED. `continue`: the run continues as if the component had
 	// completed without an output: at `next` or `done`, at the `else` of an IF, at the `default` of a SWITCH.
 	//
 	//
 	// Examples: continue
 	OnFailure *OnFailure `json:"onFailure,omitempty"`
 
-	// Position Where the component stands on the canvas: x and y. Null: nowhere yet.
+	// Position The position on the canvas: x and y. Null: no position yet.
 	//
 	// Examples: [480,120.5]
 	Position json.RawMessage `json:"position,omitempty"`
 
-	// TimeoutMs How many milliseconds one attempt may take; the module's own timeout if this is absent. A DELAY, WAIT_FOR_SIGNAL,
-	// FOR_EACH or RUN_WORKFLOW that is not over by then fails with `TIMEOUT`: a loop begins nothing more, and child
-	// runs are cancelled. Other modules of the category LOGIC take no time, so it is refused.
+	// TimeoutMs How many milliseconds one attempt may take. Default: the module's timeout. A DELAY, WAIT_FOR_SIGNAL, FOR_EACH or
+	// RUN_WORKFLOW that takes longer fails with `TIMEOUT`: a loop starts nothing more, and child runs are cancelled.
+	// Other modules of the category LOGIC take no time, so it is rejected.
 	//
 	//
 	// Examples: 5000
 	TimeoutMs *ComponentTimeout `json:"timeoutMs,omitempty"`
 }
 
-// NewWorkflowComponents Its components. Those that no edge leads to begin the run; if one of them is a trigger (`ON_API_CALLED`, ...), all
-// others must be reached from it.
+// NewWorkflowComponents Its components. Components without an incoming edge start the run. If one of them is a trigger (`ON_API_CALLED`,
+// ...), all others must be reachable from a trigger.
 //
 // Examples: [{"config":{"durationMs":1000},"id":"pause","module":"DELAY","name":"A second"}]
 type NewWorkflowComponents = []NewWorkflowComponent
 
 // NonTerminalStage A stage that is not final.
 type NonTerminalStage struct {
-	// ExecutionAttempt The attempt that runs; 1 before the first.
+	// ExecutionAttempt The current attempt; 1 before the first.
 	//
 	// Examples: 1
 	ExecutionAttempt int32 `json:"executionAttempt"`
 
-	// ExecutionEventID The component execution that the stage is. Null for what the run itself does.
+	// ExecutionEventID The component execution of the stage. Null if the run itself executes the component.
 	ExecutionEventID *ID `json:"executionEventId"`
 
 	// ID A UUIDv7 in lower case.
@@ -2378,16 +2384,16 @@ type NonTerminalStage struct {
 // Examples: RUNNING
 type NonTerminalStageStatus = status.Stage
 
-// OnFailure What becomes of the run when the component fails and no edge leads from its port `error`. `fail`: what runs
-// finishes, nothing new starts, and the run is FAILED. `continue`: the run goes on as if the component had
+// OnFailure What happens to the run when the component fails and no edge leads from its port `error`. `fail`: running stages
+// finish, nothing new starts, and the run is FAILED. `continue`: the run continues as if the component had
 // completed without an output: at `next` or `done`, at the `else` of an IF, at the `default` of a SWITCH.
 //
 // Examples: continue
 type OnFailure string
 
-// OpenLimit A limit on what is open at the same time.
+// OpenLimit A limit on how many are open at the same time.
 type OpenLimit struct {
-	// Limit How many there may be. Null when there is no limit.
+	// Limit How many are allowed. Null: no limit.
 	//
 	// Examples: 50
 	Limit *int32 `json:"limit"`
@@ -2401,9 +2407,9 @@ type OpenLimit struct {
 // OpenapiDocument An OpenAPI document.
 type OpenapiDocument = json.RawMessage
 
-// OutputProblem Why `output` is null although there is one: it is stored sealed, and cannot be opened. An execution has it on pages
-// of a list only; asked for by itself, such an execution is answered with this as the error. Runs and their stages
-// have it wherever they are shown.
+// OutputProblem Why `output` is null although there is one: it is stored encrypted, and cannot be decrypted. An execution has
+// this field only on pages of a list; a request for the single execution returns this as an error instead. Runs
+// and their stages have it wherever they are shown.
 type OutputProblem struct {
 	// Code What went wrong, for programs. A code never changes its meaning. More may be added.
 	//
@@ -2435,14 +2441,14 @@ type OutputProblem struct {
 	Message string `json:"message"`
 }
 
-// Overlap What becomes of a time at which a run of this schedule is still under way. `skip`, which it is if it is absent:
-// it is passed over. `queue`: its run begins when those before have ended; at most 10 wait, and what comes beyond is
-// passed over. `allow`: its run begins beside the other.
+// Overlap What happens at a time when a run of this schedule is still in progress. `skip`, the default: the time is
+// skipped. `queue`: its run starts when the earlier ones have finished; at most 10 wait, and further times are
+// skipped. `allow`: its run starts alongside the other.
 //
 // Examples: skip
 type Overlap string
 
-// Plan What a workspace pays for. It sets the limits and the monthly credits.
+// Plan The plan of a workspace. It sets the limits and the monthly credits.
 //
 // Examples: growth
 type Plan string
@@ -2453,9 +2459,9 @@ type Plan string
 // Examples: next
 type PortName = string
 
-// Problem A failure, as RFC 9457 has it. More members may come with it.
+// Problem A failure, as RFC 9457 defines it. More fields may be added.
 type Problem struct {
-	// AvailableCredits With `credits_exhausted`, what both pots still have for new executions.
+	// AvailableCredits With `credits_exhausted`, what both pots have for new executions.
 	//
 	// Examples: 0
 	AvailableCredits *credit.Amount `json:"availableCredits,omitempty"`
@@ -2519,12 +2525,12 @@ type Problem struct {
 	// Examples: NOT_FOUND
 	Error ErrorCode `json:"error"`
 
-	// Errors Each single fault, where there are several or where it has a place.
+	// Errors Each fault, if there are several or if it has a place.
 	Errors []ProblemDetail `json:"errors,omitempty"`
 
-	// ExpectedMessageSha256 With `invalid_credentials` of a signed request: the SHA-256 of the message that the server built from it,
-	// in hexadecimal. If it is that of your own message, the key or the secret is wrong; if not, other bytes
-	// were signed than sent.
+	// ExpectedMessageSha256 With `invalid_credentials` of a signed request: the SHA-256 of the message that the server built from it, in
+	// hexadecimal. If it equals that of your own message, the key or the secret is wrong. Otherwise you signed
+	// other bytes than you sent.
 	//
 	//
 	// Examples: 2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae
@@ -2540,7 +2546,7 @@ type Problem struct {
 	// Examples: There is no execution with this id.
 	Message string `json:"message"`
 
-	// NextReleaseAt With `credits_exhausted`, when the plan gives credits again. Absent where it gives none.
+	// NextReleaseAt With `credits_exhausted`, when the plan releases credits again. Absent if it releases none.
 	//
 	// Examples: 2026-11-23T00:00:00.000Z
 	NextReleaseAt *timestamp.Time `json:"nextReleaseAt,omitempty"`
@@ -2550,7 +2556,7 @@ type Problem struct {
 	// Examples: 2026-12-01T00:00:00.000Z
 	NextResetAt *timestamp.Time `json:"nextResetAt,omitempty"`
 
-	// Price With `credits_exhausted`, the credits that the execution, or the run at the least, would have cost.
+	// Price With `credits_exhausted`, the credits that the execution, or the run at minimum, would have cost.
 	//
 	// Examples: 1
 	Price *credit.Amount `json:"price,omitempty"`
@@ -2575,8 +2581,8 @@ type Problem struct {
 	// - `UNAVAILABLE`: `quarantined`: the database is in quarantine until its operator releases it;
 	//   `master_key`: the process that answered has a wrong master key;
 	//   `clock_differs`: the clock of the process that answered differs too much from the database's;
-	//   `books_stopped`: an audit found the credits of this workspace wrong, and what costs something is not
-	//   accepted until they are right. What was accepted before goes on.
+	//   `books_stopped`: an audit found errors in the credits of this workspace. Only free executions are
+	//   accepted until they are corrected. Accepted executions continue.
 	//
 	//
 	// Examples: invalid_credentials
@@ -2587,7 +2593,7 @@ type Problem struct {
 	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 	RequestID string `json:"requestId"`
 
-	// ReservedCredits With `credits_exhausted`, the credits that executions which are not final yet hold back.
+	// ReservedCredits With `credits_exhausted`, the credits that are reserved for executions which are not final yet.
 	//
 	// Examples: 2
 	ReservedCredits *credit.Amount `json:"reservedCredits,omitempty"`
@@ -2640,7 +2646,7 @@ type ProblemDetail struct {
 	// Examples: must be at most 3
 	Message string `json:"message"`
 
-	// Pointer Where: a JSON pointer (RFC 6901) into the body, or `/query/NAME` or `/header/NAME`. The empty text
+	// Pointer Where it is: a JSON pointer (RFC 6901) into the body, or `/query/NAME` or `/header/NAME`. The empty string
 	// is the whole body.
 	//
 	//
@@ -2648,11 +2654,11 @@ type ProblemDetail struct {
 	Pointer string `json:"pointer"`
 }
 
-// QuoteWorkflowRequest Of what run a quote is wanted.
+// QuoteWorkflowRequest The run to quote.
 //
 // Examples: {"version":1}
 type QuoteWorkflowRequest struct {
-	// Version The version, from 1. Every save makes the next one, and none ever changes.
+	// Version The version, from 1. Every save creates the next one. A version never changes.
 	//
 	// Examples: 3
 	Version *WorkflowVersion `json:"version,omitempty"`
@@ -2660,7 +2666,7 @@ type QuoteWorkflowRequest struct {
 
 // Readiness This deployment can work.
 type Readiness struct {
-	// Checks What was looked at.
+	// Checks What was checked.
 	Checks []ReadinessCheck `json:"checks"`
 
 	// Status Always `ready`; anything else is a 503.
@@ -2674,9 +2680,9 @@ type Readiness struct {
 // Examples: ready
 type ReadinessStatus string
 
-// ReadinessCheck One thing that was looked at and found in order.
+// ReadinessCheck One check that passed.
 type ReadinessCheck struct {
-	// Name What was looked at.
+	// Name What was checked.
 	//
 	// Examples: database, migrations, workers
 	Name string `json:"name"`
@@ -2696,18 +2702,17 @@ type ReadinessCheckStatus string
 //
 // Examples: {"name":"Pull requests","status":"PAUSED"}
 type ReplaceHookRequest struct {
-	// Name What it is called, for people.
+	// Name The display name.
 	//
 	// Examples: Every working day
 	Name *TriggerName `json:"name,omitempty"`
 
-	// Status Whether it begins runs. PAUSED begins none until it is ACTIVE again.
+	// Status Whether it starts runs. While PAUSED it starts none.
 	//
 	// Examples: ACTIVE
 	Status *TriggerStatus `json:"status,omitempty"`
 
-	// Verification How a delivery proves whose it is. With the scheme `standardWebhooks` only the secret counts.
-	//
+	// Verification How a delivery is authenticated. With the scheme `standardWebhooks` only the secret matters.
 	//
 	// Examples: {"deliveryHeader":"X-GitHub-Delivery","header":"X-Hub-Signature-256","prefix":"sha256=","secret":"correct-horse-battery"}
 	Verification *NewVerification `json:"verification,omitempty"`
@@ -2725,39 +2730,39 @@ type ReplaceScheduleRequest struct {
 	// Examples: 0 9 * * MON-FRI
 	Cron Cron `json:"cron"`
 
-	// Name What it is called, for people.
+	// Name The display name.
 	//
 	// Examples: Every working day
 	Name *TriggerName `json:"name,omitempty"`
 
-	// Overlap What becomes of a time at which a run of this schedule is still under way. `skip`, which it is if it is absent:
-	// it is passed over. `queue`: its run begins when those before have ended; at most 10 wait, and what comes beyond is
-	// passed over. `allow`: its run begins beside the other.
+	// Overlap What happens at a time when a run of this schedule is still in progress. `skip`, the default: the time is
+	// skipped. `queue`: its run starts when the earlier ones have finished; at most 10 wait, and further times are
+	// skipped. `allow`: its run starts alongside the other.
 	//
 	//
 	// Examples: skip
 	Overlap *Overlap `json:"overlap,omitempty"`
 
-	// Status Whether it begins runs. PAUSED begins none until it is ACTIVE again.
+	// Status Whether it starts runs. While PAUSED it starts none.
 	//
 	// Examples: ACTIVE
 	Status *TriggerStatus `json:"status,omitempty"`
 
-	// TimeZone The time zone of the cron expression, by its IANA name. The default is UTC. A time that a clock change skips starts
-	// no run. A time that a clock change repeats starts a run each time. Both are reported in `lastClockChange` and
-	// `nextClockChange`.
+	// TimeZone The time zone of the cron expression, as an IANA name. The default is UTC. A time that a clock change skips
+	// starts no run. A time that a clock change repeats starts a run each time. Both are reported in `lastClockChange`
+	// and `nextClockChange`.
 	//
 	//
 	// Examples: Europe/Berlin
 	TimeZone *TimeZone `json:"timeZone,omitempty"`
 }
 
-// ReplaceWorkflowRequest A workflow to put in the place of the present version.
+// ReplaceWorkflowRequest A workflow that replaces the current version.
 //
 // Examples: {"components":[{"config":{"durationMs":2000},"id":"pause","module":"DELAY"}],"name":"Pause","status":"PAUSED"}
 type ReplaceWorkflowRequest struct {
-	// Components Its components. Those that no edge leads to begin the run; if one of them is a trigger (`ON_API_CALLED`, ...), all
-	// others must be reached from it.
+	// Components Its components. Components without an incoming edge start the run. If one of them is a trigger (`ON_API_CALLED`,
+	// ...), all others must be reachable from a trigger.
 	//
 	//
 	// Examples: [{"config":{"durationMs":1000},"id":"pause","module":"DELAY","name":"A second"}]
@@ -2768,26 +2773,26 @@ type ReplaceWorkflowRequest struct {
 	// Examples: [{"from":{"componentId":"start","output":"accounts"},"id":"d1","to":{"componentId":"each","input":"items"}}]
 	DataConnections json.RawMessage `json:"dataConnections,omitempty"`
 
-	// Description What it is for, for people.
+	// Description The purpose of the workflow, for people.
 	//
 	// Examples: Reads the balance of each account and answers with all of them.
 	Description *WorkflowDescription `json:"description,omitempty"`
 
-	// Format The form of an exported workflow.
+	// Format The format of an exported workflow.
 	//
 	// Examples: weft.workflow.v1
 	Format *WorkflowFileFormat `json:"format,omitempty"`
 
-	// InputSchema A JSON Schema (2020-12) of the input of a run; a trigger whose `input` breaks it is refused with 422. Null: any
-	// input. A value marked `x-secret: true` is encrypted at rest, with all that stages make of it, shown as `[redacted]`
-	// in the `input` of the run, and not quoted in errors. A mark below a `$ref`, say, whose place is not one of the
-	// input, makes all members secret.
+	// InputSchema A JSON Schema (2020-12) of the input of a run. A trigger whose `input` violates it is rejected with 422. Null:
+	// any input. A value marked `x-secret: true` is encrypted at rest, and so is everything that stages derive from
+	// it. It is shown as `[redacted]` in the `input` of the run, and not quoted in errors. A mark whose location in
+	// the input cannot be determined, for example below a `$ref`, makes all fields secret.
 	//
 	//
 	// Examples: {"properties":{"accounts":{"items":{"type":"string"},"type":"array"}},"required":["accounts"],"type":"object"}
 	InputSchema json.RawMessage `json:"inputSchema,omitempty"`
 
-	// Name What the workflow is called.
+	// Name The name of the workflow.
 	//
 	// Examples: Balances
 	Name WorkflowName `json:"name"`
@@ -2797,20 +2802,20 @@ type ReplaceWorkflowRequest struct {
 	// Examples: [{"from":"start","id":"e1","to":"each"}]
 	SequenceEdges json.RawMessage `json:"sequenceEdges,omitempty"`
 
-	// Status The status with which a workflow is saved.
+	// Status The status that a save can set.
 	//
 	// Examples: PAUSED
 	Status *SavedWorkflowStatus `json:"status,omitempty"`
 
-	// Triggers Reserved: anything but an empty array is refused with 422. What begins runs beside requests are things of their
-	// own: schedules (`/v1/sdk/schedules`) and hooks (`/v1/sdk/hooks`).
+	// Triggers Reserved: anything but an empty array is rejected with 422. To start runs other than by requests, create
+	// schedules (`/v1/sdk/schedules`) and hooks (`/v1/sdk/hooks`).
 	//
 	//
 	// Examples: []
 	Triggers json.RawMessage `json:"triggers,omitempty"`
 }
 
-// ReplacedAPIKey Of a rotation, the key that the new one takes the place of. Absent for a key that takes none's.
+// ReplacedAPIKey After a rotation, the key that the new one replaces. Absent otherwise.
 type ReplacedAPIKey struct {
 	// ExpiresAt When the old key ends.
 	//
@@ -2823,27 +2828,27 @@ type ReplacedAPIKey struct {
 	ID ID `json:"id"`
 }
 
-// RequestLimit A limit on requests in a time.
+// RequestLimit A rate limit.
 type RequestLimit struct {
-	// Limit How many requests there may be. Null when there is no limit.
+	// Limit How many requests are allowed. Null: no limit.
 	//
 	// Examples: 10
 	Limit *int32 `json:"limit"`
 
-	// Remaining How many more there may be at once. Null when there is no limit.
+	// Remaining How many more are allowed at once. Null: no limit.
 	//
 	// Examples: 9
 	Remaining *int32 `json:"remaining"`
 }
 
-// Role What a member may do, from most to least.
+// Role The roles of members, from most to least permissions.
 //
 // Examples: editor
 type Role string
 
 // RotateAPIKeyRequest How a key is rotated.
 type RotateAPIKeyRequest struct {
-	// OverlapSeconds How many seconds the old key goes on working, up to seven days. 0 if left out.
+	// OverlapSeconds How many seconds the old key keeps working, up to seven days. Default: 0.
 	//
 	// Examples: 86400
 	OverlapSeconds *int32 `json:"overlapSeconds,omitempty"`
@@ -2851,18 +2856,18 @@ type RotateAPIKeyRequest struct {
 
 // RunError Why a run failed.
 type RunError struct {
-	// Code A stable code: that of the stage that failed, or of the run itself: `INSUFFICIENT_CREDITS` (a stage could not
-	// be paid, or `maxCredits` was reached), `OUTPUT_TOO_LARGE` (the outputs of its stages and
-	// of the runs below it exceed 64 MiB), `LIMIT_EXCEEDED` (more than 50,000 stages, with those of the runs below it,
-	// too many unfinished runs below it, or more than 8 levels of runs), `STORAGE_EXHAUSTED` (the workspace has stored
-	// what its plan allows in a month), `TIMEOUT`, `INVALID_INPUT` (what connections
-	// bring does not fit, or is larger than 1 MiB), `INTERNAL_ERROR`, or the one that a FAIL gives.
+	// Code A stable code: that of the stage that failed, or of the run itself: `INSUFFICIENT_CREDITS` (a stage could
+	// not be paid, or `maxCredits` was reached), `OUTPUT_TOO_LARGE` (the outputs of its stages and of the runs
+	// below it exceed 64 MiB), `LIMIT_EXCEEDED` (more than 50,000 stages, with those of the runs below it, too
+	// many unfinished runs below it, or more than 8 levels of runs), `STORAGE_EXHAUSTED` (the workspace has stored
+	// what its plan allows in a month), `TIMEOUT`, `INVALID_INPUT` (values from connections violate the schema, or
+	// are larger than 1 MiB), `INTERNAL_ERROR`, or the code of a FAIL.
 	//
 	//
 	// Examples: UPSTREAM_ERROR
 	Code string `json:"code"`
 
-	// ComponentID The component of that stage. Null when it was none.
+	// ComponentID The component of that stage. Null if the error is not that of a stage.
 	ComponentID *ComponentID `json:"componentId"`
 
 	// Message What happened, for people.
@@ -2870,12 +2875,12 @@ type RunError struct {
 	// Examples: rpc.example.org answered 503 Service Unavailable
 	Message string `json:"message"`
 
-	// Retryable Whether the same run may succeed at another time.
+	// Retryable Whether the same run may succeed later.
 	//
 	// Examples: true
 	Retryable bool `json:"retryable"`
 
-	// StageID The stage that failed. Null when it was none.
+	// StageID The stage that failed. Null if the error is not that of a stage.
 	StageID *ID `json:"stageId"`
 }
 
@@ -2891,11 +2896,11 @@ type RunEvent struct {
 	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 	ID ID `json:"id"`
 
-	// Output How the run stood. Any of its members may be absent.
+	// Output The state of the run. Any of its fields may be absent.
 	Output json.RawMessage `json:"output"`
 
-	// Seq The number of the event in the run's log, from 1. It is the `id:` of the message on the stream. 0 is the state
-	// of a run to which nothing has happened yet; it is not in the log.
+	// Seq The number of the event in the run's log, from 1. It is the `id:` of the message on the stream. 0 is the
+	// state of a run without events; it is not in the log.
 	//
 	//
 	// Examples: 17
@@ -2913,14 +2918,14 @@ type RunEvent struct {
 	Timestamp timestamp.Time `json:"timestamp"`
 }
 
-// RunEventOutput How the run stood. Any of its members may be absent.
+// RunEventOutput The state of the run. Any of its fields may be absent.
 type RunEventOutput struct {
-	// CancelReason Why, in the words of who asked. Null when there are none.
+	// CancelReason The reason of the cancellation request. Null if it had none.
 	//
 	// Examples: The order was withdrawn.
 	CancelReason *string `json:"cancelReason"`
 
-	// CancelRequestedAt When the end of the run was asked for. Null when it was not.
+	// CancelRequestedAt When cancellation was requested. Null if it was not.
 	//
 	// Examples: 2026-11-21T10:16:02.000Z
 	CancelRequestedAt *timestamp.Time `json:"cancelRequestedAt"`
@@ -2930,8 +2935,7 @@ type RunEventOutput struct {
 	// Examples: 0
 	FailedStageCount int32 `json:"failedStageCount"`
 
-	// NonTerminalStages The stages that were not final, those that were created first, at most 100; `pendingStageCount` counts all of
-	// them.
+	// NonTerminalStages The stages that were not final, oldest first, at most 100; `pendingStageCount` counts all of them.
 	NonTerminalStages []NonTerminalStage `json:"nonTerminalStages"`
 
 	// PendingStageCount How many stages were created and not final.
@@ -2975,24 +2979,24 @@ type RunOrigin struct {
 }
 
 // RunQuote What a first run of a workflow and all runs below it cost. Of exclusive branches, the cheapest counts in the
-// minimum and the dearest in the maximum. Where branches cross, the minimum may be lower and the maximum higher than
-// any real run. A child run counts if the RUN_WORKFLOW names its version.
+// minimum and the most expensive in the maximum. Where branches cross, the minimum may be lower and the maximum
+// higher than any real run. A child run counts if the RUN_WORKFLOW names its version.
 type RunQuote struct {
-	// MaximumCredits No run has a `totalUsageWithChildren` above this, completed or not. Null if a component of `unknownBounds` has no bound that is
-	// known beforehand.
+	// MaximumCredits No run has a `totalUsageWithChildren` above this, completed or not. Null if `unknownBounds` has a component.
 	//
 	//
 	// Examples: null
 	MaximumCredits *credit.Amount `json:"maximumCredits"`
 
-	// MinimumCredits A first run that completes has a `totalUsageWithChildren` of at least this. A trigger with a lower `maxCredits` is refused. A trigger reserves
-	// the part of it that is for components outside loops; iterations and child runs reserve their own.
+	// MinimumCredits A first run that completes has a `totalUsageWithChildren` of at least this. A trigger with a lower
+	// `maxCredits` is rejected. A trigger reserves the part of it that is for components outside loops; iterations
+	// and child runs reserve their own.
 	//
 	//
 	// Examples: 1
 	MinimumCredits credit.Amount `json:"minimumCredits"`
 
-	// UnknownBounds Which components have no bound that is known beforehand. Empty when `maximumCredits` is known.
+	// UnknownBounds The components whose cost has no known bound. Empty if `maximumCredits` is known.
 	UnknownBounds []UnknownBound `json:"unknownBounds"`
 
 	// WorkflowID A UUIDv7 in lower case.
@@ -3000,7 +3004,7 @@ type RunQuote struct {
 	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 	WorkflowID ID `json:"workflowId"`
 
-	// WorkflowVersion The version, from 1. Every save makes the next one, and none ever changes.
+	// WorkflowVersion The version, from 1. Every save creates the next one. A version never changes.
 	//
 	// Examples: 3
 	WorkflowVersion WorkflowVersion `json:"workflowVersion"`
@@ -3029,12 +3033,12 @@ type RunSignal struct {
 	Signal string `json:"signal"`
 }
 
-// RunStage A component at work in a run, once for each iteration of the loops around it.
+// RunStage One execution of a component in a run. A component in loops has a stage for each iteration.
 type RunStage struct {
 	// ChildRunID The run that a RUN_WORKFLOW started. Null for other components, and if no run was started.
 	ChildRunID *ID `json:"childRunId"`
 
-	// ComponentID What a component is called inside its workflow.
+	// ComponentID The component's ID inside its workflow.
 	//
 	// Examples: balance
 	ComponentID ComponentID `json:"componentId"`
@@ -3044,22 +3048,22 @@ type RunStage struct {
 	// Examples: 3
 	CreditUsage credit.Amount `json:"creditUsage"`
 
-	// Error Why the stage failed, or was stopped after it was given to the workers. `outcome: unknown` says that a stage
-	// which was cut off may have taken effect; `creditUsage` says what it was charged: 0. Null otherwise.
+	// Error Why the stage failed, or was stopped after it was queued. `outcome: unknown` means that a stage which was
+	// interrupted may have taken effect; its `creditUsage` is 0. Null otherwise.
 	Error json.RawMessage `json:"error"`
 
-	// ExecutionAttempt The attempt that runs or was the last; 1 before the first.
+	// ExecutionAttempt The current or last attempt; 1 before the first.
 	//
 	// Examples: 1
 	ExecutionAttempt int32 `json:"executionAttempt"`
 
-	// ExecutionDispatchedAt When the stage was given to the workers. Null when it was not.
+	// ExecutionDispatchedAt When the stage was queued for the workers. Null if it was not.
 	//
 	// Examples: 2026-11-21T10:16:00.012Z
 	ExecutionDispatchedAt *timestamp.Time `json:"executionDispatchedAt"`
 
-	// ExecutionEventID The component execution that the stage is, for `GET /v1/sdk/components/executions/{executionId}`. Null for
-	// what the run itself does, as IF and FOR_EACH.
+	// ExecutionEventID The component execution of the stage, for `GET /v1/sdk/components/executions/{executionId}`. Null for
+	// components that the run itself executes, such as IF and FOR_EACH.
 	ExecutionEventID *ID `json:"executionEventId"`
 
 	// FinishedAt When it became final. Null until then.
@@ -3082,30 +3086,30 @@ type RunStage struct {
 	// Examples: GET_EVM_ACCOUNT_BALANCE
 	Module string `json:"module"`
 
-	// Name What the component is called, for people.
+	// Name The display name of the component.
 	//
 	// Examples: Its balance
 	Name ComponentName `json:"name"`
 
-	// Output What the component gave. Null until COMPLETED. In the output of the run's trigger, what the input schema marks
-	// with `x-secret` is `[redacted]`.
+	// Output The output of the component. Null until COMPLETED. In the output of the run's trigger, `[redacted]` replaces
+	// what the input schema marks with `x-secret`.
 	//
 	//
 	// Examples: {"balance":"51000000000000000000"}
 	Output json.RawMessage `json:"output"`
 
-	// OutputProblem Why `output` is null although there is one: it is stored sealed, and cannot be opened. An execution has it on pages
-	// of a list only; asked for by itself, such an execution is answered with this as the error. Runs and their stages
-	// have it wherever they are shown.
+	// OutputProblem Why `output` is null although there is one: it is stored encrypted, and cannot be decrypted. An execution has
+	// this field only on pages of a list; a request for the single execution returns this as an error instead. Runs
+	// and their stages have it wherever they are shown.
 	OutputProblem *OutputProblem `json:"outputProblem,omitempty"`
 
-	// StartedAt When it began. Null until then.
+	// StartedAt When it started. Null until then.
 	//
 	// Examples: 2026-11-21T10:16:00.020Z
 	StartedAt *timestamp.Time `json:"startedAt"`
 
-	// Status CREATED until it starts, RUNNING from then on, also between attempts; COMPLETED, FAILED and CANCELED are final. A
-	// branch that is not taken has no stages.
+	// Status CREATED until it starts; RUNNING from then on, also between attempts. COMPLETED, FAILED and CANCELED are final.
+	// A branch that is not taken has no stages.
 	//
 	//
 	// Examples: COMPLETED
@@ -3138,13 +3142,13 @@ type RunStagePage struct {
 // Examples: EXECUTING
 type RunStatus = status.Run
 
-// RunTrigger What began a run. `API`: a request. `SCHEDULE`: a schedule. `WEBHOOK`: an inbound webhook. `RUN`: another run. More
-// may be added.
+// RunTrigger What started a run. `API`: a request. `SCHEDULE`: a schedule. `WEBHOOK`: an inbound webhook. `RUN`: another run.
+// More may be added.
 //
 // Examples: API
 type RunTrigger = string
 
-// SavedWorkflowStatus The status with which a workflow is saved.
+// SavedWorkflowStatus The status that a save can set.
 //
 // Examples: PAUSED
 type SavedWorkflowStatus string
@@ -3169,33 +3173,33 @@ type Schedule struct {
 	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 	ID ID `json:"id"`
 
-	// LastAt The time of the schedule for which the last run began. Null if none has.
+	// LastAt The scheduled time of the last run that started. Null if none has.
 	//
 	// Examples: 2026-11-20T08:00:00.000Z
 	LastAt *timestamp.Time `json:"lastAt"`
 
 	// LastClockChange The last clock change since the schedule was created or replaced that skipped or repeated some of its times.
-	// Null if there was none, and while the schedule is paused.
+	// Null if there was no such change, and while the schedule is paused.
 	LastClockChange *ScheduleClockChange `json:"lastClockChange"`
 
-	// LastRunID The last run that it began. Null if there is none.
+	// LastRunID The last run that it started. Null if none has.
 	LastRunID *ID `json:"lastRunId"`
 
-	// LastSkipReason Why: `overlap`, a run was under way; `queue_full`, as many wait as may; `missed`, the service was down for more
-	// than an hour, or a later time was due as well by then; `workflow_paused`, `workflow_archived`; `no_trigger`, the
-	// workflow begins with other triggers only; `workflow_invalid`, it does not fit the components of this
-	// deployment any more; `insufficient_credits`. More may be added.
+	// LastSkipReason Why the time was skipped: `overlap`, a run was in progress; `queue_full`, the queue was full; `missed`, the
+	// service was down for more than an hour, or a later time was also due by then; `workflow_paused`,
+	// `workflow_archived`; `no_trigger`, the workflow has only other triggers; `workflow_invalid`, it does not
+	// match the components of this deployment any more; `insufficient_credits`. More may be added.
 	//
 	//
 	// Examples: workflow_paused
 	LastSkipReason *string `json:"lastSkipReason"`
 
-	// LastSkippedAt The last time of the schedule that was passed over. Null if none was.
+	// LastSkippedAt The last time of the schedule that was skipped. Null if none was skipped.
 	//
 	// Examples: 2026-11-19T08:00:00.000Z
 	LastSkippedAt *timestamp.Time `json:"lastSkippedAt"`
 
-	// Name What it is called, for people.
+	// Name The display name.
 	//
 	// Examples: Every working day
 	Name TriggerName `json:"name"`
@@ -3205,26 +3209,26 @@ type Schedule struct {
 	// Examples: 2026-11-23T08:00:00.000Z
 	NextAt *timestamp.Time `json:"nextAt"`
 
-	// NextClockChange The next clock change within 12 years that skips or repeats times of the schedule. Null if there is none, and
-	// while the schedule is paused. Governments change these dates at short notice.
+	// NextClockChange The next clock change within 12 years that skips or repeats times of the schedule. Null if there is no such
+	// change, and while the schedule is paused. Governments change these dates at short notice.
 	NextClockChange *ScheduleClockChange `json:"nextClockChange"`
 
-	// Overlap What becomes of a time at which a run of this schedule is still under way. `skip`, which it is if it is absent:
-	// it is passed over. `queue`: its run begins when those before have ended; at most 10 wait, and what comes beyond is
-	// passed over. `allow`: its run begins beside the other.
+	// Overlap What happens at a time when a run of this schedule is still in progress. `skip`, the default: the time is
+	// skipped. `queue`: its run starts when the earlier ones have finished; at most 10 wait, and further times are
+	// skipped. `allow`: its run starts alongside the other.
 	//
 	//
 	// Examples: skip
 	Overlap Overlap `json:"overlap"`
 
-	// Status Whether it begins runs. PAUSED begins none until it is ACTIVE again.
+	// Status Whether it starts runs. While PAUSED it starts none.
 	//
 	// Examples: ACTIVE
 	Status TriggerStatus `json:"status"`
 
-	// TimeZone The time zone of the cron expression, by its IANA name. The default is UTC. A time that a clock change skips starts
-	// no run. A time that a clock change repeats starts a run each time. Both are reported in `lastClockChange` and
-	// `nextClockChange`.
+	// TimeZone The time zone of the cron expression, as an IANA name. The default is UTC. A time that a clock change skips
+	// starts no run. A time that a clock change repeats starts a run each time. Both are reported in `lastClockChange`
+	// and `nextClockChange`.
 	//
 	//
 	// Examples: Europe/Berlin
@@ -3235,7 +3239,7 @@ type Schedule struct {
 	// Examples: 2026-11-21T10:15:30.120Z
 	UpdatedAt timestamp.Time `json:"updatedAt"`
 
-	// Waiting The times whose runs wait for those before to end, the oldest first. Empty but with `queue`.
+	// Waiting The times whose runs wait for earlier ones to finish, oldest first. Always empty without `queue`.
 	Waiting []timestamp.Time `json:"waiting"`
 
 	// WorkflowID A UUIDv7 in lower case.
@@ -3256,21 +3260,21 @@ type ScheduleClockChange struct {
 	// Examples: 1
 	Count int32 `json:"count"`
 
-	// Kind `skipped`: clocks are put forward, and these times start no run. `repeated`: clocks are put back, and each of
-	// these times starts a run twice.
+	// Kind `skipped`: clocks go forward, and these times start no run. `repeated`: clocks go back, and each of these
+	// times starts a run twice.
 	//
 	//
 	// Examples: skipped
 	Kind ScheduleClockChangeKind `json:"kind"`
 
-	// LocalTime The first of these times, as clocks in the time zone of the schedule show it.
+	// LocalTime The first of these times, in local time of the schedule's time zone.
 	//
 	// Examples: 2027-03-28T02:30
 	LocalTime string `json:"localTime"`
 }
 
-// ScheduleClockChangeKind `skipped`: clocks are put forward, and these times start no run. `repeated`: clocks are put back, and each of
-// these times starts a run twice.
+// ScheduleClockChangeKind `skipped`: clocks go forward, and these times start no run. `repeated`: clocks go back, and each of these
+// times starts a run twice.
 //
 // Examples: skipped
 type ScheduleClockChangeKind string
@@ -3291,16 +3295,16 @@ type SchedulePage struct {
 	NextCursor *string `json:"nextCursor"`
 }
 
-// SequenceEdge That a component follows another. A component starts when each of its incoming edges has fired or cannot fire any
-// more, and at least one fired. An edge carries no value: what follows takes what is written in its `input`, and
-// what data connections bring there.
+// SequenceEdge An edge: one component follows another. A component starts when each of its incoming edges has fired or can no
+// longer fire, and at least one fired. An edge carries no value: the component that follows uses the values
+// written in its `input`, and those that data connections bring.
 type SequenceEdge struct {
-	// From What a component is called inside its workflow.
+	// From The component's ID inside its workflow.
 	//
 	// Examples: balance
 	From ComponentID `json:"from"`
 
-	// ID What the edge or the connection is called inside its workflow.
+	// ID The ID of the edge or the connection inside its workflow.
 	//
 	// Examples: e1
 	ID EdgeID `json:"id"`
@@ -3312,20 +3316,20 @@ type SequenceEdge struct {
 	// Examples: next
 	Port PortName `json:"port"`
 
-	// To What a component is called inside its workflow.
+	// To The component's ID inside its workflow.
 	//
 	// Examples: balance
 	To ComponentID `json:"to"`
 }
 
-// Session A session that has just begun.
+// Session A session that has just started.
 type Session struct {
-	// ExpiresAt When the session ends by itself.
+	// ExpiresAt When the session expires.
 	//
 	// Examples: 2026-12-05T10:15:30.120Z
 	ExpiresAt timestamp.Time `json:"expiresAt"`
 
-	// Token The token, for `Authorization: Bearer TOKEN`. Shown in this answer and never again.
+	// Token The token, for `Authorization: Bearer TOKEN`. Shown in this response and never again.
 	//
 	// Examples: Zt3n0qV5b1x8aJ2kR7mP4sW9yC6dF0hL
 	Token string `json:"token"`
@@ -3341,19 +3345,19 @@ type Session struct {
 //
 // Examples: {"description":"Token of the payments service","secret":true,"value":"tok-4f9a27c1d0"}
 type SetEnvironmentVariableRequest struct {
-	// Description What it is for, in your words. Left out, it stays as it was.
+	// Description A description of the variable. Absent: it stays as it was.
 	//
 	// Examples: Token of the payments service
 	Description *string `json:"description,omitempty"`
 
-	// Secret Whether the value is never to be shown again, and taken out of every error and log. Left out, it stays as it
-	// was; a new variable is not secret.
+	// Secret Whether the value is hidden in responses and removed from every error and log. Absent: it stays as it was; a
+	// new variable is not secret.
 	//
 	//
 	// Examples: true
 	Secret *bool `json:"secret,omitempty"`
 
-	// Value The value, any text of at most 8 KiB in UTF-8.
+	// Value The value: a string of at most 8 KiB in UTF-8.
 	//
 	// Examples: tok-4f9a27c1d0
 	Value string `json:"value"`
@@ -3369,10 +3373,10 @@ type SignalPayload = json.RawMessage
 // Examples: hmac-sha256-v1
 type SignatureAlgorithm string
 
-// SignatureCause One thing for which the server would refuse the request, or did.
+// SignatureCause One reason why the server would reject, or did reject, the request.
 type SignatureCause struct {
-	// Certain True: it stands in what was sent, or the signature or hash is just what the mistake gives. False: it fits, and so
-	// may other things.
+	// Certain True: it is visible in the request, or the signature or hash is exactly what the mistake produces. False: it
+	// matches, but other causes may match too.
 	//
 	//
 	// Examples: true
@@ -3398,34 +3402,34 @@ type SignatureCause struct {
 	// Examples: path_without_query
 	Code string `json:"code"`
 
-	// Message What it is, and what to do about it.
+	// Message The cause, and what to do about it.
 	//
 	// Examples: The path was signed without its query. Everything after the host is signed, as it stands on the request line.
 	Message string `json:"message"`
 }
 
-// SignatureCheck What the server would verify of a request, and what it finds.
+// SignatureCheck The message that the server would verify, and the findings.
 type SignatureCheck struct {
-	// Causes What is wrong or may be, what is certain first. Empty: nothing was found. For a valid signature it can
-	// still name the timestamp.
+	// Causes What is or may be wrong, certain causes first. Empty: nothing was found. For a valid signature it can still
+	// name the timestamp.
 	Causes []SignatureCause `json:"causes"`
 
-	// DeltaSeconds How far the timestamp is ahead of the server's time, in seconds; negative if it is in the past. Accepted is from -30
-	// to 0, at the moment when a request comes in. Null if it is no timestamp.
+	// DeltaSeconds How far the timestamp is ahead of the server's time, in seconds; negative if it is in the past. Values from
+	// -30 to 0 at the time of the request are accepted. Null if the timestamp is malformed.
 	//
 	//
 	// Examples: -2
 	DeltaSeconds *int64 `json:"deltaSeconds"`
 
-	// Message The message, as text: `METHOD|PATH|TIMESTAMP|BODY`, the body without white space between its tokens. Null if it is
-	// not UTF-8.
+	// Message The message as a string: `METHOD|PATH|TIMESTAMP|BODY`, the body without white space between its tokens. Null
+	// if it is not UTF-8.
 	//
 	//
 	// Examples: GET|/v1/sdk/components/executions?limit=20|1795257600|{}
 	Message *string `json:"message"`
 
-	// MessageAsSentSha256 The SHA-256 of the message over the body with its white space, which is accepted just as well. Null where there is
-	// no difference.
+	// MessageAsSentSha256 The SHA-256 of the message with the white space of the body, which is also accepted. Null if both are the
+	// same.
 	//
 	//
 	// Examples: null
@@ -3436,45 +3440,47 @@ type SignatureCheck struct {
 	// Examples: R0VUfC92MS9zZGsvY29tcG9uZW50cy9leGVjdXRpb25zP2xpbWl0PTIwfDE3OTUyNTc2MDB8e30=
 	MessageBase64 string `json:"messageBase64"`
 
-	// MessageLength How many bytes the message has.
+	// MessageLength The length of the message in bytes.
 	//
 	// Examples: 56
 	MessageLength int32 `json:"messageLength"`
 
-	// MessageSha256 The SHA-256 of the message, in hexadecimal digits. A refused request is told the same as `expectedMessageSha256`.
+	// MessageSha256 The SHA-256 of the message, in hexadecimal digits. A rejected request returns the same value as
+	// `expectedMessageSha256`.
+	//
 	//
 	// Examples: 4da40a01e2ec0a2218fe5ef3e9c07b42f675396ca96b379367058d07841efe6d
 	MessageSha256 string `json:"messageSha256"`
 
-	// ServerTime By which timestamps are judged.
+	// ServerTime The server's time, which timestamps are compared with.
 	//
 	// Examples: 2026-11-21T10:40:02.120Z
 	ServerTime timestamp.Time `json:"serverTime"`
 
-	// SignatureValid Whether `signature` is that of the message under `apiKey`; the age of the timestamp is not part of it. False also
-	// for an unknown and for a revoked key. Null unless both were given.
+	// SignatureValid Whether `signature` is valid for the message and `apiKey`, regardless of the age of the timestamp. False
+	// also for an unknown or revoked key. Null unless both were given.
 	//
 	//
 	// Examples: false
 	SignatureValid *bool `json:"signatureValid"`
 }
 
-// SignatureCheckRequest A request, as its sender believes that it signed and sent it. Never the secret.
+// SignatureCheckRequest A request, as its sender believes that it was signed and sent. Never include the secret.
 type SignatureCheckRequest struct {
-	// APIKey The value of `X-Api-Key`, which begins with `ws_`. It is not the secret.
+	// APIKey The value of `X-Api-Key`, which starts with `ws_`. It is not the secret.
 	//
 	// Examples: ws_4f1n9ZrT0b6yKqE2sVd8mWcXh3uJ7pLgA5oRi
 	APIKey *string `json:"apiKey,omitempty"`
 
-	// Body The body as it is sent, as one JSON string: its quotation marks are escaped. Left out, or empty, for a request
+	// Body The body as it is sent, as one JSON string: its quotation marks are escaped. Absent or empty for a request
 	// without a body.
 	//
 	//
 	// Examples: {"module":"RANDOM_UUID","input":{},"config":{}}
 	Body *string `json:"body,omitempty"`
 
-	// BodyBase64 The bytes of the body in standard base64 with padding, in the place of `body`: for one that a JSON string would
-	// alter, which is the surest way to show its escapes and its white space. At most 64 KiB.
+	// BodyBase64 The bytes of the body in standard base64 with padding, instead of `body`: for a body that a JSON string
+	// would alter. It is the most reliable way to show escapes and white space. At most 64 KiB.
 	//
 	//
 	// Examples: eyJtb2R1bGUiOiJSQU5ET01fVVVJRCIsImlucHV0Ijp7fSwiY29uZmlnIjp7fX0=
@@ -3490,33 +3496,33 @@ type SignatureCheckRequest struct {
 	// Examples: GET, POST
 	Method string `json:"method"`
 
-	// Path Everything after the host, the query included, as it stands on the request line. The message has no prefix
+	// Path Everything after the host as it is on the request line, including the query. The message has no prefix
 	// before `/v1/`: a proxy removes it.
 	//
 	//
 	// Examples: /v1/sdk/components/executions?limit=20
 	Path string `json:"path"`
 
-	// Signature The value of `X-Sdk-Signature`, in whatever form it was sent.
+	// Signature The value of `X-Sdk-Signature`, exactly as it was sent.
 	//
 	// Examples: HaUgvCljgpYUfOrD0GHYWjFdfc3LabOMqExuWrwE3kqGPsObDW2qPkrLtQBuXjohWAcjj4OR9BVMZzuMbfDIAA==
 	Signature *string `json:"signature,omitempty"`
 
-	// Timestamp The text of `X-Sdk-Timestamp`, whole seconds since 1970.
+	// Timestamp The value of `X-Sdk-Timestamp`, whole seconds since 1970.
 	//
 	// Examples: 1795257600
 	Timestamp string `json:"timestamp"`
 }
 
-// StageStatus CREATED until it starts, RUNNING from then on, also between attempts; COMPLETED, FAILED and CANCELED are final. A
-// branch that is not taken has no stages.
+// StageStatus CREATED until it starts; RUNNING from then on, also between attempts. COMPLETED, FAILED and CANCELED are final.
+// A branch that is not taken has no stages.
 //
 // Examples: COMPLETED
 type StageStatus = status.Stage
 
-// SystemComponent A component in the small dialect that code generators read.
+// SystemComponent A component, described in the small dialect that code generators read.
 type SystemComponent struct {
-	// Configs What it takes as `config`.
+	// Configs The fields of its `config`.
 	Configs SystemComponentConfigs `json:"configs"`
 
 	// ExecutionModes How it can be executed.
@@ -3524,7 +3530,7 @@ type SystemComponent struct {
 	// Examples: ["COMPONENT","WORKFLOW"]
 	ExecutionModes []ExecutionMode `json:"executionModes"`
 
-	// Inputs What it takes as `input`.
+	// Inputs The fields of its `input`.
 	Inputs SystemComponentInputs `json:"inputs"`
 
 	// Module The name of a component.
@@ -3537,23 +3543,23 @@ type SystemComponent struct {
 	// Examples: Random UUID
 	Name string `json:"name"`
 
-	// Outputs What it gives as `output`.
+	// Outputs The fields of its `output`.
 	Outputs SystemComponentOutputs `json:"outputs"`
 
-	// Type What family a component belongs to. More may be added.
+	// Type The family of a component. More may be added.
 	//
 	// Examples: UTILITY, HTTP, EVM, LOGIC
 	Type ComponentCategory `json:"type"`
 }
 
-// SystemComponentConfigs What it takes as `config`.
+// SystemComponentConfigs The fields of its `config`.
 type SystemComponentConfigs struct {
-	// Properties The schema of each member of `config`.
+	// Properties The schema of each field of `config`.
 	//
 	// Examples: {"method":{"enum":["GET","POST"],"type":"string"}}
 	Properties map[string]DialectSchema `json:"properties"`
 
-	// Required The members that must be given.
+	// Required The required fields.
 	//
 	// Examples: ["method"]
 	Required []string `json:"required"`
@@ -3569,15 +3575,15 @@ type SystemComponentConfigs struct {
 // Examples: object
 type SystemComponentConfigsType string
 
-// SystemComponentInputs What it takes as `input`.
+// SystemComponentInputs The fields of its `input`.
 type SystemComponentInputs struct {
-	// Parameters One entry for each member of `input`.
+	// Parameters One entry for each field of `input`.
 	Parameters []SystemComponentParameter `json:"parameters"`
 }
 
-// SystemComponentOutputs What it gives as `output`.
+// SystemComponentOutputs The fields of its `output`.
 type SystemComponentOutputs struct {
-	// Response One entry for each member of `output`.
+	// Response One entry for each field of `output`.
 	Response []SystemComponentResponse `json:"response"`
 }
 
@@ -3611,7 +3617,7 @@ type SystemComponentResponse struct {
 	// Examples: balance
 	Name string `json:"name"`
 
-	// Required Whether it is always there.
+	// Required Whether it is always present.
 	//
 	// Examples: true
 	Required bool `json:"required"`
@@ -3622,21 +3628,22 @@ type SystemComponentResponse struct {
 	Schema DialectSchema `json:"schema"`
 }
 
-// TimeZone The time zone of the cron expression, by its IANA name. The default is UTC. A time that a clock change skips starts
-// no run. A time that a clock change repeats starts a run each time. Both are reported in `lastClockChange` and
-// `nextClockChange`.
+// TimeZone The time zone of the cron expression, as an IANA name. The default is UTC. A time that a clock change skips
+// starts no run. A time that a clock change repeats starts a run each time. Both are reported in `lastClockChange`
+// and `nextClockChange`.
 //
 // Examples: Europe/Berlin
 type TimeZone = string
 
-// TriggerName What it is called, for people.
+// TriggerName The display name.
 //
 // Examples: Every working day
 type TriggerName = string
 
 // TriggerResult A run that was accepted.
 type TriggerResult struct {
-	// JobID The id of the job that sees to the run. For people who look into the queue; nothing takes it.
+	// JobID The id of the job that executes the run. For operators who inspect the queue; no operation accepts it.
+	//
 	//
 	// Examples: 48151623
 	JobID string `json:"jobId"`
@@ -3650,31 +3657,31 @@ type TriggerResult struct {
 	RunID ID `json:"runId"`
 }
 
-// TriggerStatus Whether it begins runs. PAUSED begins none until it is ACTIVE again.
+// TriggerStatus Whether it starts runs. While PAUSED it starts none.
 //
 // Examples: ACTIVE
 type TriggerStatus string
 
-// TriggerWorkflowRequest What a run begins with. Null for a field means the same as leaving it out.
+// TriggerWorkflowRequest How to start a run. Null for a field means the same as leaving it out.
 //
 // Examples: {"input":{"accounts":["0x00000000219ab540356cBB839Cbe05303d7705Fa"]}}
 type TriggerWorkflowRequest struct {
-	// Input The input of the run, by the `inputSchema` of the workflow and that of its ON_API_CALLED; `{}` if it is absent.
-	// Not beside `rerunOf`: such a run has the input of the earlier one.
+	// Input The input of the run, as the `inputSchema` of the workflow and of its ON_API_CALLED define. Default: `{}`.
+	// Not allowed with `rerunOf`: a rerun has the input of the earlier run.
 	//
 	//
 	// Examples: {"accounts":["0x00000000219ab540356cBB839Cbe05303d7705Fa"]}
 	Input json.RawMessage `json:"input,omitempty"`
 
-	// MaxCredits The most credits that the run may cost, those that its RUN_WORKFLOW begin among it, with at most six decimals.
-	// If its least is above it, the trigger is refused with 402 and the reason `max_credits`; if a stage would
-	// exceed it, the stage is not created and the run ends FAILED.
+	// MaxCredits The most credits that the run may cost, including the runs that its RUN_WORKFLOW components start, with at
+	// most six decimals. If the minimum of the run is above it, the trigger is rejected with 402 and the reason
+	// `max_credits`. If a stage would exceed it, the stage is not created and the run fails.
 	//
 	//
 	// Examples: 10
 	MaxCredits *json.Number `json:"maxCredits,omitempty"`
 
-	// Metadata What you want to find again in the run's record. The run itself does not see it.
+	// Metadata Your own data, stored in the run's record. The run itself cannot read it.
 	//
 	// Examples: {"order":"4711"}
 	Metadata json.RawMessage `json:"metadata,omitempty"`
@@ -3682,26 +3689,26 @@ type TriggerWorkflowRequest struct {
 	// RerunOf The earlier run that this one repeats.
 	RerunOf *GivenRunOrigin `json:"rerunOf,omitempty"`
 
-	// Version Which version of the workflow is run; without it the present one.
+	// Version The version of the workflow to run. Default: the current one.
 	Version *WorkflowVersion `json:"version,omitempty"`
 
-	// WaitForMs How many milliseconds the answer, which then carries the record, may wait for the end of the run. 0 is the record
-	// as it stands.
+	// WaitForMs How many milliseconds the response may wait for the run to finish. The response then has the record. 0: the
+	// current record.
 	//
 	//
 	// Examples: 5000
 	WaitForMs *int32 `json:"waitForMs,omitempty"`
 }
 
-// UnknownBound A component whose cost has no bound that is known beforehand.
+// UnknownBound A component whose cost has no known bound.
 type UnknownBound struct {
-	// ComponentID What a component is called inside its workflow.
+	// ComponentID The component's ID inside its workflow.
 	//
 	// Examples: balance
 	ComponentID ComponentID `json:"componentId"`
 
 	// Reason Why: `items`, the items of a FOR_EACH come with the run; `workflow`, a RUN_WORKFLOW names no version, or the
-	// run of that version has no bound, or this key may not use its workflow. More may be added.
+	// run of that version has no bound, or this key cannot use its workflow. More may be added.
 	//
 	//
 	// Examples: items
@@ -3710,59 +3717,59 @@ type UnknownBound struct {
 
 // UpdateMemberRequest The role that a member gets.
 type UpdateMemberRequest struct {
-	// Role What a member may do, from most to least.
+	// Role The roles of members, from most to least permissions.
 	//
 	// Examples: editor
 	Role Role `json:"role"`
 }
 
-// UpdateWorkflowComponentRequest What changes in a component.
+// UpdateWorkflowComponentRequest The changes of a component.
 //
 // Examples: {"config":{"concurrency":10},"position":[240,60]}
 type UpdateWorkflowComponentRequest struct {
-	// Config Members of the config that change. A `null` is taken away; an object is merged into the one that is there.
+	// Config Fields of the config to change. A `null` removes a field; an object is merged into the current one.
 	//
 	//
 	// Examples: {"concurrency":10,"onItemFailure":null}
 	Config json.RawMessage `json:"config,omitempty"`
 
-	// Name What the component is called, for people.
+	// Name The display name of the component.
 	//
 	// Examples: Its balance
 	Name *ComponentName `json:"name,omitempty"`
 
-	// Position Where the component stands on the canvas: x and y.
+	// Position The position on the canvas: x and y.
 	//
 	// Examples: [480,120.5]
 	Position json.RawMessage `json:"position,omitempty"`
 }
 
-// UpdatedWorkflowComponent A component of a workflow, and the version of the workflow that has it so.
+// UpdatedWorkflowComponent A component of a workflow, and the version of the workflow that has it in this form.
 type UpdatedWorkflowComponent struct {
-	// Attempts How often the component is tried before it has failed, 1 if this is absent. Between attempts it waits 1 s, then
-	// 2 s (each +/- 20 %), or as long as the `Retry-After` of an upstream says if that is longer, but 1 hour at most. What
-	// a run does itself (the modules of the category LOGIC) has one attempt: more are refused.
+	// Attempts How often the component is tried before it fails. Default: 1. The pause between attempts is 1 s, then 2 s (each
+	// +/- 20 %), or the `Retry-After` of an upstream if that is longer, at most 1 hour. Components that the run itself
+	// executes (category LOGIC) have one attempt: more are rejected.
 	//
 	//
 	// Examples: 3
 	Attempts *ComponentAttempts `json:"attempts,omitempty"`
 
-	// Config The config of the component, by the module's own schema (`config` in the catalogue). Variables and secrets are as
-	// in `input`.
+	// Config The config of the component, as the module's schema defines (`config` in the catalogue). Variables and secrets
+	// work as in `input`.
 	//
 	//
 	// Examples: {"concurrency":5}
 	Config json.RawMessage `json:"config"`
 
-	// ID What a component is called inside its workflow.
+	// ID The component's ID inside its workflow.
 	//
 	// Examples: balance
 	ID ComponentID `json:"id"`
 
-	// Input Inputs that are known when the workflow is saved, by the module's own schema (`input` in the catalogue). Data
-	// connections give the others. `{{env.NAME}}` in a string stands for a variable of the environment. A value that
-	// the schema marks as secret is encrypted at rest and shown as `[redacted]`, unless it is nothing but variables: a
-	// word and a blank may stand before them, as in `Bearer {{env.TOKEN}}`.
+	// Input Inputs that are known when the workflow is saved, as the module's schema defines (`input` in the catalogue).
+	// Data connections supply the others. `{{env.NAME}}` in a string stands for an environment variable. A value that
+	// the schema marks as secret is encrypted at rest and shown as `[redacted]`, unless it consists only of variables,
+	// optionally after a word and a space, as in `Bearer {{env.TOKEN}}`.
 	//
 	//
 	// Examples: {"jsonRpcUrl":"{{env.RPC_URL}}"}
@@ -3773,37 +3780,37 @@ type UpdatedWorkflowComponent struct {
 	// Examples: RANDOM_UUID, API_CALL
 	Module ModuleName `json:"module"`
 
-	// Name What the component is called, for people.
+	// Name The display name of the component.
 	//
 	// Examples: Its balance
 	Name ComponentName `json:"name"`
 
-	// OnFailure What becomes of the run when the component fails and no edge leads from its port `error`. `fail`: what runs
-	// finishes, nothing new starts, and the run is FAILED. `continue`: the run goes on as if the component had
+	// OnFailure What happens to the run when the component fails and no edge leads from its port `error`. `fail`: running stages
+	// finish, nothing new starts, and the run is FAILED. `continue`: the run continues as if the component had
 	// completed without an output: at `next` or `done`, at the `else` of an IF, at the `default` of a SWITCH.
 	//
 	//
 	// Examples: continue
 	OnFailure *OnFailure `json:"onFailure,omitempty"`
 
-	// Position Where the component stands on the canvas: x and y. Null: nowhere yet.
+	// Position The position on the canvas: x and y. Null: no position yet.
 	//
 	// Examples: [480,120.5]
 	Position json.RawMessage `json:"position"`
 
-	// TimeoutMs How many milliseconds one attempt may take; the module's own timeout if this is absent. A DELAY, WAIT_FOR_SIGNAL,
-	// FOR_EACH or RUN_WORKFLOW that is not over by then fails with `TIMEOUT`: a loop begins nothing more, and child
-	// runs are cancelled. Other modules of the category LOGIC take no time, so it is refused.
+	// TimeoutMs How many milliseconds one attempt may take. Default: the module's timeout. A DELAY, WAIT_FOR_SIGNAL, FOR_EACH or
+	// RUN_WORKFLOW that takes longer fails with `TIMEOUT`: a loop starts nothing more, and child runs are cancelled.
+	// Other modules of the category LOGIC take no time, so it is rejected.
 	//
 	//
 	// Examples: 5000
 	TimeoutMs *ComponentTimeout `json:"timeoutMs,omitempty"`
 
-	// Warnings What is suspicious about the workflow although it can be run, in the answer of a save only. Absent if nothing is.
-	// What can never work is refused with 422.
+	// Warnings Warnings about the workflow, which can be run nevertheless. Only in the response of a save. Absent if it has no
+	// warnings. What can never work is rejected with 422.
 	Warnings *WorkflowWarnings `json:"warnings,omitempty"`
 
-	// WorkflowVersion The version, from 1. Every save makes the next one, and none ever changes.
+	// WorkflowVersion The version, from 1. Every save creates the next one. A version never changes.
 	//
 	// Examples: 3
 	WorkflowVersion WorkflowVersion `json:"workflowVersion"`
@@ -3821,15 +3828,15 @@ type User struct {
 	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 	ID ID `json:"id"`
 
-	// Name What the person is called.
+	// Name The name of the person.
 	//
 	// Examples: Ada Lovelace
 	Name string `json:"name"`
 }
 
-// Verification How a delivery proves whose it is. The secret is not shown.
+// Verification How a delivery is authenticated. The secret is not shown.
 type Verification struct {
-	// AcceptRepeatedBodies Whether a delivery with a new id starts a run although its body came before. Absent if it does not.
+	// AcceptRepeatedBodies Whether a delivery with a new id starts a run although its body was received before. Absent if it does not.
 	//
 	//
 	// Examples: true
@@ -3840,12 +3847,12 @@ type Verification struct {
 	// Examples: sha256
 	Algorithm VerificationAlgorithm `json:"algorithm"`
 
-	// DeliveryHeader The header with the id of a delivery. Null if it has none: then each delivery begins a run.
+	// DeliveryHeader The header with the id of a delivery. Null: each delivery starts a run.
 	//
 	// Examples: X-GitHub-Delivery
 	DeliveryHeader *string `json:"deliveryHeader"`
 
-	// Encoding How the bytes of the HMAC are written.
+	// Encoding The encoding of the HMAC.
 	//
 	// Examples: hex
 	Encoding VerificationEncoding `json:"encoding"`
@@ -3855,13 +3862,13 @@ type Verification struct {
 	// Examples: X-Hub-Signature-256
 	Header string `json:"header"`
 
-	// Prefix What stands before it in the header.
+	// Prefix The prefix before the HMAC in the header.
 	//
 	// Examples: sha256=
 	Prefix string `json:"prefix"`
 
-	// Scheme `hmac`: the HMAC of the body in a header. `standardWebhooks`: as Standard Webhooks has it, with `webhook-id`,
-	// `webhook-timestamp`, at most five minutes from now, and `webhook-signature`.
+	// Scheme `hmac`: the HMAC of the body in a header. `standardWebhooks`: Standard Webhooks, with `webhook-id`,
+	// `webhook-timestamp`, which may differ by five minutes at most, and `webhook-signature`.
 	//
 	//
 	// Examples: hmac
@@ -3873,18 +3880,18 @@ type Verification struct {
 // Examples: sha256
 type VerificationAlgorithm string
 
-// VerificationEncoding How the bytes of the HMAC are written.
+// VerificationEncoding The encoding of the HMAC.
 //
 // Examples: hex
 type VerificationEncoding string
 
-// VerificationScheme `hmac`: the HMAC of the body in a header. `standardWebhooks`: as Standard Webhooks has it, with `webhook-id`,
-// `webhook-timestamp`, at most five minutes from now, and `webhook-signature`.
+// VerificationScheme `hmac`: the HMAC of the body in a header. `standardWebhooks`: Standard Webhooks, with `webhook-id`,
+// `webhook-timestamp`, which may differ by five minutes at most, and `webhook-signature`.
 //
 // Examples: hmac
 type VerificationScheme string
 
-// Workflow A workflow, as one of its versions has it.
+// Workflow A version of a workflow.
 type Workflow struct {
 	// Components Its components.
 	Components json.RawMessage `json:"components"`
@@ -3899,7 +3906,7 @@ type Workflow struct {
 	// Examples: [{"from":{"componentId":"start","output":"accounts"},"id":"d1","to":{"componentId":"each","input":"items"}}]
 	DataConnections json.RawMessage `json:"dataConnections"`
 
-	// Description What it is for, for people.
+	// Description The purpose of the workflow, for people.
 	//
 	// Examples: Reads the balance of each account and answers with all of them.
 	Description WorkflowDescription `json:"description"`
@@ -3909,16 +3916,16 @@ type Workflow struct {
 	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 	ID ID `json:"id"`
 
-	// InputSchema A JSON Schema (2020-12) of the input of a run; a trigger whose `input` breaks it is refused with 422. Null: any
-	// input. A value marked `x-secret: true` is encrypted at rest, with all that stages make of it, shown as `[redacted]`
-	// in the `input` of the run, and not quoted in errors. A mark below a `$ref`, say, whose place is not one of the
-	// input, makes all members secret.
+	// InputSchema A JSON Schema (2020-12) of the input of a run. A trigger whose `input` violates it is rejected with 422. Null:
+	// any input. A value marked `x-secret: true` is encrypted at rest, and so is everything that stages derive from
+	// it. It is shown as `[redacted]` in the `input` of the run, and not quoted in errors. A mark whose location in
+	// the input cannot be determined, for example below a `$ref`, makes all fields secret.
 	//
 	//
 	// Examples: {"properties":{"accounts":{"items":{"type":"string"},"type":"array"}},"required":["accounts"],"type":"object"}
 	InputSchema json.RawMessage `json:"inputSchema"`
 
-	// Name What the workflow is called.
+	// Name The name of the workflow.
 	//
 	// Examples: Balances
 	Name WorkflowName `json:"name"`
@@ -3926,61 +3933,61 @@ type Workflow struct {
 	// SequenceEdges What follows what.
 	SequenceEdges json.RawMessage `json:"sequenceEdges"`
 
-	// Status ACTIVE: it can be triggered. PAUSED: it cannot, until it is made active again. ARCHIVED: it is out of use and not
-	// listed.
+	// Status ACTIVE: it can be triggered. PAUSED: it cannot, until it is ACTIVE again. ARCHIVED: it cannot be triggered and
+	// is not listed.
 	//
 	//
 	// Examples: ACTIVE
 	Status WorkflowStatus `json:"status"`
 
-	// Triggers Reserved: anything but an empty array is refused with 422. What begins runs beside requests are things of their
-	// own: schedules (`/v1/sdk/schedules`) and hooks (`/v1/sdk/hooks`).
+	// Triggers Reserved: anything but an empty array is rejected with 422. To start runs other than by requests, create
+	// schedules (`/v1/sdk/schedules`) and hooks (`/v1/sdk/hooks`).
 	//
 	//
 	// Examples: []
 	Triggers json.RawMessage `json:"triggers"`
 
-	// UpdatedAt When the workflow last changed; of an earlier version, when that was saved.
+	// UpdatedAt When the workflow last changed. For an earlier version: when it was saved.
 	//
 	// Examples: 2026-11-21T10:15:30.120Z
 	UpdatedAt timestamp.Time `json:"updatedAt"`
 
-	// Version The version, from 1. Every save makes the next one, and none ever changes.
+	// Version The version, from 1. Every save creates the next one. A version never changes.
 	//
 	// Examples: 3
 	Version WorkflowVersion `json:"version"`
 
-	// Warnings What is suspicious about the workflow although it can be run, in the answer of a save only. Absent if nothing is.
-	// What can never work is refused with 422.
+	// Warnings Warnings about the workflow, which can be run nevertheless. Only in the response of a save. Absent if it has no
+	// warnings. What can never work is rejected with 422.
 	Warnings *WorkflowWarnings `json:"warnings,omitempty"`
 }
 
 // WorkflowComponent A component of a workflow.
 type WorkflowComponent struct {
-	// Attempts How often the component is tried before it has failed, 1 if this is absent. Between attempts it waits 1 s, then
-	// 2 s (each +/- 20 %), or as long as the `Retry-After` of an upstream says if that is longer, but 1 hour at most. What
-	// a run does itself (the modules of the category LOGIC) has one attempt: more are refused.
+	// Attempts How often the component is tried before it fails. Default: 1. The pause between attempts is 1 s, then 2 s (each
+	// +/- 20 %), or the `Retry-After` of an upstream if that is longer, at most 1 hour. Components that the run itself
+	// executes (category LOGIC) have one attempt: more are rejected.
 	//
 	//
 	// Examples: 3
 	Attempts *ComponentAttempts `json:"attempts,omitempty"`
 
-	// Config The config of the component, by the module's own schema (`config` in the catalogue). Variables and secrets are as
-	// in `input`.
+	// Config The config of the component, as the module's schema defines (`config` in the catalogue). Variables and secrets
+	// work as in `input`.
 	//
 	//
 	// Examples: {"concurrency":5}
 	Config json.RawMessage `json:"config"`
 
-	// ID What a component is called inside its workflow.
+	// ID The component's ID inside its workflow.
 	//
 	// Examples: balance
 	ID ComponentID `json:"id"`
 
-	// Input Inputs that are known when the workflow is saved, by the module's own schema (`input` in the catalogue). Data
-	// connections give the others. `{{env.NAME}}` in a string stands for a variable of the environment. A value that
-	// the schema marks as secret is encrypted at rest and shown as `[redacted]`, unless it is nothing but variables: a
-	// word and a blank may stand before them, as in `Bearer {{env.TOKEN}}`.
+	// Input Inputs that are known when the workflow is saved, as the module's schema defines (`input` in the catalogue).
+	// Data connections supply the others. `{{env.NAME}}` in a string stands for an environment variable. A value that
+	// the schema marks as secret is encrypted at rest and shown as `[redacted]`, unless it consists only of variables,
+	// optionally after a word and a space, as in `Bearer {{env.TOKEN}}`.
 	//
 	//
 	// Examples: {"jsonRpcUrl":"{{env.RPC_URL}}"}
@@ -3991,34 +3998,34 @@ type WorkflowComponent struct {
 	// Examples: RANDOM_UUID, API_CALL
 	Module ModuleName `json:"module"`
 
-	// Name What the component is called, for people.
+	// Name The display name of the component.
 	//
 	// Examples: Its balance
 	Name ComponentName `json:"name"`
 
-	// OnFailure What becomes of the run when the component fails and no edge leads from its port `error`. `fail`: what runs
-	// finishes, nothing new starts, and the run is FAILED. `continue`: the run goes on as if the component had
+	// OnFailure What happens to the run when the component fails and no edge leads from its port `error`. `fail`: running stages
+	// finish, nothing new starts, and the run is FAILED. `continue`: the run continues as if the component had
 	// completed without an output: at `next` or `done`, at the `else` of an IF, at the `default` of a SWITCH.
 	//
 	//
 	// Examples: continue
 	OnFailure *OnFailure `json:"onFailure,omitempty"`
 
-	// Position Where the component stands on the canvas: x and y. Null: nowhere yet.
+	// Position The position on the canvas: x and y. Null: no position yet.
 	//
 	// Examples: [480,120.5]
 	Position json.RawMessage `json:"position"`
 
-	// TimeoutMs How many milliseconds one attempt may take; the module's own timeout if this is absent. A DELAY, WAIT_FOR_SIGNAL,
-	// FOR_EACH or RUN_WORKFLOW that is not over by then fails with `TIMEOUT`: a loop begins nothing more, and child
-	// runs are cancelled. Other modules of the category LOGIC take no time, so it is refused.
+	// TimeoutMs How many milliseconds one attempt may take. Default: the module's timeout. A DELAY, WAIT_FOR_SIGNAL, FOR_EACH or
+	// RUN_WORKFLOW that takes longer fails with `TIMEOUT`: a loop starts nothing more, and child runs are cancelled.
+	// Other modules of the category LOGIC take no time, so it is rejected.
 	//
 	//
 	// Examples: 5000
 	TimeoutMs *ComponentTimeout `json:"timeoutMs,omitempty"`
 }
 
-// WorkflowDescription What it is for, for people.
+// WorkflowDescription The purpose of the workflow, for people.
 //
 // Examples: Reads the balance of each account and answers with all of them.
 type WorkflowDescription = string
@@ -4033,26 +4040,26 @@ type WorkflowExport struct {
 	// Examples: [{"from":{"componentId":"start","output":"accounts"},"id":"d1","to":{"componentId":"each","input":"items"}}]
 	DataConnections json.RawMessage `json:"dataConnections"`
 
-	// Description What it is for, for people.
+	// Description The purpose of the workflow, for people.
 	//
 	// Examples: Reads the balance of each account and answers with all of them.
 	Description WorkflowDescription `json:"description"`
 
-	// Format The form of an exported workflow.
+	// Format The format of an exported workflow.
 	//
 	// Examples: weft.workflow.v1
 	Format WorkflowFileFormat `json:"format"`
 
-	// InputSchema A JSON Schema (2020-12) of the input of a run; a trigger whose `input` breaks it is refused with 422. Null: any
-	// input. A value marked `x-secret: true` is encrypted at rest, with all that stages make of it, shown as `[redacted]`
-	// in the `input` of the run, and not quoted in errors. A mark below a `$ref`, say, whose place is not one of the
-	// input, makes all members secret.
+	// InputSchema A JSON Schema (2020-12) of the input of a run. A trigger whose `input` violates it is rejected with 422. Null:
+	// any input. A value marked `x-secret: true` is encrypted at rest, and so is everything that stages derive from
+	// it. It is shown as `[redacted]` in the `input` of the run, and not quoted in errors. A mark whose location in
+	// the input cannot be determined, for example below a `$ref`, makes all fields secret.
 	//
 	//
 	// Examples: {"properties":{"accounts":{"items":{"type":"string"},"type":"array"}},"required":["accounts"],"type":"object"}
 	InputSchema json.RawMessage `json:"inputSchema"`
 
-	// Name What the workflow is called.
+	// Name The name of the workflow.
 	//
 	// Examples: Balances
 	Name WorkflowName `json:"name"`
@@ -4060,20 +4067,20 @@ type WorkflowExport struct {
 	// SequenceEdges What follows what.
 	SequenceEdges json.RawMessage `json:"sequenceEdges"`
 
-	// Triggers Reserved: anything but an empty array is refused with 422. What begins runs beside requests are things of their
-	// own: schedules (`/v1/sdk/schedules`) and hooks (`/v1/sdk/hooks`).
+	// Triggers Reserved: anything but an empty array is rejected with 422. To start runs other than by requests, create
+	// schedules (`/v1/sdk/schedules`) and hooks (`/v1/sdk/hooks`).
 	//
 	//
 	// Examples: []
 	Triggers json.RawMessage `json:"triggers"`
 }
 
-// WorkflowFileFormat The form of an exported workflow.
+// WorkflowFileFormat The format of an exported workflow.
 //
 // Examples: weft.workflow.v1
 type WorkflowFileFormat string
 
-// WorkflowName What the workflow is called.
+// WorkflowName The name of the workflow.
 //
 // Examples: Balances
 type WorkflowName = string
@@ -4096,12 +4103,12 @@ type WorkflowPage struct {
 
 // WorkflowRun A run of a workflow.
 type WorkflowRun struct {
-	// CancelReason Why, in the words of who asked. Null when there are none.
+	// CancelReason The reason of the cancellation request. Null if it had none.
 	//
 	// Examples: The order was withdrawn.
 	CancelReason *string `json:"cancelReason"`
 
-	// CancelRequestedAt When the end of the run was asked for. Null when it was not.
+	// CancelRequestedAt When cancellation was requested. Null if it was not.
 	//
 	// Examples: 2026-11-21T10:16:02.000Z
 	CancelRequestedAt *timestamp.Time `json:"cancelRequestedAt"`
@@ -4129,8 +4136,8 @@ type WorkflowRun struct {
 	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 	ID ID `json:"id"`
 
-	// Input What the run began with. Where the input schema of its workflow marks a value with `x-secret: true`,
-	// `[redacted]` stands, as it does for whatever the run around a child gave it of a secret.
+	// Input The input of the run. `[redacted]` replaces each value that the input schema of the workflow marks with
+	// `x-secret: true` and, in a child run, each value that the parent run derived from a secret.
 	//
 	//
 	// Examples: {"accounts":["0x00000000219ab540356cBB839Cbe05303d7705Fa"]}
@@ -4141,17 +4148,17 @@ type WorkflowRun struct {
 	// Examples: {"order":"4711"}
 	Metadata json.RawMessage `json:"metadata"`
 
-	// Output What the run's RESPOND gave. Null until then, and of a run without one.
+	// Output The output of the run's RESPOND. Null until then, and for a run without a RESPOND.
 	//
 	// Examples: {"balances":["51000000000000000000"]}
 	Output json.RawMessage `json:"output"`
 
-	// OutputProblem Why `output` is null although there is one: it is stored sealed, and cannot be opened. An execution has it on pages
-	// of a list only; asked for by itself, such an execution is answered with this as the error. Runs and their stages
-	// have it wherever they are shown.
+	// OutputProblem Why `output` is null although there is one: it is stored encrypted, and cannot be decrypted. An execution has
+	// this field only on pages of a list; a request for the single execution returns this as an error instead. Runs
+	// and their stages have it wherever they are shown.
 	OutputProblem *OutputProblem `json:"outputProblem,omitempty"`
 
-	// ParentRunID The run whose RUN_WORKFLOW began this one. Null for any other.
+	// ParentRunID The run whose RUN_WORKFLOW started this one. Null if it is not a child run.
 	ParentRunID *ID `json:"parentRunId"`
 
 	// PendingStageCount How many stages were created and are not final.
@@ -4159,7 +4166,7 @@ type WorkflowRun struct {
 	// Examples: 1
 	PendingStageCount int32 `json:"pendingStageCount"`
 
-	// RerunOf The run that this one repeats. Null when it repeats none.
+	// RerunOf The run that this one repeats. Null if it is not a rerun.
 	RerunOf json.RawMessage `json:"rerunOf"`
 
 	// RunStages Its stages, in the order in which they were created. Empty in lists and with `stages=none`.
@@ -4178,21 +4185,21 @@ type WorkflowRun struct {
 	// Examples: 3
 	TotalUsage credit.Amount `json:"totalUsage"`
 
-	// TotalUsageWithChildren `totalUsage` plus what all runs below this one used, at any level. A child run counts from its end on. Child
-	// runs of stages that a rerun took over count in the earlier run only.
+	// TotalUsageWithChildren `totalUsage` plus the usage of all runs below this one, at any level. A child run counts once it has
+	// finished. Child runs of stages that a rerun reuses count in the earlier run only.
 	//
 	//
 	// Examples: 3
 	TotalUsageWithChildren credit.Amount `json:"totalUsageWithChildren"`
 
-	// Trigger What began a run. `API`: a request. `SCHEDULE`: a schedule. `WEBHOOK`: an inbound webhook. `RUN`: another run. More
-	// may be added.
+	// Trigger What started a run. `API`: a request. `SCHEDULE`: a schedule. `WEBHOOK`: an inbound webhook. `RUN`: another run.
+	// More may be added.
 	//
 	//
 	// Examples: API
 	Trigger RunTrigger `json:"trigger"`
 
-	// TriggerID The schedule or the hook that began the run. Null where another did; it may be deleted by now.
+	// TriggerID The schedule or the hook that started the run. Null for other runs. It may have been deleted since.
 	TriggerID *ID `json:"triggerId"`
 
 	// UpdatedAt When the run last changed.
@@ -4205,7 +4212,7 @@ type WorkflowRun struct {
 	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 	WorkflowID ID `json:"workflowId"`
 
-	// WorkflowVersion The version, from 1. Every save makes the next one, and none ever changes.
+	// WorkflowVersion The version, from 1. Every save creates the next one. A version never changes.
 	//
 	// Examples: 3
 	WorkflowVersion WorkflowVersion `json:"workflowVersion"`
@@ -4227,8 +4234,8 @@ type WorkflowRunPage struct {
 	NextCursor *string `json:"nextCursor"`
 }
 
-// WorkflowStatus ACTIVE: it can be triggered. PAUSED: it cannot, until it is made active again. ARCHIVED: it is out of use and not
-// listed.
+// WorkflowStatus ACTIVE: it can be triggered. PAUSED: it cannot, until it is ACTIVE again. ARCHIVED: it cannot be triggered and
+// is not listed.
 //
 // Examples: ACTIVE
 type WorkflowStatus string
@@ -4240,7 +4247,7 @@ type WorkflowSummary struct {
 	// Examples: 2026-11-21T10:15:30.120Z
 	CreatedAt timestamp.Time `json:"createdAt"`
 
-	// Description What it is for, for people.
+	// Description The purpose of the workflow, for people.
 	//
 	// Examples: Reads the balance of each account and answers with all of them.
 	Description WorkflowDescription `json:"description"`
@@ -4250,13 +4257,13 @@ type WorkflowSummary struct {
 	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 	ID ID `json:"id"`
 
-	// Name What the workflow is called.
+	// Name The name of the workflow.
 	//
 	// Examples: Balances
 	Name WorkflowName `json:"name"`
 
-	// Status ACTIVE: it can be triggered. PAUSED: it cannot, until it is made active again. ARCHIVED: it is out of use and not
-	// listed.
+	// Status ACTIVE: it can be triggered. PAUSED: it cannot, until it is ACTIVE again. ARCHIVED: it cannot be triggered and
+	// is not listed.
 	//
 	//
 	// Examples: ACTIVE
@@ -4267,49 +4274,49 @@ type WorkflowSummary struct {
 	// Examples: 2026-11-21T10:15:30.120Z
 	UpdatedAt timestamp.Time `json:"updatedAt"`
 
-	// Version The version, from 1. Every save makes the next one, and none ever changes.
+	// Version The version, from 1. Every save creates the next one. A version never changes.
 	//
 	// Examples: 3
 	Version WorkflowVersion `json:"version"`
 }
 
-// WorkflowTriggers Reserved: anything but an empty array is refused with 422. What begins runs beside requests are things of their
-// own: schedules (`/v1/sdk/schedules`) and hooks (`/v1/sdk/hooks`).
+// WorkflowTriggers Reserved: anything but an empty array is rejected with 422. To start runs other than by requests, create
+// schedules (`/v1/sdk/schedules`) and hooks (`/v1/sdk/hooks`).
 //
 // Examples: []
 type WorkflowTriggers = []map[string]interface{}
 
-// WorkflowVersion The version, from 1. Every save makes the next one, and none ever changes.
+// WorkflowVersion The version, from 1. Every save creates the next one. A version never changes.
 //
 // Examples: 3
 type WorkflowVersion = int32
 
-// WorkflowWarning Something suspicious about a workflow.
+// WorkflowWarning A warning about a workflow.
 type WorkflowWarning struct {
-	// Code What it is: `TIMEOUT_UNHANDLED`, `LOOP_WITHOUT_BODY`, `BRANCH_WITHOUT_EDGES`, `CASE_WITHOUT_EDGE`,
-	// `NAME_NOT_BROUGHT`, `PLACEHOLDER_NOT_FILLED` or `OUTPUT_NOT_DECLARED`. [Errors](/docs/errors) has each of them.
-	// More may be added.
+	// Code The code: `TIMEOUT_UNHANDLED`, `LOOP_WITHOUT_BODY`, `BRANCH_WITHOUT_EDGES`, `CASE_WITHOUT_EDGE`,
+	// `NAME_NOT_BROUGHT`, `PLACEHOLDER_NOT_FILLED` or `OUTPUT_NOT_DECLARED`. [Errors](/docs/errors) documents each
+	// of them. More may be added.
 	//
 	//
 	// Examples: TIMEOUT_UNHANDLED
 	Code string `json:"code"`
 
-	// Message What is suspicious, and what to do about it, for people.
+	// Message The warning and what to do about it, for people.
 	//
 	// Examples: component "ask": nothing follows by its port timeout, so a run goes on as if the signal were never awaited
 	Message string `json:"message"`
 
-	// Pointer Where it is in the workflow (RFC 6901).
+	// Pointer Its place in the workflow (RFC 6901).
 	//
 	// Examples: /components/1
 	Pointer string `json:"pointer"`
 }
 
-// WorkflowWarnings What is suspicious about the workflow although it can be run, in the answer of a save only. Absent if nothing is.
-// What can never work is refused with 422.
+// WorkflowWarnings Warnings about the workflow, which can be run nevertheless. Only in the response of a save. Absent if it has no
+// warnings. What can never work is rejected with 422.
 type WorkflowWarnings = []WorkflowWarning
 
-// Workspace A workspace as one of its members sees it.
+// Workspace A workspace, as one of its members sees it.
 type Workspace struct {
 	// CreatedAt When it was made.
 	//
@@ -4321,7 +4328,7 @@ type Workspace struct {
 	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 	ID ID `json:"id"`
 
-	// Limits What the plan, or an agreement of its own, allows a workspace.
+	// Limits What the plan, or an individual agreement, allows a workspace.
 	Limits WorkspaceLimits `json:"limits"`
 
 	// Name Its name.
@@ -4329,18 +4336,18 @@ type Workspace struct {
 	// Examples: Acme
 	Name string `json:"name"`
 
-	// Plan What a workspace pays for. It sets the limits and the monthly credits.
+	// Plan The plan of a workspace. It sets the limits and the monthly credits.
 	//
 	// Examples: growth
 	Plan Plan `json:"plan"`
 
-	// Role What a member may do, from most to least.
+	// Role The roles of members, from most to least permissions.
 	//
 	// Examples: editor
 	Role Role `json:"role"`
 }
 
-// WorkspaceLimits What the plan, or an agreement of its own, allows a workspace.
+// WorkspaceLimits What the plan, or an individual agreement, allows a workspace.
 type WorkspaceLimits struct {
 	// InlineWaits Calls that may wait for their result at the same time. Null: no limit.
 	//
@@ -4372,7 +4379,7 @@ type WorkspaceLimits struct {
 	// Examples: 50
 	Streams *int32 `json:"streams"`
 
-	// UsageLimit The most that may be used in a month without paid credits. 0: nothing beyond both pots. Null: no limit.
+	// UsageLimit The most that may be used in a month without paid credits. 0: no usage beyond both pots. Null: no limit.
 	//
 	//
 	// Examples: 500
@@ -4404,7 +4411,7 @@ type CallbackTraceparent = string
 // Cursor defines model for Cursor.
 type Cursor = string
 
-// ExecutionID A UUID, in upper or lower case. Answers have it in lower case.
+// ExecutionID A UUID, in upper or lower case. Responses have it in lower case.
 //
 // Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 type ExecutionID = GivenID
@@ -4412,7 +4419,7 @@ type ExecutionID = GivenID
 // Force defines model for Force.
 type Force = bool
 
-// HookID A UUID, in upper or lower case. Answers have it in lower case.
+// HookID A UUID, in upper or lower case. Responses have it in lower case.
 //
 // Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 type HookID = GivenID
@@ -4426,12 +4433,12 @@ type IfMatch = string
 // IfNoneMatch defines model for IfNoneMatch.
 type IfNoneMatch = string
 
-// InvitationID A UUID, in upper or lower case. Answers have it in lower case.
+// InvitationID A UUID, in upper or lower case. Responses have it in lower case.
 //
 // Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 type InvitationID = GivenID
 
-// KeyID A UUID, in upper or lower case. Answers have it in lower case.
+// KeyID A UUID, in upper or lower case. Responses have it in lower case.
 //
 // Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 type KeyID = GivenID
@@ -4442,7 +4449,7 @@ type LastEventID = int64
 // Limit defines model for Limit.
 type Limit = int32
 
-// RunID A UUID, in upper or lower case. Answers have it in lower case.
+// RunID A UUID, in upper or lower case. Responses have it in lower case.
 //
 // Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 type RunID = GivenID
@@ -4452,7 +4459,7 @@ type RunID = GivenID
 // Examples: EXECUTING
 type RunStatusFilter = RunStatus
 
-// ScheduleID A UUID, in upper or lower case. Answers have it in lower case.
+// ScheduleID A UUID, in upper or lower case. Responses have it in lower case.
 //
 // Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 type ScheduleID = GivenID
@@ -4469,12 +4476,12 @@ type SvcExecutionID = openapi_types.UUID
 // SvcSignature defines model for SvcSignature.
 type SvcSignature = string
 
-// UserID A UUID, in upper or lower case. Answers have it in lower case.
+// UserID A UUID, in upper or lower case. Responses have it in lower case.
 //
 // Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 type UserID = GivenID
 
-// VariableName What a variable is called; `{{env.NAME}}` stands for its value.
+// VariableName The name of a variable; `{{env.NAME}}` stands for its value.
 //
 // Examples: PAYMENTS_TOKEN
 type VariableName = EnvironmentVariableName
@@ -4491,44 +4498,44 @@ type WebhookSignature = string
 // WebhookTimestamp defines model for WebhookTimestamp.
 type WebhookTimestamp = string
 
-// WorkflowComponentID What a component is called inside its workflow.
+// WorkflowComponentID The component's ID inside its workflow.
 //
 // Examples: balance
 type WorkflowComponentID = ComponentID
 
-// WorkflowID A UUID, in upper or lower case. Answers have it in lower case.
+// WorkflowID A UUID, in upper or lower case. Responses have it in lower case.
 //
 // Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 type WorkflowID = GivenID
 
-// WorkflowStatusFilter ACTIVE: it can be triggered. PAUSED: it cannot, until it is made active again. ARCHIVED: it is out of use and not
-// listed.
+// WorkflowStatusFilter ACTIVE: it can be triggered. PAUSED: it cannot, until it is ACTIVE again. ARCHIVED: it cannot be triggered and
+// is not listed.
 //
 // Examples: ACTIVE
 type WorkflowStatusFilter = WorkflowStatus
 
-// WorkspaceID A UUID, in upper or lower case. Answers have it in lower case.
+// WorkspaceID A UUID, in upper or lower case. Responses have it in lower case.
 //
 // Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 type WorkspaceID = GivenID
 
 // GetOpenapi30JSONParams defines parameters for GetOpenapi30JSON.
 type GetOpenapi30JSONParams struct {
-	// IfNoneMatch The `ETag` of your copy, or a list of them. If one of them is current, the answer is 304 without a body. `*`
+	// IfNoneMatch The `ETag` of your copy, or a list of them. If one of them is current, the response is 304 without a body. `*`
 	// matches any `ETag`. Several lines of this header are one list.
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 }
 
 // GetOpenapiJSONParams defines parameters for GetOpenapiJSON.
 type GetOpenapiJSONParams struct {
-	// IfNoneMatch The `ETag` of your copy, or a list of them. If one of them is current, the answer is 304 without a body. `*`
+	// IfNoneMatch The `ETag` of your copy, or a list of them. If one of them is current, the response is 304 without a body. `*`
 	// matches any `ETag`. Several lines of this header are one list.
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 }
 
 // GetOpenapiYamlParams defines parameters for GetOpenapiYaml.
 type GetOpenapiYamlParams struct {
-	// IfNoneMatch The `ETag` of your copy, or a list of them. If one of them is current, the answer is 304 without a body. `*`
+	// IfNoneMatch The `ETag` of your copy, or a list of them. If one of them is current, the response is 304 without a body. `*`
 	// matches any `ETag`. Several lines of this header are one list.
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 }
@@ -4538,16 +4545,16 @@ type ListComponentsParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the page before. Opaque; do not build one.
+	// Cursor The `nextCursor` of the previous page. Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // ExecuteComponentParams defines parameters for ExecuteComponent.
 type ExecuteComponentParams struct {
-	// IdempotencyKey A text of your choice that stands for this one request. For 24 hours a repeat with the same key and the same body
-	// makes nothing new: it answers with the present record of the first, marked `Idempotent-Replayed: true`, and
-	// honours `waitForMs` where there is one. The same key with another body is 409 `IDEMPOTENCY_MISMATCH`; while the first is not yet
-	// committed, 409 `IDEMPOTENCY_IN_FLIGHT`. A refused request leaves no trace.
+	// IdempotencyKey A string of your choice that identifies this request. For 24 hours, a repeat with the same key and the same body
+	// creates nothing: it returns the current record of the first request, marked `Idempotent-Replayed: true`, and
+	// honours `waitForMs`. The same key with another body is 409 `IDEMPOTENCY_MISMATCH`. While the first request is
+	// not yet committed, a repeat is 409 `IDEMPOTENCY_IN_FLIGHT`. A rejected request does not use up its key.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4556,7 +4563,7 @@ type ListComponentExecutionsParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the page before. Opaque; do not build one.
+	// Cursor The `nextCursor` of the previous page. Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -4565,7 +4572,7 @@ type ListCallbackAttemptsParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the page before. Opaque; do not build one.
+	// Cursor The `nextCursor` of the previous page. Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -4577,7 +4584,7 @@ type ReplayComponentCallbackParams struct {
 
 // StreamComponentExecutionParams defines parameters for StreamComponentExecution.
 type StreamComponentExecutionParams struct {
-	// LastEventID The id of the last event that was received, as every client of event streams sends it after a disconnect.
+	// LastEventID The id of the last event that was received. Standard clients of event streams send it when they reconnect.
 	LastEventID *LastEventID `json:"Last-Event-ID,omitempty"`
 }
 
@@ -4586,7 +4593,7 @@ type ListEnvironmentVariablesParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the page before. Opaque; do not build one.
+	// Cursor The `nextCursor` of the previous page. Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -4598,16 +4605,16 @@ type ListHooksParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the page before. Opaque; do not build one.
+	// Cursor The `nextCursor` of the previous page. Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // CreateHookParams defines parameters for CreateHook.
 type CreateHookParams struct {
-	// IdempotencyKey A text of your choice that stands for this one request. For 24 hours a repeat with the same key and the same body
-	// makes nothing new: it answers with the present record of the first, marked `Idempotent-Replayed: true`, and
-	// honours `waitForMs` where there is one. The same key with another body is 409 `IDEMPOTENCY_MISMATCH`; while the first is not yet
-	// committed, 409 `IDEMPOTENCY_IN_FLIGHT`. A refused request leaves no trace.
+	// IdempotencyKey A string of your choice that identifies this request. For 24 hours, a repeat with the same key and the same body
+	// creates nothing: it returns the current record of the first request, marked `Idempotent-Replayed: true`, and
+	// honours `waitForMs`. The same key with another body is 409 `IDEMPOTENCY_MISMATCH`. While the first request is
+	// not yet committed, a repeat is 409 `IDEMPOTENCY_IN_FLIGHT`. A rejected request does not use up its key.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4619,47 +4626,47 @@ type ListSchedulesParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the page before. Opaque; do not build one.
+	// Cursor The `nextCursor` of the previous page. Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // CreateScheduleParams defines parameters for CreateSchedule.
 type CreateScheduleParams struct {
-	// IdempotencyKey A text of your choice that stands for this one request. For 24 hours a repeat with the same key and the same body
-	// makes nothing new: it answers with the present record of the first, marked `Idempotent-Replayed: true`, and
-	// honours `waitForMs` where there is one. The same key with another body is 409 `IDEMPOTENCY_MISMATCH`; while the first is not yet
-	// committed, 409 `IDEMPOTENCY_IN_FLIGHT`. A refused request leaves no trace.
+	// IdempotencyKey A string of your choice that identifies this request. For 24 hours, a repeat with the same key and the same body
+	// creates nothing: it returns the current record of the first request, marked `Idempotent-Replayed: true`, and
+	// honours `waitForMs`. The same key with another body is 409 `IDEMPOTENCY_MISMATCH`. While the first request is
+	// not yet committed, a repeat is 409 `IDEMPOTENCY_IN_FLIGHT`. A rejected request does not use up its key.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // ExportWorkflowParams defines parameters for ExportWorkflow.
 type ExportWorkflowParams struct {
-	// Version Which version of the workflow; without it the present one.
+	// Version The version of the workflow. Default: the current one.
 	Version *Version `form:"version,omitempty" json:"version,omitempty"`
 
-	// IfNoneMatch The `ETag` of your copy, or a list of them. If one of them is current, the answer is 304 without a body. `*`
+	// IfNoneMatch The `ETag` of your copy, or a list of them. If one of them is current, the response is 304 without a body. `*`
 	// matches any `ETag`. Several lines of this header are one list.
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 }
 
 // ListWorkflowsParams defines parameters for ListWorkflows.
 type ListWorkflowsParams struct {
-	// Status Only workflows with this status. Without it all that are not archived.
+	// Status Only workflows with this status. Default: all that are not archived.
 	Status *WorkflowStatusFilter `form:"status,omitempty" json:"status,omitempty"`
 
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the page before. Opaque; do not build one.
+	// Cursor The `nextCursor` of the previous page. Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // CreateWorkflowParams defines parameters for CreateWorkflow.
 type CreateWorkflowParams struct {
-	// IdempotencyKey A text of your choice that stands for this one request. For 24 hours a repeat with the same key and the same body
-	// makes nothing new: it answers with the present record of the first, marked `Idempotent-Replayed: true`, and
-	// honours `waitForMs` where there is one. The same key with another body is 409 `IDEMPOTENCY_MISMATCH`; while the first is not yet
-	// committed, 409 `IDEMPOTENCY_IN_FLIGHT`. A refused request leaves no trace.
+	// IdempotencyKey A string of your choice that identifies this request. For 24 hours, a repeat with the same key and the same body
+	// creates nothing: it returns the current record of the first request, marked `Idempotent-Replayed: true`, and
+	// honours `waitForMs`. The same key with another body is 409 `IDEMPOTENCY_MISMATCH`. While the first request is
+	// not yet committed, a repeat is 409 `IDEMPOTENCY_IN_FLIGHT`. A rejected request does not use up its key.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4674,7 +4681,7 @@ type ListWorkflowRunsParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the page before. Opaque; do not build one.
+	// Cursor The `nextCursor` of the previous page. Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -4689,13 +4696,13 @@ type GetWorkflowRunParamsStages string
 
 // ListRunEventsParams defines parameters for ListRunEvents.
 type ListRunEventsParams struct {
-	// After The `seq` of an event, which is also its id on the stream. Only what comes after it is wanted.
+	// After The `seq` of an event, which is also its id on the stream. Only later events are returned.
 	After *After `form:"after,omitempty" json:"after,omitempty"`
 
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the page before. Opaque; do not build one.
+	// Cursor The `nextCursor` of the previous page. Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -4704,22 +4711,22 @@ type ListRunStagesParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the page before. Opaque; do not build one.
+	// Cursor The `nextCursor` of the previous page. Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // StreamWorkflowRunParams defines parameters for StreamWorkflowRun.
 type StreamWorkflowRunParams struct {
-	// After The `seq` of an event, which is also its id on the stream. Only what comes after it is wanted.
+	// After The `seq` of an event, which is also its id on the stream. Only later events are returned.
 	After *After `form:"after,omitempty" json:"after,omitempty"`
 
-	// LastEventID The id of the last event that was received, as every client of event streams sends it after a disconnect.
+	// LastEventID The id of the last event that was received. Standard clients of event streams send it when they reconnect.
 	LastEventID *LastEventID `json:"Last-Event-ID,omitempty"`
 }
 
 // ArchiveWorkflowParams defines parameters for ArchiveWorkflow.
 type ArchiveWorkflowParams struct {
-	// IfMatch The `ETag` of the workflow that you read, or a list of them. If the workflow was saved since, the answer is 412
+	// IfMatch The `ETag` of your copy of the workflow, or a list of them. If the workflow was saved since, the response is 412
 	// and nothing changes. A weak tag (`W/"3"`) never matches (RFC 9110, section 13.1.1), nor does a value that is not
 	// an `ETag`. `*` matches any version. Several lines of this header are one list.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
@@ -4727,26 +4734,26 @@ type ArchiveWorkflowParams struct {
 
 // GetWorkflowParams defines parameters for GetWorkflow.
 type GetWorkflowParams struct {
-	// Version Which version of the workflow; without it the present one.
+	// Version The version of the workflow. Default: the current one.
 	Version *Version `form:"version,omitempty" json:"version,omitempty"`
 
-	// IfNoneMatch The `ETag` of your copy, or a list of them. If one of them is current, the answer is 304 without a body. `*`
+	// IfNoneMatch The `ETag` of your copy, or a list of them. If one of them is current, the response is 304 without a body. `*`
 	// matches any `ETag`. Several lines of this header are one list.
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 }
 
 // TriggerWorkflowParams defines parameters for TriggerWorkflow.
 type TriggerWorkflowParams struct {
-	// IdempotencyKey A text of your choice that stands for this one request. For 24 hours a repeat with the same key and the same body
-	// makes nothing new: it answers with the present record of the first, marked `Idempotent-Replayed: true`, and
-	// honours `waitForMs` where there is one. The same key with another body is 409 `IDEMPOTENCY_MISMATCH`; while the first is not yet
-	// committed, 409 `IDEMPOTENCY_IN_FLIGHT`. A refused request leaves no trace.
+	// IdempotencyKey A string of your choice that identifies this request. For 24 hours, a repeat with the same key and the same body
+	// creates nothing: it returns the current record of the first request, marked `Idempotent-Replayed: true`, and
+	// honours `waitForMs`. The same key with another body is 409 `IDEMPOTENCY_MISMATCH`. While the first request is
+	// not yet committed, a repeat is 409 `IDEMPOTENCY_IN_FLIGHT`. A rejected request does not use up its key.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // ReplaceWorkflowParams defines parameters for ReplaceWorkflow.
 type ReplaceWorkflowParams struct {
-	// IfMatch The `ETag` of the workflow that you read, or a list of them. If the workflow was saved since, the answer is 412
+	// IfMatch The `ETag` of your copy of the workflow, or a list of them. If the workflow was saved since, the response is 412
 	// and nothing changes. A weak tag (`W/"3"`) never matches (RFC 9110, section 13.1.1), nor does a value that is not
 	// an `ETag`. `*` matches any version. Several lines of this header are one list.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
@@ -4754,7 +4761,7 @@ type ReplaceWorkflowParams struct {
 
 // UpdateWorkflowComponentParams defines parameters for UpdateWorkflowComponent.
 type UpdateWorkflowComponentParams struct {
-	// IfMatch The `ETag` of the workflow that you read, or a list of them. If the workflow was saved since, the answer is 412
+	// IfMatch The `ETag` of your copy of the workflow, or a list of them. If the workflow was saved since, the response is 412
 	// and nothing changes. A weak tag (`W/"3"`) never matches (RFC 9110, section 13.1.1), nor does a value that is not
 	// an `ETag`. `*` matches any version. Several lines of this header are one list.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
@@ -4762,7 +4769,7 @@ type UpdateWorkflowComponentParams struct {
 
 // ListSystemComponentsParams defines parameters for ListSystemComponents.
 type ListSystemComponentsParams struct {
-	// IfNoneMatch The `ETag` of your copy, or a list of them. If one of them is current, the answer is 304 without a body. `*`
+	// IfNoneMatch The `ETag` of your copy, or a list of them. If one of them is current, the response is 304 without a body. `*`
 	// matches any `ETag`. Several lines of this header are one list.
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 }
@@ -4772,7 +4779,7 @@ type ListWorkspacesParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the page before. Opaque; do not build one.
+	// Cursor The `nextCursor` of the previous page. Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -4781,7 +4788,7 @@ type ListAPIKeysParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the page before. Opaque; do not build one.
+	// Cursor The `nextCursor` of the previous page. Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -4790,7 +4797,7 @@ type ListAuditEventsParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the page before. Opaque; do not build one.
+	// Cursor The `nextCursor` of the previous page. Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -4799,7 +4806,7 @@ type ListWorkspaceEnvironmentVariablesParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the page before. Opaque; do not build one.
+	// Cursor The `nextCursor` of the previous page. Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -4808,7 +4815,7 @@ type ListInvitationsParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the page before. Opaque; do not build one.
+	// Cursor The `nextCursor` of the previous page. Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -4817,13 +4824,13 @@ type ListLedgerParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the page before. Opaque; do not build one.
+	// Cursor The `nextCursor` of the previous page. Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 
-	// From The first day (UTC) whose postings are wanted; not after `to`.
+	// From The first day (UTC) of the statement; not after `to`.
 	From *Day `form:"from,omitempty" json:"from,omitempty"`
 
-	// To The last day (UTC) whose postings are wanted.
+	// To The last day (UTC) of the statement.
 	To *Day `form:"to,omitempty" json:"to,omitempty"`
 }
 
@@ -4832,7 +4839,7 @@ type ListMembersParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the page before. Opaque; do not build one.
+	// Cursor The `nextCursor` of the previous page. Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 

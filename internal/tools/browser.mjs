@@ -1,4 +1,4 @@
-// The browser of the tests: a Chromium on the PATH, or the one of this folder.
+// The browser of the tests: a Chromium on the PATH, or the one installed in this folder.
 import { existsSync } from 'node:fs';
 import { delimiter, join } from 'node:path';
 import playwright from 'playwright-core';
@@ -12,21 +12,21 @@ async function executable() {
   return chromium.executablePath();
 }
 
-// How long any wait of a script may take: as long as the test has.
+// The timeout of every wait in a script: the time that the test has left.
 const patience = Number(process.env.PATIENCE_MS);
 
 export const launch = async () => playwright.chromium.launch({
   executablePath: await executable(), args: ['--no-sandbox', '--disable-gpu', '--headless=shell'], timeout: patience,
 });
 
-// contextOf opens a window of its own, with cookies of its own.
+// contextOf opens a separate window, with separate cookies.
 export async function contextOf(browser, options = {}) {
   const context = await browser.newContext(options);
   context.setDefaultTimeout(patience);
   return context;
 }
 
-// picture keeps how a page looks, wide and narrow, light and dark.
+// picture saves screenshots of a page, wide and narrow, light and dark.
 export async function picture(page, folder, name) {
   if (!folder) return;
   for (const [size, width, height] of [['wide', 1440, 900], ['narrow', 390, 844]])

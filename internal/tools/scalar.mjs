@@ -1,5 +1,5 @@
-// Makes the script of the docs' API reference from the npm package, whose version stands in
-// package.json, and says whether it is the one that is committed.
+// Builds the script of the docs' API reference from the npm package, in the version that
+// package.json names, and reports whether the committed script is current.
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -17,7 +17,7 @@ try {
   const target = join(here, `../web/portal/assets/scalar-${scalar}.js.gz`);
   const fresh = existsSync(target) && gunzipSync(readFileSync(target)).equals(script);
   if (!fresh) writeFileSync(target, execFileSync('gzip', ['-9n'], { input: script, maxBuffer: 1 << 26 }));
-  console.log(`${fresh ? 'fresh' : 'MADE ANEW: name it in assets.go and note its sum in assets/README.md'}: ${createHash('sha256').update(script).digest('hex')}`);
+  console.log(`${fresh ? 'fresh' : 'REBUILT: set its name in assets.go and its checksum in assets/README.md'}: ${createHash('sha256').update(script).digest('hex')}`);
   process.exitCode = fresh ? 0 : 1;
 } finally {
   rmSync(folder, { recursive: true });

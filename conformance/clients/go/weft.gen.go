@@ -367,7 +367,7 @@ type CallbackAttempt struct {
 	// Examples: 2
 	Attempt int32 `json:"attempt"`
 
-	// Delivered Whether the receiver took it, that is answered with a 2xx in time.
+	// Delivered Whether it was delivered: the receiver answered with a 2xx in time.
 	//
 	// Examples: false
 	Delivered bool `json:"delivered"`
@@ -377,7 +377,7 @@ type CallbackAttempt struct {
 	// Examples: 87
 	DurationMs int32 `json:"durationMs"`
 
-	// Error What was wrong. Null if it was delivered.
+	// Error The error. Null if it was delivered.
 	Error *CallbackError `json:"error"`
 
 	// HTTPStatus The status that the receiver answered with. Null if it did not answer.
@@ -385,7 +385,7 @@ type CallbackAttempt struct {
 	// Examples: 502
 	HTTPStatus *int32 `json:"httpStatus"`
 
-	// StartedAt When it began.
+	// StartedAt When it started.
 	//
 	// Examples: 2026-11-21T10:15:35.402Z
 	StartedAt time.Time `json:"startedAt"`
@@ -407,11 +407,11 @@ type CallbackAttemptPage struct {
 	NextCursor *string `json:"nextCursor"`
 }
 
-// CallbackError Why an attempt to deliver a callback failed. It never holds anything that the receiver said.
+// CallbackError Why an attempt to deliver a callback failed. It never contains anything from the receiver's response.
 type CallbackError struct {
 	// Class The kind of failure: `dns`, `refused`, `reset`, `unreachable`, `timeout`, `tls`, `redirect`,
-	// `blocked_address`, `too_large`, `status` or `connection`; `secrets` when Weft could not open the stored
-	// secret or header values: nothing was sent then, and nothing is until a replay.
+	// `blocked_address`, `too_large`, `status` or `connection`. `secrets`: Weft could not decrypt the stored
+	// secret or header values; nothing was sent, and nothing is sent until a replay.
 	//
 	//
 	// Examples: status
@@ -428,41 +428,42 @@ type CallbackError struct {
 	Message string `json:"message"`
 }
 
-// CancelMode `graceful`, the default: attempts under way finish, and no further ones start. `immediate`: they are stopped.
+// CancelMode `graceful`, the default: current attempts finish, and no further ones start. `immediate`: they are stopped.
 //
 // Examples: graceful
 type CancelMode string
 
-// CancelWorkflowRunRequest Why a run is to end, and how.
+// CancelWorkflowRunRequest The reason and the mode of a cancellation.
 //
 // Examples: {"mode":"graceful","reason":"The order was withdrawn."}
 type CancelWorkflowRunRequest struct {
-	// Mode `graceful`, the default: attempts under way finish, and no further ones start. `immediate`: they are stopped.
+	// Mode `graceful`, the default: current attempts finish, and no further ones start. `immediate`: they are stopped.
+	//
 	//
 	// Examples: graceful
 	Mode *CancelMode `json:"mode,omitempty"`
 
-	// Reason Why, in your words. It stands in the run's record.
+	// Reason The reason. It is stored in the run's record.
 	//
 	// Examples: The order was withdrawn.
 	Reason *string `json:"reason,omitempty"`
 }
 
-// CanvasPosition Where the component stands on the canvas: x and y. Null: nowhere yet.
+// CanvasPosition The position on the canvas: x and y. Null: no position yet.
 //
 // Examples: [480,120.5]
 type CanvasPosition = []float64
 
-// Component What a component takes, gives and costs.
+// Component The inputs, outputs and price of a component.
 type Component struct {
-	// Category What family a component belongs to. More may be added.
+	// Category The family of a component. More may be added.
 	//
 	// Examples: UTILITY, HTTP, EVM, LOGIC
 	Category ComponentCategory `json:"category"`
 
-	// Config A JSON Schema (2020-12) of type object. A value marked `x-secret: true` is encrypted at rest and redacted in logs
-	// and errors. That goes for outputs, too, and for all that the stages of a run make of one: records, streams and
-	// callbacks show an output as it is.
+	// Config A JSON Schema (2020-12) of type object. A value marked `x-secret: true` is encrypted at rest and redacted in
+	// logs and errors. The same holds for outputs, and for everything that the stages of a run derive from one.
+	// Records, streams and callbacks show an output as it is.
 	//
 	//
 	// Examples: {"properties":{"bytes":{"default":32,"maximum":1024,"minimum":1,"type":"integer"}},"type":"object"}
@@ -473,7 +474,8 @@ type Component struct {
 	// Examples: Makes a random UUID (version 4).
 	Description string `json:"description"`
 
-	// Effect `none`: a function of its input, or of chance; `read`: reads the outside; `write`: changes the outside.
+	// Effect `none`: the output depends on the input and on chance only; `read`: reads from outside systems; `write`: changes
+	// outside systems.
 	//
 	//
 	// Examples: read
@@ -484,9 +486,9 @@ type Component struct {
 	// Examples: ["COMPONENT","WORKFLOW"]
 	ExecutionModes []ExecutionMode `json:"executionModes"`
 
-	// Input A JSON Schema (2020-12) of type object. A value marked `x-secret: true` is encrypted at rest and redacted in logs
-	// and errors. That goes for outputs, too, and for all that the stages of a run make of one: records, streams and
-	// callbacks show an output as it is.
+	// Input A JSON Schema (2020-12) of type object. A value marked `x-secret: true` is encrypted at rest and redacted in
+	// logs and errors. The same holds for outputs, and for everything that the stages of a run derive from one.
+	// Records, streams and callbacks show an output as it is.
 	//
 	//
 	// Examples: {"properties":{"bytes":{"default":32,"maximum":1024,"minimum":1,"type":"integer"}},"type":"object"}
@@ -497,16 +499,16 @@ type Component struct {
 	// Examples: RANDOM_UUID, API_CALL
 	Module ModuleName `json:"module"`
 
-	// Output A JSON Schema (2020-12) of type object. A value marked `x-secret: true` is encrypted at rest and redacted in logs
-	// and errors. That goes for outputs, too, and for all that the stages of a run make of one: records, streams and
-	// callbacks show an output as it is.
+	// Output A JSON Schema (2020-12) of type object. A value marked `x-secret: true` is encrypted at rest and redacted in
+	// logs and errors. The same holds for outputs, and for everything that the stages of a run derive from one.
+	// Records, streams and callbacks show an output as it is.
 	//
 	//
 	// Examples: {"properties":{"bytes":{"default":32,"maximum":1024,"minimum":1,"type":"integer"}},"type":"object"}
 	Output JSONSchema `json:"output"`
 
-	// Ports By which ports a run goes on from it in a workflow: what the `port` of a sequence edge may be. Empty where it
-	// is not executed inside a workflow.
+	// Ports The ports by which a run continues after it in a workflow: the values for the `port` of a sequence edge.
+	// Empty if it cannot be executed inside a workflow.
 	Ports []ComponentPort `json:"ports"`
 
 	// Price Credits that a completed execution costs.
@@ -514,16 +516,16 @@ type Component struct {
 	// Examples: 1
 	Price float64 `json:"price"`
 
-	// Repeat What happens to an execution whose worker is lost in the middle. `pure` and `idempotent`: it runs again, which
-	// uses up no attempt. `unsafe`: it ends FAILED with `WORKER_LOST`, because the outcome is unknown. A component may
-	// decide by the call; this is then the most careful of its answers.
+	// Repeat What happens to an execution whose worker is lost. `pure` and `idempotent`: it runs again, which uses up no
+	// attempt. `unsafe`: it fails with `WORKER_LOST`, because the outcome is unknown. For some components it depends
+	// on the call; this is then the strictest of the values.
 	//
 	//
 	// Examples: pure
 	Repeat ComponentRepeat `json:"repeat"`
 
-	// SecretFields Which fields are secret, as JSON pointers that begin with `/input`, `/config` or `/output`; `*` stands for
-	// every member or item.
+	// SecretFields The secret fields, as JSON pointers that start with `/input`, `/config` or `/output`; `*` stands for every
+	// field or item.
 	//
 	//
 	// Examples: ["/input/headers/*"]
@@ -540,35 +542,36 @@ type Component struct {
 	Title string `json:"title"`
 }
 
-// ComponentAttempts How often the component is tried before it has failed, 1 if this is absent. Between attempts it waits 1 s, then
-// 2 s (each +/- 20 %), or as long as the `Retry-After` of an upstream says if that is longer, but 1 hour at most. What
-// a run does itself (the modules of the category LOGIC) has one attempt: more are refused.
+// ComponentAttempts How often the component is tried before it fails. Default: 1. The pause between attempts is 1 s, then 2 s (each
+// +/- 20 %), or the `Retry-After` of an upstream if that is longer, at most 1 hour. Components that the run itself
+// executes (category LOGIC) have one attempt: more are rejected.
 //
 // Examples: 3
 type ComponentAttempts = int32
 
-// ComponentCategory What family a component belongs to. More may be added.
+// ComponentCategory The family of a component. More may be added.
 //
 // Examples: UTILITY, HTTP, EVM, LOGIC
 type ComponentCategory = string
 
-// ComponentConfig The config of the component, by the module's own schema (`config` in the catalogue). Variables and secrets are as
-// in `input`.
+// ComponentConfig The config of the component, as the module's schema defines (`config` in the catalogue). Variables and secrets
+// work as in `input`.
 //
 // Examples: {"concurrency":5}
 type ComponentConfig map[string]interface{}
 
-// ComponentEffect `none`: a function of its input, or of chance; `read`: reads the outside; `write`: changes the outside.
+// ComponentEffect `none`: the output depends on the input and on chance only; `read`: reads from outside systems; `write`: changes
+// outside systems.
 //
 // Examples: read
 type ComponentEffect string
 
 // ComponentExecution One execution of a component.
 type ComponentExecution struct {
-	// Callback The completion callback of an execution and how its delivery goes.
+	// Callback The completion callback of an execution and the state of its delivery.
 	Callback ComponentExecutionCallback `json:"callback"`
 
-	// Completed True when the component finished and `output` is populated, that is when `status` is COMPLETED.
+	// Completed True when the component finished and `output` is set, that is when `status` is COMPLETED.
 	//
 	// Examples: true
 	Completed bool `json:"completed"`
@@ -591,17 +594,18 @@ type ComponentExecution struct {
 	// Examples: RANDOM_UUID
 	Module string `json:"module"`
 
-	// Output What the component gave, by its own schema (`output` in the catalogue). Null until COMPLETED.
+	// Output The output of the component, as its schema defines (`output` in the catalogue). Null until COMPLETED.
+	//
 	//
 	// Examples: {"uuid":"5f0c6f2e-54e4-4c5a-9a53-6f6f6a3c8a11"}, null
 	Output interface{} `json:"output"`
 
-	// OutputProblem Why `output` is null although there is one: it is stored sealed, and cannot be opened. An execution has it on pages
-	// of a list only; asked for by itself, such an execution is answered with this as the error. Runs and their stages
-	// have it wherever they are shown.
+	// OutputProblem Why `output` is null although there is one: it is stored encrypted, and cannot be decrypted. An execution has
+	// this field only on pages of a list; a request for the single execution returns this as an error instead. Runs
+	// and their stages have it wherever they are shown.
 	OutputProblem *OutputProblem `json:"outputProblem,omitempty"`
 
-	// Status CREATED until a worker starts the first attempt; EXECUTING from then on, also between attempts; COMPLETED and
+	// Status CREATED until a worker starts the first attempt; EXECUTING from then on, also between attempts. COMPLETED and
 	// FAILED are final.
 	//
 	//
@@ -619,9 +623,9 @@ type ComponentExecution struct {
 	UpdatedAt time.Time `json:"updatedAt"`
 }
 
-// ComponentExecutionCallback The completion callback of an execution and how its delivery goes.
+// ComponentExecutionCallback The completion callback of an execution and the state of its delivery.
 type ComponentExecutionCallback struct {
-	// AttemptCount How often delivery was tried, replays included.
+	// AttemptCount How often delivery was attempted, replays included.
 	//
 	// Examples: 1
 	AttemptCount int32 `json:"attemptCount"`
@@ -636,15 +640,15 @@ type ComponentExecutionCallback struct {
 	// Examples: ["Authorization","X-Order"]
 	HeaderNames []string `json:"headerNames"`
 
-	// LastAttemptAt When delivery was last tried.
+	// LastAttemptAt When delivery was last attempted.
 	//
 	// Examples: 2026-11-21T10:15:30.190Z
 	LastAttemptAt *time.Time `json:"lastAttemptAt"`
 
-	// LastError What was wrong with the last attempt. Null if it succeeded or there was none.
+	// LastError The error of the last attempt. Null if it succeeded or no attempt was made.
 	LastError *CallbackError `json:"lastError"`
 
-	// SignatureAlgorithm How the callback is signed. Null when it is not.
+	// SignatureAlgorithm How the callback is signed. Null if it is not.
 	SignatureAlgorithm *SignatureAlgorithm `json:"signatureAlgorithm"`
 
 	// Signed Whether a `callbackSecret` was given.
@@ -652,7 +656,7 @@ type ComponentExecutionCallback struct {
 	// Examples: true
 	Signed bool `json:"signed"`
 
-	// URL Where the record is posted. Null when no callback was asked for.
+	// URL Where the record is posted. Null if there is no callback.
 	//
 	// Examples: https://hooks.example.org/weft
 	URL *string `json:"url"`
@@ -675,19 +679,19 @@ type ComponentExecutionEvent struct {
 	// Examples: RANDOM_UUID
 	Module string `json:"module"`
 
-	// Output What the component gave. Null until COMPLETED.
+	// Output The output of the component. Null until COMPLETED.
 	//
 	// Examples: {"uuid":"5f0c6f2e-54e4-4c5a-9a53-6f6f6a3c8a11"}
 	Output interface{} `json:"output"`
 
-	// Status CREATED until a worker starts the first attempt; EXECUTING from then on, also between attempts; COMPLETED and
+	// Status CREATED until a worker starts the first attempt; EXECUTING from then on, also between attempts. COMPLETED and
 	// FAILED are final.
 	//
 	//
 	// Examples: COMPLETED
 	Status ExecutionStatus `json:"status"`
 
-	// Timestamp When the execution came into this state.
+	// Timestamp When the execution reached this state.
 	//
 	// Examples: 2026-11-21T10:15:30.131Z
 	Timestamp time.Time `json:"timestamp"`
@@ -714,20 +718,20 @@ type ComponentExecutionPage struct {
 	NextCursor *string `json:"nextCursor"`
 }
 
-// ComponentID What a component is called inside its workflow.
+// ComponentID The component's ID inside its workflow.
 //
 // Examples: balance
 type ComponentID = string
 
-// ComponentInput Inputs that are known when the workflow is saved, by the module's own schema (`input` in the catalogue). Data
-// connections give the others. `{{env.NAME}}` in a string stands for a variable of the environment. A value that
-// the schema marks as secret is encrypted at rest and shown as `[redacted]`, unless it is nothing but variables: a
-// word and a blank may stand before them, as in `Bearer {{env.TOKEN}}`.
+// ComponentInput Inputs that are known when the workflow is saved, as the module's schema defines (`input` in the catalogue).
+// Data connections supply the others. `{{env.NAME}}` in a string stands for an environment variable. A value that
+// the schema marks as secret is encrypted at rest and shown as `[redacted]`, unless it consists only of variables,
+// optionally after a word and a space, as in `Bearer {{env.TOKEN}}`.
 //
 // Examples: {"jsonRpcUrl":"{{env.RPC_URL}}"}
 type ComponentInput map[string]interface{}
 
-// ComponentName What the component is called, for people.
+// ComponentName The display name of the component.
 //
 // Examples: Its balance
 type ComponentName = string
@@ -748,38 +752,38 @@ type ComponentPage struct {
 	NextCursor *string `json:"nextCursor"`
 }
 
-// ComponentPort One port of a component, or those that its config names.
+// ComponentPort One port of a component, or the ports that its config names.
 //
-// Examples: {"description":"The condition holds.","name":"then","namedBy":null}, {"description":"The case of this name is the first that holds.","name":null,"namedBy":"/config/cases/*/name"}
+// Examples: {"description":"The condition holds.","name":"then","namedBy":null}, {"description":"The case of this name is the first that is true.","name":null,"namedBy":"/config/cases/*/name"}
 type ComponentPort struct {
 	// Description When it fires.
 	//
 	// Examples: The condition holds.
 	Description string `json:"description"`
 
-	// Name The name of the port. Null where the config names it.
+	// Name The name of the port. Null if the config names it.
 	//
 	// Examples: then
 	Name *string `json:"name"`
 
-	// NamedBy Where the config has the names of the ports, as a JSON pointer in which `*` stands for every item: there is a
-	// port for each of them. Null for a port with a name of its own.
+	// NamedBy Where the config has the names of the ports, as a JSON pointer in which `*` stands for every item: each of
+	// them is a port. Null for a port with a fixed name.
 	//
 	//
 	// Examples: null
 	NamedBy *string `json:"namedBy"`
 }
 
-// ComponentRepeat What happens to an execution whose worker is lost in the middle. `pure` and `idempotent`: it runs again, which
-// uses up no attempt. `unsafe`: it ends FAILED with `WORKER_LOST`, because the outcome is unknown. A component may
-// decide by the call; this is then the most careful of its answers.
+// ComponentRepeat What happens to an execution whose worker is lost. `pure` and `idempotent`: it runs again, which uses up no
+// attempt. `unsafe`: it fails with `WORKER_LOST`, because the outcome is unknown. For some components it depends
+// on the call; this is then the strictest of the values.
 //
 // Examples: pure
 type ComponentRepeat string
 
-// ComponentTimeout How many milliseconds one attempt may take; the module's own timeout if this is absent. A DELAY, WAIT_FOR_SIGNAL,
-// FOR_EACH or RUN_WORKFLOW that is not over by then fails with `TIMEOUT`: a loop begins nothing more, and child
-// runs are cancelled. Other modules of the category LOGIC take no time, so it is refused.
+// ComponentTimeout How many milliseconds one attempt may take. Default: the module's timeout. A DELAY, WAIT_FOR_SIGNAL, FOR_EACH or
+// RUN_WORKFLOW that takes longer fails with `TIMEOUT`: a loop starts nothing more, and child runs are cancelled.
+// Other modules of the category LOGIC take no time, so it is rejected.
 //
 // Examples: 5000
 type ComponentTimeout = int32
@@ -788,8 +792,8 @@ type ComponentTimeout = int32
 //
 // Examples: {"components":[{"config":{"durationMs":1000},"id":"pause","module":"DELAY"}],"name":"Pause"}
 type CreateWorkflowRequest struct {
-	// Components Its components. Those that no edge leads to begin the run; if one of them is a trigger (`ON_API_CALLED`, ...), all
-	// others must be reached from it.
+	// Components Its components. Components without an incoming edge start the run. If one of them is a trigger (`ON_API_CALLED`,
+	// ...), all others must be reachable from a trigger.
 	//
 	//
 	// Examples: [{"config":{"durationMs":1000},"id":"pause","module":"DELAY","name":"A second"}]
@@ -800,26 +804,26 @@ type CreateWorkflowRequest struct {
 	// Examples: [{"from":{"componentId":"start","output":"accounts"},"id":"d1","to":{"componentId":"each","input":"items"}}]
 	DataConnections *DataConnections `json:"dataConnections,omitempty"`
 
-	// Description What it is for, for people.
+	// Description The purpose of the workflow, for people.
 	//
 	// Examples: Reads the balance of each account and answers with all of them.
 	Description *WorkflowDescription `json:"description,omitempty"`
 
-	// Format The form of an exported workflow.
+	// Format The format of an exported workflow.
 	//
 	// Examples: weft.workflow.v1
 	Format *WorkflowFileFormat `json:"format,omitempty"`
 
-	// InputSchema A JSON Schema (2020-12) of the input of a run; a trigger whose `input` breaks it is refused with 422. Null: any
-	// input. A value marked `x-secret: true` is encrypted at rest, with all that stages make of it, shown as `[redacted]`
-	// in the `input` of the run, and not quoted in errors. A mark below a `$ref`, say, whose place is not one of the
-	// input, makes all members secret.
+	// InputSchema A JSON Schema (2020-12) of the input of a run. A trigger whose `input` violates it is rejected with 422. Null:
+	// any input. A value marked `x-secret: true` is encrypted at rest, and so is everything that stages derive from
+	// it. It is shown as `[redacted]` in the `input` of the run, and not quoted in errors. A mark whose location in
+	// the input cannot be determined, for example below a `$ref`, makes all fields secret.
 	//
 	//
 	// Examples: {"properties":{"accounts":{"items":{"type":"string"},"type":"array"}},"required":["accounts"],"type":"object"}
 	InputSchema *InputSchema `json:"inputSchema,omitempty"`
 
-	// Name What the workflow is called.
+	// Name The name of the workflow.
 	//
 	// Examples: Balances
 	Name WorkflowName `json:"name"`
@@ -829,29 +833,29 @@ type CreateWorkflowRequest struct {
 	// Examples: [{"from":"start","id":"e1","to":"each"}]
 	SequenceEdges *NewSequenceEdges `json:"sequenceEdges,omitempty"`
 
-	// Status The status with which a workflow is saved.
+	// Status The status that a save can set.
 	//
 	// Examples: PAUSED
 	Status *SavedWorkflowStatus `json:"status,omitempty"`
 
-	// Triggers Reserved: anything but an empty array is refused with 422. What begins runs beside requests are things of their
-	// own: schedules (`/v1/sdk/schedules`) and hooks (`/v1/sdk/hooks`).
+	// Triggers Reserved: anything but an empty array is rejected with 422. To start runs other than by requests, create
+	// schedules (`/v1/sdk/schedules`) and hooks (`/v1/sdk/hooks`).
 	//
 	//
 	// Examples: []
 	Triggers *WorkflowTriggers `json:"triggers,omitempty"`
 }
 
-// DataConnection That an output of a component goes into an input of another, once it is there. A connection that leaves the body
-// of a FOR_EACH carries the array of the values of all items, in their order. Where there is no such output, or
-// what gives it failed or did not run, the input stays as it is written.
+// DataConnection A connection: an output of one component becomes an input of another when it is available. A connection that
+// leaves the body of a FOR_EACH carries the array of the values of all items, in their order. If the output does
+// not exist, or its component failed or did not run, the input stays as it is written.
 //
 // Examples: {"from":{"componentId":"start","output":"accounts"},"id":"d1","to":{"componentId":"each","input":"items"}}
 type DataConnection struct {
 	// From Where a value comes from.
 	From DataSource `json:"from"`
 
-	// ID What the edge or the connection is called inside its workflow.
+	// ID The ID of the edge or the connection inside its workflow.
 	//
 	// Examples: e1
 	ID EdgeID `json:"id"`
@@ -867,7 +871,7 @@ type DataConnections = []DataConnection
 
 // DataSource Where a value comes from.
 type DataSource struct {
-	// ComponentID What a component is called inside its workflow.
+	// ComponentID The component's ID inside its workflow.
 	//
 	// Examples: balance
 	ComponentID ComponentID `json:"componentId"`
@@ -880,7 +884,7 @@ type DataSource struct {
 
 // DataTarget Where a value goes.
 type DataTarget struct {
-	// ComponentID What a component is called inside its workflow.
+	// ComponentID The component's ID inside its workflow.
 	//
 	// Examples: balance
 	ComponentID ComponentID `json:"componentId"`
@@ -931,7 +935,7 @@ type DialectSchema struct {
 // Examples: bigint
 type DialectType string
 
-// EdgeID What the edge or the connection is called inside its workflow.
+// EdgeID The ID of the edge or the connection inside its workflow.
 //
 // Examples: e1
 type EdgeID = string
@@ -961,19 +965,19 @@ type ErrorCode = string
 
 // ExecuteComponentRequest One call of a component. Null for an optional field means the same as leaving it out.
 type ExecuteComponentRequest struct {
-	// Attempts How often the component is tried before the execution is FAILED: once if this is left out. Between attempts it
-	// waits 1 s, then 2 s (each +/- 20 %), or as long as the `Retry-After` of an upstream says if that is longer, but
-	// 1 hour at most. An error that is not `retryable` ends the execution at once.
+	// Attempts How often the component is tried before the execution is FAILED. Default: 1. The pause between attempts is 1
+	// s, then 2 s (each +/- 20 %), or the `Retry-After` of an upstream if that is longer, at most 1 hour. An error
+	// that is not `retryable` fails the execution at once.
 	//
 	//
 	// Examples: 3
 	Attempts *int32 `json:"attempts,omitempty"`
 
-	// CallbackHeaders Headers that are sent with the callback, at most 8 KiB in all. Only their names are shown again. Refused are
-	// `Host`, `Content-*`, `Transfer-Encoding`, `Connection`, `Keep-Alive`, `Upgrade`, `Te`, `Trailer`, `Expect`,
-	// `Cookie`, `Accept-Encoding`, `User-Agent`, `Proxy-*`, `X-Svc-*`, `webhook-*` and `X-Forwarded-*`, whatever
-	// their case, and two names that differ in case only. A name has at most 64 letters, digits and hyphens. A value
-	// neither starts nor ends with a space. Headers need a `callbackUrl`: 400 without one.
+	// CallbackHeaders Headers that are sent with the callback, at most 8 KiB in all. Only their names are shown again. Not allowed
+	// are `Host`, `Content-*`, `Transfer-Encoding`, `Connection`, `Keep-Alive`, `Upgrade`, `Te`, `Trailer`,
+	// `Expect`, `Cookie`, `Accept-Encoding`, `User-Agent`, `Proxy-*`, `X-Svc-*`, `webhook-*` and `X-Forwarded-*`,
+	// in any case, and two names that differ in case only. A name has at most 64 letters, digits and hyphens. A
+	// value neither starts nor ends with a space. Headers need a `callbackUrl`: 400 without one.
 	//
 	//
 	// Examples: {"Authorization":"Bearer 7d0f4f0e"}
@@ -981,48 +985,49 @@ type ExecuteComponentRequest struct {
 
 	// CallbackSecret The key of the callback's HMAC-SHA256 signature, as UTF-8. Encrypted at rest, never shown again. Needs a
 	// `callbackUrl`: 400 without one. A secret that starts with `whsec_` must be followed by standard base64 with
-	// padding: 400 otherwise. `webhook-signature` uses the bytes that it encodes, `X-Svc-Signature` the text.
+	// padding: 400 otherwise. `webhook-signature` uses the bytes that it encodes, `X-Svc-Signature` the string
+	// itself.
 	//
 	//
 	// Examples: 3f6c1c1f8e0c4c0f9a3d0f0b6b1f5d2e
 	CallbackSecret *string `json:"callbackSecret,omitempty"`
 
-	// CallbackURL Where the finished record is posted. https, port 443 or 1024 to 65535, no user info, no fragment, no white
-	// space, no control characters, and a host
-	// whose addresses are all public. A deployment may be set to allow more.
+	// CallbackURL Where the finished record is posted: https, port 443 or 1024 to 65535, no user info, no fragment, no white
+	// space, no control characters, and a host whose addresses are all public. A deployment can allow more.
 	//
 	//
 	// Examples: https://hooks.example.org/weft
 	CallbackURL *string `json:"callbackUrl,omitempty"`
 
-	// Config The config of the component, by its own schema (`config` in the catalogue). `{}` if it has none.
+	// Config The config of the component, as its schema defines (`config` in the catalogue). `{}` if it has none.
+	//
 	//
 	// Examples: {}
 	Config map[string]interface{} `json:"config"`
 
-	// Input The inputs of the component, by its own schema (`input` in the catalogue). What names an environment variable,
-	// `{{env.NAME}}`, is taken as it stands: variables have their values in workflows only.
+	// Input The inputs of the component, as its schema defines (`input` in the catalogue). `{{env.NAME}}` is not
+	// replaced here: environment variables have values in workflows only.
 	//
 	//
 	// Examples: {"bytes":16}
 	Input map[string]interface{} `json:"input"`
 
 	// MaxCredits The most credits that this execution may cost, with at most six decimals. If the component's price is above
-	// it, the submit is refused with 402 and the reason `max_credits`: nothing is stored, and no credits are held
-	// back. An execution never costs more than the price for which it was accepted.
+	// it, the request is rejected with 402 and the reason `max_credits`: nothing is stored, and no credits are
+	// reserved. An execution never costs more than the price at which it was accepted.
 	//
 	//
 	// Examples: 2.5
 	MaxCredits *float64 `json:"maxCredits,omitempty"`
 
-	// Module The name of a component, exactly: capital letters, digits and underscores. To a name that is none, the answer
-	// says which one was probably meant.
+	// Module The name of a component, exactly: capital letters, digits and underscores. If the name is unknown, the error
+	// suggests a similar one.
 	//
 	//
 	// Examples: RANDOM_UUID, API_CALL
 	Module GivenModule `json:"module"`
 
-	// WaitForMs How many milliseconds the answer may wait for the end of the execution.
+	// WaitForMs How many milliseconds the response may wait for the execution to finish.
 	//
 	// Examples: 5000
 	WaitForMs *int32 `json:"waitForMs,omitempty"`
@@ -1030,24 +1035,25 @@ type ExecuteComponentRequest struct {
 
 // ExecutionError Why an execution failed.
 type ExecutionError struct {
-	// Attempt The attempt that failed last, from 1; 0 if none was started.
+	// Attempt The number of the last attempt that failed, from 1; 0 if none was started.
 	//
 	// Examples: 3
 	Attempt int32 `json:"attempt"`
 
-	// Code A stable code: `TIMEOUT`, `UPSTREAM_ERROR`, `ADDRESS_BLOCKED` (it may not be called), `OUTPUT_TOO_LARGE`,
-	// `INVALID_INPUT`, `WORKER_LOST` (whether it was done is not known), `QUARANTINED` (its worker was lost again and
-	// again), `RESTORE_UNCERTAIN` (a restored backup shows it unfinished, and it is not safe to repeat), `CANCELED`, `INTERNAL_ERROR` (ours; also when for two hours no worker could run it), or one of the
-	// component's own: `NAME_NOT_RESOLVED`, `TRANSACTION_REPLACED`, `TRANSACTION_DROPPED`. A stage of a run may also
-	// have `ITEM_FAILED` (an item of its loop failed), `NOT_FOUND` or `CONFLICT` (the workflow that it should run),
-	// `INSUFFICIENT_CREDITS`, `STORAGE_EXHAUSTED`, `LIMIT_EXCEEDED`, or what a FAIL gives. [Errors](/docs/errors) has each of them. More may
-	// be added.
+	// Code A stable code: `TIMEOUT`, `UPSTREAM_ERROR`, `ADDRESS_BLOCKED` (calling this address is not allowed),
+	// `OUTPUT_TOO_LARGE`, `INVALID_INPUT`, `WORKER_LOST` (its outcome is unknown), `QUARANTINED` (its worker was
+	// lost again and again), `RESTORE_UNCERTAIN` (a restored backup shows it unfinished, and it is not safe to
+	// repeat), `CANCELED`, `INTERNAL_ERROR` (an error in Weft, or no worker could run it for two hours), or one of
+	// the component's own: `NAME_NOT_RESOLVED`, `TRANSACTION_REPLACED`, `TRANSACTION_DROPPED`. A stage of a run
+	// may also have `ITEM_FAILED` (an item of its loop failed), `NOT_FOUND` or `CONFLICT` (the workflow that it
+	// should run), `INSUFFICIENT_CREDITS`, `STORAGE_EXHAUSTED`, `LIMIT_EXCEEDED`, or the code of a FAIL.
+	// [Errors](/docs/errors) documents each of them. More may be added.
 	//
 	//
 	// Examples: UPSTREAM_ERROR
 	Code string `json:"code"`
 
-	// Details More about it, by code. Absent if there is no more.
+	// Details More details, which depend on the code. Absent if it has none.
 	//
 	// Examples: {"class":"status","upstreamCode":503}
 	Details interface{} `json:"details,omitempty"`
@@ -1057,15 +1063,15 @@ type ExecutionError struct {
 	// Examples: rpc.example.org answered 503 Service Unavailable
 	Message string `json:"message"`
 
-	// Outcome `unknown`: the attempt was cut off, or nothing follows one that was, and the call may have taken effect all the
-	// same. Look there before you repeat it. Nothing is charged for it. Absent if the call cannot have changed
-	// anything outside, and if it was not cut off. More values may be added.
+	// Outcome `unknown`: the attempt was interrupted, or no attempt followed an interrupted one, and the call may have
+	// taken effect nevertheless. Check the upstream before you repeat it. It is not charged. Absent if the call
+	// cannot have changed anything outside, or if it was not interrupted. More values may be added.
 	//
 	//
 	// Examples: unknown
 	Outcome *string `json:"outcome,omitempty"`
 
-	// Retryable Whether the same call may succeed at another time.
+	// Retryable Whether the same call may succeed later.
 	//
 	// Examples: true
 	Retryable bool `json:"retryable"`
@@ -1076,34 +1082,34 @@ type ExecutionError struct {
 // Examples: COMPONENT
 type ExecutionMode string
 
-// ExecutionStatus CREATED until a worker starts the first attempt; EXECUTING from then on, also between attempts; COMPLETED and
+// ExecutionStatus CREATED until a worker starts the first attempt; EXECUTING from then on, also between attempts. COMPLETED and
 // FAILED are final.
 //
 // Examples: COMPLETED
 type ExecutionStatus string
 
-// GivenID A UUID, in upper or lower case. Answers have it in lower case.
+// GivenID A UUID, in upper or lower case. Responses have it in lower case.
 //
 // Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 type GivenID = openapi_types.UUID
 
-// GivenModule The name of a component, exactly: capital letters, digits and underscores. To a name that is none, the answer
-// says which one was probably meant.
+// GivenModule The name of a component, exactly: capital letters, digits and underscores. If the name is unknown, the error
+// suggests a similar one.
 //
 // Examples: RANDOM_UUID, API_CALL
 type GivenModule = string
 
-// GivenRunOrigin The run that another one repeats. Stages that completed there before `fromStageId`, or all that completed if it is
-// absent, are taken over: they are neither run nor charged again. A stage that did not complete is run again, and so
-// is everything that comes after it. A loop that completed is taken over as it ended. Of a loop that did not
-// complete, the finished items are taken over, and the other items are run again from where they stopped. A child run
-// that did not complete is repeated in the same way, unless its workflow or its input changed.
+// GivenRunOrigin The run to repeat. Stages that completed there before `fromStageId` (if absent: all that completed) are reused:
+// they are neither run nor charged again. A stage that did not complete is run again, and so is everything that
+// comes after it. A loop that completed is reused as it ended. Of a loop that did not complete, the finished items
+// are reused, and the other items are run again from where they stopped. A child run that did not complete is
+// repeated in the same way, unless its workflow or its input changed.
 type GivenRunOrigin struct {
-	// FromStageID The stage of the earlier run from which on everything is run again. A stage in a loop means its item: the other
-	// items that finished are taken over.
+	// FromStageID The stage of the earlier run from which on everything is run again. A stage in a loop means its item: the
+	// other items that finished are reused.
 	FromStageID *GivenID `json:"fromStageId,omitempty"`
 
-	// RunID A UUID, in upper or lower case. Answers have it in lower case.
+	// RunID A UUID, in upper or lower case. Responses have it in lower case.
 	//
 	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 	RunID GivenID `json:"runId"`
@@ -1114,17 +1120,17 @@ type GivenRunOrigin struct {
 // Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 type ID = openapi_types.UUID
 
-// InputSchema A JSON Schema (2020-12) of the input of a run; a trigger whose `input` breaks it is refused with 422. Null: any
-// input. A value marked `x-secret: true` is encrypted at rest, with all that stages make of it, shown as `[redacted]`
-// in the `input` of the run, and not quoted in errors. A mark below a `$ref`, say, whose place is not one of the
-// input, makes all members secret.
+// InputSchema A JSON Schema (2020-12) of the input of a run. A trigger whose `input` violates it is rejected with 422. Null:
+// any input. A value marked `x-secret: true` is encrypted at rest, and so is everything that stages derive from
+// it. It is shown as `[redacted]` in the `input` of the run, and not quoted in errors. A mark whose location in
+// the input cannot be determined, for example below a `$ref`, makes all fields secret.
 //
 // Examples: {"properties":{"accounts":{"items":{"type":"string"},"type":"array"}},"required":["accounts"],"type":"object"}
 type InputSchema map[string]interface{}
 
-// JSONSchema A JSON Schema (2020-12) of type object. A value marked `x-secret: true` is encrypted at rest and redacted in logs
-// and errors. That goes for outputs, too, and for all that the stages of a run make of one: records, streams and
-// callbacks show an output as it is.
+// JSONSchema A JSON Schema (2020-12) of type object. A value marked `x-secret: true` is encrypted at rest and redacted in
+// logs and errors. The same holds for outputs, and for everything that the stages of a run derive from one.
+// Records, streams and callbacks show an output as it is.
 //
 // Examples: {"properties":{"bytes":{"default":32,"maximum":1024,"minimum":1,"type":"integer"}},"type":"object"}
 type JSONSchema map[string]interface{}
@@ -1134,16 +1140,16 @@ type JSONSchema map[string]interface{}
 // Examples: RANDOM_UUID, API_CALL
 type ModuleName = string
 
-// NewSequenceEdge That a component follows another, as it is saved.
+// NewSequenceEdge An edge between two components, as it is saved.
 //
 // Examples: {"from":"start","id":"e1","to":"each"}
 type NewSequenceEdge struct {
-	// From What a component is called inside its workflow.
+	// From The component's ID inside its workflow.
 	//
 	// Examples: balance
 	From ComponentID `json:"from"`
 
-	// ID What the edge or the connection is called inside its workflow.
+	// ID The ID of the edge or the connection inside its workflow.
 	//
 	// Examples: e1
 	ID EdgeID `json:"id"`
@@ -1155,7 +1161,7 @@ type NewSequenceEdge struct {
 	// Examples: next
 	Port *PortName `json:"port,omitempty"`
 
-	// To What a component is called inside its workflow.
+	// To The component's ID inside its workflow.
 	//
 	// Examples: balance
 	To ComponentID `json:"to"`
@@ -1170,83 +1176,83 @@ type NewSequenceEdges = []NewSequenceEdge
 //
 // Examples: {"id":"balance","input":{"jsonRpcUrl":"{{env.RPC_URL}}","tokenAddress":"0x0000000000000000000000000000000000000000"},"module":"GET_EVM_ACCOUNT_BALANCE"}
 type NewWorkflowComponent struct {
-	// Attempts How often the component is tried before it has failed, 1 if this is absent. Between attempts it waits 1 s, then
-	// 2 s (each +/- 20 %), or as long as the `Retry-After` of an upstream says if that is longer, but 1 hour at most. What
-	// a run does itself (the modules of the category LOGIC) has one attempt: more are refused.
+	// Attempts How often the component is tried before it fails. Default: 1. The pause between attempts is 1 s, then 2 s (each
+	// +/- 20 %), or the `Retry-After` of an upstream if that is longer, at most 1 hour. Components that the run itself
+	// executes (category LOGIC) have one attempt: more are rejected.
 	//
 	//
 	// Examples: 3
 	Attempts *ComponentAttempts `json:"attempts,omitempty"`
 
-	// Config The config of the component, by the module's own schema (`config` in the catalogue). Variables and secrets are as
-	// in `input`.
+	// Config The config of the component, as the module's schema defines (`config` in the catalogue). Variables and secrets
+	// work as in `input`.
 	//
 	//
 	// Examples: {"concurrency":5}
 	Config *ComponentConfig `json:"config,omitempty"`
 
-	// ID What a component is called inside its workflow.
+	// ID The component's ID inside its workflow.
 	//
 	// Examples: balance
 	ID ComponentID `json:"id"`
 
-	// Input Inputs that are known when the workflow is saved, by the module's own schema (`input` in the catalogue). Data
-	// connections give the others. `{{env.NAME}}` in a string stands for a variable of the environment. A value that
-	// the schema marks as secret is encrypted at rest and shown as `[redacted]`, unless it is nothing but variables: a
-	// word and a blank may stand before them, as in `Bearer {{env.TOKEN}}`.
+	// Input Inputs that are known when the workflow is saved, as the module's schema defines (`input` in the catalogue).
+	// Data connections supply the others. `{{env.NAME}}` in a string stands for an environment variable. A value that
+	// the schema marks as secret is encrypted at rest and shown as `[redacted]`, unless it consists only of variables,
+	// optionally after a word and a space, as in `Bearer {{env.TOKEN}}`.
 	//
 	//
 	// Examples: {"jsonRpcUrl":"{{env.RPC_URL}}"}
 	Input *ComponentInput `json:"input,omitempty"`
 
-	// Module The name of a component, exactly: capital letters, digits and underscores. To a name that is none, the answer
-	// says which one was probably meant.
+	// Module The name of a component, exactly: capital letters, digits and underscores. If the name is unknown, the error
+	// suggests a similar one.
 	//
 	//
 	// Examples: RANDOM_UUID, API_CALL
 	Module GivenModule `json:"module"`
 
-	// Name What the component is called, for people.
+	// Name The display name of the component.
 	//
 	// Examples: Its balance
 	Name *ComponentName `json:"name,omitempty"`
 
-	// OnFailure What becomes of the run when the component fails and no edge leads from its port `error`. `fail`: what runs
-	// finishes, nothing new starts, and the run is FAILED. `continue`: the run goes on as if the component had
+	// OnFailure What happens to the run when the component fails and no edge leads from its port `error`. `fail`: running stages
+	// finish, nothing new starts, and the run is FAILED. `continue`: the run continues as if the component had
 	// completed without an output: at `next` or `done`, at the `else` of an IF, at the `default` of a SWITCH.
 	//
 	//
 	// Examples: continue
 	OnFailure *OnFailure `json:"onFailure,omitempty"`
 
-	// Position Where the component stands on the canvas: x and y. Null: nowhere yet.
+	// Position The position on the canvas: x and y. Null: no position yet.
 	//
 	// Examples: [480,120.5]
 	Position *CanvasPosition `json:"position,omitempty"`
 
-	// TimeoutMs How many milliseconds one attempt may take; the module's own timeout if this is absent. A DELAY, WAIT_FOR_SIGNAL,
-	// FOR_EACH or RUN_WORKFLOW that is not over by then fails with `TIMEOUT`: a loop begins nothing more, and child
-	// runs are cancelled. Other modules of the category LOGIC take no time, so it is refused.
+	// TimeoutMs How many milliseconds one attempt may take. Default: the module's timeout. A DELAY, WAIT_FOR_SIGNAL, FOR_EACH or
+	// RUN_WORKFLOW that takes longer fails with `TIMEOUT`: a loop starts nothing more, and child runs are cancelled.
+	// Other modules of the category LOGIC take no time, so it is rejected.
 	//
 	//
 	// Examples: 5000
 	TimeoutMs *ComponentTimeout `json:"timeoutMs,omitempty"`
 }
 
-// NewWorkflowComponents Its components. Those that no edge leads to begin the run; if one of them is a trigger (`ON_API_CALLED`, ...), all
-// others must be reached from it.
+// NewWorkflowComponents Its components. Components without an incoming edge start the run. If one of them is a trigger (`ON_API_CALLED`,
+// ...), all others must be reachable from a trigger.
 //
 // Examples: [{"config":{"durationMs":1000},"id":"pause","module":"DELAY","name":"A second"}]
 type NewWorkflowComponents = []NewWorkflowComponent
 
 // NonTerminalStage A stage that is not final.
 type NonTerminalStage struct {
-	// ExecutionAttempt The attempt that runs; 1 before the first.
+	// ExecutionAttempt The current attempt; 1 before the first.
 	//
 	// Examples: 1
 	ExecutionAttempt int32 `json:"executionAttempt"`
 
-	// ExecutionEventID The component execution that the stage is. Null for what the run itself does.
+	// ExecutionEventID The component execution of the stage. Null if the run itself executes the component.
 	ExecutionEventID *ID `json:"executionEventId"`
 
 	// ID A UUIDv7 in lower case.
@@ -1270,16 +1276,16 @@ type NonTerminalStage struct {
 // Examples: RUNNING
 type NonTerminalStageStatus string
 
-// OnFailure What becomes of the run when the component fails and no edge leads from its port `error`. `fail`: what runs
-// finishes, nothing new starts, and the run is FAILED. `continue`: the run goes on as if the component had
+// OnFailure What happens to the run when the component fails and no edge leads from its port `error`. `fail`: running stages
+// finish, nothing new starts, and the run is FAILED. `continue`: the run continues as if the component had
 // completed without an output: at `next` or `done`, at the `else` of an IF, at the `default` of a SWITCH.
 //
 // Examples: continue
 type OnFailure string
 
-// OutputProblem Why `output` is null although there is one: it is stored sealed, and cannot be opened. An execution has it on pages
-// of a list only; asked for by itself, such an execution is answered with this as the error. Runs and their stages
-// have it wherever they are shown.
+// OutputProblem Why `output` is null although there is one: it is stored encrypted, and cannot be decrypted. An execution has
+// this field only on pages of a list; a request for the single execution returns this as an error instead. Runs
+// and their stages have it wherever they are shown.
 type OutputProblem struct {
 	// Code What went wrong, for programs. A code never changes its meaning. More may be added.
 	//
@@ -1317,9 +1323,9 @@ type OutputProblem struct {
 // Examples: next
 type PortName = string
 
-// Problem A failure, as RFC 9457 has it. More members may come with it.
+// Problem A failure, as RFC 9457 defines it. More fields may be added.
 type Problem struct {
-	// AvailableCredits With `credits_exhausted`, what both pots still have for new executions.
+	// AvailableCredits With `credits_exhausted`, what both pots have for new executions.
 	//
 	// Examples: 0
 	AvailableCredits *float64 `json:"availableCredits,omitempty"`
@@ -1383,12 +1389,12 @@ type Problem struct {
 	// Examples: NOT_FOUND
 	Error ErrorCode `json:"error"`
 
-	// Errors Each single fault, where there are several or where it has a place.
+	// Errors Each fault, if there are several or if it has a place.
 	Errors []ProblemDetail `json:"errors,omitempty"`
 
-	// ExpectedMessageSha256 With `invalid_credentials` of a signed request: the SHA-256 of the message that the server built from it,
-	// in hexadecimal. If it is that of your own message, the key or the secret is wrong; if not, other bytes
-	// were signed than sent.
+	// ExpectedMessageSha256 With `invalid_credentials` of a signed request: the SHA-256 of the message that the server built from it, in
+	// hexadecimal. If it equals that of your own message, the key or the secret is wrong. Otherwise you signed
+	// other bytes than you sent.
 	//
 	//
 	// Examples: 2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae
@@ -1404,7 +1410,7 @@ type Problem struct {
 	// Examples: There is no execution with this id.
 	Message string `json:"message"`
 
-	// NextReleaseAt With `credits_exhausted`, when the plan gives credits again. Absent where it gives none.
+	// NextReleaseAt With `credits_exhausted`, when the plan releases credits again. Absent if it releases none.
 	//
 	// Examples: 2026-11-23T00:00:00.000Z
 	NextReleaseAt *time.Time `json:"nextReleaseAt,omitempty"`
@@ -1414,7 +1420,7 @@ type Problem struct {
 	// Examples: 2026-12-01T00:00:00.000Z
 	NextResetAt *time.Time `json:"nextResetAt,omitempty"`
 
-	// Price With `credits_exhausted`, the credits that the execution, or the run at the least, would have cost.
+	// Price With `credits_exhausted`, the credits that the execution, or the run at minimum, would have cost.
 	//
 	// Examples: 1
 	Price *float64 `json:"price,omitempty"`
@@ -1439,8 +1445,8 @@ type Problem struct {
 	// - `UNAVAILABLE`: `quarantined`: the database is in quarantine until its operator releases it;
 	//   `master_key`: the process that answered has a wrong master key;
 	//   `clock_differs`: the clock of the process that answered differs too much from the database's;
-	//   `books_stopped`: an audit found the credits of this workspace wrong, and what costs something is not
-	//   accepted until they are right. What was accepted before goes on.
+	//   `books_stopped`: an audit found errors in the credits of this workspace. Only free executions are
+	//   accepted until they are corrected. Accepted executions continue.
 	//
 	//
 	// Examples: invalid_credentials
@@ -1451,7 +1457,7 @@ type Problem struct {
 	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 	RequestID string `json:"requestId"`
 
-	// ReservedCredits With `credits_exhausted`, the credits that executions which are not final yet hold back.
+	// ReservedCredits With `credits_exhausted`, the credits that are reserved for executions which are not final yet.
 	//
 	// Examples: 2
 	ReservedCredits *float64 `json:"reservedCredits,omitempty"`
@@ -1504,7 +1510,7 @@ type ProblemDetail struct {
 	// Examples: must be at most 3
 	Message string `json:"message"`
 
-	// Pointer Where: a JSON pointer (RFC 6901) into the body, or `/query/NAME` or `/header/NAME`. The empty text
+	// Pointer Where it is: a JSON pointer (RFC 6901) into the body, or `/query/NAME` or `/header/NAME`. The empty string
 	// is the whole body.
 	//
 	//
@@ -1512,22 +1518,22 @@ type ProblemDetail struct {
 	Pointer string `json:"pointer"`
 }
 
-// QuoteWorkflowRequest Of what run a quote is wanted.
+// QuoteWorkflowRequest The run to quote.
 //
 // Examples: {"version":1}
 type QuoteWorkflowRequest struct {
-	// Version The version, from 1. Every save makes the next one, and none ever changes.
+	// Version The version, from 1. Every save creates the next one. A version never changes.
 	//
 	// Examples: 3
 	Version *WorkflowVersion `json:"version,omitempty"`
 }
 
-// ReplaceWorkflowRequest A workflow to put in the place of the present version.
+// ReplaceWorkflowRequest A workflow that replaces the current version.
 //
 // Examples: {"components":[{"config":{"durationMs":2000},"id":"pause","module":"DELAY"}],"name":"Pause","status":"PAUSED"}
 type ReplaceWorkflowRequest struct {
-	// Components Its components. Those that no edge leads to begin the run; if one of them is a trigger (`ON_API_CALLED`, ...), all
-	// others must be reached from it.
+	// Components Its components. Components without an incoming edge start the run. If one of them is a trigger (`ON_API_CALLED`,
+	// ...), all others must be reachable from a trigger.
 	//
 	//
 	// Examples: [{"config":{"durationMs":1000},"id":"pause","module":"DELAY","name":"A second"}]
@@ -1538,26 +1544,26 @@ type ReplaceWorkflowRequest struct {
 	// Examples: [{"from":{"componentId":"start","output":"accounts"},"id":"d1","to":{"componentId":"each","input":"items"}}]
 	DataConnections *DataConnections `json:"dataConnections,omitempty"`
 
-	// Description What it is for, for people.
+	// Description The purpose of the workflow, for people.
 	//
 	// Examples: Reads the balance of each account and answers with all of them.
 	Description *WorkflowDescription `json:"description,omitempty"`
 
-	// Format The form of an exported workflow.
+	// Format The format of an exported workflow.
 	//
 	// Examples: weft.workflow.v1
 	Format *WorkflowFileFormat `json:"format,omitempty"`
 
-	// InputSchema A JSON Schema (2020-12) of the input of a run; a trigger whose `input` breaks it is refused with 422. Null: any
-	// input. A value marked `x-secret: true` is encrypted at rest, with all that stages make of it, shown as `[redacted]`
-	// in the `input` of the run, and not quoted in errors. A mark below a `$ref`, say, whose place is not one of the
-	// input, makes all members secret.
+	// InputSchema A JSON Schema (2020-12) of the input of a run. A trigger whose `input` violates it is rejected with 422. Null:
+	// any input. A value marked `x-secret: true` is encrypted at rest, and so is everything that stages derive from
+	// it. It is shown as `[redacted]` in the `input` of the run, and not quoted in errors. A mark whose location in
+	// the input cannot be determined, for example below a `$ref`, makes all fields secret.
 	//
 	//
 	// Examples: {"properties":{"accounts":{"items":{"type":"string"},"type":"array"}},"required":["accounts"],"type":"object"}
 	InputSchema *InputSchema `json:"inputSchema,omitempty"`
 
-	// Name What the workflow is called.
+	// Name The name of the workflow.
 	//
 	// Examples: Balances
 	Name WorkflowName `json:"name"`
@@ -1567,13 +1573,13 @@ type ReplaceWorkflowRequest struct {
 	// Examples: [{"from":"start","id":"e1","to":"each"}]
 	SequenceEdges *NewSequenceEdges `json:"sequenceEdges,omitempty"`
 
-	// Status The status with which a workflow is saved.
+	// Status The status that a save can set.
 	//
 	// Examples: PAUSED
 	Status *SavedWorkflowStatus `json:"status,omitempty"`
 
-	// Triggers Reserved: anything but an empty array is refused with 422. What begins runs beside requests are things of their
-	// own: schedules (`/v1/sdk/schedules`) and hooks (`/v1/sdk/hooks`).
+	// Triggers Reserved: anything but an empty array is rejected with 422. To start runs other than by requests, create
+	// schedules (`/v1/sdk/schedules`) and hooks (`/v1/sdk/hooks`).
 	//
 	//
 	// Examples: []
@@ -1582,18 +1588,18 @@ type ReplaceWorkflowRequest struct {
 
 // RunError Why a run failed.
 type RunError struct {
-	// Code A stable code: that of the stage that failed, or of the run itself: `INSUFFICIENT_CREDITS` (a stage could not
-	// be paid, or `maxCredits` was reached), `OUTPUT_TOO_LARGE` (the outputs of its stages and
-	// of the runs below it exceed 64 MiB), `LIMIT_EXCEEDED` (more than 50,000 stages, with those of the runs below it,
-	// too many unfinished runs below it, or more than 8 levels of runs), `STORAGE_EXHAUSTED` (the workspace has stored
-	// what its plan allows in a month), `TIMEOUT`, `INVALID_INPUT` (what connections
-	// bring does not fit, or is larger than 1 MiB), `INTERNAL_ERROR`, or the one that a FAIL gives.
+	// Code A stable code: that of the stage that failed, or of the run itself: `INSUFFICIENT_CREDITS` (a stage could
+	// not be paid, or `maxCredits` was reached), `OUTPUT_TOO_LARGE` (the outputs of its stages and of the runs
+	// below it exceed 64 MiB), `LIMIT_EXCEEDED` (more than 50,000 stages, with those of the runs below it, too
+	// many unfinished runs below it, or more than 8 levels of runs), `STORAGE_EXHAUSTED` (the workspace has stored
+	// what its plan allows in a month), `TIMEOUT`, `INVALID_INPUT` (values from connections violate the schema, or
+	// are larger than 1 MiB), `INTERNAL_ERROR`, or the code of a FAIL.
 	//
 	//
 	// Examples: UPSTREAM_ERROR
 	Code string `json:"code"`
 
-	// ComponentID The component of that stage. Null when it was none.
+	// ComponentID The component of that stage. Null if the error is not that of a stage.
 	ComponentID *ComponentID `json:"componentId"`
 
 	// Message What happened, for people.
@@ -1601,12 +1607,12 @@ type RunError struct {
 	// Examples: rpc.example.org answered 503 Service Unavailable
 	Message string `json:"message"`
 
-	// Retryable Whether the same run may succeed at another time.
+	// Retryable Whether the same run may succeed later.
 	//
 	// Examples: true
 	Retryable bool `json:"retryable"`
 
-	// StageID The stage that failed. Null when it was none.
+	// StageID The stage that failed. Null if the error is not that of a stage.
 	StageID *ID `json:"stageId"`
 }
 
@@ -1622,11 +1628,11 @@ type RunEvent struct {
 	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 	ID ID `json:"id"`
 
-	// Output How the run stood. Any of its members may be absent.
+	// Output The state of the run. Any of its fields may be absent.
 	Output RunEventOutput `json:"output"`
 
-	// Seq The number of the event in the run's log, from 1. It is the `id:` of the message on the stream. 0 is the state
-	// of a run to which nothing has happened yet; it is not in the log.
+	// Seq The number of the event in the run's log, from 1. It is the `id:` of the message on the stream. 0 is the
+	// state of a run without events; it is not in the log.
 	//
 	//
 	// Examples: 17
@@ -1644,14 +1650,14 @@ type RunEvent struct {
 	Timestamp time.Time `json:"timestamp"`
 }
 
-// RunEventOutput How the run stood. Any of its members may be absent.
+// RunEventOutput The state of the run. Any of its fields may be absent.
 type RunEventOutput struct {
-	// CancelReason Why, in the words of who asked. Null when there are none.
+	// CancelReason The reason of the cancellation request. Null if it had none.
 	//
 	// Examples: The order was withdrawn.
 	CancelReason *string `json:"cancelReason,omitempty"`
 
-	// CancelRequestedAt When the end of the run was asked for. Null when it was not.
+	// CancelRequestedAt When cancellation was requested. Null if it was not.
 	//
 	// Examples: 2026-11-21T10:16:02.000Z
 	CancelRequestedAt *time.Time `json:"cancelRequestedAt,omitempty"`
@@ -1661,8 +1667,7 @@ type RunEventOutput struct {
 	// Examples: 0
 	FailedStageCount *int32 `json:"failedStageCount,omitempty"`
 
-	// NonTerminalStages The stages that were not final, those that were created first, at most 100; `pendingStageCount` counts all of
-	// them.
+	// NonTerminalStages The stages that were not final, oldest first, at most 100; `pendingStageCount` counts all of them.
 	NonTerminalStages []NonTerminalStage `json:"nonTerminalStages,omitempty"`
 
 	// PendingStageCount How many stages were created and not final.
@@ -1706,24 +1711,24 @@ type RunOrigin struct {
 }
 
 // RunQuote What a first run of a workflow and all runs below it cost. Of exclusive branches, the cheapest counts in the
-// minimum and the dearest in the maximum. Where branches cross, the minimum may be lower and the maximum higher than
-// any real run. A child run counts if the RUN_WORKFLOW names its version.
+// minimum and the most expensive in the maximum. Where branches cross, the minimum may be lower and the maximum
+// higher than any real run. A child run counts if the RUN_WORKFLOW names its version.
 type RunQuote struct {
-	// MaximumCredits No run has a `totalUsageWithChildren` above this, completed or not. Null if a component of `unknownBounds` has no bound that is
-	// known beforehand.
+	// MaximumCredits No run has a `totalUsageWithChildren` above this, completed or not. Null if `unknownBounds` has a component.
 	//
 	//
 	// Examples: null
 	MaximumCredits *float64 `json:"maximumCredits"`
 
-	// MinimumCredits A first run that completes has a `totalUsageWithChildren` of at least this. A trigger with a lower `maxCredits` is refused. A trigger reserves
-	// the part of it that is for components outside loops; iterations and child runs reserve their own.
+	// MinimumCredits A first run that completes has a `totalUsageWithChildren` of at least this. A trigger with a lower
+	// `maxCredits` is rejected. A trigger reserves the part of it that is for components outside loops; iterations
+	// and child runs reserve their own.
 	//
 	//
 	// Examples: 1
 	MinimumCredits float64 `json:"minimumCredits"`
 
-	// UnknownBounds Which components have no bound that is known beforehand. Empty when `maximumCredits` is known.
+	// UnknownBounds The components whose cost has no known bound. Empty if `maximumCredits` is known.
 	UnknownBounds []UnknownBound `json:"unknownBounds"`
 
 	// WorkflowID A UUIDv7 in lower case.
@@ -1731,7 +1736,7 @@ type RunQuote struct {
 	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 	WorkflowID ID `json:"workflowId"`
 
-	// WorkflowVersion The version, from 1. Every save makes the next one, and none ever changes.
+	// WorkflowVersion The version, from 1. Every save creates the next one. A version never changes.
 	//
 	// Examples: 3
 	WorkflowVersion WorkflowVersion `json:"workflowVersion"`
@@ -1760,12 +1765,12 @@ type RunSignal struct {
 	Signal string `json:"signal"`
 }
 
-// RunStage A component at work in a run, once for each iteration of the loops around it.
+// RunStage One execution of a component in a run. A component in loops has a stage for each iteration.
 type RunStage struct {
 	// ChildRunID The run that a RUN_WORKFLOW started. Null for other components, and if no run was started.
 	ChildRunID *ID `json:"childRunId"`
 
-	// ComponentID What a component is called inside its workflow.
+	// ComponentID The component's ID inside its workflow.
 	//
 	// Examples: balance
 	ComponentID ComponentID `json:"componentId"`
@@ -1775,22 +1780,22 @@ type RunStage struct {
 	// Examples: 3
 	CreditUsage float64 `json:"creditUsage"`
 
-	// Error Why the stage failed, or was stopped after it was given to the workers. `outcome: unknown` says that a stage
-	// which was cut off may have taken effect; `creditUsage` says what it was charged: 0. Null otherwise.
+	// Error Why the stage failed, or was stopped after it was queued. `outcome: unknown` means that a stage which was
+	// interrupted may have taken effect; its `creditUsage` is 0. Null otherwise.
 	Error *ExecutionError `json:"error"`
 
-	// ExecutionAttempt The attempt that runs or was the last; 1 before the first.
+	// ExecutionAttempt The current or last attempt; 1 before the first.
 	//
 	// Examples: 1
 	ExecutionAttempt int32 `json:"executionAttempt"`
 
-	// ExecutionDispatchedAt When the stage was given to the workers. Null when it was not.
+	// ExecutionDispatchedAt When the stage was queued for the workers. Null if it was not.
 	//
 	// Examples: 2026-11-21T10:16:00.012Z
 	ExecutionDispatchedAt *time.Time `json:"executionDispatchedAt"`
 
-	// ExecutionEventID The component execution that the stage is, for `GET /v1/sdk/components/executions/{executionId}`. Null for
-	// what the run itself does, as IF and FOR_EACH.
+	// ExecutionEventID The component execution of the stage, for `GET /v1/sdk/components/executions/{executionId}`. Null for
+	// components that the run itself executes, such as IF and FOR_EACH.
 	ExecutionEventID *ID `json:"executionEventId"`
 
 	// FinishedAt When it became final. Null until then.
@@ -1813,30 +1818,30 @@ type RunStage struct {
 	// Examples: GET_EVM_ACCOUNT_BALANCE
 	Module string `json:"module"`
 
-	// Name What the component is called, for people.
+	// Name The display name of the component.
 	//
 	// Examples: Its balance
 	Name ComponentName `json:"name"`
 
-	// Output What the component gave. Null until COMPLETED. In the output of the run's trigger, what the input schema marks
-	// with `x-secret` is `[redacted]`.
+	// Output The output of the component. Null until COMPLETED. In the output of the run's trigger, `[redacted]` replaces
+	// what the input schema marks with `x-secret`.
 	//
 	//
 	// Examples: {"balance":"51000000000000000000"}
 	Output interface{} `json:"output"`
 
-	// OutputProblem Why `output` is null although there is one: it is stored sealed, and cannot be opened. An execution has it on pages
-	// of a list only; asked for by itself, such an execution is answered with this as the error. Runs and their stages
-	// have it wherever they are shown.
+	// OutputProblem Why `output` is null although there is one: it is stored encrypted, and cannot be decrypted. An execution has
+	// this field only on pages of a list; a request for the single execution returns this as an error instead. Runs
+	// and their stages have it wherever they are shown.
 	OutputProblem *OutputProblem `json:"outputProblem,omitempty"`
 
-	// StartedAt When it began. Null until then.
+	// StartedAt When it started. Null until then.
 	//
 	// Examples: 2026-11-21T10:16:00.020Z
 	StartedAt *time.Time `json:"startedAt"`
 
-	// Status CREATED until it starts, RUNNING from then on, also between attempts; COMPLETED, FAILED and CANCELED are final. A
-	// branch that is not taken has no stages.
+	// Status CREATED until it starts; RUNNING from then on, also between attempts. COMPLETED, FAILED and CANCELED are final.
+	// A branch that is not taken has no stages.
 	//
 	//
 	// Examples: COMPLETED
@@ -1869,27 +1874,27 @@ type RunStagePage struct {
 // Examples: EXECUTING
 type RunStatus string
 
-// RunTrigger What began a run. `API`: a request. `SCHEDULE`: a schedule. `WEBHOOK`: an inbound webhook. `RUN`: another run. More
-// may be added.
+// RunTrigger What started a run. `API`: a request. `SCHEDULE`: a schedule. `WEBHOOK`: an inbound webhook. `RUN`: another run.
+// More may be added.
 //
 // Examples: API
 type RunTrigger = string
 
-// SavedWorkflowStatus The status with which a workflow is saved.
+// SavedWorkflowStatus The status that a save can set.
 //
 // Examples: PAUSED
 type SavedWorkflowStatus string
 
-// SequenceEdge That a component follows another. A component starts when each of its incoming edges has fired or cannot fire any
-// more, and at least one fired. An edge carries no value: what follows takes what is written in its `input`, and
-// what data connections bring there.
+// SequenceEdge An edge: one component follows another. A component starts when each of its incoming edges has fired or can no
+// longer fire, and at least one fired. An edge carries no value: the component that follows uses the values
+// written in its `input`, and those that data connections bring.
 type SequenceEdge struct {
-	// From What a component is called inside its workflow.
+	// From The component's ID inside its workflow.
 	//
 	// Examples: balance
 	From ComponentID `json:"from"`
 
-	// ID What the edge or the connection is called inside its workflow.
+	// ID The ID of the edge or the connection inside its workflow.
 	//
 	// Examples: e1
 	ID EdgeID `json:"id"`
@@ -1901,7 +1906,7 @@ type SequenceEdge struct {
 	// Examples: next
 	Port PortName `json:"port"`
 
-	// To What a component is called inside its workflow.
+	// To The component's ID inside its workflow.
 	//
 	// Examples: balance
 	To ComponentID `json:"to"`
@@ -1917,15 +1922,15 @@ type SignalPayload map[string]interface{}
 // Examples: hmac-sha256-v1
 type SignatureAlgorithm string
 
-// StageStatus CREATED until it starts, RUNNING from then on, also between attempts; COMPLETED, FAILED and CANCELED are final. A
-// branch that is not taken has no stages.
+// StageStatus CREATED until it starts; RUNNING from then on, also between attempts. COMPLETED, FAILED and CANCELED are final.
+// A branch that is not taken has no stages.
 //
 // Examples: COMPLETED
 type StageStatus string
 
-// SystemComponent A component in the small dialect that code generators read.
+// SystemComponent A component, described in the small dialect that code generators read.
 type SystemComponent struct {
-	// Configs What it takes as `config`.
+	// Configs The fields of its `config`.
 	Configs SystemComponentConfigs `json:"configs"`
 
 	// ExecutionModes How it can be executed.
@@ -1933,7 +1938,7 @@ type SystemComponent struct {
 	// Examples: ["COMPONENT","WORKFLOW"]
 	ExecutionModes []ExecutionMode `json:"executionModes"`
 
-	// Inputs What it takes as `input`.
+	// Inputs The fields of its `input`.
 	Inputs SystemComponentInputs `json:"inputs"`
 
 	// Module The name of a component.
@@ -1946,23 +1951,23 @@ type SystemComponent struct {
 	// Examples: Random UUID
 	Name string `json:"name"`
 
-	// Outputs What it gives as `output`.
+	// Outputs The fields of its `output`.
 	Outputs SystemComponentOutputs `json:"outputs"`
 
-	// Type What family a component belongs to. More may be added.
+	// Type The family of a component. More may be added.
 	//
 	// Examples: UTILITY, HTTP, EVM, LOGIC
 	Type ComponentCategory `json:"type"`
 }
 
-// SystemComponentConfigs What it takes as `config`.
+// SystemComponentConfigs The fields of its `config`.
 type SystemComponentConfigs struct {
-	// Properties The schema of each member of `config`.
+	// Properties The schema of each field of `config`.
 	//
 	// Examples: {"method":{"enum":["GET","POST"],"type":"string"}}
 	Properties map[string]DialectSchema `json:"properties"`
 
-	// Required The members that must be given.
+	// Required The required fields.
 	//
 	// Examples: ["method"]
 	Required []string `json:"required"`
@@ -1978,15 +1983,15 @@ type SystemComponentConfigs struct {
 // Examples: object
 type SystemComponentConfigsType string
 
-// SystemComponentInputs What it takes as `input`.
+// SystemComponentInputs The fields of its `input`.
 type SystemComponentInputs struct {
-	// Parameters One entry for each member of `input`.
+	// Parameters One entry for each field of `input`.
 	Parameters []SystemComponentParameter `json:"parameters"`
 }
 
-// SystemComponentOutputs What it gives as `output`.
+// SystemComponentOutputs The fields of its `output`.
 type SystemComponentOutputs struct {
-	// Response One entry for each member of `output`.
+	// Response One entry for each field of `output`.
 	Response []SystemComponentResponse `json:"response"`
 }
 
@@ -2020,7 +2025,7 @@ type SystemComponentResponse struct {
 	// Examples: balance
 	Name string `json:"name"`
 
-	// Required Whether it is always there.
+	// Required Whether it is always present.
 	//
 	// Examples: true
 	Required bool `json:"required"`
@@ -2033,7 +2038,8 @@ type SystemComponentResponse struct {
 
 // TriggerResult A run that was accepted.
 type TriggerResult struct {
-	// JobID The id of the job that sees to the run. For people who look into the queue; nothing takes it.
+	// JobID The id of the job that executes the run. For operators who inspect the queue; no operation accepts it.
+	//
 	//
 	// Examples: 48151623
 	JobID string `json:"jobId"`
@@ -2047,26 +2053,26 @@ type TriggerResult struct {
 	RunID ID `json:"runId"`
 }
 
-// TriggerWorkflowRequest What a run begins with. Null for a field means the same as leaving it out.
+// TriggerWorkflowRequest How to start a run. Null for a field means the same as leaving it out.
 //
 // Examples: {"input":{"accounts":["0x00000000219ab540356cBB839Cbe05303d7705Fa"]}}
 type TriggerWorkflowRequest struct {
-	// Input The input of the run, by the `inputSchema` of the workflow and that of its ON_API_CALLED; `{}` if it is absent.
-	// Not beside `rerunOf`: such a run has the input of the earlier one.
+	// Input The input of the run, as the `inputSchema` of the workflow and of its ON_API_CALLED define. Default: `{}`.
+	// Not allowed with `rerunOf`: a rerun has the input of the earlier run.
 	//
 	//
 	// Examples: {"accounts":["0x00000000219ab540356cBB839Cbe05303d7705Fa"]}
 	Input map[string]interface{} `json:"input,omitempty"`
 
-	// MaxCredits The most credits that the run may cost, those that its RUN_WORKFLOW begin among it, with at most six decimals.
-	// If its least is above it, the trigger is refused with 402 and the reason `max_credits`; if a stage would
-	// exceed it, the stage is not created and the run ends FAILED.
+	// MaxCredits The most credits that the run may cost, including the runs that its RUN_WORKFLOW components start, with at
+	// most six decimals. If the minimum of the run is above it, the trigger is rejected with 402 and the reason
+	// `max_credits`. If a stage would exceed it, the stage is not created and the run fails.
 	//
 	//
 	// Examples: 10
 	MaxCredits *float64 `json:"maxCredits,omitempty"`
 
-	// Metadata What you want to find again in the run's record. The run itself does not see it.
+	// Metadata Your own data, stored in the run's record. The run itself cannot read it.
 	//
 	// Examples: {"order":"4711"}
 	Metadata map[string]interface{} `json:"metadata,omitempty"`
@@ -2074,79 +2080,79 @@ type TriggerWorkflowRequest struct {
 	// RerunOf The earlier run that this one repeats.
 	RerunOf *GivenRunOrigin `json:"rerunOf,omitempty"`
 
-	// Version Which version of the workflow is run; without it the present one.
+	// Version The version of the workflow to run. Default: the current one.
 	Version *WorkflowVersion `json:"version,omitempty"`
 
-	// WaitForMs How many milliseconds the answer, which then carries the record, may wait for the end of the run. 0 is the record
-	// as it stands.
+	// WaitForMs How many milliseconds the response may wait for the run to finish. The response then has the record. 0: the
+	// current record.
 	//
 	//
 	// Examples: 5000
 	WaitForMs *int32 `json:"waitForMs,omitempty"`
 }
 
-// UnknownBound A component whose cost has no bound that is known beforehand.
+// UnknownBound A component whose cost has no known bound.
 type UnknownBound struct {
-	// ComponentID What a component is called inside its workflow.
+	// ComponentID The component's ID inside its workflow.
 	//
 	// Examples: balance
 	ComponentID ComponentID `json:"componentId"`
 
 	// Reason Why: `items`, the items of a FOR_EACH come with the run; `workflow`, a RUN_WORKFLOW names no version, or the
-	// run of that version has no bound, or this key may not use its workflow. More may be added.
+	// run of that version has no bound, or this key cannot use its workflow. More may be added.
 	//
 	//
 	// Examples: items
 	Reason string `json:"reason"`
 }
 
-// UpdateWorkflowComponentRequest What changes in a component.
+// UpdateWorkflowComponentRequest The changes of a component.
 //
 // Examples: {"config":{"concurrency":10},"position":[240,60]}
 type UpdateWorkflowComponentRequest struct {
-	// Config Members of the config that change. A `null` is taken away; an object is merged into the one that is there.
+	// Config Fields of the config to change. A `null` removes a field; an object is merged into the current one.
 	//
 	//
 	// Examples: {"concurrency":10,"onItemFailure":null}
 	Config map[string]interface{} `json:"config,omitempty"`
 
-	// Name What the component is called, for people.
+	// Name The display name of the component.
 	//
 	// Examples: Its balance
 	Name *ComponentName `json:"name,omitempty"`
 
-	// Position Where the component stands on the canvas: x and y.
+	// Position The position on the canvas: x and y.
 	//
 	// Examples: [480,120.5]
 	Position []float64 `json:"position,omitempty"`
 }
 
-// UpdatedWorkflowComponent A component of a workflow, and the version of the workflow that has it so.
+// UpdatedWorkflowComponent A component of a workflow, and the version of the workflow that has it in this form.
 type UpdatedWorkflowComponent struct {
-	// Attempts How often the component is tried before it has failed, 1 if this is absent. Between attempts it waits 1 s, then
-	// 2 s (each +/- 20 %), or as long as the `Retry-After` of an upstream says if that is longer, but 1 hour at most. What
-	// a run does itself (the modules of the category LOGIC) has one attempt: more are refused.
+	// Attempts How often the component is tried before it fails. Default: 1. The pause between attempts is 1 s, then 2 s (each
+	// +/- 20 %), or the `Retry-After` of an upstream if that is longer, at most 1 hour. Components that the run itself
+	// executes (category LOGIC) have one attempt: more are rejected.
 	//
 	//
 	// Examples: 3
 	Attempts *ComponentAttempts `json:"attempts,omitempty"`
 
-	// Config The config of the component, by the module's own schema (`config` in the catalogue). Variables and secrets are as
-	// in `input`.
+	// Config The config of the component, as the module's schema defines (`config` in the catalogue). Variables and secrets
+	// work as in `input`.
 	//
 	//
 	// Examples: {"concurrency":5}
 	Config ComponentConfig `json:"config"`
 
-	// ID What a component is called inside its workflow.
+	// ID The component's ID inside its workflow.
 	//
 	// Examples: balance
 	ID ComponentID `json:"id"`
 
-	// Input Inputs that are known when the workflow is saved, by the module's own schema (`input` in the catalogue). Data
-	// connections give the others. `{{env.NAME}}` in a string stands for a variable of the environment. A value that
-	// the schema marks as secret is encrypted at rest and shown as `[redacted]`, unless it is nothing but variables: a
-	// word and a blank may stand before them, as in `Bearer {{env.TOKEN}}`.
+	// Input Inputs that are known when the workflow is saved, as the module's schema defines (`input` in the catalogue).
+	// Data connections supply the others. `{{env.NAME}}` in a string stands for an environment variable. A value that
+	// the schema marks as secret is encrypted at rest and shown as `[redacted]`, unless it consists only of variables,
+	// optionally after a word and a space, as in `Bearer {{env.TOKEN}}`.
 	//
 	//
 	// Examples: {"jsonRpcUrl":"{{env.RPC_URL}}"}
@@ -2157,43 +2163,43 @@ type UpdatedWorkflowComponent struct {
 	// Examples: RANDOM_UUID, API_CALL
 	Module ModuleName `json:"module"`
 
-	// Name What the component is called, for people.
+	// Name The display name of the component.
 	//
 	// Examples: Its balance
 	Name ComponentName `json:"name"`
 
-	// OnFailure What becomes of the run when the component fails and no edge leads from its port `error`. `fail`: what runs
-	// finishes, nothing new starts, and the run is FAILED. `continue`: the run goes on as if the component had
+	// OnFailure What happens to the run when the component fails and no edge leads from its port `error`. `fail`: running stages
+	// finish, nothing new starts, and the run is FAILED. `continue`: the run continues as if the component had
 	// completed without an output: at `next` or `done`, at the `else` of an IF, at the `default` of a SWITCH.
 	//
 	//
 	// Examples: continue
 	OnFailure *OnFailure `json:"onFailure,omitempty"`
 
-	// Position Where the component stands on the canvas: x and y. Null: nowhere yet.
+	// Position The position on the canvas: x and y. Null: no position yet.
 	//
 	// Examples: [480,120.5]
 	Position *CanvasPosition `json:"position"`
 
-	// TimeoutMs How many milliseconds one attempt may take; the module's own timeout if this is absent. A DELAY, WAIT_FOR_SIGNAL,
-	// FOR_EACH or RUN_WORKFLOW that is not over by then fails with `TIMEOUT`: a loop begins nothing more, and child
-	// runs are cancelled. Other modules of the category LOGIC take no time, so it is refused.
+	// TimeoutMs How many milliseconds one attempt may take. Default: the module's timeout. A DELAY, WAIT_FOR_SIGNAL, FOR_EACH or
+	// RUN_WORKFLOW that takes longer fails with `TIMEOUT`: a loop starts nothing more, and child runs are cancelled.
+	// Other modules of the category LOGIC take no time, so it is rejected.
 	//
 	//
 	// Examples: 5000
 	TimeoutMs *ComponentTimeout `json:"timeoutMs,omitempty"`
 
-	// Warnings What is suspicious about the workflow although it can be run, in the answer of a save only. Absent if nothing is.
-	// What can never work is refused with 422.
+	// Warnings Warnings about the workflow, which can be run nevertheless. Only in the response of a save. Absent if it has no
+	// warnings. What can never work is rejected with 422.
 	Warnings *WorkflowWarnings `json:"warnings,omitempty"`
 
-	// WorkflowVersion The version, from 1. Every save makes the next one, and none ever changes.
+	// WorkflowVersion The version, from 1. Every save creates the next one. A version never changes.
 	//
 	// Examples: 3
 	WorkflowVersion WorkflowVersion `json:"workflowVersion"`
 }
 
-// Workflow A workflow, as one of its versions has it.
+// Workflow A version of a workflow.
 type Workflow struct {
 	// Components Its components.
 	Components []WorkflowComponent `json:"components"`
@@ -2208,7 +2214,7 @@ type Workflow struct {
 	// Examples: [{"from":{"componentId":"start","output":"accounts"},"id":"d1","to":{"componentId":"each","input":"items"}}]
 	DataConnections DataConnections `json:"dataConnections"`
 
-	// Description What it is for, for people.
+	// Description The purpose of the workflow, for people.
 	//
 	// Examples: Reads the balance of each account and answers with all of them.
 	Description WorkflowDescription `json:"description"`
@@ -2218,16 +2224,16 @@ type Workflow struct {
 	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 	ID ID `json:"id"`
 
-	// InputSchema A JSON Schema (2020-12) of the input of a run; a trigger whose `input` breaks it is refused with 422. Null: any
-	// input. A value marked `x-secret: true` is encrypted at rest, with all that stages make of it, shown as `[redacted]`
-	// in the `input` of the run, and not quoted in errors. A mark below a `$ref`, say, whose place is not one of the
-	// input, makes all members secret.
+	// InputSchema A JSON Schema (2020-12) of the input of a run. A trigger whose `input` violates it is rejected with 422. Null:
+	// any input. A value marked `x-secret: true` is encrypted at rest, and so is everything that stages derive from
+	// it. It is shown as `[redacted]` in the `input` of the run, and not quoted in errors. A mark whose location in
+	// the input cannot be determined, for example below a `$ref`, makes all fields secret.
 	//
 	//
 	// Examples: {"properties":{"accounts":{"items":{"type":"string"},"type":"array"}},"required":["accounts"],"type":"object"}
 	InputSchema *InputSchema `json:"inputSchema"`
 
-	// Name What the workflow is called.
+	// Name The name of the workflow.
 	//
 	// Examples: Balances
 	Name WorkflowName `json:"name"`
@@ -2235,61 +2241,61 @@ type Workflow struct {
 	// SequenceEdges What follows what.
 	SequenceEdges []SequenceEdge `json:"sequenceEdges"`
 
-	// Status ACTIVE: it can be triggered. PAUSED: it cannot, until it is made active again. ARCHIVED: it is out of use and not
-	// listed.
+	// Status ACTIVE: it can be triggered. PAUSED: it cannot, until it is ACTIVE again. ARCHIVED: it cannot be triggered and
+	// is not listed.
 	//
 	//
 	// Examples: ACTIVE
 	Status WorkflowStatus `json:"status"`
 
-	// Triggers Reserved: anything but an empty array is refused with 422. What begins runs beside requests are things of their
-	// own: schedules (`/v1/sdk/schedules`) and hooks (`/v1/sdk/hooks`).
+	// Triggers Reserved: anything but an empty array is rejected with 422. To start runs other than by requests, create
+	// schedules (`/v1/sdk/schedules`) and hooks (`/v1/sdk/hooks`).
 	//
 	//
 	// Examples: []
 	Triggers WorkflowTriggers `json:"triggers"`
 
-	// UpdatedAt When the workflow last changed; of an earlier version, when that was saved.
+	// UpdatedAt When the workflow last changed. For an earlier version: when it was saved.
 	//
 	// Examples: 2026-11-21T10:15:30.120Z
 	UpdatedAt time.Time `json:"updatedAt"`
 
-	// Version The version, from 1. Every save makes the next one, and none ever changes.
+	// Version The version, from 1. Every save creates the next one. A version never changes.
 	//
 	// Examples: 3
 	Version WorkflowVersion `json:"version"`
 
-	// Warnings What is suspicious about the workflow although it can be run, in the answer of a save only. Absent if nothing is.
-	// What can never work is refused with 422.
+	// Warnings Warnings about the workflow, which can be run nevertheless. Only in the response of a save. Absent if it has no
+	// warnings. What can never work is rejected with 422.
 	Warnings *WorkflowWarnings `json:"warnings,omitempty"`
 }
 
 // WorkflowComponent A component of a workflow.
 type WorkflowComponent struct {
-	// Attempts How often the component is tried before it has failed, 1 if this is absent. Between attempts it waits 1 s, then
-	// 2 s (each +/- 20 %), or as long as the `Retry-After` of an upstream says if that is longer, but 1 hour at most. What
-	// a run does itself (the modules of the category LOGIC) has one attempt: more are refused.
+	// Attempts How often the component is tried before it fails. Default: 1. The pause between attempts is 1 s, then 2 s (each
+	// +/- 20 %), or the `Retry-After` of an upstream if that is longer, at most 1 hour. Components that the run itself
+	// executes (category LOGIC) have one attempt: more are rejected.
 	//
 	//
 	// Examples: 3
 	Attempts *ComponentAttempts `json:"attempts,omitempty"`
 
-	// Config The config of the component, by the module's own schema (`config` in the catalogue). Variables and secrets are as
-	// in `input`.
+	// Config The config of the component, as the module's schema defines (`config` in the catalogue). Variables and secrets
+	// work as in `input`.
 	//
 	//
 	// Examples: {"concurrency":5}
 	Config ComponentConfig `json:"config"`
 
-	// ID What a component is called inside its workflow.
+	// ID The component's ID inside its workflow.
 	//
 	// Examples: balance
 	ID ComponentID `json:"id"`
 
-	// Input Inputs that are known when the workflow is saved, by the module's own schema (`input` in the catalogue). Data
-	// connections give the others. `{{env.NAME}}` in a string stands for a variable of the environment. A value that
-	// the schema marks as secret is encrypted at rest and shown as `[redacted]`, unless it is nothing but variables: a
-	// word and a blank may stand before them, as in `Bearer {{env.TOKEN}}`.
+	// Input Inputs that are known when the workflow is saved, as the module's schema defines (`input` in the catalogue).
+	// Data connections supply the others. `{{env.NAME}}` in a string stands for an environment variable. A value that
+	// the schema marks as secret is encrypted at rest and shown as `[redacted]`, unless it consists only of variables,
+	// optionally after a word and a space, as in `Bearer {{env.TOKEN}}`.
 	//
 	//
 	// Examples: {"jsonRpcUrl":"{{env.RPC_URL}}"}
@@ -2300,34 +2306,34 @@ type WorkflowComponent struct {
 	// Examples: RANDOM_UUID, API_CALL
 	Module ModuleName `json:"module"`
 
-	// Name What the component is called, for people.
+	// Name The display name of the component.
 	//
 	// Examples: Its balance
 	Name ComponentName `json:"name"`
 
-	// OnFailure What becomes of the run when the component fails and no edge leads from its port `error`. `fail`: what runs
-	// finishes, nothing new starts, and the run is FAILED. `continue`: the run goes on as if the component had
+	// OnFailure What happens to the run when the component fails and no edge leads from its port `error`. `fail`: running stages
+	// finish, nothing new starts, and the run is FAILED. `continue`: the run continues as if the component had
 	// completed without an output: at `next` or `done`, at the `else` of an IF, at the `default` of a SWITCH.
 	//
 	//
 	// Examples: continue
 	OnFailure *OnFailure `json:"onFailure,omitempty"`
 
-	// Position Where the component stands on the canvas: x and y. Null: nowhere yet.
+	// Position The position on the canvas: x and y. Null: no position yet.
 	//
 	// Examples: [480,120.5]
 	Position *CanvasPosition `json:"position"`
 
-	// TimeoutMs How many milliseconds one attempt may take; the module's own timeout if this is absent. A DELAY, WAIT_FOR_SIGNAL,
-	// FOR_EACH or RUN_WORKFLOW that is not over by then fails with `TIMEOUT`: a loop begins nothing more, and child
-	// runs are cancelled. Other modules of the category LOGIC take no time, so it is refused.
+	// TimeoutMs How many milliseconds one attempt may take. Default: the module's timeout. A DELAY, WAIT_FOR_SIGNAL, FOR_EACH or
+	// RUN_WORKFLOW that takes longer fails with `TIMEOUT`: a loop starts nothing more, and child runs are cancelled.
+	// Other modules of the category LOGIC take no time, so it is rejected.
 	//
 	//
 	// Examples: 5000
 	TimeoutMs *ComponentTimeout `json:"timeoutMs,omitempty"`
 }
 
-// WorkflowDescription What it is for, for people.
+// WorkflowDescription The purpose of the workflow, for people.
 //
 // Examples: Reads the balance of each account and answers with all of them.
 type WorkflowDescription = string
@@ -2342,26 +2348,26 @@ type WorkflowExport struct {
 	// Examples: [{"from":{"componentId":"start","output":"accounts"},"id":"d1","to":{"componentId":"each","input":"items"}}]
 	DataConnections DataConnections `json:"dataConnections"`
 
-	// Description What it is for, for people.
+	// Description The purpose of the workflow, for people.
 	//
 	// Examples: Reads the balance of each account and answers with all of them.
 	Description WorkflowDescription `json:"description"`
 
-	// Format The form of an exported workflow.
+	// Format The format of an exported workflow.
 	//
 	// Examples: weft.workflow.v1
 	Format WorkflowFileFormat `json:"format"`
 
-	// InputSchema A JSON Schema (2020-12) of the input of a run; a trigger whose `input` breaks it is refused with 422. Null: any
-	// input. A value marked `x-secret: true` is encrypted at rest, with all that stages make of it, shown as `[redacted]`
-	// in the `input` of the run, and not quoted in errors. A mark below a `$ref`, say, whose place is not one of the
-	// input, makes all members secret.
+	// InputSchema A JSON Schema (2020-12) of the input of a run. A trigger whose `input` violates it is rejected with 422. Null:
+	// any input. A value marked `x-secret: true` is encrypted at rest, and so is everything that stages derive from
+	// it. It is shown as `[redacted]` in the `input` of the run, and not quoted in errors. A mark whose location in
+	// the input cannot be determined, for example below a `$ref`, makes all fields secret.
 	//
 	//
 	// Examples: {"properties":{"accounts":{"items":{"type":"string"},"type":"array"}},"required":["accounts"],"type":"object"}
 	InputSchema *InputSchema `json:"inputSchema"`
 
-	// Name What the workflow is called.
+	// Name The name of the workflow.
 	//
 	// Examples: Balances
 	Name WorkflowName `json:"name"`
@@ -2369,20 +2375,20 @@ type WorkflowExport struct {
 	// SequenceEdges What follows what.
 	SequenceEdges []SequenceEdge `json:"sequenceEdges"`
 
-	// Triggers Reserved: anything but an empty array is refused with 422. What begins runs beside requests are things of their
-	// own: schedules (`/v1/sdk/schedules`) and hooks (`/v1/sdk/hooks`).
+	// Triggers Reserved: anything but an empty array is rejected with 422. To start runs other than by requests, create
+	// schedules (`/v1/sdk/schedules`) and hooks (`/v1/sdk/hooks`).
 	//
 	//
 	// Examples: []
 	Triggers WorkflowTriggers `json:"triggers"`
 }
 
-// WorkflowFileFormat The form of an exported workflow.
+// WorkflowFileFormat The format of an exported workflow.
 //
 // Examples: weft.workflow.v1
 type WorkflowFileFormat string
 
-// WorkflowName What the workflow is called.
+// WorkflowName The name of the workflow.
 //
 // Examples: Balances
 type WorkflowName = string
@@ -2405,12 +2411,12 @@ type WorkflowPage struct {
 
 // WorkflowRun A run of a workflow.
 type WorkflowRun struct {
-	// CancelReason Why, in the words of who asked. Null when there are none.
+	// CancelReason The reason of the cancellation request. Null if it had none.
 	//
 	// Examples: The order was withdrawn.
 	CancelReason *string `json:"cancelReason"`
 
-	// CancelRequestedAt When the end of the run was asked for. Null when it was not.
+	// CancelRequestedAt When cancellation was requested. Null if it was not.
 	//
 	// Examples: 2026-11-21T10:16:02.000Z
 	CancelRequestedAt *time.Time `json:"cancelRequestedAt"`
@@ -2438,8 +2444,8 @@ type WorkflowRun struct {
 	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 	ID ID `json:"id"`
 
-	// Input What the run began with. Where the input schema of its workflow marks a value with `x-secret: true`,
-	// `[redacted]` stands, as it does for whatever the run around a child gave it of a secret.
+	// Input The input of the run. `[redacted]` replaces each value that the input schema of the workflow marks with
+	// `x-secret: true` and, in a child run, each value that the parent run derived from a secret.
 	//
 	//
 	// Examples: {"accounts":["0x00000000219ab540356cBB839Cbe05303d7705Fa"]}
@@ -2450,17 +2456,17 @@ type WorkflowRun struct {
 	// Examples: {"order":"4711"}
 	Metadata map[string]interface{} `json:"metadata"`
 
-	// Output What the run's RESPOND gave. Null until then, and of a run without one.
+	// Output The output of the run's RESPOND. Null until then, and for a run without a RESPOND.
 	//
 	// Examples: {"balances":["51000000000000000000"]}
 	Output interface{} `json:"output"`
 
-	// OutputProblem Why `output` is null although there is one: it is stored sealed, and cannot be opened. An execution has it on pages
-	// of a list only; asked for by itself, such an execution is answered with this as the error. Runs and their stages
-	// have it wherever they are shown.
+	// OutputProblem Why `output` is null although there is one: it is stored encrypted, and cannot be decrypted. An execution has
+	// this field only on pages of a list; a request for the single execution returns this as an error instead. Runs
+	// and their stages have it wherever they are shown.
 	OutputProblem *OutputProblem `json:"outputProblem,omitempty"`
 
-	// ParentRunID The run whose RUN_WORKFLOW began this one. Null for any other.
+	// ParentRunID The run whose RUN_WORKFLOW started this one. Null if it is not a child run.
 	ParentRunID *ID `json:"parentRunId"`
 
 	// PendingStageCount How many stages were created and are not final.
@@ -2468,7 +2474,7 @@ type WorkflowRun struct {
 	// Examples: 1
 	PendingStageCount int32 `json:"pendingStageCount"`
 
-	// RerunOf The run that this one repeats. Null when it repeats none.
+	// RerunOf The run that this one repeats. Null if it is not a rerun.
 	RerunOf *RunOrigin `json:"rerunOf"`
 
 	// RunStages Its stages, in the order in which they were created. Empty in lists and with `stages=none`.
@@ -2487,21 +2493,21 @@ type WorkflowRun struct {
 	// Examples: 3
 	TotalUsage float64 `json:"totalUsage"`
 
-	// TotalUsageWithChildren `totalUsage` plus what all runs below this one used, at any level. A child run counts from its end on. Child
-	// runs of stages that a rerun took over count in the earlier run only.
+	// TotalUsageWithChildren `totalUsage` plus the usage of all runs below this one, at any level. A child run counts once it has
+	// finished. Child runs of stages that a rerun reuses count in the earlier run only.
 	//
 	//
 	// Examples: 3
 	TotalUsageWithChildren float64 `json:"totalUsageWithChildren"`
 
-	// Trigger What began a run. `API`: a request. `SCHEDULE`: a schedule. `WEBHOOK`: an inbound webhook. `RUN`: another run. More
-	// may be added.
+	// Trigger What started a run. `API`: a request. `SCHEDULE`: a schedule. `WEBHOOK`: an inbound webhook. `RUN`: another run.
+	// More may be added.
 	//
 	//
 	// Examples: API
 	Trigger RunTrigger `json:"trigger"`
 
-	// TriggerID The schedule or the hook that began the run. Null where another did; it may be deleted by now.
+	// TriggerID The schedule or the hook that started the run. Null for other runs. It may have been deleted since.
 	TriggerID *ID `json:"triggerId"`
 
 	// UpdatedAt When the run last changed.
@@ -2514,7 +2520,7 @@ type WorkflowRun struct {
 	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 	WorkflowID ID `json:"workflowId"`
 
-	// WorkflowVersion The version, from 1. Every save makes the next one, and none ever changes.
+	// WorkflowVersion The version, from 1. Every save creates the next one. A version never changes.
 	//
 	// Examples: 3
 	WorkflowVersion WorkflowVersion `json:"workflowVersion"`
@@ -2536,8 +2542,8 @@ type WorkflowRunPage struct {
 	NextCursor *string `json:"nextCursor"`
 }
 
-// WorkflowStatus ACTIVE: it can be triggered. PAUSED: it cannot, until it is made active again. ARCHIVED: it is out of use and not
-// listed.
+// WorkflowStatus ACTIVE: it can be triggered. PAUSED: it cannot, until it is ACTIVE again. ARCHIVED: it cannot be triggered and
+// is not listed.
 //
 // Examples: ACTIVE
 type WorkflowStatus string
@@ -2549,7 +2555,7 @@ type WorkflowSummary struct {
 	// Examples: 2026-11-21T10:15:30.120Z
 	CreatedAt time.Time `json:"createdAt"`
 
-	// Description What it is for, for people.
+	// Description The purpose of the workflow, for people.
 	//
 	// Examples: Reads the balance of each account and answers with all of them.
 	Description WorkflowDescription `json:"description"`
@@ -2559,13 +2565,13 @@ type WorkflowSummary struct {
 	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 	ID ID `json:"id"`
 
-	// Name What the workflow is called.
+	// Name The name of the workflow.
 	//
 	// Examples: Balances
 	Name WorkflowName `json:"name"`
 
-	// Status ACTIVE: it can be triggered. PAUSED: it cannot, until it is made active again. ARCHIVED: it is out of use and not
-	// listed.
+	// Status ACTIVE: it can be triggered. PAUSED: it cannot, until it is ACTIVE again. ARCHIVED: it cannot be triggered and
+	// is not listed.
 	//
 	//
 	// Examples: ACTIVE
@@ -2576,46 +2582,46 @@ type WorkflowSummary struct {
 	// Examples: 2026-11-21T10:15:30.120Z
 	UpdatedAt time.Time `json:"updatedAt"`
 
-	// Version The version, from 1. Every save makes the next one, and none ever changes.
+	// Version The version, from 1. Every save creates the next one. A version never changes.
 	//
 	// Examples: 3
 	Version WorkflowVersion `json:"version"`
 }
 
-// WorkflowTriggers Reserved: anything but an empty array is refused with 422. What begins runs beside requests are things of their
-// own: schedules (`/v1/sdk/schedules`) and hooks (`/v1/sdk/hooks`).
+// WorkflowTriggers Reserved: anything but an empty array is rejected with 422. To start runs other than by requests, create
+// schedules (`/v1/sdk/schedules`) and hooks (`/v1/sdk/hooks`).
 //
 // Examples: []
 type WorkflowTriggers = []map[string]interface{}
 
-// WorkflowVersion The version, from 1. Every save makes the next one, and none ever changes.
+// WorkflowVersion The version, from 1. Every save creates the next one. A version never changes.
 //
 // Examples: 3
 type WorkflowVersion = int32
 
-// WorkflowWarning Something suspicious about a workflow.
+// WorkflowWarning A warning about a workflow.
 type WorkflowWarning struct {
-	// Code What it is: `TIMEOUT_UNHANDLED`, `LOOP_WITHOUT_BODY`, `BRANCH_WITHOUT_EDGES`, `CASE_WITHOUT_EDGE`,
-	// `NAME_NOT_BROUGHT`, `PLACEHOLDER_NOT_FILLED` or `OUTPUT_NOT_DECLARED`. [Errors](/docs/errors) has each of them.
-	// More may be added.
+	// Code The code: `TIMEOUT_UNHANDLED`, `LOOP_WITHOUT_BODY`, `BRANCH_WITHOUT_EDGES`, `CASE_WITHOUT_EDGE`,
+	// `NAME_NOT_BROUGHT`, `PLACEHOLDER_NOT_FILLED` or `OUTPUT_NOT_DECLARED`. [Errors](/docs/errors) documents each
+	// of them. More may be added.
 	//
 	//
 	// Examples: TIMEOUT_UNHANDLED
 	Code string `json:"code"`
 
-	// Message What is suspicious, and what to do about it, for people.
+	// Message The warning and what to do about it, for people.
 	//
 	// Examples: component "ask": nothing follows by its port timeout, so a run goes on as if the signal were never awaited
 	Message string `json:"message"`
 
-	// Pointer Where it is in the workflow (RFC 6901).
+	// Pointer Its place in the workflow (RFC 6901).
 	//
 	// Examples: /components/1
 	Pointer string `json:"pointer"`
 }
 
-// WorkflowWarnings What is suspicious about the workflow although it can be run, in the answer of a save only. Absent if nothing is.
-// What can never work is refused with 422.
+// WorkflowWarnings Warnings about the workflow, which can be run nevertheless. Only in the response of a save. Absent if it has no
+// warnings. What can never work is rejected with 422.
 type WorkflowWarnings = []WorkflowWarning
 
 // After defines model for After.
@@ -2624,7 +2630,7 @@ type After = int64
 // Cursor defines model for Cursor.
 type Cursor = string
 
-// ExecutionID A UUID, in upper or lower case. Answers have it in lower case.
+// ExecutionID A UUID, in upper or lower case. Responses have it in lower case.
 //
 // Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 type ExecutionID = GivenID
@@ -2647,7 +2653,7 @@ type LastEventID = int64
 // Limit defines model for Limit.
 type Limit = int32
 
-// RunID A UUID, in upper or lower case. Answers have it in lower case.
+// RunID A UUID, in upper or lower case. Responses have it in lower case.
 //
 // Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 type RunID = GivenID
@@ -2666,23 +2672,23 @@ type StagesOfRun string
 // Version defines model for Version.
 type Version = int32
 
-// WorkflowComponentID What a component is called inside its workflow.
+// WorkflowComponentID The component's ID inside its workflow.
 //
 // Examples: balance
 type WorkflowComponentID = ComponentID
 
-// WorkflowID A UUID, in upper or lower case. Answers have it in lower case.
+// WorkflowID A UUID, in upper or lower case. Responses have it in lower case.
 //
 // Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 type WorkflowID = GivenID
 
-// WorkflowStatusFilter ACTIVE: it can be triggered. PAUSED: it cannot, until it is made active again. ARCHIVED: it is out of use and not
-// listed.
+// WorkflowStatusFilter ACTIVE: it can be triggered. PAUSED: it cannot, until it is ACTIVE again. ARCHIVED: it cannot be triggered and
+// is not listed.
 //
 // Examples: ACTIVE
 type WorkflowStatusFilter = WorkflowStatus
 
-// Failure A failure, as RFC 9457 has it. More members may come with it.
+// Failure A failure, as RFC 9457 defines it. More fields may be added.
 type Failure = Problem
 
 // ListComponentsParams defines parameters for ListComponents.
@@ -2690,16 +2696,16 @@ type ListComponentsParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the page before. Opaque; do not build one.
+	// Cursor The `nextCursor` of the previous page. Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // ExecuteComponentParams defines parameters for ExecuteComponent.
 type ExecuteComponentParams struct {
-	// IdempotencyKey A text of your choice that stands for this one request. For 24 hours a repeat with the same key and the same body
-	// makes nothing new: it answers with the present record of the first, marked `Idempotent-Replayed: true`, and
-	// honours `waitForMs` where there is one. The same key with another body is 409 `IDEMPOTENCY_MISMATCH`; while the first is not yet
-	// committed, 409 `IDEMPOTENCY_IN_FLIGHT`. A refused request leaves no trace.
+	// IdempotencyKey A string of your choice that identifies this request. For 24 hours, a repeat with the same key and the same body
+	// creates nothing: it returns the current record of the first request, marked `Idempotent-Replayed: true`, and
+	// honours `waitForMs`. The same key with another body is 409 `IDEMPOTENCY_MISMATCH`. While the first request is
+	// not yet committed, a repeat is 409 `IDEMPOTENCY_IN_FLIGHT`. A rejected request does not use up its key.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -2708,7 +2714,7 @@ type ListComponentExecutionsParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the page before. Opaque; do not build one.
+	// Cursor The `nextCursor` of the previous page. Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -2717,7 +2723,7 @@ type ListCallbackAttemptsParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the page before. Opaque; do not build one.
+	// Cursor The `nextCursor` of the previous page. Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -2729,38 +2735,38 @@ type ReplayComponentCallbackParams struct {
 
 // StreamComponentExecutionParams defines parameters for StreamComponentExecution.
 type StreamComponentExecutionParams struct {
-	// LastEventID The id of the last event that was received, as every client of event streams sends it after a disconnect.
+	// LastEventID The id of the last event that was received. Standard clients of event streams send it when they reconnect.
 	LastEventID *LastEventID `json:"Last-Event-ID,omitempty"`
 }
 
 // ExportWorkflowParams defines parameters for ExportWorkflow.
 type ExportWorkflowParams struct {
-	// Version Which version of the workflow; without it the present one.
+	// Version The version of the workflow. Default: the current one.
 	Version *Version `form:"version,omitempty" json:"version,omitempty"`
 
-	// IfNoneMatch The `ETag` of your copy, or a list of them. If one of them is current, the answer is 304 without a body. `*`
+	// IfNoneMatch The `ETag` of your copy, or a list of them. If one of them is current, the response is 304 without a body. `*`
 	// matches any `ETag`. Several lines of this header are one list.
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 }
 
 // ListWorkflowsParams defines parameters for ListWorkflows.
 type ListWorkflowsParams struct {
-	// Status Only workflows with this status. Without it all that are not archived.
+	// Status Only workflows with this status. Default: all that are not archived.
 	Status *WorkflowStatusFilter `form:"status,omitempty" json:"status,omitempty"`
 
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the page before. Opaque; do not build one.
+	// Cursor The `nextCursor` of the previous page. Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // CreateWorkflowParams defines parameters for CreateWorkflow.
 type CreateWorkflowParams struct {
-	// IdempotencyKey A text of your choice that stands for this one request. For 24 hours a repeat with the same key and the same body
-	// makes nothing new: it answers with the present record of the first, marked `Idempotent-Replayed: true`, and
-	// honours `waitForMs` where there is one. The same key with another body is 409 `IDEMPOTENCY_MISMATCH`; while the first is not yet
-	// committed, 409 `IDEMPOTENCY_IN_FLIGHT`. A refused request leaves no trace.
+	// IdempotencyKey A string of your choice that identifies this request. For 24 hours, a repeat with the same key and the same body
+	// creates nothing: it returns the current record of the first request, marked `Idempotent-Replayed: true`, and
+	// honours `waitForMs`. The same key with another body is 409 `IDEMPOTENCY_MISMATCH`. While the first request is
+	// not yet committed, a repeat is 409 `IDEMPOTENCY_IN_FLIGHT`. A rejected request does not use up its key.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -2775,7 +2781,7 @@ type ListWorkflowRunsParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the page before. Opaque; do not build one.
+	// Cursor The `nextCursor` of the previous page. Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -2790,13 +2796,13 @@ type GetWorkflowRunParamsStages string
 
 // ListRunEventsParams defines parameters for ListRunEvents.
 type ListRunEventsParams struct {
-	// After The `seq` of an event, which is also its id on the stream. Only what comes after it is wanted.
+	// After The `seq` of an event, which is also its id on the stream. Only later events are returned.
 	After *After `form:"after,omitempty" json:"after,omitempty"`
 
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the page before. Opaque; do not build one.
+	// Cursor The `nextCursor` of the previous page. Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -2805,22 +2811,22 @@ type ListRunStagesParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the page before. Opaque; do not build one.
+	// Cursor The `nextCursor` of the previous page. Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
 // StreamWorkflowRunParams defines parameters for StreamWorkflowRun.
 type StreamWorkflowRunParams struct {
-	// After The `seq` of an event, which is also its id on the stream. Only what comes after it is wanted.
+	// After The `seq` of an event, which is also its id on the stream. Only later events are returned.
 	After *After `form:"after,omitempty" json:"after,omitempty"`
 
-	// LastEventID The id of the last event that was received, as every client of event streams sends it after a disconnect.
+	// LastEventID The id of the last event that was received. Standard clients of event streams send it when they reconnect.
 	LastEventID *LastEventID `json:"Last-Event-ID,omitempty"`
 }
 
 // ArchiveWorkflowParams defines parameters for ArchiveWorkflow.
 type ArchiveWorkflowParams struct {
-	// IfMatch The `ETag` of the workflow that you read, or a list of them. If the workflow was saved since, the answer is 412
+	// IfMatch The `ETag` of your copy of the workflow, or a list of them. If the workflow was saved since, the response is 412
 	// and nothing changes. A weak tag (`W/"3"`) never matches (RFC 9110, section 13.1.1), nor does a value that is not
 	// an `ETag`. `*` matches any version. Several lines of this header are one list.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
@@ -2828,26 +2834,26 @@ type ArchiveWorkflowParams struct {
 
 // GetWorkflowParams defines parameters for GetWorkflow.
 type GetWorkflowParams struct {
-	// Version Which version of the workflow; without it the present one.
+	// Version The version of the workflow. Default: the current one.
 	Version *Version `form:"version,omitempty" json:"version,omitempty"`
 
-	// IfNoneMatch The `ETag` of your copy, or a list of them. If one of them is current, the answer is 304 without a body. `*`
+	// IfNoneMatch The `ETag` of your copy, or a list of them. If one of them is current, the response is 304 without a body. `*`
 	// matches any `ETag`. Several lines of this header are one list.
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 }
 
 // TriggerWorkflowParams defines parameters for TriggerWorkflow.
 type TriggerWorkflowParams struct {
-	// IdempotencyKey A text of your choice that stands for this one request. For 24 hours a repeat with the same key and the same body
-	// makes nothing new: it answers with the present record of the first, marked `Idempotent-Replayed: true`, and
-	// honours `waitForMs` where there is one. The same key with another body is 409 `IDEMPOTENCY_MISMATCH`; while the first is not yet
-	// committed, 409 `IDEMPOTENCY_IN_FLIGHT`. A refused request leaves no trace.
+	// IdempotencyKey A string of your choice that identifies this request. For 24 hours, a repeat with the same key and the same body
+	// creates nothing: it returns the current record of the first request, marked `Idempotent-Replayed: true`, and
+	// honours `waitForMs`. The same key with another body is 409 `IDEMPOTENCY_MISMATCH`. While the first request is
+	// not yet committed, a repeat is 409 `IDEMPOTENCY_IN_FLIGHT`. A rejected request does not use up its key.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // ReplaceWorkflowParams defines parameters for ReplaceWorkflow.
 type ReplaceWorkflowParams struct {
-	// IfMatch The `ETag` of the workflow that you read, or a list of them. If the workflow was saved since, the answer is 412
+	// IfMatch The `ETag` of your copy of the workflow, or a list of them. If the workflow was saved since, the response is 412
 	// and nothing changes. A weak tag (`W/"3"`) never matches (RFC 9110, section 13.1.1), nor does a value that is not
 	// an `ETag`. `*` matches any version. Several lines of this header are one list.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
@@ -2855,7 +2861,7 @@ type ReplaceWorkflowParams struct {
 
 // UpdateWorkflowComponentParams defines parameters for UpdateWorkflowComponent.
 type UpdateWorkflowComponentParams struct {
-	// IfMatch The `ETag` of the workflow that you read, or a list of them. If the workflow was saved since, the answer is 412
+	// IfMatch The `ETag` of your copy of the workflow, or a list of them. If the workflow was saved since, the response is 412
 	// and nothing changes. A weak tag (`W/"3"`) never matches (RFC 9110, section 13.1.1), nor does a value that is not
 	// an `ETag`. `*` matches any version. Several lines of this header are one list.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
@@ -2863,7 +2869,7 @@ type UpdateWorkflowComponentParams struct {
 
 // ListSystemComponentsParams defines parameters for ListSystemComponents.
 type ListSystemComponentsParams struct {
-	// IfNoneMatch The `ETag` of your copy, or a list of them. If one of them is current, the answer is 304 without a body. `*`
+	// IfNoneMatch The `ETag` of your copy, or a list of them. If one of them is current, the response is 304 without a body. `*`
 	// matches any `ETag`. Several lines of this header are one list.
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 }
@@ -2975,18 +2981,19 @@ type ClientInterface interface {
 
 	// ExecuteComponentWithBody Execute a component
 	//
-	// Accepts one execution of a component. Once this is answered with 200 the execution is stored and will reach
+	// Submits one execution of a component. Once this is answered with 200, the execution is stored and reaches
 	// COMPLETED or FAILED.
 	//
-	// Without `waitForMs` the record comes back at once with status CREATED. With it the answer waits up to that many
-	// milliseconds for the end; if the execution finishes in time the record is final (COMPLETED, or FAILED with
-	// `error`), otherwise it is the record as it stands, which is no failure. While as many calls wait as the plan
-	// allows, another one is answered at once with its record. Hanging up does not stop an execution.
+	// Without `waitForMs` the response has the record at once, with the status CREATED. With `waitForMs` the response
+	// waits up to that many milliseconds for the execution to finish. If it finishes in time, the record is final:
+	// COMPLETED, or FAILED with `error`. Otherwise the response has the current record, which is not an error. If as
+	// many calls already wait as the plan allows, a further call does not wait: it is answered at once with its
+	// record. Closing the connection does not stop an execution.
 	//
-	// A component whose `executionModes` lack `COMPONENT` is executed inside a workflow only: 400 at `/module`.
+	// A component whose `executionModes` lack `COMPONENT` can only be executed inside a workflow: 400 at `/module`.
 	//
-	// Send an `Idempotency-Key` to be able to repeat a submit safely when its answer was lost. A key that is restricted
-	// to some workflows cannot repeat a request of another key: 409 `IDEMPOTENCY_MISMATCH`.
+	// Send an `Idempotency-Key` to retry safely when a response was lost. A key that is restricted to some workflows
+	// cannot repeat a request of another key: 409 `IDEMPOTENCY_MISMATCH`.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -2995,18 +3002,19 @@ type ClientInterface interface {
 
 	// ExecuteComponent Execute a component
 	//
-	// Accepts one execution of a component. Once this is answered with 200 the execution is stored and will reach
+	// Submits one execution of a component. Once this is answered with 200, the execution is stored and reaches
 	// COMPLETED or FAILED.
 	//
-	// Without `waitForMs` the record comes back at once with status CREATED. With it the answer waits up to that many
-	// milliseconds for the end; if the execution finishes in time the record is final (COMPLETED, or FAILED with
-	// `error`), otherwise it is the record as it stands, which is no failure. While as many calls wait as the plan
-	// allows, another one is answered at once with its record. Hanging up does not stop an execution.
+	// Without `waitForMs` the response has the record at once, with the status CREATED. With `waitForMs` the response
+	// waits up to that many milliseconds for the execution to finish. If it finishes in time, the record is final:
+	// COMPLETED, or FAILED with `error`. Otherwise the response has the current record, which is not an error. If as
+	// many calls already wait as the plan allows, a further call does not wait: it is answered at once with its
+	// record. Closing the connection does not stop an execution.
 	//
-	// A component whose `executionModes` lack `COMPONENT` is executed inside a workflow only: 400 at `/module`.
+	// A component whose `executionModes` lack `COMPONENT` can only be executed inside a workflow: 400 at `/module`.
 	//
-	// Send an `Idempotency-Key` to be able to repeat a submit safely when its answer was lost. A key that is restricted
-	// to some workflows cannot repeat a request of another key: 409 `IDEMPOTENCY_MISMATCH`.
+	// Send an `Idempotency-Key` to retry safely when a response was lost. A key that is restricted to some workflows
+	// cannot repeat a request of another key: 409 `IDEMPOTENCY_MISMATCH`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3016,34 +3024,34 @@ type ClientInterface interface {
 	// ListComponentExecutions List executions
 	//
 	// The component executions of the workspace, newest first. Executions that are submitted while you page do not
-	// move what is on later pages. A key that is restricted to some workflows sees only the executions that it
-	// submitted, or a key before it in its rotations; a page may hold fewer than asked for while `hasMore` says that
-	// there may be more.
+	// shift later pages. A key that is restricted to some workflows sees only executions that were submitted with it
+	// or with a key that it replaced by rotation. A page may hold fewer items than `limit` although `hasMore` is true.
 	//
 	// Corresponds with GET /v1/sdk/components/executions (the `ListComponentExecutions` operationId).
 	ListComponentExecutions(ctx context.Context, params *ListComponentExecutionsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetComponentExecution Get an execution
 	//
-	// The record of an execution as it stands now. For a key that is restricted to some workflows, executions that it
-	// did not submit do not exist: 404, here and for the stream, the replay and the attempts of the callback. The
-	// stages of a run are among them; they are shown with the run.
+	// The current record of an execution. A key that is restricted to some workflows gets 404 for executions that it
+	// did not submit, here and for the stream, the callback's replay and its attempts. That includes the stages of
+	// runs, which are shown with the run.
 	//
 	// Corresponds with GET /v1/sdk/components/executions/{executionId} (the `GetComponentExecution` operationId).
 	GetComponentExecution(ctx context.Context, executionID ExecutionID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListCallbackAttempts List callback attempts
 	//
-	// Every attempt to deliver the completion callback, newest first: when, how long it took, what came back. The
-	// receiver's answer itself is never kept. Empty when no callback was asked for or none was tried yet.
+	// Every attempt to deliver the completion callback, newest first: when it was made, how long it took, and its
+	// result. The receiver's response body is never stored. Empty if the execution has no callback or no attempt was
+	// made yet.
 	//
 	// Corresponds with GET /v1/sdk/components/executions/{executionId}/callback-attempts (the `ListCallbackAttempts` operationId).
 	ListCallbackAttempts(ctx context.Context, executionID ExecutionID, params *ListCallbackAttemptsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ReplayComponentCallback Replay a callback
 	//
-	// Sends the completion callback again when its delivery failed. A retry that waits for its time is sent now, as
-	// the next attempt of the same delivery. After the last attempt, a replay starts the schedule again. Safe to
+	// Sends the completion callback again when its delivery failed. A retry that is scheduled for later is sent now,
+	// as the next attempt of the same delivery. After the last attempt, a replay starts the schedule again. Safe to
 	// repeat: nothing changes if the callback was delivered or is being sent. The bytes and `X-Svc-Signature` are
 	// those of the first delivery.
 	//
@@ -3055,33 +3063,33 @@ type ClientInterface interface {
 
 	// StreamComponentExecution Stream an execution
 	//
-	// The progress of an execution as server-sent events. On connecting there is one event with the present state, then
+	// The progress of an execution as server-sent events. On connecting you get one event with the current state, then
 	// one for each change, then exactly one with the final state, after which the stream closes. For a finished
-	// execution that final event is the first one.
+	// execution, the first event is the final one.
 	//
-	// Each message is an `id:` and a `data:` line with a JSON `ComponentExecutionEvent`. Events before the end carry the
-	// field `event: progress`, the final one has none: a plain `onmessage` listener hears exactly one event. The
-	// comment `:ping` is sent every 15 s.
+	// Each message is an `id:` and a `data:` line with a JSON `ComponentExecutionEvent`. Events before the final one
+	// carry the field `event: progress`. The final one has no `event` field, so a plain `onmessage` listener receives
+	// exactly one event. The comment `:ping` is sent every 15 s.
 	//
-	// Authentication is checked once, on connecting; revoking the key ends its streams within 5 s. A browser's own
-	// `EventSource` cannot send headers: use `fetch`, or stream through your backend. After a disconnect connect
-	// again: the present state comes first, so nothing that matters is missed. If the last event was the final one, a
-	// connection with its id as `Last-Event-ID` is answered 204, so that a standard `EventSource` stops.
+	// Authentication is checked once, on connecting. Revoking the key closes its streams within 5 s. A browser's
+	// `EventSource` cannot send headers: use `fetch`, or stream through your backend. After a disconnect, connect
+	// again: the current state comes first, so you miss nothing that matters. If the last event was the final one, a
+	// connection with its id as `Last-Event-ID` is answered with 204, so that a standard `EventSource` stops.
 	//
 	// Corresponds with GET /v1/sdk/components/executions/{executionId}/stream (the `StreamComponentExecution` operationId).
 	StreamComponentExecution(ctx context.Context, executionID ExecutionID, params *StreamComponentExecutionParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetComponent Get one component
 	//
-	// What one component takes, gives and costs.
+	// The inputs, outputs and price of one component.
 	//
 	// Corresponds with GET /v1/sdk/components/{module} (the `GetComponent` operationId).
 	GetComponent(ctx context.Context, module GivenModule, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ExportWorkflow Export a workflow
 	//
-	// The workflow as one file, or one of its earlier versions. The file has nothing of this workspace. It is a valid
-	// body of `POST /v1/sdk/workflows`, here or in another deployment.
+	// The workflow, or one of its earlier versions, as one file. The file holds nothing that belongs to this
+	// workspace. It is a valid body of `POST /v1/sdk/workflows`, here or in another deployment.
 	//
 	// Secret values of inputs and configs are not exported: `[redacted]` replaces them.
 	//
@@ -3091,18 +3099,18 @@ type ClientInterface interface {
 	// ListWorkflows List the workflows
 	//
 	// The workflows of the workspace, newest first, without their components. Archived ones are left out unless
-	// `status` asks for them. A key that is restricted to some workflows may not list any: 403 `key_restricted`.
+	// `status` asks for them. A key that is restricted to some workflows cannot list workflows: 403 `key_restricted`.
 	//
 	// Corresponds with GET /v1/sdk/workflows (the `ListWorkflows` operationId).
 	ListWorkflows(ctx context.Context, params *ListWorkflowsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CreateWorkflowWithBody Create a workflow
 	//
-	// Stores a workflow as its version 1. What is wrong with it is told all at once: 422, with a JSON pointer for each
-	// fault. The file that `GET /v1/sdk/workflow-exports/{workflowId}` returns is a body of this operation.
+	// Stores a workflow as version 1. All faults are reported at once: 422, with a JSON pointer for each fault. The
+	// file that `GET /v1/sdk/workflow-exports/{workflowId}` returns is a valid body of this operation.
 	//
-	// Send an `Idempotency-Key` to be able to repeat it safely when its answer was lost: the repeat answers with the
-	// workflow as it stands. A key that is restricted to some workflows may not create any: 403 `key_restricted`.
+	// Send an `Idempotency-Key` to retry safely when a response was lost: the retry returns the current workflow. A
+	// key that is restricted to some workflows cannot create workflows: 403 `key_restricted`.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3111,11 +3119,11 @@ type ClientInterface interface {
 
 	// CreateWorkflow Create a workflow
 	//
-	// Stores a workflow as its version 1. What is wrong with it is told all at once: 422, with a JSON pointer for each
-	// fault. The file that `GET /v1/sdk/workflow-exports/{workflowId}` returns is a body of this operation.
+	// Stores a workflow as version 1. All faults are reported at once: 422, with a JSON pointer for each fault. The
+	// file that `GET /v1/sdk/workflow-exports/{workflowId}` returns is a valid body of this operation.
 	//
-	// Send an `Idempotency-Key` to be able to repeat it safely when its answer was lost: the repeat answers with the
-	// workflow as it stands. A key that is restricted to some workflows may not create any: 403 `key_restricted`.
+	// Send an `Idempotency-Key` to retry safely when a response was lost: the retry returns the current workflow. A
+	// key that is restricted to some workflows cannot create workflows: 403 `key_restricted`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3125,27 +3133,27 @@ type ClientInterface interface {
 	// ListWorkflowRuns List runs
 	//
 	// The runs of the workspace, newest first, without their stages: `runStages` is empty here. A key that is
-	// restricted to some workflows sees the runs of these only. Where runs are left out so, or by their status, a page
-	// may hold fewer than asked for, or none, although `hasMore` says that there may be more.
+	// restricted to some workflows sees only runs of these. A page may hold fewer items than `limit`, or none,
+	// although `hasMore` is true.
 	//
 	// Corresponds with GET /v1/sdk/workflows/executions (the `ListWorkflowRuns` operationId).
 	ListWorkflowRuns(ctx context.Context, params *ListWorkflowRunsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// GetWorkflowRun Get a run
 	//
-	// The record of a run as it stands now, with every stage in the order in which they were created. `stages=none`
-	// leaves `runStages` empty: a run may have 50,000 stages, which `.../stages` gives page by page.
+	// The current record of a run, with all stages in the order in which they were created. `stages=none` leaves
+	// `runStages` empty: a run may have 50,000 stages, which `.../stages` returns in pages.
 	//
 	// Corresponds with GET /v1/sdk/workflows/executions/{runId} (the `GetWorkflowRun` operationId).
 	GetWorkflowRun(ctx context.Context, runID RunID, params *GetWorkflowRunParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// CancelWorkflowRunWithBody Cancel a run
 	//
-	// Asks for the end of a run: from then on no stage and no attempt starts, and the run is CANCELED when its last stage
-	// has stopped. `graceful` lets attempts under way finish, and starts no further ones; `immediate` stops them. A stage
-	// that was cut off and may have taken effect has `error.outcome: unknown`. What finished is charged. Child runs are
-	// cancelled with it. A repeat changes nothing, except that `immediate` after `graceful` stops what still runs. A run
-	// that is over stays as it is.
+	// Cancels a run. From then on no stage and no attempt starts, and the run is CANCELED when its last stage has
+	// stopped. `graceful` lets current attempts finish, and starts no further ones; `immediate` stops them. A stage
+	// that was interrupted and may have taken effect has `error.outcome: unknown`. Stages that finished are charged.
+	// Child runs are cancelled too. A repeat changes nothing, except that `immediate` after `graceful` stops what is
+	// still running. A finished run stays as it is.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3154,11 +3162,11 @@ type ClientInterface interface {
 
 	// CancelWorkflowRun Cancel a run
 	//
-	// Asks for the end of a run: from then on no stage and no attempt starts, and the run is CANCELED when its last stage
-	// has stopped. `graceful` lets attempts under way finish, and starts no further ones; `immediate` stops them. A stage
-	// that was cut off and may have taken effect has `error.outcome: unknown`. What finished is charged. Child runs are
-	// cancelled with it. A repeat changes nothing, except that `immediate` after `graceful` stops what still runs. A run
-	// that is over stays as it is.
+	// Cancels a run. From then on no stage and no attempt starts, and the run is CANCELED when its last stage has
+	// stopped. `graceful` lets current attempts finish, and starts no further ones; `immediate` stops them. A stage
+	// that was interrupted and may have taken effect has `error.outcome: unknown`. Stages that finished are charged.
+	// Child runs are cancelled too. A repeat changes nothing, except that `immediate` after `graceful` stops what is
+	// still running. A finished run stays as it is.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3167,7 +3175,7 @@ type ClientInterface interface {
 
 	// ListRunEvents List the events of a run
 	//
-	// The ordered log that the stream tells, in its order: the events so far, page by page, or those after the one that
+	// The ordered event log of a run, as on its stream: the events so far, in pages, or those after the one that
 	// `after` names.
 	//
 	// Corresponds with GET /v1/sdk/workflows/executions/{runId}/events (the `ListRunEvents` operationId).
@@ -3175,9 +3183,10 @@ type ClientInterface interface {
 
 	// SendRunSignalWithBody Send a signal to a run
 	//
-	// Gives a signal to a run, with the body as its payload: the WAIT_FOR_SIGNAL of that name goes on with it, or does
-	// so at once when it is reached later. The first one counts; again is the same and changes nothing, whatever the
-	// body, and is answered alike when the run is over by then. A run that is over takes no other: 409 `run_finished`.
+	// Sends a signal to a run, with the body as its payload. The WAIT_FOR_SIGNAL of that name continues with it, now
+	// or when the run reaches it later. Only the first signal of a name counts: a repeat changes nothing, whatever the
+	// body, and gets the same response, even after the run has finished. A finished run accepts no other signal: 409
+	// `run_finished`.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3186,9 +3195,10 @@ type ClientInterface interface {
 
 	// SendRunSignal Send a signal to a run
 	//
-	// Gives a signal to a run, with the body as its payload: the WAIT_FOR_SIGNAL of that name goes on with it, or does
-	// so at once when it is reached later. The first one counts; again is the same and changes nothing, whatever the
-	// body, and is answered alike when the run is over by then. A run that is over takes no other: 409 `run_finished`.
+	// Sends a signal to a run, with the body as its payload. The WAIT_FOR_SIGNAL of that name continues with it, now
+	// or when the run reaches it later. Only the first signal of a name counts: a repeat changes nothing, whatever the
+	// body, and gets the same response, even after the run has finished. A finished run accepts no other signal: 409
+	// `run_finished`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3197,7 +3207,7 @@ type ClientInterface interface {
 
 	// ListRunStages List the stages of a run
 	//
-	// The stages of a run in the order in which they were created, page by page.
+	// The stages of a run in the order in which they were created, in pages.
 	//
 	// Corresponds with GET /v1/sdk/workflows/executions/{runId}/stages (the `ListRunStages` operationId).
 	ListRunStages(ctx context.Context, runID RunID, params *ListRunStagesParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -3205,15 +3215,15 @@ type ClientInterface interface {
 	// StreamWorkflowRun Stream a run
 	//
 	// The progress of a run as server-sent events, as its stages complete. Each message is an `id:` and a `data:` line
-	// with a JSON `RunEvent`; the comment `:ping` is sent every 15 s. The stream closes with the event of COMPLETED,
-	// FAILED or CANCELED. A run that is over already gives that event at once; FAILED carries `error`.
+	// with a JSON `RunEvent`. The comment `:ping` is sent every 15 s. The stream closes with the event of COMPLETED,
+	// FAILED or CANCELED. For a finished run, that event is sent at once. FAILED carries `error`.
 	//
-	// On connecting the present state comes at once. `Last-Event-ID`, or `after`, instead gives the events after that
-	// one, so that nothing is missed and nothing comes twice; when there is none, the present state comes once more
-	// under the same id. The header counts where both are there. If it is the id of the final event, the answer is 204,
-	// so that a standard `EventSource` stops.
+	// On connecting you get the current state. With `Last-Event-ID` or `after` you get the events after that one
+	// instead, so you miss nothing and see nothing twice. If there are no later events, the current state is sent
+	// again under the same id. The header takes precedence over `after`. If it is the id of the final event, the
+	// response is 204, so that a standard `EventSource` stops.
 	//
-	// Authentication is checked once, on connecting; revoking the key ends its streams within 5 s. A browser's own
+	// Authentication is checked once, on connecting. Revoking the key closes its streams within 5 s. A browser's
 	// `EventSource` cannot send headers: use `fetch`, or stream through your backend.
 	//
 	// Corresponds with GET /v1/sdk/workflows/executions/{runId}/stream (the `StreamWorkflowRun` operationId).
@@ -3221,9 +3231,9 @@ type ClientInterface interface {
 
 	// ArchiveWorkflow Archive a workflow
 	//
-	// Takes the workflow out of use: it can no longer be triggered and is not listed. Its versions and runs are kept,
-	// and runs in progress continue. Archiving an archived workflow changes nothing. With `If-Match`, a workflow that
-	// was saved since is not archived: 412. A key that is restricted to some workflows may not archive any: 403
+	// Archives the workflow: it can no longer be triggered and is not listed. Its versions and runs are kept, and runs
+	// in progress continue. Archiving an archived workflow changes nothing. With `If-Match`, the response is 412 if
+	// the workflow was saved since. A key that is restricted to some workflows cannot archive workflows: 403
 	// `key_restricted`.
 	//
 	// Corresponds with DELETE /v1/sdk/workflows/{workflowId} (the `ArchiveWorkflow` operationId).
@@ -3231,30 +3241,31 @@ type ClientInterface interface {
 
 	// GetWorkflow Get a workflow
 	//
-	// The workflow as it stands, or as an earlier version had it.
+	// The workflow, in its current version or an earlier one.
 	//
-	// With `If-None-Match` and the `ETag` of what you have, the answer is 304 if nothing was saved since. An archived
-	// workflow and one of a `version` are always sent whole: their `status` changes without a new version.
+	// With `If-None-Match` and the `ETag` of your copy, the response is 304 if nothing was saved since. An archived
+	// workflow, or one requested by `version`, is always returned whole: its `status` changes without a new version.
 	//
-	// A secret value that was written into an input or a config is not shown again: `[redacted]` stands in its place.
+	// A secret value that was written into an input or a config is not shown again: `[redacted]` replaces it.
 	//
 	// Corresponds with GET /v1/sdk/workflows/{workflowId} (the `GetWorkflow` operationId).
 	GetWorkflow(ctx context.Context, workflowID WorkflowID, params *GetWorkflowParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// TriggerWorkflowWithBody Trigger a workflow
 	//
-	// Begins a run. Once this is answered with 200 the run is stored and will reach COMPLETED, FAILED or CANCELED. It
-	// keeps the version of the workflow with which it begins.
+	// Starts a run. Once this is answered with 200, the run is stored and reaches COMPLETED, FAILED or CANCELED. It
+	// keeps the version of the workflow with which it starts.
 	//
-	// The body may be empty. With `waitForMs` the answer waits up to that many milliseconds for the run's end, or for
-	// its RESPOND, and carries the record as `run`; a run that goes on is no failure. While as many calls wait as the
-	// plan allows, another one is answered at once with its record. Hanging up does not stop a run.
+	// The body may be empty. With `waitForMs` the response waits up to that many milliseconds for the run to finish,
+	// or for its RESPOND, and has the record as `run`. If the run takes longer, that is not an error. If as many calls
+	// already wait as the plan allows, a further call does not wait: it is answered at once with its record. Closing
+	// the connection does not stop a run.
 	//
-	// Kept back of the workspace's credits is the least that the run can cost, and each further stage's price when the
-	// stage is created. Send an `Idempotency-Key` to be able to repeat a trigger safely when its answer was lost.
+	// Starting a run reserves the minimum that it can cost; the price of each further stage is reserved when the stage
+	// is created. Send an `Idempotency-Key` to retry safely when a response was lost.
 	//
-	// A run that is triggered by a key which is restricted to some workflows stays on these: a `RUN_WORKFLOW` of any
-	// other one fails its stage with `FORBIDDEN`, also in a run below this one.
+	// If a key that is restricted to some workflows triggers a run, the run can use only these workflows: a
+	// `RUN_WORKFLOW` of any other one fails its stage with `FORBIDDEN`, also in child runs.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3263,18 +3274,19 @@ type ClientInterface interface {
 
 	// TriggerWorkflow Trigger a workflow
 	//
-	// Begins a run. Once this is answered with 200 the run is stored and will reach COMPLETED, FAILED or CANCELED. It
-	// keeps the version of the workflow with which it begins.
+	// Starts a run. Once this is answered with 200, the run is stored and reaches COMPLETED, FAILED or CANCELED. It
+	// keeps the version of the workflow with which it starts.
 	//
-	// The body may be empty. With `waitForMs` the answer waits up to that many milliseconds for the run's end, or for
-	// its RESPOND, and carries the record as `run`; a run that goes on is no failure. While as many calls wait as the
-	// plan allows, another one is answered at once with its record. Hanging up does not stop a run.
+	// The body may be empty. With `waitForMs` the response waits up to that many milliseconds for the run to finish,
+	// or for its RESPOND, and has the record as `run`. If the run takes longer, that is not an error. If as many calls
+	// already wait as the plan allows, a further call does not wait: it is answered at once with its record. Closing
+	// the connection does not stop a run.
 	//
-	// Kept back of the workspace's credits is the least that the run can cost, and each further stage's price when the
-	// stage is created. Send an `Idempotency-Key` to be able to repeat a trigger safely when its answer was lost.
+	// Starting a run reserves the minimum that it can cost; the price of each further stage is reserved when the stage
+	// is created. Send an `Idempotency-Key` to retry safely when a response was lost.
 	//
-	// A run that is triggered by a key which is restricted to some workflows stays on these: a `RUN_WORKFLOW` of any
-	// other one fails its stage with `FORBIDDEN`, also in a run below this one.
+	// If a key that is restricted to some workflows triggers a run, the run can use only these workflows: a
+	// `RUN_WORKFLOW` of any other one fails its stage with `FORBIDDEN`, also in child runs.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3283,16 +3295,17 @@ type ClientInterface interface {
 
 	// ReplaceWorkflowWithBody Replace a workflow
 	//
-	// Saves the workflow anew, as its next version. Versions never change: a run that is under way keeps its own, and
-	// `?version=` goes on showing earlier ones. Pausing is `status`: a paused workflow is not triggered. Without
-	// `status` it stays as it is.
+	// Saves the workflow as its next version. Versions never change: a run that is in progress keeps its version, and
+	// `?version=` still returns earlier ones. To pause a workflow, set `status`: a paused workflow cannot be
+	// triggered. Without `status`, the current status stays.
 	//
-	// `If-Match` with the `ETag` of what you read makes sure that nothing else was saved meanwhile: else 412. An
-	// archived workflow is replaced only with a `status`, which brings it back; otherwise 409 `workflow_archived`.
-	// Where `[redacted]` stands in the place of a secret value, the value of the same component stays. It stays with
-	// the origins (scheme, host and port) of the addresses in that component, and with the recipients of `AGE_ENCRYPT`:
-	// if one of them changes, send the secret values again, or the answer is 422 with a pointer to each.
-	// A key that is restricted to some workflows may not replace any: 403 `key_restricted`.
+	// Send `If-Match` with the `ETag` of your copy to avoid overwriting a newer version: 412 if the workflow was saved
+	// since. An archived workflow can be replaced only with a `status`, which restores it; otherwise 409
+	// `workflow_archived`. Where the body has `[redacted]` instead of a secret value, the stored value of the same
+	// component stays. It stays with the origins (scheme, host and port) of the addresses in that component, and with
+	// the recipients of `AGE_ENCRYPT`: if one of them changes, send the secret values again, or the response is 422
+	// with a pointer to each. A key that is restricted to some workflows cannot replace workflows: 403
+	// `key_restricted`.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3301,16 +3314,17 @@ type ClientInterface interface {
 
 	// ReplaceWorkflow Replace a workflow
 	//
-	// Saves the workflow anew, as its next version. Versions never change: a run that is under way keeps its own, and
-	// `?version=` goes on showing earlier ones. Pausing is `status`: a paused workflow is not triggered. Without
-	// `status` it stays as it is.
+	// Saves the workflow as its next version. Versions never change: a run that is in progress keeps its version, and
+	// `?version=` still returns earlier ones. To pause a workflow, set `status`: a paused workflow cannot be
+	// triggered. Without `status`, the current status stays.
 	//
-	// `If-Match` with the `ETag` of what you read makes sure that nothing else was saved meanwhile: else 412. An
-	// archived workflow is replaced only with a `status`, which brings it back; otherwise 409 `workflow_archived`.
-	// Where `[redacted]` stands in the place of a secret value, the value of the same component stays. It stays with
-	// the origins (scheme, host and port) of the addresses in that component, and with the recipients of `AGE_ENCRYPT`:
-	// if one of them changes, send the secret values again, or the answer is 422 with a pointer to each.
-	// A key that is restricted to some workflows may not replace any: 403 `key_restricted`.
+	// Send `If-Match` with the `ETag` of your copy to avoid overwriting a newer version: 412 if the workflow was saved
+	// since. An archived workflow can be replaced only with a `status`, which restores it; otherwise 409
+	// `workflow_archived`. Where the body has `[redacted]` instead of a secret value, the stored value of the same
+	// component stays. It stays with the origins (scheme, host and port) of the addresses in that component, and with
+	// the recipients of `AGE_ENCRYPT`: if one of them changes, send the secret values again, or the response is 422
+	// with a pointer to each. A key that is restricted to some workflows cannot replace workflows: 403
+	// `key_restricted`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3319,23 +3333,24 @@ type ClientInterface interface {
 
 	// UpdateWorkflowComponentWithBody Update a component of a workflow
 	//
-	// Changes the config, the name or the place on the canvas of one component, and saves the workflow as its next
-	// version. What is absent stays. `config` is merged into the present one (RFC 7396): a `null` member is taken away,
-	// a nested object is merged in the same way, everything else is put in its place. A body without any of the three
-	// changes nothing and makes no version.
+	// Changes the config, the name or the canvas position of one component, and saves the workflow as its next
+	// version. Absent fields stay as they are. `config` is merged into the current one (RFC 7396): a `null` removes a
+	// field, a nested object is merged in the same way, and any other value replaces the current one. A body with none
+	// of the three fields changes nothing and creates no version.
 	//
-	// The whole workflow is checked as when it is replaced; a fault of this component has a pointer into the body, any
-	// other one into the workflow. A run that is under way keeps its version. An archived workflow is not changed:
-	// 409 `workflow_archived`.
+	// The whole workflow is validated as when it is replaced. Faults of this component have a pointer into the body,
+	// all others one into the workflow. A run that is in progress keeps its version. An archived workflow cannot be
+	// changed: 409 `workflow_archived`.
 	//
 	// Stored secrets do not follow an address to another origin (scheme, host or port): 422 with a pointer to each
-	// secret of the component. Send those of the config with the change; for those of the input, replace the workflow.
+	// secret of the component. Send secrets of the config with the change. For secrets of the input, replace the
+	// workflow.
 	//
-	// Some changes need a key that is not restricted to some workflows; otherwise they are 403
-	// `needs_unrestricted_key`: to add or change a text that has an `{{env.…}}` reference, to change the workflow or
+	// Some changes need a key that is not restricted to some workflows; otherwise they are rejected with 403
+	// `needs_unrestricted_key`: to add or change a string that has an `{{env.…}}` reference, to change the workflow or
 	// the version that a `RUN_WORKFLOW` runs, to remove an `x-secret` mark from the `inputSchema` of a trigger, and to
-	// change the origin of an address, or an expression, in a component that takes secrets. A component takes secrets
-	// if it has stored ones or `{{env.…}}` references, or if connections bring it such a variable or a secret field of
+	// change the origin of an address, or an expression, in a component that uses secrets. A component uses secrets if
+	// it has stored secrets or `{{env.…}}` references, or if connections bring it such a variable or a secret field of
 	// the run's input.
 	//
 	// Takes any type of body and a specified content type.
@@ -3345,23 +3360,24 @@ type ClientInterface interface {
 
 	// UpdateWorkflowComponent Update a component of a workflow
 	//
-	// Changes the config, the name or the place on the canvas of one component, and saves the workflow as its next
-	// version. What is absent stays. `config` is merged into the present one (RFC 7396): a `null` member is taken away,
-	// a nested object is merged in the same way, everything else is put in its place. A body without any of the three
-	// changes nothing and makes no version.
+	// Changes the config, the name or the canvas position of one component, and saves the workflow as its next
+	// version. Absent fields stay as they are. `config` is merged into the current one (RFC 7396): a `null` removes a
+	// field, a nested object is merged in the same way, and any other value replaces the current one. A body with none
+	// of the three fields changes nothing and creates no version.
 	//
-	// The whole workflow is checked as when it is replaced; a fault of this component has a pointer into the body, any
-	// other one into the workflow. A run that is under way keeps its version. An archived workflow is not changed:
-	// 409 `workflow_archived`.
+	// The whole workflow is validated as when it is replaced. Faults of this component have a pointer into the body,
+	// all others one into the workflow. A run that is in progress keeps its version. An archived workflow cannot be
+	// changed: 409 `workflow_archived`.
 	//
 	// Stored secrets do not follow an address to another origin (scheme, host or port): 422 with a pointer to each
-	// secret of the component. Send those of the config with the change; for those of the input, replace the workflow.
+	// secret of the component. Send secrets of the config with the change. For secrets of the input, replace the
+	// workflow.
 	//
-	// Some changes need a key that is not restricted to some workflows; otherwise they are 403
-	// `needs_unrestricted_key`: to add or change a text that has an `{{env.…}}` reference, to change the workflow or
+	// Some changes need a key that is not restricted to some workflows; otherwise they are rejected with 403
+	// `needs_unrestricted_key`: to add or change a string that has an `{{env.…}}` reference, to change the workflow or
 	// the version that a `RUN_WORKFLOW` runs, to remove an `x-secret` mark from the `inputSchema` of a trigger, and to
-	// change the origin of an address, or an expression, in a component that takes secrets. A component takes secrets
-	// if it has stored ones or `{{env.…}}` references, or if connections bring it such a variable or a secret field of
+	// change the origin of an address, or an expression, in a component that uses secrets. A component uses secrets if
+	// it has stored secrets or `{{env.…}}` references, or if connections bring it such a variable or a secret field of
 	// the run's input.
 	//
 	// Takes a body of the `application/json` content type.
@@ -3372,8 +3388,8 @@ type ClientInterface interface {
 	// QuoteWorkflowWithBody Quote a run
 	//
 	// Returns what a first run of the workflow and all runs below it cost, without starting one: a minimum that every
-	// run which completes reaches, a maximum that no run exceeds, and the components whose cost has no bound that is
-	// known beforehand, such as a FOR_EACH over items that come with the run.
+	// completed run reaches, a maximum that no run exceeds, and the components whose cost has no known bound, such as
+	// a FOR_EACH over items that come with the run.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3383,8 +3399,8 @@ type ClientInterface interface {
 	// QuoteWorkflow Quote a run
 	//
 	// Returns what a first run of the workflow and all runs below it cost, without starting one: a minimum that every
-	// run which completes reaches, a maximum that no run exceeds, and the components whose cost has no bound that is
-	// known beforehand, such as a FOR_EACH over items that come with the run.
+	// completed run reaches, a maximum that no run exceeds, and the components whose cost has no known bound, such as
+	// a FOR_EACH over items that come with the run.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3393,8 +3409,8 @@ type ClientInterface interface {
 
 	// ListSystemComponents List the components for code generators
 	//
-	// All components in one plain array, with their types in a small dialect of JSON Schema, so that typed clients can
-	// generate themselves. Open to everybody.
+	// All components in one plain array, with their types in a small dialect of JSON Schema, for generators of typed
+	// clients. Open to everybody.
 	//
 	// Corresponds with GET /v1/system/components (the `ListSystemComponents` operationId).
 	ListSystemComponents(ctx context.Context, params *ListSystemComponentsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -3419,18 +3435,19 @@ func (c *Client) ListComponents(ctx context.Context, params *ListComponentsParam
 
 // ExecuteComponentWithBody Execute a component
 //
-// Accepts one execution of a component. Once this is answered with 200 the execution is stored and will reach
+// Submits one execution of a component. Once this is answered with 200, the execution is stored and reaches
 // COMPLETED or FAILED.
 //
-// Without `waitForMs` the record comes back at once with status CREATED. With it the answer waits up to that many
-// milliseconds for the end; if the execution finishes in time the record is final (COMPLETED, or FAILED with
-// `error`), otherwise it is the record as it stands, which is no failure. While as many calls wait as the plan
-// allows, another one is answered at once with its record. Hanging up does not stop an execution.
+// Without `waitForMs` the response has the record at once, with the status CREATED. With `waitForMs` the response
+// waits up to that many milliseconds for the execution to finish. If it finishes in time, the record is final:
+// COMPLETED, or FAILED with `error`. Otherwise the response has the current record, which is not an error. If as
+// many calls already wait as the plan allows, a further call does not wait: it is answered at once with its
+// record. Closing the connection does not stop an execution.
 //
-// A component whose `executionModes` lack `COMPONENT` is executed inside a workflow only: 400 at `/module`.
+// A component whose `executionModes` lack `COMPONENT` can only be executed inside a workflow: 400 at `/module`.
 //
-// Send an `Idempotency-Key` to be able to repeat a submit safely when its answer was lost. A key that is restricted
-// to some workflows cannot repeat a request of another key: 409 `IDEMPOTENCY_MISMATCH`.
+// Send an `Idempotency-Key` to retry safely when a response was lost. A key that is restricted to some workflows
+// cannot repeat a request of another key: 409 `IDEMPOTENCY_MISMATCH`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -3449,18 +3466,19 @@ func (c *Client) ExecuteComponentWithBody(ctx context.Context, params *ExecuteCo
 
 // ExecuteComponent Execute a component
 //
-// Accepts one execution of a component. Once this is answered with 200 the execution is stored and will reach
+// Submits one execution of a component. Once this is answered with 200, the execution is stored and reaches
 // COMPLETED or FAILED.
 //
-// Without `waitForMs` the record comes back at once with status CREATED. With it the answer waits up to that many
-// milliseconds for the end; if the execution finishes in time the record is final (COMPLETED, or FAILED with
-// `error`), otherwise it is the record as it stands, which is no failure. While as many calls wait as the plan
-// allows, another one is answered at once with its record. Hanging up does not stop an execution.
+// Without `waitForMs` the response has the record at once, with the status CREATED. With `waitForMs` the response
+// waits up to that many milliseconds for the execution to finish. If it finishes in time, the record is final:
+// COMPLETED, or FAILED with `error`. Otherwise the response has the current record, which is not an error. If as
+// many calls already wait as the plan allows, a further call does not wait: it is answered at once with its
+// record. Closing the connection does not stop an execution.
 //
-// A component whose `executionModes` lack `COMPONENT` is executed inside a workflow only: 400 at `/module`.
+// A component whose `executionModes` lack `COMPONENT` can only be executed inside a workflow: 400 at `/module`.
 //
-// Send an `Idempotency-Key` to be able to repeat a submit safely when its answer was lost. A key that is restricted
-// to some workflows cannot repeat a request of another key: 409 `IDEMPOTENCY_MISMATCH`.
+// Send an `Idempotency-Key` to retry safely when a response was lost. A key that is restricted to some workflows
+// cannot repeat a request of another key: 409 `IDEMPOTENCY_MISMATCH`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -3480,9 +3498,8 @@ func (c *Client) ExecuteComponent(ctx context.Context, params *ExecuteComponentP
 // ListComponentExecutions List executions
 //
 // The component executions of the workspace, newest first. Executions that are submitted while you page do not
-// move what is on later pages. A key that is restricted to some workflows sees only the executions that it
-// submitted, or a key before it in its rotations; a page may hold fewer than asked for while `hasMore` says that
-// there may be more.
+// shift later pages. A key that is restricted to some workflows sees only executions that were submitted with it
+// or with a key that it replaced by rotation. A page may hold fewer items than `limit` although `hasMore` is true.
 //
 // Corresponds with GET /v1/sdk/components/executions (the `ListComponentExecutions` operationId).
 func (c *Client) ListComponentExecutions(ctx context.Context, params *ListComponentExecutionsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -3499,9 +3516,9 @@ func (c *Client) ListComponentExecutions(ctx context.Context, params *ListCompon
 
 // GetComponentExecution Get an execution
 //
-// The record of an execution as it stands now. For a key that is restricted to some workflows, executions that it
-// did not submit do not exist: 404, here and for the stream, the replay and the attempts of the callback. The
-// stages of a run are among them; they are shown with the run.
+// The current record of an execution. A key that is restricted to some workflows gets 404 for executions that it
+// did not submit, here and for the stream, the callback's replay and its attempts. That includes the stages of
+// runs, which are shown with the run.
 //
 // Corresponds with GET /v1/sdk/components/executions/{executionId} (the `GetComponentExecution` operationId).
 func (c *Client) GetComponentExecution(ctx context.Context, executionID ExecutionID, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -3518,8 +3535,9 @@ func (c *Client) GetComponentExecution(ctx context.Context, executionID Executio
 
 // ListCallbackAttempts List callback attempts
 //
-// Every attempt to deliver the completion callback, newest first: when, how long it took, what came back. The
-// receiver's answer itself is never kept. Empty when no callback was asked for or none was tried yet.
+// Every attempt to deliver the completion callback, newest first: when it was made, how long it took, and its
+// result. The receiver's response body is never stored. Empty if the execution has no callback or no attempt was
+// made yet.
 //
 // Corresponds with GET /v1/sdk/components/executions/{executionId}/callback-attempts (the `ListCallbackAttempts` operationId).
 func (c *Client) ListCallbackAttempts(ctx context.Context, executionID ExecutionID, params *ListCallbackAttemptsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -3536,8 +3554,8 @@ func (c *Client) ListCallbackAttempts(ctx context.Context, executionID Execution
 
 // ReplayComponentCallback Replay a callback
 //
-// Sends the completion callback again when its delivery failed. A retry that waits for its time is sent now, as
-// the next attempt of the same delivery. After the last attempt, a replay starts the schedule again. Safe to
+// Sends the completion callback again when its delivery failed. A retry that is scheduled for later is sent now,
+// as the next attempt of the same delivery. After the last attempt, a replay starts the schedule again. Safe to
 // repeat: nothing changes if the callback was delivered or is being sent. The bytes and `X-Svc-Signature` are
 // those of the first delivery.
 //
@@ -3559,18 +3577,18 @@ func (c *Client) ReplayComponentCallback(ctx context.Context, executionID Execut
 
 // StreamComponentExecution Stream an execution
 //
-// The progress of an execution as server-sent events. On connecting there is one event with the present state, then
+// The progress of an execution as server-sent events. On connecting you get one event with the current state, then
 // one for each change, then exactly one with the final state, after which the stream closes. For a finished
-// execution that final event is the first one.
+// execution, the first event is the final one.
 //
-// Each message is an `id:` and a `data:` line with a JSON `ComponentExecutionEvent`. Events before the end carry the
-// field `event: progress`, the final one has none: a plain `onmessage` listener hears exactly one event. The
-// comment `:ping` is sent every 15 s.
+// Each message is an `id:` and a `data:` line with a JSON `ComponentExecutionEvent`. Events before the final one
+// carry the field `event: progress`. The final one has no `event` field, so a plain `onmessage` listener receives
+// exactly one event. The comment `:ping` is sent every 15 s.
 //
-// Authentication is checked once, on connecting; revoking the key ends its streams within 5 s. A browser's own
-// `EventSource` cannot send headers: use `fetch`, or stream through your backend. After a disconnect connect
-// again: the present state comes first, so nothing that matters is missed. If the last event was the final one, a
-// connection with its id as `Last-Event-ID` is answered 204, so that a standard `EventSource` stops.
+// Authentication is checked once, on connecting. Revoking the key closes its streams within 5 s. A browser's
+// `EventSource` cannot send headers: use `fetch`, or stream through your backend. After a disconnect, connect
+// again: the current state comes first, so you miss nothing that matters. If the last event was the final one, a
+// connection with its id as `Last-Event-ID` is answered with 204, so that a standard `EventSource` stops.
 //
 // Corresponds with GET /v1/sdk/components/executions/{executionId}/stream (the `StreamComponentExecution` operationId).
 func (c *Client) StreamComponentExecution(ctx context.Context, executionID ExecutionID, params *StreamComponentExecutionParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -3587,7 +3605,7 @@ func (c *Client) StreamComponentExecution(ctx context.Context, executionID Execu
 
 // GetComponent Get one component
 //
-// What one component takes, gives and costs.
+// The inputs, outputs and price of one component.
 //
 // Corresponds with GET /v1/sdk/components/{module} (the `GetComponent` operationId).
 func (c *Client) GetComponent(ctx context.Context, module GivenModule, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -3604,8 +3622,8 @@ func (c *Client) GetComponent(ctx context.Context, module GivenModule, reqEditor
 
 // ExportWorkflow Export a workflow
 //
-// The workflow as one file, or one of its earlier versions. The file has nothing of this workspace. It is a valid
-// body of `POST /v1/sdk/workflows`, here or in another deployment.
+// The workflow, or one of its earlier versions, as one file. The file holds nothing that belongs to this
+// workspace. It is a valid body of `POST /v1/sdk/workflows`, here or in another deployment.
 //
 // Secret values of inputs and configs are not exported: `[redacted]` replaces them.
 //
@@ -3625,7 +3643,7 @@ func (c *Client) ExportWorkflow(ctx context.Context, workflowID WorkflowID, para
 // ListWorkflows List the workflows
 //
 // The workflows of the workspace, newest first, without their components. Archived ones are left out unless
-// `status` asks for them. A key that is restricted to some workflows may not list any: 403 `key_restricted`.
+// `status` asks for them. A key that is restricted to some workflows cannot list workflows: 403 `key_restricted`.
 //
 // Corresponds with GET /v1/sdk/workflows (the `ListWorkflows` operationId).
 func (c *Client) ListWorkflows(ctx context.Context, params *ListWorkflowsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -3642,11 +3660,11 @@ func (c *Client) ListWorkflows(ctx context.Context, params *ListWorkflowsParams,
 
 // CreateWorkflowWithBody Create a workflow
 //
-// Stores a workflow as its version 1. What is wrong with it is told all at once: 422, with a JSON pointer for each
-// fault. The file that `GET /v1/sdk/workflow-exports/{workflowId}` returns is a body of this operation.
+// Stores a workflow as version 1. All faults are reported at once: 422, with a JSON pointer for each fault. The
+// file that `GET /v1/sdk/workflow-exports/{workflowId}` returns is a valid body of this operation.
 //
-// Send an `Idempotency-Key` to be able to repeat it safely when its answer was lost: the repeat answers with the
-// workflow as it stands. A key that is restricted to some workflows may not create any: 403 `key_restricted`.
+// Send an `Idempotency-Key` to retry safely when a response was lost: the retry returns the current workflow. A
+// key that is restricted to some workflows cannot create workflows: 403 `key_restricted`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -3665,11 +3683,11 @@ func (c *Client) CreateWorkflowWithBody(ctx context.Context, params *CreateWorkf
 
 // CreateWorkflow Create a workflow
 //
-// Stores a workflow as its version 1. What is wrong with it is told all at once: 422, with a JSON pointer for each
-// fault. The file that `GET /v1/sdk/workflow-exports/{workflowId}` returns is a body of this operation.
+// Stores a workflow as version 1. All faults are reported at once: 422, with a JSON pointer for each fault. The
+// file that `GET /v1/sdk/workflow-exports/{workflowId}` returns is a valid body of this operation.
 //
-// Send an `Idempotency-Key` to be able to repeat it safely when its answer was lost: the repeat answers with the
-// workflow as it stands. A key that is restricted to some workflows may not create any: 403 `key_restricted`.
+// Send an `Idempotency-Key` to retry safely when a response was lost: the retry returns the current workflow. A
+// key that is restricted to some workflows cannot create workflows: 403 `key_restricted`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -3689,8 +3707,8 @@ func (c *Client) CreateWorkflow(ctx context.Context, params *CreateWorkflowParam
 // ListWorkflowRuns List runs
 //
 // The runs of the workspace, newest first, without their stages: `runStages` is empty here. A key that is
-// restricted to some workflows sees the runs of these only. Where runs are left out so, or by their status, a page
-// may hold fewer than asked for, or none, although `hasMore` says that there may be more.
+// restricted to some workflows sees only runs of these. A page may hold fewer items than `limit`, or none,
+// although `hasMore` is true.
 //
 // Corresponds with GET /v1/sdk/workflows/executions (the `ListWorkflowRuns` operationId).
 func (c *Client) ListWorkflowRuns(ctx context.Context, params *ListWorkflowRunsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -3707,8 +3725,8 @@ func (c *Client) ListWorkflowRuns(ctx context.Context, params *ListWorkflowRunsP
 
 // GetWorkflowRun Get a run
 //
-// The record of a run as it stands now, with every stage in the order in which they were created. `stages=none`
-// leaves `runStages` empty: a run may have 50,000 stages, which `.../stages` gives page by page.
+// The current record of a run, with all stages in the order in which they were created. `stages=none` leaves
+// `runStages` empty: a run may have 50,000 stages, which `.../stages` returns in pages.
 //
 // Corresponds with GET /v1/sdk/workflows/executions/{runId} (the `GetWorkflowRun` operationId).
 func (c *Client) GetWorkflowRun(ctx context.Context, runID RunID, params *GetWorkflowRunParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -3725,11 +3743,11 @@ func (c *Client) GetWorkflowRun(ctx context.Context, runID RunID, params *GetWor
 
 // CancelWorkflowRunWithBody Cancel a run
 //
-// Asks for the end of a run: from then on no stage and no attempt starts, and the run is CANCELED when its last stage
-// has stopped. `graceful` lets attempts under way finish, and starts no further ones; `immediate` stops them. A stage
-// that was cut off and may have taken effect has `error.outcome: unknown`. What finished is charged. Child runs are
-// cancelled with it. A repeat changes nothing, except that `immediate` after `graceful` stops what still runs. A run
-// that is over stays as it is.
+// Cancels a run. From then on no stage and no attempt starts, and the run is CANCELED when its last stage has
+// stopped. `graceful` lets current attempts finish, and starts no further ones; `immediate` stops them. A stage
+// that was interrupted and may have taken effect has `error.outcome: unknown`. Stages that finished are charged.
+// Child runs are cancelled too. A repeat changes nothing, except that `immediate` after `graceful` stops what is
+// still running. A finished run stays as it is.
 //
 // Takes any type of body and a specified content type.
 //
@@ -3748,11 +3766,11 @@ func (c *Client) CancelWorkflowRunWithBody(ctx context.Context, runID RunID, con
 
 // CancelWorkflowRun Cancel a run
 //
-// Asks for the end of a run: from then on no stage and no attempt starts, and the run is CANCELED when its last stage
-// has stopped. `graceful` lets attempts under way finish, and starts no further ones; `immediate` stops them. A stage
-// that was cut off and may have taken effect has `error.outcome: unknown`. What finished is charged. Child runs are
-// cancelled with it. A repeat changes nothing, except that `immediate` after `graceful` stops what still runs. A run
-// that is over stays as it is.
+// Cancels a run. From then on no stage and no attempt starts, and the run is CANCELED when its last stage has
+// stopped. `graceful` lets current attempts finish, and starts no further ones; `immediate` stops them. A stage
+// that was interrupted and may have taken effect has `error.outcome: unknown`. Stages that finished are charged.
+// Child runs are cancelled too. A repeat changes nothing, except that `immediate` after `graceful` stops what is
+// still running. A finished run stays as it is.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -3771,7 +3789,7 @@ func (c *Client) CancelWorkflowRun(ctx context.Context, runID RunID, body Cancel
 
 // ListRunEvents List the events of a run
 //
-// The ordered log that the stream tells, in its order: the events so far, page by page, or those after the one that
+// The ordered event log of a run, as on its stream: the events so far, in pages, or those after the one that
 // `after` names.
 //
 // Corresponds with GET /v1/sdk/workflows/executions/{runId}/events (the `ListRunEvents` operationId).
@@ -3789,9 +3807,10 @@ func (c *Client) ListRunEvents(ctx context.Context, runID RunID, params *ListRun
 
 // SendRunSignalWithBody Send a signal to a run
 //
-// Gives a signal to a run, with the body as its payload: the WAIT_FOR_SIGNAL of that name goes on with it, or does
-// so at once when it is reached later. The first one counts; again is the same and changes nothing, whatever the
-// body, and is answered alike when the run is over by then. A run that is over takes no other: 409 `run_finished`.
+// Sends a signal to a run, with the body as its payload. The WAIT_FOR_SIGNAL of that name continues with it, now
+// or when the run reaches it later. Only the first signal of a name counts: a repeat changes nothing, whatever the
+// body, and gets the same response, even after the run has finished. A finished run accepts no other signal: 409
+// `run_finished`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -3810,9 +3829,10 @@ func (c *Client) SendRunSignalWithBody(ctx context.Context, runID RunID, signal 
 
 // SendRunSignal Send a signal to a run
 //
-// Gives a signal to a run, with the body as its payload: the WAIT_FOR_SIGNAL of that name goes on with it, or does
-// so at once when it is reached later. The first one counts; again is the same and changes nothing, whatever the
-// body, and is answered alike when the run is over by then. A run that is over takes no other: 409 `run_finished`.
+// Sends a signal to a run, with the body as its payload. The WAIT_FOR_SIGNAL of that name continues with it, now
+// or when the run reaches it later. Only the first signal of a name counts: a repeat changes nothing, whatever the
+// body, and gets the same response, even after the run has finished. A finished run accepts no other signal: 409
+// `run_finished`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -3831,7 +3851,7 @@ func (c *Client) SendRunSignal(ctx context.Context, runID RunID, signal Signal, 
 
 // ListRunStages List the stages of a run
 //
-// The stages of a run in the order in which they were created, page by page.
+// The stages of a run in the order in which they were created, in pages.
 //
 // Corresponds with GET /v1/sdk/workflows/executions/{runId}/stages (the `ListRunStages` operationId).
 func (c *Client) ListRunStages(ctx context.Context, runID RunID, params *ListRunStagesParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -3849,15 +3869,15 @@ func (c *Client) ListRunStages(ctx context.Context, runID RunID, params *ListRun
 // StreamWorkflowRun Stream a run
 //
 // The progress of a run as server-sent events, as its stages complete. Each message is an `id:` and a `data:` line
-// with a JSON `RunEvent`; the comment `:ping` is sent every 15 s. The stream closes with the event of COMPLETED,
-// FAILED or CANCELED. A run that is over already gives that event at once; FAILED carries `error`.
+// with a JSON `RunEvent`. The comment `:ping` is sent every 15 s. The stream closes with the event of COMPLETED,
+// FAILED or CANCELED. For a finished run, that event is sent at once. FAILED carries `error`.
 //
-// On connecting the present state comes at once. `Last-Event-ID`, or `after`, instead gives the events after that
-// one, so that nothing is missed and nothing comes twice; when there is none, the present state comes once more
-// under the same id. The header counts where both are there. If it is the id of the final event, the answer is 204,
-// so that a standard `EventSource` stops.
+// On connecting you get the current state. With `Last-Event-ID` or `after` you get the events after that one
+// instead, so you miss nothing and see nothing twice. If there are no later events, the current state is sent
+// again under the same id. The header takes precedence over `after`. If it is the id of the final event, the
+// response is 204, so that a standard `EventSource` stops.
 //
-// Authentication is checked once, on connecting; revoking the key ends its streams within 5 s. A browser's own
+// Authentication is checked once, on connecting. Revoking the key closes its streams within 5 s. A browser's
 // `EventSource` cannot send headers: use `fetch`, or stream through your backend.
 //
 // Corresponds with GET /v1/sdk/workflows/executions/{runId}/stream (the `StreamWorkflowRun` operationId).
@@ -3875,9 +3895,9 @@ func (c *Client) StreamWorkflowRun(ctx context.Context, runID RunID, params *Str
 
 // ArchiveWorkflow Archive a workflow
 //
-// Takes the workflow out of use: it can no longer be triggered and is not listed. Its versions and runs are kept,
-// and runs in progress continue. Archiving an archived workflow changes nothing. With `If-Match`, a workflow that
-// was saved since is not archived: 412. A key that is restricted to some workflows may not archive any: 403
+// Archives the workflow: it can no longer be triggered and is not listed. Its versions and runs are kept, and runs
+// in progress continue. Archiving an archived workflow changes nothing. With `If-Match`, the response is 412 if
+// the workflow was saved since. A key that is restricted to some workflows cannot archive workflows: 403
 // `key_restricted`.
 //
 // Corresponds with DELETE /v1/sdk/workflows/{workflowId} (the `ArchiveWorkflow` operationId).
@@ -3895,12 +3915,12 @@ func (c *Client) ArchiveWorkflow(ctx context.Context, workflowID WorkflowID, par
 
 // GetWorkflow Get a workflow
 //
-// The workflow as it stands, or as an earlier version had it.
+// The workflow, in its current version or an earlier one.
 //
-// With `If-None-Match` and the `ETag` of what you have, the answer is 304 if nothing was saved since. An archived
-// workflow and one of a `version` are always sent whole: their `status` changes without a new version.
+// With `If-None-Match` and the `ETag` of your copy, the response is 304 if nothing was saved since. An archived
+// workflow, or one requested by `version`, is always returned whole: its `status` changes without a new version.
 //
-// A secret value that was written into an input or a config is not shown again: `[redacted]` stands in its place.
+// A secret value that was written into an input or a config is not shown again: `[redacted]` replaces it.
 //
 // Corresponds with GET /v1/sdk/workflows/{workflowId} (the `GetWorkflow` operationId).
 func (c *Client) GetWorkflow(ctx context.Context, workflowID WorkflowID, params *GetWorkflowParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -3917,18 +3937,19 @@ func (c *Client) GetWorkflow(ctx context.Context, workflowID WorkflowID, params 
 
 // TriggerWorkflowWithBody Trigger a workflow
 //
-// Begins a run. Once this is answered with 200 the run is stored and will reach COMPLETED, FAILED or CANCELED. It
-// keeps the version of the workflow with which it begins.
+// Starts a run. Once this is answered with 200, the run is stored and reaches COMPLETED, FAILED or CANCELED. It
+// keeps the version of the workflow with which it starts.
 //
-// The body may be empty. With `waitForMs` the answer waits up to that many milliseconds for the run's end, or for
-// its RESPOND, and carries the record as `run`; a run that goes on is no failure. While as many calls wait as the
-// plan allows, another one is answered at once with its record. Hanging up does not stop a run.
+// The body may be empty. With `waitForMs` the response waits up to that many milliseconds for the run to finish,
+// or for its RESPOND, and has the record as `run`. If the run takes longer, that is not an error. If as many calls
+// already wait as the plan allows, a further call does not wait: it is answered at once with its record. Closing
+// the connection does not stop a run.
 //
-// Kept back of the workspace's credits is the least that the run can cost, and each further stage's price when the
-// stage is created. Send an `Idempotency-Key` to be able to repeat a trigger safely when its answer was lost.
+// Starting a run reserves the minimum that it can cost; the price of each further stage is reserved when the stage
+// is created. Send an `Idempotency-Key` to retry safely when a response was lost.
 //
-// A run that is triggered by a key which is restricted to some workflows stays on these: a `RUN_WORKFLOW` of any
-// other one fails its stage with `FORBIDDEN`, also in a run below this one.
+// If a key that is restricted to some workflows triggers a run, the run can use only these workflows: a
+// `RUN_WORKFLOW` of any other one fails its stage with `FORBIDDEN`, also in child runs.
 //
 // Takes any type of body and a specified content type.
 //
@@ -3947,18 +3968,19 @@ func (c *Client) TriggerWorkflowWithBody(ctx context.Context, workflowID Workflo
 
 // TriggerWorkflow Trigger a workflow
 //
-// Begins a run. Once this is answered with 200 the run is stored and will reach COMPLETED, FAILED or CANCELED. It
-// keeps the version of the workflow with which it begins.
+// Starts a run. Once this is answered with 200, the run is stored and reaches COMPLETED, FAILED or CANCELED. It
+// keeps the version of the workflow with which it starts.
 //
-// The body may be empty. With `waitForMs` the answer waits up to that many milliseconds for the run's end, or for
-// its RESPOND, and carries the record as `run`; a run that goes on is no failure. While as many calls wait as the
-// plan allows, another one is answered at once with its record. Hanging up does not stop a run.
+// The body may be empty. With `waitForMs` the response waits up to that many milliseconds for the run to finish,
+// or for its RESPOND, and has the record as `run`. If the run takes longer, that is not an error. If as many calls
+// already wait as the plan allows, a further call does not wait: it is answered at once with its record. Closing
+// the connection does not stop a run.
 //
-// Kept back of the workspace's credits is the least that the run can cost, and each further stage's price when the
-// stage is created. Send an `Idempotency-Key` to be able to repeat a trigger safely when its answer was lost.
+// Starting a run reserves the minimum that it can cost; the price of each further stage is reserved when the stage
+// is created. Send an `Idempotency-Key` to retry safely when a response was lost.
 //
-// A run that is triggered by a key which is restricted to some workflows stays on these: a `RUN_WORKFLOW` of any
-// other one fails its stage with `FORBIDDEN`, also in a run below this one.
+// If a key that is restricted to some workflows triggers a run, the run can use only these workflows: a
+// `RUN_WORKFLOW` of any other one fails its stage with `FORBIDDEN`, also in child runs.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -3977,16 +3999,17 @@ func (c *Client) TriggerWorkflow(ctx context.Context, workflowID WorkflowID, par
 
 // ReplaceWorkflowWithBody Replace a workflow
 //
-// Saves the workflow anew, as its next version. Versions never change: a run that is under way keeps its own, and
-// `?version=` goes on showing earlier ones. Pausing is `status`: a paused workflow is not triggered. Without
-// `status` it stays as it is.
+// Saves the workflow as its next version. Versions never change: a run that is in progress keeps its version, and
+// `?version=` still returns earlier ones. To pause a workflow, set `status`: a paused workflow cannot be
+// triggered. Without `status`, the current status stays.
 //
-// `If-Match` with the `ETag` of what you read makes sure that nothing else was saved meanwhile: else 412. An
-// archived workflow is replaced only with a `status`, which brings it back; otherwise 409 `workflow_archived`.
-// Where `[redacted]` stands in the place of a secret value, the value of the same component stays. It stays with
-// the origins (scheme, host and port) of the addresses in that component, and with the recipients of `AGE_ENCRYPT`:
-// if one of them changes, send the secret values again, or the answer is 422 with a pointer to each.
-// A key that is restricted to some workflows may not replace any: 403 `key_restricted`.
+// Send `If-Match` with the `ETag` of your copy to avoid overwriting a newer version: 412 if the workflow was saved
+// since. An archived workflow can be replaced only with a `status`, which restores it; otherwise 409
+// `workflow_archived`. Where the body has `[redacted]` instead of a secret value, the stored value of the same
+// component stays. It stays with the origins (scheme, host and port) of the addresses in that component, and with
+// the recipients of `AGE_ENCRYPT`: if one of them changes, send the secret values again, or the response is 422
+// with a pointer to each. A key that is restricted to some workflows cannot replace workflows: 403
+// `key_restricted`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4005,16 +4028,17 @@ func (c *Client) ReplaceWorkflowWithBody(ctx context.Context, workflowID Workflo
 
 // ReplaceWorkflow Replace a workflow
 //
-// Saves the workflow anew, as its next version. Versions never change: a run that is under way keeps its own, and
-// `?version=` goes on showing earlier ones. Pausing is `status`: a paused workflow is not triggered. Without
-// `status` it stays as it is.
+// Saves the workflow as its next version. Versions never change: a run that is in progress keeps its version, and
+// `?version=` still returns earlier ones. To pause a workflow, set `status`: a paused workflow cannot be
+// triggered. Without `status`, the current status stays.
 //
-// `If-Match` with the `ETag` of what you read makes sure that nothing else was saved meanwhile: else 412. An
-// archived workflow is replaced only with a `status`, which brings it back; otherwise 409 `workflow_archived`.
-// Where `[redacted]` stands in the place of a secret value, the value of the same component stays. It stays with
-// the origins (scheme, host and port) of the addresses in that component, and with the recipients of `AGE_ENCRYPT`:
-// if one of them changes, send the secret values again, or the answer is 422 with a pointer to each.
-// A key that is restricted to some workflows may not replace any: 403 `key_restricted`.
+// Send `If-Match` with the `ETag` of your copy to avoid overwriting a newer version: 412 if the workflow was saved
+// since. An archived workflow can be replaced only with a `status`, which restores it; otherwise 409
+// `workflow_archived`. Where the body has `[redacted]` instead of a secret value, the stored value of the same
+// component stays. It stays with the origins (scheme, host and port) of the addresses in that component, and with
+// the recipients of `AGE_ENCRYPT`: if one of them changes, send the secret values again, or the response is 422
+// with a pointer to each. A key that is restricted to some workflows cannot replace workflows: 403
+// `key_restricted`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -4033,23 +4057,24 @@ func (c *Client) ReplaceWorkflow(ctx context.Context, workflowID WorkflowID, par
 
 // UpdateWorkflowComponentWithBody Update a component of a workflow
 //
-// Changes the config, the name or the place on the canvas of one component, and saves the workflow as its next
-// version. What is absent stays. `config` is merged into the present one (RFC 7396): a `null` member is taken away,
-// a nested object is merged in the same way, everything else is put in its place. A body without any of the three
-// changes nothing and makes no version.
+// Changes the config, the name or the canvas position of one component, and saves the workflow as its next
+// version. Absent fields stay as they are. `config` is merged into the current one (RFC 7396): a `null` removes a
+// field, a nested object is merged in the same way, and any other value replaces the current one. A body with none
+// of the three fields changes nothing and creates no version.
 //
-// The whole workflow is checked as when it is replaced; a fault of this component has a pointer into the body, any
-// other one into the workflow. A run that is under way keeps its version. An archived workflow is not changed:
-// 409 `workflow_archived`.
+// The whole workflow is validated as when it is replaced. Faults of this component have a pointer into the body,
+// all others one into the workflow. A run that is in progress keeps its version. An archived workflow cannot be
+// changed: 409 `workflow_archived`.
 //
 // Stored secrets do not follow an address to another origin (scheme, host or port): 422 with a pointer to each
-// secret of the component. Send those of the config with the change; for those of the input, replace the workflow.
+// secret of the component. Send secrets of the config with the change. For secrets of the input, replace the
+// workflow.
 //
-// Some changes need a key that is not restricted to some workflows; otherwise they are 403
-// `needs_unrestricted_key`: to add or change a text that has an `{{env.…}}` reference, to change the workflow or
+// Some changes need a key that is not restricted to some workflows; otherwise they are rejected with 403
+// `needs_unrestricted_key`: to add or change a string that has an `{{env.…}}` reference, to change the workflow or
 // the version that a `RUN_WORKFLOW` runs, to remove an `x-secret` mark from the `inputSchema` of a trigger, and to
-// change the origin of an address, or an expression, in a component that takes secrets. A component takes secrets
-// if it has stored ones or `{{env.…}}` references, or if connections bring it such a variable or a secret field of
+// change the origin of an address, or an expression, in a component that uses secrets. A component uses secrets if
+// it has stored secrets or `{{env.…}}` references, or if connections bring it such a variable or a secret field of
 // the run's input.
 //
 // Takes any type of body and a specified content type.
@@ -4069,23 +4094,24 @@ func (c *Client) UpdateWorkflowComponentWithBody(ctx context.Context, workflowID
 
 // UpdateWorkflowComponent Update a component of a workflow
 //
-// Changes the config, the name or the place on the canvas of one component, and saves the workflow as its next
-// version. What is absent stays. `config` is merged into the present one (RFC 7396): a `null` member is taken away,
-// a nested object is merged in the same way, everything else is put in its place. A body without any of the three
-// changes nothing and makes no version.
+// Changes the config, the name or the canvas position of one component, and saves the workflow as its next
+// version. Absent fields stay as they are. `config` is merged into the current one (RFC 7396): a `null` removes a
+// field, a nested object is merged in the same way, and any other value replaces the current one. A body with none
+// of the three fields changes nothing and creates no version.
 //
-// The whole workflow is checked as when it is replaced; a fault of this component has a pointer into the body, any
-// other one into the workflow. A run that is under way keeps its version. An archived workflow is not changed:
-// 409 `workflow_archived`.
+// The whole workflow is validated as when it is replaced. Faults of this component have a pointer into the body,
+// all others one into the workflow. A run that is in progress keeps its version. An archived workflow cannot be
+// changed: 409 `workflow_archived`.
 //
 // Stored secrets do not follow an address to another origin (scheme, host or port): 422 with a pointer to each
-// secret of the component. Send those of the config with the change; for those of the input, replace the workflow.
+// secret of the component. Send secrets of the config with the change. For secrets of the input, replace the
+// workflow.
 //
-// Some changes need a key that is not restricted to some workflows; otherwise they are 403
-// `needs_unrestricted_key`: to add or change a text that has an `{{env.…}}` reference, to change the workflow or
+// Some changes need a key that is not restricted to some workflows; otherwise they are rejected with 403
+// `needs_unrestricted_key`: to add or change a string that has an `{{env.…}}` reference, to change the workflow or
 // the version that a `RUN_WORKFLOW` runs, to remove an `x-secret` mark from the `inputSchema` of a trigger, and to
-// change the origin of an address, or an expression, in a component that takes secrets. A component takes secrets
-// if it has stored ones or `{{env.…}}` references, or if connections bring it such a variable or a secret field of
+// change the origin of an address, or an expression, in a component that uses secrets. A component uses secrets if
+// it has stored secrets or `{{env.…}}` references, or if connections bring it such a variable or a secret field of
 // the run's input.
 //
 // Takes a body of the `application/json` content type.
@@ -4106,8 +4132,8 @@ func (c *Client) UpdateWorkflowComponent(ctx context.Context, workflowID Workflo
 // QuoteWorkflowWithBody Quote a run
 //
 // Returns what a first run of the workflow and all runs below it cost, without starting one: a minimum that every
-// run which completes reaches, a maximum that no run exceeds, and the components whose cost has no bound that is
-// known beforehand, such as a FOR_EACH over items that come with the run.
+// completed run reaches, a maximum that no run exceeds, and the components whose cost has no known bound, such as
+// a FOR_EACH over items that come with the run.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4127,8 +4153,8 @@ func (c *Client) QuoteWorkflowWithBody(ctx context.Context, workflowID WorkflowI
 // QuoteWorkflow Quote a run
 //
 // Returns what a first run of the workflow and all runs below it cost, without starting one: a minimum that every
-// run which completes reaches, a maximum that no run exceeds, and the components whose cost has no bound that is
-// known beforehand, such as a FOR_EACH over items that come with the run.
+// completed run reaches, a maximum that no run exceeds, and the components whose cost has no known bound, such as
+// a FOR_EACH over items that come with the run.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -4147,8 +4173,8 @@ func (c *Client) QuoteWorkflow(ctx context.Context, workflowID WorkflowID, body 
 
 // ListSystemComponents List the components for code generators
 //
-// All components in one plain array, with their types in a small dialect of JSON Schema, so that typed clients can
-// generate themselves. Open to everybody.
+// All components in one plain array, with their types in a small dialect of JSON Schema, for generators of typed
+// clients. Open to everybody.
 //
 // Corresponds with GET /v1/system/components (the `ListSystemComponents` operationId).
 func (c *Client) ListSystemComponents(ctx context.Context, params *ListSystemComponentsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -5758,18 +5784,19 @@ type ClientWithResponsesInterface interface {
 
 	// ExecuteComponentWithBodyWithResponse Execute a component
 	//
-	// Accepts one execution of a component. Once this is answered with 200 the execution is stored and will reach
+	// Submits one execution of a component. Once this is answered with 200, the execution is stored and reaches
 	// COMPLETED or FAILED.
 	//
-	// Without `waitForMs` the record comes back at once with status CREATED. With it the answer waits up to that many
-	// milliseconds for the end; if the execution finishes in time the record is final (COMPLETED, or FAILED with
-	// `error`), otherwise it is the record as it stands, which is no failure. While as many calls wait as the plan
-	// allows, another one is answered at once with its record. Hanging up does not stop an execution.
+	// Without `waitForMs` the response has the record at once, with the status CREATED. With `waitForMs` the response
+	// waits up to that many milliseconds for the execution to finish. If it finishes in time, the record is final:
+	// COMPLETED, or FAILED with `error`. Otherwise the response has the current record, which is not an error. If as
+	// many calls already wait as the plan allows, a further call does not wait: it is answered at once with its
+	// record. Closing the connection does not stop an execution.
 	//
-	// A component whose `executionModes` lack `COMPONENT` is executed inside a workflow only: 400 at `/module`.
+	// A component whose `executionModes` lack `COMPONENT` can only be executed inside a workflow: 400 at `/module`.
 	//
-	// Send an `Idempotency-Key` to be able to repeat a submit safely when its answer was lost. A key that is restricted
-	// to some workflows cannot repeat a request of another key: 409 `IDEMPOTENCY_MISMATCH`.
+	// Send an `Idempotency-Key` to retry safely when a response was lost. A key that is restricted to some workflows
+	// cannot repeat a request of another key: 409 `IDEMPOTENCY_MISMATCH`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -5778,18 +5805,19 @@ type ClientWithResponsesInterface interface {
 
 	// ExecuteComponentWithResponse Execute a component
 	//
-	// Accepts one execution of a component. Once this is answered with 200 the execution is stored and will reach
+	// Submits one execution of a component. Once this is answered with 200, the execution is stored and reaches
 	// COMPLETED or FAILED.
 	//
-	// Without `waitForMs` the record comes back at once with status CREATED. With it the answer waits up to that many
-	// milliseconds for the end; if the execution finishes in time the record is final (COMPLETED, or FAILED with
-	// `error`), otherwise it is the record as it stands, which is no failure. While as many calls wait as the plan
-	// allows, another one is answered at once with its record. Hanging up does not stop an execution.
+	// Without `waitForMs` the response has the record at once, with the status CREATED. With `waitForMs` the response
+	// waits up to that many milliseconds for the execution to finish. If it finishes in time, the record is final:
+	// COMPLETED, or FAILED with `error`. Otherwise the response has the current record, which is not an error. If as
+	// many calls already wait as the plan allows, a further call does not wait: it is answered at once with its
+	// record. Closing the connection does not stop an execution.
 	//
-	// A component whose `executionModes` lack `COMPONENT` is executed inside a workflow only: 400 at `/module`.
+	// A component whose `executionModes` lack `COMPONENT` can only be executed inside a workflow: 400 at `/module`.
 	//
-	// Send an `Idempotency-Key` to be able to repeat a submit safely when its answer was lost. A key that is restricted
-	// to some workflows cannot repeat a request of another key: 409 `IDEMPOTENCY_MISMATCH`.
+	// Send an `Idempotency-Key` to retry safely when a response was lost. A key that is restricted to some workflows
+	// cannot repeat a request of another key: 409 `IDEMPOTENCY_MISMATCH`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -5799,9 +5827,8 @@ type ClientWithResponsesInterface interface {
 	// ListComponentExecutionsWithResponse List executions
 	//
 	// The component executions of the workspace, newest first. Executions that are submitted while you page do not
-	// move what is on later pages. A key that is restricted to some workflows sees only the executions that it
-	// submitted, or a key before it in its rotations; a page may hold fewer than asked for while `hasMore` says that
-	// there may be more.
+	// shift later pages. A key that is restricted to some workflows sees only executions that were submitted with it
+	// or with a key that it replaced by rotation. A page may hold fewer items than `limit` although `hasMore` is true.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -5810,9 +5837,9 @@ type ClientWithResponsesInterface interface {
 
 	// GetComponentExecutionWithResponse Get an execution
 	//
-	// The record of an execution as it stands now. For a key that is restricted to some workflows, executions that it
-	// did not submit do not exist: 404, here and for the stream, the replay and the attempts of the callback. The
-	// stages of a run are among them; they are shown with the run.
+	// The current record of an execution. A key that is restricted to some workflows gets 404 for executions that it
+	// did not submit, here and for the stream, the callback's replay and its attempts. That includes the stages of
+	// runs, which are shown with the run.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -5821,8 +5848,9 @@ type ClientWithResponsesInterface interface {
 
 	// ListCallbackAttemptsWithResponse List callback attempts
 	//
-	// Every attempt to deliver the completion callback, newest first: when, how long it took, what came back. The
-	// receiver's answer itself is never kept. Empty when no callback was asked for or none was tried yet.
+	// Every attempt to deliver the completion callback, newest first: when it was made, how long it took, and its
+	// result. The receiver's response body is never stored. Empty if the execution has no callback or no attempt was
+	// made yet.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -5831,8 +5859,8 @@ type ClientWithResponsesInterface interface {
 
 	// ReplayComponentCallbackWithResponse Replay a callback
 	//
-	// Sends the completion callback again when its delivery failed. A retry that waits for its time is sent now, as
-	// the next attempt of the same delivery. After the last attempt, a replay starts the schedule again. Safe to
+	// Sends the completion callback again when its delivery failed. A retry that is scheduled for later is sent now,
+	// as the next attempt of the same delivery. After the last attempt, a replay starts the schedule again. Safe to
 	// repeat: nothing changes if the callback was delivered or is being sent. The bytes and `X-Svc-Signature` are
 	// those of the first delivery.
 	//
@@ -5846,18 +5874,18 @@ type ClientWithResponsesInterface interface {
 
 	// StreamComponentExecutionWithResponse Stream an execution
 	//
-	// The progress of an execution as server-sent events. On connecting there is one event with the present state, then
+	// The progress of an execution as server-sent events. On connecting you get one event with the current state, then
 	// one for each change, then exactly one with the final state, after which the stream closes. For a finished
-	// execution that final event is the first one.
+	// execution, the first event is the final one.
 	//
-	// Each message is an `id:` and a `data:` line with a JSON `ComponentExecutionEvent`. Events before the end carry the
-	// field `event: progress`, the final one has none: a plain `onmessage` listener hears exactly one event. The
-	// comment `:ping` is sent every 15 s.
+	// Each message is an `id:` and a `data:` line with a JSON `ComponentExecutionEvent`. Events before the final one
+	// carry the field `event: progress`. The final one has no `event` field, so a plain `onmessage` listener receives
+	// exactly one event. The comment `:ping` is sent every 15 s.
 	//
-	// Authentication is checked once, on connecting; revoking the key ends its streams within 5 s. A browser's own
-	// `EventSource` cannot send headers: use `fetch`, or stream through your backend. After a disconnect connect
-	// again: the present state comes first, so nothing that matters is missed. If the last event was the final one, a
-	// connection with its id as `Last-Event-ID` is answered 204, so that a standard `EventSource` stops.
+	// Authentication is checked once, on connecting. Revoking the key closes its streams within 5 s. A browser's
+	// `EventSource` cannot send headers: use `fetch`, or stream through your backend. After a disconnect, connect
+	// again: the current state comes first, so you miss nothing that matters. If the last event was the final one, a
+	// connection with its id as `Last-Event-ID` is answered with 204, so that a standard `EventSource` stops.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -5866,7 +5894,7 @@ type ClientWithResponsesInterface interface {
 
 	// GetComponentWithResponse Get one component
 	//
-	// What one component takes, gives and costs.
+	// The inputs, outputs and price of one component.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -5875,8 +5903,8 @@ type ClientWithResponsesInterface interface {
 
 	// ExportWorkflowWithResponse Export a workflow
 	//
-	// The workflow as one file, or one of its earlier versions. The file has nothing of this workspace. It is a valid
-	// body of `POST /v1/sdk/workflows`, here or in another deployment.
+	// The workflow, or one of its earlier versions, as one file. The file holds nothing that belongs to this
+	// workspace. It is a valid body of `POST /v1/sdk/workflows`, here or in another deployment.
 	//
 	// Secret values of inputs and configs are not exported: `[redacted]` replaces them.
 	//
@@ -5888,7 +5916,7 @@ type ClientWithResponsesInterface interface {
 	// ListWorkflowsWithResponse List the workflows
 	//
 	// The workflows of the workspace, newest first, without their components. Archived ones are left out unless
-	// `status` asks for them. A key that is restricted to some workflows may not list any: 403 `key_restricted`.
+	// `status` asks for them. A key that is restricted to some workflows cannot list workflows: 403 `key_restricted`.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -5897,11 +5925,11 @@ type ClientWithResponsesInterface interface {
 
 	// CreateWorkflowWithBodyWithResponse Create a workflow
 	//
-	// Stores a workflow as its version 1. What is wrong with it is told all at once: 422, with a JSON pointer for each
-	// fault. The file that `GET /v1/sdk/workflow-exports/{workflowId}` returns is a body of this operation.
+	// Stores a workflow as version 1. All faults are reported at once: 422, with a JSON pointer for each fault. The
+	// file that `GET /v1/sdk/workflow-exports/{workflowId}` returns is a valid body of this operation.
 	//
-	// Send an `Idempotency-Key` to be able to repeat it safely when its answer was lost: the repeat answers with the
-	// workflow as it stands. A key that is restricted to some workflows may not create any: 403 `key_restricted`.
+	// Send an `Idempotency-Key` to retry safely when a response was lost: the retry returns the current workflow. A
+	// key that is restricted to some workflows cannot create workflows: 403 `key_restricted`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -5910,11 +5938,11 @@ type ClientWithResponsesInterface interface {
 
 	// CreateWorkflowWithResponse Create a workflow
 	//
-	// Stores a workflow as its version 1. What is wrong with it is told all at once: 422, with a JSON pointer for each
-	// fault. The file that `GET /v1/sdk/workflow-exports/{workflowId}` returns is a body of this operation.
+	// Stores a workflow as version 1. All faults are reported at once: 422, with a JSON pointer for each fault. The
+	// file that `GET /v1/sdk/workflow-exports/{workflowId}` returns is a valid body of this operation.
 	//
-	// Send an `Idempotency-Key` to be able to repeat it safely when its answer was lost: the repeat answers with the
-	// workflow as it stands. A key that is restricted to some workflows may not create any: 403 `key_restricted`.
+	// Send an `Idempotency-Key` to retry safely when a response was lost: the retry returns the current workflow. A
+	// key that is restricted to some workflows cannot create workflows: 403 `key_restricted`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -5924,8 +5952,8 @@ type ClientWithResponsesInterface interface {
 	// ListWorkflowRunsWithResponse List runs
 	//
 	// The runs of the workspace, newest first, without their stages: `runStages` is empty here. A key that is
-	// restricted to some workflows sees the runs of these only. Where runs are left out so, or by their status, a page
-	// may hold fewer than asked for, or none, although `hasMore` says that there may be more.
+	// restricted to some workflows sees only runs of these. A page may hold fewer items than `limit`, or none,
+	// although `hasMore` is true.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -5934,8 +5962,8 @@ type ClientWithResponsesInterface interface {
 
 	// GetWorkflowRunWithResponse Get a run
 	//
-	// The record of a run as it stands now, with every stage in the order in which they were created. `stages=none`
-	// leaves `runStages` empty: a run may have 50,000 stages, which `.../stages` gives page by page.
+	// The current record of a run, with all stages in the order in which they were created. `stages=none` leaves
+	// `runStages` empty: a run may have 50,000 stages, which `.../stages` returns in pages.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -5944,11 +5972,11 @@ type ClientWithResponsesInterface interface {
 
 	// CancelWorkflowRunWithBodyWithResponse Cancel a run
 	//
-	// Asks for the end of a run: from then on no stage and no attempt starts, and the run is CANCELED when its last stage
-	// has stopped. `graceful` lets attempts under way finish, and starts no further ones; `immediate` stops them. A stage
-	// that was cut off and may have taken effect has `error.outcome: unknown`. What finished is charged. Child runs are
-	// cancelled with it. A repeat changes nothing, except that `immediate` after `graceful` stops what still runs. A run
-	// that is over stays as it is.
+	// Cancels a run. From then on no stage and no attempt starts, and the run is CANCELED when its last stage has
+	// stopped. `graceful` lets current attempts finish, and starts no further ones; `immediate` stops them. A stage
+	// that was interrupted and may have taken effect has `error.outcome: unknown`. Stages that finished are charged.
+	// Child runs are cancelled too. A repeat changes nothing, except that `immediate` after `graceful` stops what is
+	// still running. A finished run stays as it is.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -5957,11 +5985,11 @@ type ClientWithResponsesInterface interface {
 
 	// CancelWorkflowRunWithResponse Cancel a run
 	//
-	// Asks for the end of a run: from then on no stage and no attempt starts, and the run is CANCELED when its last stage
-	// has stopped. `graceful` lets attempts under way finish, and starts no further ones; `immediate` stops them. A stage
-	// that was cut off and may have taken effect has `error.outcome: unknown`. What finished is charged. Child runs are
-	// cancelled with it. A repeat changes nothing, except that `immediate` after `graceful` stops what still runs. A run
-	// that is over stays as it is.
+	// Cancels a run. From then on no stage and no attempt starts, and the run is CANCELED when its last stage has
+	// stopped. `graceful` lets current attempts finish, and starts no further ones; `immediate` stops them. A stage
+	// that was interrupted and may have taken effect has `error.outcome: unknown`. Stages that finished are charged.
+	// Child runs are cancelled too. A repeat changes nothing, except that `immediate` after `graceful` stops what is
+	// still running. A finished run stays as it is.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -5970,7 +5998,7 @@ type ClientWithResponsesInterface interface {
 
 	// ListRunEventsWithResponse List the events of a run
 	//
-	// The ordered log that the stream tells, in its order: the events so far, page by page, or those after the one that
+	// The ordered event log of a run, as on its stream: the events so far, in pages, or those after the one that
 	// `after` names.
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -5980,9 +6008,10 @@ type ClientWithResponsesInterface interface {
 
 	// SendRunSignalWithBodyWithResponse Send a signal to a run
 	//
-	// Gives a signal to a run, with the body as its payload: the WAIT_FOR_SIGNAL of that name goes on with it, or does
-	// so at once when it is reached later. The first one counts; again is the same and changes nothing, whatever the
-	// body, and is answered alike when the run is over by then. A run that is over takes no other: 409 `run_finished`.
+	// Sends a signal to a run, with the body as its payload. The WAIT_FOR_SIGNAL of that name continues with it, now
+	// or when the run reaches it later. Only the first signal of a name counts: a repeat changes nothing, whatever the
+	// body, and gets the same response, even after the run has finished. A finished run accepts no other signal: 409
+	// `run_finished`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -5991,9 +6020,10 @@ type ClientWithResponsesInterface interface {
 
 	// SendRunSignalWithResponse Send a signal to a run
 	//
-	// Gives a signal to a run, with the body as its payload: the WAIT_FOR_SIGNAL of that name goes on with it, or does
-	// so at once when it is reached later. The first one counts; again is the same and changes nothing, whatever the
-	// body, and is answered alike when the run is over by then. A run that is over takes no other: 409 `run_finished`.
+	// Sends a signal to a run, with the body as its payload. The WAIT_FOR_SIGNAL of that name continues with it, now
+	// or when the run reaches it later. Only the first signal of a name counts: a repeat changes nothing, whatever the
+	// body, and gets the same response, even after the run has finished. A finished run accepts no other signal: 409
+	// `run_finished`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -6002,7 +6032,7 @@ type ClientWithResponsesInterface interface {
 
 	// ListRunStagesWithResponse List the stages of a run
 	//
-	// The stages of a run in the order in which they were created, page by page.
+	// The stages of a run in the order in which they were created, in pages.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -6012,15 +6042,15 @@ type ClientWithResponsesInterface interface {
 	// StreamWorkflowRunWithResponse Stream a run
 	//
 	// The progress of a run as server-sent events, as its stages complete. Each message is an `id:` and a `data:` line
-	// with a JSON `RunEvent`; the comment `:ping` is sent every 15 s. The stream closes with the event of COMPLETED,
-	// FAILED or CANCELED. A run that is over already gives that event at once; FAILED carries `error`.
+	// with a JSON `RunEvent`. The comment `:ping` is sent every 15 s. The stream closes with the event of COMPLETED,
+	// FAILED or CANCELED. For a finished run, that event is sent at once. FAILED carries `error`.
 	//
-	// On connecting the present state comes at once. `Last-Event-ID`, or `after`, instead gives the events after that
-	// one, so that nothing is missed and nothing comes twice; when there is none, the present state comes once more
-	// under the same id. The header counts where both are there. If it is the id of the final event, the answer is 204,
-	// so that a standard `EventSource` stops.
+	// On connecting you get the current state. With `Last-Event-ID` or `after` you get the events after that one
+	// instead, so you miss nothing and see nothing twice. If there are no later events, the current state is sent
+	// again under the same id. The header takes precedence over `after`. If it is the id of the final event, the
+	// response is 204, so that a standard `EventSource` stops.
 	//
-	// Authentication is checked once, on connecting; revoking the key ends its streams within 5 s. A browser's own
+	// Authentication is checked once, on connecting. Revoking the key closes its streams within 5 s. A browser's
 	// `EventSource` cannot send headers: use `fetch`, or stream through your backend.
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -6030,9 +6060,9 @@ type ClientWithResponsesInterface interface {
 
 	// ArchiveWorkflowWithResponse Archive a workflow
 	//
-	// Takes the workflow out of use: it can no longer be triggered and is not listed. Its versions and runs are kept,
-	// and runs in progress continue. Archiving an archived workflow changes nothing. With `If-Match`, a workflow that
-	// was saved since is not archived: 412. A key that is restricted to some workflows may not archive any: 403
+	// Archives the workflow: it can no longer be triggered and is not listed. Its versions and runs are kept, and runs
+	// in progress continue. Archiving an archived workflow changes nothing. With `If-Match`, the response is 412 if
+	// the workflow was saved since. A key that is restricted to some workflows cannot archive workflows: 403
 	// `key_restricted`.
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -6042,12 +6072,12 @@ type ClientWithResponsesInterface interface {
 
 	// GetWorkflowWithResponse Get a workflow
 	//
-	// The workflow as it stands, or as an earlier version had it.
+	// The workflow, in its current version or an earlier one.
 	//
-	// With `If-None-Match` and the `ETag` of what you have, the answer is 304 if nothing was saved since. An archived
-	// workflow and one of a `version` are always sent whole: their `status` changes without a new version.
+	// With `If-None-Match` and the `ETag` of your copy, the response is 304 if nothing was saved since. An archived
+	// workflow, or one requested by `version`, is always returned whole: its `status` changes without a new version.
 	//
-	// A secret value that was written into an input or a config is not shown again: `[redacted]` stands in its place.
+	// A secret value that was written into an input or a config is not shown again: `[redacted]` replaces it.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -6056,18 +6086,19 @@ type ClientWithResponsesInterface interface {
 
 	// TriggerWorkflowWithBodyWithResponse Trigger a workflow
 	//
-	// Begins a run. Once this is answered with 200 the run is stored and will reach COMPLETED, FAILED or CANCELED. It
-	// keeps the version of the workflow with which it begins.
+	// Starts a run. Once this is answered with 200, the run is stored and reaches COMPLETED, FAILED or CANCELED. It
+	// keeps the version of the workflow with which it starts.
 	//
-	// The body may be empty. With `waitForMs` the answer waits up to that many milliseconds for the run's end, or for
-	// its RESPOND, and carries the record as `run`; a run that goes on is no failure. While as many calls wait as the
-	// plan allows, another one is answered at once with its record. Hanging up does not stop a run.
+	// The body may be empty. With `waitForMs` the response waits up to that many milliseconds for the run to finish,
+	// or for its RESPOND, and has the record as `run`. If the run takes longer, that is not an error. If as many calls
+	// already wait as the plan allows, a further call does not wait: it is answered at once with its record. Closing
+	// the connection does not stop a run.
 	//
-	// Kept back of the workspace's credits is the least that the run can cost, and each further stage's price when the
-	// stage is created. Send an `Idempotency-Key` to be able to repeat a trigger safely when its answer was lost.
+	// Starting a run reserves the minimum that it can cost; the price of each further stage is reserved when the stage
+	// is created. Send an `Idempotency-Key` to retry safely when a response was lost.
 	//
-	// A run that is triggered by a key which is restricted to some workflows stays on these: a `RUN_WORKFLOW` of any
-	// other one fails its stage with `FORBIDDEN`, also in a run below this one.
+	// If a key that is restricted to some workflows triggers a run, the run can use only these workflows: a
+	// `RUN_WORKFLOW` of any other one fails its stage with `FORBIDDEN`, also in child runs.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -6076,18 +6107,19 @@ type ClientWithResponsesInterface interface {
 
 	// TriggerWorkflowWithResponse Trigger a workflow
 	//
-	// Begins a run. Once this is answered with 200 the run is stored and will reach COMPLETED, FAILED or CANCELED. It
-	// keeps the version of the workflow with which it begins.
+	// Starts a run. Once this is answered with 200, the run is stored and reaches COMPLETED, FAILED or CANCELED. It
+	// keeps the version of the workflow with which it starts.
 	//
-	// The body may be empty. With `waitForMs` the answer waits up to that many milliseconds for the run's end, or for
-	// its RESPOND, and carries the record as `run`; a run that goes on is no failure. While as many calls wait as the
-	// plan allows, another one is answered at once with its record. Hanging up does not stop a run.
+	// The body may be empty. With `waitForMs` the response waits up to that many milliseconds for the run to finish,
+	// or for its RESPOND, and has the record as `run`. If the run takes longer, that is not an error. If as many calls
+	// already wait as the plan allows, a further call does not wait: it is answered at once with its record. Closing
+	// the connection does not stop a run.
 	//
-	// Kept back of the workspace's credits is the least that the run can cost, and each further stage's price when the
-	// stage is created. Send an `Idempotency-Key` to be able to repeat a trigger safely when its answer was lost.
+	// Starting a run reserves the minimum that it can cost; the price of each further stage is reserved when the stage
+	// is created. Send an `Idempotency-Key` to retry safely when a response was lost.
 	//
-	// A run that is triggered by a key which is restricted to some workflows stays on these: a `RUN_WORKFLOW` of any
-	// other one fails its stage with `FORBIDDEN`, also in a run below this one.
+	// If a key that is restricted to some workflows triggers a run, the run can use only these workflows: a
+	// `RUN_WORKFLOW` of any other one fails its stage with `FORBIDDEN`, also in child runs.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -6096,16 +6128,17 @@ type ClientWithResponsesInterface interface {
 
 	// ReplaceWorkflowWithBodyWithResponse Replace a workflow
 	//
-	// Saves the workflow anew, as its next version. Versions never change: a run that is under way keeps its own, and
-	// `?version=` goes on showing earlier ones. Pausing is `status`: a paused workflow is not triggered. Without
-	// `status` it stays as it is.
+	// Saves the workflow as its next version. Versions never change: a run that is in progress keeps its version, and
+	// `?version=` still returns earlier ones. To pause a workflow, set `status`: a paused workflow cannot be
+	// triggered. Without `status`, the current status stays.
 	//
-	// `If-Match` with the `ETag` of what you read makes sure that nothing else was saved meanwhile: else 412. An
-	// archived workflow is replaced only with a `status`, which brings it back; otherwise 409 `workflow_archived`.
-	// Where `[redacted]` stands in the place of a secret value, the value of the same component stays. It stays with
-	// the origins (scheme, host and port) of the addresses in that component, and with the recipients of `AGE_ENCRYPT`:
-	// if one of them changes, send the secret values again, or the answer is 422 with a pointer to each.
-	// A key that is restricted to some workflows may not replace any: 403 `key_restricted`.
+	// Send `If-Match` with the `ETag` of your copy to avoid overwriting a newer version: 412 if the workflow was saved
+	// since. An archived workflow can be replaced only with a `status`, which restores it; otherwise 409
+	// `workflow_archived`. Where the body has `[redacted]` instead of a secret value, the stored value of the same
+	// component stays. It stays with the origins (scheme, host and port) of the addresses in that component, and with
+	// the recipients of `AGE_ENCRYPT`: if one of them changes, send the secret values again, or the response is 422
+	// with a pointer to each. A key that is restricted to some workflows cannot replace workflows: 403
+	// `key_restricted`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -6114,16 +6147,17 @@ type ClientWithResponsesInterface interface {
 
 	// ReplaceWorkflowWithResponse Replace a workflow
 	//
-	// Saves the workflow anew, as its next version. Versions never change: a run that is under way keeps its own, and
-	// `?version=` goes on showing earlier ones. Pausing is `status`: a paused workflow is not triggered. Without
-	// `status` it stays as it is.
+	// Saves the workflow as its next version. Versions never change: a run that is in progress keeps its version, and
+	// `?version=` still returns earlier ones. To pause a workflow, set `status`: a paused workflow cannot be
+	// triggered. Without `status`, the current status stays.
 	//
-	// `If-Match` with the `ETag` of what you read makes sure that nothing else was saved meanwhile: else 412. An
-	// archived workflow is replaced only with a `status`, which brings it back; otherwise 409 `workflow_archived`.
-	// Where `[redacted]` stands in the place of a secret value, the value of the same component stays. It stays with
-	// the origins (scheme, host and port) of the addresses in that component, and with the recipients of `AGE_ENCRYPT`:
-	// if one of them changes, send the secret values again, or the answer is 422 with a pointer to each.
-	// A key that is restricted to some workflows may not replace any: 403 `key_restricted`.
+	// Send `If-Match` with the `ETag` of your copy to avoid overwriting a newer version: 412 if the workflow was saved
+	// since. An archived workflow can be replaced only with a `status`, which restores it; otherwise 409
+	// `workflow_archived`. Where the body has `[redacted]` instead of a secret value, the stored value of the same
+	// component stays. It stays with the origins (scheme, host and port) of the addresses in that component, and with
+	// the recipients of `AGE_ENCRYPT`: if one of them changes, send the secret values again, or the response is 422
+	// with a pointer to each. A key that is restricted to some workflows cannot replace workflows: 403
+	// `key_restricted`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -6132,23 +6166,24 @@ type ClientWithResponsesInterface interface {
 
 	// UpdateWorkflowComponentWithBodyWithResponse Update a component of a workflow
 	//
-	// Changes the config, the name or the place on the canvas of one component, and saves the workflow as its next
-	// version. What is absent stays. `config` is merged into the present one (RFC 7396): a `null` member is taken away,
-	// a nested object is merged in the same way, everything else is put in its place. A body without any of the three
-	// changes nothing and makes no version.
+	// Changes the config, the name or the canvas position of one component, and saves the workflow as its next
+	// version. Absent fields stay as they are. `config` is merged into the current one (RFC 7396): a `null` removes a
+	// field, a nested object is merged in the same way, and any other value replaces the current one. A body with none
+	// of the three fields changes nothing and creates no version.
 	//
-	// The whole workflow is checked as when it is replaced; a fault of this component has a pointer into the body, any
-	// other one into the workflow. A run that is under way keeps its version. An archived workflow is not changed:
-	// 409 `workflow_archived`.
+	// The whole workflow is validated as when it is replaced. Faults of this component have a pointer into the body,
+	// all others one into the workflow. A run that is in progress keeps its version. An archived workflow cannot be
+	// changed: 409 `workflow_archived`.
 	//
 	// Stored secrets do not follow an address to another origin (scheme, host or port): 422 with a pointer to each
-	// secret of the component. Send those of the config with the change; for those of the input, replace the workflow.
+	// secret of the component. Send secrets of the config with the change. For secrets of the input, replace the
+	// workflow.
 	//
-	// Some changes need a key that is not restricted to some workflows; otherwise they are 403
-	// `needs_unrestricted_key`: to add or change a text that has an `{{env.…}}` reference, to change the workflow or
+	// Some changes need a key that is not restricted to some workflows; otherwise they are rejected with 403
+	// `needs_unrestricted_key`: to add or change a string that has an `{{env.…}}` reference, to change the workflow or
 	// the version that a `RUN_WORKFLOW` runs, to remove an `x-secret` mark from the `inputSchema` of a trigger, and to
-	// change the origin of an address, or an expression, in a component that takes secrets. A component takes secrets
-	// if it has stored ones or `{{env.…}}` references, or if connections bring it such a variable or a secret field of
+	// change the origin of an address, or an expression, in a component that uses secrets. A component uses secrets if
+	// it has stored secrets or `{{env.…}}` references, or if connections bring it such a variable or a secret field of
 	// the run's input.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -6158,23 +6193,24 @@ type ClientWithResponsesInterface interface {
 
 	// UpdateWorkflowComponentWithResponse Update a component of a workflow
 	//
-	// Changes the config, the name or the place on the canvas of one component, and saves the workflow as its next
-	// version. What is absent stays. `config` is merged into the present one (RFC 7396): a `null` member is taken away,
-	// a nested object is merged in the same way, everything else is put in its place. A body without any of the three
-	// changes nothing and makes no version.
+	// Changes the config, the name or the canvas position of one component, and saves the workflow as its next
+	// version. Absent fields stay as they are. `config` is merged into the current one (RFC 7396): a `null` removes a
+	// field, a nested object is merged in the same way, and any other value replaces the current one. A body with none
+	// of the three fields changes nothing and creates no version.
 	//
-	// The whole workflow is checked as when it is replaced; a fault of this component has a pointer into the body, any
-	// other one into the workflow. A run that is under way keeps its version. An archived workflow is not changed:
-	// 409 `workflow_archived`.
+	// The whole workflow is validated as when it is replaced. Faults of this component have a pointer into the body,
+	// all others one into the workflow. A run that is in progress keeps its version. An archived workflow cannot be
+	// changed: 409 `workflow_archived`.
 	//
 	// Stored secrets do not follow an address to another origin (scheme, host or port): 422 with a pointer to each
-	// secret of the component. Send those of the config with the change; for those of the input, replace the workflow.
+	// secret of the component. Send secrets of the config with the change. For secrets of the input, replace the
+	// workflow.
 	//
-	// Some changes need a key that is not restricted to some workflows; otherwise they are 403
-	// `needs_unrestricted_key`: to add or change a text that has an `{{env.…}}` reference, to change the workflow or
+	// Some changes need a key that is not restricted to some workflows; otherwise they are rejected with 403
+	// `needs_unrestricted_key`: to add or change a string that has an `{{env.…}}` reference, to change the workflow or
 	// the version that a `RUN_WORKFLOW` runs, to remove an `x-secret` mark from the `inputSchema` of a trigger, and to
-	// change the origin of an address, or an expression, in a component that takes secrets. A component takes secrets
-	// if it has stored ones or `{{env.…}}` references, or if connections bring it such a variable or a secret field of
+	// change the origin of an address, or an expression, in a component that uses secrets. A component uses secrets if
+	// it has stored secrets or `{{env.…}}` references, or if connections bring it such a variable or a secret field of
 	// the run's input.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
@@ -6185,8 +6221,8 @@ type ClientWithResponsesInterface interface {
 	// QuoteWorkflowWithBodyWithResponse Quote a run
 	//
 	// Returns what a first run of the workflow and all runs below it cost, without starting one: a minimum that every
-	// run which completes reaches, a maximum that no run exceeds, and the components whose cost has no bound that is
-	// known beforehand, such as a FOR_EACH over items that come with the run.
+	// completed run reaches, a maximum that no run exceeds, and the components whose cost has no known bound, such as
+	// a FOR_EACH over items that come with the run.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -6196,8 +6232,8 @@ type ClientWithResponsesInterface interface {
 	// QuoteWorkflowWithResponse Quote a run
 	//
 	// Returns what a first run of the workflow and all runs below it cost, without starting one: a minimum that every
-	// run which completes reaches, a maximum that no run exceeds, and the components whose cost has no bound that is
-	// known beforehand, such as a FOR_EACH over items that come with the run.
+	// completed run reaches, a maximum that no run exceeds, and the components whose cost has no known bound, such as
+	// a FOR_EACH over items that come with the run.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -6206,8 +6242,8 @@ type ClientWithResponsesInterface interface {
 
 	// ListSystemComponentsWithResponse List the components for code generators
 	//
-	// All components in one plain array, with their types in a small dialect of JSON Schema, so that typed clients can
-	// generate themselves. Open to everybody.
+	// All components in one plain array, with their types in a small dialect of JSON Schema, for generators of typed
+	// clients. Open to everybody.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -7668,18 +7704,19 @@ func (c *ClientWithResponses) ListComponentsWithResponse(ctx context.Context, pa
 
 // ExecuteComponentWithBodyWithResponse Execute a component
 //
-// Accepts one execution of a component. Once this is answered with 200 the execution is stored and will reach
+// Submits one execution of a component. Once this is answered with 200, the execution is stored and reaches
 // COMPLETED or FAILED.
 //
-// Without `waitForMs` the record comes back at once with status CREATED. With it the answer waits up to that many
-// milliseconds for the end; if the execution finishes in time the record is final (COMPLETED, or FAILED with
-// `error`), otherwise it is the record as it stands, which is no failure. While as many calls wait as the plan
-// allows, another one is answered at once with its record. Hanging up does not stop an execution.
+// Without `waitForMs` the response has the record at once, with the status CREATED. With `waitForMs` the response
+// waits up to that many milliseconds for the execution to finish. If it finishes in time, the record is final:
+// COMPLETED, or FAILED with `error`. Otherwise the response has the current record, which is not an error. If as
+// many calls already wait as the plan allows, a further call does not wait: it is answered at once with its
+// record. Closing the connection does not stop an execution.
 //
-// A component whose `executionModes` lack `COMPONENT` is executed inside a workflow only: 400 at `/module`.
+// A component whose `executionModes` lack `COMPONENT` can only be executed inside a workflow: 400 at `/module`.
 //
-// Send an `Idempotency-Key` to be able to repeat a submit safely when its answer was lost. A key that is restricted
-// to some workflows cannot repeat a request of another key: 409 `IDEMPOTENCY_MISMATCH`.
+// Send an `Idempotency-Key` to retry safely when a response was lost. A key that is restricted to some workflows
+// cannot repeat a request of another key: 409 `IDEMPOTENCY_MISMATCH`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -7694,18 +7731,19 @@ func (c *ClientWithResponses) ExecuteComponentWithBodyWithResponse(ctx context.C
 
 // ExecuteComponentWithResponse Execute a component
 //
-// Accepts one execution of a component. Once this is answered with 200 the execution is stored and will reach
+// Submits one execution of a component. Once this is answered with 200, the execution is stored and reaches
 // COMPLETED or FAILED.
 //
-// Without `waitForMs` the record comes back at once with status CREATED. With it the answer waits up to that many
-// milliseconds for the end; if the execution finishes in time the record is final (COMPLETED, or FAILED with
-// `error`), otherwise it is the record as it stands, which is no failure. While as many calls wait as the plan
-// allows, another one is answered at once with its record. Hanging up does not stop an execution.
+// Without `waitForMs` the response has the record at once, with the status CREATED. With `waitForMs` the response
+// waits up to that many milliseconds for the execution to finish. If it finishes in time, the record is final:
+// COMPLETED, or FAILED with `error`. Otherwise the response has the current record, which is not an error. If as
+// many calls already wait as the plan allows, a further call does not wait: it is answered at once with its
+// record. Closing the connection does not stop an execution.
 //
-// A component whose `executionModes` lack `COMPONENT` is executed inside a workflow only: 400 at `/module`.
+// A component whose `executionModes` lack `COMPONENT` can only be executed inside a workflow: 400 at `/module`.
 //
-// Send an `Idempotency-Key` to be able to repeat a submit safely when its answer was lost. A key that is restricted
-// to some workflows cannot repeat a request of another key: 409 `IDEMPOTENCY_MISMATCH`.
+// Send an `Idempotency-Key` to retry safely when a response was lost. A key that is restricted to some workflows
+// cannot repeat a request of another key: 409 `IDEMPOTENCY_MISMATCH`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -7721,9 +7759,8 @@ func (c *ClientWithResponses) ExecuteComponentWithResponse(ctx context.Context, 
 // ListComponentExecutionsWithResponse List executions
 //
 // The component executions of the workspace, newest first. Executions that are submitted while you page do not
-// move what is on later pages. A key that is restricted to some workflows sees only the executions that it
-// submitted, or a key before it in its rotations; a page may hold fewer than asked for while `hasMore` says that
-// there may be more.
+// shift later pages. A key that is restricted to some workflows sees only executions that were submitted with it
+// or with a key that it replaced by rotation. A page may hold fewer items than `limit` although `hasMore` is true.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -7738,9 +7775,9 @@ func (c *ClientWithResponses) ListComponentExecutionsWithResponse(ctx context.Co
 
 // GetComponentExecutionWithResponse Get an execution
 //
-// The record of an execution as it stands now. For a key that is restricted to some workflows, executions that it
-// did not submit do not exist: 404, here and for the stream, the replay and the attempts of the callback. The
-// stages of a run are among them; they are shown with the run.
+// The current record of an execution. A key that is restricted to some workflows gets 404 for executions that it
+// did not submit, here and for the stream, the callback's replay and its attempts. That includes the stages of
+// runs, which are shown with the run.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -7755,8 +7792,9 @@ func (c *ClientWithResponses) GetComponentExecutionWithResponse(ctx context.Cont
 
 // ListCallbackAttemptsWithResponse List callback attempts
 //
-// Every attempt to deliver the completion callback, newest first: when, how long it took, what came back. The
-// receiver's answer itself is never kept. Empty when no callback was asked for or none was tried yet.
+// Every attempt to deliver the completion callback, newest first: when it was made, how long it took, and its
+// result. The receiver's response body is never stored. Empty if the execution has no callback or no attempt was
+// made yet.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -7771,8 +7809,8 @@ func (c *ClientWithResponses) ListCallbackAttemptsWithResponse(ctx context.Conte
 
 // ReplayComponentCallbackWithResponse Replay a callback
 //
-// Sends the completion callback again when its delivery failed. A retry that waits for its time is sent now, as
-// the next attempt of the same delivery. After the last attempt, a replay starts the schedule again. Safe to
+// Sends the completion callback again when its delivery failed. A retry that is scheduled for later is sent now,
+// as the next attempt of the same delivery. After the last attempt, a replay starts the schedule again. Safe to
 // repeat: nothing changes if the callback was delivered or is being sent. The bytes and `X-Svc-Signature` are
 // those of the first delivery.
 //
@@ -7792,18 +7830,18 @@ func (c *ClientWithResponses) ReplayComponentCallbackWithResponse(ctx context.Co
 
 // StreamComponentExecutionWithResponse Stream an execution
 //
-// The progress of an execution as server-sent events. On connecting there is one event with the present state, then
+// The progress of an execution as server-sent events. On connecting you get one event with the current state, then
 // one for each change, then exactly one with the final state, after which the stream closes. For a finished
-// execution that final event is the first one.
+// execution, the first event is the final one.
 //
-// Each message is an `id:` and a `data:` line with a JSON `ComponentExecutionEvent`. Events before the end carry the
-// field `event: progress`, the final one has none: a plain `onmessage` listener hears exactly one event. The
-// comment `:ping` is sent every 15 s.
+// Each message is an `id:` and a `data:` line with a JSON `ComponentExecutionEvent`. Events before the final one
+// carry the field `event: progress`. The final one has no `event` field, so a plain `onmessage` listener receives
+// exactly one event. The comment `:ping` is sent every 15 s.
 //
-// Authentication is checked once, on connecting; revoking the key ends its streams within 5 s. A browser's own
-// `EventSource` cannot send headers: use `fetch`, or stream through your backend. After a disconnect connect
-// again: the present state comes first, so nothing that matters is missed. If the last event was the final one, a
-// connection with its id as `Last-Event-ID` is answered 204, so that a standard `EventSource` stops.
+// Authentication is checked once, on connecting. Revoking the key closes its streams within 5 s. A browser's
+// `EventSource` cannot send headers: use `fetch`, or stream through your backend. After a disconnect, connect
+// again: the current state comes first, so you miss nothing that matters. If the last event was the final one, a
+// connection with its id as `Last-Event-ID` is answered with 204, so that a standard `EventSource` stops.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -7818,7 +7856,7 @@ func (c *ClientWithResponses) StreamComponentExecutionWithResponse(ctx context.C
 
 // GetComponentWithResponse Get one component
 //
-// What one component takes, gives and costs.
+// The inputs, outputs and price of one component.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -7833,8 +7871,8 @@ func (c *ClientWithResponses) GetComponentWithResponse(ctx context.Context, modu
 
 // ExportWorkflowWithResponse Export a workflow
 //
-// The workflow as one file, or one of its earlier versions. The file has nothing of this workspace. It is a valid
-// body of `POST /v1/sdk/workflows`, here or in another deployment.
+// The workflow, or one of its earlier versions, as one file. The file holds nothing that belongs to this
+// workspace. It is a valid body of `POST /v1/sdk/workflows`, here or in another deployment.
 //
 // Secret values of inputs and configs are not exported: `[redacted]` replaces them.
 //
@@ -7852,7 +7890,7 @@ func (c *ClientWithResponses) ExportWorkflowWithResponse(ctx context.Context, wo
 // ListWorkflowsWithResponse List the workflows
 //
 // The workflows of the workspace, newest first, without their components. Archived ones are left out unless
-// `status` asks for them. A key that is restricted to some workflows may not list any: 403 `key_restricted`.
+// `status` asks for them. A key that is restricted to some workflows cannot list workflows: 403 `key_restricted`.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -7867,11 +7905,11 @@ func (c *ClientWithResponses) ListWorkflowsWithResponse(ctx context.Context, par
 
 // CreateWorkflowWithBodyWithResponse Create a workflow
 //
-// Stores a workflow as its version 1. What is wrong with it is told all at once: 422, with a JSON pointer for each
-// fault. The file that `GET /v1/sdk/workflow-exports/{workflowId}` returns is a body of this operation.
+// Stores a workflow as version 1. All faults are reported at once: 422, with a JSON pointer for each fault. The
+// file that `GET /v1/sdk/workflow-exports/{workflowId}` returns is a valid body of this operation.
 //
-// Send an `Idempotency-Key` to be able to repeat it safely when its answer was lost: the repeat answers with the
-// workflow as it stands. A key that is restricted to some workflows may not create any: 403 `key_restricted`.
+// Send an `Idempotency-Key` to retry safely when a response was lost: the retry returns the current workflow. A
+// key that is restricted to some workflows cannot create workflows: 403 `key_restricted`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -7886,11 +7924,11 @@ func (c *ClientWithResponses) CreateWorkflowWithBodyWithResponse(ctx context.Con
 
 // CreateWorkflowWithResponse Create a workflow
 //
-// Stores a workflow as its version 1. What is wrong with it is told all at once: 422, with a JSON pointer for each
-// fault. The file that `GET /v1/sdk/workflow-exports/{workflowId}` returns is a body of this operation.
+// Stores a workflow as version 1. All faults are reported at once: 422, with a JSON pointer for each fault. The
+// file that `GET /v1/sdk/workflow-exports/{workflowId}` returns is a valid body of this operation.
 //
-// Send an `Idempotency-Key` to be able to repeat it safely when its answer was lost: the repeat answers with the
-// workflow as it stands. A key that is restricted to some workflows may not create any: 403 `key_restricted`.
+// Send an `Idempotency-Key` to retry safely when a response was lost: the retry returns the current workflow. A
+// key that is restricted to some workflows cannot create workflows: 403 `key_restricted`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -7906,8 +7944,8 @@ func (c *ClientWithResponses) CreateWorkflowWithResponse(ctx context.Context, pa
 // ListWorkflowRunsWithResponse List runs
 //
 // The runs of the workspace, newest first, without their stages: `runStages` is empty here. A key that is
-// restricted to some workflows sees the runs of these only. Where runs are left out so, or by their status, a page
-// may hold fewer than asked for, or none, although `hasMore` says that there may be more.
+// restricted to some workflows sees only runs of these. A page may hold fewer items than `limit`, or none,
+// although `hasMore` is true.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -7922,8 +7960,8 @@ func (c *ClientWithResponses) ListWorkflowRunsWithResponse(ctx context.Context, 
 
 // GetWorkflowRunWithResponse Get a run
 //
-// The record of a run as it stands now, with every stage in the order in which they were created. `stages=none`
-// leaves `runStages` empty: a run may have 50,000 stages, which `.../stages` gives page by page.
+// The current record of a run, with all stages in the order in which they were created. `stages=none` leaves
+// `runStages` empty: a run may have 50,000 stages, which `.../stages` returns in pages.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -7938,11 +7976,11 @@ func (c *ClientWithResponses) GetWorkflowRunWithResponse(ctx context.Context, ru
 
 // CancelWorkflowRunWithBodyWithResponse Cancel a run
 //
-// Asks for the end of a run: from then on no stage and no attempt starts, and the run is CANCELED when its last stage
-// has stopped. `graceful` lets attempts under way finish, and starts no further ones; `immediate` stops them. A stage
-// that was cut off and may have taken effect has `error.outcome: unknown`. What finished is charged. Child runs are
-// cancelled with it. A repeat changes nothing, except that `immediate` after `graceful` stops what still runs. A run
-// that is over stays as it is.
+// Cancels a run. From then on no stage and no attempt starts, and the run is CANCELED when its last stage has
+// stopped. `graceful` lets current attempts finish, and starts no further ones; `immediate` stops them. A stage
+// that was interrupted and may have taken effect has `error.outcome: unknown`. Stages that finished are charged.
+// Child runs are cancelled too. A repeat changes nothing, except that `immediate` after `graceful` stops what is
+// still running. A finished run stays as it is.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -7957,11 +7995,11 @@ func (c *ClientWithResponses) CancelWorkflowRunWithBodyWithResponse(ctx context.
 
 // CancelWorkflowRunWithResponse Cancel a run
 //
-// Asks for the end of a run: from then on no stage and no attempt starts, and the run is CANCELED when its last stage
-// has stopped. `graceful` lets attempts under way finish, and starts no further ones; `immediate` stops them. A stage
-// that was cut off and may have taken effect has `error.outcome: unknown`. What finished is charged. Child runs are
-// cancelled with it. A repeat changes nothing, except that `immediate` after `graceful` stops what still runs. A run
-// that is over stays as it is.
+// Cancels a run. From then on no stage and no attempt starts, and the run is CANCELED when its last stage has
+// stopped. `graceful` lets current attempts finish, and starts no further ones; `immediate` stops them. A stage
+// that was interrupted and may have taken effect has `error.outcome: unknown`. Stages that finished are charged.
+// Child runs are cancelled too. A repeat changes nothing, except that `immediate` after `graceful` stops what is
+// still running. A finished run stays as it is.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -7976,7 +8014,7 @@ func (c *ClientWithResponses) CancelWorkflowRunWithResponse(ctx context.Context,
 
 // ListRunEventsWithResponse List the events of a run
 //
-// The ordered log that the stream tells, in its order: the events so far, page by page, or those after the one that
+// The ordered event log of a run, as on its stream: the events so far, in pages, or those after the one that
 // `after` names.
 //
 // Returns a wrapper object for the known response body format(s).
@@ -7992,9 +8030,10 @@ func (c *ClientWithResponses) ListRunEventsWithResponse(ctx context.Context, run
 
 // SendRunSignalWithBodyWithResponse Send a signal to a run
 //
-// Gives a signal to a run, with the body as its payload: the WAIT_FOR_SIGNAL of that name goes on with it, or does
-// so at once when it is reached later. The first one counts; again is the same and changes nothing, whatever the
-// body, and is answered alike when the run is over by then. A run that is over takes no other: 409 `run_finished`.
+// Sends a signal to a run, with the body as its payload. The WAIT_FOR_SIGNAL of that name continues with it, now
+// or when the run reaches it later. Only the first signal of a name counts: a repeat changes nothing, whatever the
+// body, and gets the same response, even after the run has finished. A finished run accepts no other signal: 409
+// `run_finished`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -8009,9 +8048,10 @@ func (c *ClientWithResponses) SendRunSignalWithBodyWithResponse(ctx context.Cont
 
 // SendRunSignalWithResponse Send a signal to a run
 //
-// Gives a signal to a run, with the body as its payload: the WAIT_FOR_SIGNAL of that name goes on with it, or does
-// so at once when it is reached later. The first one counts; again is the same and changes nothing, whatever the
-// body, and is answered alike when the run is over by then. A run that is over takes no other: 409 `run_finished`.
+// Sends a signal to a run, with the body as its payload. The WAIT_FOR_SIGNAL of that name continues with it, now
+// or when the run reaches it later. Only the first signal of a name counts: a repeat changes nothing, whatever the
+// body, and gets the same response, even after the run has finished. A finished run accepts no other signal: 409
+// `run_finished`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -8026,7 +8066,7 @@ func (c *ClientWithResponses) SendRunSignalWithResponse(ctx context.Context, run
 
 // ListRunStagesWithResponse List the stages of a run
 //
-// The stages of a run in the order in which they were created, page by page.
+// The stages of a run in the order in which they were created, in pages.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -8042,15 +8082,15 @@ func (c *ClientWithResponses) ListRunStagesWithResponse(ctx context.Context, run
 // StreamWorkflowRunWithResponse Stream a run
 //
 // The progress of a run as server-sent events, as its stages complete. Each message is an `id:` and a `data:` line
-// with a JSON `RunEvent`; the comment `:ping` is sent every 15 s. The stream closes with the event of COMPLETED,
-// FAILED or CANCELED. A run that is over already gives that event at once; FAILED carries `error`.
+// with a JSON `RunEvent`. The comment `:ping` is sent every 15 s. The stream closes with the event of COMPLETED,
+// FAILED or CANCELED. For a finished run, that event is sent at once. FAILED carries `error`.
 //
-// On connecting the present state comes at once. `Last-Event-ID`, or `after`, instead gives the events after that
-// one, so that nothing is missed and nothing comes twice; when there is none, the present state comes once more
-// under the same id. The header counts where both are there. If it is the id of the final event, the answer is 204,
-// so that a standard `EventSource` stops.
+// On connecting you get the current state. With `Last-Event-ID` or `after` you get the events after that one
+// instead, so you miss nothing and see nothing twice. If there are no later events, the current state is sent
+// again under the same id. The header takes precedence over `after`. If it is the id of the final event, the
+// response is 204, so that a standard `EventSource` stops.
 //
-// Authentication is checked once, on connecting; revoking the key ends its streams within 5 s. A browser's own
+// Authentication is checked once, on connecting. Revoking the key closes its streams within 5 s. A browser's
 // `EventSource` cannot send headers: use `fetch`, or stream through your backend.
 //
 // Returns a wrapper object for the known response body format(s).
@@ -8066,9 +8106,9 @@ func (c *ClientWithResponses) StreamWorkflowRunWithResponse(ctx context.Context,
 
 // ArchiveWorkflowWithResponse Archive a workflow
 //
-// Takes the workflow out of use: it can no longer be triggered and is not listed. Its versions and runs are kept,
-// and runs in progress continue. Archiving an archived workflow changes nothing. With `If-Match`, a workflow that
-// was saved since is not archived: 412. A key that is restricted to some workflows may not archive any: 403
+// Archives the workflow: it can no longer be triggered and is not listed. Its versions and runs are kept, and runs
+// in progress continue. Archiving an archived workflow changes nothing. With `If-Match`, the response is 412 if
+// the workflow was saved since. A key that is restricted to some workflows cannot archive workflows: 403
 // `key_restricted`.
 //
 // Returns a wrapper object for the known response body format(s).
@@ -8084,12 +8124,12 @@ func (c *ClientWithResponses) ArchiveWorkflowWithResponse(ctx context.Context, w
 
 // GetWorkflowWithResponse Get a workflow
 //
-// The workflow as it stands, or as an earlier version had it.
+// The workflow, in its current version or an earlier one.
 //
-// With `If-None-Match` and the `ETag` of what you have, the answer is 304 if nothing was saved since. An archived
-// workflow and one of a `version` are always sent whole: their `status` changes without a new version.
+// With `If-None-Match` and the `ETag` of your copy, the response is 304 if nothing was saved since. An archived
+// workflow, or one requested by `version`, is always returned whole: its `status` changes without a new version.
 //
-// A secret value that was written into an input or a config is not shown again: `[redacted]` stands in its place.
+// A secret value that was written into an input or a config is not shown again: `[redacted]` replaces it.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -8104,18 +8144,19 @@ func (c *ClientWithResponses) GetWorkflowWithResponse(ctx context.Context, workf
 
 // TriggerWorkflowWithBodyWithResponse Trigger a workflow
 //
-// Begins a run. Once this is answered with 200 the run is stored and will reach COMPLETED, FAILED or CANCELED. It
-// keeps the version of the workflow with which it begins.
+// Starts a run. Once this is answered with 200, the run is stored and reaches COMPLETED, FAILED or CANCELED. It
+// keeps the version of the workflow with which it starts.
 //
-// The body may be empty. With `waitForMs` the answer waits up to that many milliseconds for the run's end, or for
-// its RESPOND, and carries the record as `run`; a run that goes on is no failure. While as many calls wait as the
-// plan allows, another one is answered at once with its record. Hanging up does not stop a run.
+// The body may be empty. With `waitForMs` the response waits up to that many milliseconds for the run to finish,
+// or for its RESPOND, and has the record as `run`. If the run takes longer, that is not an error. If as many calls
+// already wait as the plan allows, a further call does not wait: it is answered at once with its record. Closing
+// the connection does not stop a run.
 //
-// Kept back of the workspace's credits is the least that the run can cost, and each further stage's price when the
-// stage is created. Send an `Idempotency-Key` to be able to repeat a trigger safely when its answer was lost.
+// Starting a run reserves the minimum that it can cost; the price of each further stage is reserved when the stage
+// is created. Send an `Idempotency-Key` to retry safely when a response was lost.
 //
-// A run that is triggered by a key which is restricted to some workflows stays on these: a `RUN_WORKFLOW` of any
-// other one fails its stage with `FORBIDDEN`, also in a run below this one.
+// If a key that is restricted to some workflows triggers a run, the run can use only these workflows: a
+// `RUN_WORKFLOW` of any other one fails its stage with `FORBIDDEN`, also in child runs.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -8130,18 +8171,19 @@ func (c *ClientWithResponses) TriggerWorkflowWithBodyWithResponse(ctx context.Co
 
 // TriggerWorkflowWithResponse Trigger a workflow
 //
-// Begins a run. Once this is answered with 200 the run is stored and will reach COMPLETED, FAILED or CANCELED. It
-// keeps the version of the workflow with which it begins.
+// Starts a run. Once this is answered with 200, the run is stored and reaches COMPLETED, FAILED or CANCELED. It
+// keeps the version of the workflow with which it starts.
 //
-// The body may be empty. With `waitForMs` the answer waits up to that many milliseconds for the run's end, or for
-// its RESPOND, and carries the record as `run`; a run that goes on is no failure. While as many calls wait as the
-// plan allows, another one is answered at once with its record. Hanging up does not stop a run.
+// The body may be empty. With `waitForMs` the response waits up to that many milliseconds for the run to finish,
+// or for its RESPOND, and has the record as `run`. If the run takes longer, that is not an error. If as many calls
+// already wait as the plan allows, a further call does not wait: it is answered at once with its record. Closing
+// the connection does not stop a run.
 //
-// Kept back of the workspace's credits is the least that the run can cost, and each further stage's price when the
-// stage is created. Send an `Idempotency-Key` to be able to repeat a trigger safely when its answer was lost.
+// Starting a run reserves the minimum that it can cost; the price of each further stage is reserved when the stage
+// is created. Send an `Idempotency-Key` to retry safely when a response was lost.
 //
-// A run that is triggered by a key which is restricted to some workflows stays on these: a `RUN_WORKFLOW` of any
-// other one fails its stage with `FORBIDDEN`, also in a run below this one.
+// If a key that is restricted to some workflows triggers a run, the run can use only these workflows: a
+// `RUN_WORKFLOW` of any other one fails its stage with `FORBIDDEN`, also in child runs.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -8156,16 +8198,17 @@ func (c *ClientWithResponses) TriggerWorkflowWithResponse(ctx context.Context, w
 
 // ReplaceWorkflowWithBodyWithResponse Replace a workflow
 //
-// Saves the workflow anew, as its next version. Versions never change: a run that is under way keeps its own, and
-// `?version=` goes on showing earlier ones. Pausing is `status`: a paused workflow is not triggered. Without
-// `status` it stays as it is.
+// Saves the workflow as its next version. Versions never change: a run that is in progress keeps its version, and
+// `?version=` still returns earlier ones. To pause a workflow, set `status`: a paused workflow cannot be
+// triggered. Without `status`, the current status stays.
 //
-// `If-Match` with the `ETag` of what you read makes sure that nothing else was saved meanwhile: else 412. An
-// archived workflow is replaced only with a `status`, which brings it back; otherwise 409 `workflow_archived`.
-// Where `[redacted]` stands in the place of a secret value, the value of the same component stays. It stays with
-// the origins (scheme, host and port) of the addresses in that component, and with the recipients of `AGE_ENCRYPT`:
-// if one of them changes, send the secret values again, or the answer is 422 with a pointer to each.
-// A key that is restricted to some workflows may not replace any: 403 `key_restricted`.
+// Send `If-Match` with the `ETag` of your copy to avoid overwriting a newer version: 412 if the workflow was saved
+// since. An archived workflow can be replaced only with a `status`, which restores it; otherwise 409
+// `workflow_archived`. Where the body has `[redacted]` instead of a secret value, the stored value of the same
+// component stays. It stays with the origins (scheme, host and port) of the addresses in that component, and with
+// the recipients of `AGE_ENCRYPT`: if one of them changes, send the secret values again, or the response is 422
+// with a pointer to each. A key that is restricted to some workflows cannot replace workflows: 403
+// `key_restricted`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -8180,16 +8223,17 @@ func (c *ClientWithResponses) ReplaceWorkflowWithBodyWithResponse(ctx context.Co
 
 // ReplaceWorkflowWithResponse Replace a workflow
 //
-// Saves the workflow anew, as its next version. Versions never change: a run that is under way keeps its own, and
-// `?version=` goes on showing earlier ones. Pausing is `status`: a paused workflow is not triggered. Without
-// `status` it stays as it is.
+// Saves the workflow as its next version. Versions never change: a run that is in progress keeps its version, and
+// `?version=` still returns earlier ones. To pause a workflow, set `status`: a paused workflow cannot be
+// triggered. Without `status`, the current status stays.
 //
-// `If-Match` with the `ETag` of what you read makes sure that nothing else was saved meanwhile: else 412. An
-// archived workflow is replaced only with a `status`, which brings it back; otherwise 409 `workflow_archived`.
-// Where `[redacted]` stands in the place of a secret value, the value of the same component stays. It stays with
-// the origins (scheme, host and port) of the addresses in that component, and with the recipients of `AGE_ENCRYPT`:
-// if one of them changes, send the secret values again, or the answer is 422 with a pointer to each.
-// A key that is restricted to some workflows may not replace any: 403 `key_restricted`.
+// Send `If-Match` with the `ETag` of your copy to avoid overwriting a newer version: 412 if the workflow was saved
+// since. An archived workflow can be replaced only with a `status`, which restores it; otherwise 409
+// `workflow_archived`. Where the body has `[redacted]` instead of a secret value, the stored value of the same
+// component stays. It stays with the origins (scheme, host and port) of the addresses in that component, and with
+// the recipients of `AGE_ENCRYPT`: if one of them changes, send the secret values again, or the response is 422
+// with a pointer to each. A key that is restricted to some workflows cannot replace workflows: 403
+// `key_restricted`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -8204,23 +8248,24 @@ func (c *ClientWithResponses) ReplaceWorkflowWithResponse(ctx context.Context, w
 
 // UpdateWorkflowComponentWithBodyWithResponse Update a component of a workflow
 //
-// Changes the config, the name or the place on the canvas of one component, and saves the workflow as its next
-// version. What is absent stays. `config` is merged into the present one (RFC 7396): a `null` member is taken away,
-// a nested object is merged in the same way, everything else is put in its place. A body without any of the three
-// changes nothing and makes no version.
+// Changes the config, the name or the canvas position of one component, and saves the workflow as its next
+// version. Absent fields stay as they are. `config` is merged into the current one (RFC 7396): a `null` removes a
+// field, a nested object is merged in the same way, and any other value replaces the current one. A body with none
+// of the three fields changes nothing and creates no version.
 //
-// The whole workflow is checked as when it is replaced; a fault of this component has a pointer into the body, any
-// other one into the workflow. A run that is under way keeps its version. An archived workflow is not changed:
-// 409 `workflow_archived`.
+// The whole workflow is validated as when it is replaced. Faults of this component have a pointer into the body,
+// all others one into the workflow. A run that is in progress keeps its version. An archived workflow cannot be
+// changed: 409 `workflow_archived`.
 //
 // Stored secrets do not follow an address to another origin (scheme, host or port): 422 with a pointer to each
-// secret of the component. Send those of the config with the change; for those of the input, replace the workflow.
+// secret of the component. Send secrets of the config with the change. For secrets of the input, replace the
+// workflow.
 //
-// Some changes need a key that is not restricted to some workflows; otherwise they are 403
-// `needs_unrestricted_key`: to add or change a text that has an `{{env.…}}` reference, to change the workflow or
+// Some changes need a key that is not restricted to some workflows; otherwise they are rejected with 403
+// `needs_unrestricted_key`: to add or change a string that has an `{{env.…}}` reference, to change the workflow or
 // the version that a `RUN_WORKFLOW` runs, to remove an `x-secret` mark from the `inputSchema` of a trigger, and to
-// change the origin of an address, or an expression, in a component that takes secrets. A component takes secrets
-// if it has stored ones or `{{env.…}}` references, or if connections bring it such a variable or a secret field of
+// change the origin of an address, or an expression, in a component that uses secrets. A component uses secrets if
+// it has stored secrets or `{{env.…}}` references, or if connections bring it such a variable or a secret field of
 // the run's input.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
@@ -8236,23 +8281,24 @@ func (c *ClientWithResponses) UpdateWorkflowComponentWithBodyWithResponse(ctx co
 
 // UpdateWorkflowComponentWithResponse Update a component of a workflow
 //
-// Changes the config, the name or the place on the canvas of one component, and saves the workflow as its next
-// version. What is absent stays. `config` is merged into the present one (RFC 7396): a `null` member is taken away,
-// a nested object is merged in the same way, everything else is put in its place. A body without any of the three
-// changes nothing and makes no version.
+// Changes the config, the name or the canvas position of one component, and saves the workflow as its next
+// version. Absent fields stay as they are. `config` is merged into the current one (RFC 7396): a `null` removes a
+// field, a nested object is merged in the same way, and any other value replaces the current one. A body with none
+// of the three fields changes nothing and creates no version.
 //
-// The whole workflow is checked as when it is replaced; a fault of this component has a pointer into the body, any
-// other one into the workflow. A run that is under way keeps its version. An archived workflow is not changed:
-// 409 `workflow_archived`.
+// The whole workflow is validated as when it is replaced. Faults of this component have a pointer into the body,
+// all others one into the workflow. A run that is in progress keeps its version. An archived workflow cannot be
+// changed: 409 `workflow_archived`.
 //
 // Stored secrets do not follow an address to another origin (scheme, host or port): 422 with a pointer to each
-// secret of the component. Send those of the config with the change; for those of the input, replace the workflow.
+// secret of the component. Send secrets of the config with the change. For secrets of the input, replace the
+// workflow.
 //
-// Some changes need a key that is not restricted to some workflows; otherwise they are 403
-// `needs_unrestricted_key`: to add or change a text that has an `{{env.…}}` reference, to change the workflow or
+// Some changes need a key that is not restricted to some workflows; otherwise they are rejected with 403
+// `needs_unrestricted_key`: to add or change a string that has an `{{env.…}}` reference, to change the workflow or
 // the version that a `RUN_WORKFLOW` runs, to remove an `x-secret` mark from the `inputSchema` of a trigger, and to
-// change the origin of an address, or an expression, in a component that takes secrets. A component takes secrets
-// if it has stored ones or `{{env.…}}` references, or if connections bring it such a variable or a secret field of
+// change the origin of an address, or an expression, in a component that uses secrets. A component uses secrets if
+// it has stored secrets or `{{env.…}}` references, or if connections bring it such a variable or a secret field of
 // the run's input.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
@@ -8269,8 +8315,8 @@ func (c *ClientWithResponses) UpdateWorkflowComponentWithResponse(ctx context.Co
 // QuoteWorkflowWithBodyWithResponse Quote a run
 //
 // Returns what a first run of the workflow and all runs below it cost, without starting one: a minimum that every
-// run which completes reaches, a maximum that no run exceeds, and the components whose cost has no bound that is
-// known beforehand, such as a FOR_EACH over items that come with the run.
+// completed run reaches, a maximum that no run exceeds, and the components whose cost has no known bound, such as
+// a FOR_EACH over items that come with the run.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -8286,8 +8332,8 @@ func (c *ClientWithResponses) QuoteWorkflowWithBodyWithResponse(ctx context.Cont
 // QuoteWorkflowWithResponse Quote a run
 //
 // Returns what a first run of the workflow and all runs below it cost, without starting one: a minimum that every
-// run which completes reaches, a maximum that no run exceeds, and the components whose cost has no bound that is
-// known beforehand, such as a FOR_EACH over items that come with the run.
+// completed run reaches, a maximum that no run exceeds, and the components whose cost has no known bound, such as
+// a FOR_EACH over items that come with the run.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -8302,8 +8348,8 @@ func (c *ClientWithResponses) QuoteWorkflowWithResponse(ctx context.Context, wor
 
 // ListSystemComponentsWithResponse List the components for code generators
 //
-// All components in one plain array, with their types in a small dialect of JSON Schema, so that typed clients can
-// generate themselves. Open to everybody.
+// All components in one plain array, with their types in a small dialect of JSON Schema, for generators of typed
+// clients. Open to everybody.
 //
 // Returns a wrapper object for the known response body format(s).
 //

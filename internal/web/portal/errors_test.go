@@ -72,7 +72,7 @@ func TestEveryCodeHasAnEntry(t *testing.T) {
 func TestEntriesSayWhatToDo(t *testing.T) {
 	t.Parallel()
 	page := get(t, Handler(all(t)), "/docs/errors.md").Body.String()
-	again := regexp.MustCompile(`^(Yes|No|It depends|By itself)\b`)
+	again := regexp.MustCompile(`^(Yes|No|It depends|Automatically)\b`)
 	codeOf := regexp.MustCompile(`^Reasons of ([A-Z_]+)`)
 	reasons := contractText(t, "Problem", "reason")
 	for kind := range codeKinds {

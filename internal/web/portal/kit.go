@@ -113,16 +113,16 @@ func (v vector) Short() string {
 	return string(message)
 }
 
-// telling are the vectors that a guide shows: where signers differ.
-var telling = []string{
+// notable names the vectors that a guide shows: the cases in which signers differ.
+var notable = []string{
 	"get", "post without a body", "query", "query in another order", "query beyond ASCII", "letters beyond ASCII", "letters beyond ASCII, escaped",
 	"HTML, escaped", "floats", "large integers", "order of keys", "white space",
 }
 
-// Telling are those.
-func (v vectors) Telling() ([]vector, error) {
+// Notable returns the vectors that a guide shows. It returns an error if one is missing.
+func (v vectors) Notable() ([]vector, error) {
 	var all []vector
-	for _, name := range telling {
+	for _, name := range notable {
 		one, err := v.Of(name)
 		if err != nil {
 			return nil, err
