@@ -68,9 +68,9 @@ func computed(test, list string) golden {
 var sources = []source{
 	{module: "ON_API_CALLED", golden: []golden{others("ajv 8.20.0"), interpreted}, bad: "logic/logic_test.go:TestConfigIsValidatedWhenSaved", fuzz: []string{configs, schemas}},
 	{module: "ON_SCHEDULE", golden: []golden{others("croner 11.0.0")}, bad: "logic/logic_test.go:TestConfigIsValidatedWhenSaved", fuzz: []string{"../../kit/cron/cron_test.go:FuzzParse", configs}},
-	{module: "ON_WEBHOOK", bad: "logic/logic_test.go:TestConfigIsValidatedWhenSaved", fuzz: []string{"../../workflow/hook/verify_test.go:FuzzVerified", "../../workflow/hook/verify_test.go:FuzzWhatARunIsGiven", configs}, golden: []golden{
-		{"../../workflow/hook/verify_test.go:TestTheDeliveryOfGitHubsDocumentationIsVerified", "GitHub's documentation", "", ""},
-		{"../../workflow/hook/verify_test.go:TestTheMessageOfStandardWebhooksIsVerified", "github.com/standard-webhooks/standard-webhooks", "", ""},
+	{module: "ON_WEBHOOK", bad: "logic/logic_test.go:TestConfigIsValidatedWhenSaved", fuzz: []string{"../../workflow/hook/verify_test.go:FuzzVerified", "../../workflow/hook/verify_test.go:FuzzRunInput", configs}, golden: []golden{
+		{"../../workflow/hook/verify_test.go:TestGitHubExampleIsVerified", "GitHub's documentation", "", ""},
+		{"../../workflow/hook/verify_test.go:TestStandardWebhooksExampleIsVerified", "github.com/standard-webhooks/standard-webhooks", "", ""},
 	}},
 	{module: "IF", golden: []golden{byExpr, interpreted}, bad: refused, fuzz: []string{outcomes, languages, configs}},
 	{module: "SWITCH", golden: []golden{byExpr, interpreted}, bad: refused, fuzz: []string{outcomes, languages, configs}},

@@ -7,7 +7,7 @@ import (
 	"github.com/weft-automation/weft/internal/component/graph"
 )
 
-// portsOf are the ports of a component beside `error`, by its config. It is not
+// portsOf are the ports of a component next to `error`, by its config. It is not
 // ok for modules of other families, which have `next` alone.
 func portsOf(name string, config json.RawMessage) (ports []string, ok bool) {
 	m := lookup(name)
