@@ -9,6 +9,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/kit/fault"
 	"github.com/weft-automation/weft/internal/kit/strictjson"
 )
@@ -40,7 +41,7 @@ func (p UpdateParams) apply(c *api.WorkflowComponent) (err error) {
 // lowerID returns the config of a module, or a patch of it, with the workflow ID of a RUN_WORKFLOW
 // in lower case (decisions 1.2). Everything else stays as it is.
 func lowerID(module string, config json.RawMessage) (json.RawMessage, error) {
-	if module != runModule {
+	if module != component.RunWorkflow {
 		return config, nil
 	}
 	all, _, err := fieldsOf(config)

@@ -13,9 +13,6 @@ import (
 	"github.com/weft-automation/weft/internal/kit/fault"
 )
 
-// runModule is the module whose config refers to another workflow.
-const runModule = "RUN_WORKFLOW"
-
 // checkRestricted returns FORBIDDEN if a key that is restricted to some workflows may not make this
 // change of a component (decisions 2.8). Otherwise it could reach variables, secrets or workflows
 // that it has no access to. d contains the changed component.
@@ -26,7 +23,7 @@ func (s *Service) checkRestricted(d definition, before, now api.WorkflowComponen
 			return needsUnrestricted("refer to an environment variable at /config%s", at)
 		}
 	}
-	if before.Module == runModule {
+	if before.Module == component.RunWorkflow {
 		name, err := changedField(before, now, "workflowId", "version")
 		if err != nil {
 			return err

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/component/graph"
 	"github.com/weft-automation/weft/internal/kit/credit"
 	"github.com/weft-automation/weft/internal/kit/envref"
@@ -238,7 +239,7 @@ func (f *fold) secretSignal(name string) (json.RawMessage, error) {
 // it.
 func SecretSignal(plan *graph.Plan, name string) bool {
 	return slices.ContainsFunc(plan.Components(), func(c graph.Component) bool {
-		if c.Module != "WAIT_FOR_SIGNAL" {
+		if c.Module != component.WaitForSignal {
 			return false
 		}
 		var config map[string]json.RawMessage

@@ -26,13 +26,13 @@ var controls map[string]func(f *fold, sc *scope, t *stage, input json.RawMessage
 
 func init() {
 	controls = map[string]func(f *fold, sc *scope, t *stage, input json.RawMessage) error{
-		"ON_API_CALLED": (*fold).triggered, "ON_SCHEDULE": (*fold).triggered, "ON_WEBHOOK": (*fold).triggered,
-		"FOR_EACH": (*fold).forEach,
-		"IF":       (*fold).evaluate, "SWITCH": (*fold).evaluate, "TRANSFORM": (*fold).evaluate, "ARRAY_BUILDER": (*fold).evaluate,
-		"STRING_CONSTANT": (*fold).evaluate, "NUMBER_CONSTANT": (*fold).evaluate,
-		"BOOLEAN_CONSTANT": (*fold).evaluate, "JSON_CONSTANT": (*fold).evaluate,
-		"DELAY": (*fold).pause, "WAIT_UNTIL": (*fold).pause, "WAIT_FOR_SIGNAL": (*fold).waitForSignal,
-		"RUN_WORKFLOW": (*fold).runWorkflow, "RESPOND": (*fold).respond, "FAIL": (*fold).failOnPurpose,
+		component.OnAPICalled: (*fold).triggered, component.OnSchedule: (*fold).triggered, component.OnWebhook: (*fold).triggered,
+		component.ForEach: (*fold).forEach,
+		component.If:      (*fold).evaluate, component.Switch: (*fold).evaluate, component.Transform: (*fold).evaluate, component.ArrayBuilder: (*fold).evaluate,
+		component.StringConstant: (*fold).evaluate, component.NumberConstant: (*fold).evaluate,
+		component.BooleanConstant: (*fold).evaluate, component.JSONConstant: (*fold).evaluate,
+		component.Delay: (*fold).pause, component.WaitUntil: (*fold).pause, component.WaitForSignal: (*fold).waitForSignal,
+		component.RunWorkflow: (*fold).runWorkflow, component.Respond: (*fold).respond, component.Fail: (*fold).failOnPurpose,
 	}
 }
 
@@ -47,7 +47,7 @@ func (f *fold) triggered(sc *scope, t *stage, _ json.RawMessage) error {
 	if err := copyInput(t.component.Module, fields, input); err != nil {
 		return err
 	}
-	if t.component.Module == "ON_SCHEDULE" && fields["scheduledAt"] == nil { // the run was started by a request, not by a schedule
+	if t.component.Module == component.OnSchedule && fields["scheduledAt"] == nil { // the run was started by a request, not by a schedule
 		if err := setTime(fields, "scheduledAt", f.run.CreatedAt); err != nil {
 			return err
 		}
@@ -71,7 +71,7 @@ func copyInput(module string, fields map[string]json.RawMessage, input json.RawM
 		return fmt.Errorf("read the input of the run: %w", err)
 	}
 	maps.Copy(fields, values)
-	if module == "ON_API_CALLED" {
+	if module == component.OnAPICalled {
 		fields["input"] = input
 	}
 	return nil

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/component/graph"
 	"github.com/weft-automation/weft/internal/kit/fault"
 	"github.com/weft-automation/weft/internal/kit/status"
@@ -196,7 +197,7 @@ func Entry(plan *graph.Plan, trigger string) (graph.Component, error) {
 }
 
 // triggerModules maps the trigger of a run to the module at which the run starts.
-var triggerModules = map[string]string{"API": "ON_API_CALLED", "RUN": "ON_API_CALLED", "SCHEDULE": "ON_SCHEDULE", "WEBHOOK": "ON_WEBHOOK"}
+var triggerModules = map[string]string{"API": component.OnAPICalled, "RUN": component.OnAPICalled, "SCHEDULE": component.OnSchedule, "WEBHOOK": component.OnWebhook}
 
 // stopped reports whether nothing more may start in a scope: the run is ending, or a loop around
 // the scope is failing.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/account/storage"
+	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/component/graph"
 	"github.com/weft-automation/weft/internal/kit/credit"
 	"github.com/weft-automation/weft/internal/kit/fault"
@@ -100,7 +101,7 @@ func (e *estimator) price(q *quote, plan *graph.Plan, c graph.Component) graph.P
 	switch {
 	case m.Loop:
 		return price.With(e.iterations(q, plan, c))
-	case c.Module == "RUN_WORKFLOW":
+	case c.Module == component.RunWorkflow:
 		return price.With(e.child(q, c))
 	}
 	return price

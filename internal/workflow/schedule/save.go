@@ -12,6 +12,7 @@ import (
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/component/modules/logic"
 	"github.com/weft-automation/weft/internal/kit/cron"
 	"github.com/weft-automation/weft/internal/kit/envref"
@@ -133,7 +134,7 @@ func (d *Draft) check() (*cron.Schedule, error) {
 	if err != nil {
 		return nil, fmt.Errorf("encode a schedule: %w", err)
 	}
-	for _, problem := range logic.CheckConfig("ON_SCHEDULE", raw) {
+	for _, problem := range logic.CheckConfig(component.OnSchedule, raw) {
 		return nil, fault.InvalidAt(problem.Pointer, "%s", problem.Message)
 	}
 	if envref.In(d.Cron) || envref.In(d.TimeZone) {

@@ -16,7 +16,7 @@ const expressionField = `{"type": "string", "minLength": 1, "maxLength": 4096, "
 
 var condition = &module{
 	flow: component.Flow{Ports: []string{graph.PortThen, graph.PortElse}, Review: reviewExpression},
-	Descriptor: inWorkflows("IF", "If",
+	Descriptor: inWorkflows(component.If, "If",
 		"Continues at then if the condition is true, otherwise at else. If the condition can't be evaluated and onFailure is continue, the run continues at else. To handle errors separately, connect the port error.",
 		anything+`"examples": [{"amount": 1200, "country": "DE"}]`,
 		`"description": "The condition.", "required": ["expression"], "properties": {"expression": `+fmt.Sprintf(expressionField, `amount > 1000 and country in [\"DE\", \"AT\"]`)+`}, "examples": [{"expression": "amount > 1000"}]`,
@@ -43,7 +43,7 @@ var condition = &module{
 
 var selection = &module{
 	flow: component.Flow{CasePorts: caseNames, CasesAt: "/config/cases/*/name", Review: reviewCases},
-	Descriptor: inWorkflows("SWITCH", "Switch",
+	Descriptor: inWorkflows(component.Switch, "Switch",
 		"Continues at the port of the first case that is true, otherwise at default. If a case can't be evaluated and onFailure is continue, the run continues at default. To handle errors separately, connect the port error.",
 		anything+`"examples": [{"amount": 1200}]`,
 		`"description": "The cases, in the order of evaluation.", "required": ["cases"], "properties": {

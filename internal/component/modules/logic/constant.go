@@ -15,10 +15,10 @@ import (
 )
 
 var (
-	stringConstant  = constant("STRING_CONSTANT", "String", "string", `"0x7c3aed0f1a2b3c4d5e6f708192a3b4c5d6e7f809"`)
-	numberConstant  = constant("NUMBER_CONSTANT", "Number", "number", `42`)
-	booleanConstant = constant("BOOLEAN_CONSTANT", "Boolean", "boolean", `true`)
-	jsonConstant    = constant("JSON_CONSTANT", "JSON", "", `{"name": "ada", "limits": [1, 2]}`)
+	stringConstant  = constant(component.StringConstant, "String", "string", `"0x7c3aed0f1a2b3c4d5e6f708192a3b4c5d6e7f809"`)
+	numberConstant  = constant(component.NumberConstant, "Number", "number", `42`)
+	booleanConstant = constant(component.BooleanConstant, "Boolean", "boolean", `true`)
+	jsonConstant    = constant(component.JSONConstant, "JSON", "", `{"name": "ada", "limits": [1, 2]}`)
 )
 
 // constant returns a module that outputs the value in its config. kind is the type of the value, or
@@ -72,7 +72,7 @@ func isOf(value any, kind string) bool {
 const maxItems = 1000
 
 var arrayBuilder = &module{
-	Descriptor: inWorkflows("ARRAY_BUILDER", "Array builder",
+	Descriptor: inWorkflows(component.ArrayBuilder, "Array builder",
 		"Builds an array from its inputs, which are named 0, 1, 2 and so on. Inputs without a value, for example from a branch that wasn't taken, are left out.",
 		`"description": "The items, by index.", "properties": {}, "patternProperties": {"^(0|[1-9][0-9]{0,2})$": {}}, "additionalProperties": false, "examples": [{"0": "first", "1": "second"}]`,
 		`"description": "The type of the items.", "properties": {

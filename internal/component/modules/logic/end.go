@@ -10,7 +10,7 @@ const (
 
 var runWorkflow = &module{
 	flow: component.Flow{Lasts: true},
-	Descriptor: lasting(inWorkflows("RUN_WORKFLOW", "Run workflow",
+	Descriptor: lasting(inWorkflows(component.RunWorkflow, "Run workflow",
 		"Runs another workflow of the workspace and returns its output. Canceling the run also cancels the run of the other workflow.",
 		`"description": "The input of the other workflow.", "properties": {}, "additionalProperties": true, "examples": [{"amount": "1000"}]`,
 		`"description": "The workflow.", "required": ["workflowId"], "properties": {
@@ -22,7 +22,7 @@ var runWorkflow = &module{
 
 var respond = &module{
 	flow: component.Flow{Gives: givesInput},
-	Descriptor: inWorkflows("RESPOND", "Respond",
+	Descriptor: inWorkflows(component.Respond, "Respond",
 		"Sets the output of the run to this component's input. Clients that wait for the run receive the output immediately, while the run continues. If a run has several, the last one wins.",
 		`"description": "The output of the run.", "properties": {}, "additionalProperties": true, "examples": [{"total": "1000"}]`,
 		nothing,
@@ -31,7 +31,7 @@ var respond = &module{
 
 var fail = &module{
 	flow: component.Flow{Fails: true},
-	Descriptor: inWorkflows("FAIL", "Fail",
+	Descriptor: inWorkflows(component.Fail, "Fail",
 		"Fails the run.",
 		nothing,
 		`"description": "The error.", "properties": {

@@ -4,7 +4,7 @@ import "github.com/weft-automation/weft/internal/component"
 
 var forEach = &module{
 	flow: component.Flow{Loop: true, Lasts: true},
-	Descriptor: lasting(inWorkflows("FOR_EACH", "For each",
+	Descriptor: lasting(inWorkflows(component.ForEach, "For each",
 		"Runs the each branch for every item of an array, several items at a time, then continues at done. If a component after the loop uses an output of the branch, it receives an array with the values of all items, in order.",
 		`"description": "The items.", "required": ["items"], "properties": {
 			"items": {"type": "array", "items": {}, "maxItems": 10000, "title": "Items", "description": "The items. The maximum is 10,000.", "examples": [["a", "b"]]}

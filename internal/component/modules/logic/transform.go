@@ -14,7 +14,7 @@ import (
 
 var transform = &module{
 	flow: component.Flow{Review: reviewExpression},
-	Descriptor: standalone(inWorkflows("TRANSFORM", "Transform",
+	Descriptor: standalone(inWorkflows(component.Transform, "Transform",
 		"Evaluates an expression over the values of its input.",
 		anything+`"examples": [{"prices": [3, 4.5], "rate": 2}]`,
 		`"description": "The expression.", "required": ["expression"], "properties": {"expression": `+fmt.Sprintf(expressionField, "map(prices, # * rate) | sum()")+`}, "examples": [{"expression": "{total: sum(prices) * rate, count: len(prices)}"}]`,

@@ -13,7 +13,7 @@ var startsRun = component.Flow{Trigger: true}
 
 var onAPICalled = &module{
 	flow: component.Flow{Trigger: true, RunInput: inputSchemaOf, Gives: givesTrigger},
-	Descriptor: inWorkflows("ON_API_CALLED", "On API call",
+	Descriptor: inWorkflows(component.OnAPICalled, "On API call",
 		"Starts runs that are triggered by the API or by another workflow. Returns each field of the input by name, and the whole input.",
 		nothing,
 		`"description": "The input of runs.", "properties": {
@@ -56,7 +56,7 @@ func checkInputSchema(config json.RawMessage) []fault.Detail {
 
 var onSchedule = &module{
 	flow: startsRun,
-	Descriptor: inWorkflows("ON_SCHEDULE", "On schedule",
+	Descriptor: inWorkflows(component.OnSchedule, "On schedule",
 		"Starts runs that are triggered by a schedule.",
 		nothing,
 		`"description": "The default times for schedules of the workflow that don't set their own.", "required": ["cron"], "properties": {
@@ -71,7 +71,7 @@ var onSchedule = &module{
 
 var onWebhook = &module{
 	flow: startsRun,
-	Descriptor: inWorkflows("ON_WEBHOOK", "On webhook",
+	Descriptor: inWorkflows(component.OnWebhook, "On webhook",
 		"Starts runs that are triggered by a webhook request from another service.",
 		nothing,
 		`"description": "The default verification for hooks of the workflow that don't set their own.", "properties": {

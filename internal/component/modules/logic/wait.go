@@ -27,7 +27,7 @@ const (
 
 var delay = &module{
 	flow: component.Flow{Lasts: true},
-	Descriptor: lasting(inWorkflows("DELAY", "Delay",
+	Descriptor: lasting(inWorkflows(component.Delay, "Delay",
 		"Waits for a duration. Other branches of the run continue. Set the duration in the config or as an input; the input takes precedence.",
 		`"description": "The duration, if it is known only at run time.", "properties": {`+durationField+`}, "examples": [{}, {"durationMs": 60000}]`,
 		`"description": "The duration.", "properties": {`+durationField+`}, "examples": [{"durationMs": 60000}]`,
@@ -36,7 +36,7 @@ var delay = &module{
 }
 
 var waitUntil = &module{
-	Descriptor: lasting(inWorkflows("WAIT_UNTIL", "Wait until",
+	Descriptor: lasting(inWorkflows(component.WaitUntil, "Wait until",
 		"Waits until a point in time. Other branches of the run continue. Set the time in the config or as an input; the input takes precedence.",
 		`"description": "The time, if it is known only at run time.", "properties": {`+timestampField+`}, "examples": [{}, {"timestamp": "2026-12-24T18:00:00Z"}]`,
 		`"description": "The time.", "properties": {`+timestampField+`}, "examples": [{"timestamp": "2026-12-24T18:00:00Z"}]`,
@@ -47,7 +47,7 @@ var waitUntil = &module{
 
 var waitForSignal = &module{
 	flow: component.Flow{Ports: []string{graph.PortNext, graph.PortTimeout}, Lasts: true},
-	Descriptor: lasting(inWorkflows("WAIT_FOR_SIGNAL", "Wait for signal",
+	Descriptor: lasting(inWorkflows(component.WaitForSignal, "Wait for signal",
 		"Waits until the run receives a signal and returns its payload. Continues at timeout if no signal arrives in time.",
 		nothing,
 		`"description": "The signal and the timeout.", "required": ["name", "timeoutMs"], "properties": {
