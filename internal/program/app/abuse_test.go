@@ -40,7 +40,7 @@ func TestAB10EveryParserOfUntrustedInputIsFuzzed(t *testing.T) {
 	fuzzed := map[string]string{
 		"the signed message":  `internal/secret/signature/.*Fuzz`,
 		"strict JSON":         `internal/kit/strictjson/.*Fuzz`,
-		"request URLs":        `internal/web/protocol/.*FuzzURLGate`,
+		"request URLs":        `internal/web/protocol/.*FuzzTarget`,
 		"request headers":     `internal/web/protocol/.*Fuzz\w*Header`,
 		"the stream's frames": `internal/platform/sse/.*Fuzz`,
 		"callback addresses":  `internal/platform/egress/.*Fuzz\w*URL`,

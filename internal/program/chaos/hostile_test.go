@@ -58,8 +58,8 @@ const (
 // All attackers together neither slow down a well-behaved workspace nor exhaust the process's memory
 // or its operations listener.
 func TestHostileTenantsTogether(t *testing.T) {
-	if waittest.LeftToSoak(t, "internal/web/server.TestBytesOfUnknownCallersAreBoundedByAddressAndInTotal",
-		"internal/program/app.TestSilentConnectionsDoNotBlockAPIOrOperations", "internal/web/server.TestSlowReadersOfRunsHoldAWindowEach",
+	if waittest.LeftToSoak(t, "internal/web/server.TestUnauthenticatedBytesAreLimitedByAddressAndInTotal",
+		"internal/program/app.TestSilentConnectionsDoNotBlockAPIOrOperations", "internal/web/server.TestSlowRunReadersHoldOneWindowEach",
 		"internal/workflow/run.TestFreeStorageOfOneTriggerIsBounded", "internal/workflow.TestInputCheckStopsAfterHundredErrors",
 		"internal/execution/callback.TestASlowReceiverDoesNotDelayAnotherWorkspaceAtTheSameHost", "internal/workflow/run.TestCancelEndsTreeThatGrows") {
 		return

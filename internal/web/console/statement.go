@@ -21,7 +21,7 @@ func (c *console) statement(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("Content-Type", "text/csv; charset=utf-8")
 	w.Header().Set("Content-Disposition", `attachment; filename="ledger.csv"`)
 	parts := protocol.Parts(ctx, w)
-	defer parts.End()
+	defer parts.Finish()
 	if err := file.Write(parts.Context, w, parts.Next); err != nil {
 		c.Log.WarnContext(ctx, "a statement breaks off", "error", err)
 		panic(http.ErrAbortHandler) // it must not look whole

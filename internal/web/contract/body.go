@@ -12,10 +12,10 @@ import (
 	"github.com/weft-automation/weft/internal/kit/strictjson"
 )
 
-// body is the JSON object that an operation takes.
+// body describes the JSON object that an operation accepts.
 type body struct {
 	schema   *jsonschema.Compiled
-	required bool // {} is not what a request without one means
+	required bool // a missing body isn't the same as {}
 }
 
 func newBody(compiler *jsonschema.Compiler, pointer string) (*body, error) {
@@ -26,11 +26,11 @@ func newBody(compiler *jsonschema.Compiler, pointer string) (*body, error) {
 	return &body{schema: schema}, nil
 }
 
-// nothing is the schema of an object without any known field.
+// nothing is the schema of an operation without a body: it knows no field.
 var nothing = &jsonschema.Compiled{Properties: map[string]*jsonschema.Compiled{}}
 
-// present follows the references of a schema, and goes from the schema of a value or null to
-// that of the value. null reports whether the value may be null.
+// present follows the references of a schema. For a schema of a value or null, it returns the schema
+// of the value. null reports whether the value may be null.
 func present(schema *jsonschema.Compiled) (_ *jsonschema.Compiled, null bool) {
 	for {
 		switch {
@@ -56,12 +56,11 @@ func isNumber(schema *jsonschema.Compiled) bool {
 	return slices.ContainsFunc(types(schema), func(name string) bool { return name == "integer" || name == "number" })
 }
 
-// CheckBody checks a body, which must be a JSON object that passed the JSON
-// gate, and returns it fit for binding: only members that the contract knows,
-// numbers written out. Unknown members are added to ignored, or are faults if that is nil.
-// All faults come in one INVALID_INPUT. Where there are no others than unknown members, the
-// body is returned beside it, for who has more to tell of what is wrong with the rest. A body
-// of any form is returned as it is.
+// CheckBody checks a body that protocol.JSONObject returned, and returns it ready for binding: with
+// known fields only, and with numbers as plain decimals. Unknown fields are added to ignored, or are
+// faults if ignored is nil. All faults are returned in one INVALID_INPUT. If unknown fields are the
+// only faults, CheckBody also returns the body, so that the caller can report further faults
+// together. A raw body is returned unchanged.
 func (o *Operation) CheckBody(data []byte, ignored *Ignored) ([]byte, error) {
 	if o.Raw {
 		return data, nil
@@ -87,27 +86,27 @@ func (o *Operation) CheckBody(data []byte, ignored *Ignored) ([]byte, error) {
 	return r.bindable.Bytes(), invalid(r.unknown)
 }
 
-// NeedsBody says whether a request without a body is not one with {}.
+// NeedsBody reports whether a request must have a body. For other operations, a missing body means
+// {}.
 func (o *Operation) NeedsBody() bool { return o.body != nil && o.body.required }
 
-// reading goes through a body once, for the validator and for the binder.
+// reading reads a body once and produces the value to validate and the JSON to bind.
 type reading struct {
-	ignored  *Ignored // unknown members; nil: they are faults
+	ignored  *Ignored // collects unknown fields; nil: they are faults
 	faults   []fault.Detail
-	unknown  []fault.Detail // members that are faults
+	unknown  []fault.Detail // unknown fields, if they are faults
 	bindable bytes.Buffer
 }
 
-// refuse notes a fault, and stops after one more than an error holds.
-func refuse(faults *[]fault.Detail, at []string, message string) {
+// addFault appends a fault, unless there are already more than an error can hold.
+func addFault(faults *[]fault.Detail, at []string, message string) {
 	if len(*faults) <= fault.MaxDetails {
 		*faults = append(*faults, detail(at, message))
 	}
 }
 
-// value reads one value: it is written again as the binder is to see it, and
-// returned as the validator is. An opaque object is not decoded: what is in it is
-// somebody else's to check, and it may be large.
+// value reads one value. It writes the value to bindable, and returns the value to validate. It
+// doesn't decode opaque objects such as input, because others check them and they may be large.
 func (r *reading) value(schema *jsonschema.Compiled, raw json.RawMessage, at []string) (any, error) {
 	schema, _ = present(schema)
 	switch {
@@ -129,16 +128,15 @@ func (r *reading) value(schema *jsonschema.Compiled, raw json.RawMessage, at []s
 	}
 	text, _ := jsonschema.Decimal(string(raw))
 	if text == "" {
-		refuse(&r.faults, at, "is out of range")
+		addFault(&r.faults, at, "is out of range")
 		text = "0"
 	}
 	r.bindable.WriteString(text)
 	return json.Number(text), nil
 }
 
-// object reads the members that the contract knows, without the others, because
-// decoding into Go structs disregards case: MODULE would overwrite module past the
-// schema.
+// object reads the known fields and drops the others. Otherwise unknown fields could bypass the schema:
+// decoding into a Go struct ignores case, so MODULE would overwrite module.
 func (r *reading) object(schema *jsonschema.Compiled, raw json.RawMessage, at []string) (any, error) {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &members); err != nil {
@@ -151,19 +149,19 @@ func (r *reading) object(schema *jsonschema.Compiled, raw json.RawMessage, at []
 		known, ok := schema.Properties[name]
 		if !ok {
 			if r.ignored == nil {
-				refuse(&r.unknown, inside, "is not a known field")
+				addFault(&r.unknown, inside, "is not a known field")
 			} else {
 				r.ignored.field(inside)
 			}
 			continue
 		}
-		if _, null := present(known); null && string(members[name]) == "null" { // as if it were left out
+		if _, null := present(known); null && string(members[name]) == "null" { // the same as a missing field
 			continue
 		}
 		if len(instance) > 0 {
 			r.bindable.WriteByte(',')
 		}
-		fmt.Fprintf(&r.bindable, "%q:", name) // a name of the contract: letters only
+		fmt.Fprintf(&r.bindable, "%q:", name) // known names are letters only
 		value, err := r.value(known, members[name], inside)
 		if err != nil {
 			return nil, err
@@ -179,8 +177,8 @@ func (r *reading) array(schema *jsonschema.Compiled, raw json.RawMessage, at []s
 	if err := json.Unmarshal(raw, &items); err != nil {
 		return nil, fault.Invalid(detail(at, "").Pointer, "is not valid JSON")
 	}
-	if most := schema.MaxItems; most != nil && len(items) > *most { // those beyond are not read
-		refuse(&r.faults, at, "must have at most "+fault.Count(*most, "item"))
+	if most := schema.MaxItems; most != nil && len(items) > *most { // the other items aren't read
+		addFault(&r.faults, at, "must have at most "+fault.Count(*most, "item"))
 		items = items[:*most]
 	}
 	instance := make([]any, len(items))

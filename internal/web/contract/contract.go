@@ -1,9 +1,9 @@
 // Package contract reads the rules for each operation from openapi.yaml, beyond its Go types:
-// whether it is signed, what it costs, what it answers with, and which requests are valid.
+// whether it is signed, what it costs, its response media types, and which requests are valid.
 //
 // Load compiles the validators once, because compiling costs more than a whole request. The
-// package knows no handlers and no modules: the schemas of `input` and `config` are the
-// registry's. The one invariant: no error contains a value of the request.
+// package knows no handlers and no modules: the registry checks `input` and `config`. The one
+// invariant: no error contains a value of the request.
 package contract
 
 import (
@@ -23,49 +23,47 @@ import (
 	"github.com/weft-automation/weft/internal/kit/strictjson"
 )
 
-// Contract is openapi.yaml, read.
+// Contract is the parsed openapi.yaml.
 type Contract struct {
 	Operations []*Operation
-	JSON       []byte // the document
+	JSON       []byte // the whole document
 }
 
 // Operation is one method of one path.
 type Operation struct {
 	ID     string // operationId
 	Method string
-	Path   string   // with {parameters}
-	Signed bool     // takes the three signing headers
-	Person bool     // takes a session
-	Role   string   // the least role of a member who may; "" where no workspace is named
-	SignIn bool     // open, and begins a session
-	Cost   int      // against the workspace's rate limit; 0 also for what must not be kept from members by it
-	Media  []string // types of the answer 200, the usual one first
+	Path   string   // with parameters as {name}
+	Signed bool     // authenticated by an API key's signature
+	Person bool     // authenticated by a person's session
+	Role   string   // minimum role of the member; "" if the path names no workspace
+	SignIn bool     // public, and creates a session
+	Cost   int      // counted against the workspace's rate limit; 0 for revocations and the like, which are never rejected
+	Media  []string // media types of the 200 response, the default first
 
-	Unrestricted bool // takes no key that is restricted to some workflows
-	Raw          bool // takes any body, of which nothing is checked here
+	Unrestricted bool // rejects keys that are restricted to some workflows
+	Raw          bool // accepts any body, and CheckBody doesn't check it
 
 	parameters []parameter
 	known      []string // names of the query parameters
-	body       *body    // nil: it takes none
+	body       *body    // nil: no body
 }
 
-// Pattern is the operation's key on an http.ServeMux.
+// Pattern returns the operation's pattern for an http.ServeMux.
 func (o *Operation) Pattern() string { return o.Method + " " + o.Path }
 
-// Stream reports whether the answer is an event stream, which has no end that
-// a deadline could know.
+// Stream reports whether the response is an event stream, which has no deadline.
 func (o *Operation) Stream() bool { return o.Media[0] == "text/event-stream" }
 
-// Limited reports whether the limits of a workspace are told with the answer, and
-// the cost counted against them.
+// Limited reports whether the cost is counted against the workspace's rate limit, and the response
+// has the RateLimit headers.
 func (o *Operation) Limited() bool { return o.Signed || o.Role != "" }
 
-// location is the document's address in the schema compiler. Nothing is ever
-// fetched from there.
+// location is the URL of the document in the schema compiler. Nothing is fetched from it.
 const location = "mem:///openapi.json"
 
-// Load is the embedded document with the validators of every operation. It is read once
-// in a process: that takes as long as all else at its start.
+// Load returns the embedded document with the validators of all operations. It reads the document
+// once per process, because that takes as long as the rest of the startup.
 func Load() (*Contract, error) { return load() }
 
 var load = sync.OnceValues(func() (*Contract, error) {
@@ -101,8 +99,8 @@ var load = sync.OnceValues(func() (*Contract, error) {
 	return c, nil
 })
 
-// lean takes out of a document what no request is checked by: to read examples, links and
-// answers, of which only the media types matter here, takes longer than all the rest.
+// lean removes everything from a document that request validation doesn't need. Reading the examples,
+// links and responses would take longer than the rest. Of responses, it keeps the media types of 200.
 func lean(document any) {
 	root := object(document)
 	delete(root, "webhooks")
@@ -135,11 +133,11 @@ func lean(document any) {
 	}
 }
 
-// conditions are the keywords by which fields depend on each other. The handlers check those:
-// they know what to say of them.
+// conditions are the keywords for dependencies between fields. Handlers check these dependencies,
+// because they can return better messages.
 var conditions = []string{"if", "then", "else"}
 
-// object is a value as a JSON object; nil, which has no members, if it is none.
+// object returns value as a JSON object, or nil if it isn't one.
 func object(value any) map[string]any {
 	members, _ := value.(map[string]any)
 	return members
@@ -157,7 +155,7 @@ func newOperation(compiler *jsonschema.Compiler, doc *openapi3.T, path, method s
 		o.Signed, o.Person = o.Signed || signed, o.Person || token
 	}
 	if len(*security) > 0 && o.Signed == o.Person {
-		return nil, fmt.Errorf("its security is neither that of a key nor that of a person")
+		return nil, fmt.Errorf("security: expected either ApiKey or SessionToken")
 	}
 	if err := o.readPeople(source.Extensions); err != nil {
 		return nil, err
@@ -165,16 +163,16 @@ func newOperation(compiler *jsonschema.Compiler, doc *openapi3.T, path, method s
 	cost, stated := source.Extensions["x-rate-limit-cost"].(float64)
 	o.Cost = int(cost)
 	if stated != o.Limited() || o.Cost < 0 || o.Signed && o.Cost == 0 {
-		return nil, fmt.Errorf("x-rate-limit-cost is %v: what is signed or on a workspace states one, more than 0 if it is signed, and nothing else does", source.Extensions["x-rate-limit-cost"])
+		return nil, fmt.Errorf("x-rate-limit-cost is %v: signed and workspace operations need a cost, which is at least 1 if signed; others must not have one", source.Extensions["x-rate-limit-cost"])
 	}
 	success := source.Responses.Value("200")
 	if success == nil || success.Value == nil || len(success.Value.Content) == 0 {
-		return nil, fmt.Errorf("it needs an answer 200 with a media type")
+		return nil, fmt.Errorf("response 200 with a media type is missing")
 	}
 	if o.Unrestricted, _ = source.Extensions["x-unrestricted-key"].(bool); o.Unrestricted && !o.Signed {
-		return nil, fmt.Errorf("x-unrestricted-key is of what a key signs")
+		return nil, fmt.Errorf("x-unrestricted-key is only for signed operations")
 	}
-	o.Media = slices.Sorted(maps.Keys(success.Value.Content)) // application/json is before all others that there are
+	o.Media = slices.Sorted(maps.Keys(success.Value.Content)) // application/json sorts before all others in use
 	for _, ref := range source.Parameters {
 		p, err := newParameter(compiler, ref)
 		if err != nil {
@@ -203,18 +201,18 @@ func newOperation(compiler *jsonschema.Compiler, doc *openapi3.T, path, method s
 	return o, nil
 }
 
-// readPeople reads x-role and x-sign-in: every operation on a workspace says what
-// role it takes, and no other does.
+// readPeople reads x-role and x-sign-in. It returns an error unless exactly the operations on a
+// workspace have a role.
 func (o *Operation) readPeople(extensions map[string]any) error {
 	o.Role, _ = extensions["x-role"].(string)
 	o.SignIn, _ = extensions["x-sign-in"].(bool)
 	switch within := strings.Contains(o.Path, "{workspaceId}"); {
 	case within != (o.Role != ""), o.Role != "" && !o.Person:
-		return fmt.Errorf("x-role is %q: a person's operation on a workspace needs one, and no other has it", o.Role)
+		return fmt.Errorf("x-role is %q: operations on a workspace by a person need a role; others must not have one", o.Role)
 	case o.Role != "" && !slices.Contains([]string{"owner", "admin", "editor", "viewer"}, o.Role):
-		return fmt.Errorf("x-role %q is none", o.Role)
+		return fmt.Errorf("x-role: unknown role %q", o.Role)
 	case o.SignIn && (o.Signed || o.Person):
-		return fmt.Errorf("an operation that signs somebody in is open")
+		return fmt.Errorf("x-sign-in: the operation must be public")
 	}
 	return nil
 }

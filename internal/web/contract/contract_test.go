@@ -199,7 +199,7 @@ func TestCheckParameters(t *testing.T) {
 		{name: "huge", operation: "listComponentExecutions", query: "limit=" + strings.Repeat("9", 5000), want: "/query/limit must be at most 100"},
 		{name: "hugely negative", operation: "listComponentExecutions", query: "limit=-" + strings.Repeat("9", 5000), want: "/query/limit must be at least 1"},
 		{name: "leading zero", operation: "listComponentExecutions", query: "limit=020", want: "/query/limit must be an integer"},
-		{name: "twice", operation: "listComponentExecutions", query: "limit=1&limit=2", want: "/query/limit must be given only once"},
+		{name: "twice", operation: "listComponentExecutions", query: "limit=1&limit=2", want: "/query/limit must appear only once"},
 		{name: "cursor", operation: "listComponentExecutions", query: "cursor=%20", want: "/query/cursor must match ^[A-Za-z0-9_-]+$"},
 		{name: "id", operation: "getComponentExecution", path: id},
 		{name: "upper case id", operation: "getComponentExecution", path: strings.ToUpper(id)},
@@ -226,7 +226,7 @@ func TestCheckParameters(t *testing.T) {
 		{name: "no etag", operation: "replaceWorkflow", path: id, header: http.Header{"If-Match": {`12`}}},
 		{name: "key", operation: "executeComponent", header: http.Header{"Idempotency-Key": {"order 4711, first"}}},
 		{name: "long key", operation: "executeComponent", header: http.Header{"Idempotency-Key": {strings.Repeat("k", 256)}}, want: `/header/Idempotency-Key must have at most 255 characters; /header/Idempotency-Key must match ^[\x20-\x7E]{1,255}$`},
-		{name: "two keys", operation: "executeComponent", header: http.Header{"Idempotency-Key": {"a", "b"}}, want: "/header/Idempotency-Key must be given only once"},
+		{name: "two keys", operation: "executeComponent", header: http.Header{"Idempotency-Key": {"a", "b"}}, want: "/header/Idempotency-Key must appear only once"},
 		{name: "key not ASCII", operation: "executeComponent", header: http.Header{"Idempotency-Key": {"clé"}}, want: `/header/Idempotency-Key must match ^[\x20-\x7E]{1,255}$`},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/jsonschema"
 )
 
-// invalid is one INVALID_INPUT of all faults, or nil when there is none.
+// invalid returns one INVALID_INPUT with all faults, sorted, or nil if there are no faults.
 func invalid(details []fault.Detail) error {
 	if len(details) == 0 {
 		return nil
@@ -20,8 +20,8 @@ func invalid(details []fault.Detail) error {
 	return fault.Malformed(details)
 }
 
-// Together returns one INVALID_INPUT with the details of two, either of which may be nil. It
-// returns the first error that is not such a list of details.
+// Together merges two INVALID_INPUT errors into one. Either may be nil. If one of them is another kind
+// of error, Together returns that one.
 func Together(first, second error) error {
 	if first == nil || second == nil {
 		return cmp.Or(first, second)
@@ -37,13 +37,13 @@ func Together(first, second error) error {
 	return invalid(all)
 }
 
-// detail is one fault at the place that the names lead to.
+// detail returns a fault at the field with this path of names.
 func detail(names []string, message string) fault.Detail {
 	return fault.NewDetail(fault.Pointer("", names...), message)
 }
 
-// check returns what is wrong with a value below base, and stops after one more fault than an
-// error holds. No message has the value.
+// check returns the violations of a schema by a value, with pointers below base. It stops at one more
+// than an error can hold. No message contains the value.
 func check(schema *jsonschema.Compiled, value any, base ...string) (details []fault.Detail) {
 	for violation := range jsonschema.Violations(schema, value, nil) {
 		details = append(details, detail(slices.Concat(base, violation.At), violation.Message))

@@ -7,25 +7,24 @@ import (
 	"github.com/weft-automation/weft/internal/kit/fault"
 )
 
-// The bounds of a list of what was ignored.
+// The limits of a list of ignored names.
 const (
 	maxIgnored      = 20
 	maxIgnoredBytes = 1000
 )
 
-// moreIgnored ends a list that leaves some names out.
+// moreIgnored ends an incomplete list.
 const moreIgnored = "more"
 
-// Ignored collects the query parameters and fields of a request that the contract does not
-// know. The zero value is empty; it can hold a bounded number of names.
+// Ignored collects the unknown query parameters and fields of a request, up to a limit. The zero value
+// is an empty list.
 type Ignored struct {
 	list  strings.Builder
 	names int
 	full  bool
 }
 
-// String returns the list as the header Weft-Ignored has it, or "" if it is empty. It returns
-// "" for nil, too.
+// String returns the value of the Weft-Ignored header, or "" if the list is nil or empty.
 func (i *Ignored) String() string {
 	if i == nil {
 		return ""
@@ -40,7 +39,7 @@ func (i *Ignored) parameter(name string) {
 	}
 }
 
-// field adds the field that the tokens lead to.
+// field adds a field by the tokens of its JSON Pointer.
 func (i *Ignored) field(tokens []string) {
 	if i.full {
 		return
@@ -52,7 +51,7 @@ func (i *Ignored) field(tokens []string) {
 	i.add(pointer.String())
 }
 
-// add adds an escaped name, which needs no escape of a quoted string.
+// add adds a percent-encoded name, so it needs no further escaping in a quoted string.
 func (i *Ignored) add(name string) {
 	separator := ""
 	if i.names > 0 {

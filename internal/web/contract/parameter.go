@@ -18,7 +18,7 @@ import (
 // parameter is one parameter that has a rule to check.
 type parameter struct {
 	name, in string
-	schema   *jsonschema.Compiled // nil: any text is right
+	schema   *jsonschema.Compiled // nil: any string is valid
 	kind     string               // string, integer or boolean
 }
 
@@ -40,7 +40,7 @@ func newParameter(compiler *jsonschema.Compiler, ref *openapi3.ParameterRef) (pa
 	case ref.Value.Schema.Ref != "":
 		pointer = ref.Value.Schema.Ref
 	default:
-		return p, fmt.Errorf("parameter %s: it or its schema must stand under components", p.name)
+		return p, fmt.Errorf("parameter %s: move it or its schema to components and use a $ref", p.name)
 	}
 	var err error
 	if p.schema, err = compiler.Compile(location + pointer); err != nil {
@@ -49,8 +49,8 @@ func newParameter(compiler *jsonschema.Compiler, ref *openapi3.ParameterRef) (pa
 	return p, nil
 }
 
-// missing says what is not there when a path parameter is malformed: the very
-// text that an unknown one gets, so that the two cannot be told apart.
+// missing maps each path parameter to the message for a malformed value. It is the same message as for
+// an unknown ID, so that callers can't distinguish the two.
 var missing = map[string]string{
 	"executionId":  "There is no execution with this id.",
 	"workflowId":   "There is no workflow with this id.",
@@ -65,7 +65,7 @@ var missing = map[string]string{
 	"keyId":        "There is no API key with this id.",
 }
 
-// Missing is the NOT_FOUND for a path parameter that names nothing.
+// Missing returns the NOT_FOUND for an unknown or malformed path parameter.
 func Missing(parameter string) *fault.Error {
 	text, ok := missing[parameter]
 	if !ok {
@@ -74,10 +74,9 @@ func Missing(parameter string) *fault.Error {
 	return fault.New(fault.NotFound, "%s", text)
 }
 
-// CheckParameters checks the parameters of a request. A path parameter that
-// breaks its schema is NOT_FOUND; all others together are one INVALID_INPUT,
-// each at /query/NAME or /header/NAME. Unknown query parameters are added to ignored, or are
-// faults if that is nil.
+// CheckParameters checks the parameters of a request. It returns NOT_FOUND for an invalid path
+// parameter, otherwise one INVALID_INPUT with all faults, at /query/NAME or /header/NAME. Unknown
+// query parameters are added to ignored, or are faults if ignored is nil.
 func (o *Operation) CheckParameters(path func(name string) string, query url.Values, header http.Header, ignored *Ignored) error {
 	var details []fault.Detail
 	for _, p := range o.parameters {
@@ -104,7 +103,7 @@ func (o *Operation) CheckParameters(path func(name string) string, query url.Val
 	return invalid(details)
 }
 
-// checkAll checks what was given for a parameter: nothing, or one value.
+// checkAll checks all values of a parameter. More than one value is a fault.
 func (p parameter) checkAll(values []string) []fault.Detail {
 	switch len(values) {
 	case 0:
@@ -112,7 +111,7 @@ func (p parameter) checkAll(values []string) []fault.Detail {
 	case 1:
 		return p.check(values[0])
 	}
-	return []fault.Detail{detail([]string{p.in, p.name}, "must be given only once")}
+	return []fault.Detail{detail([]string{p.in, p.name}, "must appear only once")}
 }
 
 func (p parameter) check(text string) []fault.Detail {
@@ -126,8 +125,8 @@ func (p parameter) check(text string) []fault.Detail {
 	return check(p.schema, value, p.in, p.name)
 }
 
-// muchTooLong is how many characters of an integer are read. Beyond every bound of the
-// contract, the rest of the digits change nothing.
+// muchTooLong is how many characters of an integer are read. Such an integer is beyond every limit of
+// the contract, so further digits don't matter.
 const muchTooLong = 40
 
 // digits reports whether text is a JSON integer.

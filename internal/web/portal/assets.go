@@ -76,7 +76,7 @@ func mountAsset(mux *http.ServeMux, name string, serveFunc func(w http.ResponseW
 func serveScalar(w http.ResponseWriter, r *http.Request, cache string) {
 	describe(w.Header(), scriptType, cache)
 	w.Header().Set("Vary", "Accept-Encoding")
-	if protocol.TakesGzip(r.Header.Values("Accept-Encoding")) {
+	if protocol.AcceptsGzip(r.Header.Values("Accept-Encoding")) {
 		w.Header().Set("Content-Encoding", "gzip")
 		_, _ = w.Write(scalar)
 		return

@@ -190,7 +190,7 @@ func (d *document) serve(w http.ResponseWriter, r *http.Request, cache string) {
 	text, tag := made.text, made.tag
 	if made.packed != nil {
 		w.Header().Set("Vary", "Accept-Encoding")
-		if protocol.TakesGzip(r.Header.Values("Accept-Encoding")) {
+		if protocol.AcceptsGzip(r.Header.Values("Accept-Encoding")) {
 			text, tag = made.packed, packedTag(made.tag)
 			w.Header().Set("Content-Encoding", "gzip")
 		}

@@ -7,24 +7,24 @@ import (
 	"time"
 )
 
-// MaxDiscarded is the most that Discard reads of a body.
+// MaxDiscarded is the largest number of bytes that Discard reads.
 const MaxDiscarded = 8 << 20
 
-// Body is the body of a request that may be answered before the body was read whole.
+// Body is a request body that may still be arriving when the response is sent.
 type Body struct {
 	io.Reader
-	declared int64 // as in http.Request.ContentLength
+	declared int64 // http.Request.ContentLength
 	withheld bool  // the client waits for the 100 that the first Read sends
-	whole    bool  // nothing is left
+	whole    bool  // the body was read to its end
 }
 
-// NewBody returns the body of r, which net/http received.
+// NewBody wraps the body of r.
 func NewBody(r *http.Request) *Body {
-	// net/http answers 417 to any other Expect, and ignores that of HTTP/1.0.
+	// net/http responds with 417 to any other Expect, and ignores Expect in HTTP/1.0.
 	return &Body{Reader: r.Body, declared: r.ContentLength, withheld: r.ProtoAtLeast(1, 1) && r.Header.Get("Expect") != ""}
 }
 
-// Read reads the body.
+// Read reads from the body. The first call makes net/http send 100 Continue.
 func (b *Body) Read(part []byte) (int, error) {
 	b.withheld = false
 	n, err := b.Reader.Read(part)
@@ -35,11 +35,11 @@ func (b *Body) Read(part []byte) (int, error) {
 // Close does nothing, because Discard may still have to read. net/http closes the body itself.
 func (b *Body) Close() error { return nil }
 
-// Discard reads and drops the rest of the body after the answer was written. Otherwise the
-// connection would be reset under clients that write the whole body before they read, and they
-// would not see the answer. It stops after MaxDiscarded bytes, and at the read deadline by. A
-// zero deadline leaves the present one in place. Discard reads nothing if the declared length
-// is above MaxDiscarded, or if the client got no 100 and so need not send the body.
+// Discard reads and drops the rest of the body after the response was written. Otherwise the
+// connection would be reset, and clients that write the whole body before they read would not see
+// the response. Discard stops after MaxDiscarded bytes, or at the read deadline by. If by is zero,
+// the current deadline stays. Discard reads nothing if the declared length is above MaxDiscarded, or
+// if the client still waits for 100 Continue, because then it need not send the body.
 func (b *Body) Discard(w http.ResponseWriter, by time.Time) {
 	if b.whole {
 		return

@@ -12,7 +12,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/waittest"
 )
 
-func TestDiscardEndsAtTheDeadline(t *testing.T) {
+func TestDiscardStopsAtDeadline(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body := NewBody(r)
 		w.WriteHeader(http.StatusForbidden)

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// TakesGzip reports whether an Accept-Encoding header takes gzip: by its name, or else by "*"
-// (RFC 9110, 12.5.3). Who sends none is not known to unpack anything.
-func TakesGzip(header []string) bool {
+// AcceptsGzip reports whether an Accept-Encoding header allows gzip, by name or by "*" (RFC 9110,
+// 12.5.3). Without the header, AcceptsGzip returns false.
+func AcceptsGzip(header []string) bool {
 	others := 0.0
 	for entry := range strings.SplitSeq(strings.Join(header, ","), ",") {
 		name, rest, _ := strings.Cut(entry, ";")
@@ -22,12 +22,12 @@ func TakesGzip(header []string) bool {
 	return others > 0
 }
 
-// Gzip is a text compressed. It is for what is sent to many: no answer that is made for one
-// caller is, whose length would tell of what it holds.
+// Gzip returns the text, compressed. It is only for documents that all callers get. The length of a
+// compressed response for one caller could reveal secrets in it (the BREACH attack).
 func Gzip(text []byte) []byte {
 	var packed bytes.Buffer
 	to := gzip.NewWriter(&packed)
-	_, _ = to.Write(text) // into memory
+	_, _ = to.Write(text) // a bytes.Buffer returns no errors
 	_ = to.Close()
 	return bytes.Clone(packed.Bytes())
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/weft-automation/weft/internal/kit/strictjson"
 )
 
-// JSONObject is the body as a JSON object that passed the JSON gate; an empty
-// one is {}. It returns UNSUPPORTED_MEDIA_TYPE for another Content-Type than JSON. A missing
-// one means JSON if untyped is true.
+// JSONObject checks that the body is a JSON object and returns it. For an empty body it returns {}.
+// It returns UNSUPPORTED_MEDIA_TYPE if the Content-Type isn't JSON, and INVALID_INPUT if
+// strictjson.CheckObject rejects the body. If untyped is true, the Content-Type may be missing.
 func JSONObject(header http.Header, body []byte, untyped bool) ([]byte, error) {
 	if len(body) == 0 {
 		return []byte("{}"), nil
@@ -29,7 +29,7 @@ func JSONObject(header http.Header, body []byte, untyped bool) ([]byte, error) {
 	return body, strictjson.CheckObject(body)
 }
 
-// Plain refuses a body that is not as it means to be read: compressed, say.
+// Plain returns UNSUPPORTED_MEDIA_TYPE if the body has a Content-Encoding other than identity.
 func Plain(header http.Header) error {
 	if encoding := header.Values("Content-Encoding"); len(encoding) > 1 || len(encoding) == 1 && !strings.EqualFold(encoding[0], "identity") {
 		return fault.New(fault.UnsupportedMediaType, "Send the body without a Content-Encoding.")
@@ -39,13 +39,13 @@ func Plain(header http.Header) error {
 
 func isJSON(contentType string) bool {
 	media, parameters, err := mime.ParseMediaType(contentType)
-	charset, given := parameters["charset"]
-	return err == nil && media == "application/json" && (!given || strings.EqualFold(charset, "utf-8"))
+	charset, hasCharset := parameters["charset"]
+	return err == nil && media == "application/json" && (!hasCharset || strings.EqualFold(charset, "utf-8"))
 }
 
-// Choose is the offer that an Accept header likes best, the first one among
-// equals; "" if it allows none. The most specific range that fits an offer
-// decides its weight (RFC 9110, 12.5.1); no header allows all.
+// Choose returns the offer that an Accept header prefers, the first one among equals, or "" if it
+// allows no offer. The most specific matching range determines the weight of an offer (RFC 9110,
+// 12.5.1). Without the header, all offers are allowed.
 func Choose(header, offers []string) string {
 	if strings.TrimSpace(strings.Join(header, "")) == "" {
 		return offers[0]
@@ -59,7 +59,7 @@ func Choose(header, offers []string) string {
 	return chosen
 }
 
-// weigh is the weight of a media type, 0 if it is not allowed.
+// weigh returns the weight of a media type, or 0 if it isn't allowed.
 func weigh(header []string, media string) float64 {
 	kind, _, _ := strings.Cut(media, "/")
 	best, weight := 0, 0.0
@@ -81,8 +81,8 @@ func weigh(header []string, media string) float64 {
 	return weight
 }
 
-// quality is the weight among the parameters of a media range; a malformed one
-// is none.
+// quality returns the weight (q) in the parameters of a media range or coding. It returns 1 without
+// a weight, and 0 for a malformed one.
 func quality(parameters string) float64 {
 	for parameter := range strings.SplitSeq(parameters, ";") {
 		name, value, _ := strings.Cut(strings.TrimSpace(parameter), "=")
@@ -110,16 +110,15 @@ func PrefersStrict(header []string) bool {
 	return false
 }
 
-// RequestID is the caller's own id for the request if it is a good one, and a
-// new one otherwise.
+// RequestID returns the caller's X-Request-Id if it is valid, otherwise a new ID.
 func RequestID(header http.Header) string {
-	if own := header.Values("X-Request-Id"); len(own) == 1 && goodRequestID(own[0]) {
+	if own := header.Values("X-Request-Id"); len(own) == 1 && validRequestID(own[0]) {
 		return own[0]
 	}
-	return uuid.Must(uuid.NewV7()).String() // fails only without randomness, where nothing works
+	return uuid.Must(uuid.NewV7()).String() // fails only if the system has no random source
 }
 
-func goodRequestID(id string) bool {
+func validRequestID(id string) bool {
 	return len(id) >= 1 && len(id) <= 128 && !strings.ContainsFunc(id, func(r rune) bool {
 		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("._-", r))
 	})

@@ -7,8 +7,8 @@ import (
 	"github.com/weft-automation/weft/internal/kit/fault"
 )
 
-// answers is the one table from code to status and what stands beside it (decisions 3).
-var answers = map[fault.Code]struct {
+// problems maps each error code to its status, title and whether a retry can succeed (decisions 3).
+var problems = map[fault.Code]struct {
 	status    int
 	title     string
 	retryable bool // the same request can succeed later
@@ -34,21 +34,20 @@ var answers = map[fault.Code]struct {
 	fault.Unavailable:          {http.StatusServiceUnavailable, "Unavailable", true},
 }
 
-// Known says whether a code is one of error answers.
+// Known reports whether code is the code of an error response.
 func Known(code fault.Code) bool {
-	_, known := answers[code]
+	_, known := problems[code]
 	return known
 }
 
-// Words is what the answer to a failure with this code says beside its status: the title,
-// and whether the same request can succeed later.
+// Words returns the title of an error code, and whether the same request can succeed later.
 func Words(code fault.Code) (title string, retryable bool) {
-	return answers[code].title, answers[code].retryable
+	return problems[code].title, problems[code].retryable
 }
 
-// Status is the status of the answer to a failure.
+// Status returns the HTTP status of a failure.
 func Status(failure *fault.Error) int {
-	switch answer, ok := answers[failure.Code]; {
+	switch problem, ok := problems[failure.Code]; {
 	case !ok:
 		return http.StatusInternalServerError
 	case failure.Unprocessable:
@@ -56,12 +55,12 @@ func Status(failure *fault.Error) int {
 	case failure.Reason == ReasonHeaders:
 		return http.StatusRequestHeaderFieldsTooLarge
 	default:
-		return answer.status
+		return problem.status
 	}
 }
 
-// RetryAfter is the whole seconds to wait, never too few; 0 where waiting does not
-// help or nobody knows.
+// RetryAfter returns the seconds to wait before a retry, rounded up. It returns 0 if waiting doesn't
+// help or the time is unknown.
 func RetryAfter(failure *fault.Error) int {
 	wait := int(math.Ceil(failure.RetryAfter.Seconds()))
 	if failure.Code == fault.RateLimited || failure.Code == fault.Unavailable {

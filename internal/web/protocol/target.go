@@ -17,16 +17,17 @@ const (
 	maxTarget  = 8 << 10
 	maxHeaders = 100 // values
 
-	// ReasonHeaders marks the one PAYLOAD_TOO_LARGE that is about headers: 431.
+	// ReasonHeaders is the reason of a PAYLOAD_TOO_LARGE that is caused by headers. Its status is
+	// 431.
 	ReasonHeaders = "too_many_headers"
 )
 
-// Target lets canonical targets pass and nothing else (decisions 1.8): the
-// bytes that were signed are then the very ones that the router matches, and it
-// never has a reason to clean, decode or redirect.
+// Target checks the target and the number of headers of a request. It returns URI_TOO_LONG, NOT_FOUND
+// if the target isn't canonical (decisions 1.8), or PAYLOAD_TOO_LARGE. After it, the router matches
+// exactly the bytes that were signed: it has nothing to clean, decode or redirect.
 func Target(r *http.Request) error {
 	if len(r.RequestURI) > maxTarget {
-		return fault.New(fault.URITooLong, "The target of the request is longer than %d bytes.", maxTarget)
+		return fault.New(fault.URITooLong, "The request target is longer than %d bytes. Shorten the path or the query.", maxTarget)
 	}
 	if !canonical(r.RequestURI) {
 		return fault.New(fault.NotFound, "There is nothing at this path.")
@@ -38,15 +39,15 @@ func Target(r *http.Request) error {
 	if count > maxHeaders {
 		return &fault.Error{
 			Code: fault.PayloadTooLarge, Reason: ReasonHeaders,
-			Message: "The request has too many header fields.",
+			Message: "The request has more than 100 header values. Send fewer headers.",
 		}
 	}
 	return nil
 }
 
-// canonical reports whether a request target is in origin form, its path is
-// made of plain segments, and its query is well formed. No path of ours needs
-// an escape; in a query they are legal and signed as they are.
+// canonical reports whether a request target is in origin form, its path consists of plain segments,
+// and its query is well formed. Escapes are allowed only in the query, because no path of the API
+// needs one. They are signed as sent.
 func canonical(target string) bool {
 	path, query, questioned := strings.Cut(target, "?")
 	if len(path) == 0 || path[0] != '/' || (questioned && query == "") {
@@ -77,8 +78,8 @@ func notPath(r rune) bool {
 	return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("-._~", r))
 }
 
-// notQuery reports a byte that RFC 3986 does not allow in a query. A semicolon
-// is allowed there, but Go's parser drops what holds one.
+// notQuery reports whether c is not allowed in a query. That includes the semicolon, which RFC 3986
+// allows, because Go's parser drops parameters that contain one.
 func notQuery(c byte) bool {
 	return c <= ' ' || c >= 0x7f || strings.IndexByte("\"#;<>[\\]^`{|}", c) >= 0
 }

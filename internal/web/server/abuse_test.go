@@ -25,12 +25,12 @@ const (
 	getPath     = "/v1/sdk/components/executions/" + executionID
 )
 
-// envelope is a right body with one input value in it.
+// envelope returns a valid body with this input value.
 func envelope(input string) string {
 	return `{"module":"HASH","input":{"data":` + input + `},"config":{}}`
 }
 
-// sized is a right body of exactly n bytes.
+// sized returns a valid body of exactly n bytes.
 func sized(n int) string {
 	return envelope(`"` + strings.Repeat("a", n-len(envelope(`""`))) + `"`)
 }
@@ -49,10 +49,10 @@ func TestAB01BodiesEndAtOneMebibyte(t *testing.T) {
 	}
 }
 
-// However the length is declared, no more than the limit and 64 KiB are read before the
-// answer, and no more than protocol.MaxDiscarded after it, so that clients that write the whole body
-// see the answer. Then the connection is closed.
-func TestAB01NoMoreIsReadThanTheLimitAllows(t *testing.T) {
+// However the length is declared, at most 64 KiB beyond the limit are read before the response, and at
+// most protocol.MaxDiscarded after it, so that clients that write the whole body see the response.
+// Then the connection is closed.
+func TestAB01ReadsNoMoreThanLimit(t *testing.T) {
 	const slack = 64 << 10
 	chunk := "10000\r\n" + strings.Repeat("a", 1<<16) + "\r\n"
 	for name, head := range map[string]string{
@@ -73,7 +73,7 @@ func TestAB01NoMoreIsReadThanTheLimitAllows(t *testing.T) {
 					}
 				}
 			}()
-			replies := answersOf(conn)
+			replies := repliesOf(conn)
 			answered.Store(true)
 			if len(replies) != 1 || replies[0].status != 413 || !replies[0].closed {
 				t.Fatalf("got %+v", replies)
@@ -81,10 +81,10 @@ func TestAB01NoMoreIsReadThanTheLimitAllows(t *testing.T) {
 			if code := replies[0].problem(t).Code; code != fault.PayloadTooLarge {
 				t.Errorf("code %s", code)
 			}
-			// What the kernels hold on the way counts as sent, not as read.
+			// Bytes in the kernel's buffers count as sent, not as read.
 			const buffers = 8 << 20
 			if n := sent.Load(); n > maxBody+slack+protocol.MaxDiscarded+buffers {
-				t.Errorf("%d bytes were taken", n)
+				t.Errorf("the server accepted %d bytes", n)
 			}
 		})
 	}
@@ -103,7 +103,7 @@ func TestAB01LyingContentLength(t *testing.T) {
 	t.Run("more declared than sent, then silence", func(t *testing.T) {
 		conn := s.dial(t)
 		fmt.Fprintf(conn, "%sContent-Length: %d\r\n\r\n%s", head, len(body)+10, body)
-		if got := answersOf(conn); len(got) != 1 || got[0].status != 400 {
+		if got := repliesOf(conn); len(got) != 1 || got[0].status != 400 {
 			t.Fatalf("got %+v", got)
 		}
 	})
@@ -118,9 +118,9 @@ func TestAB01LyingContentLength(t *testing.T) {
 	}
 }
 
-// 500 connections that send a byte now and then are cut, and a good client does
-// not notice them. The times of production are 5 s and 10 s; here they are
-// shorter by the same factor as the senders are faster.
+// 500 connections that send single bytes slowly are closed, and an ordinary client isn't slowed down.
+// The production timeouts are 5 s and 10 s. Here they are shorter by the factor by which the senders
+// are faster.
 func TestAB02SlowClientsAreCut(t *testing.T) {
 	if readHeaderTimeout != 5*time.Second || defaultTimeouts.body != 10*time.Second {
 		t.Errorf("header %s, body %s", readHeaderTimeout, defaultTimeouts.body)
@@ -130,7 +130,7 @@ func TestAB02SlowClientsAreCut(t *testing.T) {
 		config.ReadHeaderTimeout = readHeaderTimeout / factor
 		s.front.timeouts.body = defaultTimeouts.body / factor
 	})
-	var alone []time.Duration // so that a busy machine is not taken for a fault
+	var alone []time.Duration // baseline, so that a busy machine doesn't fail the test
 	for range 100 {
 		alone = append(alone, s.healthy(t))
 	}
@@ -161,35 +161,35 @@ func TestAB02SlowClientsAreCut(t *testing.T) {
 		}
 	}
 	if p99, before := p99(times), p99(alone); waittest.Timed() && p99 > max(200*time.Millisecond, 5*before) {
-		t.Errorf("a good client's p99 was %s, alone it was %s", p99, before)
+		t.Errorf("p99 of an ordinary client: %s, without slow clients %s", p99, before)
 	}
 	if d := time.Duration(longest.Load()); waittest.Timed() && d > (defaultTimeouts.body+5*time.Second)/factor+20*time.Second {
-		t.Errorf("the last one was cut after %s", d)
+		t.Errorf("the last slow client was disconnected after %s", d)
 	}
 }
 
-// A client that opens connections ahead finds them open when it needs them. The time
-// for a header is one in which nothing can be sent.
-func TestTheTimeForAHeaderBeginsWithItsFirstByte(t *testing.T) {
+// A client that opens connections ahead of use finds them open when it needs them. The header timeout
+// of this test is too short to send anything within it.
+func TestHeaderTimeoutStartsWithFirstByte(t *testing.T) {
 	s := start(t, func(_ *service, config *http.Server) { config.ReadHeaderTimeout = time.Nanosecond })
 	ahead, begun := s.dial(t), s.dial(t)
 	s.healthy(t)
 	io.WriteString(ahead, "GET /healthz HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
-	if got := answersOf(ahead); len(got) != 1 || got[0].status != 200 {
-		t.Errorf("a connection that was opened before got %+v", got)
+	if got := repliesOf(ahead); len(got) != 1 || got[0].status != 200 {
+		t.Errorf("connection opened ahead: got %+v", got)
 	}
 	io.WriteString(begun, "GET /healthz HTTP/1.1\r\n")
 	if got, err := io.ReadAll(begun); len(got) != 0 || errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("half a header got %q, %v", got, err)
+		t.Errorf("half a header: got %q, %v", got, err)
 	}
 }
 
-// healthy is how long a good client waits for its answer.
+// healthy sends an ordinary request and returns how long the response took.
 func (s *service) healthy(t *testing.T) time.Duration {
 	t.Helper()
 	sent := time.Now()
 	if got := s.do(t, "GET", "/healthz", ""); got.status != 200 {
-		t.Fatalf("a good client got %d", got.status)
+		t.Fatalf("ordinary request: got %d", got.status)
 	}
 	return time.Since(sent)
 }
@@ -199,7 +199,7 @@ func p99(times []time.Duration) time.Duration {
 	return times[len(times)*99/100]
 }
 
-// drip sends a byte at every interval until the connection is cut.
+// drip sends one byte per interval until the connection is closed.
 func drip(conn net.Conn, every time.Duration) {
 	ended := make(chan struct{})
 	go func() { io.Copy(io.Discard, conn); close(ended) }()
@@ -242,7 +242,7 @@ func TestAB03HeadersAndTargetsHaveLimits(t *testing.T) {
 	}
 }
 
-func TestAB04JSONBombsAreRefusedBeforeDecoding(t *testing.T) {
+func TestAB04JSONBombsAreRejectedBeforeDecoding(t *testing.T) {
 	s := start(t)
 	keys := &strings.Builder{}
 	for i := range 100_000 {
@@ -286,9 +286,8 @@ func TestAB04JSONBombsAreRefusedBeforeDecoding(t *testing.T) {
 	}
 }
 
-// What PostgreSQL cannot hold is refused with its place, in every string that a
-// caller can send.
-func TestAB05WhatPostgreSQLCannotHoldIsRefused(t *testing.T) {
+// Strings that PostgreSQL can't store are rejected with a pointer, wherever a caller can send one.
+func TestAB05UnstorableStringsAreRejected(t *testing.T) {
 	s := start(t)
 	bad := map[string]string{
 		"NUL":            `"a\u0000b"`,

@@ -6,26 +6,27 @@ import (
 	"time"
 )
 
-// progressPart is how much of a large answer the client must receive within timeouts.progress.
+// progressPart is how many bytes of a large response the client must receive within timeouts.progress.
 const progressPart = 64 << 10
 
-// answer notes what was answered. A write of uncounted bytes or more is counted in the hold of
-// the request until the client has received it, and is cut where the client makes no progress.
+// answer is a http.ResponseWriter that records the status and delays the header until the first
+// byte. A write of uncounted bytes or more counts in the hold of the request until the client has
+// received it, and fails if the client makes no progress.
 type answer struct {
 	http.ResponseWriter
 	status   int
-	begun    bool  // the header was passed on
-	broken   bool  // the connection has to be cut
-	refusal  error // of the first write; fail answers with it
+	started  bool  // the header was sent
+	broken   bool  // abort the connection
+	refusal  error // error of the first write; fail sends it as the response
 	hold     *hold
-	window   int64         // bytes that a large answer holds until its end; 0: each write is counted alone
-	final    bool          // the request changed something: its answer is never refused
+	window   int64         // bytes reserved from the first write to the end of the request; 0: each write is counted on its own
+	final    bool          // the request may have changed something, so its response is never rejected
 	progress time.Duration // for each progressPart
-	deadline time.Time     // when the whole answer must have been received; zero: no limit
+	deadline time.Time     // for the client to receive the whole response; zero: no limit
 }
 
-// WriteHeader notes the status. The header is passed on with the first bytes, since these
-// may still be refused.
+// WriteHeader records the status. The header is sent with the first bytes, because reserving
+// memory for them may still fail.
 func (a *answer) WriteHeader(status int) {
 	switch {
 	case status < 200:
@@ -35,25 +36,25 @@ func (a *answer) WriteHeader(status int) {
 	}
 }
 
-// begin passes the header on.
-func (a *answer) begin() {
+// start sends the header.
+func (a *answer) start() {
 	if a.status == 0 {
 		a.status = http.StatusOK
 	}
-	if !a.begun {
-		a.begun = true
+	if !a.started {
+		a.started = true
 		a.ResponseWriter.WriteHeader(a.status)
 	}
 }
 
-// FlushError is for http.ResponseController.
+// FlushError flushes the response. http.ResponseController calls it.
 func (a *answer) FlushError() error {
-	a.begin()
+	a.start()
 	return http.NewResponseController(a.ResponseWriter).Flush()
 }
 
-// Write notes that the answer has begun. It returns UNAVAILABLE, and writes nothing, if
-// nothing was written before and too many bytes of other answers are in flight. So does
+// Write sends the header, if it wasn't sent, and data. It returns UNAVAILABLE and writes nothing
+// if nothing was written before and too many bytes of other responses are in flight. So does
 // every later Write, because some handlers don't check the error of the first one.
 func (a *answer) Write(data []byte) (int, error) {
 	if a.refusal != nil {
@@ -68,23 +69,23 @@ func (a *answer) Write(data []byte) (int, error) {
 		}
 		defer release()
 	}
-	a.begin()
+	a.start()
 	if !large && a.window == 0 {
-		return a.ResponseWriter.Write(data) // within the write timeout of the server
+		return a.ResponseWriter.Write(data) // the write timeout of the server applies
 	}
 	return a.send(data)
 }
 
-// reserve counts n bytes until release is called, or a.window of them to the end of the
-// request.
+// reserve counts n bytes until release is called. If a.window is set, that many bytes stay
+// reserved until the end of the request. It returns UNAVAILABLE if there is no room.
 func (a *answer) reserve(n int64) (release func(), err error) {
-	first := a.window > 0 && !a.begun
+	first := a.window > 0 && !a.started
 	if first {
 		n = max(n, a.window)
 	} else if n -= a.window; n <= 0 {
 		return func() {}, nil
 	}
-	if a.final || a.begun {
+	if a.final || a.started {
 		a.hold.add(n)
 	} else if err := a.hold.grow(n); err != nil {
 		return nil, err
@@ -115,10 +116,10 @@ func (a *answer) send(data []byte) (sent int, err error) {
 	return sent, nil
 }
 
-// Unwrap is for http.ResponseController.
+// Unwrap returns the wrapped writer. http.ResponseController calls it.
 func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
-// sent is the status that the caller sees.
+// sent returns the status that the client sees.
 func (a *answer) sent() int {
 	if a.status == 0 {
 		return http.StatusOK

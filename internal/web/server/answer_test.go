@@ -32,11 +32,11 @@ const (
 	mebi    = 1 << 20
 )
 
-// text is a JSON string of n bytes.
+// text returns a JSON string of n bytes.
 func text(n int) json.RawMessage { return json.RawMessage(`"` + strings.Repeat("a", n-2) + `"`) }
 
-// serving is a service whose workspaces may hold share each, and which answers with a record
-// of 12 MiB. That is more than the sockets take from a server whose client does not read.
+// serving starts a service whose workspaces may hold share bytes each, and which responds with a record
+// of 12 MiB. That is more than the socket buffers hold if the client doesn't read.
 func serving(t *testing.T, share int64, progress time.Duration) *service {
 	return start(t, func(s *service, _ *http.Server) {
 		s.front.memory = &Memory{unknown: budget.New[netip.Addr](mebi, mebi), known: budget.New[uuid.UUID](100*mebi, share)}
@@ -48,7 +48,7 @@ func serving(t *testing.T, share int64, progress time.Duration) *service {
 	})
 }
 
-// stall sends a request and reads only the first byte of the answer.
+// stall sends a request and reads only the first byte of the response.
 func (s *service) stall(t *testing.T, target string) net.Conn {
 	t.Helper()
 	conn := s.dial(t)
@@ -63,7 +63,7 @@ func (s *service) stall(t *testing.T, target string) net.Conn {
 	return conn
 }
 
-// inFlight waits until answers to workspaces hold that much.
+// inFlight waits until responses to workspaces hold want bytes.
 func (s *service) inFlight(t *testing.T, want int64) {
 	t.Helper()
 	waittest.Until(t, fmt.Sprintf("answers hold %d bytes", want), func() bool {
@@ -72,28 +72,28 @@ func (s *service) inFlight(t *testing.T, want int64) {
 	})
 }
 
-func TestReadersWithoutProgressAreCut(t *testing.T) {
+func TestStalledReadersAreDisconnected(t *testing.T) {
 	s := serving(t, 100*mebi, 50*time.Millisecond)
 	conn := s.stall(t, getPath)
 	s.inFlight(t, 0)
 	if rest, err := io.Copy(io.Discard, conn); rest > mebi || errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("after the cut %d bytes came, %v", rest, err)
+		t.Errorf("after the disconnect: read %d bytes, %v", rest, err)
 	}
 }
 
-func TestAnswersInFlightAreBoundedForAWorkspace(t *testing.T) {
+func TestResponsesInFlightAreLimitedPerWorkspace(t *testing.T) {
 	s := serving(t, 10*mebi, time.Hour)
 	conn := s.stall(t, getPath)
 	got := s.do(t, "GET", getPath, "")
 	if got.status != 503 || got.header.Get("Retry-After") == "" || got.problem(t).Code != fault.Unavailable {
-		t.Errorf("another large answer: %d %.200s", got.status, got.body)
+		t.Errorf("another large response: %d %.200s", got.status, got.body)
 	}
 	if got := s.do(t, "GET", executePath, ""); got.status != 200 {
-		t.Errorf("a small answer: %d", got.status)
+		t.Errorf("small response: %d", got.status)
 	}
 	s.operations.taken()
 	if got := s.do(t, "POST", executePath, envelope("1")); got.status != 503 {
-		t.Errorf("a request that changes something: %d", got.status)
+		t.Errorf("request that changes something: %d", got.status)
 	}
 	if ran := s.operations.taken(); len(ran) != 0 {
 		t.Errorf("ran %v", ran)
@@ -101,11 +101,11 @@ func TestAnswersInFlightAreBoundedForAWorkspace(t *testing.T) {
 	conn.Close()
 	s.inFlight(t, 0)
 	if got := s.do(t, "GET", getPath, ""); got.status != 200 || len(got.body) < 12*mebi {
-		t.Errorf("a large answer after it: %d, %d bytes", got.status, len(got.body))
+		t.Errorf("large response after the first was read: %d, %d bytes", got.status, len(got.body))
 	}
 }
 
-// stages is the record of a run with so many stages of a mebibyte, and counts what is read.
+// stages returns a run with count stages of 1 MiB each. It counts the stages that are read.
 func stages(ctx context.Context, count int, read *atomic.Int64) wholeRun {
 	output := text(mebi)
 	return wholeRun{ctx: ctx, log: slog.New(slog.DiscardHandler), stagesFunc: func(context.Context) iter.Seq2[api.RunStage, error] {
@@ -120,7 +120,7 @@ func stages(ctx context.Context, count int, read *atomic.Int64) wholeRun {
 	}}
 }
 
-func TestSlowReadersOfRunsHoldAWindowEach(t *testing.T) {
+func TestSlowRunReadersHoldOneWindowEach(t *testing.T) {
 	var read atomic.Int64
 	s := serving(t, 4*recordWindow, time.Hour)
 	s.operations.run = func(ctx context.Context) wholeRun { return stages(ctx, 64, &read) }
@@ -131,11 +131,11 @@ func TestSlowReadersOfRunsHoldAWindowEach(t *testing.T) {
 	s.inFlight(t, 4*recordWindow)
 	for range 20 {
 		if got := s.do(t, "GET", runPath, ""); got.status != 503 {
-			t.Fatalf("one reader more: %d", got.status)
+			t.Fatalf("one more reader: %d", got.status)
 		}
 	}
 	if n := read.Load(); n > 4*16+20 {
-		t.Errorf("%d stages were read ahead of readers that stand still", n)
+		t.Errorf("read %d stages ahead of stalled readers", n)
 	}
 	for _, conn := range readers {
 		conn.Close()
@@ -146,17 +146,17 @@ func TestSlowReadersOfRunsHoldAWindowEach(t *testing.T) {
 	}
 }
 
-func TestSmallRunsHoldNothing(t *testing.T) {
+func TestSmallRunsHoldNoMemory(t *testing.T) {
 	var read atomic.Int64
 	s := serving(t, 4*recordWindow, time.Hour)
 	s.operations.run = func(ctx context.Context) wholeRun { return stages(ctx, 0, &read) }
 	s.front.memory.known.Add(uuid.Max, 100*mebi)
 	if got := s.do(t, "GET", runPath, ""); got.status != 200 {
-		t.Errorf("while all is held: %d %s", got.status, got.body)
+		t.Errorf("while the budget is exhausted: %d %s", got.status, got.body)
 	}
 }
 
-func TestStreamsEndWhereTheirEventsWouldHoldTooMuch(t *testing.T) {
+func TestStreamClosesIfEventExceedsMemory(t *testing.T) {
 	memory := &Memory{unknown: budget.New[netip.Addr](mebi, mebi), known: budget.New[uuid.UUID](100*mebi, 10*mebi)}
 	all := streams{memory: memory}
 	one, other := all.of(auth.Principal{WorkspaceID: uuid.Max}), all.of(auth.Principal{WorkspaceID: uuid.Max})
@@ -165,19 +165,19 @@ func TestStreamsEndWhereTheirEventsWouldHoldTooMuch(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := other.count(2 * mebi); fault.CodeOf(err) != fault.Unavailable {
-		t.Errorf("an event beyond the share: %v", err)
+		t.Errorf("event beyond the share: %v", err)
 	}
 	if _, err := other.count(100); err != nil {
-		t.Errorf("a small event: %v", err)
+		t.Errorf("small event: %v", err)
 	}
 	release()
 	if _, known := memory.Held(); known != 0 {
-		t.Errorf("%d bytes are held after the event", known)
+		t.Errorf("%d bytes are still held after the event", known)
 	}
 }
 
-// The handlers of pages do not report the errors of their writes.
-func TestRefusedPagesAreNotEmptyPages(t *testing.T) {
+// Handlers of pages ignore the errors of their writes.
+func TestRejectedPagesAreNotEmpty(t *testing.T) {
 	s := start(t, func(s *service, _ *http.Server) {
 		s.front.memory = NewMemory(16 * mebi)
 		s.front.mount(s.operations, portal.Handler(nil))
@@ -198,7 +198,7 @@ func TestRefusedPagesAreNotEmptyPages(t *testing.T) {
 	}
 }
 
-func TestFailureAfterAStatusIsAnsweredWhileNothingWasSent(t *testing.T) {
+func TestFailureBeforeFirstByteReplacesStatus(t *testing.T) {
 	s := start(t, func(s *service, _ *http.Server) {
 		docs := http.NewServeMux()
 		docs.HandleFunc("GET /docs", func(w http.ResponseWriter, _ *http.Request) {

@@ -9,47 +9,48 @@ import (
 	"github.com/weft-automation/weft/internal/kit/timestamp"
 )
 
-// ListAPIKeys is one page of the keys.
+// ListAPIKeys returns one page of the workspace's keys.
 func (s *Server) ListAPIKeys(ctx context.Context, request api.ListAPIKeysRequestObject) (api.ListAPIKeysResponseObject, error) {
 	keys, err := s.keys.Page(ctx, callOf(ctx).member.WorkspaceID, limit(request.Params.Limit), value(request.Params.Cursor))
 	return api.ListAPIKeys200JSONResponse(keys), err
 }
 
-// CreateAPIKey makes a key and shows it, this once.
+// CreateAPIKey creates a key. Only this response contains its secret.
 func (s *Server) CreateAPIKey(ctx context.Context, request api.CreateAPIKeyRequestObject) (api.CreateAPIKeyResponseObject, error) {
 	member := callOf(ctx).member
-	made, err := s.keys.Create(ctx, auth.CreateParams{
+	created, err := s.keys.Create(ctx, auth.CreateParams{
 		WorkspaceID: member.WorkspaceID, Label: request.Body.Label, AllowedWorkflowIDs: request.Body.AllowedWorkflowIds, CreatedBy: &member.ID, May: member.MayManage,
 	})
-	return api.CreateAPIKey200JSONResponse(shown(made)), err
+	return api.CreateAPIKey200JSONResponse(createdKey(created)), err
 }
 
-// shown is a new key as the one answer that shows it.
-func shown(made auth.Created) api.CreatedAPIKey {
+// createdKey returns a new key with its secret, for the response.
+func createdKey(created auth.Created) api.CreatedAPIKey {
 	return api.CreatedAPIKey{
-		ID: made.KeyID, Label: made.Label, APIKey: made.APIKey, APISecret: made.APISecret,
-		AllowedWorkflowIds: made.AllowedWorkflowIDs, CreatedAt: timestamp.Of(made.CreatedAt),
+		ID: created.KeyID, Label: created.Label, APIKey: created.APIKey, APISecret: created.APISecret,
+		AllowedWorkflowIds: created.AllowedWorkflowIDs, CreatedAt: timestamp.Of(created.CreatedAt),
 	}
 }
 
-// RevokeAPIKey ends a key for good.
+// RevokeAPIKey revokes a key permanently.
 func (s *Server) RevokeAPIKey(ctx context.Context, request api.RevokeAPIKeyRequestObject) (api.RevokeAPIKeyResponseObject, error) {
 	key, err := s.keys.Revoke(ctx, callOf(ctx).member.WorkspaceID, request.KeyID)
 	return api.RevokeAPIKey200JSONResponse(key), err
 }
 
-// RotateAPIKey makes the successor of a key and shows it, this once.
+// RotateAPIKey creates the successor of a key. Only this response contains its secret. The old key
+// expires after the overlap.
 func (s *Server) RotateAPIKey(ctx context.Context, request api.RotateAPIKeyRequestObject) (api.RotateAPIKeyResponseObject, error) {
 	member := callOf(ctx).member
 	var overlap time.Duration
 	if request.Body != nil {
 		overlap = time.Duration(value(request.Body.OverlapSeconds)) * time.Second
 	}
-	made, err := s.keys.Rotate(ctx, auth.RotateParams{
+	created, err := s.keys.Rotate(ctx, auth.RotateParams{
 		WorkspaceID: member.WorkspaceID, KeyID: request.KeyID, Overlap: overlap, By: &member.ID, May: member.MayManage,
 	})
-	answer := shown(made)
-	if old := made.Replaces; old != nil {
+	answer := createdKey(created)
+	if old := created.Replaces; old != nil {
 		answer.Replaces = &api.ReplacedAPIKey{ID: request.KeyID, ExpiresAt: timestamp.Of(old.EndsAt)}
 	}
 	return api.RotateAPIKey200JSONResponse(answer), err

@@ -6,7 +6,7 @@ import (
 	"github.com/weft-automation/weft/gen/api"
 )
 
-// ListAuditEvents is one page of what happened in the workspace.
+// ListAuditEvents returns one page of the workspace's audit log.
 func (s *Server) ListAuditEvents(ctx context.Context, request api.ListAuditEventsRequestObject) (api.ListAuditEventsResponseObject, error) {
 	page, err := s.audit.List(ctx, callOf(ctx).member.WorkspaceID, limit(request.Params.Limit), value(request.Params.Cursor))
 	return api.ListAuditEvents200JSONResponse(page), err

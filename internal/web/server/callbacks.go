@@ -6,8 +6,8 @@ import (
 	"github.com/weft-automation/weft/gen/api"
 )
 
-// ReplayComponentCallback queues another delivery where one is due, and answers
-// with the record.
+// ReplayComponentCallback enqueues another delivery of a callback and returns the record of the
+// execution. It returns NO_CALLBACK or EXECUTION_NOT_FINISHED if there is nothing to deliver.
 func (s *Server) ReplayComponentCallback(ctx context.Context, request api.ReplayComponentCallbackRequestObject) (api.ReplayComponentCallbackResponseObject, error) {
 	if err := s.checkSees(ctx, request.ExecutionID); err != nil {
 		return nil, err
@@ -20,7 +20,7 @@ func (s *Server) ReplayComponentCallback(ctx context.Context, request api.Replay
 	return jsonResponse(record), err
 }
 
-// ListCallbackAttempts is one page of the attempts to deliver a callback.
+// ListCallbackAttempts returns one page of a callback's delivery attempts.
 func (s *Server) ListCallbackAttempts(ctx context.Context, request api.ListCallbackAttemptsRequestObject) (api.ListCallbackAttemptsResponseObject, error) {
 	if err := s.checkSees(ctx, request.ExecutionID); err != nil {
 		return nil, err

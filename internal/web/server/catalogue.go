@@ -9,13 +9,13 @@ import (
 	"github.com/weft-automation/weft/internal/web/catalog"
 )
 
-// ListComponents is one page of the catalogue.
+// ListComponents returns one page of the catalogue.
 func (s *Server) ListComponents(_ context.Context, request api.ListComponentsRequestObject) (api.ListComponentsResponseObject, error) {
 	page, err := s.catalogue.Page(limit(request.Params.Limit), value(request.Params.Cursor))
 	return api.ListComponents200JSONResponse(page), err
 }
 
-// GetComponent is one component of the catalogue.
+// GetComponent returns one component of the catalogue.
 func (s *Server) GetComponent(_ context.Context, request api.GetComponentRequestObject) (api.GetComponentResponseObject, error) {
 	found, err := s.catalogue.Get(request.Module)
 	if err != nil {
@@ -24,8 +24,7 @@ func (s *Server) GetComponent(_ context.Context, request api.GetComponentRequest
 	return api.GetComponent200JSONResponse(found), nil
 }
 
-// ListSystemComponents is the whole catalogue in the dialect of code
-// generators.
+// ListSystemComponents returns the whole catalogue in the dialect for code generators.
 func (s *Server) ListSystemComponents(_ context.Context, request api.ListSystemComponentsRequestObject) (api.ListSystemComponentsResponseObject, error) {
 	system, err := s.systemFunc()
 	return textResponse("application/json", system.text).unless(system.tag, request.Params.IfNoneMatch).with("Cache-Control", "private, no-cache"), err
@@ -37,7 +36,7 @@ type encoded struct {
 	tag  string
 }
 
-// encodeSystem returns a function that encodes the catalogue for code generators once.
+// encodeSystem returns a function that encodes the catalogue for code generators on its first call.
 func encodeSystem(catalogue *catalog.Catalog) func() (encoded, error) {
 	return sync.OnceValues(func() (encoded, error) {
 		all, err := catalogue.System()

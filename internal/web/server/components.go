@@ -16,11 +16,11 @@ import (
 	"github.com/weft-automation/weft/internal/platform/telemetry"
 )
 
-// defaultLimit is the length of a page when none is asked for (decisions 1.5).
+// defaultLimit is the page size if the request has no limit (decisions 1.5).
 const defaultLimit = 20
 
-// ExecuteComponent accepts an execution and waits for its end if it is asked
-// to. Once it is accepted the answer is 200, whatever becomes of the wait.
+// ExecuteComponent accepts an execution and, if requested, waits until it finishes. Once the
+// execution is accepted, the response is 200, even if the wait times out or fails.
 func (s *Server) ExecuteComponent(ctx context.Context, request api.ExecuteComponentRequestObject) (api.ExecuteComponentResponseObject, error) {
 	params, err := s.submitParams(ctx, request.Body)
 	if err != nil {
@@ -37,7 +37,8 @@ func (s *Server) ExecuteComponent(ctx context.Context, request api.ExecuteCompon
 	return jsonResponse(submitted.Record).replayed(submitted.Replayed), nil
 }
 
-// submitParams translates the body and checks where the callback would go.
+// submitParams returns the parameters of Submit for a request body. It returns INVALID_INPUT if the
+// credit limit or the callback's URL, headers or secret is invalid.
 func (s *Server) submitParams(ctx context.Context, body *api.ExecuteComponentRequest) (execution.SubmitParams, error) {
 	call := callOf(ctx)
 	params := execution.SubmitParams{
@@ -81,19 +82,19 @@ func (s *Server) submitParams(ctx context.Context, body *api.ExecuteComponentReq
 	return params, nil
 }
 
-// checkNoCallback returns INVALID_INPUT if a body without a callbackUrl has something that is
-// for the callback only. Accepted, it would be dropped, and the caller would wait in vain.
+// checkNoCallback returns INVALID_INPUT if a body without a callbackUrl has other callback fields.
+// Otherwise these would be ignored, and the caller would wait for a callback in vain.
 func checkNoCallback(body *api.ExecuteComponentRequest) error {
 	switch {
 	case body.CallbackSecret != nil:
-		return fault.Invalid("/callbackSecret", "callbackSecret: needs a callbackUrl. Add the URL, or leave the secret out")
+		return fault.Invalid("/callbackSecret", "callbackSecret requires a callbackUrl. Add the URL or omit the secret")
 	case body.CallbackHeaders != nil:
-		return fault.Invalid("/callbackHeaders", "callbackHeaders: need a callbackUrl. Add the URL, or leave the headers out")
+		return fault.Invalid("/callbackHeaders", "callbackHeaders requires a callbackUrl. Add the URL or omit the headers")
 	}
 	return nil
 }
 
-// visibleKeys returns the keys whose executions a key sees, nil for all keys.
+// visibleKeys returns the keys whose executions the principal may see, or nil for all keys.
 func visibleKeys(principal auth.Principal) []uuid.UUID {
 	if !principal.Restricted() {
 		return nil
@@ -101,7 +102,7 @@ func visibleKeys(principal auth.Principal) []uuid.UUID {
 	return principal.Keys()
 }
 
-// checkSees returns NOT_FOUND if the key that signed may not see an execution.
+// checkSees returns NOT_FOUND if the calling key may not see the execution.
 func (s *Server) checkSees(ctx context.Context, executionID uuid.UUID) error {
 	principal := callOf(ctx).principal
 	if !principal.Restricted() {
@@ -119,7 +120,7 @@ func (s *Server) ListComponentExecutions(ctx context.Context, request api.ListCo
 	return jsonResponse(page), err
 }
 
-// GetComponentExecution is the record as it stands.
+// GetComponentExecution returns the current record of an execution.
 func (s *Server) GetComponentExecution(ctx context.Context, request api.GetComponentExecutionRequestObject) (api.GetComponentExecutionResponseObject, error) {
 	telemetry.Concerns(ctx, request.ExecutionID)
 	if err := s.checkSees(ctx, request.ExecutionID); err != nil {
@@ -129,8 +130,8 @@ func (s *Server) GetComponentExecution(ctx context.Context, request api.GetCompo
 	return jsonResponse(record), err
 }
 
-// StreamComponentExecution opens the stream of an execution. The first state is
-// read before the header leaves, so an unknown id is an ordinary 404.
+// StreamComponentExecution streams the events of an execution. The first state is read before the
+// header is sent, so an unknown ID results in an ordinary 404.
 func (s *Server) StreamComponentExecution(ctx context.Context, request api.StreamComponentExecutionRequestObject) (api.StreamComponentExecutionResponseObject, error) {
 	telemetry.Concerns(ctx, request.ExecutionID)
 	if err := s.checkSees(ctx, request.ExecutionID); err != nil {
@@ -161,7 +162,7 @@ func (s *Server) StreamComponentExecution(ctx context.Context, request api.Strea
 	return executionStream(ctx, stop, events, s.streams.of(principal)), nil
 }
 
-// value is *p, or nothing.
+// value returns *p, or the zero value if p is nil.
 func value[T any](p *T) (v T) {
 	if p != nil {
 		v = *p
@@ -169,9 +170,9 @@ func value[T any](p *T) (v T) {
 	return v
 }
 
-func limit(given *api.Limit) int {
-	if given == nil {
+func limit(requested *api.Limit) int {
+	if requested == nil {
 		return defaultLimit
 	}
-	return int(*given)
+	return int(*requested)
 }

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// Several lines of a header whose value is a list are one list (RFC 9110, section 5.3).
-func TestLinesOfIfNoneMatchAreOneList(t *testing.T) {
+// Several header lines of a list-valued field are one list (RFC 9110, section 5.3).
+func TestIfNoneMatchLinesAreJoined(t *testing.T) {
 	s := real(t, nil)
 	for _, path := range []string{"/v1/system/components", "/openapi.json"} {
 		tag := s.do(t, "GET", path, "", "Accept-Encoding: identity").header.Get("ETag")

@@ -19,9 +19,9 @@ import (
 // Connections bounds the open connections of a listener.
 type Connections struct {
 	Max        int                   // open at the same time
-	PerAddress int                   // of one client address
-	ExemptFunc func(netip.Addr) bool // addresses without a bound of their own, such as proxies; nil: none
-	Metrics    *telemetry.Metrics    // nil where the connections are not counted
+	PerAddress int                   // open at the same time per client address
+	ExemptFunc func(netip.Addr) bool // reports addresses that PerAddress doesn't apply to, such as proxies; nil: no address
+	Metrics    *telemetry.Metrics    // nil: not counted
 	Log        *slog.Logger
 }
 
@@ -32,10 +32,10 @@ type Connections struct {
 // address never displaces a connection of an address that has fewer. If no connection waits,
 // the new one is closed.
 //
-// A new connection may wait for its first request as long as a used one for the next. Clients
-// open connections ahead of use, but net/http starts the header timeout at the accept: it
-// would close a connection just as its first request arrives. The header timeout starts with
-// the first byte.
+// A new connection may wait for its first request as long as a used one for its next. Clients
+// open connections ahead of use, but net/http starts the header timeout on accept and could
+// close a connection just as its first request arrives. Here the header timeout starts with the
+// first byte.
 func Listener(inner net.Listener, s *http.Server, limits Connections) net.Listener {
 	l := &boundedListener{Listener: inner, limits: limits, idle: s.IdleTimeout, header: s.ReadHeaderTimeout, sources: make(map[netip.Addr]*source)}
 	s.ConnState = func(c net.Conn, state http.ConnState) {
@@ -43,9 +43,9 @@ func Listener(inner net.Listener, s *http.Server, limits Connections) net.Listen
 		switch {
 		case !ok:
 		case state == http.StateIdle:
-			l.changed(counted, true)
+			l.setWaiting(counted, true)
 		case state == http.StateActive || state == http.StateHijacked:
-			l.changed(counted, false)
+			l.setWaiting(counted, false)
 		}
 	}
 	s.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
@@ -72,10 +72,11 @@ type source struct {
 	address netip.Addr
 	exempt  bool
 	open    int
-	waiting list.List // of *countedConn without a whole request, the longest wait first
+	waiting list.List // of *countedConn that haven't received a whole request, the longest wait first
 }
 
-// weight orders addresses: the heaviest makes room first, exempt addresses last.
+// weight returns the number of connections that count against the address. The address with the
+// largest weight makes room first. Exempt addresses have weight 0.
 func (s *source) weight() int {
 	if s.exempt {
 		return 0
@@ -83,7 +84,7 @@ func (s *source) weight() int {
 	return s.open
 }
 
-// Accept returns the next connection that is within the bounds.
+// Accept returns the next connection that is within the limits. It closes the others.
 func (l *boundedListener) Accept() (net.Conn, error) {
 	for {
 		conn, err := l.Listener.Accept()
@@ -119,8 +120,8 @@ func (l *boundedListener) admit(tcp *net.TCPConn) *countedConn {
 	return c
 }
 
-// source returns what is known of the address, and forgets it again if no connection of it
-// is admitted.
+// source returns the source of an address. A new one isn't stored until admit counts a
+// connection of it.
 func (l *boundedListener) source(remote net.Addr) *source {
 	var address netip.Addr
 	if at, ok := remote.(*net.TCPAddr); ok {
@@ -181,8 +182,8 @@ func (l *boundedListener) stopWait(c *countedConn) {
 	}
 }
 
-// changed records whether a connection waits for a request or its body.
-func (l *boundedListener) changed(c *countedConn, waits bool) {
+// setWaiting records whether a connection waits for a request or its body.
+func (l *boundedListener) setWaiting(c *countedConn, waits bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
@@ -201,7 +202,7 @@ type connectionKey struct{}
 // does nothing for a request before its body has arrived, so the connection can make room.
 func waitsForBody(ctx context.Context, waits bool) {
 	if c, ok := ctx.Value(connectionKey{}).(*countedConn); ok {
-		c.listener.changed(c, waits)
+		c.listener.setWaiting(c, waits)
 	}
 }
 
@@ -224,7 +225,7 @@ func (l *boundedListener) note(reason string) {
 	}
 	l.closed[reason]++
 	if now := time.Now(); now.Sub(l.logged) >= logEvery {
-		l.limits.Log.Warn("connections were closed because there are too many",
+		l.limits.Log.Warn("closed connections over the limit",
 			"evicted", l.closed["evicted"], "over_address_limit", l.closed["address"], "full", l.closed["full"],
 			"open", l.open, "max", l.limits.Max, "per_address", l.limits.PerAddress)
 		l.logged = now
@@ -232,8 +233,8 @@ func (l *boundedListener) note(reason string) {
 	}
 }
 
-// countedConn is a *net.TCPConn for most purposes, because net/http closes the two
-// directions one by one.
+// countedConn is a counted connection. It embeds *net.TCPConn, because net/http closes the two
+// directions separately and looks for CloseWrite.
 type countedConn struct {
 	*net.TCPConn
 	listener *boundedListener
@@ -243,10 +244,11 @@ type countedConn struct {
 	used     bool // net/http reads with one goroutine at a time
 }
 
-// Unwrap returns the connection for a stream (sse.Wrapped), which still closes this one.
+// Unwrap returns the TCP connection. A stream (sse.Wrapped) writes to it, but closes the
+// countedConn.
 func (c *countedConn) Unwrap() net.Conn { return c.TCPConn }
 
-// Close closes the connection and makes room for another one.
+// Close closes the connection and stops counting it.
 func (c *countedConn) Close() error {
 	c.listener.mu.Lock()
 	c.listener.forget(c)
@@ -254,8 +256,8 @@ func (c *countedConn) Close() error {
 	return c.TCPConn.Close()
 }
 
-// Write discards what the client does not receive in time. Otherwise the system would keep
-// it for minutes.
+// Write writes to the connection. After a write timeout, it has the kernel discard unsent data
+// on close. Otherwise the kernel would hold the data for minutes.
 func (c *countedConn) Write(p []byte) (int, error) {
 	n, err := c.TCPConn.Write(p)
 	if errors.Is(err, os.ErrDeadlineExceeded) {
@@ -264,7 +266,8 @@ func (c *countedConn) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Read waits for the first request as long as for any other.
+// Read reads from the connection. It sets the deadlines of the first request: the idle timeout
+// until its first byte, then the header timeout.
 func (c *countedConn) Read(p []byte) (int, error) {
 	if c.used {
 		return c.TCPConn.Read(p)

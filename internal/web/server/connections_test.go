@@ -19,7 +19,7 @@ import (
 
 const health = "GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"
 
-// bounded is a service whose listener has those bounds.
+// bounded starts a service whose listener has these limits.
 func bounded(t *testing.T, limits Connections, change ...func(*service)) *service {
 	return start(t, func(s *service, _ *http.Server) {
 		limits.Log = s.connections.Log
@@ -32,15 +32,15 @@ func bounded(t *testing.T, limits Connections, change ...func(*service)) *servic
 
 func (s *service) connected() int { return s.Listener.(*boundedListener).count() }
 
-// cut reports whether the server has closed the connection without an answer. It waits for
-// that, or for an answer to health.
+// cut reports whether the server has closed the connection without a response. It waits until the
+// connection is closed, or the response to a health check arrives.
 func cut(t *testing.T, conn net.Conn) bool {
 	t.Helper()
 	_, _ = io.WriteString(conn, health)
 	var first [1]byte
 	_, err := conn.Read(first[:])
 	if errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Fatal("the connection is open, and there is no answer")
+		t.Fatal("the connection is open, but no response arrived")
 	}
 	return err != nil
 }
@@ -59,7 +59,7 @@ func TestSilentConnectionsOfAnAddressDisplaceEachOther(t *testing.T) {
 	}
 	for i, conn := range silent {
 		if got, want := cut(t, conn), i < 6; got != want {
-			t.Errorf("connection %d: cut is %v, want %v", i, got, want)
+			t.Errorf("connection %d: closed is %v, want %v", i, got, want)
 		}
 	}
 }
@@ -73,29 +73,29 @@ func TestNewcomersDisplaceSilentConnectionsOfTheLargestAddress(t *testing.T) {
 	}
 	for i := range 5 {
 		if cut(t, s.dialFrom(t, fmt.Sprintf("127.0.1.%d", i+1))) {
-			t.Errorf("newcomer %d was not served", i)
+			t.Errorf("new connection %d was not served", i)
 		}
 	}
 	if cut(t, small) {
-		t.Error("the only connection of an address was displaced by addresses with more")
+		t.Error("the only connection of an address was evicted in favor of addresses with more")
 	}
 	if open := s.connected(); open > 8 {
 		t.Errorf("%d connections are open", open)
 	}
 }
 
-// A header that does not end is no request yet.
+// An incomplete header doesn't count as a request.
 func TestConnectionsWithHalfAHeaderMakeRoom(t *testing.T) {
 	s := bounded(t, Connections{Max: 3, PerAddress: 3})
 	for range 3 {
 		_, _ = io.WriteString(s.dialFrom(t, "127.0.0.2"), "GET /healthz HTTP/1.1\r\n")
 	}
 	if cut(t, s.dialFrom(t, "127.0.0.3")) {
-		t.Error("a newcomer was not served")
+		t.Error("new connection was not served")
 	}
 }
 
-// Nothing is done for a request before its body has arrived.
+// The server doesn't work on a request before its body has arrived, so its connection can be evicted.
 func TestConnectionsWithHalfABodyMakeRoom(t *testing.T) {
 	s := bounded(t, Connections{Max: 3, PerAddress: 3})
 	for range 3 {
@@ -108,7 +108,7 @@ func TestConnectionsWithHalfABodyMakeRoom(t *testing.T) {
 		_, _ = io.WriteString(conn, "{")
 	}
 	if cut(t, s.dialFrom(t, "127.0.0.3")) {
-		t.Error("a newcomer was not served")
+		t.Error("new connection was not served")
 	}
 }
 
@@ -129,20 +129,20 @@ func TestRequestsAreNotDisplaced(t *testing.T) {
 		busy = append(busy, conn)
 	}
 	if !cut(t, s.dialFrom(t, "127.0.0.3")) {
-		t.Error("a connection beyond the bound was accepted")
+		t.Error("accepted a connection beyond the limit")
 	}
 	if !strings.Contains(s.logs.String(), "connections were closed because there are too many") {
 		t.Error("nothing was logged")
 	}
 	close(leave)
 	for _, conn := range busy {
-		if got := answersOf(conn); len(got) != 1 || got[0].status != 200 {
-			t.Errorf("a request in flight got %+v", got)
+		if got := repliesOf(conn); len(got) != 1 || got[0].status != 200 {
+			t.Errorf("request in flight: got %+v", got)
 		}
 	}
 }
 
-func TestProxiesHaveNoBoundOfTheirOwn(t *testing.T) {
+func TestProxiesHaveNoAddressLimit(t *testing.T) {
 	proxies := auth.Proxies{netip.MustParsePrefix("127.0.0.2/32")}
 	s := bounded(t, Connections{Max: 10, PerAddress: 2, ExemptFunc: proxies.Trusts})
 	var kept []net.Conn
@@ -154,7 +154,7 @@ func TestProxiesHaveNoBoundOfTheirOwn(t *testing.T) {
 	}
 	for i, conn := range kept {
 		if cut(t, conn) {
-			t.Errorf("connection %d of the proxy was cut", i)
+			t.Errorf("connection %d of the proxy was closed", i)
 		}
 	}
 }
@@ -168,12 +168,12 @@ func TestIdleConnectionsMakeRoomAfterTheirRequest(t *testing.T) {
 	}
 	for range 5 {
 		if cut(t, s.dialFrom(t, "127.0.0.3")) {
-			t.Error("a newcomer was not served")
+			t.Error("new connection was not served")
 		}
 	}
 }
 
-func TestStreamsCountUntilTheyEnd(t *testing.T) {
+func TestOpenStreamsCountAsConnections(t *testing.T) {
 	events := make(chan api.ComponentExecutionEvent)
 	s := bounded(t, Connections{Max: 10, PerAddress: 1}, func(s *service) {
 		s.operations.stream = func(context.Context) (api.StreamComponentExecutionResponseObject, error) {

@@ -11,30 +11,31 @@ import (
 	"github.com/weft-automation/weft/internal/web/protocol"
 )
 
-// maxBody is the most that a request may carry (decisions 1.1).
+// maxBody is the largest request body in bytes (decisions 1.1).
 const maxBody = 1 << 20
 
-// ambiguous reports whether another reader may understand the length of r in another way
-// (RFC 9112, 6.1 and 6.3): a request with Content-Length and Transfer-Encoding, and one of
-// HTTP/1.0 with Transfer-Encoding. net/http hides these headers, so it is any request with a
-// coding and any of HTTP/1.0.
+// ambiguous reports whether a proxy may disagree about the length of r (RFC 9112, 6.1 and 6.3).
+// Such requests have both Content-Length and Transfer-Encoding, or are HTTP/1.0 with
+// Transfer-Encoding. net/http hides these headers, so ambiguous returns true for every request with
+// a transfer coding and every HTTP/1.0 request.
 func ambiguous(r *http.Request) bool { return len(r.TransferEncoding) > 0 || !r.ProtoAtLeast(1, 1) }
 
-// boundBody sets the time by which the body must have arrived, whether it is read here or
-// discarded after the answer. Until then the connection can make room for others.
+// boundBody sets the read deadline of the body, which applies whether the body is read or
+// discarded after the response. Until the body has arrived, the connection may be closed to make
+// room for others.
 func (f *front) boundBody(w http.ResponseWriter, r *http.Request) {
 	if r.Body != nil && r.Body != http.NoBody {
-		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(f.timeouts.body)) // unsupported only by test recorders
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(f.timeouts.body)) // only test recorders don't support it
 		waitsForBody(r.Context(), true)
 		body := protocol.NewBody(r)
 		callOf(r.Context()).body, r.Body = body, body
 	}
 }
 
-// readBody reads the whole body, which must arrive before the read deadline that ServeHTTP
-// set. The buffer grows with the bytes that arrive, whatever length is declared, and is
-// counted in the hold of the request. It returns PAYLOAD_TOO_LARGE before it reads more than
-// maxBody, and UNAVAILABLE if the hold cannot grow.
+// readBody reads and returns the whole body, within the deadline that boundBody set. The buffer
+// grows as bytes arrive, whatever the declared length, and is counted in the hold of the request.
+// readBody returns PAYLOAD_TOO_LARGE if the body is larger than maxBody, and UNAVAILABLE if the
+// hold can't grow.
 func (f *front) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil, nil
@@ -47,17 +48,17 @@ func (f *front) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error)
 		return nil, err
 	}
 	waitsForBody(r.Context(), false)
-	// Left in place, the deadline would end the request while it is worked on.
+	// If the deadline stayed, it would cancel the request while its handler runs.
 	if err := http.NewResponseController(w).SetReadDeadline(time.Time{}); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return nil, err
 	}
 	return body, nil
 }
 
-// smallBody is the first size of the buffer for a body.
+// smallBody is the initial size of the buffer for a body.
 const smallBody = 4 << 10
 
-// receive reads a body into a buffer that doubles when it is full.
+// receive reads a body into a buffer that doubles when it is full. It reserves the buffer in hold.
 func receive(from io.Reader, hold *hold) ([]byte, error) {
 	body := make([]byte, 0, smallBody)
 	for {
@@ -68,7 +69,7 @@ func receive(from io.Reader, hold *hold) ([]byte, error) {
 		case errors.Is(err, io.EOF):
 			return body, nil
 		case err != nil:
-			refusal := fault.Invalid("", "the body did not arrive whole")
+			refusal := fault.Invalid("", "the body ended early or took too long to arrive. Send the request again")
 			refusal.Header, refusal.Err = map[string]string{"Connection": "close"}, err
 			return nil, refusal
 		case len(body) < cap(body):
@@ -76,7 +77,7 @@ func receive(from io.Reader, hold *hold) ([]byte, error) {
 		}
 		larger := 2 * cap(body)
 		if larger >= maxBody {
-			larger = maxBody + 1 // to see a byte too many
+			larger = maxBody + 1 // one more byte, to detect a body that is too large
 		}
 		if larger > uncounted {
 			if err := hold.grow(int64(larger) - hold.bytes); err != nil {
@@ -87,7 +88,8 @@ func receive(from io.Reader, hold *hold) ([]byte, error) {
 	}
 }
 
-// tooLarge closes the connection: the rest of the body is discarded, up to a limit.
+// tooLarge returns PAYLOAD_TOO_LARGE. Its header closes the connection, because the rest of the
+// body is discarded only up to a limit.
 func tooLarge() error {
 	return &fault.Error{
 		Code: fault.PayloadTooLarge, Message: "The body is larger than 1 MiB.",
@@ -95,7 +97,7 @@ func tooLarge() error {
 	}
 }
 
-// setBody puts the checked body in the place of the received one.
+// setBody replaces the body of r with the validated one.
 func setBody(r *http.Request, body []byte) {
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	r.ContentLength = int64(len(body))

@@ -17,7 +17,7 @@ import (
 	"github.com/weft-automation/weft/internal/web/protocol"
 )
 
-// parameters are those of a path.
+// parameters matches the parameters in a path.
 var parameters = regexp.MustCompile(`\{[^}]+\}`)
 
 func TestEveryOperationIsOnTheMux(t *testing.T) {
@@ -37,7 +37,7 @@ func TestEveryOperationIsOnTheMux(t *testing.T) {
 	}
 }
 
-func TestFaultCodesAreThoseOfTheContract(t *testing.T) {
+func TestFaultCodesMatchContract(t *testing.T) {
 	document, err := loadOnce()
 	if err != nil {
 		t.Fatal(err)
@@ -60,7 +60,7 @@ func TestFaultCodesAreThoseOfTheContract(t *testing.T) {
 	}
 }
 
-func TestTheContractIsValid(t *testing.T) {
+func TestContractIsValid(t *testing.T) {
 	doc, err := openapi3.NewLoader().LoadFromData(api.SpecYAML())
 	if err != nil {
 		t.Fatal(err)
@@ -70,8 +70,7 @@ func TestTheContractIsValid(t *testing.T) {
 	}
 }
 
-// Every `examples` of a schema, and every example of a media type or a
-// parameter, must fit the schema beside it.
+// Every example of a schema, media type or parameter must be valid for its schema.
 func TestExamplesOfTheContractValidate(t *testing.T) {
 	document, err := loadOnce()
 	if err != nil {
@@ -108,12 +107,11 @@ func TestExamplesOfTheContractValidate(t *testing.T) {
 		}
 	})
 	if checked < 500 {
-		t.Errorf("only %d examples were found", checked)
+		t.Errorf("found only %d examples", checked)
 	}
 }
 
-// Generators and the breaking-change gate look for the events of a stream in the schema of its
-// media type.
+// Generators and the breaking-change check find the events of a stream in the schema of its media type.
 func TestStreamsNameTheSchemaOfTheirEvents(t *testing.T) {
 	document, err := loadOnce()
 	if err != nil {
@@ -138,9 +136,9 @@ func TestStreamsNameTheSchemaOfTheirEvents(t *testing.T) {
 	}
 }
 
-// The example of a failure must be what the service would say: the title and whether it may
-// be tried again are those of its code, and its status is one of those that it stands under.
-func TestProblemExamplesAreWhatTheServiceSays(t *testing.T) {
+// The example of a problem must match the service: its title and retryable are those of its code, and
+// its status is one of the responses that contain it.
+func TestProblemExamplesMatchService(t *testing.T) {
 	document, err := loadOnce()
 	if err != nil {
 		t.Fatal(err)
@@ -172,18 +170,18 @@ func TestProblemExamplesAreWhatTheServiceSays(t *testing.T) {
 					if problem["title"] != title || problem["retryable"] != retryable || problem["type"] != "urn:weft:problem:"+string(code) ||
 						problem["error"] != problem["code"] || problem["message"] != problem["detail"] ||
 						status != "default" && strconv.Itoa(int(problem["status"].(float64))) != status {
-						t.Errorf("%s %s %s: %v, of its code %q and %v", method, path, status, problem, title, retryable)
+						t.Errorf("%s %s %s: got %v; its code has title %q and retryable %v", method, path, status, problem, title, retryable)
 					}
 				}
 			}
 		}
 	}
 	if checked < 400 {
-		t.Errorf("only %d examples were found", checked)
+		t.Errorf("found only %d examples", checked)
 	}
 }
 
-// walk visits every object of a document with its JSON pointer, fit for a URL.
+// walk visits every object of a document with its JSON Pointer, escaped for a URL.
 func walk(node any, pointer string, visit func(string, map[string]any)) {
 	escape := strings.NewReplacer("~", "~0", "/", "~1", "{", "%7B", "}", "%7D", "$", "%24", "#", "%23")
 	switch node := node.(type) {

@@ -11,7 +11,7 @@ import (
 	"github.com/weft-automation/weft/internal/web/protocol"
 )
 
-// GetWorkspaceOfKey is the workspace as the key that signed sees it.
+// GetWorkspaceOfKey returns the workspace and the key that signed the request.
 func (s *Server) GetWorkspaceOfKey(ctx context.Context, _ api.GetWorkspaceOfKeyRequestObject) (api.GetWorkspaceOfKeyResponseObject, error) {
 	principal := callOf(ctx).principal
 	credits, err := s.credits.Credits(ctx, principal.WorkspaceID)
@@ -32,13 +32,14 @@ func (s *Server) GetWorkspaceOfKey(ctx context.Context, _ api.GetWorkspaceOfKeyR
 	}, nil
 }
 
-// GetCredits is what the workspace has.
+// GetCredits returns the credits of a workspace.
 func (s *Server) GetCredits(ctx context.Context, request api.GetCreditsRequestObject) (api.GetCreditsResponseObject, error) {
 	credits, err := s.credits.Credits(ctx, request.WorkspaceID)
 	return api.GetCredits200JSONResponse(credits), err
 }
 
-// ListLedger is a page of the statement, or the whole of it as a file.
+// ListLedger returns one page of the ledger, or the whole ledger as a CSV file if the client accepts
+// only that.
 func (s *Server) ListLedger(ctx context.Context, request api.ListLedgerRequestObject) (api.ListLedgerResponseObject, error) {
 	statement := billing.Statement{WorkspaceID: request.WorkspaceID}
 	if from := request.Params.From; from != nil {
@@ -57,7 +58,7 @@ func (s *Server) ListLedger(ctx context.Context, request api.ListLedgerRequestOb
 	}
 	write := func(w http.ResponseWriter) error {
 		parts := protocol.Parts(ctx, w)
-		defer parts.End()
+		defer parts.Finish()
 		return file.Write(parts.Context, w, parts.Next)
 	}
 	return response(write).with("Content-Type", ledgerFileMedia+"; charset=utf-8").with("Content-Disposition", `attachment; filename="ledger.csv"`), nil

@@ -24,7 +24,7 @@ func (o *operations) ListLedger(ctx context.Context, request api.ListLedgerReque
 	return o.ledger.ListLedger(ctx, request)
 }
 
-// reading is a database whose reads a test waits before, or refuses.
+// reading is a database that delays or fails reads, as a test wants.
 type reading struct {
 	postgres.DB
 
@@ -40,7 +40,7 @@ func (d *reading) Query(ctx context.Context, sql string, args ...any) (pgx.Rows,
 	return d.DB.Query(ctx, sql, args...)
 }
 
-// statement asks for a statement of three parts as a file, over real HTTP.
+// statement requests a statement of three parts as a file, over real HTTP.
 func statement(t *testing.T, before func(ctx context.Context, read int) error) (lines [][]string, err error) {
 	t.Helper()
 	pool := pgtest.DB(t)
@@ -76,7 +76,7 @@ func statement(t *testing.T, before func(ctx context.Context, read int) error) (
 	return csv.NewReader(strings.NewReader(string(text))).ReadAll()
 }
 
-func TestAStatementOutlastsTheTimeOfItsHandler(t *testing.T) {
+func TestStatementOutlastsHandlerTimeout(t *testing.T) {
 	t.Parallel()
 	var handler context.Context
 	lines, err := statement(t, func(ctx context.Context, read int) error {
@@ -88,11 +88,11 @@ func TestAStatementOutlastsTheTimeOfItsHandler(t *testing.T) {
 		return nil
 	})
 	if err != nil || len(lines) != 1201 {
-		t.Errorf("%d lines of 1201, %v", len(lines), err)
+		t.Errorf("got %d lines, want 1201, and %v", len(lines), err)
 	}
 }
 
-func TestAStatementThatIsCutIsNotTakenForWhole(t *testing.T) {
+func TestFailedStatementAbortsConnection(t *testing.T) {
 	t.Parallel()
 	lines, err := statement(t, func(_ context.Context, read int) error {
 		if read == 3 {
@@ -101,6 +101,6 @@ func TestAStatementThatIsCutIsNotTakenForWhole(t *testing.T) {
 		return nil
 	})
 	if err == nil {
-		t.Errorf("an answer with %d lines of 1201 came to its end", len(lines))
+		t.Errorf("an incomplete response of %d lines, not 1201, has a regular end", len(lines))
 	}
 }

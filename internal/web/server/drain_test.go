@@ -16,9 +16,9 @@ import (
 	"github.com/weft-automation/weft/internal/kit/fault"
 )
 
-// Many clients, such as http.client of Python, read nothing before they have written the whole
-// body. They see the refusal only if the service reads that far.
-func TestClientsThatWriteTheWholeBodySeeTheRefusal(t *testing.T) {
+// Many clients, such as Python's http.client, write the whole body before they read. They see an error
+// response only if the server reads the rest of the body.
+func TestClientsThatWriteWholeBodySeeErrorResponse(t *testing.T) {
 	s := start(t, func(s *service, _ *http.Server) {
 		s.front.precheck = func(header http.Header, _ netip.Addr) error {
 			if header.Get(auth.HeaderKey) == "" {
@@ -46,9 +46,9 @@ func TestClientsThatWriteTheWholeBodySeeTheRefusal(t *testing.T) {
 			narrow(t, conn)
 			text := "POST " + c.target + " HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n" + c.header + c.body
 			if n, err := io.WriteString(conn, text); err != nil {
-				t.Fatalf("%d of %d bytes were written: %v", n, len(text), err)
+				t.Fatalf("wrote only %d of %d bytes: %v", n, len(text), err)
 			}
-			got := answersOf(conn)
+			got := repliesOf(conn)
 			if len(got) != 1 || got[0].status != c.status || got[0].problem(t).Status != int32(c.status) || !got[0].closed {
 				t.Errorf("got %+v", got)
 			}
@@ -56,7 +56,7 @@ func TestClientsThatWriteTheWholeBodySeeTheRefusal(t *testing.T) {
 	}
 }
 
-// narrow keeps the buffers of the system small, so that they cannot take the whole body.
+// narrow shrinks the socket buffers, so that they can't hold the whole body.
 func narrow(t *testing.T, conn net.Conn) {
 	t.Helper()
 	if err := conn.(*net.TCPConn).SetWriteBuffer(64 << 10); err != nil {
@@ -64,8 +64,8 @@ func narrow(t *testing.T, conn net.Conn) {
 	}
 }
 
-// While the rest of a body is discarded, it holds no memory, and its connection makes room.
-func TestDiscardedBodiesHoldNothing(t *testing.T) {
+// While the rest of a body is discarded, it holds no memory, and its connection can be evicted.
+func TestDiscardedBodiesHoldNoMemory(t *testing.T) {
 	s := start(t, func(s *service, _ *http.Server) {
 		s.front.timeouts.body = time.Hour
 		s.connections.PerAddress = 1
@@ -75,20 +75,20 @@ func TestDiscardedBodiesHoldNothing(t *testing.T) {
 	for range 2*maxBody>>16 + 1 {
 		fmt.Fprintf(conn, "10000\r\n%s\r\n", strings.Repeat("a", 1<<16))
 	}
-	if got := firstAnswer(t, conn); got.status != 413 {
+	if got := firstReply(t, conn); got.status != 413 {
 		t.Fatalf("got %+v", got)
 	}
 	if unknown, known := s.front.memory.Held(); unknown != 0 || known != 0 {
-		t.Errorf("%d and %d bytes are held", unknown, known)
+		t.Errorf("unauthenticated callers hold %d bytes and workspaces %d, want 0", unknown, known)
 	}
-	s.healthy(t) // over a connection that displaces the first one
+	s.healthy(t) // over a connection that evicts the first one
 	if _, err := conn.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("the connection that was answered is still open: %v", err)
+		t.Errorf("connection is still open after eviction: %v", err)
 	}
 }
 
-// The rest of a body has the time that the whole body had.
-func TestDiscardingEndsWithTheTimeOfTheBody(t *testing.T) {
+// The deadline of the body also applies to the part that is discarded.
+func TestDiscardingStopsAtBodyDeadline(t *testing.T) {
 	for name, head := range map[string]string{
 		"declared": fmt.Sprintf("Content-Length: %d\r\n\r\n", 2*maxBody),
 		"chunked":  "Transfer-Encoding: chunked\r\n\r\n",
@@ -102,8 +102,8 @@ func TestDiscardingEndsWithTheTimeOfTheBody(t *testing.T) {
 	}
 }
 
-// A client that waits for 100 Continue need not send the body after another answer.
-func TestBodiesThatWereNotAskedForAreNotDiscarded(t *testing.T) {
+// A client that waits for 100 Continue need not send the body after another response.
+func TestBodyWithoutContinueIsNotDiscarded(t *testing.T) {
 	for name, head := range map[string]string{
 		"small":   "Content-Length: 9\r\n\r\n",
 		"large":   fmt.Sprintf("Content-Length: %d\r\n\r\n", 2*maxBody),

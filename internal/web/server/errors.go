@@ -22,30 +22,30 @@ import (
 )
 
 const (
-	internalMessage    = "Something went wrong on our side; the request id helps to find out what."
-	unavailableMessage = "The service cannot do this right now; try again after the time in Retry-After."
+	internalMessage    = "Something went wrong on our side. If you contact support, include the request ID."
+	unavailableMessage = "The service is temporarily unavailable. Retry after the time in Retry-After."
 )
 
-// fail writes the answer to a request that cannot be fulfilled. It is the only
-// writer of answers other than 200. What is not a *fault.Error never shows. An
-// answer that has begun is cut, so that nobody takes it for whole.
+// fail writes the problem document for a failed request. Nothing else writes error responses. The
+// text of an error that isn't a *fault.Error is never sent. If the response has already started,
+// fail aborts the connection, so that the client notices that it is incomplete.
 func (f *front) fail(w http.ResponseWriter, r *http.Request, err error) {
 	ctx := r.Context()
 	call := callOf(ctx)
 	answer, _ := w.(*answer)
-	if answer != nil && answer.begun {
+	if answer != nil && answer.started {
 		answer.broken, call.failed = true, "CUT_OFF"
-		f.log.DebugContext(ctx, "an answer was cut off", "error", err)
+		f.log.DebugContext(ctx, "response cut off", "error", err)
 		return
 	}
 	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
 		call.failed = "CLIENT_GONE"
-		f.log.DebugContext(ctx, "the client went away", "error", err)
+		f.log.DebugContext(ctx, "client disconnected", "error", err)
 		return
 	}
 	failure := public(err)
 	call.failed = failure.Code
-	f.note(about(r, call.operation), failure, err)
+	f.record(withTarget(r, call.operation), failure, err)
 	status, body := render(failure, call.id)
 	header := w.Header()
 	for name, value := range failure.Header {
@@ -54,33 +54,34 @@ func (f *front) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if wait := protocol.RetryAfter(failure); wait > 0 {
 		header.Set("Retry-After", strconv.Itoa(wait))
 		if failure.Code == fault.RateLimited {
-			f.giveBack(header, call, wait)
+			f.refund(header, call, wait)
 		}
 	}
 	header.Set("Content-Type", "application/problem+json")
 	header.Set("Cache-Control", "no-store")
 	for _, name := range []string{"Preference-Applied", "Weft-Ignored", "ETag", "Content-Encoding", "Content-Disposition", "Content-Range"} {
-		header.Del(name) // of the answer that is not sent
+		header.Del(name) // set for the response that isn't sent
 	}
 	header.Set("Content-Length", strconv.Itoa(len(body)))
-	if answer != nil { // a status that was noted is not sent, and the refusal of a write is answered here
+	if answer != nil { // drop the recorded status and the error of a rejected write
 		answer.status, answer.refusal, answer.final = 0, nil, true
 	}
 	w.WriteHeader(status)
-	_, _ = w.Write(body) // the client is gone if this fails
+	_, _ = w.Write(body) // fails only if the client has disconnected
 }
 
-// note logs what is our own fault and counts what is the caller's.
-func (f *front) note(ctx context.Context, failure *fault.Error, err error) {
+// record logs errors of the service and counts errors of the caller. It writes denied requests to
+// the audit log.
+func (f *front) record(ctx context.Context, failure *fault.Error, err error) {
 	switch failure.Code {
 	case fault.Internal:
-		f.log.ErrorContext(ctx, "a request failed", "error", err)
+		f.log.ErrorContext(ctx, "request failed", "error", err)
 	case fault.Unavailable:
 		if failure == errAddressMemory || failure == errWorkspaceMemory {
 			f.metrics.Refused("memory")
 			return
 		}
-		f.log.WarnContext(ctx, "a request could not be served", "error", err)
+		f.log.WarnContext(ctx, "service unavailable for a request", "error", err)
 	case fault.Unauthorized:
 		f.metrics.AuthFailed(failure.Reason)
 	case fault.Forbidden:
@@ -90,8 +91,9 @@ func (f *front) note(ctx context.Context, failure *fault.Error, err error) {
 	}
 }
 
-// about is the context of r with what its path names below the workspace.
-func about(r *http.Request, operation *contract.Operation) context.Context {
+// withTarget returns the context of r with the audit target: the last ID in the path, unless it is
+// that of the workspace.
+func withTarget(r *http.Request, operation *contract.Operation) context.Context {
 	if operation == nil {
 		return r.Context()
 	}
@@ -102,7 +104,7 @@ func about(r *http.Request, operation *contract.Operation) context.Context {
 	return r.Context()
 }
 
-// denied notes a refusal of somebody who is known to belong to a workspace.
+// denied writes a FORBIDDEN to the audit log if the caller's workspace is known.
 func (f *front) denied(ctx context.Context, failure *fault.Error) {
 	call := callOf(ctx)
 	if id := call.workspaceID(); id != uuid.Nil && f.book != nil {
@@ -110,7 +112,8 @@ func (f *front) denied(ctx context.Context, failure *fault.Error) {
 	}
 }
 
-// public is what the caller may know of err.
+// public returns the error to send to the caller: err itself if it is a *fault.Error, otherwise a
+// generic UNAVAILABLE or INTERNAL.
 func public(err error) *fault.Error {
 	if failure, ok := errors.AsType[*fault.Error](err); ok {
 		return failure
@@ -121,7 +124,7 @@ func public(err error) *fault.Error {
 	return fault.New(fault.Internal, "%s", internalMessage)
 }
 
-// render makes the problem document (RFC 9457) of a failure.
+// render returns the status and the problem document (RFC 9457) of a failure.
 func render(failure *fault.Error, requestID string) (status int, body []byte) {
 	if !protocol.Known(failure.Code) {
 		failure = fault.New(fault.Internal, "%s", internalMessage)
@@ -143,7 +146,7 @@ func render(failure *fault.Error, requestID string) (status int, body []byte) {
 	return status, append(encode(problem, failure.Extra), '\n')
 }
 
-// encode writes the problem with the further members after its own.
+// encode returns the problem as JSON, followed by the extra fields.
 func encode(problem api.Problem, extra map[string]any) []byte {
 	body := marshal(problem)
 	if len(extra) == 0 {
@@ -159,19 +162,19 @@ func encode(problem api.Problem, extra map[string]any) []byte {
 	return append(append(body[:len(body)-1], ','), more[1:]...)
 }
 
-// marshal is strictjson.Encode for what this package makes itself.
+// marshal returns value as JSON, or {} if it can't be encoded.
 func marshal(value any) []byte {
 	body, err := strictjson.Encode(value)
 	if err != nil {
-		return []byte("{}") // members of an Extra that are not JSON
+		return []byte("{}") // only a value in Extra can fail
 	}
 	return body
 }
 
-// refuseBinding answers for what the generated code could not bind. The checks
-// before it leave nothing that it could refuse, so it names no place.
+// refuseBinding responds to a request that the generated code could not bind. The checks before it
+// should leave no such request, so the error names no field.
 func (f *front) refuseBinding(w http.ResponseWriter, r *http.Request, err error) {
-	refusal := fault.New(fault.InvalidInput, "A value of the request does not have the type that the contract gives it.")
+	refusal := fault.New(fault.InvalidInput, "A value in the request has the wrong type. See the API reference for the expected types.")
 	refusal.Err = err
 	f.fail(w, r, refusal)
 }

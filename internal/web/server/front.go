@@ -29,20 +29,21 @@ import (
 	"github.com/weft-automation/weft/internal/web/protocol"
 )
 
-// front is everything before the handlers.
+// front is the part of the HTTP stack before the operations' handlers: routing, limits,
+// authentication and validation.
 type front struct {
 	contract *contract.Contract
 	only     []string                            // operations to mount; nil: all
-	precheck func(http.Header, netip.Addr) error // what of verify needs no body
+	precheck func(http.Header, netip.Addr) error // the checks of verify that need no body
 	verify   func(context.Context, auth.Request) (auth.Principal, error)
 	find     func(context.Context, person.Proof) (person.Member, error)
-	foreign  http.CrossOriginProtection // what browsers send for pages of other sites
+	foreign  http.CrossOriginProtection // detects requests that browsers send for pages of other sites
 	repeat   repeatCheck
-	book     *audit.Book // of what is denied; nil where nobody is asked who they are
+	book     *audit.Book // records denied requests; nil if no operation needs authentication
 	limiter  *ratelimit.Limiter
 	proxies  auth.Proxies
 	memory   *Memory
-	console  *http.ServeMux // the pages for people; nil: there are none
+	console  *http.ServeMux // the pages under /settings; nil: not served
 	metrics  *telemetry.Metrics
 	log      *slog.Logger
 	timeouts timeouts
@@ -52,14 +53,14 @@ type front struct {
 // timeouts bound one request; tests shorten them.
 type timeouts struct {
 	body    time.Duration // to receive the body
-	handler time.Duration // to answer, streams aside
+	handler time.Duration // to respond, except streams
 
-	progress time.Duration // for each progressPart of a large answer
+	progress time.Duration // for each progressPart of a large response
 }
 
 var defaultTimeouts = timeouts{body: 10 * time.Second, handler: 30 * time.Second, progress: 10 * time.Second}
 
-// mount registers the operations behind the gates.
+// mount registers the operations, each behind the checks of admit, and the pages.
 func (f *front) mount(operations api.StrictServerInterface, docs *http.ServeMux) {
 	f.mux = http.NewServeMux()
 	strict := api.NewStrictHandlerWithOptions(operations, nil, api.StrictHTTPServerOptions{
@@ -75,15 +76,15 @@ func (f *front) mount(operations api.StrictServerInterface, docs *http.ServeMux)
 	}
 	if docs != nil {
 		for _, pattern := range portal.Paths {
-			f.mux.HandleFunc(pattern, f.known(docs))
+			f.mux.HandleFunc(pattern, f.docsHandler(docs))
 		}
 	}
 	f.mux.HandleFunc("/", f.unmatched)
 }
 
-// known passes on what docs has and answers 404 in our own form for the rest, but to whoever
-// would rather read a page.
-func (f *front) known(docs *http.ServeMux) http.HandlerFunc {
+// docsHandler serves the pages of docs. For a missing page it responds with a problem document,
+// or with the HTML page of docs if the client prefers HTML.
+func (f *front) docsHandler(docs *http.ServeMux) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		if _, pattern := docs.Handler(r); pattern == portal.Missing && protocol.Choose(r.Header.Values("Accept"), []string{"application/problem+json", "text/html"}) != "text/html" {
 			w.Header().Set("Vary", "Accept")
@@ -94,11 +95,10 @@ func (f *front) known(docs *http.ServeMux) http.HandlerFunc {
 	}
 }
 
-// page passes a request on to the pages for people, within the bounds that
-// operations have.
+// page serves a request with the console, within the time and body limits of operations.
 func (f *front) page(w http.ResponseWriter, r *http.Request) {
 	if _, pattern := f.console.Handler(r); pattern == "/" && len(f.allowed(r, f.console)) > 0 {
-		f.none(w, r, f.console)
+		f.notFound(w, r, f.console)
 		return
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), f.timeouts.handler)
@@ -113,18 +113,18 @@ func (f *front) page(w http.ResponseWriter, r *http.Request) {
 	f.console.ServeHTTP(w, r)
 }
 
-// operationMux wraps each operation before the generated code binds its
-// parameters; the generated middlewares would run after it.
+// operationMux wraps each operation so that the checks run before the generated code binds
+// parameters. The generated middlewares would run after that.
 type operationMux struct {
 	*http.ServeMux
 	front *front
 }
 
-// HandleFunc registers the operation with that pattern.
+// HandleFunc registers handler for the operation that has the pattern, if it is to be mounted.
 func (m operationMux) HandleFunc(pattern string, handler func(http.ResponseWriter, *http.Request)) {
 	i := slices.IndexFunc(m.front.contract.Operations, func(o *contract.Operation) bool { return o.Pattern() == pattern })
 	if i < 0 {
-		return // the test that every operation is on the mux would fail
+		return // a test checks that every operation is on the mux
 	}
 	operation := m.front.contract.Operations[i]
 	if m.front.only == nil || slices.Contains(m.front.only, operation.ID) {
@@ -132,8 +132,8 @@ func (m operationMux) HandleFunc(pattern string, handler func(http.ResponseWrite
 	}
 }
 
-// ServeHTTP gives the request its id, lets canonical targets through to the
-// operations, and answers for whatever panics there.
+// ServeHTTP assigns the request ID, rejects targets that aren't canonical, and routes the
+// request. It logs and measures each request, and responds with 500 if a handler panics.
 func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	began := time.Now()
 	call := &call{id: protocol.RequestID(r.Header), head: r.Method == http.MethodHead, hold: f.memory.hold(f.proxies.Client(r.RemoteAddr, r.Header))}
@@ -153,14 +153,14 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.boundBody(w, r)
 	defer func() {
 		if cause := recover(); cause != nil {
-			f.caught(answer, r, cause)
+			f.recovered(answer, r, cause)
 		}
 		if answer.refusal != nil {
 			f.fail(answer, r, answer.refusal)
 		}
 		call.hold.shrink(call.hold.bytes)
 		if answer.status != 0 && !answer.broken {
-			answer.begin()
+			answer.start()
 		}
 		elapsed := time.Since(began)
 		status := answer.sent()
@@ -173,8 +173,8 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			elapsed = 0
 		}
 		f.metrics.Request(r.Method, routeOf(r.Pattern), status, elapsed)
-		if call.body != nil && answer.begun && !answer.broken {
-			call.body.Discard(answer, time.Time{}) // within the time of the body
+		if call.body != nil && answer.started && !answer.broken {
+			call.body.Discard(answer, time.Time{}) // the read deadline of the body still applies
 		}
 		if answer.broken {
 			panic(http.ErrAbortHandler)
@@ -188,26 +188,25 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f.mux.ServeHTTP(answer, r)
 }
 
-// routeOf is the path of a pattern, "" where only the catch-all matched.
+// routeOf returns the path of a pattern, or "" if only the catch-all matched.
 func routeOf(pattern string) string {
 	_, path, _ := strings.Cut(pattern, " ")
 	return path
 }
 
-// caught turns a panic into an answer 500, or into a cut connection when an
-// answer has begun.
-func (f *front) caught(w *answer, r *http.Request, cause any) {
+// recovered responds with 500 after a panic with the value cause. It aborts the connection if
+// the response has already started.
+func (f *front) recovered(w *answer, r *http.Request, cause any) {
 	if cause == http.ErrAbortHandler {
 		w.broken = true
 		return
 	}
-	f.log.ErrorContext(r.Context(), "a handler panicked", "panic", panicText(cause), "stack", telemetry.Stack(debug.Stack()))
+	f.log.ErrorContext(r.Context(), "handler panicked", "panic", panicText(cause), "stack", telemetry.Stack(debug.Stack()))
 	f.fail(w, r, fault.New(fault.Internal, "%s", internalMessage))
 }
 
-// panicText is what the log says of a panic: the words of the runtime, and of
-// anything else the type, since its text may hold what the request brought. Where
-// it was is in the stack.
+// panicText returns the text of a panic for the log: the message of a runtime error, and only the
+// type of any other value, because its text may contain data of the request.
 func panicText(cause any) string {
 	if failure, ok := cause.(runtime.Error); ok {
 		return failure.Error()
@@ -215,7 +214,7 @@ func panicText(cause any) string {
 	return fmt.Sprintf("(%T)", cause)
 }
 
-// operation is the way of a request to one operation.
+// operation returns the handler of one operation: the checks of admit, then next.
 func (f *front) operation(operation *contract.Operation, next http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		call := callOf(r.Context())
@@ -233,9 +232,10 @@ func (f *front) operation(operation *contract.Operation, next http.HandlerFunc) 
 	}
 }
 
-// admit passes the request through the gates of decisions 1.8 in their order.
+// admit runs the checks of decisions 1.8 in their order. It returns the error of the first one
+// that fails. After it, the body of r is the validated one.
 func (f *front) admit(w http.ResponseWriter, r *http.Request, operation *contract.Operation, call *call) error {
-	if err := f.approach(w, r, operation, call); err != nil {
+	if err := f.preauthenticate(w, r, operation, call); err != nil {
 		return err
 	}
 	body, err := f.readBody(w, r)
@@ -250,20 +250,20 @@ func (f *front) admit(w http.ResponseWriter, r *http.Request, operation *contrac
 		return fault.New(fault.NotFound, "There is nothing at this path.")
 	}
 	if call.media = protocol.Choose(r.Header.Values("Accept"), operation.Media); call.media == "" {
-		return fault.New(fault.NotAcceptable, "This operation answers with %s only.", strings.Join(operation.Media, " or "))
+		return fault.New(fault.NotAcceptable, "This operation responds only with %s. Change the Accept header.", strings.Join(operation.Media, " or "))
 	}
-	call.gzip = protocol.TakesGzip(r.Header.Values("Accept-Encoding"))
+	call.gzip = protocol.AcceptsGzip(r.Header.Values("Accept-Encoding"))
 	if !operation.Limited() {
 		call.origin = f.proxies.Origin(r)
 	}
-	object, err := formed(r.Header, operation, body)
+	object, err := checkMedia(r.Header, operation, body)
 	if err != nil {
 		return err
 	}
 	if operation.Signed {
-		call.keep(r, body)
+		call.setIdempotency(r, body)
 	}
-	if err := scope(r, operation, call.principal); err != nil {
+	if err := checkScope(r, operation, call.principal); err != nil {
 		return err
 	}
 	call.strict = protocol.PrefersStrict(r.Header.Values("Prefer"))
@@ -278,14 +278,14 @@ func (f *front) admit(w http.ResponseWriter, r *http.Request, operation *contrac
 		return mismatchFirst(r.Context(), f.repeat, call, err)
 	}
 	bindable, wrong := operation.CheckBody(object, ignored)
-	if unknown, ok := wrong.(*fault.Error); ok && err == nil && bindable != nil && slices.Contains(tellsAll, operation.ID) {
+	if unknown, ok := wrong.(*fault.Error); ok && err == nil && bindable != nil && slices.Contains(reportsUnknown, operation.ID) {
 		call.unknown, wrong = unknown.Details, nil
 	}
 	if err := contract.Together(err, wrong); err != nil {
 		return mismatchFirst(r.Context(), f.repeat, call, err)
 	}
 	if missing {
-		return mismatchFirst(r.Context(), f.repeat, call, fault.Invalid("", "The request has no body."))
+		return mismatchFirst(r.Context(), f.repeat, call, fault.Invalid("", "The request body is missing."))
 	}
 	if list := ignored.String(); list != "" {
 		w.Header().Set("Weft-Ignored", list)
@@ -294,21 +294,21 @@ func (f *front) admit(w http.ResponseWriter, r *http.Request, operation *contrac
 	return nil
 }
 
-// tellsAll are the operations that refuse unknown members themselves, with all that is wrong
-// with the rest.
-var tellsAll = []string{"createWorkflow", "replaceWorkflow"}
+// reportsUnknown are the operations that report unknown fields themselves, together with all other
+// faults of the workflow.
+var reportsUnknown = []string{"createWorkflow", "replaceWorkflow"}
 
-// formed is the body in the form that the operation takes.
-func formed(header http.Header, operation *contract.Operation, body []byte) ([]byte, error) {
+// checkMedia checks the media type and the JSON of a body, and returns the body to validate.
+func checkMedia(header http.Header, operation *contract.Operation, body []byte) ([]byte, error) {
 	if operation.Raw {
 		return body, protocol.Plain(header)
 	}
 	return protocol.JSONObject(header, body, operation.Signed)
 }
 
-// approach does what comes before the body is read: it checks the form of the signing
-// headers, or finds the person whose session it is.
-func (f *front) approach(w http.ResponseWriter, r *http.Request, operation *contract.Operation, call *call) error {
+// preauthenticate does the checks that don't need the body. It checks the form of the signing
+// headers, or authenticates a person by their session.
+func (f *front) preauthenticate(w http.ResponseWriter, r *http.Request, operation *contract.Operation, call *call) error {
 	w.Header().Set("Cache-Control", "no-store")
 	switch {
 	case operation.Signed:
@@ -323,15 +323,15 @@ func (f *front) approach(w http.ResponseWriter, r *http.Request, operation *cont
 	return nil
 }
 
-// identify proves who asks, as the operation wants it proven, charges the workspace
-// that they belong to, and says whether they may.
+// identify authenticates the caller as the operation requires, charges the rate limit of their
+// workspace, and returns FORBIDDEN if their role doesn't allow the operation.
 func (f *front) identify(w http.ResponseWriter, r *http.Request, body []byte, operation *contract.Operation, call *call) error {
 	switch {
 	case operation.Signed:
 		if err := f.authenticate(r, body, call); err != nil {
 			return err
 		}
-		if operation.Method != http.MethodGet { // whose answer is not refused once something was changed
+		if operation.Method != http.MethodGet { // responses to changes are never rejected, so check the memory before the change
 			if err := call.hold.full(); err != nil {
 				return err
 			}
@@ -339,16 +339,16 @@ func (f *front) identify(w http.ResponseWriter, r *http.Request, body []byte, op
 	case operation.SignIn:
 		return nil
 	case operation.Raw:
-		call.visit, call.header = f.visit(r), r.Header // the handler finds out whose it is
-	case operation.Method == http.MethodPost: // open, and an answer to what was sent
+		call.visit, call.header = f.visit(r), r.Header // the handler finds the workspace by the hook
+	case operation.Method == http.MethodPost: // a public operation that needs the body as received
 		call.visit, call.sent = f.visit(r), body
 	}
 	if id := call.workspaceID(); id != uuid.Nil {
-		// From here on the database shows this request its own workspace only.
+		// From here on, row-level security limits this request to its own workspace.
 		*r = *r.WithContext(audit.By(postgres.Scope(r.Context(), id), call.actor()))
 	}
 	if operation.Limited() {
-		if err := f.take(w, r, operation, call); err != nil {
+		if err := f.charge(w, r, operation, call); err != nil {
 			return err
 		}
 	}
@@ -358,13 +358,13 @@ func (f *front) identify(w http.ResponseWriter, r *http.Request, body []byte, op
 	return nil
 }
 
-// unmatched answers what is no operation and no page.
-func (f *front) unmatched(w http.ResponseWriter, r *http.Request) { f.none(w, r, f.mux) }
+// unmatched responds to a request that matches no operation and no page.
+func (f *front) unmatched(w http.ResponseWriter, r *http.Request) { f.notFound(w, r, f.mux) }
 
-// none answers 405 where the path has other methods on mux, and 404 elsewhere.
-func (f *front) none(w http.ResponseWriter, r *http.Request, mux *http.ServeMux) {
+// notFound responds with 405 if mux has the path with other methods, and with 404 otherwise.
+func (f *front) notFound(w http.ResponseWriter, r *http.Request, mux *http.ServeMux) {
 	if allowed := f.allowed(r, mux); len(allowed) > 0 {
-		refusal := fault.New(fault.MethodNotAllowed, "This path does not have the method of the request; it has %s.", strings.Join(allowed, ", "))
+		refusal := fault.New(fault.MethodNotAllowed, "Method not allowed. This path supports %s.", strings.Join(allowed, ", "))
 		refusal.Header = map[string]string{"Allow": strings.Join(allowed, ", ")}
 		f.fail(w, r, refusal)
 		return
@@ -372,7 +372,7 @@ func (f *front) none(w http.ResponseWriter, r *http.Request, mux *http.ServeMux)
 	f.fail(w, r, fault.New(fault.NotFound, "There is nothing at this path."))
 }
 
-// allowed lists the methods that the path of r has on mux. HEAD goes with GET.
+// allowed returns the methods that mux supports for the path of r. GET implies HEAD.
 func (f *front) allowed(r *http.Request, mux *http.ServeMux) []string {
 	var methods []string
 	probe := &http.Request{URL: r.URL, Host: r.Host}

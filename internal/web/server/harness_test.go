@@ -29,8 +29,7 @@ const executionID = "019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e"
 
 var loadOnce = sync.OnceValues(contract.Load)
 
-// operations stands in for the handlers: a test sets what it needs and sees
-// which operation ran.
+// operations is a fake of the handlers. It records which operations ran.
 type operations struct {
 	api.StrictServerInterface
 
@@ -51,7 +50,7 @@ func (o *operations) saw(operation string) {
 	o.ran = append(o.ran, operation)
 }
 
-// taken is what ran since the last call.
+// taken returns the operations that ran since the last call.
 func (o *operations) taken() []string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -118,8 +117,8 @@ func (o *operations) GetLiveness(context.Context, api.GetLivenessRequestObject) 
 	return api.GetLiveness200JSONResponse{Status: api.LivenessStatusAlive}, nil
 }
 
-// service is a front before test operations on a real socket, with the limits
-// of production unless a test changes them before start.
+// service serves the front with test operations on a real socket. It has the production limits, unless
+// a test changes them before start.
 type service struct {
 	*httptest.Server
 	front      *front
@@ -130,10 +129,10 @@ type service struct {
 
 	mu        sync.Mutex
 	verified  []auth.Request
-	workflows []uuid.UUID // to which the key is restricted; none: to none
+	workflows []uuid.UUID // to which the key is restricted; empty: unrestricted
 }
 
-// logs holds what was logged.
+// logs collects log output.
 type logs struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -151,8 +150,8 @@ func (l *logs) String() string {
 	return l.text.String()
 }
 
-// start serves the test operations. Whoever sends the header X-Api-Key is
-// authenticated; what the verifier was given is kept.
+// start serves the test operations. A request with the header X-Api-Key is authenticated. The requests
+// that the verifier receives are recorded.
 func start(t testing.TB, change ...func(*service, *http.Server)) *service {
 	t.Helper()
 	document, err := loadOnce()
@@ -185,7 +184,7 @@ func start(t testing.TB, change ...func(*service, *http.Server)) *service {
 	return s
 }
 
-// takeVerified is what the verifier was given since the last call.
+// takeVerified returns the requests that the verifier received since the last call.
 func (s *service) takeVerified() []auth.Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -194,12 +193,12 @@ func (s *service) takeVerified() []auth.Request {
 	return v
 }
 
-// reply is an answer, read whole.
+// reply is a complete response.
 type reply struct {
 	status int
 	header http.Header
 	body   string
-	closed bool // the connection ends with it
+	closed bool // the server closes the connection after it
 }
 
 func (r reply) problem(t testing.TB) api.Problem {
@@ -254,8 +253,7 @@ func (s *service) dial(t testing.TB) net.Conn {
 	return conn
 }
 
-// raw sends text as it is and reads the answers until the connection ends. The
-// writing end is closed after the text.
+// raw sends text unchanged, closes the write side, and reads responses until the connection is closed.
 func (s *service) raw(t testing.TB, text string) []reply {
 	t.Helper()
 	conn := s.dial(t)
@@ -265,14 +263,14 @@ func (s *service) raw(t testing.TB, text string) []reply {
 	if err := conn.(*net.TCPConn).CloseWrite(); err != nil {
 		t.Fatal(err)
 	}
-	return answersOf(conn)
+	return repliesOf(conn)
 }
 
-func answersOf(conn io.Reader) []reply {
+func repliesOf(conn io.Reader) []reply {
 	var replies []reply
 	reader := bufio.NewReader(conn)
 	for {
-		answer, err := readAnswer(reader)
+		answer, err := readReply(reader)
 		if err != nil {
 			return replies
 		}
@@ -280,17 +278,17 @@ func answersOf(conn io.Reader) []reply {
 	}
 }
 
-// firstAnswer reads one answer and does not wait for the end of the connection.
-func firstAnswer(t testing.TB, conn io.Reader) reply {
+// firstReply reads one response without waiting for the connection to close.
+func firstReply(t testing.TB, conn io.Reader) reply {
 	t.Helper()
-	answer, err := readAnswer(bufio.NewReader(conn))
+	answer, err := readReply(bufio.NewReader(conn))
 	if err != nil {
 		t.Fatal(err)
 	}
 	return answer
 }
 
-func readAnswer(from *bufio.Reader) (reply, error) {
+func readReply(from *bufio.Reader) (reply, error) {
 	answer, err := http.ReadResponse(from, nil)
 	if err != nil {
 		return reply{}, err
@@ -317,7 +315,7 @@ func schemaOf(t testing.TB, pointer string) *jsonschema.Schema {
 
 var compiling sync.Mutex
 
-// schemasOnce reads the document, which takes longer than to compile a schema of it.
+// schemasOnce reads the document once, because reading takes longer than compiling a schema.
 var schemasOnce = sync.OnceValues(func() (*jsonschema.Compiler, error) {
 	document, err := loadOnce()
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/hook"
 )
 
-// CreateHook stores a hook.
+// CreateHook creates a hook.
 func (s *Server) CreateHook(ctx context.Context, request api.CreateHookRequestObject) (api.CreateHookResponseObject, error) {
 	call, body := callOf(ctx), request.Body
 	made, replayed, err := s.hooks.Create(ctx, hook.CreateParams{
@@ -23,9 +23,9 @@ func (s *Server) CreateHook(ctx context.Context, request api.CreateHookRequestOb
 	return jsonResponse(made).replayed(replayed), err
 }
 
-// ListHooks is a page of hooks, of those workflows that the key may be used on.
+// ListHooks returns one page of hooks of the workflows that the key may use.
 func (s *Server) ListHooks(ctx context.Context, request api.ListHooksRequestObject) (api.ListHooksResponseObject, error) {
-	p, err := listOf(ctx, request.Params.Limit, request.Params.Cursor, request.Params.WorkflowID)
+	p, err := listParams(ctx, request.Params.Limit, request.Params.Cursor, request.Params.WorkflowID)
 	if err != nil {
 		return nil, err
 	}
@@ -33,46 +33,46 @@ func (s *Server) ListHooks(ctx context.Context, request api.ListHooksRequestObje
 	return jsonResponse(page), err
 }
 
-// GetHook is a hook.
+// GetHook returns a hook.
 func (s *Server) GetHook(ctx context.Context, request api.GetHookRequestObject) (api.GetHookResponseObject, error) {
-	record, err := s.hooks.Get(ctx, belonging(ctx, request.HookID), callOf(ctx).principal)
+	record, err := s.hooks.Get(ctx, keyOf(ctx, request.HookID), callOf(ctx).principal)
 	return jsonResponse(record), err
 }
 
-// ReplaceHook gives a hook another name, status or verification.
+// ReplaceHook replaces the name, status and verification of a hook.
 func (s *Server) ReplaceHook(ctx context.Context, request api.ReplaceHookRequestObject) (api.ReplaceHookResponseObject, error) {
 	body := value(request.Body)
-	record, err := s.hooks.Replace(ctx, belonging(ctx, request.HookID), hook.Draft{
+	record, err := s.hooks.Replace(ctx, keyOf(ctx, request.HookID), hook.Draft{
 		Name: value(body.Name), Status: string(value(body.Status)), Verification: body.Verification,
 	})
 	return jsonResponse(record), err
 }
 
-// DeleteHook ends a hook.
+// DeleteHook deletes a hook and returns it.
 func (s *Server) DeleteHook(ctx context.Context, request api.DeleteHookRequestObject) (api.DeleteHookResponseObject, error) {
-	gone, err := s.hooks.Delete(ctx, belonging(ctx, request.HookID))
-	return jsonResponse(gone), err
+	deleted, err := s.hooks.Delete(ctx, keyOf(ctx, request.HookID))
+	return jsonResponse(deleted), err
 }
 
-// ReceiveHook takes what another service delivers. Whose it is the hook tells, and that it
-// may be taken its signature.
+// ReceiveHook accepts a delivery from another service and starts a run. The hook determines the
+// workspace and how the delivery is verified.
 func (s *Server) ReceiveHook(ctx context.Context, request api.ReceiveHookRequestObject) (api.ReceiveHookResponseObject, error) {
 	call := callOf(ctx)
-	body, err := io.ReadAll(request.Body) // the gates have bounded it
+	body, err := io.ReadAll(request.Body) // admit has already read and bounded it
 	if err != nil {
-		return nil, fmt.Errorf("read a delivery: %w", err)
+		return nil, fmt.Errorf("read the delivery: %w", err)
 	}
-	begun, err := s.hooks.Receive(ctx, hook.Delivery{
+	started, err := s.hooks.Receive(ctx, hook.Delivery{
 		HookID: request.HookID, Client: call.visit.client, Header: call.header, Body: body, Traceparent: telemetry.Traceparent(ctx),
 		Admit: func(ctx context.Context, workspaceID uuid.UUID) error {
 			telemetry.Identify(ctx, workspaceID, uuid.Nil)
-			return refusalOf(s.limiter.Take(ctx, workspaceID, 1))
+			return limitError(s.limiter.Take(ctx, workspaceID, 1))
 		},
 	})
 	if err != nil {
 		return nil, err
 	}
-	telemetry.Concerns(ctx, begun.RunID)
-	result := api.DeliveryResult{RunID: begun.RunID, JobID: strconv.FormatInt(begun.JobID, 10)}
-	return jsonResponse(result).replayed(begun.Replayed), nil
+	telemetry.Concerns(ctx, started.RunID)
+	result := api.DeliveryResult{RunID: started.RunID, JobID: strconv.FormatInt(started.JobID, 10)}
+	return jsonResponse(result).replayed(started.Replayed), nil
 }

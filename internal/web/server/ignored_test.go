@@ -11,7 +11,7 @@ import (
 	"github.com/weft-automation/weft/internal/web/contract"
 )
 
-func TestSuccessfulAnswersReportWhatWasIgnored(t *testing.T) {
+func TestSuccessfulResponsesReportIgnoredNames(t *testing.T) {
 	s := start(t)
 	const body = `{"module":"HASH","input":{"x":1},"config":{},"colour":"red"}`
 	for _, c := range []struct {
@@ -51,8 +51,9 @@ func TestSignedRequestsWithoutContentTypeAreJSON(t *testing.T) {
 	}
 }
 
-// The scope of an Idempotency-Key has the path. IDs in it may be in any case, names may not.
-func TestIdempotencyScopeDoesNotDependOnTheCaseOfIDs(t *testing.T) {
+// The scope of an Idempotency-Key includes the path. The case of IDs in it doesn't matter, the case of
+// names does.
+func TestIdempotencyScopeIgnoresCaseOfIDs(t *testing.T) {
 	upper := strings.ToUpper(executionID)
 	for path, want := range map[string]string{
 		"/v1/sdk/workflows/{workflowId}":                          "/v1/sdk/workflows/" + executionID,
@@ -67,14 +68,14 @@ func TestIdempotencyScopeDoesNotDependOnTheCaseOfIDs(t *testing.T) {
 		r.URL.Path = target
 		r.Header.Set("Idempotency-Key", "a")
 		call := &call{operation: &contract.Operation{Path: path}}
-		if call.keep(r, nil); call.path != want {
+		if call.setIdempotency(r, nil); call.path != want {
 			t.Errorf("%s: %s, want %s", path, call.path, want)
 		}
 	}
 }
 
-// Strict handling reports all that is unknown at once, wherever in the request it is.
-func TestFaultsOfParametersAndBodyComeTogether(t *testing.T) {
+// Strict handling reports all unknown parameters and fields at once.
+func TestFaultsOfParametersAndBodyAreReportedTogether(t *testing.T) {
 	s := start(t)
 	for _, c := range []struct {
 		method, path, body, prefer string

@@ -13,31 +13,32 @@ import (
 	"github.com/weft-automation/weft/internal/web/contract"
 )
 
-// The fields that say what a workspace may ask, and what is left of it.
+// The headers with the rate limits of a workspace and the remaining quota.
 const (
 	headerPolicy = "RateLimit-Policy"
 	headerLimit  = "RateLimit"
 )
 
-// overLimit says which limit was hit.
+// overLimit maps each limit to the message for a request that exceeds it.
 var overLimit = map[ratelimit.Policy]string{
-	ratelimit.Second: "This workspace makes more requests in a second than its plan allows. Wait as long as Retry-After says.",
-	ratelimit.Hour:   "This workspace has made as many requests in the last hour as its plan allows. Wait as long as Retry-After says.",
+	ratelimit.Second: "This workspace has exceeded the requests per second of its plan. Retry after the time in Retry-After.",
+	ratelimit.Hour:   "This workspace has exceeded the requests per hour of its plan. Retry after the time in Retry-After.",
 }
 
-// take charges the workspace for the request, or refuses it.
-func (f *front) take(w http.ResponseWriter, r *http.Request, operation *contract.Operation, call *call) error {
+// charge counts the request against the rate limits of the workspace and sets their headers. It
+// returns RATE_LIMITED if a limit is exceeded.
+func (f *front) charge(w http.ResponseWriter, r *http.Request, operation *contract.Operation, call *call) error {
 	d := f.limiter.Take(r.Context(), call.workspaceID(), operation.Cost)
 	call.taken = d
 	if policy := d.PolicyField(); policy != "" {
 		w.Header().Set(headerPolicy, policy)
 		w.Header().Set(headerLimit, d.Field(0))
 	}
-	return refusalOf(d)
+	return limitError(d)
 }
 
-// refusalOf is the refusal that a decision is, if it is one.
-func refusalOf(d ratelimit.Decision) error {
+// limitError returns RATE_LIMITED if the decision rejects the request, otherwise nil.
+func limitError(d ratelimit.Decision) error {
 	if d.Allowed {
 		return nil
 	}
@@ -46,9 +47,9 @@ func refusalOf(d ratelimit.Decision) error {
 	return refusal
 }
 
-// giveBack makes a request that is refused by a limit after all cost nothing
-// (decisions 6), and has the fields agree with Retry-After.
-func (f *front) giveBack(header http.Header, call *call, retryAfter int) {
+// refund returns the charge of a request that another limit rejected, because rejected requests are
+// free (decisions 6). It also makes the RateLimit header agree with Retry-After.
+func (f *front) refund(header http.Header, call *call, retryAfter int) {
 	if header.Get(headerPolicy) == "" {
 		return
 	}
@@ -56,9 +57,9 @@ func (f *front) giveBack(header http.Header, call *call, retryAfter int) {
 	header.Set(headerLimit, call.taken.Field(retryAfter))
 }
 
-// mayWait returns how long a call may wait for its result: wanted, or 0 if the workspace has as
-// many calls waiting as its plan allows. Such a call is accepted all the same, and answered at
-// once. The caller must call done when the wait is over.
+// mayWait returns how long a request may wait for its result: wanted, or 0 if the workspace has as
+// many waiting requests as its plan allows. With 0, the request is still accepted, and the response
+// is sent immediately. The caller must call done when the wait is over.
 func (s *Server) mayWait(ctx context.Context, workspaceID uuid.UUID, wanted time.Duration) (granted time.Duration, done func()) {
 	if wanted <= 0 {
 		return 0, func() {}
@@ -71,7 +72,7 @@ func (s *Server) mayWait(ctx context.Context, workspaceID uuid.UUID, wanted time
 	return wanted, func() { counted(); closed() }
 }
 
-// GetLimits is what the workspace of the key may ask, and what is left of it.
+// GetLimits returns the rate limits of the key's workspace and the remaining quotas.
 func (s *Server) GetLimits(ctx context.Context, _ api.GetLimitsRequestObject) (api.GetLimitsResponseObject, error) {
 	call := callOf(ctx)
 	name, terms, known := s.limiter.Terms(ctx, call.principal.WorkspaceID)
@@ -89,7 +90,7 @@ func (s *Server) GetLimits(ctx context.Context, _ api.GetLimitsRequestObject) (a
 	}, nil
 }
 
-// requestLimit is a limit and what is left of it; null where there is none.
+// requestLimit returns a limit and its remaining quota, both null if there is no limit.
 func requestLimit(limit int, left ratelimit.Quota) api.RequestLimit {
 	if limit == 0 {
 		return api.RequestLimit{}

@@ -7,36 +7,36 @@ import (
 	"github.com/weft-automation/weft/internal/account/person"
 )
 
-// page is which part of a list the parameters ask for.
-func page(given *api.Limit, cursor *api.Cursor) person.Page {
-	return person.Page{Limit: limit(given), Cursor: value(cursor)}
+// page returns the page that the parameters of a list request.
+func page(size *api.Limit, cursor *api.Cursor) person.Page {
+	return person.Page{Limit: limit(size), Cursor: value(cursor)}
 }
 
-// ListMembers is one page of the members.
+// ListMembers returns one page of the members.
 func (s *Server) ListMembers(ctx context.Context, request api.ListMembersRequestObject) (api.ListMembersResponseObject, error) {
 	members, err := s.people.Members(ctx, callOf(ctx).member.WorkspaceID, page(request.Params.Limit, request.Params.Cursor))
 	return api.ListMembers200JSONResponse(members), err
 }
 
-// UpdateMember gives a member another role.
+// UpdateMember changes the role of a member.
 func (s *Server) UpdateMember(ctx context.Context, request api.UpdateMemberRequestObject) (api.UpdateMemberResponseObject, error) {
 	member, err := s.people.SetRole(ctx, callOf(ctx).member, request.UserID, person.Role(request.Body.Role))
 	return api.UpdateMember200JSONResponse(member), err
 }
 
-// RemoveMember takes a member out of the workspace.
+// RemoveMember removes a member from the workspace.
 func (s *Server) RemoveMember(ctx context.Context, request api.RemoveMemberRequestObject) (api.RemoveMemberResponseObject, error) {
 	member, err := s.people.Remove(ctx, callOf(ctx).member, request.UserID)
 	return api.RemoveMember200JSONResponse(member), err
 }
 
-// ListInvitations is one page of the invitations.
+// ListInvitations returns one page of the invitations.
 func (s *Server) ListInvitations(ctx context.Context, request api.ListInvitationsRequestObject) (api.ListInvitationsResponseObject, error) {
 	invitations, err := s.people.Invitations(ctx, callOf(ctx).member.WorkspaceID, page(request.Params.Limit, request.Params.Cursor))
 	return api.ListInvitations200JSONResponse(invitations), err
 }
 
-// CreateInvitation makes an invitation and shows its link, this once.
+// CreateInvitation creates an invitation. Only this response contains its token and link.
 func (s *Server) CreateInvitation(ctx context.Context, request api.CreateInvitationRequestObject) (api.CreateInvitationResponseObject, error) {
 	call := callOf(ctx)
 	made, err := s.people.Invite(ctx, call.member, request.Body.Email, person.Role(request.Body.Role))
@@ -46,13 +46,13 @@ func (s *Server) CreateInvitation(ctx context.Context, request api.CreateInvitat
 	}, err
 }
 
-// RevokeInvitation ends an invitation.
+// RevokeInvitation revokes an invitation.
 func (s *Server) RevokeInvitation(ctx context.Context, request api.RevokeInvitationRequestObject) (api.RevokeInvitationResponseObject, error) {
 	invitation, err := s.people.RevokeInvitation(ctx, callOf(ctx).member, request.InvitationID)
 	return api.RevokeInvitation200JSONResponse(invitation), err
 }
 
-// AcceptInvitation makes a member of who holds the token, and signs them in.
+// AcceptInvitation makes the holder of the token a member and signs them in.
 func (s *Server) AcceptInvitation(ctx context.Context, request api.AcceptInvitationRequestObject) (api.AcceptInvitationResponseObject, error) {
 	visit := callOf(ctx).visit
 	session, err := s.people.Accept(ctx, person.Acceptance{
@@ -61,5 +61,5 @@ func (s *Server) AcceptInvitation(ctx context.Context, request api.AcceptInvitat
 	if err != nil {
 		return nil, err
 	}
-	return s.welcome(ctx, visit, session)
+	return s.signedIn(ctx, visit, session)
 }

@@ -10,33 +10,33 @@ import (
 	"github.com/weft-automation/weft/internal/platform/throttle"
 )
 
-// DefaultMemory is how many bytes the bodies of requests and the answers in flight may hold.
+// DefaultMemory is how many bytes request bodies and responses in flight may hold.
 const DefaultMemory = 128 << 20
 
-// uncounted is what every request may hold. A connection costs about as much, and
-// connections have their own bound. So small requests are accepted even when the budget
-// is used up.
+// uncounted is the number of bytes that a request may hold without being counted. A connection costs
+// about as much, and connections have their own limit. So small requests are accepted even when the
+// budget is exhausted.
 const uncounted = 16 << 10
 
-// Memory bounds the bytes of requests and answers that are held at the same time.
+// Memory bounds the bytes that requests and responses hold at the same time.
 type Memory struct {
-	unknown *budget.Budget[netip.Addr] // of callers that are not authenticated, by address
-	known   *budget.Budget[uuid.UUID]  // of authenticated callers, by workspace
+	unknown *budget.Budget[netip.Addr] // unauthenticated callers, by address
+	known   *budget.Budget[uuid.UUID]  // authenticated callers, by workspace
 }
 
-// NewMemory divides total: a quarter is for callers that are not authenticated, of which one
-// address may hold a quarter of what other addresses leave free. The rest is for workspaces,
-// of which one may hold a third of what other workspaces leave free.
+// NewMemory returns a Memory of total bytes. A quarter is for unauthenticated callers, and one
+// address may hold a quarter of what other addresses leave free. The rest is for workspaces, and
+// one workspace may hold a third of what other workspaces leave free.
 func NewMemory(total int64) *Memory {
 	unknown, known := total/4, total-total/4
 	return &Memory{unknown: budget.New[netip.Addr](unknown, unknown/4), known: budget.New[uuid.UUID](known, known/3)}
 }
 
-// Held returns the bytes that requests and answers hold for callers that are not
-// authenticated, and for workspaces.
+// Held returns the bytes that requests and responses hold: those of unauthenticated callers, and
+// those of workspaces.
 func (m *Memory) Held() (unknown, known int64) { return m.unknown.Held(), m.known.Held() }
 
-// hold is what one request holds of Memory.
+// hold counts the bytes that one request holds of Memory.
 type hold struct {
 	memory    *Memory
 	client    netip.Addr
@@ -61,7 +61,7 @@ func (h *hold) grow(n int64) error {
 	return nil
 }
 
-// add counts n more bytes, however many are held.
+// add counts n more bytes, even beyond the limits.
 func (h *hold) add(n int64) {
 	if h.workspace != uuid.Nil {
 		h.memory.known.Add(h.workspace, n)
@@ -79,8 +79,8 @@ func (h *hold) full() error {
 	return nil
 }
 
-// move counts what the request holds for the workspace of its caller from now on, or
-// returns UNAVAILABLE.
+// move transfers the held bytes from the client address to the workspace of the authenticated
+// caller. It returns UNAVAILABLE if they don't fit.
 func (h *hold) move(workspace uuid.UUID) error {
 	if h.workspace == workspace {
 		return nil
@@ -105,7 +105,7 @@ func (h *hold) shrink(n int64) {
 
 var (
 	errAddressMemory = fault.New(fault.Unavailable,
-		"Too many bytes of requests from your address, or from all addresses, are being received. Try again after the time in Retry-After, with fewer large requests at the same time.")
+		"Too many bytes of requests from your address, or from all addresses, are in flight. Retry after the time in Retry-After, and send fewer large requests at the same time.")
 	errWorkspaceMemory = fault.New(fault.Unavailable,
-		"Requests and answers in flight of this workspace, or of all workspaces, hold too many bytes. Try again after the time in Retry-After, with fewer large requests at the same time.")
+		"Too many bytes of requests and responses of this workspace, or of all workspaces, are in flight. Retry after the time in Retry-After, and send fewer large requests at the same time.")
 )

@@ -41,7 +41,7 @@ func announce(conn net.Conn, n int, header ...string) {
 
 const withKey = "X-Api-Key: ws_test\r\n"
 
-// held waits until callers that are not authenticated hold that much.
+// held waits until unauthenticated callers hold want bytes.
 func (s *service) held(t testing.TB, want int64) {
 	t.Helper()
 	for t.Context().Err() == nil {
@@ -51,7 +51,7 @@ func (s *service) held(t testing.TB, want int64) {
 		s.healthy(t.(*testing.T))
 	}
 	got, _ := s.front.memory.Held()
-	t.Fatalf("callers that are not authenticated hold %d bytes, want %d", got, want)
+	t.Fatalf("unauthenticated callers hold %d bytes, want %d", got, want)
 }
 
 func TestSigningHeadersAreCheckedBeforeTheBodyArrives(t *testing.T) {
@@ -66,12 +66,12 @@ func TestSigningHeadersAreCheckedBeforeTheBodyArrives(t *testing.T) {
 	})
 	conn := s.dial(t)
 	announce(conn, 10)
-	if got := firstAnswer(t, conn); got.status != 401 {
+	if got := firstReply(t, conn); got.status != 401 {
 		t.Errorf("got %+v", got)
 	}
 }
 
-// offered is a body of n bytes that notes the largest buffer it was offered.
+// offered is a body of n bytes that records the largest buffer that it was read into.
 type offered struct{ left, largest int }
 
 func (o *offered) Read(p []byte) (int, error) {
@@ -84,7 +84,7 @@ func (o *offered) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-func TestBufferGrowsWithTheBytesThatArrive(t *testing.T) {
+func TestBufferGrowsAsBytesArrive(t *testing.T) {
 	for _, size := range []int{0, 1, smallBody, smallBody + 1, 100_000, maxBody} {
 		memory := NewMemory(DefaultMemory)
 		hold, body := memory.hold(netip.MustParseAddr("192.0.2.1")), &offered{left: size}
@@ -93,31 +93,31 @@ func TestBufferGrowsWithTheBytesThatArrive(t *testing.T) {
 			t.Errorf("%d bytes: received %d, %v", size, len(got), err)
 		}
 		if body.largest > max(smallBody, size) {
-			t.Errorf("%d bytes: a buffer of %d was offered", size, body.largest)
+			t.Errorf("%d bytes: largest buffer has %d", size, body.largest)
 		}
 		if hold.bytes > uncounted && hold.bytes > int64(2*size) {
-			t.Errorf("%d bytes: %d are counted", size, hold.bytes)
+			t.Errorf("%d bytes: hold counts %d", size, hold.bytes)
 		}
 	}
 	if _, err := receive(&offered{left: maxBody + 1}, NewMemory(DefaultMemory).hold(netip.Addr{})); fault.CodeOf(err) != fault.PayloadTooLarge {
-		t.Errorf("a byte more than the limit: %v", err)
+		t.Errorf("one byte beyond the limit: %v", err)
 	}
 }
 
-func TestConnectionsThatOnlyAnnounceBodiesHoldNothing(t *testing.T) {
+func TestAnnouncedBodiesHoldNoMemory(t *testing.T) {
 	s := start(t)
 	for range 200 {
 		announce(s.dial(t), 10, withKey)
 	}
 	s.healthy(t)
 	if unknown, known := s.front.memory.Held(); unknown != 0 || known != 0 {
-		t.Errorf("%d and %d bytes are held", unknown, known)
+		t.Errorf("unauthenticated callers hold %d bytes and workspaces %d, want 0", unknown, known)
 	}
 }
 
 // Each connection sends 100,000 bytes, for which a buffer of 128 KiB is reserved. All
-// addresses may hold 1 MiB here, and one of them a quarter of what others leave free.
-func TestBytesOfUnknownCallersAreBoundedByAddressAndInTotal(t *testing.T) {
+// addresses may hold 1 MiB here, and one address a quarter of what others leave free.
+func TestUnauthenticatedBytesAreLimitedByAddressAndInTotal(t *testing.T) {
 	const sent, reserved = 100_000, 128 << 10
 	s := start(t, func(s *service, _ *http.Server) {
 		s.front.memory = NewMemory(4 << 20)
@@ -135,7 +135,7 @@ func TestBytesOfUnknownCallersAreBoundedByAddressAndInTotal(t *testing.T) {
 	refused := func(what, source string) {
 		conn := s.dialFrom(t, source)
 		announce(conn, sent, withKey)
-		got := firstAnswer(t, conn)
+		got := firstReply(t, conn)
 		if got.status != 503 || got.header.Get("Retry-After") == "" {
 			t.Errorf("%s: got %+v", what, got)
 		} else if problem := got.problem(t); problem.Code != fault.Unavailable || !problem.Retryable {
@@ -150,7 +150,7 @@ func TestBytesOfUnknownCallersAreBoundedByAddressAndInTotal(t *testing.T) {
 	fill("127.0.0.5", 1)
 	refused("another address while much is held", "127.0.0.6")
 	if got := s.do(t, "POST", executePath, sized(uncounted-1)); got.status != 200 {
-		t.Errorf("a small request while all is held: %d %s", got.status, got.body)
+		t.Errorf("small request while the budget is exhausted: %d %s", got.status, got.body)
 	}
 	for _, conn := range open {
 		conn.Close()
@@ -158,7 +158,7 @@ func TestBytesOfUnknownCallersAreBoundedByAddressAndInTotal(t *testing.T) {
 	s.held(t, 0)
 }
 
-func TestBytesOfProxiesCountForTheClientsThatTheyName(t *testing.T) {
+func TestBytesThroughProxyCountForClient(t *testing.T) {
 	s := start(t, func(s *service, _ *http.Server) {
 		s.front.memory = NewMemory(16 << 20)
 		s.front.proxies = auth.Proxies{netip.MustParsePrefix("127.0.0.1/32")}
@@ -169,7 +169,7 @@ func TestBytesOfProxiesCountForTheClientsThatTheyName(t *testing.T) {
 	}
 }
 
-func TestBytesOfKnownCallersCountForTheirWorkspace(t *testing.T) {
+func TestAuthenticatedBytesCountForWorkspace(t *testing.T) {
 	entered, leave := make(chan struct{}), make(chan struct{})
 	s := start(t, func(s *service, _ *http.Server) {
 		s.front.memory = &Memory{unknown: budget.New[netip.Addr](8<<20, 8<<20), known: budget.New[uuid.UUID](8<<20, 2<<20)}
@@ -180,10 +180,10 @@ func TestBytesOfKnownCallersCountForTheirWorkspace(t *testing.T) {
 	go send()
 	<-entered
 	if unknown, known := s.front.memory.Held(); unknown != 0 || known != maxBody+1 {
-		t.Errorf("while a request is worked on, %d and %d bytes are held", unknown, known)
+		t.Errorf("while a request is handled, unauthenticated callers hold %d bytes and workspaces %d", unknown, known)
 	}
 	if got := s.do(t, "POST", executePath, sized(1_000_000)); got.status != 503 || got.header.Get("Retry-After") == "" {
-		t.Errorf("a request beyond the share of the workspace: %d %s", got.status, got.body)
+		t.Errorf("request beyond the share of the workspace: %d %s", got.status, got.body)
 	}
 	close(leave)
 	if got := <-results; got.status != 200 {
@@ -196,8 +196,8 @@ func TestBytesOfKnownCallersCountForTheirWorkspace(t *testing.T) {
 	}
 }
 
-// A body that nobody reads has the same time to arrive, before the connection is cut.
-func TestBodiesThatAreNotReadHaveADeadline(t *testing.T) {
+// The body deadline also applies to a body that isn't read. After it, the connection is closed.
+func TestUnreadBodiesHaveDeadline(t *testing.T) {
 	for _, target := range []string{"/nothing", "/healthz", executePath + "/RANDOM_UUID"} {
 		s := start(t, func(s *service, _ *http.Server) { s.front.timeouts.body = 50 * time.Millisecond })
 		conn := s.dial(t)

@@ -71,13 +71,13 @@ func TestAB07MethodsTypesAndAcceptAreAsDeclared(t *testing.T) {
 	}
 }
 
-// Whatever the framing says, one set of bytes is never two requests.
+// No framing makes the server read one request as two.
 func TestAB08FramingCannotSmuggleARequest(t *testing.T) {
 	smuggled := "GET /v1/sdk/components/executions HTTP/1.1\r\nHost: a\r\nX-Api-Key: ws_smuggled\r\n\r\n"
 	head := "POST " + executePath + " HTTP/1.1\r\nHost: a\r\nX-Api-Key: ws_test\r\nContent-Type: application/json\r\n"
 	for _, c := range []struct {
 		name, text string
-		status     int // of the first answer; 0 = as net/http reads it
+		status     int // of the first response; 0: as net/http decides
 	}{
 		{"two lengths", head + "Content-Length: 5\r\nContent-Length: 6\r\n\r\n", 400},
 		{"a list of lengths", head + "Content-Length: 5, 6\r\n\r\n", 400},
@@ -97,31 +97,31 @@ func TestAB08FramingCannotSmuggleARequest(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := start(t)
-			// The smuggled request stands where a lenient reader might find one.
+			// The smuggled request is where a lenient parser might find it.
 			body := fmt.Sprintf("%s%s", c.text, smuggled)
 			got := s.raw(t, body)
 			if c.status != 0 && (len(got) == 0 || got[0].status != c.status) {
 				t.Errorf("got %+v", got)
 			}
-			// Behind a request that was read whole, the rest is an ordinary
-			// pipelined one; inside a refused one it must not run.
+			// After a complete request, the rest is an ordinary pipelined
+			// request. After a rejected one it must not run.
 			ran := s.operations.taken()
 			if len(got) > 0 && got[0].closed && len(ran) > 0 {
-				t.Errorf("ran %v after a refusal", ran)
+				t.Errorf("ran %v after a rejected request", ran)
 			}
 			if slices.Contains(ran, "executeComponent") {
-				t.Errorf("a broken request was executed: %v", ran)
+				t.Errorf("a malformed request ran: %v", ran)
 			}
 			if len(ran) > 1 {
-				t.Errorf("one set of bytes was several requests: %v", ran)
+				t.Errorf("one request was read as several: %v", ran)
 			}
 		})
 	}
 }
 
-// RFC 9112, 6.1 and 6.3: a connection ends after a request whose length another reader might
-// understand in another way. net/http hides which of the two headers were there.
-func TestConnectionsEndAfterRequestsOfAmbiguousLength(t *testing.T) {
+// RFC 9112, 6.1 and 6.3: the server closes the connection after a request whose length a proxy might
+// read differently. net/http hides which of the two headers were present.
+func TestAmbiguousLengthClosesConnection(t *testing.T) {
 	next := "GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"
 	body := envelope("1")
 	chunk := fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(body), body)
@@ -144,15 +144,15 @@ func TestConnectionsEndAfterRequestsOfAmbiguousLength(t *testing.T) {
 				t.Fatalf("got %+v", got)
 			}
 			if closed := c.answers == 1; got[0].closed != closed {
-				t.Errorf("the answer closes the connection: %v", got[0].closed)
+				t.Errorf("response closes the connection: got %v", got[0].closed)
 			}
 		})
 	}
 }
 
-// What a handler panics with may be what the request brought. The log says where it
-// was and of what kind, not what it held.
-func TestMT05APanicIsLoggedWithoutWhatTheRequestBrought(t *testing.T) {
+// The value of a panic may contain data of the request. The log has the place and the type of the panic
+// value, not its text.
+func TestMT05PanicLogHasNoRequestData(t *testing.T) {
 	const canary = "c4n4ry-5ecret-9f27"
 	var empty []string
 	for told, cause := range map[string]func(){
@@ -169,13 +169,12 @@ func TestMT05APanicIsLoggedWithoutWhatTheRequestBrought(t *testing.T) {
 		}
 		log := s.logs.String()
 		if !strings.Contains(log, `"panic":"`+told) || !strings.Contains(log, "protocol_test.go") || strings.Contains(log, canary) {
-			t.Errorf("the log of a panic with %s is %s", told, log)
+			t.Errorf("log of a panic with %s: %s", told, log)
 		}
 	}
 }
 
-// Every failure has the one shape, carries code and request id, and shows
-// nothing of the inside.
+// Every error response has the same fields, including code and request ID, and reveals no internals.
 func TestAB12FailuresHaveOneShapeAndShowNothing(t *testing.T) {
 	s := start(t)
 	problem := schemaOf(t, "/components/schemas/Problem")
@@ -230,7 +229,7 @@ func TestAB12FailuresHaveOneShapeAndShowNothing(t *testing.T) {
 			}
 			for _, marker := range []string{"secret_table", "SELECT", ".go:", "goroutine", "pq:", "/srv", "runtime", "go1."} {
 				if strings.Contains(got.body, marker) {
-					t.Errorf("%q shows in %s", marker, got.body)
+					t.Errorf("%q is visible in %s", marker, got.body)
 				}
 			}
 			wait := got.header.Get("Retry-After")
@@ -244,8 +243,8 @@ func TestAB12FailuresHaveOneShapeAndShowNothing(t *testing.T) {
 	}
 }
 
-// Commands of pages name the deployment as who reads them called it, never what only looks so.
-func TestDocsNameTheAddressByWhichTheyWereReached(t *testing.T) {
+// Commands on pages contain the origin of the request, but never a Host header that isn't a plain host.
+func TestDocsUseOriginOfRequest(t *testing.T) {
 	s := start(t, func(s *service, _ *http.Server) { s.front.mount(s.operations, portal.Handler(nil)) })
 	for host, want := range map[string]string{"weft.example:8443": "http://weft.example:8443", "a;id": "http://127.0.0.1:8080", "$(id)": "http://127.0.0.1:8080"} {
 		got := s.raw(t, "GET /docs/signers.md HTTP/1.1\r\nHost: "+host+"\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: other.example\r\nConnection: close\r\n\r\n")
@@ -255,8 +254,8 @@ func TestDocsNameTheAddressByWhichTheyWereReached(t *testing.T) {
 	}
 }
 
-// The contract is sent compressed to who takes that, and as it is to all others.
-func TestTheContractIsSentCompressed(t *testing.T) {
+// The contract is compressed if the client accepts gzip, and uncompressed otherwise.
+func TestContractIsCompressedIfAccepted(t *testing.T) {
 	s := start(t, func(s *service, _ *http.Server) { s.front.mount(&Server{}, nil) })
 	for path, want := range map[string][]byte{"/openapi.json": api.SpecJSON(), "/openapi.yaml": api.SpecYAML(), "/openapi-3.0.json": api.Spec30JSON()} {
 		for encodings, packed := range map[string]bool{"gzip, br": true, "identity": false, "gzip;q=0": false} {
@@ -279,7 +278,7 @@ func TestTheContractIsSentCompressed(t *testing.T) {
 }
 
 // Generated clients call the first server of the document.
-func TestTheContractNamesTheAddressByWhichItWasReached(t *testing.T) {
+func TestContractUsesOriginOfRequest(t *testing.T) {
 	s := start(t, func(s *service, _ *http.Server) { s.front.mount(&Server{}, nil) })
 	for _, path := range []string{"/openapi.json", "/openapi.yaml", "/openapi-3.0.json"} {
 		for host, want := range map[string]string{"weft.example:8443": "http://weft.example:8443", "a;id": "http://127.0.0.1:8080"} {
@@ -298,8 +297,8 @@ func TestTheContractNamesTheAddressByWhichItWasReached(t *testing.T) {
 	}
 }
 
-// What is of the whole deployment is at its root, and nothing else is.
-func TestTheRootHasWhatBrowsersAndCollectorsAskFor(t *testing.T) {
+// The root serves robots.txt, the favicon and llms.txt, and nothing else.
+func TestRootServesRobotsAndFavicon(t *testing.T) {
 	s := start(t, func(s *service, _ *http.Server) { s.front.mount(s.operations, portal.Handler(nil)) })
 	for path, want := range map[string]string{"/robots.txt": "text/plain; charset=utf-8", "/favicon.svg": "image/svg+xml", "/llms.txt": "text/plain; charset=utf-8"} {
 		if got := s.do(t, "GET", path, ""); got.status != 200 || got.header.Get("Content-Type") != want {
@@ -314,9 +313,8 @@ func TestTheRootHasWhatBrowsersAndCollectorsAskFor(t *testing.T) {
 	}
 }
 
-// A page that there is not has another for who would rather read one, and the form of all other
-// failures for the rest.
-func TestDocsThatThereAreNotAreToldInTheFormThatIsTaken(t *testing.T) {
+// For a missing page, clients that prefer HTML get an HTML page, all others a problem document.
+func TestMissingDocsNegotiateErrorFormat(t *testing.T) {
 	s := start(t, func(s *service, _ *http.Server) { s.front.mount(s.operations, portal.Handler(nil)) })
 	const browser = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"
 	for _, c := range []struct {

@@ -21,32 +21,32 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/run"
 )
 
-// call is what the gates learn about one request, for the handler and the log.
+// call is the state of one request: what the checks found out, for the handler and the log.
 type call struct {
 	id        string
-	hold      *hold               // the memory of its body and its answer
-	operation *contract.Operation // nil where none matched
-	principal auth.Principal      // whose key signed; zero where none did
-	member    person.Member       // who signed in; zero where nobody did
-	visit     visit               // how a person comes, or a delivery
-	origin    string              // by which the caller reached the deployment; "" where no answer shows it
-	header    http.Header         // of a delivery, which is signed as its hook says
+	hold      *hold               // the memory that its body and its response hold
+	operation *contract.Operation // nil if no operation matched
+	principal auth.Principal      // of the key that signed; zero if unsigned
+	member    person.Member       // of the session; zero without one
+	visit     visit               // connection and cookies; only of people, hooks and public operations
+	origin    string              // URL origin by which the caller reached the deployment; "" if rate-limited
+	header    http.Header         // of a delivery to a hook, which verifies it
 	body      *protocol.Body      // as received; nil if the request has no body
-	sent      []byte              // by whom nobody knows: the body as it came
+	sent      []byte              // body as received, of a public operation
 	failed    fault.Code
-	media     string             // of the answer 200, as the caller likes it best
-	gzip      bool               // the caller takes it
-	head      bool               // HEAD: the answer has no body
-	strict    bool               // unknown members are faults
-	unknown   []fault.Detail     // such members, of an operation that tells them with all else
-	taken     ratelimit.Decision // of the workspace's limits; zero where nothing was taken
+	media     string             // negotiated media type of a 200 response
+	gzip      bool               // the client accepts gzip
+	head      bool               // HEAD: the response has no body
+	strict    bool               // unknown fields are faults
+	unknown   []fault.Detail     // unknown fields, for an operation in reportsUnknown
+	taken     ratelimit.Decision // the charge against the workspace's rate limit; zero if nothing was charged
 
 	path           string
 	bodyHash       [sha256.Size]byte
-	idempotencyKey string // "" for none
+	idempotencyKey string // "" without one
 }
 
-// workspaceID is the one workspace that the request is about, zero for none.
+// workspaceID returns the workspace of the key or the member, or the zero UUID.
 func (c *call) workspaceID() uuid.UUID {
 	if c.principal.WorkspaceID != uuid.Nil {
 		return c.principal.WorkspaceID
@@ -54,7 +54,7 @@ func (c *call) workspaceID() uuid.UUID {
 	return c.member.WorkspaceID
 }
 
-// actor is who asks, zero where nobody said.
+// actor returns the authenticated caller for the audit log, or the zero Actor.
 func (c *call) actor() audit.Actor {
 	switch {
 	case c.principal.KeyID != uuid.Nil:
@@ -67,11 +67,12 @@ func (c *call) actor() audit.Actor {
 
 type callKey struct{}
 
-// callOf is the call that ctx belongs to; there always is one behind the front.
+// callOf returns the call of ctx. Every request that passed front.ServeHTTP has one.
 func callOf(ctx context.Context) *call { return ctx.Value(callKey{}).(*call) }
 
-// keep notes what an Idempotency-Key needs, when there is one.
-func (c *call) keep(r *http.Request, body []byte) {
+// setIdempotency records the Idempotency-Key, if the request has one, with the path and the
+// hash of the body that the key is bound to.
+func (c *call) setIdempotency(r *http.Request, body []byte) {
 	if c.idempotencyKey = r.Header.Get("Idempotency-Key"); c.idempotencyKey != "" {
 		c.path = pathOf(r, c.operation)
 		c.bodyHash = sha256.Sum256(body)
@@ -91,7 +92,7 @@ func pathOf(r *http.Request, operation *contract.Operation) string {
 	})
 }
 
-// idempotency is the key of this request in its scope, nil when it has none.
+// idempotency returns the scoped idempotency key of the request, or nil.
 func (c *call) idempotency() *idempotency.Key {
 	if c.idempotencyKey == "" {
 		return nil
@@ -102,11 +103,11 @@ func (c *call) idempotency() *idempotency.Key {
 	}
 }
 
-// repeatCheck refuses a key that was used for another body.
+// repeatCheck returns IDEMPOTENCY_MISMATCH if the key was used with another body.
 type repeatCheck func(context.Context, idempotency.Key) error
 
-// mismatchFirst is the refusal of an input, or that of its Idempotency-Key,
-// which comes before it (decisions 1.8), when the key was used for another body.
+// mismatchFirst returns the error of an invalid request. If its Idempotency-Key was used with
+// another body, it returns that error instead, because it takes precedence (decisions 1.8).
 func mismatchFirst(ctx context.Context, check repeatCheck, call *call, refusal error) error {
 	key := call.idempotency()
 	if key == nil || check == nil {
@@ -118,7 +119,8 @@ func mismatchFirst(ctx context.Context, check repeatCheck, call *call, refusal e
 	return refusal
 }
 
-// authenticate proves who sends the request, over the bytes as received.
+// authenticate verifies the signature over the bytes as received, and records the principal. It
+// returns UNAVAILABLE if the workspace holds too much memory.
 func (f *front) authenticate(r *http.Request, body []byte, call *call) error {
 	principal, err := f.verify(r.Context(), auth.Request{
 		Method: r.Method, Target: r.RequestURI, Header: r.Header, Body: body,
@@ -135,10 +137,10 @@ func (f *front) authenticate(r *http.Request, body []byte, call *call) error {
 	return nil
 }
 
-// scope refuses a key what it may not touch, before anything is looked up
-// (decisions 2.8). What names a run is for the handler: only its look-up tells the
-// workflow.
-func scope(r *http.Request, operation *contract.Operation, principal auth.Principal) error {
+// checkScope returns FORBIDDEN if the key is restricted to workflows and the operation is outside
+// that scope. It reads nothing from the database (decisions 2.8). Handlers check requests that name
+// a run, because the workflow of a run is in its row.
+func checkScope(r *http.Request, operation *contract.Operation, principal auth.Principal) error {
 	if !principal.Restricted() {
 		return nil
 	}
@@ -148,7 +150,7 @@ func scope(r *http.Request, operation *contract.Operation, principal auth.Princi
 	if operation.Unrestricted {
 		return &fault.Error{
 			Code: fault.Forbidden, Reason: "key_restricted",
-			Message: "This API key is restricted to some workflows; it may not create, replace, archive or list workflows, change schedules or hooks, nor touch environment variables.",
+			Message: "This API key is restricted to some workflows. It may not create, replace, archive or list workflows, change schedules or hooks, or access environment variables.",
 		}
 	}
 	return nil

@@ -10,10 +10,11 @@ import (
 	"github.com/weft-automation/weft/internal/web/protocol"
 )
 
-// response writes the answer of an operation. The generated answers escape HTML in outputs.
+// response writes the response of an operation. It replaces the generated types, because they escape
+// HTML characters in JSON.
 type response func(w http.ResponseWriter) error
 
-// jsonResponse returns an answer of 200 with a value as JSON.
+// jsonResponse returns a 200 response with value as JSON.
 func jsonResponse(value any) response {
 	return func(w http.ResponseWriter) error {
 		body, err := strictjson.Encode(value)
@@ -24,7 +25,7 @@ func jsonResponse(value any) response {
 	}
 }
 
-// textResponse returns an answer of 200 with a text of this media type.
+// textResponse returns a 200 response with a body of the media type.
 func textResponse(media string, text []byte) response {
 	return func(w http.ResponseWriter) error {
 		w.Header().Set("Content-Type", media)
@@ -33,7 +34,7 @@ func textResponse(media string, text []byte) response {
 	}
 }
 
-// with adds a header.
+// with sets a header.
 func (r response) with(name, value string) response {
 	return func(w http.ResponseWriter) error {
 		w.Header().Set(name, value)
@@ -41,7 +42,8 @@ func (r response) with(name, value string) response {
 	}
 }
 
-// replayed marks the answer to a request whose Idempotency-Key was used before.
+// replayed sets Idempotent-Replayed if the request repeats an earlier one with the same
+// Idempotency-Key.
 func (r response) replayed(was bool) response {
 	if !was {
 		return r
@@ -49,7 +51,7 @@ func (r response) replayed(was bool) response {
 	return r.with("Idempotent-Replayed", "true")
 }
 
-// unless adds an ETag. It replaces the answer by 304 if the client has what the tag names.
+// unless sets the ETag. It replaces the response with 304 if If-None-Match names the tag.
 func (r response) unless(tag string, ifNoneMatch *api.IfNoneMatch) response {
 	if protocol.Matches(value(ifNoneMatch), tag) {
 		r = func(w http.ResponseWriter) error {
@@ -60,13 +62,13 @@ func (r response) unless(tag string, ifNoneMatch *api.IfNoneMatch) response {
 	return r.with("ETag", tag)
 }
 
-// tagOf returns the ETag of a text.
+// tagOf returns the ETag of a body.
 func tagOf(text []byte) string {
 	sum := sha256.Sum256(text)
 	return `"` + hex.EncodeToString(sum[:8]) + `"`
 }
 
-// The operations that it answers.
+// The methods that make it a response of each operation.
 func (r response) VisitListSystemComponentsResponse(w http.ResponseWriter) error     { return r(w) }
 func (r response) VisitExecuteComponentResponse(w http.ResponseWriter) error         { return r(w) }
 func (r response) VisitGetComponentExecutionResponse(w http.ResponseWriter) error    { return r(w) }

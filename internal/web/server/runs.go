@@ -16,8 +16,8 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/run"
 )
 
-// TriggerWorkflow accepts a run and waits for its end if it is asked to. Once it is
-// accepted the answer is 200, whatever becomes of the wait.
+// TriggerWorkflow accepts a run and, if requested, waits until it finishes. Once the run is accepted,
+// the response is 200, even if the wait times out or fails.
 func (s *Server) TriggerWorkflow(ctx context.Context, request api.TriggerWorkflowRequestObject) (api.TriggerWorkflowResponseObject, error) {
 	params, err := triggerParams(ctx, request)
 	if err != nil {
@@ -37,12 +37,12 @@ func (s *Server) TriggerWorkflow(ctx context.Context, request api.TriggerWorkflo
 	if triggered.Run == nil {
 		return jsonResponse(result).replayed(triggered.Replayed), nil
 	}
-	around, err := strictjson.Encode(result)
+	prefix, err := strictjson.Encode(result)
 	if err != nil {
 		return nil, err
 	}
 	whole := s.whole(ctx, runKey(ctx, triggered.RunID), *triggered.Run)
-	whole.around = append(bytes.TrimSuffix(around, []byte("}")), `,"run":`...)
+	whole.prefix = append(bytes.TrimSuffix(prefix, []byte("}")), `,"run":`...)
 	return response(whole.write).replayed(triggered.Replayed), nil
 }
 
@@ -76,7 +76,7 @@ func triggerParams(ctx context.Context, request api.TriggerWorkflowRequestObject
 	return params, nil
 }
 
-// QuoteWorkflow says what a run would cost.
+// QuoteWorkflow returns what a run would cost.
 func (s *Server) QuoteWorkflow(ctx context.Context, request api.QuoteWorkflowRequestObject) (api.QuoteWorkflowResponseObject, error) {
 	var version *int32
 	if request.Body != nil {
@@ -87,9 +87,9 @@ func (s *Server) QuoteWorkflow(ctx context.Context, request api.QuoteWorkflowReq
 	return jsonResponse(quote), err
 }
 
-// ListWorkflowRuns is a page of runs, of those workflows that the key may be used on.
+// ListWorkflowRuns returns one page of runs of the workflows that the key may use.
 func (s *Server) ListWorkflowRuns(ctx context.Context, request api.ListWorkflowRunsRequestObject) (api.ListWorkflowRunsResponseObject, error) {
-	p, err := listOf(ctx, request.Params.Limit, request.Params.Cursor, request.Params.WorkflowID)
+	p, err := listParams(ctx, request.Params.Limit, request.Params.Cursor, request.Params.WorkflowID)
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +100,7 @@ func (s *Server) ListWorkflowRuns(ctx context.Context, request api.ListWorkflowR
 	return jsonResponse(page), err
 }
 
-// GetWorkflowRun is the record of a run, with its stages unless these are left out.
+// GetWorkflowRun returns the record of a run, with its stages unless the request excludes them.
 func (s *Server) GetWorkflowRun(ctx context.Context, request api.GetWorkflowRunRequestObject) (api.GetWorkflowRunResponseObject, error) {
 	key := runKey(ctx, request.RunID)
 	record, err := s.runs.Get(ctx, key, callOf(ctx).principal)
@@ -140,8 +140,8 @@ func (s *Server) StreamWorkflowRun(ctx context.Context, request api.StreamWorkfl
 	return runStream(ctx, stop, events, s.streams.of(principal)), nil
 }
 
-// afterOf is the event after which a stream begins: that of the header, or else of the
-// query; nil for the present state.
+// afterOf returns the number of the event after which a stream starts, from the header or else the
+// query. It returns nil if the stream starts with the current state.
 func afterOf(p api.StreamWorkflowRunParams) *int64 {
 	if p.LastEventID != nil {
 		return p.LastEventID
@@ -149,21 +149,21 @@ func afterOf(p api.StreamWorkflowRunParams) *int64 {
 	return p.After
 }
 
-// ListRunStages is a page of a run's stages.
+// ListRunStages returns one page of a run's stages.
 func (s *Server) ListRunStages(ctx context.Context, request api.ListRunStagesRequestObject) (api.ListRunStagesResponseObject, error) {
 	page, err := s.runs.StagePage(ctx, runKey(ctx, request.RunID), callOf(ctx).principal,
 		run.ListParams{Limit: limit(request.Params.Limit), Cursor: value(request.Params.Cursor)})
 	return jsonResponse(page), err
 }
 
-// ListRunEvents is a page of a run's log.
+// ListRunEvents returns one page of a run's log.
 func (s *Server) ListRunEvents(ctx context.Context, request api.ListRunEventsRequestObject) (api.ListRunEventsResponseObject, error) {
 	page, err := s.runs.EventPage(ctx, runKey(ctx, request.RunID), callOf(ctx).principal,
 		run.ListParams{Limit: limit(request.Params.Limit), Cursor: value(request.Params.Cursor)}, value(request.Params.After))
 	return jsonResponse(page), err
 }
 
-// CancelWorkflowRun asks for the end of a run.
+// CancelWorkflowRun requests the cancellation of a run and returns its record.
 func (s *Server) CancelWorkflowRun(ctx context.Context, request api.CancelWorkflowRunRequestObject) (api.CancelWorkflowRunResponseObject, error) {
 	var mode string
 	var reason *string
@@ -177,7 +177,7 @@ func (s *Server) CancelWorkflowRun(ctx context.Context, request api.CancelWorkfl
 	return response(s.whole(ctx, runKey(ctx, request.RunID), record).write), nil
 }
 
-// SendRunSignal gives a run a signal.
+// SendRunSignal sends a signal to a run.
 func (s *Server) SendRunSignal(ctx context.Context, request api.SendRunSignalRequestObject) (api.SendRunSignalResponseObject, error) {
 	var payload api.SignalPayload
 	if request.Body != nil {
@@ -187,4 +187,4 @@ func (s *Server) SendRunSignal(ctx context.Context, request api.SendRunSignalReq
 	return jsonResponse(signal), err
 }
 
-func runKey(ctx context.Context, runID api.RunID) notify.Key { return belonging(ctx, runID) }
+func runKey(ctx context.Context, runID api.RunID) notify.Key { return keyOf(ctx, runID) }

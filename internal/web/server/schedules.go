@@ -9,7 +9,7 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/schedule"
 )
 
-// CreateSchedule stores a schedule.
+// CreateSchedule creates a schedule.
 func (s *Server) CreateSchedule(ctx context.Context, request api.CreateScheduleRequestObject) (api.CreateScheduleResponseObject, error) {
 	call, body := callOf(ctx), request.Body
 	made, replayed, err := s.schedules.Create(ctx, schedule.CreateParams{
@@ -22,9 +22,9 @@ func (s *Server) CreateSchedule(ctx context.Context, request api.CreateScheduleR
 	return jsonResponse(made).replayed(replayed), err
 }
 
-// ListSchedules is a page of schedules, of those workflows that the key may be used on.
+// ListSchedules returns one page of schedules of the workflows that the key may use.
 func (s *Server) ListSchedules(ctx context.Context, request api.ListSchedulesRequestObject) (api.ListSchedulesResponseObject, error) {
-	p, err := listOf(ctx, request.Params.Limit, request.Params.Cursor, request.Params.WorkflowID)
+	p, err := listParams(ctx, request.Params.Limit, request.Params.Cursor, request.Params.WorkflowID)
 	if err != nil {
 		return nil, err
 	}
@@ -32,35 +32,35 @@ func (s *Server) ListSchedules(ctx context.Context, request api.ListSchedulesReq
 	return jsonResponse(page), err
 }
 
-// GetSchedule is a schedule.
+// GetSchedule returns a schedule.
 func (s *Server) GetSchedule(ctx context.Context, request api.GetScheduleRequestObject) (api.GetScheduleResponseObject, error) {
-	record, err := s.schedules.Get(ctx, belonging(ctx, request.ScheduleID), callOf(ctx).principal)
+	record, err := s.schedules.Get(ctx, keyOf(ctx, request.ScheduleID), callOf(ctx).principal)
 	return jsonResponse(record), err
 }
 
-// ReplaceSchedule gives a schedule other times.
+// ReplaceSchedule replaces the settings of a schedule.
 func (s *Server) ReplaceSchedule(ctx context.Context, request api.ReplaceScheduleRequestObject) (api.ReplaceScheduleResponseObject, error) {
 	body := request.Body
-	record, err := s.schedules.Replace(ctx, belonging(ctx, request.ScheduleID), schedule.Draft{
+	record, err := s.schedules.Replace(ctx, keyOf(ctx, request.ScheduleID), schedule.Draft{
 		Name: value(body.Name), Cron: body.Cron, TimeZone: value(body.TimeZone), Overlap: string(value(body.Overlap)), Status: string(value(body.Status)),
 	})
 	return jsonResponse(record), err
 }
 
-// DeleteSchedule ends a schedule.
+// DeleteSchedule deletes a schedule and returns it.
 func (s *Server) DeleteSchedule(ctx context.Context, request api.DeleteScheduleRequestObject) (api.DeleteScheduleResponseObject, error) {
-	gone, err := s.schedules.Delete(ctx, belonging(ctx, request.ScheduleID))
-	return jsonResponse(gone), err
+	deleted, err := s.schedules.Delete(ctx, keyOf(ctx, request.ScheduleID))
+	return jsonResponse(deleted), err
 }
 
-// belonging is what an id of the path names in the workspace that asks.
-func belonging(ctx context.Context, id api.ID) notify.Key {
+// keyOf returns the key of a row with this ID in the caller's workspace.
+func keyOf(ctx context.Context, id api.ID) notify.Key {
 	return notify.Key{WorkspaceID: callOf(ctx).principal.WorkspaceID, ID: id}
 }
 
-// listOf is a page of what belongs to workflows, as far as the key reaches. FORBIDDEN for
-// another workflow by its id.
-func listOf(ctx context.Context, most *api.Limit, cursor *api.Cursor, workflowID *api.ID) (run.ListParams, error) {
+// listParams returns the parameters of a list that is limited to the workflows that the key may
+// use. It returns FORBIDDEN if workflowID names another workflow.
+func listParams(ctx context.Context, most *api.Limit, cursor *api.Cursor, workflowID *api.ID) (run.ListParams, error) {
 	principal := callOf(ctx).principal
 	p := run.ListParams{Limit: limit(most), Cursor: value(cursor), WorkflowID: workflowID, Allowed: principal.Workflows}
 	if workflowID != nil && !principal.MayUse(*workflowID) {

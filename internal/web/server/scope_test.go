@@ -8,9 +8,9 @@ import (
 	"github.com/google/uuid"
 )
 
-// A restricted key is told so before its body is judged and before anything is
-// looked up: there is no handler behind these.
-func TestARestrictedKeyIsRefusedBeforeTheLookUp(t *testing.T) {
+// A restricted key is rejected before its body is validated and before any database lookup. This test
+// has no handlers.
+func TestRestrictedKeyIsRejectedBeforeLookup(t *testing.T) {
 	const listed, other = "019aa5f2-5f60-7172-8d84-9e0f1a2b3c4d", "019aa5f2-5f60-7172-8d84-9e0f1a2b3c4e"
 	s := start(t, func(s *service, _ *http.Server) { s.workflows = []uuid.UUID{uuid.MustParse(listed)} })
 	for _, c := range []struct {
@@ -37,11 +37,11 @@ func TestARestrictedKeyIsRefusedBeforeTheLookUp(t *testing.T) {
 			t.Errorf("%s %s: %d %s", c.method, c.target, got.status, got.body)
 		}
 	}
-	// The form of the JSON comes before the scope of the key.
+	// Malformed JSON takes precedence over the scope of the key.
 	if got := s.do(t, "POST", "/v1/sdk/workflows/"+other, "{"); got.status != http.StatusBadRequest {
 		t.Errorf("%d %s", got.status, got.body)
 	}
-	// What is not about workflows is as for any key.
+	// Operations that aren't about workflows are allowed.
 	if got := s.do(t, "POST", executePath, `{"module":"A","input":{},"config":{}}`); got.status != http.StatusOK || strings.Contains(got.body, "reason") {
 		t.Errorf("%d %s", got.status, got.body)
 	}

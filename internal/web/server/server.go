@@ -1,10 +1,10 @@
 // Package server is Weft's HTTP API: the checks that every request passes, in the order of
 // decisions 1.8, the operations of openapi.yaml, and the one writer of error responses.
 //
-// It decides nothing about executions, keys or callbacks: handlers translate and call. It contains
-// no SQL and starts no work of its own. The one invariant: a handler runs only for a request with
-// a canonical target, a signature checked over the bytes as received, and a form that the contract
-// allows.
+// It decides nothing about executions, keys or callbacks: handlers translate a request and call a
+// service. It contains no SQL and starts no background work. The one invariant: a handler runs only for a request with
+// a canonical target, a signature that was verified over the bytes received, and parameters and a
+// body that are valid under the contract.
 package server
 
 import (
@@ -34,7 +34,7 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/schedule"
 )
 
-// Deps is what the server is made of.
+// Deps are the services that the server calls, and its settings.
 type Deps struct {
 	Executions  *execution.Service
 	Workflows   *workflow.Service
@@ -52,19 +52,19 @@ type Deps struct {
 	Audit       *audit.Book
 	Limiter     *ratelimit.Limiter
 	Credits     billing.Reader
-	Proxies     auth.Proxies                  // whose X-Forwarded-For is believed
-	Memory      *Memory                       // that requests and answers may hold
-	ReadyFunc   func(context.Context) []Check // what /readyz looks at
-	Console     *http.ServeMux                // the pages for people under /settings; nil: there are none
-	Docs        *http.ServeMux                // GET /docs, what is below it, and /llms.txt; nil: nothing is there
-	Draining    <-chan struct{}               // once closed, open streams end; nil: never
-	Streams     *sync.WaitGroup               // counts open streams, which http.Server.Shutdown does not know of
+	Proxies     auth.Proxies                  // proxies whose X-Forwarded-For is trusted
+	Memory      *Memory                       // bounds the bytes that requests and responses hold
+	ReadyFunc   func(context.Context) []Check // runs the checks of /readyz
+	Console     *http.ServeMux                // the pages under /settings; nil: not served
+	Docs        *http.ServeMux                // GET /docs, the pages below it, and /llms.txt; nil: not served
+	Draining    <-chan struct{}               // open streams end once it is closed; nil: never
+	Streams     *sync.WaitGroup               // counts open streams, because http.Server.Shutdown does not wait for them
 	Metrics     *telemetry.Metrics
 	Log         *slog.Logger
 }
 
-// New makes the handler of the API's address. An error means that the embedded
-// openapi.yaml cannot be used.
+// New returns the handler of the API. It returns an error if the embedded openapi.yaml is
+// invalid.
 func New(deps Deps) (http.Handler, error) {
 	document, err := contract.Load()
 	if err != nil {
@@ -102,7 +102,7 @@ func New(deps Deps) (http.Handler, error) {
 	return f, nil
 }
 
-// Health makes a handler of /healthz and /readyz alone, for another listener.
+// Health returns a handler of /healthz and /readyz only, for a separate listener.
 func Health(ready func(context.Context) []Check, metrics *telemetry.Metrics, log *slog.Logger) (http.Handler, error) {
 	document, err := contract.Load()
 	if err != nil {
@@ -113,7 +113,7 @@ func Health(ready func(context.Context) []Check, metrics *telemetry.Metrics, log
 	return f, nil
 }
 
-// Server is the operations of the contract, one file for each tag.
+// Server implements the operations of the contract, one file per tag.
 type Server struct {
 	executions  *execution.Service
 	workflows   *workflow.Service
@@ -137,8 +137,8 @@ type Server struct {
 
 var _ api.StrictServerInterface = (*Server)(nil)
 
-// The sizes and times of HTTP itself (reliability AB-01 to AB-03). An answer
-// may take writeTimeout in all; streams set a deadline for each write instead.
+// The limits of net/http (reliability AB-01 to AB-03). A whole response may take writeTimeout;
+// streams set a deadline for each write instead.
 const (
 	readHeaderTimeout = 5 * time.Second
 	writeTimeout      = 45 * time.Second
@@ -146,8 +146,8 @@ const (
 	maxHeaderBytes    = 12 << 10 // net/http adds 4 KiB
 )
 
-// HTTPServer makes the server for a handler of New, with its limits set. It is
-// not started.
+// HTTPServer returns a server with all limits set for a handler made by New. It doesn't start
+// the server.
 func HTTPServer(handler http.Handler, log *slog.Logger) *http.Server {
 	return &http.Server{
 		Handler:           handler,
@@ -156,7 +156,7 @@ func HTTPServer(handler http.Handler, log *slog.Logger) *http.Server {
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
 		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
-		// Otherwise net/http answers `OPTIONS *` by itself.
+		// Otherwise net/http would answer `OPTIONS *` before the handler sees it.
 		DisableGeneralOptionsHandler: true,
 	}
 }

@@ -30,8 +30,8 @@ import (
 	"github.com/weft-automation/weft/internal/web/contract"
 )
 
-// real puts the operations of production behind the front of the tests. There
-// is no database: only what is answered without one can be asked.
+// real serves the production operations behind the tests' front. It has no database, so only requests
+// that need none work.
 func real(t *testing.T, ready func(context.Context) []Check) *service {
 	t.Helper()
 	registry, err := component.NewRegistry(utility.Modules()...)
@@ -48,7 +48,7 @@ func real(t *testing.T, ready func(context.Context) []Check) *service {
 	})
 }
 
-func TestAB06HostileModulesAndValuesAreNamedNotReflected(t *testing.T) {
+func TestAB06ErrorsNeverEchoHostileValues(t *testing.T) {
 	s := real(t, nil)
 	long := strings.Repeat("LONG", 2500)
 	for _, c := range []struct {
@@ -80,17 +80,17 @@ func TestAB06HostileModulesAndValuesAreNamedNotReflected(t *testing.T) {
 				t.Errorf("%d %s", got.status, got.body)
 			}
 			if strings.Contains(got.body, long[:101]) {
-				t.Errorf("the value is reflected: %s", got.body)
+				t.Errorf("the response contains the value: %s", got.body)
 			}
 			if strings.Contains(s.logs.String(), long[:101]) {
-				t.Error("the value is logged")
+				t.Error("the log contains the value")
 			}
 		})
 	}
 }
 
-// A server-wide write timeout covers ordinary answers; a stream outlives it
-// because it sets a deadline for each write.
+// The write timeout of the server applies to ordinary responses. A stream outlives it, because it sets
+// a deadline for each write.
 func TestSS13StreamsAreExemptFromTheWriteTimeout(t *testing.T) {
 	const timeout = 300 * time.Millisecond
 	release, asked := make(chan struct{}), make(chan struct{}, 8)
@@ -122,7 +122,7 @@ func TestSS13StreamsAreExemptFromTheWriteTimeout(t *testing.T) {
 	<-time.After(2 * timeout) // that much of the timeout must pass
 	close(release)
 	if err := <-ordinary; err == nil {
-		t.Error("an ordinary answer outlived the write timeout")
+		t.Error("an ordinary response outlived the write timeout")
 	}
 	lines := bufio.NewScanner(answer.Body)
 	for i, state := range []status.Execution{status.ExecutionExecuting, status.ExecutionCompleted} {
@@ -136,14 +136,14 @@ func TestSS13StreamsAreExemptFromTheWriteTimeout(t *testing.T) {
 	}
 	close(events)
 	if lines.Scan() || lines.Err() != nil {
-		t.Errorf("after the end came %q, %v", lines.Text(), lines.Err())
+		t.Errorf("after the last event: got %q, %v", lines.Text(), lines.Err())
 	}
 	if elapsed := time.Since(began); elapsed < timeout {
 		t.Errorf("the stream lived only %s", elapsed)
 	}
 }
 
-// The handler's own deadline ends an ordinary request with 503, not a stream.
+// The handler timeout makes an ordinary request fail with 503. It doesn't apply to streams.
 func TestSS13OrdinaryHandlersHaveADeadline(t *testing.T) {
 	s := start(t, func(s *service, _ *http.Server) { s.front.timeouts.handler = 50 * time.Millisecond })
 	s.operations.get = func(ctx context.Context) (api.ComponentExecution, error) {
@@ -163,7 +163,7 @@ func TestSS13OrdinaryHandlersHaveADeadline(t *testing.T) {
 		t.Errorf("got %d %s", got.status, got.body)
 	}
 	if defaultTimeouts.handler >= writeTimeout {
-		t.Error("an answer 503 would come after the write timeout")
+		t.Error("the handler timeout plus the body timeout exceeds the write timeout, so the 503 could not be sent")
 	}
 }
 
@@ -192,7 +192,7 @@ func expect(t *testing.T, lines *bufio.Scanner, prefix string) {
 	}
 }
 
-func TestStreamsEndWhenTheProcessDrains(t *testing.T) {
+func TestStreamsCloseOnDrain(t *testing.T) {
 	draining := make(chan struct{})
 	verifier, err := auth.NewVerifier(nil, auth.Options{})
 	if err != nil {
@@ -216,7 +216,7 @@ func TestStreamsEndWhenTheProcessDrains(t *testing.T) {
 
 var requestID = regexp.MustCompile(`^[A-Za-z0-9._-]{1,128}$`)
 
-func TestRequestIDIsTheCallersOwnOrANewOne(t *testing.T) {
+func TestValidRequestIDIsKept(t *testing.T) {
 	s := start(t)
 	for given, kept := range map[string]bool{
 		"checkout-7f3a": true, "A.b_c-9": true, strings.Repeat("a", 128): true,
@@ -224,13 +224,13 @@ func TestRequestIDIsTheCallersOwnOrANewOne(t *testing.T) {
 	} {
 		got := s.do(t, "GET", getPath, "", "X-Request-Id: "+given).header.Get("X-Request-Id")
 		if (got == given) != kept || !requestID.MatchString(got) {
-			t.Errorf("%q became %q", given, got)
+			t.Errorf("request ID %q: got %q", given, got)
 		}
 	}
 }
 
-// Whoever refuses says when, and this package how a time is written.
-func TestTimesInARefusalHaveTheFormOfTheContract(t *testing.T) {
+// Packages put a time.Time into a fault's Extra. This package formats it.
+func TestTimesInProblemsHaveContractFormat(t *testing.T) {
 	refusal := fault.New(fault.Unauthorized, "late")
 	refusal.Extra = map[string]any{"serverTime": time.Date(2026, 11, 21, 11, 15, 30, 999_999_999, time.FixedZone("CET", 3600))}
 	if _, body := render(refusal, "r"); !strings.Contains(string(body), `"serverTime":"2026-11-21T10:15:30.999Z"`) {
@@ -238,7 +238,7 @@ func TestTimesInARefusalHaveTheFormOfTheContract(t *testing.T) {
 	}
 }
 
-func TestPreferStrictRefusesUnknownFields(t *testing.T) {
+func TestPreferStrictRejectsUnknownFields(t *testing.T) {
 	s := start(t)
 	body := `{"module":"HASH","input":{},"config":{},"colour":"red"}`
 	if got := s.do(t, "POST", executePath, body); got.status != 200 || got.header.Get("Preference-Applied") != "" {
@@ -261,9 +261,8 @@ func TestPreferStrictRefusesUnknownFields(t *testing.T) {
 	}
 }
 
-// The key reaches the service as it was sent: the generated code would take it
-// apart at commas.
-func TestIdempotencyKeyIsTakenAsItIs(t *testing.T) {
+// The key reaches the service as sent. The generated code would split it at commas.
+func TestIdempotencyKeyIsNotSplitAtCommas(t *testing.T) {
 	s := start(t)
 	for _, key := range []string{"order-4711", "a, b;c=d %41 \"q\"", strings.Repeat("k", 255)} {
 		got := s.do(t, "POST", executePath, envelope("1"), "Idempotency-Key: "+key)
@@ -282,12 +281,12 @@ func TestIdempotencyKeyIsTakenAsItIs(t *testing.T) {
 	}
 	execute := slices.IndexFunc(document.Operations, func(o *contract.Operation) bool { return o.Pattern() == "POST "+executePath })
 	c := call{operation: document.Operations[execute], principal: auth.Principal{WorkspaceID: uuid.Max}}
-	if c.keep(r, []byte("{}")); c.idempotency().Key != "a,b" || c.idempotency().Path != executePath || c.idempotency().WorkspaceID != uuid.Max {
+	if c.setIdempotency(r, []byte("{}")); c.idempotency().Key != "a,b" || c.idempotency().Path != executePath || c.idempotency().WorkspaceID != uuid.Max {
 		t.Errorf("%+v", c.idempotency())
 	}
 }
 
-func TestReadinessNamesWhatFailsAndNotWhy(t *testing.T) {
+func TestReadinessNamesFailedChecksWithoutCause(t *testing.T) {
 	var failing error
 	s := real(t, func(context.Context) []Check {
 		return []Check{{Name: "database"}, {Name: "workers", Err: failing}}
@@ -305,7 +304,7 @@ func TestReadinessNamesWhatFailsAndNotWhy(t *testing.T) {
 	}
 }
 
-func TestTheContractIsServedInItsForms(t *testing.T) {
+func TestContractIsServedInEachFormat(t *testing.T) {
 	s := real(t, nil)
 	asJSON, asYAML, edition := s.do(t, "GET", "/openapi.json", ""), s.do(t, "GET", "/openapi.yaml", ""), s.do(t, "GET", "/openapi-3.0.json", "")
 	var fromJSON, fromYAML map[string]any
@@ -327,7 +326,7 @@ func TestTheContractIsServedInItsForms(t *testing.T) {
 		t.Fatalf("%v, %v", edition.header, err)
 	}
 	if fromJSON["openapi"] != "3.1.0" || from30["openapi"] != "3.0.3" {
-		t.Errorf("OpenAPI %v and %v", fromJSON["openapi"], from30["openapi"])
+		t.Errorf("OpenAPI versions: got %v and %v", fromJSON["openapi"], from30["openapi"])
 	}
 	for _, ours := range []string{"x-go-type", "timestamp.Time"} {
 		if strings.Contains(asJSON.body+asYAML.body+edition.body, ours) {
@@ -336,7 +335,7 @@ func TestTheContractIsServedInItsForms(t *testing.T) {
 	}
 }
 
-func TestTheCatalogueIsPagedAndFitsItsSchema(t *testing.T) {
+func TestCatalogueIsPagedAndMatchesSchema(t *testing.T) {
 	s := real(t, nil)
 	page, component := schemaOf(t, "/components/schemas/ComponentPage"), schemaOf(t, "/components/schemas/Component")
 	var names []string
@@ -374,7 +373,7 @@ func TestTheCatalogueIsPagedAndFitsItsSchema(t *testing.T) {
 	}
 }
 
-func TestHealthAloneServesNothingElse(t *testing.T) {
+func TestHealthServesOnlyHealthChecks(t *testing.T) {
 	s := start(t)
 	handler, err := Health(func(context.Context) []Check { return nil }, nil, s.front.log)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/weft-automation/weft/internal/account/person"
 )
 
-// CreateSession signs somebody in.
+// CreateSession signs a person in with their e-mail address and password.
 func (s *Server) CreateSession(ctx context.Context, request api.CreateSessionRequestObject) (api.CreateSessionResponseObject, error) {
 	visit := callOf(ctx).visit
 	session, err := s.people.SignIn(ctx, person.Credentials{
@@ -16,24 +16,24 @@ func (s *Server) CreateSession(ctx context.Context, request api.CreateSessionReq
 	if err != nil {
 		return nil, err
 	}
-	return s.welcome(ctx, visit, session)
+	return s.signedIn(ctx, visit, session)
 }
 
-// welcome is the answer to who has just signed in.
-func (s *Server) welcome(ctx context.Context, visit visit, session person.Session) (response, error) {
+// signedIn returns the response for a new session, with its cookie.
+func (s *Server) signedIn(ctx context.Context, visit visit, session person.Session) (response, error) {
 	current, err := s.people.Current(ctx, session.Person, session.ExpiresAt)
-	signedIn := api.Session{Token: session.Token, ExpiresAt: current.ExpiresAt, User: current.User, Workspaces: current.Workspaces}
-	return jsonResponse(signedIn).with("Set-Cookie", person.Cookie(session.Token, visit.secure).String()), err // alone: the contract has no other
+	body := api.Session{Token: session.Token, ExpiresAt: current.ExpiresAt, User: current.User, Workspaces: current.Workspaces}
+	return jsonResponse(body).with("Set-Cookie", person.Cookie(session.Token, visit.secure).String()), err
 }
 
-// GetCurrentSession says who is signed in.
+// GetCurrentSession returns the signed-in person, the expiry of the session and their workspaces.
 func (s *Server) GetCurrentSession(ctx context.Context, _ api.GetCurrentSessionRequestObject) (api.GetCurrentSessionResponseObject, error) {
 	member := callOf(ctx).member
 	current, err := s.people.Current(ctx, member.Person, member.ExpiresAt)
 	return api.GetCurrentSession200JSONResponse(current), err
 }
 
-// DeleteCurrentSession signs the person of the session out.
+// DeleteCurrentSession deletes the session and its cookie.
 func (s *Server) DeleteCurrentSession(ctx context.Context, _ api.DeleteCurrentSessionRequestObject) (api.DeleteCurrentSessionResponseObject, error) {
 	call := callOf(ctx)
 	current, err := s.people.Current(ctx, call.member.Person, call.member.ExpiresAt)

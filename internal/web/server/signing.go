@@ -7,7 +7,7 @@ import (
 	"github.com/weft-automation/weft/internal/account/auth"
 )
 
-// CheckSignature explains what the server would verify of a request.
+// CheckSignature explains whether the server would accept a signature, and if not, why.
 func (s *Server) CheckSignature(ctx context.Context, request api.CheckSignatureRequestObject) (api.CheckSignatureResponseObject, error) {
 	call := callOf(ctx)
 	result, err := s.streams.verifier.Check(ctx, auth.Claim{

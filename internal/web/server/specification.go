@@ -11,47 +11,47 @@ import (
 	"github.com/weft-automation/weft/internal/web/protocol"
 )
 
-// The contract in its forms.
+// The OpenAPI document in each format.
 var (
 	asJSON   = newDocument("application/json", api.SpecJSON())
 	asYAML   = newDocument("application/yaml", api.SpecYAML())
 	as30JSON = newDocument("application/json", api.Spec30JSON())
 )
 
-// GetOpenapiJSON is the contract as JSON.
+// GetOpenapiJSON returns the OpenAPI document as JSON.
 func (s *Server) GetOpenapiJSON(ctx context.Context, request api.GetOpenapiJSONRequestObject) (api.GetOpenapiJSONResponseObject, error) {
 	return asJSON.to(ctx, request.Params.IfNoneMatch), nil
 }
 
-// GetOpenapiYaml is the contract as it is written.
+// GetOpenapiYaml returns the OpenAPI document as YAML, with its comments.
 func (s *Server) GetOpenapiYaml(ctx context.Context, request api.GetOpenapiYamlRequestObject) (api.GetOpenapiYamlResponseObject, error) {
 	return asYAML.to(ctx, request.Params.IfNoneMatch), nil
 }
 
-// GetOpenapi30JSON is the contract in the words of OpenAPI 3.0.
+// GetOpenapi30JSON returns the document converted to OpenAPI 3.0.
 func (s *Server) GetOpenapi30JSON(ctx context.Context, request api.GetOpenapi30JSONRequestObject) (api.GetOpenapi30JSONResponseObject, error) {
 	return as30JSON.to(ctx, request.Params.IfNoneMatch), nil
 }
 
-// document is a form of the contract. It is served with the address by which the caller reached
-// the deployment as its server, so that generated clients call that address.
+// document is the OpenAPI document in one format. Its servers field has the origin by which the
+// caller reached the deployment, so that generated clients call that origin.
 type document struct {
 	media string
 	text  []byte
-	last  atomic.Pointer[edition] // most callers reach a deployment by the same address
+	last  atomic.Pointer[edition] // most callers use the same origin
 }
 
-// edition is a document as one address has it, also compressed.
+// edition is a document for one origin, also compressed.
 type edition struct {
 	media, origin string
-	tag           string // of the uncompressed text
+	tag           string // of the uncompressed text; the compressed one has the suffix -gzip
 	text          []byte
 	packedOnce    func() []byte
 }
 
 func newDocument(media string, text []byte) *document { return &document{media: media, text: text} }
 
-// at returns the document for callers at an origin.
+// at returns the document for callers that use an origin.
 func (d *document) at(origin string) *edition {
 	if last := d.last.Load(); last != nil && last.origin == origin {
 		return last

@@ -19,30 +19,30 @@ import (
 	"github.com/weft-automation/weft/internal/platform/telemetry"
 )
 
-// drainSpread is the time over which a process on its way out ends its streams,
-// so that their clients do not all come back at once.
+// drainSpread is the time over which a draining process closes its streams, so that clients don't
+// all reconnect at once.
 const drainSpread = 3 * time.Second
 
-// streams is what every event stream needs.
+// streams holds what all event streams need.
 type streams struct {
 	verifier *auth.Verifier
 	limiter  *ratelimit.Limiter
 	draining <-chan struct{}
 	spread   time.Duration   // drainSpread; tests shorten it
-	running  *sync.WaitGroup // counts the open ones; nil: nobody waits for them
+	running  *sync.WaitGroup // counts open streams; nil: not counted
 	memory   *Memory
-	hold     *hold // of the one stream; nil: its events are not counted
+	hold     *hold // memory of the one stream; nil: its events aren't counted
 	metrics  *telemetry.Metrics
 	log      *slog.Logger
 }
 
-// open gives a stream of the principal its context. It outlives the handler and
-// keeps nothing of the request but its id; it ends when the key is revoked, and
-// by stop. A workspace that has as many streams as it may is refused.
+// open returns the context of a new stream of the principal. The context outlives the request and
+// carries only its ID. It is canceled when the key is revoked, or by stop. open returns
+// RATE_LIMITED if the workspace has as many open streams as its plan allows.
 func (s streams) open(ctx context.Context, principal auth.Principal) (_ context.Context, stop context.CancelFunc, err error) {
 	closed, allowed := s.limiter.Open(ctx, principal.WorkspaceID, ratelimit.Stream)
 	if !allowed {
-		refusal := fault.New(fault.RateLimited, "This workspace has as many streams open as its plan allows. Close one first.")
+		refusal := fault.New(fault.RateLimited, "This workspace has as many open streams as its plan allows. Close one, then retry.")
 		refusal.Reason, refusal.RetryAfter = "streams", ratelimit.StreamPause
 		return nil, nil, refusal
 	}
@@ -55,12 +55,12 @@ func (s streams) open(ctx context.Context, principal auth.Principal) (_ context.
 	}, nil
 }
 
-// executionStream answers with the events of an execution.
+// executionStream returns a response that streams the events of an execution.
 func executionStream(ctx context.Context, stop context.CancelFunc, events <-chan api.ComponentExecutionEvent, s streams) response {
 	return stream(ctx, stop, "execution", s, sse.Source[api.ComponentExecutionEvent]{Events: events, EncodeFunc: encodeEvent})
 }
 
-// eventID is the SSE id of the event of a state. The final one alone is finalEventID.
+// eventID returns the SSE ID of a state's event. Only a terminal state has finalEventID.
 func eventID(state status.Execution) int64 {
 	switch {
 	case state.Terminal():
@@ -73,23 +73,23 @@ func eventID(state status.Execution) int64 {
 
 const finalEventID = 3
 
-// streamOver answers 204 to a client that has the final event of a stream, so that a standard
-// EventSource does not connect again (decisions 4.5).
+// streamOver responds with 204 to a client that already has the final event, so that a standard
+// EventSource stops reconnecting (decisions 4.5).
 func streamOver(w http.ResponseWriter) error {
 	w.WriteHeader(http.StatusNoContent)
 	return nil
 }
 
-// streamHead answers HEAD as GET would be answered, and opens no stream.
+// streamHead responds to HEAD with the header of GET, without opening a stream.
 func streamHead(w http.ResponseWriter) error {
 	sse.SetHeader(w.Header())
 	w.WriteHeader(http.StatusOK)
 	return nil
 }
 
-// stream answers with a stream of the kind: it hands the connection over and returns nil
-// whatever happens, because an error would be written into the stream. ctx is not that of the
-// request.
+// stream returns a response that sends the events of source. It detaches the connection from
+// net/http, and always returns nil, because an error would be written into the stream. ctx must come
+// from streams.open: the context of the request ends too early.
 func stream[T any](ctx context.Context, stop context.CancelFunc, kind string, s streams, source sse.Source[T]) response {
 	return func(w http.ResponseWriter) error {
 		closed := s.metrics.StreamOpened(kind)
@@ -101,7 +101,7 @@ func stream[T any](ctx context.Context, stop context.CancelFunc, kind string, s 
 			stop()
 			closed()
 			if err != nil {
-				s.log.DebugContext(ctx, "a stream ended early", "error", err)
+				s.log.DebugContext(ctx, "stream ended early", "error", err)
 			}
 			if s.running != nil {
 				s.running.Done()
@@ -111,15 +111,16 @@ func stream[T any](ctx context.Context, stop context.CancelFunc, kind string, s 
 	}
 }
 
-// of returns s for one stream of the principal. Its events count for the workspace.
+// of returns a copy of s for one stream of the principal. Its events count against the memory of
+// the workspace.
 func (s streams) of(principal auth.Principal) streams {
 	s.hold = &hold{memory: s.memory, workspace: principal.WorkspaceID}
 	return s
 }
 
-// count counts the bytes of an event until release is called. It returns UNAVAILABLE, which
-// ends the stream, if too many bytes of other answers are in flight. The client gets the
-// event when it reconnects.
+// count reserves the bytes of an event until release is called. It returns UNAVAILABLE, which
+// closes the stream, if too many bytes of other responses are in flight. The client gets the event
+// when it reconnects.
 func (s streams) count(bytes int) (release func(), err error) {
 	if s.hold == nil || bytes <= uncounted {
 		return func() {}, nil
@@ -130,8 +131,8 @@ func (s streams) count(bytes int) (release func(), err error) {
 	return func() { s.hold.shrink(int64(bytes)) }, nil
 }
 
-// encodeEvent makes the frame of an event. The final one has no name, so that a
-// plain onmessage listener hears it alone (decisions 4.5).
+// encodeEvent returns the SSE event of an execution's event. Only the final one has no name, so that
+// a plain onmessage listener receives only that one (decisions 4.5).
 func encodeEvent(event api.ComponentExecutionEvent) (sse.Event, error) {
 	data, err := strictjson.Encode(event)
 	frame := sse.Event{ID: strconv.FormatInt(eventID(event.Status), 10), Data: data}

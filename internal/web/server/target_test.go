@@ -18,9 +18,9 @@ func jsonOf(t testing.TB, text string) (value any) {
 	return value
 }
 
-// Only the canonical spelling of a target reaches an operation; every other is
-// 404 by itself, never a redirect to it.
-func TestAU04OnlyCanonicalTargetsReachAnOperation(t *testing.T) {
+// Only the canonical form of a target reaches an operation. Any other form results in 404, never in a
+// redirect.
+func TestAU04OnlyCanonicalTargetsReachOperations(t *testing.T) {
 	s := start(t)
 	for _, target := range []string{
 		"/" + getPath, strings.Replace(getPath, "/sdk", "//sdk", 1), getPath + "/", getPath + "//",
@@ -44,7 +44,7 @@ func TestAU04OnlyCanonicalTargetsReachAnOperation(t *testing.T) {
 			if len(got) != 1 || got[0].header.Get("Location") != "" {
 				t.Fatalf("got %+v", got)
 			}
-			// What is no request line at all net/http refuses with its own 400.
+			// net/http responds with its own 400 to a malformed request line.
 			if foreign := got[0].status == 400 && got[0].header.Get("X-Request-Id") == ""; got[0].status != 404 && !foreign {
 				t.Errorf("got %+v", got)
 			}
@@ -63,9 +63,9 @@ func TestAU04OnlyCanonicalTargetsReachAnOperation(t *testing.T) {
 	}
 }
 
-// A body that is not one plain JSON object is refused, but only after the
-// signature was checked over the very bytes that came.
-func TestAU06BodiesAreJudgedAfterTheirSignature(t *testing.T) {
+// A body that isn't a single plain JSON object is rejected, but only after the signature over the
+// received bytes was verified.
+func TestAU06BodiesAreValidatedAfterSignature(t *testing.T) {
 	s := start(t)
 	right := envelope("1")
 	utf16 := "\xff\xfe"
@@ -126,9 +126,9 @@ func TestAU06BodiesAreJudgedAfterTheirSignature(t *testing.T) {
 	})
 }
 
-// Whatever passes the JSON gate, the contract's check neither panics nor binds
-// a member that the schema did not see.
-func FuzzBodyGate(f *testing.F) {
+// For any body that protocol.JSONObject accepts, CheckBody neither panics nor returns a field that the
+// schema doesn't know.
+func FuzzBody(f *testing.F) {
 	document, err := loadOnce()
 	if err != nil {
 		f.Fatal(err)
@@ -154,7 +154,7 @@ func FuzzBodyGate(f *testing.F) {
 			}
 			for name := range members {
 				if !strings.Contains(" module input config attempts waitForMs callbackUrl callbackSecret callbackHeaders ", " "+name+" ") {
-					t.Fatalf("%q was let through", name)
+					t.Fatalf("unknown field %q was accepted", name)
 				}
 			}
 		}

@@ -13,16 +13,16 @@ import (
 	"github.com/weft-automation/weft/internal/web/contract"
 )
 
-// visit is how a person comes: from where, over what, and with which token.
+// visit is what is known about a person's connection: the address, the scheme and the cookies.
 type visit struct {
 	client netip.Addr
 	secure bool   // over https
-	origin string // of the service, as the client calls it
-	token  string // of the session; "" for none
-	device string // the value of the device's cookie; "" for none
+	origin string // of the service, as the client reaches it
+	token  string // of the session; "" without one
+	device string // the value of the device cookie; "" without one
 }
 
-// host is that of the service, as the client calls it.
+// host returns the host of the service, as the client reaches it.
 func (v visit) host() string {
 	_, host, _ := strings.Cut(v.origin, "://")
 	return host
@@ -32,14 +32,15 @@ func (f *front) visit(r *http.Request) visit {
 	return visit{client: f.proxies.Client(r.RemoteAddr, r.Header), secure: f.proxies.Secure(r), origin: f.proxies.Origin(r)}
 }
 
-// recognize proves who sends the request, by the token of a session, and that they
-// belong to the workspace of the path.
+// recognize authenticates a person by the token of their session and records them in call. If the
+// path names a workspace, they must be a member of it. It returns UNAUTHORIZED, FORBIDDEN or
+// NOT_FOUND otherwise.
 func (f *front) recognize(r *http.Request, operation *contract.Operation, call *call) error {
 	call.visit = f.visit(r)
 	token, bearer := bearerToken(r.Header)
 	if !bearer {
 		token = person.CookieToken(r, call.visit.secure)
-		// A browser sends the cookie by itself, whoever's page makes it.
+		// Browsers also send the cookie with requests that pages of other sites make.
 		if err := f.sameOrigin(r); err != nil {
 			return err
 		}
@@ -49,7 +50,7 @@ func (f *front) recognize(r *http.Request, operation *contract.Operation, call *
 	if operation.Role != "" {
 		id, err := uuid.Parse(r.PathValue("workspaceId"))
 		if err != nil {
-			id = uuid.Max // of no workspace: who is not signed in is told that first
+			id = uuid.Max // matches no workspace; UNAUTHORIZED takes precedence over NOT_FOUND
 		}
 		proof.WorkspaceID = &id
 	}
@@ -67,7 +68,8 @@ func (f *front) recognize(r *http.Request, operation *contract.Operation, call *
 	return nil
 }
 
-// bearerToken is the token of an Authorization header, if that is of a session.
+// bearerToken returns the token of an Authorization header, and reports whether its scheme is
+// Bearer.
 func bearerToken(header http.Header) (token string, ok bool) {
 	scheme, token, _ := strings.Cut(header.Get("Authorization"), " ")
 	if !strings.EqualFold(scheme, "Bearer") {
@@ -76,12 +78,13 @@ func bearerToken(header http.Header) (token string, ok bool) {
 	return strings.TrimSpace(token), true
 }
 
-// sameOrigin refuses what would change something for a page of another site.
+// sameOrigin returns FORBIDDEN if a browser sent a request that may change something for a page of
+// another site.
 func (f *front) sameOrigin(r *http.Request) error {
 	if err := f.foreign.Check(r); err != nil {
 		return &fault.Error{
 			Code: fault.Forbidden, Reason: "cross_origin", Err: err,
-			Message: "A browser sent this request for a page of another site.",
+			Message: "A browser sent this request from a page of another site. Send it from the same origin.",
 		}
 	}
 	return nil

@@ -20,21 +20,21 @@ func (o *operations) RevokeAPIKey(context.Context, api.RevokeAPIKeyRequestObject
 	return api.RevokeAPIKey200JSONResponse{}, nil
 }
 
-// people serves the test operations to members of the workspace executionID,
-// whose token is their role.
+// people serves the test operations to members of the workspace with the ID executionID. The token of a
+// member is their role.
 func people(t *testing.T) *service {
 	t.Helper()
 	return start(t, func(s *service, _ *http.Server) {
 		s.front.find = func(_ context.Context, p person.Proof) (person.Member, error) {
 			if p.Token == "" {
-				return person.Member{}, person.NotAllowed(person.Owner) // stands for any refusal
+				return person.Member{}, person.NotAllowed(person.Owner) // any error will do
 			}
 			return person.Member{WorkspaceID: *p.WorkspaceID, Role: person.Role(p.Token)}, nil
 		}
 	})
 }
 
-func TestTheRoleOfAnOperationIsAskedFor(t *testing.T) {
+func TestOperationsCheckRole(t *testing.T) {
 	s := people(t)
 	revoke := "/v1/workspaces/" + executionID + "/api-keys/" + executionID
 	for _, tc := range []struct {
@@ -65,18 +65,18 @@ func TestTheRoleOfAnOperationIsAskedFor(t *testing.T) {
 			t.Errorf("%+v: ran %v", tc, ran)
 		}
 		if len(s.takeVerified()) > 0 {
-			t.Errorf("%+v: the signature of a person's request was looked at", tc)
+			t.Errorf("%+v: verified the signature of a person's request", tc)
 		}
 	}
 	if got := s.do(t, "DELETE", revoke, "", "Authorization: Bearer owner", "Sec-Fetch-Site: cross-site"); got.status != 200 {
-		t.Errorf("a bearer token from anywhere: %d", got.status)
+		t.Errorf("bearer token from another site: %d", got.status)
 	}
 	if got := s.do(t, "HEAD", "/v1/workspaces/"+executionID, "", "Authorization: Bearer owner"); got.status != 200 || got.body != "" {
 		t.Errorf("HEAD: %d %s", got.status, got.body)
 	}
 }
 
-func TestAPersonsRequestIsAboutTheWorkspaceOfItsPath(t *testing.T) {
+func TestPersonRequestUsesWorkspaceOfPath(t *testing.T) {
 	s := people(t)
 	for _, id := range []string{executionID, strings.ToUpper(executionID)} {
 		s.do(t, "GET", "/v1/workspaces/"+id, "", "Authorization: Bearer editor")
@@ -85,6 +85,6 @@ func TestAPersonsRequestIsAboutTheWorkspaceOfItsPath(t *testing.T) {
 		}
 	}
 	if got := s.do(t, "GET", "/v1/workspaces/x", "", "Authorization: Bearer editor"); got.status != 404 {
-		t.Errorf("a malformed ID: %d", got.status)
+		t.Errorf("malformed ID: %d", got.status)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/weft-automation/weft/internal/workflow"
 )
 
-// CreateWorkflow stores a workflow.
+// CreateWorkflow creates a workflow.
 func (s *Server) CreateWorkflow(ctx context.Context, request api.CreateWorkflowRequestObject) (api.CreateWorkflowResponseObject, error) {
 	call, body := callOf(ctx), request.Body
 	made, replayed, err := s.workflows.Create(ctx, workflow.CreateParams{
@@ -25,7 +25,7 @@ func (s *Server) CreateWorkflow(ctx context.Context, request api.CreateWorkflowR
 	return versionResponse(made.Version, made).replayed(replayed), err
 }
 
-// ListWorkflows is one page of the workspace's workflows.
+// ListWorkflows returns one page of the workspace's workflows.
 func (s *Server) ListWorkflows(ctx context.Context, request api.ListWorkflowsRequestObject) (api.ListWorkflowsResponseObject, error) {
 	page, err := s.workflows.List(ctx, callOf(ctx).principal.WorkspaceID, workflow.ListParams{
 		Limit: limit(request.Params.Limit), Cursor: value(request.Params.Cursor), Status: value(request.Params.Status),
@@ -35,9 +35,9 @@ func (s *Server) ListWorkflows(ctx context.Context, request api.ListWorkflowsReq
 
 // GetWorkflow returns a workflow, or one of its versions.
 //
-// The ETag is the version, and every change of a workflow makes a new one, except its archiving.
-// So a version that was asked for by its number, or an archived workflow, is never 304. The tag of
-// an archived workflow names no later answer, because only a save brings the workflow back.
+// The ETag is the version number. Every change except archiving creates a new version, so the tag
+// says nothing about the status. Therefore GetWorkflow never responds with 304 for an archived
+// workflow or an explicit version. Only saving a new version restores an archived workflow.
 func (s *Server) GetWorkflow(ctx context.Context, request api.GetWorkflowRequestObject) (api.GetWorkflowResponseObject, error) {
 	w, err := s.workflows.Get(ctx, callOf(ctx).principal.WorkspaceID, request.WorkflowID, request.Params.Version)
 	held := request.Params.IfNoneMatch
@@ -53,7 +53,7 @@ func (s *Server) ExportWorkflow(ctx context.Context, request api.ExportWorkflowR
 	return jsonResponse(present.WorkflowExport(w)).unless(etag(w.Version), request.Params.IfNoneMatch), err
 }
 
-// ReplaceWorkflow saves a workflow anew.
+// ReplaceWorkflow saves a new version of a workflow.
 func (s *Server) ReplaceWorkflow(ctx context.Context, request api.ReplaceWorkflowRequestObject) (api.ReplaceWorkflowResponseObject, error) {
 	call, body := callOf(ctx), request.Body
 	replaced, err := s.workflows.Replace(ctx, workflow.ReplaceParams{
@@ -65,12 +65,12 @@ func (s *Server) ReplaceWorkflow(ctx context.Context, request api.ReplaceWorkflo
 		},
 	})
 	if malformed := fault.Malformed(call.unknown); malformed != nil && fault.CodeOf(err) != fault.InvalidInput {
-		err = malformed // before what it would have taken the place of (decisions 1.8)
+		err = malformed // unknown fields take precedence over other errors (decisions 1.8)
 	}
 	return versionResponse(replaced.Version, replaced), err
 }
 
-// ArchiveWorkflow takes a workflow out of use.
+// ArchiveWorkflow archives a workflow and returns it.
 func (s *Server) ArchiveWorkflow(ctx context.Context, request api.ArchiveWorkflowRequestObject) (api.ArchiveWorkflowResponseObject, error) {
 	archived, err := s.workflows.Archive(ctx, callOf(ctx).principal.WorkspaceID, request.WorkflowID, expected(request.Params.IfMatch))
 	return versionResponse(archived.Version, archived), err
@@ -87,8 +87,8 @@ func (s *Server) UpdateWorkflowComponent(ctx context.Context, request api.Update
 	return versionResponse(updated.WorkflowVersion, updated), err
 }
 
-// expected returns the versions that an If-Match names, nil for any. A weak tag, or any other
-// text that is not an ETag of a workflow, names no version (RFC 9110, section 13.1.1).
+// expected returns the versions that If-Match names, or nil if it allows any. A weak tag, or anything
+// else that isn't an ETag of a workflow, names no version (RFC 9110, section 13.1.1).
 func expected(ifMatch *api.IfMatch) []int32 {
 	if ifMatch == nil || strings.TrimSpace(*ifMatch) == "*" {
 		return nil
@@ -107,7 +107,7 @@ func expected(ifMatch *api.IfMatch) []int32 {
 // etag returns the ETag of a version.
 func etag(version int32) string { return fmt.Sprintf(`"%d"`, version) }
 
-// versionResponse is jsonResponse of what a version has.
+// versionResponse returns value as JSON with the ETag of the version.
 func versionResponse(version api.WorkflowVersion, value any) response {
 	return jsonResponse(value).with("ETag", etag(version))
 }

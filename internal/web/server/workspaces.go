@@ -6,13 +6,13 @@ import (
 	"github.com/weft-automation/weft/gen/api"
 )
 
-// ListWorkspaces is one page of the workspaces of whoever is signed in.
+// ListWorkspaces returns one page of the signed-in person's workspaces.
 func (s *Server) ListWorkspaces(ctx context.Context, request api.ListWorkspacesRequestObject) (api.ListWorkspacesResponseObject, error) {
 	page, err := s.workspaces.ListOf(ctx, callOf(ctx).member.ID, limit(request.Params.Limit), value(request.Params.Cursor))
 	return api.ListWorkspaces200JSONResponse(page), err
 }
 
-// GetWorkspace is the workspace as the person sees it.
+// GetWorkspace returns the workspace, with the role of the signed-in person.
 func (s *Server) GetWorkspace(ctx context.Context, _ api.GetWorkspaceRequestObject) (api.GetWorkspaceResponseObject, error) {
 	member := callOf(ctx).member
 	workspace, err := s.workspaces.Get(ctx, member.WorkspaceID, string(member.Role))
