@@ -64,7 +64,7 @@ func TestAComponentIsDescribed(t *testing.T) {
 	s := catalogue(t)
 	got := run(t, s.environ(), "", "components", "add-up")
 	for _, want := range []string{
-		"ADD_UP  Of the service\n\nDoes it. And more.\n", "2.5 credits", "5s", "read: it reads the outside", "pure: it runs again", "on its own, inside a workflow",
+		"ADD_UP  Of the service\n\nDoes it. And more.\n", "2.5 credits", "5s", "read: it reads from external systems", "pure: it runs again", "on its own, inside a workflow",
 		"  data  (string, required)\n      What to add.\n      Example: \"a b\"\n", "  mode  (string, default \"fast\")\n      One of \"fast\", \"slow\"\n", "  key  (string, secret)\n",
 		"  deep  (object)\n      inner  (object)\n          on  (boolean)\n", "Output\n  sum  (string)\n      The sum.\n", "For example\n  weft call ADD_UP data='a b'\n",
 	} {
@@ -143,8 +143,8 @@ func TestInvalidFieldsAreReportedBeforeAnyRequest(t *testing.T) {
 		{"dta=1", "ADD_UP has no field dta; its fields are data, mode, count, pin, key, headers, deep, block, any, url, config.mode"},
 		{"data", `"data" does not have the form FIELD=VALUE`},
 		{"=1", "does not have the form"},
-		{"count=two", `count: expected integer, in JSON; got "two"`},
-		{"pin=hunter2", "pin: expected integer, in JSON"},
+		{"count=two", `count: expected integer as JSON; got "two"`},
+		{"pin=hunter2", "pin: expected integer as JSON"},
 		{"deep.outer=1", "deep.outer: unknown field"},
 		{"data.x=1", "data.x: data is string, which has no fields"},
 		{"key=@/nowhere.txt", "key: open /nowhere.txt"},

@@ -17,34 +17,34 @@ import (
 	"github.com/weft-automation/weft/internal/kit/waittest"
 )
 
-// turn is held by the one script that runs.
-var turn sync.Mutex
+// mutex is held while a script runs.
+var mutex sync.Mutex
 
-// Run runs a Node script of a folder two levels below the root and returns what it prints.
-// The script takes its browser from internal/tools/browser.mjs, which waits as long as the
-// test may. With WEFT_PICTURES, a folder, it keeps pictures of the pages.
+// Run runs a Node script in the directory of the test, and returns its output. It fails the test if the
+// script fails. The script imports the browser from internal/tools/browser.mjs. If WEFT_PICTURES is set
+// to a directory, the script saves screenshots there.
 func Run(t *testing.T, script string, environ ...string) string {
 	t.Helper()
 	tools, err := filepath.Abs("../../tools")
 	if err != nil {
 		t.Fatal(err)
 	}
-	turn.Lock()
-	defer turn.Unlock()
+	mutex.Lock()
+	defer mutex.Unlock()
 	ctx := waittest.Context(t)
-	// The browser gives up first: it says what it waited for.
+	// The browser times out first, because its message names what it waited for.
 	limit, _ := ctx.Deadline()
-	patience := time.Until(limit) * 9 / 10
+	browserTimeout := time.Until(limit) * 9 / 10
 	command := exec.CommandContext(ctx, "node", script)
 	command.Env = append(append(command.Environ(),
 		"TOOLS="+tools, "PICTURES="+os.Getenv("WEFT_PICTURES"), "TMPDIR="+t.TempDir(),
-		"PATIENCE_MS="+strconv.FormatInt(patience.Milliseconds(), 10)), environ...)
+		"PATIENCE_MS="+strconv.FormatInt(browserTimeout.Milliseconds(), 10)), environ...)
 	command.WaitDelay = 5 * time.Second
-	var complaints strings.Builder
-	command.Stderr = &complaints
+	var stderr strings.Builder
+	command.Stderr = &stderr
 	output, err := command.Output()
 	if err != nil {
-		t.Fatalf("node %s: %v\n%s%s", script, err, output, complaints.String())
+		t.Fatalf("node %s: %v\n%s%s", script, err, output, stderr.String())
 	}
 	return string(output)
 }

@@ -12,15 +12,16 @@ import (
 	"github.com/weft-automation/weft/gen/api"
 )
 
-// Read is the value that a text means for the field: the text itself where only texts
-// are taken, else what it says in JSON. Where both are taken, what is not JSON is a text.
+// Read returns the JSON value that a user's text stands for. For a field that accepts only strings, that
+// is the text as a string. Otherwise it is the text parsed as JSON, or a string if the text isn't JSON and
+// the field accepts strings. Read returns an error if it doesn't.
 func (f Field) Read(text string) (json.RawMessage, error) {
 	texts := len(f.Kinds) == 0 || slices.Contains(f.Kinds, "string")
 	if only := texts && len(f.Kinds) == 1; !only && json.Valid([]byte(text)) {
 		return json.RawMessage(strings.TrimSpace(text)), nil
 	}
 	if !texts {
-		return nil, fmt.Errorf("expected %s, in JSON%s; got %s", f.Type, f.example(), f.got(text))
+		return nil, fmt.Errorf("expected %s as JSON%s; got %s", f.Type, f.example(), f.got(text))
 	}
 	var value bytes.Buffer
 	encoder := json.NewEncoder(&value)
@@ -31,7 +32,7 @@ func (f Field) Read(text string) (json.RawMessage, error) {
 	return bytes.TrimSpace(value.Bytes()), nil
 }
 
-// example is what a value may look like, for a message.
+// example returns an example of a value, for a message.
 func (f Field) example() string {
 	if len(f.Examples) == 0 {
 		return ""
@@ -39,21 +40,21 @@ func (f Field) example() string {
 	return ", such as " + Readable(f.Examples[0])
 }
 
-// got is a text that came, for a message: never one of a secret field.
+// got returns the text, shortened, for a message. It hides the text of a secret field.
 func (f Field) got(text string) string {
 	const most = 48
 	switch runes := []rune(text); {
 	case text == "":
-		return "nothing"
+		return "an empty value"
 	case f.Secret:
-		return "a text that is not shown, because the field is secret"
+		return "a value that is hidden, because the field is secret"
 	case len(runes) > most:
 		return strconv.QuoteToASCII(string(runes[:most])) + "..."
 	}
 	return strconv.QuoteToASCII(text)
 }
 
-// Write is a text from which Read makes the value.
+// Write returns a text from which Read returns the value.
 func (f Field) Write(value json.RawMessage) string {
 	var text string
 	if json.Unmarshal(value, &text) != nil || string(value) == "null" {
@@ -65,27 +66,27 @@ func (f Field) Write(value json.RawMessage) string {
 	return Readable(value)
 }
 
-// Readable is JSON on one line, with the characters that an encoder hid from HTML.
+// Readable returns JSON on one line, without the escapes of <, > and & that encoders add for HTML.
 func Readable(value json.RawMessage) string {
 	var line bytes.Buffer
 	if err := json.Compact(&line, value); err != nil {
 		return string(value)
 	}
-	return unhidden(line.String())
+	return unescapeHTML(line.String())
 }
 
-// Indented is JSON on many lines, likewise.
+// Indented returns indented JSON, without these escapes.
 func Indented(value json.RawMessage) string {
 	var lines bytes.Buffer
 	if err := json.Indent(&lines, value, "", "  "); err != nil {
 		return string(value)
 	}
-	return unhidden(lines.String())
+	return unescapeHTML(lines.String())
 }
 
 var escape = regexp.MustCompile(`\\(u[0-9a-fA-F]{4}|.)`)
 
-func unhidden(text string) string {
+func unescapeHTML(text string) string {
 	return escape.ReplaceAllStringFunc(text, func(one string) string {
 		switch strings.ToLower(one) {
 		case `\u003c`:
@@ -99,7 +100,7 @@ func unhidden(text string) string {
 	})
 }
 
-// Sample is a call of the component made of its own examples.
+// Sample returns the input and config of a sample call, from the component's examples.
 func Sample(c api.Component) (input, config json.RawMessage) {
 	return sample(c.Input), sample(c.Config)
 }
@@ -126,26 +127,26 @@ func sample(schema json.RawMessage) json.RawMessage {
 	return out
 }
 
-// ConfigPrefix names a field of the config, on a line of weft call, where the input has
-// one of that name too.
+// ConfigPrefix marks an argument of weft call as a field of the config. It is needed if the input has a
+// field of the same name.
 const ConfigPrefix = "config."
 
-// CallLine is the command that makes the sample call; "" for a component that is
-// executed inside a workflow only.
+// CallLine returns the weft command of the sample call, or "" if the component is executed only inside a
+// workflow.
 func CallLine(c api.Component) string {
 	if !slices.Contains(c.ExecutionModes, api.ExecutionModeCOMPONENT) {
 		return ""
 	}
 	words := []string{"weft call", c.Module}
 	input, config := Sample(c)
-	var taken []Field // by the input
+	var inputFields []Field
 	for i, part := range []struct{ schema, value json.RawMessage }{{c.Input, input}, {c.Config, config}} {
 		object, err := ReadObject(part.schema)
 		if err != nil {
 			return ""
 		}
 		if i == 0 {
-			taken = object.Fields
+			inputFields = object.Fields
 		}
 		var members map[string]json.RawMessage
 		if json.Unmarshal(part.value, &members) != nil {
@@ -156,7 +157,7 @@ func CallLine(c api.Component) string {
 			if strings.HasPrefix(text, "@") {
 				text = "@" + text
 			}
-			if i > 0 && slices.ContainsFunc(taken, func(other Field) bool { return other.Name == name }) {
+			if i > 0 && slices.ContainsFunc(inputFields, func(other Field) bool { return other.Name == name }) {
 				name = ConfigPrefix + name
 			}
 			words = append(words, name+"="+shell(text))
@@ -165,7 +166,7 @@ func CallLine(c api.Component) string {
 	return strings.Join(words, " ")
 }
 
-// ordered are the members as fields: those with a name first, in its order.
+// ordered returns the fields that have a value: known ones in their order, then the others by name.
 func ordered(fields []Field, members map[string]json.RawMessage) []Field {
 	var all []Field
 	for _, f := range fields {

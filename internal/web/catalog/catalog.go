@@ -1,8 +1,8 @@
 // Package catalog describes the components of a registry to callers: in full (decisions 9.1), and
 // in the small dialect that code generators read.
 //
-// It is computed once, its large parts on first use, because a registry does not change. It knows
-// no HTTP and runs nothing. The one invariant: it lists exactly what the registry accepts.
+// It is computed once, and its large parts on first use, because a registry doesn't change. It knows
+// nothing of HTTP and runs no component. The one invariant: it lists exactly what the registry accepts.
 package catalog
 
 import (
@@ -16,14 +16,14 @@ import (
 	"github.com/weft-automation/weft/internal/kit/fault"
 )
 
-// Catalog is every component, ordered by module.
+// Catalog contains all components, sorted by module.
 type Catalog struct {
 	registry   *component.Registry
 	components []api.Component
 	systemFunc func() ([]api.SystemComponent, error)
 }
 
-// New describes the modules of a registry.
+// New returns the catalogue of a registry.
 func New(registry *component.Registry) *Catalog {
 	modules := registry.List()
 	c := &Catalog{
@@ -38,10 +38,11 @@ func New(registry *component.Registry) *Catalog {
 	return c
 }
 
-// All is every component, ordered by module.
+// All returns all components, sorted by module.
 func (c *Catalog) All() []api.Component { return c.components }
 
-// Get finds a component by its exact name. NOT_FOUND, with the name that was probably meant.
+// Get returns a component by its exact module name. It returns NOT_FOUND, with the most similar name, for
+// an unknown one.
 func (c *Catalog) Get(module string) (api.Component, error) {
 	i, found := c.search(module)
 	if !found {
@@ -50,8 +51,8 @@ func (c *Catalog) Get(module string) (api.Component, error) {
 	return c.components[i], nil
 }
 
-// Page is at most limit components after the cursor of the page before.
-// INVALID_INPUT for a cursor that no page gave out.
+// Page returns at most limit components after the cursor of the previous page. It returns INVALID_INPUT
+// for a malformed cursor.
 func (c *Catalog) Page(limit int, cursor string) (api.ComponentPage, error) {
 	from := 0
 	if cursor != "" {
@@ -72,15 +73,15 @@ func (c *Catalog) Page(limit int, cursor string) (api.ComponentPage, error) {
 	return page, nil
 }
 
-// System is all components in the small dialect. It fails only if a module has a schema
-// that cannot be read.
+// System returns all components in the small dialect. It returns an error only if a module has an invalid
+// schema.
 func (c *Catalog) System() ([]api.SystemComponent, error) { return c.systemFunc() }
 
 func (c *Catalog) search(module string) (int, bool) {
 	return slices.BinarySearchFunc(c.components, module, func(e api.Component, name string) int { return strings.Compare(e.Module, name) })
 }
 
-// describe tells what an entry of the registry is.
+// describe returns an entry of the registry as the API shows it.
 func describe(entry *component.Entry) api.Component {
 	secrets := []string{}
 	for _, part := range []struct {

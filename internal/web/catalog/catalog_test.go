@@ -15,7 +15,7 @@ import (
 	"github.com/weft-automation/weft/internal/web/catalog"
 )
 
-// module is a component with the given schemas.
+// module is a component with these schemas.
 type module struct{ name, input, config, output string }
 
 func (m module) Describe() component.Descriptor {
@@ -42,7 +42,7 @@ func load(t *testing.T, modules ...component.Module) *catalog.Catalog {
 	return catalog.New(registry)
 }
 
-// system is the catalogue in the small dialect.
+// system returns the catalogue in the small dialect.
 func system(t *testing.T, c *catalog.Catalog) []api.SystemComponent {
 	t.Helper()
 	all, err := c.System()
@@ -70,7 +70,7 @@ func TestGetDescribesTheWholeComponent(t *testing.T) {
 	}
 }
 
-func TestPagesFollowEachOther(t *testing.T) {
+func TestPagesContainAllComponents(t *testing.T) {
 	c := load(t, module{"C", none, none, none}, module{"A", none, none, none}, module{"B", none, none, none})
 	for _, limit := range []int{1, 2, 3, 100} {
 		var names []string
@@ -92,11 +92,11 @@ func TestPagesFollowEachOther(t *testing.T) {
 		}
 	}
 	if _, err := c.Page(1, "!"); fault.CodeOf(err) != fault.InvalidInput {
-		t.Errorf("a foreign cursor: %v", err)
+		t.Errorf("malformed cursor: %v", err)
 	}
 }
 
-func TestTheDialectTellsTypes(t *testing.T) {
+func TestDialectTypes(t *testing.T) {
 	for schema, want := range map[string]string{
 		`{"type":"string"}`:              `{"type":"string"}`,
 		`{"type":"integer","minimum":1}`: `{"type":"number"}`,
@@ -145,7 +145,7 @@ func TestTheDialectTellsTypes(t *testing.T) {
 	}
 }
 
-func TestARequiredInputOfSeveralTypesHasTheFirst(t *testing.T) {
+func TestRequiredInputHasFirstOfSeveralTypes(t *testing.T) {
 	c := load(t, module{name: "A", config: none, output: none, input: `{"type":"object","required":["any","list","text","thing"],"properties":{
 		"any":{},"list":{"type":["array","string"]},"other":{"type":["array","string"]},"text":{"type":["string","integer","null"]},
 		"thing":{"type":["object","string"],"properties":{"a":{"type":"integer"}}}}}`})
@@ -164,7 +164,7 @@ func TestARequiredInputOfSeveralTypesHasTheFirst(t *testing.T) {
 	}
 }
 
-func TestTheDialectListsMembersInOrder(t *testing.T) {
+func TestDialectKeepsFieldOrder(t *testing.T) {
 	c := load(t, module{
 		name: "A", input: `{"type":"object","properties":{"b":{"type":"string"},"a":{"type":"string"}}}`,
 		config: `{"type":"object","properties":{"method":{"type":"string"}},"required":["method"]}`,

@@ -11,11 +11,9 @@ import (
 	"github.com/weft-automation/weft/internal/kit/jsonschema"
 )
 
-// FormatBigint marks a schema whose values are integers of any size: in a schema of
-// type string, or of string and integer, `"format": "bigint"` makes the dialect say
-// bigint. A pattern that lets decimal integers of any size pass and nothing else says
-// the same without the mark. A module that uses the format also
-// checks it, by its Formats; without that it is a mark only.
+// FormatBigint is the format of integers of any size. The dialect has the type bigint for a schema with
+// this format and the type string, or string and integer. The same goes for a string with a pattern that
+// allows exactly the decimal integers. A module that uses the format should also check it, in its Formats.
 const FormatBigint = "bigint"
 
 func systemComponents(modules []component.Descriptor) ([]api.SystemComponent, error) {
@@ -49,7 +47,7 @@ func systemComponent(d component.Descriptor) (api.SystemComponent, error) {
 	for _, name := range input.Names() {
 		property, _ := input.Property(name)
 		parameter := api.SystemComponentParameter{Name: name, Required: slices.Contains(input.Required, name), JSONSchema: object(property)}
-		if parameter.Required { // generators make a field optional if its schema has no type
+		if parameter.Required { // generators treat a field without a type as optional
 			parameter.Schema = requiredDialect(property)
 		}
 		c.Inputs.Parameters = append(c.Inputs.Parameters, parameter)
@@ -95,9 +93,9 @@ func dialect(s *jsonschema.Schema) api.DialectSchema {
 	return out
 }
 
-// requiredDialect returns the schema of a required input in the small dialect. If the input
-// allows several types, the result has the first one, because generators make an input without
-// a type optional. The type of an input that allows any value is object.
+// requiredDialect returns the schema of a required input in the small dialect. If the input allows several
+// types, the result has the first one, because generators treat an input without a type as optional. If
+// it allows any value, the type is object.
 func requiredDialect(s *jsonschema.Schema) api.DialectSchema {
 	out := dialect(s)
 	if len(s.Types) == 0 && len(s.Alternatives()) == 0 && s.Values() == nil {
@@ -132,7 +130,7 @@ func required(s *jsonschema.Schema) []string {
 	return s.Required
 }
 
-// nullable reports whether null is among the values of a schema that says what they are.
+// nullable reports whether the schema restricts its values and null is one of them.
 func nullable(s *jsonschema.Schema) bool {
 	if only := s.Values(); only != nil && !slices.ContainsFunc(only, func(value json.RawMessage) bool { return string(value) == "null" }) {
 		return false
@@ -144,7 +142,7 @@ func nullable(s *jsonschema.Schema) bool {
 	return len(branches) == 0 && s.Values() != nil || slices.ContainsFunc(branches, nullable)
 }
 
-// dialectType returns the one type of the dialect that fits all values of the schema.
+// dialectType returns the type of the dialect that fits all values of the schema, if there is one.
 func dialectType(s *jsonschema.Schema) (api.DialectType, bool) {
 	names := slices.DeleteFunc(slices.Clone(s.Types), func(name string) bool { return name == "null" })
 	if (s.Format == FormatBigint || decimal(s)) && slices.Contains(names, "string") && !slices.ContainsFunc(names, func(name string) bool { return name != "string" && name != "integer" }) {
@@ -170,8 +168,8 @@ func dialectType(s *jsonschema.Schema) (api.DialectType, bool) {
 	return common, common != ""
 }
 
-// decimal reports whether the pattern of a string allows integers of any size
-// and nothing else: such a string is the dialect's bigint.
+// decimal reports whether the pattern of a string allows integers of any size and nothing else. Such a
+// string has the type bigint in the dialect. It tests the pattern with samples.
 func decimal(s *jsonschema.Schema) bool {
 	pattern, err := regexp.Compile(s.Pattern)
 	if s.Pattern == "" || err != nil || len(s.Enum) > 0 {

@@ -8,37 +8,37 @@ import (
 	"github.com/weft-automation/weft/internal/kit/jsonschema"
 )
 
-// Field is one member of an input, a config or an output, told to people.
+// Field describes one field of an input, a config or an output, for people.
 type Field struct {
 	Name        string
 	Description string
 	Type        string   // in words, such as "array of string"
 	Kinds       []string // the JSON types that a value may have; none: any
-	Format      string   // of the value, or of whatever it holds without a name
+	Format      string   // of the value, or of its items or unnamed fields
 	Required    bool
-	Secret      bool // it, or whatever is in it
+	Secret      bool // the value, its items or its unnamed fields
 	Default     json.RawMessage
 	Enum        []json.RawMessage // the only values; none: any
 	Examples    []json.RawMessage
-	Rules       []Rule  // what else a value has to keep to
-	Fields      []Field // members of the object, or of the objects in the array
-	Values      *Field  // what a member may be that has no name here; nil: nothing is said
+	Rules       []Rule  // further constraints
+	Fields      []Field // fields of the object, or of the objects in the array
+	Values      *Field  // describes fields whose names aren't listed; nil: undescribed
 }
 
-// Rule is one bound of a value: words, and what of it is code.
+// Rule is one constraint of a value: a phrase, and code that belongs to it.
 type Rule struct{ Words, Code string }
 
-// maxNesting bounds how deep the members of members are told.
+// maxNesting is how deep nested fields are described.
 const maxNesting = 8
 
-// Object is an input, a config or an output, told to people.
+// Object describes an input, a config or an output, for people.
 type Object struct {
 	Description string
-	Fields      []Field // those with a name: first those that must be there, else in the order of the schema
-	Open        *Field  // what further ones may be; nil: there are none
+	Fields      []Field // required fields first, otherwise in the order of the schema
+	Open        *Field  // describes further fields; nil: none allowed
 }
 
-// ReadObject tells what the schema of an object says.
+// ReadObject returns a description of an object's schema, or an error if the schema is invalid.
 func ReadObject(raw json.RawMessage) (Object, error) {
 	root, err := jsonschema.Parse(raw)
 	if err != nil {
@@ -69,8 +69,8 @@ func fields(s *jsonschema.Schema, depth int) []Field {
 	return all
 }
 
-// values describes the members without a name. It returns nil if there are none, or if the
-// schema does not describe them.
+// values describes the fields whose names aren't listed. It returns nil if there can't be any, or if the
+// schema doesn't describe them.
 func values(s *jsonschema.Schema, depth int) *Field {
 	from := s.AdditionalProperties
 	if len(s.PatternProperties) > 0 {
@@ -93,22 +93,21 @@ func fieldOf(s *jsonschema.Schema, depth int) Field {
 	return f
 }
 
-// holdsSecret reports whether the schema, or a schema of what it holds without a name, is
-// marked as secret. Members with a name have marks of their own.
+// holdsSecret reports whether the schema, or a schema of its items or unnamed fields, is marked as secret.
+// Named fields have their own marks.
 func holdsSecret(s *jsonschema.Schema, depth int) bool {
 	if s.Secret || depth == maxNesting {
 		return s.Secret
 	}
-	for _, inside := range []*jsonschema.Schema{s.Items, s.AdditionalProperties} {
-		if inside != nil && holdsSecret(inside, depth+1) {
+	for _, inner := range []*jsonschema.Schema{s.Items, s.AdditionalProperties} {
+		if inner != nil && holdsSecret(inner, depth+1) {
 			return true
 		}
 	}
 	return slices.ContainsFunc(s.Alternatives(), func(branch *jsonschema.Schema) bool { return holdsSecret(branch, depth+1) })
 }
 
-// formatIn returns the format of the value, or else the first format of what it holds without
-// a name.
+// formatIn returns the format of the value, or else the first format of its items or unnamed fields.
 func formatIn(s *jsonschema.Schema, depth int) string {
 	if s.Format != "" || depth == maxNesting {
 		return s.Format
@@ -178,7 +177,7 @@ func rules(s *jsonschema.Schema) []Rule {
 		{"minimum", "maximum", ""},
 		{"minLength", "maxLength", " characters"},
 		{"minItems", "maxItems", " items"},
-		{"minProperties", "maxProperties", " members"},
+		{"minProperties", "maxProperties", " fields"},
 	} {
 		switch min, max := string(s.Keyword(of.min)), string(s.Keyword(of.max)); {
 		case min != "" && max != "":

@@ -16,7 +16,7 @@ import (
 	"github.com/weft-automation/weft/internal/web/catalog"
 )
 
-// library is the catalogue of all modules that there are.
+// library returns the catalogue of all modules.
 func library(t *testing.T) *catalog.Catalog {
 	t.Helper()
 	guard := egress.New(egress.Policy{})
@@ -33,7 +33,7 @@ func fields(t *testing.T, schema string) []catalog.Field {
 	return object.Fields
 }
 
-func TestRequiredFieldsComeFirstElseInTheOrderOfTheSchema(t *testing.T) {
+func TestRequiredFieldsComeFirst(t *testing.T) {
 	t.Parallel()
 	var names []string
 	for _, f := range fields(t, `{"type":"object","required":["m","c"],"properties":{"z":{},"m":{},"a":true,"c":{}}}`) {
@@ -44,7 +44,7 @@ func TestRequiredFieldsComeFirstElseInTheOrderOfTheSchema(t *testing.T) {
 	}
 }
 
-func TestAFieldTellsWhatItsSchemaSays(t *testing.T) {
+func TestFieldDescribesSchema(t *testing.T) {
 	t.Parallel()
 	for schema, want := range map[string]string{
 		`{"type":"string"}`: "string | kinds [string] secret false rules []",
@@ -62,7 +62,7 @@ func TestAFieldTellsWhatItsSchemaSays(t *testing.T) {
 		`{"type":"object","properties":{"key":{"type":"string","x-secret":true}}}`:          "object | kinds [object] secret false rules []",
 		`{"type":"string","minLength":1,"maxLength":9,"pattern":"^a"}`:                      "string | kinds [string] secret false rules [{1 to 9 characters } {matches ^a}]",
 		`{"type":"number","exclusiveMinimum":0,"exclusiveMaximum":1.5}`:                     "number | kinds [number] secret false rules [{more than 0 } {less than 1.5 }]",
-		`{"type":"object","minProperties":1,"patternProperties":{"^x":{"type":"integer"}}}`: "object | kinds [object] secret false rules [{at least 1 members }]",
+		`{"type":"object","minProperties":1,"patternProperties":{"^x":{"type":"integer"}}}`: "object | kinds [object] secret false rules [{at least 1 fields }]",
 	} {
 		one := fields(t, `{"type":"object","properties":{"f":`+schema+`}}`)[0]
 		if got := fmt.Sprintf("%s | kinds %v secret %v rules %v", one.Type, one.Kinds, one.Secret, one.Rules); got != want {
@@ -71,17 +71,17 @@ func TestAFieldTellsWhatItsSchemaSays(t *testing.T) {
 	}
 	inner := fields(t, `{"type":"object","properties":{"list":{"type":"array","items":{"type":"object","required":["b"],"properties":{"a":{},"b":{"const":7}}}}}}`)[0].Fields
 	if len(inner) != 2 || inner[0].Name != "b" || string(inner[0].Enum[0]) != "7" {
-		t.Errorf("members of items: %+v", inner)
+		t.Errorf("fields of items: %+v", inner)
 	}
 	deep := strings.Repeat(`{"type":"object","properties":{"f":`, 40) + `{}` + strings.Repeat(`}}`, 40)
 	for at, depth := fields(t, deep), 0; len(at) > 0; at, depth = at[0].Fields, depth+1 {
 		if depth > 8 {
-			t.Fatal("a schema is told deeper than anybody reads")
+			t.Fatal("a recursive schema is described without a depth limit")
 		}
 	}
 }
 
-func TestFurtherFieldsAreTold(t *testing.T) {
+func TestUnnamedFieldsAreDescribed(t *testing.T) {
 	t.Parallel()
 	for schema, want := range map[string]string{
 		`{"type":"object"}`: "none",
@@ -102,7 +102,7 @@ func TestFurtherFieldsAreTold(t *testing.T) {
 	}
 }
 
-func TestTextsBecomeValuesByTheTypeOfTheField(t *testing.T) {
+func TestReadDependsOnFieldType(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ schema, text, want string }{
 		{`{"type":"string"}`, `hello <you>`, `"hello <you>"`},
@@ -131,19 +131,19 @@ func TestTextsBecomeValuesByTheTypeOfTheField(t *testing.T) {
 			continue
 		}
 		if back, err := field.Read(field.Write(got)); err != nil || string(back) != string(got) {
-			t.Errorf("%s: %s is written %q and comes back as %s, %v", c.schema, got, field.Write(got), back, err)
+			t.Errorf("%s: %s: Write returns %q, which Read turns into %s, %v", c.schema, got, field.Write(got), back, err)
 		}
 	}
 }
 
-// What a text should have been is told with what came; of a secret field only that.
-func TestATextOfAnotherTypeIsToldWithWhatWasExpected(t *testing.T) {
+// The error contains the expected type and the text, but never the text of a secret field.
+func TestReadErrorNamesExpectedType(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ schema, text, want string }{
-		{`{"type":"integer"}`, "abc", `expected integer, in JSON; got "abc"`},
-		{`{"type":"integer","examples":[32]}`, "é" + strings.Repeat("x", 60), `expected integer, in JSON, such as 32; got "\u00e9` + strings.Repeat("x", 47) + `"...`},
-		{`{"type":"boolean"}`, "", "expected boolean, in JSON; got nothing"},
-		{`{"type":"integer","x-secret":true}`, "hunter2", "expected integer, in JSON; got a text that is not shown, because the field is secret"},
+		{`{"type":"integer"}`, "abc", `expected integer as JSON; got "abc"`},
+		{`{"type":"integer","examples":[32]}`, "é" + strings.Repeat("x", 60), `expected integer as JSON, such as 32; got "\u00e9` + strings.Repeat("x", 47) + `"...`},
+		{`{"type":"boolean"}`, "", "expected boolean as JSON; got an empty value"},
+		{`{"type":"integer","x-secret":true}`, "hunter2", "expected integer as JSON; got a value that is hidden, because the field is secret"},
 	} {
 		field := fields(t, `{"type":"object","properties":{"f":`+c.schema+`}}`)[0]
 		if _, err := field.Read(c.text); err == nil || err.Error() != c.want {
@@ -152,7 +152,7 @@ func TestATextOfAnotherTypeIsToldWithWhatWasExpected(t *testing.T) {
 	}
 }
 
-func TestReadableJSONHidesNothingFromHTML(t *testing.T) {
+func TestReadableJSONHasNoHTMLEscapes(t *testing.T) {
 	t.Parallel()
 	const hidden, plain = `{ "a": "\u003cb\u003E \u0026 \\u003c \n \u00e9" }`, `{"a":"<b> & \\u003c \n \u00e9"}`
 	if got := catalog.Readable(json.RawMessage(hidden)); got != plain {
@@ -163,9 +163,9 @@ func TestReadableJSONHidesNothingFromHTML(t *testing.T) {
 	}
 }
 
-// Every module's own sample call is one that the registry accepts, and its line of
-// weft call names each field that the sample sets.
-func TestTheSampleOfEveryModuleIsAccepted(t *testing.T) {
+// The registry accepts the sample call of every module, and its weft command sets each field of the
+// sample.
+func TestSampleCallsAreValid(t *testing.T) {
 	t.Parallel()
 	guard := egress.New(egress.Policy{})
 	t.Cleanup(guard.Close)
@@ -176,12 +176,12 @@ func TestTheSampleOfEveryModuleIsAccepted(t *testing.T) {
 	for _, c := range library(t).All() {
 		input, config := catalog.Sample(c)
 		if err := registry.Check(c.Module, input, config); err != nil {
-			t.Errorf("%s: the sample %s %s is refused: %v", c.Module, input, config, err)
+			t.Errorf("%s: sample %s %s is invalid: %v", c.Module, input, config, err)
 		}
 		line := catalog.CallLine(c)
 		if !slices.Contains(c.ExecutionModes, api.ExecutionModeCOMPONENT) {
 			if line != "" {
-				t.Errorf("%s has the line %s, and cannot be called", c.Module, line)
+				t.Errorf("%s has the command %s, but can't be called", c.Module, line)
 			}
 			continue
 		}
@@ -192,21 +192,21 @@ func TestTheSampleOfEveryModuleIsAccepted(t *testing.T) {
 			}
 			for name := range members {
 				if !strings.Contains(line, " "+name+"=") && !strings.Contains(line, " config."+name+"=") {
-					t.Errorf("%s: %s is not in %s", c.Module, name, line)
+					t.Errorf("%s: field %s is missing in %s", c.Module, name, line)
 				}
 			}
 		}
 	}
 }
 
-// The examples that a module gives are the proof of what the dialect says of its type.
-func TestTheDialectFitsTheExamplesOfEveryModule(t *testing.T) {
+// The examples of a module match the types in the dialect.
+func TestDialectMatchesExamplesOfAllModules(t *testing.T) {
 	t.Parallel()
 	c := library(t)
 	for _, system := range system(t, c) {
 		one, _ := c.Get(system.Module)
 		types := map[string]api.DialectSchema{}
-		several := map[string]bool{} // the dialect has the first of their types, as the first example
+		several := map[string]bool{} // the dialect has only the first of several types, that of the first example
 		for _, p := range system.Inputs.Parameters {
 			types["input "+p.Name] = p.Schema
 			var typed struct{ Type []string }
@@ -231,20 +231,20 @@ func TestTheDialectFitsTheExamplesOfEveryModule(t *testing.T) {
 						t.Fatal(err)
 					}
 					if why := misfit(types[part+" "+f.Name], value); why != "" && !(several[part+" "+f.Name] && i > 0) {
-						t.Errorf("%s %s.%s: the example %s %s", system.Module, part, f.Name, example, why)
+						t.Errorf("%s %s.%s: example %s %s", system.Module, part, f.Name, example, why)
 					}
 				}
 			}
 		}
 		if seen != len(types) {
-			t.Errorf("%s has %d fields, and %d in the dialect", system.Module, seen, len(types))
+			t.Errorf("%s has %d fields, but %d in the dialect", system.Module, seen, len(types))
 		}
 	}
 }
 
-// Generators exist that require an input unless its schema has no type. What they make calls
-// every component with its required inputs alone.
-func TestEveryComponentIsCalledWithItsRequiredInputsAlone(t *testing.T) {
+// Some generators make every input required that has a type. Their clients can call every component with
+// its required inputs only.
+func TestRequiredInputsSufficeForEveryComponent(t *testing.T) {
 	t.Parallel()
 	guard := egress.New(egress.Policy{})
 	t.Cleanup(guard.Close)
@@ -266,7 +266,7 @@ func TestEveryComponentIsCalledWithItsRequiredInputsAlone(t *testing.T) {
 			config[name] = sampleOf(t, sampleConfig, name)
 		}
 		if err := registry.Check(system.Module, encoded(t, input), encoded(t, config)); err != nil {
-			t.Errorf("%s is refused with %s %s: %v", system.Module, encoded(t, input), encoded(t, config), err)
+			t.Errorf("%s rejects %s %s: %v", system.Module, encoded(t, input), encoded(t, config), err)
 		}
 	}
 }
@@ -289,9 +289,9 @@ func encoded(t *testing.T, value any) json.RawMessage {
 	return text
 }
 
-// Validators of other languages compile the patterns of the catalogue: JavaScript has no inline
-// flags, no named groups of Python and no anchors of Go.
-func TestPatternsOfTheCatalogueAreThoseOfJavaScript(t *testing.T) {
+// Validators in other languages compile the patterns of the catalogue. JavaScript has no inline flags, no
+// named groups in Python syntax and no Go anchors.
+func TestPatternsAreValidInJavaScript(t *testing.T) {
 	t.Parallel()
 	foreign := regexp.MustCompile(`\(\?[a-zA-Z^-]|\\[AzZQEaCpP]|\[\[:`)
 	seen := 0
@@ -304,13 +304,13 @@ func TestPatternsOfTheCatalogueAreThoseOfJavaScript(t *testing.T) {
 			eachPattern(value, func(pattern string) {
 				seen++
 				if found := foreign.FindString(pattern); found != "" {
-					t.Errorf("%s: the pattern %s has %q, which only Go can read", c.Module, pattern, found)
+					t.Errorf("%s: pattern %s has %q, which JavaScript doesn't support", c.Module, pattern, found)
 				}
 			})
 		}
 	}
 	if seen < 20 {
-		t.Errorf("only %d patterns were found", seen)
+		t.Errorf("found only %d patterns", seen)
 	}
 }
 
@@ -344,7 +344,7 @@ func plain(raw json.RawMessage) (value any, err error) {
 	return value, err
 }
 
-// misfit says why a value is none of the schema; "" if it is one.
+// misfit returns why a value is invalid for the schema, or "" if it is valid.
 func misfit(s api.DialectSchema, value any) string {
 	if s.Type == nil {
 		return ""

@@ -8,8 +8,8 @@ import (
 	"github.com/weft-automation/weft/internal/web/catalog"
 )
 
-// A format that a field names is one that its reader can look up, and no other is told.
-func TestEveryFormatIsTold(t *testing.T) {
+// Formats describes every format that a field uses, and no others.
+func TestFormatsListsExactlyUsedFormats(t *testing.T) {
 	t.Parallel()
 	used := map[string]bool{catalog.FormatBigint: true}
 	var walk func(fields []catalog.Field)
@@ -28,7 +28,7 @@ func TestEveryFormatIsTold(t *testing.T) {
 	}
 	for i, one := range catalog.Formats {
 		if i > 0 && catalog.Formats[i-1].Name >= one.Name {
-			t.Errorf("%s stands after %s", one.Name, catalog.Formats[i-1].Name)
+			t.Errorf("%s comes after %s, want sorted names", one.Name, catalog.Formats[i-1].Name)
 		}
 		if !used[one.Name] || one.Description == "" || one.Example == "" {
 			t.Errorf("%+v, used: %v", one, used[one.Name])
@@ -36,7 +36,7 @@ func TestEveryFormatIsTold(t *testing.T) {
 	}
 	for name := range used {
 		if !slices.ContainsFunc(catalog.Formats, func(f catalog.Format) bool { return f.Name == name }) {
-			t.Errorf("nothing tells what %s is", name)
+			t.Errorf("the format %s has no description", name)
 		}
 	}
 }

@@ -9,25 +9,25 @@ import (
 	"github.com/weft-automation/weft/internal/component/graph"
 )
 
-// fires says when a port fires (decisions 8.2).
+// fires maps each port to when it fires (decisions 8.2).
 var fires = map[string]string{
 	graph.PortNext:    "It completed.",
 	graph.PortThen:    "The condition holds.",
 	graph.PortElse:    "The condition does not hold.",
 	graph.PortDefault: "No case holds.",
-	graph.PortEach:    "Once for every item: what is reached over it is the body of the loop.",
-	graph.PortDone:    "All items are over.",
-	graph.PortTimeout: "Nothing came in time.",
+	graph.PortEach:    "Once per item. The components reachable from here are the body of the loop.",
+	graph.PortDone:    "All items are finished.",
+	graph.PortTimeout: "The wait timed out.",
 	graph.PortError:   "It failed. Without an edge here, and without onFailure: continue, the run fails.",
 }
 
 const (
-	afterLoop    = "The same as done: what an edge means that names no port."
+	afterLoop    = "The same as done. An edge without a port means this one."
 	afterFailure = "Only with onFailure: continue, because it never completes."
 )
 
-// ports are those of a component, in the order in which they are told of; none where it is
-// not executed inside a workflow.
+// ports returns the ports of a component in their documented order, or an empty list if it can't be
+// executed inside a workflow.
 func ports(entry *component.Entry) []api.ComponentPort {
 	all := []api.ComponentPort{}
 	if !slices.Contains(entry.Modes, component.ModeWorkflow) {
@@ -57,7 +57,7 @@ func ports(entry *component.Entry) []api.ComponentPort {
 	return all
 }
 
-// PortInWords is the name of a port, or which names it may have.
+// PortInWords returns the name of a port, or the path of the field that names it.
 func PortInWords(p api.ComponentPort) string {
 	switch {
 	case p.Name != nil:

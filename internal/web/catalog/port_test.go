@@ -7,8 +7,8 @@ import (
 	"github.com/weft-automation/weft/internal/web/catalog"
 )
 
-// The ports are those of decisions 8.2.
-func TestTheCatalogueTellsThePortsOfEachModule(t *testing.T) {
+// The catalogue has the ports of decisions 8.2.
+func TestCatalogueListsPortsOfEachModule(t *testing.T) {
 	t.Parallel()
 	special := map[string]string{
 		"IF": "then else error", "SWITCH": "config.cases[].name default error", "FOR_EACH": "each done next error", "WAIT_FOR_SIGNAL": "next timeout error",
@@ -33,17 +33,17 @@ func TestTheCatalogueTellsThePortsOfEachModule(t *testing.T) {
 		one, _ := library(t).Get(module)
 		for _, port := range one.Ports {
 			if catalog.PortInWords(port) == "next" && !strings.HasPrefix(port.Description, want) {
-				t.Errorf("%s goes on by next: %s, want %s", module, port.Description, want)
+				t.Errorf("%s: description of next is %s, want %s", module, port.Description, want)
 			}
 		}
 	}
 	alone, _ := load(t, module{"ALONE", none, none, none}).Get("ALONE")
 	if alone.Ports == nil || len(alone.Ports) != 0 {
-		t.Errorf("what is in no workflow has the ports %+v", alone.Ports)
+		t.Errorf("component that can't be in a workflow has ports %+v", alone.Ports)
 	}
 }
 
-func TestAFieldTellsItsFormat(t *testing.T) {
+func TestFieldHasFormat(t *testing.T) {
 	t.Parallel()
 	for schema, want := range map[string]string{
 		`{"type":"string"}`:                                                            "",

@@ -8,7 +8,7 @@ import (
 	"github.com/weft-automation/weft/gen/api"
 )
 
-// FirstSentence is that of a description, for a list.
+// FirstSentence returns the first sentence of a description, for lists.
 func FirstSentence(text string) string {
 	if end := strings.Index(text, ". "); end >= 0 {
 		return text[:end+1]
@@ -16,33 +16,33 @@ func FirstSentence(text string) string {
 	return text
 }
 
-// EffectInWords says what a component does to the world outside.
+// EffectInWords returns a phrase for the effect of a component on external systems.
 func EffectInWords(effect api.ComponentEffect) string {
 	switch effect {
 	case api.ComponentEffectNone:
-		return "none: it touches nothing outside"
+		return "none: it doesn't access external systems"
 	case api.ComponentEffectRead:
-		return "read: it reads the outside"
+		return "read: it reads from external systems"
 	case api.ComponentEffectWrite:
-		return "write: it may change the outside"
+		return "write: it may change external systems"
 	}
 	return string(effect)
 }
 
-// RepeatInWords says what becomes of a call that a crash cut off.
+// RepeatInWords returns a phrase for what happens to a call after a crash.
 func RepeatInWords(rule api.ComponentRepeat) string {
 	switch rule {
 	case api.ComponentRepeatPure:
 		return "pure: it runs again"
 	case api.ComponentRepeatIdempotent:
-		return "idempotent: it runs again, which has no further effect"
+		return "idempotent: it runs again, with no further effect"
 	case api.ComponentRepeatUnsafe:
-		return "unsafe: it is not run again, unless the call makes that safe"
+		return "unsafe: it doesn't run again, unless the call makes that safe"
 	}
 	return string(rule)
 }
 
-// PriceInWords is what a completed execution costs.
+// PriceInWords returns the price of a completed execution.
 func PriceInWords(c api.Component) string {
 	switch price := c.Price.String(); price {
 	case "0":
@@ -54,7 +54,7 @@ func PriceInWords(c api.Component) string {
 	}
 }
 
-// TimeoutInWords is how long an attempt may take.
+// TimeoutInWords returns how long an attempt may take.
 func TimeoutInWords(c api.Component) string {
 	const day = 24 * time.Hour
 	timeout := time.Duration(c.TimeoutMs) * time.Millisecond
@@ -70,7 +70,7 @@ func TimeoutInWords(c api.Component) string {
 	return text
 }
 
-// ModesInWords says how it can be executed.
+// ModesInWords returns a phrase for how a component can be executed.
 func ModesInWords(c api.Component) string {
 	all := make([]string, len(c.ExecutionModes))
 	for i, mode := range c.ExecutionModes {

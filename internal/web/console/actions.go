@@ -18,16 +18,16 @@ import (
 	"github.com/weft-automation/weft/internal/kit/fault"
 )
 
-// action is what a form does, as the operation of the API does it.
+// action is what a form does, like the operation of the API.
 type action struct {
-	operation string      // of the contract
-	role      person.Role // the least that may, as the contract has it
-	section   string      // of the page, to come back to
-	form      string      // that says what is wrong and keeps what was typed
+	operation string      // operationId in the contract
+	role      person.Role // minimum role, as in the contract
+	section   string      // of the page, to return to
+	form      string      // form that shows the error and keeps what was typed
 	do        func(c *console, ctx context.Context, r *http.Request, v visitor) (shown, error)
 }
 
-// actions are the forms of a workspace's page, by what follows its path.
+// actions maps the rest of the path, after that of the workspace, to the action of a form.
 var actions = map[string]action{
 	"invitations":                       {"createInvitation", person.Admin, "members", "invite", invite},
 	"invitations/{invitationId}/revoke": {"revokeInvitation", person.Admin, "members", "members", disinvite},
@@ -38,9 +38,9 @@ var actions = map[string]action{
 	"api-keys/{keyId}/revoke":           {"revokeApiKey", person.Admin, "keys", "keys", revokeKey},
 }
 
-// act does what a form asks. What has something to show this once shows it; all
-// else leads back to the page. Reloading does nothing twice: what is made has the
-// id that its form was given.
+// act returns the handler of a form. After an action with a result that is shown only once, it shows the
+// page. After others, it redirects to the page. Resubmitting a form does nothing, because the form
+// contains the ID of the resource to create.
 func (c *console) act(a action) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		ctx, v, err := c.member(r)
@@ -58,8 +58,8 @@ func (c *console) act(a action) func(http.ResponseWriter, *http.Request) error {
 		}
 		if once != (shown{}) {
 			if err := c.show(ctx, w, http.StatusOK, v, refusal{}, once); err != nil {
-				// It is made, and can be shown here only: without the rest of the page.
-				c.Log.WarnContext(ctx, "a page shows only what it shows once", "error", err)
+				// The resource exists and can't be shown again, so show it without the rest of the page.
+				c.Log.WarnContext(ctx, "page shown without its lists", "error", err)
 				c.render(w, http.StatusOK, "once", settingsPage{Workspace: api.Workspace{ID: v.WorkspaceID}, shown: once})
 			}
 			return nil
@@ -68,11 +68,12 @@ func (c *console) act(a action) func(http.ResponseWriter, *http.Request) error {
 	}
 }
 
-// refuse shows the page with what is wrong at the form, and what was typed in it.
+// refuse shows the page with the error at the form, and with what was typed. It writes denied actions to the
+// audit log.
 func (c *console) refuse(ctx context.Context, w http.ResponseWriter, r *http.Request, a action, v visitor, err error) error {
 	met := refusal{At: a.form, Typed: r.PostForm}
 	if !v.Role.Reaches(person.Admin) {
-		met.At = a.section // the form is for those who may
+		met.At = a.section // the form isn't shown for this role
 	}
 	if failure, ok := errors.AsType[*fault.Error](err); ok {
 		switch failure.Code {
@@ -80,7 +81,7 @@ func (c *console) refuse(ctx context.Context, w http.ResponseWriter, r *http.Req
 			c.Audit.Deny(ctx, v.WorkspaceID, v.actor(), a.operation, failure.Reason)
 		case fault.Conflict:
 			if failure.Reason == "already_made" {
-				met.Typed = nil // sent again, it would be another
+				met.Typed = nil // already created: sending the values again would create another
 			}
 		}
 	}
@@ -89,17 +90,17 @@ func (c *console) refuse(ctx context.Context, w http.ResponseWriter, r *http.Req
 	return c.show(ctx, w, status, v, met, shown{})
 }
 
-// back leads who asks for the address of a form to the page that has it.
+// back redirects a GET of a form's address to the page with the form.
 func back(w http.ResponseWriter, r *http.Request) error {
 	return seeOther(w, r, "/settings/workspaces/"+url.PathEscape(r.PathValue("workspaceId")))
 }
 
-// formLife is the time for which a form's id is taken: lists are in the order of
-// ids, so one that lies about its time would stand where nobody looks.
+// formLife is how far the time in a form's ID may be from now. Lists are sorted by ID, so a resource with a
+// forged time could hide at the end of a list.
 const formLife = 24 * time.Hour
 
-// formID is the id that the form was given for what it makes, zero for none and
-// for one that is not of about now.
+// formID returns the ID in the form of the resource to create. It returns the zero UUID if the ID is
+// missing, malformed or too old.
 func formID(r *http.Request) uuid.UUID {
 	id, err := uuid.Parse(r.PostFormValue("id"))
 	if err != nil || id.Version() != 7 || time.Since(time.Unix(id.Time().UnixTime())).Abs() > formLife {
@@ -108,14 +109,14 @@ func formID(r *http.Request) uuid.UUID {
 	return id
 }
 
-// role is the role that a form gives.
+// role returns the role in a form, or INVALID_INPUT.
 func role(r *http.Request) (person.Role, error) {
 	for _, role := range person.Roles() {
 		if r.PostFormValue("role") == string(role) {
 			return role, nil
 		}
 	}
-	return "", fault.Invalid("/role", "There is no such role.")
+	return "", fault.Invalid("/role", "Unknown role. Select one from the list.")
 }
 
 func invite(c *console, ctx context.Context, r *http.Request, v visitor) (shown, error) {
@@ -164,7 +165,7 @@ func remove(c *console, ctx context.Context, r *http.Request, v visitor) (shown,
 	return shown{}, err
 }
 
-// createKey takes the workflows one in a line, or none for all.
+// createKey creates a key. Its form has one workflow ID per line. Without IDs, the key is unrestricted.
 func createKey(c *console, ctx context.Context, r *http.Request, v visitor) (shown, error) {
 	workflows, err := workflowLines(r.PostFormValue("workflows"))
 	if err != nil {
@@ -186,7 +187,7 @@ func workflowLines(text string) (workflows []uuid.UUID, err error) {
 		for _, word := range strings.Fields(line) {
 			id, err := uuid.Parse(word)
 			if err != nil {
-				return nil, fault.Invalid("/allowedWorkflowIds", "Line %d of the workflows is not the id of one. A workflow is named by its id, one in each line.", number)
+				return nil, fault.Invalid("/allowedWorkflowIds", "Line %d is not a workflow ID. Enter one workflow ID per line.", number)
 			}
 			workflows = append(workflows, id)
 		}
@@ -194,7 +195,7 @@ func workflowLines(text string) (workflows []uuid.UUID, err error) {
 	return workflows, nil
 }
 
-// shownKey is a new key with the file that the tools take.
+// shownKey returns a new key and its credentials file, to show once.
 func (c *console) shownKey(r *http.Request, v visitor, made auth.Created) (shown, error) {
 	file, err := json.MarshalIndent(struct {
 		BaseURL     string    `json:"baseUrl"`
@@ -212,7 +213,7 @@ func rotateKey(c *console, ctx context.Context, r *http.Request, v visitor) (sho
 	}
 	hours, err := strconv.Atoi(r.PostFormValue("hours"))
 	if err != nil || hours < 0 || hours > 168 {
-		return shown{}, fault.Invalid("/overlapSeconds", "The old key can go on for 0 to 168 hours.")
+		return shown{}, fault.Invalid("/overlapSeconds", "The old key can remain valid for 0 to 168 hours.")
 	}
 	made, err := c.Keys.Rotate(ctx, auth.RotateParams{
 		ID: formID(r), WorkspaceID: v.WorkspaceID, KeyID: id, Overlap: time.Duration(hours) * time.Hour, By: &v.ID, May: v.MayManage,

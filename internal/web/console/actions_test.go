@@ -15,7 +15,7 @@ import (
 	"github.com/weft-automation/weft/internal/web/contract"
 )
 
-func TestAPageSaysWhenToComeAgain(t *testing.T) {
+func TestErrorPagesHaveRetryAfter(t *testing.T) {
 	c := &console{Deps: Deps{Log: slog.New(slog.DiscardHandler)}}
 	for want, err := range map[string]error{
 		"1": fault.New(fault.Unavailable, "not now"), "3": &fault.Error{Code: fault.RateLimited, RetryAfter: 2100 * time.Millisecond},
@@ -28,8 +28,8 @@ func TestAPageSaysWhenToComeAgain(t *testing.T) {
 	}
 }
 
-// A form may do what its operation may, by whom it may, and nothing is left out.
-func TestFormsTakeTheRolesOfTheContract(t *testing.T) {
+// Every form has the role of its operation in the contract.
+func TestFormsHaveRolesOfContract(t *testing.T) {
 	document, err := contract.Load()
 	if err != nil {
 		t.Fatal(err)
@@ -40,13 +40,13 @@ func TestFormsTakeTheRolesOfTheContract(t *testing.T) {
 	}
 	for path, a := range actions {
 		if role, ok := roles[a.operation]; !ok || role != a.role || role == "" {
-			t.Errorf("%s: role %q, the contract's %s has %q", path, a.role, a.operation, role)
+			t.Errorf("%s: role %q, but operation %s in the contract has %q", path, a.role, a.operation, role)
 		}
 	}
 }
 
-// Lists are in the order of ids, and nobody chooses a place in them.
-func TestAFormsIDIsOfAboutNow(t *testing.T) {
+// Lists are sorted by ID, and users can't choose the position of a resource.
+func TestFormIDIsRecent(t *testing.T) {
 	at := func(ago time.Duration) uuid.UUID {
 		id := uuid.Must(uuid.NewV7())
 		milliseconds := uint64(time.Now().Add(-ago).UnixMilli())
@@ -65,7 +65,7 @@ func TestAFormsIDIsOfAboutNow(t *testing.T) {
 			want = id
 		}
 		if got := formID(&http.Request{Method: http.MethodPost, PostForm: url.Values{"id": {id.String()}}}); got != want {
-			t.Errorf("%s: %s", id, got)
+			t.Errorf("%s: got %s", id, got)
 		}
 	}
 }

@@ -1,8 +1,8 @@
 // Package console serves the pages for people under /settings: signing in, a workspace with its
 // members, keys and credits, and accepting an invitation.
 //
-// It decides nothing: it shows what the services below return and passes on what forms request,
-// with the roles of the contract. It keeps no state; the session is the API's cookie. The one
+// It decides nothing. It shows what the services return and calls them for forms, with the roles of the
+// contract. It keeps no state; the session is the API's cookie. The one
 // invariant: a page requests nothing from another origin and runs only its own scripts, which the
 // content security policy enforces.
 package console
@@ -36,7 +36,7 @@ var pages embed.FS
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; " +
 	"form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 
-// Deps is what the pages show and do.
+// Deps are the services that the pages call.
 type Deps struct {
 	People     *person.Service
 	Workspaces *workspace.Service
@@ -47,11 +47,11 @@ type Deps struct {
 	Log        *slog.Logger
 }
 
-// console is the handler of every page.
+// console handles all pages.
 type console struct {
 	Deps
 	templates *template.Template
-	foreign   http.CrossOriginProtection // forms that pages of other sites send
+	foreign   http.CrossOriginProtection // detects forms sent by pages of other sites
 }
 
 // Handler serves /settings and what is below it.
@@ -97,26 +97,26 @@ func Handler(deps Deps) (*http.ServeMux, error) {
 	return mux, nil
 }
 
-// nothing is the page of a path that has none.
+// nothing handles unknown paths. It returns NOT_FOUND.
 func (c *console) nothing(http.ResponseWriter, *http.Request) error {
 	return fault.New(fault.NotFound, "There is no page at this address.")
 }
 
-// protect sets what every answer has.
+// protect sets the security headers of every response.
 func protect(header http.Header) {
 	header.Set("Content-Security-Policy", policy)
 	header.Set("X-Content-Type-Options", "nosniff")
-	header.Set("Referrer-Policy", "same-origin") // without a referrer, forms would have no origin either
+	header.Set("Referrer-Policy", "same-origin") // with no-referrer, forms would be sent without an origin
 	header.Set("Cross-Origin-Opener-Policy", "same-origin")
 	header.Set("Cache-Control", "no-store")
 }
 
-// serve refuses forms of other sites and shows what went wrong as a page.
+// serve serves a page. It rejects forms of other sites, and shows errors as a page.
 func (c *console) serve(w http.ResponseWriter, r *http.Request, page func(http.ResponseWriter, *http.Request) error) {
 	protect(w.Header())
 	err := c.foreign.Check(r)
 	if err != nil {
-		err = &fault.Error{Code: fault.Forbidden, Message: "This form was sent by a page of another site.", Err: err}
+		err = &fault.Error{Code: fault.Forbidden, Message: "A page of another site sent this form. Open the settings and send the form there.", Err: err}
 	} else {
 		err = page(w, r)
 	}
@@ -133,8 +133,8 @@ func (c *console) serve(w http.ResponseWriter, r *http.Request, page func(http.R
 	}
 }
 
-// explain is the status and the words for an error, and puts into the header when
-// to come again, where that helps. What is no *fault.Error never shows.
+// explain returns the status and the message of an error, and sets Retry-After if a retry can help. It
+// never returns the text of an error that isn't a *fault.Error.
 func (c *console) explain(ctx context.Context, header http.Header, err error) (int, string) {
 	if failure, ok := errors.AsType[*fault.Error](err); ok && failure.Code != fault.Internal {
 		if wait := protocol.RetryAfter(failure); wait > 0 {
@@ -144,19 +144,19 @@ func (c *console) explain(ctx context.Context, header http.Header, err error) (i
 	}
 	if postgres.Unavailable(err) {
 		header.Set("Retry-After", "1")
-		c.Log.WarnContext(ctx, "a page could not be served", "error", err)
-		return http.StatusServiceUnavailable, "The service cannot do this right now. Try again in a moment."
+		c.Log.WarnContext(ctx, "service unavailable for a page", "error", err)
+		return http.StatusServiceUnavailable, "The service is temporarily unavailable. Try again in a few seconds."
 	}
-	c.Log.ErrorContext(ctx, "a page failed", "error", err)
+	c.Log.ErrorContext(ctx, "page failed", "error", err)
 	return http.StatusInternalServerError, "Something went wrong on our side."
 }
 
-// render writes a page, whole or not at all.
+// render writes a page. It renders the whole page first, so that a failed one isn't sent partially.
 func (c *console) render(w http.ResponseWriter, status int, name string, data any) {
 	var body bytes.Buffer
 	if err := c.templates.ExecuteTemplate(&body, name, data); err != nil {
-		c.Log.Error("a page cannot be made", "page", name, "error", err)
-		http.Error(w, "This page cannot be made.", http.StatusInternalServerError)
+		c.Log.Error("cannot render page", "page", name, "error", err)
+		http.Error(w, "The page cannot be rendered.", http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
@@ -164,14 +164,15 @@ func (c *console) render(w http.ResponseWriter, status int, name string, data an
 	_, _ = body.WriteTo(w)
 }
 
-// visitor is who looks at a page.
+// visitor is the signed-in person who requests a page.
 type visitor struct {
 	person.Member
 	token string
 }
 
-// visitor proves who sends the request, and their role in the workspace, nil for
-// none. UNAUTHORIZED for who is not signed in.
+// visitor authenticates the request by its session cookie. If workspaceID isn't nil, the visitor has their
+// role in that workspace. It returns UNAUTHORIZED without a session, and NOT_FOUND if the person is not a
+// member.
 func (c *console) visitor(r *http.Request, workspaceID *uuid.UUID) (visitor, error) {
 	v := visitor{token: person.CookieToken(r, c.Proxies.Secure(r))}
 	var err error

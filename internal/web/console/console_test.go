@@ -32,10 +32,10 @@ const (
 	password = "correct horse battery staple"
 )
 
-// service is a running Weft with a workspace and its owner.
+// service is a running console with a workspace and its owner.
 type service struct {
 	url, workspace string
-	pool           *pgxpool.Pool // as the owner of the tables
+	pool           *pgxpool.Pool // connected as the owner of the tables
 	log            *strings.Builder
 	stop           func()
 }
@@ -73,7 +73,7 @@ func start(t *testing.T) *service {
 	return s
 }
 
-// works says whether a key is accepted.
+// works reports whether a key is accepted.
 func (s *service) works(t *testing.T, key, secret string) bool {
 	t.Helper()
 	signer, err := client.NewSigner(key, secret)
@@ -88,30 +88,30 @@ func (s *service) works(t *testing.T, key, secret string) bool {
 	return err == nil
 }
 
-// The pages in a real browser: testdata/browser.mjs.
-func TestThePagesWorkInARealBrowser(t *testing.T) {
+// testdata/browser.mjs drives the pages in a real browser.
+func TestPagesWorkInRealBrowser(t *testing.T) {
 	s := start(t)
 	output := browsertest.Run(t, "testdata/browser.mjs", "BASE_URL="+s.url, "EMAIL="+email, "PASSWORD="+password)
 	type pair struct{ APIKey, APISecret string }
-	var made struct{ Kept, Doomed pair }
-	if err := json.Unmarshal([]byte(output), &made); err != nil {
+	var keys struct{ Kept, Doomed pair }
+	if err := json.Unmarshal([]byte(output), &keys); err != nil {
 		t.Fatalf("%v in %s", err, output)
 	}
-	if !s.works(t, made.Kept.APIKey, made.Kept.APISecret) {
-		t.Error("the key that was made is refused")
+	if !s.works(t, keys.Kept.APIKey, keys.Kept.APISecret) {
+		t.Error("the created key is rejected")
 	}
-	if s.works(t, made.Doomed.APIKey, made.Doomed.APISecret) {
-		t.Error("the key that was revoked is accepted")
+	if s.works(t, keys.Doomed.APIKey, keys.Doomed.APISecret) {
+		t.Error("the revoked key is accepted")
 	}
 	s.stop()
-	for _, secret := range []string{password, "a long enough password", made.Kept.APIKey, made.Kept.APISecret, made.Doomed.APISecret} {
+	for _, secret := range []string{password, "a long enough password", keys.Kept.APIKey, keys.Kept.APISecret, keys.Doomed.APISecret} {
 		if strings.Contains(s.log.String(), secret) {
-			t.Errorf("the log at debug holds a secret")
+			t.Errorf("the debug log contains a secret")
 		}
 	}
 }
 
-// browser is a client with cookies that sends what a browser sends.
+// browser returns a function that sends requests with cookies and the headers of a browser.
 func (s *service) browser(t *testing.T) func(method, path string, form url.Values, header ...string) (int, http.Header, string) {
 	t.Helper()
 	jar, err := cookiejar.New(nil)
@@ -145,7 +145,7 @@ func (s *service) browser(t *testing.T) func(method, path string, form url.Value
 	}
 }
 
-func TestEveryAnswerIsProtected(t *testing.T) {
+func TestResponsesHaveSecurityHeaders(t *testing.T) {
 	s := start(t)
 	send := s.browser(t)
 	send(http.MethodPost, "/settings/sign-in", url.Values{"email": {email}, "password": {password}})
@@ -184,7 +184,7 @@ func TestEveryAnswerIsProtected(t *testing.T) {
 	}
 }
 
-func TestFormsOfOtherSitesAreRefused(t *testing.T) {
+func TestCrossSiteFormsAreRejected(t *testing.T) {
 	s := start(t)
 	send := s.browser(t)
 	send(http.MethodPost, "/settings/sign-in", url.Values{"email": {email}, "password": {password}})
@@ -205,7 +205,7 @@ func TestFormsOfOtherSitesAreRefused(t *testing.T) {
 	}
 }
 
-func TestAFormThatIsRefusedSaysWhy(t *testing.T) {
+func TestRejectedFormShowsError(t *testing.T) {
 	s := start(t)
 	send := s.browser(t)
 	if status, _, _ := send(http.MethodPost, s.workspace+"/api-keys", url.Values{"label": {"x"}}); status != 401 {
@@ -219,7 +219,7 @@ func TestAFormThatIsRefusedSaysWhy(t *testing.T) {
 		want   string
 	}{
 		"no label":         {"/api-keys", url.Values{}, 400, "The label must have 1 to 200 characters."},
-		"bad workflow":     {"/api-keys", url.Values{"label": {"x"}, "workflows": {"\n\ny"}}, 400, "Line 3 of the workflows"},
+		"bad workflow":     {"/api-keys", url.Values{"label": {"x"}, "workflows": {"\n\ny"}}, 400, "Line 3 is not a workflow ID"},
 		"no such role":     {"/invitations", url.Values{"email": {"a@b.example"}, "role": {"king"}}, 400, "no such role"},
 		"no address":       {"/invitations", url.Values{"email": {"nobody"}, "role": {"viewer"}}, 400, "This is not a valid e-mail address."},
 		"a member already": {"/invitations", url.Values{"email": {email}, "role": {"viewer"}}, 409, "already a member"},
@@ -234,7 +234,7 @@ func TestAFormThatIsRefusedSaysWhy(t *testing.T) {
 	}
 	acceptance := url.Values{"token": {"none"}, "name": {"Ada"}, "password": {password}}
 	if status, _, body := send(http.MethodPost, "/settings/invitations", acceptance); status != 404 || !strings.Contains(body, "Ask for a new one") {
-		t.Errorf("an unknown invitation: %d", status)
+		t.Errorf("unknown invitation: %d", status)
 	}
 	for range 19 {
 		send(http.MethodPost, "/settings/invitations", url.Values{"token": {"none"}})
@@ -244,8 +244,8 @@ func TestAFormThatIsRefusedSaysWhy(t *testing.T) {
 	}
 }
 
-// made is the only text between two others in what a page says.
-func made(t *testing.T, body, before, after string) string {
+// textBetween returns the only text between two others in a page.
+func textBetween(t *testing.T, body, before, after string) string {
 	t.Helper()
 	_, rest, found := strings.Cut(body, before)
 	text, _, ended := strings.Cut(rest, after)
@@ -255,12 +255,12 @@ func made(t *testing.T, body, before, after string) string {
 	return html.UnescapeString(text)
 }
 
-func TestAnInvitationSaysWhatItOffersBeforeItIsAccepted(t *testing.T) {
+func TestInvitationShowsOfferBeforeAcceptance(t *testing.T) {
 	s := start(t)
 	owner, guest := s.browser(t), s.browser(t)
 	owner(http.MethodPost, "/settings/sign-in", url.Values{"email": {email}, "password": {password}})
 	_, _, body := owner(http.MethodPost, s.workspace+"/invitations", url.Values{"email": {"ada@example.org"}, "role": {"editor"}})
-	form := url.Values{"token": {made(t, body, "#token=", "<")}}
+	form := url.Values{"token": {textBetween(t, body, "#token=", "<")}}
 	status, _, body := guest(http.MethodPost, "/settings/invitations", form)
 	for _, want := range []string{"Acme", "editor", "ada@example.org", "Grace Hopper", email, `name="password"`} {
 		if status != 200 || !strings.Contains(body, want) {
@@ -269,7 +269,7 @@ func TestAnInvitationSaysWhatItOffersBeforeItIsAccepted(t *testing.T) {
 	}
 	form["name"], form["password"] = []string{"Ada"}, []string{"too short"}
 	if status, _, body := guest(http.MethodPost, "/settings/invitations", form); status != 400 || !strings.Contains(body, `value="Ada"`) || !strings.Contains(body, "Acme") {
-		t.Errorf("a bad password: %d, %s", status, body)
+		t.Errorf("invalid password: %d, %s", status, body)
 	}
 	form.Set("password", password)
 	if status, header, _ := guest(http.MethodPost, "/settings/invitations", form); status != 303 || header.Get("Location") != s.workspace {
@@ -277,12 +277,12 @@ func TestAnInvitationSaysWhatItOffersBeforeItIsAccepted(t *testing.T) {
 	}
 	if status, _, body := guest(http.MethodPost, "/settings/invitations", url.Values{"token": form["token"]}); status != 404 ||
 		strings.Contains(body, "<input") || !strings.Contains(body, "sign in") {
-		t.Errorf("used: %d, %s", status, body)
+		t.Errorf("used invitation: %d, %s", status, body)
 	}
 }
 
-// Reloading what a form answered sends it again.
-func TestAFormThatIsSentAgainDoesNothing(t *testing.T) {
+// Reloading the response to a form sends the form again.
+func TestResubmittedFormDoesNothing(t *testing.T) {
 	s := start(t)
 	send := s.browser(t)
 	send(http.MethodPost, "/settings/sign-in", url.Values{"email": {email}, "password": {password}})
@@ -290,7 +290,7 @@ func TestAFormThatIsSentAgainDoesNothing(t *testing.T) {
 	const id = `name="id" value="`
 	again := func(path, after string, form url.Values) string {
 		t.Helper()
-		form.Set("id", made(t, page[strings.Index(page, after):], id, `"`))
+		form.Set("id", textBetween(t, page[strings.Index(page, after):], id, `"`))
 		status, _, first := send(http.MethodPost, s.workspace+path, form)
 		if status != 200 {
 			t.Fatalf("%s: %d %s", path, status, first)
@@ -301,12 +301,12 @@ func TestAFormThatIsSentAgainDoesNothing(t *testing.T) {
 		return first
 	}
 	body := again("/invitations", `id="invite"`, url.Values{"email": {"a@b.example"}, "role": {"viewer"}})
-	if status, _, _ := s.browser(t)(http.MethodPost, "/settings/invitations", url.Values{"token": {made(t, body, "#token=", "<")}}); status != 200 {
-		t.Errorf("the link that was made: %d", status)
+	if status, _, _ := s.browser(t)(http.MethodPost, "/settings/invitations", url.Values{"token": {textBetween(t, body, "#token=", "<")}}); status != 200 {
+		t.Errorf("the created link: %d", status)
 	}
 	again("/api-keys", `id="new"`, url.Values{"label": {"x"}})
 	_, _, page = send(http.MethodGet, s.workspace, nil)
-	rotate := made(t, page, s.workspace+"/api-keys/", "/rotate")
+	rotate := textBetween(t, page, s.workspace+"/api-keys/", "/rotate")
 	again("/api-keys/"+rotate+"/rotate", rotate+"/rotate", url.Values{"hours": {"0"}})
 	var keys, invitations int
 	err := s.pool.QueryRow(t.Context(), "SELECT (SELECT count(*) FROM api_keys), (SELECT count(*) FROM invitations)").Scan(&keys, &invitations)
@@ -315,7 +315,7 @@ func TestAFormThatIsSentAgainDoesNothing(t *testing.T) {
 	}
 }
 
-func TestAWorkspaceSaysWhatItHas(t *testing.T) {
+func TestWorkspacePageShowsCredits(t *testing.T) {
 	s := start(t)
 	send := s.browser(t)
 	send(http.MethodPost, "/settings/sign-in", url.Values{"email": {email}, "password": {password}})
@@ -323,9 +323,9 @@ func TestAWorkspaceSaysWhatItHas(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, _, page := send(http.MethodGet, s.workspace, nil)
-	for _, want := range []string{"1,000,000", "The plan gives 200 credits a month", "until the plan usage of a month is 500 credits", "18,000 an hour", "Credits granted"} {
+	for _, want := range []string{"1,000,000", "The plan includes 200 credits a month", "until the plan usage of the month reaches 500 credits", "18,000 an hour", "Credits granted"} {
 		if !strings.Contains(page, want) {
-			t.Errorf("the page does not say %q", want)
+			t.Errorf("the page does not contain %q", want)
 		}
 	}
 	status, header, file := send(http.MethodGet, s.workspace+"/ledger.csv", nil)
@@ -333,12 +333,12 @@ func TestAWorkspaceSaysWhatItHas(t *testing.T) {
 		t.Errorf("the statement: %d %v %s", status, header, file)
 	}
 	if status, _, _ := s.browser(t)(http.MethodGet, s.workspace+"/ledger.csv", nil); status != 401 {
-		t.Errorf("the statement for anybody: %d", status)
+		t.Errorf("statement without a session: %d", status)
 	}
 }
 
-// What is made and shown once is shown, whatever the rest of the page meets.
-func TestWhatIsShownOnceIsShown(t *testing.T) {
+// A value that is shown only once is shown even if the rest of the page fails.
+func TestOneTimeValuesAreShownIfPageFails(t *testing.T) {
 	s := start(t)
 	send := s.browser(t)
 	send(http.MethodPost, "/settings/sign-in", url.Values{"email": {email}, "password": {password}})
@@ -358,7 +358,7 @@ func TestWhatIsShownOnceIsShown(t *testing.T) {
 	}
 }
 
-func TestOverHTTPSTheCookieIsOfThisHostOnly(t *testing.T) {
+func TestHTTPSCookieIsHostOnly(t *testing.T) {
 	s := start(t)
 	const https = "X-Forwarded-Proto: https"
 	_, header, _ := s.browser(t)(http.MethodPost, "/settings/sign-in", url.Values{"email": {email}, "password": {password}}, https)
@@ -368,9 +368,9 @@ func TestOverHTTPSTheCookieIsOfThisHostOnly(t *testing.T) {
 	}
 	send := s.browser(t)
 	if status, _, _ := send(http.MethodGet, s.workspace, nil, https, "Cookie: __Host-weft_session="+cookie.Value); status != 200 {
-		t.Errorf("with it: %d", status)
+		t.Errorf("with the host-only cookie: %d", status)
 	}
 	if status, _, _ := send(http.MethodGet, s.workspace, nil, https, "Cookie: weft_session="+cookie.Value); status != 401 {
-		t.Errorf("with one that anybody can plant: %d", status)
+		t.Errorf("with a cookie that another subdomain could set: %d", status)
 	}
 }

@@ -16,7 +16,8 @@ type nowherePage struct {
 	User api.User
 }
 
-// start leads to the first workspace of who is signed in, and else to signing in.
+// start redirects a signed-in person to their first workspace. Without a session, it shows the sign-in
+// form.
 func (c *console) start(w http.ResponseWriter, r *http.Request) error {
 	v, err := c.visitor(r, nil)
 	if fault.CodeOf(err) == fault.Unauthorized {
@@ -37,7 +38,7 @@ func (c *console) start(w http.ResponseWriter, r *http.Request) error {
 	return seeOther(w, r, "/settings/workspaces/"+current.Workspaces[0].ID.String())
 }
 
-// signIn begins a session. What is wrong is said beside the form.
+// signIn creates a session and sets its cookies. On an error, it shows the form with the error.
 func (c *console) signIn(w http.ResponseWriter, r *http.Request) error {
 	email := r.PostFormValue("email")
 	secure := c.Proxies.Secure(r)
@@ -63,7 +64,7 @@ func (c *console) signOut(w http.ResponseWriter, r *http.Request) error {
 	return seeOther(w, r, "/settings")
 }
 
-// forget takes the cookie away.
+// forget deletes the session cookie.
 func (c *console) forget(w http.ResponseWriter, r *http.Request) {
 	http.SetCookie(w, person.Cookie("", c.Proxies.Secure(r)))
 }

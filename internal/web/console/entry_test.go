@@ -26,12 +26,12 @@ func TestInvitationIsAcceptedInTheSessionOfItsAddress(t *testing.T) {
 	owner, page := s.browser(t), "/settings/workspaces/"+other.String()
 	owner(http.MethodPost, "/settings/sign-in", url.Values{"email": {boss.Email}, "password": {password}})
 	_, _, body := owner(http.MethodPost, page+"/invitations", url.Values{"email": {email}, "role": {"viewer"}})
-	form := url.Values{"token": {made(t, body, "#token=", "<")}}
+	form := url.Values{"token": {textBetween(t, body, "#token=", "<")}}
 	if _, _, body := owner(http.MethodPost, "/settings/invitations", form); !strings.Contains(body, `name="password"`) || strings.Contains(body, `name="join"`) {
-		t.Errorf("a person with another address is shown %s", body)
+		t.Errorf("page for a person with another address: %s", body)
 	}
 	if _, _, body := send(http.MethodPost, "/settings/invitations", form); strings.Contains(body, `name="password"`) || !strings.Contains(body, `name="join"`) {
-		t.Errorf("the invited person is shown %s", body)
+		t.Errorf("page for the invited person: %s", body)
 	}
 	form.Set("join", "yes")
 	if status, _, _ := owner(http.MethodPost, "/settings/invitations", form); status != 200 {
@@ -50,7 +50,7 @@ func TestBrowserKeepsADeviceCookie(t *testing.T) {
 	_, header, _ := s.browser(t)(http.MethodPost, "/settings/sign-in", url.Values{"email": {email}, "password": {password}}, "X-Forwarded-Proto: https")
 	lines := header.Values("Set-Cookie")
 	if len(lines) != 2 {
-		t.Fatalf("the cookies are %q", lines)
+		t.Fatalf("cookies: %q", lines)
 	}
 	cookie, err := http.ParseSetCookie(lines[1])
 	if err != nil || cookie.Name != "__Host-weft_device" || !cookie.Secure || !cookie.HttpOnly || cookie.SameSite != http.SameSiteLaxMode || cookie.MaxAge != 365*24*3600 {

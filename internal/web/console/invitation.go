@@ -7,24 +7,23 @@ import (
 	"github.com/weft-automation/weft/internal/kit/fault"
 )
 
-// invitationPage asks for the token, or who accepts the offer that it stands for.
+// invitationPage asks for the token, or shows the offer and asks the invited person to accept it.
 type invitationPage struct {
 	Token, Name, Fault string
-	Offer              *person.Offer // nil as long as the token is not known
-	Over               bool          // there is nothing to accept
+	Offer              *person.Offer // nil until the token is known
+	Over               bool          // the invitation is no longer valid
 	SignedIn           string        // name of the person who is signed in with the address of the offer; "" if nobody is
 }
 
-// invitation asks for the token. It stands in the fragment of the link, which
-// browsers send to nobody; the page's script sends it in the form.
+// invitation shows the form for the token. Links have the token in the fragment, which browsers never send.
+// The page's script reads it and sends the form.
 func (c *console) invitation(w http.ResponseWriter, _ *http.Request) error {
 	c.render(w, http.StatusOK, "invitation", invitationPage{})
 	return nil
 }
 
-// accept shows what a token stands for, and accepts it: for the person who is signed in with
-// its address, or with a name and a password. A token that is no longer valid is refused
-// before anybody types these.
+// accept shows the offer of a token, or accepts it: for the signed-in person if the e-mail address matches,
+// or with a name and a password. It rejects an invalid token before asking for these.
 func (c *console) accept(w http.ResponseWriter, r *http.Request) error {
 	p := invitationPage{Token: r.PostFormValue("token"), Name: r.PostFormValue("name")}
 	refuse := func(err error) error {

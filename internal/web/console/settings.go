@@ -17,82 +17,82 @@ import (
 	"github.com/weft-automation/weft/internal/web/contract"
 )
 
-// How much of a list a page shows.
+// How many rows of a list a page shows.
 const (
 	shownRows   = 100
 	shownEvents = 10
 )
 
-// settingsPage is all that the page of a workspace shows.
+// settingsPage is the data of a workspace's page.
 type settingsPage struct {
 	User        api.User
 	Role        person.Role
-	Manages     bool // makes keys and members
+	Manages     bool // may manage keys and members
 	Workspace   api.Workspace
-	Others      []api.Membership // the person's workspaces, this one among them
+	Others      []api.Membership // the person's workspaces, including this one
 	Credits     api.Credits
 	Members     api.MemberPage
-	Invitations api.InvitationPage // that are open
-	Active      api.APIKeyPage     // keys that work
-	Newest      api.APIKeyPage     // keys, those that have ended among them
-	Roles       []person.Role      // that the person may give
+	Invitations api.InvitationPage // open ones
+	Active      api.APIKeyPage     // active keys
+	Newest      api.APIKeyPage     // newest keys, including revoked and expired ones
+	Roles       []person.Role      // that the person may assign
 
-	Events []api.AuditEvent // the latest, for those who may see them
+	Events []api.AuditEvent // the latest; empty if the role may not see them
 
 	refusal
 	shown
 }
 
-// refusal is what a form met.
+// refusal is the error of a form that was rejected, and what was typed into it.
 type refusal struct {
 	At    string // the form, or a section
 	Fault string
 	Typed url.Values
 }
 
-// Met is what is wrong with what stands there.
-func (r refusal) Met(at string) string {
+// FaultAt returns the error of the form or section, or "".
+func (r refusal) FaultAt(at string) string {
 	if r.At != at {
 		return ""
 	}
 	return r.Fault
 }
 
-// Given is what was typed into a field of the form that was refused.
-func (r refusal) Given(form, field string) string {
+// TypedIn returns what was typed into a field of the form, if it was rejected.
+func (r refusal) TypedIn(form, field string) string {
 	if r.At != form {
 		return ""
 	}
 	return r.Typed.Get(field)
 }
 
-// shown is what is shown this once.
+// shown is what the page shows only once, in the response to a form.
 type shown struct {
 	Key         *auth.Created
-	Credentials string // the file that holds the key
+	Credentials string // credentials file with the key
 	Link        string // of an invitation
-	For         string // whom it is for
-	Mailed      bool   // the service sent them another link
+	For         string // e-mail address of the invited person
+	Mailed      bool   // the service sent an e-mail with another link
 }
 
-// member is the visitor as a member of the workspace of the path, with the scope
-// that goes with it.
+// member returns the visitor as a member of the workspace in the path, and a context that is limited to
+// that workspace.
 func (c *console) member(r *http.Request) (context.Context, visitor, error) {
 	id, err := uuid.Parse(r.PathValue("workspaceId"))
 	if err != nil {
-		id = uuid.Max // of no workspace
+		id = uuid.Max // matches no workspace
 	}
 	v, err := c.visitor(r, &id)
 	if fault.CodeOf(err) == fault.NotFound {
-		err = fault.New(fault.NotFound, "There is no workspace at this address, or you do not belong to it any more.")
+		err = fault.New(fault.NotFound, "There is no workspace at this address, or you are no longer a member of it.")
 	}
 	return audit.By(postgres.Scope(r.Context(), id), v.actor()), v, err
 }
 
-// actor is the visitor in the audit log.
+// actor returns the visitor for the audit log.
 func (v visitor) actor() audit.Actor { return audit.Actor{Kind: audit.User, ID: v.ID} }
 
-// settings is the page of a workspace.
+// settings shows the page of a workspace.
 func (c *console) settings(w http.ResponseWriter, r *http.Request) error {
 	ctx, v, err := c.member(r)
 	if err != nil {
@@ -101,10 +101,9 @@ func (c *console) settings(w http.ResponseWriter, r *http.Request) error {
 	return c.show(ctx, w, http.StatusOK, v, refusal{}, shown{})
 }
 
-// show writes the page of a workspace, with what a form met or what is shown this
-// once.
-func (c *console) show(ctx context.Context, w http.ResponseWriter, status int, v visitor, met refusal, once shown) error {
-	p := settingsPage{Role: v.Role, Manages: v.Role.Reaches(person.Admin), refusal: met, shown: once, Roles: person.Roles()}
+// show renders the page of a workspace, with the error of a form or what is shown only once.
+func (c *console) show(ctx context.Context, w http.ResponseWriter, status int, v visitor, rejected refusal, once shown) error {
+	p := settingsPage{Role: v.Role, Manages: v.Role.Reaches(person.Admin), refusal: rejected, shown: once, Roles: person.Roles()}
 	if v.Role != person.Owner {
 		p.Roles = p.Roles[1:]
 	}
@@ -142,13 +141,16 @@ func (c *console) show(ctx context.Context, w http.ResponseWriter, status int, v
 	return nil
 }
 
-// NewID is the id of what a form on the page will make.
+// NewID returns the ID of the resource that a form on the page will create. It makes resubmitting the form
+// harmless.
 func (p settingsPage) NewID() (uuid.UUID, error) { return uuid.NewV7() }
 
-// Rows is how high the field of a key's workflows is.
-func (p settingsPage) Rows() int { return min(10, 1+strings.Count(p.Given("new", "workflows"), "\n")) }
+// Rows returns the height of the field for a key's workflows, in lines.
+func (p settingsPage) Rows() int {
+	return min(10, 1+strings.Count(p.TypedIn("new", "workflows"), "\n"))
+}
 
-// Ended are those of the newest keys that work no more.
+// Ended returns the revoked and expired keys among the newest.
 func (p settingsPage) Ended() (keys []api.APIKey) {
 	for _, key := range p.Newest.Data {
 		if key.RevokedAt != nil || key.ExpiresAt != nil && past(key.ExpiresAt.Std()) {
@@ -158,13 +160,12 @@ func (p settingsPage) Ended() (keys []api.APIKey) {
 	return keys
 }
 
-// Touchable says whether the person may change somebody of that role: owners only
-// owners may.
-func (p settingsPage) Touchable(role api.Role) bool {
+// MayChange reports whether the person may change a member with that role. Only owners may change owners.
+func (p settingsPage) MayChange(role api.Role) bool {
 	return p.Manages && (role != api.RoleOwner || p.Role == person.Owner)
 }
 
-// pathID is an id of the path. NOT_FOUND for what is none.
+// pathID returns the ID in a path parameter. It returns NOT_FOUND if it is malformed.
 func pathID(r *http.Request, name string) (uuid.UUID, error) {
 	id, err := uuid.Parse(r.PathValue(name))
 	if err != nil {

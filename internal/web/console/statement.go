@@ -7,8 +7,8 @@ import (
 	"github.com/weft-automation/weft/internal/web/protocol"
 )
 
-// statement is the whole statement of a workspace as a file, which every member may
-// have. A link cannot ask the API for it: browsers accept anything.
+// statement sends the whole ledger of a workspace as a CSV file, to any member. The page can't link to the
+// API instead, because for a link browsers don't send Accept: text/csv.
 func (c *console) statement(w http.ResponseWriter, r *http.Request) error {
 	ctx, v, err := c.member(r)
 	if err != nil {
@@ -23,8 +23,8 @@ func (c *console) statement(w http.ResponseWriter, r *http.Request) error {
 	parts := protocol.Parts(ctx, w)
 	defer parts.Finish()
 	if err := file.Write(parts.Context, w, parts.Next); err != nil {
-		c.Log.WarnContext(ctx, "a statement breaks off", "error", err)
-		panic(http.ErrAbortHandler) // it must not look whole
+		c.Log.WarnContext(ctx, "statement cut off", "error", err)
+		panic(http.ErrAbortHandler) // so that the client notices that it is incomplete
 	}
 	return nil
 }

@@ -14,23 +14,22 @@ import (
 	"github.com/weft-automation/weft/internal/kit/timestamp"
 )
 
-// words are what the templates write values with.
+// words are the template functions that format values.
 var words = template.FuncMap{
 	"date":   func(t timestamp.Time) string { return t.Std().UTC().Format("2 Jan 2006") },
 	"clock":  func(t timestamp.Time) string { return clock(t.Std()) },
 	"moment": clock,
 	"past":   past,
 	"number": number,
-	"deed":   deed,
-	"about":  about,
+	"action": actionText,
+	"about":  subject,
 }
 
 func clock(t time.Time) string { return t.UTC().Format("2 Jan 2006, 15:04 UTC") }
 
 func past(t time.Time) bool { return t.Before(time.Now()) }
 
-// number writes a number, or what a pointer has of one, with commas between the
-// thousands.
+// number formats a number, or a pointer to one, with commas between the thousands.
 func number(of any) string {
 	text := fmt.Sprint(reflect.Indirect(reflect.ValueOf(of)).Interface())
 	whole, fraction, dotted := strings.Cut(text, ".")
@@ -47,7 +46,7 @@ func number(of any) string {
 	return digits
 }
 
-// sentence is a message as a sentence: those about a field of the API are none.
+// sentence returns a message as a sentence, because messages about fields are fragments.
 func sentence(message string) string {
 	first, size := utf8.DecodeRuneInString(message)
 	message = string(unicode.ToUpper(first)) + message[size:]
@@ -57,8 +56,8 @@ func sentence(message string) string {
 	return message
 }
 
-// deed is the action of an event in words.
-func deed(action string) string {
+// actionText returns the action of an audit event as a phrase.
+func actionText(action string) string {
 	text := strings.NewReplacer(".", " ", "_", " ").Replace(action)
 	if rest, ok := strings.CutPrefix(text, "api key"); ok {
 		return "API key" + rest
@@ -66,10 +65,10 @@ func deed(action string) string {
 	return strings.ToUpper(text[:1]) + text[1:]
 }
 
-// about is what an event was about, as far as it has a name.
-func about(event api.AuditEvent) string {
+// subject returns the name of an audit event's subject, or else its ID or reference.
+func subject(event api.AuditEvent) string {
 	var named struct{ Label, Email, Reference string }
-	_ = json.Unmarshal(event.Details, &named) // details of another form name nothing
+	_ = json.Unmarshal(event.Details, &named) // other details contain no name
 	for _, name := range []string{named.Label, named.Email} {
 		if name != "" {
 			return name

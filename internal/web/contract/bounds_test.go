@@ -14,7 +14,7 @@ import (
 	"github.com/weft-automation/weft/gen/api"
 )
 
-// keywordsOf lists the extensions that a document uses, examples aside.
+// keywordsOf returns the extensions that a document uses outside of examples.
 func keywordsOf(node any) []string {
 	var found []string
 	switch node := node.(type) {
@@ -36,7 +36,7 @@ func keywordsOf(node any) []string {
 	return slices.Compact(found)
 }
 
-// info explains each extension that the document uses, and no other.
+// info/x-keywords explains exactly the extensions that the document uses.
 func TestEveryKeywordIsExplained(t *testing.T) {
 	d := read(t)
 	info := under(d.root, "info")
@@ -52,13 +52,13 @@ func TestEveryKeywordIsExplained(t *testing.T) {
 	}
 }
 
-// typesOf lists the types of a schema that has several.
+// typesOf returns the types of a schema if it has several.
 func typesOf(schema object) []any {
 	list, _ := schema["type"].([]any)
 	return list
 }
 
-// unbounded names the integers of requests that have no bounds, or bounds outside their format.
+// unbounded returns the integers in requests that have no bounds, or bounds outside their format.
 func (d document) unbounded() []string {
 	var found []string
 	var look func(at string, node any)
@@ -104,24 +104,24 @@ func TestIntegersOfRequestsHaveBounds(t *testing.T) {
 	}
 	delete(d.at("/components/schemas/WorkflowVersion").(object), "maximum")
 	if found := d.unbounded(); len(found) == 0 {
-		t.Error("a version without a maximum is not found")
+		t.Error("unbounded doesn't find a version without a maximum")
 	}
 }
 
-func TestRequiredFieldsOfSchemasAreThere(t *testing.T) {
+func TestRequiredFieldsExist(t *testing.T) {
 	d := read(t)
 	for name, schema := range d.sorted(d.at("/components/schemas")) {
 		required, _ := schema["required"].([]any)
 		for _, field := range required {
 			if under(schema, "properties")[field.(string)] == nil {
-				t.Errorf("%s requires %v, which it does not have", name, field)
+				t.Errorf("%s requires the unknown field %v", name, field)
 			}
 		}
 	}
 }
 
-// Tools pair the examples of a request with those of its answer by their names.
-func TestExamplesOfRequestsAndAnswersShareNames(t *testing.T) {
+// Tools match the examples of a request and its response by name.
+func TestRequestAndResponseExamplesShareNames(t *testing.T) {
 	d, pairs := read(t), 0
 	for path, item := range d.sorted(d.root["paths"]) {
 		for method, operation := range d.sorted(item) {
@@ -133,24 +133,24 @@ func TestExamplesOfRequestsAndAnswersShareNames(t *testing.T) {
 			}
 			for _, content := range d.sorted(d.resolve(operation["requestBody"])["content"]) {
 				if len(under(content, "examples")) == 0 {
-					t.Errorf("%s %s: the example of the request has no name", method, path)
+					t.Errorf("%s %s: the request example has no name", method, path)
 				}
 				for name := range under(content, "examples") {
 					if pairs++; answers[name] == nil {
-						t.Errorf("%s %s: no answer 200 is named %s", method, path, name)
+						t.Errorf("%s %s: the 200 response has no example named %s", method, path, name)
 					}
 				}
 			}
 		}
 	}
 	if pairs < 20 {
-		t.Errorf("only %d examples were looked at", pairs)
+		t.Errorf("checked only %d examples", pairs)
 	}
 }
 
-// How fields depend on each other is checked by the handlers, whose refusals the conformance
-// cases see. The document says the same.
-func TestTheDocumentSaysHowFieldsDependOnEachOther(t *testing.T) {
+// Handlers check the dependencies between fields, and the conformance cases test the handlers. This test
+// checks that the schemas of the document state the same dependencies.
+func TestDocumentStatesDependenciesBetweenFields(t *testing.T) {
 	root, err := jsonschema.UnmarshalJSON(bytes.NewReader(api.SpecJSON()))
 	if err != nil {
 		t.Fatal(err)

@@ -51,11 +51,11 @@ func TestLoadReadsSecurityCostAndMedia(t *testing.T) {
 		}
 	}
 	if !operations["streamComponentExecution"].Stream() || operations["executeComponent"].Stream() {
-		t.Error("one operation is a stream, the other is not")
+		t.Error("Stream is wrong for an operation")
 	}
 }
 
-// faults are the pointers and messages of an INVALID_INPUT.
+// faults returns the pointers and messages of an INVALID_INPUT.
 func faults(t *testing.T, err error) string {
 	t.Helper()
 	e, ok := errors.AsType[*fault.Error](err)
@@ -69,7 +69,7 @@ func faults(t *testing.T, err error) string {
 	return strings.Join(lines, "; ")
 }
 
-func TestCheckBodyTellsAllFaultsOfTheEnvelope(t *testing.T) {
+func TestCheckBodyReportsAllFaults(t *testing.T) {
 	execute := load(t)["executeComponent"]
 	long := strings.Repeat("a", 10_000)
 	for _, c := range []struct{ name, body, want string }{
@@ -90,13 +90,13 @@ func TestCheckBodyTellsAllFaultsOfTheEnvelope(t *testing.T) {
 				t.Errorf("got  %s\nwant %s", got, c.want)
 			}
 			if strings.Contains(err.Error(), long[:101]) {
-				t.Error("the value is reflected")
+				t.Error("the error contains the value")
 			}
 		})
 	}
 }
 
-func TestCheckBodyReturnsWhatTheContractKnows(t *testing.T) {
+func TestCheckBodyReturnsKnownFields(t *testing.T) {
 	execute := load(t)["executeComponent"]
 	got, err := execute.CheckBody([]byte(`{"MODULE":"B", "module":"A","input":{"x": 1.0,"<":"&"},"config":{},"attempts":3.0,"waitForMs":1e3,"maxCredits":25e-6,"more":[1]}`), new(contract.Ignored))
 	if err != nil {
@@ -110,7 +110,7 @@ func TestCheckBodyReturnsWhatTheContractKnows(t *testing.T) {
 	}
 }
 
-func TestCheckBodyLooksIntoWhatTheContractLooksInto(t *testing.T) {
+func TestCheckBodyChecksNestedFields(t *testing.T) {
 	create := load(t)["createWorkflow"]
 	body := `{"name":"n","inputSchema":null,"components":[{"ID":"b","id":"a","module":"A","input":{"Id":1.0},"position":[1.0,2e2],"workspaceId":1}],` +
 		`"dataConnections":[{"id":"d","from":{"componentId":"a","ComponentId":"b","output":"o"},"to":{"componentId":"a","input":"i"}}]}`
@@ -133,8 +133,8 @@ func TestCheckBodyLooksIntoWhatTheContractLooksInto(t *testing.T) {
 	}
 }
 
-// A signal is its payload: the whole body passes through.
-func TestCheckBodyPassesAnOpaqueBodyThrough(t *testing.T) {
+// The body of a signal is its payload, so CheckBody doesn't change it.
+func TestCheckBodyReturnsOpaqueBodyUnchanged(t *testing.T) {
 	signal := load(t)["sendRunSignal"]
 	const body = `{"Approved": 1.0,"by":{"x":[1e3]}}`
 	if got, err := signal.CheckBody([]byte(body), nil); err != nil || string(got) != body {
@@ -142,9 +142,9 @@ func TestCheckBodyPassesAnOpaqueBodyThrough(t *testing.T) {
 	}
 }
 
-// A short text may stand for a number whose writing out, or mere comparison, takes
-// the service's time: it is refused unread.
-func TestCheckBodyReckonsWithNoImmoderateNumbers(t *testing.T) {
+// A short string such as 1e999999999 can be a number that takes very long to expand or compare. Such
+// numbers are rejected without parsing them.
+func TestCheckBodyRejectsHugeNumbers(t *testing.T) {
 	create := load(t)["createWorkflow"]
 	numbers := strings.TrimSuffix(strings.Repeat("1e131071,-1e-131071,", 20_000), ",")
 	_, err := create.CheckBody([]byte(`{"name":"n","components":[{"id":"a","module":"A","attempts":1e131071,"position":[`+numbers+`]},`+
@@ -156,14 +156,14 @@ func TestCheckBodyReckonsWithNoImmoderateNumbers(t *testing.T) {
 	}
 }
 
-func TestStrictHandlingRefusesWhatTheContractDoesNotKnow(t *testing.T) {
+func TestStrictHandlingRejectsUnknownNames(t *testing.T) {
 	operations := load(t)
 	_, err := operations["executeComponent"].CheckBody([]byte(`{"module":"A","input":{},"config":{},"Module":1,"workspaceId":2}`), nil)
 	if got, want := faults(t, err), "/Module is not a known field; /workspaceId is not a known field"; got != want {
 		t.Errorf("got %s", got)
 	}
 	if fit, err := operations["executeComponent"].CheckBody([]byte(`{"module":"A","input":{},"config":{},"more":1}`), nil); err == nil || string(fit) != `{"config":{},"input":{},"module":"A"}` {
-		t.Errorf("what is wrong by an unknown member alone is %s, %v", fit, err)
+		t.Errorf("body with an unknown field as the only fault: got %s, %v", fit, err)
 	}
 	fit, err := operations["executeComponent"].CheckBody([]byte(`{"module":"A","input":{},"more":1}`), nil)
 	if got, want := faults(t, err), "/config is required: expected an object; /more is not a known field"; got != want || fit != nil {
@@ -189,7 +189,7 @@ func TestCheckParameters(t *testing.T) {
 	for _, c := range []struct {
 		name, operation, path, query string
 		header                       http.Header
-		want                         string // "" right, "404", or the faults
+		want                         string // "" if valid, "404", or the faults
 	}{
 		{name: "nothing", operation: "listComponentExecutions"},
 		{name: "right", operation: "listComponentExecutions", query: "limit=100&cursor=QUJD&nonce=7"},

@@ -7,9 +7,8 @@ import (
 	"testing"
 )
 
-// gaps name what the document leaves untold: an operation, a parameter, a body, an answer,
-// a header, a link, a schema or a field without a description, or without an example where
-// it has a value.
+// gaps returns the operations, parameters, bodies, responses, headers, links, schemas and fields without a
+// description, and the values among them without an example.
 func (d document) gaps() []string {
 	var found []string
 	told := func(at string, node object, keys ...string) {
@@ -74,11 +73,11 @@ func (d document) gaps() []string {
 	for name, scheme := range d.sorted(d.at("/components/securitySchemes")) {
 		told(name, scheme, "description")
 	}
-	return append(found, d.untoldErrors()...)
+	return append(found, d.codesWithoutExample()...)
 }
 
-// untoldErrors are the codes of failures that no example shows.
-func (d document) untoldErrors() []string {
+// codesWithoutExample returns the error codes that no example shows.
+func (d document) codesWithoutExample() []string {
 	shown := map[any]bool{}
 	for _, answer := range d.sorted(d.at("/components/responses")) {
 		content := d.resolve(under(answer, "content")["application/problem+json"])
@@ -99,7 +98,7 @@ func (d document) untoldErrors() []string {
 	return found
 }
 
-// exemplified says whether a schema shows a value: itself, or by those that it is made of.
+// exemplified reports whether a schema has an example, or all schemas that it consists of have one.
 func (d document) exemplified(node any, depth int) bool {
 	schema, _ := node.(object)
 	for _, key := range []string{"examples", "default", "const", "enum"} {
@@ -111,7 +110,7 @@ func (d document) exemplified(node any, depth int) bool {
 		return d.exemplified(d.resolve(node), depth+1)
 	}
 	if len(under(schema, "properties")) > 0 || schema["type"] == "null" {
-		return true // each field stands for itself
+		return true // gaps checks each field separately
 	}
 	if items, ok := schema["items"]; ok {
 		return d.exemplified(items, depth+1)
@@ -124,19 +123,19 @@ func (d document) exemplified(node any, depth int) bool {
 	return false
 }
 
-func TestEverythingInTheDocumentIsDescribedAndShown(t *testing.T) {
+func TestDocumentHasAllDescriptionsAndExamples(t *testing.T) {
 	d := read(t)
 	for _, gap := range d.gaps() {
 		t.Error(gap)
 	}
 	if n := len(d.operations()); n < 68 {
-		t.Errorf("only %d operations were looked at", n)
+		t.Errorf("checked only %d operations", n)
 	}
 }
 
-func TestAGapOfTheDocumentIsNamed(t *testing.T) {
+func TestGapsFindsMissingDescriptions(t *testing.T) {
 	const execute, schemas = "/paths/~1v1~1sdk~1components/post", "/components/schemas/"
-	for want, spoil := range map[string]struct{ at, member string }{
+	for want, removal := range map[string]struct{ at, member string }{
 		"/v1/sdk/components post has no summary":                                      {execute, "summary"},
 		"/v1/sdk/components post has no description":                                  {execute, "description"},
 		"/v1/sdk/components post: parameter Idempotency-Key has no description":       {"/components/parameters/IdempotencyKey", "description"},
@@ -157,19 +156,19 @@ func TestAGapOfTheDocumentIsNamed(t *testing.T) {
 		"error EXECUTION_NOT_FINISHED has no example":                                 {"/components/responses/ReplayConflict/content/application~1problem+json/examples", "notFinished"},
 	} {
 		d := read(t)
-		node, _ := d.at(spoil.at).(object)
-		if node[spoil.member] == nil {
-			t.Errorf("%s has no %s to take away", spoil.at, spoil.member)
+		node, _ := d.at(removal.at).(object)
+		if node[removal.member] == nil {
+			t.Errorf("%s has no %s to remove", removal.at, removal.member)
 			continue
 		}
-		delete(node, spoil.member)
+		delete(node, removal.member)
 		if gaps := d.gaps(); !slices.Contains(gaps, want) {
-			t.Errorf("without %s of %s: %q is not among %q", spoil.member, spoil.at, want, gaps)
+			t.Errorf("after removing %s of %s: want %q in %q", removal.member, removal.at, want, gaps)
 		}
 	}
 }
 
-// The tags tell a story in their order, and the chapters are made of all of them in it.
+// The chapters (x-tagGroups) contain all tags, in the order of the tags.
 func TestTagsAreDescribedUsedAndInChapters(t *testing.T) {
 	d := read(t)
 	var tags, chapters, used []string
@@ -177,7 +176,7 @@ func TestTagsAreDescribedUsedAndInChapters(t *testing.T) {
 		tag := node.(object)
 		tags = append(tags, tag["name"].(string))
 		if text, _ := tag["description"].(string); len(text) < 40 {
-			t.Errorf("%v is described by %q", tag["name"], text)
+			t.Errorf("tag %v has the description %q", tag["name"], text)
 		}
 	}
 	for _, node := range d.root["x-tagGroups"].([]any) {

@@ -14,10 +14,10 @@ import (
 // object is a JSON object of the document.
 type object = map[string]any
 
-// document is openapi.yaml, for those who walk it.
+// document is openapi.yaml as decoded JSON.
 type document struct{ root object }
 
-// read is a fresh copy of the document, which a test may spoil.
+// read returns a fresh copy of the document, which a test may change.
 func read(t *testing.T) document {
 	t.Helper()
 	var d document
@@ -27,7 +27,7 @@ func read(t *testing.T) document {
 	return d
 }
 
-// resolve follows references to what they mean; nil is no object.
+// resolve returns node as an object, after following references. It returns nil if node is not an object.
 func (d document) resolve(node any) object {
 	for {
 		here, _ := node.(object)
@@ -39,7 +39,7 @@ func (d document) resolve(node any) object {
 	}
 }
 
-// at is what a JSON pointer leads to; nil if that is nothing.
+// at returns the value at a JSON Pointer, or nil if there is none.
 func (d document) at(pointer string) any {
 	var node any = d.root
 	for token := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
@@ -52,13 +52,13 @@ func (d document) at(pointer string) any {
 	return node
 }
 
-// under is a member that is an object, empty if there is none.
+// under returns a field that is an object, or an empty object.
 func under(node object, key string) object {
 	child, _ := node[key].(object)
 	return child
 }
 
-// sorted goes through the members of an object by name, with what they mean.
+// sorted iterates over the fields of node by name, with references resolved.
 func (d document) sorted(node any) func(func(string, object) bool) {
 	members := d.resolve(node)
 	return func(yield func(string, object) bool) {
@@ -70,13 +70,13 @@ func (d document) sorted(node any) func(func(string, object) bool) {
 	}
 }
 
-// place is one operation and where it is told.
+// place is one operation and its location.
 type place struct {
 	at   string
 	node object
 }
 
-// operations are those of paths and of webhooks, and the callbacks of both.
+// operations returns the operations of paths and webhooks, and of their callbacks.
 func (d document) operations() []place {
 	var all []place
 	add := func(at string, item object) {
@@ -100,7 +100,7 @@ func (d document) operations() []place {
 	return all
 }
 
-// operation is the one of an operationId among those of paths, nil if there is none.
+// operation returns the operation with this operationId and its path, or nil.
 func (d document) operation(id string) (path string, operation object) {
 	for path, item := range d.sorted(d.root["paths"]) {
 		for _, node := range d.sorted(item) {

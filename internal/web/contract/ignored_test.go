@@ -14,7 +14,7 @@ import (
 	"github.com/weft-automation/weft/internal/web/contract"
 )
 
-func TestIgnoredListsWhatTheContractDoesNotKnow(t *testing.T) {
+func TestIgnoredListsUnknownNames(t *testing.T) {
 	operations := load(t)
 	many := make([]string, 30)
 	for i := range many {
@@ -54,16 +54,16 @@ func TestIgnoredListsWhatTheContractDoesNotKnow(t *testing.T) {
 				t.Errorf("got  %s\nwant %s", got, c.want)
 			}
 			if got != "" && (!listed.MatchString(got) || len(got) > 1000) {
-				t.Errorf("%s is not what the document describes", got)
+				t.Errorf("%s doesn't match the pattern in the document", got)
 			}
 		})
 	}
 }
 
-// listed is the pattern that the document has for the header.
+// listed is the pattern of the header in the document.
 var listed = regexp.MustCompile(`^("[A-Za-z0-9._~$&+=:@%/-]*"(, "[A-Za-z0-9._~$&+=:@%/-]*")*(, more)?|more)$`)
 
-func TestNullCountsAsLeftOut(t *testing.T) {
+func TestNullMeansMissing(t *testing.T) {
 	operations := load(t)
 	for _, c := range []struct{ operation, body, want string }{
 		{
@@ -91,7 +91,7 @@ func TestNullCountsAsLeftOut(t *testing.T) {
 	}
 }
 
-// The test goes through the document, so that an optional field that is added later is covered.
+// The test reads the fields from the document, so that it also covers optional fields added later.
 func TestEveryOptionalFieldOfExecuteAndTriggerMayBeNull(t *testing.T) {
 	document, err := openapi3.NewLoader().LoadFromData(api.SpecYAML())
 	if err != nil {
@@ -109,7 +109,7 @@ func TestEveryOptionalFieldOfExecuteAndTriggerMayBeNull(t *testing.T) {
 				}
 			}
 			if !null && !slices.Contains(schema.Required, name) {
-				t.Errorf("%s/%s is optional and must not be null", at, name)
+				t.Errorf("%s/%s is optional, but null is invalid", at, name)
 			}
 			walk(at+"/"+name, property)
 		}

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// wrongLinks name what is wrong with the links of the document: a target, a parameter or
-// an expression that is not there, or a parameter of the target's path that is not given.
+// wrongLinks returns the faults of the document's links: unknown targets, parameters and expressions, and
+// missing path parameters of the target.
 func (d document) wrongLinks() []string {
 	var found []string
 	for path, item := range d.sorted(d.root["paths"]) {
@@ -44,7 +44,7 @@ func (d document) faults(from, answer, link object) []string {
 	}
 	for segment := range strings.SplitSeq(path, "/") {
 		name := strings.Trim(segment, "{}")
-		// The name of a signal is the caller's to choose.
+		// The caller chooses the name of a signal.
 		if strings.HasPrefix(segment, "{") && given[name] == nil && name != "signal" {
 			found = append(found, id+" is not told "+name)
 		}
@@ -62,7 +62,7 @@ func (d document) parameter(operation object, name string) object {
 	return nil
 }
 
-// unresolved is what is wrong with a runtime expression, "" if it leads to something.
+// unresolved returns the fault of a runtime expression, or "" if it resolves.
 func (d document) unresolved(from, answer object, expression string) string {
 	if name, ok := strings.CutPrefix(expression, "$request.path."); ok {
 		if p := d.parameter(from, name); p == nil || p["in"] != "path" {
@@ -81,15 +81,15 @@ func (d document) unresolved(from, answer object, expression string) string {
 	return expression + " leads nowhere"
 }
 
-func TestLinksLeadToWhatIsThere(t *testing.T) {
+func TestLinksResolve(t *testing.T) {
 	for _, fault := range read(t).wrongLinks() {
 		t.Error(fault)
 	}
 }
 
-func TestALinkThatLeadsNowhereIsNamed(t *testing.T) {
+func TestWrongLinksFindsBrokenLinks(t *testing.T) {
 	const links = "/paths/~1v1~1sdk~1components/post/responses/200/links"
-	for want, spoil := range map[string]func(status object){
+	for want, removal := range map[string]func(status object){
 		"there is no operation getNothing": func(link object) { link["operationId"] = "getNothing" },
 		"getComponentExecution takes no runId": func(link object) {
 			link["parameters"] = object{"executionId": "$response.body#/id", "runId": "$response.body#/id"}
@@ -99,16 +99,16 @@ func TestALinkThatLeadsNowhereIsNamed(t *testing.T) {
 		"the request has no executionId":                func(link object) { link["parameters"] = object{"executionId": "$request.path.executionId"} },
 	} {
 		d := read(t)
-		spoil(d.at(links + "/status").(object))
+		removal(d.at(links + "/status").(object))
 		if found := d.wrongLinks(); !slices.ContainsFunc(found, func(fault string) bool { return strings.HasSuffix(fault, "link status: "+want) }) {
-			t.Errorf("%q is not among %q", want, found)
+			t.Errorf("want %q in %q", want, found)
 		}
 	}
 }
 
-// What begins something leads to all that can be done with it, and what shows it again
-// does so as well.
-func TestLinksLeadFromEachThingToWhatFollows(t *testing.T) {
+// The operation that creates a resource links to all operations on it, and so do the operations that
+// return it.
+func TestOperationsLinkToFollowUps(t *testing.T) {
 	d := read(t)
 	for id, want := range map[string][]string{
 		"executeComponent":         {"getComponentExecution", "streamComponentExecution", "replayComponentCallback", "listCallbackAttempts", "getComponent"},
@@ -150,10 +150,10 @@ func TestEveryPageLinksToTheNext(t *testing.T) {
 		pages++
 		next := d.resolve(under(answer, "links")["next"])
 		if next["operationId"] != operation.node["operationId"] || under(next, "parameters")["cursor"] != "$response.body#/nextCursor" {
-			t.Errorf("%s: its next page is %v", operation.at, slices.Sorted(maps.Keys(next)))
+			t.Errorf("%s: links to the next page: got %v", operation.at, slices.Sorted(maps.Keys(next)))
 		}
 	}
 	if pages < 13 {
-		t.Errorf("only %d lists were found", pages)
+		t.Errorf("found only %d lists", pages)
 	}
 }

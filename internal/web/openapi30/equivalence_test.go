@@ -15,10 +15,10 @@ import (
 	"github.com/weft-automation/weft/gen/api"
 )
 
-// Every named schema takes and refuses the same values in both editions: one that it shows,
-// and that with each of its members in turn taken away, null, or of each other type. How
-// members depend on each other is an extension in 3.0, so it is left out.
-func TestBothEditionsTakeAndRefuseTheSameValues(t *testing.T) {
+// Every named schema accepts the same values in both versions. The values are an example of the schema,
+// and variants of it in which one field is missing, null or of another type. Dependencies between fields
+// are left out, because they are extensions in 3.0.
+func TestBothVersionsAcceptTheSameValues(t *testing.T) {
 	var root map[string]any
 	if err := json.Unmarshal(api.SpecJSON(), &root); err != nil {
 		t.Fatal(err)
@@ -38,7 +38,7 @@ func TestBothEditionsTakeAndRefuseTheSameValues(t *testing.T) {
 	if err := compiler.AddResource("mem:///openapi.json", root); err != nil {
 		t.Fatal(err)
 	}
-	taken, refused := 0, 0
+	accepted, rejected := 0, 0
 	for _, name := range slices.Sorted(maps.Keys(schemas)) {
 		present, err := compiler.Compile("mem:///openapi.json#/components/schemas/" + name)
 		if err != nil {
@@ -58,18 +58,18 @@ func TestBothEditionsTakeAndRefuseTheSameValues(t *testing.T) {
 				t.Errorf("%s, %s: in 3.1 %v, in 3.0 %v", name, value, now, then)
 			}
 			if now == nil {
-				taken++
+				accepted++
 			} else {
-				refused++
+				rejected++
 			}
 		}
 	}
-	if taken < 1000 || refused < 5000 {
-		t.Errorf("%d values were taken, %d refused", taken, refused)
+	if accepted < 1000 || rejected < 5000 {
+		t.Errorf("accepted %d values, rejected %d", accepted, rejected)
 	}
 }
 
-func TestTheEditionIsValidWithItsExamples(t *testing.T) {
+func TestConvertedDocumentAndExamplesAreValid(t *testing.T) {
 	old, err := openapi3.NewLoader().LoadFromData(api.Spec30JSON())
 	if err != nil {
 		t.Fatal(err)
@@ -89,11 +89,11 @@ func TestTheEditionIsValidWithItsExamples(t *testing.T) {
 		}
 	}
 	if shown < 250 {
-		t.Errorf("only %d examples were found", shown)
+		t.Errorf("found only %d examples", shown)
 	}
 }
 
-// sample is a value with all that a schema tells of.
+// sample returns a value with all fields of a schema.
 func sample(root map[string]any, node any, depth int) any {
 	schema, _ := node.(map[string]any)
 	if ref, ok := schema["$ref"].(string); ok {
@@ -121,7 +121,7 @@ func sample(root map[string]any, node any, depth int) any {
 	return map[string]any{}
 }
 
-// variants are a value and those that differ from it in one place.
+// variants returns a value and variants that differ from it in one place.
 func variants(value any) [][]byte {
 	others := []any{nil, true, 7.5, -3, "", "a text", []any{}, []any{nil}, map[string]any{}, map[string]any{"unknown": 1}}
 	var all [][]byte

@@ -12,11 +12,11 @@ import (
 	"fmt"
 )
 
-// version is the last of OpenAPI 3.0 that all generators know.
+// version is the latest OpenAPI 3.0 version that all generators support.
 const version = "3.0.3"
 
-// From is a document of OpenAPI 3.1, as JSON, in the words of OpenAPI 3.0. A schema that
-// 3.0 cannot say is an error that names its place.
+// From converts an OpenAPI 3.1 document, as JSON, to OpenAPI 3.0. It returns an error with the location
+// of a schema that 3.0 can't express.
 func From(document []byte) ([]byte, error) {
 	decoder := json.NewDecoder(bytes.NewReader(document))
 	decoder.UseNumber()
@@ -27,7 +27,7 @@ func From(document []byte) ([]byte, error) {
 	root["openapi"] = version
 	rename(root, "webhooks", "x-webhooks")
 	if info, ok := root["info"].(object); ok {
-		inform(info)
+		convertInfo(info)
 	}
 	if err := walk(root, ""); err != nil {
 		return nil, err
@@ -43,7 +43,7 @@ func From(document []byte) ([]byte, error) {
 
 type object = map[string]any
 
-// rename keeps a member under the name of an extension.
+// rename renames a field, if it exists.
 func rename(in object, from, to string) {
 	if value, ok := in[from]; ok {
 		in[to] = value
@@ -51,9 +51,8 @@ func rename(in object, from, to string) {
 	}
 }
 
-// inform puts the summary before the description, and an address in the place of the
-// license's identifier.
-func inform(info object) {
+// convertInfo prepends the summary to the description, and replaces the license's identifier with a URL.
+func convertInfo(info object) {
 	if summary, ok := info["summary"].(string); ok {
 		description, _ := info["description"].(string)
 		info["description"] = summary + "\n\n" + description
@@ -67,8 +66,8 @@ func inform(info object) {
 	}
 }
 
-// walk goes through all that is no schema, and rewrites the schemas that it meets.
-// Examples are values: nothing in them is a schema.
+// walk visits everything outside of schemas and rewrites the schemas that it finds. It skips examples,
+// because their fields may have the same names as keywords.
 func walk(node any, at string) error {
 	switch node := node.(type) {
 	case object:

@@ -8,7 +8,7 @@ import (
 	"github.com/weft-automation/weft/internal/web/openapi30"
 )
 
-// schema is what becomes of one schema of a document.
+// schema converts one schema, as part of a document.
 func schema(t *testing.T, text string) (string, error) {
 	t.Helper()
 	made, err := openapi30.From([]byte(`{"openapi":"3.1.0","paths":{},"components":{"schemas":{"S":` + text + `}}}`))
@@ -24,8 +24,8 @@ func schema(t *testing.T, text string) (string, error) {
 	return string(document.Components.Schemas["S"]), nil
 }
 
-func TestSchemasAreSaidInTheWordsOf30(t *testing.T) {
-	for given, want := range map[string]string{
+func TestFromConvertsSchemas(t *testing.T) {
+	for source, want := range map[string]string{
 		`{"type":["string","null"],"examples":["a","b"]}`: `{"example":"a","nullable":true,"type":"string"}`,
 		`{"const":"a"}`: `{"enum":["a"]}`,
 		`{"type":"integer","exclusiveMinimum":0,"exclusiveMaximum":9}`:     `{"exclusiveMaximum":true,"exclusiveMinimum":true,"maximum":9,"minimum":0,"type":"integer"}`,
@@ -47,35 +47,35 @@ func TestSchemasAreSaidInTheWordsOf30(t *testing.T) {
 		`{"type":"object","examples":[{"type":["string","null"],"const":"kept"}]}`: `{"example":{"const":"kept","type":["string","null"]},"type":"object"}`,
 		`{"type":"number","maximum":12345678901234567890.5}`:                       `{"maximum":12345678901234567890.5,"type":"number"}`,
 	} {
-		made, err := schema(t, given)
+		made, err := schema(t, source)
 		if err != nil || made != want {
-			t.Errorf("%s: %s, %v, want %s", given, made, err, want)
+			t.Errorf("%s: %s, %v, want %s", source, made, err, want)
 		}
 	}
 }
 
-// What 3.0 cannot say is an error that names its place, never left out.
-func TestWhatHasNoWordsIn30IsAnError(t *testing.T) {
-	for given, want := range map[string]string{
-		`{"patternProperties":{"^x":true}}`:    "/components/schemas/S: OpenAPI 3.0 cannot say patternProperties",
-		`{"properties":{"a":{"contains":{}}}}`: "/components/schemas/S/properties/a: OpenAPI 3.0 cannot say contains",
-		`{"prefixItems":[{}]}`:                 "/components/schemas/S: OpenAPI 3.0 cannot say prefixItems",
-		`{"type":["string","integer"]}`:        "/components/schemas/S: OpenAPI 3.0 cannot say type [string integer]",
-		`{"type":"null"}`:                      "/components/schemas/S: OpenAPI 3.0 knows null beside another schema only",
-		`{"minimum":1,"exclusiveMinimum":0}`:   "/components/schemas/S: OpenAPI 3.0 cannot say exclusiveMinimum beside minimum",
-		`{"allOf":[{}],"oneOf":[{"$ref":"#/components/schemas/A"},{"type":"null"}]}`: "/components/schemas/S: OpenAPI 3.0 cannot say oneOf with null beside allOf",
-		`{"items":7}`: "/components/schemas/S/items: it is no schema",
+// A schema that 3.0 can't express results in an error with its location. It is never dropped.
+func TestFromRejectsInexpressibleSchemas(t *testing.T) {
+	for source, want := range map[string]string{
+		`{"patternProperties":{"^x":true}}`:    "/components/schemas/S: OpenAPI 3.0 has no equivalent of patternProperties",
+		`{"properties":{"a":{"contains":{}}}}`: "/components/schemas/S/properties/a: OpenAPI 3.0 has no equivalent of contains",
+		`{"prefixItems":[{}]}`:                 "/components/schemas/S: OpenAPI 3.0 has no equivalent of prefixItems",
+		`{"type":["string","integer"]}`:        "/components/schemas/S: OpenAPI 3.0 has no equivalent of type [string integer]",
+		`{"type":"null"}`:                      "/components/schemas/S: OpenAPI 3.0 has no equivalent of a schema that allows only null",
+		`{"minimum":1,"exclusiveMinimum":0}`:   "/components/schemas/S: OpenAPI 3.0 has no equivalent of exclusiveMinimum next to minimum",
+		`{"allOf":[{}],"oneOf":[{"$ref":"#/components/schemas/A"},{"type":"null"}]}`: "/components/schemas/S: OpenAPI 3.0 has no equivalent of oneOf with null next to allOf",
+		`{"items":7}`: "/components/schemas/S/items: expected a schema",
 	} {
-		if _, err := schema(t, given); err == nil || err.Error() != want {
-			t.Errorf("%s: %v, want %s", given, err, want)
+		if _, err := schema(t, source); err == nil || err.Error() != want {
+			t.Errorf("%s: %v, want %s", source, err, want)
 		}
 	}
 	if _, err := openapi30.From([]byte("{")); err == nil {
-		t.Error("half a document was taken")
+		t.Error("From accepted an incomplete document")
 	}
 }
 
-func TestWhatIsNoSchemaIsSaidInTheWordsOf30(t *testing.T) {
+func TestFromConvertsTheRestOfTheDocument(t *testing.T) {
 	made, err := openapi30.From([]byte(`{"openapi":"3.1.0",
 		"info":{"title":"T","summary":"In short.","description":"At length.","license":{"name":"L","identifier":"MIT"}},
 		"paths":{"/a":{"get":{"parameters":[{"name":"q","schema":{"type":["string","null"]},"examples":{"one":{"value":{"const":1}}}}]}}},

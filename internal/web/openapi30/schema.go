@@ -6,26 +6,26 @@ import (
 	"strings"
 )
 
-// same are the keywords that both versions have, with one meaning. The schemas in them
-// are rewritten elsewhere.
-var same = []string{
+// shared are the keywords with the same meaning in both versions. rewriteNested rewrites the schemas in
+// them.
+var shared = []string{
 	"additionalProperties", "allOf", "anyOf", "default", "deprecated", "description", "discriminator", "enum",
 	"externalDocs", "format", "items", "maxItems", "maxLength", "maxProperties", "maximum", "minItems", "minLength",
 	"minProperties", "minimum", "multipleOf", "not", "oneOf", "pattern", "properties", "readOnly", "required", "title",
 	"type", "uniqueItems", "writeOnly",
 }
 
-// told are keywords that 3.0 lacks. What they say of a value stands in a description or
-// is checked by the server, so an extension keeps them for those who look.
-var told = []string{
+// extensions are keywords that 3.0 lacks. They become extensions. Nothing is lost: descriptions repeat
+// them, or the server checks them.
+var extensions = []string{
 	"contentEncoding", "contentMediaType", "contentSchema", "else", "if", "propertyNames", "then",
 }
 
-// rewriteEach rewrites the schemas that are the members of an object.
+// rewriteEach rewrites the schemas in the fields of an object.
 func rewriteEach(node any, at string) error {
 	members, ok := node.(object)
 	if !ok {
-		return fmt.Errorf("%s: there are no schemas", at)
+		return fmt.Errorf("%s: expected an object of schemas", at)
 	}
 	for name, member := range members {
 		schema, err := rewrite(member, at+"/"+name)
@@ -37,7 +37,7 @@ func rewriteEach(node any, at string) error {
 	return nil
 }
 
-// rewrite is a schema in the words of 3.0.
+// rewrite returns a schema, converted to 3.0. It returns an error if 3.0 can't express it.
 func rewrite(node any, at string) (any, error) {
 	if always, ok := node.(bool); ok {
 		if always {
@@ -47,9 +47,9 @@ func rewrite(node any, at string) (any, error) {
 	}
 	schema, ok := node.(object)
 	if !ok {
-		return nil, fmt.Errorf("%s: it is no schema", at)
+		return nil, fmt.Errorf("%s: expected a schema", at)
 	}
-	if err := inside(schema, at); err != nil {
+	if err := rewriteNested(schema, at); err != nil {
 		return nil, err
 	}
 	for _, step := range []func(object, string) error{values, limits, types, nulls} {
@@ -57,25 +57,24 @@ func rewrite(node any, at string) (any, error) {
 			return nil, err
 		}
 	}
-	for _, key := range told {
+	for _, key := range extensions {
 		rename(schema, key, "x-"+key)
 	}
-	if ref, ok := schema["$ref"]; ok && len(schema) > 1 { // 3.0 takes no notice of what stands beside it
+	if ref, ok := schema["$ref"]; ok && len(schema) > 1 { // 3.0 ignores keywords next to $ref
 		delete(schema, "$ref")
 		schema["allOf"] = []any{object{"$ref": ref}}
 	}
 	for key := range schema {
 		if key != "$ref" && key != "nullable" && key != "example" && key != "exclusiveMinimum" && key != "exclusiveMaximum" &&
-			!strings.HasPrefix(key, "x-") && !slices.Contains(same, key) {
-			return nil, fmt.Errorf("%s: OpenAPI 3.0 cannot say %s", at, key)
+			!strings.HasPrefix(key, "x-") && !slices.Contains(shared, key) {
+			return nil, fmt.Errorf("%s: OpenAPI 3.0 has no equivalent of %s", at, key)
 		}
 	}
 	return schema, nil
 }
 
-// anything says of members that may be of any type that they may be null: tools of 3.0 do
-// not agree on that.
-func anything(members object) {
+// allowNull marks fields of any type as nullable, because 3.0 tools disagree on whether they are.
+func allowNull(members object) {
 	for _, member := range members {
 		schema := member.(object)
 		typed := func(key string) bool { return schema[key] != nil }
@@ -85,21 +84,21 @@ func anything(members object) {
 	}
 }
 
-// inside rewrites the schemas within a schema.
-func inside(schema object, at string) error {
+// rewriteNested rewrites the schemas nested in a schema.
+func rewriteNested(schema object, at string) error {
 	for key, child := range schema {
 		place := at + "/" + key
 		var err error
 		switch key {
 		case "properties":
 			if err = rewriteEach(child, place); err == nil {
-				anything(child.(object))
+				allowNull(child.(object))
 			}
 		case "allOf", "anyOf", "oneOf":
 			list, _ := child.([]any)
 			for i := range list {
 				if isNull(list[i]) {
-					continue // nulls sees to it
+					continue // nulls handles it
 				}
 				if list[i], err = rewrite(list[i], fmt.Sprintf("%s/%d", place, i)); err != nil {
 					return err
@@ -119,7 +118,7 @@ func inside(schema object, at string) error {
 	return nil
 }
 
-// values gives a schema one example, and a constant as the only value of an enum.
+// values keeps the first example only, and turns const into an enum of one value.
 func values(schema object, at string) error {
 	if examples, ok := schema["examples"].([]any); ok && len(examples) > 0 {
 		schema["example"] = examples[0]
@@ -132,8 +131,7 @@ func values(schema object, at string) error {
 	return nil
 }
 
-// limits gives the bounds that are not reached themselves the form of 3.0: a flag beside
-// the bound.
+// limits converts exclusive bounds to the form of 3.0: a flag next to the bound.
 func limits(schema object, at string) error {
 	for exclusive, inclusive := range map[string]string{"exclusiveMinimum": "minimum", "exclusiveMaximum": "maximum"} {
 		bound, ok := schema[exclusive]
@@ -141,7 +139,7 @@ func limits(schema object, at string) error {
 			continue
 		}
 		if _, both := schema[inclusive]; both {
-			return fmt.Errorf("%s: OpenAPI 3.0 cannot say %s beside %s", at, exclusive, inclusive)
+			return fmt.Errorf("%s: OpenAPI 3.0 has no equivalent of %s next to %s", at, exclusive, inclusive)
 		}
 		schema[inclusive], schema[exclusive] = bound, true
 	}
@@ -154,7 +152,7 @@ func types(schema object, at string) error {
 	case []any:
 		others := slices.DeleteFunc(slices.Clone(list), func(name any) bool { return name == "null" })
 		if len(others) != 1 {
-			return fmt.Errorf("%s: OpenAPI 3.0 cannot say type %v", at, list)
+			return fmt.Errorf("%s: OpenAPI 3.0 has no equivalent of type %v", at, list)
 		}
 		schema["type"] = others[0]
 		if len(others) < len(list) {
@@ -162,7 +160,7 @@ func types(schema object, at string) error {
 		}
 	case string:
 		if list == "null" {
-			return fmt.Errorf("%s: OpenAPI 3.0 knows null beside another schema only", at)
+			return fmt.Errorf("%s: OpenAPI 3.0 has no equivalent of a schema that allows only null", at)
 		}
 	}
 	if schema["type"] == "array" && schema["items"] == nil {
@@ -171,8 +169,8 @@ func types(schema object, at string) error {
 	return nil
 }
 
-// nulls takes null out of the alternatives. One that is left stands in allOf, which is how
-// generators know a reference that may be null.
+// nulls replaces the alternative null with nullable. If one alternative is left, it is put into allOf,
+// because generators recognize a nullable reference by that.
 func nulls(schema object, at string) error {
 	for _, key := range []string{"oneOf", "anyOf"} {
 		list, ok := schema[key].([]any)
@@ -187,7 +185,7 @@ func nulls(schema object, at string) error {
 		if len(others) == 1 {
 			delete(schema, key)
 			if schema["allOf"] != nil {
-				return fmt.Errorf("%s: OpenAPI 3.0 cannot say %s with null beside allOf", at, key)
+				return fmt.Errorf("%s: OpenAPI 3.0 has no equivalent of %s with null next to allOf", at, key)
 			}
 			schema["allOf"] = others
 		}

@@ -15,7 +15,7 @@ import (
 	"github.com/weft-automation/weft/internal/web/protocol"
 )
 
-// scalar is the script of the reference, compressed: assets/README.md says where it is from.
+// scalar is the compressed script of the reference. assets/README.md states its source.
 //
 //go:embed assets/scalar-1.72.1.js.gz
 var scalar []byte
@@ -24,7 +24,7 @@ const scalarFile = "scalar.js"
 
 const favicon = "favicon.svg"
 
-// assets are what pages load beside it, and their types.
+// assets maps the other files that pages load to their content types.
 var assets = map[string]string{
 	"base.css": styleType, "style.css": styleType, "reference.css": styleType,
 	"theme.js": scriptType, "page.js": scriptType, "search.js": scriptType,
@@ -32,12 +32,12 @@ var assets = map[string]string{
 	favicon: svgType,
 }
 
-// assetHash is of all assets together, so that one that changes is asked for anew.
+// assetHash returns a hash of all assets. It is part of their path, so that browsers reload changed assets.
 var assetHash = sync.OnceValue(func() string {
 	sum := sha256.New()
 	_, _ = sum.Write(scalar)
 	for _, name := range slices.Sorted(maps.Keys(assets)) {
-		text, _ := pages.ReadFile("pages/" + name) // one that is not there is not served either
+		text, _ := pages.ReadFile("pages/" + name) // a missing file isn't served either
 		_, _ = sum.Write(text)
 	}
 	return hex.EncodeToString(sum.Sum(nil)[:8])
@@ -45,8 +45,8 @@ var assetHash = sync.OnceValue(func() string {
 
 func assetPath(name string) string { return "/docs/assets/" + assetHash() + "/" + name }
 
-// mountAssets serves what pages load, for good under the hash of what there is, and else
-// as long as somebody asks: beside a process of another version a page may name another.
+// mountAssets serves the assets. Under the current hash they can be cached forever. Under another hash they
+// are served without caching, because during an upgrade a page may come from a process of another version.
 func mountAssets(mux *http.ServeMux) {
 	mountAsset(mux, scalarFile, serveScalar)
 	for name, contentType := range assets {
@@ -56,7 +56,7 @@ func mountAssets(mux *http.ServeMux) {
 	mux.Handle("GET /"+favicon, newEmbedded(svgType, favicon))
 }
 
-// newEmbedded serves a file of pages as it is.
+// newEmbedded returns a document with the content of a file in pages.
 func newEmbedded(contentType, name string) *document {
 	return newDocument(contentType, func() ([]byte, error) { return pages.ReadFile("pages/" + name) })
 }
@@ -71,8 +71,8 @@ func mountAsset(mux *http.ServeMux, name string, serveFunc func(w http.ResponseW
 	})
 }
 
-// serveScalar sends the script as it is stored, compressed, to whoever takes
-// that; else unpacked.
+// serveScalar sends the script compressed, as it is stored, or uncompressed if the client doesn't accept
+// gzip.
 func serveScalar(w http.ResponseWriter, r *http.Request, cache string) {
 	describe(w.Header(), scriptType, cache)
 	w.Header().Set("Vary", "Accept-Encoding")

@@ -10,24 +10,24 @@ import (
 	"github.com/weft-automation/weft/internal/web/catalog"
 )
 
-// library is what the pages of components are made from.
+// library is the data of the component pages.
 type library struct {
 	categories []category
 	all        []api.Component
 }
 
-// category is a family of components in the index.
+// category is a group of components in the index.
 type category struct {
 	Name, About string
 	Components  []api.Component
 }
 
-// abouts are the families, in their order, and what each is about.
+// abouts are the categories in their order, with descriptions.
 var abouts = []struct{ name, about string }{
-	{"LOGIC", "Where runs begin and end, conditions, loops, waits and constants. They cost nothing."},
-	{"HTTP", "Calls of other services."},
-	{"UTILITY", "Random values, digests, encodings, numbers, texts and encryption."},
-	{"EVM", "Chains of the Ethereum kind: reading, encoding, signing, sending and waiting."},
+	{"LOGIC", "Triggers and results of runs, conditions, loops, waits and constants. They are free."},
+	{"HTTP", "Calls to other services."},
+	{"UTILITY", "Random values, hashes, encodings, numbers, strings and encryption."},
+	{"EVM", "Ethereum-compatible chains: reading, encoding, signing, sending and waiting."},
 }
 
 func newLibrary(all []api.Component) *library {
@@ -43,12 +43,12 @@ func newLibrary(all []api.Component) *library {
 	return l
 }
 
-// summary is what pages say of all components together.
+// summary is the template data about all components.
 func (l *library) summary() map[string]any {
 	return map[string]any{"Categories": l.categories, "Count": len(l.all), "Formats": catalog.Formats}
 }
 
-// paths are those of all pages.
+// paths returns the paths of all pages.
 func (l *library) paths() []string {
 	all := []string{"/docs", "/docs/reference", "/docs/components"}
 	for _, c := range chapters {
@@ -74,21 +74,21 @@ func (l *library) add(name, about string) {
 	}
 }
 
-// componentPage is what a page of one component shows.
+// componentPage is the data of a component's page.
 type componentPage struct {
 	Categories     []category
 	Component      api.Component
 	Parts          []part
-	Call           string // "" where it is executed inside a workflow only
-	Request        string // the body of a call
-	Stage          string // the component in a workflow
+	Call           string // weft command; "" if executed only inside a workflow
+	Request        string // body of a sample request
+	Stage          string // definition of the component in a workflow
 	Price, Timeout string
 	Effect, Repeat string
 	Modes          string
-	Before, After  string // the neighbours
+	Before, After  string // previous and next component
 }
 
-// callBody is the body of a call, in the order in which it is read.
+// callBody is the body of a request, with its fields in reading order.
 type callBody struct {
 	Module    string          `json:"module"`
 	Input     json.RawMessage `json:"input"`
@@ -96,7 +96,7 @@ type callBody struct {
 	WaitForMs int             `json:"waitForMs"`
 }
 
-// stage is the component in a workflow, likewise.
+// stage is the definition of a component in a workflow, with its fields in reading order.
 type stage struct {
 	ID     string          `json:"id"`
 	Module string          `json:"module"`
@@ -108,7 +108,7 @@ type stage struct {
 type part struct {
 	catalog.Object
 	Name, Title string
-	Given       bool // by the caller
+	FromCaller  bool // the caller sends it
 	Schema      string
 }
 
@@ -136,8 +136,8 @@ func (l *library) page(i int) (componentPage, error) {
 	}
 	p.Request, p.Stage = catalog.Indented(body), catalog.Indented(inside)
 	for _, one := range []part{
-		{Name: "input", Title: "Input", Given: true, Schema: catalog.Indented(c.Input)},
-		{Name: "config", Title: "Config", Given: true, Schema: catalog.Indented(c.Config)},
+		{Name: "input", Title: "Input", FromCaller: true, Schema: catalog.Indented(c.Input)},
+		{Name: "config", Title: "Config", FromCaller: true, Schema: catalog.Indented(c.Config)},
 		{Name: "output", Title: "Output", Schema: catalog.Indented(c.Output)},
 	} {
 		if one.Object, err = catalog.ReadObject(json.RawMessage(one.Schema)); err != nil {
@@ -148,14 +148,14 @@ func (l *library) page(i int) (componentPage, error) {
 	return p, nil
 }
 
-// place is a field and where it stands in a part.
+// place is a field with its path and depth in a part.
 type place struct {
 	catalog.Field
 	Path  string
 	Depth int
 }
 
-// Places are the fields of the part, each followed by those inside of it.
+// Places returns the fields of the part, each followed by its nested fields.
 func (p part) Places() []place {
 	var all []place
 	var walk func(fields []catalog.Field, before string, depth int)
@@ -169,12 +169,12 @@ func (p part) Places() []place {
 	return all
 }
 
-// escapeMarkdown keeps a text from being read as Markdown or HTML.
+// escapeMarkdown escapes the characters that have a meaning in Markdown or HTML.
 func escapeMarkdown(text string) string {
 	return strings.NewReplacer(`\`, `\\`, "`", "\\`", "*", `\*`, "<", "&lt;", ">", "&gt;", "|", `\|`, "\n", " ").Replace(text)
 }
 
-// cell is a text as code in a cell of a Markdown table.
+// cell returns text as inline code for a cell of a Markdown table.
 func cell(text string) string {
 	text = strings.NewReplacer("|", `\|`, "\n", " ").Replace(text)
 	if strings.Contains(text, "`") {
@@ -183,8 +183,8 @@ func cell(text string) string {
 	return "`" + text + "`"
 }
 
-// mountComponents puts the pages of the catalogue under /docs/components. Each component
-// has a path of its own, so that what there is not is not found.
+// mountComponents serves the component pages under /docs/components. It registers one path per component, so
+// that unknown ones are not found.
 func mountComponents(mux *http.ServeMux, l *library) {
 	mount(mux, "/docs/components", "components", func() (any, error) { return l.summary(), nil })
 	for i, one := range l.all {

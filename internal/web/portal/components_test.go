@@ -16,7 +16,7 @@ import (
 	"github.com/weft-automation/weft/internal/web/catalog"
 )
 
-// all are the modules that there are.
+// all returns all components.
 func all(t *testing.T) []api.Component {
 	t.Helper()
 	guard := egress.New(egress.Policy{})
@@ -38,10 +38,10 @@ func get(t *testing.T, handler http.Handler, path string) *httptest.ResponseReco
 	return w
 }
 
-// unmarked finds what makes code stand out and lets long names break.
+// unmarked matches the tags of highlighting and line breaks.
 var unmarked = regexp.MustCompile(`<wbr>|<span class="(?:comment|string|variable|keyword|number|name)">([^<]*)</span>`)
 
-// flat is every field and every one inside of it.
+// flat returns all fields, including nested ones, by their path.
 func flat(fields []catalog.Field, before string) map[string]catalog.Field {
 	out := map[string]catalog.Field{}
 	for _, f := range fields {
@@ -53,7 +53,7 @@ func flat(fields []catalog.Field, before string) map[string]catalog.Field {
 	return out
 }
 
-func TestEveryModuleHasItsPageWithEveryField(t *testing.T) {
+func TestEveryModuleHasPageWithAllFields(t *testing.T) {
 	t.Parallel()
 	components := all(t)
 	handler := Handler(components)
@@ -61,7 +61,7 @@ func TestEveryModuleHasItsPageWithEveryField(t *testing.T) {
 	for _, c := range components {
 		path := "/docs/components/" + c.Module
 		if !strings.Contains(index, `href="`+path+`"`) {
-			t.Errorf("the index does not lead to %s", path)
+			t.Errorf("the index doesn't link to %s", path)
 		}
 		w := get(t, handler, path)
 		page := unmarked.ReplaceAllString(w.Body.String(), "$1")
@@ -70,13 +70,13 @@ func TestEveryModuleHasItsPageWithEveryField(t *testing.T) {
 		}
 		for _, text := range []string{c.Title, c.Description, catalog.PriceInWords(c), catalog.TimeoutInWords(c), catalog.CallLine(c)} {
 			if !strings.Contains(html.UnescapeString(page), text) {
-				t.Errorf("%s does not say %q", path, text)
+				t.Errorf("%s does not contain %q", path, text)
 			}
 		}
 		for _, port := range c.Ports {
 			_, after, found := strings.Cut(page, `id="port.`+catalog.PortInWords(port)+`"`)
 			if !found || !strings.Contains(html.UnescapeString(after), port.Description) {
-				t.Errorf("%s does not tell of the port %s", path, catalog.PortInWords(port))
+				t.Errorf("%s does not list the port %s", path, catalog.PortInWords(port))
 			}
 		}
 		for part, schema := range map[string]json.RawMessage{"input": c.Input, "config": c.Config, "output": c.Output} {
@@ -85,18 +85,18 @@ func TestEveryModuleHasItsPageWithEveryField(t *testing.T) {
 				t.Fatal(err)
 			}
 			for name, f := range flat(object.Fields, "") {
-				holdField(t, page, path, part, name, f)
+				checkField(t, page, path, part, name, f)
 			}
 		}
 	}
 }
 
-// holdField looks at what stands on a page about one field.
-func holdField(t *testing.T, page, path, part, name string, f catalog.Field) {
+// checkField checks what a page says about one field.
+func checkField(t *testing.T, page, path, part, name string, f catalog.Field) {
 	t.Helper()
 	_, after, found := strings.Cut(page, `id="`+part+"."+name+`"`)
 	if !found {
-		t.Errorf("%s: the field %s of the %s is not there", path, name, part)
+		t.Errorf("%s: field %s of the %s is missing", path, name, part)
 		return
 	}
 	own, _, _ := strings.Cut(after, `<div class="field`)
@@ -111,18 +111,18 @@ func holdField(t *testing.T, page, path, part, name string, f catalog.Field) {
 	}
 	for _, want := range wants {
 		if !strings.Contains(own, want) {
-			t.Errorf("%s: of %s.%s it does not say %q", path, part, name, want)
+			t.Errorf("%s: row of %s.%s does not contain %q", path, part, name, want)
 		}
 	}
 	if marked := strings.Contains(own, `class="tag secret"`); marked != f.Secret {
 		t.Errorf("%s: %s.%s is marked secret: %v, want %v", path, part, name, marked, f.Secret)
 	}
 	if marked := strings.Contains(own, `class="tag required"`); marked != (f.Required && part != "output") {
-		t.Errorf("%s: %s.%s is marked required: %v", path, part, name, marked)
+		t.Errorf("%s: %s.%s is marked required: got %v", path, part, name, marked)
 	}
 }
 
-func TestEveryModuleHasItsPageAsMarkdown(t *testing.T) {
+func TestEveryModuleHasMarkdownPage(t *testing.T) {
 	t.Parallel()
 	components := all(t)
 	handler := Handler(components)
@@ -130,7 +130,7 @@ func TestEveryModuleHasItsPageAsMarkdown(t *testing.T) {
 	for _, c := range components {
 		path := "/docs/components/" + c.Module + ".md"
 		if !strings.Contains(index, "]("+path+")") {
-			t.Errorf("the index does not lead to %s", path)
+			t.Errorf("the index doesn't link to %s", path)
 		}
 		w := get(t, handler, path)
 		page := w.Body.String()
@@ -139,7 +139,7 @@ func TestEveryModuleHasItsPageAsMarkdown(t *testing.T) {
 		}
 		for _, port := range c.Ports {
 			if !strings.Contains(page, "\n| `"+catalog.PortInWords(port)+"` | "+port.Description+" |\n") {
-				t.Errorf("%s does not tell of the port %s", path, catalog.PortInWords(port))
+				t.Errorf("%s does not list the port %s", path, catalog.PortInWords(port))
 			}
 		}
 		for _, schema := range []json.RawMessage{c.Input, c.Config, c.Output} {
@@ -149,10 +149,10 @@ func TestEveryModuleHasItsPageAsMarkdown(t *testing.T) {
 			}
 			for name, f := range flat(object.Fields, "") {
 				if !strings.Contains(page, "\n| `"+name+"` | ") {
-					t.Errorf("%s: the field %s is not there", path, name)
+					t.Errorf("%s: field %s is missing", path, name)
 				}
 				if f.Format != "" && !strings.Contains(page, "\n| `"+name+"` | "+f.Type+", "+f.Format+" |") {
-					t.Errorf("%s: the format %s of %s is not told", path, f.Format, name)
+					t.Errorf("%s: format %s of %s is missing", path, f.Format, name)
 				}
 				if f.Secret && !regexp.MustCompile("\n\\| `"+regexp.QuoteMeta(name)+"` \\|.* \\| yes \\|").MatchString(page) {
 					t.Errorf("%s: %s is not marked secret", path, name)
@@ -161,14 +161,14 @@ func TestEveryModuleHasItsPageAsMarkdown(t *testing.T) {
 		}
 		for _, line := range strings.Split(page, "\n") {
 			if strings.HasPrefix(line, "|") && !strings.HasSuffix(line, "|") {
-				t.Errorf("%s: a row that does not end: %s", path, line)
+				t.Errorf("%s: incomplete row: %s", path, line)
 			}
 		}
 	}
 }
 
-// What a descriptor says is shown, never obeyed.
-func TestWhatADescriptorSaysIsEscaped(t *testing.T) {
+// Text of a descriptor can't inject HTML or Markdown.
+func TestDescriptorsAreEscaped(t *testing.T) {
 	t.Parallel()
 	const evil = `<script>alert("x")</script>`
 	text, _ := json.Marshal(evil)
@@ -187,14 +187,14 @@ func TestWhatADescriptorSaysIsEscaped(t *testing.T) {
 	for _, path := range []string{"/docs/components.md", "/docs/components/EVIL.md", "/llms.txt"} {
 		page := get(t, handler, path).Body.String()
 		if outside := code.ReplaceAllString(page, ""); strings.Contains(outside, "<script>") || strings.Contains(outside, "<b>") || !strings.Contains(outside, "&lt;script&gt;") {
-			t.Errorf("%s outside of code: %s", path, outside)
+			t.Errorf("%s: markup outside of code: %s", path, outside)
 		}
 	}
 }
 
-// Code is highlighted on pages of components as in guides, and a long name breaks behind an
-// underscore. What is shown so is still only text.
-func TestPagesOfComponentsHighlightCodeAndBreakNames(t *testing.T) {
+// Component pages highlight code like guides, and long names can break after underscores. Both keep the text
+// escaped.
+func TestComponentPagesHighlightCodeAndBreakNames(t *testing.T) {
 	t.Parallel()
 	handler := Handler(all(t))
 	page := get(t, handler, "/docs/components/DECODE_EVM_FUNCTION_RESULT").Body.String()
@@ -206,19 +206,19 @@ func TestPagesOfComponentsHighlightCodeAndBreakNames(t *testing.T) {
 		`<span class="name">&#34;$schema&#34;</span>`,
 	} {
 		if !strings.Contains(page, want) {
-			t.Errorf("%s is not there", want)
+			t.Errorf("%s is missing", want)
 		}
 	}
 	if index := get(t, handler, "/docs/components").Body.String(); regexp.MustCompile(`<code>[A-Z0-9]+_[A-Z0-9_]+</code>`).MatchString(index) || !strings.Contains(index, "_<wbr>") {
-		t.Error("names in the index do not break")
+		t.Error("names in the index can't break")
 	}
 	if page := get(t, handler, "/docs/errors").Body.String(); strings.Contains(page, "<wbr>") {
-		t.Error("names within a text do not stay whole")
+		t.Error("names in running text can break")
 	}
 }
 
-// Who asks for a page that there is not is led to those that there are.
-func TestAPageThatThereIsNotHasOneForPeople(t *testing.T) {
+// The page for an unknown path links to existing pages.
+func TestMissingPageSuggestsExistingOne(t *testing.T) {
 	t.Parallel()
 	handler := Handler(all(t))
 	for path, want := range map[string]string{
@@ -238,7 +238,7 @@ func TestAPageThatThereIsNotHasOneForPeople(t *testing.T) {
 			t.Errorf("%s: %d %v %s", path, w.Code, w.Header(), w.Body)
 		}
 		if csp := w.Header().Get("Content-Security-Policy"); csp != pagePolicy || strings.Contains(w.Body.String(), "<script>") {
-			t.Errorf("%s: the policy %q, %s", path, csp, w.Body)
+			t.Errorf("%s: policy %q, %s", path, csp, w.Body)
 		}
 	}
 }

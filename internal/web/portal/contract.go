@@ -12,7 +12,7 @@ import (
 	"github.com/weft-automation/weft/gen/api"
 )
 
-// contract is what the reference says in words.
+// contract contains the descriptions of the OpenAPI document, for the Markdown reference and the search.
 type contract struct {
 	Description string
 	Tags        []contractTag
@@ -23,12 +23,12 @@ type contractTag struct {
 	Operations        []operation
 }
 
-// operation is one in short.
+// operation is the summary of one operation.
 type operation struct {
 	ID, Method, Path, Summary, Description string
 	Tag                                    string
 	Parameters                             []parameter
-	Body                                   string // the name of its schema
+	Body                                   string // name of the body's schema
 	Answers                                []answerOf
 }
 
@@ -36,12 +36,13 @@ type parameter struct{ Name, In, Required, Description string }
 
 type answerOf struct{ Status, Description string }
 
-// Anchor is where the reference shows the operation.
+// Anchor returns the anchor of the operation in the HTML reference.
 func (o operation) Anchor() string {
 	return "tag/" + strings.ReplaceAll(strings.ToLower(o.Tag), " ", "-") + "/" + o.Method + o.Path
 }
 
-// readContract reads the operations in the order of the document, when they are first asked for.
+// readContract returns the tags and operations in the order of the document. It reads the document on the
+// first call.
 var readContract = sync.OnceValues(func() (contract, error) {
 	root, err := readYAML()
 	if err != nil {
@@ -92,12 +93,12 @@ func newOperation(root, item, node *yaml.Node) operation {
 func readYAML() (*yaml.Node, error) {
 	var document yaml.Node
 	if err := yaml.Unmarshal(api.SpecYAML(), &document); err != nil {
-		return nil, fmt.Errorf("read the contract: %w", err)
+		return nil, fmt.Errorf("parse openapi.yaml: %w", err)
 	}
 	return document.Content[0], nil
 }
 
-// members are those of an object, in their order; none of nothing.
+// members iterates over the fields of an object in their order. It yields nothing for another node or nil.
 func members(node *yaml.Node) iter.Seq2[string, *yaml.Node] {
 	return func(yield func(string, *yaml.Node) bool) {
 		if node == nil || node.Kind != yaml.MappingNode {
@@ -108,7 +109,7 @@ func members(node *yaml.Node) iter.Seq2[string, *yaml.Node] {
 	}
 }
 
-// member is what an object has under a name; nil for nothing.
+// member returns a field of an object, or nil.
 func member(node *yaml.Node, name string) *yaml.Node {
 	for found, value := range members(node) {
 		if found == name {
@@ -118,7 +119,7 @@ func member(node *yaml.Node, name string) *yaml.Node {
 	return nil
 }
 
-// remove takes a member from an object that may have it.
+// remove removes a field from an object, if it has it.
 func remove(node *yaml.Node, name string) {
 	for i := 0; node != nil && i+1 < len(node.Content); i += 2 {
 		if node.Content[i].Value == name {
@@ -135,7 +136,7 @@ func textOf(node *yaml.Node, name string) string {
 	return ""
 }
 
-// resolved follows a reference within the document.
+// resolved returns the node that a $ref within the document points to, or the node itself.
 func resolved(root, node *yaml.Node) *yaml.Node {
 	reference := textOf(node, "$ref")
 	if reference == "" {

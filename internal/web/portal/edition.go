@@ -8,16 +8,16 @@ import (
 	"strings"
 )
 
-// What the Markdown edition of a page has for itself: nobody runs scripts on it, which name
-// the deployment in the HTML one, and its links lead to Markdown.
+// Only the Markdown of a page needs this file. No scripts run there to insert the origin of the deployment,
+// and its links lead to Markdown.
 
-// local is the address of a Weft as the sources of the pages write it.
+// local is the origin that the sources of the pages use for a deployment.
 const local = "http://127.0.0.1:8080"
 
 type originKey struct{}
 
-// ReachedAt has the pages that are served under ctx name origin, such as
-// https://weft.example, as the address of the deployment. One that is none is not named.
+// ReachedAt returns a context that makes pages use origin, such as https://weft.example, as the origin of
+// the deployment. Pages ignore an origin that isn't plain.
 func ReachedAt(ctx context.Context, origin string) context.Context {
 	return context.WithValue(ctx, originKey{}, origin)
 }
@@ -27,12 +27,12 @@ func originOf(ctx context.Context) string {
 	return origin
 }
 
-// plainOrigin is an origin that may stand in a command: the host is what the client says, and
-// a Host header may hold what a shell obeys.
+// plainOrigin matches origins that are safe in a command. The client controls the Host header, so it may
+// contain shell syntax.
 var plainOrigin = regexp.MustCompile(`^https?://(?:[A-Za-z0-9][A-Za-z0-9.-]{0,252}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?$`)
 
-// reachedAt is the text as a deployment at that origin shows it. Its tag is another for each
-// origin, so that what was kept under one is not taken for what another shows.
+// reachedAt returns the text with origin in place of local. Its ETag depends on the origin, so that caches
+// don't mix the texts of different origins.
 func (t tagged) reachedAt(origin string) tagged {
 	if !canName(origin) {
 		return t
@@ -52,10 +52,12 @@ func AtOrigin(text []byte, origin string) []byte {
 
 func canName(origin string) bool { return origin != local && plainOrigin.MatchString(origin) }
 
-// linkToPage is a link to a page, or to a place of one: the names of files have a dot.
+// linkToPage matches a link to a page, with or without an anchor. It doesn't match links to files, because
+// their names have a dot.
 var linkToPage = regexp.MustCompile(`\]\((/docs(?:/\w[\w-]*)*)(#[^)\s]*)?\)`)
 
-// leadToMarkdown has the links of a page lead to the Markdown of other pages.
+// leadToMarkdown changes the links of a page to the Markdown of other pages. It returns an error if a link
+// to the reference names an unknown operation.
 func leadToMarkdown(page []byte) ([]byte, error) {
 	var sections map[string]string
 	if bytes.Contains(page, []byte("](/docs/reference#")) {
@@ -72,7 +74,7 @@ func leadToMarkdown(page []byte) ([]byte, error) {
 		if path == "/docs/reference" && place != "" {
 			section, ok := sections[place[1:]]
 			if !ok {
-				unknown = fmt.Errorf("%s leads to no operation", link)
+				unknown = fmt.Errorf("link %s: unknown operation", link)
 			}
 			place = "#" + section
 		}
@@ -81,7 +83,7 @@ func leadToMarkdown(page []byte) ([]byte, error) {
 	return out, unknown
 }
 
-// sections are where the Markdown of the reference tells operations, by their anchors in HTML.
+// sections maps the anchors of operations in the HTML reference to those in the Markdown.
 func (c contract) sections() map[string]string {
 	all := map[string]string{}
 	for _, tag := range c.Tags {
@@ -94,7 +96,7 @@ func (c contract) sections() map[string]string {
 
 var noSlug = regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
 
-// slug is what programs that read Markdown call the section of a heading.
+// slug returns the anchor that Markdown renderers derive from a heading.
 func slug(heading string) string {
 	return strings.ReplaceAll(noSlug.ReplaceAllString(strings.ToLower(heading), ""), " ", "-")
 }

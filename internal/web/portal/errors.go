@@ -10,35 +10,35 @@ import (
 	"github.com/weft-automation/weft/internal/web/protocol"
 )
 
-// codeKinds are the kinds of codes that callers meet: guides/codes has a file of each, and
-// an anchor of theirs begins so, because some names are of several kinds.
+// codeKinds maps the kinds of codes to the prefixes of their anchors. guides/codes has a file per kind. The
+// prefixes are needed because some names exist in several kinds.
 var codeKinds = map[string]string{
 	"requests": "", "reasons": "reason.", "workflows": "workflow.", "executions": "execution.", "expressions": "expression.",
 	"warnings": "warning.", "connections": "connection.", "skips": "skip.", "causes": "cause.",
 }
 
-// codeGroup is what stands below a heading of its own; without a name, below that of the kind.
+// codeGroup is a group of codes with a heading. A group without a name is directly below the kind's heading.
 type codeGroup struct {
 	Name  string
 	Codes []code
 }
 
-// code is the entry of a code.
+// code is the documentation of one code.
 type code struct {
 	Name, Anchor            string
 	Means, Cause, Do, Again string
 
-	// Of answers to requests, as the service gives them.
+	// For codes of error responses, as in the service.
 	Statuses, Title string
 	Retryable       bool
 }
 
-// codes are the entries of a kind, in the order of its file.
+// codes returns the entries of a kind, in the order of its file.
 func codes(kind string) ([]codeGroup, error) {
 	prefix, known := codeKinds[kind]
 	text, err := guideFiles.ReadFile("guides/codes/" + kind + ".md")
 	if err != nil || !known {
-		return nil, fmt.Errorf("there are no codes of the kind %s: %w", kind, err)
+		return nil, fmt.Errorf("unknown kind of codes %s: %w", kind, err)
 	}
 	groups, err := readCodes(string(text))
 	if err != nil {
@@ -57,16 +57,15 @@ func codes(kind string) ([]codeGroup, error) {
 				}
 			}
 			if c.Means == "" {
-				return nil, fmt.Errorf("nothing says what %s means", c.Anchor)
+				return nil, fmt.Errorf("code %s has no meaning", c.Anchor)
 			}
 		}
 	}
 	return groups, nil
 }
 
-// readCodes reads entries: a line that begins with # is a group, with ## a code. What
-// follows is a line of what it means, where nothing else says it, and a line each of Cause,
-// Do and Again.
+// readCodes parses a file of codes. A line with # starts a group, and a line with ## starts a code. The lines
+// of a code are its meaning, unless the service has one, and a line each for Cause, Do and Again.
 func readCodes(text string) ([]codeGroup, error) {
 	groups := []codeGroup{{}}
 	var c *code
@@ -85,8 +84,8 @@ func readCodes(text string) ([]codeGroup, error) {
 		if line == "" {
 			continue
 		}
-		if c == nil || !c.take(line) {
-			return nil, fmt.Errorf("the line %.60q belongs to nothing", line)
+		if c == nil || !c.set(line) {
+			return nil, fmt.Errorf("line %.60q belongs to no code, or repeats a field", line)
 		}
 	}
 	if len(groups[0].Codes) == 0 {
@@ -95,8 +94,8 @@ func readCodes(text string) ([]codeGroup, error) {
 	return groups, nil
 }
 
-// take puts a line where it belongs, if that is empty.
-func (c *code) take(line string) bool {
+// set stores a line in its field. It reports whether the field was empty.
+func (c *code) set(line string) bool {
 	at := &c.Means
 	for key, field := range map[string]*string{"Cause: ": &c.Cause, "Do: ": &c.Do, "Again: ": &c.Again} {
 		if rest, ok := strings.CutPrefix(line, key); ok {
@@ -110,7 +109,7 @@ func (c *code) take(line string) bool {
 	return true
 }
 
-// answered takes what the answer to a request with this code has beside it.
+// answered sets the statuses, the title and whether a retry can succeed, as in the service.
 func (c *code) answered(name fault.Code) {
 	c.Title, c.Retryable = protocol.Words(name)
 	statuses := []string{fmt.Sprint(protocol.Status(&fault.Error{Code: name}))}
@@ -122,7 +121,7 @@ func (c *code) answered(name fault.Code) {
 	c.Statuses = strings.Join(statuses, ", ")
 }
 
-// reasonOf is the reason by which a code has another status.
+// reasonOf returns the reason that changes the status of a code, or "".
 func reasonOf(code fault.Code) string {
 	if code == fault.PayloadTooLarge {
 		return protocol.ReasonHeaders
@@ -130,7 +129,7 @@ func reasonOf(code fault.Code) string {
 	return ""
 }
 
-// meanings say by anchor what codes mean, for the search.
+// meanings maps the anchors of codes to their meanings, for the search.
 var meanings = sync.OnceValues(func() (map[string]string, error) {
 	all := map[string]string{}
 	for kind := range codeKinds {

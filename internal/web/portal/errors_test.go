@@ -18,12 +18,12 @@ import (
 	"github.com/weft-automation/weft/internal/kit/fault"
 )
 
-// passedOn are codes of failed executions that no place of the code names as one: a stage
-// takes those of refusals over, and a FAIL has one where its config names none.
+// passedOn are codes of failed executions that newCodebase can't find: a stage passes on codes of rejected
+// submissions, and FAIL has a default code.
 var passedOn = []string{string(fault.NotFound), string(fault.Conflict), string(fault.Forbidden), "FAILED"}
 
-// Whatever code a caller may meet has an entry, and no entry is of a code that there is not.
-func TestEveryCodeHasAnEntry(t *testing.T) {
+// Every code that callers can get has an entry, and every entry has an existing code.
+func TestEveryCodeIsDocumented(t *testing.T) {
 	t.Parallel()
 	named, told := newCodebase(t), contractCodes(t)
 	var requests []string
@@ -50,7 +50,7 @@ func TestEveryCodeHasAnEntry(t *testing.T) {
 			for _, c := range group.Codes {
 				have = append(have, c.Name)
 				if !slices.Contains(want, c.Name) {
-					t.Errorf("%s: the entry %s is of no code", kind, c.Name)
+					t.Errorf("%s: entry %s has no code", kind, c.Name)
 				}
 			}
 		}
@@ -63,13 +63,13 @@ func TestEveryCodeHasAnEntry(t *testing.T) {
 		}
 		slices.Sort(have)
 		if len(slices.Compact(have)) != len(want) || len(want) < 6 {
-			t.Errorf("%s: %d entries of %d codes", kind, len(have), len(want))
+			t.Errorf("%s: %d entries for %d codes", kind, len(have), len(want))
 		}
 	}
 }
 
-// Each entry says all that it has to, and nothing else than what the service decides.
-func TestEntriesSayWhatToDo(t *testing.T) {
+// Every entry has all its lines, and agrees with the service about retries.
+func TestCodeEntriesAreComplete(t *testing.T) {
 	t.Parallel()
 	page := get(t, Handler(all(t)), "/docs/errors.md").Body.String()
 	again := regexp.MustCompile(`^(Yes|No|It depends|Automatically)\b`)
@@ -91,12 +91,12 @@ func TestEntriesSayWhatToDo(t *testing.T) {
 					t.Errorf("%s: %q", c.Anchor, c.Again)
 				}
 				if kind == "requests" && (c.Retryable != strings.HasPrefix(c.Again, "Yes") || c.Title == "") {
-					t.Errorf("%s: the service says that it is retryable: %v; %q", c.Name, c.Retryable, c.Again)
+					t.Errorf("%s: retryable is %v in the service, but the entry says %q", c.Name, c.Retryable, c.Again)
 				}
 				if kind == "reasons" {
 					_, after, found := strings.Cut(reasons, "`"+codeOf.FindStringSubmatch(group.Name)[1]+"`")
 					if !found || !strings.Contains(after, "`"+c.Name+"`") {
-						t.Errorf("%s does not come with the code of %q", c.Name, group.Name)
+						t.Errorf("%s is not a reason of the code in the heading %q", c.Name, group.Name)
 					}
 				}
 			}
@@ -104,8 +104,8 @@ func TestEntriesSayWhatToDo(t *testing.T) {
 	}
 }
 
-// On the page the entries fold, each below the heading that links lead to; the Markdown is whole.
-func TestEntriesFoldOnThePageAlone(t *testing.T) {
+// In HTML, entries fold below the heading that links lead to. Markdown doesn't fold.
+func TestCodeEntriesFoldInHTMLOnly(t *testing.T) {
 	t.Parallel()
 	handler := Handler(all(t))
 	page, markdown := get(t, handler, "/docs/errors").Body.String(), get(t, handler, "/docs/errors.md").Body.String()
@@ -121,34 +121,34 @@ func TestEntriesFoldOnThePageAlone(t *testing.T) {
 				count++
 				i := slices.IndexFunc(folds, func(fold []string) bool { return fold[1] == c.Anchor })
 				if i < 0 || strings.Count(folds[i][2], "<li>") != 3 || strings.Contains(folds[i][2], "<h") {
-					t.Errorf("the entry %s does not fold as a whole", c.Anchor)
+					t.Errorf("entry %s does not fold completely", c.Anchor)
 				}
 			}
 		}
 	}
 	if len(folds) != count || strings.Count(page, "<details") != strings.Count(page, "</details>") {
-		t.Errorf("%d entries fold of %d", len(folds), count)
+		t.Errorf("%d of %d entries fold", len(folds), count)
 	}
 	if strings.Contains(markdown, "details>") || strings.Contains(markdown, "summary>") || strings.Contains(markdown, "<%") || strings.Count(markdown, "\n- **Again?** ") != count {
-		t.Error("the Markdown folds, or is not whole")
+		t.Error("the Markdown folds or is incomplete")
 	}
 }
 
-// What leads to another place of the same page leads somewhere.
-func TestPlacesOfPagesAreThere(t *testing.T) {
+// Links within a page lead to existing anchors.
+func TestAnchorsOnPagesExist(t *testing.T) {
 	t.Parallel()
 	handler := Handler(all(t))
 	for _, path := range paths() {
 		page := get(t, handler, path).Body.String()
 		for _, found := range regexp.MustCompile(`href="#([^"]+)"`).FindAllStringSubmatch(page, -1) {
 			if !strings.Contains(page, ` id="`+found[1]+`"`) {
-				t.Errorf("%s leads to #%s, which is not there", path, found[1])
+				t.Errorf("%s links to #%s, which doesn't exist", path, found[1])
 			}
 		}
 	}
 }
 
-// contractText is what openapi.yaml says of a field.
+// contractText returns the description of a field in openapi.yaml.
 func contractText(t *testing.T, schema, field string) string {
 	t.Helper()
 	return contractField(t, schema, field).Description
@@ -178,10 +178,10 @@ func contractField(t *testing.T, schema, field string) describedField {
 	return document.Components.Schemas[schema].Properties[field]
 }
 
-// besides are names in those descriptions that are no codes.
+// besides are names in these descriptions that aren't codes.
 var besides = []string{"maxCredits", "UNAUTHORIZED", "INSUFFICIENT_CREDITS", "FORBIDDEN", "CONFLICT", "PAYLOAD_TOO_LARGE", "RATE_LIMITED", "INVALID_INPUT", "UNAVAILABLE", "messageSha256"}
 
-// contractCodes gives the codes that openapi.yaml names in the description of a field.
+// contractCodes returns a function that returns the codes in the description of a field in openapi.yaml.
 func contractCodes(t *testing.T) func(schema, field string) []string {
 	quoted := regexp.MustCompile("`(\\w+)`")
 	return func(schema, field string) (names []string) {
@@ -204,7 +204,7 @@ func contractCodes(t *testing.T) func(schema, field string) []string {
 	}
 }
 
-// codebase is our own source: its constants by package, and the places that fail something.
+// codebase is the source of the service: its constants by package, and the calls that fail something.
 type codebase struct {
 	values map[string]map[string]string // package, name: value
 	types  map[string]map[string]string // package, name: declared type
@@ -261,7 +261,7 @@ func (c codebase) add(file *ast.File) {
 	}
 }
 
-// constants are those of a package whose names begin so.
+// constants returns the values of a package's constants whose names have the prefix.
 func (c codebase) constants(name, prefix string) (found []string) {
 	for constant, value := range c.values[name] {
 		if strings.HasPrefix(constant, prefix) {
@@ -271,7 +271,7 @@ func (c codebase) constants(name, prefix string) (found []string) {
 	return found
 }
 
-// typed are those of a package that have the type.
+// typed returns the values of a package's constants of a type.
 func (c codebase) typed(name, want string) (found []string) {
 	for constant, declared := range c.types[name] {
 		if declared == want {
@@ -281,7 +281,7 @@ func (c codebase) typed(name, want string) (found []string) {
 	return found
 }
 
-// failures are the codes with which executions, stages and runs fail.
+// failures returns the codes with which executions, stages and runs fail.
 func (c codebase) failures(t *testing.T) []string {
 	t.Helper()
 	found := map[string]bool{}
@@ -326,12 +326,12 @@ func (c codebase) failures(t *testing.T) []string {
 	}
 	delete(found, "")
 	if len(found) < 12 {
-		t.Errorf("only %v were found", found)
+		t.Errorf("found only %v", found)
 	}
 	return slices.Collect(maps.Keys(found))
 }
 
-// lastName is the name of what is named, without its package.
+// lastName returns the name in an expression, without its package.
 func lastName(e ast.Expr) string {
 	whole := whole(e)
 	return whole[strings.LastIndexByte(whole, '.')+1:]

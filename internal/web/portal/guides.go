@@ -26,48 +26,48 @@ type chapter struct {
 // article is one guide: guides/NAME.md, at /docs/NAME.
 type article struct {
 	Name, Title string
-	About       string // a line for lists
+	About       string // one-line summary for lists
 }
 
-// chapters are the guides in the order in which they are read.
+// chapters are the guides in reading order.
 var chapters = []chapter{
 	{"Start", []article{
 		{"first-call", "First call in five minutes", "Start Weft, make a signed call, and read its result."},
-		{"conventions", "Conventions", "What all operations share: IDs, times, lists, headers, and what may change."},
-		{"signing", "Signing, step by step", "What is signed, worked out byte by byte, with signers to copy and vectors to test by."},
-		{"signers", "Signers to copy", "One file for each of five languages, and how to take it."},
-		{"clients", "Clients to copy", "For four languages a client, a reader of streams, a verifier of callbacks, and an example."},
+		{"conventions", "Conventions", "What all operations have in common: IDs, times, lists, headers, and compatibility."},
+		{"signing", "Signing, step by step", "How signatures are computed, byte by byte, with signers to copy and test vectors."},
+		{"signers", "Signers to copy", "One file for each of five languages, and how to use it."},
+		{"clients", "Clients to copy", "A client, a stream reader, a callback verifier and an example in four languages."},
 	}},
 	{"Build", []article{
-		{"streams", "Streams", "Hear each change as a server-sent event, and lose none when a connection breaks."},
-		{"callbacks", "Callbacks", "Have results posted to you, and verify them: receivers in five languages."},
+		{"streams", "Streams", "Receive each change as a server-sent event, and resume after a lost connection."},
+		{"callbacks", "Callbacks", "Receive results as HTTP POST requests and verify them, with receivers in five languages."},
 		{"workflows", "Workflows", "Connect components into a graph, with branches, loops, waits, schedules and hooks."},
 	}},
 	{"Run", []article{
-		{"limits", "Limits and credits", "What a workspace may ask at a time, what things cost, and what happens beyond."},
+		{"limits", "Limits and credits", "Rate limits, prices, and what happens beyond the limits."},
 		{"proxies", "Behind a proxy", "Configure nginx, HAProxy or a load balancer so that signatures, streams and limits work."},
 		{"people", "People and roles", "Sign in, and what each role of a workspace may do."},
-		{"errors", "Errors", "Every code, reason and cause: what it means, what to do about it, and whether to try again."},
-		{"decisions", "Decisions beyond the contract", "What the contract leaves open, and what Weft does."},
+		{"errors", "Errors", "Every code, reason and cause: what it means, what to do, and whether to retry."},
+		{"decisions", "Decisions beyond the contract", "Where the contract leaves a choice, and what Weft does."},
 	}},
 }
 
-// guidePage is what the page of a guide shows.
+// guidePage is the data of a guide's page.
 type guidePage struct {
 	article
 	*guide
-	Before, After *article // the neighbours
+	Before, After *article // previous and next guide
 }
 
-// guide is a guide in both forms.
+// guide is a rendered guide in both formats.
 type guide struct {
 	Markdown string
 	Body     htmltemplate.HTML
 	Headings []heading
 }
 
-// mountGuides puts the first page at /docs, the guides below it, and the list of all
-// pages for programs that read at /llms.txt.
+// mountGuides serves the start page at /docs, the guides below it, and the list of all pages for language
+// models at /llms.txt.
 func mountGuides(mux *http.ServeMux, l *library) {
 	allFunc := func() (any, error) { return l.summary(), nil }
 	mount(mux, "/docs", "home", allFunc)
@@ -98,13 +98,13 @@ func mountGuides(mux *http.ServeMux, l *library) {
 	mountSearch(mux, l, sources)
 }
 
-// guideSource is a guide that is rendered when it is first asked for.
+// guideSource is a guide that is rendered on first use.
 type guideSource struct {
 	article
 	renderOnce func() (*guide, error)
 }
 
-// newGuide renders a guide in both forms.
+// newGuide renders a guide in both formats.
 func newGuide(a article, l *library) (*guide, error) {
 	text, err := guideFiles.ReadFile("guides/" + a.Name + ".md")
 	if err != nil {
@@ -125,24 +125,24 @@ func newGuide(a article, l *library) (*guide, error) {
 	return &guide{Markdown: markdown, Body: body, Headings: headings}, nil
 }
 
-// edition is what one form of a guide has that the other has not.
+// edition contains the template functions whose results differ between the HTML and the Markdown of a guide.
 type edition struct {
 	widgetFunc, anchorFunc, markFunc, markupFunc func(text string) string
 }
 
 func none(string) string { return "" }
 
-// anchor names the section of the heading that follows it, for programs that would name it by
-// its title.
+// anchor returns an anchor for the heading that follows, in Markdown. Otherwise renderers derive the anchor
+// from the title.
 func anchor(id string) string { return `<a id="` + id + `"></a>` + "\n\n" }
 
-// mark names the section of the heading that it ends.
+// mark returns the attribute that sets the anchor of a heading. It belongs at the end of the heading.
 func mark(id string) string { return " {#" + id + "}" }
 
-// markup is HTML between what it holds.
+// markup returns HTML tags as a separate block, so that the text between them remains Markdown.
 func markup(tags string) string { return "\n" + tags + "\n\n" }
 
-// expand fills in what a guide takes from the service: the text between <% and %>.
+// expand executes the template actions of a guide, between <% and %>, which insert data of the service.
 func expand(name, text string, l *library, e edition) (string, error) {
 	template := texttemplate.New(name).Delims("<%", "%>")
 	_, err := template.Funcs(texttemplate.FuncMap{
@@ -165,39 +165,39 @@ func expand(name, text string, l *library, e edition) (string, error) {
 	}
 	var out bytes.Buffer
 	if err := template.Execute(&out, l.summary()); err != nil {
-		return "", fmt.Errorf("fill in %s: %w", name, err)
+		return "", fmt.Errorf("expand %s: %w", name, err)
 	}
 	return out.String(), nil
 }
 
-// widget is the place of something that only a browser can do, which scripts fill.
+// widget returns an empty element that a script fills. It stays hidden without scripts.
 func widget(name string) string {
 	return `<div class="widget" data-widget="` + name + `" hidden></div>`
 }
 
-// terms are what a plan gives, in words.
+// terms are the limits and credits of a plan, formatted.
 type terms struct{ Name, RPS, RPH, Waits, Streams, Monthly, Quarter, UsageLimit, Storage string }
 
-// plans are all of them. Where a plan has no terms of its own they are agreed.
+// plans returns the terms of all plans. A plan without fixed terms has "as agreed".
 func plans() []terms {
 	const agreed = "as agreed"
 	var all []terms
 	for _, name := range plan.Names() {
-		given := name.Terms()
+		fixed := name.Terms()
 		one := terms{Name: strings.ToUpper(string(name[:1])) + string(name[1:])}
-		if given.RPS == plan.None {
+		if fixed.RPS == plan.None {
 			one.RPS, one.RPH, one.Waits, one.Streams, one.Monthly, one.Quarter, one.UsageLimit, one.Storage = agreed, agreed, agreed, agreed, agreed, agreed, agreed, agreed
 		} else {
-			one.RPS, one.RPH, one.Waits, one.Streams = grouped(given.RPS), grouped(given.RPH), grouped(given.Waits), grouped(given.Streams)
-			one.Monthly, one.Quarter, one.UsageLimit = given.Monthly.String(), (given.Monthly / 4).String(), given.UsageLimit.String()
-			one.Storage = strconv.FormatInt(given.Storage>>30, 10) + " GiB"
+			one.RPS, one.RPH, one.Waits, one.Streams = grouped(fixed.RPS), grouped(fixed.RPH), grouped(fixed.Waits), grouped(fixed.Streams)
+			one.Monthly, one.Quarter, one.UsageLimit = fixed.Monthly.String(), (fixed.Monthly / 4).String(), fixed.UsageLimit.String()
+			one.Storage = strconv.FormatInt(fixed.Storage>>30, 10) + " GiB"
 		}
 		all = append(all, one)
 	}
 	return all
 }
 
-// grouped is a number below a million with its thousands apart.
+// grouped formats a number below a million with a comma between the thousands.
 func grouped(n int) string {
 	text := strconv.Itoa(n)
 	if len(text) > 3 {

@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// grammars say what stands out in code: each alternative is a group whose name is the
-// class that it is shown with. They are compiled when the first page with code is made.
+// grammars returns a regular expression per language. Each alternative is a group that is named after the
+// CSS class of its matches. They are compiled when the first page with code is rendered.
 var grammars = sync.OnceValue(func() map[string]*regexp.Regexp {
 	const (
 		text   = `(?P<string>"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')`
@@ -41,7 +41,7 @@ var grammars = sync.OnceValue(func() map[string]*regexp.Regexp {
 	return all
 })
 
-// highlight is code as HTML, with what stands out in spans.
+// highlight returns code as HTML, with tokens in spans.
 func highlight(language, code string) string {
 	grammar := grammars()[language]
 	if grammar == nil {

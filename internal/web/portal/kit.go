@@ -16,39 +16,39 @@ import (
 // kitFile is a signer, or a file of a client.
 type kitFile struct {
 	Language, Name string
-	Needs          string // what a signer is used with
+	Needs          string // requirements of a signer
 }
 
 // signerFiles are the signers, in the order in which pages list them.
 var signerFiles = []kitFile{
-	{"Python", "weft_signer.py", "Python 3.9 or later; it signs with `cryptography` or PyNaCl where one is installed, else by itself"},
+	{"Python", "weft_signer.py", "Python 3.9 or later. It uses `cryptography` or PyNaCl if installed, otherwise its own implementation"},
 	{"TypeScript", "weft_signer.ts", "Node 20 or later, or a browser"},
 	{"Go", "weft_signer.go", "Go 1.21 or later"},
 	{"Java", "WeftSigner.java", "Java 17 or later"},
 	{"Shell", "weft_curl.sh", "`openssl` and `curl`"},
 }
 
-// clientFolder is what there is to copy for a language.
+// clientFolder lists the files to copy for a language.
 type clientFolder struct {
 	Language, Name string
 	Files          []string // the signer first
 }
 
-// clientFolders are those of all languages.
+// clientFolders returns the folders of all languages.
 func clientFolders() ([]clientFolder, error) {
 	var all []clientFolder
 	for _, one := range clients.Languages {
 		i := slices.IndexFunc(signerFiles, func(f kitFile) bool { return f.Name == one.Signer })
 		if i < 0 {
-			return nil, fmt.Errorf("the clients in %s have no signer", one.Name)
+			return nil, fmt.Errorf("clients in %s: the signer is missing in signerFiles", one.Name)
 		}
 		all = append(all, clientFolder{signerFiles[i].Language, one.Name, append([]string{one.Signer}, one.Files...)})
 	}
 	return all, nil
 }
 
-// mountKit serves what users copy: the signing vectors, the signers, and the clients, each
-// language's with its signer as one folder.
+// mountKit serves the files that users copy: the signing vectors, the signers, and a folder per language with
+// its client and signer.
 func mountKit(mux *http.ServeMux) {
 	mux.Handle("GET /docs/signing-vectors.json", newDocument(jsonType, func() ([]byte, error) { return signers.Vectors, nil }))
 	for _, folder := range []string{"/docs/signers", "/docs/clients"} {
@@ -67,12 +67,12 @@ func mountKit(mux *http.ServeMux) {
 	}
 }
 
-// newCopy serves a file that users copy as text, which a browser shows and never runs.
+// newCopy serves a file to copy as plain text, so that browsers show it and never run it.
 func newCopy(from embed.FS, name string) *document {
 	return newDocument(textType, func() ([]byte, error) { return from.ReadFile(name) })
 }
 
-// copied is a file to copy, as it is tested, for a page to show.
+// copied returns the content of a file to copy, for a page. The file is the tested one.
 func copied(name string) (string, error) {
 	text, err := signers.Files.ReadFile(name)
 	for _, language := range clients.Languages {
@@ -83,7 +83,7 @@ func copied(name string) (string, error) {
 	return string(bytes.TrimRight(text, "\n")), err
 }
 
-// vectors are what a guide shows of the signing kit.
+// vectors are the signing test vectors that a guide shows.
 type vectors struct {
 	APISecret string
 	PublicKey string
@@ -94,7 +94,7 @@ type vector struct {
 	Name, Why, Method, Path, Timestamp, Body, MessageSha256, Signature string
 }
 
-// Message is what is signed.
+// Message returns the signed message.
 func (v vector) Message() string {
 	body := v.Body
 	if body == "" {
@@ -103,7 +103,7 @@ func (v vector) Message() string {
 	return v.Method + "|" + v.Path + "|" + v.Timestamp + "|" + body
 }
 
-// Short is the message without the end of a long one.
+// Short returns the message, truncated if long.
 func (v vector) Short() string {
 	const most = 90
 	message := []rune(strings.ReplaceAll(v.Message(), "\n", `\n`))
@@ -132,14 +132,14 @@ func (v vectors) Notable() ([]vector, error) {
 	return all, nil
 }
 
-// Of is the request of that name.
+// Of returns the vector with this name.
 func (v vectors) Of(name string) (vector, error) {
 	for _, one := range v.Requests {
 		if one.Name == name {
 			return one, nil
 		}
 	}
-	return vector{}, fmt.Errorf("there is no vector %s", name)
+	return vector{}, fmt.Errorf("unknown vector %q", name)
 }
 
 func readVectors() (vectors, error) {

@@ -13,8 +13,8 @@ import (
 	"github.com/weft-automation/weft/gen/api"
 )
 
-// Who has only a running deployment has the signing kit too.
-func TestTheSigningKitIsServed(t *testing.T) {
+// A deployment serves the signing kit, so users don't need the repository.
+func TestSigningKitIsServed(t *testing.T) {
 	t.Parallel()
 	handler := Handler(nil)
 	vectors := get(t, handler, "/docs/signing-vectors.json")
@@ -30,8 +30,8 @@ func TestTheSigningKitIsServed(t *testing.T) {
 	}
 }
 
-// One folder of a running deployment has all that a client needs, its signer too.
-func TestTheClientsAreServed(t *testing.T) {
+// A deployment serves each client with its signer in one folder.
+func TestClientsAreServed(t *testing.T) {
 	t.Parallel()
 	handler := Handler(nil)
 	for _, language := range clients.Languages {
@@ -43,9 +43,9 @@ func TestTheClientsAreServed(t *testing.T) {
 	}
 }
 
-// Every file to copy has a link on the page of its kind, in both forms, and in the list for
-// programs; and who asks for a folder is led to that page.
-func TestEveryFileToCopyIsLinked(t *testing.T) {
+// Every file to copy is linked from the HTML and the Markdown of its page, and from /llms.txt. A request for a
+// folder redirects to that page.
+func TestFilesToCopyAreLinked(t *testing.T) {
 	t.Parallel()
 	handler := Handler(nil)
 	links := map[string][]string{}
@@ -83,13 +83,13 @@ func TestEveryFileToCopyIsLinked(t *testing.T) {
 	}
 }
 
-// What the document links to in the docs is there.
-func TestLinksOfTheDocumentAreServed(t *testing.T) {
+// Links from the OpenAPI document to the docs work.
+func TestDocsLinksInContractWork(t *testing.T) {
 	t.Parallel()
 	handler := Handler(nil)
 	links := regexp.MustCompile(`\]\((/docs/[^)]+)\)`).FindAllSubmatch(api.SpecYAML(), -1)
 	if len(links) <= len(signers.Names) {
-		t.Fatalf("%d links", len(links))
+		t.Fatalf("found only %d links", len(links))
 	}
 	for _, link := range links {
 		get(t, handler, string(link[1]))

@@ -26,7 +26,7 @@ type heading struct {
 	ID, Text string
 }
 
-// markdown reads the guides. They are ours, so HTML in them is kept.
+// markdown returns the renderer of guides. Guides are trusted, so their HTML is kept.
 var markdown = sync.OnceValue(func() goldmark.Markdown {
 	return goldmark.New(
 		goldmark.WithExtensions(extension.Table),
@@ -50,7 +50,7 @@ func renderMarkdown(source []byte) (htmltemplate.HTML, []heading, error) {
 	return htmltemplate.HTML(out.String()), headings, nil
 }
 
-// plain is the text of a node without its form.
+// plain returns the text of a node without formatting.
 func plain(node ast.Node, source []byte) string {
 	var out strings.Builder
 	for child := node.FirstChild(); child != nil; child = child.NextSibling() {
@@ -70,8 +70,7 @@ func anchorOf(h *ast.Heading) string {
 	return string(name)
 }
 
-// anchors names sections after their titles: a code as it is, anything else in lower
-// case with hyphens.
+// anchors derives anchors from titles: a code unchanged, anything else in lower case with hyphens.
 type anchors struct{ taken []string }
 
 var (
@@ -89,7 +88,7 @@ func (a *anchors) Generate(value []byte, _ ast.NodeKind) []byte {
 	return []byte(id)
 }
 
-// section is the name of one by its title.
+// section returns the anchor for a title.
 func section(title string) string {
 	title = strings.Trim(title, "` \n")
 	if codeName.MatchString(title) {
@@ -100,8 +99,7 @@ func section(title string) string {
 
 func (a *anchors) Put(value []byte) { a.taken = append(a.taken, string(value)) }
 
-// blocks renders what these pages show in a way of their own: sections that can be
-// linked to, and code, highlighted, with its title, or several kinds of it as tabs.
+// blocks renders headings with a link, and highlighted code with a title or in tabs.
 type blocks struct{}
 
 func (blocks) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
@@ -109,9 +107,9 @@ func (blocks) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
 	r.Register(ast.KindFencedCodeBlock, renderCode)
 }
 
-// breakable is a name as HTML in which a line may end behind an underscore: one such as
-// DECODE_EVM_FUNCTION_RESULT may be longer than its place, and would break within a word.
-// Within a text names stay whole, where the next line has room for them.
+// breakable returns a name as HTML with line break opportunities after underscores. Otherwise a long name such
+// as DECODE_EVM_FUNCTION_RESULT could overflow its table cell. Names in running text don't need it, because
+// they can move to the next line.
 func breakable(name string) htmltemplate.HTML {
 	return htmltemplate.HTML(strings.ReplaceAll(html.EscapeString(name), "_", "_<wbr>"))
 }
@@ -132,8 +130,8 @@ func renderHeading(w util.BufWriter, _ []byte, node ast.Node, entering bool) (as
 
 var infoWords = regexp.MustCompile(`(\w+)="([^"]*)"`)
 
-// infoOf is what stands behind the fence of code: the language, then title="...", run="..."
-// and tab="...", which puts it among the tabs of the code beside it.
+// infoOf returns the info string of a fenced code block: the language, and the attributes title, run and tab.
+// Adjacent blocks with a tab are shown as tabs.
 func infoOf(node ast.Node, source []byte) (language string, words map[string]string) {
 	block, ok := node.(*ast.FencedCodeBlock)
 	if !ok || block.Info == nil {
@@ -181,7 +179,7 @@ func renderCode(w util.BufWriter, source []byte, node ast.Node, entering bool) (
 	return ast.WalkSkipChildren, nil
 }
 
-// before is the code before this in the same group of tabs.
+// before returns the previous code block in the same group of tabs, or nil.
 func before(node ast.Node, source []byte) ast.Node {
 	if previous := node.PreviousSibling(); previous != nil && tabOf(previous, source) != "" {
 		return previous
@@ -194,7 +192,7 @@ func tabOf(node ast.Node, source []byte) string {
 	return words["tab"]
 }
 
-// codeBox is code with its title and, behind it, the command that runs it.
+// codeBox returns code as HTML, with a title and the command that runs it.
 func codeBox(language, title, run, code string) string {
 	if title != "" {
 		title = "<p>" + html.EscapeString(title)

@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// A large text is sent compressed to who takes that, and as it is to all others. Each form has a
-// tag of its own, and is told unchanged to who has that form only.
-func TestLargeTextsAreSentCompressed(t *testing.T) {
+// A large text is compressed if the client accepts gzip. Each form has its own ETag, and only this one results in
+// 304.
+func TestLargeTextsAreCompressedIfAccepted(t *testing.T) {
 	t.Parallel()
 	handler := Handler(all(t))
 	send := func(path, encodings, held string) *httptest.ResponseRecorder {
@@ -38,22 +38,22 @@ func TestLargeTextsAreSentCompressed(t *testing.T) {
 		}
 		for _, w := range []*httptest.ResponseRecorder{plain, packed} {
 			if w.Header().Get("Vary") != "Accept-Encoding" {
-				t.Errorf("%s varies by %q", path, w.Header().Get("Vary"))
+				t.Errorf("%s: Vary is %q", path, w.Header().Get("Vary"))
 			}
 		}
 		of := map[string]string{"": plain.Header().Get("ETag"), "gzip": packed.Header().Get("ETag")}
 		if of[""] == of["gzip"] {
-			t.Errorf("%s has the tag %s in both forms", path, of[""])
+			t.Errorf("%s: both forms have the ETag %s", path, of[""])
 		}
 		for encodings := range of {
 			for form, held := range of {
 				if code := send(path, encodings, held).Code; (code == http.StatusNotModified) != (form == encodings) {
-					t.Errorf("%s as %q to who has it as %q: %d", path, encodings, form, code)
+					t.Errorf("%s as %q with the ETag of the form %q: %d", path, encodings, form, code)
 				}
 			}
 		}
 	}
-	// What names the address by which a reader came is another for each, and not kept compressed.
+	// A page with the origin of the request isn't compressed, because it differs between requests.
 	for _, path := range []string{"/docs/signing.md", "/docs/signers.md"} {
 		if h := send(path, "gzip", "").Header(); h.Get("Content-Encoding") != "" || h.Get("Vary") != "Host, X-Forwarded-Proto" {
 			t.Errorf("%s: %v", path, h)

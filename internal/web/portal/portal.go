@@ -1,9 +1,9 @@
 // Package portal serves the docs at /docs: guides in Markdown, a page for each component, and the
-// reference of the API.
+// API reference.
 //
-// Guides are rendered on first use, component pages come from the catalogue, and the reader's
-// browser renders the reference from openapi.yaml. Codes, components and vectors are taken from
-// the service, so no page can differ from what is served.
+// Guides are rendered on first use, component pages come from the catalogue, and the reader's browser
+// renders the reference from openapi.yaml. Codes, components and vectors come from the code of the
+// service, so the pages always match it.
 //
 // Everything is embedded. The one invariant: no page requests anything from another origin, which
 // the content security policy enforces.
@@ -30,10 +30,10 @@ import (
 //go:embed pages
 var pages embed.FS
 
-// pagePolicy allows the pages their own style, script and service alone.
+// pagePolicy limits pages to styles, scripts and requests of their own origin.
 const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// The types of what is served.
+// The content types of documents.
 const (
 	htmlType     = "text/html; charset=utf-8"
 	markdownType = "text/markdown; charset=utf-8"
@@ -44,13 +44,12 @@ const (
 	svgType      = "image/svg+xml"
 )
 
-// Paths are the patterns of what Handler serves, for who mounts it beside other things.
+// Paths are the patterns that Handler serves, to mount it next to other handlers.
 var Paths = []string{"GET /docs", "GET /docs.md", "GET /docs/{file...}", "GET /llms.txt", "GET /robots.txt", "GET /favicon.svg"}
 
-// Handler serves GET /docs and what is below it, /docs.md and /llms.txt: the guides,
-// the reference, the pages of these components, and what all of them load; and /robots.txt
-// and /favicon.svg, which are of the whole deployment. Nothing is read or rendered before it
-// is asked for.
+// Handler returns a handler of the docs: the guides, the reference, the pages of the components and
+// their assets, under /docs, /docs.md and /llms.txt. It also serves /robots.txt and /favicon.svg for the
+// whole deployment. Each document is read and rendered on the first request for it.
 func Handler(components []api.Component) *http.ServeMux {
 	mux := http.NewServeMux()
 	l := newLibrary(components)
@@ -64,13 +63,13 @@ func Handler(components []api.Component) *http.ServeMux {
 	return mux
 }
 
-// forms are the two forms of the pages.
+// forms are the templates of both formats.
 type forms struct {
 	html     *htmltemplate.Template
 	markdown *texttemplate.Template
 }
 
-// templates are read when the first page is asked for.
+// templates parses the templates on the first request for a page.
 var templates = sync.OnceValues(func() (*forms, error) {
 	words := map[string]any{
 		"json": catalog.Readable, "price": catalog.PriceInWords, "cell": cell, "sentence": catalog.FirstSentence, "escape": escapeMarkdown, "port": catalog.PortInWords,
@@ -90,13 +89,13 @@ var templates = sync.OnceValues(func() (*forms, error) {
 	return &forms{html, markdown}, nil
 })
 
-// mount serves a page in both forms: as HTML, and with .md behind its path as Markdown.
+// mount serves a page in both formats: as HTML at its path, and as Markdown at its path with .md.
 func mount(mux *http.ServeMux, path, name string, dataFunc func() (any, error)) {
 	mux.Handle("GET "+path, newDocument(htmlType, func() ([]byte, error) { return renderHTML(name, dataFunc) }))
 	mux.Handle("GET "+path+".md", newDocument(markdownType, func() ([]byte, error) { return renderText(name, dataFunc) }))
 }
 
-// renderHTML fills in pages/NAME.html, renderText pages/NAME.md.
+// renderHTML executes the template pages/NAME.html. renderText executes pages/NAME.md.
 func renderHTML(name string, dataFunc func() (any, error)) ([]byte, error) {
 	return render(dataFunc, func(f *forms, to *bytes.Buffer, data any) error {
 		return f.html.ExecuteTemplate(to, name+".html", data)
@@ -116,36 +115,35 @@ func render(dataFunc func() (any, error), fillFunc func(*forms, *bytes.Buffer, a
 	}
 	data, err := dataFunc()
 	if err != nil {
-		return nil, fmt.Errorf("make the page: %w", err)
+		return nil, fmt.Errorf("prepare the data of the page: %w", err)
 	}
 	var page bytes.Buffer
 	err = fillFunc(made, &page, data)
-	return bytes.Clone(page.Bytes()), err // it is kept: without the room that it grew into
+	return bytes.Clone(page.Bytes()), err // the page stays in memory, so drop the unused capacity
 }
 
-// nothing is the data of a page that is always the same.
+// nothing is the data of a static page.
 func nothing() (any, error) { return nil, nil }
 
-// document is what one path serves. It is made once, when somebody asks for it: a large one
-// takes milliseconds, and whoever asks need not say who they are.
+// document is what one path serves. It is made once, on the first request, because a large one takes
+// milliseconds and callers are unauthenticated.
 type document struct {
 	contentType, policy string
 	makeOnce            func() (tagged, error)
 }
 
-// tagged is a text and its entity tag, which no other text has.
+// tagged is a text with its ETag, which is derived from the text.
 type tagged struct {
 	text   []byte
 	tag    string
-	packed []byte // the text in gzip; nil where it is sent as it is to everybody
+	packed []byte // the text in gzip; nil if it is never compressed
 }
 
-// worthPacking is the length from which a text is sent compressed: a shorter one fills no
-// more than one packet as it is.
+// worthPacking is the minimum length of a text to compress. A shorter one fits into one packet anyway.
 const worthPacking = 1400
 
-// newTagged tags a text and compresses it, once for all who ask. One that names the
-// deployment by the address that the reader came by is another for each, and stays as it is.
+// newTagged returns the text with its ETag, and compressed if it is large. It doesn't compress a text that
+// contains the address of the deployment, because that differs between requests.
 func newTagged(text []byte, contentType string) tagged {
 	made := tagged{text: text, tag: tagOf(text)}
 	if len(text) >= worthPacking && (contentType != markdownType || !bytes.Contains(text, []byte(local))) {
@@ -154,7 +152,7 @@ func newTagged(text []byte, contentType string) tagged {
 	return made
 }
 
-// packedTag is the entity tag of the compressed form of what has that tag.
+// packedTag returns the ETag of the compressed form of a text with this ETag.
 func packedTag(tag string) string { return strings.TrimSuffix(tag, `"`) + `-gzip"` }
 
 func tagOf(text []byte) string {
@@ -174,7 +172,7 @@ func newDocument(contentType string, makeFunc func() ([]byte, error)) *document 
 
 func (d *document) ServeHTTP(w http.ResponseWriter, r *http.Request) { d.serve(w, r, "no-cache") }
 
-// serve sends the document, or to who has it already that it is the same.
+// serve sends the document, or 304 if the client has the current one.
 func (d *document) serve(w http.ResponseWriter, r *http.Request, cache string) {
 	made, err := d.makeOnce()
 	if err != nil {
@@ -199,9 +197,9 @@ func (d *document) serve(w http.ResponseWriter, r *http.Request, cache string) {
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(text))
 }
 
-// fail answers where something embedded cannot be read, which no test would let pass.
+// fail responds with 500. It happens only if an embedded file is invalid, which the tests would find.
 func fail(w http.ResponseWriter) {
-	http.Error(w, "the page cannot be made", http.StatusInternalServerError)
+	http.Error(w, "The page cannot be rendered.", http.StatusInternalServerError)
 }
 
 func describe(h http.Header, contentType, cache string) {
@@ -211,14 +209,14 @@ func describe(h http.Header, contentType, cache string) {
 	h.Set("Referrer-Policy", "no-referrer")
 }
 
-// Missing is the pattern of the page that says that there is no such page. It is for people:
-// to programs whoever serves this says so in its own form.
+// Missing is the pattern of the page for unknown paths. It is for people. The server that mounts the portal
+// responds to programs in its own format.
 const Missing = "GET /docs/{page...}"
 
-// missingPage leads who asked for a page that there is not to one that there is.
+// missingPage is the data of the page for unknown paths.
 type missingPage struct {
-	Component bool   // it would be one of a component
-	Meant     string // the path of the page whose name differs in its case only, or in a slash; "" for none
+	Component bool   // the path looks like that of a component
+	Meant     string // path of an existing page that differs only in case or in a trailing slash; "" if there is none
 }
 
 func mountMissing(mux *http.ServeMux, l *library) {

@@ -20,24 +20,24 @@ import (
 	"github.com/weft-automation/weft/gen/api"
 )
 
-// loads are what pages load.
+// loads matches the files that pages load.
 var loads = regexp.MustCompile(`<(?:link rel="(?:icon|stylesheet)"|script|img|iframe)[^>]*(?:href|src)="([^"]*)"`)
 
-// paths are the pages, of components that of HASH alone.
+// paths returns the paths of all pages. Of components, it has only HASH.
 func paths() []string {
 	return newLibrary([]api.Component{{Module: "HASH"}}).paths()
 }
 
-func TestPagesLoadNothingFromElsewhere(t *testing.T) {
+func TestPagesLoadNothingFromOtherOrigins(t *testing.T) {
 	t.Parallel()
 	handler := Handler(all(t))
 	for _, path := range paths() {
 		w := get(t, handler, path)
 		if csp := w.Header().Get("Content-Security-Policy"); !strings.Contains(csp, "default-src 'none'") || strings.Contains(csp, "http") {
-			t.Errorf("%s: the policy is %q", path, csp)
+			t.Errorf("%s: policy is %q", path, csp)
 		}
 		if csp := w.Header().Get("Content-Security-Policy"); path != "/docs/reference" && strings.Contains(csp, "unsafe") {
-			t.Errorf("%s: the policy is %q", path, csp)
+			t.Errorf("%s: policy is %q", path, csp)
 		}
 		found := loads.FindAllStringSubmatch(w.Body.String(), -1)
 		if len(found) < 4 {
@@ -48,7 +48,7 @@ func TestPagesLoadNothingFromElsewhere(t *testing.T) {
 				continue
 			}
 			if cache := get(t, handler, one[1]).Header().Get("Cache-Control"); !strings.Contains(cache, "immutable") {
-				t.Errorf("%s is kept as %q", one[1], cache)
+				t.Errorf("%s: Cache-Control is %q", one[1], cache)
 			}
 		}
 	}
@@ -68,18 +68,18 @@ func TestEveryAssetIsServed(t *testing.T) {
 				t.Errorf("%s names another origin, %v", name, err)
 			}
 			if served := get(t, handler, assetPath(name)).Body.String(); served != string(text) {
-				t.Errorf("%s is served as %.60q", name, served)
+				t.Errorf("%s: got %.60q", name, served)
 			}
 		}
 	}
-	// Beside a process of another version: what there is, and not for good.
+	// During an upgrade, a page of another version may request the asset: it isn't cached.
 	if cache := get(t, handler, "/docs/assets/another/base.css").Header().Get("Cache-Control"); cache != "no-cache" {
-		t.Errorf("under another hash it is kept as %q", cache)
+		t.Errorf("under another hash: Cache-Control is %q", cache)
 	}
 }
 
-// The script of the reference is the one that assets/README.md names.
-func TestTheScriptIsThatOfThePackage(t *testing.T) {
+// The script of the reference is the one in assets/README.md.
+func TestReferenceScriptMatchesPackage(t *testing.T) {
 	t.Parallel()
 	note, err := os.ReadFile("assets/README.md")
 	if err != nil {
@@ -103,9 +103,8 @@ func TestTheScriptIsThatOfThePackage(t *testing.T) {
 	}
 }
 
-// Programs that collect pages may have the docs, and neither the API nor the settings. The mark
-// of the pages is there for those of the settings, too.
-func TestTheDeploymentSaysWhatMayBeCollectedAndHasAMark(t *testing.T) {
+// robots.txt allows the docs, but not the API and the settings. The favicon is also used by the settings.
+func TestRobotsAndFaviconAreServed(t *testing.T) {
 	t.Parallel()
 	handler := Handler(all(t))
 	robots := get(t, handler, "/robots.txt")
@@ -121,20 +120,20 @@ func TestTheDeploymentSaysWhatMayBeCollectedAndHasAMark(t *testing.T) {
 	for _, path := range paths() {
 		w := get(t, handler, path)
 		if w.Header().Get("X-Robots-Tag") != "" || strings.Contains(w.Body.String(), `name="robots"`) || !strings.Contains(w.Body.String(), `<link rel="icon" href="`+assetPath("favicon.svg")) {
-			t.Errorf("%s is not to be collected, or has no mark", path)
+			t.Errorf("%s is disallowed or has no favicon", path)
 		}
 	}
 }
 
-// Who has a page already is told that it is the same, and gets another that is not.
-func TestWhatIsTheSameIsNotSentAgain(t *testing.T) {
+// A client with the current page gets 304, one with another page gets 200.
+func TestUnchangedDocumentsAreNotModified(t *testing.T) {
 	t.Parallel()
 	handler := Handler(all(t))
 	tags := map[string]string{}
 	for _, path := range append(paths(), "/docs.md", "/llms.txt", "/docs/reference.json", "/docs/search.json", "/docs/signing-vectors.json", "/docs/signers/weft_curl.sh", "/docs/clients/python/weft_client.py", assetPath("page.js")) {
 		tag := get(t, handler, path).Header().Get("ETag")
 		if other, taken := tags[tag]; taken {
-			t.Errorf("%s has the tag %s of %s", path, tag, other)
+			t.Errorf("%s has the ETag %s, like %s", path, tag, other)
 		}
 		tags[tag] = path
 		for held, want := range map[string]int{tag: http.StatusNotModified, `"another"`: http.StatusOK} {
@@ -143,13 +142,13 @@ func TestWhatIsTheSameIsNotSentAgain(t *testing.T) {
 			r.Header.Set("If-None-Match", held)
 			handler.ServeHTTP(w, r)
 			if w.Code != want || (w.Body.Len() == 0) != (want == http.StatusNotModified) {
-				t.Errorf("%s to who has %s: %d, %d bytes", path, held, w.Code, w.Body.Len())
+				t.Errorf("%s with ETag %s: %d, %d bytes", path, held, w.Code, w.Body.Len())
 			}
 		}
 	}
 }
 
-func TestEveryPageIsMarkdownToo(t *testing.T) {
+func TestEveryPageHasMarkdown(t *testing.T) {
 	t.Parallel()
 	handler := Handler(all(t))
 	for _, path := range paths() {
@@ -169,10 +168,10 @@ var (
 	anchorOfHTML   = regexp.MustCompile(` id="([^"]*)"`)
 )
 
-// elsewhere are paths of the service beside the portal.
+// elsewhere matches paths of the service outside of the portal.
 var elsewhere = []string{"/openapi.yaml", "/openapi.json", "/openapi-3.0.json", "/settings"}
 
-func TestLinksLeadSomewhere(t *testing.T) {
+func TestLinksResolve(t *testing.T) {
 	t.Parallel()
 	components := all(t)
 	of := newLibrary(components)
@@ -185,7 +184,7 @@ func TestLinksLeadSomewhere(t *testing.T) {
 				link = path + form + link
 			}
 			if page, _, _ := strings.Cut(link, "#"); form == ".md" && slices.Contains(of.paths(), page) {
-				t.Errorf("%s leads to %s, which is HTML", path+form, link)
+				t.Errorf("%s links to %s, which is HTML", path+form, link)
 			}
 			from[link] = append(from[link], path+form)
 		}
@@ -202,7 +201,7 @@ func TestLinksLeadSomewhere(t *testing.T) {
 	for link, sources := range from {
 		path, fragment, _ := strings.Cut(link, "#")
 		if fragment, err = url.PathUnescape(fragment); err != nil {
-			t.Errorf("%v lead to %s: %v", sources, link, err)
+			t.Errorf("%v link to %s: %v", sources, link, err)
 		}
 		if slices.Contains(elsewhere, path) {
 			continue
@@ -212,37 +211,36 @@ func TestLinksLeadSomewhere(t *testing.T) {
 		case fragment == "":
 		case strings.HasSuffix(path, ".md"):
 			if !slices.Contains(placesOf(page), fragment) {
-				t.Errorf("%v lead to %s, which has no such place", sources, link)
+				t.Errorf("%v link to %s, which has no such anchor", sources, link)
 			}
 		case path == "/docs/reference":
 			if !slices.ContainsFunc(read.Tags, func(tag contractTag) bool {
 				return slices.ContainsFunc(tag.Operations, func(o operation) bool { return o.Anchor() == fragment })
 			}) {
-				t.Errorf("%v lead to %s, which is no operation", sources, link)
+				t.Errorf("%v link to %s, which is not an operation", sources, link)
 			}
 		case !slices.ContainsFunc(anchorOfHTML.FindAllStringSubmatch(page, -1), func(found []string) bool { return found[1] == fragment }):
-			t.Errorf("%v lead to %s, which has no such place", sources, link)
+			t.Errorf("%v link to %s, which has no such anchor", sources, link)
 		}
 	}
 }
 
-func TestPagesNameTheirPlacesOnce(t *testing.T) {
+func TestAnchorsAreUnique(t *testing.T) {
 	t.Parallel()
 	handler := Handler(all(t))
 	for _, path := range paths() {
 		seen := map[string]bool{}
 		for _, found := range anchorOfHTML.FindAllStringSubmatch(get(t, handler, path).Body.String(), -1) {
 			if seen[found[1]] {
-				t.Errorf("%s has two places %s", path, found[1])
+				t.Errorf("%s has two anchors %s", path, found[1])
 			}
 			seen[found[1]] = true
 		}
 	}
 }
 
-// What the reference shows is the contract, in another order and without values that
-// would be sent before somebody chose them.
-func TestTheReferenceShowsTheContract(t *testing.T) {
+// The reference shows the contract, in another order and without default values for optional parameters.
+func TestReferenceMatchesContract(t *testing.T) {
 	t.Parallel()
 	handler := Handler(nil)
 	type document struct {
@@ -274,27 +272,27 @@ func TestTheReferenceShowsTheContract(t *testing.T) {
 	for path, methods := range served.Paths {
 		for method := range methods {
 			if shown.Paths[path][method] == nil {
-				t.Errorf("%s %s is not there", method, path)
+				t.Errorf("%s %s is missing", method, path)
 			}
 			if line := "`" + strings.ToUpper(method) + " " + path + "`\n"; method != "parameters" && !strings.Contains(markdown, line) {
-				t.Errorf("%s is not in the Markdown", line)
+				t.Errorf("the Markdown does not contain %s", line)
 			}
 		}
 	}
 	for name, schema := range served.Components.Schemas {
 		if !reflect.DeepEqual(shown.Components.Schemas[name], schema) {
-			t.Errorf("the schema %s is shown as %v, want %v", name, shown.Components.Schemas[name], schema)
+			t.Errorf("schema %s: got %v, want %v", name, shown.Components.Schemas[name], schema)
 		}
 	}
 	for name, p := range shown.Components.Parameters {
 		if !p.Required && p.In != "path" && p.Example != nil {
-			t.Errorf("%s would be sent as %v", name, p.Example)
+			t.Errorf("%s has the default value %v", name, p.Example)
 		}
 	}
 }
 
-// The reference signs what is tried in it, and shows a terminal how.
-func TestTheReferenceShowsHowToSign(t *testing.T) {
+// The reference signs requests in the browser, and shows shell commands that sign.
+func TestReferenceShowsSignedCalls(t *testing.T) {
 	t.Parallel()
 	handler := Handler(nil)
 	type operation struct {
@@ -310,8 +308,8 @@ func TestTheReferenceShowsHowToSign(t *testing.T) {
 	}
 	const fetch = "curl -fsSO http://127.0.0.1:8080/docs/signers/weft_curl.sh\n"
 	for call, want := range map[string]struct{ begin, line, more string }{
-		"post /v1/sdk/components":           {"`signed` by", fetch + "bash weft_curl.sh POST '/v1/sdk/components' - <<'EOF'\n{\n  \"", "\n}\nEOF"},
-		"get /v1/sdk/components/executions": {"`signed` by", fetch + "bash weft_curl.sh GET '/v1/sdk/components/executions'", ""},
+		"post /v1/sdk/components":           {"`signed` with", fetch + "bash weft_curl.sh POST '/v1/sdk/components' - <<'EOF'\n{\n  \"", "\n}\nEOF"},
+		"get /v1/sdk/components/executions": {"`signed` with", fetch + "bash weft_curl.sh GET '/v1/sdk/components/executions'", ""},
 		"get /v1/workspaces":                {"`session` of a person", "", ""},
 		"post /v1/sdk/signature-check":      {"", "", ""},
 	} {
@@ -329,7 +327,7 @@ func TestTheReferenceShowsHowToSign(t *testing.T) {
 		}
 	}
 	if page := get(t, handler, "/docs/reference.md").Body.String(); !strings.Contains(page, "\nAnswers: 200, 400, 401") || !strings.Contains(page, ". 200: ") {
-		t.Error("the Markdown does not tell the answers")
+		t.Error("the Markdown does not list the responses")
 	}
 }
 
@@ -349,12 +347,12 @@ func TestSearchFindsPagesSectionsOperationsAndComponents(t *testing.T) {
 		{Kind: "Component", Path: "/docs/components/RANDOM_UUID"},
 	} {
 		if !slices.ContainsFunc(index, func(e entry) bool { return e.Kind == want.Kind && e.Path == want.Path && e.Title != "" }) {
-			t.Errorf("it does not find %+v", want)
+			t.Errorf("the index does not contain %+v", want)
 		}
 	}
 }
 
-func TestCodeIsShownAsItIs(t *testing.T) {
+func TestHighlightKeepsCode(t *testing.T) {
 	t.Parallel()
 	tags := regexp.MustCompile(`<span class="\w+">|</span>`)
 	for _, one := range []struct{ language, code string }{
@@ -368,7 +366,7 @@ func TestCodeIsShownAsItIs(t *testing.T) {
 		shown := highlight(one.language, one.code)
 		plain := strings.NewReplacer("&lt;", "<", "&gt;", ">", "&#34;", `"`, "&#39;", "'", "&amp;", "&").Replace(tags.ReplaceAllString(shown, ""))
 		if plain != one.code {
-			t.Errorf("%s: %q is shown as %q", one.language, one.code, shown)
+			t.Errorf("%s: code %q is rendered as %q", one.language, one.code, shown)
 		}
 		if strings.Contains(shown, "<script>") || one.language != "unknown" && !strings.Contains(shown, "<span") {
 			t.Errorf("%s: %q", one.language, shown)

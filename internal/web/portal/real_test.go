@@ -24,9 +24,9 @@ import (
 	"github.com/weft-automation/weft/internal/web/browsertest"
 )
 
-// One browser looks at every page and sends requests from them to a real service. The
-// reference alone takes seconds of a processor to draw, so it is drawn once.
-func TestPagesAndTheirRequestsWorkInARealBrowser(t *testing.T) {
+// One browser opens every page and sends requests from it to a real service. It opens the reference only once,
+// because rendering it takes seconds.
+func TestPagesWorkInRealBrowser(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.DSN(t)
 	cfg, err := app.ConfigFromEnv([]string{
@@ -72,13 +72,12 @@ func TestPagesAndTheirRequestsWorkInARealBrowser(t *testing.T) {
 			t.Errorf("a standard EventSource of %s: %q, want one message", stream, output)
 		}
 		if got := b.statuses(stream); got != "200 204" {
-			t.Errorf("the connections of a standard EventSource to %s were answered %q, want 200 and then 204", stream, got)
+			t.Errorf("statuses of a standard EventSource to %s: got %q, want 200 and then 204", stream, got)
 		}
 	}
 }
 
-// backend signs what a page asks it for and passes the answer on, as the guide of streams
-// advises.
+// backend signs requests of a page and forwards the responses, as the guide to streams recommends.
 type backend struct {
 	url, service string
 	http         *http.Client
@@ -100,7 +99,7 @@ func newBackend(t *testing.T, service, apiKey, apiSecret string) *backend {
 	return b
 }
 
-// field sends a POST and returns a field of its answer.
+// field sends a POST and returns a field of the response.
 func (b *backend) field(t *testing.T, target, body, name string) string {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, b.service+target, strings.NewReader(body))

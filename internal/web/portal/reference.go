@@ -9,12 +9,12 @@ import (
 	yaml "github.com/oasdiff/yaml3"
 )
 
-// referencePolicy allows the reference its own scripts and data alone. It styles itself
-// at run time, hence the inline styles.
+// referencePolicy limits the reference to scripts and data of its own origin. It allows inline styles, because
+// the script sets styles at run time.
 const referencePolicy = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; " +
 	"img-src 'self' data: blob:; font-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// mountReference puts the reference at /docs/reference: for browsers made there from
+// mountReference serves the reference at /docs/reference, which the browser renders from
 // /docs/reference.json, and as Markdown.
 func mountReference(mux *http.ServeMux) {
 	page := newDocument(htmlType, func() ([]byte, error) { return renderHTML("reference", nothing) })
@@ -26,23 +26,22 @@ func mountReference(mux *http.ServeMux) {
 	mux.Handle("GET /docs/reference.json", newDocument(jsonType, referenceDocument))
 }
 
-// referenceDocument is openapi.yaml as JSON, in the order in which it is written, for the
-// reference alone: what is optional has no value that would be sent before somebody
-// chooses it.
+// referenceDocument returns openapi.yaml as JSON for the reference, with fields in their original order. It
+// removes the examples of optional parameters, because the reference would send them by default.
 func referenceDocument() ([]byte, error) {
 	root, err := readYAML()
 	if err != nil {
 		return nil, err
 	}
-	tellExamples(root)
-	tellProofs(root)
+	describeExamples(root)
+	describeAuth(root)
 	var out bytes.Buffer
 	err = writeJSON(&out, root)
 	return out.Bytes(), err
 }
 
-// tellExamples moves the example of each optional parameter into its description.
-func tellExamples(node *yaml.Node) {
+// describeExamples moves the example of each optional parameter into its description.
+func describeExamples(node *yaml.Node) {
 	if place := textOf(node, "in"); (place == "query" || place == "header") && textOf(node, "required") != "true" {
 		if example, about := member(node, "example"), member(node, "description"); example != nil && about != nil {
 			about.Value = strings.TrimRight(about.Value, "\n") + " For example `" + example.Value + "`."
@@ -50,13 +49,13 @@ func tellExamples(node *yaml.Node) {
 		remove(node, "example")
 	}
 	for _, child := range node.Content {
-		tellExamples(child)
+		describeExamples(child)
 	}
 }
 
-// tellProofs puts into words how who asks proves it, in the place of headers that a reader
-// would be asked to type: the page signs.
-func tellProofs(root *yaml.Node) {
+// describeAuth replaces the security requirements with a sentence in each description. Otherwise the reference
+// would ask readers to type signing headers, but the page signs requests automatically.
+func describeAuth(root *yaml.Node) {
 	remove(root, "security")
 	remove(member(root, "components"), "securitySchemes")
 	for path, item := range members(member(root, "paths")) {
@@ -65,17 +64,17 @@ func tellProofs(root *yaml.Node) {
 			switch {
 			case about == nil: // parameters of all methods
 			case proofs == nil:
-				about.Value = "`signed` by a [workspace key](/docs/signing)\n\n" + about.Value
+				about.Value = "`signed` with a [workspace key](/docs/signing)\n\n" + about.Value
 				showCall(node, signedCall(strings.ToUpper(method), path, firstExample(root, node)))
 			case len(proofs.Content) > 0:
-				about.Value = "`session` of a person: [sign in](/settings) in this browser, and what you try here is sent as you\n\n" + about.Value
+				about.Value = "`session` of a person: [sign in](/settings) in this browser, and requests from this page use your session\n\n" + about.Value
 			}
 			remove(node, "security")
 		}
 	}
 }
 
-// signedCall gets the signer for the shell and has it make a call.
+// signedCall returns shell commands that download the signer and make a signed call.
 func signedCall(method, path, body string) string {
 	lines := "curl -fsSO " + local + "/docs/signers/weft_curl.sh\nbash weft_curl.sh " + method + " '" + path + "'"
 	if body == "" {
@@ -84,7 +83,7 @@ func signedCall(method, path, body string) string {
 	return lines + " - <<'EOF'\n" + body + "\nEOF"
 }
 
-// firstExample is the first body that the document shows for an operation, as JSON; "" for none.
+// firstExample returns the first request example of an operation as JSON, or "".
 func firstExample(root, node *yaml.Node) string {
 	for _, media := range members(member(resolved(root, member(node, "requestBody")), "content")) {
 		for _, example := range members(member(media, "examples")) {
@@ -98,14 +97,14 @@ func firstExample(root, node *yaml.Node) string {
 	return ""
 }
 
-// showCall gives an operation a sample of its call.
+// showCall adds a code sample to an operation.
 func showCall(node *yaml.Node, source string) {
 	text := func(value string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: value} }
 	sample := &yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{text("lang"), text("Shell"), text("label"), text("Shell, signed"), text("source"), text(source)}}
 	node.Content = append(node.Content, text("x-codeSamples"), &yaml.Node{Kind: yaml.SequenceNode, Content: []*yaml.Node{sample}})
 }
 
-// writeJSON writes a node with its members in their order.
+// writeJSON writes a node as JSON, with fields in their order.
 func writeJSON(to *bytes.Buffer, node *yaml.Node) error {
 	separator := ""
 	switch node.Kind {
@@ -147,7 +146,7 @@ func writeScalar(to *bytes.Buffer, node *yaml.Node) error {
 		return err
 	}
 	if node.Tag == "!!int" || node.Tag == "!!float" {
-		value = json.Number(node.Value) // with all its digits
+		value = json.Number(node.Value) // keeps all digits
 	}
 	text, err := json.Marshal(value)
 	to.Write(text)

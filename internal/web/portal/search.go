@@ -11,16 +11,16 @@ import (
 	"github.com/weft-automation/weft/internal/web/catalog"
 )
 
-// entry is what can be found.
+// entry is one entry of the search index.
 type entry struct {
 	Kind  string `json:"kind"`
 	Title string `json:"title"`
 	About string `json:"about"`
 	Path  string `json:"path"`
-	Text  string `json:"text,omitempty"` // words that are looked through and not shown, each once
+	Text  string `json:"text,omitempty"` // distinct words that are searched but not shown
 }
 
-// alsoCalled are words by which people look for a guide that calls its matter otherwise.
+// alsoCalled contains synonyms by which people search for a guide.
 var alsoCalled = map[string]string{
 	"first-call": "quickstart tutorial getting started",
 	"signing":    "authentication ed25519",
@@ -33,7 +33,7 @@ var alsoCalled = map[string]string{
 	"proxies":    "reverse tls https load balancer ingress cdn deployment",
 }
 
-// mountSearch serves what the search looks through; the browser does the looking.
+// mountSearch serves the search index. The browser does the search.
 func mountSearch(mux *http.ServeMux, l *library, guides []*guideSource) {
 	mux.Handle("GET /docs/search.json", newDocument(jsonType, func() ([]byte, error) { return newIndex(l, guides) }))
 }
@@ -55,8 +55,7 @@ func newIndex(l *library, guides []*guideSource) ([]byte, error) {
 	return json.Marshal(all)
 }
 
-// findGuides has an entry of each guide, with the words before its first section, and of
-// each section, with its own.
+// findGuides returns an entry per guide, with the words before its first section, and an entry per section.
 func findGuides(guides []*guideSource) ([]entry, error) {
 	means, err := meanings()
 	if err != nil {
@@ -82,7 +81,7 @@ func findGuides(guides []*guideSource) ([]entry, error) {
 	return all, nil
 }
 
-// findKit has an entry of each signer and each client.
+// findKit returns an entry per signer and per client.
 func findKit() ([]entry, error) {
 	var all []entry
 	for _, one := range signerFiles {
@@ -98,7 +97,7 @@ func findKit() ([]entry, error) {
 	return all, nil
 }
 
-// findOperations has an entry of each operation, with its operationId.
+// findOperations returns an entry per operation, with its operationId.
 func findOperations() ([]entry, error) {
 	read, err := readContract()
 	if err != nil {
@@ -120,9 +119,8 @@ var (
 	word         = regexp.MustCompile(`[\p{L}\p{N}]+`)
 )
 
-// textBySection is what a rendered guide says below each heading, by its anchor, and before
-// the first by none. Blocks of code are left out: they are most of a guide, and few look for
-// their words.
+// textBySection returns the text of a rendered guide by the anchor of its section. The text before the first
+// heading has the key "". It leaves out code blocks: they are most of a guide, and are rarely searched for.
 func textBySection(body string) map[string]string {
 	texts, id, from := map[string]string{}, "", 0
 	keep := func(to int) {
@@ -137,7 +135,7 @@ func textBySection(body string) map[string]string {
 	return texts
 }
 
-// wordsOf are the words of a text in lower case, each once: the search asks only which there are.
+// wordsOf returns the distinct words of a text in lower case. The search ignores their order and number.
 func wordsOf(text string) string {
 	all := word.FindAllString(strings.ToLower(text), -1)
 	slices.Sort(all)

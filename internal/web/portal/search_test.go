@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// has says whether an entry has all words, as the search in the browser asks.
+// has reports whether an entry matches all words of the query, like the search in the browser.
 func (e entry) has(query string) bool {
 	held := strings.Fields(wordsOf(e.Title + " " + e.About + " " + e.Kind + " " + e.Text))
 	for _, want := range strings.Fields(wordsOf(query)) {
@@ -18,11 +18,11 @@ func (e entry) has(query string) bool {
 	return true
 }
 
-func TestSearchFindsWhatGuidesSay(t *testing.T) {
+func TestSearchFindsWordsOfGuides(t *testing.T) {
 	t.Parallel()
 	body := get(t, Handler(all(t)), "/docs/search.json").Body.Bytes()
 	if most := 250_000; len(body) > most {
-		t.Errorf("the index is of %d bytes, more than %d", len(body), most)
+		t.Errorf("the index has %d bytes, want at most %d", len(body), most)
 	}
 	var index []entry
 	if err := json.Unmarshal(body, &index); err != nil {
@@ -46,7 +46,7 @@ func TestSearchFindsWhatGuidesSay(t *testing.T) {
 	}
 	for _, e := range index {
 		if strings.Contains(e.Text, "<") || e.Text != strings.ToLower(e.Text) {
-			t.Errorf("the text of %s is not of plain words: %.80q", e.Path, e.Text)
+			t.Errorf("text of %s is not plain words: %.80q", e.Path, e.Text)
 		}
 	}
 }

@@ -131,7 +131,7 @@ func TestRequestsAreNotDisplaced(t *testing.T) {
 	if !cut(t, s.dialFrom(t, "127.0.0.3")) {
 		t.Error("accepted a connection beyond the limit")
 	}
-	if !strings.Contains(s.logs.String(), "connections were closed because there are too many") {
+	if !strings.Contains(s.logs.String(), "closed connections over the limit") {
 		t.Error("nothing was logged")
 	}
 	close(leave)

@@ -59,9 +59,9 @@ func TestAB07MethodsTypesAndAcceptAreAsDeclared(t *testing.T) {
 		{"accept as browsers do", "GET", getPath, "", []string{"Accept: text/html,application/xhtml+xml;q=0.9,*/*;q=0.8"}, 200},
 		{"accept all but JSON", "GET", getPath, "", []string{"Accept: */*, application/json;q=0"}, 406},
 		{"accept application/*", "GET", getPath, "", []string{"Accept: application/*"}, 200},
-		{"a stream is no JSON", "GET", getPath + "/stream", "", []string{"Accept: application/json"}, 406},
-		{"HEAD of what is signed", "HEAD", getPath, "", nil, 200},
-		{"HEAD of what is open", "HEAD", "/healthz", "", nil, 200},
+		{"a stream is not JSON", "GET", getPath + "/stream", "", []string{"Accept: application/json"}, 406},
+		{"HEAD of a signed operation", "HEAD", getPath, "", nil, 200},
+		{"HEAD of a public operation", "HEAD", "/healthz", "", nil, 200},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if got := s.do(t, c.method, c.target, c.body, c.header...); got.status != c.status {

@@ -84,7 +84,7 @@ const doomed = { apiKey: await text(owner, '#api-key'), apiSecret: await text(ow
 await owner.goto(workspace);
 await key(owner, 'Doomed').getByText('Revoke', { exact: true }).click();
 await key(owner, 'Doomed').getByText('Revoke at once').click();
-await owner.getByText('Keys that have ended (1)').click();
+await owner.getByText('Revoked and expired keys (1)').click();
 await key(owner, 'Doomed').getByText('revoked').waitFor();
 
 // And a third rotated.

@@ -10,9 +10,9 @@ import (
 	"github.com/weft-automation/weft/internal/kit/waittest"
 )
 
-// A role that is taken away while a key is being made makes none: a key that came after
-// it would work on, and whoever took the role away would not know of it.
-func TestWhoLosesTheRoleMeanwhileMakesNoKey(t *testing.T) {
+// If a member loses their role while they create a key, the key isn't created. Otherwise it would remain
+// valid without the knowledge of the person who changed the role.
+func TestRoleChangeDuringRequestPreventsKeyCreation(t *testing.T) {
 	s := start(t)
 	workspace := strings.TrimPrefix(s.workspace, "/settings")
 	_, header, _ := s.browser(t)(http.MethodPost, "/settings/sign-in", map[string][]string{"email": {email}, "password": {password}})
@@ -44,7 +44,7 @@ func TestWhoLosesTheRoleMeanwhileMakesNoKey(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer tx.Rollback(t.Context()) //nolint:errcheck // it is over by then
+			defer tx.Rollback(t.Context()) //nolint:errcheck // already committed
 			if _, err := tx.Exec(t.Context(), "UPDATE members SET role = 'viewer'"); err != nil {
 				t.Fatal(err)
 			}
@@ -66,11 +66,11 @@ func TestWhoLosesTheRoleMeanwhileMakesNoKey(t *testing.T) {
 	}
 	var keys int
 	if err := s.pool.QueryRow(t.Context(), "SELECT count(*) FROM api_keys").Scan(&keys); err != nil || keys != 0 {
-		t.Errorf("%d keys were made, %v", keys, err)
+		t.Errorf("created %d keys, want 0, and %v", keys, err)
 	}
 }
 
-// role gives every member a role.
+// role sets the role of all members.
 func (s *service) role(t *testing.T, role string) {
 	t.Helper()
 	if _, err := s.pool.Exec(t.Context(), "UPDATE members SET role = $1", role); err != nil {
@@ -78,13 +78,13 @@ func (s *service) role(t *testing.T, role string) {
 	}
 }
 
-// waits returns when a statement waits for a lock; nothing may be answered before.
+// waits returns when a statement waits for a lock. The test fails if the request is answered before that.
 func (s *service) waits(t *testing.T, answered <-chan error) {
 	t.Helper()
 	waittest.Until(t, "a statement waits for a lock", func() bool {
 		select {
 		case err := <-answered:
-			t.Fatalf("it was answered while the role was being taken away: %v", err)
+			t.Fatalf("got a response before the role change was committed: %v", err)
 		default:
 		}
 		var n int
