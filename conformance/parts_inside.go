@@ -31,7 +31,7 @@ var insideParts = []Part{
 	{"D9.2.verified", "the operator or a mailed link verifies an address", insideBy("internal/account/person.TestOperatorVerifiesAnAddressWithANewPassword")},
 	{"D9.2.devices", "known devices and addresses have limits of their own", insideBy("internal/account/person.TestKnownDeviceSignsInWhereItsAddressIsLimited")},
 	{"D9.3.operations", "the operations listener serves health", insideBy("internal/web/server.TestHealthServesOnlyHealthChecks")},
-	{"D9.4.docs", "the docs come from the same document", insideBy("internal/web/portal.TestTheReferenceShowsTheContract")},
+	{"D9.4.docs", "the docs come from the same document", insideBy("internal/web/portal.TestReferenceMatchesContract")},
 	{"D9.5.ledger", "the ledger is never deleted", insideBy("internal/platform/retention.TestOP11DroppingAWeekIsQuickAndLeavesTheLedger")},
 	{"D9.6.notice", "an operation is deprecated at least 12 months before it is removed", insideBy("gen.TestABreakingChangeOfTheContractIsRefused")},
 }

@@ -54,7 +54,7 @@ func (f Field) got(text string) string {
 	return strconv.QuoteToASCII(text)
 }
 
-// Write returns a text from which Read returns the value.
+// Write returns the text that Read turns into the value.
 func (f Field) Write(value json.RawMessage) string {
 	var text string
 	if json.Unmarshal(value, &text) != nil || string(value) == "null" {

@@ -39,7 +39,7 @@ func (d document) resolve(node any) object {
 	}
 }
 
-// at returns the value at a JSON Pointer, or nil if there is none.
+// at returns the value at a JSON Pointer, or nil if it doesn't exist.
 func (d document) at(pointer string) any {
 	var node any = d.root
 	for token := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {

@@ -46,7 +46,7 @@ func (d document) faults(from, answer, link object) []string {
 		name := strings.Trim(segment, "{}")
 		// The caller chooses the name of a signal.
 		if strings.HasPrefix(segment, "{") && given[name] == nil && name != "signal" {
-			found = append(found, id+" is not told "+name)
+			found = append(found, id+" does not get "+name)
 		}
 	}
 	return found
@@ -94,7 +94,7 @@ func TestWrongLinksFindsBrokenLinks(t *testing.T) {
 		"getComponentExecution takes no runId": func(link object) {
 			link["parameters"] = object{"executionId": "$response.body#/id", "runId": "$response.body#/id"}
 		},
-		"getComponentExecution is not told executionId": func(link object) { delete(link, "parameters") },
+		"getComponentExecution does not get executionId": func(link object) { delete(link, "parameters") },
 		"$response.body#/nothing leads nowhere":         func(link object) { link["parameters"] = object{"executionId": "$response.body#/nothing"} },
 		"the request has no executionId":                func(link object) { link["parameters"] = object{"executionId": "$request.path.executionId"} },
 	} {

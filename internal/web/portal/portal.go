@@ -216,7 +216,7 @@ const Missing = "GET /docs/{page...}"
 // missingPage is the data of the page for unknown paths.
 type missingPage struct {
 	Component bool   // the path looks like that of a component
-	Meant     string // path of an existing page that differs only in case or in a trailing slash; "" if there is none
+	Meant     string // path of an existing page that differs only in case or in a trailing slash; "" without one
 }
 
 func mountMissing(mux *http.ServeMux, l *library) {

@@ -1,5 +1,5 @@
-// Buttons that copy what they name. Where a browser does not give its clipboard away,
-// which it does on https and on this machine only, they do not appear.
+// Shows the copy buttons if the browser allows access to the clipboard, which it does only on https and on
+// localhost.
 if (navigator.clipboard) {
   for (const button of document.querySelectorAll('button[data-copy]')) {
     button.hidden = false;

@@ -1,5 +1,5 @@
-// The token of an invitation stands in the fragment of the link, which browsers
-// keep to themselves: out of the address bar, and by the form to what it stands for.
+// Moves the token of an invitation from the fragment of the link, which browsers never send, into the form,
+// and submits it.
 const token = new URLSearchParams(location.hash.slice(1)).get('token');
 if (token) {
   const form = document.querySelector('#find');

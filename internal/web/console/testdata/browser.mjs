@@ -11,7 +11,7 @@ const { launch, contextOf, picture: keep } = await import(pathToFileURL(join(too
 const browser = await launch();
 const picture = (page, name) => keep(page, pictures, name);
 
-// A window whose every request and complaint is looked at.
+// A page whose requests and errors are all checked.
 async function open(options = {}) {
   const context = await contextOf(browser, options);
   const page = await context.newPage();
@@ -31,7 +31,7 @@ async function signIn(page, email, password) {
   await page.click('button.main');
 }
 
-// Whatever does not fit into the window could not be reached on a telephone.
+// Content that overflows the window can't be reached on a phone.
 async function fits(page) {
   await page.setViewportSize({ width: 390, height: 844 });
   const over = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
@@ -56,7 +56,7 @@ assert.match(await text(owner, '#workspace'), /Enterprise[^]*Paid credits\s+1,00
 assert.deepEqual((await owner.context().cookies()).map(c => [c.name, c.httpOnly, c.sameSite]), [['weft_session', true, 'Lax'], ['weft_device', true, 'Lax']]);
 assert.equal(await owner.evaluate(() => document.cookie), '');
 
-// A key is made and seen once.
+// Create a key, which is shown once.
 await owner.fill('#new input[name=label]', 'Checkout <b>&"');
 await owner.click('#new button');
 const apiKey = await text(owner, '#api-key'), apiSecret = await text(owner, '#api-secret');
@@ -70,14 +70,14 @@ assert.equal(await owner.evaluate(() => navigator.clipboard.readText()), await t
 await picture(owner, 'new-key');
 await fits(owner);
 
-// Reloading sends the form again, which makes no second one.
+// Reloading resubmits the form, which doesn't create a second key.
 await owner.reload();
 assert.match(await text(owner, '[role=alert]'), /done already/);
 assert.equal(await row(owner, 'Checkout <b>&"').count(), 1);
 await owner.goto(workspace);
 assert.ok(!(await owner.content()).includes(apiSecret) && !(await owner.content()).includes(apiKey), 'a key is shown twice');
 
-// A second one is revoked.
+// Revoke a second key.
 await owner.fill('#new input[name=label]', 'Doomed');
 await owner.click('#new button');
 const doomed = { apiKey: await text(owner, '#api-key'), apiSecret: await text(owner, '#api-secret') };
@@ -87,7 +87,7 @@ await key(owner, 'Doomed').getByText('Revoke at once').click();
 await owner.getByText('Revoked and expired keys (1)').click();
 await key(owner, 'Doomed').getByText('revoked').waitFor();
 
-// And a third rotated.
+// Rotate a third key.
 await owner.fill('#new input[name=label]', 'Turned');
 await owner.click('#new button');
 await owner.goto(workspace);
@@ -103,7 +103,7 @@ await owner.goto(workspace);
 assert.equal(await key(owner, 'Turned').count(), 2);
 assert.match(await key(owner, 'Turned').last().innerText(), /ends/);
 
-// A form that is refused keeps what was typed, and says why where it stands.
+// A rejected form keeps what was typed and shows the error next to it.
 await owner.fill('#new input[name=label]', 'Typed');
 await owner.fill('#new textarea', '019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d70\nnot an id\n');
 await owner.click('#new button');
@@ -115,7 +115,7 @@ await picture(owner, 'refused');
 await owner.goto(owner.url());
 assert.equal(owner.url(), workspace);
 
-// Somebody is invited and comes in by the link.
+// Invite a person, who accepts with the link.
 await owner.fill('#invite input[name=email]', 'ada@example.org');
 await owner.click('#invite button');
 const link = await text(owner, '#link');
@@ -137,7 +137,7 @@ await ada.waitForURL(workspace);
 assert.match(await text(ada, '#workspace'), /editor/i);
 assert.equal(await ada.locator('#new, #invite, #members select, #events, #keys .actions').count(), 0, 'an editor sees forms of admins');
 
-// The link is used.
+// The link can't be used again.
 const late = await open();
 await late.goto(link);
 assert.match(await text(late, '[role=alert]'), /was used/);
@@ -165,7 +165,7 @@ await ada.goto(base + '/settings');
 assert.match(await text(ada, 'main'), /you belong to no workspace/);
 await picture(ada, 'nowhere');
 
-// The last owner stays, and is told why.
+// The last owner can't be removed, and the page shows why.
 const change = row(owner, email);
 await change.locator('select').selectOption('viewer');
 await change.getByText('Change').click();

@@ -1,6 +1,6 @@
-// What makes the pages handier; all of them are whole without it.
+// Optional features of the pages. The pages are complete without it.
 
-// Commands name the deployment that shows them.
+// Replace the origin in commands with that of this deployment.
 const local = 'http://127.0.0.1:8080';
 if (location.origin !== local) {
   const walker = document.createTreeWalker(document.querySelector('main'), NodeFilter.SHOW_TEXT);
@@ -8,7 +8,7 @@ if (location.origin !== local) {
     if (node.data.includes(local) && node.parentElement.closest('code, pre')) node.data = node.data.replaceAll(local, location.origin);
 }
 
-// What is copied of a session in a terminal is what was typed.
+// Copy only the commands of a terminal session, not its output.
 function copied(box) {
   const typed = [...box.querySelectorAll('.command')].map(one => one.textContent.replace(/^\$ /, ''));
   return typed.length ? typed.join('\n') : box.querySelector('pre').textContent.replace(/\n$/, '');
@@ -25,7 +25,7 @@ for (const box of navigator.clipboard ? document.querySelectorAll('.code') : [])
   box.append(button);
 }
 
-// Who chose a language once has it chosen in all of a page.
+// Select the last chosen language in all tabs of a page.
 for (const input of document.querySelectorAll('.tabs > input')) {
   const label = one => one.nextElementSibling.textContent;
   input.addEventListener('change', () => {
@@ -42,7 +42,7 @@ if (side && matchMedia('(min-width: 52.01rem)').matches) {
   if (current) side.parentElement.scrollTop = current.offsetTop - side.parentElement.clientHeight / 2;
 }
 
-// The section that is read.
+// Highlight the section in view.
 const links = new Map([...document.querySelectorAll('.toc a')].map(link => [link.hash.slice(1), link]));
 if (links.size) {
   const sections = [...document.querySelectorAll('.prose > [id]')].filter(one => links.has(one.id));

@@ -1,7 +1,7 @@
-// Shows the reference, and signs what is tried in it.
+// Renders the reference and signs the requests that are sent from it.
 const signed = path => path.startsWith('/v1/sdk/') && path !== '/v1/sdk/signature-check';
 
-// Commands name the deployment that shows them.
+// Replace the origin in commands with that of this deployment.
 const content = fetch('/docs/reference.json').then(answer => {
   if (!answer.ok) throw new Error(`the document is answered ${answer.status}`);
   return answer.text();
@@ -20,18 +20,18 @@ content.then(content => Scalar.createApiReference('#reference', {
   documentDownloadType: 'none',
   persistAuth: false,
   hideSearch: true,
-  hiddenClients: true, // theirs are not signed; ours stand in the document
+  hiddenClients: true, // they don't sign; the document has samples that do
   agent: { disabled: true },
   mcp: { disabled: true },
   customFetch: send,
   onLoaded: () => document.querySelector('.loading')?.remove(),
-}), () => { document.querySelector('.loading').firstChild.data = 'The reference cannot be loaded now. It is also there '; });
+}), () => { document.querySelector('.loading').firstChild.data = 'The reference could not be loaded. It is also available '; });
 
-// send signs the bytes that are sent, with the reader's key.
+// send signs a request with the reader's key and sends it.
 async function send(input, init) {
   let request = new Request(input, init);
   const { origin, pathname } = new URL(request.url);
-  if (origin !== location.origin) throw new TypeError('This page talks to its own deployment only.');
+  if (origin !== location.origin) throw new TypeError('This page can send requests only to its own deployment.');
   if (signed(pathname) && (weftSigner.ready || await weftSigner.ask())) ({ request } = await weftSigner.sign(request));
   return fetch(request);
 }

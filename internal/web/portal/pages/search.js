@@ -1,9 +1,9 @@
-// Finds pages, sections, components and operations by their words.
+// Searches pages, sections, components and operations.
 addEventListener('DOMContentLoaded', () => {
   const button = document.querySelector('[data-search]');
   button.hidden = false;
 
-  // What can be found is loaded when it is first looked for, and again if that failed.
+  // The index is loaded on the first search, and again if that failed.
   let loading;
   const load = () => {
     loading ??= fetch('/docs/search.json').then(answer => answer.json());
@@ -31,7 +31,7 @@ addEventListener('DOMContentLoaded', () => {
     return sum;
   };
 
-  // The best entries, one of each place.
+  // The best entries, one per page or section.
   const look = (index, words) => {
     const places = new Set();
     return index.map(entry => [weigh(entry, words), entry]).filter(([weight]) => weight).sort(([a], [b]) => b - a)
@@ -82,7 +82,7 @@ addEventListener('DOMContentLoaded', () => {
     dialog.addEventListener('close', () => dialog.remove());
     document.body.append(dialog);
     load().then(all => { index = all; show(); }, () => {
-      nothing.textContent = 'The search cannot be loaded now.';
+      nothing.textContent = 'The search could not be loaded.';
       nothing.hidden = false;
     });
     dialog.showModal();

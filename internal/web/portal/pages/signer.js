@@ -14,14 +14,14 @@ window.weftSigner = (() => {
   }
 
   async function use(apiKey, apiSecret) {
-    if (!globalThis.crypto?.subtle) throw new Error('A browser signs on https pages only, and on those of this machine.');
-    if (!/^ws_\S+$/.test(apiKey)) throw new Error('The API key begins with ws_.');
+    if (!globalThis.crypto?.subtle) throw new Error('Browsers can sign only on https pages and on localhost.');
+    if (!/^ws_\S+$/.test(apiKey)) throw new Error('The API key must start with ws_.');
     let privateKey;
     try {
       const der = Uint8Array.from(atob(apiSecret), one => one.charCodeAt(0));
       privateKey = await crypto.subtle.importKey('pkcs8', der, { name: 'Ed25519' }, false, ['sign']);
     } catch (error) {
-      throw new Error(error.name === 'NotSupportedError' ? 'This browser does not know Ed25519; newer ones do.' : 'The API secret is not a private key: base64 of PKCS#8 is expected.');
+      throw new Error(error.name === 'NotSupportedError' ? 'This browser does not support Ed25519. Use a newer one.' : 'The API secret is not a private key. Expected PKCS#8 in base64.');
     }
     await setClock();
     held = { apiKey, privateKey };

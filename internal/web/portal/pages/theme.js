@@ -1,5 +1,5 @@
-// Light or dark, as the system has it until somebody switches. It runs before the page is
-// drawn, so that nothing flashes.
+// Sets the light or dark theme: that of the system, unless the reader has switched. It runs before the page
+// is rendered, so that the page doesn't flash.
 (() => {
   const name = 'weft-theme';
   const root = document.documentElement;

@@ -1,4 +1,4 @@
-// The call that a guide lets its reader make.
+// The form in a guide that sends a call.
 for (const place of document.querySelectorAll('[data-widget=call]')) {
   place.hidden = false;
   place.classList.add('try');

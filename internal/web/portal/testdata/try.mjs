@@ -47,7 +47,7 @@ await guide.locator('[data-send]').click();
 await guide.locator('#weft-api-key').fill('nonsense');
 await guide.locator('#weft-api-secret').fill('nonsense');
 await guide.locator('.weft-key .main').click();
-assert.match(await guide.locator('.weft-key .fault').innerText(), /begins with ws_/);
+assert.match(await guide.locator('.weft-key .fault').innerText(), /must start with ws_/);
 await give(guide);
 await guide.locator('[data-result]').waitFor();
 assert.equal(await guide.locator('[data-status]').innerText(), '200');
