@@ -20,9 +20,9 @@ import (
 // mutex is held while a script runs.
 var mutex sync.Mutex
 
-// Run runs a Node script in the directory of the test, and returns its output. It fails the test if the
-// script fails. The script imports the browser from internal/tools/browser.mjs. If WEFT_PICTURES is set
-// to a directory, the script saves screenshots there.
+// Run runs a Node script in the directory of the test, and returns its output. It fails the
+// test if the script fails. The script imports the browser from internal/tools/browser.mjs. If
+// WEFT_PICTURES is set to a directory, the script saves screenshots there.
 func Run(t *testing.T, script string, environ ...string) string {
 	t.Helper()
 	tools, err := filepath.Abs("../../tools")

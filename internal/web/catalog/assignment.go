@@ -12,9 +12,10 @@ import (
 	"github.com/weft-automation/weft/gen/api"
 )
 
-// Read returns the JSON value that a user's text stands for. For a field that accepts only strings, that
-// is the text as a string. Otherwise it is the text parsed as JSON, or a string if the text isn't JSON and
-// the field accepts strings. Read returns an error if it doesn't.
+// Read returns the JSON value that a user's text stands for. For a field that accepts only
+// strings, that is the text as a string. Otherwise it is the text parsed as JSON, or a string
+// if the text isn't JSON and the field accepts strings. Read returns an error if the text isn't
+// JSON and the field doesn't accept strings.
 func (f Field) Read(text string) (json.RawMessage, error) {
 	texts := len(f.Kinds) == 0 || slices.Contains(f.Kinds, "string")
 	if only := texts && len(f.Kinds) == 1; !only && json.Valid([]byte(text)) {
@@ -66,7 +67,8 @@ func (f Field) Write(value json.RawMessage) string {
 	return Readable(value)
 }
 
-// Readable returns JSON on one line, without the escapes of <, > and & that encoders add for HTML.
+// Readable returns JSON on one line, without the escapes of <, > and & that encoders add for
+// HTML.
 func Readable(value json.RawMessage) string {
 	var line bytes.Buffer
 	if err := json.Compact(&line, value); err != nil {
@@ -127,12 +129,12 @@ func sample(schema json.RawMessage) json.RawMessage {
 	return out
 }
 
-// ConfigPrefix marks an argument of weft call as a field of the config. It is needed if the input has a
-// field of the same name.
+// ConfigPrefix marks an argument of weft call as a field of the config. It is needed if the
+// input has a field of the same name.
 const ConfigPrefix = "config."
 
-// CallLine returns the weft command of the sample call, or "" if the component is executed only inside a
-// workflow.
+// CallLine returns the weft command of the sample call, or "" if the component is executed only
+// inside a workflow.
 func CallLine(c api.Component) string {
 	if !slices.Contains(c.ExecutionModes, api.ExecutionModeCOMPONENT) {
 		return ""
@@ -166,7 +168,8 @@ func CallLine(c api.Component) string {
 	return strings.Join(words, " ")
 }
 
-// ordered returns the fields that have a value: known ones in their order, then the others by name.
+// ordered returns the fields that have a value: known ones in their order, then the others by
+// name.
 func ordered(fields []Field, members map[string]json.RawMessage) []Field {
 	var all []Field
 	for _, f := range fields {

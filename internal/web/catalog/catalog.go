@@ -1,8 +1,9 @@
 // Package catalog describes the components of a registry to callers: in full (decisions 9.1), and
 // in the small dialect that code generators read.
 //
-// It is computed once, and its large parts on first use, because a registry doesn't change. It knows
-// nothing of HTTP and runs no component. The one invariant: it lists exactly what the registry accepts.
+// It is computed once, and its large parts on first use, because a registry doesn't change. It
+// knows nothing of HTTP and runs no component. The one invariant: it lists exactly what the
+// registry accepts.
 package catalog
 
 import (
@@ -41,8 +42,8 @@ func New(registry *component.Registry) *Catalog {
 // All returns all components, sorted by module.
 func (c *Catalog) All() []api.Component { return c.components }
 
-// Get returns a component by its exact module name. It returns NOT_FOUND, with the most similar name, for
-// an unknown one.
+// Get returns a component by its exact module name. It returns NOT_FOUND, with the most similar
+// name, for an unknown one.
 func (c *Catalog) Get(module string) (api.Component, error) {
 	i, found := c.search(module)
 	if !found {
@@ -51,8 +52,8 @@ func (c *Catalog) Get(module string) (api.Component, error) {
 	return c.components[i], nil
 }
 
-// Page returns at most limit components after the cursor of the previous page. It returns INVALID_INPUT
-// for a malformed cursor.
+// Page returns at most limit components after the cursor of the previous page. It returns
+// INVALID_INPUT for a malformed cursor.
 func (c *Catalog) Page(limit int, cursor string) (api.ComponentPage, error) {
 	from := 0
 	if cursor != "" {
@@ -73,8 +74,8 @@ func (c *Catalog) Page(limit int, cursor string) (api.ComponentPage, error) {
 	return page, nil
 }
 
-// System returns all components in the small dialect. It returns an error only if a module has an invalid
-// schema.
+// System returns all components in the small dialect. It returns an error only if a module has
+// an invalid schema.
 func (c *Catalog) System() ([]api.SystemComponent, error) { return c.systemFunc() }
 
 func (c *Catalog) search(module string) (int, bool) {

@@ -69,8 +69,8 @@ func fields(s *jsonschema.Schema, depth int) []Field {
 	return all
 }
 
-// values describes the fields whose names aren't listed. It returns nil if there can't be any, or if the
-// schema doesn't describe them.
+// values describes the fields whose names aren't listed. It returns nil if there can't be any,
+// or if the schema doesn't describe them.
 func values(s *jsonschema.Schema, depth int) *Field {
 	from := s.AdditionalProperties
 	if len(s.PatternProperties) > 0 {
@@ -93,8 +93,8 @@ func fieldOf(s *jsonschema.Schema, depth int) Field {
 	return f
 }
 
-// holdsSecret reports whether the schema, or a schema of its items or unnamed fields, is marked as secret.
-// Named fields have their own marks.
+// holdsSecret reports whether the schema, or a schema of its items or unnamed fields, is marked
+// as secret. Named fields have their own marks.
 func holdsSecret(s *jsonschema.Schema, depth int) bool {
 	if s.Secret || depth == maxNesting {
 		return s.Secret
@@ -107,7 +107,8 @@ func holdsSecret(s *jsonschema.Schema, depth int) bool {
 	return slices.ContainsFunc(s.Alternatives(), func(branch *jsonschema.Schema) bool { return holdsSecret(branch, depth+1) })
 }
 
-// formatIn returns the format of the value, or else the first format of its items or unnamed fields.
+// formatIn returns the format of the value, or else the first format of its items or unnamed
+// fields.
 func formatIn(s *jsonschema.Schema, depth int) string {
 	if s.Format != "" || depth == maxNesting {
 		return s.Format

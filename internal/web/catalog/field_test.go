@@ -163,8 +163,8 @@ func TestReadableJSONHasNoHTMLEscapes(t *testing.T) {
 	}
 }
 
-// The registry accepts the sample call of every module, and its weft command sets each field of the
-// sample.
+// The registry accepts the sample call of every module, and its weft command sets each field of
+// the sample.
 func TestSampleCallsAreValid(t *testing.T) {
 	t.Parallel()
 	guard := egress.New(egress.Policy{})
@@ -242,8 +242,8 @@ func TestDialectMatchesExamplesOfAllModules(t *testing.T) {
 	}
 }
 
-// Some generators make every input required that has a type. Their clients can call every component with
-// its required inputs only.
+// Some generators make every input required that has a type. Their clients can call every
+// component with its required inputs only.
 func TestRequiredInputsSufficeForEveryComponent(t *testing.T) {
 	t.Parallel()
 	guard := egress.New(egress.Policy{})
@@ -289,8 +289,8 @@ func encoded(t *testing.T, value any) json.RawMessage {
 	return text
 }
 
-// Validators in other languages compile the patterns of the catalogue. JavaScript has no inline flags, no
-// named groups in Python syntax and no Go anchors.
+// Validators in other languages compile the patterns of the catalogue. JavaScript has no inline
+// flags, no named groups in Python syntax and no Go anchors.
 func TestPatternsAreValidInJavaScript(t *testing.T) {
 	t.Parallel()
 	foreign := regexp.MustCompile(`\(\?[a-zA-Z^-]|\\[AzZQEaCpP]|\[\[:`)

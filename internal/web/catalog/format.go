@@ -3,8 +3,8 @@ package catalog
 // Format describes a format of strings (and some numbers) in schemas.
 type Format struct{ Name, Description, Example string }
 
-// Formats are the formats of all components, and bigint, which typed clients find in the catalogue at
-// /v1/system/components. Each module checks its own formats.
+// Formats are the formats of all components, and bigint, which typed clients find in the
+// catalogue at /v1/system/components. Each module checks its own formats.
 var Formats = []Format{
 	{"age-identity", "A private key of the encryption tool age.", "AGE-SECRET-KEY-1…"},
 	{"age-recipient", "A public key of age, to encrypt to.", "age1cy0su9fwf3gf9mw868g5yut09p6nytfmmnktexz2ya5uqg9vl9sss4euqm"},

@@ -26,8 +26,8 @@ const (
 	afterFailure = "Only with onFailure: continue, because it never completes."
 )
 
-// ports returns the ports of a component in their documented order, or an empty list if it can't be
-// executed inside a workflow.
+// ports returns the ports of a component in their documented order, or an empty list if it
+// can't be executed inside a workflow.
 func ports(entry *component.Entry) []api.ComponentPort {
 	all := []api.ComponentPort{}
 	if !slices.Contains(entry.Modes, component.ModeWorkflow) {

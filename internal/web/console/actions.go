@@ -38,9 +38,9 @@ var actions = map[string]action{
 	"api-keys/{keyId}/revoke":           {"revokeApiKey", person.Admin, "keys", "keys", revokeKey},
 }
 
-// act returns the handler of a form. After an action with a result that is shown only once, it shows the
-// page. After others, it redirects to the page. Resubmitting a form does nothing, because the form
-// contains the ID of the resource to create.
+// act returns the handler of a form. After an action with a result that is shown only once, it
+// shows the page. After others, it redirects to the page. Resubmitting a form does nothing,
+// because the form contains the ID of the resource to create.
 func (c *console) act(a action) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		ctx, v, err := c.member(r)
@@ -58,7 +58,8 @@ func (c *console) act(a action) func(http.ResponseWriter, *http.Request) error {
 		}
 		if once != (shown{}) {
 			if err := c.show(ctx, w, http.StatusOK, v, refusal{}, once); err != nil {
-				// The resource exists and can't be shown again, so show it without the rest of the page.
+				// The resource exists and can't be shown again, so show it without the rest of
+				// the page.
 				c.Log.WarnContext(ctx, "page shown without its lists", "error", err)
 				c.render(w, http.StatusOK, "once", settingsPage{Workspace: api.Workspace{ID: v.WorkspaceID}, shown: once})
 			}
@@ -68,8 +69,8 @@ func (c *console) act(a action) func(http.ResponseWriter, *http.Request) error {
 	}
 }
 
-// refuse shows the page with the error at the form, and with what was typed. It writes denied actions to the
-// audit log.
+// refuse shows the page with the error at the form, and with what was typed. It writes denied
+// actions to the audit log.
 func (c *console) refuse(ctx context.Context, w http.ResponseWriter, r *http.Request, a action, v visitor, err error) error {
 	met := refusal{At: a.form, Typed: r.PostForm}
 	if !v.Role.Reaches(person.Admin) {
@@ -95,12 +96,12 @@ func back(w http.ResponseWriter, r *http.Request) error {
 	return seeOther(w, r, "/settings/workspaces/"+url.PathEscape(r.PathValue("workspaceId")))
 }
 
-// formLife is how far the time in a form's ID may be from now. Lists are sorted by ID, so a resource with a
-// forged time could hide at the end of a list.
+// formLife is how far the time in a form's ID may be from now. Lists are sorted by ID, so a
+// resource with a forged time could hide at the end of a list.
 const formLife = 24 * time.Hour
 
-// formID returns the ID in the form of the resource to create. It returns the zero UUID if the ID is
-// missing, malformed or too old.
+// formID returns the ID in the form of the resource to create. It returns the zero UUID if the
+// ID is missing, malformed or too old.
 func formID(r *http.Request) uuid.UUID {
 	id, err := uuid.Parse(r.PostFormValue("id"))
 	if err != nil || id.Version() != 7 || time.Since(time.Unix(id.Time().UnixTime())).Abs() > formLife {
@@ -165,7 +166,8 @@ func remove(c *console, ctx context.Context, r *http.Request, v visitor) (shown,
 	return shown{}, err
 }
 
-// createKey creates a key. Its form has one workflow ID per line. Without IDs, the key is unrestricted.
+// createKey creates a key. Its form has one workflow ID per line. Without IDs, the key is
+// unrestricted.
 func createKey(c *console, ctx context.Context, r *http.Request, v visitor) (shown, error) {
 	workflows, err := workflowLines(r.PostFormValue("workflows"))
 	if err != nil {

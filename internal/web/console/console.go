@@ -1,10 +1,10 @@
 // Package console serves the pages for people under /settings: signing in, a workspace with its
 // members, keys and credits, and accepting an invitation.
 //
-// It decides nothing. It shows what the services return and calls them for forms, with the roles of the
-// contract. It keeps no state; the session is the API's cookie. The one
-// invariant: a page requests nothing from another origin and runs only its own scripts, which the
-// content security policy enforces.
+// It decides nothing. It shows what the services return and calls them for forms, with the
+// roles of the contract. It keeps no state; the session is the API's cookie. The one invariant:
+// a page requests nothing from another origin and runs only its own scripts, which the content
+// security policy enforces.
 package console
 
 import (
@@ -50,8 +50,8 @@ type Deps struct {
 // console handles all pages.
 type console struct {
 	Deps
-	templates *template.Template
-	foreign   http.CrossOriginProtection // detects forms sent by pages of other sites
+	templates   *template.Template
+	crossOrigin http.CrossOriginProtection // detects forms sent by pages of other sites
 }
 
 // Handler serves /settings and what is below it.
@@ -114,7 +114,7 @@ func protect(header http.Header) {
 // serve serves a page. It rejects forms of other sites, and shows errors as a page.
 func (c *console) serve(w http.ResponseWriter, r *http.Request, page func(http.ResponseWriter, *http.Request) error) {
 	protect(w.Header())
-	err := c.foreign.Check(r)
+	err := c.crossOrigin.Check(r)
 	if err != nil {
 		err = &fault.Error{Code: fault.Forbidden, Message: "A page of another site sent this form. Open the settings and send the form there.", Err: err}
 	} else {
@@ -133,8 +133,8 @@ func (c *console) serve(w http.ResponseWriter, r *http.Request, page func(http.R
 	}
 }
 
-// explain returns the status and the message of an error, and sets Retry-After if a retry can help. It
-// never returns the text of an error that isn't a *fault.Error.
+// explain returns the status and the message of an error, and sets Retry-After if a retry can
+// help. It never returns the text of an error that isn't a *fault.Error.
 func (c *console) explain(ctx context.Context, header http.Header, err error) (int, string) {
 	if failure, ok := errors.AsType[*fault.Error](err); ok && failure.Code != fault.Internal {
 		if wait := protocol.RetryAfter(failure); wait > 0 {
@@ -151,7 +151,8 @@ func (c *console) explain(ctx context.Context, header http.Header, err error) (i
 	return http.StatusInternalServerError, "Something went wrong on our side."
 }
 
-// render writes a page. It renders the whole page first, so that a failed one isn't sent partially.
+// render writes a page. It renders the whole page first, so that a failed one isn't sent
+// partially.
 func (c *console) render(w http.ResponseWriter, status int, name string, data any) {
 	var body bytes.Buffer
 	if err := c.templates.ExecuteTemplate(&body, name, data); err != nil {
@@ -170,9 +171,9 @@ type visitor struct {
 	token string
 }
 
-// visitor authenticates the request by its session cookie. If workspaceID isn't nil, the visitor has their
-// role in that workspace. It returns UNAUTHORIZED without a session, and NOT_FOUND if the person is not a
-// member.
+// visitor authenticates the request by its session cookie. If workspaceID isn't nil, the
+// visitor has their role in that workspace. It returns UNAUTHORIZED without a session, and
+// NOT_FOUND if the person is not a member.
 func (c *console) visitor(r *http.Request, workspaceID *uuid.UUID) (visitor, error) {
 	v := visitor{token: person.CookieToken(r, c.Proxies.Secure(r))}
 	var err error

@@ -16,8 +16,8 @@ type nowherePage struct {
 	User api.User
 }
 
-// start redirects a signed-in person to their first workspace. Without a session, it shows the sign-in
-// form.
+// start redirects a signed-in person to their first workspace. Without a session, it shows the
+// sign-in form.
 func (c *console) start(w http.ResponseWriter, r *http.Request) error {
 	v, err := c.visitor(r, nil)
 	if fault.CodeOf(err) == fault.Unauthorized {

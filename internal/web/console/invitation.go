@@ -15,15 +15,16 @@ type invitationPage struct {
 	SignedIn           string        // name of the person who is signed in with the address of the offer; "" if nobody is
 }
 
-// invitation shows the form for the token. Links have the token in the fragment, which browsers never send.
-// The page's script reads it and sends the form.
+// invitation shows the form for the token. Links have the token in the fragment, which browsers
+// never send. The page's script reads it and sends the form.
 func (c *console) invitation(w http.ResponseWriter, _ *http.Request) error {
 	c.render(w, http.StatusOK, "invitation", invitationPage{})
 	return nil
 }
 
-// accept shows the offer of a token, or accepts it: for the signed-in person if the e-mail address matches,
-// or with a name and a password. It rejects an invalid token before asking for these.
+// accept shows the offer of a token, or accepts it: for the signed-in person if the e-mail
+// address matches, or with a name and a password. It rejects an invalid token before asking for
+// these.
 func (c *console) accept(w http.ResponseWriter, r *http.Request) error {
 	p := invitationPage{Token: r.PostFormValue("token"), Name: r.PostFormValue("name")}
 	refuse := func(err error) error {

@@ -10,8 +10,8 @@ import (
 	"github.com/weft-automation/weft/internal/kit/waittest"
 )
 
-// If a member loses their role while they create a key, the key isn't created. Otherwise it would remain
-// valid without the knowledge of the person who changed the role.
+// If a member loses their role while they create a key, the key isn't created. Otherwise it
+// would remain valid without the knowledge of the person who changed the role.
 func TestRoleChangeDuringRequestPreventsKeyCreation(t *testing.T) {
 	s := start(t)
 	workspace := strings.TrimPrefix(s.workspace, "/settings")
@@ -78,7 +78,8 @@ func (s *service) role(t *testing.T, role string) {
 	}
 }
 
-// waits returns when a statement waits for a lock. The test fails if the request is answered before that.
+// waits returns when a statement waits for a lock. The test fails if the request is answered
+// before that.
 func (s *service) waits(t *testing.T, answered <-chan error) {
 	t.Helper()
 	waittest.Until(t, "a statement waits for a lock", func() bool {

@@ -75,8 +75,8 @@ type shown struct {
 	Mailed      bool   // the service sent an e-mail with another link
 }
 
-// member returns the visitor as a member of the workspace in the path, and a context that is limited to
-// that workspace.
+// member returns the visitor as a member of the workspace in the path, and a context that is
+// limited to that workspace.
 func (c *console) member(r *http.Request) (context.Context, visitor, error) {
 	id, err := uuid.Parse(r.PathValue("workspaceId"))
 	if err != nil {
@@ -141,8 +141,8 @@ func (c *console) show(ctx context.Context, w http.ResponseWriter, status int, v
 	return nil
 }
 
-// NewID returns the ID of the resource that a form on the page will create. It makes resubmitting the form
-// harmless.
+// NewID returns the ID of the resource that a form on the page will create. It makes
+// resubmitting the form harmless.
 func (p settingsPage) NewID() (uuid.UUID, error) { return uuid.NewV7() }
 
 // Rows returns the height of the field for a key's workflows, in lines.
@@ -160,7 +160,8 @@ func (p settingsPage) Ended() (keys []api.APIKey) {
 	return keys
 }
 
-// MayChange reports whether the person may change a member with that role. Only owners may change owners.
+// MayChange reports whether the person may change a member with that role. Only owners may
+// change owners.
 func (p settingsPage) MayChange(role api.Role) bool {
 	return p.Manages && (role != api.RoleOwner || p.Role == person.Owner)
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/weft-automation/weft/internal/web/protocol"
 )
 
-// statement sends the whole ledger of a workspace as a CSV file, to any member. The page can't link to the
-// API instead, because for a link browsers don't send Accept: text/csv.
+// statement sends the whole ledger of a workspace as a CSV file, to any member. The page can't
+// link to the API instead, because for a link browsers don't send Accept: text/csv.
 func (c *console) statement(w http.ResponseWriter, r *http.Request) error {
 	ctx, v, err := c.member(r)
 	if err != nil {

@@ -29,8 +29,8 @@ func newBody(compiler *jsonschema.Compiler, pointer string) (*body, error) {
 // nothing is the schema of an operation without a body: it knows no field.
 var nothing = &jsonschema.Compiled{Properties: map[string]*jsonschema.Compiled{}}
 
-// present follows the references of a schema. For a schema of a value or null, it returns the schema
-// of the value. null reports whether the value may be null.
+// present follows the references of a schema. For a schema of a value or null, it returns the
+// schema of the value. null reports whether the value may be null.
 func present(schema *jsonschema.Compiled) (_ *jsonschema.Compiled, null bool) {
 	for {
 		switch {
@@ -56,11 +56,11 @@ func isNumber(schema *jsonschema.Compiled) bool {
 	return slices.ContainsFunc(types(schema), func(name string) bool { return name == "integer" || name == "number" })
 }
 
-// CheckBody checks a body that protocol.JSONObject returned, and returns it ready for binding: with
-// known fields only, and with numbers as plain decimals. Unknown fields are added to ignored, or are
-// faults if ignored is nil. All faults are returned in one INVALID_INPUT. If unknown fields are the
-// only faults, CheckBody also returns the body, so that the caller can report further faults
-// together. A raw body is returned unchanged.
+// CheckBody checks a body that protocol.JSONObject returned, and returns it ready for binding:
+// with known fields only, and with numbers as plain decimals. Unknown fields are added to
+// ignored, or are faults if ignored is nil. All faults are returned in one INVALID_INPUT. If
+// unknown fields are the only faults, CheckBody also returns the body, so that the caller can
+// report further faults together. A raw body is returned unchanged.
 func (o *Operation) CheckBody(data []byte, ignored *Ignored) ([]byte, error) {
 	if o.Raw {
 		return data, nil
@@ -86,8 +86,8 @@ func (o *Operation) CheckBody(data []byte, ignored *Ignored) ([]byte, error) {
 	return r.bindable.Bytes(), invalid(r.unknown)
 }
 
-// NeedsBody reports whether a request must have a body. For other operations, a missing body means
-// {}.
+// NeedsBody reports whether a request must have a body. For other operations, a missing body
+// means {}.
 func (o *Operation) NeedsBody() bool { return o.body != nil && o.body.required }
 
 // reading reads a body once and produces the value to validate and the JSON to bind.
@@ -135,8 +135,8 @@ func (r *reading) value(schema *jsonschema.Compiled, raw json.RawMessage, at []s
 	return json.Number(text), nil
 }
 
-// object reads the known fields and drops the others. Otherwise unknown fields could bypass the schema:
-// decoding into a Go struct ignores case, so MODULE would overwrite module.
+// object reads the known fields and drops the others. Otherwise unknown fields could bypass the
+// schema: decoding into a Go struct ignores case, so MODULE would overwrite module.
 func (r *reading) object(schema *jsonschema.Compiled, raw json.RawMessage, at []string) (any, error) {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &members); err != nil {

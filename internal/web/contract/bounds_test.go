@@ -148,8 +148,8 @@ func TestRequestAndResponseExamplesShareNames(t *testing.T) {
 	}
 }
 
-// Handlers check the dependencies between fields, and the conformance cases test the handlers. This test
-// checks that the schemas of the document state the same dependencies.
+// Handlers check the dependencies between fields, and the conformance cases test the handlers.
+// This test checks that the schemas of the document state the same dependencies.
 func TestDocumentStatesDependenciesBetweenFields(t *testing.T) {
 	root, err := jsonschema.UnmarshalJSON(bytes.NewReader(api.SpecJSON()))
 	if err != nil {

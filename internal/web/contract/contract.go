@@ -55,8 +55,8 @@ func (o *Operation) Pattern() string { return o.Method + " " + o.Path }
 // Stream reports whether the response is an event stream, which has no deadline.
 func (o *Operation) Stream() bool { return o.Media[0] == "text/event-stream" }
 
-// Limited reports whether the cost is counted against the workspace's rate limit, and the response
-// has the RateLimit headers.
+// Limited reports whether the cost is counted against the workspace's rate limit, and the
+// response has the RateLimit headers.
 func (o *Operation) Limited() bool { return o.Signed || o.Role != "" }
 
 // location is the URL of the document in the schema compiler. Nothing is fetched from it.
@@ -99,8 +99,9 @@ var load = sync.OnceValues(func() (*Contract, error) {
 	return c, nil
 })
 
-// lean removes everything from a document that request validation doesn't need. Reading the examples,
-// links and responses would take longer than the rest. Of responses, it keeps the media types of 200.
+// lean removes everything from a document that request validation doesn't need. Reading the
+// examples, links and responses would take longer than the rest. Of responses, it keeps the
+// media types of 200.
 func lean(document any) {
 	root := object(document)
 	delete(root, "webhooks")

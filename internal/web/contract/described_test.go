@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// gaps returns the operations, parameters, bodies, responses, headers, links, schemas and fields without a
-// description, and the values among them without an example.
+// gaps returns the operations, parameters, bodies, responses, headers, links, schemas and
+// fields without a description, and the values among them without an example.
 func (d document) gaps() []string {
 	var found []string
 	told := func(at string, node object, keys ...string) {
@@ -98,7 +98,8 @@ func (d document) codesWithoutExample() []string {
 	return found
 }
 
-// exemplified reports whether a schema has an example, or all schemas that it consists of have one.
+// exemplified reports whether a schema has an example, or all schemas that it consists of have
+// one.
 func (d document) exemplified(node any, depth int) bool {
 	schema, _ := node.(object)
 	for _, key := range []string{"examples", "default", "const", "enum"} {

@@ -27,7 +27,8 @@ func read(t *testing.T) document {
 	return d
 }
 
-// resolve returns node as an object, after following references. It returns nil if node is not an object.
+// resolve returns node as an object, after following references. It returns nil if node is not
+// an object.
 func (d document) resolve(node any) object {
 	for {
 		here, _ := node.(object)

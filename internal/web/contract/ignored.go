@@ -16,8 +16,8 @@ const (
 // moreIgnored ends an incomplete list.
 const moreIgnored = "more"
 
-// Ignored collects the unknown query parameters and fields of a request, up to a limit. The zero value
-// is an empty list.
+// Ignored collects the unknown query parameters and fields of a request, up to a limit. The
+// zero value is an empty list.
 type Ignored struct {
 	list  strings.Builder
 	names int

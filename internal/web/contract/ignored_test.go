@@ -91,7 +91,8 @@ func TestNullMeansMissing(t *testing.T) {
 	}
 }
 
-// The test reads the fields from the document, so that it also covers optional fields added later.
+// The test reads the fields from the document, so that it also covers optional fields added
+// later.
 func TestEveryOptionalFieldOfExecuteAndTriggerMayBeNull(t *testing.T) {
 	document, err := openapi3.NewLoader().LoadFromData(api.SpecYAML())
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// wrongLinks returns the faults of the document's links: unknown targets, parameters and expressions, and
-// missing path parameters of the target.
+// wrongLinks returns the faults of the document's links: unknown targets, parameters and
+// expressions, and missing path parameters of the target.
 func (d document) wrongLinks() []string {
 	var found []string
 	for path, item := range d.sorted(d.root["paths"]) {
@@ -95,8 +95,8 @@ func TestWrongLinksFindsBrokenLinks(t *testing.T) {
 			link["parameters"] = object{"executionId": "$response.body#/id", "runId": "$response.body#/id"}
 		},
 		"getComponentExecution does not get executionId": func(link object) { delete(link, "parameters") },
-		"$response.body#/nothing leads nowhere":         func(link object) { link["parameters"] = object{"executionId": "$response.body#/nothing"} },
-		"the request has no executionId":                func(link object) { link["parameters"] = object{"executionId": "$request.path.executionId"} },
+		"$response.body#/nothing leads nowhere":          func(link object) { link["parameters"] = object{"executionId": "$response.body#/nothing"} },
+		"the request has no executionId":                 func(link object) { link["parameters"] = object{"executionId": "$request.path.executionId"} },
 	} {
 		d := read(t)
 		removal(d.at(links + "/status").(object))
@@ -106,8 +106,8 @@ func TestWrongLinksFindsBrokenLinks(t *testing.T) {
 	}
 }
 
-// The operation that creates a resource links to all operations on it, and so do the operations that
-// return it.
+// The operation that creates a resource links to all operations on it, and so do the operations
+// that return it.
 func TestOperationsLinkToFollowUps(t *testing.T) {
 	d := read(t)
 	for id, want := range map[string][]string{

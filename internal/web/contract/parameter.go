@@ -49,8 +49,8 @@ func newParameter(compiler *jsonschema.Compiler, ref *openapi3.ParameterRef) (pa
 	return p, nil
 }
 
-// missing maps each path parameter to the message for a malformed value. It is the same message as for
-// an unknown ID, so that callers can't distinguish the two.
+// missing maps each path parameter to the message for a malformed value. It is the same message
+// as for an unknown ID, so that callers can't distinguish the two.
 var missing = map[string]string{
 	"executionId":  "There is no execution with this id.",
 	"workflowId":   "There is no workflow with this id.",
@@ -125,8 +125,8 @@ func (p parameter) check(text string) []fault.Detail {
 	return check(p.schema, value, p.in, p.name)
 }
 
-// muchTooLong is how many characters of an integer are read. Such an integer is beyond every limit of
-// the contract, so further digits don't matter.
+// muchTooLong is how many characters of an integer are read. Such an integer is beyond every
+// limit of the contract, so further digits don't matter.
 const muchTooLong = 40
 
 // digits reports whether text is a JSON integer.

@@ -15,9 +15,9 @@ import (
 	"github.com/weft-automation/weft/gen/api"
 )
 
-// Every named schema accepts the same values in both versions. The values are an example of the schema,
-// and variants of it in which one field is missing, null or of another type. Dependencies between fields
-// are left out, because they are extensions in 3.0.
+// Every named schema accepts the same values in both versions. The values are an example of the
+// schema, and variants of it in which one field is missing, null or of another type.
+// Dependencies between fields are left out, because they are extensions in 3.0.
 func TestBothVersionsAcceptTheSameValues(t *testing.T) {
 	var root map[string]any
 	if err := json.Unmarshal(api.SpecJSON(), &root); err != nil {

@@ -15,8 +15,8 @@ import (
 // version is the latest OpenAPI 3.0 version that all generators support.
 const version = "3.0.3"
 
-// From converts an OpenAPI 3.1 document, as JSON, to OpenAPI 3.0. It returns an error with the location
-// of a schema that 3.0 can't express.
+// From converts an OpenAPI 3.1 document, as JSON, to OpenAPI 3.0. It returns an error with the
+// location of a schema that 3.0 can't express.
 func From(document []byte) ([]byte, error) {
 	decoder := json.NewDecoder(bytes.NewReader(document))
 	decoder.UseNumber()
@@ -51,7 +51,8 @@ func rename(in object, from, to string) {
 	}
 }
 
-// convertInfo prepends the summary to the description, and replaces the license's identifier with a URL.
+// convertInfo prepends the summary to the description, and replaces the license's identifier
+// with a URL.
 func convertInfo(info object) {
 	if summary, ok := info["summary"].(string); ok {
 		description, _ := info["description"].(string)
@@ -66,8 +67,8 @@ func convertInfo(info object) {
 	}
 }
 
-// walk visits everything outside of schemas and rewrites the schemas that it finds. It skips examples,
-// because their fields may have the same names as keywords.
+// walk visits everything outside of schemas and rewrites the schemas that it finds. It skips
+// examples, because their fields may have the same names as keywords.
 func walk(node any, at string) error {
 	switch node := node.(type) {
 	case object:

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// shared are the keywords with the same meaning in both versions. rewriteNested rewrites the schemas in
-// them.
+// shared are the keywords with the same meaning in both versions. rewriteNested rewrites the
+// schemas in them.
 var shared = []string{
 	"additionalProperties", "allOf", "anyOf", "default", "deprecated", "description", "discriminator", "enum",
 	"externalDocs", "format", "items", "maxItems", "maxLength", "maxProperties", "maximum", "minItems", "minLength",
@@ -15,8 +15,8 @@ var shared = []string{
 	"type", "uniqueItems", "writeOnly",
 }
 
-// extensions are keywords that 3.0 lacks. They become extensions. Nothing is lost: descriptions repeat
-// them, or the server checks them.
+// extensions are keywords that 3.0 lacks. They become extensions. Nothing is lost: descriptions
+// repeat them, or the server checks them.
 var extensions = []string{
 	"contentEncoding", "contentMediaType", "contentSchema", "else", "if", "propertyNames", "then",
 }
@@ -169,8 +169,8 @@ func types(schema object, at string) error {
 	return nil
 }
 
-// nulls replaces the alternative null with nullable. If one alternative is left, it is put into allOf,
-// because generators recognize a nullable reference by that.
+// nulls replaces the alternative null with nullable. If one alternative is left, it is put into
+// allOf, because generators recognize a nullable reference by that.
 func nulls(schema object, at string) error {
 	for _, key := range []string{"oneOf", "anyOf"} {
 		list, ok := schema[key].([]any)

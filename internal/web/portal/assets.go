@@ -32,7 +32,8 @@ var assets = map[string]string{
 	favicon: svgType,
 }
 
-// assetHash returns a hash of all assets. It is part of their path, so that browsers reload changed assets.
+// assetHash returns a hash of all assets. It is part of their path, so that browsers reload
+// changed assets.
 var assetHash = sync.OnceValue(func() string {
 	sum := sha256.New()
 	_, _ = sum.Write(scalar)
@@ -45,8 +46,9 @@ var assetHash = sync.OnceValue(func() string {
 
 func assetPath(name string) string { return "/docs/assets/" + assetHash() + "/" + name }
 
-// mountAssets serves the assets. Under the current hash they can be cached forever. Under another hash they
-// are served without caching, because during an upgrade a page may come from a process of another version.
+// mountAssets serves the assets. Under the current hash they can be cached forever. Under
+// another hash they are served without caching, because during an upgrade a page may come from
+// a process of another version.
 func mountAssets(mux *http.ServeMux) {
 	mountAsset(mux, scalarFile, serveScalar)
 	for name, contentType := range assets {
@@ -71,8 +73,8 @@ func mountAsset(mux *http.ServeMux, name string, serveFunc func(w http.ResponseW
 	})
 }
 
-// serveScalar sends the script compressed, as it is stored, or uncompressed if the client doesn't accept
-// gzip.
+// serveScalar sends the script compressed, as it is stored, or uncompressed if the client
+// doesn't accept gzip.
 func serveScalar(w http.ResponseWriter, r *http.Request, cache string) {
 	describe(w.Header(), scriptType, cache)
 	w.Header().Set("Vary", "Accept-Encoding")

@@ -183,8 +183,8 @@ func cell(text string) string {
 	return "`" + text + "`"
 }
 
-// mountComponents serves the component pages under /docs/components. It registers one path per component, so
-// that unknown ones are not found.
+// mountComponents serves the component pages under /docs/components. It registers one path per
+// component, so that unknown ones are not found.
 func mountComponents(mux *http.ServeMux, l *library) {
 	mount(mux, "/docs/components", "components", func() (any, error) { return l.summary(), nil })
 	for i, one := range l.all {

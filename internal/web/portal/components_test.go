@@ -192,8 +192,8 @@ func TestDescriptorsAreEscaped(t *testing.T) {
 	}
 }
 
-// Component pages highlight code like guides, and long names can break after underscores. Both keep the text
-// escaped.
+// Component pages highlight code like guides, and long names can break after underscores. Both
+// keep the text escaped.
 func TestComponentPagesHighlightCodeAndBreakNames(t *testing.T) {
 	t.Parallel()
 	handler := Handler(all(t))

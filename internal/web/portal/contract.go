@@ -12,7 +12,8 @@ import (
 	"github.com/weft-automation/weft/gen/api"
 )
 
-// contract contains the descriptions of the OpenAPI document, for the Markdown reference and the search.
+// contract contains the descriptions of the OpenAPI document, for the Markdown reference and
+// the search.
 type contract struct {
 	Description string
 	Tags        []contractTag
@@ -41,8 +42,8 @@ func (o operation) Anchor() string {
 	return "tag/" + strings.ReplaceAll(strings.ToLower(o.Tag), " ", "-") + "/" + o.Method + o.Path
 }
 
-// readContract returns the tags and operations in the order of the document. It reads the document on the
-// first call.
+// readContract returns the tags and operations in the order of the document. It reads the
+// document on the first call.
 var readContract = sync.OnceValues(func() (contract, error) {
 	root, err := readYAML()
 	if err != nil {
@@ -98,7 +99,8 @@ func readYAML() (*yaml.Node, error) {
 	return document.Content[0], nil
 }
 
-// members iterates over the fields of an object in their order. It yields nothing for another node or nil.
+// members iterates over the fields of an object in their order. It yields nothing for another
+// node or nil.
 func members(node *yaml.Node) iter.Seq2[string, *yaml.Node] {
 	return func(yield func(string, *yaml.Node) bool) {
 		if node == nil || node.Kind != yaml.MappingNode {

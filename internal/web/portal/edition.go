@@ -8,17 +8,17 @@ import (
 	"strings"
 )
 
-// Only the Markdown of a page needs this file. No scripts run there to insert the origin of the deployment,
-// and its links lead to Markdown.
+// Only the Markdown of a page needs this file. No scripts run there to insert the origin of the
+// deployment, and its links lead to Markdown.
 
 // local is the origin that the sources of the pages use for a deployment.
 const local = "http://127.0.0.1:8080"
 
 type originKey struct{}
 
-// ReachedAt returns a context that makes pages use origin, such as https://weft.example, as the origin of
-// the deployment. Pages ignore an origin that isn't plain.
-func ReachedAt(ctx context.Context, origin string) context.Context {
+// WithOrigin returns a context that makes pages use origin, such as https://weft.example, as the
+// origin of the deployment. Pages ignore an origin that isn't plain.
+func WithOrigin(ctx context.Context, origin string) context.Context {
 	return context.WithValue(ctx, originKey{}, origin)
 }
 
@@ -27,14 +27,14 @@ func originOf(ctx context.Context) string {
 	return origin
 }
 
-// plainOrigin matches origins that are safe in a command. The client controls the Host header, so it may
-// contain shell syntax.
+// plainOrigin matches origins that are safe in a command. The client controls the Host header,
+// so it may contain shell syntax.
 var plainOrigin = regexp.MustCompile(`^https?://(?:[A-Za-z0-9][A-Za-z0-9.-]{0,252}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?$`)
 
-// reachedAt returns the text with origin in place of local. Its ETag depends on the origin, so that caches
-// don't mix the texts of different origins.
-func (t tagged) reachedAt(origin string) tagged {
-	if !canName(origin) {
+// atOrigin returns the text with origin in place of local. Its ETag depends on the origin, so
+// that caches don't mix the texts of different origins.
+func (t tagged) atOrigin(origin string) tagged {
+	if !usableOrigin(origin) {
 		return t
 	}
 	return tagged{text: AtOrigin(t.text, origin), tag: tagOf([]byte(t.tag + origin))}
@@ -44,21 +44,21 @@ func (t tagged) reachedAt(origin string) tagged {
 // address that the sources of pages and of the OpenAPI document have. If origin is not a plain
 // origin, it returns text unchanged.
 func AtOrigin(text []byte, origin string) []byte {
-	if !canName(origin) {
+	if !usableOrigin(origin) {
 		return text
 	}
 	return bytes.ReplaceAll(text, []byte(local), []byte(origin))
 }
 
-func canName(origin string) bool { return origin != local && plainOrigin.MatchString(origin) }
+func usableOrigin(origin string) bool { return origin != local && plainOrigin.MatchString(origin) }
 
-// linkToPage matches a link to a page, with or without an anchor. It doesn't match links to files, because
-// their names have a dot.
+// linkToPage matches a link to a page, with or without an anchor. It doesn't match links to
+// files, because their names have a dot.
 var linkToPage = regexp.MustCompile(`\]\((/docs(?:/\w[\w-]*)*)(#[^)\s]*)?\)`)
 
-// leadToMarkdown changes the links of a page to the Markdown of other pages. It returns an error if a link
-// to the reference names an unknown operation.
-func leadToMarkdown(page []byte) ([]byte, error) {
+// linkToMarkdown changes the links of a page to the Markdown of other pages. It returns an
+// error if a link to the reference names an unknown operation.
+func linkToMarkdown(page []byte) ([]byte, error) {
 	var sections map[string]string
 	if bytes.Contains(page, []byte("](/docs/reference#")) {
 		read, err := readContract()

@@ -43,7 +43,7 @@ func reached(t *testing.T, origin, path, held string) *httptest.ResponseRecorder
 	t.Helper()
 	w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, path, nil)
 	r.Header.Set("If-None-Match", held)
-	Handler(all(t)).ServeHTTP(w, r.WithContext(ReachedAt(r.Context(), origin)))
+	Handler(all(t)).ServeHTTP(w, r.WithContext(WithOrigin(r.Context(), origin)))
 	return w
 }
 

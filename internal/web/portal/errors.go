@@ -10,14 +10,15 @@ import (
 	"github.com/weft-automation/weft/internal/web/protocol"
 )
 
-// codeKinds maps the kinds of codes to the prefixes of their anchors. guides/codes has a file per kind. The
-// prefixes are needed because some names exist in several kinds.
+// codeKinds maps the kinds of codes to the prefixes of their anchors. guides/codes has a file
+// per kind. The prefixes are needed because some names exist in several kinds.
 var codeKinds = map[string]string{
 	"requests": "", "reasons": "reason.", "workflows": "workflow.", "executions": "execution.", "expressions": "expression.",
 	"warnings": "warning.", "connections": "connection.", "skips": "skip.", "causes": "cause.",
 }
 
-// codeGroup is a group of codes with a heading. A group without a name is directly below the kind's heading.
+// codeGroup is a group of codes with a heading. A group without a name is directly below the
+// kind's heading.
 type codeGroup struct {
 	Name  string
 	Codes []code
@@ -64,8 +65,9 @@ func codes(kind string) ([]codeGroup, error) {
 	return groups, nil
 }
 
-// readCodes parses a file of codes. A line with # starts a group, and a line with ## starts a code. The lines
-// of a code are its meaning, unless the service has one, and a line each for Cause, Do and Again.
+// readCodes parses a file of codes. A line with # starts a group, and a line with ## starts a
+// code. The lines of a code are its meaning, unless the service has one, and a line each for
+// Cause, Do and Again.
 func readCodes(text string) ([]codeGroup, error) {
 	groups := []codeGroup{{}}
 	var c *code
@@ -111,7 +113,7 @@ func (c *code) set(line string) bool {
 
 // answered sets the statuses, the title and whether a retry can succeed, as in the service.
 func (c *code) answered(name fault.Code) {
-	c.Title, c.Retryable = protocol.Words(name)
+	c.Title, c.Retryable = protocol.Describe(name)
 	statuses := []string{fmt.Sprint(protocol.Status(&fault.Error{Code: name}))}
 	for _, variant := range []*fault.Error{{Code: name, Unprocessable: name == fault.InvalidInput}, {Code: name, Reason: reasonOf(name)}} {
 		if status := fmt.Sprint(protocol.Status(variant)); status != statuses[0] {

@@ -18,8 +18,8 @@ import (
 	"github.com/weft-automation/weft/internal/kit/fault"
 )
 
-// passedOn are codes of failed executions that newCodebase can't find: a stage passes on codes of rejected
-// submissions, and FAIL has a default code.
+// passedOn are codes of failed executions that newCodebase can't find: a stage passes on codes
+// of rejected submissions, and FAIL has a default code.
 var passedOn = []string{string(fault.NotFound), string(fault.Conflict), string(fault.Forbidden), "FAILED"}
 
 // Every code that callers can get has an entry, and every entry has an existing code.
@@ -181,7 +181,8 @@ func contractField(t *testing.T, schema, field string) describedField {
 // besides are names in these descriptions that aren't codes.
 var besides = []string{"maxCredits", "UNAUTHORIZED", "INSUFFICIENT_CREDITS", "FORBIDDEN", "CONFLICT", "PAYLOAD_TOO_LARGE", "RATE_LIMITED", "INVALID_INPUT", "UNAVAILABLE", "messageSha256"}
 
-// contractCodes returns a function that returns the codes in the description of a field in openapi.yaml.
+// contractCodes returns a function that returns the codes in the description of a field in
+// openapi.yaml.
 func contractCodes(t *testing.T) func(schema, field string) []string {
 	quoted := regexp.MustCompile("`(\\w+)`")
 	return func(schema, field string) (names []string) {
@@ -204,7 +205,8 @@ func contractCodes(t *testing.T) func(schema, field string) []string {
 	}
 }
 
-// codebase is the source of the service: its constants by package, and the calls that fail something.
+// codebase is the source of the service: its constants by package, and the calls that fail
+// something.
 type codebase struct {
 	values map[string]map[string]string // package, name: value
 	types  map[string]map[string]string // package, name: declared type

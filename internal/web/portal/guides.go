@@ -66,8 +66,8 @@ type guide struct {
 	Headings []heading
 }
 
-// mountGuides serves the start page at /docs, the guides below it, and the list of all pages for language
-// models at /llms.txt.
+// mountGuides serves the start page at /docs, the guides below it, and the list of all pages
+// for language models at /llms.txt.
 func mountGuides(mux *http.ServeMux, l *library) {
 	allFunc := func() (any, error) { return l.summary(), nil }
 	mount(mux, "/docs", "home", allFunc)
@@ -125,24 +125,27 @@ func newGuide(a article, l *library) (*guide, error) {
 	return &guide{Markdown: markdown, Body: body, Headings: headings}, nil
 }
 
-// edition contains the template functions whose results differ between the HTML and the Markdown of a guide.
+// edition contains the template functions whose results differ between the HTML and the
+// Markdown of a guide.
 type edition struct {
 	widgetFunc, anchorFunc, markFunc, markupFunc func(text string) string
 }
 
 func none(string) string { return "" }
 
-// anchor returns an anchor for the heading that follows, in Markdown. Otherwise renderers derive the anchor
-// from the title.
+// anchor returns an anchor for the heading that follows, in Markdown. Otherwise renderers
+// derive the anchor from the title.
 func anchor(id string) string { return `<a id="` + id + `"></a>` + "\n\n" }
 
-// mark returns the attribute that sets the anchor of a heading. It belongs at the end of the heading.
+// mark returns the attribute that sets the anchor of a heading. It belongs at the end of the
+// heading.
 func mark(id string) string { return " {#" + id + "}" }
 
 // markup returns HTML tags as a separate block, so that the text between them remains Markdown.
 func markup(tags string) string { return "\n" + tags + "\n\n" }
 
-// expand executes the template actions of a guide, between <% and %>, which insert data of the service.
+// expand executes the template actions of a guide, between <% and %>, which insert data of the
+// service.
 func expand(name, text string, l *library, e edition) (string, error) {
 	template := texttemplate.New(name).Delims("<%", "%>")
 	_, err := template.Funcs(texttemplate.FuncMap{

@@ -47,8 +47,8 @@ func clientFolders() ([]clientFolder, error) {
 	return all, nil
 }
 
-// mountKit serves the files that users copy: the signing vectors, the signers, and a folder per language with
-// its client and signer.
+// mountKit serves the files that users copy: the signing vectors, the signers, and a folder per
+// language with its client and signer.
 func mountKit(mux *http.ServeMux) {
 	mux.Handle("GET /docs/signing-vectors.json", newDocument(jsonType, func() ([]byte, error) { return signers.Vectors, nil }))
 	for _, folder := range []string{"/docs/signers", "/docs/clients"} {

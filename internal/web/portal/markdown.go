@@ -70,7 +70,8 @@ func anchorOf(h *ast.Heading) string {
 	return string(name)
 }
 
-// anchors derives anchors from titles: a code unchanged, anything else in lower case with hyphens.
+// anchors derives anchors from titles: a code unchanged, anything else in lower case with
+// hyphens.
 type anchors struct{ taken []string }
 
 var (
@@ -107,9 +108,9 @@ func (blocks) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
 	r.Register(ast.KindFencedCodeBlock, renderCode)
 }
 
-// breakable returns a name as HTML with line break opportunities after underscores. Otherwise a long name such
-// as DECODE_EVM_FUNCTION_RESULT could overflow its table cell. Names in running text don't need it, because
-// they can move to the next line.
+// breakable returns a name as HTML with line break opportunities after underscores. Otherwise a
+// long name such as DECODE_EVM_FUNCTION_RESULT could overflow its table cell. Names in running
+// text don't need it, because they can move to the next line.
 func breakable(name string) htmltemplate.HTML {
 	return htmltemplate.HTML(strings.ReplaceAll(html.EscapeString(name), "_", "_<wbr>"))
 }
@@ -130,8 +131,8 @@ func renderHeading(w util.BufWriter, _ []byte, node ast.Node, entering bool) (as
 
 var infoWords = regexp.MustCompile(`(\w+)="([^"]*)"`)
 
-// infoOf returns the info string of a fenced code block: the language, and the attributes title, run and tab.
-// Adjacent blocks with a tab are shown as tabs.
+// infoOf returns the info string of a fenced code block: the language, and the attributes
+// title, run and tab. Adjacent blocks with a tab are shown as tabs.
 func infoOf(node ast.Node, source []byte) (language string, words map[string]string) {
 	block, ok := node.(*ast.FencedCodeBlock)
 	if !ok || block.Info == nil {

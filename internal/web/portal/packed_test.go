@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// A large text is compressed if the client accepts gzip. Each form has its own ETag, and only this one results in
-// 304.
+// A large text is compressed if the client accepts gzip. Each form has its own ETag, and only
+// this one results in 304.
 func TestLargeTextsAreCompressedIfAccepted(t *testing.T) {
 	t.Parallel()
 	handler := Handler(all(t))
@@ -53,7 +53,8 @@ func TestLargeTextsAreCompressedIfAccepted(t *testing.T) {
 			}
 		}
 	}
-	// A page with the origin of the request isn't compressed, because it differs between requests.
+	// A page with the origin of the request isn't compressed, because it differs between
+	// requests.
 	for _, path := range []string{"/docs/signing.md", "/docs/signers.md"} {
 		if h := send(path, "gzip", "").Header(); h.Get("Content-Encoding") != "" || h.Get("Vary") != "Host, X-Forwarded-Proto" {
 			t.Errorf("%s: %v", path, h)

@@ -1,9 +1,9 @@
 // Package portal serves the docs at /docs: guides in Markdown, a page for each component, and the
 // API reference.
 //
-// Guides are rendered on first use, component pages come from the catalogue, and the reader's browser
-// renders the reference from openapi.yaml. Codes, components and vectors come from the code of the
-// service, so the pages always match it.
+// Guides are rendered on first use, component pages come from the catalogue, and the reader's
+// browser renders the reference from openapi.yaml. Codes, components and vectors come from the
+// code of the service, so the pages always match it.
 //
 // Everything is embedded. The one invariant: no page requests anything from another origin, which
 // the content security policy enforces.
@@ -47,9 +47,10 @@ const (
 // Paths are the patterns that Handler serves, to mount it next to other handlers.
 var Paths = []string{"GET /docs", "GET /docs.md", "GET /docs/{file...}", "GET /llms.txt", "GET /robots.txt", "GET /favicon.svg"}
 
-// Handler returns a handler of the docs: the guides, the reference, the pages of the components and
-// their assets, under /docs, /docs.md and /llms.txt. It also serves /robots.txt and /favicon.svg for the
-// whole deployment. Each document is read and rendered on the first request for it.
+// Handler returns a handler of the docs: the guides, the reference, the pages of the components
+// and their assets, under /docs, /docs.md and /llms.txt. It also serves /robots.txt and
+// /favicon.svg for the whole deployment. Each document is read and rendered on the first
+// request for it.
 func Handler(components []api.Component) *http.ServeMux {
 	mux := http.NewServeMux()
 	l := newLibrary(components)
@@ -125,8 +126,8 @@ func render(dataFunc func() (any, error), fillFunc func(*forms, *bytes.Buffer, a
 // nothing is the data of a static page.
 func nothing() (any, error) { return nil, nil }
 
-// document is what one path serves. It is made once, on the first request, because a large one takes
-// milliseconds and callers are unauthenticated.
+// document is what one path serves. It is made once, on the first request, because a large one
+// takes milliseconds and callers are unauthenticated.
 type document struct {
 	contentType, policy string
 	makeOnce            func() (tagged, error)
@@ -139,11 +140,12 @@ type tagged struct {
 	packed []byte // the text in gzip; nil if it is never compressed
 }
 
-// worthPacking is the minimum length of a text to compress. A shorter one fits into one packet anyway.
+// worthPacking is the minimum length of a text to compress. A shorter one fits into one packet
+// anyway.
 const worthPacking = 1400
 
-// newTagged returns the text with its ETag, and compressed if it is large. It doesn't compress a text that
-// contains the address of the deployment, because that differs between requests.
+// newTagged returns the text with its ETag, and compressed if it is large. It doesn't compress
+// a text that contains the address of the deployment, because that differs between requests.
 func newTagged(text []byte, contentType string) tagged {
 	made := tagged{text: text, tag: tagOf(text)}
 	if len(text) >= worthPacking && (contentType != markdownType || !bytes.Contains(text, []byte(local))) {
@@ -164,7 +166,7 @@ func newDocument(contentType string, makeFunc func() ([]byte, error)) *document 
 	return &document{contentType, pagePolicy, sync.OnceValues(func() (tagged, error) {
 		text, err := makeFunc()
 		if err == nil && contentType == markdownType {
-			text, err = leadToMarkdown(text)
+			text, err = linkToMarkdown(text)
 		}
 		return newTagged(text, contentType), err
 	})}
@@ -180,7 +182,7 @@ func (d *document) serve(w http.ResponseWriter, r *http.Request, cache string) {
 		return
 	}
 	if d.contentType == markdownType && bytes.Contains(made.text, []byte(local)) {
-		made, cache = made.reachedAt(originOf(r.Context())), "private, no-cache"
+		made, cache = made.atOrigin(originOf(r.Context())), "private, no-cache"
 		w.Header().Set("Vary", "Host, X-Forwarded-Proto")
 	}
 	describe(w.Header(), d.contentType, cache)
@@ -197,7 +199,8 @@ func (d *document) serve(w http.ResponseWriter, r *http.Request, cache string) {
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(text))
 }
 
-// fail responds with 500. It happens only if an embedded file is invalid, which the tests would find.
+// fail responds with 500. It happens only if an embedded file is invalid, which the tests would
+// find.
 func fail(w http.ResponseWriter) {
 	http.Error(w, "The page cannot be rendered.", http.StatusInternalServerError)
 }
@@ -209,14 +212,14 @@ func describe(h http.Header, contentType, cache string) {
 	h.Set("Referrer-Policy", "no-referrer")
 }
 
-// Missing is the pattern of the page for unknown paths. It is for people. The server that mounts the portal
-// responds to programs in its own format.
+// Missing is the pattern of the page for unknown paths. It is for people. The server that
+// mounts the portal responds to programs in its own format.
 const Missing = "GET /docs/{page...}"
 
 // missingPage is the data of the page for unknown paths.
 type missingPage struct {
-	Component bool   // the path looks like that of a component
-	Meant     string // path of an existing page that differs only in case or in a trailing slash; "" without one
+	Component  bool   // the path looks like that of a component
+	Suggestion string // path of an existing page that differs only in case or in a trailing slash; "" without one
 }
 
 func mountMissing(mux *http.ServeMux, l *library) {
@@ -225,7 +228,7 @@ func mountMissing(mux *http.ServeMux, l *library) {
 		data := missingPage{Component: strings.HasPrefix(asked, "components/")}
 		for _, path := range l.paths() {
 			if strings.EqualFold("/docs/"+asked, path) {
-				data.Meant = path
+				data.Suggestion = path
 			}
 		}
 		page, err := renderHTML("missing", func() (any, error) { return data, nil })

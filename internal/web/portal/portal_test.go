@@ -103,7 +103,8 @@ func TestReferenceScriptMatchesPackage(t *testing.T) {
 	}
 }
 
-// robots.txt allows the docs, but not the API and the settings. The favicon is also used by the settings.
+// robots.txt allows the docs, but not the API and the settings. The favicon is also used by the
+// settings.
 func TestRobotsAndFaviconAreServed(t *testing.T) {
 	t.Parallel()
 	handler := Handler(all(t))
@@ -239,7 +240,8 @@ func TestAnchorsAreUnique(t *testing.T) {
 	}
 }
 
-// The reference shows the contract, in another order and without default values for optional parameters.
+// The reference shows the contract, in another order and without default values for optional
+// parameters.
 func TestReferenceMatchesContract(t *testing.T) {
 	t.Parallel()
 	handler := Handler(nil)

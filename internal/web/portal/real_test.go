@@ -24,8 +24,8 @@ import (
 	"github.com/weft-automation/weft/internal/web/browsertest"
 )
 
-// One browser opens every page and sends requests from it to a real service. It opens the reference only once,
-// because rendering it takes seconds.
+// One browser opens every page and sends requests from it to a real service. It opens the
+// reference only once, because rendering it takes seconds.
 func TestPagesWorkInRealBrowser(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.DSN(t)
@@ -77,7 +77,8 @@ func TestPagesWorkInRealBrowser(t *testing.T) {
 	}
 }
 
-// backend signs requests of a page and forwards the responses, as the guide to streams recommends.
+// backend signs requests of a page and forwards the responses, as the guide to streams
+// recommends.
 type backend struct {
 	url, service string
 	http         *http.Client

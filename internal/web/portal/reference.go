@@ -9,8 +9,8 @@ import (
 	yaml "github.com/oasdiff/yaml3"
 )
 
-// referencePolicy limits the reference to scripts and data of its own origin. It allows inline styles, because
-// the script sets styles at run time.
+// referencePolicy limits the reference to scripts and data of its own origin. It allows inline
+// styles, because the script sets styles at run time.
 const referencePolicy = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; " +
 	"img-src 'self' data: blob:; font-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
@@ -26,8 +26,9 @@ func mountReference(mux *http.ServeMux) {
 	mux.Handle("GET /docs/reference.json", newDocument(jsonType, referenceDocument))
 }
 
-// referenceDocument returns openapi.yaml as JSON for the reference, with fields in their original order. It
-// removes the examples of optional parameters, because the reference would send them by default.
+// referenceDocument returns openapi.yaml as JSON for the reference, with fields in their
+// original order. It removes the examples of optional parameters, because the reference would
+// send them by default.
 func referenceDocument() ([]byte, error) {
 	root, err := readYAML()
 	if err != nil {
@@ -53,8 +54,9 @@ func describeExamples(node *yaml.Node) {
 	}
 }
 
-// describeAuth replaces the security requirements with a sentence in each description. Otherwise the reference
-// would ask readers to type signing headers, but the page signs requests automatically.
+// describeAuth replaces the security requirements with a sentence in each description.
+// Otherwise the reference would ask readers to type signing headers, but the page signs
+// requests automatically.
 func describeAuth(root *yaml.Node) {
 	remove(root, "security")
 	remove(member(root, "components"), "securitySchemes")

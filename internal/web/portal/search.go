@@ -20,8 +20,8 @@ type entry struct {
 	Text  string `json:"text,omitempty"` // distinct words that are searched but not shown
 }
 
-// alsoCalled contains synonyms by which people search for a guide.
-var alsoCalled = map[string]string{
+// synonyms contains synonyms by which people search for a guide.
+var synonyms = map[string]string{
 	"first-call": "quickstart tutorial getting started",
 	"signing":    "authentication ed25519",
 	"signers":    "sdk library",
@@ -55,7 +55,8 @@ func newIndex(l *library, guides []*guideSource) ([]byte, error) {
 	return json.Marshal(all)
 }
 
-// findGuides returns an entry per guide, with the words before its first section, and an entry per section.
+// findGuides returns an entry per guide, with the words before its first section, and an entry
+// per section.
 func findGuides(guides []*guideSource) ([]entry, error) {
 	means, err := meanings()
 	if err != nil {
@@ -69,7 +70,7 @@ func findGuides(guides []*guideSource) ([]entry, error) {
 		}
 		texts := textBySection(string(made.Body))
 		path := "/docs/" + one.Name
-		all = append(all, entry{"Guide", one.Title, one.About, path, wordsOf(alsoCalled[one.Name] + " " + texts[""])})
+		all = append(all, entry{"Guide", one.Title, one.About, path, wordsOf(synonyms[one.Name] + " " + texts[""])})
 		for _, h := range made.Headings {
 			found := entry{"Section", h.Text, one.Title, path + "#" + h.ID, wordsOf(texts[h.ID])}
 			if meaning, ok := means[h.ID]; ok {
@@ -119,8 +120,9 @@ var (
 	word         = regexp.MustCompile(`[\p{L}\p{N}]+`)
 )
 
-// textBySection returns the text of a rendered guide by the anchor of its section. The text before the first
-// heading has the key "". It leaves out code blocks: they are most of a guide, and are rarely searched for.
+// textBySection returns the text of a rendered guide by the anchor of its section. The text
+// before the first heading has the key "". It leaves out code blocks: they are most of a guide,
+// and are rarely searched for.
 func textBySection(body string) map[string]string {
 	texts, id, from := map[string]string{}, "", 0
 	keep := func(to int) {
@@ -135,7 +137,8 @@ func textBySection(body string) map[string]string {
 	return texts
 }
 
-// wordsOf returns the distinct words of a text in lower case. The search ignores their order and number.
+// wordsOf returns the distinct words of a text in lower case. The search ignores their order
+// and number.
 func wordsOf(text string) string {
 	all := word.FindAllString(strings.ToLower(text), -1)
 	slices.Sort(all)

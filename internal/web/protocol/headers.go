@@ -12,8 +12,8 @@ import (
 	"github.com/weft-automation/weft/internal/kit/strictjson"
 )
 
-// JSONObject checks that the body is a JSON object and returns it. For an empty body it returns {}.
-// It returns UNSUPPORTED_MEDIA_TYPE if the Content-Type isn't JSON, and INVALID_INPUT if
+// JSONObject checks that the body is a JSON object and returns it. For an empty body it returns
+// {}. It returns UNSUPPORTED_MEDIA_TYPE if the Content-Type isn't JSON, and INVALID_INPUT if
 // strictjson.CheckObject rejects the body. If untyped is true, the Content-Type may be missing.
 func JSONObject(header http.Header, body []byte, untyped bool) ([]byte, error) {
 	if len(body) == 0 {
@@ -81,8 +81,8 @@ func weigh(header []string, media string) float64 {
 	return weight
 }
 
-// quality returns the weight (q) in the parameters of a media range or coding. It returns 1 without
-// a weight, and 0 for a malformed one.
+// quality returns the weight (q) in the parameters of a media range or coding. It returns 1
+// without a weight, and 0 for a malformed one.
 func quality(parameters string) float64 {
 	for parameter := range strings.SplitSeq(parameters, ";") {
 		name, value, _ := strings.Cut(strings.TrimSpace(parameter), "=")

@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// partTime is how long a client may take to receive one part of a response, and how long its source
-// may take to produce the next part.
+// partTime is how long a client may take to receive one part of a response, and how long its
+// source may take to produce the next part.
 const partTime = 15 * time.Second
 
-// Sending is a response of unlimited length that is written in parts. Each part has its own deadline.
-// The timeout of the handler doesn't apply.
+// Sending is a response of unlimited length that is written in parts. Each part has its own
+// deadline. The timeout of the handler doesn't apply.
 type Sending struct {
 	Context context.Context //nolint:containedctx // canceled when a part is late
 	control *http.ResponseController
@@ -19,8 +19,8 @@ type Sending struct {
 	cancel  context.CancelFunc
 }
 
-// Parts returns a Sending. Its context isn't canceled with ctx. If the client disconnects, the writes
-// fail.
+// Parts returns a Sending. Its context isn't canceled with ctx. If the client disconnects, the
+// writes fail.
 func Parts(ctx context.Context, w http.ResponseWriter) Sending {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	return Sending{Context: ctx, control: http.NewResponseController(w), late: time.AfterFunc(2*partTime, cancel), cancel: cancel}

@@ -7,7 +7,8 @@ import (
 	"github.com/weft-automation/weft/internal/kit/fault"
 )
 
-// problems maps each error code to its status, title and whether a retry can succeed (decisions 3).
+// problems maps each error code to its status, title and whether a retry can succeed (decisions
+// 3).
 var problems = map[fault.Code]struct {
 	status    int
 	title     string
@@ -40,8 +41,8 @@ func Known(code fault.Code) bool {
 	return known
 }
 
-// Words returns the title of an error code, and whether the same request can succeed later.
-func Words(code fault.Code) (title string, retryable bool) {
+// Describe returns the title of an error code, and whether the same request can succeed later.
+func Describe(code fault.Code) (title string, retryable bool) {
 	return problems[code].title, problems[code].retryable
 }
 
@@ -59,8 +60,8 @@ func Status(failure *fault.Error) int {
 	}
 }
 
-// RetryAfter returns the seconds to wait before a retry, rounded up. It returns 0 if waiting doesn't
-// help or the time is unknown.
+// RetryAfter returns the seconds to wait before a retry, rounded up. It returns 0 if waiting
+// doesn't help or the time is unknown.
 func RetryAfter(failure *fault.Error) int {
 	wait := int(math.Ceil(failure.RetryAfter.Seconds()))
 	if failure.Code == fault.RateLimited || failure.Code == fault.Unavailable {

@@ -1,9 +1,9 @@
 // Package protocol implements the rules of HTTP that net/http leaves to a server: it validates a
 // request's target, headers and body, and maps each error to its status.
 //
-// It also negotiates content, compresses shared responses and sends responses of unlimited length.
-// It knows no operation, key or workspace. The one invariant: the router, the binder and the
-// database read whatever it lets through in one way only.
+// It also negotiates content, compresses shared responses and sends responses of unlimited
+// length. It knows no operation, key or workspace. The one invariant: the router, the binder
+// and the database read whatever it lets through in one way only.
 package protocol
 
 import (
@@ -22,9 +22,10 @@ const (
 	ReasonHeaders = "too_many_headers"
 )
 
-// Target checks the target and the number of headers of a request. It returns URI_TOO_LONG, NOT_FOUND
-// if the target isn't canonical (decisions 1.8), or PAYLOAD_TOO_LARGE. After it, the router matches
-// exactly the bytes that were signed: it has nothing to clean, decode or redirect.
+// Target checks the target and the number of headers of a request. It returns URI_TOO_LONG,
+// NOT_FOUND if the target isn't canonical (decisions 1.8), or PAYLOAD_TOO_LARGE. After it, the
+// router matches exactly the bytes that were signed: it has nothing to clean, decode or
+// redirect.
 func Target(r *http.Request) error {
 	if len(r.RequestURI) > maxTarget {
 		return fault.New(fault.URITooLong, "The request target is longer than %d bytes. Shorten the path or the query.", maxTarget)
@@ -45,9 +46,9 @@ func Target(r *http.Request) error {
 	return nil
 }
 
-// canonical reports whether a request target is in origin form, its path consists of plain segments,
-// and its query is well formed. Escapes are allowed only in the query, because no path of the API
-// needs one. They are signed as sent.
+// canonical reports whether a request target is in origin form, its path consists of plain
+// segments, and its query is well formed. Escapes are allowed only in the query, because no
+// path of the API needs one. They are signed as sent.
 func canonical(target string) bool {
 	path, query, questioned := strings.Cut(target, "?")
 	if len(path) == 0 || path[0] != '/' || (questioned && query == "") {
@@ -78,8 +79,8 @@ func notPath(r rune) bool {
 	return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("-._~", r))
 }
 
-// notQuery reports whether c is not allowed in a query. That includes the semicolon, which RFC 3986
-// allows, because Go's parser drops parameters that contain one.
+// notQuery reports whether c is not allowed in a query. That includes the semicolon, which RFC
+// 3986 allows, because Go's parser drops parameters that contain one.
 func notQuery(c byte) bool {
 	return c <= ' ' || c >= 0x7f || strings.IndexByte("\"#;<>[\\]^`{|}", c) >= 0
 }

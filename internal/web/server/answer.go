@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// progressPart is how many bytes of a large response the client must receive within timeouts.progress.
+// progressPart is how many bytes of a large response the client must receive within
+// timeouts.progress.
 const progressPart = 64 << 10
 
 // answer is a http.ResponseWriter that records the status and delays the header until the first

@@ -38,8 +38,8 @@ func (s *Server) RevokeAPIKey(ctx context.Context, request api.RevokeAPIKeyReque
 	return api.RevokeAPIKey200JSONResponse(key), err
 }
 
-// RotateAPIKey creates the successor of a key. Only this response contains its secret. The old key
-// expires after the overlap.
+// RotateAPIKey creates the successor of a key. Only this response contains its secret. The old
+// key expires after the overlap.
 func (s *Server) RotateAPIKey(ctx context.Context, request api.RotateAPIKeyRequestObject) (api.RotateAPIKeyResponseObject, error) {
 	member := callOf(ctx).member
 	var overlap time.Duration

@@ -36,7 +36,8 @@ type encoded struct {
 	tag  string
 }
 
-// encodeSystem returns a function that encodes the catalogue for code generators on its first call.
+// encodeSystem returns a function that encodes the catalogue for code generators on its first
+// call.
 func encodeSystem(catalogue *catalog.Catalog) func() (encoded, error) {
 	return sync.OnceValues(func() (encoded, error) {
 		all, err := catalogue.System()

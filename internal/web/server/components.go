@@ -37,8 +37,8 @@ func (s *Server) ExecuteComponent(ctx context.Context, request api.ExecuteCompon
 	return jsonResponse(submitted.Record).replayed(submitted.Replayed), nil
 }
 
-// submitParams returns the parameters of Submit for a request body. It returns INVALID_INPUT if the
-// credit limit or the callback's URL, headers or secret is invalid.
+// submitParams returns the parameters of Submit for a request body. It returns INVALID_INPUT if
+// the credit limit or the callback's URL, headers or secret is invalid.
 func (s *Server) submitParams(ctx context.Context, body *api.ExecuteComponentRequest) (execution.SubmitParams, error) {
 	call := callOf(ctx)
 	params := execution.SubmitParams{
@@ -82,8 +82,8 @@ func (s *Server) submitParams(ctx context.Context, body *api.ExecuteComponentReq
 	return params, nil
 }
 
-// checkNoCallback returns INVALID_INPUT if a body without a callbackUrl has other callback fields.
-// Otherwise these would be ignored, and the caller would wait for a callback in vain.
+// checkNoCallback returns INVALID_INPUT if a body without a callbackUrl has other callback
+// fields. Otherwise these would be ignored, and the caller would wait for a callback in vain.
 func checkNoCallback(body *api.ExecuteComponentRequest) error {
 	switch {
 	case body.CallbackSecret != nil:

@@ -95,7 +95,8 @@ func TestConnectionsWithHalfAHeaderMakeRoom(t *testing.T) {
 	}
 }
 
-// The server doesn't work on a request before its body has arrived, so its connection can be evicted.
+// The server doesn't work on a request before its body has arrived, so its connection can be
+// evicted.
 func TestConnectionsWithHalfABodyMakeRoom(t *testing.T) {
 	s := bounded(t, Connections{Max: 3, PerAddress: 3})
 	for range 3 {

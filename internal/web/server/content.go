@@ -16,8 +16,8 @@ const maxBody = 1 << 20
 
 // ambiguous reports whether a proxy may disagree about the length of r (RFC 9112, 6.1 and 6.3).
 // Such requests have both Content-Length and Transfer-Encoding, or are HTTP/1.0 with
-// Transfer-Encoding. net/http hides these headers, so ambiguous returns true for every request with
-// a transfer coding and every HTTP/1.0 request.
+// Transfer-Encoding. net/http hides these headers, so ambiguous returns true for every request
+// with a transfer coding and every HTTP/1.0 request.
 func ambiguous(r *http.Request) bool { return len(r.TransferEncoding) > 0 || !r.ProtoAtLeast(1, 1) }
 
 // boundBody sets the read deadline of the body, which applies whether the body is read or
@@ -58,7 +58,8 @@ func (f *front) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error)
 // smallBody is the initial size of the buffer for a body.
 const smallBody = 4 << 10
 
-// receive reads a body into a buffer that doubles when it is full. It reserves the buffer in hold.
+// receive reads a body into a buffer that doubles when it is full. It reserves the buffer in
+// hold.
 func receive(from io.Reader, hold *hold) ([]byte, error) {
 	body := make([]byte, 0, smallBody)
 	for {

@@ -54,7 +54,7 @@ func TestFaultCodesMatchContract(t *testing.T) {
 		t.Errorf("contract %v, fault %v", known, fault.Codes())
 	}
 	for _, code := range fault.Codes() {
-		if title, _ := protocol.Words(code); title == "" || code != fault.Internal && protocol.Status(fault.New(code, "x")) == http.StatusInternalServerError {
+		if title, _ := protocol.Describe(code); title == "" || code != fault.Internal && protocol.Status(fault.New(code, "x")) == http.StatusInternalServerError {
 			t.Errorf("%s has no status", code)
 		}
 	}
@@ -111,7 +111,8 @@ func TestExamplesOfTheContractValidate(t *testing.T) {
 	}
 }
 
-// Generators and the breaking-change check find the events of a stream in the schema of its media type.
+// Generators and the breaking-change check find the events of a stream in the schema of its
+// media type.
 func TestStreamsNameTheSchemaOfTheirEvents(t *testing.T) {
 	document, err := loadOnce()
 	if err != nil {
@@ -136,8 +137,8 @@ func TestStreamsNameTheSchemaOfTheirEvents(t *testing.T) {
 	}
 }
 
-// The example of a problem must match the service: its title and retryable are those of its code, and
-// its status is one of the responses that contain it.
+// The example of a problem must match the service: its title and retryable are those of its
+// code, and its status is one of the responses that contain it.
 func TestProblemExamplesMatchService(t *testing.T) {
 	document, err := loadOnce()
 	if err != nil {
@@ -166,7 +167,7 @@ func TestProblemExamplesMatchService(t *testing.T) {
 					checked++
 					problem := example.(map[string]any)
 					code := fault.Code(problem["code"].(string))
-					title, retryable := protocol.Words(code)
+					title, retryable := protocol.Describe(code)
 					if problem["title"] != title || problem["retryable"] != retryable || problem["type"] != "urn:weft:problem:"+string(code) ||
 						problem["error"] != problem["code"] || problem["message"] != problem["detail"] ||
 						status != "default" && strconv.Itoa(int(problem["status"].(float64))) != status {

@@ -38,8 +38,8 @@ func (s *Server) GetCredits(ctx context.Context, request api.GetCreditsRequestOb
 	return api.GetCredits200JSONResponse(credits), err
 }
 
-// ListLedger returns one page of the ledger, or the whole ledger as a CSV file if the client accepts
-// only that.
+// ListLedger returns one page of the ledger, or the whole ledger as a CSV file if the client
+// accepts only that.
 func (s *Server) ListLedger(ctx context.Context, request api.ListLedgerRequestObject) (api.ListLedgerResponseObject, error) {
 	statement := billing.Statement{WorkspaceID: request.WorkspaceID}
 	if from := request.Params.From; from != nil {

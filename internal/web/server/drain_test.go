@@ -16,8 +16,8 @@ import (
 	"github.com/weft-automation/weft/internal/kit/fault"
 )
 
-// Many clients, such as Python's http.client, write the whole body before they read. They see an error
-// response only if the server reads the rest of the body.
+// Many clients, such as Python's http.client, write the whole body before they read. They see
+// an error response only if the server reads the rest of the body.
 func TestClientsThatWriteWholeBodySeeErrorResponse(t *testing.T) {
 	s := start(t, func(s *service, _ *http.Server) {
 		s.front.precheck = func(header http.Header, _ netip.Addr) error {

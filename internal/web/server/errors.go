@@ -91,8 +91,8 @@ func (f *front) record(ctx context.Context, failure *fault.Error, err error) {
 	}
 }
 
-// withTarget returns the context of r with the audit target: the last ID in the path, unless it is
-// that of the workspace.
+// withTarget returns the context of r with the audit target: the last ID in the path, unless it
+// is that of the workspace.
 func withTarget(r *http.Request, operation *contract.Operation) context.Context {
 	if operation == nil {
 		return r.Context()
@@ -129,7 +129,7 @@ func render(failure *fault.Error, requestID string) (status int, body []byte) {
 	if !protocol.Known(failure.Code) {
 		failure = fault.New(fault.Internal, "%s", internalMessage)
 	}
-	title, retryable := protocol.Words(failure.Code)
+	title, retryable := protocol.Describe(failure.Code)
 	status = protocol.Status(failure)
 	problem := api.Problem{
 		Type: "urn:weft:problem:" + string(failure.Code), Title: title, Status: int32(status),
@@ -171,8 +171,8 @@ func marshal(value any) []byte {
 	return body
 }
 
-// refuseBinding responds to a request that the generated code could not bind. The checks before it
-// should leave no such request, so the error names no field.
+// refuseBinding responds to a request that the generated code could not bind. The checks before
+// it should leave no such request, so the error names no field.
 func (f *front) refuseBinding(w http.ResponseWriter, r *http.Request, err error) {
 	refusal := fault.New(fault.InvalidInput, "A value in the request has the wrong type. See the API reference for the expected types.")
 	refusal.Err = err

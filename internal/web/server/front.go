@@ -32,22 +32,22 @@ import (
 // front is the part of the HTTP stack before the operations' handlers: routing, limits,
 // authentication and validation.
 type front struct {
-	contract *contract.Contract
-	only     []string                            // operations to mount; nil: all
-	precheck func(http.Header, netip.Addr) error // the checks of verify that need no body
-	verify   func(context.Context, auth.Request) (auth.Principal, error)
-	find     func(context.Context, person.Proof) (person.Member, error)
-	foreign  http.CrossOriginProtection // detects requests that browsers send for pages of other sites
-	repeat   repeatCheck
-	book     *audit.Book // records denied requests; nil if no operation needs authentication
-	limiter  *ratelimit.Limiter
-	proxies  auth.Proxies
-	memory   *Memory
-	console  *http.ServeMux // the pages under /settings; nil: not served
-	metrics  *telemetry.Metrics
-	log      *slog.Logger
-	timeouts timeouts
-	mux      *http.ServeMux
+	contract    *contract.Contract
+	only        []string                            // operations to mount; nil: all
+	precheck    func(http.Header, netip.Addr) error // the checks of verify that need no body
+	verify      func(context.Context, auth.Request) (auth.Principal, error)
+	find        func(context.Context, person.Proof) (person.Member, error)
+	crossOrigin http.CrossOriginProtection // detects requests that browsers send for pages of other sites
+	checkRepeat repeatCheck
+	book        *audit.Book // records denied requests; nil if no operation needs authentication
+	limiter     *ratelimit.Limiter
+	proxies     auth.Proxies
+	memory      *Memory
+	console     *http.ServeMux // the pages under /settings; nil: not served
+	metrics     *telemetry.Metrics
+	log         *slog.Logger
+	timeouts    timeouts
+	mux         *http.ServeMux
 }
 
 // timeouts bound one request; tests shorten them.
@@ -91,7 +91,7 @@ func (f *front) docsHandler(docs *http.ServeMux) http.HandlerFunc {
 			f.fail(w, r, fault.New(fault.NotFound, "There is nothing at this path."))
 			return
 		}
-		docs.ServeHTTP(w, r.WithContext(portal.ReachedAt(r.Context(), f.proxies.Origin(r))))
+		docs.ServeHTTP(w, r.WithContext(portal.WithOrigin(r.Context(), f.proxies.Origin(r))))
 	}
 }
 
@@ -275,17 +275,17 @@ func (f *front) admit(w http.ResponseWriter, r *http.Request, operation *contrac
 	err = operation.CheckParameters(r.PathValue, query, r.Header, ignored)
 	missing := len(body) == 0 && operation.NeedsBody()
 	if err != nil && (missing || fault.CodeOf(err) == fault.NotFound) {
-		return mismatchFirst(r.Context(), f.repeat, call, err)
+		return mismatchFirst(r.Context(), f.checkRepeat, call, err)
 	}
 	bindable, wrong := operation.CheckBody(object, ignored)
 	if unknown, ok := wrong.(*fault.Error); ok && err == nil && bindable != nil && slices.Contains(reportsUnknown, operation.ID) {
 		call.unknown, wrong = unknown.Details, nil
 	}
 	if err := contract.Together(err, wrong); err != nil {
-		return mismatchFirst(r.Context(), f.repeat, call, err)
+		return mismatchFirst(r.Context(), f.checkRepeat, call, err)
 	}
 	if missing {
-		return mismatchFirst(r.Context(), f.repeat, call, fault.Invalid("", "The request body is missing."))
+		return mismatchFirst(r.Context(), f.checkRepeat, call, fault.Invalid("", "The request body is missing."))
 	}
 	if list := ignored.String(); list != "" {
 		w.Header().Set("Weft-Ignored", list)
@@ -294,8 +294,8 @@ func (f *front) admit(w http.ResponseWriter, r *http.Request, operation *contrac
 	return nil
 }
 
-// reportsUnknown are the operations that report unknown fields themselves, together with all other
-// faults of the workflow.
+// reportsUnknown are the operations that report unknown fields themselves, together with all
+// other faults of the workflow.
 var reportsUnknown = []string{"createWorkflow", "replaceWorkflow"}
 
 // checkMedia checks the media type and the JSON of a body, and returns the body to validate.

@@ -117,8 +117,8 @@ func (o *operations) GetLiveness(context.Context, api.GetLivenessRequestObject) 
 	return api.GetLiveness200JSONResponse{Status: api.LivenessStatusAlive}, nil
 }
 
-// service serves the front with test operations on a real socket. It has the production limits, unless
-// a test changes them before start.
+// service serves the front with test operations on a real socket. It has the production limits,
+// unless a test changes them before start.
 type service struct {
 	*httptest.Server
 	front      *front
@@ -150,8 +150,8 @@ func (l *logs) String() string {
 	return l.text.String()
 }
 
-// start serves the test operations. A request with the header X-Api-Key is authenticated. The requests
-// that the verifier receives are recorded.
+// start serves the test operations. A request with the header X-Api-Key is authenticated. The
+// requests that the verifier receives are recorded.
 func start(t testing.TB, change ...func(*service, *http.Server)) *service {
 	t.Helper()
 	document, err := loadOnce()
@@ -253,7 +253,8 @@ func (s *service) dial(t testing.TB) net.Conn {
 	return conn
 }
 
-// raw sends text unchanged, closes the write side, and reads responses until the connection is closed.
+// raw sends text unchanged, closes the write side, and reads responses until the connection is
+// closed.
 func (s *service) raw(t testing.TB, text string) []reply {
 	t.Helper()
 	conn := s.dial(t)

@@ -20,8 +20,8 @@ func (s *Server) GetLiveness(context.Context, api.GetLivenessRequestObject) (api
 	return api.GetLiveness200JSONResponse{Status: api.LivenessStatusAlive}, nil
 }
 
-// GetReadiness returns 200 if every check passes, otherwise UNAVAILABLE with the names of the failed
-// checks.
+// GetReadiness returns 200 if every check passes, otherwise UNAVAILABLE with the names of the
+// failed checks.
 func (s *Server) GetReadiness(ctx context.Context, _ api.GetReadinessRequestObject) (api.GetReadinessResponseObject, error) {
 	ready := api.GetReadiness200JSONResponse{Status: api.ReadinessStatusReady, Checks: []api.ReadinessCheck{}}
 	failure := fault.New(fault.Unavailable, "This deployment is not ready. The failed checks are listed in errors.")

@@ -51,8 +51,8 @@ func TestSignedRequestsWithoutContentTypeAreJSON(t *testing.T) {
 	}
 }
 
-// The scope of an Idempotency-Key includes the path. The case of IDs in it doesn't matter, the case of
-// names does.
+// The scope of an Idempotency-Key includes the path. The case of IDs in it doesn't matter, the
+// case of names does.
 func TestIdempotencyScopeIgnoresCaseOfIDs(t *testing.T) {
 	upper := strings.ToUpper(executionID)
 	for path, want := range map[string]string{

@@ -47,8 +47,8 @@ func limitError(d ratelimit.Decision) error {
 	return refusal
 }
 
-// refund returns the charge of a request that another limit rejected, because rejected requests are
-// free (decisions 6). It also makes the RateLimit header agree with Retry-After.
+// refund returns the charge of a request that another limit rejected, because rejected requests
+// are free (decisions 6). It also makes the RateLimit header agree with Retry-After.
 func (f *front) refund(header http.Header, call *call, retryAfter int) {
 	if header.Get(headerPolicy) == "" {
 		return
@@ -57,9 +57,9 @@ func (f *front) refund(header http.Header, call *call, retryAfter int) {
 	header.Set(headerLimit, call.taken.Field(retryAfter))
 }
 
-// mayWait returns how long a request may wait for its result: wanted, or 0 if the workspace has as
-// many waiting requests as its plan allows. With 0, the request is still accepted, and the response
-// is sent immediately. The caller must call done when the wait is over.
+// mayWait returns how long a request may wait for its result: wanted, or 0 if the workspace has
+// as many waiting requests as its plan allows. With 0, the request is still accepted, and the
+// response is sent immediately. The caller must call done when the wait is over.
 func (s *Server) mayWait(ctx context.Context, workspaceID uuid.UUID, wanted time.Duration) (granted time.Duration, done func()) {
 	if wanted <= 0 {
 		return 0, func() {}

@@ -13,9 +13,9 @@ import (
 // DefaultMemory is how many bytes request bodies and responses in flight may hold.
 const DefaultMemory = 128 << 20
 
-// uncounted is the number of bytes that a request may hold without being counted. A connection costs
-// about as much, and connections have their own limit. So small requests are accepted even when the
-// budget is exhausted.
+// uncounted is the number of bytes that a request may hold without being counted. A connection
+// costs about as much, and connections have their own limit. So small requests are accepted
+// even when the budget is exhausted.
 const uncounted = 16 << 10
 
 // Memory bounds the bytes that requests and responses hold at the same time.

@@ -119,8 +119,8 @@ func TestAB08FramingCannotSmuggleARequest(t *testing.T) {
 	}
 }
 
-// RFC 9112, 6.1 and 6.3: the server closes the connection after a request whose length a proxy might
-// read differently. net/http hides which of the two headers were present.
+// RFC 9112, 6.1 and 6.3: the server closes the connection after a request whose length a proxy
+// might read differently. net/http hides which of the two headers were present.
 func TestAmbiguousLengthClosesConnection(t *testing.T) {
 	next := "GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"
 	body := envelope("1")
@@ -150,8 +150,8 @@ func TestAmbiguousLengthClosesConnection(t *testing.T) {
 	}
 }
 
-// The value of a panic may contain data of the request. The log has the place and the type of the panic
-// value, not its text.
+// The value of a panic may contain data of the request. The log has the place and the type of
+// the panic value, not its text.
 func TestMT05PanicLogHasNoRequestData(t *testing.T) {
 	const canary = "c4n4ry-5ecret-9f27"
 	var empty []string
@@ -174,7 +174,8 @@ func TestMT05PanicLogHasNoRequestData(t *testing.T) {
 	}
 }
 
-// Every error response has the same fields, including code and request ID, and reveals no internals.
+// Every error response has the same fields, including code and request ID, and reveals no
+// internals.
 func TestAB12FailuresHaveOneShapeAndShowNothing(t *testing.T) {
 	s := start(t)
 	problem := schemaOf(t, "/components/schemas/Problem")
@@ -243,7 +244,8 @@ func TestAB12FailuresHaveOneShapeAndShowNothing(t *testing.T) {
 	}
 }
 
-// Commands on pages contain the origin of the request, but never a Host header that isn't a plain host.
+// Commands on pages contain the origin of the request, but never a Host header that isn't a
+// plain host.
 func TestDocsUseOriginOfRequest(t *testing.T) {
 	s := start(t, func(s *service, _ *http.Server) { s.front.mount(s.operations, portal.Handler(nil)) })
 	for host, want := range map[string]string{"weft.example:8443": "http://weft.example:8443", "a;id": "http://127.0.0.1:8080", "$(id)": "http://127.0.0.1:8080"} {

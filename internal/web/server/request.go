@@ -137,9 +137,9 @@ func (f *front) authenticate(r *http.Request, body []byte, call *call) error {
 	return nil
 }
 
-// checkScope returns FORBIDDEN if the key is restricted to workflows and the operation is outside
-// that scope. It reads nothing from the database (decisions 2.8). Handlers check requests that name
-// a run, because the workflow of a run is in its row.
+// checkScope returns FORBIDDEN if the key is restricted to workflows and the operation is
+// outside that scope. It reads nothing from the database (decisions 2.8). Handlers check
+// requests that name a run, because the workflow of a run is in its row.
 func checkScope(r *http.Request, operation *contract.Operation, principal auth.Principal) error {
 	if !principal.Restricted() {
 		return nil

@@ -10,8 +10,8 @@ import (
 	"github.com/weft-automation/weft/internal/web/protocol"
 )
 
-// response writes the response of an operation. It replaces the generated types, because they escape
-// HTML characters in JSON.
+// response writes the response of an operation. It replaces the generated types, because they
+// escape HTML characters in JSON.
 type response func(w http.ResponseWriter) error
 
 // jsonResponse returns a 200 response with value as JSON.

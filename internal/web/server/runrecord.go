@@ -18,8 +18,8 @@ import (
 	"github.com/weft-automation/weft/internal/platform/sse"
 )
 
-// wholeRun is the record of a run with all its stages. The stages are written as they are read, so a
-// run with 50,000 stages needs no more memory than a small one.
+// wholeRun is the record of a run with all its stages. The stages are written as they are read,
+// so a run with 50,000 stages needs no more memory than a small one.
 type wholeRun struct {
 	ctx        context.Context //nolint:containedctx // the generated code passes no context to write
 	run        api.WorkflowRun
@@ -113,7 +113,8 @@ func runStream(ctx context.Context, stop context.CancelFunc, events <-chan api.R
 	return stream(ctx, stop, "run", s, sse.Source[api.RunEvent]{Events: events, EncodeFunc: encodeRunEvent})
 }
 
-// encodeRunEvent returns the SSE event of a run's event. Its ID is the sequence number in the log.
+// encodeRunEvent returns the SSE event of a run's event. Its ID is the sequence number in the
+// log.
 func encodeRunEvent(event api.RunEvent) (sse.Event, error) {
 	data, err := strictjson.Encode(event)
 	return sse.Event{ID: strconv.FormatInt(event.Seq, 10), Data: data}, err

@@ -16,8 +16,8 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/run"
 )
 
-// TriggerWorkflow accepts a run and, if requested, waits until it finishes. Once the run is accepted,
-// the response is 200, even if the wait times out or fails.
+// TriggerWorkflow accepts a run and, if requested, waits until it finishes. Once the run is
+// accepted, the response is 200, even if the wait times out or fails.
 func (s *Server) TriggerWorkflow(ctx context.Context, request api.TriggerWorkflowRequestObject) (api.TriggerWorkflowResponseObject, error) {
 	params, err := triggerParams(ctx, request)
 	if err != nil {
@@ -140,8 +140,8 @@ func (s *Server) StreamWorkflowRun(ctx context.Context, request api.StreamWorkfl
 	return runStream(ctx, stop, events, s.streams.of(principal)), nil
 }
 
-// afterOf returns the number of the event after which a stream starts, from the header or else the
-// query. It returns nil if the stream starts with the current state.
+// afterOf returns the number of the event after which a stream starts, from the header or else
+// the query. It returns nil if the stream starts with the current state.
 func afterOf(p api.StreamWorkflowRunParams) *int64 {
 	if p.LastEventID != nil {
 		return p.LastEventID

@@ -8,8 +8,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// A restricted key is rejected before its body is validated and before any database lookup. This test
-// has no handlers.
+// A restricted key is rejected before its body is validated and before any database lookup.
+// This test has no handlers.
 func TestRestrictedKeyIsRejectedBeforeLookup(t *testing.T) {
 	const listed, other = "019aa5f2-5f60-7172-8d84-9e0f1a2b3c4d", "019aa5f2-5f60-7172-8d84-9e0f1a2b3c4e"
 	s := start(t, func(s *service, _ *http.Server) { s.workflows = []uuid.UUID{uuid.MustParse(listed)} })

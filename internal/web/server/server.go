@@ -1,10 +1,10 @@
 // Package server is Weft's HTTP API: the checks that every request passes, in the order of
 // decisions 1.8, the operations of openapi.yaml, and the one writer of error responses.
 //
-// It decides nothing about executions, keys or callbacks: handlers translate a request and call a
-// service. It contains no SQL and starts no background work. The one invariant: a handler runs only for a request with
-// a canonical target, a signature that was verified over the bytes received, and parameters and a
-// body that are valid under the contract.
+// It decides nothing about executions, keys or callbacks: handlers translate a request and call
+// a service. It contains no SQL and starts no background work. The one invariant: a handler
+// runs only for a request with a canonical target, a signature that was verified over the bytes
+// received, and parameters and a body that are valid under the contract.
 package server
 
 import (
@@ -71,7 +71,7 @@ func New(deps Deps) (http.Handler, error) {
 		return nil, err
 	}
 	f := &front{
-		contract: document, precheck: deps.Verifier.Precheck, verify: deps.Verifier.Verify, find: deps.People.Find, console: deps.Console, repeat: deps.Executions.CheckRepeat,
+		contract: document, precheck: deps.Verifier.Precheck, verify: deps.Verifier.Verify, find: deps.People.Find, console: deps.Console, checkRepeat: deps.Executions.CheckRepeat,
 		limiter: deps.Limiter, proxies: deps.Proxies, memory: deps.Memory,
 		book:    deps.Audit,
 		metrics: deps.Metrics, log: deps.Log, timeouts: defaultTimeouts,

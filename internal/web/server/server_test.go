@@ -30,8 +30,8 @@ import (
 	"github.com/weft-automation/weft/internal/web/contract"
 )
 
-// real serves the production operations behind the tests' front. It has no database, so only requests
-// that need none work.
+// real serves the production operations behind the tests' front. It has no database, so only
+// requests that need none work.
 func real(t *testing.T, ready func(context.Context) []Check) *service {
 	t.Helper()
 	registry, err := component.NewRegistry(utility.Modules()...)
@@ -89,8 +89,8 @@ func TestAB06ErrorsNeverEchoHostileValues(t *testing.T) {
 	}
 }
 
-// The write timeout of the server applies to ordinary responses. A stream outlives it, because it sets
-// a deadline for each write.
+// The write timeout of the server applies to ordinary responses. A stream outlives it, because
+// it sets a deadline for each write.
 func TestSS13StreamsAreExemptFromTheWriteTimeout(t *testing.T) {
 	const timeout = 300 * time.Millisecond
 	release, asked := make(chan struct{}), make(chan struct{}, 8)

@@ -88,8 +88,8 @@ func streamHead(w http.ResponseWriter) error {
 }
 
 // stream returns a response that sends the events of source. It detaches the connection from
-// net/http, and always returns nil, because an error would be written into the stream. ctx must come
-// from streams.open: the context of the request ends too early.
+// net/http, and always returns nil, because an error would be written into the stream. ctx must
+// come from streams.open: the context of the request ends too early.
 func stream[T any](ctx context.Context, stop context.CancelFunc, kind string, s streams, source sse.Source[T]) response {
 	return func(w http.ResponseWriter) error {
 		closed := s.metrics.StreamOpened(kind)
@@ -119,8 +119,8 @@ func (s streams) of(principal auth.Principal) streams {
 }
 
 // count reserves the bytes of an event until release is called. It returns UNAVAILABLE, which
-// closes the stream, if too many bytes of other responses are in flight. The client gets the event
-// when it reconnects.
+// closes the stream, if too many bytes of other responses are in flight. The client gets the
+// event when it reconnects.
 func (s streams) count(bytes int) (release func(), err error) {
 	if s.hold == nil || bytes <= uncounted {
 		return func() {}, nil
@@ -131,8 +131,8 @@ func (s streams) count(bytes int) (release func(), err error) {
 	return func() { s.hold.shrink(int64(bytes)) }, nil
 }
 
-// encodeEvent returns the SSE event of an execution's event. Only the final one has no name, so that
-// a plain onmessage listener receives only that one (decisions 4.5).
+// encodeEvent returns the SSE event of an execution's event. Only the final one has no name, so
+// that a plain onmessage listener receives only that one (decisions 4.5).
 func encodeEvent(event api.ComponentExecutionEvent) (sse.Event, error) {
 	data, err := strictjson.Encode(event)
 	frame := sse.Event{ID: strconv.FormatInt(eventID(event.Status), 10), Data: data}

@@ -18,8 +18,8 @@ func jsonOf(t testing.TB, text string) (value any) {
 	return value
 }
 
-// Only the canonical form of a target reaches an operation. Any other form results in 404, never in a
-// redirect.
+// Only the canonical form of a target reaches an operation. Any other form results in 404,
+// never in a redirect.
 func TestAU04OnlyCanonicalTargetsReachOperations(t *testing.T) {
 	s := start(t)
 	for _, target := range []string{
@@ -126,8 +126,8 @@ func TestAU06BodiesAreValidatedAfterSignature(t *testing.T) {
 	})
 }
 
-// For any body that protocol.JSONObject accepts, CheckBody neither panics nor returns a field that the
-// schema doesn't know.
+// For any body that protocol.JSONObject accepts, CheckBody neither panics nor returns a field
+// that the schema doesn't know.
 func FuzzBody(f *testing.F) {
 	document, err := loadOnce()
 	if err != nil {

@@ -78,10 +78,10 @@ func bearerToken(header http.Header) (token string, ok bool) {
 	return strings.TrimSpace(token), true
 }
 
-// sameOrigin returns FORBIDDEN if a browser sent a request that may change something for a page of
-// another site.
+// sameOrigin returns FORBIDDEN if a browser sent a request that may change something for a page
+// of another site.
 func (f *front) sameOrigin(r *http.Request) error {
-	if err := f.foreign.Check(r); err != nil {
+	if err := f.crossOrigin.Check(r); err != nil {
 		return &fault.Error{
 			Code: fault.Forbidden, Reason: "cross_origin", Err: err,
 			Message: "A browser sent this request from a page of another site. Send it from the same origin.",

@@ -20,8 +20,8 @@ func (o *operations) RevokeAPIKey(context.Context, api.RevokeAPIKeyRequestObject
 	return api.RevokeAPIKey200JSONResponse{}, nil
 }
 
-// people serves the test operations to members of the workspace with the ID executionID. The token of a
-// member is their role.
+// people serves the test operations to members of the workspace with the ID executionID. The
+// token of a member is their role.
 func people(t *testing.T) *service {
 	t.Helper()
 	return start(t, func(s *service, _ *http.Server) {
