@@ -123,7 +123,7 @@ func sample(root map[string]any, node any, depth int) any {
 
 // variants returns a value and variants that differ from it in one place.
 func variants(value any) [][]byte {
-	others := []any{nil, true, 7.5, -3, "", "a text", []any{}, []any{nil}, map[string]any{}, map[string]any{"unknown": 1}}
+	others := []any{nil, true, 7.5, -3, "", "text", []any{}, []any{nil}, map[string]any{}, map[string]any{"unknown": 1}}
 	var all [][]byte
 	var root any = value
 	put := func() {

@@ -30,7 +30,7 @@ import (
 //go:embed pages
 var pages embed.FS
 
-// pagePolicy limits pages to styles, scripts and requests of their own origin.
+// pagePolicy limits pages to styles, scripts and requests to the same origin.
 const pagePolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // The content types of documents.
@@ -133,19 +133,19 @@ type document struct {
 	makeOnce            func() (tagged, error)
 }
 
-// tagged is a text with its ETag, which is derived from the text.
+// tagged is a document body with its ETag, which is derived from the text.
 type tagged struct {
 	text   []byte
 	tag    string
 	packed []byte // the text in gzip; nil if it is never compressed
 }
 
-// worthPacking is the minimum length of a text to compress. A shorter one fits into one packet
+// worthPacking is the minimum length of a body to compress. A shorter one fits into one packet
 // anyway.
 const worthPacking = 1400
 
 // newTagged returns the text with its ETag, and compressed if it is large. It doesn't compress
-// a text that contains the address of the deployment, because that differs between requests.
+// a body that contains the address of the deployment, because that differs between requests.
 func newTagged(text []byte, contentType string) tagged {
 	made := tagged{text: text, tag: tagOf(text)}
 	if len(text) >= worthPacking && (contentType != markdownType || !bytes.Contains(text, []byte(local))) {
@@ -154,7 +154,7 @@ func newTagged(text []byte, contentType string) tagged {
 	return made
 }
 
-// packedTag returns the ETag of the compressed form of a text with this ETag.
+// packedTag returns the ETag of the compressed form of a body with this ETag.
 func packedTag(tag string) string { return strings.TrimSuffix(tag, `"`) + `-gzip"` }
 
 func tagOf(text []byte) string {

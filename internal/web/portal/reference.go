@@ -9,7 +9,7 @@ import (
 	yaml "github.com/oasdiff/yaml3"
 )
 
-// referencePolicy limits the reference to scripts and data of its own origin. It allows inline
+// referencePolicy limits the reference to scripts and data from the same origin. It allows inline
 // styles, because the script sets styles at run time.
 const referencePolicy = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; " +
 	"img-src 'self' data: blob:; font-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"

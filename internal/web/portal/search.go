@@ -137,7 +137,7 @@ func textBySection(body string) map[string]string {
 	return texts
 }
 
-// wordsOf returns the distinct words of a text in lower case. The search ignores their order
+// wordsOf returns the distinct words of text in lower case. The search ignores their order
 // and number.
 func wordsOf(text string) string {
 	all := word.FindAllString(strings.ToLower(text), -1)
