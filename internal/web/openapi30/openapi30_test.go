@@ -32,7 +32,7 @@ func TestFromConvertsSchemas(t *testing.T) {
 		`{"oneOf":[{"$ref":"#/components/schemas/A"},{"type":"null"}]}`:    `{"allOf":[{"$ref":"#/components/schemas/A"}],"nullable":true}`,
 		`{"anyOf":[{"type":"string"},{"type":"integer"},{"type":"null"}]}`: `{"anyOf":[{"type":"string"},{"type":"integer"}],"nullable":true}`,
 		`{"$ref":"#/components/schemas/A"}`:                                `{"$ref":"#/components/schemas/A"}`,
-		`{"$ref":"#/components/schemas/A","description":"Next to it."}`:     `{"allOf":[{"$ref":"#/components/schemas/A"}],"description":"Next to it."}`,
+		`{"$ref":"#/components/schemas/A","description":"Next to it."}`:    `{"allOf":[{"$ref":"#/components/schemas/A"}],"description":"Next to it."}`,
 		`{"type":"array"}`:                                                         `{"items":{},"type":"array"}`,
 		`{"type":"array","items":true}`:                                            `{"items":{},"type":"array"}`,
 		`{"type":"array","items":{"type":["number","null"]}}`:                      `{"items":{"nullable":true,"type":"number"},"type":"array"}`,
