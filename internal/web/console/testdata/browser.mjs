@@ -95,7 +95,7 @@ await key(owner, 'Turned').getByText('Rotate').click();
 await picture(owner, 'rotate');
 await fits(owner);
 await key(owner, 'Turned').getByText('Make the new key').click();
-assert.match(await text(owner, '#new-key'), /replaces the key ws_.*goes on until \d+ \w+ \d{4}, \d\d:\d\d UTC/);
+assert.match(await text(owner, '#new-key'), /replaces the key ws_.*works until \d+ \w+ \d{4}, \d\d:\d\d UTC/);
 await picture(owner, 'rotated');
 await owner.reload();
 assert.match(await text(owner, '#keys [role=alert]'), /done already/);
@@ -107,7 +107,7 @@ assert.match(await key(owner, 'Turned').last().innerText(), /ends/);
 await owner.fill('#new input[name=label]', 'Typed');
 await owner.fill('#new textarea', '019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d70\nnot an id\n');
 await owner.click('#new button');
-assert.match(await text(owner, '#keys [role=alert]'), /Line 2 of the workflows/);
+assert.match(await text(owner, '#keys [role=alert]'), /Line 2 is not a workflow ID/);
 assert.equal(await owner.inputValue('#new input[name=label]'), 'Typed');
 assert.equal(await owner.inputValue('#new textarea'), '019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d70\nnot an id\n');
 assert.ok(await owner.evaluate(() => document.querySelector('#keys [role=alert]').getBoundingClientRect().bottom < innerHeight), 'the message is out of sight');
@@ -162,7 +162,7 @@ assert.equal(await row(owner, 'ada@example.org').count(), 0);
 await ada.goto(workspace);
 assert.match(await text(ada, '[role=alert]'), /no workspace/);
 await ada.goto(base + '/settings');
-assert.match(await text(ada, 'main'), /you belong to no workspace/);
+assert.match(await text(ada, 'main'), /you are not a member of any workspace/);
 await picture(ada, 'nowhere');
 
 // The last owner can't be removed, and the page shows why.
