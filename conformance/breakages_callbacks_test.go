@@ -53,7 +53,7 @@ func reworded(name string, change func(string) string) func(*breaker, probe.Deli
 	})
 }
 
-// rewritten changes a text in the body, whose signature stays.
+// rewritten replaces a string in the body and keeps the signature.
 func rewritten(from, to string) func(*breaker, probe.Delivery) []probe.Delivery {
 	return sent(func(d *probe.Delivery) bool {
 		changed := bytes.ReplaceAll(d.Body, []byte(from), []byte(to))
@@ -187,11 +187,11 @@ var callbackBreakages = []breakage{
 		b.wrong()
 		return []probe.Delivery{d, d}
 	}},
-	{name: "a callback that was taken comes again", part: "D5.2.success", deliver: func(b *breaker, d probe.Delivery) []probe.Delivery {
+	{name: "an accepted callback is delivered again", part: "D5.2.success", deliver: func(b *breaker, d probe.Delivery) []probe.Delivery {
 		b.wrong()
 		return []probe.Delivery{d, d}
 	}},
-	{name: "a callback that was taken comes again a moment later", part: "D5.2.success", deliver: comingAgain(800 * time.Millisecond)},
+	{name: "an accepted callback is delivered again after 800 ms", part: "D5.2.success", deliver: comingAgain(800 * time.Millisecond)},
 	{name: "the signature is by another key", part: "4.1.callbackSecret", deliver: sent(func(d *probe.Delivery) bool {
 		signed := genuine(d)
 		if signed {
@@ -234,10 +234,10 @@ var callbackBreakages = []breakage{
 		d.Header.Set("Webhook-Timestamp", probe.Timestamp(time.Now().Add(time.Hour)))
 	})},
 	{name: "webhook-id is another, under its signature", part: "D5.4.webhook", deliver: resealed(func(d *probe.Delivery) { d.Header.Set("Webhook-Id", anotherID) })},
-	{name: "a callback tells another output than the record, under its signature", part: "6.3.payload", deliver: recorded(func(record map[string]any) {
+	{name: "the output of a callback differs from the record, with a valid signature", part: "6.3.payload", deliver: recorded(func(record map[string]any) {
 		record["output"] = map[string]any{"uuid": "00000000-0000-4000-8000-000000000000"}
 	})},
-	{name: "a callback tells another time than the record, under its signature", part: "6.3.payload", deliver: recorded(func(record map[string]any) {
+	{name: "the time of a callback differs from the record, with a valid signature", part: "6.3.payload", deliver: recorded(func(record map[string]any) {
 		record["updatedAt"] = "2026-01-01T00:00:00.000Z"
 	})},
 	{name: "a callback costs nothing, under its signature", part: "6.3.payload", deliver: recorded(func(record map[string]any) { record["totalUsage"] = 0 })},
@@ -276,7 +276,7 @@ var callbackBreakages = []breakage{
 	{name: "another attempt has another execution's id", part: "D5.1.frozen", deliver: again(func(d *probe.Delivery) { d.Header.Set("X-Svc-Execution-Id", anotherID) })},
 	{name: "another attempt is not signed", part: "D5.1.frozen", deliver: again(func(d *probe.Delivery) { d.Header.Del("X-Svc-Signature") })},
 	{name: "another attempt is signed by another key", part: "D5.1.frozen", deliver: again(func(d *probe.Delivery) { seal(d, "another key") })},
-	{name: "another attempt tells another time, under its signature", part: "D5.1.frozen", deliver: again(func(d *probe.Delivery) {
+	{name: "the time differs in a later attempt, with a valid signature", part: "D5.1.frozen", deliver: again(func(d *probe.Delivery) {
 		d.Body = regexp.MustCompile(`"updatedAt":"[^"]*"`).ReplaceAll(d.Body, []byte(`"updatedAt":"2099-01-01T00:00:00.000Z"`))
 		seal(d, secret)
 	})},

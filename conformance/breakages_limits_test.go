@@ -22,7 +22,7 @@ func altered(change func(c *call) bool) func(*breaker, *call) *answer {
 	}
 }
 
-// worded changes a text in the body of a submission.
+// worded replaces a string in the body of a submission.
 func worded(from, to string) func(*breaker, *call) *answer {
 	return altered(func(c *call) bool {
 		changed := bytes.ReplaceAll(c.body, []byte(from), []byte(to))

@@ -252,7 +252,7 @@ var signatureBreakages = []breakage{
 		}
 		return a
 	}},
-	{name: "a wrong key is told from a wrong signature", part: "D2.5.same", do: func(b *breaker, c *call) *answer {
+	{name: "a wrong key is distinguished from a wrong signature", part: "D2.5.same", do: func(b *breaker, c *call) *answer {
 		a := b.pass(c)
 		b.mu.Lock()
 		_, known := b.keys[c.header.Get("X-Api-Key")]
@@ -267,7 +267,7 @@ var signatureBreakages = []breakage{
 	}},
 }
 
-// ofNobody lets whoever is nobody in as the workspace itself.
+// ofNobody authenticates a request with an unknown key as the workspace itself.
 func ofNobody(b *breaker, c *call) *answer {
 	a := b.pass(c)
 	b.mu.Lock()

@@ -190,7 +190,7 @@ func pings(which func(n int) bool, change func(string) []string) framing {
 	}
 }
 
-// hasty sends a heartbeat of its own at 10 seconds.
+// hasty sends an additional heartbeat at 10 seconds.
 func hasty(b *breaker, _ *call, in <-chan string, out func(string)) {
 	early := time.NewTimer(10 * time.Second)
 	defer early.Stop()
@@ -289,7 +289,7 @@ var runStreamBreakages = []breakage{
 		late(event, 3*time.Second)(b, c, in, out)
 	})},
 	{name: "Last-Event-ID is not read", part: "D8.11.resume", do: resumed(func(string) string { return "" })},
-	{name: "an event is missed by who comes again", part: "D8.11.resume", do: resumed(func(after string) string { return after + "0" })},
+	{name: "a client that reconnects misses an event", part: "D8.11.resume", do: resumed(func(after string) string { return after + "0" })},
 	{name: "no heartbeat of a run comes", part: "6.1.ping", slow: true, stream: of("workflows", each(ping, never))},
 	{name: "each heartbeat of a run comes twice", part: "6.1.idle", slow: true, stream: of("workflows", each(ping, twice))},
 	{name: "a heartbeat of a run is late", part: "6.1.ping", slow: true, stream: of("workflows", late(ping, 5*time.Second))},

@@ -62,7 +62,7 @@ type answer struct {
 	status int
 	header http.Header
 	body   []byte
-	events io.ReadCloser // of a stream, in the place of the body
+	events io.ReadCloser // of a stream, instead of the body
 }
 
 // before is the deployment as seen through the breaker.
@@ -185,7 +185,7 @@ func (b *breaker) relay(w http.ResponseWriter, c *call, events io.ReadCloser) {
 	}
 }
 
-// sign signs what the call is now, as whoever has its key, or as somebody else.
+// sign signs the call in its present form, with the secret of its own key or with other credentials.
 func (b *breaker) sign(c *call, as ...probe.Credentials) {
 	b.mu.Lock()
 	key, known := b.keys[c.header.Get("X-Api-Key")]

@@ -39,7 +39,7 @@ func dirtyBodies(t *probe.Trial) {
 		answer := t.Do(probe.Request{Method: http.MethodPost, Path: probe.Components, Body: []byte(body)})
 		t.Problem(answer, http.StatusBadRequest, "INVALID_INPUT")
 	}
-	// UTF-16 is no JSON here, whatever its declaration.
+	// UTF-16 is rejected as invalid JSON, even if the content type declares it.
 	var wide []byte
 	for _, c := range []byte(`{` + call + `}`) {
 		wide = append(wide, c, 0)

@@ -158,7 +158,7 @@ func signTwice(t *probe.Trial) {
 	request := probe.Request{Method: http.MethodPost, Path: probe.Components, Body: t.JSON(probe.RandomUUID()), Sign: probe.Signing{Timestamp: at}}
 	first := probe.Decode[api.ComponentExecution](t, t.Do(request))
 	second := probe.Decode[api.ComponentExecution](t, t.Do(request))
-	t.Check(first.ID != second.ID, "the repeat made nothing of its own")
+	t.Check(first.ID != second.ID, "the repeated request created no second execution")
 }
 
 // shifted sends a request with a timestamp that is off by some seconds.
@@ -348,7 +348,7 @@ func refuseEverywhere(t *probe.Trial) {
 			t.Equal("reason", probe.Reason(t.Problem(answer, http.StatusUnauthorized, "UNAUTHORIZED")), "missing_api_key")
 		case operation.Person():
 			t.Equal("reason", probe.Reason(t.Problem(answer, http.StatusUnauthorized, "UNAUTHORIZED")), "missing_session")
-		case operation.ID == "receiveHook": // who may is known by the hook, and there is none
+		case operation.ID == "receiveHook": // the hook itself authorizes a delivery, and this hook does not exist
 			t.Problem(answer, http.StatusNotFound, "NOT_FOUND")
 		case operation.SignsIn(), operation.ID == "checkSignature":
 			t.Problem(answer, http.StatusBadRequest, "INVALID_INPUT") // open, but for nobody in particular

@@ -41,13 +41,13 @@ var callbackCases = []Case{
 	{Part: "4.1.callbackSecret, 5.3.raw", Name: "CB23 secrets of one byte, of 4 KiB, and beyond ASCII", Run: callbackSecrets, Needs: near},
 }
 
-// prompt is the time within which what has happened is told, by a callback or in a stream,
-// on a machine that is busy.
+// prompt is the time within which a callback or a stream reports a change, even on a busy
+// machine.
 const prompt = 8 * time.Second
 
 const secret = "3f6c1c1f8e0c4c0f9a3d0f0b6b1f5d2e"
 
-// called is a call whose end is told to a receiver.
+// called returns the call with a callback to the receiver.
 func called(call probe.Call, r *probe.Receiver, secret string) probe.Call {
 	call.CallbackURL = r.URL
 	if secret != "" {
@@ -159,7 +159,7 @@ func callbackSuccesses(t *probe.Trial) {
 		page := attempts(t, id)
 		t.Equal("attempts", len(page.Data), 1)
 		t.Equal("httpStatus", *page.Data[0].HTTPStatus, int32(statuses[i]))
-		if i == 0 { // where the next attempt would be due, if this one were none
+		if i == 0 { // wait until the next attempt would be due if this one had failed
 			wait(t, toTheNext(t))
 		}
 		t.Equal("deliveries", receiver.Received(), 1)

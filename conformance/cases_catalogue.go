@@ -112,7 +112,7 @@ func cataloguePrices(t *probe.Trial) {
 	}
 }
 
-// portsOf are the ports that the catalogue tells of a component; "" for those of most.
+// portsOf lists the ports of a component in the catalogue; "" for the usual ones.
 func portsOf(t *probe.Trial, c api.Component) string {
 	var all []string
 	for _, port := range c.Ports {
@@ -261,8 +261,8 @@ func holdShapes(t *probe.Trial, c api.Component, system api.SystemComponent) {
 	holdDialect(t, c.Module+" output", c.Output, output)
 }
 
-// holdDialect looks for all of a schema that the dialect can tell in what it tells.
-func holdDialect(t *probe.Trial, at string, raw json.RawMessage, told api.DialectSchema) {
+// holdDialect checks that everything in a schema that the dialect can express is in its translation.
+func holdDialect(t *probe.Trial, at string, raw json.RawMessage, shown api.DialectSchema) {
 	var schema struct {
 		Type       any
 		Enum       []any
@@ -274,40 +274,40 @@ func holdDialect(t *probe.Trial, at string, raw json.RawMessage, told api.Dialec
 		return
 	}
 	t.NoError(at, json.Unmarshal(raw, &schema))
-	t.Equal(at+" enum", len(told.Enum) >= len(schema.Enum), true)
+	t.Equal(at+" enum", len(shown.Enum) >= len(schema.Enum), true)
 	kind, nullable := withoutNull(schema.Type)
-	if told.Type != nil && schema.Type != nil {
-		t.Equal(at+" nullable", told.Nullable != nil && *told.Nullable, nullable)
+	if shown.Type != nil && schema.Type != nil {
+		t.Equal(at+" nullable", shown.Nullable != nil && *shown.Nullable, nullable)
 	}
 	switch kind {
 	case "object":
-		t.Equal(at+" type", typeOf(told), "object")
-		t.Equal(at+" properties", len(told.Properties), len(schema.Properties))
+		t.Equal(at+" type", typeOf(shown), "object")
+		t.Equal(at+" properties", len(shown.Properties), len(schema.Properties))
 		for name, property := range schema.Properties {
-			one, known := told.Properties[name]
+			one, known := shown.Properties[name]
 			t.Check(known, "%s has no %s", at, name)
-			t.Check(slices.Contains(told.Required, name) == slices.Contains(schema.Required, name), "%s: whether %s is required", at, name)
-			if typeOf(one) != "" || slices.Contains(told.Required, name) { // an optional input has none
+			t.Check(slices.Contains(shown.Required, name) == slices.Contains(schema.Required, name), "%s: whether %s is required", at, name)
+			if typeOf(one) != "" || slices.Contains(shown.Required, name) { // an optional input has none
 				holdDialect(t, at+"."+name, property, one)
 			}
 		}
 	case "array":
-		t.Equal(at+" type", typeOf(told), "array")
-		t.Equal(at+" items", told.Items != nil, schema.Items != nil)
-		if told.Items != nil {
-			holdDialect(t, at+"[]", schema.Items, *told.Items)
+		t.Equal(at+" type", typeOf(shown), "array")
+		t.Equal(at+" items", shown.Items != nil, schema.Items != nil)
+		if shown.Items != nil {
+			holdDialect(t, at+"[]", schema.Items, *shown.Items)
 		}
 	case "integer", "number":
-		t.Equal(at+" type", typeOf(told), "number")
+		t.Equal(at+" type", typeOf(shown), "number")
 	case "boolean":
-		t.Equal(at+" type", typeOf(told), "boolean")
+		t.Equal(at+" type", typeOf(shown), "boolean")
 	case "string":
-		t.Check(slices.Contains([]string{"string", "bigint"}, typeOf(told)), "%s is a %s", at, typeOf(told))
+		t.Check(slices.Contains([]string{"string", "bigint"}, typeOf(shown)), "%s is a %s", at, typeOf(shown))
 	}
 }
 
-// withoutNull is the one type beside null that `type` names, nil where there are several,
-// and whether null is named.
+// withoutNull returns the only type in `type` other than null, or nil if there are several,
+// and whether null is among them.
 func withoutNull(named any) (kind any, nullable bool) {
 	several, ok := named.([]any)
 	if !ok {

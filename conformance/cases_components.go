@@ -13,7 +13,7 @@ import (
 )
 
 var componentCases = []Case{
-	{Part: "C.API_CALL, C.API_CALL.mapping", Name: "components/200 API_CALL sends what it is told, and gives what comes back", Run: apiCallExchange, Needs: near},
+	{Part: "C.API_CALL, C.API_CALL.mapping", Name: "components/200 API_CALL sends the configured request, and outputs the response", Run: apiCallExchange, Needs: near},
 	{Part: "C.API_CALL.statuses", Name: "components/200 API_CALL takes a status for a value or for a failure", Run: apiCallStatuses, Needs: near},
 	{Part: "C.API_CALL.bounds", Name: "components/200 API_CALL keeps to its time, its size and its redirects", Run: apiCallBounds, Needs: near},
 }

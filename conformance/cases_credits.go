@@ -29,7 +29,7 @@ var creditCases = []Case{
 	{Part: "D7.1, D1.5.cursor, D1.5.order, D9.2.rest", Name: "credits/200 the statement by pages and as CSV", Run: creditsPages, Needs: owner},
 	{Part: "D7.5.execute, D3.table", Name: "credits/402 a price above maxCredits", Run: creditsCapped, Needs: workspaces},
 	{Part: "D7.6, D3.table", Name: "credits/402 a workspace that has stored what it may", Run: creditsStorage, Needs: workspaces},
-	{Part: "8.5.told", Name: "credits/200 when the next release and the next reset are", Run: creditsPeriods},
+	{Part: "8.5.shown", Name: "credits/200 the times of the next release and the next reset", Run: creditsPeriods},
 }
 
 func creditsOfKey(t *probe.Trial) {

@@ -93,7 +93,7 @@ func deliveriesBegin(t *probe.Trial) {
 	t.Equal("the body", string(givenTo(t, result).Body), `{"action":"opened","n":12345678901234567890}`)
 	page := probe.Decode[api.WorkflowRunPage](t, t.Get(runs+"?limit=100&workflowId="+hook.WorkflowID.String()))
 	t.Equal("runs", len(page.Data), 2)
-	t.Until("the hook tells", 10*time.Second, func() bool { return getHook(t, hook.ID.String()).LastRunID != nil })
+	t.Until("the hook shows its last run", 10*time.Second, func() bool { return getHook(t, hook.ID.String()).LastRunID != nil })
 	now := getHook(t, hook.ID.String())
 	t.Check(now.LastAt != nil && (*now.LastRunID == result.RunID || *now.LastRunID == results[0].RunID) && now.LastRefusal == nil && now.UpdatedAt == hook.UpdatedAt, "%s", t.JSON(now))
 }

@@ -21,7 +21,7 @@ var doorCases = []Case{
 	{Part: "D9.2.cookie", Name: "door/403 what a page of another site sends", Run: doorForeign, Needs: owner},
 	{Part: "D9.2.sessions", Name: "MT01 door/404 a workspace of others", Run: doorElsewhere, Needs: []probe.Need{probe.NeedOwner, probe.NeedForeign}},
 	{Part: "D9.2.sessions, D3.table", Name: "door/400, 406, 413, 415 the form of people's requests", Run: doorForm, Needs: owner},
-	{Part: "D9.2.sessions", Name: "door/429 sessions that are none", Run: doorFlood, Needs: []probe.Need{probe.NeedForwarded}},
+	{Part: "D9.2.sessions", Name: "door/429 invalid sessions", Run: doorFlood, Needs: []probe.Need{probe.NeedForwarded}},
 	{Part: "D9.2.sessions", Name: "door/429 attempts to sign in", Run: entryFlood, Needs: []probe.Need{probe.NeedForwarded}},
 }
 

@@ -107,13 +107,13 @@ func memberVariables(t *probe.Trial) {
 	shownAs(t, set(object{"value": "c", "secret": false}), name, new("c"), false, "d")
 	shownAs(t, probe.Decode[api.EnvironmentVariable](t, within(t, boss, http.MethodDelete, path, nil)), name, new("c"), false, "d")
 	t.Problem(within(t, boss, http.MethodDelete, path, nil), http.StatusNotFound, "NOT_FOUND")
-	var told []string
+	var actions []string
 	for _, e := range probe.Decode[api.AuditEventPage](t, within(t, boss, http.MethodGet, "/audit-events?limit=100", nil)).Data {
 		if strings.Contains(string(t.JSON(e.Details)), name) {
-			told = append(told, e.Action)
+			actions = append(actions, e.Action)
 		}
 	}
-	t.Equal("told", strings.Join(told, " "), "environment_variable.deleted environment_variable.updated environment_variable.updated environment_variable.created")
+	t.Equal("actions in the audit log", strings.Join(actions, " "), "environment_variable.deleted environment_variable.updated environment_variable.updated environment_variable.created")
 }
 
 // variablesOfRun has a run use variables in every way.

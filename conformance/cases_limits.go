@@ -36,7 +36,7 @@ func withCredit(t *probe.Trial, plan string, credits int) probe.Signing {
 	return on(t, probe.Terms{Plan: plan, Paid: credits})
 }
 
-// on makes a workspace on terms of its own and signs as it.
+// on creates a workspace with these terms, and returns how to sign as it.
 func on(t *probe.Trial, terms probe.Terms) probe.Signing {
 	credentials, err := t.Target().NewWorkspace(t.Context(), terms)
 	t.NoError("make a workspace", err)
@@ -179,8 +179,8 @@ func limitRefused(t *probe.Trial) {
 		t.Problem(answer, http.StatusTooManyRequests, "RATE_LIMITED")
 		t.Equal("left of the second", left["second"]["r"], 0)
 		for name, item := range left {
-			at, told := item["t"]
-			t.Check(!told || time.Duration(at)*time.Second <= retryAfter(t, answer), "%s: t=%d and Retry-After %v", name, at, retryAfter(t, answer))
+			at, present := item["t"]
+			t.Check(!present || time.Duration(at)*time.Second <= retryAfter(t, answer), "%s: t=%d and Retry-After %v", name, at, retryAfter(t, answer))
 		}
 		t.Check(answer.Header.Get("RateLimit-Policy") != "", "a refusal without RateLimit-Policy")
 	}

@@ -28,10 +28,10 @@ var listCases = []Case{
 	{Part: "D1.5.order", Name: "list/200 executions of every kind", Run: listKinds, Needs: []probe.Need{probe.NeedNear, probe.NeedForeign}},
 }
 
-// unique is a text that was never used.
+// unique returns a random string that was never used.
 func unique() string { return rand.Text() }
 
-// upper is a text in upper case.
+// upper returns a string in upper case.
 func upper(text string) string { return strings.ToUpper(text) }
 
 // keyed is an execution request under an Idempotency-Key.

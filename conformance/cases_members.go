@@ -27,7 +27,7 @@ const (
 // someone is a new e-mail address.
 func someone() string { return strings.ToLower(unique()) + "@conformance.example" }
 
-// within sends a request about the workspace for whoever has the session.
+// within sends a request about the workspace with the token of a session.
 func within(t *probe.Trial, token, method, path string, body any) probe.Answer {
 	request := probe.Request{
 		Method: method, Path: probe.Workspace(t.Target().WorkspaceID) + path, Bearer: token,

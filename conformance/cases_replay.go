@@ -20,7 +20,7 @@ var replayCases = []Case{
 		Run: replayMany, Needs: near,
 	},
 	{
-		Part: "D4.6.unchanged, D4.6.force", Name: "CB08 100 replays of what was delivered are none, force is one",
+		Part: "D4.6.unchanged, D4.6.force", Name: "CB08 100 replays of a delivered callback send nothing, force sends one",
 		Run: replayDelivered, Needs: near,
 	},
 	{
@@ -86,7 +86,7 @@ func replayMany(t *probe.Trial) {
 	receiver.Next()
 	e := delivered(t, id)
 	t.Equal("attemptCount", e.Callback.AttemptCount, int32(2))
-	// What had been queued beside it would come before a forced one.
+	// A delivery that a replay had queued would arrive before the forced one.
 	replay(t, id, "?force=true")
 	receiver.Next()
 	attempted(t, id, 3)

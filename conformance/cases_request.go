@@ -11,7 +11,7 @@ import (
 )
 
 var requestCases = []Case{
-	{Part: "D1.6.id, D1.6.own, D3.form", Name: "request/X-Request-Id of one's own and of bad form", Run: requestID},
+	{Part: "D1.6.id, D1.6.own, D3.form", Name: "request/X-Request-Id from the client, valid and malformed", Run: requestID},
 	{Part: "D3.405, D3.table", Name: "AB07 405 with Allow for every other method of every path", Run: methods},
 	{Part: "D3.table, D1.8.target, D9.3.metrics", Name: "request/404 paths that do not exist", Run: unknownPaths},
 	{Part: "D3.406, D3.table", Name: "AB07 406 what is not acceptable", Run: acceptable},
@@ -41,7 +41,7 @@ func requestID(t *probe.Trial) {
 	t.Check(first != "" && first != second, "two requests have the id %q", first)
 }
 
-// concrete is the path of an operation with values in the place of parameters.
+// concrete returns the path of an operation with values for its parameters.
 func concrete(template string) string {
 	return strings.NewReplacer("{executionId}", "0193f1c0-0000-7000-8000-000000000000", "{module}", "RANDOM_UUID",
 		"{workspaceId}", "0193f1c0-0000-7000-8000-000000000001", "{userId}", "0193f1c0-0000-7000-8000-000000000002",
@@ -222,7 +222,7 @@ func targets(t *probe.Trial) {
 		t.Check(len(answers) == 1, "%q: %d answers", target, len(answers))
 		answer := answers[0]
 		if answer.Status == http.StatusBadRequest && answer.Header.Get("X-Request-Id") == "" {
-			continue // net/http itself refuses a target that is no URL
+			continue // net/http itself rejects a target that is not a URL
 		}
 		t.JudgeFailure(answer)
 		t.Check(answer.Status == http.StatusNotFound && answer.Header.Get("Location") == "", "%q: %d", target, answer.Status)

@@ -44,12 +44,12 @@ func doing(id, url string) object {
 	return object{"id": id, "module": "API_CALL", "input": object{"headers": object{}}, "config": object{"apiUrl": url, "method": "GET"}}
 }
 
-// trigger begins a run.
+// trigger starts a run and returns the response.
 func trigger(t *probe.Trial, workflowID string, body any) api.TriggerResult {
 	return probe.Decode[api.TriggerResult](t, t.Post(workflowPath(workflowID), body))
 }
 
-// begin begins a run with an input, and gives its id.
+// begin starts a run with an input and returns its ID.
 func begin(t *probe.Trial, workflowID string, input object) string {
 	body := object{}
 	if input != nil {
@@ -58,7 +58,7 @@ func begin(t *probe.Trial, workflowID string, input object) string {
 	return trigger(t, workflowID, body).RunID.String()
 }
 
-// ran begins a run and waits for its end, which is to be of this status.
+// ran starts a run, waits until it is final, and returns it. It fails the case if the status is another.
 func ran(t *probe.Trial, workflowID, status string, input object) api.WorkflowRun {
 	return finished(t, begin(t, workflowID, input), status)
 }
@@ -104,8 +104,8 @@ func stageOf(t *probe.Trial, run api.WorkflowRun, componentID string) api.RunSta
 	return all[0]
 }
 
-// became are the components of a run with what became of them, by their ids; those of a
-// loop are there once for each item.
+// became lists the components of a run with the status of their stages, sorted by ID. A
+// component in a loop appears once for each item.
 func became(run api.WorkflowRun) string {
 	var all []string
 	for _, s := range run.RunStages {

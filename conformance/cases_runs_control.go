@@ -65,8 +65,8 @@ func cancelGraceful(t *probe.Trial) {
 	stream.next()
 	answer := cancel(t, id, object{"reason": "The order was withdrawn."})
 	t.Check(answer.Status == "EXECUTING" && answer.CancelRequestedAt != nil && *answer.CancelReason == "The order was withdrawn.", "%s", t.JSON(answer))
-	told := stream.until("the cancel is told of", func(e runEvent) bool { return e.out.CancelRequestedAt != nil })
-	t.Check(told.Status == "EXECUTING" && *told.out.CancelRequestedAt == *answer.CancelRequestedAt && *told.out.CancelReason == *answer.CancelReason, "%s", told.Data)
+	event := stream.until("an event with the cancellation", func(e runEvent) bool { return e.out.CancelRequestedAt != nil })
+	t.Check(event.Status == "EXECUTING" && *event.out.CancelRequestedAt == *answer.CancelRequestedAt && *event.out.CancelReason == *answer.CancelReason, "%s", event.Data)
 	under := eventually(t, id, "left by what waits", func(run api.WorkflowRun) bool { return run.PendingStageCount == 1 })
 	t.Equal("became", became(under), "call RUNNING, delay CANCELED, start COMPLETED, wait CANCELED")
 	letGo()
@@ -190,7 +190,7 @@ func signals(t *probe.Trial) {
 	same(t, "a second one", signal(t, run, "second.x~1", object{"n": 2}), early) // the first counts
 	eventually(t, run, "waiting", func(run api.WorkflowRun) bool { return len(stagesOf(run, "wait")) == 1 })
 	t.Equal("status", string(stageOf(t, record(t, run), "wait").Status), "RUNNING")
-	t.Check(len(stagesOf(record(t, run), "again")) == 0, "it went on by itself")
+	t.Check(len(stagesOf(record(t, run), "again")) == 0, "the run continued without a signal")
 	signal(t, run, "unheard", object{"nobody": "waits"})
 	began := time.Now()
 	same(t, "payload of an empty body", signal(t, run, "first", nil).Payload, object{})
@@ -333,7 +333,7 @@ func runInRun(t *probe.Trial) {
 	start := func() (string, api.WorkflowRun) {
 		id := begin(t, parent, object{"a": 7})
 		var list []api.WorkflowRun
-		t.Until("the child is begun", 20*time.Second, func() bool {
+		t.Until("the child run has started", 20*time.Second, func() bool {
 			list = probe.Decode[api.WorkflowRunPage](t, t.Get(runs+"?limit=1&workflowId="+child)).Data
 			return len(list) == 1 && list[0].ParentRunID != nil && list[0].ParentRunID.String() == id
 		})
@@ -345,7 +345,7 @@ func runInRun(t *probe.Trial) {
 	run := finished(t, id, "COMPLETED")
 	t.Equal("output", string(run.Output), `{"got":7}`)
 	below := finished(t, inner.ID.String(), "COMPLETED")
-	t.Check(run.ParentRunID == nil && run.TotalUsage == 0 && below.TotalUsage > 0, "a child is charged by itself: %s", run.TotalUsage)
+	t.Check(run.ParentRunID == nil && run.TotalUsage == 0 && below.TotalUsage > 0, "a child run is charged separately: %s", run.TotalUsage)
 	t.Equal("totalUsageWithChildren", run.TotalUsageWithChildren, below.TotalUsage)
 	t.Equal("totalUsageWithChildren of the child", below.TotalUsageWithChildren, below.TotalUsage)
 	childRun := stageOf(t, run, "child").ChildRunID
@@ -355,7 +355,7 @@ func runInRun(t *probe.Trial) {
 	finished(t, inner.ID.String(), "CANCELED")
 	t.Equal("became", became(finished(t, id, "CANCELED")), "child CANCELED, start COMPLETED")
 	t.Equal("pending", fmt.Sprint(record(t, id).PendingStageCount), "0")
-	id, inner = start() // for who began it, one that somebody else cancels has failed
+	id, inner = start() // a child that somebody else cancels is a failure to its parent
 	cancel(t, inner.ID.String(), nil)
 	run = finished(t, id, "FAILED")
 	t.Equal("became", became(run), "child FAILED, start COMPLETED")

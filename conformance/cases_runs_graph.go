@@ -14,7 +14,7 @@ import (
 )
 
 var runGraphCases = []Case{
-	{Part: "D8.3, D8.3.parallel, D8.3.data", Name: "runs/200 branches run beside each other, and join", Run: graphParallel, Needs: near},
+	{Part: "D8.3, D8.3.parallel, D8.3.data", Name: "runs/200 branches run in parallel, and join", Run: graphParallel, Needs: near},
 	{Part: "D8.2, D8.3, D8.7.untaken, C.IF", Name: "runs/200 branches that are not taken are dead", Run: graphDead},
 	{Part: "D8.2, D8.6.handled, C.SWITCH", Name: "runs/200 every port leads on", Run: graphPorts},
 	{Part: "D8.4, D8.4.lossless", Name: "runs/200 values by name and path, converted without loss", Run: graphData},
@@ -176,10 +176,10 @@ func graphData(t *probe.Trial) {
 		Gone                     *object
 	}
 	t.NoError("output", json.Unmarshal(run.Output, &got))
-	t.Equal("an integer as a text", got.Whole, sha256Of("1180591620717411303424"))
-	t.Equal("a number as a text", got.Deep, sha256Of("12.5"))
+	t.Equal("an integer as a string", got.Whole, sha256Of("1180591620717411303424"))
+	t.Equal("a number as a string", got.Deep, sha256Of("12.5"))
 	t.Equal("an output by its name", got.Dotted, sha256Of("by its name"))
-	t.Equal("a text as an integer", len(got.Hex), 2+2*3)
+	t.Equal("a string as an integer", len(got.Hex), 2+2*3)
 	same(t, "an object by a path", got.Nested.Order, object{"total": 12.5})
 	t.Check(got.Gone == nil && !strings.Contains(string(run.Output), `"gone"`), "what was not there came: %s", run.Output)
 }

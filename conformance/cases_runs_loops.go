@@ -28,7 +28,7 @@ func loopOrder(t *probe.Trial) {
 	g.waitFor("0", "1", "2", "3") // and always three
 	t.Equal("live stages", record(t, run).PendingStageCount, int32(4))
 	for _, n := range []string{"3", "1", "4", "5", "6", "0"} {
-		t.Until("item "+n+" is begun", 20*time.Second, func() bool { return slices.Contains(g.asked(), n) })
+		t.Until("item "+n+" has started", 20*time.Second, func() bool { return slices.Contains(g.asked(), n) })
 		g.open(n)
 	}
 	end := finished(t, run, "COMPLETED")

@@ -25,7 +25,7 @@ var runScopeCases = []Case{
 	{Part: "D7.4.run, D7.3, D7.1", Name: "runs/402 no credits for a trigger, or for a stage", Run: runUnpaid, Needs: workspaces},
 }
 
-// sha256Of is the digest of a text as HASH gives it.
+// sha256Of returns the digest of a string in the format of HASH.
 func sha256Of(text string) string {
 	sum := sha256.Sum256([]byte(text))
 	return "0x" + hex.EncodeToString(sum[:])
@@ -166,7 +166,7 @@ func runQuotes(t *probe.Trial) {
 	t.Equal("runs", len(probe.Decode[api.WorkflowRunPage](t, t.Get(runs+"?workflowId="+id)).Data), 0)
 }
 
-// customerRuns are the requests of a workspace of its own that is on its plan's limits.
+// customerRuns sends the requests of a separate workspace with the limits of its plan.
 type customerRuns struct {
 	t  *probe.Trial
 	as probe.Signing

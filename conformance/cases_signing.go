@@ -19,7 +19,7 @@ const signatureCheck = "/v1/sdk/signature-check"
 var checkCases = []Case{
 	{Part: "D1.8.check, D1.8.open, 5.2.method, 5.2.path, 5.2.timestamp, 5.2.body, 5.2.empty, 5.2.utf8", Name: "signing/200 the message of every vector", Run: checkVectors},
 	{Part: "D1.8.check, D2.5.sha", Name: "signing/200 what a wrong signer did", Run: checkMistakes},
-	{Part: "D1.8.check, D2.5.same", Name: "signing/200 no more of a key than a 401 tells", Run: checkKeys, Needs: []probe.Need{probe.NeedForeign}},
+	{Part: "D1.8.check, D2.5.same", Name: "signing/200 no more about a key than a 401 reveals", Run: checkKeys, Needs: []probe.Need{probe.NeedForeign}},
 	{Part: "D1.8.check, D3.table", Name: "signing/400, 406, 413, 415 the form of a check", Run: checkForm},
 	{Part: "D1.8.check, D1.8.limiter", Name: "signing/429 too many checks from one address", Run: checkFlood, Needs: []probe.Need{probe.NeedForwarded}},
 }
@@ -61,13 +61,13 @@ func checkVectors(t *probe.Trial) {
 		t.Check(time.Since(time.Time(got.ServerTime)).Abs() < time.Minute, "serverTime %v", got.ServerTime)
 	}
 	bytes := check(t, object{"method": "POST", "path": "/v1/sdk/components", "timestamp": "1795257600", "bodyBase64": "/w=="})
-	t.Check(bytes.Message == nil && bytes.MessageLength == 36, "a body that is no text: %s", t.JSON(bytes))
+	t.Check(bytes.Message == nil && bytes.MessageLength == 36, "a body that is not valid UTF-8: %s", t.JSON(bytes))
 	none := check(t, object{"method": "GET", "path": "/v1/sdk/components", "timestamp": "now"})
-	t.Check(none.DeltaSeconds == nil && told(none) == "timestamp_malformed", "no timestamp: %s", t.JSON(none))
+	t.Check(none.DeltaSeconds == nil && causesOf(none) == "timestamp_malformed", "no timestamp: %s", t.JSON(none))
 }
 
-// told is the codes of the causes, those that are not certain with a question mark.
-func told(result api.SignatureCheck) string {
+// causesOf lists the codes of the causes. A question mark follows those that are not certain.
+func causesOf(result api.SignatureCheck) string {
 	var codes []string
 	for _, cause := range result.Causes {
 		if code := cause.Code; cause.Certain {
@@ -104,7 +104,7 @@ func checkMistakes(t *probe.Trial) {
 	} {
 		claim := claimed(t, own, c.method, c.path, c.body, c.message)
 		got := check(t, claim)
-		t.Equal(c.message, told(got), c.want)
+		t.Equal(c.message, causesOf(got), c.want)
 		t.Check(got.SignatureValid != nil && *got.SignatureValid == (c.want == ""), "%s: signatureValid %v", c.message, got.SignatureValid)
 		// The server says the same of the request itself.
 		answer := t.Do(probe.Request{Method: c.method, Path: c.path, Body: []byte(c.body), Sign: probe.Signing{Alter: func(h http.Header) {
@@ -119,11 +119,11 @@ func checkMistakes(t *probe.Trial) {
 	}
 	unpadded := claimed(t, own, "GET", list, "", "GET|"+list+"|TIME|{}")
 	unpadded["signature"] = strings.TrimRight(unpadded["signature"].(string), "=")
-	t.Equal("unpadded", told(check(t, unpadded)), "signature_unpadded")
+	t.Equal("unpadded", causesOf(check(t, unpadded)), "signature_unpadded")
 	prefixed := claimed(t, own, "GET", "/prefix"+list, "", "GET|/prefix"+list+"|TIME|{}")
-	t.Equal("with a prefix", told(check(t, prefixed)), "path_with_prefix")
+	t.Equal("with a prefix", causesOf(check(t, prefixed)), "path_with_prefix")
 	hash := object{"method": "GET", "path": list, "timestamp": probe.Timestamp(time.Now()), "messageSha256": strings.Repeat("0", 64)}
-	t.Equal("another hash", told(check(t, hash)), "other_message")
+	t.Equal("another hash", causesOf(check(t, hash)), "other_message")
 }
 
 func checkKeys(t *probe.Trial) {

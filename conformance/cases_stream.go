@@ -21,7 +21,7 @@ var streamCases = []Case{
 	{Part: "3.1.failed, 6.2.close", Name: "SS01 a stream of what is FAILED", Run: streamFailed, Needs: near},
 	{Part: "D4.5.order", Name: "SS01 a stream opened at once", Run: streamAtOnce},
 	{Part: "D4.5.id, D4.5.over", Name: "SS03 a client that has the final event is answered 204", Run: streamOver, Needs: near},
-	{Part: "4.3, D1.2.404", Name: "SS03 400 a Last-Event-ID that is none", Run: streamBadID},
+	{Part: "4.3, D1.2.404", Name: "SS03 400 an invalid Last-Event-ID", Run: streamBadID},
 	{Part: "D1.8.head", Name: "HEAD answers as GET, without a body", Run: headRequests},
 	{Part: "4.3, D1.2.404", Name: "SS01 404 is JSON, not a stream", Run: streamUnknown},
 	{Part: "D4.5.connect", Name: "SS01 the present state within 200 ms", Run: streamPrompt, Needs: near},
@@ -51,8 +51,8 @@ func streamProgress(t *probe.Trial) {
 	agrees(t, last, t.Record(id))
 }
 
-// tardiness watches until the trial ends how late this machine is with what is due, and says
-// what that adds at most to something that is told in time by another and heard here.
+// tardiness measures until the trial ends how late the timers of this machine fire. The
+// returned function reports by how much that delays, at most, an event that was sent in time.
 func tardiness(t *probe.Trial) func() time.Duration {
 	const every = 20 * time.Millisecond
 	var worst atomic.Int64

@@ -45,7 +45,7 @@ func workflowControl(t *probe.Trial) {
 		}
 	}
 	p := t.Problem(t.Post(workflows, sketch([]object{set("a", "IF", object{"expression": "(1 +\n 2"})}, nil)), http.StatusUnprocessableEntity, "INVALID_INPUT")
-	t.Check(strings.Contains(p.Detail, "line 2, column 3"), "the place is not told: %s", p.Detail)
+	t.Check(strings.Contains(p.Detail, "line 2, column 3"), "the detail does not name the place: %s", p.Detail)
 	wrongWorkflow(t, "cases", sketch([]object{set("a", "SWITCH", object{"cases": []object{
 		{"name": "default", "expression": "true"}, {"name": "b", "expression": "1 +"}, {"name": "b", "expression": "true"},
 	}})}, nil), "/components/0/config/cases/0/name", "/components/0/config/cases/1/expression", "/components/0/config/cases/2/name")

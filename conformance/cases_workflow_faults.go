@@ -83,7 +83,7 @@ func workflowFaults(t *probe.Trial) {
 	for _, name := range []string{"makes", "takes", "third"} {
 		t.Check(strings.Contains(p.Detail, name), "the cycle does not name %s: %s", name, p.Detail)
 	}
-	// What is right beside all that, and wrong in its place.
+	// A correct definition, and the same with one faulty edge.
 	right := create(t, sketch([]object{makes, takes}, []string{"makes next takes", "makes error takes"}))
 	p = t.Problem(put(t, right.ID, sketch([]object{makes, takes}, []string{"makes then takes"}), ""), http.StatusUnprocessableEntity, "INVALID_INPUT")
 	t.Equal("pointers", probe.Pointers(p), []string{"/sequenceEdges/0/port"})
@@ -192,8 +192,8 @@ func workflowStrict(t *probe.Trial) {
 	t.Equal("version", decodeWorkflow(t, t.Get(workflowPath(made.ID))).Version, 1)
 }
 
-// workflowSecrets puts a canary where a module has a secret: whoever reads the workflow
-// does not see it, and saving what was read leaves it as it is.
+// workflowSecrets puts a canary into the secret field of a module. Reading the workflow does
+// not return it, and saving what was read leaves it unchanged.
 func workflowSecrets(t *probe.Trial) {
 	const canary = "canary-4f1b9c7e"
 	call := object{

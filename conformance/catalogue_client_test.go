@@ -165,7 +165,7 @@ func fixtures(t *probe.Trial, node *evmtest.Node, token, upstream string) map[st
 	broadcast := executed("BROADCAST_EVM_TRANSACTION", object{"jsonRpcUrl": node.URL, "signedTransaction": signed["signedTransaction"]})
 	hash := fmt.Sprint(broadcast["transactionHash"])
 	pair := executed("GENERATE_AGE_ENCRYPTION", object{})
-	encrypted := executed("AGE_ENCRYPT", object{"data": "a text", "ageRecipient": pair["ageRecipient"]})
+	encrypted := executed("AGE_ENCRYPT", object{"data": "a message", "ageRecipient": pair["ageRecipient"]})
 	return map[string]map[string]any{
 		"chain":                       {"jsonRpcUrl": node.URL, "transactionHash": hash, "account": from, "from": from, "contractAddress": token, "tokenAddress": token},
 		"TRANSFORM":                   {"expression": "1 + 1"},

@@ -45,7 +45,7 @@ func TestAU01ASignerInAnotherLanguageIsServed(t *testing.T) {
 	}
 }
 
-// deploy makes the token, on a chain that mines when it is told to.
+// deploy deploys the token on a chain that mines on demand.
 func deploy(t *testing.T, node *evmtest.Node) string {
 	t.Helper()
 	token := evmtest.Token(t)

@@ -14,8 +14,8 @@ import (
 	"github.com/weft-automation/weft/internal/kit/waittest"
 )
 
-// language is how the client of one is built and started. Beside the files that users copy
-// lies `check`, which judges callbacks and reads a stream.
+// language is how the client in one language is built and started. Next to the files that users
+// copy is `check`, which verifies callbacks and reads a stream.
 type language struct {
 	name, needs string
 	check       string // in testdata/clients
@@ -148,8 +148,8 @@ func nodeTools(t *testing.T) string {
 	return modules
 }
 
-// compileTypeScript does what the client's first lines tell: it makes the types of the
-// document that the service gives out, and compiles at the strictest.
+// compileTypeScript follows the instructions at the top of the client: it generates the types
+// from the document that the service serves, and compiles in strict mode.
 func compileTypeScript(t *testing.T, behind *probe.Target, folder string) {
 	t.Helper()
 	modules := nodeTools(t)

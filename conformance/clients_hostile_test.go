@@ -81,11 +81,11 @@ func callbacks() []forgery {
 		{"half of the digest", secret, callbackBody, as("X-Svc-Signature", all["X-Svc-Signature"][:47]), false},
 		{"more than the digest", secret, callbackBody, as("X-Svc-Signature", all["X-Svc-Signature"]+"00"), false},
 		{"an empty digest", secret, callbackBody, as("X-Svc-Signature", "hmac-sha256-v1="), false},
-		{"letters that are no digits", secret, callbackBody, as("X-Svc-Signature", "hmac-sha256-v1="+strings.Repeat("zz", 32)), false},
+		{"letters that are not hex digits", secret, callbackBody, as("X-Svc-Signature", "hmac-sha256-v1="+strings.Repeat("zz", 32)), false},
 		{"another id", secret, callbackBody, as("Webhook-Id", "019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6f"), false},
 		{"another time", secret, callbackBody, as("Webhook-Timestamp", strconv.Itoa(callbackNow+1)), false},
 		{"no time", secret, callbackBody, without("Webhook-Timestamp"), false},
-		{"a time that is none", secret, callbackBody, as("Webhook-Timestamp", "now"), false},
+		{"an invalid time", secret, callbackBody, as("Webhook-Timestamp", "now"), false},
 		{"another version", secret, callbackBody, as("Webhook-Signature", strings.Replace(all["Webhook-Signature"], "v1,", "v2,", 1)), false},
 		{"an empty signature", secret, callbackBody, as("Webhook-Signature", ""), false},
 	}
@@ -121,7 +121,7 @@ type breaking struct {
 	came  []string // Last-Event-ID
 }
 
-const silence = 4 * time.Second // that a client is told to take for a lost connection
+const silence = 4 * time.Second // after which a client must treat the connection as lost
 
 func (b *breaking) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	b.mutex.Lock()

@@ -43,10 +43,10 @@ type facts struct {
 	}
 }
 
-// Users copy the clients, so each does all that one does with Weft, against the service,
-// over a connection that breaks and with a limit that refuses; and what it says came of it
-// is held against the service's own records. Then it judges callbacks that are forged, and
-// reads streams that end as streams do.
+// Users copy the clients, so each of them uses every feature of Weft against the service, over
+// a connection that breaks and with a rate limit that rejects requests. Its reported results
+// are compared with the service's own records. Then it verifies forged callbacks, and reads
+// streams that end in every way in which streams end.
 func TestClientsOfOtherLanguages(t *testing.T) {
 	t.Parallel()
 	behind := target(t)

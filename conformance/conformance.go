@@ -1,11 +1,11 @@
-// Package conformance is the contract, seen from outside: cases that talk HTTP
-// to a deployment and prove, each, named parts of the contract and of the
-// decisions beyond it.
+// Package conformance tests a deployment against the contract from outside. Each
+// case sends HTTP requests to the deployment and proves the parts of the contract
+// and of the decisions that it names.
 //
 // The cases are a table in ordinary files, so that `go test ./conformance` and
-// `weft conform` run the same ones. They know nothing of the service but its
-// document. The invariant: every part that is owed has a case, and no case
-// claims a part that does not exist.
+// `weft conform` run the same ones. They depend only on openapi.yaml, not on the
+// code of the service. The invariant: every part that requires a case has one, and
+// no case names a part that does not exist.
 package conformance
 
 import (
@@ -18,14 +18,14 @@ import (
 	"github.com/weft-automation/weft/conformance/probe"
 )
 
-// Case is one proof.
+// Case is one test of a deployment.
 type Case struct {
-	Part string // the parts that it proves, by their ids in Parts, separated by ", "
-	Name string // what is proven; it begins with a row of the reliability bar where it is one
+	Part string // the IDs of the parts that it proves, separated by ", "
+	Name string // what is proven, after the row of the reliability list if it is one
 	Run  func(*probe.Trial)
 
-	Needs []probe.Need // what not every deployment offers
-	Soak  bool         // takes long: run on demand only
+	Needs []probe.Need // requirements that not every deployment meets
+	Soak  bool         // takes long, so it runs only on demand
 }
 
 // Cases lists every case.
@@ -42,10 +42,10 @@ func Cases() []Case {
 	)
 }
 
-// Parts lists the parts that a case proves.
+// Parts returns the IDs of the parts that the case proves.
 func (c Case) Parts() []string { return strings.Split(c.Part, ", ") }
 
-// Missing is what the case needs and the target does not offer.
+// Missing returns the needs of the case that the target does not offer.
 func (c Case) Missing(target *probe.Target) []probe.Need {
 	var missing []probe.Need
 	for _, need := range c.Needs {
@@ -56,48 +56,48 @@ func (c Case) Missing(target *probe.Target) []probe.Need {
 	return missing
 }
 
-// Result is what became of a case.
+// Result is the result of a case.
 type Result struct {
 	Case       Case
 	Err        error             // nil if it passed
-	Departures []probe.Departure // of a lenient target: what it does otherwise than was decided
-	Missing    []probe.Need      // not run: the target does not offer this
+	Departures []probe.Departure // of a lenient target: where it departs from the decisions
+	Missing    []probe.Need      // the case was not run, because the target does not offer these
 	Took       time.Duration
 
-	Unsteady error // it failed so beside others, and passed alone
+	Unsteady error // the error when the case ran in parallel with others, if it then passed alone
 }
 
-// Options say which cases are run.
+// Options selects the cases to run.
 type Options struct {
-	Only []string // parts, or what their ids begin with up to a dot; all if empty
-	Soak bool     // those too that take long
+	Only []string // part IDs, or prefixes of them that end before a dot; all if empty
+	Soak bool     // also run the cases that take long
 }
 
-// About says whether a part is among those asked for.
+// About reports whether a part is selected.
 func (o Options) About(part string) bool {
 	return len(o.Only) == 0 || slices.ContainsFunc(o.Only, func(only string) bool {
 		return part == only || strings.HasPrefix(part, only+".") || len(only) == 1 && only >= "A" && strings.HasPrefix(part, only)
 	})
 }
 
-// Chosen lists the cases to run.
+// Chosen returns the cases to run.
 func (o Options) Chosen() []Case {
 	return slices.DeleteFunc(o.asked(), func(c Case) bool { return c.Soak && !o.Soak })
 }
 
-// asked lists the cases about the parts that are asked for.
+// asked returns the cases that prove a selected part.
 func (o Options) asked() []Case {
 	return slices.DeleteFunc(Cases(), func(c Case) bool { return !slices.ContainsFunc(c.Parts(), o.About) })
 }
 
-// What a case may need of the run, beside what it needs of the deployment.
+// Needs that depend on the run, not on the deployment.
 const (
 	needSoak probe.Need = "time, since they take long"
-	needEnd  probe.Need = "a run that is not broken off"
+	needEnd  probe.Need = "a run that is not interrupted"
 )
 
-// RunAll runs cases against a target, several at once, and hands each result over as it
-// comes. What had not ended when ctx did is handed over as not run.
+// RunAll runs cases against a target, several in parallel, and calls report with each result
+// as the case finishes. Cases that have not finished when ctx ends are reported as not run.
 func RunAll(ctx context.Context, target *probe.Target, cases []Case, report func(Result)) {
 	slots := make(chan struct{}, 12)
 	var all sync.WaitGroup
@@ -120,11 +120,12 @@ func RunAll(ctx context.Context, target *probe.Target, cases []Case, report func
 	all.Wait()
 }
 
-// fewFailures is up to how many cases that failed are tried once more.
+// fewFailures is the largest number of failed cases that Again repeats.
 const fewFailures = 10
 
-// Again runs cases that failed once more, one after the other: beside others one may fail
-// for what a busy machine does. Where many failed, that is not why.
+// Again repeats the failed cases one after the other, because a case that runs in parallel
+// with others may fail on a busy machine. It repeats none if many failed: then load is not
+// the reason.
 func Again(ctx context.Context, target *probe.Target, results []Result) {
 	failed := func(r Result) bool { return r.Err != nil }
 	first := slices.IndexFunc(results, failed)
@@ -138,7 +139,7 @@ func Again(ctx context.Context, target *probe.Target, results []Result) {
 			case again.Err == nil:
 				again.Unsteady = before
 			case ctx.Err() != nil:
-				continue // what it said before counts
+				continue // keep the previous error
 			}
 			results[i] = again
 		}
@@ -159,7 +160,7 @@ func (c Case) result(ctx context.Context, target *probe.Target) Result {
 	return result
 }
 
-// Unproven lists the parts that none of the given cases proves.
+// Unproven returns the parts that none of the given cases proves.
 func Unproven(cases []Case) []Part {
 	proven := map[string]bool{}
 	for _, c := range cases {

@@ -22,7 +22,7 @@ func TestConformance(t *testing.T) {
 	t.Parallel()
 	target := *target(t)
 	var err error
-	if target.Spec, err = probe.LoadSpec(); err != nil { // what other tests see is no case's
+	if target.Spec, err = probe.LoadSpec(); err != nil { // do not count what other tests have seen
 		t.Fatal(err)
 	}
 	for _, c := range Cases() {

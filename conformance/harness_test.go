@@ -90,7 +90,7 @@ func (l *lasting) end() {
 // delay in which a case can replay.
 var schedule = []time.Duration{0, 300 * time.Millisecond, 300 * time.Millisecond, 600 * time.Millisecond, 5 * time.Second}
 
-// boot starts a whole service on a database of its own.
+// boot starts a complete service on a new database.
 func boot(t *testing.T) *probe.Target {
 	t.Helper()
 	ctx := context.Background()

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// The elements of JUnit's XML as CI systems read it.
+// The elements of JUnit XML that CI systems read.
 type (
 	junitSuites struct {
 		XMLName  xml.Name `xml:"testsuites"`
@@ -47,9 +47,9 @@ type (
 	}
 )
 
-// WriteJUnit writes each case as a test, in the suite of the heading of its first part.
-// What was not run is skipped with what it needs. So is a case about choices alone that
-// failed, unless strict, since it breaks no contract.
+// WriteJUnit writes each case as a test, in the suite of the heading of its first part. Cases
+// that were not run are skipped, with their needs as the message. A failed case that proves
+// only choices is skipped too unless strict is set, because it does not violate the contract.
 func (r Report) WriteJUnit(out io.Writer, strict bool) error {
 	all := junitSuites{Name: "weft conform"}
 	by := map[heading]*junitSuite{}
@@ -88,10 +88,10 @@ func (s *junitSuite) add(result Result, strict bool) {
 	var said []string
 	said = append(said, "parts: "+result.Case.Part)
 	for _, d := range result.Departures {
-		said = append(said, "chosen otherwise, "+d.Part+": "+d.Text)
+		said = append(said, "departs from "+d.Part+": "+d.Text)
 	}
 	if result.Unsteady != nil {
-		said = append(said, "unsteady: it failed beside others, and passed alone: "+result.Unsteady.Error())
+		said = append(said, "unsteady: it failed in parallel with others, and passed alone: "+result.Unsteady.Error())
 	}
 	test.Out = strings.Join(said, "\n")
 	switch {
@@ -100,9 +100,9 @@ func (s *junitSuite) add(result Result, strict bool) {
 		for i, need := range result.Missing {
 			needs[i] = string(need)
 		}
-		test.Skipped = &junitOutcome{Message: "it needs " + strings.Join(needs, ", and ")}
+		test.Skipped = &junitOutcome{Message: "needs " + strings.Join(needs, ", and ")}
 	case result.Err != nil && result.Case.choices() && !strict:
-		test.Skipped = &junitOutcome{Message: "a choice, made otherwise: " + shorten(result.Err.Error())}
+		test.Skipped = &junitOutcome{Message: "departs from a choice: " + shorten(result.Err.Error())}
 	case result.Err != nil:
 		test.Failure = &junitOutcome{Message: result.Case.Part, Type: "conformance", Text: result.Err.Error()}
 	case strict && len(result.Departures) > 0:

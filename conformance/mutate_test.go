@@ -295,8 +295,8 @@ func sightings(t *testing.T, behind *probe.Target) map[place][]sighting {
 	return seen
 }
 
-// try runs the cases that see the mutation's place until one fails. The error says what
-// became of each. A case that fails before it came by the place, or did not find anything
+// try runs the cases that see the mutation's place until one fails. The error lists
+// the outcome of each. A case that fails before it came by the place, or did not find anything
 // there this time, as it may on a busy machine, has shown nothing: it is run again.
 func (m mutation) try(t *testing.T, behind *probe.Target, candidates []sighting) error {
 	var ran []string

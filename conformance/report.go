@@ -8,41 +8,41 @@ import (
 	"github.com/weft-automation/weft/conformance/probe"
 )
 
-// Choice says whether the contract leaves the part open, so that it was decided: what
-// does otherwise there breaks no contract.
+// Choice reports whether the contract leaves the part open, so that a decision settles it. A
+// deployment that departs from a choice does not violate the contract.
 func (p Part) Choice() bool { return p.ID[0] == 'D' || p.ID[0] == 'C' }
 
-// Verdict is what is known of a part.
+// Verdict is the verdict on a part.
 type Verdict string
 
-// What may be known of a part.
+// The verdicts.
 const (
 	Proven  Verdict = "proven"
-	Failed  Verdict = "FAILED"    // of the contract, and it is not kept
-	Differs Verdict = "otherwise" // a choice, and this deployment made another
-	Open    Verdict = "open"      // a choice that no case came to, for what was wrong before
-	NotRun  Verdict = "not run"   // each case needs what there is not
-	Unseen  Verdict = "unseen"    // there is no case for it: Part.Elsewhere says why
+	Failed  Verdict = "FAILED"    // a part of the contract that is violated
+	Differs Verdict = "otherwise" // a choice, and this deployment departs from it
+	Open    Verdict = "open"      // a choice that no case reached, because something else failed first
+	NotRun  Verdict = "not run"   // no case ran, because a need of each was missing
+	Unseen  Verdict = "unseen"    // no case exists: Part.Elsewhere is the reason
 )
 
-// Found is what is known of a part, and by which cases.
+// Found is the verdict on a part with its reasons.
 type Found struct {
 	Part    Part
 	Verdict Verdict
-	Why     []Reason     // of Failed, Differs and Open
-	Needs   []probe.Need // of NotRun
+	Why     []Reason     // set for Failed, Differs and Open
+	Needs   []probe.Need // set for NotRun
 }
 
-// Reason is a case that speaks against a part, and what it says.
+// Reason is a case that contradicts a part, with its error text.
 type Reason struct{ Case, Text string }
 
-// Report is what a run found.
+// Report is the result of a run.
 type Report struct {
 	Found   []Found // in the order of Parts
 	Results []Result
 }
 
-// NewReport judges the parts that were asked for by what became of their cases.
+// NewReport returns the verdicts on the selected parts, from the results of their cases.
 func NewReport(o Options, results []Result) Report {
 	for _, c := range o.asked() {
 		if c.Soak && !o.Soak {
@@ -69,8 +69,8 @@ func NewReport(o Options, results []Result) Report {
 	return r
 }
 
-// judge says what is known of one part. A case that failed speaks against the parts of
-// the contract that it proves; of choices only where it proves nothing else.
+// judge returns the verdict on one part. A failed case contradicts the parts of the contract
+// that it proves, and contradicts choices only if it proves nothing else.
 func judge(part Part, results []Result, departed []Reason) Found {
 	found := Found{Part: part, Verdict: Unseen}
 	passed := false
@@ -108,7 +108,7 @@ func judge(part Part, results []Result, departed []Reason) Found {
 	return found
 }
 
-// differs is what a case that passed asked for and did not get, nil if it got all.
+// differs returns the first departure that a passed case checked for, or nil.
 func (r Result) differs() *Reason {
 	for _, d := range r.Departures {
 		if d.Here {
@@ -118,34 +118,34 @@ func (r Result) differs() *Reason {
 	return nil
 }
 
-// choices says whether a case is about choices alone.
+// choices reports whether a case proves only choices.
 func (c Case) choices() bool {
 	return !slices.ContainsFunc(c.Parts(), func(id string) bool { return !Part{ID: id}.Choice() })
 }
 
-// Of lists what was found with a verdict.
+// Of returns the parts with a verdict.
 func (r Report) Of(verdict Verdict) []Found {
 	return slices.DeleteFunc(slices.Clone(r.Found), func(f Found) bool { return f.Verdict != verdict })
 }
 
-// Failed says whether the contract is broken somewhere, be it in a part that was not asked
-// for; strict, whether a choice was made otherwise, too.
+// Failed reports whether the contract is violated, even in a part that was not selected. If
+// strict is set, departures from choices count too.
 func (r Report) Failed(strict bool) bool {
 	return slices.ContainsFunc(r.Results, func(result Result) bool {
 		return result.Err != nil && (strict || !result.Case.choices()) || strict && len(result.Departures) > 0
 	})
 }
 
-// heading is one of the texts, with the parts below it.
+// heading is a section of the contract or of the decisions. Its parts have IDs with the prefix.
 type heading struct{ prefix, title string }
 
-// headings are those of the contract and of the decisions, in their order.
+// headings lists the sections of the contract and of the decisions, in their order.
 var headings = []heading{
 	{"2.1", "Component execution record"}, {"2.2", "Callback object"}, {"2.3", "Workflow run record"}, {"2.4", "Run stage"},
 	{"2.5", "Run stream event"}, {"2.6", "Workspace API key"},
 	{"3.1", "States of an execution"}, {"3.2", "States of a run"},
 	{"4", "Endpoints"}, {"4.1", "Execute a component"}, {"4.2", "Get an execution"}, {"4.3", "Stream an execution"}, {"4.4", "Replay a callback"},
-	{"4.5", "Trigger a workflow"}, {"4.6", "Get a run"}, {"4.7", "Stream a run"}, {"4.8", "Update a workflow component"}, {"4.9", "Making keys"},
+	{"4.5", "Trigger a workflow"}, {"4.6", "Get a run"}, {"4.7", "Stream a run"}, {"4.8", "Update a workflow component"}, {"4.9", "Create keys"},
 	{"5.1", "API key"}, {"5.2", "Request signing"}, {"5.3", "Callback signature"},
 	{"6.1", "Stream of a run"}, {"6.2", "Stream of an execution"}, {"6.3", "Completion callback"},
 	{"7", "Errors"}, {"8", "Limits"}, {"9", "Versioning"},
@@ -153,7 +153,7 @@ var headings = []heading{
 	{"D7", "Credits"}, {"D8", "Workflows"}, {"D9", "Around the contract"}, {"C", "Component library"},
 }
 
-// headingOf is the heading that a part stands under: the longest that fits.
+// headingOf returns the heading of a part: the one with the longest matching prefix.
 func headingOf(id string) heading {
 	var best heading
 	for _, h := range headings {

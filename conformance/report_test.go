@@ -36,12 +36,12 @@ func TestAReportTellsWhatIsKnownOfEachPart(t *testing.T) {
 		says             string
 	}{
 		{"all well", []Result{{Case: contract}}, Proven, Proven, false, false, "1 part of the choices: 1 proven"},
-		{"the contract is broken", []Result{{Case: contract, Err: wrong}}, Failed, Open, true, true, "OPEN: choices that no case came to"},
-		{"and the choice is proven elsewhere", []Result{{Case: contract, Err: wrong}, {Case: choice}}, Failed, Proven, true, true, "FAILED: what breaks the contract"},
-		{"a choice of another mind", []Result{{Case: contract}, {Case: choice, Err: wrong}}, Proven, Differs, false, true, "CHOSEN OTHERWISE"},
+		{"the contract is broken", []Result{{Case: contract, Err: wrong}}, Failed, Open, true, true, "OPEN: choices that no case reached"},
+		{"and the choice is proven elsewhere", []Result{{Case: contract, Err: wrong}, {Case: choice}}, Failed, Proven, true, true, "FAILED: violations of the contract"},
+		{"a choice of another mind", []Result{{Case: contract}, {Case: choice, Err: wrong}}, Proven, Differs, false, true, "OTHERWISE: departures"},
 		{"a choice that was let pass", []Result{{Case: contract, Departures: []probe.Departure{otherwise}}}, Proven, Differs, false, true, "it is a date"},
 		{"not asked", []Result{{Case: contract, Missing: []probe.Need{probe.NeedWorkspace}}}, NotRun, NotRun, false, false, "give them credits: 1 (--guests)"},
-		{"broken off", []Result{{Case: contract, Missing: []probe.Need{needEnd}}}, NotRun, NotRun, false, false, "a run that is not broken off: 1"},
+		{"broken off", []Result{{Case: contract, Missing: []probe.Need{needEnd}}}, NotRun, NotRun, false, false, "a run that is not interrupted: 1"},
 		{"passed alone", []Result{{Case: contract, Unsteady: wrong}}, Proven, Proven, false, false, "UNSTEADY"},
 		{"nothing", nil, Unseen, Unseen, false, false, "UNSEEN: parts without a case"},
 	} {
@@ -109,7 +109,7 @@ func TestARunThatIsBrokenOffTellsWhatHadEnded(t *testing.T) {
 	}
 }
 
-// A part that cannot be told how to provide leaves a newcomer with a riddle.
+// A user who sees that a case was not run must see how to run it.
 func TestEveryNeedOfACaseSaysHowItIsMet(t *testing.T) {
 	for _, c := range Cases() {
 		for _, need := range c.Needs {

@@ -28,7 +28,7 @@ type story struct {
 	trial    *probe.Trial
 	bearer   string
 	known    map[string]string // what the service calls something, by what the document calls it
-	told     map[string]bool   // "OPERATION EXAMPLE"
+	sent     map[string]bool   // "OPERATION EXAMPLE"
 }
 
 // resolve follows a reference of the document.
@@ -81,7 +81,7 @@ func (s *story) examples(media object) map[string]any {
 	return all
 }
 
-// called is a text in which everything is called as the service calls it.
+// called returns text with the names from the document replaced by those that the service returned.
 func (s *story) called(text string) string {
 	var pairs []string
 	for documented, real := range s.known {
@@ -112,10 +112,10 @@ func (s *story) learn(name string, example, answer any) {
 	}
 }
 
-// tell sends one example, on things other than the document's where on says so, and
-// expects that it is taken.
-func (s *story) tell(id, name string, on ...string) object {
-	s.told[id+" "+name] = true
+// send sends one example and expects success. Pairs in on replace names from the
+// document.
+func (s *story) send(id, name string, on ...string) object {
+	s.sent[id+" "+name] = true
 	method, template, operation := s.operation(id)
 	request := probe.Request{Method: method, Path: template, Header: http.Header{}}
 	parameters, _ := operation["parameters"].([]any)
@@ -168,12 +168,12 @@ func (s *story) tell(id, name string, on ...string) object {
 func TestEveryExampleOfARequestIsTaken(t *testing.T) {
 	behind := target(t)
 	if deployment.pool == nil {
-		t.Log("the story needs a workspace of its own, which is made in the database")
+		t.Log("the story needs a separate workspace, which is created in the database")
 		return
 	}
 	own := *behind
 	ada(t, &own)
-	s := &story{known: map[string]string{}, told: map[string]bool{}}
+	s := &story{known: map[string]string{}, sent: map[string]bool{}}
 	if err := json.Unmarshal(api.SpecJSON(), &s.document); err != nil {
 		t.Fatal(err)
 	}
@@ -188,7 +188,7 @@ func TestEveryExampleOfARequestIsTaken(t *testing.T) {
 			operation := s.resolve(node)
 			for _, media := range s.member(operation, "requestBody", "content") {
 				for name := range s.examples(s.resolve(media)) {
-					if id := operation["operationId"].(string); !s.told[id+" "+name] {
+					if id := operation["operationId"].(string); !s.sent[id+" "+name] {
 						t.Errorf("nothing sends the example %s of %s", name, id)
 					}
 				}
@@ -218,41 +218,41 @@ const (
 	waitingID = "a run that waits"
 )
 
-// all is the story, in an order in which it can be told.
+// all sends every example, in an order in which each can succeed.
 func (s *story) all() {
-	s.bearer = s.tell("createSession", "session")["token"].(string)
+	s.bearer = s.send("createSession", "session")["token"].(string)
 	for _, name := range []string{"message", "signature", "hash"} {
-		s.tell("checkSignature", name)
+		s.send("checkSignature", name)
 	}
 	for _, name := range []string{"inline", "callback", "retried", "capped"} {
-		s.tell("executeComponent", name)
+		s.send("executeComponent", name)
 	}
 	for _, name := range []string{"schema", "balances", "report"} {
-		s.tell("createWorkflow", name)
+		s.send("createWorkflow", name)
 	}
 	for _, name := range []string{"quote", "schema"} {
-		s.tell("quoteWorkflow", name)
+		s.send("quoteWorkflow", name)
 	}
 	for _, name := range []string{"inline", "capped", "schema"} {
-		s.tell("triggerWorkflow", name)
+		s.send("triggerWorkflow", name)
 	}
 	s.stage()
-	s.tell("triggerWorkflow", "again")
+	s.send("triggerWorkflow", "again")
 	for _, name := range []string{"updated", "schema"} {
-		s.tell("updateWorkflowComponent", name)
+		s.send("updateWorkflowComponent", name)
 	}
-	s.tell("replaceWorkflow", "balances")
-	s.tell("triggerWorkflow", "empty", "workflowId", reportID)
+	s.send("replaceWorkflow", "balances")
+	s.send("triggerWorkflow", "empty", "workflowId", reportID)
 	s.waits()
 	for _, name := range []string{"signal", "schema"} {
-		s.tell("sendRunSignal", name, "runId", waitingID)
+		s.send("sendRunSignal", name, "runId", waitingID)
 	}
 	for _, name := range []string{"canceling", "schema"} {
-		s.tell("cancelWorkflowRun", name, "runId", waitingID)
+		s.send("cancelWorkflowRun", name, "runId", waitingID)
 	}
 	s.triggers()
 	s.people()
-	s.tell("replaceWorkflow", "schema") // which pauses it
+	s.send("replaceWorkflow", "schema") // which pauses it
 }
 
 // stage learns the stage from which the run is repeated, once it is over.
@@ -272,7 +272,7 @@ func (s *story) stage() {
 	})
 }
 
-// waits begins a run that takes the signal of the examples.
+// waits starts a run that waits for the signal of the examples.
 func (s *story) waits() {
 	created := probe.Decode[object](s.trial, s.trial.Post("/v1/sdk/workflows", object{
 		"name": "Approval", "sequenceEdges": []object{{"id": "e1", "from": "wait", "to": "rest"}},
@@ -287,29 +287,29 @@ func (s *story) waits() {
 
 func (s *story) triggers() {
 	for _, name := range []string{"schema", "schedule"} {
-		s.tell("createSchedule", name)
+		s.send("createSchedule", name)
 	}
 	for _, name := range []string{"schema", "paused"} {
-		s.tell("replaceSchedule", name)
+		s.send("replaceSchedule", name)
 	}
 	for _, name := range []string{"schema", "hook"} {
-		s.tell("createHook", name)
+		s.send("createHook", name)
 	}
-	s.tell("receiveHook", "run")
+	s.send("receiveHook", "run")
 	for _, name := range []string{"schema", "paused"} {
-		s.tell("replaceHook", name)
+		s.send("replaceHook", name)
 	}
 	for _, id := range []string{"setEnvironmentVariable", "setWorkspaceEnvironmentVariable"} {
 		for _, name := range []string{"schema", "variable"} {
-			s.tell(id, name)
+			s.send(id, name)
 		}
 	}
 }
 
 func (s *story) people() {
-	s.tell("createInvitation", "invitation")
-	s.tell("acceptInvitation", "session")
-	s.tell("updateMember", "member")
-	s.tell("createApiKey", "key")
-	s.tell("rotateApiKey", "successor")
+	s.send("createInvitation", "invitation")
+	s.send("acceptInvitation", "session")
+	s.send("updateMember", "member")
+	s.send("createApiKey", "key")
+	s.send("rotateApiKey", "successor")
 }

@@ -30,7 +30,7 @@ import (
 	"github.com/weft-automation/weft/internal/program/conformseed"
 )
 
-// crowd is a service of its own, for tests that look at what it costs.
+// crowd is a separate service, for tests that measure its use of resources.
 type crowd struct {
 	dsn       string
 	authority *probe.Authority
@@ -61,7 +61,7 @@ func newCrowd(t *testing.T) *crowd {
 	return c
 }
 
-// as is the service seen by a workspace of its own.
+// as returns the service as the target of a new workspace.
 func (c *crowd) as(t *testing.T, name string) *probe.Target {
 	t.Helper()
 	credentials := makeTenant(t, t.Context(), c.pool, c.node.URL(), name)

@@ -9,16 +9,16 @@ import (
 	"github.com/weft-automation/weft/conformance/probe"
 )
 
-// WriteTable writes what was found: a line for each heading of the contract and of the
-// choices, or with parts for each part, and below what speaks against which part, and what
-// was not run and what it needs.
+// WriteTable writes the report as a table with a line for each heading of the contract and of
+// the choices, or for each part if parts is set. Below the table it lists the reasons for the
+// parts that failed, and the cases that were not run with what they need.
 func (r Report) WriteTable(out io.Writer, parts bool) error {
 	w := &printer{out: out}
 	r.writeLines(w, "THE CONTRACT", false, parts)
-	r.writeLines(w, "CHOICES: what the contract leaves open", true, parts)
-	w.reasons("FAILED: what breaks the contract", r.Of(Failed))
-	w.reasons("CHOSEN OTHERWISE than decided, which breaks no contract", r.Of(Differs))
-	w.reasons("OPEN: choices that no case came to, since something else was otherwise before", r.Of(Open))
+	r.writeLines(w, "CHOICES: decisions where the contract is open", true, parts)
+	w.reasons("FAILED: violations of the contract", r.Of(Failed))
+	w.reasons("OTHERWISE: departures from the decisions, which do not violate the contract", r.Of(Differs))
+	w.reasons("OPEN: choices that no case reached, because something else failed first", r.Of(Open))
 	r.writeUnsteady(w)
 	r.writeNeeds(w)
 	r.writeUnseen(w)
@@ -31,7 +31,7 @@ func (r Report) WriteTable(out io.Writer, parts bool) error {
 	return w.err
 }
 
-// printer writes until something fails.
+// printer writes lines until one fails, and keeps the error.
 type printer struct {
 	out io.Writer
 	err error
@@ -46,7 +46,7 @@ func (w *printer) line(format string, args ...any) {
 // verdicts are the columns of the table.
 var verdicts = []Verdict{Proven, Failed, Differs, Open, NotRun, Unseen}
 
-// tallied is how many parts have each verdict.
+// tallied counts the parts by verdict.
 type tallied map[Verdict]int
 
 func (c tallied) sum(of string) string {
@@ -73,7 +73,7 @@ func (r Report) tally(choices bool) tallied {
 	return all
 }
 
-// writeLines writes the table's lines of the contract, or of the choices.
+// writeLines writes the lines of the table for the contract, or for the choices.
 func (r Report) writeLines(w *printer, title string, choices, parts bool) {
 	if len(r.tally(choices)) == 0 {
 		return
@@ -123,14 +123,14 @@ func (r Report) writeHeading(out io.Writer, h heading, choices bool, shown []Ver
 	_, _ = fmt.Fprintln(out)
 }
 
-// reasons writes each part with the cases that speak against it. What a case says is told
-// where it comes up first.
+// reasons writes each part with the cases that contradict it. The text of a case is written
+// only where it appears first.
 func (w *printer) reasons(title string, found []Found) {
 	if len(found) == 0 {
 		return
 	}
 	w.line("\n%s", title)
-	told := map[Reason]bool{}
+	written := map[Reason]bool{}
 	for _, f := range found {
 		w.line("  %s  %s", f.Part.ID, f.Part.Text)
 		for i, why := range f.Why {
@@ -138,17 +138,17 @@ func (w *printer) reasons(title string, found []Found) {
 				w.line("    and %d more cases", len(f.Why)-i)
 				break
 			}
-			if told[why] {
+			if written[why] {
 				w.line("    %s: as above", why.Case)
 				continue
 			}
-			told[why] = true
+			written[why] = true
 			w.line("    %s:\n      %s", why.Case, shorten(why.Text))
 		}
 	}
 }
 
-// shorten is a text on one line that a terminal may show.
+// shorten returns text as one line without control characters, cut to 600 characters.
 func shorten(text string) string {
 	text = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f {
@@ -162,22 +162,22 @@ func shorten(text string) string {
 	return text
 }
 
-// writeUnsteady writes the cases that passed at the second time only.
+// writeUnsteady writes the cases that passed only when they were repeated.
 func (r Report) writeUnsteady(w *printer) {
-	told := false
+	titled := false
 	for _, result := range r.Results {
 		if result.Unsteady == nil {
 			continue
 		}
-		if !told {
-			w.line("\nUNSTEADY: cases that failed beside others, and passed alone")
+		if !titled {
+			w.line("\nUNSTEADY: cases that failed in parallel with others, and passed alone")
 		}
-		told = true
+		titled = true
 		w.line("  %s (%s):\n    %s", result.Case.Name, result.Case.Part, shorten(result.Unsteady.Error()))
 	}
 }
 
-// provided is how weft conform is told of what cases need.
+// provided maps each need to the flags and settings of weft conform that meet it.
 var provided = map[probe.Need]string{
 	probe.NeedNear:      "weft dev --allow-network 127.0.0.0/8, or --host",
 	probe.NeedForeign:   "--guests or --foreign",
@@ -192,7 +192,7 @@ var provided = map[probe.Need]string{
 	needSoak:            "--soak",
 }
 
-// writeNeeds writes what was not run, by what it needs.
+// writeNeeds writes how many cases were not run, by need.
 func (r Report) writeNeeds(w *printer) {
 	cases, order := map[probe.Need]int{}, []probe.Need{}
 	for _, result := range r.Results {
@@ -215,7 +215,7 @@ func (r Report) writeNeeds(w *printer) {
 	}
 }
 
-// writeUnseen writes which parts have no case, and why.
+// writeUnseen writes the parts without a case, each with the reason.
 func (r Report) writeUnseen(w *printer) {
 	unseen := r.Of(Unseen)
 	if len(unseen) == 0 {

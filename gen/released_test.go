@@ -11,10 +11,11 @@ import (
 	"github.com/oasdiff/yaml"
 )
 
-// released is the document that is promised: that of the last release, or of before the first.
+// released is the document that the next one must not break: that of the last release, or a
+// snapshot until the first release.
 const released = "../conformance/released/openapi.yaml"
 
-// breaks returns what a document breaks of another one, a line for each finding.
+// breaks returns the breaking changes from one document to another, a line for each.
 func breaks(t *testing.T, before, after string) []string {
 	t.Helper()
 	output, err := tool(t.Context(), "oasdiff", "breaking", before, after, "--fail-on", "WARN",
@@ -58,7 +59,7 @@ func TestTheContractBreaksNothingThatIsPromised(t *testing.T) {
 // edit is a change of a document.
 type edit func(at func(string) object)
 
-// changed is a copy of the released document with some changes.
+// changed returns the path of a copy of the released document with some edits.
 func changed(t *testing.T, edits ...edit) string {
 	t.Helper()
 	root := document(t, released)
@@ -71,7 +72,7 @@ func changed(t *testing.T, edits ...edit) string {
 				}
 				child, ok := node[strings.ReplaceAll(token, "~1", "/")].(object)
 				if !ok {
-					t.Fatalf("%s: there is no %s", pointer, token)
+					t.Fatalf("%s: %s does not exist", pointer, token)
 				}
 				node = child
 			}
@@ -132,7 +133,7 @@ func renamed(name, into string) edit {
 	}
 }
 
-// deprecated returns an edit that announces the end of an operation, so many days ahead.
+// deprecated returns an edit that deprecates an operation, with its sunset in so many days.
 func deprecated(pointer string, days int) edit {
 	return func(at func(string) object) {
 		at(pointer)["deprecated"] = true
@@ -140,7 +141,8 @@ func deprecated(pointer string, days int) edit {
 	}
 }
 
-// planted are edits that break clients. Each has the texts of one line of the findings.
+// planted lists edits that break clients, each with the strings that one line of the findings
+// must contain.
 var planted = []struct {
 	finding []string
 	change  edit
@@ -197,7 +199,7 @@ func TestABreakingChangeOfTheContractIsRefused(t *testing.T) {
 	found := breaks(t, released, changed(t, edits...))
 	for _, one := range planted {
 		if !caught(found, one.finding) {
-			t.Errorf("%q is not found", one.finding)
+			t.Errorf("no finding contains %q", one.finding)
 		}
 	}
 	if t.Failed() {
@@ -236,7 +238,7 @@ func TestWhatGrowsTheContractIsNotRefusedAndIsTold(t *testing.T) {
 	}
 	for _, want := range []string{"GET /v1/sdk/more", "POST /v1/sdk/components", "GET /v1/sdk/limits"} {
 		if !strings.Contains(string(changes), want) {
-			t.Errorf("%s is not told: %s", want, changes)
+			t.Errorf("the changelog does not mention %s: %s", want, changes)
 		}
 	}
 }

@@ -12,11 +12,11 @@ import "embed"
 type Language struct {
 	Name   string   // the folder
 	Files  []string // in it
-	Signer string   // of conformance/signers, to lie beside them
+	Signer string   // in conformance/signers, copied next to Files
 }
 
-// Languages lists them. weft.gen.go is made from the spec. The types of the TypeScript client, weft_api.ts, are made from the
-// spec by openapi-typescript, on the machine of who uses it.
+// Languages lists the clients. weft.gen.go is generated from the spec. The types of the TypeScript client, weft_api.ts, are
+// generated from the spec by openapi-typescript, on the user's machine.
 var Languages = []Language{
 	{"go", []string{"weft.gen.go", "weft_client.go", "weft_stream.go", "weft_callback.go", "journey/main.go"}, "weft_signer.go"},
 	{"java", []string{"WeftClient.java", "WeftStream.java", "WeftCallback.java", "WeftJson.java", "Journey.java"}, "WeftSigner.java"},

@@ -82,8 +82,8 @@ func TestARequestIsSettledByTheDocumentAlone(t *testing.T) {
 		{seen: []exchange{usual}, most: 1, fault: "forgives at most 1 requests of createSession, and there are 0"},
 		{seen: []exchange{usual, asked(wrong, 400, 200)}, disputes: 1, most: 1, fault: "is taken, and openapi.yaml does not allow it"},
 		{seen: []exchange{usual, asked(right, 200, 401)}, disputes: 1, most: 1, fault: "is refused, and openapi.yaml allows it"},
-		{seen: []exchange{usual, asked(right, 400, 429)}, fault: "is no answer of the operation"},
-		{seen: []exchange{usual, asked(right, 400, 500)}, disputes: 1, fault: "is no answer of the operation"},
+		{seen: []exchange{usual, asked(right, 400, 429)}, fault: "is not a documented response of the operation"},
+		{seen: []exchange{usual, asked(right, 400, 500)}, disputes: 1, fault: "is not a documented response of the operation"},
 		{seen: []exchange{asked(wrong, 400, 400)}, fault: "no right request of createSession was seen"},
 	} {
 		delete(spared, "forgiven")

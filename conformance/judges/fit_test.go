@@ -160,12 +160,12 @@ func (f *fitting) schema(e exclusion, schemas object) error {
 
 var dollar = regexp.MustCompile(`"\$\w+"`)
 
-// replace writes what an exclusion gives in the place of a member that there is, which goes
-// if that is nothing.
+// replace replaces an existing field with the schema of an exclusion, or removes the field if
+// the exclusion has no schema.
 func (f *fitting) replace(e exclusion, kind string, in any, member string) error {
 	target, _ := in.(object)
 	if _, there := target[member]; !there {
-		return fmt.Errorf("%s of %s: there is none", kind, e.Name)
+		return fmt.Errorf("%s of %s: the field does not exist", kind, e.Name)
 	}
 	f.used[kind+" "+e.Name] = true
 	if e.Schema == nil {

@@ -82,7 +82,7 @@ func withoutEvents(t *testing.T, file string) string {
 	return copied
 }
 
-// read counts what the report says was done, so that a tool that does nothing is no judge.
+// read counts the steps in the report, so that a tool that does nothing does not pass.
 func (v *verdict) read(t *testing.T, report string) {
 	t.Helper()
 	text, err := os.ReadFile(report)

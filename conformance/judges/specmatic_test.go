@@ -19,7 +19,7 @@ type trial struct {
 	Failure *string `xml:"failure"`
 }
 
-// failed says whether something about the answer was found that a text names.
+// failed reports whether the failure message contains the string.
 func (each trial) failed(at string) bool {
 	return each.Failure != nil && strings.Contains(*each.Failure, at)
 }

@@ -67,7 +67,7 @@ func before(t *testing.T, to string, proxy *httputil.ReverseProxy) string {
 	}
 	proxy.Rewrite = func(r *httputil.ProxyRequest) { r.SetURL(target) }
 	proxy.ErrorHandler = func(w http.ResponseWriter, r *http.Request, err error) {
-		if r.Context().Err() == nil { // else whoever asked has gone
+		if r.Context().Err() == nil { // otherwise the client has disconnected
 			t.Errorf("%s %s: %v", r.Method, r.URL, err)
 		}
 		w.WriteHeader(http.StatusBadGateway)
@@ -139,7 +139,7 @@ func (w *witness) settle(law document, spared exclusions) (disputes int, faults 
 			disputes++
 		}
 		if e.status >= http.StatusInternalServerError || e.status == http.StatusTooManyRequests {
-			faults = append(faults, fmt.Sprintf("%v: is no answer of the operation", e))
+			faults = append(faults, fmt.Sprintf("%v: is not a documented response of the operation", e))
 			continue
 		}
 		if !taken && !disputed {

@@ -36,9 +36,9 @@ func NewAuthority(hosts ...string) (*Authority, error) {
 // keptFor is how long an authority in a file is good for.
 const keptFor = 10 * 365 * 24 * time.Hour
 
-// ReadAuthority is NewAuthority with an authority that stays: its certificate is in the
-// file, its key beside it with .key behind the name. made says that there was none, so
-// that no deployment can trust it yet.
+// ReadAuthority is like NewAuthority, but keeps the authority: its certificate is in the file,
+// its key in a file with .key appended to the name. It creates missing files, and reports in
+// made that it did: no deployment can trust the authority yet.
 func ReadAuthority(path string, hosts ...string) (a *Authority, made bool, err error) {
 	pair, err := tls.LoadX509KeyPair(path, path+".key")
 	if errors.Is(err, fs.ErrNotExist) {

@@ -26,7 +26,7 @@ type Request struct {
 	Body   []byte // sent as application/json unless Header says otherwise
 	Sign   Signing
 
-	// Bearer is the token of a session, in the place of a signature.
+	// Bearer is the token of a session, sent instead of a signature.
 	Bearer string
 	// Unsigned leaves the signature out.
 	Unsigned bool
@@ -85,8 +85,8 @@ func (t *Trial) Try(ctx context.Context, r Request) (Answer, error) {
 	return answer, errors.Join(t.judge(operation, r, answer), t.checkIgnored(answer, reported))
 }
 
-// identified is the request with an id of its own, so that the answer's can be
-// compared.
+// identified returns the request with a new request ID, to compare with the one in the
+// response.
 func (r Request) identified() Request {
 	if _, given := r.Header["X-Request-Id"]; !given {
 		r.Header = maps.Clone(r.Header)

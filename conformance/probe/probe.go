@@ -65,8 +65,8 @@ type Target struct {
 	// set to be allowed to.
 	Near bool
 
-	// Forwarded says that the deployment believes X-Forwarded-For from here, so
-	// that every trial can have an address of its own.
+	// Forwarded means that the deployment trusts X-Forwarded-For from this machine, so that
+	// every trial can have its own address.
 	Forwarded bool
 
 	// Schedule is the delay before each callback attempt.
@@ -75,8 +75,8 @@ type Target struct {
 	// NewKey makes a key of the workspace and says how to revoke it.
 	NewKey func(context.Context) (Credentials, func(context.Context) error, error)
 
-	// NewWorkspace makes a workspace of its own with a key, an owner and a viewer,
-	// for a case that uses its limits up.
+	// NewWorkspace creates a workspace with a key, an owner and a viewer, for a case
+	// that exhausts its limits.
 	NewWorkspace func(context.Context, Terms) (Credentials, error)
 
 	// Grant gives a workspace paid credits.
@@ -100,7 +100,7 @@ type Target struct {
 	// Tamper changes what receivers of callbacks get before they look at it.
 	Tamper func(*Delivery)
 
-	// Deliver says what arrives at a receiver in the place of a delivery.
+	// Deliver returns the deliveries that arrive at a receiver instead of the given one.
 	Deliver func(Delivery) []Delivery
 }
 

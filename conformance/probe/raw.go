@@ -57,9 +57,9 @@ func (t *Trial) Head(method, target string, body []byte) string {
 	return b.String()
 }
 
-// Raw writes bytes on a connection of its own and reads the answers until the
-// other side closes it. Whatever fails on the way ends the reading, not the
-// case.
+// Raw sends bytes on a new connection and returns the responses that it reads until the
+// server closes the connection. An error on the connection ends the reading, and does not
+// fail the case.
 func (t *Trial) Raw(send string) []Answer {
 	conn := t.Dial()
 	go func() { _, _ = io.WriteString(conn, send) }()

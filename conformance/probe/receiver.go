@@ -156,7 +156,7 @@ func (r *Receiver) tamper(d *Delivery) {
 	}
 }
 
-// verify checks both signatures, or that there is none without a secret.
+// verify checks both signatures, or that both are missing if there is no secret.
 func (r *Receiver) verify(d Delivery) {
 	id, timestamp := d.Header.Get("Webhook-Id"), d.Header.Get("Webhook-Timestamp")
 	if r.secret == "" {

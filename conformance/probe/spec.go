@@ -335,8 +335,8 @@ func (s *Spec) visit(path []string, value any) error {
 	return schema.Validate(value)
 }
 
-// CheckSchema says what keeps a text from being a JSON Schema of 2020-12 that stands on
-// its own.
+// CheckSchema returns an error if raw is not a self-contained JSON Schema of draft
+// 2020-12.
 func CheckSchema(raw []byte) error {
 	document, err := jsonschema.UnmarshalJSON(bytes.NewReader(raw))
 	if err != nil {

@@ -48,8 +48,8 @@ func Run(ctx context.Context, target *Target, run func(*Trial)) error {
 	return err
 }
 
-// Watch is Run that also tells what a lenient target did otherwise than was decided, each
-// thing once.
+// Watch is like Run, and also returns each departure of a lenient target from the decisions
+// once.
 func Watch(ctx context.Context, target *Target, run func(*Trial)) ([]Departure, error) {
 	if !target.Unhurried {
 		var cancel context.CancelFunc

@@ -20,9 +20,9 @@ import (
 // prefix is a path that a proxy removes before the request reaches Weft.
 const prefix = "/weft"
 
-// verifying returns the base URL of a service that says of each request whether it was signed
-// as it came in, by the key of the vectors and just now, with what came. A proxy before the
-// service removes prefix.
+// verifying returns the base URL of a service that reports for each request what it received,
+// and whether the key of the vectors signed exactly that within the last seconds. A proxy in
+// front of the service removes prefix.
 func verifying(t *testing.T, prefix string) string {
 	t.Helper()
 	public, err := base64.StdEncoding.DecodeString(made().PublicKey)

@@ -71,7 +71,7 @@ func TestTheGoSignerSignsWhatIsSent(t *testing.T) {
 	}
 }
 
-// place puts the signer and what runs it into a folder of their own.
+// place copies the signer and the program that runs it into a new folder.
 func place(t *testing.T, files ...string) string {
 	t.Helper()
 	folder := t.TempDir()

@@ -1,12 +1,12 @@
-// Package api holds what is generated from openapi.yaml: the wire types, the
-// routing of the operations and the document itself.
+// Package api holds the code generated from openapi.yaml: the wire types, the routing
+// of the operations and the document itself.
 //
-// Nothing here is written by hand but this file, the configurations beside it
-// and overlay.yaml, which tells the generator the Go types of scalars so that
-// the contract itself stays free of any language.
+// Only this file, the generator configurations and overlay.yaml are written by hand.
+// overlay.yaml sets the Go types of scalars for the generator, so that the contract
+// contains nothing specific to Go.
 //
-// The one invariant: the embedded document is openapi.yaml as it stands, the same as
-// JSON, and that in the words of OpenAPI 3.0.
+// The invariant: the embedded documents are openapi.yaml unchanged, its JSON form, and
+// its OpenAPI 3.0 edition.
 package api
 
 import _ "embed" // for the document
@@ -14,18 +14,18 @@ import _ "embed" // for the document
 //go:embed openapi.yaml
 var specYAML []byte
 
-// SpecYAML is the document as it is written, comments included. It is not to be changed.
+// SpecYAML returns the document as written, including comments. Callers must not modify it.
 func SpecYAML() []byte { return specYAML }
 
 //go:embed openapi.json
 var specJSON []byte
 
-// SpecJSON is the document as JSON: to read YAML takes a process that starts longer than
-// all else does. It is not to be changed.
+// SpecJSON returns the document as JSON. It is embedded because parsing the YAML would take
+// longer than the rest of a process's start. Callers must not modify it.
 func SpecJSON() []byte { return specJSON }
 
 //go:embed openapi-3.0.json
 var spec30JSON []byte
 
-// Spec30JSON is the document in the words of OpenAPI 3.0. It is not to be changed.
+// Spec30JSON returns the OpenAPI 3.0 edition of the document. Callers must not modify it.
 func Spec30JSON() []byte { return spec30JSON }

@@ -9,30 +9,30 @@ import (
 	"github.com/weft-automation/weft/internal/secret/redact"
 )
 
-// Redactor removes the secret values of one call from texts.
+// Redactor removes the secret values of one call from strings.
 type Redactor struct {
 	sought       redact.Sought
 	values       map[string]bool // the secrets and their parts
-	given, parts int             // secrets and parts of them, as far as they are counted
+	given, parts int             // number of secrets, and of their parts
 }
 
-// MaxSecrets is how many secrets are looked for in a text. Where there are more, no text is
-// shown at all.
+// MaxSecrets is the largest number of secrets that a redactor searches for. If there are more,
+// it redacts every string completely.
 const MaxSecrets = 1_000
 
-// The other bounds of what is done for a text, whatever it and the secrets are.
+// The other limits on the work for one string.
 const (
-	maxParts  = 10_000   // words and the like that secrets consist of: a field of 64 KiB has fewer
-	maxSought = 4 << 20  // bytes of secrets in all their forms; of more, no text is shown
-	maxText   = 32 << 10 // bytes of a text that are gone through; the rest is not shown
+	maxParts  = 10_000   // parts of secrets, such as words; a field of 64 KiB has fewer
+	maxSought = 4 << 20  // bytes of secrets in all their encodings; beyond that, every string is redacted completely
+	maxText   = 32 << 10 // bytes of a string that are searched; the rest is cut off
 )
 
-// Whole reports whether the redactor shows no text at all.
+// Whole reports whether the redactor redacts every string completely.
 func (r *Redactor) Whole() bool {
 	return r != nil && (r.given > MaxSecrets || r.parts > maxParts || r.sought.Size() > maxSought)
 }
 
-// NewRedactor makes a redactor for these secrets. Values shorter than 8 bytes are left alone.
+// NewRedactor returns a redactor for these secrets. It ignores values shorter than 8 bytes.
 func NewRedactor(secrets ...string) *Redactor {
 	r := &Redactor{values: map[string]bool{}}
 	for _, secret := range secrets {
@@ -41,7 +41,7 @@ func NewRedactor(secrets ...string) *Redactor {
 	return r
 }
 
-// Redactor makes a redactor for the secrets in this input and config, and for more.
+// Redactor returns a redactor for the secrets in this input and config, and for more.
 func (e *Entry) Redactor(input, config json.RawMessage, more ...string) *Redactor {
 	r := NewRedactor(more...)
 	r.collect(input, e.SecretPaths.Input)
@@ -49,7 +49,7 @@ func (e *Entry) Redactor(input, config json.RawMessage, more ...string) *Redacto
 	return r
 }
 
-// In reports whether some of a value would be removed, were it shown.
+// In reports whether a string or number contains a secret.
 func (r *Redactor) In(value any) bool {
 	switch value := value.(type) {
 	case string:
@@ -60,8 +60,8 @@ func (r *Redactor) In(value any) bool {
 	return false
 }
 
-// JSON returns some JSON without the secret values in its texts. What is not JSON is
-// replaced whole.
+// JSON returns data without the secret values in its strings. Invalid JSON is redacted
+// completely.
 func (r *Redactor) JSON(data json.RawMessage) json.RawMessage {
 	if r == nil || len(r.values) == 0 && !r.Whole() || len(data) == 0 {
 		return data
@@ -76,9 +76,9 @@ func (r *Redactor) JSON(data json.RawMessage) json.RawMessage {
 	return data
 }
 
-// Text returns the text without the secret values, in whatever form they are repeated. It also
-// removes the beginning of a secret at the end of the text, or before three dots: texts from
-// outside and values that messages quote are cut before they come here.
+// Text returns text without the secret values, in any of their encodings. It also removes a
+// prefix of a secret at the end of text or before three dots, because responses and quoted
+// values may have been cut before.
 func (r *Redactor) Text(text string) string {
 	if r.Whole() && text != "" {
 		return Redacted
@@ -104,9 +104,9 @@ func (r *Redactor) details(data json.RawMessage) json.RawMessage {
 	return out
 }
 
-// wordsOfErrors are what errors of Weft are made of: names of members, and what may stand for a
-// code or a class. They say nothing of a secret that is the same word, and hidden they would
-// take the form of an error with them.
+// wordsOfErrors lists the field names of Weft's errors, and the values of code, class and kind.
+// They are never redacted: they reveal nothing about a secret that equals one of them, and
+// redacting them would destroy the structure of the error.
 var wordsOfErrors = func() map[string]bool {
 	words := map[string]bool{}
 	for _, word := range strings.Fields(`class upstreamCode upstreamMessage retryAfter revert kind reason panicCode selector name signature arguments data
@@ -125,7 +125,7 @@ func (r *Redactor) value(value any, shown func(string) string) any {
 	case string:
 		return shown(value)
 	case json.Number:
-		// A short one is nobody's secret: a status, a code, an index.
+		// A short number is a status, a code or an index, not a secret.
 		if len(value) >= minSecret && r.In(value) {
 			return Redacted
 		}
@@ -136,15 +136,15 @@ func (r *Redactor) value(value any, shown func(string) string) any {
 	case map[string]any:
 		out := make(map[string]any, len(value))
 		for name, child := range value {
-			told := name
+			shownName := name
 			if !wordsOfErrors[name] {
-				told = shown(name)
+				shownName = shown(name)
 			}
 			if word, ok := child.(string); ok && wordsOfErrors[word] && (name == "code" || name == "class" || name == "kind") {
-				out[told] = word
+				out[shownName] = word
 				continue
 			}
-			out[told] = r.value(child, shown)
+			out[shownName] = r.value(child, shown)
 		}
 		return out
 	}
@@ -164,8 +164,8 @@ func (r *Redactor) collect(data json.RawMessage, paths []string) {
 	}
 }
 
-// Texts are the texts and numbers in some JSON, each once and none too short to be looked
-// for: one more than MaxSecrets at most.
+// Texts returns the distinct strings and numbers in data that are long enough to be redacted.
+// It returns at most MaxSecrets+1.
 func Texts(data json.RawMessage) (texts []string) {
 	value, err := strictjson.Decode(data)
 	if err != nil {
@@ -189,7 +189,7 @@ func Texts(data json.RawMessage) (texts []string) {
 	return texts
 }
 
-// add adds a secret and the parts of it that an upstream may echo alone.
+// add adds a secret and those of its parts that an upstream may echo separately.
 func (r *Redactor) add(secret string) {
 	r.given++
 	r.seek(secret)
@@ -201,8 +201,8 @@ func (r *Redactor) add(secret string) {
 	})
 }
 
-// seek looks for a value in texts. Only the beginning of one that is longer than any text can
-// stand in one.
+// seek adds a value to search for. Of a value that is longer than maxText, only the beginning
+// can appear in a string.
 func (r *Redactor) seek(value string) {
 	if len(value) >= minSecret && !r.values[value] && !r.Whole() {
 		r.values[value] = true

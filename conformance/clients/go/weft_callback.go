@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// ErrForged says that a callback is not what Weft sent, or that nobody can tell.
+// ErrForged means that a callback is not what Weft sent, or that its signature cannot be verified.
 var ErrForged = errors.New("the callback is not signed as it came")
 
 // webhookTolerance is how far webhook-timestamp may be from the receiver's clock.

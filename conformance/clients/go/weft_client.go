@@ -108,7 +108,7 @@ type Answered interface {
 	GetApplicationProblemJSONDefault() *Failure
 }
 
-// Refusal is an answer that is no success. Code is stable.
+// Refusal is the error for a response that is not a success. Its Code is stable.
 type Refusal struct{ Problem }
 
 func (r *Refusal) Error() string {
@@ -123,5 +123,5 @@ func Check(answered Answered) error {
 	if problem := answered.GetApplicationProblemJSONDefault(); problem != nil {
 		return &Refusal{*problem}
 	}
-	return &Refusal{Problem{Status: int32(answered.StatusCode()), Detail: "the answer is no problem document"}}
+	return &Refusal{Problem{Status: int32(answered.StatusCode()), Detail: "the response is not a problem document"}}
 }

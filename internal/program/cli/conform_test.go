@@ -122,7 +122,7 @@ func TestConformAgainstTheRealService(t *testing.T) {
 	})
 	t.Run("a contract that is broken", func(t *testing.T) {
 		got := run(t, environ, "", append(few, "--callback-schedule=0s,50ms,50ms", "--base-url="+broken(t, baseURL, unsigned))...)
-		got.check(t, 1, "FAILED: what breaks the contract\n  5.3.header  ", "failed: CB22 a signed callback of COMPLETED (")
+		got.check(t, 1, "FAILED: violations of the contract\n  5.3.header  ", "failed: CB22 a signed callback of COMPLETED (")
 		if all := readJUnit(t, junit); all.Failures == 0 {
 			t.Errorf("unexpected JUnit file %+v", all)
 		}
@@ -143,7 +143,7 @@ func TestConformAgainstTheRealService(t *testing.T) {
 		nameless := broken(t, baseURL, func(answer *http.Response) { answer.Header.Del("X-Request-Id") })
 		otherwise := []string{"conform", "--only=4.2", "--only=D1.6", "--base-url=" + nameless, "--junit=" + junit}
 		got := run(t, environ, "", otherwise...)
-		got.check(t, 0, "CHOSEN OTHERWISE than decided, which breaks no contract\n  D1.6.id  ", "")
+		got.check(t, 0, "OTHERWISE: departures from the decisions, which do not violate the contract\n  D1.6.id  ", "")
 		got.check(t, 0, "1 part of the contract: 1 proven\n", "")
 		if all := readJUnit(t, junit); all.Failures != 0 {
 			t.Errorf("unexpected JUnit file %+v", all)

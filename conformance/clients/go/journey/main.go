@@ -1,6 +1,6 @@
-// Command journey does all that one does with Weft, once each, and prints what came of it as
-// JSON: journey .weft/credentials.json. The callback comes to a port of this machine:
-// weft dev --allow-network 127.0.0.0/8.
+// Command journey uses every feature of Weft once and prints the results as JSON:
+// journey .weft/credentials.json. It receives the callback on a local port, so start the
+// service with weft dev --allow-network 127.0.0.0/8.
 package main
 
 import (
