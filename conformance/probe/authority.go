@@ -23,8 +23,8 @@ type Authority struct {
 	certificate tls.Certificate
 }
 
-// NewAuthority makes an authority and its one server certificate, for 127.0.0.1,
-// localhost and further names or addresses.
+// NewAuthority creates an authority and a server certificate for 127.0.0.1, localhost
+// and the given names or addresses.
 func NewAuthority(hosts ...string) (*Authority, error) {
 	root, key, err := newRoot(24 * time.Hour)
 	if err != nil {
@@ -33,7 +33,7 @@ func NewAuthority(hosts ...string) (*Authority, error) {
 	return issue(root, key, hosts)
 }
 
-// keptFor is how long an authority in a file is good for.
+// keptFor is how long an authority in a file is valid.
 const keptFor = 10 * 365 * 24 * time.Hour
 
 // ReadAuthority is like NewAuthority, but keeps the authority: its certificate is in the file,
@@ -52,13 +52,13 @@ func ReadAuthority(path string, hosts ...string) (a *Authority, made bool, err e
 	}
 	key, ok := pair.PrivateKey.(*ecdsa.PrivateKey)
 	if !ok || !pair.Leaf.IsCA {
-		return nil, false, fmt.Errorf("authority %s: it was not made by this program", path)
+		return nil, false, fmt.Errorf("authority %s: this program did not create it", path)
 	}
 	a, err = issue(pair.Leaf, key, hosts)
 	return a, made, err
 }
 
-// OwnCertificate is a server certificate that the deployment trusts anyhow, with its chain.
+// OwnCertificate loads a server certificate with its chain, which the deployment already trusts.
 func OwnCertificate(certificate, key string) (*Authority, error) {
 	pair, err := tls.LoadX509KeyPair(certificate, key)
 	if err != nil {
@@ -67,7 +67,7 @@ func OwnCertificate(certificate, key string) (*Authority, error) {
 	return &Authority{certificate: pair}, nil
 }
 
-// keepRoot writes a new authority, the key first: a certificate is there only with its key.
+// keepRoot writes a new authority. It writes the key first, so that no certificate exists without its key.
 func keepRoot(path string) error {
 	root, key, err := newRoot(keptFor)
 	if err != nil {
@@ -80,7 +80,7 @@ func keepRoot(path string) error {
 	if err := os.WriteFile(path+".key", pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), 0o600); err != nil {
 		return err
 	}
-	return os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: root.Raw}), 0o644) //nolint:gosec // a certificate is for everybody
+	return os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: root.Raw}), 0o644) //nolint:gosec // a certificate is public
 }
 
 func newRoot(length time.Duration) (*x509.Certificate, *ecdsa.PrivateKey, error) {
@@ -102,7 +102,7 @@ func newRoot(length time.Duration) (*x509.Certificate, *ecdsa.PrivateKey, error)
 	return root, key, err
 }
 
-// issue makes the server certificate.
+// issue creates the server certificate.
 func issue(root *x509.Certificate, rootKey *ecdsa.PrivateKey, hosts []string) (*Authority, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -17,35 +17,35 @@ import (
 	"github.com/weft-automation/weft/gen/api"
 )
 
-// Request is a request that is signed as the contract says, but for the
-// departures of Sign.
+// Request is a request that is signed as the contract requires, with the exceptions
+// in Sign.
 type Request struct {
 	Method string // GET
-	Path   string // what follows the host, query included
+	Path   string // after the host, including the query
 	Header http.Header
 	Body   []byte // sent as application/json unless Header says otherwise
 	Sign   Signing
 
 	// Bearer is the token of a session, sent instead of a signature.
 	Bearer string
-	// Unsigned leaves the signature out.
+	// Unsigned omits the signature.
 	Unsigned bool
 
-	// Unchecked leaves the comparison with the document out, for floods.
+	// Unchecked skips the validation of the response, for floods of requests.
 	Unchecked bool
 }
 
-// Signing says how a signature departs from the honest one; zero is honest.
+// Signing says how a signature differs from a valid one. The zero value is valid.
 type Signing struct {
 	As        *Credentials // instead of the target's
 	Method    string
 	Path      string
 	Timestamp string
 	Body      []byte
-	Alter     func(http.Header) // the last touch on the headers
+	Alter     func(http.Header) // changes the headers last
 }
 
-// Answer is what came back.
+// Answer is a response.
 type Answer struct {
 	Operation string
 	Status    int
@@ -56,14 +56,14 @@ type Answer struct {
 	bodiless bool // an answer to HEAD
 }
 
-// Do sends a request and judges the answer against the document.
+// Do sends a request and validates the response against the document.
 func (t *Trial) Do(r Request) Answer {
 	answer, err := t.Try(t.ctx, r)
 	t.NoError(r.name(), err)
 	return answer
 }
 
-// Try is Do with its own context and without ending the case.
+// Try is like Do with its own context, and returns errors instead of stopping the case.
 func (t *Trial) Try(ctx context.Context, r Request) (Answer, error) {
 	start := time.Now()
 	r, reported := t.withUnknown(t.strictly(r.identified()))
@@ -109,22 +109,22 @@ func (t *Trial) strictly(r Request) Request {
 	return r
 }
 
-// decidedBy is the part by which an answer has a header.
+// decidedBy maps a response header to the part that requires it.
 var decidedBy = map[string]string{
 	"Cache-Control": "D9.4", "X-Content-Type-Options": "D9.4",
 	"X-Request-Id": "D1.6.id", "Ratelimit": "D6.fields", "Ratelimit-Policy": "D6.fields",
 	"Idempotent-Replayed": "D1.7.replay", "Preference-Applied": "D1.1.strict", "Weft-Ignored": "D1.1.reported", "Set-Cookie": "D9.2.cookie", "Etag": "D3.412",
 }
 
-// judge holds an answer against the document, and against what every answer
-// must be (decisions 1.6, 3).
+// judge validates a response against the document and against the rules for every
+// response (decisions 1.6, 3).
 func (t *Trial) judge(operation *Operation, r Request, answer Answer) error {
 	failed := answer.Status >= http.StatusBadRequest
 	err := t.target.Spec.check(operation, answer)
 	if err != nil {
 		err = fmt.Errorf("%d: %w", answer.Status, err)
 	}
-	if failed { // the contract does not show what a failure looks like
+	if failed { // the contract does not define the form of an error
 		err = t.departs("D3.form", err)
 	}
 	if err != nil {
@@ -133,7 +133,7 @@ func (t *Trial) judge(operation *Operation, r Request, answer Answer) error {
 	var all []error
 	for name, err := range t.target.Spec.checkHeaders(operation, answer) {
 		part := cmp.Or(decidedBy[name], "D3.form")
-		if name == "Retry-After" { // the contract names it, and not its form
+		if name == "Retry-After" { // the contract requires it, but does not define its form
 			part = map[bool]string{true: "D6.retry"}[answer.Header.Get(name) != ""]
 		}
 		if part != "" {
@@ -157,7 +157,7 @@ func (t *Trial) judge(operation *Operation, r Request, answer Answer) error {
 	return errors.Join(all...)
 }
 
-// send signs and sends; the answer's body is still to be read.
+// send signs and sends the request. The caller reads the body of the response.
 func (t *Trial) send(ctx context.Context, r Request) (*Operation, *http.Response, error) {
 	request, err := t.sign(ctx, r)
 	if err != nil {
@@ -242,7 +242,7 @@ func (r Request) name() string {
 	return r.Method + " " + r.Path
 }
 
-// Get asks for a path.
+// Get sends a GET request.
 func (t *Trial) Get(path string) Answer { return t.Do(Request{Path: path}) }
 
 // Post sends a value as compact JSON.
@@ -250,14 +250,14 @@ func (t *Trial) Post(path string, body any) Answer {
 	return t.Do(Request{Method: http.MethodPost, Path: path, Body: t.JSON(body)})
 }
 
-// JSON is a value as compact JSON.
+// JSON returns a value as compact JSON.
 func (t *Trial) JSON(value any) []byte {
 	data, err := json.Marshal(value)
 	t.NoError("encode", err)
 	return data
 }
 
-// Decode reads the body of a 200; any other status ends the case.
+// Decode decodes the body of a response with status 200. Any other status fails the case.
 func Decode[T any](t *Trial, answer Answer) T {
 	var value T
 	t.Check(answer.Status == http.StatusOK, "%s: got %d, want 200: %s", answer.Operation, answer.Status, answer.Body)
@@ -283,10 +283,10 @@ func (t *Trial) Entry(email, password string) Request {
 	}
 }
 
-// SignIn begins a session of the owner, and gives its token.
+// SignIn creates a session of the owner and returns its token.
 func (t *Trial) SignIn() string { return t.SignInAs(t.target.Credentials) }
 
-// SignInAs begins a session of the owner that the credentials name.
+// SignInAs creates a session of the owner in the credentials and returns its token.
 func (t *Trial) SignInAs(c Credentials) string {
 	return Decode[api.Session](t, t.Do(t.Entry(c.AdminEmail, c.AdminPassword))).Token
 }

@@ -5,14 +5,14 @@ import (
 	"slices"
 )
 
-// Field is one member that the document describes, somewhere in an answer.
+// Field is one field of a response that the document describes.
 type Field struct {
-	Path  []string // names of members; "*" stands for each item of an array
-	Types []string // the JSON types that it may have; none: any
+	Path  []string // names of fields; "*" means each item of an array
+	Types []string // the allowed JSON types; empty means any
 }
 
-// Answers lists the operations that answer 200 with JSON, with the fields of
-// their answers.
+// Answers lists the operations with JSON responses of status 200, with the fields of
+// these responses.
 func (s *Spec) Answers() map[string][]Field {
 	all := map[string][]Field{}
 	for _, operation := range s.operations {
@@ -35,7 +35,7 @@ func (s *Spec) Events() map[string][]Field {
 	return all
 }
 
-// Failures lists the fields of every failure.
+// Failures lists the fields of every error.
 func (s *Spec) Failures() []Field { return s.fields([]string{"components", "schemas", "Problem"}) }
 
 // Callback lists the fields of the completion callback and its headers.
@@ -52,7 +52,7 @@ func (s *Spec) Callback() (fields []Field, headers []string) {
 	return s.fields(append(at, "requestBody", "content", "application/json", "schema")), headers
 }
 
-// Headers lists the headers that each operation's answer 200 may carry.
+// Headers lists the headers that the 200 response of each operation may have.
 func (s *Spec) Headers() map[string][]string {
 	all := map[string][]string{}
 	for _, operation := range s.operations {
@@ -70,8 +70,7 @@ func (s *Spec) fields(path []string) []Field {
 	return s.within(node, nil, nil)
 }
 
-// within lists the fields inside a schema. A schema that is inside itself is
-// looked into once.
+// within lists the fields inside a schema. It expands a recursive schema once.
 func (s *Spec) within(node any, path []string, outer []any) []Field {
 	schema := members(s.resolve(node))
 	if name, ok := members(node)["$ref"]; ok {
@@ -118,7 +117,7 @@ func (s *Spec) types(node any) []string {
 	return list
 }
 
-// resolve follows a reference, if the node is one.
+// resolve follows the node if it is a reference.
 func (s *Spec) resolve(node any) any {
 	for {
 		reference, ok := members(node)["$ref"].(string)

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// at is the part of the document at a path, references on the way followed.
+// at returns the part of the document at a path. It follows references on the way.
 func (s *Spec) at(path []string) (any, bool) {
 	node, _ := s.follow(path)
 	return node, node != nil
@@ -14,7 +14,7 @@ func (s *Spec) at(path []string) (any, bool) {
 // pointerToken escapes a token of a JSON pointer in a URI fragment.
 var pointerToken = strings.NewReplacer("~", "~0", "/", "~1", "{", "%7B", "}", "%7D", "$", "%24", "#", "%23")
 
-// follow is at, with the JSON pointer that leads there without a reference.
+// follow is like at, and also returns a JSON pointer to the part that contains no reference.
 func (s *Spec) follow(path []string) (node any, pointer string) {
 	node = s.root
 	for _, token := range path {
@@ -43,7 +43,7 @@ func (s *Spec) follow(path []string) (node any, pointer string) {
 	return node, pointer
 }
 
-// pathOf is the path of a reference into the document.
+// pathOf returns the path of a reference into the document.
 func pathOf(reference string) []string {
 	return strings.Split(strings.TrimPrefix(reference, "#/"), "/")
 }

@@ -1,11 +1,11 @@
-// Package probe is how the conformance cases look at a deployment: a client
-// that signs and checks every answer against openapi.yaml, a reader of event
-// streams, receivers of callbacks, and the trial that a case runs in.
+// Package probe is the client side of the conformance cases: an HTTP client that
+// signs requests and validates every response against openapi.yaml, a reader of
+// event streams, receivers of callbacks, and the trial that a case runs in.
 //
-// It knows the contract and nothing of the service's code: signing, checking of
-// callbacks and stream parsing are its own, so that no mistake is shared. The
-// one invariant: no answer reaches a case before it was found to be as the
-// document describes it.
+// It depends on the contract, not on the code of the service. It has its own
+// implementation of signing, callback verification and stream parsing, so that it
+// shares no mistake with the service. The invariant: a case gets a response only
+// after the response was validated against the document.
 package probe
 
 import (
@@ -21,14 +21,14 @@ import (
 	"github.com/weft-automation/weft/gen/api"
 )
 
-// Credentials are what a client needs, in the form of credentials.json.
+// Credentials are the credentials of a client, in the format of credentials.json.
 type Credentials struct {
 	BaseURL     string `json:"baseUrl"`
 	WorkspaceID string `json:"workspaceId"`
 	APIKey      string `json:"apiKey"`
 	APISecret   string `json:"apiSecret"`
 
-	// An owner of the workspace; empty where none is known.
+	// An owner of the workspace; empty if unknown.
 	AdminEmail    string `json:"adminEmail"`
 	AdminPassword string `json:"adminPassword"`
 }
@@ -46,23 +46,23 @@ func ReadCredentials(path string) (Credentials, error) {
 	return c, nil
 }
 
-// Target is a deployment under test. What a deployment does not offer stays
-// zero, and the cases that need it are not run.
+// Target is a deployment under test. Fields for what a deployment does not offer
+// are zero, and the cases that need them are not run.
 type Target struct {
 	Credentials
 	Spec *Spec
 	HTTP *http.Client // shared by all trials; redirects are not followed
 
 	Foreign *Credentials // of another workspace
-	Viewer  *Credentials // somebody who may only look at this one
-	Poor    *Credentials // of a workspace with no plan credits and paid credits for two
+	Viewer  *Credentials // a viewer of this workspace
+	Poor    *Credentials // of a workspace without plan credits, and with paid credits for two executions
 
 	// Authority issues the certificates of callback receivers; the deployment
-	// trusts it. Without one receivers speak plain http.
+	// trusts it. If it is nil, receivers use plain HTTP.
 	Authority *Authority
 
-	// Near says that the deployment can reach this machine's loopback, and is
-	// set to be allowed to.
+	// Near means that the deployment can reach the loopback of this machine, and is
+	// configured to allow that.
 	Near bool
 
 	// Forwarded means that the deployment trusts X-Forwarded-For from this machine, so that
@@ -72,56 +72,56 @@ type Target struct {
 	// Schedule is the delay before each callback attempt.
 	Schedule []time.Duration
 
-	// NewKey makes a key of the workspace and says how to revoke it.
+	// NewKey creates a key of the workspace and returns it with a function that revokes it.
 	NewKey func(context.Context) (Credentials, func(context.Context) error, error)
 
 	// NewWorkspace creates a workspace with a key, an owner and a viewer, for a case
 	// that exhausts its limits.
 	NewWorkspace func(context.Context, Terms) (Credentials, error)
 
-	// Grant gives a workspace paid credits.
+	// Grant adds paid credits to a workspace.
 	Grant func(ctx context.Context, workspaceID string, credits int) error
 
 	// Host is the name or address under which the deployment reaches this machine, "" for
 	// loopback.
 	Host string
 
-	// Lenient says that what the contract leaves open may be otherwise than was decided.
+	// Lenient means that the deployment may depart from the decisions where the contract is open.
 	Lenient bool
 
-	// Choices says that the case is about such things alone: what it asks for itself is
-	// not let pass.
+	// Choices means that the case proves only decisions: a departure that it checks for
+	// fails it.
 	Choices bool
 
-	// Unhurried is for a machine that may be slow or busy: waits are not limited and
+	// Unhurried is for a slow or busy machine: waits are not limited and
 	// latencies are not checked.
 	Unhurried bool
 
-	// Tamper changes what receivers of callbacks get before they look at it.
+	// Tamper changes a delivery before the receiver verifies it.
 	Tamper func(*Delivery)
 
 	// Deliver returns the deliveries that arrive at a receiver instead of the given one.
 	Deliver func(Delivery) []Delivery
 }
 
-// Terms are those that a workspace is made on.
+// Terms are the plan and the limits of a new workspace.
 type Terms struct {
 	Plan string
-	Paid int // paid credits that it begins with
+	Paid int // initial paid credits
 
-	// What is agreed for it; nil is what the plan gives.
+	// Limits agreed for the workspace; nil means those of the plan.
 	RPS, RPH, Waits     *int32
-	Credits, UsageLimit *int   // of a month
-	Storage             *int64 // bytes of a month
+	Credits, UsageLimit *int   // per month
+	Storage             *int64 // bytes per month
 
-	// Then is an earlier time at which it was there already, and used Spent
-	// credits. Zero: it is new.
+	// Then is an earlier time at which the workspace existed and had used Spent
+	// credits. Zero means that it is new.
 	Then  time.Time
 	Spent int
 }
 
-// NewTarget is a deployment reached with the given credentials, with the
-// default settings and nothing beyond.
+// NewTarget returns a deployment with the given credentials and the default
+// settings.
 func NewTarget(c Credentials) (*Target, error) {
 	spec, err := LoadSpec()
 	if err != nil {
@@ -144,8 +144,8 @@ func NewTarget(c Credentials) (*Target, error) {
 	}, nil
 }
 
-// Reach is NewTarget for a deployment that runs already. One on this machine is
-// taken to be allowed to reach it.
+// Reach is like NewTarget, for a running deployment. A deployment on this machine is
+// assumed to be allowed to reach it.
 func Reach(c Credentials) (*Target, error) {
 	base, err := url.Parse(c.BaseURL)
 	if err != nil || base.Host == "" {
@@ -163,7 +163,7 @@ func Reach(c Credentials) (*Target, error) {
 	return target, nil
 }
 
-// keyByOwner makes a key as the owner of the workspace.
+// keyByOwner creates a key as the owner of the workspace.
 func (t *Target) keyByOwner(ctx context.Context) (key Credentials, revoke func(context.Context) error, err error) {
 	key = t.Credentials
 	path := Workspace(key.WorkspaceID) + "/api-keys"
@@ -184,10 +184,10 @@ func (t *Target) keyByOwner(ctx context.Context) (key Credentials, revoke func(c
 	}, err
 }
 
-// Need is something that not every deployment offers.
+// Need is a requirement that not every deployment meets.
 type Need string
 
-// What cases may need.
+// The needs of cases.
 const (
 	NeedNear      Need = "a deployment that may reach this machine"
 	NeedForeign   Need = "credentials of a second workspace"
@@ -201,7 +201,7 @@ const (
 	NeedPause     Need = "a callback schedule with a delay of 4 to 60 seconds"
 )
 
-// Offers says whether the deployment has what a case needs.
+// Offers reports whether the deployment meets a need.
 func (t *Target) Offers(need Need) bool {
 	switch need {
 	case NeedNear:

@@ -11,7 +11,7 @@ import (
 	"github.com/weft-automation/weft/gen/api"
 )
 
-var requestIDForm = regexp.MustCompile(`^[A-Za-z0-9._-]+$`) // of at most 128
+var requestIDForm = regexp.MustCompile(`^[A-Za-z0-9._-]+$`) // at most 128 characters
 
 // statuses is the table of decisions 3.
 var statuses = map[int][]string{
@@ -34,11 +34,11 @@ var statuses = map[int][]string{
 	http.StatusServiceUnavailable:          {"UNAVAILABLE"},
 }
 
-// inside are traces of the inside that no failure may show (AB-12).
+// inside lists traces of internals that no error may show (AB-12).
 var inside = []string{"goroutine ", ".go:", "runtime error", "SELECT ", "INSERT ", "pgx", "SQLSTATE", "river_", "/internal/"}
 
-// checkProblem holds what the document cannot say of a failure: that its
-// members agree with each other and with the headers.
+// checkProblem checks what the document cannot express: that the fields of an error
+// agree with each other and with the headers.
 func checkProblem(answer Answer) error {
 	var p api.Problem
 	if err := json.Unmarshal(answer.Body, &p); err != nil {
@@ -46,7 +46,7 @@ func checkProblem(answer Answer) error {
 	}
 	switch {
 	case int(p.Status) != answer.Status:
-		return fmt.Errorf("status %d in an answer %d", p.Status, answer.Status)
+		return fmt.Errorf("status %d in a response with status %d", p.Status, answer.Status)
 	case p.Error != p.Code:
 		return fmt.Errorf("error %q is not code %q", p.Error, p.Code)
 	case p.Message != p.Detail || p.Detail == "":
@@ -59,28 +59,27 @@ func checkProblem(answer Answer) error {
 	return nil
 }
 
-// checkCode says whether a failure has a code that its status does not have.
+// checkCode returns an error if the code of an error does not belong to its status.
 func checkCode(answer Answer) error {
 	var p api.Problem
 	if json.Unmarshal(answer.Body, &p) == nil && !slices.Contains(statuses[answer.Status], string(p.Code)) {
-		return fmt.Errorf("code %q in an answer %d", p.Code, answer.Status)
+		return fmt.Errorf("code %q in a response with status %d", p.Code, answer.Status)
 	}
 	return nil
 }
 
-// checkClosed says what a failure shows of the inside.
+// checkClosed returns an error if an error reveals internals.
 func checkClosed(answer Answer) error {
 	for _, trace := range inside {
 		if strings.Contains(string(answer.Body), trace) {
-			return fmt.Errorf("the answer shows %q: %s", trace, answer.Body)
+			return fmt.Errorf("the response reveals %q: %s", trace, answer.Body)
 		}
 	}
 	return nil
 }
 
-// Problem reads a failure; another status or code ends the case. It comes with
-// the answer checked already. The contract names two statuses; where it names none, a
-// lenient target may refuse with another.
+// Problem decodes an error and returns it. Another status or code fails the case. The
+// contract defines two statuses; for the others, a lenient target may use a different one.
 func (t *Trial) Problem(answer Answer, status int, code string) api.Problem {
 	var p api.Problem
 	if answer.Status != status {
@@ -98,7 +97,7 @@ func (t *Trial) Problem(answer Answer, status int, code string) api.Problem {
 	return p
 }
 
-// Pointers lists where a failure says that the faults are.
+// Pointers returns the pointers of the errors in a problem.
 func Pointers(p api.Problem) []string {
 	list := make([]string, len(p.Errors))
 	for i, fault := range p.Errors {
@@ -107,7 +106,7 @@ func Pointers(p api.Problem) []string {
 	return list
 }
 
-// Reason is the finer cause of a failure, "" if it gives none.
+// Reason returns the reason of a problem, or "" if it has none.
 func Reason(p api.Problem) string {
 	if p.Reason == nil {
 		return ""

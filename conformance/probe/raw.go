@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// Dial opens a connection on which a case writes its own bytes. It is closed
-// with the trial, and cut after 20 s unless the target is Unhurried.
+// Dial opens a connection for a case that writes raw bytes. The connection is closed at
+// the end of the trial, and times out after 20 s unless the target is Unhurried.
 func (t *Trial) Dial() net.Conn {
 	conn, err := t.dial(t.ctx)
 	t.NoError("dial", err)
@@ -41,9 +41,9 @@ func portOr(u *url.URL, fallback string) string {
 	return fallback
 }
 
-// Head is the request line and the headers of a signed request, target and
-// method exactly as given, without the empty line at the end. More header
-// lines may follow it.
+// Head returns the request line and the headers of a signed request, without the empty
+// line at the end, so that more header lines can follow. Target and method are sent
+// unchanged.
 func (t *Trial) Head(method, target string, body []byte) string {
 	timestamp := Timestamp(time.Now())
 	signature, err := Sign(t.target.APISecret, Message(method, target, timestamp, body))
@@ -78,15 +78,15 @@ func (t *Trial) Raw(send string) []Answer {
 	}
 }
 
-// JudgeFailure holds an answer that came by Raw against the form of every
-// failure of ours.
+// JudgeFailure validates a response from Raw against the rules for every error of the
+// service.
 func (t *Trial) JudgeFailure(answer Answer) {
-	t.Check(answer.Status >= http.StatusBadRequest, "got %d, want a failure", answer.Status)
+	t.Check(answer.Status >= http.StatusBadRequest, "got %d, want an error status", answer.Status)
 	t.target.Spec.note(nil, answer)
 	t.NoError(fmt.Sprint(answer.Status), t.judge(nil, Request{}, answer))
 }
 
-// ReadAnswer reads one answer from a connection.
+// ReadAnswer reads one response from a connection.
 func ReadAnswer(conn net.Conn) (Answer, error) {
 	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/weft-automation/weft/gen/api"
 )
 
-// loopback is where receivers listen, but for a target that has another Host for them.
+// loopback is the address on which receivers listen, unless the target has a Host.
 const loopback = "127.0.0.1"
 
 // Reply is how a receiver answers one delivery.
@@ -25,19 +25,19 @@ type Reply struct {
 	Status int
 	Header map[string]string
 	Body   string
-	Hold   <-chan struct{} // answered once this is closed
+	Hold   <-chan struct{} // the response is sent once this is closed
 }
 
-// Delivery is a callback as it came.
+// Delivery is a callback as received.
 type Delivery struct {
-	At     time.Time // when it came
+	At     time.Time // time of receipt
 	Method string
 	Header http.Header
 	Body   []byte
 	Record api.ComponentExecution
 }
 
-// Receiver takes callbacks and verifies each.
+// Receiver receives callbacks and verifies each.
 type Receiver struct {
 	URL string
 
@@ -48,9 +48,9 @@ type Receiver struct {
 	came    chan Delivery
 }
 
-// Receiver starts a receiver. The first delivery gets the first reply, and so
-// on; the last reply is repeated, and without any it is 204. secret is the
-// callbackSecret, "" for none.
+// Receiver starts a receiver. The first delivery gets the first reply, and so on. The
+// last reply is repeated; without replies it is 204. secret is the callbackSecret, or
+// "" if there is none.
 func (t *Trial) Receiver(secret string, replies ...Reply) *Receiver {
 	if len(replies) == 0 {
 		replies = []Reply{{Status: http.StatusNoContent}}
@@ -61,8 +61,8 @@ func (t *Trial) Receiver(secret string, replies ...Reply) *Receiver {
 	return r
 }
 
-// Upstream starts a plain http server for components to call, and gives its
-// base URL.
+// Upstream starts a plain HTTP server for components to call, and returns its base
+// URL.
 func (t *Trial) Upstream(handler http.HandlerFunc) string { return t.serve(handler, nil) }
 
 func (t *Trial) serve(handler http.Handler, authority *Authority) string {
@@ -115,11 +115,11 @@ func (r *Receiver) receive(w http.ResponseWriter, request *http.Request) {
 	_, _ = io.WriteString(w, reply.Body)
 }
 
-// Received counts the deliveries so far.
+// Received returns the number of deliveries so far.
 func (r *Receiver) Received() int { return int(r.count.Load()) }
 
-// Next waits for the next delivery and verifies it: the form against the
-// document, the signature over the raw bytes.
+// Next waits for the next delivery, validates it against the document, and verifies
+// the signature over the raw bytes.
 func (r *Receiver) Next() Delivery {
 	var d Delivery
 	select {
@@ -127,13 +127,13 @@ func (r *Receiver) Next() Delivery {
 	case <-time.After(r.t.Limit(30 * time.Second)):
 		r.t.Fatalf("no callback within 30 s")
 	case <-r.t.ctx.Done():
-		r.t.Fatalf("no callback within the case's time")
+		r.t.Fatalf("no callback within the time limit of the case")
 	}
 	r.tamper(&d)
 	r.t.Decided("D5.1.post", d.Method == http.MethodPost, "callback method: got %s, want POST", d.Method)
 	if kind := d.Header.Get("Content-Type"); kind != "application/json" {
 		r.t.Decided("D5.1.post", false, "callback Content-Type: got %s, want application/json", kind)
-		d.Header.Set("Content-Type", "application/json") // the rest is judged
+		d.Header.Set("Content-Type", "application/json") // validate the rest
 	}
 	r.t.Equal("callback target", d.Header.Get("Target"), "/callback?from=conformance")
 	r.t.NoError("callback", r.t.target.Spec.checkCallback(d))
@@ -149,7 +149,7 @@ func (r *Receiver) tamper(d *Delivery) {
 	}
 	before := d.Body
 	r.t.target.Tamper(d)
-	// A change of the body shall be found by what it says, not by its signature.
+	// A mutated body must be detected by its content, not by its signature.
 	if r.secret != "" && !bytes.Equal(before, d.Body) {
 		d.Header.Set("X-Svc-Signature", callbackSignature(r.secret, d.Body))
 		d.Header.Set("Webhook-Signature", webhookSignature(r.secret, d.Header.Get("Webhook-Id"), d.Header.Get("Webhook-Timestamp"), d.Body))
@@ -173,13 +173,13 @@ func (r *Receiver) verify(d Delivery) {
 	r.t.Decided("D5.4.webhook", d.Header.Get("Webhook-Signature") == webhookSignature(r.secret, id, timestamp, d.Body), "webhook-signature is not that of the body")
 }
 
-// Reaches says what keeps the deployment from reaching this machine: a component that
-// calls it, and a callback to one of its receivers. nil: nothing does.
+// Reaches returns an error if the deployment cannot reach this machine, with a component
+// that calls a server here and with a callback to a receiver here.
 func (t *Target) Reaches(ctx context.Context) error {
 	err := Run(ctx, t, func(t *Trial) {
 		upstream := t.Upstream(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })
 		e := t.Execute(Fetch(upstream).Waiting(15000))
-		t.Check(e.Status == "COMPLETED", "a component that calls it ends %s: %s", e.Status, e.Error)
+		t.Check(e.Status == "COMPLETED", "a component that calls this machine ended with %s: %s", e.Status, e.Error)
 	})
 	if err != nil {
 		return err
@@ -188,11 +188,11 @@ func (t *Target) Reaches(ctx context.Context) error {
 		call := RandomUUID()
 		call.CallbackURL = t.Receiver("").URL
 		answer := t.Post(Components, call)
-		t.Check(answer.Status == http.StatusOK, "a callback to it is refused: %s", answer.Body)
+		t.Check(answer.Status == http.StatusOK, "a callback to this machine is rejected: %s", answer.Body)
 		id := Decode[api.ComponentExecution](t, answer).ID.String()
 		t.Until("a callback to it", 30*time.Second, func() bool {
 			callback := t.Record(id).Callback
-			t.Check(callback.AttemptCount == 0 || callback.DeliveredAt != nil, "a callback to it fails: %s", callback.LastError)
+			t.Check(callback.AttemptCount == 0 || callback.DeliveredAt != nil, "a callback to this machine fails: %s", callback.LastError)
 			return callback.DeliveredAt != nil
 		})
 	})

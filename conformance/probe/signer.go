@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Message is what a request's signature is made over (contract 5.2).
+// Message returns the message that the signature of a request covers (contract 5.2).
 func Message(method, target, timestamp string, body []byte) []byte {
 	if len(body) == 0 {
 		body = []byte("{}")
@@ -19,8 +19,8 @@ func Message(method, target, timestamp string, body []byte) []byte {
 	return []byte(method + "|" + target + "|" + timestamp + "|" + string(body))
 }
 
-// Sign is the value of X-Sdk-Signature under an apiSecret: PKCS#8 DER in base64
-// whose last 32 bytes are the seed.
+// Sign returns the value of X-Sdk-Signature. The apiSecret is PKCS#8 DER in base64, and its
+// last 32 bytes are the seed.
 func Sign(apiSecret string, message []byte) (string, error) {
 	der, err := base64.StdEncoding.DecodeString(apiSecret)
 	if err != nil || len(der) < ed25519.SeedSize {
@@ -30,17 +30,17 @@ func Sign(apiSecret string, message []byte) (string, error) {
 	return base64.StdEncoding.EncodeToString(ed25519.Sign(key, message)), nil
 }
 
-// Timestamp is the value of X-Sdk-Timestamp.
+// Timestamp returns the value of X-Sdk-Timestamp.
 func Timestamp(at time.Time) string { return strconv.FormatInt(at.Unix(), 10) }
 
-// callbackSignature is the value of X-Svc-Signature (contract 5.3).
+// callbackSignature returns the value of X-Svc-Signature (contract 5.3).
 func callbackSignature(secret string, body []byte) string {
 	mac := hmac.New(sha256.New, []byte(secret))
 	mac.Write(body)
 	return "hmac-sha256-v1=" + hex.EncodeToString(mac.Sum(nil))
 }
 
-// webhookSignature is the value of webhook-signature (Standard Webhooks 1.0.0).
+// webhookSignature returns the value of webhook-signature (Standard Webhooks 1.0.0).
 func webhookSignature(secret, id, timestamp string, body []byte) string {
 	mac := hmac.New(sha256.New, []byte(secret))
 	mac.Write([]byte(id + "." + timestamp + "."))

@@ -18,7 +18,7 @@ import (
 	"github.com/weft-automation/weft/gen/api"
 )
 
-// Spec is openapi.yaml as a judge of answers, and the memory of what was seen.
+// Spec validates responses against openapi.yaml and records the responses that it has seen.
 type Spec struct {
 	operations []*Operation
 	root       any // the document, decoded
@@ -27,7 +27,7 @@ type Spec struct {
 	mu           sync.Mutex
 	schemas      map[string]*jsonschema.Schema // by pointer
 	seen         map[string]bool               // "OPERATION STATUS"
-	undocumented map[string]bool               // what note found
+	undocumented map[string]bool               // findings of note
 }
 
 // Operation is one operation of the document.
@@ -36,13 +36,13 @@ type Operation struct {
 	Method   string
 	Template string // its path, with {parameters}
 	spec     *openapi3.Operation
-	security openapi3.SecurityRequirements // its own, or else the document's
+	security openapi3.SecurityRequirements // of the operation, or otherwise of the document
 }
 
 // location is the document's address in the compiler. Nothing is fetched.
 const location = "mem:///openapi.json"
 
-// LoadSpec reads the document.
+// LoadSpec loads the document.
 func LoadSpec() (*Spec, error) {
 	data, err := yaml.YAMLToJSON(api.SpecYAML())
 	if err != nil {
@@ -80,18 +80,18 @@ func LoadSpec() (*Spec, error) {
 // Operations lists the operations by name.
 func (s *Spec) Operations() []*Operation { return s.operations }
 
-// Statuses are the statuses that the document names for an operation.
+// Statuses returns the statuses that the document defines for an operation.
 func (o *Operation) Statuses() []string {
 	return slices.Sorted(maps.Keys(o.spec.Responses.Map()))
 }
 
-// Named says whether the document names a status for the operation.
+// Named reports whether the document defines a status for the operation.
 func (o *Operation) Named(status int) bool { return o.spec.Responses.Status(status) != nil }
 
-// Signed says whether the operation takes a signature.
+// Signed reports whether the operation accepts a signature.
 func (o *Operation) Signed() bool { return o.takes("ApiKey") }
 
-// Person says whether the operation takes a person's session.
+// Person reports whether the operation accepts the session of a person.
 func (o *Operation) Person() bool { return o.takes("SessionToken") }
 
 func (o *Operation) takes(scheme string) bool {
@@ -101,33 +101,33 @@ func (o *Operation) takes(scheme string) bool {
 	})
 }
 
-// SignsIn says whether the operation is open and begins a session.
+// SignsIn reports whether the operation requires no authentication and creates a session.
 func (o *Operation) SignsIn() bool { return o.spec.Extensions["x-sign-in"] == true }
 
-// Role is the least role of a member who may; "" where no workspace is named.
+// Role returns the lowest role that may use the operation, or "" if it is not about a workspace.
 func (o *Operation) Role() string {
 	role, _ := o.spec.Extensions["x-role"].(string)
 	return role
 }
 
-// Cost is what a request counts against the limits of its workspace.
+// Cost returns how many requests the operation counts as for the rate limits of its workspace.
 func (o *Operation) Cost() int {
 	cost, _ := o.spec.Extensions["x-rate-limit-cost"].(float64)
 	return int(cost)
 }
 
-// Takes says whether the operation has a query parameter of that name.
+// Takes reports whether the operation has a query parameter of that name.
 func (o *Operation) Takes(parameter string) bool {
 	return o.spec.Parameters.GetByInAndName(openapi3.ParameterInQuery, parameter) != nil
 }
 
-// NeedsBody says whether the operation takes no request without a JSON body.
+// NeedsBody reports whether the operation requires a JSON body.
 func (o *Operation) NeedsBody() bool {
 	return o.spec.RequestBody != nil && o.spec.RequestBody.Value.Required && o.spec.RequestBody.Value.Content["application/json"] != nil
 }
 
-// Find is the operation of a request, nil if the document has none. HEAD is
-// what GET would answer.
+// Find returns the operation of a request, or nil if the document has none. HEAD
+// requests have the operation of GET.
 func (s *Spec) Find(method, target string) *Operation {
 	if method == http.MethodHead {
 		method = http.MethodGet
@@ -146,8 +146,8 @@ func (s *Spec) Find(method, target string) *Operation {
 	return best
 }
 
-// match counts the segments of a path that are literally those of the template;
-// -1 if it does not fit.
+// match returns the number of literal segments of the template that the path matches,
+// or -1 if the path does not match.
 func match(template, path string) int {
 	want, have := strings.Split(template, "/"), strings.Split(path, "/")
 	if len(want) != len(have) {
@@ -165,15 +165,15 @@ func match(template, path string) int {
 	return literal
 }
 
-// Seen says whether an operation was seen to answer with a status.
+// Seen reports whether a response of the operation with this status has been seen.
 func (s *Spec) Seen(operation, status string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.seen[operation+" "+status]
 }
 
-// check finds what the status and the body of an answer have that the document does not
-// describe. The body of a stream is left to checkEvent.
+// check returns an error if the document does not describe the status and the body of a
+// response. checkEvent validates the events of a stream.
 func (s *Spec) check(operation *Operation, answer Answer) error {
 	at, err := s.response(operation, answer.Status)
 	if err != nil {
@@ -185,8 +185,8 @@ func (s *Spec) check(operation *Operation, answer Answer) error {
 	return s.checkContent(append(at, "content"), answer)
 }
 
-// checkHeaders finds the headers of an answer that are not as the document describes
-// them, by their names.
+// checkHeaders returns the headers of a response that the document does not describe so, by
+// name.
 func (s *Spec) checkHeaders(operation *Operation, answer Answer) map[string]error {
 	at, err := s.response(operation, answer.Status)
 	if err != nil {
@@ -208,7 +208,7 @@ func (s *Spec) checkHeader(header http.Header, name string, required bool, schem
 	values := header.Values(name)
 	switch {
 	case len(values) > 1:
-		return fmt.Errorf("the header %s is there %d times", name, len(values))
+		return fmt.Errorf("the header %s appears %d times", name, len(values))
 	case len(values) == 1:
 		if err := s.visit(schema, values[0]); err != nil {
 			return fmt.Errorf("header %s: %w", name, err)
@@ -219,7 +219,7 @@ func (s *Spec) checkHeader(header http.Header, name string, required bool, schem
 	return nil
 }
 
-// response is where the document describes an answer.
+// response returns the description of a response in the document.
 func (s *Spec) response(operation *Operation, status int) ([]string, error) {
 	if operation == nil {
 		if status < http.StatusBadRequest {
@@ -232,7 +232,7 @@ func (s *Spec) response(operation *Operation, status int) ([]string, error) {
 		key = "default"
 	}
 	if key == "default" && (status < http.StatusBadRequest || operation.spec.Responses.Default() == nil) {
-		return nil, fmt.Errorf("%s has no answer %d in the document", operation.ID, status)
+		return nil, fmt.Errorf("%s has no response %d in the document", operation.ID, status)
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -240,7 +240,7 @@ func (s *Spec) response(operation *Operation, status int) ([]string, error) {
 	return append(operation.place(), "responses", key), nil
 }
 
-// place is where the document describes the operation.
+// place returns the path of the operation in the document.
 func (o *Operation) place() []string {
 	return []string{"paths", o.Template, strings.ToLower(o.Method)}
 }
@@ -255,7 +255,7 @@ func (s *Spec) checkContent(at []string, answer Answer) error {
 	}
 	at = append(at, kind, "schema")
 	if _, ok := s.at(at); !ok {
-		return fmt.Errorf("content type %q is not one of the document's: %.300s", kind, answer.Body)
+		return fmt.Errorf("content type %q is not in the document: %.300s", kind, answer.Body)
 	}
 	switch {
 	case kind == "text/event-stream", answer.bodiless:
@@ -267,12 +267,12 @@ func (s *Spec) checkContent(at []string, answer Answer) error {
 	}
 }
 
-// checkEvent judges the data of one event of a stream.
+// checkEvent validates the data of one event of a stream.
 func (s *Spec) checkEvent(operation *Operation, data []byte) error {
 	return s.visitJSON(append(operation.place(), "responses", "200", "content", "text/event-stream", "schema"), data)
 }
 
-// callback is where the document describes the completion callback.
+// callback returns the path of the completion callback in the document.
 func (s *Spec) callback() ([]string, error) {
 	for _, operation := range s.operations {
 		for name, callback := range operation.spec.Callbacks {
@@ -284,7 +284,7 @@ func (s *Spec) callback() ([]string, error) {
 	return nil, errors.New("the document has no callback")
 }
 
-// checkCallback judges a delivered callback.
+// checkCallback validates a delivered callback.
 func (s *Spec) checkCallback(d Delivery) error {
 	at, err := s.callback()
 	if err != nil {
@@ -302,12 +302,12 @@ func (s *Spec) checkCallback(d Delivery) error {
 	}
 	at = append(at, "requestBody", "content", d.Header.Get("Content-Type"), "schema")
 	if _, ok := s.at(at); !ok {
-		return fmt.Errorf("content type %q is not one of the document's", d.Header.Get("Content-Type"))
+		return fmt.Errorf("content type %q is not in the document", d.Header.Get("Content-Type"))
 	}
 	return s.visitJSON(at, d.Body)
 }
 
-// visitJSON holds JSON against the schema at a path.
+// visitJSON validates JSON against the schema at a path.
 func (s *Spec) visitJSON(path []string, data []byte) error {
 	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(data))
 	if err != nil {

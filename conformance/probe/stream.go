@@ -18,24 +18,24 @@ type Stream struct {
 	body      io.Closer
 	lines     *bufio.Reader
 	Header    http.Header
-	Pings     []time.Time // when each `:ping` came
+	Pings     []time.Time // the time of each `:ping`
 	Pinged    func()      // called after each `:ping`, if it is set
 }
 
 // Event is one event of a stream.
 type Event struct {
-	Name   string // of the `event:` field; "" is what onmessage hears
-	LastID string // of the `id:` field, which the client sends when it comes again
+	Name   string // of the `event:` field; "" is an unnamed event
+	LastID string // of the `id:` field, which the client sends when it reconnects
 	Data   []byte
 	api.ComponentExecutionEvent
 }
 
-// Stream opens the stream of an execution. It is closed with the trial.
+// Stream opens the stream of an execution. It is closed at the end of the trial.
 func (t *Trial) Stream(executionID string) *Stream {
 	return t.StreamOf(Request{Path: Execution(executionID) + "/stream"})
 }
 
-// StreamOf opens any stream. Anything but a stream ends the case.
+// StreamOf opens any stream. Another response fails the case.
 func (t *Trial) StreamOf(r Request) *Stream {
 	r = r.identified()
 	operation, response, err := t.send(t.ctx, r)
@@ -50,12 +50,12 @@ func (t *Trial) StreamOf(r Request) *Stream {
 	return &Stream{t: t, operation: operation, body: response.Body, lines: bufio.NewReader(response.Body), Header: response.Header}
 }
 
-// Close hangs up.
+// Close closes the connection.
 func (s *Stream) Close() { s.body.Close() }
 
-// Next waits for the next event; false when the stream was closed in order. An
-// event that is not as the document describes it, a broken line, or a stream
-// cut in the middle of an event ends the case.
+// Next waits for the next event, and returns false after the stream was closed properly.
+// An event that does not match the document, a malformed line, or a stream that ends
+// inside an event fails the case.
 func (s *Stream) Next() (Event, bool) {
 	var event Event
 	var data []string

@@ -14,13 +14,13 @@ import (
 	"time"
 )
 
-// Trial is one run of a case against a target. Its methods end the case when
-// something is not as it should be; they are called from the case's goroutine,
-// or from those of Parallel.
+// Trial is one run of a case against a target. Its methods stop the case if a check
+// fails. They must be called from the goroutine of the case, or from those of
+// Parallel.
 type Trial struct {
 	ctx     context.Context
 	target  *Target
-	address string // that this trial's requests come from, as far as the target believes it
+	address string // client address of this trial's requests, for a target that trusts X-Forwarded-For
 
 	mu         sync.Mutex
 	cleanups   []func()
@@ -29,20 +29,20 @@ type Trial struct {
 	unknown    map[string]bool // the operations that reported what AddUnknown added; nil: nothing is added
 }
 
-// Departure is an answer that is not what was decided where the contract leaves a thing
-// open. A target that is Lenient may give it: the case goes on.
+// Departure is a response that differs from a decision where the contract is open. If the
+// target is Lenient, the case continues.
 type Departure struct {
-	Part string // what was decided, by its id
-	Text string // what came instead
-	Here bool   // the case asked for it; otherwise it is of every answer
+	Part string // ID of the decision
+	Text string // what the response was instead
+	Here bool   // the case checks this decision; otherwise it applies to every response
 }
 
-// failure is what ends a case.
+// failure is the panic value that stops a case.
 type failure struct{ text string }
 
-// Run runs a case and says how it failed, if it did. A case has two minutes, because the
-// next minute of the clock, for which some wait, may be one away. Against an Unhurried
-// target it has as long as ctx.
+// Run runs a case and returns an error if it failed. A case is limited to two minutes,
+// because some cases wait for the next minute of the clock. Against an Unhurried target
+// only ctx limits it.
 func Run(ctx context.Context, target *Target, run func(*Trial)) error {
 	_, err := Watch(ctx, target, run)
 	return err
@@ -66,8 +66,8 @@ func Watch(ctx context.Context, target *Target, run func(*Trial)) ([]Departure, 
 	return t.departures, err
 }
 
-// Caught turns the end of a case inside a function into an error. A case that trips over
-// an answer that it did not expect has found something too.
+// Caught calls a function and returns an error if it stops the case. A panic in the case
+// is an error too, because an unexpected response caused it.
 func Caught(run func()) (err error) {
 	defer func() {
 		switch cause := recover().(type) {
@@ -75,14 +75,14 @@ func Caught(run func()) (err error) {
 		case failure:
 			err = errors.New(cause.text)
 		default:
-			err = fmt.Errorf("the case broke off at %s: %v", tripped(), cause)
+			err = fmt.Errorf("the case panicked at %s: %v", tripped(), cause)
 		}
 	}()
 	run()
 	return nil
 }
 
-// tripped is the place in a case that panicked.
+// tripped returns the place in a case that panicked.
 func tripped() string {
 	var callers [64]uintptr
 	frames := runtime.CallersFrames(callers[:runtime.Callers(3, callers[:])])
@@ -97,16 +97,16 @@ func tripped() string {
 	}
 }
 
-// Decided is Check for what was decided where the contract leaves a thing open: a lenient
-// target may do otherwise, and the case goes on.
+// Decided is like Check, for a decision where the contract is open: if a lenient target
+// departs from it, the case continues.
 func (t *Trial) Decided(part string, ok bool, format string, args ...any) {
 	if !ok {
 		t.NoError(part, t.differs(part, fmt.Errorf(format, args...)))
 	}
 }
 
-// differs is departs for what the case asked for itself, so that one about choices alone
-// ends by it.
+// differs is like departs, for a decision that the case itself checks. It fails a case that
+// proves only choices.
 func (t *Trial) differs(part string, err error) error {
 	if err == nil || t.target.Choices {
 		return err
@@ -114,8 +114,8 @@ func (t *Trial) differs(part string, err error) error {
 	return t.note(Departure{Part: part, Here: true}, err)
 }
 
-// departs notes what a lenient target does otherwise than was decided; of any other it is
-// an error.
+// departs records the departure of a lenient target from a decision. For any other target
+// it returns an error.
 func (t *Trial) departs(part string, err error) error {
 	return t.note(Departure{Part: part}, err)
 }
@@ -139,46 +139,46 @@ func (t *Trial) end() {
 	}
 }
 
-// Context ends with the trial's time.
+// Context returns a context that ends with the time limit of the trial.
 func (t *Trial) Context() context.Context { return t.ctx }
 
-// Target is the deployment under test.
+// Target returns the deployment under test.
 func (t *Trial) Target() *Target { return t.target }
 
-// Cleanup runs a function when the trial is over, the last one first.
+// Cleanup registers a function to call after the trial, in reverse order.
 func (t *Trial) Cleanup(cleanup func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.cleanups = append(t.cleanups, cleanup)
 }
 
-// Fatalf ends the case.
+// Fatalf fails and stops the case.
 func (t *Trial) Fatalf(format string, args ...any) {
 	panic(failure{fmt.Sprintf(format, args...)})
 }
 
-// Check ends the case unless ok.
+// Check fails and stops the case unless ok is true.
 func (t *Trial) Check(ok bool, format string, args ...any) {
 	if !ok {
 		t.Fatalf(format, args...)
 	}
 }
 
-// Equal ends the case unless both are deeply equal.
+// Equal fails and stops the case unless both values are deeply equal.
 func (t *Trial) Equal(what string, got, want any) {
 	if !reflect.DeepEqual(got, want) {
 		t.Fatalf("%s: got %v, want %v", what, got, want)
 	}
 }
 
-// NoError ends the case on an error.
+// NoError fails and stops the case if err is not nil.
 func (t *Trial) NoError(what string, err error) {
 	if err != nil {
 		t.Fatalf("%s: %v", what, err)
 	}
 }
 
-// Parallel runs n copies of a function at once and waits for them.
+// Parallel runs n copies of a function in parallel and waits for them.
 func (t *Trial) Parallel(n int, run func(i int)) {
 	var all sync.WaitGroup
 	faults := make([]error, n)
@@ -202,7 +202,7 @@ func (t *Trial) Limit(usual time.Duration) time.Duration {
 	return usual
 }
 
-// Soon ends the case if something took longer than the limit.
+// Soon fails and stops the case if something took longer than the limit.
 func (t *Trial) Soon(took, limit time.Duration, format string, args ...any) {
 	t.Check(took <= t.Limit(limit), format, args...)
 }
@@ -221,7 +221,7 @@ func (t *Trial) Until(what string, limit time.Duration, yes func() bool) {
 		}
 		select {
 		case <-t.ctx.Done():
-			t.Fatalf("%s: the case's time is up", what)
+			t.Fatalf("%s: the case has exceeded its time limit", what)
 		case <-time.After(pause):
 		}
 	}

@@ -10,23 +10,23 @@ import (
 	"strconv"
 )
 
-// ofHTTP are the headers that no document has to describe. They frame a message, so any
-// proxy and net/http itself set them anew, and Content-Type is described as the content.
+// ofHTTP lists the headers that a document does not have to describe. Most frame a message,
+// so proxies and net/http set them; the content describes Content-Type.
 var ofHTTP = map[string]bool{
 	"Connection": true, "Content-Length": true, "Content-Type": true, "Date": true, "Keep-Alive": true,
 	"Trailer": true, "Transfer-Encoding": true,
 }
 
-// Undocumented lists what the seen answers had that the document does not describe:
-// statuses, headers and content types, each with its operation.
+// Undocumented lists the statuses, headers and content types of responses that the document
+// does not describe, each with its operation.
 func (s *Spec) Undocumented() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Sorted(maps.Keys(s.undocumented))
 }
 
-// note records what the document does not describe of an answer. The headers and the content
-// type of a failure without an operation are held against the answer by default.
+// note records the undocumented status, headers and content type of a response. Those of an
+// error without an operation are compared with the default response.
 func (s *Spec) note(operation *Operation, answer Answer) {
 	name, status := "no operation", fmt.Sprint(answer.Status)
 	at := []string{"components", "responses", "Failure"}
@@ -62,8 +62,8 @@ func (s *Spec) note(operation *Operation, answer Answer) {
 
 var aStatus = regexp.MustCompile(`\b[45][0-9]{2}\b`)
 
-// statusesIn lists the statuses that the description of an answer names. That of the default
-// answer has to name each status for which it stands.
+// statusesIn lists the statuses that the description of a response names. The description of
+// the default response has to name each status that it covers.
 func statusesIn(described any) []int {
 	text, _ := members(described)["description"].(string)
 	var all []int

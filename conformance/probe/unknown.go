@@ -8,22 +8,22 @@ import (
 	"strings"
 )
 
-// What AddUnknown adds, and how an answer has to report it.
+// The names that AddUnknown adds, and how a response has to report them.
 const (
 	unknownParameter, reportedParameter = "unknownParameter=1", `"unknownParameter"`
 	unknownField, reportedField         = `"unknownField":1`, `"/unknownField"`
 )
 
 // AddUnknown adds an unknown query parameter to every later request of Do, and an unknown
-// field to every JSON body. A successful answer that does not report them in Weft-Ignored ends
-// the case. Requests with a Prefer header are left as they are.
+// field to every JSON body. A successful response that does not report them in Weft-Ignored
+// fails the case. Requests with a Prefer header stay unchanged.
 func (t *Trial) AddUnknown() { t.unknown = map[string]bool{} }
 
 // Reported reports whether the operation has reported what AddUnknown adds.
 func (t *Trial) Reported(operation string) bool { return t.unknown[operation] }
 
 // withUnknown returns the request with the unknown parameter and field of AddUnknown, and the
-// value of Weft-Ignored that its answer must have. The value is "" if nothing is added.
+// value of Weft-Ignored that its response must have. The value is "" if nothing is added.
 func (t *Trial) withUnknown(r Request) (changed Request, reported string) {
 	if t.unknown == nil || r.Header.Get("Prefer") != "" {
 		return r, ""
@@ -53,7 +53,7 @@ func (o *Operation) takesJSON() bool {
 	return o.spec.RequestBody != nil && o.spec.RequestBody.Value.Content["application/json"] != nil
 }
 
-// checkIgnored returns an error if Weft-Ignored of a successful answer is not the reported value.
+// checkIgnored returns an error if Weft-Ignored of a successful response is not the reported value.
 func (t *Trial) checkIgnored(answer Answer, reported string) error {
 	if reported == "" || answer.Status >= http.StatusMultipleChoices {
 		return nil
