@@ -1,17 +1,17 @@
-// Package clients holds small clients of Weft in four languages, for users to copy: each
-// with a reader of event streams, a verifier of callbacks, and an example that does all that
-// one does with Weft. They sign with the files of conformance/signers. The portal serves them.
+// Package clients holds small clients of Weft in four languages, for users to copy. Each has a
+// reader of event streams, a verifier of callbacks, and an example that uses every feature of
+// Weft. They sign with the files of conformance/signers. The portal serves them.
 //
-// It imports nothing of Weft. The one invariant: what is listed here is run by the tests of
-// conformance, against a real service.
+// It imports no other package of Weft. The invariant: the tests of conformance run every client
+// that is listed here against a real service.
 package clients
 
 import "embed"
 
-// Language is what users of one copy.
+// Language is the client in one language.
 type Language struct {
-	Name   string   // the folder
-	Files  []string // in it
+	Name   string   // name of the folder
+	Files  []string // in the folder
 	Signer string   // in conformance/signers, copied next to Files
 }
 

@@ -12,8 +12,8 @@ import (
 	"github.com/weft-automation/weft/conformance/signers"
 )
 
-// A file that users copy is one that they can read: what streams and what verifies has less
-// than 150 lines.
+// Users must be able to read the files that they copy, so the readers of streams and the
+// verifiers of callbacks have less than 150 lines.
 func TestClientsAreShort(t *testing.T) {
 	for _, language := range clients.Languages {
 		if !slices.Contains(signers.Names, language.Signer) {
@@ -38,7 +38,7 @@ func TestClientsAreShort(t *testing.T) {
 	}
 }
 
-// What is not listed is neither run by the tests nor served.
+// A file that is not listed would be neither tested nor served.
 func TestEveryFileIsListed(t *testing.T) {
 	err := fs.WalkDir(clients.Files, ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {

@@ -1,8 +1,9 @@
-// Package judges has tools of others judge the service as it runs, by openapi.yaml and
-// through weft proxy, which signs for them: Redocly respect goes through the flows, each a
-// story that a user would recognize, and Specmatic makes right and wrong requests of every
-// operation, past a witness that holds what it sends against openapi.yaml as it is.
+// Package judges tests a running service with external tools that read openapi.yaml. They
+// send their requests through weft proxy, which signs them. Redocly respect runs the flows,
+// each a typical use of the API. Specmatic generates valid and invalid requests of every
+// operation. A recording proxy validates these requests and responses against openapi.yaml.
 //
-// It is tests only. Its invariant: every operation of the document is in a flow, and what a
-// tool is spared is in exclusions.yaml, with the reason and the case that proves it instead.
+// It contains only tests. The invariant: every operation of the document is in a flow, and
+// every exception for a tool is in exclusions.yaml, with the reason and the case that covers
+// the rule instead.
 package judges

@@ -17,7 +17,7 @@ import (
 	"github.com/weft-automation/weft/gen/api"
 )
 
-// document is openapi.yaml as it is, which knows nothing of what a tool is spared.
+// document is openapi.yaml without the exclusions for tools.
 type document struct{ *openapi3.T }
 
 func readDocument(t *testing.T) document {
@@ -29,7 +29,7 @@ func readDocument(t *testing.T) document {
 	return document{read}
 }
 
-// against is what the document has against a request; nil: the request is right.
+// against returns an error if a request is invalid according to the document.
 func (d document) against(e exchange) error {
 	item := d.Paths.Value(e.operation.Template)
 	given := map[string]string{}
@@ -68,9 +68,9 @@ func TestARequestIsSettledByTheDocumentAlone(t *testing.T) {
 	law, usual := readDocument(t), asked(right, 200, 200)
 	for _, rule := range []struct {
 		seen     []exchange
-		most     int // that is forgiven
+		most     int // number of disputes that exclusions.yaml allows
 		disputes int
-		fault    string // "": none
+		fault    string // "" means none
 	}{
 		{seen: []exchange{usual}},
 		{seen: []exchange{usual, asked(wrong, 400, 400)}},
@@ -80,11 +80,11 @@ func TestARequestIsSettledByTheDocumentAlone(t *testing.T) {
 		{seen: []exchange{usual, asked(wrong, 200, 400)}, disputes: 1, most: 1},
 		{seen: []exchange{usual, asked(right, 400, 200), asked(right, 400, 200)}, disputes: 2, most: 1, fault: "forgives at most 1 requests of createSession, and there are 2"},
 		{seen: []exchange{usual}, most: 1, fault: "forgives at most 1 requests of createSession, and there are 0"},
-		{seen: []exchange{usual, asked(wrong, 400, 200)}, disputes: 1, most: 1, fault: "is taken, and openapi.yaml does not allow it"},
-		{seen: []exchange{usual, asked(right, 200, 401)}, disputes: 1, most: 1, fault: "is refused, and openapi.yaml allows it"},
+		{seen: []exchange{usual, asked(wrong, 400, 200)}, disputes: 1, most: 1, fault: "is accepted, but openapi.yaml does not allow it"},
+		{seen: []exchange{usual, asked(right, 200, 401)}, disputes: 1, most: 1, fault: "is rejected, but openapi.yaml allows it"},
 		{seen: []exchange{usual, asked(right, 400, 429)}, fault: "is not a documented response of the operation"},
 		{seen: []exchange{usual, asked(right, 400, 500)}, disputes: 1, fault: "is not a documented response of the operation"},
-		{seen: []exchange{asked(wrong, 400, 400)}, fault: "no right request of createSession was seen"},
+		{seen: []exchange{asked(wrong, 400, 400)}, fault: "no valid request of createSession was seen"},
 	} {
 		delete(spared, "forgiven")
 		if rule.most > 0 {

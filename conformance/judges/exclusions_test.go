@@ -12,19 +12,19 @@ import (
 	"github.com/weft-automation/weft/conformance"
 )
 
-// exclusion is something that a tool is spared.
+// exclusion is an exception for a tool.
 type exclusion struct {
 	Name   string          `json:"name"`
-	Schema json.RawMessage `json:"schema"` // what is given to the tool instead; nil: nothing is
+	Schema json.RawMessage `json:"schema"` // replacement for the tool; nil means none
 	Reason string          `json:"reason"`
-	Most   int             `json:"most"` // how often; 0: always
-	Case   string          `json:"case"` // of the conformance suite, which proves what the tool does not
+	Most   int             `json:"most"` // maximum number of times; 0 means always
+	Case   string          `json:"case"` // case of the conformance suite that covers the rule instead
 }
 
-// exclusions are those of one tool and one kind, which is what their names are of.
+// exclusions are the exceptions of one kind for one tool. The kind says what their names refer to.
 type exclusions map[string][]exclusion
 
-// kinds are all that there are.
+// kinds lists all kinds of exclusions.
 var kinds = []string{"steps", "operations", "answers", "parameters", "pinned", "keywords", "security", "media", "headers", "schemas", "forgiven"}
 
 func readExclusions(t *testing.T) (all exclusions) {
@@ -39,7 +39,7 @@ func readExclusions(t *testing.T) (all exclusions) {
 	return all
 }
 
-// spare says whether there is an exclusion of a kind.
+// spare reports whether an exclusion of a kind exists.
 func (e exclusions) spare(kind, name string) bool {
 	return slices.ContainsFunc(e[kind], func(one exclusion) bool { return one.Name == name })
 }
@@ -47,23 +47,23 @@ func (e exclusions) spare(kind, name string) bool {
 func TestEachExclusionHasAReasonAndACase(t *testing.T) {
 	all := readExclusions(t)
 	if found := slices.Sorted(maps.Keys(all)); !slices.Equal(found, slices.Sorted(slices.Values(kinds))) {
-		t.Errorf("the kinds are %v", found)
+		t.Errorf("exclusions.yaml has the kinds %v", found)
 	}
 	for kind, list := range all {
 		seen := map[string]bool{}
 		for _, e := range list {
 			if seen[e.Name] {
-				t.Errorf("%s of %s stands there twice", kind, e.Name)
+				t.Errorf("%s of %s appears twice", kind, e.Name)
 			}
 			seen[e.Name] = true
 			if (kind == "forgiven") != (e.Most > 0) || (kind == "answers" || kind == "pinned" || kind == "headers") && e.Schema == nil {
-				t.Errorf("%s of %s: how often, or what instead?", kind, e.Name)
+				t.Errorf("%s of %s: set most or schema as its kind requires", kind, e.Name)
 			}
 			if len(e.Reason) < 20 {
-				t.Errorf("%s of %s: why?", kind, e.Name)
+				t.Errorf("%s of %s: the reason is missing or too short", kind, e.Name)
 			}
 			if !slices.ContainsFunc(conformance.Cases(), func(c conformance.Case) bool { return c.Name == e.Case }) {
-				t.Errorf("%s of %s: there is no case %q", kind, e.Name, e.Case)
+				t.Errorf("%s of %s: unknown case %q", kind, e.Name, e.Case)
 			}
 		}
 	}

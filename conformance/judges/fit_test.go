@@ -11,16 +11,16 @@ import (
 	"github.com/weft-automation/weft/gen/api"
 )
 
-// fitting makes the document that Specmatic is given: the edition in OpenAPI 3.0, less what
-// exclusions.yaml spares the tool.
+// fitting creates the document for Specmatic: the OpenAPI 3.0 edition with the exclusions of
+// exclusions.yaml applied.
 type fitting struct {
 	doc    object
 	spared exclusions
-	names  map[string]string // $names of exclusions.yaml; nil: they stay
-	used   map[string]bool   // "KIND NAME" of exclusions that spared something
+	names  map[string]string // $names in exclusions.yaml; if nil, they are not replaced
+	used   map[string]bool   // "KIND NAME" of exclusions that had an effect
 }
 
-// fit gives the document, and the exclusions that change nothing in it.
+// fit returns the document, and the exclusions that have no effect on it.
 func fit(spared exclusions, names map[string]string) (document []byte, idle []string, err error) {
 	f := fitting{spared: spared, names: names, used: map[string]bool{}}
 	if err := json.Unmarshal(api.Spec30JSON(), &f.doc); err != nil {
@@ -52,7 +52,7 @@ func fit(spared exclusions, names map[string]string) (document []byte, idle []st
 			delete(f.doc["paths"].(object), path)
 		}
 	}
-	delete(components, "parameters") // they stand in the operations now
+	delete(components, "parameters") // the operations contain them now
 	for _, kind := range kinds {
 		for _, e := range spared[kind] {
 			if kind != "steps" && kind != "forgiven" && !f.used[kind+" "+e.Name] {
@@ -64,7 +64,7 @@ func fit(spared exclusions, names map[string]string) (document []byte, idle []st
 	return document, idle, err
 }
 
-// strip takes out keywords, wherever they are ones.
+// strip removes keywords wherever they are used as keywords.
 func (f *fitting) strip(value any) {
 	switch value := value.(type) {
 	case object:
@@ -85,7 +85,7 @@ func (f *fitting) strip(value any) {
 	}
 }
 
-// drop takes out the members that an exclusion of a kind names.
+// drop removes the fields that an exclusion of a kind names.
 func (f *fitting) drop(from object, kind string) {
 	for _, e := range f.spared[kind] {
 		if _, there := from[e.Name]; there {
@@ -95,7 +95,7 @@ func (f *fitting) drop(from object, kind string) {
 	}
 }
 
-// operation takes out of one what the tool is spared, and writes its parameters into it.
+// operation applies the exclusions to one operation, and inlines its parameters.
 func (f *fitting) operation(operation, components object) error {
 	if alternatives, ok := operation["security"].([]any); ok {
 		operation["security"] = slices.DeleteFunc(alternatives, func(each any) bool {
@@ -144,7 +144,7 @@ func (f *fitting) operation(operation, components object) error {
 	return nil
 }
 
-// schema replaces a schema of the document, or a member of one.
+// schema replaces a schema of the document, or a field of one.
 func (f *fitting) schema(e exclusion, schemas object) error {
 	name, member, inside := strings.Cut(e.Name, "/")
 	if !inside {
@@ -183,7 +183,7 @@ func (f *fitting) replace(e exclusion, kind string, in any, member string) error
 		return string(value)
 	})
 	if unnamed != "" && f.names != nil {
-		return fmt.Errorf("%s of %s: there is no %s", kind, e.Name, unnamed)
+		return fmt.Errorf("%s of %s: unknown name %s", kind, e.Name, unnamed)
 	}
 	var schema any
 	if err := json.Unmarshal([]byte(text), &schema); err != nil {
@@ -199,6 +199,6 @@ func TestEachExclusionSparesSomething(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, e := range idle {
-		t.Errorf("exclusions.yaml: nothing is left out for %s", e)
+		t.Errorf("exclusions.yaml: %s has no effect", e)
 	}
 }

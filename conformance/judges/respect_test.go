@@ -19,17 +19,17 @@ import (
 	"github.com/weft-automation/weft/internal/web/contract"
 )
 
-// verdict is what Redocly respect says of one file of flows.
+// verdict is the result of Redocly respect for one file of flows.
 type verdict struct {
 	passed bool
 	said   string
-	steps  int // that were gone through
-	bad    int // checks that failed
+	steps  int // steps that were run
+	bad    int // failed checks
 
-	checked, unchecked []string // steps by whether the answer was held against the schema
+	checked, unchecked []string // steps whose response was, or was not, validated against the schema
 }
 
-// respect has the tool go through a file of flows, at an address.
+// respect runs the tool on a file of flows, against a base URL.
 func respect(t *testing.T, d deployment, file, at string) verdict {
 	t.Helper()
 	report := filepath.Join(t.TempDir(), "report.json")
@@ -46,8 +46,8 @@ func respect(t *testing.T, d deployment, file, at string) verdict {
 	return v
 }
 
-// withoutEvents copies a file of flows with a document that has no schema of the events of
-// streams: the tool would hold the text of a stream against it.
+// withoutEvents copies a file of flows with a document that has no schema for the events of
+// streams, because the tool would validate the whole stream against it.
 func withoutEvents(t *testing.T, file string) string {
 	t.Helper()
 	var document object
@@ -152,12 +152,12 @@ func TestTheFlowsAreRespected(t *testing.T) {
 			}
 			for _, step := range v.unchecked {
 				if !spared.spare("steps", step) {
-					t.Errorf("the answer of %s was not held against the schema", step)
+					t.Errorf("the response of %s was not validated against the schema", step)
 				}
 			}
 			for _, step := range v.checked {
 				if spared.spare("steps", step) {
-					t.Errorf("exclusions.yaml spares %s what the tool does", step)
+					t.Errorf("exclusions.yaml excludes %s, which the tool validates", step)
 				}
 			}
 			if strings.Contains(v.said, d.own.AdminPassword) {
@@ -174,7 +174,7 @@ func TestTheFlowsAreRespected(t *testing.T) {
 	})
 }
 
-// breaking is a way to a service that writes one text in its answers for another.
+// breaking is a proxy that replaces one string with another in the responses.
 func breaking(t *testing.T, to, from, into string) string {
 	t.Helper()
 	return before(t, to, &httputil.ReverseProxy{ModifyResponse: func(answer *http.Response) error {
@@ -200,7 +200,7 @@ func TestEachSparedStepIsInAFlow(t *testing.T) {
 	}
 	for _, e := range readExclusions(t)["steps"] {
 		if !bytes.Contains(all, []byte("- stepId: "+e.Name+"\n")) {
-			t.Errorf("exclusions.yaml spares the step %s, which is in no flow", e.Name)
+			t.Errorf("exclusions.yaml excludes the step %s, which is in no flow", e.Name)
 		}
 	}
 }

@@ -13,27 +13,27 @@ import (
 	"testing"
 )
 
-// scene is what there is on a deployment for a tool that knows no ids.
+// scene holds the resources of a deployment, for a tool that knows no IDs.
 type scene struct {
-	token string            // of a session of the owner
-	names map[string]string // $names of exclusions.yaml
+	token string            // token of a session of the owner
+	names map[string]string // $names in exclusions.yaml
 	own   map[string]own    // by operationId
 }
 
-// own is what an operation ends, changes or uses up. The document names one thing that all
-// operations share; the witness puts one of the operation's own in its place.
+// own is a resource that an operation changes, deletes or uses up. All operations share the one
+// that the document names, so the witness replaces it with a separate one for the operation.
 type own struct {
 	shared string
 	give   maker
 }
 
-// maker makes something and gives its id, or whatever else it is named by.
+// maker creates a resource and returns its ID, or what else identifies it.
 type maker func() (string, error)
 
-// kept makes something once and gives that from then on.
+// kept creates a resource once and returns the same one from then on.
 func (m maker) kept() maker { return sync.OnceValues(m) }
 
-// prepare makes one of each thing, and says how an operation gets its own.
+// prepare creates one resource of each kind, and sets how an operation gets a separate one.
 func prepare(t *testing.T, d deployment) scene {
 	t.Helper()
 	o := &owner{deployment: d, ctx: t.Context(), people: "/v1/workspaces/" + d.own.WorkspaceID.String()}
@@ -77,12 +77,12 @@ func prepare(t *testing.T, d deployment) scene {
 
 type object = map[string]any
 
-// owner makes what a workspace has.
+// owner creates the resources of a workspace.
 type owner struct {
 	deployment
 	ctx    context.Context
-	token  string // of a session, "" before there is one
-	people string // the path of the workspace for people
+	token  string // token of a session, "" before signing in
+	people string // path of the workspace for members
 	made   atomic.Int64
 }
 
@@ -90,7 +90,7 @@ func (o *owner) session() (string, error) {
 	return o.ask("POST", "/v1/sessions", object{"email": o.own.AdminEmail, "password": o.own.AdminPassword}, "token")
 }
 
-// workflow is one that a module begins, and that ends at once.
+// workflow creates a workflow that a trigger module starts and that finishes immediately.
 func (o *owner) workflow(module string, config object) maker {
 	return func() (string, error) {
 		return o.ask("POST", "/v1/sdk/workflows", object{"name": "Judged", "components": []object{{"id": "start", "module": module, "config": config}}}, "id")
@@ -101,7 +101,7 @@ func (o *owner) run(of string) maker {
 	return func() (string, error) { return o.ask("POST", "/v1/sdk/workflows/"+of, object{}, "runId") }
 }
 
-// waiting is a run that waits for a signal.
+// waiting starts a run that waits for a signal.
 func (o *owner) waiting() (string, error) {
 	of, err := o.ask("POST", "/v1/sdk/workflows", object{
 		"name": "Waiting", "components": []object{{"id": "start", "module": "ON_API_CALLED"}, {"id": "wait", "module": "WAIT_FOR_SIGNAL", "config": object{"name": "never", "timeoutMs": 3_600_000}}},
@@ -125,7 +125,7 @@ func (o *owner) hook(of string) maker {
 	}
 }
 
-// execution is one that has ended and has a callback.
+// execution creates a finished execution with a callback.
 func (o *owner) execution() (string, error) {
 	return o.ask("POST", "/v1/sdk/components", object{"module": "RANDOM_UUID", "input": object{}, "config": object{}, "waitForMs": 15_000, "callbackUrl": o.receiver}, "id")
 }
@@ -138,14 +138,14 @@ func (o *owner) key() (string, error) {
 	return o.ask("POST", o.people+"/api-keys", object{"label": "Judged", "allowedWorkflowIds": []string{}}, "id")
 }
 
-// invitation invites somebody new and gives a member of the answer.
+// invitation invites a new person and returns a field of the response.
 func (o *owner) invitation(member string) maker {
 	return func() (string, error) {
 		return o.ask("POST", o.people+"/invitations", object{"email": fmt.Sprintf("guest%d@judges.example", o.made.Add(1)), "role": "viewer"}, member)
 	}
 }
 
-// member is the id of somebody new, who has joined.
+// member returns the ID of a new person who has joined.
 func (o *owner) member() (string, error) {
 	token, err := o.invitation("token")()
 	if err != nil {
@@ -154,7 +154,7 @@ func (o *owner) member() (string, error) {
 	return o.ask("POST", "/v1/invitations/accept", object{"token": token, "name": "Guest", "password": "correct horse battery"}, "user", "id")
 }
 
-// ask sends a request through the proxy and gives a member of the answer.
+// ask sends a request through the proxy and returns a field of the response.
 func (o *owner) ask(method, path string, body any, member ...string) (string, error) {
 	text, err := json.Marshal(body)
 	if err != nil {
@@ -187,7 +187,7 @@ func (o *owner) ask(method, path string, body any, member ...string) (string, er
 	}
 	found, ok := value.(string)
 	if !ok {
-		return "", fmt.Errorf("%s %s: there is no %v in %s", method, path, member, said)
+		return "", fmt.Errorf("%s %s: the field %v is missing in %s", method, path, member, said)
 	}
 	return found, nil
 }

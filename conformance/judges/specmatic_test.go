@@ -12,8 +12,8 @@ import (
 	"github.com/weft-automation/weft/internal/kit/waittest"
 )
 
-// trial is one test that Specmatic made of the document: a request that is right to it, or
-// wrong in one way, and what it found in the answer.
+// trial is one test that Specmatic generated from the document: a request that is valid, or
+// invalid in one way, and what it found in the response.
 type trial struct {
 	Name    string  `xml:"name,attr"`
 	Failure *string `xml:"failure"`
@@ -24,8 +24,8 @@ func (each trial) failed(at string) bool {
 	return each.Failure != nil && strings.Contains(*each.Failure, at)
 }
 
-// TestSpecmaticFindsNothing has Specmatic make thousands of requests from the document, right
-// ones and wrong ones, and judge the answers. make judges runs it: it takes Java.
+// TestSpecmaticFindsNothing lets Specmatic generate thousands of valid and invalid requests
+// from the document and validate the responses. make judges runs it; it needs Java.
 func TestSpecmaticFindsNothing(t *testing.T) {
 	t.Parallel()
 	jar := os.Getenv("SPECMATIC_JAR")
@@ -45,12 +45,12 @@ func TestSpecmaticFindsNothing(t *testing.T) {
 		w := watch(t, d, s)
 		trials := generate(t, jar, document, w.at, s.token)
 		if len(trials) < 2500 || len(trials) != len(w.seen) {
-			t.Errorf("there are %d tests of %d requests", len(trials), len(w.seen))
+			t.Errorf("%d tests have sent %d requests", len(trials), len(w.seen))
 		}
 		disputed := 0
 		for _, each := range trials {
 			if each.failed(">> RESPONSE.STATUS") {
-				disputed++ // the witness knows which requests these are
+				disputed++ // settle checks these requests
 			} else if each.Failure != nil {
 				t.Errorf("%s\n%s", each.Name, *each.Failure)
 			}
@@ -60,7 +60,7 @@ func TestSpecmaticFindsNothing(t *testing.T) {
 			t.Error(fault)
 		}
 		if found != disputed {
-			t.Errorf("the tool finds the status of %d answers wrong, and %d are not as it wants them", disputed, found)
+			t.Errorf("the tool disputes the status of %d responses, but the witness counts %d", disputed, found)
 		}
 		t.Logf("%d tests, of %d of which openapi.yaml thinks otherwise than the tool", len(trials), disputed)
 	})
@@ -68,7 +68,7 @@ func TestSpecmaticFindsNothing(t *testing.T) {
 		t.Parallel()
 		broken := generate(t, jar, document, breaking(t, d.proxy, `"requestsPerHour":{`, `"requestsPerDay":{`), s.token, "--filter=PATH='/v1/sdk/limits'")
 		if !slices.ContainsFunc(broken, func(each trial) bool { return each.failed("requestsPerHour") }) {
-			t.Errorf("a field that is missing is not found: %+v", broken)
+			t.Errorf("the tool does not find a missing field: %+v", broken)
 		}
 	})
 }
@@ -81,13 +81,13 @@ func generate(t *testing.T, jar string, document []byte, at, token string, flags
 		t.Fatal(err)
 	}
 	ctx := waittest.Context(t)
-	// It ends before code that is optimized would pay, and the service needs the processors, too.
+	// The run is too short to gain from optimizing compilation, and the service needs the CPUs too.
 	machine := []string{"-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"}
 	arguments := slices.Concat(machine, []string{"-jar", jar, "test", "--testBaseURL=" + at, "--junitReportDir=report"}, flags)
 	program := exec.CommandContext(ctx, "java", append(arguments, "weft.json")...)
 	program.Dir = dir
 	program.Env = append(os.Environ(), "SPECMATIC_GENERATIVE_TESTS=true", "SessionToken="+token)
-	said, err := program.CombinedOutput() // it fails where a test does, which the report says
+	said, err := program.CombinedOutput() // the exit code is nonzero if a test fails; the report has the details
 	text, missing := os.ReadFile(filepath.Join(dir, "report", "TEST-junit-jupiter.xml"))
 	if missing != nil {
 		t.Fatalf("%v, %v\n%.20000s", err, missing, said)

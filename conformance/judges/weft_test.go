@@ -19,15 +19,15 @@ import (
 	"github.com/weft-automation/weft/internal/program/cli"
 )
 
-// deployment is a weft dev with a weft proxy before it, and a receiver that takes every
+// deployment is a weft dev with a weft proxy in front of it, and a receiver that accepts every
 // callback.
 type deployment struct {
 	own      client.Credentials
-	proxy    string // what the tools call
+	proxy    string // base URL for the tools
 	receiver string
 }
 
-// start runs one until the test ends.
+// start starts a deployment that runs until the test ends.
 func start(t *testing.T) deployment {
 	t.Helper()
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -49,7 +49,7 @@ func start(t *testing.T) deployment {
 	return d
 }
 
-// background runs a command of weft until the test ends, and gives what it says.
+// background runs a command of weft until the test ends, and returns its output.
 func background(t *testing.T, args ...string) <-chan string {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -65,7 +65,7 @@ func background(t *testing.T, args ...string) <-chan string {
 		for scanner := bufio.NewScanner(reader); scanner.Scan(); {
 			select {
 			case lines <- scanner.Text():
-			default: // nobody waits for it any more
+			default: // nothing waits for the output any more
 			}
 		}
 		_, _ = io.Copy(io.Discard, reader)
@@ -74,7 +74,7 @@ func background(t *testing.T, args ...string) <-chan string {
 	return lines
 }
 
-// ready waits for the service of the credentials.
+// ready waits until the service of the credentials is ready.
 func ready(t *testing.T, file string) client.Credentials {
 	t.Helper()
 	var c client.Credentials
@@ -93,7 +93,7 @@ func ready(t *testing.T, file string) client.Credentials {
 	return c
 }
 
-// tool is the path of a Node tool of internal/tools.
+// tool returns the path of a Node tool in internal/tools.
 func tool(t *testing.T, name string) string {
 	t.Helper()
 	path, err := filepath.Abs("../../internal/tools/node_modules/" + name)
@@ -101,7 +101,7 @@ func tool(t *testing.T, name string) string {
 		_, err = os.Stat(path)
 	}
 	if err != nil {
-		t.Fatal(fmt.Errorf("make tools brings it: %w", err))
+		t.Fatal(fmt.Errorf("run make tools to install it: %w", err))
 	}
 	return path
 }

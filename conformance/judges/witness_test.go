@@ -17,23 +17,23 @@ import (
 	"github.com/weft-automation/weft/conformance/probe"
 )
 
-// witness stands between a tool and the service. It remembers what was really asked and how
-// it was answered, and gives operations what has to be their own.
+// witness is a proxy between a tool and the service. It records the requests and the status
+// of each response, and replaces the resources that an operation must not share with others.
 type witness struct {
-	at   string // where it listens
+	at   string // base URL
 	spec *probe.Spec
 	own  map[string]own
 
 	mu   sync.Mutex
-	seen []exchange // of operations of the document
+	seen []exchange // requests of documented operations
 }
 
-// exchange is a request that a tool sent, and the status of the answer.
+// exchange is a request that a tool sent, and the status of the response.
 type exchange struct {
 	operation *probe.Operation
-	request   *http.Request // its body is read
+	request   *http.Request // the body has been read
 	body      []byte
-	wanted    int // what the tool says that it has to be answered with
+	wanted    int // the status that the tool expects
 	status    int
 }
 
@@ -41,7 +41,7 @@ func (e exchange) String() string {
 	return fmt.Sprintf("%s %s %.500s, %d for %d", e.request.Method, e.request.URL.RequestURI(), e.body, e.status, e.wanted)
 }
 
-// watch puts a witness before the service, until the test ends.
+// watch starts a witness in front of the service, until the test ends.
 func watch(t *testing.T, d deployment, s scene) *witness {
 	t.Helper()
 	spec, err := probe.LoadSpec()
@@ -50,7 +50,7 @@ func watch(t *testing.T, d deployment, s scene) *witness {
 	}
 	for id := range s.own {
 		if !slices.ContainsFunc(spec.Operations(), func(o *probe.Operation) bool { return o.ID == id }) {
-			t.Fatalf("there is no operation %s to have its own", id)
+			t.Fatalf("openapi.yaml has no operation %s", id)
 		}
 	}
 	w := &witness{spec: spec, own: s.own}
@@ -58,7 +58,7 @@ func watch(t *testing.T, d deployment, s scene) *witness {
 	return w
 }
 
-// before starts a server that passes requests on, until the test ends, and gives its address.
+// before starts a server that forwards requests until the test ends, and returns its URL.
 func before(t *testing.T, to string, proxy *httputil.ReverseProxy) string {
 	t.Helper()
 	target, err := url.Parse(to)
@@ -77,7 +77,7 @@ func before(t *testing.T, to string, proxy *httputil.ReverseProxy) string {
 	return server.URL
 }
 
-// RoundTrip passes a request on, and remembers it where the document has its operation.
+// RoundTrip forwards a request, and records it if the document has its operation.
 func (w *witness) RoundTrip(request *http.Request) (*http.Response, error) {
 	operation := w.spec.Find(request.Method, request.URL.RequestURI())
 	if operation == nil {
@@ -108,7 +108,7 @@ func (w *witness) RoundTrip(request *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
-// pass is a request to pass on: the same, but for what has to be the operation's own.
+// pass returns the request to forward: the same, with the resources of its own operation.
 func (w *witness) pass(operation *probe.Operation, request *http.Request, body []byte) (*http.Request, error) {
 	sent := request.Clone(request.Context())
 	if own, needed := w.own[operation.ID]; needed {
@@ -126,10 +126,9 @@ func (w *witness) pass(operation *probe.Operation, request *http.Request, body [
 	return sent, nil
 }
 
-// settle holds what was asked and answered against openapi.yaml as it is. It gives how many
-// answers have not the status that the tool wants, and what is wrong with these and with
-// others. That openapi.yaml thinks otherwise than the tool is not wrong as often as
-// exclusions.yaml says.
+// settle validates the recorded requests and responses against openapi.yaml. It returns how
+// many responses have another status than the tool expects, and the faults that it found.
+// exclusions.yaml allows a number of disputes in which openapi.yaml contradicts the tool.
 func (w *witness) settle(law document, spared exclusions) (disputes int, faults []string) {
 	right, forgiven := map[string]int{}, map[string]int{}
 	for _, e := range w.seen {
@@ -147,9 +146,9 @@ func (w *witness) settle(law document, spared exclusions) (disputes int, faults 
 		}
 		switch wrong := law.against(e); {
 		case taken && wrong != nil:
-			faults = append(faults, fmt.Sprintf("%v: is taken, and openapi.yaml does not allow it: %v", e, wrong))
+			faults = append(faults, fmt.Sprintf("%v: is accepted, but openapi.yaml does not allow it: %v", e, wrong))
 		case !taken && wrong == nil:
-			faults = append(faults, fmt.Sprintf("%v: is refused, and openapi.yaml allows it", e))
+			faults = append(faults, fmt.Sprintf("%v: is rejected, but openapi.yaml allows it", e))
 		case disputed:
 			forgiven[e.operation.ID]++
 		default:
@@ -158,7 +157,7 @@ func (w *witness) settle(law document, spared exclusions) (disputes int, faults 
 	}
 	for _, operation := range w.spec.Operations() {
 		if right[operation.ID] == 0 && !spared.spare("operations", operation.ID) {
-			faults = append(faults, fmt.Sprintf("no right request of %s was seen", operation.ID))
+			faults = append(faults, fmt.Sprintf("no valid request of %s was seen", operation.ID))
 		}
 	}
 	for _, e := range spared["forgiven"] {

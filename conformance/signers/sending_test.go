@@ -49,8 +49,8 @@ func verifying(t *testing.T, prefix string) string {
 	return server.URL + prefix
 }
 
-// sent looks at what came of two requests: one with a query, without the fragment behind
-// it and without a body, and one with a body beyond ASCII.
+// sent checks what the service received of two requests: one with a query, whose fragment
+// is not sent, and without a body, and one with a non-ASCII body.
 func sent(t *testing.T, out string) {
 	t.Helper()
 	lines := strings.Split(strings.TrimSpace(out), "\n")
@@ -76,7 +76,7 @@ func TestSignersSendWhatTheySign(t *testing.T) {
 		{"Java", "javac", []string{"WeftSigner.java", "testdata/Live.java"}, []string{"javac", "WeftSigner.java", "Live.java"}, []string{"java", "-XX:TieredStopAtLevel=1", "Live"}},
 		{"shell", "curl", []string{"weft_curl.sh", "testdata/live.sh"}, nil, []string{"bash", "live.sh"}},
 	} {
-		t.Run(language.name, func(t *testing.T) { // one after the other: the server ends with the test
+		t.Run(language.name, func(t *testing.T) { // not in parallel: the server stops at the end of the test
 			if !present(t, language.needs) {
 				return
 			}
@@ -106,7 +106,7 @@ func TestTheGoSignerSendsWhatItSigns(t *testing.T) {
 	}
 }
 
-// sendByGo sends two signed requests and returns what is answered, a line each.
+// sendByGo sends two signed requests and returns the responses, one per line.
 func sendByGo(t *testing.T, signer *signers.Signer, base string) string {
 	t.Helper()
 	var out strings.Builder

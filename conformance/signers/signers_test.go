@@ -14,7 +14,7 @@ import (
 	"github.com/weft-automation/weft/conformance/signers"
 )
 
-// A file that users copy is one that they can read.
+// Users must be able to read the file that they copy.
 func TestSignersAreShort(t *testing.T) {
 	embedded, err := signers.Files.ReadDir(".")
 	if err != nil || len(embedded) != len(signers.Names) {
@@ -87,7 +87,7 @@ func place(t *testing.T, files ...string) string {
 	return folder
 }
 
-// run runs a program in a folder, with lines to sign, and gives what it prints.
+// run runs a program in a folder with lines to sign, and returns its output.
 func run(t *testing.T, folder, lines string, command ...string) string {
 	t.Helper()
 	program := exec.CommandContext(t.Context(), command[0], command[1:]...)
@@ -105,16 +105,16 @@ func run(t *testing.T, folder, lines string, command ...string) string {
 	return string(out)
 }
 
-// present passes over a language that the machine does not have, but not silently: CI has them all.
+// present reports whether the machine has the tools of a language, and logs if not. CI has all languages.
 func present(t *testing.T, program string) bool {
 	t.Helper()
 	if _, err := exec.LookPath(program); err == nil {
 		return true
 	}
 	if os.Getenv("CI") != "" {
-		t.Fatalf("there is no %s, which CI is to have", program)
+		t.Fatalf("%s is missing, and CI must have it", program)
 	}
-	t.Logf("there is no %s: its signer is not run", program)
+	t.Logf("%s is missing: its signer is not tested", program)
 	return false
 }
 
@@ -173,11 +173,11 @@ func TestSignersOfOtherLanguagesGiveTheVectors(t *testing.T) {
 	}
 }
 
-// alone runs run.py where no installed package is to be found.
+// alone runs run.py without access to installed packages.
 const alone = "import sys; sys.path.insert(0, '.'); import weft_signer; assert weft_signer.best() is weft_signer.plain; exec(open('run.py').read())"
 
-// Python's own Ed25519 is checked beyond the vectors: other seeds, and messages of every
-// length up to two blocks of its hash.
+// The Ed25519 implementation of the Python signer is also checked with other seeds, and with
+// messages of every length up to two blocks of its hash.
 func TestPythonsOwnEd25519IsThatOfThePackage(t *testing.T) {
 	if !present(t, "python3") {
 		return

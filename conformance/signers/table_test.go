@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// The vectors come from this table alone.
+// The vectors are generated from this table.
 
-// seed is the secret of the vectors, which no workspace has: the bytes 0 to 31.
+// seed is the secret of the vectors, the bytes 0 to 31. No workspace uses it.
 var seed = func() (seed [32]byte) {
 	for i := range seed {
 		seed[i] = byte(i)
@@ -20,7 +20,7 @@ const epoch = 1_795_257_600
 
 const id = "0192f3a4-5b6c-7d8e-9f01-23456789abcd"
 
-// requests lists what is signed. A timestamp of 0 is the epoch.
+// requests lists the requests to sign. A timestamp of 0 means epoch.
 var requests = []struct {
 	name, method, path string
 	timestamp          int64
@@ -75,7 +75,8 @@ var requests = []struct {
 	{"long body", "POST", "/v1/sdk/components", 0, `{"a":"` + strings.Repeat("0123456789abcdef", 128) + `"}`, "2 KiB: longer than one block of any hash."},
 }
 
-// altered are signatures that are refused: each is that of the request "component", changed.
+// altered lists signatures that must be rejected. Each is a changed signature of the request
+// "component".
 var altered = []struct {
 	name   string
 	change func(signature []byte, text string) string
@@ -96,8 +97,8 @@ var altered = []struct {
 	{"all zero", func([]byte, string) string { return base64Of(make([]byte, 64)) }, "invalid_credentials"},
 }
 
-// misread are messages that a wrong signer makes of a request: their signatures are
-// refused.
+// misread lists messages that a faulty signer builds for a request. Their signatures must be
+// rejected.
 var misread = []struct{ name, request, message string }{
 	{"path without query", "query", "GET|/v1/sdk/components/executions|1795257600|{}"},
 	{"empty body as nothing", "query", "GET|/v1/sdk/components/executions?limit=20|1795257600|"},
@@ -108,8 +109,8 @@ var misread = []struct{ name, request, message string }{
 	{"the body with its keys sorted", "letters beyond ASCII", `POST|/v1/sdk/components|1795257600|{"config":{},"input":{"data":"é 漢 😀"},"module":"HASH"}`},
 }
 
-// window is the bounds of time: how far the timestamp is ahead of the server's clock, or
-// how it is written, and the reason of the refusal, "" for none.
+// window lists timestamps, as seconds ahead of the server's clock or as a string, with the
+// reason for which they are rejected, or "" if they are accepted.
 var window = []struct {
 	name, timestamp, reason string
 }{

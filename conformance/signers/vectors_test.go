@@ -22,8 +22,8 @@ func hexOf(data []byte) string { return hex.EncodeToString(data) }
 
 func base64Of(data []byte) string { return base64.StdEncoding.EncodeToString(data) }
 
-// unreduced is a signature with the order of the curve added to S: the same point, and
-// not the canonical number.
+// unreduced returns a signature with the order of the curve added to S: the same scalar in a
+// non-canonical encoding.
 func unreduced(sig []byte) []byte {
 	order := []byte{0xed, 0xd3, 0xf5, 0x5c, 0x1a, 0x63, 0x12, 0x58, 0xd6, 0x9c, 0xf7, 0xa2, 0xde, 0xf9, 0xde, 0x14, 31: 0x10}
 	other, carry := slices.Clone(sig), 0
@@ -89,7 +89,7 @@ const description = "Test vectors for signers of requests to Weft. apiSecret is 
 	"refusedMessages because another message was signed. window: serverTime is the server's clock, in seconds; accepted says whether a right " +
 	"signature over that timestamp is. Vectors may be added."
 
-// made is what the table gives.
+// made returns the vectors that are generated from the table.
 func made() vectors {
 	private := ed25519.NewKeyFromSeed(seed[:])
 	public, _ := private.Public().(ed25519.PublicKey)
@@ -149,7 +149,7 @@ func TestVectorsAreThoseOfTheTable(t *testing.T) {
 	}
 }
 
-// A table that no longer has a case would still be fresh.
+// vectors.json would still be fresh after a case was removed from the table.
 func TestVectorsCoverWhatSignersGetWrong(t *testing.T) {
 	v := made()
 	names := map[string]bool{}

@@ -1,6 +1,6 @@
 package signers
 
-// This file stands alone: copy it, and name the package as you like.
+// This file is self-contained: copy it, and rename the package as you like.
 
 import (
 	"bytes"
@@ -22,8 +22,8 @@ type Signer struct {
 	secret ed25519.PrivateKey
 }
 
-// NewSigner makes a Signer of an API key (ws_...) and its apiSecret: base64 of the PKCS#8
-// form of an Ed25519 key. Its errors never hold the secret.
+// NewSigner returns a Signer for an API key (ws_...) and its apiSecret, an Ed25519 private key
+// in base64 of its PKCS#8 form. Its errors never contain the secret.
 func NewSigner(apiKey, apiSecret string) (*Signer, error) {
 	der, err := base64.StdEncoding.DecodeString(apiSecret)
 	if err != nil {
@@ -40,8 +40,8 @@ func NewSigner(apiKey, apiSecret string) (*Signer, error) {
 	return &Signer{apiKey, secret}, nil
 }
 
-// Message is the bytes that are signed. path is everything after the host, the query
-// included, as Weft receives it; timestamp is whole seconds; an empty body counts as {}.
+// Message returns the bytes to sign. path is everything after the host as Weft receives it,
+// including the query. timestamp is in whole seconds. An empty body is signed as {}.
 func Message(method, path, timestamp string, body []byte) []byte {
 	if len(body) == 0 {
 		body = []byte("{}")
@@ -49,12 +49,12 @@ func Message(method, path, timestamp string, body []byte) []byte {
 	return append([]byte(method+"|"+path+"|"+timestamp+"|"), body...)
 }
 
-// Signature is the value of X-Sdk-Signature.
+// Signature returns the value of X-Sdk-Signature.
 func (s *Signer) Signature(method, path, timestamp string, body []byte) string {
 	return base64.StdEncoding.EncodeToString(ed25519.Sign(s.secret, Message(method, path, timestamp, body)))
 }
 
-// Request makes a signed request, which has to be sent at once. body is sent as it is. baseURL
+// Request returns a signed request, which must be sent within 30 seconds. body is sent unchanged. baseURL
 // may have a path, such as https://example.com/weft, if a proxy removes that path before the
 // request reaches Weft. It is sent, but not signed.
 func (s *Signer) Request(ctx context.Context, method, baseURL, path string, body []byte) (*http.Request, error) {
@@ -67,7 +67,7 @@ func (s *Signer) Request(ctx context.Context, method, baseURL, path string, body
 		return nil, err
 	}
 	timestamp := strconv.FormatInt(time.Now().Unix(), 10)
-	// RequestURI is what is really sent, whatever was made of the path.
+	// RequestURI is the path and query that net/http sends.
 	received := strings.TrimPrefix(request.URL.RequestURI(), base.EscapedPath())
 	request.Header.Set("X-Sdk-Signature", s.Signature(method, received, timestamp, body))
 	request.Header.Set("X-Sdk-Timestamp", timestamp)

@@ -1,6 +1,6 @@
 package weft
 
-// This file stands alone: copy it, and name the package as you like.
+// This file is self-contained: copy it, and rename the package as you like.
 
 import (
 	"crypto/hmac"
@@ -17,15 +17,16 @@ import (
 // ErrForged means that a callback is not what Weft sent, or that its signature cannot be verified.
 var ErrForged = errors.New("the callback is not signed as it came")
 
-// webhookTolerance is how far webhook-timestamp may be from the receiver's clock.
+// webhookTolerance is the largest difference between webhook-timestamp and the receiver's clock.
 const webhookTolerance = 5 * time.Minute
 
-// VerifyCallback is nil if the callback was signed with this callbackSecret, else ErrForged.
-// body is the raw bytes as they came; what was parsed and written again is something else.
+// VerifyCallback returns nil if the callback was signed with this callbackSecret, otherwise
+// ErrForged. body must be the raw bytes as received: JSON that was parsed and serialized again
+// has another signature.
 //
-// Weft signs twice: X-Svc-Signature over the body, and by Standard Webhooks over id, time and
-// body. Each that is there has to be right, and the first has to be there. To refuse old
-// deliveries that somebody sends again, insist on webhook-timestamp, and remember webhook-id.
+// Weft signs twice: X-Svc-Signature covers the body, and the Standard Webhooks signature covers
+// ID, time and body. X-Svc-Signature is required, and each signature that is present must be
+// valid. To prevent replay attacks, require webhook-timestamp and store webhook-id.
 func VerifyCallback(secret string, header http.Header, body []byte, now time.Time) error {
 	digest := "hmac-sha256-v1=" + hex.EncodeToString(mac([]byte(secret), body))
 	if !hmac.Equal([]byte(header.Get("X-Svc-Signature")), []byte(digest)) {
@@ -58,7 +59,7 @@ func mac(key, message []byte) []byte {
 	return hash.Sum(nil)
 }
 
-// webhookKey: a secret written whsec_BASE64 counts as its bytes in Standard Webhooks.
+// webhookKey returns the key for Standard Webhooks, which decodes secrets of the form whsec_BASE64.
 func webhookKey(secret string) []byte {
 	if encoded, ok := strings.CutPrefix(secret, "whsec_"); ok {
 		if key, err := base64.StdEncoding.DecodeString(encoded); err == nil && len(key) > 0 {

@@ -1,11 +1,11 @@
 // Package weft is a client of Weft: weft.gen.go is made from openapi.yaml, and the rest signs,
-// reads event streams and verifies callbacks. Copy or import it; a signer is weft_signer.go.
+// reads event streams and verifies callbacks. Copy or import it. weft_signer.go has the signer.
 //
 //	signer, err := signers.NewSigner(apiKey, apiSecret)
 //	signing := &http.Client{Transport: weft.Transport{Signer: signer, BaseURL: baseURL}}
 //	client, err := weft.NewClientWithResponses(baseURL, weft.WithHTTPClient(signing))
 //
-// The one invariant: what is sent is signed as it is sent, and anew each time.
+// The invariant: each attempt is signed separately, over exactly the bytes that are sent.
 package weft
 
 import (
@@ -19,22 +19,22 @@ import (
 	"time"
 )
 
-// RequestSigner makes signed requests. That of weft_signer.go does.
+// RequestSigner creates signed requests. The Signer of weft_signer.go implements it.
 type RequestSigner interface {
 	Request(ctx context.Context, method, baseURL, path string, body []byte) (*http.Request, error)
 }
 
-// Transport signs what goes through it, and sends what a limit refuses again once Retry-After
-// is over, five times in all.
+// Transport signs requests. It retries requests that a rate limit rejects after Retry-After,
+// with at most five attempts.
 type Transport struct {
 	Signer RequestSigner
-	// BaseURL is that of the client. It is needed if it has a path, such as
-	// https://example.com/weft, which a proxy removes: the path is sent, but not signed.
+	// BaseURL is the base URL of the client. It is required if it has a path that a proxy
+	// removes, such as https://example.com/weft: the path is sent, but not signed.
 	BaseURL string
-	Base    http.RoundTripper // nil for http.DefaultTransport
+	Base    http.RoundTripper // nil means http.DefaultTransport
 }
 
-// RoundTrip signs and sends a request, whose body is read whole.
+// RoundTrip reads the whole body of a request, then signs and sends the request.
 func (t Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 	body, err := bodyOf(request)
 	if err != nil {
@@ -93,7 +93,7 @@ func bodyOf(request *http.Request) ([]byte, error) {
 	return io.ReadAll(request.Body)
 }
 
-// retryAfter is what the header says, a second for none.
+// retryAfter returns the delay of the header, or one second if the header is missing.
 func retryAfter(answer *http.Response) time.Duration {
 	seconds, err := strconv.ParseUint(answer.Header.Get("Retry-After"), 10, 31)
 	if err != nil {
@@ -102,7 +102,7 @@ func retryAfter(answer *http.Response) time.Duration {
 	return time.Duration(seconds) * time.Second
 }
 
-// Answered is what an operation answered, as the generated client has it.
+// Answered is the response of an operation of the generated client.
 type Answered interface {
 	StatusCode() int
 	GetApplicationProblemJSONDefault() *Failure
@@ -115,7 +115,7 @@ func (r *Refusal) Error() string {
 	return fmt.Sprintf("%d %s: %s", r.Status, r.Code, r.Detail)
 }
 
-// Check is nil for a success, else a *Refusal.
+// Check returns nil for a success, otherwise a *Refusal.
 func Check(answered Answered) error {
 	if answered.StatusCode() == http.StatusOK {
 		return nil

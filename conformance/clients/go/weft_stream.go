@@ -1,6 +1,6 @@
 package weft
 
-// This file stands alone: copy it, and name the package as you like.
+// This file is self-contained: copy it, and rename the package as you like.
 
 import (
 	"bufio"
@@ -15,14 +15,14 @@ import (
 	"time"
 )
 
-// Stream reads event streams. The zero value but for Client is good.
+// Stream reads event streams. Only Client is required.
 type Stream struct {
-	Client   *http.Client  // signs, and has no timeout
-	Idle     time.Duration // of silence, after which a connection counts as lost; 0 for three heartbeats
-	Attempts int           // how often in a row it may be lost without any event; 0 for 8
+	Client   *http.Client  // signs requests, and must have no timeout
+	Idle     time.Duration // silence after which a connection is considered lost; 0 for three heartbeats
+	Attempts int           // connections in a row that may be lost without an event; 0 for 8
 }
 
-// StreamRefused says that the service refuses the stream: 401, 404, ...
+// StreamRefused means that the service rejects the stream: 401, 404, ...
 type StreamRefused struct{ Status int }
 
 func (r *StreamRefused) Error() string { return fmt.Sprintf("the stream is refused with %d", r.Status) }
@@ -32,10 +32,10 @@ var (
 	errHasFinal = errors.New("lastEventID is the final event")
 )
 
-// Events are those of an execution or a run, to the one with a final status. A connection that
-// breaks or is silent is made again with Last-Event-ID, so that nothing is missed and nothing
-// comes twice. lastEventID asks for what came after it: "" for the present state and what
-// follows, "0" for all that a run has had. An error is the last of the sequence.
+// Events returns the events of an execution or a run, up to the one with a final status. It
+// reconnects lost or silent connections with Last-Event-ID, so that no event is missed or
+// repeated. The events after lastEventID are returned: "" starts with the current state, "0"
+// with the first event of a run. After an error the sequence ends.
 func Events[Event any](ctx context.Context, stream Stream, url, lastEventID string) iter.Seq2[Event, error] {
 	if stream.Idle == 0 {
 		stream.Idle = 45 * time.Second
@@ -87,7 +87,7 @@ func Events[Event any](ctx context.Context, stream Stream, url, lastEventID stri
 	}
 }
 
-// connect reads one connection until it ends or take says so. It always ends with an error.
+// connect reads one connection until it ends or take stops it. It always returns an error.
 func (s Stream) connect(ctx context.Context, url, lastEventID string, take func(id, data string) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -119,13 +119,13 @@ func (s Stream) connect(ctx context.Context, url, lastEventID string, take func(
 	var id string
 	var data []string
 	for {
-		line, err := reader.ReadString('\n') // what has no end was cut off
+		line, err := reader.ReadString('\n') // a line without an end was cut off
 		if err != nil {
 			return errors.Join(errEnded, err)
 		}
 		silence.Reset(s.Idle)
 		line = strings.TrimRight(line, "\r\n")
-		field, value, _ := strings.Cut(line, ":") // a comment has no field
+		field, value, _ := strings.Cut(line, ":") // a comment has an empty field name
 		value = strings.TrimPrefix(value, " ")
 		switch {
 		case line == "":
