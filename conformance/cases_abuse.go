@@ -46,14 +46,14 @@ func dirtyBodies(t *probe.Trial) {
 	}
 	answer := t.Do(probe.Request{Method: http.MethodPost, Path: probe.Components, Body: wide})
 	t.Problem(answer, http.StatusBadRequest, "INVALID_INPUT")
-	// Chunked, so without a length, is as good as any.
+	// A chunked body without a length is accepted too.
 	body := string(t.JSON(probe.RandomUUID()))
 	answers := t.Raw(t.Head(http.MethodPost, probe.Components, []byte(body)) +
 		"Content-Type: application/json\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n" + fmt.Sprintf("%x\r\n%s\r\n0\r\n\r\n", len(body), body))
 	t.Check(len(answers) == 1 && answers[0].Status == http.StatusOK, "a chunked body: %v", answers)
 }
 
-// wrapped is a call with a value in an unknown member.
+// wrapped returns a call with a value in an unknown field.
 func wrapped(value string) string {
 	return `{"module":"RANDOM_UUID","input":{},"config":{},"x":` + value + `}`
 }
@@ -93,8 +93,8 @@ func heavyBodies(t *probe.Trial) {
 	}
 }
 
-// poison puts what PostgreSQL cannot hold into every text of a call, names
-// included.
+// poison puts a value that PostgreSQL cannot store into every string of a call,
+// including field names.
 func poison(t *probe.Trial) {
 	for _, bad := range []struct{ text, number string }{
 		{`"a\u0000b"`, ""}, {`"\ud800"`, ""}, {`"\udc00\ud800"`, ""}, {"\"\xff\"", ""}, {"", "1e131072"}, {"", "-1e-99999"},
@@ -197,7 +197,7 @@ func oddModules(t *probe.Trial) {
 	}
 }
 
-// padded is a call of exactly so many bytes.
+// padded returns a call of the given size in bytes.
 func padded(size int) []byte {
 	const start, end = `{"module":"RANDOM_UUID","input":{},"config":{},"x":"`, `"}`
 	return []byte(start + strings.Repeat("x", size-len(start)-len(end)) + end)
@@ -214,7 +214,7 @@ func bodySize(t *probe.Trial) {
 	}
 }
 
-// endless gives bytes until nobody takes them any more, and counts them.
+// endless is a reader without an end that counts the bytes read.
 func endless(t *probe.Trial, head, chunk string, limit int) (answer probe.Answer, written int) {
 	conn := t.Dial()
 	_, err := io.WriteString(conn, head)
@@ -250,7 +250,7 @@ func bodyLength(t *probe.Trial) {
 	t.JudgeFailure(answer)
 	t.Check(written < 64<<20, "%d bytes were taken of a body of 1 GiB", written)
 
-	// Many clients read nothing before they have written the whole body.
+	// Many clients read the response only after they have written the whole body.
 	const size = 3 << 20
 	conn := t.Dial()
 	_, err := io.WriteString(conn, head+fmt.Sprintf("Content-Length: %d\r\n\r\n", size)+strings.Repeat("x", size))
@@ -259,7 +259,7 @@ func bodyLength(t *probe.Trial) {
 	t.NoError("read the answer to a body of 3 MiB", err)
 	t.Problem(answer, http.StatusRequestEntityTooLarge, "PAYLOAD_TOO_LARGE")
 
-	// A length that is too short leaves a body that is not what was signed.
+	// A Content-Length that is too short cuts the body, so the signature does not match.
 	body := string(t.JSON(probe.RandomUUID()))
 	head = t.Head(http.MethodPost, probe.Components, []byte(body)) + kind + "Connection: close\r\n"
 	answers := t.Raw(head + fmt.Sprintf("Content-Length: %d\r\n\r\n", len(body)-1) + body)

@@ -6,7 +6,7 @@ import (
 	"github.com/weft-automation/weft/conformance/probe"
 )
 
-// answerCases see answers that the document has for operations of every kind.
+// answerCases provoke the responses that the document has for operations of every kind.
 var answerCases = []Case{
 	{Part: "D3.table, D1.1.strict, D1.8.open", Name: "answers/400, 406, 413, 415 the form of open requests", Run: openForm},
 	{
@@ -15,12 +15,12 @@ var answerCases = []Case{
 	},
 }
 
-// strict is the header by which unknown fields and query parameters are faults.
+// strict is the header that makes unknown fields and query parameters errors.
 func strict() http.Header { return http.Header{"Prefer": {"handling=strict"}} }
 
-// refuseForm sends an operation what no operation takes: a query parameter that nobody knows
-// under handling=strict, bodies that are malformed, of another type and too large, and an
-// Accept header that allows nothing.
+// refuseForm sends requests that every operation must reject: with an unknown query parameter
+// under handling=strict, with a malformed body, a body of another type, a body that is too
+// large, and with an Accept header that allows nothing.
 func refuseForm(t *probe.Trial, request probe.Request) {
 	send := func(query string, body []byte, header http.Header) probe.Answer {
 		changed := request
@@ -35,7 +35,7 @@ func refuseForm(t *probe.Trial, request probe.Request) {
 	t.Problem(send("", request.Body, http.Header{"Accept": {"image/png"}}), http.StatusNotAcceptable, "NOT_ACCEPTABLE")
 }
 
-// openReads are the requests of the operations that anyone may send without a body.
+// openReads lists the requests without a body that require no authentication.
 func openReads(t *probe.Trial) []probe.Request {
 	var list []probe.Request
 	for _, operation := range t.Target().Spec.Operations() {
@@ -52,7 +52,7 @@ func openForm(t *probe.Trial) {
 	}
 }
 
-// strictlyAnswered asks every operation to refuse what it does not know. The trial compares
+// strictlyAnswered sends handling=strict to every operation. The trial checks
 // Preference-Applied.
 func strictlyAnswered(t *probe.Trial) {
 	t.HandleStrictly()

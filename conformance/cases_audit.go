@@ -19,7 +19,7 @@ var auditCases = []Case{
 	{Part: "D9.2.audit", Name: "MT09 audit/200 what was denied", Run: auditDenial, Needs: []probe.Need{probe.NeedOwner, probe.NeedViewer}},
 }
 
-// events is a page of the workspace's audit log, as its owner reads it.
+// events returns a page of the audit log, read by the owner.
 func events(t *probe.Trial, token, query string) api.AuditEventPage {
 	return probe.Decode[api.AuditEventPage](t, t.Do(probe.Request{Path: probe.Workspace(t.Target().WorkspaceID) + "/audit-events" + query, Bearer: token}))
 }
@@ -54,8 +54,8 @@ func auditPages(t *probe.Trial) {
 	}
 }
 
-// auditDenial goes over every operation that a viewer may not use. What is denied often is
-// written down a little at a time, so what is not found is tried again.
+// auditDenial tries every operation that a viewer may not use. Frequent denials are logged
+// at a limited rate, so it repeats those that it does not find in the log.
 func auditDenial(t *probe.Trial) {
 	viewer, owner := t.SignInAs(*t.Target().Viewer), t.SignIn()
 	owed := slices.DeleteFunc(peoples(t), func(o *probe.Operation) bool { return o.Role() == "" || o.Role() == "viewer" })
@@ -84,7 +84,7 @@ func auditDenial(t *probe.Trial) {
 	})
 }
 
-// denied is the event of an operation that the viewer was refused.
+// denied returns the event of an operation that was denied to the viewer.
 func denied(t *probe.Trial, e api.AuditEvent, operation *probe.Operation) {
 	t.Equal("action", e.Action, "access.denied")
 	t.Equal("subject", e.Subject.ID, operation.ID)

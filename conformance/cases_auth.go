@@ -59,7 +59,7 @@ func signEverywhere(t *probe.Trial) {
 	requests, _ := signed(t, probe.RandomUUID(), probe.Signing{})
 	for _, request := range requests {
 		answer := t.Do(request)
-		// Nothing to replay is an answer to a request that is authenticated.
+		// The error that nothing can be replayed shows that the request was authenticated.
 		t.Check(answer.Status == 200 || answer.Status == 409 && strings.HasSuffix(request.Path, "replay-callback"),
 			"%s: %d %s", request.Path, answer.Status, answer.Body)
 		at, err := http.ParseTime(answer.Header.Get("Date"))
@@ -109,7 +109,7 @@ const spaced = "{\n  \"module\" : \"HASH\",\r\n\t\"input\": { \"data\": \"a  b\\
 
 const compact = `{"module":"HASH","input":{"data":"a  b\n"},"config":{},"waitForMs":15000}`
 
-// digestOf is the SHA-256 that HASH gave.
+// digestOf returns the SHA-256 in the output of HASH.
 func digestOf(t *probe.Trial, answer probe.Answer, data string) {
 	e := probe.Decode[api.ComponentExecution](t, answer)
 	sum := sha256.Sum256([]byte(data))
@@ -167,8 +167,8 @@ func shifted(seconds int) probe.Request {
 	return probe.Request{Path: probe.Executions + "?limit=1", Sign: probe.Signing{Timestamp: probe.Timestamp(at)}}
 }
 
-// shiftedWhole is shifted amid a second of the clock, so that it is off by just as much
-// when it arrives.
+// shiftedWhole is like shifted, but sends in the middle of a second, so that the difference is
+// the same when the request arrives.
 func shiftedWhole(t *probe.Trial, seconds int) probe.Request {
 	now := time.Now()
 	wait(t, now.Truncate(time.Second).Add(1300*time.Millisecond).Sub(now))
@@ -179,8 +179,8 @@ func signWindow(t *probe.Trial) {
 	for _, seconds := range []int{0, -1, -28} {
 		t.Equal(fmt.Sprint(seconds), t.Do(shifted(seconds)).Status, http.StatusOK)
 	}
-	// The clock may move on while a request is under way; at the very border
-	// one of a few has to make it.
+	// The clock may advance while a request is in flight, so at the limit one of
+	// several requests must succeed.
 	t.Until("a timestamp of 30 s ago is accepted", 10*time.Second, func() bool { return t.Do(shifted(-30)).Status == http.StatusOK })
 	refuse(t, shiftedWhole(t, -31), "timestamp_expired")
 	t.Until("a timestamp of 1 s ahead is refused", 10*time.Second, func() bool { return t.Do(shifted(1)).Status == http.StatusUnauthorized })
@@ -195,10 +195,10 @@ func refuseStale(t *probe.Trial) {
 	}
 }
 
-// without is a change of headers that takes one away.
+// without returns a change that removes a header.
 func without(name string) func(http.Header) { return func(h http.Header) { h.Del(name) } }
 
-// with is a change of headers that sets one to values.
+// with returns a change that sets a header to values.
 func with(name string, values ...string) func(http.Header) {
 	return func(h http.Header) { h[http.CanonicalHeaderKey(name)] = values }
 }
@@ -283,7 +283,7 @@ func refuseMixed(t *probe.Trial) {
 	refuse(t, probe.Request{Path: probe.Executions, Sign: probe.Signing{As: &mixed}}, "invalid_credentials")
 }
 
-// faceless is a refusal without what names the one request.
+// faceless returns a rejection without the fields that identify the request.
 func faceless(answer probe.Answer, p api.Problem) string {
 	text := strings.NewReplacer(p.RequestID, "", *p.ExpectedMessageSha256, "").Replace(string(answer.Body))
 	names := make([]string, 0, len(answer.Header))

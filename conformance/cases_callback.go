@@ -61,8 +61,8 @@ func delivered(t *probe.Trial, id string) api.ComponentExecution {
 	return t.Eventually(id, "delivered", func(e api.ComponentExecution) bool { return e.Callback.DeliveredAt != nil })
 }
 
-// toTheNext is how long after an attempt another would have come, had it failed: ten seconds
-// at most.
+// toTheNext returns how long after an attempt the next would follow if it failed, at most ten
+// seconds.
 func toTheNext(t *probe.Trial) time.Duration {
 	schedule := t.Target().Schedule
 	if len(schedule) < 2 {
@@ -71,7 +71,7 @@ func toTheNext(t *probe.Trial) time.Duration {
 	return min(schedule[1]*13/10+time.Second, 10*time.Second)
 }
 
-// attempted waits until the record shows so many attempts.
+// attempted waits until the record shows this number of attempts.
 func attempted(t *probe.Trial, id string, attempts int32) api.ComponentExecution {
 	e := t.Eventually(id, fmt.Sprintf("after %d attempts", attempts), func(e api.ComponentExecution) bool {
 		return e.Callback.AttemptCount >= attempts
@@ -179,7 +179,7 @@ func callbackError(t *probe.Trial, raw json.RawMessage) api.CallbackError {
 func callbackFailures(t *probe.Trial) {
 	statuses := []int{301, 307, 400, 404, 500}
 	t.Parallel(len(statuses), func(i int) {
-		// What fails once is delivered at the second attempt.
+		// A delivery that fails once succeeds at the second attempt.
 		hold := make(chan struct{})
 		receiver := t.Receiver("", probe.Reply{Status: statuses[i]}, probe.Reply{Status: 204, Hold: hold})
 		id := t.Execute(called(probe.RandomUUID(), receiver, "")).ID.String()
@@ -209,8 +209,8 @@ func callbackRedirect(t *probe.Trial) {
 	t.Equal("requests to the other place", other.Received(), 0)
 }
 
-// gone is an execution whose callback was refused for good, so that nothing
-// more is sent unless a replay asks for it.
+// gone returns an execution whose receiver answered 410, so that only a replay sends the
+// callback again.
 func gone(t *probe.Trial, receiver *probe.Receiver, secret string) string {
 	id := t.Execute(called(probe.RandomUUID(), receiver, secret)).ID.String()
 	receiver.Next()
@@ -222,7 +222,7 @@ func gone(t *probe.Trial, receiver *probe.Receiver, secret string) string {
 func callbackGone(t *probe.Trial) {
 	receiver := t.Receiver("", probe.Reply{Status: 410}, probe.Reply{Status: 204})
 	id := gone(t, receiver, "")
-	// Attempts that were still to come would come before the replay's.
+	// Remaining attempts would arrive before the one of the replay.
 	replay(t, id, "")
 	receiver.Next()
 	e := delivered(t, id)

@@ -21,7 +21,7 @@ var catalogueCases = []Case{
 	{Part: "D9.4, D1.8.open", Name: "spec/200 in both forms, and equal", Run: specification},
 }
 
-// modules are those that are executed on their own, too.
+// modules lists those that can also be executed on their own.
 var modules = []string{
 	"API_CALL", "GET_EVM_ACCOUNT_BALANCE", "HASH", "RANDOM_HEX", "RANDOM_UUID", "READ_EVM_CONTRACT", "WAIT_FOR_EVM_TRANSACTION",
 	"TRANSFORM",
@@ -33,7 +33,7 @@ var modules = []string{
 	"SIGN_EVM_MESSAGE", "VERIFY_EVM_MESSAGE", "SIGN_EVM_TYPED_DATA", "ERC20_ABI_CONSTANT", "ERC721_ABI_CONSTANT",
 }
 
-// controls are those of control flow, which are executed inside a workflow only.
+// controls lists the modules of control flow, which run only inside a workflow.
 var controls = []string{
 	"ARRAY_BUILDER", "BOOLEAN_CONSTANT", "DELAY", "FAIL", "FOR_EACH", "IF", "JSON_CONSTANT", "NUMBER_CONSTANT", "ON_API_CALLED", "ON_SCHEDULE", "ON_WEBHOOK",
 	"RESPOND", "RUN_WORKFLOW", "STRING_CONSTANT", "SWITCH", "WAIT_FOR_SIGNAL", "WAIT_UNTIL",
@@ -89,7 +89,8 @@ func catalogueAll(t *probe.Trial) {
 	t.Check(strings.Contains(string(call.Config), `"apiUrl"`), "the config of API_CALL: %s", call.Config)
 }
 
-// ports are those of the modules that do not simply go on (decisions 8.2, components.md).
+// ports maps modules to their ports, if they have more than the usual ones (decisions 8.2,
+// components.md).
 var ports = map[string]string{
 	"IF": "then else error", "SWITCH": "/config/cases/*/name default error", "FOR_EACH": "each done next error", "WAIT_FOR_SIGNAL": "next timeout error",
 }
@@ -100,7 +101,7 @@ func cataloguePorts(t *probe.Trial) {
 	}
 }
 
-// cataloguePrices reads amounts as the contract has them: others do not decode.
+// cataloguePrices decodes the prices. Amounts that the contract does not allow do not decode.
 func cataloguePrices(t *probe.Trial) {
 	prices := map[string]string{}
 	for _, c := range catalogue(t) {
@@ -129,7 +130,7 @@ func portsOf(t *probe.Trial, c api.Component) string {
 	return ""
 }
 
-// holdSecrets looks for each secret field in the schema that it points into.
+// holdSecrets checks that each secret field exists in the schema.
 func holdSecrets(t *probe.Trial, c api.Component) {
 	for _, field := range c.SecretFields {
 		part, _, _ := strings.Cut(strings.TrimPrefix(field, "/"), "/")
@@ -231,7 +232,7 @@ func catalogueSystem(t *probe.Trial) {
 	}
 }
 
-// holdShapes compares what both shapes say of a component: the same fields, as required.
+// holdShapes compares a component in both catalogues: the fields, and which are required.
 func holdShapes(t *probe.Trial, c api.Component, system api.SystemComponent) {
 	t.Equal(c.Module+" type", system.Type, c.Category)
 	t.Equal(c.Module+" name", system.Name, c.Title)

@@ -18,7 +18,7 @@ var componentCases = []Case{
 	{Part: "C.API_CALL.bounds", Name: "components/200 API_CALL keeps to its time, its size and its redirects", Run: apiCallBounds, Needs: near},
 }
 
-// mirror answers with what it was sent.
+// mirror responds with the request that it received.
 func mirror(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -100,7 +100,7 @@ func apiCallStatuses(t *probe.Trial) {
 	})
 }
 
-// failureOf is the error of an execution that has to have failed.
+// failureOf returns the error of an execution that must have failed.
 func failureOf(t *probe.Trial, what string, e api.ComponentExecution) api.ExecutionError {
 	t.Equal(what, string(e.Status), "FAILED")
 	return executionError(t, e.Error)

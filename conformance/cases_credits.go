@@ -39,12 +39,12 @@ func creditsOfKey(t *probe.Trial) {
 	t.Check(own.Name != "" && own.APIKey.Label != "" && own.APIKey.AllowedWorkflowIds != nil, "the workspace is %+v", own)
 }
 
-// creditsOf is what a workspace has.
+// creditsOf returns the credits of a workspace.
 func creditsOf(t *probe.Trial, as probe.Signing) api.Credits {
 	return probe.Decode[api.KeyWorkspace](t, patiently(t, probe.Request{Path: keyWorkspace, Sign: as})).Credits
 }
 
-// ledger is a page of the statement.
+// ledger returns a page of the statement.
 func ledger(t *probe.Trial, token, query string) api.LedgerPage {
 	return probe.Decode[api.LedgerPage](t, t.Do(probe.Request{Path: probe.Workspace(t.Target().WorkspaceID) + "/ledger" + query, Bearer: token}))
 }
@@ -61,7 +61,7 @@ func creditsStatement(t *probe.Trial) {
 	t.Check(credits.AvailableCredits <= credits.PlanCredits+credits.PaidCredits, "available are %s", credits.AvailableCredits)
 }
 
-// lineOf is the one line of the statement that names an execution.
+// lineOf returns the only line of the statement that names an execution.
 func lineOf(t *probe.Trial, token, id string) (line api.LedgerPosting) {
 	found := 0
 	for _, posting := range ledger(t, token, "?limit=100").Data {
@@ -112,7 +112,7 @@ func creditsPages(t *probe.Trial) {
 	t.Equal("usage in the file", lines[at][8], first.Data[0].Usage.String())
 }
 
-// What a plan gives is there from the first moment: a quarter of the month's.
+// A quarter of the plan's monthly credits is available immediately.
 func creditsPlans(t *probe.Trial) {
 	for plan, want := range map[string]string{
 		"starter":      "monthly 0, limit 0, plan 0, paid 3, available 3, used 0",
@@ -126,7 +126,7 @@ func creditsPlans(t *probe.Trial) {
 	}
 }
 
-// A workspace of Growth spends its quarter of 50 and one paid credit, and goes on.
+// A workspace with the plan Growth spends its quarter of 50 and one paid credit, and can continue.
 func creditsAllowance(t *probe.Trial) {
 	as := withCredit(t, "growth", 1)
 	spend := func(call probe.Call) string {
@@ -156,7 +156,7 @@ func creditsAllowance(t *probe.Trial) {
 	t.Equal("who paid", fmt.Sprint(line.PlanCredits, line.PaidCredits, line.Allowance, line.Usage), "0 0 1 1")
 }
 
-// creditsLimit has agreed on 4 credits a month, so a quarter of 1, and a limit of 3.
+// creditsLimit uses a workspace with 4 credits a month, so a quarter of 1, and a usage limit of 3.
 func creditsLimit(t *probe.Trial) {
 	as := on(t, probe.Terms{Plan: "enterprise", Paid: 1, Credits: new(4), UsageLimit: new(3)})
 	execute := submit(t, probe.RandomUUID().Waiting(15_000), as) // for 1
@@ -182,8 +182,8 @@ func creditsLimit(t *probe.Trial) {
 	stands("after paid credits beyond the limit", "plan 0, paid 0, used 3")
 }
 
-// creditsStorage may store 3,000 bytes in a month, so a workflow and its first run use that up.
-// The run is under way, and takes no signal any more.
+// creditsStorage uses a workspace that may store 3,000 bytes a month. A workflow and its first
+// run use that up, so the run in progress accepts no signal.
 func creditsStorage(t *probe.Trial) {
 	c := customerRuns{t, on(t, probe.Terms{Plan: "enterprise", Paid: 5, Storage: new(int64(3000))})}
 	own := creditsOf(t, c.as)
@@ -213,8 +213,8 @@ func creditsStorage(t *probe.Trial) {
 	}
 }
 
-// creditsRefusal is refused at once: the quarter was spent and is all that the
-// limit allows.
+// creditsRefusal checks the immediate rejection after the quarter was spent, which is all that
+// the usage limit allows.
 func creditsRefusal(t *probe.Trial) {
 	as := on(t, probe.Terms{Plan: "enterprise", Credits: new(4), UsageLimit: new(1), Spent: 1})
 	p := t.Problem(t.Do(submit(t, probe.RandomUUID(), as)), http.StatusPaymentRequired, "INSUFFICIENT_CREDITS")
@@ -223,8 +223,8 @@ func creditsRefusal(t *probe.Trial) {
 	t.Equal("nextReleaseAt", *p.NextReleaseAt, creditsOf(t, as).NextReleaseAt)
 }
 
-// creditsResets looks at workspaces that were left alone since another week, and
-// since another month, with 20 of Growth's quarter of 50 left.
+// creditsResets uses workspaces that were idle since an earlier week, and since an earlier
+// month, with 20 credits left of the quarter of 50 of Growth.
 func creditsResets(t *probe.Trial) {
 	now := time.Now().UTC()
 	month := time.Date(now.Year(), now.Month(), 1, 0, 0, 0, 0, time.UTC)
@@ -232,11 +232,11 @@ func creditsResets(t *probe.Trial) {
 	token := t.SignInAs(*customer(t, "starter").As) // whose owner owns the others too
 	for _, then := range []time.Time{monday.Add(-time.Minute), month.Add(-time.Minute)} {
 		as := on(t, probe.Terms{Plan: "growth", Paid: 3, Then: then, Spent: 30})
-		// Soft: the quarter is whole again, and what the month used stays used.
+		// Soft reset: the quarter is full again, and the usage of the month stays.
 		want, moves := "plan 50, paid 3, used 30", "RELEASE 30, EXECUTION -30, RELEASE 50, GRANT 0"
 		if then.Before(month) {
-			// Hard: what is left expires, and nothing is used yet. In the first days of
-			// a month the other week was in the other month.
+			// Hard reset: the remaining credits expire, and the usage is zero. In the first
+			// days of a month the earlier week was in the earlier month.
 			want, moves = "plan 50, paid 3, used 0", "RELEASE 50, EXPIRY -20, EXECUTION -30, RELEASE 50, GRANT 0"
 		}
 		own := creditsOf(t, as)
@@ -250,7 +250,7 @@ func creditsResets(t *probe.Trial) {
 	}
 }
 
-// The poor workspace has no plan credits and paid credits for two.
+// The poor workspace has no plan credits, and paid credits for two executions.
 func creditsExhausted(t *probe.Trial) {
 	poor := t.Target().Poor
 	var accepted, refused atomic.Int32
@@ -273,12 +273,12 @@ func creditsExhausted(t *probe.Trial) {
 	own := probe.Decode[api.KeyWorkspace](t, t.Do(probe.Request{Path: keyWorkspace, Sign: probe.Signing{As: poor}}))
 	t.Check(own.Credits.AvailableCredits == 0, "available credits: %s", own.Credits.AvailableCredits)
 	t.Check(own.Credits.PaidCredits == 0, "paid credits: %s", own.Credits.PaidCredits)
-	// Reading costs no credits, and a refused request left no key behind.
+	// Reading costs no credits, and a rejected request stores no Idempotency-Key.
 	t.Equal("the list", t.Do(probe.Request{Path: probe.Executions, Sign: probe.Signing{As: poor}}).Status, http.StatusOK)
 }
 
-// What is refused for maxCredits leaves no trace: no execution, no credits that are
-// held back, no Idempotency-Key. What is accepted is repeated with the same cap only.
+// A request rejected because of maxCredits leaves no execution, no reserved credits and no
+// Idempotency-Key. An accepted request can be repeated only with the same maxCredits.
 func creditsCapped(t *probe.Trial) {
 	as := withCredit(t, "starter", 5)
 	price := priceOf(t, probe.RandomUUID().Module)
@@ -309,7 +309,7 @@ func creditsCapped(t *probe.Trial) {
 	t.Equal("the repeat", again.ID, made.ID)
 }
 
-// priceOf is what a component costs by the catalogue.
+// priceOf returns the price of a component in the catalogue.
 func priceOf(t *probe.Trial, module string) string {
 	for _, c := range catalogue(t) {
 		if c.Module == module {

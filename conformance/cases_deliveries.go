@@ -36,14 +36,14 @@ func mac(algorithm func() hash.Hash, secret string, body []byte) []byte {
 	return h.Sum(nil)
 }
 
-// delivering is a delivery as GitHub signs it.
+// delivering returns a delivery signed like those of GitHub.
 func delivering(path, delivery string, body []byte) probe.Request {
 	return probe.Request{Method: http.MethodPost, Path: path, Body: body, Unsigned: true, Header: http.Header{
 		"X-Hub-Signature-256": {"sha256=" + hex.EncodeToString(mac(sha256.New, hookSecret, body))}, "X-Github-Delivery": {delivery},
 	}}
 }
 
-// hooked stores a workflow that answers with what was delivered, and a hook of it.
+// hooked creates a workflow that outputs the delivery, and a hook for it.
 func hooked(t *probe.Trial, verification object) api.Hook {
 	workflow := create(t, sketch([]object{use("start", "ON_WEBHOOK"), use("answer", "RESPOND")}, []string{"start next answer"},
 		"start.body answer.body", "start.headers answer.headers")).ID
@@ -54,7 +54,7 @@ func taken(t *probe.Trial, request probe.Request) api.DeliveryResult {
 	return probe.Decode[api.DeliveryResult](t, t.Do(request))
 }
 
-// given is what a delivery gave its run.
+// given is the input of a run that a delivery started.
 type given struct {
 	Headers map[string]string
 	Body    json.RawMessage
@@ -76,10 +76,10 @@ func deliveriesBegin(t *probe.Trial) {
 	again := t.Do(first)
 	t.Equal("Idempotent-Replayed of a repeat", again.Header.Get("Idempotent-Replayed"), "true")
 	t.Equal("the repeat", string(again.Body), string(answer.Body))
-	// The body may be written otherwise, as long as it is signed: the id counts.
+	// A repeated delivery is recognized by its ID, even if the signed body differs.
 	other := delivering(hook.Path, first.Header.Get("X-Github-Delivery"), []byte(`{}`))
 	t.Equal("with another body", string(t.Do(other).Body), string(answer.Body))
-	// The signature covers the body alone: it counts, whatever the id.
+	// The signature covers only the body, so the same body counts as repeated whatever its ID.
 	t.Equal("under another id", string(t.Do(delivering(hook.Path, unique(), body)).Body), string(answer.Body))
 	results := make([]api.DeliveryResult, 8)
 	twin := delivering(hook.Path, unique(), []byte(`{"action":"closed"}`))
@@ -136,7 +136,7 @@ func deliveriesEncoded(t *probe.Trial) {
 	}
 }
 
-// standard is a delivery by Standard Webhooks.
+// standard returns a delivery signed according to Standard Webhooks.
 func standard(path, id string, at time.Time, body []byte) probe.Request {
 	seconds := strconv.FormatInt(at.Unix(), 10)
 	signature := "v1," + base64.StdEncoding.EncodeToString(mac(sha256.New, hookSecret, []byte(id+"."+seconds+"."+string(body))))
@@ -217,7 +217,7 @@ func deliveriesRefused(t *probe.Trial) {
 	}
 	t.Equal("runs", len(probe.Decode[api.WorkflowRunPage](t, t.Get(runs+"?workflowId="+hook.WorkflowID.String())).Data), 0)
 	taken(t, good)
-	// Another secret takes the place of the first.
+	// Another secret replaces the first.
 	decoded := probe.Decode[api.Hook](t, strictly(t, http.MethodPut, hookPath(hook.ID.String()), object{"verification": object{"secret": "another-secret", "header": "X-Mac"}}))
 	t.Equal("verification", verifies(decoded.Verification), "hmac X-Mac  sha256 hex none")
 	t.Problem(t.Do(good), http.StatusUnauthorized, "UNAUTHORIZED")

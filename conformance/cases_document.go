@@ -15,7 +15,7 @@ import (
 func health(t *probe.Trial) {
 	alive := probe.Decode[api.Liveness](t, t.Get("/healthz"))
 	t.Equal("status", string(alive.Status), "alive")
-	// A machine that is busy with other things may make it wait for readiness.
+	// A busy machine may delay the readiness.
 	var answer probe.Answer
 	t.Until("ready", 30*time.Second, func() bool {
 		answer = t.Get("/readyz")

@@ -13,7 +13,7 @@ import (
 	"github.com/weft-automation/weft/gen/api"
 )
 
-// doorCases go over every operation of people that the document has.
+// doorCases cover every operation in the document that requires a session.
 var doorCases = []Case{
 	{Part: "D9.2.sessions", Name: "door/401 every operation of people without a session", Run: doorClosed},
 	{Part: "D9.2.keys", Name: "door/401 a workspace key reaches no operation of people", Run: doorKeyless},
@@ -25,9 +25,9 @@ var doorCases = []Case{
 	{Part: "D9.2.sessions", Name: "door/429 attempts to sign in", Run: entryFlood, Needs: []probe.Need{probe.NeedForwarded}},
 }
 
-// signed are requests of every signed operation, and how much was asked beforehand: for
-// an execution of the call, workflows to change and to archive, a run that is over, and one
-// that waits.
+// signed returns requests of every signed operation, and the number of requests that prepared
+// them: for an execution of the call, workflows to change and to archive, a finished run, and
+// a waiting run.
 func signed(t *probe.Trial, call probe.Call, as probe.Signing) (list []probe.Request, before int) {
 	execute := submit(t, call.Waiting(15000), as)
 	post := func(path string, body any) probe.Answer {
@@ -83,7 +83,7 @@ func signed(t *probe.Trial, call probe.Call, as probe.Signing) (list []probe.Req
 	return append(list, last...), before
 }
 
-// peoples are the operations of people.
+// peoples lists the operations that require a session.
 func peoples(t *probe.Trial) []*probe.Operation {
 	var list []*probe.Operation
 	for _, operation := range t.Target().Spec.Operations() {
@@ -94,7 +94,7 @@ func peoples(t *probe.Trial) []*probe.Operation {
 	return list
 }
 
-// entries are the operations that sign somebody in.
+// entries lists the operations that create a session.
 func entries(t *probe.Trial) []*probe.Operation {
 	var list []*probe.Operation
 	for _, operation := range t.Target().Spec.Operations() {
@@ -105,7 +105,7 @@ func entries(t *probe.Trial) []*probe.Operation {
 	return list
 }
 
-// to is a request of an operation, on the workspace.
+// to returns a request of an operation on the workspace.
 func to(operation *probe.Operation, workspaceID string) probe.Request {
 	path := concrete(strings.Replace(operation.Template, "{workspaceId}", workspaceID, 1))
 	return probe.Request{Method: operation.Method, Path: path, Unsigned: true}
@@ -189,7 +189,7 @@ func doorForm(t *probe.Trial) {
 	}
 }
 
-// flood sends a request at once and again until it is refused with 429.
+// flood repeats a request without delay until it is rejected with 429.
 func flood(t *probe.Trial, request probe.Request) {
 	var limited atomic.Bool
 	request.Unchecked = true
@@ -208,8 +208,8 @@ func flood(t *probe.Trial, request probe.Request) {
 	t.Check(limited.Load(), "%s: 2,000 failures and no limit", request.Path)
 }
 
-// limited sends a request until it is refused with 429 and the reason. The bucket fills again
-// in the meantime, so refill empties it. Retry-After is at most longest seconds.
+// limited repeats a request until it is rejected with 429 and the reason. The bucket refills
+// meanwhile, so refill empties it. Retry-After must be at most longest seconds.
 func limited(t *probe.Trial, request, refill probe.Request, reason string, longest int) {
 	for {
 		answer := t.Do(request)
@@ -236,8 +236,8 @@ func doorFlood(t *probe.Trial) {
 	t.Equal("a signed operation", t.Get(probe.Executions+"?limit=1").Status, http.StatusOK)
 }
 
-// signInPause is the longest Retry-After in seconds of attempts to sign in: beyond the first
-// failures, an address may fail at an account once in ten minutes.
+// signInPause is the longest Retry-After of sign-in attempts, in seconds: after the first
+// failures, each address may fail once in ten minutes per account.
 const signInPause = 600
 
 func entryFlood(t *probe.Trial) {

@@ -24,7 +24,7 @@ var environmentCases = []Case{
 
 const variables = "/v1/sdk/environment-variables"
 
-// variableName is a new name.
+// variableName returns a new name.
 func variableName() string { return "V_" + unique() }
 
 func setVariable(t *probe.Trial, name string, body object) api.EnvironmentVariable {
@@ -39,7 +39,7 @@ func deleteVariable(t *probe.Trial, name string) probe.Answer {
 	return t.Do(probe.Request{Method: http.MethodDelete, Path: variables + "/" + name})
 }
 
-// listedVariable looks through all pages.
+// listedVariable finds a variable on all pages of the list.
 func listedVariable(t *probe.Trial, name string, page func(query string) probe.Answer) (found api.EnvironmentVariable) {
 	for query := "?limit=50"; ; {
 		got := probe.Decode[api.EnvironmentVariablePage](t, page(query))
@@ -116,7 +116,7 @@ func memberVariables(t *probe.Trial) {
 	t.Equal("actions in the audit log", strings.Join(actions, " "), "environment_variable.deleted environment_variable.updated environment_variable.updated environment_variable.created")
 }
 
-// variablesOfRun has a run use variables in every way.
+// variablesOfRun checks a run that uses variables in every way.
 func variablesOfRun(t *probe.Trial) {
 	const canary = "canary-7d20e6b1"
 	plain, secret, number, gone := variableName(), variableName(), variableName(), variableName()

@@ -54,7 +54,7 @@ var executeCases = []Case{
 
 var uuid7 = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
 
-// sound holds a record against what must agree in every one.
+// sound checks the invariants of every record.
 func sound(t *probe.Trial, e api.ComponentExecution) {
 	t.Decided("D1.2.form", uuid7.MatchString(e.ID.String()), "id %s is not a UUIDv7", e.ID)
 	if e.Status == "FAILED" {
@@ -75,7 +75,7 @@ func sound(t *probe.Trial, e api.ComponentExecution) {
 
 func isNull(raw json.RawMessage) bool { return string(raw) == "null" }
 
-// noCallback is the callback object of an execution without one.
+// noCallback checks the callback object of an execution without a callback.
 func noCallback(t *probe.Trial, c api.ComponentExecutionCallback) {
 	t.Check(c.URL == nil && !c.Signed && c.SignatureAlgorithm == nil && c.HeaderNames != nil && len(c.HeaderNames) == 0 &&
 		c.LastAttemptAt == nil && c.DeliveredAt == nil && c.AttemptCount == 0 && isNull(c.LastError),
@@ -100,7 +100,7 @@ func executeInline(t *probe.Trial) {
 	noCallback(t, e.Callback)
 }
 
-// completedUUID is the record of a finished RANDOM_UUID.
+// completedUUID checks the record of a finished RANDOM_UUID.
 func completedUUID(t *probe.Trial, e api.ComponentExecution) {
 	t.Equal("status", string(e.Status), "COMPLETED")
 	t.Equal("module", e.Module, "RANDOM_UUID")
@@ -123,9 +123,9 @@ func executeFailed(t *probe.Trial) {
 	upstreamFailure(t, e, 1)
 }
 
-// upstreamFailure is the record of an API_CALL whose upstream answered 503.
-// executeCutOff sends a call whose answer does not come in time, and reads its record wherever
-// it is shown.
+// upstreamFailure checks the record of an API_CALL whose upstream responded with 503.
+// executeCutOff executes a call that times out, and checks its record everywhere it is
+// returned.
 func executeCutOff(t *probe.Trial) {
 	url, _, _ := held(t)
 	receiver := t.Receiver("")
@@ -169,8 +169,8 @@ func executionError(t *probe.Trial, raw json.RawMessage) api.ExecutionError {
 	return fault
 }
 
-// answering is an upstream that always answers with the statuses in turn, and
-// with the last one from then on.
+// answering starts an upstream that responds with the statuses in turn, and repeats the last
+// one.
 func answering(statuses ...int) http.HandlerFunc {
 	turns := make(chan int, len(statuses))
 	for _, status := range statuses[:len(statuses)-1] {
@@ -242,7 +242,7 @@ func executeEnvelope(t *probe.Trial) {
 	}
 }
 
-// invalid submits a body that is refused with 400 for what the pointer names.
+// invalid submits a body that must be rejected with 400 and the pointer.
 func invalid(t *probe.Trial, body, pointer string) api.Problem {
 	answer := t.Do(probe.Request{Method: http.MethodPost, Path: probe.Components, Body: []byte(body)})
 	p := t.Problem(answer, http.StatusBadRequest, "INVALID_INPUT")

@@ -22,10 +22,10 @@ const hooks = "/v1/sdk/hooks"
 
 func hookPath(id string) string { return hooks + "/" + id }
 
-// hookSecret is what the cases sign deliveries with.
+// hookSecret is the secret that signs the deliveries of the cases.
 const hookSecret = "correct-horse-battery"
 
-// signing is how GitHub signs.
+// signing is the verification of deliveries from GitHub.
 func signing() object {
 	return object{"secret": hookSecret, "header": "X-Hub-Signature-256", "prefix": "sha256=", "deliveryHeader": "X-GitHub-Delivery"}
 }
@@ -40,7 +40,7 @@ func makeHook(t *probe.Trial, body object) api.Hook {
 	return probe.Decode[api.Hook](t, t.Post(hooks, body))
 }
 
-// verifies is a verification in one line.
+// verifies returns a verification as one line.
 func verifies(v api.Verification) string {
 	delivery := "none"
 	if v.DeliveryHeader != nil {

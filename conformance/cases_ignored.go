@@ -35,7 +35,7 @@ func ignoredReported(t *probe.Trial) {
 	ignored(execute(`{"module":"RANDOM_UUID","input":{},"config":{}}`), "")
 	ignored(execute(`{"module":"RANDOM_UUID","input":{},"config":{},"Module":"HASH"}`), `"/Module"`)
 	ignored(execute(`{"module":"RANDOM_UUID","input":{},"config":{},"a/b~ \"é":{"x":1}}`), `"/a~1b~0%20%22%C3%A9"`)
-	// What a module does not know is for its schema.
+	// The schema of the module handles unknown fields of input and config.
 	ignored(execute(`{"module":"HASH","input":{"data":"x","colour":1},"config":{"colour":1}}`), "")
 	ignored(probe.Request{Path: probe.Executions + "?limit=1&limt=2&b=1&b=2&%2Fc=3"}, `"%2Fc", "b", "limt"`)
 	flow := create(t, drawn("ignored")).ID
@@ -65,7 +65,7 @@ func ignoredEverywhere(t *probe.Trial) {
 	}
 }
 
-// askEverything sends a request that is answered 200 to every operation.
+// askEverything sends every operation a request that succeeds with 200.
 func askEverything(t *probe.Trial) {
 	limitFields(t)
 	peopleFields(t)
@@ -108,7 +108,7 @@ func nullLeftOut(t *probe.Trial) {
 	finished(t, again.RunID.String(), "COMPLETED")
 }
 
-// upperIDs writes ids in upper case wherever a request has one.
+// upperIDs sends every ID in a request in upper case.
 func upperIDs(t *probe.Trial) {
 	lower := func(answer probe.Answer, id string) {
 		t.Equal("status of "+answer.Operation, answer.Status, http.StatusOK)

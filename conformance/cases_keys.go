@@ -32,7 +32,7 @@ func newKeyOf(t *probe.Trial, boss, label string, workflows ...string) (api.Crea
 	return keyOf(t, within(t, boss, http.MethodPost, "/api-keys", body))
 }
 
-// keyOf reads the answer that shows a key.
+// keyOf decodes a response with a key.
 func keyOf(t *probe.Trial, answer probe.Answer) (api.CreatedAPIKey, probe.Credentials) {
 	made := probe.Decode[api.CreatedAPIKey](t, answer)
 	t.Equal("Cache-Control", answer.Header.Get("Cache-Control"), "no-store")
@@ -47,7 +47,7 @@ func keyOf(t *probe.Trial, answer probe.Answer) (api.CreatedAPIKey, probe.Creden
 	return made, credentials
 }
 
-// works says whether a key is accepted.
+// works reports whether a key is accepted.
 func works(t *probe.Trial, as probe.Credentials) bool {
 	answer := t.Do(probe.Request{Path: probe.Executions + "?limit=1", Sign: probe.Signing{As: &as}})
 	if answer.Status != http.StatusOK {
@@ -99,7 +99,7 @@ func keyLife(t *probe.Trial) {
 	within(t, boss, http.MethodDelete, "/api-keys/"+next.ID.String(), nil)
 }
 
-// keyNotRepeated proves that the answer with a secret is never given twice.
+// keyNotRepeated checks that a response with a secret is never repeated.
 func keyNotRepeated(t *probe.Trial) {
 	boss := t.SignIn()
 	create := probe.Request{

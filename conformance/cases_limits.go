@@ -29,7 +29,7 @@ var limitCases = []Case{
 
 const limitsPath = "/v1/sdk/limits"
 
-// customer makes a workspace and signs as it.
+// customer creates a workspace with a plan, and returns how to sign as it.
 func customer(t *probe.Trial, plan string) probe.Signing { return withCredit(t, plan, 1000) }
 
 func withCredit(t *probe.Trial, plan string, credits int) probe.Signing {
@@ -61,7 +61,7 @@ func rates(t *probe.Trial, answer probe.Answer, field string) map[string]map[str
 	return items
 }
 
-// retryAfter is the header of a refusal.
+// retryAfter returns the Retry-After of a rejected request.
 func retryAfter(t *probe.Trial, answer probe.Answer) time.Duration {
 	text := answer.Header.Get("Retry-After")
 	t.Check(text != "", "there is no Retry-After")
@@ -102,7 +102,7 @@ func limitCosts(t *probe.Trial) {
 		{probe.Request{Path: probe.Executions, Sign: as}, 200, 1},
 		{probe.Request{Path: probe.Components, Sign: as}, 200, 1},
 		{probe.Request{Path: probe.Components + "/RANDOM_UUID", Sign: as}, 200, 1},
-		// Not only successes are counted, and count in their answers.
+		// Errors count too, and their responses show the limits.
 		{probe.Request{Path: probe.Execution("0193f1c0-0000-7000-8000-000000000000"), Sign: as}, 404, 1},
 		{probe.Request{Method: http.MethodPost, Path: probe.Components, Body: []byte("{"), Sign: as}, 400, 2},
 		{probe.Request{Path: probe.Executions + "?limit=0", Sign: as}, 400, 1},
@@ -121,7 +121,7 @@ func limitCosts(t *probe.Trial) {
 	t.Equal("RateLimit of an open operation", open.Header.Get("RateLimit")+open.Header.Get("RateLimit-Policy"), "")
 }
 
-// limitFields asks for everything that programs sign.
+// limitFields sends every signed operation.
 func limitFields(t *probe.Trial) {
 	as := customer(t, "professional")
 	requests, before := signed(t, called(probe.RandomUUID(), t.Receiver(""), ""), as)
@@ -141,7 +141,7 @@ func limitFields(t *probe.Trial) {
 	}
 }
 
-// limitObeyed is refused twenty times and let in each time it has waited.
+// limitObeyed is rejected twenty times, and accepted each time after it has waited.
 func limitObeyed(t *probe.Trial) {
 	as := customer(t, "starter")
 	request := submit(t, probe.RandomUUID(), as)
@@ -200,7 +200,7 @@ func limitWorkspaces(t *probe.Trial) {
 	}
 	left := hour(flooded)
 	t.Equal("left of the hour after a request of another key", hour(second), left-1)
-	// The keys take turns, so neither alone is beyond the limit.
+	// The keys alternate, so neither alone exceeds the limit.
 	var refused [2]bool
 	for i := range 60 {
 		as := []probe.Signing{flooded, second}[i%2]
@@ -211,7 +211,7 @@ func limitWorkspaces(t *probe.Trial) {
 	t.Equal("left to another workspace", []int{rates(t, answer, "RateLimit")["second"]["r"], rates(t, answer, "RateLimit")["hour"]["r"]}, []int{4, 8999})
 }
 
-// anotherKey is one more key of the workspace, which its owner makes.
+// anotherKey returns another key of the workspace, created by its owner.
 func anotherKey(t *probe.Trial, of probe.Credentials) probe.Signing {
 	made := probe.Decode[api.CreatedAPIKey](t, patiently(t, probe.Request{
 		Method: http.MethodPost, Path: probe.Workspace(of.WorkspaceID) + "/api-keys", Bearer: t.SignInAs(of),
@@ -221,8 +221,8 @@ func anotherKey(t *probe.Trial, of probe.Credentials) probe.Signing {
 	return probe.Signing{As: &of}
 }
 
-// limitBalance is refused for the rate whatever the workspace has: the same with
-// credits, and with none.
+// limitBalance checks that the rate limit rejects requests with and without credits
+// alike.
 func limitBalance(t *probe.Trial) {
 	for credits, other := range map[int]int{1000: http.StatusOK, 0: http.StatusPaymentRequired} {
 		as := withCredit(t, "starter", credits)
@@ -255,7 +255,7 @@ func limitStrangers(t *probe.Trial) {
 	t.Equal("left of the second", left["second"]["r"], 4)
 }
 
-// patiently sends a request until no rate refuses it.
+// patiently repeats a request until no rate limit rejects it.
 func patiently(t *probe.Trial, request probe.Request) probe.Answer {
 	for {
 		answer := t.Do(request)
@@ -266,8 +266,8 @@ func patiently(t *probe.Trial, request probe.Request) probe.Answer {
 	}
 }
 
-// limitWaits fills the limit of a workspace with calls that wait. Further ones are accepted,
-// and answered at once.
+// limitWaits fills the limit of a workspace with inline waits. Further calls are accepted and
+// return immediately.
 func limitWaits(t *probe.Trial) {
 	as := on(t, probe.Terms{Plan: "enterprise", Paid: 1000, Waits: new(int32(3))})
 	flow := flowOf(t, as)
@@ -343,7 +343,7 @@ func limitStreams(t *probe.Trial) {
 	quiet(t)
 	_, ok := t.StreamOf(request).Next()
 	t.Check(ok, "no stream after one was closed")
-	// Those of runs are among them.
+	// Waits for runs count too.
 	trigger := probe.Request{Method: http.MethodPost, Path: workflowPath(flowOf(t, as)), Sign: as}
 	run := probe.Decode[api.TriggerResult](t, patiently(t, trigger)).RunID.String()
 	quiet(t)
@@ -351,7 +351,7 @@ func limitStreams(t *probe.Trial) {
 	t.Equal("reason", probe.Reason(p), "streams")
 }
 
-// flowOf is a workflow of a workspace that is on its plan's limits.
+// flowOf creates a workflow in a workspace with the limits of its plan.
 func flowOf(t *probe.Trial, as probe.Signing) string {
 	wait := set("wait", "WAIT_FOR_SIGNAL", object{"name": "go", "timeoutMs": 60_000})
 	body := t.JSON(sketch([]object{use("start", "ON_API_CALLED"), wait}, []string{"start next wait"}))

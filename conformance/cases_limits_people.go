@@ -17,10 +17,10 @@ var peopleLimitCases = []Case{
 	},
 }
 
-// free are the operations that a used-up limit must not keep from members.
+// free lists the operations that stay available to members when the limit is exhausted.
 var free = []string{"listApiKeys", "revokeApiKey", "listMembers", "removeMember", "listInvitations", "revokeInvitation"}
 
-// peopleFields goes once through what members may do.
+// peopleFields sends every operation of members once.
 func peopleFields(t *probe.Trial) {
 	boss := customer(t, "professional").As
 	token, left := t.SignInAs(*boss), 45_000

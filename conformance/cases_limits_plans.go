@@ -39,8 +39,7 @@ func limitPlans(t *probe.Trial) {
 	t.Equal("RateLimit-Policy of enterprise", answer.Header.Get("RateLimit-Policy"), "")
 }
 
-// limitSoft asks faster than the workspace of each plan may. Starter is driven so
-// by RL03.
+// limitSoft exceeds the rate of a workspace of each plan. RL03 does so for Starter.
 func limitSoft(t *probe.Trial) {
 	bounds := []struct {
 		terms  probe.Terms
@@ -66,8 +65,8 @@ func limitSoft(t *probe.Trial) {
 	})
 }
 
-// rush sends requests, several at once, until each sender was refused, and says
-// how many were let in and how long that took.
+// rush sends requests in parallel until each sender was rejected. It returns the number of
+// accepted requests and the duration.
 func rush(t *probe.Trial, as probe.Signing, policy string) (allowed int, took time.Duration) {
 	var mu sync.Mutex
 	start := time.Now()
@@ -87,7 +86,7 @@ func rush(t *probe.Trial, as probe.Signing, policy string) (allowed int, took ti
 	return allowed, time.Since(start)
 }
 
-// refusal is the 429 of a rate, and the time after which it would be let in.
+// refusal returns the 429 of a rate limit, and the time until a request would be accepted.
 func refusal(t *probe.Trial, answer probe.Answer, reason string) time.Duration {
 	p := t.Problem(answer, http.StatusTooManyRequests, "RATE_LIMITED")
 	t.Equal("reason", probe.Reason(p), reason)
@@ -95,8 +94,8 @@ func refusal(t *probe.Trial, answer probe.Answer, reason string) time.Duration {
 	return retryAfter(t, answer)
 }
 
-// limitHard uses an hour of six requests up. No plan's own is small enough to be
-// reached in a case; what is agreed for a workspace takes its place.
+// limitHard exhausts an hourly limit of six requests, which is agreed for the workspace: no
+// plan has a limit that a case could reach.
 func limitHard(t *probe.Trial) {
 	as := on(t, probe.Terms{Plan: "growth", RPH: new(int32(6))})
 	first := time.Now()
@@ -124,7 +123,7 @@ func limitHard(t *probe.Trial) {
 		}
 		t.Check(left["second"]["r"] > 0, "the second is used up too: %v", left)
 		pause := refusal(t, answer, "requests_per_hour")
-		// Until the first of them is an hour ago, to the second.
+		// Until the first request is an hour old, to the second.
 		t.Check(pause >= time.Hour-time.Since(first) && pause <= time.Hour+time.Second, "Retry-After %v", pause)
 	}
 	limits := probe.Decode[api.Limits](t, t.Do(probe.Request{Path: limitsPath, Sign: on(t, probe.Terms{Plan: "growth", RPH: new(int32(6))})}))

@@ -34,7 +34,7 @@ func unique() string { return rand.Text() }
 // upper returns a string in upper case.
 func upper(text string) string { return strings.ToUpper(text) }
 
-// keyed is an execution request under an Idempotency-Key.
+// keyed returns an execution request with an Idempotency-Key.
 func keyed(t *probe.Trial, key string, call probe.Call) probe.Request {
 	return probe.Request{
 		Method: http.MethodPost, Path: probe.Components, Body: t.JSON(call), Header: http.Header{"Idempotency-Key": {key}},
@@ -59,7 +59,7 @@ func repeatSame(t *probe.Trial) {
 	letGo()
 	t.Final(first.ID.String())
 	t.Equal("status", string(again().Status), "COMPLETED")
-	// A repeat waits as long as it asks for itself.
+	// A repeated request waits for its own waitForMs.
 	second, release, reached := held(t)
 	long := keyed(t, unique(), probe.Fetch(second).Waiting(15000))
 	t.Parallel(3, func(i int) {
@@ -200,8 +200,8 @@ func listStable(t *probe.Trial) {
 	t.Equal("our executions, newest first", fmt.Sprint(seen), fmt.Sprint(own))
 }
 
-// listKinds looks in the other workspace, where nobody else is busy, so that
-// what it made is on the first page.
+// listKinds uses the other workspace, in which no other case creates executions, so that its
+// own are on the first page.
 func listKinds(t *probe.Trial) {
 	receiver := t.Receiver(secret, probe.Reply{Status: 410})
 	made := map[string]probe.Call{"completed": called(probe.RandomUUID(), receiver, secret), "failed": probe.Fetch(t.Upstream(answering(503)))}

@@ -24,7 +24,7 @@ const (
 	acceptance = "/v1/invitations/accept"
 )
 
-// someone is a new e-mail address.
+// someone returns a new e-mail address.
 func someone() string { return strings.ToLower(unique()) + "@conformance.example" }
 
 // within sends a request about the workspace with the token of a session.
@@ -48,7 +48,7 @@ func invite(t *probe.Trial, token, email, role string) api.CreatedInvitation {
 	made := probe.Decode[api.CreatedInvitation](t, answer)
 	t.Equal("Cache-Control", answer.Header.Get("Cache-Control"), "no-store")
 	t.Equal("email", made.Email, strings.ToLower(email))
-	// Behind a proxy the deployment's own name need not be the one it was called by.
+	// Behind a proxy, the deployment may have another host name than the one in the request.
 	t.Check(strings.HasPrefix(made.URL, "http") && strings.HasSuffix(made.URL, "/settings/invitations#token="+made.Token), "url %s", made.URL)
 	return made
 }
@@ -60,7 +60,7 @@ func accept(t *probe.Trial, token, name, password string) probe.Answer {
 	})
 }
 
-// member makes a member and gives their session and id. They are removed with the
+// member creates a member and returns their session and ID. The member is removed after the
 // trial.
 func member(t *probe.Trial, ownerToken, role string) (token, id string) {
 	session := probe.Decode[api.Session](t, accept(t, invite(t, ownerToken, someone(), role).Token, "Ada", password))
@@ -68,7 +68,7 @@ func member(t *probe.Trial, ownerToken, role string) (token, id string) {
 	return session.Token, session.User.ID.String()
 }
 
-// dismiss removes a member with the trial.
+// dismiss removes a member after the trial.
 func dismiss(t *probe.Trial, ownerToken, id string) {
 	path := probe.Workspace(t.Target().WorkspaceID) + "/members/" + id
 	t.Cleanup(func() {

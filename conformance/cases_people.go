@@ -19,7 +19,7 @@ var peopleCases = []Case{
 	{Part: "D9.2.sessions", Name: "people/200 the workspaces of a person", Run: ownWorkspaces, Needs: owner},
 }
 
-// cookie is the header of a browser that has a session, over https or not.
+// cookie returns the Cookie header of a browser with a session, over HTTPS or HTTP.
 func cookie(token string) http.Header {
 	return http.Header{"Cookie": {"weft_session=" + token + "; __Host-weft_session=" + token}}
 }
@@ -58,7 +58,7 @@ func signInAndOut(t *probe.Trial) {
 	t.Equal("another session of the same person", t.Do(probe.Request{Path: probe.Current, Bearer: other}).Status, http.StatusOK)
 }
 
-// notSignedIn sends a request that must not be taken for anybody's.
+// notSignedIn sends a request that must be rejected as unauthenticated.
 func notSignedIn(t *probe.Trial, r probe.Request, reason string) {
 	answer := t.Do(r)
 	p := t.Problem(answer, http.StatusUnauthorized, "UNAUTHORIZED")

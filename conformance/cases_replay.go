@@ -43,7 +43,7 @@ var callbackRuleCases = []Case{
 	{Part: "D5.6", Name: "CB18 callbackHeaders that are refused", Run: headerRules},
 }
 
-// replay asks for another delivery; query is "" or "?force=true".
+// replay replays a callback; query is "" or "?force=true".
 func replay(t *probe.Trial, id, query string) api.ComponentExecution {
 	answer := t.Do(probe.Request{Method: http.MethodPost, Path: probe.Execution(id) + "/replay-callback" + query})
 	e := probe.Decode[api.ComponentExecution](t, answer)
@@ -166,7 +166,7 @@ func replayRecord(t *probe.Trial) {
 	id := probe.Decode[api.ComponentExecution](t, t.Do(request)).ID.String()
 	receiver.Next()
 	attempted(t, id, 1)
-	// The replay's delivery is held back: every record still shows the failure.
+	// The delivery of the replay is in flight, so every record still shows the failure.
 	for _, e := range []api.ComponentExecution{
 		replay(t, id, ""), t.Record(id), probe.Decode[api.ComponentExecution](t, t.Do(request)),
 	} {
@@ -188,7 +188,7 @@ func replayFailedExecution(t *probe.Trial) {
 	upstreamFailure(t, replay(t, e.ID.String(), ""), 1)
 }
 
-// refusedURL submits a callbackUrl that is refused, without its being echoed.
+// refusedURL submits a callbackUrl that must be rejected and not be echoed.
 func refusedURL(t *probe.Trial, url string) {
 	call := probe.RandomUUID()
 	call.CallbackURL = url

@@ -62,7 +62,7 @@ func methods(t *probe.Trial) {
 	}
 	for path, operations := range have {
 		for _, method := range []string{"GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "BREW", "get"} {
-			// .../workflows/executions is also an id that no workflow has.
+			// .../workflows/executions also matches the path with a workflow ID.
 			if operations[method] || t.Target().Spec.Find(method, path) != nil {
 				continue
 			}
@@ -110,7 +110,7 @@ func acceptable(t *probe.Trial) {
 		for _, accept := range []string{own, "*/*", "text/html, */*;q=0.1", strings.Split(own, "/")[0] + "/*"} {
 			request.Header = http.Header{"Accept": {accept}}
 			status := t.Do(request).Status
-			// What was done can be left to do: a replay, and what was deleted.
+			// Replays and deletions may find nothing left to do.
 			t.Check(status == http.StatusOK || status == http.StatusConflict || request.Method == http.MethodDelete && status == http.StatusNotFound, "%s: %d for Accept: %s", request.Path, status, accept)
 		}
 	}
@@ -138,8 +138,8 @@ func contentTypes(t *probe.Trial) {
 	t.Problem(t.Do(open), http.StatusUnsupportedMediaType, "UNSUPPORTED_MEDIA_TYPE") // nobody signs it
 }
 
-// signedForm breaks the form of each operation that a program signs in every way that
-// the document names for it.
+// signedForm sends malformed requests to each signed operation, in every way for which the
+// document has a response.
 func signedForm(t *probe.Trial) {
 	for _, operation := range t.Target().Spec.Operations() {
 		if !operation.Signed() {
@@ -160,7 +160,7 @@ func signedForm(t *probe.Trial) {
 	}
 }
 
-// manyHeaders are more headers than a request may have.
+// manyHeaders returns more headers than a request may have.
 func manyHeaders() http.Header {
 	many := http.Header{}
 	for i := range 200 {
@@ -179,7 +179,7 @@ func longTarget(t *probe.Trial) {
 	t.Check(len(answers) == 1 && answers[0].Status == http.StatusRequestHeaderFieldsTooLarge, "17 KiB of headers: %v", answers)
 }
 
-// checkOrder breaks two rules at a time: the one that comes first answers
+// checkOrder violates two rules at a time: the response must be that of the first check
 // (decisions 1.8).
 func checkOrder(t *probe.Trial) {
 	wrong := probe.Signing{Method: "PUT"}
@@ -200,10 +200,10 @@ func checkOrder(t *probe.Trial) {
 	t.Problem(post("not json", wrong, nil), http.StatusUnauthorized, "UNAUTHORIZED")
 	t.Problem(post("not json", probe.Signing{}, http.Header{"Content-Type": {"text/plain"}}), http.StatusUnsupportedMediaType, "UNSUPPORTED_MEDIA_TYPE")
 	t.Problem(post(`{"module":1,"module":2}`, probe.Signing{}, nil), http.StatusBadRequest, "INVALID_INPUT")
-	// An id that does not exist is found out after authentication, and before its state.
+	// An unknown ID is rejected after authentication and before the check of its state.
 	refuse(t, probe.Request{Path: probe.Execution("nope"), Sign: wrong}, "invalid_credentials")
 	t.Problem(t.Do(probe.Request{Path: "/v1/sdk/nothing", Sign: wrong}), http.StatusNotFound, "NOT_FOUND")
-	// The envelope comes before the module's own schema.
+	// The envelope is checked before the schema of the module.
 	invalid(t, `{"module":"HASH","input":{"data":7},"config":{},"attempts":9}`, "/attempts")
 }
 
@@ -232,8 +232,8 @@ func targets(t *probe.Trial) {
 }
 
 func failuresAreClosed(t *probe.Trial) {
-	// Each answer is held against traces of the inside as it comes; this is a
-	// set of those that come from different depths.
+	// Every response is checked for traces of internals. These requests fail in
+	// different layers.
 	id := t.Execute(probe.RandomUUID().Waiting(15000)).ID.String()
 	for _, request := range []probe.Request{
 		{Path: "/v1/nothing"},

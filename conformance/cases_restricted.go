@@ -89,7 +89,7 @@ func restrictedExecutions(t *probe.Trial) {
 	page := probe.Decode[api.ComponentExecutionPage](t, askAs(t, as, http.MethodGet, probe.Executions+"?limit=100", nil))
 	t.Check(len(page.Data) == 1 && page.Data[0].ID.String() == own && !page.HasMore, "the list shows %s", t.JSON(page))
 
-	// What it submitted it sees, and an unrestricted key sees everything.
+	// A key sees the executions that it submitted, and an unrestricted key sees all.
 	t.Equal("its record", askAs(t, as, http.MethodGet, probe.Execution(own), nil).Status, http.StatusOK)
 	_, ok := t.StreamOf(probe.Request{Path: probe.Execution(own) + "/stream", Sign: as}).Next()
 	t.Check(ok, "the stream of its execution has no event")
@@ -185,7 +185,7 @@ func restrictedUpdates(t *probe.Trial) {
 		p := t.Problem(change(component, config), http.StatusForbidden, "FORBIDDEN")
 		t.Equal(component+": reason", probe.Reason(p), "needs_unrestricted_key")
 	}
-	// An {{env.…}} reference that was not there.
+	// A new {{env.…}} reference.
 	refused("text", object{"value": "{{env." + variable + "}}"})
 	refused("plain", object{"apiUrl": "https://api.example.org/{{env." + variable + "}}"})
 	refused("named", object{"outputMapping": object{"a": "{{env." + variable + "}}"}})
@@ -197,11 +197,11 @@ func restrictedUpdates(t *probe.Trial) {
 			refused(component, object{"apiUrl": address})
 		}
 	}
-	// Another expression over what is secret.
+	// Another expression in a component with a secret.
 	refused("compute", object{"expression": "token"})
 	t.Equal("version", decodeWorkflow(t, t.Get(workflowPath(workflow))).Version, 1)
 
-	// All else a restricted key may change.
+	// A restricted key may change everything else.
 	version := 1
 	taken := func(component string, config object) {
 		version++
@@ -214,7 +214,7 @@ func restrictedUpdates(t *probe.Trial) {
 	taken("named", object{"apiUrl": "https://API.example.org/b", "timeoutMs": 1000})
 }
 
-// restrictedLetterCase updates components with names that are unknown, but for their letter case.
+// restrictedLetterCase updates components with field names in another letter case, which are unknown.
 func restrictedLetterCase(t *probe.Trial) {
 	answers := func(value string) string {
 		return create(t, sketch([]object{having(use("answer", "RESPOND"), "input", object{"value": value})}, nil)).ID
@@ -231,7 +231,7 @@ func restrictedLetterCase(t *probe.Trial) {
 	alike(t, "output", probe.Decode[api.TriggerResult](t, begun).Run.Output, object{"child": "right"})
 }
 
-// secretsStay changes the origin of an address with a key that may do everything.
+// secretsStay changes the origin of a URL with an unrestricted key.
 func secretsStay(t *probe.Trial) {
 	const secret = "Bearer canary-6b1d"
 	component := func(address, authorization string) object {
@@ -250,13 +250,13 @@ func secretsStay(t *probe.Trial) {
 	p = t.Problem(answer, http.StatusUnprocessableEntity, "INVALID_INPUT")
 	t.Equal("pointers", probe.Pointers(p), []string{"/input/headers/Authorization"})
 	t.Equal("version", decodeWorkflow(t, t.Get(workflowPath(id))).Version, 1)
-	// At the same origin it stays, and sent again it goes wherever its owner says.
+	// A secret stays at the same origin, and a secret that is sent again can go to any origin.
 	t.Equal("version", decodeWorkflow(t, replace("https://api.example.org/b", "[redacted]")).Version, 2)
 	t.Equal("version", decodeWorkflow(t, replace("https://other.example.org/a", secret)).Version, 3)
 	t.Equal("version", decodeWorkflow(t, replace("https://other.example.org/b", "[redacted]")).Version, 4)
 }
 
-// secretsStayAtValues changes the origin of an address by the value of a variable.
+// secretsStayAtValues changes the origin of a URL through the value of a variable.
 func secretsStayAtValues(t *probe.Trial) {
 	const secret = "Bearer canary-0c52"
 	name := variableName()
@@ -282,7 +282,7 @@ func secretsStayAtValues(t *probe.Trial) {
 	deleteVariable(t, name)
 }
 
-// triggerHides looks at the stage of the trigger wherever it is shown.
+// triggerHides checks the stage of the trigger everywhere it is returned.
 func triggerHides(t *probe.Trial) {
 	const secret = "canary-93c1d7aa"
 	schema := object{"type": "object", "properties": object{"key": object{"type": "string", "x-secret": true}}}
@@ -300,10 +300,10 @@ func triggerHides(t *probe.Trial) {
 		shown := string(stageOf(t, run, "start").Output)
 		t.Check(!strings.Contains(shown, secret), "the trigger's stage shows the secret: %s", shown)
 		alike(t, "input", probe.Decode[map[string]json.RawMessage](t, probe.Answer{Status: http.StatusOK, Body: []byte(shown)})["input"], object{"key": "[redacted]", "name": "open"})
-		// Every other output is what it is.
+		// Other outputs are not changed.
 		alike(t, "output", stageOf(t, run, "takes").Output, object{"result": secret})
 	}
-	// A run that is given something secret by the run above it hides all of its input.
+	// A child run with a secret input hides all of its input.
 	below := probe.Decode[api.WorkflowRunPage](t, t.Get(runs+"?workflowId="+child)).Data[0].ID.String()
 	whole := t.Get(runPath(below))
 	t.Check(!strings.Contains(string(whole.Body), secret), "the child run shows the secret: %s", whole.Body)

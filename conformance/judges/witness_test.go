@@ -108,7 +108,7 @@ func (w *witness) RoundTrip(request *http.Request) (*http.Response, error) {
 	return answer, nil
 }
 
-// pass returns the request to forward: the same, with the resources of its own operation.
+// pass returns the request to forward: the same, with the separate resources of the operation.
 func (w *witness) pass(operation *probe.Operation, request *http.Request, body []byte) (*http.Request, error) {
 	sent := request.Clone(request.Context())
 	if own, needed := w.own[operation.ID]; needed {

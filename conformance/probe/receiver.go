@@ -50,7 +50,7 @@ type Receiver struct {
 
 // Receiver starts a receiver. The first delivery gets the first reply, and so on. The
 // last reply is repeated; without replies it is 204. secret is the callbackSecret, or
-// "" if there is none.
+// "" for a call without one.
 func (t *Trial) Receiver(secret string, replies ...Reply) *Receiver {
 	if len(replies) == 0 {
 		replies = []Reply{{Status: http.StatusNoContent}}
