@@ -11,7 +11,7 @@ import (
 )
 
 // Every schema of the catalogue compiles with ajv in strict mode, and its examples are valid.
-// A pattern that only Go can read does not.
+// A pattern in syntax that only Go supports would not compile.
 func TestSchemasOfTheCatalogueCompileInStrictMode(t *testing.T) {
 	t.Parallel()
 	behind := target(t)

@@ -29,7 +29,7 @@ func sent(change func(d *probe.Delivery) bool) func(*breaker, probe.Delivery) []
 	}
 }
 
-// stripped leaves headers out.
+// stripped removes headers.
 func stripped(names ...string) func(*breaker, probe.Delivery) []probe.Delivery {
 	return sent(func(d *probe.Delivery) bool {
 		there := false
@@ -63,7 +63,7 @@ func rewritten(from, to string) func(*breaker, probe.Delivery) []probe.Delivery 
 	})
 }
 
-// again changes what is sent from the second time on.
+// again changes deliveries from the second attempt on.
 func again(change func(d *probe.Delivery)) func(*breaker, probe.Delivery) []probe.Delivery {
 	var mu sync.Mutex
 	seen := map[string]bool{}
@@ -80,25 +80,25 @@ func again(change func(d *probe.Delivery)) func(*breaker, probe.Delivery) []prob
 	}
 }
 
-// seal signs a delivery as the service does, under a secret.
+// seal signs a delivery with a secret as the service does.
 func seal(d *probe.Delivery, secret string) {
 	d.Header.Set("X-Svc-Signature", "hmac-sha256-v1="+hex.EncodeToString(mac(sha256.New, secret, d.Body)))
 	sealStandard(d, secret)
 }
 
-// sealStandard signs by Standard Webhooks alone.
+// sealStandard adds only the Standard Webhooks signature.
 func sealStandard(d *probe.Delivery, secret string) {
 	over := d.Header.Get("Webhook-Id") + "." + d.Header.Get("Webhook-Timestamp") + "." + string(d.Body)
 	d.Header.Set("Webhook-Signature", "v1,"+base64.StdEncoding.EncodeToString(mac(sha256.New, secret, []byte(over))))
 }
 
-// genuine says whether a delivery is signed with the secret of most cases.
+// genuine reports whether a delivery is signed with the secret that most cases use.
 func genuine(d *probe.Delivery) bool {
 	return d.Header.Get("X-Svc-Signature") == "hmac-sha256-v1="+hex.EncodeToString(mac(sha256.New, secret, d.Body))
 }
 
-// resealed changes deliveries that are signed, and signs them again: what is wrong is not
-// to be found by a signature.
+// resealed changes signed deliveries and signs them again, so that the fault cannot be detected
+// by the signature.
 func resealed(change func(d *probe.Delivery)) func(*breaker, probe.Delivery) []probe.Delivery {
 	return sent(func(d *probe.Delivery) bool {
 		if !genuine(d) {
@@ -112,7 +112,7 @@ func resealed(change func(d *probe.Delivery)) func(*breaker, probe.Delivery) []p
 	})
 }
 
-// recorded changes the record in a callback, under its signature.
+// recorded changes the record in a callback and signs it again.
 func recorded(change func(record map[string]any)) func(*breaker, probe.Delivery) []probe.Delivery {
 	return resealed(func(d *probe.Delivery) {
 		decoder := json.NewDecoder(bytes.NewReader(d.Body))
@@ -125,7 +125,7 @@ func recorded(change func(record map[string]any)) func(*breaker, probe.Delivery)
 	})
 }
 
-// comingAgain has every delivery come once more, a time after it was answered.
+// comingAgain repeats every delivery, some time after its response.
 func comingAgain(by time.Duration) func(*breaker, probe.Delivery) []probe.Delivery {
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, DisableKeepAlives: true}} //nolint:gosec // a receiver of the test's own
 	return func(b *breaker, d probe.Delivery) []probe.Delivery {

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// recoded answers with another status where there should be one, for some operations or all.
+// recoded replaces one status with another, for some operations or all.
 func recoded(from, to int, operations ...string) func(*breaker, *call) *answer {
 	return func(b *breaker, c *call) *answer {
 		a := b.pass(c)
@@ -16,7 +16,7 @@ func recoded(from, to int, operations ...string) func(*breaker, *call) *answer {
 	}
 }
 
-// accepted answers what should be refused as if all were well.
+// accepted returns a success for requests that should be rejected.
 func accepted(status int) func(*breaker, *call) *answer {
 	return func(b *breaker, c *call) *answer {
 		a := b.pass(c)
@@ -29,7 +29,7 @@ func accepted(status int) func(*breaker, *call) *answer {
 	}
 }
 
-// renamed gives the failures of a status another code.
+// renamed changes the code of the errors with a status.
 func renamed(status int, code string) func(*breaker, *call) *answer {
 	return func(b *breaker, c *call) *answer {
 		a := b.pass(c)

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// altered changes what a request is before the service sees it, under a new signature.
+// altered changes a request and signs it again before the service receives it.
 func altered(change func(c *call) bool) func(*breaker, *call) *answer {
 	return func(b *breaker, c *call) *answer {
 		if b.honest(c) && change(c) {
@@ -32,7 +32,7 @@ func worded(from, to string) func(*breaker, *call) *answer {
 	})
 }
 
-// queried changes a parameter of the query.
+// queried changes a query parameter.
 func queried(name, from, to string) func(*breaker, *call) *answer {
 	return altered(func(c *call) bool {
 		path, raw, _ := strings.Cut(c.target, "?")
@@ -48,7 +48,7 @@ func queried(name, from, to string) func(*breaker, *call) *answer {
 	})
 }
 
-// sized changes bodies of a length.
+// sized changes bodies of one length.
 func sized(from int, change func([]byte) []byte) func(*breaker, *call) *answer {
 	return altered(func(c *call) bool {
 		if len(c.body) != from {
@@ -61,7 +61,7 @@ func sized(from int, change func([]byte) []byte) func(*breaker, *call) *answer {
 
 var remaining = regexp.MustCompile(`r=(\d+)`)
 
-// leftOver changes what RateLimit says is left after an operation.
+// leftOver changes the remaining requests in RateLimit after an operation.
 func leftOver(by int, which func(c *call) bool) func(*breaker, *call) *answer {
 	return func(b *breaker, c *call) *answer {
 		a := b.pass(c)
@@ -76,7 +76,7 @@ func leftOver(by int, which func(c *call) bool) func(*breaker, *call) *answer {
 	}
 }
 
-// retried changes the Retry-After of refusals.
+// retried changes the Retry-After of rejected requests.
 func retried(change func(http.Header)) func(*breaker, *call) *answer {
 	return func(b *breaker, c *call) *answer {
 		a := b.pass(c)
@@ -88,8 +88,8 @@ func retried(change func(http.Header)) func(*breaker, *call) *answer {
 	}
 }
 
-// generous lets one request of each key and second through that is beyond the limit which
-// the reason names: it is answered as the last one was.
+// generous accepts one request per key and second beyond the limit in the reason, and repeats
+// the previous response.
 func generous(status int, reason string) func(*breaker, *call) *answer {
 	var mu sync.Mutex
 	last, given := map[string]*answer{}, map[string]int64{}
@@ -114,7 +114,7 @@ func generous(status int, reason string) func(*breaker, *call) *answer {
 	}
 }
 
-// impatient refuses a call whose wait was over before its execution.
+// impatient rejects a call whose wait ended before its execution finished.
 func impatient(b *breaker, c *call) *answer {
 	a := b.pass(c)
 	if a != nil && a.status == http.StatusOK && c.operation == "executeComponent" && bytes.Contains(c.body, []byte(`"waitForMs":15000`)) && bytes.Contains(a.body, []byte(`"completed":false`)) {
@@ -124,7 +124,7 @@ func impatient(b *breaker, c *call) *answer {
 	return a
 }
 
-// refusedBy makes an answer the refusal by a limit.
+// refusedBy returns a rejection by a limit.
 func refusedBy(a *answer, reason, pause string) {
 	a.status = http.StatusTooManyRequests
 	a.header.Set("Content-Type", "application/problem+json")
@@ -135,7 +135,7 @@ func refusedBy(a *answer, reason, pause string) {
 	})
 }
 
-// sparing refuses what would use a limit up.
+// sparing rejects the request that would exhaust a limit.
 func sparing(limit, reason, pause string) func(*breaker, *call) *answer {
 	return func(b *breaker, c *call) *answer {
 		a := b.pass(c)
@@ -148,7 +148,7 @@ func sparing(limit, reason, pause string) func(*breaker, *call) *answer {
 	}
 }
 
-// counted changes a number that an answer has at a path.
+// counted changes the number at a path of a response.
 func counted(operation, from, to string, path ...string) func(*breaker, *call) *answer {
 	return func(b *breaker, c *call) *answer {
 		a := b.pass(c)
@@ -170,7 +170,7 @@ func counted(operation, from, to string, path ...string) func(*breaker, *call) *
 	}
 }
 
-// planned changes a rate of a plan in the answer of getLimits, and in RateLimit-Policy.
+// planned changes a rate limit of a plan in the response of getLimits and in RateLimit-Policy.
 func planned(unit, from, to string) func(*breaker, *call) *answer {
 	change := counted("getLimits", from, to, "requestsPer"+strings.ToUpper(unit[:1])+unit[1:], "limit")
 	return func(b *breaker, c *call) *answer {
@@ -182,7 +182,7 @@ func planned(unit, from, to string) func(*breaker, *call) *answer {
 	}
 }
 
-// stingy refuses one request of each key that would be within the limit.
+// stingy rejects one request of each key within the limit.
 func stingy() func(*breaker, *call) *answer {
 	var mu sync.Mutex
 	refusal := map[string]*answer{}

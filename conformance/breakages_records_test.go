@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// forcing changes the target of a request under a new signature.
+// forcing changes the target of a request and signs it again.
 func forcing(suffix, with string) func(*breaker, *call) *answer {
 	return altered(func(c *call) bool {
 		forced := strings.HasSuffix(c.target, suffix)
@@ -19,7 +19,7 @@ func forcing(suffix, with string) func(*breaker, *call) *answer {
 	})
 }
 
-// echoed keeps the callbackHeaders or secrets that were sent, and shows them in records.
+// echoed stores the callbackHeaders or secrets of requests and adds them to records.
 func echoed(member string) func(*breaker, *call) *answer {
 	return func(b *breaker, c *call) *answer {
 		var sent map[string]any
@@ -43,7 +43,7 @@ func echoed(member string) func(*breaker, *call) *answer {
 	}
 }
 
-// keyless takes the Idempotency-Key away; the answer says that it was obeyed.
+// keyless removes the Idempotency-Key, and marks the responses as if it had been used.
 func keyless(operation string) func(*breaker, *call) *answer {
 	return func(b *breaker, c *call) *answer {
 		key := c.header.Get("Idempotency-Key")
@@ -63,7 +63,7 @@ func keyless(operation string) func(*breaker, *call) *answer {
 	}
 }
 
-// shown changes a record as it is answered.
+// shown changes the records in responses.
 func shown(operations []string, change func(map[string]any) bool) func(*breaker, *call) *answer {
 	return func(b *breaker, c *call) *answer {
 		a := b.pass(c)

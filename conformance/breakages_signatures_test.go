@@ -16,8 +16,8 @@ import (
 	"github.com/weft-automation/weft/conformance/probe"
 )
 
-// forgiving signs anew what is signed over another message, if that message is one of
-// those that it forgives.
+// forgiving replaces signatures over another message with valid ones, for messages of the
+// given kinds.
 func forgiving(messages func(c *call) [][]byte) func(*breaker, *call) *answer {
 	return func(b *breaker, c *call) *answer {
 		if !b.honest(c) {
@@ -32,7 +32,7 @@ func forgiving(messages func(c *call) [][]byte) func(*breaker, *call) *answer {
 	}
 }
 
-// careless signs anew what a header is wrong in, or whatever else.
+// careless replaces invalid signatures with valid ones under a condition.
 func careless(wrong func(b *breaker, c *call) bool) func(*breaker, *call) *answer {
 	return func(b *breaker, c *call) *answer {
 		if wrong(b, c) {
@@ -42,7 +42,7 @@ func careless(wrong func(b *breaker, c *call) bool) func(*breaker, *call) *answe
 	}
 }
 
-// age is how many seconds a call's timestamp is old.
+// age returns the age of the timestamp of a call in seconds.
 func age(c *call) int64 {
 	at, err := strconv.ParseInt(c.header.Get("X-Sdk-Timestamp"), 10, 64)
 	if err != nil {
@@ -51,13 +51,13 @@ func age(c *call) int64 {
 	return time.Now().Unix() - at
 }
 
-// spoil makes the signature of a call a wrong one.
+// spoil invalidates the signature of a call.
 func (b *breaker) spoil(c *call) {
 	b.wrong()
 	c.header.Set("X-Sdk-Signature", base64.StdEncoding.EncodeToString(make([]byte, 64)))
 }
 
-// message is what a call would have to be signed over, some of it otherwise.
+// message returns the message that the signature of a call must cover, with some changes.
 func message(c *call, method, target, timestamp string, body []byte) []byte {
 	if timestamp == "" {
 		timestamp = c.header.Get("X-Sdk-Timestamp")

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// framing is what is wrong with the frames of a stream.
+// framing is a fault in the frames of a stream.
 type framing = func(b *breaker, c *call, in <-chan string, out func(string))
 
-// of is a framing of one kind of streams only: of "/executions/" of components, or of
-// workflows.
+// of limits a framing to one kind of streams: those of component executions or of workflow
+// runs.
 func of(kind string, wrong framing) framing {
 	return func(b *breaker, c *call, in <-chan string, out func(string)) {
 		if !strings.Contains(c.target, "/"+kind+"/executions/") {
@@ -19,7 +19,7 @@ func of(kind string, wrong framing) framing {
 	}
 }
 
-// as leaves the frames as they are.
+// as does not change the frames.
 func as(_ *breaker, _ *call, in <-chan string, out func(string)) {
 	for frame := range in {
 		out(frame)
@@ -28,13 +28,13 @@ func as(_ *breaker, _ *call, in <-chan string, out func(string)) {
 
 func ping(frame string) bool { return strings.HasPrefix(frame, ":ping") }
 
-// final says whether a frame is the last event.
+// final reports whether a frame is the terminal event.
 func final(frame string) bool {
 	return !ping(frame) && (strings.Contains(frame, `"status":"COMPLETED"`) || strings.Contains(frame, `"status":"FAILED"`) || strings.Contains(frame, `"status":"CANCELED"`)) &&
 		!strings.Contains(frame, `"status":"EXECUTING"`)
 }
 
-// each hands every frame to a change, which says what goes out in its place.
+// each replaces every frame with the result of a change.
 func each(which func(string) bool, change func(string) []string) framing {
 	return func(b *breaker, _ *call, in <-chan string, out func(string)) {
 		for frame := range in {
@@ -53,7 +53,7 @@ func each(which func(string) bool, change func(string) []string) framing {
 func twice(frame string) []string { return []string{frame, frame} }
 func never(string) []string       { return nil }
 
-// late holds frames back, for as long as the reader stays.
+// late delays frames while the reader is connected.
 func late(which func(string) bool, by time.Duration) framing {
 	return func(b *breaker, c *call, in <-chan string, out func(string)) {
 		for frame := range in {
@@ -79,7 +79,7 @@ func unending(b *breaker, c *call, in <-chan string, out func(string)) {
 	<-c.Context().Done()
 }
 
-// swapped sends the third and fourth event in the wrong order.
+// swapped swaps the third and the fourth event.
 func swapped(b *breaker, _ *call, in <-chan string, out func(string)) {
 	n, kept := 0, ""
 	for frame := range in {
@@ -101,7 +101,7 @@ func swapped(b *breaker, _ *call, in <-chan string, out func(string)) {
 	}
 }
 
-// nth is the event of that number only.
+// nth selects the event with this number.
 func nth(n int, change func(string) []string) framing {
 	return func(b *breaker, c *call, in <-chan string, out func(string)) {
 		seen := 0
@@ -115,7 +115,7 @@ func nth(n int, change func(string) []string) framing {
 	}
 }
 
-// started is an event that comes late: that it runs.
+// started delays the event that the execution has started.
 const started = `"status":"EXECUTING"`
 
 var streamBreakages = []breakage{
@@ -176,7 +176,7 @@ var streamBreakages = []breakage{
 	{name: "a heartbeat comes every 10 seconds", part: "8.6.heartbeat", slow: true, stream: of("components", hasty)},
 }
 
-// pings hands the heartbeats of some numbers to a change.
+// pings applies a change to the heartbeats with some numbers.
 func pings(which func(n int) bool, change func(string) []string) framing {
 	return func(b *breaker, c *call, in <-chan string, out func(string)) {
 		n := 0
@@ -210,7 +210,7 @@ func hasty(b *breaker, _ *call, in <-chan string, out func(string)) {
 	}
 }
 
-// resumed changes after which event a client asks for more.
+// resumed changes the event after which a client resumes.
 func resumed(change func(after string) string) func(*breaker, *call) *answer {
 	return func(b *breaker, c *call) *answer {
 		if after := c.header.Get("Last-Event-Id"); after != "" {

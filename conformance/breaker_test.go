@@ -23,7 +23,7 @@ import (
 	"github.com/weft-automation/weft/conformance/probe"
 )
 
-// breakage is one thing that a deployment may do wrong. What is nil stays as it is.
+// breakage is one fault of a deployment. Nil functions change nothing.
 type breakage struct {
 	name string
 	part string // that the suite has to find broken
@@ -35,7 +35,7 @@ type breakage struct {
 	deliver func(*breaker, probe.Delivery) []probe.Delivery               // what arrives of a callback
 }
 
-// breaker is a proxy between the cases and the service that does something wrong.
+// breaker is a proxy between the cases and the service that injects a fault.
 type breaker struct {
 	breakage
 	spec  *probe.Spec
@@ -48,7 +48,7 @@ type breaker struct {
 	kept map[string]string            // what a breakage remembers
 }
 
-// call is a request on its way.
+// call is a request in flight.
 type call struct {
 	*http.Request
 	target    string // what follows the host
@@ -57,7 +57,7 @@ type call struct {
 	operation string
 }
 
-// answer is one on its way back.
+// answer is a response in flight.
 type answer struct {
 	status int
 	header http.Header
@@ -65,7 +65,7 @@ type answer struct {
 	events io.ReadCloser // of a stream, instead of the body
 }
 
-// before is the deployment as seen through the breaker.
+// before returns the deployment behind the breaker as a target.
 func (b *breaker) before(t *testing.T, behind *probe.Target) *probe.Target {
 	b.spec, b.base, b.own, b.kept = behind.Spec, behind.BaseURL, behind.Credentials, map[string]string{}
 	b.keys = map[string]probe.Credentials{behind.APIKey: behind.Credentials, behind.Foreign.APIKey: *behind.Foreign, behind.Poor.APIKey: *behind.Poor}
@@ -88,7 +88,7 @@ func (b *breaker) before(t *testing.T, behind *probe.Target) *probe.Target {
 	return &through
 }
 
-// wrong notes that something was done wrong.
+// wrong records that the fault was injected.
 func (b *breaker) wrong() { b.acted.Add(1) }
 
 func (b *breaker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -118,7 +118,7 @@ func (b *breaker) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(a.body)
 }
 
-// pass lets a request through.
+// pass forwards a request unchanged.
 func (b *breaker) pass(c *call) *answer {
 	request, err := http.NewRequestWithContext(c.Context(), c.Method, b.base+c.target, bytes.NewReader(c.body))
 	if err != nil {
@@ -142,13 +142,13 @@ func (b *breaker) pass(c *call) *answer {
 	return a
 }
 
-// straight follows no redirect.
+// straight does not follow redirects.
 var straight = &http.Client{
 	Transport:     &http.Transport{MaxIdleConnsPerHost: 64},
 	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 }
 
-// relay hands the frames of a stream on.
+// relay forwards the frames of a stream.
 func (b *breaker) relay(w http.ResponseWriter, c *call, events io.ReadCloser) {
 	defer events.Close()
 	in := make(chan string)
@@ -207,7 +207,7 @@ func (b *breaker) sign(c *call, as ...probe.Credentials) {
 	c.header.Set("X-Sdk-Signature", signature)
 }
 
-// signed says whether the signature of a call is over the message.
+// signed reports whether the signature of a call covers the message.
 func (b *breaker) signed(c *call, message []byte) bool {
 	b.mu.Lock()
 	key, known := b.keys[c.header.Get("X-Api-Key")]
@@ -215,7 +215,7 @@ func (b *breaker) signed(c *call, message []byte) bool {
 	return known && b.signedBy(key, c, message)
 }
 
-// signedBy is signed for whatever key.
+// signedBy is like signed, for any key.
 func (b *breaker) signedBy(key probe.Credentials, c *call, message []byte) bool {
 	der, err := base64.StdEncoding.DecodeString(key.APISecret)
 	signature, malformed := base64.StdEncoding.DecodeString(c.header.Get("X-Sdk-Signature"))
@@ -226,12 +226,12 @@ func (b *breaker) signedBy(key probe.Credentials, c *call, message []byte) bool 
 	return ed25519.Verify(public, message, signature)
 }
 
-// honest says whether a call is signed as the contract says.
+// honest reports whether a call has a valid signature.
 func (b *breaker) honest(c *call) bool {
 	return b.signed(c, probe.Message(c.Method, c.target, c.header.Get("X-Sdk-Timestamp"), c.body))
 }
 
-// edit changes the JSON of an answer; nothing was done wrong where the change says so.
+// edit changes the JSON of a response. The change reports whether it injected the fault.
 func (b *breaker) edit(a *answer, change func(map[string]any) bool) {
 	decoder := json.NewDecoder(bytes.NewReader(a.body))
 	decoder.UseNumber()
@@ -243,7 +243,7 @@ func (b *breaker) edit(a *answer, change func(map[string]any) bool) {
 	a.body, _ = json.Marshal(value)
 }
 
-// status gives an answer another status, which its problem agrees with.
+// status changes the status of a response, and that of its problem.
 func (b *breaker) status(a *answer, status int) *answer {
 	b.wrong()
 	a.status = status
@@ -257,13 +257,13 @@ func (b *breaker) status(a *answer, status int) *answer {
 	return a
 }
 
-// breakages lists everything that is done wrong.
+// breakages lists all faults.
 func breakages() []breakage {
 	return slices.Concat(codeBreakages, signatureBreakages, streamBreakages, runStreamBreakages, limitBreakages, callbackBreakages, recordBreakages)
 }
 
-// chosenBreakages are those that this run makes: all in the soak, else every fifth of those
-// that are not slow.
+// chosenBreakages returns the faults for this run: all in the soak test, otherwise every fifth
+// of those that are not slow.
 func chosenBreakages() []breakage {
 	if soak() {
 		return breakages()
@@ -273,8 +273,8 @@ func chosenBreakages() []breakage {
 	})
 }
 
-// Everything on the list that a deployment may do wrong is noticed, and the part of the
-// contract or of the choices that it breaks is named.
+// The cases must detect every fault on the list and name the part of the contract or of the
+// choices that it violates.
 func TestBreakagesAreFoundAndNamed(t *testing.T) {
 	t.Parallel()
 	behind := target(t)
@@ -312,7 +312,7 @@ func TestBreakagesAreFoundAndNamed(t *testing.T) {
 	t.Logf("breakages: %d of %d made, %d found and named", len(chosenBreakages()), len(breakages()), found.Load())
 }
 
-// patience is how long a case gets that meets a breakage.
+// patience is the time limit of a case against a fault.
 func (b breakage) patience() time.Duration {
 	if b.long {
 		return 75 * time.Second
@@ -320,9 +320,9 @@ func (b breakage) patience() time.Duration {
 	return 25 * time.Second
 }
 
-// try runs the cases of the part until one fails that passes otherwise. The error says
-// that none did. A case that was cut short has found something only where it is over long
-// before that otherwise; where it is not, as on a busy machine, it gets all of its time.
+// try runs the cases of the part until one fails that passes without the fault. It returns an
+// error if none does. A case that exceeds patience has detected the fault only if it is much
+// faster without it. Otherwise, as on a busy machine, it runs again with its full time limit.
 func (b breakage) try(t *testing.T, behind *probe.Target, fine *healthy) error {
 	options := Options{Only: []string{b.part}, Soak: b.long}
 	var results []Result
@@ -353,7 +353,7 @@ func (b breakage) try(t *testing.T, behind *probe.Target, fine *healthy) error {
 	return fmt.Errorf("%s is not named by%s", b.part, ran)
 }
 
-// meet runs a case against what is broken, and says whether it was cut short.
+// meet runs a case against the fault, and reports whether it exceeded patience.
 func (b breakage) meet(t *testing.T, behind *probe.Target, c Case, patience time.Duration) (proxy *breaker, result Result, cut bool) {
 	proxy = &breaker{breakage: b}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -365,7 +365,7 @@ func (b breakage) meet(t *testing.T, behind *probe.Target, c Case, patience time
 	return proxy, result, ctx.Err() != nil
 }
 
-// names says whether a report finds this very part broken.
+// names reports whether a report names this part as violated.
 func names(part string, o Options, results []Result) bool {
 	report := NewReport(o, slices.Clone(results))
 	return slices.ContainsFunc(slices.Concat(report.Of(Failed), report.Of(Differs)), func(f Found) bool { return f.Part.ID == part })

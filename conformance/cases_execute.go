@@ -123,7 +123,6 @@ func executeFailed(t *probe.Trial) {
 	upstreamFailure(t, e, 1)
 }
 
-// upstreamFailure checks the record of an API_CALL whose upstream responded with 503.
 // executeCutOff executes a call that times out, and checks its record everywhere it is
 // returned.
 func executeCutOff(t *probe.Trial) {
@@ -148,6 +147,7 @@ func executeCutOff(t *probe.Trial) {
 	t.Equal("usage", string(t.JSON(e.TotalUsage)), "0")
 }
 
+// upstreamFailure checks the record of an API_CALL whose upstream responded with 503.
 func upstreamFailure(t *probe.Trial, e api.ComponentExecution, attempt int32) {
 	t.Equal("status", string(e.Status), "FAILED")
 	fault := executionError(t, e.Error)

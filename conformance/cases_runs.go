@@ -33,13 +33,13 @@ const runs = workflows + "/executions"
 
 func runPath(id string) string { return runs + "/" + id }
 
-// draw stores a sketch that begins with what the API calls, and gives its id. Edges and
-// connections are those of sketch; the trigger is `start`.
+// draw creates the workflow of a sketch with the API trigger `start`, and returns its ID. Edges
+// and connections have the form of sketch.
 func draw(t *probe.Trial, components []object, edges []string, connections ...string) string {
 	return create(t, sketch(append([]object{use("start", "ON_API_CALLED")}, components...), edges, connections...)).ID
 }
 
-// doing is a component that asks an upstream.
+// doing returns a component that calls an upstream.
 func doing(id, url string) object {
 	return object{"id": id, "module": "API_CALL", "input": object{"headers": object{}}, "config": object{"apiUrl": url, "method": "GET"}}
 }
@@ -63,7 +63,7 @@ func ran(t *probe.Trial, workflowID, status string, input object) api.WorkflowRu
 	return finished(t, begin(t, workflowID, input), status)
 }
 
-// finished waits for the end of a run, which is to be of this status.
+// finished waits until a run is final and returns it. It fails the case if the status is another.
 func finished(t *probe.Trial, id, status string) api.WorkflowRun {
 	run := eventually(t, id, "final", func(run api.WorkflowRun) bool { return run.Status.Terminal() })
 	t.Check(string(run.Status) == status, "run %s is %s, want %s: %s", id, run.Status, status, t.JSON(run))
@@ -71,7 +71,7 @@ func finished(t *probe.Trial, id, status string) api.WorkflowRun {
 	return run
 }
 
-// alike compares JSON with a value, whatever the order of members.
+// alike compares JSON with a value, regardless of the order of fields.
 func alike(t *probe.Trial, what string, got json.RawMessage, want any) {
 	var value any
 	t.NoError(what, json.Unmarshal(got, &value))
@@ -82,7 +82,7 @@ func record(t *probe.Trial, id string) api.WorkflowRun {
 	return probe.Decode[api.WorkflowRun](t, t.Get(runPath(id)))
 }
 
-// eventually asks for a run until its record is as wanted.
+// eventually polls a run until its record meets a condition.
 func eventually(t *probe.Trial, id, what string, yes func(api.WorkflowRun) bool) api.WorkflowRun {
 	var last api.WorkflowRun
 	t.Until("run "+id+" "+what, 30*time.Second, func() bool {
@@ -92,12 +92,12 @@ func eventually(t *probe.Trial, id, what string, yes func(api.WorkflowRun) bool)
 	return last
 }
 
-// stagesOf are a run's stages of a component, in the order in which they were made.
+// stagesOf returns the stages of a component in a run, in order of creation.
 func stagesOf(run api.WorkflowRun, componentID string) []api.RunStage {
 	return slices.DeleteFunc(slices.Clone(run.RunStages), func(s api.RunStage) bool { return string(s.ComponentID) != componentID })
 }
 
-// stageOf is the one stage that a component has.
+// stageOf returns the only stage of a component.
 func stageOf(t *probe.Trial, run api.WorkflowRun, componentID string) api.RunStage {
 	all := stagesOf(run, componentID)
 	t.Check(len(all) == 1, "%s has %d stages, not 1: %s", componentID, len(all), t.JSON(run))
@@ -122,8 +122,8 @@ func runError(t *probe.Trial, raw json.RawMessage) api.RunError {
 	return fault
 }
 
-// rich is a workflow that makes every kind of stage and fails: what it does itself, what is
-// executed, what is in a loop, what fails and is handled, and what fails for good.
+// rich creates a workflow with every kind of stage: control flow, executed components, stages
+// in a loop, a handled failure, and a failure that fails the run.
 func rich(t *probe.Trial) string {
 	broken := doing("broken", t.Upstream(answering(503)))
 	broken["onFailure"] = "continue"
@@ -160,7 +160,7 @@ func runRecorded(t *probe.Trial) {
 	t.Equal("failedStageCount", run.FailedStageCount, int32(2))
 	t.Check(run.FinishedAt != nil && notBefore(*run.FinishedAt, run.CreatedAt) && notBefore(run.UpdatedAt, run.CreatedAt), "created %s, updated %s, finished %s", run.CreatedAt, run.UpdatedAt, run.FinishedAt)
 
-	// It is the same wherever it is shown.
+	// The run is the same everywhere it is returned.
 	same(t, "stages of the run", probe.Decode[api.RunStagePage](t, t.Get(runPath(run.ID.String())+"/stages?limit=100")).Data, run.RunStages)
 	same(t, "the answer of a cancel after the end", cancel(t, run.ID.String(), nil), run)
 	bare := run
@@ -201,7 +201,7 @@ func uuidOf(t *probe.Trial, output json.RawMessage) string {
 
 func notBefore(a, b interface{ Std() time.Time }) bool { return !a.Std().Before(b.Std()) }
 
-// stageSound checks what holds for every stage that is final.
+// stageSound checks the invariants of every final stage.
 func stageSound(t *probe.Trial, s api.RunStage) {
 	t.Check(uuid7.MatchString(s.ID.String()) && s.Module != "" && s.Iteration != nil, "%s", t.JSON(s))
 	t.Check(s.FinishedAt != nil && notBefore(s.UpdatedAt, *s.FinishedAt), "finished %s, updated %s", s.FinishedAt, s.UpdatedAt)

@@ -48,8 +48,8 @@ func cancel(t *probe.Trial, id string, body any) api.WorkflowRun {
 	return probe.Decode[api.WorkflowRun](t, t.Do(request))
 }
 
-// busy is a workflow with what runs, what waits for a time, and what waits for a signal,
-// each with something after it.
+// busy creates a workflow with a running stage, a delay and a wait for a signal, each followed
+// by another component.
 func busy(t *probe.Trial, url string) string {
 	return draw(t, []object{
 		doing("call", url), set("delay", "DELAY", object{"durationMs": 60_000}), set("wait", "WAIT_FOR_SIGNAL", object{"name": "go", "timeoutMs": 60_000}),
@@ -104,7 +104,7 @@ func cancelImmediate(t *probe.Trial) {
 	t.Equal("became", became(finished(t, id, "CANCELED")), "call CANCELED, delay CANCELED, start COMPLETED, wait CANCELED")
 }
 
-// lateStages has what a run waits for end by its timeoutMs, each with something after its port error.
+// lateStages lets every kind of wait exceed its timeoutMs. Each has a component after its error port.
 func lateStages(t *probe.Trial) {
 	waits := set("wait", "WAIT_FOR_SIGNAL", object{"name": "never", "timeoutMs": 60_000})
 	child := create(t, sketch([]object{waits}, nil)).ID
@@ -123,7 +123,7 @@ func lateStages(t *probe.Trial) {
 	}
 }
 
-// runCutOff runs a stage whose answer does not come in time, and reads it wherever it is shown.
+// runCutOff runs a stage that times out, and checks it everywhere it is returned.
 func runCutOff(t *probe.Trial) {
 	url, _, _ := held(t)
 	call := doing("call", url)
@@ -158,12 +158,12 @@ func cancelAgain(t *probe.Trial) {
 	run := finished(t, id, "CANCELED")
 	t.Check(*run.CancelRequestedAt == *first.CancelRequestedAt && run.CancelReason == nil, "%s", t.JSON(run))
 	t.Parallel(4, func(int) { same(t, "again", cancel(t, id, object{"reason": "x"}), run) })
-	// One that failed stays as it is.
+	// Canceling a failed run does not change it.
 	failed := ran(t, draw(t, []object{use("loop", "FOR_EACH"), use("bad", "FAIL")}, []string{"start next loop", "loop each bad"}, "start.items loop.items"), "FAILED", object{"items": []int{1}})
 	same(t, "of one that failed", cancel(t, failed.ID.String(), nil), failed)
 }
 
-// cancelLoop cancels a loop under way: each begun item is one that had begun before.
+// cancelLoop cancels a loop in progress. No item may start after the cancellation.
 func cancelLoop(t *probe.Trial) {
 	id := begin(t, draw(t, []object{set("loop", "FOR_EACH", object{"concurrency": 2}), use("one", "RANDOM_UUID"), use("two", "RANDOM_UUID")},
 		[]string{"start next loop", "loop each one", "one next two"}, "start.items loop.items"), object{"items": make([]int, 500)})
@@ -197,7 +197,7 @@ func signals(t *probe.Trial) {
 	end := finished(t, run, "COMPLETED")
 	t.Soon(time.Since(began), 5*time.Second, "it went on after %v", time.Since(began))
 	t.Equal("output", string(end.Output), `{"first":{},"second":{"n":1}}`)
-	// Two that wait for the same one both go on.
+	// Two components that wait for the same signal both continue.
 	id = draw(t, []object{set("a", "WAIT_FOR_SIGNAL", object{"name": "go", "timeoutMs": 60_000}), set("b", "WAIT_FOR_SIGNAL", object{"name": "go", "timeoutMs": 60_000})}, []string{"start next a", "start next b"})
 	run = begin(t, id, nil)
 	t.Parallel(3, func(n int) { signal(t, run, "go", object{"n": n}) })
@@ -216,7 +216,7 @@ func signalsRefused(t *probe.Trial) {
 	}
 	given := signal(t, id, "go", object{"n": 1})
 	finished(t, id, "COMPLETED")
-	// Who lost the answer asks again, after the end.
+	// A client that lost the response repeats the request after the end of the run.
 	same(t, "the same signal again", signal(t, id, "go", object{"n": 2}), given)
 	t.Equal("reason", probe.Reason(t.Problem(sendSignal(t, id, "stop", object{"n": 1}), http.StatusConflict, "CONFLICT")), "run_finished")
 }
@@ -253,7 +253,7 @@ func rerun(t *probe.Trial) {
 		t.Equal("the statement", runLine(t, token, run.ID.String()).Usage, run.TotalUsage)
 	}
 	t.Check(failed.TotalUsage > 0 && again.TotalUsage > 0, "usage %s and %s", failed.TotalUsage, again.TotalUsage)
-	// From a stage on, everything is run again.
+	// With fromStageId, that stage and everything after it run again.
 	from := stageOf(t, again, "loop").ID
 	third := finished(t, trigger(t, id, object{"rerunOf": object{"runId": again.ID, "fromStageId": from}}).RunID.String(), "COMPLETED")
 	t.Equal("requests", len(upstream.asked()), 3)
@@ -263,8 +263,8 @@ func rerun(t *probe.Trial) {
 	alike(t, "rerunOf", third.RerunOf, object{"fromStageId": from, "runId": again.ID})
 }
 
-// rerunItems has the last of three items fail, and repeats the run: from there on, and then
-// the first item once more.
+// rerunItems lets the last of three items fail and reruns the run, first from that item and
+// then from the first item.
 func rerunItems(t *probe.Trial) {
 	var mu sync.Mutex
 	var sent []string
@@ -324,7 +324,7 @@ func rerunRefused(t *probe.Trial) {
 	cancel(t, under, nil)
 }
 
-// runInRun has a run begin another one, and ends both.
+// runInRun lets a run start a child run, and finishes or cancels both.
 func runInRun(t *probe.Trial) {
 	child := draw(t, []object{set("wait", "WAIT_FOR_SIGNAL", object{"name": "go", "timeoutMs": 60_000}), use("id", "RANDOM_UUID"), use("answer", "RESPOND")},
 		[]string{"start next wait", "wait next id", "id next answer"}, "start.a answer.a")

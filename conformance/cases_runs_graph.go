@@ -28,8 +28,8 @@ var runGraphCases = []Case{
 	{Part: "D8.7.size", Name: "runs/200 outputs beyond 64 MiB", Run: graphLarge, Needs: near, Soak: true},
 }
 
-// gates is an upstream that answers each request, named by the query `n`, once it is let
-// through.
+// gates is an upstream that holds each request, identified by the query parameter `n`, until a
+// case opens its gate.
 type gates struct {
 	t   *probe.Trial
 	url string
@@ -73,13 +73,13 @@ func (g *gates) asked() []string {
 	return slices.Sorted(slices.Values(g.order))
 }
 
-// waitFor waits until these requests have come, and no others.
+// waitFor waits until exactly these requests have arrived.
 func (g *gates) waitFor(want ...string) {
 	g.t.Until("the upstream is asked for "+strings.Join(want, ", "), 20*time.Second, func() bool { return len(g.asked()) >= len(want) })
 	g.t.Equal("what the upstream is asked for", g.asked(), want)
 }
 
-// at is a component that asks at a gate.
+// at returns a component that calls a gate.
 func (g *gates) at(id string) object { return doing(id, g.url+"?n="+id) }
 
 func graphParallel(t *probe.Trial) {
@@ -117,7 +117,7 @@ func graphDead(t *probe.Trial) {
 	} {
 		t.Equal(fmt.Sprint("of ", n), became(ran(t, id, "COMPLETED", object{"n": n})), want)
 	}
-	// A join none of whose branches is taken is dead too, and what comes after it.
+	// A join without a taken branch is dead too, and so is everything after it.
 	id = draw(t, []object{
 		set("if", "IF", object{"expression": "false"}), set("other", "IF", object{"expression": "false"}), use("a", "RANDOM_UUID"), use("b", "RANDOM_UUID"),
 		use("join", "RANDOM_UUID"), use("after", "RANDOM_UUID"),
@@ -152,7 +152,7 @@ func graphPorts(t *probe.Trial) {
 	t.Equal("failedStageCount", run.FailedStageCount, int32(2))
 	delay := stageOf(t, run, "delay")
 	t.Check(delay.FinishedAt.Std().Sub(delay.StartedAt.Std()) >= 59*time.Millisecond, "a delay of 60 ms from %s to %s", delay.StartedAt, delay.FinishedAt)
-	// How long may come as an input.
+	// The duration may come from an input.
 	id = draw(t, []object{use("delay", "DELAY")}, []string{"start next delay"}, "start.ms delay.durationMs")
 	began := time.Now()
 	ran(t, id, "COMPLETED", object{"ms": 300})
@@ -197,7 +197,7 @@ func graphMismatch(t *probe.Trial) {
 	for _, lossy := range []any{1.5, "1.5", "x", ""} {
 		t.Equal("error.code", runError(t, ran(t, id, "FAILED", object{"n": lossy}).Error).Code, "INVALID_INPUT")
 	}
-	// What is required and not there fails in the same words.
+	// A missing required value fails with the same message.
 	id = draw(t, []object{use("takes", "HASH")}, []string{"start next takes"}, "start.gone takes.data")
 	fault := runError(t, ran(t, id, "FAILED", nil).Error)
 	t.Check(fault.Code == "INVALID_INPUT" && strings.Contains(fault.Message, "start.gone") && strings.Contains(fault.Message, "takes.data"), "%+v", fault)

@@ -10,7 +10,7 @@ import (
 	"github.com/weft-automation/weft/conformance/probe"
 )
 
-// loopOrder has the items finish from the last to the first.
+// loopOrder lets the items finish from the last to the first.
 func loopOrder(t *probe.Trial) {
 	g := newGates(t)
 	loop := set("loop", "FOR_EACH", object{"concurrency": 3})
@@ -35,7 +35,7 @@ func loopOrder(t *probe.Trial) {
 	alike(t, "output", end.Output, json.RawMessage(`{"all":["0","1","2","3","4","5","6"],"count":7,"failed":0}`))
 	t.Equal("the output of the loop", string(stageOf(t, end, "loop").Output), `{"count":7,"failedItems":0}`)
 	t.Equal("stages of the body", len(stagesOf(end, "call")), 7)
-	// Ten, where nothing is said.
+	// The default concurrency is ten.
 	g = newGates(t)
 	for i := len(items); i < 12; i++ {
 		items = append(items, object{"n": fmt.Sprint(i)})
@@ -68,7 +68,7 @@ func loopFailure(t *probe.Trial) {
 	said := runError(t, run.Error).Message
 	t.Check(strings.Contains(said, "index 1 ") && strings.Contains(said, "component bad: NOT_TWO: "), "the error does not name the item: %s", said)
 	t.Check(isNull(run.Output), "output %s", run.Output)
-	// The failure of a loop is handled as any other.
+	// The failure of a loop is handled like any other.
 	id := draw(t, []object{use("loop", "FOR_EACH"), use("bad", "FAIL"), use("handled", "RANDOM_UUID")}, []string{"start next loop", "loop each bad", "loop error handled"}, "start.items loop.items")
 	run = ran(t, id, "COMPLETED", object{"items": []int{1}})
 	t.Equal("became", became(run), "bad FAILED, handled COMPLETED, loop FAILED, start COMPLETED")

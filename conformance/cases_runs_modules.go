@@ -38,13 +38,13 @@ func moduleAPICalled(t *probe.Trial) {
 	}
 	refused(object{}, "/input/amount")
 	refused(object{"input": object{"amount": 7, "n": "x"}}, "/input/amount", "/input/n")
-	// With one of the workflow's own both hold.
+	// If the workflow has an inputSchema too, both apply.
 	body["inputSchema"] = object{"type": "object", "required": []string{"amount", "order"}}
 	decodeWorkflow(t, put(t, id, body, ""))
 	refused(object{}, "/input/amount", "/input/order")
 	refused(object{"input": object{"amount": 7, "order": 1}}, "/input/amount")
 	t.Equal("runs", len(probe.Decode[api.WorkflowRunPage](t, t.Get(runs+"?workflowId="+id)).Data), 1)
-	// A run that another one begins is held to it too.
+	// Both apply to child runs too.
 	parent := draw(t, []object{set("child", "RUN_WORKFLOW", object{"workflowId": id})}, []string{"start next child"}, "start.amount child.amount", "start.order child.order")
 	ran(t, parent, "COMPLETED", object{"amount": "7", "order": 1})
 	fault := runError(t, ran(t, parent, "FAILED", object{"amount": 7, "order": 1}).Error)
@@ -67,7 +67,7 @@ func moduleValues(t *probe.Trial) {
 	id = draw(t, []object{set("array", "ARRAY_BUILDER", object{"itemType": "string"})}, []string{"start next array"}, "start.a array.0", "start.b array.1")
 	alike(t, "the array", stageOf(t, ran(t, id, "COMPLETED", object{"a": "x", "b": "y"}), "array").Output, object{"array": []string{"x", "y"}})
 	t.Equal("error.code", runError(t, ran(t, id, "FAILED", object{"a": "x", "b": 1}).Error).Code, "INVALID_INPUT")
-	// One of them is executed on its own too, the others are not.
+	// One of these modules can also be executed on its own, the others cannot.
 	alone := probe.Call{Module: "TRANSFORM", Input: object{"a": 2}, Config: object{"expression": "a * 21"}}
 	done := t.Execute(alone.Waiting(15_000))
 	t.Check(done.Status == "COMPLETED" && done.TotalUsage == 0, "%s", t.JSON(done))
@@ -131,8 +131,8 @@ func moduleRunWorkflow(t *probe.Trial) {
 	t.Equal("minimum and maximum with a child run of a fixed version", fmt.Sprint(fixed.MinimumCredits, *fixed.MaximumCredits), "1 1")
 }
 
-// stageAttempts has one component fail and come again, one fail for good, and one take
-// too long.
+// stageAttempts runs one component that fails and is retried, one that fails permanently, and
+// one that times out.
 func stageAttempts(t *probe.Trial) {
 	upstream := &tally{handler: answering(503, 200)}
 	again, once := doing("again", t.Upstream(upstream.ServeHTTP)), doing("once", t.Upstream(answering(503)))
@@ -155,7 +155,7 @@ func stageAttempts(t *probe.Trial) {
 	t.Check(run.FailedStageCount == 2 && run.TotalUsage == second.CreditUsage && second.CreditUsage.String() == priceOf(t, "API_CALL"), "%s", t.JSON(run))
 }
 
-// runWindow waits for a run that takes longer than the wait.
+// runWindow triggers a run that takes longer than waitForMs.
 func runWindow(t *probe.Trial) {
 	url, letGo, _ := held(t)
 	id := draw(t, []object{doing("call", url)}, []string{"start next call"})
@@ -181,8 +181,8 @@ func runStreamCanceled(t *probe.Trial) {
 	}
 }
 
-// runOfManyItems has a run hold as many items as one may: its stream misses nothing, and its
-// record and its pages hold all of it.
+// runOfManyItems runs a loop with the largest number of items. The stream must miss no event, and
+// the record and the pages must contain every stage.
 func runOfManyItems(t *probe.Trial) {
 	const items = 10_000
 	id := draw(t, []object{set("loop", "FOR_EACH", object{"concurrency": 100}), set("same", "TRANSFORM", object{"expression": "n"}), use("answer", "RESPOND")},

@@ -31,7 +31,7 @@ func sha256Of(text string) string {
 	return "0x" + hex.EncodeToString(sum[:])
 }
 
-// onRun are requests of every operation whose path names a run.
+// onRun returns requests of every operation whose path names a run.
 func onRun(t *probe.Trial, id string) []probe.Request {
 	var list []probe.Request
 	for _, operation := range t.Target().Spec.Operations() {
@@ -43,7 +43,7 @@ func onRun(t *probe.Trial, id string) []probe.Request {
 	return list
 }
 
-// runRestricted asks with a key that is for one workflow only.
+// runRestricted uses a key that is restricted to one workflow.
 func runRestricted(t *probe.Trial) {
 	listed, other := draw(t, nil, nil), draw(t, nil, nil)
 	hidden, shown := ran(t, other, "COMPLETED", nil).ID.String(), ran(t, listed, "COMPLETED", nil).ID.String()
@@ -67,7 +67,7 @@ func runRestricted(t *probe.Trial) {
 		request.Sign = as
 		t.Problem(t.Do(request), http.StatusNotFound, "NOT_FOUND")
 	}
-	// What is listed works.
+	// Requests for the listed workflow succeed.
 	ask := func(method, path string, body any) probe.Answer {
 		request := probe.Request{Method: method, Path: path, Sign: as}
 		if body != nil {
@@ -132,7 +132,7 @@ func runForeign(t *probe.Trial) {
 	t.Check(!unchanged.Status.Terminal() && unchanged.CancelRequestedAt == nil, "%s", t.JSON(unchanged))
 	own := draw(t, nil, nil)
 	t.Problem(t.Post(workflowPath(own), object{"rerunOf": object{"runId": run}}), http.StatusNotFound, "NOT_FOUND")
-	// A workflow that names another workspace's finds none.
+	// A workflow cannot run a workflow of another workspace.
 	child := ran(t, draw(t, []object{set("child", "RUN_WORKFLOW", object{"workflowId": workflow})}, []string{"start next child"}), "FAILED", nil)
 	t.Equal("error.code", runError(t, child.Error).Code, "NOT_FOUND")
 	theirs(http.MethodPut, runPath(run)+"/cancellation", nil)
@@ -180,7 +180,7 @@ func (c customerRuns) ask(method, path string, body any) probe.Answer {
 	return patiently(c.t, request)
 }
 
-// loops stores a workflow whose loop costs 1 for each item, one after the other.
+// loops creates a workflow whose loop costs 1 per item, with one item at a time.
 func (c customerRuns) loops(before ...object) string {
 	components, edges := append([]object{use("start", "ON_API_CALLED"), set("loop", "FOR_EACH", object{"concurrency": 1}), use("each", "RANDOM_UUID")}, before...), []string{"start next loop", "loop each each"}
 	for _, one := range before {
@@ -221,14 +221,14 @@ func runUnpaid(t *probe.Trial) {
 	t.Check(run.TotalUsage.String() == "3" && len(stagesOf(run, "each")) == 3, "%s, %s", run.TotalUsage, became(run))
 	own := creditsOf(t, c.as)
 	t.Equal("credits", fmt.Sprint(own.AvailableCredits, own.ReservedCredits), "0 0")
-	// Nothing is left for the least that this one costs.
+	// The balance is below the minimum cost of this workflow.
 	paid := c.loops(use("certain", "RANDOM_UUID"))
 	request := probe.Request{Method: http.MethodPost, Path: workflowPath(paid), Body: []byte(`{}`), Sign: c.as, Header: http.Header{"Idempotency-Key": {unique()}}}
 	p := t.Problem(patiently(t, request), http.StatusPaymentRequired, "INSUFFICIENT_CREDITS")
 	t.Equal("reason", probe.Reason(p), "credits_exhausted")
 	t.Check(!p.Retryable && p.Price != nil && p.Price.String() == "1" && p.AvailableCredits != nil && *p.AvailableCredits == 0, "%s", t.JSON(p))
 	t.Equal("runs", len(probe.Decode[api.WorkflowRunPage](t, c.ask(http.MethodGet, runs+"?workflowId="+paid, nil)).Data), 0)
-	// One that costs nothing runs, without anything left.
+	// A workflow that costs nothing runs without any credits.
 	t.Equal("status", string(c.run(id, object{"input": object{"items": []int{}}}).Status), "COMPLETED")
 	token := t.SignInAs(*c.as.As)
 	page := probe.Decode[api.LedgerPage](t, patiently(t, probe.Request{Path: probe.Workspace(c.as.As.WorkspaceID) + "/ledger", Bearer: token}))
@@ -245,7 +245,7 @@ func runUnpaid(t *probe.Trial) {
 	t.Check(began.Run == nil && began.RunID.String() != "", "%+v", began)
 }
 
-// runLine is the one line of the statement that names a run.
+// runLine returns the only line of the statement that names a run.
 func runLine(t *probe.Trial, token, id string) (line api.LedgerPosting) {
 	found := 0
 	for query := "?limit=100"; ; {

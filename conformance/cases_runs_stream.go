@@ -29,7 +29,7 @@ var runStreamCases = []Case{
 	{Part: "6.1.ping, 6.1.idle, 8.6.heartbeat", Name: "SS02 runs/the first heartbeat in real time", Run: runHeartbeat},
 }
 
-// runEvent is an event of a run's stream.
+// runEvent is an event of the stream of a run.
 type runEvent struct {
 	api.RunEvent
 
@@ -45,7 +45,7 @@ type runStream struct {
 	id string
 }
 
-// openRun opens the stream of a run, after an event if a header says so.
+// openRun opens the stream of a run, with an optional header to resume after an event.
 func openRun(t *probe.Trial, id string, header http.Header) *runStream {
 	return openAt(t, id, "", header)
 }
@@ -56,7 +56,7 @@ func openAt(t *probe.Trial, id, query string, header http.Header) *runStream {
 
 func after(seq int64) http.Header { return http.Header{"Last-Event-Id": {strconv.FormatInt(seq, 10)}} }
 
-// more waits for the next event; false at the end.
+// more waits for the next event, and returns false at the end of the stream.
 func (s *runStream) more() (e runEvent, ok bool) {
 	got, ok := s.Next()
 	if !ok {
@@ -98,7 +98,7 @@ func (s *runStream) until(what string, yes func(runEvent) bool) runEvent {
 	}
 }
 
-// logOf is the log of a run as it is listed.
+// logOf returns the listed events of a run.
 func logOf(t *probe.Trial, id string) (all []api.RunEvent) {
 	for query := "?limit=100"; ; {
 		page := probe.Decode[api.RunEventPage](t, t.Get(runPath(id)+"/events"+query))
@@ -203,7 +203,7 @@ func runStreamOver(t *probe.Trial) {
 	t.Equal("status of HEAD", t.Do(head).Status, http.StatusOK)
 }
 
-// runStreamAgain comes again while nothing happens.
+// runStreamAgain reconnects while no event occurs.
 func runStreamAgain(t *probe.Trial) {
 	id := begin(t, draw(t, []object{set("wait", "WAIT_FOR_SIGNAL", object{"name": "go", "timeoutMs": 60_000})}, []string{"start next wait"}), nil)
 	eventually(t, id, "waiting", func(run api.WorkflowRun) bool { return run.PendingStageCount == 1 })
@@ -227,8 +227,8 @@ func runStreamAgain(t *probe.Trial) {
 	}
 }
 
-// runStreamCut reads one event of each of a hundred connections, goes away in the middle,
-// and comes again after what it has.
+// runStreamCut opens a hundred connections one after the other. It reads one event from each,
+// disconnects, and resumes after that event.
 func runStreamCut(t *probe.Trial) {
 	id := begin(t, draw(t, []object{set("loop", "FOR_EACH", object{"concurrency": 1}), use("hash", "HASH")}, []string{"start next loop", "loop each hash"},
 		"start.items loop.items", "loop.item hash.data"), object{"items": make([]int, 130)})

@@ -132,7 +132,7 @@ func runRepeated(t *probe.Trial) {
 	send := func(path string, body any) probe.Answer {
 		return t.Do(probe.Request{Method: http.MethodPost, Path: path, Body: t.JSON(body), Header: http.Header{"Idempotency-Key": {key}}})
 	}
-	// What is refused leaves no trace.
+	// A rejected trigger stores nothing.
 	t.Problem(send(workflowPath(id), object{"version": 7}), http.StatusNotFound, "NOT_FOUND")
 	t.Problem(send(workflowPath(id), object{"maxCredits": 0}), http.StatusPaymentRequired, "INSUFFICIENT_CREDITS")
 	var mu sync.Mutex

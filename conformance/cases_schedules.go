@@ -25,7 +25,7 @@ const schedules = "/v1/sdk/schedules"
 
 func schedulePath(id string) string { return schedules + "/" + id }
 
-// strictly sends a request that is refused unknown fields.
+// strictly sends a request with handling=strict.
 func strictly(t *probe.Trial, method, path string, body object) probe.Answer {
 	answer := t.Do(probe.Request{Method: method, Path: path, Body: t.JSON(body), Header: http.Header{"Prefer": {"handling=strict"}}})
 	t.Equal("Preference-Applied", answer.Header.Get("Preference-Applied"), "handling=strict")
@@ -74,7 +74,7 @@ func scheduleLife(t *probe.Trial) {
 	t.Equal("left", len(probe.Decode[api.SchedulePage](t, t.Get(schedules+"?workflowId="+workflow)).Data), 0)
 }
 
-// scheduleOfWorkflow makes schedules that name no times, and looks through pages.
+// scheduleOfWorkflow creates schedules with the times of the workflow, and pages through the list.
 func scheduleOfWorkflow(t *probe.Trial) {
 	workflow := create(t, sketch([]object{set("start", "ON_SCHEDULE", object{"cron": "30 4 * * *", "timeZone": "Asia/Tokyo"}), use("id", "RANDOM_UUID")}, []string{"start next id"})).ID
 	var made []api.Schedule
@@ -189,11 +189,11 @@ func scheduleRuns(t *probe.Trial) {
 	t.Check(run.Trigger == "SCHEDULE" && run.TriggerID != nil && run.TriggerID.String() == active && run.WorkflowID.String() == runs, "%s", t.JSON(run))
 	alike(t, "input", run.Input, object{"scheduledAt": begun.LastAt})
 	alike(t, "output", run.Output, object{"at": begun.LastAt})
-	// A minute may have ended between the making of the two.
+	// A minute may have ended between the creation of the two.
 	t.Until("a time is passed over", 90*time.Second, func() bool { return getSchedule(t, skipped).LastSkipReason != nil })
 	passed := getSchedule(t, skipped)
 	t.Check(*passed.LastSkipReason == "workflow_paused" && passed.LastSkippedAt != nil && !passed.LastSkippedAt.Std().Before(due.Std()) && passed.LastRunID == nil, "%s", t.JSON(passed))
-	// Begun by a request, it is now.
+	// For a run that a request starts, the time is the current time.
 	run = ran(t, runs, "COMPLETED", nil)
 	t.Check(run.Trigger == "API" && run.TriggerID == nil && strings.Contains(string(run.Output), `"at":"20`), "%s", t.JSON(run))
 }
@@ -210,7 +210,7 @@ func scheduleRestricted(t *probe.Trial) {
 	restricted(t, credentials, schedules, listed, other, ids, object{"workflowId": listed, "cron": "@daily"})
 }
 
-// restricted asks for what belongs to workflows with a key that is for one of two.
+// restricted accesses the resources of two workflows with a key that is restricted to one.
 func restricted(t *probe.Trial, credentials probe.Credentials, path, listed, other string, ids []string, body object) {
 	as := probe.Signing{As: &credentials}
 	for _, request := range []probe.Request{
@@ -234,7 +234,7 @@ func scheduleForeign(t *probe.Trial) {
 	foreign(t, schedules, object{"cron": "@daily"})
 }
 
-// foreign asks for what belongs to a workflow of another workspace.
+// foreign accesses the resources of a workflow in another workspace.
 func foreign(t *probe.Trial, path string, body object) {
 	as := probe.Signing{As: t.Target().Foreign}
 	theirs := decodeWorkflow(t, t.Do(probe.Request{Method: http.MethodPost, Path: workflows, Body: t.JSON(drawn("foreign")), Sign: as})).ID

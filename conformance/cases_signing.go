@@ -24,7 +24,7 @@ var checkCases = []Case{
 	{Part: "D1.8.check, D1.8.limiter", Name: "signing/429 too many checks from one address", Run: checkFlood, Needs: []probe.Need{probe.NeedForwarded}},
 }
 
-// checking is the request of a check, which nobody signs.
+// checking returns the unsigned request of a signature check.
 func checking(t *probe.Trial, claim object) probe.Request {
 	return probe.Request{Method: http.MethodPost, Path: signatureCheck, Body: t.JSON(claim), Unsigned: true, Header: http.Header{}}
 }
@@ -79,7 +79,7 @@ func causesOf(result api.SignatureCheck) string {
 	return strings.Join(codes, " ")
 }
 
-// claimed is a request for the check whose signature is that of another message.
+// claimed returns a signature check whose signature covers another message.
 func claimed(t *probe.Trial, as probe.Credentials, method, path, body, message string) object {
 	timestamp := probe.Timestamp(time.Now().Add(-time.Second))
 	signature, err := probe.Sign(as.APISecret, []byte(strings.ReplaceAll(message, "TIME", timestamp)))
@@ -106,7 +106,7 @@ func checkMistakes(t *probe.Trial) {
 		got := check(t, claim)
 		t.Equal(c.message, causesOf(got), c.want)
 		t.Check(got.SignatureValid != nil && *got.SignatureValid == (c.want == ""), "%s: signatureValid %v", c.message, got.SignatureValid)
-		// The server says the same of the request itself.
+		// The server rejects the request itself for the same reason.
 		answer := t.Do(probe.Request{Method: c.method, Path: c.path, Body: []byte(c.body), Sign: probe.Signing{Alter: func(h http.Header) {
 			h.Set("X-Sdk-Timestamp", claim["timestamp"].(string))
 			h.Set("X-Sdk-Signature", claim["signature"].(string))

@@ -71,7 +71,7 @@ func tardiness(t *probe.Trial) func() time.Duration {
 	return func() time.Duration { return 2 * time.Duration(worst.Load()) }
 }
 
-// progress is an event before the end.
+// progress checks an event that is not terminal.
 func progress(t *probe.Trial, id string, e probe.Event) {
 	t.Decided("D4.5.names", e.Name == "progress", "event: got %q, want progress", e.Name)
 	t.Equal("id", e.ID.String(), id)
@@ -80,7 +80,7 @@ func progress(t *probe.Trial, id string, e probe.Event) {
 	t.Equal("totalUsage", string(t.JSON(e.TotalUsage)), "0")
 }
 
-// ordered checks the events of a whole stream and gives the terminal one.
+// ordered checks all events of a stream and returns the terminal one.
 func ordered(t *probe.Trial, id string, events []probe.Event) probe.Event {
 	t.Check(len(events) > 0, "a stream without events")
 	last := events[len(events)-1]
@@ -129,7 +129,7 @@ func streamCompleted(t *probe.Trial) {
 	agrees(t, last, t.Record(e.ID.String()))
 }
 
-// streamOver connects again with each id that it has seen, before and after the end.
+// streamOver reconnects with each ID that it has seen, before and after the terminal event.
 func streamOver(t *probe.Trial) {
 	url, letGo, asked := held(t)
 	id := t.Execute(probe.Fetch(url)).ID.String()
@@ -159,7 +159,7 @@ func streamBadID(t *probe.Trial) {
 	t.Equal("pointers", probe.Pointers(p), []string{"/header/Last-Event-ID"})
 }
 
-// headRequests asks for the header alone of records, lists, streams and what is missing.
+// headRequests sends HEAD requests for records, lists, streams and unknown resources.
 func headRequests(t *probe.Trial) {
 	id := t.Execute(probe.RandomUUID().Waiting(15000)).ID.String()
 	for _, c := range []struct {
@@ -272,7 +272,7 @@ func streamHostileOutput(t *probe.Trial) {
 	t.Equal("text", output.Body.Text, hostile)
 }
 
-// heartbeats holds a stream open on which nothing happens until so many came.
+// heartbeats keeps an idle stream open until it has received a number of heartbeats.
 func heartbeats(n int) func(*probe.Trial) {
 	return func(t *probe.Trial) {
 		url, letGo, asked := held(t)

@@ -12,8 +12,8 @@ var unchangedCases = []Case{
 	{Part: "D1.8.unchanged, D8.1.versions", Name: "unchanged/304 workflows that the client has", Run: unchangedWorkflows},
 }
 
-// coded requests path in one encoding, which its ETag belongs to. Each of ifNone that is not
-// empty is a line of If-None-Match.
+// coded requests path in one encoding, because ETags differ by encoding. Each nonempty value
+// of ifNone is a line of If-None-Match.
 func coded(t *probe.Trial, method, path, encoding string, ifNone ...string) probe.Answer {
 	header := http.Header{"Accept-Encoding": {encoding}}
 	for _, line := range ifNone {
@@ -24,12 +24,12 @@ func coded(t *probe.Trial, method, path, encoding string, ifNone ...string) prob
 	return t.Do(probe.Request{Method: method, Path: path, Header: header})
 }
 
-// ifNone requests path unless tags name what is there.
+// ifNone requests path with tags as If-None-Match.
 func ifNone(t *probe.Trial, path string, tags ...string) probe.Answer {
 	return coded(t, http.MethodGet, path, "identity", tags...)
 }
 
-// unchanged holds the answers to If-None-Match against the ETag of a whole answer.
+// unchanged checks the responses to If-None-Match with the ETag of a full response.
 func unchanged(t *probe.Trial, path string) {
 	whole := ifNone(t, path, "")
 	tag := whole.Header.Get("ETag")

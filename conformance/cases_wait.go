@@ -43,7 +43,7 @@ var statusCases = []Case{
 	{Part: "D1.2.404", Name: "get/404 ids of another workspace", Run: statusForeign, Needs: []probe.Need{probe.NeedForeign}},
 }
 
-// tally is an upstream that notes when it was asked.
+// tally is an upstream that records the time of each request.
 type tally struct {
 	mu      sync.Mutex
 	times   []time.Time
@@ -63,8 +63,8 @@ func (u *tally) asked() []time.Time {
 	return u.times
 }
 
-// backoff checks the delays between attempts: 1 s, 2 s, within 20 % and what the
-// way to the upstream takes, and a machine that is busy.
+// backoff checks the delays between attempts: 1 s, 2 s, within 20 %, with a tolerance for the
+// network and a busy machine.
 func backoff(t *probe.Trial, times []time.Time, tardy time.Duration) {
 	for i, planned := range []time.Duration{time.Second, 2 * time.Second} {
 		delay := times[i+1].Sub(times[i])
@@ -132,7 +132,7 @@ func attemptsRetryAfter(t *probe.Trial) {
 	}
 }
 
-// attemptsTimed calls an upstream that never answers: the second attempt has the whole time again.
+// attemptsTimed calls an upstream that never responds. The second attempt must have the full timeout.
 func attemptsTimed(t *probe.Trial) {
 	const timeout = 500 * time.Millisecond
 	upstream := &tally{handler: func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() }}
@@ -145,7 +145,7 @@ func attemptsTimed(t *probe.Trial) {
 	// Two attempts, and the delay of 1 s between them, minus its jitter of 20 %.
 	took := e.UpdatedAt.Std().Sub(e.CreatedAt.Std())
 	t.Check(took >= 2*timeout+800*time.Millisecond-10*time.Millisecond, "two attempts of %v took %v", timeout, took)
-	// A component that waits for 1 h may have a minute more, in which it reports that the wait is over.
+	// A component that waits for 1 h may have another minute to report that the wait is over.
 	const longest = time.Hour + time.Minute
 	for _, c := range catalogue(t) {
 		t.Check(c.TimeoutMs <= longest.Milliseconds() || !slices.Contains(c.ExecutionModes, "COMPONENT"), "%s has a timeout of %d ms", c.Module, c.TimeoutMs)
@@ -165,8 +165,8 @@ func attemptsPermanent(t *probe.Trial) {
 	t.Equal("requests", len(upstream.asked()), 1)
 }
 
-// held is an upstream that answers once it is let go, which the end of the
-// trial does at the latest.
+// held is an upstream that responds once it is released, at the latest at the end of the
+// trial.
 func held(t *probe.Trial) (url string, letGo func(), asked func() bool) {
 	release := make(chan struct{})
 	letGo = sync.OnceFunc(func() { close(release) })
@@ -266,7 +266,7 @@ func statusFailed(t *probe.Trial) {
 	upstreamFailure(t, final, 1)
 }
 
-// byID are the operations on one execution.
+// byID lists the operations on one execution.
 func byID(id string) []probe.Request {
 	return []probe.Request{
 		{Path: probe.Execution(id)},

@@ -18,7 +18,7 @@ var workflowComponentCases = []Case{
 	{Part: "D8.12", Name: "workflows/200 changes at the same time all arrive", Run: componentsAtOnce},
 }
 
-// updatedComponent is the answer of an update.
+// updatedComponent is the response of an update.
 type updatedComponent struct {
 	ID, Module, Name, OnFailure string
 
@@ -28,7 +28,7 @@ type updatedComponent struct {
 	WorkflowVersion     int
 }
 
-// calling is a workflow whose component `call` has a config.
+// calling creates a workflow whose component `call` has a config.
 func calling(t *probe.Trial) string {
 	return create(t, sketch([]object{
 		{
@@ -84,7 +84,7 @@ func componentAbsent(t *probe.Trial) {
 	t.Check(first.WorkflowVersion == 1 && first.Name == "Ask", "nothing changed, and it is %+v", first)
 	answer := t.Do(probe.Request{Method: http.MethodPost, Path: workflowPath(id) + "/components/call"})
 	same(t, "without a body", probe.Decode[updatedComponent](t, answer), first)
-	// One field after the other: each leaves the others.
+	// Each field is updated separately, and leaves the others unchanged.
 	for _, body := range []object{{"name": "Renamed"}, {"position": []int{7, 8}}, {"config": object{"method": "PUT"}}} {
 		now := update(t, id, "call", body)
 		want := first

@@ -8,11 +8,11 @@ import (
 	"github.com/weft-automation/weft/conformance/probe"
 )
 
-// set is a component with a config.
+// set returns a component with a config.
 func set(id, module string, config object) object { return having(use(id, module), "config", config) }
 
-// workflowControl saves what goes several ways, and what goes wrong with that: ports,
-// the bodies of loops, and configs that a schema alone cannot judge.
+// workflowControl saves valid and invalid workflows with control flow: ports, bodies of loops,
+// and configs that a schema alone cannot validate.
 func workflowControl(t *probe.Trial) {
 	start := set("start", "ON_API_CALLED", object{"inputSchema": object{"type": "object", "properties": object{"amounts": object{"type": "array", "items": object{"type": "number"}}}}})
 	each, late := use("each", "FOR_EACH"), having(use("late", "RESPOND"), "input", object{"done": true})

@@ -10,7 +10,7 @@ import (
 	"github.com/weft-automation/weft/gen/api"
 )
 
-// wrongWorkflow is refused with 422; the faults are at these places and at no others.
+// wrongWorkflow submits a definition that must be rejected with 422 and exactly these pointers.
 func wrongWorkflow(t *probe.Trial, what string, body object, pointers ...string) {
 	p := t.Problem(t.Post(workflows, body), http.StatusUnprocessableEntity, "INVALID_INPUT")
 	got := probe.Pointers(p)
@@ -22,7 +22,7 @@ func wrongWorkflow(t *probe.Trial, what string, body object, pointers ...string)
 	}
 }
 
-// sketch is a workflow of components, edges "from port to" and connections
+// sketch returns a workflow with components, edges "from port to" and connections
 // "from.output to.input".
 func sketch(components []object, edges []string, connections ...string) object {
 	body := object{"name": "sketch", "components": components}
@@ -91,8 +91,8 @@ func workflowFaults(t *probe.Trial) {
 	create(t, sketch([]object{makes, use("b", "HASH")}, nil, "makes.uuid b.data"))
 }
 
-// workflowReviewed saves what can never work, which is refused, and what is suspicious, which is
-// answered among the warnings.
+// workflowReviewed saves definitions that can never work, which must be rejected, and suspicious
+// ones, which must return warnings.
 func workflowReviewed(t *probe.Trial) {
 	start := use("start", "ON_API_CALLED")
 	for _, module := range []string{"IF", "TRANSFORM", "RESPOND", "JSON_CONSTANT", "WAIT_UNTIL", "DELAY"} {
@@ -172,7 +172,7 @@ func workflowStrict(t *probe.Trial) {
 	answer := t.Do(probe.Request{Method: http.MethodPost, Path: workflows, Body: t.JSON(body), Header: http.Header{"Prefer": {"handling=strict"}}})
 	p := t.Problem(answer, http.StatusBadRequest, "INVALID_INPUT")
 	t.Equal("pointers", probe.Pointers(p), []string{"/components/0/cost", "/components/1/ID", "/dataConnections/0/from/ComponentId", "/version", "/workspaceId"})
-	// With all else that is wrong, at every depth.
+	// Together with all other errors, at every depth.
 	body = sketch([]object{
 		use("makes", "RANDOM_UUID"), having(use("takes", "HASH"), "input", object{"algorithm": "md5", "dta": "x"}), having(use("none", "NO_SUCH_MODULE"), "cost", 1),
 	}, []string{"makes next gone"})
@@ -217,7 +217,7 @@ func workflowSecrets(t *probe.Trial) {
 	t.Equal("a mark without a secret", probe.Pointers(p), []string{"/components/0/input/headers/Authorization"})
 }
 
-// onWorkflow are requests of every operation whose path names a workflow.
+// onWorkflow returns requests of every operation whose path names a workflow.
 func onWorkflow(t *probe.Trial, id string) []probe.Request {
 	var list []probe.Request
 	for _, operation := range t.Target().Spec.Operations() {
@@ -263,7 +263,7 @@ func workflowForeign(t *probe.Trial) {
 	t.Check(decodeWorkflow(t, t.Do(repeat)).ID != own.ID, "another workspace's key was found")
 }
 
-// workflowRestricted asks with a key that is for one workflow only.
+// workflowRestricted uses a key that is restricted to one workflow.
 func workflowRestricted(t *probe.Trial) {
 	listed, other := create(t, drawn("listed")).ID, create(t, drawn("other")).ID
 	boss := t.SignIn()

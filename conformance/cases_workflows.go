@@ -42,10 +42,10 @@ func workflowPath(id string) string { return workflows + "/" + id }
 
 func exportPath(id string) string { return "/v1/sdk/workflow-exports/" + id }
 
-// object is JSON as the cases write it.
+// object is a JSON object.
 type object = map[string]any
 
-// workflowRecord is a workflow as it is shown.
+// workflowRecord is a workflow in a response.
 type workflowRecord struct {
 	ID, Name, Description, Status, Format, CreatedAt, UpdatedAt string
 
@@ -55,7 +55,7 @@ type workflowRecord struct {
 	Warnings                                             *[]api.WorkflowWarning
 }
 
-// decodeWorkflow reads an answer with a workflow, and holds its ETag against it.
+// decodeWorkflow decodes a response with a workflow, and checks its ETag.
 func decodeWorkflow(t *probe.Trial, answer probe.Answer) workflowRecord {
 	w := probe.Decode[workflowRecord](t, answer)
 	if w.Format == "" {
@@ -65,7 +65,7 @@ func decodeWorkflow(t *probe.Trial, answer probe.Answer) workflowRecord {
 	return w
 }
 
-// drawn is the body that stores a workflow which uses all that there is.
+// drawn returns the body of a workflow that uses every field of a definition.
 func drawn(name string) object {
 	return object{
 		"name": name, "description": "Makes an id and its digest.", "inputSchema": object{"type": "object"},
@@ -81,7 +81,7 @@ func drawn(name string) object {
 	}
 }
 
-// likeDrawn holds a workflow against what drawn stores, defaults written out.
+// likeDrawn compares a workflow with drawn, including the defaults.
 func likeDrawn(t *probe.Trial, w workflowRecord, name string) {
 	want := drawn(name)
 	components := want["components"].([]any)
@@ -106,7 +106,7 @@ func create(t *probe.Trial, body object) workflowRecord {
 	return decodeWorkflow(t, t.Post(workflows, body))
 }
 
-// put replaces a workflow, of the version that ifMatch names unless that is "".
+// put replaces a workflow, with If-Match unless ifMatch is "".
 func put(t *probe.Trial, id string, body object, ifMatch string) probe.Answer {
 	request := probe.Request{Method: http.MethodPut, Path: workflowPath(id), Body: t.JSON(body), Header: http.Header{}}
 	if ifMatch != "" {
@@ -134,7 +134,7 @@ func workflowStored(t *probe.Trial) {
 	}
 }
 
-// workflowPage is a page of the list.
+// workflowPage is a page of the list of workflows.
 type workflowPage struct {
 	Data       []workflowRecord
 	NextCursor *string
@@ -148,7 +148,7 @@ func pageOfWorkflows(t *probe.Trial, query string) workflowPage {
 	return page
 }
 
-// listedWorkflow looks for a workflow through all pages, zero if it is on none.
+// listedWorkflow returns a workflow from the list, or zero if no page contains it.
 func listedWorkflow(t *probe.Trial, id, filter string) workflowRecord {
 	for query := "?limit=100" + filter; ; {
 		page := pageOfWorkflows(t, query)

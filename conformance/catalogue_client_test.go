@@ -14,7 +14,7 @@ import (
 	"github.com/weft-automation/weft/internal/component/modules/evm/evmtest"
 )
 
-// systemComponent is what a generator reads of an entry of GET /v1/system/components.
+// systemComponent holds the fields of GET /v1/system/components that a generator reads.
 type systemComponent struct {
 	Module         string
 	ExecutionModes []string
@@ -28,8 +28,8 @@ type systemComponent struct {
 	Configs struct{ Required []string }
 }
 
-// required lists the inputs that a generated client demands. Existing generators know no
-// `required`: an input may be left out only if its schema has no type.
+// required lists the inputs that a generated client requires. Existing generators do not read
+// `required`: an input is optional only if its schema has no type.
 func (c systemComponent) required() (names []string) {
 	for _, parameter := range c.Inputs.Parameters {
 		if parameter.Schema.Type != "" {
@@ -47,7 +47,7 @@ func systemComponents(t *testing.T, behind *probe.Target) (all []systemComponent
 	return all
 }
 
-// unfinished are the modules that accept their required inputs and then fail, with the code.
+// unfinished maps modules that accept their required inputs and then fail to the error code.
 var unfinished = map[string]string{
 	"BUILD_EVM_TRANSACTION": "INVALID_INPUT", // it also needs a receiver, or data that creates a contract
 	"ESTIMATE_EVM_GAS":      "INVALID_INPUT", // as BUILD_EVM_TRANSACTION
@@ -99,8 +99,8 @@ func callsGenerated(t *probe.Trial, c systemComponent, call probe.Call) {
 	rejectsWithout(t, call, c.required())
 }
 
-// generatedCall is a call with the required inputs and config fields. Their values are those
-// of the component's example, or of the test's own.
+// generatedCall returns a call with the required inputs and config fields. Their values are from
+// the example of the component or from fixtures.
 func generatedCall(t *probe.Trial, c systemComponent, described api.Component, values map[string]map[string]any) probe.Call {
 	example := func(schema json.RawMessage) map[string]any {
 		var of struct{ Examples []map[string]any }
@@ -125,7 +125,7 @@ func generatedCall(t *probe.Trial, c systemComponent, described api.Component, v
 	return probe.Call{Module: c.Module, Input: pick(c.required(), example(described.Input)), Config: pick(c.Configs.Required, example(described.Config))}
 }
 
-// rejectsWithout leaves out one required input after the other.
+// rejectsWithout omits each required input in turn.
 func rejectsWithout(t *probe.Trial, call probe.Call, required []string) {
 	for _, name := range required {
 		less := call
@@ -136,7 +136,7 @@ func rejectsWithout(t *probe.Trial, call probe.Call, required []string) {
 	}
 }
 
-// savesGenerated saves a workflow with a component that is executed inside of one only.
+// savesGenerated saves a workflow with a component that runs only in workflows.
 // The workflow may lack other components, and a config field that an input could bring, but no
 // input.
 func savesGenerated(t *probe.Trial, call probe.Call) {
@@ -149,7 +149,7 @@ func savesGenerated(t *probe.Trial, call probe.Call) {
 	}
 }
 
-// fixtures are values that stand for those of the examples, by module.
+// fixtures are values that replace those of the examples, by module.
 // Those of "chain" are for every module that asks a chain.
 func fixtures(t *probe.Trial, node *evmtest.Node, token, upstream string) map[string]map[string]any {
 	const key = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80" // of the first account of anvil
