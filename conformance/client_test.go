@@ -10,8 +10,8 @@ import (
 	"github.com/weft-automation/weft/internal/kit/waittest"
 )
 
-// A signer in another language, written from the contract alone, gets the same
-// service (testdata/client.mjs).
+// The service must accept a signer in another language that was written only from the contract
+// (testdata/client.mjs).
 func TestAU01ASignerInAnotherLanguageIsServed(t *testing.T) {
 	behind := target(t)
 	if !behind.Near {
@@ -62,8 +62,8 @@ func give(t *testing.T, node *evmtest.Node, token, from, to string, amount uint6
 	})
 }
 
-// mined sends a transaction and mines it; the address of what it created comes
-// back, if it did.
+// mined sends a transaction and mines it. It returns the address of the created contract, if
+// there is one.
 func mined(t *testing.T, node *evmtest.Node, fields map[string]string) string {
 	t.Helper()
 	hash := node.Send(t, fields)

@@ -44,8 +44,8 @@ var languages = []language{
 	},
 }
 
-// built is a folder with the client and the checks, ready to be started. It is false where
-// the machine does not have the language, which CI's must.
+// built returns a folder with the compiled client and checks. It returns false if the machine
+// does not have the tools of the language; CI must have them.
 func (l language) built(t *testing.T, behind *probe.Target) (string, bool) {
 	t.Helper()
 	if !present(t, l.needs) {
@@ -80,8 +80,8 @@ func (l language) built(t *testing.T, behind *probe.Target) (string, bool) {
 	return folder, true
 }
 
-// present passes over a language that the machine does not have, but not silently: CI has
-// them all.
+// present reports whether the machine has the tools of a language, and logs if not. CI has all
+// languages.
 func present(t *testing.T, program string) bool {
 	t.Helper()
 	_, err := exec.LookPath(program)
@@ -105,7 +105,7 @@ func write(t *testing.T, path string, text []byte) {
 	}
 }
 
-// runIn runs a program in a folder, with lines to read, and gives what it printed.
+// runIn runs a program in a folder with input lines, and returns its output.
 func runIn(t *testing.T, folder, lines string, command ...string) []byte {
 	t.Helper()
 	ctx := waittest.Context(t)
@@ -120,7 +120,7 @@ func runIn(t *testing.T, folder, lines string, command ...string) []byte {
 	return out
 }
 
-// buildGo builds the programs where they lie: in Go a client may be imported, too.
+// buildGo builds the programs in place, because Go clients can also be imported.
 func buildGo(t *testing.T, _ *probe.Target, folder string) {
 	t.Helper()
 	runIn(t, ".", "", "go", "build", "-o", folder+"/bin/", "./clients/go/journey", "./testdata/clients/check")
@@ -135,7 +135,7 @@ func compileJava(t *testing.T, _ *probe.Target, folder string) {
 	runIn(t, folder, "", append([]string{"javac", "-encoding", "UTF-8", "-Xlint:all", "-Werror"}, sources...)...)
 }
 
-// nodeTools is where the Node tools of the tests are.
+// nodeTools is the folder of the Node tools for tests.
 func nodeTools(t *testing.T) string {
 	t.Helper()
 	modules, err := filepath.Abs("../internal/tools/node_modules")

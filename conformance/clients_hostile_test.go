@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// forgery is a callback as it comes in, and whether it is to be taken.
+// forgery is a received callback, and whether a client must accept it.
 type forgery struct {
 	name, secret string
 	body         string
@@ -29,7 +29,7 @@ const (
 	callbackNow  = 1795257600
 )
 
-// callbacks are made here with nothing of the service: the contract, and Standard Webhooks.
+// callbacks returns callbacks that are created without code of the service, only from the contract and Standard Webhooks.
 func callbacks() []forgery {
 	signed := func(key, text string) []byte {
 		mac := hmac.New(sha256.New, []byte(key))
@@ -91,8 +91,8 @@ func callbacks() []forgery {
 	}
 }
 
-// forgeries has a client judge callbacks, a line each: the secret, the body, the time, and
-// then names and values of headers, those that are not plain in base64.
+// forgeries lets a client verify callbacks. Each line has the secret, the body, the time, and
+// the names and values of headers, in base64 unless they are plain.
 func forgeries(t *testing.T, language language, folder string) {
 	all := callbacks()
 	var lines strings.Builder
@@ -114,8 +114,8 @@ func forgeries(t *testing.T, language language, folder string) {
 	}
 }
 
-// breaking is a stream that comes to its end by several connections: what each of them is
-// answered, and how it ends.
+// breaking is a server whose stream needs several connections. It has the response of each
+// connection, and how the connection ends.
 type breaking struct {
 	mutex sync.Mutex
 	came  []string // Last-Event-ID
@@ -159,7 +159,7 @@ func (b *breaking) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// breaks has a client read a stream to its end, and one that there is not.
+// breaks lets a client read a stream to its end, and an unknown stream.
 func breaks(t *testing.T, language language, folder string) {
 	stream := &breaking{}
 	server := httptest.NewServer(stream)

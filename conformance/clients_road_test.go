@@ -16,10 +16,10 @@ import (
 	"github.com/weft-automation/weft/internal/local/demo"
 )
 
-// road is what lies between a client and the service: a proxy that removes a prefix of the
-// path. It breaks the first stream of a run in
-// the middle of a message, refuses the first poll as a limit would, and lets the run go on
-// only once the stream is broken: what comes then, a client that does not come again misses.
+// road is a proxy between a client and the service that removes a prefix of the path. It cuts
+// the first stream of a run inside a message, and rejects the first poll like a rate limit. The
+// run continues only after the stream was cut, so a client that does not reconnect misses
+// events.
 type road struct {
 	baseURL  string // as the client knows it
 	upstream *httptest.Server
@@ -90,8 +90,8 @@ func refusePoll(w http.ResponseWriter) {
 	_, _ = io.WriteString(w, `{"code":"RATE_LIMITED","detail":"wait","status":429}`)
 }
 
-// breakOff passes messages on up to the first of the run's log (one before it, of a run that
-// has not begun, has the id 0), and then the beginning of one that never was.
+// breakOff forwards messages up to the first one in the log of the run, and then sends the
+// beginning of a message that does not exist. A message before the log has the ID 0.
 func (r *road) breakOff(w http.ResponseWriter, request *http.Request) {
 	onward := request.Clone(request.Context())
 	onward.RequestURI, onward.URL.Scheme, onward.URL.Host = "", r.direct.Scheme, r.direct.Host
@@ -118,7 +118,7 @@ func (r *road) breakOff(w http.ResponseWriter, request *http.Request) {
 	panic(http.ErrAbortHandler) // without the end that HTTP has for a body
 }
 
-// check looks at what the client made of the road.
+// check checks how the client handled the faults of the proxy.
 func (r *road) check(t *testing.T, f facts) {
 	t.Helper()
 	r.mutex.Lock()

@@ -13,7 +13,7 @@ import (
 	"github.com/weft-automation/weft/internal/local/demo"
 )
 
-// facts is what a journey prints: what came of all that one does with Weft.
+// facts is the output of a journey: the results of using each feature.
 type facts struct {
 	Inline struct {
 		ID, Status, UUID string
@@ -80,7 +80,7 @@ func journey(t *testing.T, behind *probe.Target, language language, folder strin
 	road.check(t, got)
 }
 
-// journeyCredentials is a credentials.json by way of the road, with an example of weft dev.
+// journeyCredentials writes a credentials.json with the address of the proxy, and an example of weft dev.
 func journeyCredentials(t *testing.T, behind *probe.Target, road *road) []byte {
 	t.Helper()
 	var workflowID string
@@ -99,10 +99,10 @@ func journeyCredentials(t *testing.T, behind *probe.Target, road *road) []byte {
 	return credentials
 }
 
-// sha256OfHallo is that of "hällo" in UTF-8, by sha256sum.
+// sha256OfHallo is the digest of "hällo" in UTF-8, computed with sha256sum.
 const sha256OfHallo = "0x0fbc7403536f425ad5498d9cd846497f5371ba8374b1aa583c79d2f0c87501ff"
 
-// check holds the facts against what the service has written down.
+// check compares the facts with the records of the service.
 func (f facts) check(t *probe.Trial) {
 	uuidOf := func(id string) string {
 		record := t.Record(id)

@@ -10,8 +10,8 @@ import (
 	"github.com/weft-automation/weft/conformance/probe"
 )
 
-// wanted are the cases that this run owes. Only the soak runs the long ones and the one that
-// waits for two minutes of the clock; the tests of internal/workflow/schedule set the clock instead.
+// wanted returns the cases of this run. Only the soak test runs the long ones and the one that
+// waits for two minutes of the clock. The tests of internal/workflow/schedule set the clock instead.
 func wanted(target *probe.Target) []Case {
 	return slices.DeleteFunc(Cases(), func(c Case) bool {
 		return (c.Soak || c.Name == byTheClock) && !soak() || len(c.Missing(target)) > 0
@@ -63,11 +63,11 @@ func TestConformance(t *testing.T) {
 	})
 }
 
-// byTheClock waits for the next minute: it begins first, and takes the place of nobody.
+// byTheClock waits for the next minute, so it starts first and outside the limit on parallel cases.
 const byTheClock = "schedules/200 runs begin when it is time"
 
-// allSeen holds what came up in the cases against the document: every operation, and every
-// answer that it names for it. One that nobody asks for is not proven to exist.
+// allSeen checks that the cases have provoked every response of every operation in the document.
+// A response that no case provokes is not proven to exist.
 func allSeen(t *testing.T, spec *probe.Spec) {
 	if deployment.pool == nil {
 		t.Log("a deployment that was not booted here need not offer everything")
@@ -75,8 +75,8 @@ func allSeen(t *testing.T, spec *probe.Spec) {
 	}
 	for _, operation := range spec.Operations() {
 		for _, status := range operation.Statuses() {
-			// 503 takes a database that is gone: the tests of failures take it away.
-			// What comes under default is that of no operation.
+			// 503 requires an unavailable database. Other tests cover it.
+			// The default response belongs to no operation.
 			if status != "503" && status != "default" && !spec.Seen(operation.ID, status) {
 				t.Errorf("%s: %s was never seen", operation.ID, status)
 			}
@@ -121,7 +121,7 @@ func TestEveryPartHasAProof(t *testing.T) {
 	t.Logf("%d parts, %d cases; without a case: %s", len(Parts), len(Cases()), strings.Join(later, ", "))
 }
 
-// has says whether a package has a test.
+// has reports whether a package has a test.
 func has(t *testing.T, path, test string) bool {
 	files, err := filepath.Glob(filepath.Join("..", path, "*_test.go"))
 	if err != nil {

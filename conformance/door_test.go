@@ -13,7 +13,7 @@ import (
 	"github.com/weft-automation/weft/conformance/probe"
 )
 
-// between returns a target whose requests and answers pass through a proxy.
+// between returns a target whose requests and responses pass through a proxy.
 func between(t *testing.T, behind *probe.Target, request func(*http.Request), answer func(*http.Response) error) *probe.Target {
 	t.Helper()
 	base, err := url.Parse(behind.BaseURL)

@@ -19,8 +19,8 @@ var editionCalls = []string{
 	"createSchedule", "archiveWorkflow", "setEnvironmentVariable", "getLimits", "getWorkspaceOfKey",
 }
 
-// A client that is generated from the document in OpenAPI 3.0 sends the same and understands
-// the same as one from 3.1, and neither loses anything of an answer.
+// Clients generated from the OpenAPI 3.0 and 3.1 documents must send the same requests and
+// decode the same responses, without losing fields.
 func TestAClientOfEachEditionIsServedAlike(t *testing.T) {
 	behind := target(t)
 	said := map[string]string{}

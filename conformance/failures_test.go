@@ -17,7 +17,7 @@ import (
 	"github.com/weft-automation/weft/gen/api"
 )
 
-// failing provokes the failures that the document shows.
+// failing provokes the errors that the document shows.
 type failing struct {
 	*probe.Trial
 	owner string // the session of an owner
@@ -32,29 +32,29 @@ func (f failing) send(method, path, body string, headers ...string) probe.Answer
 	return f.Do(r)
 }
 
-// as sends a request of a person.
+// as sends a request with a session.
 func (f failing) as(token, method, path, body string) probe.Answer {
 	return f.Do(probe.Request{Method: method, Path: path, Body: []byte(body), Bearer: token})
 }
 
-// made sends a request that has to be taken, and gives what the answer calls it.
+// made sends a request that must succeed, and returns a field of the response.
 func (f failing) made(path, body string) string {
 	answer := probe.Decode[object](f.Trial, f.send("POST", path, body))
 	id, _ := answer["id"].(string)
 	return id
 }
 
-// report makes a workflow that takes no input.
+// report creates a workflow without input.
 func (f failing) report(status string) string {
 	return f.made(workflows, `{"name":"Report","status":"`+status+`","components":[{"id":"wait","module":"DELAY","config":{"durationMs":1}}]}`)
 }
 
-// hook makes a hook, and gives its path.
+// hook creates a hook and returns its path.
 func (f failing) hook(status string) string {
 	return "/v1/hooks/" + f.made("/v1/sdk/hooks", `{"workflowId":"`+f.report("ACTIVE")+`","status":"`+status+`","verification":{"scheme":"standardWebhooks","secret":"`+hookSecret+`"}}`)
 }
 
-// failures says how each is provoked, by the answer of the document and its example.
+// failures lists how to provoke each error, by response and example of the document.
 var failures = map[string]func(failing) probe.Answer{
 	"BadRequest": func(f failing) probe.Answer {
 		return f.send("POST", probe.Components, `{"module":"RANDOM_UUID","input":{},"config":{},"attempts":4}`)
@@ -167,14 +167,14 @@ var failures = map[string]func(failing) probe.Answer{
 	"Failure target": func(f failing) probe.Answer { return f.Get(probe.Components + "?cursor=" + strings.Repeat("a", 8192)) },
 }
 
-// varies are the members of a failure that no document can know.
+// varies lists the fields of an error that differ on each request.
 var varies = []string{"instance", "requestId", "expectedMessageSha256", "serverTime", "availableCredits", "reservedCredits", "nextReleaseAt", "nextResetAt"}
 
-// seldom are failures that no request provokes at will. That they are said so is
-// looked up in the service's own source.
+// seldom lists errors that a request cannot provoke reliably. The test checks that the source of
+// the service contains their texts.
 var seldom = []string{"IdempotencyConflict inFlight", "TooManyRequests authentications", "TooManyAttempts", "ServiceUnavailable", "Failure internal"}
 
-// What the document shows of failures is what the service says, word by word.
+// The examples of errors in the document must equal the responses of the service.
 func TestEveryExampleOfAFailureIsWhatIsSaid(t *testing.T) {
 	behind := target(t)
 	if !behind.Offers(probe.NeedWorkspace) || !behind.Offers(probe.NeedViewer) {
@@ -216,7 +216,7 @@ func TestEveryExampleOfAFailureIsWhatIsSaid(t *testing.T) {
 	}
 }
 
-// shownFailures are the examples of the document's answers.
+// shownFailures returns the examples of error responses in the document.
 func shownFailures(t *testing.T) map[string]object {
 	t.Helper()
 	var document struct {
@@ -245,7 +245,7 @@ func shownFailures(t *testing.T) map[string]object {
 	return shown
 }
 
-// sourceOf is all of the code of a folder, without its tests.
+// sourceOf returns the source of all files in a folder except tests.
 func sourceOf(t *testing.T, folder string) string {
 	t.Helper()
 	var all strings.Builder

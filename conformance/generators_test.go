@@ -15,7 +15,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/waittest"
 )
 
-// generator makes a client from a document. Its program in testdata/generators has its name.
+// generator generates a client from a document. Its program in testdata/generators has the same name.
 type generator struct {
 	name  string
 	build func(t *testing.T, folder string) (program []string)
@@ -107,8 +107,8 @@ func (o outcome) check(t *probe.Trial, g generator) {
 }
 
 // buildGenerated builds the Go program on a client of oapi-codegen. The client has all
-// operations but that which answers YAML: for its answer the client would import a package
-// for YAML that Weft does not have.
+// operations except the one that returns YAML, for which the client would import a YAML package
+// that Weft does not have.
 func buildGenerated(t *testing.T, folder string) []string {
 	return []string{generatedClient(t, waittest.Context(t), filepath.Join(folder, "openapi.json"), "testdata/generators/oapi-codegen", object{
 		"name-normalizer": "ToCamelCaseWithInitialisms", "exclude-operation-ids": []string{"getOpenapiYaml"},
@@ -141,7 +141,7 @@ func bundled(tool string, arguments ...string) func(*testing.T, string) []string
 			t.Fatal(err)
 		}
 		bin := func(tool string, arguments ...string) {
-			// By default the tools send statistics.
+			// Disable the telemetry of the tools.
 			silent := []string{"env", "DO_NOT_TRACK=1", "CI=1", "node", filepath.Join("node_modules/.bin", tool)}
 			runIn(t, folder, "", append(silent, arguments...)...)
 		}

@@ -31,8 +31,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// deployment is the one under test: that of CONFORMANCE_URL, or one that the
-// first test boots for all of them.
+// deployment is the deployment under test: the one at CONFORMANCE_URL, or one that the first
+// test starts for all tests.
 var deployment struct {
 	once   sync.Once
 	target *probe.Target
@@ -40,7 +40,7 @@ var deployment struct {
 	stop   func()
 }
 
-// target is the deployment under test.
+// target returns the deployment under test.
 func target(t *testing.T) *probe.Target {
 	t.Helper()
 	deployment.once.Do(func() {
@@ -56,7 +56,7 @@ func target(t *testing.T) *probe.Target {
 	return deployment.target
 }
 
-// reach is a deployment that runs already.
+// reach returns a running deployment.
 func reach(t *testing.T, address string) *probe.Target {
 	t.Helper()
 	credentials, err := probe.ReadCredentials(os.Getenv("CONFORMANCE_CREDENTIALS"))
@@ -71,7 +71,7 @@ func reach(t *testing.T, address string) *probe.Target {
 	return target
 }
 
-// lasting is a test's TB whose clean-ups wait for the end of the process.
+// lasting is a testing.TB whose cleanups run at the end of the process.
 type lasting struct {
 	testing.TB
 	cleanups []func()
@@ -86,8 +86,8 @@ func (l *lasting) end() {
 	}
 }
 
-// schedule is that of the booted deployment: short, so that a case sees its end, with one
-// delay in which a case can replay.
+// schedule is the callback schedule of the started deployment. It is short, so that a case can
+// wait for its end, and has one delay that is long enough for a replay.
 var schedule = []time.Duration{0, 300 * time.Millisecond, 300 * time.Millisecond, 600 * time.Millisecond, 5 * time.Second}
 
 // boot starts a complete service on a new database.
@@ -122,7 +122,7 @@ func boot(t *testing.T) *probe.Target {
 	return target
 }
 
-// node starts one process's worth of a service, on a database.
+// node starts one node of a service on a database.
 func node(t *testing.T, dsn string, authority *probe.Authority) *app.App {
 	t.Helper()
 	cfg, err := app.ConfigFromEnv([]string{
@@ -144,7 +144,7 @@ func node(t *testing.T, dsn string, authority *probe.Authority) *app.App {
 	return running
 }
 
-// makeTenant makes a workspace with a key.
+// makeTenant creates a workspace with a key.
 func makeTenant(t *testing.T, ctx context.Context, pool *pgxpool.Pool, baseURL, name string) probe.Credentials {
 	t.Helper()
 	id, err := workspace.Create(ctx, pool, workspace.CreateParams{Name: name, Plan: plan.Enterprise, Paid: credit.Credits(1_000_000)})

@@ -9,14 +9,14 @@ import (
 	"github.com/weft-automation/weft/conformance/probe"
 )
 
-// healthy runs each case once through a proxy that changes nothing, and keeps the result.
+// healthy runs each case once through a proxy that changes nothing, and stores the result.
 type healthy struct {
 	behind *probe.Target
 	mu     sync.Mutex
 	runs   map[string]*wholesome
 }
 
-// wholesome is the result of a case there.
+// wholesome is the result of a case in healthy.
 type wholesome struct {
 	once sync.Once
 	err  error

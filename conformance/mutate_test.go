@@ -15,7 +15,7 @@ import (
 	"github.com/weft-automation/weft/conformance/probe"
 )
 
-// watchful are the cases that between them see every field; they are quick.
+// watchful lists fast cases that together see every field.
 var watchful = []string{
 	"execute/200 without waitForMs the record is CREATED", "execute/200 with waitForMs the record is COMPLETED",
 	"execute/200 a failure comes inline", "execute/200 a call that was cut off has an unknown outcome", "execute/422 all faults against the module's schema at once",
@@ -48,12 +48,12 @@ var watchful = []string{
 	"runs/200 signals early, late and twice", "runs/200, 400 a cancel again, of what is over, and in other forms",
 }
 
-// place is where a mutation acts: one field or header of one kind of answer.
+// place is the target of a mutation: one field or header of one kind of response.
 type place struct{ surface, field string }
 
-// barren are places at which an answer has nothing, or null, whatever happens: nothing can be
-// taken from what is below them. There something is put, as the document would have it, and
-// has to be noticed.
+// barren lists places that are always missing or null in these responses, so that there is
+// nothing to remove below them. The mutation adds a value of the documented form instead, and the
+// cases must detect it.
 var barren = map[place]nothing{
 	{"callback", "/callback/lastError"}: { // the body is frozen before the first attempt
 		beside: "/callback/lastError", put: `{"class":"status","message":"The receiver answered 502.","httpStatus":502}`,
@@ -76,7 +76,7 @@ var barren = map[place]nothing{
 	{"replaceSchedule", "/lastClockChange"}:      {beside: "/lastClockChange", put: clockChange},
 	{"deleteSchedule", "/lastClockChange"}:       {beside: "/lastClockChange", put: clockChange},
 	{"listSchedules", "/data/*/lastClockChange"}: {beside: "/data/*/lastClockChange", put: clockChange},
-	// A key of the service has to be lost for it, which nobody outside can do.
+	// It requires the loss of a key of the service, which cannot be caused from outside.
 	{"listComponentExecutions", "/data/*/outputProblem"}:  {beside: "/data/*/id", put: unopened},
 	{"executeComponent", "/outputProblem"}:                {beside: "/id", put: unopened},
 	{"getComponentExecution", "/outputProblem"}:           {beside: "/id", put: unopened},
@@ -98,18 +98,18 @@ const clockChange = `{"at":"2027-03-28T01:00:00.000Z","kind":"skipped","localTim
 
 const unopened = `{"code":"INTERNAL_ERROR","message":"An output cannot be read here."}`
 
-// nothing is what is known of a place that has nothing.
+// nothing is the state of a place that is always missing or null.
 type nothing struct {
 	beside string // a field that is there where it is, or itself if it is there without content
 	put    string
 }
 
-// stageOfNobody is a stage as the document describes it.
+// stageOfNobody is a stage in the documented form.
 const stageOfNobody = `{"id":"0193f1c0-0000-7000-8000-000000000000","componentId":"a","module":"HASH","name":"a","iteration":[],"status":"COMPLETED",` +
 	`"output":{},"error":null,"creditUsage":1,"executionAttempt":1,"executionEventId":null,"executionDispatchedAt":null,"startedAt":null,` +
 	`"updatedAt":"2026-11-22T10:15:30.120Z","finishedAt":"2026-11-22T10:15:30.120Z"}`
 
-// seeable says whether a case can see a place.
+// seeable reports whether a case can see a place.
 func seeable(at place) bool {
 	for empty := range barren {
 		if empty.surface == at.surface && strings.HasPrefix(at.field, empty.field+"/") {
@@ -119,7 +119,7 @@ func seeable(at place) bool {
 	return true
 }
 
-// mutation is one change, made to every answer that has its place.
+// mutation is one change to every response that has its place.
 type mutation struct {
 	place
 	path  []string
@@ -139,7 +139,7 @@ func (m mutation) String() string {
 	return action + " " + m.surface + " " + m.field
 }
 
-// witness is the place that a case has to see to notice the mutation.
+// witness returns the place that a case must see to detect the mutation.
 func (m mutation) witness() place {
 	if m.put != nil {
 		return place{m.surface, barren[m.place].beside}
@@ -147,7 +147,7 @@ func (m mutation) witness() place {
 	return m.place
 }
 
-// mutations makes all of them from the document.
+// mutations returns all mutations for the document.
 func mutations(spec *probe.Spec) []mutation {
 	var all []mutation
 	both := func(surface, field string, path, types []string) {
@@ -181,7 +181,7 @@ func mutations(spec *probe.Spec) []mutation {
 	for _, name := range []string{"X-Request-Id", "Cache-Control", "X-Content-Type-Options"} {
 		both("problem header", name, nil, nil)
 	}
-	// What the challenge says beyond its being there is not promised.
+	// Only the presence of the challenge is promised, not its value.
 	all = append(all, mutation{place: place{"problem header", "Www-Authenticate"}, drop: true})
 	all = slices.DeleteFunc(all, func(m mutation) bool {
 		empty, ok := barren[m.place]
@@ -199,7 +199,7 @@ func mutations(spec *probe.Spec) []mutation {
 	return all
 }
 
-// chosen are those that this run makes: all in the soak, else every sixteenth.
+// chosen returns the mutations for this run: all in the soak test, otherwise every sixteenth.
 func chosen(all []mutation) []mutation {
 	if soak() {
 		return all
@@ -215,8 +215,8 @@ type sighting struct {
 	took time.Duration
 }
 
-// Every field and header that the document promises is seen by some case, and is dropped
-// and given another type, one at a time; the cases have to notice each time.
+// Some case must see every field and header in the document. Each of them is removed and changed
+// to another type, one at a time, and the cases must detect every change.
 func TestMutationsAreCaught(t *testing.T) {
 	behind := target(t)
 	if deployment.pool == nil {
@@ -258,8 +258,8 @@ func TestMutationsAreCaught(t *testing.T) {
 	t.Logf("mutations: %d of %d made, %d caught", len(made), len(all), caught)
 }
 
-// sightings runs the watchful cases without any mutation and notes what each
-// saw, the quickest first.
+// sightings runs the watchful cases without a mutation and returns what each has seen, the
+// fastest first.
 func sightings(t *testing.T, behind *probe.Target) map[place][]sighting {
 	t.Helper()
 	byName := map[string]Case{}
@@ -296,8 +296,8 @@ func sightings(t *testing.T, behind *probe.Target) map[place][]sighting {
 }
 
 // try runs the cases that see the mutation's place until one fails. The error lists
-// the outcome of each. A case that fails before it came by the place, or did not find anything
-// there this time, as it may on a busy machine, has shown nothing: it is run again.
+// the outcome of each. A case is run again if it fails before it reaches the place, or finds
+// nothing there, as may happen on a busy machine.
 func (m mutation) try(t *testing.T, behind *probe.Target, candidates []sighting) error {
 	var ran []string
 	for _, candidate := range candidates {

@@ -18,8 +18,8 @@ import (
 	"github.com/weft-automation/weft/conformance/probe"
 )
 
-// proxy stands between the cases and the service. It notes the places that it
-// saw and makes its mutation, if it has one.
+// proxy is between the cases and the service. It records the places that it has seen and applies
+// its mutation, if it has one.
 type proxy struct {
 	spec     *probe.Spec
 	mutation *mutation
@@ -29,7 +29,7 @@ type proxy struct {
 	changed int
 }
 
-// target is the deployment as seen through the proxy.
+// target returns the deployment behind the proxy as a target.
 func (p *proxy) target(t *testing.T, behind *probe.Target) *probe.Target {
 	t.Helper()
 	base, err := url.Parse(behind.BaseURL)
@@ -78,7 +78,7 @@ func (p *proxy) answer(response *http.Response) error {
 	return nil
 }
 
-// stream changes the data lines as they come.
+// stream changes the data lines of a stream.
 func (p *proxy) stream(surface string, body io.ReadCloser) io.ReadCloser {
 	reader, writer := io.Pipe()
 	go func() {
@@ -148,7 +148,7 @@ func (p *proxy) body(surface string, body []byte) []byte {
 	return mutated
 }
 
-// note remembers which fields were there.
+// note records the fields that are present.
 func (p *proxy) note(surface, at string, value any) {
 	switch value := value.(type) {
 	case map[string]any:
@@ -163,7 +163,7 @@ func (p *proxy) note(surface, at string, value any) {
 	}
 }
 
-// apply changes the field wherever the path leads, and counts the changes.
+// apply changes the field everywhere the path matches, and counts the changes.
 func (m *mutation) apply(value any, path []string) (changed int) {
 	switch value := value.(type) {
 	case []any:
@@ -192,8 +192,7 @@ func (m *mutation) apply(value any, path []string) (changed int) {
 	return changed
 }
 
-// other is a value of another type, one that the field may not have where
-// there is such a type.
+// other returns a value of another type, if possible one that the field may not have.
 func (m *mutation) other(value any) any {
 	have := typeName(value)
 	for _, candidate := range []any{json.Number("7.5"), "retyped", true, map[string]any{}, []any{}} {

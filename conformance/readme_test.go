@@ -11,8 +11,7 @@ import (
 	"github.com/weft-automation/weft/conformance/probe"
 )
 
-// Who knows nothing of Weft copies these blocks one by one; so does this test, each into an
-// empty folder.
+// New users copy these blocks one by one, and so does this test, each into an empty folder.
 func TestTheReadmesCallsFromOtherLanguages(t *testing.T) {
 	t.Parallel()
 	behind := target(t)
@@ -49,7 +48,7 @@ func TestTheReadmesCallsFromOtherLanguages(t *testing.T) {
 			}
 			write(t, filepath.Join(folder, "block.sh"), []byte("set -euo pipefail\n"+before+"\nunset GOFLAGS\n"+script+"\n"))
 			out := string(runIn(t, folder, "", "bash", "block.sh"))
-			// By sha256sum, of "hello".
+			// The digest of "hello", computed with sha256sum.
 			const digest = "0x2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824"
 			if !strings.Contains(out, "COMPLETED") || !strings.Contains(out, digest) {
 				t.Errorf("it printed %q", out)
@@ -62,7 +61,7 @@ func TestTheReadmesCallsFromOtherLanguages(t *testing.T) {
 	}
 }
 
-// installed stands for npm, which would fetch what the tests have already.
+// installed replaces npm, because the tests have the packages already.
 func installed(t *testing.T, folder string) string {
 	t.Helper()
 	if err := os.Symlink(nodeTools(t), filepath.Join(folder, "node_modules")); err != nil {

@@ -10,7 +10,7 @@ import (
 	"github.com/weft-automation/weft/conformance/probe"
 )
 
-// reported is the report of a run about some parts, as a table and as JUnit's XML.
+// reported returns the report of a run about some parts, as a table and as JUnit XML.
 func reported(t *testing.T, o Options, strict bool, results ...Result) (table string, junit junitSuites, failed bool) {
 	t.Helper()
 	report := NewReport(o, results)
@@ -64,7 +64,7 @@ func TestAReportTellsWhatIsKnownOfEachPart(t *testing.T) {
 	}
 }
 
-// A choice that is asked for alone does not hide that its case broke the contract.
+// A run for one choice must fail if its case finds a violation of the contract.
 func TestAReportOfAChoiceFailsWhereItsCaseBrokeTheContract(t *testing.T) {
 	broken := Result{Case: Case{Name: "of both", Part: "8.2, D6.retry"}, Err: errors.New("got 1, want 2")}
 	if _, junit, failed := reported(t, Options{Only: []string{"D6.retry"}}, false, broken); !failed || junit.Failures != 1 {

@@ -42,8 +42,8 @@ func sentences(t *testing.T) (all []sentence) {
 	return all
 }
 
-// Each sentence of the contract and of the decisions has its parts, and so each is proven, unseen
-// with a reason, or a choice.
+// Each sentence of the contract and of the decisions must have parts, so that each is proven,
+// unseen with a reason, or a choice.
 func TestEverySentenceHasItsParts(t *testing.T) {
 	known := map[string]bool{}
 	for _, part := range Parts {
@@ -67,10 +67,10 @@ func TestEverySentenceHasItsParts(t *testing.T) {
 	t.Logf("%d sentences of the contract, %d of the decisions", count[false], count[true])
 }
 
-// beyond are parts that the document promises and neither text.
+// beyond lists parts that only the document requires.
 var beyond = []string{"D8.1.file"}
 
-// Each numbered decision that the docs show is in the list, and none that they do not show.
+// The list must have exactly the numbered decisions that the docs show.
 func TestTheDecisionsOfTheDocsAreListed(t *testing.T) {
 	t.Parallel()
 	shown := decisions(string(fetched(t, target(t), "/docs/decisions.md")))

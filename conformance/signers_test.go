@@ -21,9 +21,9 @@ import (
 	"github.com/weft-automation/weft/internal/kit/waittest"
 )
 
-// The signers that users copy are believed by the service, with what they send the
-// request by: a query, a fragment that is not sent, no body, a body beyond ASCII. They reach it
-// through a proxy that removes a prefix of the path.
+// The service must accept the requests of the signers that users copy: with a query, with a
+// fragment, which is not sent, without a body, and with a non-ASCII body. They pass through a
+// proxy that removes a prefix of the path.
 func TestCopiedSignersAreServed(t *testing.T) {
 	if waittest.LeftToSoak(t, "conformance.TestTheReadmesCallsFromOtherLanguages", "conformance/signers.TestSignersSendWhatTheySign", "conformance/signers.TestSignersOfOtherLanguagesGiveTheVectors") {
 		return
@@ -83,7 +83,7 @@ func TestCopiedSignersAreServed(t *testing.T) {
 	}
 }
 
-// served looks at two lines: the answer to a list of one component, and to a HASH.
+// served checks two lines: the responses to a list of one component and to a HASH.
 func served(t *testing.T, out string) {
 	t.Helper()
 	sum := sha256.Sum256([]byte("é"))
@@ -137,7 +137,7 @@ func TestTheCopiedGoSignerIsServed(t *testing.T) {
 	served(t, out.String())
 }
 
-// urllib writes the whole body before it reads the answer, as many clients do.
+// urllib writes the whole body before it reads the response, like many clients.
 func TestUrllibSeesThatItsBodyIsTooLarge(t *testing.T) {
 	t.Parallel()
 	if !present(t, "python3") {

@@ -20,9 +20,9 @@ import (
 	"github.com/weft-automation/weft/internal/account/person"
 )
 
-// story sends the examples of the document to the service. What they name (a workflow, a
-// run, a token) the service gives other names: those of the examples of answers are taken
-// for those of the answers.
+// story sends the examples of the document to the service. The service returns other IDs and
+// tokens than the examples, so story maps the names in the example responses to those in the
+// real responses.
 type story struct {
 	document object
 	trial    *probe.Trial
@@ -54,7 +54,7 @@ func (s *story) member(node any, names ...string) object {
 	return here
 }
 
-// operation finds one by its operationId.
+// operation returns the operation with an operationId.
 func (s *story) operation(id string) (method, path string, operation object) {
 	for path, item := range s.member(s.document, "paths") {
 		for method, node := range s.resolve(item) {
@@ -66,7 +66,7 @@ func (s *story) operation(id string) (method, path string, operation object) {
 	return "", "", nil
 }
 
-// examples are those of a body, by name. What stands at its schema is named schema.
+// examples returns the examples of a body by name. The example of its schema has the name schema.
 func (s *story) examples(media object) map[string]any {
 	all := map[string]any{}
 	for name, example := range s.member(media, "examples") {
@@ -92,7 +92,7 @@ func (s *story) called(text string) string {
 
 var named = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f-]{21}$`)
 
-// learn takes the names in an example for those at the same place of an answer.
+// learn maps the names in an example to those at the same place of a response.
 func (s *story) learn(name string, example, answer any) {
 	switch example := example.(type) {
 	case object:
@@ -163,8 +163,8 @@ func (s *story) send(id, name string, on ...string) object {
 	return got
 }
 
-// The examples of requests are one story, that of Ada and her workspace, and each of them
-// is taken as it stands.
+// The examples of requests form one story, about Ada and her workspace, and the service must
+// accept each of them unchanged.
 func TestEveryExampleOfARequestIsTaken(t *testing.T) {
 	behind := target(t)
 	if deployment.pool == nil {
@@ -197,7 +197,7 @@ func TestEveryExampleOfARequestIsTaken(t *testing.T) {
 	}
 }
 
-// ada makes the workspace of the story, and its owner.
+// ada creates the workspace of the story and its owner.
 func ada(t *testing.T, own *probe.Target) {
 	t.Helper()
 	made, err := own.NewWorkspace(t.Context(), probe.Terms{Plan: "growth", Paid: 100, RPS: new(int32(1000)), RPH: new(int32(100_000))})
@@ -255,7 +255,7 @@ func (s *story) all() {
 	s.send("replaceWorkflow", "schema") // which pauses it
 }
 
-// stage learns the stage from which the run is repeated, once it is over.
+// stage learns the stage for fromStageId after the run has finished.
 func (s *story) stage() {
 	path := "/v1/sdk/workflows/executions/" + s.called(runID)
 	s.trial.Until("the run is over", 20*time.Second, func() bool {

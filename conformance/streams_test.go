@@ -39,8 +39,8 @@ type crowd struct {
 	target    *probe.Target // of its first workspace
 }
 
-// newCrowd starts one. It is nil, and there is nothing to test, when another
-// deployment is the one to be tested.
+// newCrowd starts a crowd. It returns nil if another deployment is under test: then there is
+// nothing to measure.
 func newCrowd(t *testing.T) *crowd {
 	t.Helper()
 	if os.Getenv("CONFORMANCE_URL") != "" {
@@ -77,8 +77,8 @@ func (c *crowd) as(t *testing.T, name string) *probe.Target {
 	return &target
 }
 
-// open opens a stream on a bare connection, so that a client costs next to
-// nothing, and reads its header and the first event.
+// open opens a stream on a raw connection, to minimize the cost of the client, and reads the
+// header and the first event.
 func open(t *probe.Trial, id string) (net.Conn, *bufio.Reader) {
 	conn := t.Dial()
 	deadline, _ := t.Context().Deadline()
@@ -96,7 +96,7 @@ func open(t *probe.Trial, id string) (net.Conn, *bufio.Reader) {
 	return conn, reader
 }
 
-// waiting is an execution that runs until letGo.
+// waiting starts an execution that runs until letGo is called.
 func waiting(t *probe.Trial) (id string, letGo func()) {
 	url, letGo, asked := held(t)
 	call := probe.Fetch(url)
@@ -115,8 +115,8 @@ func passes(t *testing.T, target *probe.Target, run func(*probe.Trial)) {
 	}
 }
 
-// pools is what a node's pools and listeners may have of the database in all,
-// however many streams there are.
+// pools is the largest number of database connections of the pools and listeners of a node,
+// however many streams are open.
 const pools = 40
 
 func TestSS06IdleStreamsCostLittle(t *testing.T) {
@@ -167,8 +167,8 @@ func TestSS06IdleStreamsCostLittle(t *testing.T) {
 	})
 }
 
-// idle holds streams open until they are measured, and in the soak until each
-// has had its heartbeat.
+// idle keeps streams open until they are measured, and in the soak test until each has received
+// a heartbeat.
 func idle(t *probe.Trial, call probe.Call, streams int, turns chan struct{}, opened *sync.WaitGroup, measured <-chan struct{}) {
 	readers := make([]*bufio.Reader, streams)
 	turns <- struct{}{}
@@ -193,7 +193,7 @@ func idle(t *probe.Trial, call probe.Call, streams int, turns chan struct{}, ope
 	t.Soon(time.Since(began), 17*time.Second, "the last ping came after %v", time.Since(began))
 }
 
-// connections counts the service's connections to its database.
+// connections returns the number of database connections of the service.
 func (c *crowd) connections(t *testing.T) (n int) {
 	t.Helper()
 	if err := c.pool.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity
@@ -203,7 +203,7 @@ func (c *crowd) connections(t *testing.T) (n int) {
 	return n
 }
 
-// resident is the memory of this process, the service's and the clients'.
+// resident returns the memory of this process, which includes the service and the clients.
 func resident(t *testing.T) int {
 	t.Helper()
 	debug.FreeOSMemory()
@@ -218,7 +218,7 @@ func resident(t *testing.T) int {
 	return pages * os.Getpagesize()
 }
 
-// processor is the time that this process has computed.
+// processor returns the CPU time of this process.
 func processor(t *testing.T) time.Duration {
 	t.Helper()
 	var usage syscall.Rusage
@@ -299,7 +299,7 @@ func TestSS08AStoppingNodeHandsItsStreamsOver(t *testing.T) {
 			closed.Done()
 			p.NoError("the end of the stream", err)
 			p.Check(!strings.Contains(string(rest), "COMPLETED"), "the end came before it happened: %s", rest)
-			// The client comes again, elsewhere.
+			// The client reconnects to another node.
 			if err := probe.Run(t.Context(), &there, func(again *probe.Trial) {
 				events := again.Stream(id).Rest()
 				last := ordered(again, id, events)
@@ -350,8 +350,8 @@ func TestAU11ARevokedKeyEndsOnEveryNode(t *testing.T) {
 	})
 }
 
-// untilRevoked holds a stream open and sends requests until the key is revoked,
-// and for a second beyond the first that is refused.
+// untilRevoked keeps a stream open and sends requests until the key is revoked, and for another
+// second after the first rejected request.
 func untilRevoked(t *probe.Trial, key probe.Credentials, id string, streaming *sync.WaitGroup, revoked *atomic.Int64) {
 	signed := probe.Signing{As: &key}
 	stream := t.StreamOf(probe.Request{Path: probe.Execution(id) + "/stream", Sign: signed})

@@ -13,9 +13,9 @@ import (
 	"github.com/weft-automation/weft/internal/kit/waittest"
 )
 
-// Decisions 9.1: typed clients generate themselves from the open catalogue. The one of
-// testdata/typed is compiled by TypeScript at its strictest, has to refuse what is wrong,
-// and is then run against the service.
+// Typed clients can be generated from the open catalogue (decisions 9.1). The one in
+// testdata/typed must compile in the strict mode of TypeScript, must reject invalid calls, and
+// then runs against the service.
 func TestD91ATypedClientOfTheOpenCatalogueCompilesAndIsServed(t *testing.T) {
 	t.Parallel()
 	behind := target(t)
@@ -51,7 +51,7 @@ func TestD91ATypedClientOfTheOpenCatalogueCompilesAndIsServed(t *testing.T) {
 	}
 }
 
-// fetched returns the body of an open address of the service.
+// fetched returns the body of a path that requires no authentication.
 func fetched(t *testing.T, behind *probe.Target, path string) []byte {
 	t.Helper()
 	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, behind.BaseURL+path, nil)
@@ -70,7 +70,7 @@ func fetched(t *testing.T, behind *probe.Target, path string) []byte {
 	return body
 }
 
-// runNode runs a script and gives what it printed.
+// runNode runs a script and returns its output.
 func runNode(t *testing.T, environ []string, arguments ...string) string {
 	t.Helper()
 	ctx := waittest.Context(t)

@@ -8,8 +8,8 @@ import (
 	"github.com/weft-automation/weft/conformance/probe"
 )
 
-// What an answer has that the document does not describe is reported, whatever else is wrong
-// with the answer: a header, a status and a content type are planted, each in a place.
+// Undocumented headers, statuses and content types must be reported, whatever else is wrong with
+// the response. The test adds one of each.
 func TestUndocumentedAnswersAreReported(t *testing.T) {
 	t.Parallel()
 	behind := target(t)
