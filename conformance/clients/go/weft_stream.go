@@ -1,6 +1,6 @@
 package weft
 
-// This file is self-contained: copy it, and rename the package as you like.
+// This file stands alone: copy it, and rename the package as you like.
 
 import (
 	"bufio"
