@@ -85,7 +85,7 @@ test: go
 
 check: lint vet static
 
-lint: go $(NODE_DONE)
+lint: prose $(NODE_DONE)
 	@files=$$(gofmt -l cmd conformance gen internal); test -z "$$files" || { printf '%s\n' "$$files" "these files are not formatted: run gofmt -w" >&2; exit 1; }
 	nice -n 19 npm --prefix $(TOOLS) run --silent lint
 
