@@ -72,7 +72,7 @@ await fits(owner);
 
 // Reloading resubmits the form, which doesn't create a second key.
 await owner.reload();
-assert.match(await text(owner, '[role=alert]'), /done already/);
+assert.match(await text(owner, '[role=alert]'), /already created/);
 assert.equal(await row(owner, 'Checkout <b>&"').count(), 1);
 await owner.goto(workspace);
 assert.ok(!(await owner.content()).includes(apiSecret) && !(await owner.content()).includes(apiKey), 'a key is shown twice');
@@ -98,7 +98,7 @@ await key(owner, 'Turned').getByText('Make the new key').click();
 assert.match(await text(owner, '#new-key'), /replaces the key ws_.*works until \d+ \w+ \d{4}, \d\d:\d\d UTC/);
 await picture(owner, 'rotated');
 await owner.reload();
-assert.match(await text(owner, '#keys [role=alert]'), /done already/);
+assert.match(await text(owner, '#keys [role=alert]'), /already created/);
 await owner.goto(workspace);
 assert.equal(await key(owner, 'Turned').count(), 2);
 assert.match(await key(owner, 'Turned').last().innerText(), /ends/);
@@ -121,7 +121,7 @@ await owner.click('#invite button');
 const link = await text(owner, '#link');
 await picture(owner, 'invitation-made');
 await owner.reload();
-assert.match(await text(owner, '#members [role=alert]'), /done already/);
+assert.match(await text(owner, '#members [role=alert]'), /already created/);
 const ada = await open();
 await ada.goto(link);
 await ada.waitForFunction(() => location.hash === '');
@@ -140,7 +140,7 @@ assert.equal(await ada.locator('#new, #invite, #members select, #events, #keys .
 // The link can't be used again.
 const late = await open();
 await late.goto(link);
-assert.match(await text(late, '[role=alert]'), /was used/);
+assert.match(await text(late, '[role=alert]'), /was already used/);
 assert.equal(await late.locator('input').count(), 0);
 await picture(late, 'invitation-over');
 await late.getByText('sign in').click();
