@@ -91,8 +91,8 @@ func (s shape) check(pointer string, data json.RawMessage) ([]fault.Detail, erro
 	return slices.Compact(details), nil
 }
 
-// show returns a function that formats the value at a path below root for a message. It doesn't
-// show secrets.
+// show returns a function that formats the value at a path below root for a message. The
+// function doesn't show secrets.
 func (s shape) show(root any) func(at []string, value any) string {
 	return func(at []string, value any) string {
 		_, isText := value.(string)
@@ -106,12 +106,12 @@ func (s shape) show(root any) func(at []string, value any) string {
 	}
 }
 
-// notHere is appended to a fault of a string with an environment variable where variables aren't
-// substituted.
+// notHere is appended to the fault of a string with an environment variable if the string is in
+// a field where variables aren't substituted.
 const notHere = "; environment variables are substituted only in literals of a workflow, not in single calls or in values from connections"
 
-// detail returns a violation as a fault with a pointer below the given one, and false if the
-// violation is excused. The pointer shows no secret.
+// detail returns a violation as a fault, whose pointer is below the given pointer. It returns
+// false if the violation is excused. The pointer shows no secret.
 func (s shape) detail(pointer string, root any, v jsonschema.Violation) (fault.Detail, bool) {
 	text, _ := inside(root, v.At).(string)
 	namesVariable := !v.Presence && envref.In(text)

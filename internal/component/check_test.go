@@ -74,8 +74,8 @@ func TestCheckReportsAllFaultsWithPointers(t *testing.T) {
 	}
 }
 
-// The value of a secret field is redacted everywhere: a caller may have put it into another field,
-// too.
+// The value of a secret field is redacted everywhere, because a caller may also have put it into a
+// different field.
 func TestMT08CheckRedactsSecretInAnotherField(t *testing.T) {
 	const secret = "tok_0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 	err := checked(t).Check("PROBE", json.RawMessage(`{"token":"`+secret+`","size":1,"mode":"`+secret+`","vault":{"`+secret+`":"two"}}`), json.RawMessage(`{}`))
@@ -126,8 +126,7 @@ func TestWhatIsMissingIsDescribedAtAnyDepth(t *testing.T) {
 	}
 }
 
-// A single call treats the name of an environment variable as a plain string. The fault explains
-// that.
+// A single call treats the name of an environment variable as a plain string. The fault says so.
 func TestUnsubstitutedVariableIsExplained(t *testing.T) {
 	for input, told := range map[string]bool{
 		`{"token":"tok_1","size":"{{env.SIZE}}"}`: true, `{"token":"tok_1","size":1,"pair":"{{env.PAIR_}}"}`: true, `{"token":"tok_1","size":1,"mode":"a {{env.MODE}}"}`: true,

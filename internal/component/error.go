@@ -13,7 +13,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/fault"
 )
 
-// Codes of a failed execution (decisions 3). A module may add its own.
+// Codes of a failed execution (decisions 3). A module may add its own codes.
 const (
 	CodeInvalidInput   = "INVALID_INPUT"
 	CodeTimeout        = "TIMEOUT"
@@ -66,8 +66,8 @@ func Temporary(code, format string, args ...any) *Error {
 	return &Error{Code: code, Message: fmt.Sprintf(format, args...), Retryable: true}
 }
 
-// CutOff returns the error for an interrupted attempt: its outcome is unknown unless the repeat
-// rule is pure.
+// CutOff returns the error for an interrupted attempt. The outcome of the attempt is unknown
+// unless the repeat rule is pure.
 func (e *Error) CutOff(rule Repeat) *Error {
 	if rule == RepeatPure {
 		return e

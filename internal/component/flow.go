@@ -13,18 +13,18 @@ import (
 type Flow struct {
 	Ports     []string                              // in addition to `error`, which every module has; nil: `next`
 	CasePorts func(config json.RawMessage) []string // additional ports defined by the config; nil: none
-	CasesAt   string                                // where the config defines them: a JSON pointer into the call, with * for every item
+	CasesAt   string                                // the config's cases: a JSON pointer into the call, with * for every item
 	Loop      bool                                  // the `each` branch runs once for every item
 	Trigger   bool                                  // starts runs
 	Fails     bool                                  // never completes: the run continues only if the failure is ignored
 	Inline    bool                                  // executed by the engine, in a single attempt
 	Lasts     bool                                  // only if Inline: can take long, limited by timeoutMs
 
-	// Gives returns what is known about the output of a component from its literals; nil: nothing.
-	// runInput is the schema of the workflow's input, or null.
+	// Gives returns the facts about the output of a component that follow from its literals. If
+	// Gives is nil, nothing is known. runInput is the schema of the workflow's input, or null.
 	Gives func(input, config, runInput json.RawMessage, bound []string) []graph.Given
-	// Review returns faults, which can never work, and warnings, with pointers below /input or
-	// /config; nil: no review.
+	// Review returns warnings, and faults because of which the component can never work, with
+	// pointers below /input or /config. It may be nil.
 	Review func(input, config json.RawMessage, bound []string) (faults, warnings []fault.Detail)
 
 	// RunInput returns the schema of the run's input in a config; nil: any input.
@@ -42,8 +42,9 @@ func (e *Entry) Flow() Flow {
 	return Flow{}
 }
 
-// Review returns the faults of a component in a workflow that can never work, and warnings, with
-// pointers below /input or /config. bound are the inputs with connections.
+// Review returns warnings about a component in a workflow, and faults because of which the
+// component can never work. Pointers are below /input or /config. bound are the inputs with
+// connections.
 func (e *Entry) Review(input, config json.RawMessage, bound []string) (faults, warnings []fault.Detail) {
 	if review := e.Flow().Review; review != nil {
 		faults, warnings = review(input, config, bound)

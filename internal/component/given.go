@@ -19,9 +19,9 @@ type Schema struct {
 	nodes int // size with all references expanded
 }
 
-// SecretPaths returns the paths of the values that the schema marks with `x-secret: true`. If a
-// mark has no unique path, for example below `$defs`, or if the schema has marks and references
-// other than to `$defs`, all fields are secret.
+// SecretPaths returns the paths of the values that the schema marks with `x-secret: true`. All
+// fields are secret if a mark has no unique path, for example below `$defs`, or if the schema
+// has both marks and references outside `$defs`.
 func (s *Schema) SecretPaths() []string { return s.shape.secrets }
 
 // Marks reports whether data contains a string or a number that the schema marks as secret.
@@ -46,7 +46,7 @@ func secretsOf(raw json.RawMessage) []string {
 	}
 	paths, err := schema.SecretPaths()
 	switch {
-	case err != nil || slices.Contains(paths, ""): // an input stays an object even if all of it is secret
+	case err != nil || slices.Contains(paths, ""): // an input stays an object even if all of its fields are secret
 		return []string{AllMembers}
 	case len(paths) > 0 && refersElsewhere(raw):
 		return []string{AllMembers}
@@ -54,9 +54,8 @@ func secretsOf(raw json.RawMessage) []string {
 	return paths
 }
 
-// refersElsewhere reports whether a schema has references other than to `$defs`. The target of such
-// a reference can have a secret mark that applies to its own path but not to the path of the
-// reference.
+// refersElsewhere reports whether a schema has references outside `$defs`. The target of such a
+// reference can have a secret mark, which then also applies at the path of the reference.
 func refersElsewhere(raw json.RawMessage) bool {
 	root, err := strictjson.Decode(raw)
 	var refers func(node any) bool
@@ -80,8 +79,8 @@ const (
 	maxCheckSteps  = 50_000_000
 )
 
-// NewSchema compiles a caller's schema. It returns faults with pointers below the given one if the
-// schema is invalid, too large, or has external or recursive references.
+// NewSchema compiles a caller's schema. It returns faults with pointers below the given pointer if
+// the schema is invalid, too large, or has external or recursive references.
 func NewSchema(pointer string, raw json.RawMessage) (*Schema, []fault.Detail) {
 	refuse := func(format string, args ...any) []fault.Detail {
 		return []fault.Detail{fault.NewDetail(pointer, fmt.Sprintf(format, args...))}
@@ -111,8 +110,8 @@ func NewSchema(pointer string, raw json.RawMessage) (*Schema, []fault.Detail) {
 	return s, nil
 }
 
-// Check returns all faults of data, with pointers below the given one. Messages don't contain
-// secret values.
+// Check returns all faults of data, with pointers below the given pointer. Messages don't
+// contain secret values.
 func (s *Schema) Check(pointer string, data json.RawMessage) []fault.Detail {
 	value, err := strictjson.Decode(data)
 	if err == nil && parts(value)*s.nodes > maxCheckSteps {
@@ -129,7 +128,7 @@ func (s *Schema) Check(pointer string, data json.RawMessage) []fault.Detail {
 	return s.shape.hiding(hiddenFunc).faults(pointer, data)
 }
 
-// parts counts a value and the values inside it. A long string counts as several.
+// parts counts a value and all values inside it. A long string counts as several values.
 func parts(value any) int {
 	n := 1
 	switch value := value.(type) {
@@ -202,7 +201,7 @@ func steps(pattern string) int {
 	return len(program.Inst)
 }
 
-// add returns the sum, capped just above the limit.
+// add returns the sum of two sizes, or a size just beyond the limit if the sum is larger.
 func (m *measure) add(a, b int) int { return min(a+b, maxSchemaNodes+1) }
 
 func (m *measure) referred(reference string) int {

@@ -83,8 +83,8 @@ func TestCheckIsBounded(t *testing.T) {
 	}
 }
 
-// Faults don't quote values that a caller's schema marks as secret. A mark without a known path
-// hides all fields.
+// Faults don't quote values that a caller's schema marks as secret. If the path of a mark is
+// unknown, all fields are hidden.
 func TestSecretsOfCallersSchemaAreNotQuoted(t *testing.T) {
 	t.Parallel()
 	const unseen = "got a string that is not shown because it is secret"
@@ -119,8 +119,9 @@ func TestSecretsOfCallersSchemaAreNotQuoted(t *testing.T) {
 	}
 }
 
-// FuzzSchemas validates arbitrary data with arbitrary schemas: a schema is compiled or explained,
-// the result is deterministic, and each fault has a pointer below the given one.
+// FuzzSchemas validates arbitrary data with arbitrary schemas. A schema must be compiled or
+// rejected with an explanation, the result must be deterministic, and each fault must have a
+// pointer below the given pointer.
 func FuzzSchemas(f *testing.F) {
 	for _, schema := range []string{
 		`{"type":"object","required":["a"],"properties":{"a":{"type":"string","pattern":"^[0-9]+$","x-secret":true}}}`, `{"oneOf":[{"required":["a"]},{"$ref":"#/$defs/b"}],"$defs":{"b":{"const":{"b":[1,2]}}}}`,

@@ -24,8 +24,8 @@ type wholeChecker interface {
 
 // CheckLiterals returns all faults of an incomplete call, with pointers below /input or /config.
 // bound are the inputs, by name or dotted path, that receive their values at run time. Strings with
-// environment variables are also incomplete: their values are strings, or numbers if the string is
-// only a variable.
+// environment variables are incomplete, too: the final value is a string, or possibly a number if
+// the string consists only of a variable.
 func (e *Entry) CheckLiterals(input, config json.RawMessage, bound []string) []fault.Detail {
 	paths := make([][]string, len(bound))
 	for i, path := range bound {
@@ -72,7 +72,7 @@ func (s shape) later(bound [][]string) shape {
 	return s
 }
 
-// hasPrefix reports whether a path starts with another.
+// hasPrefix reports whether a path starts with the other path.
 func hasPrefix(path, with []string) bool {
 	return len(path) >= len(with) && slices.Equal(path[:len(with)], with)
 }

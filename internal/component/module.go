@@ -1,11 +1,12 @@
-// Package component defines what a module is, and checks and runs one call of a module safely.
+// Package component defines modules, and checks and runs one call of a module safely.
 //
-// It holds the table of modules with their compiled schemas, knows which fields are secret, and
-// contains modules that panic, hang or return invalid output. It knows nothing of the queue, the
-// database or the HTTP server, and of no particular module: those are in modules/<family>.
+// It holds the table of modules with their compiled schemas, finds the secret fields of a call,
+// and contains modules that panic, hang or return invalid output. It doesn't depend on the
+// queue, the database, the HTTP server or any particular module. The modules are in
+// modules/<family>.
 //
-// The one invariant: whatever a module does, Run returns within the call's deadline plus a short
-// grace period, and no text that it returns contains a secret.
+// Run always returns within the call's deadline plus a short grace period, even if the module
+// misbehaves, and no text that it returns contains a secret.
 package component
 
 import (
@@ -43,7 +44,7 @@ type Mode string
 
 // The execution modes of a module.
 const (
-	ModeComponent Mode = "COMPONENT" // on its own
+	ModeComponent Mode = "COMPONENT" // outside a workflow
 	ModeWorkflow  Mode = "WORKFLOW"  // as a stage of a workflow run
 )
 
@@ -62,7 +63,7 @@ type Descriptor struct {
 	Config      json.RawMessage
 	Output      json.RawMessage
 	Price       credit.Amount
-	Timeout     time.Duration // of one attempt, waits included
+	Timeout     time.Duration // of one attempt, including waits
 	Effect      Effect
 	Repeat      Repeat
 	Modes       []Mode
@@ -75,9 +76,9 @@ type Descriptor struct {
 //
 // Optional methods: `RepeatFor(call Call) Repeat` if the repeat rule depends on the call.
 // `Formats() map[string]func(string) error` if the schemas use custom formats; the errors describe
-// the expected value and never quote the actual one. `Open(name string) bool` if a secret field
-// also contains values that aren't secret, such as the Accept header; it reports whether the value
-// with this name is one of them.
+// the expected value and never quote the actual value. `Open(name string) bool` if a secret field
+// also contains values that aren't secret, such as the Accept header; Open reports whether the
+// value with this name isn't secret.
 type Module interface {
 	Describe() Descriptor
 	Run(ctx context.Context, call Call) (Result, error)
@@ -95,8 +96,8 @@ type Call struct {
 	Input     json.RawMessage
 	Config    json.RawMessage
 	State     json.RawMessage // state of the last Wait of this attempt; nil in the first call
-	// Secrets are values to redact in errors, in addition to those that the schemas mark. They
-	// aren't passed to the module.
+	// Secrets are values to redact in errors, in addition to the values that the schemas mark.
+	// Secrets aren't passed to the module.
 	Secrets []string
 }
 
@@ -106,7 +107,7 @@ type Result struct {
 	Wait   *Wait
 }
 
-// Wait requests another call after a delay. It doesn't occupy a worker.
+// Wait requests a repeated call after a delay. A wait doesn't occupy a worker.
 type Wait struct {
 	After time.Duration   // capped at MaxWait
 	State json.RawMessage // passed to the next call in Call.State; stored like an output

@@ -16,7 +16,7 @@ type Redactor struct {
 	given, parts int             // number of secrets, and of their parts
 }
 
-// MaxSecrets is the largest number of secrets that a redactor searches for. If there are more,
+// MaxSecrets is the largest number of secrets that a redactor searches for. With more secrets,
 // it redacts every string completely.
 const MaxSecrets = 1_000
 
@@ -105,8 +105,8 @@ func (r *Redactor) details(data json.RawMessage) json.RawMessage {
 }
 
 // wordsOfErrors lists the field names of Weft's errors, and the values of code, class and kind.
-// They are never redacted: they reveal nothing about a secret that equals one of them, and
-// redacting them would destroy the structure of the error.
+// These words are never redacted, even if a secret equals one of them: they reveal nothing about
+// the secret, and redacting them would destroy the structure of the error.
 var wordsOfErrors = func() map[string]bool {
 	words := map[string]bool{}
 	for _, word := range strings.Fields(`class upstreamCode upstreamMessage retryAfter revert kind reason panicCode selector name signature arguments data
@@ -201,8 +201,8 @@ func (r *Redactor) add(secret string) {
 	})
 }
 
-// seek adds a value to search for. Of a value that is longer than maxText, only the beginning
-// can appear in a string.
+// seek adds a value to search for. If the value is longer than maxText, seek adds only its
+// beginning, because no more of it can appear in a string.
 func (r *Redactor) seek(value string) {
 	if len(value) >= minSecret && !r.values[value] && !r.Whole() {
 		r.values[value] = true

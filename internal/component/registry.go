@@ -40,8 +40,9 @@ type shape struct {
 	known   map[string]bool // nil: all fields are passed to the module
 	secrets []string
 
-	// excusedFunc reports whether to ignore a fault at a path. byName is true if the fault is the
-	// presence or absence of the value, not the value itself. nil: no fault is ignored.
+	// excusedFunc reports whether to ignore a fault at a path. byName is true if the fault is
+	// about the presence or absence of the value, not about the value itself. If excusedFunc is
+	// nil, no fault is ignored.
 	excusedFunc func(root any, at []string, byName bool) bool
 
 	hiddenFunc func() *Redactor // redacts secrets in messages; nil: no secrets
@@ -62,7 +63,7 @@ var moduleName = regexp.MustCompile(`^[A-Z][A-Z0-9]*(_[A-Z0-9]+)*$`)
 
 // NewRegistry registers modules. It returns one error with all faults except those that Compile
 // finds. Schemas are compiled on first use: a process uses few modules of the library, and
-// compiling all of them would take a third of its idle heap.
+// compiling all schemas would take a third of its idle heap.
 func NewRegistry(modules ...Module) (*Registry, error) {
 	r := &Registry{entries: make(map[string]*Entry, len(modules))}
 	var faults []error
@@ -157,9 +158,9 @@ func (s shape) prune(data json.RawMessage) json.RawMessage {
 	return out
 }
 
-// UnknownFields returns a fault for each field of input and config that the module's schemas don't
-// declare and that would be dropped, with pointers below the given one. It is for strict mode
-// (decisions 1.1). For an unknown module it returns nil.
+// UnknownFields returns a fault for each field of input and config that would be dropped because
+// the module's schemas don't declare it. Pointers are below the given pointer. UnknownFields is
+// for strict mode (decisions 1.1). It returns nil for an unknown module.
 func (r *Registry) UnknownFields(pointer, module string, input, config json.RawMessage) []fault.Detail {
 	entry, ok := r.entries[module]
 	if !ok {
@@ -243,8 +244,8 @@ func newShape(raw json.RawMessage, formats map[string]func(string) error) (shape
 	return s, nil
 }
 
-// Unknown returns a message for an unknown module. It suggests the most similar name, or how to
-// list the modules.
+// Unknown returns a message for an unknown module. The message suggests the most similar name,
+// or how to list the modules.
 func (r *Registry) Unknown(module string) string {
 	hint := "GET /v1/sdk/components lists the modules"
 	if suggestion := r.nearest(module); suggestion != "" {
@@ -253,9 +254,9 @@ func (r *Registry) Unknown(module string) string {
 	return fmt.Sprintf("unknown module %s; %s", quote(module), hint)
 }
 
-// nearest returns the most similar module name, ignoring case and treating hyphens as underscores,
-// or "". Names differ by at most two insertions, deletions or replacements, and by fewer than their
-// length.
+// nearest returns the most similar module name, or "" if no name is similar enough. It ignores case
+// and treats hyphens as underscores. Similar names differ by at most two insertions, deletions or
+// replacements, and by fewer than their length.
 func (r *Registry) nearest(asked string) (suggestion string) {
 	const most = 2
 	if len(asked) > 64 {

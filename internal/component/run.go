@@ -12,8 +12,8 @@ import (
 	"github.com/weft-automation/weft/internal/kit/strictjson"
 )
 
-// grace is how long a module may take to return after its deadline. Then its goroutine is abandoned
-// and counted as stuck.
+// grace is how long a module may take to return after its deadline. After the grace period, the
+// module's goroutine is abandoned and counted as stuck.
 const grace = 500 * time.Millisecond
 
 // Run makes one call of a module. It never panics, and returns within a short grace period after

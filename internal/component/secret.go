@@ -26,10 +26,10 @@ type SecretPaths struct {
 }
 
 // AddressPaths returns the paths of the fields that determine the receiver of a call's data, in the
-// form of SecretPaths. These are URLs and the recipients of encrypted data.
+// form of SecretPaths. These fields are URLs and the recipients of encrypted data.
 func (e *Entry) AddressPaths() (input, config []string) {
 	find := func(text json.RawMessage) []string {
-		schema, _ := jsonschema.Parse(text) // newEntry has parsed it
+		schema, _ := jsonschema.Parse(text) // newEntry has already parsed the schema
 		return schema.Paths(func(s *jsonschema.Schema) bool { return s.Format == "uri" || s.Format == "age-recipient" })
 	}
 	return find(e.Input), find(e.Config)
@@ -42,7 +42,7 @@ func (e *Entry) Open(name string) bool {
 	return opens && opener.Open(name)
 }
 
-// isSecret reports whether the tokens are at or below one of the paths.
+// isSecret reports whether one of the paths is the path of the tokens or a prefix of it.
 func isSecret(paths []string, tokens []string) bool {
 	return slices.ContainsFunc(paths, func(path string) bool {
 		pattern := splitPath(path)
@@ -194,7 +194,8 @@ func eachPart(secret string, visit func(part string, sure bool)) {
 	visit(u.User.Username(), false)
 }
 
-// longWord is the length from which a part of a secret counts as secret even if it could be a word.
+// longWord is the minimum length at which a part of a secret counts as secret even if it could be a
+// word.
 const longWord = 24
 
 // distinctive reports whether a part of a secret is unlikely to be a common word: it is long, or
@@ -204,9 +205,9 @@ func distinctive(part string) bool {
 	return len(part) >= longWord || len(part) >= minSecret && strings.ContainsFunc(part, isDigit) && strings.ContainsFunc(part, unicode.IsLetter)
 }
 
-// Shows reports whether an output contains one of the call's secrets: Secrets, or a value of a
-// secret field that isn't open by name. It ignores short secrets and parts that can be common
-// words. If there are too many secrets to search for, it returns true.
+// Shows reports whether an output contains a secret of the call, which is one of Secrets, or a
+// value of a secret field that isn't open by name. It ignores short secrets and parts that can
+// be common words. If there are too many secrets to search for, it returns true.
 func (e *Entry) Shows(call Call, given json.RawMessage) bool {
 	switch {
 	case len(call.Secrets) > MaxSecrets:

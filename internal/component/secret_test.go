@@ -99,7 +99,8 @@ func TestPartsOfASecretAreRedactedToo(t *testing.T) {
 }
 
 // The response of an upstream that echoes a request is truncated, possibly in the middle of a
-// secret. The start of the secret must not show, even after earlier redactions shorten the text.
+// secret. The start of the secret must be redacted, even after earlier redactions shorten the
+// text.
 func TestMT08TheBeginningOfASecretAtACutIsRedacted(t *testing.T) {
 	secret := strings.Repeat("s3cr3t-", 100)
 	entry, _ := secretive(t, nil).Lookup("PROBE")
@@ -152,8 +153,8 @@ func TestMT08ASecretIsFoundInTheFormsThatOthersGiveIt(t *testing.T) {
 	}
 }
 
-// Codes, classes and field names stay even if they equal a secret. Everything else is redacted
-// everywhere.
+// Codes, classes and field names are not redacted even if they equal a secret. All other
+// occurrences of a secret are redacted.
 func TestTheFormOfDetailsOutlivesTheSecretsInThem(t *testing.T) {
 	t.Parallel()
 	const details = `{"class":"malformed","componentId":"INVALID_INPUT","first":{"code":"INVALID_INPUT","index":12,"message":"a malformed INVALID_INPUT"},"malformed":"INVALID_INPUT","nonce":98765432,"upstreamCode":-32000}`
@@ -175,7 +176,7 @@ func TestTheFormOfDetailsOutlivesTheSecretsInThem(t *testing.T) {
 			t.Errorf("%s: %s, want %s", name, got, c.want)
 		}
 	}
-	// A value that looks like a code but isn't a known one can be the secret itself.
+	// A value that looks like a code but isn't a known code can be the secret itself.
 	if got := string(NewRedactor("AKIAEXAMPLE7").JSON(json.RawMessage(`{"code":"AKIAEXAMPLE7"}`))); got != `{"code":"[redacted]"}` {
 		t.Errorf("a code that an upstream gave: %s", got)
 	}
@@ -278,7 +279,7 @@ func BenchmarkAnOrdinaryCall(b *testing.B) {
 	}
 }
 
-// Time and memory for redaction are limited for any secrets and any text. Text that would need more
+// Time and memory for redaction are limited for any secrets and any text. Text that exceeds a limit
 // is not shown.
 func TestWhatARedactorDoesIsBounded(t *testing.T) {
 	t.Parallel()

@@ -30,8 +30,8 @@ const (
 	System   ActorKind = "system"   // the service itself
 )
 
-// Actor is who caused an event. ID is that of the person or of the key, whose name the database
-// adds. It is zero for other kinds.
+// Actor caused an event. ID is the ID of the person or of the key; the database adds the name.
+// ID is zero for other kinds.
 type Actor struct {
 	Kind ActorKind
 	ID   uuid.UUID
@@ -62,8 +62,8 @@ func happened(ctx context.Context, at time.Time) context.Context {
 	return context.WithValue(ctx, happenedKey{}, at)
 }
 
-// Event is something that happened to a workspace. Action is a kind of subject, a dot and the
-// change: "api_key.created". Subject is what was changed; it is empty for the workspace itself.
+// Event is something that happened to a workspace. Action has the form KIND.CHANGE, such as
+// "api_key.created". Subject is the changed object; it is empty for the workspace itself.
 // Details become a JSON object. They must not contain secrets.
 type Event struct {
 	WorkspaceID uuid.UUID
@@ -76,7 +76,7 @@ type Event struct {
 }
 
 // RecordTx writes the event in the transaction of the change. A conn with the role postgres.API
-// can write only for the workspace of its scope.
+// can write events of the workspace in its scope only.
 func RecordTx(ctx context.Context, conn postgres.DB, e Event) error {
 	if e.Actor == (Actor{}) {
 		e.Actor = actorOf(ctx)

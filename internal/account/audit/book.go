@@ -12,7 +12,7 @@ import (
 	"github.com/weft-automation/weft/internal/platform/throttle"
 )
 
-// Denials of a workspace are recorded up to a burst and a rate per second, so that repeated
+// Denials are recorded up to a burst and a rate per second for each workspace, so that repeated
 // requests don't fill the database.
 const (
 	denialBurst = 60
@@ -27,7 +27,8 @@ const (
 )
 
 // Book reads the audit log, and writes events that don't belong to a transaction, such as denials.
-// It writes them after the response, so that no request waits for it. A crash loses queued events.
+// It writes these events after the response, so that no request waits for the write. A crash loses
+// queued events.
 type Book struct {
 	system, scoped postgres.DB
 	waiting        chan pending
@@ -52,15 +53,16 @@ func NewBook(system, scoped postgres.DB, lost func(), log *slog.Logger) *Book {
 	}
 }
 
-// Target returns a context for a request about one object. Denials with it contain the object's ID.
+// Target returns a context for a request about one object. Denials recorded with the context
+// contain the object's ID.
 func Target(ctx context.Context, id uuid.UUID) context.Context {
 	return context.WithValue(ctx, targetKey{}, id)
 }
 
 type targetKey struct{}
 
-// Deny records that an operation in a workspace was denied to an actor, and why. It returns at
-// once. Denials without a workspace are not recorded.
+// Deny records that an operation in a workspace was denied to an actor, and the reason. It
+// returns at once. Denials without a workspace are not recorded.
 func (b *Book) Deny(ctx context.Context, workspaceID uuid.UUID, actor Actor, operation, reason string) {
 	if workspaceID == uuid.Nil {
 		return

@@ -46,7 +46,7 @@ func TestAHangingDatabaseDoesNotDelayTheStop(t *testing.T) {
 	})
 }
 
-// An event that is written later has the time at which it happened.
+// An event that is written later is recorded with the time at which it happened.
 func TestMT09AnEventHasTheTimeOfTheChange(t *testing.T) {
 	t.Parallel()
 	s := newShelf(t)

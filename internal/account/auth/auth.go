@@ -2,8 +2,9 @@
 // received into a Principal, and Keys creates, lists, rotates and revokes keys (contract 5,
 // decisions 2).
 //
-// It doesn't know routes, and of a principal's permissions only the list of workflows. An unknown
-// key, a revoked key and a wrong signature get the same response and cause the same work.
+// The package doesn't depend on routes. Of a principal's permissions, it handles only the list of
+// workflows. An unknown key, a revoked key and a wrong signature get the same response and cause
+// the same work.
 package auth
 
 import (
@@ -34,10 +35,11 @@ type Request struct {
 	Client         netip.Addr
 }
 
-// Principal is the API key that made a request. Workflows is the list to which the key
-// is restricted; empty means all workflows. RootID is the first key in the chain of
-// rotations that led to this key, or the key itself. Predecessors are the keys that these
-// rotations replaced; an unrestricted key doesn't need them, so the list is empty.
+// Principal is the API key that made a request. Workflows is the list to which the key is
+// restricted; empty means all workflows. RootID is the ID of the first key in the chain of
+// rotations that led to this key; without rotations, it is the ID of this key. Predecessors are
+// the keys that these rotations replaced. An unrestricted key doesn't need its predecessors, so
+// its list is empty.
 type Principal struct {
 	WorkspaceID, KeyID uuid.UUID
 	RootID             uuid.UUID

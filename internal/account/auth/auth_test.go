@@ -99,7 +99,7 @@ func (b *bundle) newKey(t *testing.T, workspace uuid.UUID) signer {
 	return signer{created, private}
 }
 
-// sign makes a request whose signed body may differ from the one sent.
+// sign makes a request whose signed body may differ from the sent body.
 func (s signer) sign(at time.Time, method, target, body, signedBody string) auth.Request {
 	timestamp := strconv.FormatInt(at.Unix(), 10)
 	sig := signature.Sign(s.private, signature.Message(method, target, timestamp, []byte(signedBody)))

@@ -28,7 +28,8 @@ const (
 	checkRate  = 5
 )
 
-// maxCheckedBody bounds the body of a check, because every tried message contains it.
+// maxCheckedBody bounds the body of a check, because each message that Check tries contains the
+// body.
 const maxCheckedBody = 64 << 10
 
 // Claim is a request to check a signature: the fields of the check, the address of the
@@ -46,7 +47,7 @@ type Claim struct {
 // claim, and RATE_LIMITED after too many checks or failures.
 //
 // Check reveals no more about a key than Verify does: only a caller who signed with the
-// key's own secret learns that the signature belongs to another message. Unknown, revoked
+// key's own secret learns that the signature belongs to a different message. Unknown, revoked
 // and other keys cause the same work.
 func (v *Verifier) Check(ctx context.Context, claim Claim) (api.SignatureCheck, error) {
 	source := throttle.Subscriber(claim.Client)
@@ -95,8 +96,8 @@ func valueOf(text *string) string {
 // complete reports whether the claim has everything that a verification needs.
 func (c Claim) complete() bool { return valueOf(c.Signature) != "" && valueOf(c.APIKey) != "" }
 
-// withoutSecret returns INVALID_INPUT if the claim contains an apiSecret. The response
-// shows parts of the claim, and may be stored where others can read it.
+// withoutSecret returns INVALID_INPUT if the claim contains an apiSecret. The response repeats
+// parts of the claim, and may be stored where others can read it.
 func (c Claim) withoutSecret(body []byte) error {
 	for _, field := range []struct{ pointer, text string }{
 		{"/signature", valueOf(c.Signature)}, {"/apiKey", valueOf(c.APIKey)}, {"/method", c.Method}, {"/path", c.Path}, {"/timestamp", c.Timestamp},
@@ -128,7 +129,7 @@ func (c Claim) body() ([]byte, error) {
 	return body, nil
 }
 
-// check is the state of one check.
+// check is the state of one call of Check.
 type check struct {
 	claim           Claim
 	request         signcheck.Request
@@ -175,14 +176,15 @@ func (c *check) compare(sum string) {
 	c.add(signcheck.OtherMessage.Found())
 }
 
-// add adds a finding, unless there is one with the same code.
+// add adds a finding, unless the list has a finding with the same code.
 func (c *check) add(f signcheck.Finding) {
 	if !slices.ContainsFunc(c.found, func(g signcheck.Finding) bool { return g.Code == f.Code }) {
 		c.found = append(c.found, f)
 	}
 }
 
-// verify verifies the signature. It tries all messages in any case, so that the work is the same.
+// verify verifies the signature. It always tries all messages, so that the work is the same for
+// every signature.
 func (c *check) verify(ctx context.Context, v *Verifier) error {
 	text := valueOf(c.claim.Signature)
 	if text == "" {
@@ -224,7 +226,7 @@ func (c *check) verify(ctx context.Context, v *Verifier) error {
 	return nil
 }
 
-// try reports whether sig is valid for a message that the server accepts. If it isn't,
+// try reports whether sig is valid for a message that the server accepts. If sig isn't valid,
 // cause is the mistake that explains the signature, or nil if no known mistake does.
 func (c *check) try(public ed25519.PublicKey, sig []byte) (good bool, cause *signcheck.Finding) {
 	asSent, compact := signature.Verify(public, c.asSent, sig), signature.Verify(public, c.message, sig)

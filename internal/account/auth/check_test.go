@@ -61,7 +61,7 @@ func TestCheckReturnsTheServersMessage(t *testing.T) {
 		*got.DeltaSeconds != 0 || causes(got) != "" || got.Causes == nil {
 		t.Errorf("%+v, %s", got, causes(got))
 	}
-	// The refusal of the same request with another signature has the same hash.
+	// The response to the same request with a different signature contains the same hash.
 	r := b.key.sign(b.clock, "POST", "/v1/sdk/components", body, "{}")
 	_, err := b.verifier.Verify(t.Context(), r)
 	refusal, _ := errors.AsType[*fault.Error](err)
@@ -262,6 +262,6 @@ func TestAU14ChecksThatFailAreFailedAuthentications(t *testing.T) {
 	if _, err := b.verifier.Verify(t.Context(), b.key.get(b.clock)); fault.CodeOf(err) != fault.RateLimited {
 		t.Errorf("a request after that: %v", err)
 	}
-	wrong.Signature = nil // without a signature, a check proves nothing and stays allowed
+	wrong.Signature = nil // a check without a signature proves nothing and stays allowed
 	b.check(t, wrong)
 }

@@ -178,7 +178,7 @@ func TestRevokeStaysWithinTheWorkspaceAndRepeats(t *testing.T) {
 	}
 }
 
-// Two verifiers stand for two nodes, each with traffic and a stream.
+// The two verifiers represent two nodes, each with traffic and a stream.
 func TestAU11RevokedKeyIsRefusedWithinASecondAndItsStreamsEnd(t *testing.T) {
 	b := setup(t, auth.Options{Now: time.Now})
 	second, err := auth.NewVerifier(b.pool, auth.Options{FailureBurst: 1e9})

@@ -11,9 +11,9 @@ import (
 type Proxies []netip.Prefix
 
 // Client returns the address of the client whose request came from remote
-// (http.Request.RemoteAddr). Each trusted proxy appended the address that it saw, so
-// Client reads the header from its end: the first address that isn't a trusted proxy is
-// the client. The addresses before it are unverified claims of the client.
+// (http.Request.RemoteAddr). Each trusted proxy appended the address of its peer to the
+// header, so Client reads the header from the end: the first address that isn't a trusted proxy
+// is the client. Earlier addresses are unverified claims of the client.
 func (p Proxies) Client(remote string, header http.Header) netip.Addr {
 	var client netip.Addr
 	if at, err := netip.ParseAddrPort(remote); err == nil {

@@ -23,10 +23,10 @@ type RotateParams struct {
 	May                Permission
 }
 
-// Rotate creates a key with the label, the workflows and the root of another key, which
-// expires after the overlap. It returns NOT_FOUND for an unknown key, CONFLICT for a key
-// that is revoked, expired or already rotated (also by this same request), and the
-// errors of p.May.
+// Rotate creates a successor for a key, with the same label, workflows and root. The replaced
+// key expires after the overlap. Rotate returns NOT_FOUND for an unknown key, CONFLICT for a key
+// that is revoked, expired or already rotated (also by this same request), and the errors of
+// p.May.
 func (k *Keys) Rotate(ctx context.Context, p RotateParams) (made Created, err error) {
 	err = pgx.BeginFunc(ctx, k.db, func(tx pgx.Tx) error {
 		if err := p.May.check(ctx, tx); err != nil {

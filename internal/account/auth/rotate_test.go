@@ -58,8 +58,8 @@ func TestARotatedKeyAndItsSuccessorOverlap(t *testing.T) {
 	}
 }
 
-// A restricted key sees the executions of the keys that it replaced, whether they still
-// work or not. An unrestricted key sees everything, so its predecessors are not read.
+// A restricted key sees the executions of the keys that it replaced, even if these keys no
+// longer work. An unrestricted key sees all executions, so its predecessors are not read.
 func TestAPrincipalNamesItsPredecessors(t *testing.T) {
 	b := setup(t, auth.Options{})
 	for name, workflows := range map[string][]uuid.UUID{"restricted": {b.newWorkflow(t, b.workspace)}, "unrestricted": nil} {
@@ -109,7 +109,7 @@ func TestAU11StreamsOfAnExpiredKeyAreClosed(t *testing.T) {
 	}
 }
 
-// Clients can choose the ID of a key, so another workspace may have a key with the same ID.
+// Clients can choose the ID of a key, so a different workspace may have a key with the same ID.
 func TestRevokingDoesNotCloseStreamsOfTheSameIDInAnotherWorkspace(t *testing.T) {
 	b := setup(t, auth.Options{})
 	namesakes := b.newWorkspace(t)

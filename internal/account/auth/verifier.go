@@ -67,9 +67,9 @@ func NewVerifier(db postgres.DB, opts Options) (*Verifier, error) {
 	}, nil
 }
 
-// Precheck rejects requests that Verify would reject whatever their body is: those from an
-// address with too many failures, and those whose signing headers are missing or malformed.
-// It returns the errors that Verify would return, and counts failures in the same way.
+// Precheck rejects requests that Verify would reject with any body: requests from an address
+// with too many failures, and requests whose signing headers are missing or malformed. It
+// returns the errors that Verify would return, and counts failures in the same way.
 func (v *Verifier) Precheck(header http.Header, client netip.Addr) error {
 	source := throttle.Subscriber(client)
 	if wait := v.failures.Wait(source); wait > 0 {
@@ -138,9 +138,9 @@ func (v *Verifier) verify(ctx context.Context, r Request) (Principal, *fault.Err
 	return key.principal, nil, nil
 }
 
-// signed verifies the signature over the body as received. If that fails and the body has
-// white space between its tokens, it also tries the body without it (decisions 2.2).
-// message is the latter form, which the contract describes.
+// signed verifies the signature over the body as received. If the verification fails and the
+// body has white space between its tokens, signed also tries the compact body (decisions 2.2).
+// message contains the compact body, which the contract describes.
 func (v *Verifier) signed(public ed25519.PublicKey, r Request, p proof) (ok bool, message []byte) {
 	compact := strictjson.Compact(r.Body)
 	message = signature.Message(r.Method, r.Target, p.timestamp, compact)

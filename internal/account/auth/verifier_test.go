@@ -62,8 +62,8 @@ func (b *bundle) useVectorKey(t *testing.T, secret string) {
 	}
 }
 
-// Every golden request is accepted as sent, compact or with white space. They include the
-// endpoints of AU-01.
+// Every golden request is accepted as sent, compact or with white space. The golden requests
+// include the endpoints of AU-01.
 func TestAU05SamplesAreAccepted(t *testing.T) {
 	b, all := setup(t, auth.Options{}), load(t)
 	b.useVectorKey(t, all.APISecret)
@@ -193,8 +193,8 @@ func flip(random *rand.Rand, text string) string {
 	return string(bytes)
 }
 
-// theAnswer is the refusal of an unknown key, of a revoked key and of a wrong signature.
-// Only the digest differs, which is that of the caller's own request.
+// theAnswer is the response to an unknown key, to a revoked key and to a wrong signature. The
+// responses differ only in the digest, which is the digest of the caller's own request.
 var theAnswer = fault.Error{
 	Code: fault.Unauthorized, Reason: "invalid_credentials",
 	Message: "The API key is invalid, or the signature doesn't match. Compare expectedMessageSha256 with the SHA-256 of the message that you signed. POST /v1/sdk/signature-check explains the difference.",
@@ -223,7 +223,7 @@ func TestAU04ASignatureIsValidOnlyForTheTargetAsSent(t *testing.T) {
 			t.Errorf("%s with the signature of another target: %q", target, got)
 		}
 	}
-	// A target that could shift the boundaries of the message is refused even if it is signed.
+	// A target that could shift the boundaries of the message is rejected even if it is signed.
 	for _, target := range []string{"/v1/sdk/components|1", "/v1/sdk/comp\u00f6nents", "http://example.test/v1"} {
 		if got := verify(t, b.verifier, b.key.sign(b.clock, "GET", target, "", "")); got != "invalid_credentials" {
 			t.Errorf("%s: %q", target, got)

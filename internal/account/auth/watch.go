@@ -11,8 +11,8 @@ import (
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
-// watchEvery is the time between two checks of the keys of open streams. Even if one
-// check fails, the next is within the 5 s of decisions 2.6.
+// watchEvery is the interval between checks of the keys of open streams. Even if one check
+// fails, the next is within the 5 s of decisions 2.6.
 const watchEvery = 2 * time.Second
 
 // watches cancels the contexts of streams whose key is revoked or expired. One query

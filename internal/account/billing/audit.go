@@ -32,20 +32,20 @@ const (
 	auditBatch = 100   // workspaces listed at once
 	auditMost  = 1_000 // rows reported per workspace and table
 
-	// auditWithin is the statement timeout when all workspaces are audited. A snapshot
-	// keeps vacuum from removing rows that die meanwhile, in any table. The audit of a
-	// single workspace has a longer timeout.
+	// auditWithin is the statement timeout for an audit of all workspaces. While a snapshot is
+	// open, vacuum can't remove rows of any table that were deleted after the snapshot. An audit
+	// of a single workspace has a longer timeout.
 	auditWithin      = time.Minute
 	auditAloneWithin = 30 * time.Minute
 )
 
-// Audit audits the books of one workspace, or of all workspaces for the zero ID. It
-// returns the rows that are wrong and the number of audited workspaces. If some
-// workspaces can't be audited, it returns an error along with the drifts of the others.
+// Audit audits the books of one workspace, or of all workspaces for the zero ID. It returns the
+// rows that are wrong and the number of audited workspaces. If some workspaces can't be audited,
+// it returns an error along with the drifts of the others.
 //
-// It checks that an account is the sum of its postings; that its reservation and its
-// counters match its live executions and runs; that each stored final execution and run
-// was charged what it used (a run the usage of its stages, a stage nothing); and that
+// It checks that an account is the sum of its postings; that the account's reservation and
+// counters match the live executions and runs; that each stored final execution and run was
+// charged for its usage (a run is charged for its stages, a stage is charged nothing); and that
 // the entries of a posting sum to zero. It reads every posting, and makes and verifies
 // checkpoints. It doesn't block other transactions.
 func Audit(ctx context.Context, conn postgres.DB, workspaceID uuid.UUID) (drifts []Drift, workspaces int, err error) {
@@ -56,8 +56,8 @@ func Audit(ctx context.Context, conn postgres.DB, workspaceID uuid.UUID) (drifts
 	return auditAll(ctx, conn, true)
 }
 
-// AuditRecent audits all workspaces like Audit, but doesn't read every posting again: up
-// to the last checkpoint of a workspace it uses the stored sums, and verifies one
+// AuditRecent audits all workspaces like Audit, but doesn't read every posting again. For
+// postings up to the last checkpoint of a workspace, it uses the stored sums and verifies one
 // checkpoint. Workspaces whose billing is stopped are audited in full.
 func AuditRecent(ctx context.Context, conn postgres.DB) (drifts []Drift, workspaces int, err error) {
 	return auditAll(ctx, conn, false)

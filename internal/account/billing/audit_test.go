@@ -31,8 +31,8 @@ func (f *failing) Begin(ctx context.Context) (pgx.Tx, error) {
 	return f.DB.Begin(ctx)
 }
 
-// A workspace that can't be audited doesn't prevent the audit of the others. Each has its
-// own snapshot, so that vacuum is held up only for the duration of one.
+// A workspace that can't be audited doesn't prevent the audit of the others. Each workspace has
+// a separate snapshot, so that vacuum is held up only for the duration of one audit.
 func TestAuditContinuesAfterAWorkspaceFails(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, noon)
@@ -50,8 +50,8 @@ func TestAuditContinuesAfterAWorkspaceFails(t *testing.T) {
 	}
 }
 
-// Wrong books stop billing for their workspace only: new executions with a price are
-// refused, accepted ones are charged. Billing resumes once the books are correct.
+// Wrong books stop billing for their workspace only: new executions with a price are rejected,
+// accepted executions are charged. Billing resumes once the books are correct.
 func TestLE09WrongBooksStopTheBillingOfTheirWorkspace(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, noon)

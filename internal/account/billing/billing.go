@@ -1,10 +1,10 @@
-// Package billing keeps the credits of workspaces: their accounts, the ledger, the reservations
-// for unfinished executions, the releases of plan credits, and the audit of all of it (decisions
+// Package billing keeps the credits of workspaces: the accounts, the ledger, the reservations
+// for unfinished executions, the releases of plan credits, and audits of all of these (decisions
 // 7).
 //
-// It knows no prices and decides nothing about executions: reservations and charges are part of
-// the transactions that accept and finish them. The one invariant: in every committed state, an
-// account is the sum of its postings.
+// The package doesn't set prices or decide about executions. Reservations and charges are part
+// of the transactions that accept and finish executions. In every committed state, the balance
+// of an account is the sum of its postings.
 package billing
 
 import (
@@ -36,7 +36,7 @@ func (b Books) at() *time.Time {
 // Load counts the executions of a workspace that are accepted and not final.
 type Load struct {
 	Live   int
-	Parked int // part of Live: these wait until another execution of the workspace finishes
+	Parked int // part of Live: executions that wait until another execution of the workspace finishes
 	// Waiting counts paused executions, as upkeep last counted them.
 	Waiting int
 }
@@ -63,7 +63,7 @@ const (
 type posting struct {
 	kind      kind
 	reference string
-	repeats   bool          // the reference may occur again: a number is appended to make it unique
+	repeats   bool          // the reference may occur again: post appends a number to make it unique
 	plan      credit.Amount // change of the pot of plan credits
 	paid      credit.Amount
 	note      string

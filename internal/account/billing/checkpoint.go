@@ -20,9 +20,9 @@ const AuditStale = 2 * time.Hour
 const (
 	// checkpointMost bounds the postings of a checkpoint, and thereby the duration of a snapshot.
 	checkpointMost = 200_000
-	// checkpointMargin is the minimum age of postings in a checkpoint. PostgreSQL generates
-	// an ID before its transaction commits, so a lower ID can still appear while a
-	// transaction lasts, or after PostgreSQL's clock was set back.
+	// checkpointMargin is the minimum age of postings in a checkpoint. PostgreSQL generates an
+	// ID before its transaction commits. So a lower ID can still appear while a transaction is
+	// open, or after PostgreSQL's clock was set back.
 	checkpointMargin = 10 * time.Minute
 )
 
@@ -119,7 +119,8 @@ func (a inspection) keep(ctx context.Context, last db.CreditCheckpoint, sum db.C
 	})
 }
 
-// due returns the checkpoints to verify: all, or the one that was verified longest ago.
+// due returns the checkpoints to verify: all of them, or only the checkpoint that was verified
+// longest ago.
 func (a inspection) due(list []db.CreditCheckpoint) []db.CreditCheckpoint {
 	if a.full || len(list) == 0 {
 		return list

@@ -15,8 +15,8 @@ import (
 	"github.com/weft-automation/weft/internal/local/pgtest"
 )
 
-// Checkpoints and cursors rely on the order of these IDs. The clock in a synctest bubble
-// starts in the year 2000, like that of a machine whose clock is slow.
+// Checkpoints and cursors rely on the order of these IDs. The clock in a synctest bubble starts
+// in the year 2000, like the clock of a machine with a wrong date.
 func TestIDsOfPostingsAndAuditEventsUsePostgreSQLsClock(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.DSN(t)

@@ -17,8 +17,8 @@ import (
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
-// largestAmount is the largest amount of a grant, and of a month's credits. It keeps
-// sums of amounts far below the limit of their type.
+// largestAmount is the largest amount of a grant, and of a month's credits. The limit keeps sums
+// of amounts far from the maximum of their type.
 const largestAmount = 1_000_000_000 * credit.Scale
 
 // Grant is an addition to the paid credits of a workspace. A negative amount is a

@@ -34,8 +34,8 @@ type model struct {
 	admitted int
 }
 
-// run is a run that is not final. It reserves what its stages may cost, and pays what they
-// used.
+// run is a run that is not final. It reserves the possible cost of its stages, and pays for
+// their usage.
 type run struct {
 	id                         uuid.UUID
 	committed, reserved, usage credit.Amount
@@ -64,8 +64,8 @@ func (m *model) admits() bool {
 	if m.pots[0]+m.pots[1]-m.reserved > 0 {
 		return true
 	}
-	// Both pots are reserved. Further reservations use the allowance, which also has to
-	// cover the plan credits that are still to be used.
+	// Both pots are reserved. Further reservations use the allowance, which must also cover the
+	// unused plan credits.
 	return m.pots[0]+m.pots[1]-m.reserved+max(0, m.terms.UsageLimit-m.used-m.free-m.pots[0]) > 0
 }
 
@@ -199,7 +199,7 @@ func (w *world) trigger() {
 	w.done++
 }
 
-// grow adds stages to a run, and reserves what its reservation doesn't cover yet.
+// grow adds stages to a run, and reserves the part of their cost that exceeds the reservation.
 func (w *world) grow() {
 	m := w.pick()
 	r := w.runOf(m)
@@ -261,8 +261,8 @@ func (w *world) grant() {
 	w.done++
 }
 
-// replan puts a workspace on another plan, then on the starter plan and back. The result
-// is as if the period had started on that plan.
+// replan changes the plan of a workspace to a random plan, then to the starter plan and back. The
+// result is as if the period had started on the random plan.
 func (w *world) replan() {
 	m := w.pick()
 	names := plan.Names()

@@ -115,8 +115,8 @@ func (a *account) startPeriod(at time.Time, t terms) (moves []posting) {
 	return moves
 }
 
-// write posts the moves of an account and stores it. A move whose reference is already
-// posted was made before, so write undoes its effect on the pot.
+// write posts the moves of an account and stores the account. If a move's reference is already
+// posted, an earlier call made the move, so write undoes its effect on the pot.
 func (a *account) write(ctx context.Context, tx pgx.Tx, moves []posting, at time.Time) error {
 	for _, move := range moves {
 		fresh, err := post(ctx, tx, a.WorkspaceID, move, at)
@@ -151,8 +151,8 @@ func renew(ctx context.Context, tx pgx.Tx, accounts map[uuid.UUID]*account, at t
 		return nil
 	}
 	slices.SortFunc(due, func(x, y uuid.UUID) int { return slices.Compare(x[:], y[:]) })
-	// A separate statement sees what was committed while this transaction waited for
-	// the lock.
+	// A separate statement sees rows that were committed while this transaction waited for the
+	// lock.
 	rows, err := db.New().WorkspaceListTerms(ctx, tx, due)
 	if err != nil {
 		return fmt.Errorf("read terms: %w", err)

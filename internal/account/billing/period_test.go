@@ -158,8 +158,8 @@ func TestPlanChangesApplyAtOnceAndKeepUsage(t *testing.T) {
 	}
 }
 
-// An account that was renewed by an earlier version of Weft doesn't hold what was used in
-// the period. It is computed from the postings.
+// An account that was renewed by an earlier version of Weft doesn't store the usage of the
+// period. The usage is computed from the postings.
 func TestPlanChangeAfterARenewalByAnEarlierVersion(t *testing.T) {
 	t.Parallel()
 	d := newDesk(t, "2020-11-18T12:00:00Z") // ids are of the real clock, which is later

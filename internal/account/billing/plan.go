@@ -109,8 +109,8 @@ func (p Plan) details() map[string]any {
 	return all
 }
 
-// readUsed computes from the postings what was used before the current period, if the
-// account doesn't hold it.
+// readUsed computes the usage before the current period from the postings, if the account
+// doesn't store it.
 func (a *account) readUsed(ctx context.Context, tx pgx.Tx) error {
 	if a.Period.Equal(a.periodStart()) {
 		return nil

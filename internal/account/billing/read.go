@@ -27,7 +27,7 @@ type Reader struct {
 	DB    postgres.DB
 }
 
-// Credits returns the credits of a workspace, after releasing what is due to it.
+// Credits returns the credits of a workspace, after releasing the plan credits that are due.
 func (r Reader) Credits(ctx context.Context, workspaceID uuid.UUID) (api.Credits, error) {
 	p := db.AccountGetParams{WorkspaceID: workspaceID, At: r.Books.at()}
 	row, err := db.New().AccountGet(ctx, r.DB, p)
@@ -142,8 +142,8 @@ var columns = []string{"id", "kind", "executionId", "runId", "reference", "planC
 // csvPage is the number of postings that are read at once for a CSV file.
 const csvPage = 500
 
-// File is a whole statement as CSV, newest first. It is read in parts; the first part
-// is read when the file is opened.
+// File is a whole statement as CSV, newest first. The file is read in parts; opening it reads
+// the first part.
 type File struct {
 	reader    Reader
 	statement Statement
@@ -167,8 +167,8 @@ func (f *File) read(ctx context.Context, before uuid.UUID) (err error) {
 	return nil
 }
 
-// Write writes the file. It calls part before each part of it. After an error the file
-// is incomplete.
+// Write writes the file. It calls part before each part of the file. After an error the file is
+// incomplete.
 func (f *File) Write(ctx context.Context, w io.Writer, part func()) error {
 	out := csv.NewWriter(w)
 	out.UseCRLF = true

@@ -12,7 +12,8 @@ import (
 )
 
 // An execution finishes while an empty account receives credits. The settlement waits for the
-// lock of the account and uses the new credits. If it failed, the execution would run again.
+// lock of the account and uses the new credits. If the settlement failed, the execution would
+// run again.
 func TestASettlementUsesCreditsCommittedWhileItWaited(t *testing.T) {
 	t.Parallel()
 	for pot, want := range map[string]string{

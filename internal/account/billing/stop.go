@@ -26,10 +26,10 @@ func stopped() error {
 	}
 }
 
-// Stop audits the workspaces of the drifts again and stops billing for those that are
-// still wrong: new executions that cost credits are refused, and accepted ones are
-// still charged. A wrong counter alone stops nothing. It returns the workspaces that
-// were not stopped before.
+// Stop audits the workspaces of the drifts again and stops billing for those that are still
+// wrong: new executions that cost credits are rejected, and accepted executions are still
+// charged. A wrong counter alone doesn't stop billing. Stop returns the workspaces whose billing
+// was not stopped before.
 func Stop(ctx context.Context, conn postgres.DB, drifts []Drift) (now []uuid.UUID, err error) {
 	var suspects []uuid.UUID
 	for _, drift := range drifts {

@@ -13,8 +13,8 @@ import (
 	"github.com/weft-automation/weft/internal/kit/waittest"
 )
 
-// SetPlan locks the account and then the workspace. Stop and Resume use the same order, so
-// that there is no deadlock.
+// SetPlan locks the account and then the workspace. Stop and Resume use the same order, which
+// prevents deadlocks.
 func TestStoppingAndResumingLockTheAccountFirst(t *testing.T) {
 	t.Parallel()
 	d := newDeskOf(t, 4, noon)

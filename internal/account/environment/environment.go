@@ -1,9 +1,9 @@
 // Package environment stores the environment variables of a workspace, which its workflows refer
 // to by name.
 //
-// The syntax of references is defined in internal/kit/envref. A run copies the variables that it
-// refers to, sealed, when it starts. Values are stored only sealed, and secret values are never
-// shown.
+// The syntax of references is defined in internal/kit/envref. When a run starts, it stores a
+// sealed copy of the variables that its workflow refers to. Values are only stored sealed, and
+// secret values are never shown.
 package environment
 
 import (
@@ -70,8 +70,8 @@ func (s *Service) List(ctx context.Context, workspaceID uuid.UUID, limit int, af
 	return page, nil
 }
 
-// SetParams describes a variable. Nil fields leave the variable as it is; a new one is not secret
-// and has no description.
+// SetParams describes a variable. If a field is nil, Set keeps its value. A new variable is not
+// secret and has no description by default.
 type SetParams struct {
 	WorkspaceID uuid.UUID
 	Name        string // in the form that the contract requires

@@ -174,7 +174,7 @@ func TestVariablesAreLimited(t *testing.T) {
 	if fault.CodeOf(err) != fault.Conflict {
 		t.Errorf("201 variables: %v", err)
 	}
-	b.set(t, "V7", "x", true) // it exists already
+	b.set(t, "V7", "x", true) // V7 exists already
 	if _, err := b.Delete(b.ctx, b.workspace, "V8"); err != nil {
 		t.Error(err)
 	}

@@ -22,15 +22,15 @@ import (
 type Snapshot struct {
 	// Values are the values of the variables that the workflow refers to, as far as they exist.
 	Values envref.Values `json:"values"`
-	// Secrets must be hidden wherever they would be shown: the values of secret variables, and the
-	// secrets of the parent run.
+	// Secrets are the values of secret variables and the secrets of the parent run. Any text that
+	// may contain a secret must be redacted.
 	Secrets []string `json:"secrets"`
 	// Changed are the names in Wanted.Fixed whose variables were changed or deleted after the
 	// version was saved.
 	Changed []string `json:"changed,omitempty"`
 }
 
-// Wanted says what the snapshot of a run contains.
+// Wanted describes the content of the snapshot of a run.
 type Wanted struct {
 	Names   []string  // variables that the workflow refers to
 	Fixed   []string  // variables that must not change after SavedAt
@@ -44,7 +44,7 @@ func SnapshotAt(workspaceID, runID uuid.UUID) seal.AAD {
 }
 
 // Take copies the variables for a run that starts, using a connection that sees the workspace. It
-// returns them sealed for the row of the run, or nil if nothing is wanted.
+// returns the variables sealed for the row of the run, or nil if nothing is wanted.
 func (s *Service) Take(ctx context.Context, conn postgres.DB, workspaceID, runID uuid.UUID, w Wanted) ([]byte, error) {
 	if len(w.Names) == 0 && len(w.Outer) == 0 {
 		return nil, nil
@@ -98,11 +98,12 @@ func (s *Service) Open(workspaceID, runID uuid.UUID, sealed []byte) (snapshot Sn
 	return snapshot, nil
 }
 
-// commitDelay is how long a change of a variable may take from being recorded to its commit.
+// commitDelay is the maximum time from the recording of a variable's change to its commit.
 const commitDelay = 5 * time.Second
 
 // ChangedSince returns the names of variables that changed or were deleted after since. It also
-// returns those that changed within commitDelay before it, because they may have committed later.
+// returns variables that changed within commitDelay before since, because these changes may have
+// been committed after since.
 func ChangedSince(ctx context.Context, conn postgres.DB, workspaceID uuid.UUID, names []string, since time.Time) ([]string, error) {
 	if len(names) == 0 {
 		return nil, nil
@@ -122,7 +123,7 @@ func ChangedTx(ctx context.Context, tx pgx.Tx, workspaceID uuid.UUID, names []st
 func changed(ctx context.Context, conn postgres.DB, workspaceID uuid.UUID, names []string, since time.Time) ([]string, error) {
 	found, err := db.New().VariableChangeList(ctx, conn, db.VariableChangeListParams{WorkspaceID: workspaceID, Names: names, Since: since})
 	if err != nil {
-		return nil, fmt.Errorf("read which environment variables changed: %w", err)
+		return nil, fmt.Errorf("read changed environment variables: %w", err)
 	}
 	return found, nil
 }

@@ -18,8 +18,8 @@ import (
 // Account describes the account that CreateOwner creates or finds.
 type Account struct {
 	Email, Name, Password string
-	// Existing means that the address already has an account, which the caller knows about. If
-	// the address is unverified, Password is required and replaces the account's password.
+	// Existing means that the caller expects the address to have an account. If the address is
+	// unverified, Password is required and replaces the account's password.
 	Existing bool
 }
 
@@ -31,9 +31,9 @@ func (a *Account) check() error {
 	return checkPassword(a.Password)
 }
 
-// HasAccount reports whether the address has an account, and whether the address is
-// verified. It is for callers that may use the database. It returns INVALID_INPUT for a
-// string that is not an e-mail address.
+// HasAccount reports whether the address has an account, and whether the address is verified. It
+// is for callers with access to the database. It returns INVALID_INPUT for a string that is not
+// an e-mail address.
 func HasAccount(ctx context.Context, conn postgres.DB, email string) (exists, verified bool, err error) {
 	at, err := parseEmail(email)
 	if err != nil {
@@ -180,9 +180,9 @@ func makeOwner(ctx context.Context, tx pgx.Tx, workspaceID uuid.UUID, person Per
 
 // SetPassword replaces the password of an account, deletes the person's sessions, and enables
 // the account if it was disabled. Roles don't change. The change is recorded in the audit logs
-// of all workspaces of the person. With verified, the address becomes verified too.
+// of all workspaces of the person. If verified is set, the address also becomes verified.
 //
-// It is for callers with access to the database, who vouch that the person who gets the
+// It is for callers with access to the database, who vouch that the person who receives the
 // password owns the address. It returns NOT_FOUND for an address without an account, and
 // INVALID_INPUT for an invalid password.
 func SetPassword(ctx context.Context, conn postgres.DB, email, password string, verified bool) (person Person, err error) {

@@ -91,8 +91,8 @@ func TestOnlyOwnersReplaceInvitationsOfOwners(t *testing.T) {
 	}
 }
 
-// A request carries the role that the actor had when it arrived. The role at the time of the
-// change counts.
+// A request carries the role that the actor had when the request arrived. The role at the time
+// of the change decides.
 func TestALostRoleAllowsNothing(t *testing.T) {
 	b := setup(t)
 	ctx := b.scope(t)
@@ -149,8 +149,8 @@ func TestAMemberWhoIsInvitedAgainKeepsTheRole(t *testing.T) {
 	}
 }
 
-// An invalid request must not reveal whether there is an account, because it doesn't use up the
-// invitation.
+// An invalid request must not reveal whether an account exists, because the request doesn't use
+// up the invitation.
 func TestAnInvalidAcceptanceRevealsNothing(t *testing.T) {
 	b := setup(t)
 	b.member(t, "ada@example.org", person.Viewer)

@@ -13,7 +13,7 @@ import (
 // DeviceLife is how long a browser keeps the cookie of a device.
 const DeviceLife = 365 * 24 * time.Hour
 
-// The names of the cookie that marks a device on which somebody signed in before: one for
+// The names of the cookie that marks a device on which somebody signed in before: one name for
 // http and one for https, as for the session cookie.
 const (
 	plainDevice  = "weft_device"
@@ -36,7 +36,8 @@ func DeviceCookie(r *http.Request, secure bool) string {
 	return cookie.Value
 }
 
-// SetCookies sets the cookies of a new session: the session cookie and, if there is one, the device cookie.
+// SetCookies sets the cookies of a new session: the session cookie and, if the session has one, the device
+// cookie.
 func (s Session) SetCookies(w http.ResponseWriter, secure bool) {
 	http.SetCookie(w, Cookie(s.Token, secure))
 	if s.Device == "" {
@@ -48,11 +49,13 @@ func (s Session) SetCookies(w http.ResponseWriter, secure bool) {
 	})
 }
 
-// deviceAAD binds a device cookie to one account, so that it isn't valid for others.
+// deviceAAD binds a device cookie to one account, so that the cookie isn't valid for other
+// accounts.
 func deviceAAD(email string) seal.AAD { return seal.AAD{Table: "users", Row: email, Field: "device"} }
 
-// newDevice returns the device cookie for a device on which the owner of the address signed in,
-// or "" if the service has no keys. Nothing is stored: the seal proves that the service issued it.
+// newDevice returns the device cookie for a device on which the owner of the address signed in, or
+// "" if the service has no keys. The cookie isn't stored: its seal proves that the service issued
+// it.
 func (s *Service) newDevice(email string) string {
 	if s.keyring == nil {
 		return ""

@@ -129,8 +129,8 @@ func (b *bench) signIn(t *testing.T, email, password string) string {
 	return session.Token
 }
 
-// events returns the audit events of the workspace with these actions, oldest first: action,
-// subject and details.
+// events returns the audit events of the workspace with these actions, oldest first. Each event
+// is formatted as action, subject and details.
 func (b *bench) events(t *testing.T, actions ...string) (events []string) {
 	t.Helper()
 	done, cancel := context.WithCancel(t.Context())

@@ -25,7 +25,7 @@ const InvitationLife = 7 * 24 * time.Hour
 type Invited struct {
 	api.Invitation
 	Token  string
-	Mailed bool // a link with another token was sent to the address
+	Mailed bool // a link with a different token was sent to the address
 }
 
 // LogValue keeps the token out of logs.
@@ -47,8 +47,8 @@ func (s *Service) Invite(ctx context.Context, actor Member, email string, role R
 	return s.InviteAs(ctx, actor, id, email, role)
 }
 
-// InviteAs is Invite with a invitee ID for the invitation. It returns CONFLICT if an invitation
-// with the ID exists, which makes repeated requests harmless.
+// InviteAs is Invite with an ID for the invitation. It returns CONFLICT if an invitation with
+// the ID exists, which makes repeated requests harmless.
 func (s *Service) InviteAs(ctx context.Context, actor Member, id uuid.UUID, email string, role Role) (Invited, error) {
 	invitee := address(email)
 	if invitee == "" {
@@ -144,7 +144,7 @@ func (s *Service) Invitations(ctx context.Context, workspaceID uuid.UUID, p Page
 	return s.invitations(ctx, workspaceID, p, false)
 }
 
-// OpenInvitations is like Invitations, but returns only those that can still be accepted.
+// OpenInvitations is like Invitations, but returns only invitations that can still be accepted.
 func (s *Service) OpenInvitations(ctx context.Context, workspaceID uuid.UUID, p Page) (api.InvitationPage, error) {
 	return s.invitations(ctx, workspaceID, p, true)
 }

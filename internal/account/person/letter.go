@@ -20,8 +20,8 @@ func (s *Service) mailToken(workspaceID uuid.UUID, email string) (token string, 
 }
 
 // mailInvitation mails the link of a stored invitation, and reports whether the mail server
-// accepted it. If the process crashes here, the invitation isn't mailed; the inviter gets no
-// response and invites again.
+// accepted the mail. If the process crashes in mailInvitation, the invitation isn't mailed; the
+// inviter receives no response and invites again.
 func (s *Service) mailInvitation(ctx context.Context, token string) bool {
 	invited, err := queries.InvitationGetByToken(ctx, s.system, hashOf(token))
 	if err == nil {

@@ -78,7 +78,7 @@ func (s *Service) SetRole(ctx context.Context, actor Member, userID uuid.UUID, r
 	return record, err
 }
 
-// Remove removes a member from the workspace. Errors are those of SetRole.
+// Remove removes a member from the workspace. Its errors are the same as those of SetRole.
 func (s *Service) Remove(ctx context.Context, actor Member, userID uuid.UUID) (api.Member, error) {
 	return s.change(ctx, actor, userID, "", func(tx pgx.Tx, was api.Member) error {
 		if err := queries.MemberDelete(ctx, tx, db.MemberDeleteParams{WorkspaceID: actor.WorkspaceID, UserID: userID}); err != nil {
@@ -135,9 +135,9 @@ func (s *Service) change(ctx context.Context, actor Member, userID uuid.UUID, to
 	return was, err
 }
 
-// checkMayAssign returns an error if a member with the role is may not assign the given roles,
-// or change members who have them. An empty is means that the actor isn't a member; empty
-// roles are ignored.
+// checkMayAssign returns an error unless an actor with the role `is` may assign the given roles,
+// and change members who have these roles. If `is` is empty, the actor isn't a member. Empty
+// values in roles are ignored.
 func checkMayAssign(is Role, roles ...Role) error {
 	switch {
 	case is == "":
@@ -153,8 +153,8 @@ func checkMayAssign(is Role, roles ...Role) error {
 	return nil
 }
 
-// MayManage checks that the member may manage keys, and keeps it so until tx ends. It returns
-// NOT_FOUND for a member who was removed meanwhile, and FORBIDDEN for an insufficient role.
+// MayManage checks that the member may manage keys, and locks the role until tx ends. It returns
+// NOT_FOUND for a member who was removed in the meantime, and FORBIDDEN for an insufficient role.
 func (m Member) MayManage(ctx context.Context, tx pgx.Tx) error {
 	has, err := lockRole(ctx, tx, m.WorkspaceID, m.ID)
 	if err != nil {

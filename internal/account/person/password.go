@@ -15,7 +15,7 @@ import (
 )
 
 // The limits of a password's length. Long passwords cost no more than short ones, because
-// argon2id hashes the password to a block first.
+// argon2id first reduces the password to a block by hashing.
 const (
 	MinPassword = 12 // characters
 	MaxPassword = 256
@@ -31,8 +31,8 @@ const (
 	hashLen = 32
 )
 
-// The numbers of waiting attempts. Clients on which the person signed in before have their own
-// places, which strangers can't take.
+// The maximum numbers of waiting attempts. Clients on which the person signed in before have a
+// separate queue, which strangers can't fill.
 const (
 	waitingStrangers = 64
 	waitingKnown     = 16

@@ -1,9 +1,9 @@
 // Package person manages the people who use Weft: their accounts and passwords, their sessions,
 // their roles in workspaces, and invitations (decisions 9.2).
 //
-// It has no routes, except for the link of an invitation, and doesn't use API keys. The database
-// holds only hashes of passwords, sessions and invitations. A caller without the secret can't find
-// out whether it exists.
+// It doesn't depend on routes, except for the link of an invitation, and doesn't use API keys. The
+// database holds only hashes of passwords, sessions and invitations. A caller who doesn't have the
+// secret of a session or an invitation can't find out whether it exists.
 package person
 
 import (
@@ -128,7 +128,8 @@ func NewService(system, scoped *pgxpool.Pool, book *audit.Book, opts Options) *S
 	return &Service{
 		system: system, scoped: scoped, book: book, hasher: newHasher(), keyring: opts.Keyring, throttle: newSignInLimits(opts.Now),
 		mail: opts.Mail, publicURL: opts.PublicURL, log: opts.Log,
-		// Tokens can't be guessed. These three limits protect the look-up in the database.
+		// Tokens can't be guessed. The following three limits protect the database from
+		// look-ups.
 		tokens:   throttle.NewLimiter[netip.Addr](100, 10, opts.Now),
 		readers:  throttle.NewLimiter[netip.Addr](2000, 500, opts.Now),
 		sessions: throttle.NewLimiter[string](1000, 200, opts.Now),

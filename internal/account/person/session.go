@@ -82,7 +82,8 @@ func (s *Service) SignIn(ctx context.Context, c Credentials) (Session, error) {
 	})
 	if err != nil {
 		if fault.CodeOf(err) == fault.Unauthorized && s.throttle.limited(from, email) && s.recorded.Take(email) == 0 {
-			// After the response, because its duration would reveal whether there is an account.
+			// Record the limit after the response, because the duration would reveal whether an
+			// account exists.
 			s.book.Later(ctx, func(ctx context.Context) error { return s.recordLimit(ctx, email) })
 		}
 		return Session{}, err
@@ -174,7 +175,7 @@ type Proof struct {
 
 // Find authenticates a request and returns the person and their role. It returns UNAUTHORIZED for
 // a token that is missing, unknown, expired or signed out; RATE_LIMITED for a client with too many
-// of those, and for too many requests with one session or from one address; and NOT_FOUND for a
+// such tokens, and for too many requests with one session or from one address; and NOT_FOUND for a
 // workspace that the person doesn't belong to.
 func (s *Service) Find(ctx context.Context, p Proof) (Member, error) {
 	client := throttle.Subscriber(p.Client)
@@ -205,8 +206,8 @@ func (s *Service) Find(ctx context.Context, p Proof) (Member, error) {
 		return Member{}, fmt.Errorf("look up session: %w", err)
 	}
 	if row.Unseen {
-		// The time is informational, so an error is ignored: reading must also work in a
-		// read-only database.
+		// The time of last use is informational, so an error is ignored: reading must also work
+		// in a read-only database.
 		_ = queries.SessionTouch(ctx, s.system, hash)
 	}
 	m := Member{Person: Person{ID: row.ID, Email: row.Email, Name: row.Name}, Verified: row.Verified, ExpiresAt: row.ExpiresAt}
@@ -220,7 +221,7 @@ func (s *Service) Find(ctx context.Context, p Proof) (Member, error) {
 	return m, nil
 }
 
-// SignOut deletes a session. It is invalid at once, on every server.
+// SignOut deletes a session. The session is invalid at once, on every server.
 func (s *Service) SignOut(ctx context.Context, token string) error {
 	if err := queries.SessionDelete(ctx, s.system, hashOf(token)); err != nil {
 		return fmt.Errorf("delete session: %w", err)

@@ -91,7 +91,7 @@ func TestOneHostLocksNobodyOut(t *testing.T) {
 	for range 20 {
 		fail()
 	}
-	for range 3 { // each time that it is admitted again
+	for range 3 { // each time that the client is admitted again
 		b.wait(10 * time.Minute)
 		fail()
 		b.signIn(t, "grace@example.org", password)

@@ -39,8 +39,9 @@ func newSignInLimits(now func() time.Time) *signInLimits {
 		known:     throttle.NewLimiter[string](20, 0.1, now),
 		addresses: throttle.NewLimiter[string](20, 0.1, now),
 		pairs:     throttle.NewLimiter[string](20, 1./600, now),
-		// Bounds the guesses of many addresses together. It takes 600 addresses to exhaust it
-		// permanently, because each gets one attempt in ten minutes. Known clients still get in.
+		// This limit bounds the guesses of many addresses together. At least 600 addresses are
+		// needed to exhaust it permanently, because each address gets one attempt in ten
+		// minutes. Known clients are still admitted.
 		accounts: throttle.NewLimiter[string](1000, 1, now),
 		// Each attempt hashes a password, and one that succeeds stores a session.
 		tries:  throttle.NewLimiter[string](300, 2, now),
@@ -54,8 +55,8 @@ type caller struct {
 	known  bool   // the owner of the account signed in there before
 }
 
-// identify returns the client of an attempt for the account with this e-mail address. It is
-// identified by its device if that is known, and otherwise by its address.
+// identify returns the client of an attempt for the account with this e-mail address. A known
+// device identifies the client; otherwise, its address does.
 func (t *signInLimits) identify(client netip.Addr, device, email string) caller {
 	if device != "" {
 		return caller{"device " + device, true}

@@ -95,7 +95,7 @@ func TestConcurrentAttemptsOfOneClientAreBounded(t *testing.T) {
 	}
 }
 
-// Strangers fill their own places, but not those of known devices.
+// Strangers can fill only the queue of unknown clients, not the queue of known devices.
 func TestKnownDevicesHavePlacesOfTheirOwn(t *testing.T) {
 	h := newHasher()
 	for range cap(h.strangers) {

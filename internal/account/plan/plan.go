@@ -36,8 +36,8 @@ type Terms struct {
 	UsageLimit credit.Amount // usage a month beyond which paid credits are needed
 }
 
-// Terms returns the terms of the plan. Those of Enterprise are empty, because they are agreed for
-// each workspace.
+// Terms returns the terms of the plan. The terms of Enterprise are empty, because they are agreed
+// for each workspace.
 func (n Name) Terms() Terms {
 	switch n {
 	case Starter:

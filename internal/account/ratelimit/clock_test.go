@@ -10,8 +10,8 @@ import (
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
-// skewable is a database whose clock the test sets: those of the nodes are off by
-// as much.
+// skewable returns a database whose clock the test can set. Setting it makes the clocks of the
+// nodes differ from the database's clock.
 func skewable(t *testing.T) (dsn string, ahead func(time.Duration)) {
 	t.Helper()
 	dsn = pgtest.DSN(t)
@@ -32,9 +32,9 @@ func skewable(t *testing.T) (dsn string, ahead func(time.Duration)) {
 	return dsn, func(by time.Duration) { exec("UPDATE skewed.clock SET ahead = $1", by) }
 }
 
-// Two nodes whose clocks are an hour off hold the limits of a workspace by the database's clock:
-// together they admit no more than the limit, and a client that waits for Retry-After is admitted
-// although no time has passed on the nodes.
+// The clocks of two nodes are an hour off. The database's clock decides: together the nodes admit
+// no more than the limit, and a client that waits for Retry-After is admitted although no time
+// has passed on the nodes.
 func TestRL05TheClockOfANodeDecidesNothing(t *testing.T) {
 	dsn, ahead := skewable(t)
 	n := startOn(t, dsn, 2, patient)

@@ -16,17 +16,17 @@ const (
 	Hour   Policy = "requests_per_hour"
 )
 
-// Decision is the result of a request, and what remains of the limits.
+// Decision is the decision on a request, and what remains of the limits.
 type Decision struct {
 	Allowed  bool
-	Wait     time.Duration // until the request would be let in if no other comes
+	Wait     time.Duration // until the request would be admitted if no other request arrives
 	Violated Policy        // the limit that a refused request has to wait for
 	Second   Quota
 	Hour     Quota
 
 	limits  Limits
-	charged charge // what Refund takes back
-	leased  charge // what the node may let in beyond the request
+	charged charge // the charge that Refund refunds
+	leased  charge // requests that the node may admit in addition to this one
 }
 
 // Quota is what remains of a limit.
@@ -55,8 +55,8 @@ func (d Decision) PolicyField() string {
 }
 
 // Field returns the header field RateLimit: what remains of each limit. It omits reset times
-// after retryAfter, which would contradict the Retry-After of the same answer. 0 means that the
-// answer has none.
+// later than retryAfter, which would contradict the response's Retry-After. 0 means that the
+// response has no Retry-After.
 func (d Decision) Field(retryAfter int) string {
 	var items []string
 	item := func(name string, q Quota) {

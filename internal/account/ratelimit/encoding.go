@@ -2,14 +2,14 @@ package ratelimit
 
 import "encoding/binary"
 
-// The stored form of a usage is the version, at, debt and, if there are slots, the second before
-// the first one and the slots. A slot is the mark, the seconds since the slot before, and n. All
-// numbers are varints.
+// A usage is stored as the version, at and debt. If there are slots, the second before the first
+// slot and the slots follow. A slot consists of a mark, the seconds since the previous slot, and
+// n. All numbers are varints.
 //
-// Earlier binaries store one slot for each second, most of them in one byte without a mark: the
-// high half is the distance less one, the low half is n. They can read the form above, and
-// decode reads theirs, so no history is lost when versions share a store. After a release, the
-// one-byte form can go: no state is older than an hour.
+// Earlier binaries store one slot for each second. Most of these slots take one byte without a
+// mark: the high half is the distance minus one, the low half is n. Earlier binaries can read
+// the new form, and decode reads the old form, so no history is lost when versions share a
+// store. The one-byte form can be removed after a release: no state is older than an hour.
 const (
 	version = 1
 	mark    = 0xF0

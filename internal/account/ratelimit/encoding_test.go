@@ -69,8 +69,8 @@ func decodeEarlier(t *testing.T, data []byte) (seconds []slot) {
 	return seconds
 }
 
-// In a rolling upgrade, both versions charge the same row. The history of earlier binaries, one
-// byte for most seconds, counts in full and for at least as long.
+// In a rolling upgrade, both versions charge the same row. The history of earlier binaries,
+// stored in one byte for most seconds, counts in full and for at least as long as before.
 func TestRL02TheHistoryOfEarlierBinariesCounts(t *testing.T) {
 	second := epoch.Unix()
 	data := binary.AppendUvarint([]byte{version}, uint64(epoch.UnixMicro()))

@@ -10,8 +10,8 @@ import (
 	"github.com/weft-automation/weft/internal/account/plan"
 )
 
-// A plan that was lowered leaves more used than it allows, and what costs nothing
-// is let in even then.
+// After a change to a lower plan, a workspace may have used more than its limits. Requests that
+// cost nothing are admitted even then.
 func TestWhatCostsNothingIsAlwaysLetIn(t *testing.T) {
 	var u usage
 	u.take(epoch, 9, Limits{RPS: 10, RPH: 10})
@@ -21,7 +21,7 @@ func TestWhatCostsNothingIsAlwaysLetIn(t *testing.T) {
 	}
 }
 
-// A workspace whose limits are high enough for leases has none while it is idle.
+// A workspace whose limits are high enough for leases holds no lease while it is idle.
 func TestWhatCostsNothingIsLetInWithoutALease(t *testing.T) {
 	n := start(t, 1, patient)
 	id := n.workspace(t, plan.Enterprise, "custom_rps = 1000, custom_rph = 5000")

@@ -23,11 +23,11 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// patient is the patience of tests of what a store decides that answers, however
-// busy the machine is.
+// patient is the patience for tests of decisions by a store that responds. It is long enough for
+// a busy machine.
 const patient = 10 * time.Second
 
-// nodes are limiters on one database, as so many processes have them.
+// nodes are limiters that share a database, like the limiters of several processes.
 type nodes struct {
 	owner    *pgxpool.Pool
 	limiters []*Limiter
@@ -71,7 +71,8 @@ func open(t *testing.T, dsn string, role postgres.Role) *pgxpool.Pool {
 	return pool
 }
 
-// workspace creates a workspace, with custom terms if any are given, and makes every node read them.
+// workspace creates a workspace, with custom terms if the caller passes any, and makes every node
+// read them.
 func (n *nodes) workspace(t *testing.T, name plan.Name, custom ...string) uuid.UUID {
 	t.Helper()
 	id, err := workspace.Create(t.Context(), n.owner, workspace.CreateParams{Name: uuid.NewString(), Plan: name})
@@ -119,7 +120,7 @@ func (n *nodes) decisions(t *testing.T, node int, by, outcome string) (sum float
 	return sum
 }
 
-// Nodes that are asked at once let in together what one would.
+// Concurrent requests to several nodes are admitted up to the same limit as on one node.
 func TestRL02NodesShareOneBucket(t *testing.T) {
 	n := start(t, 3, patient)
 	id := n.workspace(t, plan.Professional)
@@ -141,8 +142,8 @@ func TestRL02NodesShareOneBucket(t *testing.T) {
 	}
 }
 
-// Above 200 requests a second, nodes lease several at a time. In total they admit no more, and
-// they return what they do not use.
+// Above 200 requests a second, nodes lease several requests at a time. In total, nodes admit no
+// more than the limit, and they return unused requests.
 func TestRL02LeasesHoldTheLimit(t *testing.T) {
 	n := start(t, 2, patient)
 	id := n.workspace(t, plan.Enterprise, "custom_rps = 1000, custom_rph = 1000000")
@@ -173,7 +174,7 @@ func TestRL02LeasesHoldTheLimit(t *testing.T) {
 			t.Errorf("%d of %d were let in within %v, want at most %v", got, asked.Load(), time.Since(began), most)
 		}
 	}
-	// Far from the limit nearly nothing is asked one by one.
+	// Far from the limit, nearly no request needs a separate round trip.
 	wide := n.workspace(t, plan.Enterprise, "custom_rps = 100000")
 	before := n.decisions(t, 0, "store", "allowed")
 	began = time.Now()
@@ -190,8 +191,8 @@ func TestRL02LeasesHoldTheLimit(t *testing.T) {
 	})
 }
 
-// A flood that is refused does not reach the store, and the refusals are those
-// that it would give.
+// Requests that exceed the limit by far are rejected without reaching the store. The rejections
+// are the same as those of the store.
 func TestRL03AFloodStaysOutside(t *testing.T) {
 	n := start(t, 1, patient)
 	l, id := n.limiters[0], n.workspace(t, plan.Starter)
@@ -226,8 +227,8 @@ func TestARefundIsThereForAllNodes(t *testing.T) {
 	waittest.Until(t, "the other node lets it in", func() bool { return n.limiters[1].Take(t.Context(), id, 2).Allowed })
 }
 
-// While the store is blocked, decisions come in time, by a local limit of the same size. Once the
-// store is back, they are reported to it.
+// While the store is blocked, the node decides in time, by a local limit of the same size. Once
+// the store is available again, the node charges it for these requests.
 func TestRL10StoreBlocked(t *testing.T) {
 	n := start(t, 1, Patience)
 	l, id, strange := n.limiters[0], n.workspace(t, plan.Growth), n.workspace(t, plan.Starter)
@@ -302,7 +303,7 @@ func TestRL10StoreDown(t *testing.T) {
 	}
 }
 
-// A change of plan, and of what was agreed, is in force on every node in time.
+// Every node applies a change of the plan or of custom terms in time.
 func TestRL12PlanChanges(t *testing.T) {
 	n := start(t, 2, patient)
 	id := n.workspace(t, plan.Starter)
@@ -322,8 +323,7 @@ func TestRL12PlanChanges(t *testing.T) {
 	}
 }
 
-// BenchmarkTake is the price of a decision that goes to the store, with as many
-// asking at once as there are.
+// BenchmarkTake measures a decision in the store, with GOMAXPROCS or more concurrent callers.
 func BenchmarkTake(b *testing.B) {
 	pool := pgtest.DB(b)
 	l, err := New(pool, nil, Patience)

@@ -34,15 +34,15 @@ const (
 	openLockClass = 0x6f70656e
 )
 
-// StreamPause is the Retry-After of a stream beyond the cap. When a stream ends is unknown, but
-// by then the streams of a dead node no longer count.
+// StreamPause is the Retry-After of a stream beyond the cap. It is unknown when an open stream
+// ends, but after StreamPause the streams of dead nodes no longer count.
 const StreamPause = openLife
 
 // calls is the number of open calls of each kind.
 type calls [kinds]int
 
-// opening is a call that is about to open. With a cap of plan.None, it only has the store
-// updated. The fields after cap are guarded by the limiter's lock.
+// opening is a call that is about to open. An opening with the cap plan.None only updates the
+// store. The fields after cap are guarded by the limiter's lock.
 type opening struct {
 	workspaceID uuid.UUID
 	kind        Kind
@@ -51,8 +51,8 @@ type opening struct {
 	decided, allowed bool
 }
 
-// Open counts a call as open, over all nodes, until closed is called. It counts nothing and
-// returns false if the workspace has as many open calls as its plan allows.
+// Open counts a call as open on all nodes, until closed is called. If the workspace has as many
+// open calls as its plan allows, Open counts nothing and returns false.
 func (l *Limiter) Open(ctx context.Context, workspaceID uuid.UUID, kind Kind) (closed func(), allowed bool) {
 	if l == nil {
 		return func() {}, true
@@ -65,7 +65,7 @@ func (l *Limiter) Open(ctx context.Context, workspaceID uuid.UUID, kind Kind) (c
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if o.cap == plan.None || !known {
-		o.cap = plan.None // refuse nothing by terms that are not the workspace's
+		o.cap = plan.None // the terms are unknown, so reject nothing
 		l.view(workspaceID).open[kind]++
 		return sync.OnceFunc(func() { l.close(o) }), true
 	}
@@ -76,7 +76,7 @@ func (l *Limiter) Open(ctx context.Context, workspaceID uuid.UUID, kind Kind) (c
 		l.await(func() {
 			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.patience)
 			defer cancel()
-			_, _ = l.opens.Do(ctx, o) // after a failure it is undecided
+			_, _ = l.opens.Do(ctx, o) // after a failure the call is undecided
 		})
 		l.mu.Lock()
 		if !o.decided {
@@ -91,8 +91,8 @@ func (l *Limiter) Open(ctx context.Context, workspaceID uuid.UUID, kind Kind) (c
 	return sync.OnceFunc(func() { l.close(o) }), true
 }
 
-// decideOpen decides a call, unless that is done. others is what the other nodes have open; l.mu
-// is held.
+// decideOpen decides a call, unless the call is decided already. others is the number of calls
+// that are open on other nodes. The caller must hold l.mu.
 func (l *Limiter) decideOpen(o *opening, others int) {
 	v := l.view(o.workspaceID)
 	if !o.decided && v.open[o.kind]+others < o.cap {
@@ -102,7 +102,8 @@ func (l *Limiter) decideOpen(o *opening, others int) {
 	o.decided = true
 }
 
-// close ends a call. If it counts towards a cap, the store is updated at once.
+// close removes a call from the open calls. If the call counts towards a cap, close updates the
+// store at once.
 func (l *Limiter) close(o *opening) {
 	l.mu.Lock()
 	l.view(o.workspaceID).open[o.kind]--
@@ -112,19 +113,19 @@ func (l *Limiter) close(o *opening) {
 	}
 }
 
-// OpenCalls returns how many calls of each kind a workspace has open on all nodes. What other
-// nodes have without a cap may be ten seconds old.
+// OpenCalls returns how many calls of each kind a workspace has open on all nodes. If the calls
+// have no cap, the numbers of other nodes may be ten seconds old.
 func (l *Limiter) OpenCalls(ctx context.Context, workspaceID uuid.UUID) (waits, streams int) {
 	ctx, cancel := context.WithTimeout(ctx, l.patience)
 	defer cancel()
-	others, _ := l.sumOthers(ctx, l.db, []uuid.UUID{workspaceID}) // without the store, only its own
+	others, _ := l.sumOthers(ctx, l.db, []uuid.UUID{workspaceID}) // if the store is unavailable, only this node's calls are counted
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	own := l.view(workspaceID).open
 	return others[workspaceID][Wait] + own[Wait], others[workspaceID][Stream] + own[Stream]
 }
 
-// sumOthers returns what the other nodes have open.
+// sumOthers returns the open calls of the other nodes.
 func (l *Limiter) sumOthers(ctx context.Context, conn postgres.DB, ids []uuid.UUID) (map[uuid.UUID]calls, error) {
 	rows, err := queries.OpenCallSumOthers(ctx, conn, db.OpenCallSumOthersParams{WorkspaceIds: ids, Node: l.node})
 	others := make(map[uuid.UUID]calls, len(rows))
@@ -134,8 +135,8 @@ func (l *Limiter) sumOthers(ctx context.Context, conn postgres.DB, ids []uuid.UU
 	return others, err
 }
 
-// openTx decides calls and writes what this node then has open of their workspaces. It keeps
-// other nodes from deciding on the same workspaces.
+// openTx decides calls, and then writes this node's open calls of the same workspaces. Until tx
+// ends, other nodes can't decide calls of these workspaces.
 func (l *Limiter) openTx(ctx context.Context, tx pgx.Tx, openings []*opening) error {
 	workspaces := map[uuid.UUID]bool{}
 	locks := map[int32]bool{} // workspaces that share a lock wait for each other

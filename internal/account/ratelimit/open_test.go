@@ -67,8 +67,8 @@ func TestRL09CapsHoldOverAllNodes(t *testing.T) {
 	}
 }
 
-// What a node had open when it died counts until its rows expire; what a node
-// still has open is renewed.
+// The calls of a node that died count until its rows expire. The rows of a running node are
+// renewed.
 func TestRL09RowsOfADeadNodeExpire(t *testing.T) {
 	n := start(t, 1, patient)
 	id := n.workspace(t, plan.Starter)
@@ -99,7 +99,8 @@ func TestRL09RowsOfADeadNodeExpire(t *testing.T) {
 	waittest.Until(t, "it is renewed", func() bool { now := left(); defer func() { before = now }(); return now > before })
 }
 
-// A node that stops has closed its calls. The other nodes need not wait until its rows expire.
+// A node that stops has closed its calls, so the other nodes need not wait until its rows
+// expire.
 func TestRL09AStoppedNodeHoldsNoCalls(t *testing.T) {
 	n := start(t, 2, patient)
 	id := n.workspace(t, plan.Starter)

@@ -1,9 +1,10 @@
-// Package ratelimit limits the requests of a workspace in a second and in an hour, and its open
-// calls, over all nodes (contract part 8, decisions 6).
+// Package ratelimit limits the requests of a workspace per second and per hour, and its open
+// calls, across all nodes (contract part 8, decisions 6).
 //
-// Costs are the caller's and terms are the workspace's. State is in PostgreSQL, and time is
-// PostgreSQL's. The one invariant: a decision takes at most 50 ms. If the store is slower, a
-// node decides by the state that it last saw, and charges the store later.
+// The caller passes the cost of a request; the limits come from the terms of the workspace.
+// State is stored in PostgreSQL, and PostgreSQL's clock is used for all times. Every decision
+// takes at most 50 ms: if the store is slower, a node decides by the state that it read last,
+// and charges the store later.
 package ratelimit
 
 import (
@@ -21,18 +22,21 @@ import (
 )
 
 const (
-	// Patience is how long a decision may wait for the store. It leaves 5 ms of the 50 for
+	// Patience is how long a decision may wait for the store. It leaves 5 of the 50 ms for
 	// everything else.
 	Patience = 45 * time.Millisecond
-	// tripTimeout limits a transaction. Decisions don't wait for its end.
+	// tripTimeout limits the duration of a transaction. Decisions don't wait for the end of the
+	// transaction.
 	tripTimeout = time.Second
-	// syncInterval is the time between two reports of what a node owes and has open.
+	// syncInterval is the interval at which a node writes its outstanding charges and its open
+	// calls to the store.
 	syncInterval = 3 * time.Second
 )
 
 var queries = db.New()
 
-// Limiter decides for one node. It is safe for concurrent use. A nil Limiter limits nothing.
+// Limiter decides requests for one node. It is safe for concurrent use. A nil Limiter limits
+// nothing.
 type Limiter struct {
 	db       postgres.DB
 	node     uuid.UUID
@@ -41,14 +45,14 @@ type Limiter struct {
 
 	takes      *groupcommit.Group[*request, Decision]
 	opens      *groupcommit.Group[*opening, struct{}]
-	background sync.WaitGroup // trips that may outlast the decision that started them
+	background sync.WaitGroup // round trips that may outlast the decision that started them
 
 	mu    sync.Mutex
 	views map[uuid.UUID]*view
 }
 
-// New returns a limiter whose decisions wait for the store for at most patience. conn must be
-// its own pool, so that a slow limiter holds no connections that others need.
+// New returns a limiter whose decisions wait for the store for at most patience. conn must be a
+// separate pool, so that a slow limiter doesn't hold connections that other code needs.
 func New(conn postgres.DB, metrics *telemetry.Metrics, patience time.Duration) (*Limiter, error) {
 	node, err := uuid.NewRandom()
 	if err != nil {
@@ -56,7 +60,7 @@ func New(conn postgres.DB, metrics *telemetry.Metrics, patience time.Duration) (
 	}
 	l := &Limiter{db: conn, node: node, metrics: metrics, patience: patience, views: map[uuid.UUID]*view{}}
 	timeout := max(tripTimeout, patience)
-	whole := func(error) bool { return true } // a failure is the store's: it is not retried item by item
+	whole := func(error) bool { return true } // a failure is caused by the store, so items are not retried one by one
 	l.takes = groupcommit.New(groupcommit.Options[*request]{Max: 512, Timeout: timeout}, whole, l.takeBatch)
 	l.opens = groupcommit.New(groupcommit.Options[*opening]{Max: 512, Timeout: timeout}, whole, func(ctx context.Context, openings []*opening) ([]struct{}, error) {
 		err := pgx.BeginFunc(ctx, l.db, func(tx pgx.Tx) error { return l.openTx(ctx, tx, openings) })
@@ -68,15 +72,15 @@ func New(conn postgres.DB, metrics *telemetry.Metrics, patience time.Duration) (
 // request is a request to decide. The fields after limits are guarded by the limiter's lock.
 type request struct {
 	workspaceID uuid.UUID
-	cost        int // 0: only charges what the workspace owes
+	cost        int // 0: only writes outstanding charges to the store
 	limits      Limits
 
-	decision *Decision // nil before it is decided
-	returned bool      // from the store
+	decision *Decision // nil until the request is decided
+	returned bool      // whether takeFromStore has returned
 }
 
-// Take lets cost requests of a workspace in, or refuses them. It always decides. A cost of 0
-// is always let in, and neither waits for the store nor reaches it.
+// Take admits or rejects cost requests of a workspace. It always decides. A cost of 0 is always
+// admitted, without access to the store.
 func (l *Limiter) Take(ctx context.Context, workspaceID uuid.UUID, cost int) Decision {
 	if l == nil {
 		return Decision{Allowed: true}
@@ -92,7 +96,7 @@ func (l *Limiter) Take(ctx context.Context, workspaceID uuid.UUID, cost int) Dec
 	switch {
 	case cost == 0:
 		r.decision = new(v.remaining(r.limits))
-	case !known: // refuse nothing by terms that are not the workspace's
+	case !known: // the terms are unknown, so reject nothing
 		r.decision = new(v.remaining(r.limits))
 		r.decision.charged = charge{v.usage.at, int64(cost)}
 		v.charge(r.decision.charged, r.limits)
@@ -107,14 +111,14 @@ func (l *Limiter) Take(ctx context.Context, workspaceID uuid.UUID, cost int) Dec
 			r.decision = new(v.usage.take(v.now(), cost, r.limits))
 			if r.returned {
 				v.owe(r.decision.charged)
-			} // else takeFromStore charges it when it returns
+			} // otherwise takeFromStore charges the request when it returns
 		}
 	}
 	l.metrics.LimitDecided(source, r.decision.Allowed)
 	return *r.decision
 }
 
-// await runs trip in the background and returns when it is done, or after patience.
+// await runs trip in the background. It returns when trip is done, or after patience.
 func (l *Limiter) await(trip func()) {
 	done := make(chan struct{})
 	l.background.Go(func() {
@@ -129,8 +133,9 @@ func (l *Limiter) await(trip func()) {
 	}
 }
 
-// Refund takes back what d charged, and returns d with that remaining again. It doesn't wait:
-// other nodes see it with the next trip of this node, or three seconds later.
+// Refund refunds the charge of d. It returns d with the refunded requests added to what remains.
+// It doesn't wait for the store: other nodes see the refund after this node's next write to the
+// store, at most three seconds later.
 func (l *Limiter) Refund(workspaceID uuid.UUID, d Decision) Decision {
 	if d.charged.n == 0 {
 		return d
@@ -157,9 +162,10 @@ func (l *Limiter) Run(ctx context.Context) {
 	}
 }
 
-// sync brings what this node owes and has open to the store. It doesn't wait for it, and the
-// next round repeats what fails. It also forgets workspaces that have been idle for an hour, of
-// which nothing counts any more, and the open calls of dead nodes.
+// sync starts to write this node's outstanding charges and open calls to the store. It doesn't
+// wait for the writes. The next round repeats failed writes. sync also evicts workspaces that
+// have been idle for an hour, after which none of their requests count, and deletes the open
+// calls of dead nodes.
 func (l *Limiter) sync(ctx context.Context) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -183,8 +189,8 @@ func (l *Limiter) sync(ctx context.Context) {
 	})
 }
 
-// Close waits for trips under way, among them those that release closed calls. Later calls are
-// decided without the store.
+// Close waits for round trips in progress, including those that release closed calls. Later
+// calls are decided without the store.
 func (l *Limiter) Close() {
 	l.background.Wait()
 	l.takes.Close()

@@ -19,7 +19,7 @@ import (
 	"github.com/weft-automation/weft/internal/platform/telemetry"
 )
 
-// slow is a store whose every answer takes 200 ms longer.
+// slow is a store that delays every response by 200 ms.
 type slow struct{ postgres.DB }
 
 func (slow) delay(ctx context.Context) {
@@ -44,7 +44,7 @@ func (s slow) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
 	return s.DB.QueryRow(ctx, sql, args...)
 }
 
-// stalled is a store that never answers.
+// stalled is a store that never responds.
 type stalled struct{ postgres.DB }
 
 func (stalled) Begin(ctx context.Context) (pgx.Tx, error) {
@@ -66,8 +66,8 @@ type noRow struct{ err error }
 
 func (r noRow) Scan(...any) error { return r.err }
 
-// The clock of the bubble stands while anything runs, so the limit is exact however
-// busy the machine is.
+// The clock of the synctest bubble stands still while any goroutine runs, so the limit is exact
+// however busy the machine is.
 func TestRL10ADecisionWaitsForTheStoreFor50Milliseconds(t *testing.T) {
 	take := func(l *Limiter, id uuid.UUID) { l.Take(t.Context(), id, 1) }
 	open := func(l *Limiter, id uuid.UUID) {
@@ -101,8 +101,8 @@ func TestRL10ADecisionWaitsForTheStoreFor50Milliseconds(t *testing.T) {
 	}
 }
 
-// The store answers, but slowly. Nobody is refused before the limits of the workspace are
-// known, and from then on they hold for what was let in before, too.
+// The store responds, but slowly. No request is rejected before the limits of the workspace are
+// known. After that, the limits also cover the requests that were admitted before.
 func TestRL10StoreSlow(t *testing.T) {
 	pool := pgtest.DB(t)
 	l, err := New(slow{pool}, telemetry.NewMetrics("test"), Patience)

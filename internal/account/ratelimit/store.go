@@ -14,8 +14,8 @@ import (
 	"github.com/weft-automation/weft/gen/db"
 )
 
-// takeFromStore decides a request in the store. If the caller has already decided without it,
-// the workspace owes the difference.
+// takeFromStore decides a request in the store. If the caller has timed out and decided the
+// request locally, takeFromStore queues a charge for the difference between the two decisions.
 func (l *Limiter) takeFromStore(ctx context.Context, r *request) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), l.patience)
 	defer cancel()
@@ -37,8 +37,8 @@ func (l *Limiter) takeFromStore(ctx context.Context, r *request) {
 
 var errMissingRows = errors.New("rows of workspaces are missing")
 
-// takeBatch decides requests in one transaction. The table is unlogged, so the commit waits for
-// no disk.
+// takeBatch decides requests in one transaction. The table is unlogged, so the commit doesn't
+// wait for a disk.
 func (l *Limiter) takeBatch(ctx context.Context, requests []*request) (decisions []Decision, err error) {
 	rows := map[uuid.UUID]*row{}
 	for _, r := range requests {
@@ -67,7 +67,8 @@ func (l *Limiter) takeBatch(ctx context.Context, requests []*request) (decisions
 	return decisions, err
 }
 
-// takeTx locks the rows of the workspaces, charges what they owe and decides the requests.
+// takeTx locks the rows of the workspaces, adds their outstanding charges and decides the
+// requests.
 func (l *Limiter) takeTx(ctx context.Context, tx pgx.Tx, rows map[uuid.UUID]*row, requests []*request) ([]Decision, error) {
 	locked, err := queries.RateLimitLock(ctx, tx, slices.Collect(maps.Keys(rows)))
 	if err != nil {
@@ -106,7 +107,7 @@ func (l *Limiter) takeTx(ctx context.Context, tx pgx.Tx, rows map[uuid.UUID]*row
 type row struct {
 	usage   usage
 	now     time.Time
-	owed    []charge // usage includes it
+	owed    []charge // outstanding charges, which usage includes
 	changed bool
 	leased  bool // a request of this batch has a lease
 }

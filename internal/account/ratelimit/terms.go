@@ -11,31 +11,31 @@ import (
 )
 
 const (
-	// termsLife is how long terms hold. With the look-up, a change is in force everywhere
-	// within 3 s.
+	// termsLife is how long cached terms are used. Including the duration of a look-up, a change
+	// takes effect everywhere within 3 s.
 	termsLife = 2 * time.Second
-	// termsRetry is the time until the next look-up after one that failed.
+	// termsRetry is the delay between a failed look-up and the next one.
 	termsRetry = 250 * time.Millisecond
-	// stalePatience is how long a decision waits for newer terms if it has old ones.
+	// stalePatience is how long a decision waits for newer terms if it has cached terms.
 	stalePatience = 5 * time.Millisecond
 )
 
-// unknownTerms are shown until the terms of a workspace could be read. Nothing is refused by
-// them; the store charges what was let in.
+// unknownTerms are returned until the terms of a workspace can be read. They never cause a
+// rejection; admitted requests are charged to the store later.
 var unknownTerms = plan.Terms{RPS: 100}
 
-// termsView is what is known of the terms of a workspace.
+// termsView holds the cached terms of a workspace.
 type termsView struct {
 	name    plan.Name
 	terms   plan.Terms
 	known   bool
 	until   time.Time
-	loading chan struct{} // closed when the look-up under way ends; nil without one
+	loading chan struct{} // closed when the look-up in progress ends; nil if none is in progress
 }
 
-// Terms returns the plan and the terms of a workspace, at most three seconds old. If they
-// cannot be read, it returns the last ones. Without any, known is false and the terms
-// are wide enough for any workspace.
+// Terms returns the plan and the terms of a workspace, at most three seconds old. If the terms
+// can't be read, it returns the cached ones. If no terms are cached, known is false and the
+// returned terms are high enough for any workspace.
 func (l *Limiter) Terms(ctx context.Context, workspaceID uuid.UUID) (name plan.Name, terms plan.Terms, known bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -82,7 +82,7 @@ func (l *Limiter) readTerms(ctx context.Context, id uuid.UUID) {
 	}
 	v.terms = termsView{name: name, terms: terms, known: true, until: started.Add(termsLife)}
 	if limitsOf(terms).none() {
-		v.owed = nil // there is nothing to charge
+		v.owed = nil // without limits, charges don't matter
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/weft-automation/weft/internal/platform/telemetry"
 )
 
-// A fresh process whose store does not answer does not know the plan of a workspace.
+// A new process whose store does not respond does not know the plan of a workspace.
 func TestNothingIsRefusedByLimitsThatAreUnknown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, err := New(stalled{}, telemetry.NewMetrics("test"), Patience)
@@ -45,7 +45,7 @@ func TestNothingIsRefusedByLimitsThatAreUnknown(t *testing.T) {
 	})
 }
 
-// A limiter that may wait long for its store also waits that long for terms.
+// A limiter with a long patience for its store also waits that long for terms.
 func TestTermsAreAwaitedAsLongAsTheStore(t *testing.T) {
 	t.Parallel()
 	n := start(t, 1, patient)

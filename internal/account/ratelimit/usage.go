@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Limits are the requests that a workspace may make in a second and in an hour. 0 means
+// Limits are the numbers of requests that a workspace may make per second and per hour. 0 means
 // unlimited.
 type Limits struct{ RPS, RPH int }
 
@@ -23,15 +23,16 @@ const (
 
 // usage is what a workspace has used of its limits. The zero value has used nothing.
 //
-// The soft limit is a token bucket, stored as a debt: the requests that are not refilled yet.
+// The soft limit is a token bucket. It is stored as a debt: the number of requests that are not
+// refilled yet.
 //
 // The hard limit is a sliding window that counts requests in aligned slots of 30 s. A slot
-// counts as a whole until its latest request is an hour old, rounded up to a second. So each
-// request counts for more than 3,600 s, and for at most 3,630 s, which is from the start of its
-// slot until an hour after the end. It follows that no hour exceeds the limit, and that a
-// request is refused only if an exact window of 3,630 s would refuse it. That is 30 s late at
-// most, 0.83 % of the hour, and under constant pressure it lets in at least 3600/3630 = 99.1 %
-// of the limit.
+// counts in full until its latest request is an hour old, rounded up to a second. So each
+// request counts for more than 3,600 s and at most 3,630 s: the longest time is from the start
+// of its slot until an hour after the slot's end. Therefore no hour exceeds the limit, and a
+// request is rejected only if an exact window of 3,630 s would reject it. This is at most 30 s
+// late, or 0.83 % of the hour. Under constant load, at least 3600/3630 = 99.1 % of the limit is
+// admitted.
 type usage struct {
 	at    int64  // the store's time at the last change, in microseconds since 1970
 	debt  int64  // microrequests
@@ -39,14 +40,14 @@ type usage struct {
 	sum   int64  // requests in slots
 }
 
-// slot holds n requests. latest is the second of the last one.
+// slot holds n requests. latest is the second of the latest request.
 type slot struct{ latest, n int64 }
 
-// charge is n requests that were let in at a time, in microseconds since 1970. A refund has a
+// charge is n requests that were admitted at a time, in microseconds since 1970. A refund has a
 // negative n.
 type charge struct{ at, n int64 }
 
-// take lets cost requests in, or refuses them and charges nothing.
+// take admits and charges cost requests, or rejects them and charges nothing.
 func (u *usage) take(now time.Time, cost int, limits Limits) Decision {
 	d := u.check(now, cost, limits)
 	if d.Allowed {
@@ -58,7 +59,7 @@ func (u *usage) take(now time.Time, cost int, limits Limits) Decision {
 }
 
 // check returns the decision on cost requests without charging them. A cost of 0 is always
-// let in.
+// admitted.
 func (u *usage) check(now time.Time, cost int, limits Limits) Decision {
 	u.advance(now, limits)
 	d := Decision{Allowed: true, limits: limits}
@@ -73,7 +74,7 @@ func (u *usage) check(now time.Time, cost int, limits Limits) Decision {
 }
 
 // advance refills the bucket and drops slots that are older than an hour. If the clock was set
-// back, requests in its future count from now on.
+// back, requests with a time in the future count from now on.
 func (u *usage) advance(now time.Time, limits Limits) {
 	before := u.at
 	u.at = now.UnixMicro()
@@ -154,7 +155,8 @@ func (u *usage) count(second, n int64) {
 	}
 }
 
-// catchUp charges requests that were decided without the store, each at its own time.
+// catchUp charges requests that were decided without the store, each at the time of its
+// decision.
 func (u *usage) catchUp(owed []charge, now time.Time, limits Limits) {
 	for _, c := range owed {
 		at := min(max(c.at, u.at), max(now.UnixMicro(), u.at))
@@ -175,7 +177,7 @@ func (u *usage) describe(d *Decision) {
 	}
 	if limits := d.limits; limits.RPH != 0 {
 		d.Hour.Remaining = int(max(0, limits.hour()-u.sum))
-		if u.sum >= limits.hour() { // above it after the plan was lowered
+		if u.sum >= limits.hour() { // above the limit after a change to a lower plan
 			d.Hour.Reset = u.waitHour(1, limits)
 		} else if len(u.slots) > 0 {
 			d.Hour.Reset = u.expiry(u.slots[0])

@@ -23,14 +23,14 @@ func planLimits() map[plan.Name]Limits {
 	return all
 }
 
-// passed is one request that was let in.
+// passed is an admitted request.
 type passed struct {
 	at   time.Time
 	cost int
 }
 
-// mostWithin is the most that was let in within any time of length t, both ends
-// included.
+// mostWithin returns the highest number of requests admitted in any interval of length t. Both
+// ends of the interval are included.
 func mostWithin(all []passed, t time.Duration) int {
 	most, sum, first := 0, 0, 0
 	for _, p := range all {
@@ -44,8 +44,8 @@ func mostWithin(all []passed, t time.Duration) int {
 	return most
 }
 
-// For each plan and kind of traffic, a minute of more requests than there may
-// be: the soft limit holds over every stretch of time, and nothing is wasted.
+// For each plan and kind of traffic, the test sends more requests than allowed for a minute. The
+// soft limit must hold in every interval, and no allowed request may be rejected.
 func TestRL01SoftLimit(t *testing.T) {
 	for name, limits := range planLimits() {
 		for kind, traffic := range map[string]func(*rand.Rand) (time.Duration, int){
@@ -83,7 +83,7 @@ func TestRL01SoftLimit(t *testing.T) {
 	}
 }
 
-// The bucket is never smaller than what a submit costs.
+// The bucket always holds at least the cost of one submit.
 func TestRL01OneASecondLetsASubmitIn(t *testing.T) {
 	limits := Limits{RPS: 1, RPH: 1}
 	var u usage
@@ -95,8 +95,8 @@ func TestRL01OneASecondLetsASubmitIn(t *testing.T) {
 	}
 }
 
-// In 100,000 random lives of a workspace, a client that was refused and is alone
-// from then on is let in after Retry-After, which is not longer than it has to be.
+// In 100,000 random histories of a workspace, a client is rejected and then is the only client.
+// It must be admitted after Retry-After, which must be the shortest sufficient delay.
 func TestRL03WhoObeysRetryAfterIsLetIn(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 3))
 	refused := map[Policy]int{}
@@ -132,8 +132,8 @@ func TestRL03WhoObeysRetryAfterIsLetIn(t *testing.T) {
 	}
 }
 
-// checkWait looks at a refusal: a microsecond before its wait is over the same is
-// refused, then it is let in.
+// checkWait checks a rejection: the same request is still rejected a microsecond before the wait
+// is over, and admitted when the wait is over.
 func checkWait(t *testing.T, u usage, d Decision, now time.Time, cost int, limits Limits) {
 	t.Helper()
 	try := func(wait time.Duration) bool {
@@ -175,8 +175,8 @@ func TestRL03ALoneClientIsLetInAThousandTimes(t *testing.T) {
 	}
 }
 
-// The store's clock jumps: nobody is locked out for longer than a window, and
-// nothing is given away beyond a full bucket.
+// The store's clock jumps. No client may be locked out for longer than a window, and at most a
+// full bucket may be admitted.
 func TestRL05ClockJumps(t *testing.T) {
 	limits := Limits{RPS: 5, RPH: 9000}
 	for _, jump := range []time.Duration{-time.Hour, time.Hour, -48 * time.Hour} {
@@ -208,8 +208,7 @@ func TestRL05ClockJumps(t *testing.T) {
 	}
 }
 
-// What one wins by a change of plan, and what one loses, is at once and is no
-// more than the plan's.
+// A plan change takes effect immediately, and grants or removes no more than the plans differ.
 func TestRL12StateOutlivesAChangeOfPlan(t *testing.T) {
 	var u usage
 	for range 25 {
@@ -251,7 +250,8 @@ func TestARefundIsAsIfNothingHadBeen(t *testing.T) {
 	}
 }
 
-// What was let in without the store counts there as if it had been asked.
+// Requests that were admitted without the store are charged there as if the store had decided
+// them.
 func TestRL10CatchingUpIsAsIfNothingHadBeen(t *testing.T) {
 	random := rand.New(rand.NewPCG(9, 9))
 	limits := Limits{RPS: 5, RPH: 60}

@@ -6,14 +6,14 @@ import (
 	"github.com/google/uuid"
 )
 
-// view is what this node knows of a workspace. It is guarded by the limiter's lock.
+// view is the state of a workspace as this node knows it. It is guarded by the limiter's lock.
 type view struct {
 	terms termsView
 	used  time.Time
 
-	usage     usage     // as last seen in the store, with what this node has charged since
-	seen      time.Time // when that was, by this node's clock
-	storeTime time.Time // and by the store's
+	usage     usage     // as last read from the store, plus the charges of this node since then
+	seen      time.Time // when the usage was read, by this node's clock
+	storeTime time.Time // the same time by the store's clock
 	owed      []charge  // charges that the store doesn't have yet
 	lease     lease
 	open      calls
@@ -43,8 +43,9 @@ func (v *view) remaining(limits Limits) Decision {
 	return v.usage.check(v.now(), 0, limits).withMore(v.lease.n)
 }
 
-// refuse refuses what the store would refuse too: since it was seen, other nodes can only have
-// taken more. So a flood doesn't reach the store. After a second they may have refunded some.
+// refuse rejects a request that the store would reject too, without a round trip. Since the
+// store was read, other nodes can only have used more of the limits, except for refunds, which
+// are ignored for at most a second.
 func (v *view) refuse(r *request) (refused bool) {
 	if v.seen.IsZero() || time.Since(v.seen) > time.Second {
 		return false
@@ -63,8 +64,8 @@ func (v *view) charge(c charge, limits Limits) {
 	v.owe(c)
 }
 
-// owe records a charge for the store. It merges charges of the same second, of which there are
-// 3,600 in the hour that counts.
+// owe records a charge to be written to the store. It merges charges of the same second, so
+// there are at most 3,600 for the hour that counts.
 func (v *view) owe(c charge) {
 	last := len(v.owed) - 1
 	switch {
@@ -76,16 +77,17 @@ func (v *view) owe(c charge) {
 	}
 }
 
-// lease is what the store charged beyond a request, for this node to let in. So workspaces with
-// high limits need fewer trips.
+// lease is a number of requests that the store has charged in advance. The node may admit them
+// without a round trip, so workspaces with high limits need fewer round trips.
 type lease struct {
-	charge // what is left
+	charge // the unused rest
 	limits Limits
 	until  time.Time
 }
 
-// leaseSize returns how many requests a node leases at a time: above 200 a second, a hundredth
-// of a second's worth. A lease lasts for 100 ms, so the error is at most that much a node.
+// leaseSize returns how many requests a node leases at a time: a hundredth of the limit per
+// second if that exceeds 200, otherwise none. A lease lasts for 100 ms, so each node is off by
+// at most one lease.
 func leaseSize(limits Limits) int {
 	if limits.RPS <= 200 {
 		return 0
@@ -104,7 +106,8 @@ func (v *view) endLease() {
 	v.lease = lease{}
 }
 
-// takeFromLease lets a request in that the store has charged already, and reports whether it did.
+// takeFromLease admits a request from the lease, if enough of the lease is left. It reports
+// whether it did.
 func (v *view) takeFromLease(r *request) (allowed bool) {
 	if time.Now().After(v.lease.until) || v.lease.limits != r.limits {
 		v.endLease()

@@ -66,9 +66,10 @@ var arrivals = map[string]func(r *rand.Rand, limits Limits, n int) time.Duration
 	},
 }
 
-// The hard limit is held against an exact sliding window: no hour has more than the limit, and
-// what is refused would exceed the limit in an exact window that is 1 % longer. Retry-After is
-// never too small, and at most 1 % of the hour longer than that of an exact window.
+// The hard limit is compared with an exact sliding window. No hour exceeds the limit, and a
+// request is rejected only if it would exceed the limit in an exact window that is 1 % longer.
+// Retry-After is never too short, and exceeds that of an exact window by at most 1 % of the
+// hour.
 func TestRL04HardLimitAgainstTheExactWindow(t *testing.T) {
 	for name, next := range arrivals {
 		for _, limits := range []Limits{{RPH: 2}, {RPH: 60}, {RPH: 9000}, {RPS: 5, RPH: 9000}, {RPS: 25, RPH: 45_000}} {
@@ -123,7 +124,7 @@ func checkRetryAfter(t *testing.T, u usage, d Decision, hour exactWindow, now ti
 	}
 }
 
-// Under constant pressure the limiter lets in 99 % of what the exact window does.
+// Under constant load the limiter admits 99 % of the requests that an exact window admits.
 func TestRL04ConstantPressureWastesLittle(t *testing.T) {
 	for _, limits := range []Limits{{RPH: 60}, {RPH: 9000}, {RPH: 45_000}} {
 		var u usage

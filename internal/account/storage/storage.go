@@ -1,25 +1,25 @@
-// Package storage computes how many stages and bytes a run may store, and the fee for what exceeds
+// Package storage computes how many stages and bytes a run may store, and the fee for usage beyond
 // the free part (decisions 7 and 8).
 //
-// It doesn't use the database. Sizes and prices are whole numbers, so a fee is the same however it
-// is computed.
+// It doesn't use the database. Sizes and prices are whole numbers, so the order of the calculation
+// doesn't change a fee.
 package storage
 
 import "github.com/weft-automation/weft/internal/kit/credit"
 
-// Limits of a root run and all runs below it.
+// Limits of a root run and all its descendants.
 const (
 	MaxStages = 50_000
 	MaxBytes  = 64 << 20 // of stage outputs
 )
 
-// FreeStages and FreeBytes of a root run and the runs below it cost nothing.
+// FreeStages and FreeBytes of a root run and its descendants are free of charge.
 const (
 	FreeStages = 1_000
 	FreeBytes  = 32 << 20
 )
 
-// Prices of what exceeds the free part.
+// Prices beyond the free part.
 const (
 	PerStage = credit.Amount(1_000) // 0.001 credits
 	PerKiB   = credit.Amount(10)    // 0.00001 credits, for each whole KiB
@@ -51,8 +51,8 @@ func (u Usage) Less(other Usage) Usage {
 	return Usage{max(0, u.Stages-other.Stages), max(0, u.Bytes-other.Bytes)}
 }
 
-// Fee returns the price of what exceeds the free stages and bytes. Beyond the limits it doesn't
-// grow, because the run fails.
+// Fee returns the price of the usage beyond the free stages and bytes. Beyond the limits the fee
+// doesn't grow, because the run fails.
 func (u Usage) Fee() credit.Amount {
 	stages := max(0, min(u.Stages, MaxStages)-FreeStages)
 	kib := max(0, min(u.Bytes, MaxBytes)-FreeBytes) >> 10
@@ -62,10 +62,10 @@ func (u Usage) Fee() credit.Amount {
 // Fee returns the price of growing from before to after.
 func Fee(before, after Usage) credit.Amount { return max(0, after.Fee()-before.Fee()) }
 
-// Counted returns the bytes that u adds to the stored bytes of its workspace.
+// Counted returns the number of bytes that u adds to the stored bytes of its workspace.
 func (u Usage) Counted() int64 { return u.Bytes + u.Stages*StageBytes }
 
-// The most that one stage stores: a value of 1 MiB, sealed. A trigger stores its input twice.
+// The maximum that one stage stores: a sealed value of 1 MiB. A trigger stores its input twice.
 const (
 	stageAtMost   = 3 << 19
 	triggerAtMost = 3 << 20

@@ -1,7 +1,7 @@
 // Package componenttest lets tests call modules as the engine does: through Check and Run of a
 // registry, with every output validated against the module's own output schema.
 //
-// Only tests import it. The one invariant: an output that violates its schema fails the test.
+// Only tests import it. An output that violates its schema always fails the test.
 package componenttest
 
 import (
@@ -76,7 +76,7 @@ func (b *Bench) Run(t testing.TB, module, input, config string) (json.RawMessage
 	}
 }
 
-// Look makes one call without following a wait.
+// Look makes one call and returns its result, even if the module requests a wait.
 func (b *Bench) Look(t testing.TB, module string, call component.Call) (component.Result, *component.Error) {
 	t.Helper()
 	result, err := b.Registry.Run(t.Context(), module, call)
@@ -108,8 +108,8 @@ func (b *Bench) hold(t testing.TB, module string, output json.RawMessage) {
 	}
 }
 
-// unnamed returns the fields of a value that its schema doesn't declare. The schema allows them,
-// but its readers wouldn't know about them.
+// unnamed returns the fields of a value that its schema doesn't declare. The schema allows such
+// fields, but readers of the schema wouldn't expect them.
 func unnamed(schema *jsonschema.Compiled, value any, at string) (all []string) {
 	switch value := value.(type) {
 	case map[string]any:

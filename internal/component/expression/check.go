@@ -223,8 +223,8 @@ func short(name string) string {
 	return name
 }
 
-// Names returns the names of the values that the expression uses. Without a needed value, every
-// evaluation fails. Without one of the others, an evaluation can succeed.
+// Names returns the names of the values that the expression uses. If a needed value is missing,
+// every evaluation fails. If one of the other values is missing, an evaluation can succeed.
 func (p *Program) Names() (needed, others []string) {
 	n := naming{program: p, needed: map[string]bool{}, others: map[string]bool{}}
 	n.walk(p.root, nil, true)

@@ -6,7 +6,7 @@ import (
 	"github.com/expr-lang/expr/ast"
 )
 
-// Code is a stable name of what went wrong.
+// Code is the stable name of a kind of error.
 type Code string
 
 // The codes of an Error.

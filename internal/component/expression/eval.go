@@ -19,7 +19,7 @@ type run struct {
 }
 
 // scope has the variables and the predicate that are visible to a node, in addition to the values.
-// It is passed by value, so it ends with the node.
+// It is passed by value, so changes of it end with the node.
 type scope struct {
 	variables *variable
 	turn      *turn
@@ -239,7 +239,7 @@ func (r *run) text(node ast.Node, value any, what string) string {
 	return text
 }
 
-// memberName returns a field name and uses the steps for looking it up.
+// memberName returns a field name. It spends the budget's steps for looking the name up.
 func (r *run) memberName(node ast.Node, value any) string {
 	name := r.text(node, value, "a field name")
 	r.spend(node, len(name)/64)

@@ -1,18 +1,19 @@
 // Package expression evaluates the expression language of workflows: the conditions of IF and
 // SWITCH, and the results of TRANSFORM (decisions 8.16).
 //
-// The language is that of github.com/expr-lang/expr, whose parser reads it. This package has its
-// own evaluator, because expr's virtual machine limits neither the bytes of strings nor the
-// iterations of nested loops, overflows integers silently, visits objects in random order and puts
-// values into its errors. Functions of clock and time zone (now, date, duration, timezone), $env,
-// methods and bytes are not part of the language. language_test.go compares the rest with expr.
+// The language is that of github.com/expr-lang/expr, and the package uses expr's parser. The
+// package has its own evaluator, because expr's virtual machine limits neither the bytes of strings
+// nor the iterations of nested loops, overflows integers silently, visits objects in random order
+// and puts values into its errors. Functions for times and time zones (now, date, duration,
+// timezone), $env, methods and bytes are not part of the language. language_test.go compares the
+// rest with expr.
 //
 // Numbers: integers are exact up to 64 bits, and results that are integers stay integers, such as 4
 // / 2. Overflow is an error. Fractions are IEEE doubles. Larger integers must be strings; a larger
 // JSON number passes through unchanged, but arithmetic with it is an error.
 //
-// The one invariant: for any expression and any values, Run finishes within its budget of steps and
-// memory, is deterministic, and modifies nothing.
+// For any expression and any values, Run finishes within its budget of steps and memory, is
+// deterministic, and modifies nothing.
 package expression
 
 import (
@@ -24,7 +25,7 @@ import (
 	"github.com/expr-lang/expr/ast"
 )
 
-// Limits on an expression and on what one Run may use.
+// Limits on an expression and on the resources of one Run.
 const (
 	MaxText   = 4 << 10 // bytes of an expression
 	MaxResult = 1 << 20 // bytes of a result, as JSON
@@ -33,7 +34,7 @@ const (
 	MaxName   = 1 << 10 // bytes of a field name
 
 	maxNodes  = 1_000    // nodes of an expression
-	maxVisits = 4_000    // visits of its nodes; some nodes have several parents
+	maxVisits = 4_000    // visits of the expression's nodes; some nodes have several parents
 	maxSteps  = 500_000  // nodes evaluated, items visited, and blocks of 64 bytes read
 	maxMemory = 16 << 20 // bytes of all intermediate values
 )

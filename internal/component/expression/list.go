@@ -144,7 +144,7 @@ func (c call) flat(into, items []any, depth int) []any {
 }
 
 // uniq keeps the first of equal items. It finds equal strings, numbers and booleans with a map. It
-// compares arrays and objects with all kept before.
+// compares each array and object with all arrays and objects kept before.
 func (c call) uniq() any {
 	kept, compound, seen := []any{}, []any{}, map[any]bool{}
 	for _, item := range c.listAt(0) {

@@ -36,8 +36,8 @@ func isNumber(value any) bool {
 	return false
 }
 
-// number returns a number as an int64 if it is an integer, otherwise as a float64. ok is false for
-// other values.
+// number returns a number as an int64 if it is an integer, otherwise as a float64. For values that
+// aren't numbers, ok is false.
 func (r *run) number(node ast.Node, value any) (n any, ok bool) {
 	switch value := value.(type) {
 	case int64:
@@ -68,7 +68,8 @@ func (r *run) decimal(node ast.Node, text string) any {
 	return whole(f)
 }
 
-// numeric returns the number for an operator or a function. It fails for other values.
+// numeric returns a number as an operand or an argument. It fails for values that aren't
+// numbers.
 func (r *run) numeric(node ast.Node, value any, what string) any {
 	n, ok := r.number(node, value)
 	if !ok {
@@ -77,7 +78,8 @@ func (r *run) numeric(node ast.Node, value any, what string) any {
 	return n
 }
 
-// integer returns the integer for an operator or a function. It fails for other values.
+// integer returns an integer as an operand or an argument. It fails for values that aren't
+// integers.
 func (r *run) integer(node ast.Node, value any, what string) int64 {
 	n, ok := r.numeric(node, value, what).(int64)
 	if !ok {

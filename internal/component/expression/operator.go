@@ -106,8 +106,8 @@ func (r *run) compare(node ast.Node, left, right any) int {
 	return order(a, b)
 }
 
-// isDecimal reports whether a string is a number in decimal digits, with or without a sign, a
-// fraction, an exponent and white space around it.
+// isDecimal reports whether a string is a number in decimal digits. The number may have a sign,
+// a fraction, an exponent and surrounding white space.
 func isDecimal(text string) bool {
 	text = unsigned(strings.TrimSpace(text))
 	if at := strings.IndexAny(text, "eE"); at >= 0 {

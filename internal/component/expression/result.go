@@ -21,7 +21,7 @@ const (
 )
 
 // measure returns the size of a value as JSON. It fails if the value can't be encoded or is too
-// large. A value that is referenced several times counts each time.
+// large. A value that is referenced several times is counted for each reference.
 func (r *run) measure(node ast.Node, value any) (size int) {
 	r.counted = 0
 	size = r.sizeOf(node, value, 0, 0)

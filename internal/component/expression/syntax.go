@@ -32,8 +32,8 @@ func parse(text string) (root ast.Node, err error) {
 	return nil, explain(text, fault)
 }
 
-// wordings maps messages of the parser to ours. The parser's messages can contain literals of the
-// expression, which can come from substituted secrets.
+// wordings maps the parser's messages to our own messages. The parser's messages can contain
+// literals of the expression, which can come from substituted secrets.
 var wordings = []struct{ theirs, ours string }{
 	{"literal not terminated", "a string is not closed: expected its closing quotation mark"},
 	{"unclosed comment", "a comment is not closed: expected */"},

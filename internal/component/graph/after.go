@@ -2,9 +2,9 @@ package graph
 
 import "slices"
 
-// After returns the components of a scope that come after one of the given components of the same
+// After returns the components of a scope that come after any of the given components of the same
 // scope, through edges or data connections, in the order of the definition. loop is the FOR_EACH of
-// the scope; "" is the root.
+// the scope, or "" for the root.
 func (p *Plan) After(loop string, ids ...string) []string {
 	var after []int
 	comes := make([]bool, len(p.nodes))

@@ -11,7 +11,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/strictjson"
 )
 
-// maxExtended limits the items by which the arrays of one input are extended. An array is extended
+// maxExtended limits how many items Bind may add to the arrays of one input. An array is extended
 // up to the index in a path.
 const maxExtended = 10_000
 
@@ -21,8 +21,8 @@ type Bound struct {
 	Value json.RawMessage // nil: missing, because the source failed or did not run
 }
 
-// BindError reports that a value does not fit into an input. It names both ends and never contains
-// the value.
+// BindError reports that a value does not fit into an input. It names the output and the input,
+// and never contains the value.
 type BindError struct {
 	From, To string // componentId.path
 	Reason   string
@@ -115,7 +115,7 @@ func (b Bound) fail(reason string) error {
 	return &BindError{From: b.From + "." + b.Path, To: b.Into + "." + b.To, Reason: reason}
 }
 
-// inserter inserts values into one input. left is the number of items by which it may still extend
+// inserter inserts values into one input. left is the number of items that it may still add to
 // arrays.
 type inserter struct{ left int }
 

@@ -47,7 +47,7 @@ func (c *compiler) bodies() {
 	}
 }
 
-// body finds the body of one FOR_EACH. start are the nodes that no edge leads to.
+// body finds the body of one FOR_EACH. start contains the nodes that no edge leads to.
 func (c *compiler) body(loop int, out [][]arrow, start []int) body {
 	var each, others []arrow
 	for _, a := range out[loop] {
@@ -83,8 +83,8 @@ func ends(arrows []arrow) []int {
 }
 
 // crossings reports the edges that make a component both part of the body of a FOR_EACH and
-// reachable from outside. If the component comes after the loop, it reports the edge that leaves
-// the body, otherwise the one that enters it.
+// reachable from outside the body. If the component comes after the loop, crossings reports the
+// edge that leaves the body, otherwise the edge that enters the body.
 func (c *compiler) crossings(loop int, inside, outside, after []bool) {
 	name := quote(c.nodes[loop].component.ID)
 	for _, a := range c.arrows {

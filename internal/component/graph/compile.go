@@ -39,20 +39,20 @@ type node struct {
 	module        Module
 	known         bool     // the library has the module
 	duplicate     bool     // an earlier component has the same ID
-	unknownSource bool     // an edge from an unknown component leads to it
+	unknownSource bool     // an edge from an unknown component leads to this node
 	ports         []string // without `error`
-	around        []int    // the FOR_EACH components around it, outermost first
+	around        []int    // the FOR_EACH components around the node, outermost first
 	wired         map[string]bool
 	sources       []Source
 	bound         []binding
 	input         *jsonschema.Schema
 	output        *jsonschema.Schema
 
-	// Its place in its scope, whose components are in topological order.
+	// The position of the node in its scope, whose components are in topological order.
 	at    int     // index in that order
 	entry bool    // no edge in the scope leads to it
-	in    []arrow // edges to it
-	needs []int   // nodes from which it receives data
+	in    []arrow // edges to this node
+	needs []int   // nodes from which this node receives data
 }
 
 // arrow is an edge between two nodes, or a data connection.
@@ -104,13 +104,13 @@ func compile(d Definition, library Library, more func(c *compiler)) (plan *Plan,
 	return nil, inOrder(c.problems), nil
 }
 
-// inOrder sorts problems by their place in the definition and returns at most maxProblems.
+// inOrder sorts problems by their position in the definition and returns at most maxProblems.
 func inOrder(problems []Problem) []Problem {
 	slices.SortStableFunc(problems, func(a, b Problem) int { return slices.Compare(placed(a), placed(b)) })
 	return problems[:min(len(problems), maxProblems)]
 }
 
-// placed returns the sort key of a problem: its place in the definition.
+// placed returns the sort key of a problem: its position in the definition.
 func placed(p Problem) []int {
 	tokens := append(strings.Split(p.Pointer, "/"), "", "", "")
 	index, _ := strconv.Atoi(tokens[2])
@@ -140,7 +140,7 @@ func (c *compiler) limits() bool {
 	return len(c.problems) == 0
 }
 
-// identify checks an ID, and reports whether it is the first with that value.
+// identify checks an ID, and reports whether this is the first use of the ID.
 func (c *compiler) identify(pointer, id, thing string, first map[string]int, at int) bool {
 	if !IsIdentifier(id) {
 		c.fault(pointer, CodeInvalidID, "the id %s of a %s must be 1 to 64 letters, digits, hyphens and underscores", quote(id), thing)
@@ -259,7 +259,8 @@ func (c *compiler) port(pointer string, from int, sourceKnown bool, port string)
 }
 
 // reach reports the components that no run can reach from the trigger. Without a trigger, a run
-// starts at every component that no edge leads to, so it reaches all that are not in a cycle.
+// starts at every component that no edge leads to, so it reaches all components outside of
+// cycles.
 func (c *compiler) reach() {
 	var start, triggers []int
 	for i, n := range c.nodes {
@@ -288,7 +289,7 @@ func (c *compiler) reach() {
 }
 
 // dataSources returns the unreached components that no edge leads to and that send data to a
-// reached component, such as constants. A run starts them too.
+// reached component, such as constants. A run also starts these components.
 func (c *compiler) dataSources(reached []bool) []int {
 	entered := make([]bool, len(c.nodes))
 	for _, a := range c.arrows {
@@ -318,8 +319,8 @@ func outgoing(count int, arrows []arrow) [][]arrow {
 	return out
 }
 
-// reachable reports for each node whether it can be reached from the start nodes, which are
-// included.
+// reachable reports for each node whether it can be reached from the start nodes. The start
+// nodes are reachable themselves.
 func reachable(out [][]arrow, start []int) []bool {
 	reached := make([]bool, len(out))
 	for _, n := range start {

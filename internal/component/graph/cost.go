@@ -15,7 +15,8 @@ type Range struct{ Least, Most Cost }
 type Price struct{ Completed, Failed Range }
 
 // With returns the price of a component that also causes the cost inside: the iterations of a
-// FOR_EACH, or a child run. If the component fails, these may have stopped early.
+// FOR_EACH, or a child run. If the component fails, the iterations or the child run may have
+// stopped early.
 func (p Price) With(inside Range) Price {
 	p.Completed.Least = p.Completed.Least.Plus(inside.Least)
 	p.Completed.Most = p.Completed.Most.Plus(inside.Most)
@@ -86,12 +87,12 @@ type decision struct {
 	together     []int     // of a port or the start: everything that follows
 	alternatives []outcome // of a component: the outcomes, exactly one of which happens
 
-	last  int   // the last decision on every path to this one
-	below []int // decisions whose last is this one
+	last  int   // the last decision on every path to this decision
+	below []int // decisions whose last is this decision
 
 	completes bool    // the scope can complete from here
 	may, must big.Int // decisions that can follow, and that follow in every scope that completes; both include itself
-	cost      Range   // of this decision and everything below it
+	cost      Range   // of this decision and all its descendants
 }
 
 // outcome is a way in which a stage can end, and the decision that follows.
@@ -178,7 +179,7 @@ func (p *Plan) decisions(loop string, price func(Component) Price) decisions {
 	return d
 }
 
-// result is one way in which a stage can end, and the port that fires.
+// result is one possible outcome of a stage, and the port that fires.
 type result struct {
 	cost  Range
 	port  string
@@ -247,7 +248,7 @@ func (d decisions) evaluate(at int) {
 	}
 }
 
-// follows returns the total cost of the decisions below x that follow from another decision.
+// follows returns the total cost of the decisions below x that follow from a different decision.
 func (d decisions) follows(x, from *decision) (sum Range) {
 	for _, at := range x.below {
 		if from.may.Bit(at) > 0 {

@@ -43,8 +43,8 @@ func sketch(t *testing.T, text string) (d graph.Definition) {
 	return d
 }
 
-// pricing sets the costs of a test: a completed WORK costs charge, a FOR_EACH runs its body for so
-// many items, and everything else is free.
+// pricing sets the costs of a test: a completed WORK costs the given charge, a FOR_EACH runs its
+// body for the given number of items, and all other components are free.
 type pricing struct {
 	plan   *graph.Plan
 	charge func(id string) int64
@@ -180,7 +180,7 @@ func TestCostsHoldForRandomRuns(t *testing.T) {
 	}
 }
 
-// playedCost is the cost of a run, and whether it completed.
+// playedCost returns the cost of a run, and whether the run completed.
 type playedCost struct {
 	cost      graph.Cost
 	completed bool

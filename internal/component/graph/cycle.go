@@ -29,8 +29,9 @@ func (c *compiler) cutDeadlocks() []int {
 		}
 	}
 	order, kept := topological(len(c.nodes), c.flows, func(cycle []arrow) {
-		// The cycle has a connection: cutCycles removed cycles of edges, and lifting edges to one
-		// scope makes no new cycle, since only the edges of its FOR_EACH lead into a body.
+		// At least one connection is part of the cycle: cutCycles removed the cycles that consist
+		// only of edges, and lifting edges to one scope adds no cycle, since only the edges of
+		// its FOR_EACH lead into a body.
 		at := slices.IndexFunc(cycle, func(a arrow) bool { return a.data != "" })
 		c.fault(cycle[at].pointer, CodeCycle, "%s, which is produced only later: %s", cycle[at].data, c.names(cycle))
 	})
@@ -38,8 +39,8 @@ func (c *compiler) cutDeadlocks() []int {
 	return order
 }
 
-// level returns two nodes lifted into the same scope: each becomes the outermost FOR_EACH that is
-// around it and not around the other, or stays itself.
+// level returns two nodes lifted into the same scope: each node is replaced by the outermost
+// FOR_EACH that contains it but not the other node, or stays unchanged.
 func (c *compiler) level(a, b int) (int, int) {
 	first, second := c.nodes[a].around, c.nodes[b].around
 	shared := c.shared(a, b)

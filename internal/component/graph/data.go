@@ -27,14 +27,14 @@ type Source struct {
 	To   string // name or dotted path in the receiver's input, for Bind
 	Into string // receiving component
 
-	// Depth is the number of FOR_EACH components around both ends, which is the number of loop
-	// indexes that their stages share.
+	// Depth is the number of FOR_EACH components around both the sender and the receiver. Their
+	// stages share this number of loop indexes.
 	Depth int
 	// Collected is the number of FOR_EACH components that the value leaves: 0 is a plain value, 1
 	// an array of the values of all items in their order, 2 an array of such arrays.
 	Collected int
-	// Item reports whether From is a FOR_EACH around the receiver. Path then starts with item or
-	// index and refers to the receiver's own iteration, whose index is at Depth.
+	// Item reports whether From is a FOR_EACH around the receiver. If it is, Path starts with
+	// item or index and refers to the receiver's own iteration, whose index is at Depth.
 	Item bool
 
 	Required bool               // the receiver's schema requires the input
@@ -109,7 +109,7 @@ func (c *compiler) claimInput(pointer string, to int, connection Connection) boo
 	return missing < 0
 }
 
-// connect checks a connection between two existing components and makes its source.
+// connect checks a connection between two existing components and creates its source.
 func (c *compiler) connect(pointer string, from, to int, connection Connection) {
 	sender, receiver := &c.nodes[from], &c.nodes[to]
 	first, second := c.level(from, to)
@@ -230,8 +230,8 @@ func (c *compiler) inputs() {
 	}
 }
 
-// literal decodes the literal input, and checks that values of the connections can be inserted into
-// it.
+// literal decodes the literal input, and checks that the values of the connections can be inserted
+// into the input.
 func (c *compiler) literal(pointer string, n *node) (map[string]json.RawMessage, bool) {
 	tree, err := strictjson.Decode(object(n.component.Input))
 	if _, ok := tree.(map[string]any); err != nil || !ok {

@@ -14,8 +14,8 @@ import (
 	"github.com/weft-automation/weft/internal/kit/status"
 )
 
-// built turns any bytes into a definition. Mutated bytes always give another graph, unlike mutated
-// JSON.
+// built makes a definition from arbitrary bytes. Mutated bytes always result in a different graph,
+// unlike mutated JSON.
 func built(data []byte) graph.Definition {
 	next := func() int {
 		if len(data) == 0 {
@@ -60,8 +60,8 @@ func built(data []byte) graph.Definition {
 
 var pointer = regexp.MustCompile(`^(/(components|sequenceEdges|dataConnections)(/[0-9]+(/.*)?)?)$`)
 
-// FuzzCompile compiles definitions made from any bytes: each has a plan, or errors with a place and
-// a message, and every run of the plan finishes.
+// FuzzCompile compiles definitions made from arbitrary bytes. Each definition has either a plan
+// whose runs all finish, or errors with a pointer and a message.
 func FuzzCompile(f *testing.F) {
 	paths, _ := filepath.Glob("testdata/*.txtar")
 	for _, path := range paths {

@@ -1,10 +1,10 @@
-// Package graph defines what a graph of components means: which definitions of workflows are valid,
-// which components are ready, and how a value gets from an output into an input (decisions 8.1 to
-// 8.6).
+// Package graph defines the meaning of a graph of components: which definitions of workflows are
+// valid, which components are ready, and how a value gets from an output into an input (decisions
+// 8.1 to 8.6).
 //
-// It is pure: it knows nothing of storage, time, logging or what a module does. The caller stores
-// the states of the stages. The one invariant: the result of Next depends only on the states, not
-// on the order in which stages became final.
+// It is pure: it doesn't depend on storage, time, logging or the work of modules. The caller stores
+// the states of the stages. The result of Next depends only on the states, not on the order in
+// which stages became final.
 package graph
 
 import (
@@ -16,7 +16,7 @@ const (
 	PortNext    = "next"    // fires if the module names no other port
 	PortError   = "error"   // of any component: the only port that fires if it fails
 	PortEach    = "each"    // of FOR_EACH: leads into the body
-	PortDone    = "done"    // of FOR_EACH: fires when it completes; next is an alias
+	PortDone    = "done"    // of FOR_EACH: fires when the loop completes; next is an alias
 	PortThen    = "then"    // of a condition that is true
 	PortElse    = "else"    // of a condition that is false
 	PortDefault = "default" // of a switch without a matching case
@@ -96,10 +96,10 @@ type Input struct {
 	Input       string `json:"input"`
 }
 
-// Module is what a plan needs to know about a module.
+// Module holds the properties of a module that a plan depends on.
 //
-// A schema without additionalProperties and patternProperties defines all fields of the value
-// itself, as in the catalogue. A nil schema allows any value.
+// A schema without additionalProperties and patternProperties declares all fields of the value,
+// as in the catalogue. A nil schema allows any value.
 type Module struct {
 	Ports     []string                              // in addition to `error`; nil: `next`
 	CasePorts func(config json.RawMessage) []string // additional ports, named in the config
@@ -107,22 +107,23 @@ type Module struct {
 	Trigger   bool                                  // runs start here
 	Fails     bool                                  // never completes
 	Inline    bool                                  // the engine runs it, in one attempt
-	Lasts     bool                                  // it is Inline and takes time, which timeoutMs limits
+	Lasts     bool                                  // the module is Inline and takes time, which timeoutMs limits
 
 	Input, Config, Output json.RawMessage // JSON Schemas
 
-	// Gives returns what the literals imply about the output, beyond what Output says. runInput is
-	// the schema of the workflow's input. Gives may be nil.
+	// Gives returns facts about the output that follow from the literals, beyond those in Output.
+	// runInput is the schema of the workflow's input. Gives may be nil.
 	Gives func(input, config, runInput json.RawMessage, bound []string) []Given
-	// Review is like Check, but returns problems that only a new definition must not have, because
-	// the component can never work, and warnings. It may be nil.
+	// Review is like Check, but returns warnings, and the problems because of which the component
+	// can never work. Only new definitions must be free of these problems. Review may be nil.
 	Review func(input, config json.RawMessage, bound []string) (problems, warnings []Problem)
 	// Check returns the errors in the literals, with pointers that start with /input or /config.
-	// Inputs in bound receive their values from connections, so they may be missing. It may be nil.
+	// Inputs in bound receive their values from connections, so the literals may lack them. Check
+	// may be nil.
 	Check func(input, config json.RawMessage, bound []string) []Problem
 }
 
-// Given is knowledge about the output of a component, as two JSON Schemas.
+// Given describes the output of a component with two JSON Schemas.
 type Given struct {
 	Possible json.RawMessage // fields that the output can have
 	Declared json.RawMessage // fields that the author declared; nil: Possible
@@ -131,7 +132,8 @@ type Given struct {
 // Library looks up modules.
 type Library interface {
 	Module(name string) (Module, bool)
-	// Unknown returns the message for a module that does not exist, and what to do about it.
+	// Unknown returns the message for a module that does not exist. The message suggests what to
+	// do.
 	Unknown(name string) string
 }
 
@@ -163,7 +165,7 @@ const (
 	CodeLoopTooDeep        = "LOOP_TOO_DEEP"
 	CodeUnknownOutput      = "UNKNOWN_OUTPUT"
 	CodeUnknownInput       = "UNKNOWN_INPUT"
-	CodeInputTaken         = "INPUT_TAKEN" // two connections lead into one input
+	CodeInputTaken         = "INPUT_TAKEN" // two connections lead into the same input
 	CodeTypeMismatch       = "TYPE_MISMATCH"
 	CodeMissingInput       = "MISSING_INPUT"
 	CodeInvalidInput       = "INVALID_INPUT" // an invalid literal, and errors of Check without a code

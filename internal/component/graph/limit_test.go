@@ -10,7 +10,8 @@ import (
 	"github.com/weft-automation/weft/internal/kit/jsonschema"
 )
 
-// sized returns a definition of that size, in which each component is connected to many before it.
+// sized returns a definition with the given number of components, each of which is connected to
+// many components before it.
 func sized(components, edges, connections int) graph.Definition {
 	var d graph.Definition
 	for i := range components {
@@ -44,8 +45,8 @@ func TestSizeOfDefinitionsIsLimited(t *testing.T) {
 /dataConnections TOO_MANY_CONNECTIONS there are 2001 data connections; at most 2000 are allowed`)
 }
 
-// Arrays are extended up to the indexes in paths when a workflow is saved and when its values
-// arrive.
+// The limits on extending arrays apply both when a workflow is saved, to the indexes in its
+// paths, and when the values arrive.
 func TestArrayExtensionByConnectionsIsLimited(t *testing.T) {
 	t.Parallel()
 	d := sized(2, 1, 0)

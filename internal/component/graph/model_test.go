@@ -30,8 +30,8 @@ func draw(seed uint64, limit int) graph.Definition {
 
 func (w *drawing) id(kind string, count int) string { return fmt.Sprintf("%s%d", kind, count) }
 
-// scope draws components of one scope, with edges and connections only from those before them.
-// givers certainly come before the whole scope.
+// scope generates the components of one scope, with edges and connections only from earlier
+// components. All givers come before the whole scope.
 func (w *drawing) scope(loop string, depth int, givers []string) []string {
 	var here []string
 	count := 2 + w.IntN(6)
@@ -120,7 +120,7 @@ func (w *drawing) connect(id string, before []string) {
 		case "WAIT":
 			c.From.Output = "payload.deep"
 		case "FOR_EACH":
-			continue // nothing waits for item and index
+			continue // no stage waits for item and index
 		}
 		w.d.DataConnections = append(w.d.DataConnections, c)
 	}
@@ -196,7 +196,7 @@ func (r *run) open(loop, iteration string) {
 	r.advance(loop, iteration)
 }
 
-// advance starts what Next returns for a scope.
+// advance starts the stages that Next returns for a scope.
 func (r *run) advance(loop, iteration string) {
 	states := r.states[scopeName(loop, iteration)]
 	step := r.plan.Next(loop, states)
@@ -253,8 +253,8 @@ func (r *run) repeat(at stage) {
 	}
 }
 
-// close finishes a scope. The last iteration of a FOR_EACH finishes the loop, as a failure if an
-// iteration failed.
+// close finishes a scope. Finishing the last iteration of a FOR_EACH finishes the loop; the loop
+// fails if an iteration failed.
 func (r *run) close(loop, iteration string, failed bool) {
 	if loop == "" {
 		if r.done {
@@ -306,7 +306,7 @@ func (r *run) ordered() {
 }
 
 // TestModel plays random definitions in random orders. It compares each step with the reference,
-// and each run with the one in which failures stop nothing.
+// and each run with a run of the same definition in which failures stop nothing.
 func TestModel(t *testing.T) {
 	t.Parallel()
 	stages := 0

@@ -14,7 +14,7 @@ type Plan struct {
 	triggers []string
 }
 
-// plan makes the plan of what was compiled.
+// plan makes the plan of the compiled definition.
 func (c *compiler) plan(order []int) *Plan {
 	p := &Plan{nodes: c.nodes, index: c.index, scopes: map[string][]int{}}
 	for _, at := range order {
@@ -102,7 +102,7 @@ type State struct {
 	Port   string // the port that fired if it completed; "": the default port of the module
 }
 
-// Step is what follows from the states of a scope.
+// Step is the result of Next for a scope.
 type Step struct {
 	Ready  []string // components to start, in the order of the definition
 	Live   int      // stages that are not final
@@ -110,20 +110,21 @@ type Step struct {
 	Done   bool     // the scope has finished: nothing is ready or live
 }
 
-// verdict is what is known about a component in a scope.
+// verdict is the conclusion about a component in a scope.
 type verdict struct {
 	settled bool // final, or it will never start
 	state   State
 }
 
-// Next returns what follows from the states of a scope: of the root, or of one iteration of a
-// FOR_EACH (decisions 8.3, 8.6). A component without a state has no stage.
+// Next returns the next step of a scope, which is the root or one iteration of a FOR_EACH
+// (decisions 8.3, 8.6), for the given states of its stages. A component without a state has no
+// stage.
 //
-// A component is ready when all edges into it are settled, one of them fired, and all its data
-// sources are settled. An edge is settled when its source is final or dead. A component is dead,
-// and never starts, when all edges into it are settled and none fired. If a scope has several
-// triggers, all are ready at first. Once one has a stage, those without a stage are dead: a run
-// starts at one trigger only.
+// A component is ready when all edges into it are settled, at least one of these edges fired,
+// and all its data sources are settled. An edge is settled when its source is final or dead. A
+// component is dead, and never starts, when all edges into it are settled and none fired. If a
+// scope has several triggers, all triggers are ready at first. Once one trigger has a stage, the
+// others are dead: a run starts at one trigger only.
 func (p *Plan) Next(loop string, states map[string]State) Step {
 	members := p.scopes[loop]
 	verdicts := make([]verdict, len(members))
@@ -194,8 +195,8 @@ func (n *node) handled() bool {
 }
 
 // fires reports whether a final stage fired a port of its component. A canceled stage fires no
-// port, nor does a component without a stage. A failed stage fires `error` if an edge starts there.
-// Otherwise it fires its default port if OnFailure is continue.
+// port, and a component without a stage fires no port either. A failed stage fires `error` if an
+// edge starts at that port. Otherwise it fires its default port if OnFailure is continue.
 func (n *node) fires(state State, port string) bool {
 	switch state.Status {
 	case status.StageCompleted:
@@ -212,8 +213,8 @@ func (n *node) fires(state State, port string) bool {
 	return false
 }
 
-// defaultPorts returns the ports that fire if no other was decided on: done and next, the default
-// of a switch, the else of a condition, or the first port of any other module.
+// defaultPorts returns the ports that fire if the stage selected no port: done and next, the
+// default of a switch, the else of a condition, or the first port of any other module.
 func (n *node) defaultPorts() []string {
 	for _, port := range []string{PortDone, PortNext, PortDefault, PortElse} {
 		if slices.Contains(n.ports, port) {

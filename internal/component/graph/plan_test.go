@@ -79,12 +79,12 @@ var modules = library{
 	},
 }
 
-// TestRules runs each file of testdata: a definition, and either its errors, or the sources of its
-// connections and the steps of a run.
+// TestRules runs each file of testdata. A file has a definition, followed either by its errors, or
+// by the sources of its connections and the steps of a run.
 //
-// The lines of a run: "scope" starts a scope, which the following lines are about; "a COMPLETED
-// then" is the state of a stage and the port that fired; "->" is what follows from all states of
-// the scope.
+// The lines of a run: "scope" starts a scope, to which the following lines belong; "a COMPLETED
+// then" is the state of a stage and the port that fired; "->" is the result of Next for all states
+// of the scope.
 func TestRules(t *testing.T) {
 	t.Parallel()
 	paths, err := filepath.Glob("testdata/*.txtar")

@@ -7,8 +7,8 @@ import (
 	"github.com/weft-automation/weft/internal/kit/status"
 )
 
-// reference computes what is ready in a scope from the definition alone, as plainly as decisions
-// 8.3 to 8.6. It is slow and shares no code with the plan.
+// reference computes the ready components of a scope from the definition alone, following
+// decisions 8.3 to 8.6 literally. It is slow and shares no code with the plan.
 type reference struct {
 	d      graph.Definition
 	loops  map[string]bool
@@ -99,8 +99,8 @@ func (r *reference) settled(id string, states map[string]graph.State) bool {
 	return settled && !fired
 }
 
-// entered reports whether all edges into a component are settled, and whether one fired. Runs and
-// iterations start at components without edges into them.
+// entered reports whether all edges into a component are settled, and whether any of them fired.
+// Runs and iterations start at components without incoming edges.
 func (r *reference) entered(id string, states map[string]graph.State) (settled, fired bool) {
 	settled = true
 	edges := 0
@@ -128,7 +128,7 @@ func (r *reference) giver(connection graph.Connection, id string) string {
 	from := append(slices.Clone(r.around[connection.From.ComponentID]), connection.From.ComponentID)
 	for level := range to {
 		if level >= len(from) || from[level] == to[level] {
-			continue // a connection from the FOR_EACH around it
+			continue // a connection from the FOR_EACH around the component
 		}
 		if to[level] == id {
 			return from[level]
@@ -138,7 +138,7 @@ func (r *reference) giver(connection graph.Connection, id string) string {
 	return ""
 }
 
-// step returns what Next should return.
+// step returns the expected result of Next.
 func (r *reference) step(scope string, states map[string]graph.State) graph.Step {
 	var step graph.Step
 	for _, component := range r.d.Components {

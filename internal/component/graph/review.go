@@ -6,9 +6,9 @@ import (
 	"strconv"
 )
 
-// Review is Compile for a definition that is to be saved. Its problems include what compiles but
-// can never work; stored definitions with such problems keep running. Its warnings report what is
-// suspicious.
+// Review is Compile for a definition that is about to be saved. Its problems include problems of
+// definitions that compile but can never work; stored definitions with such problems keep
+// running. Its warnings report suspicious parts of the definition.
 func Review(d Definition, library Library) (plan *Plan, problems, warnings []Problem) {
 	return compile(d, library, (*compiler).review)
 }
@@ -69,7 +69,7 @@ func (c *compiler) settings(pointer string, n *node) {
 	}
 }
 
-// exits warns about ports from which no edge starts although one was probably intended.
+// exits warns about ports at which no edge starts, although an edge was probably intended.
 func (c *compiler) exits(pointer string, n *node, read bool) {
 	follows := func(port string) bool { return n.wired[port] }
 	id := quote(n.component.ID)

@@ -19,8 +19,8 @@ func joined(t *testing.T, given, from, taken, to string) (*graph.Plan, string) {
 	return plan, told(problems)
 }
 
-// Each line has the schema of an output, the schema of an input, and why no value fits, "" if one
-// may.
+// Each line has the schema of an output, the schema of an input, and the reason why no value
+// fits; the reason is "" if a value may fit.
 func TestTypesThatNeverFitAreErrors(t *testing.T) {
 	t.Parallel()
 	const text, integer, flag = `{"type":"string"}`, `{"type":"integer"}`, `{"type":"boolean"}`
@@ -112,7 +112,7 @@ func TestPathsAreFollowedInSchemas(t *testing.T) {
 	}
 }
 
-// written returns the text of a schema; "" for one that allows any value.
+// written returns the text of a schema, or "" for a schema that allows any value.
 func written(schema *jsonschema.Schema) string {
 	if schema == nil || string(schema.Raw) == "true" {
 		return ""
@@ -128,7 +128,7 @@ func many(count int) string {
 	return members.String()
 }
 
-// The default port of a module without next, done, default or else is its first port.
+// The first port of a module without the ports next, done, default and else is its default port.
 func TestFirstPortIsTheDefault(t *testing.T) {
 	t.Parallel()
 	plan, faults := joined(t, ``, "v", ``, "v")

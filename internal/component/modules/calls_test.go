@@ -32,8 +32,8 @@ func TestEveryModuleRejectsNonObjects(t *testing.T) {
 }
 
 // FuzzCalls runs arbitrary calls on every module. Errors have pointers into the call and are
-// deterministic, and the redacted call is valid JSON. A module that doesn't connect to the network
-// finishes in time, with an output that can be stored or with a clean error.
+// deterministic, and the redacted call is valid JSON. If a module doesn't connect to the network,
+// it finishes in time, with an output that can be stored or with a clean error.
 func FuzzCalls(f *testing.F) {
 	guard := egress.New(egress.Policy{})
 	f.Cleanup(guard.Close)

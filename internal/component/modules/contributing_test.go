@@ -12,8 +12,8 @@ import (
 	"github.com/weft-automation/weft/internal/kit/waittest"
 )
 
-// Adds the component in CONTRIBUTING.md and its row in the table of sources with the compiler's
-// overlay. Its test and the tests of the whole library must pass.
+// The test uses the compiler's overlay to add the component in CONTRIBUTING.md and its row in
+// the table of sources. The component's test and the tests of the whole library must pass.
 func TestComponentInContributingGuideWorks(t *testing.T) {
 	t.Parallel()
 	root, err := filepath.Abs("../../..")

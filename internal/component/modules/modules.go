@@ -1,8 +1,8 @@
-// Package modules lists the families of the component library, so that they are registered in one
-// place.
+// Package modules lists the families of the component library, so that all families are
+// registered in one place.
 //
-// It contains no module. A new module is a line in its family's table; a new family is a line
-// here.
+// It contains no modules. To add a module, add a line to its family's table. To add a family, add
+// a line to the list in this package.
 package modules
 
 import (

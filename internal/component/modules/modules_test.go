@@ -38,8 +38,8 @@ var described = regexp.MustCompile(`(?:\b[mM]odule:\s*|[cC]onstant\()"([A-Z][A-Z
 // named matches the constants of component/names.go.
 var named = regexp.MustCompile(`= "([A-Z][A-Z0-9_]*)"`)
 
-// Each module that a file describes is in the table of its category, and so in the library.
-// conformance/ checks that all modules of the contract exist.
+// Each module that a file describes is in the table of its category, and therefore in the
+// library. The tests in conformance/ check that all modules of the contract exist.
 func TestEveryDescribedModuleIsRegistered(t *testing.T) {
 	r := registry(t)
 	found := 0
@@ -272,8 +272,8 @@ func TestModulesConnectThroughTheGuardOnly(t *testing.T) {
 }
 
 // A module must read only the fields that its schema declares, but package encoding/json ignores
-// letter case. Undeclared top-level fields never reach the module. For nested objects, the schema
-// rejects them, or the module decodes exact names.
+// letter case. Undeclared top-level fields never reach the module. Undeclared nested fields are
+// rejected by the schema, or the module decodes exact names.
 func TestNestedObjectsRejectUndeclaredFields(t *testing.T) {
 	exact := []string{"SIGN_EVM_TRANSACTION/input/signature", "SIGN_EVM_TYPED_DATA/input/types/*/*"}
 	var open []string

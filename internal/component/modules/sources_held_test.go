@@ -12,8 +12,8 @@ import (
 	"github.com/weft-automation/weft/internal/component"
 )
 
-// formats lists the fuzz targets for string formats. A module whose schema has the format must name
-// one of them.
+// formats lists the fuzz targets for string formats. If a module's schema has a format, the module
+// must name one of the format's fuzz targets.
 var formats = map[string][]string{
 	"evm-address": {scalars}, "evm-hash": {scalars, "evm/answers_test.go:FuzzLogsAnswer"}, "evm-block": {scalars}, "evm-uint256": {scalars}, "evm-uint64": {scalars}, "hex-bytes": {scalars},
 	"evm-private-key": {secrets}, "evm-public-key": {"evm/compute_address_test.go:FuzzPublicKeys"},
@@ -23,7 +23,8 @@ var formats = map[string][]string{
 }
 
 // Each module has tests with cases from independent sources and with invalid inputs, and fuzz
-// targets if it decodes something. The table lists them, and they exist.
+// targets if it decodes its input. The table lists these tests and fuzz targets, and each of
+// them exists.
 func TestEveryModuleHasIndependentTests(t *testing.T) {
 	t.Parallel()
 	for _, fault := range newJudge(t).judge(sources) {
@@ -167,7 +168,7 @@ func (j *judge) holder(g golden, module string, test *tests) (string, error) {
 	switch filepath.Ext(g.file) {
 	case ".json":
 		return provenance(data, g, module, test)
-	case ".io": // a comment before each exchange has its method
+	case ".io": // a comment with the method precedes each exchange
 		found = strings.Contains(text, "\n// "+g.at+"/") && names(test, module)
 	case ".mjs": // a function for each kind of case
 		found = strings.Contains(text, "\nfunction "+g.at+"(") && names(test, module)

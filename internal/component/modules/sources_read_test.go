@@ -83,7 +83,7 @@ func (j *judge) read(path string) ([]byte, error) {
 // overlayVariable is the environment variable with the file of go test -overlay.
 const overlayVariable = "WEFT_TEST_OVERLAY"
 
-// spelled replaces the constant that stands for a module's name.
+// spelled replaces a constant that contains a module's name by that name.
 func spelled(text string) string {
 	return regexp.MustCompile(`\bwaitModule\b`).ReplaceAllString(text, `"WAIT_FOR_EVM_TRANSACTION"`)
 }

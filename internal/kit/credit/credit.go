@@ -1,5 +1,5 @@
-// Package credit defines amounts of credits: their arithmetic, their rounding, and their form in
-// JSON and in the database.
+// Package credit defines amounts of credits, with their arithmetic, rounding, and form in JSON
+// and in the database.
 //
 // An Amount is a whole number of micro-credits, so sums are exact. Amounts are never floats
 // (decisions 1.4).

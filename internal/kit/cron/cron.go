@@ -1,7 +1,8 @@
 // Package cron parses cron expressions and computes their times in a time zone.
 //
-// It doesn't read a clock. An expression matches what a wall clock in its time zone shows: a time
-// that a clock change skips never occurs, and a time that a clock change repeats occurs twice.
+// It doesn't read a clock. An expression is compared with the time that a wall clock in its time
+// zone shows: a time that a clock change skips never occurs, and a time that a clock change
+// repeats occurs twice.
 package cron
 
 import (
@@ -36,9 +37,9 @@ var macros = map[string]string{
 	"@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@hourly": "0 * * * *",
 }
 
-// Parse reads a cron expression of five fields, or a name such as @daily, and the IANA name of
-// a time zone; "" is UTC. It returns ErrTimeZone for an unknown zone. Any other error names the
-// field that is wrong. No error quotes its input.
+// Parse reads a cron expression of five fields, or a name such as @daily, and the IANA name of a
+// time zone; "" is UTC. It returns ErrTimeZone for an unknown zone. Any other error names the
+// invalid field. Errors don't quote the input.
 func Parse(expression, timeZone string) (*Schedule, error) {
 	s := &Schedule{}
 	var err error
@@ -95,7 +96,7 @@ func (f field) parse(text string) (numbers set, all bool, err error) {
 	return numbers, all, nil
 }
 
-// element reads "*", a number, a range, or one of these with a step.
+// element reads "*", a number or a range, each with an optional step.
 func (f field) element(text string) (numbers set, all bool, err error) {
 	text, stepText, stepped := strings.Cut(text, "/")
 	step := 1

@@ -15,7 +15,8 @@ import (
 	"github.com/weft-automation/weft/internal/kit/waittest"
 )
 
-// expressions are compared in each time zone. Many of them are times at which clocks change.
+// expressions are compared in each time zone. Many of the expressions match times at which
+// clocks change.
 var expressions = []string{
 	"*/5 * * * *", "0 * * * *", "30 * * * *", "0 0 * * *", "30 0 * * *", "15 1 * * *", "30 2 * * *", "45 2 * * *", "59 23 * * *", "0 2 28 3 *",
 	"0 9 * * MON-FRI", "0 0 * * 7", "0 0 1 * *", "0 0 13 * 5", "0 12 1-7 * MON", "0 0 29 2 *", "*/20 0-3 * 3,4,10,NOV SAT-SUN", "0 0 31 * ?",
@@ -29,8 +30,8 @@ var transitions = []string{
 	"Pacific/Chatham", "Europe/Berlin", "Asia/Kathmandu", "UTC",
 }
 
-// The second implementation walks through every minute of UTC and asks Go what a clock in the
-// zone shows. With WEFT_SOAK it covers ten years of every zone of the time zone database.
+// The second implementation steps through every minute of UTC and asks Go for the wall-clock
+// time in the zone. With WEFT_SOAK it covers ten years of every zone of the time zone database.
 func TestTimesEqualAnEnumerationOfEveryMinute(t *testing.T) {
 	t.Parallel()
 	zones, years := transitions, 1
@@ -47,7 +48,7 @@ func TestTimesEqualAnEnumerationOfEveryMinute(t *testing.T) {
 	t.Logf("%d zones, %d expressions, %d years each", len(zones), len(expressions), years)
 }
 
-// In 2011, Samoa skipped 30 December. In the years around it other zones changed their offset
+// In 2011, Samoa skipped 30 December. In the years around 2011, other zones changed their offset
 // by 30 minutes or at midnight.
 func TestTimesEqualAnEnumerationWhereADayIsMissing(t *testing.T) {
 	t.Parallel()
@@ -165,7 +166,7 @@ func allows(field string, n, highest int) bool {
 }
 
 // everyZone returns one name for each zone of Go's copy of the time zone database. Names with
-// the same data are the same zone.
+// the same data count as the same zone.
 func everyZone(t *testing.T) (names []string) {
 	t.Helper()
 	root, err := exec.CommandContext(t.Context(), "go", "env", "GOROOT").Output()

@@ -5,11 +5,11 @@ import (
 	"time"
 )
 
-// horizon is the number of years that Next searches. The longest interval is that of 29 February
-// from 2096 to 2104.
+// horizon is the number of years that Next searches. The longest interval between two times is
+// from 29 February 2096 to 29 February 2104.
 const horizon = 12
 
-// Next returns the first time of the schedule after the given one, in UTC. It returns the zero
+// Next returns the first time of the schedule after the given time, in UTC. It returns the zero
 // time if the schedule has no time within 12 years.
 //
 // Between two clock changes the clock runs evenly, so Next searches each such period for a
@@ -26,7 +26,8 @@ func (s *Schedule) Next(after time.Time) time.Time {
 	return time.Time{}
 }
 
-// period returns the offset from UTC at a time, and when it changes, at most until.
+// period returns the offset from UTC at a time, and the time of the next change of the offset,
+// but at most until.
 func (s *Schedule) period(at, until time.Time) (offset time.Duration, end time.Time) {
 	_, seconds := at.In(s.zone).Zone()
 	if _, end = at.In(s.zone).ZoneBounds(); end.IsZero() || end.After(until) {
@@ -38,7 +39,8 @@ func (s *Schedule) period(at, until time.Time) (offset time.Duration, end time.T
 // wall returns the time that a wall clock shows, with UTC as its location.
 func wall(at time.Time, offset time.Duration) time.Time { return at.UTC().Add(offset) }
 
-// match returns the first matching minute from one wall-clock time until before another.
+// match returns the first matching minute in the interval from one wall-clock time until just
+// before another.
 func (s *Schedule) match(from, until time.Time) (at time.Time, found bool) {
 	at = from.Add(time.Minute - time.Nanosecond).Truncate(time.Minute)
 	for at.Before(until) {

@@ -1,7 +1,7 @@
 // Package cursor encodes the position in a list after which the next page starts, as an opaque
 // string (decisions 1.5).
 //
-// A cursor that no page returned is rejected.
+// It rejects strings that are not cursors.
 package cursor
 
 import (
@@ -25,8 +25,8 @@ func Decode(text string, size int) ([]byte, error) {
 	return place, nil
 }
 
-// Before returns the ID before which a page with the newest first starts: that of the cursor, or
-// the greatest ID for the first page.
+// Before returns the upper bound for the IDs of a page with the newest first: the ID in the
+// cursor, or the greatest ID for the first page.
 func Before(text string) (uuid.UUID, error) {
 	if text == "" {
 		return uuid.Max, nil

@@ -30,14 +30,15 @@ const (
 
 var reference = regexp.MustCompile(`\{\{env\.([A-Z][A-Z0-9_]{0,63})\}\}`)
 
-// In reports whether a string contains a reference, so that its value is unknown until it is run.
+// In reports whether a string contains a reference, so that the string's final value is known
+// only at run time.
 func In(text string) bool { return reference.MatchString(text) }
 
 // scheme matches the name of an authentication scheme (RFC 9110 part 11.1) before a reference.
 var scheme = regexp.MustCompile(`^[A-Za-z][A-Za-z-]* $`)
 
-// Alone reports whether a string consists of references, so that it contains no secret itself. The
-// name of an authentication scheme may precede them.
+// Alone reports whether a string consists of references, and therefore contains no secret. The
+// name of an authentication scheme may precede the references.
 func Alone(text string) bool {
 	first := reference.FindStringIndex(text)
 	if first == nil || reference.ReplaceAllString(text[first[0]:], "") != "" {
@@ -99,8 +100,8 @@ func Faults(pointer string, data json.RawMessage) (details []fault.Detail) {
 // nearly matches strings that were probably meant as references.
 var nearly = regexp.MustCompile(`\{\{\s*(?i:env)\s*\.[^{}]{0,80}\}\}`)
 
-// Nearly returns the parts of strings that were probably meant as references but aren't, such as
-// names in lower case, or with blanks.
+// Nearly returns the parts of strings that were probably meant as references but aren't
+// references, such as names in lower case, or with blanks.
 func Nearly(data ...json.RawMessage) (places []string) {
 	for _, raw := range data {
 		value, err := decode(raw)
@@ -133,7 +134,7 @@ func Unfilled(pointer string, data json.RawMessage) (details []fault.Detail) {
 			message := "contains double braces that are not replaced: only {{env.NAME}} is, and values of other components come through data connections"
 			switch {
 			case strings.HasPrefix(place, prefix):
-				continue // it is replaced, or reported by Faults
+				continue // the string is replaced, or reported by Faults
 			case len(details) > fault.MaxDetails:
 				return
 			case nearly.MatchString(place):
@@ -165,7 +166,7 @@ func (v Values) Resolve(pointer string, data json.RawMessage) (json.RawMessage, 
 }
 
 // ResolveAs is Resolve for a document that an author wrote and into which other values were inserted
-// later. It replaces only references in strings that are as the author wrote them.
+// later. It replaces references only in strings that still have the author's value.
 func (v Values) ResolveAs(pointer string, data, written json.RawMessage) (json.RawMessage, error) {
 	if len(Names(written)) == 0 {
 		return data, nil

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// FuzzResolve replaces references with a value that looks like a reference itself: it is never
-// scanned again. Invalid JSON is rejected.
+// FuzzResolve replaces references with a value that looks like a reference. The value must not
+// be scanned again. Invalid JSON must be rejected.
 func FuzzResolve(f *testing.F) {
 	for _, text := range []string{`{"a":"{{env.A}}"}`, `["x {{env.A}} y","{{env.A}}{{env.A}}"]`, `"{{env.a}}"`, `{"{{env.A}}":1e400}`, `{`, `"\u0000{{env.A}}"`} {
 		f.Add(text)

@@ -1,8 +1,9 @@
-// Package failpoint lets a test kill or stall this process at the places where a crash is most
+// Package failpoint lets a test kill or stall this process at the points where a crash is most
 // dangerous (the crash points of conformance/RELIABILITY.md).
 //
-// WEFT_CRASH_AT arms a point: P3 for its first time, or P3:20 for the twentieth. P2:stall blocks
-// every goroutine that reaches P2. A point that isn't armed costs one comparison.
+// WEFT_CRASH_AT arms a point: P3 crashes when P3 is reached for the first time, P3:20 when P3 is
+// reached for the twentieth time. P2:stall blocks every goroutine that reaches P2. A point that
+// isn't armed costs one comparison.
 package failpoint
 
 import (
@@ -22,9 +23,9 @@ const (
 	AfterClaim     Point = "P2"  // after the job is fetched from the queue, before the start
 	AfterEffect    Point = "P3"  // after the side effect, before the finish
 	InFinish       Point = "P4"  // inside the finishing transaction
-	AfterFinish    Point = "P5"  // after its commit, before subscribers are notified
-	AfterDelivery  Point = "P6"  // after the receiver's 2xx, before it is recorded
-	AfterRecording Point = "P7"  // after it is recorded, before the job is completed
+	AfterFinish    Point = "P5"  // after the commit, before subscribers are notified
+	AfterDelivery  Point = "P6"  // after the receiver's 2xx, before the delivery is recorded
+	AfterRecording Point = "P7"  // after the delivery is recorded, before the job is completed
 	BetweenStages  Point = "P8"  // inside the transaction that advances a run
 	InRelease      Point = "P9"  // inside the transaction that releases plan credits
 	InSchedule     Point = "P10" // inside the transaction in which a schedule starts a run and advances

@@ -1,8 +1,8 @@
 // Package fault defines the error type for failures that callers of the API can act on.
 //
-// A package returns a *fault.Error only if the API's caller should act on it. Any other error is a
-// plain wrapped error, which the server renders as INTERNAL_ERROR without detail. The package knows
-// no HTTP: the table from code to status is in internal/web/protocol.
+// A package returns a *fault.Error only if the API's caller should act on the failure. Any other
+// error is a plain wrapped error, which the server renders as INTERNAL_ERROR without detail. The
+// package doesn't depend on HTTP: the table from code to status is in internal/web/protocol.
 package fault
 
 import (
@@ -49,8 +49,8 @@ func Codes() []Code {
 	}
 }
 
-// Detail is one of several faults: the JSON pointer (RFC 6901) of a value, and what is wrong with
-// it. It never contains the value itself.
+// Detail is one of several faults: the JSON pointer (RFC 6901) of a value, and the reason why the
+// value is invalid. It never contains the value.
 type Detail struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
@@ -60,11 +60,11 @@ type Detail struct {
 // Error is a failure that a caller can act on.
 type Error struct {
 	Code    Code
-	Message string // for the caller: what is wrong and what to do about it
+	Message string // for the caller: the cause, and how to fix it
 	Reason  string // a finer machine-readable cause, lower_snake; may be empty
 
-	// Unprocessable marks INVALID_INPUT that violates a module's own schema rather than that of
-	// the request (422 instead of 400, decisions 3).
+	// Unprocessable marks an INVALID_INPUT error about a value that violates a module's own
+	// schema rather than the schema of the request (422 instead of 400, decisions 3).
 	Unprocessable bool
 
 	RetryAfter time.Duration     // how long to wait before the same call can succeed; 0 means unknown
@@ -107,7 +107,7 @@ func InvalidAt(pointer, format string, args ...any) *Error {
 }
 
 // MaxDetails is the maximum number of faults in an error. Code that collects faults may stop after
-// one more. Then the message says that there are more, but not how many.
+// MaxDetails+1 faults. In that case the message says that there are more faults, but not how many.
 const MaxDetails = 100
 
 // Unprocessable returns an INVALID_INPUT error (422) with all faults of a value, or nil if the list
@@ -141,8 +141,8 @@ func AndMore(message string, faults int) string {
 	return message
 }
 
-// CodeOf returns the code of the *Error in the chain of err, or INTERNAL_ERROR if there is no
-// such error.
+// CodeOf returns the code of the *Error in the chain of err, or INTERNAL_ERROR if the chain has
+// no *Error.
 func CodeOf(err error) Code {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Code
@@ -150,7 +150,7 @@ func CodeOf(err error) Code {
 	return Internal
 }
 
-// Count returns a number with its unit: 1 character, 2 characters.
+// Count formats a number with its unit: 1 character, 2 characters.
 func Count(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing

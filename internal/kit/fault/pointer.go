@@ -29,11 +29,12 @@ func Tokens(pointer string) []string {
 	return tokens
 }
 
-// maxPointer is the length of a pointer in an error, in bytes. Names in it are the caller's.
+// maxPointer is the maximum length of a pointer in an error, in bytes. Callers choose the names
+// in a pointer, so a pointer can be long.
 const maxPointer = 256
 
-// Pointer returns the JSON pointer of the names below a base, which is a pointer too. It cuts
-// a long one.
+// Pointer returns the JSON pointer of the names below a base, which is also a pointer. It
+// truncates a long pointer.
 func Pointer(base string, names ...string) string {
 	var pointer strings.Builder
 	pointer.WriteString(base)
@@ -55,8 +56,8 @@ func NewDetail(pointer, message string) Detail {
 	return Detail{Code: string(InvalidInput), Message: message, Pointer: pointer}
 }
 
-// Quote returns a caller's text for a message: quoted in ASCII, so that look-alikes differ, and
-// cut after so many characters.
+// Quote returns a caller's text for a message. The text is quoted in ASCII, so that look-alikes
+// differ, and truncated to the given number of characters.
 func Quote(text string, limit int) string {
 	short := CutRunes(text, limit)
 	word := strconv.QuoteToASCII(strings.ToValidUTF8(short, "\uFFFD"))

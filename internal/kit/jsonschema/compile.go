@@ -18,7 +18,7 @@ type Compiled = santhosh.Schema
 // Compiler compiles schemas of one or more documents.
 type Compiler = santhosh.Compiler
 
-// NewCompiler returns a compiler that checks formats and loads nothing from elsewhere.
+// NewCompiler returns a compiler that checks formats and doesn't load external schemas.
 func NewCompiler() *Compiler {
 	compiler := santhosh.NewCompiler()
 	compiler.DefaultDraft(santhosh.Draft2020)
@@ -34,8 +34,8 @@ func (offline) Load(url string) (any, error) {
 	return nil, fmt.Errorf("a schema may not refer to %s", url)
 }
 
-// Compile compiles a schema that stands alone. The formats are those that it uses besides the
-// formats of the draft. Their errors must not quote the value.
+// Compile compiles a self-contained schema. formats are the custom formats that the schema uses
+// in addition to the standard formats. Their errors must not quote the value.
 func Compile(text json.RawMessage, formats map[string]func(string) error) (*Compiled, error) {
 	document, err := santhosh.UnmarshalJSON(bytes.NewReader(text))
 	if err != nil {
@@ -64,12 +64,12 @@ func Compile(text json.RawMessage, formats map[string]func(string) error) (*Comp
 	return compiler.Compile(address)
 }
 
-// formatError is the reason of a format that was given to Compile. Those of the draft's formats
-// are not shown, because they quote the value.
+// formatError is the error of a custom format passed to Compile. Errors of standard formats are
+// not shown, because they quote the value.
 type formatError struct{ error }
 
-// names reports where a name of a member is invalid. The validator reports that too, but
-// overwrites the location before it returns (jsonschema 6.0.3).
+// names reports the location of an invalid field name. The validator reports invalid names too,
+// but overwrites their location before it returns (jsonschema 6.0.3).
 var names = &santhosh.Vocabulary{
 	URL: "mem:///names",
 	Compile: func(ctx *santhosh.CompilerContext, keywords map[string]any) (santhosh.SchemaExt, error) {
@@ -98,7 +98,8 @@ type invalidName struct {
 	rule string
 }
 
-// nameHint returns the pattern that a name must match, if the name breaks one.
+// nameHint returns a hint with the pattern that a name must match, or "" if the error isn't
+// about a pattern.
 func nameHint(err error) string {
 	invalid, _ := err.(*santhosh.ValidationError)
 	for _, cause := range invalid.Causes {
@@ -109,7 +110,7 @@ func nameHint(err error) string {
 	return ""
 }
 
-// useNames adds the vocabulary of names to those of the draft.
+// useNames adds the vocabulary for field names to the standard vocabularies.
 func useNames(compiler *Compiler, document any) error {
 	object, ok := document.(map[string]any)
 	if !ok {
@@ -125,7 +126,7 @@ func useNames(compiler *Compiler, document any) error {
 	return compiler.AddResource(dialect, map[string]any{"$schema": Draft, "$id": dialect, "$vocabulary": vocabularies})
 }
 
-// Metaschema returns the schema of schemas, which explains why one does not compile.
+// Metaschema returns the metaschema, which explains why a schema doesn't compile.
 var Metaschema = sync.OnceValues(func() (*Compiled, error) {
 	compiler := santhosh.NewCompiler()
 	compiler.AssertFormat()

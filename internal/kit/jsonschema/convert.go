@@ -16,15 +16,15 @@ import (
 
 const maxDigits = 400 // of a number without its exponent
 
-// decimal matches the one way to write a whole number as a string.
+// decimal matches the canonical form of an integer as a string.
 var decimal = regexp.MustCompile(`^(0|-?[1-9][0-9]*)$`)
 
-const maxDecimal = 100 // digits of one
+const maxDecimal = 100 // the maximum number of digits in such a string
 
-// Convert returns a value in a type that the schema allows: an integer becomes a decimal
-// string or the other way round, and a number becomes a string, inside arrays and objects too.
-// It returns an error if another conversion would be needed. It does not check the other
-// keywords of the schema. A value that fits is returned unchanged.
+// Convert returns a value in a type that the schema allows: an integer becomes a decimal string
+// or the other way round, and a number becomes a string, inside arrays and objects too. It
+// returns an error if a different conversion would be needed. It does not check the other
+// keywords of the schema. A value that already fits is returned unchanged.
 func (s *Schema) Convert(value json.RawMessage) (json.RawMessage, error) {
 	if s = s.Resolve(); s == nil {
 		return value, nil
@@ -47,7 +47,7 @@ func (s *Schema) Convert(value json.RawMessage) (json.RawMessage, error) {
 	return strictjson.Encode(converted)
 }
 
-// simple reports whether a value fits whatever is inside it.
+// simple reports whether a value fits regardless of the values inside it.
 func simple(value json.RawMessage, allowed TypeSet, taken *Schema) bool {
 	switch trimmed := bytes.TrimLeft(value, " \t\r\n"); {
 	case len(trimmed) == 0:
@@ -61,7 +61,7 @@ func simple(value json.RawMessage, allowed TypeSet, taken *Schema) bool {
 	return false
 }
 
-// unfit is why a value cannot be converted. It never holds the value.
+// unfit is the reason why a value can't be converted. It never contains the value.
 type unfit struct {
 	path  []string // within the value, innermost first
 	gives TypeSet
@@ -83,7 +83,7 @@ func (u *unfit) Error() string {
 	return fmt.Sprintf("it is %s%s, but %s is expected%s", u.gives, where, u.takes, reason)
 }
 
-// convert returns the converted value, and whether it differs from the value.
+// convert returns the converted value, and whether it differs from the original value.
 func (w *walker) convert(value any, taken *Schema) (any, bool, *unfit) {
 	defer w.leave()
 	if !w.enter() {
@@ -126,8 +126,8 @@ func (w *walker) convert(value any, taken *Schema) (any, bool, *unfit) {
 	return value, changed, mismatch
 }
 
-// convertChoice converts to the first schema that allows the value as it is, otherwise to the
-// first that allows it after a conversion.
+// convertChoice converts to the first schema that allows the value unchanged. If no schema does,
+// it converts to the first schema that allows the value after a conversion.
 func (w *walker) convertChoice(value any, changed bool, branches []*Schema) (any, bool, *unfit) {
 	var chosen any
 	var last *unfit
@@ -174,7 +174,7 @@ func (w *walker) convertMembers(members map[string]any, taken *Schema) (bool, *u
 			want = taken.AdditionalProperties
 		}
 		if want != nil && want.Never {
-			continue // the member must be missing, whatever its type is
+			continue // the field must be missing, so its type doesn't matter
 		}
 		converted, different, mismatch := w.convert(members[name], want)
 		if mismatch != nil {
@@ -187,7 +187,7 @@ func (w *walker) convertMembers(members map[string]any, taken *Schema) (bool, *u
 	return changed, nil
 }
 
-// scalar is the lossless conversion of one value.
+// scalar returns the lossless conversion of a scalar value.
 func scalar(value any, allowed TypeSet) (any, bool) {
 	switch value := value.(type) {
 	case json.Number:
@@ -199,9 +199,8 @@ func scalar(value any, allowed TypeSet) (any, bool) {
 	return nil, false
 }
 
-// Decimal returns a JSON number without an exponent and in its only form: 1000 for 1e3 and
-// 1000.0. The text is empty if it would be too long. whole reports whether the number is an
-// integer.
+// Decimal returns a JSON number in canonical form, without an exponent: 1000 for 1e3 and 1000.0.
+// The text is empty if it would be too long. whole reports whether the number is an integer.
 func Decimal(number string) (text string, whole bool) {
 	mantissa, exponent, _ := strings.Cut(strings.ToLower(number), "e")
 	digits, negative := strings.CutPrefix(mantissa, "-")

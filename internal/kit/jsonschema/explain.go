@@ -22,19 +22,20 @@ const (
 	maxListing = 20 // allowed values named in a message
 )
 
-// Violation is one way in which a value breaks a schema.
+// Violation is one violation of a schema by a value.
 type Violation struct {
 	At       []string // the names and indexes that lead to the value
 	Message  string
-	Presence bool    // it is about the presence of the value at At, not about the value
+	Presence bool    // the fault is the presence or absence of the value at At, not the value
 	Allowed  TypeSet // the allowed types if the value has another type, otherwise 0
 }
 
-// Violations checks a value and yields what is wrong with it: at least one violation if it is
-// invalid. The consumer may stop at any time, and should after fault.MaxDetails and one more.
+// Violations checks a value and yields its violations of the schema. An invalid value has at
+// least one violation. The consumer may stop at any time, and should stop after
+// fault.MaxDetails+1 violations.
 //
-// Messages contain the offending value as show returns it. If show is nil, they only say what
-// is allowed.
+// Messages contain the offending value as show returns it. If show is nil, messages only say
+// what is allowed.
 func Violations(schema *Compiled, value any, show func(at []string, value any) string) iter.Seq[Violation] {
 	return func(yield func(Violation) bool) {
 		err := schema.Validate(value)
@@ -61,7 +62,8 @@ type explanation struct {
 	yield  func(Violation) bool
 }
 
-// explain yields the leaves of the validator's tree. It returns false if the consumer stopped.
+// explain yields the leaves of the validator's error tree. It returns false if the consumer
+// stopped.
 func (e explanation) explain(invalid *santhosh.ValidationError) bool {
 	at := invalid.InstanceLocation
 	each := func(names []string, messageFunc func(place []string) string) bool {
@@ -83,7 +85,7 @@ func (e explanation) explain(invalid *santhosh.ValidationError) bool {
 	case *kind.AdditionalProperties:
 		return each(k.Properties, func([]string) string { return "is not a known field" })
 	case *kind.PropertyNames:
-		return true // its location is wrong; the vocabulary of names reports it
+		return true // the location is wrong; the vocabulary for field names reports this error
 	case invalidName:
 		return each([]string{k.Property}, func([]string) string { return "has a name that is not allowed" + k.rule })
 	}
@@ -93,8 +95,8 @@ func (e explanation) explain(invalid *santhosh.ValidationError) bool {
 	return !slices.ContainsFunc(invalid.Causes, func(cause *santhosh.ValidationError) bool { return !e.explain(cause) })
 }
 
-// onlyAlternative returns why a value does not match the one alternative that is not null; nil
-// if there are several.
+// onlyAlternative returns the reason why a value does not match the only alternative that isn't
+// null. It returns nil if there are several such alternatives.
 func onlyAlternative(causes []*santhosh.ValidationError) *santhosh.ValidationError {
 	others := slices.DeleteFunc(slices.Clone(causes), func(cause *santhosh.ValidationError) bool {
 		wanted, ok := cause.ErrorKind.(*kind.Type)
@@ -116,7 +118,7 @@ func (e explanation) leaf(at []string, k santhosh.ErrorKind) Violation {
 	switch {
 	case got == "" || e.show == nil:
 		v.Message = must
-	case isFormat: // its hint may have a comma
+	case isFormat: // the hint of a format may contain a comma
 		v.Message = must + "; got " + got
 	default:
 		v.Message = must + ", got " + got
@@ -124,7 +126,7 @@ func (e explanation) leaf(at []string, k santhosh.ErrorKind) Violation {
 	return v
 }
 
-// words returns what a value must be and, if it may be shown, what it is.
+// words describes the required value and, if show allows it, the actual value.
 func (e explanation) words(at []string, k santhosh.ErrorKind) (must, got string) {
 	value := func(value any) string {
 		if e.show == nil {
@@ -186,7 +188,7 @@ var formatExamples = map[string]string{
 	"uuid": "0198c2a4-7d1e-7c33-9b1a-2f6f0e5d4c3b", "duration": "P1DT12H", "json-pointer": "/a/0",
 }
 
-// formatHint says why a string does not have the format, or shows one that does.
+// formatHint describes why a string does not have the format, or gives an example of the format.
 func formatHint(name string, err error) string {
 	if reason, ok := errors.AsType[formatError](err); ok {
 		return ": " + fault.CutRunes(reason.Error(), maxReason)
@@ -197,7 +199,8 @@ func formatHint(name string, err error) string {
 	return ""
 }
 
-// Show returns a value for a message: a scalar, cut, or the type of what contains others.
+// Show returns the text for a value in a message: a truncated scalar, or the type of an array or
+// object.
 func Show(value any) string {
 	switch value := value.(type) {
 	case nil:
@@ -231,11 +234,11 @@ func listing(values []any) string {
 	return strings.Join(words, ", ")
 }
 
-// maxExpected bounds the parts of a schema that are read for one missing field: they may refer
-// to each other in many ways.
+// maxExpected bounds how many parts of a schema are read for one missing field. The parts may
+// refer to each other in many ways.
 const maxExpected = 1_000
 
-// expected says what a missing value should be, as far as the schema says so.
+// expected returns a description of a missing value, or "" if the schema doesn't describe it.
 func (e explanation) expected(at []string) string {
 	left := maxExpected
 	if words := expected(e.schema, at, &left); words != "" {
@@ -244,8 +247,8 @@ func (e explanation) expected(at []string) string {
 	return ""
 }
 
-// expected returns the allowed values or types at a place below a schema; "" if it does not
-// name them.
+// expected returns the allowed values or types at a path below a schema, or "" if the schema
+// doesn't specify any.
 func expected(schema *Compiled, at []string, left *int) string {
 	if *left--; schema == nil || *left < 0 {
 		return ""
@@ -268,7 +271,7 @@ func expected(schema *Compiled, at []string, left *int) string {
 	return ""
 }
 
-// child returns what a schema itself says of a property or an item.
+// child returns the schema that another schema itself contains for a property or an item.
 func child(schema *Compiled, name string) *Compiled {
 	if property, ok := schema.Properties[name]; ok {
 		return property

@@ -1,7 +1,7 @@
-// Package jsonschema reads JSON Schemas (draft 2020-12), compiles them, converts values to
-// what they allow, and explains what breaks them.
+// Package jsonschema reads JSON Schemas (draft 2020-12), compiles them, converts values to types
+// that they allow, and explains violations.
 //
-// It is pure: no database, no network, and no knowledge of components or workflows.
+// It is pure: it doesn't depend on a database, a network, components or workflows.
 package jsonschema
 
 import (
@@ -25,7 +25,7 @@ const Draft = "https://json-schema.org/draft/2020-12/schema"
 // keyword is missing, or has a value of the wrong type, has its zero value. The methods accept
 // a nil Schema, which allows any value.
 type Schema struct {
-	Raw                  json.RawMessage // the schema as it is written
+	Raw                  json.RawMessage // the schema as its author wrote it
 	Types                []string        // the keyword type: one name or several
 	Description          string
 	Format               string
@@ -58,7 +58,7 @@ type Property struct {
 }
 
 // Parse reads a schema. It returns an error if the text is not JSON. It does not check the
-// schema; Compile does that.
+// schema; use Compile for that.
 func Parse(text json.RawMessage) (*Schema, error) {
 	if !json.Valid(text) {
 		return nil, errors.New("read schema: not valid JSON")
@@ -79,11 +79,12 @@ func (p *parser) rest() []byte {
 	return bytes.TrimLeft(p.text[p.decoder.InputOffset():], " \t\r\n:,")
 }
 
-// value reads the next value as far as it has the type of the target.
+// value reads the next value if it has the type of the target.
 func (p *parser) value(target any) { _ = p.decoder.Decode(target) }
 
-// elements calls read for each element of the next value, with its name if open is `{` and it
-// is an object, or without if open is `[` and it is an array. It skips any other value.
+// elements calls read for each element of the next value. If open is `{` and the value is an
+// object, read gets the names of its fields; if open is `[` and the value is an array, read gets
+// no names. elements skips any other value.
 func (p *parser) elements(open byte, read func(name string)) bool {
 	if p.rest()[0] != open {
 		p.value(new(json.RawMessage))
@@ -216,8 +217,9 @@ func (s *Schema) Alternatives() []*Schema { return slices.Concat(s.AnyOf, s.OneO
 // maxReferences is the length of a chain of references that Resolve follows.
 const maxReferences = 8
 
-// Resolve follows references within the document. It returns nil if one leads elsewhere or to
-// nothing that can be read, because such a schema says nothing that is certain.
+// Resolve follows references within the document. It returns nil if a reference leads outside
+// the document or to an invalid schema, because nothing is certain about the values of such a
+// schema.
 func (s *Schema) Resolve() *Schema {
 	for range maxReferences {
 		if s == nil || s.reference == "" {
@@ -232,8 +234,8 @@ func (s *Schema) Resolve() *Schema {
 	return nil
 }
 
-// LocalReference returns the tokens of a reference into the same document, and false if the
-// reference is of another form.
+// LocalReference returns the tokens of a reference into the same document. It returns false if
+// the reference has a different form.
 func LocalReference(reference string) (tokens []string, local bool) {
 	pointer, local := strings.CutPrefix(reference, "#")
 	pointer, err := url.PathUnescape(pointer)
@@ -243,7 +245,7 @@ func LocalReference(reference string) (tokens []string, local bool) {
 	return fault.Tokens(pointer), true
 }
 
-// at returns the schema at a JSON pointer below s; nil if it is missing.
+// at returns the schema at a JSON pointer below s, or nil if it is missing.
 func (s *Schema) at(tokens []string) *Schema {
 	for s != nil && len(tokens) > 0 {
 		keyword := tokens[0]
@@ -298,16 +300,16 @@ func (s *Schema) Item(index int) *Schema {
 	return s.Items
 }
 
-// open reports whether the schema has keywords that may allow or demand more than its fields
+// open reports whether the schema has keywords that may allow or require more than its fields
 // say.
 func (s *Schema) open() bool {
 	return len(s.AllOf)+len(s.AnyOf)+len(s.OneOf) > 0 || s.Keyword("if") != nil || s.Keyword("$dynamicRef") != nil
 }
 
 // Follow returns the schema at a property name or a dotted path, and the segments of the path.
-// It tries the whole path as a name first, because names may contain dots. If the schema says
-// that a segment is not there, missing is the index of that segment and end is the schema
-// that lacks it. Otherwise missing is -1.
+// It tries the whole path as a name first, because names may contain dots. If the schema doesn't
+// allow a segment, missing is the index of that segment and end is the schema that doesn't allow
+// it. Otherwise missing is -1.
 func (s *Schema) Follow(path string) (end *Schema, segments []string, missing int) {
 	s = s.Resolve()
 	if property, ok := s.Property(path); ok {
@@ -324,9 +326,9 @@ func (s *Schema) Follow(path string) (end *Schema, segments []string, missing in
 	return s, segments, -1
 }
 
-// member returns the schema at one segment of a path. At the top of a schema that names
-// properties, others are not there unless it says so, as in the catalogue. Below the top the
-// rule of JSON Schema holds.
+// member returns the schema at one segment of a path. The top level of a schema that names
+// properties has no other properties unless the schema says so, as in the catalogue. Below the
+// top level, the rules of JSON Schema apply.
 func (s *Schema) member(segment string, top bool) (*Schema, bool) {
 	s = s.Resolve()
 	if property, ok := s.Property(segment); ok {
@@ -352,7 +354,8 @@ func (s *Schema) member(segment string, top bool) (*Schema, bool) {
 // MaxIndex is the highest index of an array in a path.
 const MaxIndex = 9_999
 
-// Index returns the index of an array that a segment of a path is, and whether it is one.
+// Index converts a segment of a path to the index of an array. It returns false if the segment
+// isn't an index.
 func Index(segment string) (int, bool) {
 	index, err := strconv.Atoi(segment)
 	return index, err == nil && index >= 0 && index <= MaxIndex && strconv.Itoa(index) == segment

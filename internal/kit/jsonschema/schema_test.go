@@ -124,7 +124,8 @@ func TestViolationsStopWithTheirConsumer(t *testing.T) {
 	}
 }
 
-// FuzzParse parses any JSON. The parts of a schema are JSON, too, and their text is part of it.
+// FuzzParse parses arbitrary JSON. Each part of the resulting schema must be JSON, and its text
+// must be part of the input.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{`{"properties":{"a":{"type":["string"],"enum":[1,{"b":null}]}},"items":false}`, ` [ { } ] `, `{"$ref":"#/$defs/a","$defs":{"a":{"$ref":"#"}}}`, `{"allOf":{"a":1}}`, `false`} {
 		f.Add(seed)

@@ -9,16 +9,16 @@ import (
 	"github.com/weft-automation/weft/internal/kit/strictjson"
 )
 
-// Paths returns the places of the values whose schemas match, sorted: JSON pointers in which
-// `*` stands for every member or item, such as "/headers/*".
+// Paths returns the paths of the values whose schemas match, sorted. A path is a JSON pointer in
+// which `*` stands for every field or item, such as "/headers/*".
 func (s *Schema) Paths(matches func(*Schema) bool) []string {
 	paths, _ := s.paths(matches)
 	return paths
 }
 
-// SecretPaths returns the places of the values that the schema marks with `x-secret: true`. It
-// returns an error if a mark is in a part of the schema that has no place, because the mark
-// would protect nothing.
+// SecretPaths returns the paths of the values that the schema marks with `x-secret: true`. It
+// returns an error if a mark is in a part of the schema that has no path, because the mark would
+// protect nothing.
 func (s *Schema) SecretPaths() ([]string, error) {
 	paths, reached := s.paths(func(s *Schema) bool { return s.Secret })
 	document, err := strictjson.Decode(s.Raw)

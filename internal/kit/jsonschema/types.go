@@ -10,8 +10,8 @@ import (
 	"github.com/weft-automation/weft/internal/kit/fault"
 )
 
-// TypeSet is a set of the types of JSON values. A whole number is an integer, however it is
-// written, as in JSON Schema.
+// TypeSet is a set of the types of JSON values. As in JSON Schema, a whole number such as 1.0 is
+// an integer.
 type TypeSet uint8
 
 const (
@@ -34,7 +34,7 @@ var typesByName = map[string]TypeSet{
 	"string": typeString, "array": typeArray, "object": typeObject,
 }
 
-// String returns the types as messages list them: "a string or an integer".
+// String returns the types in the form for messages: "a string or an integer".
 func (t TypeSet) String() string {
 	var words []string
 	for _, word := range []struct {
@@ -52,11 +52,11 @@ func (t TypeSet) String() string {
 	return strings.Join(words, " or ")
 }
 
-// AllowsText reports whether a string is allowed, or a number that can be written in one.
+// AllowsText reports whether the set has strings, or numbers, which can be written as strings.
 func (t TypeSet) AllowsText() bool { return t&(typeString|typeNumber) != 0 }
 
-// converts reports whether a value of one of the types can become one of the others,
-// perhaps by a lossless conversion (decisions 8.4).
+// converts reports whether a value of one of the types can become a value of one of the others,
+// unchanged or by a lossless conversion (decisions 8.4).
 func (t TypeSet) converts(to TypeSet) bool {
 	return t&to != 0 ||
 		t&typeNumber != 0 && to&typeString != 0 ||
@@ -83,7 +83,7 @@ func TypeOf(value any) TypeSet {
 	return typeObject
 }
 
-// The bounds of one walk: what a schema says beyond them is ignored.
+// The bounds of one walk. Parts of a schema beyond the bounds are ignored.
 const (
 	maxSteps  = 10_000
 	perByte   = 8 // further steps for each byte of a value
@@ -96,7 +96,7 @@ type walker struct {
 	level int
 }
 
-// enter starts a step, which leave finishes. It returns false if no step is left.
+// enter starts a step, which leave finishes. It returns false if no steps are left.
 func (w *walker) enter() bool {
 	w.left--
 	w.level++
@@ -153,8 +153,9 @@ func typesOf(names []string) (types TypeSet) {
 	return types
 }
 
-// Mismatch returns why no value that one schema gives, null aside, fits into the other. It
-// returns "" if a value may fit: then the value itself is checked when it arrives.
+// Mismatch returns the reason why no value of one schema, except null, fits into the other
+// schema. It returns "" if a value may fit. In that case, the value itself is checked when it
+// arrives.
 func Mismatch(given, taken *Schema) string {
 	return (&walker{left: maxSteps}).mismatch(given, taken)
 }

@@ -18,9 +18,9 @@ func Encode(value any) ([]byte, error) {
 	return RawSeparators(bytes.TrimSuffix(out.Bytes(), []byte("\n"))), nil
 }
 
-// RawSeparators replaces the escapes \u2028 and \u2029 in JSON by the characters themselves.
-// Package encoding/json always escapes them; ECMAScript, RFC 8785 and most libraries do not.
-// The result may share memory with data.
+// RawSeparators replaces the escapes \u2028 and \u2029 in JSON with the characters themselves.
+// Package encoding/json always escapes these characters; ECMAScript, RFC 8785 and most libraries
+// do not. The result may share memory with data.
 func RawSeparators(data []byte) []byte {
 	if !bytes.Contains(data, []byte(`\u202`)) {
 		return data
@@ -38,7 +38,7 @@ func RawSeparators(data []byte) []byte {
 		case bytes.HasPrefix(rest, []byte(`\u2029`)):
 			out = append(out, "\u2029"...)
 			i += 6
-		default: // another escape, such as that of a backslash
+		default: // any other escape, such as an escaped backslash
 			out = append(out, rest[:2]...)
 			i += 2
 		}
@@ -46,8 +46,8 @@ func RawSeparators(data []byte) []byte {
 	return out
 }
 
-// Decode reads JSON with its numbers as they are written, as json.Number. It ignores what
-// follows the first value.
+// Decode decodes JSON and keeps numbers as written, as json.Number. It ignores any data after
+// the first value.
 func Decode(data []byte) (value any, err error) {
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.UseNumber()

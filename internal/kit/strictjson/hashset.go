@@ -2,9 +2,9 @@ package strictjson
 
 import "hash/maphash"
 
-// hashSet is a set of strings that needs 8 to 16 bytes for each. It stores 64-bit hashes with a
-// random seed. For the maximum number of fields in a body, the chance that two different strings
-// are mistaken for one is below 1 in 1,000,000,000, and attackers can't prepare such a pair.
+// hashSet is a set of strings that needs 8 to 16 bytes for each string. It stores 64-bit hashes
+// with a random seed. For the maximum number of fields in a body, the chance that two different
+// strings have the same hash is below 1 in 1,000,000,000. Attackers can't prepare such a pair.
 type hashSet struct {
 	seed  maphash.Seed
 	slots []uint64 // open addressing; 0 marks a free slot

@@ -25,7 +25,7 @@ const (
 )
 
 // maxPointer limits the length of the JSON pointer of an error, which consists of the caller's own
-// keys. If it is too long, the pointer of an ancestor is returned.
+// keys. If the pointer is longer, the error has the pointer of an ancestor.
 const maxPointer = 256
 
 // Check scans one JSON value, which may be surrounded by white space. It returns a *fault.Error
@@ -64,7 +64,7 @@ func Compact(data []byte) []byte {
 	}
 }
 
-// nextSpace returns the index of the first white space at or after from that isn't in a string. from
+// nextSpace returns the index of the first white space outside of strings, at or after from. from
 // itself must not be in a string.
 func nextSpace(data []byte, from int) int {
 	quoted := false
@@ -89,7 +89,7 @@ type scanner struct {
 	at       int
 	elements int
 	frames   []frame
-	keys     []string // of all open objects; those of a frame start at its base
+	keys     []string // of all open objects; the keys of a frame start at its base
 }
 
 // frame is one open object or array.
@@ -102,8 +102,8 @@ type frame struct {
 	seen   *hashSet // replaces keys from hashFrom fields on
 }
 
-// hashFrom is the number of fields from which a hash set finds duplicates faster than a linear
-// search.
+// hashFrom is the minimum number of fields for which a hash set finds duplicates faster than a
+// linear search.
 const hashFrom = 16
 
 func (s *scanner) check() error {
@@ -270,7 +270,8 @@ func (s *scanner) refuse(format string, args ...any) error {
 	return fault.Invalid("", format, args...)
 }
 
-// pointer is the way to the value at hand (RFC 6901), as far as it fits.
+// pointer returns the JSON pointer (RFC 6901) of the current value, or of an ancestor if the
+// pointer would be too long.
 func (s *scanner) pointer() string {
 	var way strings.Builder
 	for _, f := range s.frames {

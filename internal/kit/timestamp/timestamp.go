@@ -1,7 +1,8 @@
 // Package timestamp defines the wire format of times: RFC 3339 in UTC with "Z" and exactly three
 // decimals (decisions 1.3).
 //
-// MarshalJSON always writes the same length, so the strings sort like the times.
+// MarshalJSON always writes the same number of characters, so sorting the strings sorts the
+// times.
 package timestamp
 
 import (
@@ -32,12 +33,12 @@ func OfPointer(t *time.Time) *Time {
 // Std converts t to a time.Time.
 func (t Time) Std() time.Time { return time.Time(t) }
 
-// String returns t in the wire format. It truncates to milliseconds and never rounds, so a time
-// isn't moved into the future.
+// String returns t in the wire format. It truncates to milliseconds instead of rounding, so a
+// time never moves into the future.
 func (t Time) String() string { return time.Time(t).UTC().Format(Layout) }
 
 // MarshalJSON encodes t as a JSON string. It returns an error for a year with more than four
-// digits, for which RFC 3339 has no form.
+// digits, which RFC 3339 can't represent.
 func (t Time) MarshalJSON() ([]byte, error) {
 	if year := time.Time(t).UTC().Year(); year < 0 || year > 9999 {
 		return nil, fmt.Errorf("year %d has no RFC 3339 form", year)
@@ -63,7 +64,7 @@ var form = regexp.MustCompile(`^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-
 
 var errForm = errors.New("must be a time in RFC 3339 form, such as 2026-11-21T10:15:30Z")
 
-// Parse parses a time exactly as RFC 3339 defines it: T and Z may be in lower case, and a leap
+// Parse parses a time exactly as RFC 3339 defines it: T and Z may be in lower case. A leap
 // second becomes the following second. The error doesn't quote the input.
 func Parse(text string) (time.Time, error) {
 	text = strings.ToUpper(text)

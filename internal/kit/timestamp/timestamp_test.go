@@ -60,7 +60,7 @@ func TestOfPointerKeepsNil(t *testing.T) {
 	}
 }
 
-// The examples are those of RFC 3339, section 5.8, and cases of sections 4.3 and 5.6.
+// The examples are from RFC 3339, section 5.8. The other cases follow sections 4.3 and 5.6.
 func TestParseReadsRFC3339AndNothingElse(t *testing.T) {
 	for text, want := range map[string]string{
 		"1985-04-12T23:20:50.52Z": "1985-04-12T23:20:50.520Z", "1996-12-19T16:39:57-08:00": "1996-12-20T00:39:57.000Z", "1937-01-01T12:00:27.87+00:20": "1937-01-01T11:40:27.870Z",

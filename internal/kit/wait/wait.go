@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// For waits for d. It returns the error of ctx if that ends first.
+// For waits for d. If ctx is done first, it returns the error of ctx.
 func For(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():
@@ -20,13 +20,14 @@ func For(ctx context.Context, d time.Duration) error {
 // Backoff waits 50 ms at first, then each time twice as long, up to a second.
 type Backoff struct{ delay time.Duration }
 
-// Wait waits before the next attempt. It returns the error of ctx if that ends first.
+// Wait waits before the next attempt. If ctx is done first, it returns the error of ctx.
 func (b *Backoff) Wait(ctx context.Context) error {
 	b.delay = min(max(2*b.delay, 50*time.Millisecond), time.Second)
 	return For(ctx, b.delay)
 }
 
-// Drain returns when the work of a group has finished. It calls stop if ctx ends before.
+// Drain returns when the work of a group has finished. If ctx is done before that, Drain calls
+// stop.
 func Drain(ctx context.Context, group *sync.WaitGroup, stop func()) {
 	defer context.AfterFunc(ctx, stop)()
 	group.Wait()

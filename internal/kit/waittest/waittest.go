@@ -1,8 +1,8 @@
 // Package waittest waits for events that a test expects.
 //
-// Tests don't judge by the clock, because a busy machine is slow without being wrong. A wait has
-// one limit, the -timeout of go test. It gives up early enough for the test to report what it
-// waited for and to clean up.
+// Tests don't judge durations, because a busy machine is slow without being wrong. A wait has
+// only one limit, the -timeout of go test. A wait fails early enough for the test to report the
+// missing event and to clean up.
 package waittest
 
 import (
@@ -21,8 +21,8 @@ const (
 	pause = 10 * time.Millisecond
 )
 
-// Deadline returns the time at which the waits of a test give up: shortly before go test
-// stops the whole package.
+// Deadline returns the time at which the waits of a test fail: shortly before go test stops the
+// whole package.
 func Deadline(t testing.TB) time.Time {
 	if limited, ok := t.(interface{ Deadline() (time.Time, bool) }); ok {
 		if deadline, ok := limited.Deadline(); ok {
@@ -45,7 +45,7 @@ func CleanupContext(t testing.TB) (context.Context, context.CancelFunc) {
 	return context.WithDeadline(context.Background(), Deadline(t))
 }
 
-// Until polls until yes returns true. It fails the test at its deadline.
+// Until polls until yes returns true. It fails the test at the test's Deadline.
 func Until(t testing.TB, what string, yes func() bool) {
 	t.Helper()
 	ctx, cancel := CleanupContext(t)
@@ -61,12 +61,12 @@ func Until(t testing.TB, what string, yes func() bool) {
 	}
 }
 
-// Timed reports whether a test may judge durations. Only the soak may, because nothing else runs
-// at the same time.
+// Timed reports whether a test may judge durations. Only the soak test may, because nothing else
+// runs at the same time.
 func Timed() bool { return os.Getenv("WEFT_SOAK") != "" }
 
-// LeftToSoak reports whether a test leaves its work to the soak. It names the tests of `make
-// test` that cover the same rule, each as a folder, a dot and the test's name.
+// LeftToSoak reports whether a test leaves its work to the soak test. The arguments name the
+// tests of `make test` that cover the same rule, each as a folder, a dot and the test's name.
 func LeftToSoak(t testing.TB, covered ...string) bool {
 	if !Timed() {
 		t.Logf("runs in the soak only; covered by %v", covered)
@@ -74,8 +74,8 @@ func LeftToSoak(t testing.TB, covered ...string) bool {
 	return !Timed()
 }
 
-// Receive returns the next value of a channel, or the zero value if it is closed. It fails
-// the test at its deadline.
+// Receive returns the next value of a channel, or the zero value if the channel is closed. It
+// fails the test at the test's Deadline.
 func Receive[T any](t testing.TB, what string, from <-chan T) T {
 	t.Helper()
 	ctx, cancel := CleanupContext(t)

@@ -1,12 +1,12 @@
-// Package budget limits what is in use at the same time, such as bytes or connections, in total and
-// for each source (a client address, a workspace).
+// Package budget limits the amounts that are in use at the same time, such as bytes or connections,
+// in total and for each source (a client address, a workspace).
 //
-// It remembers only sources that hold something, so the budget also bounds its memory.
+// It stores only sources with a reservation, so the budget also bounds its own memory.
 package budget
 
 import "sync"
 
-// Budget counts what sources hold. It is safe for concurrent use.
+// Budget counts the amounts that sources hold. It is safe for concurrent use.
 type Budget[Source comparable] struct {
 	total, each int64
 
@@ -15,16 +15,16 @@ type Budget[Source comparable] struct {
 	by   map[Source]int64
 }
 
-// New returns a Budget of which all sources together may hold total, and a single source at most
-// each. The share of a source shrinks in proportion to what others hold, so that a few sources
-// can't use up the total.
+// New returns a Budget with a total for all sources and a maximum for each source. The share of
+// a source shrinks in proportion to the amounts of other sources, so that a few sources can't
+// use up the total.
 func New[Source comparable](total, each int64) *Budget[Source] {
 	return &Budget[Source]{total: total, each: each, by: make(map[Source]int64)}
 }
 
-// Reserve reserves n for the source. If the source or all sources would then hold more than
-// they may, it reserves nothing and returns false. A source that holds nothing may exceed its
-// share, because an amount larger than the share could never be reserved otherwise.
+// Reserve reserves n for the source. If that would exceed the total or the source's share, it
+// reserves nothing and returns false. A source that holds nothing may exceed its share, because
+// otherwise an amount larger than the share could never be reserved.
 func (b *Budget[Source]) Reserve(source Source, n int64) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -53,14 +53,14 @@ func (b *Budget[Source]) add(source Source, n int64) {
 	}
 }
 
-// Held returns what all sources hold together.
+// Held returns the sum of the amounts that all sources hold.
 func (b *Budget[Source]) Held() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.held
 }
 
-// Full reports whether the source holds its whole share. A source that holds nothing is not
+// Full reports whether the source has used up its share. A source that holds nothing is not
 // full.
 func (b *Budget[Source]) Full(source Source) bool {
 	b.mu.Lock()

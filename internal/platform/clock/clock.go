@@ -1,5 +1,5 @@
-// Package clock estimates PostgreSQL's time without a query, from the difference between the two
-// clocks.
+// Package clock estimates PostgreSQL's time without a query, from the difference between
+// PostgreSQL's clock and the clock of this process.
 //
 // Callers pass the time of each query's result to Observe. After that, Now differs from
 // PostgreSQL's clock by at most the duration of the query.
@@ -13,7 +13,7 @@ import (
 // Clock returns PostgreSQL's time without a query. The zero value and nil return the
 // process's own time.
 type Clock struct {
-	offset atomic.Int64     // of PostgreSQL's clock from this one, nanoseconds
+	offset atomic.Int64     // of PostgreSQL's clock from this process's clock, in nanoseconds
 	local  func() time.Time // this process's clock; nil: time.Now
 }
 
@@ -29,7 +29,7 @@ func (c *Clock) Local() time.Time {
 }
 
 // Now returns the time by PostgreSQL's clock. It is for times that are stored, such as due
-// times, and not for measuring how long something takes: it may be set.
+// times. Don't use it for measuring durations: the clock may be set.
 func (c *Clock) Now() time.Time { return c.Local().Round(0).Add(c.Offset()) }
 
 // NowOrNil returns nil: River then uses PostgreSQL's time in SQL.
@@ -43,9 +43,9 @@ func (c *Clock) Offset() time.Duration {
 	return time.Duration(c.offset.Load())
 }
 
-// Observe corrects the offset. PostgreSQL's clock showed the time shown at some point
-// between asked and answered, which are times of Local. The offset changes only as far as
-// the answer contradicts it, so a slow answer does not make it worse.
+// Observe corrects the offset. PostgreSQL's clock showed the time shown at some point between
+// asked and answered, which are times of Local. The offset changes only as far as the response
+// contradicts it, so a slow response does not make the offset worse.
 func (c *Clock) Observe(asked, answered, shown time.Time) {
 	least, most := shown.Sub(answered.Round(0)), shown.Sub(asked.Round(0)) // by the wall clock, which may have been set
 	c.offset.Store(int64(min(max(c.Offset(), least), most)))

@@ -11,7 +11,7 @@ func TestNowFollowsTheObservedClock(t *testing.T) {
 	start := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 	for _, c := range []struct {
 		name        string
-		ahead, took time.Duration // of the observed clock, and of the answer
+		ahead, took time.Duration // of the observed clock, and of the response
 	}{
 		{"the same", 0, time.Millisecond}, {"ahead", 10 * time.Minute, time.Millisecond}, {"behind", -10 * time.Minute, time.Millisecond},
 		{"ahead, and slow to answer", time.Minute, 5 * time.Second},

@@ -36,7 +36,7 @@ func TestCB11LiteralAddressesAreRefused(t *testing.T) {
 		if Class(err) != ClassBlocked {
 			t.Errorf("%s was dialled: %v", text, err)
 		}
-		// The check at the socket, without the one before it.
+		// The check at the socket, without the earlier check of the address.
 		conn, err = connect(waittest.Context(t), []netip.Addr{addr}, 443, func(at netip.AddrPort) error { return guard.checkAddress(at, true) })
 		if err == nil {
 			conn.Close()

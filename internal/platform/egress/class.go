@@ -61,7 +61,8 @@ func (e *handshakeError) Error() string { return "tls handshake: " + e.err.Error
 func (e *handshakeError) Unwrap() error { return e.err }
 
 // Class returns the kind of failure of an exchange: one of Classes, or "" for nil. Only the
-// class of an error is stored, because its text may contain what the other side sent.
+// class of an error is stored, because the error's text may contain data that the other side
+// sent.
 func Class(err error) string {
 	switch {
 	case err == nil:
@@ -110,7 +111,8 @@ func tlsFailed(err error) bool {
 		is[tls.AlertError](err) || is[tls.RecordHeaderError](err) || is[x509.UnknownAuthorityError](err)
 }
 
-// headersTooLarge reports whether net/http's limit for headers was exceeded, for which it has no error value.
+// headersTooLarge reports whether net/http's limit for headers was exceeded. net/http has no error value for
+// that.
 func headersTooLarge(err error) bool {
 	return strings.Contains(err.Error(), "server response headers exceeded")
 }

@@ -23,7 +23,7 @@ type ClientOptions struct {
 	MaxBytes  int64         // of the response's body, beyond which reading fails with ErrTooLarge; 0 means 5 MiB
 }
 
-// Client returns an HTTP client for components. Every request, redirected ones included, is
+// Client returns an HTTP client for components. Every request, including redirected ones, is
 // checked as a target and dialled by the guard. A client is cheap.
 //
 // Reading a response's body fails with ErrTooLarge beyond the limit, with ErrBusy if the process
@@ -31,8 +31,8 @@ type ClientOptions struct {
 // counts until the context of WithTenant is done.
 //
 // Each request has its own connection. An upstream may close a reused connection while a request
-// is in flight. Then it is unknown whether the request was processed, and net/http sends some such
-// requests again.
+// is in flight. Then it is unknown whether the upstream processed the request, and net/http
+// repeats some such requests.
 func (g *Guard) Client(options ClientOptions) *http.Client {
 	if options.Timeout <= 0 {
 		options.Timeout = defaultTimeout
@@ -56,12 +56,12 @@ func (g *Guard) Client(options ClientOptions) *http.Client {
 	}
 }
 
-// Post sends a request with a body, over an idle connection if there is one. It follows no
-// redirect and doesn't limit the response's body.
+// Post sends a request with a body, over an idle connection if one exists. It follows no redirect
+// and doesn't limit the response's body.
 //
 // The request is sent at most once. net/http repeats a request that failed on a reused connection
-// only if it has no body, or if GetBody can rewind the body. So Post removes GetBody, and uses a
-// new connection for a request without a body.
+// only if the request has no body, or if GetBody can rewind the body. So Post removes GetBody,
+// and uses a new connection for a request without a body.
 func (g *Guard) Post(request *http.Request) (*http.Response, error) {
 	if err := g.CheckTarget(request.URL); err != nil {
 		return nil, err
@@ -74,10 +74,11 @@ func (g *Guard) Post(request *http.Request) (*http.Response, error) {
 	return g.kept.RoundTrip(once)
 }
 
-// atOrigin protects what the caller sent from other origins. A redirect to another origin than
-// that of the first request loses the caller's headers, because any of them may be a credential.
-// It fails with a *ForeignError if it would send the body. A redirect back to the first origin is
-// treated the same, because the other origin chose its target.
+// atOrigin keeps the caller's data from other origins. If a redirect leads to a different origin
+// than the first request, the redirected request loses the caller's headers, because any of them
+// may be a credential. The redirect fails with a *ForeignError if it would send the body. A
+// redirect back to the first origin is treated the same, because the other origin chose its
+// target.
 func atOrigin(request *http.Request, via []*http.Request) error {
 	first := origin(via[0].URL)
 	if origin(request.URL) == first && !slices.ContainsFunc(via, func(r *http.Request) bool { return origin(r.URL) != first }) {
@@ -144,8 +145,8 @@ func (t *guarded) RoundTrip(request *http.Request) (*http.Response, error) {
 }
 
 // keepMethod makes net/http follow a redirect with the method of the request. For 301 and 302,
-// RFC 9110, section 15.4, lets a client change a POST to a GET. net/http changes every other
-// method too, so that a PUT, PATCH or DELETE would only read its target.
+// RFC 9110, section 15.4, lets a client change a POST to a GET. net/http also changes every
+// other method, so that a PUT, PATCH or DELETE would only read its target.
 func keepMethod(response *http.Response) {
 	moved := response.StatusCode == http.StatusMovedPermanently || response.StatusCode == http.StatusFound
 	switch response.Request.Method {

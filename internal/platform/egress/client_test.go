@@ -53,7 +53,7 @@ func TestCB14RedirectsToInternalAddressesAreNotFollowed(t *testing.T) {
 	}
 }
 
-// listenOn serves plain HTTP on another loopback address than 127.0.0.1.
+// listenOn serves plain HTTP on a loopback address other than 127.0.0.1.
 func listenOn(t *testing.T, address string, handler http.Handler) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", net.JoinHostPort(address, "0"))
@@ -129,8 +129,8 @@ func TestRedirectsKeepTheMethodExceptForPOST(t *testing.T) {
 	}
 }
 
-// crossing starts two servers. The first redirects /STATUS/away to /seen of the second, and /back
-// to /home of the second, which redirects to /seen of the first.
+// crossing starts two servers. The first server redirects /STATUS/away to /seen of the second,
+// and /back to /home of the second. /home redirects to /seen of the first server.
 func crossing(t *testing.T) (first string, seen chan *http.Request) {
 	t.Helper()
 	seen = make(chan *http.Request, 1)
@@ -221,7 +221,8 @@ func TestARedirectToAnotherOriginCarriesNeitherHeadersNorBody(t *testing.T) {
 	}
 }
 
-// Otherwise another origin could choose the path of a request with the caller's credentials.
+// Without this rule, a different origin could choose the path of a request with the caller's
+// credentials.
 func TestARedirectBackFromAnotherOriginStaysForeign(t *testing.T) {
 	first, seen := crossing(t)
 	got, err := redirected(t, "GET", first+"/back", "", seen)
@@ -287,7 +288,7 @@ func TestClientLimitsTimeAndHeaders(t *testing.T) {
 		t.Errorf("no response: %v", err)
 	}
 	flood := ca.Raw(t, func(conn net.Conn) {
-		_, _ = conn.Read(make([]byte, 1)) // responding before the request would be another error
+		_, _ = conn.Read(make([]byte, 1)) // a response before the request would cause a different error
 		_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\n")
 		for {
 			if _, err := io.WriteString(conn, "X-Filler: "+strings.Repeat("a", 1000)+"\r\n"); err != nil {

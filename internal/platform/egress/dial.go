@@ -38,7 +38,7 @@ func (g *Guard) dialTLS(ctx context.Context, _, address string) (net.Conn, error
 
 // dial resolves the name once, rejects the target if any of its addresses isn't allowed, and
 // connects to the addresses in order. The dialer checks each address again at the socket, so
-// security doesn't depend on this function alone.
+// security doesn't depend on dial alone.
 func (g *Guard) dial(ctx context.Context, address string, secure bool) (net.Conn, error) {
 	host, portText, err := net.SplitHostPort(address)
 	if err != nil {
@@ -69,8 +69,8 @@ func (g *Guard) dial(ctx context.Context, address string, secure bool) (net.Conn
 	return connect(ctx, addrs, uint16(port), check)
 }
 
-// resolve returns the addresses of host. IPv4-mapped addresses are unmapped, as the system
-// would dial them.
+// resolve returns the addresses of host. It unmaps IPv4-mapped addresses, because the system
+// would dial the IPv4 address.
 func (g *Guard) resolve(ctx context.Context, host string) ([]netip.Addr, error) {
 	if addr, err := netip.ParseAddr(host); err == nil {
 		return []netip.Addr{addr.Unmap()}, nil
@@ -85,8 +85,8 @@ func (g *Guard) resolve(ctx context.Context, host string) ([]netip.Addr, error) 
 	return addrs, nil
 }
 
-// connect tries the addresses one after the other. Each gets an equal share of the remaining
-// time, so that an unreachable address doesn't use up the time of the next.
+// connect tries the addresses one after the other. Each address gets an equal share of the
+// remaining time, so that an unreachable address doesn't use up the time of the next.
 func connect(ctx context.Context, addrs []netip.Addr, port uint16, check func(netip.AddrPort) error) (net.Conn, error) {
 	dialer := net.Dialer{
 		KeepAlive: 30 * time.Second,

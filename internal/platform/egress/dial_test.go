@@ -25,7 +25,7 @@ func addresses(texts ...string) []netip.Addr {
 	return addrs
 }
 
-// second is a loopback address that stands for a public one: 127.0.0.2 is allowed, 127.0.0.1
+// second is a loopback address that represents a public address: 127.0.0.2 is allowed, 127.0.0.1
 // isn't.
 const second = "127.0.0.2"
 
@@ -81,7 +81,7 @@ func TestExceptionsApplyOnlyToAllowedNetworks(t *testing.T) {
 		{"example.org", "80", true, ClassBlocked},
 		{"mixed.example", receiver.Port(), false, ClassBlocked},
 		{"corp.example", "443", true, ClassBlocked},
-		{"gateway", "443", true, ClassBlocked}, // no public host has a name of one label
+		{"gateway", "443", true, ClassBlocked}, // a public host never has a name of one label
 		{"gone.example", "80", false, ClassDNS},
 	} {
 		conn, err := guard.dial(waittest.Context(t), net.JoinHostPort(c.host, c.port), c.secure)
@@ -100,7 +100,7 @@ func TestCB13RebindingNeverReachesThePrivateAddress(t *testing.T) {
 	guard := New(Policy{
 		Allow: []netip.Prefix{netip.MustParsePrefix(second + "/32")},
 		Resolver: egresstest.Resolver(t, func(string) []netip.Addr {
-			if (asked.Add(1)-1)/2%2 == 0 { // each look-up asks for A and AAAA, in any order
+			if (asked.Add(1)-1)/2%2 == 0 { // each look-up sends questions for A and AAAA, in any order
 				return addresses(second)
 			}
 			return addresses("127.0.0.1")

@@ -3,8 +3,8 @@
 // (decisions 5.5, 5.6).
 //
 // It decides which URLs, addresses, ports and headers are allowed, dials, and classifies failures. It
-// opens no socket to an address that isn't public, unless the operator's policy allows the address.
-// It checks the address that is dialled, not the one that a name resolved to earlier.
+// never opens a socket to an address that isn't public, unless the operator's policy allows the
+// address. It checks the address that it dials, not the address to which a name resolved earlier.
 //
 // A request is sent at most once. Retries are up to the caller.
 package egress
@@ -30,13 +30,13 @@ const (
 	maxHeaderBytes   = 16 << 10
 )
 
-// Policy is what the operator allows in addition to public addresses. The zero value allows
-// nothing else.
+// Policy defines what the operator allows in addition to public addresses. The zero value allows
+// only public addresses.
 type Policy struct {
 	// Allow lists networks that may be reached on any port and without TLS.
 	Allow []netip.Prefix
-	// AllowHosts lists hosts, as "host" or "host:port", that may be reached on any port (or
-	// that port) and without TLS, whatever address they resolve to.
+	// AllowHosts lists hosts, as "host" or "host:port", that may be reached without TLS and at
+	// any address. Without a port, any port of the host is allowed.
 	AllowHosts []string
 	// Roots replaces the system's certificate authorities when set.
 	Roots *x509.CertPool

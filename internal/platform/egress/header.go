@@ -59,8 +59,8 @@ func CheckCallbackHeaders(headers map[string]string) error {
 	return all
 }
 
-// headerKey returns the form in which names are compared. Receivers behind CGI-like gateways
-// can't distinguish `_` from `-`.
+// headerKey returns the form in which header names are compared. Receivers behind CGI-like
+// gateways can't distinguish `_` from `-`.
 func headerKey(name string) string {
 	return strings.ReplaceAll(strings.ToLower(name), "_", "-")
 }

@@ -18,8 +18,8 @@ const (
 )
 
 // sizes are the classes of larger responses: the largest size of the class, and how many responses
-// of the class this process holds at once. Together they bound the memory: 32 MiB, 32 MiB and,
-// at 5 MiB a response, 40 MiB.
+// of the class this process holds at once. Together the classes bound the memory: 32 MiB, 32 MiB
+// and, at 5 MiB a response, 40 MiB.
 var sizes = []struct {
 	bytes int64
 	slots int
@@ -31,12 +31,12 @@ var ErrBusy = errors.New("too many large responses in flight")
 
 var errStalled = fmt.Errorf("the response stalled: %w", context.DeadlineExceeded)
 
-// budget bounds how many responses of each class are in memory. It is shared
-// fairly: a tenant may use all slots of the first half of a class, and one slot of
-// the second half, so that one tenant always leaves room for others.
+// budget bounds how many responses of each class are in memory. It is shared fairly: a tenant
+// may use all slots of the first half of a class, and one slot of the second half, so that one
+// tenant always leaves room for others.
 //
-// A response that grows acquires a slot of the next class before it releases its own.
-// It waits for larger responses only, so growing responses do not deadlock.
+// A growing response acquires a slot of the next class before it releases its own slot. It waits
+// for larger responses only, so growing responses do not deadlock.
 type budget struct {
 	mu    sync.Mutex
 	held  []int
@@ -53,7 +53,7 @@ func newBudget() *budget {
 	return b
 }
 
-// acquire acquires a slot of a class. If none becomes free within busyPatience, it returns
+// acquire acquires a slot of a class. If no slot becomes free within busyPatience, it returns
 // ErrBusy.
 func (b *budget) acquire(ctx context.Context, class int, tenant string) error {
 	patience := time.NewTimer(busyPatience)
@@ -105,9 +105,9 @@ func WithTenant(ctx context.Context, name string) context.Context {
 	return context.WithValue(ctx, tenancyKey{}, &tenancy{ctx: ctx, name: name})
 }
 
-// bounded passes on at most left bytes of a response. Beyond that it fails instead of returning
-// EOF, so that a truncated response is never mistaken for a complete one. A response that isn't
-// small acquires a slot of its class, and is cancelled if it stalls.
+// bounded reads at most left bytes of a response. Beyond left bytes it fails instead of
+// returning EOF, so that a truncated response is never mistaken for a complete response. A
+// response that isn't small acquires a slot of its class, and is cancelled if it stalls.
 type bounded struct {
 	io.ReadCloser
 	left   int64

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// sized starts a server whose responses have as many bytes as the path says. After them, the
-// response stays open.
+// sized starts a server that sends as many bytes as the path of the request says. After these
+// bytes, the response stays open.
 func sized(t *testing.T) (*Guard, string) {
 	t.Helper()
 	end := make(chan struct{})
@@ -93,7 +93,7 @@ func TestATenantThatFillsItsShareLeavesRoomForOthers(t *testing.T) {
 	}
 }
 
-// Each response waits for its slot with little in memory, so none fails.
+// Each response waits for its slot while it occupies little memory, so no response fails.
 func TestConcurrentLargeResponsesAreAllRead(t *testing.T) {
 	t.Parallel()
 	guard, url := sized(t)

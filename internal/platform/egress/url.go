@@ -20,8 +20,9 @@ const (
 // CheckCallbackURL checks the form of a callback URL (decisions 5.5). It returns nil, or a
 // *fault.Error at /callbackUrl that doesn't contain the URL.
 //
-// It resolves no name: a submission must not wait for a name server, and a repeated request must
-// get the same result, even if its host no longer exists. Addresses are checked at every connect.
+// It doesn't resolve names: a submission must not wait for a name server, and a repeated request
+// must get the same result, even if its host no longer exists. Addresses are checked at every
+// connect.
 func (g *Guard) CheckCallbackURL(raw string) error {
 	if reason := g.refuseURL(raw); reason != "" {
 		return fault.Invalid("/callbackUrl", "callbackUrl: %s", reason)
@@ -29,8 +30,8 @@ func (g *Guard) CheckCallbackURL(raw string) error {
 	return nil
 }
 
-// CheckTarget checks the form of a URL that is about to be called, by the same rules. Addresses
-// are checked by the dial. It returns nil or a *BlockedError.
+// CheckTarget checks the form of a URL that is about to be called, by the rules of
+// CheckCallbackURL. The dial checks addresses. CheckTarget returns nil or a *BlockedError.
 func (g *Guard) CheckTarget(u *url.URL) error {
 	if reason := g.refuse(u); reason != "" {
 		return &BlockedError{reason}
@@ -58,8 +59,9 @@ func (g *Guard) refuseURL(raw string) string {
 	return g.refuse(u)
 }
 
-// refuse returns why u is not an allowed target, or "". If the policy allows a network, any name
-// may resolve into it, so only the dial can reject plain HTTP, a low port or a local name.
+// refuse returns the reason why u is not an allowed target, or "". If the policy allows a
+// network, any name may resolve to an address in the network, so only the dial can reject plain
+// HTTP, a low port or a local name.
 func (g *Guard) refuse(u *url.URL) string {
 	if u.Scheme != "https" && u.Scheme != "http" {
 		return reasonScheme

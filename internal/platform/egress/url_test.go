@@ -149,7 +149,7 @@ func TestPolicyAllowsOnlyWhatItNames(t *testing.T) {
 	}
 }
 
-// neverAsked returns a resolver that fails the test if it is used.
+// neverAsked returns a resolver that fails the test if it is called.
 func neverAsked(t *testing.T) *net.Resolver {
 	return &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
 		t.Error("a name was looked up")

@@ -1,7 +1,7 @@
-// Package groupcommit merges concurrent writes into shared commits, because a commit costs more
-// than a write.
+// Package groupcommit merges concurrent writes into shared commits, because a commit costs more than
+// a write.
 //
-// Writes that arrive during a commit are written with the next one. There is no timer: a single
+// Writes that arrive during a commit are written with the next commit. No timer is needed: a single
 // write is written at once, and batches grow under load. The package doesn't use SQL. Every accepted
 // item gets exactly one result, and an invalid item never fails the others.
 package groupcommit
@@ -86,8 +86,8 @@ func New[In, Out any](options Options[In], transient func(error) bool, flush fun
 }
 
 // Do writes one item with the next commit and returns its result. If ctx is done before the write
-// starts, the item is not written; after that, Do waits for the commit even if ctx is done. If it
-// returns ErrFull or ErrClosed, the item was not written.
+// starts, the item is not written. Once the write has started, Do waits for the commit even if
+// ctx is done. If Do returns ErrFull or ErrClosed, the item was not written.
 func (g *Group[In, Out]) Do(ctx context.Context, in In) (Out, error) {
 	own := &item[In, Out]{in: in, weight: g.options.Weigh(in), done: make(chan struct{})}
 	if err := g.enqueue(own); err != nil {

@@ -19,23 +19,23 @@ import (
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
-// Key is an Idempotency-Key in its scope: workspace, operation and path.
+// Key is an Idempotency-Key with its scope: workspace, operation and path.
 type Key struct {
 	WorkspaceID uuid.UUID
 	Operation   string
 	Path        string
 	Key         string
-	// BodyHash is the SHA-256 of the body as received. It is unkeyed, so a person with a dump of
-	// the database can guess a short secret in an otherwise known body. A keyed hash needs two
-	// releases: this release would treat it as a plain hash, and reject the repeat of a request
-	// that a newer process accepted.
+	// BodyHash is the SHA-256 of the body as received. The hash is unkeyed, so a person with a
+	// dump of the database can guess a short secret in an otherwise known body. Changing to a
+	// keyed hash needs two releases: this release would treat a keyed hash as a plain hash, and
+	// reject the repeat of a request that a newer process accepted.
 	BodyHash [sha256.Size]byte
 }
 
 // ClaimTx locks the key until tx ends. If the key was used within 24 hours for the same body,
-// found is true and made is the ID of what the first request created. It returns
-// IDEMPOTENCY_MISMATCH for another body, and IDEMPOTENCY_IN_FLIGHT with a Retry-After of a
-// second if the first request is not committed yet.
+// found is true and made is the ID of the resource that the first request created. ClaimTx
+// returns IDEMPOTENCY_MISMATCH for a different body, and IDEMPOTENCY_IN_FLIGHT with a
+// Retry-After of one second if the first request is not committed yet.
 func (k Key) ClaimTx(ctx context.Context, tx pgx.Tx) (made uuid.UUID, found bool, err error) {
 	locked, err := db.New().IdempotencyLock(ctx, tx, k.lock())
 	if err != nil {
@@ -49,8 +49,8 @@ func (k Key) ClaimTx(ctx context.Context, tx pgx.Tx) (made uuid.UUID, found bool
 	return k.Find(ctx, tx)
 }
 
-// Find is ClaimTx without the lock: it returns what the key created, or that it was used for
-// another body.
+// Find is ClaimTx without the lock: it returns the ID of the created resource, or
+// IDEMPOTENCY_MISMATCH for a different body.
 func (k Key) Find(ctx context.Context, conn postgres.DB) (made uuid.UUID, found bool, err error) {
 	row, err := db.New().IdempotencyGet(ctx, conn, db.IdempotencyGetParams{
 		WorkspaceID: k.WorkspaceID, Operation: k.Operation, Path: k.Path, Key: k.Key,
@@ -67,7 +67,7 @@ func (k Key) Find(ctx context.Context, conn postgres.DB) (made uuid.UUID, found 
 	return row.ResourceID, true, nil
 }
 
-// KeepTx stores what the request created.
+// KeepTx stores the ID of the resource that the request created.
 func (k Key) KeepTx(ctx context.Context, tx pgx.Tx, made uuid.UUID) error {
 	err := db.New().IdempotencyUpsert(ctx, tx, db.IdempotencyUpsertParams{
 		WorkspaceID: k.WorkspaceID, Operation: k.Operation, Path: k.Path, Key: k.Key,
@@ -79,8 +79,8 @@ func (k Key) KeepTx(ctx context.Context, tx pgx.Tx, made uuid.UUID) error {
 	return nil
 }
 
-// OnceTx calls create for the given ID in tx and stores the key, or returns what the key created
-// before. With a nil key it always calls create.
+// OnceTx calls create for the given ID in tx and stores the key. If the key was used before, it
+// returns the resource that was created then. With a nil key it always calls create.
 func (k *Key) OnceTx(ctx context.Context, tx pgx.Tx, id uuid.UUID, create func() error) (made uuid.UUID, replayed bool, err error) {
 	if k == nil {
 		return id, false, create()
@@ -94,8 +94,8 @@ func (k *Key) OnceTx(ctx context.Context, tx pgx.Tx, id uuid.UUID, create func()
 	return id, false, create()
 }
 
-// lock returns the advisory lock of the key. If two keys share a lock, one of them may get
-// IDEMPOTENCY_IN_FLIGHT and has to retry.
+// lock returns the advisory lock of the key. If two keys share a lock, one of the requests may
+// get IDEMPOTENCY_IN_FLIGHT and has to be retried.
 func (k Key) lock() int64 {
 	h := sha256.New()
 	for _, part := range []string{k.WorkspaceID.String(), k.Operation, k.Path, k.Key} {

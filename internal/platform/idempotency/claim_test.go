@@ -6,8 +6,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// Different scopes must have different locks: with another workspace, and with the same
-// characters split differently between the parts.
+// Different scopes must have different locks. The scopes differ in the workspace, or in the
+// position at which the same characters are split into parts.
 func FuzzMT10ScopesHaveTheirOwnLocks(f *testing.F) {
 	f.Add([]byte("a"), []byte("b"), "executeComponent", "/v1/sdk/components", "key", "executeComponent", "/v1/sdk/components", "key")
 	f.Add([]byte("a"), []byte("a"), "ab", "c", "d", "a", "bc", "d")

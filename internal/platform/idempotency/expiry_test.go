@@ -13,7 +13,8 @@ import (
 	"github.com/weft-automation/weft/internal/local/pgtest"
 )
 
-// A key is reused while upkeep waits for the lock of its row. Then it is no longer expired.
+// A key is reused while upkeep waits for the lock of its row. After that, the key is no longer
+// expired.
 func TestUpkeepDoesNotDeleteAKeyThatIsReusedMeanwhile(t *testing.T) {
 	pool := pgtest.DB(t)
 	id, err := workspace.Create(t.Context(), pool, workspace.CreateParams{Name: "a", Plan: plan.Starter})

@@ -1,6 +1,6 @@
 // Package mail sends e-mail through the SMTP server that the operator configured.
 //
-// It knows nothing about the content of messages, has no queue and never retries. The password of
+// It doesn't depend on the content of messages, has no queue and never retries. The password of
 // the SMTP server and the text of a message are sent only over TLS, unless the server is on this
 // machine.
 package mail
@@ -35,7 +35,7 @@ type Options struct {
 	// smtps:// for TLS from the start. User and password are optional.
 	URL   string
 	From  string         // address of the sender, with or without a name
-	Roots *x509.CertPool // CAs of the server's certificate; nil: those of the system
+	Roots *x509.CertPool // CAs of the server's certificate; nil: the CAs of the system
 }
 
 // NewSender returns a Sender. Its errors contain neither user nor password.

@@ -1,8 +1,9 @@
-// Package notify wakes the subscribers of a row when it changes, in this process and in others.
+// Package notify wakes the subscribers of a row when the row changes, in this process and in
+// others.
 //
 // A wake-up carries only an ID. It may be lost, duplicated or early, so subscribers always read the
 // row. A subscriber is woken within two seconds of a commit even if every notification is lost,
-// because the relay polls the rows that are watched.
+// because the relay polls the rows that have subscribers.
 package notify
 
 import (
@@ -49,7 +50,7 @@ type Subscription struct {
 func (s *Subscription) Key() Key { return s.key }
 
 // C returns a channel that receives after the row may have changed. Several changes may be merged
-// into one.
+// into one receive.
 func (s *Subscription) C() <-chan struct{} { return s.c }
 
 // Value returns the value that was published with the last change, or nil if the row must be read.
@@ -70,8 +71,9 @@ func (s *Subscription) Close() {
 }
 
 // Follow calls onChange in a new goroutine whenever the row may have changed, and when ctx is done.
-// It replaces receiving from C, which would need a waiting goroutine. Calls never overlap, and
-// several changes may be merged into one call. When onChange returns true, the subscription ends.
+// It is an alternative to receiving from C, which would need a waiting goroutine. Calls never
+// overlap, and several changes may be merged into one call. When onChange returns true, the
+// subscription ends.
 func (s *Subscription) Follow(ctx context.Context, onChange func() (done bool)) {
 	s.hub.mu.Lock()
 	defer s.hub.mu.Unlock()
@@ -96,8 +98,8 @@ func (s *Subscription) run() {
 	}
 }
 
-// Subscribe subscribes to changes of a row. Subscribe first, then read the row: then every change
-// after the read wakes the subscriber.
+// Subscribe subscribes to changes of a row. Subscribe before reading the row, so that every
+// change after the read wakes the subscriber.
 func (h *Hub) Subscribe(key Key) *Subscription {
 	s := &Subscription{hub: h, key: key, c: make(chan struct{}, 1)}
 	h.mu.Lock()
@@ -109,15 +111,16 @@ func (h *Hub) Subscribe(key Key) *Subscription {
 	return s
 }
 
-// Change is a change of a row. Value, which is optional, spares subscribers of this process a read:
-// it is the final state of the row, or a value by which they can ignore the change.
+// Change is a change of a row. The optional Value saves subscribers of this process a read. It is
+// the final state of the row, or a value from which they can see that the change doesn't concern
+// them.
 type Change struct {
 	Key   Key
 	Value any
 }
 
-// Publish wakes the subscribers of changed rows: at once in this process, and soon in others, which
-// get only the keys. Call it after the commit.
+// Publish wakes the subscribers of changed rows: at once in this process, and soon in other
+// processes, which receive only the keys. Call it after the commit.
 func (h *Hub) Publish(changes ...Change) {
 	keys := make([]Key, len(changes))
 	h.mu.Lock()

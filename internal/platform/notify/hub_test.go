@@ -9,8 +9,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// A subscriber of one row is not woken by changes of another, in this process or through a
-// notification. The fuzzer makes the IDs of both rows.
+// A subscriber of one row is not woken by changes of a different row, in this process or through
+// a notification. The fuzzer generates the IDs of both rows.
 func FuzzMT10ChangesWakeOnlySubscribersOfThatRow(f *testing.F) {
 	f.Add([]byte("0123456789abcdef"), []byte("fedcba9876543210"), []byte("0123456789abcdef"), []byte("0123456789abcdef"))
 	f.Add([]byte("a"), []byte("b"), []byte("ab"), []byte(""))
@@ -41,7 +41,7 @@ func sized(of []byte) (id uuid.UUID) {
 }
 
 // A follower runs once for each change, or once for several changes while it runs. It also runs
-// when its context is done. After it returns true it never runs again.
+// when its context is done. After it has returned true, it never runs again.
 func TestFollowersRunOneAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		hub, key := NewHub(), Key{ID: uuid.New()}

@@ -36,7 +36,8 @@ type Relay struct {
 	// Lost, if set, is called for each lost connection.
 	Lost func()
 
-	// Changed returns those of the keys whose rows are final, or changed within the given time.
+	// Changed returns the keys of the rows that are final, or that changed within the given
+	// time.
 	Changed func(ctx context.Context, keys []Key, within time.Duration) ([]Key, error)
 
 	sender atomic.Uint32 // PID of the backend that sends this process's notifications
@@ -51,7 +52,7 @@ func (r *Relay) Run(ctx context.Context) {
 	wg.Wait()
 }
 
-// keep runs loop with a connection, and runs it again with a new one after an error.
+// keep runs loop with a connection, and runs loop again with a new connection after an error.
 func (r *Relay) keep(ctx context.Context, name string, loop func(context.Context, *pgx.Conn) error) {
 	for ctx.Err() == nil {
 		err := r.withConn(ctx, name, loop)
@@ -95,8 +96,8 @@ func (r *Relay) listen(ctx context.Context, conn *pgx.Conn) error {
 	}
 }
 
-// probe sends an empty notification to itself. A pooler in transaction mode drops it, as it
-// would drop all others.
+// probe sends an empty notification to its own connection. A pooler in transaction mode drops
+// this notification, as it would drop all others.
 func (r *Relay) probe(ctx context.Context, conn *pgx.Conn) error {
 	if _, err := conn.Exec(ctx, "SELECT pg_notify($1, '')", channel); err != nil {
 		return err
@@ -106,7 +107,7 @@ func (r *Relay) probe(ctx context.Context, conn *pgx.Conn) error {
 	notification, err := conn.WaitForNotification(wait)
 	switch {
 	case err == nil:
-		r.Hub.wake(decode(notification.Payload)) // perhaps a real one came first
+		r.Hub.wake(decode(notification.Payload)) // a real notification may have arrived first
 	case ctx.Err() == nil && wait.Err() != nil && !conn.IsClosed():
 		r.Log.Warn("notifications do not arrive, so changes are only found by polling every two seconds: check whether a connection pooler is in front of the database")
 	default:
@@ -115,7 +116,7 @@ func (r *Relay) probe(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// send sends the published keys. All keys that have gathered go into one notification, because a
+// send sends the published keys. It sends all collected keys in one notification, because a
 // commit with a notification acquires a lock on the whole database.
 func (r *Relay) send(ctx context.Context, conn *pgx.Conn) error {
 	// If a crash loses notifications, the other processes find the changes by polling. Waiting for

@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// NotFound reports whether a query returned no row although it must return one.
+// NotFound reports whether a query that must return a row returned no row.
 func NotFound(err error) bool { return errors.Is(err, pgx.ErrNoRows) }
 
 // Taken reports whether err is a violation of a unique key.

@@ -16,7 +16,7 @@ func TestTimeoutsMakeTheDatabaseUnavailable(t *testing.T) {
 		"55P03": true, // lock_timeout
 		"57014": true, // statement_timeout
 		"23505": false,
-		"25P02": false, // a statement after one that failed
+		"25P02": false, // a statement after a failed statement
 	} {
 		if got := postgres.Unavailable(fmt.Errorf("write: %w", &pgconn.PgError{Code: code})); got != want {
 			t.Errorf("%s: unavailable %v", code, got)

@@ -9,7 +9,7 @@ import (
 
 // unstarted is a transaction before its first statement, which is sent together with BEGIN.
 type unstarted struct {
-	pgx.Tx // nil: every method that is used is defined below
+	pgx.Tx // nil: all methods that are used are defined in this file
 	of     *Tx
 }
 
@@ -66,8 +66,8 @@ func (unstarted) Rollback(context.Context) error { return nil }
 // Conn returns the connection of the transaction.
 func (u unstarted) Conn() *pgx.Conn { return u.of.conn }
 
-// firstRows are the rows of a first statement. The connection is free once they are read or
-// closed.
+// firstRows are the rows of a first statement. The connection becomes free when the rows are
+// read or closed.
 type firstRows struct {
 	pgx.Rows
 	answers pgx.BatchResults

@@ -7,10 +7,10 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// completeIndexes builds the indexes that a migration declared only for a partitioned
-// table, in one partition after the other and without blocking writes. Inside a migration,
-// an index build would block writes to the table for as long as it takes. Partitions that
-// are created meanwhile have the indexes already. Interrupted builds are repeated.
+// completeIndexes builds the indexes that a migration declared only for a partitioned table. It
+// builds them in one partition after the other, without blocking writes. Inside a migration, an
+// index build would block writes to the table until the build is done. Partitions that are
+// created in the meantime already have the indexes. Interrupted builds are repeated.
 func completeIndexes(ctx context.Context, conn *pgx.Conn) error {
 	type index struct{ Whole, Name, Partition, Definition string }
 	rows, err := conn.Query(ctx, `SELECT w.indexrelid::regclass::text,

@@ -33,7 +33,7 @@ const ofWorkspaces = `(SELECT c.oid FROM pg_class c WHERE c.relnamespace = 'publ
 	AND (c.relname = 'workspaces' OR EXISTS (SELECT FROM pg_attribute a WHERE a.attrelid = c.oid AND a.attname = 'workspace_id' AND NOT a.attisdropped)))`
 
 // Row level security separates workspaces, in addition to the conditions of queries. Each of
-// these queries lists violations. They cover tables that are added later, too.
+// these queries lists violations. The queries also cover tables that are added later.
 func TestMT02RowSecurityHasNoGap(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.DB(t)
@@ -75,7 +75,8 @@ func TestMT02RowSecurityHasNoGap(t *testing.T) {
 	}
 }
 
-// Row level security doesn't cover tables without a workspace. These are all of them.
+// Row level security doesn't cover tables without a workspace. The following list has all such
+// tables.
 func TestMT02TablesWithoutRowSecurityAreListed(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.DB(t)
@@ -114,7 +115,7 @@ func TestMT02TablesWithoutRowSecurityAreListed(t *testing.T) {
 	}
 }
 
-// These are all rights of requests. Adding one needs a reason.
+// The following list has all rights of requests. Adding a right needs a reason.
 func TestMT02RequestsHaveExactlyTheseRights(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.DB(t)
@@ -208,7 +209,8 @@ func TestMT02RequestsReachOnlyTheJobsOfTheirWorkspaces(t *testing.T) {
 	}
 }
 
-// A database from an earlier version grants more on the queue. Migrating revokes it.
+// A database from an earlier version grants more rights on the queue. Migrating revokes these
+// rights.
 func TestMT02ExcessRightsOnTheQueueAreRevoked(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.DSN(t)
@@ -280,8 +282,8 @@ func TestMT02PeopleAreVisibleOnlyToTheirWorkspaces(t *testing.T) {
 	}
 }
 
-// A row of one workspace can't refer to a row of another, because every foreign key to a table
-// of workspaces includes the workspace.
+// A row of one workspace can't refer to a row of a different workspace, because every foreign
+// key to a table of workspaces includes the workspace.
 func TestMT04ForeignKeysStayInTheWorkspace(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.DB(t)

@@ -40,9 +40,10 @@ type migration struct {
 }
 
 // Migrate brings the schema to the version that this binary expects: Weft's own migrations
-// first, then River's. Many processes may call it at once; if there is something to do, one
-// works and the others wait. It returns an error if the schema is newer than the binary,
-// unless it was only expanded. The pool must be one of OpenWithoutTimeouts.
+// first, then River's. Many processes may call Migrate at once; if migrations are due, one
+// process applies them and the others wait. It returns an error if the schema is newer than the
+// binary, unless the newer migrations only expanded the schema. The pool must be from
+// OpenWithoutTimeouts.
 func Migrate(ctx context.Context, pool *pgxpool.Pool) error {
 	conn, err := pool.Acquire(ctx)
 	if err != nil {
@@ -73,8 +74,8 @@ func Migrate(ctx context.Context, pool *pgxpool.Pool) error {
 	return setRights(ctx, conn.Conn())
 }
 
-// lockForMigration polls for the lock instead of waiting in one statement, because a
-// concurrent index build waits for all statements that were started before it.
+// lockForMigration polls for the lock instead of waiting in one statement, because a concurrent
+// index build waits for all statements that started earlier.
 func lockForMigration(ctx context.Context, conn *pgx.Conn) error {
 	for {
 		var locked bool
@@ -113,8 +114,8 @@ func migrateOwn(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// addExpand adds the column to a table of migrations from an earlier version. It checks
-// first, because ALTER TABLE blocks all readers of the table.
+// addExpand adds the column to a table of migrations from an earlier version. It first checks
+// whether the column exists, because ALTER TABLE blocks all readers of the table.
 func addExpand(ctx context.Context, conn *pgx.Conn) error {
 	var there bool
 	err := conn.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_attribute
@@ -138,7 +139,7 @@ func (m migration) apply(ctx context.Context, conn *pgx.Conn) error {
 }
 
 // withLockTimeout makes one change. It waits at most two seconds for a table that is in use,
-// because all later statements on the table queue behind it, and then retries. It also
+// because all later statements on the table queue behind the change, and then retries. It also
 // retries after a deadlock with other sessions.
 func withLockTimeout(ctx context.Context, conn *pgx.Conn, change func(pgx.Tx) error) error {
 	for tries := 1; ; tries++ {
@@ -171,8 +172,9 @@ func migrateRiver(ctx context.Context, pool *pgxpool.Pool) error {
 	return trimRiver(ctx, pool)
 }
 
-// trimRiver drops River's indexes on the content of jobs. Nothing searches for jobs by their
-// content, and maintaining the indexes would slow down every insert. River doesn't need them.
+// trimRiver drops River's indexes on the content of jobs. Weft doesn't search for jobs by their
+// content, and maintaining the indexes would slow down every insert. River doesn't need these
+// indexes.
 func trimRiver(ctx context.Context, pool *pgxpool.Pool) error {
 	for _, index := range []string{"river_job_args_index", "river_job_metadata_index"} {
 		if _, err := pool.Exec(ctx, "DROP INDEX CONCURRENTLY IF EXISTS "+pgx.Identifier{RiverSchema, index}.Sanitize()); err != nil {
@@ -182,9 +184,9 @@ func trimRiver(ctx context.Context, pool *pgxpool.Pool) error {
 	return nil
 }
 
-// CheckSchema checks that the database has the schema of this binary, or a later one that
-// was only expanded: both Weft's schema and River's. The error says which side is older and
-// what to do.
+// CheckSchema checks that the database has the schema of this binary, or a later schema that was
+// only expanded. It checks both Weft's schema and River's. The error says which side is older
+// and what to do.
 func CheckSchema(ctx context.Context, pool *pgxpool.Pool) error {
 	if upToDate(ctx, pool) {
 		return nil
@@ -234,9 +236,9 @@ func riverMigrator(pool *pgxpool.Pool) (*rivermigrate.Migrator[pgx.Tx], error) {
 	return migrator, nil
 }
 
-// applied returns how many of the binary's migrations the database has. It returns an error
-// if a migration of the database has another content, or if the database is newer by more
-// than expansions.
+// applied returns how many of the binary's migrations the database has. It returns an error if a
+// migration of the database has different content, or if the database is newer and not all newer
+// migrations are expansions.
 func applied(ctx context.Context, conn interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }, want []migration) (int, error) {

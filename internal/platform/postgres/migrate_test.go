@@ -9,7 +9,7 @@ import (
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
-// A migration may lock tables in another order than other transactions do. It retries if
+// A migration may lock tables in a different order than other transactions do. It retries if
 // PostgreSQL aborts it because of a deadlock.
 func TestAMigrationIsRetriedAfterADeadlock(t *testing.T) {
 	t.Parallel()

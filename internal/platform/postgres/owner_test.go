@@ -59,7 +59,7 @@ func TestAnOwnerWithoutTheRolesGetsTheStatementToRun(t *testing.T) {
 }
 
 func TestAnOwnerWithoutSuperuserRightsMigratesAndUsesTheRoles(t *testing.T) {
-	_ = pgtest.DSN(t) // its template creates the roles, as an administrator would
+	_ = pgtest.DSN(t) // creating the template creates the roles, as an administrator would
 	admin, owner, dsn := owned(t)
 	if _, err := admin.Exec(t.Context(), "GRANT weft_api, weft_system TO "+owner); err != nil {
 		t.Fatal(err)
@@ -89,7 +89,7 @@ func TestAnOwnerWithoutSuperuserRightsMigratesAndUsesTheRoles(t *testing.T) {
 }
 
 func TestAUserWhoDoesNotOwnTheDatabaseGetsTheRightsToRevoke(t *testing.T) {
-	_ = pgtest.DSN(t) // its template creates the roles, as an administrator would
+	_ = pgtest.DSN(t) // creating the template creates the roles, as an administrator would
 	admin, user, dsn := owned(t)
 	inDatabase, err := pgx.ParseConfig(pgtest.ServerDSN(t))
 	if err != nil {

@@ -1,8 +1,8 @@
 // Package postgres connects to PostgreSQL: it opens pools, applies migrations, defines the
 // interface DB and interprets errors.
 //
-// It knows nothing of the domain. A session from Open or Connect has the role, the time zone and
-// the timeouts of this package, even through a connection pooler.
+// It doesn't depend on the domain. A session from Open or Connect has the role, the time zone
+// and the timeouts of this package, even through a connection pooler.
 package postgres
 
 import (
@@ -19,7 +19,7 @@ import (
 	pgxuuid "github.com/vgarvardt/pgx-google-uuid/v5"
 )
 
-// DB is what services need of the database. *pgxpool.Pool and pgx.Tx implement it, so a
+// DB is the part of the database that services need. *pgxpool.Pool and pgx.Tx implement it, so a
 // whole service can run inside one transaction.
 type DB interface {
 	Begin(ctx context.Context) (pgx.Tx, error)
@@ -33,8 +33,7 @@ var (
 	_ DB = (pgx.Tx)(nil)
 )
 
-// Role is the database role of a pool's sessions. The rights of the roles are set by the
-// migrations.
+// Role is the database role of a pool's sessions. Migrations set the rights of the roles.
 type Role string
 
 // The roles.
@@ -51,8 +50,8 @@ func Open(ctx context.Context, dsn, name string, role Role, maxConns int32) (*pg
 	return open(ctx, dsn, name, role, maxConns, nil)
 }
 
-// OpenWithoutTimeouts is Open for callers with long statements, which they bound themselves:
-// migrations and the maintenance of the queue.
+// OpenWithoutTimeouts is Open for callers with long statements, which must bound their own
+// statements: migrations and the maintenance of the queue.
 func OpenWithoutTimeouts(ctx context.Context, dsn, name string, role Role, maxConns int32) (*pgxpool.Pool, error) {
 	return open(ctx, dsn, name, role, maxConns, map[string]string{"statement_timeout": "0", "lock_timeout": "0"})
 }
@@ -75,7 +74,7 @@ func open(ctx context.Context, dsn, name string, role Role, maxConns int32, sett
 	Session(config.ConnConfig, name)
 	maps.Copy(config.ConnConfig.RuntimeParams, settings)
 	if role != Owner {
-		// Set as a startup parameter, so that RESET ROLE returns to it.
+		// The role is set as a startup parameter, so that RESET ROLE returns to this role.
 		config.ConnConfig.RuntimeParams["role"] = string(role)
 	}
 	if role == API {

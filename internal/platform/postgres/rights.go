@@ -9,9 +9,9 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// riverRights grants requests what they need of the queue and revokes everything else.
-// Requests insert jobs; River's statement also needs to read the row and to update it after
-// a conflict. Requests see only the jobs of their workspaces.
+// riverRights grants requests the rights that they need on the queue and revokes all others.
+// Requests insert jobs. For an insert, River's statement also needs to read the row and to
+// update it after a conflict. Requests see only the jobs of their workspaces.
 const riverRights = `
 	REVOKE ALL ON ALL TABLES IN SCHEMA river FROM weft_api;
 	REVOKE ALL ON ALL SEQUENCES IN SCHEMA river FROM weft_api;
@@ -35,9 +35,9 @@ const riverGranted = "INSERT river_job args,INSERT river_job created_at,INSERT r
 const riverPolicies = `of_system {weft_system} true,` +
 	`of_workspace {weft_api} ((args ->> 'workspaceId'::text) = ANY (( SELECT string_to_array(current_setting('weft.workspaces'::text, true), ','::text) AS string_to_array)::text[]))`
 
-// databaseRights revokes rights that PostgreSQL grants to PUBLIC: creating temporary tables
-// and, in databases from before version 15, creating any table. A table that a caller creates
-// could hide one of Weft's.
+// databaseRights revokes rights that PostgreSQL grants to PUBLIC: creating temporary tables and,
+// in databases from before version 15, creating any table. A table that a caller creates could
+// hide one of Weft's tables.
 const databaseRights = `DO $$ BEGIN
 	EXECUTE format('REVOKE TEMPORARY ON DATABASE %I FROM PUBLIC, weft_api, weft_system', current_database());
 	EXECUTE format('REVOKE CREATE ON SCHEMA %I FROM PUBLIC, weft_api, weft_system', current_schema());
@@ -57,9 +57,10 @@ const (
 		WHERE has_database_privilege(role, current_database(), 'TEMPORARY') OR has_schema_privilege(role, current_schema(), 'CREATE'))`
 )
 
-// setRights sets the rights that migrations can't set once: those on the queue's tables, which
-// River's migrations create, and those on the database, which a copy of the database loses.
-// Each set changes in one transaction, so that no request is refused in between.
+// setRights sets the rights that migrations can't set permanently: the rights on the queue's
+// tables, which River's migrations create, and the rights on the database, which a copy of the
+// database loses. Each set of rights changes in one transaction, so that no request is refused
+// in between.
 func setRights(ctx context.Context, conn *pgx.Conn) error {
 	if !holds(ctx, conn, riverRightsSet) {
 		err := withLockTimeout(ctx, conn, func(tx pgx.Tx) error {

@@ -11,8 +11,8 @@ import (
 
 type scopeKey struct{}
 
-// Scope returns a context for work on the rows of these workspaces: connections that a pool
-// of role API hands out for it see only their rows. Without a scope they see none.
+// Scope returns a context for work on the rows of these workspaces. Connections that a pool of
+// role API hands out for this context see only these rows. Without a scope they see no rows.
 func Scope(ctx context.Context, workspaceIDs ...uuid.UUID) context.Context {
 	ids := make([]string, len(workspaceIDs))
 	for i, id := range workspaceIDs {
@@ -24,15 +24,15 @@ func Scope(ctx context.Context, workspaceIDs ...uuid.UUID) context.Context {
 
 type personKey struct{}
 
-// Person returns a context for the actions of a person: connections that a pool of role API
-// hands out for it see that person, even if they no longer belong to a workspace of the
-// scope.
+// Person returns a context for the actions of a person. Connections that a pool of role API
+// hands out for this context see the person, even if the person no longer belongs to a workspace
+// of the scope.
 func Person(ctx context.Context, id uuid.UUID) context.Context {
 	return context.WithValue(ctx, personKey{}, id.String())
 }
 
-// enterScope sets the scope of a connection to that of the caller, whatever it was before. It
-// runs a statement only if the scope differs.
+// enterScope sets the scope of a connection to the caller's scope. It runs a statement only if
+// the scope of the connection differs.
 func enterScope(ctx context.Context, conn *pgx.Conn) (bool, error) {
 	const kept = "weft.scope"
 	workspaces, _ := ctx.Value(scopeKey{}).(string)

@@ -14,7 +14,8 @@ import (
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
-// A connection serves one workspace after the other. None sees the rows of the previous one.
+// A connection serves one workspace after the other. No workspace sees the rows of the previous
+// one.
 func TestMT03APooledConnectionHasTheScopeOfItsCaller(t *testing.T) {
 	dsn := pgtest.DSN(t)
 	owner, err := postgres.Open(t.Context(), dsn, "test", postgres.Owner, 1)

@@ -15,7 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// sessionSettings are set in every session and verified in each new one.
+// sessionSettings are set in every session and verified in each new session.
 var sessionSettings = map[string]string{
 	"timezone": "UTC",
 	// Every query has an index. A generic plan that was made while a table was small would
@@ -40,8 +40,8 @@ func Session(config *pgx.ConnConfig, name string) {
 	maps.Copy(config.RuntimeParams, sessionSettings)
 }
 
-// Connect opens one connection outside of any pool, for a session that is kept: LISTEN,
-// advisory locks.
+// Connect opens one connection outside of any pool, for a long-lived session: LISTEN, advisory
+// locks.
 func Connect(ctx context.Context, dsn, name string) (*pgx.Conn, error) {
 	config, err := pgx.ParseConfig(dsn)
 	if err != nil {
@@ -59,7 +59,7 @@ func Connect(ctx context.Context, dsn, name string) (*pgx.Conn, error) {
 	return conn, nil
 }
 
-// SessionError reports a session that Weft must not use. Unavailable is true for it.
+// SessionError reports a session that Weft must not use. Unavailable returns true for it.
 type SessionError struct{ Problem string }
 
 func (e *SessionError) Error() string { return e.Problem }
@@ -67,9 +67,9 @@ func (e *SessionError) Error() string { return e.Problem }
 var errShared = &SessionError{"the connection pooler between Weft and PostgreSQL shares server sessions between clients. " +
 	"Set pool_mode = session and server_reset_query = DISCARD ALL in PgBouncer, or connect to PostgreSQL directly"}
 
-// setUp verifies a new session. A pooler may have dropped its startup parameters, so setUp
-// sets those that differ. It returns a SessionError if the session still has another role or
-// other settings, or if a pooler shares it with other clients.
+// setUp verifies a new session. A pooler may have dropped its startup parameters, so setUp sets
+// the parameters that differ. It returns a SessionError if the session still has a different
+// role or different settings, or if a pooler shares the session with other clients.
 func setUp(ctx context.Context, conn *pgx.Conn) error {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
@@ -97,7 +97,7 @@ func setUp(ctx context.Context, conn *pgx.Conn) error {
 	return verify(ctx, conn)
 }
 
-// verify returns a SessionError if the session is not as setUp left it.
+// verify returns a SessionError if the session is not in the state in which setUp left it.
 func verify(ctx context.Context, conn *pgx.Conn) error {
 	now, err := inspect(ctx, conn)
 	if err != nil {
@@ -112,14 +112,14 @@ func verify(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// markKey is the setting that holds a random mark in each session that goes through a
-// pooler. A client that finds another client's mark, or no longer finds its own, shares the
-// session.
+// markKey is the setting that holds a random mark in each session that goes through a pooler. If
+// a client finds the mark of a different client, or no longer finds its own mark, the session is
+// shared.
 const markKey = "weft.session"
 
 // sessionState is the result of inspect.
 type sessionState struct {
-	direct  bool   // no pooler in between: a pooler issues its own cancel keys
+	direct  bool   // whether there is no pooler in between: a pooler issues its own cancel keys
 	mark    string // of the client that last set up the session
 	problem string // the differences from the settings of Session; "" if it has them
 }
@@ -172,8 +172,8 @@ func CheckSession(ctx context.Context, pool *pgxpool.Pool) error {
 	return nil
 }
 
-// CheckPooler returns a SessionError if there is a connection pooler at dsn that Weft can't
-// work through. It needs two concurrent connections to see whether the pooler shares sessions.
+// CheckPooler returns a SessionError if there is a connection pooler at dsn that Weft can't work
+// through. It needs two concurrent connections to detect whether the pooler shares sessions.
 func CheckPooler(ctx context.Context, dsn string) error {
 	first, err := Connect(ctx, dsn, "check")
 	if err != nil {
@@ -199,7 +199,7 @@ func explain(err error) error {
 	}
 	names := []string{"role"}
 	for name := range sessionSettings {
-		if name != "timezone" { // PgBouncer forwards this one
+		if name != "timezone" { // PgBouncer forwards this parameter
 			names = append(names, name)
 		}
 	}

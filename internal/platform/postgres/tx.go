@@ -11,9 +11,9 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Tx is a transaction with few round trips. BEGIN is sent with the first statement, and the
-// last statements are sent with COMMIT, so that their locks are held no longer than the commit
-// takes, however busy this process is.
+// Tx is a transaction with few round trips. BEGIN is sent with the first statement, and the last
+// statements are sent with COMMIT. So the locks of the last statements are held only for the
+// duration of the commit, even if this process is busy.
 type Tx struct {
 	pgx.Tx // unstarted before the first statement
 	conn   *pgx.Conn
@@ -21,8 +21,8 @@ type Tx struct {
 }
 
 // Last defers f until the commit. f may run one statement, which is sent together with COMMIT.
-// To abort the transaction the statement must raise an error itself: when f sees the result,
-// the transaction is already committed. Functions run in the order of the calls to Last.
+// To abort the transaction, the statement must raise an error itself: when f receives the
+// result, the transaction is already committed. Functions run in the order of the calls to Last.
 func (tx *Tx) Last(f func(tx pgx.Tx) error) { tx.last = append(tx.last, f) }
 
 // Together runs functions with one statement each and sends their statements in one round trip.
@@ -61,7 +61,7 @@ func InTx(ctx context.Context, pool *pgxpool.Pool, f func(tx *Tx) error) (err er
 }
 
 // send runs functions with one statement each and sends their statements in one round trip. It
-// starts the transaction if that is not done yet, and commits it if commit is set.
+// starts the transaction if it hasn't started yet, and commits the transaction if commit is set.
 func (tx *Tx) send(ctx context.Context, fs []func(tx pgx.Tx) error, commit bool) (err error) {
 	var batch pgx.Batch
 	_, begins := tx.Tx.(unstarted)

@@ -12,7 +12,7 @@ import (
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
-// The functions of Last are committed with all statements before them, or nothing is.
+// The functions of Last and all statements before them are committed together or not at all.
 func TestLastStatementsAreCommittedWithTheRest(t *testing.T) {
 	pool := pgtest.DB(t)
 	if _, err := pool.Exec(t.Context(), "CREATE TABLE lines (n integer PRIMARY KEY)"); err != nil {
@@ -68,8 +68,8 @@ func TestLastStatementsAreCommittedWithTheRest(t *testing.T) {
 	}
 }
 
-// A transaction starts with its first statement, however that is run, and is rolled back after
-// any error.
+// A transaction starts with its first statement, regardless of the method that runs the
+// statement, and is rolled back after any error.
 func TestATransactionStartsWithItsFirstStatement(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.DB(t)

@@ -8,15 +8,15 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// current is the condition that the schema is that of this binary, or a later one that was
-// only expanded: both Weft's schema and River's.
+// current is the condition that the schema is the schema of this binary, or a later schema that
+// was only expanded. It covers both Weft's schema and River's.
 const current = `ARRAY(SELECT number || ' ' || checksum FROM schema_migrations
 		WHERE number <= cardinality($1::text[]) ORDER BY number) = $1
 	AND NOT EXISTS (SELECT FROM schema_migrations WHERE number > cardinality($1::text[]) AND NOT expand)
 	AND ARRAY(SELECT version FROM river.river_migration WHERE line = 'main') @> $2::bigint[]`
 
-// complete is the condition, in addition to current, that Migrate has nothing to do: every
-// index is complete, River's unused indexes are dropped, and the rights are set.
+// complete is the condition, in addition to current, that Migrate has nothing to do: every index
+// is complete, River's unused indexes are dropped, and the rights are set.
 const complete = `NOT EXISTS (SELECT FROM pg_index w JOIN pg_class c ON c.oid = w.indexrelid
 		WHERE NOT w.indisvalid AND c.relkind = 'I' AND c.relnamespace = current_schema()::regnamespace)
 	AND to_regclass('river.river_job_args_index') IS NULL AND to_regclass('river.river_job_metadata_index') IS NULL
@@ -51,7 +51,8 @@ type querier interface {
 	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
 }
 
-// upToDate reports whether the schema is this binary's, or a later one that was only expanded.
+// upToDate reports whether the schema is this binary's, or a later schema that was only
+// expanded.
 func upToDate(ctx context.Context, conn querier) bool { return schemaMatches(ctx, conn, current) }
 
 // nothingToMigrate reports whether Migrate has nothing to do.
@@ -64,9 +65,9 @@ func schemaMatches(ctx context.Context, conn querier, condition string) bool {
 	return err == nil && holds(ctx, conn, condition, want.own, want.river)
 }
 
-// holds reports whether a condition holds in the database. An error counts as false: most
-// often a table doesn't exist yet, and the steps of the migration report the cause. One query
-// is much cheaper than all steps.
+// holds reports whether a condition is true in the database. An error counts as false: most
+// often a table doesn't exist yet, and the steps of the migration report the cause. One query is
+// much cheaper than all steps.
 func holds(ctx context.Context, conn querier, condition string, args ...any) bool {
 	var yes bool
 	err := conn.QueryRow(ctx, "SELECT "+condition, args...).Scan(&yes)

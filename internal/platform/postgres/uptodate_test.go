@@ -13,8 +13,8 @@ import (
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
-// If there is nothing to do, Migrate finds out with one query and waits for nobody. Otherwise it
-// waits for the lock of migrations.
+// If no migration is due, Migrate finds that out with one query and doesn't wait for a lock.
+// Otherwise it waits for the lock of migrations.
 func TestMigrateDoesNotWaitIfNothingIsToDo(t *testing.T) {
 	t.Parallel()
 	pool := withoutTimeouts(t)

@@ -11,8 +11,8 @@ import (
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
-// Final, saved and logged rows of workflows can't be changed by any role. With other rows, each
-// role may do only what it needs.
+// No role can change final, saved or logged rows of workflows. On other rows, each role has only
+// the rights that it needs.
 func TestFinalSavedAndLoggedRowsOfWorkflowsAreProtected(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.DSN(t)

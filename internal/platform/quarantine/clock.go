@@ -22,12 +22,13 @@ func (w *Watch) CheckClock() error {
 	return nil
 }
 
-// Adrift reports whether CheckClock returns an error: this process starts no work, but
-// others may.
+// Adrift reports whether CheckClock returns an error. In that case this process starts no work,
+// but other processes may.
 func (w *Watch) Adrift() bool { return w.adrift.Load() }
 
-// compare corrects the clock by a result of PostgreSQL. It logs when the clocks start or stop
-// to differ by more than the tolerance. asked is when the query was sent.
+// compare corrects the clock by a result of PostgreSQL. It logs when the difference between the
+// clocks becomes larger than the tolerance, and when it no longer is. asked is the time at which
+// the query was sent.
 func (w *Watch) compare(ctx context.Context, asked, shown time.Time) {
 	if w.Clock == nil {
 		return

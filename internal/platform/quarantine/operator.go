@@ -22,8 +22,8 @@ type Status struct {
 
 	Executions []Undone // unfinished executions, by repeat rule
 	Runs       int64    // unfinished runs
-	Unfrozen   int64    // callbacks of unfinished executions: they get another webhook-id
-	Queued     int64    // callbacks that are due: they are sent unchanged, perhaps again
+	Unfrozen   int64    // callbacks of unfinished executions: they get a different webhook-id
+	Queued     int64    // callbacks that are due: they are sent unchanged, perhaps for a second time
 }
 
 // Undone counts the unfinished executions of one repeat rule.
@@ -52,8 +52,8 @@ func (s Status) Unsafe() (n int64) {
 	return n
 }
 
-// UnsafeHeld returns how many of Unsafe a worker held when the backup was made. A release fails
-// them with WORKER_LOST if that worker is gone.
+// UnsafeHeld returns how many of Unsafe a worker held when the backup was made. If the worker no
+// longer exists, a release fails these executions with WORKER_LOST.
 func (s Status) UnsafeHeld() (n int64) {
 	for _, u := range s.Executions {
 		if u.Rule == unsafe {
@@ -98,8 +98,8 @@ const (
 	longEnough = 10 * time.Minute // for a statement over all unfinished executions
 )
 
-// List calls each for everything that continues after a release: unfinished executions,
-// unfinished runs and callbacks that are due, in the order of their IDs within each kind.
+// List calls each for all work that continues after a release: unfinished executions, unfinished
+// runs and callbacks that are due, in the order of their IDs within each kind.
 func List(ctx context.Context, pool postgres.DB, each func(db.InstallationListUnfinishedRow) error) error {
 	for _, kind := range []string{"execution", "run", "callback"} {
 		p := db.InstallationListUnfinishedParams{Kind: kind, MaxRows: pageSize}
@@ -152,8 +152,8 @@ func CancelRuns(ctx context.Context, pool postgres.DB, reason string) (canceled 
 }
 
 // Release ends the quarantine. In the same transaction, the callbacks of unfinished executions
-// get another webhook-id, because receivers may have received them with another body. It returns
-// false if there was no quarantine.
+// get a different webhook-id, because receivers may have received these callbacks with a
+// different body. It returns false if there was no quarantine.
 func Release(ctx context.Context, pool postgres.DB) (released bool, err error) {
 	err = pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, fmt.Sprintf("SET LOCAL statement_timeout = %d", longEnough.Milliseconds())); err != nil {

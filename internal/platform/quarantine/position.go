@@ -9,31 +9,31 @@ import (
 	"github.com/weft-automation/weft/gen/db"
 )
 
-// trackEvery is the interval at which the position is read after commits. Commits that are
-// acknowledged within it before a failover may be lost without being noticed.
+// trackEvery is the interval at which the position is read after commits. If a failover loses
+// commits that were acknowledged less than this interval before, the loss may not be noticed.
 const trackEvery = 20 * time.Millisecond
 
 // server identifies a PostgreSQL server since its last recovery.
 type server struct {
 	timeline  int32
-	recovered int64 // end of the log after the recovery; 0 if it started without one
+	recovered int64 // end of the log after the recovery; 0 if the server started without a recovery
 }
 
 func serverOf(now db.InstallationGetRow) server {
 	return server{timeline: now.TimelineNow, recovered: now.Recovered}
 }
 
-// position is the end of the stored log when this process last read it. All commits that were
-// acknowledged before that are included.
+// position is the end of the stored log at this process's last read. It includes all commits
+// that were acknowledged before the read.
 type position struct {
 	mu     sync.Mutex
-	server server // the server on which it was read; zero if none was
+	server server // the server on which the position was read; zero if no position was read
 	stored int64
 }
 
 // page is the size of a log page. Only PostgreSQL's background writer stores the log up to the
-// end of a page inside a record. A crash may lose the rest of that record, whose commit wasn't
-// acknowledged. So such a position must not be used.
+// end of a page inside a record. A crash may lose the rest of such a record, whose commit wasn't
+// acknowledged. So a position at the end of a page must not be used.
 const page = 8192
 
 // follow records a position of a server that is known to have all earlier commits.
@@ -44,12 +44,13 @@ func (p *position) follow(on server, stored int64) {
 	p.note(stored)
 }
 
-// advance records a position if it is from the same server, and reports whether it is.
+// advance records a position if it is from the same server. It returns false if the server has
+// changed.
 func (p *position) advance(on server, stored int64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if on != p.server {
-		return p.server == server{} // no position was recorded, so nothing can be missing
+		return p.server == server{} // no position was recorded, so no commit can be missing
 	}
 	p.note(stored)
 	return true
@@ -67,8 +68,8 @@ func (p *position) forget() {
 	p.server, p.stored = server{}, 0
 }
 
-// lost describes the acknowledged commits that a server lacks. It returns "" if it lacks none,
-// or if that is unknown.
+// lost describes the acknowledged commits that a server lacks. It returns "" if no commits are
+// missing, or if that is unknown.
 func (p *position) lost(now server) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -105,7 +106,7 @@ func (w *Watch) Track(ctx context.Context, used func() bool) {
 	}
 }
 
-// track reads the position once. On another server it triggers a poll.
+// track reads the position once. If the server has changed, track triggers a poll.
 func (w *Watch) track(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()

@@ -1,9 +1,10 @@
 // Package quarantine decides whether this process may start work on this database. A database that
 // was restored from a backup has lost the record of work that was already done.
 //
-// It holds a restored database until an operator releases it. It also holds a process whose clock
-// differs from the database's. It stops no work itself: code that starts work calls Held. Work is
-// held until the database was found at its known place, and then until a release.
+// The package holds a restored database until an operator releases the database. It also holds a
+// process whose clock differs from the database's. It doesn't stop any work itself: code that
+// starts work calls Held. Work is held until the database was found at its known place; if the
+// database is elsewhere, work is held until a release.
 package quarantine
 
 import (
@@ -34,8 +35,8 @@ type Watch struct {
 	pool postgres.DB
 	log  *slog.Logger
 
-	// Clock is compared with PostgreSQL's at each poll, and may differ by at most Tolerance; nil
-	// disables the comparison. Set both before the first poll.
+	// Clock is compared with PostgreSQL's clock at each poll. The clocks may differ by at most
+	// Tolerance; if Clock is nil, they are not compared. Set both fields before the first poll.
 	Clock     *clock.Clock
 	Tolerance time.Duration
 
@@ -65,8 +66,8 @@ func NewWatch(pool postgres.DB, log *slog.Logger) *Watch {
 	return w
 }
 
-// Held reports whether no work may start: no component and no callback. It is false for a nil
-// Watch.
+// Held reports whether work must not start: neither components nor callbacks. It is false for a
+// nil Watch.
 func (w *Watch) Held() bool { return w != nil && (w.held.Load() || w.adrift.Load()) }
 
 // Freed returns a channel that is closed when work may start for the first time.
@@ -78,8 +79,8 @@ var errHeld = &fault.Error{
 	Message: "The database is in quarantine: it accepts no new executions or runs until its operator releases it. Reads and other changes work.",
 }
 
-// Check returns an UNAVAILABLE error while no work may be accepted or started: that of
-// CheckRestore or that of CheckClock.
+// Check returns an UNAVAILABLE error while no work may be accepted or started: the error of
+// CheckRestore or of CheckClock.
 func (w *Watch) Check() error {
 	if err := w.CheckRestore(); err != nil {
 		return err
@@ -114,8 +115,8 @@ func (w *Watch) Run(ctx context.Context) {
 	}
 }
 
-// Poll compares the place of the database with its known place, and starts the quarantine if they
-// differ.
+// Poll compares the place of the database with its known place, and starts the quarantine if the
+// two differ.
 func (w *Watch) Poll(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
@@ -148,8 +149,8 @@ func (w *Watch) Poll(ctx context.Context) error {
 }
 
 // handleNewTimeline decides whether a new timeline has all commits. A process that ran before
-// knows from what it has seen whether a standby took over with everything, or an older state
-// came back.
+// the change compares the timeline with its last position: either a standby took over with all
+// commits, or an older state was restored.
 func (w *Watch) handleNewTimeline(ctx context.Context, now db.InstallationGetRow) error {
 	switch {
 	case w.seen != noBeat:
@@ -167,8 +168,8 @@ func (w *Watch) handleNewTimeline(ctx context.Context, now db.InstallationGetRow
 	return w.start(ctx, now, fmt.Sprintf("the database was on timeline %d and is now on %d: it was restored, or a standby took over that lacked the last writes", now.Timeline, now.TimelineNow))
 }
 
-// start starts a quarantine because of what was read, unless the installation changed meanwhile:
-// then the next poll decides.
+// start starts a quarantine for the given installation. If the installation changed in the
+// meantime, start does nothing and the next poll decides.
 func (w *Watch) start(ctx context.Context, judged db.InstallationGetRow, reason string) error {
 	w.held.Store(true)
 	n, err := db.New().InstallationQuarantineUnchanged(ctx, w.pool, db.InstallationQuarantineUnchangedParams{
@@ -195,24 +196,24 @@ func (w *Watch) free(ctx context.Context) {
 	w.held.Store(false)
 	if w.logged != "" {
 		w.logged = ""
-		w.log.WarnContext(ctx, "the quarantine has ended") // at a level that is visible like its start
+		w.log.WarnContext(ctx, "the quarantine has ended") // at the same level as the message about the start
 	}
 }
 
-// open closes freed once nothing is held.
+// open closes freed once no work is held.
 func (w *Watch) open() {
 	if !w.Held() {
 		w.once.Do(func() { close(w.freed) })
 	}
 }
 
-// Beat makes the next poll increment the beat, which other processes see. One process that works
-// calls it about every second.
+// Beat makes the next poll increment the beat, which other processes see. One working process
+// calls Beat about every second.
 func (w *Watch) Beat() { w.beats.Store(true) }
 
-// read returns the installation and increments the beat if that is due. If the beat can't be
-// incremented (the database is elsewhere, or the server is read-only), it reads the installation
-// unchanged. Each result also shows PostgreSQL's clock.
+// read returns the installation and increments the beat if an increment is due. If the beat
+// can't be incremented (the database is elsewhere, or the server is read-only), read returns the
+// installation unchanged. Each result also has the time of PostgreSQL's clock.
 func (w *Watch) read(ctx context.Context) (now db.InstallationGetRow, err error) {
 	if w.beats.Swap(false) {
 		asked := w.Clock.Local()

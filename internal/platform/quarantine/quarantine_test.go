@@ -40,7 +40,7 @@ func TestOP05ARestoredDatabaseIsHeldUntilItsRelease(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		happens []string
-		// What an earlier process and a new process find.
+		// The results of polls by an earlier process and by a new process.
 		lives, starts string
 	}{
 		{"nothing", nil, "free", "free"},
@@ -125,7 +125,7 @@ func TestOP05AnUnconfirmedTimelineIsARestore(t *testing.T) {
 	}
 }
 
-// An operator may release the database before a process writes what it decided earlier.
+// An operator may release the database before a process writes its earlier decision.
 func TestOP05AReleaseIsNotUndoneByAnEarlierDecision(t *testing.T) {
 	for name, statement := range map[string]string{
 		"elsewhere": "UPDATE installation SET place = '1/2/3'", "another timeline": "UPDATE installation SET timeline = timeline + 1",

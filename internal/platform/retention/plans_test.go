@@ -76,8 +76,9 @@ func (s step) touched(into map[string]bool) {
 	}
 }
 
-// explain runs a statement in a transaction that is rolled back, and returns what it scanned. With
-// generic it uses a generic plan, as prepared statements do after some executions.
+// explain runs a statement in a transaction that is rolled back, and returns the tables that the
+// statement scanned. If generic is set, PostgreSQL uses a generic plan, as it does for prepared
+// statements after some executions.
 func (b *books) explain(t *testing.T, r *recorder, generic bool) []string {
 	t.Helper()
 	mode := "force_custom_plan"

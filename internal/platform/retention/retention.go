@@ -1,17 +1,17 @@
-// Package retention creates the weekly partitions of executions and runs, and drops whole weeks
-// once their retention time is over.
+// Package retention creates the weekly partitions of executions and runs, and drops whole weeks once
+// their retention time is over.
 //
-// It deletes no single rows of these tables and never changes the ledger. It never drops rows that
+// It deletes no individual rows of these tables and never changes the ledger. It never drops rows that
 // are not final, not delivered yet, or younger than the retention time.
 //
 // # How a week is dropped
 //
-// Executions, callbacks and attempts belong to the week of the execution's ID; runs, stages, events and
-// signals to that of the run's. Upkeep creates the partitions of this week and the next three. For each
-// past week it records since when all rows are final and delivered. Once that is older than the
-// retention time, the week's tables are dropped in one transaction that waits at most 25 ms for each
-// lock and is retried a second later. Rows whose week was missing are in the default partitions; upkeep
-// warns about them and moves them.
+// Executions, callbacks and attempts belong to the week of the execution's ID. Runs, stages, events and
+// signals belong to the week of the run's ID. Upkeep creates the partitions of this week and the next
+// three. For each past week, upkeep records the time at which it first found all rows final and
+// delivered. Once that time is older than the retention time, the week's tables are dropped in one
+// transaction, which waits at most 25 ms for each lock and is retried a second later. Rows whose week
+// had no partition are in the default partitions; upkeep warns about these rows and moves them.
 package retention
 
 import (
@@ -32,7 +32,7 @@ const (
 	// Default is how long executions and runs are kept after their end.
 	Default = 30 * 24 * time.Hour
 	// Least is the shortest retention time that can be configured. Only whole weeks are dropped,
-	// and not before this time has passed since the week ended.
+	// and only once this time has passed since the end of the week.
 	Least = 24 * time.Hour
 
 	ahead      = 3 // coming weeks whose partitions are created in advance
@@ -50,8 +50,8 @@ type Keeper struct {
 	due     time.Time
 }
 
-// NewKeeper returns a keeper with the given retention time, at least Least; 0 means Default.
-// metrics may be nil.
+// NewKeeper returns a keeper with the given retention time, which must be at least Least; 0
+// means Default. metrics may be nil.
 func NewKeeper(conn postgres.DB, kept time.Duration, metrics *telemetry.Metrics, log *slog.Logger) *Keeper {
 	if kept == 0 {
 		kept = Default
@@ -60,8 +60,8 @@ func NewKeeper(conn postgres.DB, kept time.Duration, metrics *telemetry.Metrics,
 }
 
 // Sweep creates and drops the partitions that are due. Call it about every second from one
-// goroutine, in the one process that does upkeep. It works once an hour, and retries after a
-// second while a table is in use. It logs failures.
+// goroutine, in the one process that does upkeep. It does its work once an hour, and retries
+// after a second if a table is in use. It logs failures.
 func (k *Keeper) Sweep(ctx context.Context) {
 	if time.Now().Before(k.due) {
 		return
@@ -89,8 +89,8 @@ func (k *Keeper) Sweep(ctx context.Context) {
 
 // Keep does one round: it creates the partitions of this week and the coming ones, moves rows out
 // of the default partitions, drops old weeks, and deletes the trees of finished runs. It returns
-// the number of dropped weeks. It may return an error because a table was in use; what was done
-// before is kept.
+// the number of dropped weeks. It may return an error because a table was in use; the work that
+// it did before the error is kept.
 func (k *Keeper) Keep(ctx context.Context) (dropped int, err error) {
 	q := db.New()
 	found, err := q.PartitionsDefaultRows(ctx, k.db)

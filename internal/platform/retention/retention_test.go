@@ -81,7 +81,7 @@ func (b *books) count(t *testing.T, sql string, args ...any) (n int) {
 }
 
 // fill inserts finished executions into a week, each with its posting. Every of-th execution has
-// a callback that was delivered.
+// a delivered callback.
 func (b *books) fill(t *testing.T, week time.Time, rows, of int) {
 	t.Helper()
 	b.exec(t, `INSERT INTO component_executions (workspace_id, id, module, status, call, attempts, attempt, job_id, has_callback,
@@ -123,7 +123,7 @@ func (b *books) age(t *testing.T, by time.Duration) {
 	b.exec(t, "UPDATE partition_weeks SET final_since = final_since - $1::interval", by)
 }
 
-// weekly lists the tables with weekly partitions. Tables follow those that they refer to.
+// weekly lists the tables with weekly partitions. Tables follow the tables that they refer to.
 var weekly = []string{
 	"component_executions", "callbacks", "callback_attempts", "workflow_runs", "run_stages", "run_events", "run_signals",
 }
@@ -137,8 +137,8 @@ func partitionOf(table string, week time.Time) string {
 
 func TestRowsMoveFromDefaultPartitionsToThoseOfTheirWeeks(t *testing.T) {
 	b := open(t)
-	// The state after a long time without upkeep: there is no partition from this week on, but
-	// there are rows of this week and of a distant one.
+	// The state after a long time without upkeep: partitions are missing from this week on, but
+	// rows of this week and of a distant week exist.
 	for n := range 4 {
 		week := b.week.AddDate(0, 0, 7*n)
 		for _, table := range slices.Backward(weekly) {
@@ -177,7 +177,7 @@ func TestRowsMoveFromDefaultPartitionsToThoseOfTheirWeeks(t *testing.T) {
 	}
 }
 
-// A row is found while it moves out of a default partition.
+// A row can be found while it moves out of a default partition.
 func TestAMovingRowIsFound(t *testing.T) {
 	t.Parallel()
 	b := open(t)
@@ -328,7 +328,7 @@ func TestOP11DroppingAWeekIsQuickAndLeavesTheLedger(t *testing.T) {
 	b.keep(t, day)
 	var waits, drops []time.Duration
 	for n := range weeks {
-		// One week at a time: the others are not old enough yet.
+		// The weeks become old enough one at a time.
 		b.exec(t, "UPDATE partition_weeks SET final_since = CASE WHEN week = $1 THEN now() - interval '2 days' ELSE now() END WHERE final_since IS NOT NULL",
 			b.week.AddDate(0, 0, -7*(5-n)))
 		var probes sync.WaitGroup

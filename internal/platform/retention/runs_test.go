@@ -81,7 +81,7 @@ func TestAWeekWithALiveRunIsKeptAndLaterDroppedWhole(t *testing.T) {
 	}
 }
 
-// This must hold however many weeks, runs and stages of other runs there are.
+// The rule must hold however many weeks, runs and stages of other runs exist.
 func TestStatementsForOneRunReadOneWeekByTheKey(t *testing.T) {
 	b := open(t)
 	for n := range 4 {
@@ -134,8 +134,8 @@ func TestStatementsForOneRunReadOneWeekByTheKey(t *testing.T) {
 	}
 }
 
-// The newest runs are read by the key, and those of one workflow by its index, however many others
-// there are.
+// The newest runs are read by the key, and the runs of one workflow by its index, however many
+// other runs exist.
 func TestListsOfRunsReadOnlyTheirPage(t *testing.T) {
 	b := open(t)
 	for n := range 3 {
@@ -171,7 +171,7 @@ func TestListsOfRunsReadOnlyTheirPage(t *testing.T) {
 	}
 }
 
-// This must hold however many other rows there are, even before the planner has statistics.
+// The rule must hold however many other rows exist, even before the planner has statistics.
 func TestPagesReadOnlyTheirRows(t *testing.T) {
 	b := open(t)
 	b.fill(t, b.week, 3000, 1)
@@ -262,7 +262,7 @@ func TestRunsAboveAreFoundByTheirKeys(t *testing.T) {
 	}
 }
 
-// An earlier version of Weft leaves the row of a tree when it finishes a root run.
+// An earlier version of Weft leaves the row of a tree in the table when it finishes a root run.
 func TestTreesOfFinishedRunsAreDeleted(t *testing.T) {
 	b := open(t)
 	b.fillRuns(t, b.week, 2)

@@ -43,8 +43,8 @@ func Detach[T any](ctx context.Context, w http.ResponseWriter, source Source[T],
 		d.end(err, ended)
 		return
 	}
-	// Available events are sent by this goroutine, whose stack has grown already. So the stack of
-	// the goroutine below stays small.
+	// Available events are sent by this goroutine, whose stack has already grown. So the stack of
+	// the new goroutine stays small.
 	if err := catchUp(ctx, d, source, opts); err != nil {
 		d.end(err, ended)
 		return
@@ -73,9 +73,10 @@ func catchUp[T any](ctx context.Context, out sink, source Source[T], opts Option
 	}
 }
 
-// Wrapped is a connection that a listener has wrapped, for the use of requests. A stream uses the
-// inner connection, and closes the outer one at its end. One more frame on the stacks of its
-// goroutines would double their size, which is kilobytes for each stream.
+// Wrapped is a connection that a listener has wrapped for its requests. A stream uses the inner
+// connection, and closes the outer connection when the stream ends. Writing through the wrapper
+// would add a frame to the stacks of the stream's goroutines and double their size, which is
+// kilobytes for each stream.
 type Wrapped interface {
 	net.Conn
 	Unwrap() net.Conn
@@ -85,11 +86,11 @@ type Wrapped interface {
 var ErrGone = errors.New("the client closed the event stream")
 
 // maxUnread is how many bytes a client may send after its request before it is considered gone.
-// Nothing should be sent.
+// Clients should send nothing.
 const maxUnread = 64 << 10
 
-// linger is how long the last frame may take before the connection is closed. Closing with unread
-// bytes would make the system discard the frame.
+// linger is how long the last frame may take before the connection is closed. If the connection
+// were closed with unread bytes, the system would discard the frame.
 const linger = 500 * time.Millisecond
 
 // detached is a hijacked connection.
@@ -111,8 +112,8 @@ func (d *detached) write(text []byte) error {
 	return nil
 }
 
-// read waits until the client closes its side, which only a read detects, and then closes the
-// connection.
+// read waits until the client closes its side, and then closes the connection. Only a read
+// detects that the client closed its side.
 func (d *detached) read() {
 	for total := 0; total < maxUnread; {
 		n, err := d.conn.Read(d.unread[:])
@@ -143,7 +144,7 @@ func (d *detached) end(err error, ended func(error)) {
 	ended(err)
 }
 
-// head returns the status line and the headers, like those of net/http.
+// head returns the status line and the headers in the form of net/http.
 func head(header http.Header) []byte {
 	var text bytes.Buffer
 	text.WriteString("HTTP/1.1 200 OK\r\nDate: " + time.Now().UTC().Format(http.TimeFormat) + "\r\n")

@@ -34,7 +34,7 @@ func detached(t *testing.T, ctx context.Context, events <-chan string, opts sse.
 		returned <- struct{}{}
 	}))
 	t.Cleanup(func() {
-		<-returned // the handler returns, whatever the stream does
+		<-returned // the handler must return before the stream ends
 		server.Close()
 	})
 	return server, ended
@@ -68,7 +68,7 @@ func TestDetachedStreamSendsWhatServeDoes(t *testing.T) {
 	for i, want := range []string{`data: {"n":1}`, "", ":ping", "", `data: {"n":2}`, ""} {
 		came := lines.Scan()
 		for i == 4 && lines.Text() == ":ping" { // there may be more on a busy machine
-			lines.Scan() // the empty line after it
+			lines.Scan() // the empty line after the event
 			came = lines.Scan()
 		}
 		if !came || lines.Text() != want {
@@ -157,8 +157,8 @@ func isTimeout(err error) bool {
 	return ok && timeout.Timeout()
 }
 
-// A source that always has another event, such as a long log, must not delay the end of the
-// process, or of a stream whose key is revoked.
+// A source that always has another event, such as a long log, must not delay the shutdown of the
+// process, or the end of a stream whose key is revoked.
 func TestDetachedStreamEndsDespiteEndlessEvents(t *testing.T) {
 	revoked := errors.New("revoked")
 	over := make(chan struct{})

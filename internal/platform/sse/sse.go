@@ -23,13 +23,13 @@ type Event struct {
 }
 
 // Source is the source of a stream's events: a channel of values, and the function that encodes
-// each. An error of EncodeFunc ends the stream.
+// each value. An error of EncodeFunc ends the stream.
 type Source[T any] struct {
 	Events     <-chan T
 	EncodeFunc func(T) (Event, error)
 
-	// HoldFunc counts the bytes of an event until release is called. Its error ends the stream.
-	// It may be nil.
+	// HoldFunc counts the bytes of an event until release is called. If it returns an error, the
+	// stream ends. It may be nil.
 	HoldFunc func(bytes int) (release func(), err error)
 }
 
@@ -55,11 +55,12 @@ var heartbeat = []byte(":ping\n\n")
 
 // Serve responds with status 200 and the events of a channel. It returns nil when the channel is
 // closed, the cause when ctx is done, or the error of a write that failed or timed out. The
-// header is sent at once. A heartbeat is sent at every interval, whether there are events or not.
-// After an error the connection is unusable, and nothing may be written to w. The connection
-// always closes with the stream.
+// header is sent at once. A heartbeat is sent at every interval, even if events are sent. After
+// an error the connection is unusable, and nothing may be written to w. The connection always
+// closes with the stream.
 //
-// Serve uses http.ResponseController: a writer that wraps another needs Unwrap.
+// Serve uses http.ResponseController, so a ResponseWriter that wraps another one needs the method
+// Unwrap.
 func Serve(ctx context.Context, w http.ResponseWriter, events <-chan Event, opts Options) error {
 	unchanged := func(event Event) (Event, error) { return event, nil }
 	SetHeader(w.Header())
@@ -136,8 +137,8 @@ func forward[T any](out sink, source Source[T], item T, open bool) error {
 	return send(out, event)
 }
 
-// SetHeader sets the headers of an event stream. Connection: close is needed for the contract's
-// "the connection then closes" if the client would keep the connection.
+// SetHeader sets the headers of an event stream. It sets Connection: close because the contract
+// says "the connection then closes", even if the client would keep the connection.
 func SetHeader(header http.Header) {
 	header.Set("Content-Type", "text/event-stream")
 	header.Set("Cache-Control", "no-store, no-transform")
@@ -184,8 +185,9 @@ func (a *attached) write(text []byte) error {
 	return nil
 }
 
-// AppendFrame appends the frame of an event to dst: its fields, one on each line, and an empty
-// line. In JSON, a line break can only occur between two tokens, where a blank is equivalent.
+// AppendFrame appends the frame of an event to dst: each field on its own line, and an empty
+// line. In JSON, a line break can only occur between two tokens, where it is equivalent to a
+// blank.
 func AppendFrame(dst []byte, event Event) []byte {
 	if event.Name != "" {
 		dst = appendField(dst, "event: ", event.Name)

@@ -196,7 +196,7 @@ func stall(t *testing.T, way func(context.Context, http.ResponseWriter, <-chan s
 		t.Errorf("ended with %v, want a deadline", got.err)
 	}
 	// A stream holds only the current frame, so the blocked write started right after the last
-	// event was taken. If there were another frame, each write would restart the timeout.
+	// event was received. If the stream held more frames, each write would restart the timeout.
 	if waittest.Timed() && got.after > 30*timeout {
 		t.Errorf("disconnected %v after the last event was taken", got.after)
 	}

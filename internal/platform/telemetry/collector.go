@@ -93,8 +93,8 @@ func (c *poolCollector) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// databaseCollector queries the server at each scrape for the causes that make a busy queue slow
-// before it fails.
+// databaseCollector queries the server at each scrape for the causes that slow down a busy queue
+// before they make it fail.
 type databaseCollector struct {
 	pool  *pgxpool.Pool
 	query string // returns one column for each element of all

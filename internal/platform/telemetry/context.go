@@ -8,8 +8,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// request holds the attributes of the current request. It is filled by inner handlers and read
-// by the log line of an outer one, so it is shared instead of copied.
+// request holds the attributes of the current request. Inner handlers set the attributes, and
+// the log line of an outer handler reads them, so the struct is shared instead of copied.
 type request struct {
 	id string
 
@@ -45,8 +45,8 @@ func RequestID(ctx context.Context) string {
 	return ""
 }
 
-// Identify records the workspace and the key of the request. Later log lines contain them, also
-// those with an outer context.
+// Identify records the workspace and the key of the request. Later log lines contain both, even
+// if they use an outer context.
 func Identify(ctx context.Context, workspaceID, keyID uuid.UUID) {
 	if r, ok := ctx.Value(requestKey{}).(*request); ok {
 		r.mu.Lock()

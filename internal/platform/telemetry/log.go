@@ -1,4 +1,4 @@
-// Package telemetry lets operators see what Weft does: JSON logs, Prometheus metrics, and traces if
+// Package telemetry shows operators the state of Weft: JSON logs, Prometheus metrics, and traces if
 // an endpoint is set.
 //
 // External input can't break a log line, fill the disk, or bring an ID, an address or a secret into
@@ -70,7 +70,7 @@ func (h *handler) Handle(ctx context.Context, record slog.Record) error {
 	return h.next.Handle(ctx, record)
 }
 
-// secretNames are the attributes whose value is never logged, whatever its type.
+// secretNames are the attributes whose value is never logged, regardless of the value's type.
 var secretNames = []string{
 	"authorization", "cookie", "password", "secret", "token", "api_key", "api_secret", "private_key",
 	"callback_secret", "callback_headers", "master_key", "database_url", "dsn",
@@ -94,8 +94,8 @@ func sanitize(_ []string, attr slog.Attr) slog.Attr {
 	return attr
 }
 
-// sanitizeAny prints values of known types, and only the type of others. So a struct that gains a
-// secret field doesn't leak it.
+// sanitizeAny prints values of known types. Of other values, it prints only the type, so that a
+// struct that gains a secret field doesn't leak the field.
 func sanitizeAny(value any) (shown slog.Value) {
 	defer func() {
 		if recover() != nil { // a method of a nil pointer
@@ -143,8 +143,8 @@ func headerNames(header http.Header) []string {
 // origin returns a URL without the parts that may be secret: user, path and query.
 func origin(u *url.URL) string { return u.Scheme + "://" + u.Host }
 
-// errorText returns the text of an error without the URLs that net/http includes, whose paths
-// and queries may contain keys.
+// errorText returns the text of an error without the URLs that net/http includes. The paths and
+// queries of these URLs may contain keys.
 func errorText(err error) string {
 	text := err.Error()
 	if failed, ok := errors.AsType[*url.Error](err); ok && failed.URL != "" {

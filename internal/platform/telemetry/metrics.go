@@ -16,7 +16,7 @@ import (
 )
 
 // Labels are closed sets: route templates, module names, states, classes. They never contain an
-// ID, an address or anything else that a caller chooses.
+// ID, an address or any other value that a caller chooses.
 var (
 	quick = []float64{.001, .0025, .005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 15}
 	long  = []float64{.005, .025, .1, .25, .5, 1, 2.5, 5, 15, 60, 300, 900, 3600}
@@ -133,8 +133,8 @@ func (m *Metrics) Registry() *prometheus.Registry { return m.registry }
 var methods = []string{"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"}
 
 // Request counts a completed request. Route is the ServeMux pattern, with or without its method;
-// "" means that none matched. With elapsed 0 the duration isn't recorded: that of a stream says
-// nothing about speed.
+// "" means that no pattern matched. If elapsed is 0, no duration is recorded: the duration of a
+// stream says nothing about speed.
 func (m *Metrics) Request(method, route string, code int, elapsed time.Duration) {
 	if m == nil {
 		return
@@ -256,8 +256,7 @@ func (m *Metrics) Finished(module string, state status.Execution) {
 	}
 }
 
-// Rescued counts an execution that was rescued from a lost worker. outcome is again or
-// failed.
+// Rescued counts an execution that was rescued from a lost worker. outcome is again or failed.
 func (m *Metrics) Rescued(outcome string) {
 	if m != nil {
 		m.rescues.WithLabelValues(outcome).Inc()
@@ -283,8 +282,8 @@ func (m *Metrics) CallbackAttempted(class string, elapsed time.Duration) {
 	}
 }
 
-// Swept counts a round of upkeep and its repairs. Both results of a kind exist from its first
-// round, so that the first error is seen as an increase.
+// Swept counts a round of upkeep and its repairs. Both results of a kind exist as metrics from
+// the first round, so that the first error shows as an increase.
 func (m *Metrics) Swept(kind string, repairs int, err error) {
 	if m == nil {
 		return
@@ -315,7 +314,7 @@ func (m *Metrics) Backlog(kind string, pieces int64, oldest time.Duration) {
 }
 
 // Audited records how many wrong rows an audit of the credits found. An audit that isn't whole only
-// updates the metric if it found any, because rows that it didn't check may still be wrong.
+// updates the metric if it found wrong rows, because rows that it didn't check may still be wrong.
 func (m *Metrics) Audited(drift int, whole bool) {
 	if m == nil {
 		return

@@ -21,8 +21,8 @@ import (
 
 const instrumentation = "github.com/weft-automation/weft"
 
-// propagator passes trace context over the wire and through stored rows. It works without an
-// exporter too: then a caller's trace passes through Weft.
+// propagator passes trace context over the wire and through stored rows. It also works without
+// an exporter: in that case, a caller's trace passes through Weft.
 var propagator = propagation.TraceContext{}
 
 // StartTracing sends spans to an OpenTelemetry collector over HTTP. Without an endpoint it does
@@ -47,8 +47,8 @@ func StartTracing(ctx context.Context, endpoint, version string, log *slog.Logge
 	return provider.Shutdown, nil
 }
 
-// exportErrors logs failures of the exporter, at most one a minute, so that a collector that is
-// down doesn't fill the log.
+// exportErrors logs failures of the exporter, at most one failure a minute, so that an
+// unavailable collector doesn't fill the log.
 type exportErrors struct {
 	log  *slog.Logger
 	mu   sync.Mutex
@@ -68,7 +68,7 @@ func (e *exportErrors) Handle(err error) {
 	}
 }
 
-// StartSpan starts a child span of the one in ctx. Attributes must not contain secrets or
+// StartSpan starts a child span of the span in ctx. Attributes must not contain secrets or
 // payloads.
 func StartSpan(ctx context.Context, name string, attrs ...attribute.KeyValue) (context.Context, trace.Span) {
 	return otel.Tracer(instrumentation).Start(ctx, name, trace.WithAttributes(attrs...))

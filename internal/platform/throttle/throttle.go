@@ -1,4 +1,4 @@
-// Package throttle limits failed attempts, with a token bucket for each source that only failures
+// Package throttle limits failed attempts. Each source has a token bucket that only failures
 // drain.
 //
 // Each process counts separately. The memory is bounded, however many sources there are.
@@ -28,13 +28,13 @@ type bucket struct {
 	at     time.Time
 }
 
-// NewLimiter returns a Limiter that allows each source burst failures at once, and rate failures a
-// second after that.
+// NewLimiter returns a Limiter that allows each source burst failures at once, and rate failures
+// per second after that.
 func NewLimiter[Source comparable](burst, rate float64, now func() time.Time) *Limiter[Source] {
 	return &Limiter[Source]{burst: burst, rate: rate, now: now, buckets: make(map[Source]bucket)}
 }
 
-// Wait returns how long a source must wait before its next attempt; 0 if it need not wait.
+// Wait returns how long a source must wait before its next attempt, or 0 if it need not wait.
 func (l *Limiter[Source]) Wait(source Source) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -50,7 +50,7 @@ func (l *Limiter[Source]) Count(source Source) {
 }
 
 // Take takes a token before an attempt, so that concurrent attempts can't exceed the limit. If
-// there is no token, it returns how long to wait. Call Return if the attempt doesn't fail.
+// the bucket is empty, Take returns how long to wait. Call Return if the attempt doesn't fail.
 func (l *Limiter[Source]) Take(source Source) (wait time.Duration) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -90,8 +90,8 @@ func (l *Limiter[Source]) put(source Source, tokens float64, now time.Time) {
 	l.buckets[source] = bucket{tokens: max(0, tokens), at: now}
 }
 
-// makeRoom forgets the sources whose bucket is full again, or all sources if no bucket is. A few
-// extra attempts are better than unbounded memory.
+// makeRoom evicts the sources whose bucket is full again. If no bucket is full, it evicts all
+// sources. A few extra attempts are better than unbounded memory.
 func (l *Limiter[Source]) makeRoom(now time.Time) {
 	for source := range l.buckets {
 		if l.filled(source, now) >= l.burst {
@@ -103,8 +103,8 @@ func (l *Limiter[Source]) makeRoom(now time.Time) {
 	}
 }
 
-// Subscriber returns the source of a client address. For IPv6 that is its /64 network, because one
-// subscriber usually has a whole /64.
+// Subscriber returns the source of a client address. For IPv6, the source is the /64 network,
+// because one subscriber usually has a whole /64.
 func Subscriber(client netip.Addr) netip.Addr {
 	client = client.Unmap().WithZone("")
 	if client.Is6() {

@@ -9,7 +9,8 @@ import (
 )
 
 // unescaped returns a string without one layer of escapes, which is shorter, or the text itself
-// if it has none. With places of its bytes and its end, it also returns those of the result.
+// if it has no escapes. places are the original offsets of the text's bytes and of its end. If
+// places isn't nil, unescaped also returns the offsets for the result.
 func unescaped(text []byte, places []int) (plain []byte, of []int) {
 	first := len(text)
 	for _, mark := range []byte(`\%&`) {
@@ -48,7 +49,7 @@ func unescaped(text []byte, places []int) (plain []byte, of []int) {
 	return plain, of
 }
 
-// letters are the escapes of one letter that stand for another character than that.
+// letters are the escapes of one letter that stand for a different character.
 var letters = map[byte]byte{'n': '\n', 't': '\t', 'r': '\r', 'b': '\b', 'f': '\f', 'v': '\v', 'a': '\a'}
 
 // afterBackslash appends the character of an escape in JSON or in a language with similar strings.
@@ -96,7 +97,7 @@ func hexadecimal(text []byte, after, digits int) (value uint64, ok bool) {
 	return value, err == nil
 }
 
-// maxEntity is how long those are that stand for what may be in a secret.
+// maxEntity is the maximum length of an entity that stands for a character of a secret.
 const maxEntity = 10
 
 func entity(plain, text []byte) ([]byte, int) {

@@ -1,9 +1,9 @@
-// Package redact finds a secret in a string that may repeat it, so that it can be hidden.
+// Package redact finds a secret in a string that may repeat it, so that the secret can be hidden.
 //
-// It finds the secret as it is, in base64, in hexadecimal, in another case, and in the escapes of
-// JSON, URLs and HTML, also nested. It does not know which values are secret, or what happens to the
-// text that contains one. The one invariant: the number of passes over a string does not depend on
-// the number of secrets, nor on what they and the text are.
+// It finds a secret unchanged, in base64, in hexadecimal, in another case, and in the escapes of
+// JSON, URLs and HTML, also nested. It does not decide which values are secret, or what happens to a
+// string that contains a secret. The number of passes over a string depends neither on the number of
+// secrets nor on the content of the secrets and the string.
 package redact
 
 import (
@@ -17,14 +17,14 @@ import (
 	"strings"
 )
 
-// MinSecret is the minimum length of a secret in bytes. Shorter values stand in many texts.
+// MinSecret is the minimum length of a secret in bytes. Shorter values occur in many texts.
 const MinSecret = 8
 
 const (
 	// enough is the length of a beginning that gives a secret away.
 	enough = 64
-	// rounds is how often a string is searched: as it is, and with layers of escapes removed,
-	// which nest where JSON quotes an address, or other JSON.
+	// rounds is how often a string is searched: first unchanged, and then with one more layer of
+	// escapes removed each time. Escapes nest if JSON quotes a URL, or other JSON.
 	rounds = 4
 
 	filterBits = 16
@@ -36,7 +36,7 @@ type Sought struct {
 	size    int             // of the forms, in bytes
 	forms   []string        // in order, when they are searched for
 	least   []int           // how much of each shows a secret
-	// filter has a bit for the first eight bytes of each form. It rules out nearly all places
+	// filter has a bit for the first eight bytes of each form. It rules out nearly all positions
 	// of a string.
 	filter [1 << filterBits / 64]uint64
 }
@@ -47,14 +47,15 @@ func (s *Sought) Size() int { return s.size }
 // Add adds a secret that In finds. It ignores values shorter than MinSecret.
 func (s *Sought) Add(secret string) { s.add(secret, enough) }
 
-// AddWhole adds a secret that Replace removes as a whole, or its first longest bytes. It
+// AddWhole adds a secret that Replace removes completely, or up to its first longest bytes. It
 // ignores values shorter than MinSecret.
 func (s *Sought) AddWhole(secret string, longest int) {
 	if secret = secret[:min(len(secret), longest)]; len(secret) < MinSecret {
 		return
 	}
 	s.add(secret, longest)
-	// A string may end within an escape, or what stands before the secret take part of one.
+	// A string may end within an escape, or the text before the secret may end with the start of
+	// an escape.
 	inJSON, _ := json.Marshal(secret)
 	for _, quoted := range []string{string(inJSON), strconv.Quote(secret), strconv.QuoteToASCII(secret)} {
 		quoted = quoted[1 : len(quoted)-1]
@@ -70,7 +71,7 @@ func (s *Sought) add(secret string, longest int) {
 	if len(secret) < MinSecret {
 		return
 	}
-	// Removing the escapes of a string also removes those of a secret in it.
+	// Removing the escapes of a string also removes the escapes in a secret inside it.
 	for range rounds {
 		s.form(secret, longest, false)
 		s.form(strings.ReplaceAll(secret, " ", "+"), longest, false) // as HTML forms write a blank
@@ -84,8 +85,8 @@ func (s *Sought) add(secret string, longest int) {
 	s.encode(secret)
 }
 
-// encode adds a secret in hexadecimal digits and in base64, wherever it stands in what is
-// encoded as a whole: characters that it shares with its neighbours are left out.
+// encode adds the forms of a secret in hexadecimal digits and in base64. The secret may be at
+// any offset of the encoded data, so characters that it shares with its neighbours are left out.
 func (s *Sought) encode(secret string) {
 	begin := []byte(secret[:min(len(secret), enough)])
 	s.form(hex.EncodeToString(begin), enough, true)
@@ -110,8 +111,8 @@ func (s *Sought) form(text string, longest int, encoded bool) {
 	s.encoded[folded] = s.encoded[folded] || encoded
 }
 
-// fold returns a copy of a string in which letters of both cases are the same. Other characters
-// that become the same do not make two different texts of eight characters equal in practice.
+// fold returns a copy of a string in which both cases of a letter are equal. Some other
+// characters become equal, too, but in practice two different texts of eight characters don't.
 func fold(text []byte) []byte {
 	text = bytes.Clone(text)
 	for i := range text {

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// secrets are as people have them.
+// secrets are typical secrets of users.
 var secrets = []string{
 	"hunter2!", "c4n4ry-0f-th3-v4ult", "sk_live_51HxQzK2eZvKYlo2C", "p@ss w\"ord/1", `back\slash\u0041nd`, "100%41 & <more>", "ünïcødé schlüssel",
 	"eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.dozjgNryP4J3jVmNHl0w5N_XgL0n3I9PlFUP0THsR8U", "0x5ec2e7c4a9c4a9c4a9c4a9c4a9c4a9c4a9c4a9c4a9c4a9c4a9c4a9c4a9c45ec2",
@@ -24,7 +24,7 @@ func inJSON(text string) string {
 	return string(quoted)
 }
 
-// written are the ways in which an upstream may write what it was sent.
+// written are the forms in which an upstream may repeat a value from a request.
 var written = map[string]func(string) string{
 	"plain":                 func(s string) string { return s },
 	"in JSON":               inJSON,
@@ -150,7 +150,7 @@ func TestSecretsThatBeginAlikeAreFound(t *testing.T) {
 	}
 }
 
-// Whatever the bytes are, looking ends, and what is repeated as it is, or in escapes of one
+// The search ends for arbitrary bytes. A secret that is repeated unchanged, or in escapes of one
 // kind, is found.
 func FuzzLooking(f *testing.F) {
 	for _, secret := range secrets {
@@ -175,7 +175,7 @@ func FuzzLooking(f *testing.F) {
 	})
 }
 
-// BenchmarkLooking is what an output costs: of an ordinary size and of the largest.
+// BenchmarkLooking measures the search of an output of ordinary size and of the largest size.
 func BenchmarkLooking(b *testing.B) {
 	item := `{"id":12345,"name":"An item of \"some\" kind","price":"3120.55","at":"2026-01-02T03:04:05+00:00","url":"https://api.example.com/items/12345?x=1%202"},`
 	for _, of := range []struct {

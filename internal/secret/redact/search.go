@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// In reports whether a string shows one of the secrets, or its first 64 bytes.
+// In reports whether a string contains one of the secrets, or the first 64 bytes of one.
 func (s *Sought) In(text []byte) bool {
 	for range s.search(text, nil) {
 		return true
@@ -18,8 +18,8 @@ func (s *Sought) In(text []byte) bool {
 	return false
 }
 
-// Replace returns the text with the secrets replaced. It also replaces the beginning of a
-// secret at the end of the text, or before three dots: there a string was cut.
+// Replace returns the text with the secrets replaced. It also replaces the beginning of a secret
+// at the end of the text or before three dots, because the text may have been truncated there.
 func (s *Sought) Replace(text, replacement string) string {
 	places := make([]int, len(text)+1)
 	for i := range places {
@@ -41,8 +41,9 @@ func (s *Sought) Replace(text, replacement string) string {
 	return out.String() + text[copied:]
 }
 
-// search visits where secrets begin and end. places are those of the bytes of the text and of
-// its end; nil if neither places nor cut secrets matter.
+// search yields the start and the end of each secret. places are the original offsets of the
+// text's bytes and of its end. It is nil if the caller needs neither offsets nor truncated
+// secrets.
 func (s *Sought) search(text []byte, places []int) iter.Seq2[int, int] {
 	return func(yield func(from, to int) bool) {
 		s.sort()
@@ -88,9 +89,10 @@ func (s *Sought) sort() {
 	}
 }
 
-// match returns how much of the beginning of a folded text shows secrets, and after how much of
-// it another secret may begin. It compares enough bytes, or as many as it returns, with one form
-// for each step of a binary search.
+// match returns the length of the beginning of a folded text that contains secrets, and the
+// offset at which the next secret may begin. It compares the text with one form for each step of
+// a binary search. Each comparison reads at most enough bytes, or as many bytes as match
+// returns.
 func (s *Sought) match(text []byte, cuts bool) (length, next int) {
 	after := sort.Search(len(s.forms), func(i int) bool { return s.forms[i] > string(text) })
 	begun, shows := 0, false
@@ -100,7 +102,7 @@ func (s *Sought) match(text []byte, cuts bool) (length, next int) {
 		if end >= s.least[i] {
 			shows, next = true, s.least[i]
 			for s.encoded[s.forms[i]] && end < len(text) && strings.IndexByte(ofEncodings, text[end]) >= 0 {
-				end++ // what else is encoded with it
+				end++ // the rest of the encoded data
 			}
 		}
 		length = max(length, end)
@@ -120,8 +122,8 @@ func (s *Sought) match(text []byte, cuts bool) (length, next int) {
 // ofEncodings are the folded characters of hexadecimal digits and base64.
 const ofEncodings = "abcdefghijklmnopqrstuvwxyz0123456789+/-=\x7f"
 
-// isCut reports whether a string was cut where this rest begins. A quotation mark may stand
-// before the dots.
+// isCut reports whether a string was truncated at the start of rest. A quotation mark may
+// precede the dots.
 func isCut(rest []byte) bool {
 	return len(rest) == 0 || bytes.HasPrefix(bytes.TrimPrefix(rest, []byte(`"`)), []byte("..."))
 }

@@ -2,8 +2,8 @@
 //
 // Each value has its own data key (AES-256-GCM), which is encrypted under the master key that the
 // header names. So values under an old master key can be found and opened until they are
-// re-encrypted. A sealed value opens only for the row and field that it was sealed for; anything else
-// returns ErrUnsealable.
+// re-encrypted. A sealed value opens only for the row and field for which it was sealed; for any
+// other place, Open returns ErrUnsealable.
 package seal
 
 import (
@@ -18,9 +18,9 @@ import (
 	"github.com/google/uuid"
 )
 
-// ErrUnsealable means that a sealed value is damaged, was moved to another place, or was sealed under
-// a key that isn't in the ring. It never says which, because the difference would only help an
-// attacker.
+// ErrUnsealable means that a sealed value is damaged, was moved to a different place, or was sealed
+// under a key that isn't in the ring. It never says which of these happened, because the difference
+// would only help an attacker.
 var ErrUnsealable = errors.New("sealed value cannot be opened")
 
 const (
@@ -87,7 +87,8 @@ func NewKeyring(primary Key, others ...Key) (*Keyring, error) {
 	return ring, nil
 }
 
-// Seal encrypts plain for the place aad. The result contains everything to open it but the key:
+// Seal encrypts plain for the place aad. The result contains everything that is needed to open
+// it except the key:
 //
 //	version (1) | id length (1) | id | nonce | sealed data key | nonce | sealed value
 //
@@ -138,8 +139,8 @@ func (k *Keyring) Open(sealed []byte, aad AAD) ([]byte, error) {
 	return openFrom(value, sealed[headerSize+wrappedKey:], place)
 }
 
-// Header returns the first bytes of every value that Seal returns now. Values that start otherwise
-// were sealed under another key, or under another name of this one.
+// Header returns the first bytes of every value that Seal returns now. A value with a different
+// start was sealed under a different key, or under a different ID of this key.
 func (k *Keyring) Header() []byte {
 	return append([]byte{formatV1, byte(len(k.primary))}, k.primary...)
 }
@@ -153,7 +154,7 @@ func (k *Keyring) Holds(sealed []byte) bool {
 }
 
 // Fingerprints returns the fingerprints of all keys, which identify the keys but reveal nothing about
-// them. That of the primary key comes first.
+// them. The fingerprint of the primary key comes first.
 func (k *Keyring) Fingerprints() []string { return slices.Clone(k.fingerprints) }
 
 // Reseal opens a value and seals it again under the primary key, for the same place. It returns the

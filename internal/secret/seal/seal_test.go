@@ -99,7 +99,7 @@ func TestKeysRotate(t *testing.T) {
 	if _, err := testRing(t, fresh).Open(sealed, place); !errors.Is(err, ErrUnsealable) {
 		t.Fatalf("old key removed: %v", err)
 	}
-	// A key that had no ID at first is still found after it got one.
+	// A key that had no ID at first is still found after it was given an ID.
 	unnamed := Key{ID: Fingerprint(old.Secret), Secret: old.Secret}
 	sealed, _ = testRing(t, unnamed).Seal([]byte("v"), place)
 	if _, err := ring.Open(sealed, place); err != nil {

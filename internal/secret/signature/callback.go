@@ -25,8 +25,8 @@ func CallbackV1(secret string, body []byte) string {
 }
 
 // StandardWebhook returns the value of webhook-signature for one delivery attempt: "v1," and the
-// base64 HMAC-SHA256 of ID.TIMESTAMP.BODY. For a secret of the form whsec_BASE64, which that standard
-// uses, the key is the decoded bytes. Otherwise it is the secret's UTF-8 bytes.
+// base64 HMAC-SHA256 of ID.TIMESTAMP.BODY. If the secret has the form whsec_BASE64, which Standard
+// Webhooks defines, the key is the decoded bytes. Otherwise the key is the secret's UTF-8 bytes.
 func StandardWebhook(secret, id string, at time.Time, body []byte) string {
 	mac := hmac.New(sha256.New, webhookKey(secret))
 	mac.Write([]byte(id + "." + strconv.FormatInt(at.Unix(), 10) + "."))
@@ -37,8 +37,8 @@ func StandardWebhook(secret, id string, at time.Time, body []byte) string {
 // ErrUnsigned means that a delivery has no signature of the requested kind.
 var ErrUnsigned = errors.New("the signature is missing")
 
-// ErrMismatch means that a signature has the right form, but doesn't match these bytes and this
-// secret. It is impossible to know which of the two differs.
+// ErrMismatch means that a signature has the right form, but doesn't match the body and the
+// secret. It is impossible to know which of the two is wrong.
 var ErrMismatch = errors.New("it was made with another secret, or over other bytes")
 
 // CheckCallbackV1 checks values, which are all values of X-Svc-Signature in a delivery, as contract
@@ -78,9 +78,9 @@ type Webhook struct {
 	Signature []string // webhook-signature
 }
 
-// Check checks a delivery with this body at now. It returns nil if one of its signatures is right and
-// was made within WebhookTolerance. Otherwise it returns ErrUnsigned (all three headers are missing),
-// ErrMismatch, or an error about one of the headers.
+// Check checks a delivery with this body at now. It returns nil if one of the delivery's signatures
+// is valid and was made within WebhookTolerance. Otherwise it returns ErrUnsigned (all three headers
+// are missing), ErrMismatch, or an error about one of the headers.
 func (h Webhook) Check(secret string, body []byte, now time.Time) error {
 	if len(h.ID)+len(h.Timestamp)+len(h.Signature) == 0 {
 		return ErrUnsigned
@@ -110,8 +110,8 @@ func (h Webhook) Check(secret string, body []byte, now time.Time) error {
 	return nil
 }
 
-// webhookKey returns the HMAC key of a secret. For a secret that CheckSecret rejects, but that was
-// stored before the check existed, it returns the UTF-8 bytes.
+// webhookKey returns the HMAC key of a secret. A secret that CheckSecret rejects may have been
+// stored before the check existed; for such a secret, webhookKey returns the UTF-8 bytes.
 func webhookKey(secret string) []byte {
 	if key, err := decodeSecret(secret); err == nil && key != nil {
 		return key

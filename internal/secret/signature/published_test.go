@@ -9,8 +9,8 @@ import (
 	"github.com/weft-automation/weft/internal/secret/signature"
 )
 
-// The published vectors hold over the body as sent. Where they are refused, they also are over its
-// compact form.
+// The published vectors are valid for the body as sent. Vectors that are rejected for the body as
+// sent are also rejected for its compact form.
 func TestAU01ThePublishedVectorsHold(t *testing.T) {
 	var kit struct {
 		APISecret         string

@@ -1,10 +1,10 @@
-// Package signature defines which bytes are signed and how: the message of an API request
-// (contract 5.2), Ed25519 over it, and the HMAC signatures of a callback (contract 5.3, Standard
+// Package signature defines which bytes are signed and how: the message of an API request (contract
+// 5.2), its Ed25519 signature, and the HMAC signatures of a callback (contract 5.3, Standard
 // Webhooks).
 //
-// It is pure: no clock, no storage, no HTTP. It never re-encodes a body: the caller decides which
-// bytes were sent. Two different signable requests have different messages, except that the contract
-// treats an empty body and the body {} as equal.
+// It is pure: it doesn't use a clock, storage or HTTP. It never re-encodes a body: the caller
+// decides which bytes were sent. Two different signable requests have different messages, except
+// that the contract treats an empty body and the body {} as equal.
 package signature
 
 import (
@@ -58,8 +58,8 @@ func Sign(private ed25519.PrivateKey, message []byte) []byte {
 	return ed25519.Sign(private, message)
 }
 
-// Verify reports whether sig is the signature of message under public. It is false for keys and
-// signatures of a wrong length, and for signatures with an unreduced S.
+// Verify reports whether sig is the signature of message under public. It returns false for keys
+// and signatures of a wrong length, and for signatures with an unreduced S.
 func Verify(public ed25519.PublicKey, message, sig []byte) bool {
 	return len(public) == ed25519.PublicKeySize && ed25519.Verify(public, message, sig)
 }
@@ -73,7 +73,7 @@ var errSignatureForm = errors.New("signature is not 64 bytes in standard base64 
 
 // ParseSignature parses the value of X-Sdk-Signature. It accepts only one spelling of the 64 bytes:
 // standard alphabet, padded, no white space, no spare bits (decisions 2.3). So a signature can't be
-// written in a second way.
+// written in two ways.
 func ParseSignature(header string) ([]byte, error) {
 	const size = (ed25519.SignatureSize + 2) / 3 * 4
 	if len(header) != size { // the decoder ignores line breaks, but the length includes them

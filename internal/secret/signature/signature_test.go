@@ -20,8 +20,8 @@ func TestAU03OneFlippedBitIsRefused(t *testing.T) {
 	if !signature.Verify(public, message, sig) {
 		t.Fatal("the untouched request is refused")
 	}
-	// The message is method, path, query, timestamp and body in a row, so flips anywhere in it cover
-	// each of them. The signature is the last part.
+	// The message is the concatenation of method, path, query, timestamp and body, so flips anywhere
+	// in the message cover each of these parts. The signature is the last part.
 	for range flips {
 		m, s := bytes.Clone(message), bytes.Clone(sig)
 		if at := random.IntN(len(m) + len(s)); at < len(m) {

@@ -11,16 +11,16 @@ import (
 	"github.com/weft-automation/weft/internal/kit/strictjson"
 )
 
-// Other is a message of a signer with one mistake.
+// Other is the message of a signer that makes one mistake.
 type Other struct {
 	Finding
 
 	Message []byte
 }
 
-// Others returns the messages of the usual mistakes, without duplicates and without the two right
-// messages (over the body as sent, and over its compact form). host is that of the service, as the
-// caller calls it.
+// Others returns the messages that result from the usual mistakes, without duplicates and without
+// the two valid messages (over the body as sent, and over its compact form). host is the host of
+// the service, as the caller calls it.
 func Others(r Request, host string) []Other {
 	c := collection{request: r, compact: strictjson.Compact(r.Body), seen: map[string]bool{}}
 	if len(c.compact) == 0 {
@@ -88,8 +88,9 @@ func (c *collection) paths(host string) {
 	}
 }
 
-// orders returns the other orders of a query with two or three parameters. More aren't tried, because
-// there are many, and a program with a random order has another one next time.
+// orders returns the other orders of a query with two or three parameters. Longer queries aren't
+// tried, because they have too many orders, and a program with a random order uses a different order
+// next time.
 func orders(query string) []string {
 	switch p := strings.Split(query, "&"); len(p) {
 	case 2:

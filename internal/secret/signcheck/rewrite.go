@@ -12,7 +12,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/strictjson"
 )
 
-// Rewriting a body takes by far the longest of all attempts. So bodies of more than maxRead are not
+// Rewriting a body takes far longer than any other attempt. So bodies of more than maxRead are not
 // rewritten, and indented forms of more than maxRewritten are omitted.
 const (
 	maxRead      = 16 << 10
@@ -25,10 +25,10 @@ type style struct {
 	comma, colon, indent string
 	sorted               bool
 	number               func(json.Number) string // nil: unchanged
-	ascii, html, slash   bool                     // what is escaped in addition to what JSON requires
+	ascii, html, slash   bool                     // characters that are escaped although JSON doesn't require it
 }
 
-// styles are the most common serializers, those with the fewest changes first.
+// styles are the most common serializers, in the order of the number of their changes.
 var styles = []style{
 	{comma: ",", colon: ":"},
 	{comma: ",", colon: ":", ascii: true},

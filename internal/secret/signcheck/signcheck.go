@@ -1,8 +1,8 @@
 // Package signcheck finds out why a signature is wrong, so that the author of a client gets a hint
-// instead of a plain refusal.
+// instead of a plain rejection.
 //
-// It reports what is wrong in the parts of a request, and computes the messages that clients with
-// common bugs would sign. Its result depends on the request only, so it reveals nothing about a key.
+// It reports mistakes in the parts of a request, and computes the messages that clients with common
+// bugs would sign. Its result depends on the request only, so it reveals nothing about a key.
 package signcheck
 
 import (
@@ -127,8 +127,8 @@ type Request struct {
 	Prefix string
 }
 
-// Read corrects the parts of a request to what an HTTP library would send, and returns them with the
-// mistakes.
+// Read corrects the parts of a request to the parts that an HTTP library would send. It returns the
+// corrected parts and the mistakes.
 func Read(method, path, timestamp string, body []byte) (Request, []Finding) {
 	var found []Finding
 	r := Request{Method: strings.ToUpper(method), Timestamp: timestamp, Body: body}
@@ -173,7 +173,8 @@ func readPath(path string) (target string, wrong []Code) {
 	return encoded, wrong
 }
 
-// cutPrefix splits a target before the last /v1/ of its path. The prefix is "" if it has none.
+// cutPrefix splits a target before the last /v1/ of its path. The prefix is "" if the target has
+// no prefix.
 func cutPrefix(target string) (prefix, rest string) {
 	path, _, _ := strings.Cut(target, "?")
 	at := max(0, strings.LastIndex(path, "/v1/"))
@@ -210,7 +211,7 @@ func ReadKey(text string) []Finding {
 }
 
 // ReadSignature decodes a signature in any form, and returns the mistakes in its form. It returns
-// no bytes for a signature that isn't 64 bytes long.
+// no bytes for a signature whose length isn't 64 bytes.
 func ReadSignature(text string) (sig []byte, found []Finding) {
 	const size = 64
 	plain := strings.Join(strings.Fields(text), "")

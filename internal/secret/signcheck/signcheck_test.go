@@ -96,7 +96,7 @@ func TestTheUsualMistakesAreKnown(t *testing.T) {
 	}
 }
 
-// A body with white space has the same message as in its compact form, which is right too.
+// A body with white space and its compact form have the same message, which is also valid.
 func TestRightMessagesAreNotMistakes(t *testing.T) {
 	r := signcheck.Request{Method: "POST", Target: "/v1/sdk/components", Timestamp: at, Body: []byte("{\n  \"a\": 1\n}")}
 	seen := map[string]bool{}

@@ -1,23 +1,23 @@
 // Package vault encrypts the secret values of rows that never change again, such as outputs and the
 // inputs of runs, so that a new master key doesn't have to rewrite them.
 //
-// Each value is sealed, for the row and field where it was created, under a key of its workspace,
-// which is sealed under the master key. A change of the master key rewrites one row per workspace. The
-// package doesn't know which values are secret. A key is committed before anything is sealed under it.
+// Each value is sealed, for the row and field where it was created, under a key of its workspace. The
+// workspace's key is sealed under the master key, so a change of the master key rewrites one row per
+// workspace. The callers decide which values are secret. A key is committed before it seals a value.
 //
 // # What is sealed
 //
-// Whatever is stored sealed is secret as a whole, and whatever takes a value from it stores its own
-// result sealed. No code has to track where a secret went.
+// A value that is stored sealed is secret as a whole, and every value computed from a sealed value is
+// also stored sealed. So no code has to track which part of a value is secret.
 //
 //   - The output of an execution is sealed if its module marks a part of it with x-secret, if the
-//     execution took a sealed value or a secret variable, or if the output repeats a secret that the
-//     execution was given.
-//   - A stage that the engine computes seals its output, the items of a loop and the answer of the run
-//     under the same conditions. A child run that is given a sealed value starts with a sealed input.
-//   - Signals are sealed if the waiting component says that they are secret.
-//   - A record shows outputs as they are to a caller who may read it. Errors and logs show nothing that
-//     was secret.
+//     execution received a sealed value or a secret variable, or if the output repeats a secret from
+//     the execution's input or config.
+//   - A stage that the engine computes seals its output, the items of a loop and the response of the
+//     run under the same conditions. A child run that receives a sealed value has a sealed input.
+//   - Signals are sealed if the waiting component declares them secret.
+//   - A record shows its outputs unsealed to callers who may read the record. Errors and logs never
+//     show secrets.
 //
 // A sealed value in a JSON column is a string that begins with U+0000, which no other stored string can
 // contain.
@@ -56,8 +56,8 @@ const (
 // Signal returns the field of a run for the payload of the signal with this name.
 func Signal(name string) Field { return Field("signal " + name) }
 
-// Place is where a value was created. A stage that takes over a value from elsewhere keeps it sealed
-// for its original place.
+// Place is the row and field where a value was created. A stage that takes over a value from a
+// different place keeps the value sealed for its original place.
 type Place struct {
 	WorkspaceID uuid.UUID
 	Row         uuid.UUID // of the execution, the run or the stage

@@ -102,8 +102,8 @@ func TestUnsealedValuesAreReturnedUnchanged(t *testing.T) {
 	}
 }
 
-// A workspace has one key for each master key, however many processes create it at once. A process
-// without the master key returns UNAVAILABLE.
+// A workspace has one key for each master key, even if several processes create the key at once. A
+// process without the master key returns UNAVAILABLE.
 func TestMT07AWorkspaceHasAKeyForEachMasterKey(t *testing.T) {
 	t.Parallel()
 	pool, one, _ := system(t)
@@ -142,7 +142,7 @@ func TestMT07AWorkspaceHasAKeyForEachMasterKey(t *testing.T) {
 }
 
 // A standby that takes over may lack the last writes, such as the key of a workspace. A process that
-// cached the key seals under it for at most a minute. Later values can be opened by all processes.
+// cached such a key seals values under it for at most a minute. All processes can open later values.
 func TestMT07AKeyThatTheDatabaseLostIsCreatedAgain(t *testing.T) {
 	t.Parallel()
 	pool, one, _ := system(t)

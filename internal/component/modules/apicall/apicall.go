@@ -1,7 +1,7 @@
 // Package apicall implements the module API_CALL, which sends an HTTP request (category HTTP).
 //
-// Every request goes through the egress guard. Every response is hostile until it has been read
-// within its limits. The package keeps no state between calls.
+// Every request goes through the egress guard. Every response is considered hostile until it has
+// been read within its limits. The package keeps no state between calls.
 package apicall
 
 import (
@@ -81,8 +81,8 @@ func gives(_, raw, _ json.RawMessage, _ []string) []graph.Given {
 	return []graph.Given{{Possible: possible}}
 }
 
-// RepeatFor returns the repeat rule of a call: idempotent for idempotent HTTP methods, and if the
-// caller set an Idempotency-Key.
+// RepeatFor returns the repeat rule of a call. The call is idempotent if its HTTP method is, or
+// if the caller set an Idempotency-Key.
 func (*apiCall) RepeatFor(call component.Call) component.Repeat {
 	config, err := component.Decode[config](call.Config)
 	if err != nil {
@@ -118,7 +118,7 @@ type input struct {
 	Body    json.RawMessage            `json:"body"`
 }
 
-// statuses is expectStatus: one status or several.
+// statuses is the value of expectStatus: one status or several.
 type statuses []component.Integer
 
 func (s *statuses) UnmarshalJSON(data []byte) error {
@@ -193,8 +193,9 @@ func newRequest(ctx context.Context, config config, input input, effectKey uuid.
 		return nil, component.Permanent(component.CodeInvalidInput, "apiUrl or method is invalid")
 	}
 	request.Header = header
-	// A generated key lets a server that supports the header recognize a retry. It doesn't make the
-	// call repeatable after a crash, because the server may not support the header.
+	// A server that supports the Idempotency-Key header recognizes a retry by the generated key.
+	// The key doesn't make the call repeatable after a crash, because the server may not support
+	// the header.
 	if (config.Method == http.MethodPost || config.Method == http.MethodPatch) && header.Get(idempotencyKey) == "" {
 		header.Set(idempotencyKey, effectKey.String())
 	}

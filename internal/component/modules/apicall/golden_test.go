@@ -113,7 +113,8 @@ func TestResponsesMatchAnotherImplementation(t *testing.T) {
 }
 
 // API_CALL resolves the Location of a redirect. The references relative to http://a/b/c/d;p?q are
-// from RFC 3986, section 5.4, without those that have another scheme or host, or an invalid path.
+// from RFC 3986, section 5.4, except references that have a different scheme or host, or an
+// invalid path.
 func TestRedirectsResolveAsRFC3986Says(t *testing.T) {
 	var location, arrived string
 	bench, address := serve(t, func(w http.ResponseWriter, r *http.Request) {

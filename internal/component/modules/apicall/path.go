@@ -71,8 +71,8 @@ func bracket(text string) (step, rest string, err error) {
 	return number, after, nil
 }
 
-// source is a response to select values from. It extracts only the value at a path from the body,
-// as raw JSON.
+// source is a response to select values from. From the body, it extracts only the value at a
+// path, as raw JSON.
 type source struct {
 	status  int
 	headers map[string]any

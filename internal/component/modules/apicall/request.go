@@ -70,8 +70,8 @@ func valuesOf(field string, members map[string]json.RawMessage) (url.Values, err
 	return values, nil
 }
 
-// scalar returns the content of a JSON string, another scalar as written, or nil for null. ok is
-// false for arrays and objects.
+// scalar returns the content of a JSON string, any other scalar as written, or nil for null. For
+// arrays and objects, ok is false.
 func scalar(raw json.RawMessage) (text *string, ok bool) {
 	switch {
 	case len(raw) == 0 || raw[0] == '{' || raw[0] == '[':
@@ -103,8 +103,8 @@ func headerOf(headers map[string]string) (http.Header, error) {
 	return header, nil
 }
 
-// bodyOf encodes the body according to its type and the Content-Type header. It sets the header if
-// it is missing.
+// bodyOf encodes the body according to its type and the Content-Type header. If the header is
+// missing, bodyOf sets it.
 func bodyOf(body json.RawMessage, header http.Header) ([]byte, error) {
 	if len(body) == 0 || string(body) == "null" {
 		return nil, nil

@@ -43,7 +43,7 @@ type signature struct {
 	hash            common.Hash // Keccak-256 of text; selectors and topics derive from it
 }
 
-// hashed returns the signature with text and hash set. They are computed once, because each log of
+// hashed returns the signature with text and hash set. Both are computed once, because each log of
 // a response is compared with them.
 func (s signature) hashed() signature {
 	s.text = s.name + "(" + typeNames(s.inputs) + ")"

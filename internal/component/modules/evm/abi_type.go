@@ -24,8 +24,8 @@ const (
 	kindTuple
 )
 
-// abiType is a type of the contract ABI. Types come from callers' input, so they are plain data:
-// types created with reflection are never garbage-collected.
+// abiType is a type of the contract ABI. Types come from callers' input. They are plain data,
+// because types created with reflection are never garbage-collected.
 type abiType struct {
 	kind    abiKind
 	size    int // bits of an integer, bytes of bytesN, items of an array
@@ -33,7 +33,7 @@ type abiType struct {
 	fields  []parameter // of a tuple
 	object  bool        // the field names are unique, so an object can hold the values
 	name    string      // the canonical name in signatures
-	head    int         // bytes it occupies in the head of its parent
+	head    int         // number of bytes that the type occupies in the head of its parent
 	dynamic bool        // the head holds an offset
 	depth   int         // nesting depth of arrays and tuples
 }

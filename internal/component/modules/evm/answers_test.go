@@ -122,8 +122,8 @@ func TestTooManyLogsReportTheirNumber(t *testing.T) {
 	}
 }
 
-// Some nodes return only logs that have a topic where the filter matches any topic, others also
-// return logs without one. Both are valid.
+// Some nodes return only logs that have a topic if the filter matches any topic in that
+// position. Other nodes also return logs without such a topic. Both are valid.
 func TestLogMayOmitUnconstrainedTopic(t *testing.T) {
 	t.Parallel()
 	bench := componenttest.New(t, modules(t)...)
@@ -178,8 +178,8 @@ func TestInvalidNodeQuerySendsNothing(t *testing.T) {
 	}
 }
 
-// The fuzz targets below check that the decoders don't panic, that what they accept can be encoded,
-// and that the encoded output matches the schema.
+// The following fuzz targets check three rules: the decoders don't panic, every accepted input can
+// be encoded, and the encoded output matches the schema.
 func fuzzAnswer(f *testing.F, module string, seeds []string, decode func(data []byte) (output any, ok bool)) {
 	for _, seed := range seeds {
 		f.Add([]byte(seed))

@@ -10,7 +10,7 @@ import (
 )
 
 // This file encodes JSON values in the encoding of the contract ABI. The type alone determines
-// which values are valid. Nothing is guessed, rounded or truncated.
+// which values are valid. Values are never guessed, rounded or truncated.
 
 // encodeArguments encodes values in the order of the parameters.
 func encodeArguments(parameters []parameter, list []any) ([]byte, error) {
@@ -132,7 +132,7 @@ func itemsOf(t *abiType, value any) ([]any, error) {
 }
 
 // membersOf returns the fields of an object in the order of a tuple's components. A missing or an
-// unknown field is an error, because it may be misspelt.
+// unknown field is an error, because its name may be misspelt.
 func membersOf(fields []parameter, members map[string]any) ([]any, error) {
 	items := make([]any, len(fields))
 	for i, field := range fields {

@@ -79,8 +79,8 @@ func (m *getBlock) Run(ctx context.Context, call component.Call) (component.Resu
 	return component.Encode(output)
 }
 
-// rpcBlock is a block. It decodes from JSON-RPC and encodes as in outputs. Fields that a chain
-// doesn't have are nil.
+// rpcBlock is a block. It decodes from JSON-RPC and encodes as in outputs. A field is nil if the
+// chain doesn't have it.
 type rpcBlock struct {
 	Number           *decimal        `json:"number"`
 	Hash             *hash           `json:"hash"`
@@ -159,7 +159,7 @@ func (b *rpcBlock) check(asked string) error {
 }
 
 // list converts the block's transactions into the form of the output. Unless the block is pending,
-// it returns an error if a transaction claims to be in another place.
+// list returns an error if a transaction claims to be in a different block or position.
 func (o *blockOutput) list(full, mined bool) error {
 	hashes := []hash{}
 	var err error

@@ -93,7 +93,7 @@ func (n *node) broadcast(ctx context.Context, raw []byte, want common.Hash) (kno
 	return false, err
 }
 
-// has reports whether the node knows a transaction. It returns false if the query fails.
+// has reports whether the node has a transaction. It returns false if the query fails.
 func (n *node) has(ctx context.Context, want common.Hash) bool {
 	var tx *transaction
 	err := n.call(ctx, &tx, "eth_getTransactionByHash", want.Hex())
@@ -113,7 +113,7 @@ func signedHash(raw []byte) (common.Hash, error) {
 		return common.Hash{}, errors.New("it has the type prefix 0, but legacy transactions have no prefix")
 	case kind == 3:
 		return common.Hash{}, errors.New("it has blobs (EIP-4844), which are not supported")
-	case fields == 0: // a type that only some chains have; the node validates it
+	case fields == 0: // a type that only some chains have; the node validates the transaction
 		return crypto.Keccak256Hash(raw), nil
 	case len(list) == fields-3, kind == 0 && len(list) == 9 && isZero(list[7]) && isZero(list[8]):
 		return common.Hash{}, errors.New("it is not signed")

@@ -11,8 +11,7 @@ import (
 	"github.com/weft-automation/weft/internal/component/componenttest"
 )
 
-// eip155 is the signed transaction of the example in EIP-155, and eip155Hash
-// its hash.
+// eip155 is the signed transaction of the example in EIP-155. eip155Hash is its hash.
 const (
 	eip155     = "0xf86c098504a817c800825208943535353535353535353535353535353535353535880de0b6b3a76400008025a028ef61340bd939bc2195fe537567866003e1a15d3c71ff63e1590620aa636276a067cbe9d8997f761aecb703304b3800ccf555c9f3dc64214b297fb1966a3b6d83"
 	eip155Hash = "0x33469b22e9f636356c4160a87eb19df52b7412e8eac32a4a55ffe88ea8350788"
@@ -25,7 +24,7 @@ func TestBroadcastOfKnownTransactionSucceeds(t *testing.T) {
 	refusal := func(message string) string { return `"error":{"code":-32000,"message":"` + message + `"}` }
 	for name, c := range map[string]struct {
 		sent, found string
-		already     any // nil: it fails
+		already     any // nil: the module fails
 		words       string
 	}{
 		"accepted":                      {resultOf(`"` + eip155Hash + `"`), "", false, ""},

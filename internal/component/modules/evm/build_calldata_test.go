@@ -14,7 +14,7 @@ func word(end string) string { return strings.Repeat("0", 64-len(end)) + end }
 func rightPadded(begin string) string { return begin + strings.Repeat("0", 64-len(begin)) }
 
 // The cases are the examples in the Solidity documentation, "Contract ABI Specification": baz, bar,
-// sam and the use of dynamic types (f and g), and the custom error of its section on errors.
+// sam, the use of dynamic types (f and g), and the custom error of the section on errors.
 func TestCalldataMatchesSolidityDocumentation(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -74,8 +74,8 @@ func TestValueThatDoesNotFitItsTypeIsRejected(t *testing.T) {
 	}
 }
 
-// Self-referencing data would expand to unbounded output: an array of arrays whose offsets all
-// point to the same place has n^depth items for n offsets.
+// Self-referencing data would expand to unbounded output: an array of arrays whose n offsets all
+// point to the same data has n^depth items.
 func TestSelfReferencingDataIsRejectedQuickly(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -96,8 +96,8 @@ func TestSelfReferencingDataIsRejectedQuickly(t *testing.T) {
 	}
 }
 
-// Each tuple in an output repeats its names, so a few bytes of data can expand to a large output.
-// Such an output is rejected.
+// The output repeats the names of a tuple's components for each tuple, so a few bytes of data can
+// expand to a large output. Such an output is rejected.
 func TestOversizedOutputIsRejected(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -212,8 +212,8 @@ func FuzzDecodedResults(f *testing.F) {
 	})
 }
 
-// FuzzArguments checks that any JSON is rejected or encodes to data that decodes and encodes to the
-// same bytes.
+// FuzzArguments checks arbitrary JSON arguments. Each must be rejected, or be encoded to data that
+// is the same after decoding and encoding again.
 func FuzzArguments(f *testing.F) {
 	for i := range abis {
 		f.Add(uint8(i), `["1"]`)
@@ -252,8 +252,8 @@ func FuzzArguments(f *testing.F) {
 	})
 }
 
-// FuzzInterfaces checks that any abi is rejected with a short message or has signatures that parse
-// to themselves.
+// FuzzInterfaces checks arbitrary ABIs. Each must be rejected with a short message, or parse to
+// signatures that parse to themselves.
 func FuzzInterfaces(f *testing.F) {
 	for _, seed := range []string{
 		`["function f((uint a, bytes b)[] x, string s) external payable returns (bool)"]`, `[{"type":"function","name":"f","inputs":[{"name":"x","type":"tuple[2]","components":[{"name":"a","type":"uint8"}]}]}]`,

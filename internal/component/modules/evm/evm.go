@@ -1,5 +1,6 @@
-// Package evm implements the modules of the category EVM, which read and write Ethereum-like
-// chains through a node that the caller names, and encode, decode and sign without one.
+// Package evm implements the modules of the category EVM. Some modules read and write
+// Ethereum-like chains through a node whose URL the caller passes. The others encode, decode and
+// sign without a node.
 //
 // Nodes are hostile upstreams: every connection goes through the egress guard, and every response
 // is decoded strictly. Big integers are decimal strings, bytes are 0x-hex, and addresses are in
@@ -23,7 +24,7 @@ import (
 
 const category = "EVM"
 
-// Modules returns the modules of the category EVM. Those that query a node connect through the
+// Modules returns the modules of the category EVM. Modules that query a node connect through the
 // guard.
 func Modules(guard *egress.Guard) []component.Module {
 	return []component.Module{

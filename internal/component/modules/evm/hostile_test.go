@@ -25,8 +25,8 @@ import (
 	"github.com/weft-automation/weft/internal/platform/egress/egresstest"
 )
 
-// breaker is a node that works for a number of calls and then breaks, with a bench for the module
-// that queries it.
+// breaker is a node that works for a number of calls and then breaks. It has a bench for the
+// module that queries it.
 type breaker struct {
 	*httptest.Server
 	module string
@@ -117,7 +117,7 @@ func (b *breaker) run(t *testing.T, good int64, broken http.HandlerFunc, timeout
 }
 
 // left returns the number of connections that are still open after the pool has closed its idle
-// ones.
+// connections.
 func (b *breaker) left(t *testing.T) int {
 	b.guard.Close()
 	over := waittest.Context(t).Done()
@@ -147,8 +147,8 @@ func result(value string) http.HandlerFunc {
 	return says(200, `{"jsonrpc":"2.0","id":1,"result":`+value+`}`)
 }
 
-// breaks are failures of a node that no module may accept as a result, with the error code for the
-// caller.
+// breaks are failures of a node that a module must not accept as a result, each with the error
+// code for the caller.
 var breaks = map[string]struct {
 	broken http.HandlerFunc
 	code   string
@@ -237,8 +237,8 @@ func opened(t *testing.T) *egress.Guard {
 	return guard
 }
 
-// TestSlowNodeTimesOutEveryModule uses a node that never responds, and one that sends a few bytes
-// at a time.
+// TestSlowNodeTimesOutEveryModule uses a node that never responds, and a node that sends a few
+// bytes at a time.
 func TestSlowNodeTimesOutEveryModule(t *testing.T) {
 	t.Parallel()
 	for module, input := range nodeQueries(t, modules(t)) {

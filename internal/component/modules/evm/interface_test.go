@@ -13,9 +13,8 @@ import (
 	"github.com/weft-automation/weft/internal/component"
 )
 
-// The IDs are the interface identifiers (EIP-165) that EIP-721 states for itself and its metadata
-// extension, and that of EIP-165. The ID of ERC-20 is from OpenZeppelin's documentation of
-// ERC165Checker.
+// The IDs of EIP-721, its metadata extension and EIP-165 are the interface identifiers in these
+// standards. The ID of ERC-20 is from OpenZeppelin's documentation of ERC165Checker.
 func TestABIConstantsMatchTheirEIPs(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -201,7 +201,7 @@ func TestTransactionSentRepeatedlyIsBroadcastOnce(t *testing.T) {
 	if mined := c.run(t, "BROADCAST_EVM_TRANSACTION", input()); mined["alreadyKnown"] != true || mined["transactionHash"] != signed["transactionHash"] {
 		t.Errorf("when it is mined: %v", mined)
 	}
-	// Another transaction with the used nonce is rejected with a clear error.
+	// A different transaction with the used nonce is rejected with a clear error.
 	other := c.sign(t, object{"to": c.Accounts[1], "value": "2", "nonce": "0"})
 	if output, failed := c.try(t, "BROADCAST_EVM_TRANSACTION", object{"signedTransaction": other["signedTransaction"]}); failed == nil || !strings.Contains(failed.Message, "nonce too low") {
 		t.Errorf("another with its nonce: %v, %v", output, failed)

@@ -67,7 +67,7 @@ type logsInput struct {
 	ABI        json.RawMessage `json:"abi"`
 }
 
-// oneOrMore decodes from a string, an array of strings, or null, which leaves it empty.
+// oneOrMore decodes from a string, an array of strings, or null. Null leaves it empty.
 type oneOrMore []string
 
 func (o *oneOrMore) UnmarshalJSON(data []byte) error {
@@ -123,8 +123,8 @@ func (m *getLogs) Run(ctx context.Context, call component.Call) (component.Resul
 	}{logs, len(logs)})
 }
 
-// logFilter selects the requested logs. Responses are checked against it, so a node can't return
-// logs of another contract.
+// logFilter selects the requested logs. Responses are checked against the filter, so a node
+// can't return logs of a different contract.
 type logFilter struct {
 	addresses []common.Address
 	topics    [][]common.Hash // an empty element matches any topic

@@ -12,7 +12,7 @@ import (
 
 // ofHello is a signature of "hello world" with the key 0x0123...0123, from the documentation of
 // ethers (verifyMessage; the message hash is from its tests). someData is a signature of "Some
-// data" with another key, from the documentation of web3.js (eth.accounts.sign).
+// data" with a different key, from the documentation of web3.js (eth.accounts.sign).
 const (
 	keyOfHello  = "0x0123456789012345678901234567890123456789012345678901234567890123"
 	ofHello     = "0xddd0a7290af9526056b4e35a077b9a11b513aa0028ec6c9880948544508f3c63265e99e47ad31bb2cab9646c504576b3abc6939a1710afc08cbf3034d73214b81c"

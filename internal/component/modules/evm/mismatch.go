@@ -9,8 +9,8 @@ import (
 	"github.com/weft-automation/weft/internal/component"
 )
 
-// mismatch reports a value that doesn't fit its type, and the path to it. Each level prepends its
-// step while the error returns, so valid values cost nothing.
+// mismatch reports a value that doesn't fit its type, and the path to the value. The path is
+// built only for errors, when each level prepends its step, so valid values cost nothing.
 type mismatch struct{ path, text string }
 
 func (m *mismatch) Error() string { return m.path + ": " + m.text }

@@ -281,8 +281,8 @@ func parseMembers(of map[string]any) (*outgoing, error) {
 	return t, m.err
 }
 
-// unknownMember returns the error for an unknown field. Ignoring the field would sign something
-// else than the caller wrote.
+// unknownMember returns the error for an unknown field. If the field were ignored, the signed
+// transaction would differ from the caller's.
 func unknownMember(of map[string]any, legacy bool) error {
 	known := map[string]bool{"type": true, "chainId": true, "nonce": true, "to": true, "value": true, "data": true, "gasLimit": true, "from": true}
 	kind, fees := typeEIP1559, []string{"maxFeePerGas", "maxPriorityFeePerGas", "accessList"}

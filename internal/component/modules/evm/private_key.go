@@ -76,7 +76,7 @@ var (
 )
 
 // recoverSigner returns the address of the key that signed a hash. It rejects an s in the upper
-// half of the curve's order, because each signature would then have a second valid form.
+// half of the curve's order, because otherwise each signature would have a second valid form.
 func recoverSigner(hash common.Hash, signature signature65) (common.Address, error) {
 	r, s := signature.r(), signature.s()
 	switch {

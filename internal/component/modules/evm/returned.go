@@ -10,7 +10,7 @@ import (
 )
 
 // This file decodes data that contracts return, in the encoding of the contract ABI. The data is
-// hostile: offsets that point to the same place again would expand a few bytes into unbounded
+// hostile: offsets that repeatedly point to the same data would expand a few bytes into unbounded
 // output, so the decoder limits how often it reads each byte. A value that doesn't fit its type is
 // an error.
 

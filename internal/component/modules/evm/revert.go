@@ -31,7 +31,8 @@ var (
 	reasonSelector = []byte{0x08, 0xc3, 0x79, 0xa0} // Error(string)
 	panicSelector  = []byte{0x4e, 0x48, 0x7b, 0x71} // Panic(uint256)
 
-	// A reason is decoded as bytes, so that it can be reported even if it isn't valid UTF-8.
+	// A reason is decoded as bytes, so that a reason can be reported even if it isn't valid
+	// UTF-8.
 	reasonParameters = []parameter{{kind: &abiType{kind: kindBytes, name: "bytes", dynamic: true, head: wordSize}}}
 	panicParameters  = []parameter{{kind: &abiType{kind: kindUint, size: 8 * wordSize, name: "uint256", head: wordSize}}}
 )
@@ -117,7 +118,8 @@ func (r revert) summary() string {
 	return "the error " + r.Reason
 }
 
-// hint explains how to get an unknown custom error decoded. It returns "" if that isn't possible.
+// hint explains how to get an unknown custom error decoded. It returns "" if decoding isn't
+// possible.
 func (n *node) hint(r revert) string {
 	switch {
 	case !n.acceptsABI || r.Name != "" || len(r.Data) < len("0x")+2*4:

@@ -142,8 +142,8 @@ func TestInvalidTransactionIsRejected(t *testing.T) {
 	} {
 		b.refuses(t, name, "SIGN_EVM_TRANSACTION", object{"transaction": c.transaction, "privateKey": keyOfEIP155}, object{}, c.message)
 	}
-	// Also without the schema: a stored call may have been checked with the schema of another
-	// version.
+	// The rule must also hold without the schema: a stored call may have been checked with the
+	// schema of a different version.
 	for _, name := range []string{"chainId", "nonce", "gasLimit"} {
 		_, err := parseOutgoing(json.RawMessage(jsonOf(t, without(feeTransaction(), name))))
 		if err == nil || err.Error() != "."+name+": is missing: expected a decimal string" {
@@ -162,8 +162,8 @@ func TestInvalidSignatureIsRejected(t *testing.T) {
 	order := crypto.S256().Params().N
 	low, _ := new(big.Int).SetString(s[2:], 16)
 	high := "0x" + new(big.Int).Sub(order, low).Text(16)
-	// In EIP-155's example s is in the lower half. The signature with s in the upper half and the
-	// other parity is by the same key.
+	// In EIP-155's example, s is in the lower half. The signature with s in the upper half and
+	// the opposite parity is by the same key.
 	for name, c := range map[string]struct {
 		signature any
 		message   string
@@ -201,8 +201,8 @@ func TestInvalidSignatureIsRejected(t *testing.T) {
 	b.refuses(t, "no transaction", "SIGN_EVM_TRANSACTION", object{"privateKey": keyOfEIP155}, object{}, "is required")
 }
 
-// Every signing module rejects an invalid key. No error contains a key, whether the key or
-// something else is invalid.
+// Every signing module rejects an invalid key. An error never contains a key, even if the error
+// is about a different field.
 func TestErrorNeverContainsPrivateKey(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -249,8 +249,8 @@ func TestLargestAndSmallestKeySign(t *testing.T) {
 	}
 }
 
-// FuzzSerializedTransactions checks that any bytes are rejected or are the serialization of the
-// parsed transaction.
+// FuzzSerializedTransactions checks that arbitrary bytes are either rejected or equal to the
+// serialization of the parsed transaction.
 func FuzzSerializedTransactions(f *testing.F) {
 	for _, v := range readVectors(f).Transactions {
 		f.Add(v.SerializedTransaction)
@@ -272,8 +272,8 @@ func FuzzSerializedTransactions(f *testing.F) {
 	})
 }
 
-// FuzzPrivateKeys checks that an accepted key is below the order of the curve and has one form
-// except for the case of its digits, and that errors contain nothing of the input.
+// FuzzPrivateKeys checks that an accepted key is below the order of the curve and has only one
+// form, apart from the case of its digits. Errors never contain parts of the input.
 func FuzzPrivateKeys(f *testing.F) {
 	for _, seed := range []string{keyOfHello, "0x" + strings.Repeat("0", 64), "0x" + strings.Repeat("f", 64), keyOfHello[2:], "0x1", ""} {
 		f.Add(seed)

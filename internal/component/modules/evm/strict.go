@@ -29,7 +29,7 @@ func decodeObject(data []byte, what string, out any, members ...string) error {
 }
 
 // decodeExact decodes fields of an object by their exact names. Package encoding/json alone would
-// accept Type for type, and the schema hasn't checked that.
+// accept Type for type, and the schema hasn't checked such a field.
 func decodeExact(data []byte, members map[string]any) error {
 	var there map[string]json.RawMessage
 	if err := json.Unmarshal(data, &there); err != nil {

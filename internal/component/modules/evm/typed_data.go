@@ -13,9 +13,9 @@ import (
 	"github.com/ethereum/go-ethereum/crypto"
 )
 
-// This file hashes typed data (EIP-712). It is strict: a struct has exactly the declared fields, an
-// integer fits its type, and a fixed-length array has its length. This guarantees that the signed
-// data is what a wallet would show.
+// This file hashes typed data (EIP-712). It is strict: a struct must have exactly the declared
+// fields, an integer must fit its type, and a fixed-length array must have its length. So the
+// signed data is the data that a wallet would show.
 
 // Bounds on the types of one call.
 const (
@@ -52,8 +52,8 @@ type typedKind struct {
 // domainMembers are the domain fields that EIP-712 defines, in order.
 var domainMembers = []typedMember{{"name", "string"}, {"version", "string"}, {"chainId", "uint256"}, {"verifyingContract", "address"}, {"salt", "bytes32"}}
 
-// newTypedData parses `types`. If EIP712Domain is missing, it is derived from the fields of the
-// domain.
+// newTypedData parses `types`. If `types` lacks EIP712Domain, it is derived from the fields of
+// the domain.
 func newTypedData(types json.RawMessage, domain map[string]any) (*typedData, error) {
 	d := &typedData{kinds: map[string]*typedKind{}, hashes: map[string][]byte{}}
 	if json.Unmarshal(types, &d.structs) != nil || d.structs == nil {
@@ -145,7 +145,7 @@ func (d *typedData) has(name string) bool {
 	return ok
 }
 
-// typeHash returns the hash of a struct type, which covers the structs that it refers to.
+// typeHash returns the hash of a struct type, which covers all referenced structs.
 func (d *typedData) typeHash(name string) []byte {
 	if known := d.hashes[name]; known != nil {
 		return known

@@ -61,8 +61,8 @@ func (b bench) refuses(t testing.TB, what, module string, input, config any, mes
 	}
 }
 
-// vectors are outputs on which two other implementations agree. The script next to the file created
-// them.
+// vectors are outputs on which two other implementations agree. The script next to the file
+// generated them.
 type vectors struct {
 	Calls []struct {
 		Name      string

@@ -13,13 +13,13 @@ import (
 
 const (
 	waitTimeout = time.Hour
-	firstPause  = 500 * time.Millisecond // the delay after the first poll; it doubles with each poll
+	firstPause  = 500 * time.Millisecond // the delay after the first poll; each poll doubles it
 	maxFailures = 5                      // consecutive failures of the node before the wait fails
 
-	// A node behind a load balancer can lag behind its siblings. A state counts only after it has
-	// been observed for this long.
+	// A node behind a load balancer can lag behind its siblings. A state counts only after the
+	// module has observed it for the following time.
 	settleAfter = 10 * time.Second // the nonce is used, but there is no receipt
-	dropAfter   = 60 * time.Second // the node no longer knows the transaction
+	dropAfter   = 60 * time.Second // the node no longer has the transaction
 )
 
 // Error codes for transactions that are never mined.
@@ -68,7 +68,7 @@ func (*waitForTransaction) Describe() component.Descriptor {
 				"confirmations": {"type": "integer", "minimum": 1, "title": "Confirmations", "description": "The number of confirmations when the wait finished.", "examples": [2]}
 			}
 		}`),
-		Price: credit.Credits(5), // one execution polls the node many times
+		Price: credit.Credits(5), // an execution polls the node many times
 		// Longer than the maximum of timeoutMs, so that the module reports its own timeout.
 		Timeout: waitTimeout + 30*time.Second,
 		Effect:  component.EffectRead, Repeat: component.RepeatPure, Modes: both,

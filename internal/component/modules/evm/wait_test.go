@@ -187,7 +187,7 @@ func TestDroppedTransactionFailsTheWait(t *testing.T) {
 
 func TestReorganisationResetsConfirmations(t *testing.T) {
 	node := evmtest.Start(t, "--no-mining")
-	fixed := map[string]string{"nonce": "0x0", "gasPrice": "0x77359400"} // when sent again it has the same hash
+	fixed := map[string]string{"nonce": "0x0", "gasPrice": "0x77359400"} // a repeated transaction then has the same hash
 	hash := node.Send(t, pay(node, fixed))
 	w := newWaiter(t, object{"jsonRpcUrl": node.URL, "transactionHash": hash, "confirmations": 2})
 	var snapshot string

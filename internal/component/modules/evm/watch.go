@@ -10,7 +10,7 @@ import (
 	"github.com/weft-automation/weft/internal/component"
 )
 
-const maxScan = 16 // blocks searched for the transaction that replaced another
+const maxScan = 16 // blocks searched for the transaction that replaced the watched transaction
 
 // waitState is what a poll stores for the next one.
 type waitState struct {
@@ -18,11 +18,11 @@ type waitState struct {
 	Polls    int        `json:"looks"`           // number of polls so far
 	Failures int        `json:"failures"`        // consecutive failures of the node
 	From     string     `json:"from,omitempty"`  // the sender, once the node knew the transaction
-	Nonce    uint64     `json:"nonce,omitempty"` // its nonce, likewise
-	Head     uint64     `json:"head,omitempty"`  // the last block that cannot hold it or a replacement
+	Nonce    uint64     `json:"nonce,omitempty"` // the transaction's nonce, likewise
+	Head     uint64     `json:"head,omitempty"`  // the last block that can't contain the transaction or a replacement
 	Mined    bool       `json:"mined,omitempty"`
-	Missing  *time.Time `json:"missing,omitempty"` // since when the node no longer knows it
-	Used     *time.Time `json:"used,omitempty"`    // since when its nonce is used by another transaction
+	Missing  *time.Time `json:"missing,omitempty"` // when the node was first found without the transaction
+	Used     *time.Time `json:"used,omitempty"`    // when its nonce was first found used by a different transaction
 }
 
 // transaction has the fields that identify a transaction and its replacement.
@@ -114,8 +114,8 @@ func (w *watch) mined(ctx context.Context, r *receipt, head uint64) (*waitResult
 	return &waitResult{Receipt: r, Status: *r.status(), BlockNumber: r.BlockNumber, Confirmations: confirmations}, nil
 }
 
-// remember stores the sender and the nonce, which identify a replacement later. It reports whether
-// the node knows the transaction.
+// remember stores the sender and the nonce, by which a replacement is identified later. It reports
+// whether the node has the transaction.
 func (w *watch) remember(ctx context.Context) (bool, error) {
 	var tx *transaction
 	if err := w.node.call(ctx, &tx, "eth_getTransactionByHash", w.hash.Hex()); err != nil || tx == nil {
@@ -128,9 +128,10 @@ func (w *watch) remember(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// checkMissing handles a transaction that the node knew but no longer knows. It returns
-// TRANSACTION_REPLACED if another transaction used the nonce, and TRANSACTION_DROPPED otherwise, in
-// both cases only after the state has lasted long enough to rule out a lagging node.
+// checkMissing handles a transaction that the node had but no longer has. It returns
+// TRANSACTION_REPLACED if a different transaction used the nonce, and TRANSACTION_DROPPED
+// otherwise. It returns either error only after the state has lasted long enough to rule out a
+// lagging node.
 func (w *watch) checkMissing(ctx context.Context, head uint64) error {
 	var next ordinal
 	if err := w.node.call(ctx, &next, "eth_getTransactionCount", w.state.From, "latest"); err != nil {
@@ -164,8 +165,9 @@ func (w *watch) lasted(first **time.Time, limit time.Duration) bool {
 	return w.now.Sub(**first) >= limit
 }
 
-// replacement searches the blocks since the transaction was last pending for the one that used its
-// nonce. The result only adds detail to an error, so a failed search returns false.
+// replacement searches the blocks since the transaction was last pending for the transaction that
+// used its nonce. The result only adds detail to an error, so replacement returns false if the
+// search fails.
 func (w *watch) replacement(ctx context.Context, head uint64) (common.Hash, bool) {
 	for number := w.state.Head; number <= min(head, w.state.Head+maxScan); number++ {
 		var block *struct {

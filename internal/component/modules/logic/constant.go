@@ -95,9 +95,9 @@ var arrayBuilder = &module{
 	whole: checkItems,
 }
 
-// checkItems reports literal items that don't have the type itemType. It skips strings with
-// environment variables if the expanded value could have the type, and items that connections
-// overwrite.
+// checkItems reports literal items that don't have the type itemType. It skips items that
+// connections overwrite, and strings with environment variables if the expanded value could have
+// the type.
 func checkItems(input, config json.RawMessage, bound []string) (all []fault.Detail) {
 	c, err := component.Decode[struct{ ItemType string }](config)
 	given, unread := members(input)

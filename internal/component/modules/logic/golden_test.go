@@ -62,7 +62,7 @@ func TestOutcomesMatchOtherImplementations(t *testing.T) {
 	}
 }
 
-// holds compares the result of a call with the golden one.
+// holds compares the result of a call with the golden result.
 func (c golden) holds(t *testing.T) {
 	t.Helper()
 	switch {
@@ -105,11 +105,11 @@ func (c golden) holds(t *testing.T) {
 	}
 }
 
-// order is the input of the expressions below.
+// order is the input of the following expressions.
 const order = `{"amount":1200,"country":"DE","items":[{"sku":"a","count":2,"price":3},{"sku":"b","count":1,"price":6.5}],"tags":["new","vip"],"note":null,"paid":false}`
 
-// Compares conditions and computations with expr itself (github.com/expr-lang/expr): IF and SWITCH
-// take the same branch, TRANSFORM returns the same value.
+// The test compares conditions and computations with expr itself (github.com/expr-lang/expr): IF
+// and SWITCH must take the same branch, TRANSFORM must return the same value.
 func TestExpressionsMatchExpr(t *testing.T) {
 	t.Parallel()
 	var theirs map[string]any

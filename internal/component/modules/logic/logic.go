@@ -1,12 +1,12 @@
 // Package logic implements the modules of the category LOGIC, which control a run: triggers,
 // branches, loops, waits, computations and ends.
 //
-// A module here does no work itself. Evaluate returns what is a function of input and config. The
-// engine does whatever needs a run (triggers, loops, waits, child runs, ends), by the module's
-// name. Due reports when a wait is over. CheckConfig and CheckWhole validate a component when a
-// workflow is saved, where schemas alone cannot.
+// A module in this package computes its result from the input and the config (Evaluate), or only
+// describes work that needs a run: the engine recognizes triggers, loops, waits, child runs and
+// ends by the module's name and does their work. Due returns the time when a wait is over. When a
+// workflow is saved, CheckConfig and CheckWhole check rules that schemas can't express.
 //
-// The one invariant: nothing here reads a clock or has an effect, so the same call returns the
+// The package doesn't read a clock and has no side effects, so the same call always returns the
 // same result.
 package logic
 
@@ -87,8 +87,8 @@ func (m *module) CheckWhole(input, config json.RawMessage, bound []string) []fau
 	return problem("/config/"+m.either, "is required here or as an input")
 }
 
-// Run executes a module outside a workflow. It returns INVALID_INPUT if the module doesn't support
-// that.
+// Run executes a module outside a workflow. It returns INVALID_INPUT if the module can run only in
+// workflows.
 func (m *module) Run(_ context.Context, call component.Call) (component.Result, error) {
 	if !slices.Contains(m.Modes, component.ModeComponent) {
 		return component.Result{}, component.Permanent(component.CodeInvalidInput, "%s can only be executed in a workflow", m.Module)

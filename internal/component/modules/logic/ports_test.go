@@ -7,8 +7,8 @@ import (
 	"github.com/weft-automation/weft/internal/component/graph"
 )
 
-// portsOf are the ports of a component next to `error`, by its config. It is not
-// ok for modules of other families, which have `next` alone.
+// portsOf returns the ports of a component with the given config, except `error`. For modules of
+// other families, which only have the port `next`, it returns false.
 func portsOf(name string, config json.RawMessage) (ports []string, ok bool) {
 	m := lookup(name)
 	switch {

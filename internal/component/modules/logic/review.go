@@ -85,7 +85,7 @@ func givesValue(_, config, _ json.RawMessage, _ []string) []graph.Given {
 	return given(map[string]any{"value": c["value"]}, nil)
 }
 
-// givesInput describes the output of RESPOND, which is its input.
+// givesInput describes the output of RESPOND, which equals the input.
 func givesInput(input, _, _ json.RawMessage, bound []string) []graph.Given {
 	written, err := members(input)
 	if err != nil {
@@ -94,7 +94,8 @@ func givesInput(input, _, _ json.RawMessage, bound []string) []graph.Given {
 	return given(written, bound)
 }
 
-// given describes an output that has these values and the values from connections.
+// given describes an output that consists of the given values and of the values from
+// connections.
 func given(values map[string]any, bound []string) []graph.Given {
 	schema := literalSchema(values).(map[string]any)
 	properties := schema["properties"].(map[string]any)
@@ -135,7 +136,7 @@ func literalSchema(value any) any {
 }
 
 // givesTrigger describes the output of ON_API_CALLED: the fields of the run's input, according to
-// the schemas in its config and of the workflow.
+// the schema in the config and the schema of the workflow.
 func givesTrigger(_, config, runInput json.RawMessage, _ []string) (all []graph.Given) {
 	for _, raw := range []json.RawMessage{inputSchemaOf(config), runInput} {
 		schema, err := members(raw)
@@ -158,8 +159,8 @@ func givesTrigger(_, config, runInput json.RawMessage, _ []string) (all []graph.
 	return all
 }
 
-// withWhole converts the schema of the input to that of the trigger's output, which also has the
-// whole input.
+// withWhole converts the schema of the input to the schema of the trigger's output, which has an
+// additional field with the whole input.
 func withWhole(schema map[string]any) json.RawMessage {
 	declared, ok := schema["properties"].(map[string]any)
 	if !ok {

@@ -26,8 +26,8 @@ var onAPICalled = &module{
 	check: checkInputSchema,
 }
 
-// inputSchemaOf returns the schema of a run's input in a config, or nil if the config has no
-// schema.
+// inputSchemaOf returns the schema of a run's input from a config, or nil if the config has no
+// such schema.
 func inputSchemaOf(config json.RawMessage) json.RawMessage {
 	var c struct {
 		InputSchema json.RawMessage `json:"inputSchema"`
@@ -93,8 +93,8 @@ var onWebhook = &module{
 	check: checkVerification,
 }
 
-// checkVerification checks what the schema can't: the header for HMAC, and the format of a Standard
-// Webhooks secret.
+// checkVerification checks rules that the schema can't express: the header for HMAC, and the format
+// of a Standard Webhooks secret.
 func checkVerification(config json.RawMessage) []fault.Detail {
 	var c struct {
 		Verification *struct {

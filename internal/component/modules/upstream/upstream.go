@@ -1,8 +1,8 @@
 // Package upstream exchanges one HTTP request and one bounded response with an external server on
 // behalf of a module.
 //
-// It also turns failures into errors for the caller. It knows nothing of what is requested. The
-// one invariant: no error contains the URL, which may hold a key; errors name the host only.
+// It also turns failures into errors for the caller. It doesn't depend on the content of
+// requests. No error contains the URL, which may hold a key; errors name the host only.
 package upstream
 
 import (

@@ -54,7 +54,8 @@ func readVector(t testing.TB, name string) ageVector {
 	return v
 }
 
-// ageVectors returns the vectors with a single X25519 identity, which is what AGE_DECRYPT supports.
+// ageVectors returns the vectors with a single X25519 identity, the only kind that AGE_DECRYPT
+// supports.
 func ageVectors(t testing.TB) map[string]ageVector {
 	t.Helper()
 	entries, err := fs.ReadDir(agetest.Vectors, ".")

@@ -115,7 +115,7 @@ func sealAge(data []byte, recipients []age.Recipient, armored bool) ([]byte, err
 	if _, err := body.Write(data); err != nil {
 		return nil, fmt.Errorf("encrypt: %w", err)
 	}
-	for _, closer := range append([]io.Closer{body}, closers...) { // the inner one first
+	for _, closer := range append([]io.Closer{body}, closers...) { // the inner writer first
 		if err := closer.Close(); err != nil {
 			return nil, fmt.Errorf("encrypt: %w", err)
 		}

@@ -54,7 +54,7 @@ func TestAgeEncryptOutputIsUnique(t *testing.T) {
 	}
 }
 
-// A secret of many words; an error must not contain any of them.
+// A secret of many words. An error must not contain any of these words.
 func TestAgeEncryptIsBounded(t *testing.T) {
 	t.Parallel()
 	bench := componenttest.New(t, ageEncrypt{})

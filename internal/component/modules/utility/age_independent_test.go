@@ -16,9 +16,9 @@ import (
 	"github.com/weft-automation/weft/internal/component/componenttest"
 )
 
-// An independent reader of age files, written for the tests from the specification
-// (age-encryption.org/v1) and BIP-173 with the standard library only. It is verified with the
-// published test vectors and then used to read the output of the modules.
+// This file is an independent reader of age files. It was written for the tests from the
+// specification (age-encryption.org/v1) and BIP-173 with the standard library only. It is
+// verified with the published test vectors and then used to read the output of the modules.
 
 // fromBech32 decodes a Bech32 string (BIP-173) and verifies its checksum.
 func fromBech32(text string) ([]byte, error) {
@@ -100,7 +100,7 @@ func readAge(file []byte, key *ecdh.PrivateKey) ([]byte, error) {
 		}
 		fileKey, err := unwrap(parts[2], lines[i+1], key)
 		if err != nil {
-			continue // for another recipient
+			continue // for a different recipient
 		}
 		macKey, err := hkdf.Key(sha256.New, fileKey, nil, "header", 32)
 		if err != nil {
@@ -222,8 +222,8 @@ func TestAgeEncryptOutputIsReadByIndependentReader(t *testing.T) {
 	}
 }
 
-// The public key of a pair derives from its private key by X25519 (RFC 7748) and BIP-173. So does
-// the pair in age's documentation.
+// The public key of a pair is derived from its private key by X25519 (RFC 7748) and BIP-173. The
+// pair in age's documentation is derived in the same way.
 func TestGenerateAgeEncryptionReturnsX25519Pairs(t *testing.T) {
 	t.Parallel()
 	bench := componenttest.New(t, Modules()...)

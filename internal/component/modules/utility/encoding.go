@@ -140,8 +140,7 @@ func readBase64URL(text string) ([]byte, error) {
 
 var errBase58 = fmt.Errorf("base58 is taken for at most %d bytes", maxBase58)
 
-// writeBase58 is the conversion of a number to base 58, with a 1 for each zero
-// byte before it.
+// writeBase58 converts a number to base 58, with a 1 for each leading zero byte.
 func writeBase58(data []byte) (string, error) {
 	if len(data) > maxBase58 {
 		return "", errBase58

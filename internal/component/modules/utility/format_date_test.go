@@ -95,8 +95,8 @@ func TestFormatDateSupportsStrftimeConversions(t *testing.T) {
 	}
 }
 
-// Compares time zones with another implementation: Intl of Node, with ICU's tables. Later tables
-// don't change the rules for these years.
+// The test compares time zones with a different implementation: Intl of Node, with ICU's tables.
+// Later tables don't change the rules for these years.
 func TestFormatDateMatchesJavaScript(t *testing.T) {
 	t.Parallel()
 	zones := []string{"UTC", "Europe/Berlin", "America/New_York", "America/Sao_Paulo", "Asia/Kolkata", "Asia/Tokyo", "Australia/Lord_Howe", "Pacific/Auckland", "Africa/Johannesburg", "America/St_Johns"}

@@ -93,7 +93,8 @@ func (hmac) Run(_ context.Context, call component.Call) (component.Result, error
 		if form == "plainHex" {
 			form = "hex"
 		}
-		// A malformed code is reported like a wrong one, so that a forger learns nothing.
+		// The error for a malformed code is the same as for a wrong code, so that a forger
+		// learns nothing.
 		expected, err := decodeText("expected", *input.Expected, "macEncoding", form)
 		output["valid"] = err == nil && stdhmac.Equal(expected, sum)
 	}

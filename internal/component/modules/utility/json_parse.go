@@ -67,8 +67,8 @@ func (jsonParse) Run(_ context.Context, call component.Call) (component.Result, 
 	return result, nil
 }
 
-// unreadable returns the error for invalid JSON, with the pointer to the problem in the text. at is
-// the pointer to the text's value in the checked JSON.
+// unreadable returns the error for invalid JSON. The error contains the pointer to the problem
+// within the parsed text. at is the pointer to the text itself in the checked JSON.
 func unreadable(err error, at string) error {
 	refused, ok := errors.AsType[*fault.Error](err)
 	if !ok || len(refused.Details) == 0 {

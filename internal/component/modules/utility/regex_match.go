@@ -111,8 +111,8 @@ func (regexMatch) Run(ctx context.Context, call component.Call) (component.Resul
 	return component.Encode(map[string]any{"matched": len(found) > 0, "matches": matches, "truncated": len(found) > limit})
 }
 
-// finder finds matches one at a time. Package regexp only offers a call for all matches, which
-// can't be interrupted.
+// finder finds matches one at a time. Package regexp only offers a function that returns all
+// matches, which can't be interrupted.
 type finder struct {
 	first *regexp.Regexp // finds the first match
 	next  *regexp.Regexp // finds, as its first group, the first match after the first character
@@ -143,7 +143,7 @@ func newFinder(pattern string) (*finder, error) {
 	f := &finder{steps: len(program.Inst) * (1 + parsed.MaxCap()/4)} // a step copies the positions of the groups
 	if f.first, err = regexp.Compile(pattern); err == nil {
 		// parsed.String() is self-contained: it has no open \\Q quotation and no flags that affect
-		// what follows.
+		// the characters after it.
 		f.next, err = regexp.Compile(`\A(?s:.)(?s:.*?)(` + parsed.String() + `)`)
 	}
 	if err != nil {
@@ -215,8 +215,8 @@ type match struct {
 	Named  map[string]*string `json:"named"`
 }
 
-// matches converts matches into the form of the output. It returns OUTPUT_TOO_LARGE as soon as they
-// exceed the limit.
+// matches converts matches into the form of the output. It returns OUTPUT_TOO_LARGE as soon as the
+// matches exceed the limit.
 func (f *finder) matches(text string, all [][]int) ([]match, error) {
 	out := make([]match, 0, len(all))
 	index, counted, size := 0, 0, 0

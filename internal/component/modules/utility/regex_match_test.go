@@ -124,9 +124,9 @@ func TestRegexMatchIsBounded(t *testing.T) {
 	}
 }
 
-// There is a match at each character, and each search for the b scans to the end of the text. The
-// deadline is checked between matches. The error is not retryable, because another attempt would
-// time out too.
+// Each character is a match, and each search for the b scans to the end of the text. The deadline
+// is checked between matches. The error is not retryable, because a second attempt would time out
+// too.
 func TestRegexMatchStopsAtItsDeadline(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)

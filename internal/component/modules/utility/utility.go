@@ -1,8 +1,8 @@
 // Package utility implements the modules of the category UTILITY, which compute a function of their
 // input or generate random values, without side effects.
 //
-// There is one file per module and one line in the table below. A module here may not open a
-// connection, read a clock that its output depends on, or keep state.
+// Each module has its own file and a line in the following table. A module in this package must not
+// open a connection, read a clock that its output depends on, or keep state.
 package utility
 
 import "github.com/weft-automation/weft/internal/component"

@@ -64,8 +64,8 @@ func object(t testing.TB, pairs ...string) string {
 	return string(text)
 }
 
-// bounded runs a call that is as expensive as the limits allow. It must finish in a small part of
-// the module's timeout.
+// bounded runs a call that is as expensive as the limits allow. The call must finish in a small
+// part of the module's timeout.
 func bounded(t *testing.T, bench *componenttest.Bench, module, input string) (json.RawMessage, *component.Error) {
 	t.Helper()
 	output, failed := bench.Run(t, module, input, `{}`)
@@ -75,8 +75,8 @@ func bounded(t *testing.T, bench *componenttest.Bench, module, input string) (js
 	return output, failed
 }
 
-// The format is that of RFC 9562, section 5.4. The example in appendix A.3 matches it; the examples
-// of other versions (A.1, A.5, A.6) don't.
+// The format is defined in RFC 9562, section 5.4. The example in appendix A.3 matches it; the
+// examples of other versions (A.1, A.5, A.6) don't.
 func TestRandomUUIDIsVersion4(t *testing.T) {
 	bench := componenttest.New(t, Modules()...)
 	form := regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$`)
@@ -122,8 +122,8 @@ func TestRandomHexReturnsTheRequestedBytes(t *testing.T) {
 	}
 }
 
-// The digests are those of FIPS 180-4 (with NIST's example files), of the
-// Keccak team's test vectors, of RFC 7693 and of the RIPEMD-160 paper.
+// The digests are from FIPS 180-4 (with NIST's example files), the Keccak team's test vectors,
+// RFC 7693 and the RIPEMD-160 paper.
 func TestHashPassesThePublishedVectors(t *testing.T) {
 	bench := componenttest.New(t, Modules()...)
 	const long = "abcdbcdecdefdefgefghfghighijhijkijkljklmklmnlmnomnopnopq"

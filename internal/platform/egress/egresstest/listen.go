@@ -70,9 +70,9 @@ func open(t testing.TB, listener net.Listener, serve func(net.Conn)) {
 	})
 }
 
-// Resolver starts a name server on loopback UDP and returns a resolver that uses it. The server
-// answers every question with the addresses that answer returns, at a time to live of 0. No
-// addresses means that the name doesn't exist.
+// Resolver starts a name server on loopback UDP and returns a resolver that uses the server. The
+// server answers every question with the addresses that answer returns, with a time to live of
+// 0. If answer returns no addresses, the name doesn't exist.
 func Resolver(t testing.TB, answer func(name string) []netip.Addr) *net.Resolver {
 	t.Helper()
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")

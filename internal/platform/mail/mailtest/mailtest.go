@@ -44,7 +44,7 @@ func Start(t testing.TB) *Server {
 	}()
 	t.Cleanup(func() {
 		_ = server.Close()
-		_ = listener.Close() // Serve may not have registered it yet
+		_ = listener.Close() // Serve may not have registered the listener yet
 		<-ended
 	})
 	s.URL = "smtp://" + listener.Addr().String()

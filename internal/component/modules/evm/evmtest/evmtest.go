@@ -1,9 +1,8 @@
-// Package evmtest gives tests a real EVM node (anvil) and real contracts to deploy on it: an
-// ERC-20 token, and a registry of names with its resolvers.
+// Package evmtest provides tests with a real EVM node (anvil) and real contracts to deploy on the
+// node: an ERC-20 token, and a registry of names with its resolvers.
 //
-// Only tests import it, and it knows nothing of the rest of the service. The one invariant: a node
-// listens on loopback only and stops with its test. If anvil is missing, the test fails; it is
-// never skipped.
+// Only tests import it, and it doesn't depend on the rest of the service. A node listens on
+// loopback only and stops with its test. If anvil is missing, the test fails; it is never skipped.
 package evmtest
 
 import (
@@ -31,7 +30,7 @@ type Node struct {
 	Accounts []string
 }
 
-// Contract is a compiled contract: see testdata/Token.json for how it was made.
+// Contract is a compiled contract. testdata/Token.json describes how it was compiled.
 type Contract struct {
 	ABI      json.RawMessage `json:"abi"`
 	Bytecode string          `json:"bytecode"`
