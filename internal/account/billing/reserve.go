@@ -55,7 +55,7 @@ func (a *account) exhausted(price credit.Amount) error {
 	}
 	return &fault.Error{
 		Code: fault.InsufficientCredits, Reason: ReasonExhausted, Extra: extra,
-		Message: fmt.Sprintf("This costs %s %s, and the workspace has none left; plan and paid credits are used up or reserved, and the plan allows no further usage this month.", price, unit),
+		Message: fmt.Sprintf("This costs %s %s, and the workspace has none left. Plan and paid credits are used up or reserved, and the plan allows no further usage this month.", price, unit),
 	}
 }
 
