@@ -97,8 +97,8 @@ func genuine(d *probe.Delivery) bool {
 	return d.Header.Get("X-Svc-Signature") == "hmac-sha256-v1="+hex.EncodeToString(mac(sha256.New, secret, d.Body))
 }
 
-// resealed changes signed deliveries and signs them again, so that the fault cannot be detected
-// by the signature.
+// resealed changes signed deliveries and signs them again, so that checking the signature does not
+// detect the fault.
 func resealed(change func(d *probe.Delivery)) func(*breaker, probe.Delivery) []probe.Delivery {
 	return sent(func(d *probe.Delivery) bool {
 		if !genuine(d) {

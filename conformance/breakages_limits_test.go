@@ -88,8 +88,8 @@ func retried(change func(http.Header)) func(*breaker, *call) *answer {
 	}
 }
 
-// generous accepts one request per key and second beyond the limit in the reason, and repeats
-// the previous response.
+// generous hides some rejections: for each key, it replaces one rejection per second that has the
+// status and the reason by the previous successful response.
 func generous(status int, reason string) func(*breaker, *call) *answer {
 	var mu sync.Mutex
 	last, given := map[string]*answer{}, map[string]int64{}

@@ -16,8 +16,7 @@ import (
 	"github.com/weft-automation/weft/conformance/probe"
 )
 
-// forgiving replaces signatures over another message with valid ones, for messages of the
-// given kinds.
+// forgiving makes signatures over a wrong message valid, for messages of the given kinds.
 func forgiving(messages func(c *call) [][]byte) func(*breaker, *call) *answer {
 	return func(b *breaker, c *call) *answer {
 		if !b.honest(c) {

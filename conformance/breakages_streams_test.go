@@ -8,7 +8,7 @@ import (
 // framing is a fault in the frames of a stream.
 type framing = func(b *breaker, c *call, in <-chan string, out func(string))
 
-// of limits a framing to one kind of streams: those of component executions or of workflow
+// of limits a framing to one kind of stream: those of component executions, or those of workflow
 // runs.
 func of(kind string, wrong framing) framing {
 	return func(b *breaker, c *call, in <-chan string, out func(string)) {

@@ -262,8 +262,8 @@ func breakages() []breakage {
 	return slices.Concat(codeBreakages, signatureBreakages, streamBreakages, runStreamBreakages, limitBreakages, callbackBreakages, recordBreakages)
 }
 
-// chosenBreakages returns the faults for this run: all in the soak test, otherwise every fifth
-// of those that are not slow.
+// chosenBreakages returns the faults for this run: all faults in the soak test, otherwise every
+// fifth of the faults that are not slow.
 func chosenBreakages() []breakage {
 	if soak() {
 		return breakages()
@@ -273,8 +273,8 @@ func chosenBreakages() []breakage {
 	})
 }
 
-// The cases must detect every fault on the list and name the part of the contract or of the
-// choices that it violates.
+// The cases must detect every fault on the list and name the part of the contract or of the choices
+// that the fault violates.
 func TestBreakagesAreFoundAndNamed(t *testing.T) {
 	t.Parallel()
 	behind := target(t)
@@ -320,9 +320,10 @@ func (b breakage) patience() time.Duration {
 	return 25 * time.Second
 }
 
-// try runs the cases of the part until one fails that passes without the fault. It returns an
-// error if none does. A case that exceeds patience has detected the fault only if it is much
-// faster without it. Otherwise, as on a busy machine, it runs again with its full time limit.
+// try runs the cases of the part until one fails with the fault and passes without it. It returns
+// an error if no case does. If a case exceeds patience, try runs it without the fault. If it is
+// much faster then, the case has detected the fault. Otherwise, as on a busy machine, try runs the
+// case again with its full time limit.
 func (b breakage) try(t *testing.T, behind *probe.Target, fine *healthy) error {
 	options := Options{Only: []string{b.part}, Soak: b.long}
 	var results []Result

@@ -18,9 +18,9 @@ var answerCases = []Case{
 // strict is the header that makes unknown fields and query parameters errors.
 func strict() http.Header { return http.Header{"Prefer": {"handling=strict"}} }
 
-// refuseForm sends requests that every operation must reject: with an unknown query parameter
-// under handling=strict, with a malformed body, a body of another type, a body that is too
-// large, and with an Accept header that allows nothing.
+// refuseForm sends requests that every operation must reject. They have an unknown query parameter
+// under handling=strict, a malformed body, a body of a different type, a body that is too large, or
+// an Accept header that allows no media type.
 func refuseForm(t *probe.Trial, request probe.Request) {
 	send := func(query string, body []byte, header http.Header) probe.Answer {
 		changed := request

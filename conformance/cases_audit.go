@@ -54,8 +54,8 @@ func auditPages(t *probe.Trial) {
 	}
 }
 
-// auditDenial tries every operation that a viewer may not use. Frequent denials are logged
-// at a limited rate, so it repeats those that it does not find in the log.
+// auditDenial tries every operation that a viewer may not use. Denials are logged at a limited
+// rate, so auditDenial repeats those that are missing in the log.
 func auditDenial(t *probe.Trial) {
 	viewer, owner := t.SignInAs(*t.Target().Viewer), t.SignIn()
 	owed := slices.DeleteFunc(peoples(t), func(o *probe.Operation) bool { return o.Role() == "" || o.Role() == "viewer" })

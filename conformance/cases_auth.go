@@ -167,8 +167,8 @@ func shifted(seconds int) probe.Request {
 	return probe.Request{Path: probe.Executions + "?limit=1", Sign: probe.Signing{Timestamp: probe.Timestamp(at)}}
 }
 
-// shiftedWhole is like shifted, but sends in the middle of a second, so that the difference is
-// the same when the request arrives.
+// shiftedWhole is like shifted, but sends the request in the middle of a second, so that the time
+// difference is still the same when the request arrives.
 func shiftedWhole(t *probe.Trial, seconds int) probe.Request {
 	now := time.Now()
 	wait(t, now.Truncate(time.Second).Add(1300*time.Millisecond).Sub(now))
@@ -179,8 +179,8 @@ func signWindow(t *probe.Trial) {
 	for _, seconds := range []int{0, -1, -28} {
 		t.Equal(fmt.Sprint(seconds), t.Do(shifted(seconds)).Status, http.StatusOK)
 	}
-	// The clock may advance while a request is in flight, so at the limit one of
-	// several requests must succeed.
+	// The clock may advance while a request is in flight, so only one of several requests at the
+	// limit must succeed.
 	t.Until("a timestamp of 30 s ago is accepted", 10*time.Second, func() bool { return t.Do(shifted(-30)).Status == http.StatusOK })
 	refuse(t, shiftedWhole(t, -31), "timestamp_expired")
 	t.Until("a timestamp of 1 s ahead is refused", 10*time.Second, func() bool { return t.Do(shifted(1)).Status == http.StatusUnauthorized })

@@ -61,7 +61,7 @@ func delivered(t *probe.Trial, id string) api.ComponentExecution {
 	return t.Eventually(id, "delivered", func(e api.ComponentExecution) bool { return e.Callback.DeliveredAt != nil })
 }
 
-// toTheNext returns how long after an attempt the next would follow if it failed, at most ten
+// toTheNext returns the longest time between a failed attempt and the next attempt, at most ten
 // seconds.
 func toTheNext(t *probe.Trial) time.Duration {
 	schedule := t.Target().Schedule
@@ -209,7 +209,7 @@ func callbackRedirect(t *probe.Trial) {
 	t.Equal("requests to the other place", other.Received(), 0)
 }
 
-// gone returns an execution whose receiver answered 410, so that only a replay sends the
+// gone returns an execution whose receiver responded with 410, so that only a replay sends the
 // callback again.
 func gone(t *probe.Trial, receiver *probe.Receiver, secret string) string {
 	id := t.Execute(called(probe.RandomUUID(), receiver, secret)).ID.String()

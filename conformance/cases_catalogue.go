@@ -89,7 +89,7 @@ func catalogueAll(t *probe.Trial) {
 	t.Check(strings.Contains(string(call.Config), `"apiUrl"`), "the config of API_CALL: %s", call.Config)
 }
 
-// ports maps modules to their ports, if they have more than the usual ones (decisions 8.2,
+// ports maps each module that has more than the usual ports to its ports (decisions 8.2,
 // components.md).
 var ports = map[string]string{
 	"IF": "then else error", "SWITCH": "/config/cases/*/name default error", "FOR_EACH": "each done next error", "WAIT_FOR_SIGNAL": "next timeout error",
@@ -307,8 +307,8 @@ func holdDialect(t *probe.Trial, at string, raw json.RawMessage, shown api.Diale
 	}
 }
 
-// withoutNull returns the only type in `type` other than null, or nil if there are several,
-// and whether null is among them.
+// withoutNull returns the only type in `type` other than null, or nil if several such types exist.
+// It also reports whether `type` contains null.
 func withoutNull(named any) (kind any, nullable bool) {
 	several, ok := named.([]any)
 	if !ok {

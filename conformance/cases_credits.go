@@ -182,8 +182,8 @@ func creditsLimit(t *probe.Trial) {
 	stands("after paid credits beyond the limit", "plan 0, paid 0, used 3")
 }
 
-// creditsStorage uses a workspace that may store 3,000 bytes a month. A workflow and its first
-// run use that up, so the run in progress accepts no signal.
+// creditsStorage uses a workspace that may store 3,000 bytes a month. A workflow and its first run
+// use up these bytes, so the run in progress accepts no signal.
 func creditsStorage(t *probe.Trial) {
 	c := customerRuns{t, on(t, probe.Terms{Plan: "enterprise", Paid: 5, Storage: new(int64(3000))})}
 	own := creditsOf(t, c.as)
@@ -213,8 +213,8 @@ func creditsStorage(t *probe.Trial) {
 	}
 }
 
-// creditsRefusal checks the immediate rejection after the quarter was spent, which is all that
-// the usage limit allows.
+// creditsRefusal checks that a submission is rejected immediately once the quarter's credits are
+// spent. The usage limit allows no more than these credits.
 func creditsRefusal(t *probe.Trial) {
 	as := on(t, probe.Terms{Plan: "enterprise", Credits: new(4), UsageLimit: new(1), Spent: 1})
 	p := t.Problem(t.Do(submit(t, probe.RandomUUID(), as)), http.StatusPaymentRequired, "INSUFFICIENT_CREDITS")
@@ -223,8 +223,9 @@ func creditsRefusal(t *probe.Trial) {
 	t.Equal("nextReleaseAt", *p.NextReleaseAt, creditsOf(t, as).NextReleaseAt)
 }
 
-// creditsResets uses workspaces that were idle since an earlier week, and since an earlier
-// month, with 20 credits left of the quarter of 50 of Growth.
+// creditsResets checks the soft (weekly) and the hard (monthly) reset of credits. Each of its two
+// workspaces is on the Growth plan, which releases 50 credits a quarter, and had spent 30 of these.
+// The first workspace was idle since an earlier week, the second since an earlier month.
 func creditsResets(t *probe.Trial) {
 	now := time.Now().UTC()
 	month := time.Date(now.Year(), now.Month(), 1, 0, 0, 0, 0, time.UTC)
@@ -235,8 +236,8 @@ func creditsResets(t *probe.Trial) {
 		// Soft reset: the quarter is full again, and the usage of the month stays.
 		want, moves := "plan 50, paid 3, used 30", "RELEASE 30, EXECUTION -30, RELEASE 50, GRANT 0"
 		if then.Before(month) {
-			// Hard reset: the remaining credits expire, and the usage is zero. In the first
-			// days of a month the earlier week was in the earlier month.
+			// Hard reset: the remaining credits expire, and the usage is zero. In the first days of
+			// a month, the earlier week is also in the earlier month.
 			want, moves = "plan 50, paid 3, used 0", "RELEASE 50, EXPIRY -20, EXECUTION -30, RELEASE 50, GRANT 0"
 		}
 		own := creditsOf(t, as)

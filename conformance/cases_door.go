@@ -25,9 +25,9 @@ var doorCases = []Case{
 	{Part: "D9.2.sessions", Name: "door/429 attempts to sign in", Run: entryFlood, Needs: []probe.Need{probe.NeedForwarded}},
 }
 
-// signed returns requests of every signed operation, and the number of requests that prepared
-// them: for an execution of the call, workflows to change and to archive, a finished run, and
-// a waiting run.
+// signed returns requests of every signed operation, and the number of requests that it sent to
+// prepare them. It prepares an execution of the call, workflows to change and to archive, a
+// finished run, and a waiting run.
 func signed(t *probe.Trial, call probe.Call, as probe.Signing) (list []probe.Request, before int) {
 	execute := submit(t, call.Waiting(15000), as)
 	post := func(path string, body any) probe.Answer {
@@ -208,8 +208,9 @@ func flood(t *probe.Trial, request probe.Request) {
 	t.Check(limited.Load(), "%s: 2,000 failures and no limit", request.Path)
 }
 
-// limited repeats a request until it is rejected with 429 and the reason. The bucket refills
-// meanwhile, so refill empties it. Retry-After must be at most longest seconds.
+// limited repeats a request until it is rejected with 429 and the reason. The bucket refills while
+// the requests are sent, so the function refill empties it. Retry-After must be at most longest
+// seconds.
 func limited(t *probe.Trial, request, refill probe.Request, reason string, longest int) {
 	for {
 		answer := t.Do(request)
@@ -236,8 +237,8 @@ func doorFlood(t *probe.Trial) {
 	t.Equal("a signed operation", t.Get(probe.Executions+"?limit=1").Status, http.StatusOK)
 }
 
-// signInPause is the longest Retry-After of sign-in attempts, in seconds: after the first
-// failures, each address may fail once in ten minutes per account.
+// signInPause is the longest Retry-After of sign-in attempts, in seconds. After the first failures,
+// an address may fail once in ten minutes for each account.
 const signInPause = 600
 
 func entryFlood(t *probe.Trial) {
@@ -247,8 +248,8 @@ func entryFlood(t *probe.Trial) {
 	t.Equal("a signed operation", t.Get(probe.Executions+"?limit=1").Status, http.StatusOK)
 }
 
-// doorBearer sends bearer tokens instead of signatures. The secret is that of a new key pair:
-// the secret of a workspace never leaves the client.
+// doorBearer sends bearer tokens instead of signatures. The secret in them belongs to a new key
+// pair, because the secret of a workspace never leaves the client.
 func doorBearer(t *probe.Trial) {
 	_, private, err := ed25519.GenerateKey(nil)
 	t.NoError("make a key pair", err)

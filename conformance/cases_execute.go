@@ -123,8 +123,8 @@ func executeFailed(t *probe.Trial) {
 	upstreamFailure(t, e, 1)
 }
 
-// executeCutOff executes a call that times out, and checks its record everywhere it is
-// returned.
+// executeCutOff executes a call that times out, and checks the record in every response that
+// contains it.
 func executeCutOff(t *probe.Trial) {
 	url, _, _ := held(t)
 	receiver := t.Receiver("")
@@ -169,8 +169,8 @@ func executionError(t *probe.Trial, raw json.RawMessage) api.ExecutionError {
 	return fault
 }
 
-// answering starts an upstream that responds with the statuses in turn, and repeats the last
-// one.
+// answering starts an upstream that responds with the given statuses, one after the other, and
+// repeats the last status.
 func answering(statuses ...int) http.HandlerFunc {
 	turns := make(chan int, len(statuses))
 	for _, status := range statuses[:len(statuses)-1] {

@@ -65,8 +65,8 @@ func limitSoft(t *probe.Trial) {
 	})
 }
 
-// rush sends requests in parallel until each sender was rejected. It returns the number of
-// accepted requests and the duration.
+// rush sends requests in parallel until every sender has had a request rejected. It returns the
+// number of accepted requests and the duration.
 func rush(t *probe.Trial, as probe.Signing, policy string) (allowed int, took time.Duration) {
 	var mu sync.Mutex
 	start := time.Now()
@@ -94,8 +94,8 @@ func refusal(t *probe.Trial, answer probe.Answer, reason string) time.Duration {
 	return retryAfter(t, answer)
 }
 
-// limitHard exhausts an hourly limit of six requests, which is agreed for the workspace: no
-// plan has a limit that a case could reach.
+// limitHard exhausts an hourly limit of six requests. The limit was agreed for the workspace,
+// because no plan has a limit low enough for a case to reach.
 func limitHard(t *probe.Trial) {
 	as := on(t, probe.Terms{Plan: "growth", RPH: new(int32(6))})
 	first := time.Now()

@@ -200,8 +200,8 @@ func listStable(t *probe.Trial) {
 	t.Equal("our executions, newest first", fmt.Sprint(seen), fmt.Sprint(own))
 }
 
-// listKinds uses the other workspace, in which no other case creates executions, so that its
-// own are on the first page.
+// listKinds uses the second workspace, in which no other case creates executions, so that its own
+// executions are on the first page.
 func listKinds(t *probe.Trial) {
 	receiver := t.Receiver(secret, probe.Reply{Status: 410})
 	made := map[string]probe.Call{"completed": called(probe.RandomUUID(), receiver, secret), "failed": probe.Fetch(t.Upstream(answering(503)))}

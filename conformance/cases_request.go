@@ -138,8 +138,8 @@ func contentTypes(t *probe.Trial) {
 	t.Problem(t.Do(open), http.StatusUnsupportedMediaType, "UNSUPPORTED_MEDIA_TYPE") // nobody signs it
 }
 
-// signedForm sends malformed requests to each signed operation, in every way for which the
-// document has a response.
+// signedForm sends malformed requests to each signed operation, in every way for which the document
+// has an error response.
 func signedForm(t *probe.Trial) {
 	for _, operation := range t.Target().Spec.Operations() {
 		if !operation.Signed() {
@@ -179,8 +179,8 @@ func longTarget(t *probe.Trial) {
 	t.Check(len(answers) == 1 && answers[0].Status == http.StatusRequestHeaderFieldsTooLarge, "17 KiB of headers: %v", answers)
 }
 
-// checkOrder violates two rules at a time: the response must be that of the first check
-// (decisions 1.8).
+// checkOrder violates two rules at a time. The response must be that of the rule that is checked
+// first (decisions 1.8).
 func checkOrder(t *probe.Trial) {
 	wrong := probe.Signing{Method: "PUT"}
 	large := []byte(`{"x":"` + strings.Repeat("x", 1<<20) + `"}`)

@@ -35,8 +35,8 @@ var restrictedCases = []Case{
 	{Part: "D2.8.origin", Name: "workflows/422 a stored secret does not follow a changed variable of its address", Run: secretsStayAtValues},
 }
 
-// restrictedKey returns the signing of a new key that is restricted to these workflows, and its id.
-// The key is revoked when the returned function is called.
+// restrictedKey creates a key that is restricted to these workflows. It returns the key's signing,
+// its ID, and a function that revokes it.
 func restrictedKey(t *probe.Trial, boss string, workflows ...string) (as probe.Signing, id string, revoke func()) {
 	made, credentials := newKeyOf(t, boss, "restricted", workflows...)
 	id = made.ID.String()

@@ -23,8 +23,8 @@ var rotatedCases = []Case{
 	},
 }
 
-// rotatedKeys returns the signing of a restricted key, its successor and the successor of that
-// one, oldest first. All three are valid until the returned function revokes them.
+// rotatedKeys returns the signings of three keys, oldest first: a restricted key, its successor,
+// and the successor of that key. All three are valid until the returned function revokes them.
 func rotatedKeys(t *probe.Trial, workflow string) (keys []probe.Signing, revoke func()) {
 	boss := t.SignIn()
 	first, id, _ := restrictedKey(t, boss, workflow)
@@ -49,8 +49,8 @@ func onceAs(t *probe.Trial, as probe.Signing, path, key string, body any) probe.
 	})
 }
 
-// submitOnce submits an execution with each key and returns their ids, and the Idempotency-Keys
-// that were used.
+// submitOnce submits an execution with each key and returns the IDs of the executions and their
+// Idempotency-Keys.
 func submitOnce(t *probe.Trial, keys []probe.Signing) (ids, once []string) {
 	for _, as := range keys {
 		key := unique()

@@ -33,8 +33,8 @@ const runs = workflows + "/executions"
 
 func runPath(id string) string { return runs + "/" + id }
 
-// draw creates the workflow of a sketch with the API trigger `start`, and returns its ID. Edges
-// and connections have the form of sketch.
+// draw creates the workflow of a sketch with the API trigger `start`, and returns its ID. Edges and
+// connections are written as in sketch.
 func draw(t *probe.Trial, components []object, edges []string, connections ...string) string {
 	return create(t, sketch(append([]object{use("start", "ON_API_CALLED")}, components...), edges, connections...)).ID
 }

@@ -123,7 +123,7 @@ func lateStages(t *probe.Trial) {
 	}
 }
 
-// runCutOff runs a stage that times out, and checks it everywhere it is returned.
+// runCutOff runs a stage that times out, and checks the stage in every response that contains it.
 func runCutOff(t *probe.Trial) {
 	url, _, _ := held(t)
 	call := doing("call", url)

@@ -28,8 +28,8 @@ var runGraphCases = []Case{
 	{Part: "D8.7.size", Name: "runs/200 outputs beyond 64 MiB", Run: graphLarge, Needs: near, Soak: true},
 }
 
-// gates is an upstream that holds each request, identified by the query parameter `n`, until a
-// case opens its gate.
+// gates is an upstream that holds each request, identified by the query parameter `n`, until a case
+// opens the gate with that name.
 type gates struct {
 	t   *probe.Trial
 	url string

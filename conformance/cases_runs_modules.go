@@ -131,8 +131,8 @@ func moduleRunWorkflow(t *probe.Trial) {
 	t.Equal("minimum and maximum with a child run of a fixed version", fmt.Sprint(fixed.MinimumCredits, *fixed.MaximumCredits), "1 1")
 }
 
-// stageAttempts runs one component that fails and is retried, one that fails permanently, and
-// one that times out.
+// stageAttempts runs three components: one fails and is retried, one fails permanently, and one
+// times out.
 func stageAttempts(t *probe.Trial) {
 	upstream := &tally{handler: answering(503, 200)}
 	again, once := doing("again", t.Upstream(upstream.ServeHTTP)), doing("once", t.Upstream(answering(503)))

@@ -227,8 +227,8 @@ func runStreamAgain(t *probe.Trial) {
 	}
 }
 
-// runStreamCut opens a hundred connections one after the other. It reads one event from each,
-// disconnects, and resumes after that event.
+// runStreamCut opens a hundred connections one after the other. On each connection it reads one
+// event and disconnects. The next connection resumes after that event.
 func runStreamCut(t *probe.Trial) {
 	id := begin(t, draw(t, []object{set("loop", "FOR_EACH", object{"concurrency": 1}), use("hash", "HASH")}, []string{"start next loop", "loop each hash"},
 		"start.items loop.items", "loop.item hash.data"), object{"items": make([]int, 130)})

@@ -99,8 +99,9 @@ func scheduleOfWorkflow(t *probe.Trial) {
 	}
 }
 
-// scheduleClockChanges reads the next clock change of times that clocks in Lord Howe skip or
-// repeat, by 30 minutes, and of times that no clock change affects.
+// scheduleClockChanges reads the next clock change of two schedules in Lord Howe, where clocks
+// change by 30 minutes. The first schedule has times that a clock change skips or repeats, the
+// second has none.
 func scheduleClockChanges(t *probe.Trial) {
 	workflow := create(t, drawn("clock changes")).ID
 	const zone = "Australia/Lord_Howe"

@@ -141,8 +141,8 @@ func checkKeys(t *probe.Trial) {
 	}
 }
 
-// madeUpSecret returns an apiSecret that belongs to no key: an open endpoint must never get the
-// secret of the workspace.
+// madeUpSecret returns an apiSecret that belongs to no key, because an endpoint without
+// authentication must never get the secret of the workspace.
 func madeUpSecret(t *probe.Trial) string {
 	_, private, err := ed25519.GenerateKey(nil)
 	t.NoError("make a key", err)

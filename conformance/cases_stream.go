@@ -51,8 +51,8 @@ func streamProgress(t *probe.Trial) {
 	agrees(t, last, t.Record(id))
 }
 
-// tardiness measures until the trial ends how late the timers of this machine fire. The
-// returned function reports by how much that delays, at most, an event that was sent in time.
+// tardiness measures how late the timers of this machine fire, until the trial ends. The returned
+// function returns the longest delay that this causes for an event that was sent in time.
 func tardiness(t *probe.Trial) func() time.Duration {
 	const every = 20 * time.Millisecond
 	var worst atomic.Int64

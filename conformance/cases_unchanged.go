@@ -12,8 +12,8 @@ var unchangedCases = []Case{
 	{Part: "D1.8.unchanged, D8.1.versions", Name: "unchanged/304 workflows that the client has", Run: unchangedWorkflows},
 }
 
-// coded requests path in one encoding, because ETags differ by encoding. Each nonempty value
-// of ifNone is a line of If-None-Match.
+// coded requests path in one encoding, because the ETag depends on the encoding. Each nonempty
+// value of ifNone is sent as a line of If-None-Match.
 func coded(t *probe.Trial, method, path, encoding string, ifNone ...string) probe.Answer {
 	header := http.Header{"Accept-Encoding": {encoding}}
 	for _, line := range ifNone {

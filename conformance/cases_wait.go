@@ -63,8 +63,8 @@ func (u *tally) asked() []time.Time {
 	return u.times
 }
 
-// backoff checks the delays between attempts: 1 s, 2 s, within 20 %, with a tolerance for the
-// network and a busy machine.
+// backoff checks that the delays between attempts are 1 s and 2 s, within 20 %. A tolerance allows
+// for the network and a busy machine.
 func backoff(t *probe.Trial, times []time.Time, tardy time.Duration) {
 	for i, planned := range []time.Duration{time.Second, 2 * time.Second} {
 		delay := times[i+1].Sub(times[i])
@@ -165,8 +165,8 @@ func attemptsPermanent(t *probe.Trial) {
 	t.Equal("requests", len(upstream.asked()), 1)
 }
 
-// held is an upstream that responds once it is released, at the latest at the end of the
-// trial.
+// held starts an upstream that responds once it is released. It is released at the end of the trial
+// at the latest.
 func held(t *probe.Trial) (url string, letGo func(), asked func() bool) {
 	release := make(chan struct{})
 	letGo = sync.OnceFunc(func() { close(release) })

@@ -66,8 +66,8 @@ func componentMerged(t *probe.Trial) {
 		},
 	}
 	same(t, "the component", got, want)
-	// The workflow has the change, in a new version. The previous version and the other
-	// component are unchanged.
+	// The workflow has the change in a new version. The previous version and the other component
+	// are unchanged.
 	now := decodeWorkflow(t, t.Get(workflowPath(id)))
 	t.Equal("version", now.Version, 2)
 	same(t, "config", now.Components[0]["config"], want.Config)

@@ -91,8 +91,8 @@ func workflowFaults(t *probe.Trial) {
 	create(t, sketch([]object{makes, use("b", "HASH")}, nil, "makes.uuid b.data"))
 }
 
-// workflowReviewed saves definitions that can never work, which must be rejected, and suspicious
-// ones, which must return warnings.
+// workflowReviewed saves two kinds of definitions: those that can never work, which must be
+// rejected, and suspicious ones, which must return warnings.
 func workflowReviewed(t *probe.Trial) {
 	start := use("start", "ON_API_CALLED")
 	for _, module := range []string{"IF", "TRANSFORM", "RESPOND", "JSON_CONSTANT", "WAIT_UNTIL", "DELAY"} {
@@ -192,8 +192,8 @@ func workflowStrict(t *probe.Trial) {
 	t.Equal("version", decodeWorkflow(t, t.Get(workflowPath(made.ID))).Version, 1)
 }
 
-// workflowSecrets puts a canary into the secret field of a module. Reading the workflow does
-// not return it, and saving what was read leaves it unchanged.
+// workflowSecrets puts a canary into the secret field of a module. Reading the workflow does not
+// return the canary, and saving the workflow as read leaves the canary unchanged.
 func workflowSecrets(t *probe.Trial) {
 	const canary = "canary-4f1b9c7e"
 	call := object{

@@ -55,8 +55,8 @@ var unfinished = map[string]string{
 	"RESOLVE_ENS_NAME":      "INVALID_INPUT", // the chain has no registry of names
 }
 
-// A client that is generated from the open catalogue calls every component with its required
-// inputs alone. Without one of them the call is rejected.
+// A client that is generated from the open catalogue calls every component with its required inputs
+// alone. If a required input is missing, the service rejects the call.
 func TestAGeneratedClientCallsEveryComponentWithItsRequiredInputs(t *testing.T) {
 	t.Parallel()
 	behind := target(t)
@@ -136,9 +136,9 @@ func rejectsWithout(t *probe.Trial, call probe.Call, required []string) {
 	}
 }
 
-// savesGenerated saves a workflow with a component that runs only in workflows.
-// The workflow may lack other components, and a config field that an input could bring, but no
-// input.
+// savesGenerated saves a workflow with a component that runs only in workflows. The workflow may
+// lack other components. The component may lack a config field if an input can set that field, but
+// it may lack no input.
 func savesGenerated(t *probe.Trial, call probe.Call) {
 	answer := t.Post(workflows, object{"name": call.Module, "components": []object{{"id": "one", "module": call.Module, "input": call.Input, "config": call.Config}}})
 	if answer.Status == http.StatusOK {
@@ -149,8 +149,8 @@ func savesGenerated(t *probe.Trial, call probe.Call) {
 	}
 }
 
-// fixtures are values that replace those of the examples, by module.
-// Those of "chain" are for every module that asks a chain.
+// fixtures are values by module that replace those of the examples. The key "chain" applies to
+// every module that calls a chain.
 func fixtures(t *probe.Trial, node *evmtest.Node, token, upstream string) map[string]map[string]any {
 	const key = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80" // of the first account of anvil
 	executed := func(module string, input object) (output map[string]any) {

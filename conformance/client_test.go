@@ -62,8 +62,8 @@ func give(t *testing.T, node *evmtest.Node, token, from, to string, amount uint6
 	})
 }
 
-// mined sends a transaction and mines it. It returns the address of the created contract, if
-// there is one.
+// mined sends a transaction and mines it. It returns the address of the contract, if the
+// transaction created one.
 func mined(t *testing.T, node *evmtest.Node, fields map[string]string) string {
 	t.Helper()
 	hash := node.Send(t, fields)

@@ -14,8 +14,8 @@ import (
 	"github.com/weft-automation/weft/internal/kit/waittest"
 )
 
-// language is how the client in one language is built and started. Next to the files that users
-// copy is `check`, which verifies callbacks and reads a stream.
+// language describes how to build and start the client in one language. Next to the files that
+// users copy is the program `check`, which verifies callbacks and reads a stream.
 type language struct {
 	name, needs string
 	check       string // in testdata/clients
@@ -80,8 +80,8 @@ func (l language) built(t *testing.T, behind *probe.Target) (string, bool) {
 	return folder, true
 }
 
-// present reports whether the machine has the tools of a language, and logs if not. CI has all
-// languages.
+// present reports whether the machine has the tools of a language, and logs missing tools. CI has
+// the tools of all languages.
 func present(t *testing.T, program string) bool {
 	t.Helper()
 	_, err := exec.LookPath(program)
@@ -148,8 +148,8 @@ func nodeTools(t *testing.T) string {
 	return modules
 }
 
-// compileTypeScript follows the instructions at the top of the client: it generates the types
-// from the document that the service serves, and compiles in strict mode.
+// compileTypeScript follows the instructions at the top of the client: it generates the types from
+// the service's document, and compiles the client in strict mode.
 func compileTypeScript(t *testing.T, behind *probe.Target, folder string) {
 	t.Helper()
 	modules := nodeTools(t)

@@ -114,8 +114,8 @@ func forgeries(t *testing.T, language language, folder string) {
 	}
 }
 
-// breaking is a server whose stream needs several connections. It has the response of each
-// connection, and how the connection ends.
+// breaking is a server whose stream needs several connections. For each connection it has the
+// response, and the way in which the connection ends.
 type breaking struct {
 	mutex sync.Mutex
 	came  []string // Last-Event-ID

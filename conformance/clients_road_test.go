@@ -16,10 +16,10 @@ import (
 	"github.com/weft-automation/weft/internal/local/demo"
 )
 
-// road is a proxy between a client and the service that removes a prefix of the path. It cuts
-// the first stream of a run inside a message, and rejects the first poll like a rate limit. The
-// run continues only after the stream was cut, so a client that does not reconnect misses
-// events.
+// road is a proxy between a client and the service that removes a prefix of the path. The proxy
+// cuts the first stream of a run inside a message, and rejects the first poll as a rate limit
+// would. The run continues only after the stream was cut, so a client that does not reconnect
+// misses events.
 type road struct {
 	baseURL  string // as the client knows it
 	upstream *httptest.Server
@@ -90,8 +90,8 @@ func refusePoll(w http.ResponseWriter) {
 	_, _ = io.WriteString(w, `{"code":"RATE_LIMITED","detail":"wait","status":429}`)
 }
 
-// breakOff forwards messages up to the first one in the log of the run, and then sends the
-// beginning of a message that does not exist. A message before the log has the ID 0.
+// breakOff forwards messages up to the first message in the run's log. Then it sends the first part
+// of an invented message. A message before the log has the ID 0.
 func (r *road) breakOff(w http.ResponseWriter, request *http.Request) {
 	onward := request.Clone(request.Context())
 	onward.RequestURI, onward.URL.Scheme, onward.URL.Host = "", r.direct.Scheme, r.direct.Host

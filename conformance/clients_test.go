@@ -43,10 +43,10 @@ type facts struct {
 	}
 }
 
-// Users copy the clients, so each of them uses every feature of Weft against the service, over
-// a connection that breaks and with a rate limit that rejects requests. Its reported results
-// are compared with the service's own records. Then it verifies forged callbacks, and reads
-// streams that end in every way in which streams end.
+// Users copy the clients, so each client must work on a bad network. It uses every feature of Weft
+// against the service, over a connection that breaks and with a rate limit that rejects requests.
+// The test compares the results that the client reports with the service's own records. Then the
+// client verifies forged callbacks, and reads streams that end in every possible way.
 func TestClientsOfOtherLanguages(t *testing.T) {
 	t.Parallel()
 	behind := target(t)

@@ -2,10 +2,9 @@
 // case sends HTTP requests to the deployment and proves the parts of the contract
 // and of the decisions that it names.
 //
-// The cases are a table in ordinary files, so that `go test ./conformance` and
-// `weft conform` run the same ones. They depend only on openapi.yaml, not on the
-// code of the service. The invariant: every part that requires a case has one, and
-// no case names a part that does not exist.
+// The cases are a table in ordinary files, so that `go test ./conformance` and `weft conform` run
+// the same cases. The cases depend only on openapi.yaml, not on the code of the service. Invariant:
+// Every part that requires a case has one, and no case names a part that does not exist.
 package conformance
 
 import (
@@ -123,9 +122,9 @@ func RunAll(ctx context.Context, target *probe.Target, cases []Case, report func
 // fewFailures is the largest number of failed cases that Again repeats.
 const fewFailures = 10
 
-// Again repeats the failed cases one after the other, because a case that runs in parallel
-// with others may fail on a busy machine. It repeats none if many failed: then load is not
-// the reason.
+// Again repeats the failed cases one after the other, because a case that runs in parallel with
+// others may fail on a busy machine. If many cases failed, it repeats none, because load is then
+// not the reason.
 func Again(ctx context.Context, target *probe.Target, results []Result) {
 	failed := func(r Result) bool { return r.Err != nil }
 	first := slices.IndexFunc(results, failed)

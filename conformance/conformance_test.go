@@ -10,8 +10,9 @@ import (
 	"github.com/weft-automation/weft/conformance/probe"
 )
 
-// wanted returns the cases of this run. Only the soak test runs the long ones and the one that
-// waits for two minutes of the clock. The tests of internal/workflow/schedule set the clock instead.
+// wanted returns the cases of this run. Only the soak test runs the long cases, and the case that
+// waits for two full minutes of the clock. The tests of internal/workflow/schedule set the clock
+// instead.
 func wanted(target *probe.Target) []Case {
 	return slices.DeleteFunc(Cases(), func(c Case) bool {
 		return (c.Soak || c.Name == byTheClock) && !soak() || len(c.Missing(target)) > 0
@@ -75,8 +76,8 @@ func allSeen(t *testing.T, spec *probe.Spec) {
 	}
 	for _, operation := range spec.Operations() {
 		for _, status := range operation.Statuses() {
-			// 503 requires an unavailable database. Other tests cover it.
-			// The default response belongs to no operation.
+			// The status 503 requires an unavailable database; other tests cover it. The default
+			// response belongs to no operation.
 			if status != "503" && status != "default" && !spec.Seen(operation.ID, status) {
 				t.Errorf("%s: %s was never seen", operation.ID, status)
 			}

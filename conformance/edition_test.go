@@ -52,7 +52,7 @@ func editionClient(t *testing.T, ctx context.Context, document string) string {
 	return generatedClient(t, ctx, document, "testdata/edition", object{"name-normalizer": "ToCamelCaseWithInitialisms", "include-operation-ids": editionCalls})
 }
 
-// generatedClient builds the program in a folder on a client that oapi-codegen makes from a
+// generatedClient builds the program in a folder with a client that oapi-codegen generates from a
 // document. The program imports the client as its own package client.
 func generatedClient(t *testing.T, ctx context.Context, document, of string, options object) string {
 	t.Helper()

@@ -171,7 +171,7 @@ var failures = map[string]func(failing) probe.Answer{
 var varies = []string{"instance", "requestId", "expectedMessageSha256", "serverTime", "availableCredits", "reservedCredits", "nextReleaseAt", "nextResetAt"}
 
 // seldom lists errors that a request cannot provoke reliably. The test checks that the source of
-// the service contains their texts.
+// the service contains the texts of these errors.
 var seldom = []string{"IdempotencyConflict inFlight", "TooManyRequests authentications", "TooManyAttempts", "ServiceUnavailable", "Failure internal"}
 
 // The examples of errors in the document must equal the responses of the service.

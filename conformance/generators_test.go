@@ -62,8 +62,8 @@ type outcome struct {
 	Missing  string
 }
 
-// Programs that use required members only compile strictly with a client of each generator,
-// and the service answers them.
+// Programs that use only required members compile in strict mode with a client of each generator,
+// and the service accepts their requests.
 func TestGeneratedClientsAreServedWithRequiredMembersAlone(t *testing.T) {
 	if waittest.LeftToSoak(t, "conformance.TestClientsOfOtherLanguages", "conformance.TestAClientOfEachEditionIsServedAlike", "conformance.TestD91ATypedClientOfTheOpenCatalogueCompilesAndIsServed") {
 		return
@@ -106,9 +106,9 @@ func (o outcome) check(t *probe.Trial, g generator) {
 	}
 }
 
-// buildGenerated builds the Go program on a client of oapi-codegen. The client has all
-// operations except the one that returns YAML, for which the client would import a YAML package
-// that Weft does not have.
+// buildGenerated builds the Go program with a client of oapi-codegen. The client has all operations
+// except the one that returns YAML, because that operation needs a YAML package that is not a
+// dependency of Weft.
 func buildGenerated(t *testing.T, folder string) []string {
 	return []string{generatedClient(t, waittest.Context(t), filepath.Join(folder, "openapi.json"), "testdata/generators/oapi-codegen", object{
 		"name-normalizer": "ToCamelCaseWithInitialisms", "exclude-operation-ids": []string{"getOpenapiYaml"},

@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// deployment is the deployment under test: the one at CONFORMANCE_URL, or one that the first
+// deployment is the deployment under test. It is the one at CONFORMANCE_URL, or one that the first
 // test starts for all tests.
 var deployment struct {
 	once   sync.Once
@@ -86,8 +86,8 @@ func (l *lasting) end() {
 	}
 }
 
-// schedule is the callback schedule of the started deployment. It is short, so that a case can
-// wait for its end, and has one delay that is long enough for a replay.
+// schedule is the callback schedule of the started deployment. The schedule is short, so that a
+// case can wait until it is exhausted. One of its delays is long enough for a replay.
 var schedule = []time.Duration{0, 300 * time.Millisecond, 300 * time.Millisecond, 600 * time.Millisecond, 5 * time.Second}
 
 // boot starts a complete service on a new database.

@@ -47,9 +47,9 @@ type (
 	}
 )
 
-// WriteJUnit writes each case as a test, in the suite of the heading of its first part. Cases
-// that were not run are skipped, with their needs as the message. A failed case that proves
-// only choices is skipped too unless strict is set, because it does not violate the contract.
+// WriteJUnit writes each case as a test. The suite of a test is the heading of the case's first
+// part. Cases that were not run are skipped, with their needs as the message. Unless strict is set,
+// a failed case that proves only choices is skipped too, because it does not violate the contract.
 func (r Report) WriteJUnit(out io.Writer, strict bool) error {
 	all := junitSuites{Name: "weft conform"}
 	by := map[heading]*junitSuite{}

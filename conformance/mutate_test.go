@@ -51,9 +51,9 @@ var watchful = []string{
 // place is the target of a mutation: one field or header of one kind of response.
 type place struct{ surface, field string }
 
-// barren lists places that are always missing or null in these responses, so that there is
-// nothing to remove below them. The mutation adds a value of the documented form instead, and the
-// cases must detect it.
+// barren lists places that are always missing or null in these responses, so that removing them
+// would change nothing. Instead, the mutation adds a value of the documented form, and the cases
+// must detect that value.
 var barren = map[place]nothing{
 	{"callback", "/callback/lastError"}: { // the body is frozen before the first attempt
 		beside: "/callback/lastError", put: `{"class":"status","message":"The receiver answered 502.","httpStatus":502}`,
@@ -215,8 +215,8 @@ type sighting struct {
 	took time.Duration
 }
 
-// Some case must see every field and header in the document. Each of them is removed and changed
-// to another type, one at a time, and the cases must detect every change.
+// Every field and header in the document must be seen by some case. The test removes each of them,
+// and changes each to a different type, one at a time. The cases must detect every change.
 func TestMutationsAreCaught(t *testing.T) {
 	behind := target(t)
 	if deployment.pool == nil {
@@ -258,8 +258,8 @@ func TestMutationsAreCaught(t *testing.T) {
 	t.Logf("mutations: %d of %d made, %d caught", len(made), len(all), caught)
 }
 
-// sightings runs the watchful cases without a mutation and returns what each has seen, the
-// fastest first.
+// sightings runs the watchful cases without a mutation. It returns the places that each case has
+// seen, the fastest case first.
 func sightings(t *testing.T, behind *probe.Target) map[place][]sighting {
 	t.Helper()
 	byName := map[string]Case{}
@@ -295,9 +295,9 @@ func sightings(t *testing.T, behind *probe.Target) map[place][]sighting {
 	return seen
 }
 
-// try runs the cases that see the mutation's place until one fails. The error lists
-// the outcome of each. A case is run again if it fails before it reaches the place, or finds
-// nothing there, as may happen on a busy machine.
+// try runs the cases that see the mutation's place until one fails. The error lists the outcome of
+// each case. On a busy machine a case may fail before it reaches the place, or find nothing there.
+// Such a case is run again.
 func (m mutation) try(t *testing.T, behind *probe.Target, candidates []sighting) error {
 	var ran []string
 	for _, candidate := range candidates {

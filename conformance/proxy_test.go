@@ -18,8 +18,8 @@ import (
 	"github.com/weft-automation/weft/conformance/probe"
 )
 
-// proxy is between the cases and the service. It records the places that it has seen and applies
-// its mutation, if it has one.
+// proxy is between the cases and the service. It records the places that occur in responses and
+// applies its mutation, if one is set.
 type proxy struct {
 	spec     *probe.Spec
 	mutation *mutation

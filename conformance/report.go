@@ -8,8 +8,8 @@ import (
 	"github.com/weft-automation/weft/conformance/probe"
 )
 
-// Choice reports whether the contract leaves the part open, so that a decision settles it. A
-// deployment that departs from a choice does not violate the contract.
+// Choice reports whether the part is a choice: the contract leaves it open, and a decision settles
+// it. A deployment that departs from a choice does not violate the contract.
 func (p Part) Choice() bool { return p.ID[0] == 'D' || p.ID[0] == 'C' }
 
 // Verdict is the verdict on a part.
@@ -69,8 +69,8 @@ func NewReport(o Options, results []Result) Report {
 	return r
 }
 
-// judge returns the verdict on one part. A failed case contradicts the parts of the contract
-// that it proves, and contradicts choices only if it proves nothing else.
+// judge returns the verdict on one part. A failed case contradicts the contract's parts that it
+// proves. It contradicts choices only if it proves nothing else.
 func judge(part Part, results []Result, departed []Reason) Found {
 	found := Found{Part: part, Verdict: Unseen}
 	passed := false

@@ -42,7 +42,7 @@ func sentences(t *testing.T) (all []sentence) {
 	return all
 }
 
-// Each sentence of the contract and of the decisions must have parts, so that each is proven,
+// Each sentence of the contract and of the decisions must have parts. Each part is proven, or
 // unseen with a reason, or a choice.
 func TestEverySentenceHasItsParts(t *testing.T) {
 	known := map[string]bool{}

@@ -21,9 +21,9 @@ import (
 	"github.com/weft-automation/weft/internal/kit/waittest"
 )
 
-// The service must accept the requests of the signers that users copy: with a query, with a
-// fragment, which is not sent, without a body, and with a non-ASCII body. They pass through a
-// proxy that removes a prefix of the path.
+// The service must accept the requests of the signers that users copy. The requests have a query, a
+// fragment (which is not sent), no body, or a non-ASCII body. They pass through a proxy that
+// removes a prefix of the path.
 func TestCopiedSignersAreServed(t *testing.T) {
 	if waittest.LeftToSoak(t, "conformance.TestTheReadmesCallsFromOtherLanguages", "conformance/signers.TestSignersSendWhatTheySign", "conformance/signers.TestSignersOfOtherLanguagesGiveTheVectors") {
 		return

@@ -20,9 +20,9 @@ import (
 	"github.com/weft-automation/weft/internal/account/person"
 )
 
-// story sends the examples of the document to the service. The service returns other IDs and
-// tokens than the examples, so story maps the names in the example responses to those in the
-// real responses.
+// story sends the examples of the document to the service. The IDs and tokens that the service
+// returns differ from those in the examples, so story maps the names in the example responses to
+// those in the real responses.
 type story struct {
 	document object
 	trial    *probe.Trial
@@ -112,7 +112,7 @@ func (s *story) learn(name string, example, answer any) {
 	}
 }
 
-// send sends one example and expects success. Pairs in on replace names from the
+// send sends one example and expects success. It uses the pairs in on to replace names from the
 // document.
 func (s *story) send(id, name string, on ...string) object {
 	s.sent[id+" "+name] = true

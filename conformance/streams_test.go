@@ -39,8 +39,8 @@ type crowd struct {
 	target    *probe.Target // of its first workspace
 }
 
-// newCrowd starts a crowd. It returns nil if another deployment is under test: then there is
-// nothing to measure.
+// newCrowd starts a crowd. It returns nil if the tests did not start the deployment, because the
+// test measures the service from inside.
 func newCrowd(t *testing.T) *crowd {
 	t.Helper()
 	if os.Getenv("CONFORMANCE_URL") != "" {
@@ -115,8 +115,8 @@ func passes(t *testing.T, target *probe.Target, run func(*probe.Trial)) {
 	}
 }
 
-// pools is the largest number of database connections of the pools and listeners of a node,
-// however many streams are open.
+// pools is the largest number of database connections that the pools and listeners of a node use.
+// It does not depend on the number of open streams.
 const pools = 40
 
 func TestSS06IdleStreamsCostLittle(t *testing.T) {

@@ -9,9 +9,9 @@ import (
 	"github.com/weft-automation/weft/conformance/probe"
 )
 
-// WriteTable writes the report as a table with a line for each heading of the contract and of
-// the choices, or for each part if parts is set. Below the table it lists the reasons for the
-// parts that failed, and the cases that were not run with what they need.
+// WriteTable writes the report as a table with a line for each heading of the contract and of the
+// choices. If parts is set, it writes a line for each part instead. Below the table it lists the
+// reasons for the failed parts, and the cases that were not run with their needs.
 func (r Report) WriteTable(out io.Writer, parts bool) error {
 	w := &printer{out: out}
 	r.writeLines(w, "THE CONTRACT", false, parts)
@@ -123,8 +123,8 @@ func (r Report) writeHeading(out io.Writer, h heading, choices bool, shown []Ver
 	_, _ = fmt.Fprintln(out)
 }
 
-// reasons writes each part with the cases that contradict it. The text of a case is written
-// only where it appears first.
+// reasons writes each part with the cases that contradict it. It writes the error of a case only at
+// the first part that the case contradicts.
 func (w *printer) reasons(title string, found []Found) {
 	if len(found) == 0 {
 		return

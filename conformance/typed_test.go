@@ -13,9 +13,9 @@ import (
 	"github.com/weft-automation/weft/internal/kit/waittest"
 )
 
-// Typed clients can be generated from the open catalogue (decisions 9.1). The one in
-// testdata/typed must compile in the strict mode of TypeScript, must reject invalid calls, and
-// then runs against the service.
+// Users can generate typed clients from the open catalogue (decisions 9.1). The client in
+// testdata/typed must compile in the strict mode of TypeScript and must reject invalid calls at
+// compile time. Then it runs against the service.
 func TestD91ATypedClientOfTheOpenCatalogueCompilesAndIsServed(t *testing.T) {
 	t.Parallel()
 	behind := target(t)

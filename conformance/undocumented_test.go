@@ -8,8 +8,8 @@ import (
 	"github.com/weft-automation/weft/conformance/probe"
 )
 
-// Undocumented headers, statuses and content types must be reported, whatever else is wrong with
-// the response. The test adds one of each.
+// Undocumented headers, statuses and content types must be reported, even if the response has other
+// faults. The test adds one of each.
 func TestUndocumentedAnswersAreReported(t *testing.T) {
 	t.Parallel()
 	behind := target(t)

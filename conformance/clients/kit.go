@@ -2,8 +2,8 @@
 // reader of event streams, a verifier of callbacks, and an example that uses every feature of
 // Weft. They sign with the files of conformance/signers. The portal serves them.
 //
-// It imports no other package of Weft. The invariant: the tests of conformance run every client
-// that is listed here against a real service.
+// The package imports no other package of Weft. Invariant: The tests of conformance run every
+// client that is listed here against a real service.
 package clients
 
 import "embed"

@@ -12,8 +12,8 @@ import (
 	"github.com/weft-automation/weft/conformance/signers"
 )
 
-// Users must be able to read the files that they copy, so the readers of streams and the
-// verifiers of callbacks have less than 150 lines.
+// Users must be able to read the files that they copy, so the readers of streams and the verifiers
+// of callbacks have fewer than 150 lines.
 func TestClientsAreShort(t *testing.T) {
 	for _, language := range clients.Languages {
 		if !slices.Contains(signers.Names, language.Signer) {

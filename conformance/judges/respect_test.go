@@ -46,8 +46,8 @@ func respect(t *testing.T, d deployment, file, at string) verdict {
 	return v
 }
 
-// withoutEvents copies a file of flows with a document that has no schema for the events of
-// streams, because the tool would validate the whole stream against it.
+// withoutEvents copies a file of flows. The copy uses a document that has no schema for the events
+// of streams, because the tool would validate the whole stream against that schema.
 func withoutEvents(t *testing.T, file string) string {
 	t.Helper()
 	var document object

@@ -20,8 +20,9 @@ type scene struct {
 	own   map[string]own    // by operationId
 }
 
-// own is a resource that an operation changes, deletes or uses up. All operations share the one
-// that the document names, so the witness replaces it with a separate one for the operation.
+// own is a resource that an operation changes, deletes or uses up. All operations share the
+// resource that the document names, so the witness replaces that resource with a separate one for
+// the operation.
 type own struct {
 	shared string
 	give   maker

@@ -12,8 +12,8 @@ import (
 	"github.com/weft-automation/weft/internal/kit/waittest"
 )
 
-// trial is one test that Specmatic generated from the document: a request that is valid, or
-// invalid in one way, and what it found in the response.
+// trial is one test that Specmatic generated from the document. Its request is valid, or invalid in
+// one way. Failure is the fault that Specmatic found in the response, or nil.
 type trial struct {
 	Name    string  `xml:"name,attr"`
 	Failure *string `xml:"failure"`
@@ -24,8 +24,8 @@ func (each trial) failed(at string) bool {
 	return each.Failure != nil && strings.Contains(*each.Failure, at)
 }
 
-// TestSpecmaticFindsNothing lets Specmatic generate thousands of valid and invalid requests
-// from the document and validate the responses. make judges runs it; it needs Java.
+// TestSpecmaticFindsNothing lets Specmatic generate thousands of valid and invalid requests from
+// the document and validate the responses. `make judges` runs this test, which needs Java.
 func TestSpecmaticFindsNothing(t *testing.T) {
 	t.Parallel()
 	jar := os.Getenv("SPECMATIC_JAR")

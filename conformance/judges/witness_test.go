@@ -126,8 +126,8 @@ func (w *witness) pass(operation *probe.Operation, request *http.Request, body [
 	return sent, nil
 }
 
-// settle validates the recorded requests and responses against openapi.yaml. It returns how
-// many responses have another status than the tool expects, and the faults that it found.
+// settle validates the recorded requests and responses against openapi.yaml. It returns the number
+// of responses with a status that the tool does not expect, and the faults that settle found.
 // exclusions.yaml allows a number of disputes in which openapi.yaml contradicts the tool.
 func (w *witness) settle(law document, spared exclusions) (disputes int, faults []string) {
 	right, forgiven := map[string]int{}, map[string]int{}

@@ -36,9 +36,9 @@ func NewAuthority(hosts ...string) (*Authority, error) {
 // keptFor is how long an authority in a file is valid.
 const keptFor = 10 * 365 * 24 * time.Hour
 
-// ReadAuthority is like NewAuthority, but keeps the authority: its certificate is in the file,
-// its key in a file with .key appended to the name. It creates missing files, and reports in
-// made that it did: no deployment can trust the authority yet.
+// ReadAuthority is like NewAuthority, but keeps the authority in files. The certificate is in the
+// given file, and the key is in a file with .key appended to that name. ReadAuthority creates
+// missing files. In this case made is true, and no deployment can trust the authority yet.
 func ReadAuthority(path string, hosts ...string) (a *Authority, made bool, err error) {
 	pair, err := tls.LoadX509KeyPair(path, path+".key")
 	if errors.Is(err, fs.ErrNotExist) {

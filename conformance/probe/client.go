@@ -85,8 +85,7 @@ func (t *Trial) Try(ctx context.Context, r Request) (Answer, error) {
 	return answer, errors.Join(t.judge(operation, r, answer), t.checkIgnored(answer, reported))
 }
 
-// identified returns the request with a new request ID, to compare with the one in the
-// response.
+// identified returns the request with a new request ID, which the response must repeat.
 func (r Request) identified() Request {
 	if _, given := r.Header["X-Request-Id"]; !given {
 		r.Header = maps.Clone(r.Header)

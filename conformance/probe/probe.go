@@ -2,10 +2,10 @@
 // signs requests and validates every response against openapi.yaml, a reader of
 // event streams, receivers of callbacks, and the trial that a case runs in.
 //
-// It depends on the contract, not on the code of the service. It has its own
-// implementation of signing, callback verification and stream parsing, so that it
-// shares no mistake with the service. The invariant: a case gets a response only
-// after the response was validated against the document.
+// Package probe depends on the contract, not on the code of the service. It has a separate
+// implementation of signing, callback verification and stream parsing, so that it shares no mistake
+// with the service. Invariant: A case gets a response only after the response was validated against
+// the document.
 package probe
 
 import (
@@ -46,8 +46,8 @@ func ReadCredentials(path string) (Credentials, error) {
 	return c, nil
 }
 
-// Target is a deployment under test. Fields for what a deployment does not offer
-// are zero, and the cases that need them are not run.
+// Target is a deployment under test. The field of a feature that the deployment lacks is zero, and
+// the cases that need the feature are not run.
 type Target struct {
 	Credentials
 	Spec *Spec
@@ -61,8 +61,8 @@ type Target struct {
 	// trusts it. If it is nil, receivers use plain HTTP.
 	Authority *Authority
 
-	// Near means that the deployment can reach the loopback of this machine, and is
-	// configured to allow that.
+	// Near means that the deployment can reach the loopback of this machine, and that its
+	// configuration allows this.
 	Near bool
 
 	// Forwarded means that the deployment trusts X-Forwarded-For from this machine, so that
@@ -89,8 +89,8 @@ type Target struct {
 	// Lenient means that the deployment may depart from the decisions where the contract is open.
 	Lenient bool
 
-	// Choices means that the case proves only decisions: a departure that it checks for
-	// fails it.
+	// Choices means that the case proves only decisions. If such a case checks a decision and finds
+	// a departure, the case fails.
 	Choices bool
 
 	// Unhurried is for a slow or busy machine: waits are not limited and
@@ -233,9 +233,9 @@ func (t *Target) Offers(need Need) bool {
 	return false
 }
 
-// Pause returns the number of attempts before the first delay of the callback schedule that
-// is long enough to do something in it, and that delay. It returns 0 if no such delay comes
-// within ten seconds.
+// Pause finds the first delay in the callback schedule during which a case has time to act. It
+// returns the number of attempts before that delay, and the delay. It returns 0 if no such delay
+// comes within ten seconds.
 func (t *Target) Pause() (attempts int, delay time.Duration) {
 	var before time.Duration
 	for i, delay := range t.Schedule {

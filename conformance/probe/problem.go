@@ -78,8 +78,9 @@ func checkClosed(answer Answer) error {
 	return nil
 }
 
-// Problem decodes an error and returns it. Another status or code fails the case. The
-// contract defines two statuses; for the others, a lenient target may use a different one.
+// Problem decodes an error and returns it. The case fails if the status or the code differs. The
+// contract defines only two of the statuses. A lenient target may use a different status instead of
+// the others.
 func (t *Trial) Problem(answer Answer, status int, code string) api.Problem {
 	var p api.Problem
 	if answer.Status != status {

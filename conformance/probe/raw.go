@@ -57,9 +57,9 @@ func (t *Trial) Head(method, target string, body []byte) string {
 	return b.String()
 }
 
-// Raw sends bytes on a new connection and returns the responses that it reads until the
-// server closes the connection. An error on the connection ends the reading, and does not
-// fail the case.
+// Raw sends bytes on a new connection and returns the responses that it reads until the server
+// closes the connection. After an error on the connection, Raw stops reading. Such an error does
+// not fail the case.
 func (t *Trial) Raw(send string) []Answer {
 	conn := t.Dial()
 	go func() { _, _ = io.WriteString(conn, send) }()

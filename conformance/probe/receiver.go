@@ -48,9 +48,9 @@ type Receiver struct {
 	came    chan Delivery
 }
 
-// Receiver starts a receiver. The first delivery gets the first reply, and so on. The
-// last reply is repeated; without replies it is 204. secret is the callbackSecret, or
-// "" for a call without one.
+// Receiver starts a receiver. The first delivery gets the first reply, and so on. The last reply is
+// repeated. If no replies are given, every reply is 204. secret is the callbackSecret, or "" for a
+// call without one.
 func (t *Trial) Receiver(secret string, replies ...Reply) *Receiver {
 	if len(replies) == 0 {
 		replies = []Reply{{Status: http.StatusNoContent}}
@@ -173,8 +173,9 @@ func (r *Receiver) verify(d Delivery) {
 	r.t.Decided("D5.4.webhook", d.Header.Get("Webhook-Signature") == webhookSignature(r.secret, id, timestamp, d.Body), "webhook-signature is not that of the body")
 }
 
-// Reaches returns an error if the deployment cannot reach this machine, with a component
-// that calls a server here and with a callback to a receiver here.
+// Reaches checks that the deployment can reach this machine. It executes a component that calls a
+// server here, and has a callback sent to a receiver here. It returns an error if either request
+// does not arrive.
 func (t *Target) Reaches(ctx context.Context) error {
 	err := Run(ctx, t, func(t *Trial) {
 		upstream := t.Upstream(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusOK) })

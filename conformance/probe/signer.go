@@ -19,12 +19,12 @@ func Message(method, target, timestamp string, body []byte) []byte {
 	return []byte(method + "|" + target + "|" + timestamp + "|" + string(body))
 }
 
-// Sign returns the value of X-Sdk-Signature. The apiSecret is PKCS#8 DER in base64, and its
-// last 32 bytes are the seed.
+// Sign returns the value of X-Sdk-Signature. apiSecret is a base64-encoded PKCS#8 key, whose last
+// 32 bytes are the seed.
 func Sign(apiSecret string, message []byte) (string, error) {
 	der, err := base64.StdEncoding.DecodeString(apiSecret)
 	if err != nil || len(der) < ed25519.SeedSize {
-		return "", fmt.Errorf("apiSecret is not base64 of a PKCS#8 key")
+		return "", fmt.Errorf("apiSecret is not a base64-encoded PKCS#8 key")
 	}
 	key := ed25519.NewKeyFromSeed(der[len(der)-ed25519.SeedSize:])
 	return base64.StdEncoding.EncodeToString(ed25519.Sign(key, message)), nil

@@ -185,8 +185,8 @@ func (s *Spec) check(operation *Operation, answer Answer) error {
 	return s.checkContent(append(at, "content"), answer)
 }
 
-// checkHeaders returns the headers of a response that the document does not describe so, by
-// name.
+// checkHeaders returns, by name, an error for each header that the document describes if the header
+// is missing or invalid.
 func (s *Spec) checkHeaders(operation *Operation, answer Answer) map[string]error {
 	at, err := s.response(operation, answer.Status)
 	if err != nil {

@@ -40,9 +40,9 @@ type Departure struct {
 // failure is the panic value that stops a case.
 type failure struct{ text string }
 
-// Run runs a case and returns an error if it failed. A case is limited to two minutes,
-// because some cases wait for the next minute of the clock. Against an Unhurried target
-// only ctx limits it.
+// Run runs a case and returns an error if it failed. A case is limited to two minutes, because some
+// cases wait for the next minute of the clock. If the target is Unhurried, only ctx limits the
+// case.
 func Run(ctx context.Context, target *Target, run func(*Trial)) error {
 	_, err := Watch(ctx, target, run)
 	return err
@@ -66,8 +66,8 @@ func Watch(ctx context.Context, target *Target, run func(*Trial)) ([]Departure, 
 	return t.departures, err
 }
 
-// Caught calls a function and returns an error if it stops the case. A panic in the case
-// is an error too, because an unexpected response caused it.
+// Caught calls a function and returns an error if it stops the case. A panic in the case is an
+// error too, because its cause is an unexpected response.
 func Caught(run func()) (err error) {
 	defer func() {
 		switch cause := recover().(type) {
@@ -105,8 +105,8 @@ func (t *Trial) Decided(part string, ok bool, format string, args ...any) {
 	}
 }
 
-// differs is like departs, for a decision that the case itself checks. It fails a case that
-// proves only choices.
+// differs is like departs, for a decision that the case itself checks. In a case that proves only
+// choices, it returns an error.
 func (t *Trial) differs(part string, err error) error {
 	if err == nil || t.target.Choices {
 		return err
@@ -207,8 +207,9 @@ func (t *Trial) Soon(took, limit time.Duration, format string, args ...any) {
 	t.Check(took <= t.Limit(limit), format, args...)
 }
 
-// Until polls, ever more slowly, until yes returns true. The case ends when a poll that
-// started after the limit returns false, so a slow answer does not count against its content.
+// Until calls yes, at growing intervals, until yes returns true. The case fails when a call that
+// started after the limit returns false. A slow call that started before the limit does not fail
+// the case.
 func (t *Trial) Until(what string, limit time.Duration, yes func() bool) {
 	deadline := time.Now().Add(t.Limit(limit))
 	for pause := 5 * time.Millisecond; ; pause = min(pause*3/2, 200*time.Millisecond) {

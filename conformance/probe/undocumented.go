@@ -10,8 +10,9 @@ import (
 	"strconv"
 )
 
-// ofHTTP lists the headers that a document does not have to describe. Most frame a message,
-// so proxies and net/http set them; the content describes Content-Type.
+// ofHTTP lists the headers that a document does not have to describe. Most of these headers frame a
+// message, so proxies and net/http set them. Content-Type is described by the content of the
+// response.
 var ofHTTP = map[string]bool{
 	"Connection": true, "Content-Length": true, "Content-Type": true, "Date": true, "Keep-Alive": true,
 	"Trailer": true, "Transfer-Encoding": true,
@@ -25,8 +26,8 @@ func (s *Spec) Undocumented() []string {
 	return slices.Sorted(maps.Keys(s.undocumented))
 }
 
-// note records the undocumented status, headers and content type of a response. Those of an
-// error without an operation are compared with the default response.
+// note records the undocumented status, headers and content type of a response. If the response is
+// an error without an operation, note compares it with the default response.
 func (s *Spec) note(operation *Operation, answer Answer) {
 	name, status := "no operation", fmt.Sprint(answer.Status)
 	at := []string{"components", "responses", "Failure"}

@@ -1,9 +1,9 @@
 // Package signers holds the signing kit for users to copy: test vectors, and one
 // self-contained file for each language that signs requests. The portal serves them.
 //
-// It imports no other package of Weft, so that the vectors test the verification of the
-// service and the signers independently. The invariant: vectors.json is generated from the
-// table in the tests.
+// It imports no other package of Weft, so that the vectors test the verification of the service and
+// the signers independently. Invariant: The file vectors.json is generated from the table in the
+// tests.
 package signers
 
 import "embed"

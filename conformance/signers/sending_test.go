@@ -49,8 +49,8 @@ func verifying(t *testing.T, prefix string) string {
 	return server.URL + prefix
 }
 
-// sent checks what the service received of two requests: one with a query, whose fragment
-// is not sent, and without a body, and one with a non-ASCII body.
+// sent checks the two requests that the service received. The first has a query, a fragment (which
+// is not sent), and no body. The second has a non-ASCII body.
 func sent(t *testing.T, out string) {
 	t.Helper()
 	lines := strings.Split(strings.TrimSpace(out), "\n")

@@ -1,8 +1,8 @@
 // Package client calls a Weft over HTTP as a customer's program would: it signs requests and reads
 // records, problems and event streams.
 //
-// The CLI and the benchmark use it. The conformance cases never do, so that they don't share its
-// mistakes. The one invariant: it signs exactly the bytes and the target that it sends, without
+// The CLI and the benchmark use it. The conformance cases never use it, so that they don't share
+// its mistakes. Invariant: The client signs exactly the bytes and the target that it sends, without
 // the path of the base URL.
 package client
 
@@ -39,7 +39,7 @@ func New(baseURL string, signer *Signer, transport http.RoundTripper) (*Client, 
 	}
 	return &Client{base: base, http: &http.Client{
 		Transport: &Transport{Signer: signer, Prefix: base.EscapedPath(), Base: transport},
-		// A signature is valid for one target, and a redirect would need another one.
+		// A signature is valid for one target, and a redirect would need a different signature.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}}, nil
 }

@@ -15,8 +15,8 @@ import (
 // maxProblem bounds the body of an error response.
 const maxProblem = 256 << 10
 
-// Problem is an error response of the service, or of something in between, which then only has a
-// status.
+// Problem is an error response of the service, or of a proxy in front of it. A proxy's response has
+// only a status.
 type Problem struct { //nolint:errname // what the contract calls it
 	api.Problem
 	RetryAfter time.Duration // 0 if the response has none

@@ -17,8 +17,8 @@ func runPath(runID uuid.UUID) string {
 	return "/v1/sdk/workflows/executions/" + runID.String()
 }
 
-// Run returns the current record of a run without its stages. It calls stage for each of them,
-// because they may be many and large.
+// Run returns the current record of a run without its stages. It calls stage for each stage,
+// because a run may have many large stages.
 func (c *Client) Run(ctx context.Context, runID uuid.UUID, stage func(api.RunStage)) (api.WorkflowRun, error) {
 	var run api.WorkflowRun
 	answer, err := c.do(ctx, http.MethodGet, runPath(runID), nil, nil)

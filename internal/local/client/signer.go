@@ -26,7 +26,7 @@ type Signer struct {
 // NewSigner returns a signer for the key and the secret returned when the key was created.
 func NewSigner(apiKey, apiSecret string) (*Signer, error) {
 	if !strings.HasPrefix(apiKey, "ws_") {
-		return nil, fmt.Errorf("an API key starts with ws_")
+		return nil, fmt.Errorf("invalid API key: it must start with ws_")
 	}
 	private, err := signature.ParseSecret(apiSecret)
 	if err != nil {
@@ -95,8 +95,8 @@ func (t *Transport) send(request *http.Request, body []byte) (*http.Response, er
 	return base.RoundTrip(signed)
 }
 
-// clockDelta returns the clock difference that a 401 response reports, or 0 if it has another reason.
-// The body can be read again afterwards.
+// clockDelta returns the clock difference that a 401 response reports, or 0 if the response has a
+// different reason. The body can be read again afterwards.
 func clockDelta(answer *http.Response) (int64, error) {
 	raw, err := io.ReadAll(io.LimitReader(answer.Body, maxProblem))
 	answer.Body.Close()

@@ -20,13 +20,13 @@ import (
 )
 
 // Stream iterates over the events of an execution up to the final one. It yields an error if the
-// stream breaks off before that.
+// stream breaks off before the final event.
 func (c *Client) Stream(ctx context.Context, executionID uuid.UUID) iter.Seq2[api.ComponentExecutionEvent, error] {
 	return events(ctx, c, executionPath(executionID)+"/stream", nil, func(e api.ComponentExecutionEvent) bool { return e.Status.Terminal() })
 }
 
-// StreamRun iterates over the events of a run in the same way: those after the given number, or from
-// the current state on if it is negative.
+// StreamRun iterates over the events of a run like Stream. It starts after the event with the given
+// number, or with the current state if the number is negative.
 func (c *Client) StreamRun(ctx context.Context, runID uuid.UUID, after int64) iter.Seq2[api.RunEvent, error] {
 	header := http.Header{}
 	if after >= 0 {
@@ -66,8 +66,8 @@ func events[E any](ctx context.Context, c *Client, target string, header http.He
 // maxLine bounds a line of an event stream.
 const maxLine = maxAnswer
 
-// ReadEvents parses an event stream by the HTML standard: it skips comments and frames without data,
-// and drops an incomplete last frame. It stops after an error, or at the end of the stream.
+// ReadEvents parses an event stream by the HTML standard: it skips comments and frames without
+// data, and drops an incomplete last frame. It stops after an error, or when the stream ends.
 func ReadEvents(r io.Reader) iter.Seq2[sse.Event, error] {
 	return func(yield func(sse.Event, error) bool) {
 		// Each frame gets new buffers, because an event may outlive the next one.

@@ -1,9 +1,9 @@
 // Package demo is the small upstream that `weft dev` runs, so that the examples of the README can
 // call something real without the internet.
 //
-// Its responses are JSON and depend on the request alone, except for /flaky, which counts. It
-// knows nothing of the rest of the service, is never part of `weft serve`, and must listen on
-// loopback only, because it echoes requests.
+// The upstream's responses are JSON and depend only on the request, except for /flaky, which counts
+// requests. Package demo does not depend on the rest of the service and is never part of `weft
+// serve`. The upstream must listen on loopback only, because it echoes requests.
 package demo
 
 import (

@@ -29,8 +29,8 @@ func Workflows(addr string) map[string]string {
 	}
 }
 
-// ChainWorkflows returns the examples that also need a chain. They read its address and a funded key
-// from environment variables.
+// ChainWorkflows returns the example workflows that also need a chain. They read the chain's
+// address and a funded key from environment variables.
 func ChainWorkflows() map[string]string {
 	return map[string]string{"chainWatch": chainWatch, "payout": payout}
 }

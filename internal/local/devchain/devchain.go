@@ -3,9 +3,10 @@
 // Package devchain runs the private EVM chain of `weft dev --chain`: it finds anvil, keeps the
 // chain in a folder between starts, mines its blocks and stops it.
 //
-// It knows nothing of components and workflows. Its keys are public knowledge: the chain is for
-// trying things out. The one invariant: at most one node serves a folder, it listens on loopback
-// only, and it never outlives the process that started it, however that process ends.
+// Package devchain does not depend on components and workflows. The chain's keys are public,
+// because the chain is only for trying things out. Invariant: At most one node serves a folder. The
+// node listens on loopback only, and never outlives the process that started it, even if that
+// process is killed.
 package devchain
 
 import (
@@ -29,8 +30,8 @@ import (
 
 const host = "127.0.0.1"
 
-// Key is the key of the first account, which has ten thousand coins. Every anvil chain has it, so it
-// protects nothing.
+// Key is the key of the first account, which has ten thousand coins. Every anvil chain has this
+// key, so it protects nothing.
 const Key = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80"
 
 // anyPort lets the kernel choose a port.
@@ -56,11 +57,11 @@ type Chain struct {
 	mining sync.WaitGroup
 }
 
-// Start starts the chain in cfg.Dir and returns once it responds. It continues from its last state,
-// on its last port if that is free.
+// Start starts the chain in cfg.Dir and returns once it responds. The chain continues from its last
+// state, on its last port if that port is free.
 //
-// The caller must stop the chain. Errors are meant for the user: anvil is missing, the folder is in
-// use, or the end of the node's log.
+// The caller must stop the chain. Errors are meant for the user: they say that anvil is missing or
+// that the folder is in use, or contain the last lines of the node's log.
 func Start(ctx context.Context, cfg Config) (*Chain, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -124,8 +125,8 @@ func (c *Chain) URL() string { return "http://" + c.addr }
 // Done returns a channel that is closed once the node has exited.
 func (c *Chain) Done() <-chan struct{} { return c.proc.Done() }
 
-// Stop stops the node, which writes its state first. If ctx is done before that, the node is killed,
-// and the next start uses the state last written.
+// Stop stops the node, which first writes its state. If ctx is done before the node has exited,
+// Stop kills the node, and the next start uses the state written last.
 func (c *Chain) Stop(ctx context.Context) error {
 	c.cancel()
 	c.mining.Wait()
@@ -162,8 +163,8 @@ func openFolder(dir string) (*folder, error) {
 	return &folder{dir: dir, lock: lock}, nil
 }
 
-// adopt makes the state that the last node wrote the current one, unless the node was killed while
-// writing: anvil overwrites the file in place.
+// adopt makes the state that the last node wrote the current state, unless the node was killed
+// during the write: anvil overwrites the file in place.
 func (f *folder) adopt(log *slog.Logger) error {
 	text, err := os.ReadFile(f.dumped())
 	switch {
@@ -229,8 +230,8 @@ func (f *folder) launch(ctx context.Context, program, port string) (*sidecar.Pro
 	return proc, addr, nil
 }
 
-// awaitListening reads the node's address from its log, the only proof that this node listens and not
-// another program.
+// awaitListening reads the node's address from its log, which is the only proof that this node, and
+// not a different program, listens there.
 func (f *folder) awaitListening(ctx context.Context, proc *sidecar.Process) (string, error) {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()

@@ -18,8 +18,8 @@ const (
 	onTop     = 60 // blocks on top of the last one with a transaction, as confirmations
 )
 
-// mine creates a block while transactions wait, and some more on top as confirmations. An unused
-// chain does not grow.
+// mine creates a block while transactions are pending, and then some more blocks as confirmations.
+// An unused chain does not grow.
 func (c *Chain) mine(ctx context.Context) {
 	tick := time.NewTicker(blockTime)
 	defer tick.Stop()

@@ -49,7 +49,7 @@ func machine(log *slog.Logger) *search {
 }
 
 // find returns the path of anvil. It tries $ANVIL_BIN, PATH, the Node tools of a checkout, and the
-// npm edition, which it downloads at the first call.
+// npm edition. It downloads the npm edition when that is first needed.
 func (s *search) find(ctx context.Context) (string, error) {
 	if s.bin != "" {
 		program, err := filepath.Abs(s.bin) // it is started in another folder
@@ -90,8 +90,8 @@ func (s *search) find(ctx context.Context) (string, error) {
 
 var versionText = regexp.MustCompile(`(?i)anvil (?:version: )?1\.\d`)
 
-// fits reports whether the program is anvil 1. It rejects scripts: killing one would leave the node
-// running that it started.
+// fits reports whether the program is anvil 1. It rejects scripts: if a script is killed, the node
+// that the script started keeps running.
 func fits(ctx context.Context, program string) bool {
 	binary, err := elf.Open(program)
 	if err != nil {

@@ -23,8 +23,9 @@ type account struct {
 	credential *syscall.Credential // nil: the user of this process
 }
 
-// accountFor chooses the account: this process's own. As root it is the owner of the data in dir,
-// else postgres, else nobody. The system must know the account by name, because initdb looks it up.
+// accountFor chooses the account. It is the account of this process, except if that is root. Then
+// it is the owner of the data in dir, else postgres, else nobody. The system must have an entry for
+// the account, because initdb looks up its name.
 func accountFor(dir string) (account, error) {
 	if uid := os.Geteuid(); uid != 0 {
 		return account{uid: uid, gid: os.Getegid()}, nil
@@ -64,9 +65,9 @@ func (a account) own(path string) error {
 	return nil
 }
 
-// makeHome creates the folder of a server and returns its real path. If Weft is root and the
-// account cannot reach dir, for example below /root, it creates the folder under /var/lib/weft and
-// makes dir a link to it.
+// makeHome creates the folder of a server and returns its real path. If Weft runs as root and the
+// account cannot reach dir, for example because dir is below /root, makeHome creates the folder
+// under /var/lib/weft and makes dir a link to that folder.
 func (a account) makeHome(dir string, log *slog.Logger) (string, error) {
 	if _, err := os.Lstat(dir); errors.Is(err, fs.ErrNotExist) && !a.reaches(filepath.Dir(dir)) {
 		place, err := sharedFolder("postgres-")

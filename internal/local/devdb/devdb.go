@@ -3,9 +3,9 @@
 // Package devdb runs the private PostgreSQL of `weft dev` and of the tests: it finds the programs,
 // creates the data folder, starts the server on a Unix socket and stops it.
 //
-// It is independent of Weft's schema and migrations. The one invariant: at most one server serves a
-// folder, and it stops with the process that started it, in whatever way that stops. The data folder
-// is never incomplete: it is renamed into place once it is complete.
+// Package devdb does not depend on Weft's schema and migrations. Invariant: At most one server
+// serves a folder, and the server stops with the process that started it, even if that process is
+// killed. The data folder is never incomplete: a new one is renamed into place once it is complete.
 package devdb
 
 import (
@@ -38,8 +38,8 @@ const (
 
 // Config holds the settings of a server.
 type Config struct {
-	// Dir is the server's folder, with data, lock, log and, if its path is short enough, the socket.
-	// Start creates it if necessary.
+	// Dir is the server's folder, with data, lock, log and, if its path is short enough, the
+	// socket. Start creates the folder if necessary.
 	Dir string
 	// Volatile trades durability for speed. Only tests set it.
 	Volatile bool
@@ -61,8 +61,9 @@ type Server struct {
 
 // Start starts the PostgreSQL in cfg.Dir and returns once it accepts connections.
 //
-// The caller must stop the server. Errors are meant for the user: PostgreSQL is missing, the folder
-// is in use or of another version, or the end of the server's log.
+// The caller must stop the server. Errors are meant for the user: they say that PostgreSQL is
+// missing, or that the folder is in use or of a different version, or contain the last lines of the
+// server's log.
 func Start(ctx context.Context, cfg Config) (*Server, error) {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
@@ -157,8 +158,8 @@ func settings(cfg Config, bin string) map[string]string {
 	return all
 }
 
-// compression returns the fastest method that the server was built with. An unknown method would
-// prevent its start.
+// compression returns the fastest method that the server was built with. The server does not start
+// if a setting names an unknown method.
 func compression(bin string) string {
 	program, err := elf.Open(filepath.Join(bin, "postgres"))
 	if err != nil {
@@ -201,8 +202,9 @@ func (s *Server) CreateDatabase(ctx context.Context, name string) error {
 	return nil
 }
 
-// Stop stops the server: it rolls back open transactions and flushes data. If ctx is done before
-// that, the server is killed. The next start then recovers, and no data is lost.
+// Stop stops the server: the server rolls back open transactions and flushes its data. If ctx is
+// done before the server has exited, Stop kills the server. The next start then recovers, and no
+// data is lost.
 func (s *Server) Stop(ctx context.Context) error {
 	s.proc.Stop(ctx, fast, immediate)
 	if s.socket != s.home.dir {

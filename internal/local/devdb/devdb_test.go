@@ -182,7 +182,7 @@ func TestLeftoversOfACrashDoNotPreventStart(t *testing.T) {
 	dir := filepath.Join(folderFor(t), "postgres")
 	stop(t, start(t, Config{Dir: dir, Volatile: true}))
 
-	// The process ID in the file is that of another program.
+	// The process ID in the file is that of a different program.
 	pid := filepath.Join(dir, "data", "postmaster.pid")
 	text := fmt.Sprintf("%d\n%s\n1\n5432\n%s\n\n\nready\n", os.Getpid(), filepath.Dir(pid), dir)
 	if err := os.WriteFile(pid, []byte(text), 0o644); err != nil {
@@ -223,7 +223,7 @@ func TestServerThatCannotStartReportsWhy(t *testing.T) {
 	start(t, cfg) // the failure released the folder and left it complete
 }
 
-// owner is another process that runs a server.
+// owner is a separate process that runs a server.
 type owner struct {
 	cmd *exec.Cmd
 	dsn string
@@ -264,8 +264,8 @@ func startOwner(t *testing.T, dir string, account *syscall.Credential) owner {
 	return owner{cmd: cmd, dsn: strings.TrimSpace(line)}
 }
 
-// writeProgram creates an executable file. A file that is open for writing cannot be executed, and a
-// child that another test forks meanwhile would keep it open until its exec.
+// writeProgram creates an executable file. A file that is open for writing cannot be executed. If a
+// different test forks a child during the write, the child keeps the file open until its exec.
 func writeProgram(t *testing.T, name string, text []byte) {
 	t.Helper()
 	syscall.ForkLock.RLock()
@@ -314,8 +314,8 @@ func TestStartAfterAKillWaitsForTheOldServer(t *testing.T) {
 	}
 }
 
-// TestAnOrdinaryUser covers the case that the tests run as root: it then runs a server as another
-// user. Otherwise every test above has run as an ordinary user.
+// If the tests run as root, TestAnOrdinaryUser runs a server as a different user. Otherwise every
+// previous test has run as an ordinary user.
 func TestAnOrdinaryUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		return // every other test has run as an ordinary user

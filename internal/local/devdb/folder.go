@@ -88,8 +88,8 @@ func (f *folder) version() (int, error) {
 	return version, nil
 }
 
-// initialise creates the data in a temporary folder and renames that once it is complete, so that a
-// crash leaves no incomplete data folder.
+// initialise creates the data in a temporary folder and renames the folder once it is complete, so
+// that a crash leaves no incomplete data folder.
 func (f *folder) initialise(ctx context.Context, bin string, volatile bool) error {
 	old, _ := filepath.Glob(filepath.Join(f.dir, "init-*"))
 	for _, leftover := range old {
@@ -130,9 +130,9 @@ func (f *folder) initialise(ctx context.Context, bin string, volatile bool) erro
 	return nil
 }
 
-// clearLeftovers waits until the server of a killed predecessor has exited, which the kernel has
-// already signaled. It also removes a stale postmaster.pid: its process ID may by now be that of
-// another program, which PostgreSQL would take for a server.
+// clearLeftovers waits until the server of a killed predecessor has exited. The kernel has already
+// signaled that server. It also removes a stale postmaster.pid: a different program may have the
+// process ID in the file by now, and PostgreSQL would mistake that program for a server.
 func (f *folder) clearLeftovers(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
@@ -159,7 +159,7 @@ func (f *folder) socketFolder() (string, error) {
 	} else if err == nil {
 		return dir, f.account.own(dir)
 	}
-	// The name can be guessed, so a folder that another user created is rejected.
+	// The name can be guessed, so a folder that a different user created is rejected.
 	info, err := os.Lstat(dir)
 	if err != nil {
 		return "", fmt.Errorf("socket folder: %w", err)

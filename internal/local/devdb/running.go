@@ -14,8 +14,8 @@ import (
 	"syscall"
 )
 
-// Running returns the connection string of a database of the server that another process runs in dir.
-// ok is false if there is no such server.
+// Running returns the connection string of a database of the server in dir, which a different
+// process runs. ok is false if no server runs there.
 func Running(dir, database string) (dsn string, ok bool) {
 	// postmaster.pid: process ID, data folder, start time, port, socket folder ...
 	text, err := os.Open(filepath.Join(dir, "data", "postmaster.pid"))

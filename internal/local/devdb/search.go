@@ -106,8 +106,8 @@ func (b binaries) fits(want int) bool {
 	return b.major == want
 }
 
-// local returns the installed versions, newest first. It stops at one of the wanted version, because
-// each check starts a program.
+// local returns the installed versions, newest first. It stops once it finds the wanted version,
+// because each check starts a program.
 func (s *search) local(ctx context.Context, want int) []binaries {
 	dirs := slices.Clone(s.path)
 	for _, glob := range s.globs {

@@ -3,9 +3,9 @@
 // Package pgtest provides tests with a real PostgreSQL: a new migrated database, or a transaction
 // that is rolled back.
 //
-// The server is $WEFT_TEST_DATABASE_URL, or a private one that all test processes of a user share and
-// that stops soon after the last of them. Without PostgreSQL a test fails. It is never skipped. Only
-// test files may import this package.
+// The server is $WEFT_TEST_DATABASE_URL, or a private one that all test processes of a user share.
+// The private server stops soon after the last process exits. Without PostgreSQL a test fails; it
+// is never skipped. Only test files may import this package.
 package pgtest
 
 import (
@@ -69,14 +69,14 @@ func DSN(t testing.TB) string {
 }
 
 // DB creates a new, migrated database and returns a pool on it, which is closed when the test ends.
-// The test fails if it has not released all connections by then.
+// The test fails if it has not released all connections when it ends.
 func DB(t testing.TB) *pgxpool.Pool {
 	t.Helper()
 	return Pool(t, 0)
 }
 
-// Pool is DB with at most conns connections, for tests of concurrency. 0 is pgxpool's default, the
-// number of cores.
+// Pool is like DB, with at most conns connections, for tests of concurrency. If conns is 0, the
+// limit is pgxpool's default, the number of cores.
 func Pool(t testing.TB, conns int32) *pgxpool.Pool {
 	t.Helper()
 	pool, err := postgres.Open(context.Background(), DSN(t), "test", postgres.Owner, conns)
@@ -97,8 +97,8 @@ func Pool(t testing.TB, conns int32) *pgxpool.Pool {
 	return pool
 }
 
-// Tx starts a transaction that is rolled back when the test ends. The tests of this process share its
-// database, so one may wait for uncommitted rows of another.
+// Tx starts a transaction that is rolled back when the test ends. The tests of a process share the
+// database, so a test may wait for uncommitted rows of a different test.
 func Tx(t testing.TB) pgx.Tx {
 	t.Helper()
 	dsn, err := shared()
@@ -163,8 +163,8 @@ func drop(ctx context.Context, dsn string) error {
 	})
 }
 
-// makeTemplate creates one migrated database for each state of the migrations. It gets its final name
-// once it is complete.
+// makeTemplate creates one migrated database for each state of the migrations. The database gets
+// its final name once it is complete.
 func makeTemplate(ctx context.Context, dsn string) (string, error) {
 	fingerprint, err := postgres.Fingerprint()
 	if err != nil {
@@ -219,8 +219,8 @@ func migrate(ctx context.Context, server, database string) error {
 	if err := postgres.Migrate(ctx, pool); err != nil {
 		return err
 	}
-	// Partitions of weeks that no test uses would slow down copying, and the planning of each
-	// statement.
+	// Drop the weekly partitions that no test uses. They would slow down copying, and the planning
+	// of each statement.
 	for _, sql := range []string{
 		"UPDATE partition_weeks SET final_since = 'epoch' WHERE week < week_of(now()) - interval '7 days'",
 		"SELECT drop_partitions(week, interval '7 days') FROM partition_weeks WHERE final_since = 'epoch'",
@@ -261,7 +261,7 @@ func admin(ctx context.Context, dsn string, work func(*pgx.Conn) error) error {
 	return work(conn)
 }
 
-// inDatabase returns the address of another database of the same server.
+// inDatabase returns the address of a different database of the same server.
 func inDatabase(dsn, database string) (string, error) {
 	if !strings.Contains(dsn, "://") {
 		return dsn + " dbname=" + database, nil

@@ -129,8 +129,8 @@ func (p *Pooler) serve(ctx context.Context, conn net.Conn) error {
 	return nil
 }
 
-// server returns the connection for a client. A shared connection comes with the lock that the client
-// must hold during a transaction.
+// server returns the connection for a client. If the connection is shared, server also returns the
+// lock that the client must hold during a transaction.
 func (p *Pooler) server(ctx context.Context) (*pgconn.HijackedConn, *sync.Mutex, error) {
 	if Pooling(p.mode.Load()) != PoolTransactions {
 		server, err := connectRaw(ctx, p.backend)
@@ -159,8 +159,8 @@ func connectRaw(ctx context.Context, dsn string) (*pgconn.HijackedConn, error) {
 	return conn.Hijack()
 }
 
-// forward passes the client's messages to the server, and after each request the responses to the
-// client. It holds turn during a transaction.
+// forward forwards each message of the client to the server, and after each request the server's
+// responses to the client. It holds the lock turn during a transaction.
 func forward(client *pgproto3.Backend, server *pgproto3.Frontend, turn *sync.Mutex) error {
 	inTransaction := false
 	defer func() {

@@ -25,8 +25,8 @@ import (
 
 // The packages of one `go test` run are processes that start and exit at any time, so none of them
 // can own the server that they share. Its owner is the keeper: the first test program, started once
-// more in a separate session. It watches a file on which every user holds a shared lock, and exits
-// once that has been unlocked for some seconds.
+// more in a separate session. The keeper watches a file on which every test process holds a shared
+// lock, and exits once the file has been unlocked for some seconds.
 //
 // Two locks in the shared folder:
 //   - door (exclusive): joining and shutting down are mutually exclusive;
@@ -60,8 +60,8 @@ func meetingPlace() (place, error) {
 	return place(dir), ownFolder(dir)
 }
 
-// ownFolder creates a folder that only this user can change. Its name can be guessed, so a folder of
-// another user is rejected.
+// ownFolder creates a folder that only this user can change. Other users can guess the folder's
+// name, so ownFolder rejects a folder that a different user owns.
 func ownFolder(dir string) error {
 	if err := os.Mkdir(dir, 0o711); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
@@ -81,9 +81,9 @@ func short(text string) string {
 	return hex.EncodeToString(sum[:4])
 }
 
-// serverFolder is in memory if there is room, where a copy of the template takes 15 ms instead of
-// 300. Each place has a separate folder there, because another TMPDIR means another server, and
-// starting a server empties its folder.
+// serverFolder returns the folder of the server's data. The folder is in memory if there is room,
+// because copying the template then takes 15 ms instead of 300. Starting a server empties its
+// folder, so each shared folder, which depends on TMPDIR, has a separate server folder in memory.
 func (p place) serverFolder() string {
 	var memory syscall.Statfs_t
 	if err := syscall.Statfs("/dev/shm", &memory); err == nil && memory.Bavail*uint64(memory.Bsize) >= memoryNeeded {
@@ -120,8 +120,9 @@ func join(ctx context.Context) (string, error) {
 	return p.startKeeper()
 }
 
-// answers reports whether the server accepts connections. If it is gone, that fails immediately. A
-// slow server gets as long as ctx, because starting another one would empty its folder.
+// answers reports whether the server accepts connections. If the server has exited, answers returns
+// false immediately. It waits for a slow server until ctx is done, because starting a second server
+// would empty the folder of the first.
 func answers(ctx context.Context, dsn string) bool {
 	return admin(ctx, dsn, func(conn *pgx.Conn) error { return conn.Ping(ctx) }) == nil
 }

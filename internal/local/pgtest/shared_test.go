@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Starting a server empties its folder. If two meeting places shared one, the second server
-// would delete the data of the first.
+// Starting a server empties its folder. If two shared folders used the same server folder, the
+// second server would delete the data of the first.
 func TestEachPlaceHasItsOwnServerFolder(t *testing.T) {
 	var folders [2]string
 	for i := range folders {

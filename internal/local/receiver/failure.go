@@ -20,7 +20,7 @@ const (
 // maxDelay is longer than any sender waits.
 const maxDelay = 10 * time.Minute
 
-// Failure says how deliveries fail on purpose, and which ones. The zero value fails none.
+// Failure says which deliveries fail on purpose, and how. The zero value fails no delivery.
 type Failure struct {
 	Kind   FailureKind
 	Delay  time.Duration // for Slow

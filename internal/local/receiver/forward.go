@@ -25,11 +25,11 @@ func ParseForward(text string) (*url.URL, error) {
 	to, err := url.Parse(text)
 	switch {
 	case err != nil || (to.Scheme != "http" && to.Scheme != "https") || to.Host == "":
-		return nil, errors.New("it must be a URL such as http://127.0.0.1:3000/callbacks") // omits the text, which may contain a password
+		return nil, errors.New("the value must be a URL such as http://127.0.0.1:3000/callbacks") // omits the text, which may contain a password
 	case to.User != nil:
-		return nil, errors.New("it must not contain a user or a password, because other users can see arguments")
+		return nil, errors.New("the URL must not contain a user or a password, because other users can see arguments")
 	case to.Fragment != "":
-		return nil, errors.New("it must not have a fragment")
+		return nil, errors.New("the URL must not have a fragment")
 	}
 	return to, nil
 }
@@ -40,8 +40,8 @@ type forwarder struct {
 	transport *http.Transport
 }
 
-// newForwarder returns a forwarder that ignores the proxies of the environment. It opens a connection
-// for each delivery, because the program may have just closed a kept one.
+// newForwarder returns a forwarder that ignores the proxies of the environment. The forwarder opens
+// a connection for each delivery, because the program may have just closed an idle connection.
 func newForwarder(to *url.URL) *forwarder {
 	return &forwarder{to: to, transport: &http.Transport{
 		DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: 64 << 10,

@@ -34,8 +34,8 @@ type arrivals struct {
 	accepted bool
 }
 
-// arrive records a delivery and returns its number within its execution. Others are compared with the
-// first sound delivery only, because an unsound one may be from anyone.
+// arrive records a delivery and returns its number within its execution. It compares later
+// deliveries only with the first sound one, because anyone may have sent an unsound delivery.
 func (m *memory) arrive(id string, body []byte, sound bool) (attempt int, repeat Repeat) {
 	if id == "" {
 		return 1, First

@@ -1,12 +1,12 @@
 // Package receiver receives callbacks as a customer's program would, so that a developer can see
 // what arrived, whether its signature is valid, and what happens on failures.
 //
-// It is an http.Handler that reports each delivery, fails on purpose if asked to, and forwards
-// deliveries to another program. It opens no port and prints nothing. It verifies with package
-// signature, which also signs.
+// The receiver is an http.Handler that reports each delivery, fails on purpose if configured to,
+// and forwards deliveries to a program. It opens no port and prints nothing. It verifies signatures
+// with package signature, with which Weft also signs.
 //
-// The one invariant: a delivery whose signature must be checked and is wrong is refused with 401
-// and not forwarded. All others keep their bytes.
+// Invariant: A delivery whose signature must be checked and is wrong is rejected with 401 and not
+// forwarded. All other deliveries are forwarded with their bytes unchanged.
 package receiver
 
 import (
@@ -36,8 +36,8 @@ type Config struct {
 
 	// OnDelivery is called with each delivery, one at a time, before the response is sent.
 	OnDelivery func(Delivery)
-	// OnRejected is called, one at a time, with the reason for rejecting a request that is not a
-	// delivery.
+	// OnRejected is called with the reason for rejecting a request that is not a delivery. Calls
+	// never overlap.
 	OnRejected func(why string)
 }
 

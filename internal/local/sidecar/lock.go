@@ -11,7 +11,7 @@ import (
 	"syscall"
 )
 
-// Lock locks a data folder. The lock is released when this process exits, in whatever way.
+// Lock locks a data folder. The lock is released when this process exits, even if it is killed.
 func Lock(dir string) (*os.File, error) {
 	lock, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -36,8 +36,8 @@ func Lock(dir string) (*os.File, error) {
 
 func errorOf(_ int, err error) error { return err }
 
-// Unlock releases the folder immediately. Closing the file would not do if a child is between fork
-// and exec and still has it open.
+// Unlock releases the folder immediately. Closing the file is not enough if a child between fork
+// and exec still has the file open.
 func Unlock(lock *os.File) error {
 	err := errors.Join(syscall.Flock(int(lock.Fd()), syscall.LOCK_UN), lock.Close())
 	if err != nil {

@@ -21,8 +21,8 @@ type Process struct {
 	err  error         // the exit error; read it after done
 }
 
-// Launch starts cmd, which gets the signal onDeath when this process dies. The kernel sends it when
-// the forking thread exits, so that thread is locked while the child lives.
+// Launch starts cmd, which gets the signal onDeath when this process dies. The kernel sends the
+// signal when the forking thread exits, so Launch locks that thread while the child is running.
 func Launch(cmd *exec.Cmd, onDeath syscall.Signal) (*Process, error) {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
@@ -56,8 +56,8 @@ func (p *Process) Done() <-chan struct{} { return p.done }
 // Err returns the exit error, once Done is closed: nil for exit code 0.
 func (p *Process) Err() error { return p.err }
 
-// Stop sends the process one signal, when ctx is done a second one, and finally SIGKILL. Signals to a
-// process that has exited have no effect.
+// Stop sends the process one signal. When ctx is done, it sends a second signal, and finally
+// SIGKILL. Signals to a process that has exited have no effect.
 func (p *Process) Stop(ctx context.Context, first, second syscall.Signal) {
 	_ = p.cmd.Process.Signal(first)
 	select {
@@ -75,8 +75,8 @@ func (p *Process) Stop(ctx context.Context, first, second syscall.Signal) {
 	<-p.done
 }
 
-// ProcessesIn returns the processes whose working directory is dir, which finds those of a killed
-// predecessor.
+// ProcessesIn returns the processes whose working directory is dir, such as the processes of a
+// killed predecessor.
 func ProcessesIn(dir string) []int {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -95,8 +95,9 @@ func ProcessesIn(dir string) []int {
 	return pids
 }
 
-// AwaitNone waits until no process has dir as its working directory. The kernel has already signaled
-// those of a killed predecessor. If ctx is done first, the error names one that still runs.
+// AwaitNone waits until no process has dir as its working directory. The kernel has already
+// signaled the processes of a killed predecessor. If ctx is done first, the error names a process
+// that is still running.
 func AwaitNone(ctx context.Context, dir string) error {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()

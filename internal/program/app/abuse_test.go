@@ -82,8 +82,8 @@ func TestAB10EveryParserOfUntrustedInputIsFuzzed(t *testing.T) {
 	}
 }
 
-// A client can hold a server without a header deadline open forever. The servers that net/http starts
-// itself have none (gosec G112, G114).
+// A client can keep a connection open forever if the server has no deadline for headers. The
+// servers that net/http starts itself have none (gosec G112, G114).
 func TestAB14EveryHTTPServerHasDeadlines(t *testing.T) {
 	production := func(path string) bool { return !strings.HasSuffix(path, "_test.go") }
 	eachSource(t, production, func(path string, source []byte) {

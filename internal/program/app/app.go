@@ -1,8 +1,8 @@
 // Package app builds the running service: it reads the configuration, constructs the parts, and
 // starts and stops them in order.
 //
-// It only connects other packages. The one invariant: whatever is started is stopped, in reverse
-// order, and nothing stops while a part above it still needs it.
+// Package app only connects other packages. Invariant: Every part that was started is stopped, in
+// reverse order, and no part stops while a part that depends on it is running.
 //
 // # Scaling
 //
@@ -155,8 +155,8 @@ func (a *App) preflight(ctx, background context.Context) error {
 	return nil
 }
 
-// held returns why this process may currently accept and start nothing: the database is in
-// quarantine, or this process has a wrong master key. It returns nil otherwise.
+// held returns the reason why this process may currently accept and start nothing: the database is
+// in quarantine, or this process has a wrong master key. Otherwise it returns nil.
 func (a *App) held() error { return cmp.Or(a.watch.Check(), a.keys.Check()) }
 
 // construct creates the parts, lowest layer first, without starting anything.
@@ -213,8 +213,8 @@ func (a *App) buildGates() (err error) {
 	return err
 }
 
-// buildRuns constructs the engine and the services of workflow runs. Every process has them,
-// because advancing a run needs no worker.
+// buildRuns constructs the engine and the services of workflow runs. Every process has the engine
+// and these services, because advancing a run needs no worker.
 func (a *App) buildRuns(registry *component.Registry, inserter *river.Client[pgx.Tx]) error {
 	a.variables = environment.NewService(a.pools.api, a.cfg.Keyring)
 	a.engine = engine.New(engine.Deps{
@@ -304,8 +304,9 @@ func (a *App) OpsURL() string { return a.ops.url() }
 // Failed returns a channel that receives an error when a part has stopped working for good.
 func (a *App) Failed() <-chan error { return a.failed }
 
-// tuneMemory returns the memory of the start to the system. It also raises GOGC to 200, unless that
-// is set, because a small heap would be collected too often. GOMEMLIMIT still bounds the heap.
+// tuneMemory returns the memory that the startup used to the system. It also raises GOGC to 200,
+// unless GOGC is set, because a small heap would be collected too often. GOMEMLIMIT still bounds
+// the heap.
 func tuneMemory() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(200)
@@ -313,8 +314,8 @@ func tuneMemory() {
 	time.AfterFunc(time.Second, debug.FreeOSMemory)
 }
 
-// Run starts a process and stops it when ctx is done or a part fails. It returns the error of that
-// part, or of the start.
+// Run starts a process and stops it when ctx is done or a part fails. It returns the error of the
+// failed part, or of the startup.
 func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	a, err := Start(ctx, cfg, log)
 	if err != nil {
@@ -332,13 +333,13 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	return err
 }
 
-// newInserter returns a River client that only inserts jobs. The services use it, so accepting work
-// needs no workers.
+// newInserter returns a River client that only inserts jobs. The services use this client, so
+// accepting work needs no workers.
 func newInserter(pool *pgxpool.Pool, databaseClock *clock.Clock, log *slog.Logger) (*river.Client[pgx.Tx], error) {
 	client, err := river.NewClient(riverDriver(pool), &river.Config{
 		Schema: postgres.RiverSchema, Logger: queueLogger(log),
-		// River notifies fetchers at most once per cooldown. A job inserted within it would wait for
-		// their next poll.
+		// River notifies fetchers at most once per cooldown. A job inserted during the cooldown
+		// would wait until the fetchers poll.
 		FetchCooldown: time.Millisecond,
 		Test:          river.TestConfig{Time: databaseClock},
 	})

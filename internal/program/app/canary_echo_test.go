@@ -15,8 +15,9 @@ import (
 	"github.com/weft-automation/weft/internal/secret/redact"
 )
 
-// mirror is an upstream that returns the request's headers, as they are and in base64. On some paths
-// it returns only what is not secret, or acts as an EVM node that knows a transaction.
+// mirror is an upstream that returns the request's headers, both unchanged and in base64. On some
+// paths it returns only the headers that are not secret, or acts as an EVM node that has a
+// transaction.
 func mirror(rw http.ResponseWriter, r *http.Request) {
 	rw.Header().Set("Content-Type", "application/json")
 	shown := map[string]any{"type": r.Header.Get("Content-Type"), "accept": r.Header.Get("Accept"), "agent": r.Header.Get("User-Agent")}
@@ -49,10 +50,10 @@ func (n *secretOutputs) call(path, name, value string) map[string]any {
 	}
 }
 
-// An upstream returns a canary, to executions and to runs, and a signal brings one into a run. A wait
-// continues meanwhile. No stored row and no log shows the canary in any encoding. Authorized clients
-// can read it, after a change of the master key too. Outputs without a canary are stored in plain
-// text.
+// An upstream returns a canary to executions and to runs, and a signal passes one to a run while a
+// wait is in progress. No stored row and no log contains the canary in any encoding. Authorized
+// clients can read the canary, even after a change of the master key. Outputs without a canary are
+// stored in plain text.
 func TestMT05EchoedSecretsDoNotLeak(t *testing.T) {
 	t.Parallel()
 	w := startWhole(t, nil)

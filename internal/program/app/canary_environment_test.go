@@ -79,8 +79,8 @@ func (n *tenant) seenRedacted(t *testing.T, run api.TriggerResult) {
 	}
 }
 
-// seenRun checks that nothing that the API returns of a run shows the canary. It returns the bodies
-// of its executions.
+// seenRun checks that no API response about a run contains the canary. It returns the bodies of the
+// run's executions.
 func (n *tenant) seenRun(t *testing.T, run api.TriggerResult) (executions []string) {
 	t.Helper()
 	path := "/v1/sdk/workflows/executions/" + run.RunID.String()

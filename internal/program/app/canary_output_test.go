@@ -29,9 +29,9 @@ type secretOutputs struct {
 	shown     map[string]string
 }
 
-// A component outputs a canary, alone and in runs that pass it on, and a run takes one as its input.
-// No stored row and no log shows it. Authorized clients can read it, after a restart and after a
-// change of the master key too.
+// A component outputs a canary, both alone and in runs that pass it on, and one run has a canary as
+// its input. No stored row and no log contains a canary. Authorized clients can read the canaries,
+// even after a restart and after a change of the master key.
 func TestMT05SecretOutputsDoNotLeak(t *testing.T) {
 	t.Parallel()
 	w, traces := startTraced(t)
@@ -163,8 +163,8 @@ func (n *secretOutputs) run(t *testing.T, components []any, flows map[string]any
 	return run
 }
 
-// passSecretOn runs a workflow that passes the canary to stages of every kind. Some fail because of
-// it, others pass it on.
+// passSecretOn runs a workflow that passes the canary to stages of every kind. Some stages fail
+// because of the canary, others pass it on.
 func (n *secretOutputs) passSecretOn(t *testing.T, ciphertext string) {
 	t.Helper()
 	var child api.Workflow
@@ -212,7 +212,7 @@ func (n *secretOutputs) passSecretOn(t *testing.T, ciphertext string) {
 }
 
 // passVariableOn runs a workflow in which the engine and a component output the value of a secret
-// variable. The schema of neither says that it is secret.
+// variable. Neither output is marked as secret in its schema.
 func (n *secretOutputs) passVariableOn(t *testing.T) {
 	t.Helper()
 	n.sign(t, http.MethodPut, "/v1/sdk/environment-variables/CANARY", map[string]any{"value": canary, "secret": true}).into(t, &struct{}{})

@@ -19,12 +19,12 @@ import (
 // record records the body of a request.
 func (b *logBook) record(r *http.Request) { _, _ = io.Copy(b, r.Body) }
 
-// tracing is held by the test that exports spans. A process has one provider of spans, that of the
-// service started last.
+// tracing is a lock that a test holds while it exports spans. A process has only one provider of
+// spans, that of the service started last.
 var tracing sync.Mutex
 
-// startTraced starts a service and records its traces until the test ends. They are complete once the
-// service has stopped.
+// startTraced starts a service and records its traces until the test ends. The traces are complete
+// once the service has stopped.
 func startTraced(t *testing.T) (*whole, *logBook) {
 	t.Helper()
 	tracing.Lock()
@@ -56,8 +56,8 @@ func expectNone(t *testing.T, where, text string, secrets []string) {
 	}
 }
 
-// expectSpan checks that at least one of the named spans was exported. Others may be missing: other
-// services of the process export there too, and the exporter drops spans under load.
+// expectSpan checks that at least one of the named spans was exported. The other spans may be
+// missing, because all services of the process use the same exporter, which drops spans under load.
 func expectSpan(t *testing.T, traces *logBook, names ...string) {
 	t.Helper()
 	told := traces.String()
@@ -175,8 +175,8 @@ func TestMT05SecretFieldsOfComponentsDoNotLeak(t *testing.T) {
 	expectNone(t, "a dump of every table", dump(t, w.dsn), secrets)
 }
 
-// runWithSecret saves a workflow with a component that has secrets, reads it in every way, and runs
-// it.
+// runWithSecret saves a workflow with a component that has secrets, reads the workflow with every
+// operation, and runs it.
 func (n *tenant) runWithSecret(t *testing.T, c map[string]any) {
 	t.Helper()
 	made := n.sign(t, http.MethodPost, "/v1/sdk/workflows", map[string]any{"name": "secret", "components": []any{c}})

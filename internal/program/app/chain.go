@@ -15,8 +15,8 @@ import (
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
-// Environment variables by which workflows find the chain of `weft dev --chain`, whatever address
-// it listens on, and a funded key.
+// Environment variables through which workflows find the chain of `weft dev --chain`: its address,
+// which may change, and a funded key.
 const (
 	chainVariable = "DEV_CHAIN_URL"
 	keyVariable   = "DEV_CHAIN_KEY"

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// measures are the functions ("file:Function"), files and packages of tests that may use the clock,
-// with the reason. An exception that is no longer needed fails the test.
+// measures lists the functions ("file:Function"), files and packages of tests that may use the
+// clock, each with the reason. An exception that is no longer needed fails the test.
 var measures = map[string]string{
 	"internal/program/chaos/": "timeouts of single attempts that are repeated, and faults of a given length",
 

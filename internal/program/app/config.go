@@ -48,8 +48,8 @@ type Config struct {
 	// StopTimeout is how long work in flight may continue after the stop has started; 0:
 	// defaultStopTimeout.
 	StopTimeout time.Duration
-	// ComponentTimeout limits a single component call, whatever the component's own timeout; 0:
-	// defaultComponentTimeout.
+	// ComponentTimeout limits a single component call, even if the component's own timeout is
+	// longer; 0: defaultComponentTimeout.
 	ComponentTimeout      time.Duration
 	Connections           int   // open connections to the API; 0: what the descriptor limit allows
 	ConnectionsPerAddress int   // 0: an eighth of Connections
@@ -64,15 +64,15 @@ type Config struct {
 	LogLevel      slog.Level
 	TraceEndpoint string // OTLP over HTTP; "": no tracing
 
-	// apiRole is the database role of requests; "": postgres.API. A test sets another one to switch
-	// off row-level security.
+	// apiRole is the database role of requests; "": postgres.API. A test sets a different role to
+	// switch off row-level security.
 	apiRole postgres.Role
 
 	// now is this machine's clock; nil: time.Now. Tests set it.
 	now func() time.Time
 
-	// beforeServing runs once everything is built and the addresses are bound, before the first
-	// request is answered.
+	// beforeServing runs once everything is built and the addresses are bound, before the process
+	// responds to the first request.
 	beforeServing func(ctx context.Context, a *App) error
 }
 
@@ -84,8 +84,8 @@ const defaultWorkers = 100
 const (
 	// defaultDrainDelay covers two health checks of a load balancer that checks every two seconds.
 	defaultDrainDelay = 5 * time.Second
-	// defaultComponentTimeout is the longest timeout of any component (API_CALL), so it shortens
-	// none.
+	// defaultComponentTimeout equals the longest timeout of any component (API_CALL), so the
+	// default shortens no component's timeout.
 	defaultComponentTimeout = 125 * time.Second
 	defaultStopTimeout      = 130 * time.Second
 	maxDrainDelay           = 10 * time.Minute
@@ -226,8 +226,8 @@ func KeyringFromEnv(environ []string) (*seal.Keyring, error) {
 	return keyring(env["WEFT_MASTER_KEY"], env["WEFT_MASTER_KEYS_OLD"])
 }
 
-// keyring returns a keyring whose primary key seals. The other keys, as "base64,base64", only open:
-// older ones, or the next one.
+// keyring returns a keyring whose primary key seals. The other keys, as "base64,base64", only open
+// values. They are older keys, or the next primary key.
 func keyring(primary, old string) (*seal.Keyring, error) {
 	if primary == "" {
 		return nil, errors.New("WEFT_MASTER_KEY: must be set to the base64 of 32 random bytes (openssl rand -base64 32)")
@@ -341,8 +341,8 @@ func split(text string) []string {
 // mailing returns the sender of invitations and the public URL. Without WEFT_SMTP_URL the sender is
 // nil.
 //
-// Links in mails start with WEFT_PUBLIC_URL, never with the address of a request: a client chooses
-// that, and could have a link's token sent to its own server.
+// Links in mails start with WEFT_PUBLIC_URL, never with the address of a request. A client can
+// choose that address, so that the link would send its token to the client's server.
 func mailing(env map[string]string) (sender *mail.Sender, publicURL string, err error) {
 	if public := env["WEFT_PUBLIC_URL"]; public != "" {
 		at, err := url.Parse(public)

@@ -30,8 +30,8 @@ func TestTooManyConnectionsForTheDescriptorLimitPreventStart(t *testing.T) {
 	}
 }
 
-// Silent connections from several addresses fill the API's listener. New clients and the operations
-// listener are still served.
+// Silent connections from several addresses use up the connections of the API's listener. The API
+// still serves new clients, and the operations listener responds.
 func TestSilentConnectionsDoNotBlockAPIOrOperations(t *testing.T) {
 	w := startWhole(t, func(c *Config) { c.Connections = 24 })
 	api := strings.TrimPrefix(w.app.URL(), "http://")

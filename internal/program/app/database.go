@@ -15,7 +15,7 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/engine"
 )
 
-// pools are the connection pools, one per purpose, so that none can starve another.
+// pools are the connection pools, one per purpose, so that no purpose can starve the others.
 type pools struct {
 	api    *pgxpool.Pool // requests, each scoped to its workspace
 	system *pgxpool.Pool // authentication and maintenance, which read across workspaces
@@ -83,8 +83,9 @@ func (p *pools) close() {
 	}
 }
 
-// checkSchema returns an error unless the database has this binary's schema. It repeats a failed
-// check as the owner, because a schema that is too old lacks the roles, and returns that error.
+// checkSchema returns an error unless the database has this binary's schema. If the check fails,
+// checkSchema repeats it as the owner and returns the error of the second check, because a schema
+// that is too old lacks the roles.
 func (a *App) checkSchema(ctx context.Context) error {
 	if postgres.CheckSchema(ctx, a.pools.system) == nil {
 		return nil
@@ -98,7 +99,7 @@ func (a *App) checkSchema(ctx context.Context) error {
 }
 
 // checkDatabase returns an error if the database rejects writes, or if its sessions lack their
-// roles and settings: a pooler may have been put in between since the start.
+// roles and settings. The latter happens if a pooler was put in between after the startup.
 func (a *App) checkDatabase(ctx context.Context) error {
 	if err := postgres.CheckWritable(ctx, a.pools.api); err != nil {
 		return err

@@ -192,8 +192,8 @@ func stopPrivateDatabase(database *devdb.Server, log *slog.Logger) {
 	}
 }
 
-// startDemo starts the demo upstream on its last address, so that unfinished runs still find it, or
-// on any free one.
+// startDemo starts the demo upstream on its last address, so that unfinished runs still reach it.
+// If that address is in use, the upstream listens on any free address.
 func (dev DevConfig) startDemo() (*http.Server, error) {
 	made, err := dev.readExamples()
 	if err != nil {
@@ -216,7 +216,7 @@ const demoAnywhere = "127.0.0.1:0"
 // devOwner is the e-mail address of the owner of the workspace of `weft dev`.
 const devOwner = "owner@weft.localhost"
 
-// findCredentials starts looking for the credentials in parallel with the rest of the start. The
+// findCredentials starts looking for the credentials in parallel with the rest of the startup. The
 // returned function waits for the result.
 func (dev DevConfig) findCredentials(ctx context.Context, dsn string) func() (client.Credentials, error) {
 	var c client.Credentials
@@ -232,7 +232,7 @@ func (dev DevConfig) findCredentials(ctx context.Context, dsn string) func() (cl
 	return func() (client.Credentials, error) { err := wait(); return c, err }
 }
 
-// credentials returns the credentials of the file, replacing the parts that the database no longer
+// credentials returns the credentials of the file. It replaces those that the database no longer
 // accepts. BaseURL is set later.
 func (dev DevConfig) credentials(ctx context.Context, pool *pgxpool.Pool) (client.Credentials, error) {
 	workspaceID, err := dev.workspace(ctx, pool)
@@ -262,8 +262,8 @@ func (dev DevConfig) credentials(ctx context.Context, pool *pgxpool.Pool) (clien
 // passwordMark is the file that records that the password was verified.
 const passwordMark = "password.mark"
 
-// signsIn reports whether the password of the credentials is still valid. It relies on the mark
-// where possible, because verifying a password takes longer than the start of PostgreSQL.
+// signsIn reports whether the password of the credentials is still valid. If possible it relies on
+// the mark, because verifying a password takes longer than the start of PostgreSQL.
 func (dev DevConfig) signsIn(ctx context.Context, pool *pgxpool.Pool, c client.Credentials) bool {
 	path := filepath.Join(dev.DataDir, passwordMark)
 	last, _ := os.ReadFile(path) // without the file the password is verified
@@ -274,8 +274,8 @@ func (dev DevConfig) signsIn(ctx context.Context, pool *pgxpool.Pool, c client.C
 	return mark != ""
 }
 
-// makeDevOwner creates the owner and returns the new password. An existing owner keeps password and
-// role; then it returns "".
+// makeDevOwner creates the owner and returns the new password. If the owner exists, makeDevOwner
+// changes neither password nor role, and returns "".
 func makeDevOwner(ctx context.Context, pool *pgxpool.Pool, workspaceID uuid.UUID) (password string, err error) {
 	if has, _, err := person.HasAccount(ctx, pool, devOwner); err != nil || has {
 		return "", err
@@ -286,7 +286,8 @@ func makeDevOwner(ctx context.Context, pool *pgxpool.Pool, workspaceID uuid.UUID
 }
 
 // workspace returns the workspace of weft dev, creating it on the first start. It changes the plan
-// of an existing one only if dev.Plan is set, because an operator may have changed plan and limits.
+// of an existing workspace only if dev.Plan is set, because an operator may have changed plan and
+// limits.
 func (dev DevConfig) workspace(ctx context.Context, pool *pgxpool.Pool) (uuid.UUID, error) {
 	have, err := db.New().WorkspaceGetByName(ctx, pool, devWorkspace)
 	if postgres.NotFound(err) {

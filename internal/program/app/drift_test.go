@@ -131,8 +131,8 @@ func TestAProcessWithAWrongClockStartsNoWork(t *testing.T) {
 	})
 }
 
-// One of two workers is ten minutes fast: first beyond the tolerance, then within it. Each execution
-// is attempted three times.
+// The clock of one of two workers is ten minutes fast. The tolerance is first less than that, then
+// more. Each execution is attempted three times.
 func TestASoakWithAFastWorker(t *testing.T) {
 	if waittest.LeftToSoak(t, "internal/program/app.TestDueTimesFollowPostgreSQLsClock") {
 		return

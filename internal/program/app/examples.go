@@ -52,7 +52,7 @@ func (dev DevConfig) readExamples() (examples, error) {
 }
 
 // examples creates the missing example workflows and updates those that refer to an old address of
-// the demo upstream. It returns the IDs of the active ones by name.
+// the demo upstream. It returns the IDs of the active example workflows by name.
 func (dev DevConfig) examples(ctx context.Context, workflows *workflow.Service, workspaceID uuid.UUID, demoAddr string) (map[string]uuid.UUID, error) {
 	ctx = postgres.Scope(ctx, workspaceID)
 	made, err := dev.readExamples()

@@ -93,9 +93,9 @@ func (r reply) shape() string {
 	return fmt.Sprintf("%d %v %s", r.status, header, body)
 }
 
-// sameTime compares the medians of nine requests each, taken alternately. The generous factor and the
-// repeated rounds allow for other load on the machine. It detects a query, lock or wait that only one
-// of the two has.
+// sameTime compares the medians of nine requests each, taken alternately. The generous factor and
+// the repeated rounds allow for other load on the machine. A query, lock or wait that only one of
+// the two requests causes is detected.
 func (n *tenant) sameTime(t *testing.T, o operation, as, nobodys map[string]string) {
 	t.Helper()
 	var got, want time.Duration
@@ -118,8 +118,8 @@ func (n *tenant) sameTime(t *testing.T, o operation, as, nobodys map[string]stri
 }
 
 // withAndWithoutRLS runs a test of the isolation of tenants twice: normally, and with a role that
-// bypasses row-level security. The second run proves that the conditions of the statements suffice,
-// which row-level security would hide.
+// bypasses row-level security. The second run proves that the conditions in the statements suffice
+// on their own. Row-level security would hide a missing condition.
 func withAndWithoutRLS(t *testing.T, test func(t *testing.T, w *whole, asItIs bool)) {
 	for name, role := range map[string]postgres.Role{"with row-level security": postgres.API, "without row-level security": postgres.System} {
 		t.Run(name, func(t *testing.T) {
@@ -129,8 +129,9 @@ func withAndWithoutRLS(t *testing.T, test func(t *testing.T, w *whole, asItIs bo
 	}
 }
 
-// TestMT01 lets tenant B call every operation with IDs of tenant A in the path, in every combination
-// with B's own. The response must equal the one for an ID that does not exist, and take as long.
+// TestMT01 lets tenant B call every operation with IDs of tenant A in the path, in every
+// combination with B's own IDs. The response, and the time that it takes, must equal those for an
+// ID that does not exist.
 func TestMT01ForeignIDsBehaveLikeUnknownIDs(t *testing.T) {
 	t.Parallel()
 	withAndWithoutRLS(t, matrix)

@@ -58,8 +58,8 @@ var groups = map[string]group{
 // maxEntries is how many entries internal/ shows: the groups, the Node tools and ARCHITECTURE.md.
 const maxEntries = 12
 
-// places is the second half: what each package may import, inside its group too. A new package
-// needs a line here. A commit that widens a line states the reason.
+// places lists what each package may import, including packages of the same group. A new package
+// needs a line here. A commit that extends a line states the reason.
 var places = map[string]place{
 	"internal/kit/status":     {level: 0, why: "state names, shared by rows and wire"},
 	"internal/kit/credit":     {level: 0, why: "amounts, shared by rows and wire"},

@@ -59,8 +59,9 @@ func newCustomer(t *testing.T, w *whole, name plan.Name, nodes ...*App) customer
 }
 
 // Several clients send more requests than allowed to two processes on one database. Together the
-// processes admit what one would. A submission costs two. On a busy machine the clients do not use up
-// the limit, so only the soak checks that enough is admitted.
+// processes admit as many requests as a single process would. A submission costs two. On a busy
+// machine the clients do not use up the limit, so only the soak checks that enough requests are
+// admitted.
 func TestRL02TwoNodesShareOneLimit(t *testing.T) {
 	t.Parallel()
 	first := startWhole(t, withPatientLimiter)
@@ -131,7 +132,7 @@ func limited(err error) *client.Problem {
 }
 
 // A request rejected because of the member's role counts like any other, and reports the remaining
-// quota. A member of another workspace sees nothing of it.
+// quota. The quota of a member of a different workspace is unchanged.
 func TestForbiddenRequestOfMemberCountsAndOfStrangerDoesNot(t *testing.T) {
 	t.Parallel()
 	w := startWhole(t, withPatientLimiter)
@@ -152,8 +153,8 @@ func TestForbiddenRequestOfMemberCountsAndOfStrangerDoesNot(t *testing.T) {
 	}
 }
 
-// Anyone with a key can use up the limits. That must not prevent revoking the key, or removing a
-// member or an invitation.
+// Anyone with a key can use up the limits. An exhausted limit must not prevent revoking the key, or
+// removing a member or an invitation.
 func TestExhaustedLimitDoesNotPreventRevocations(t *testing.T) {
 	t.Parallel()
 	w := startWhole(t, withPatientLimiter)

@@ -82,7 +82,8 @@ func (e endpoint) close(ctx context.Context, log *slog.Logger) {
 	_ = e.listener.Close() // it is bound even if it was never served
 }
 
-// buildListeners binds the addresses of the API and of operations. Neither answers yet.
+// buildListeners binds the addresses of the API and of operations. Neither listener serves requests
+// yet.
 func (a *App) buildListeners(registry *component.Registry) error {
 	if a.cfg.Addr != "" {
 		proxies, keys := auth.Proxies(a.cfg.TrustedProxies), auth.NewKeys(a.pools.api)
@@ -137,8 +138,8 @@ const (
 )
 
 // connectionsFor returns how many connections the API may have open under a descriptor limit. It
-// reserves at least a quarter of the limit, and at most half of a low one, for the operations
-// listener, the database and the workers' requests.
+// reserves descriptors for the operations listener, the database and the workers' requests: at
+// least a quarter of the limit, and at most half of a low limit.
 func connectionsFor(descriptors uint64, workers int) int {
 	limit := int(min(descriptors, 1<<30))
 	reserve := max(limit/4, min(limit/2, 2*workers+otherDescriptors))
@@ -152,8 +153,8 @@ func (c Config) CheckConnections() error {
 	return err
 }
 
-// descriptors returns the descriptor limit of this process. It returns an error if that is too low
-// for WEFT_CONNECTIONS.
+// descriptors returns the descriptor limit of this process. It returns an error if the limit is too
+// low for WEFT_CONNECTIONS.
 func (c Config) descriptors() (uint64, error) {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {

@@ -18,8 +18,8 @@ import (
 const masterKeyFile = "master.key"
 
 // keyringOfFolder returns the keyring of the data folder's key file, whose lines are keys, primary
-// first. It creates a key on the first start only: if a key is lost, a new one could not open what
-// the database holds.
+// first. It creates a key on the first start only: if the key is lost later, a new key could not
+// open the values in the database.
 func keyringOfFolder(dir string) (*seal.Keyring, error) {
 	path := filepath.Join(dir, masterKeyFile)
 	keys, err := readMasterKeys(path)
@@ -124,8 +124,8 @@ func (f KeyFile) write(keys []string) error {
 	return syncFolder(f.path)
 }
 
-// makeMasterKey creates a key file atomically and does nothing if one exists: of two processes that
-// start at the same time, both use the key of the first.
+// makeMasterKey creates a key file atomically, and does nothing if the file exists. If two
+// processes start at the same time, both use the key of the first.
 func makeMasterKey(path string) error {
 	next, err := writeKeys(path, []string{newMasterKey()})
 	if err != nil {
@@ -139,7 +139,7 @@ func makeMasterKey(path string) error {
 }
 
 // syncFolder flushes the folder of a file to disk: values sealed under a key must not survive a
-// crash that loses its file. It ignores that some file systems cannot flush folders.
+// crash that loses its file. It ignores the error of file systems that cannot flush folders.
 func syncFolder(path string) error {
 	folder, err := os.Open(filepath.Dir(path))
 	if err != nil {

@@ -54,8 +54,8 @@ func (w *whole) measureP95(t *testing.T, rate, count int) time.Duration {
 }
 
 // lowestP95 returns the lowest p95 of windows of about a second, over the second half of the given
-// seconds. A delay caused by the transaction affects all windows, other load on the machine only
-// some.
+// seconds. A delay caused by the transaction affects all windows, whereas other load on the machine
+// affects only some.
 func (w *whole) lowestP95(t *testing.T, rate int, seconds float64) time.Duration {
 	t.Helper()
 	const window = 60
@@ -72,8 +72,8 @@ func (w *whole) lowestP95(t *testing.T, rate int, seconds float64) time.Duration
 
 var oldest = regexp.MustCompile(`(?m)^weft_database_oldest_transaction_seconds ([0-9.e+-]+)$`)
 
-// The server terminates idle transactions, because of a setting of each session. Every pool and every
-// single connection of Weft must set it.
+// The server terminates idle transactions if the session sets a timeout. Every pool and every
+// separate connection of Weft must set that timeout.
 func TestEX17EverySessionTerminatesIdleTransactions(t *testing.T) {
 	t.Parallel()
 	w := startWhole(t, nil)
@@ -105,8 +105,8 @@ func TestEX17EverySessionTerminatesIdleTransactions(t *testing.T) {
 	}
 }
 
-// Folds of runs may wait for long. Authentication and the runs of other workspaces have their own
-// connections.
+// Folds of runs may wait for a long time. Authentication and the runs of other workspaces use
+// separate connections.
 func TestFoldsOfRunsUseTheirOwnConnections(t *testing.T) {
 	t.Parallel()
 	w := startWhole(t, nil)

@@ -9,8 +9,8 @@ import (
 
 // Stop stops all parts in order: readiness and, after the drain delay, fetching, inline waits and
 // streams, the listeners, the workers, notifications, the database. Executions in flight finish
-// within the stop timeout or are released to other processes. It may be called on a partly built
-// App, and repeatedly.
+// within the stop timeout or are released to other processes. Stop may be called on a partly built
+// App, and more than once.
 func (a *App) Stop(ctx context.Context) { a.stopped.Do(func() { a.stop(ctx) }) }
 
 // stopMargin is the time for the rest of the stop, added to the time for work in flight.

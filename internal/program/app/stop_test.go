@@ -52,7 +52,7 @@ func TestStoppingProcessReportsNotReadyAndServesForTheDrainDelay(t *testing.T) {
 }
 
 // The stop timeout is at least the component timeout, and by default no component is interrupted:
-// those with longer timeouts wait between short calls.
+// components with longer timeouts only wait between short calls.
 func TestTheDefaultStopTimeoutLetsEveryComponentFinish(t *testing.T) {
 	if defaultStopTimeout < defaultComponentTimeout {
 		t.Errorf("the stop timeout is %v, shorter than the component timeout of %v", defaultStopTimeout, defaultComponentTimeout)

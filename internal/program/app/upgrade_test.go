@@ -65,7 +65,7 @@ func idAt(at time.Time) uuid.UUID {
 	return id
 }
 
-// Rows written by the first versions survive every migration: they are all there, the ledger adds up,
+// Rows written by the first versions survive every migration: no row is lost, the ledger adds up,
 // and unfinished work continues.
 func TestOP04RowsOfTheFirstSchemasSurviveEveryMigration(t *testing.T) {
 	t.Parallel()

@@ -70,15 +70,16 @@ func (h atLeast) WithGroup(name string) slog.Handler {
 }
 
 // deliveriesPerSlot is how many callbacks a process handles concurrently for each slot. Nearly all
-// of them wait, for a receiver or for their turn.
+// callbacks wait, for a receiver or for their next attempt.
 const deliveriesPerSlot = 4
 
 // slotsOf returns how many executions a process can start at once. A workspace's share is a part of
-// that.
+// this number.
 //
-// A process with an API has as many slots again for what it accepts directly. Without one, those
-// slots only start the successors of finished executions. Counting them too would let one workspace
-// fill the queue's slots, which others wait for.
+// A process with an API has the same number of slots again, for executions that it accepts
+// directly. In a process without an API, these slots only start the successors of finished
+// executions. If they were counted too, one workspace could fill all slots of the queue while other
+// workspaces wait.
 func slotsOf(cfg Config) int {
 	if cfg.Addr == "" {
 		return cfg.Workers
@@ -86,8 +87,8 @@ func slotsOf(cfg Config) int {
 	return 2 * cfg.Workers
 }
 
-// executionDeps returns the dependencies of executions. The engine is constructed later, so it is
-// reached through a.
+// executionDeps returns the dependencies of executions. The engine is constructed later, so the
+// dependencies refer to it through a.
 func (a *App) executionDeps(registry *component.Registry, inserter *river.Client[pgx.Tx]) execution.Deps {
 	return execution.Deps{
 		DB: a.pools.api, Jobs: inserter, Modules: registry, Keyring: a.cfg.Keyring, Vault: a.vault, Hub: a.hub,
@@ -243,7 +244,7 @@ func (h *workers) stopFetching(ctx context.Context) {
 }
 
 // stop waits for work in flight until the deadline, then interrupts it. The worker's identity stays
-// alive until the end, because it still owns the executions being finished.
+// alive until that work has stopped, because the worker still owns the executions.
 func (h *workers) stop(ctx context.Context) {
 	soft, cancel := context.WithDeadline(ctx, h.deadline)
 	defer cancel()

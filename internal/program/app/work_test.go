@@ -9,8 +9,8 @@ import (
 	"github.com/weft-automation/weft/internal/platform/telemetry"
 )
 
-// A workspace's share is nine tenths of the slots that processes record. Each process records all
-// executions that it can start at once.
+// A workspace's share is nine tenths of the slots that processes record. Each process records how
+// many executions it can start at once.
 func TestAProcessRecordsTheSlotsThatItCanFill(t *testing.T) {
 	t.Parallel()
 	ring, err := keyring(goodKey, "")

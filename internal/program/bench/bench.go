@@ -3,9 +3,9 @@
 // machine.
 //
 // It measures the real service over HTTP, in separate processes. It reads the database only for
-// commit times and the number of commits. It reports figures and never fails a build because of
-// them. The one invariant: floor and service are measured alternately, by the same load generator,
-// against the same PostgreSQL.
+// commit times and the number of commits. It only reports figures. A low figure never fails a
+// build. Invariant: Floor and service are measured alternately, by the same load generator, against
+// the same PostgreSQL.
 package bench
 
 import (
@@ -34,7 +34,7 @@ type Options struct {
 	Progress io.Writer // receives progress messages
 }
 
-// figures are measured in this order, so that adjacent ones can share processes.
+// figures are measured in this order, so that adjacent figures can share processes.
 var figures = []struct {
 	id      string
 	measure func(*rig, context.Context) ([]Result, error)

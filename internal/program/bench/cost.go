@@ -15,8 +15,8 @@ type cost struct{ service, database time.Duration }
 // tick is the unit of /proc/PID/stat (USER_HZ), the same on every Linux.
 const tick = 10 * time.Millisecond
 
-// spent returns the CPU time that the processes of a deployment and the private PostgreSQL have used
-// so far, or 0 where the system does not report it.
+// spent returns the CPU time that the processes of a deployment and the private PostgreSQL have
+// used so far, or 0 if the system does not report CPU time.
 func (r *rig) spent(d *deployment) cost {
 	var c cost
 	for _, p := range append([]*process{d.api}, d.workers...) {

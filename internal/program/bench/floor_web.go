@@ -137,8 +137,8 @@ func (r *rig) echoes(ctx context.Context, clients int) (sample, error) {
 	return r.load(ctx, f.addr, clients, func(int) *call { return request }, nil)
 }
 
-// load lets clients send requests to addr. each returns the n-th request. check, unless nil, checks
-// the response.
+// load lets clients send requests to addr. The function each returns the n-th request. The function
+// check, unless nil, checks the response.
 func (r *rig) load(ctx context.Context, addr string, clients int, each func(n int) *call, check func(answer []byte) error) (sample, error) {
 	wires, err := dialAll(ctx, addr, clients)
 	if err != nil {

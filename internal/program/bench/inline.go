@@ -172,7 +172,8 @@ func (r *rig) readRate(ctx context.Context) ([]Result, error) {
 		"the same service answers %s/s signed GETs of a catalogue entry, which need no database; %s", number(bare.rate()), cost))}, nil
 }
 
-// reading returns a load that reads executions in turn, so that caching one row does not help.
+// reading returns a load that reads executions one after the other, so that caching one row does
+// not help.
 func (r *rig) reading(ctx context.Context, d *deployment) func() (sample, error) {
 	var requests []*call
 	return func() (sample, error) {

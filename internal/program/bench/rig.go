@@ -67,8 +67,8 @@ func newRig(ctx context.Context, o Options) (_ *rig, err error) {
 	return r, nil
 }
 
-// startPostgreSQL starts a private server with the settings of weft dev. It
-// also keeps commit times, which P9 and P16 are measured by.
+// startPostgreSQL starts a private server with the settings of weft dev. The server also records
+// commit times, which P9 and P16 use.
 func (r *rig) startPostgreSQL(ctx context.Context) (err error) {
 	r.logf("starting a private PostgreSQL in %s", r.dir)
 	r.server, err = devdb.Start(ctx, devdb.Config{

@@ -18,8 +18,8 @@ func median(values []float64) float64 {
 	return (sorted[middle-1] + sorted[middle]) / 2
 }
 
-// percentile returns the smallest sorted value that at least the given share (0 to 1) of the values
-// do not exceed. It returns the zero value for no values.
+// percentile returns the smallest of the sorted values such that at least the given share (0 to 1)
+// of the values are not greater. It returns the zero value if there are no values.
 func percentile[T any](sorted []T, share float64) T {
 	if len(sorted) == 0 {
 		var none T

@@ -233,8 +233,8 @@ func (d *deployment) gated(u *upstream, key string) *call {
 	return d.execute("API_CALL", `{"headers":{}}`, `{"method":"GET","timeoutMs":120000,"apiUrl":"`+u.gateURL(key)+`"}`, "")
 }
 
-// follow reads a stream to its final event and returns when that arrived. It calls begun after the
-// first event.
+// follow reads a stream to its final event and returns the time at which that event arrived. It
+// calls begun after the first event.
 func (d *deployment) follow(ctx context.Context, id string, begun func()) (time.Time, error) {
 	w, in, err := openStream(ctx, d.stream(id))
 	if err != nil {

@@ -57,8 +57,8 @@ func (s *scene) alive() int {
 	return s.number("SELECT count(*) FROM component_executions WHERE finished_at IS NULL")
 }
 
-// finish waits until every execution is final, at most for limit, and until every callback is
-// settled. Then it checks everything. It returns how long the executions took.
+// finish waits until every execution is final, for at most limit, and until every callback is
+// settled. Then it checks every invariant. It returns how long the executions took.
 func (s *scene) finish(limit time.Duration) time.Duration {
 	s.t.Helper()
 	took := eventually(s.t, limit, "I2 every execution to be final", func() (bool, string) {
@@ -99,8 +99,8 @@ func (s *scene) check() {
 	s.checkLogs()
 }
 
-// checkRecords compares the records of the API with what clients were promised, and with what the
-// receiver and the upstream saw.
+// checkRecords compares the API's records with the responses that clients got, and with the
+// requests that the receiver and the upstream got.
 func (s *scene) checkRecords() {
 	s.t.Helper()
 	p := s.node()
@@ -179,8 +179,8 @@ func (s *scene) checkCallback(id uuid.UUID, record api.ComponentExecution, raw j
 	return problems
 }
 
-// finality returns the part of a record that must not change once it is final: all but the progress
-// of the callback.
+// finality returns the part of a record that must not change once the record is final: everything
+// except the progress of the callback.
 func finality(raw []byte) string {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &members); err != nil {

@@ -21,8 +21,8 @@ import (
 	"github.com/weft-automation/weft/internal/local/client"
 )
 
-// AU-11: a key is revoked while requests and streams use it on two nodes. No request that started
-// later than 1 s after the commit is accepted, and the streams are closed within 5 s.
+// AU-11: a key is revoked while requests and streams use the key on two nodes. No request that
+// started later than 1 s after the commit is accepted, and the streams are closed within 5 s.
 func TestAU11AKeyIsRevokedUnderTraffic(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, shared)
@@ -101,9 +101,9 @@ func TestAU11AKeyIsRevokedUnderTraffic(t *testing.T) {
 		worst.Round(time.Millisecond), closed.Round(time.Millisecond))
 }
 
-// AU-14: a flood of requests with wrong signatures from one address gets 401 and 429. The latency
-// of a well-behaved client elsewhere rises by no more than with a server on the same machine that
-// only rejects. Each time is the best of three.
+// AU-14: a flood of requests with wrong signatures from one address gets 401 and 429. A
+// well-behaved client at a different address sees its latency rise no more than if it called a
+// server on the same machine that only rejects requests. Each latency is the best of three.
 func TestAU14FloodOfWrongSignaturesDoesNotSlowOthers(t *testing.T) {
 	if waittest.LeftToSoak(t, "internal/account/auth.TestAU14FailedAuthenticationsAreLimitedByAddress") {
 		return
@@ -126,8 +126,8 @@ func TestAU14FloodOfWrongSignaturesDoesNotSlowOthers(t *testing.T) {
 	s.finish(10 * time.Second)
 }
 
-// flood returns by how much the p99 of a well-behaved client rises under a flood, less what the flood
-// costs any server on the machine.
+// flood returns the rise of a well-behaved client's p99 latency during a flood, minus the rise that
+// the flood causes for any server on the machine.
 func (s *scene) flood(t *testing.T, node *process, id string) (rise time.Duration) {
 	t.Helper()
 	length := size(2*time.Second, 20*time.Second)

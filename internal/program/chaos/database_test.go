@@ -33,8 +33,8 @@ func (s *scene) startLoad(pace time.Duration, make func(i int) order) *backgroun
 	for range 4 {
 		w.done.Go(func() {
 			during(ctx, time.Hour, 4*pace, func() {
-				// Submissions in flight are completed. Otherwise it is unknown whether they were
-				// acknowledged.
+				// Wait for submissions in flight. Otherwise it is unknown whether these submissions
+				// were acknowledged.
 				_, refused, err := s.submitUntilAcknowledged(context.Background(), make(int(n.Add(1))))
 				w.refused.Add(int64(refused))
 				if err != nil {
@@ -55,9 +55,9 @@ func (w *backgroundLoad) stop() error {
 	return nil
 }
 
-// EX-08: PostgreSQL restarts as after a crash, and is down for 10 s, under load. No process exits,
-// submissions get 503 with Retry-After meanwhile, work resumes within 5 s after the restart, and
-// nothing acknowledged is lost.
+// EX-08: under load, PostgreSQL crashes, is down for 10 s, and restarts. No process exits,
+// submissions get 503 with Retry-After while it is down, work resumes within 5 s after the restart,
+// and nothing acknowledged is lost.
 func TestEX08PostgreSQLRestartsUnderLoad(t *testing.T) {
 	if waittest.LeftToSoak(t, "internal/program/chaos.TestOP01TheDatabaseCannotServe", "internal/program/chaos.TestEX14ResponseToACommitIsLost") {
 		return
@@ -112,8 +112,8 @@ func (s *scene) awaitWork(limit time.Duration) time.Duration {
 	})
 }
 
-// refusals submits for a time and checks that each response is 503 with Retry-After. It returns their
-// number.
+// refusals sends submissions for the duration and checks that each response is 503 with
+// Retry-After. It returns the number of responses.
 func (s *scene) refusals(length time.Duration) (n int) {
 	s.t.Helper()
 	late := 0
@@ -170,8 +170,8 @@ func TestEX09ConnectionsAreTerminatedAtRandom(t *testing.T) {
 		cuts, load.refused.Load(), watching.failed, watching.reads, took.Seconds(), s.summary())
 }
 
-// EX-10: another client uses up all connections, those of the service included. The API responds 503
-// and reports not ready. It recovers once the connections are released.
+// EX-10: a different client uses all of PostgreSQL's connections, including those of the service.
+// The API responds 503 and reports not ready. It recovers once the connections are released.
 func TestEX10AllConnectionsAreUsedUp(t *testing.T) {
 	if waittest.LeftToSoak(t, "internal/program/chaos.TestOP01TheDatabaseCannotServe") {
 		return
@@ -229,9 +229,9 @@ func (s *scene) takeConnections(ctx context.Context, taken *atomic.Int64) {
 	}
 }
 
-// EX-14: the connection between serve and PostgreSQL is closed after the commit, before its response
-// arrives. Every execution has a job, every job has an execution, and a repeat with the same
-// Idempotency-Key finds the first one.
+// EX-14: the connection between serve and PostgreSQL is closed after a commit, before the response
+// to the commit arrives. Every execution has a job, every job has an execution, and a repeat with
+// the same Idempotency-Key returns the first execution.
 func TestEX14ResponseToACommitIsLost(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, shared)

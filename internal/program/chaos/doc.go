@@ -1,10 +1,11 @@
 // Package chaos tests that Weft keeps its promises when processes, networks and databases fail.
 //
-// It runs the real binary as separate processes on a real PostgreSQL and kills, freezes,
-// disconnects and restarts them under load. Then it checks the invariants of an execution by SQL,
-// by what the receiver of callbacks saw and by what clients observed.
+// The tests run the real binary as separate processes on a real PostgreSQL and kills, freezes,
+// disconnects and restarts them under load. Then they check the invariants of an execution with
+// SQL, with the callbacks that the receiver got, and with the responses that clients got.
 //
-// It contains only tests. `go test` runs a small form of each scenario, WEFT_SOAK=1 the whole one,
-// and `make chaos` the scenarios of a lost worker and a restarted database at full size. The one
-// invariant: every scenario ends with the checker, and every process that it started has stopped.
+// The package contains only tests. `go test` runs a small form of each scenario, and with
+// WEFT_SOAK=1 the full form. `make chaos` runs the scenarios of a lost worker and a restarted
+// database at full size. Invariant: Every scenario ends with the checker, after which every process
+// that the scenario started has stopped.
 package chaos

@@ -79,9 +79,9 @@ func (s *scene) catchUp(standby *server) {
 	})
 }
 
-// OP-14: the primary is lost and its asynchronous standby is promoted. If the standby has
-// everything acknowledged, work continues. If it lacks the last execution, acknowledged just before
-// the loss, the database goes into quarantine. So it does if no process survived that could notice.
+// OP-14: the primary is lost and its asynchronous standby is promoted. If the standby has every
+// acknowledged execution, work continues. If it lacks the last execution, which was acknowledged
+// just before the loss, the database goes into quarantine, even if no process survived the loss.
 func TestOP14AFailoverToAStandby(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -155,8 +155,8 @@ func TestOP14AFailoverToAStandby(t *testing.T) {
 				eventually(t, time.Minute, "the quarantine to start", func() (bool, string) {
 					return s.number("SELECT count(*) FROM installation WHERE quarantined_at IS NOT NULL") == 1, "it did not start"
 				})
-				// Two checks detect lost work, whichever runs first: one compares the last acknowledged
-				// position, one the state that each process saw last.
+				// Two checks detect lost work, and either may run first. One compares the last
+				// acknowledged position, the other the state that each process saw last.
 				reasons := map[bool][]string{true: {"acknowledged work is lost", "an older state came back"}, false: {"timeline"}}[c.lags]
 				code, text := s.command(nil, "quarantine", "status")
 				if code != 0 || !slices.ContainsFunc(reasons, func(reason string) bool { return strings.Contains(text, reason) }) {
@@ -174,8 +174,9 @@ func TestOP14AFailoverToAStandby(t *testing.T) {
 	}
 }
 
-// With synchronous replication a position is reported only after a standby has stored the log up to
-// it. What only the primary has was never acknowledged, and a failover may lose it.
+// With synchronous replication, a position is reported only after a standby has stored the log up
+// to that position. Work that only the primary has stored was never acknowledged, so a failover may
+// lose it.
 func TestOP14APositionWaitsForSynchronousStandbys(t *testing.T) {
 	t.Parallel()
 	primary := ownServer(t, nil)

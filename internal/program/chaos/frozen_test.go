@@ -10,9 +10,9 @@ import (
 	"github.com/weft-automation/weft/internal/kit/waittest"
 )
 
-// EX-06: a worker is frozen until its executions are taken over, then it is thawed. It changes
-// nothing afterwards, nothing is posted twice, and no state moves back. The frozen worker is the
-// one that sweeps, which is the harder case.
+// EX-06: a worker is frozen until other workers have acquired its executions, then it is resumed.
+// The resumed worker changes nothing, nothing is posted twice, and no state moves backwards. The
+// frozen worker is the one that runs the sweeper, which is the harder case.
 func TestEX06AWorkerIsFrozenAndThawed(t *testing.T) {
 	if waittest.LeftToSoak(t, "internal/program/chaos.TestOP02HangingWorkerReportsNotReady", "internal/execution.TestAnUnsafeCallOutlivesAStallOfTheDatabase") {
 		return

@@ -30,7 +30,8 @@ type hostile struct {
 }
 
 // attacker attacks until ctx is done and continues after every failure. Each attacker has its own
-// workspace and its own network in 127.0.0.0/8, so that limits by address apply to it.
+// workspace and its own network in 127.0.0.0/8, so that limits by address apply to each attacker
+// separately.
 type attacker struct {
 	credits int64 // of its workspace at the start
 	attack  func(ctx context.Context, h *hostile)
@@ -75,8 +76,8 @@ func TestHostileTenantsTogether(t *testing.T) {
 	h := &hostile{scene: s, process: s.join(s.launchOf(limited, "serve", "WEFT_DRAIN_DELAY=0s"))}
 	worker := s.start("work")
 
-	// The same service on the same machine at the same time, without attackers: its slowdown shows
-	// the load of the machine.
+	// The same service runs at the same time on the same machine without attackers. Its slowdown
+	// shows the load of the machine.
 	untouched := &hostile{scene: newScene(t, shared)}
 	untouched.process = untouched.start("serve")
 	untouched.start("work")
@@ -132,8 +133,8 @@ func (h *hostile) attackers() map[string]*hostile {
 	return all
 }
 
-// attackedBy runs all attackers. It returns how long the calls of the well-behaved workspaces took
-// meanwhile, here and in the service without attackers.
+// attackedBy runs all attackers. It returns the durations of the well-behaved workspace's calls
+// during the attack, to this service and to the service without attackers.
 func (h *hostile) attackedBy(t *testing.T, hostiles map[string]*hostile, untouched *hostile) (attacked, meanwhile []time.Duration) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -185,8 +186,8 @@ func p95(took []time.Duration) time.Duration {
 	return sorted[len(sorted)*95/100]
 }
 
-// checkLimitsReached checks that the attacks reached the limits. An attack that reaches none proves
-// nothing.
+// checkLimitsReached checks that the attacks reached the limits. An attack that reaches no limit
+// proves nothing.
 func (h *hostile) checkLimitsReached(t *testing.T) {
 	t.Helper()
 	_, ops := h.process.addresses()
@@ -242,8 +243,8 @@ func cpuTime(t *testing.T, p *process) time.Duration {
 }
 
 // swarm runs n copies of act repeatedly until ctx is done. Each copy connects from one of the given
-// number of addresses in 127.0.<network>.0/24. Its connection is closed afterwards. It pauses between
-// two repetitions.
+// number of addresses in 127.0.<network>.0/24, closes its connection after act, and pauses before
+// the next repetition.
 func (h *hostile) swarm(ctx context.Context, network byte, addresses, n int, pause time.Duration, act func(conn net.Conn)) {
 	base, _ := h.process.addresses()
 	workers(ctx, n, func(ctx context.Context, i int) {

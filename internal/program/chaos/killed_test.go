@@ -8,8 +8,9 @@ import (
 	"github.com/weft-automation/weft/internal/kit/waittest"
 )
 
-// EX-01: one of two workers is killed with 1,000 unfinished executions, at least 200 of them running.
-// All are final within 30 s, each is posted once, and each callback is delivered with the same bytes.
+// EX-01: one of two workers is killed with 1,000 unfinished executions, at least 200 of them
+// running. All executions are final within 30 s, each execution is posted once, and all deliveries
+// of a callback have the same bytes.
 func TestEX01OneOfTwoWorkersIsKilled(t *testing.T) {
 	t.Parallel()
 	for range size(1, 3) {
@@ -67,8 +68,8 @@ func TestEX02OnlyWorkerIsKilledAndRestarted(t *testing.T) {
 	figures.note(t, "%d unfinished at the kill; all final %.1f s after the restart; %s", alive, took.Seconds(), s.summary())
 }
 
-// EX-03: with one attempt each, no execution stays unfinished. Safe calls are repeated and complete,
-// unsafe ones fail with WORKER_LOST.
+// EX-03: executions that allow only one attempt don't stay unfinished. Safe calls are repeated and
+// complete. Unsafe calls fail with WORKER_LOST.
 func TestEX03ExecutionsWithOneAttemptFinish(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, shared)
@@ -96,8 +97,8 @@ func TestEX03ExecutionsWithOneAttemptFinish(t *testing.T) {
 	figures.note(t, "all final %.1f s after the kill; %d unsafe calls failed as WORKER_LOST; %s", took.Seconds(), failed, s.summary())
 }
 
-// EX-05: an unsafe call whose worker is killed after the effect, before the result is stored, is not
-// repeated. Its execution reports that the outcome is unknown.
+// EX-05: a worker is killed after the effect of an unsafe call, before the result is stored. The
+// call is not repeated, and its execution reports that the outcome is unknown.
 func TestEX05AnUnsafeCallIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, shared)
@@ -127,7 +128,7 @@ func TestEX05AnUnsafeCallIsNotRepeated(t *testing.T) {
 	figures.note(t, "%d effects before the kill, none repeated; %s", effects, s.summary())
 }
 
-// EX-02 with all of Weft in one process, as weft dev runs it. Executions start there without the
+// EX-02 with all of Weft in one process, as in `weft dev`, where executions start without the
 // queue. The process is killed and restarted.
 func TestEX02SingleProcessIsKilledAndRestarted(t *testing.T) {
 	t.Parallel()

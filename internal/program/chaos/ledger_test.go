@@ -22,7 +22,8 @@ type ack struct {
 	at time.Time
 }
 
-// ledger records what clients know: the acknowledged executions and every state seen.
+// ledger records the executions that were acknowledged to clients, and every state that clients
+// saw.
 type ledger struct {
 	mu    sync.Mutex
 	acks  map[uuid.UUID]ack
@@ -31,8 +32,7 @@ type ledger struct {
 	reads int
 }
 
-// observation is what was seen of one execution: when each rank of state was first seen, and the
-// final record.
+// observation records when each rank of an execution's state was first seen, and the final record.
 type observation struct {
 	state status.Execution // the latest
 	first [4]time.Time     // by rank
@@ -134,8 +134,8 @@ type watcher struct {
 	done          sync.WaitGroup
 }
 
-// watch starts to read one unfinished execution every 20 ms, and to follow a few by their streams
-// (EX-20).
+// watch starts to read an unfinished execution every 20 ms, and to follow the streams of a few
+// executions (EX-20).
 func (s *scene) watch() *watcher {
 	ctx, cancel := context.WithCancel(context.Background())
 	w := &watcher{cancel: cancel}
@@ -209,8 +209,9 @@ func (s *scene) follow(ctx context.Context) {
 	}
 }
 
-// stream reads the stream of one execution to its last event and passes the states to the ledger. It
-// calls opened, if given, at the first event, or when the stream fails before.
+// stream reads the stream of one execution until its last event and passes the states to the
+// ledger. If opened is not nil, stream calls it at the first event, or when the stream fails before
+// the first event.
 func (s *scene) stream(ctx context.Context, p *process, id uuid.UUID, of int, opened ...func()) (last status.Execution, err error) {
 	asked := time.Now()
 	tell := func() {

@@ -32,8 +32,8 @@ var program string
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	// Scenarios mostly wait, so more of them run in parallel than there are cores. At full size they
-	// measure times, so fewer do.
+	// Scenarios spend most of their time waiting, so more scenarios than cores run in parallel. At
+	// full size the scenarios measure durations, so fewer run in parallel.
 	asked := false
 	flag.Visit(func(f *flag.Flag) { asked = asked || f.Name == "test.parallel" })
 	if !asked {
@@ -120,9 +120,9 @@ func shorten(name string) string {
 	return name
 }
 
-// eventually waits until the condition holds and returns how long that took. Only the soak enforces
-// the limit; otherwise the wait lasts as long as the test may. On failure it reports the string that
-// the condition returns.
+// eventually waits until the condition holds and returns how long it waited. Only the soak enforces
+// the limit; otherwise eventually waits as long as the test's timeout allows. On failure it reports
+// the string that the condition returns.
 func eventually(t testing.TB, limit time.Duration, what string, condition func() (bool, string)) time.Duration {
 	t.Helper()
 	if !waittest.Timed() {

@@ -42,8 +42,8 @@ func (s *scene) replace(old *process, command string, settings ...string) *proce
 }
 
 // MT-07: the master key is rotated while two nodes serve requests. No submission fails, and values
-// under the old key stay readable. rotate-master reports when the old key can be removed. Without the
-// old key everything completes.
+// under the old key stay readable. `weft keys rotate-master` reports when the old key can be
+// removed. After its removal, all executions complete.
 func TestMT07TheMasterKeyIsRotatedUnderTraffic(t *testing.T) {
 	if waittest.LeftToSoak(t, "internal/program/rotation.TestMT07ValuesUnderOldKeysAreReencrypted", "internal/program/rotation.TestMT07ProcessThatExitsDuringThePassStillCounts") {
 		return
@@ -76,7 +76,7 @@ func TestMT07TheMasterKeyIsRotatedUnderTraffic(t *testing.T) {
 		nodes[i] = s.replace(nodes[i], "serve", knows...)
 	}
 	worker = s.replace(worker, "work", knows...)
-	// From here on there is no worker, so rows under both keys accumulate.
+	// From here on no worker runs, so rows under both keys accumulate.
 	nodes[0] = s.replace(nodes[0], "serve", seals...)
 	worker.signal(syscall.SIGTERM)
 	worker.exitCode(t, 25*time.Second)

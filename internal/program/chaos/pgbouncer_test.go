@@ -113,8 +113,8 @@ func (p *pgbouncer) dsn(database string) string {
 	return fmt.Sprintf("postgres://postgres@/%s?host=%s&port=6432&sslmode=disable", database, url.QueryEscape(p.dir))
 }
 
-// OP-12: Weft works through PgBouncer in session mode as it does without. In other modes it does not
-// start, and a running process reports not ready once the mode changes.
+// OP-12: Weft works through PgBouncer in session mode as it does without PgBouncer. In other modes
+// Weft does not start, and a running process reports not ready once the mode changes.
 func TestOP12ThroughPgBouncer(t *testing.T) {
 	if waittest.LeftToSoak(t, "internal/platform/postgres.TestSessionsThroughASessionPoolerHaveRoleSettingsAndScope", "internal/platform/postgres.TestATransactionPoolerIsRefused", "internal/program/app.TestAProcessWorksThroughASessionPooler") {
 		return

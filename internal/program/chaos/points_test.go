@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// EX-04, LE-03: a process kills itself at each crash point, and the invariants hold, those of the
-// ledger too. P8 is in the scenarios of workflows.
+// EX-04, LE-03: a process kills itself at each crash point, and all invariants hold, including
+// those of the ledger. The scenarios of workflows cover P8.
 func TestEX04AndLE03EveryCrashPoint(t *testing.T) {
 	t.Parallel()
 	points := []struct {
@@ -40,8 +40,8 @@ func TestEX04AndLE03EveryCrashPoint(t *testing.T) {
 	}
 }
 
-// crashAt makes one process crash at the point under a small load, starts another instead and checks.
-// It returns the time until all executions were final.
+// crashAt makes one process crash at the point under a small load, starts a replacement and checks
+// the invariants. It returns the time until all executions were final.
 func (s *scene) crashAt(setting, command string) time.Duration {
 	s.t.Helper()
 	other := map[string]string{"serve": "work", "work": "serve"}[command]
@@ -93,8 +93,9 @@ func (s *scene) expire() {
 	}
 }
 
-// CB-07: a worker is killed after the receiver's 200, before that is recorded. The callback is
-// delivered once more with the same bytes, deliveredAt is set once, and there is no third delivery.
+// CB-07: a worker is killed after the receiver responds with 200, before the delivery is recorded.
+// The callback is delivered once more with the same bytes, deliveredAt is set once, and there is no
+// third delivery.
 func TestCB07UnrecordedDeliveryIsRepeatedOnce(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, shared)

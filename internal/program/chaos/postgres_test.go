@@ -117,7 +117,8 @@ func ownServer(t *testing.T, settings map[string]string) *server {
 	return s
 }
 
-// openPool opens the test's own pool. Its sessions have another name than those of the service.
+// openPool opens the test's own pool. The names of its sessions differ from those of the service's
+// sessions.
 func openPool(t testing.TB, dsn string) *pgxpool.Pool {
 	t.Helper()
 	pool, err := postgres.Open(context.Background(), dsn, "chaos", postgres.Owner, 4)

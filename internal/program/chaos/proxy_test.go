@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// faultProxy is a proxy between a process and PostgreSQL that understands enough of the protocol to
-// fail at the worst moments.
+// faultProxy is a proxy between a process and PostgreSQL. It parses the protocol, so that it can
+// fail at the most harmful times.
 type faultProxy struct {
 	listener net.Listener
 	socket   string // of the server

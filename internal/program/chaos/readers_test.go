@@ -11,8 +11,8 @@ import (
 )
 
 // EX-20: clients poll every 20 ms and follow streams while workers are killed, replaced and frozen,
-// connections are terminated and nodes are lost. The states that they see only move forward, and
-// usage is shown once an execution is final.
+// connections are terminated and nodes are lost. The states that clients see only move forward, and
+// a record shows its usage once the execution is final.
 func TestEX20ReadersSeeStatesMoveForward(t *testing.T) {
 	if waittest.LeftToSoak(t, "internal/execution.TestSS03AWatcherSeesTheFinalStateOnce", "internal/program/chaos.TestEX01OneOfTwoWorkersIsKilled") {
 		return
@@ -55,8 +55,8 @@ func TestEX20ReadersSeeStatesMoveForward(t *testing.T) {
 	figures.note(t, "%d faults, %d reads and their streams; all final %.1f s after the load; %s", n, watching.reads, took.Seconds(), s.summary())
 }
 
-// CB-19: one receiver never responds and has many callbacks queued. The callbacks of another tenant
-// arrive within 2 s, and executions are as fast as before.
+// CB-19: one receiver never responds and has many callbacks queued. The callbacks of a different
+// tenant arrive within 2 s, and executions are as fast as before.
 func TestCB19BlackHoleDelaysNoOtherTenant(t *testing.T) {
 	if waittest.LeftToSoak(t, "internal/execution/callback.TestCB19ADeadHostDoesNotDelayAnotherWorkspace") {
 		return

@@ -17,10 +17,11 @@ import (
 )
 
 // OP-05: a base backup is taken under traffic, work continues, and the database is restored to a
-// point in between. The restored system is in quarantine: it can be read, but accepts and executes
-// nothing until an operator releases it. The release requires a decision on unsafe calls; those
-// that fail have no second effect. All other executions that were unfinished complete, nothing is
-// posted twice, no webhook-id arrives with different bodies, and the invariants hold.
+// point in between. The restored system is in quarantine: clients can read it, but it accepts and
+// executes nothing until an operator releases it. The release requires a decision on unsafe calls.
+// Unsafe calls that the operator fails have no second effect. All other unfinished executions
+// complete, nothing is posted twice, no webhook-id arrives with different bodies, and the
+// invariants hold.
 func TestOP05RestoredSystemIsQuarantinedUntilItsRelease(t *testing.T) {
 	if waittest.LeftToSoak(t, "internal/platform/quarantine.TestOP05ARestoredDatabaseIsHeldUntilItsRelease") {
 		return
@@ -119,8 +120,8 @@ func partlyUnsafe(i int) order {
 	return o
 }
 
-// submitAround submits n executions and returns a time of the database's clock at which they are in
-// flight.
+// submitAround submits n executions and returns a time, by the database's clock, at which they are
+// in flight.
 func (s *scene) submitAround(n int) time.Time {
 	s.t.Helper()
 	s.upstream.hold()
@@ -134,9 +135,9 @@ func (s *scene) submitAround(n int) time.Time {
 	return moment
 }
 
-// switchTo continues with a restored database. It removes from the ledger, the upstream and the
-// receiver what happened in the lost time, because executions that are not final, or not delivered,
-// start again.
+// switchTo continues with a restored database. It removes the lost period's entries from the
+// ledger, the upstream and the receiver, because executions that are not final, or whose callbacks
+// are not delivered, start again.
 func (s *scene) switchTo(dsn string) {
 	s.t.Helper()
 	s.dsn, s.pool = dsn, openPool(s.t, dsn)
@@ -210,8 +211,8 @@ func archiveFolder(t *testing.T) string {
 	return dir
 }
 
-// makeBackup makes a base backup of a running server into a new folder, from which another server can
-// start.
+// makeBackup makes a base backup of a running server in a new folder. A second server can start
+// from that folder.
 func makeBackup(t *testing.T, of *server) string {
 	t.Helper()
 	home, err := os.MkdirTemp("", "weft-restored-")

@@ -12,8 +12,8 @@ import (
 	"github.com/weft-automation/weft/internal/kit/waittest"
 )
 
-// EX-11: every process is replaced in turn, by SIGTERM, under load. No request fails after a client's
-// retry, and no call shorter than the stop timeout is repeated.
+// EX-11: every process is stopped with SIGTERM and replaced, one after the other, under load. No
+// request fails after a client's retry, and no call shorter than the stop timeout is repeated.
 func TestEX11RollingRestartsUnderLoad(t *testing.T) {
 	if waittest.LeftToSoak(t, "internal/program/chaos.TestOP06SignalsStopAProcess", "internal/program/chaos.TestSS08ANodeStopsWithOpenStreams") {
 		return
@@ -112,8 +112,8 @@ func TestOP06SignalsStopAProcess(t *testing.T) {
 	}
 }
 
-// SS-08: SIGTERM to a node with 200 streams. All are closed within 10 s, the process exits within 25
-// s, and clients that reconnect to another node miss no final event.
+// SS-08: SIGTERM to a node with 200 streams. All streams are closed within 10 s, the process exits
+// within 25 s, and clients that reconnect to the other node miss no final event.
 func TestSS08ANodeStopsWithOpenStreams(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, shared)

@@ -65,8 +65,9 @@ func TestEX19RunsSurviveTheirWorkers(t *testing.T) {
 	}
 }
 
-// killAt makes workers crash at a point of the run: the first one the turns[0]-th time that it
-// reaches the point, and so on. Then another worker finishes the run.
+// killAt makes workers crash at a point of the run: the first worker when it reaches the point for
+// the turns[0]-th time, the second for the turns[1]-th time, and so on. Then a worker that does not
+// crash finishes the run.
 func (s *scene) killAt(workflow uuid.UUID, point string, items int, turns []int) {
 	s.t.Helper()
 	var run uuid.UUID

@@ -127,7 +127,7 @@ func (s *scene) launch(command string, settings ...string) *process {
 	return s.launchOf(program, command, append([]string{"WEFT_DRAIN_DELAY=0s"}, settings...)...)
 }
 
-// launchOf is launch with another binary.
+// launchOf is like launch, but runs the given binary.
 func (s *scene) launchOf(binary, command string, settings ...string) *process {
 	s.t.Helper()
 	env := append([]string{
@@ -183,8 +183,8 @@ func (s *scene) leave(p *process) {
 	}
 }
 
-// drain calls leave and waits for the submissions in flight, as a load balancer does before a process
-// is stopped.
+// drain calls leave and waits for the submissions in flight. A load balancer does the same before a
+// process is stopped.
 func (s *scene) drain(p *process) {
 	s.t.Helper()
 	s.leave(p)
@@ -274,8 +274,8 @@ func (s *scene) submit(ctx context.Context, p *process, o order) (api.ComponentE
 	return record, err
 }
 
-// submitUntilAcknowledged submits an order until it is acknowledged, waiting as Retry-After says.
-// It returns how many attempts failed.
+// submitUntilAcknowledged submits an order until the order is acknowledged. Between attempts it
+// waits as long as Retry-After says. It returns the number of failed attempts.
 func (s *scene) submitUntilAcknowledged(ctx context.Context, o order) (record api.ComponentExecution, refused int, err error) {
 	deadline := waittest.Deadline(s.t)
 	o.ref = fmt.Sprint("r", s.refs.Add(1)) // a repeat is the same request

@@ -54,8 +54,8 @@ func (h *hostile) of(query string) int { return h.number(query, h.evil.id) }
 
 const hostileStorage = 32 << 20 // bytes that the workspace without credits may store in a month
 
-// storeForFree triggers runs that store constants in nested loops and child runs. Each trigger would
-// store 100 MB, all of them 500 MB.
+// storeForFree triggers runs that store constants in nested loops and child runs. Each trigger
+// would store 100 MB, and all triggers together 500 MB.
 func storeForFree(ctx context.Context, h *hostile) {
 	limit := int64(hostileStorage)
 	if err := (billing.Books{}).SetPlan(ctx, h.pool, billing.Plan{WorkspaceID: h.evil.id, Name: plan.Enterprise, Storage: &limit}); err != nil {
@@ -80,8 +80,9 @@ func storeForFree(ctx context.Context, h *hostile) {
 	})
 }
 
-// storageIsBounded checks that a workspace without credits stored its budget and, beyond that, only
-// what folds in flight stored when the budget was used up: about 16 MiB each.
+// storageIsBounded checks how much a workspace without credits stored. It may store its budget,
+// plus the output of the folds that were in flight when the budget was used up: about 16 MiB for
+// each fold.
 func storageIsBounded(t *testing.T, h *hostile) {
 	h.allFinal(t)
 	stored := h.of(`SELECT (SELECT COALESCE(sum(octet_length(input::text) + COALESCE(octet_length(output::text), 0)), 0) FROM workflow_runs WHERE workspace_id = $1)
@@ -112,7 +113,7 @@ const typedItems = `{"name": "typed", "inputSchema": {"type": "object", "propert
 	"sequenceEdges": []}`
 
 // sendFaults triggers a workflow with inputs of 32,000 invalid items. It disconnects after every
-// second request, and reads the response to the others.
+// second request, and reads the responses to the other requests.
 func sendFaults(ctx context.Context, h *hostile) {
 	c := h.from(5)
 	typed := h.draw(ctx, c, typedItems)
@@ -128,8 +129,8 @@ func sendFaults(ctx context.Context, h *hostile) {
 	})
 }
 
-// faultsAreCounted checks that such an input is rejected with its first 100 errors, and that no run
-// started.
+// faultsAreCounted checks that an input with invalid items is rejected with its first 100 errors,
+// and that no run started.
 func faultsAreCounted(t *testing.T, h *hostile) {
 	c := h.from(5)
 	_, err := c.Call(t.Context(), http.MethodPost, h.draw(t.Context(), c, typedItems), inputOfFaults(), nil)

@@ -164,8 +164,8 @@ type upgrade struct {
 	due, deliveries           int
 }
 
-// loopItems keeps a loop within the free stages, because the released version charges no fee beyond
-// them.
+// loopItems keeps a loop within the free stages, because the released version charges no fee for
+// further stages.
 const loopItems = 300
 
 func newUpgrade(s *scene) *upgrade {

@@ -18,8 +18,8 @@ import (
 	"time"
 )
 
-// upstream is the service that components call. It counts its effects: one for each request that
-// arrives, by the reference in the request.
+// upstream is the service that components call. It counts its effects by the reference in the
+// request. Each request that arrives is one effect.
 type upstream struct {
 	*httptest.Server
 	mu      sync.Mutex
@@ -201,8 +201,8 @@ func (v *receiver) keep(id string, body []byte, signature string) {
 	c.forged = c.forged || signature != "hmac-sha256-v1="+hex.EncodeToString(mac.Sum(nil))
 }
 
-// compare records a webhook-id that arrived before with another body: a receiver would take this
-// delivery for a duplicate of that one.
+// compare records webhook IDs that arrive with different bodies. A receiver would treat the second
+// body as a duplicate and ignore it.
 func (v *receiver) compare(webhookID string, body []byte) {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -74,7 +74,7 @@ func next(t *testing.T) string {
 	return binary
 }
 
-// migrateTo runs the migrations of another binary.
+// migrateTo runs the migrations of the given binary.
 func (s *scene) migrateTo(binary string) {
 	s.t.Helper()
 	cmd := exec.CommandContext(s.t.Context(), binary, "migrate", "--database-url", s.dsn)
@@ -84,8 +84,8 @@ func (s *scene) migrateTo(binary string) {
 }
 
 // OP-04: an additional migration is applied under load, then the processes are replaced by those of
-// the next version. No request fails, no lock wait exceeds 2 s, and the old version stays ready on
-// the new schema and can start on it.
+// the next version. No request fails, no lock wait exceeds 2 s, and the old version stays ready and
+// can start on the new schema.
 func TestOP04AMigrationIsRolledForwardUnderLoad(t *testing.T) {
 	if waittest.LeftToSoak(t, "internal/program/app.TestOP04RowsOfTheFirstSchemasSurviveEveryMigration") {
 		return
@@ -156,8 +156,8 @@ func (s *scene) longestLockWait(ctx context.Context) (seconds float64) {
 	return seconds
 }
 
-// OP-10: two versions work alongside each other on one database. Nothing fails. A kind of job and a
-// notification that only a third version knows stay untouched.
+// OP-10: two versions work alongside each other on one database. Nothing fails. Neither version
+// changes jobs and notifications of a kind that only a third version supports.
 func TestOP10TwoVersionsSideBySide(t *testing.T) {
 	if waittest.LeftToSoak(t, "internal/program/app.TestOP04RowsOfTheFirstSchemasSurviveEveryMigration") {
 		return

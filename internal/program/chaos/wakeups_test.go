@@ -43,8 +43,8 @@ func TestEX16NotificationsAreLost(t *testing.T) {
 	})
 }
 
-// startLatency submits one execution after the other while a fault occurs every second, and checks
-// the time between acceptance and start.
+// startLatency submits executions one after the other while a fault occurs every second. It checks
+// the time between the acceptance and the start of each execution.
 func (s *scene) startLatency(t *testing.T, fault func()) {
 	t.Helper()
 	s.t = t

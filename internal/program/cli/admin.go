@@ -12,8 +12,8 @@ import (
 	"github.com/weft-automation/weft/internal/kit/fault"
 )
 
-// adminCommand works on the database: anyone who can reach it can grant credits, create owners and
-// set passwords.
+// adminCommand works directly on the database. Anyone who can reach the database can grant credits,
+// create owners and set passwords.
 type adminCommand struct {
 	Credits  adminCredits  `cmd:"" help:"Give a workspace paid credits, or take them back."`
 	Plan     adminPlan     `cmd:"" help:"Put a workspace on a plan."`

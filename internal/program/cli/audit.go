@@ -9,9 +9,9 @@ import (
 	"github.com/weft-automation/weft/internal/account/billing"
 )
 
-// auditCommand checks every posting. It can run while the service does. It can also create
+// auditCommand checks every posting. It can run while the service is running. It can also create
 // checkpoints for the hourly audits, and resume workspaces that were stopped because of wrong
-// credits and are correct again.
+// credits once the credits are correct again.
 type auditCommand struct {
 	database
 	Workspace string `arg:"" optional:"" help:"Name or id of the workspace; without it, all."`

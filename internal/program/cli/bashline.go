@@ -3,8 +3,8 @@ package cli
 import "strings"
 
 // bashWords splits a bash command line, without the program's name. The last word is the one being
-// completed. cut is the length of its part that bash does not replace, because bash breaks words at
-// more characters than spaces.
+// completed. cut is the length of the last word's prefix that bash does not replace, because bash
+// breaks words at more characters than spaces.
 func bashWords(line, breaks string) (words []string, cut int) {
 	var word strings.Builder
 	var quote rune

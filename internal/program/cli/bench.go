@@ -9,8 +9,8 @@ import (
 	"github.com/weft-automation/weft/internal/program/bench"
 )
 
-// benchCommand runs the benchmark. The exit code is 1 only if nothing could be measured, whatever the
-// figures.
+// benchCommand runs the benchmark. The exit code is 1 only if nothing could be measured. It does
+// not depend on the figures.
 type benchCommand struct {
 	Only        []string `placeholder:"P1,P2" help:"Figures to measure; all unless given."`
 	Runs        int      `default:"5" help:"Runs of floor and ours each (${default})."`

@@ -139,8 +139,8 @@ func compareClocks(asked, shown time.Time, tolerance time.Duration) []finding {
 	return nil
 }
 
-// checkSealedValues checks whether the master keys open the stored values. Earlier checks report
-// errors that prevent this one.
+// checkSealedValues checks whether the master keys open the stored values. If an error prevents
+// this check, an earlier check has reported it.
 func (d *doctorCommand) checkSealedValues(ctx context.Context, s *session) []finding {
 	dsn, ring, err := d.DatabaseURL, (*seal.Keyring)(nil), error(nil)
 	cure := "restart serve and work with the missing key in WEFT_MASTER_KEY, or in WEFT_MASTER_KEYS_OLD"

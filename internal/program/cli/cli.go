@@ -1,8 +1,7 @@
 // Package cli is the command weft: it parses flags, and has one file for each command.
 //
-// Everything beyond talking to the user is in other packages. The one invariant: results go to
-// stdout, everything else to stderr. The exit code is 0 on success, 1 on failure, and 2 for wrong
-// usage.
+// All other code is in other packages. Invariant: Results are written to stdout, and everything
+// else to stderr. The exit code is 0 on success, 1 on failure, and 2 for wrong usage.
 package cli
 
 import (

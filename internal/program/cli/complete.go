@@ -38,9 +38,9 @@ func (c *completionCommand) Run(s *session) error {
 	return err
 }
 
-// completeCommand is called by the scripts. bash passes its word breaks and the line up to the
-// cursor. Other shells pass the words after the program's name, the last of which is being
-// completed.
+// completeCommand is called by the scripts. The script for bash passes bash's word breaks and the
+// line up to the cursor. The other scripts pass the words after the program's name. The last word
+// is the one being completed.
 type completeCommand struct {
 	Shell string   `arg:"" enum:"bash,zsh,fish"`
 	Words []string `arg:"" optional:""`
@@ -190,7 +190,7 @@ func values(value *kong.Value, before string) []candidate {
 }
 
 // argument returns candidates for the next argument: a component and its fields if the command
-// accepts them, else the argument's values.
+// accepts a component, else the argument's values.
 func (c *completer) argument(node *kong.Node, current string) []candidate {
 	at := len(c.given)
 	switch path := node.Path(); {

@@ -55,8 +55,8 @@ func bash(t *testing.T, folder, script string) string {
 	return string(out)
 }
 
-// completions returns what a real bash would replace the last word of each line with. The script sets
-// COMP_LINE and the like as bash does.
+// completions returns the words with which a real bash would replace the last word of each line.
+// The script sets COMP_LINE and similar variables as bash does.
 func completions(t *testing.T, lines []string) map[string][]string {
 	t.Helper()
 	script := `source <(weft completion bash)

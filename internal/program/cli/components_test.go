@@ -175,7 +175,7 @@ func TestInvalidFieldsAreReportedBeforeAnyRequest(t *testing.T) {
 	}
 }
 
-// The command at the end of a description works.
+// The command in the last line of a description works.
 func TestCommandInADescriptionWorks(t *testing.T) {
 	environ, _ := startWeft(t)
 	for _, module := range []string{"HASH", "RANDOM_HEX", "RANDOM_UUID", "TRANSFORM"} {

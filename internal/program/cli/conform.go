@@ -140,8 +140,8 @@ func (j *junitFile) write(report conformance.Report, strict bool) error {
 	return nil
 }
 
-// abandon removes the file if nothing was written, so that readers find no file rather than an empty
-// one.
+// abandon removes the file if nothing was written, so that readers find no file instead of an empty
+// file.
 func (j *junitFile) abandon() {
 	if j == nil || j.file == nil {
 		return
@@ -203,8 +203,8 @@ func (c *conformCommand) newTarget(s *session) (target *probe.Target, done func(
 	return target, done, err
 }
 
-// schedule returns the callback delays if known: for a weft dev those of its file, unless another
-// service is tested.
+// schedule returns the callback delays if they are known: for a weft dev, those in its credentials
+// file, unless a different service is tested.
 func (c *conformCommand) schedule(known client.Credentials) []string {
 	if len(c.Schedule) > 0 || c.BaseURL != "" {
 		return c.Schedule
@@ -278,8 +278,8 @@ func (c *conformCommand) mustSucceed(t *probe.Trial, request probe.Request) prob
 const unlimited = 100
 
 // reportedLimit returns the key's limit of requests per second as the deployment reports it, or
-// unlimited without a limit. It runs first, because a limiter without its store may omit the policy
-// from responses.
+// unlimited if the key has no limit. It runs before the cases, because a limiter that has lost its
+// store may omit the policy from responses.
 func reportedLimit(t *probe.Trial) (limit int, told bool) {
 	answer, err := t.Try(t.Context(), probe.Request{Path: "/v1/sdk/limits", Unchecked: true})
 	var limits struct {

@@ -28,8 +28,8 @@ const privateDatabase = "weft"
 
 func (d database) privateFolder() string { return filepath.Join(d.DataDir, "postgres") }
 
-// open returns a pool on a database with the correct schema. It starts a private PostgreSQL that is
-// not running, which done stops.
+// open returns a pool on a database with the correct schema. If a private PostgreSQL is not
+// running, open starts it, and done stops it.
 func (d database) open(ctx context.Context) (pool *pgxpool.Pool, done func(), err error) {
 	dsn, stop, err := d.dsn(ctx)
 	if err != nil {
@@ -74,8 +74,8 @@ type noWorkspace string
 
 func (n noWorkspace) Error() string { return fmt.Sprintf("workspace %q not found", string(n)) }
 
-// findWorkspace returns the ID of the workspace with that name or ID. It returns noWorkspace if it
-// does not exist.
+// findWorkspace returns the ID of the workspace with that name or ID. It returns noWorkspace if the
+// workspace does not exist.
 func findWorkspace(ctx context.Context, conn postgres.DB, nameOrID string) (uuid.UUID, error) {
 	row, err := db.New().WorkspaceGetByName(ctx, conn, nameOrID)
 	if err == nil {

@@ -40,7 +40,7 @@ type finding struct {
 	cure  string
 }
 
-// checks returns the checks in an order in which each depends on earlier ones only.
+// checks returns the checks in an order in which each check depends only on earlier checks.
 func (d *doctorCommand) checks() []struct {
 	name string
 	look func(context.Context, *session) []finding

@@ -128,7 +128,7 @@ func (c *envSet) Run(s *session) error {
 }
 
 // readHidden reads a value from standard input: on a terminal a line that is not echoed, otherwise
-// everything without the last line break. there is false if the input is empty.
+// everything without the last line break. The result there is false if the input is empty.
 func readHidden(s *session, what string) (value string, there bool, err error) {
 	terminal, err := disableEcho(s.stdin)
 	if err != nil {

@@ -61,7 +61,8 @@ func newForms(c api.Component) (both forms, err error) {
 }
 
 // place decides whether a name belongs to the input or the config: the input if it has the field,
-// else the config. A name that neither has belongs to the one that allows additional fields.
+// else the config. If neither has the field, the name belongs to the object that allows additional
+// fields.
 func (f forms) place(name string) (rest string, inConfig bool) {
 	head, _, _ := strings.Cut(name, ".")
 	if after, ok := strings.CutPrefix(name, catalog.ConfigPrefix); ok && !f.input.named("config") {

@@ -115,8 +115,8 @@ func (a *allowances) Decode(ctx *kong.DecodeContext) error {
 	return nil
 }
 
-// pass checks the path as it will be sent, including escapes. No rule matches a path that another
-// server could interpret differently.
+// pass checks the path as it will be sent, including escapes. No rule matches a path that a
+// different server could interpret differently.
 func (a allowances) pass(r *http.Request) bool {
 	if len(a) == 0 {
 		return true

@@ -142,8 +142,8 @@ func TestCommandsOfTheGuidesRun(t *testing.T) {
 	}
 }
 
-// Each receiver of the guide accepts a signed callback of a real Weft, and rejects one that was
-// signed with another secret.
+// Each receiver of the guide accepts a signed callback of a real Weft, and rejects a callback that
+// was signed with a different secret.
 func TestReceiversOfTheGuideAcceptCallbacks(t *testing.T) {
 	t.Parallel()
 	environ, baseURL := startWeft(t, "--allow-network=127.0.0.0/8")

@@ -204,7 +204,7 @@ type keyID struct{ uuid.UUID }
 // UnmarshalText omits the text from its error, because it may be the key itself.
 func (id *keyID) UnmarshalText(text []byte) (err error) {
 	if id.UUID, err = uuid.ParseBytes(text); err != nil {
-		return errors.New("this is not a key ID; see the column ID of `weft keys list`")
+		return errors.New("the value is not a key ID; see the ID column of `weft keys list`")
 	}
 	return nil
 }

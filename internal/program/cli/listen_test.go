@@ -220,7 +220,7 @@ func TestListenExitsAsScriptsNeedIt(t *testing.T) {
 	if got := startListen(t, nil, "", "--once").stop(); got.code != 1 {
 		t.Errorf("after Ctrl-C before the first delivery: %+v", got)
 	}
-	run(t, nil, "", "listen", "--addr=127.0.0.1:0", "--forward=http://a:hunter2@x/").check(t, 1, "", "--forward: it must not contain a user")
+	run(t, nil, "", "listen", "--addr=127.0.0.1:0", "--forward=http://a:hunter2@x/").check(t, 1, "", "--forward: the URL must not contain a user")
 }
 
 func TestListenPrintsBodiesOnDemandAndEscapesControlCharacters(t *testing.T) {

@@ -132,7 +132,7 @@ func (c *adminPassword) Run(s *session) error {
 const passwordSource = "password is that of WEFT_ADMIN_PASSWORD; if that is not set, it is asked for, or read from the first line of standard input if that is not a terminal. It must have 12 to 256 characters."
 
 // readPassword reads the password from the environment, or else from a line of the input. On a
-// terminal it is not echoed, and must be typed twice.
+// terminal the password is not echoed, and must be typed twice.
 func readPassword(s *session) (string, error) {
 	if password := s.getenv(passwordVariable); password != "" {
 		return password, nil
@@ -188,8 +188,8 @@ func readLine(ctx context.Context, input *bufio.Reader) (string, error) {
 	}
 }
 
-// disableEcho switches off the echo of a terminal and returns it. It returns nil if the input is
-// not a terminal.
+// disableEcho switches off the echo of a terminal and returns its file. It returns nil if the input
+// is not a terminal.
 func disableEcho(input io.Reader) (*os.File, error) {
 	file, ok := input.(*os.File)
 	if !ok {

@@ -10,9 +10,9 @@ import (
 	"github.com/weft-automation/weft/internal/local/pgtest"
 )
 
-// After a restore, executions, runs and callbacks may appear unfinished that finished after the
-// backup. The status lists them all, and a release repeats unsafe calls only if the operator chooses
-// that.
+// After a restore, executions, runs and callbacks that finished after the backup may appear
+// unfinished. The status lists all of them, and a release repeats unsafe calls only if the operator
+// chooses that.
 func TestReleaseAfterARestoreRequiresADecisionOnUnsafeCalls(t *testing.T) {
 	dsn := pgtest.DSN(t)
 	environ := []string{"DATABASE_URL=" + dsn}
@@ -100,8 +100,8 @@ func TestReleaseAfterARestoreRequiresADecisionOnUnsafeCalls(t *testing.T) {
 	}
 }
 
-// A worker lost with an unsafe execution leaves its effect unknown, also after a release. Executions
-// that no worker had started run.
+// If a worker is lost while it runs an unsafe execution, the effect stays unknown, even after a
+// release. Executions that no worker had started run after the release.
 func TestReleaseReportsStartedUnsafeExecutions(t *testing.T) {
 	dsn := pgtest.DSN(t)
 	environ := []string{"DATABASE_URL=" + dsn}

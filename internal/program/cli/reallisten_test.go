@@ -13,8 +13,8 @@ import (
 	"github.com/weft-automation/weft/internal/local/client"
 )
 
-// settled returns the callback of an execution once it was delivered, or attempted the given number
-// of times.
+// settled returns the callback of an execution once the callback was delivered, or attempted the
+// given number of times.
 func settled(t *testing.T, weft *client.Client, made api.ComponentExecution, attempts int32) api.ComponentExecutionCallback {
 	t.Helper()
 	var now api.ComponentExecution

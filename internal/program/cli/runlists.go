@@ -107,7 +107,7 @@ func (t target) workflow(text string) (uuid.UUID, error) {
 	return id, nil
 }
 
-// knownWorkflows suggests names for one that was not found.
+// knownWorkflows suggests names for a workflow that was not found.
 func knownWorkflows(credentials client.Credentials, text string) string {
 	names := slices.Sorted(maps.Keys(credentials.Workflows))
 	bare := func(name string) string {

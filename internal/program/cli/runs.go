@@ -21,8 +21,8 @@ import (
 // runsPath is the path of runs.
 const runsPath = workflowsPath + "/executions"
 
-// workflowsRun starts a run. Exit code 0 means that it was accepted, or with --watch that it is
-// COMPLETED.
+// workflowsRun starts a run. Exit code 0 means that the run was accepted, or with --watch that the
+// run is COMPLETED.
 type workflowsRun struct {
 	target
 	Workflow       string `arg:"" help:"Id of the workflow, or its name in the credentials file, or a JSON file with one, which is saved first."`

@@ -9,8 +9,8 @@ import (
 	"github.com/weft-automation/weft/internal/program/app"
 )
 
-// checkSettings reads the environment as serve and work would. weft dev uses flags instead, so
-// without DATABASE_URL only unknown variables are reported.
+// checkSettings reads the environment as `weft serve` and `weft work` would. `weft dev` uses flags
+// instead, so if DATABASE_URL is not set, checkSettings reports only unknown variables.
 func (d *doctorCommand) checkSettings(_ context.Context, s *session) []finding {
 	environ := s.environ
 	if s.getenv("DATABASE_URL") == "" {

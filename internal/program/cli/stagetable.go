@@ -14,7 +14,7 @@ import (
 )
 
 // stageTable summarizes the stages of a run in a line for each component, in the order of their
-// start. It stores no stages, however many there are.
+// start. It does not store the stages, because a run may have many.
 type stageTable struct {
 	order []string
 	lines map[string]*stageLine

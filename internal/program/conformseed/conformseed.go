@@ -1,8 +1,9 @@
 // Package conformseed creates the server-side data that the conformance cases need: workspaces, keys,
 // members and credits.
 //
-// It works on the database, like the operator's commands. The one invariant: it changes only the
-// workspaces that it created and that of the target, where it creates only keys and members.
+// It writes to the database, like the operator's commands. Invariant: The package changes only the
+// workspaces that it created and the target's workspace. In the target's workspace it creates only
+// keys and members.
 package conformseed
 
 import (
@@ -32,9 +33,9 @@ type seeder struct {
 	baseURL string
 }
 
-// Offer creates the server-side data for the target, whose credentials must be set: an owner if it
-// has none, a viewer, a second workspace and one with few credits. It also sets the functions that
-// create keys, workspaces and credits.
+// Offer creates the server-side data for the target, whose credentials must be set: an owner if the
+// workspace has none, a viewer, a second workspace, and a workspace with few credits. It also sets
+// the target's functions that create keys, workspaces and credits.
 func Offer(ctx context.Context, pool *pgxpool.Pool, target *probe.Target) error {
 	s := seeder{pool, target.BaseURL}
 	own, err := uuid.Parse(target.WorkspaceID)
@@ -127,7 +128,8 @@ func (s seeder) key(ctx context.Context, c probe.Credentials, id uuid.UUID) (pro
 	}, nil
 }
 
-// customer creates a workspace with the given terms, a key, and the members of another workspace.
+// customer creates a workspace with the given terms, a key, and the members of an existing
+// workspace.
 func (s seeder) customer(ctx context.Context, like probe.Credentials, terms probe.Terms) (probe.Credentials, error) {
 	id, err := workspace.Create(ctx, s.pool, workspace.CreateParams{
 		Name: "conformance " + uuid.NewString(), Plan: plan.Name(terms.Plan), Paid: credit.Credits(int64(terms.Paid)),

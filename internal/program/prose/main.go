@@ -96,8 +96,8 @@ func (b rulebook) instead(text []byte, at []int) string {
 	return r.instead
 }
 
-// released is the last migration that databases may have applied. They store the checksums of
-// their migrations, so the text of such a migration can't change.
+// released is the last migration that databases may have applied. Databases store the checksums of
+// applied migrations, so the text of these migrations can't change.
 const released = "0052"
 
 var (

@@ -15,7 +15,7 @@ import (
 var checkAt = seal.AAD{Table: "installation", Row: "one", Field: "key_check"}
 
 // errWrongKey is the error for callers of a process with a wrong master key. No other process could
-// open what it would seal.
+// open the values that this process would seal.
 var errWrongKey = &fault.Error{
 	Code: fault.Unavailable, Reason: "master_key", RetryAfter: time.Minute,
 	Message: "This process does not have the master key of the installation. It serves reads and accepts nothing.",

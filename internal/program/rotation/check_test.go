@@ -65,8 +65,8 @@ func TestAProcessWithAnotherMasterKeyIsNotReady(t *testing.T) {
 	}
 }
 
-// An installation of an older version has no check value. A process that lacks keys of stored values
-// must not make its key the installation's.
+// An installation of an older version has no check value. A process that lacks the keys of stored
+// values must not write a check value under its own key.
 func TestWrongMasterKeyDoesNotBecomeTheInstallations(t *testing.T) {
 	dsn := pgtest.DSN(t)
 	pool := open(t, dsn)

@@ -1,9 +1,9 @@
 // Package rotation replaces the master key while traffic runs: it tracks which processes use which
 // key, and re-encrypts stored values.
 //
-// It does not know where keys are stored or what sealed values mean. The one invariant: it only ever
-// replaces a value with the same value sealed under the primary key, in a statement that waits for no
-// lock and holds its own for one batch.
+// It does not depend on where keys are stored or what sealed values mean. Invariant: A rotation
+// only replaces a value with the same value sealed under the primary key. The statement that does
+// so waits for no lock, and holds its own locks for one batch.
 package rotation
 
 import (
@@ -24,8 +24,9 @@ const (
 	// milliseconds. A value may have a megabyte, so a page must fit into memory.
 	pageSize = 32
 
-	// maxPasses bounds the passes over the tables. The second pass finds values that were written or
-	// locked during the first. More are needed only while a process still seals under an old key.
+	// maxPasses bounds the passes over the tables. The second pass finds values that were written
+	// or locked during the first. More passes are needed only while a process still seals under an
+	// old key.
 	maxPasses = 10
 	passPause = 200 * time.Millisecond
 	maxNamed  = 5 // unreadable values that a report names
@@ -44,9 +45,9 @@ type Report struct {
 	Left       int      // values still under an old key after the last pass: locked, or written meanwhile
 	Unreadable int      // values that no key of the ring opens
 	First      []string // places of the first unreadable values
-	// Uses lists the keys of the processes that ran when the last pass started or finished. Values
-	// that one of them sealed under an old key behind the pass may remain, even if the process has
-	// exited.
+	// Uses lists the keys of the processes that ran when the last pass started or finished. If one
+	// of these processes sealed values under an old key in rows that the pass had already read,
+	// these values remain, even if the process has exited.
 	Uses []Use
 }
 
@@ -59,8 +60,8 @@ type value struct {
 	stale, fresh    []byte
 }
 
-// Run re-encrypts every value that is not under the ring's primary key. It only changes values that
-// need it, so it can be interrupted and repeated at any time. Errors are those of the database.
+// Run re-encrypts every value that is not under the ring's primary key. It skips all other values,
+// so it can be interrupted and repeated at any time. It returns the errors of the database.
 func Run(ctx context.Context, pool *pgxpool.Pool, ring *seal.Keyring, progress func(Progress)) (Report, error) {
 	var report Report
 	for pass := 1; ; pass++ {

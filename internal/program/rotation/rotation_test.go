@@ -195,8 +195,9 @@ func TestMT07RotationWaitsForNoLock(t *testing.T) {
 	}
 }
 
-// A process that seals under the old key exits while the last pass runs. What it accepted behind the
-// pass is under that key, whichever processes run afterwards.
+// A process that seals under the old key exits while the last pass runs. The values that it sealed
+// after the pass had read their table remain under the old key, regardless of the processes that
+// run afterwards.
 func TestMT07ProcessThatExitsDuringThePassStillCounts(t *testing.T) {
 	dsn := pgtest.DSN(t)
 	pool := open(t, dsn)

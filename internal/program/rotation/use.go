@@ -106,7 +106,7 @@ type Holder struct {
 }
 
 // Hold publishes the ring's keys. The caller must call Run. Hold logs a warning for each running
-// process that could not open what this one seals.
+// process that could not open the values that this process seals.
 func Hold(ctx context.Context, dsn string, ring *seal.Keyring, log *slog.Logger) (*Holder, error) {
 	h := &Holder{dsn: dsn, ring: ring, log: log}
 	if err := h.connect(ctx); err != nil {
@@ -133,7 +133,7 @@ func Hold(ctx context.Context, dsn string, ring *seal.Keyring, log *slog.Logger)
 }
 
 // WarnOfUnreadableValues logs a warning if stored values are sealed under keys that the ring lacks.
-// Errors are logged too, and nothing else depends on them.
+// It logs errors too, and returns none.
 func WarnOfUnreadableValues(ctx context.Context, pool postgres.DB, ring *seal.Keyring, log *slog.Logger) {
 	readCtx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()

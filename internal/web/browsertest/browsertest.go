@@ -1,7 +1,7 @@
 // Package browsertest runs scripts that drive a real Chromium through Weft's pages.
 //
-// Only tests import it. The one invariant: a process drives one browser at a time, and no browser
-// outlives its script.
+// Only tests import package browsertest. Invariant: A process drives one browser at a time, and no
+// browser outlives its script.
 package browsertest
 
 import (

@@ -12,10 +12,10 @@ import (
 	"github.com/weft-automation/weft/gen/api"
 )
 
-// Read returns the JSON value that a user's text stands for. For a field that accepts only
-// strings, that is the text as a string. Otherwise it is the text parsed as JSON, or a string
-// if the text isn't JSON and the field accepts strings. Read returns an error if the text isn't
-// JSON and the field doesn't accept strings.
+// Read parses the text that a user typed for a field and returns a JSON value. If the field accepts
+// only strings, the value is the text as a string. Otherwise it is the text parsed as JSON, or the
+// text as a string if the text isn't JSON and the field accepts strings. Read returns an error if
+// the text isn't JSON and the field doesn't accept strings.
 func (f Field) Read(text string) (json.RawMessage, error) {
 	texts := len(f.Kinds) == 0 || slices.Contains(f.Kinds, "string")
 	if only := texts && len(f.Kinds) == 1; !only && json.Valid([]byte(text)) {
@@ -129,7 +129,7 @@ func sample(schema json.RawMessage) json.RawMessage {
 	return out
 }
 
-// ConfigPrefix marks an argument of weft call as a field of the config. It is needed if the
+// ConfigPrefix marks an argument of weft call as a field of the config. The prefix is needed if the
 // input has a field of the same name.
 const ConfigPrefix = "config."
 
@@ -168,8 +168,8 @@ func CallLine(c api.Component) string {
 	return strings.Join(words, " ")
 }
 
-// ordered returns the fields that have a value: known ones in their order, then the others by
-// name.
+// ordered returns the fields that have a value: known fields in their order, then the other fields
+// by name.
 func ordered(fields []Field, members map[string]json.RawMessage) []Field {
 	var all []Field
 	for _, f := range fields {

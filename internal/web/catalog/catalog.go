@@ -1,9 +1,9 @@
 // Package catalog describes the components of a registry to callers: in full (decisions 9.1), and
 // in the small dialect that code generators read.
 //
-// It is computed once, and its large parts on first use, because a registry doesn't change. It
-// knows nothing of HTTP and runs no component. The one invariant: it lists exactly what the
-// registry accepts.
+// The catalogue is computed once, and its large parts on first use, because a registry doesn't
+// change. The package does not depend on HTTP and runs no component. Invariant: The catalogue lists
+// exactly the components that the registry accepts.
 package catalog
 
 import (
@@ -42,8 +42,8 @@ func New(registry *component.Registry) *Catalog {
 // All returns all components, sorted by module.
 func (c *Catalog) All() []api.Component { return c.components }
 
-// Get returns a component by its exact module name. It returns NOT_FOUND, with the most similar
-// name, for an unknown one.
+// Get returns a component by its exact module name. For an unknown name it returns NOT_FOUND, with
+// the most similar name.
 func (c *Catalog) Get(module string) (api.Component, error) {
 	i, found := c.search(module)
 	if !found {

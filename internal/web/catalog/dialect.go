@@ -11,10 +11,10 @@ import (
 	"github.com/weft-automation/weft/internal/kit/jsonschema"
 )
 
-// FormatBigint is the format of integers of any size. The dialect has the type bigint for a
-// schema with this format and the type string, or string and integer. The same goes for a
-// string with a pattern that allows exactly the decimal integers. A module that uses the format
-// should also check it, in its Formats.
+// FormatBigint is the format of integers of any size. The dialect has the type bigint for a schema
+// with this format and the type string, or string and integer. A string whose pattern allows
+// exactly the decimal integers also has the type bigint. A module that uses the format should also
+// check it, in its Formats.
 const FormatBigint = "bigint"
 
 func systemComponents(modules []component.Descriptor) ([]api.SystemComponent, error) {
@@ -70,8 +70,8 @@ func object(s *jsonschema.Schema) json.RawMessage {
 	return s.Raw
 }
 
-// dialect returns the schema in the small dialect. It leaves out what the dialect cannot
-// express, which means "any value".
+// dialect returns the schema in the small dialect. It omits everything that the dialect cannot
+// express. A schema without a type means "any value".
 func dialect(s *jsonschema.Schema) api.DialectSchema {
 	var out api.DialectSchema
 	kind, ok := dialectType(s)
@@ -94,9 +94,9 @@ func dialect(s *jsonschema.Schema) api.DialectSchema {
 	return out
 }
 
-// requiredDialect returns the schema of a required input in the small dialect. If the input
-// allows several types, the result has the first one, because generators treat an input without
-// a type as optional. If it allows any value, the type is object.
+// requiredDialect returns the schema of a required input in the small dialect. If the input allows
+// several types, the result has the first type, because generators treat an input without a type as
+// optional. If the input allows any value, the type is object.
 func requiredDialect(s *jsonschema.Schema) api.DialectSchema {
 	out := dialect(s)
 	if len(s.Types) == 0 && len(s.Alternatives()) == 0 && s.Values() == nil {
@@ -143,8 +143,8 @@ func nullable(s *jsonschema.Schema) bool {
 	return len(branches) == 0 && s.Values() != nil || slices.ContainsFunc(branches, nullable)
 }
 
-// dialectType returns the type of the dialect that fits all values of the schema, if there is
-// one.
+// dialectType returns the type of the dialect that fits all values of the schema. It returns false
+// if no type does.
 func dialectType(s *jsonschema.Schema) (api.DialectType, bool) {
 	names := slices.DeleteFunc(slices.Clone(s.Types), func(name string) bool { return name == "null" })
 	if (s.Format == FormatBigint || decimal(s)) && slices.Contains(names, "string") && !slices.ContainsFunc(names, func(name string) bool { return name != "string" && name != "integer" }) {

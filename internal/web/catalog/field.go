@@ -69,8 +69,8 @@ func fields(s *jsonschema.Schema, depth int) []Field {
 	return all
 }
 
-// values describes the fields whose names aren't listed. It returns nil if there can't be any,
-// or if the schema doesn't describe them.
+// values describes the fields whose names aren't listed. It returns nil if the schema doesn't allow
+// or doesn't describe such fields.
 func values(s *jsonschema.Schema, depth int) *Field {
 	from := s.AdditionalProperties
 	if len(s.PatternProperties) > 0 {

@@ -242,8 +242,8 @@ func TestDialectMatchesExamplesOfAllModules(t *testing.T) {
 	}
 }
 
-// Some generators make every input required that has a type. Their clients can call every
-// component with its required inputs only.
+// Some generators treat every input with a type as required. Their clients can call every component
+// with its required inputs only.
 func TestRequiredInputsSufficeForEveryComponent(t *testing.T) {
 	t.Parallel()
 	guard := egress.New(egress.Policy{})

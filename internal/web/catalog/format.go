@@ -3,7 +3,7 @@ package catalog
 // Format describes a format of strings (and some numbers) in schemas.
 type Format struct{ Name, Description, Example string }
 
-// Formats are the formats of all components, and bigint, which typed clients find in the
+// Formats are the formats of all components, and bigint, a format that typed clients find in the
 // catalogue at /v1/system/components. Each module checks its own formats.
 var Formats = []Format{
 	{"age-identity", "A private key of the encryption tool age.", "AGE-SECRET-KEY-1…"},

@@ -38,8 +38,8 @@ var actions = map[string]action{
 	"api-keys/{keyId}/revoke":           {"revokeApiKey", person.Admin, "keys", "keys", revokeKey},
 }
 
-// act returns the handler of a form. After an action with a result that is shown only once, it
-// shows the page. After others, it redirects to the page. Resubmitting a form does nothing,
+// act returns the handler of a form. If the result of the action is shown only once, the handler
+// responds with the page. Otherwise it redirects to the page. Resubmitting a form has no effect,
 // because the form contains the ID of the resource to create.
 func (c *console) act(a action) func(http.ResponseWriter, *http.Request) error {
 	return func(w http.ResponseWriter, r *http.Request) error {
@@ -69,8 +69,8 @@ func (c *console) act(a action) func(http.ResponseWriter, *http.Request) error {
 	}
 }
 
-// refuse shows the page with the error at the form, and with what was typed. It writes denied
-// actions to the audit log.
+// refuse shows the page with the error next to the form, and with the values that the user typed.
+// It writes denied actions to the audit log.
 func (c *console) refuse(ctx context.Context, w http.ResponseWriter, r *http.Request, a action, v visitor, err error) error {
 	met := refusal{At: a.form, Typed: r.PostForm}
 	if !v.Role.Reaches(person.Admin) {

@@ -1,10 +1,10 @@
 // Package console serves the pages for people under /settings: signing in, a workspace with its
 // members, keys and credits, and accepting an invitation.
 //
-// It decides nothing. It shows what the services return and calls them for forms, with the
-// roles of the contract. It keeps no state; the session is the API's cookie. The one invariant:
-// a page requests nothing from another origin and runs only its own scripts, which the content
-// security policy enforces.
+// Package console makes no decisions. It shows the data that the services return, and calls the
+// services for submitted forms, with the roles of the contract. It keeps no state; the session is
+// the API's cookie. Invariant: A page requests nothing from a different origin and runs only its
+// own scripts. The content security policy enforces this.
 package console
 
 import (
@@ -151,8 +151,8 @@ func (c *console) explain(ctx context.Context, header http.Header, err error) (i
 	return http.StatusInternalServerError, "Something went wrong on our side."
 }
 
-// render writes a page. It renders the whole page first, so that a failed one isn't sent
-// partially.
+// render writes a page. It renders the whole page first, so that a page that fails to render isn't
+// sent partially.
 func (c *console) render(w http.ResponseWriter, status int, name string, data any) {
 	var body bytes.Buffer
 	if err := c.templates.ExecuteTemplate(&body, name, data); err != nil {

@@ -22,9 +22,9 @@ func (c *console) invitation(w http.ResponseWriter, _ *http.Request) error {
 	return nil
 }
 
-// accept shows the offer of a token, or accepts it: for the signed-in person if the e-mail
-// address matches, or with a name and a password. It rejects an invalid token before asking for
-// these.
+// accept shows the offer of a token, or accepts it: for the signed-in person if the e-mail address
+// matches, or with a name and a password. It rejects an invalid token before it asks for a name and
+// a password.
 func (c *console) accept(w http.ResponseWriter, r *http.Request) error {
 	p := invitationPage{Token: r.PostFormValue("token"), Name: r.PostFormValue("name")}
 	refuse := func(err error) error {

@@ -78,8 +78,8 @@ func (s *service) role(t *testing.T, role string) {
 	}
 }
 
-// waits returns when a statement waits for a lock. The test fails if the request is answered
-// before that.
+// waits returns when a statement waits for a lock. The test fails if the response arrives before
+// that.
 func (s *service) waits(t *testing.T, answered <-chan error) {
 	t.Helper()
 	waittest.Until(t, "a statement waits for a lock", func() bool {

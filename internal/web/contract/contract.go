@@ -1,9 +1,9 @@
 // Package contract reads the rules for each operation from openapi.yaml, beyond its Go types:
 // whether it is signed, what it costs, its response media types, and which requests are valid.
 //
-// Load compiles the validators once, because compiling costs more than a whole request. The
-// package knows no handlers and no modules: the registry checks `input` and `config`. The one
-// invariant: no error contains a value of the request.
+// Load compiles the validators once, because compiling costs more than a whole request. The package
+// does not depend on handlers and modules: the registry checks `input` and `config`. Invariant: No
+// error contains a value of the request.
 package contract
 
 import (
@@ -63,7 +63,7 @@ func (o *Operation) Limited() bool { return o.Signed || o.Role != "" }
 const location = "mem:///openapi.json"
 
 // Load returns the embedded document with the validators of all operations. It reads the document
-// once per process, because that takes as long as the rest of the startup.
+// once per process, because reading it takes as long as the rest of the startup.
 func Load() (*Contract, error) { return load() }
 
 var load = sync.OnceValues(func() (*Contract, error) {
@@ -135,7 +135,7 @@ func lean(document any) {
 }
 
 // conditions are the keywords for dependencies between fields. Handlers check these dependencies,
-// because they can return better messages.
+// because handlers can return better messages.
 var conditions = []string{"if", "then", "else"}
 
 // object returns value as a JSON object, or nil if it isn't one.

@@ -143,7 +143,7 @@ func TestCheckBodyReturnsOpaqueBodyUnchanged(t *testing.T) {
 }
 
 // A short string such as 1e999999999 can be a number that takes very long to expand or compare.
-// Such numbers are rejected without parsing them.
+// CheckBody rejects such numbers without parsing them.
 func TestCheckBodyRejectsHugeNumbers(t *testing.T) {
 	create := load(t)["createWorkflow"]
 	numbers := strings.TrimSuffix(strings.Repeat("1e131071,-1e-131071,", 20_000), ",")

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// gaps returns the operations, parameters, bodies, responses, headers, links, schemas and
-// fields without a description, and the values among them without an example.
+// gaps returns the operations, parameters, bodies, responses, headers, links, schemas and fields
+// without a description. Of those that have a value, it also returns those without an example.
 func (d document) gaps() []string {
 	var found []string
 	told := func(at string, node object, keys ...string) {

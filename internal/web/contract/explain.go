@@ -20,8 +20,8 @@ func invalid(details []fault.Detail) error {
 	return fault.Malformed(details)
 }
 
-// Together merges two INVALID_INPUT errors into one. Either may be nil. If one of them is
-// another kind of error, Together returns that one.
+// Together merges two INVALID_INPUT errors into one. Either may be nil. If one of the two is a
+// different kind of error, Together returns that error.
 func Together(first, second error) error {
 	if first == nil || second == nil {
 		return cmp.Or(first, second)
@@ -42,8 +42,8 @@ func detail(names []string, message string) fault.Detail {
 	return fault.NewDetail(fault.Pointer("", names...), message)
 }
 
-// check returns the violations of a schema by a value, with pointers below base. It stops at
-// one more than an error can hold. No message contains the value.
+// check returns the violations of a schema by a value, with pointers below base. It stops when it
+// has found one more violation than an error can hold. No message contains the value.
 func check(schema *jsonschema.Compiled, value any, base ...string) (details []fault.Detail) {
 	for violation := range jsonschema.Violations(schema, value, nil) {
 		details = append(details, detail(slices.Concat(base, violation.At), violation.Message))

@@ -49,8 +49,8 @@ func newParameter(compiler *jsonschema.Compiler, ref *openapi3.ParameterRef) (pa
 	return p, nil
 }
 
-// missing maps each path parameter to the message for a malformed value. It is the same message
-// as for an unknown ID, so that callers can't distinguish the two.
+// missing maps each path parameter to the message for a malformed value. An unknown ID has the same
+// message, so that callers can't distinguish the two.
 var missing = map[string]string{
 	"executionId":  "There is no execution with this id.",
 	"workflowId":   "There is no workflow with this id.",

@@ -16,7 +16,7 @@ import (
 )
 
 // Every named schema accepts the same values in both versions. The values are an example of the
-// schema, and variants of it in which one field is missing, null or of another type.
+// schema, and variants of the example in which one field is missing, null or of another type.
 // Dependencies between fields are left out, because they are extensions in 3.0.
 func TestBothVersionsAcceptTheSameValues(t *testing.T) {
 	var root map[string]any

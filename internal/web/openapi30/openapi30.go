@@ -1,9 +1,9 @@
-// Package openapi30 converts the OpenAPI 3.1 document to OpenAPI 3.0, for generators that know no
-// later version.
+// Package openapi30 converts the OpenAPI 3.1 document to OpenAPI 3.0, for generators that support
+// no later version.
 //
-// It knows no operation and no schema of Weft's. The one invariant: nothing is lost silently. What
-// 3.0 cannot express becomes an extension if no request or response depends on it, and an error
-// otherwise.
+// Package openapi30 does not depend on Weft's operations and schemas. Invariant: No part of the
+// document is lost silently. A keyword that 3.0 lacks becomes an extension if no request or
+// response depends on the keyword, and an error otherwise.
 package openapi30
 
 import (

@@ -169,8 +169,8 @@ func types(schema object, at string) error {
 	return nil
 }
 
-// nulls replaces the alternative null with nullable. If one alternative is left, it is put into
-// allOf, because generators recognize a nullable reference by that.
+// nulls replaces the alternative null with nullable. If only one alternative remains, nulls moves
+// it into allOf, because generators recognize a nullable reference by its allOf.
 func nulls(schema object, at string) error {
 	for _, key := range []string{"oneOf", "anyOf"} {
 		list, ok := schema[key].([]any)

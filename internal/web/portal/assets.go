@@ -46,9 +46,9 @@ var assetHash = sync.OnceValue(func() string {
 
 func assetPath(name string) string { return "/docs/assets/" + assetHash() + "/" + name }
 
-// mountAssets serves the assets. Under the current hash they can be cached forever. Under
-// another hash they are served without caching, because during an upgrade a page may come from
-// a process of another version.
+// mountAssets serves the assets. Under the current hash they can be cached forever. Under a
+// different hash they are served without caching, because during an upgrade a page may come from a
+// process of a different version.
 func mountAssets(mux *http.ServeMux) {
 	mountAsset(mux, scalarFile, serveScalar)
 	for name, contentType := range assets {

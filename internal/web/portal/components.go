@@ -184,7 +184,7 @@ func cell(text string) string {
 }
 
 // mountComponents serves the component pages under /docs/components. It registers one path per
-// component, so that unknown ones are not found.
+// component, so that the path of an unknown component returns 404.
 func mountComponents(mux *http.ServeMux, l *library) {
 	mount(mux, "/docs/components", "components", func() (any, error) { return l.summary(), nil })
 	for i, one := range l.all {

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Only the Markdown of a page needs this file. No scripts run there to insert the origin of the
-// deployment, and its links lead to Markdown.
+// This file is only for the Markdown edition of pages. Markdown can't run a script that inserts the
+// origin of the deployment, and its links lead to Markdown pages.
 
 // local is the origin that the sources of the pages use for a deployment.
 const local = "http://127.0.0.1:8080"
@@ -31,8 +31,8 @@ func originOf(ctx context.Context) string {
 // so it may contain shell syntax.
 var plainOrigin = regexp.MustCompile(`^https?://(?:[A-Za-z0-9][A-Za-z0-9.-]{0,252}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?$`)
 
-// atOrigin returns the text with origin in place of local. Its ETag depends on the origin, so
-// that caches don't mix the texts of different origins.
+// atOrigin returns the text with origin in place of local. The ETag of the text depends on the
+// origin, so that caches don't mix the texts of different origins.
 func (t tagged) atOrigin(origin string) tagged {
 	if !usableOrigin(origin) {
 		return t

@@ -65,9 +65,9 @@ func codes(kind string) ([]codeGroup, error) {
 	return groups, nil
 }
 
-// readCodes parses a file of codes. A line with # starts a group, and a line with ## starts a
-// code. The lines of a code are its meaning, unless the service has one, and a line each for
-// Cause, Do and Again.
+// readCodes parses a file of codes. A line with # starts a group, and a line with ## starts a code.
+// The lines of a code are its meaning, unless the service defines the meaning, and one line each
+// for Cause, Do and Again.
 func readCodes(text string) ([]codeGroup, error) {
 	groups := []codeGroup{{}}
 	var c *code

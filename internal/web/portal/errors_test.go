@@ -205,8 +205,8 @@ func contractCodes(t *testing.T) func(schema, field string) []string {
 	}
 }
 
-// codebase is the source of the service: its constants by package, and the calls that fail
-// something.
+// codebase is the source of the service: its constants by package, and the calls that return or
+// record a failure.
 type codebase struct {
 	values map[string]map[string]string // package, name: value
 	types  map[string]map[string]string // package, name: declared type

@@ -133,12 +133,12 @@ type edition struct {
 
 func none(string) string { return "" }
 
-// anchor returns an anchor for the heading that follows, in Markdown. Otherwise renderers
-// derive the anchor from the title.
+// anchor returns an anchor for the heading that follows, in Markdown. Without this anchor,
+// renderers would derive one from the title.
 func anchor(id string) string { return `<a id="` + id + `"></a>` + "\n\n" }
 
-// mark returns the attribute that sets the anchor of a heading. It belongs at the end of the
-// heading.
+// mark returns the attribute that sets the anchor of a heading. The attribute belongs at the end of
+// the heading.
 func mark(id string) string { return " {#" + id + "}" }
 
 // markup returns HTML tags as a separate block, so that the text between them remains Markdown.

@@ -8,7 +8,7 @@ import (
 )
 
 // grammars returns a regular expression per language. Each alternative is a group that is named
-// after the CSS class of its matches. They are compiled when the first page with code is
+// after the CSS class of its matches. The expressions are compiled when the first page with code is
 // rendered.
 var grammars = sync.OnceValue(func() map[string]*regexp.Regexp {
 	const (

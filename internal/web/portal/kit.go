@@ -40,7 +40,7 @@ func clientFolders() ([]clientFolder, error) {
 	for _, one := range clients.Languages {
 		i := slices.IndexFunc(signerFiles, func(f kitFile) bool { return f.Name == one.Signer })
 		if i < 0 {
-			return nil, fmt.Errorf("clients in %s: the signer is missing in signerFiles", one.Name)
+			return nil, fmt.Errorf("signerFiles has no entry for %s, the signer of the %s client", one.Signer, one.Name)
 		}
 		all = append(all, clientFolder{signerFiles[i].Language, one.Name, append([]string{one.Signer}, one.Files...)})
 	}

@@ -43,8 +43,8 @@ func TestClientsAreServed(t *testing.T) {
 	}
 }
 
-// Every file to copy is linked from the HTML and the Markdown of its page, and from /llms.txt.
-// A request for a folder redirects to that page.
+// The HTML and the Markdown of a page, and /llms.txt, link to every file to copy. A request for a
+// folder redirects to the page of its files.
 func TestFilesToCopyAreLinked(t *testing.T) {
 	t.Parallel()
 	handler := Handler(nil)

@@ -70,8 +70,8 @@ func anchorOf(h *ast.Heading) string {
 	return string(name)
 }
 
-// anchors derives anchors from titles: a code unchanged, anything else in lower case with
-// hyphens.
+// anchors derives anchors from titles: a code is its own anchor, and any other title becomes lower
+// case with hyphens.
 type anchors struct{ taken []string }
 
 var (

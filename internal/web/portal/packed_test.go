@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// A large text is compressed if the client accepts gzip. Each form has its own ETag, and only
-// this one results in 304.
+// A large text is compressed if the client accepts gzip. Each form has its own ETag, and only the
+// ETag of the form that the client accepts results in 304.
 func TestLargeTextsAreCompressedIfAccepted(t *testing.T) {
 	t.Parallel()
 	handler := Handler(all(t))

@@ -5,8 +5,8 @@
 // browser renders the reference from openapi.yaml. Codes, components and vectors come from the
 // code of the service, so the pages always match it.
 //
-// Everything is embedded. The one invariant: no page requests anything from another origin, which
-// the content security policy enforces.
+// Everything is embedded. Invariant: No page requests anything from a different origin. The content
+// security policy enforces this.
 package portal
 
 import (
@@ -126,8 +126,8 @@ func render(dataFunc func() (any, error), fillFunc func(*forms, *bytes.Buffer, a
 // nothing is the data of a static page.
 func nothing() (any, error) { return nil, nil }
 
-// document is what one path serves. It is made once, on the first request, because a large one
-// takes milliseconds and callers are unauthenticated.
+// document is the content that one path serves. It is made once, on the first request, because
+// making a large document takes milliseconds and callers are unauthenticated.
 type document struct {
 	contentType, policy string
 	makeOnce            func() (tagged, error)
@@ -144,8 +144,8 @@ type tagged struct {
 // anyway.
 const worthPacking = 1400
 
-// newTagged returns the text with its ETag, and compressed if it is large. It doesn't compress
-// a body that contains the address of the deployment, because that differs between requests.
+// newTagged returns the text with its ETag, and compressed if it is large. It doesn't compress a
+// body that contains the address of the deployment, because that address differs between requests.
 func newTagged(text []byte, contentType string) tagged {
 	made := tagged{text: text, tag: tagOf(text)}
 	if len(text) >= worthPacking && (contentType != markdownType || !bytes.Contains(text, []byte(local))) {
@@ -199,8 +199,8 @@ func (d *document) serve(w http.ResponseWriter, r *http.Request, cache string) {
 	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(text))
 }
 
-// fail responds with 500. It happens only if an embedded file is invalid, which the tests would
-// find.
+// fail responds with 500. It is called only if an embedded file is invalid, which the tests would
+// detect.
 func fail(w http.ResponseWriter) {
 	http.Error(w, "The page cannot be rendered.", http.StatusInternalServerError)
 }
@@ -212,8 +212,8 @@ func describe(h http.Header, contentType, cache string) {
 	h.Set("Referrer-Policy", "no-referrer")
 }
 
-// Missing is the pattern of the page for unknown paths. It is for people. The server that
-// mounts the portal responds to programs in its own format.
+// Missing is the pattern of the page for unknown paths. The page is for people. The server that
+// mounts the portal responds to programs in a different format.
 const Missing = "GET /docs/{page...}"
 
 // missingPage is the data of the page for unknown paths.

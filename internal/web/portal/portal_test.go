@@ -240,7 +240,7 @@ func TestAnchorsAreUnique(t *testing.T) {
 	}
 }
 
-// The reference shows the contract, in another order and without default values for optional
+// The reference shows the contract, in a different order and without default values for optional
 // parameters.
 func TestReferenceMatchesContract(t *testing.T) {
 	t.Parallel()

@@ -24,7 +24,7 @@ import (
 	"github.com/weft-automation/weft/internal/web/browsertest"
 )
 
-// One browser opens every page and sends requests from it to a real service. It opens the
+// One browser opens every page and sends requests from the page to a real service. It opens the
 // reference only once, because rendering it takes seconds.
 func TestPagesWorkInRealBrowser(t *testing.T) {
 	t.Parallel()

@@ -120,9 +120,9 @@ var (
 	word         = regexp.MustCompile(`[\p{L}\p{N}]+`)
 )
 
-// textBySection returns the text of a rendered guide by the anchor of its section. The text
-// before the first heading has the key "". It leaves out code blocks: they are most of a guide,
-// and are rarely searched for.
+// textBySection returns the text of a rendered guide by the anchor of its section. The text before
+// the first heading has the key "". It leaves out code blocks, which make up most of a guide but
+// are rarely searched for.
 func textBySection(body string) map[string]string {
 	texts, id, from := map[string]string{}, "", 0
 	keep := func(to int) {

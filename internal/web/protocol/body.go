@@ -36,11 +36,10 @@ func (b *Body) Read(part []byte) (int, error) {
 func (b *Body) Close() error { return nil }
 
 // Discard reads and drops the rest of the body after the response was written. Otherwise the
-// connection would be reset, and clients that write the whole body before they read would not
-// see the response. Discard stops after MaxDiscarded bytes, or at the read deadline by. If by
-// is zero, the current deadline stays. Discard reads nothing if the declared length is above
-// MaxDiscarded, or if the client still waits for 100 Continue, because then it need not send
-// the body.
+// connection would be reset, and clients that write the whole body before they read would not see
+// the response. Discard stops after MaxDiscarded bytes, or at the read deadline by. If by is zero,
+// the current deadline stays. Discard reads nothing if the declared length is above MaxDiscarded,
+// or if the client still waits for 100 Continue, because such a client need not send the body.
 func (b *Body) Discard(w http.ResponseWriter, by time.Time) {
 	if b.whole {
 		return

@@ -22,8 +22,9 @@ func AcceptsGzip(header []string) bool {
 	return others > 0
 }
 
-// Gzip returns the text, compressed. It is only for documents that all callers get. The length
-// of a compressed response for one caller could reveal secrets in it (the BREACH attack).
+// Gzip returns the text, compressed. Use it only for documents that are the same for all callers.
+// The length of a compressed response for one caller could reveal secrets in it (the BREACH
+// attack).
 func Gzip(text []byte) []byte {
 	var packed bytes.Buffer
 	to := gzip.NewWriter(&packed)

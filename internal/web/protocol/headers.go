@@ -45,7 +45,7 @@ func isJSON(contentType string) bool {
 
 // Choose returns the offer that an Accept header prefers, the first one among equals, or "" if it
 // allows no offer. The most specific matching range determines the weight of an offer (RFC 9110,
-// 12.5.1). Without the header, all offers are allowed.
+// 12.5.1). If the header is missing, all offers are allowed.
 func Choose(header, offers []string) string {
 	if strings.TrimSpace(strings.Join(header, "")) == "" {
 		return offers[0]

@@ -9,8 +9,8 @@ import (
 	"github.com/weft-automation/weft/internal/kit/fault"
 )
 
-// If a target is canonical, the router has nothing to decode, clean or redirect, and all
-// parsers read the query in the same way.
+// If a target is canonical, the router does not decode, clean or redirect it, and all parsers read
+// its query in the same way.
 func FuzzTarget(f *testing.F) {
 	for _, seed := range []string{
 		"/v1/sdk/components/executions/019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e", "/", "//", "/a/../b", "/a/./b", "/%2e", "/a?b=c", "/a?b=%zz", "/a?", "/a|b", "http://h/a", "*", "/a#b",

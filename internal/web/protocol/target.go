@@ -1,9 +1,10 @@
 // Package protocol implements the rules of HTTP that net/http leaves to a server: it validates a
 // request's target, headers and body, and maps each error to its status.
 //
-// It also negotiates content, compresses shared responses and sends responses of unlimited
-// length. It knows no operation, key or workspace. The one invariant: the router, the binder
-// and the database read whatever it lets through in one way only.
+// It also negotiates content, compresses shared responses and sends responses of unlimited length.
+// It does not depend on operations, keys or workspaces. Invariant: A request that passes these
+// checks has only one reading, so the router, the binder and the database can't interpret it
+// differently.
 package protocol
 
 import (
@@ -23,9 +24,9 @@ const (
 )
 
 // Target checks the target and the number of headers of a request. It returns URI_TOO_LONG,
-// NOT_FOUND if the target isn't canonical (decisions 1.8), or PAYLOAD_TOO_LARGE. After it, the
-// router matches exactly the bytes that were signed: it has nothing to clean, decode or
-// redirect.
+// NOT_FOUND if the target isn't canonical (decisions 1.8), or PAYLOAD_TOO_LARGE. If Target returns
+// nil, the router matches exactly the bytes that were signed, because nothing in the target needs
+// cleaning, decoding or a redirect.
 func Target(r *http.Request) error {
 	if len(r.RequestURI) > maxTarget {
 		return fault.New(fault.URITooLong, "The request target is longer than %d bytes. Shorten the path or the query.", maxTarget)

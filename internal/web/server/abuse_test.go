@@ -49,9 +49,9 @@ func TestAB01BodiesEndAtOneMebibyte(t *testing.T) {
 	}
 }
 
-// However the length is declared, at most 64 KiB beyond the limit are read before the response,
-// and at most protocol.MaxDiscarded after it, so that clients that write the whole body see the
-// response. Then the connection is closed.
+// Whatever length a request declares, the server reads at most 64 KiB beyond the limit before the
+// response, and at most protocol.MaxDiscarded after the response, so that clients that write the
+// whole body see the response. Then the server closes the connection.
 func TestAB01ReadsNoMoreThanLimit(t *testing.T) {
 	const slack = 64 << 10
 	chunk := "10000\r\n" + strings.Repeat("a", 1<<16) + "\r\n"
@@ -119,8 +119,8 @@ func TestAB01LyingContentLength(t *testing.T) {
 }
 
 // 500 connections that send single bytes slowly are closed, and an ordinary client isn't slowed
-// down. The production timeouts are 5 s and 10 s. Here they are shorter by the factor by which
-// the senders are faster.
+// down. The production timeouts are 5 s and 10 s. The timeouts of this test are shorter by the same
+// factor by which its senders are faster.
 func TestAB02SlowClientsAreCut(t *testing.T) {
 	if readHeaderTimeout != 5*time.Second || defaultTimeouts.body != 10*time.Second {
 		t.Errorf("header %s, body %s", readHeaderTimeout, defaultTimeouts.body)
@@ -168,8 +168,8 @@ func TestAB02SlowClientsAreCut(t *testing.T) {
 	}
 }
 
-// A client that opens connections ahead of use finds them open when it needs them. The header
-// timeout of this test is too short to send anything within it.
+// A client that opens connections ahead of use finds these connections open when it uses them. The
+// header timeout of this test is too short to send anything within it.
 func TestHeaderTimeoutStartsWithFirstByte(t *testing.T) {
 	s := start(t, func(_ *service, config *http.Server) { config.ReadHeaderTimeout = time.Nanosecond })
 	ahead, begun := s.dial(t), s.dial(t)
@@ -286,8 +286,8 @@ func TestAB04JSONBombsAreRejectedBeforeDecoding(t *testing.T) {
 	}
 }
 
-// Strings that PostgreSQL can't store are rejected with a pointer, wherever a caller can send
-// one.
+// Strings that PostgreSQL can't store are rejected with a pointer, in every field and parameter in
+// which a caller can send a string.
 func TestAB05UnstorableStringsAreRejected(t *testing.T) {
 	s := start(t)
 	bad := map[string]string{

@@ -54,9 +54,9 @@ func (a *answer) FlushError() error {
 	return http.NewResponseController(a.ResponseWriter).Flush()
 }
 
-// Write sends the header, if it wasn't sent, and data. It returns UNAVAILABLE and writes nothing
-// if nothing was written before and too many bytes of other responses are in flight. So does
-// every later Write, because some handlers don't check the error of the first one.
+// Write sends the header, if it wasn't sent, and data. If nothing was written before and too many
+// bytes of other responses are in flight, Write returns UNAVAILABLE and writes nothing. Every later
+// Write then fails in the same way, because some handlers don't check the error of the first Write.
 func (a *answer) Write(data []byte) (int, error) {
 	if a.refusal != nil {
 		return 0, a.refusal
@@ -77,8 +77,8 @@ func (a *answer) Write(data []byte) (int, error) {
 	return a.send(data)
 }
 
-// reserve counts n bytes until release is called. If a.window is set, that many bytes stay
-// reserved until the end of the request. It returns UNAVAILABLE if there is no room.
+// reserve counts n bytes until release is called. If a.window is set, that many bytes stay reserved
+// until the end of the request. It returns UNAVAILABLE if the memory budget is exhausted.
 func (a *answer) reserve(n int64) (release func(), err error) {
 	first := a.window > 0 && !a.started
 	if first {

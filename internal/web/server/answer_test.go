@@ -35,8 +35,9 @@ const (
 // text returns a JSON string of n bytes.
 func text(n int) json.RawMessage { return json.RawMessage(`"` + strings.Repeat("a", n-2) + `"`) }
 
-// serving starts a service whose workspaces may hold share bytes each, and which responds with
-// a record of 12 MiB. That is more than the socket buffers hold if the client doesn't read.
+// serving starts a service whose workspaces may hold share bytes each, and which responds with a
+// record of 12 MiB. The record is larger than the socket buffers, so a client that doesn't read
+// blocks the service.
 func serving(t *testing.T, share int64, progress time.Duration) *service {
 	return start(t, func(s *service, _ *http.Server) {
 		s.front.memory = &Memory{unknown: budget.New[netip.Addr](mebi, mebi), known: budget.New[uuid.UUID](100*mebi, share)}

@@ -6,8 +6,9 @@ import (
 	"github.com/weft-automation/weft/gen/api"
 )
 
-// ReplayComponentCallback enqueues another delivery of a callback and returns the record of the
-// execution. It returns NO_CALLBACK or EXECUTION_NOT_FINISHED if there is nothing to deliver.
+// ReplayComponentCallback enqueues an additional delivery of a callback and returns the record of
+// the execution. It returns NO_CALLBACK or EXECUTION_NOT_FINISHED if the execution has no callback
+// or isn't final.
 func (s *Server) ReplayComponentCallback(ctx context.Context, request api.ReplayComponentCallbackRequestObject) (api.ReplayComponentCallbackResponseObject, error) {
 	if err := s.checkSees(ctx, request.ExecutionID); err != nil {
 		return nil, err

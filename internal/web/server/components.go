@@ -82,8 +82,9 @@ func (s *Server) submitParams(ctx context.Context, body *api.ExecuteComponentReq
 	return params, nil
 }
 
-// checkNoCallback returns INVALID_INPUT if a body without a callbackUrl has other callback
-// fields. Otherwise these would be ignored, and the caller would wait for a callback in vain.
+// checkNoCallback returns INVALID_INPUT if a body without a callbackUrl has other callback fields.
+// Otherwise the service would ignore these fields, and the caller would wait for a callback in
+// vain.
 func checkNoCallback(body *api.ExecuteComponentRequest) error {
 	switch {
 	case body.CallbackSecret != nil:

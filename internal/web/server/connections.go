@@ -25,12 +25,13 @@ type Connections struct {
 	Log        *slog.Logger
 }
 
-// Listener returns the listener that s, made by HTTPServer, serves. It accepts connections
-// within the limits. When an address, or the listener, has reached its limit, a connection
-// that waits for a request or its body is closed to make room: one of the same address, or one
-// of the address with the most connections, and of these the one that has waited longest. An
-// address never displaces a connection of an address that has fewer. If no connection waits,
-// the new one is closed.
+// Listener returns the listener that s, made by HTTPServer, serves. It accepts connections within
+// the limits. When an address, or the listener, has reached its limit, the listener evicts the
+// connection that has waited longest for a request or its body. At the limit of an address, this is
+// a connection of the same address. At the limit of the listener, it is a connection of the address
+// with the most connections, or of the same address if no address has more. An address never
+// displaces a connection of an address that has fewer. If no connection is waiting, the new
+// connection is closed.
 //
 // A new connection may wait for its first request as long as a used one for its next. Clients
 // open connections ahead of use, but net/http starts the header timeout on accept and could
@@ -120,8 +121,8 @@ func (l *boundedListener) admit(tcp *net.TCPConn) *countedConn {
 	return c
 }
 
-// source returns the source of an address. A new one isn't stored until admit counts a
-// connection of it.
+// source returns the source of an address. A new source isn't stored until admit counts a
+// connection of the address.
 func (l *boundedListener) source(remote net.Addr) *source {
 	var address netip.Addr
 	if at, ok := remote.(*net.TCPAddr); ok {
@@ -216,8 +217,8 @@ func (l *boundedListener) count() int {
 // logEvery is the time between two log lines about closed connections.
 const logEvery = 10 * time.Second
 
-// note counts a connection that was closed because there was no room. It logs the counts
-// once in logEvery.
+// note counts a connection that was closed because the limit was reached. It logs the counts once
+// in logEvery.
 func (l *boundedListener) note(reason string) {
 	l.limits.Metrics.ConnectionClosed(reason)
 	if l.closed == nil {

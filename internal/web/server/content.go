@@ -20,9 +20,8 @@ const maxBody = 1 << 20
 // with a transfer coding and every HTTP/1.0 request.
 func ambiguous(r *http.Request) bool { return len(r.TransferEncoding) > 0 || !r.ProtoAtLeast(1, 1) }
 
-// boundBody sets the read deadline of the body, which applies whether the body is read or
-// discarded after the response. Until the body has arrived, the connection may be closed to make
-// room for others.
+// boundBody sets the read deadline of the body, which applies whether the body is read or discarded
+// after the response. Until the body has arrived, the connection may be evicted.
 func (f *front) boundBody(w http.ResponseWriter, r *http.Request) {
 	if r.Body != nil && r.Body != http.NoBody {
 		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(f.timeouts.body)) // only test recorders don't support it
@@ -33,9 +32,9 @@ func (f *front) boundBody(w http.ResponseWriter, r *http.Request) {
 }
 
 // readBody reads and returns the whole body, within the deadline that boundBody set. The buffer
-// grows as bytes arrive, whatever the declared length, and is counted in the hold of the request.
-// readBody returns PAYLOAD_TOO_LARGE if the body is larger than maxBody, and UNAVAILABLE if the
-// hold can't grow.
+// grows as bytes arrive, regardless of the declared length, and is counted in the hold of the
+// request. readBody returns PAYLOAD_TOO_LARGE if the body is larger than maxBody, and UNAVAILABLE
+// if the hold can't grow.
 func (f *front) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	if r.Body == nil || r.Body == http.NoBody {
 		return nil, nil
@@ -58,8 +57,7 @@ func (f *front) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error)
 // smallBody is the initial size of the buffer for a body.
 const smallBody = 4 << 10
 
-// receive reads a body into a buffer that doubles when it is full. It reserves the buffer in
-// hold.
+// receive reads a body into a buffer that doubles when it is full. It counts the buffer in hold.
 func receive(from io.Reader, hold *hold) ([]byte, error) {
 	body := make([]byte, 0, smallBody)
 	for {

@@ -137,8 +137,8 @@ func TestStreamsNameTheSchemaOfTheirEvents(t *testing.T) {
 	}
 }
 
-// The example of a problem must match the service: its title and retryable are those of its
-// code, and its status is one of the responses that contain it.
+// The example of a problem must match the service: title and retryable are those of the error code,
+// and status is that of a response that contains the example.
 func TestProblemExamplesMatchService(t *testing.T) {
 	document, err := loadOnce()
 	if err != nil {

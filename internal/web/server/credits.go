@@ -39,7 +39,7 @@ func (s *Server) GetCredits(ctx context.Context, request api.GetCreditsRequestOb
 }
 
 // ListLedger returns one page of the ledger, or the whole ledger as a CSV file if the client
-// accepts only that.
+// accepts only CSV.
 func (s *Server) ListLedger(ctx context.Context, request api.ListLedgerRequestObject) (api.ListLedgerResponseObject, error) {
 	statement := billing.Statement{WorkspaceID: request.WorkspaceID}
 	if from := request.Params.From; from != nil {

@@ -102,7 +102,7 @@ func TestDiscardingStopsAtBodyDeadline(t *testing.T) {
 	}
 }
 
-// A client that waits for 100 Continue need not send the body after another response.
+// A client that waits for 100 Continue need not send the body after an error response.
 func TestBodyWithoutContinueIsNotDiscarded(t *testing.T) {
 	for name, head := range map[string]string{
 		"small":   "Content-Length: 9\r\n\r\n",

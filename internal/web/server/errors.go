@@ -91,8 +91,8 @@ func (f *front) record(ctx context.Context, failure *fault.Error, err error) {
 	}
 }
 
-// withTarget returns the context of r with the audit target: the last ID in the path, unless it
-// is that of the workspace.
+// withTarget returns the context of r with the audit target: the last ID in the path, unless that
+// is the ID of the workspace.
 func withTarget(r *http.Request, operation *contract.Operation) context.Context {
 	if operation == nil {
 		return r.Context()
@@ -171,8 +171,8 @@ func marshal(value any) []byte {
 	return body
 }
 
-// refuseBinding responds to a request that the generated code could not bind. The checks before
-// it should leave no such request, so the error names no field.
+// refuseBinding responds to a request that the generated code could not bind. Earlier checks should
+// reject every such request, so the error names no field.
 func (f *front) refuseBinding(w http.ResponseWriter, r *http.Request, err error) {
 	refusal := fault.New(fault.InvalidInput, "A value in the request has the wrong type. See the API reference for the expected types.")
 	refusal.Err = err

@@ -206,7 +206,7 @@ func (f *front) recovered(w *answer, r *http.Request, cause any) {
 }
 
 // panicText returns the text of a panic for the log: the message of a runtime error, and only the
-// type of any other value, because its text may contain data of the request.
+// type of any other value, because the text of such a value may contain data of the request.
 func panicText(cause any) string {
 	if failure, ok := cause.(runtime.Error); ok {
 		return failure.Error()
@@ -232,8 +232,8 @@ func (f *front) operation(operation *contract.Operation, next http.HandlerFunc) 
 	}
 }
 
-// admit runs the checks of decisions 1.8 in their order. It returns the error of the first one
-// that fails. After it, the body of r is the validated one.
+// admit runs the checks of decisions 1.8 in their order. It returns the error of the first check
+// that fails. If all checks pass, admit replaces the body of r with the validated body.
 func (f *front) admit(w http.ResponseWriter, r *http.Request, operation *contract.Operation, call *call) error {
 	if err := f.preauthenticate(w, r, operation, call); err != nil {
 		return err

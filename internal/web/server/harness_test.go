@@ -253,8 +253,8 @@ func (s *service) dial(t testing.TB) net.Conn {
 	return conn
 }
 
-// raw sends text unchanged, closes the write side, and reads responses until the connection is
-// closed.
+// raw sends text unchanged, closes the write side of the connection, and reads responses until the
+// server closes the connection.
 func (s *service) raw(t testing.TB, text string) []reply {
 	t.Helper()
 	conn := s.dial(t)

@@ -47,7 +47,7 @@ func limitError(d ratelimit.Decision) error {
 	return refusal
 }
 
-// refund returns the charge of a request that another limit rejected, because rejected requests
+// refund returns the charge of a request that a different limit rejected, because rejected requests
 // are free (decisions 6). It also makes the RateLimit header agree with Retry-After.
 func (f *front) refund(header http.Header, call *call, retryAfter int) {
 	if header.Get(headerPolicy) == "" {

@@ -14,8 +14,8 @@ import (
 const DefaultMemory = 128 << 20
 
 // uncounted is the number of bytes that a request may hold without being counted. A connection
-// costs about as much, and connections have their own limit. So small requests are accepted
-// even when the budget is exhausted.
+// needs about the same amount of memory, and connections have a separate limit. Therefore small
+// requests are accepted even when the budget is exhausted.
 const uncounted = 16 << 10
 
 // Memory bounds the bytes that requests and responses hold at the same time.
@@ -80,7 +80,7 @@ func (h *hold) full() error {
 }
 
 // move transfers the held bytes from the client address to the workspace of the authenticated
-// caller. It returns UNAVAILABLE if they don't fit.
+// caller. It returns UNAVAILABLE if the bytes exceed the workspace's limit.
 func (h *hold) move(workspace uuid.UUID) error {
 	if h.workspace == workspace {
 		return nil

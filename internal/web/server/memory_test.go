@@ -115,8 +115,9 @@ func TestAnnouncedBodiesHoldNoMemory(t *testing.T) {
 	}
 }
 
-// Each connection sends 100,000 bytes, for which a buffer of 128 KiB is reserved. All
-// addresses may hold 1 MiB here, and one address a quarter of what others leave free.
+// Each connection sends 100,000 bytes, for which a buffer of 128 KiB is reserved. In this test all
+// addresses may hold 1 MiB, and one address may hold a quarter of the memory that the others leave
+// free.
 func TestUnauthenticatedBytesAreLimitedByAddressAndInTotal(t *testing.T) {
 	const sent, reserved = 100_000, 128 << 10
 	s := start(t, func(s *service, _ *http.Server) {

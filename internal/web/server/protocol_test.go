@@ -103,8 +103,8 @@ func TestAB08FramingCannotSmuggleARequest(t *testing.T) {
 			if c.status != 0 && (len(got) == 0 || got[0].status != c.status) {
 				t.Errorf("got %+v", got)
 			}
-			// After a complete request, the rest is an ordinary pipelined
-			// request. After a rejected one it must not run.
+			// After a complete request, the remaining bytes are an ordinary pipelined request.
+			// After a rejected request, these bytes must not run as a request.
 			ran := s.operations.taken()
 			if len(got) > 0 && got[0].closed && len(ran) > 0 {
 				t.Errorf("ran %v after a rejected request", ran)
@@ -150,8 +150,8 @@ func TestAmbiguousLengthClosesConnection(t *testing.T) {
 	}
 }
 
-// The value of a panic may contain data of the request. The log has the place and the type of
-// the panic value, not its text.
+// The value of a panic may contain data of the request. The log contains the code location and the
+// type of the panic value, not its text.
 func TestMT05PanicLogHasNoRequestData(t *testing.T) {
 	const canary = "c4n4ry-5ecret-9f27"
 	var empty []string

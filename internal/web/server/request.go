@@ -106,8 +106,9 @@ func (c *call) idempotency() *idempotency.Key {
 // repeatCheck returns IDEMPOTENCY_MISMATCH if the key was used with another body.
 type repeatCheck func(context.Context, idempotency.Key) error
 
-// mismatchFirst returns the error of an invalid request. If its Idempotency-Key was used with
-// another body, it returns that error instead, because it takes precedence (decisions 1.8).
+// mismatchFirst returns the error of an invalid request. If the request's Idempotency-Key was used
+// with a different body, mismatchFirst returns the error of that mismatch instead, because it takes
+// precedence (decisions 1.8).
 func mismatchFirst(ctx context.Context, check repeatCheck, call *call, refusal error) error {
 	key := call.idempotency()
 	if key == nil || check == nil {

@@ -59,7 +59,7 @@ func keyOf(ctx context.Context, id api.ID) notify.Key {
 }
 
 // listParams returns the parameters of a list that is limited to the workflows that the key may
-// use. It returns FORBIDDEN if workflowID names another workflow.
+// use. It returns FORBIDDEN if workflowID names a different workflow.
 func listParams(ctx context.Context, most *api.Limit, cursor *api.Cursor, workflowID *api.ID) (run.ListParams, error) {
 	principal := callOf(ctx).principal
 	p := run.ListParams{Limit: limit(most), Cursor: value(cursor), WorkflowID: workflowID, Allowed: principal.Workflows}

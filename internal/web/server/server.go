@@ -1,9 +1,9 @@
 // Package server is Weft's HTTP API: the checks that every request passes, in the order of
 // decisions 1.8, the operations of openapi.yaml, and the one writer of error responses.
 //
-// It decides nothing about executions, keys or callbacks: handlers translate a request and call
-// a service. It contains no SQL and starts no background work. The one invariant: a handler
-// runs only for a request with a canonical target, a signature that was verified over the bytes
+// Package server decides nothing about executions, keys or callbacks: handlers translate a request
+// and call a service. It contains no SQL and starts no background work. Invariant: A handler runs
+// only for a request with a canonical target, a signature that was verified over the bytes
 // received, and parameters and a body that are valid under the contract.
 package server
 

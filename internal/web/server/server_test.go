@@ -30,8 +30,8 @@ import (
 	"github.com/weft-automation/weft/internal/web/contract"
 )
 
-// real serves the production operations behind the tests' front. It has no database, so only
-// requests that need none work.
+// real serves the production operations behind the tests' front. The service has no database, so
+// only requests that need no database work.
 func real(t *testing.T, ready func(context.Context) []Check) *service {
 	t.Helper()
 	registry, err := component.NewRegistry(utility.Modules()...)

@@ -111,8 +111,8 @@ func stream[T any](ctx context.Context, stop context.CancelFunc, kind string, s 
 	}
 }
 
-// of returns a copy of s for one stream of the principal. Its events count against the memory of
-// the workspace.
+// of returns a copy of s for one stream of the principal. The stream's events count against the
+// memory of the workspace.
 func (s streams) of(principal auth.Principal) streams {
 	s.hold = &hold{memory: s.memory, workspace: principal.WorkspaceID}
 	return s

@@ -126,8 +126,8 @@ func TestAU06BodiesAreValidatedAfterSignature(t *testing.T) {
 	})
 }
 
-// For any body that protocol.JSONObject accepts, CheckBody neither panics nor returns a field
-// that the schema doesn't know.
+// For any body that protocol.JSONObject accepts, CheckBody neither panics nor returns a field that
+// the schema doesn't have.
 func FuzzBody(f *testing.F) {
 	document, err := loadOnce()
 	if err != nil {

@@ -78,8 +78,8 @@ func bearerToken(header http.Header) (token string, ok bool) {
 	return strings.TrimSpace(token), true
 }
 
-// sameOrigin returns FORBIDDEN if a browser sent a request that may change something for a page
-// of another site.
+// sameOrigin returns FORBIDDEN if a browser sent a request that may change something on behalf of a
+// page of a different site.
 func (f *front) sameOrigin(r *http.Request) error {
 	if err := f.crossOrigin.Check(r); err != nil {
 		return &fault.Error{

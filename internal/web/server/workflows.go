@@ -87,8 +87,9 @@ func (s *Server) UpdateWorkflowComponent(ctx context.Context, request api.Update
 	return versionResponse(updated.WorkflowVersion, updated), err
 }
 
-// expected returns the versions that If-Match names, or nil if it allows any. A weak tag, or
-// anything else that isn't an ETag of a workflow, names no version (RFC 9110, section 13.1.1).
+// expected returns the versions that If-Match names, or nil if If-Match allows any version. A weak
+// tag, or anything else that isn't an ETag of a workflow, names no version (RFC 9110, section
+// 13.1.1).
 func expected(ifMatch *api.IfMatch) []int32 {
 	if ifMatch == nil || strings.TrimSpace(*ifMatch) == "*" {
 		return nil
