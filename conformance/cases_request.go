@@ -138,8 +138,8 @@ func contentTypes(t *probe.Trial) {
 	t.Problem(t.Do(open), http.StatusUnsupportedMediaType, "UNSUPPORTED_MEDIA_TYPE") // nobody signs it
 }
 
-// signedForm sends malformed requests to each signed operation, one for each response that the
-// document has for malformed requests.
+// signedForm sends malformed requests to each signed operation, in every way for which the document
+// has an error response.
 func signedForm(t *probe.Trial) {
 	for _, operation := range t.Target().Spec.Operations() {
 		if !operation.Signed() {

@@ -39,8 +39,8 @@ type crowd struct {
 	target    *probe.Target // of its first workspace
 }
 
-// newCrowd starts a crowd. It returns nil if the tests did not start the deployment, because its
-// memory cannot be measured then.
+// newCrowd starts a crowd. It returns nil if the tests did not start the deployment, because the
+// test measures the service from inside.
 func newCrowd(t *testing.T) *crowd {
 	t.Helper()
 	if os.Getenv("CONFORMANCE_URL") != "" {

@@ -13,7 +13,7 @@ import (
 )
 
 // trial is one test that Specmatic generated from the document. Its request is valid, or invalid in
-// one way. Failure is the fault that Specmatic found in the response.
+// one way. Failure is the fault that Specmatic found in the response, or nil.
 type trial struct {
 	Name    string  `xml:"name,attr"`
 	Failure *string `xml:"failure"`

@@ -133,7 +133,7 @@ func (h *hostile) attackers() map[string]*hostile {
 	return all
 }
 
-// attackedBy runs all attackers. It returns the durations of the well-behaved workspaces' calls
+// attackedBy runs all attackers. It returns the durations of the well-behaved workspace's calls
 // during the attack, to this service and to the service without attackers.
 func (h *hostile) attackedBy(t *testing.T, hostiles map[string]*hostile, untouched *hostile) (attacked, meanwhile []time.Duration) {
 	t.Helper()

@@ -17,9 +17,9 @@ const byClock = `{"name": "by a clock", "components": [
 	{"id": "work", "module": "RANDOM_UUID", "name": "work", "input": {}, "config": {}}],
 	"sequenceEdges": [{"id": "1", "from": "start", "to": "work"}]}`
 
-// EX-18: the process that triggers schedules is killed at one of three points: while it starts a
-// run, after the commit of the start, and while the run executes. Each due time has one run, which
-// is charged once.
+// EX-18: the process that triggers schedules is killed at one of three points: inside the
+// transaction that advances the schedule, after its commit, and while the run executes. Each due
+// time has one run, which is charged once.
 func TestEX18SchedulesSurviveKilledProcesses(t *testing.T) {
 	t.Parallel()
 	points := map[string]string{

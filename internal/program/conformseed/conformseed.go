@@ -128,7 +128,8 @@ func (s seeder) key(ctx context.Context, c probe.Credentials, id uuid.UUID) (pro
 	}, nil
 }
 
-// customer creates a workspace with the given terms, a key, and the members of another workspace.
+// customer creates a workspace with the given terms, a key, and the members of an existing
+// workspace.
 func (s seeder) customer(ctx context.Context, like probe.Credentials, terms probe.Terms) (probe.Credentials, error) {
 	id, err := workspace.Create(ctx, s.pool, workspace.CreateParams{
 		Name: "conformance " + uuid.NewString(), Plan: plan.Name(terms.Plan), Paid: credit.Credits(int64(terms.Paid)),

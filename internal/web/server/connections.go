@@ -29,8 +29,9 @@ type Connections struct {
 // the limits. When an address, or the listener, has reached its limit, the listener evicts the
 // connection that has waited longest for a request or its body. At the limit of an address, this is
 // a connection of the same address. At the limit of the listener, it is a connection of the address
-// with the most connections. An address never displaces a connection of an address that has fewer.
-// If no connection is waiting, the new connection is closed.
+// with the most connections, or of the same address if no address has more. An address never
+// displaces a connection of an address that has fewer. If no connection is waiting, the new
+// connection is closed.
 //
 // A new connection may wait for its first request as long as a used one for its next. Clients
 // open connections ahead of use, but net/http starts the header timeout on accept and could
