@@ -321,7 +321,7 @@ type recentlyRefused struct {
 	last map[uuid.UUID]time.Time
 }
 
-// note records that a workspace was refused just now.
+// note records that a workspace was refused at this time.
 func (b *recentlyRefused) note(workspaceID uuid.UUID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -85,7 +85,7 @@ func (r *Runner) fail(ctx context.Context, row db.ExecutionStartManyRow, failure
 	return r.settle(ctx, f)
 }
 
-// failed returns the final state of an execution that failed at the given attempt.
+// failed returns the final state of an execution that failed at the specified attempt.
 func failed(workspaceID, executionID uuid.UUID, epoch int32, attempt int, failure *component.Error) (finish, error) {
 	encoded, err := errorOf(failure, attempt)
 	if err != nil {
@@ -97,7 +97,7 @@ func failed(workspaceID, executionID uuid.UUID, epoch int32, attempt int, failur
 	}, nil
 }
 
-// errorOf encodes the `error` field of an execution that failed at the given attempt.
+// errorOf encodes the `error` field of an execution that failed at the specified attempt.
 func errorOf(failure *component.Error, attempt int) (json.RawMessage, error) {
 	shown := api.ExecutionError{
 		Code: failure.Code, Message: failure.Message, Retryable: failure.Retryable, Attempt: int32(attempt), Details: failure.Details,

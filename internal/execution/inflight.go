@@ -30,7 +30,7 @@ type inflight struct {
 	mu      sync.Mutex
 	flights map[uuid.UUID]flight
 	lost    map[uuid.UUID]int32 // epochs that ran here and whose results could not be written
-	doubt   time.Time           // until when there may be rows that are not in flight; zero: there are none
+	doubt   time.Time           // until when there may be rows that are not in flight; zero: all rows are in flight
 }
 
 // flight is one execution in flight.

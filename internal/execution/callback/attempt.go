@@ -17,7 +17,7 @@ import (
 type attempt struct {
 	delivery
 	outcome
-	retryIn time.Duration // delay before the next attempt; negative: there is none
+	retryIn time.Duration // delay before the next attempt; negative: no further attempt
 	job     time.Duration // delay before the job is due; negative: the worker that holds the job snoozes it
 }
 

@@ -116,7 +116,7 @@ func (d *Deliverer) waitForKey(ctx context.Context, c delivery, why error) (retr
 }
 
 // noteKeyless records a delivery whose key this process lacks. lasting reports whether the current
-// series of such deliveries has lasted for keyGrace. tell reports whether to log it.
+// series of such deliveries has lasted for keyGrace. The second result reports whether to log it.
 func (d *Deliverer) noteKeyless(now time.Time) (lasting, tell bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -62,7 +62,7 @@ type Sender struct {
 	timeout time.Duration
 }
 
-// NewSender returns a Sender with the given timeout per attempt; 0 means 15 s.
+// NewSender returns a Sender with the specified timeout per attempt; 0 means 15 s.
 func NewSender(guard *egress.Guard, timeout time.Duration) *Sender {
 	if timeout <= 0 {
 		timeout = defaultTimeout

@@ -26,8 +26,8 @@ const (
 	// connection.
 	maxConcurrent  = 4
 	advanceTimeout = 30 * time.Second
-	// retryDelay is the delay after a failure. It applies to the whole workspace, because a failure
-	// of one schedule usually affects the others too.
+	// retryDelay is the delay after a failure. The cause of a failure usually affects the other
+	// schedules of the workspace too.
 	retryDelay = 5 * time.Second
 )
 
