@@ -20,8 +20,8 @@ import (
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
-// refusedFor is how long Accepts reports a refused write: nobody may have submitted anything
-// since.
+// refusedFor is how long Accepts reports a refused write. It is limited because after a refusal
+// there may be no further submission that shows that the database works again.
 const refusedFor = 5 * time.Second
 
 // noteAcceptance records whether the database refused the last acceptance.
@@ -51,15 +51,15 @@ type accept struct {
 	repeat          component.Repeat
 	callbackSealed  []byte
 	callbackHeaders []string
-	worker          int32 // holds a slot for it; 0: it goes through the queue
+	worker          int32 // worker that reserved a slot for it; 0: it goes through the queue
 	price           credit.Amount
 	parked          bool // exceeds the fair share of its workspace
 
 	// Only for a stage of a run, which has no callback and no API key.
 	run       uuid.UUID
-	effectKey uuid.UUID     // zero: the execution's ID
-	reserve   credit.Amount // what the run reserves in addition
-	timeout   int32         // milliseconds; 0: the module's
+	effectKey uuid.UUID     // zero: use the execution's ID
+	reserve   credit.Amount // credits that the run reserves in addition
+	timeout   int32         // milliseconds; 0: use the module's timeout
 	secrets   []string      // must not appear in errors
 	secret    bool          // seal the output
 	nested    bool          // its run has a parent run
@@ -75,15 +75,15 @@ func (a accept) want() billing.Want {
 	return w
 }
 
-// weight returns the bytes that a batch is limited by.
+// weight returns the number of bytes that a submission adds to its batch.
 func (a accept) weight() int { return len(a.call) + len(a.callbackSealed) }
 
 // accepted is the result of one submission.
 type accepted struct {
 	jobID     int64
-	createdAt *time.Time // set by the time the transaction has committed
+	createdAt *time.Time // set once the transaction has committed
 	parked    bool
-	refusal   error // why it was not accepted, although nothing failed
+	refusal   error // why the submission was refused, although no error occurred
 }
 
 // flushAccepts writes submissions in one transaction.
@@ -103,8 +103,8 @@ func (s *Service) flushAccepts(ctx context.Context, items []accept) ([]accepted,
 	return made, err
 }
 
-// acceptWith calls try with the fast way to accept, and with the slow way if that does not work
-// out.
+// acceptWith calls try with acceptTx. If the credits must be checked one submission at a time,
+// acceptWith calls try with acceptSomeTx.
 func (s *Service) acceptWith(items []accept, try func(how acceptFunc) error) error {
 	attempt := func(how acceptFunc) error {
 		err := try(how)
@@ -124,8 +124,8 @@ func (s *Service) acceptWith(items []accept, try func(how acceptFunc) error) err
 	return err
 }
 
-// acceptFunc accepts submissions: acceptTx accepts all or none, acceptSomeTx those that the
-// credits cover. If newRun is not nil, it must be accepted as well.
+// acceptFunc accepts submissions. acceptTx accepts all or none. acceptSomeTx accepts the
+// submissions that the credits cover. If newRun is not nil, the run must be accepted as well.
 type acceptFunc func(ctx context.Context, tx *postgres.Tx, items []accept, newRun *Beginning) ([]accepted, error)
 
 // acceptTx accepts all submissions. It returns billing.ErrUndecided if the credits of their
@@ -154,7 +154,7 @@ func (s *Service) acceptTx(ctx context.Context, tx *postgres.Tx, items []accept,
 	return made, nil
 }
 
-// acceptSomeTx checks the credits of one submission after the other and accepts those that are
+// acceptSomeTx checks the credits of the submissions one by one and accepts those that are
 // covered. If newRun is not covered, acceptSomeTx returns the refusal as its error.
 func (s *Service) acceptSomeTx(ctx context.Context, tx *postgres.Tx, items []accept, newRun *Beginning) (made []accepted, err error) {
 	refusals, loads, err := s.ledger.DecideTx(ctx, tx, wants(newRun, items))
@@ -206,8 +206,7 @@ func (s *Service) acceptSomeTx(ctx context.Context, tx *postgres.Tx, items []acc
 	return made, nil
 }
 
-// wants returns the credits to reserve: for newRun, if it is not nil, and then for each of the
-// items.
+// wants returns the credits to reserve: first for newRun, if it is not nil, then for each item.
 func wants(newRun *Beginning, items []accept) []billing.Want {
 	all := make([]billing.Want, 0, 1+len(items))
 	if newRun != nil {
@@ -220,7 +219,7 @@ func wants(newRun *Beginning, items []accept) []billing.Want {
 }
 
 // writeTx inserts the jobs, rows and callbacks of submissions. It inserts the jobs first, because
-// a row refers to its job.
+// each row refers to its job.
 func (s *Service) writeTx(ctx context.Context, tx *postgres.Tx, items []accept, newRun *Beginning) (made []accepted, err error) {
 	if len(items) == 0 && newRun == nil {
 		return nil, nil
@@ -292,7 +291,7 @@ func appendExecution(p *db.ExecutionInsertManyParams, a accept, jobID int64) {
 	p.Traceparents = append(p.Traceparents, a.Traceparent)
 	p.Reserved = append(p.Reserved, int64(a.price))
 	p.Parked = append(p.Parked, a.parked)
-	if a.run != uuid.Nil { // a batch has stages of runs only, or none at all
+	if a.run != uuid.Nil { // a batch has either stages of runs only, or no stages
 		p.RunIds = append(p.RunIds, a.run)
 		p.Timeouts = append(p.Timeouts, a.timeout)
 		p.At = a.at
@@ -314,15 +313,15 @@ func appendCallback(p *db.CallbackInsertManyParams, a accept) {
 const creditRefusalTTL = time.Second
 
 // recentlyRefused remembers the workspaces that recently had insufficient credits. Batches that
-// contain one of them check the credits before they write. Otherwise a client that keeps
-// submitting without credits would roll back the writes of others. It never decides whether to
-// accept.
+// contain a submission of such a workspace check the credits before they write. Otherwise a client
+// that keeps submitting without credits would roll back the writes of other clients.
+// recentlyRefused never decides whether a submission is accepted.
 type recentlyRefused struct {
 	mu   sync.Mutex
 	last map[uuid.UUID]time.Time
 }
 
-// note records that a workspace was refused now.
+// note records that a workspace was refused at this time.
 func (b *recentlyRefused) note(workspaceID uuid.UUID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

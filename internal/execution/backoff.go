@@ -12,11 +12,11 @@ func backoff(n int) time.Duration {
 	return time.Duration(planned * (0.8 + 0.4*rand.Float64()))
 }
 
-// maxRetryAfter is the longest time that an upstream can put off the next attempt.
+// maxRetryAfter is the longest delay before the next attempt that an upstream can request.
 const maxRetryAfter = time.Hour
 
-// nextAttempt returns the delay after the n-th failed attempt: the backoff, or the time that the
-// upstream asked for if that is longer.
+// nextAttempt returns the delay after the n-th failed attempt: the longer of the backoff and the
+// delay that the upstream requested.
 func nextAttempt(n int, asked time.Duration) time.Duration {
 	return max(backoff(n), min(asked, maxRetryAfter))
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// recordAttempts makes the database record when each pause was written and ends, and when each
-// attempt after the first starts.
+// recordAttempts makes the database record when each pause was written and when it ends, and when
+// each attempt after the first starts.
 func (b *bench) recordAttempts(t *testing.T) {
 	t.Helper()
 	b.exec(t, `CREATE TABLE attempt_times (attempt integer, at timestamptz, due timestamptz)`)
@@ -20,9 +20,9 @@ func (b *bench) recordAttempts(t *testing.T) {
 		FOR EACH ROW WHEN (OLD.not_before IS NULL AND NEW.not_before IS NOT NULL) EXECUTE FUNCTION record_attempt()`)
 }
 
-// checkBackOff checks the recorded times. The n-th pause lasts 1 s x 2^(n-1), give or take 20 %
-// (decisions 4.2), and the next attempt does not start before its end. How much later it starts
-// depends on the machine.
+// checkBackOff checks the recorded times. The n-th pause lasts 1 s x 2^(n-1), plus or minus 20 %
+// (decisions 4.2), and the next attempt does not start before the pause ends. How much later the
+// attempt starts depends on the machine.
 func (b *bench) checkBackOff(t *testing.T, attempts int) {
 	t.Helper()
 	type moment struct {

@@ -14,15 +14,15 @@ import (
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
-// errCanceled fails a stage of a run that is canceled or fails, if no attempt of it was cut off.
-// errStopped fails one of which an attempt may have taken effect.
+// errCanceled is the error of a stage whose run is canceled or has failed, if no attempt of the
+// stage was cut off. errStopped is the error if an attempt may have taken effect.
 var (
 	errCanceled = &component.Error{Code: component.CodeCanceled, Message: "the run was canceled or failed"}
 	errStopped  = &component.Error{Code: component.CodeCanceled, Message: "the run was canceled or failed after this call was sent: whether it took effect is unknown, and nothing was charged for it"}
 )
 
-// canceled returns the error of a stage whose run is ending. cut means that an attempt was cut
-// off.
+// canceled returns the error of a stage whose run is ending. cut reports whether an attempt was
+// cut off.
 func canceled(rule string, cut bool) *component.Error {
 	if !cut || component.Repeat(rule) == component.RepeatPure {
 		return errCanceled
@@ -31,11 +31,11 @@ func canceled(rule string, cut bool) *component.Error {
 }
 
 // refused reports whether an attempt that was just started must not run, because its run is
-// ending. It reads the run after the start was committed, so it sees each cancellation that was
-// committed before the start.
+// ending. refused reads the run after the start was committed, so it sees each cancellation that
+// was committed before the start.
 //
-// In a run that was canceled or has failed, no attempt starts. An attempt that waits continues,
-// unless the run was canceled with mode immediate.
+// In a run that was canceled or has failed, no attempt starts. A waiting attempt continues, unless
+// the run was canceled with mode immediate.
 func (r *Runner) refused(ctx context.Context, row db.ExecutionStartManyRow) (refused bool, err error) {
 	if row.RunID == nil || row.Canceling {
 		return row.Canceling, nil
@@ -51,11 +51,11 @@ func (r *Runner) refused(ctx context.Context, row db.ExecutionStartManyRow) (ref
 	return run.Immediate || run.Ending && !waited(row), nil
 }
 
-// waited reports whether this is the continuation of an attempt that was sent and waits.
+// waited reports whether row continues an attempt that was sent and waits.
 func waited(row db.ExecutionStartManyRow) bool { return row.Elapsed > 0 }
 
-// checkCanceled sets row.Canceling if the attempt must not run. If the database does not answer,
-// it returns false, and the execution is no longer in flight.
+// checkCanceled sets row.Canceling if the attempt must not run. If the database does not respond,
+// checkCanceled returns false, and the execution is no longer in flight.
 func (r *Runner) checkCanceled(ctx context.Context, row *db.ExecutionStartManyRow) bool {
 	refused, err := r.refused(ctx, *row)
 	if err != nil {
@@ -67,7 +67,7 @@ func (r *Runner) checkCanceled(ctx context.Context, row *db.ExecutionStartManyRo
 	return true
 }
 
-// refuse fails an execution whose attempt was started and must not run.
+// refuse fails an execution whose attempt was started but must not run.
 func (r *Runner) refuse(ctx context.Context, row db.ExecutionStartManyRow, local bool) error {
 	if !row.Continuing {
 		row.Attempt-- // the start counted it
@@ -75,8 +75,8 @@ func (r *Runner) refuse(ctx context.Context, row db.ExecutionStartManyRow, local
 	return r.fail(ctx, row, canceled(row.RepeatRule, !row.OutcomeKnown || waited(row)), local)
 }
 
-// cutOff returns the failure of an attempt. The outcome is unknown if the attempt or the
-// component timed out.
+// cutOff returns the failure of an attempt. The outcome is unknown if the attempt was interrupted
+// or the component timed out.
 func cutOff(run context.Context, row db.ExecutionStartManyRow, failure *component.Error) *component.Error {
 	if run.Err() == nil && failure.Code != component.CodeTimeout {
 		return failure
@@ -88,17 +88,17 @@ func cutOff(run context.Context, row db.ExecutionStartManyRow, failure *componen
 type Stop int
 
 const (
-	StopAttempts Stop = iota // executions that were not started, or pause before a retry
-	StopAll                  // all: also attempts that wait or are in flight
+	StopAttempts Stop = iota // executions that have not started, or pause before a retry
+	StopAll                  // all executions, including attempts that wait or are in flight
 )
 
 // cancelBatch is the number of executions canceled in one transaction.
 const cancelBatch = 500
 
-// Cancel cancels the executions of a run that stop selects. Those without a worker are FAILED
-// with code CANCELED at once. Attempts in flight, in any process, stop within two seconds, or
-// somewhat later if the component ignores its context. Cancel skips locked rows, so call it again
-// until no execution of the run is live.
+// Cancel cancels the executions of a run that stop selects. Executions without a worker become
+// FAILED with code CANCELED immediately. Attempts in flight, in any process, stop within two
+// seconds, or somewhat later if the component ignores its context. Cancel skips locked rows, so
+// call it again until the run has no live executions.
 func (s *Service) Cancel(ctx context.Context, workspaceID, runID uuid.UUID, stop Stop) error {
 	if err := s.quarantined(); err != nil {
 		return err
@@ -161,7 +161,7 @@ func (r *Runner) cancel(ctx context.Context, run notify.Key, p db.ExecutionListO
 	return nil
 }
 
-// cancelFree fails executions that no worker has.
+// cancelFree fails executions that have no worker.
 func (r *Runner) cancelFree(ctx context.Context, workspaceID uuid.UUID, p db.ExecutionCancelManyParams) error {
 	if len(p.Ids) == 0 {
 		return nil
@@ -178,7 +178,7 @@ func (r *Runner) cancelFree(ctx context.Context, workspaceID uuid.UUID, p db.Exe
 	return nil
 }
 
-// cancelTx is finishTx for executions that were not started or are paused. It locks the account
+// cancelTx is finishTx for executions that have not started or are paused. It locks the account
 // first, in the same order as the release of parked executions.
 func (r *Runner) cancelTx(ctx context.Context, tx *postgres.Tx, workspaceID uuid.UUID, p db.ExecutionCancelManyParams) (made followUp, err error) {
 	made.next = &successors{}
@@ -214,8 +214,8 @@ func (r *Runner) cancelTx(ctx context.Context, tx *postgres.Tx, workspaceID uuid
 	return made, err
 }
 
-// bounded returns a context for the rest of an attempt's time. For a stage it is also canceled,
-// with cause errCanceled, when the run is canceled with mode immediate.
+// bounded returns a context that ends with the attempt's time limit. For a stage, the context is
+// also canceled, with cause errCanceled, when the run is canceled with mode immediate.
 func (r *Runner) bounded(ctx context.Context, row db.ExecutionStartManyRow, limit time.Duration) (context.Context, context.CancelFunc) {
 	if row.TimeoutMs != nil {
 		limit = min(limit, time.Duration(*row.TimeoutMs)*time.Millisecond)
@@ -261,8 +261,8 @@ func (r *Runner) watchCancel(ctx context.Context, changed *notify.Subscription, 
 	}
 }
 
-// canceling reads whether the attempt is to be canceled. It ignores the end of ctx: interrupting
-// a query would close the connection and lose its prepared plans.
+// canceling reads whether the attempt is to be canceled. It does not stop when ctx is done:
+// interrupting a query would close the connection and lose its prepared plans.
 func (r *Runner) canceling(ctx context.Context, key notify.Key) (canceling bool, err error) {
 	err = withTimeout(context.WithoutCancel(ctx), writeTimeout, func(ctx context.Context) (err error) {
 		canceling, err = db.New().ExecutionIsCanceling(ctx, r.DB, db.ExecutionIsCancelingParams{WorkspaceID: key.WorkspaceID, ID: key.ID})

@@ -26,8 +26,8 @@ func canceled(got api.ComponentExecution, attempt int32) bool {
 	return got.Status == status.ExecutionFailed && e.Code == "CANCELED" && e.Attempt == attempt && got.TotalUsage == 0
 }
 
-// Executions that were not started are canceled at once, parked or not, in a process that only
-// serves. Executions of another run, or of none, are not affected.
+// Executions that have not started are canceled immediately, parked or not, even by a process that
+// only serves. Executions of a different run, and executions without a run, are not affected.
 func TestCancelFailsExecutionsThatWereNotStarted(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -36,11 +36,11 @@ func TestCancelFailsExecutionsThatWereNotStarted(t *testing.T) {
 	runID, other := b.run(t, n, 100), b.run(t, n, 1)
 	b.accept(t, n, 1, execution.Stage{RunID: other, Module: "ECHO"})
 	b.submit(t, n, execution.SubmitParams{Module: "ECHO"})
-	ids, _ := b.accept(t, n, 95, execution.Stage{RunID: runID, Module: "ECHO"}) // of 90 that may be ready
+	ids, _ := b.accept(t, n, 95, execution.Stage{RunID: runID, Module: "ECHO"}) // of which 90 may be ready
 	if got := b.account(t); got != "reserves 1000101, 97 live, 7 parked" {
 		t.Fatalf("the account %s", got)
 	}
-	for range 2 { // the same again
+	for range 2 { // the second cancel changes nothing
 		if err := n.service.Cancel(t.Context(), b.workspace, runID, execution.StopAttempts); err != nil {
 			t.Fatal(err)
 		}
@@ -69,7 +69,7 @@ func TestImmediateCancelStopsAttemptsInOtherProcesses(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	started := make(chan uuid.UUID, 10)
-	checked := make(chan struct{}) // the other run's attempt finishes, else stopping waits for it
+	checked := make(chan struct{}) // closed to finish the other run's attempt, because stopping waits for it
 	defer close(checked)
 	waits := module{name: "WAITS", price: 1, repeat: component.RepeatUnsafe, timeout: time.Minute, run: func(ctx context.Context, call component.Call) (component.Result, error) {
 		started <- call.ExecutionID
@@ -133,8 +133,8 @@ func TestACanceledStageIsNotStartedAgain(t *testing.T) {
 	}
 }
 
-// A start that is committed after its run is ending runs nothing, whatever the reason. The
-// sweep of executions that were not started may come later.
+// A start that is committed after its run started ending runs nothing, for every reason why a run
+// ends. The sweep of executions that have not started may come later.
 func TestAnEndingRunStartsNoAttempt(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]string{
@@ -169,7 +169,8 @@ func TestAnEndingRunStartsNoAttempt(t *testing.T) {
 	}
 }
 
-// A run that was canceled or has failed makes no further attempt. The only one was answered.
+// A run that was canceled or has failed makes no further attempt. The outcome of its only attempt
+// is known.
 func TestAnEndingRunMakesNoRetry(t *testing.T) {
 	t.Parallel()
 	for _, end := range []string{
@@ -198,8 +199,8 @@ func TestAnEndingRunMakesNoRetry(t *testing.T) {
 	}
 }
 
-// An attempt that waits continues after a graceful cancel. An attempt whose worker was lost does
-// not start again.
+// A waiting attempt continues after a graceful cancel. An attempt whose worker was lost does not
+// start again.
 func TestAWaitContinuesInACanceledRunUnlikeALostAttempt(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

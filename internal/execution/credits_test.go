@@ -18,7 +18,7 @@ import (
 	"github.com/weft-automation/weft/internal/platform/idempotency"
 )
 
-// poor creates a workspace on the starter plan with these paid credits.
+// poor creates a workspace on the starter plan with the specified paid credits.
 func (b *bench) poor(t *testing.T, paid credit.Amount) uuid.UUID {
 	t.Helper()
 	id, err := workspace.Create(t.Context(), b.pool, workspace.CreateParams{Name: uuid.NewString(), Plan: plan.Starter, Paid: paid})
@@ -41,9 +41,9 @@ func (b *bench) audit(t *testing.T, workspaceID uuid.UUID) []string {
 	return lines
 }
 
-// 1,000 parallel submissions on credit for 500, each sent twice under its Idempotency-Key to two
-// processes at once. Exactly 500 run, the ledger sums to zero, and an audit finds rows that the
-// test corrupts.
+// The test submits 1,000 executions in parallel in a workspace with credits for 500. It sends each
+// twice with the same Idempotency-Key, to two processes at once. Exactly 500 run, the ledger sums
+// to zero, and an audit finds rows that the test corrupts.
 func TestLE01AThousandSubmitsOnCreditForFiveHundred(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -64,7 +64,7 @@ func TestLE01AThousandSubmitsOnCreditForFiveHundred(t *testing.T) {
 			made[got.Record.ID] = key
 		case fault.CodeOf(err) == fault.InsufficientCredits:
 			refused.Add(1)
-		case fault.CodeOf(err) != fault.IdempotencyInFlight: // the other of the two is in flight
+		case fault.CodeOf(err) != fault.IdempotencyInFlight: // the same request is in flight in the other process
 			t.Error(err)
 		}
 	}
@@ -116,7 +116,8 @@ func TestLE01AThousandSubmitsOnCreditForFiveHundred(t *testing.T) {
 	}
 }
 
-// breakByHand corrupts one row after the other, past every constraint. An audit must name each.
+// breakByHand corrupts one row after the other, bypassing every constraint. An audit must report
+// each row.
 func (b *bench) breakByHand(t *testing.T, id, executionID uuid.UUID) {
 	t.Helper()
 	unguarded := "SET session_replication_role = replica; "

@@ -12,7 +12,7 @@ import (
 	"github.com/weft-automation/weft/internal/execution"
 )
 
-// All attempts and checks of an execution that is not a stage have its ID as their effect key.
+// If an execution is not a stage, its ID is the effect key of all its attempts and checks.
 func TestTheEffectKeyOfAnExecutionIsItsID(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -234,7 +234,8 @@ func TestEX15AnIdempotencyKeyMakesOneExecution(t *testing.T) {
 	}
 }
 
-// A component that only runs in workflows is rejected on its own and accepted as a stage.
+// A component that only runs in workflows is rejected as a separate execution and accepted as a
+// stage.
 func TestComponentsOfWorkflowsAreRejectedOnTheirOwn(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -17,21 +17,21 @@ import (
 )
 
 const (
-	// knownFor is how long a process relies on the slots that it last counted, and on the counts
-	// that it last saw of a workspace.
+	// knownFor is how long a process relies on the number of slots that it last counted, and on a
+	// workspace's counts that it last read.
 	knownFor = 2 * time.Second
-	// presumedSlots is the number of slots assumed before the first worker has registered.
+	// presumedSlots is the number of slots that is assumed until the first worker has registered.
 	presumedSlots = 100
 )
 
 // shareOf returns how many executions one workspace may have executing or ready: nine tenths of
-// all slots, so that others find a free slot, whatever it has queued. Further executions are
-// parked.
+// all slots, so that other workspaces find a free slot however many executions this workspace
+// submits. Further executions are parked.
 func shareOf(slots int) int { return max(1, slots-max(1, slots/10)) }
 
-// fairShare caches the number of slots and the load of workspaces. It may be stale. If it admits
-// too many executions, they finish and are not replaced. If it parks too many, countParkedTx
-// notices under the account's lock.
+// fairShare caches the number of slots and the load of workspaces. The cache may be stale. If that
+// admits too many executions, these finish and are not replaced. If that parks too many,
+// countParkedTx notices under the account's lock.
 type fairShare struct {
 	mu        sync.Mutex
 	size      int
@@ -114,8 +114,8 @@ func (w *fairShare) anyParked(charges []billing.Charge) bool {
 }
 
 // park marks the submissions that exceed the fair share of their workspace, and returns the
-// result. active returns what a workspace already has. Submissions without a slot are parked
-// first.
+// result. active returns how many executions a workspace already has. Submissions without a slot
+// are parked first.
 func park(items []accept, size int, active func(uuid.UUID) int) []accept {
 	items = slices.Clone(items)
 	room := map[uuid.UUID]int{}
@@ -138,8 +138,9 @@ func park(items []accept, size int, active func(uuid.UUID) int) []accept {
 	return items
 }
 
-// errHasRoom is returned if a workspace would park executions although it has room. Others
-// finished meanwhile, and possibly nothing is left that would release these when it finishes.
+// errHasRoom is returned if a workspace would park executions although it has room. Its other
+// executions have finished meanwhile, so there may be no execution left whose finish would release
+// the parked ones.
 var errHasRoom = errors.New("the workspace has room for the executions that were to be parked")
 
 // countParkedTx adds the parked executions to the accounts, which tx has locked.
@@ -168,19 +169,19 @@ func (s *Service) countParkedTx(ctx context.Context, tx pgx.Tx, items []accept, 
 	return nil
 }
 
-// successors are parked executions that start in this process because others finished.
+// successors are parked executions that start in this process because other executions finished.
 type successors struct {
 	runner *Runner
 	rows   []db.ExecutionStartManyRow
 	waited []time.Duration
 	worker int32
-	ending int         // slots that become free with the commit
-	later  []uuid.UUID // workspaces to release from after the commit
+	ending int         // slots that the commit frees
+	later  []uuid.UUID // workspaces whose parked executions are released after the commit
 }
 
 // releaseTx releases as many parked executions as their workspaces have room for. tx has locked
-// the accounts. Those that find a free slot in this process start here without going through the
-// queue. ending is the number of slots that become free with tx.
+// the accounts. Executions that find a free slot in this process start here without going through
+// the queue. ending is the number of slots that the commit of tx frees.
 func (r *Runner) releaseTx(ctx context.Context, tx pgx.Tx, loads map[uuid.UUID]billing.Load, ending int) (*successors, error) {
 	next := &successors{runner: r, ending: ending}
 	queued := false
@@ -210,8 +211,8 @@ func (r *Runner) releaseTx(ctx context.Context, tx pgx.Tx, loads map[uuid.UUID]b
 	return next, nil
 }
 
-// releaseOfTx releases n executions of a workspace and reports whether some of them go through
-// the queue.
+// releaseOfTx releases n executions of a workspace and reports whether any of them go through the
+// queue.
 func (s *successors) releaseOfTx(ctx context.Context, tx pgx.Tx, workspaceID uuid.UUID, n int) (elsewhere bool, err error) {
 	slots := 0
 	for ; slots < n; slots++ {
@@ -261,7 +262,7 @@ func (s *successors) drop(err error) {
 	s.rows = nil
 }
 
-// start runs the successors, after the commit.
+// start runs the successors. Call it after the commit.
 func (s *successors) start(ctx context.Context) {
 	changes := make([]notify.Change, len(s.rows))
 	for i, row := range s.rows {
@@ -277,10 +278,10 @@ func (s *successors) start(ctx context.Context) {
 // parkedPage is the number of workspaces listed at once.
 const parkedPage = 200
 
-// unpark releases parked executions of workspaces that have room although nothing of theirs
-// finishes: a worker was added, or what they run is paused. It continues after the workspace
-// where the previous round stopped, so that none starves. Failures are logged and left to the
-// next round.
+// unpark releases parked executions of workspaces that have room although none of their executions
+// finishes: a worker was added, or running executions are paused. A round continues after the
+// workspace where the previous round stopped, so that no workspace starves. Failures are logged
+// and left to the next round.
 func (s *Sweeper) unpark(ctx context.Context) (released int, err error) {
 	r := s.runner
 	for {
@@ -307,7 +308,7 @@ func (s *Sweeper) unpark(ctx context.Context) (released int, err error) {
 	}
 }
 
-// unparkLater releases parked executions after a commit that did not. Failures are left to the
+// unparkLater releases parked executions that a commit left parked. Failures are left to the
 // sweep.
 func (r *Runner) unparkLater(ctx context.Context, ids []uuid.UUID) {
 	for _, id := range ids {

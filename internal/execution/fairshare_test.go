@@ -21,7 +21,8 @@ import (
 	"github.com/weft-automation/weft/internal/kit/waittest"
 )
 
-// busy is a component that takes a configurable time, and counts how many run at once.
+// busy is a component that takes a configurable time and records how many of its calls run
+// concurrently.
 type busy struct {
 	module
 	takes   atomic.Int64 // nanoseconds
@@ -61,7 +62,7 @@ func (b *busy) change(by int) time.Time {
 	return now
 }
 
-// peak returns the largest number that ran at once.
+// peak returns the largest number of calls that ran at the same time.
 func (b *busy) peak() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -76,7 +77,7 @@ func (b *busy) used() time.Duration {
 	return b.sum
 }
 
-// other creates another workspace in the same database.
+// other creates a second workspace in the same database.
 func (b *bench) other(t *testing.T, name string) *bench {
 	t.Helper()
 	second := *b
@@ -88,8 +89,8 @@ func (b *bench) other(t *testing.T, name string) *bench {
 	return &second
 }
 
-// arrivals submits one execution per interval and returns how long each waited for its start,
-// sorted.
+// arrivals submits one execution per interval and returns how long each execution waited for its
+// start, sorted.
 func (b *bench) arrivals(t *testing.T, n *node, quick *busy, count int, every time.Duration) []time.Duration {
 	t.Helper()
 	ticker := time.NewTicker(every)
@@ -111,7 +112,7 @@ func (b *bench) arrivals(t *testing.T, n *node, quick *busy, count int, every ti
 func p95(sorted []time.Duration) time.Duration { return sorted[(len(sorted)*95+99)/100-1] }
 
 // The busy workspace holds nine tenths of the slots. Its components run for nearly all of that
-// time: the rest is writing starts and finishes.
+// time. The rest is spent writing starts and finishes.
 func TestRL08OneWorkspaceWithMuchQueuedDoesNotDelayAnother(t *testing.T) {
 	const submitters = 8
 	queued, count, every, slots, least := 200, 10, 120*time.Millisecond, 20, 0.6 // few and short, because other tests run at the same time
@@ -150,7 +151,7 @@ func TestRL08OneWorkspaceWithMuchQueuedDoesNotDelayAnother(t *testing.T) {
 			waits := b.arrivals(t, server, quick, count, every)
 			used := float64(long.used()-before) / float64(time.Since(start)) / float64(capacity)
 			var left, has int
-			for has < window { // one may have finished, and the next not started
+			for has < window { // an execution may have finished before the next one started
 				err := a.pool.QueryRow(t.Context(), `SELECT count(*) FILTER (WHERE parked), count(*) FILTER (WHERE NOT parked)
 					FROM component_executions WHERE finished_at IS NULL AND workspace_id = $1`, a.workspace).Scan(&left, &has)
 				if err != nil {
@@ -167,7 +168,7 @@ func TestRL08OneWorkspaceWithMuchQueuedDoesNotDelayAnother(t *testing.T) {
 			if waittest.Timed() && used < least {
 				t.Errorf("the other has %d of %d slots and ran in %.0f %% of them", has, capacity, 100*used)
 			}
-			// Each acceptance in flight may fill a slot that a release fills, too.
+			// Each acceptance in flight may fill a slot that a release also fills.
 			if most := long.peak(); most > window+submitters {
 				t.Errorf("%d of the other's ran at once, want at most %d and one for each of %d submitters", most, window, submitters)
 			}
@@ -175,11 +176,11 @@ func TestRL08OneWorkspaceWithMuchQueuedDoesNotDelayAnother(t *testing.T) {
 	}
 }
 
-// noise is how late a start can be on a busy machine with two cores, compared with idle starts of
-// some 30 ms.
+// noise is how late a start can be on a busy machine with two cores. On an idle machine, starts
+// take some 30 ms.
 const noise = 75 * time.Millisecond
 
-// One slot, several submitters, and executions that pause.
+// The test uses one slot, several submitters, and executions that pause.
 func TestParkedExecutionsAllFinish(t *testing.T) {
 	t.Parallel()
 	for way, o := range map[string]options{
@@ -223,8 +224,8 @@ func TestParkedExecutionsAllFinish(t *testing.T) {
 	}
 }
 
-// Parked executions are released although nothing finishes, because what runs pauses or a worker
-// is added. A parked execution whose job is missing gets another.
+// Parked executions are released although no execution finishes, because running ones pause or a
+// worker is added. A parked execution whose job is missing gets a new job.
 func TestParkedExecutionsAreReleasedWithoutAFinish(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -28,10 +28,10 @@ type finish struct {
 	key    notify.Key
 	epoch  int32
 	status status.Execution
-	output json.RawMessage // as stored: sealed if secret
+	output json.RawMessage // in stored form: sealed if secret
 	err    json.RawMessage
 	local  bool       // it holds a slot of this process, which is released after the commit
-	run    *uuid.UUID // the run of a stage; nil: not a stage, or not known
+	run    *uuid.UUID // the run of a stage; nil: not a stage, or unknown
 }
 
 func (f finish) weight() int { return len(f.output) + len(f.err) }
@@ -48,8 +48,8 @@ func (r *Runner) complete(ctx context.Context, row db.ExecutionStartManyRow, out
 	})
 }
 
-// sealResult returns a result in the form in which it is stored: sealed if it is secret. Nothing
-// else may see a secret result before.
+// sealResult returns a result in stored form: sealed if it is secret. A secret result must be
+// sealed before it is used elsewhere.
 func (r *Runner) sealResult(ctx context.Context, at vault.Place, result json.RawMessage, secret bool) (stored json.RawMessage, err error) {
 	if !secret || result == nil {
 		return result, nil
@@ -61,8 +61,8 @@ func (r *Runner) sealResult(ctx context.Context, at vault.Place, result json.Raw
 	return stored, err
 }
 
-// outputAt returns the place that the output of an execution is sealed for. Every copy stays
-// sealed for that place.
+// outputAt returns the place that the output of an execution is sealed for. All copies of the
+// output stay sealed for that place.
 func outputAt(workspaceID, executionID uuid.UUID) vault.Place {
 	return vault.Place{WorkspaceID: workspaceID, Row: executionID, Field: vault.Output}
 }
@@ -85,7 +85,7 @@ func (r *Runner) fail(ctx context.Context, row db.ExecutionStartManyRow, failure
 	return r.settle(ctx, f)
 }
 
-// failed returns the final state of an execution that failed at the given attempt.
+// failed returns the final state of an execution that failed at the specified attempt.
 func failed(workspaceID, executionID uuid.UUID, epoch int32, attempt int, failure *component.Error) (finish, error) {
 	encoded, err := errorOf(failure, attempt)
 	if err != nil {
@@ -97,7 +97,7 @@ func failed(workspaceID, executionID uuid.UUID, epoch int32, attempt int, failur
 	}, nil
 }
 
-// errorOf encodes the `error` field of an execution that failed at the given attempt.
+// errorOf encodes the `error` field of an execution that failed at the specified attempt.
 func errorOf(failure *component.Error, attempt int) (json.RawMessage, error) {
 	shown := api.ExecutionError{
 		Code: failure.Code, Message: failure.Message, Retryable: failure.Retryable, Attempt: int32(attempt), Details: failure.Details,
@@ -108,7 +108,8 @@ func errorOf(failure *component.Error, attempt int) (json.RawMessage, error) {
 	return present.ExecutionError(shown)
 }
 
-// settle writes a final state with the retries of persist, for a stage with its run if possible.
+// settle writes a final state with the retries of persist. For a stage, it advances the run in the
+// same commit if possible.
 func (r *Runner) settle(ctx context.Context, f finish) error {
 	if r.finishWithRun(f) {
 		return nil
@@ -134,11 +135,11 @@ type End struct {
 	made   followUp
 }
 
-// ErrApart is returned if an execution must finish in its own transaction, apart from its run.
+// ErrApart is returned if an execution must finish in a separate transaction from its run.
 var ErrApart = errors.New("the execution must finish apart from its run")
 
-// Write makes the execution final, with one statement. If the row no longer belongs to this
-// worker, Write changes nothing, and SettleTx returns ErrApart.
+// Write makes the execution final with one statement. If the row no longer belongs to this worker,
+// Write changes nothing, and SettleTx returns ErrApart.
 func (e *End) Write(ctx context.Context, tx pgx.Tx) (err error) {
 	var p db.ExecutionFinishManyParams
 	p, e.first = finishing([]finish{e.finish})
@@ -159,12 +160,13 @@ func (e *End) SettleTx(ctx context.Context, tx *postgres.Tx) (err error) {
 	return err
 }
 
-// finishWithRunTimeout limits how long a finish waits for its run, which may be locked for long.
+// finishWithRunTimeout limits how long a finish waits for its run, which may stay locked for
+// longer.
 const finishWithRunTimeout = 2 * time.Second
 
-// endWithRun finishes a stage's execution together with its run and reports whether it did. If
-// not, the caller must finish the execution on its own. What it starts does not use the
-// execution's context.
+// finishWithRun finishes a stage's execution together with its run and reports whether it did. If
+// not, the caller must finish the execution separately. Work that finishWithRun starts does not
+// use the execution's context.
 func (r *Runner) finishWithRun(f finish) bool {
 	if f.run == nil || r.EndWithRun == nil || r.ctx.Err() != nil || r.share.anyParked([]billing.Charge{{WorkspaceID: f.key.WorkspaceID}}) {
 		return false
@@ -185,8 +187,9 @@ func (r *Runner) finishWithRun(f finish) bool {
 	return true
 }
 
-// flushFinishes makes executions final in one transaction and publishes the changes. It publishes
-// executions that were final before as well: the answer to the commit may have been lost.
+// flushFinishes makes executions final in one transaction and publishes the changes. It also
+// publishes executions that were already final, because the response to an earlier commit may be
+// lost.
 func (r *Runner) flushFinishes(ctx context.Context, items []finish) ([]struct{}, error) {
 	made, err := r.commit(ctx, func(tx *postgres.Tx) (followUp, error) { return r.finishTx(ctx, tx, items) })
 	if err != nil {
@@ -202,7 +205,7 @@ func (r *Runner) flushFinishes(ctx context.Context, items []finish) ([]struct{},
 	return make([]struct{}, len(items)), nil
 }
 
-// commit runs finish in a transaction. If a credit period of an affected workspace is over, it
+// commit runs end in a transaction. If the credit period of an affected workspace is over, commit
 // starts the next period and tries again.
 func (r *Runner) commit(ctx context.Context, end func(tx *postgres.Tx) (followUp, error)) (made followUp, err error) {
 	err = r.Ledger.InPeriod(ctx, r.DB, func() error {
@@ -220,8 +223,8 @@ func (r *Runner) commit(ctx context.Context, end func(tx *postgres.Tx) (followUp
 	return made, err
 }
 
-// afterCommit does what must follow a commit that finished executions: it wakes waiters, starts
-// deliveries and successors, and reports finished stages to their runs.
+// afterCommit does the work that follows a commit that finished executions: it wakes waiters,
+// starts deliveries and successors, and reports finished stages to their runs.
 func (r *Runner) afterCommit(ctx context.Context, keys []notify.Key, made followUp) {
 	won := make(map[notify.Key]finished, len(made.done))
 	runs := make(map[notify.Key][]uuid.UUID)
@@ -240,7 +243,7 @@ func (r *Runner) afterCommit(ctx context.Context, keys []notify.Key, made follow
 	changes := make([]notify.Change, len(keys))
 	for i, key := range keys {
 		changes[i].Key = key
-		// Delivering the callback changes the record again, so it can't be published by value.
+		// Delivering the callback changes the record again, so the record cannot be published here.
 		if end, ok := won[key]; ok && !end.callback {
 			changes[i].Value = end.row
 		}
@@ -258,7 +261,7 @@ func (r *Runner) afterCommit(ctx context.Context, keys []notify.Key, made follow
 	}
 }
 
-// followUp is the work after a commit that finished executions. It is dropped if that fails.
+// followUp is the work after a commit that finished executions. It is dropped if the commit fails.
 type followUp struct {
 	done       []finished
 	deliveries *callback.Ready
@@ -266,9 +269,9 @@ type followUp struct {
 	followed   bool        // the run was advanced in the same commit
 }
 
-// finishTx is the one place where started executions become final, except for cancellation and
-// End. The state, the frozen callback with its delivery job, the deletion of the execution's job,
-// and the settlement of its credits commit together. The same transaction releases parked
+// finishTx is the only function in which started executions become final, except for cancellation
+// and End. The state, the frozen callback with its delivery job, the deletion of the execution's
+// job, and the settlement of its credits commit together. The same transaction releases parked
 // executions that now have room.
 func (r *Runner) finishTx(ctx context.Context, tx *postgres.Tx, items []finish) (made followUp, err error) {
 	written, first := finishing(items)
@@ -285,7 +288,7 @@ func (r *Runner) finishTx(ctx context.Context, tx *postgres.Tx, items []finish) 
 }
 
 // attemptKey identifies an attempt. One batch may finish an execution twice: by its worker and by
-// a sweep, or in two epochs. The first finish with the epoch of the row counts.
+// a sweep, or in two epochs. The first finish with the row's epoch counts.
 type attemptKey struct {
 	key   notify.Key
 	epoch int32
@@ -309,7 +312,7 @@ func finishing(items []finish) (p db.ExecutionFinishManyParams, first map[attemp
 	return p, first
 }
 
-// endTx does the other writes for rows that have become final.
+// finishRowsTx does the other writes for rows that have become final.
 func (r *Runner) finishRowsTx(ctx context.Context, tx *postgres.Tx, rows []db.ExecutionFinishManyRow, first map[attemptKey]finish, charge func(charges []billing.Charge, ending int) (*successors, error)) (made followUp, err error) {
 	charges := make([]billing.Charge, len(rows))
 	jobs := make([]int64, len(rows))
@@ -351,8 +354,8 @@ func dequeue(ctx context.Context, jobs []int64) func(tx pgx.Tx) error {
 	}
 }
 
-// chargeTx settles the charges. If a workspace had parked executions when last checked, it also
-// releases some of them. ending is the number of local slots that become free.
+// chargeTx settles the charges. If a workspace had parked executions when last checked, chargeTx
+// also releases some of them. ending is the number of local slots that the commit frees.
 func (r *Runner) chargeTx(ctx context.Context, tx *postgres.Tx, charges []billing.Charge, ending int) (*successors, error) {
 	if !r.share.anyParked(charges) {
 		return r.settleLast(ctx, tx, charges), nil
@@ -366,7 +369,8 @@ func (r *Runner) chargeTx(ctx context.Context, tx *postgres.Tx, charges []billin
 }
 
 // settleLast defers the settlement to the end of the transaction, so that the accounts are locked
-// during the commit only. Parked executions that it finds are released after the commit.
+// only during the commit. If the settlement finds parked executions, they are released after the
+// commit.
 func (r *Runner) settleLast(ctx context.Context, tx *postgres.Tx, charges []billing.Charge) *successors {
 	next := &successors{runner: r}
 	tx.Last(func(tx pgx.Tx) error {
@@ -386,7 +390,7 @@ type finished struct {
 
 func (f finished) key() notify.Key { return notify.Key{WorkspaceID: f.row.WorkspaceID, ID: f.row.ID} }
 
-// final returns the row after the finish, with the output as stored and without a callback.
+// final returns the row after the finish, with the output in stored form and without a callback.
 func final(row db.ExecutionFinishManyRow, f finish) db.ExecutionGetRow {
 	return db.ExecutionGetRow{
 		WorkspaceID: row.WorkspaceID, ID: row.ID, Module: row.Module, Status: row.Status,

@@ -21,8 +21,8 @@ import (
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
-// A worker and the sweep, or a lost worker and the one that took over, may finish one execution
-// in one batch. Waiters and callbacks receive what the row says.
+// Two finishes of one execution may be in one batch, for example by a worker and the sweep, or by
+// a lost worker and its replacement. Waiters and callbacks receive the state in the row.
 func TestTwoFinishesInOneBatchPublishWhatTheRowSays(t *testing.T) {
 	tx := pgtest.Tx(t)
 	key := notify.Key{WorkspaceID: uuid.New(), ID: uuid.New()}
@@ -72,7 +72,7 @@ func TestTwoFinishesInOneBatchPublishWhatTheRowSays(t *testing.T) {
 	}
 }
 
-// Two processes finish twenty executions, each 50 times at once.
+// Two processes finish twenty executions. Each execution is finished 50 times concurrently.
 func TestLE02AnExecutionFinishedManyTimesIsPostedOnce(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -99,7 +99,7 @@ func TestLE02AnExecutionFinishedManyTimesIsPostedOnce(t *testing.T) {
 	}
 }
 
-// However many stages of a run finish in a commit, the run is reported once.
+// If several stages of a run finish in one commit, the run is reported once.
 func TestACommitReportsEachRunOnce(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -119,7 +119,7 @@ func TestACommitReportsEachRunOnce(t *testing.T) {
 		end("'" + second.String() + "'")
 	}
 	end("NULL")
-	for range 2 { // the second time all of them are final
+	for range 2 { // the second time all executions are final
 		if _, err := s.runner.flushFinishes(t.Context(), items); err != nil {
 			t.Fatal(err)
 		}

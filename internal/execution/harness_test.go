@@ -114,10 +114,10 @@ func open(t *testing.T, dsn string) *pgxpool.Pool {
 
 // options of a node.
 type options struct {
-	slots   int  // for local executions; 0: everything goes through the queue
+	slots   int  // for local executions; 0: all executions go through the queue
 	workers int  // of the queue; 0: none
-	idle    bool // accepts only, without an identity
-	works   bool // accepts nothing
+	idle    bool // accepts only, without a worker identity
+	works   bool // runs executions, but accepts none
 	ended   func(ctx context.Context, stages map[notify.Key][]uuid.UUID)
 
 	skew  time.Duration // offset of the node's clock

@@ -24,24 +24,25 @@ const workerLockClass = 0x7765 // "we"
 // sweepLock is the advisory lock of the one worker that sweeps.
 const sweepLock = 0x77656674_73776570 // "weftswep"
 
-// silentAfter is how long a worker may go without a heartbeat, which it sends every second,
-// before others terminate its session. Its process is frozen or unreachable, and its session
-// would keep the lock as long as that lasts.
+// silentAfter is how long a worker may send no heartbeat before other workers terminate its
+// session. Workers send heartbeats every second. The process of a silent worker is frozen or
+// unreachable, and would otherwise keep its lock for as long as its session exists.
 const silentAfter = 10 * time.Second
 
 const (
-	// lateAfter is how long the session may take to answer before this process stops starting
+	// lateAfter is how long the session may take to respond before this process stops starting
 	// work: the sweep may already be freeing its executions.
 	lateAfter = 2 * time.Second
-	// giveUpAfter is how long the session may take to answer before this process gives it up,
-	// together with everything that this worker runs. Two seconds later others would terminate
-	// it. A database that stalls for less costs no worker its lock.
+	// giveUpAfter is how long the session may take to respond before this process abandons the
+	// session and all executions that this worker runs. Two seconds later, other workers would
+	// terminate the session. If the database stalls for less than giveUpAfter, no worker loses its
+	// lock.
 	giveUpAfter = silentAfter - 2*time.Second
 )
 
 // Identity is this process as a worker: a number, which is alive as long as a dedicated session
 // holds the number's advisory lock. When the session breaks, the number is dead. The process then
-// acquires a new number and starts no work until it has one.
+// acquires a new number and starts no work until it has a number.
 //
 // At worst, executions are repeated, because every write is fenced. These repeats do not count as
 // crashes, because the process survived. The zero value is not a worker.
@@ -49,17 +50,18 @@ type Identity struct {
 	dsn     string
 	slots   int // of this process, published for other processes
 	log     *slog.Logger
-	current atomic.Int32 // 0: none
-	lost    int32        // the previous number, whose loss the process survived; 0: none
-	deaths  atomic.Bool  // at the last heartbeat some worker's lock was free
+	current atomic.Int32 // 0: no number
+	lost    int32        // the previous number, whose loss the process survived; 0: no such number
+	deaths  atomic.Bool  // whether some worker's lock was free at the last heartbeat
 	ready   chan struct{}
 
-	// MayLead reports whether this process may sweep. If nil, it may. Set it before Run.
+	// MayLead reports whether this process may sweep. If it is nil, the process may. Set it before
+	// Run.
 	MayLead func() bool
 }
 
-// NewIdentity returns the identity of a process with this many slots. It is not alive until Run
-// has acquired a number.
+// NewIdentity returns the identity of a process with the specified number of slots. The identity
+// is not alive until Run has acquired a number.
 func NewIdentity(dsn string, slots int, log *slog.Logger) *Identity {
 	return &Identity{dsn: dsn, slots: slots, log: log, ready: make(chan struct{})}
 }
@@ -73,7 +75,7 @@ func (i *Identity) Worker() (int32, bool) {
 // Ready returns a channel that is closed once the first number is acquired.
 func (i *Identity) Ready() <-chan struct{} { return i.ready }
 
-// Run holds a number until ctx is done, and calls lead every second while this process is the one
+// Run holds a number until ctx is done. It calls lead every second while this process is the one
 // that sweeps.
 func (i *Identity) Run(ctx context.Context, lead func(context.Context)) {
 	for ctx.Err() == nil {
@@ -109,8 +111,8 @@ func (i *Identity) session(ctx context.Context, lead func(context.Context)) erro
 	return i.keepAlive(ctx, conn, worker, lead)
 }
 
-// keepAlive sends a heartbeat every second. lead runs in another goroutine, because a sweep may
-// take longer than others wait for a heartbeat.
+// keepAlive sends a heartbeat every second. lead runs in a separate goroutine, because a sweep may
+// take longer than other workers wait for a heartbeat.
 func (i *Identity) keepAlive(ctx context.Context, conn *pgx.Conn, worker int32, lead func(context.Context)) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var leading sync.WaitGroup
@@ -157,8 +159,8 @@ func (i *Identity) keepAlive(ctx context.Context, conn *pgx.Conn, worker int32, 
 	}
 }
 
-// query runs a query on the session. While the answer is late, this process starts no work. If
-// the answer comes after all, the session was alive throughout.
+// query runs a query on the session. While the response is late, this process starts no work. If
+// the response arrives after all, the session was alive throughout.
 func (i *Identity) query(ctx context.Context, worker int32, work func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, giveUpAfter)
 	defer cancel()
@@ -171,8 +173,8 @@ func (i *Identity) query(ctx context.Context, worker int32, work func(context.Co
 	return nil
 }
 
-// register inserts a worker and acquires its lock. The row becomes visible only when the lock is
-// held, so nobody sees a worker without its lock.
+// register inserts a worker and acquires its lock. The row becomes visible only after the lock is
+// acquired, so a visible worker without a lock is dead.
 func (i *Identity) register(ctx context.Context, conn *pgx.Conn) (int32, error) {
 	host, err := os.Hostname()
 	if err != nil {
@@ -240,8 +242,8 @@ func beat(ctx context.Context, conn *pgx.Conn, listen, mayLead bool) (b beatResu
 	return b, err
 }
 
-// terminateSilent terminates the sessions of workers without a heartbeat. Every worker does it,
-// because the silent one may be the one that sweeps. A worker must be silent in two consecutive
+// terminateSilent terminates the sessions of workers without a heartbeat. Every worker does so,
+// because the silent worker may be the one that sweeps. A worker must be silent in two consecutive
 // checks, so that workers of a machine that was suspended can send a heartbeat first. before is
 // the result of the previous call.
 func (i *Identity) terminateSilent(ctx context.Context, conn *pgx.Conn, seen beatResult, before []int32) ([]int32, error) {

@@ -18,33 +18,34 @@ import (
 const (
 	reclaimEvery = 3 * time.Second
 	reclaimAfter = 5 * time.Second
-	// doubtLasts is how long Reclaim checks after a lost answer. By then, the commit has either
-	// come through or failed.
+	// doubtLasts is how long Reclaim continues to check after a response was lost. By then, the
+	// commit has either succeeded or failed.
 	doubtLasts = time.Minute
 )
 
-// inflight holds the executions that this process is writing as its own, running, or finishing.
-// If a row names this worker but is not in flight, its commit came through although the answer
-// was lost.
+// inflight holds the executions that this process is writing as its own, running, or finishing. If
+// a row names this worker but its execution is not in flight, the row was committed although the
+// response was lost.
 type inflight struct {
 	mu      sync.Mutex
 	flights map[uuid.UUID]flight
 	lost    map[uuid.UUID]int32 // epochs that ran here and whose results could not be written
-	doubt   time.Time           // until when rows may turn up that are not in flight; zero: none can
+	doubt   time.Time           // until when there may be rows that are not in flight; zero: all rows are in flight
 }
 
 // flight is one execution in flight.
 type flight struct {
 	refs    int
 	running bool
-	since   time.Time // when it was added, or its component last started or returned
+	since   time.Time // when the execution was added, or its component last started or returned
 }
 
 func newInflight() *inflight {
 	return &inflight{flights: map[uuid.UUID]flight{}, lost: map[uuid.UUID]int32{}}
 }
 
-// add adds an execution, or another reference to it.
+// add adds an execution. If the execution is already in flight, add counts one more reference to
+// it.
 func (f *inflight) add(id uuid.UUID) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -80,8 +81,8 @@ func (f *inflight) progress() (running int, longest time.Duration) {
 	return running, longest
 }
 
-// remove reverses one add. ran is the epoch that ran here, or 0 if none did. err is the error of
-// the write, which may have been committed all the same.
+// remove reverses one add. ran is the epoch that ran here, or 0 if the execution did not run. err
+// is the error of the write, which may have been committed nevertheless.
 func (f *inflight) remove(id uuid.UUID, ran int32, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -102,21 +103,22 @@ func (f *inflight) remove(id uuid.UUID, ran int32, err error) {
 	f.doubt = time.Now().Add(doubtLasts)
 }
 
-// unwritten reports whether err guarantees that nothing was written: the write never left its
-// queue, or the transaction was rolled back on purpose.
+// unwritten reports whether err guarantees that nothing was written: either the write never left
+// its queue, or the transaction was rolled back on purpose.
 func unwritten(err error) bool {
 	_, refused := errors.AsType[*fault.Error](err)
 	return refused || groupcommit.Unwritten(err)
 }
 
-// doubtful reports whether rows may turn up that are not in flight.
+// doubtful reports whether there may be rows of this worker that are not in flight.
 func (f *inflight) doubtful() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return !f.doubt.IsZero()
 }
 
-// checked clears the doubt if a successful check started after the last row could have turned up.
+// checked clears the doubt after a successful check, if the check started after the last such row
+// could have appeared.
 func (f *inflight) checked(start time.Time) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -126,17 +128,17 @@ func (f *inflight) checked(start time.Time) {
 	}
 }
 
-// state reports whether an execution is in flight, and whether that epoch ran here and its result
-// was lost.
+// state reports whether an execution is in flight, and whether the specified epoch ran here and
+// its result was lost.
 func (f *inflight) state(id uuid.UUID, epoch int32) (inFlight, ran bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.flights[id].refs > 0, f.lost[id] == epoch
 }
 
-// Reclaim frees, until ctx is done, executions that the database assigned to this worker without
-// its knowledge, and executions whose results it could not write. It queries the database only
-// after an answer was lost.
+// Reclaim runs until ctx is done. It frees executions that the database assigned to this worker
+// although the response was lost, and executions whose results could not be written. It queries
+// the database only after a response was lost.
 func (r *Runner) Reclaim(ctx context.Context) {
 	ticker := time.NewTicker(reclaimEvery)
 	defer ticker.Stop()
@@ -161,9 +163,9 @@ func (r *Runner) Reclaim(ctx context.Context) {
 	}
 }
 
-// reclaim handles one execution whose row names this worker. If it is in flight, it is left
-// alone. If it ran and its result was lost, it is treated as if the worker had died. Otherwise it
-// never started, so it is requeued whatever its repeat rule.
+// reclaim handles one execution whose row names this worker. An execution in flight is left alone.
+// If the execution ran and its result was lost, it is treated as if the worker had died. Otherwise
+// the execution never started, so it is requeued regardless of its repeat rule.
 func (r *Runner) reclaim(ctx context.Context, row db.ExecutionListOfWorkersRow) error {
 	inFlight, ran := r.inflight.state(row.ID, row.Epoch)
 	switch {
@@ -178,13 +180,13 @@ func (r *Runner) reclaim(ctx context.Context, row db.ExecutionListOfWorkersRow) 
 }
 
 // stalledAfter is how long work may be ready while this process starts and finishes nothing
-// although it has free slots. Slots that are all occupied by components within their deadlines
-// are not a stall. Readiness reports a stall within 30 s (reliability OP-02).
+// although it has free slots. If all slots are occupied by components within their deadlines, the
+// process is not stalled. Readiness reports a stall within 30 s (reliability OP-02).
 const stalledAfter = 25 * time.Second
 
-// CheckProgress returns an error if this worker is not fit to work: it is dead to the others, or
-// it is idle although work is waiting in the queue or in its own inflight set. A process can be
-// up while nothing in it makes progress, so readiness depends on this check.
+// CheckProgress returns an error if this worker is not fit to work: other workers consider it
+// dead, or it is idle although work is waiting in the queue or in its own inflight set. A process
+// can be up while nothing in it makes progress, so readiness depends on this check.
 func (r *Runner) CheckProgress(ctx context.Context) error {
 	if _, alive := r.identity.Worker(); !alive {
 		return errors.New("the worker has no session with the database")
@@ -215,9 +217,9 @@ type slots struct {
 	used int
 }
 
-// acquire acquires a slot if one is free. Slots of executions that finish in the same transaction
-// (ending) count as free: they are released right after the commit. Without them, the successors
-// would go through the queue.
+// acquire acquires a slot and reports whether it did. Slots of executions that finish in the same
+// transaction (ending) count as free, because they are released right after the commit. Without
+// these slots, the successors would go through the queue.
 func (s *slots) acquire(ending int) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

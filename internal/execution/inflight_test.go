@@ -25,7 +25,7 @@ import (
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
-// stage is a runner with its own database and a workspace. Nothing runs.
+// stage is a runner with its own database and a workspace. It runs no executions.
 type stage struct {
 	runner    *Runner
 	deps      Deps
@@ -61,7 +61,7 @@ func (s *stage) process(t *testing.T) *Runner {
 	return r
 }
 
-// other creates another workspace.
+// other creates a second workspace.
 func (s *stage) other(t *testing.T) uuid.UUID {
 	t.Helper()
 	id, err := workspace.Create(t.Context(), s.pool, workspace.CreateParams{Name: uuid.NewString(), Plan: plan.Enterprise, Paid: credit.Credits(1_000_000)})
@@ -78,7 +78,7 @@ func (s *stage) exec(t *testing.T, sql string, args ...any) {
 	}
 }
 
-// insert inserts a live execution with further columns and their values.
+// insert inserts a live execution. columns and values are added to the INSERT statement.
 func (s *stage) insert(t *testing.T, columns, values string) notify.Key {
 	t.Helper()
 	id, err := uuid.NewV7()
@@ -121,13 +121,13 @@ func TestALostResultBelongsToOneEpochUntilACheckAfterTheDoubt(t *testing.T) {
 	h, id := newInflight(), uuid.New()
 	h.add(id)
 	h.remove(id, 3, errors.New("lost"))
-	// The job is fetched again and does not start it.
+	// The job is fetched again but does not start the execution.
 	h.add(id)
 	h.remove(id, 0, nil)
 	if inFlight, ran := h.state(id, 3); inFlight || !ran {
 		t.Errorf("in flight %v, ran %v", inFlight, ran)
 	}
-	// A later start whose answer was lost never ran.
+	// If the response to a later start was lost, that epoch never ran.
 	if _, ran := h.state(id, 4); ran {
 		t.Error("the epoch after ran")
 	}
@@ -141,7 +141,7 @@ func TestALostResultBelongsToOneEpochUntilACheckAfterTheDoubt(t *testing.T) {
 	}
 }
 
-// After it is listed, an execution may have been started again under the same worker and job.
+// An execution may have been started again, under the same worker and job, after it was listed.
 func TestAnExecutionThatStartedAgainIsNotRequeued(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -190,8 +190,8 @@ func TestAReleaseReturnsCallsOfLocalExecutionsOnly(t *testing.T) {
 	}
 }
 
-// An execution in flight that makes no progress is reported although the queue is empty:
-// everything else may be parked behind it.
+// An execution in flight that makes no progress is reported even if the queue is empty, because
+// all other executions may be parked until it finishes.
 func TestAWorkerWithStalledExecutionsIsNotFit(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)
@@ -227,7 +227,7 @@ func TestASlotThatIsBecomingFreeCanBeAcquired(t *testing.T) {
 		}
 	}
 	s.release()
-	s.release() // the two that were finishing
+	s.release() // the two slots of the executions that were finishing
 	if s.acquire(0) {
 		t.Error("there are more slots than there were")
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/weft-automation/weft/internal/platform/idempotency"
 )
 
-// Earlier versions recorded the first key of the rotations, not the key. So all keys of these
-// rotations see such an execution, and no other key does.
+// Earlier versions recorded the first key in a chain of rotations instead of the submitting key.
+// So all keys of the chain see such an execution, and no other key does.
 func TestAnExecutionOfAnEarlierVersionIsSeenByTheKeysOfItsRotations(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

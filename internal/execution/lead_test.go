@@ -9,8 +9,8 @@ import (
 	"github.com/weft-automation/weft/internal/local/pgtest"
 )
 
-// A process that may not lead releases the lead. If it does not have the lead, PostgreSQL logs no
-// warning.
+// A process that may not lead releases the lead. If it does not have the lead, it does not try to,
+// so PostgreSQL logs no warning.
 func TestAProcessThatMayNotLeadReleasesTheLead(t *testing.T) {
 	t.Parallel()
 	dsn := pgtest.DSN(t)

@@ -24,12 +24,12 @@ import (
 )
 
 // cutter is a proxy between a node and PostgreSQL. When armed, it forwards a statement and closes
-// the connection instead of returning the answer that contains all marks. The statement took
-// effect, and the node does not know.
+// the connection instead of returning the response that contains all marks. The statement took
+// effect, but the node does not know that.
 type cutter struct {
 	dsn   string
 	marks atomic.Pointer[[]string]
-	stall sync.RWMutex // while locked, no answer is returned
+	stall sync.RWMutex // while locked, no response is returned
 }
 
 func newCutter(t *testing.T, dsn string) *cutter {
@@ -111,7 +111,8 @@ func (b *bench) behind(t *testing.T, c *cutter, o options, modules ...component.
 	return b.start(t, o, modules...)
 }
 
-// settled waits until no execution is live. That includes the time to notice a lost answer.
+// settled waits until no execution is live. This includes the time until a lost response is
+// noticed.
 func (b *bench) settled(t *testing.T) {
 	t.Helper()
 	b.until(t, "SELECT count(*) = 0 FROM component_executions WHERE finished_at IS NULL")
@@ -154,7 +155,8 @@ func TestEX14AnAcceptanceWhoseAnswerIsLostRunsOnce(t *testing.T) {
 			params := execution.SubmitParams{
 				WorkspaceID: b.workspace, Module: "ECHO", Input: json.RawMessage(`{}`), Config: json.RawMessage(`{}`), Attempts: 1,
 			}
-			// River's maintenance commits too, so repeat until the cut hits the acceptance.
+			// River's maintenance commits too, so repeat until the connection is cut at the
+			// acceptance.
 			made := 0
 			for err := error(nil); err == nil; made++ {
 				if made == 50 {
@@ -216,7 +218,7 @@ func TestAFinishThatCommitsLateReachesWaiters(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// updated_at is when the transaction started, long before its commit.
+	// updated_at is the time when the transaction started, long before its commit.
 	_, err = tx.Exec(t.Context(), `UPDATE component_executions SET status = 'COMPLETED', output = '1', epoch = 1, attempt = 1,
 		finished_at = now() - interval '1 minute', updated_at = now() - interval '1 minute'`)
 	if err != nil {

@@ -28,8 +28,8 @@ func (b *bench) cutWorkers(t *testing.T) {
 	}
 }
 
-// slow is a component whose first run of each execution blocks until released. Later runs return
-// at once.
+// slow is a component whose first call for each execution blocks until released. Later calls
+// return immediately.
 type slow struct {
 	module
 	started  chan uuid.UUID
@@ -62,7 +62,7 @@ func TestEX07AWorkerWhoseSessionIsCutGetsANewNumberAndNothingIsPostedTwice(t *te
 			b := newBench(t)
 			const count = 20
 			if o.slots > 0 {
-				o.slots = 2 * count // one workspace does not get all slots
+				o.slots = 2 * count // because one workspace does not get all slots
 			} else {
 				o.workers = 2 * count
 			}
@@ -82,7 +82,7 @@ func TestEX07AWorkerWhoseSessionIsCutGetsANewNumberAndNothingIsPostedTwice(t *te
 					t.Errorf("ended %s with %s", got.Status, got.Output)
 				}
 			}
-			close(s.release) // the late runs return and must change nothing
+			close(s.release) // the late calls return and must change nothing
 			n.stop()
 			if after, _ := n.identity.Worker(); after == before {
 				t.Error("the worker kept its number")
@@ -118,7 +118,7 @@ func TestEX05AnUnsafeCallWhoseWorkerIsLostIsNotRepeated(t *testing.T) {
 	}
 }
 
-// A database that does not answer for some seconds costs no worker its lock.
+// If the database does not respond for some seconds, no worker loses its lock.
 func TestAnUnsafeCallOutlivesAStallOfTheDatabase(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -136,7 +136,7 @@ func TestAnUnsafeCallOutlivesAStallOfTheDatabase(t *testing.T) {
 		})
 	}
 	c.stall.Lock()
-	becomes(false) // 2 s after the query it starts no more work
+	becomes(false) // two seconds after the query, the worker starts no more work
 	c.stall.Unlock()
 	becomes(true)
 	if after, _ := n.identity.Worker(); after != before {
@@ -183,7 +183,7 @@ func TestAnExecutionThatKeepsLosingItsWorkerIsQuarantined(t *testing.T) {
 	}
 }
 
-// The process is alive: that its session broke says nothing about what it ran.
+// The process is alive, so its broken session is not counted as a crash of its executions.
 func TestALostSessionOfALivingWorkerIsNotACrash(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

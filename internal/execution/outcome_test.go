@@ -16,18 +16,18 @@ import (
 	"github.com/weft-automation/weft/internal/kit/waittest"
 )
 
-// The steps of a scripted component.
+// Steps of the scripted component.
 const (
-	answered = "answered" // the attempt fails with an answer
+	answered = "answered" // the attempt fails with a response
 	late     = "late"     // the attempt takes too long
 	waits    = "waits"    // the attempt waits
 )
 
-// scripted is a component that takes the steps in its input. After the last one it pauses for as
-// long as possible.
+// scripted is a component that performs the steps in its input, one per call. After the last step
+// it pauses for as long as possible.
 type scripted struct {
 	module
-	over sync.Map // executions that took their last step
+	over sync.Map // executions that performed their last step
 }
 
 func newScripted(name string) *scripted {
@@ -66,7 +66,7 @@ func newScripted(name string) *scripted {
 	return s
 }
 
-// accept accepts a stage that takes these steps.
+// accept accepts a stage that performs the specified steps.
 func (s *scripted) accept(t *testing.T, b *bench, n *node, run uuid.UUID, turns ...string) uuid.UUID {
 	t.Helper()
 	input, err := json.Marshal(map[string]any{"turns": turns})
@@ -84,7 +84,7 @@ func (s *scripted) await(t *testing.T, b *bench, id uuid.UUID) {
 	b.until(t, "SELECT worker_id IS NULL FROM component_executions WHERE id = '"+id.String()+"'")
 }
 
-// outcomes are steps, and whether the outcome is unknown after them.
+// outcomes are sequences of steps. Each says whether the outcome is unknown after them.
 var outcomes = map[string]struct {
 	turns   []string
 	unknown bool
@@ -103,8 +103,8 @@ var outcomes = map[string]struct {
 	"late, waits twice, answered": {turns: []string{late, waits, waits, answered}, unknown: true},
 }
 
-// A canceled execution has an unknown outcome unless each attempt so far was answered, whether it
-// is canceled between two steps or at the start of one.
+// A canceled execution has a known outcome only if each attempt so far got a response, whether the
+// execution is canceled between two steps or at the start of a step.
 func TestACancelKnowsTheOutcomeIfEachAttemptWasAnswered(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -136,7 +136,8 @@ func TestACancelKnowsTheOutcomeIfEachAttemptWasAnswered(t *testing.T) {
 	}
 }
 
-// An execution whose only attempt was answered may still get an unknown outcome.
+// An execution whose only attempt got a response may still get an unknown outcome when it is
+// requeued.
 func TestACancelKnowsTheOutcomeOfExecutionsThatWereRequeued(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -165,7 +166,7 @@ func TestACancelKnowsTheOutcomeOfExecutionsThatWereRequeued(t *testing.T) {
 			id := s.accept(t, b, n, run, answered)
 			s.await(t, b, id)
 			n.stop()
-			sweeping := b.start(t, options{slots: 1}, s) // it fetches nothing
+			sweeping := b.start(t, options{slots: 1}, s) // this node fetches nothing
 			b.exec(t, "UPDATE component_executions SET updated_at = now() - interval '1 minute'")
 			b.exec(t, c.change)
 			b.until(t, c.until)
@@ -180,7 +181,7 @@ func TestACancelKnowsTheOutcomeOfExecutionsThatWereRequeued(t *testing.T) {
 	}
 }
 
-// An execution whose component no worker knows was not sent.
+// An execution whose component is unknown to all workers was not sent.
 func TestACancelKnowsTheOutcomeOfAnExecutionThatWasNotSent(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -54,7 +54,7 @@ func TestEX14APauseWhoseAnswerIsLostContinuesSoon(t *testing.T) {
 	}}
 	accepts := b.start(t, options{idle: true}, waits)
 	b.behind(t, c, options{workers: 2}, waits)
-	for range 3 { // River's maintenance commits too: not each cut hits the pause
+	for range 3 { // River's maintenance commits too, so not every cut hits the pause
 		id := b.submit(t, accepts, execution.SubmitParams{Module: "WAITS"}).ID
 		if got := b.await(t, accepts, id); got.Status != status.ExecutionCompleted {
 			t.Errorf("ended %s", got.Status)

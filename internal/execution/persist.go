@@ -8,8 +8,8 @@ import (
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
-// Timeouts of one try of a write, because a connection may be half open. While the process stops,
-// the shorter one applies.
+// Timeouts of one try of a write, because the connection may be half open. The shorter timeout
+// applies while the process stops.
 const (
 	writeTimeout     = 15 * time.Second
 	lastWriteTimeout = 3 * time.Second
@@ -22,19 +22,20 @@ func withTimeout(ctx context.Context, timeout time.Duration, work func(context.C
 	return work(ctx)
 }
 
-// maxResultRefusals is how often PostgreSQL may refuse the result of an attempt before the result
+// maxResultRefusals is how often PostgreSQL may reject the result of an attempt before the result
 // is dropped. The retries take about 15 seconds, less than stalledAfter.
 const maxResultRefusals = 18
 
-// persist retries a write while the database is unavailable, because the result exists in memory
-// only. If PostgreSQL refuses the write for a reason that may pass, persist retries up to
-// maxRefusals times. It returns any other error at once. When ctx is done or this process stops,
-// it returns the last error.
+// persist retries a write while the database is unavailable, because the result exists only in
+// memory. If PostgreSQL rejects the write for a reason that may be temporary, persist retries up
+// to maxRefusals times. It returns any other error immediately. When ctx is done or this process
+// stops, it returns the last error.
 //
-// An execution whose result is dropped still names this worker. Reclaim frees it once it has been
-// unchanged for reclaimAfter. If this process stops before, the sweep of another process does. If
-// the call is not safe to repeat, the execution fails with WORKER_LOST. Otherwise any worker runs
-// it again, and after maxCrashes repeats it fails with QUARANTINED.
+// An execution whose result is dropped still names this worker. Reclaim frees the execution once
+// its row has been unchanged for reclaimAfter. If this process stops earlier, the sweep of a
+// different process frees it. If the call is not safe to repeat, the execution fails with
+// WORKER_LOST. Otherwise any worker runs it again, and after maxCrashes repeats it fails with
+// QUARANTINED.
 func (r *Runner) persist(ctx context.Context, maxRefusals int, write func(context.Context) error) error {
 	waiting, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -14,7 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// raised returns an error of PostgreSQL with this code.
+// raised returns a PostgreSQL error with the specified code.
 func raised(code string) error {
 	return fmt.Errorf("write: %w", &pgconn.PgError{Code: code, Message: "refused by the test"})
 }
@@ -59,7 +59,7 @@ func TestPersistRetriesErrorsThatMayPass(t *testing.T) {
 	}
 }
 
-// persist returns as soon as its caller or the process must stop.
+// persist returns when its caller's context is done or the process stops.
 func TestPersistStopsWithItsCallerAndItsProcess(t *testing.T) {
 	for what, code := range map[string]string{"a refusal": "P0001", "a database that is unavailable": "57P03"} {
 		for who, stop := range map[string]func(r *Runner, cancel context.CancelFunc){

@@ -57,7 +57,7 @@ func (s *Service) openOutput(ctx context.Context, row db.ExecutionGetRow) (shown
 var errNotFound = fault.New(fault.NotFound, "There is no execution with this id.")
 
 // CheckSees returns NOT_FOUND unless one of the keys submitted the execution (decisions 2.8).
-// Stages of runs were not submitted by a key.
+// Stages of runs are not submitted by a key.
 func (s *Service) CheckSees(ctx context.Context, workspaceID, executionID uuid.UUID, keys []uuid.UUID) error {
 	by, err := s.submitter(ctx, workspaceID, executionID)
 	if err == nil && (by == nil || !slices.Contains(keys, *by)) {
@@ -66,9 +66,9 @@ func (s *Service) CheckSees(ctx context.Context, workspaceID, executionID uuid.U
 	return err
 }
 
-// submitter returns the key that submitted an execution, or the first key of its rotations if an
-// earlier version accepted it. It returns nil for stages of runs, and for executions accepted
-// before keys were recorded.
+// submitter returns the key that submitted an execution. If an earlier version accepted the
+// execution, submitter returns the first key of that key's rotations. It returns nil for stages of
+// runs, and for executions accepted before keys were recorded.
 func (s *Service) submitter(ctx context.Context, workspaceID, executionID uuid.UUID) (*uuid.UUID, error) {
 	by, err := db.New().ExecutionGetKey(ctx, s.db, db.ExecutionGetKeyParams{WorkspaceID: workspaceID, ID: executionID})
 	if postgres.NotFound(err) {
@@ -112,7 +112,7 @@ func (s *Service) List(ctx context.Context, workspaceID uuid.UUID, p ListParams)
 }
 
 // A list skips the stages of runs and the executions of other keys. It reads maxWalked rows at a
-// time. After maxWalk it returns a page even if that is empty.
+// time. After maxWalk it returns the page even if the page is empty.
 const (
 	maxWalked = 10_000
 	maxWalk   = 500 * time.Millisecond
@@ -149,7 +149,7 @@ func (s *Service) list(ctx context.Context, workspaceID, before uuid.UUID, p Lis
 	return more, nil
 }
 
-// maxPageBytes limits the outputs of one page, except that a page always has its first execution.
+// maxPageBytes limits the outputs of one page. The first execution of a page is always included.
 const maxPageBytes = 2 << 20
 
 // listed converts a row of the list to a row of one execution.
@@ -163,8 +163,9 @@ func listed(row db.ExecutionListRow) db.ExecutionGetRow {
 	}
 }
 
-// Await waits until the execution is final or the window has passed, and returns its record. The
-// end of the window is not an error. Await holds no connection while it waits.
+// Await waits until the execution is final or the window has passed, and returns the execution's
+// record. If the window passes, Await does not return an error. Await holds no connection while it
+// waits.
 func (s *Service) Await(ctx context.Context, workspaceID, executionID uuid.UUID, window time.Duration) (api.ComponentExecution, error) {
 	changed := s.hub.Subscribe(notify.Key{WorkspaceID: workspaceID, ID: executionID})
 	defer changed.Close()
@@ -201,9 +202,9 @@ func (s *Service) await(ctx context.Context, changed *notify.Subscription, windo
 	}
 }
 
-// Watch sends the current state at once, then each change, and closes the channel after the final
-// state or when ctx is done. It reads the first state before it returns, so that NOT_FOUND is an
-// ordinary error. A slow reader may miss intermediate states, but never the last.
+// Watch sends the current state immediately, then each change, and closes the channel after the
+// final state or when ctx is done. It reads the first state before it returns, so that NOT_FOUND
+// is an ordinary error. A slow reader may miss intermediate states, but never the last.
 func (s *Service) Watch(ctx context.Context, workspaceID, executionID uuid.UUID) (<-chan api.ComponentExecutionEvent, error) {
 	changed := s.hub.Subscribe(notify.Key{WorkspaceID: workspaceID, ID: executionID})
 	row, err := s.get(ctx, workspaceID, executionID)
@@ -229,12 +230,11 @@ func (s *Service) Watch(ctx context.Context, workspaceID, executionID uuid.UUID)
 	return events, nil
 }
 
-// rereadAfter is the delay before a failed read is retried. There will be no other wake-up for
-// it.
+// rereadAfter is the delay before a failed read is retried. No notification causes that retry.
 const rereadAfter = 500 * time.Millisecond
 
-// follow sends the current state if it differs from seen, and returns it. It retries failed
-// reads.
+// follow sends the current state if it differs from seen, and returns the current state. It
+// retries failed reads.
 func (s *Service) follow(ctx context.Context, seen status.Execution, key notify.Key, events chan<- api.ComponentExecutionEvent) status.Execution {
 	for {
 		now, err := s.sendChange(ctx, seen, key, events)
@@ -261,8 +261,8 @@ func (s *Service) sendChange(ctx context.Context, seen status.Execution, key not
 	}
 }
 
-// Changed returns the check of notify.Relay: which of the keys finished, or changed within the
-// given time.
+// Changed returns the check for notify.Relay. The check returns the keys whose executions
+// finished, or changed within the specified time.
 func Changed(conn postgres.DB) func(context.Context, []notify.Key, time.Duration) ([]notify.Key, error) {
 	return func(ctx context.Context, keys []notify.Key, within time.Duration) ([]notify.Key, error) {
 		p := db.ExecutionChangedSinceParams{Since: within}

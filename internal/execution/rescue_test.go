@@ -10,7 +10,7 @@ import (
 	"github.com/riverqueue/river/rivertype"
 )
 
-// dead inserts a worker without a session, and executions that it started.
+// dead inserts a worker without a session, and executions that the worker started.
 func (s *stage) dead(t *testing.T, executions int, rule string) (worker int32) {
 	t.Helper()
 	if err := s.pool.QueryRow(t.Context(), "INSERT INTO workers (host, slots) VALUES ('gone', 1) RETURNING id").Scan(&worker); err != nil {
@@ -92,7 +92,7 @@ func TestARescueSkipsExecutionsThatChanged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer tx.Rollback(t.Context()) //nolint:errcheck // it is over by then
+	defer tx.Rollback(t.Context()) //nolint:errcheck // the transaction has finished by then
 	if _, err := tx.Exec(t.Context(), "SELECT FROM component_executions WHERE job_id = 1000002 FOR UPDATE"); err != nil {
 		t.Fatal(err)
 	}
@@ -121,8 +121,8 @@ func TestARescueSkipsExecutionsThatChanged(t *testing.T) {
 	}
 }
 
-// The order does not matter: the sweep may free the worker's executions first, or the process may
-// show first that it is alive.
+// The result is the same if the sweep frees the worker's executions first, or if the process first
+// records that it is alive.
 func TestTheLossOfAWorkerThatSurvivedIsNotCounted(t *testing.T) {
 	t.Parallel()
 	for _, survivesFirst := range []bool{true, false} {

@@ -13,8 +13,8 @@ import (
 	"github.com/weft-automation/weft/internal/kit/status"
 )
 
-// refuse makes PostgreSQL reject a kind of change the given number of times, with an error of
-// this code. A sequence keeps the count although the transaction is rolled back.
+// refuse makes PostgreSQL reject a kind of change the specified number of times, with an error
+// that has this code. A sequence counts the rejections, because its value survives a rollback.
 func (b *bench) refuse(t *testing.T, times int, code, change string) {
 	t.Helper()
 	b.exec(t, fmt.Sprintf(`CREATE SEQUENCE refusals;
@@ -26,10 +26,10 @@ func (b *bench) refuse(t *testing.T, times int, code, change string) {
 		CREATE TRIGGER refuse %s EXECUTE FUNCTION refuse()`, times, code, change))
 }
 
-// always is more than the changes of any test.
+// always is greater than the number of changes in any test.
 const always = 1_000_000
 
-// A write of a result that fails is retried. The component does not run again.
+// If a result cannot be written, the write is retried. The component does not run again.
 func TestTheWriteOfAResultIsRetried(t *testing.T) {
 	t.Parallel()
 	for name, refused := range map[string]string{
@@ -68,8 +68,8 @@ func TestTheWriteOfAResultIsRetried(t *testing.T) {
 	}
 }
 
-// A result that PostgreSQL can never store is written once. The process then treats the execution
-// as if its worker had been lost.
+// If PostgreSQL can never store a result, the write is tried once. The process then treats the
+// execution as if its worker had been lost.
 func TestAResultThatCannotBeStoredIsDropped(t *testing.T) {
 	t.Parallel()
 	for way, o := range ways {
@@ -92,7 +92,7 @@ func TestAResultThatCannotBeStoredIsDropped(t *testing.T) {
 	}
 }
 
-// A result is dropped without retries if another worker took its execution over.
+// A result is dropped without retries if a different worker has taken over the execution.
 func TestAResultIsDroppedOnceItsExecutionIsTakenOver(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

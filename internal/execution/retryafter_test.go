@@ -12,9 +12,9 @@ import (
 	"github.com/weft-automation/weft/internal/kit/waittest"
 )
 
-// The next attempt starts after the backoff, or after the upstream's Retry-After if that is
-// longer, up to an hour, by PostgreSQL's clock. After an error that is not retryable there is no
-// next attempt.
+// The next attempt starts after the backoff, or after the upstream's Retry-After (limited to an
+// hour) if that is longer. PostgreSQL's clock counts. After an error that is not retryable, no
+// further attempt is made.
 func TestAttemptsHonourRetryAfter(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -29,7 +29,7 @@ func TestAttemptsHonourRetryAfter(t *testing.T) {
 			}
 			return component.Result{}, &component.Error{Code: "BUSY", Retryable: !input.Permanent, RetryAfter: input.Asked}
 		}}
-	n := b.start(t, options{slots: 20, skew: 10 * time.Minute}, busy) // no queue, so no second attempt starts
+	n := b.start(t, options{slots: 20, skew: 10 * time.Minute}, busy) // without a queue, no second attempt starts
 	for what, c := range map[string]struct{ asked, least, most time.Duration }{
 		"not at all":                {0, 800 * time.Millisecond, 1200 * time.Millisecond},
 		"for less than the backoff": {time.Millisecond, 800 * time.Millisecond, 1200 * time.Millisecond},

@@ -44,7 +44,7 @@ func (b *bench) beginning(reserve credit.Amount) *execution.Beginning {
 	}}
 }
 
-// run inserts a run that reserves this amount.
+// run inserts a run that reserves the specified amount.
 func (b *bench) run(t *testing.T, n *node, reserve credit.Amount) uuid.UUID {
 	t.Helper()
 	id := uuid.Must(uuid.NewV7())
@@ -63,8 +63,8 @@ func (b *bench) run(t *testing.T, n *node, reserve credit.Amount) uuid.UUID {
 	return id
 }
 
-// accept accepts stages of a run as a fold would, and returns those that were accepted and why
-// the others were not.
+// accept accepts stages of a run as a fold does. It returns the accepted stages, and the reasons
+// why the others were refused.
 func (b *bench) accept(t *testing.T, n *node, count int, like execution.Stage) (ids []uuid.UUID, refusals []error) {
 	t.Helper()
 	err := n.service.Accepting(t.Context(), b.workspace, func(how *execution.Acceptance) error {
@@ -131,7 +131,7 @@ func (b *bench) conclude(t *testing.T, runID uuid.UUID) {
 	}
 }
 
-// account describes the counters of the workspace's account.
+// account returns a description of the counters of the workspace's account.
 func (b *bench) account(t *testing.T) string {
 	t.Helper()
 	var text string

@@ -26,8 +26,8 @@ import (
 	"github.com/weft-automation/weft/internal/secret/vault"
 )
 
-// Runner executes: it starts attempts, runs the component outside of any transaction, and then
-// finishes or pauses the execution.
+// Runner runs executions: it starts attempts, runs the component outside of any transaction, and
+// then finishes or pauses the execution.
 type Runner struct {
 	Deps
 	log      *slog.Logger
@@ -41,28 +41,28 @@ type Runner struct {
 	slots             *slots
 	share             *fairShare
 	running           sync.WaitGroup
-	successorsMu      sync.RWMutex    // guards ending
-	successorsStopped bool            // finished executions start no successors
+	successorsMu      sync.RWMutex    // guards successorsStopped
+	successorsStopped bool            // whether finished executions start no more successors
 	ctx               context.Context // canceled when running attempts must stop
 	stop              context.CancelFunc
 }
 
-// NewRunner returns a Runner with size slots for executions that this process accepted itself.
-// Executions from the queue have separate slots.
+// NewRunner returns a Runner with size slots for executions that this process accepted. Executions
+// from the queue have separate slots.
 func NewRunner(deps Deps, identity *Identity, size int, log *slog.Logger) *Runner {
 	r := &Runner{Deps: deps, log: log, identity: identity, inflight: newInflight(), slots: &slots{size: size}, share: &fairShare{}}
 	r.starts = groupcommit.New(groupcommit.Options[attemptStart]{}, postgres.Unavailable, r.flushStarts)
 	r.finishes = groupcommit.New(groupcommit.Options[finish]{
-		Weigh: finish.weight, MaxQueue: 1 << 30, // the number of running executions bounds it
+		Weigh: finish.weight, MaxQueue: 1 << 30, // the number of running executions limits the queue
 	}, postgres.Unavailable, r.flushFinishes)
 	r.requeues = groupcommit.New(groupcommit.Options[requeue]{Max: rescueBatch}, postgres.Unavailable, r.flushRequeues)
 	r.ctx, r.stop = context.WithCancel(context.Background())
 	return r
 }
 
-// reserve acquires a slot for a local execution and returns the worker that holds it. It returns
-// 0 if no slot is free or this process must not start work. ending is the number of slots that
-// become free with the same commit.
+// reserve acquires a slot for a local execution and returns the worker that holds the slot. It
+// returns 0 if no slot is free or this process must not start work. ending is the number of slots
+// that the same commit frees.
 func (r *Runner) reserve(ending int) int32 {
 	worker, alive := r.identity.Worker()
 	if !alive || r.ctx.Err() != nil || r.quarantined() != nil || !r.slots.acquire(ending) {
@@ -72,8 +72,8 @@ func (r *Runner) reserve(ending int) int32 {
 	return worker
 }
 
-// unreserve releases the slot of an execution that was not accepted. err is the reason; if it
-// does not rule out that the database accepted the execution, Reclaim checks.
+// unreserve releases the slot of an execution that was not accepted, for the reason err. If err
+// does not rule out that the database accepted the execution, Reclaim checks the database.
 func (r *Runner) unreserve(worker int32, id uuid.UUID, err error) {
 	if worker == 0 {
 		return
@@ -88,8 +88,8 @@ func (r *Runner) releaseSlot() {
 	r.running.Done()
 }
 
-// reserveNext is reserve for an execution that starts because another finished. It returns 0 once
-// the process drains.
+// reserveNext is reserve for an execution that starts because a different execution finished. It
+// returns 0 after StopSuccessors.
 func (r *Runner) reserveNext(ending int) int32 {
 	r.successorsMu.RLock()
 	defer r.successorsMu.RUnlock()
@@ -106,8 +106,8 @@ func (r *Runner) StopSuccessors() {
 	r.successorsStopped = true
 }
 
-// start runs a local execution in its reserved slot. unsure means that its run, or a run above
-// it, may have been canceled before the start was committed.
+// start runs a local execution in its reserved slot. unsure means that its run, or an ancestor of
+// the run, may have been canceled before the start was committed.
 func (r *Runner) start(ctx context.Context, row db.ExecutionStartManyRow, unsure bool) {
 	go func() {
 		defer r.releaseSlot()
@@ -122,15 +122,16 @@ func (r *Runner) start(ctx context.Context, row db.ExecutionStartManyRow, unsure
 	}()
 }
 
-// Drain waits for local executions to finish, interrupts those that remain when ctx is done, and
-// returns when all have stopped. Nothing may be accepted any more.
+// Drain waits for local executions to finish, interrupts the remaining ones when ctx is done, and
+// returns when all have stopped. Before Drain is called, the process must have stopped accepting
+// executions.
 func (r *Runner) Drain(ctx context.Context) {
 	r.StopSuccessors()
 	wait.Drain(ctx, &r.running, r.stop)
 }
 
-// Close stops the groups that write. Call it after all local executions and the queue have
-// stopped: unwritten results would be lost.
+// Close stops the write groups. Call it after all local executions and the queue have stopped:
+// results that are not yet written would be lost.
 func (r *Runner) Close() {
 	r.stop()
 	r.starts.Close()
@@ -139,8 +140,8 @@ func (r *Runner) Close() {
 }
 
 // runAttempt runs a started attempt until it finishes or pauses. retryIn is the delay after which
-// the execution must continue. It is 0 if the execution is final or another worker has it. local
-// means that the queue did not fetch its job.
+// the execution must continue. It is 0 if the execution is final or belongs to a different worker.
+// local means that the queue did not fetch the execution's job.
 func (r *Runner) runAttempt(ctx context.Context, row db.ExecutionStartManyRow, local bool) (retryIn time.Duration, err error) {
 	ctx = telemetry.WithExecution(ctx, row.WorkspaceID, row.ID, row.Module, int(row.Attempt))
 	if row.Traceparent != nil {
@@ -171,18 +172,18 @@ const (
 )
 
 // attempt runs the component of a started attempt and writes the result: final, paused, or passed
-// on to another worker. outcome is for the metrics.
+// on to a different worker. outcome is for the metrics.
 func (r *Runner) attempt(ctx context.Context, row db.ExecutionStartManyRow, local bool) (retryIn time.Duration, outcome string, err error) {
 	entry, known := r.Modules.Lookup(row.Module)
 	if row.Canceling {
 		return 0, outcomeFailed, r.refuse(ctx, row, local)
 	}
 	if !known {
-		// A node with a newer version may know it.
+		// A worker with a newer version may have the component.
 		return r.passOn(ctx, row, "the component is unknown to this worker", component.MaxWait, local)
 	}
 	if !r.Keyring.Holds(row.Call) {
-		// Another node may already have a master key that this one lacks.
+		// A different worker may already have a master key that this one lacks.
 		return r.passOn(ctx, row, "the input is sealed under a master key that this process does not have", keyPatience, local)
 	}
 	c, secret, err := r.open(ctx, row)
@@ -200,7 +201,8 @@ func (r *Runner) attempt(ctx context.Context, row db.ExecutionStartManyRow, loca
 	result, err := r.Modules.Run(egress.WithTenant(runCtx, row.WorkspaceID.String()), row.Module, c)
 	r.inflight.setRunning(row.ID, false)
 	failpoint.Reached(failpoint.AfterEffect)
-	// A result that contains a secret value is treated as secret, wherever the value came from.
+	// A result that contains a secret value is treated as secret, regardless of where the value
+	// came from.
 	secretIn := func(result json.RawMessage) bool {
 		return secret || len(entry.SecretPaths.Output) > 0 || entry.Shows(c, result)
 	}
@@ -227,16 +229,17 @@ func (r *Runner) attempt(ctx context.Context, row db.ExecutionStartManyRow, loca
 	return 0, outcomeFailed, r.fail(ctx, row, failure, local)
 }
 
-// keyPatience is the delay before another process tries an execution that this one cannot
+// keyPatience is the delay before a different process tries an execution that this process cannot
 // decrypt.
 const keyPatience = 5 * time.Second
 
-// unrunnableFor is how long workers that cannot run an execution pass it on before it fails. It
-// is longer than a rollout or a key rotation should take, and longer than any component may wait.
+// unrunnableFor is how long an execution is passed on between workers that cannot run it. After
+// that the execution fails. unrunnableFor is longer than a rollout or a key rotation should take,
+// and longer than any component may wait.
 const unrunnableFor = 2 * time.Hour
 
-// passOn pauses an execution that this worker cannot run, so that another worker may run it. The
-// execution fails if no worker could run it for unrunnableFor.
+// passOn pauses an execution that this worker cannot run, so that a different worker may run it.
+// The execution fails if no worker could run it for unrunnableFor.
 func (r *Runner) passOn(ctx context.Context, row db.ExecutionStartManyRow, why string, delay time.Duration, local bool) (retryIn time.Duration, outcome string, err error) {
 	if row.Unrunnable >= unrunnableFor {
 		return 0, outcomeFailed, r.fail(ctx, row, &component.Error{
@@ -246,7 +249,7 @@ func (r *Runner) passOn(ctx context.Context, row db.ExecutionStartManyRow, why s
 	r.log.WarnContext(ctx, "this worker cannot run the execution", "reason", why)
 	retryIn, err = r.pause(ctx, row, pause{
 		delay: delay, continuing: true, restart: !waited(row), state: row.WaitState, unrunnable: true, local: local,
-		outcomeKnown: row.OutcomeKnown, // nothing was sent this time
+		outcomeKnown: row.OutcomeKnown, // this worker sent nothing
 	})
 	return retryIn, outcomeWaiting, err
 }
@@ -256,15 +259,15 @@ func (r *Runner) interrupted(ctx context.Context, row db.ExecutionStartManyRow, 
 	if rule == component.RepeatUnsafe {
 		return 0, r.fail(ctx, row, errWorkerLost, local)
 	}
-	// A waiting attempt continues within its remaining time.
+	// A waiting attempt continues with its remaining time.
 	return r.pause(ctx, row, pause{
 		delay: time.Millisecond, continuing: true, restart: row.WaitState == nil, state: row.WaitState, local: local,
 	})
 }
 
 // open decrypts the arguments for the module, and reports whether the output must be sealed even
-// if the module does not say so. It returns UNAVAILABLE if only another process can decrypt the
-// state of a waiting attempt.
+// if the module does not mark it as secret. It returns UNAVAILABLE if only a different process can
+// decrypt the state of a waiting attempt.
 func (r *Runner) open(ctx context.Context, row db.ExecutionStartManyRow) (opened component.Call, secret bool, err error) {
 	plain, err := r.Keyring.Open(row.Call, SealedAt(row.WorkspaceID, row.ID))
 	if err != nil {
@@ -287,8 +290,8 @@ func (r *Runner) open(ctx context.Context, row db.ExecutionStartManyRow) (opened
 	return opened, c.Secret, err
 }
 
-// asError returns the component error in err, or INTERNAL_ERROR, which hides the text of err from
-// callers.
+// asError returns the component error in err. If err contains none, it returns INTERNAL_ERROR,
+// which hides the text of err from callers.
 func asError(err error) *component.Error {
 	if e, ok := errors.AsType[*component.Error](err); ok {
 		return e
@@ -312,21 +315,22 @@ type pause struct {
 	delay      time.Duration
 	continuing bool            // continue the same attempt afterwards
 	restart    bool            // with its full timeout
-	unrunnable bool            // this worker cannot run it
-	state      json.RawMessage // as stored: sealed if secret
+	unrunnable bool            // this worker cannot run the execution
+	state      json.RawMessage // in stored form: sealed if secret
 	local      bool
 
-	// outcomeKnown means that each attempt so far, except one that waits, was answered.
+	// outcomeKnown means that each attempt so far got a response, except for an attempt that still
+	// waits.
 	outcomeKnown bool
 }
 
-// pause writes the pause. If the queue fetched the job, the caller snoozes it for the returned
-// delay. If not (local), pause makes the job due. The database determines the due time, and the
-// returned delay is corrected by the offset of this node's clock.
+// pause writes the pause. If the queue fetched the job, the caller snoozes the job for the
+// returned delay. Otherwise (local), pause makes the job due. The database computes the due time,
+// and the returned delay is corrected by the offset of this node's clock.
 func (r *Runner) pause(ctx context.Context, row db.ExecutionStartManyRow, p pause) (time.Duration, error) {
 	q := db.New()
 	var paused db.ExecutionPauseRow
-	unsure, takenOver := false, false // unsure: a write whose answer was lost may have been committed
+	unsure, takenOver := false, false // unsure: a write whose response was lost may have been committed
 	err := r.persist(ctx, maxResultRefusals, func(ctx context.Context) error {
 		err := pgx.BeginFunc(ctx, r.DB, func(tx pgx.Tx) (err error) {
 			paused, err = q.ExecutionPause(ctx, tx, db.ExecutionPauseParams{
@@ -339,7 +343,7 @@ func (r *Runner) pause(ctx context.Context, row db.ExecutionStartManyRow, p paus
 			return q.RiverJobMakeDue(ctx, tx, db.RiverJobMakeDueParams{ID: paused.JobID, Delay: p.delay})
 		})
 		if takenOver = postgres.NotFound(err); takenOver {
-			return nil // another worker raised the epoch
+			return nil // a different worker raised the epoch
 		}
 		unsure = unsure || postgres.Unavailable(err)
 		return err
@@ -355,7 +359,7 @@ func (r *Runner) pause(ctx context.Context, row db.ExecutionStartManyRow, p paus
 	return max(paused.NotBefore.Sub(r.Clock.Now()), time.Millisecond), nil
 }
 
-// now returns the time for measuring durations.
+// now returns the current time, for measuring durations.
 func (r *Runner) now() time.Time {
 	if r.Now != nil {
 		return r.Now()

@@ -23,7 +23,7 @@ func (m withSecret) Describe() component.Descriptor {
 	return d
 }
 
-// row returns the stored row of an execution, whether its state and output are sealed, and the
+// row returns the stored row of an execution, whether its state and its output are sealed, and the
 // number of output keys.
 func (b *bench) row(t *testing.T, id uuid.UUID) (row string, sealedState, sealedOutput bool, keys int) {
 	t.Helper()
@@ -35,8 +35,9 @@ func (b *bench) row(t *testing.T, id uuid.UUID) (row string, sealedState, sealed
 	return row, sealedState, sealedOutput, keys
 }
 
-// A result that contains a secret input is sealed wherever it is stored: while the execution
-// waits, in whichever process continues it, and when it has finished. Callers see it unsealed.
+// A result that contains a secret input is stored sealed, both while the execution waits and when
+// it has finished. This holds in every process that continues the execution. Callers receive the
+// result unsealed.
 func TestMT05AResultThatContainsASecretInputIsSealed(t *testing.T) {
 	t.Parallel()
 	const canary = "c4n4ry-that-comes-back"
@@ -58,7 +59,7 @@ func TestMT05AResultThatContainsASecretInputIsSealed(t *testing.T) {
 	const input = `{"token":"` + canary + `","kind":"application/json"}`
 	n := b.start(t, options{workers: 4}, echoes)
 	id := b.submit(t, n, execution.SubmitParams{Module: "ECHOES", Input: json.RawMessage(input)}).ID
-	for range 2 { // in one process, and in the next
+	for range 2 { // first in one process, then in a second one
 		if got := <-looking; got != input {
 			t.Errorf("it continues with %s", got)
 		}

@@ -1,22 +1,22 @@
 // Package execution manages the life of one component execution: it accepts, runs, finishes and
 // watches it, and recovers it when a process dies.
 //
-// It knows no HTTP and delivers no callbacks. The one invariant: an accepted execution reaches
-// exactly one final state with exactly one usage posting, whatever process dies at whatever time.
-// Every write after the start of an attempt is fenced by the row's epoch.
+// The package does not depend on HTTP and delivers no callbacks. Invariant: an accepted execution
+// reaches exactly one final state with exactly one usage posting, even if processes die at any
+// time. Every write after the start of an attempt is fenced by the row's epoch.
 //
 // # Fair shares
 //
 // A workspace may use nine tenths of all slots that live workers have reported, or all but one if
-// there are fewer than ten. What it submits beyond that is parked: the row says so and its job is
-// pending, so no worker fetches it. Another workspace therefore finds a free slot at once, and a
-// workspace that is alone still uses nine tenths.
+// there are fewer than ten. Executions beyond that share are parked: the row records this and the
+// job is pending, so no worker fetches it. Other workspaces therefore find a free slot at once, and
+// a workspace that is alone still uses nine tenths.
 //
-//   - The accepting process decides by the last state that it saw and checks under the account's lock,
-//     which the reservation takes anyway. If several processes admit too many at once, these finish
-//     and are not replaced.
-//   - The transaction that finishes executions releases as many of the oldest parked ones as there is
-//     room for. Those for which this process has a slot start in the same commit.
+//   - The accepting process decides by the last state that it read, and checks that state under the
+//     account's lock, which the reservation acquires anyway. If several processes admit too many
+//     executions at once, these finish and are not replaced.
+//   - The transaction that finishes executions releases as many of the oldest parked executions as
+//     the workspace has room for. If this process has a slot for them, they start in the same commit.
 //   - An execution that waits, or is between two attempts, uses no slot and doesn't count.
 package execution
 
@@ -43,7 +43,7 @@ import (
 	"github.com/weft-automation/weft/internal/secret/vault"
 )
 
-// Service accepts and reads executions. Runner executes them. A process may have either or both.
+// Service accepts and reads executions. Runner runs them. A process may have one or both.
 type Service struct {
 	db              *pgxpool.Pool
 	jobs            *river.Client[pgx.Tx]
@@ -58,11 +58,11 @@ type Service struct {
 	ledger          Ledger
 	recentlyRefused recentlyRefused
 	share           *fairShare
-	quarantined     func() error // returns why submissions are rejected; nil if they are not
-	refused         atomic.Int64 // when the database refused the last acceptance, Unix nanoseconds; 0: it did not
+	quarantined     func() error // returns why submissions are rejected, or nil if they are accepted
+	refused         atomic.Int64 // when the database last refused an acceptance, Unix nanoseconds; 0: the last one succeeded
 
-	// local runs executions accepted by this process without going through the queue, and cancels
-	// executions. It has no slots in a process that only serves.
+	// local runs executions that this process accepted, without going through the queue, and
+	// cancels executions. In a process that only serves, local has no slots.
 	local *Runner
 }
 
@@ -74,28 +74,29 @@ type Deps struct {
 	Keyring *seal.Keyring
 	Vault   *vault.Vault // seals secret outputs
 	Hub     *notify.Hub
-	// Draining, once closed, ends inline waits: each returns the execution's current state. If
-	// nil, waits are never cut short.
+	// Draining, once closed, ends inline waits: each returns the execution's current state. If the
+	// channel is nil, waits are never cut short.
 	Draining <-chan struct{}
 	Metrics  *telemetry.Metrics // may be nil
 
 	// Deliverer delivers the callbacks of executions that this process finished, right after the
-	// commit. If nil, all deliveries go through the queue.
+	// commit. If it is nil, all deliveries go through the queue.
 	Deliverer *callback.Deliverer
 
-	// Quarantined returns an error while nothing may be accepted or started. If nil, the process
-	// is never quarantined.
+	// Quarantined returns an error while nothing may be accepted or started. If the function is
+	// nil, the process is never quarantined.
 	Quarantined func() error
 
 	// Ended is called after each commit that finished stages of runs, with the executions of each
 	// run. It must return immediately, because finishing waits for it, and must be safe for
-	// concurrent use. A call may be lost: the engine's sweep makes up for it. It may be nil.
+	// concurrent use. If a call is lost, the engine's sweep finds the finished stages. Ended may be
+	// nil.
 	Ended func(ctx context.Context, stages map[notify.Key][]uuid.UUID)
 
-	// EndWithRun finishes a stage's execution and advances its run in one commit instead of two,
-	// if the run waits for no other execution. On an error the execution may not be finished: it
-	// is finished on its own, and then Ended is called. If nil, executions always finish on their
-	// own.
+	// EndWithRun finishes a stage's execution and advances its run in one commit instead of two, if
+	// the run waits for no other execution. If EndWithRun returns an error, the execution may be
+	// unfinished. The Runner then finishes it separately and calls Ended. If EndWithRun is nil,
+	// executions always finish separately.
 	EndWithRun func(ctx context.Context, run notify.Key, end *End) error
 
 	// CallTimeout limits one call of a component in this process, in addition to the component's
@@ -107,7 +108,7 @@ type Deps struct {
 	Clock  *clock.Clock     // computes due times; the process's own clock if nil
 }
 
-// Ledger reserves and settles the credits of executions, inside the transaction that accepts or
+// Ledger reserves and settles the credits of executions in the transaction that accepts or
 // finishes them. The production implementation is billing.Books, which documents the methods.
 type Ledger interface {
 	ReserveTx(ctx context.Context, tx pgx.Tx, wants []billing.Want) (map[uuid.UUID]billing.Load, error)
@@ -126,9 +127,9 @@ func (d *Deps) quarantined() error {
 }
 
 // NewService returns a Service. If local has slots, an execution runs in this process right after
-// its acceptance whenever a slot is free, and its job in the queue is only the safety net. A
-// process that only serves passes a Runner without slots, whose Identity never runs. If local is
-// nil, nothing can be canceled.
+// its acceptance whenever a slot is free, and its job in the queue is only a safety net. A process
+// that only serves passes a Runner without slots, whose Identity never runs. If local is nil,
+// nothing can be canceled.
 func NewService(deps Deps, local *Runner) *Service {
 	s := &Service{
 		db: deps.DB, jobs: deps.Jobs, modules: deps.Modules,
@@ -139,7 +140,7 @@ func NewService(deps Deps, local *Runner) *Service {
 	return s
 }
 
-// Close waits until every submission in flight is answered.
+// Close waits until every submission in flight has been accepted or refused.
 func (s *Service) Close() { s.accepts.Close() }
 
 // call is the sealed part of an execution: the arguments of its component.
@@ -175,13 +176,13 @@ func (Args) Kind() string { return "component_execution" }
 // Queue is the River queue of executions.
 const Queue = "components"
 
-// safetyNet is the delay of the job of an execution that runs locally. The job has work to do
+// safetyNet is the delay of the job of an execution that runs locally. The job runs the execution
 // only if the accepting process died. If the execution is still running, the worker snoozes the
 // job.
 const safetyNet = 30 * time.Second
 
-// insertOpts returns the options of a job that is due at the given time; zero means now. No
-// worker fetches the job of a parked execution.
+// insertOpts returns the options of a job that is due at the specified time; zero means now. The
+// job of a parked execution is pending, so no worker fetches it.
 func insertOpts(due time.Time, parked bool) *river.InsertOpts {
 	return &river.InsertOpts{Queue: Queue, ScheduledAt: due, Pending: parked}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/status"
 )
 
-// turns records when the turns of each execution started.
+// turns records when each execution was called.
 type turns struct {
 	mu   sync.Mutex
 	busy map[uuid.UUID]bool
@@ -39,8 +39,9 @@ func (s *turns) end(id uuid.UUID) {
 	s.busy[id] = false
 }
 
-// Two nodes whose clocks are ten minutes slow and ten minutes fast share the work. Nothing runs
-// in two places, and nothing runs before or long after it is due by the database's clock.
+// Two nodes share the work although their clocks are ten minutes slow and ten minutes fast. No
+// execution runs on both nodes, and no execution starts before or long after it is due by the
+// database's clock.
 func TestEX18NodesWithWrongClocksShareTheWork(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

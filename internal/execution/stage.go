@@ -17,48 +17,49 @@ import (
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
-// Stage is an execution requested by a run. It has no callback, does not appear in lists, and is
-// paid for by its run.
+// Stage is an execution requested by a run. It has no callback, does not appear in lists, and its
+// run pays for it.
 type Stage struct {
 	WorkspaceID, RunID, ExecutionID uuid.UUID
-	EffectKey                       uuid.UUID // component.Call.EffectKey of its calls; zero: ExecutionID
+	EffectKey                       uuid.UUID // component.Call.EffectKey of its calls; zero: use ExecutionID
 
 	Module        string
-	Input, Config json.RawMessage // accepted by CheckStage
+	Input, Config json.RawMessage // checked by CheckStage
 	Attempts      int             // 1..3; 0 means 1
-	Timeout       time.Duration   // of each attempt; 0 or a longer one than the module's: the module's
+	Timeout       time.Duration   // for each attempt, if shorter than the module's timeout; 0: use the module's timeout
 	Traceparent   string          // W3C trace context; may be empty
-	Reserve       credit.Amount   // what the run reserves in addition
-	Secrets       []string        // must not appear in errors, in addition to those that the module marks
+	Reserve       credit.Amount   // credits that the run reserves in addition
+	Secrets       []string        // values that must not appear in errors, in addition to those that the module marks
 	Secret        bool            // seal the output even if the module does not mark it
 	Nested        bool            // its run has a parent run, which may be canceled while the stage is accepted
 	At            *time.Time      // creation time; nil: the start of the transaction
 }
 
-// CheckStage returns an error if a stage cannot be accepted: INVALID_INPUT for a module that is
-// unknown or cannot run in workflows, or, with all violations at once, for an input or config
-// that violates the module's schema. The error does not show any of the secrets.
+// CheckStage returns an error if a stage cannot be accepted. It returns INVALID_INPUT for a module
+// that is unknown or cannot run in workflows. For an input or config that violates the module's
+// schema, it returns INVALID_INPUT with all violations. The error does not show any of the
+// secrets.
 func (s *Service) CheckStage(module string, input, config json.RawMessage, secrets ...string) error {
 	_, err := s.check(component.ModeWorkflow, module, input, config, secrets...)
 	return err
 }
 
-// Acceptance is one try to accept stages, in the caller's transaction.
+// Acceptance is one try to accept stages in the caller's transaction.
 type Acceptance struct {
 	service     *Service
 	workspaceID uuid.UUID
 	way         acceptFunc
 	called      bool
 	inPlace     bool     // the stages replace an execution that finishes in the same transaction
-	ending      int      // local slots that become free with the commit
-	items       []accept // those with a slot are in flight
+	ending      int      // local slots that the commit frees
+	items       []accept // submissions with a slot are in flight
 	made        []accepted
 }
 
-// Accepting calls work up to three times, until one way to accept succeeds. work runs a
-// transaction and calls AcceptTx or BeginTx in it at most once. It must return the error that it
-// got, possibly wrapped, and must roll back when it fails. When work has returned nil, the
-// accepted stages start: in this process if a slot is free, otherwise through the queue.
+// Accepting calls work up to three times, each time with a different way to accept, until work
+// succeeds. work runs a transaction and calls AcceptTx or BeginTx in it at most once. If the call
+// fails, work must roll back and return the error, possibly wrapped. Once work has returned nil,
+// the accepted stages start: in this process if a slot is free, otherwise through the queue.
 func (s *Service) Accepting(ctx context.Context, workspaceID uuid.UUID, work func(how *Acceptance) error) error {
 	items := []accept{{SubmitParams: SubmitParams{WorkspaceID: workspaceID}}}
 	return s.acceptWith(items, func(way acceptFunc) (err error) {
@@ -81,7 +82,7 @@ var (
 	errAcceptedTwice = errors.New("AcceptTx or BeginTx was already called in this transaction")
 )
 
-// InPlaceOf declares that e finishes in the same transaction, so its slot becomes free.
+// InPlaceOf declares that e finishes in the same transaction, which frees a slot.
 func (a *Acceptance) InPlaceOf(e *End) {
 	a.inPlace = true
 	if e.finish.local && e.runner == a.service.local {
@@ -89,12 +90,13 @@ func (a *Acceptance) InPlaceOf(e *End) {
 	}
 }
 
-// AcceptTx inserts stages in tx, counts them as live, and reserves what each costs its run. It
-// returns a refusal for each stage, nil if it was accepted: INSUFFICIENT_CREDITS, UNAVAILABLE if
-// the workspace's billing is stopped, INVALID_INPUT if the module was removed.
+// AcceptTx inserts stages in tx, counts them as live, and reserves their prices for the run. It
+// returns one refusal for each stage, nil if the stage was accepted: INSUFFICIENT_CREDITS,
+// UNAVAILABLE if the workspace's billing is stopped, or INVALID_INPUT if the module was removed.
 //
-// An error makes Accepting try another way. The account may be locked from here to the end of tx,
-// so call AcceptTx last, except for what is deferred with tx.Last.
+// If AcceptTx returns an error, Accepting tries again in a different way. The account may be
+// locked from this call to the end of tx, so AcceptTx must be the last call, except for writes
+// deferred with tx.Last.
 func (a *Acceptance) AcceptTx(ctx context.Context, tx *postgres.Tx, stages []Stage) (refusals []error, err error) {
 	if len(stages) == 0 {
 		return nil, nil
@@ -111,9 +113,9 @@ type Beginning struct {
 	JobID       int64 // ID of Job, set by BeginTx
 }
 
-// BeginTx is AcceptTx for a run that starts in tx. It also inserts the run's job and first
-// reserves the run's own credits. It returns INSUFFICIENT_CREDITS as its error if these are not
-// covered.
+// BeginTx is AcceptTx for a run that starts in tx. It also inserts the run's job, and first
+// reserves the run's own credits. If those credits are not covered, BeginTx returns
+// INSUFFICIENT_CREDITS as its error.
 func (a *Acceptance) BeginTx(ctx context.Context, tx *postgres.Tx, run *Beginning, stages []Stage) (refusals []error, err error) {
 	return a.acceptTx(ctx, tx, stages, run)
 }
@@ -179,7 +181,7 @@ func (t Stage) item(entry *component.Entry) accept {
 	return item
 }
 
-// start runs the stages that hold a slot, after the commit.
+// start runs the stages that hold a slot. Call it after the commit.
 func (a *Acceptance) start(ctx context.Context) {
 	if a.made == nil {
 		a.drop(nil)
@@ -208,8 +210,8 @@ func (a *Acceptance) drop(err error) {
 	a.items = nil
 }
 
-// undone reports whether err means that the transaction was rolled back and will be tried another
-// way.
+// undone reports whether err means that the transaction was rolled back and will be tried again in
+// a different way.
 func undone(err error) bool {
 	_, over := errors.AsType[*billing.PeriodOver](err)
 	return over || errors.Is(err, billing.ErrUndecided) || errors.Is(err, errHasRoom)

@@ -73,7 +73,7 @@ func TestTheRunPaysForItsStages(t *testing.T) {
 	}
 }
 
-// breakRun corrupts the rows of a finished run. An audit must name each.
+// breakRun corrupts the rows of a finished run. An audit must report each row.
 func (b *bench) breakRun(t *testing.T, runID, stageID uuid.UUID) {
 	t.Helper()
 	run, stage := runID.String(), stageID.String()
@@ -107,8 +107,8 @@ func (b *bench) breakRun(t *testing.T, runID, stageID uuid.UUID) {
 	}
 }
 
-// inside presents a transaction as a database: transactions that start in it are part of it, and
-// their settings are ignored.
+// inside presents a transaction as a database. Transactions that start in it become part of it,
+// and their settings are ignored.
 type inside struct{ pgx.Tx }
 
 func (i inside) Begin(context.Context) (pgx.Tx, error) { return part(i), nil }
@@ -124,21 +124,21 @@ func (p part) Exec(ctx context.Context, sql string, args ...any) (pgconn.Command
 func (p part) Commit(context.Context) error   { return nil }
 func (p part) Rollback(context.Context) error { return nil }
 
-// A stage that the credits do not cover is refused, in either way to accept. A refused stage
-// leaves nothing behind and holds no slot.
+// A stage that the credits do not cover is refused, in both ways to accept. A refused stage stores
+// nothing and holds no slot.
 func TestStagesWithoutCreditsAreRefused(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.workspace = b.poor(t, credit.Credits(5))
 	n := b.start(t, options{slots: 40}, echo())
 	runID := b.run(t, n, credit.Credits(2))
-	// The slow way: the credits do not cover all of them.
+	// The slow way to accept: the credits do not cover all stages.
 	ids, refused := b.accept(t, n, 8, execution.Stage{RunID: runID, Module: "ECHO", Reserve: credit.Credits(1)})
 	if len(ids) != 3 || len(refused) != 5 || fault.CodeOf(refused[0]) != fault.InsufficientCredits {
 		t.Fatalf("accepted %d, refused %v", len(ids), refused)
 	}
-	// Again, while the workspace is known to have no credits: stages that its run has already
-	// reserved enough for are accepted.
+	// The workspace is now known to have no credits. Stages are still accepted if their run has
+	// already reserved enough credits.
 	free, refused := b.accept(t, n, 2, execution.Stage{RunID: runID, Module: "ECHO"})
 	if len(free) != 2 || len(refused) > 0 {
 		t.Fatalf("accepted %d, refused %v", len(free), refused)
@@ -151,7 +151,7 @@ func TestStagesWithoutCreditsAreRefused(t *testing.T) {
 		t.Errorf("%d executions are stored, %v", rows, err)
 	}
 	b.balanced(t, "with refused stages")
-	// A run that is refused is not stored, nor are its stages.
+	// If a run is refused, neither the run nor its stages are stored.
 	err := n.service.Accepting(t.Context(), b.workspace, func(how *execution.Acceptance) error {
 		return postgres.InTx(t.Context(), n.pool, func(tx *postgres.Tx) error {
 			id := uuid.Must(uuid.NewV7())
@@ -168,7 +168,7 @@ func TestStagesWithoutCreditsAreRefused(t *testing.T) {
 		t.Errorf("the run was accepted or failed with %v", err)
 	}
 	b.balanced(t, "after a refused run")
-	// Only local slots run executions here, so a lost slot would be noticed.
+	// In this test only local slots run executions, so a leaked slot would be noticed.
 	b.conclude(t, runID)
 	grown := credit.Credits(100)
 	if _, err := (billing.Books{}).Grant(t.Context(), b.pool, billing.Grant{WorkspaceID: b.workspace, Amount: grown, Reference: "more"}); err != nil {
@@ -222,8 +222,8 @@ func TestAnAcceptanceThatIsNotCommittedStartsNothing(t *testing.T) {
 
 func TestStagesBeyondTheFairShareAreParkedAndAllFinish(t *testing.T) {
 	t.Parallel()
-	// Each node needs the queue: an acceptance holds every free slot until it knows what it
-	// parks, and executions released meanwhile go through the queue.
+	// Each node needs the queue: an acceptance holds every free slot until it knows which stages it
+	// parks, and executions released in the meantime go through the queue.
 	for way, o := range map[string]options{"one slot of the queue": {workers: 1}, "several": {slots: 3, workers: 3}, "mostly local": {slots: 2, workers: 1}} {
 		t.Run(way, func(t *testing.T) {
 			t.Parallel()
@@ -250,7 +250,7 @@ func TestStagesBeyondTheFairShareAreParkedAndAllFinish(t *testing.T) {
 	}
 }
 
-// A process that only serves accepts stages too. A stage may have a shorter timeout than its
+// A process that only serves also accepts stages. A stage may have a shorter timeout than its
 // module.
 func TestAStageHasItsOwnTimeout(t *testing.T) {
 	t.Parallel()
@@ -276,7 +276,7 @@ func TestAStageHasItsOwnTimeout(t *testing.T) {
 	}
 }
 
-// A list finds executions behind any number of stages.
+// A list finds executions that are older than any number of stages.
 func TestAListSkipsStages(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -289,7 +289,7 @@ func TestAListSkipsStages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 10 { // it may have taken too long for one page
+	for range 10 { // one page may have taken too long to find the execution
 		if len(page.Data) > 0 || page.NextCursor == nil {
 			break
 		}

@@ -14,8 +14,8 @@ import (
 	"github.com/weft-automation/weft/internal/kit/fault"
 )
 
-// Outputs count toward the storage of the month, even those of free modules. Beyond the limit
-// nothing is accepted.
+// Outputs count toward the month's storage, even those of free modules. Beyond the limit, no
+// execution is accepted.
 func TestFreeExecutionsAreRefusedBeyondTheStorageOfTheMonth(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -33,7 +33,7 @@ type SubmitParams struct {
 	WorkspaceID uuid.UUID
 	KeyID       uuid.UUID   // the submitting API key; zero for other submitters
 	KeyRootID   uuid.UUID   // the first key in KeyID's chain of rotations; may be zero
-	Sees        []uuid.UUID // a replay may return only executions submitted by these keys; nil: any
+	Sees        []uuid.UUID // a replay may return only executions submitted by these keys; nil: any execution
 	Module      string
 	Input       json.RawMessage
 	Config      json.RawMessage
@@ -60,15 +60,15 @@ type Submitted struct {
 }
 
 // Submit accepts an execution, waits up to WaitFor for its final state, and returns its record.
-// When it returns without an error, the row and its job are committed.
+// When Submit returns without an error, the row and its job are committed.
 //
-// Errors: INVALID_INPUT for a module that is unknown or can only run in workflows (400), or for
-// an input that violates the module's schema (422); IDEMPOTENCY_MISMATCH; IDEMPOTENCY_IN_FLIGHT;
+// Errors: INVALID_INPUT for a module that is unknown or can only run in workflows (400), or for an
+// input that violates the module's schema (422); IDEMPOTENCY_MISMATCH; IDEMPOTENCY_IN_FLIGHT;
 // INSUFFICIENT_CREDITS; UNAVAILABLE if the queue of submissions is full or the database is in
 // quarantine.
 func (s *Service) Submit(ctx context.Context, p SubmitParams) (Submitted, error) {
-	// Look up the Idempotency-Key first: a replay must succeed even if the module was removed
-	// since.
+	// Look up the Idempotency-Key first: a replay must succeed even if the module was removed after
+	// the first request.
 	if p.Idempotency != nil {
 		earlier, found, err := p.Idempotency.Find(ctx, s.db)
 		if err != nil {
@@ -146,8 +146,8 @@ func (s *Service) replay(ctx context.Context, p SubmitParams, earlier uuid.UUID)
 var errKeyOfOthers = fault.New(fault.IdempotencyMismatch, "This Idempotency-Key was used with another API key within the last 24 hours. Use a new Idempotency-Key for a new request.")
 
 // acceptOnce accepts a submission with an Idempotency-Key. The key, the row and the job commit
-// together. If an earlier request used the key, acceptOnce returns its execution. Canceling ctx
-// does not interrupt the commit.
+// together. If an earlier request used the key, acceptOnce returns the execution of that request.
+// Canceling ctx does not interrupt the commit.
 func (s *Service) acceptOnce(ctx context.Context, a accept) (made accepted, earlier uuid.UUID, err error) {
 	err = s.acceptWith([]accept{a}, func(how acceptFunc) error {
 		return withTimeout(context.WithoutCancel(ctx), writeTimeout, func(ctx context.Context) error {
@@ -164,7 +164,8 @@ func (s *Service) acceptOnce(ctx context.Context, a accept) (made accepted, earl
 }
 
 // claimTx claims the Idempotency-Key of a and accepts a, unless the key already has an execution.
-// A refusal is returned as an error, so that the transaction rolls back and keeps no key.
+// claimTx returns a refusal as an error, so that the transaction rolls back and does not store the
+// key.
 func (s *Service) claimTx(ctx context.Context, tx *postgres.Tx, a accept, how acceptFunc) (made accepted, earlier uuid.UUID, err error) {
 	earlier, found, err := a.Idempotency.ClaimTx(ctx, tx)
 	if err != nil || found {
@@ -181,8 +182,8 @@ func (s *Service) claimTx(ctx context.Context, tx *postgres.Tx, a accept, how ac
 	return all[0], uuid.Nil, nil
 }
 
-// CheckRepeat returns IDEMPOTENCY_MISMATCH if the key was used with another body. Requests that
-// are rejected for another reason are checked first, because a mismatch takes precedence
+// CheckRepeat returns IDEMPOTENCY_MISMATCH if the key was used with a different body. It is called
+// before a request is rejected for any other reason, because a mismatch takes precedence
 // (decisions 1.8).
 func (s *Service) CheckRepeat(ctx context.Context, key idempotency.Key) error {
 	_, _, err := key.Find(ctx, s.db)
@@ -207,8 +208,8 @@ func (s *Service) prepare(a *accept) error {
 	return s.prepareCallback(a)
 }
 
-// strictly returns an error (400) for unknown fields that includes the details of err. Without
-// unknown fields it returns err.
+// strictly returns an error (400) that contains the unknown fields and the details of err. If
+// there are no unknown fields, it returns err.
 func strictly(err error, unknown []fault.Detail) error {
 	failure, ok := err.(*fault.Error)
 	switch {
@@ -220,8 +221,8 @@ func strictly(err error, unknown []fault.Detail) error {
 	return fault.Malformed(unknown)
 }
 
-// check returns an error if the module is unknown, does not run in this mode, or rejects the
-// input or config.
+// check returns an error if the module is unknown, does not run in the specified mode, or rejects
+// the input or config.
 func (s *Service) check(mode component.Mode, module string, input, config json.RawMessage, secrets ...string) (*component.Entry, error) {
 	if err := s.modules.CheckMode(module, mode); err != nil {
 		return nil, err
@@ -290,8 +291,8 @@ func (s *Service) accepted(ctx context.Context, a accept, made accepted) Submitt
 	if a.WaitFor == 0 {
 		return submitted
 	}
-	// On an error the caller has disconnected or the database is unavailable. The execution is
-	// accepted all the same.
+	// On an error, the caller has disconnected or the database is unavailable. The execution stays
+	// accepted.
 	if final, err := s.await(ctx, ended, a.WaitFor); err == nil {
 		submitted.Record = final
 	}

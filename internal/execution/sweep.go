@@ -16,8 +16,8 @@ import (
 
 const (
 	reconcileEvery = 5 * time.Second
-	parkedEvery    = 10 * time.Second // parked executions are in no hurry
-	renewEvery     = 30 * time.Second // only for unused workspaces: any use renews at once
+	parkedEvery    = 10 * time.Second // parked executions are not urgent
+	renewEvery     = 30 * time.Second // only for unused workspaces: every use renews immediately
 	unparkEvery    = 2 * time.Second
 	countEvery     = 30 * time.Second
 	tidyEvery      = time.Hour
@@ -26,10 +26,10 @@ const (
 	parkedBatch    = 1000        // parked executions per page
 	failedWait     = 10 * time.Second
 	auditEvery     = time.Hour
-	// auditAfter is how long a process leads before its first audit.
+	// auditAfter is how long a process sweeps before its first audit.
 	auditAfter = time.Minute
 
-	// strandedAfter is how long a live execution may lack both a worker and a job before the
+	// strandedAfter is how long a live execution may have neither a worker nor a job before the
 	// reconciler requeues it.
 	strandedAfter = 10 * time.Second
 )
@@ -44,7 +44,7 @@ type Sweeper struct {
 	auditing     sync.Mutex
 }
 
-// NewSweeper returns a Sweeper that acts through r.
+// NewSweeper returns a Sweeper that changes executions through r.
 func NewSweeper(r *Runner) *Sweeper {
 	return &Sweeper{runner: r, due: map[string]time.Time{audits: r.now().Add(auditAfter)}}
 }
@@ -55,8 +55,8 @@ const (
 )
 
 // Sweep frees the executions of dead workers. Every few seconds it also requeues executions that
-// have neither a worker nor a job, and does the upkeep that is due. Failures are logged, and the
-// next round tries again.
+// have neither a worker nor a job, and does the upkeep that is due. Failures are logged and left
+// to the next round.
 func (s *Sweeper) Sweep(ctx context.Context) {
 	if s.runner.identity.deaths.Load() {
 		s.round(ctx, "lost_workers", 0, s.sweepDead)
@@ -96,8 +96,8 @@ func (s *Sweeper) audit(ctx context.Context) {
 	}()
 }
 
-// stopBilling stops the billing of workspaces whose credits do not add up, and resumes it for
-// stopped workspaces whose credits add up again.
+// stopBilling stops the billing of workspaces whose credits do not balance. It resumes the billing
+// of stopped workspaces whose credits balance again.
 func (s *Sweeper) stopBilling(ctx context.Context, broken []billing.Drift) {
 	r := s.runner
 	stopped, err := billing.Stop(ctx, r.DB, broken)
@@ -113,8 +113,8 @@ func (s *Sweeper) stopBilling(ctx context.Context, broken []billing.Drift) {
 	}
 }
 
-// round does one kind of upkeep if it is due, for at most ten seconds: the rest of the sweep must
-// not wait. After a failure the next round comes sooner.
+// round does one kind of upkeep if it is due. It stops after ten seconds, because the rest of the
+// sweep must not wait. After a failure, the next round comes sooner.
 func (s *Sweeper) round(ctx context.Context, kind string, every time.Duration, work func(context.Context) (int, error)) {
 	if s.runner.now().Before(s.due[kind]) {
 		return
@@ -132,8 +132,7 @@ func (s *Sweeper) round(ctx context.Context, kind string, every time.Duration, w
 	}
 }
 
-// tidy deletes expired idempotency keys and hook deliveries. It works for tidyFor per sweep until
-// none are left.
+// tidy deletes expired idempotency keys and hook deliveries, for up to tidyFor per sweep.
 func (s *Sweeper) tidy(ctx context.Context) (deleted int, err error) {
 	start := s.runner.now()
 	for s.runner.now().Sub(start) < tidyFor {
@@ -152,7 +151,7 @@ func (s *Sweeper) tidy(ctx context.Context) (deleted int, err error) {
 	return deleted, nil
 }
 
-// renew starts the next credit period of workspaces that nobody uses.
+// renew starts the next credit period of workspaces that are not in use.
 func (s *Sweeper) renew(ctx context.Context) (int, error) {
 	return s.runner.Ledger.RenewDue(ctx, s.runner.DB)
 }
@@ -184,9 +183,9 @@ func (s *Sweeper) sweepDead(ctx context.Context) (freed int, err error) {
 	return freed, q.WorkerDelete(ctx, r.DB, dead)
 }
 
-// reconcile requeues live executions that nothing would continue, whatever the cause: their
-// worker is no longer registered, or their job was deleted, discarded, or fetched by a process
-// that died before the start.
+// reconcile requeues live executions that would otherwise never continue. Either their worker is
+// no longer registered, or their job was deleted, discarded, or fetched by a process that died
+// before the start.
 func (s *Sweeper) reconcile(ctx context.Context) (requeued int, err error) {
 	r := s.runner
 	unregistered, err := db.New().WorkerListUnregistered(ctx, r.DB)
@@ -210,8 +209,8 @@ func (s *Sweeper) reconcile(ctx context.Context) (requeued int, err error) {
 	return requeued + n, err
 }
 
-// reconcileParked does the same for parked executions. It works for walkFor per round, and the
-// next round continues from there.
+// reconcileParked requeues parked executions without a job. It works for up to walkFor per round.
+// The next round continues after the last execution that it visited.
 func (s *Sweeper) reconcileParked(ctx context.Context) (requeued int, err error) {
 	start := s.runner.now()
 	for s.runner.now().Sub(start) < walkFor {

@@ -8,7 +8,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// swept returns a sweeper whose clock advances by tick whenever it is read.
+// swept returns a sweeper whose clock advances by tick on every read.
 func (s *stage) swept(t *testing.T, tick time.Duration) *Sweeper {
 	t.Helper()
 	now := time.Now()
@@ -93,7 +93,7 @@ func TestLE09TheHourlyAuditStopsAndResumesTheBilling(t *testing.T) {
 	sweeper := s.swept(t, 2*auditEvery)
 	audit := func() int {
 		sweeper.audit(t.Context())
-		sweeper.auditing.Lock() // wait for it
+		sweeper.auditing.Lock() // wait for the audit
 		defer sweeper.auditing.Unlock()
 		return s.count(t, "SELECT count(*) FROM workspaces WHERE billing_stopped_at IS NOT NULL")
 	}

@@ -19,7 +19,8 @@ import (
 	"github.com/weft-automation/weft/internal/platform/egress"
 )
 
-// Large responses count toward the share of the execution's workspace until its attempt ends.
+// Large responses count toward the memory share of the execution's workspace until the attempt
+// ends.
 func TestLargeResponsesOfAWorkspaceDoNotBlockAnother(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(make([]byte, 2<<20)) }))
@@ -49,7 +50,7 @@ func TestLargeResponsesOfAWorkspaceDoNotBlockAnother(t *testing.T) {
 	b := newBench(t)
 	n := b.start(t, options{slots: 20}, reads)
 	other := b.other(t, "other")
-	const share = 4 // of the largest answers, for one workspace
+	const share = 4 // number of largest responses that fit into a workspace's share
 	var held []uuid.UUID
 	for range share {
 		held = append(held, b.submit(t, n, execution.SubmitParams{Module: "READS", Input: json.RawMessage(`{"hold":true}`)}).ID)
@@ -70,7 +71,7 @@ func TestLargeResponsesOfAWorkspaceDoNotBlockAnother(t *testing.T) {
 	for _, id := range held {
 		b.await(t, n, id)
 	}
-	for range share { // their memory is released
+	for range share { // the memory of these responses is released
 		if got := b.await(t, n, b.submit(t, n, execution.SubmitParams{Module: "READS"}).ID); got.Status != status.ExecutionCompleted {
 			t.Errorf("a later execution is %s: %s", got.Status, got.Error)
 		}

@@ -15,8 +15,8 @@ import (
 	"github.com/weft-automation/weft/internal/secret/seal"
 )
 
-// An output that cannot be decrypted does not fail the page that it is on. Get of that execution
-// returns the error.
+// An output that cannot be decrypted does not fail the page that contains it. Get for that
+// execution returns the error.
 func TestAPageOmitsAnOutputThatCannotBeDecrypted(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -9,8 +9,8 @@ import (
 	"github.com/weft-automation/weft/internal/component"
 )
 
-// An execution whose component no worker knows is passed from one worker to the next, and fails
-// after unrunnableFor. Its reservation is released.
+// An execution whose component is unknown to all workers is passed from worker to worker, and
+// fails after unrunnableFor. Its reservation is released.
 func TestAnExecutionThatNoWorkerCanRunFails(t *testing.T) {
 	t.Parallel()
 	s := newStage(t)

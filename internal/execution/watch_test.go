@@ -17,7 +17,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/status"
 )
 
-// interleavings returns how often a finish races against a watcher: 10,000 times in the soak
+// interleavings returns how many races of a finish against a watcher to run: 10,000 in the soak
 // test.
 func interleavings() int {
 	if os.Getenv("WEFT_SOAK") != "" {

@@ -21,8 +21,8 @@ import (
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
-// Worker is the River worker of executions. It runs those that no process ran locally, that were
-// paused, that are retried, and that a lost process left behind.
+// Worker is the River worker of executions. It runs executions that no process ran locally, that
+// were paused, that are retried, and that a lost process left behind.
 type Worker struct {
 	river.WorkerDefaults[Args]
 	Runner *Runner
@@ -31,14 +31,13 @@ type Worker struct {
 // Timeout disables River's timeout: the module's timeout limits an attempt.
 func (w *Worker) Timeout(*river.Job[Args]) time.Duration { return -1 }
 
-// NextRetry applies only to errors of Weft itself, such as an unavailable database. For River, a
-// job whose component failed is a success.
+// NextRetry applies only to errors in Weft itself, such as an unavailable database. A failed
+// component is not a job failure: the execution's own attempts determine its retries.
 func (w *Worker) NextRetry(*river.Job[Args]) time.Time {
 	return w.Runner.Clock.Now().Add(2 * time.Second)
 }
 
-// quarantinePause is the delay before work that was fetched just before a quarantine is tried
-// again.
+// quarantinePause is the delay before work is retried that was fetched just before a quarantine.
 const quarantinePause = 5 * time.Second
 
 // Work runs one attempt of an execution, or continues it.
@@ -81,8 +80,8 @@ func (w *Worker) Work(ctx context.Context, job *river.Job[Args]) error {
 }
 
 // notStarted handles a job whose execution could not be started. If the execution is final or
-// bound to another job, this job is done. Otherwise a worker has the execution, and the job is
-// snoozed.
+// bound to a different job, this job is finished. Otherwise a worker has the execution, and the
+// job is snoozed.
 func (r *Runner) notStarted(ctx context.Context, key notify.Key, jobID int64) error {
 	state, err := db.New().ExecutionGetState(ctx, r.DB, db.ExecutionGetStateParams{WorkspaceID: key.WorkspaceID, ID: key.ID})
 	if postgres.NotFound(err) {
@@ -109,7 +108,7 @@ type attemptStart struct {
 func (r *Runner) flushStarts(ctx context.Context, items []attemptStart) ([]*db.ExecutionStartManyRow, error) {
 	p := db.ExecutionStartManyParams{WorkerID: items[0].worker}
 	for _, b := range items {
-		// After a change of identity, skip starts under the old one: they would look like those
+		// After a change of identity, skip starts under the old number: they would look like starts
 		// of a dead worker.
 		if b.worker == p.WorkerID {
 			p.WorkspaceIds = append(p.WorkspaceIds, b.key.WorkspaceID)
@@ -128,7 +127,7 @@ func (r *Runner) flushStarts(ctx context.Context, items []attemptStart) ([]*db.E
 	}
 	answers := make([]*db.ExecutionStartManyRow, len(items))
 	for i, b := range items {
-		// A batch may contain two jobs of one execution if one of them was replaced.
+		// If the job of an execution was replaced, a batch may contain both jobs.
 		if row := started[b.key.ID]; row != nil && row.JobID == b.jobID {
 			answers[i] = row
 			delete(started, b.key.ID)
@@ -148,9 +147,9 @@ var errQuarantined = &component.Error{
 	Message: "a worker was lost four times while it ran this execution; it is not retried",
 }
 
-// rescueOf calls rescue for the executions that the workers have had for at least grace, a page
-// at a time. The writes of a page share commits. Failures are logged once per page and left to
-// the next round.
+// rescueOf calls rescue for the executions that the workers have had for at least grace, one page
+// at a time. The writes of a page share commits. Failures are logged once per page and left to the
+// next round.
 func (r *Runner) rescueOf(ctx context.Context, workers []int32, grace time.Duration, rescue func(context.Context, db.ExecutionListOfWorkersRow) error) (done int, err error) {
 	p := db.ExecutionListOfWorkersParams{Workers: workers, Grace: grace, MaxRows: rescueBatch}
 	for {
@@ -172,7 +171,7 @@ func (r *Runner) rescueOf(ctx context.Context, workers []int32, grace time.Durat
 }
 
 // concurrently calls do for all items at the same time, so that their writes share commits. It
-// returns the IDs of those that succeeded, and the error of one that failed.
+// returns the IDs of the items that succeeded, and the error of one item that failed.
 func concurrently[T any](items []T, do func(T) (uuid.UUID, error)) (done []uuid.UUID, err error) {
 	var all sync.WaitGroup
 	var mu sync.Mutex
@@ -201,8 +200,9 @@ var errRestoreUncertain = &component.Error{
 }
 
 // FailUnsafe fails the unfinished executions whose calls are not safe to repeat, in transactions
-// of up to 500, and returns their number. Each transaction is recorded in the audit logs of the
-// workspaces. FailUnsafe returns an error if the database is not in quarantine.
+// of up to 500 executions, and returns their number. Each transaction is recorded in the audit
+// logs of the affected workspaces. FailUnsafe returns an error if the database is not in
+// quarantine.
 func (r *Runner) FailUnsafe(ctx context.Context) (ended int, err error) {
 	for {
 		made, err := r.commit(ctx, func(tx *postgres.Tx) (followUp, error) { return r.failUnsafeTx(ctx, tx) })
@@ -242,8 +242,8 @@ func (r *Runner) failUnsafeTx(ctx context.Context, tx *postgres.Tx) (made follow
 	return r.finishTx(ctx, tx, items)
 }
 
-// rescue requeues or fails an execution whose attempt was cut off, by the repeat rule of its
-// call.
+// rescue requeues or fails an execution whose attempt was cut off, depending on the repeat rule of
+// its call.
 func (r *Runner) rescue(ctx context.Context, row db.ExecutionListOfWorkersRow) error {
 	var end *component.Error
 	switch {
@@ -268,18 +268,19 @@ func (r *Runner) rescue(ctx context.Context, row db.ExecutionListOfWorkersRow) e
 	return nil
 }
 
-// requeue describes an execution to be freed from its worker, or from a job that will not run it.
+// requeue describes an execution to be freed, either from its worker or from a job that will not
+// run it.
 type requeue struct {
 	key     notify.Key
 	epoch   int32  // of the row when it was read
-	job     int64  // the job that it is bound to
-	worker  *int32 // the worker that has it, or nil
-	parked  bool   // waits for others of its workspace to finish
+	job     int64  // the job that the execution is bound to
+	worker  *int32 // the worker that has the execution, or nil
+	parked  bool   // waits for other executions of its workspace to finish
 	crashed bool   // counts as a crash, unless the worker's process survived
 }
 
-// requeue binds the execution to a new job, unless it changed meanwhile. The old job is deleted:
-// a worker that still holds it can no longer start the execution.
+// requeue binds the execution to a new job, unless the execution changed meanwhile. The old job is
+// deleted, so a worker that still holds it can no longer start the execution.
 func (r *Runner) requeue(ctx context.Context, p requeue) error {
 	if _, err := r.requeues.Do(ctx, p); err != nil {
 		return fmt.Errorf("requeue execution: %w", err)

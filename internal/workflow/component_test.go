@@ -106,7 +106,7 @@ func TestInvalidUpdateIsRejected(t *testing.T) {
 	if fault.CodeOf(err) != fault.PreconditionFailed {
 		t.Errorf("%v", err)
 	}
-	// Patches add up, but the workflow must still fit into one request.
+	// Each patch is small, but the resulting workflow must also fit into one request.
 	large := `{"options":{"a":"` + strings.Repeat("a", 600_000) + `"}}`
 	if _, err := b.update(made.ID, "call", large); err != nil {
 		t.Fatal(err)
@@ -123,8 +123,8 @@ func TestInvalidUpdateIsRejected(t *testing.T) {
 	}
 }
 
-// Package encoding/json decodes URL into a field url. A check that reads only url would then see
-// another value than the component that runs.
+// Package encoding/json decodes URL into a field named url. A check that reads only url would then
+// see a different value than the component that runs.
 func TestPlanHasOnlyFieldsOfTheSchemas(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -15,10 +15,10 @@ import (
 )
 
 const (
-	maxDefinition = 1 << 20 // bytes, small enough that an exported workflow can be imported
+	maxDefinition = 1 << 20 // bytes; small enough that an exported workflow can be imported
 )
 
-// definition is the content of a version, in the form of the contract with all defaults filled in.
+// definition is the content of a version in the form of the contract, with all defaults filled in.
 // It is stored and shown in this form.
 type definition struct {
 	InputSchema     json.RawMessage         `json:"inputSchema"`
@@ -64,9 +64,9 @@ func (draft Draft) parse() (definition, error) {
 	return d, nil
 }
 
-// checkDraft is check for a draft. If the draft is strict, it also rejects unknown fields
-// (decisions 1.1). It then returns INVALID_INPUT with status 400 instead of 422, with all errors of
-// the definition.
+// checkDraft is check for a draft. If the draft is strict, checkDraft also rejects unknown fields
+// (decisions 1.1). In that case it returns INVALID_INPUT with status 400 instead of 422, with all
+// errors of the definition.
 func (s *Service) checkDraft(draft Draft, before *earlier) (stored, error) {
 	d, err := draft.parse()
 	if err != nil {
@@ -121,8 +121,8 @@ func compile(d definition, modules *component.Registry) (*graph.Plan, Input, err
 	return compileWith(graph.Compile, d, modules)
 }
 
-// review is compile for a definition that is to be saved. It also rejects what can never work, adds
-// the known errors to its own, and returns warnings.
+// review is compile for a definition that is to be saved. It also rejects what can never work,
+// adds the known errors to those that it finds, and returns warnings.
 func review(d definition, modules *component.Registry, known ...fault.Detail) (warnings []api.WorkflowWarning, err error) {
 	_, _, err = compileWith(func(d graph.Definition, library graph.Library) (*graph.Plan, []graph.Problem) {
 		plan, problems, suspicious := graph.Review(d, library)
@@ -178,8 +178,8 @@ func compileWith(compiler func(graph.Definition, graph.Library) (*graph.Plan, []
 	return plan, schemas, nil
 }
 
-// entrySchema returns the schema that the trigger of API requests has for the input of a run, or
-// nil if it has none.
+// entrySchema returns the schema for the input of a run that the trigger of API requests defines,
+// or nil if that trigger defines no schema.
 func entrySchema(plan *graph.Plan, modules *component.Registry) *component.Schema {
 	for _, id := range plan.Triggers() {
 		c, _ := plan.Component(id)
@@ -191,7 +191,7 @@ func entrySchema(plan *graph.Plan, modules *component.Registry) *component.Schem
 		if raw == nil {
 			return nil
 		}
-		schema, _ := component.NewSchema("", raw) // its errors are reported with those of the config
+		schema, _ := component.NewSchema("", raw) // schema errors are reported with the errors of the config
 		return schema
 	}
 	return nil
@@ -201,9 +201,9 @@ func entrySchema(plan *graph.Plan, modules *component.Registry) *component.Schem
 // input.
 type Input []*component.Schema
 
-// Check returns INVALID_INPUT (422) if data violates a schema. Each violation is reported once,
-// with its pointer below the given one. Check stops when it has more errors than a response can
-// hold, and returns the error of ctx if ctx ends between two schemas.
+// Check returns INVALID_INPUT (422) if data violates a schema. Each violation is reported once.
+// Its JSON pointer starts with the specified pointer. Check stops when it has more errors than a
+// response can hold, and returns the error of ctx if ctx ends between two schemas.
 func (in Input) Check(ctx context.Context, pointer string, data json.RawMessage) error {
 	var details []fault.Detail
 	known := map[fault.Detail]bool{}
@@ -234,14 +234,14 @@ func (in Input) Marks(data json.RawMessage) bool {
 	return slices.ContainsFunc(in, func(schema *component.Schema) bool { return schema.Marks(data) })
 }
 
-// stored is a definition that compiled, in the form in which it is stored, with its secrets apart.
+// stored is a definition that compiled, in stored form. Its secrets are kept separately.
 type stored struct {
 	shown    json.RawMessage
 	secrets  secrets
 	warnings []api.WorkflowWarning
 }
 
-// check compiles a definition and extracts its secrets. Placeholders stand for the secrets of the
+// check compiles a definition and extracts its secrets. A placeholder stands for a secret of the
 // earlier version. before is nil for a new workflow.
 func (s *Service) check(d definition, before *earlier) (stored, error) {
 	kept, faults, err := s.restore(&d, before.secrets())
@@ -285,7 +285,7 @@ func (l library) Unknown(name string) string {
 	return l.modules.Unknown(name)
 }
 
-// Module returns the module with exactly that name.
+// Module returns the module with exactly the specified name.
 func (l library) Module(name string) (graph.Module, bool) {
 	entry, ok := l.modules.Lookup(name)
 	if !ok || !slices.Contains(entry.Modes, component.ModeWorkflow) {

@@ -20,7 +20,7 @@ import (
 	"github.com/weft-automation/weft/internal/workflow"
 )
 
-// module is a component of the tests.
+// module is a component for tests.
 type module struct {
 	component.Descriptor
 	flow component.Flow
@@ -63,7 +63,7 @@ func registry(t *testing.T) *component.Registry {
 	return r
 }
 
-// bench is a Service as requests use it, in a workspace.
+// bench is a workspace with a Service that has the database access of a request.
 type bench struct {
 	*workflow.Service
 	dsn       string
@@ -91,7 +91,7 @@ func setup(t *testing.T) *bench {
 	return b
 }
 
-// another creates another workspace.
+// another creates a second workspace.
 func (b *bench) another(t *testing.T, name string) uuid.UUID {
 	t.Helper()
 	id, err := workspace.Create(t.Context(), b.pool, workspace.CreateParams{Name: name, Plan: plan.Starter})
@@ -101,7 +101,7 @@ func (b *bench) another(t *testing.T, name string) uuid.UUID {
 	return id
 }
 
-// service returns the Service of another process.
+// service returns the Service of a different process.
 func (b *bench) service(t *testing.T) *workflow.Service {
 	t.Helper()
 	return b.serviceOf(t, registry(t))

@@ -12,7 +12,7 @@ import (
 	"github.com/weft-automation/weft/internal/workflow"
 )
 
-// numbers returns the schemas of a workflow and its trigger, both of which require numbers.
+// numbers returns the input schemas of a workflow and its trigger, both of which require numbers.
 func numbers(t *testing.T) workflow.Input {
 	t.Helper()
 	var input workflow.Input
@@ -26,7 +26,7 @@ func numbers(t *testing.T) workflow.Input {
 	return input
 }
 
-// wrongItems returns an input with so many items that are not numbers.
+// wrongItems returns an input with n items that are not numbers.
 func wrongItems(n int) json.RawMessage {
 	return json.RawMessage(`{"items":[` + strings.TrimSuffix(strings.Repeat(`"x",`, n), ",") + `]}`)
 }

@@ -28,22 +28,22 @@ type Loaded struct {
 	Input   Input
 	// Variables are the environment variables that the components refer to.
 	Variables []string
-	// Fixed are the variables in the origins of addresses next to stored secrets, by component. A
-	// stage fails if one has changed since SavedAt.
+	// Fixed lists, by component, the variables in the origins of addresses next to stored secrets.
+	// A stage fails if such a variable has changed since SavedAt.
 	Fixed   map[string][]string
 	SavedAt time.Time
 }
 
-// Wanted returns the part of the environment that a run of the version needs. outer are the secrets
-// of the parent run.
+// Wanted returns the part of the environment that a run of the version needs. outer contains the
+// secrets of the parent run.
 func (l Loaded) Wanted(outer []string) environment.Wanted {
 	fixed := slices.Concat(slices.Collect(maps.Values(l.Fixed))...)
 	return environment.Wanted{Names: l.Variables, Fixed: fixed, SavedAt: l.SavedAt, Outer: outer}
 }
 
-// Load returns a version of a workflow for running it. A nil number is the current version. conn
-// must see the workspace. It returns NOT_FOUND for an unknown workflow or version. Versions never
-// change, so compiled plans are cached.
+// Load returns a version of a workflow for running it. A nil number means the current version.
+// conn must see the workspace. Load returns NOT_FOUND for an unknown workflow or version. Versions
+// never change, so compiled plans are cached.
 func (s *Service) Load(ctx context.Context, conn postgres.DB, workspaceID, workflowID uuid.UUID, number *int32) (Loaded, error) {
 	head, err := db.New().WorkflowGetStatus(ctx, conn, db.WorkflowGetStatusParams{WorkspaceID: workspaceID, ID: workflowID})
 	if postgres.NotFound(err) {
@@ -156,7 +156,7 @@ func (p *planCache) put(key planKey, made planned) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if _, ok := p.known[key]; ok {
-		return // a concurrent call compiled it too
+		return // a concurrent call also compiled this version
 	}
 	p.known[key] = p.order.PushFront(cachedPlan{key, made})
 	for p.size += made.size; p.size > maxCached && p.order.Len() > 1; {

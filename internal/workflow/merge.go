@@ -38,8 +38,8 @@ func (p UpdateParams) apply(c *api.WorkflowComponent) (err error) {
 	return err
 }
 
-// lowerID returns the config of a module, or a patch of it, with the workflow ID of a RUN_WORKFLOW
-// in lower case (decisions 1.2). Everything else stays as it is.
+// lowerID returns the config of a module, or a patch of the config, with the workflow ID of a
+// RUN_WORKFLOW in lower case (decisions 1.2). It changes nothing else.
 func lowerID(module string, config json.RawMessage) (json.RawMessage, error) {
 	if module != component.RunWorkflow {
 		return config, nil
@@ -50,7 +50,7 @@ func lowerID(module string, config json.RawMessage) (json.RawMessage, error) {
 	}
 	var written string
 	if json.Unmarshal(all["workflowId"], &written) != nil {
-		return config, nil // it is missing, or the schema rejects it
+		return config, nil // the ID is missing, or the schema rejects it
 	}
 	id, err := uuid.Parse(written)
 	if err != nil || written == id.String() || !strings.EqualFold(written, id.String()) {
@@ -100,8 +100,8 @@ func fieldsOf(raw json.RawMessage) (all map[string]json.RawMessage, isObject boo
 	return all, true, nil
 }
 
-// relativeTo changes the pointers of errors inside the component that the caller changed, so that
-// they are relative to the component.
+// relativeTo changes the pointers of errors in the component that the caller changed, so that they
+// are relative to that component.
 func relativeTo(err error, pointer string) error {
 	failure, ok := err.(*fault.Error)
 	if !ok || len(failure.Details) == 0 {
@@ -116,7 +116,7 @@ func relativeTo(err error, pointer string) error {
 	return fault.Unprocessable(details)
 }
 
-// updatedComponent returns a component in the form of the API's answer to an update.
+// updatedComponent returns a component in the form of the API's response to an update.
 func updatedComponent(c api.WorkflowComponent, number int32) api.UpdatedWorkflowComponent {
 	return api.UpdatedWorkflowComponent{
 		ID: c.ID, Module: c.Module, Name: c.Name, Input: c.Input, Config: c.Config, Position: c.Position,

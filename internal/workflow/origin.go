@@ -15,9 +15,9 @@ import (
 	"github.com/weft-automation/weft/internal/kit/strictjson"
 )
 
-// movedSecrets reports the secrets of the earlier version that d would send to another origin: a
-// stored secret stays with the origins of the addresses next to it (decisions 2.8). kept are the
-// places of such secrets in d, which contains their values.
+// movedSecrets reports the secrets of the earlier version that d would send to a different origin.
+// A stored secret may only be sent to the origins of the addresses next to it (decisions 2.8).
+// kept lists the places of the earlier version's secrets in d, which contains their values.
 func (s *Service) movedSecrets(before *earlier, d definition, kept []place) (details []fault.Detail, err error) {
 	if len(kept) == 0 {
 		return nil, nil
@@ -60,14 +60,14 @@ func (s *Service) movedSecrets(before *earlier, d definition, kept []place) (det
 }
 
 // notSecret reports whether the value at a place is known not to be secret although its schema
-// marks it, such as an Accept header.
+// marks it as secret. An example is an Accept header.
 func (s *Service) notSecret(c api.WorkflowComponent, at place) bool {
 	entry, known := s.modules.Lookup(c.Module)
 	return known && entry.Open(at.field)
 }
 
-// fixed returns the variables in the origins of addresses next to stored secrets, by component.
-// places are the places of the secrets, whose values d contains.
+// fixed returns, by component, the variables in the origins of addresses next to stored secrets.
+// places lists the places of the secrets, whose values d contains.
 func (s *Service) fixed(d definition, places []place) (map[string][]string, error) {
 	found := map[string][]string{}
 	for _, at := range places {
@@ -90,8 +90,8 @@ func (s *Service) fixed(d definition, places []place) (map[string][]string, erro
 	return found, nil
 }
 
-// changedVariables describes the variables that have changed since the version was saved. It
-// returns "" if none has changed.
+// changedVariables describes which of the named variables have changed since the version was
+// saved. It returns "" if none has changed.
 func (e *earlier) changedVariables(names []string) (string, error) {
 	if len(names) == 0 {
 		return "", nil
@@ -103,8 +103,9 @@ func (e *earlier) changedVariables(names []string) (string, error) {
 	return "the changed environment variable " + strings.Join(changed, ", "), err
 }
 
-// changedOrigin returns the place of an address whose origin differs between the component before,
-// in the definition was, and the component now, in d. It returns "" if all origins are equal.
+// changedOrigin returns the place of an address whose origin differs between two versions of a
+// component: before, in the definition was, and now, in the definition d. It returns "" if all
+// origins are equal.
 func (s *Service) changedOrigin(was definition, before api.WorkflowComponent, d definition, now api.WorkflowComponent) (string, error) {
 	old, err := s.origins(was, before)
 	if err != nil {
@@ -128,7 +129,7 @@ func (s *Service) changedOrigin(was definition, before api.WorkflowComponent, d 
 }
 
 // origins returns the origins of a component's addresses by their places, such as /config/apiUrl.
-// An address that comes from a connection has the source of the connection as its origin.
+// If a connection fills an address, the source of the connection is the address's origin.
 func (s *Service) origins(d definition, c api.WorkflowComponent) (map[string]string, error) {
 	found := map[string]string{}
 	entry, known := s.modules.Lookup(c.Module)
@@ -166,8 +167,9 @@ func (s *Service) origins(d definition, c api.WorkflowComponent) (map[string]str
 	return found, nil
 }
 
-// origin returns the scheme, host and port of a URL. Any other address, such as an e-mail
-// recipient, and a URL with a variable in its scheme or host, is its own origin.
+// origin returns the scheme, host and port of a URL. It returns any other address, such as an
+// e-mail recipient, unchanged. It also returns a URL with a variable in its scheme or host
+// unchanged.
 func origin(address string) string {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || envref.In(u.Scheme+u.Host) {

@@ -15,7 +15,8 @@ import (
 	"github.com/weft-automation/weft/internal/workflow"
 )
 
-// fetch is a component with an address, secrets next to it, and headers, all secret except Accept.
+// fetch is a component with an address, secrets next to the address, and headers. All headers
+// except Accept are secret.
 type fetch struct{ module }
 
 func (fetch) Open(name string) bool { return name == "Accept" }
@@ -82,7 +83,8 @@ func TestStoredSecretIsNotSentToChangedOrigin(t *testing.T) {
 			t.Errorf("%s: %v", other, err)
 		}
 	}
-	// The same holds for saves of the whole workflow: [redacted] stands for the value at the same origin only.
+	// The same rule applies when the whole workflow is saved: [redacted] stands for the stored
+	// value only at the same origin.
 	now, err := b.Get(b.ctx, b.workspace, made.ID, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -104,7 +106,7 @@ func TestStoredSecretIsNotSentToChangedOrigin(t *testing.T) {
 	}
 }
 
-// The address is the same string before and after, but refers to another origin.
+// The address is the same string before and after, but refers to a different origin.
 func TestStoredSecretIsNotSentToChangedVariable(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -159,7 +161,7 @@ func TestStoredSecretAcceptsFirstValueOfVariable(t *testing.T) {
 	}
 }
 
-// An address that a connection fills has the connection as its origin.
+// If a connection fills an address, the source of the connection is its origin.
 func TestStoredSecretIsNotSentToChangedConnection(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -216,17 +218,17 @@ func TestRestrictedKeyCannotReachBeyondComponent(t *testing.T) {
 	}
 }
 
-// Secret inputs of callers are hidden from readers of the run, so a restricted key must not have
-// them sent elsewhere or computed into an output. The same holds for variables that other
-// components pass on.
+// Secret inputs of callers are hidden from readers of the run. So a restricted key must not have
+// these inputs sent to a different origin or computed into an output. The same rule applies to
+// variables that other components pass on.
 func TestRestrictedKeyCannotRedirectSecretInputs(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.Service = b.serviceOf(t, addressed(t))
 	const schema = `{"type":"object","properties":{"key":{"type":"string","x-secret":true},"list":{"type":"array","items":{"type":"object","properties":{"pin":{"type":"string","x-secret":true}}}},"amount":{"type":"integer"}}}`
 	for _, c := range []struct {
-		output string // output of the trigger that reaches the component through another one
-		text   string // text of the constant that also reaches it
+		output string // output of the trigger that reaches the component through a second component
+		text   string // text of the constant that also reaches the component
 		secret bool
 	}{
 		{"amount", "x", false}, {"input.amount", "x", false}, {"list.0.name", "x", false},
@@ -280,7 +282,7 @@ func TestRestrictedKeyCannotUnhideInputOfRuns(t *testing.T) {
 	}
 }
 
-// Otherwise a caller could read a stored secret by having it encrypted to another key.
+// Otherwise a caller could read a stored secret by having it encrypted with a different key.
 func TestStoredSecretIsNotSentToChangedRecipient(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -13,9 +13,9 @@ import (
 	"github.com/weft-automation/weft/internal/kit/fault"
 )
 
-// checkRestricted returns FORBIDDEN if a key that is restricted to some workflows may not make this
-// change of a component (decisions 2.8). Otherwise it could reach variables, secrets or workflows
-// that it has no access to. d contains the changed component.
+// checkRestricted returns FORBIDDEN if a key that is restricted to some workflows may not change a
+// component in this way (decisions 2.8). Otherwise the key could access variables, secrets or
+// workflows that it may not use. d contains the changed component.
 func (s *Service) checkRestricted(d definition, before, now api.WorkflowComponent) error {
 	references := envref.Places(before.Config)
 	for at, text := range envref.Places(now.Config) {
@@ -96,7 +96,7 @@ func (s *Service) receivesSecrets(d definition, c api.WorkflowComponent) (bool, 
 	if err != nil || takes {
 		return takes, err
 	}
-	// Components whose outputs may contain a secret: their own, or one that they receive.
+	// Components whose outputs may contain a secret, either their own or a received one.
 	var shows []string
 	for _, from := range d.Components {
 		entry, known := s.modules.Lookup(from.Module)
@@ -121,7 +121,7 @@ func (s *Service) receivesSecrets(d definition, c api.WorkflowComponent) (bool, 
 }
 
 // hiddenInput returns the secret places in the input of a run, in the form of
-// component.SecretPaths, if the component is a trigger.
+// component.SecretPaths. It returns nil if the component is not a trigger.
 func (s *Service) hiddenInput(d definition, c api.WorkflowComponent) (paths []string) {
 	entry, known := s.modules.Lookup(c.Module)
 	if !known || !entry.Flow().Trigger {
@@ -129,7 +129,7 @@ func (s *Service) hiddenInput(d definition, c api.WorkflowComponent) (paths []st
 	}
 	schemas := []json.RawMessage{d.InputSchema}
 	if entry.Flow().RunInput != nil {
-		_, config := entry.Known(nil, c.Config) // as runs see it
+		_, config := entry.Known(nil, c.Config) // the config as runs see it
 		schemas = append(schemas, entry.Flow().RunInput(config))
 	}
 	for _, raw := range schemas {
@@ -143,8 +143,8 @@ func (s *Service) hiddenInput(d definition, c api.WorkflowComponent) (paths []st
 	return paths
 }
 
-// hides reports whether an output of a trigger, given by its name or dotted path, contains one of
-// these secret places of the run's input or lies in one. The output "input" is the whole input.
+// hides reports whether an output of a trigger contains a secret place of the run's input, or lies
+// in one. output is a name or a dotted path. The output "input" is the whole input.
 func hides(paths []string, output string) bool {
 	meets := func(tokens []string) bool {
 		return slices.ContainsFunc(paths, func(path string) bool {

@@ -67,7 +67,7 @@ func found(t *testing.T, made api.Workflow, err error) (faults, warnings []strin
 	return faults, warnings
 }
 
-// A save rejects what can never work, and returns warnings about what is only suspicious.
+// A save rejects what can never work. It returns warnings about what is only suspicious.
 func TestSaveRejectsProblemsAndReturnsWarnings(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -139,7 +139,8 @@ func TestSaveRejectsProblemsAndReturnsWarnings(t *testing.T) {
 	}
 }
 
-// Every save returns warnings, also one that is repeated with its Idempotency-Key. A read does not.
+// Every save returns warnings, even if it is repeated with its Idempotency-Key. A read returns no
+// warnings.
 func TestEverySaveReturnsItsWarnings(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -168,7 +169,7 @@ func TestEverySaveReturnsItsWarnings(t *testing.T) {
 	}
 }
 
-// A stored version that would be rejected now still runs.
+// A stored version still runs, even if it would be rejected now.
 func TestStoredVersionThatWouldBeRejectedNowStillRuns(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

@@ -44,13 +44,13 @@ func (s *Service) insertVersionTx(ctx context.Context, tx pgx.Tx, v version, wha
 // ReplaceParams are the parameters of Replace.
 type ReplaceParams struct {
 	WorkspaceID, WorkflowID uuid.UUID
-	Expected                []int32 // the current version must be one of these; nil: any
+	Expected                []int32 // the current version must be one of these; nil: any version
 	Draft                   Draft
 }
 
-// Replace saves a workflow as its next version. It returns NOT_FOUND, CONFLICT if the workflow is
-// archived and the draft has no status, PRECONDITION_FAILED if the current version is not expected,
-// and INVALID_INPUT (422) with all errors of the definition.
+// Replace saves a workflow as its next version. It returns NOT_FOUND, PRECONDITION_FAILED if the
+// current version is not one of those expected, CONFLICT if the workflow is archived and the draft
+// has no status, and INVALID_INPUT (422) with all errors of the definition.
 func (s *Service) Replace(ctx context.Context, p ReplaceParams) (replaced api.Workflow, err error) {
 	err = pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
 		present, err := lockTx(ctx, tx, p.WorkspaceID, p.WorkflowID, p.Expected)
@@ -85,7 +85,7 @@ func (s *Service) Replace(ctx context.Context, p ReplaceParams) (replaced api.Wo
 type earlier struct {
 	raw        json.RawMessage // the stored definition
 	secretFunc func() (secrets, error)
-	// changedFunc returns the variables among names that have changed since the version was saved.
+	// changedFunc returns the variables in names that have changed since the version was saved.
 	changedFunc func(names []string) ([]string, error)
 }
 
@@ -110,8 +110,8 @@ func (e *earlier) secrets() func() (secrets, error) {
 	return e.secretFunc
 }
 
-// lockTx locks the workflow until tx ends and returns its current version. It returns NOT_FOUND, or
-// PRECONDITION_FAILED if the version is not expected.
+// lockTx locks the workflow until tx ends and returns its current version. It returns NOT_FOUND,
+// or PRECONDITION_FAILED if the current version is not one of those expected.
 func lockTx(ctx context.Context, tx pgx.Tx, workspaceID, workflowID uuid.UUID, expected []int32) (db.WorkflowGetRow, error) {
 	at, err := db.New().WorkflowLock(ctx, tx, db.WorkflowLockParams{WorkspaceID: workspaceID, ID: workflowID})
 	switch {
@@ -128,7 +128,7 @@ func lockTx(ctx context.Context, tx pgx.Tx, workspaceID, workflowID uuid.UUID, e
 // notArchived returns CONFLICT if the workflow is archived.
 func notArchived(present db.WorkflowGetRow) error {
 	if api.WorkflowStatus(present.Status) == api.WorkflowStatusARCHIVED {
-		return &fault.Error{Code: fault.Conflict, Reason: "workflow_archived", Message: "The workflow is archived. To restore it, replace it with a status."}
+		return &fault.Error{Code: fault.Conflict, Reason: "workflow_archived", Message: "The workflow is archived. To restore it, send it with a status."}
 	}
 	return nil
 }
@@ -146,9 +146,9 @@ func (s *Service) saveTx(ctx context.Context, tx pgx.Tx, workspaceID, workflowID
 	return v, s.insertVersionTx(ctx, tx, v, what)
 }
 
-// Archive archives a workflow, which can then no longer be run. It does nothing if the workflow is
-// archived already. It returns NOT_FOUND, or PRECONDITION_FAILED if the current version is not
-// expected; nil expects any.
+// Archive archives a workflow, which can then no longer be run. If the workflow is already
+// archived, Archive does nothing. It returns NOT_FOUND, or PRECONDITION_FAILED if the current
+// version is not one of those expected. If expected is nil, any version is accepted.
 func (s *Service) Archive(ctx context.Context, workspaceID, workflowID uuid.UUID, expected []int32) (archived api.Workflow, err error) {
 	err = pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
 		present, err := lockTx(ctx, tx, workspaceID, workflowID, expected)
@@ -180,18 +180,18 @@ func (s *Service) archiveTx(ctx context.Context, tx pgx.Tx, workspaceID uuid.UUI
 type UpdateParams struct {
 	WorkspaceID, WorkflowID uuid.UUID
 	ComponentID             string
-	Expected                []int32         // the current version must be one of these; nil: any
+	Expected                []int32         // the current version must be one of these; nil: any version
 	Restricted              bool            // the key is restricted to some workflows
 	Config                  json.RawMessage // merge patch of the config (RFC 7396)
 	Name                    *string
 	Position                json.RawMessage
 }
 
-// UpdateComponent changes a component and saves the workflow as its next version (contract 4.8). It
-// returns NOT_FOUND for an unknown workflow or component, CONFLICT for an archived workflow,
-// PRECONDITION_FAILED, FORBIDDEN for a change that a restricted key may not make, and INVALID_INPUT
-// (422). The pointer of an error in the component is relative to the component, that of any other
-// error to the workflow.
+// UpdateComponent changes a component and saves the workflow as its next version (contract 4.8).
+// It returns NOT_FOUND for an unknown workflow or component, CONFLICT for an archived workflow,
+// PRECONDITION_FAILED, FORBIDDEN for a change that a restricted key may not make, and
+// INVALID_INPUT (422). The pointer of an error in the component is relative to the component. All
+// other pointers are relative to the workflow.
 func (s *Service) UpdateComponent(ctx context.Context, p UpdateParams) (updated api.UpdatedWorkflowComponent, err error) {
 	err = pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
 		present, err := lockTx(ctx, tx, p.WorkspaceID, p.WorkflowID, p.Expected)

@@ -25,15 +25,15 @@ import (
 // placeholder replaces secret values in a definition.
 const placeholder = component.Redacted
 
-// secrets are secret values by their place: the ID of a component and a JSON pointer into it, such
-// as "call/input/headers/Authorization".
+// secrets maps places to secret values. A place is the ID of a component and a JSON pointer into
+// the component, such as "call/input/headers/Authorization".
 type secrets map[string]json.RawMessage
 
 // place is a place in a definition whose value may be secret.
 type place struct {
 	pointer, name string
 	component     int    // index of the component
-	field         string // name of the innermost field that contains it
+	field         string // name of the innermost field that contains the place
 }
 
 // inside returns the place of a field or an item inside p.
@@ -45,7 +45,7 @@ func (p place) inside(token string) place {
 }
 
 // eachSecret calls visit for every value in a definition that a schema marks as secret, and
-// replaces the value by the result.
+// replaces the value with the result.
 func (s *Service) eachSecret(d *definition, visit func(place, any) any) error {
 	for i := range d.Components {
 		c := &d.Components[i]
@@ -89,8 +89,8 @@ func (s *Service) eachSecret(d *definition, visit func(place, any) any) error {
 	return nil
 }
 
-// walk calls visit for the values at a path, in which `*` stands for every field or item, and
-// replaces them by the results.
+// walk calls visit for the values at a path, and replaces each value with the result. In a path,
+// `*` stands for every field or item.
 func walk(value any, path []string, at place, visit func(place, any) any) any {
 	if len(path) == 0 {
 		return visit(at, value)
@@ -113,8 +113,8 @@ func walk(value any, path []string, at place, visit func(place, any) any) any {
 	return value
 }
 
-// restore replaces placeholders in a definition by the values of the earlier version, and returns
-// their places. details reports the placeholders that have no earlier value.
+// restore replaces placeholders in a definition with the values of the earlier version, and
+// returns their places. details reports the placeholders that have no earlier value.
 func (s *Service) restore(d *definition, earlierFunc func() (secrets, error)) (kept []place, details []fault.Detail, err error) {
 	earlier := once(earlierFunc)
 	failed := s.eachSecret(d, func(at place, value any) any {
@@ -137,7 +137,7 @@ func (s *Service) restore(d *definition, earlierFunc func() (secrets, error)) (k
 }
 
 // once returns a function that calls read on its first call and returns the same result on every
-// call. A nil read returns nothing.
+// call. If read is nil, the function returns no secrets.
 func once(read func() (secrets, error)) func() (secrets, error) {
 	var (
 		done  bool
@@ -153,8 +153,9 @@ func once(read func() (secrets, error)) func() (secrets, error) {
 	}
 }
 
-// extract replaces the secret values in a definition by placeholders and returns the values. It
-// keeps a string that consists only of references to variables: those are not secret.
+// extract replaces the secret values in a definition with placeholders and returns the values. It
+// does not replace a string that consists only of references to variables, because references are
+// not secret.
 func (s *Service) extract(d *definition) (extracted secrets, err error) {
 	failed := s.eachSecret(d, func(at place, value any) any {
 		switch text, isText := value.(string); {

@@ -14,7 +14,7 @@ import (
 
 const canary = "canary-5f0c6f2e54e4"
 
-// dump returns the content of all tables of workflows.
+// dump returns the content of all workflow tables.
 func (b *bench) dump(t *testing.T) string {
 	t.Helper()
 	conn, err := postgres.Connect(t.Context(), b.dsn, "dump")
@@ -50,7 +50,7 @@ func TestMT05SecretLiteralsAreSealedAndShownToNobody(t *testing.T) {
 	if got := loaded(nil); strings.Count(got, canary) != 3 {
 		t.Errorf("loaded: %s", got)
 	}
-	// An update keeps the other secrets, and stores a new value.
+	// An update stores a new value and keeps the other secrets.
 	if got, err := b.update(made.ID, "call", `{"url":"https://b.test"}`); err != nil || strings.Contains(string(got.Config), canary) {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -63,7 +63,7 @@ func TestMT05SecretLiteralsAreSealedAndShownToNobody(t *testing.T) {
 	if got := loaded(nil); !strings.Contains(got, "another-"+canary) {
 		t.Errorf("after a new value: %s", got)
 	}
-	// A definition can be saved again as it was shown.
+	// A definition can be saved again in the form in which it was shown.
 	d := draft("w", "")
 	now, err := b.Get(b.ctx, b.workspace, made.ID, nil)
 	if err != nil {
@@ -94,7 +94,7 @@ func TestMT05SecretLiteralsAreSealedAndShownToNobody(t *testing.T) {
 	}
 }
 
-// An error in a secret names the place, not the value.
+// An error in a secret shows the place of the secret, not its value.
 func TestErrorInSecretDoesNotShowIt(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

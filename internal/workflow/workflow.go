@@ -1,9 +1,9 @@
 // Package workflow stores the definitions of workflows and their versions, and loads them for runs
 // (contract 4.8, decisions 8.1 and 8.12).
 //
-// It runs nothing, and package graph defines what a definition means. Literal secrets are sealed
-// and stored apart from the definition. The one invariant: every stored version compiled when it
-// was saved, and no version ever changes.
+// The package runs nothing. Package graph defines what a definition means. Literal secrets are
+// sealed and stored separately from the definition. Invariant: every stored version compiled when
+// it was saved, and no version ever changes.
 package workflow
 
 import (
@@ -35,13 +35,12 @@ type Service struct {
 	plans   *planCache
 }
 
-// NewService returns a Service. The connection must see only the workspace of postgres.Scope.
+// NewService returns a Service. conn must see only the workspace of postgres.Scope.
 func NewService(conn postgres.DB, modules *component.Registry, keyring *seal.Keyring) *Service {
 	return &Service{db: conn, modules: modules, keyring: keyring, plans: newPlanCache()}
 }
 
-// Draft is the content of a save. The JSON has the form of the contract; nil means that the field
-// is missing.
+// Draft is the content of a save. The JSON has the form of the contract. A nil field is missing.
 type Draft struct {
 	Name, Description                          string
 	Status                                     api.WorkflowStatus // "": unchanged, ACTIVE for a new workflow
@@ -59,8 +58,9 @@ type CreateParams struct {
 	Idempotency *idempotency.Key // nil: each request creates a workflow
 }
 
-// Create stores a new workflow as version 1, or returns the one that an earlier request with the
-// same Idempotency-Key created. It returns INVALID_INPUT (422) with all errors of the definition.
+// Create stores a new workflow as version 1, or returns the workflow that an earlier request with
+// the same Idempotency-Key created. It returns INVALID_INPUT (422) with all errors of the
+// definition.
 func (s *Service) Create(ctx context.Context, p CreateParams) (made api.Workflow, replayed bool, err error) {
 	id, err := uuid.NewV7()
 	if err != nil {
@@ -106,7 +106,7 @@ func (s *Service) warnings(ctx context.Context, conn postgres.DB, workspaceID, w
 	if err := json.Unmarshal(row.Definition, &d); err != nil {
 		return nil, fmt.Errorf("decode the stored definition: %w", err)
 	}
-	warnings, _ := review(d, s.modules) // ignore errors: it may have been saved when the checks were less strict
+	warnings, _ := review(d, s.modules) // ignore errors: the version may have been saved when the checks were less strict
 	return warnings, nil
 }
 
@@ -131,8 +131,8 @@ func (s *Service) createTx(ctx context.Context, tx pgx.Tx, workspaceID, id uuid.
 	return saved.warnings, recordAudit(ctx, tx, v, "created", map[string]any{"name": draft.Name})
 }
 
-// Get returns a version of a workflow. A nil number is the current version. It returns NOT_FOUND
-// for an unknown workflow or version, and for those of another workspace.
+// Get returns a version of a workflow. A nil number means the current version. It returns
+// NOT_FOUND for an unknown workflow or version, or if they belong to another workspace.
 func (s *Service) Get(ctx context.Context, workspaceID, workflowID uuid.UUID, number *int32) (api.Workflow, error) {
 	return s.get(ctx, s.db, workspaceID, workflowID, number)
 }
@@ -145,7 +145,7 @@ func (s *Service) get(ctx context.Context, conn postgres.DB, workspaceID, workfl
 	return present.Workflow(row)
 }
 
-// read returns the row of a version of a workflow. A nil number is the current version.
+// read returns the row of a version of a workflow. A nil number means the current version.
 func read(ctx context.Context, conn postgres.DB, workspaceID, workflowID uuid.UUID, number *int32) (db.WorkflowGetRow, error) {
 	row, err := db.New().WorkflowGet(ctx, conn, db.WorkflowGetParams{WorkspaceID: workspaceID, ID: workflowID, Version: number})
 	if postgres.NotFound(err) {

@@ -19,7 +19,7 @@ import (
 	"github.com/weft-automation/weft/internal/workflow"
 )
 
-// faults returns the pointers of an INVALID_INPUT.
+// faults returns the pointers of the details in an INVALID_INPUT error.
 func faults(t *testing.T, err error) []string {
 	t.Helper()
 	failure, ok := errors.AsType[*fault.Error](err)
@@ -95,7 +95,7 @@ func TestEverySaveCreatesImmutableVersion(t *testing.T) {
 	if _, err := replace([]int32{1}, second); fault.CodeOf(err) != fault.PreconditionFailed {
 		t.Errorf("another version than expected: %v", err)
 	}
-	// A replacement without a status keeps a workflow paused.
+	// If a replacement contains no status, a paused workflow stays paused.
 	if got, err = replace(nil, draft("third", one)); err != nil || got.Version != 3 || got.Status != api.WorkflowStatusPAUSED {
 		t.Errorf("%+v, %v", got, err)
 	}
@@ -205,7 +205,7 @@ func TestIdempotencyKeyCreatesOneWorkflow(t *testing.T) {
 	if _, err := b.update(made.ID, "call", `{"url":"https://c.test"}`); err != nil {
 		t.Fatal(err)
 	}
-	// The current record, even if the rules of the module have changed.
+	// A replay returns the current record, even if the rules of the module have changed.
 	again, replayed, err := create(draft("bad", `[{"id":"a","module":"NO_SUCH"}]`), "good")
 	if err != nil || !replayed || again.ID != made.ID || again.Version != 2 {
 		t.Errorf("%+v, %v, %v", again, replayed, err)
@@ -257,7 +257,7 @@ func TestConcurrentChangesAreNeverLost(t *testing.T) {
 	if err != nil || now.Version != 13 || strings.Count(string(now.Components), ":true") != 12 {
 		t.Errorf("%d, %s, %v", now.Version, now.Components, err)
 	}
-	// Of concurrent saves that expect the same version, one succeeds.
+	// If several concurrent saves expect the same version, one succeeds.
 	saved := make(chan error, 8)
 	for range cap(saved) {
 		all.Go(func() {

@@ -20,21 +20,21 @@ type Args struct {
 // Kind returns the job kind. It is stored in the queue, so it must never change.
 func (Args) Kind() string { return "callback_delivery" }
 
-// Queue is the River queue of deliveries. It is separate from that of executions, so that a slow
+// Queue is the River queue of deliveries. Executions have a different queue, so that a slow
 // receiver never delays a component.
 const Queue = "callbacks"
 
 // maxRuns is how often River may run one job. It is far more than any schedule needs, because the
-// callback's own count of attempts decides when a delivery is given up.
+// number of attempts in the callback's row decides when to stop.
 const maxRuns = 10_000
 
-// job returns the job of a delivery that is due at the given time; zero means now.
+// job returns the job of a delivery that is due at the specified time; zero means now.
 func job(args Args, due time.Time) river.InsertManyParams {
 	return river.InsertManyParams{Args: args, InsertOpts: &river.InsertOpts{Queue: Queue, ScheduledAt: due, MaxAttempts: maxRuns}}
 }
 
-// enqueueManyTx inserts delivery jobs that are due at the same time and returns their ids,
-// in order.
+// enqueueManyTx inserts delivery jobs that are due at the same time and returns their IDs, in
+// order.
 func enqueueManyTx(ctx context.Context, tx pgx.Tx, jobs *river.Client[pgx.Tx], deliveries []Args, due time.Time) ([]int64, error) {
 	params := make([]river.InsertManyParams, len(deliveries))
 	for i, args := range deliveries {
@@ -43,7 +43,7 @@ func enqueueManyTx(ctx context.Context, tx pgx.Tx, jobs *river.Client[pgx.Tx], d
 	return insertTx(ctx, tx, jobs, params)
 }
 
-// insertTx inserts delivery jobs and returns their ids, in order.
+// insertTx inserts delivery jobs and returns their IDs, in order.
 func insertTx(ctx context.Context, tx pgx.Tx, jobs *river.Client[pgx.Tx], params []river.InsertManyParams) ([]int64, error) {
 	inserted, err := jobs.InsertManyTx(ctx, tx, params)
 	if err != nil {

@@ -13,16 +13,16 @@ import (
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
-// attempt is one attempt to be recorded.
+// attempt is the record of one attempt, to be written.
 type attempt struct {
 	delivery
 	outcome
-	retryIn time.Duration // delay before the next attempt; negative: it was the last
-	job     time.Duration // delay before the job is due; negative: its holder snoozes it
+	retryIn time.Duration // delay before the next attempt; negative: no further attempt
+	job     time.Duration // delay before the job is due; negative: the worker that holds the job snoozes it
 }
 
 // recordPatience is how long recording an attempt is retried while the database is unavailable.
-// After that the attempt is made again: delivery is at least once.
+// After that the attempt is repeated: delivery is at least once.
 const recordPatience = 10 * time.Second
 
 // record records the attempt. pending reports whether the callback is still to be delivered by

@@ -10,8 +10,8 @@ import (
 	"github.com/weft-automation/weft/internal/secret/signature"
 )
 
-// BenchmarkPlainSignedPosts is the baseline for the deliveries below: Go's client and a
-// signature, nothing stored.
+// BenchmarkPlainSignedPosts is the baseline for the delivery benchmarks: it sends signed requests
+// with Go's client and stores nothing.
 func BenchmarkPlainSignedPosts(b *testing.B) {
 	server := plainServer(b, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }))
 	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}

@@ -13,11 +13,11 @@ import (
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
-// childDSN is an environment variable that makes this test binary a worker on the given database:
-// a process that a test can kill.
+// childDSN is an environment variable with the URL of a database. If it is set, this test binary
+// runs as a worker on that database, in a process that a test can kill.
 const childDSN = "CALLBACK_TEST_CHILD_DSN"
 
-// runChild makes deliveries from the queue until the process is killed.
+// runChild delivers callbacks from the queue until the process is killed.
 func runChild(dsn string) {
 	ctx := context.Background()
 	pool, err := postgres.Open(ctx, dsn, "child", postgres.Owner, 4)

@@ -102,7 +102,7 @@ func TestCB02AShortDelayIsExact(t *testing.T) {
 			t.Errorf("attempt %d came %s after the one before", i+2, gap)
 		}
 	}
-	b.deliverer.Drain(t.Context()) // does not wait for attempts that this process keeps
+	b.deliverer.Drain(t.Context()) // does not wait for scheduled attempts of this process
 	row := b.row(t, f)
 	var in float64
 	if err := b.pool.QueryRow(t.Context(), "SELECT extract(epoch FROM scheduled_at - now()) FROM river.river_job WHERE id = $1", *row.JobID).Scan(&in); err != nil || in < 14 || in > 24 {
@@ -243,8 +243,8 @@ func TestCB23SecretsOfEveryKindSignAsNodeDoes(t *testing.T) {
 	}
 }
 
-// Kills a worker process after the receiver's 2xx, before (P6) and after (P7) the attempt is
-// recorded.
+// The test kills a worker process after the receiver's 2xx response, before (P6) and after (P7)
+// the attempt is recorded.
 func TestCB07ACrashAfterTheDeliveryRepeatsItAtMostOnce(t *testing.T) {
 	t.Parallel()
 	for point, sent := range map[string]int{"P6": 2, "P7": 1} {
@@ -281,8 +281,8 @@ func TestCB07ACrashAfterTheDeliveryRepeatsItAtMostOnce(t *testing.T) {
 	}
 }
 
-// Receivers treat deliveries with the same id as repeats, and after a restore the body may
-// differ.
+// Receivers discard deliveries whose ID they have seen. After a restore the body may differ, so
+// the ID must differ too.
 func TestARestoreChangesTheWebhookID(t *testing.T) {
 	t.Parallel()
 	sender := NewSender(nil, 0)

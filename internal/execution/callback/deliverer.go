@@ -1,10 +1,10 @@
 // Package callback delivers results to the URLs that callers specified. It freezes the body,
 // enqueues, signs and sends it, retries on a schedule, logs the attempts, and replays deliveries.
 //
-// It does not decide when an execution is final, and knows nothing of the HTTP API. The one
-// invariant: once an execution with a callback is final, its delivery has a job in the queue
-// until it is delivered or its schedule is exhausted. Every attempt sends the same bytes, and
-// counts when its row is written.
+// The package does not decide when an execution is final, and does not depend on the HTTP API.
+// Invariant: once an execution with a callback is final, its delivery has a job in the queue until
+// the callback is delivered or its schedule is exhausted. Every attempt sends the same bytes, and
+// counts once its row is written.
 package callback
 
 import (
@@ -43,27 +43,27 @@ type Deps struct {
 	Clock   *clock.Clock // computes due times; the process's own clock if nil
 	Log     *slog.Logger
 
-	// Quarantined reports whether the database is in quarantine, when nothing may be sent. If
-	// nil, it never is.
+	// Quarantined reports whether the database is in quarantine, during which nothing may be sent.
+	// If the function is nil, the database is never in quarantine.
 	Quarantined func() bool
 
-	// Attempted, if set, is called for each recorded attempt, with its error class ("" if
+	// Attempted, if set, is called for each recorded attempt, with the attempt's error class ("" if
 	// delivered) and duration.
 	Attempted func(class string, took time.Duration)
 }
 
-// Settings can be changed by an operator or a test. A zero field means the default.
+// Settings can be changed by an operator or a test. A zero field means the default value.
 type Settings struct {
 	Schedule []time.Duration // delay before each attempt
 	Timeout  time.Duration   // of one attempt; default 15 s
-	// Limits of the requests in flight in this process.
+	// Limits for the requests in flight in this process.
 	PerWorkspace int // default 10
-	PerReceiver  int // of one workspace to one host; default 4
+	PerReceiver  int // for one workspace and one host; default 4
 	InFlight     int // in total, shared fairly between workspaces; default 200
 }
 
-// Deliverer makes the attempts of deliveries: those that the queue brings, and those that this
-// process has just enqueued itself.
+// Deliverer attempts deliveries: those that the queue fetches, and those that this process has
+// just enqueued.
 type Deliverer struct {
 	Deps
 	schedule   []time.Duration
@@ -89,12 +89,12 @@ type delivery struct {
 	sealed      []byte
 	body        []byte // as stored
 	tries       int
-	unopened    time.Duration // time since a worker first lacked the key of its secrets; 0: none did
+	unopened    time.Duration // time since a worker first lacked the key of the secrets; 0: no worker lacked it
 	traceparent string
 	held        bool // a River worker holds the job
 }
 
-// errNothingToDo is returned for a job whose delivery is done or has another job.
+// errNothingToDo is returned for a job whose delivery is finished or has a different job.
 var errNothingToDo = errors.New("nothing to deliver")
 
 // NewDeliverer returns a Deliverer. Call Drain to stop it.
@@ -125,18 +125,18 @@ func NewDeliverer(deps Deps, settings Settings) *Deliverer {
 	return d
 }
 
-// Drain waits for deliveries that this process makes without the queue. When ctx is done, it
-// interrupts the rest, which the queue brings again. It returns when all have stopped. Call it
-// after the queue has stopped.
+// Drain waits for deliveries that this process makes without the queue. When ctx is done, Drain
+// interrupts the remaining deliveries, which later continue from the queue. It returns when all
+// have stopped. Call it after the queue has stopped.
 func (d *Deliverer) Drain(ctx context.Context) {
 	d.local.drain(ctx)
 	d.loads.Close()
 	d.records.Close()
 }
 
-// deliver makes one attempt. retryIn is the delay after which the holder of the job must try again.
-// It is 0 if the attempt is recorded and the next one is scheduled. An error means that nothing
-// was recorded.
+// deliver makes one attempt. retryIn is the delay after which the worker that holds the job must
+// try again. It is 0 if the attempt is recorded and the next one is scheduled. If deliver returns
+// an error, nothing was recorded.
 func (d *Deliverer) deliver(ctx context.Context, c delivery) (retryIn time.Duration, err error) {
 	if d.Quarantined != nil && d.Quarantined() {
 		return quarantinePause, nil
@@ -156,14 +156,14 @@ func (d *Deliverer) deliver(ctx context.Context, c delivery) (retryIn time.Durat
 	return v.retryIn, err
 }
 
-// verdict is what must follow an attempt, or an attempt that was not made.
+// verdict says what must follow an attempt, or a delivery that was not attempted.
 type verdict struct {
-	retryIn time.Duration // 0: the holder of the job has nothing more to do
+	retryIn time.Duration // 0: the worker that holds the job has nothing more to do
 	kept    bool          // this process makes the next attempt itself, after retryIn
 }
 
-// attempt decrypts, sends and records one attempt, unless the key is missing or a limiter rejects
-// it.
+// attempt decrypts, sends and records one attempt. It sends nothing if the key is missing or a
+// limiter rejects the attempt.
 func (d *Deliverer) attempt(ctx context.Context, c delivery) (verdict, error) {
 	body, secrets, err := d.open(ctx, c)
 	if retryIn, err := d.waitForKey(ctx, c, err); retryIn > 0 || err != nil {
@@ -193,8 +193,8 @@ func (d *Deliverer) attempt(ctx context.Context, c delivery) (verdict, error) {
 	return d.settle(ctx, c, out)
 }
 
-// settle records the attempt and decides whether this process, the job's holder, or the queue
-// makes the next one.
+// settle records the attempt and decides where the next attempt is made: in this process, by the
+// worker that holds the job, or through the queue.
 func (d *Deliverer) settle(ctx context.Context, c delivery, out outcome) (verdict, error) {
 	a := attempt{delivery: c, outcome: out, retryIn: none, job: none}
 	delay, more := next(d.schedule, c.tries+1, out, rand.Float64())
@@ -229,30 +229,30 @@ func (d *Deliverer) settle(ctx context.Context, c delivery, out outcome) (verdic
 	return verdict{}, nil
 }
 
-// quarantinePause is the delay before a delivery that was fetched just before a quarantine is
-// tried again.
+// quarantinePause is the delay before a delivery is retried that was fetched just before a
+// quarantine.
 const quarantinePause = 5 * time.Second
 
-// busyPause is the delay before a delivery is tried again if this process is already making an
-// attempt. It is short, because that attempt may be about to return.
+// busyPause is the delay before a delivery is retried that this process is already attempting. The
+// delay is short, because the attempt in flight may be about to finish.
 const busyPause = time.Second
 
 const (
-	none = time.Duration(-time.Microsecond) // no delay: nothing follows
+	none = time.Duration(-time.Microsecond) // no delay: no attempt follows
 
-	// maxKept is the longest delay for which this process keeps the next attempt. The queue would
-	// be less punctual.
+	// maxKept is the longest delay for which this process keeps the next attempt. For short delays,
+	// the queue would be less punctual.
 	maxKept = 30 * time.Second
 
-	// longDelay is longer than River takes to complete a job that has run. A shorter delay is
-	// left to the worker that holds the job: written into the job, it could make the job
+	// longDelay is longer than River takes to complete a job that has run. A shorter delay is left
+	// to the worker that holds the job. If it were written into the job, the job could become
 	// available before River has completed it.
 	longDelay = time.Second
 )
 
-// enter acquires permits for the workspace and for its receiver. Without both it returns the
-// delay after which to try again. Workspaces share no limiter: the receiver's counts this
-// workspace's requests to the host only.
+// acquire acquires one permit for the workspace and one for the receiver. If it does not get both,
+// it returns the delay after which to try again. Workspaces share no limiter: a receiver's limiter
+// counts only the requests of this workspace to the host.
 func (d *Deliverer) acquire(ctx context.Context, c delivery) (release func(), retryIn time.Duration) {
 	workspace, retryIn := d.workspaces.acquire(ctx, c.WorkspaceID.String())
 	if workspace == nil {
@@ -275,8 +275,8 @@ func hostOf(raw string) string {
 	return strings.ToLower(u.Host)
 }
 
-// claim marks a callback as being delivered by this process, and reports whether it was not
-// already.
+// claim marks a callback as being delivered by this process. It returns false if the callback was
+// already marked.
 func (d *Deliverer) claim(executionID uuid.UUID) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -294,6 +294,6 @@ func (d *Deliverer) unclaim(executionID uuid.UUID) {
 	delete(d.delivering, executionID)
 }
 
-// maxDuration is how long an attempt can take, including the waits before it. After that, another
-// process may make it.
+// maxDuration is how long an attempt can take, including the time before it is sent. After that, a
+// different process may repeat the attempt.
 func (d *Deliverer) maxDuration() time.Duration { return d.sender.timeout + 10*time.Second }

@@ -9,8 +9,8 @@ import (
 	"github.com/weft-automation/weft/internal/kit/waittest"
 )
 
-// held starts a receiver that answers at once, except under /hang, where it answers when the test
-// ends.
+// held starts a receiver that responds immediately, except under /hang, where it responds when the
+// test ends.
 func (b *bench) held(t *testing.T) (url string, healthy <-chan struct{}, hanging *atomic.Int64) {
 	t.Helper()
 	arrived, end := make(chan struct{}, 100), make(chan struct{})
@@ -33,8 +33,8 @@ func await(t *testing.T, arrived <-chan struct{}) {
 	waittest.Receive(t, "the healthy workspace's callback", arrived)
 }
 
-// The hanging requests last longer than the test waits, so a callback that arrives did not wait
-// for one of them.
+// The hanging requests last longer than the test waits. So a callback that arrives has not waited
+// for a hanging request.
 const longer = time.Hour
 
 func TestASlowReceiverDoesNotDelayAnotherWorkspaceAtTheSameHost(t *testing.T) {

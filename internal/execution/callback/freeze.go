@@ -15,17 +15,17 @@ import (
 	"github.com/weft-automation/weft/internal/secret/vault"
 )
 
-// Final is an execution that becomes final in the caller's transaction, without the callback's
-// fields, and with the output as stored.
+// Final is an execution that becomes final in the caller's transaction. It has no callback fields,
+// and its output is in stored form.
 type Final db.ExecutionGetRow
 
 // FreezeManyTx freezes the callback bodies of executions that become final in tx, and enqueues
-// their first delivery. The body is the record at that time, when the callback has no attempts
-// yet. Every attempt and replay sends these bytes (decisions 5.1). If the output is sealed, so is
-// the body.
+// their first delivery. The body is the execution's record at that time, when the callback has no
+// attempts yet. Every attempt and every replay sends these bytes (decisions 5.1). If the output is
+// sealed, the body is sealed too.
 //
-// It returns the deliveries that this process has room for. The caller must call Start after the
-// commit, or Drop if it fails. A nil Deliverer returns none.
+// FreezeManyTx returns the deliveries that this process has room for. The caller must call Start
+// after the commit, or Drop if the commit fails. A nil Deliverer returns no deliveries.
 func (d *Deliverer) FreezeManyTx(ctx context.Context, tx pgx.Tx, jobs *river.Client[pgx.Tx], v *vault.Vault, finals []Final) (*Ready, error) {
 	if len(finals) == 0 {
 		return nil, nil
@@ -82,7 +82,7 @@ func frozen(ctx context.Context, tx pgx.Tx, v *vault.Vault, finals []Final) ([]d
 	return deliveries, nil
 }
 
-// render returns the body for a row, as stored: sealed if the output is.
+// render returns the body for a row in stored form: sealed if the output is sealed.
 func render(ctx context.Context, v *vault.Vault, row db.ExecutionGetRow) (body []byte, err error) {
 	secret := vault.Sealed(row.Output)
 	if row.Output, err = v.OpenJSON(ctx, vault.Place{WorkspaceID: row.WorkspaceID, Row: row.ID, Field: vault.Output}, row.Output); err != nil {
@@ -116,7 +116,7 @@ func (d *Deliverer) keep(deliveries []delivery) (*Ready, []delivery) {
 	return ready, rest
 }
 
-// safetyNet is the delay of the job of a delivery that this process makes itself.
+// safetyNet is the delay of the job of a delivery that this process attempts without the queue.
 func (d *Deliverer) safetyNet() time.Duration {
 	if d == nil {
 		return 0

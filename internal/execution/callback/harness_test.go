@@ -41,8 +41,8 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// options of a bench. The zero value delivers through the queue, with the
-// default schedule, to loopback only.
+// options configure a bench. The zero value delivers through the queue, with the default schedule,
+// to loopback only.
 type options struct {
 	settings Settings
 	policy   egress.Policy
@@ -191,7 +191,7 @@ var ways = map[string]struct {
 	"refused, then by the queue": {true, true},
 }
 
-// wish is a callback requested by a caller.
+// wish describes a callback to create.
 type wish struct {
 	workspace   uuid.UUID // zero: the bench's own
 	url         string
@@ -267,7 +267,7 @@ func (b *bench) finish(t testing.TB, here bool, finals ...Final) {
 	ready.Start()
 }
 
-// submit is accept and finish, through the queue.
+// submit calls accept and finish for one callback, which is delivered through the queue.
 func (b *bench) submit(t testing.TB, w wish) Final {
 	t.Helper()
 	final := b.accept(t, w)[0]

@@ -50,7 +50,8 @@ func TestCB06HostileResponsesAreLimitedInTimeAndMemory(t *testing.T) {
 	ca := egresstest.NewCA(t)
 	guard := egress.New(egress.Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}, Roots: ca.Pool})
 	t.Cleanup(guard.Close)
-	// Receivers that never answer get a short timeout. The others end long before the real one.
+	// Receivers that never respond get a sender with a short timeout. The other attempts finish
+	// long before the default timeout.
 	senders := map[bool]*Sender{true: NewSender(guard, time.Second), false: NewSender(guard, 0)}
 	for name, c := range map[string]struct {
 		serve func(net.Conn, *atomic.Int64)
@@ -101,7 +102,7 @@ func TestCB06HostileResponsesAreLimitedInTimeAndMemory(t *testing.T) {
 			})
 		}
 		running.Wait()
-		// The timeout applies to each attempt. On a busy machine some are late.
+		// The timeout applies to each attempt. On a busy machine some attempts end later.
 		if quickest, slowest := slices.Min(took[:]), slices.Max(took[:]); waittest.Timed() && (quickest > defaultTimeout+time.Second || slowest > defaultTimeout+20*time.Second) {
 			t.Errorf("%s: the attempts took %s to %s", name, quickest, slowest)
 		}
@@ -226,9 +227,10 @@ func TestCB17NothingOfAResponseIsStoredOrLogged(t *testing.T) {
 	}
 }
 
-// Sends 2,000 callbacks (500 while other tests run) to a host that never accepts the connections
-// that its kernel opens, and callbacks to a healthy receiver of another workspace at the same
-// time. Handshakes would use the CPU that the test measures. Not parallel: it measures time.
+// The test sends 2,000 callbacks (500 while other tests run) to a host whose kernel opens
+// connections that the program never accepts. At the same time it sends callbacks of a different
+// workspace to a healthy receiver. The dead host does not use TLS: handshakes would use the CPU
+// time that the test measures. Not parallel: it measures time.
 func TestCB19ADeadHostDoesNotDelayAnotherWorkspace(t *testing.T) {
 	lost := 500 // other tests run at the same time, under the race detector
 	if os.Getenv("WEFT_SOAK") != "" {
@@ -255,7 +257,8 @@ func TestCB19ADeadHostDoesNotDelayAnotherWorkspace(t *testing.T) {
 	}
 }
 
-// delays returns the sorted delays of 200 callbacks of another workspace to a healthy receiver.
+// delays sends 200 callbacks of a second workspace to a healthy receiver and returns their delays,
+// sorted.
 func (b *bench) delays(t *testing.T, here bool) []time.Duration {
 	t.Helper()
 	const healthyOnes = 200

@@ -10,7 +10,7 @@ import (
 
 const (
 	quickMean     = 250 * time.Millisecond // of the requests to a quick receiver
-	quickOldest   = 500 * time.Millisecond // of the oldest request in flight to a quick receiver
+	quickOldest   = 500 * time.Millisecond // age of the oldest request in flight to a quick receiver
 	newGrace      = 500 * time.Millisecond // a new receiver counts as quick for this long
 	maxExpected   = time.Second            // expected wait that a caller accepts
 	maxPatience   = 2 * time.Second
@@ -21,12 +21,12 @@ const (
 )
 
 // limiter limits the requests in flight for each key and in total. A caller whose key is full
-// waits only while the key is quick. Otherwise it gets a delay after which to try again, so that
-// a slow receiver occupies the few places of its own key and no others.
+// waits only while the key is quick. Otherwise it gets a delay after which to try again, so that a
+// slow receiver occupies only the few slots of its own key.
 //
 // The total is shared fairly. Slow keys share the first half. The second half is for the first
-// request of any key, and for quick keys, which soon release their places. So it takes as many
-// slow keys as half the total to hold up another key.
+// request of any key, and for quick keys, which soon release their slots. So other keys are
+// delayed only if there are at least half as many slow keys as slots in total.
 type limiter struct {
 	limit int // per key
 	total int // for all keys; 0: unlimited
@@ -47,14 +47,14 @@ type lane struct {
 	used      time.Time
 }
 
-// waiter is a caller in the line of a lane.
+// waiter is a caller in the queue of a lane.
 type waiter struct {
 	ready chan struct{} // closed when admitted
 	since time.Time     // when admitted
 }
 
-// permit is the right to make one request. The holder must call exactly one of release and
-// cancel.
+// permit is the right to make one request. The holder must call either release or cancel, exactly
+// once.
 type permit struct {
 	limiter *limiter
 	key     string
@@ -96,8 +96,8 @@ func (g *limiter) admit(l *lane, now time.Time) {
 	}
 }
 
-// acquire returns a permit at once or after a short wait. If the key is full and slow, or ctx is
-// done, it returns nil and the delay after which to try again.
+// acquire returns a permit, immediately or after a short wait. If the key is full and slow, or ctx
+// is done, acquire returns nil and the delay after which to try again.
 func (g *limiter) acquire(ctx context.Context, key string) (*permit, time.Duration) {
 	started := time.Now()
 	g.mu.Lock()
@@ -118,8 +118,8 @@ func (g *limiter) acquire(ctx context.Context, key string) (*permit, time.Durati
 	return g.wait(ctx, key, t, started)
 }
 
-// full reports whether acquire would reject the caller at once, and returns the delay after which
-// to try again.
+// full reports whether acquire would reject the caller immediately, and returns the delay after
+// which to try again.
 func (g *limiter) full(key string) (retryIn time.Duration, yes bool) {
 	now := time.Now()
 	g.mu.Lock()
@@ -131,7 +131,7 @@ func (g *limiter) full(key string) (retryIn time.Duration, yes bool) {
 	return l.retryAfter(now, g.limit), true
 }
 
-// wait waits for t to be admitted, while the key is quick and for at most maxPatience.
+// wait waits until t is admitted, as long as the key is quick and for at most maxPatience.
 func (g *limiter) wait(ctx context.Context, key string, t *waiter, started time.Time) (*permit, time.Duration) {
 	ticker := time.NewTicker(recheck)
 	defer ticker.Stop()
@@ -146,7 +146,7 @@ func (g *limiter) wait(ctx context.Context, key string, t *waiter, started time.
 		now := time.Now()
 		g.mu.Lock()
 		l := g.lane(key, now)
-		g.admit(l, now) // another key may have released a place
+		g.admit(l, now) // a different key may have released a slot
 		i := slices.Index(l.waiting, t)
 		admitted := i < 0
 		if !admitted && (ctx.Err() != nil || now.Sub(started) > maxPatience || !l.quick(now)) {
@@ -162,14 +162,14 @@ func (g *limiter) wait(ctx context.Context, key string, t *waiter, started time.
 	}
 }
 
-// release ends a request that was made and admits the next one.
+// release ends a request that was made and admits the next request.
 func (p *permit) release() { p.end(true) }
 
 // cancel returns an unused permit.
 func (p *permit) cancel() { p.end(false) }
 
-// end removes the request from its lane and admits the next one. used reports whether it was
-// made.
+// end removes the request from its lane and admits the next request. used reports whether the
+// request was made.
 func (p *permit) end(used bool) {
 	now := time.Now()
 	g := p.limiter
@@ -186,8 +186,8 @@ func (p *permit) end(used bool) {
 	g.admit(l, now)
 }
 
-// lane returns the state of a key. Lanes that have been idle for maxAway are
-// evicted, once in that time.
+// lane returns the state of a key. About once per maxRetryAfter, it evicts the lanes that have
+// been idle for longer than maxRetryAfter.
 func (g *limiter) lane(key string, now time.Time) *lane {
 	l, ok := g.lanes[key]
 	if !ok {
@@ -218,8 +218,8 @@ func (l *lane) observe(took time.Duration) {
 	}
 }
 
-// quick reports whether requests currently finish fast. A new receiver is quick until its oldest
-// request has taken newGrace.
+// quick reports whether requests currently finish fast. A new receiver counts as quick until its
+// oldest request has taken newGrace.
 func (l *lane) quick(now time.Time) bool {
 	oldest := now
 	for _, started := range l.busy {
@@ -233,8 +233,8 @@ func (l *lane) quick(now time.Time) bool {
 	return l.mean <= quickMean && now.Sub(oldest) <= quickOldest
 }
 
-// retryAfter returns the delay after which to try again. Each rejected caller gets a separate
-// time, at the rate at which the receiver has been answering.
+// retryAfter returns the delay after which to try again. Each rejected caller gets a different
+// time, at the rate at which the receiver has been responding.
 func (l *lane) retryAfter(now time.Time, limit int) time.Duration {
 	pace := l.mean
 	if !l.known {

@@ -14,7 +14,7 @@ func TestLimiterAdmitsItsLimitAndQueuesForAQuickHost(t *testing.T) {
 		g := newLimiter(4, 0)
 		first, _ := g.acquire(t.Context(), "h")
 		<-time.After(10 * time.Millisecond)
-		first.release() // now it is known to be quick
+		first.release() // now the key is known to be quick
 		var running sync.WaitGroup
 		var mu sync.Mutex
 		var under, most int
@@ -128,7 +128,7 @@ func TestLimiterEvictsIdleKeys(t *testing.T) {
 func TestLimiterLeavesPlacesOfTheTotalForOtherKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := newLimiter(10, 40)
-		for key := range 18 { // none of them is ever released
+		for key := range 18 { // these permits are never released
 			for range 10 {
 				if p, _ := g.acquire(t.Context(), fmt.Sprint(key)); p == nil {
 					break

@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	maxHeld          = 512      // deliveries that wait or are in flight in this process
-	maxHeldWorkspace = 128      // of one workspace
+	maxHeld          = 512      // deliveries in this process that wait or are in flight
+	maxHeldWorkspace = 128      // the same for one workspace
 	maxHeldBytes     = 64 << 20 // total size of their bodies
 
 	// startWithin is how long a delivery may wait in this process. After that, its job in the
@@ -27,7 +27,7 @@ const (
 type localDeliveries struct {
 	ctx     context.Context // canceled when deliveries must stop
 	stop    context.CancelFunc
-	closing chan struct{} // closed when no delivery may start any more
+	closing chan struct{} // closed when no further delivery may start
 
 	mu      sync.Mutex
 	closed  bool
@@ -43,7 +43,7 @@ func (h *localDeliveries) init() {
 	h.each = make(map[uuid.UUID]int)
 }
 
-// reserve reserves room for one delivery and reports whether there was any.
+// reserve reserves capacity for one delivery. It returns false if the limits are reached.
 func (h *localDeliveries) reserve(workspaceID uuid.UUID, size int) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -57,7 +57,7 @@ func (h *localDeliveries) reserve(workspaceID uuid.UUID, size int) bool {
 	return true
 }
 
-// release releases the room of one delivery.
+// release releases the capacity of one delivery.
 func (h *localDeliveries) release(workspaceID uuid.UUID, size int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -69,7 +69,7 @@ func (h *localDeliveries) release(workspaceID uuid.UUID, size int) {
 	h.running.Done()
 }
 
-// drain waits for the deliveries, interrupts those that remain when ctx is done, and returns when
+// drain waits for the deliveries, interrupts the remaining ones when ctx is done, and returns when
 // all have stopped.
 func (h *localDeliveries) drain(ctx context.Context) {
 	h.mu.Lock()
@@ -83,7 +83,7 @@ func (h *localDeliveries) drain(ctx context.Context) {
 }
 
 // Ready is a set of deliveries that a transaction has enqueued and that this process may make
-// right away. Call Start after the commit, or Drop if it fails. A nil Ready is empty.
+// immediately. Call Start after the commit, or Drop if the commit fails. A nil Ready is empty.
 type Ready struct {
 	deliverer  *Deliverer
 	deliveries []delivery
@@ -107,7 +107,7 @@ func (r *Ready) Start() {
 	}
 }
 
-// Drop releases the reserved room.
+// Drop releases the reserved capacity.
 func (r *Ready) Drop() {
 	if r == nil {
 		return
@@ -133,8 +133,8 @@ func (d *Deliverer) deliverHere(c delivery, delay time.Duration) {
 	}
 }
 
-// attemptHere makes one attempt. It waits for a permit until latest. If anything is left to do,
-// it makes the job in the queue due.
+// attemptHere makes one attempt. It waits for a permit until latest. If the delivery is unfinished
+// afterwards, attemptHere makes the job in the queue due.
 func (d *Deliverer) attemptHere(ctx context.Context, c delivery, latest time.Time) {
 	retryIn, err := d.deliver(ctx, c)
 	for err == nil && retryIn > 0 && retryIn < time.Second && time.Now().Add(retryIn).Before(latest) {
@@ -154,15 +154,15 @@ func (d *Deliverer) attemptHere(ctx context.Context, c delivery, latest time.Tim
 }
 
 // stillDue reports whether this process must still make the attempt that it kept. A replay may
-// have made it due earlier, or another process may have made it. If the database does not answer,
-// stillDue returns false, and the queue brings the delivery.
+// have made the attempt due earlier, or a different process may have made it. If the database does
+// not respond, stillDue returns false, and the delivery continues from the queue.
 func (d *Deliverer) stillDue(ctx context.Context, c delivery) bool {
 	row, err := d.loads.Do(ctx, c.Args)
 	return err == nil && row != nil && row.JobID != nil && *row.JobID == c.jobID && int(row.Tries) == c.tries
 }
 
-// requeueKept makes the job of a delivery due that this process did not attempt. If that fails,
-// the job becomes due a little later anyway.
+// requeueKept makes the job of a delivery due that this process kept but did not attempt. If the
+// update fails, the job becomes due a little later anyway.
 func (d *Deliverer) requeueKept(ctx context.Context, c delivery, retryIn time.Duration) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*time.Second)
 	defer cancel()

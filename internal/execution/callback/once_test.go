@@ -9,8 +9,8 @@ import (
 	"github.com/weft-automation/weft/internal/platform/egress/egresstest"
 )
 
-// The receiver closes every reused connection without an answer. The attempt fails, and the
-// schedule decides about the next one.
+// The receiver closes every reused connection without a response. The attempt then fails instead
+// of sending a second request, and the schedule determines the next attempt.
 func TestAnAttemptSendsOneRequest(t *testing.T) {
 	t.Parallel()
 	guard := egress.New(egress.Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})

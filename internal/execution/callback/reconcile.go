@@ -20,7 +20,7 @@ const (
 	eraseEvery     = time.Hour
 	eraseBatch     = 5000
 
-	// How long secrets are kept, for replays.
+	// Secrets are kept for this long, so that deliveries can be replayed.
 	secretsAfterDelivery = 72 * time.Hour
 	secretsAfterEnd      = 30 * 24 * time.Hour
 )
@@ -32,8 +32,8 @@ type reconciler struct {
 }
 
 // Sweep requeues deliveries without a working job, and erases secrets that no delivery needs any
-// more. Call it about once a second from one goroutine of the process that sweeps. It does
-// nothing if no round is due.
+// more. Call it about once a second from one goroutine of the process that sweeps. It does nothing
+// if no round is due.
 func (d *Deliverer) Sweep(ctx context.Context) {
 	now := time.Now()
 	if now.Sub(d.reconciler.stranded) >= reconcileEvery {
@@ -66,8 +66,8 @@ func (d *Deliverer) reconcile(ctx context.Context, grace time.Duration) error {
 	return nil
 }
 
-// requeue binds callbacks to new jobs in one transaction. Each job is due when the next
-// attempt is.
+// requeue binds callbacks to new jobs in one transaction. Each job becomes due when the next
+// attempt is due.
 func (d *Deliverer) requeue(ctx context.Context, rows []db.CallbackListStrandedRow) error {
 	var p db.CallbackRequeueManyParams
 	jobs := make([]river.InsertManyParams, len(rows))
@@ -118,7 +118,7 @@ func (d *Deliverer) erase(ctx context.Context, now time.Time) error {
 	}
 }
 
-// idAt returns the smallest UUIDv7 of the given time.
+// idAt returns the smallest UUIDv7 of the specified time.
 func idAt(at time.Time) uuid.UUID {
 	var id uuid.UUID
 	binary.BigEndian.PutUint64(id[:8], uint64(at.UnixMilli())<<16)

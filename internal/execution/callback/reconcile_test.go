@@ -94,7 +94,7 @@ func TestSecretsAreErasedWhenNoDeliveryNeedsThem(t *testing.T) {
 	}
 }
 
-// A replay that starts while its secrets are about to be erased needs them.
+// A replay needs its secrets even if it starts while they are about to be erased.
 func TestSecretsOfAReplayThatStartsMeanwhileAreKept(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, options{idle: true})
@@ -109,7 +109,7 @@ func TestSecretsOfAReplayThatStartsMeanwhileAreKept(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer tx.Rollback(context.Background()) //nolint:errcheck // it is over by then
+	defer tx.Rollback(context.Background()) //nolint:errcheck // the transaction has finished by then
 	if _, err := tx.Exec(t.Context(), "UPDATE callbacks SET state = 'QUEUED' WHERE execution_id = $1", id); err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func TestSecretsOfAReplayThatStartsMeanwhileAreKept(t *testing.T) {
 	}
 }
 
-// rename changes the id of a callback, as if it were from another time.
+// rename changes the ID of a callback, so that it has a different creation time.
 func (b *bench) rename(t *testing.T, f Final, id, state string, deliveredAt *time.Time) error {
 	t.Helper()
 	_, err := b.pool.Exec(t.Context(), `WITH e AS (

@@ -83,8 +83,8 @@ func TestCB09ReplaysThatAreRejected(t *testing.T) {
 	}
 }
 
-// The receiver is repaired before the retry is due. The delay of an hour never passes
-// here, so each attempt after the first one is a replay's.
+// The receiver is repaired before the retry is due. The delay of an hour never passes in this
+// test, so each attempt after the first one is caused by a replay.
 func TestReplaySendsWaitingRetryNow(t *testing.T) {
 	t.Parallel()
 	for name, delay := range map[string]time.Duration{"kept by the process": 25 * time.Second, "left to the queue": time.Hour} {
@@ -124,8 +124,8 @@ func TestReplaySendsWaitingRetryNow(t *testing.T) {
 	}
 }
 
-// An attempt is recorded before the process that made it is done with it. A replay that arrives
-// in between is not delayed until the time of the retry.
+// The process that made an attempt still has work to do after the attempt is recorded. A replay
+// that arrives in between is not delayed until the retry is due.
 func TestReplayIsSentAlthoughAttemptIsClosing(t *testing.T) {
 	t.Parallel()
 	for name, byQueue := range map[string]bool{"of this process": false, "of the queue": true} {
@@ -163,7 +163,7 @@ func TestReplayIsSentAlthoughAttemptIsClosing(t *testing.T) {
 	}
 }
 
-// The queue, which polls once an hour here, is notified of a replay.
+// A replay notifies the queue, which polls only once an hour in this test.
 func TestReplayNotifiesQueue(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, options{settings: Settings{Schedule: []time.Duration{0, time.Hour, time.Hour}}, full: true, notified: true})
@@ -178,7 +178,7 @@ func TestReplayNotifiesQueue(t *testing.T) {
 	}
 }
 
-// River completes the job after the attempt is recorded. So a replay must use another job.
+// River completes the job after the attempt is recorded. So a replay must use a different job.
 func TestReplayBindsCallbackToNewJob(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, options{settings: Settings{Schedule: []time.Duration{0, time.Hour}}, idle: true})
@@ -336,7 +336,7 @@ func TestAForcedReplayThatChangesNothingIsNotAudited(t *testing.T) {
 		}
 		return n
 	}
-	passed := due("-1 second") // as while an attempt is sent
+	passed := due("-1 second") // the state while an attempt is sent
 	if err := b.service.Replay(t.Context(), f.WorkspaceID, f.ID, true); err != nil {
 		t.Fatal(err)
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/weft-automation/weft/internal/platform/egress"
 )
 
-// throttled is the delay after a receiver answered 429 or timed out, as far as the schedule
+// throttled is the delay after a receiver responded with 429 or timed out, as far as the schedule
 // allows.
 const throttled = 60 * time.Second
 
@@ -20,10 +20,10 @@ func DefaultSchedule() []time.Duration {
 	}
 }
 
-// next returns the delay after the given number of attempts, the last of which ended with out. It
-// returns false if there is no further attempt. random is uniform in [0, 1).
+// next returns the delay after the specified number of attempts. out is the outcome of the last
+// attempt. next returns false if there is no further attempt. random is uniform in [0, 1).
 //
-// The planned delay is spread over -20 % to +10 %. The queue may add the rest to +20 %: it can be
+// The planned delay is varied by -20 % to +10 %. The queue may add the rest up to +20 %: it can be
 // late but never early. A delay requested by the receiver (Retry-After, or throttled after a 429
 // or a timeout) is limited to between one and two times the planned delay.
 func next(schedule []time.Duration, attempts int, out outcome, random float64) (time.Duration, bool) {

@@ -50,16 +50,18 @@ func unseal(keyring *seal.Keyring, workspaceID, executionID uuid.UUID, sealed []
 }
 
 // classSecrets is the error class of an attempt that sent nothing because the stored secrets
-// cannot be decrypted with the key that they name. They never will be.
+// cannot be decrypted with the key that they name. Retries cannot succeed.
 const classSecrets = "secrets"
 
 const (
-	// keyPatience is how long processes that lack the key of a delivery's secrets pass it on
-	// before it fails. It is longer than a rollout or a key rotation should take.
+	// keyPatience is how long a delivery is passed on between processes that lack the key of its
+	// secrets. After that the delivery fails. It is longer than a rollout or a key rotation should
+	// take.
 	keyPatience = 24 * time.Hour
 
-	// keyGrace is how long a process must have seen deliveries that it lacks the key for before
-	// it fails one. After an outage, it gives a process with the key its turn first.
+	// keyGrace is how long a process must have been receiving deliveries whose key it lacks before
+	// it may fail such a delivery. After an outage, this delay lets a process that has the key
+	// fetch the delivery first.
 	keyGrace = time.Hour
 
 	minKeyPause = 5 * time.Second
@@ -67,15 +69,15 @@ const (
 	keyLogEvery = time.Minute
 )
 
-// keyless records when this process saw deliveries that it lacks the key for.
+// keyless records when this process received deliveries whose key it lacks.
 type keyless struct {
-	since  time.Time // start of the current series, without a gap of keyGrace
+	since  time.Time // start of the current series; a gap of keyGrace starts a new series
 	last   time.Time
 	logged time.Time
 }
 
-// open decrypts the body and secrets of a delivery. It returns UNAVAILABLE if this process lacks
-// the key.
+// open decrypts the body and the secrets of a delivery. It returns UNAVAILABLE if this process
+// lacks the key.
 func (d *Deliverer) open(ctx context.Context, c delivery) (body []byte, secrets Secrets, err error) {
 	if c.sealed != nil && !d.Keyring.Holds(c.sealed) {
 		return nil, secrets, fault.New(fault.Unavailable, "the callback's secrets are sealed under a master key that this process does not have")
@@ -88,7 +90,7 @@ func (d *Deliverer) open(ctx context.Context, c delivery) (body []byte, secrets 
 }
 
 // waitForKey returns how long a delivery that could not be decrypted must wait for a process that
-// holds its key. It returns 0 if this process must make the attempt or let it fail.
+// has its key. It returns 0 if this process must make the attempt, or record that it failed.
 func (d *Deliverer) waitForKey(ctx context.Context, c delivery, why error) (retryIn time.Duration, err error) {
 	if why == nil || errors.Is(why, seal.ErrUnsealable) {
 		return 0, nil
@@ -113,8 +115,8 @@ func (d *Deliverer) waitForKey(ctx context.Context, c delivery, why error) (retr
 	return min(max(c.unopened, minKeyPause), maxKeyPause), nil
 }
 
-// noteKeyless records a delivery that this process lacks the key for. lasting reports whether the
-// series has lasted for keyGrace, and due whether it is time to log it.
+// noteKeyless records a delivery whose key this process lacks. lasting reports whether the current
+// series of such deliveries has lasted for keyGrace. The second result reports whether to log it.
 func (d *Deliverer) noteKeyless(now time.Time) (lasting, tell bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

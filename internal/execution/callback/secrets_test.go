@@ -12,9 +12,9 @@ import (
 	"github.com/weft-automation/weft/internal/secret/seal"
 )
 
-// Secrets that cannot be decrypted with the key that they name never will be. Nothing is sent,
-// and the error is shown to the owner and logged for the operator. If the secrets are restored, a
-// replay delivers.
+// Secrets that cannot be decrypted with the key that they name are lost. Nothing is sent, and the
+// error is shown to the owner and logged for the operator. If the secrets are restored, a replay
+// delivers the callback.
 func TestMT06SecretsThatCannotBeDecryptedFailTheDelivery(t *testing.T) {
 	t.Parallel()
 	const canary = "kanarienvogel"
@@ -71,9 +71,10 @@ func TestMT06SecretsThatCannotBeDecryptedFailTheDelivery(t *testing.T) {
 	}
 }
 
-// If this process lacks the key, another may deliver, or this one later. That does not count as
-// an attempt until processes have lacked the key for longer than any rotation takes. The time for
-// which the delivery was due, or no process was running, does not count.
+// If this process lacks the key, a different process may deliver the callback, or this process may
+// deliver it later. Such a fetch does not count as an attempt until processes have lacked the key
+// for longer than any rotation takes. Time during which the delivery was merely due, or no process
+// was running, does not count.
 func TestMT06SecretsUnderAMissingKeyWait(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, options{idle: true})

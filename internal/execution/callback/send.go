@@ -25,7 +25,7 @@ const (
 	userAgent      = "Weft-Callback/1"
 )
 
-// Message is one callback to be sent. It is the same at every attempt.
+// Message is one callback to be sent. Every attempt sends the same Message.
 type Message struct {
 	ExecutionID uuid.UUID
 	Restores    int32 // how many restores caused the record to be computed again
@@ -35,8 +35,8 @@ type Message struct {
 	Traceparent string
 }
 
-// webhookID returns the ID by which receivers recognize repeats. After a restore it differs from
-// that of earlier deliveries, because the body may differ (decisions 5.4).
+// webhookID returns the ID by which receivers recognize repeated deliveries. After a restore the
+// ID differs from that of earlier deliveries, because the body may differ (decisions 5.4).
 func (m Message) webhookID() string {
 	if m.Restores == 0 {
 		return m.ExecutionID.String()
@@ -44,7 +44,8 @@ func (m Message) webhookID() string {
 	return fmt.Sprintf("%s.%d", m.ExecutionID, m.Restores+1)
 }
 
-// outcome is the result of an attempt. Of the response it keeps only the status and Retry-After.
+// outcome is the result of an attempt. It keeps only the status and the Retry-After header of the
+// response.
 type outcome struct {
 	started    time.Time
 	took       time.Duration
@@ -61,7 +62,7 @@ type Sender struct {
 	timeout time.Duration
 }
 
-// NewSender returns a Sender with the given timeout per attempt; 0 means 15 s.
+// NewSender returns a Sender with the specified timeout per attempt; 0 means 15 s.
 func NewSender(guard *egress.Guard, timeout time.Duration) *Sender {
 	if timeout <= 0 {
 		timeout = defaultTimeout
@@ -69,11 +70,11 @@ func NewSender(guard *egress.Guard, timeout time.Duration) *Sender {
 	return &Sender{guard: guard, timeout: timeout}
 }
 
-// send makes one attempt. It returns an error only if no attempt was made: the message cannot be
-// sent at all, or ctx is done.
+// send makes one attempt. It returns an error only if no attempt was made, because the message
+// cannot be sent at all or ctx is done.
 //
-// A 2xx response in time is a delivery, whatever happens to the rest of the response. Its body is
-// read, for a short time, only to keep the connection usable.
+// A 2xx response in time is a successful delivery, even if reading the response body fails. The
+// body is read, for a short time, only to keep the connection usable.
 func (s *Sender) send(ctx context.Context, m Message) (outcome, error) {
 	out := outcome{started: time.Now()}
 	attempt, cancel := context.WithTimeout(ctx, s.timeout)
@@ -114,8 +115,8 @@ func classOf(status int) string {
 	return egress.ClassStatus
 }
 
-// request builds the POST. It sets the caller's headers first. They cannot replace Weft's own
-// headers: names in conflict were rejected when the callback was accepted.
+// request builds the POST. It sets the caller's headers first. They cannot conflict with Weft's
+// own headers: such names were rejected when the callback was accepted.
 func (s *Sender) request(ctx context.Context, m Message, now time.Time) (*http.Request, error) {
 	ctx = httptrace.WithClientTrace(ctx, refuseOddStatus)
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, m.URL, bytes.NewReader(m.Body))
@@ -142,8 +143,8 @@ func (s *Sender) request(ctx context.Context, m Message, now time.Time) (*http.R
 	return request, nil
 }
 
-// refuseOddStatus aborts the request at an informational response that HTTP does not define,
-// instead of waiting for what may follow.
+// refuseOddStatus aborts the request when an informational response arrives that HTTP does not
+// define, instead of waiting for the final response.
 var refuseOddStatus = &httptrace.ClientTrace{
 	Got1xxResponse: func(code int, _ textproto.MIMEHeader) error {
 		if code > http.StatusEarlyHints {

@@ -31,13 +31,13 @@ const (
 // maxSecret bounds a callbackSecret, in bytes.
 const maxSecret = 4096
 
-// Service replays callbacks and lists their attempts. It does not deliver them itself.
+// Service replays callbacks and lists their attempts. A Deliverer delivers them.
 type Service struct {
 	db   *pgxpool.Pool
 	jobs *river.Client[pgx.Tx]
 }
 
-// NewService returns a Service. It uses jobs to insert only.
+// NewService returns a Service. The Service uses jobs only to insert.
 func NewService(pool *pgxpool.Pool, jobs *river.Client[pgx.Tx]) *Service {
 	return &Service{db: pool, jobs: jobs}
 }
@@ -54,10 +54,10 @@ func CheckSecret(secret string) error {
 	return nil
 }
 
-// Replay enqueues another delivery of an execution's callback (contract 4.4), with a full
-// schedule of attempts. If a retry is scheduled, it is sent now instead, as the next attempt of
-// the same delivery. Replay changes nothing while an attempt is being sent, or after a delivery
-// unless force is true.
+// Replay enqueues another delivery of an execution's callback (contract 4.4), with a full schedule
+// of attempts. If a retry is scheduled, the retry is sent now instead, as the next attempt of the
+// same delivery. Replay changes nothing while an attempt is being sent. It also changes nothing
+// after a successful delivery, unless force is true.
 //
 // Errors: NOT_FOUND, NO_CALLBACK, EXECUTION_NOT_FINISHED, and CONFLICT once the secrets that a
 // delivery needs are erased.
@@ -79,8 +79,8 @@ func (s *Service) Replay(ctx context.Context, workspaceID, executionID uuid.UUID
 	return err
 }
 
-// replayable reports whether a replay has anything to do, and returns an error if it is not
-// possible.
+// replayable reports whether a replay has anything to do. It returns an error if the callback
+// cannot be replayed.
 func replayable(c db.Callback, force bool) (bool, error) {
 	erased := c.Sealed == nil && (c.Signed || len(c.HeaderNames) > 0)
 	switch {
@@ -98,7 +98,7 @@ func replayable(c db.Callback, force bool) (bool, error) {
 	return true, nil
 }
 
-// replayTx checks the callback again under its lock and enqueues the delivery.
+// replayTx locks the callback, checks it again, and enqueues the delivery.
 func (s *Service) replayTx(ctx context.Context, tx pgx.Tx, workspaceID, executionID uuid.UUID, force bool) error {
 	q := db.New()
 	row, err := q.CallbackLock(ctx, tx, db.CallbackLockParams{WorkspaceID: workspaceID, ExecutionID: executionID})

@@ -10,17 +10,17 @@ import (
 )
 
 // Worker is the River worker of deliveries. It handles retries, replays, deliveries that no
-// process made itself, and those that a lost process left behind.
+// process made without the queue, and deliveries that a lost process left behind.
 type Worker struct {
 	river.WorkerDefaults[Args]
 	Deliverer *Deliverer
 }
 
-// Timeout disables River's timeout: an attempt has its own.
+// Timeout disables River's timeout, because an attempt has its own timeout.
 func (w *Worker) Timeout(*river.Job[Args]) time.Duration { return -1 }
 
-// NextRetry applies only to errors of Weft itself, such as an unavailable database. For River, a
-// job whose attempt failed is a success.
+// NextRetry applies only to errors in Weft itself, such as an unavailable database. A failed
+// callback attempt is not a job failure: the delivery's schedule determines its retries.
 func (w *Worker) NextRetry(job *river.Job[Args]) time.Time {
 	return w.Deliverer.Clock.Now().Add(min(time.Duration(len(job.Errors)+1)*2*time.Second, time.Minute))
 }
@@ -32,7 +32,7 @@ func (w *Worker) Work(ctx context.Context, job *river.Job[Args]) error {
 	case errors.Is(err, errNothingToDo):
 		return nil
 	case ctx.Err() != nil:
-		return river.JobSnooze(0) // this process is stopping: another one continues
+		return river.JobSnooze(0) // this process is stopping: a different one continues
 	case err != nil:
 		return err
 	case retryIn > 0:
@@ -41,7 +41,7 @@ func (w *Worker) Work(ctx context.Context, job *river.Job[Args]) error {
 	return nil
 }
 
-// work makes the attempt of a fetched job. It returns the delay after which to snooze the job, or
+// work makes the attempt for a fetched job. It returns the delay for which to snooze the job, or
 // errNothingToDo.
 func (d *Deliverer) work(ctx context.Context, job *river.Job[Args]) (time.Duration, error) {
 	// A dead host can have thousands of jobs in the queue: snooze most of them without loading

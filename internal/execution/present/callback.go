@@ -21,7 +21,7 @@ func CallbackAttempt(row db.CallbackAttempt) api.CallbackAttempt {
 	return a
 }
 
-// failures describes each error class in a sentence.
+// failures maps each error class to a sentence that describes it.
 var failures = map[string]string{
 	"dns":             "The receiver's name could not be resolved.",
 	"refused":         "The receiver refused the connection.",
@@ -36,9 +36,9 @@ var failures = map[string]string{
 	"secrets":         "The stored secrets cannot be decrypted. Nothing was sent.",
 }
 
-// CallbackError encodes the error of an attempt. class is one of egress.Classes or "secrets", and
-// httpStatus is the response status, 0 without a response. For a delivery (class "") it returns
-// nil.
+// CallbackError encodes the error of an attempt. class is one of egress.Classes or "secrets".
+// httpStatus is the response status, or 0 if there was no response. CallbackError returns nil if
+// class is "", because the attempt succeeded.
 func CallbackError(class string, httpStatus int) (json.RawMessage, error) {
 	if class == "" {
 		return nil, nil

@@ -1,8 +1,8 @@
-// Package present converts database rows to the records of the API, so that the shape of a record
-// is defined in one place.
+// Package present converts database rows to the records of the API, so that the form of a record
+// is defined in one package.
 //
-// It reads no database and knows no HTTP. The one invariant: every field of the contract is
-// present, a nullable one as null and an empty list as [].
+// The package does not query the database and does not depend on HTTP. Invariant: every field of
+// the contract is present. A missing value is null, and an empty list is [].
 package present
 
 import (
@@ -33,8 +33,8 @@ func Execution(row db.ExecutionGetRow) api.ComponentExecution {
 	}
 }
 
-// executionCallback returns the callback object (contract 2.2). It is present and empty if the
-// execution has no callback.
+// executionCallback returns the callback object (contract 2.2). If the execution has no callback,
+// the object is present and its fields are empty.
 func executionCallback(row db.ExecutionGetRow) api.ComponentExecutionCallback {
 	c := api.ComponentExecutionCallback{URL: row.CallbackURL, HeaderNames: []string{}}
 	if row.CallbackURL == nil {

@@ -9,8 +9,8 @@ import (
 )
 
 // Unopened returns why a sealed output cannot be shown: this process lacks the key, or the output
-// cannot be decrypted at all. The rest of the record is shown without it. For any other error it
-// returns nil.
+// cannot be decrypted at all. The rest of the record is shown without the output. For any other
+// error Unopened returns nil.
 func Unopened(err error) *api.OutputProblem {
 	if failure, ok := errors.AsType[*fault.Error](err); ok && failure.Code == fault.Unavailable {
 		return &api.OutputProblem{Code: failure.Code, Message: failure.Message}

@@ -28,7 +28,8 @@ func Workflow(row db.WorkflowGetRow) (api.Workflow, error) {
 	return w, nil
 }
 
-// WorkflowExport returns a workflow as a file, without anything that belongs to its workspace.
+// WorkflowExport returns a workflow in the form of an export file, without workspace-specific
+// data.
 func WorkflowExport(w api.Workflow) api.WorkflowExport {
 	return api.WorkflowExport{
 		Format: api.WorkflowFileFormatWeftWorkflowV1, Name: w.Name, Description: w.Description, InputSchema: w.InputSchema,

@@ -21,10 +21,10 @@ import (
 	"github.com/weft-automation/weft/internal/secret/vault"
 )
 
-// lockRun locks and returns the run. In the same round trip it marks as final the stages whose
-// executions are known to have finished, and returns them. If the end of an execution is to be
-// committed with the fold, it fails at once when the run is locked by another transaction:
-// everything of this trip is then rolled back.
+// lockRun locks and returns the run. In the same round trip it marks the stages whose executions
+// are known to have finished as final, and returns those stages. If w.end is set, an execution
+// finishes in the same transaction. In that case lockRun fails immediately if a different
+// transaction has locked the run, and every statement of the round trip is rolled back.
 func lockRun(ctx context.Context, tx *postgres.Tx, key notify.Key, w wakeup) (run db.RunLockRow, finished []db.StageFinishExecutedRow, err error) {
 	statements := []func(pgx.Tx) error{func(tx pgx.Tx) (err error) {
 		if w.end != nil {
@@ -55,8 +55,8 @@ func lockRun(ctx context.Context, tx *postgres.Tx, key notify.Key, w wakeup) (ru
 	return run, finished, err
 }
 
-// applyFinished applies what has finished since the last fold: the given stages, and everything
-// else if the wake-up asks for it or a timer is due.
+// applyFinished applies what has finished since the last fold: the specified stages and, if the
+// wake-up requests it or a timer is due, everything else.
 func (f *fold) applyFinished(w wakeup, finished []db.StageFinishExecutedRow) error {
 	for _, row := range finished {
 		f.apply(finishedStage(row))
@@ -114,7 +114,7 @@ func (f *fold) countOutput(bytes int64) {
 }
 
 // scan checks everything the run may wait for: executions, timers, signals, child runs, its
-// deadline and a cancel request. It also makes up for folds that were lost or incomplete.
+// deadline and a cancel request. It also applies what lost or incomplete folds left unapplied.
 func (f *fold) scan() error {
 	f.scanned = true
 	if f.run.Status != status.RunCreated { // else the run has no stages yet
@@ -192,8 +192,8 @@ func (f *fold) applyAll() error {
 }
 
 // applySecretSignals completes stages that wait for a sealed signal. It decrypts each signal once
-// and encrypts it for each stage. If the outputs exceed the limit of the run, it stops: the
-// remaining stages end with the run.
+// and encrypts it for each stage. If the outputs exceed the limit of the run, applySecretSignals
+// stops, and the remaining stages end with the run.
 func (f *fold) applySecretSignals(waiting []db.StageListSecretSignalsRow) error {
 	var output json.RawMessage
 	for i, stage := range waiting {
@@ -234,9 +234,10 @@ func (f *fold) secretSignal(name string) (json.RawMessage, error) {
 	return strictjson.Encode(map[string]json.RawMessage{"payload": payload})
 }
 
-// SecretSignal reports whether the payload of a signal is secret: a WAIT_FOR_SIGNAL with that name
-// marks it as secret, or one whose name contains an environment variable, so that only runs know
-// it.
+// SecretSignal reports whether the payload of a signal is secret. It is secret if a
+// WAIT_FOR_SIGNAL with that name marks it as secret. It is also secret if a WAIT_FOR_SIGNAL that
+// marks its payload has an environment variable in its name, because only a run can resolve the
+// name.
 func SecretSignal(plan *graph.Plan, name string) bool {
 	return slices.ContainsFunc(plan.Components(), func(c graph.Component) bool {
 		if c.Module != component.WaitForSignal {

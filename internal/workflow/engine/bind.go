@@ -70,7 +70,7 @@ type outputValue struct {
 	secret bool
 }
 
-// open decrypts a stored output, if it is sealed. source is the row that it is bound to.
+// open decrypts a stored output if it is sealed. source is the row that the output is bound to.
 func (f *fold) open(source uuid.UUID, stored json.RawMessage) (outputValue, error) {
 	output, err := f.engine.Vault.OpenJSON(f.ctx, f.vaultPlace(source, vault.Output), stored)
 	if err != nil {
@@ -99,7 +99,7 @@ func (b *binding) add(value json.RawMessage, secret bool) {
 const maxRead = 1 << 30
 
 // bind returns the input of a component in a scope. It returns a *graph.BindError if a value does
-// not fit, and a *fault.Error if the connections search too much.
+// not fit, and a *fault.Error if the connections search too many bytes.
 func (f *fold) bind(sc *scope, c graph.Component) (json.RawMessage, error) {
 	sources := f.plan.Sources(c.ID)
 	f.binding = binding{}
@@ -114,7 +114,7 @@ func (f *fold) bind(sc *scope, c graph.Component) (json.RawMessage, error) {
 	return graph.Bind(c.Input, values)
 }
 
-// value returns the value that a connection carries into a scope, or nil if it has none.
+// value returns the value that a connection carries into a scope, or nil if it carries none.
 func (f *fold) value(sc *scope, source graph.Source) (json.RawMessage, error) {
 	shared := sc.iteration[:min(source.Depth, len(sc.iteration))]
 	var from outputValue
@@ -144,8 +144,8 @@ func (f *fold) value(sc *scope, source graph.Source) (json.RawMessage, error) {
 	return value, err
 }
 
-// selectPath returns the value at a path in an output, and whether it exists. It returns a
-// *fault.Error if the binding has searched too much.
+// selectPath returns the value at a path in an output, and whether the value exists. It returns a
+// *fault.Error if the binding has searched too many bytes.
 func (f *fold) selectPath(output json.RawMessage, path string) (value json.RawMessage, ok bool, err error) {
 	if f.binding.read += len(output) * (2 + strings.Count(path, ".")); f.binding.read > maxRead {
 		return nil, false, fault.New(fault.InvalidInput, "The connections into this component search more than 1 GiB of outputs.")
@@ -154,7 +154,7 @@ func (f *fold) selectPath(output json.RawMessage, path string) (value json.RawMe
 	return value, ok, nil
 }
 
-// item returns the output of a loop for one of its iterations (decisions 8.5).
+// item returns the output of a loop for one iteration (decisions 8.5).
 func (f *fold) item(sc *scope, source graph.Source, shared []int32) (outputValue, error) {
 	l := f.loops[placeOf(source.From, shared)]
 	if l == nil || len(sc.iteration) <= len(shared) {
@@ -174,9 +174,9 @@ func (f *fold) item(sc *scope, source graph.Source, shared []int32) (outputValue
 	return outputValue{output, secret}, nil
 }
 
-// collected returns the values of all iterations, in the order of the items. The value is null for
-// an iteration that has none, and for one that failed: which of its stages had run by then depends
-// on timing. It returns nothing if the loop did not complete.
+// collected returns the values of all iterations, in the order of the items. An iteration without
+// a value has null. A failed iteration has null too: which of its stages had run by then depends
+// on timing. If the loop did not complete, collected returns nothing.
 func (f *fold) collected(source graph.Source, shared []int32) (all outputValue, err error) {
 	found := map[string]json.RawMessage{}
 	rows, err := f.outputsBelow(source.From, shared)
@@ -248,7 +248,7 @@ func (f *fold) outputsBelow(componentID string, prefix []int32) ([]db.StageListC
 }
 
 // itemCounts returns the number of items of the loops that a value leaves, by the iteration in
-// which each of them ran, and the items that failed.
+// which each loop ran. It also returns the items that failed.
 func (f *fold) itemCounts(source graph.Source, shared []int32) (counts map[string]int, failedItems map[string]bool, err error) {
 	counts = map[string]int{}
 	var failing []string // components that can fail an item
@@ -277,8 +277,8 @@ func (f *fold) itemCounts(source graph.Source, shared []int32) (counts map[strin
 	return counts, failedItems, err
 }
 
-// failedIterations returns the iterations that start with prefix in which one of the components
-// failed.
+// failedIterations returns the iterations that start with prefix and in which one of the
+// components failed.
 func (f *fold) failedIterations(components []string, prefix []int32) (map[string]bool, error) {
 	failed := map[string]bool{}
 	if len(components) == 0 {
@@ -328,7 +328,7 @@ func (f *fold) environment() (*variables, error) {
 	return v, nil
 }
 
-// resolve returns a component with the values of the variables that it refers to. It returns a
+// resolve returns a component with its variables replaced by their values. It returns a
 // *fault.Error if a variable is missing or its value does not fit.
 func (f *fold) resolve(c graph.Component) (graph.Component, error) {
 	if len(envref.Names(c.Input, c.Config)) == 0 {
@@ -345,7 +345,7 @@ func (f *fold) resolve(c graph.Component) (graph.Component, error) {
 	}
 	entry, known := f.engine.Modules.Lookup(c.Module)
 	if !known {
-		return c, nil // starting its execution reports that
+		return c, nil // starting its execution reports the error
 	}
 	for _, part := range []struct {
 		pointer string

@@ -29,21 +29,21 @@ const (
 	CancelImmediate = "immediate"
 )
 
-// Limits of a tree of runs. Without them, workflows that run themselves or each other would fill
+// Limits of a tree of runs. Without them, workflows that run themselves or each other could fill
 // the database.
 const (
-	maxDepth = 8      // levels of runs below a root
-	maxLive  = 1_000  // unfinished runs below a root
-	maxBelow = 10_000 // unfinished child runs of a workspace from which on child runs start no more; approximate
+	maxDepth = 8      // levels of descendants of a root
+	maxLive  = 1_000  // unfinished descendants of a root
+	maxBelow = 10_000 // unfinished child runs of a workspace; at this number, child runs start no further runs; approximate
 )
 
-// reasonAbove is the cancelReason of a run that is canceled because of a run above it.
+// reasonAbove is the cancelReason of a run that is canceled because of an ancestor.
 const reasonAbove = "the run that started it ended"
 
 // reasonLate is the cancelReason of a run that is canceled because its stage took too long.
 const reasonLate = "the stage that started it exceeded its timeoutMs"
 
-// runWorkflow starts a run of another workflow and waits for it to finish. It reserves nothing in
+// runWorkflow starts a run of a workflow and waits for that run to finish. It reserves nothing in
 // advance: the stages of the child run reserve their own prices.
 func (f *fold) runWorkflow(sc *scope, t *stage, input json.RawMessage) error {
 	var config struct {
@@ -86,15 +86,15 @@ func (f *fold) runWorkflow(sc *scope, t *stage, input json.RawMessage) error {
 	return nil
 }
 
-// errNotForKey fails a RUN_WORKFLOW whose workflow the run's key may not use.
+// errNotForKey is the error of a RUN_WORKFLOW whose workflow the run's key may not use.
 var errNotForKey = &fault.Error{
 	Code: fault.Forbidden, Reason: "workflow_not_allowed",
 	Message: "The API key that triggered this run, or the run above it, may not use this workflow.",
 }
 
 // mayRun reports whether the key that triggered the root run may use a workflow (decisions 2.8).
-// The run records the root of the key's rotations, which has the same workflows. Runs of schedules
-// and hooks have no key and may use any workflow.
+// The run records the first key in the chain of rotations, which has access to the same workflows.
+// Runs of schedules and hooks have no key and may use any workflow.
 func (f *fold) mayRun(workflowID uuid.UUID) (bool, error) {
 	if f.run.KeyRootID == nil {
 		return true, nil
@@ -111,16 +111,16 @@ func (f *fold) mayRun(workflowID uuid.UUID) (bool, error) {
 	return may, nil
 }
 
-// errTreeGrew is returned by a fold whose child runs, together with those that other folds started
-// at the same time, would exceed maxLive. Nothing of the fold is committed. The next fold reads the
-// new count.
+// errTreeGrew is returned by a fold if its child runs, together with those that concurrent folds
+// started, would exceed maxLive. Nothing of the fold is committed. The next fold reads the new
+// count.
 var errTreeGrew = errors.New("other folds of the tree started child runs at the same time")
 
 // checkChildLimits returns the error with which a RUN_WORKFLOW fails if the run may not start a
-// child run, and nil otherwise. If a run above is ending, it cancels this run.
+// child run, and nil otherwise. If an ancestor is ending, checkChildLimits cancels this run.
 //
-// A run above may be canceled just after this check. That cancel waits for the lock on this run and
-// then cancels it too. The next fold then finds the new child run and cancels it.
+// An ancestor may be canceled just after this check. That cancel waits for the lock on this run
+// and then cancels this run too. The next fold then finds the new child run and cancels it.
 func (f *fold) checkChildLimits() (refusal *component.Error, err error) {
 	if int(f.run.TreeLive)+len(f.children) >= maxLive {
 		return component.Permanent("LIMIT_EXCEEDED", "A run can have at most %d unfinished runs below it.", maxLive), nil
@@ -144,7 +144,7 @@ func (f *fold) checkChildLimits() (refusal *component.Error, err error) {
 	return nil, nil
 }
 
-// readAbove reads the runs above a child run and the number of unfinished child runs in the
+// readAbove reads the ancestors of a child run and the number of unfinished child runs in the
 // workspace.
 func (f *fold) readAbove() error {
 	above, err := db.New().RunGetAncestors(f.ctx, f.tx, db.RunGetAncestorsParams{WorkspaceID: f.run.WorkspaceID, ID: f.run.ID, MaxDepth: maxDepth})
@@ -158,7 +158,7 @@ func (f *fold) readAbove() error {
 	return nil
 }
 
-// cancelWithAbove cancels this run because a run above it is ending.
+// cancelWithAbove cancels this run because an ancestor is ending.
 func (f *fold) cancelWithAbove() error {
 	mode := CancelGraceful
 	if f.above.Immediate {
@@ -238,8 +238,8 @@ func (f *fold) insertChild(t *stage, workflowID uuid.UUID, loaded workflow.Loade
 	return id, nil
 }
 
-// exceeded returns the maxCredits, of this run or one above it, that a stage of that price would
-// exceed, or nil if it exceeds none.
+// exceeded returns the maxCredits that a stage of that price would exceed, of this run or of an
+// ancestor. It returns nil if the stage exceeds none.
 func (f *fold) exceeded(price credit.Amount) (*credit.Amount, error) {
 	most := f.run.MaxCredits
 	if most == nil || price == 0 {
@@ -251,7 +251,7 @@ func (f *fold) exceeded(price credit.Amount) (*credit.Amount, error) {
 	if f.run.ParentRunID != nil && f.limited == nil {
 		rows, err := db.New().RunLockAncestors(f.ctx, f.tx, db.RunLockAncestorsParams{WorkspaceID: f.run.WorkspaceID, ID: f.run.ID, MaxDepth: maxDepth})
 		if err != nil {
-			return nil, fmt.Errorf("lock the runs above: %w", err)
+			return nil, fmt.Errorf("lock ancestor runs: %w", err)
 		}
 		f.limited = rows
 	}
@@ -263,7 +263,7 @@ func (f *fold) exceeded(price credit.Amount) (*credit.Amount, error) {
 	return nil, nil
 }
 
-// writeAbove adds the credits that this fold commits to the runs above.
+// writeAbove adds the credits that this fold commits to the totals of the ancestors.
 func (f *fold) writeAbove(tx pgx.Tx) error {
 	if len(f.limited) == 0 || f.spent == 0 {
 		return nil
@@ -278,7 +278,7 @@ func (f *fold) writeAbove(tx pgx.Tx) error {
 	return nil
 }
 
-// stopChildren cancels the child runs that must stop, and all runs below them.
+// stopChildren cancels the child runs that must stop, and their descendants.
 func (e *Engine) stopChildren(ctx context.Context, f *fold, mode string) error {
 	if len(f.orphans) == 0 {
 		return nil
@@ -290,8 +290,9 @@ func (e *Engine) stopChildren(ctx context.Context, f *fold, mode string) error {
 	return e.CancelTree(ctx, e.System, f.run.WorkspaceID, f.orphans, mode, &reason)
 }
 
-// CancelTree requests the cancellation of runs and of all unfinished runs below them, and wakes
-// them. It is one statement: if this process dies afterwards, the sweep wakes the runs.
+// CancelTree requests the cancellation of the specified runs and of all their unfinished
+// descendants in one statement, then wakes the canceled runs. If this process dies after the
+// statement, the sweep wakes them.
 func (e *Engine) CancelTree(ctx context.Context, conn db.DBTX, workspaceID uuid.UUID, ids []uuid.UUID, mode string, reason *string) error {
 	canceled, err := db.New().RunCancelTree(ctx, conn, db.RunCancelTreeParams{
 		WorkspaceID: workspaceID, Ids: ids, Mode: mode, Reason: reason, ReasonBelow: reasonAbove, MaxDepth: maxDepth,
@@ -305,7 +306,7 @@ func (e *Engine) CancelTree(ctx context.Context, conn db.DBTX, workspaceID uuid.
 	return nil
 }
 
-// NotActive returns the CONFLICT of a workflow that cannot be run because of its status.
+// NotActive returns the CONFLICT error for a workflow that cannot be run because of its status.
 func NotActive(now api.WorkflowStatus) *fault.Error {
 	word := strings.ToLower(string(now))
 	return &fault.Error{Code: fault.Conflict, Reason: "workflow_" + word, Message: "This workflow is " + word + ", so it cannot be run."}

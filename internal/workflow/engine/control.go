@@ -77,9 +77,9 @@ func copyInput(module string, fields map[string]json.RawMessage, input json.RawM
 	return nil
 }
 
-// HideInput returns the output of a run's trigger with the hidden places of the input redacted (see
-// component.SecretPaths). It keeps the time of the trigger. It redacts the whole output if it
-// cannot be decoded.
+// HideInput returns the output of a run's trigger with the hidden places of the input redacted
+// (see component.SecretPaths). It keeps the time of the trigger. If the output cannot be decoded,
+// HideInput redacts all of it.
 func HideInput(module string, output, input json.RawMessage, hidden []string) json.RawMessage {
 	nothing := json.RawMessage(`"` + component.Redacted + `"`)
 	var fields map[string]json.RawMessage
@@ -104,9 +104,9 @@ type runInput struct {
 	Hidden []string        `json:"hidden"`
 }
 
-// SealInput returns the stored form of a run's input. It is encrypted if it has hidden places,
-// which are redacted whenever the input is shown (see component.SecretPaths). It returns the errors
-// of the vault.
+// SealInput returns the stored form of a run's input. If the input has hidden places, the stored
+// form is encrypted, and those places are redacted whenever the input is shown (see
+// component.SecretPaths). SealInput returns the errors of the vault.
 func SealInput(ctx context.Context, v *vault.Vault, workspaceID, runID uuid.UUID, input json.RawMessage, hidden []string) (json.RawMessage, error) {
 	if len(hidden) == 0 {
 		return input, nil
@@ -199,7 +199,7 @@ func (f *fold) wait(sc *scope, t *stage, after time.Duration) {
 	f.addStage(sc, t)
 }
 
-// waitForSignal waits for a signal, which may already have arrived, or until its timeout.
+// waitForSignal waits for a signal until its timeout. The signal may already have arrived.
 func (f *fold) waitForSignal(sc *scope, t *stage, _ json.RawMessage) error {
 	var config struct {
 		Name      string `json:"name"`
@@ -212,11 +212,11 @@ func (f *fold) waitForSignal(sc *scope, t *stage, _ json.RawMessage) error {
 	}
 	t.signal = config.Name
 	f.wait(sc, t, time.Duration(config.TimeoutMs)*time.Millisecond)
-	f.more = true // the next fold checks whether it has arrived
+	f.more = true // the next fold checks whether the signal has arrived
 	return nil
 }
 
-// respond sets the output of the run. The last one counts.
+// respond sets the output of the run. If several stages respond, the last output counts.
 func (f *fold) respond(sc *scope, t *stage, input json.RawMessage) error {
 	f.addStage(sc, t.completed(input, graph.PortNext))
 	if t.status != status.StageCompleted {
@@ -234,7 +234,7 @@ func (f *fold) answer(output json.RawMessage) (err error) {
 	return err
 }
 
-// failOnPurpose fails with the code and message of the config.
+// failOnPurpose fails the stage with the code and message of the config.
 func (f *fold) failOnPurpose(sc *scope, t *stage, _ json.RawMessage) error {
 	config := struct {
 		Code    string `json:"code"`

@@ -20,12 +20,12 @@ const (
 	FoldsAtOnce = 6
 	foldTimeout = 30 * time.Second
 	// Timers that are due within timersWithin are set in this process. The sweep handles later
-	// ones, and those of processes that died.
+	// timers, and timers of processes that died.
 	timersWithin = time.Minute
 )
 
-// dispatcher runs the folds of this process: of different runs concurrently, and of the same run
-// one after another. A wake-up during a fold of the run causes another fold.
+// dispatcher runs the folds of this process: folds of different runs concurrently, and folds of
+// the same run one after another. A wake-up during a fold of the run causes another fold.
 type dispatcher struct {
 	engine  *Engine
 	slots   chan struct{}
@@ -40,8 +40,8 @@ type dispatcher struct {
 	closed  bool
 }
 
-// workspaceQuota limits a workspace to all slots but one. Another workspace always finds a free
-// slot, however many runs this one has to fold.
+// workspaceQuota limits a workspace to all slots but one, so that other workspaces find a free
+// slot however many runs this workspace has to fold.
 type workspaceQuota struct {
 	slots chan struct{}
 	runs  int // pending runs of the workspace
@@ -66,11 +66,11 @@ func newDispatcher(e *Engine) *dispatcher {
 type wakeup struct {
 	executions []uuid.UUID    // executions that have finished
 	recheck    bool           // check everything the run may wait for
-	end        *execution.End // end of the execution, to be committed with the fold; nil: it was committed before
+	end        *execution.End // completion of an execution, to commit with the fold; nil: it is already committed
 }
 
-// separately is the result of a fold that does nothing. It returns execution.ErrApart if an end was
-// to be committed with the fold, so that the caller commits it separately, and nil otherwise.
+// separately is the result of a fold that does nothing. It returns execution.ErrApart if w.end is
+// set, so that the caller commits the completion separately, and nil otherwise.
 func (w wakeup) separately() error {
 	if w.end != nil {
 		return execution.ErrApart
@@ -78,8 +78,8 @@ func (w wakeup) separately() error {
 	return nil
 }
 
-// settleTx settles the credits of the end that is committed with the fold, and lets new stages use
-// the capacity that it frees.
+// settleTx settles the credits of the execution whose completion is committed with the fold. It
+// lets new stages use the capacity that the execution frees.
 func (w wakeup) settleTx(ctx context.Context, tx *postgres.Tx, how *execution.Acceptance) error {
 	if w.end == nil {
 		return nil
@@ -170,7 +170,7 @@ func (d *dispatcher) tryAcquire(quota *workspaceQuota) bool {
 }
 
 // work folds a run until nothing is left to do. It acquires a slot for each fold, so that a run
-// with much work takes turns with others.
+// with many folds takes turns with other runs.
 func (d *dispatcher) work(key notify.Key, quota *workspaceQuota, w wakeup) {
 	for d.acquire(quota) {
 		more, err := d.engine.foldRun(d.ctx, key, w)
@@ -197,14 +197,14 @@ func (d *dispatcher) acquire(quota *workspaceQuota) bool {
 	return true
 }
 
-// release releases the slot of acquire or tryAcquire.
+// release releases a slot that acquire or tryAcquire acquired.
 func (d *dispatcher) release(quota *workspaceQuota) {
 	<-d.slots
 	<-quota.slots
 }
 
 // next returns the next wake-up of a run that was just folded, and whether to fold it again. After
-// a failure it returns false: the sweep wakes the run again.
+// a failure next returns false, because the sweep wakes the run again.
 func (d *dispatcher) next(key notify.Key, quota *workspaceQuota, more, failed bool) (w wakeup, again bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -222,7 +222,7 @@ func (d *dispatcher) next(key notify.Key, quota *workspaceQuota, more, failed bo
 	return w, true
 }
 
-// wakeAt sets the timer of a run, unless an earlier one is set. It ignores times beyond
+// wakeAt sets the timer of a run, unless an earlier timer is set. It ignores times beyond
 // timersWithin.
 func (d *dispatcher) wakeAt(key notify.Key, after time.Duration) {
 	if after > timersWithin {
@@ -245,8 +245,8 @@ func (d *dispatcher) wakeAt(key notify.Key, after time.Duration) {
 	d.timers[key] = timer{at: at, stop: set.Stop}
 }
 
-// close accepts no more wake-ups and waits for the folds under way, which it cancels after two
-// seconds. Other processes, or the next start, do the rest.
+// close accepts no more wake-ups and waits for the folds in flight. After two seconds it cancels
+// them. Other processes do the remaining folds, or this process does after its next start.
 func (d *dispatcher) close() {
 	d.mu.Lock()
 	d.closed = true
@@ -273,16 +273,16 @@ type summaryCache struct {
 	runs map[uuid.UUID]runSummary
 }
 
-// runSummary is the state of a run after an event. Every fold that changes a stage writes an event,
-// so the summary is valid as long as that event is the last one.
+// runSummary is the state of a run after an event. Every fold that changes a stage writes an
+// event, so the summary is valid as long as that event is the last event.
 type runSummary struct {
 	seq  int64                  // sequence number of the event
 	live []api.NonTerminalStage // stages that are not final; nil: unknown
 	root map[string]graph.State // states of the components in no loop; nil: unknown
 }
 
-// get returns the state of a run after the event with that number, or a zero summary if it is not
-// cached.
+// get returns the state of a run after the event with sequence number seq. If the state is not
+// cached, get returns a zero summary.
 func (m *summaryCache) get(run uuid.UUID, seq int64) runSummary {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -292,7 +292,8 @@ func (m *summaryCache) get(run uuid.UUID, seq int64) runSummary {
 	return runSummary{}
 }
 
-// waitsOnlyFor reports whether a run is known to wait for this execution and no other.
+// waitsOnlyFor reports whether a run is known to wait for this execution and for no other
+// execution.
 func (m *summaryCache) waitsOnlyFor(run, executionID uuid.UUID) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -327,7 +328,7 @@ func (m *summaryCache) forget(run uuid.UUID) {
 // summary returns the state of the run after this fold.
 func (f *fold) summary() runSummary {
 	s := runSummary{seq: f.run.EventSeq, root: f.previous.root}
-	if len(f.live) == int(f.run.PendingCount) { // else there are more than were read
+	if len(f.live) == int(f.run.PendingCount) { // else there are more stages than were read
 		s.live = f.live
 	}
 	if root := f.scopes[place{iteration: pgArray(nil)}]; root != nil && root.states != nil {

@@ -1,10 +1,10 @@
 // Package engine advances runs from their first stage to their last.
 //
-// Packages execution and graph do the rest: a stage that does work is an execution, and the graph
-// decides which components are ready. The engine knows neither HTTP nor who requested a run. It
-// works in folds: under the lock of the run's row, a fold applies what has finished since the last
-// fold and commits everything that follows from it. The one invariant: folding twice has the same
-// result as folding once, so any process may fold a run at any time.
+// A stage that does work is an execution of package execution. Package graph decides which
+// components are ready. Package engine does not depend on HTTP or on who requested a run. It works
+// in folds: under the lock of the run's row, a fold applies what has finished since the last fold
+// and commits everything that follows from it. Invariant: folding twice has the same result as
+// folding once, so any process may fold a run at any time.
 package engine
 
 import (
@@ -54,7 +54,8 @@ type Deps struct {
 	Workflows   *workflow.Service
 	Environment *environment.Service
 	Vault       *vault.Vault // decrypts secret outputs
-	// Quarantined returns the reason if nothing may start at present. Nil: never.
+	// Quarantined returns the reason if nothing may start at present. If the function is nil,
+	// stages may always start.
 	Quarantined func() error
 	Clock       *clock.Clock // for due times; nil: the clock of this process
 	Log         *slog.Logger
@@ -81,7 +82,7 @@ func New(deps Deps) *Engine {
 	return e
 }
 
-// Close accepts no more folds and returns when those under way have finished.
+// Close accepts no more folds and returns when the folds in flight have finished.
 func (e *Engine) Close() { e.dispatcher.close() }
 
 // Wake enqueues a fold of the run that checks everything it may wait for. It returns immediately.
@@ -93,13 +94,13 @@ type Started struct{ fold *fold }
 // errNotStarted means that the first fold failed, but the run can be accepted without it.
 var errNotStarted = errors.New("the run could not be started in the transaction that accepts it")
 
-// StartTx makes the first fold of a run in the transaction that accepts it: it admits the run with
-// its first stages and sets row to the state after the fold. The caller must have deferred the
-// insert of row with tx.Last.
+// StartTx makes the first fold of a run in the transaction that accepts the run. It admits the run
+// with its first stages and sets row to the state after the fold. The caller must have deferred
+// the insert of row with tx.Last.
 //
-// It returns nil and leaves row unchanged if the run finishes in this fold: only a later fold may
-// charge for it, which Continue makes. It returns the errors with which the run is refused, and
-// errors for which CanStartLater reports true.
+// If the run would finish in this fold, StartTx returns nil and leaves row unchanged: only a later
+// fold, which Continue makes, may charge for the run. StartTx returns the errors with which the
+// run is refused, and errors for which CanStartLater reports true.
 func (e *Engine) StartTx(ctx context.Context, tx *postgres.Tx, row *db.RunInsertParams, version workflow.Loaded, start *execution.Beginning, how *execution.Acceptance) (*Started, error) {
 	now := e.Clock.Now()
 	f := e.newFold(ctx, tx, db.RunLockRow{
@@ -111,7 +112,7 @@ func (e *Engine) StartTx(ctx context.Context, tx *postgres.Tx, row *db.RunInsert
 	if err := f.derive(wakeup{}, nil); err != nil {
 		return nil, fmt.Errorf("%w: %w", errNotStarted, err)
 	}
-	if f.fee() > 0 { // only a later fold may charge it
+	if f.fee() > 0 { // only a later fold may charge the fee
 		return nil, errNotStarted
 	}
 	if err := f.countInTree(); err != nil {
@@ -126,21 +127,21 @@ func (e *Engine) StartTx(ctx context.Context, tx *postgres.Tx, row *db.RunInsert
 		return nil, err
 	}
 	if f.run.PendingCount == 0 {
-		start.Bytes -= stored // the next fold stores it
+		start.Bytes -= stored // the next fold stores these bytes
 		return nil, nil
 	}
 	f.run.UncountedBytes = -stored
 	return &Started{f}, f.writeFirst(row)
 }
 
-// CanStartLater reports whether a failed transaction that included StartTx may succeed without it.
-// The run is then accepted first, and a later fold fails it with the reason.
+// CanStartLater reports whether a failed transaction that included StartTx may succeed without
+// StartTx. In that case the run is accepted first, and a later fold fails the run with the reason.
 func CanStartLater(err error) bool {
 	return !postgres.Unavailable(err) && (errors.Is(err, errNotStarted) || permanent(err))
 }
 
-// Continue continues a run after the transaction that accepts it has committed. It enqueues what
-// the first fold left to do, or the first fold if it was not made.
+// Continue continues a run after the transaction that accepted it has committed. It enqueues the
+// first fold if StartTx did not make it, and otherwise the work that the first fold left undone.
 func (e *Engine) Continue(ctx context.Context, key notify.Key, b *Started) {
 	if b == nil {
 		e.dispatcher.wake(key)
@@ -160,10 +161,10 @@ func (e *Engine) ExecutionsFinished(_ context.Context, stages map[notify.Key][]u
 	}
 }
 
-// FinishStage commits the end of a stage's execution and the fold of its run in one transaction. It
-// does so only if the run waits for no other execution and is not being folded. Otherwise, and if
-// the transaction fails, it returns an error, and the caller commits the end separately. It is
-// meant for execution.Deps.EndWithRun.
+// FinishStage commits the completion of a stage's execution and the fold of its run in one
+// transaction. It does so only if the run waits for no other execution and is not being folded.
+// Otherwise, or if the transaction fails, FinishStage returns an error, and the caller commits the
+// completion separately. FinishStage is meant for execution.Deps.EndWithRun.
 func (e *Engine) FinishStage(ctx context.Context, run notify.Key, end *execution.End) error {
 	if !e.summaries.waitsOnlyFor(run.ID, end.ExecutionID) {
 		return execution.ErrApart
@@ -178,11 +179,11 @@ type Args struct {
 	RunID       uuid.UUID `json:"runId"`
 }
 
-// Kind returns the name of the job's kind. It is stored with every job, so it must never change.
+// Kind returns the job kind. It is stored in the queue, so it must never change.
 func (Args) Kind() string { return "workflow_run" }
 
-// Queue is the queue of run jobs. They share it with executions, because a separate queue would be
-// polled all the time.
+// Queue is the queue of run jobs. Runs share the queue with executions, because a separate queue
+// would be polled all the time.
 const Queue = execution.Queue
 
 // Job returns the River job of a run.
@@ -192,8 +193,8 @@ func (e *Engine) Job(workspaceID, runID uuid.UUID) river.InsertManyParams {
 	}
 }
 
-// SafetyNet is the delay of a run's job. The process that accepted the run normally starts it long
-// before.
+// SafetyNet is the delay of a run's job. The process that accepted the run normally starts the run
+// long before the job is due.
 const SafetyNet = 10 * time.Second
 
 // StartWithin is the delay after which the sweep starts a run that has not started.
@@ -205,7 +206,8 @@ type Worker struct {
 	Engine *Engine
 }
 
-// Work enqueues a fold of the run. If this process dies first, the sweep enqueues it again.
+// Work enqueues a fold of the run. If this process dies before the fold, the sweep enqueues it
+// again.
 func (w *Worker) Work(_ context.Context, job *river.Job[Args]) error {
 	w.Engine.Wake(notify.Key{WorkspaceID: job.Args.WorkspaceID, ID: job.Args.RunID})
 	return nil
@@ -213,34 +215,34 @@ func (w *Worker) Work(_ context.Context, job *river.Job[Args]) error {
 
 const (
 	dueBatch = 500
-	// The sweep looks every behindEvery for runs whose folds were lost, in batches of behindAtOnce
-	// executions. A fold counts as lost behindAfter after the execution finished.
+	// Every behindEvery, the sweep checks for runs whose folds were lost, in batches of
+	// behindAtOnce executions. A fold counts as lost behindAfter after the execution finished.
 	behindEvery  = 2 * time.Second
 	behindAtOnce = 5_000
 	behindAfter  = time.Second
 )
 
 // Sweeper wakes runs that no process folds: runs with a due timer, and runs whose folds were lost
-// with a process. One process sweeps at a time. A sweep reads a batch and the next one continues
-// after it, starting over after the last row.
+// with a process. One process sweeps at a time. Each sweep reads the batch after that of the
+// previous sweep, and starts over after the last row.
 type Sweeper struct {
-	// Schedule is called every second for each schedule that is due. It must return immediately.
-	// Nil: schedules are ignored.
+	// Schedule is called every second for each schedule that is due. It must return immediately. If
+	// it is nil, schedules are ignored.
 	Schedule func(notify.Key)
 
 	engine    *Engine
 	due       mark      // last due run of the previous batch
-	schedules mark      // last due schedule of it
-	waiting   mark      // last schedule of it with a waiting run
-	again     time.Time // when to look for lost folds next
+	schedules mark      // last due schedule of the previous batch
+	waiting   mark      // last schedule of the previous batch with a waiting run
+	again     time.Time // when to check for lost folds next
 	behind    uuid.UUID // last execution that was checked for a lost fold
 }
 
 // NewSweeper returns a Sweeper for the engine.
 func NewSweeper(e *Engine) *Sweeper { return &Sweeper{engine: e} }
 
-// Sweep wakes the runs and schedules that are due. Call it about once a second. It logs failures,
-// since the next call retries.
+// Sweep wakes the runs and schedules that are due. Call it about once a second. It logs failures
+// and leaves them to the next call.
 func (w *Sweeper) Sweep(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -316,8 +318,8 @@ func (p *page) add(m mark) {
 	}
 }
 
-// next returns the position after which the next sweep starts. It is zero if the batch was not
-// full.
+// next returns the position after which the next sweep starts. The position is zero if the batch
+// was not full.
 func (p *page) next() mark {
 	if p.rows < dueBatch {
 		return mark{}

@@ -25,32 +25,33 @@ import (
 	"github.com/weft-automation/weft/internal/workflow"
 )
 
-// Limits of one fold. The next fold does the rest, so that other transactions get the run's lock
-// and other runs get the slot. They are checked between stages, so a fold may exceed them slightly.
+// Limits of one fold. The next fold does the rest, so that other transactions can lock the run and
+// other runs can use the slot. The limits are checked between stages, so a fold may exceed them
+// slightly.
 const (
 	maxFoldStages = 500
 	maxFoldBytes  = 16 << 20
 	maxFoldTime   = 2 * time.Second
 	// The first fold has lower limits, because a request waits for it. maxFirstSteps limits the
-	// components in the iterations that it starts.
+	// components in the iterations that the first fold starts.
 	maxFirstSteps = 50
 	maxFirstTime  = 250 * time.Millisecond
-	// maxJoinedTime limits a fold that is committed together with the end of an execution.
+	// maxJoinedTime limits a fold that is committed together with the completion of an execution.
 	maxJoinedTime = time.Second
 )
 
 // cancelRetry is the interval at which a run that is ending cancels its unfinished stages again.
 const cancelRetry = 2 * time.Second
 
-// fold advances a run by one step: it computes, under the lock of the run's row, everything that
+// fold advances a run by one step: under the lock of the run's row, it computes everything that
 // follows from what has finished. It holds the rows that were read, the state of the computation,
-// and the changes, which are all written in the transaction that holds the lock.
+// and the changes. All changes are written in the transaction that holds the lock.
 type fold struct {
 	engine    *Engine
 	ctx       context.Context
 	tx        *postgres.Tx
 	run       db.RunLockRow // its Now decides which timers and deadlines are due
-	stamp     time.Time     // the time that the fold writes, never before the end of a stage that it applies
+	stamp     time.Time     // the time that the fold writes, never before the finish of a stage that it applies
 	plan      *graph.Plan
 	fixed     map[string][]string // see workflow.Loaded
 	variables variables
@@ -65,7 +66,7 @@ type fold struct {
 	failures map[place]stageFailure // of stages that failed since the last fold
 
 	before        []api.NonTerminalStage   // stages that were not final before this fold
-	live          []api.NonTerminalStage   // stages that are not final after it
+	live          []api.NonTerminalStage   // stages that are not final after this fold
 	finished      map[uuid.UUID]bool       // stages that became final since the last fold
 	made          []*stage                 // new stages
 	bytes         int64                    // of inputs and outputs of new stages
@@ -77,11 +78,11 @@ type fold struct {
 	cut           []uuid.UUID              // stages of earlier folds that this fold cancels
 	children      []uuid.UUID              // child runs that this fold starts
 	orphans       []uuid.UUID              // child runs to cancel, because the run is ending or their stage timed out
-	above         *db.RunGetAncestorsRow   // the runs above; nil: not read yet
+	above         *db.RunGetAncestorsRow   // the ancestors; nil: not read yet
 	below         int64                    // unfinished child runs of the workspace; read together with above
-	limited       []db.RunLockAncestorsRow // the runs above that have a maxCredits; nil: not read yet
+	limited       []db.RunLockAncestorsRow // the ancestors that have a maxCredits; nil: not read yet
 	own           storage.Usage            // stages and bytes of this run when it was locked
-	others        storage.Usage            // and of the other runs in its tree
+	others        storage.Usage            // the same for the other runs in its tree
 	reuse         *Reuse                   // stages reused from the earlier run; nil: not read yet
 	reusedUsage   storage.Usage            // size of the reused stages, which are free
 	events        int64                    // bytes of events that this fold wrote
@@ -89,7 +90,7 @@ type fold struct {
 	counted       bool                     // the totals of the tree include this fold
 	spent         credit.Amount            // credits that this fold commits to new stages
 	scanned       bool                     // all live stages were checked
-	cleared       bool                     // and, as the run is ending, waiting stages were canceled
+	cleared       bool                     // the run is ending, and its waiting stages were canceled
 	changed       bool
 	over          bool       // the root scope has finished
 	first         bool       // the run is being accepted
@@ -102,14 +103,15 @@ type fold struct {
 	wake          time.Time
 }
 
-// place identifies a component in an iteration, or an iteration of a loop, whose index comes last.
+// place identifies a component in an iteration, or an iteration of a loop. In the second case, the
+// index in that loop comes last.
 type place struct {
 	component string
 	iteration string // in PostgreSQL's array syntax
 }
 
-// scope is a set of components that run once: those in no loop, or those of a loop in one
-// iteration.
+// scope is a set of components that run once: the components in no loop, or the components of a
+// loop in one iteration.
 type scope struct {
 	place     // of the loop; zero for the root
 	iteration []int32
@@ -138,14 +140,14 @@ func pgArray(iteration []int32) string {
 type finishedStage db.StageFinishExecutedRow
 
 // foldRun folds a run, publishes the result, and reports whether another fold must follow
-// immediately. It counts failures and gives the run up if they persist.
+// immediately. It counts failures and gives up the run if the failures persist.
 func (e *Engine) foldRun(ctx context.Context, key notify.Key, w wakeup) (more bool, err error) {
 	f, err := e.fold(ctx, key, w)
 	for errors.Is(err, errTreeGrew) {
 		f, err = e.fold(ctx, key, w)
 	}
 	if err != nil && w.end != nil {
-		return false, err // the end is committed separately and the run is folded after it
+		return false, err // the completion is committed separately and the run is folded after it
 	}
 	if err != nil {
 		return false, e.handleFailure(ctx, key, err)
@@ -237,7 +239,7 @@ func (e *Engine) foldTx(ctx context.Context, tx *postgres.Tx, key notify.Key, w 
 	if err != nil || len(f.accepts) > 0 {
 		return f, err
 	}
-	return f, w.settleTx(ctx, tx, how) // it locks the account, so it comes after the locks of other runs
+	return f, w.settleTx(ctx, tx, how) // settleTx locks the account, so it comes after the locks of other runs
 }
 
 // newFold returns an empty fold of a locked run.
@@ -250,8 +252,8 @@ func (e *Engine) newFold(ctx context.Context, tx *postgres.Tx, run db.RunLockRow
 	}
 }
 
-// derive applies what has finished, computes everything that follows, and reads the rest of what
-// the writes need.
+// derive applies what has finished, computes everything that follows, and reads what else the
+// writes need.
 func (f *fold) derive(w wakeup, finished []db.StageFinishExecutedRow) error {
 	if err := f.applyFinished(w, finished); err != nil {
 		return err
@@ -269,8 +271,8 @@ func (f *fold) derive(w wakeup, finished []db.StageFinishExecutedRow) error {
 	return f.readRemaining()
 }
 
-// announceCancel makes this fold write an event if cancellation was requested and no event shows
-// that yet.
+// announceCancel makes this fold write an event if cancellation was requested and no earlier event
+// shows the request.
 func (f *fold) announceCancel() error {
 	if f.run.CancelRequestedAt == nil || f.changed {
 		return nil
@@ -288,8 +290,8 @@ func (f *fold) announceCancel() error {
 	return nil
 }
 
-// scanLive checks all stages that are not final. It continues loops, cancels waiting stages and
-// child runs of a run that is ending, and resumes what the last fold left unfinished.
+// scanLive checks all stages that are not final. It continues loops, resumes what the last fold
+// left unfinished, and cancels the waiting stages and child runs of a run that is ending.
 func (f *fold) scanLive() error {
 	f.cleared = f.ending()
 	rows, err := db.New().StageListLive(f.ctx, f.tx, db.StageListLiveParams{WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, MaxRows: MaxStages})
@@ -328,8 +330,8 @@ func (f *fold) scanLive() error {
 	return nil
 }
 
-// leftOver reports whether the previous fold left work. It then set the run's wake time to its own
-// time, which nothing postpones.
+// leftOver reports whether the previous fold left work. Such a fold sets the run's wake time to
+// its own time, which nothing postpones.
 func (f *fold) leftOver() bool { return f.run.WakeAt != nil && !f.run.WakeAt.After(f.run.UpdatedAt) }
 
 // cutOff cancels a stage that only waits for a timer or a signal.

@@ -23,8 +23,8 @@ import (
 )
 
 // A run whose folds keep failing is given up after triesAtLeast failures: after permanentAfter if
-// retrying cannot help, and after transientAfter if it may, for example because an operator can
-// still add a missing module or key.
+// retrying cannot help, and after transientAfter if retrying may help, for example because an
+// operator can still add a missing module or key.
 const (
 	triesAtLeast   = 5
 	permanentAfter = 5 * time.Second
@@ -84,8 +84,8 @@ func (t *failureLog) record(key notify.Key, err error) bool {
 	return count.tries >= triesAtLeast && now.Sub(count.since) >= patience
 }
 
-// permanent reports whether folding again must fail again, because of a panic or because PostgreSQL
-// rejects the data of the fold.
+// permanent reports whether folding again is bound to fail, either because the fold panicked or
+// because PostgreSQL rejected its data.
 func permanent(err error) bool {
 	if errors.Is(err, errPanic) {
 		return true
@@ -94,8 +94,8 @@ func permanent(err error) bool {
 	return ok && (strings.HasPrefix(raised.Code, "22") || strings.HasPrefix(raised.Code, "23"))
 }
 
-// handleFailure handles a failed fold and returns its error. It gives the run up if its folds keep
-// failing. An unavailable database or a quarantine does not count.
+// handleFailure handles a failed fold and returns its error. It gives up the run if its folds keep
+// failing. Failures due to an unavailable database or a quarantine do not count.
 func (e *Engine) handleFailure(ctx context.Context, key notify.Key, why error) error {
 	if ctx.Err() != nil || postgres.Unavailable(why) || fault.CodeOf(why) == fault.Unavailable || !e.failures.record(key, why) {
 		return why
@@ -116,7 +116,8 @@ func (e *Engine) handleFailure(ctx context.Context, key notify.Key, why error) e
 }
 
 // giveUp fails a run without evaluating its workflow. It cancels stages without an execution,
-// charges those that have finished, and sets the run to FAILED once no execution is unfinished.
+// charges the stages that have finished, and sets the run to FAILED once all executions have
+// finished.
 func (e *Engine) giveUp(ctx context.Context, key notify.Key, why error) (f *fold, err error) {
 	ctx, cancel := context.WithTimeout(ctx, foldTimeout)
 	defer cancel()
@@ -169,7 +170,7 @@ func (e *Engine) giveUpTx(ctx context.Context, tx *postgres.Tx, key notify.Key, 
 	return f, f.writeOutcome(f.nextWake())
 }
 
-// publicReason returns what a user may know of why a fold failed.
+// publicReason returns the part of a fold's error that a user may see.
 func publicReason(why error) string {
 	if e, ok := errors.AsType[*fault.Error](why); ok {
 		return ": " + strings.TrimSuffix(e.Message, ".")
@@ -177,8 +178,8 @@ func publicReason(why error) string {
 	return ""
 }
 
-// afterCommit does what follows from a committed fold: it notifies waiters, wakes related runs,
-// cancels what must stop, and sets the timer.
+// afterCommit does the work that follows a committed fold: it notifies waiters, wakes related
+// runs, cancels what must stop, and sets the timer.
 func (e *Engine) afterCommit(ctx context.Context, f *fold) {
 	key := notify.Key{WorkspaceID: f.run.WorkspaceID, ID: f.run.ID}
 	if f.changed {
@@ -211,8 +212,8 @@ func (e *Engine) afterCommit(ctx context.Context, f *fold) {
 	}
 }
 
-// cancelRemaining cancels the unfinished stages of a run that is ending. Attempts under way may
-// finish, without further attempts, unless the run ends immediately.
+// cancelRemaining cancels the unfinished stages of a run that is ending. Attempts in flight may
+// finish, but are not retried. If the run is canceled with mode immediate, they are interrupted.
 func (e *Engine) cancelRemaining(ctx context.Context, f *fold) {
 	mode, stop := CancelGraceful, execution.StopAttempts
 	immediate := f.run.CancelMode != nil && *f.run.CancelMode == CancelImmediate || !f.run.Deadline.After(f.run.Now)

@@ -28,20 +28,20 @@ type loop struct {
 	live        int32
 	failed      int32
 	stage       *stage // set if the loop is new in this fold
-	late        bool   // it exceeded its timeout
+	late        bool   // the loop exceeded its timeout
 	dirty       bool
-	result      *stage // its final state; nil: unfinished
+	result      *stage // the loop's final state; nil: unfinished
 }
 
-// failing reports whether no more items may start, because one failed or the loop timed out.
+// failing reports whether no more items may start, because an item failed or the loop timed out.
 func (l *loop) failing() bool { return l.late || l.failed > 0 && !l.continues }
 
-// loopOf returns the loop of an iteration. The loop must have been read.
+// loopOf returns the loop that an iteration belongs to. The loop must have been read.
 func (f *fold) loopOf(sc *scope) *loop {
 	return f.loops[placeOf(sc.component, sc.iteration[:len(sc.iteration)-1])]
 }
 
-// readLoopsAround reads the loops around the scopes, as far as they were not read yet.
+// readLoopsAround reads the loops around the scopes, except those that were already read.
 func (f *fold) readLoopsAround(round []*scope) error {
 	var missing []place
 	seen := map[place]bool{}
@@ -98,15 +98,15 @@ func (l *loop) configure(config json.RawMessage) {
 		Concurrency   int32  `json:"concurrency"`
 		OnItemFailure string `json:"onItemFailure"`
 	}
-	_ = json.Unmarshal(config, &c) // it was validated when the workflow was saved
+	_ = json.Unmarshal(config, &c) // the config was validated when the workflow was saved
 	l.concurrency, l.continues = c.Concurrency, c.OnItemFailure == graph.OnFailureContinue
 	if l.concurrency < 1 || l.concurrency > 100 {
 		l.concurrency = 10
 	}
 }
 
-// fill starts items until the loop's concurrency is reached. It finishes the loop if no items are
-// left.
+// fill starts items until the loop's concurrency is reached. If no items are left, it finishes the
+// loop.
 func (f *fold) fill(l *loop) error {
 	if l.result != nil {
 		return nil
@@ -150,8 +150,8 @@ func (f *fold) fill(l *loop) error {
 	return nil
 }
 
-// postponeItems leaves iterations that have not started anything to the next fold. They are the
-// last ones of their loops.
+// postponeItems leaves iterations that have not started anything to the next fold. These
+// iterations are the last ones of their loops.
 func (f *fold) postponeItems() {
 	for _, sc := range f.fresh {
 		l := f.loopOf(sc)
@@ -161,7 +161,7 @@ func (f *fold) postponeItems() {
 	f.fresh = nil
 }
 
-// finishLoop finishes a loop in the state of end.
+// finishLoop finishes a loop with the final state in end.
 func (f *fold) finishLoop(l *loop, end *stage) {
 	l.result, f.changed = end, true
 	f.run.PendingCount--
@@ -174,14 +174,14 @@ func (f *fold) finishLoop(l *loop, end *stage) {
 		f.finishedLoops = append(f.finishedLoops, l)
 	}
 	f.countOutput(int64(len(end.output)))
-	f.values[placeOf(l.componentID, l.iteration)] = outputValue{output: end.output} // it is not stored yet, so readOutputs would not find it
+	f.values[placeOf(l.componentID, l.iteration)] = outputValue{output: end.output} // the output is not stored yet, so readOutputs would not find it
 	parent := f.scopeOf(l.componentID, l.iteration)
 	f.setState(parent, l.componentID, graph.State{Status: end.status, Port: end.port})
 	f.failures[placeOf(l.componentID, l.iteration)] = stageFailure{l.id, end.failure}
 }
 
-// finishIteration counts a finished iteration. failed is the component that failed in it without
-// being handled, if any.
+// finishIteration counts a finished iteration. failed is the component with an unhandled failure
+// in the iteration, or "".
 func (f *fold) finishIteration(sc *scope, failed string) error {
 	l := f.loopOf(sc)
 	if l == nil || l.result != nil {
@@ -191,7 +191,7 @@ func (f *fold) finishIteration(sc *scope, failed string) error {
 	f.items++
 	if failed != "" {
 		l.failed++
-		f.more = f.more || l.failing() && l.live > 0 // the next fold cancels what waits in the other items
+		f.more = f.more || l.failing() && l.live > 0 // the next fold cancels the waiting stages of the other items
 	}
 	return f.fill(l)
 }

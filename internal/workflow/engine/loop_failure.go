@@ -16,8 +16,8 @@ import (
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
-// failedItem describes an item of a loop that failed. It omits the details of the error, which may
-// be large: the failed stage has them.
+// failedItem describes a failed item of a loop. It omits the details of the error, which may be
+// large. The failed stage contains them.
 type failedItem struct {
 	Index       int32     `json:"index"`
 	ComponentID string    `json:"componentId"`
@@ -26,8 +26,8 @@ type failedItem struct {
 	Message     string    `json:"message"`
 }
 
-// firstFailed returns the first item of the loop that failed, with the unhandled failure in it, or
-// nil if no item failed. Errors of stages are redacted, so it contains no secrets.
+// firstFailed returns the first failed item of the loop with its unhandled failure, or nil if no
+// item failed. Errors of stages are redacted, so the result contains no secrets.
 func (f *fold) firstFailed(l *loop) (*failedItem, error) {
 	var failing []string
 	for _, id := range f.plan.Members(l.componentID) {
@@ -61,8 +61,8 @@ func (f *fold) firstFailed(l *loop) (*failedItem, error) {
 	return item, nil
 }
 
-// failedHere returns the stages that failed in this fold and are not written yet: those of the
-// components, in iterations that start with prefix.
+// failedHere returns the stages of the components that failed in this fold, in iterations that
+// start with prefix. These stages are not written yet.
 func (f *fold) failedHere(components []string, prefix []int32) (rows []db.StageGetFirstFailedRow) {
 	add := func(id uuid.UUID, componentID string, iteration []int32, why json.RawMessage) {
 		if slices.Contains(components, componentID) && len(iteration) > len(prefix) && slices.Equal(iteration[:len(prefix)], prefix) {
@@ -82,8 +82,8 @@ func (f *fold) failedHere(components []string, prefix []int32) (rows []db.StageG
 	return rows
 }
 
-// itemFailed returns the error of a loop whose items failed: the first item, how it failed, and how
-// many failed.
+// itemFailed returns the error of a loop whose items failed. The error contains the first failed
+// item, how it failed, and the number of failed items.
 func itemFailed(l *loop, first *failedItem) error {
 	details := map[string]any{"failedItems": l.failed, "items": l.count}
 	if first == nil {

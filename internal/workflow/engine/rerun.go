@@ -24,7 +24,7 @@ import (
 // Origin is the run that a rerun repeats (decisions 8.10).
 type Origin struct {
 	RunID       uuid.UUID  `json:"runId"`
-	FromStageID *uuid.UUID `json:"fromStageId,omitempty"` // first stage to repeat; nil: all complete stages are reused
+	FromStageID *uuid.UUID `json:"fromStageId,omitempty"` // first stage to repeat; nil: reuse all completed stages
 }
 
 // Reuse is what a rerun reuses of the finished run that it repeats.
@@ -36,8 +36,8 @@ type Reuse struct {
 	children map[place]resumedChild
 }
 
-// resumedChild is an earlier child run that the child run of a rerun repeats, and the place of its
-// RUN_WORKFLOW stage.
+// resumedChild is an earlier child run that the child run of a rerun repeats. It includes the
+// place of the RUN_WORKFLOW stage.
 type resumedChild struct {
 	ComponentID string    `json:"componentId"`
 	Iteration   []int32   `json:"iteration"`
@@ -48,14 +48,14 @@ type resumedChild struct {
 var ErrEarlierGone = errors.New("the run that is repeated is no longer stored")
 
 // Reused returns what a rerun reuses of a finished run with the same version and input. It returns
-// ErrEarlierGone if that run, or the stage from which it is repeated, is missing.
+// ErrEarlierGone if the finished run, or the stage from which it is repeated, is missing.
 //
-// In each scope, completed stages are reused unless they come after the given stage, or after one
-// that did not complete: that stage may have another outcome this time. A completed loop is reused
-// with all its stages. A loop that did not complete, or that contains the given stage, is resumed
-// if its items are the same: its finished items are reused with all their stages, and these rules
-// apply to its other items. A RUN_WORKFLOW that did not complete is resumed too: its child run
-// repeats the earlier one.
+// In each scope, completed stages are reused unless they come after the specified stage, or after
+// a stage that did not complete: that stage may have a different outcome this time. A completed
+// loop is reused with all its stages. A loop that did not complete, or that contains the specified
+// stage, is resumed if its items are the same: its finished items are reused with all their
+// stages, and these rules apply to its other items. A RUN_WORKFLOW that did not complete is
+// resumed too: its child run repeats the earlier child run.
 //
 // If the earlier run is itself a rerun, the loops and child runs that it did not reach are resumed
 // too. If it has no stages, the run that it repeats is used instead.
@@ -105,8 +105,9 @@ func Reused(ctx context.Context, conn postgres.DB, plan *graph.Plan, workspaceID
 	return e.reuse, nil
 }
 
-// startOf returns the earlier of a run's creation time and the time in its ID. If the clock was set back,
-// the creation time of a child run may be ahead of the clock. The ID has the time of the process.
+// startOf returns the earlier of a run's creation time and the time in its ID. If the clock was
+// set back, the creation time of a child run may be ahead of the clock. The time in the ID comes
+// from the process.
 func startOf(id uuid.UUID, created time.Time) time.Time {
 	if made := time.Unix(id.Time().UnixTime()); made.Before(created) {
 		return made
@@ -118,14 +119,14 @@ func startOf(id uuid.UUID, created time.Time) time.Time {
 type earlier struct {
 	plan    *graph.Plan
 	stages  map[place]db.StageListForRerunRow
-	from    *db.StageListForRerunRow // first stage to repeat; nil: reuse all complete stages
+	from    *db.StageListForRerunRow // first stage to repeat; nil: reuse all completed stages
 	changes map[string]bool          // loops whose items may have changed
 	reuse   Reuse
 }
 
-// addUnreached adds, as canceled stages, the loops and RUN_WORKFLOW components that the earlier
-// run, itself a rerun, was to resume and did not reach. It finds the loops through the stages in
-// their items.
+// addUnreached handles an earlier run that is itself a rerun. It adds, as canceled stages, the
+// loops and RUN_WORKFLOW components that the earlier run was to resume and did not reach. It finds
+// the loops through the stages in their items.
 func (e *earlier) addUnreached(rows []db.StageListForRerunRow, resumedChildren []byte) error {
 	for _, row := range rows {
 		e.addLoops(row.ComponentID, row.Iteration)
@@ -197,7 +198,7 @@ func (e *earlier) scope(loop string, iteration []int32) {
 	}
 }
 
-// startsIn reports whether the run is repeated from this stage, or from one in this loop.
+// startsIn reports whether the run is repeated from this stage, or from a stage in this loop.
 func (e *earlier) startsIn(row db.StageListForRerunRow) bool {
 	if e.from == nil || e.from.ID == row.ID {
 		return e.from != nil
@@ -218,8 +219,8 @@ func (e *earlier) resume(row db.StageListForRerunRow) {
 	}
 }
 
-// finished reports whether an item finished and nothing in it is to be repeated. A failure that was
-// handled does not make it repeat.
+// finished reports whether an item finished and contains no stage to be repeated. An item with a
+// handled failure also counts as finished.
 func (e *earlier) finished(loop string, iteration []int32) bool {
 	states := map[string]graph.State{}
 	for _, id := range e.plan.Members(loop) {
@@ -239,7 +240,7 @@ func (e *earlier) finished(loop string, iteration []int32) bool {
 	return next.Done && next.Failed == ""
 }
 
-// whole reuses a stage. If it is a loop, it reuses everything in it.
+// whole reuses a stage. If the stage is a loop, whole also reuses all stages in the loop.
 func (e *earlier) whole(row db.StageListForRerunRow) {
 	e.reuse.Stages = append(e.reuse.Stages, row.ID)
 	if row.ItemCount == nil {
@@ -284,9 +285,9 @@ func (f *fold) reused() (*Reuse, error) {
 	return f.reuse, nil
 }
 
-// resumes returns the child run that the child run of a RUN_WORKFLOW repeats. It returns nil if the
-// earlier run has no such child run, or that child run completed, is deleted, or has another
-// version or input.
+// resumes returns the earlier child run that the child run of a RUN_WORKFLOW repeats. It returns
+// nil if the earlier run has no such child run, or if that child run completed, is deleted, or has
+// a different version or input.
 func (f *fold) resumes(t *stage, workflowID uuid.UUID, version int32, input json.RawMessage) (*Origin, error) {
 	if len(f.run.RerunOf) == 0 {
 		return nil, nil

@@ -16,7 +16,8 @@ import (
 // root returns the scope of the components that are in no loop.
 func (f *fold) root() *scope { return f.scope("", nil) }
 
-// scope returns the scope of an iteration of a loop. The index in the loop comes last in iteration.
+// scope returns the scope of an iteration of a loop. The index in that loop is the last element of
+// iteration.
 func (f *fold) scope(loop string, iteration []int32) *scope {
 	p := placeOf(loop, iteration)
 	sc := f.scopes[p]
@@ -72,11 +73,12 @@ func (f *fold) advance() error {
 	return nil
 }
 
-// maxNewItems limits the iterations that one round starts. Each goes as far as it can before others
-// start, so that a full fold leaves few iterations unfinished.
+// maxNewItems limits the iterations that one round starts. Each iteration goes as far as it can
+// before others start, so that a full fold leaves few iterations unfinished.
 const maxNewItems = 16
 
-// nextRound returns the scopes to step next: those that are queued, otherwise new iterations.
+// nextRound returns the scopes to step next: the queued scopes or, if the queue is empty, new
+// iterations.
 func (f *fold) nextRound() (round []*scope) {
 	if len(f.queue) > 0 {
 		round, f.queue = f.queue, nil
@@ -102,8 +104,8 @@ func (f *fold) nextRound() (round []*scope) {
 	return round
 }
 
-// full reports whether the fold has reached its limits. In a rerun, finished iterations count too:
-// it may pass many reused items without a new stage.
+// full reports whether the fold has reached its limits. In a rerun, finished iterations count too,
+// because a fold may pass many reused items without creating a stage.
 func (f *fold) full() bool {
 	done := len(f.made)
 	if len(f.run.RerunOf) > 0 {
@@ -125,8 +127,8 @@ func (sc *scope) resumable() bool {
 	return false
 }
 
-// step starts the ready components of a scope, and finishes the scope if nothing more can become
-// ready.
+// step starts the ready components of a scope. If nothing more can become ready, it finishes the
+// scope.
 func (f *fold) step(sc *scope) error {
 	if sc.over {
 		return nil
@@ -177,9 +179,9 @@ func (f *fold) withoutOtherTriggers(sc *scope, ready []string) []string {
 	})
 }
 
-// Entry returns the component at which a run with that trigger starts. It returns a component
-// without an ID if the workflow has no triggers: the run then starts with the components that no
-// edge leads to. It returns CONFLICT if the workflow has only other triggers.
+// Entry returns the component at which a run with that trigger starts. If the workflow has no
+// triggers, it returns a component without an ID: the run then starts with the components that no
+// edge leads to. If the workflow has triggers, but not this one, Entry returns CONFLICT.
 func Entry(plan *graph.Plan, trigger string) (graph.Component, error) {
 	triggers := plan.Triggers()
 	for _, id := range triggers {
@@ -199,8 +201,8 @@ func Entry(plan *graph.Plan, trigger string) (graph.Component, error) {
 // triggerModules maps the trigger of a run to the module at which the run starts.
 var triggerModules = map[string]string{"API": component.OnAPICalled, "RUN": component.OnAPICalled, "SCHEDULE": component.OnSchedule, "WEBHOOK": component.OnWebhook}
 
-// stopped reports whether nothing more may start in a scope: the run is ending, or a loop around
-// the scope is failing.
+// stopped reports whether nothing more may start in a scope, because the run is ending or a loop
+// around the scope is failing.
 func (f *fold) stopped(sc *scope) bool {
 	if f.ending() {
 		return true

@@ -43,14 +43,14 @@ type stage struct {
 	wake      time.Duration   // delay of its timer; 0: no timer
 	signal    string          // name of the signal that it waits for
 	child     uuid.UUID       // child run that it waits for
-	dropped   bool            // it was not admitted, so it is not written
+	dropped   bool            // the stage was not admitted, so it is not written
 
 	secret  bool     // an input is secret, so its output is sealed
 	secrets []string // secret strings of its input, to redact from its error
 }
 
-// start creates the stage of a ready component. A stage whose input is invalid fails. If the limits
-// of the workspace or the run allow no further stage, the run fails instead.
+// start creates the stage of a ready component. If its input is invalid, the stage fails. If the
+// limits of the workspace or the run allow no further stage, the run fails instead.
 func (f *fold) start(sc *scope, componentID string) error {
 	if f.run.StorageFull {
 		f.failWith(codeStorage, "The workspace has reached the storage limit of its plan for this month.")
@@ -103,7 +103,7 @@ func (f *fold) seal(t *stage) (err error) {
 }
 
 // namesSecret reports whether a component refers to a secret variable in a field that its schema
-// does not mark as secret, so that its output may contain the secret. For marked fields, the
+// does not mark as secret. In that case its output may contain the secret. For marked fields, the
 // module's output schema says what is secret.
 func (f *fold) namesSecret(c graph.Component) bool {
 	if len(f.variables.Secrets) == 0 {
@@ -118,7 +118,7 @@ func (f *fold) namesSecret(c graph.Component) bool {
 }
 
 // redactFailure returns the error of a stage without the secrets of the run and of the stage's
-// input. The code and the names of fields stay as they are.
+// input. It does not change the code and the names of fields.
 func (f *fold) redactFailure(t *stage) json.RawMessage {
 	env, err := f.environment()
 	if err != nil {
@@ -188,7 +188,7 @@ func (f *fold) addStage(sc *scope, t *stage) {
 		f.countOutput(int64(len(t.output)))
 	}
 	f.setState(sc, t.component.ID, graph.State{Status: t.status, Port: t.port})
-	f.countOutput(int64(len(t.items))) // items are stored in addition to the output of the component that they come from
+	f.countOutput(int64(len(t.items))) // items are stored in addition to the output from which they come
 }
 
 // failed sets the result of a stage to a failure and returns the stage.
@@ -197,8 +197,8 @@ func (t *stage) failed(why error) *stage {
 	return t
 }
 
-// completed sets the result of a stage to an output and returns the stage. An output that is too
-// large fails it. The default port is `next`.
+// completed sets the result of a stage to an output and returns the stage. If the output is too
+// large, the stage fails. The default port is `next`.
 func (t *stage) completed(output json.RawMessage, port string) *stage {
 	if len(output) > maxStageValue {
 		return t.failed(component.Permanent(component.CodeOutputTooLarge, "the output has %d bytes; at most %d are allowed", len(output), maxStageValue))
@@ -207,7 +207,7 @@ func (t *stage) completed(output json.RawMessage, port string) *stage {
 	return t
 }
 
-// execute creates the execution of a component. A call that the module rejects fails the stage.
+// execute creates the execution of a component. If the module rejects the call, the stage fails.
 func (f *fold) execute(sc *scope, t *stage, input json.RawMessage) error {
 	e := f.engine
 	config := Object(t.component.Config)
@@ -256,8 +256,8 @@ func (f *fold) execute(sc *scope, t *stage, input json.RawMessage) error {
 // acceptance admits and accepts stages, like Acceptance.AcceptTx.
 type acceptance func(ctx context.Context, tx *postgres.Tx, stages []execution.Stage) (refusals []error, err error)
 
-// accept accepts the executions of new stages. If the credits do not admit a stage, it is dropped
-// and the run fails (decisions 7.4).
+// accept accepts the executions of new stages. If the credits do not admit a stage, accept drops
+// the stage and the run fails (decisions 7.4).
 func (f *fold) accept(how acceptance) error {
 	stages := make([]execution.Stage, len(f.accepts))
 	for i, t := range f.accepts {
@@ -290,7 +290,7 @@ func (f *fold) drop(t *stage, why error) {
 	f.enqueue(sc)
 }
 
-// Object returns a JSON object that may be missing or null, `{}` in that case.
+// Object returns a JSON object. If text is missing or null, it returns `{}`.
 func Object(text json.RawMessage) json.RawMessage {
 	if len(text) == 0 || string(text) == "null" {
 		return json.RawMessage(`{}`)
@@ -304,8 +304,8 @@ type stageFailure struct {
 	why   json.RawMessage
 }
 
-// failWith fails the run for a reason that is not the failure of a stage. It ends when its running
-// stages have finished.
+// failWith fails the run for a reason that is not the failure of a stage. The run finishes when
+// its running stages have finished.
 func (f *fold) failWith(code, message string) {
 	f.fail(api.RunError{Code: code, Message: message})
 }
@@ -323,19 +323,19 @@ func (f *fold) failFor(componentID string, of stageFailure) {
 	f.fail(why)
 }
 
-// fail sets the error of the run, unless it has one: the first failure counts.
+// fail sets the error of the run, unless the run already has an error: the first failure counts.
 func (f *fold) fail(why api.RunError) {
 	if len(f.run.Error) > 0 {
 		return
 	}
 	encoded, err := strictjson.Encode(why)
-	if err != nil { // not expected: it contains only strings
+	if err != nil { // not expected: a RunError contains only strings
 		encoded = json.RawMessage(`{"code":"INTERNAL_ERROR","message":"A stage failed.","retryable":false,"componentId":null,"stageId":null}`)
 	}
 	f.run.Error, f.changed, f.halted = encoded, true, true
 }
 
-// codeOf returns the code of a stage or a run that fails because of a refusal.
+// codeOf returns the error code of a stage or a run that fails because of a refusal.
 func codeOf(refusal *fault.Error) string {
 	if refusal.Reason == billing.ReasonStorage {
 		return codeStorage
@@ -343,8 +343,8 @@ func codeOf(refusal *fault.Error) string {
 	return string(refusal.Code)
 }
 
-// encodeFailure returns the JSON of a stage's error (decisions 3). Errors that are not meant for
-// users become an internal error.
+// encodeFailure returns the JSON of a stage's error (decisions 3). It encodes an error that is not
+// meant for users as an internal error.
 func encodeFailure(why error) json.RawMessage {
 	e := component.Permanent(component.CodeInternal, "the stage could not be started")
 	if reported, ok := errors.AsType[*component.Error](why); ok {

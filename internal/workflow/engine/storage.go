@@ -28,7 +28,7 @@ func madeByOthers(run db.RunLockRow) storage.Usage {
 }
 
 // writeTree adds the stages and bytes of this fold to the totals of the tree. It locks the tree's
-// row, so it must come after all locks of runs and before the lock of the account.
+// row, so it must be called after all locks of runs and before the lock of the account.
 func (f *fold) writeTree(tx pgx.Tx) error {
 	p := f.treeChange()
 	if f.run.Status.Terminal() && p.RootRunID == f.run.ID {
@@ -50,8 +50,8 @@ func (f *fold) countInTree() error {
 	return nil
 }
 
-// treeChange returns the change of the tree's totals. The first change of a tree contains
-// everything that its root has made.
+// treeChange returns the change of the tree's totals. The first change of a tree also contains all
+// earlier stages and bytes of the root.
 func (f *fold) treeChange() db.RunTreeAddParams {
 	p := db.RunTreeAddParams{WorkspaceID: f.run.WorkspaceID, RootRunID: f.run.RootRunID, Live: int32(len(f.children)), Most: maxLive}
 	now := made(f.run)
@@ -83,8 +83,8 @@ func (f *fold) fee() credit.Amount {
 	return storage.Fee(before, made(f.run).Plus(f.others))
 }
 
-// chargeFee reserves the fee of this fold. If the workspace cannot pay it, the run fails and this
-// fold is free. It locks the account.
+// chargeFee reserves the fee of this fold. If the workspace cannot pay the fee, the run fails and
+// this fold is free. chargeFee locks the account.
 func (f *fold) chargeFee() error {
 	fee := f.fee()
 	if fee == 0 {

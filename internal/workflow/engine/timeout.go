@@ -9,7 +9,7 @@ import (
 	"github.com/weft-automation/weft/internal/component/graph"
 )
 
-// timeout returns how long a stage that the engine runs itself may take, or 0 if it has no limit.
+// timeout returns the timeout of a stage that the engine itself runs, or 0 if there is no limit.
 // Executions have their own deadlines.
 func timeout(c graph.Component, m graph.Module) time.Duration {
 	if !m.Lasts {
@@ -23,8 +23,8 @@ func errLate(c graph.Component) error {
 	return component.Temporary(component.CodeTimeout, "component %s did not finish within its timeoutMs of %d", c.ID, c.TimeoutMs)
 }
 
-// timed lists the components whose stages have a timeout, with the error of a stage that exceeds
-// it.
+// timed lists the components whose stages have a timeout. For each, it contains the error of a
+// stage that exceeds the timeout.
 type timed struct {
 	componentIDs []string
 	timeoutsMs   []int64
@@ -61,8 +61,8 @@ func (f *fold) failLate(all timed) error {
 	return nil
 }
 
-// late reports whether a stage has exceeded its timeout. If not, it updates the earliest deadline
-// of the fold.
+// late reports whether a stage has exceeded its timeout. If not, late updates the earliest
+// deadline of the fold.
 func (f *fold) late(componentID string, started *time.Time) bool {
 	limit := timeout(f.plan.Component(componentID))
 	if limit == 0 || started == nil {

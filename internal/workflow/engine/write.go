@@ -21,7 +21,7 @@ import (
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
-// writeUnchanged writes only the time of the next fold, if this one changed nothing else.
+// writeUnchanged writes only the time of the next fold, for a fold that changed nothing else.
 func (f *fold) writeUnchanged() error {
 	if !f.scanned {
 		return nil
@@ -31,8 +31,8 @@ func (f *fold) writeUnchanged() error {
 	return nil
 }
 
-// write writes all changes of the fold: stages, loops, an event and the run. A run that has
-// finished is charged last, because that locks the account.
+// write writes all changes of the fold: stages, loops, an event and the run. The charge for a
+// finished run comes last, because it locks the account.
 func (f *fold) write() error {
 	f.decideStatus()
 	f.showLive()
@@ -136,13 +136,13 @@ func (f *fold) decideStatus() {
 	}
 }
 
-// endsLater reports whether the run must finish in the next fold. Finishing wakes the parent, which
-// locks its row. But this fold has locked the account already, and accounts are locked last.
+// endsLater reports whether the run must finish in the next fold. Finishing locks the parent's row,
+// to wake the parent. But this fold has locked the account already, and accounts are locked last.
 func (f *fold) endsLater() bool { return (f.dropped || f.charged) && f.run.ParentRunID != nil }
 
-// readRemaining reads what the writes need, because nothing may be read once the account is locked.
+// readRemaining reads what the writes need. Nothing may be read once the account is locked.
 func (f *fold) readRemaining() (err error) {
-	if f.scanned && f.run.Status != status.RunCreated { // else nothing waits
+	if f.scanned && f.run.Status != status.RunCreated { // else the run waits for nothing
 		f.timer, err = db.New().StageGetNextWake(f.ctx, f.tx, db.StageGetNextWakeParams{WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID})
 		if err != nil && !postgres.NotFound(err) {
 			return fmt.Errorf("read the next timer: %w", err)
@@ -156,7 +156,7 @@ func (f *fold) readRemaining() (err error) {
 }
 
 // nextWake returns when the run must be folded next if nothing wakes it. A fold that did not scan
-// never postpones that: a signal may have arrived while the fold waited for its lock.
+// never postpones that time: a signal may have arrived while the fold waited for its lock.
 func (f *fold) nextWake() *time.Time {
 	if f.run.Status.Terminal() {
 		return nil
@@ -181,7 +181,7 @@ func (f *fold) nextWake() *time.Time {
 	if f.scanned && f.deadline != nil {
 		earlier(*f.deadline)
 	}
-	if len(f.orphans) > 0 { // until they have finished
+	if len(f.orphans) > 0 { // until the orphans have finished
 		earlier(f.run.Now.Add(cancelRetry))
 	}
 	if !f.scanned && f.run.WakeAt != nil {

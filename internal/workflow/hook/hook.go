@@ -1,9 +1,9 @@
-// Package hook starts runs from the deliveries of other services: it manages the hooks of workflows
+// Package hook starts runs when other services deliver events: it manages the hooks of workflows
 // and verifies the deliveries to them (decisions 8.15).
 //
-// It knows neither routes nor how a run advances. The one invariant: a delivery is not used,
-// counted or stored before its signature was verified over the bytes as received, and one delivery
-// starts one run.
+// The package does not depend on HTTP routes or on how a run advances. Invariant: a delivery is
+// not used, counted or stored before its signature is verified over the bytes as received, and one
+// delivery starts one run.
 package hook
 
 import (
@@ -31,7 +31,7 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/run"
 )
 
-// trigger is the trigger of the runs of hooks.
+// trigger is the trigger of runs that hooks start.
 const trigger = "WEBHOOK"
 
 // Deps holds what the service depends on.
@@ -63,7 +63,7 @@ func SealedAt(workspaceID, id uuid.UUID) seal.AAD {
 	return seal.AAD{WorkspaceID: workspaceID, Table: "hooks", Row: id.String(), Field: "sealed"}
 }
 
-// read returns a hook. It returns NOT_FOUND for an unknown ID, and for one of another workspace.
+// read returns a hook. It returns NOT_FOUND if the ID is unknown or belongs to another workspace.
 func (s *Service) read(ctx context.Context, conn postgres.DB, key notify.Key) (api.Hook, error) {
 	row, err := db.New().HookGet(ctx, conn, db.HookGetParams{WorkspaceID: key.WorkspaceID, ID: key.ID})
 	if postgres.NotFound(err) {
@@ -77,7 +77,8 @@ func (s *Service) read(ctx context.Context, conn postgres.DB, key notify.Key) (a
 
 var errNotFound = fault.New(fault.NotFound, "There is no hook with this id.")
 
-// Get returns a hook. It returns NOT_FOUND, and FORBIDDEN if the key may not use its workflow.
+// Get returns a hook. It returns NOT_FOUND, or FORBIDDEN if the key may not use the hook's
+// workflow.
 func (s *Service) Get(ctx context.Context, key notify.Key, access run.Access) (api.Hook, error) {
 	shown, err := s.read(ctx, s.API, key)
 	if err == nil && !access.MayUse(shown.WorkflowID) {
@@ -127,7 +128,7 @@ func apiRecord(row db.HookGetRow) (api.Hook, error) {
 		CreatedAt: timestamp.Of(row.CreatedAt), UpdatedAt: timestamp.Of(row.UpdatedAt),
 	}
 	if err := json.Unmarshal(row.Verification, &shown.Verification); err != nil {
-		return shown, fmt.Errorf("decode the verification of a hook: %w", err)
+		return shown, fmt.Errorf("decode the hook's verification settings: %w", err)
 	}
 	return shown, nil
 }

@@ -27,7 +27,7 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/run"
 )
 
-// maxInput limits the JSON of a run's input. JSON escapes can make it longer than the body.
+// maxInput limits the JSON of a run's input. JSON escapes can make the input longer than the body.
 const maxInput = 2 << 20
 
 // Delivery is a request to a hook.
@@ -41,10 +41,12 @@ type Delivery struct {
 	Admit func(ctx context.Context, workspaceID uuid.UUID) error
 }
 
-// Receive accepts a delivery: when it returns without error, its run is committed, by this delivery
-// or an earlier identical one. It returns RATE_LIMITED for an address with too many failures,
-// NOT_FOUND, UNAUTHORIZED for an invalid signature, the error of Admit, INVALID_INPUT for an
-// invalid body, CONFLICT for a paused hook, and the errors of run.Service.Trigger.
+// Receive accepts a delivery. When it returns without an error, a run is committed, started by
+// this delivery or by an earlier identical one.
+//
+// Errors: RATE_LIMITED for an address with too many failures, NOT_FOUND, UNAUTHORIZED for an
+// invalid signature, the error of Admit, INVALID_INPUT for an invalid body, CONFLICT for a paused
+// hook, and the errors of run.Service.Trigger.
 func (s *Service) Receive(ctx context.Context, d Delivery) (run.Triggered, error) {
 	source := throttle.Subscriber(d.Client)
 	if wait := s.failures.Wait(source); wait > 0 {
@@ -64,7 +66,7 @@ func (s *Service) Receive(ctx context.Context, d Delivery) (run.Triggered, error
 	key := notify.Key{WorkspaceID: row.WorkspaceID, ID: d.HookID}
 	var v api.Verification
 	if err := json.Unmarshal(row.Verification, &v); err != nil {
-		return run.Triggered{}, fmt.Errorf("decode the verification of a hook: %w", err)
+		return run.Triggered{}, fmt.Errorf("decode the hook's verification settings: %w", err)
 	}
 	secret, err := s.secret(key, row.Sealed)
 	if err != nil {
@@ -83,7 +85,8 @@ func (s *Service) Receive(ctx context.Context, d Delivery) (run.Triggered, error
 	return triggered, err
 }
 
-// errInvalidSignature does not say which check failed, so that it does not help an attacker.
+// errInvalidSignature does not say which check failed, so that the error does not help an
+// attacker.
 var errInvalidSignature = &fault.Error{
 	Code: fault.Unauthorized, Reason: "invalid_signature", Message: "The signature of the delivery is missing, wrong, or too old.",
 	Header: map[string]string{"WWW-Authenticate": "Signature"},
@@ -114,8 +117,7 @@ func (s *Service) startRun(ctx context.Context, key notify.Key, row db.HookGetBy
 // outcomeTimeout limits how long a delivery waits for its outcome to be stored.
 const outcomeTimeout = 2 * time.Second
 
-// recordOutcome stores the result of the latest delivery in the hook. It stores at most one per
-// second.
+// recordOutcome stores the result of the latest delivery in the hook, at most once per second.
 func (s *Service) recordOutcome(ctx context.Context, key notify.Key, triggered run.Triggered, err error) {
 	p := db.HookRecordDeliveryParams{WorkspaceID: key.WorkspaceID, ID: key.ID}
 	failure, refused := errors.AsType[*fault.Error](err)
@@ -140,8 +142,8 @@ func (s *Service) recordOutcome(ctx context.Context, key notify.Key, triggered r
 // sensitiveParts are parts of header names whose values may be secrets or signatures.
 var sensitiveParts = []string{"signature", "authorization", "cookie", "token", "secret", "password", "api-key", "apikey", "hmac"}
 
-// runInput returns the input of a delivery's run: the headers by lower-case name, without secrets
-// and signatures, and the body.
+// runInput returns the input of a delivery's run: the body, and the headers by lower-case name.
+// Headers with secrets or signatures are omitted.
 func runInput(v api.Verification, header http.Header, body []byte) (json.RawMessage, error) {
 	headers := map[string]string{}
 	for name, values := range header {
@@ -165,8 +167,9 @@ func runInput(v api.Verification, header http.Header, body []byte) (json.RawMess
 	return raw, nil
 }
 
-// decodeBody returns the JSON of a body if its type is JSON, otherwise a string. It returns nil for
-// an empty body, and INVALID_INPUT for one that is neither valid JSON nor valid UTF-8 text.
+// decodeBody returns the decoded body if its content type is JSON, and otherwise the body as a
+// string. It returns nil for an empty body, and INVALID_INPUT for a body that is neither valid
+// JSON nor valid UTF-8 text.
 func decodeBody(contentType string, body []byte) (any, error) {
 	media, _, err := mime.ParseMediaType(contentType)
 	switch {
@@ -183,20 +186,21 @@ func decodeBody(contentType string, body []byte) (any, error) {
 // storable reports whether the database can store a string.
 func storable(text string) bool { return utf8.ValidString(text) && !strings.Contains(text, "\x00") }
 
-// deliveryMarks returns the digests by which a repeated delivery is recognized: one of its ID, and
-// one of its body if the signature does not cover the ID. Without the second, an attacker could
-// replay a captured delivery with another ID. A hook may accept that.
+// deliveryMarks returns the digests by which a repeated delivery is recognized: one of its ID and,
+// if the signature does not cover the ID, one of its body. Without the second digest, an attacker
+// could replay a captured delivery with a different ID. A hook can be configured to accept such
+// replays.
 func deliveryMarks(v api.Verification, id string, body []byte) [][]byte {
 	named := sha256.Sum256([]byte(id))
 	all := [][]byte{named[:]}
 	if v.Scheme != api.VerificationSchemeStandardWebhooks && v.AcceptRepeatedBodies == nil {
-		signed := sha256.Sum256(append([]byte("\x00body "), body...)) // no header holds a NUL
+		signed := sha256.Sum256(append([]byte("\x00body "), body...)) // no header contains a NUL
 		all = append(all, signed[:])
 	}
 	return all
 }
 
-// delivery is the claim of a delivery's run.
+// delivery is the claim of the run that a delivery starts.
 type delivery struct {
 	key   notify.Key
 	marks [][]byte
@@ -214,8 +218,8 @@ func (d delivery) Find(ctx context.Context, conn postgres.DB) (uuid.UUID, bool, 
 	return made, true, nil
 }
 
-// ClaimTx waits for transactions that accept the same delivery, then calls Find. All lock the ID
-// before the body, so they cannot deadlock.
+// ClaimTx waits for transactions that accept the same delivery, then calls Find. All transactions
+// lock the ID before the body, so they cannot deadlock.
 func (d delivery) ClaimTx(ctx context.Context, tx pgx.Tx) (uuid.UUID, bool, error) {
 	for _, mark := range d.marks {
 		scope := fmt.Sprintf("delivery %s %x", d.key.ID, mark)
@@ -226,7 +230,7 @@ func (d delivery) ClaimTx(ctx context.Context, tx pgx.Tx) (uuid.UUID, bool, erro
 	return d.Find(ctx, tx)
 }
 
-// KeepTx stores the run of the delivery.
+// KeepTx stores which run the delivery started.
 func (d delivery) KeepTx(ctx context.Context, tx pgx.Tx, made uuid.UUID) error {
 	err := db.New().HookDeliveryInsert(ctx, tx, db.HookDeliveryInsertParams{WorkspaceID: d.key.WorkspaceID, HookID: d.key.ID, Marks: d.marks, RunID: made})
 	if err != nil {

@@ -180,7 +180,7 @@ func (b *bench) hookWith(t *testing.T, v api.NewVerification) {
 	}
 }
 
-// These schemes do not sign the ID, so an attacker can replay a captured delivery with another ID.
+// These schemes do not sign the ID, so an attacker can replay a captured delivery with a new ID.
 func TestReplayedDeliveryWithNewIDStartsNoRun(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -224,7 +224,8 @@ func TestReplayedDeliveryWithNewIDStartsNoRun(t *testing.T) {
 	}
 }
 
-// Concurrent replays, each with another ID, start one run in total.
+// Concurrent replays of a delivery start one run in total, although each replay has a different
+// ID.
 func TestConcurrentReplaysWithNewIDsStartOneRun(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -242,8 +243,8 @@ func TestConcurrentReplaysWithNewIDsStartOneRun(t *testing.T) {
 	}
 }
 
-// Standard Webhooks sign the ID: a changed ID is rejected, and the same body with another signed ID
-// is another delivery.
+// Standard Webhooks signatures cover the ID: a changed ID is rejected, and the same body with a
+// different signed ID is a new delivery.
 func TestStandardWebhooksSignatureCoversDeliveryID(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -306,7 +307,7 @@ func TestRefusedDeliveryCanBeRepeated(t *testing.T) {
 	}
 }
 
-// Failed deliveries throttle their own address, before any query to the database.
+// Failed deliveries throttle only their own address, before the database is queried.
 func TestFailedDeliveriesLimitOnlyTheirAddress(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

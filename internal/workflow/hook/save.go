@@ -23,10 +23,10 @@ const (
 	active   = string(api.TriggerStatusACTIVE)
 )
 
-// Draft is the content of a save. Empty fields have their defaults.
+// Draft is the content of a save. Empty fields get their defaults.
 type Draft struct {
 	Name, Status string
-	Verification *api.NewVerification // nil: that of the workflow for a new hook, unchanged for another
+	Verification *api.NewVerification // nil: the workflow's verification for a new hook, no change for an existing hook
 }
 
 // CreateParams are the parameters of Create.
@@ -36,9 +36,10 @@ type CreateParams struct {
 	Idempotency             *idempotency.Key // nil: each request creates a hook
 }
 
-// Create stores a hook, or returns the one that an earlier request with the same Idempotency-Key
-// created. It returns NOT_FOUND for an unknown workflow, CONFLICT for one that is archived, has
-// only other triggers, or has too many hooks, and INVALID_INPUT for an invalid verification.
+// Create stores a hook, or returns the hook that an earlier request with the same Idempotency-Key
+// created. It returns NOT_FOUND for an unknown workflow, INVALID_INPUT for an invalid
+// verification, and CONFLICT for a workflow that is archived, has only other triggers, or has too
+// many hooks.
 func (s *Service) Create(ctx context.Context, p CreateParams) (made api.Hook, replayed bool, err error) {
 	id, err := uuid.NewV7()
 	if err != nil {
@@ -97,7 +98,8 @@ func (s *Service) createTx(ctx context.Context, tx pgx.Tx, id uuid.UUID, p Creat
 	return nil
 }
 
-// encode returns the stored form of a verification: its JSON, and its secret apart, sealed.
+// encode returns the stored form of a verification: its JSON without the secret, and the sealed
+// secret.
 func (s *Service) encode(key notify.Key, v api.Verification, secret string) (shown json.RawMessage, sealed []byte, err error) {
 	if shown, err = json.Marshal(v); err != nil {
 		return nil, nil, fmt.Errorf("encode the verification of a hook: %w", err)
@@ -160,7 +162,8 @@ func (s *Service) replaceTx(ctx context.Context, tx pgx.Tx, key notify.Key, d Dr
 	return nil
 }
 
-// Delete deletes a hook and returns its last state. It returns NOT_FOUND.
+// Delete deletes a hook and returns its last state. It returns NOT_FOUND if the hook does not
+// exist.
 func (s *Service) Delete(ctx context.Context, key notify.Key) (deleted api.Hook, err error) {
 	err = pgx.BeginFunc(ctx, s.API, func(tx pgx.Tx) (err error) {
 		if _, err := lockTx(ctx, tx, key); err != nil {
@@ -177,7 +180,7 @@ func (s *Service) Delete(ctx context.Context, key notify.Key) (deleted api.Hook,
 	return deleted, err
 }
 
-// lockTx locks a hook until tx ends. It returns NOT_FOUND.
+// lockTx locks a hook until tx ends. It returns NOT_FOUND if the hook does not exist.
 func lockTx(ctx context.Context, tx pgx.Tx, key notify.Key) (db.HookLockRow, error) {
 	present, err := db.New().HookLock(ctx, tx, db.HookLockParams{WorkspaceID: key.WorkspaceID, ID: key.ID})
 	if postgres.NotFound(err) {

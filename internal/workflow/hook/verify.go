@@ -25,8 +25,8 @@ const (
 	standardSignature = "webhook-signature"
 )
 
-// check fills in the defaults of a verification. If no secret is requested, it uses the current
-// one. It returns INVALID_INPUT if the verification is invalid.
+// check fills in the defaults of a verification. If the request contains no secret, check uses the
+// current secret. It returns INVALID_INPUT if the verification is invalid.
 func check(requested *api.NewVerification, current string) (v api.Verification, secret string, err error) {
 	if secret = current; requested.Secret != nil {
 		secret = *requested.Secret
@@ -105,7 +105,7 @@ func verified(v api.Verification, secret string, header http.Header, body []byte
 	return hmac.Equal(sent, digest(algorithm, secret, body))
 }
 
-// digest returns the HMAC of body under the secret.
+// digest returns the HMAC of body with the secret as its key.
 func digest(algorithm func() hash.Hash, secret string, body []byte) []byte {
 	mac := hmac.New(algorithm, []byte(secret))
 	mac.Write(body)

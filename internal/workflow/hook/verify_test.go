@@ -78,7 +78,8 @@ func TestStandardWebhooksSecretMustBeValid(t *testing.T) {
 	}
 }
 
-// A hook accepts Weft's own callbacks, within five minutes of its clock.
+// A hook accepts Weft's own callbacks, if their timestamps are within five minutes of the hook's
+// clock.
 func TestStandardWebhooksDeliveryIsVerified(t *testing.T) {
 	v := made(t, api.NewVerification{Scheme: new(api.VerificationSchemeStandardWebhooks)})
 	now := time.Unix(1795256130, 0)
@@ -112,7 +113,8 @@ func TestStandardWebhooksDeliveryIsVerified(t *testing.T) {
 	}
 }
 
-// FuzzVerified checks that no header makes the verification panic, and that none passes it.
+// FuzzVerified checks that verification never panics, and that no fuzzed header is accepted as a
+// valid signature.
 func FuzzVerified(f *testing.F) {
 	f.Add("sha256=00", "1", "v1,x", "a")
 	f.Add("sha256="+strings.Repeat("0", 64), strconv.FormatInt(1<<40, 10), "v1,"+strings.Repeat("A", 44), "")
@@ -145,8 +147,8 @@ func TestInputOfARun(t *testing.T) {
 	}
 }
 
-// FuzzRunInput checks that any request leads either to an input that can be stored and contains no
-// signature, or to an error.
+// FuzzRunInput checks that any request produces either an error, or an input that can be stored
+// and contains no signature.
 func FuzzRunInput(f *testing.F) {
 	f.Add("application/json", "X-Event", "push", []byte(`{"a":[1,{"b":null}]}`))
 	f.Add("application/ld+json; charset=utf-8", "X-Proof", "secret", []byte(`{"a":1,"a":2}`))
@@ -190,9 +192,9 @@ func TestGitHubExampleIsVerified(t *testing.T) {
 	}
 }
 
-// For ON_WEBHOOK too: the secret, the message and the signature are from the reference
-// implementations of Standard Webhooks (github.com/standard-webhooks/standard-webhooks, libraries,
-// the test of sign).
+// The secret, the message and the signature are from the reference implementations of Standard
+// Webhooks (github.com/standard-webhooks/standard-webhooks, libraries, the test of sign).
+// ON_WEBHOOK starts a run for such a delivery.
 func TestStandardWebhooksExampleIsVerified(t *testing.T) {
 	t.Parallel()
 	v := made(t, api.NewVerification{Scheme: new(api.VerificationSchemeStandardWebhooks)})

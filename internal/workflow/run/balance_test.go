@@ -34,7 +34,7 @@ func (b *bench) balanced(t testing.TB) {
 			t.Errorf("%d %s", got, what)
 		}
 	}
-	// A job that River locked when its run ended goes to a worker once it is due.
+	// If River locked a job when its run ended, a worker fetches the job once it is due.
 	waittest.Until(t, "no job of a finished run", func() bool {
 		return b.number(t, `SELECT count(*) FROM river.river_job j JOIN workflow_runs r ON r.job_id = j.id
 			WHERE r.finished_at IS NOT NULL AND j.state IN ('available', 'scheduled')`) == 0

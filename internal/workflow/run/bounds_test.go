@@ -20,7 +20,7 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/run"
 )
 
-// big is a module whose output has as many bytes as its config says.
+// big is a module whose output has the number of bytes in its config.
 func big() module {
 	return made("BIG", 0, `{"type":"object","properties":{"text":{"type":"string"},"list":{"type":"array"}}}`,
 		func(_ context.Context, call component.Call) (component.Result, error) {
@@ -33,8 +33,8 @@ func big() module {
 		})
 }
 
-// AB-11: the outputs of a stage, the outputs of a run and the items of a loop are limited, and an
-// excess has its own error. Thousands of stages are allowed.
+// AB-11: the outputs of a stage, the outputs of a run, and the items of a loop are limited.
+// Exceeding a limit has a specific error. Thousands of stages are allowed.
 func TestAB11OutputsAndItemsOfARunAreLimited(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, big())
@@ -74,7 +74,7 @@ func TestAB11OutputsAndItemsOfARunAreLimited(t *testing.T) {
 }
 
 // A run is accepted with its first stages, so the run starts even if the process dies right after
-// the answer.
+// the response.
 func TestRunIsAcceptedWithItsFirstStages(t *testing.T) {
 	t.Parallel()
 	letGo := make(chan struct{})
@@ -101,7 +101,7 @@ func TestRunIsAcceptedWithItsFirstStages(t *testing.T) {
 	}
 }
 
-// A run has at most 50,000 stages: it fails when it would start another.
+// A run has at most 50,000 stages. It fails when it would start a further stage.
 func TestStagesOfARunAreLimited(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -120,7 +120,7 @@ func TestStagesOfARunAreLimited(t *testing.T) {
 	}
 }
 
-// Waits for a time or a signal occupy no worker, however many there are.
+// Waits for a time or a signal occupy no worker, regardless of their number.
 func TestWaitsHoldNoWorker(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -10,9 +10,10 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/engine"
 )
 
-// Cancel requests the cancellation of a run and of all runs below it. They start nothing new, and
-// each becomes CANCELED when its last stage has stopped. A repeated cancel changes nothing, and a
-// finished run stays as it is. It returns the record of the run, and the errors of Get.
+// Cancel requests the cancellation of a run and of all its descendants. They start nothing new,
+// and each run becomes CANCELED when its last stage has stopped. A repeated cancel changes
+// nothing, and a finished run stays unchanged. Cancel returns the record of the run, and the
+// errors of Get.
 func (s *Service) Cancel(ctx context.Context, key notify.Key, access Access, mode string, reason *string) (api.WorkflowRun, error) {
 	if _, err := s.getAllowed(ctx, key, access); err != nil {
 		return api.WorkflowRun{}, err
@@ -23,6 +24,6 @@ func (s *Service) Cancel(ctx context.Context, key notify.Key, access Access, mod
 	if err := s.Engine.CancelTree(ctx, s.API, key.WorkspaceID, []uuid.UUID{key.ID}, mode, reason); err != nil {
 		return api.WorkflowRun{}, err
 	}
-	s.Engine.Wake(key) // even if it was canceled before
+	s.Engine.Wake(key) // even if the run was canceled before
 	return s.Get(ctx, key, access)
 }

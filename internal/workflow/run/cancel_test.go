@@ -20,8 +20,8 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/run"
 )
 
-// A cancel at any time leads to CANCELED, unless the run has finished before. After the answer to
-// the cancel, no stages and executions are created.
+// A cancel at any time leads to CANCELED, unless the run has finished before. After the response
+// to the cancel, no stages or executions are created.
 func TestCancelAtAnyTime(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -47,8 +47,8 @@ func TestCancelAtAnyTime(t *testing.T) {
 	b.balanced(t)
 }
 
-// The job of a run is deleted in the transaction that finishes the run. The job is scheduled far
-// ahead, so that River's scheduler doesn't lock it.
+// The job of a run is deleted in the transaction that finishes the run. The job is due far in the
+// future, so that River's scheduler doesn't lock it.
 func TestJobOfARunIsDeletedWhenItFinishes(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -97,7 +97,7 @@ func (n *node) cancelSomewhere(t *testing.T, seed uint64) played {
 	return p
 }
 
-// awaitEvents returns after so many events of a run, or when the run has finished.
+// awaitEvents returns once a run has count events or has finished.
 func (n *node) awaitEvents(key notify.Key, count int64) {
 	ctx, cancel := context.WithTimeout(n.ctx, 5*time.Second)
 	defer cancel()
@@ -133,8 +133,8 @@ func (n *node) made(t *testing.T, key notify.Key) map[uuid.UUID]bool {
 	return made
 }
 
-// The sweep makes up for folds that were lost with a process or never requested. If all processes
-// fold at once, nothing happens twice.
+// The sweep makes up for folds that were lost with a process or never requested. Nothing happens
+// twice, even if all processes fold at the same time.
 func TestSweepMakesUpForLostFolds(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

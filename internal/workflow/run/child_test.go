@@ -11,8 +11,8 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/run"
 )
 
-// Random workflows that another workflow runs with RUN_WORKFLOW: the outputs of the child runs
-// reach the parent, and their failures go to the port for it, as the reference says. The child runs
+// A workflow runs random workflows with RUN_WORKFLOW. The outputs of the child runs reach the
+// parent, and their failures go to the port `error` as in the reference. The child runs themselves
 // are compared too.
 func TestRandomChildRunsMatchReference(t *testing.T) {
 	t.Parallel()
@@ -62,7 +62,7 @@ func TestRandomChildRunsMatchReference(t *testing.T) {
 }
 
 // A restricted key may not change workflowId or an expression over secrets. Only these exact names
-// count, not other spellings of them.
+// have an effect. The same names in a different letter case are ignored.
 func TestFieldInOtherLetterCaseIsIgnored(t *testing.T) {
 	t.Parallel()
 	n := newBench(t).start(t, options{slots: 4, sweep: time.Second})

@@ -13,7 +13,7 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/run"
 )
 
-// chain is three stages that cost one credit each, one of which fails.
+// chain returns three stages that cost one credit each. One of them fails.
 func chain(fails string) string {
 	text := `[`
 	for i, id := range []string{"a", "b", "c"} {
@@ -31,7 +31,7 @@ func chain(fails string) string {
 
 const chained = `[{"id":"1","from":"a","to":"b","port":"next"},{"id":"2","from":"b","to":"c","port":"next"}]`
 
-// LE-04: a run that failed, was canceled or finished in part is charged once for its finished
+// LE-04: a run that failed, was canceled, or finished in part is charged once for its finished
 // stages. The rest of its reservation is released.
 func TestLE04RunIsChargedForItsFinishedStages(t *testing.T) {
 	t.Parallel()
@@ -73,8 +73,8 @@ func TestLE04RunIsChargedForItsFinishedStages(t *testing.T) {
 	}
 }
 
-// A stage that would cost more than maxCredits, or than the workspace has, makes the run FAILED.
-// Finished stages are charged.
+// A run becomes FAILED at a stage that would cost more than maxCredits or more than the workspace
+// has. Finished stages are charged.
 func TestStageThatCannotBePaidFailsRun(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -89,7 +89,7 @@ func TestStageThatCannotBePaidFailsRun(t *testing.T) {
 		}
 		n := b.start(t, options{slots: 8, sweep: time.Second})
 		p := run.TriggerParams{MaxCredits: most}
-		if p.WorkflowID = n.draw(t, literal, `[{"id":"1","from":"l","to":"w","port":"each"}]`, ""); most != nil { // a quote knows literal items
+		if p.WorkflowID = n.draw(t, literal, `[{"id":"1","from":"l","to":"w","port":"each"}]`, ""); most != nil { // a quote includes literal items
 			p.WorkflowID, p.Input = n.openLoop(t, "WORK"), json.RawMessage(`{"items":`+string(items)+`}`)
 		}
 		got, stages := n.end(t, n.trigger(t, p))

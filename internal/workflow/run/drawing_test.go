@@ -74,8 +74,8 @@ func (w *drawing) one(id string) *part {
 	return &w.parts[slices.IndexFunc(w.parts, func(p part) bool { return p.ID == id })]
 }
 
-// scope draws components of one scope, with edges and connections only from those drawn before. It
-// returns everything it drew, including the bodies of loops.
+// scope draws components of one scope, with edges and connections only from components that are
+// already drawn. It returns all components that it drew, including the bodies of loops.
 func (w *drawing) scope(loop string, depth int, givers []string) (all []string) {
 	var here []string
 	count := 2 + w.IntN(4)
@@ -181,8 +181,8 @@ func (w *drawing) enter(id, loop string, here []string) {
 // gives are the outputs of the modules that are integers, or lists of integers.
 var gives = map[string][]string{"WORK": {"value", "value", "list"}, "FOR_EACH": {"count", "failedItems"}, "TRANSFORM": {"result"}, "NUMBER_CONSTANT": {"value"}, "IF": {"result"}, "SWITCH": {"case"}, "WAIT_FOR_SIGNAL": {"payload"}}
 
-// connect draws the connections into a component: from components drawn before it, in its scope and
-// those around, and from the iterations around it.
+// connect draws the connections into a component. They come from components that are already
+// drawn, in the same scope or the scopes around it, and from the iterations around it.
 func (w *drawing) connect(id string, givers, here []string) {
 	p := w.one(id)
 	before := append(slices.Clone(givers), here...)

@@ -14,7 +14,7 @@ import (
 )
 
 // A failing run lets running attempts finish, and cancels executions that wait for their next
-// attempt. An upstream with a long Retry-After does not keep the run open.
+// attempt. An upstream with a long Retry-After does not keep the run unfinished.
 func TestFailedRunDoesNotWaitForFurtherAttempts(t *testing.T) {
 	t.Parallel()
 	letGo, begun, finish := make(chan struct{}), make(chan struct{}), make(chan struct{})

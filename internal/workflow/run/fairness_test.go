@@ -17,14 +17,15 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/run"
 )
 
-// slow delays every insert of a child run by that duration.
+// slow delays every insert of a child run by takes.
 func (b *bench) slow(t testing.TB, takes time.Duration) {
 	t.Helper()
 	b.exec(t, fmt.Sprintf(`CREATE FUNCTION dawdle() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(%f); RETURN NEW; END $$`, takes.Seconds()))
 	b.exec(t, "CREATE TRIGGER dawdle BEFORE INSERT ON workflow_runs FOR EACH ROW WHEN (NEW.parent_run_id IS NOT NULL) EXECUTE FUNCTION dawdle()")
 }
 
-// parent draws a workflow that, after a short delay, starts so many concurrent runs of another one.
+// parent draws a workflow that, after a short delay, starts the specified number of concurrent
+// child runs.
 func (n *node) parent(t testing.TB, children int) uuid.UUID {
 	t.Helper()
 	inner := n.draw(t, `[{"id":"p","module":"JSON_CONSTANT","config":{"value":1}}]`, "", "")
@@ -36,7 +37,7 @@ func (n *node) parent(t testing.TB, children int) uuid.UUID {
 	return n.draw(t, components+`]`, strings.TrimSuffix(edges, ",")+`]`, "")
 }
 
-// A run that creates much at once takes as many folds as it needs, so that no transaction waits
+// A run that creates many rows at once is split into several folds, so that no transaction waits
 // long for its lock.
 func TestFoldIsSplitAfterItsTimeLimit(t *testing.T) {
 	t.Parallel()
@@ -53,7 +54,8 @@ func TestFoldIsSplitAfterItsTimeLimit(t *testing.T) {
 	b.balanced(t)
 }
 
-// However many folds one workspace needs, the run of another workspace is folded without delay.
+// The run of a second workspace is folded without delay, regardless of how many folds the first
+// workspace needs.
 func TestRunsOfAnotherWorkspaceDoNotWait(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -64,7 +66,7 @@ func TestRunsOfAnotherWorkspaceDoNotWait(t *testing.T) {
 	other.workspace = b.account(t, credit.Credits(10), plan.Starter)
 	n := &node{bench: &other, workflows: busy.workflows, engine: busy.engine, runs: busy.runs, ctx: postgres.Scope(context.Background(), other.workspace)}
 	light := n.draw(t, `[{"id":"p","module":"JSON_CONSTANT","config":{"value":1}}]`, "", "")
-	for range 10 * engine.FoldsAtOnce { // folds for half a minute
+	for range 10 * engine.FoldsAtOnce { // folds that take half a minute in total
 		busy.trigger(t, run.TriggerParams{WorkflowID: heavy})
 	}
 	b.until(t, engine.FoldsAtOnce-1, nothing, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'")
@@ -76,8 +78,8 @@ func TestRunsOfAnotherWorkspaceDoNotWait(t *testing.T) {
 	}
 }
 
-// A run whose first stage cannot be paid finishes without holding the account while it waits for
-// the run above it. Accounts are locked last; otherwise the two would deadlock.
+// A child run whose first stage cannot be paid does not hold the account while it waits for its
+// parent run. Accounts are locked last. Otherwise the two runs would deadlock.
 func TestFinishingChildRunLocksTheAccountLast(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -86,7 +88,7 @@ func TestFinishingChildRunLocksTheAccountLast(t *testing.T) {
 	inner := n.draw(t, `[{"id":"d","module":"DELAY","config":{"durationMs":700}},{"id":"w","module":"WORK"}]`, `[{"id":"1","from":"d","to":"w","port":"next"}]`, "")
 	key := n.trigger(t, run.TriggerParams{WorkflowID: n.draw(t, fmt.Sprintf(`[{"id":"c","module":"RUN_WORKFLOW","config":{"workflowId":%q}}]`, inner), "", "")})
 	b.until(t, 1, nothing, "SELECT count(*) FROM run_stages WHERE module = 'DELAY'")
-	above, err := b.pool.Begin(t.Context()) // locks like a fold of the run above
+	above, err := b.pool.Begin(t.Context()) // locks like a fold of the parent run
 	if err != nil {
 		t.Fatal(err)
 	}

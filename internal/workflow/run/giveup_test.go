@@ -21,7 +21,7 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/run"
 )
 
-// held costs a credit and runs until it is let go.
+// held is a component that costs a credit and runs until letGo receives or is closed.
 func held(letGo <-chan struct{}) module {
 	return made("HELD", credit.Credits(1), anything, func(ctx context.Context, _ component.Call) (component.Result, error) {
 		select {
@@ -33,7 +33,7 @@ func held(letGo <-chan struct{}) module {
 	})
 }
 
-// poison makes the database reject every stage with that name.
+// poison makes the database reject every stage with the name "poison".
 func (b *bench) poison(t testing.TB) {
 	t.Helper()
 	b.exec(t, "ALTER TABLE run_stages ADD CONSTRAINT poison CHECK (name <> 'poison')")
@@ -62,7 +62,7 @@ func nothing() {}
 
 const curse = 13 // credits; the price of no other component
 
-// cursed panics when a stage of that price is accepted.
+// cursed is a ledger that panics when a stage with that price is accepted.
 type cursed struct{ billing.Books }
 
 func (c cursed) ReserveTx(ctx context.Context, tx pgx.Tx, wants []billing.Want) (map[uuid.UUID]billing.Load, error) {
@@ -72,8 +72,8 @@ func (c cursed) ReserveTx(ctx context.Context, tx pgx.Tx, wants []billing.Want) 
 	return c.Books.ReserveTx(ctx, tx, wants)
 }
 
-// A run whose folds always fail or panic becomes FAILED when its executions have finished. Finished
-// stages are charged and the rest is released. Other runs continue.
+// A run whose folds always fail or panic becomes FAILED when its executions have finished.
+// Finished stages are charged and the rest of the reservation is released. Other runs continue.
 func TestRunWhoseFoldsKeepFailingIsGivenUp(t *testing.T) {
 	t.Parallel()
 	letGo := make(chan struct{})
@@ -124,7 +124,7 @@ func TestRunWhoseFoldsKeepFailingIsGivenUp(t *testing.T) {
 	b.balanced(t)
 }
 
-// Runs whose folds fail do not delay other runs, however many there are.
+// Runs whose folds fail do not delay other runs, regardless of their number.
 func TestFailingFoldsDelayNoOtherRun(t *testing.T) {
 	t.Parallel()
 	const others = 600
@@ -149,8 +149,8 @@ func TestFailingFoldsDelayNoOtherRun(t *testing.T) {
 	b.balanced(t)
 }
 
-// A signal during a fold is not lost: neither one that commits before the fold reads the run,
-// without a notification of this process, nor one that waits for the fold.
+// A signal during a fold is not lost. One signal commits before the fold reads the run, without a
+// notification of this process. The other signal waits for the fold.
 func TestSignalDuringAFoldIsNotLost(t *testing.T) {
 	t.Parallel()
 	letGo := make(chan struct{}, 2)
@@ -177,7 +177,7 @@ func TestSignalDuringAFoldIsNotLost(t *testing.T) {
 		if _, err := tx.Exec(t.Context(), lock, args...); err != nil {
 			t.Fatal(err)
 		}
-		letGo <- struct{}{} // the end of what is held has the run folded
+		letGo <- struct{}{} // the held component finishes, which causes a fold
 		waits := "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
 		b.until(t, 1, nothing, waits)
 		sent := make(chan error, 1)

@@ -40,10 +40,10 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// soak says that the tests run at full size.
+// soak reports whether the tests run at full size.
 var soak = os.Getenv("WEFT_SOAK") != ""
 
-// size returns quick, or whole in the soak.
+// size returns quick, or whole in the soak test.
 func size(quick, whole int) int {
 	if soak {
 		return whole
@@ -64,7 +64,7 @@ func (m module) Run(ctx context.Context, call component.Call) (component.Result,
 
 const anything = `{"type":"object","additionalProperties":true}`
 
-// made returns a module with that output schema.
+// made returns a module with the specified output schema.
 func made(name string, price credit.Amount, output string, run func(ctx context.Context, call component.Call) (component.Result, error)) module {
 	return module{component.Descriptor{
 		Module: name, Title: name, Description: "A component of the tests.", Category: "UTILITY",
@@ -96,7 +96,8 @@ type bench struct {
 	modules   *component.Registry
 }
 
-// newBench returns a bench whose nodes know all control-flow modules, WORK, and more.
+// newBench returns a bench whose nodes have all control-flow modules, WORK, and the modules in
+// more.
 func newBench(t testing.TB, more ...component.Module) *bench {
 	t.Helper()
 	b := &bench{dsn: pgtest.DSN(t)}
@@ -112,7 +113,7 @@ func newBench(t testing.TB, more ...component.Module) *bench {
 	return b
 }
 
-// account creates a workspace with so many credits.
+// account creates a workspace with the specified credits and plan.
 func (b *bench) account(t testing.TB, paid credit.Amount, of plan.Name) uuid.UUID {
 	t.Helper()
 	id, err := workspace.Create(t.Context(), b.pool, workspace.CreateParams{Name: "test " + string(of), Plan: of, Paid: paid})
@@ -147,7 +148,7 @@ type node struct {
 // options configure a node.
 type options struct {
 	slots int                                                          // slots for executions, and as many queue workers
-	deaf  bool                                                         // it gets no notifications of finished executions
+	deaf  bool                                                         // the node gets no notifications of finished executions
 	also  func(ctx context.Context, stages map[notify.Key][]uuid.UUID) // also called for finished executions
 	sweep time.Duration                                                // interval of its sweeps; 0: never
 
@@ -275,7 +276,7 @@ func (n *node) save(t testing.TB, draft workflow.Draft) uuid.UUID {
 	return saved.ID
 }
 
-// draw is save for components, edges and connections in JSON.
+// draw is save for components, edges and connections in JSON form.
 func (n *node) draw(t testing.TB, components, edges, connections string) uuid.UUID {
 	t.Helper()
 	draft := workflow.Draft{Components: json.RawMessage(components)}
@@ -326,8 +327,8 @@ func (n *node) end(t testing.TB, key notify.Key) (api.WorkflowRun, map[string]ap
 	return got, stages
 }
 
-// analyze updates statistics, as autovacuum does in production. Otherwise plans made on empty
-// tables would scan whole workspaces.
+// analyze updates statistics, as autovacuum does in production. Otherwise queries would be planned
+// for empty tables and scan whole workspaces.
 func (b *bench) analyze(t testing.TB) {
 	t.Helper()
 	if _, err := b.pool.Exec(context.Background(), "ANALYZE workflow_runs, run_stages, run_events, component_executions"); err != nil {

@@ -31,8 +31,9 @@ const (
 const together = `SELECT count(*) FROM component_executions e JOIN run_stages s ON s.execution_id = e.id
 	WHERE s.run_id = $1 AND e.xmin IN (SELECT v.xmin FROM run_events v WHERE v.run_id = $1)`
 
-// A run that waits for one execution is folded in the transaction that finishes it. A run that
-// waits for several is folded afterwards, so that none of them waits for the run's lock.
+// If a run waits for one execution, the fold commits in the transaction that finishes the
+// execution. If a run waits for several executions, it is folded afterwards, so that no execution
+// waits for the run's lock.
 func TestOnlyExecutionFinishesTogetherWithTheFold(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -55,7 +56,7 @@ func TestOnlyExecutionFinishesTogetherWithTheFold(t *testing.T) {
 	b.balanced(t)
 }
 
-// refusing is a ledger that fails the first time an execution is settled.
+// refusing is a ledger that returns an error the first time an execution is settled.
 type refusing struct {
 	billing.Books
 	err error
@@ -76,8 +77,8 @@ func (r *refusing) SettleTx(ctx context.Context, tx pgx.Tx, charges []billing.Ch
 	return r.Books.SettleTx(ctx, tx, charges)
 }
 
-// If an execution cannot finish in the transaction of the fold, it finishes separately, once, and
-// the run continues afterwards.
+// If an execution cannot finish in the transaction of the fold, it finishes separately, exactly
+// once, and the run continues afterwards.
 func TestExecutionFinishesSeparatelyIfTheFoldFails(t *testing.T) {
 	t.Parallel()
 	for what, err := range map[string]error{
@@ -104,7 +105,7 @@ func TestExecutionFinishesSeparatelyIfTheFoldFails(t *testing.T) {
 	}
 }
 
-// An execution does not wait for a run that another transaction has locked.
+// An execution does not wait for a run that a different transaction has locked.
 func TestExecutionFinishesSeparatelyIfTheRunIsLocked(t *testing.T) {
 	t.Parallel()
 	letGo := make(chan struct{})
@@ -139,8 +140,8 @@ func TestExecutionFinishesSeparatelyIfTheRunIsLocked(t *testing.T) {
 	b.balanced(t)
 }
 
-// A process that is stopping does not start the next stage when an execution finishes: it would
-// never stop otherwise.
+// A process that is stopping does not start the next stage when an execution finishes. Otherwise
+// it would never stop.
 func TestStoppingProcessLeavesNextStageToTheQueue(t *testing.T) {
 	t.Parallel()
 	first, second := make(chan struct{}), make(chan struct{})

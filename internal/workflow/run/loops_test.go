@@ -12,7 +12,7 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/run"
 )
 
-// A fold in which an inner loop finishes keeps the changes of the loops around it.
+// A fold in which an inner loop finishes also saves the changes of the loops around it.
 func TestNestedLoopsContinue(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -28,8 +28,8 @@ func TestNestedLoopsContinue(t *testing.T) {
 	b.balanced(t)
 }
 
-// A component after a loop receives its counts and the values of its items. The values of a failed
-// item are null, whichever of its stages had run.
+// A component after a loop receives the loop's counts and the values of its items. The values of a
+// failed item are null, regardless of which of its stages had run.
 func TestComponentAfterALoopReceivesItsValues(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -78,8 +78,7 @@ func TestLoopInFailedLoopIsCanceled(t *testing.T) {
 }
 
 // The error of a failed loop contains the first failed item, how it failed, and the number of
-// failed items. It does not matter whether they failed in the fold that finishes the loop or long
-// before.
+// failed items, whether the items failed in the fold that finishes the loop or long before.
 func TestFailedLoopNamesItsFirstFailedItem(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -16,7 +16,7 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/run"
 )
 
-// peak returns the maximum live heap while do runs.
+// peak returns the maximum live heap during the call of do.
 func peak(do func()) (most uint64) {
 	done := make(chan struct{})
 	go func() {
@@ -38,9 +38,9 @@ func peak(do func()) (most uint64) {
 	}
 }
 
-// looped runs a workflow over items whose outputs have so many bytes, while it reads the events,
-// and reads the record both at once and in pages. It returns the finished run and the maximum live
-// heap.
+// looped runs a workflow over the specified number of items, each with an output of the specified
+// size. Meanwhile it reads the events, and the record both as a whole and in pages. It returns the
+// finished run and the maximum live heap.
 func (n *node) looped(t *testing.T, items, bytes int) (got api.WorkflowRun, most uint64) {
 	t.Helper()
 	list, _ := json.Marshal(make([]int, items))
@@ -102,8 +102,8 @@ func (n *node) paged(t *testing.T, key notify.Key) (count int) {
 	}
 }
 
-// The memory for a run is bounded: a run with many items and large outputs needs no more than one
-// with a few. No other test runs at the same time, since its memory would count too.
+// The memory for a run is bounded: a run with many items and large outputs needs no more memory
+// than a run with few. No other test runs at the same time, since its memory would count too.
 func TestLargeRunsKeepMemoryFlat(t *testing.T) {
 	b := newBench(t, big())
 	n := b.start(t, options{slots: 16, sweep: time.Second})

@@ -26,7 +26,7 @@ func code(t testing.TB, of api.WorkflowRun) string {
 	return failure.Code
 }
 
-// below draws a workflow that runs another one and responds with its output.
+// below draws a workflow that runs the specified workflow and responds with its output.
 func (n *node) below(t testing.TB, id uuid.UUID) uuid.UUID {
 	t.Helper()
 	return n.draw(t, fmt.Sprintf(`[{"id":"c","module":"RUN_WORKFLOW","config":{"workflowId":%q}},{"id":"r","module":"RESPOND"}]`, id),
@@ -44,7 +44,7 @@ func (n *node) child(t testing.TB, of notify.Key) notify.Key {
 }
 
 // Runs can be nested 8 levels deep, and their outputs reach the root. The ninth level is refused,
-// which fails the runs above.
+// which fails its ancestors.
 func TestRunsAreNestedAtMostEightDeep(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -70,7 +70,7 @@ func TestRunsAreNestedAtMostEightDeep(t *testing.T) {
 }
 
 // A workflow that runs itself many times does not continue forever: while a workspace has many
-// unfinished child runs, child runs start no more. Root runs still do.
+// unfinished child runs, its child runs cannot start further runs. Root runs still can.
 func TestChildRunsOfAWorkspaceAreLimited(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -92,7 +92,8 @@ func TestChildRunsOfAWorkspaceAreLimited(t *testing.T) {
 	}
 }
 
-// A run fails with TIMEOUT at its deadline, whatever it waits for, and its child runs are canceled.
+// A run fails with TIMEOUT at its deadline, regardless of what it waits for, and its child runs
+// are canceled.
 func TestRunFailsAtItsDeadline(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, held(nil))
@@ -121,7 +122,8 @@ func TestRunFailsAtItsDeadline(t *testing.T) {
 	b.balanced(t)
 }
 
-// The maxCredits of a run limit its child runs too: each may cost what is left when it starts.
+// The maxCredits of a run also limits its child runs: a child run may cost only what is left when
+// it starts.
 func TestMaxCreditsLimitsChildRuns(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -146,7 +148,8 @@ func TestMaxCreditsLimitsChildRuns(t *testing.T) {
 	b.balanced(t)
 }
 
-// All runs below a run with maxCredits, concurrent and nested, together cost no more than that.
+// All descendants of a run with maxCredits, concurrent and nested, together cost no more than that
+// limit.
 func TestChildRunsShareMaxCredits(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

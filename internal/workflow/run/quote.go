@@ -17,10 +17,10 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/engine"
 )
 
-// Quote estimates what a run of a workflow costs, including the runs below it: the minimum if it
-// completes, and the maximum (decisions 7.5). A nil version is the current one. Child runs are
-// included if their version is fixed and access allows their workflow. It returns NOT_FOUND for an
-// unknown workflow or version.
+// Quote estimates what a run of a workflow costs, including its descendants: the minimum if it
+// completes, and the maximum (decisions 7.5). A nil version means the current one. Child runs are
+// included if their version is fixed and access allows their workflow. Quote returns NOT_FOUND for
+// an unknown workflow or version.
 func (s *Service) Quote(ctx context.Context, workspaceID, workflowID uuid.UUID, version *int32, access Access) (api.RunQuote, error) {
 	loaded, err := s.Workflows.Load(ctx, s.API, workspaceID, workflowID, version)
 	if err != nil {
@@ -41,11 +41,11 @@ func (s *Service) Quote(ctx context.Context, workspaceID, workflowID uuid.UUID, 
 	return quoted, nil
 }
 
-// maxEstimated limits the workflow versions that one quote reads. The cost of other child runs is
-// unknown.
+// maxEstimated limits the workflow versions that one quote reads. If there are more, the cost of
+// the remaining child runs is unknown.
 const maxEstimated = 100
 
-// estimator estimates workflows that run each other.
+// estimator estimates the cost of workflows that run each other.
 type estimator struct {
 	*Service
 	ctx         context.Context
@@ -64,10 +64,10 @@ type versionKey struct {
 type quote struct {
 	least   credit.Amount // including storage fees
 	most    graph.Cost    // excluding storage fees, since the runs of a tree share the free part
-	unknown []unknown     // reasons why it may cost more
+	unknown []unknown     // reasons why the run may cost more
 }
 
-// unknown is a bound that is known only while the run advances.
+// unknown is a cost that is known only while the run advances.
 type unknown struct{ componentID, reason string }
 
 // estimator returns an estimator for one quote.
@@ -75,7 +75,7 @@ func (s *Service) estimator(ctx context.Context, workspaceID uuid.UUID, access A
 	return &estimator{Service: s, ctx: ctx, workspaceID: workspaceID, access: access, versions: map[versionKey]*quote{}}
 }
 
-// quote estimates a version and the runs below it.
+// quote estimates the cost of a run of a version, including its descendants.
 func (e *estimator) quote(key versionKey, plan *graph.Plan) (*quote, error) {
 	e.versions[key] = nil // the cost of a workflow that runs itself is unknown
 	q := &quote{}
@@ -86,7 +86,7 @@ func (e *estimator) quote(key versionKey, plan *graph.Plan) (*quote, error) {
 	return q, e.err
 }
 
-// ceiling returns the maximum price of a run with the runs below it, excluding storage fees.
+// ceiling returns the maximum price of a run and its descendants, excluding storage fees.
 func (s *Service) ceiling() (most credit.Amount) {
 	for _, d := range s.Modules.List() {
 		most = max(most, d.Price)
@@ -107,8 +107,8 @@ func (e *estimator) price(q *quote, plan *graph.Plan, c graph.Component) graph.P
 	return price
 }
 
-// ownPrice returns the price of a component itself: its module's price if it completes, and nothing
-// if it fails.
+// ownPrice returns the price of a component itself: the module's price if the component completes,
+// and zero if it fails.
 func (s *Service) ownPrice(c graph.Component) (price graph.Price) {
 	one := graph.Cost{Stages: 1}
 	price.Failed = graph.Range{Least: one, Most: one}
@@ -137,8 +137,8 @@ func (e *estimator) iterations(q *quote, plan *graph.Plan, c graph.Component) (a
 	return all
 }
 
-// mayContinue reports whether a loop may complete although items fail. It does so too if an
-// environment variable decides that.
+// mayContinue reports whether a loop may complete although items fail. It returns true if that
+// depends on an environment variable.
 func mayContinue(c graph.Component) bool {
 	var config struct {
 		OnItemFailure string `json:"onItemFailure"`
@@ -171,11 +171,12 @@ func (e *estimator) child(q *quote, c graph.Component) graph.Range {
 	if len(below.unknown) > 0 {
 		q.unknown = append(q.unknown, unknown{c.ID, "workflow"})
 	}
-	most := below.most.Plus(graph.Cost{Stages: 1}) // one more, so that its bytes cover the input of the child run
+	most := below.most.Plus(graph.Cost{Stages: 1}) // one more stage, whose bytes cover the input of the child run
 	return graph.Range{Least: graph.Cost{Charge: int64(below.least)}, Most: most}
 }
 
-// version estimates the version that a RUN_WORKFLOW runs, or returns nil if that is unknown.
+// version estimates the version that a RUN_WORKFLOW runs. It returns nil if the version is
+// unknown.
 func (e *estimator) version(c graph.Component) *quote {
 	var config struct {
 		WorkflowID uuid.UUID `json:"workflowId"`
@@ -191,7 +192,7 @@ func (e *estimator) version(c graph.Component) *quote {
 	e.versions[key] = nil
 	loaded, err := e.Workflows.Load(e.ctx, e.API, e.workspaceID, key.workflowID, &key.number)
 	if refusal, ok := errors.AsType[*fault.Error](err); ok && refusal.Code != fault.Unavailable {
-		return nil // it does not exist yet, or does not compile with this deployment's modules
+		return nil // the version does not exist yet, or does not compile with this deployment's modules
 	}
 	if err != nil {
 		e.err = err
@@ -202,9 +203,9 @@ func (e *estimator) version(c graph.Component) *quote {
 }
 
 // reservation returns the credits that a run reserves when it starts: the minimum cost of its
-// components, without those that are done, if it completes. Iterations of loops and child runs
-// reserve their prices when they start. Without the reservation, a workspace with few credits left
-// could start a run that costs much more.
+// components if the run completes, without the components in done. Iterations of loops and child
+// runs reserve their prices when they start. Without the reservation, a workspace with few credits
+// left could start a run that costs much more.
 func (s *Service) reservation(plan *graph.Plan, done []string) credit.Amount {
 	cost := plan.Costs("", func(c graph.Component) graph.Price {
 		if slices.Contains(done, c.ID) {

@@ -27,7 +27,7 @@ func (n *node) quote(t testing.TB, id uuid.UUID) api.RunQuote {
 	return quote
 }
 
-// within checks that the charge of a run and the runs below it is within the quote.
+// within checks that the charge of a run and its descendants is within the quote.
 func within(t testing.TB, seed uint64, quote api.RunQuote, of api.WorkflowRun) {
 	t.Helper()
 	charged := of.TotalUsageWithChildren
@@ -52,7 +52,8 @@ func shown(quote api.RunQuote) string {
 	return text
 }
 
-// each draws a FOR_EACH l over so many items, with that config and one WORK in it.
+// each draws a FOR_EACH "l" with the specified number of items and config, and with one WORK in
+// its body.
 func each(items int, config string) string {
 	list := strings.TrimSuffix(strings.Repeat("1,", items), ",")
 	return fmt.Sprintf(`[{"id":"l","module":"FOR_EACH","input":{"items":[%s]},"config":%s},{"id":"w","module":"WORK"}]`, list, config)
@@ -106,8 +107,8 @@ type nobody struct{}
 
 func (nobody) MayUse(uuid.UUID) bool { return false }
 
-// A trigger with maxCredits below the minimum of the quote, which includes child runs and
-// iterations, is refused. Neither is reserved.
+// A trigger is refused if its maxCredits is below the minimum of the quote, which includes child
+// runs and iterations. Child runs and iterations are not reserved.
 func TestTriggerComparesMaxCreditsWithQuote(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

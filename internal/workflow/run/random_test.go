@@ -43,8 +43,8 @@ func seeds(t *testing.T, count int) []uint64 {
 	return all
 }
 
-// Random workflows run on two processes, both of which fold the runs, and on the reference: states,
-// outputs, stages and charges are equal. Every fourth run is canceled.
+// Random workflows run on two processes, both of which fold the runs, and on the reference.
+// States, outputs, stages and charges are equal. Every fourth run is canceled.
 func TestRandomRunsMatchReference(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -96,10 +96,10 @@ func (n *node) play(t *testing.T, seed uint64, cancels bool) (*drawing, played) 
 	id := n.save(t, w.draft())
 	quote := n.quote(t, id)
 	key := n.trigger(t, run.TriggerParams{WorkflowID: id, Input: input})
-	if _, err := n.runs.Signal(n.ctx, key, anyone{}, "given", json.RawMessage(payload)); err != nil && fault.CodeOf(err) != fault.Conflict { // it may have finished
+	if _, err := n.runs.Signal(n.ctx, key, anyone{}, "given", json.RawMessage(payload)); err != nil && fault.CodeOf(err) != fault.Conflict { // the run may have finished
 		t.Errorf("seed %d: signal: %v", seed, err)
 	}
-	var made map[uuid.UUID]bool // stages at the time of the answer to the cancel
+	var made map[uuid.UUID]bool // stages at the time of the response to the cancel
 	if cancels {
 		chance := rand.New(rand.NewPCG(seed, 5))
 		n.awaitEvents(key, chance.Int64N(12))
@@ -164,7 +164,8 @@ func (r *reference) compare(t *testing.T, seed uint64, p played, canceled bool) 
 	}
 }
 
-// judge compares a stage. If loose, it may have been stopped by a failure elsewhere.
+// judge compares a stage with the reference. If loose is true, a failure elsewhere may have
+// stopped the stage.
 func (r *reference) judge(at string, stage api.RunStage, loose bool, blame func(string, ...any)) {
 	want, known := r.fates[at]
 	price := credit.Amount(0)

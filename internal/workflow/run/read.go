@@ -23,8 +23,8 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/engine"
 )
 
-// maxPageBytes limits the bytes of a page, apart from its first row. A page may therefore have
-// fewer rows than its limit.
+// maxPageBytes limits the bytes of a page. The first row is always included. A page may therefore
+// have fewer rows than its limit.
 const maxPageBytes = 2 << 20
 
 // Access reports which workflows the caller's key may use.
@@ -32,7 +32,7 @@ type Access interface {
 	MayUse(workflowID uuid.UUID) bool
 }
 
-// get returns the row of a run. It returns NOT_FOUND for an unknown ID, and for one of another
+// get returns the row of a run. It returns NOT_FOUND if the ID is unknown or belongs to another
 // workspace.
 func (s *Service) get(ctx context.Context, key notify.Key) (db.RunGetRow, error) {
 	row, err := db.New().RunGet(ctx, s.API, db.RunGetParams{WorkspaceID: key.WorkspaceID, ID: key.ID})
@@ -47,7 +47,7 @@ func (s *Service) get(ctx context.Context, key notify.Key) (db.RunGetRow, error)
 
 var (
 	errNoRun = fault.New(fault.NotFound, "There is no run with this id.")
-	// ErrOtherWorkflow is the FORBIDDEN for a key that is restricted to other workflows.
+	// ErrOtherWorkflow is the FORBIDDEN error for a key that is restricted to other workflows.
 	ErrOtherWorkflow = &fault.Error{Code: fault.Forbidden, Reason: "workflow_not_allowed", Message: "This API key may not use this workflow."}
 )
 
@@ -61,8 +61,8 @@ func (s *Service) getAllowed(ctx context.Context, key notify.Key, access Access)
 	return row, err
 }
 
-// Get returns the record of a run without its stages, which Stages returns. It returns NOT_FOUND,
-// and ErrOtherWorkflow if the key may not use the run's workflow.
+// Get returns the record of a run without its stages, which Stages returns. It returns NOT_FOUND
+// if the run is unknown, and ErrOtherWorkflow if the key may not use the run's workflow.
 func (s *Service) Get(ctx context.Context, key notify.Key, access Access) (api.WorkflowRun, error) {
 	row, err := s.getAllowed(ctx, key, access)
 	if err != nil {
@@ -71,8 +71,8 @@ func (s *Service) Get(ctx context.Context, key notify.Key, access Access) (api.W
 	return s.record(ctx, key.WorkspaceID, row)
 }
 
-// record returns the record of a run: with its output, or the reason why that cannot be decrypted,
-// and its input with secrets redacted.
+// record returns the record of a run, with the secrets in its input redacted. If the output cannot
+// be decrypted, the record contains the reason instead.
 func (s *Service) record(ctx context.Context, workspaceID uuid.UUID, row db.RunGetRow) (shown api.WorkflowRun, err error) {
 	output, problem, err := s.openOutput(ctx, workspaceID, row.ID, row.Output)
 	if err != nil {
@@ -89,8 +89,8 @@ func (s *Service) record(ctx context.Context, workspaceID uuid.UUID, row db.RunG
 	return shown, nil
 }
 
-// stage returns the record of a stage: with its output, or the reason why that cannot be decrypted.
-// In the output of the trigger, the secrets of the run's input are redacted.
+// stage returns the record of a stage. If the output cannot be decrypted, the record contains the
+// reason instead. In the output of the trigger, the secrets of the run's input are redacted.
 func (s *Service) stage(ctx context.Context, key notify.Key, row db.RunStageListRow) (shown api.RunStage, err error) {
 	source := row.ID
 	if row.ChildRunID != nil {
@@ -118,8 +118,8 @@ func (s *Service) isTrigger(module string) bool {
 	return known && entry.Flow().Trigger
 }
 
-// triggerOutput redacts the secrets of the run's input in the output of its trigger. It returns the
-// reason if the input cannot be decrypted (decisions 8.14).
+// triggerOutput redacts the secrets of the run's input in the output of its trigger. If the input
+// cannot be decrypted, triggerOutput returns the reason (decisions 8.14).
 func (s *Service) triggerOutput(ctx context.Context, key notify.Key, module string, output json.RawMessage) (json.RawMessage, *api.OutputProblem, error) {
 	row, err := s.get(ctx, key)
 	if err != nil {
@@ -135,8 +135,9 @@ func (s *Service) triggerOutput(ctx context.Context, key notify.Key, module stri
 	return engine.HideInput(module, output, input, hidden), nil, nil
 }
 
-// openOutput decrypts a stored output. If that fails for a known reason, it returns that as a
-// problem instead of an error, so that one lost key does not hide the other outputs of a page.
+// openOutput decrypts a stored output. If decryption fails for a known reason, openOutput returns
+// the reason as a problem instead of an error, so that one lost key does not hide the other
+// outputs of a page.
 func (s *Service) openOutput(ctx context.Context, workspaceID, source uuid.UUID, stored json.RawMessage) (output json.RawMessage, problem *api.OutputProblem, err error) {
 	output, err = s.Vault.OpenJSON(ctx, vault.Place{WorkspaceID: workspaceID, Row: source, Field: vault.Output}, stored)
 	if problem = present.Unopened(err); problem != nil {
@@ -145,8 +146,8 @@ func (s *Service) openOutput(ctx context.Context, workspaceID, source uuid.UUID,
 	return output, nil, err
 }
 
-// Stages returns all stages of a run in the order in which they were created. It reads them in
-// pages, so that memory does not grow with their number.
+// Stages returns all stages of a run in the order in which they were created. It reads the stages
+// in pages, so that memory does not grow with their number.
 func (s *Service) Stages(ctx context.Context, key notify.Key) iter.Seq2[api.RunStage, error] {
 	return func(yield func(api.RunStage, error) bool) {
 		p := db.RunStageListParams{WorkspaceID: key.WorkspaceID, RunID: key.ID, MaxRows: 500, MaxBytes: maxPageBytes / 2}
@@ -208,15 +209,15 @@ func (s *Service) List(ctx context.Context, workspaceID uuid.UUID, p ListParams)
 	return page, nil
 }
 
-// A list that skips runs reads maxWalked rows at a time. After maxWalk it returns a page that is
-// not full.
+// A list that skips runs reads maxWalked rows at a time. After maxWalk it returns the page even if
+// the page is not full.
 const (
 	maxWalked = 5_000
 	maxWalk   = 500 * time.Millisecond
 )
 
-// pageIDs returns the IDs of the runs of a page, and the run after which the next page starts,
-// uuid.Nil if this page is the last.
+// pageIDs returns the IDs of the runs of a page, and the ID of the run after which the next page
+// starts. The second result is uuid.Nil if this page is the last.
 func (s *Service) pageIDs(ctx context.Context, workspaceID, before uuid.UUID, p ListParams) (ids []uuid.UUID, more uuid.UUID, err error) {
 	for most, started := p.Limit+1, time.Now(); ; most = maxWalked {
 		rows, err := s.walk(ctx, workspaceID, before, p.WorkflowID, int32(most))
@@ -242,8 +243,8 @@ func (s *Service) pageIDs(ctx context.Context, workspaceID, before uuid.UUID, p 
 	}
 }
 
-// walk returns runs that are older than a run, newest first: those of one workflow, or all if
-// workflowID is nil.
+// walk returns runs that are older than the run before, newest first. If workflowID is not nil, it
+// returns only runs of that workflow.
 func (s *Service) walk(ctx context.Context, workspaceID, before uuid.UUID, workflowID *uuid.UUID, most int32) ([]db.RunWalkRow, error) {
 	if workflowID == nil {
 		return db.New().RunWalk(ctx, s.API, db.RunWalkParams{WorkspaceID: workspaceID, Before: before, MaxRows: most})
@@ -290,8 +291,8 @@ func (s *Service) StagePage(ctx context.Context, key notify.Key, access Access, 
 	return page, nil
 }
 
-// EventPage returns a page of a run's events in their order: those after the cursor, or without one
-// after the event with that number.
+// EventPage returns a page of a run's events in order. The page starts after the cursor or,
+// without a cursor, after the event with sequence number after.
 func (s *Service) EventPage(ctx context.Context, key notify.Key, access Access, p ListParams, after int64) (page api.RunEventPage, err error) {
 	if p.Cursor != "" {
 		place, err := cursor.Decode(p.Cursor, 8)
@@ -318,7 +319,7 @@ func (s *Service) EventPage(ctx context.Context, key notify.Key, access Access, 
 	return page, nil
 }
 
-// events returns the events of a run after one, at most limit.
+// events returns the events of a run after the event with sequence number after, up to limit.
 func (s *Service) events(ctx context.Context, key notify.Key, after int64, limit int) ([]db.RunEventListRow, error) {
 	rows, err := db.New().RunEventList(ctx, s.API, db.RunEventListParams{
 		WorkspaceID: key.WorkspaceID, RunID: key.ID, After: after, MaxRows: int32(limit),
@@ -329,8 +330,8 @@ func (s *Service) events(ctx context.Context, key notify.Key, after int64, limit
 	return rows, nil
 }
 
-// await waits until a run has finished or responded, which changed notifies, and returns its
-// record. After the window, or when the process drains, it returns the record as it is.
+// await waits until changed reports that a run has finished or responded, and returns the run's
+// record. When the window has passed or the process drains, it returns the current record.
 func (s *Service) await(ctx context.Context, changed *notify.Subscription, window time.Duration) (api.WorkflowRun, error) {
 	timer := time.NewTimer(window)
 	defer timer.Stop()
@@ -358,6 +359,6 @@ func (s *Service) await(ctx context.Context, changed *notify.Subscription, windo
 	}
 }
 
-// answered reports whether a run has finished or responded, so that nobody has to wait for it any
+// answered reports whether a run has finished or responded, so that no caller has to wait any
 // longer.
 func answered(row db.RunGetRow) bool { return row.Status.Terminal() || row.Output != nil }

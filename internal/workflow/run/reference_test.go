@@ -17,9 +17,9 @@ type fate struct {
 	output json.RawMessage
 }
 
-// reference computes the outcome of a run from the drawing alone, as plainly as decisions 8.2 to
-// 8.6: one component after another, and no failure stops anything. Stages that a real run may leave
-// out because of a failure elsewhere are optional.
+// reference computes the outcome of a run from the drawing alone, as simply as decisions 8.2 to
+// 8.6 allow: one component after another, and a failure does not stop other components. Stages
+// that a real run may omit because of a failure elsewhere are optional.
 type reference struct {
 	*drawing
 	loops    map[string][]string // loops around each component
@@ -40,7 +40,7 @@ func interpret(w *drawing, input json.RawMessage) *reference {
 	return interpretAgain(w, input, 0, nil)
 }
 
-// interpretAgain is interpret for a rerun that has reused stages.
+// interpretAgain is interpret for a rerun that reuses the stages in taken.
 func interpretAgain(w *drawing, input json.RawMessage, generation int, taken map[string]api.RunStage) *reference {
 	r := &reference{
 		generation: generation, taken: taken,
@@ -162,8 +162,8 @@ func (r *reference) fires(p part, f fate, port string) bool {
 	return p.OnFailure == "continue" && port == plain
 }
 
-// giver returns the component that a component waits for because of a connection into it or into
-// its body.
+// giver returns the component that a component waits for because of a connection into the
+// component or its body.
 func (r *reference) giver(c wire, id string) string {
 	from, to := append(slices.Clone(r.loops[c.From.ComponentID]), c.From.ComponentID), append(slices.Clone(r.loops[c.To.ComponentID]), c.To.ComponentID)
 	for level := range to {
@@ -180,7 +180,8 @@ func (r *reference) giver(c wire, id string) string {
 	return ""
 }
 
-// value returns the value that a connection carries, or nil if it has none (decisions 8.4, 8.5).
+// value returns the value that a connection carries, or nil if it carries none (decisions 8.4,
+// 8.5).
 func (r *reference) value(c wire, iteration []int) json.RawMessage {
 	from, to := r.loops[c.From.ComponentID], r.loops[c.To.ComponentID]
 	if depth := slices.Index(to, c.From.ComponentID); depth >= 0 {

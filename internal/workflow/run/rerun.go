@@ -13,9 +13,9 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/engine"
 )
 
-// prepareRerun gives p the version and input of the run that it repeats. It returns NOT_FOUND for
-// an unknown run, CONFLICT for one that is not finished, and INVALID_INPUT for a run of another
-// workflow or a stage of another run.
+// prepareRerun sets the version and input in p to those of the run that p repeats. It returns
+// NOT_FOUND for an unknown run, CONFLICT for a run that is not finished, and INVALID_INPUT for a
+// run of another workflow or a stage of another run.
 func (s *Service) prepareRerun(ctx context.Context, p *TriggerParams) error {
 	key := notify.Key{WorkspaceID: p.WorkspaceID, ID: p.RerunOf.RunID}
 	earlier, err := s.get(ctx, key)
@@ -48,13 +48,13 @@ func (s *Service) prepareRerun(ctx context.Context, p *TriggerParams) error {
 		p.effectRoot = earlier.EffectRootID
 	}
 	if earlier.Trigger == "SCHEDULE" || earlier.Trigger == "WEBHOOK" {
-		p.By.Trigger = earlier.Trigger // it starts at the same trigger
+		p.By.Trigger = earlier.Trigger // the rerun starts at the same trigger
 	}
 	return nil
 }
 
-// reusedComponents returns the components whose prices a rerun need not reserve, because their
-// stages are reused.
+// reusedComponents returns the components whose stages a rerun reuses. Their prices need not be
+// reserved.
 func (s *Service) reusedComponents(ctx context.Context, p TriggerParams, plan *graph.Plan) ([]string, error) {
 	if p.RerunOf == nil {
 		return nil, nil

@@ -13,8 +13,8 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/run"
 )
 
-// A rerun that ends before it reaches a loop or a child run passes on to its own rerun what it was
-// to reuse.
+// If a rerun ends before it reaches a loop or a child run, its own rerun can still reuse what the
+// first rerun was to reuse.
 func TestRerunOfARerunRepeatsNothingFinished(t *testing.T) {
 	t.Parallel()
 	const rest = `{"book":true,"n":3} {"book":true,"n":4} {"book":true,"n":5} {"n":"after"} {"n":4} {"n":5}`
@@ -64,8 +64,8 @@ func TestRerunOfARerunRepeatsNothingFinished(t *testing.T) {
 	}
 }
 
-// repeatUntilEnd triggers a rerun on a node that starts no runs, ends it by calling end, and waits
-// for it on another node.
+// repeatUntilEnd triggers a rerun on a node that starts no runs, ends the rerun by calling end,
+// and waits for it on a different node.
 func (b *bench) repeatUntilEnd(t *testing.T, of api.WorkflowRun, end func(t *testing.T, n *node, key notify.Key)) api.WorkflowRun {
 	t.Helper()
 	idle := b.start(t, options{})

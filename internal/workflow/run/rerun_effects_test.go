@@ -18,7 +18,8 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/run"
 )
 
-// keys returns the effect keys of payments by their input, and checks that each was paid once.
+// keys returns the effect keys of payments by their input, and checks that each input was paid
+// once.
 func keys(t *testing.T, paid []payment) map[string]uuid.UUID {
 	t.Helper()
 	keys, inputs := map[string]uuid.UUID{}, map[uuid.UUID]string{}
@@ -67,7 +68,7 @@ func TestRepeatedEffectKeepsKeyOfFirstRun(t *testing.T) {
 	}
 }
 
-// counts is a module whose output is a different number each time.
+// counts is a module whose output is a different number on each call.
 func counts() module {
 	var count atomic.Int64
 	return made("COUNTS", credit.Credits(1), `{"type":"object","properties":{"value":{"type":"integer"}}}`,
@@ -97,8 +98,8 @@ func TestEffectWithAnotherInputHasAnotherKey(t *testing.T) {
 	}
 }
 
-// A finished RUN_WORKFLOW is reused and not run again. If it is run again, its effects keep their
-// keys.
+// A rerun reuses a finished RUN_WORKFLOW stage and does not start its child run again. If a rerun
+// repeats such a stage explicitly, the effects of the new child run have the same keys as before.
 func TestRerunReusesChildRunsOfFinishedItems(t *testing.T) {
 	t.Parallel()
 	bank := &bank{refuses: []string{`{"book":true,"n":1}`}}
@@ -134,8 +135,8 @@ func TestRerunReusesChildRunsOfFinishedItems(t *testing.T) {
 	b.balanced(t)
 }
 
-// A child run that did not complete continues where it stopped, unless the rerun starts with its
-// stage.
+// A rerun continues a child run that did not complete where the child run stopped, unless the
+// rerun starts from the RUN_WORKFLOW stage of that child run.
 func TestRerunResumesChildRuns(t *testing.T) {
 	t.Parallel()
 	bank := &bank{refuses: []string{`{"book":true,"n":3}`}}
@@ -198,7 +199,7 @@ func TestRerunRestartsChildRunsOfAnotherVersion(t *testing.T) {
 	b.balanced(t)
 }
 
-// A run counts the usage of its finished child runs at all levels.
+// The usage of a run includes that of its finished child runs at all levels.
 func TestUsageWithChildrenCountsAllLevels(t *testing.T) {
 	t.Parallel()
 	bank := &bank{}

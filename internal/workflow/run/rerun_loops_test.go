@@ -19,8 +19,8 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/run"
 )
 
-// bank records the payments of PAY, which costs a credit and fails for the inputs that the bank
-// refuses.
+// bank records the payments that PAY makes. PAY costs a credit and fails for the inputs that the
+// bank refuses.
 type bank struct {
 	mu      sync.Mutex
 	refuses []string // inputs in canonical form
@@ -65,7 +65,7 @@ func inputs(paid []payment) string {
 	return strings.Join(texts, " ")
 }
 
-// payroll is a loop over six items, each of which is paid for twice.
+// payroll is a loop over six items. Two payments are made for each item.
 const (
 	payroll = `[{"id":"l","module":"FOR_EACH","input":{"items":[0,1,2,3,4,5]},"config":{"concurrency":1}},
 		{"id":"pay","module":"PAY"},{"id":"book","module":"PAY","input":{"book":true}},{"id":"after","module":"PAY","input":{"n":"after"}}]`
@@ -101,7 +101,8 @@ func TestRerunReusesFinishedItemsOfALoop(t *testing.T) {
 	b.balanced(t)
 }
 
-// A rerun from a stage in an item repeats that item from the stage on, and no other item.
+// A rerun from a stage in an item repeats that item, starting with the stage. It repeats no other
+// item.
 func TestRerunFromAStageInALoopRepeatsThatItem(t *testing.T) {
 	t.Parallel()
 	bank := &bank{}
@@ -152,7 +153,7 @@ func TestRerunResumesNestedLoops(t *testing.T) {
 	b.balanced(t)
 }
 
-// An item is finished even if a failure in it was handled.
+// An item counts as finished even if a failure in it was handled.
 func TestRerunReusesItemsThatHandledAFailure(t *testing.T) {
 	t.Parallel()
 	bank := &bank{refuses: []string{`{"n":1}`, `{"book":true,"n":2}`}}
@@ -206,7 +207,7 @@ func TestRerunOfACanceledRunReusesFinishedItems(t *testing.T) {
 	b.balanced(t)
 }
 
-// The folds of a rerun pass finished items in parts, even if nothing is left to run in them.
+// A rerun passes its finished items in several folds, even if none of their stages has to run.
 func TestRerunPassesManyFinishedItems(t *testing.T) {
 	t.Parallel()
 	bank := &bank{refuses: []string{`{"n":1199}`}}
@@ -229,7 +230,7 @@ func TestRerunPassesManyFinishedItems(t *testing.T) {
 	b.balanced(t)
 }
 
-// If an environment variable changed, so that a loop may have other items, no item is reused.
+// If an environment variable changed that may affect the items of a loop, no item is reused.
 func TestRerunWithChangedItemsRunsAllOfThem(t *testing.T) {
 	t.Parallel()
 	bank := &bank{}
@@ -258,8 +259,8 @@ func TestRerunWithChangedItemsRunsAllOfThem(t *testing.T) {
 	b.balanced(t)
 }
 
-// A rerun sees the change of a variable although the clock went back before the earlier child run
-// started, so that the child run was created ahead of the clock.
+// A rerun detects that a variable changed, even if the clock was set back before the earlier child
+// run started. The creation time of that child run is then ahead of the clock.
 func TestRerunSeesChangesAfterAChildRunAheadOfTheClock(t *testing.T) {
 	t.Parallel()
 	bank, letGo := &bank{}, make(chan struct{})
@@ -290,7 +291,8 @@ func TestRerunSeesChangesAfterAChildRunAheadOfTheClock(t *testing.T) {
 	}
 }
 
-// A rerun whose earlier run is deleted by retention before it starts fails and repeats nothing.
+// If retention deletes the earlier run before its rerun starts, the rerun fails and repeats
+// nothing.
 func TestRerunOfADeletedRunFails(t *testing.T) {
 	t.Parallel()
 	bank := &bank{}

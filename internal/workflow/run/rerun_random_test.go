@@ -20,10 +20,10 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/run"
 )
 
-// lineages are runs that repeat each other, by the name in the config of their WORK.
+// lineages maps the name in the config of WORK to the lineage of a run and its reruns.
 var lineages sync.Map
 
-// lineage records what WORK did in a run and its reruns, in each of which fewer calls fail.
+// lineage records the calls of WORK in a run and its reruns. In each rerun, fewer calls fail.
 type lineage struct {
 	mu         sync.Mutex
 	generation int
@@ -60,7 +60,7 @@ func (c *lineage) next() []effect {
 	return calls
 }
 
-// mark adds the lineage and the place to the config of each WORK.
+// mark adds the name of the lineage and the component's position to the config of each WORK.
 func (w *drawing) mark(lineage string) {
 	for i := range w.parts {
 		p := &w.parts[i]
@@ -69,7 +69,7 @@ func (w *drawing) mark(lineage string) {
 		}
 		p.Config["lineage"], p.Config["me"] = lineage, p.ID
 		if w.IntN(3) == 0 {
-			p.Config["ms"] = 10 + w.IntN(20) // time for a cancel
+			p.Config["ms"] = 10 + w.IntN(20) // leaves time for a cancel
 		}
 		for level, loop := range w.around(p.ID) {
 			c := wire{ID: fmt.Sprint("at", len(w.wires))}
@@ -80,7 +80,7 @@ func (w *drawing) mark(lineage string) {
 }
 
 // reused returns the stages of a run that a rerun reuses, computed from the drawing, the reference
-// of that run and its record, as plainly as in the guide.
+// of that run and its record, by the rules in the guide.
 func (r *reference) reused(before map[string]api.RunStage, from *api.RunStage) map[string]api.RunStage {
 	reused := map[string]api.RunStage{}
 	for at, stage := range before {
@@ -121,7 +121,7 @@ func indexes(stage api.RunStage) []int {
 	return iteration
 }
 
-// within reports whether a stage is the other one or in its loop.
+// within reports whether stage is other, or is inside the loop other.
 func (r *reference) within(stage *api.RunStage, other api.RunStage) bool {
 	if stage == nil || stage.ID == other.ID {
 		return stage != nil
@@ -130,7 +130,7 @@ func (r *reference) within(stage *api.RunStage, other api.RunStage) bool {
 	return slices.Index(r.loops[stage.ComponentID], other.ComponentID) == level && slices.Equal(stage.Iteration[:level], other.Iteration)
 }
 
-// comesAfter reports whether a component of a scope comes after one that is repeated.
+// comesAfter reports whether a component of a scope comes after a component that is repeated.
 func (r *reference) comesAfter(id, loop string, again func(id string) bool, seen map[string]bool) bool {
 	var sources []string
 	for _, a := range r.arrows {
@@ -152,7 +152,8 @@ func (r *reference) comesAfter(id, loop string, again func(id string) bool, seen
 	})
 }
 
-// isFinished reports whether everything that was to run in an item finished, and none of it failed.
+// isFinished reports whether every stage that was to run in an item finished, and none of them
+// failed.
 func (r *reference) isFinished(before map[string]api.RunStage, from *api.RunStage, loop string, iteration []int) bool {
 	if r.failed[place(loop, iteration)] {
 		return false
@@ -170,10 +171,10 @@ func (r *reference) isFinished(before map[string]api.RunStage, from *api.RunStag
 	return true
 }
 
-// Random workflows run, fail or are canceled, and are repeated twice, from a stage or from what did
-// not complete. The stages that the model predicts are reused; none of these runs or is charged
-// again. All others match the reference. An effect has the same key as before exactly if it has the
-// same input and config.
+// Random workflows run, fail or are canceled, and are repeated twice, from a stage or from what
+// did not complete. The stages that the model predicts are reused, and do not run and are not
+// charged again. All other stages match the reference. An effect has the same key as before if and
+// only if it has the same input and config.
 func TestRandomRerunsRepeatNothingFinished(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -206,7 +207,7 @@ func TestRandomRerunsRepeatNothingFinished(t *testing.T) {
 // tally counts the results of reruns.
 type tally struct {
 	taken    int // reused stages
-	inLoops  int // of these, stages in loops that were not reused as a whole
+	inLoops  int // reused stages in loops that were not reused as a whole
 	repeated int // effects with the same input
 }
 
@@ -273,10 +274,10 @@ func (n *node) repeat(t *testing.T, seed uint64) (all tally) {
 	return all
 }
 
-// once starts a run, cancels every third, and waits until it has finished.
+// once starts a run, cancels every third run, and waits until the run has finished.
 func (n *node) once(t *testing.T, seed uint64, p run.TriggerParams, chance *rand.Rand) (over played) {
 	key := n.trigger(t, p)
-	if _, err := n.runs.Signal(n.ctx, key, anyone{}, "given", json.RawMessage(payload)); err != nil && fault.CodeOf(err) != fault.Conflict { // it may have finished
+	if _, err := n.runs.Signal(n.ctx, key, anyone{}, "given", json.RawMessage(payload)); err != nil && fault.CodeOf(err) != fault.Conflict { // the run may have finished
 		t.Errorf("seed %d: signal: %v", seed, err)
 	}
 	if chance.IntN(3) == 0 {

@@ -19,8 +19,8 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/run"
 )
 
-// breakable is a module that costs a credit. If its config allows it, it fails while broken is
-// true.
+// breakable is a module that costs a credit. If its config allows it, the module fails while
+// broken is true.
 func breakable(broken *atomic.Bool) module {
 	return made("BREAKABLE", credit.Credits(1), `{"type":"object","properties":{"value":{"type":"integer"}}}`,
 		func(_ context.Context, call component.Call) (component.Result, error) {
@@ -35,7 +35,7 @@ func breakable(broken *atomic.Bool) module {
 		})
 }
 
-// rerun repeats a run, from a stage if one is given.
+// rerun repeats a run. If from is not nil, the rerun starts from that stage.
 func (n *node) rerun(t testing.TB, of api.WorkflowRun, from *api.RunStage) (api.WorkflowRun, map[string]api.RunStage) {
 	t.Helper()
 	origin := &engine.Origin{RunID: of.ID}
@@ -45,7 +45,7 @@ func (n *node) rerun(t testing.TB, of api.WorkflowRun, from *api.RunStage) (api.
 	return n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: of.WorkflowID, RerunOf: origin}))
 }
 
-// kept lists the stages of a run that another run has reused, by their IDs.
+// kept lists the stages in to that were reused from the stages in from.
 func kept(from, to map[string]api.RunStage) string {
 	var same []string
 	for at, stage := range to {
@@ -57,8 +57,9 @@ func kept(from, to map[string]api.RunStage) string {
 	return strings.Join(same, " ")
 }
 
-// Stages after a failure are repeated with it, even if it was handled or the run continued: it may
-// have another outcome this time. Stages that do not depend on it are reused.
+// A rerun repeats a failed stage and the stages after it, even if the failure was handled or the
+// run continued, because the stage may have a different outcome this time. Stages that do not
+// depend on it are reused.
 func TestRerunRepeatsWhatDependedOnAFailure(t *testing.T) {
 	t.Parallel()
 	var broken atomic.Bool
@@ -87,8 +88,8 @@ func TestRerunRepeatsWhatDependedOnAFailure(t *testing.T) {
 	b.balanced(t)
 }
 
-// A completed loop is reused as it is, including failed items: the components after it receive the
-// same values.
+// A completed loop is reused unchanged, including failed items. The components after it receive
+// the same values.
 func TestRerunReusesALoopWithItsFailures(t *testing.T) {
 	t.Parallel()
 	var broken atomic.Bool
@@ -125,8 +126,8 @@ func TestRerunReusesALoopWithItsFailures(t *testing.T) {
 	b.balanced(t)
 }
 
-// A rerun reserves only what is left to do, because reused stages cost nothing. They do count
-// toward the limits of a run.
+// A rerun reserves only the price of the remaining stages, because reused stages cost nothing.
+// Reused stages do count toward the limits of a run.
 func TestRerunIsChargedOnlyForNewStages(t *testing.T) {
 	t.Parallel()
 	var broken atomic.Bool
@@ -142,7 +143,7 @@ func TestRerunIsChargedOnlyForNewStages(t *testing.T) {
 	if first.Status != status.RunFailed || first.TotalUsage != credit.Credits(2) {
 		t.Fatalf("%s %s, used %s", first.Status, first.Error, first.TotalUsage)
 	}
-	most := credit.Credits(1) // the price of the rest, and all credits of the workspace
+	most := credit.Credits(1) // the price of the remaining stages, and all credits of the workspace
 	broken.Store(false)
 	key := n.trigger(t, run.TriggerParams{WorkflowID: id, RerunOf: &engine.Origin{RunID: first.ID}, MaxCredits: &most})
 	got, after := n.end(t, key)

@@ -1,8 +1,8 @@
 // Package run serves the runs of workflows to callers: triggering, reading, watching, canceling,
 // signals, and cost estimates.
 //
-// It knows neither HTTP nor how a run advances: it wakes the engine. The one invariant: a run is
-// committed together with its job before the caller gets an answer.
+// The package does not depend on HTTP or on how a run advances: it wakes the engine. Invariant: a
+// run is committed together with its job before the caller gets a response.
 package run
 
 import (
@@ -29,9 +29,10 @@ type Deps struct {
 	Workflows   *workflow.Service
 	Environment *environment.Service
 	Vault       *vault.Vault // decrypts secret outputs
-	// Draining, once closed, ends inline waits. Nil: never.
+	// Draining, once closed, ends inline waits. If it is nil, waits are never cut short.
 	Draining <-chan struct{}
-	// Quarantined returns the reason if nothing may start at present. Nil: never.
+	// Quarantined returns the reason if nothing may start at present. If it is nil, runs may always
+	// start.
 	Quarantined func() error
 }
 

@@ -33,7 +33,7 @@ func withSecrets(t *testing.T, more ...component.Module) *bench {
 	return b
 }
 
-// Runs with secret outputs behave like runs without, on two processes. Only their stored form
+// On two processes, runs with secret outputs behave like runs without. Only their stored form
 // differs.
 func TestRandomRunsMatchReferenceWithSecrets(t *testing.T) {
 	t.Parallel()
@@ -53,7 +53,8 @@ func TestRandomRunsMatchReferenceWithSecrets(t *testing.T) {
 	b.balanced(t)
 }
 
-// A rerun reuses secrets: the output of the run, outputs of stages, and those of iterations.
+// A rerun reuses secrets: the output of the run, the outputs of stages, and the outputs of
+// iterations.
 func TestRerunReusesSecrets(t *testing.T) {
 	t.Parallel()
 	b := withSecrets(t)
@@ -126,8 +127,8 @@ func TestErrorWithTooManySecretsIsRedactedAsAWhole(t *testing.T) {
 	}
 }
 
-// A secret that is also a word in errors is redacted from messages, but not from codes and the
-// names of fields.
+// A secret that is also a word in errors is redacted from messages. It is not redacted from codes
+// and the names of fields.
 func TestSecretThatIsAWordOfErrorsKeepsTheirForm(t *testing.T) {
 	t.Parallel()
 	words := made("WORDS", 0, `{"type":"object","properties":{"code":{"type":"string","x-secret":true},"name":{"type":"string","x-secret":true}}}`,
@@ -148,7 +149,7 @@ func TestSecretThatIsAWordOfErrorsKeepsTheirForm(t *testing.T) {
 	}
 }
 
-// Outputs that an earlier version stored unsealed stay readable and can be inputs of new stages.
+// Outputs that an earlier version stored unsealed stay readable, and can be inputs of new stages.
 func TestOutputsStoredUnsealedStayReadable(t *testing.T) {
 	t.Parallel()
 	b := newBench(t) // its WORK has no secret outputs
@@ -178,8 +179,9 @@ func TestOutputsStoredUnsealedStayReadable(t *testing.T) {
 	}
 }
 
-// The payload of a signal whose wait is marked secret is sealed on arrival, whether or not the run
-// waits for it already, in loops and in reruns. Payloads of other waits are not sealed.
+// If the wait for a signal is marked secret, the payload is sealed on arrival, even if the run
+// does not wait for the signal yet, and also in loops and reruns. Payloads of other waits are not
+// sealed.
 func TestMT05SecretSignalIsSealedOnArrival(t *testing.T) {
 	t.Parallel()
 	const canary = "c4n4ry-of-the-approver"
@@ -230,8 +232,8 @@ func TestMT05SecretSignalIsSealedOnArrival(t *testing.T) {
 	}
 }
 
-// A secret signal that many stages wait for fails the run once its copies exceed the limit of a
-// run, and no more copies are stored.
+// If many stages wait for a secret signal, the run fails once the copies of the payload exceed the
+// limit of a run. No more copies are stored.
 func TestSecretSignalForManyStagesKeepsTheLimitOfARun(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -249,12 +251,12 @@ func TestSecretSignalForManyStagesKeepsTheLimitOfARun(t *testing.T) {
 		t.Errorf("it ended %s %s", got.Status, got.Error)
 	}
 	if kept := b.number(t, "SELECT count(*) FROM run_stages WHERE run_id = $1 AND component_id = 'wait' AND output IS NOT NULL", key.ID); kept != 6 {
-		t.Errorf("%d stages have it", kept) // pieces of 8 MiB and a third, up to 64 MiB
+		t.Errorf("%d stages have it", kept) // copies of 8 MiB and a third, up to 64 MiB
 	}
 }
 
-// A process that lacks a module of the workflow, during a roll-out, accepts signals as secret ones,
-// and answers repeated signals after the run has finished.
+// During a rollout, a process may lack a module of the workflow. It accepts signals as secret
+// signals, and responds to repeated signals after the run has finished.
 func TestSignalIsAcceptedIfAModuleIsUnknown(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -288,8 +290,8 @@ func TestSignalIsAcceptedIfAModuleIsUnknown(t *testing.T) {
 	}
 }
 
-// A delivery to a hook is not validated against the input schema, but hidden where the schema marks
-// it.
+// The input from a hook's delivery is not validated against the input schema, but it is hidden
+// where the schema marks it as secret.
 func TestMT05HookDeliveryIsSealedIfTheInputSchemaMarksIt(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -315,8 +317,8 @@ func TestMT05HookDeliveryIsSealedIfTheInputSchemaMarksIt(t *testing.T) {
 	}
 }
 
-// Values that a run's input schema marks as secret are redacted in the output of the trigger too.
-// Components still receive them.
+// Values that a run's input schema marks as secret are also redacted in the output of the trigger.
+// Components still receive these values.
 func TestTriggerStageHidesSecretInputs(t *testing.T) {
 	t.Parallel()
 	const secret, nested = "the key of the house", "the key of the cellar"

@@ -19,9 +19,10 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/engine"
 )
 
-// Signal sends a signal to a run and returns the stored one. Only the first signal of each name
-// counts (decisions 8.13); later ones return the first. It returns CONFLICT if the run is finished
-// and has no signal with the name. The payload is sealed if the run waits for a secret.
+// Signal sends a signal to a run and returns the stored signal. Only the first signal of each name
+// counts (decisions 8.13). For later signals, it returns the first one. Signal returns CONFLICT if
+// the run is finished and has no signal with the name. The payload is sealed if the run waits for
+// a secret.
 func (s *Service) Signal(ctx context.Context, key notify.Key, access Access, name string, payload json.RawMessage) (api.RunSignal, error) {
 	row, err := s.getAllowed(ctx, key, access)
 	if err != nil {
@@ -49,9 +50,10 @@ func (s *Service) Signal(ctx context.Context, key notify.Key, access Access, nam
 	return api.RunSignal{RunID: key.ID, Signal: name, Payload: first.Payload, ReceivedAt: timestamp.Of(first.ReceivedAt)}, nil
 }
 
-// storeSignal stores a signal unless the run has one with the name, and reports whether the run is
-// unfinished. During a roll-out, the run's version may have modules that this process does not
-// know, so that it cannot find out whether the signal is secret. It then seals the payload.
+// storeSignal stores a signal unless the run already has a signal with the name, and reports
+// whether the run is unfinished. During a rollout, the run's version may have modules that this
+// process lacks. In that case storeSignal cannot find out whether the signal is secret, so it
+// seals the payload.
 func (s *Service) storeSignal(ctx context.Context, key notify.Key, row db.RunGetRow, name string, payload json.RawMessage) (live bool, err error) {
 	loaded, err := s.Workflows.LoadVersion(ctx, s.API, key.WorkspaceID, row.WorkflowID, row.WorkflowVersion)
 	unknown := fault.CodeOf(err) == fault.InvalidInput

@@ -23,16 +23,16 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/run"
 )
 
-// sender is a WORK that records which of its attempts were sent.
+// sender is a WORK that records the attempts that were sent.
 type sender struct {
 	module
 	mu   sync.Mutex
 	sent map[uuid.UUID][]int // attempt numbers of the calls, by execution
-	open map[uuid.UUID]bool  // executions with an unanswered attempt
+	open map[uuid.UUID]bool  // executions with an attempt that has no response yet
 }
 
-// newSender returns SEND. Its config contains its repeat rule, how its first attempts fail, and
-// whether it waits before it does the same as WORK.
+// newSender returns the module SEND. Its config contains its repeat rule, how its first attempts
+// fail, and whether it waits before it does the same as WORK.
 func newSender() *sender {
 	s := &sender{module: work(), sent: map[uuid.UUID][]int{}, open: map[uuid.UUID]bool{}}
 	does := s.run
@@ -80,14 +80,14 @@ func (s *sender) calls() map[uuid.UUID][]int {
 	return maps.Clone(s.sent)
 }
 
-// allAnswered reports whether every sent attempt of an execution failed with an answer.
+// allAnswered reports whether every sent attempt of an execution failed with a response.
 func (s *sender) allAnswered(id uuid.UUID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.sent[id]) > 0 && !s.open[id]
 }
 
-// sends replaces each WORK of a drawing by a SEND with random settings.
+// sends replaces each WORK of a drawing with a SEND that has random settings.
 func (w *drawing) sends() {
 	for i := range w.parts {
 		p := &w.parts[i]
@@ -119,14 +119,15 @@ func wide(seed uint64) *drawing {
 	return w
 }
 
-// No attempt that starts after a cancel commits is sent, in a run and in the runs below it. The
-// error of an interrupted attempt says that it was sent. Unfinished stages are not charged.
+// After a cancel commits, no further attempt starts, neither in the run nor in its descendants.
+// The error of an interrupted attempt says that the attempt was sent. Unfinished stages are not
+// charged.
 func TestNoAttemptStartsAfterACancel(t *testing.T) {
 	t.Parallel()
 	cancelMany(t, 16)
 }
 
-// The same rule for many random graphs.
+// The same rule holds for many random graphs.
 func TestNoAttemptStartsAfterACancelInManyGraphs(t *testing.T) {
 	if waittest.LeftToSoak(t, "internal/workflow/run.TestNoAttemptStartsAfterACancel") {
 		return
@@ -162,7 +163,7 @@ type canceler struct {
 	canceled, unknown atomic.Int64
 }
 
-// standing is the state of an execution after the answer to a cancel.
+// standing is the state of an unfinished execution, read after the cancel request has returned.
 type standing struct {
 	held, waiting bool
 	attempt       int
@@ -212,8 +213,8 @@ func (c *canceler) play(t *testing.T, seed uint64) {
 	}
 }
 
-// judge compares the result of a stage with the attempts that were sent for it. An immediate cancel
-// may lose the answer of an attempt.
+// judge compares the result of a stage with the attempts that were sent for it. With mode
+// immediate, the response to an attempt may be lost.
 func (c *canceler) judge(t *testing.T, seed uint64, e ended, sent bool, mode string) {
 	var why api.ExecutionError
 	if e.why != nil {
@@ -235,7 +236,7 @@ func (c *canceler) judge(t *testing.T, seed uint64, e ended, sent bool, mode str
 	}
 }
 
-// standings returns the states of all executions.
+// standings returns the states of all unfinished executions.
 func (c *canceler) standings(t *testing.T) map[uuid.UUID]standing {
 	rows, err := c.pool.Query(context.Background(), `SELECT id, worker_id IS NOT NULL, worker_id IS NULL AND continuing AND attempt_started_at IS NOT NULL, attempt
 		FROM component_executions WHERE finished_at IS NULL`)
@@ -265,7 +266,7 @@ type ended struct {
 	why    json.RawMessage
 }
 
-// tree returns the executions of a run and of the runs below it.
+// tree returns the executions of a run and of its descendants.
 func (c *canceler) tree(t *testing.T, key notify.Key) (all []ended) {
 	rows, err := c.pool.Query(context.Background(), `SELECT e.id, e.status, e.repeat_rule, e.usage, e.error FROM component_executions e
 		JOIN workflow_runs r ON r.workspace_id = e.workspace_id AND r.id = e.run_id

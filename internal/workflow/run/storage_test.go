@@ -19,7 +19,7 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/run"
 )
 
-// loop draws a loop over so many items with one TRANSFORM, which is free.
+// loop draws a loop over the specified number of items with one TRANSFORM, which is free.
 func (n *node) loop(t testing.TB, items int) uuid.UUID {
 	t.Helper()
 	list, _ := json.Marshal(make([]int, items))
@@ -27,7 +27,7 @@ func (n *node) loop(t testing.TB, items int) uuid.UUID {
 		`[{"id":"1","from":"l","to":"w","port":"each"}]`, "")
 }
 
-// openLoop draws a loop with one component over the items of the run's input.
+// openLoop draws a loop with one component over the items in the run's input.
 func (n *node) openLoop(t testing.TB, body string) uuid.UUID {
 	t.Helper()
 	return n.draw(t, fmt.Sprintf(`[{"id":"start","module":"ON_API_CALLED"},{"id":"l","module":"FOR_EACH","config":{"concurrency":100}},{"id":"w","module":%q,"config":{"expression":"1"}}]`, body),
@@ -35,7 +35,7 @@ func (n *node) openLoop(t testing.TB, body string) uuid.UUID {
 		`[{"id":"1","from":{"componentId":"start","output":"items"},"to":{"componentId":"l","input":"items"}}]`)
 }
 
-// on gives the bench's workspace its own plan.
+// on replaces the plan of the bench's workspace with p.
 func (b *bench) on(t testing.TB, p billing.Plan) {
 	t.Helper()
 	p.WorkspaceID, p.Name = b.workspace, plan.Enterprise
@@ -68,7 +68,7 @@ func TestRunPaysForStagesBeyondTheFreeOnes(t *testing.T) {
 	b.balanced(t)
 }
 
-// A run and the runs below it share one allowance of free stages.
+// A run and its descendants share one allowance of free stages.
 func TestRunsOfTreeShareFreeStages(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -79,7 +79,7 @@ func TestRunsOfTreeShareFreeStages(t *testing.T) {
 	if got, _ := n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: id})); got.Status != status.RunCompleted {
 		t.Fatalf("%s %s", got.Status, got.Error)
 	}
-	// 2 stages of the root and 2 x 601 stages below it.
+	// The root has 2 stages and its descendants have 2 x 601.
 	if used, want := credit.Amount(b.number(t, "SELECT sum(usage)::bigint FROM workflow_runs")), credit.Amount(204_000); used != want {
 		t.Errorf("the tree used %s, want %s", used, want)
 	}
@@ -114,7 +114,7 @@ func TestRunThatCannotPayForItsStagesFails(t *testing.T) {
 	}
 }
 
-// A rerun reuses complete stages without paying for them again.
+// A rerun reuses completed stages without paying for them again.
 func TestRerunPaysNothingForReusedStages(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -129,8 +129,8 @@ func TestRerunPaysNothingForReusedStages(t *testing.T) {
 	b.balanced(t)
 }
 
-// The account counts what a workspace stores: everything after its runs have finished, and almost
-// everything while they wait.
+// The account counts the bytes that a workspace stores: all of them after its runs have finished,
+// and almost all of them while its runs wait.
 func TestStoredBytesAreCounted(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, big())
@@ -169,7 +169,7 @@ func TestStoredBytesAreCounted(t *testing.T) {
 	b.balanced(t)
 }
 
-// A workspace that has reached the storage limit of its plan for the month starts nothing more: its
+// A workspace that has reached its plan's storage limit for the month starts nothing more: its
 // runs fail at their next stage, and triggers and signals are refused.
 func TestWorkspaceStoresNoMoreThanItsPlanAllows(t *testing.T) {
 	t.Parallel()
@@ -208,8 +208,9 @@ func TestWorkspaceStoresNoMoreThanItsPlanAllows(t *testing.T) {
 	b.balanced(t)
 }
 
-// A workspace without credits stores a bounded amount with one trigger, however many runs and loops
-// that starts. Without the limit, it would be 6,000 stages here, and 200 MB in the soak.
+// One trigger in a workspace without credits stores a bounded amount, regardless of how many runs
+// and loops it starts. Without the limit, the trigger would create 6,000 stages in this test, and
+// store 200 MB in the soak test.
 func TestFreeStorageOfOneTriggerIsBounded(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -224,7 +225,7 @@ func TestFreeStorageOfOneTriggerIsBounded(t *testing.T) {
 	key := n.trigger(t, run.TriggerParams{WorkflowID: id, Input: fmt.Appendf(nil, `{"text":%q}`, strings.Repeat("a", size(10, 200_000)))})
 	n.end(t, key)
 	b.until(t, 0, nothing, unfinished)
-	// The free part, and what concurrent folds may add to it.
+	// The limits are the free part and what concurrent folds may add.
 	stages, stored := b.number(t, "SELECT sum(stage_count) FROM workflow_runs"), b.number(t, "SELECT sum(output_bytes)::bigint FROM workflow_runs")
 	if most := int64(1_000 + engine.FoldsAtOnce*550); stages > most {
 		t.Errorf("there are %d stages, at most %d were expected", stages, most)
@@ -238,8 +239,8 @@ func TestFreeStorageOfOneTriggerIsBounded(t *testing.T) {
 	b.balanced(t)
 }
 
-// Bytes that were stored in an earlier month do not count, even if nothing has started the
-// account's new period yet.
+// Bytes that were stored in an earlier month do not count, even if the account's new period has
+// not started yet.
 func TestStorageOfAnEarlierMonthRefusesNothing(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -261,8 +262,8 @@ func TestStorageOfAnEarlierMonthRefusesNothing(t *testing.T) {
 	}
 }
 
-// A run that pays for its stages continues after its account's period has ended, even if nothing
-// has started the next one yet.
+// A run that pays for its stages continues after its account's period has ended, even if the next
+// period has not started yet.
 func TestRunPaysForStagesWithTheCreditsOfTheNextPeriod(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

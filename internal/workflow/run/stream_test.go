@@ -15,8 +15,8 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/run"
 )
 
-// SS-09: a slow reader of the events of 200 stages sees statuses that never go back, all events,
-// and the right totals in the last one.
+// SS-09: a slow reader of the events of 200 stages receives all events. The statuses of stages
+// never go back, and the last event has the right totals.
 func TestSS09SlowReaderSeesAllEvents(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -81,7 +81,7 @@ func TestSS09SlowReaderSeesAllEvents(t *testing.T) {
 	}
 }
 
-// A stage is CREATED until a worker starts it, then RUNNING, in both the record and the events.
+// A stage is CREATED until a worker starts it, then RUNNING, both in the record and in the events.
 func TestStageIsCreatedUntilItStarts(t *testing.T) {
 	t.Parallel()
 	letGo := make(chan struct{})
@@ -137,8 +137,8 @@ func TestStageIsCreatedUntilItStarts(t *testing.T) {
 	b.balanced(t)
 }
 
-// An accepted run that has not started is CREATED, without a stage, until its first fold. If it was
-// canceled before, it creates no stage.
+// An accepted run that has not started is CREATED, without stages, until its first fold. If the
+// run is canceled before that fold, it creates no stages.
 func TestRunIsCreatedUntilItsFirstFold(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

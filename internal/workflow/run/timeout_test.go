@@ -12,7 +12,8 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/run"
 )
 
-// A stage that waits fails with TIMEOUT after its timeoutMs, and the run continues at `error`.
+// A stage that waits fails with TIMEOUT after its timeoutMs, and the run continues at the port
+// `error`.
 func TestWaitFailsAfterItsTimeout(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -51,8 +52,8 @@ func TestWaitFailsAfterItsTimeout(t *testing.T) {
 	}
 }
 
-// A stage that finishes within its timeoutMs does not time out, nor does a wait for a signal whose
-// own timeout is shorter.
+// A stage that finishes within its timeoutMs does not time out. Neither does a wait for a signal
+// whose own timeout is shorter than timeoutMs.
 func TestWaitWithinItsTimeoutCompletes(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -18,8 +18,8 @@ import (
 // span holds the stored times of a stage.
 type span struct{ created, started, finished time.Time }
 
-// spans returns the times of the stages of a run. The start of a stage that never started is its
-// end.
+// spans returns the times of the stages of a run. For a stage that never started, the start is the
+// time when the stage finished.
 func (n *node) spans(t testing.TB, runID uuid.UUID) map[uuid.UUID]span {
 	t.Helper()
 	rows, err := n.pool.Query(context.Background(), `SELECT id, created_at, COALESCE(started_at, finished_at), finished_at FROM run_stages WHERE run_id = $1`, runID)
@@ -44,9 +44,9 @@ const disorder = `SELECT
 	+ (SELECT count(*) FROM component_executions e WHERE e.run_id = $1 AND NOT (e.created_at <= COALESCE(e.attempt_started_at, e.created_at)
 		AND COALESCE(e.attempt_started_at, e.created_at) <= e.finished_at AND e.finished_at <= e.updated_at))`
 
-// inOrder reports times of a finished run that go back: in a row, from a run or a loop to its
-// stages and from these to its end, and along edges and connections. Reused stages keep the times
-// of the earlier run.
+// inOrder reports times of a finished run that go back. It compares the times in each row, the
+// times of a run or a loop with those of its stages, and the times along edges and connections.
+// Reused stages keep the times of the earlier run.
 func (n *node) inOrder(t *testing.T, w *drawing, p played, taken map[string]api.RunStage, blame func(format string, args ...any)) {
 	t.Helper()
 	if rows := n.number(t, disorder, p.run.ID); rows != 0 {
@@ -110,8 +110,8 @@ func (w *drawing) before(stage api.RunStage, all map[string]api.RunStage) (befor
 	return before
 }
 
-// Times do not go back if a fold starts long before it locks its run, or if the clock goes back:
-// they stand still. Timers still follow the clock.
+// Times do not go back if a fold starts long before it locks its run, or if the clock is set back.
+// In these cases, times do not advance. Timers still follow the clock.
 func TestTimesOfARunDoNotGoBack(t *testing.T) {
 	t.Parallel()
 	for what, meanwhile := range map[string]func(t *testing.T, n *node, key notify.Key, letGo chan struct{}){

@@ -25,15 +25,15 @@ func (n *node) waits(t testing.TB) uuid.UUID {
 	return n.draw(t, `[{"id":"w","module":"WAIT_FOR_SIGNAL","config":{"name":"go","timeoutMs":3600000}}]`, "", "")
 }
 
-// thrice draws a workflow that runs another one three times concurrently.
+// thrice draws a workflow that runs the specified workflow three times concurrently.
 func (n *node) thrice(t testing.TB, id uuid.UUID) uuid.UUID {
 	t.Helper()
 	return n.draw(t, fmt.Sprintf(`[{"id":"l","module":"FOR_EACH","input":{"items":[1,2,3]}},{"id":"c","module":"RUN_WORKFLOW","config":{"workflowId":%q}}]`, id),
 		`[{"id":"1","from":"l","to":"c","port":"each"}]`, "")
 }
 
-// One statement cancels all runs of a tree. If the process dies afterwards, the sweep of another
-// one finishes them, and each writes the cancel to its own events.
+// One statement cancels all runs of a tree. If the process dies afterwards, the sweep of a
+// different process finishes the runs, and each run writes the cancel to its own events.
 func TestCancelReachesWholeTreeAtOnce(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -61,7 +61,7 @@ func TestCancelReachesWholeTreeAtOnce(t *testing.T) {
 	b.balanced(t)
 }
 
-// A later immediate cancel reaches the runs below too.
+// A later immediate cancel also reaches the descendants.
 func TestImmediateCancelReplacesGracefulOneInWholeTree(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, held(nil))
@@ -81,8 +81,8 @@ func TestImmediateCancelReplacesGracefulOneInWholeTree(t *testing.T) {
 	}
 }
 
-// A run starts no child run while a run above it is ending, even if it has not been canceled itself
-// yet: it cancels itself.
+// A run starts no child run while an ancestor is ending, even if the run itself has not been
+// canceled yet. It cancels itself instead.
 func TestRunBelowEndingRunStartsNoChild(t *testing.T) {
 	t.Parallel()
 	for what, ends := range map[string]string{
@@ -114,8 +114,8 @@ func TestRunBelowEndingRunStartsNoChild(t *testing.T) {
 	}
 }
 
-// A tree that keeps growing is canceled while it grows: after the answer to the cancel, no runs
-// start except those whose transactions were about to commit.
+// A tree can be canceled while it grows: after the response to the cancel, no runs start except
+// those whose transactions were about to commit.
 func TestCancelEndsTreeThatGrows(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -140,7 +140,7 @@ func TestCancelEndsTreeThatGrows(t *testing.T) {
 	b.balanced(t)
 }
 
-// The runs of a tree are counted together, until its root has finished.
+// The runs of a tree are counted together until the root has finished.
 func TestRunsOfTreeAreCountedTogether(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -166,8 +166,8 @@ func TestRunsOfTreeAreCountedTogether(t *testing.T) {
 	b.balanced(t)
 }
 
-// waitsAfter draws a workflow that runs another one, waits for the signal "go", and runs the
-// other one again.
+// waitsAfter draws a workflow that runs the specified workflow, waits for the signal "go", and
+// runs the specified workflow again.
 func (n *node) waitsAfter(t testing.TB, id uuid.UUID) uuid.UUID {
 	t.Helper()
 	return n.draw(t, fmt.Sprintf(`[{"id":"c","module":"RUN_WORKFLOW","config":{"workflowId":%q}},
@@ -183,7 +183,7 @@ func (n *node) goOn(t testing.TB, key notify.Key) {
 	}
 }
 
-// A root and all runs below it share the limits of one run.
+// A root and all its descendants share the limits of one run.
 func TestRunsOfTreeShareTheLimitsOfARun(t *testing.T) {
 	t.Parallel()
 	for code, c := range map[string]struct{ full, message string }{
@@ -207,8 +207,9 @@ func TestRunsOfTreeShareTheLimitsOfARun(t *testing.T) {
 	}
 }
 
-// A run that finishes wakes the run above it before it locks the row of the tree. A fold of the run
-// above locks them in the same order, so the two don't deadlock.
+// A run that finishes locks the row of its parent, to wake the parent, before it locks the row of
+// the tree. A fold of the parent locks the two rows in the same order, so the two transactions
+// don't deadlock.
 func TestFinishingRunLocksRunAboveBeforeTree(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -236,8 +237,8 @@ func TestFinishingRunLocksRunAboveBeforeTree(t *testing.T) {
 	}
 }
 
-// Concurrent folds of a tree keep its limit of unfinished runs, because the count is checked again
-// under the lock of the tree's row.
+// Concurrent folds of a tree do not exceed its limit of unfinished runs, because each fold checks
+// the count again under the lock of the tree's row.
 func TestConcurrentFoldsKeepBoundOfUnfinishedRuns(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

@@ -40,27 +40,28 @@ type TriggerParams struct {
 	RerunOf     *engine.Origin  // the run that is repeated; nil: none
 	Once        Claim           // makes repeated requests return the same run; nil: each starts a run
 	Traceparent string          // W3C; may be empty
-	WaitFor     *time.Duration  // how long to wait for the run's answer; nil: return without the record
+	WaitFor     *time.Duration  // how long to wait for the run's response; nil: return without the record
 
 	// Copied from the run that is repeated:
 	hidden     []string   // secret places in its input
 	effectRoot *uuid.UUID // first run in the series, see engine.effectKey
 }
 
-// Cause is the schedule or hook that triggers a run. The zero value is a request.
+// Cause is the schedule or hook that triggers a run. The zero value means that a request triggers
+// the run.
 type Cause struct {
 	Trigger string // SCHEDULE or WEBHOOK
 	ID      uuid.UUID
 }
 
-// Claim makes sure that something starts only one run, such as the delivery of a hook. It is
+// Claim makes sure that a cause, such as the delivery of a hook, starts only one run. The claim is
 // committed with the run.
 type Claim interface {
-	// Find returns the run that exists for the claim, if any.
+	// Find returns the run that the claim has started, if any.
 	Find(ctx context.Context, conn postgres.DB) (made uuid.UUID, found bool, err error)
-	// ClaimTx is Find, and locks the claim until tx ends.
+	// ClaimTx locks the claim until tx ends and does the same as Find.
 	ClaimTx(ctx context.Context, tx pgx.Tx) (made uuid.UUID, found bool, err error)
-	// KeepTx stores the run of the claim in one statement.
+	// KeepTx stores, in one statement, which run the claim has started.
 	KeepTx(ctx context.Context, tx pgx.Tx, made uuid.UUID) error
 }
 
@@ -72,8 +73,9 @@ type Triggered struct {
 	Replayed bool             // an earlier request started the run
 }
 
-// Trigger accepts a run: when it returns without error, the run and its job are committed. It
-// returns NOT_FOUND for an unknown workflow or version, CONFLICT for a workflow that is paused,
+// Trigger accepts a run. When it returns without an error, the run and its job are committed.
+//
+// Errors: NOT_FOUND for an unknown workflow or version, CONFLICT for a workflow that is paused,
 // archived, or has only other triggers, INVALID_INPUT (422) for an input that violates its schema,
 // INSUFFICIENT_CREDITS, UNAVAILABLE, and the errors of the claim.
 func (s *Service) Trigger(ctx context.Context, p TriggerParams) (Triggered, error) {
@@ -99,7 +101,7 @@ func (s *Service) Trigger(ctx context.Context, p TriggerParams) (Triggered, erro
 		return Triggered{}, err
 	}
 	key := notify.Key{WorkspaceID: p.WorkspaceID, ID: n.id}
-	changed := s.Hub.Subscribe(key) // before the run starts, to miss no event
+	changed := s.Hub.Subscribe(key) // before the run starts, so that no event is missed
 	defer changed.Close()
 	earlier, err := s.accept(context.WithoutCancel(ctx), p, n)
 	if err != nil {
@@ -136,7 +138,7 @@ func (s *Service) repeat(ctx context.Context, p TriggerParams, earlier uuid.UUID
 	return s.answer(ctx, p, t, changed)
 }
 
-// answer waits for the answer of a run if the caller wants it. changed must have been subscribed
+// answer waits for the response of a run if the caller wants it. changed must have been subscribed
 // before the run could finish.
 func (s *Service) answer(ctx context.Context, p TriggerParams, t Triggered, changed *notify.Subscription) (Triggered, error) {
 	if p.WaitFor == nil {
@@ -159,7 +161,7 @@ type newRun struct {
 	reserve   credit.Amount
 	jobID     int64
 	variables []byte // its environment variables, sealed
-	separate  bool   // the first fold is not part of the accepting transaction
+	separate  bool   // the first fold is not part of the transaction that accepts the run
 	started   *engine.Started
 	input     json.RawMessage // in its stored form
 }
@@ -195,7 +197,8 @@ func (s *Service) prepare(ctx context.Context, p TriggerParams) (*newRun, error)
 		return nil, fmt.Errorf("make run id: %w", err)
 	}
 	hidden, input := p.hidden, json.RawMessage(cmp.Or(string(p.Input), "{}"))
-	// Inputs of hooks and schedules are not validated, but may contain values that the schema marks.
+	// Inputs of hooks and schedules are not validated, but may contain values that the schema marks
+	// as secret.
 	if p.By.Trigger == "" || loaded.Input.Marks(input) {
 		hidden = append(hidden, loaded.Input.SecretPaths()...)
 	}
@@ -203,8 +206,9 @@ func (s *Service) prepare(ctx context.Context, p TriggerParams) (*newRun, error)
 	return n, err
 }
 
-// checkMaxCredits refuses a run that costs more than its MaxCredits: a first run by its quote, and
-// a rerun by what it reserves, since it may reuse parts of loops.
+// checkMaxCredits refuses a run that costs more than its MaxCredits. For a first run it compares
+// the run's quote. For a rerun it compares what the rerun reserves, since a rerun may reuse parts
+// of loops.
 func (s *Service) checkMaxCredits(ctx context.Context, p TriggerParams, n *newRun) error {
 	least := n.reserve
 	if p.MaxCredits != nil && p.RerunOf == nil {
@@ -218,9 +222,9 @@ func (s *Service) checkMaxCredits(ctx context.Context, p TriggerParams, n *newRu
 	return billing.Within("A run of this workflow costs at least", least, p.MaxCredits)
 }
 
-// Entry returns the component at which runs of a workflow start that are not triggered by a
-// request; see engine.Entry. It returns NOT_FOUND for an unknown workflow, and CONFLICT for one
-// that is archived or has only other triggers.
+// Entry returns the component at which runs start that a schedule or hook triggers; see
+// engine.Entry. It returns NOT_FOUND for an unknown workflow, and CONFLICT for a workflow that is
+// archived or has only other triggers.
 func (s *Service) Entry(ctx context.Context, conn postgres.DB, workspaceID, workflowID uuid.UUID, trigger string) (graph.Component, error) {
 	loaded, err := s.Workflows.Load(ctx, conn, workspaceID, workflowID, nil)
 	if err != nil {
@@ -232,8 +236,8 @@ func (s *Service) Entry(ctx context.Context, conn postgres.DB, workspaceID, work
 	return engine.Entry(loaded.Plan, trigger)
 }
 
-// accept commits the run, its first stages, its job, its reservation and its claim together. It
-// returns the ID of the earlier run instead if the claim has one.
+// accept commits the run, its first stages, its job, its reservation and its claim together. If
+// the claim already has a run, accept returns the ID of that run instead.
 func (s *Service) accept(ctx context.Context, p TriggerParams, n *newRun) (earlier uuid.UUID, err error) {
 	ctx, cancel := context.WithTimeout(ctx, acceptTimeout)
 	defer cancel()

@@ -14,8 +14,8 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/run"
 )
 
-// A run is shown even if some outputs cannot be decrypted: outputProblem of the run and of each
-// stage says so.
+// A run is shown even if some outputs cannot be decrypted. The field outputProblem of the run and
+// of each such stage says so.
 func TestRunIsShownWithoutOutputsThatCannotBeDecrypted(t *testing.T) {
 	t.Parallel()
 	b := withSecrets(t)
@@ -40,8 +40,8 @@ func TestRunIsShownWithoutOutputsThatCannotBeDecrypted(t *testing.T) {
 	b.start(t, options{}).shows(t, key, whole, stages, fault.Internal)
 }
 
-// shows compares all forms in which a run is shown with those from when all of it could be
-// decrypted.
+// shows compares all forms in which a run is shown with the forms that were shown when everything
+// could be decrypted.
 func (n *node) shows(t *testing.T, key notify.Key, whole api.WorkflowRun, stages map[string]api.RunStage, why fault.Code) {
 	t.Helper()
 	runs, err := n.runs.List(n.ctx, n.workspace, run.ListParams{Limit: 10})

@@ -17,8 +17,8 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/run"
 )
 
-// unstorable is a module whose output, if its config says so, contains what PostgreSQL cannot
-// store.
+// unstorable is a module whose output contains characters that PostgreSQL cannot store, if its
+// config says so.
 func unstorable() module {
 	return made("UNSTORABLE", 0, anything, func(_ context.Context, call component.Call) (component.Result, error) {
 		var config struct{ In string }
@@ -47,8 +47,8 @@ func unstorable() module {
 	})
 }
 
-// An output that cannot be stored fails its stage with an error that says so; in an error, the
-// unstorable part is left out. It blocks neither the run nor the runs above.
+// An output that cannot be stored fails its stage with an error that says so. From an error, the
+// unstorable part is omitted. Neither blocks the run or its ancestors.
 func TestUnstorableOutputFailsStage(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, unstorable())
@@ -77,7 +77,7 @@ func TestUnstorableOutputFailsStage(t *testing.T) {
 }
 
 // A definition that cannot be stored is rejected with a pointer when it is saved. A string that
-// only spells out the escape of such a character is accepted.
+// contains the escape sequence of such a character as plain text is accepted.
 func TestUnstorableDefinitionIsRejected(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -102,8 +102,8 @@ func TestUnstorableDefinitionIsRejected(t *testing.T) {
 	}
 }
 
-// An input that connections fill has the same limits as one from a caller, for every component: its
-// stage fails, and nothing of it is stored.
+// An input that connections fill has the same limits as an input from a caller, for every
+// component. If it exceeds them, its stage fails, and no part of the input is stored.
 func TestInputFromConnectionsIsLimited(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, big())

@@ -19,10 +19,10 @@ const eventBatch = 100
 // retryAfter is the delay after a failed read.
 const retryAfter = time.Second
 
-// Watch sends the events of a run after the given one, in order and each once. It closes the
-// channel after the final event or when ctx ends. If after is nil, or no event comes after it, it
-// sends the current state first. It reads before it returns, so that NOT_FOUND and FORBIDDEN are
-// ordinary errors (decisions 8.11).
+// Watch sends the events of a run that come after the specified event, in order and each once. It
+// closes the channel after the final event or when ctx ends. If after is nil, or no event comes
+// after it, Watch sends the current state first. It reads the run before it returns, so that
+// NOT_FOUND and FORBIDDEN are ordinary errors (decisions 8.11).
 func (s *Service) Watch(ctx context.Context, key notify.Key, access Access, after *int64) (<-chan api.RunEvent, error) {
 	changed := s.Hub.Subscribe(key)
 	row, err := s.getAllowed(ctx, key, access)
@@ -30,7 +30,7 @@ func (s *Service) Watch(ctx context.Context, key notify.Key, access Access, afte
 		changed.Close()
 		return nil, err
 	}
-	last := row.EventSeq - 1 // the last event is the current state
+	last := row.EventSeq - 1 // so that the last event, which has the current state, is sent
 	if after != nil && *after < row.EventSeq {
 		last = max(*after, 0)
 	}
@@ -65,8 +65,8 @@ type watcher struct {
 	events  chan<- api.RunEvent
 }
 
-// sendNew sends the events after the last one that was sent. It closes the channel and returns true
-// after the final event, or if ctx has ended.
+// sendNew sends the events after the last event that was sent. It closes the channel and returns
+// true after the final event, or if ctx has ended.
 func (w *watcher) sendNew(ctx context.Context) (over bool) {
 	for {
 		more, err := w.send(ctx)
@@ -105,8 +105,8 @@ func (w *watcher) send(ctx context.Context) (more bool, err error) {
 	return len(rows) == eventBatch, nil
 }
 
-// Changed returns the check of notify.Relay: it reports which of the keys have finished, or changed
-// within the given duration.
+// Changed returns the check for notify.Relay. The check returns the keys whose runs have finished,
+// or changed within the specified duration.
 func Changed(conn postgres.DB) func(context.Context, []notify.Key, time.Duration) ([]notify.Key, error) {
 	return func(ctx context.Context, keys []notify.Key, within time.Duration) ([]notify.Key, error) {
 		p := db.RunChangedSinceParams{Since: within}

@@ -11,8 +11,8 @@ import (
 	"github.com/weft-automation/weft/internal/kit/credit"
 )
 
-// work is a module whose outputs, a number and a list, depend on its input only. It fails for the
-// share of inputs in its config.
+// work returns the module WORK. Its outputs are a number and a list that depend only on its input
+// and config. The config sets the percentage of inputs for which WORK fails.
 func work() module {
 	return made("WORK", credit.Credits(1), `{"type":"object","properties":{"value":{"type":"integer"},"list":{"type":"array","items":{"type":"integer"}}}}`,
 		func(ctx context.Context, call component.Call) (component.Result, error) {
@@ -42,7 +42,8 @@ func work() module {
 		})
 }
 
-// worked returns the output of WORK. In each generation after the first, fewer inputs fail.
+// worked returns the output of WORK, and whether it fails. In each generation after the first,
+// WORK fails for fewer inputs.
 func worked(input json.RawMessage, salt, fails, generation int) (output json.RawMessage, failed bool) {
 	hash := fnv.New32a()
 	fmt.Fprint(hash, salt, canonical(input))

@@ -7,12 +7,13 @@ import (
 	"github.com/weft-automation/weft/internal/kit/timestamp"
 )
 
-// foresight is the number of years in which the next clock change is searched. It covers the
+// foresight is the number of years that are searched for the next clock change. It covers the
 // longest time between two occurrences of a cron expression.
 const foresight = 12
 
-// clockChanges returns the last clock change since the schedule was saved, and the next one, that
-// skip or repeat times of an active schedule. It returns nil for a missing one.
+// clockChanges returns two clock changes that skip or repeat times of an active schedule: the last
+// one since the schedule was saved, and the next one. If there is no such change, the result is
+// nil.
 func clockChanges(row db.ScheduleGetRow) (last, next *api.ScheduleClockChange) {
 	if row.Status != active {
 		return nil, nil

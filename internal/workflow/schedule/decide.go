@@ -9,7 +9,7 @@ import (
 const (
 	// grace is how late a run may start, for example after an outage.
 	grace = time.Hour
-	// maxWaiting limits the runs of a schedule that wait for earlier ones.
+	// maxWaiting limits the times of a schedule whose runs wait for earlier runs.
 	maxWaiting = 10
 )
 
@@ -29,16 +29,16 @@ type state struct {
 	now     time.Time
 }
 
-// step is what to do with a schedule, and its next state.
+// step says what to do with a schedule, and contains its next state.
 type step struct {
-	start   *time.Time // time whose run starts; nil: none
+	start   *time.Time // time whose run starts; nil: no run starts
 	next    *time.Time
 	waiting []time.Time
-	skipped *time.Time // last time that was skipped; nil: none
+	skipped *time.Time // last time that was skipped; nil: no time was skipped
 	reason  string
 }
 
-// decide returns what to do now. If several times were missed, only the last one within the grace
+// decide returns what to do now. If several times were missed, only the last time within the grace
 // period gets a run, so that an outage does not start several runs at once.
 func decide(times *cron.Schedule, s state) step {
 	do := step{next: s.next, waiting: s.waiting}
@@ -55,8 +55,8 @@ func decide(times *cron.Schedule, s state) step {
 	return do
 }
 
-// catchUp returns the last time that has passed, and skips those before it. It returns nil if no
-// time is within the grace period.
+// catchUp returns the last time that has passed, and skips the times before it. It returns nil if
+// no passed time is within the grace period.
 func (do *step) catchUp(times *cron.Schedule, due, now time.Time) *time.Time {
 	last := &due
 	if earliest := now.Add(-grace); due.Before(earliest) {
@@ -72,7 +72,7 @@ func (do *step) catchUp(times *cron.Schedule, due, now time.Time) *time.Time {
 	return last
 }
 
-// schedule starts the run of a time, or lets it wait, or skips it, as the overlap setting says.
+// schedule starts the run for a time, queues the time, or skips it, as the overlap setting says.
 func (do *step) schedule(at time.Time, s state) {
 	busy := s.running || len(do.waiting) > 0
 	switch {
@@ -87,5 +87,5 @@ func (do *step) schedule(at time.Time, s state) {
 	}
 }
 
-// skip records a time that gets no run.
+// skip records a time for which no run starts.
 func (do *step) skip(at time.Time, reason string) { do.skipped, do.reason = &at, reason }

@@ -52,7 +52,7 @@ func shown(do step) string {
 	return strings.TrimSpace(text + " next " + times(*do.next))
 }
 
-// The schedules fire every ten minutes, or daily at nine.
+// The schedules in this test fire every ten minutes, or daily at nine.
 func TestDecideFollowsOverlap(t *testing.T) {
 	full := "08:00:00 08:10:00 08:20:00 08:30:00 08:40:00 08:50:00 09:00:00 09:10:00 09:20:00 09:30:00"
 	for name, c := range map[string]struct {
@@ -91,7 +91,7 @@ func TestDecideFollowsOverlap(t *testing.T) {
 	}
 }
 
-// The work of decide is small, however long the outage was.
+// decide takes few steps, regardless of how long an outage was.
 func TestDecideAfterALongOutage(t *testing.T) {
 	times, err := cron.Parse("* * * * *", "America/New_York")
 	if err != nil {
@@ -112,7 +112,8 @@ func TestDecideAfterALongOutage(t *testing.T) {
 	}
 }
 
-// A time that the clock skips does not fire, and a time that it repeats fires twice.
+// If a clock change skips a time, the time does not fire. If a clock change repeats a time, the
+// time fires twice.
 func TestDecideOnClockChanges(t *testing.T) {
 	times, err := cron.Parse("30 2 * * *", "Europe/Berlin")
 	if err != nil {

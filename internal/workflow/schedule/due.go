@@ -22,16 +22,17 @@ import (
 )
 
 const (
-	// maxConcurrent limits the schedules that advance at the same time. Each holds a connection.
+	// maxConcurrent limits the schedules that advance at the same time. Each advance holds a
+	// connection.
 	maxConcurrent  = 4
 	advanceTimeout = 30 * time.Second
-	// retryDelay is the delay after a failure. What fails one schedule usually fails the others of
-	// its workspace too.
+	// retryDelay is the delay after a failure. The cause of a failure usually affects the other
+	// schedules of the workspace too.
 	retryDelay = 5 * time.Second
 )
 
-// Enqueue advances a schedule soon that may be due. It returns immediately. Any process may call it
-// at any time.
+// Enqueue causes a call of Advance for a schedule that may be due. It returns immediately. Any
+// process may call it at any time.
 func (s *Service) Enqueue(key notify.Key) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -51,7 +52,7 @@ func (s *Service) Enqueue(key notify.Key) {
 	})
 }
 
-// advanceInSlot waits for a slot and calls Advance. It logs errors, except those that a retry
+// advanceInSlot waits for a slot and calls Advance. It logs errors, except errors that a retry
 // usually resolves.
 func (s *Service) advanceInSlot(key notify.Key) error {
 	select {
@@ -69,7 +70,7 @@ func (s *Service) advanceInSlot(key notify.Key) error {
 	return err
 }
 
-// Close accepts no more schedules and returns when those in flight have finished.
+// Close accepts no more schedules and returns when all calls of Advance in flight have finished.
 func (s *Service) Close() {
 	s.mu.Lock()
 	s.closed = true
@@ -78,11 +79,11 @@ func (s *Service) Close() {
 	s.running.Wait()
 }
 
-// errChanged means that another transaction has advanced or changed the schedule.
+// errChanged means that a different transaction has advanced or changed the schedule.
 var errChanged = errors.New("the schedule was changed by another transaction")
 
-// Advance starts the run that is due, if any, or records why it is skipped. Concurrent calls start
-// one run only. On an error, the schedule stays as it is.
+// Advance starts the run that is due, if any, or records why the run is skipped. Concurrent calls
+// start only one run. If Advance returns an error, the schedule is unchanged.
 func (s *Service) Advance(ctx context.Context, key notify.Key) error {
 	ctx = postgres.Scope(ctx, key.WorkspaceID)
 	row, err := db.New().ScheduleGetForRun(ctx, s.API, db.ScheduleGetForRunParams{WorkspaceID: key.WorkspaceID, ID: key.ID})
@@ -118,7 +119,7 @@ func (s *Service) Advance(ctx context.Context, key notify.Key) error {
 // same reports whether two optional times are equal.
 func same(a, b *time.Time) bool { return a == nil && b == nil || a != nil && b != nil && a.Equal(*b) }
 
-// run starts the run of a time.
+// run starts the run for a time of the schedule.
 func (s *Service) run(ctx context.Context, f stepClaim) error {
 	input, err := json.Marshal(map[string]timestamp.Time{"scheduledAt": timestamp.Of(*f.start)})
 	if err != nil {
@@ -134,7 +135,7 @@ func (s *Service) run(ctx context.Context, f stepClaim) error {
 	return err
 }
 
-// refusal returns the reason of an error that a retry cannot resolve, and whether the error is one.
+// refusal reports whether a retry cannot resolve err. If so, refusal also returns the reason.
 func refusal(err error) (reason string, refused bool) {
 	failure, ok := errors.AsType[*fault.Error](err)
 	if !ok {
@@ -151,15 +152,15 @@ func refusal(err error) (reason string, refused bool) {
 	return "", false
 }
 
-// stepClaim is the claim of a step's run: the schedule advances in the transaction that accepts the
-// run.
+// stepClaim is the claim of a step's run. The schedule advances in the transaction that accepts
+// the run.
 type stepClaim struct {
 	key notify.Key
 	row db.ScheduleGetForRunRow
 	step
 }
 
-// Find returns no run: a time that has a run is no longer due.
+// Find returns no run, because a time that has a run is no longer due.
 func (f stepClaim) Find(context.Context, postgres.DB) (uuid.UUID, bool, error) {
 	return uuid.Nil, false, nil
 }
@@ -179,8 +180,8 @@ func (f stepClaim) KeepTx(ctx context.Context, tx pgx.Tx, made uuid.UUID) error 
 	return f.advanceTx(ctx, tx, &made)
 }
 
-// advanceTx writes the next state of the schedule, with the run that was started, if any. It
-// returns errChanged if the schedule has changed since it was read.
+// advanceTx writes the next state of the schedule, with the ID of the run that was started, if
+// any. It returns errChanged if the schedule has changed since it was read.
 func (f stepClaim) advanceTx(ctx context.Context, conn db.DBTX, made *uuid.UUID) error {
 	p := db.ScheduleAdvanceParams{
 		WorkspaceID: f.key.WorkspaceID, ID: f.key.ID, Revision: f.row.Revision, NextAt: f.next, Waiting: f.waiting,

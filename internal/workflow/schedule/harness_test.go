@@ -81,7 +81,7 @@ func (b *bench) open(t *testing.T, role postgres.Role) *pgxpool.Pool {
 	return pool
 }
 
-// node is a process that executes nothing.
+// node is a process that runs no executions.
 type node struct {
 	*bench
 	*schedule.Service
@@ -161,7 +161,7 @@ func (n *node) schedule(t *testing.T, workflowID uuid.UUID, d schedule.Draft) no
 	return notify.Key{WorkspaceID: n.workspace, ID: made.ID}
 }
 
-// due makes a schedule due since that long.
+// due changes a schedule so that it has been due for the specified duration.
 func (b *bench) due(t *testing.T, key notify.Key, ago time.Duration) {
 	t.Helper()
 	b.exec(t, "UPDATE schedules SET next_at = now() - $2::interval WHERE id = $1", key.ID, ago)

@@ -23,8 +23,9 @@ import (
 )
 
 const (
-	// Rate limits do not count the runs of schedules. These limits bound the runs per minute.
-	maxSchedules   = 500 // of a workspace
+	// Rate limits do not count the runs of schedules. The following limits bound the runs per
+	// minute.
+	maxSchedules   = 500 // per workspace
 	maxPerWorkflow = 50
 
 	active = string(api.TriggerStatusACTIVE)
@@ -32,7 +33,7 @@ const (
 	allow  = string(api.OverlapAllow)
 )
 
-// Draft is the content of a save. Empty fields have their defaults.
+// Draft is the content of a save. Empty fields get their defaults.
 type Draft struct {
 	Name, Cron, TimeZone, Overlap, Status string
 }
@@ -44,10 +45,10 @@ type CreateParams struct {
 	Idempotency             *idempotency.Key // nil: each request creates a schedule
 }
 
-// Create stores a schedule, or returns the one that an earlier request with the same
-// Idempotency-Key created. It returns NOT_FOUND for an unknown workflow, CONFLICT for one that is
-// archived, has only other triggers, or has too many schedules, and INVALID_INPUT for an invalid
-// cron expression or time zone.
+// Create stores a schedule, or returns the schedule that an earlier request with the same
+// Idempotency-Key created. It returns NOT_FOUND for an unknown workflow, INVALID_INPUT for an
+// invalid cron expression or time zone, and CONFLICT for a workflow that is archived, has only
+// other triggers, or has too many schedules.
 func (s *Service) Create(ctx context.Context, p CreateParams) (made api.Schedule, replayed bool, err error) {
 	id, err := uuid.NewV7()
 	if err != nil {
@@ -108,7 +109,7 @@ func (s *Service) createTx(ctx context.Context, tx pgx.Tx, id uuid.UUID, p Creat
 	return nil
 }
 
-// useConfig takes the cron expression and the time zone from the config of the workflow's
+// useConfig copies the cron expression and the time zone from the config of the workflow's
 // ON_SCHEDULE.
 func (d *Draft) useConfig(config json.RawMessage) error {
 	var c struct{ Cron, TimeZone string }
@@ -127,7 +128,8 @@ func (d *Draft) useConfig(config json.RawMessage) error {
 	return nil
 }
 
-// check fills in the defaults and parses the times. It returns INVALID_INPUT if they are invalid.
+// check fills in the defaults and parses the cron expression and the time zone. It returns
+// INVALID_INPUT if they are invalid.
 func (d *Draft) check() (*cron.Schedule, error) {
 	d.TimeZone, d.Overlap = cmp.Or(d.TimeZone, "UTC"), cmp.Or(d.Overlap, string(api.OverlapSkip))
 	raw, err := json.Marshal(map[string]string{"cron": d.Cron, "timeZone": d.TimeZone})
@@ -143,7 +145,8 @@ func (d *Draft) check() (*cron.Schedule, error) {
 	return cron.Parse(d.Cron, d.TimeZone)
 }
 
-// first returns the first time after a time, or nil if the schedule has no more times.
+// first returns the first time of the schedule later than after, or nil if the schedule has no
+// more times.
 func first(times *cron.Schedule, after time.Time) *time.Time {
 	if at := times.Next(after); !at.IsZero() {
 		return &at
@@ -185,7 +188,7 @@ func (s *Service) replaceTx(ctx context.Context, tx pgx.Tx, key notify.Key, d Dr
 	if row.Status == active {
 		row.NextAt = first(times, present.Now)
 		if present.Status == active && present.Cron == d.Cron && present.TimeZone == d.TimeZone {
-			row.NextAt = present.NextAt // it may be due already
+			row.NextAt = present.NextAt // the schedule may be due already
 		}
 		if d.Overlap == queue {
 			row.Waiting = present.Waiting
@@ -197,7 +200,8 @@ func (s *Service) replaceTx(ctx context.Context, tx pgx.Tx, key notify.Key, d Dr
 	return nil
 }
 
-// Delete deletes a schedule and returns its last state. It returns NOT_FOUND.
+// Delete deletes a schedule and returns its last state. It returns NOT_FOUND if the schedule does
+// not exist.
 func (s *Service) Delete(ctx context.Context, key notify.Key) (deleted api.Schedule, err error) {
 	err = pgx.BeginFunc(ctx, s.API, func(tx pgx.Tx) (err error) {
 		if _, err := lockTx(ctx, tx, key); err != nil {
@@ -214,7 +218,7 @@ func (s *Service) Delete(ctx context.Context, key notify.Key) (deleted api.Sched
 	return deleted, err
 }
 
-// lockTx locks a schedule until tx ends. It returns NOT_FOUND.
+// lockTx locks a schedule until tx ends. It returns NOT_FOUND if the schedule does not exist.
 func lockTx(ctx context.Context, tx pgx.Tx, key notify.Key) (db.ScheduleLockRow, error) {
 	present, err := db.New().ScheduleLock(ctx, tx, db.ScheduleLockParams{WorkspaceID: key.WorkspaceID, ID: key.ID})
 	if postgres.NotFound(err) {

@@ -1,8 +1,9 @@
 // Package schedule starts runs on a cron schedule, in time zones (decisions 8.15).
 //
-// It knows neither HTTP nor how a run advances. The engine's sweep calls it when a schedule is due
-// by the database's clock. The one invariant: a schedule moves to its next time in the commit that
-// creates the run of the last one, so each time has one run or a reason why it has none.
+// The package does not depend on HTTP or on how a run advances. The engine's sweep calls it when a
+// schedule is due by the database's clock. Invariant: a schedule moves to its next time in the
+// transaction that creates the run for the last time. So each time has either one run or a reason
+// why it has no run.
 package schedule
 
 import (
@@ -26,7 +27,7 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/run"
 )
 
-// trigger is the trigger of the runs of schedules.
+// trigger is the trigger of runs that schedules start.
 const trigger = "SCHEDULE"
 
 // Deps holds what the service depends on.
@@ -56,7 +57,7 @@ func NewService(deps Deps) *Service {
 	return s
 }
 
-// read returns a schedule. It returns NOT_FOUND for an unknown ID, and for one of another
+// read returns a schedule. It returns NOT_FOUND if the ID is unknown or belongs to another
 // workspace.
 func (s *Service) read(ctx context.Context, conn postgres.DB, key notify.Key) (api.Schedule, error) {
 	row, err := db.New().ScheduleGet(ctx, conn, db.ScheduleGetParams{WorkspaceID: key.WorkspaceID, ID: key.ID})
@@ -71,7 +72,8 @@ func (s *Service) read(ctx context.Context, conn postgres.DB, key notify.Key) (a
 
 var errNotFound = fault.New(fault.NotFound, "There is no schedule with this id.")
 
-// Get returns a schedule. It returns NOT_FOUND, and FORBIDDEN if the key may not use its workflow.
+// Get returns a schedule. It returns NOT_FOUND, or FORBIDDEN if the key may not use the schedule's
+// workflow.
 func (s *Service) Get(ctx context.Context, key notify.Key, access run.Access) (api.Schedule, error) {
 	shown, err := s.read(ctx, s.API, key)
 	if err == nil && !access.MayUse(shown.WorkflowID) {

@@ -20,7 +20,7 @@ import (
 
 const ofSchedule = "SELECT count(*) FROM workflow_runs WHERE trigger = 'SCHEDULE' AND trigger_id = $1"
 
-// A time has one run, however many processes try to start it.
+// A time has one run, regardless of how many processes try to start it.
 func TestEX18EachTimeHasOneRun(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 0)
@@ -53,8 +53,8 @@ func TestEX18EachTimeHasOneRun(t *testing.T) {
 	}
 }
 
-// The run and the next time are committed together, so a crash in between leaves the schedule as it
-// was.
+// The run and the next time are committed together, so the schedule is unchanged if the process
+// crashes before the commit.
 func TestTimeStaysDueIfItsRunIsNotCommitted(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 0)
@@ -77,7 +77,7 @@ func TestTimeStaysDueIfItsRunIsNotCommitted(t *testing.T) {
 	}
 }
 
-// The engine's sweep enqueues schedules that are due, and those whose waiting runs can start.
+// The engine's sweep enqueues schedules that are due, and schedules whose waiting runs can start.
 func TestSweepAdvancesSchedules(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 0)
@@ -120,7 +120,8 @@ func TestSweepAdvancesSchedules(t *testing.T) {
 	}
 }
 
-// Many schedules are due on the hour. Those that fail delay no other, however many there are.
+// Many schedules are due on the hour. Failing schedules do not delay other schedules, regardless
+// of their number.
 func TestFailingSchedulesDelayNoOther(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 0)
@@ -161,8 +162,8 @@ func (s *said) of(key notify.Key) (times int) {
 	return times
 }
 
-// A failing schedule is logged and retried, but not every second. While the quarantine lasts,
-// nothing is logged, because that is reported elsewhere.
+// A failing schedule is logged and retried, but not every second. During a quarantine nothing is
+// logged, because the quarantine is reported elsewhere.
 func TestFailingScheduleIsRetriedAfterADelay(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, credit.Credits(10))
@@ -189,7 +190,7 @@ func TestFailingScheduleIsRetriedAfterADelay(t *testing.T) {
 	}
 }
 
-// A time whose run cannot start has a reason, and the schedule advances.
+// If the run for a time cannot start, the reason is recorded and the schedule advances.
 func TestSkippedTimeHasAReason(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 0)
@@ -272,8 +273,8 @@ func TestSchedulesAreLimited(t *testing.T) {
 	}
 }
 
-// A schedule that is replaced while it is due starts no run for its old times. If the times stay
-// the same, it loses none.
+// If a schedule is replaced while it is due, no run starts for its old times. If the times stay
+// the same, no time is lost.
 func TestReplacementLosesNoTime(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 0)
@@ -301,7 +302,8 @@ func TestReplacementLosesNoTime(t *testing.T) {
 	}
 }
 
-// A deleted schedule starts nothing, and a repeat of its creation does not return it.
+// A deleted schedule starts nothing. If its creation is repeated, the response does not contain
+// the deleted schedule.
 func TestDeletedScheduleStartsNothing(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, 0)
