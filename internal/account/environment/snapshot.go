@@ -111,8 +111,8 @@ func ChangedSince(ctx context.Context, conn postgres.DB, workspaceID uuid.UUID, 
 	return changed(ctx, conn, workspaceID, names, since.Add(-commitDelay))
 }
 
-// ChangedTx returns the names of variables that changed or were deleted after since. It locks the
-// variables of the workspace until tx ends.
+// ChangedTx is ChangedSince without its margin: it locks the variables of the workspace until tx
+// ends. A save of a workflow uses it to decide whether stored secrets may be kept.
 func ChangedTx(ctx context.Context, tx pgx.Tx, workspaceID uuid.UUID, names []string, since time.Time) ([]string, error) {
 	if err := lockTx(ctx, tx, workspaceID); err != nil {
 		return nil, err

@@ -219,7 +219,8 @@ func recordPassword(ctx context.Context, tx pgx.Tx, person Person) error {
 	return recordInWorkspaces(ctx, tx, person.ID, "password.changed", map[string]any{"email": person.Email})
 }
 
-// recordVerified records in the same audit logs that the address is verified.
+// recordVerified records in the audit logs of the person's workspaces that the e-mail address was
+// verified.
 func recordVerified(ctx context.Context, tx pgx.Tx, person Person) error {
 	return recordInWorkspaces(ctx, tx, person.ID, "email.verified", map[string]any{"email": person.Email})
 }

@@ -100,7 +100,8 @@ func (v *view) startLease(d Decision) {
 	v.lease = lease{d.leased, d.limits, time.Now().Add(100 * time.Millisecond)}
 }
 
-// endLease refunds the rest of the lease.
+// endLease refunds the rest of a lease that expired, or that other limits or a new lease replace.
+// The next round trip to the store takes the refund along.
 func (v *view) endLease() {
 	v.owe(charge{v.lease.at, -v.lease.n})
 	v.lease = lease{}

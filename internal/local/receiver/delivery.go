@@ -50,7 +50,8 @@ func (d Delivery) Failed() bool {
 	return !d.accepted()
 }
 
-// accepted reports whether the response was a 2xx.
+// accepted reports whether the receiver answered with a 2xx, after which the sender should not
+// deliver again.
 func (d Delivery) accepted() bool { return d.Answer != nil && *d.Answer/100 == 2 }
 
 // setResponse records the response. ctx is done when the sender disconnects.

@@ -145,8 +145,8 @@ func (k *Keyring) Header() []byte {
 	return append([]byte{formatV1, byte(len(k.primary))}, k.primary...)
 }
 
-// Holds reports whether the ring has the key that sealed a value. It is false for a value in an
-// unknown format.
+// Holds reports whether the ring has the key that sealed a value. If it returns false, leave the
+// work to a process that has the key. It returns false for a value in an unknown format.
 func (k *Keyring) Holds(sealed []byte) bool {
 	id, ok := KeyID(sealed)
 	_, held := k.keys[id]

@@ -183,7 +183,8 @@ func decodeBody(contentType string, body []byte) (any, error) {
 	return string(body), nil
 }
 
-// storable reports whether the database can store a string.
+// storable reports whether PostgreSQL can store a header value or a body in the input of a run: as
+// UTF-8 without U+0000.
 func storable(text string) bool { return utf8.ValidString(text) && !strings.Contains(text, "\x00") }
 
 // deliveryMarks returns the digests by which a repeated delivery is recognized: one of its ID and,
