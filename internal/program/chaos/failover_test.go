@@ -199,11 +199,20 @@ func TestOP14APositionWaitsForSynchronousStandbys(t *testing.T) {
 	}
 	synchronous("missing")
 	reported := make(chan error, 1)
-	go func() {
+	report := func() {
 		_, err := db.New().InstallationPosition(t.Context(), pool)
 		reported <- err
-	}()
+	}
+	go report()
 	waittest.Until(t, "the position to wait for the standby", func() bool {
+		select {
+		case err := <-reported: // the checkpointer, which makes commits wait, has not read the setting yet
+			if err != nil {
+				t.Fatal(err)
+			}
+			go report()
+		default:
+		}
 		var waits bool
 		err := pool.QueryRow(t.Context(), "SELECT EXISTS (SELECT FROM pg_stat_activity WHERE wait_event = 'SyncRep' AND query LIKE '%confirmed_position%')").Scan(&waits)
 		return err == nil && waits
