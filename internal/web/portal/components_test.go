@@ -242,3 +242,22 @@ func TestMissingPageSuggestsExistingOne(t *testing.T) {
 		}
 	}
 }
+
+// What a reader of the plan table would not guess stands below it, and what IF and SWITCH do if
+// they can't be evaluated stands on their pages.
+func TestPagesStateUnexpectedRules(t *testing.T) {
+	t.Parallel()
+	handler := Handler(all(t))
+	for path, sentences := range map[string][]string{
+		"/docs/limits.md":            {"Starter is prepaid.", "They are released in quarters"},
+		"/docs/components/IF.md":     {"If the condition can't be evaluated and onFailure is continue, the run continues at else."},
+		"/docs/components/SWITCH.md": {"If a case can't be evaluated and onFailure is continue, the run continues at default."},
+	} {
+		page := get(t, handler, path).Body.String()
+		for _, sentence := range sentences {
+			if !strings.Contains(page, sentence) {
+				t.Errorf("%s does not say %q", path, sentence)
+			}
+		}
+	}
+}
