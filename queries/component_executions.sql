@@ -39,6 +39,32 @@ FROM (SELECT
     NULLIF(unnest(@key_root_ids::uuid[]), '00000000-0000-0000-0000-000000000000') AS key_root_id) AS i, (SELECT COALESCE(sqlc.narg('at')::timestamptz, now()) AS at) AS c
 RETURNING id, created_at;
 
+-- name: ExecutionInsertFinalMany :many
+-- Inserts executions that finished before they were stored, one for each element of the arrays.
+-- They have no job, and no worker ever had them. usage is 0 for a failed execution.
+INSERT INTO component_executions
+    (workspace_id, id, module, repeat_rule, status, call, attempts, attempt, attempt_started_at, epoch, job_id, has_callback,
+     traceparent, output, error, usage, key_id, key_root_id, created_at, updated_at, finished_at)
+SELECT i.workspace_id, i.id, i.module, i.repeat_rule, i.status, '', i.attempts, 1, now(), 1, 0, i.has_callback,
+       NULLIF(i.traceparent, ''), NULLIF(i.output, '')::json, NULLIF(i.error, '')::json, i.usage,
+       NULLIF(i.key_id, '00000000-0000-0000-0000-000000000000'), NULLIF(i.key_root_id, '00000000-0000-0000-0000-000000000000'),
+       now(), now(), now()
+FROM (SELECT
+    unnest(@workspace_ids::uuid[])    AS workspace_id,
+    unnest(@ids::uuid[])              AS id,
+    unnest(@modules::text[])          AS module,
+    unnest(@repeats::text[])          AS repeat_rule,
+    unnest(@statuses::text[])         AS status,
+    unnest(@attempts::smallint[])     AS attempts,
+    unnest(@has_callbacks::boolean[]) AS has_callback,
+    unnest(@traceparents::text[])     AS traceparent,
+    unnest(@outputs::text[])          AS output,
+    unnest(@errors::text[])           AS error,
+    unnest(@usages::bigint[])         AS usage,
+    unnest(@key_ids::uuid[])          AS key_id,
+    unnest(@key_root_ids::uuid[])     AS key_root_id) AS i
+RETURNING created_at;
+
 -- name: ExecutionGetWithoutCallback :one
 -- The record of an execution that has no callback. A statement locks each partition of each table
 -- that it names. With two tables, these are more locks than the fast path of a session holds, and

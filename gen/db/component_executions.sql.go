@@ -538,6 +538,83 @@ func (q *Queries) ExecutionGetWithoutCallback(ctx context.Context, db DBTX, arg 
 	return i, err
 }
 
+const executionInsertFinalMany = `-- name: ExecutionInsertFinalMany :many
+INSERT INTO component_executions
+    (workspace_id, id, module, repeat_rule, status, call, attempts, attempt, attempt_started_at, epoch, job_id, has_callback,
+     traceparent, output, error, usage, key_id, key_root_id, created_at, updated_at, finished_at)
+SELECT i.workspace_id, i.id, i.module, i.repeat_rule, i.status, '', i.attempts, 1, now(), 1, 0, i.has_callback,
+       NULLIF(i.traceparent, ''), NULLIF(i.output, '')::json, NULLIF(i.error, '')::json, i.usage,
+       NULLIF(i.key_id, '00000000-0000-0000-0000-000000000000'), NULLIF(i.key_root_id, '00000000-0000-0000-0000-000000000000'),
+       now(), now(), now()
+FROM (SELECT
+    unnest($1::uuid[])    AS workspace_id,
+    unnest($2::uuid[])              AS id,
+    unnest($3::text[])          AS module,
+    unnest($4::text[])          AS repeat_rule,
+    unnest($5::text[])         AS status,
+    unnest($6::smallint[])     AS attempts,
+    unnest($7::boolean[]) AS has_callback,
+    unnest($8::text[])     AS traceparent,
+    unnest($9::text[])          AS output,
+    unnest($10::text[])           AS error,
+    unnest($11::bigint[])         AS usage,
+    unnest($12::uuid[])          AS key_id,
+    unnest($13::uuid[])     AS key_root_id) AS i
+RETURNING created_at
+`
+
+type ExecutionInsertFinalManyParams struct {
+	WorkspaceIds []uuid.UUID
+	Ids          []uuid.UUID
+	Modules      []string
+	Repeats      []string
+	Statuses     []string
+	Attempts     []int16
+	HasCallbacks []bool
+	Traceparents []string
+	Outputs      []string
+	Errors       []string
+	Usages       []int64
+	KeyIds       []uuid.UUID
+	KeyRootIds   []uuid.UUID
+}
+
+// Inserts executions that finished before they were stored, one for each element of the arrays.
+// They have no job, and no worker ever had them. usage is 0 for a failed execution.
+func (q *Queries) ExecutionInsertFinalMany(ctx context.Context, db DBTX, arg ExecutionInsertFinalManyParams) ([]time.Time, error) {
+	rows, err := db.Query(ctx, executionInsertFinalMany,
+		arg.WorkspaceIds,
+		arg.Ids,
+		arg.Modules,
+		arg.Repeats,
+		arg.Statuses,
+		arg.Attempts,
+		arg.HasCallbacks,
+		arg.Traceparents,
+		arg.Outputs,
+		arg.Errors,
+		arg.Usages,
+		arg.KeyIds,
+		arg.KeyRootIds,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []time.Time{}
+	for rows.Next() {
+		var created_at time.Time
+		if err := rows.Scan(&created_at); err != nil {
+			return nil, err
+		}
+		items = append(items, created_at)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const executionInsertMany = `-- name: ExecutionInsertMany :many
 INSERT INTO component_executions
     (workspace_id, id, module, repeat_rule, status, call, attempts, attempt, attempt_started_at, epoch, worker_id,

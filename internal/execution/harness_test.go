@@ -1,6 +1,7 @@
 package execution_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"log/slog"
@@ -38,6 +39,7 @@ type module struct {
 	name    string
 	price   credit.Amount
 	repeat  component.Repeat
+	effect  component.Effect // EffectRead if empty
 	timeout time.Duration
 	modes   []component.Mode // nil: both
 	run     func(ctx context.Context, call component.Call) (component.Result, error)
@@ -56,7 +58,7 @@ func (m module) Describe() component.Descriptor {
 	return component.Descriptor{
 		Module: m.name, Title: m.name, Description: "A component of the tests.", Category: "UTILITY",
 		Input: anything, Config: anything, Output: anything, Price: m.price, Timeout: timeout,
-		Effect: component.EffectNone, Repeat: m.repeat, Modes: modes,
+		Effect: cmp.Or(m.effect, component.EffectRead), Repeat: m.repeat, Modes: modes,
 	}
 }
 

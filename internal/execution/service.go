@@ -58,6 +58,7 @@ type Service struct {
 	ledger          Ledger
 	recentlyRefused recentlyRefused
 	share           *fairShare
+	rooms           rooms
 	quarantined     func() error // returns why submissions are rejected, or nil if they are accepted
 	refused         atomic.Int64 // when the database last refused an acceptance, Unix nanoseconds; 0: the last one succeeded
 
@@ -113,6 +114,7 @@ type Deps struct {
 type Ledger interface {
 	ReserveTx(ctx context.Context, tx pgx.Tx, wants []billing.Want) (map[uuid.UUID]billing.Load, error)
 	DecideTx(ctx context.Context, tx pgx.Tx, wants []billing.Want) (refusals []error, loads map[uuid.UUID]billing.Load, err error)
+	ChargeTx(ctx context.Context, tx pgx.Tx, charges []billing.Charge) (map[uuid.UUID]billing.Load, error)
 	SettleTx(ctx context.Context, tx pgx.Tx, charges []billing.Charge) (map[uuid.UUID]billing.Load, error)
 	InPeriod(ctx context.Context, conn postgres.DB, do func() error) error
 	RenewDue(ctx context.Context, conn postgres.DB) (done int, err error)
@@ -134,6 +136,7 @@ func NewService(deps Deps, local *Runner) *Service {
 	s := &Service{
 		db: deps.DB, jobs: deps.Jobs, modules: deps.Modules,
 		keyring: deps.Keyring, vault: deps.Vault, hub: deps.Hub, draining: deps.Draining, metrics: deps.Metrics, ledger: deps.Ledger, local: local, share: &fairShare{},
+		rooms:       rooms{byID: map[uuid.UUID]room{}, direct: map[uuid.UUID]int{}},
 		quarantined: deps.quarantined, clock: deps.Clock,
 	}
 	s.accepts = groupcommit.New(groupcommit.Options[accept]{Weigh: accept.weight}, postgres.Unavailable, s.flushAccepts)

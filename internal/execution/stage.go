@@ -139,7 +139,8 @@ func (a *Acceptance) acceptTx(ctx context.Context, tx *postgres.Tx, stages []Sta
 			continue
 		}
 		item := stage.item(entry)
-		if err := s.prepareCall(&item, entry); err != nil {
+		item.setTerms(entry)
+		if err := s.sealCall(&item); err != nil {
 			return nil, err
 		}
 		if s.local != nil {

@@ -86,7 +86,25 @@ func (s *Service) Submit(ctx context.Context, p SubmitParams) (Submitted, error)
 	if a.id, err = uuid.NewV7(); err != nil {
 		return Submitted{}, fmt.Errorf("generate execution ID: %w", err)
 	}
-	if err := s.prepare(&a); err != nil {
+	entry, err := s.prepare(&a)
+	if err != nil {
+		return Submitted{}, err
+	}
+	row, earlier, err := s.runDirectly(ctx, a, entry)
+	switch {
+	case err != nil:
+		return Submitted{}, unaccepted(err)
+	case earlier != uuid.Nil:
+		return s.replay(ctx, p, earlier)
+	case row != nil:
+		return s.directRecord(ctx, a, *row)
+	}
+	return s.acceptAndRun(ctx, a)
+}
+
+// acceptAndRun accepts an execution, starts it if this process has a slot, and waits for it.
+func (s *Service) acceptAndRun(ctx context.Context, a accept) (Submitted, error) {
+	if err := s.sealCall(&a); err != nil {
 		return Submitted{}, err
 	}
 	if s.local != nil {
@@ -96,7 +114,8 @@ func (s *Service) Submit(ctx context.Context, p SubmitParams) (Submitted, error)
 	}
 	var made accepted
 	var earlier uuid.UUID
-	if p.Idempotency != nil {
+	var err error
+	if a.Idempotency != nil {
 		made, earlier, err = s.acceptOnce(ctx, a)
 	} else {
 		made, err = s.accepts.Do(ctx, a)
@@ -107,21 +126,27 @@ func (s *Service) Submit(ctx context.Context, p SubmitParams) (Submitted, error)
 	switch {
 	case err == nil && made.refusal != nil:
 		return Submitted{}, made.refusal
-	case errors.Is(err, groupcommit.ErrFull), errors.Is(err, groupcommit.ErrClosed):
-		return Submitted{}, &fault.Error{
-			Code: fault.Unavailable, Message: "Too many submissions are waiting to be accepted. Try again in a second.",
-			RetryAfter: time.Second, Err: err,
-		}
 	case err != nil:
-		return Submitted{}, fmt.Errorf("accept execution: %w", err)
+		return Submitted{}, unaccepted(err)
 	case earlier != uuid.Nil:
-		return s.replay(ctx, p, earlier)
+		return s.replay(ctx, a.SubmitParams, earlier)
 	}
 	if made.parked {
 		s.local.unreserve(a.worker, a.id, nil)
 		a.worker = 0
 	}
 	return s.accepted(ctx, a, made), nil
+}
+
+// unaccepted returns the error of a submission that was not accepted, or may not have been.
+func unaccepted(err error) error {
+	if errors.Is(err, groupcommit.ErrFull) || errors.Is(err, groupcommit.ErrClosed) {
+		return &fault.Error{
+			Code: fault.Unavailable, Message: "Too many submissions are waiting to be accepted. Try again in a second.",
+			RetryAfter: time.Second, Err: err,
+		}
+	}
+	return fmt.Errorf("accept execution: %w", err)
 }
 
 // replay returns the execution that an earlier request created with the same Idempotency-Key. It
@@ -190,22 +215,23 @@ func (s *Service) CheckRepeat(ctx context.Context, key idempotency.Key) error {
 	return err
 }
 
-// prepare checks the call and its price, and seals the call and the callback's secrets.
-func (s *Service) prepare(a *accept) error {
+// prepare checks the call and its price, seals the callback's secrets, and returns the component.
+func (s *Service) prepare(a *accept) (*component.Entry, error) {
 	entry, err := s.check(component.ModeComponent, a.Module, a.Input, a.Config)
 	if a.Strict {
 		err = strictly(err, s.modules.UnknownFields("", a.Module, a.Input, a.Config))
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := billing.Within(a.Module+" costs", entry.Price, a.MaxCredits); err != nil {
-		return err
+		return nil, err
 	}
-	if err := s.prepareCall(a, entry); err != nil || a.Callback == nil {
-		return err
+	a.setTerms(entry)
+	if a.Callback == nil {
+		return entry, nil
 	}
-	return s.prepareCallback(a)
+	return entry, s.prepareCallback(a)
 }
 
 // strictly returns an error (400) that contains the unknown fields and the details of err. If
@@ -231,14 +257,18 @@ func (s *Service) check(mode component.Mode, module string, input, config json.R
 	return entry, s.modules.Check(module, input, config, secrets...)
 }
 
-// prepareCall seals the call and sets its price and repeat rule.
-func (s *Service) prepareCall(a *accept, entry *component.Entry) error {
+// setTerms sets the price and the repeat rule of the call.
+func (a *accept) setTerms(entry *component.Entry) {
+	a.price = entry.Price
+	a.repeat = entry.RepeatFor(component.Call{Input: a.Input, Config: a.Config})
+}
+
+// sealCall seals the call.
+func (s *Service) sealCall(a *accept) error {
 	plain, err := strictjson.Encode(call{Input: a.Input, Config: a.Config, Secrets: a.secrets, Secret: a.secret, EffectKey: a.effectKey})
 	if err != nil {
 		return fmt.Errorf("encode call: %w", err)
 	}
-	a.price = entry.Price
-	a.repeat = entry.RepeatFor(component.Call{Input: a.Input, Config: a.Config})
 	if a.call, err = s.keyring.Seal(plain, SealedAt(a.WorkspaceID, a.id)); err != nil {
 		return fmt.Errorf("seal call: %w", err)
 	}
@@ -267,12 +297,7 @@ func (s *Service) accepted(ctx context.Context, a accept, made accepted) Submitt
 		WorkspaceID: a.WorkspaceID, ID: a.id, Module: a.Module, Status: status.ExecutionCreated,
 		CreatedAt: *made.createdAt, UpdatedAt: *made.createdAt,
 	}
-	if a.Callback != nil {
-		row.CallbackURL = &a.Callback.URL
-		row.CallbackSigned = new(a.Callback.Secret != nil)
-		row.CallbackHeaderNames = a.callbackHeaders
-		row.CallbackAttemptCount = new(int32(0))
-	}
+	a.showCallback(&row)
 	failpoint.Reached(failpoint.AfterAccept)
 	s.metrics.Submitted(a.Module)
 	submitted := Submitted{Record: present.Execution(row)}
@@ -297,6 +322,16 @@ func (s *Service) accepted(ctx context.Context, a accept, made accepted) Submitt
 		submitted.Record = final
 	}
 	return submitted
+}
+
+// showCallback adds the callback, without attempts, to the row of a new execution.
+func (a accept) showCallback(row *db.ExecutionGetRow) {
+	if a.Callback != nil {
+		row.CallbackURL = &a.Callback.URL
+		row.CallbackSigned = new(a.Callback.Secret != nil)
+		row.CallbackHeaderNames = a.callbackHeaders
+		row.CallbackAttemptCount = new(int32(0))
+	}
 }
 
 // startReserved runs an accepted execution in its reserved slot.
