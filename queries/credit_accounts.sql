@@ -1,39 +1,12 @@
--- name: AccountReserveMany :many
--- Reserves credits for submissions, one amount for each workspace. A workspace qualifies if its
--- period is current, its billing is not stopped, it may store more this month, and its credits
--- cover all of its submissions: the available credits minus needed, which is the cost of all but
--- the last, must be more than zero. Raises WF001 if any workspace does not qualify. Rows are
--- locked in order of ids, here and everywhere, to avoid deadlocks.
-WITH asked AS (
-    SELECT unnest(@workspace_ids::uuid[]) AS workspace_id,
-           unnest(@amounts::bigint[])     AS amount,
-           unnest(@needed::bigint[])      AS needed,
-           unnest(@counts::integer[])     AS count,
-           unnest(@bytes::bigint[])       AS bytes
-), held AS (
-    SELECT h.workspace_id FROM credit_accounts h
-    WHERE h.workspace_id = ANY (@workspace_ids::uuid[]) ORDER BY h.workspace_id FOR NO KEY UPDATE
-), kept AS (
-    UPDATE credit_accounts a SET reserved = a.reserved + asked.amount, live = a.live + asked.count, stored = a.stored + asked.bytes
-    FROM asked JOIN held ON held.workspace_id = asked.workspace_id
-    WHERE a.workspace_id = asked.workspace_id AND a.valid_until > COALESCE(sqlc.narg('at')::timestamptz, now())
-      AND (a.storage_limit = 0 OR a.stored < a.storage_limit)
-      AND (asked.amount = 0
-           OR (a.plan + a.paid + GREATEST(a.usage_limit - a.plan_used - a.allowance_used - a.plan, 0) - a.reserved > asked.needed
-               AND NOT a.stopped))
-    RETURNING a.workspace_id, a.live, a.parked, a.waiting
-)
-SELECT k.workspace_id::uuid AS workspace_id, k.live::integer AS live, k.parked::integer AS parked, k.waiting::integer AS waiting
-FROM (SELECT must((SELECT count(*) FROM kept) = cardinality(@workspace_ids::uuid[]), 'WF001') AS whole) AS made
-LEFT JOIN kept k ON made.whole;
-
 -- name: AccountSettleMany :many
 -- Charges finished executions and runs, in the given order. Plan credits pay first, then paid
 -- credits, and the rest comes out of the month's allowance. It inserts the postings and releases
 -- the reservations. Raises WF002 if the period of an account is over. A second posting for an
 -- execution or a run violates a unique key. A STAGE is paid for by its run: it has no posting.
 -- live is 1 for what is counted as live until it is settled, and 0 for the rest. If unreserved is
--- set, nothing was reserved, and a workspace must also qualify as in AccountReserveMany.
+-- set, nothing was reserved, and the account must also cover the charges: its billing is not
+-- stopped, it may store more this month, and its available credits are more than needed, which is
+-- the cost of all charges but the last.
 WITH item AS (
     SELECT u.workspace_id, u.kind, u.about, u.amount, u.reserved, u.bytes, u.live, u.place
     FROM ROWS FROM (unnest(@workspace_ids::uuid[]), unnest(@kinds::text[]), unnest(@abouts::uuid[]),

@@ -462,84 +462,6 @@ func (q *Queries) AccountReserve(ctx context.Context, db DBTX, arg AccountReserv
 	return err
 }
 
-const accountReserveMany = `-- name: AccountReserveMany :many
-WITH asked AS (
-    SELECT unnest($1::uuid[]) AS workspace_id,
-           unnest($2::bigint[])     AS amount,
-           unnest($3::bigint[])      AS needed,
-           unnest($4::integer[])     AS count,
-           unnest($5::bigint[])       AS bytes
-), held AS (
-    SELECT h.workspace_id FROM credit_accounts h
-    WHERE h.workspace_id = ANY ($1::uuid[]) ORDER BY h.workspace_id FOR NO KEY UPDATE
-), kept AS (
-    UPDATE credit_accounts a SET reserved = a.reserved + asked.amount, live = a.live + asked.count, stored = a.stored + asked.bytes
-    FROM asked JOIN held ON held.workspace_id = asked.workspace_id
-    WHERE a.workspace_id = asked.workspace_id AND a.valid_until > COALESCE($6::timestamptz, now())
-      AND (a.storage_limit = 0 OR a.stored < a.storage_limit)
-      AND (asked.amount = 0
-           OR (a.plan + a.paid + GREATEST(a.usage_limit - a.plan_used - a.allowance_used - a.plan, 0) - a.reserved > asked.needed
-               AND NOT a.stopped))
-    RETURNING a.workspace_id, a.live, a.parked, a.waiting
-)
-SELECT k.workspace_id::uuid AS workspace_id, k.live::integer AS live, k.parked::integer AS parked, k.waiting::integer AS waiting
-FROM (SELECT must((SELECT count(*) FROM kept) = cardinality($1::uuid[]), 'WF001') AS whole) AS made
-LEFT JOIN kept k ON made.whole
-`
-
-type AccountReserveManyParams struct {
-	WorkspaceIds []uuid.UUID
-	Amounts      []int64
-	Needed       []int64
-	Counts       []int32
-	Bytes        []int64
-	At           *time.Time
-}
-
-type AccountReserveManyRow struct {
-	WorkspaceID uuid.UUID
-	Live        int32
-	Parked      int32
-	Waiting     int32
-}
-
-// Reserves credits for submissions, one amount for each workspace. A workspace qualifies if its
-// period is current, its billing is not stopped, it may store more this month, and its credits
-// cover all of its submissions: the available credits minus needed, which is the cost of all but
-// the last, must be more than zero. Raises WF001 if any workspace does not qualify. Rows are
-// locked in order of ids, here and everywhere, to avoid deadlocks.
-func (q *Queries) AccountReserveMany(ctx context.Context, db DBTX, arg AccountReserveManyParams) ([]AccountReserveManyRow, error) {
-	rows, err := db.Query(ctx, accountReserveMany,
-		arg.WorkspaceIds,
-		arg.Amounts,
-		arg.Needed,
-		arg.Counts,
-		arg.Bytes,
-		arg.At,
-	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	items := []AccountReserveManyRow{}
-	for rows.Next() {
-		var i AccountReserveManyRow
-		if err := rows.Scan(
-			&i.WorkspaceID,
-			&i.Live,
-			&i.Parked,
-			&i.Waiting,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const accountResume = `-- name: AccountResume :execrows
 WITH w AS (UPDATE workspaces SET billing_stopped_at = NULL WHERE id = $1 AND billing_stopped_at IS NOT NULL RETURNING id)
 UPDATE credit_accounts a SET stopped = false FROM w WHERE a.workspace_id = w.id
@@ -635,7 +557,9 @@ type AccountSettleManyRow struct {
 // the reservations. Raises WF002 if the period of an account is over. A second posting for an
 // execution or a run violates a unique key. A STAGE is paid for by its run: it has no posting.
 // live is 1 for what is counted as live until it is settled, and 0 for the rest. If unreserved is
-// set, nothing was reserved, and a workspace must also qualify as in AccountReserveMany.
+// set, nothing was reserved, and the account must also cover the charges: its billing is not
+// stopped, it may store more this month, and its available credits are more than needed, which is
+// the cost of all charges but the last.
 func (q *Queries) AccountSettleMany(ctx context.Context, db DBTX, arg AccountSettleManyParams) ([]AccountSettleManyRow, error) {
 	rows, err := db.Query(ctx, accountSettleMany,
 		arg.Workspaces,

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -54,7 +55,7 @@ func (d direct) usage() credit.Amount {
 // the workspace or this process has no room, the credits don't cover the execution, or the
 // component takes longer than directTime, waits, or fails in a way that is worth another attempt.
 func (s *Service) runDirectly(ctx context.Context, a accept, entry *component.Entry) (row *db.ExecutionGetRow, earlier uuid.UUID, err error) {
-	if entry.Effect != component.EffectNone || a.WaitFor == 0 || s.local == nil || s.recentlyRefused.among([]accept{a}) {
+	if entry.Effect != component.EffectNone || a.WaitFor == 0 || s.local == nil {
 		return nil, uuid.Nil, nil
 	}
 	free, err := s.reserveDirect(ctx, a.WorkspaceID)
@@ -198,7 +199,7 @@ func (r *Runner) storeDirectsTx(ctx context.Context, tx *postgres.Tx, items []di
 	}
 	failpoint.Reached(failpoint.InFinish)
 	charge := func(tx pgx.Tx) error {
-		_, err := r.Ledger.ChargeTx(ctx, tx, charges)
+		_, err := billing.Books{}.ChargeTx(ctx, tx, charges)
 		return err
 	}
 	if len(callbacks.ExecutionIds) == 0 {
@@ -234,6 +235,15 @@ func appendDirect(p *db.ExecutionInsertFinalManyParams, d direct) {
 	p.Outputs, p.Errors = append(p.Outputs, string(d.output)), append(p.Errors, string(d.err))
 	p.Usages = append(p.Usages, int64(d.usage()))
 	p.KeyIds, p.KeyRootIds = append(p.KeyIds, d.KeyID), append(p.KeyRootIds, d.KeyRootID)
+}
+
+func appendCallback(p *db.CallbackInsertManyParams, a accept) {
+	p.WorkspaceIds = append(p.WorkspaceIds, a.WorkspaceID)
+	p.ExecutionIds = append(p.ExecutionIds, a.id)
+	p.Urls = append(p.Urls, a.Callback.URL)
+	p.Sealed = append(p.Sealed, a.callbackSealed)
+	p.Signed = append(p.Signed, a.Callback.Secret != nil)
+	p.HeaderNames = append(p.HeaderNames, strings.Join(a.callbackHeaders, ","))
 }
 
 // rooms caches how many more executions each workspace may run directly in this process.

@@ -12,7 +12,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/weft-automation/weft/internal/account/billing"
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/execution"
 	"github.com/weft-automation/weft/internal/kit/credit"
@@ -35,15 +34,6 @@ func (b *bench) waiting() execution.SubmitParams {
 	}
 }
 
-// inPeriod starts the first period of the bench's workspace, which the first execution would do.
-func (b *bench) inPeriod(t *testing.T) *bench {
-	t.Helper()
-	if err := (billing.Books{}).Renew(t.Context(), b.pool, b.workspace); err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
-
 // direct reports whether an execution was stored in its final state, without a job.
 func (b *bench) direct(t *testing.T, id uuid.UUID) (direct bool) {
 	t.Helper()
@@ -63,7 +53,7 @@ func (b *bench) count(t *testing.T, query string, args ...any) (n int) {
 
 func TestAComponentWithoutEffectIsStoredFinalWithItsPostingInOneCommit(t *testing.T) {
 	t.Parallel()
-	b := newBench(t).inPeriod(t)
+	b := newBench(t)
 	n := b.start(t, options{slots: 4}, computes())
 	got := b.submit(t, n, b.waiting())
 	if got.Status != status.ExecutionCompleted {
@@ -129,7 +119,7 @@ func TestOtherExecutionsAreAcceptedFirst(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t).inPeriod(t)
+			b := newBench(t)
 			n := b.start(t, c.options, c.module)
 			p := b.waiting()
 			if c.change != nil {
@@ -151,7 +141,7 @@ func TestOtherExecutionsAreAcceptedFirst(t *testing.T) {
 
 func TestAFailureOfADirectExecutionCostsNothing(t *testing.T) {
 	t.Parallel()
-	b := newBench(t).inPeriod(t)
+	b := newBench(t)
 	fails := computes()
 	fails.run = func(context.Context, component.Call) (component.Result, error) {
 		return component.Result{}, component.Permanent("NOT_PRIME", "four is not prime")
@@ -171,7 +161,7 @@ func TestAFailureOfADirectExecutionCostsNothing(t *testing.T) {
 
 func TestMT05ASecretResultOfADirectExecutionIsSealed(t *testing.T) {
 	t.Parallel()
-	b := newBench(t).inPeriod(t)
+	b := newBench(t)
 	n := b.start(t, options{slots: 4}, withSecret{computes()})
 	p := b.waiting()
 	p.Input = json.RawMessage(`{"token":"c4n4ry-that-comes-back"}`)
@@ -186,7 +176,7 @@ func TestMT05ASecretResultOfADirectExecutionIsSealed(t *testing.T) {
 
 func TestLE01DirectExecutionsDoNotOverspend(t *testing.T) {
 	t.Parallel()
-	b := newBench(t).inPeriod(t)
+	b := newBench(t)
 	nodes := []*node{b.start(t, options{slots: 50, workers: 4}, computes()), b.start(t, options{slots: 50, workers: 4}, computes())}
 	p := b.waiting()
 	p.WorkspaceID = b.poor(t, credit.Credits(100))
@@ -219,7 +209,7 @@ func TestLE01DirectExecutionsDoNotOverspend(t *testing.T) {
 // The first call finds the period over. Accepting its execution starts the next period.
 func TestDirectExecutionsContinueInTheNextPeriod(t *testing.T) {
 	t.Parallel()
-	b := newBench(t).inPeriod(t)
+	b := newBench(t)
 	n := b.start(t, options{slots: 4}, computes())
 	if _, err := b.pool.Exec(t.Context(), "UPDATE credit_accounts SET valid_until = now() - interval '1 minute'"); err != nil {
 		t.Fatal(err)
@@ -237,7 +227,7 @@ func TestDirectExecutionsContinueInTheNextPeriod(t *testing.T) {
 
 func TestEX15AnIdempotencyKeyMakesOneDirectExecution(t *testing.T) {
 	t.Parallel()
-	b := newBench(t).inPeriod(t)
+	b := newBench(t)
 	n := b.start(t, options{slots: 32, workers: 4}, computes())
 	p := b.waiting()
 	p.Idempotency = &idempotency.Key{WorkspaceID: b.workspace, Operation: "executeComponent", Path: "/p", Key: "k"}
@@ -268,7 +258,7 @@ func TestEX15AnIdempotencyKeyMakesOneDirectExecution(t *testing.T) {
 
 func TestADirectExecutionFreezesItsCallbackInTheSameCommit(t *testing.T) {
 	t.Parallel()
-	b := newBench(t).inPeriod(t)
+	b := newBench(t)
 	n := b.start(t, options{slots: 4}, computes())
 	p := b.waiting()
 	p.Callback = &execution.CallbackParams{URL: "https://receiver.example/", Secret: new("s3cr3t-of-the-callback")}
@@ -285,7 +275,7 @@ func TestADirectExecutionFreezesItsCallbackInTheSameCommit(t *testing.T) {
 
 func TestNothingIsStoredForACallerWhoHasDisconnected(t *testing.T) {
 	t.Parallel()
-	b := newBench(t).inPeriod(t)
+	b := newBench(t)
 	ctx, leave := context.WithCancel(t.Context())
 	leaves := computes()
 	leaves.run = func(call context.Context, _ component.Call) (component.Result, error) {
@@ -304,7 +294,7 @@ func TestNothingIsStoredForACallerWhoHasDisconnected(t *testing.T) {
 
 func TestRL08DirectExecutionsKeepToTheFairShare(t *testing.T) {
 	t.Parallel()
-	b := newBench(t).inPeriod(t)
+	b := newBench(t)
 	n := b.start(t, options{slots: 2}, computes()) // one workspace may use one of two slots
 	if _, err := b.pool.Exec(t.Context(), "UPDATE credit_accounts SET live = 1"); err != nil {
 		t.Fatal(err)

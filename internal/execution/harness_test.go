@@ -94,6 +94,9 @@ func newBench(t *testing.T) *bench {
 	if _, err := workspace.Create(t.Context(), b.pool, workspace.CreateParams{ID: b.workspace, Name: "test", Plan: plan.Enterprise, Paid: credit.Credits(1_000_000)}); err != nil {
 		t.Fatal(err)
 	}
+	if err := (billing.Books{}).Renew(t.Context(), b.pool, b.workspace); err != nil { // starts the first period
+		t.Fatal(err)
+	}
 	key, err := seal.ParseKey("q83vASNFZ4mrze8BI0VniavN7wEjRWeJq83vASNFZ4k=")
 	if err != nil {
 		key = seal.Key{ID: "test", Secret: [32]byte{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}}
@@ -152,7 +155,7 @@ func (b *bench) start(t *testing.T, o options, modules ...component.Module) *nod
 	local := func() time.Time { return time.Now().Add(o.skew) }
 	o.clock = clock.New(local)
 	o.clock.Observe(local(), local(), time.Now()) // of PostgreSQL, which is on this machine
-	deps := execution.Deps{DB: n.pool, Jobs: inserter, Modules: registry, Keyring: b.keyring, Vault: vault.New(n.pool, b.keyring), Hub: hub, Ledger: billing.Books{}, Now: local, Clock: o.clock, CallTimeout: o.most, Ended: o.ended}
+	deps := execution.Deps{DB: n.pool, Jobs: inserter, Modules: registry, Keyring: b.keyring, Vault: vault.New(n.pool, b.keyring), Hub: hub, Now: local, Clock: o.clock, CallTimeout: o.most, Ended: o.ended}
 	ctx, cancel := context.WithCancel(context.Background())
 	relayed := make(chan struct{})
 	relay := &notify.Relay{Hub: hub, DSN: b.dsn, Log: log, Changed: execution.Changed(n.pool)}
