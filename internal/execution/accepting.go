@@ -107,6 +107,9 @@ func (s *Service) flushAccepts(ctx context.Context, items []accept) ([]accepted,
 // that the credits don't cover are refused. Their refusal is *billing.PeriodOver if the account's
 // period is over. ending is the number of executions that finish later in the same transaction.
 func (s *Service) acceptMany(ctx context.Context, conn postgres.DB, items []accept, ending int) ([]accepted, error) {
+	if len(items) == 0 {
+		return nil, nil
+	}
 	size, err := s.share.limit(ctx, conn)
 	if err != nil {
 		return nil, err

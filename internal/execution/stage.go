@@ -129,41 +129,27 @@ func (a *Acceptance) acceptTx(ctx context.Context, tx *postgres.Tx, stages []Sta
 	if err := s.quarantined(); err != nil {
 		return nil, err
 	}
-	refusals = make([]error, len(stages))
-	var places []int // of the items in stages
+	var places []int // of the items in stages; -1: the run
 	if newRun != nil {
 		a.items, places = append(a.items, accept{begins: newRun}), append(places, -1)
 	}
+	refusals = make([]error, len(stages))
 	for i, stage := range stages {
-		entry, known := s.modules.Lookup(stage.Module)
-		if !known {
-			refusals[i] = s.modules.Check(stage.Module, stage.Input, stage.Config)
-			continue
-		}
-		item := stage.item(entry)
-		item.setTerms(entry)
-		if err := s.sealCall(&item); err != nil {
+		if refusals[i], err = a.add(stage); err != nil {
 			return nil, err
 		}
-		if s.local != nil {
-			if item.worker = s.local.reserveNext(a.ending); item.worker != 0 {
-				s.local.inflight.add(item.id)
-			}
+		if refusals[i] == nil {
+			places = append(places, i)
 		}
-		a.items, places = append(a.items, item), append(places, i)
-	}
-	if len(a.items) == 0 {
-		return refusals, nil
 	}
 	inPlace := 0
 	if a.inPlace {
 		inPlace = 1
 	}
-	made, err := s.acceptMany(ctx, tx, a.items, inPlace)
-	if err != nil {
+	if a.made, err = s.acceptMany(ctx, tx, a.items, inPlace); err != nil {
 		return nil, err
 	}
-	for n, m := range made {
+	for n, m := range a.made {
 		_, refused := errors.AsType[*fault.Error](m.refusal)
 		switch item := &a.items[n]; {
 		case m.refusal != nil && (!refused || item.begins != nil):
@@ -179,8 +165,29 @@ func (a *Acceptance) acceptTx(ctx context.Context, tx *postgres.Tx, stages []Sta
 		}
 		refusals[places[n]] = m.refusal
 	}
-	a.made = made
 	return refusals, nil
+}
+
+// add adds a stage to the items, with a slot of this process if one is free. It returns
+// INVALID_INPUT as refusal if the module was removed.
+func (a *Acceptance) add(stage Stage) (refusal, err error) {
+	s := a.service
+	entry, known := s.modules.Lookup(stage.Module)
+	if !known {
+		return s.modules.Check(stage.Module, stage.Input, stage.Config), nil
+	}
+	item := stage.item(entry)
+	item.setTerms(entry)
+	if err := s.sealCall(&item); err != nil {
+		return nil, err
+	}
+	if s.local != nil {
+		if item.worker = s.local.reserveNext(a.ending); item.worker != 0 {
+			s.local.inflight.add(item.id)
+		}
+	}
+	a.items = append(a.items, item)
+	return nil, nil
 }
 
 func (t Stage) item(entry *component.Entry) accept {

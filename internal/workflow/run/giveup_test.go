@@ -84,24 +84,23 @@ func TestRunWhoseFoldsKeepFailingIsGivenUp(t *testing.T) {
 	b.poison(t)
 	n := b.start(t, options{slots: 4, sweep: 100 * time.Millisecond})
 	ended := map[string]struct {
-		components, edges string
-		usage             int64
-		key               notify.Key
+		components, edges, connections string
+		usage                          int64
+		key                            notify.Key
 	}{
 		"a row that is refused": {
 			components: `[{"id":"a","module":"WORK"},{"id":"h","module":"HELD"},{"id":"w","module":"WAIT_FOR_SIGNAL","config":{"name":"never","timeoutMs":3600000}},
 				{"id":"p","name":"poison","module":"JSON_CONSTANT","config":{"value":1}}]`,
 			edges: `[{"id":"1","from":"a","to":"p","port":"next"}]`, usage: 2,
 		},
-		"a panic": {components: `[{"id":"l","module":"FOR_EACH","input":{"items":[1]}},{"id":"c","module":"CURSED","input":{"text":"a"}}]`, edges: `[{"id":"1","from":"l","to":"c","port":"each"}]`},
-	}
-	drawn := map[string]uuid.UUID{}
-	for what, c := range ended {
-		drawn[what] = n.draw(t, c.components, c.edges, "")
+		"a panic": {
+			components: `[{"id":"l","module":"FOR_EACH","input":{"items":["a"]}},{"id":"c","module":"CURSED"}]`, edges: `[{"id":"1","from":"l","to":"c","port":"each"}]`,
+			connections: `[{"id":"1","from":{"componentId":"l","output":"item"},"to":{"componentId":"c","input":"text"}}]`,
+		},
 	}
 	curse.armed.Store(true)
 	for what, c := range ended {
-		c.key = n.trigger(t, run.TriggerParams{WorkflowID: drawn[what]})
+		c.key = n.trigger(t, run.TriggerParams{WorkflowID: n.draw(t, c.components, c.edges, c.connections)})
 		ended[what] = c
 	}
 	again := func() {
