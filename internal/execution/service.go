@@ -12,6 +12,8 @@
 // job is pending, so no worker fetches it. Other workspaces therefore find a free slot at once, and
 // a workspace that is alone still uses nine tenths.
 //
+//   - Executions that run before they are stored use a slot of this process and count towards the
+//     share in this process only.
 //   - The statement that accepts executions decides under the account's lock, which the reservation
 //     acquires anyway.
 //   - The transaction that finishes executions releases as many of the oldest parked executions as

@@ -42,9 +42,9 @@ func TestEX04AndLE03EveryCrashPoint(t *testing.T) {
 	}
 }
 
-// An execution without effect that was not accepted first is missing or final after a crash. It is
-// never in between.
-func TestADirectExecutionIsMissingOrFinalAfterACrash(t *testing.T) {
+// EX-23: an execution without effect that was not accepted first is missing or final after a crash.
+// It is never in between.
+func TestEX23ADirectExecutionIsMissingOrFinalAfterACrash(t *testing.T) {
 	t.Parallel()
 	for _, point := range []string{"P3", "P4", "P5"} {
 		t.Run(point, func(t *testing.T) {
