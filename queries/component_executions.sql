@@ -1,43 +1,28 @@
--- name: ExecutionInsertMany :many
--- Inserts accepted executions, one for each element of the arrays. A row whose worker_id is not 0
--- is inserted as started by that worker, which has reserved a slot for it. The arrays for columns
--- that only stages of runs have, and for the key, may be empty: the columns are then null. Stages
--- are created at the time of their fold.
---
--- key_root_id is written for processes of the previous release, which do not read key_id. Without
--- it they would hide the execution from its key, or show it to others, during a rolling upgrade.
--- Remove it from here in the release after the first one that writes key_id. Older rows still
--- need the reads of key_root_id until retention has deleted them.
+-- name: ExecutionInsertFinalMany :many
+-- Inserts executions that finished before they were stored, one for each element of the arrays.
+-- They have no job, and no worker ever had them. usage is 0 for a failed execution.
 INSERT INTO component_executions
-    (workspace_id, id, module, repeat_rule, status, call, attempts, attempt, attempt_started_at, epoch, worker_id,
-     job_id, has_callback, traceparent, reserved, parked, run_id, timeout_ms, key_id, key_root_id, created_at, updated_at)
-SELECT
-    i.workspace_id, i.id, i.module, i.repeat_rule,
-    CASE WHEN i.worker_id = 0 THEN 'CREATED' ELSE 'EXECUTING' END,
-    i.call, i.attempts,
-    CASE WHEN i.worker_id = 0 THEN 0 ELSE 1 END,
-    CASE WHEN i.worker_id = 0 THEN NULL ELSE c.at END,
-    CASE WHEN i.worker_id = 0 THEN 0 ELSE 1 END,
-    NULLIF(i.worker_id, 0), i.job_id, i.has_callback, NULLIF(i.traceparent, ''), i.reserved, i.parked,
-    i.run_id, NULLIF(i.timeout_ms, 0), i.key_id, i.key_root_id, c.at, c.at
+    (workspace_id, id, module, repeat_rule, status, call, attempts, attempt, attempt_started_at, epoch, job_id, has_callback,
+     traceparent, output, error, usage, key_id, key_root_id, created_at, updated_at, finished_at)
+SELECT i.workspace_id, i.id, i.module, i.repeat_rule, i.status, '', i.attempts, 1, now(), 1, 0, i.has_callback,
+       NULLIF(i.traceparent, ''), NULLIF(i.output, '')::json, NULLIF(i.error, '')::json, i.usage,
+       NULLIF(i.key_id, '00000000-0000-0000-0000-000000000000'), NULLIF(i.key_root_id, '00000000-0000-0000-0000-000000000000'),
+       now(), now(), now()
 FROM (SELECT
-    unnest(@workspace_ids::uuid[])   AS workspace_id,
-    unnest(@ids::uuid[])             AS id,
-    unnest(@modules::text[])         AS module,
-    unnest(@repeats::text[])         AS repeat_rule,
-    unnest(@calls::bytea[])          AS call,
-    unnest(@attempts::smallint[])    AS attempts,
-    unnest(@worker_ids::integer[])   AS worker_id,
-    unnest(@job_ids::bigint[])       AS job_id,
+    unnest(@workspace_ids::uuid[])    AS workspace_id,
+    unnest(@ids::uuid[])              AS id,
+    unnest(@modules::text[])          AS module,
+    unnest(@repeats::text[])          AS repeat_rule,
+    unnest(@statuses::text[])         AS status,
+    unnest(@attempts::smallint[])     AS attempts,
     unnest(@has_callbacks::boolean[]) AS has_callback,
-    unnest(@traceparents::text[])    AS traceparent,
-    unnest(@reserved::bigint[])      AS reserved,
-    unnest(@parked::boolean[])       AS parked,
-    unnest(@run_ids::uuid[])         AS run_id,
-    unnest(@timeouts::integer[])     AS timeout_ms,
-    NULLIF(unnest(@key_ids::uuid[]), '00000000-0000-0000-0000-000000000000') AS key_id,
-    NULLIF(unnest(@key_root_ids::uuid[]), '00000000-0000-0000-0000-000000000000') AS key_root_id) AS i, (SELECT COALESCE(sqlc.narg('at')::timestamptz, now()) AS at) AS c
-RETURNING id, created_at;
+    unnest(@traceparents::text[])     AS traceparent,
+    unnest(@outputs::text[])          AS output,
+    unnest(@errors::text[])           AS error,
+    unnest(@usages::bigint[])         AS usage,
+    unnest(@key_ids::uuid[])          AS key_id,
+    unnest(@key_root_ids::uuid[])     AS key_root_id) AS i
+RETURNING created_at;
 
 -- name: ExecutionGetWithoutCallback :one
 -- The record of an execution that has no callback. A statement locks each partition of each table

@@ -1,53 +1,27 @@
--- name: AccountReserveMany :many
--- Reserves credits for submissions, one amount for each workspace. A workspace qualifies if its
--- period is current, its billing is not stopped, it may store more this month, and its credits
--- cover all of its submissions: the available credits minus needed, which is the cost of all but
--- the last, must be more than zero. Raises WF001 if any workspace does not qualify. Rows are
--- locked in order of ids, here and everywhere, to avoid deadlocks.
-WITH asked AS (
-    SELECT unnest(@workspace_ids::uuid[]) AS workspace_id,
-           unnest(@amounts::bigint[])     AS amount,
-           unnest(@needed::bigint[])      AS needed,
-           unnest(@counts::integer[])     AS count,
-           unnest(@bytes::bigint[])       AS bytes
-), held AS (
-    SELECT h.workspace_id FROM credit_accounts h
-    WHERE h.workspace_id = ANY (@workspace_ids::uuid[]) ORDER BY h.workspace_id FOR NO KEY UPDATE
-), kept AS (
-    UPDATE credit_accounts a SET reserved = a.reserved + asked.amount, live = a.live + asked.count, stored = a.stored + asked.bytes
-    FROM asked JOIN held ON held.workspace_id = asked.workspace_id
-    WHERE a.workspace_id = asked.workspace_id AND a.valid_until > COALESCE(sqlc.narg('at')::timestamptz, now())
-      AND (a.storage_limit = 0 OR a.stored < a.storage_limit)
-      AND (asked.amount = 0
-           OR (a.plan + a.paid + GREATEST(a.usage_limit - a.plan_used - a.allowance_used - a.plan, 0) - a.reserved > asked.needed
-               AND NOT a.stopped))
-    RETURNING a.workspace_id, a.live, a.parked, a.waiting
-)
-SELECT k.workspace_id::uuid AS workspace_id, k.live::integer AS live, k.parked::integer AS parked, k.waiting::integer AS waiting
-FROM (SELECT must((SELECT count(*) FROM kept) = cardinality(@workspace_ids::uuid[]), 'WF001') AS whole) AS made
-LEFT JOIN kept k ON made.whole;
-
 -- name: AccountSettleMany :many
 -- Charges finished executions and runs, in the given order. Plan credits pay first, then paid
 -- credits, and the rest comes out of the month's allowance. It inserts the postings and releases
 -- the reservations. Raises WF002 if the period of an account is over. A second posting for an
--- execution or a run violates a unique key. A STAGE is paid for by its run: it reduces the count
--- of live executions and has no posting. A RUN is not counted as live.
+-- execution or a run violates a unique key. A STAGE is paid for by its run: it has no posting.
+-- live is 1 for what is counted as live until it is settled, and 0 for the rest. If unreserved is
+-- set, nothing was reserved, and the account must also cover the charges: its billing is not
+-- stopped, it may store more this month, and its available credits are more than needed, which is
+-- the cost of all charges but the last.
 WITH item AS (
-    SELECT u.workspace_id, u.kind, u.about, u.amount, u.reserved, u.bytes, u.place
+    SELECT u.workspace_id, u.kind, u.about, u.amount, u.reserved, u.bytes, u.live, u.place
     FROM ROWS FROM (unnest(@workspace_ids::uuid[]), unnest(@kinds::text[]), unnest(@abouts::uuid[]),
-                    unnest(@amounts::bigint[]), unnest(@reserved::bigint[]), unnest(@bytes::bigint[]))
-         WITH ORDINALITY AS u (workspace_id, kind, about, amount, reserved, bytes, place)
+                    unnest(@amounts::bigint[]), unnest(@reserved::bigint[]), unnest(@bytes::bigint[]), unnest(@live::integer[]))
+         WITH ORDINALITY AS u (workspace_id, kind, about, amount, reserved, bytes, live, place)
 ), held AS (
     SELECT h.workspace_id, h.plan, h.paid, h.month FROM credit_accounts h
     WHERE h.workspace_id = ANY (@workspace_ids::uuid[]) AND h.valid_until > COALESCE(sqlc.narg('at')::timestamptz, now())
     ORDER BY h.workspace_id FOR NO KEY UPDATE
 ), running AS (
-    SELECT item.workspace_id, item.kind, item.about, item.amount, item.reserved, item.bytes, held.plan, held.plan + held.paid AS pots, held.month,
+    SELECT item.workspace_id, item.kind, item.about, item.amount, item.reserved, item.bytes, item.live, held.plan, held.plan + held.paid AS pots, held.month,
            (sum(item.amount) OVER (PARTITION BY item.workspace_id ORDER BY item.place))::bigint AS upto
     FROM item JOIN held ON held.workspace_id = item.workspace_id
 ), split AS (
-    SELECT r.workspace_id, r.kind, r.about, r.amount, r.reserved, r.bytes, r.month,
+    SELECT r.workspace_id, r.kind, r.about, r.amount, r.reserved, r.bytes, r.live, r.month, r.upto,
            LEAST(r.upto, r.plan) - LEAST(r.upto - r.amount, r.plan) AS of_plan,
            LEAST(r.upto, r.pots) - LEAST(r.upto - r.amount, r.pots) AS of_pots
     FROM running r
@@ -58,7 +32,7 @@ WITH item AS (
            GREATEST(COALESCE(sqlc.narg('at')::timestamptz, now()), s.month::timestamp AT TIME ZONE 'UTC')
     FROM split s WHERE s.kind <> 'STAGE'
 ), total AS (
-    SELECT s.workspace_id, count(*) FILTER (WHERE s.kind <> 'RUN') AS ends, sum(s.of_plan)::bigint AS of_plan, sum(s.of_pots - s.of_plan)::bigint AS of_paid,
+    SELECT s.workspace_id, sum(s.live) AS ends, max(s.upto - s.amount) FILTER (WHERE s.amount > 0) AS needed, sum(s.of_plan)::bigint AS of_plan, sum(s.of_pots - s.of_plan)::bigint AS of_paid,
            sum(s.amount - s.of_pots)::bigint AS of_allowance, sum(s.reserved)::bigint AS reserved, sum(s.bytes)::bigint AS bytes
     FROM split s GROUP BY s.workspace_id
 ), settled AS (
@@ -76,11 +50,25 @@ WITH item AS (
         stored         = a.stored + t.bytes
     FROM total t JOIN held h ON h.workspace_id = t.workspace_id
     WHERE a.workspace_id = t.workspace_id
+      AND (NOT @unreserved::boolean
+           OR (a.storage_limit = 0 OR a.stored < a.storage_limit)
+           AND (t.needed IS NULL
+                OR h.plan + h.paid + GREATEST(a.usage_limit - a.plan_used - a.allowance_used - h.plan, 0) - a.reserved > t.needed
+                   AND NOT a.stopped))
     RETURNING a.workspace_id, a.live, a.parked, a.waiting
 )
 SELECT s.workspace_id::uuid AS workspace_id, s.live::integer AS live, s.parked::integer AS parked, s.waiting::integer AS waiting
 FROM (SELECT must((SELECT count(*) FROM settled) = @workspaces::bigint, 'WF002') AS whole) AS made
 LEFT JOIN settled s ON made.whole;
+
+-- name: AccountGetRoom :one
+-- Whether a workspace has credits and storage left, its unfinished executions, and the slots of
+-- all workers. If the account's period is over, solvent is true: the next period decides.
+SELECT (a.valid_until <= now()
+        OR (a.storage_limit = 0 OR a.stored < a.storage_limit)
+           AND a.plan + a.paid + GREATEST(a.usage_limit - a.plan_used - a.allowance_used - a.plan, 0) - a.reserved > 0)::boolean AS solvent,
+       a.live, a.parked, a.waiting, (SELECT COALESCE(sum(w.slots), 0) FROM workers w)::bigint AS slots
+FROM credit_accounts a WHERE a.workspace_id = @workspace_id;
 
 -- name: AccountLockMany :many
 -- Locks accounts in order of their ids, and returns them with the current time.

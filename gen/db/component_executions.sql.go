@@ -538,104 +538,76 @@ func (q *Queries) ExecutionGetWithoutCallback(ctx context.Context, db DBTX, arg 
 	return i, err
 }
 
-const executionInsertMany = `-- name: ExecutionInsertMany :many
+const executionInsertFinalMany = `-- name: ExecutionInsertFinalMany :many
 INSERT INTO component_executions
-    (workspace_id, id, module, repeat_rule, status, call, attempts, attempt, attempt_started_at, epoch, worker_id,
-     job_id, has_callback, traceparent, reserved, parked, run_id, timeout_ms, key_id, key_root_id, created_at, updated_at)
-SELECT
-    i.workspace_id, i.id, i.module, i.repeat_rule,
-    CASE WHEN i.worker_id = 0 THEN 'CREATED' ELSE 'EXECUTING' END,
-    i.call, i.attempts,
-    CASE WHEN i.worker_id = 0 THEN 0 ELSE 1 END,
-    CASE WHEN i.worker_id = 0 THEN NULL ELSE c.at END,
-    CASE WHEN i.worker_id = 0 THEN 0 ELSE 1 END,
-    NULLIF(i.worker_id, 0), i.job_id, i.has_callback, NULLIF(i.traceparent, ''), i.reserved, i.parked,
-    i.run_id, NULLIF(i.timeout_ms, 0), i.key_id, i.key_root_id, c.at, c.at
+    (workspace_id, id, module, repeat_rule, status, call, attempts, attempt, attempt_started_at, epoch, job_id, has_callback,
+     traceparent, output, error, usage, key_id, key_root_id, created_at, updated_at, finished_at)
+SELECT i.workspace_id, i.id, i.module, i.repeat_rule, i.status, '', i.attempts, 1, now(), 1, 0, i.has_callback,
+       NULLIF(i.traceparent, ''), NULLIF(i.output, '')::json, NULLIF(i.error, '')::json, i.usage,
+       NULLIF(i.key_id, '00000000-0000-0000-0000-000000000000'), NULLIF(i.key_root_id, '00000000-0000-0000-0000-000000000000'),
+       now(), now(), now()
 FROM (SELECT
-    unnest($1::uuid[])   AS workspace_id,
-    unnest($2::uuid[])             AS id,
-    unnest($3::text[])         AS module,
-    unnest($4::text[])         AS repeat_rule,
-    unnest($5::bytea[])          AS call,
-    unnest($6::smallint[])    AS attempts,
-    unnest($7::integer[])   AS worker_id,
-    unnest($8::bigint[])       AS job_id,
-    unnest($9::boolean[]) AS has_callback,
-    unnest($10::text[])    AS traceparent,
-    unnest($11::bigint[])      AS reserved,
-    unnest($12::boolean[])       AS parked,
-    unnest($13::uuid[])         AS run_id,
-    unnest($14::integer[])     AS timeout_ms,
-    NULLIF(unnest($15::uuid[]), '00000000-0000-0000-0000-000000000000') AS key_id,
-    NULLIF(unnest($16::uuid[]), '00000000-0000-0000-0000-000000000000') AS key_root_id) AS i, (SELECT COALESCE($17::timestamptz, now()) AS at) AS c
-RETURNING id, created_at
+    unnest($1::uuid[])    AS workspace_id,
+    unnest($2::uuid[])              AS id,
+    unnest($3::text[])          AS module,
+    unnest($4::text[])          AS repeat_rule,
+    unnest($5::text[])         AS status,
+    unnest($6::smallint[])     AS attempts,
+    unnest($7::boolean[]) AS has_callback,
+    unnest($8::text[])     AS traceparent,
+    unnest($9::text[])          AS output,
+    unnest($10::text[])           AS error,
+    unnest($11::bigint[])         AS usage,
+    unnest($12::uuid[])          AS key_id,
+    unnest($13::uuid[])     AS key_root_id) AS i
+RETURNING created_at
 `
 
-type ExecutionInsertManyParams struct {
+type ExecutionInsertFinalManyParams struct {
 	WorkspaceIds []uuid.UUID
 	Ids          []uuid.UUID
 	Modules      []string
 	Repeats      []string
-	Calls        [][]byte
+	Statuses     []string
 	Attempts     []int16
-	WorkerIds    []int32
-	JobIds       []int64
 	HasCallbacks []bool
 	Traceparents []string
-	Reserved     []int64
-	Parked       []bool
-	RunIds       []uuid.UUID
-	Timeouts     []int32
+	Outputs      []string
+	Errors       []string
+	Usages       []int64
 	KeyIds       []uuid.UUID
 	KeyRootIds   []uuid.UUID
-	At           *time.Time
 }
 
-type ExecutionInsertManyRow struct {
-	ID        uuid.UUID
-	CreatedAt time.Time
-}
-
-// Inserts accepted executions, one for each element of the arrays. A row whose worker_id is not 0
-// is inserted as started by that worker, which has reserved a slot for it. The arrays for columns
-// that only stages of runs have, and for the key, may be empty: the columns are then null. Stages
-// are created at the time of their fold.
-//
-// key_root_id is written for processes of the previous release, which do not read key_id. Without
-// it they would hide the execution from its key, or show it to others, during a rolling upgrade.
-// Remove it from here in the release after the first one that writes key_id. Older rows still
-// need the reads of key_root_id until retention has deleted them.
-func (q *Queries) ExecutionInsertMany(ctx context.Context, db DBTX, arg ExecutionInsertManyParams) ([]ExecutionInsertManyRow, error) {
-	rows, err := db.Query(ctx, executionInsertMany,
+// Inserts executions that finished before they were stored, one for each element of the arrays.
+// They have no job, and no worker ever had them. usage is 0 for a failed execution.
+func (q *Queries) ExecutionInsertFinalMany(ctx context.Context, db DBTX, arg ExecutionInsertFinalManyParams) ([]time.Time, error) {
+	rows, err := db.Query(ctx, executionInsertFinalMany,
 		arg.WorkspaceIds,
 		arg.Ids,
 		arg.Modules,
 		arg.Repeats,
-		arg.Calls,
+		arg.Statuses,
 		arg.Attempts,
-		arg.WorkerIds,
-		arg.JobIds,
 		arg.HasCallbacks,
 		arg.Traceparents,
-		arg.Reserved,
-		arg.Parked,
-		arg.RunIds,
-		arg.Timeouts,
+		arg.Outputs,
+		arg.Errors,
+		arg.Usages,
 		arg.KeyIds,
 		arg.KeyRootIds,
-		arg.At,
 	)
 	if err != nil {
 		return nil, err
 	}
 	defer rows.Close()
-	items := []ExecutionInsertManyRow{}
+	items := []time.Time{}
 	for rows.Next() {
-		var i ExecutionInsertManyRow
-		if err := rows.Scan(&i.ID, &i.CreatedAt); err != nil {
+		var created_at time.Time
+		if err := rows.Scan(&created_at); err != nil {
 			return nil, err
 		}
-		items = append(items, i)
+		items = append(items, created_at)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, err

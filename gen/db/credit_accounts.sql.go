@@ -212,6 +212,37 @@ func (q *Queries) AccountGet(ctx context.Context, db DBTX, arg AccountGetParams)
 	return i, err
 }
 
+const accountGetRoom = `-- name: AccountGetRoom :one
+SELECT (a.valid_until <= now()
+        OR (a.storage_limit = 0 OR a.stored < a.storage_limit)
+           AND a.plan + a.paid + GREATEST(a.usage_limit - a.plan_used - a.allowance_used - a.plan, 0) - a.reserved > 0)::boolean AS solvent,
+       a.live, a.parked, a.waiting, (SELECT COALESCE(sum(w.slots), 0) FROM workers w)::bigint AS slots
+FROM credit_accounts a WHERE a.workspace_id = $1
+`
+
+type AccountGetRoomRow struct {
+	Solvent bool
+	Live    int32
+	Parked  int32
+	Waiting int32
+	Slots   int64
+}
+
+// Whether a workspace has credits and storage left, its unfinished executions, and the slots of
+// all workers. If the account's period is over, solvent is true: the next period decides.
+func (q *Queries) AccountGetRoom(ctx context.Context, db DBTX, workspaceID uuid.UUID) (AccountGetRoomRow, error) {
+	row := db.QueryRow(ctx, accountGetRoom, workspaceID)
+	var i AccountGetRoomRow
+	err := row.Scan(
+		&i.Solvent,
+		&i.Live,
+		&i.Parked,
+		&i.Waiting,
+		&i.Slots,
+	)
+	return i, err
+}
+
 const accountGrant = `-- name: AccountGrant :exec
 UPDATE credit_accounts SET paid = paid + $1 WHERE workspace_id = $2
 `
@@ -431,84 +462,6 @@ func (q *Queries) AccountReserve(ctx context.Context, db DBTX, arg AccountReserv
 	return err
 }
 
-const accountReserveMany = `-- name: AccountReserveMany :many
-WITH asked AS (
-    SELECT unnest($1::uuid[]) AS workspace_id,
-           unnest($2::bigint[])     AS amount,
-           unnest($3::bigint[])      AS needed,
-           unnest($4::integer[])     AS count,
-           unnest($5::bigint[])       AS bytes
-), held AS (
-    SELECT h.workspace_id FROM credit_accounts h
-    WHERE h.workspace_id = ANY ($1::uuid[]) ORDER BY h.workspace_id FOR NO KEY UPDATE
-), kept AS (
-    UPDATE credit_accounts a SET reserved = a.reserved + asked.amount, live = a.live + asked.count, stored = a.stored + asked.bytes
-    FROM asked JOIN held ON held.workspace_id = asked.workspace_id
-    WHERE a.workspace_id = asked.workspace_id AND a.valid_until > COALESCE($6::timestamptz, now())
-      AND (a.storage_limit = 0 OR a.stored < a.storage_limit)
-      AND (asked.amount = 0
-           OR (a.plan + a.paid + GREATEST(a.usage_limit - a.plan_used - a.allowance_used - a.plan, 0) - a.reserved > asked.needed
-               AND NOT a.stopped))
-    RETURNING a.workspace_id, a.live, a.parked, a.waiting
-)
-SELECT k.workspace_id::uuid AS workspace_id, k.live::integer AS live, k.parked::integer AS parked, k.waiting::integer AS waiting
-FROM (SELECT must((SELECT count(*) FROM kept) = cardinality($1::uuid[]), 'WF001') AS whole) AS made
-LEFT JOIN kept k ON made.whole
-`
-
-type AccountReserveManyParams struct {
-	WorkspaceIds []uuid.UUID
-	Amounts      []int64
-	Needed       []int64
-	Counts       []int32
-	Bytes        []int64
-	At           *time.Time
-}
-
-type AccountReserveManyRow struct {
-	WorkspaceID uuid.UUID
-	Live        int32
-	Parked      int32
-	Waiting     int32
-}
-
-// Reserves credits for submissions, one amount for each workspace. A workspace qualifies if its
-// period is current, its billing is not stopped, it may store more this month, and its credits
-// cover all of its submissions: the available credits minus needed, which is the cost of all but
-// the last, must be more than zero. Raises WF001 if any workspace does not qualify. Rows are
-// locked in order of ids, here and everywhere, to avoid deadlocks.
-func (q *Queries) AccountReserveMany(ctx context.Context, db DBTX, arg AccountReserveManyParams) ([]AccountReserveManyRow, error) {
-	rows, err := db.Query(ctx, accountReserveMany,
-		arg.WorkspaceIds,
-		arg.Amounts,
-		arg.Needed,
-		arg.Counts,
-		arg.Bytes,
-		arg.At,
-	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	items := []AccountReserveManyRow{}
-	for rows.Next() {
-		var i AccountReserveManyRow
-		if err := rows.Scan(
-			&i.WorkspaceID,
-			&i.Live,
-			&i.Parked,
-			&i.Waiting,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const accountResume = `-- name: AccountResume :execrows
 WITH w AS (UPDATE workspaces SET billing_stopped_at = NULL WHERE id = $1 AND billing_stopped_at IS NOT NULL RETURNING id)
 UPDATE credit_accounts a SET stopped = false FROM w WHERE a.workspace_id = w.id
@@ -525,20 +478,20 @@ func (q *Queries) AccountResume(ctx context.Context, db DBTX, workspaceID uuid.U
 
 const accountSettleMany = `-- name: AccountSettleMany :many
 WITH item AS (
-    SELECT u.workspace_id, u.kind, u.about, u.amount, u.reserved, u.bytes, u.place
+    SELECT u.workspace_id, u.kind, u.about, u.amount, u.reserved, u.bytes, u.live, u.place
     FROM ROWS FROM (unnest($2::uuid[]), unnest($3::text[]), unnest($4::uuid[]),
-                    unnest($5::bigint[]), unnest($6::bigint[]), unnest($7::bigint[]))
-         WITH ORDINALITY AS u (workspace_id, kind, about, amount, reserved, bytes, place)
+                    unnest($5::bigint[]), unnest($6::bigint[]), unnest($7::bigint[]), unnest($8::integer[]))
+         WITH ORDINALITY AS u (workspace_id, kind, about, amount, reserved, bytes, live, place)
 ), held AS (
     SELECT h.workspace_id, h.plan, h.paid, h.month FROM credit_accounts h
-    WHERE h.workspace_id = ANY ($2::uuid[]) AND h.valid_until > COALESCE($8::timestamptz, now())
+    WHERE h.workspace_id = ANY ($2::uuid[]) AND h.valid_until > COALESCE($9::timestamptz, now())
     ORDER BY h.workspace_id FOR NO KEY UPDATE
 ), running AS (
-    SELECT item.workspace_id, item.kind, item.about, item.amount, item.reserved, item.bytes, held.plan, held.plan + held.paid AS pots, held.month,
+    SELECT item.workspace_id, item.kind, item.about, item.amount, item.reserved, item.bytes, item.live, held.plan, held.plan + held.paid AS pots, held.month,
            (sum(item.amount) OVER (PARTITION BY item.workspace_id ORDER BY item.place))::bigint AS upto
     FROM item JOIN held ON held.workspace_id = item.workspace_id
 ), split AS (
-    SELECT r.workspace_id, r.kind, r.about, r.amount, r.reserved, r.bytes, r.month,
+    SELECT r.workspace_id, r.kind, r.about, r.amount, r.reserved, r.bytes, r.live, r.month, r.upto,
            LEAST(r.upto, r.plan) - LEAST(r.upto - r.amount, r.plan) AS of_plan,
            LEAST(r.upto, r.pots) - LEAST(r.upto - r.amount, r.pots) AS of_pots
     FROM running r
@@ -546,10 +499,10 @@ WITH item AS (
     INSERT INTO credit_postings (workspace_id, id, kind, reference, plan, paid, allowance, usage, created_at)
     SELECT s.workspace_id, new_id(), s.kind, s.about::text, -s.of_plan, s.of_plan - s.of_pots, s.of_pots - s.amount, s.amount,
            -- in the account's month, whenever this transaction started
-           GREATEST(COALESCE($8::timestamptz, now()), s.month::timestamp AT TIME ZONE 'UTC')
+           GREATEST(COALESCE($9::timestamptz, now()), s.month::timestamp AT TIME ZONE 'UTC')
     FROM split s WHERE s.kind <> 'STAGE'
 ), total AS (
-    SELECT s.workspace_id, count(*) FILTER (WHERE s.kind <> 'RUN') AS ends, sum(s.of_plan)::bigint AS of_plan, sum(s.of_pots - s.of_plan)::bigint AS of_paid,
+    SELECT s.workspace_id, sum(s.live) AS ends, max(s.upto - s.amount) FILTER (WHERE s.amount > 0) AS needed, sum(s.of_plan)::bigint AS of_plan, sum(s.of_pots - s.of_plan)::bigint AS of_paid,
            sum(s.amount - s.of_pots)::bigint AS of_allowance, sum(s.reserved)::bigint AS reserved, sum(s.bytes)::bigint AS bytes
     FROM split s GROUP BY s.workspace_id
 ), settled AS (
@@ -567,6 +520,11 @@ WITH item AS (
         stored         = a.stored + t.bytes
     FROM total t JOIN held h ON h.workspace_id = t.workspace_id
     WHERE a.workspace_id = t.workspace_id
+      AND (NOT $10::boolean
+           OR (a.storage_limit = 0 OR a.stored < a.storage_limit)
+           AND (t.needed IS NULL
+                OR h.plan + h.paid + GREATEST(a.usage_limit - a.plan_used - a.allowance_used - h.plan, 0) - a.reserved > t.needed
+                   AND NOT a.stopped))
     RETURNING a.workspace_id, a.live, a.parked, a.waiting
 )
 SELECT s.workspace_id::uuid AS workspace_id, s.live::integer AS live, s.parked::integer AS parked, s.waiting::integer AS waiting
@@ -582,7 +540,9 @@ type AccountSettleManyParams struct {
 	Amounts      []int64
 	Reserved     []int64
 	Bytes        []int64
+	Live         []int32
 	At           *time.Time
+	Unreserved   bool
 }
 
 type AccountSettleManyRow struct {
@@ -595,8 +555,11 @@ type AccountSettleManyRow struct {
 // Charges finished executions and runs, in the given order. Plan credits pay first, then paid
 // credits, and the rest comes out of the month's allowance. It inserts the postings and releases
 // the reservations. Raises WF002 if the period of an account is over. A second posting for an
-// execution or a run violates a unique key. A STAGE is paid for by its run: it reduces the count
-// of live executions and has no posting. A RUN is not counted as live.
+// execution or a run violates a unique key. A STAGE is paid for by its run: it has no posting.
+// live is 1 for what is counted as live until it is settled, and 0 for the rest. If unreserved is
+// set, nothing was reserved, and the account must also cover the charges: its billing is not
+// stopped, it may store more this month, and its available credits are more than needed, which is
+// the cost of all charges but the last.
 func (q *Queries) AccountSettleMany(ctx context.Context, db DBTX, arg AccountSettleManyParams) ([]AccountSettleManyRow, error) {
 	rows, err := db.Query(ctx, accountSettleMany,
 		arg.Workspaces,
@@ -606,7 +569,9 @@ func (q *Queries) AccountSettleMany(ctx context.Context, db DBTX, arg AccountSet
 		arg.Amounts,
 		arg.Reserved,
 		arg.Bytes,
+		arg.Live,
 		arg.At,
+		arg.Unreserved,
 	)
 	if err != nil {
 		return nil, err

@@ -42,6 +42,26 @@ func (r *Registry) Run(ctx context.Context, module string, call Call) (Result, e
 	return result, nil
 }
 
+// Try is Run for a module that is expected to be quick. If the module does not return within limit,
+// Try cancels the call and returns immediately: returned is false, and there is no result.
+func (r *Registry) Try(ctx context.Context, module string, call Call, limit time.Duration) (result Result, err error, returned bool) { //nolint:revive,staticcheck // err is the error of the module
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	done := make(chan outcome, 1)
+	go func() {
+		result, err := r.Run(ctx, module, call)
+		done <- outcome{result, err}
+	}()
+	late := time.NewTimer(limit)
+	defer late.Stop()
+	select {
+	case o := <-done:
+		return o.result, o.err, true
+	case <-late.C:
+		return Result{}, nil, false
+	}
+}
+
 type outcome struct {
 	result Result
 	err    error

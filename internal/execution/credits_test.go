@@ -22,6 +22,9 @@ import (
 func (b *bench) poor(t *testing.T, paid credit.Amount) uuid.UUID {
 	t.Helper()
 	id, err := workspace.Create(t.Context(), b.pool, workspace.CreateParams{Name: uuid.NewString(), Plan: plan.Starter, Paid: paid})
+	if err == nil {
+		err = billing.Books{}.Renew(t.Context(), b.pool, id) // starts the first period
+	}
 	if err != nil {
 		t.Fatal(err)
 	}

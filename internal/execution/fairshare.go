@@ -2,7 +2,6 @@ package execution
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -14,6 +13,7 @@ import (
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/account/billing"
 	"github.com/weft-automation/weft/internal/platform/notify"
+	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
 const (
@@ -29,31 +29,24 @@ const (
 // submits. Further executions are parked.
 func shareOf(slots int) int { return max(1, slots-max(1, slots/10)) }
 
-// fairShare caches the number of slots and the load of workspaces. The cache may be stale. If that
-// admits too many executions, these finish and are not replaced. If that parks too many,
-// countParkedTx notices under the account's lock.
+// fairShare caches the number of slots, and which workspaces have parked executions. The cache may
+// be stale. If that admits too many executions, these finish and are not replaced.
 type fairShare struct {
 	mu        sync.Mutex
 	size      int
 	countedAt time.Time
-	active    map[uuid.UUID]seen
 	parked    map[uuid.UUID]struct{} // workspaces that had parked executions when last seen
 }
 
-type seen struct {
-	active int
-	at     time.Time
-}
-
 // limit returns how many executions one workspace may have executing or ready.
-func (w *fairShare) limit(ctx context.Context, tx pgx.Tx) (int, error) {
+func (w *fairShare) limit(ctx context.Context, conn postgres.DB) (int, error) {
 	w.mu.Lock()
 	size, fresh := w.size, time.Since(w.countedAt) < knownFor
 	w.mu.Unlock()
 	if fresh {
 		return size, nil
 	}
-	slots, err := db.New().WorkerSumSlots(ctx, tx)
+	slots, err := db.New().WorkerSumSlots(ctx, conn)
 	if err != nil {
 		return 0, fmt.Errorf("count the workers' slots: %w", err)
 	}
@@ -64,26 +57,6 @@ func (w *fairShare) limit(ctx context.Context, tx pgx.Tx) (int, error) {
 	defer w.mu.Unlock()
 	w.size, w.countedAt = shareOf(int(slots)), time.Now()
 	return w.size, nil
-}
-
-// setActive records how many executions a workspace has executing or ready.
-func (w *fairShare) setActive(workspaceID uuid.UUID, active int) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.active == nil || len(w.active) > 10_000 {
-		w.active = map[uuid.UUID]seen{}
-	}
-	w.active[workspaceID] = seen{active, time.Now()}
-}
-
-// lastActive returns the last known count of a workspace, or 0 if it is older than knownFor.
-func (w *fairShare) lastActive(workspaceID uuid.UUID) int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if s := w.active[workspaceID]; time.Since(s.at) < knownFor {
-		return s.active
-	}
-	return 0
 }
 
 // setParked records which workspaces have parked executions, and returns them.
@@ -111,62 +84,6 @@ func (w *fairShare) anyParked(charges []billing.Charge) bool {
 		_, parked := w.parked[c.WorkspaceID]
 		return parked
 	})
-}
-
-// park marks the submissions that exceed the fair share of their workspace, and returns the
-// result. active returns how many executions a workspace already has. Submissions without a slot
-// are parked first.
-func park(items []accept, size int, active func(uuid.UUID) int) []accept {
-	items = slices.Clone(items)
-	room := map[uuid.UUID]int{}
-	for _, local := range []bool{true, false} {
-		for i := range items {
-			a := &items[i]
-			if (a.worker != 0) != local {
-				continue
-			}
-			left, known := room[a.WorkspaceID]
-			if !known {
-				left = size - active(a.WorkspaceID)
-			}
-			if a.parked = left <= 0; a.parked {
-				a.worker = 0
-			}
-			room[a.WorkspaceID] = left - 1
-		}
-	}
-	return items
-}
-
-// errHasRoom is returned if a workspace would park executions although it has room. Its other
-// executions have finished meanwhile, so there may be no execution left whose finish would release
-// the parked ones.
-var errHasRoom = errors.New("the workspace has room for the executions that were to be parked")
-
-// countParkedTx adds the parked executions to the accounts, which tx has locked.
-func (s *Service) countParkedTx(ctx context.Context, tx pgx.Tx, items []accept, size int, loads map[uuid.UUID]billing.Load) error {
-	parked := map[uuid.UUID]int{}
-	for _, a := range items {
-		if a.parked {
-			parked[a.WorkspaceID]++
-		}
-	}
-	for id, load := range loads {
-		n := parked[id]
-		active := load.Active() - n
-		if n > 0 && active < size {
-			s.share.setActive(id, 0) // at worst twice the share is admitted
-			return errHasRoom
-		}
-		s.share.setActive(id, active)
-		if n == 0 {
-			continue
-		}
-		if err := db.New().AccountAddParked(ctx, tx, db.AccountAddParkedParams{WorkspaceID: id, Count: int32(n)}); err != nil {
-			return fmt.Errorf("count parked executions: %w", err)
-		}
-	}
-	return nil
 }
 
 // successors are parked executions that start in this process because other executions finished.

@@ -208,7 +208,7 @@ func (r *Runner) flushFinishes(ctx context.Context, items []finish) ([]struct{},
 // commit runs end in a transaction. If the credit period of an affected workspace is over, commit
 // starts the next period and tries again.
 func (r *Runner) commit(ctx context.Context, end func(tx *postgres.Tx) (followUp, error)) (made followUp, err error) {
-	err = r.Ledger.InPeriod(ctx, r.DB, func() error {
+	err = billing.Books{}.InPeriod(ctx, r.DB, func() error {
 		err := postgres.InTx(ctx, r.DB, func(tx *postgres.Tx) (err error) {
 			made, err = end(tx)
 			return err
@@ -360,7 +360,7 @@ func (r *Runner) chargeTx(ctx context.Context, tx *postgres.Tx, charges []billin
 	if !r.share.anyParked(charges) {
 		return r.settleLast(ctx, tx, charges), nil
 	}
-	loads, err := r.Ledger.SettleTx(ctx, tx, charges)
+	loads, err := billing.Books{}.SettleTx(ctx, tx, charges)
 	if err != nil {
 		return nil, err
 	}
@@ -374,7 +374,7 @@ func (r *Runner) chargeTx(ctx context.Context, tx *postgres.Tx, charges []billin
 func (r *Runner) settleLast(ctx context.Context, tx *postgres.Tx, charges []billing.Charge) *successors {
 	next := &successors{runner: r}
 	tx.Last(func(tx pgx.Tx) error {
-		loads, err := r.Ledger.SettleTx(ctx, tx, charges)
+		loads, err := billing.Books{}.SettleTx(ctx, tx, charges)
 		next.later = r.share.setParked(loads)
 		return err
 	})

@@ -1,6 +1,7 @@
 package execution_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"log/slog"
@@ -38,6 +39,7 @@ type module struct {
 	name    string
 	price   credit.Amount
 	repeat  component.Repeat
+	effect  component.Effect // EffectRead if empty
 	timeout time.Duration
 	modes   []component.Mode // nil: both
 	run     func(ctx context.Context, call component.Call) (component.Result, error)
@@ -56,7 +58,7 @@ func (m module) Describe() component.Descriptor {
 	return component.Descriptor{
 		Module: m.name, Title: m.name, Description: "A component of the tests.", Category: "UTILITY",
 		Input: anything, Config: anything, Output: anything, Price: m.price, Timeout: timeout,
-		Effect: component.EffectNone, Repeat: m.repeat, Modes: modes,
+		Effect: cmp.Or(m.effect, component.EffectRead), Repeat: m.repeat, Modes: modes,
 	}
 }
 
@@ -90,6 +92,9 @@ func newBench(t *testing.T) *bench {
 		t.Fatal(err)
 	}
 	if _, err := workspace.Create(t.Context(), b.pool, workspace.CreateParams{ID: b.workspace, Name: "test", Plan: plan.Enterprise, Paid: credit.Credits(1_000_000)}); err != nil {
+		t.Fatal(err)
+	}
+	if err := (billing.Books{}).Renew(t.Context(), b.pool, b.workspace); err != nil { // starts the first period
 		t.Fatal(err)
 	}
 	key, err := seal.ParseKey("q83vASNFZ4mrze8BI0VniavN7wEjRWeJq83vASNFZ4k=")
@@ -150,7 +155,7 @@ func (b *bench) start(t *testing.T, o options, modules ...component.Module) *nod
 	local := func() time.Time { return time.Now().Add(o.skew) }
 	o.clock = clock.New(local)
 	o.clock.Observe(local(), local(), time.Now()) // of PostgreSQL, which is on this machine
-	deps := execution.Deps{DB: n.pool, Jobs: inserter, Modules: registry, Keyring: b.keyring, Vault: vault.New(n.pool, b.keyring), Hub: hub, Ledger: billing.Books{}, Now: local, Clock: o.clock, CallTimeout: o.most, Ended: o.ended}
+	deps := execution.Deps{DB: n.pool, Jobs: inserter, Modules: registry, Keyring: b.keyring, Vault: vault.New(n.pool, b.keyring), Hub: hub, Now: local, Clock: o.clock, CallTimeout: o.most, Ended: o.ended}
 	ctx, cancel := context.WithCancel(context.Background())
 	relayed := make(chan struct{})
 	relay := &notify.Relay{Hub: hub, DSN: b.dsn, Log: log, Changed: execution.Changed(n.pool)}

@@ -14,7 +14,6 @@ import (
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 
 	"github.com/weft-automation/weft/gen/db"
-	"github.com/weft-automation/weft/internal/account/billing"
 	"github.com/weft-automation/weft/internal/account/plan"
 	"github.com/weft-automation/weft/internal/account/workspace"
 	"github.com/weft-automation/weft/internal/kit/credit"
@@ -46,7 +45,7 @@ func newStage(t *testing.T) *stage {
 		t.Fatal(err)
 	}
 	s := &stage{pool: pool}
-	s.deps = Deps{DB: pool, Jobs: jobs, Hub: notify.NewHub(), Ledger: billing.Books{}}
+	s.deps = Deps{DB: pool, Jobs: jobs, Hub: notify.NewHub()}
 	s.runner = s.process(t)
 	s.workspace = s.other(t)
 	return s

@@ -155,8 +155,13 @@ func TestEX14AnAcceptanceWhoseAnswerIsLostRunsOnce(t *testing.T) {
 			params := execution.SubmitParams{
 				WorkspaceID: b.workspace, Module: "ECHO", Input: json.RawMessage(`{}`), Config: json.RawMessage(`{}`), Attempts: 1,
 			}
-			// River's maintenance commits too, so repeat until the connection is cut at the
-			// acceptance.
+			// Without a key, the acceptance is one statement. The mark is its row in PostgreSQL's
+			// protocol: three columns of 8, 1 and 8 bytes. With a key, the acceptance ends with a COMMIT.
+			// River's maintenance commits too, so repeat until the connection is cut at the acceptance.
+			mark := "D\x00\x00\x00\x23\x00\x03\x00\x00\x00\x08"
+			if tc.keyed {
+				mark = "COMMIT\x00"
+			}
 			made := 0
 			for err := error(nil); err == nil; made++ {
 				if made == 50 {
@@ -165,7 +170,7 @@ func TestEX14AnAcceptanceWhoseAnswerIsLostRunsOnce(t *testing.T) {
 				if tc.keyed {
 					params.Idempotency = &idempotency.Key{WorkspaceID: b.workspace, Operation: "x", Path: "/x", Key: uuid.NewString()}
 				}
-				c.marks.Store(&[]string{"COMMIT\x00"})
+				c.marks.Store(&[]string{mark})
 				_, err = n.service.Submit(t.Context(), params)
 			}
 			b.settled(t)

@@ -13,7 +13,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/riverqueue/river"
 
 	"github.com/weft-automation/weft/internal/account/billing"
 	"github.com/weft-automation/weft/internal/execution"
@@ -33,22 +32,16 @@ const insertRun = `INSERT INTO workflow_runs
 	(workspace_id, id, workflow_id, workflow_version, status, trigger, input, reserved, deadline, job_id, created_at, updated_at)
 	VALUES ($1, $2, $2, 1, 'EXECUTING', 'API', '{}', $3, now() + interval '1 hour', 1, now(), now())`
 
-type runJob struct{}
-
-func (runJob) Kind() string { return "workflow_run" }
-
 // beginning returns a run whose job is due much later.
 func (b *bench) beginning(reserve credit.Amount) *execution.Beginning {
-	return &execution.Beginning{WorkspaceID: b.workspace, Reserve: reserve, Job: river.InsertManyParams{
-		Args: runJob{}, InsertOpts: &river.InsertOpts{Queue: execution.Queue, ScheduledAt: time.Now().Add(time.Hour)},
-	}}
+	return &execution.Beginning{WorkspaceID: b.workspace, RunID: uuid.Must(uuid.NewV7()), Reserve: reserve, Delay: time.Hour}
 }
 
 // run inserts a run that reserves the specified amount.
 func (b *bench) run(t *testing.T, n *node, reserve credit.Amount) uuid.UUID {
 	t.Helper()
 	id := uuid.Must(uuid.NewV7())
-	err := n.service.Accepting(t.Context(), b.workspace, func(how *execution.Acceptance) error {
+	err := n.service.Accepting(t.Context(), func(how *execution.Acceptance) error {
 		return postgres.InTx(t.Context(), n.pool, func(tx *postgres.Tx) error {
 			if _, err := tx.Exec(t.Context(), insertRun, b.workspace, id, int64(reserve)); err != nil {
 				return err
@@ -67,7 +60,7 @@ func (b *bench) run(t *testing.T, n *node, reserve credit.Amount) uuid.UUID {
 // why the others were refused.
 func (b *bench) accept(t *testing.T, n *node, count int, like execution.Stage) (ids []uuid.UUID, refusals []error) {
 	t.Helper()
-	err := n.service.Accepting(t.Context(), b.workspace, func(how *execution.Acceptance) error {
+	err := n.service.Accepting(t.Context(), func(how *execution.Acceptance) error {
 		return postgres.InTx(t.Context(), n.pool, func(tx *postgres.Tx) error {
 			stages := make([]execution.Stage, count)
 			for i := range stages {

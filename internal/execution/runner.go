@@ -36,6 +36,7 @@ type Runner struct {
 	starts   *groupcommit.Group[attemptStart, *db.ExecutionStartManyRow]
 	finishes *groupcommit.Group[finish, struct{}]
 	requeues *groupcommit.Group[requeue, struct{}]
+	directs  *groupcommit.Group[direct, *db.ExecutionGetRow]
 
 	lastProgress      atomic.Int64 // when an attempt last started or finished, Unix nanoseconds
 	slots             *slots
@@ -55,6 +56,7 @@ func NewRunner(deps Deps, identity *Identity, size int, log *slog.Logger) *Runne
 	r.finishes = groupcommit.New(groupcommit.Options[finish]{
 		Weigh: finish.weight, MaxQueue: 1 << 30, // the number of running executions limits the queue
 	}, postgres.Unavailable, r.flushFinishes)
+	r.directs = groupcommit.New(groupcommit.Options[direct]{Weigh: direct.weight}, postgres.Unavailable, r.flushDirects)
 	r.requeues = groupcommit.New(groupcommit.Options[requeue]{Max: rescueBatch}, postgres.Unavailable, r.flushRequeues)
 	r.ctx, r.stop = context.WithCancel(context.Background())
 	return r
@@ -65,11 +67,19 @@ func NewRunner(deps Deps, identity *Identity, size int, log *slog.Logger) *Runne
 // that the same commit frees.
 func (r *Runner) reserve(ending int) int32 {
 	worker, alive := r.identity.Worker()
-	if !alive || r.ctx.Err() != nil || r.quarantined() != nil || !r.slots.acquire(ending) {
+	if !alive || r.quarantined() != nil || !r.reserveSlot(ending) {
 		return 0
 	}
-	r.running.Add(1)
 	return worker
+}
+
+// reserveSlot acquires a slot, and reports whether it did. ending is as in reserve.
+func (r *Runner) reserveSlot(ending int) bool {
+	if r.ctx.Err() != nil || !r.slots.acquire(ending) {
+		return false
+	}
+	r.running.Add(1)
+	return true
 }
 
 // unreserve releases the slot of an execution that was not accepted, for the reason err. If err
@@ -137,6 +147,7 @@ func (r *Runner) Close() {
 	r.starts.Close()
 	r.finishes.Close()
 	r.requeues.Close()
+	r.directs.Close()
 }
 
 // runAttempt runs a started attempt until it finishes or pauses. retryIn is the delay after which
@@ -201,11 +212,7 @@ func (r *Runner) attempt(ctx context.Context, row db.ExecutionStartManyRow, loca
 	result, err := r.Modules.Run(egress.WithTenant(runCtx, row.WorkspaceID.String()), row.Module, c)
 	r.inflight.setRunning(row.ID, false)
 	failpoint.Reached(failpoint.AfterEffect)
-	// A result that contains a secret value is treated as secret, regardless of where the value
-	// came from.
-	secretIn := func(result json.RawMessage) bool {
-		return secret || len(entry.SecretPaths.Output) > 0 || entry.Shows(c, result)
-	}
+	secretIn := func(result json.RawMessage) bool { return secret || secretResult(entry, c, result) }
 	switch {
 	case (err != nil || result.Wait != nil) && errors.Is(context.Cause(runCtx), errCanceled):
 		return 0, outcomeFailed, r.fail(ctx, row, canceled(row.RepeatRule, true), local)
@@ -227,6 +234,12 @@ func (r *Runner) attempt(ctx context.Context, row db.ExecutionStartManyRow, loca
 		return retryIn, outcomeRetry, err
 	}
 	return 0, outcomeFailed, r.fail(ctx, row, failure, local)
+}
+
+// secretResult reports whether the result of a call is secret. A result that contains a secret
+// value is secret, regardless of where the value came from.
+func secretResult(entry *component.Entry, call component.Call, result json.RawMessage) bool {
+	return len(entry.SecretPaths.Output) > 0 || entry.Shows(call, result)
 }
 
 // keyPatience is the delay before a different process tries an execution that this process cannot

@@ -12,9 +12,10 @@
 // job is pending, so no worker fetches it. Other workspaces therefore find a free slot at once, and
 // a workspace that is alone still uses nine tenths.
 //
-//   - The accepting process decides by the last state that it read, and checks that state under the
-//     account's lock, which the reservation acquires anyway. If several processes admit too many
-//     executions at once, these finish and are not replaced.
+//   - Executions that run before they are stored use a slot of this process and count towards the
+//     share in this process only.
+//   - The statement that accepts executions decides under the account's lock, which the reservation
+//     acquires anyway.
 //   - The transaction that finishes executions releases as many of the oldest parked executions as
 //     the workspace has room for. If this process has a slot for them, they start in the same commit.
 //   - An execution that waits, or is between two attempts, uses no slot and doesn't count.
@@ -31,7 +32,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river"
 
-	"github.com/weft-automation/weft/internal/account/billing"
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/execution/callback"
 	"github.com/weft-automation/weft/internal/platform/clock"
@@ -45,21 +45,20 @@ import (
 
 // Service accepts and reads executions. Runner runs them. A process may have one or both.
 type Service struct {
-	db              *pgxpool.Pool
-	jobs            *river.Client[pgx.Tx]
-	clock           *clock.Clock
-	modules         *component.Registry
-	keyring         *seal.Keyring
-	vault           *vault.Vault
-	hub             *notify.Hub
-	draining        <-chan struct{}
-	metrics         *telemetry.Metrics
-	accepts         *groupcommit.Group[accept, accepted]
-	ledger          Ledger
-	recentlyRefused recentlyRefused
-	share           *fairShare
-	quarantined     func() error // returns why submissions are rejected, or nil if they are accepted
-	refused         atomic.Int64 // when the database last refused an acceptance, Unix nanoseconds; 0: the last one succeeded
+	db          *pgxpool.Pool
+	jobs        *river.Client[pgx.Tx]
+	clock       *clock.Clock
+	modules     *component.Registry
+	keyring     *seal.Keyring
+	vault       *vault.Vault
+	hub         *notify.Hub
+	draining    <-chan struct{}
+	metrics     *telemetry.Metrics
+	accepts     *groupcommit.Group[accept, accepted]
+	share       *fairShare
+	rooms       rooms
+	quarantined func() error // returns why submissions are rejected, or nil if they are accepted
+	refused     atomic.Int64 // when the database last refused an acceptance, Unix nanoseconds; 0: the last one succeeded
 
 	// local runs executions that this process accepted, without going through the queue, and
 	// cancels executions. In a process that only serves, local has no slots.
@@ -103,19 +102,8 @@ type Deps struct {
 	// own timeout. Zero means no additional limit.
 	CallTimeout time.Duration
 
-	Ledger Ledger
-	Now    func() time.Time // measures durations; time.Now if nil
-	Clock  *clock.Clock     // computes due times; the process's own clock if nil
-}
-
-// Ledger reserves and settles the credits of executions in the transaction that accepts or
-// finishes them. The production implementation is billing.Books, which documents the methods.
-type Ledger interface {
-	ReserveTx(ctx context.Context, tx pgx.Tx, wants []billing.Want) (map[uuid.UUID]billing.Load, error)
-	DecideTx(ctx context.Context, tx pgx.Tx, wants []billing.Want) (refusals []error, loads map[uuid.UUID]billing.Load, err error)
-	SettleTx(ctx context.Context, tx pgx.Tx, charges []billing.Charge) (map[uuid.UUID]billing.Load, error)
-	InPeriod(ctx context.Context, conn postgres.DB, do func() error) error
-	RenewDue(ctx context.Context, conn postgres.DB) (done int, err error)
+	Now   func() time.Time // measures durations; time.Now if nil
+	Clock *clock.Clock     // computes due times; the process's own clock if nil
 }
 
 // quarantined returns an error while nothing may be accepted or started.
@@ -133,7 +121,8 @@ func (d *Deps) quarantined() error {
 func NewService(deps Deps, local *Runner) *Service {
 	s := &Service{
 		db: deps.DB, jobs: deps.Jobs, modules: deps.Modules,
-		keyring: deps.Keyring, vault: deps.Vault, hub: deps.Hub, draining: deps.Draining, metrics: deps.Metrics, ledger: deps.Ledger, local: local, share: &fairShare{},
+		keyring: deps.Keyring, vault: deps.Vault, hub: deps.Hub, draining: deps.Draining, metrics: deps.Metrics, local: local, share: &fairShare{},
+		rooms:       rooms{byID: map[uuid.UUID]room{}, direct: map[uuid.UUID]int{}},
 		quarantined: deps.quarantined, clock: deps.Clock,
 	}
 	s.accepts = groupcommit.New(groupcommit.Options[accept]{Weigh: accept.weight}, postgres.Unavailable, s.flushAccepts)

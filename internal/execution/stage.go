@@ -8,12 +8,12 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/riverqueue/river"
 
 	"github.com/weft-automation/weft/internal/account/billing"
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/kit/credit"
 	"github.com/weft-automation/weft/internal/kit/failpoint"
+	"github.com/weft-automation/weft/internal/kit/fault"
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
@@ -44,37 +44,33 @@ func (s *Service) CheckStage(module string, input, config json.RawMessage, secre
 	return err
 }
 
-// Acceptance is one try to accept stages in the caller's transaction.
+// Acceptance accepts stages in the caller's transaction.
 type Acceptance struct {
-	service     *Service
-	workspaceID uuid.UUID
-	way         acceptFunc
-	called      bool
-	inPlace     bool     // the stages replace an execution that finishes in the same transaction
-	ending      int      // local slots that the commit frees
-	items       []accept // submissions with a slot are in flight
-	made        []accepted
+	service *Service
+	called  bool
+	inPlace bool     // the stages replace an execution that finishes in the same transaction
+	ending  int      // local slots that the commit frees
+	items   []accept // submissions with a slot are in flight
+	made    []accepted
 }
 
-// Accepting calls work up to three times, each time with a different way to accept, until work
-// succeeds. work runs a transaction and calls AcceptTx or BeginTx in it at most once. If the call
-// fails, work must roll back and return the error, possibly wrapped. Once work has returned nil,
-// the accepted stages start: in this process if a slot is free, otherwise through the queue.
-func (s *Service) Accepting(ctx context.Context, workspaceID uuid.UUID, work func(how *Acceptance) error) error {
-	items := []accept{{SubmitParams: SubmitParams{WorkspaceID: workspaceID}}}
-	return s.acceptWith(items, func(way acceptFunc) (err error) {
-		how := &Acceptance{service: s, workspaceID: workspaceID, way: way}
-		err = errPanicked
-		defer func() {
-			if err != nil {
-				how.drop(err)
-			}
-		}()
-		if err = work(how); err == nil {
-			how.start(ctx)
+// Accepting calls work, which runs a transaction and calls AcceptTx or BeginTx in it at most once.
+// If the call fails, work must roll back and return the error, possibly wrapped. Once work has
+// returned nil, the accepted stages start: in this process if a slot is free, otherwise through
+// the queue.
+func (s *Service) Accepting(ctx context.Context, work func(how *Acceptance) error) (err error) {
+	how := &Acceptance{service: s}
+	err = errPanicked
+	defer func() {
+		if err != nil {
+			how.drop(err)
 		}
-		return err
-	})
+	}()
+	if err = work(how); err == nil {
+		how.start(ctx)
+	}
+	s.noteAcceptance(err)
+	return err
 }
 
 var (
@@ -93,10 +89,10 @@ func (a *Acceptance) InPlaceOf(e *End) {
 // AcceptTx inserts stages in tx, counts them as live, and reserves their prices for the run. It
 // returns one refusal for each stage, nil if the stage was accepted: INSUFFICIENT_CREDITS,
 // UNAVAILABLE if the workspace's billing is stopped, or INVALID_INPUT if the module was removed.
+// Its error is *billing.PeriodOver if the account's period is over.
 //
-// If AcceptTx returns an error, Accepting tries again in a different way. The account may be
-// locked from this call to the end of tx, so AcceptTx must be the last call, except for writes
-// deferred with tx.Last.
+// The account is locked from this call to the end of tx, so AcceptTx must be the last call, except
+// for writes deferred with tx.Last.
 func (a *Acceptance) AcceptTx(ctx context.Context, tx *postgres.Tx, stages []Stage) (refusals []error, err error) {
 	if len(stages) == 0 {
 		return nil, nil
@@ -106,12 +102,15 @@ func (a *Acceptance) AcceptTx(ctx context.Context, tx *postgres.Tx, stages []Sta
 
 // Beginning is a run that starts together with its first stages.
 type Beginning struct {
-	WorkspaceID uuid.UUID
-	Reserve     credit.Amount // credits for the run itself
-	Bytes       int64         // stored by the run when it starts
-	Job         river.InsertManyParams
-	JobID       int64 // ID of Job, set by BeginTx
+	WorkspaceID, RunID uuid.UUID
+	Reserve            credit.Amount // credits for the run itself
+	Bytes              int64         // stored by the run when it starts
+	Delay              time.Duration // until the run's job is due
+	JobID              int64         // ID of the run's job, set by BeginTx
 }
+
+// runKind is the kind of a run's job.
+const runKind = "workflow_run"
 
 // BeginTx is AcceptTx for a run that starts in tx. It also inserts the run's job, and first
 // reserves the run's own credits. If those credits are not covered, BeginTx returns
@@ -130,41 +129,65 @@ func (a *Acceptance) acceptTx(ctx context.Context, tx *postgres.Tx, stages []Sta
 	if err := s.quarantined(); err != nil {
 		return nil, err
 	}
+	var places []int // of the items in stages; -1: the run
+	if newRun != nil {
+		a.items, places = append(a.items, accept{begins: newRun}), append(places, -1)
+	}
 	refusals = make([]error, len(stages))
-	var places []int
 	for i, stage := range stages {
-		entry, known := s.modules.Lookup(stage.Module)
-		if !known {
-			refusals[i] = s.modules.Check(stage.Module, stage.Input, stage.Config)
-			continue
-		}
-		item := stage.item(entry)
-		if err := s.prepareCall(&item, entry); err != nil {
+		if refusals[i], err = a.add(stage); err != nil {
 			return nil, err
 		}
-		if s.local != nil {
-			if item.worker = s.local.reserveNext(a.ending); item.worker != 0 {
-				s.local.inflight.add(item.id)
-			}
+		if refusals[i] == nil {
+			places = append(places, i)
 		}
-		a.items, places = append(a.items, item), append(places, i)
 	}
-	made, err := a.way(ctx, tx, a.items, newRun)
-	if err != nil {
+	inPlace := 0
+	if a.inPlace {
+		inPlace = 1
+	}
+	if a.made, err = s.acceptMany(ctx, tx, a.items, inPlace); err != nil {
 		return nil, err
 	}
-	for n := range made {
-		if made[n].parked && a.inPlace {
+	for n, m := range a.made {
+		_, refused := errors.AsType[*fault.Error](m.refusal)
+		switch item := &a.items[n]; {
+		case m.refusal != nil && (!refused || item.begins != nil):
+			return nil, m.refusal
+		case item.begins != nil:
+			newRun.JobID = m.jobID
+			continue
+		case m.parked && a.inPlace:
 			return nil, ErrApart // there is room once the other execution has finished
-		}
-		refusals[places[n]] = made[n].refusal
-		if item := &a.items[n]; made[n].refusal != nil || made[n].parked {
+		case m.refusal != nil || m.parked:
 			s.local.unreserve(item.worker, item.id, nil)
 			item.worker = 0
 		}
+		refusals[places[n]] = m.refusal
 	}
-	a.made = made
 	return refusals, nil
+}
+
+// add adds a stage to the items, with a slot of this process if one is free. It returns
+// INVALID_INPUT as refusal if the module was removed.
+func (a *Acceptance) add(stage Stage) (refusal, err error) {
+	s := a.service
+	entry, known := s.modules.Lookup(stage.Module)
+	if !known {
+		return s.modules.Check(stage.Module, stage.Input, stage.Config), nil
+	}
+	item := stage.item(entry)
+	item.setTerms(entry)
+	if err := s.sealCall(&item); err != nil {
+		return nil, err
+	}
+	if s.local != nil {
+		if item.worker = s.local.reserveNext(a.ending); item.worker != 0 {
+			s.local.inflight.add(item.id)
+		}
+	}
+	a.items = append(a.items, item)
+	return nil, nil
 }
 
 func (t Stage) item(entry *component.Entry) accept {
@@ -188,14 +211,19 @@ func (a *Acceptance) start(ctx context.Context) {
 		return
 	}
 	failpoint.Reached(failpoint.AfterAccept)
+	queued := false
 	for n, item := range a.items {
-		if a.made[n].refusal != nil {
+		if a.made[n].refusal != nil || item.begins != nil {
 			continue
 		}
 		a.service.metrics.Submitted(item.Module)
 		if item.worker != 0 {
 			a.service.startReserved(ctx, item, a.made[n].jobID)
 		}
+		queued = queued || item.worker == 0 && !a.made[n].parked
+	}
+	if queued {
+		a.service.wakeQueue(ctx)
 	}
 }
 
@@ -210,9 +238,8 @@ func (a *Acceptance) drop(err error) {
 	a.items = nil
 }
 
-// undone reports whether err means that the transaction was rolled back and will be tried again in
-// a different way.
+// undone reports whether err means that the transaction was rolled back and will be tried again.
 func undone(err error) bool {
 	_, over := errors.AsType[*billing.PeriodOver](err)
-	return over || errors.Is(err, billing.ErrUndecided) || errors.Is(err, errHasRoom)
+	return over
 }

@@ -124,21 +124,20 @@ func (p part) Exec(ctx context.Context, sql string, args ...any) (pgconn.Command
 func (p part) Commit(context.Context) error   { return nil }
 func (p part) Rollback(context.Context) error { return nil }
 
-// A stage that the credits do not cover is refused, in both ways to accept. A refused stage stores
-// nothing and holds no slot.
+// A stage that the credits do not cover is refused. A refused stage stores nothing and holds no
+// slot.
 func TestStagesWithoutCreditsAreRefused(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.workspace = b.poor(t, credit.Credits(5))
 	n := b.start(t, options{slots: 40}, echo())
 	runID := b.run(t, n, credit.Credits(2))
-	// The slow way to accept: the credits do not cover all stages.
+	// The credits do not cover all stages.
 	ids, refused := b.accept(t, n, 8, execution.Stage{RunID: runID, Module: "ECHO", Reserve: credit.Credits(1)})
 	if len(ids) != 3 || len(refused) != 5 || fault.CodeOf(refused[0]) != fault.InsufficientCredits {
 		t.Fatalf("accepted %d, refused %v", len(ids), refused)
 	}
-	// The workspace is now known to have no credits. Stages are still accepted if their run has
-	// already reserved enough credits.
+	// Stages are still accepted if their run has already reserved enough credits.
 	free, refused := b.accept(t, n, 2, execution.Stage{RunID: runID, Module: "ECHO"})
 	if len(free) != 2 || len(refused) > 0 {
 		t.Fatalf("accepted %d, refused %v", len(free), refused)
@@ -152,7 +151,7 @@ func TestStagesWithoutCreditsAreRefused(t *testing.T) {
 	}
 	b.balanced(t, "with refused stages")
 	// If a run is refused, neither the run nor its stages are stored.
-	err := n.service.Accepting(t.Context(), b.workspace, func(how *execution.Acceptance) error {
+	err := n.service.Accepting(t.Context(), func(how *execution.Acceptance) error {
 		return postgres.InTx(t.Context(), n.pool, func(tx *postgres.Tx) error {
 			id := uuid.Must(uuid.NewV7())
 			if _, err := tx.Exec(t.Context(), insertRun, b.workspace, id, 1); err != nil {
@@ -194,7 +193,7 @@ func TestAnAcceptanceThatIsNotCommittedStartsNothing(t *testing.T) {
 		undo := errors.New("undone")
 		func() {
 			defer func() { _ = recover() }()
-			err := n.service.Accepting(t.Context(), b.workspace, func(how *execution.Acceptance) error {
+			err := n.service.Accepting(t.Context(), func(how *execution.Acceptance) error {
 				return postgres.InTx(t.Context(), n.pool, func(tx *postgres.Tx) error {
 					stage := execution.Stage{WorkspaceID: b.workspace, RunID: runID, ExecutionID: uuid.Must(uuid.NewV7()), Module: "REPORTS", Input: json.RawMessage(`{}`), Config: json.RawMessage(`{}`)}
 					if _, err := how.AcceptTx(t.Context(), tx, []execution.Stage{stage}); err != nil {

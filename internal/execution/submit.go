@@ -25,7 +25,6 @@ import (
 	"github.com/weft-automation/weft/internal/platform/groupcommit"
 	"github.com/weft-automation/weft/internal/platform/idempotency"
 	"github.com/weft-automation/weft/internal/platform/notify"
-	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
 // SubmitParams is a request to execute a component (contract 4.1).
@@ -86,7 +85,25 @@ func (s *Service) Submit(ctx context.Context, p SubmitParams) (Submitted, error)
 	if a.id, err = uuid.NewV7(); err != nil {
 		return Submitted{}, fmt.Errorf("generate execution ID: %w", err)
 	}
-	if err := s.prepare(&a); err != nil {
+	entry, err := s.prepare(&a)
+	if err != nil {
+		return Submitted{}, err
+	}
+	row, earlier, err := s.runDirectly(ctx, a, entry)
+	switch {
+	case err != nil:
+		return Submitted{}, unaccepted(err)
+	case earlier != uuid.Nil:
+		return s.replay(ctx, p, earlier)
+	case row != nil:
+		return s.directRecord(ctx, a, *row)
+	}
+	return s.acceptAndRun(ctx, a)
+}
+
+// acceptAndRun accepts an execution, starts it if this process has a slot, and waits for it.
+func (s *Service) acceptAndRun(ctx context.Context, a accept) (Submitted, error) {
+	if err := s.sealCall(&a); err != nil {
 		return Submitted{}, err
 	}
 	if s.local != nil {
@@ -94,34 +111,54 @@ func (s *Service) Submit(ctx context.Context, p SubmitParams) (Submitted, error)
 			s.local.inflight.add(a.id)
 		}
 	}
-	var made accepted
-	var earlier uuid.UUID
-	if p.Idempotency != nil {
-		made, earlier, err = s.acceptOnce(ctx, a)
-	} else {
-		made, err = s.accepts.Do(ctx, a)
-	}
-	if err != nil || earlier != uuid.Nil || made.refusal != nil {
+	made, earlier, err := s.accept(ctx, a)
+	if err != nil || earlier != uuid.Nil || made.parked {
 		s.local.unreserve(a.worker, a.id, err)
+		a.worker = 0
 	}
 	switch {
-	case err == nil && made.refusal != nil:
-		return Submitted{}, made.refusal
-	case errors.Is(err, groupcommit.ErrFull), errors.Is(err, groupcommit.ErrClosed):
-		return Submitted{}, &fault.Error{
+	case err != nil:
+		return Submitted{}, unaccepted(err)
+	case earlier != uuid.Nil:
+		return s.replay(ctx, a.SubmitParams, earlier)
+	}
+	return s.accepted(ctx, a, made), nil
+}
+
+// accept commits a submission. If an earlier request used its Idempotency-Key, accept returns the
+// execution of that request instead. If the credit period of the workspace is over, accept starts
+// the next period.
+func (s *Service) accept(ctx context.Context, a accept) (made accepted, earlier uuid.UUID, err error) {
+	err = billing.Books{}.InPeriod(ctx, s.db, func() (err error) {
+		if a.Idempotency != nil {
+			made, earlier, err = s.acceptOnce(ctx, a)
+			return err
+		}
+		if made, err = s.accepts.Do(ctx, a); err == nil {
+			err = made.refusal
+		}
+		return err
+	})
+	return made, earlier, err
+}
+
+// unaccepted returns the error of a submission that was refused, or that may not have been accepted.
+func unaccepted(err error) error {
+	if _, refused := errors.AsType[*fault.Error](err); refused {
+		return err
+	}
+	if _, over := errors.AsType[*billing.PeriodOver](err); over {
+		return &fault.Error{
+			Code: fault.Unavailable, Message: "The credits of the workspace are being renewed. Try again in a second.", RetryAfter: time.Second, Err: err,
+		}
+	}
+	if errors.Is(err, groupcommit.ErrFull) || errors.Is(err, groupcommit.ErrClosed) {
+		return &fault.Error{
 			Code: fault.Unavailable, Message: "Too many submissions are waiting to be accepted. Try again in a second.",
 			RetryAfter: time.Second, Err: err,
 		}
-	case err != nil:
-		return Submitted{}, fmt.Errorf("accept execution: %w", err)
-	case earlier != uuid.Nil:
-		return s.replay(ctx, p, earlier)
 	}
-	if made.parked {
-		s.local.unreserve(a.worker, a.id, nil)
-		a.worker = 0
-	}
-	return s.accepted(ctx, a, made), nil
+	return fmt.Errorf("accept execution: %w", err)
 }
 
 // replay returns the execution that an earlier request created with the same Idempotency-Key. It
@@ -149,37 +186,34 @@ var errKeyOfOthers = fault.New(fault.IdempotencyMismatch, "This Idempotency-Key 
 // together. If an earlier request used the key, acceptOnce returns the execution of that request.
 // Canceling ctx does not interrupt the commit.
 func (s *Service) acceptOnce(ctx context.Context, a accept) (made accepted, earlier uuid.UUID, err error) {
-	err = s.acceptWith([]accept{a}, func(how acceptFunc) error {
-		return withTimeout(context.WithoutCancel(ctx), writeTimeout, func(ctx context.Context) error {
-			return postgres.InTx(ctx, s.db, func(tx *postgres.Tx) error {
-				made, earlier, err = s.claimTx(ctx, tx, a, how)
-				return err
-			})
+	err = withTimeout(context.WithoutCancel(ctx), writeTimeout, func(ctx context.Context) error {
+		return pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
+			made, earlier, err = s.claimTx(ctx, tx, a)
+			return err
 		})
 	})
-	if made.refusal != nil && errors.Is(err, made.refusal) {
-		err = nil
+	s.noteAcceptance(err)
+	if err == nil && made.jobID != 0 && !made.parked && a.worker == 0 {
+		s.wakeQueue(ctx)
 	}
 	return made, earlier, err
 }
 
 // claimTx claims the Idempotency-Key of a and accepts a, unless the key already has an execution.
-// claimTx returns a refusal as an error, so that the transaction rolls back and does not store the
-// key.
-func (s *Service) claimTx(ctx context.Context, tx *postgres.Tx, a accept, how acceptFunc) (made accepted, earlier uuid.UUID, err error) {
+// It returns a refusal as its error, so that the transaction rolls back and does not store the key.
+func (s *Service) claimTx(ctx context.Context, tx pgx.Tx, a accept) (made accepted, earlier uuid.UUID, err error) {
 	earlier, found, err := a.Idempotency.ClaimTx(ctx, tx)
 	if err != nil || found {
 		return made, earlier, err
 	}
-	tx.Last(func(tx pgx.Tx) error { return a.Idempotency.KeepTx(ctx, tx, a.id) })
-	all, err := how(ctx, tx, []accept{a}, nil)
+	if err := a.Idempotency.KeepTx(ctx, tx, a.id); err != nil {
+		return made, uuid.Nil, err
+	}
+	all, err := s.acceptMany(ctx, tx, []accept{a}, 0)
 	if err != nil {
 		return made, uuid.Nil, err
 	}
-	if all[0].refusal != nil {
-		return all[0], uuid.Nil, all[0].refusal
-	}
-	return all[0], uuid.Nil, nil
+	return all[0], uuid.Nil, all[0].refusal
 }
 
 // CheckRepeat returns IDEMPOTENCY_MISMATCH if the key was used with a different body. It is called
@@ -190,22 +224,23 @@ func (s *Service) CheckRepeat(ctx context.Context, key idempotency.Key) error {
 	return err
 }
 
-// prepare checks the call and its price, and seals the call and the callback's secrets.
-func (s *Service) prepare(a *accept) error {
+// prepare checks the call and its price, seals the callback's secrets, and returns the component.
+func (s *Service) prepare(a *accept) (*component.Entry, error) {
 	entry, err := s.check(component.ModeComponent, a.Module, a.Input, a.Config)
 	if a.Strict {
 		err = strictly(err, s.modules.UnknownFields("", a.Module, a.Input, a.Config))
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := billing.Within(a.Module+" costs", entry.Price, a.MaxCredits); err != nil {
-		return err
+		return nil, err
 	}
-	if err := s.prepareCall(a, entry); err != nil || a.Callback == nil {
-		return err
+	a.setTerms(entry)
+	if a.Callback == nil {
+		return entry, nil
 	}
-	return s.prepareCallback(a)
+	return entry, s.prepareCallback(a)
 }
 
 // strictly returns an error (400) that contains the unknown fields and the details of err. If
@@ -231,14 +266,18 @@ func (s *Service) check(mode component.Mode, module string, input, config json.R
 	return entry, s.modules.Check(module, input, config, secrets...)
 }
 
-// prepareCall seals the call and sets its price and repeat rule.
-func (s *Service) prepareCall(a *accept, entry *component.Entry) error {
+// setTerms sets the price and the repeat rule of the call.
+func (a *accept) setTerms(entry *component.Entry) {
+	a.price = entry.Price
+	a.repeat = entry.RepeatFor(component.Call{Input: a.Input, Config: a.Config})
+}
+
+// sealCall seals the call.
+func (s *Service) sealCall(a *accept) error {
 	plain, err := strictjson.Encode(call{Input: a.Input, Config: a.Config, Secrets: a.secrets, Secret: a.secret, EffectKey: a.effectKey})
 	if err != nil {
 		return fmt.Errorf("encode call: %w", err)
 	}
-	a.price = entry.Price
-	a.repeat = entry.RepeatFor(component.Call{Input: a.Input, Config: a.Config})
 	if a.call, err = s.keyring.Seal(plain, SealedAt(a.WorkspaceID, a.id)); err != nil {
 		return fmt.Errorf("seal call: %w", err)
 	}
@@ -265,14 +304,9 @@ func (s *Service) prepareCallback(a *accept) error {
 func (s *Service) accepted(ctx context.Context, a accept, made accepted) Submitted {
 	row := db.ExecutionGetRow{
 		WorkspaceID: a.WorkspaceID, ID: a.id, Module: a.Module, Status: status.ExecutionCreated,
-		CreatedAt: *made.createdAt, UpdatedAt: *made.createdAt,
+		CreatedAt: made.createdAt, UpdatedAt: made.createdAt,
 	}
-	if a.Callback != nil {
-		row.CallbackURL = &a.Callback.URL
-		row.CallbackSigned = new(a.Callback.Secret != nil)
-		row.CallbackHeaderNames = a.callbackHeaders
-		row.CallbackAttemptCount = new(int32(0))
-	}
+	a.showCallback(&row)
 	failpoint.Reached(failpoint.AfterAccept)
 	s.metrics.Submitted(a.Module)
 	submitted := Submitted{Record: present.Execution(row)}
@@ -297,6 +331,16 @@ func (s *Service) accepted(ctx context.Context, a accept, made accepted) Submitt
 		submitted.Record = final
 	}
 	return submitted
+}
+
+// showCallback adds the callback, without attempts, to the row of a new execution.
+func (a accept) showCallback(row *db.ExecutionGetRow) {
+	if a.Callback != nil {
+		row.CallbackURL = &a.Callback.URL
+		row.CallbackSigned = new(a.Callback.Secret != nil)
+		row.CallbackHeaderNames = a.callbackHeaders
+		row.CallbackAttemptCount = new(int32(0))
+	}
 }
 
 // startReserved runs an accepted execution in its reserved slot.

@@ -153,7 +153,7 @@ func (s *Sweeper) tidy(ctx context.Context) (deleted int, err error) {
 
 // renew starts the next credit period of workspaces that are not in use.
 func (s *Sweeper) renew(ctx context.Context) (int, error) {
-	return s.runner.Ledger.RenewDue(ctx, s.runner.DB)
+	return billing.Books{}.RenewDue(ctx, s.runner.DB)
 }
 
 // backlog updates the metric of unfinished executions.

@@ -2988,7 +2988,11 @@ type ClientInterface interface {
 	// waits up to that many milliseconds for the execution to finish. If it finishes in time, the record is final:
 	// COMPLETED, or FAILED with `error`. Otherwise the response has the current record, which is not an error. If as
 	// many calls already wait as the plan allows, a further call does not wait: it is answered at once with its
-	// record. Closing the connection does not stop an execution.
+	// record. Closing the connection does not stop an execution that is stored.
+	//
+	// A component without effect (`effect` in the catalogue is `none`) may run before its execution is stored, if the
+	// call waits. Its execution is then stored in its final state. If the connection is closed before that, there is
+	// no execution and no charge.
 	//
 	// A component whose `executionModes` lack `COMPONENT` can only be executed inside a workflow: 400 at `/module`.
 	//
@@ -3009,7 +3013,11 @@ type ClientInterface interface {
 	// waits up to that many milliseconds for the execution to finish. If it finishes in time, the record is final:
 	// COMPLETED, or FAILED with `error`. Otherwise the response has the current record, which is not an error. If as
 	// many calls already wait as the plan allows, a further call does not wait: it is answered at once with its
-	// record. Closing the connection does not stop an execution.
+	// record. Closing the connection does not stop an execution that is stored.
+	//
+	// A component without effect (`effect` in the catalogue is `none`) may run before its execution is stored, if the
+	// call waits. Its execution is then stored in its final state. If the connection is closed before that, there is
+	// no execution and no charge.
 	//
 	// A component whose `executionModes` lack `COMPONENT` can only be executed inside a workflow: 400 at `/module`.
 	//
@@ -3442,7 +3450,11 @@ func (c *Client) ListComponents(ctx context.Context, params *ListComponentsParam
 // waits up to that many milliseconds for the execution to finish. If it finishes in time, the record is final:
 // COMPLETED, or FAILED with `error`. Otherwise the response has the current record, which is not an error. If as
 // many calls already wait as the plan allows, a further call does not wait: it is answered at once with its
-// record. Closing the connection does not stop an execution.
+// record. Closing the connection does not stop an execution that is stored.
+//
+// A component without effect (`effect` in the catalogue is `none`) may run before its execution is stored, if the
+// call waits. Its execution is then stored in its final state. If the connection is closed before that, there is
+// no execution and no charge.
 //
 // A component whose `executionModes` lack `COMPONENT` can only be executed inside a workflow: 400 at `/module`.
 //
@@ -3473,7 +3485,11 @@ func (c *Client) ExecuteComponentWithBody(ctx context.Context, params *ExecuteCo
 // waits up to that many milliseconds for the execution to finish. If it finishes in time, the record is final:
 // COMPLETED, or FAILED with `error`. Otherwise the response has the current record, which is not an error. If as
 // many calls already wait as the plan allows, a further call does not wait: it is answered at once with its
-// record. Closing the connection does not stop an execution.
+// record. Closing the connection does not stop an execution that is stored.
+//
+// A component without effect (`effect` in the catalogue is `none`) may run before its execution is stored, if the
+// call waits. Its execution is then stored in its final state. If the connection is closed before that, there is
+// no execution and no charge.
 //
 // A component whose `executionModes` lack `COMPONENT` can only be executed inside a workflow: 400 at `/module`.
 //
@@ -5791,7 +5807,11 @@ type ClientWithResponsesInterface interface {
 	// waits up to that many milliseconds for the execution to finish. If it finishes in time, the record is final:
 	// COMPLETED, or FAILED with `error`. Otherwise the response has the current record, which is not an error. If as
 	// many calls already wait as the plan allows, a further call does not wait: it is answered at once with its
-	// record. Closing the connection does not stop an execution.
+	// record. Closing the connection does not stop an execution that is stored.
+	//
+	// A component without effect (`effect` in the catalogue is `none`) may run before its execution is stored, if the
+	// call waits. Its execution is then stored in its final state. If the connection is closed before that, there is
+	// no execution and no charge.
 	//
 	// A component whose `executionModes` lack `COMPONENT` can only be executed inside a workflow: 400 at `/module`.
 	//
@@ -5812,7 +5832,11 @@ type ClientWithResponsesInterface interface {
 	// waits up to that many milliseconds for the execution to finish. If it finishes in time, the record is final:
 	// COMPLETED, or FAILED with `error`. Otherwise the response has the current record, which is not an error. If as
 	// many calls already wait as the plan allows, a further call does not wait: it is answered at once with its
-	// record. Closing the connection does not stop an execution.
+	// record. Closing the connection does not stop an execution that is stored.
+	//
+	// A component without effect (`effect` in the catalogue is `none`) may run before its execution is stored, if the
+	// call waits. Its execution is then stored in its final state. If the connection is closed before that, there is
+	// no execution and no charge.
 	//
 	// A component whose `executionModes` lack `COMPONENT` can only be executed inside a workflow: 400 at `/module`.
 	//
@@ -7711,7 +7735,11 @@ func (c *ClientWithResponses) ListComponentsWithResponse(ctx context.Context, pa
 // waits up to that many milliseconds for the execution to finish. If it finishes in time, the record is final:
 // COMPLETED, or FAILED with `error`. Otherwise the response has the current record, which is not an error. If as
 // many calls already wait as the plan allows, a further call does not wait: it is answered at once with its
-// record. Closing the connection does not stop an execution.
+// record. Closing the connection does not stop an execution that is stored.
+//
+// A component without effect (`effect` in the catalogue is `none`) may run before its execution is stored, if the
+// call waits. Its execution is then stored in its final state. If the connection is closed before that, there is
+// no execution and no charge.
 //
 // A component whose `executionModes` lack `COMPONENT` can only be executed inside a workflow: 400 at `/module`.
 //
@@ -7738,7 +7766,11 @@ func (c *ClientWithResponses) ExecuteComponentWithBodyWithResponse(ctx context.C
 // waits up to that many milliseconds for the execution to finish. If it finishes in time, the record is final:
 // COMPLETED, or FAILED with `error`. Otherwise the response has the current record, which is not an error. If as
 // many calls already wait as the plan allows, a further call does not wait: it is answered at once with its
-// record. Closing the connection does not stop an execution.
+// record. Closing the connection does not stop an execution that is stored.
+//
+// A component without effect (`effect` in the catalogue is `none`) may run before its execution is stored, if the
+// call waits. Its execution is then stored in its final state. If the connection is closed before that, there is
+// no execution and no charge.
 //
 // A component whose `executionModes` lack `COMPONENT` can only be executed inside a workflow: 400 at `/module`.
 //

@@ -74,17 +74,10 @@ type execution struct {
 // admitted executions.
 func (d *desk) admit(wants ...billing.Want) (admitted []execution, err error) {
 	var refusals []error
-	err = d.tx(func(tx pgx.Tx) error {
-		refusals = make([]error, len(wants))
-		_, err := d.books.ReserveTx(d.t.Context(), tx, wants)
+	err = d.tx(func(tx pgx.Tx) (err error) {
+		refusals, _, err = d.books.DecideTx(d.t.Context(), tx, wants)
 		return err
 	})
-	if errors.Is(err, billing.ErrUndecided) {
-		err = d.tx(func(tx pgx.Tx) error {
-			refusals, _, err = d.books.DecideTx(d.t.Context(), tx, wants)
-			return err
-		})
-	}
 	if err != nil {
 		return nil, err
 	}

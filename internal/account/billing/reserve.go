@@ -35,10 +35,9 @@ func (w Want) count() int32 {
 	return 1
 }
 
-// ErrUndecided means that the wants can't all be admitted in one step: a workspace's
-// period is over, its credits or its storage are insufficient, or its billing is
-// stopped. Call DecideTx in another transaction.
-var ErrUndecided = errors.New("not all executions can be admitted in one step")
+// ErrUndecided means that the charges can't all be made: a workspace's period is over, its
+// credits or its storage are insufficient, or its billing is stopped.
+var ErrUndecided = errors.New("not all executions can be charged")
 
 // ReasonExhausted is the reason of a 402 for insufficient credits.
 const ReasonExhausted = "credits_exhausted"
@@ -93,40 +92,41 @@ func Within(what string, price credit.Amount, most *credit.Amount) error {
 	}
 }
 
-// ReserveTx reserves the prices of all wants and counts them as live. It returns the
-// load of each workspace, or ErrUndecided. The accounts stay locked until tx ends, so
-// make this the last statement of tx.
-func (b Books) ReserveTx(ctx context.Context, tx pgx.Tx, wants []Want) (map[uuid.UUID]Load, error) {
-	p := db.AccountReserveManyParams{At: b.at()}
-	places := make(map[uuid.UUID]int)
-	for _, w := range wants {
-		at, known := places[w.WorkspaceID]
+// refusal returns why the account does not admit a want, or nil.
+func (a *account) refusal(w Want) error {
+	switch {
+	case w.Amount > 0 && a.Stopped:
+		return stopped()
+	case w.Amount > 0 && a.left() <= 0:
+		return a.exhausted(w.Amount)
+	case a.full():
+		return storageExhausted(a.StorageLimit, a.Month.AddDate(0, 1, 0))
+	}
+	return nil
+}
+
+// Refusals returns why each of the wants was not admitted a moment ago: an error for the caller, or
+// *PeriodOver if the period of its account is over or the account admits it by now.
+func Refusals(ctx context.Context, conn postgres.DB, wants []Want) ([]error, error) {
+	refusals := make([]error, len(wants))
+	accounts := map[uuid.UUID]db.AccountGetRow{}
+	for i, w := range wants {
+		row, known := accounts[w.WorkspaceID]
 		if !known {
-			at = len(p.WorkspaceIds)
-			places[w.WorkspaceID] = at
-			p.WorkspaceIds = append(p.WorkspaceIds, w.WorkspaceID)
-			p.Amounts, p.Needed, p.Counts = append(p.Amounts, 0), append(p.Needed, 0), append(p.Counts, 0)
-			p.Bytes = append(p.Bytes, 0)
+			var err error
+			if row, err = db.New().AccountGet(ctx, conn, db.AccountGetParams{WorkspaceID: w.WorkspaceID}); err != nil {
+				return nil, fmt.Errorf("read account: %w", err)
+			}
+			accounts[w.WorkspaceID] = row
 		}
-		if w.Amount > 0 {
-			p.Needed[at] = p.Amounts[at]
+		if row.CreditAccount.ValidUntil.After(row.At) {
+			refusals[i] = (&account{row.CreditAccount}).refusal(w)
 		}
-		p.Amounts[at] += int64(w.Amount)
-		p.Counts[at] += w.count()
-		p.Bytes[at] += w.Bytes
+		if refusals[i] == nil {
+			refusals[i] = &PeriodOver{[]uuid.UUID{w.WorkspaceID}}
+		}
 	}
-	rows, err := db.New().AccountReserveMany(ctx, tx, p)
-	if postgres.Raised(err, "WF001") {
-		return nil, ErrUndecided
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reserve credits: %w", err)
-	}
-	loads := make(map[uuid.UUID]Load, len(rows))
-	for _, row := range rows {
-		loads[row.WorkspaceID] = LoadOf(row.Live, row.Parked, row.Waiting)
-	}
-	return loads, nil
+	return refusals, nil
 }
 
 // DecideTx locks the accounts, releases what is due, and admits the wants in order.
@@ -144,15 +144,7 @@ func (b Books) DecideTx(ctx context.Context, tx pgx.Tx, wants []Want) (refusals 
 	refusals = make([]error, len(wants))
 	for i, w := range wants {
 		a := accounts[w.WorkspaceID]
-		switch {
-		case w.Amount > 0 && a.Stopped:
-			refusals[i] = stopped()
-			continue
-		case w.Amount > 0 && a.left() <= 0:
-			refusals[i] = a.exhausted(w.Amount)
-			continue
-		case a.full():
-			refusals[i] = storageExhausted(a.StorageLimit, a.Month.AddDate(0, 1, 0))
+		if refusals[i] = a.refusal(w); refusals[i] != nil {
 			continue
 		}
 		a.Reserved += w.Amount

@@ -3,6 +3,7 @@ package billing
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -40,6 +41,23 @@ const (
 	ofStage     = "STAGE"
 )
 
+// ChargeTx charges executions that are stored in their final state in tx, so that nothing was
+// reserved for them. It returns ErrUndecided if a workspace's period is over, its billing is
+// stopped, or its credits or its storage are insufficient for all of its charges. Otherwise it is
+// like SettleTx.
+func (b Books) ChargeTx(ctx context.Context, tx pgx.Tx, charges []Charge) (map[uuid.UUID]Load, error) {
+	p := db.AccountSettleManyParams{Unreserved: true}
+	for _, c := range charges {
+		c.Bytes += storage.ExecutionBytes
+		appendCharge(&p, ofExecution, c, 0)
+	}
+	loads, err := b.settle(ctx, tx, p)
+	if _, over := errors.AsType[*PeriodOver](err); over {
+		return nil, ErrUndecided
+	}
+	return loads, err
+}
+
 // SettleTx charges executions that become final in tx, posts the charges (zero
 // amounts included), and releases the reservations. It returns the load of each
 // workspace, or *PeriodOver. Every final execution that isn't a stage of a run has
@@ -53,7 +71,7 @@ func (b Books) SettleTx(ctx context.Context, tx pgx.Tx, charges []Charge) (map[u
 			kind, c.Amount, c.Reserved = ofStage, 0, 0
 		}
 		c.Bytes += storage.ExecutionBytes
-		appendCharge(&p, kind, c)
+		appendCharge(&p, kind, c, 1)
 	}
 	return b.settle(ctx, tx, p)
 }
@@ -62,7 +80,7 @@ func (b Books) SettleTx(ctx context.Context, tx pgx.Tx, charges []Charge) (map[u
 // its reservation. The charge's ExecutionID is the ID of the run. Errors are as in SettleTx.
 func (b Books) SettleRunTx(ctx context.Context, tx pgx.Tx, c Charge) error {
 	var p db.AccountSettleManyParams
-	appendCharge(&p, ofRun, c)
+	appendCharge(&p, ofRun, c, 0)
 	_, err := b.settle(ctx, tx, p)
 	return err
 }
@@ -85,13 +103,15 @@ func (b Books) StoreTx(ctx context.Context, tx pgx.Tx, workspaceID uuid.UUID, by
 	return db.New().AccountAddStored(ctx, tx, db.AccountAddStoredParams{WorkspaceID: workspaceID, Bytes: bytes})
 }
 
-func appendCharge(p *db.AccountSettleManyParams, kind string, c Charge) {
+// appendCharge adds a charge. live is 1 if the account counts its subject as live, and 0 otherwise.
+func appendCharge(p *db.AccountSettleManyParams, kind string, c Charge, live int32) {
 	p.Kinds = append(p.Kinds, kind)
 	p.WorkspaceIds = append(p.WorkspaceIds, c.WorkspaceID)
 	p.Abouts = append(p.Abouts, c.ExecutionID)
 	p.Amounts = append(p.Amounts, int64(c.Amount))
 	p.Reserved = append(p.Reserved, int64(c.Reserved))
 	p.Bytes = append(p.Bytes, c.Bytes)
+	p.Live = append(p.Live, live)
 }
 
 func (b Books) settle(ctx context.Context, tx pgx.Tx, p db.AccountSettleManyParams) (map[uuid.UUID]Load, error) {

@@ -86,7 +86,7 @@ type App struct {
 	runs      *run.Service
 	schedules *schedule.Service
 	hooks     *hook.Service
-	runner    *execution.Runner // of the workers, or one that only cancels executions
+	runner    *execution.Runner // of the workers, or one that only cancels executions and runs components without effect
 	untrace   func(context.Context) error
 
 	api, ops   endpoint
@@ -186,7 +186,11 @@ func (a *App) construct() error {
 	} else {
 		cancels := deps
 		cancels.DB = a.pools.system
-		a.runner = execution.NewRunner(cancels, &execution.Identity{}, 0, a.log)
+		slots := a.cfg.Workers
+		if a.cfg.OnlyWorkersRun {
+			slots = 0
+		}
+		a.runner = execution.NewRunner(cancels, &execution.Identity{}, slots, a.log)
 	}
 	a.service = execution.NewService(deps, a.runner)
 	a.workflows = workflow.NewService(a.pools.api, registry, a.cfg.Keyring)

@@ -32,6 +32,9 @@ type Config struct {
 	OpsAddr string // of health and metrics; "" serves none
 	Work    bool   // run components and deliver callbacks
 	Workers int    // concurrent executions for each source: the queue and direct acceptance (see slotsOf)
+	// OnlyWorkersRun keeps components out of processes that only serve the API. Otherwise such a
+	// process runs components that have no effect if the caller waits for the result.
+	OnlyWorkersRun bool
 
 	AllowNetworks []netip.Prefix // non-public networks that egress may reach
 	AllowHosts    []string
@@ -111,6 +114,14 @@ var variables = []variable{
 		if c.Workers, err = strconv.Atoi(v); err != nil || c.Workers < 1 || c.Workers > 10_000 {
 			return errors.New("must be a whole number from 1 to 10000")
 		}
+		return nil
+	}},
+	{"WEFT_API_RUNS_COMPONENTS", func(c *Config, v string) error {
+		runs, err := strconv.ParseBool(v)
+		if err != nil {
+			return errors.New("must be true or false")
+		}
+		c.OnlyWorkersRun = !runs
 		return nil
 	}},
 	{"WEFT_ALLOW_NETWORKS", func(c *Config, v string) (err error) { c.AllowNetworks, err = ParseNetworks(split(v)); return err }},

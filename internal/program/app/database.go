@@ -9,7 +9,6 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/weft-automation/weft/internal/account/billing"
 	"github.com/weft-automation/weft/internal/execution"
 	"github.com/weft-automation/weft/internal/platform/postgres"
 	"github.com/weft-automation/weft/internal/workflow/engine"
@@ -131,7 +130,7 @@ func FailUnsafe(ctx context.Context, pool *pgxpool.Pool) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	runner := execution.NewRunner(execution.Deps{DB: pool, Jobs: inserter, Ledger: billing.Books{}}, &execution.Identity{}, 0, log)
+	runner := execution.NewRunner(execution.Deps{DB: pool, Jobs: inserter}, &execution.Identity{}, 0, log)
 	defer runner.Close()
 	return runner.FailUnsafe(ctx)
 }

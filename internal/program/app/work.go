@@ -13,7 +13,6 @@ import (
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 
-	"github.com/weft-automation/weft/internal/account/billing"
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/execution"
 	"github.com/weft-automation/weft/internal/execution/callback"
@@ -92,7 +91,7 @@ func slotsOf(cfg Config) int {
 func (a *App) executionDeps(registry *component.Registry, inserter *river.Client[pgx.Tx]) execution.Deps {
 	return execution.Deps{
 		DB: a.pools.api, Jobs: inserter, Modules: registry, Keyring: a.cfg.Keyring, Vault: a.vault, Hub: a.hub,
-		Draining: a.draining, Metrics: a.metrics, Quarantined: a.held, Clock: a.clock, Ledger: billing.Books{},
+		Draining: a.draining, Metrics: a.metrics, Quarantined: a.held, Clock: a.clock,
 		CallTimeout: a.cfg.componentTimeout(),
 		Ended:       func(ctx context.Context, stages map[notify.Key][]uuid.UUID) { a.engine.ExecutionsFinished(ctx, stages) },
 		EndWithRun: func(ctx context.Context, run notify.Key, end *execution.End) error {

@@ -33,16 +33,42 @@ func TestEX04AndLE03EveryCrashPoint(t *testing.T) {
 			var slowest time.Duration
 			times := size(1, 20)
 			for i := range times {
-				slowest = max(slowest, s.crashAt(fmt.Sprintf("%s:%d", c.point, 1+i*7%c.among), c.command))
+				slowest = max(slowest, s.crashAt(fmt.Sprintf("%s:%d", c.point, 1+i*7%c.among), c.command, func(i int) order {
+					return order{tenant: i % 2, millis: i % 7 * 20, unsafe: i%5 == 0, attempts: 1 + i%3, callback: true}
+				}))
 			}
 			figures.note(t, "%d x %s: all final at most %.1f s later; %s", times, c.what, slowest.Seconds(), s.summary())
 		})
 	}
 }
 
-// crashAt makes one process crash at the point under a small load, starts a replacement and checks
-// the invariants. It returns the time until all executions were final.
-func (s *scene) crashAt(setting, command string) time.Duration {
+// EX-23: an execution without effect that was not accepted first is missing or final after a crash.
+// It is never in between.
+func TestEX23ADirectExecutionIsMissingOrFinalAfterACrash(t *testing.T) {
+	t.Parallel()
+	for _, point := range []string{"P3", "P4", "P5"} {
+		t.Run(point, func(t *testing.T) {
+			t.Parallel()
+			s := newScene(t, shared)
+			s.expect.again = 1
+			for i := range size(1, 20) {
+				s.crashAt(fmt.Sprintf("%s:%d", point, 1+i), "serve", func(i int) order {
+					return order{tenant: i % 2, module: "RANDOM_UUID", wait: 5 * time.Second, callback: i%3 == 0}
+				})
+			}
+			if n := s.number("SELECT count(*) FROM component_executions WHERE finished_at IS NULL"); n != 0 {
+				t.Errorf("%d executions are not final", n)
+			}
+			if n := s.number("SELECT count(*) FROM component_executions WHERE job_id = 0"); n == 0 {
+				t.Error("no execution was stored directly")
+			}
+		})
+	}
+}
+
+// crashAt makes one process crash at the point under a small load of orders, starts a replacement
+// and checks the invariants. It returns the time until all executions were final.
+func (s *scene) crashAt(setting, command string, orders func(i int) order) time.Duration {
 	s.t.Helper()
 	other := map[string]string{"serve": "work", "work": "serve"}[command]
 	s.expire()
@@ -60,9 +86,7 @@ func (s *scene) crashAt(setting, command string) time.Duration {
 	loaded := make(chan struct{})
 	go func() {
 		defer close(loaded)
-		s.load(30, func(i int) order {
-			return order{tenant: i % 2, millis: i % 7 * 20, unsafe: i%5 == 0, attempts: 1 + i%3, callback: true}
-		})
+		s.load(30, orders)
 	}()
 	eventually(s.t, 40*time.Second, "the crash at "+setting, func() (bool, string) {
 		if strings.HasPrefix(setting, "P9") {

@@ -170,7 +170,7 @@ func (e *Engine) fold(ctx context.Context, key notify.Key, w wakeup) (f *fold, e
 	defer RecoverPanic(&err)
 	tried := false
 	err = (billing.Books{}).InPeriod(ctx, e.System, func() error {
-		return e.Executions.Accepting(ctx, key.WorkspaceID, func(how *execution.Acceptance) error {
+		return e.Executions.Accepting(ctx, func(how *execution.Acceptance) error {
 			if f = nil; tried && w.end != nil {
 				return execution.ErrApart
 			}

@@ -26,7 +26,6 @@ import (
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/gen/db"
-	"github.com/weft-automation/weft/internal/account/billing"
 	"github.com/weft-automation/weft/internal/account/plan"
 	"github.com/weft-automation/weft/internal/account/workspace"
 	"github.com/weft-automation/weft/internal/component"
@@ -87,7 +86,7 @@ func newBench(t *testing.T) *bench {
 	jobs, err := river.NewClient(riverpgxv5.New(requests), &river.Config{Schema: postgres.RiverSchema, Logger: log})
 	must(err)
 	workflows, hub := workflow.NewService(requests, modules, ring), notify.NewHub()
-	deps := execution.Deps{DB: requests, Jobs: jobs, Modules: modules, Keyring: ring, Hub: hub, Ledger: billing.Books{}}
+	deps := execution.Deps{DB: requests, Jobs: jobs, Modules: modules, Keyring: ring, Hub: hub}
 	ends := deps
 	ends.DB = system
 	runner := execution.NewRunner(ends, &execution.Identity{}, 0, log)

@@ -4,15 +4,13 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"github.com/weft-automation/weft/gen/api"
-	"github.com/weft-automation/weft/internal/account/billing"
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/kit/credit"
 	"github.com/weft-automation/weft/internal/kit/status"
@@ -60,16 +58,19 @@ func (b *bench) until(t testing.TB, want int64, meanwhile func(), query string, 
 
 func nothing() {}
 
-const curse = 13 // credits; the price of no other component
+// cursed is a component whose check of its input panics, once it is armed.
+type cursed struct {
+	module
+	armed *atomic.Bool
+}
 
-// cursed is a ledger that panics when a stage with that price is accepted.
-type cursed struct{ billing.Books }
-
-func (c cursed) ReserveTx(ctx context.Context, tx pgx.Tx, wants []billing.Want) (map[uuid.UUID]billing.Load, error) {
-	if slices.ContainsFunc(wants, func(w billing.Want) bool { return !w.Run && w.Amount == credit.Credits(curse) }) {
-		panic("the ledger is cursed")
-	}
-	return c.Books.ReserveTx(ctx, tx, wants)
+func (c cursed) Formats() map[string]func(string) error {
+	return map[string]func(string) error{"curse": func(string) error {
+		if c.armed.Load() {
+			panic("the input is cursed")
+		}
+		return nil
+	}}
 }
 
 // A run whose folds always fail or panic becomes FAILED when its executions have finished.
@@ -77,23 +78,29 @@ func (c cursed) ReserveTx(ctx context.Context, tx pgx.Tx, wants []billing.Want) 
 func TestRunWhoseFoldsKeepFailingIsGivenUp(t *testing.T) {
 	t.Parallel()
 	letGo := make(chan struct{})
-	b := newBench(t, held(letGo), made("CURSED", credit.Credits(curse), anything, nil))
+	curse := cursed{made("CURSED", credit.Credits(1), anything, nil), new(atomic.Bool)}
+	curse.Input = json.RawMessage(`{"type":"object","properties":{"text":{"type":"string","format":"curse"}}}`)
+	b := newBench(t, held(letGo), curse)
 	b.poison(t)
-	n := b.start(t, options{slots: 4, sweep: 100 * time.Millisecond, ledger: cursed{}})
+	n := b.start(t, options{slots: 4, sweep: 100 * time.Millisecond})
 	ended := map[string]struct {
-		components, edges string
-		usage             int64
-		key               notify.Key
+		components, edges, connections string
+		usage                          int64
+		key                            notify.Key
 	}{
 		"a row that is refused": {
 			components: `[{"id":"a","module":"WORK"},{"id":"h","module":"HELD"},{"id":"w","module":"WAIT_FOR_SIGNAL","config":{"name":"never","timeoutMs":3600000}},
 				{"id":"p","name":"poison","module":"JSON_CONSTANT","config":{"value":1}}]`,
 			edges: `[{"id":"1","from":"a","to":"p","port":"next"}]`, usage: 2,
 		},
-		"a panic": {components: `[{"id":"l","module":"FOR_EACH","input":{"items":[1]}},{"id":"c","module":"CURSED"}]`, edges: `[{"id":"1","from":"l","to":"c","port":"each"}]`},
+		"a panic": {
+			components: `[{"id":"l","module":"FOR_EACH","input":{"items":["a"]}},{"id":"c","module":"CURSED"}]`, edges: `[{"id":"1","from":"l","to":"c","port":"each"}]`,
+			connections: `[{"id":"1","from":{"componentId":"l","output":"item"},"to":{"componentId":"c","input":"text"}}]`,
+		},
 	}
+	curse.armed.Store(true)
 	for what, c := range ended {
-		c.key = n.trigger(t, run.TriggerParams{WorkflowID: n.draw(t, c.components, c.edges, "")})
+		c.key = n.trigger(t, run.TriggerParams{WorkflowID: n.draw(t, c.components, c.edges, c.connections)})
 		ended[what] = c
 	}
 	again := func() {

@@ -1,7 +1,6 @@
 package run_test
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -19,7 +18,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/weft-automation/weft/gen/api"
-	"github.com/weft-automation/weft/internal/account/billing"
 	"github.com/weft-automation/weft/internal/account/environment"
 	"github.com/weft-automation/weft/internal/account/plan"
 	"github.com/weft-automation/weft/internal/account/workspace"
@@ -151,8 +149,6 @@ type options struct {
 	deaf  bool                                                         // the node gets no notifications of finished executions
 	also  func(ctx context.Context, stages map[notify.Key][]uuid.UUID) // also called for finished executions
 	sweep time.Duration                                                // interval of its sweeps; 0: never
-
-	ledger execution.Ledger // for executions; nil: billing.Books
 }
 
 // start starts a node and stops it when the test ends.
@@ -167,7 +163,7 @@ func (b *bench) start(t testing.TB, o options) *node {
 	}
 	hub := notify.NewHub()
 	kept := vault.New(system, b.keyring)
-	deps := execution.Deps{DB: requests, Jobs: inserter, Modules: b.modules, Keyring: b.keyring, Vault: kept, Hub: hub, Ledger: cmp.Or[execution.Ledger](o.ledger, billing.Books{})}
+	deps := execution.Deps{DB: requests, Jobs: inserter, Modules: b.modules, Keyring: b.keyring, Vault: kept, Hub: hub}
 	deps.Ended = func(ctx context.Context, stages map[notify.Key][]uuid.UUID) {
 		if !o.deaf {
 			n.engine.ExecutionsFinished(ctx, stages)

@@ -3,14 +3,8 @@ package run_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
-	"sync"
 	"testing"
 
-	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
-
-	"github.com/weft-automation/weft/internal/account/billing"
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/kit/credit"
 	"github.com/weft-automation/weft/internal/kit/status"
@@ -56,41 +50,38 @@ func TestOnlyExecutionFinishesTogetherWithTheFold(t *testing.T) {
 	b.balanced(t)
 }
 
-// refusing is a ledger that returns an error the first time an execution is settled.
-type refusing struct {
-	billing.Books
-	err error
-
-	mu   sync.Mutex
-	once map[uuid.UUID]bool
-}
-
-func (r *refusing) SettleTx(ctx context.Context, tx pgx.Tx, charges []billing.Charge) (map[uuid.UUID]billing.Load, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for _, c := range charges {
-		if !r.once[c.ExecutionID] {
-			r.once[c.ExecutionID] = true
-			return nil, r.err
-		}
-	}
-	return r.Books.SettleTx(ctx, tx, charges)
+// refuseSettlements makes every second settlement of an execution fail with an error code of
+// PostgreSQL, starting with the first one.
+func (b *bench) refuseSettlements(t testing.TB, code string) {
+	t.Helper()
+	b.exec(t, `CREATE SEQUENCE settlements; GRANT USAGE ON SEQUENCE settlements TO weft_api, weft_system;
+		CREATE FUNCTION refuse_settlement() RETURNS trigger LANGUAGE plpgsql AS $$
+		BEGIN
+			IF nextval('settlements') % 2 = 1 THEN
+				RAISE EXCEPTION 'the settlement is refused' USING ERRCODE = '`+code+`';
+			END IF;
+			RETURN NEW;
+		END $$;
+		CREATE TRIGGER refuse_settlement BEFORE UPDATE ON credit_accounts
+			FOR EACH ROW WHEN (NEW.live < OLD.live) EXECUTE FUNCTION refuse_settlement()`)
 }
 
 // If an execution cannot finish in the transaction of the fold, it finishes separately, exactly
 // once, and the run continues afterwards.
 func TestExecutionFinishesSeparatelyIfTheFoldFails(t *testing.T) {
 	t.Parallel()
-	for what, err := range map[string]error{
-		"an error":                 errors.New("the account was refused"),
-		"a period that is over":    &billing.PeriodOver{},
-		"a connection that breaks": context.DeadlineExceeded,
+	for what, code := range map[string]string{
+		"an error":                 "P0001",
+		"a period that is over":    "WF002",
+		"a connection that breaks": "08006",
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)
-			n := b.start(t, options{slots: 4, ledger: &refusing{err: err, once: map[uuid.UUID]bool{}}})
-			key := n.trigger(t, run.TriggerParams{WorkflowID: n.draw(t, row, rowEdges, "")})
+			n := b.start(t, options{slots: 4})
+			drawn := n.draw(t, row, rowEdges, "")
+			b.refuseSettlements(t, code)
+			key := n.trigger(t, run.TriggerParams{WorkflowID: drawn})
 			got, stages := n.end(t, key)
 			if got.Status != status.RunCompleted || got.TotalUsage != credit.Credits(rowLength) {
 				t.Errorf("%s, usage %v, %s", got.Status, got.TotalUsage, got.Error)

@@ -243,7 +243,7 @@ func (s *Service) accept(ctx context.Context, p TriggerParams, n *newRun) (earli
 	defer cancel()
 	try := func() (err error) {
 		defer engine.RecoverPanic(&err)
-		return s.Executions.Accepting(ctx, p.WorkspaceID, func(how *execution.Acceptance) error {
+		return s.Executions.Accepting(ctx, func(how *execution.Acceptance) error {
 			return postgres.InTx(ctx, s.API, func(tx *postgres.Tx) (err error) {
 				earlier, err = s.acceptTx(ctx, tx, how, p, n)
 				return err
@@ -283,7 +283,7 @@ func (s *Service) acceptTx(ctx context.Context, tx *postgres.Tx, how *execution.
 		tx.Last(func(tx pgx.Tx) error { return p.Once.KeepTx(ctx, tx, n.id) })
 	}
 	start := &execution.Beginning{
-		WorkspaceID: p.WorkspaceID, Reserve: n.reserve, Job: s.Engine.Job(p.WorkspaceID, n.id),
+		WorkspaceID: p.WorkspaceID, RunID: n.id, Reserve: n.reserve, Delay: engine.SafetyNet,
 		Bytes: storage.RunBytes + int64(len(n.input)+len(p.Metadata)),
 	}
 	if n.separate {

@@ -14,7 +14,6 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/weft-automation/weft/gen/api"
-	"github.com/weft-automation/weft/internal/account/billing"
 	"github.com/weft-automation/weft/internal/account/plan"
 	"github.com/weft-automation/weft/internal/account/workspace"
 	"github.com/weft-automation/weft/internal/component"
@@ -108,7 +107,7 @@ func (b *bench) start(t *testing.T) *node {
 	}
 	n := &node{bench: b, workflows: workflow.NewService(requests, modules, ring)}
 	hub := notify.NewHub()
-	deps := execution.Deps{DB: requests, Jobs: jobs, Modules: modules, Keyring: ring, Hub: hub, Ledger: billing.Books{}}
+	deps := execution.Deps{DB: requests, Jobs: jobs, Modules: modules, Keyring: ring, Hub: hub}
 	ends := deps
 	ends.DB = system
 	runner := execution.NewRunner(ends, &execution.Identity{}, 0, log)

@@ -1,0 +1,190 @@
+package execution_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+
+	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/account/billing"
+	"github.com/weft-automation/weft/internal/execution"
+	"github.com/weft-automation/weft/internal/kit/credit"
+	"github.com/weft-automation/weft/internal/platform/postgres"
+)
+
+// offer is an element of ExecutionAcceptMany.
+type offer struct {
+	workspace uuid.UUID
+	kind      string
+	amount    credit.Amount
+	bytes     int64
+	worker    int32
+	delay     time.Duration
+}
+
+func acceptParams(offers []offer, maxActive int64) db.ExecutionAcceptManyParams {
+	p := db.ExecutionAcceptManyParams{MaxActive: maxActive, Queue: execution.Queue}
+	for _, o := range offers {
+		p.Ids, p.Kinds, p.WorkspaceIds = append(p.Ids, uuid.Must(uuid.NewV7())), append(p.Kinds, o.kind), append(p.WorkspaceIds, o.workspace)
+		p.Amounts, p.Bytes, p.DelaysMs = append(p.Amounts, int64(o.amount)), append(p.Bytes, o.bytes), append(p.DelaysMs, o.delay.Milliseconds())
+		p.Modules, p.Repeats, p.Calls = append(p.Modules, "ECHO"), append(p.Repeats, "pure"), append(p.Calls, []byte{1})
+		p.Attempts, p.WorkerIds, p.Traceparents = append(p.Attempts, 1), append(p.WorkerIds, o.worker), append(p.Traceparents, "")
+		p.Prices, p.RunIds, p.Timeouts = append(p.Prices, int64(o.amount)), append(p.RunIds, uuid.Nil), append(p.Timeouts, 0)
+		p.KeyIds, p.KeyRootIds, p.CallbackUrls = append(p.KeyIds, uuid.Nil), append(p.KeyRootIds, uuid.Nil), append(p.CallbackUrls, "")
+		p.CallbackSealed, p.CallbackSigned, p.CallbackHeaders = append(p.CallbackSealed, nil), append(p.CallbackSigned, false), append(p.CallbackHeaders, "")
+	}
+	return p
+}
+
+const kindExecution, kindRun = "component_execution", "workflow_run"
+
+// The statement that accepts executions inserts River's jobs itself. They must be the jobs that the
+// pinned version of River would insert.
+func TestAcceptedJobsAreThoseOfRiver(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	jobs, err := river.NewClient(riverpgxv5.New(b.pool), &river.Config{Schema: postgres.RiverSchema})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		offer     offer
+		maxActive int64
+		opts      river.InsertOpts
+	}{
+		"for any worker":         {offer{kind: kindExecution}, 10, river.InsertOpts{Queue: execution.Queue}},
+		"as a safety net":        {offer{kind: kindExecution, worker: 1, delay: time.Hour}, 10, river.InsertOpts{Queue: execution.Queue, ScheduledAt: time.Now().Add(time.Hour)}},
+		"of a parked execution":  {offer{kind: kindExecution, worker: 1, delay: time.Hour}, 0, river.InsertOpts{Queue: execution.Queue, Pending: true}},
+		"of a run that is later": {offer{kind: kindRun, delay: time.Hour}, 10, river.InsertOpts{Queue: execution.Queue, ScheduledAt: time.Now().Add(time.Hour)}},
+	} {
+		c.offer.workspace = b.workspace
+		p := acceptParams([]offer{c.offer}, c.maxActive)
+		rows, err := db.New().ExecutionAcceptMany(t.Context(), b.pool, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		args := river.JobArgs(execution.Args{WorkspaceID: b.workspace, ExecutionID: p.Ids[0]})
+		if c.offer.kind == kindRun {
+			args = runArgs{WorkspaceID: b.workspace, RunID: p.Ids[0]}
+		}
+		inserted, err := jobs.Insert(t.Context(), args, &c.opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ours, rivers := b.job(t, rows[0].JobID), b.job(t, inserted.Job.ID)
+		if ours != rivers {
+			t.Errorf("%s:\nours:    %s\nRiver's: %s", name, ours, rivers)
+		}
+	}
+}
+
+type runArgs struct {
+	WorkspaceID uuid.UUID `json:"workspaceId"`
+	RunID       uuid.UUID `json:"runId"`
+}
+
+func (runArgs) Kind() string { return kindRun }
+
+// job returns a job without its ID and with times to the minute.
+func (b *bench) job(t *testing.T, id int64) (row string) {
+	t.Helper()
+	err := b.pool.QueryRow(t.Context(), `SELECT ((to_jsonb(j) - 'id' - 'created_at' - 'scheduled_at') ||
+		jsonb_build_object('delay', date_trunc('minute', j.scheduled_at - now() + interval '30 s')))::text FROM river.river_job j WHERE id = $1`, id).Scan(&row)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return row
+}
+
+// The statement admits what the books admit one by one, for random accounts and batches.
+func TestLE08AcceptanceAdmitsWhatTheBooksAdmit(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	random := rand.New(rand.NewPCG(1, 2))
+	ids := []uuid.UUID{b.poor(t, 0), b.poor(t, 0), b.poor(t, 0)}
+	undo := errors.New("roll back")
+	for range 300 {
+		b.exec(t, `UPDATE credit_accounts SET plan = $2, paid = $3, usage_limit = $4, reserved = $5, stored = $6, storage_limit = 100, stopped = $7 WHERE workspace_id = ANY ($1)`,
+			ids, random.IntN(4), random.IntN(4), random.IntN(3), random.IntN(5), 95+random.IntN(6), random.IntN(8) == 0)
+		var offers []offer
+		var wants []billing.Want
+		for range 1 + random.IntN(8) {
+			o := offer{workspace: ids[random.IntN(3)], kind: kindExecution, amount: credit.Amount(random.IntN(3))}
+			offers, wants = append(offers, o), append(wants, billing.Want{WorkspaceID: o.workspace, Amount: o.amount})
+		}
+		var ours, books []string
+		state := func(tx pgx.Tx) (text string, err error) {
+			err = tx.QueryRow(t.Context(), "SELECT string_agg(format('%s %s %s', reserved, live, stored), ', ' ORDER BY workspace_id) FROM credit_accounts").Scan(&text)
+			return text, err
+		}
+		attempt := func(decide func(tx pgx.Tx) ([]string, error)) (result []string) {
+			err := pgx.BeginFunc(t.Context(), b.pool, func(tx pgx.Tx) error {
+				var err error
+				if result, err = decide(tx); err != nil {
+					return err
+				}
+				after, err := state(tx)
+				if result = append(result, after); err != nil {
+					return err
+				}
+				return undo
+			})
+			if !errors.Is(err, undo) {
+				t.Fatal(err)
+			}
+			return result
+		}
+		ours = attempt(func(tx pgx.Tx) (decided []string, err error) {
+			rows, err := db.New().ExecutionAcceptMany(t.Context(), tx, acceptParams(offers, 1000))
+			for _, row := range rows {
+				decided = append(decided, fmt.Sprint(row.JobID != 0))
+			}
+			return decided, err
+		})
+		books = attempt(func(tx pgx.Tx) (decided []string, err error) {
+			refusals, _, err := billing.Books{}.DecideTx(t.Context(), tx, wants)
+			for _, refusal := range refusals {
+				decided = append(decided, fmt.Sprint(refusal == nil))
+			}
+			return decided, err
+		})
+		if !slices.Equal(ours, books) {
+			t.Fatalf("%+v:\nstatement: %s\nbooks:     %s", offers, strings.Join(ours, " "), strings.Join(books, " "))
+		}
+	}
+}
+
+// Executions without a slot are parked first, and those that fit the share are not parked.
+func TestRL08AcceptanceParksBeyondTheShare(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.exec(t, "UPDATE credit_accounts SET live = 3, parked = 1, waiting = 1") // one is active
+	offers := make([]offer, 4)
+	for i := range offers {
+		offers[i] = offer{workspace: b.workspace, kind: kindExecution, worker: int32(i % 2)}
+	}
+	rows, err := db.New().ExecutionAcceptMany(context.Background(), b.pool, acceptParams(offers, 4))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var parked []bool
+	for _, row := range rows {
+		parked = append(parked, row.Parked)
+	}
+	if want := []bool{false, false, true, false}; !slices.Equal(parked, want) {
+		t.Errorf("parked: %v, want %v", parked, want)
+	}
+	if counted := b.count(t, "credit_accounts WHERE live = 7 AND parked = 2"); counted != 1 {
+		t.Error("the account does not count the parked execution")
+	}
+}

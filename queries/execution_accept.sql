@@ -1,0 +1,93 @@
+-- name: ExecutionAcceptMany :many
+-- Accepts executions, and runs that start, one for each element of the arrays: reserves their
+-- credits, and inserts their jobs, their rows and their callbacks. Returns one row for each
+-- element, in the given order. job_id is 0 if the credits or the storage of the workspace do not
+-- cover the element after those before it, if its billing is stopped, or if the account's period
+-- is over.
+--
+-- A run (kind workflow_run) has a job and a reservation. Its caller inserts its row. The row of an
+-- execution whose worker_id is not 0 is inserted as started by that worker, which has reserved a
+-- slot for it. amount is reserved in the account, and price is what the execution will cost: a
+-- run pays for its stages.
+--
+-- An execution that would exceed its workspace's fair share, of max_active executions, is parked:
+-- its job is pending, so no worker fetches it. Executions without a worker are parked first. The
+-- account is locked, so the counts are exact.
+--
+-- key_root_id is written for processes of the previous release, which do not read key_id. Without
+-- it they would hide the execution from its key, or show it to others, during a rolling upgrade.
+-- Remove it from here in the release after the first one that writes key_id. Older rows still
+-- need the reads of key_root_id until retention has deleted them.
+WITH item AS (
+    SELECT generate_subscripts(@ids::uuid[], 1) AS place,
+           unnest(@kinds::text[])             AS kind,
+           unnest(@workspace_ids::uuid[])     AS workspace_id,
+           unnest(@ids::uuid[])               AS id,
+           unnest(@amounts::bigint[])         AS amount,
+           unnest(@bytes::bigint[])           AS bytes,
+           unnest(@delays_ms::bigint[])       AS delay_ms,
+           unnest(@modules::text[])           AS module,
+           unnest(@repeats::text[])           AS repeat_rule,
+           unnest(@calls::bytea[])            AS call,
+           unnest(@attempts::smallint[])      AS attempts,
+           unnest(@worker_ids::integer[])     AS worker_id,
+           unnest(@traceparents::text[])      AS traceparent,
+           unnest(@prices::bigint[])          AS price,
+           NULLIF(unnest(@run_ids::uuid[]), '00000000-0000-0000-0000-000000000000')      AS run_id,
+           unnest(@timeouts::integer[])       AS timeout_ms,
+           NULLIF(unnest(@key_ids::uuid[]), '00000000-0000-0000-0000-000000000000')      AS key_id,
+           NULLIF(unnest(@key_root_ids::uuid[]), '00000000-0000-0000-0000-000000000000') AS key_root_id,
+           unnest(@callback_urls::text[])     AS url,
+           unnest(@callback_sealed::bytea[])  AS sealed,
+           unnest(@callback_signed::boolean[]) AS signed,
+           unnest(@callback_headers::text[])  AS header_names
+), account AS (
+    -- Rows are locked in order of ids, here and everywhere, to avoid deadlocks.
+    SELECT h.workspace_id, h.live - h.parked - h.waiting AS active, h.stopped,
+           h.plan + h.paid + GREATEST(h.usage_limit - h.plan_used - h.allowance_used - h.plan, 0) - h.reserved AS available
+    FROM credit_accounts h
+    WHERE h.workspace_id = ANY (@workspace_ids::uuid[]) AND h.valid_until > now() AND (h.storage_limit = 0 OR h.stored < h.storage_limit)
+    ORDER BY h.workspace_id FOR NO KEY UPDATE
+), asked AS (
+    SELECT i.place, i.workspace_id, i.kind, i.worker_id, i.amount, account.active, account.available, account.stopped,
+           sum(i.amount) OVER (PARTITION BY i.workspace_id ORDER BY i.place) - i.amount AS before
+    FROM item i JOIN account ON account.workspace_id = i.workspace_id
+), admitted AS (
+    SELECT a.place, nextval('river.river_job_id_seq') AS job_id,
+           a.kind = 'component_execution'
+           AND row_number() OVER (PARTITION BY a.workspace_id, a.kind ORDER BY a.worker_id = 0, a.place) + a.active > @max_active::bigint AS parked
+    FROM asked a
+    WHERE a.amount = 0 OR a.available > a.before AND NOT a.stopped
+), reserved AS (
+    UPDATE credit_accounts c SET
+        reserved = c.reserved + t.amount, live = c.live + t.live, parked = c.parked + t.parked, stored = c.stored + t.bytes
+    FROM (SELECT i.workspace_id, sum(i.amount)::bigint AS amount, sum(i.bytes)::bigint AS bytes,
+                 count(*) FILTER (WHERE i.kind = 'component_execution') AS live, count(*) FILTER (WHERE a.parked) AS parked
+          FROM item i JOIN admitted a ON a.place = i.place GROUP BY i.workspace_id) AS t
+    WHERE c.workspace_id = t.workspace_id
+), jobs AS (
+    INSERT INTO river.river_job (id, kind, queue, args, state, scheduled_at, max_attempts, priority, metadata, tags)
+    SELECT a.job_id, i.kind, @queue::text,
+           jsonb_build_object('workspaceId', i.workspace_id, CASE i.kind WHEN 'workflow_run' THEN 'runId' ELSE 'executionId' END, i.id),
+           (CASE WHEN a.parked THEN 'pending' WHEN i.delay_ms > 0 THEN 'scheduled' ELSE 'available' END)::river.river_job_state,
+           now() + CASE WHEN a.parked THEN 0 ELSE i.delay_ms END * interval '1 millisecond', 25, 1, '{}', '{}'
+    FROM item i JOIN admitted a ON a.place = i.place
+), executions AS (
+    INSERT INTO component_executions
+        (workspace_id, id, module, repeat_rule, status, call, attempts, attempt, attempt_started_at, epoch, worker_id,
+         job_id, has_callback, traceparent, reserved, parked, run_id, timeout_ms, key_id, key_root_id, created_at, updated_at)
+    SELECT i.workspace_id, i.id, i.module, i.repeat_rule, CASE WHEN s.started THEN 'EXECUTING' ELSE 'CREATED' END, i.call, i.attempts,
+           CASE WHEN s.started THEN 1 ELSE 0 END, CASE WHEN s.started THEN s.at END, CASE WHEN s.started THEN 1 ELSE 0 END,
+           CASE WHEN s.started THEN i.worker_id END, a.job_id, i.url <> '', NULLIF(i.traceparent, ''), i.price, a.parked,
+           i.run_id, NULLIF(i.timeout_ms, 0), i.key_id, i.key_root_id, s.at, s.at
+    FROM item i JOIN admitted a ON a.place = i.place,
+         LATERAL (SELECT i.worker_id <> 0 AND NOT a.parked AS started, COALESCE(sqlc.narg('at')::timestamptz, now()) AS at) AS s
+    WHERE i.kind = 'component_execution'
+), called AS (
+    INSERT INTO callbacks (workspace_id, execution_id, url, sealed, signed, header_names, created_at)
+    SELECT i.workspace_id, i.id, i.url, i.sealed, i.signed, string_to_array(i.header_names, ','), now()
+    FROM item i JOIN admitted a ON a.place = i.place WHERE i.url <> ''
+)
+SELECT COALESCE(a.job_id, 0)::bigint AS job_id, COALESCE(a.parked, false)::boolean AS parked, now()::timestamptz AS created_at
+FROM item i LEFT JOIN admitted a ON a.place = i.place
+ORDER BY i.place;
