@@ -26,11 +26,11 @@ import (
 // breakage is one fault of a deployment. Nil functions change nothing.
 type breakage struct {
 	name string
-	part string // that the suite has to find broken
+	part string // the part that the suite must report as broken
 	slow bool   // detected by timing: only in the soak, which checks times
-	long bool   // noticed by a case of the soak: slow, and it takes a minute
+	long bool   // detected only by a slow case of the soak, which takes a minute
 
-	do      func(*breaker, *call) *answer                                 // the whole of a request
+	do      func(*breaker, *call) *answer                                 // replaces the handling of a request
 	stream  func(b *breaker, c *call, in <-chan string, out func(string)) // the frames of an event stream
 	deliver func(*breaker, probe.Delivery) []probe.Delivery               // what arrives of a callback
 }

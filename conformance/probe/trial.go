@@ -29,7 +29,7 @@ type Trial struct {
 	unknown    map[string]bool // the operations that reported what AddUnknown added; nil: nothing is added
 }
 
-// Departure is a response that differs from a decision where the contract is open. If the
+// Departure is a response that differs from a decision where the contract leaves a choice. If the
 // target is Lenient, the case continues.
 type Departure struct {
 	Part string // ID of the decision

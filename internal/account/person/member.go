@@ -24,9 +24,9 @@ type Page struct {
 	Cursor string // "" for the first page
 }
 
-func noWorkspace() error { return fault.New(fault.NotFound, "There is no workspace with this id.") }
+func noWorkspace() error { return fault.New(fault.NotFound, "There is no workspace with this ID.") }
 
-func noMember() error { return fault.New(fault.NotFound, "There is no member with this id.") }
+func noMember() error { return fault.New(fault.NotFound, "There is no member with this ID.") }
 
 // Members returns one page of the members of a workspace, newest first. It returns INVALID_INPUT
 // for an invalid cursor.

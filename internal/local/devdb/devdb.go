@@ -238,5 +238,6 @@ func hasStatus(pidFile []byte, status string) bool {
 	return len(lines) == statusLine && string(bytes.TrimSpace(lines[statusLine-1])) == status
 }
 
-// statusLine is the number of lines of postmaster.pid when its last line, the status, is written.
+// statusLine is the number of the line of postmaster.pid that contains the status. It is the last
+// line written.
 const statusLine = 8

@@ -38,7 +38,8 @@ type Delivery struct {
 	refused bool // rejected because of its signature
 }
 
-// Failed reports whether a delivery had a problem other than a failure on purpose.
+// Failed reports whether the delivery had a problem that was not injected. A slow delivery is still
+// answered, so its response decides unless the sender gave up.
 func (d Delivery) Failed() bool {
 	injected := d.Injected != nil
 	switch {

@@ -252,6 +252,7 @@ func (dev DevConfig) credentials(ctx context.Context, pool *pgxpool.Pool) (clien
 	}
 	if c.AdminPassword == "" || !dev.signsIn(ctx, pool, c) {
 		c.AdminEmail = devOwner
+		// An existing owner keeps the password, which is then missing from the credentials.
 		if c.AdminPassword, err = makeDevOwner(ctx, pool, workspaceID); err != nil {
 			return client.Credentials{}, err
 		}

@@ -14,7 +14,7 @@ import (
 // credits once the credits are correct again.
 type auditCommand struct {
 	database
-	Workspace string `arg:"" optional:"" help:"Name or id of the workspace; without it, all."`
+	Workspace string `arg:"" optional:"" help:"Name or ID of the workspace; without it, all."`
 	Renew     bool   `name:"renew-checkpoints" help:"Compute the checkpoints of the workspace again from its present postings. Use it once you know why postings differ from their checkpoint."`
 }
 

@@ -53,15 +53,15 @@ func (c *hooksList) Run(s *session) error {
 
 type hooksCreate struct {
 	target
-	Workflow         string `arg:"" help:"Id of the workflow, or its name in the credentials file."`
+	Workflow         string `arg:"" help:"ID of the workflow, or its name in the credentials file."`
 	Header           string `xor:"scheme" placeholder:"HEADER" help:"Header with the HMAC of the body, such as X-Hub-Signature-256."`
-	Prefix           string `placeholder:"TEXT" help:"What stands before it there, such as sha256=."`
-	Algorithm        string `placeholder:"NAME" help:"Its hash function, sha256 or sha512; without it sha256."`
-	Encoding         string `placeholder:"NAME" help:"How its bytes are written, hex or base64; without it hex."`
+	Prefix           string `placeholder:"TEXT" help:"Text before the HMAC in the header, such as sha256=."`
+	Algorithm        string `placeholder:"NAME" help:"Hash function of the HMAC, sha256 or sha512 (sha256)."`
+	Encoding         string `placeholder:"NAME" help:"Encoding of the HMAC, hex or base64 (hex)."`
 	DeliveryHeader   string `name:"delivery-header" placeholder:"HEADER" help:"Header with the ID of a delivery. Deliveries with the same ID or body start one run; without this header each delivery starts a run."`
 	AcceptRepeated   bool   `name:"accept-repeated-bodies" help:"Start a run for a delivery with a new ID although its body came before. Anyone who captured a delivery can then send it again. Needs --delivery-header."`
-	StandardWebhooks bool   `name:"standard-webhooks" xor:"scheme" help:"Deliveries keep to Standard Webhooks."`
-	Name             string `placeholder:"TEXT" help:"What it is called, for people."`
+	StandardWebhooks bool   `name:"standard-webhooks" xor:"scheme" help:"Verify deliveries by Standard Webhooks."`
+	Name             string `placeholder:"TEXT" help:"Display name."`
 	Paused           bool   `help:"Refuse deliveries until it is resumed."`
 	IdempotencyKey   string `name:"idempotency-key" placeholder:"TEXT" help:"A repeat with the same key creates nothing new."`
 }

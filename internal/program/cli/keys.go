@@ -35,7 +35,7 @@ type keysCommand struct {
 // inWorkspace selects the database and the workspace of the keys.
 type inWorkspace struct {
 	database
-	Workspace string `default:"dev" placeholder:"NAME" help:"Name or id of the workspace (${default})."`
+	Workspace string `default:"dev" placeholder:"NAME" help:"Name or ID of the workspace (${default})."`
 }
 
 type keysCreate struct {
@@ -45,7 +45,7 @@ type keysCreate struct {
 	NewWorkspace bool        `help:"Create the workspace if it does not exist."`
 	Plan         string      `default:"starter" enum:"starter,growth,professional,enterprise" help:"Plan of a new workspace (${default})."`
 	BaseURL      string      `name:"base-url" placeholder:"URL" default:"${base_url}" help:"Base URL of the service, for the credentials."`
-	Out          string      `placeholder:"FILE" help:"Write the credentials to a new file of mode 0600, instead of stdout."`
+	Out          string      `placeholder:"FILE" help:"Write the credentials to a new file with mode 0600, instead of stdout."`
 }
 
 func (k *keysCreate) Run(s *session) error {

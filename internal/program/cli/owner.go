@@ -24,7 +24,7 @@ const passwordVariable = "WEFT_ADMIN_PASSWORD"
 // arguments.
 type adminOwner struct {
 	database
-	Workspace    string `arg:"" help:"Name or id of the workspace."`
+	Workspace    string `arg:"" help:"Name or ID of the workspace."`
 	Email        string `arg:"" help:"E-mail address to sign in with."`
 	Name         string `placeholder:"TEXT" help:"What the person is called (the e-mail address)."`
 	NewWorkspace bool   `help:"Create the workspace if it does not exist."`

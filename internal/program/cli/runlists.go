@@ -76,7 +76,7 @@ func (c *workflowsRuns) Run(s *session) error {
 // ofWorkflows are the flags of lists that can be limited to one workflow.
 type ofWorkflows struct {
 	target
-	Workflow string `placeholder:"ID" help:"Only those of this workflow: its id, or its name in the credentials file."`
+	Workflow string `placeholder:"ID" help:"Only those of this workflow: its ID, or its name in the credentials file."`
 	Limit    int    `default:"20" help:"How many at most (${default})."`
 }
 

@@ -25,7 +25,7 @@ const runsPath = workflowsPath + "/executions"
 // run is COMPLETED.
 type workflowsRun struct {
 	target
-	Workflow       string `arg:"" help:"Id of the workflow, or its name in the credentials file, or a JSON file with one, which is saved first."`
+	Workflow       string `arg:"" help:"ID of the workflow, or its name in the credentials file, or a JSON file with one, which is saved first."`
 	Input          string `default:"{}" placeholder:"JSON" help:"Input of the run: JSON, @FILE, or - for stdin."`
 	Watch          bool   `help:"Show how it goes, to its end."`
 	MaxCredits     string `name:"max-credits" placeholder:"N" help:"The most that it may cost."`

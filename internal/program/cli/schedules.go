@@ -60,11 +60,11 @@ func dateOf(at *timestamp.Time) string {
 
 type schedulesCreate struct {
 	target
-	Workflow       string `arg:"" help:"Id of the workflow, or its name in the credentials file."`
-	Cron           string `arg:"" optional:"" help:"Minute, hour, day of the month, month and day of the week, such as '0 9 * * MON-FRI', or @daily and the like. Without it, that of the workflow's ON_SCHEDULE."`
-	TimeZone       string `name:"time-zone" placeholder:"ZONE" help:"Time zone of the expression, such as Europe/Berlin; without it UTC."`
+	Workflow       string `arg:"" help:"ID of the workflow, or its name in the credentials file."`
+	Cron           string `arg:"" optional:"" help:"Minute, hour, day of the month, month and day of the week, such as '0 9 * * MON-FRI', or @daily and the like. Default: the cron of the workflow's ON_SCHEDULE."`
+	TimeZone       string `name:"time-zone" placeholder:"ZONE" help:"Time zone of the expression, such as Europe/Berlin (UTC)."`
 	Overlap        string `placeholder:"POLICY" help:"What to do at a time when the previous run has not finished: skip, queue or allow (skip)."`
-	Name           string `placeholder:"TEXT" help:"What it is called, for people."`
+	Name           string `placeholder:"TEXT" help:"Display name."`
 	Paused         bool   `help:"Start no runs until it is resumed."`
 	IdempotencyKey string `name:"idempotency-key" placeholder:"TEXT" help:"A repeat with the same key creates nothing new."`
 }

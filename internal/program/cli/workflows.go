@@ -35,7 +35,7 @@ type workflowsCommand struct {
 type workflowsPush struct {
 	target
 	File           string `arg:"" help:"JSON file with the workflow, or - for stdin."`
-	Workflow       string `arg:"" optional:"" help:"Id of the workflow to replace, or its name in the credentials file; without it a new one is created."`
+	Workflow       string `arg:"" optional:"" help:"ID of the workflow to replace, or its name in the credentials file; without it a new one is created."`
 	At             int32  `placeholder:"N" help:"Replace it only if it is still at this version."`
 	IdempotencyKey string `name:"idempotency-key" placeholder:"TEXT" help:"A repeat with the same key creates nothing new."`
 }
@@ -95,7 +95,7 @@ func (s *session) warn(warnings *[]api.WorkflowWarning) {
 // workflowsPull prints a workflow.
 type workflowsPull struct {
 	target
-	Workflow string `arg:"" help:"Id of the workflow, or its name in the credentials file."`
+	Workflow string `arg:"" help:"ID of the workflow, or its name in the credentials file."`
 	At       int32  `placeholder:"N" help:"Which version; without it the present one."`
 	Out      string `placeholder:"FILE" help:"Where to write it instead of stdout."`
 }

@@ -46,7 +46,7 @@ func (s *Service) get(ctx context.Context, key notify.Key) (db.RunGetRow, error)
 }
 
 var (
-	errNoRun = fault.New(fault.NotFound, "There is no run with this id.")
+	errNoRun = fault.New(fault.NotFound, "There is no run with this ID.")
 	// ErrOtherWorkflow is the FORBIDDEN error for a key that is restricted to other workflows.
 	ErrOtherWorkflow = &fault.Error{Code: fault.Forbidden, Reason: "workflow_not_allowed", Message: "This API key may not use this workflow."}
 )
