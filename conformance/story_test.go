@@ -112,9 +112,9 @@ func (s *story) learn(name string, example, answer any) {
 	}
 }
 
-// send sends one example and expects success. It uses the pairs in on to replace names from the
-// document.
-func (s *story) send(id, name string, on ...string) object {
+// send sends one example and expects success. replacements are pairs of a parameter's name and the
+// name whose value replaces the document's example.
+func (s *story) send(id, name string, replacements ...string) object {
 	s.sent[id+" "+name] = true
 	method, template, operation := s.operation(id)
 	request := probe.Request{Method: method, Path: template, Header: http.Header{}}
@@ -122,9 +122,9 @@ func (s *story) send(id, name string, on ...string) object {
 	for _, node := range parameters {
 		if p := s.resolve(node); p["in"] == "path" {
 			value := s.called(p["example"].(string))
-			for i := 0; i < len(on); i += 2 {
-				if on[i] == p["name"] {
-					value = s.called(on[i+1])
+			for i := 0; i < len(replacements); i += 2 {
+				if replacements[i] == p["name"] {
+					value = s.called(replacements[i+1])
 				}
 			}
 			request.Path = strings.Replace(request.Path, "{"+p["name"].(string)+"}", value, 1)

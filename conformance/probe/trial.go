@@ -207,14 +207,14 @@ func (t *Trial) Soon(took, limit time.Duration, format string, args ...any) {
 	t.Check(took <= t.Limit(limit), format, args...)
 }
 
-// Until calls yes, at growing intervals, until yes returns true. The case fails when a call that
-// started after the limit returns false. A slow call that started before the limit does not fail
-// the case.
-func (t *Trial) Until(what string, limit time.Duration, yes func() bool) {
+// Until calls condition, at growing intervals, until condition returns true. The case fails when a
+// call that started after the limit returns false. A slow call that started before the limit does
+// not fail the case.
+func (t *Trial) Until(what string, limit time.Duration, condition func() bool) {
 	deadline := time.Now().Add(t.Limit(limit))
 	for pause := 5 * time.Millisecond; ; pause = min(pause*3/2, 200*time.Millisecond) {
 		last := time.Now().After(deadline)
-		if yes() {
+		if condition() {
 			return
 		}
 		if last {

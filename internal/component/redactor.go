@@ -41,9 +41,10 @@ func NewRedactor(secrets ...string) *Redactor {
 	return r
 }
 
-// Redactor returns a redactor for the secrets in this input and config, and for more.
-func (e *Entry) Redactor(input, config json.RawMessage, more ...string) *Redactor {
-	r := NewRedactor(more...)
+// Redactor returns a redactor for the secrets in this input and config, and for the strings in
+// extra.
+func (e *Entry) Redactor(input, config json.RawMessage, extra ...string) *Redactor {
+	r := NewRedactor(extra...)
 	r.collect(input, e.SecretPaths.Input)
 	r.collect(config, e.SecretPaths.Config)
 	return r

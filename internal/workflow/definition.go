@@ -242,13 +242,13 @@ type stored struct {
 }
 
 // check compiles a definition and extracts its secrets. A placeholder stands for a secret of the
-// earlier version. before is nil for a new workflow.
-func (s *Service) check(d definition, before *earlier) (stored, error) {
-	kept, faults, err := s.restore(&d, before.secrets())
+// earlier version. previous is nil for a new workflow.
+func (s *Service) check(d definition, previous *earlier) (stored, error) {
+	kept, faults, err := s.restore(&d, previous.secrets())
 	if err != nil {
 		return stored{}, err
 	}
-	moved, err := s.movedSecrets(before, d, kept)
+	moved, err := s.movedSecrets(previous, d, kept)
 	if err != nil {
 		return stored{}, err
 	}

@@ -171,11 +171,11 @@ func (s *Service) findInvitation(ctx context.Context, token string, from netip.A
 	return invited, nil
 }
 
-// join creates the account or checks that it may join, adds the member, calls then, and marks
-// the invitation as accepted, all in one transaction. The inviter must still be allowed to
-// invite. The lock order is the same as elsewhere: members before invitations, and the account
-// before its memberships.
-func (s *Service) join(ctx context.Context, invited db.InvitationGetByTokenRow, j joiner, then func(pgx.Tx) error) error {
+// join creates the account or checks that it may join, adds the member, calls fn, and marks the
+// invitation as accepted, all in one transaction. The inviter must still be allowed to invite. The
+// lock order is the same as elsewhere: members before invitations, and the account before its
+// memberships.
+func (s *Service) join(ctx context.Context, invited db.InvitationGetByTokenRow, j joiner, fn func(pgx.Tx) error) error {
 	return pgx.BeginFunc(ctx, s.system, func(tx pgx.Tx) error {
 		if err := useInvitation(ctx, tx, invited); err != nil {
 			return err
@@ -186,7 +186,7 @@ func (s *Service) join(ctx context.Context, invited db.InvitationGetByTokenRow, 
 		if err != nil {
 			return err
 		}
-		if err := then(tx); err != nil {
+		if err := fn(tx); err != nil {
 			return err
 		}
 		joined, err := queries.MemberInsert(ctx, tx, db.MemberInsertParams{WorkspaceID: invited.WorkspaceID, UserID: j.ID, Role: invited.Role})

@@ -60,8 +60,8 @@ func random(n int) []byte {
 	return b
 }
 
-// run waits for a free processor and calls work. It returns UNAVAILABLE if too many are waiting.
-func (h *hasher) run(ctx context.Context, from caller, work func()) error {
+// run waits for a free processor and calls fn. It returns UNAVAILABLE if too many are waiting.
+func (h *hasher) run(ctx context.Context, from caller, fn func()) error {
 	waiting := h.strangers
 	if from.known {
 		waiting = h.known
@@ -78,7 +78,7 @@ func (h *hasher) run(ctx context.Context, from caller, work func()) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	work()
+	fn()
 	return nil
 }
 

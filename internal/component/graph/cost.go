@@ -14,13 +14,13 @@ type Range struct{ Least, Most Cost }
 // Price is the cost of a component, by the outcome of its stage.
 type Price struct{ Completed, Failed Range }
 
-// With returns the price of a component that also causes the cost inside: the iterations of a
-// FOR_EACH, or a child run. If the component fails, the iterations or the child run may have
+// With returns the price of a component that also causes nested costs: those of the iterations of a
+// FOR_EACH, or of a child run. If the component fails, the iterations or the child run may have
 // stopped early.
-func (p Price) With(inside Range) Price {
-	p.Completed.Least = p.Completed.Least.Plus(inside.Least)
-	p.Completed.Most = p.Completed.Most.Plus(inside.Most)
-	p.Failed.Most = p.Failed.Most.Plus(inside.Most)
+func (p Price) With(nested Range) Price {
+	p.Completed.Least = p.Completed.Least.Plus(nested.Least)
+	p.Completed.Most = p.Completed.Most.Plus(nested.Most)
+	p.Failed.Most = p.Failed.Most.Plus(nested.Most)
 	return p
 }
 

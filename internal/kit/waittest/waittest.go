@@ -45,14 +45,14 @@ func CleanupContext(t testing.TB) (context.Context, context.CancelFunc) {
 	return context.WithDeadline(context.Background(), Deadline(t))
 }
 
-// Until polls until yes returns true. It fails the test at the test's Deadline.
-func Until(t testing.TB, what string, yes func() bool) {
+// Until polls until condition returns true. It fails the test at the test's Deadline.
+func Until(t testing.TB, what string, condition func() bool) {
 	t.Helper()
 	ctx, cancel := CleanupContext(t)
 	defer cancel()
 	ticker := time.NewTicker(pause)
 	defer ticker.Stop()
-	for !yes() {
+	for !condition() {
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():

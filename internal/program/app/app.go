@@ -278,20 +278,21 @@ func (a *App) afterStart(ctx context.Context) {
 	}
 }
 
-// inBackground runs do in a goroutine. The caller calls wait exactly once, which returns do's error.
-func inBackground(do func() error) (wait func() error) {
+// inBackground calls fn in a goroutine. The caller calls wait exactly once, which returns fn's
+// error.
+func inBackground(fn func() error) (wait func() error) {
 	result := make(chan error, 1)
-	go func() { result <- do() }()
+	go func() { result <- fn() }()
 	return func() error { return <-result }
 }
 
-// changed returns those of the watched executions and runs that changed within since.
-func (a *App) changed(ctx context.Context, keys []notify.Key, since time.Duration) ([]notify.Key, error) {
-	executions, err := execution.Changed(a.pools.system)(ctx, keys, since)
+// changed returns those of the watched executions and runs that changed within the given duration.
+func (a *App) changed(ctx context.Context, keys []notify.Key, window time.Duration) ([]notify.Key, error) {
+	executions, err := execution.Changed(a.pools.system)(ctx, keys, window)
 	if err != nil {
 		return nil, err
 	}
-	runs, err := run.Changed(a.pools.system)(ctx, keys, since)
+	runs, err := run.Changed(a.pools.system)(ctx, keys, window)
 	return append(executions, runs...), err
 }
 

@@ -297,11 +297,11 @@ func ParseSchedule(texts []string) ([]time.Duration, error) {
 	return list, nil
 }
 
-// parseDuration parses a duration such as 5s, from least to most.
-func parseDuration(text string, least, most time.Duration) (time.Duration, error) {
+// parseDuration parses a duration such as 5s, between lower and upper, inclusive.
+func parseDuration(text string, lower, upper time.Duration) (time.Duration, error) {
 	d, err := time.ParseDuration(text)
-	if err != nil || d < least || d > most {
-		return 0, fmt.Errorf("must be a duration such as 30s, from %v to %v", least, most)
+	if err != nil || d < lower || d > upper {
+		return 0, fmt.Errorf("must be a duration such as 30s, from %v to %v", lower, upper)
 	}
 	return d, nil
 }

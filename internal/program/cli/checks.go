@@ -120,11 +120,11 @@ func (d *doctorCommand) checkPostgres(ctx context.Context, s *session) []finding
 
 const cureOfQuarantine = "weft quarantine status shows what is unfinished; weft quarantine release ends the quarantine"
 
-// compareClocks compares this machine's clock with PostgreSQL's. asked is when the query was sent,
-// shown the time in its response.
-func compareClocks(asked, shown time.Time, tolerance time.Duration) []finding {
+// compareClocks compares this machine's clock with PostgreSQL's. sentAt is when the query was sent,
+// dbTime the time in its response.
+func compareClocks(sentAt, dbTime time.Time, tolerance time.Duration) []finding {
 	var here clock.Clock
-	here.Observe(asked, time.Now(), shown)
+	here.Observe(sentAt, time.Now(), dbTime)
 	off := here.Offset().Round(time.Millisecond)
 	text := fmt.Sprintf("its clock is %v ahead of this machine's", off)
 	if off < 0 {

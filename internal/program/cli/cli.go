@@ -96,12 +96,12 @@ func (s *session) note(format string, args ...any) {
 	_, _ = fmt.Fprintf(s.stderr, format+"\n", args...)
 }
 
-// counted formats a number: one, or many with the number as %d.
-func counted(n int, one, many string) string {
+// counted formats a number: singular, or plural with the number as %d.
+func counted(n int, singular, plural string) string {
 	if n == 1 {
-		return one
+		return singular
 	}
-	return fmt.Sprintf(many, n)
+	return fmt.Sprintf(plural, n)
 }
 
 // Process describes the process that Run runs in.

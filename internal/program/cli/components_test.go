@@ -85,7 +85,7 @@ func TestComponentsOfThisProgramNeedNoService(t *testing.T) {
 	for _, c := range []struct{ module, want string }{
 		{"IF", "\nPorts, in a workflow\n  then   The condition holds.\n  else   The condition does not hold.\n  error  It failed."},
 		{"SWITCH", "  config.cases[].name  The case of this name is the first that holds.\n  default              No case holds.\n"},
-		{"HASH", "  next   It completed.\n  error  It failed."},
+		{"HASH", "  next   The component completed.\n  error  The component failed."},
 		{"GET_EVM_ACCOUNT_BALANCE", "  account  (string, required, format evm-address)\n"},
 	} {
 		run(t, nowhere, "", "components", "--offline", c.module).check(t, 0, c.want, "")

@@ -41,17 +41,17 @@ func announce(conn net.Conn, n int, header ...string) {
 
 const withKey = "X-Api-Key: ws_test\r\n"
 
-// held waits until unauthenticated callers hold want bytes.
-func (s *service) held(t testing.TB, want int64) {
+// held waits until unauthenticated callers hold n bytes.
+func (s *service) held(t testing.TB, n int64) {
 	t.Helper()
 	for t.Context().Err() == nil {
-		if got, _ := s.front.memory.Held(); got == want {
+		if got, _ := s.front.memory.Held(); got == n {
 			return
 		}
 		s.healthy(t.(*testing.T))
 	}
 	got, _ := s.front.memory.Held()
-	t.Fatalf("unauthenticated callers hold %d bytes, want %d", got, want)
+	t.Fatalf("unauthenticated callers hold %d bytes, want %d", got, n)
 }
 
 func TestSigningHeadersAreCheckedBeforeTheBodyArrives(t *testing.T) {
