@@ -15,18 +15,18 @@ import (
 // adminCommand works directly on the database. Anyone who can reach the database can grant credits,
 // create owners and set passwords.
 type adminCommand struct {
-	Credits  adminCredits  `cmd:"" help:"Give a workspace paid credits, or take them back."`
+	Credits  adminCredits  `cmd:"" help:"Grant paid credits to a workspace, or revoke them."`
 	Plan     adminPlan     `cmd:"" help:"Put a workspace on a plan."`
 	Owner    adminOwner    `cmd:"" help:"Make a person an owner of a workspace."`
-	Password adminPassword `cmd:"" help:"Set another password for a person. They keep their roles."`
+	Password adminPassword `cmd:"" help:"Set a new password for a person. The person's roles stay the same."`
 }
 
 // adminCredits grants credits once for each reference.
 type adminCredits struct {
 	database
 	Workspace string `arg:"" help:"Name or ID of the workspace."`
-	Amount    string `arg:"" help:"Credits, with at most 6 decimals. To take back, give a negative number behind all else: -- -5."`
-	Reference string `placeholder:"TEXT" help:"What it is for, such as an invoice. The same reference gives once. Without one, every call gives."`
+	Amount    string `arg:"" help:"Credits, with at most 6 decimals. To revoke credits, pass a negative number as the last argument: -- -5."`
+	Reference string `placeholder:"TEXT" help:"Reference of the grant, such as an invoice number. A reference grants credits only once. Without a reference, every call grants credits."`
 	Note      string `placeholder:"TEXT" help:"Note on the workspace's statement."`
 }
 
@@ -57,7 +57,7 @@ func (c *adminCredits) Run(s *session) error {
 		return err
 	}
 	if !granted {
-		s.note("The reference %q gave these credits before; nothing was changed.", reference)
+		s.note("These credits were already granted with the reference %q; nothing was changed.", reference)
 		return nil
 	}
 	s.note("Workspace %s: %s paid credits, reference %q.", c.Workspace, amount, reference)

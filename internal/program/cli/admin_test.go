@@ -61,6 +61,6 @@ func TestAdminGrantsCreditsAndSetsPlansAndAuditPasses(t *testing.T) {
 	if _, err := conn.Exec(t.Context(), "UPDATE credit_accounts SET paid = paid - 3000000; UPDATE workspaces SET billing_stopped_at = now(); UPDATE credit_accounts SET stopped = true"); err != nil {
 		t.Fatal(err)
 	}
-	run(t, environ, "", "audit", "shop").check(t, 0, "", "right again: it goes on")
+	run(t, environ, "", "audit", "shop").check(t, 0, "", "correct again. The workspace can start new work")
 	run(t, environ, "", "audit", "shop").check(t, 0, "", "Workspace shop: ")
 }

@@ -29,8 +29,8 @@ type completionCommand struct {
 
 // Help returns the additional text of --help.
 func (c *completionCommand) Help() string {
-	return "For the shell that runs: source <(weft completion bash), the same with zsh, or weft completion fish | source. " +
-		"The script says how to have it in every shell. Modules and fields are those of this program; no service is asked."
+	return "In the current shell, run source <(weft completion bash), source <(weft completion zsh), or weft completion fish | source. " +
+		"The comments in the script say how to load it in every shell. Modules and fields come from the catalogue of this program, not of the service."
 }
 
 func (c *completionCommand) Run(s *session) error {

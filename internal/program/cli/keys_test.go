@@ -137,7 +137,7 @@ func TestKeysListAndRevokeShowRevokedAndExpiredKeys(t *testing.T) {
 	}
 	run(t, environ, "", "keys", "revoke", "ws_nope").check(t, 2, "", "the ID column of `weft keys list`")
 	run(t, environ, "", "keys", "revoke", keyID).check(t, 0, "", "is revoked")
-	run(t, environ, "", "keys", "revoke", keyID).check(t, 0, "", "was revoked before, at 20")
+	run(t, environ, "", "keys", "revoke", keyID).check(t, 0, "", "was already revoked, at 20")
 }
 
 func TestKeysNeedADatabaseThatIsUpToDate(t *testing.T) {

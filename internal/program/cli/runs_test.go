@@ -222,8 +222,8 @@ func TestARunIsCanceled(t *testing.T) {
 		}
 		fmt.Fprint(w, live)
 	})
-	run(t, s.environ(), "", "workflows", "cancel", runID).check(t, 0, "", "Nothing new begins. The run is CANCELED when")
-	run(t, s.environ(), "", "workflows", "cancel", runID, "--immediate", "--reason=too late").check(t, 0, "", "The run is over: COMPLETED.")
+	run(t, s.environ(), "", "workflows", "cancel", runID).check(t, 0, "", "No new stage starts. The run is CANCELED when")
+	run(t, s.environ(), "", "workflows", "cancel", runID, "--immediate", "--reason=too late").check(t, 0, "", "The run has already finished: COMPLETED.")
 	path := "PUT /v1/sdk/workflows/executions/" + runID + "/cancellation "
 	if want := []string{path + `{}`, path + `{"mode":"immediate","reason":"too late"}`}; !slices.Equal(s.seen(), want) {
 		t.Errorf("sent %q, want %q", s.seen(), want)
@@ -258,8 +258,8 @@ func TestUnknownWorkflowListsKnownOnes(t *testing.T) {
 		run(t, s.environ(), "", "workflows", "run", text).check(t, 1, "", want)
 		run(t, s.environ(), "", "workflows", "pull", text).check(t, 1, "", want)
 	}
-	unknown("Payout", "the file names none, and weft workflows list shows the ids")
+	unknown("Payout", "the file contains no names; run weft workflows list to see the IDs")
 	s.nameWorkflow(t, "fanOut")
-	unknown("Payout", "the file names fanOut, and weft workflows list shows the ids of all")
+	unknown("Payout", "the file contains the names fanOut; run weft workflows list to see all IDs")
 	unknown("Fan-out", "did you mean fanOut?")
 }

@@ -43,7 +43,7 @@ func (c caller) watch(s *session, runID uuid.UUID, after int64) error {
 		case err := <-ended:
 			drawn.clear()
 			if err != nil && s.ctx.Err() != nil {
-				s.note("Stopped watching. The run continues; weft workflows watch %s shows it again.", runID)
+				s.note("Stopped watching. The run continues. To follow it again: weft workflows watch %s", runID)
 				return errQuiet
 			}
 			if err != nil {

@@ -245,7 +245,7 @@ func (v *Vault) key(ctx context.Context, of keyOf) (*seal.Keyring, error) {
 func (v *Vault) openKey(of keyOf, sealed []byte) (*seal.Keyring, error) {
 	if !v.ring.Holds(sealed) {
 		return nil, &fault.Error{
-			Code: fault.Unavailable, Message: "An output cannot be read here: this process was not given the master key that it is sealed under.", RetryAfter: 5 * time.Second,
+			Code: fault.Unavailable, Message: "An output cannot be read here: this process does not have the master key that the output is encrypted with.", RetryAfter: 5 * time.Second,
 		}
 	}
 	plain, err := v.ring.Open(sealed, KeyAt(of.workspaceID, of.id))
