@@ -41,7 +41,7 @@ type breaker struct {
 	spec  *probe.Spec
 	base  string
 	own   probe.Credentials
-	acted atomic.Int64 // how often it did
+	acted atomic.Int64 // number of times that the fault was injected
 
 	mu   sync.Mutex
 	keys map[string]probe.Credentials // by the key
@@ -70,7 +70,7 @@ func (b *breaker) before(t *testing.T, behind *probe.Target) *probe.Target {
 	b.spec, b.base, b.own, b.kept = behind.Spec, behind.BaseURL, behind.Credentials, map[string]string{}
 	b.keys = map[string]probe.Credentials{behind.APIKey: behind.Credentials, behind.Foreign.APIKey: *behind.Foreign, behind.Poor.APIKey: *behind.Poor}
 	server := httptest.NewUnstartedServer(b)
-	server.Config.MaxHeaderBytes = 12 << 10 // that of the service, which is to refuse first
+	server.Config.MaxHeaderBytes = 12 << 10 // the service's own limit, so that the breaker rejects no request that the service accepts
 	server.Start()
 	t.Cleanup(server.Close)
 	through := *behind

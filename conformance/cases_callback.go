@@ -159,7 +159,7 @@ func callbackSuccesses(t *probe.Trial) {
 		page := attempts(t, id)
 		t.Equal("attempts", len(page.Data), 1)
 		t.Equal("httpStatus", *page.Data[0].HTTPStatus, int32(statuses[i]))
-		if i == 0 { // wait until the next attempt would be due if this one had failed
+		if i == 0 { // wait until the next attempt would be due if this attempt had failed
 			wait(t, toTheNext(t))
 		}
 		t.Equal("deliveries", receiver.Received(), 1)

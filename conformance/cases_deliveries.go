@@ -124,7 +124,7 @@ func deliveriesEncoded(t *probe.Trial) {
 		hook := hooked(t, c.verification)
 		request := probe.Request{Method: http.MethodPost, Path: hook.Path, Body: body, Unsigned: true, Header: http.Header{"X-Mac": {c.text}}}
 		first, second := taken(t, request), taken(t, request)
-		t.Check(first.RunID != second.RunID, "deliveries without an id are one") // it names no header for it
+		t.Check(first.RunID != second.RunID, "deliveries without an id are one") // the hook names no deliveryHeader
 		t.Equal("x-mac", givenTo(t, first).Headers["x-mac"], "")
 	}
 	for _, secret := range []string{hookSecret, "whsec_" + base64.StdEncoding.EncodeToString([]byte(hookSecret))} {

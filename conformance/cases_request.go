@@ -135,7 +135,7 @@ func contentTypes(t *probe.Trial) {
 	t.Equal("without a Content-Type", send(http.Header{"Content-Type": nil}).Status, http.StatusOK)
 	open := checking(t, object{"method": "GET", "path": "/", "timestamp": "1"})
 	open.Header = http.Header{"Content-Type": nil}
-	t.Problem(t.Do(open), http.StatusUnsupportedMediaType, "UNSUPPORTED_MEDIA_TYPE") // nobody signs it
+	t.Problem(t.Do(open), http.StatusUnsupportedMediaType, "UNSUPPORTED_MEDIA_TYPE") // an open operation: requests are not signed
 }
 
 // signedForm sends malformed requests to each signed operation, in every way for which the document

@@ -49,9 +49,9 @@ func systemComponents(t *testing.T, behind *probe.Target) (all []systemComponent
 
 // unfinished maps modules that accept their required inputs and then fail to the error code.
 var unfinished = map[string]string{
-	"BUILD_EVM_TRANSACTION": "INVALID_INPUT", // it also needs a receiver, or data that creates a contract
+	"BUILD_EVM_TRANSACTION": "INVALID_INPUT", // the component also needs a receiver, or data that creates a contract
 	"ESTIMATE_EVM_GAS":      "INVALID_INPUT", // as BUILD_EVM_TRANSACTION
-	"SIGN_EVM_TRANSACTION":  "INVALID_INPUT", // it also needs a key or a signature, one of the two
+	"SIGN_EVM_TRANSACTION":  "INVALID_INPUT", // the component also needs either a key or a signature
 	"RESOLVE_ENS_NAME":      "INVALID_INPUT", // the chain has no registry of names
 }
 

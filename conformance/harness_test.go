@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 var deployment struct {
 	once   sync.Once
 	target *probe.Target
-	pool   *pgxpool.Pool // nil if it was not booted here
+	pool   *pgxpool.Pool // nil if the deployment was not booted by this test
 	stop   func()
 }
 

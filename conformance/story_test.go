@@ -27,7 +27,7 @@ type story struct {
 	document object
 	trial    *probe.Trial
 	bearer   string
-	known    map[string]string // what the service calls something, by what the document calls it
+	known    map[string]string // the service's names and IDs, by those in the document's examples
 	sent     map[string]bool   // "OPERATION EXAMPLE"
 }
 
@@ -252,7 +252,7 @@ func (s *story) all() {
 	}
 	s.triggers()
 	s.people()
-	s.send("replaceWorkflow", "schema") // which pauses it
+	s.send("replaceWorkflow", "schema") // the example pauses the workflow
 }
 
 // stage learns the stage for fromStageId after the run has finished.

@@ -212,7 +212,7 @@ func (j joiner) prepare(ctx context.Context, tx pgx.Tx, invited db.InvitationGet
 		switch {
 		case err != nil:
 			return false, fmt.Errorf("insert user: %w", err)
-		case made == 0: // created through another invitation meanwhile: a retry finds it
+		case made == 0: // another invitation created the account meanwhile: a retry finds it
 			return false, fault.New(fault.Unavailable, "An account with this e-mail address is being created right now. Try again.")
 		}
 		return invited.Mailed, nil

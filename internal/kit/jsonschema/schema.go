@@ -33,7 +33,7 @@ type Schema struct {
 	Enum                 []json.RawMessage
 	Examples             []json.RawMessage
 	Required             []string
-	Properties           []Property // in the order of the text; not nil if the keyword is there
+	Properties           []Property // in the order of the text; not nil if the schema has the keyword
 	PatternProperties    []Property // likewise
 	AdditionalProperties *Schema
 	Items                *Schema

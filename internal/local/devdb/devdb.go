@@ -141,7 +141,7 @@ func settings(cfg Config, bin string) map[string]string {
 		"random_page_cost":                    "1.1",
 		"jit":                                 "off", // compiling takes longer than our queries
 		"max_parallel_workers_per_gather":     "0",   // /dev/shm is small in containers
-		"max_locks_per_transaction":           "128", // each partition takes one
+		"max_locks_per_transaction":           "128", // each partition takes one lock
 		"autovacuum_naptime":                  "15s", // rows of the queue live for a short time only
 		"autovacuum_vacuum_scale_factor":      "0.05",
 		"idle_in_transaction_session_timeout": "60s",

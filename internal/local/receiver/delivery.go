@@ -28,7 +28,7 @@ type Delivery struct {
 	Reason      string           `json:"reason,omitempty"` // why the signature is not good
 	Faults      []string         `json:"faults"`           // other problems, never null
 	Forwarded   bool             `json:"forwarded"`
-	Injected    *FailureKind     `json:"injected"` // nil: it was not a failure on purpose
+	Injected    *FailureKind     `json:"injected"` // nil: no failure was injected
 	Answer      *int             `json:"answer"`   // nil: the connection was closed without a response
 	GaveUp      bool             `json:"gaveUp"`   // the sender did not wait for the response
 	DurationMs  int64            `json:"durationMs"`

@@ -86,7 +86,7 @@ type App struct {
 	runs      *run.Service
 	schedules *schedule.Service
 	hooks     *hook.Service
-	runner    *execution.Runner // of the workers, or one that only cancels executions
+	runner    *execution.Runner // the runner of the workers, or a runner that only cancels executions
 	untrace   func(context.Context) error
 
 	api, ops   endpoint

@@ -76,7 +76,7 @@ func (dev DevConfig) examples(ctx context.Context, workflows *workflow.Service, 
 			continue
 		}
 		made.Workflows[name] = next
-		if err := dev.writeExamples(made); err != nil { // before the next one is created, so that a crash creates none twice
+		if err := dev.writeExamples(made); err != nil { // before the next workflow is created, so that a crash creates no workflow twice
 			return nil, err
 		}
 	}

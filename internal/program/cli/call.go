@@ -203,7 +203,7 @@ func conclude(s *session, record api.ComponentExecution, took time.Duration) err
 		return nil
 	case status.ExecutionFailed:
 		var failure struct{ Code, Message string }
-		_ = json.Unmarshal(record.Error, &failure) // if it has another form, the record shows it
+		_ = json.Unmarshal(record.Error, &failure) // an error in another form is shown by the record
 		s.note("FAILED after %v: %s: %s", took, failure.Code, failure.Message)
 		if failure.Code == component.CodeAddressBlocked {
 			s.note(networkHint)

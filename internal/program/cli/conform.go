@@ -155,7 +155,7 @@ func (j *junitFile) abandon() {
 // newTarget returns the deployment as a target, with everything that the flags provide.
 func (c *conformCommand) newTarget(s *session) (target *probe.Target, done func(), err error) {
 	done = func() {}
-	authority, err := c.authority(s) // first, because the deployment may have to be started with it
+	authority, err := c.authority(s) // first, because the deployment may have to be started with this authority
 	if err != nil {
 		return nil, done, err
 	}

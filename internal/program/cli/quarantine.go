@@ -142,7 +142,7 @@ func (q *quarantineRelease) Run(s *session) error {
 		return fmt.Errorf("%s not safe to repeat, and may have taken effect before the restore: choose --fail-unsafe or --repeat-unsafe (`weft quarantine status --list` lists them)",
 			counted(int(n), "1 unfinished execution is", "%d unfinished executions are"))
 	}
-	if status.Elsewhere { // no process has begun it yet
+	if status.Elsewhere { // no process has put the database in quarantine yet
 		if _, err := quarantine.Start(s.ctx, pool, "an operator prepares the release"); err != nil {
 			return err
 		}

@@ -90,7 +90,7 @@ func (c caller) workflow(s *session, text string) (uuid.UUID, error) {
 	header.Set("Idempotency-Key", "weft-workflows-run-"+hex.EncodeToString(sum[:16]))
 	saved, err := c.create(s, body, header)
 	if err == nil && (saved.Status == api.WorkflowStatusARCHIVED || saved.Version != 1) {
-		saved, err = c.create(s, body, preferStrict()) // the earlier one was archived or changed
+		saved, err = c.create(s, body, preferStrict()) // the earlier workflow was archived or changed
 	}
 	if err != nil {
 		return uuid.Nil, err

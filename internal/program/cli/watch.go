@@ -121,7 +121,7 @@ func concludeRun(s *session, run api.WorkflowRun) error {
 			Code, Message string
 			ComponentID   *string
 		}
-		_ = json.Unmarshal(run.Error, &failure) // if it has another form, the record shows it
+		_ = json.Unmarshal(run.Error, &failure) // an error in another form is shown by the record
 		at := ""
 		if failure.ComponentID != nil {
 			at = " at " + printable(*failure.ComponentID)
