@@ -243,7 +243,7 @@ func (b *breaker) edit(a *answer, change func(map[string]any) bool) {
 	a.body, _ = json.Marshal(value)
 }
 
-// status changes the status of a response, and that of its problem.
+// status changes the status of a response, and the status in its problem document.
 func (b *breaker) status(a *answer, status int) *answer {
 	b.wrong()
 	a.status = status

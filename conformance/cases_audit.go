@@ -55,7 +55,7 @@ func auditPages(t *probe.Trial) {
 }
 
 // auditDenial tries every operation that a viewer may not use. Denials are logged at a limited
-// rate, so auditDenial repeats those that are missing in the log.
+// rate, so auditDenial repeats the requests that are missing in the log.
 func auditDenial(t *probe.Trial) {
 	viewer, owner := t.SignInAs(*t.Target().Viewer), t.SignIn()
 	owed := slices.DeleteFunc(peoples(t), func(o *probe.Operation) bool { return o.Role() == "" || o.Role() == "viewer" })

@@ -222,7 +222,7 @@ func gone(t *probe.Trial, receiver *probe.Receiver, secret string) string {
 func callbackGone(t *probe.Trial) {
 	receiver := t.Receiver("", probe.Reply{Status: 410}, probe.Reply{Status: 204})
 	id := gone(t, receiver, "")
-	// Remaining attempts would arrive before the one of the replay.
+	// Remaining attempts would arrive before the attempt of the replay.
 	replay(t, id, "")
 	receiver.Next()
 	e := delivered(t, id)

@@ -113,7 +113,7 @@ func cataloguePrices(t *probe.Trial) {
 	}
 }
 
-// portsOf lists the ports of a component in the catalogue; "" for the usual ones.
+// portsOf lists the ports of a component in the catalogue; "" for the usual ports.
 func portsOf(t *probe.Trial, c api.Component) string {
 	var all []string
 	for _, port := range c.Ports {

@@ -179,8 +179,8 @@ func longTarget(t *probe.Trial) {
 	t.Check(len(answers) == 1 && answers[0].Status == http.StatusRequestHeaderFieldsTooLarge, "17 KiB of headers: %v", answers)
 }
 
-// checkOrder violates two rules at a time. The response must be that of the rule that is checked
-// first (decisions 1.8).
+// checkOrder violates two rules at a time. The response must be for the rule that is checked first
+// (decisions 1.8).
 func checkOrder(t *probe.Trial) {
 	wrong := probe.Signing{Method: "PUT"}
 	large := []byte(`{"x":"` + strings.Repeat("x", 1<<20) + `"}`)

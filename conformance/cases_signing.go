@@ -66,7 +66,7 @@ func checkVectors(t *probe.Trial) {
 	t.Check(none.DeltaSeconds == nil && causesOf(none) == "timestamp_malformed", "no timestamp: %s", t.JSON(none))
 }
 
-// causesOf lists the codes of the causes. A question mark follows those that are not certain.
+// causesOf lists the codes of the causes. A question mark follows each cause that is not certain.
 func causesOf(result api.SignatureCheck) string {
 	var codes []string
 	for _, cause := range result.Causes {

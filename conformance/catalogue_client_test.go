@@ -149,7 +149,7 @@ func savesGenerated(t *probe.Trial, call probe.Call) {
 	}
 }
 
-// fixtures are values by module that replace those of the examples. The key "chain" applies to
+// fixtures are values by module that replace the values of the examples. The key "chain" applies to
 // every module that calls a chain.
 func fixtures(t *probe.Trial, node *evmtest.Node, token, upstream string) map[string]map[string]any {
 	const key = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80" // of the first account of anvil

@@ -31,8 +31,8 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// deployment is the deployment under test. It is the one at CONFORMANCE_URL, or one that the first
-// test starts for all tests.
+// deployment is the deployment under test. It is the deployment at CONFORMANCE_URL or, if that is
+// not set, a deployment that the first test starts for all tests.
 var deployment struct {
 	once   sync.Once
 	target *probe.Target

@@ -81,7 +81,8 @@ func (s *story) examples(media object) map[string]any {
 	return all
 }
 
-// called returns text with the names from the document replaced by those that the service returned.
+// called returns text with the names from the document replaced by the names that the service
+// returned.
 func (s *story) called(text string) string {
 	var pairs []string
 	for documented, real := range s.known {
@@ -92,7 +93,7 @@ func (s *story) called(text string) string {
 
 var named = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f-]{21}$`)
 
-// learn maps the names in an example to those at the same place of a response.
+// learn maps the names in an example to the names at the same place of a response.
 func (s *story) learn(name string, example, answer any) {
 	switch example := example.(type) {
 	case object:

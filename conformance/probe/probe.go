@@ -110,7 +110,7 @@ type Terms struct {
 	Plan string
 	Paid int // initial paid credits
 
-	// Limits agreed for the workspace; nil means those of the plan.
+	// Limits agreed for the workspace; nil means the limits of the plan.
 	RPS, RPH, Waits     *int32
 	Credits, UsageLimit *int   // per month
 	Storage             *int64 // bytes per month

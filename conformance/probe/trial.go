@@ -14,9 +14,8 @@ import (
 	"time"
 )
 
-// Trial is one run of a case against a target. Its methods stop the case if a check
-// fails. They must be called from the goroutine of the case, or from those of
-// Parallel.
+// Trial is one run of a case against a target. Its methods stop the case if a check fails. They
+// must be called from the goroutine of the case, or from the goroutines of Parallel.
 type Trial struct {
 	ctx     context.Context
 	target  *Target
@@ -97,8 +96,8 @@ func tripped() string {
 	}
 }
 
-// Decided is like Check, for a decision where the contract is open: if a lenient target
-// departs from it, the case continues.
+// Decided is like Check, for a decision where the contract leaves a choice: if a lenient target
+// departs from the decision, the case continues.
 func (t *Trial) Decided(part string, ok bool, format string, args ...any) {
 	if !ok {
 		t.NoError(part, t.differs(part, fmt.Errorf(format, args...)))

@@ -190,7 +190,7 @@ func Texts(data json.RawMessage) (texts []string) {
 	return texts
 }
 
-// add adds a secret and those of its parts that an upstream may echo separately.
+// add adds a secret, and the parts of the secret that an upstream may echo separately.
 func (r *Redactor) add(secret string) {
 	r.given++
 	r.seek(secret)
@@ -203,7 +203,7 @@ func (r *Redactor) add(secret string) {
 }
 
 // seek adds a value to search for. If the value is longer than maxText, seek adds only its
-// beginning, because no more of it can appear in a string.
+// beginning, because no more of the value can appear in a string.
 func (r *Redactor) seek(value string) {
 	if len(value) >= minSecret && !r.values[value] && !r.Whole() {
 		r.values[value] = true

@@ -67,7 +67,7 @@ func (s *Service) notSecret(c api.WorkflowComponent, at place) bool {
 }
 
 // fixed returns, by component, the variables in the origins of addresses next to stored secrets.
-// places lists the places of the secrets, whose values d contains.
+// places lists the places of the secrets; d contains the values.
 func (s *Service) fixed(d definition, places []place) (map[string][]string, error) {
 	found := map[string][]string{}
 	for _, at := range places {

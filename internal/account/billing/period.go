@@ -28,7 +28,7 @@ func (a *account) left() credit.Amount {
 // full reports whether the workspace has used up its storage for the month.
 func (a *account) full() bool { return a.StorageLimit != plan.None && a.Stored >= a.StorageLimit }
 
-// terms are the credits and the storage of a workspace: those of its plan, or custom ones.
+// terms are the credits and the storage of a workspace: the terms of its plan, or custom terms.
 type terms struct {
 	monthly, usageLimit credit.Amount
 	storage             int64 // bytes a month

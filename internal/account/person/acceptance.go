@@ -60,10 +60,9 @@ func (s *Service) LookUpInvitation(ctx context.Context, token string, from netip
 	}, nil
 }
 
-// Accept makes the holder of an invitation's token a member, and signs them in. A new
-// account gets the name and the password. An existing one must have this password, unless
-// the token was mailed and the address is unverified: then the name and the password replace
-// the old ones.
+// Accept makes the holder of an invitation's token a member, and signs them in. A new account gets
+// the name and the password. An existing account must have this password, unless the token was
+// mailed and the address is unverified: then the name and the password replace the old ones.
 //
 // It returns INVALID_INPUT for an invalid name or password, NOT_FOUND for a token that is
 // unknown or no longer valid, CONFLICT for an unverified account that belongs to another

@@ -105,7 +105,7 @@ func encode(password string) string {
 	return format(salt, argon2.IDKey([]byte(password), salt, passes, memory, lanes, hashLen))
 }
 
-// format returns the stored form of a hash, which is that of the reference implementation:
+// format returns the stored form of a hash, in the format of the reference implementation.
 func format(salt, sum []byte) string {
 	text := base64.RawStdEncoding.EncodeToString
 	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s", argon2.Version, memory, passes, lanes, text(salt), text(sum))

@@ -60,13 +60,13 @@ func times(a, n int64) int64 {
 // with any outcome. The scope is the root, or one iteration of a FOR_EACH. Costs calls price once
 // for each component of the scope.
 //
-// Exact bounds would need every combination of outcomes, so Costs computes simpler ones. It counts
-// each component once: at the last decision that every path to the component passes. Of the
-// components behind a single port, Least includes only those of the cheapest port, and Most only
-// those of the most expensive one. A component behind several ports is included in Least if it
-// starts whichever of them fires, and in Most for every outcome that leads to it. Both bounds are
-// exact if branches don't cross. Least ignores outcomes after which the scope cannot complete
-// because of an unhandled failure.
+// Exact bounds would need every combination of outcomes, so Costs computes simpler bounds. It
+// counts each component once: at the last decision that every path to the component passes. Of the
+// components behind a single port, Least includes only the components of the cheapest port, and
+// Most only the components of the most expensive port. A component behind several ports is included
+// in Least if it starts whichever of them fires, and in Most for every outcome that leads to it.
+// Both bounds are exact if branches don't cross. Least ignores outcomes after which the scope
+// cannot complete because of an unhandled failure.
 func (p *Plan) Costs(loop string, price func(Component) Price) Range {
 	d := p.decisions(loop, price)
 	for at := len(d) - 1; at >= 0; at-- {

@@ -264,7 +264,7 @@ func ParseNetworks(texts []string) ([]netip.Prefix, error) {
 	return list, nil
 }
 
-// ReadRoots returns the system's certificate authorities plus those of a PEM file.
+// ReadRoots returns the system's certificate authorities and the authorities in a PEM file.
 func ReadRoots(path string) (*x509.CertPool, error) {
 	pem, err := os.ReadFile(path)
 	if err != nil {

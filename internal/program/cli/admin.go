@@ -149,7 +149,7 @@ func ownCredits(flag string, text *string) (*credit.Amount, error) {
 	return &amount, nil
 }
 
-// rate formats a limit: the workspace's own, or else that of its plan.
+// rate formats a limit: the workspace's own limit or, if that is nil, the limit of its plan.
 func rate(own *int32, of int) string {
 	if own != nil {
 		of = int(*own)

@@ -13,7 +13,7 @@ func TestAdminGrantsCreditsAndSetsPlansAndAuditPasses(t *testing.T) {
 	dsn := pgtest.DSN(t)
 	environ := []string{"DATABASE_URL=" + dsn}
 	run(t, environ, "", "admin", "credits", "shop", "10").check(t, 1, "", `workspace "shop" not found`)
-	run(t, environ, "", "keys", "create", "--new-workspace", "--workspace=shop", "--plan=growth").check(t, 0, "", "shown this once")
+	run(t, environ, "", "keys", "create", "--new-workspace", "--workspace=shop", "--plan=growth").check(t, 0, "", "The secret is not shown again")
 
 	run(t, environ, "", "admin", "credits", "shop", "100.5", "--reference=invoice 7", "--note=by transfer").check(t, 0, "", "100.5 paid credits")
 	run(t, environ, "", "admin", "credits", "shop", "100.5", "--reference=invoice 7").check(t, 0, "", "nothing was changed")

@@ -24,7 +24,8 @@ import (
 	"github.com/weft-automation/weft/internal/program/app"
 )
 
-// commands is the grammar: a line for each command, whose type has the flags and a Run method.
+// commands is the grammar: a line for each command. The command's type has the flags and a Run
+// method.
 type commands struct {
 	Dev     devCommand     `cmd:"" help:"Run a whole Weft on a private PostgreSQL, for development."`
 	Serve   serveCommand   `cmd:"" help:"Run the API (any number of processes)."`

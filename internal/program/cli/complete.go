@@ -210,7 +210,8 @@ func (c *completer) argument(node *kong.Node, current string) []candidate {
 	return nil
 }
 
-// fields returns the component's fields that are not set yet, or the values of the one being set.
+// fields returns the component's fields that are not set yet, or the values of the field that is
+// being set.
 func (c *completer) fields(current string) []candidate {
 	offered := c.offeredFunc()
 	i := slices.IndexFunc(offered, func(one api.Component) bool { return one.Module == c.given[0] })
@@ -232,7 +233,7 @@ func (c *completer) fields(current string) []candidate {
 	return slices.DeleteFunc(taken.candidates(), func(one candidate) bool { return set[strings.TrimSuffix(one.text, "=")] })
 }
 
-// candidates returns prefixes that set fields, including nested ones.
+// candidates returns prefixes that set fields, including nested fields.
 func (f forms) candidates() []candidate {
 	all := f.input.candidates("")
 	for _, one := range f.config.candidates("") {

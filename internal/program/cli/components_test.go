@@ -83,7 +83,7 @@ func TestComponentsOfThisProgramNeedNoService(t *testing.T) {
 	run(t, nowhere, "", "components", "--offline", "HASH").check(t, 0, "weft call HASH ", "")
 	run(t, nowhere, "", "components", "--offline", "IF").check(t, 0, "It is executed inside a workflow only.", "")
 	for _, c := range []struct{ module, want string }{
-		{"IF", "\nPorts, in a workflow\n  then   The condition holds.\n  else   The condition does not hold.\n  error  It failed."},
+		{"IF", "\nPorts, in a workflow\n  then   The condition holds.\n  else   The condition does not hold.\n  error  The component failed."},
 		{"SWITCH", "  config.cases[].name  The case with this name is the first case that holds.\n  default              No case holds.\n"},
 		{"HASH", "  next   The component completed.\n  error  The component failed."},
 		{"GET_EVM_ACCOUNT_BALANCE", "  account  (string, required, format evm-address)\n"},

@@ -16,7 +16,7 @@ type doctorCommand struct {
 	EgressURL string `name:"egress-url" default:"https://example.com/" placeholder:"URL" help:"URL for testing outbound connections (${default})."`
 }
 
-// cure returns the fix for weft dev, or with a DATABASE_URL the one for serve and work.
+// cure returns the fix for weft dev or, if DATABASE_URL is set, the fix for serve and work.
 func (d *doctorCommand) cure(ofDev, ofServe string) string {
 	if d.DatabaseURL != "" {
 		return ofServe

@@ -124,12 +124,12 @@ func TestDoctorReportsErrorsAndFixes(t *testing.T) {
 		{"data folder", nil, []string{"--data-dir=" + file}, []string{"is not a folder"}},
 		{"port taken", nil, []string{"--ops-addr=" + foreign.Listener.Addr().String()}, []string{"address already in use", "--ops-addr"}},
 		{"port of serve taken", []string{"DATABASE_URL=postgres://127.0.0.1:1/x", "WEFT_ADDR=127.0.0.1:1"}, []string{"--addr=" + foreign.Listener.Addr().String()}, []string{"address already in use", "WEFT_ADDR and WEFT_OPS_ADDR"}},
-		{"nothing served", []string{"DATABASE_URL=postgres://127.0.0.1:1/x"}, nil, []string{"start it: weft serve", "weft keys create --workspace NAME"}},
+		{"nothing served", []string{"DATABASE_URL=postgres://127.0.0.1:1/x"}, nil, []string{"start the service: weft serve", "weft keys create --workspace NAME"}},
 		{"not ready", nil, []string{"--addr=" + foreign.Listener.Addr().String()}, []string{"answers /readyz with 404"}},
 		{"checks failing", nil, []string{"--addr=" + failing.Listener.Addr().String()}, []string{
-			`503: the check "quarantine" is failing`, "weft quarantine release ends", `503: the check "workers" is failing`, "see the log of the service",
+			`503: the check "quarantine" is failing`, "weft quarantine release releases", `503: the check "workers" is failing`, "see the log of the service",
 		}},
-		{"quarantine", []string{"DATABASE_URL=" + held}, nil, []string{"the database is in quarantine since 20", ": restored", "weft quarantine release ends"}},
+		{"quarantine", []string{"DATABASE_URL=" + held}, nil, []string{"the database is in quarantine since 20", ": restored", "weft quarantine release releases"}},
 		{"clock", behind.environ(), nil, []string{"this machine is -60 s ahead", "NTP"}},
 		{"credentials", nil, []string{"--credentials=" + other}, []string{"can be read by other users", "invalid_credentials", "weft keys create"}},
 	}

@@ -21,7 +21,7 @@ func TestKeysCreateListRevoke(t *testing.T) {
 	run(t, environ, "", "keys", "create").check(t, 1, "", `workspace "dev" not found`)
 
 	made := run(t, environ, "", "keys", "create", "--new-workspace", "--label", "for the test")
-	made.check(t, 0, `"baseUrl": "http://127.0.0.1:8080"`, "shown this once")
+	made.check(t, 0, `"baseUrl": "http://127.0.0.1:8080"`, "The secret is not shown again")
 	var credentials client.Credentials
 	if err := json.Unmarshal([]byte(made.stdout), &credentials); err != nil {
 		t.Fatal(err)

@@ -185,7 +185,7 @@ func TestListenExitsAsScriptsNeedIt(t *testing.T) {
 		stdout string
 		stderr string
 	}{
-		"one that is right":     {"", []string{"--once"}, 204, 0, "signature absent  answered 204", "signatures are not checked"},
+		"one that is right":     {"", []string{"--once"}, 204, 0, "signature absent  answered 204", "Signatures are not checked"},
 		"one that is forged":    {"other", []string{"--count=1"}, 401, 1, "signature BAD", "1 delivery, 1 with problems."},
 		"failed as asked for":   {listenSecret, []string{"--once", "--fail-first=1"}, 500, 0, "answered 500 on purpose", "Injecting failures: 500, the first delivery"},
 		"dropped as asked for":  {listenSecret, []string{"--once", "--fail=drop", "--fail-rate=1"}, 0, 0, "dropped on purpose", "with the probability 1"},

@@ -18,10 +18,10 @@ import (
 	"github.com/weft-automation/weft/internal/secret/seal"
 )
 
-// keysRotateMaster re-encrypts the values that are under an old master key. If WEFT_MASTER_KEY is
-// set, the command uses the same keys as `weft serve` and `weft work`, and the new key must already
-// be the primary key. Otherwise it creates a new key in the data folder of a `weft dev` that is not
-// running.
+// keysRotateMaster re-encrypts the values that are encrypted with an old master key. If
+// WEFT_MASTER_KEY is set, the command uses the same keys as `weft serve` and `weft work`, and the
+// new key must already be the primary key. Otherwise it creates a new key in the data folder of a
+// `weft dev` that is not running.
 type keysRotateMaster struct {
 	database
 }

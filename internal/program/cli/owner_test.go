@@ -73,7 +73,7 @@ func TestOwnerOfAnUnverifiedAccountNeedsANewPassword(t *testing.T) {
 	again := []string{"admin", "owner", "Other", "ada@example.org", "--new-workspace", "--existing"}
 	run(t, environ, "", again[:len(again)-1]...).check(t, 1, "", "so it needs a new password")
 	run(t, environ, "", again...).check(t, 1, "", "the password is missing")
-	run(t, environ, fresh+"\n", again...).check(t, 0, "", "was not verified. It is now")
+	run(t, environ, fresh+"\n", again...).check(t, 0, "", "was not verified before. Now the address is verified")
 	if person.PasswordMatches(t.Context(), pool, "ada@example.org", old) || !person.PasswordMatches(t.Context(), pool, "ada@example.org", fresh) {
 		t.Error("the password was not replaced")
 	}

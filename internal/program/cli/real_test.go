@@ -238,7 +238,7 @@ func TestSchedulesAndHooksOnTheRealService(t *testing.T) {
 
 	read(run(t, environ, "", "schedules", "create", saved.ID, "0 9 * * *", "--time-zone=Europe/Berlin", "--overlap=queue", "--name=Work"), &made)
 	run(t, environ, "", "schedules", "pause", made.ID).check(t, 0, "", "PAUSED  next -")
-	run(t, environ, "", "schedules", "list", "--workflow="+saved.ID).check(t, 0, "PAUSED  0 9 * * *  Europe/Berlin  queue    -     -     -            Work\n", "")
+	run(t, environ, "", "schedules", "list", "--workflow="+saved.ID).check(t, 0, "PAUSED  0 9 * * *  Europe/Berlin  queue    -     -     -        Work\n", "")
 	run(t, environ, "", "schedules", "resume", made.ID).check(t, 0, "", "ACTIVE  next 20")
 	run(t, environ, "", "schedules", "create", saved.ID, "never").check(t, 1, "", "must be five fields (minute, hour")
 	run(t, environ, "", "schedules", "delete", made.ID).check(t, 0, "", "is deleted")

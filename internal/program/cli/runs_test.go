@@ -199,7 +199,7 @@ func TestASignalIsSent(t *testing.T) {
 	send := func(signal, payload string) result {
 		return run(t, s.environ(), "", "workflows", "signal", runID, signal, "--payload="+payload)
 	}
-	const first = "keeps what came with the first one"
+	const first = "keeps the payload of the first signal"
 	if got := send("approved", `{"by":"ada","n":1e400}`); got.code != 0 || strings.Contains(got.stderr, first) {
 		t.Errorf("exit code %d, stderr %s", got.code, got.stderr)
 	}
@@ -241,7 +241,7 @@ func TestListsReadSeveralPages(t *testing.T) {
 	run(t, s.environ(), "", "workflows", "list", "--limit=2", "--status=PAUSED").
 		check(t, 0, workflowID+"  3        ACTIVE  2026-11-21 10:15:30  \uFFFD[2JPause\n", "There are more")
 	run(t, s.environ(), "", "workflows", "runs", "--limit=1", "--workflow="+workflowID).
-		check(t, 0, "  API      COMPLETED  2026-11-21 10:16:00  1.25s  4.5\n", "There are more")
+		check(t, 0, "  API      COMPLETED  2026-11-21 10:16:00  1.25s     4.5\n", "There are more")
 	want := []string{
 		"GET /v1/sdk/workflows?limit=2&status=PAUSED", "GET /v1/sdk/workflows?cursor=more&limit=1&status=PAUSED",
 		"GET /v1/sdk/workflows/executions?limit=1&workflowId=" + workflowID,

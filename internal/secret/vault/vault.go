@@ -98,8 +98,8 @@ const keyTTL = time.Minute
 
 type keyOf struct{ workspaceID, id uuid.UUID }
 
-// New returns a vault with connections that see all workspaces. For the first value of a workspace it
-// needs a connection in addition to that of the caller's transaction.
+// New returns a vault with connections that see all workspaces. For the first value of a workspace,
+// the vault needs a connection in addition to the connection of the caller's transaction.
 func New(conn postgres.DB, ring *seal.Keyring) *Vault {
 	return &Vault{conn: conn, ring: ring, now: time.Now, keys: map[keyOf]*seal.Keyring{}, current: map[uuid.UUID]current{}}
 }
@@ -126,8 +126,8 @@ func (v *Vault) SealJSON(ctx context.Context, at Place, value json.RawMessage) (
 	return append(text, '"'), nil
 }
 
-// OpenJSON is the reverse of SealJSON. It returns values that aren't sealed unchanged. Errors are those
-// of Open.
+// OpenJSON is the reverse of SealJSON. It returns values that aren't sealed unchanged. It returns
+// the errors of Open.
 func (v *Vault) OpenJSON(ctx context.Context, at Place, stored json.RawMessage) (json.RawMessage, error) {
 	if !Sealed(stored) {
 		return stored, nil

@@ -14,7 +14,7 @@ var (
 	codeOfMarkdown    = regexp.MustCompile("(?ms)^```.*?^```")
 )
 
-// placesOf returns the anchors in Markdown: those of headings, and explicit ones.
+// placesOf returns the anchors in Markdown: the anchors of headings, and explicit anchors.
 func placesOf(page string) []string {
 	var places []string
 	page = codeOfMarkdown.ReplaceAllString(page, "")

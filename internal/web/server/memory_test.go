@@ -33,7 +33,8 @@ func (s *service) dialFrom(t testing.TB, source string) net.Conn {
 	return conn
 }
 
-// announce sends the head of a request with a body of a mebibyte, and the first n bytes of it.
+// announce sends the head of a request with a body of a mebibyte, and the first n bytes of the
+// body.
 func announce(conn net.Conn, n int, header ...string) {
 	head := "POST " + executePath + " HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n" + strings.Join(header, "")
 	fmt.Fprintf(conn, "%sContent-Length: %d\r\n\r\n%s", head, maxBody, strings.Repeat("a", n))
