@@ -1322,7 +1322,7 @@ type OutputProblem struct {
 
 	// Message What happened, for people.
 	//
-	// Examples: An output cannot be read here: this process was not given the master key that it is sealed under.
+	// Examples: An output cannot be read here: this process does not have the master key that the output is encrypted with.
 	Message string `json:"message"`
 }
 
