@@ -2580,7 +2580,7 @@ type Problem struct {
 	// Examples: 1
 	Price *credit.Amount `json:"price,omitempty"`
 
-	// Reason A more specific cause than `code`, if there is one. More may be added.
+	// Reason A more specific cause than the code, if there is one. More may be added.
 	//
 	// - `UNAUTHORIZED`, signed requests: `missing_api_key`, `missing_timestamp`, `missing_signature`,
 	//   `malformed_timestamp`, `malformed_signature`, `invalid_credentials`, `timestamp_expired`,
@@ -3208,7 +3208,7 @@ type Schedule struct {
 
 	// LastSkipReason Why the time was skipped: `overlap`, a run was in progress; `queue_full`, the queue was full; `missed`, the
 	// service was down for more than an hour, or a later time was also due by then; `workflow_paused`,
-	// `workflow_archived`; `no_trigger`, the workflow has triggers, but no `ON_SCHEDULE`; `workflow_invalid`, the
+	// `workflow_archived`; `no_trigger`, the workflow has triggers, but no ON_SCHEDULE; `workflow_invalid`, the
 	// workflow does not match the components of this deployment any more; `insufficient_credits`. More may be
 	// added.
 	//

@@ -1438,7 +1438,7 @@ type Problem struct {
 	// Examples: 1
 	Price *float64 `json:"price,omitempty"`
 
-	// Reason A more specific cause than `code`, if there is one. More may be added.
+	// Reason A more specific cause than the code, if there is one. More may be added.
 	//
 	// - `UNAUTHORIZED`, signed requests: `missing_api_key`, `missing_timestamp`, `missing_signature`,
 	//   `malformed_timestamp`, `malformed_signature`, `invalid_credentials`, `timestamp_expired`,
