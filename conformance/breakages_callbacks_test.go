@@ -257,7 +257,7 @@ var callbackBreakages = []breakage{
 	}},
 	{name: "a callback comes ten seconds late", part: "6.3.terminal", slow: true, deliver: func(b *breaker, d probe.Delivery) []probe.Delivery {
 		b.wrong()
-		<-time.After(10 * time.Second) // it is what is wrong
+		<-time.After(10 * time.Second) // the injected fault is this delay
 		return []probe.Delivery{d}
 	}},
 	{name: "a callback comes before the end", part: "6.3.terminal", deliver: rewritten(`"status":"COMPLETED"`, `"status":"EXECUTING"`)},

@@ -60,7 +60,7 @@ func late(which func(string) bool, by time.Duration) framing {
 			if which(frame) {
 				b.wrong()
 				select {
-				case <-time.After(by): // it is what is wrong
+				case <-time.After(by): // the injected fault is this delay
 				case <-c.Context().Done():
 				}
 			}

@@ -26,11 +26,11 @@ import (
 // breakage is one fault of a deployment. Nil functions change nothing.
 type breakage struct {
 	name string
-	part string // that the suite has to find broken
+	part string // the part that the suite must report as broken
 	slow bool   // detected by timing: only in the soak, which checks times
-	long bool   // noticed by a case of the soak: slow, and it takes a minute
+	long bool   // detected only by a slow case of the soak, which takes a minute
 
-	do      func(*breaker, *call) *answer                                 // the whole of a request
+	do      func(*breaker, *call) *answer                                 // replaces the handling of a request
 	stream  func(b *breaker, c *call, in <-chan string, out func(string)) // the frames of an event stream
 	deliver func(*breaker, probe.Delivery) []probe.Delivery               // what arrives of a callback
 }
@@ -41,7 +41,7 @@ type breaker struct {
 	spec  *probe.Spec
 	base  string
 	own   probe.Credentials
-	acted atomic.Int64 // how often it did
+	acted atomic.Int64 // number of times that the fault was injected
 
 	mu   sync.Mutex
 	keys map[string]probe.Credentials // by the key
@@ -70,7 +70,7 @@ func (b *breaker) before(t *testing.T, behind *probe.Target) *probe.Target {
 	b.spec, b.base, b.own, b.kept = behind.Spec, behind.BaseURL, behind.Credentials, map[string]string{}
 	b.keys = map[string]probe.Credentials{behind.APIKey: behind.Credentials, behind.Foreign.APIKey: *behind.Foreign, behind.Poor.APIKey: *behind.Poor}
 	server := httptest.NewUnstartedServer(b)
-	server.Config.MaxHeaderBytes = 12 << 10 // that of the service, which is to refuse first
+	server.Config.MaxHeaderBytes = 12 << 10 // the service's own limit, so that the breaker rejects no request that the service accepts
 	server.Start()
 	t.Cleanup(server.Close)
 	through := *behind
@@ -243,7 +243,7 @@ func (b *breaker) edit(a *answer, change func(map[string]any) bool) {
 	a.body, _ = json.Marshal(value)
 }
 
-// status changes the status of a response, and that of its problem.
+// status changes the status of a response, and the status in its problem document.
 func (b *breaker) status(a *answer, status int) *answer {
 	b.wrong()
 	a.status = status

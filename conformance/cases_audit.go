@@ -55,7 +55,7 @@ func auditPages(t *probe.Trial) {
 }
 
 // auditDenial tries every operation that a viewer may not use. Denials are logged at a limited
-// rate, so auditDenial repeats those that are missing in the log.
+// rate, so auditDenial repeats the requests that are missing in the log.
 func auditDenial(t *probe.Trial) {
 	viewer, owner := t.SignInAs(*t.Target().Viewer), t.SignIn()
 	owed := slices.DeleteFunc(peoples(t), func(o *probe.Operation) bool { return o.Role() == "" || o.Role() == "viewer" })
@@ -88,7 +88,7 @@ func auditDenial(t *probe.Trial) {
 func denied(t *probe.Trial, e api.AuditEvent, operation *probe.Operation) {
 	t.Equal("action", e.Action, "access.denied")
 	t.Equal("subject", e.Subject.ID, operation.ID)
-	about := strings.Count(operation.Template, "Id}") > 1 // the path names what it is about
+	about := strings.Count(operation.Template, "Id}") > 1 // the path contains the ID of the changed resource
 	t.Equal("a target of "+e.Subject.ID, strings.Contains(string(e.Details), `"target"`), about)
 	t.Check(e.Actor.Kind == api.AuditActorKindUser && e.Actor.Name != nil && *e.Actor.Name == t.Target().Viewer.AdminEmail, "actor %s", t.JSON(e.Actor))
 }

@@ -314,7 +314,7 @@ func refuseFlood(t *probe.Trial) {
 	requests, _ := signed(t, probe.RandomUUID(), probe.Signing{})
 	var asked atomic.Bool
 	t.Parallel(9, func(i int) {
-		if i > 0 { // the bucket fills again all the time: keep it empty
+		if i > 0 { // the bucket is refilled continuously: keep it empty
 			for range 5000 {
 				if asked.Load() {
 					return

@@ -159,7 +159,7 @@ func callbackSuccesses(t *probe.Trial) {
 		page := attempts(t, id)
 		t.Equal("attempts", len(page.Data), 1)
 		t.Equal("httpStatus", *page.Data[0].HTTPStatus, int32(statuses[i]))
-		if i == 0 { // wait until the next attempt would be due if this one had failed
+		if i == 0 { // wait until the next attempt would be due if this attempt had failed
 			wait(t, toTheNext(t))
 		}
 		t.Equal("deliveries", receiver.Received(), 1)
@@ -222,7 +222,7 @@ func gone(t *probe.Trial, receiver *probe.Receiver, secret string) string {
 func callbackGone(t *probe.Trial) {
 	receiver := t.Receiver("", probe.Reply{Status: 410}, probe.Reply{Status: 204})
 	id := gone(t, receiver, "")
-	// Remaining attempts would arrive before the one of the replay.
+	// Remaining attempts would arrive before the attempt of the replay.
 	replay(t, id, "")
 	receiver.Next()
 	e := delivered(t, id)

@@ -113,7 +113,7 @@ func cataloguePrices(t *probe.Trial) {
 	}
 }
 
-// portsOf lists the ports of a component in the catalogue; "" for the usual ones.
+// portsOf lists the ports of a component in the catalogue; "" for the usual ports.
 func portsOf(t *probe.Trial, c api.Component) string {
 	var all []string
 	for _, port := range c.Ports {
@@ -245,7 +245,7 @@ func holdShapes(t *probe.Trial, c api.Component, system api.SystemComponent) {
 		input.Properties[p.Name] = p.Schema
 		if p.Required {
 			input.Required = append(input.Required, p.Name)
-		} else { // generators that know no `required` make an input optional if its schema has no type
+		} else { // generators that ignore `required` make an input optional if its schema has no type
 			t.Equal(c.Module+" optional "+p.Name, string(t.JSON(p.Schema)), "{}")
 		}
 		same(t, c.Module+" jsonSchema of "+p.Name, p.JSONSchema, written.Properties[p.Name])

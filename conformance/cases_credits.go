@@ -224,8 +224,8 @@ func creditsRefusal(t *probe.Trial) {
 }
 
 // creditsResets checks the soft (weekly) and the hard (monthly) reset of credits. Each of its two
-// workspaces is on the Growth plan, which releases 50 credits a quarter, and had spent 30 of these.
-// The first workspace was idle since an earlier week, the second since an earlier month.
+// workspaces is on the Growth plan, which releases 50 credits a quarter, and had spent 30 of the 50
+// credits. The first workspace was idle since an earlier week, the second since an earlier month.
 func creditsResets(t *probe.Trial) {
 	now := time.Now().UTC()
 	month := time.Date(now.Year(), now.Month(), 1, 0, 0, 0, 0, time.UTC)

@@ -36,14 +36,14 @@ func mac(algorithm func() hash.Hash, secret string, body []byte) []byte {
 	return h.Sum(nil)
 }
 
-// delivering returns a delivery signed like those of GitHub.
+// delivering returns a delivery that is signed in the same way as GitHub's deliveries.
 func delivering(path, delivery string, body []byte) probe.Request {
 	return probe.Request{Method: http.MethodPost, Path: path, Body: body, Unsigned: true, Header: http.Header{
 		"X-Hub-Signature-256": {"sha256=" + hex.EncodeToString(mac(sha256.New, hookSecret, body))}, "X-Github-Delivery": {delivery},
 	}}
 }
 
-// hooked creates a workflow that outputs the delivery, and a hook for it.
+// hooked creates a workflow that outputs the delivery, and a hook for the workflow.
 func hooked(t *probe.Trial, verification object) api.Hook {
 	workflow := create(t, sketch([]object{use("start", "ON_WEBHOOK"), use("answer", "RESPOND")}, []string{"start next answer"},
 		"start.body answer.body", "start.headers answer.headers")).ID
@@ -124,7 +124,7 @@ func deliveriesEncoded(t *probe.Trial) {
 		hook := hooked(t, c.verification)
 		request := probe.Request{Method: http.MethodPost, Path: hook.Path, Body: body, Unsigned: true, Header: http.Header{"X-Mac": {c.text}}}
 		first, second := taken(t, request), taken(t, request)
-		t.Check(first.RunID != second.RunID, "deliveries without an id are one") // it names no header for it
+		t.Check(first.RunID != second.RunID, "deliveries without an id are one") // the hook names no deliveryHeader
 		t.Equal("x-mac", givenTo(t, first).Headers["x-mac"], "")
 	}
 	for _, secret := range []string{hookSecret, "whsec_" + base64.StdEncoding.EncodeToString([]byte(hookSecret))} {

@@ -42,7 +42,7 @@ func signed(t *probe.Trial, call probe.Call, as probe.Signing) (list []probe.Req
 	waits := sketch([]object{set("wait", "WAIT_FOR_SIGNAL", object{"name": "approved", "timeoutMs": 60_000})}, nil)
 	workflow, archived := decodeWorkflow(t, post(workflows, drawn("signed"))).ID, decodeWorkflow(t, post(workflows, waits)).ID
 	over, waiting := begin(decodeWorkflow(t, post(workflows, sketch([]object{set("one", "NUMBER_CONSTANT", object{"value": 1})}, nil))).ID), begin(archived)
-	name, last := variableName(), []probe.Request{} // what is deleted has to be there
+	name, last := variableName(), []probe.Request{} // the resource to delete must exist
 	schedule := probe.Decode[api.Schedule](t, post(schedules, object{"workflowId": workflow, "cron": "@yearly"})).ID.String()
 	hook := probe.Decode[api.Hook](t, post(hooks, object{"workflowId": workflow, "verification": signing()})).ID.String()
 	for _, operation := range t.Target().Spec.Operations() {

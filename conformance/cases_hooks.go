@@ -71,9 +71,9 @@ func hookLife(t *probe.Trial) {
 	}
 	paused := probe.Decode[api.Hook](t, strictly(t, http.MethodPut, hookPath(id), object{"status": "PAUSED"}))
 	t.Check(paused.Status == "PAUSED" && paused.Name == "" && paused.ID == made.ID && paused.CreatedAt == made.CreatedAt, "%s", t.JSON(paused))
-	t.Equal("verification", verifies(paused.Verification), verifies(made.Verification)) // it stays
+	t.Equal("verification", verifies(paused.Verification), verifies(made.Verification)) // unchanged, because the request had no verification
 	standard := probe.Decode[api.Hook](t, strictly(t, http.MethodPut, hookPath(id), object{"verification": object{"scheme": "standardWebhooks"}}))
-	t.Check(standard.Status == "PAUSED", "%s", t.JSON(standard)) // without a status it stays as it is
+	t.Check(standard.Status == "PAUSED", "%s", t.JSON(standard)) // the request had no status, so the status is unchanged
 	t.Equal("verification", verifies(standard.Verification), "standardWebhooks webhook-signature v1, sha256 base64 webhook-id")
 	plain := probe.Decode[api.Hook](t, strictly(t, http.MethodPut, hookPath(id), object{"status": "ACTIVE", "verification": object{
 		"secret": "another-secret", "header": "X-Mac", "algorithm": "sha512", "encoding": "base64",

@@ -108,7 +108,7 @@ func limitHard(t *probe.Trial) {
 		{execute, 200, 4},
 		{execute, 200, 2},
 		{look, 200, 1},
-		{execute, 429, 1}, // one is left, and it counts as two
+		{execute, 429, 1}, // one request is left, and this operation counts as two
 		{look, 200, 0},
 		{look, 429, 0},
 		{execute, 429, 0},

@@ -69,7 +69,7 @@ func repeatSame(t *probe.Trial) {
 			return
 		}
 		answer := t.Do(long)
-		for answer.Status == http.StatusConflict { // the other one is just being accepted
+		for answer.Status == http.StatusConflict { // the other request is being accepted
 			answer = t.Do(long)
 		}
 		t.Equal("status", string(probe.Decode[api.ComponentExecution](t, answer).Status), "COMPLETED")

@@ -207,7 +207,7 @@ func spentTokens(t *probe.Trial) {
 	gone(unique())
 	first := invite(t, boss, email, "viewer")
 	second := invite(t, boss, email, "viewer")
-	gone(first.Token) // the second replaced it
+	gone(first.Token) // the second invitation replaced the first
 	within(t, boss, http.MethodDelete, "/invitations/"+second.ID.String(), nil)
 	gone(second.Token)
 	third := invite(t, boss, email, "viewer")

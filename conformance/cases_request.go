@@ -135,7 +135,7 @@ func contentTypes(t *probe.Trial) {
 	t.Equal("without a Content-Type", send(http.Header{"Content-Type": nil}).Status, http.StatusOK)
 	open := checking(t, object{"method": "GET", "path": "/", "timestamp": "1"})
 	open.Header = http.Header{"Content-Type": nil}
-	t.Problem(t.Do(open), http.StatusUnsupportedMediaType, "UNSUPPORTED_MEDIA_TYPE") // nobody signs it
+	t.Problem(t.Do(open), http.StatusUnsupportedMediaType, "UNSUPPORTED_MEDIA_TYPE") // an open operation: requests are not signed
 }
 
 // signedForm sends malformed requests to each signed operation, in every way for which the document
@@ -179,8 +179,8 @@ func longTarget(t *probe.Trial) {
 	t.Check(len(answers) == 1 && answers[0].Status == http.StatusRequestHeaderFieldsTooLarge, "17 KiB of headers: %v", answers)
 }
 
-// checkOrder violates two rules at a time. The response must be that of the rule that is checked
-// first (decisions 1.8).
+// checkOrder violates two rules at a time. The response must be for the rule that is checked first
+// (decisions 1.8).
 func checkOrder(t *probe.Trial) {
 	wrong := probe.Signing{Method: "PUT"}
 	large := []byte(`{"x":"` + strings.Repeat("x", 1<<20) + `"}`)

@@ -150,7 +150,8 @@ func restrictedReach(t *probe.Trial) {
 	refused(runOf(as, parent, object{"rerunOf": object{"runId": earlier.ID, "fromStageId": stage.ID}}), "FAILED")
 	t.Equal("runs of the unlisted workflow", begun(), 1)
 
-	// A key that lists all of them runs all of them, until a later version reaches another one.
+	// A key that lists all of these workflows runs them, until a later version reaches another
+	// workflow.
 	all, _, revokeAll := restrictedKey(t, boss, child, parent, grand)
 	defer revokeAll()
 	t.Equal("status", string(runOf(all, grand, object{}).Status), "COMPLETED")

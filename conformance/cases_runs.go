@@ -226,7 +226,7 @@ func runUnderWay(t *probe.Trial) {
 	t.Check(run.Status == "EXECUTING" && run.PendingStageCount == 2 && run.FailedStageCount == 0 && run.FinishedAt == nil && isNull(run.Error) && isNull(run.Output), "%s", t.JSON(run))
 	call := stageOf(t, run, "call")
 	t.Check(isNull(call.Output) && isNull(call.Error) && call.CreditUsage == 0 && call.FinishedAt == nil && call.StartedAt != nil && call.ExecutionAttempt == 1, "%s", t.JSON(call))
-	t.Equal("became", became(run), "call RUNNING, start COMPLETED, wait RUNNING") // what may come later is not there yet
+	t.Equal("became", became(run), "call RUNNING, start COMPLETED, wait RUNNING") // components that may run later have no stages yet
 	letGo()
 	eventually(t, id, "further", func(run api.WorkflowRun) bool { return run.PendingStageCount == 1 && len(stagesOf(run, "after")) == 1 })
 	signal(t, id, "go", nil)

@@ -184,7 +184,7 @@ func signals(t *probe.Trial) {
 		set("wait", "WAIT_FOR_SIGNAL", object{"name": "first", "timeoutMs": 60_000}), set("again", "WAIT_FOR_SIGNAL", object{"name": "second.x~1", "timeoutMs": 60_000}), use("answer", "RESPOND"),
 	}, []string{"start next wait", "wait next again", "again next answer"}, "wait.payload answer.first", "again.payload answer.second")
 	run := begin(t, id, nil)
-	early := signal(t, run, "second.x~1", object{"n": 1}) // before anything waits for it
+	early := signal(t, run, "second.x~1", object{"n": 1}) // before a component waits for the signal
 	t.Check(early.RunID.String() == run && early.Signal == "second.x~1" && !early.ReceivedAt.Std().IsZero(), "%+v", early)
 	same(t, "payload", early.Payload, object{"n": 1})
 	same(t, "a second one", signal(t, run, "second.x~1", object{"n": 2}), early) // the first counts

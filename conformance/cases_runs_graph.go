@@ -36,7 +36,7 @@ type gates struct {
 
 	mu    sync.Mutex
 	doors map[string]chan struct{}
-	order []string // in which they were asked
+	order []string // in which the upstreams were called
 }
 
 func newGates(t *probe.Trial) *gates {

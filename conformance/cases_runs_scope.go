@@ -52,7 +52,7 @@ func runRestricted(t *probe.Trial) {
 	defer within(t, boss, http.MethodDelete, "/api-keys/"+made.ID.String(), nil)
 	as := probe.Signing{As: &credentials}
 	requests := append(onWorkflow(t, other), onRun(t, hidden)...)
-	requests = append(requests, onWorkflow(t, "0193f1c0-0000-7000-8000-000000000007")...) // whether there is one or not
+	requests = append(requests, onWorkflow(t, "0193f1c0-0000-7000-8000-000000000007")...) // whether the workflow exists or not
 	requests = append(requests, probe.Request{Path: runs + "?workflowId=" + other})
 	var bodies []string
 	for _, request := range requests {

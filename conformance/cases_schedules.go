@@ -51,7 +51,7 @@ func scheduleLife(t *probe.Trial) {
 	t.NoError("time zone", err)
 	next := made.NextAt.Std().In(berlin)
 	t.Check(next.Hour() == 2 && next.Minute() == 30 && next.Second() == 0 && next.Weekday() == time.Sunday, "the next time is %s", next)
-	t.Check(next.After(time.Now()) && time.Until(next) < 15*24*time.Hour, "the next time is %s", next) // a clock change skips one
+	t.Check(next.After(time.Now()) && time.Until(next) < 15*24*time.Hour, "the next time is %s", next) // a clock change skips one time
 	t.Check(made.NextClockChange != nil && made.NextClockChange.Count == 1, "the next clock change is %s", t.JSON(made.NextClockChange))
 	same(t, "the schedule", getSchedule(t, id), made)
 	for _, query := range []string{"?limit=100&workflowId=" + workflow, "?limit=100"} {
@@ -65,7 +65,7 @@ func scheduleLife(t *probe.Trial) {
 	t.Equal("replaced", []string{paused.Name, paused.Cron, paused.TimeZone, string(paused.Overlap), string(paused.Status)}, []string{"", "@daily", "UTC", "skip", "PAUSED"})
 	t.Check(paused.NextAt == nil && paused.ID == made.ID && paused.CreatedAt == made.CreatedAt && paused.WorkflowID == made.WorkflowID, "%s", t.JSON(paused))
 	again := probe.Decode[api.Schedule](t, strictly(t, http.MethodPut, schedulePath(id), object{"cron": "@hourly"}))
-	t.Check(again.Status == "PAUSED" && again.NextAt == nil, "%s", t.JSON(again)) // without a status it stays as it is
+	t.Check(again.Status == "PAUSED" && again.NextAt == nil, "%s", t.JSON(again)) // the request had no status, so the status is unchanged
 	again = probe.Decode[api.Schedule](t, strictly(t, http.MethodPut, schedulePath(id), object{"cron": "@hourly", "timeZone": "Europe/Berlin", "status": "ACTIVE"}))
 	t.Check(again.NextAt != nil && again.NextAt.Std().Minute() == 0 && time.Until(again.NextAt.Std()) <= time.Hour, "%s", t.JSON(again))
 	same(t, "the deleted", probe.Decode[api.Schedule](t, t.Do(deleted(schedulePath(id)))), again)

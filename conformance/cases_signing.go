@@ -47,7 +47,7 @@ func checkVectors(t *probe.Trial) {
 		}
 		got := check(t, claim)
 		message, hash := got.MessageBase64, got.MessageSha256
-		if got.MessageAsSentSha256 != nil { // the vector is signed as it is sent
+		if got.MessageAsSentSha256 != nil { // the signed body of the vector equals the sent body
 			t.Check(strings.ContainsAny(v.Body, " \n\t"), "%s: messageAsSentSha256 of a compact body", v.Name)
 			hash, message = *got.MessageAsSentSha256, v.MessageBase64
 		}
@@ -66,7 +66,7 @@ func checkVectors(t *probe.Trial) {
 	t.Check(none.DeltaSeconds == nil && causesOf(none) == "timestamp_malformed", "no timestamp: %s", t.JSON(none))
 }
 
-// causesOf lists the codes of the causes. A question mark follows those that are not certain.
+// causesOf lists the codes of the causes. A question mark follows each cause that is not certain.
 func causesOf(result api.SignatureCheck) string {
 	var codes []string
 	for _, cause := range result.Causes {

@@ -270,7 +270,7 @@ func workflowRestricted(t *probe.Trial) {
 	made, credentials := newKeyOf(t, boss, "restricted", listed)
 	as := probe.Signing{As: &credentials}
 	var bodies []string
-	for _, id := range []string{other, "0193f1c0-0000-7000-8000-000000000007"} { // whether it exists or not
+	for _, id := range []string{other, "0193f1c0-0000-7000-8000-000000000007"} { // whether the workflow exists or not
 		for _, request := range onWorkflow(t, id) {
 			request.Sign = as
 			for _, body := range [][]byte{request.Body, []byte(`{"name":7,"config":8,"waitForMs":-1}`)} { // whatever the body

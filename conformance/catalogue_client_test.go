@@ -49,9 +49,9 @@ func systemComponents(t *testing.T, behind *probe.Target) (all []systemComponent
 
 // unfinished maps modules that accept their required inputs and then fail to the error code.
 var unfinished = map[string]string{
-	"BUILD_EVM_TRANSACTION": "INVALID_INPUT", // it also needs a receiver, or data that creates a contract
+	"BUILD_EVM_TRANSACTION": "INVALID_INPUT", // the component also needs a receiver, or data that creates a contract
 	"ESTIMATE_EVM_GAS":      "INVALID_INPUT", // as BUILD_EVM_TRANSACTION
-	"SIGN_EVM_TRANSACTION":  "INVALID_INPUT", // it also needs a key or a signature, one of the two
+	"SIGN_EVM_TRANSACTION":  "INVALID_INPUT", // the component also needs either a key or a signature
 	"RESOLVE_ENS_NAME":      "INVALID_INPUT", // the chain has no registry of names
 }
 
@@ -149,7 +149,7 @@ func savesGenerated(t *probe.Trial, call probe.Call) {
 	}
 }
 
-// fixtures are values by module that replace those of the examples. The key "chain" applies to
+// fixtures are values by module that replace the values of the examples. The key "chain" applies to
 // every module that calls a chain.
 func fixtures(t *probe.Trial, node *evmtest.Node, token, upstream string) map[string]map[string]any {
 	const key = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80" // of the first account of anvil

@@ -20,7 +20,7 @@ import (
 // Case is one test of a deployment.
 type Case struct {
 	Part string // the IDs of the parts that it proves, separated by ", "
-	Name string // what is proven, after the row of the reliability list if it is one
+	Name string // what is proven, after the row of the reliability list, if the case belongs to a row
 	Run  func(*probe.Trial)
 
 	Needs []probe.Need // requirements that not every deployment meets
@@ -58,9 +58,9 @@ func (c Case) Missing(target *probe.Target) []probe.Need {
 // Result is the result of a case.
 type Result struct {
 	Case       Case
-	Err        error             // nil if it passed
-	Departures []probe.Departure // of a lenient target: where it departs from the decisions
-	Missing    []probe.Need      // the case was not run, because the target does not offer these
+	Err        error             // nil if the case passed
+	Departures []probe.Departure // of a lenient target: its departures from the decisions
+	Missing    []probe.Need      // needs that the target does not meet, so the case was not run
 	Took       time.Duration
 
 	Unsteady error // the error when the case ran in parallel with others, if it then passed alone

@@ -31,12 +31,12 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// deployment is the deployment under test. It is the one at CONFORMANCE_URL, or one that the first
-// test starts for all tests.
+// deployment is the deployment under test. It is the deployment at CONFORMANCE_URL or, if that is
+// not set, a deployment that the first test starts for all tests.
 var deployment struct {
 	once   sync.Once
 	target *probe.Target
-	pool   *pgxpool.Pool // nil if it was not booted here
+	pool   *pgxpool.Pool // nil if the deployment was not booted by this test
 	stop   func()
 }
 

@@ -100,7 +100,7 @@ const unopened = `{"code":"INTERNAL_ERROR","message":"An output cannot be read h
 
 // nothing is the state of a place that is always missing or null.
 type nothing struct {
-	beside string // a field that is there where it is, or itself if it is there without content
+	beside string // a field that exists where this value exists, or the value itself if it can be present without content
 	put    string
 }
 
@@ -125,7 +125,7 @@ type mutation struct {
 	path  []string
 	types []string
 	drop  bool
-	put   any // what is put there, where nothing may be
+	put   any // the value to add where no value is allowed
 }
 
 func (m mutation) String() string {

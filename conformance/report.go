@@ -19,7 +19,7 @@ type Verdict string
 const (
 	Proven  Verdict = "proven"
 	Failed  Verdict = "FAILED"    // a part of the contract that is violated
-	Differs Verdict = "otherwise" // a choice, and this deployment departs from it
+	Differs Verdict = "otherwise" // a choice of Weft's decisions, from which this deployment departs
 	Open    Verdict = "open"      // a choice that no case reached, because something else failed first
 	NotRun  Verdict = "not run"   // no case ran, because a need of each was missing
 	Unseen  Verdict = "unseen"    // no case exists: Part.Elsewhere is the reason

@@ -27,7 +27,7 @@ type story struct {
 	document object
 	trial    *probe.Trial
 	bearer   string
-	known    map[string]string // what the service calls something, by what the document calls it
+	known    map[string]string // the service's names and IDs, by those in the document's examples
 	sent     map[string]bool   // "OPERATION EXAMPLE"
 }
 
@@ -81,7 +81,8 @@ func (s *story) examples(media object) map[string]any {
 	return all
 }
 
-// called returns text with the names from the document replaced by those that the service returned.
+// called returns text with the names from the document replaced by the names that the service
+// returned.
 func (s *story) called(text string) string {
 	var pairs []string
 	for documented, real := range s.known {
@@ -92,7 +93,7 @@ func (s *story) called(text string) string {
 
 var named = regexp.MustCompile(`^[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f-]{21}$`)
 
-// learn maps the names in an example to those at the same place of a response.
+// learn maps the names in an example to the names at the same place of a response.
 func (s *story) learn(name string, example, answer any) {
 	switch example := example.(type) {
 	case object:
@@ -112,9 +113,9 @@ func (s *story) learn(name string, example, answer any) {
 	}
 }
 
-// send sends one example and expects success. It uses the pairs in on to replace names from the
-// document.
-func (s *story) send(id, name string, on ...string) object {
+// send sends one example and expects success. replacements are pairs of a parameter's name and the
+// name whose value replaces the document's example.
+func (s *story) send(id, name string, replacements ...string) object {
 	s.sent[id+" "+name] = true
 	method, template, operation := s.operation(id)
 	request := probe.Request{Method: method, Path: template, Header: http.Header{}}
@@ -122,9 +123,9 @@ func (s *story) send(id, name string, on ...string) object {
 	for _, node := range parameters {
 		if p := s.resolve(node); p["in"] == "path" {
 			value := s.called(p["example"].(string))
-			for i := 0; i < len(on); i += 2 {
-				if on[i] == p["name"] {
-					value = s.called(on[i+1])
+			for i := 0; i < len(replacements); i += 2 {
+				if replacements[i] == p["name"] {
+					value = s.called(replacements[i+1])
 				}
 			}
 			request.Path = strings.Replace(request.Path, "{"+p["name"].(string)+"}", value, 1)
@@ -252,7 +253,7 @@ func (s *story) all() {
 	}
 	s.triggers()
 	s.people()
-	s.send("replaceWorkflow", "schema") // which pauses it
+	s.send("replaceWorkflow", "schema") // the example pauses the workflow
 }
 
 // stage learns the stage for fromStageId after the run has finished.

@@ -36,7 +36,7 @@ type crowd struct {
 	authority *probe.Authority
 	pool      *pgxpool.Pool
 	node      *app.App
-	target    *probe.Target // of its first workspace
+	target    *probe.Target // the first workspace of the deployment
 }
 
 // newCrowd starts a crowd. It returns nil if the tests did not start the deployment, because the

@@ -15,7 +15,7 @@ import (
 func (r Report) WriteTable(out io.Writer, parts bool) error {
 	w := &printer{out: out}
 	r.writeLines(w, "THE CONTRACT", false, parts)
-	r.writeLines(w, "CHOICES: decisions where the contract is open", true, parts)
+	r.writeLines(w, "CHOICES: decisions where the contract leaves a choice", true, parts)
 	w.reasons("FAILED: violations of the contract", r.Of(Failed))
 	w.reasons("OTHERWISE: departures from the decisions, which do not violate the contract", r.Of(Differs))
 	w.reasons("OPEN: choices that no case reached, because something else failed first", r.Of(Open))

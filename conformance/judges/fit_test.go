@@ -16,7 +16,7 @@ import (
 type fitting struct {
 	doc    object
 	spared exclusions
-	names  map[string]string // $names in exclusions.yaml; if nil, they are not replaced
+	names  map[string]string // values of $names in exclusions.yaml; nil: names are not replaced
 	used   map[string]bool   // "KIND NAME" of exclusions that had an effect
 }
 
@@ -52,7 +52,7 @@ func fit(spared exclusions, names map[string]string) (document []byte, idle []st
 			delete(f.doc["paths"].(object), path)
 		}
 	}
-	delete(components, "parameters") // the operations contain them now
+	delete(components, "parameters") // the operations now contain the parameters
 	for _, kind := range kinds {
 		for _, e := range spared[kind] {
 			if kind != "steps" && kind != "forgiven" && !f.used[kind+" "+e.Name] {

@@ -31,7 +31,7 @@ type own struct {
 // maker creates a resource and returns its ID, or what else identifies it.
 type maker func() (string, error)
 
-// kept creates a resource once and returns the same one from then on.
+// kept creates a resource once and returns the same resource from then on.
 func (m maker) kept() maker { return sync.OnceValues(m) }
 
 // prepare creates one resource of each kind, and sets how an operation gets a separate one.

@@ -38,24 +38,24 @@ const keptFor = 10 * 365 * 24 * time.Hour
 
 // ReadAuthority is like NewAuthority, but keeps the authority in files. The certificate is in the
 // given file, and the key is in a file with .key appended to that name. ReadAuthority creates
-// missing files. In this case made is true, and no deployment can trust the authority yet.
-func ReadAuthority(path string, hosts ...string) (a *Authority, made bool, err error) {
+// missing files. In this case, created is true, and no deployment can trust the authority yet.
+func ReadAuthority(path string, hosts ...string) (a *Authority, created bool, err error) {
 	pair, err := tls.LoadX509KeyPair(path, path+".key")
 	if errors.Is(err, fs.ErrNotExist) {
-		made = true
+		created = true
 		if err = keepRoot(path); err == nil {
 			pair, err = tls.LoadX509KeyPair(path, path+".key")
 		}
 	}
 	if err != nil {
-		return nil, made, fmt.Errorf("authority %s: %w", path, err)
+		return nil, created, fmt.Errorf("authority %s: %w", path, err)
 	}
 	key, ok := pair.PrivateKey.(*ecdsa.PrivateKey)
 	if !ok || !pair.Leaf.IsCA {
 		return nil, false, fmt.Errorf("authority %s: this program did not create it", path)
 	}
 	a, err = issue(pair.Leaf, key, hosts)
-	return a, made, err
+	return a, created, err
 }
 
 // OwnCertificate loads a server certificate with its chain, which the deployment already trusts.

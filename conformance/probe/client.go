@@ -264,7 +264,7 @@ func Decode[T any](t *Trial, answer Answer) T {
 	return value
 }
 
-// Sessions is the path to sign in on, Workspaces that of all workspaces.
+// Sessions is the path for signing in. Workspaces is the path of all workspaces.
 const (
 	Sessions   = "/v1/sessions"
 	Current    = Sessions + "/current"

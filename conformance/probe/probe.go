@@ -86,7 +86,8 @@ type Target struct {
 	// loopback.
 	Host string
 
-	// Lenient means that the deployment may depart from the decisions where the contract is open.
+	// Lenient means that where the contract leaves a choice, the deployment may differ from Weft's
+	// decisions. Departures are recorded, and the case continues.
 	Lenient bool
 
 	// Choices means that the case proves only decisions. If such a case checks a decision and finds
@@ -109,7 +110,7 @@ type Terms struct {
 	Plan string
 	Paid int // initial paid credits
 
-	// Limits agreed for the workspace; nil means those of the plan.
+	// Limits agreed for the workspace; nil means the limits of the plan.
 	RPS, RPH, Waits     *int32
 	Credits, UsageLimit *int   // per month
 	Storage             *int64 // bytes per month

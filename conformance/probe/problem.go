@@ -80,7 +80,7 @@ func checkClosed(answer Answer) error {
 
 // Problem decodes an error and returns it. The case fails if the status or the code differs. The
 // contract defines only two of the statuses. A lenient target may use a different status instead of
-// the others.
+// each of the other statuses.
 func (t *Trial) Problem(answer Answer, status int, code string) api.Problem {
 	var p api.Problem
 	if answer.Status != status {

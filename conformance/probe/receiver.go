@@ -25,7 +25,7 @@ type Reply struct {
 	Status int
 	Header map[string]string
 	Body   string
-	Hold   <-chan struct{} // the response is sent once this is closed
+	Hold   <-chan struct{} // the response is sent once Hold is closed
 }
 
 // Delivery is a callback as received.

@@ -14,9 +14,8 @@ import (
 	"time"
 )
 
-// Trial is one run of a case against a target. Its methods stop the case if a check
-// fails. They must be called from the goroutine of the case, or from those of
-// Parallel.
+// Trial is one run of a case against a target. Its methods stop the case if a check fails. They
+// must be called from the goroutine of the case, or from the goroutines of Parallel.
 type Trial struct {
 	ctx     context.Context
 	target  *Target
@@ -29,7 +28,7 @@ type Trial struct {
 	unknown    map[string]bool // the operations that reported what AddUnknown added; nil: nothing is added
 }
 
-// Departure is a response that differs from a decision where the contract is open. If the
+// Departure is a response that differs from a decision where the contract leaves a choice. If the
 // target is Lenient, the case continues.
 type Departure struct {
 	Part string // ID of the decision
@@ -97,8 +96,8 @@ func tripped() string {
 	}
 }
 
-// Decided is like Check, for a decision where the contract is open: if a lenient target
-// departs from it, the case continues.
+// Decided is like Check, for a decision where the contract leaves a choice: if a lenient target
+// departs from the decision, the case continues.
 func (t *Trial) Decided(part string, ok bool, format string, args ...any) {
 	if !ok {
 		t.NoError(part, t.differs(part, fmt.Errorf(format, args...)))
@@ -207,14 +206,14 @@ func (t *Trial) Soon(took, limit time.Duration, format string, args ...any) {
 	t.Check(took <= t.Limit(limit), format, args...)
 }
 
-// Until calls yes, at growing intervals, until yes returns true. The case fails when a call that
-// started after the limit returns false. A slow call that started before the limit does not fail
-// the case.
-func (t *Trial) Until(what string, limit time.Duration, yes func() bool) {
+// Until calls condition, at growing intervals, until condition returns true. The case fails when a
+// call that started after the limit returns false. A slow call that started before the limit does
+// not fail the case.
+func (t *Trial) Until(what string, limit time.Duration, condition func() bool) {
 	deadline := time.Now().Add(t.Limit(limit))
 	for pause := 5 * time.Millisecond; ; pause = min(pause*3/2, 200*time.Millisecond) {
 		last := time.Now().After(deadline)
-		if yes() {
+		if condition() {
 			return
 		}
 		if last {

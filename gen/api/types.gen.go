@@ -515,7 +515,7 @@ func (e GetWorkflowRunParamsStages) Valid() bool {
 	}
 }
 
-// AcceptInvitationRequest The token of an invitation and who accepts it.
+// AcceptInvitationRequest The token of an invitation, and the person who accepts the invitation.
 type AcceptInvitationRequest struct {
 	// Name The name of the person. Not blank, and without control characters.
 	//
@@ -527,7 +527,7 @@ type AcceptInvitationRequest struct {
 	// Examples: correct horse battery staple
 	Password string `json:"password"`
 
-	// Token The token of the invitation, as in its link.
+	// Token The token of the invitation, as in the invitation's link.
 	//
 	// Examples: Zt3n0qV5b1x8aJ2kR7mP4sW9yC6dF0hL
 	Token string `json:"token"`
@@ -535,22 +535,22 @@ type AcceptInvitationRequest struct {
 
 // APIKey A key, without its secret.
 type APIKey struct {
-	// AllowedWorkflowIds The workflows that the key can use. Empty: all of the workspace.
+	// AllowedWorkflowIds The workflows that the key can use. Empty: all workflows of the workspace.
 	//
 	// Examples: ["019aa5f2-5f60-7172-8d84-9e0f1a2b3c4d"]
 	AllowedWorkflowIds []ID `json:"allowedWorkflowIds"`
 
-	// CreatedAt When it was made.
+	// CreatedAt When the key was created.
 	//
 	// Examples: 2026-11-21T10:15:30.120Z
 	CreatedAt timestamp.Time `json:"createdAt"`
 
-	// ExpiresAt When it expires after a rotation. Null if it does not.
+	// ExpiresAt When the key expires after a rotation. Null if it does not expire.
 	//
 	// Examples: 2026-11-22T10:15:30.120Z
 	ExpiresAt *timestamp.Time `json:"expiresAt"`
 
-	// Hint Its first and last characters, to distinguish it from other keys.
+	// Hint The first and last characters of the key, to distinguish it from other keys.
 	//
 	// Examples: ws_5f...8a11
 	Hint string `json:"hint"`
@@ -560,15 +560,15 @@ type APIKey struct {
 	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 	ID ID `json:"id"`
 
-	// Label What it is for.
+	// Label The label of the key.
 	//
 	// Examples: Checkout
 	Label string `json:"label"`
 
-	// ReplacedBy The key that replaced it by rotation. Null if none did.
+	// ReplacedBy The key that replaced this key by rotation. Null if this key was not rotated.
 	ReplacedBy *ID `json:"replacedBy"`
 
-	// RevokedAt When it was revoked. Null if it was not.
+	// RevokedAt When the key was revoked. Null if it was not revoked.
 	//
 	// Examples: 2026-11-22T10:15:30.120Z
 	RevokedAt *timestamp.Time `json:"revokedAt"`
@@ -584,15 +584,15 @@ type APIKeyPage struct {
 	// Examples: false
 	HasMore bool `json:"hasMore"`
 
-	// NextCursor The `cursor` of the next page. Null on the last one.
+	// NextCursor The `cursor` of the next page. Null on the last page.
 	//
 	// Examples: null
 	NextCursor *string `json:"nextCursor"`
 }
 
-// AuditActor Who did it.
+// AuditActor The person or program that caused the event.
 type AuditActor struct {
-	// ID The id of the person or of the key. Null for other actors.
+	// ID The ID of the person or of the key. Null for other actors.
 	ID *ID `json:"id"`
 
 	// Kind `user`: a member. `api_key`: a program with a key. `operator`: the operator of this deployment. `system`: the
@@ -621,16 +621,16 @@ type AuditEvent struct {
 	// Examples: api_key.created
 	Action string `json:"action"`
 
-	// Actor Who did it.
+	// Actor The person or program that caused the event.
 	Actor AuditActor `json:"actor"`
 
-	// At When it happened.
+	// At When the event happened.
 	//
 	// Examples: 2026-11-21T10:15:30.120Z
 	At timestamp.Time `json:"at"`
 
-	// Details Details, which depend on the action; without secrets. A denied request has the `reason`, and as `target` the
-	// id of the resource if the path named one.
+	// Details Details, which depend on the action; without secrets. For a denied request: `reason`, and `target`, the ID
+	// of the resource, if the path contained one.
 	//
 	//
 	// Examples: {"label":"Checkout"}
@@ -641,12 +641,12 @@ type AuditEvent struct {
 	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 	ID ID `json:"id"`
 
-	// RequestID The id of the request that caused it, as in `X-Request-Id`. Null if it was not a request.
+	// RequestID The ID of the request that caused the event, as in `X-Request-Id`. Null if no request caused it.
 	//
 	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 	RequestID *string `json:"requestId"`
 
-	// Subject The resource. Null if it is the workspace itself.
+	// Subject The resource that changed. Null if it is the workspace itself.
 	Subject *AuditSubject `json:"subject"`
 }
 
@@ -660,15 +660,15 @@ type AuditEventPage struct {
 	// Examples: true
 	HasMore bool `json:"hasMore"`
 
-	// NextCursor The `cursor` of the next page. Null on the last one.
+	// NextCursor The `cursor` of the next page. Null on the last page.
 	//
 	// Examples: MDE5YWE1ZjItNmMzZS03YjExLTlkMGEtM2YxYzJiNGE1ZDZl
 	NextCursor *string `json:"nextCursor"`
 }
 
-// AuditSubject What it happened to.
+// AuditSubject The resource that changed.
 type AuditSubject struct {
-	// ID Its id.
+	// ID The ID of the resource.
 	//
 	// Examples: 019aa5f2-3d4e-7f50-8b62-7c8d9e0f1a2b
 	ID string `json:"id"`
@@ -686,25 +686,25 @@ type CallbackAttempt struct {
 	// Examples: 2
 	Attempt int32 `json:"attempt"`
 
-	// Delivered Whether it was delivered: the receiver answered with a 2xx in time.
+	// Delivered Whether the callback was delivered: the receiver answered with a 2xx in time.
 	//
 	// Examples: false
 	Delivered bool `json:"delivered"`
 
-	// DurationMs How many milliseconds it took.
+	// DurationMs The duration of the attempt in milliseconds.
 	//
 	// Examples: 87
 	DurationMs int32 `json:"durationMs"`
 
-	// Error The error. Null if it was delivered.
+	// Error The error. Null if the callback was delivered.
 	Error json.RawMessage `json:"error"`
 
-	// HTTPStatus The status that the receiver answered with. Null if it did not answer.
+	// HTTPStatus The status that the receiver answered with. Null if the receiver did not answer.
 	//
 	// Examples: 502
 	HTTPStatus *int32 `json:"httpStatus"`
 
-	// StartedAt When it started.
+	// StartedAt When the attempt started.
 	//
 	// Examples: 2026-11-21T10:15:35.402Z
 	StartedAt timestamp.Time `json:"startedAt"`
@@ -720,13 +720,13 @@ type CallbackAttemptPage struct {
 	// Examples: false
 	HasMore bool `json:"hasMore"`
 
-	// NextCursor The `cursor` of the next page. Null on the last one.
+	// NextCursor The `cursor` of the next page. Null on the last page.
 	//
 	// Examples: null
 	NextCursor *string `json:"nextCursor"`
 }
 
-// CallbackError Why an attempt to deliver a callback failed. It never contains anything from the receiver's response.
+// CallbackError Why an attempt to deliver a callback failed. The error never contains anything from the receiver's response.
 type CallbackError struct {
 	// Class The kind of failure: `dns`, `refused`, `reset`, `unreachable`, `timeout`, `tls`, `redirect`,
 	// `blocked_address`, `too_large`, `status` or `connection`. `secrets`: Weft could not decrypt the stored
@@ -736,7 +736,7 @@ type CallbackError struct {
 	// Examples: status
 	Class string `json:"class"`
 
-	// HTTPStatus The status that the receiver answered with. Null if it did not answer.
+	// HTTPStatus The status that the receiver answered with. Null if the receiver did not answer.
 	//
 	// Examples: 502
 	HTTPStatus *int32 `json:"httpStatus"`
@@ -749,7 +749,7 @@ type CallbackError struct {
 
 // CallingAPIKey The API key that signed the request.
 type CallingAPIKey struct {
-	// AllowedWorkflowIds The workflows that the key can use. Empty: all of the workspace.
+	// AllowedWorkflowIds The workflows that the key can use. Empty: all workflows of the workspace.
 	//
 	// Examples: ["019aa5f2-5f60-7172-8d84-9e0f1a2b3c4d"]
 	AllowedWorkflowIds []ID `json:"allowedWorkflowIds"`
@@ -765,7 +765,8 @@ type CallingAPIKey struct {
 	Label string `json:"label"`
 }
 
-// CancelMode `graceful`, the default: current attempts finish, and no further ones start. `immediate`: they are stopped.
+// CancelMode `graceful`, the default: current attempts finish, and no further attempts start. `immediate`: current attempts
+// are stopped.
 //
 // Examples: graceful
 type CancelMode string
@@ -774,13 +775,14 @@ type CancelMode string
 //
 // Examples: {"mode":"graceful","reason":"The order was withdrawn."}
 type CancelWorkflowRunRequest struct {
-	// Mode `graceful`, the default: current attempts finish, and no further ones start. `immediate`: they are stopped.
+	// Mode `graceful`, the default: current attempts finish, and no further attempts start. `immediate`: current attempts
+	// are stopped.
 	//
 	//
 	// Examples: graceful
 	Mode *CancelMode `json:"mode,omitempty"`
 
-	// Reason The reason. It is stored in the run's record.
+	// Reason The reason, which is stored in the run's record.
 	//
 	// Examples: The order was withdrawn.
 	Reason *string `json:"reason,omitempty"`
@@ -799,14 +801,14 @@ type Component struct {
 	Category ComponentCategory `json:"category"`
 
 	// Config A JSON Schema (2020-12) of type object. A value marked `x-secret: true` is encrypted at rest and redacted in
-	// logs and errors. The same holds for outputs, and for everything that the stages of a run derive from one.
-	// Records, streams and callbacks show an output as it is.
+	// logs and errors. The same applies to outputs, and to everything that the stages of a run derive from a secret
+	// value. Records, streams and callbacks show outputs unredacted.
 	//
 	//
 	// Examples: {"properties":{"bytes":{"default":32,"maximum":1024,"minimum":1,"type":"integer"}},"type":"object"}
 	Config JSONSchema `json:"config"`
 
-	// Description What it does.
+	// Description What the component does.
 	//
 	// Examples: Makes a random UUID (version 4).
 	Description string `json:"description"`
@@ -818,14 +820,14 @@ type Component struct {
 	// Examples: read
 	Effect ComponentEffect `json:"effect"`
 
-	// ExecutionModes How it can be executed.
+	// ExecutionModes How the component can be executed.
 	//
 	// Examples: ["COMPONENT","WORKFLOW"]
 	ExecutionModes []ExecutionMode `json:"executionModes"`
 
 	// Input A JSON Schema (2020-12) of type object. A value marked `x-secret: true` is encrypted at rest and redacted in
-	// logs and errors. The same holds for outputs, and for everything that the stages of a run derive from one.
-	// Records, streams and callbacks show an output as it is.
+	// logs and errors. The same applies to outputs, and to everything that the stages of a run derive from a secret
+	// value. Records, streams and callbacks show outputs unredacted.
 	//
 	//
 	// Examples: {"properties":{"bytes":{"default":32,"maximum":1024,"minimum":1,"type":"integer"}},"type":"object"}
@@ -837,15 +839,15 @@ type Component struct {
 	Module ModuleName `json:"module"`
 
 	// Output A JSON Schema (2020-12) of type object. A value marked `x-secret: true` is encrypted at rest and redacted in
-	// logs and errors. The same holds for outputs, and for everything that the stages of a run derive from one.
-	// Records, streams and callbacks show an output as it is.
+	// logs and errors. The same applies to outputs, and to everything that the stages of a run derive from a secret
+	// value. Records, streams and callbacks show outputs unredacted.
 	//
 	//
 	// Examples: {"properties":{"bytes":{"default":32,"maximum":1024,"minimum":1,"type":"integer"}},"type":"object"}
 	Output JSONSchema `json:"output"`
 
-	// Ports The ports by which a run continues after it in a workflow: the values for the `port` of a sequence edge.
-	// Empty if it cannot be executed inside a workflow.
+	// Ports The ports at which a run continues after the component: the values for the `port` of a sequence edge. Empty
+	// if the component cannot be executed inside a workflow.
 	Ports []ComponentPort `json:"ports"`
 
 	// Price Credits that a completed execution costs.
@@ -853,9 +855,9 @@ type Component struct {
 	// Examples: 1
 	Price credit.Amount `json:"price"`
 
-	// Repeat What happens to an execution whose worker is lost. `pure` and `idempotent`: it runs again, which uses up no
-	// attempt. `unsafe`: it fails with `WORKER_LOST`, because the outcome is unknown. For some components it depends
-	// on the call; this is then the strictest of the values.
+	// Repeat What happens to an execution whose worker is lost. `pure` and `idempotent`: it runs again, and the lost run does
+	// not count as an attempt. `unsafe`: it fails with `WORKER_LOST`, because the outcome is unknown. If the rule
+	// depends on the call, this field is the strictest value that applies to any call.
 	//
 	//
 	// Examples: pure
@@ -873,15 +875,15 @@ type Component struct {
 	// Examples: 30000
 	TimeoutMs int64 `json:"timeoutMs"`
 
-	// Title Its name for people.
+	// Title The display name of the component.
 	//
 	// Examples: Random UUID
 	Title string `json:"title"`
 }
 
-// ComponentAttempts How often the component is tried before it fails. Default: 1. The pause between attempts is 1 s, then 2 s (each
-// +/- 20 %), or the `Retry-After` of an upstream if that is longer, at most 1 hour. Components that the run itself
-// executes (category LOGIC) have one attempt: more are rejected.
+// ComponentAttempts How often the component is tried before its stage fails. Default: 1. The pause between attempts is 1 s, then 2 s
+// (each +/- 20 %), or the upstream's `Retry-After` if that is longer, but at most 1 hour. Components that the run
+// itself executes (category LOGIC) have one attempt: a higher value is rejected.
 //
 // Examples: 3
 type ComponentAttempts = int32
@@ -937,19 +939,19 @@ type ComponentExecution struct {
 	// Examples: {"uuid":"5f0c6f2e-54e4-4c5a-9a53-6f6f6a3c8a11"}, null
 	Output json.RawMessage `json:"output"`
 
-	// OutputProblem Why `output` is null although there is one: it is stored encrypted, and cannot be decrypted. An execution has
-	// this field only on pages of a list; a request for the single execution returns this as an error instead. Runs
-	// and their stages have it wherever they are shown.
+	// OutputProblem Why `output` is null although the component completed: the stored output is encrypted, and cannot be decrypted.
+	// An execution has this field only in lists; a request for a single execution returns the problem as an error
+	// instead. Runs and their stages have this field in every response.
 	OutputProblem *OutputProblem `json:"outputProblem,omitempty"`
 
-	// Status CREATED until a worker starts the first attempt; EXECUTING from then on, also between attempts. COMPLETED and
-	// FAILED are final.
+	// Status CREATED until a worker starts the first attempt. EXECUTING after that, including the time between attempts.
+	// COMPLETED and FAILED are final.
 	//
 	//
 	// Examples: COMPLETED
 	Status ExecutionStatus `json:"status"`
 
-	// TotalUsage Credits that the execution used; 0 until it is final.
+	// TotalUsage Credits that the execution used; 0 until the execution is final.
 	//
 	// Examples: 1
 	TotalUsage credit.Amount `json:"totalUsage"`
@@ -967,7 +969,7 @@ type ComponentExecutionCallback struct {
 	// Examples: 1
 	AttemptCount int32 `json:"attemptCount"`
 
-	// DeliveredAt When it was first delivered. Null until then.
+	// DeliveredAt When the callback was first delivered. Null until then.
 	//
 	// Examples: 2026-11-21T10:15:30.190Z
 	DeliveredAt *timestamp.Time `json:"deliveredAt"`
@@ -982,10 +984,10 @@ type ComponentExecutionCallback struct {
 	// Examples: 2026-11-21T10:15:30.190Z
 	LastAttemptAt *timestamp.Time `json:"lastAttemptAt"`
 
-	// LastError The error of the last attempt. Null if it succeeded or no attempt was made.
+	// LastError The error of the last attempt. Null if that attempt succeeded, or if no attempt was made.
 	LastError json.RawMessage `json:"lastError"`
 
-	// SignatureAlgorithm How the callback is signed. Null if it is not.
+	// SignatureAlgorithm How the callback is signed. Null if the callback is not signed.
 	SignatureAlgorithm *SignatureAlgorithm `json:"signatureAlgorithm"`
 
 	// Signed Whether a `callbackSecret` was given.
@@ -993,7 +995,7 @@ type ComponentExecutionCallback struct {
 	// Examples: true
 	Signed bool `json:"signed"`
 
-	// URL Where the record is posted. Null if there is no callback.
+	// URL The URL to which the record is posted. Null if the execution has no callback.
 	//
 	// Examples: https://hooks.example.org/weft
 	URL *string `json:"url"`
@@ -1021,8 +1023,8 @@ type ComponentExecutionEvent struct {
 	// Examples: {"uuid":"5f0c6f2e-54e4-4c5a-9a53-6f6f6a3c8a11"}
 	Output json.RawMessage `json:"output"`
 
-	// Status CREATED until a worker starts the first attempt; EXECUTING from then on, also between attempts. COMPLETED and
-	// FAILED are final.
+	// Status CREATED until a worker starts the first attempt. EXECUTING after that, including the time between attempts.
+	// COMPLETED and FAILED are final.
 	//
 	//
 	// Examples: COMPLETED
@@ -1033,7 +1035,7 @@ type ComponentExecutionEvent struct {
 	// Examples: 2026-11-21T10:15:30.131Z
 	Timestamp timestamp.Time `json:"timestamp"`
 
-	// TotalUsage Credits that the execution used; 0 until it is final.
+	// TotalUsage Credits that the execution used; 0 until the execution is final.
 	//
 	// Examples: 1
 	TotalUsage credit.Amount `json:"totalUsage"`
@@ -1049,7 +1051,7 @@ type ComponentExecutionPage struct {
 	// Examples: true
 	HasMore bool `json:"hasMore"`
 
-	// NextCursor The `cursor` of the next page. Null on the last one.
+	// NextCursor The `cursor` of the next page. Null on the last page.
 	//
 	// Examples: MDE5YWE1ZjItNmMzZS03YjExLTlkMGEtM2YxYzJiNGE1ZDZl
 	NextCursor *string `json:"nextCursor"`
@@ -1061,9 +1063,9 @@ type ComponentExecutionPage struct {
 type ComponentID = string
 
 // ComponentInput Inputs that are known when the workflow is saved, as the module's schema defines (`input` in the catalogue).
-// Data connections supply the others. `{{env.NAME}}` in a string stands for an environment variable. A value that
-// the schema marks as secret is encrypted at rest and shown as `[redacted]`, unless it consists only of variables,
-// optionally after a word and a space, as in `Bearer {{env.TOKEN}}`.
+// Data connections supply the other inputs. `{{env.NAME}}` in a string stands for an environment variable. A value
+// that the schema marks as secret is encrypted at rest and shown as `[redacted]`, unless the value consists only
+// of variables, optionally after a word and a space, as in `Bearer {{env.TOKEN}}`.
 //
 // Examples: {"jsonRpcUrl":"{{env.RPC_URL}}"}
 type ComponentInput map[string]interface{}
@@ -1083,17 +1085,17 @@ type ComponentPage struct {
 	// Examples: false
 	HasMore bool `json:"hasMore"`
 
-	// NextCursor The `cursor` of the next page. Null on the last one.
+	// NextCursor The `cursor` of the next page. Null on the last page.
 	//
 	// Examples: null
 	NextCursor *string `json:"nextCursor"`
 }
 
-// ComponentPort One port of a component, or the ports that its config names.
+// ComponentPort One port of a component, or all ports that the component's config names.
 //
 // Examples: {"description":"The condition holds.","name":"then","namedBy":null}, {"description":"The case of this name is the first that is true.","name":null,"namedBy":"/config/cases/*/name"}
 type ComponentPort struct {
-	// Description When it fires.
+	// Description When the port fires.
 	//
 	// Examples: The condition holds.
 	Description string `json:"description"`
@@ -1103,32 +1105,32 @@ type ComponentPort struct {
 	// Examples: then
 	Name *string `json:"name"`
 
-	// NamedBy Where the config has the names of the ports, as a JSON pointer in which `*` stands for every item: each of
-	// them is a port. Null for a port with a fixed name.
+	// NamedBy The place in the config that contains the names of the ports: a JSON pointer in which `*` stands for every
+	// item. Null for a port with a fixed name.
 	//
 	//
 	// Examples: null
 	NamedBy *string `json:"namedBy"`
 }
 
-// ComponentRepeat What happens to an execution whose worker is lost. `pure` and `idempotent`: it runs again, which uses up no
-// attempt. `unsafe`: it fails with `WORKER_LOST`, because the outcome is unknown. For some components it depends
-// on the call; this is then the strictest of the values.
+// ComponentRepeat What happens to an execution whose worker is lost. `pure` and `idempotent`: it runs again, and the lost run does
+// not count as an attempt. `unsafe`: it fails with `WORKER_LOST`, because the outcome is unknown. If the rule
+// depends on the call, this field is the strictest value that applies to any call.
 //
 // Examples: pure
 type ComponentRepeat string
 
 // ComponentTimeout How many milliseconds one attempt may take. Default: the module's timeout. A DELAY, WAIT_FOR_SIGNAL, FOR_EACH or
-// RUN_WORKFLOW that takes longer fails with `TIMEOUT`: a loop starts nothing more, and child runs are cancelled.
-// Other modules of the category LOGIC take no time, so it is rejected.
+// RUN_WORKFLOW that takes longer fails with `TIMEOUT`: a loop starts nothing more, and child runs are canceled.
+// Other modules of the category LOGIC take no time, so `timeoutMs` is rejected for them.
 //
 // Examples: 5000
 type ComponentTimeout = int32
 
-// CreateAPIKeyRequest What a new key is for.
+// CreateAPIKeyRequest The label of a new key, and the workflows that it can use.
 type CreateAPIKeyRequest struct {
-	// AllowedWorkflowIds The workflows that the key can use, each of them a workflow of the workspace; any other id is 400. An empty
-	// array: all of the workspace.
+	// AllowedWorkflowIds The workflows that the key can use, by their IDs; an ID that is not of a workflow of this workspace is 400.
+	// An empty array: all workflows of the workspace.
 	//
 	//
 	// Examples: ["019aa5f2-5f60-7172-8d84-9e0f1a2b3c4d"]
@@ -1149,17 +1151,17 @@ type CreateHookRequest struct {
 	// Examples: Every working day
 	Name *TriggerName `json:"name,omitempty"`
 
-	// Status Whether it starts runs. While PAUSED it starts none.
+	// Status ACTIVE: the schedule or hook starts runs. PAUSED: it starts no runs.
 	//
 	// Examples: ACTIVE
 	Status *TriggerStatus `json:"status,omitempty"`
 
-	// Verification How a delivery is authenticated. With the scheme `standardWebhooks` only the secret matters.
+	// Verification How a delivery is authenticated. With the scheme `standardWebhooks`, only `secret` is used.
 	//
 	// Examples: {"deliveryHeader":"X-GitHub-Delivery","header":"X-Hub-Signature-256","prefix":"sha256=","secret":"correct-horse-battery"}
 	Verification *NewVerification `json:"verification,omitempty"`
 
-	// WorkflowID A UUID, in upper or lower case. Responses have it in lower case.
+	// WorkflowID A UUID, in upper or lower case. Responses have the UUID in lower case.
 	//
 	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 	WorkflowID GivenID `json:"workflowId"`
@@ -1183,8 +1185,8 @@ type CreateInvitationRequest struct {
 // Examples: {"cron":"0 9 * * MON-FRI","timeZone":"Europe/Berlin","workflowId":"019aa5f2-6071-7283-9e95-0f1a2b3c4d5e"}
 type CreateScheduleRequest struct {
 	// Cron Minute, hour, day of the month, month and day of the week, each with `*`, lists, ranges and steps, or one of
-	// `@hourly`, `@daily`, `@weekly`, `@monthly`, `@yearly`. Sunday is 0 or 7. If neither day field is `*`, a day matches
-	// when one of the two does.
+	// `@hourly`, `@daily`, `@weekly`, `@monthly`, `@yearly`. Sunday is 0 or 7. If neither of the two day fields is
+	// `*`, a day matches if it matches at least one of them.
 	//
 	//
 	// Examples: 0 9 * * MON-FRI
@@ -1196,33 +1198,33 @@ type CreateScheduleRequest struct {
 	Name *TriggerName `json:"name,omitempty"`
 
 	// Overlap What happens at a time when a run of this schedule is still in progress. `skip`, the default: the time is
-	// skipped. `queue`: its run starts when the earlier ones have finished; at most 10 wait, and further times are
-	// skipped. `allow`: its run starts alongside the other.
+	// skipped. `queue`: a run waits, and starts when the earlier runs have finished; at most 10 runs wait, and further
+	// times are skipped. `allow`: a run starts alongside the other runs.
 	//
 	//
 	// Examples: skip
 	Overlap *Overlap `json:"overlap,omitempty"`
 
-	// Status Whether it starts runs. While PAUSED it starts none.
+	// Status ACTIVE: the schedule or hook starts runs. PAUSED: it starts no runs.
 	//
 	// Examples: ACTIVE
 	Status *TriggerStatus `json:"status,omitempty"`
 
 	// TimeZone The time zone of the cron expression, as an IANA name. The default is UTC. A time that a clock change skips
-	// starts no run. A time that a clock change repeats starts a run each time. Both are reported in `lastClockChange`
-	// and `nextClockChange`.
+	// starts no run. A time that a clock change repeats starts two runs. Both changes are reported in
+	// `lastClockChange` and `nextClockChange`.
 	//
 	//
 	// Examples: Europe/Berlin
 	TimeZone *TimeZone `json:"timeZone,omitempty"`
 
-	// WorkflowID A UUID, in upper or lower case. Responses have it in lower case.
+	// WorkflowID A UUID, in upper or lower case. Responses have the UUID in lower case.
 	//
 	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 	WorkflowID GivenID `json:"workflowId"`
 }
 
-// CreateSessionRequest Who signs in.
+// CreateSessionRequest The credentials of the person who signs in.
 type CreateSessionRequest struct {
 	// Email The e-mail address. Case does not matter.
 	//
@@ -1239,14 +1241,14 @@ type CreateSessionRequest struct {
 //
 // Examples: {"components":[{"config":{"durationMs":1000},"id":"pause","module":"DELAY"}],"name":"Pause"}
 type CreateWorkflowRequest struct {
-	// Components Its components. Components without an incoming edge start the run. If one of them is a trigger (`ON_API_CALLED`,
-	// ...), all others must be reachable from a trigger.
+	// Components The components of the workflow. A run starts with the components that have no incoming edge. If one of these is
+	// a trigger (`ON_API_CALLED`, ...), all other components must be reachable from a trigger.
 	//
 	//
 	// Examples: [{"config":{"durationMs":1000},"id":"pause","module":"DELAY","name":"A second"}]
 	Components json.RawMessage `json:"components"`
 
-	// DataConnections Which outputs go into which inputs.
+	// DataConnections The connections: which output is passed to which input.
 	//
 	// Examples: [{"from":{"componentId":"start","output":"accounts"},"id":"d1","to":{"componentId":"each","input":"items"}}]
 	DataConnections json.RawMessage `json:"dataConnections,omitempty"`
@@ -1261,10 +1263,10 @@ type CreateWorkflowRequest struct {
 	// Examples: weft.workflow.v1
 	Format *WorkflowFileFormat `json:"format,omitempty"`
 
-	// InputSchema A JSON Schema (2020-12) of the input of a run. A trigger whose `input` violates it is rejected with 422. Null:
-	// any input. A value marked `x-secret: true` is encrypted at rest, and so is everything that stages derive from
-	// it. It is shown as `[redacted]` in the `input` of the run, and not quoted in errors. A mark whose location in
-	// the input cannot be determined, for example below a `$ref`, makes all fields secret.
+	// InputSchema A JSON Schema (2020-12) of the input of a run. A trigger whose `input` violates the schema is rejected with 422.
+	// Null: any input. A value marked `x-secret: true` is encrypted at rest, and so is everything that stages derive
+	// from that value. The value is shown as `[redacted]` in the `input` of the run, and is not quoted in errors. If
+	// the location of a mark in the input cannot be determined, for example below a `$ref`, all fields are secret.
 	//
 	//
 	// Examples: {"properties":{"accounts":{"items":{"type":"string"},"type":"array"}},"required":["accounts"],"type":"object"}
@@ -1275,7 +1277,7 @@ type CreateWorkflowRequest struct {
 	// Examples: Balances
 	Name WorkflowName `json:"name"`
 
-	// SequenceEdges What follows what.
+	// SequenceEdges The edges: which component follows which.
 	//
 	// Examples: [{"from":"start","id":"e1","to":"each"}]
 	SequenceEdges json.RawMessage `json:"sequenceEdges,omitempty"`
@@ -1295,7 +1297,7 @@ type CreateWorkflowRequest struct {
 
 // CreatedAPIKey A new key, with values that are never shown again.
 type CreatedAPIKey struct {
-	// AllowedWorkflowIds The workflows that the key can use. Empty: all of the workspace.
+	// AllowedWorkflowIds The workflows that the key can use. Empty: all workflows of the workspace.
 	//
 	// Examples: ["019aa5f2-5f60-7172-8d84-9e0f1a2b3c4d"]
 	AllowedWorkflowIds []ID `json:"allowedWorkflowIds"`
@@ -1311,7 +1313,7 @@ type CreatedAPIKey struct {
 	// Examples: MC4CAQAwBQYDK2VwBCIEINTuctv5E1hK1bbY8fdp+K06/nwoy/HU++CXqI9EdVhC
 	APISecret string `json:"apiSecret"`
 
-	// CreatedAt When it was made.
+	// CreatedAt When the key was created.
 	//
 	// Examples: 2026-11-21T10:15:30.120Z
 	CreatedAt timestamp.Time `json:"createdAt"`
@@ -1321,33 +1323,33 @@ type CreatedAPIKey struct {
 	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 	ID ID `json:"id"`
 
-	// Label What it is for.
+	// Label The label of the key.
 	//
 	// Examples: Checkout
 	Label string `json:"label"`
 
-	// Replaces After a rotation, the key that the new one replaces. Absent otherwise.
+	// Replaces After a rotation, the key that the new key replaces. Absent otherwise.
 	Replaces *ReplacedAPIKey `json:"replaces,omitempty"`
 }
 
 // CreatedInvitation A new invitation, with values that are never shown again.
 type CreatedInvitation struct {
-	// AcceptedAt When it was accepted. Null until then.
+	// AcceptedAt When the invitation was accepted. Null until then.
 	//
 	// Examples: 2026-11-22T07:30:00.000Z
 	AcceptedAt *timestamp.Time `json:"acceptedAt"`
 
-	// CreatedAt When it was made.
+	// CreatedAt When the invitation was created.
 	//
 	// Examples: 2026-11-21T10:15:30.120Z
 	CreatedAt timestamp.Time `json:"createdAt"`
 
-	// Email Whom it is for.
+	// Email The e-mail address of the invited person.
 	//
 	// Examples: ada@example.org
 	Email string `json:"email"`
 
-	// ExpiresAt When its link stops working.
+	// ExpiresAt When the link of the invitation stops working.
 	//
 	// Examples: 2026-11-28T10:15:30.120Z
 	ExpiresAt timestamp.Time `json:"expiresAt"`
@@ -1358,13 +1360,13 @@ type CreatedInvitation struct {
 	ID ID `json:"id"`
 
 	// Mailed Whether the service mailed a link to the person. That link proves the e-mail address. False if no SMTP
-	// server is configured, if it rejected the mail, or if too many invitations were mailed recently.
+	// server is configured, if the server rejected the mail, or if too many invitations were mailed recently.
 	//
 	//
 	// Examples: false
 	Mailed bool `json:"mailed"`
 
-	// RevokedAt When it was revoked. Null until then.
+	// RevokedAt When the invitation was revoked. Null until then.
 	//
 	// Examples: 2026-11-22T07:30:00.000Z
 	RevokedAt *timestamp.Time `json:"revokedAt"`
@@ -1387,17 +1389,19 @@ type CreatedInvitation struct {
 
 // Credits The credits of a workspace and its usage.
 type Credits struct {
-	// AvailableCredits What both pots have for new executions: their sum less `reservedCredits`, at least 0.
+	// AvailableCredits Credits that are available for new executions: `planCredits` plus `paidCredits` less `reservedCredits`, at
+	// least 0.
+	//
 	//
 	// Examples: 135.5
 	AvailableCredits credit.Amount `json:"availableCredits"`
 
-	// MonthStartsAt When this month started: its first day, 00:00 UTC.
+	// MonthStartsAt When the current month started: its first day, 00:00 UTC.
 	//
 	// Examples: 2026-11-01T00:00:00.000Z
 	MonthStartsAt timestamp.Time `json:"monthStartsAt"`
 
-	// MonthlyCredits Plan credits of a whole month.
+	// MonthlyCredits Plan credits per month.
 	//
 	// Examples: 200
 	MonthlyCredits credit.Amount `json:"monthlyCredits"`
@@ -1419,7 +1423,7 @@ type Credits struct {
 	// Examples: 100
 	PaidCredits credit.Amount `json:"paidCredits"`
 
-	// Plan The plan of a workspace. It sets the limits and the monthly credits.
+	// Plan The plan of a workspace, which sets its limits and monthly credits.
 	//
 	// Examples: growth
 	Plan Plan `json:"plan"`
@@ -1434,8 +1438,8 @@ type Credits struct {
 	// Examples: 2
 	ReservedCredits credit.Amount `json:"reservedCredits"`
 
-	// StorageLimit How many bytes may be stored in a month. Once `storedBytes` has reached it, executions, runs, signals and
-	// saves of workflows are rejected with 402 `storage_exhausted`. Null: no limit.
+	// StorageLimit How many bytes may be stored in a month. Once `storedBytes` has reached this limit, executions, runs,
+	// signals and saves of workflows are rejected with 402 `storage_exhausted`. Null: no limit.
 	//
 	//
 	// Examples: 26843545600
@@ -1449,21 +1453,21 @@ type Credits struct {
 	StoredBytes int64 `json:"storedBytes"`
 
 	// UsageLimit The most that may be used in a month without paid credits: once both pots are empty and `usedThisMonth` has
-	// reached it, executions are rejected with 402. 0: no usage beyond both pots. Null: no limit.
+	// reached this limit, executions are rejected with 402. 0: no usage beyond both pots. Null: no limit.
 	//
 	//
 	// Examples: 500
 	UsageLimit *credit.Amount `json:"usageLimit"`
 
-	// UsedThisMonth Usage since `monthStartsAt` that was not paid from paid credits. `usageLimit` limits it.
+	// UsedThisMonth Usage since `monthStartsAt` that was not paid from paid credits. `usageLimit` limits this usage.
 	//
 	// Examples: 62.5
 	UsedThisMonth credit.Amount `json:"usedThisMonth"`
 }
 
 // Cron Minute, hour, day of the month, month and day of the week, each with `*`, lists, ranges and steps, or one of
-// `@hourly`, `@daily`, `@weekly`, `@monthly`, `@yearly`. Sunday is 0 or 7. If neither day field is `*`, a day matches
-// when one of the two does.
+// `@hourly`, `@daily`, `@weekly`, `@monthly`, `@yearly`. Sunday is 0 or 7. If neither of the two day fields is
+// `*`, a day matches if it matches at least one of them.
 //
 // Examples: 0 9 * * MON-FRI
 type Cron = string
@@ -1482,9 +1486,9 @@ type CurrentSession struct {
 	Workspaces []Membership `json:"workspaces"`
 }
 
-// DataConnection A connection: an output of one component becomes an input of another when it is available. A connection that
-// leaves the body of a FOR_EACH carries the array of the values of all items, in their order. If the output does
-// not exist, or its component failed or did not run, the input stays as it is written.
+// DataConnection A connection: an output of one component is passed to an input of another component. A connection that leaves
+// the body of a FOR_EACH carries an array with the values of all items, in the order of the items. If the output
+// does not exist, or if its component failed or did not run, the input keeps the value written in `input`.
 //
 // Examples: {"from":{"componentId":"start","output":"accounts"},"id":"d1","to":{"componentId":"each","input":"items"}}
 type DataConnection struct {
@@ -1500,7 +1504,7 @@ type DataConnection struct {
 	To DataTarget `json:"to"`
 }
 
-// DataConnections Which outputs go into which inputs.
+// DataConnections The connections: which output is passed to which input.
 //
 // Examples: [{"from":{"componentId":"start","output":"accounts"},"id":"d1","to":{"componentId":"each","input":"items"}}]
 type DataConnections = []DataConnection
@@ -1536,9 +1540,9 @@ type DataTarget struct {
 // Examples: 2026-11-01
 type Day = openapi_types.Date
 
-// DeliveryResult The run of a delivery.
+// DeliveryResult The run that a delivery started.
 type DeliveryResult struct {
-	// JobID The id of the job that executes the run; 0 for a duplicate delivery whose run is no longer stored.
+	// JobID The ID of the job that executes the run; 0 for a duplicate delivery whose run is no longer stored.
 	//
 	//
 	// Examples: 48151623
@@ -1564,7 +1568,7 @@ type DialectSchema struct {
 	// Examples: {"type":"string"}
 	Items *DialectSchema `json:"items,omitempty"`
 
-	// Nullable Whether `null` is allowed. Absent where it is not, and where `type` and `enum` are absent.
+	// Nullable Whether `null` is allowed. Absent if `null` is not allowed, or if `type` and `enum` are absent.
 	//
 	// Examples: true
 	Nullable *bool `json:"nullable,omitempty"`
@@ -1596,14 +1600,14 @@ type DialectType string
 type EdgeID = string
 
 // EnvironmentVariable A variable of the workspace. Its value is encrypted at rest. The value of a secret variable is removed from
-// error messages, logs and events if it has at least 8 characters. Outputs that contain it are not altered.
+// error messages, logs and events if it has at least 8 characters. Outputs that contain the value are not altered.
 type EnvironmentVariable struct {
-	// CreatedAt When it was made.
+	// CreatedAt When the variable was created.
 	//
 	// Examples: 2026-11-21T10:15:30.120Z
 	CreatedAt timestamp.Time `json:"createdAt"`
 
-	// Description A description of the variable. Empty if it has none.
+	// Description A description of the variable. Empty if the variable has no description.
 	//
 	// Examples: Address of the payments service
 	Description string `json:"description"`
@@ -1618,7 +1622,7 @@ type EnvironmentVariable struct {
 	// Examples: false
 	Secret bool `json:"secret"`
 
-	// UpdatedAt When it was set last.
+	// UpdatedAt When the variable was last set.
 	//
 	// Examples: 2026-11-21T10:15:30.120Z
 	UpdatedAt timestamp.Time `json:"updatedAt"`
@@ -1644,7 +1648,7 @@ type EnvironmentVariablePage struct {
 	// Examples: true
 	HasMore bool `json:"hasMore"`
 
-	// NextCursor The `cursor` of the next page. Null on the last one.
+	// NextCursor The `cursor` of the next page. Null on the last page.
 	//
 	// Examples: MDE5YWE1ZjItNmMzZS03YjExLTlkMGEtM2YxYzJiNGE1ZDZl
 	NextCursor *string `json:"nextCursor"`
@@ -1673,43 +1677,46 @@ type EnvironmentVariablePage struct {
 // Examples: NOT_FOUND
 type ErrorCode = fault.Code
 
-// ExecuteComponentRequest One call of a component. Null for an optional field means the same as leaving it out.
+// ExecuteComponentRequest One call of a component. Setting an optional field to null is the same as omitting it.
 type ExecuteComponentRequest struct {
 	// Attempts How often the component is tried before the execution is FAILED. Default: 1. The pause between attempts is 1
-	// s, then 2 s (each +/- 20 %), or the `Retry-After` of an upstream if that is longer, at most 1 hour. An error
+	// s, then 2 s (each +/- 20 %), or the upstream's `Retry-After` if that is longer, but at most 1 hour. An error
 	// that is not `retryable` fails the execution at once.
 	//
 	//
 	// Examples: 3
 	Attempts *int32 `json:"attempts,omitempty"`
 
-	// CallbackHeaders Headers that are sent with the callback, at most 8 KiB in all. Only their names are shown again. Not allowed
-	// are `Host`, `Content-*`, `Transfer-Encoding`, `Connection`, `Keep-Alive`, `Upgrade`, `Te`, `Trailer`,
-	// `Expect`, `Cookie`, `Accept-Encoding`, `User-Agent`, `Proxy-*`, `X-Svc-*`, `webhook-*` and `X-Forwarded-*`,
-	// in any case, and two names that differ in case only. A name has at most 64 letters, digits and hyphens. A
-	// value neither starts nor ends with a space. Headers need a `callbackUrl`: 400 without one.
+	// CallbackHeaders Headers that are sent with the callback, at most 8 KiB in all. Only their names are shown again. These names
+	// are not allowed, in any case: `Host`, `Content-*`, `Transfer-Encoding`, `Connection`, `Keep-Alive`,
+	// `Upgrade`, `Te`, `Trailer`, `Expect`, `Cookie`, `Accept-Encoding`, `User-Agent`, `Proxy-*`, `X-Svc-*`,
+	// `webhook-*` and `X-Forwarded-*`. Two names must not differ in case only. A name has at most 64 letters,
+	// digits and hyphens. A value neither starts nor ends with a space. Headers need a `callbackUrl`: 400 without
+	// one.
 	//
 	//
 	// Examples: {"Authorization":"Bearer 7d0f4f0e"}
 	CallbackHeaders map[string]string `json:"callbackHeaders,omitempty"`
 
 	// CallbackSecret The key of the callback's HMAC-SHA256 signature, as UTF-8. Encrypted at rest, never shown again. Needs a
-	// `callbackUrl`: 400 without one. A secret that starts with `whsec_` must be followed by standard base64 with
-	// padding: 400 otherwise. `webhook-signature` uses the bytes that it encodes, `X-Svc-Signature` the string
-	// itself.
+	// `callbackUrl`: 400 without one. If the secret starts with `whsec_`, standard base64 with padding must
+	// follow: 400 otherwise. `webhook-signature` then uses the decoded bytes; `X-Svc-Signature` always uses the
+	// whole string.
 	//
 	//
 	// Examples: 3f6c1c1f8e0c4c0f9a3d0f0b6b1f5d2e
 	CallbackSecret *string `json:"callbackSecret,omitempty"`
 
-	// CallbackURL Where the finished record is posted: https, port 443 or 1024 to 65535, no user info, no fragment, no white
-	// space, no control characters, and a host whose addresses are all public. A deployment can allow more.
+	// CallbackURL The URL to which the finished record is posted: https, port 443 or 1024 to 65535, no user info, no fragment,
+	// no white space, no control characters, and a host whose addresses are all public. A deployment can allow
+	// more.
 	//
 	//
 	// Examples: https://hooks.example.org/weft
 	CallbackURL *string `json:"callbackUrl,omitempty"`
 
-	// Config The config of the component, as its schema defines (`config` in the catalogue). `{}` if it has none.
+	// Config The config of the component, as its schema defines (`config` in the catalogue). `{}` if the component has no
+	// config.
 	//
 	//
 	// Examples: {}
@@ -1723,15 +1730,15 @@ type ExecuteComponentRequest struct {
 	Input json.RawMessage `json:"input"`
 
 	// MaxCredits The most credits that this execution may cost, with at most six decimals. If the component's price is above
-	// it, the request is rejected with 402 and the reason `max_credits`: nothing is stored, and no credits are
-	// reserved. An execution never costs more than the price at which it was accepted.
+	// this limit, the request is rejected with 402 and the reason `max_credits`: nothing is stored, and no credits
+	// are reserved. An execution never costs more than the price at which it was accepted.
 	//
 	//
 	// Examples: 2.5
 	MaxCredits *json.Number `json:"maxCredits,omitempty"`
 
-	// Module The name of a component, exactly: capital letters, digits and underscores. If the name is unknown, the error
-	// suggests a similar one.
+	// Module The exact name of a component: capital letters, digits and underscores. If the name is unknown, the error
+	// suggests a similar name.
 	//
 	//
 	// Examples: RANDOM_UUID, API_CALL
@@ -1745,25 +1752,26 @@ type ExecuteComponentRequest struct {
 
 // ExecutionError Why an execution failed.
 type ExecutionError struct {
-	// Attempt The number of the last attempt that failed, from 1; 0 if none was started.
+	// Attempt The number of the last attempt that failed, from 1; 0 if no attempt was started.
 	//
 	// Examples: 3
 	Attempt int32 `json:"attempt"`
 
 	// Code A stable code: `TIMEOUT`, `UPSTREAM_ERROR`, `ADDRESS_BLOCKED` (calling this address is not allowed),
-	// `OUTPUT_TOO_LARGE`, `INVALID_INPUT`, `WORKER_LOST` (its outcome is unknown), `QUARANTINED` (its worker was
-	// lost again and again), `RESTORE_UNCERTAIN` (a restored backup shows it unfinished, and it is not safe to
-	// repeat), `CANCELED`, `INTERNAL_ERROR` (an error in Weft, or no worker could run it for two hours), or one of
-	// the component's own: `NAME_NOT_RESOLVED`, `TRANSACTION_REPLACED`, `TRANSACTION_DROPPED`. A stage of a run
-	// may also have `ITEM_FAILED` (an item of its loop failed), `NOT_FOUND` or `CONFLICT` (the workflow that it
-	// should run), `INSUFFICIENT_CREDITS`, `STORAGE_EXHAUSTED`, `LIMIT_EXCEEDED`, or the code of a FAIL.
-	// [Errors](/docs/errors) documents each of them. More may be added.
+	// `OUTPUT_TOO_LARGE`, `INVALID_INPUT`, `WORKER_LOST` (the outcome is unknown), `QUARANTINED` (the execution
+	// lost its worker repeatedly), `RESTORE_UNCERTAIN` (the execution is unfinished in a restored backup, and is
+	// not safe to repeat), `CANCELED`, `INTERNAL_ERROR` (an error in Weft, or no worker could run the execution
+	// for two hours), or a code of the component: `NAME_NOT_RESOLVED`, `TRANSACTION_REPLACED`,
+	// `TRANSACTION_DROPPED`. A stage of a run may also have `ITEM_FAILED` (an item of a loop failed), `NOT_FOUND`
+	// or `CONFLICT` (the workflow of a RUN_WORKFLOW is missing or cannot be run), `INSUFFICIENT_CREDITS`,
+	// `STORAGE_EXHAUSTED`, `LIMIT_EXCEEDED`, or the code of a FAIL. [Errors](/docs/errors) documents each code.
+	// More may be added.
 	//
 	//
 	// Examples: UPSTREAM_ERROR
 	Code string `json:"code"`
 
-	// Details More details, which depend on the code. Absent if it has none.
+	// Details More details, which depend on the code. Absent if the error has no details.
 	//
 	// Examples: {"class":"status","upstreamCode":503}
 	Details json.RawMessage `json:"details,omitempty"`
@@ -1773,9 +1781,9 @@ type ExecutionError struct {
 	// Examples: rpc.example.org answered 503 Service Unavailable
 	Message string `json:"message"`
 
-	// Outcome `unknown`: the attempt was interrupted, or no attempt followed an interrupted one, and the call may have
-	// taken effect nevertheless. Check the upstream before you repeat it. It is not charged. Absent if the call
-	// cannot have changed anything outside, or if it was not interrupted. More values may be added.
+	// Outcome `unknown`: the last attempt was interrupted, and the call may have taken effect nevertheless. Check the
+	// upstream before you repeat the call. The call is not charged. Absent if the call cannot have changed
+	// anything outside, or if it was not interrupted. More values may be added.
 	//
 	//
 	// Examples: unknown
@@ -1787,39 +1795,39 @@ type ExecutionError struct {
 	Retryable bool `json:"retryable"`
 }
 
-// ExecutionMode `COMPONENT`: on its own; `WORKFLOW`: inside a workflow.
+// ExecutionMode `COMPONENT`: executed on its own; `WORKFLOW`: executed inside a workflow.
 //
 // Examples: COMPONENT
 type ExecutionMode string
 
-// ExecutionStatus CREATED until a worker starts the first attempt; EXECUTING from then on, also between attempts. COMPLETED and
-// FAILED are final.
+// ExecutionStatus CREATED until a worker starts the first attempt. EXECUTING after that, including the time between attempts.
+// COMPLETED and FAILED are final.
 //
 // Examples: COMPLETED
 type ExecutionStatus = status.Execution
 
-// GivenID A UUID, in upper or lower case. Responses have it in lower case.
+// GivenID A UUID, in upper or lower case. Responses have the UUID in lower case.
 //
 // Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 type GivenID = uuid.UUID
 
-// GivenModule The name of a component, exactly: capital letters, digits and underscores. If the name is unknown, the error
-// suggests a similar one.
+// GivenModule The exact name of a component: capital letters, digits and underscores. If the name is unknown, the error
+// suggests a similar name.
 //
 // Examples: RANDOM_UUID, API_CALL
 type GivenModule = string
 
-// GivenRunOrigin The run to repeat. Stages that completed there before `fromStageId` (if absent: all that completed) are reused:
-// they are neither run nor charged again. A stage that did not complete is run again, and so is everything that
-// comes after it. A loop that completed is reused as it ended. Of a loop that did not complete, the finished items
-// are reused, and the other items are run again from where they stopped. A child run that did not complete is
-// repeated in the same way, unless its workflow or its input changed.
+// GivenRunOrigin The run to repeat. Stages of that run that completed before `fromStageId` are reused: they are neither run nor
+// charged again. If `fromStageId` is absent, all completed stages are reused. A stage that did not complete is run
+// again, and so are all stages after it. A loop that completed is reused as a whole. In a loop that did not
+// complete, the finished items are reused, and the other items are run again from where they stopped. A child run
+// that did not complete is repeated in the same way, unless its workflow or its input changed.
 type GivenRunOrigin struct {
-	// FromStageID The stage of the earlier run from which on everything is run again. A stage in a loop means its item: the
-	// other items that finished are reused.
+	// FromStageID The stage of the earlier run from which on all stages are run again. If the stage is in a loop, only its
+	// item is run again: the other items that finished are reused.
 	FromStageID *GivenID `json:"fromStageId,omitempty"`
 
-	// RunID A UUID, in upper or lower case. Responses have it in lower case.
+	// RunID A UUID, in upper or lower case. Responses have the UUID in lower case.
 	//
 	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 	RunID GivenID `json:"runId"`
@@ -1827,7 +1835,7 @@ type GivenRunOrigin struct {
 
 // Hook A hook of a workflow.
 type Hook struct {
-	// CreatedAt When it was created.
+	// CreatedAt When the hook was created.
 	//
 	// Examples: 2026-11-21T10:15:30.120Z
 	CreatedAt timestamp.Time `json:"createdAt"`
@@ -1837,24 +1845,26 @@ type Hook struct {
 	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 	ID ID `json:"id"`
 
-	// LastAt When the last delivery started a run. Of several in a second, the first. Null if none has.
+	// LastAt When a delivery last started a run. If several did within a second, the time of the first. Null if no
+	// delivery has started a run.
+	//
 	//
 	// Examples: 2026-11-21T10:15:30.120Z
 	LastAt *timestamp.Time `json:"lastAt"`
 
-	// LastRefusal Why it was rejected: `hook_paused`, `workflow_paused`, `workflow_archived`, `no_trigger`, or the code of the
-	// response in lower case: `insufficient_credits`, `invalid_input`. More may be added.
+	// LastRefusal Why that delivery was rejected: `hook_paused`, `workflow_paused`, `workflow_archived`, `no_trigger`, or the
+	// code of the response in lower case: `insufficient_credits`, `invalid_input`. More may be added.
 	//
 	//
 	// Examples: workflow_paused
 	LastRefusal *string `json:"lastRefusal"`
 
-	// LastRefusedAt When a delivery with a valid signature was last rejected. Null if none was.
+	// LastRefusedAt When a delivery with a valid signature was last rejected. Null if no such delivery was rejected.
 	//
 	// Examples: 2026-11-21T10:15:30.120Z
 	LastRefusedAt *timestamp.Time `json:"lastRefusedAt"`
 
-	// LastRunID The run of that delivery. Null if there has been no such run.
+	// LastRunID The run that this delivery started. Null if no delivery has started a run.
 	LastRunID *ID `json:"lastRunId"`
 
 	// Name The display name.
@@ -1862,17 +1872,17 @@ type Hook struct {
 	// Examples: Every working day
 	Name TriggerName `json:"name"`
 
-	// Path Where deliveries are posted, on this deployment.
+	// Path The path on this deployment to which deliveries are posted.
 	//
 	// Examples: /v1/hooks/019aa5f3-2c3d-7e4f-9051-6c7d8e9fa0b1
 	Path string `json:"path"`
 
-	// Status Whether it starts runs. While PAUSED it starts none.
+	// Status ACTIVE: the schedule or hook starts runs. PAUSED: it starts no runs.
 	//
 	// Examples: ACTIVE
 	Status TriggerStatus `json:"status"`
 
-	// UpdatedAt When it was last replaced.
+	// UpdatedAt When the hook was last replaced.
 	//
 	// Examples: 2026-11-21T10:15:30.120Z
 	UpdatedAt timestamp.Time `json:"updatedAt"`
@@ -1896,7 +1906,7 @@ type HookPage struct {
 	// Examples: false
 	HasMore bool `json:"hasMore"`
 
-	// NextCursor The `cursor` of the next page. Null on the last one.
+	// NextCursor The `cursor` of the next page. Null on the last page.
 	//
 	// Examples: null
 	NextCursor *string `json:"nextCursor"`
@@ -1907,32 +1917,32 @@ type HookPage struct {
 // Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 type ID = uuid.UUID
 
-// InputSchema A JSON Schema (2020-12) of the input of a run. A trigger whose `input` violates it is rejected with 422. Null:
-// any input. A value marked `x-secret: true` is encrypted at rest, and so is everything that stages derive from
-// it. It is shown as `[redacted]` in the `input` of the run, and not quoted in errors. A mark whose location in
-// the input cannot be determined, for example below a `$ref`, makes all fields secret.
+// InputSchema A JSON Schema (2020-12) of the input of a run. A trigger whose `input` violates the schema is rejected with 422.
+// Null: any input. A value marked `x-secret: true` is encrypted at rest, and so is everything that stages derive
+// from that value. The value is shown as `[redacted]` in the `input` of the run, and is not quoted in errors. If
+// the location of a mark in the input cannot be determined, for example below a `$ref`, all fields are secret.
 //
 // Examples: {"properties":{"accounts":{"items":{"type":"string"},"type":"array"}},"required":["accounts"],"type":"object"}
 type InputSchema = json.RawMessage
 
 // Invitation An invitation to a workspace.
 type Invitation struct {
-	// AcceptedAt When it was accepted. Null until then.
+	// AcceptedAt When the invitation was accepted. Null until then.
 	//
 	// Examples: 2026-11-22T07:30:00.000Z
 	AcceptedAt *timestamp.Time `json:"acceptedAt"`
 
-	// CreatedAt When it was made.
+	// CreatedAt When the invitation was created.
 	//
 	// Examples: 2026-11-21T10:15:30.120Z
 	CreatedAt timestamp.Time `json:"createdAt"`
 
-	// Email Whom it is for.
+	// Email The e-mail address of the invited person.
 	//
 	// Examples: ada@example.org
 	Email string `json:"email"`
 
-	// ExpiresAt When its link stops working.
+	// ExpiresAt When the link of the invitation stops working.
 	//
 	// Examples: 2026-11-28T10:15:30.120Z
 	ExpiresAt timestamp.Time `json:"expiresAt"`
@@ -1942,10 +1952,10 @@ type Invitation struct {
 	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 	ID ID `json:"id"`
 
-	// InvitedBy Who created it. Null if that is not known.
+	// InvitedBy The member who created the invitation. Null if unknown.
 	InvitedBy *User `json:"invitedBy"`
 
-	// RevokedAt When it was revoked. Null until then.
+	// RevokedAt When the invitation was revoked. Null until then.
 	//
 	// Examples: 2026-11-22T07:30:00.000Z
 	RevokedAt *timestamp.Time `json:"revokedAt"`
@@ -1966,15 +1976,15 @@ type InvitationPage struct {
 	// Examples: false
 	HasMore bool `json:"hasMore"`
 
-	// NextCursor The `cursor` of the next page. Null on the last one.
+	// NextCursor The `cursor` of the next page. Null on the last page.
 	//
 	// Examples: null
 	NextCursor *string `json:"nextCursor"`
 }
 
 // JSONSchema A JSON Schema (2020-12) of type object. A value marked `x-secret: true` is encrypted at rest and redacted in
-// logs and errors. The same holds for outputs, and for everything that the stages of a run derive from one.
-// Records, streams and callbacks show an output as it is.
+// logs and errors. The same applies to outputs, and to everything that the stages of a run derive from a secret
+// value. Records, streams and callbacks show outputs unredacted.
 //
 // Examples: {"properties":{"bytes":{"default":32,"maximum":1024,"minimum":1,"type":"integer"}},"type":"object"}
 type JSONSchema = json.RawMessage
@@ -1992,12 +2002,12 @@ type KeyWorkspace struct {
 	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 	ID ID `json:"id"`
 
-	// Name Its name.
+	// Name The name of the workspace.
 	//
 	// Examples: Acme
 	Name string `json:"name"`
 
-	// Plan The plan of a workspace. It sets the limits and the monthly credits.
+	// Plan The plan of a workspace, which sets its limits and monthly credits.
 	//
 	// Examples: growth
 	Plan Plan `json:"plan"`
@@ -2020,26 +2030,26 @@ type LedgerPage struct {
 	// Examples: true
 	HasMore bool `json:"hasMore"`
 
-	// NextCursor The `cursor` of the next page. Null on the last one.
+	// NextCursor The `cursor` of the next page. Null on the last page.
 	//
 	// Examples: MDE5YWE1ZjItNmMzZS03YjExLTlkMGEtM2YxYzJiNGE1ZDZl
 	NextCursor *string `json:"nextCursor"`
 }
 
-// LedgerPosting One line of the statement. For `EXECUTION` and `RUN`, `usage` is what was used: `-planCredits - paidCredits +
-// allowance`. For the others `usage` and `allowance` are 0.
+// LedgerPosting One line of the statement. For `EXECUTION` and `RUN`, `usage` is the number of credits used: `-planCredits -
+// paidCredits + allowance`. For the other kinds, `usage` and `allowance` are 0.
 type LedgerPosting struct {
-	// Allowance Usage that was not paid from a pot, within the plan's usage limit.
+	// Allowance Usage that was paid from neither pot, because the plan's usage limit allows it.
 	//
 	// Examples: 0
 	Allowance credit.Amount `json:"allowance"`
 
-	// CreatedAt When it was posted.
+	// CreatedAt When the posting was made.
 	//
 	// Examples: 2026-11-21T10:15:30.131Z
 	CreatedAt timestamp.Time `json:"createdAt"`
 
-	// ExecutionID The execution that was charged. Null unless `EXECUTION`. Its record may have been deleted.
+	// ExecutionID The execution that was charged. Null unless `EXECUTION`. The record of the execution may have been deleted.
 	ExecutionID *ID `json:"executionId"`
 
 	// ID A UUIDv7 in lower case.
@@ -2055,7 +2065,7 @@ type LedgerPosting struct {
 	// Examples: EXECUTION
 	Kind LedgerKind `json:"kind"`
 
-	// Note The note of the operator who granted it. Null if it has none.
+	// Note The note of the operator who granted the credits. Null if the posting has no note.
 	//
 	// Examples: Paid by transfer
 	Note *string `json:"note"`
@@ -2076,7 +2086,7 @@ type LedgerPosting struct {
 	// Examples: invoice-2026-118
 	Reference *string `json:"reference"`
 
-	// RunID The run that was charged. Null unless `RUN`. Its record may have been deleted.
+	// RunID The run that was charged. Null unless `RUN`. The record of the run may have been deleted.
 	RunID *ID `json:"runId"`
 
 	// Usage Credits that were used.
@@ -2085,12 +2095,12 @@ type LedgerPosting struct {
 	Usage credit.Amount `json:"usage"`
 }
 
-// Limits The limits of a workspace and what is left of them.
+// Limits The limits of a workspace, and what is left of each limit.
 type Limits struct {
-	// InlineWaits A limit on how many are open at the same time.
+	// InlineWaits A concurrency limit, and how many are open now.
 	InlineWaits OpenLimit `json:"inlineWaits"`
 
-	// Plan The plan of a workspace. It sets the limits and the monthly credits.
+	// Plan The plan of a workspace, which sets its limits and monthly credits.
 	//
 	// Examples: growth
 	Plan Plan `json:"plan"`
@@ -2101,7 +2111,7 @@ type Limits struct {
 	// RequestsPerSecond A rate limit.
 	RequestsPerSecond RequestLimit `json:"requestsPerSecond"`
 
-	// Streams A limit on how many are open at the same time.
+	// Streams A concurrency limit, and how many are open now.
 	Streams OpenLimit `json:"streams"`
 }
 
@@ -2163,7 +2173,7 @@ type MemberPage struct {
 	// Examples: false
 	HasMore bool `json:"hasMore"`
 
-	// NextCursor The `cursor` of the next page. Null on the last one.
+	// NextCursor The `cursor` of the next page. Null on the last page.
 	//
 	// Examples: null
 	NextCursor *string `json:"nextCursor"`
@@ -2176,7 +2186,7 @@ type Membership struct {
 	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 	ID ID `json:"id"`
 
-	// Name Its name.
+	// Name The name of the workspace.
 	//
 	// Examples: Acme
 	Name string `json:"name"`
@@ -2192,7 +2202,7 @@ type Membership struct {
 // Examples: RANDOM_UUID, API_CALL
 type ModuleName = string
 
-// NewSequenceEdge An edge between two components, as it is saved.
+// NewSequenceEdge An edge between two components, in a request.
 //
 // Examples: {"from":"start","id":"e1","to":"each"}
 type NewSequenceEdge struct {
@@ -2206,8 +2216,9 @@ type NewSequenceEdge struct {
 	// Examples: e1
 	ID EdgeID `json:"id"`
 
-	// Port The port of the first component that has to fire: `next`; `then` or `else` of an IF; the name of a case, or
-	// `default`, of a SWITCH; `each` or `done` of a FOR_EACH; `timeout` of a wait; `error` of any component.
+	// Port The port of the first component. The edge fires when that port fires: `next`; `then` or `else` of an IF; the
+	// name of a case, or `default`, of a SWITCH; `each` or `done` of a FOR_EACH; `timeout` of a wait; `error` of any
+	// component.
 	//
 	//
 	// Examples: next
@@ -2219,18 +2230,18 @@ type NewSequenceEdge struct {
 	To ComponentID `json:"to"`
 }
 
-// NewSequenceEdges What follows what.
+// NewSequenceEdges The edges: which component follows which.
 //
 // Examples: [{"from":"start","id":"e1","to":"each"}]
 type NewSequenceEdges = []NewSequenceEdge
 
-// NewVerification How a delivery is authenticated. With the scheme `standardWebhooks` only the secret matters.
+// NewVerification How a delivery is authenticated. With the scheme `standardWebhooks`, only `secret` is used.
 //
 // Examples: {"deliveryHeader":"X-GitHub-Delivery","header":"X-Hub-Signature-256","prefix":"sha256=","secret":"correct-horse-battery"}
 type NewVerification struct {
-	// AcceptRepeatedBodies Whether a delivery with a new id starts a run although its body was received before. Default: `false`. Needs
-	// `deliveryHeader`. Anyone who captured a delivery can then send it again under another id. Has no effect for
-	// `standardWebhooks`, whose signature covers the id.
+	// AcceptRepeatedBodies Whether a delivery with a new ID starts a run even if its body was received before. Default: `false`. Needs
+	// `deliveryHeader`. If `true`, anyone who captured a delivery can send it again with another ID. Has no effect
+	// for `standardWebhooks`, whose signature covers the ID.
 	//
 	//
 	// Examples: true
@@ -2241,10 +2252,11 @@ type NewVerification struct {
 	// Examples: sha256
 	Algorithm *VerificationAlgorithm `json:"algorithm,omitempty"`
 
-	// DeliveryHeader The header with the id of a delivery. A delivery without it is rejected with 400. Deliveries with the same
-	// id start one run. With the scheme `hmac` so do deliveries with the same body, because the signature does not
-	// cover the id: a captured delivery could be sent again under another one. If the sender repeats bodies on
-	// purpose, set `acceptRepeatedBodies`. If no header is named, each delivery starts a run.
+	// DeliveryHeader The header that contains the ID of a delivery. A delivery without this header is rejected with 400.
+	// Deliveries with the same ID start only one run. With the scheme `hmac`, deliveries with the same body also
+	// start only one run, because the signature does not cover the ID: a captured delivery could be sent again
+	// with another ID. If the sender repeats bodies on purpose, set `acceptRepeatedBodies`. If `deliveryHeader` is
+	// absent, each delivery starts a run.
 	//
 	//
 	// Examples: X-GitHub-Delivery
@@ -2266,27 +2278,28 @@ type NewVerification struct {
 	Prefix *string `json:"prefix,omitempty"`
 
 	// Scheme `hmac`: the HMAC of the body in a header. `standardWebhooks`: Standard Webhooks, with `webhook-id`,
-	// `webhook-timestamp`, which may differ by five minutes at most, and `webhook-signature`.
+	// `webhook-timestamp` and `webhook-signature`. The timestamp may differ from the server's time by at most five
+	// minutes.
 	//
 	//
 	// Examples: hmac
 	Scheme *VerificationScheme `json:"scheme,omitempty"`
 
-	// Secret The secret that both sides know. With the scheme `standardWebhooks`, a secret that starts with `whsec_`
-	// stands for the bytes that follow in standard base64 with padding: 400 if they are not base64.
+	// Secret The secret that both sides know. With the scheme `standardWebhooks`, a secret that starts with `whsec_` must
+	// continue with standard base64 with padding, and stands for the decoded bytes: 400 if the rest is not base64.
 	//
 	//
 	// Examples: correct-horse-battery
 	Secret *string `json:"secret,omitempty"`
 }
 
-// NewWorkflowComponent A component of a workflow, as it is saved.
+// NewWorkflowComponent A component of a workflow, in a request.
 //
 // Examples: {"id":"balance","input":{"jsonRpcUrl":"{{env.RPC_URL}}","tokenAddress":"0x0000000000000000000000000000000000000000"},"module":"GET_EVM_ACCOUNT_BALANCE"}
 type NewWorkflowComponent struct {
-	// Attempts How often the component is tried before it fails. Default: 1. The pause between attempts is 1 s, then 2 s (each
-	// +/- 20 %), or the `Retry-After` of an upstream if that is longer, at most 1 hour. Components that the run itself
-	// executes (category LOGIC) have one attempt: more are rejected.
+	// Attempts How often the component is tried before its stage fails. Default: 1. The pause between attempts is 1 s, then 2 s
+	// (each +/- 20 %), or the upstream's `Retry-After` if that is longer, but at most 1 hour. Components that the run
+	// itself executes (category LOGIC) have one attempt: a higher value is rejected.
 	//
 	//
 	// Examples: 3
@@ -2305,16 +2318,16 @@ type NewWorkflowComponent struct {
 	ID ComponentID `json:"id"`
 
 	// Input Inputs that are known when the workflow is saved, as the module's schema defines (`input` in the catalogue).
-	// Data connections supply the others. `{{env.NAME}}` in a string stands for an environment variable. A value that
-	// the schema marks as secret is encrypted at rest and shown as `[redacted]`, unless it consists only of variables,
-	// optionally after a word and a space, as in `Bearer {{env.TOKEN}}`.
+	// Data connections supply the other inputs. `{{env.NAME}}` in a string stands for an environment variable. A value
+	// that the schema marks as secret is encrypted at rest and shown as `[redacted]`, unless the value consists only
+	// of variables, optionally after a word and a space, as in `Bearer {{env.TOKEN}}`.
 	//
 	//
 	// Examples: {"jsonRpcUrl":"{{env.RPC_URL}}"}
 	Input json.RawMessage `json:"input,omitempty"`
 
-	// Module The name of a component, exactly: capital letters, digits and underscores. If the name is unknown, the error
-	// suggests a similar one.
+	// Module The exact name of a component: capital letters, digits and underscores. If the name is unknown, the error
+	// suggests a similar name.
 	//
 	//
 	// Examples: RANDOM_UUID, API_CALL
@@ -2325,9 +2338,10 @@ type NewWorkflowComponent struct {
 	// Examples: Its balance
 	Name *ComponentName `json:"name,omitempty"`
 
-	// OnFailure What happens to the run when the component fails and no edge leads from its port `error`. `fail`: running stages
-	// finish, nothing new starts, and the run is FAILED. `continue`: the run continues as if the component had
-	// completed without an output: at `next` or `done`, at the `else` of an IF, at the `default` of a SWITCH.
+	// OnFailure What happens to the run when the component fails and no edge leads from its port `error`. `fail`: stages that
+	// are running finish, no new stage starts, and the run is FAILED. `continue`: the run continues as if the
+	// component had completed without an output: at `next` or `done`, at the `else` of an IF, at the `default` of a
+	// SWITCH.
 	//
 	//
 	// Examples: continue
@@ -2339,16 +2353,16 @@ type NewWorkflowComponent struct {
 	Position json.RawMessage `json:"position,omitempty"`
 
 	// TimeoutMs How many milliseconds one attempt may take. Default: the module's timeout. A DELAY, WAIT_FOR_SIGNAL, FOR_EACH or
-	// RUN_WORKFLOW that takes longer fails with `TIMEOUT`: a loop starts nothing more, and child runs are cancelled.
-	// Other modules of the category LOGIC take no time, so it is rejected.
+	// RUN_WORKFLOW that takes longer fails with `TIMEOUT`: a loop starts nothing more, and child runs are canceled.
+	// Other modules of the category LOGIC take no time, so `timeoutMs` is rejected for them.
 	//
 	//
 	// Examples: 5000
 	TimeoutMs *ComponentTimeout `json:"timeoutMs,omitempty"`
 }
 
-// NewWorkflowComponents Its components. Components without an incoming edge start the run. If one of them is a trigger (`ON_API_CALLED`,
-// ...), all others must be reachable from a trigger.
+// NewWorkflowComponents The components of the workflow. A run starts with the components that have no incoming edge. If one of these is
+// a trigger (`ON_API_CALLED`, ...), all other components must be reachable from a trigger.
 //
 // Examples: [{"config":{"durationMs":1000},"id":"pause","module":"DELAY","name":"A second"}]
 type NewWorkflowComponents = []NewWorkflowComponent
@@ -2384,21 +2398,22 @@ type NonTerminalStage struct {
 // Examples: RUNNING
 type NonTerminalStageStatus = status.Stage
 
-// OnFailure What happens to the run when the component fails and no edge leads from its port `error`. `fail`: running stages
-// finish, nothing new starts, and the run is FAILED. `continue`: the run continues as if the component had
-// completed without an output: at `next` or `done`, at the `else` of an IF, at the `default` of a SWITCH.
+// OnFailure What happens to the run when the component fails and no edge leads from its port `error`. `fail`: stages that
+// are running finish, no new stage starts, and the run is FAILED. `continue`: the run continues as if the
+// component had completed without an output: at `next` or `done`, at the `else` of an IF, at the `default` of a
+// SWITCH.
 //
 // Examples: continue
 type OnFailure string
 
-// OpenLimit A limit on how many are open at the same time.
+// OpenLimit A concurrency limit, and how many are open now.
 type OpenLimit struct {
-	// Limit How many are allowed. Null: no limit.
+	// Limit Maximum that can be open at the same time. Null: no limit.
 	//
 	// Examples: 50
 	Limit *int32 `json:"limit"`
 
-	// Open How many there are.
+	// Open How many are open now.
 	//
 	// Examples: 2
 	Open int32 `json:"open"`
@@ -2407,9 +2422,9 @@ type OpenLimit struct {
 // OpenapiDocument An OpenAPI document.
 type OpenapiDocument = json.RawMessage
 
-// OutputProblem Why `output` is null although there is one: it is stored encrypted, and cannot be decrypted. An execution has
-// this field only on pages of a list; a request for the single execution returns this as an error instead. Runs
-// and their stages have it wherever they are shown.
+// OutputProblem Why `output` is null although the component completed: the stored output is encrypted, and cannot be decrypted.
+// An execution has this field only in lists; a request for a single execution returns the problem as an error
+// instead. Runs and their stages have this field in every response.
 type OutputProblem struct {
 	// Code What went wrong, for programs. A code never changes its meaning. More may be added.
 	//
@@ -2437,31 +2452,32 @@ type OutputProblem struct {
 
 	// Message What happened, for people.
 	//
-	// Examples: An output cannot be read here: this process was not given the master key that it is sealed under.
+	// Examples: An output cannot be read here: this process does not have the master key that the output is encrypted with.
 	Message string `json:"message"`
 }
 
 // Overlap What happens at a time when a run of this schedule is still in progress. `skip`, the default: the time is
-// skipped. `queue`: its run starts when the earlier ones have finished; at most 10 wait, and further times are
-// skipped. `allow`: its run starts alongside the other.
+// skipped. `queue`: a run waits, and starts when the earlier runs have finished; at most 10 runs wait, and further
+// times are skipped. `allow`: a run starts alongside the other runs.
 //
 // Examples: skip
 type Overlap string
 
-// Plan The plan of a workspace. It sets the limits and the monthly credits.
+// Plan The plan of a workspace, which sets its limits and monthly credits.
 //
 // Examples: growth
 type Plan string
 
-// PortName The port of the first component that has to fire: `next`; `then` or `else` of an IF; the name of a case, or
-// `default`, of a SWITCH; `each` or `done` of a FOR_EACH; `timeout` of a wait; `error` of any component.
+// PortName The port of the first component. The edge fires when that port fires: `next`; `then` or `else` of an IF; the
+// name of a case, or `default`, of a SWITCH; `each` or `done` of a FOR_EACH; `timeout` of a wait; `error` of any
+// component.
 //
 // Examples: next
 type PortName = string
 
 // Problem A failure, as RFC 9457 defines it. More fields may be added.
 type Problem struct {
-	// AvailableCredits With `credits_exhausted`, what both pots have for new executions.
+	// AvailableCredits With `credits_exhausted`, the credits that are available for new executions.
 	//
 	// Examples: 0
 	AvailableCredits *credit.Amount `json:"availableCredits,omitempty"`
@@ -2496,9 +2512,9 @@ type Problem struct {
 	// Examples: -42
 	DeltaSeconds *int64 `json:"deltaSeconds,omitempty"`
 
-	// Detail What was wrong with this request and what to do about it.
+	// Detail What was wrong with this request, and how to fix it.
 	//
-	// Examples: There is no execution with this id.
+	// Examples: There is no execution with this ID.
 	Detail string `json:"detail"`
 
 	// Error What went wrong, for programs. A code never changes its meaning. More may be added.
@@ -2525,28 +2541,29 @@ type Problem struct {
 	// Examples: NOT_FOUND
 	Error ErrorCode `json:"error"`
 
-	// Errors Each fault, if there are several or if it has a place.
+	// Errors The faults, if there are several, or if the fault has a place in the request.
 	Errors []ProblemDetail `json:"errors,omitempty"`
 
-	// ExpectedMessageSha256 With `invalid_credentials` of a signed request: the SHA-256 of the message that the server built from it, in
-	// hexadecimal. If it equals that of your own message, the key or the secret is wrong. Otherwise you signed
-	// other bytes than you sent.
+	// ExpectedMessageSha256 With `invalid_credentials` of a signed request: the SHA-256, in hexadecimal, of the message that the server
+	// built from the request. If it equals the SHA-256 of the message that you signed, the key or the secret is
+	// wrong. Otherwise you signed other bytes than you sent.
 	//
 	//
 	// Examples: 2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae
 	ExpectedMessageSha256 *string `json:"expectedMessageSha256,omitempty"`
 
-	// Instance This very occurrence.
+	// Instance The URI of this occurrence of the problem.
 	//
 	// Examples: urn:weft:request:019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 	Instance string `json:"instance"`
 
 	// Message The same as `detail`.
 	//
-	// Examples: There is no execution with this id.
+	// Examples: There is no execution with this ID.
 	Message string `json:"message"`
 
-	// NextReleaseAt With `credits_exhausted`, when the plan releases credits again. Absent if it releases none.
+	// NextReleaseAt With `credits_exhausted`, when the plan releases credits again. Absent if the plan releases no credits.
+	//
 	//
 	// Examples: 2026-11-23T00:00:00.000Z
 	NextReleaseAt *timestamp.Time `json:"nextReleaseAt,omitempty"`
@@ -2556,12 +2573,14 @@ type Problem struct {
 	// Examples: 2026-12-01T00:00:00.000Z
 	NextResetAt *timestamp.Time `json:"nextResetAt,omitempty"`
 
-	// Price With `credits_exhausted`, the credits that the execution, or the run at minimum, would have cost.
+	// Price With `credits_exhausted`, the credits that the execution would have cost, or the minimum that the run would
+	// have cost.
+	//
 	//
 	// Examples: 1
 	Price *credit.Amount `json:"price,omitempty"`
 
-	// Reason A finer cause, where there is one. More may be added.
+	// Reason A more specific cause than the code, if there is one. More may be added.
 	//
 	// - `UNAUTHORIZED`, signed requests: `missing_api_key`, `missing_timestamp`, `missing_signature`,
 	//   `malformed_timestamp`, `malformed_signature`, `invalid_credentials`, `timestamp_expired`,
@@ -2578,17 +2597,16 @@ type Problem struct {
 	// - `RATE_LIMITED`: `requests_per_second`, `requests_per_hour`, `streams`,
 	//   `failed_authentications`, `sign_in_attempts`, `session_requests`, `signature_checks`.
 	// - `INVALID_INPUT` of a signature check: `secret_sent`: revoke the key.
-	// - `UNAVAILABLE`: `quarantined`: the database is in quarantine until its operator releases it;
-	//   `master_key`: the process that answered has a wrong master key;
-	//   `clock_differs`: the clock of the process that answered differs too much from the database's;
-	//   `books_stopped`: an audit found errors in the credits of this workspace. Only free executions are
-	//   accepted until they are corrected. Accepted executions continue.
+	// - `UNAVAILABLE`: `quarantined`: the database is in quarantine until its operator releases it; `master_key`:
+	//   the process that answered has a wrong master key; `clock_differs`: the clock of the process that answered
+	//   differs too much from the database's; `books_stopped`: an audit found errors in the credits of this
+	//   workspace. Only free executions are accepted until the errors are corrected. Accepted executions continue.
 	//
 	//
 	// Examples: invalid_credentials
 	Reason *string `json:"reason,omitempty"`
 
-	// RequestID The id of the request, as in `X-Request-Id`.
+	// RequestID The ID of the request, as in `X-Request-Id`.
 	//
 	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 	RequestID string `json:"requestId"`
@@ -2598,7 +2616,7 @@ type Problem struct {
 	// Examples: 2
 	ReservedCredits *credit.Amount `json:"reservedCredits,omitempty"`
 
-	// Retryable Whether the same request can succeed later without a change.
+	// Retryable Whether the same request, unchanged, can succeed later.
 	//
 	// Examples: false
 	Retryable bool `json:"retryable"`
@@ -2631,23 +2649,23 @@ type Problem struct {
 
 // ProblemDetail One fault.
 type ProblemDetail struct {
-	// Code What is wrong, for programs: `INVALID_INPUT`, or of a workflow also `UNKNOWN_MODULE`, `UNKNOWN_COMPONENT`,
-	// `UNKNOWN_PORT`, `UNKNOWN_OUTPUT`, `UNKNOWN_INPUT`, `MISSING_INPUT`, `INPUT_TAKEN`, `TYPE_MISMATCH`,
-	// `INVALID_SETTING`, `INVALID_ID`, `DUPLICATE_ID`, `SELF_EDGE`, `INTO_TRIGGER`, `CYCLE`, `UNREACHABLE`,
-	// `LOOP_ENTRY`, `LOOP_ESCAPE`, `LOOP_TOO_DEEP`, `TOO_MANY_COMPONENTS`, `TOO_MANY_EDGES`,
+	// Code What is wrong, for programs: `INVALID_INPUT`, or, for a workflow, also `UNKNOWN_MODULE`,
+	// `UNKNOWN_COMPONENT`, `UNKNOWN_PORT`, `UNKNOWN_OUTPUT`, `UNKNOWN_INPUT`, `MISSING_INPUT`, `INPUT_TAKEN`,
+	// `TYPE_MISMATCH`, `INVALID_SETTING`, `INVALID_ID`, `DUPLICATE_ID`, `SELF_EDGE`, `INTO_TRIGGER`, `CYCLE`,
+	// `UNREACHABLE`, `LOOP_ENTRY`, `LOOP_ESCAPE`, `LOOP_TOO_DEEP`, `TOO_MANY_COMPONENTS`, `TOO_MANY_EDGES`,
 	// `TOO_MANY_CONNECTIONS`. More may be added.
 	//
 	//
 	// Examples: INVALID_INPUT, UNKNOWN_MODULE
 	Code string `json:"code"`
 
-	// Message What is wrong, for people. Never the value itself.
+	// Message What is wrong, for people. The message never quotes the value.
 	//
 	// Examples: must be at most 3
 	Message string `json:"message"`
 
-	// Pointer Where it is: a JSON pointer (RFC 6901) into the body, or `/query/NAME` or `/header/NAME`. The empty string
-	// is the whole body.
+	// Pointer The place of the fault: a JSON pointer (RFC 6901) into the body, or `/query/NAME` or `/header/NAME`. The
+	// empty string is the whole body.
 	//
 	//
 	// Examples: /attempts
@@ -2658,7 +2676,7 @@ type ProblemDetail struct {
 //
 // Examples: {"version":1}
 type QuoteWorkflowRequest struct {
-	// Version The version, from 1. Every save creates the next one. A version never changes.
+	// Version The version, from 1. Every save creates the next version. A version never changes.
 	//
 	// Examples: 3
 	Version *WorkflowVersion `json:"version,omitempty"`
@@ -2666,7 +2684,7 @@ type QuoteWorkflowRequest struct {
 
 // Readiness This deployment can work.
 type Readiness struct {
-	// Checks What was checked.
+	// Checks The checks that passed.
 	Checks []ReadinessCheck `json:"checks"`
 
 	// Status Always `ready`; anything else is a 503.
@@ -2698,7 +2716,7 @@ type ReadinessCheck struct {
 // Examples: ok
 type ReadinessCheckStatus string
 
-// ReplaceHookRequest What a hook is to be.
+// ReplaceHookRequest The new settings of a hook.
 //
 // Examples: {"name":"Pull requests","status":"PAUSED"}
 type ReplaceHookRequest struct {
@@ -2707,24 +2725,24 @@ type ReplaceHookRequest struct {
 	// Examples: Every working day
 	Name *TriggerName `json:"name,omitempty"`
 
-	// Status Whether it starts runs. While PAUSED it starts none.
+	// Status ACTIVE: the schedule or hook starts runs. PAUSED: it starts no runs.
 	//
 	// Examples: ACTIVE
 	Status *TriggerStatus `json:"status,omitempty"`
 
-	// Verification How a delivery is authenticated. With the scheme `standardWebhooks` only the secret matters.
+	// Verification How a delivery is authenticated. With the scheme `standardWebhooks`, only `secret` is used.
 	//
 	// Examples: {"deliveryHeader":"X-GitHub-Delivery","header":"X-Hub-Signature-256","prefix":"sha256=","secret":"correct-horse-battery"}
 	Verification *NewVerification `json:"verification,omitempty"`
 }
 
-// ReplaceScheduleRequest What a schedule is to be.
+// ReplaceScheduleRequest The new settings of a schedule.
 //
 // Examples: {"cron":"0 9 * * MON-FRI","overlap":"queue","status":"PAUSED","timeZone":"Europe/Berlin"}
 type ReplaceScheduleRequest struct {
 	// Cron Minute, hour, day of the month, month and day of the week, each with `*`, lists, ranges and steps, or one of
-	// `@hourly`, `@daily`, `@weekly`, `@monthly`, `@yearly`. Sunday is 0 or 7. If neither day field is `*`, a day matches
-	// when one of the two does.
+	// `@hourly`, `@daily`, `@weekly`, `@monthly`, `@yearly`. Sunday is 0 or 7. If neither of the two day fields is
+	// `*`, a day matches if it matches at least one of them.
 	//
 	//
 	// Examples: 0 9 * * MON-FRI
@@ -2736,21 +2754,21 @@ type ReplaceScheduleRequest struct {
 	Name *TriggerName `json:"name,omitempty"`
 
 	// Overlap What happens at a time when a run of this schedule is still in progress. `skip`, the default: the time is
-	// skipped. `queue`: its run starts when the earlier ones have finished; at most 10 wait, and further times are
-	// skipped. `allow`: its run starts alongside the other.
+	// skipped. `queue`: a run waits, and starts when the earlier runs have finished; at most 10 runs wait, and further
+	// times are skipped. `allow`: a run starts alongside the other runs.
 	//
 	//
 	// Examples: skip
 	Overlap *Overlap `json:"overlap,omitempty"`
 
-	// Status Whether it starts runs. While PAUSED it starts none.
+	// Status ACTIVE: the schedule or hook starts runs. PAUSED: it starts no runs.
 	//
 	// Examples: ACTIVE
 	Status *TriggerStatus `json:"status,omitempty"`
 
 	// TimeZone The time zone of the cron expression, as an IANA name. The default is UTC. A time that a clock change skips
-	// starts no run. A time that a clock change repeats starts a run each time. Both are reported in `lastClockChange`
-	// and `nextClockChange`.
+	// starts no run. A time that a clock change repeats starts two runs. Both changes are reported in
+	// `lastClockChange` and `nextClockChange`.
 	//
 	//
 	// Examples: Europe/Berlin
@@ -2761,14 +2779,14 @@ type ReplaceScheduleRequest struct {
 //
 // Examples: {"components":[{"config":{"durationMs":2000},"id":"pause","module":"DELAY"}],"name":"Pause","status":"PAUSED"}
 type ReplaceWorkflowRequest struct {
-	// Components Its components. Components without an incoming edge start the run. If one of them is a trigger (`ON_API_CALLED`,
-	// ...), all others must be reachable from a trigger.
+	// Components The components of the workflow. A run starts with the components that have no incoming edge. If one of these is
+	// a trigger (`ON_API_CALLED`, ...), all other components must be reachable from a trigger.
 	//
 	//
 	// Examples: [{"config":{"durationMs":1000},"id":"pause","module":"DELAY","name":"A second"}]
 	Components json.RawMessage `json:"components"`
 
-	// DataConnections Which outputs go into which inputs.
+	// DataConnections The connections: which output is passed to which input.
 	//
 	// Examples: [{"from":{"componentId":"start","output":"accounts"},"id":"d1","to":{"componentId":"each","input":"items"}}]
 	DataConnections json.RawMessage `json:"dataConnections,omitempty"`
@@ -2783,10 +2801,10 @@ type ReplaceWorkflowRequest struct {
 	// Examples: weft.workflow.v1
 	Format *WorkflowFileFormat `json:"format,omitempty"`
 
-	// InputSchema A JSON Schema (2020-12) of the input of a run. A trigger whose `input` violates it is rejected with 422. Null:
-	// any input. A value marked `x-secret: true` is encrypted at rest, and so is everything that stages derive from
-	// it. It is shown as `[redacted]` in the `input` of the run, and not quoted in errors. A mark whose location in
-	// the input cannot be determined, for example below a `$ref`, makes all fields secret.
+	// InputSchema A JSON Schema (2020-12) of the input of a run. A trigger whose `input` violates the schema is rejected with 422.
+	// Null: any input. A value marked `x-secret: true` is encrypted at rest, and so is everything that stages derive
+	// from that value. The value is shown as `[redacted]` in the `input` of the run, and is not quoted in errors. If
+	// the location of a mark in the input cannot be determined, for example below a `$ref`, all fields are secret.
 	//
 	//
 	// Examples: {"properties":{"accounts":{"items":{"type":"string"},"type":"array"}},"required":["accounts"],"type":"object"}
@@ -2797,7 +2815,7 @@ type ReplaceWorkflowRequest struct {
 	// Examples: Balances
 	Name WorkflowName `json:"name"`
 
-	// SequenceEdges What follows what.
+	// SequenceEdges The edges: which component follows which.
 	//
 	// Examples: [{"from":"start","id":"e1","to":"each"}]
 	SequenceEdges json.RawMessage `json:"sequenceEdges,omitempty"`
@@ -2815,9 +2833,9 @@ type ReplaceWorkflowRequest struct {
 	Triggers json.RawMessage `json:"triggers,omitempty"`
 }
 
-// ReplacedAPIKey After a rotation, the key that the new one replaces. Absent otherwise.
+// ReplacedAPIKey After a rotation, the key that the new key replaces. Absent otherwise.
 type ReplacedAPIKey struct {
-	// ExpiresAt When the old key ends.
+	// ExpiresAt When the old key expires.
 	//
 	// Examples: 2026-11-22T10:15:30.120Z
 	ExpiresAt timestamp.Time `json:"expiresAt"`
@@ -2830,12 +2848,12 @@ type ReplacedAPIKey struct {
 
 // RequestLimit A rate limit.
 type RequestLimit struct {
-	// Limit How many requests are allowed. Null: no limit.
+	// Limit How many requests are allowed per second or hour. Null: no limit.
 	//
 	// Examples: 10
 	Limit *int32 `json:"limit"`
 
-	// Remaining How many more are allowed at once. Null: no limit.
+	// Remaining How many more requests are allowed now. Null: no limit.
 	//
 	// Examples: 9
 	Remaining *int32 `json:"remaining"`
@@ -2856,18 +2874,19 @@ type RotateAPIKeyRequest struct {
 
 // RunError Why a run failed.
 type RunError struct {
-	// Code A stable code: that of the stage that failed, or of the run itself: `INSUFFICIENT_CREDITS` (a stage could
-	// not be paid, or `maxCredits` was reached), `OUTPUT_TOO_LARGE` (the outputs of its stages and of the runs
-	// below it exceed 64 MiB), `LIMIT_EXCEEDED` (more than 50,000 stages, with those of the runs below it, too
-	// many unfinished runs below it, or more than 8 levels of runs), `STORAGE_EXHAUSTED` (the workspace has stored
-	// what its plan allows in a month), `TIMEOUT`, `INVALID_INPUT` (values from connections violate the schema, or
-	// are larger than 1 MiB), `INTERNAL_ERROR`, or the code of a FAIL.
+	// Code A stable code. It is the code of the stage that failed, or a code of the run itself: `INSUFFICIENT_CREDITS`
+	// (a stage could not be paid, or `maxCredits` was reached), `OUTPUT_TOO_LARGE` (the outputs of the stages of
+	// the run and its child runs exceed 64 MiB), `LIMIT_EXCEEDED` (the run and its child runs have more than
+	// 50,000 stages, too many child runs are unfinished, or there are more than 8 levels of runs),
+	// `STORAGE_EXHAUSTED` (the workspace has stored what its plan allows in a month), `TIMEOUT`, `INVALID_INPUT`
+	// (values from connections violate the schema, or are larger than 1 MiB), `INTERNAL_ERROR`, or the code of a
+	// FAIL.
 	//
 	//
 	// Examples: UPSTREAM_ERROR
 	Code string `json:"code"`
 
-	// ComponentID The component of that stage. Null if the error is not that of a stage.
+	// ComponentID The component of the stage that failed. Null if the error is not from a stage.
 	ComponentID *ComponentID `json:"componentId"`
 
 	// Message What happened, for people.
@@ -2880,7 +2899,7 @@ type RunError struct {
 	// Examples: true
 	Retryable bool `json:"retryable"`
 
-	// StageID The stage that failed. Null if the error is not that of a stage.
+	// StageID The stage that failed. Null if the error is not from a stage.
 	StageID *ID `json:"stageId"`
 }
 
@@ -2899,20 +2918,20 @@ type RunEvent struct {
 	// Output The state of the run. Any of its fields may be absent.
 	Output json.RawMessage `json:"output"`
 
-	// Seq The number of the event in the run's log, from 1. It is the `id:` of the message on the stream. 0 is the
-	// state of a run without events; it is not in the log.
+	// Seq The number of the event in the run's log, from 1. On the stream, this number is the `id:` of the message. An
+	// event with the number 0 is the state of a run that has no events yet, and is not in the log.
 	//
 	//
 	// Examples: 17
 	Seq int64 `json:"seq"`
 
-	// Status CREATED until its first stage starts, EXECUTING from then on; COMPLETED, FAILED and CANCELED are final.
+	// Status CREATED until the first stage of the run starts. EXECUTING after that. COMPLETED, FAILED and CANCELED are final.
 	//
 	//
 	// Examples: EXECUTING
 	Status RunStatus `json:"status"`
 
-	// Timestamp When it happened.
+	// Timestamp When the event happened.
 	//
 	// Examples: 2026-11-21T10:16:00.020Z
 	Timestamp timestamp.Time `json:"timestamp"`
@@ -2920,12 +2939,12 @@ type RunEvent struct {
 
 // RunEventOutput The state of the run. Any of its fields may be absent.
 type RunEventOutput struct {
-	// CancelReason The reason of the cancellation request. Null if it had none.
+	// CancelReason The reason of the cancellation request. Null if the request had no reason.
 	//
 	// Examples: The order was withdrawn.
 	CancelReason *string `json:"cancelReason"`
 
-	// CancelRequestedAt When cancellation was requested. Null if it was not.
+	// CancelRequestedAt When cancellation was requested. Null if cancellation was not requested.
 	//
 	// Examples: 2026-11-21T10:16:02.000Z
 	CancelRequestedAt *timestamp.Time `json:"cancelRequestedAt"`
@@ -2935,7 +2954,8 @@ type RunEventOutput struct {
 	// Examples: 0
 	FailedStageCount int32 `json:"failedStageCount"`
 
-	// NonTerminalStages The stages that were not final, oldest first, at most 100; `pendingStageCount` counts all of them.
+	// NonTerminalStages The stages that were not final, oldest first, at most 100; `pendingStageCount` is the number of all such
+	// stages.
 	NonTerminalStages []NonTerminalStage `json:"nonTerminalStages"`
 
 	// PendingStageCount How many stages were created and not final.
@@ -2959,13 +2979,13 @@ type RunEventPage struct {
 	// Examples: false
 	HasMore bool `json:"hasMore"`
 
-	// NextCursor The `cursor` of the next page. Null on the last one.
+	// NextCursor The `cursor` of the next page. Null on the last page.
 	//
 	// Examples: null
 	NextCursor *string `json:"nextCursor"`
 }
 
-// RunOrigin The run that another one repeats, and from which stage on.
+// RunOrigin The run that a rerun repeats, and the first stage to run again.
 type RunOrigin struct {
 	// FromStageID A UUIDv7 in lower case.
 	//
@@ -2978,19 +2998,20 @@ type RunOrigin struct {
 	RunID ID `json:"runId"`
 }
 
-// RunQuote What a first run of a workflow and all runs below it cost. Of exclusive branches, the cheapest counts in the
-// minimum and the most expensive in the maximum. Where branches cross, the minimum may be lower and the maximum
-// higher than any real run. A child run counts if the RUN_WORKFLOW names its version.
+// RunQuote The cost of a first run of a workflow, including its child runs. Of exclusive branches, the cheapest counts in
+// the minimum and the most expensive in the maximum. If branches join other branches, the minimum may be lower and
+// the maximum higher than the cost of any real run. A child run is included if the RUN_WORKFLOW names a version.
 type RunQuote struct {
-	// MaximumCredits No run has a `totalUsageWithChildren` above this, completed or not. Null if `unknownBounds` has a component.
+	// MaximumCredits No run, completed or not, has a `totalUsageWithChildren` above this amount. Null if `unknownBounds` is not
+	// empty.
 	//
 	//
 	// Examples: null
 	MaximumCredits *credit.Amount `json:"maximumCredits"`
 
-	// MinimumCredits A first run that completes has a `totalUsageWithChildren` of at least this. A trigger with a lower
-	// `maxCredits` is rejected. A trigger reserves the part of it that is for components outside loops; iterations
-	// and child runs reserve their own.
+	// MinimumCredits A first run that completes has a `totalUsageWithChildren` of at least this amount. A trigger with a lower
+	// `maxCredits` is rejected. A trigger reserves the part of this amount that is for components outside loops.
+	// Iterations and child runs reserve their own credits.
 	//
 	//
 	// Examples: 1
@@ -3004,20 +3025,20 @@ type RunQuote struct {
 	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 	WorkflowID ID `json:"workflowId"`
 
-	// WorkflowVersion The version, from 1. Every save creates the next one. A version never changes.
+	// WorkflowVersion The version, from 1. Every save creates the next version. A version never changes.
 	//
 	// Examples: 3
 	WorkflowVersion WorkflowVersion `json:"workflowVersion"`
 }
 
-// RunSignal A signal that a run has.
+// RunSignal A signal that a run has stored.
 type RunSignal struct {
-	// Payload What a signal carries.
+	// Payload The data that a signal carries.
 	//
 	// Examples: {"approvedBy":"ada@example.org"}
 	Payload SignalPayload `json:"payload"`
 
-	// ReceivedAt When the first one came.
+	// ReceivedAt When the first signal with this name was received.
 	//
 	// Examples: 2026-11-21T10:16:02.000Z
 	ReceivedAt timestamp.Time `json:"receivedAt"`
@@ -3035,7 +3056,7 @@ type RunSignal struct {
 
 // RunStage One execution of a component in a run. A component in loops has a stage for each iteration.
 type RunStage struct {
-	// ChildRunID The run that a RUN_WORKFLOW started. Null for other components, and if no run was started.
+	// ChildRunID The run that a RUN_WORKFLOW started. Null for other components, or if no run was started.
 	ChildRunID *ID `json:"childRunId"`
 
 	// ComponentID The component's ID inside its workflow.
@@ -3043,13 +3064,13 @@ type RunStage struct {
 	// Examples: balance
 	ComponentID ComponentID `json:"componentId"`
 
-	// CreditUsage Credits that the stage used; 0 until it is final.
+	// CreditUsage Credits that the stage used; 0 until the stage is final.
 	//
 	// Examples: 3
 	CreditUsage credit.Amount `json:"creditUsage"`
 
-	// Error Why the stage failed, or was stopped after it was queued. `outcome: unknown` means that a stage which was
-	// interrupted may have taken effect; its `creditUsage` is 0. Null otherwise.
+	// Error Why the stage failed, or why it was stopped after it was queued. Null otherwise. `outcome: unknown` means
+	// that the stage was interrupted and may have taken effect; its `creditUsage` is 0.
 	Error json.RawMessage `json:"error"`
 
 	// ExecutionAttempt The current or last attempt; 1 before the first.
@@ -3057,7 +3078,7 @@ type RunStage struct {
 	// Examples: 1
 	ExecutionAttempt int32 `json:"executionAttempt"`
 
-	// ExecutionDispatchedAt When the stage was queued for the workers. Null if it was not.
+	// ExecutionDispatchedAt When the stage was queued for the workers. Null if the stage was not queued.
 	//
 	// Examples: 2026-11-21T10:16:00.012Z
 	ExecutionDispatchedAt *timestamp.Time `json:"executionDispatchedAt"`
@@ -3066,7 +3087,7 @@ type RunStage struct {
 	// components that the run itself executes, such as IF and FOR_EACH.
 	ExecutionEventID *ID `json:"executionEventId"`
 
-	// FinishedAt When it became final. Null until then.
+	// FinishedAt When the stage became final. Null until then.
 	//
 	// Examples: 2026-11-21T10:16:00.236Z
 	FinishedAt *timestamp.Time `json:"finishedAt"`
@@ -3098,24 +3119,24 @@ type RunStage struct {
 	// Examples: {"balance":"51000000000000000000"}
 	Output json.RawMessage `json:"output"`
 
-	// OutputProblem Why `output` is null although there is one: it is stored encrypted, and cannot be decrypted. An execution has
-	// this field only on pages of a list; a request for the single execution returns this as an error instead. Runs
-	// and their stages have it wherever they are shown.
+	// OutputProblem Why `output` is null although the component completed: the stored output is encrypted, and cannot be decrypted.
+	// An execution has this field only in lists; a request for a single execution returns the problem as an error
+	// instead. Runs and their stages have this field in every response.
 	OutputProblem *OutputProblem `json:"outputProblem,omitempty"`
 
-	// StartedAt When it started. Null until then.
+	// StartedAt When the stage started. Null until then.
 	//
 	// Examples: 2026-11-21T10:16:00.020Z
 	StartedAt *timestamp.Time `json:"startedAt"`
 
-	// Status CREATED until it starts; RUNNING from then on, also between attempts. COMPLETED, FAILED and CANCELED are final.
-	// A branch that is not taken has no stages.
+	// Status CREATED until the stage starts. RUNNING after that, including the time between attempts. COMPLETED, FAILED and
+	// CANCELED are final. There are no stages for a branch that is not taken.
 	//
 	//
 	// Examples: COMPLETED
 	Status StageStatus `json:"status"`
 
-	// UpdatedAt When it last changed.
+	// UpdatedAt When the stage last changed.
 	//
 	// Examples: 2026-11-21T10:16:00.236Z
 	UpdatedAt timestamp.Time `json:"updatedAt"`
@@ -3131,13 +3152,13 @@ type RunStagePage struct {
 	// Examples: false
 	HasMore bool `json:"hasMore"`
 
-	// NextCursor The `cursor` of the next page. Null on the last one.
+	// NextCursor The `cursor` of the next page. Null on the last page.
 	//
 	// Examples: null
 	NextCursor *string `json:"nextCursor"`
 }
 
-// RunStatus CREATED until its first stage starts, EXECUTING from then on; COMPLETED, FAILED and CANCELED are final.
+// RunStatus CREATED until the first stage of the run starts. EXECUTING after that. COMPLETED, FAILED and CANCELED are final.
 //
 // Examples: EXECUTING
 type RunStatus = status.Run
@@ -3155,14 +3176,14 @@ type SavedWorkflowStatus string
 
 // Schedule A schedule of a workflow.
 type Schedule struct {
-	// CreatedAt When it was created.
+	// CreatedAt When the schedule was created.
 	//
 	// Examples: 2026-11-21T10:15:30.120Z
 	CreatedAt timestamp.Time `json:"createdAt"`
 
 	// Cron Minute, hour, day of the month, month and day of the week, each with `*`, lists, ranges and steps, or one of
-	// `@hourly`, `@daily`, `@weekly`, `@monthly`, `@yearly`. Sunday is 0 or 7. If neither day field is `*`, a day matches
-	// when one of the two does.
+	// `@hourly`, `@daily`, `@weekly`, `@monthly`, `@yearly`. Sunday is 0 or 7. If neither of the two day fields is
+	// `*`, a day matches if it matches at least one of them.
 	//
 	//
 	// Examples: 0 9 * * MON-FRI
@@ -3173,28 +3194,29 @@ type Schedule struct {
 	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 	ID ID `json:"id"`
 
-	// LastAt The scheduled time of the last run that started. Null if none has.
+	// LastAt The scheduled time of the last run that started. Null if no run has started.
 	//
 	// Examples: 2026-11-20T08:00:00.000Z
 	LastAt *timestamp.Time `json:"lastAt"`
 
-	// LastClockChange The last clock change since the schedule was created or replaced that skipped or repeated some of its times.
-	// Null if there was no such change, and while the schedule is paused.
+	// LastClockChange The last clock change since the schedule was created or replaced that skipped or repeated times of the
+	// schedule. Null if there was no such change, or if the schedule is paused.
 	LastClockChange *ScheduleClockChange `json:"lastClockChange"`
 
-	// LastRunID The last run that it started. Null if none has.
+	// LastRunID The last run that the schedule started. Null if no run has started.
 	LastRunID *ID `json:"lastRunId"`
 
 	// LastSkipReason Why the time was skipped: `overlap`, a run was in progress; `queue_full`, the queue was full; `missed`, the
 	// service was down for more than an hour, or a later time was also due by then; `workflow_paused`,
-	// `workflow_archived`; `no_trigger`, the workflow has only other triggers; `workflow_invalid`, it does not
-	// match the components of this deployment any more; `insufficient_credits`. More may be added.
+	// `workflow_archived`; `no_trigger`, the workflow has triggers, but no ON_SCHEDULE; `workflow_invalid`, the
+	// workflow does not match the components of this deployment any more; `insufficient_credits`. More may be
+	// added.
 	//
 	//
 	// Examples: workflow_paused
 	LastSkipReason *string `json:"lastSkipReason"`
 
-	// LastSkippedAt The last time of the schedule that was skipped. Null if none was skipped.
+	// LastSkippedAt The last time of the schedule that was skipped. Null if no time was skipped.
 	//
 	// Examples: 2026-11-19T08:00:00.000Z
 	LastSkippedAt *timestamp.Time `json:"lastSkippedAt"`
@@ -3204,42 +3226,43 @@ type Schedule struct {
 	// Examples: Every working day
 	Name TriggerName `json:"name"`
 
-	// NextAt When the next run is due. Null while it is paused.
+	// NextAt When the next run is due. Null while the schedule is paused.
 	//
 	// Examples: 2026-11-23T08:00:00.000Z
 	NextAt *timestamp.Time `json:"nextAt"`
 
 	// NextClockChange The next clock change within 12 years that skips or repeats times of the schedule. Null if there is no such
-	// change, and while the schedule is paused. Governments change these dates at short notice.
+	// change, or if the schedule is paused. Governments can change the dates of clock changes at short notice.
 	NextClockChange *ScheduleClockChange `json:"nextClockChange"`
 
 	// Overlap What happens at a time when a run of this schedule is still in progress. `skip`, the default: the time is
-	// skipped. `queue`: its run starts when the earlier ones have finished; at most 10 wait, and further times are
-	// skipped. `allow`: its run starts alongside the other.
+	// skipped. `queue`: a run waits, and starts when the earlier runs have finished; at most 10 runs wait, and further
+	// times are skipped. `allow`: a run starts alongside the other runs.
 	//
 	//
 	// Examples: skip
 	Overlap Overlap `json:"overlap"`
 
-	// Status Whether it starts runs. While PAUSED it starts none.
+	// Status ACTIVE: the schedule or hook starts runs. PAUSED: it starts no runs.
 	//
 	// Examples: ACTIVE
 	Status TriggerStatus `json:"status"`
 
 	// TimeZone The time zone of the cron expression, as an IANA name. The default is UTC. A time that a clock change skips
-	// starts no run. A time that a clock change repeats starts a run each time. Both are reported in `lastClockChange`
-	// and `nextClockChange`.
+	// starts no run. A time that a clock change repeats starts two runs. Both changes are reported in
+	// `lastClockChange` and `nextClockChange`.
 	//
 	//
 	// Examples: Europe/Berlin
 	TimeZone TimeZone `json:"timeZone"`
 
-	// UpdatedAt When it was last replaced.
+	// UpdatedAt When the schedule was last replaced.
 	//
 	// Examples: 2026-11-21T10:15:30.120Z
 	UpdatedAt timestamp.Time `json:"updatedAt"`
 
-	// Waiting The times whose runs wait for earlier ones to finish, oldest first. Always empty without `queue`.
+	// Waiting The scheduled times of the runs that wait for earlier runs to finish, oldest first. Always empty without
+	// `queue`.
 	Waiting []timestamp.Time `json:"waiting"`
 
 	// WorkflowID A UUIDv7 in lower case.
@@ -3260,21 +3283,21 @@ type ScheduleClockChange struct {
 	// Examples: 1
 	Count int32 `json:"count"`
 
-	// Kind `skipped`: clocks go forward, and these times start no run. `repeated`: clocks go back, and each of these
-	// times starts a run twice.
+	// Kind `skipped`: clocks go forward, and the skipped times start no run. `repeated`: clocks go back, and each
+	// repeated time starts two runs.
 	//
 	//
 	// Examples: skipped
 	Kind ScheduleClockChangeKind `json:"kind"`
 
-	// LocalTime The first of these times, in local time of the schedule's time zone.
+	// LocalTime The first time that is skipped or repeated, as local time in the schedule's time zone.
 	//
 	// Examples: 2027-03-28T02:30
 	LocalTime string `json:"localTime"`
 }
 
-// ScheduleClockChangeKind `skipped`: clocks go forward, and these times start no run. `repeated`: clocks go back, and each of these
-// times starts a run twice.
+// ScheduleClockChangeKind `skipped`: clocks go forward, and the skipped times start no run. `repeated`: clocks go back, and each
+// repeated time starts two runs.
 //
 // Examples: skipped
 type ScheduleClockChangeKind string
@@ -3289,15 +3312,15 @@ type SchedulePage struct {
 	// Examples: false
 	HasMore bool `json:"hasMore"`
 
-	// NextCursor The `cursor` of the next page. Null on the last one.
+	// NextCursor The `cursor` of the next page. Null on the last page.
 	//
 	// Examples: null
 	NextCursor *string `json:"nextCursor"`
 }
 
 // SequenceEdge An edge: one component follows another. A component starts when each of its incoming edges has fired or can no
-// longer fire, and at least one fired. An edge carries no value: the component that follows uses the values
-// written in its `input`, and those that data connections bring.
+// longer fire, and at least one of them has fired. An edge carries no value: the component that follows uses the
+// values in its `input` and the values from data connections.
 type SequenceEdge struct {
 	// From The component's ID inside its workflow.
 	//
@@ -3309,8 +3332,9 @@ type SequenceEdge struct {
 	// Examples: e1
 	ID EdgeID `json:"id"`
 
-	// Port The port of the first component that has to fire: `next`; `then` or `else` of an IF; the name of a case, or
-	// `default`, of a SWITCH; `each` or `done` of a FOR_EACH; `timeout` of a wait; `error` of any component.
+	// Port The port of the first component. The edge fires when that port fires: `next`; `then` or `else` of an IF; the
+	// name of a case, or `default`, of a SWITCH; `each` or `done` of a FOR_EACH; `timeout` of a wait; `error` of any
+	// component.
 	//
 	//
 	// Examples: next
@@ -3341,17 +3365,17 @@ type Session struct {
 	Workspaces []Membership `json:"workspaces"`
 }
 
-// SetEnvironmentVariableRequest What a variable is to be.
+// SetEnvironmentVariableRequest The new value and properties of a variable.
 //
 // Examples: {"description":"Token of the payments service","secret":true,"value":"tok-4f9a27c1d0"}
 type SetEnvironmentVariableRequest struct {
-	// Description A description of the variable. Absent: it stays as it was.
+	// Description A description of the variable. If absent, the description stays as it is.
 	//
 	// Examples: Token of the payments service
 	Description *string `json:"description,omitempty"`
 
-	// Secret Whether the value is hidden in responses and removed from every error and log. Absent: it stays as it was; a
-	// new variable is not secret.
+	// Secret Whether the value is hidden in responses and removed from every error and log. If absent, the property stays
+	// as it is; a new variable is not secret.
 	//
 	//
 	// Examples: true
@@ -3363,7 +3387,7 @@ type SetEnvironmentVariableRequest struct {
 	Value string `json:"value"`
 }
 
-// SignalPayload What a signal carries.
+// SignalPayload The data that a signal carries.
 //
 // Examples: {"approvedBy":"ada@example.org"}
 type SignalPayload = json.RawMessage
@@ -3375,8 +3399,8 @@ type SignatureAlgorithm string
 
 // SignatureCause One reason why the server would reject, or did reject, the request.
 type SignatureCause struct {
-	// Certain True: it is visible in the request, or the signature or hash is exactly what the mistake produces. False: it
-	// matches, but other causes may match too.
+	// Certain True: the cause is visible in the request, or the signature or hash is exactly what the mistake produces.
+	// False: the cause matches, but other causes may match too.
 	//
 	//
 	// Examples: true
@@ -3385,24 +3409,25 @@ type SignatureCause struct {
 	// Code A stable name. More may be added.
 	//
 	// - The method: `method_not_upper_case`.
-	// - The path: `path_without_query`, `path_with_host`, `path_without_slash`, `path_with_other_end` (a slash),
-	//   `path_with_fragment`, `path_not_encoded`, `path_encoded_otherwise` (or its query in another order),
-	//   `path_without_prefix`, `path_with_prefix` (one that a proxy removes).
+	// - The path: `path_without_query`, `path_with_host`, `path_without_slash`, `path_with_other_end` (a slash at
+	//   the end was added or removed), `path_with_fragment`, `path_not_encoded`, `path_encoded_otherwise` (or its
+	//   query in another order), `path_without_prefix`, `path_with_prefix` (a prefix that a proxy removes).
 	// - The timestamp: `timestamp_in_milliseconds`, `timestamp_malformed`, `timestamp_expired`, `timestamp_in_future`.
-	// - The body: `body_serialized_again` (white space, order of keys or numbers) and `body_escapes`, both looked for in
-	//   bodies of up to 16 KiB, `body_with_line_end`, `body_left_out`, `empty_body_not_braces`, `body_as_string`.
+	// - The body: `body_serialized_again` (white space, order of keys or numbers) and `body_escapes`, which are
+	//   both checked only for bodies of up to 16 KiB, `body_with_line_end`, `body_left_out`,
+	//   `empty_body_not_braces`, `body_as_string`.
 	// - The message: `other_separators`, `parts_in_other_order`, `message_hashed`, `message_not_utf8`.
 	// - The signature: `signature_base64url`, `signature_unpadded`, `signature_hex`, `signature_with_white_space`,
 	//   `signature_not_64_bytes`, `signature_malformed`.
-	// - The key: `api_key_malformed`; `wrong_key`: the key is unknown or revoked, or the secret is that of another key
-	//   or is read in another way, or something was signed that is not tried here.
+	// - The key: `api_key_malformed`; `wrong_key`: the key is unknown or revoked, or the secret belongs to another
+	//   key or was decoded incorrectly, or the mistake in the message is not one that this check knows.
 	// - `other_message`: `messageSha256` is neither the hash of the message nor that of a common mistake.
 	//
 	//
 	// Examples: path_without_query
 	Code string `json:"code"`
 
-	// Message The cause, and what to do about it.
+	// Message The cause, and how to fix it.
 	//
 	// Examples: The path was signed without its query. Everything after the host is signed, as it stands on the request line.
 	Message string `json:"message"`
@@ -3410,26 +3435,26 @@ type SignatureCause struct {
 
 // SignatureCheck The message that the server would verify, and the findings.
 type SignatureCheck struct {
-	// Causes What is or may be wrong, certain causes first. Empty: nothing was found. For a valid signature it can still
-	// name the timestamp.
+	// Causes What is or may be wrong, certain causes first. Empty: nothing was found. Even with a valid signature, this
+	// list can contain a problem with the timestamp.
 	Causes []SignatureCause `json:"causes"`
 
-	// DeltaSeconds How far the timestamp is ahead of the server's time, in seconds; negative if it is in the past. Values from
-	// -30 to 0 at the time of the request are accepted. Null if the timestamp is malformed.
+	// DeltaSeconds How far the timestamp is ahead of the server's time, in seconds; negative if the timestamp is in the past.
+	// Values from -30 to 0 at the time of the request are accepted. Null if the timestamp is malformed.
 	//
 	//
 	// Examples: -2
 	DeltaSeconds *int64 `json:"deltaSeconds"`
 
 	// Message The message as a string: `METHOD|PATH|TIMESTAMP|BODY`, the body without white space between its tokens. Null
-	// if it is not UTF-8.
+	// if the message is not UTF-8.
 	//
 	//
 	// Examples: GET|/v1/sdk/components/executions?limit=20|1795257600|{}
 	Message *string `json:"message"`
 
-	// MessageAsSentSha256 The SHA-256 of the message with the white space of the body, which is also accepted. Null if both are the
-	// same.
+	// MessageAsSentSha256 The SHA-256 of the message with the body exactly as sent, including its white space. A signature of this
+	// message is also accepted. Null if both messages are the same.
 	//
 	//
 	// Examples: null
@@ -3457,30 +3482,30 @@ type SignatureCheck struct {
 	// Examples: 2026-11-21T10:40:02.120Z
 	ServerTime timestamp.Time `json:"serverTime"`
 
-	// SignatureValid Whether `signature` is valid for the message and `apiKey`, regardless of the age of the timestamp. False
-	// also for an unknown or revoked key. Null unless both were given.
+	// SignatureValid Whether `signature` is valid for the message and `apiKey`, regardless of the age of the timestamp. Also
+	// false for an unknown or revoked key. Null unless both `signature` and `apiKey` were given.
 	//
 	//
 	// Examples: false
 	SignatureValid *bool `json:"signatureValid"`
 }
 
-// SignatureCheckRequest A request, as its sender believes that it was signed and sent. Never include the secret.
+// SignatureCheckRequest A request, as the sender believes it was signed and sent. Never include the secret.
 type SignatureCheckRequest struct {
-	// APIKey The value of `X-Api-Key`, which starts with `ws_`. It is not the secret.
+	// APIKey The value of `X-Api-Key`, which starts with `ws_`. Not the secret.
 	//
 	// Examples: ws_4f1n9ZrT0b6yKqE2sVd8mWcXh3uJ7pLgA5oRi
 	APIKey *string `json:"apiKey,omitempty"`
 
-	// Body The body as it is sent, as one JSON string: its quotation marks are escaped. Absent or empty for a request
-	// without a body.
+	// Body The body that is sent, as one JSON string: quotation marks in the body are escaped. Absent or empty for a
+	// request without a body.
 	//
 	//
 	// Examples: {"module":"RANDOM_UUID","input":{},"config":{}}
 	Body *string `json:"body,omitempty"`
 
 	// BodyBase64 The bytes of the body in standard base64 with padding, instead of `body`: for a body that a JSON string
-	// would alter. It is the most reliable way to show escapes and white space. At most 64 KiB.
+	// would alter. `bodyBase64` is the most reliable way to show escapes and white space. At most 64 KiB.
 	//
 	//
 	// Examples: eyJtb2R1bGUiOiJSQU5ET01fVVVJRCIsImlucHV0Ijp7fSwiY29uZmlnIjp7fX0=
@@ -3491,13 +3516,13 @@ type SignatureCheckRequest struct {
 	// Examples: fdf834ca62fb5c1c5ec7b8822be759547031aea6bf3bac71c827d96967127d3b
 	MessageSha256 *string `json:"messageSha256,omitempty"`
 
-	// Method The HTTP method, as it was signed.
+	// Method The HTTP method that was signed.
 	//
 	// Examples: GET, POST
 	Method string `json:"method"`
 
-	// Path Everything after the host as it is on the request line, including the query. The message has no prefix
-	// before `/v1/`: a proxy removes it.
+	// Path Everything after the host, exactly as on the request line, including the query. If a proxy removes a prefix
+	// before `/v1/`, the signed message does not contain the prefix.
 	//
 	//
 	// Examples: /v1/sdk/components/executions?limit=20
@@ -3514,23 +3539,23 @@ type SignatureCheckRequest struct {
 	Timestamp string `json:"timestamp"`
 }
 
-// StageStatus CREATED until it starts; RUNNING from then on, also between attempts. COMPLETED, FAILED and CANCELED are final.
-// A branch that is not taken has no stages.
+// StageStatus CREATED until the stage starts. RUNNING after that, including the time between attempts. COMPLETED, FAILED and
+// CANCELED are final. There are no stages for a branch that is not taken.
 //
 // Examples: COMPLETED
 type StageStatus = status.Stage
 
 // SystemComponent A component, described in the small dialect that code generators read.
 type SystemComponent struct {
-	// Configs The fields of its `config`.
+	// Configs The fields of the component's `config`.
 	Configs SystemComponentConfigs `json:"configs"`
 
-	// ExecutionModes How it can be executed.
+	// ExecutionModes How the component can be executed.
 	//
 	// Examples: ["COMPONENT","WORKFLOW"]
 	ExecutionModes []ExecutionMode `json:"executionModes"`
 
-	// Inputs The fields of its `input`.
+	// Inputs The fields of the component's `input`.
 	Inputs SystemComponentInputs `json:"inputs"`
 
 	// Module The name of a component.
@@ -3538,12 +3563,12 @@ type SystemComponent struct {
 	// Examples: RANDOM_UUID, API_CALL
 	Module ModuleName `json:"module"`
 
-	// Name Its name for people.
+	// Name The display name of the component.
 	//
 	// Examples: Random UUID
 	Name string `json:"name"`
 
-	// Outputs The fields of its `output`.
+	// Outputs The fields of the component's `output`.
 	Outputs SystemComponentOutputs `json:"outputs"`
 
 	// Type The family of a component. More may be added.
@@ -3552,7 +3577,7 @@ type SystemComponent struct {
 	Type ComponentCategory `json:"type"`
 }
 
-// SystemComponentConfigs The fields of its `config`.
+// SystemComponentConfigs The fields of the component's `config`.
 type SystemComponentConfigs struct {
 	// Properties The schema of each field of `config`.
 	//
@@ -3575,13 +3600,13 @@ type SystemComponentConfigs struct {
 // Examples: object
 type SystemComponentConfigsType string
 
-// SystemComponentInputs The fields of its `input`.
+// SystemComponentInputs The fields of the component's `input`.
 type SystemComponentInputs struct {
 	// Parameters One entry for each field of `input`.
 	Parameters []SystemComponentParameter `json:"parameters"`
 }
 
-// SystemComponentOutputs The fields of its `output`.
+// SystemComponentOutputs The fields of the component's `output`.
 type SystemComponentOutputs struct {
 	// Response One entry for each field of `output`.
 	Response []SystemComponentResponse `json:"response"`
@@ -3589,7 +3614,7 @@ type SystemComponentOutputs struct {
 
 // SystemComponentParameter One field of `input`.
 type SystemComponentParameter struct {
-	// JSONSchema The whole JSON Schema (2020-12) of the field, as the catalogue has it.
+	// JSONSchema The whole JSON Schema (2020-12) of the field, as in the catalogue.
 	//
 	// Examples: {"pattern":"^0x[0-9a-fA-F]{40}$","type":"string"}
 	JSONSchema json.RawMessage `json:"jsonSchema"`
@@ -3599,7 +3624,7 @@ type SystemComponentParameter struct {
 	// Examples: account
 	Name string `json:"name"`
 
-	// Required Whether it must be given.
+	// Required Whether the field is required.
 	//
 	// Examples: true
 	Required bool `json:"required"`
@@ -3610,14 +3635,14 @@ type SystemComponentParameter struct {
 	Schema DialectSchema `json:"schema"`
 }
 
-// SystemComponentResponse One member of `output`.
+// SystemComponentResponse One field of `output`.
 type SystemComponentResponse struct {
-	// Name The name of the member.
+	// Name The name of the field.
 	//
 	// Examples: balance
 	Name string `json:"name"`
 
-	// Required Whether it is always present.
+	// Required Whether the field is always present.
 	//
 	// Examples: true
 	Required bool `json:"required"`
@@ -3629,8 +3654,8 @@ type SystemComponentResponse struct {
 }
 
 // TimeZone The time zone of the cron expression, as an IANA name. The default is UTC. A time that a clock change skips
-// starts no run. A time that a clock change repeats starts a run each time. Both are reported in `lastClockChange`
-// and `nextClockChange`.
+// starts no run. A time that a clock change repeats starts two runs. Both changes are reported in
+// `lastClockChange` and `nextClockChange`.
 //
 // Examples: Europe/Berlin
 type TimeZone = string
@@ -3642,7 +3667,7 @@ type TriggerName = string
 
 // TriggerResult A run that was accepted.
 type TriggerResult struct {
-	// JobID The id of the job that executes the run. For operators who inspect the queue; no operation accepts it.
+	// JobID The ID of the job that executes the run. For operators who inspect the queue; no operation accepts it.
 	//
 	//
 	// Examples: 48151623
@@ -3657,12 +3682,12 @@ type TriggerResult struct {
 	RunID ID `json:"runId"`
 }
 
-// TriggerStatus Whether it starts runs. While PAUSED it starts none.
+// TriggerStatus ACTIVE: the schedule or hook starts runs. PAUSED: it starts no runs.
 //
 // Examples: ACTIVE
 type TriggerStatus string
 
-// TriggerWorkflowRequest How to start a run. Null for a field means the same as leaving it out.
+// TriggerWorkflowRequest How to start a run. Setting a field to null is the same as omitting it.
 //
 // Examples: {"input":{"accounts":["0x00000000219ab540356cBB839Cbe05303d7705Fa"]}}
 type TriggerWorkflowRequest struct {
@@ -3674,8 +3699,8 @@ type TriggerWorkflowRequest struct {
 	Input json.RawMessage `json:"input,omitempty"`
 
 	// MaxCredits The most credits that the run may cost, including the runs that its RUN_WORKFLOW components start, with at
-	// most six decimals. If the minimum of the run is above it, the trigger is rejected with 402 and the reason
-	// `max_credits`. If a stage would exceed it, the stage is not created and the run fails.
+	// most six decimals. If the minimum cost of the run is above this limit, the trigger is rejected with 402 and
+	// the reason `max_credits`. If a stage would exceed the limit, the stage is not created and the run fails.
 	//
 	//
 	// Examples: 10
@@ -3686,14 +3711,14 @@ type TriggerWorkflowRequest struct {
 	// Examples: {"order":"4711"}
 	Metadata json.RawMessage `json:"metadata,omitempty"`
 
-	// RerunOf The earlier run that this one repeats.
+	// RerunOf The earlier run that this run repeats.
 	RerunOf *GivenRunOrigin `json:"rerunOf,omitempty"`
 
-	// Version The version of the workflow to run. Default: the current one.
+	// Version The version of the workflow to run. Default: the current version.
 	Version *WorkflowVersion `json:"version,omitempty"`
 
-	// WaitForMs How many milliseconds the response may wait for the run to finish. The response then has the record. 0: the
-	// current record.
+	// WaitForMs How many milliseconds the response may wait for the run to finish. The response then contains the record in
+	// `run`. 0: do not wait, but return the current record.
 	//
 	//
 	// Examples: 5000
@@ -3707,15 +3732,15 @@ type UnknownBound struct {
 	// Examples: balance
 	ComponentID ComponentID `json:"componentId"`
 
-	// Reason Why: `items`, the items of a FOR_EACH come with the run; `workflow`, a RUN_WORKFLOW names no version, or the
-	// run of that version has no bound, or this key cannot use its workflow. More may be added.
+	// Reason Why: `items`, the items of a FOR_EACH come with the run; `workflow`, a RUN_WORKFLOW names no version, or
+	// runs of that version have no known bound, or this key cannot use that workflow. More may be added.
 	//
 	//
 	// Examples: items
 	Reason string `json:"reason"`
 }
 
-// UpdateMemberRequest The role that a member gets.
+// UpdateMemberRequest The new role of a member.
 type UpdateMemberRequest struct {
 	// Role The roles of members, from most to least permissions.
 	//
@@ -3727,7 +3752,7 @@ type UpdateMemberRequest struct {
 //
 // Examples: {"config":{"concurrency":10},"position":[240,60]}
 type UpdateWorkflowComponentRequest struct {
-	// Config Fields of the config to change. A `null` removes a field; an object is merged into the current one.
+	// Config Fields of the config to change. A `null` removes a field; an object is merged into the current object.
 	//
 	//
 	// Examples: {"concurrency":10,"onItemFailure":null}
@@ -3744,11 +3769,11 @@ type UpdateWorkflowComponentRequest struct {
 	Position json.RawMessage `json:"position,omitempty"`
 }
 
-// UpdatedWorkflowComponent A component of a workflow, and the version of the workflow that has it in this form.
+// UpdatedWorkflowComponent A component of a workflow after an update, and the workflow version that the update created.
 type UpdatedWorkflowComponent struct {
-	// Attempts How often the component is tried before it fails. Default: 1. The pause between attempts is 1 s, then 2 s (each
-	// +/- 20 %), or the `Retry-After` of an upstream if that is longer, at most 1 hour. Components that the run itself
-	// executes (category LOGIC) have one attempt: more are rejected.
+	// Attempts How often the component is tried before its stage fails. Default: 1. The pause between attempts is 1 s, then 2 s
+	// (each +/- 20 %), or the upstream's `Retry-After` if that is longer, but at most 1 hour. Components that the run
+	// itself executes (category LOGIC) have one attempt: a higher value is rejected.
 	//
 	//
 	// Examples: 3
@@ -3767,9 +3792,9 @@ type UpdatedWorkflowComponent struct {
 	ID ComponentID `json:"id"`
 
 	// Input Inputs that are known when the workflow is saved, as the module's schema defines (`input` in the catalogue).
-	// Data connections supply the others. `{{env.NAME}}` in a string stands for an environment variable. A value that
-	// the schema marks as secret is encrypted at rest and shown as `[redacted]`, unless it consists only of variables,
-	// optionally after a word and a space, as in `Bearer {{env.TOKEN}}`.
+	// Data connections supply the other inputs. `{{env.NAME}}` in a string stands for an environment variable. A value
+	// that the schema marks as secret is encrypted at rest and shown as `[redacted]`, unless the value consists only
+	// of variables, optionally after a word and a space, as in `Bearer {{env.TOKEN}}`.
 	//
 	//
 	// Examples: {"jsonRpcUrl":"{{env.RPC_URL}}"}
@@ -3785,9 +3810,10 @@ type UpdatedWorkflowComponent struct {
 	// Examples: Its balance
 	Name ComponentName `json:"name"`
 
-	// OnFailure What happens to the run when the component fails and no edge leads from its port `error`. `fail`: running stages
-	// finish, nothing new starts, and the run is FAILED. `continue`: the run continues as if the component had
-	// completed without an output: at `next` or `done`, at the `else` of an IF, at the `default` of a SWITCH.
+	// OnFailure What happens to the run when the component fails and no edge leads from its port `error`. `fail`: stages that
+	// are running finish, no new stage starts, and the run is FAILED. `continue`: the run continues as if the
+	// component had completed without an output: at `next` or `done`, at the `else` of an IF, at the `default` of a
+	// SWITCH.
 	//
 	//
 	// Examples: continue
@@ -3799,18 +3825,18 @@ type UpdatedWorkflowComponent struct {
 	Position json.RawMessage `json:"position"`
 
 	// TimeoutMs How many milliseconds one attempt may take. Default: the module's timeout. A DELAY, WAIT_FOR_SIGNAL, FOR_EACH or
-	// RUN_WORKFLOW that takes longer fails with `TIMEOUT`: a loop starts nothing more, and child runs are cancelled.
-	// Other modules of the category LOGIC take no time, so it is rejected.
+	// RUN_WORKFLOW that takes longer fails with `TIMEOUT`: a loop starts nothing more, and child runs are canceled.
+	// Other modules of the category LOGIC take no time, so `timeoutMs` is rejected for them.
 	//
 	//
 	// Examples: 5000
 	TimeoutMs *ComponentTimeout `json:"timeoutMs,omitempty"`
 
-	// Warnings Warnings about the workflow, which can be run nevertheless. Only in the response of a save. Absent if it has no
-	// warnings. What can never work is rejected with 422.
+	// Warnings Warnings about the workflow. The workflow can be run nevertheless. Only in the response of a save. Absent if
+	// there are no warnings. A workflow that can never work is rejected with 422.
 	Warnings *WorkflowWarnings `json:"warnings,omitempty"`
 
-	// WorkflowVersion The version, from 1. Every save creates the next one. A version never changes.
+	// WorkflowVersion The version, from 1. Every save creates the next version. A version never changes.
 	//
 	// Examples: 3
 	WorkflowVersion WorkflowVersion `json:"workflowVersion"`
@@ -3836,7 +3862,7 @@ type User struct {
 
 // Verification How a delivery is authenticated. The secret is not shown.
 type Verification struct {
-	// AcceptRepeatedBodies Whether a delivery with a new id starts a run although its body was received before. Absent if it does not.
+	// AcceptRepeatedBodies Whether a delivery with a new ID starts a run even if its body was received before. Absent if not.
 	//
 	//
 	// Examples: true
@@ -3847,7 +3873,7 @@ type Verification struct {
 	// Examples: sha256
 	Algorithm VerificationAlgorithm `json:"algorithm"`
 
-	// DeliveryHeader The header with the id of a delivery. Null: each delivery starts a run.
+	// DeliveryHeader The header that contains the ID of a delivery. Null: each delivery starts a run.
 	//
 	// Examples: X-GitHub-Delivery
 	DeliveryHeader *string `json:"deliveryHeader"`
@@ -3868,7 +3894,8 @@ type Verification struct {
 	Prefix string `json:"prefix"`
 
 	// Scheme `hmac`: the HMAC of the body in a header. `standardWebhooks`: Standard Webhooks, with `webhook-id`,
-	// `webhook-timestamp`, which may differ by five minutes at most, and `webhook-signature`.
+	// `webhook-timestamp` and `webhook-signature`. The timestamp may differ from the server's time by at most five
+	// minutes.
 	//
 	//
 	// Examples: hmac
@@ -3886,14 +3913,15 @@ type VerificationAlgorithm string
 type VerificationEncoding string
 
 // VerificationScheme `hmac`: the HMAC of the body in a header. `standardWebhooks`: Standard Webhooks, with `webhook-id`,
-// `webhook-timestamp`, which may differ by five minutes at most, and `webhook-signature`.
+// `webhook-timestamp` and `webhook-signature`. The timestamp may differ from the server's time by at most five
+// minutes.
 //
 // Examples: hmac
 type VerificationScheme string
 
 // Workflow A version of a workflow.
 type Workflow struct {
-	// Components Its components.
+	// Components The components of the workflow.
 	Components json.RawMessage `json:"components"`
 
 	// CreatedAt When the workflow was created.
@@ -3901,7 +3929,7 @@ type Workflow struct {
 	// Examples: 2026-11-21T10:15:30.120Z
 	CreatedAt timestamp.Time `json:"createdAt"`
 
-	// DataConnections Which outputs go into which inputs.
+	// DataConnections The connections: which output is passed to which input.
 	//
 	// Examples: [{"from":{"componentId":"start","output":"accounts"},"id":"d1","to":{"componentId":"each","input":"items"}}]
 	DataConnections json.RawMessage `json:"dataConnections"`
@@ -3916,10 +3944,10 @@ type Workflow struct {
 	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 	ID ID `json:"id"`
 
-	// InputSchema A JSON Schema (2020-12) of the input of a run. A trigger whose `input` violates it is rejected with 422. Null:
-	// any input. A value marked `x-secret: true` is encrypted at rest, and so is everything that stages derive from
-	// it. It is shown as `[redacted]` in the `input` of the run, and not quoted in errors. A mark whose location in
-	// the input cannot be determined, for example below a `$ref`, makes all fields secret.
+	// InputSchema A JSON Schema (2020-12) of the input of a run. A trigger whose `input` violates the schema is rejected with 422.
+	// Null: any input. A value marked `x-secret: true` is encrypted at rest, and so is everything that stages derive
+	// from that value. The value is shown as `[redacted]` in the `input` of the run, and is not quoted in errors. If
+	// the location of a mark in the input cannot be determined, for example below a `$ref`, all fields are secret.
 	//
 	//
 	// Examples: {"properties":{"accounts":{"items":{"type":"string"},"type":"array"}},"required":["accounts"],"type":"object"}
@@ -3930,11 +3958,11 @@ type Workflow struct {
 	// Examples: Balances
 	Name WorkflowName `json:"name"`
 
-	// SequenceEdges What follows what.
+	// SequenceEdges The edges: which component follows which.
 	SequenceEdges json.RawMessage `json:"sequenceEdges"`
 
-	// Status ACTIVE: it can be triggered. PAUSED: it cannot, until it is ACTIVE again. ARCHIVED: it cannot be triggered and
-	// is not listed.
+	// Status ACTIVE: the workflow can be triggered. PAUSED: it cannot be triggered until its status is ACTIVE again.
+	// ARCHIVED: it cannot be triggered, and is not listed.
 	//
 	//
 	// Examples: ACTIVE
@@ -3947,26 +3975,26 @@ type Workflow struct {
 	// Examples: []
 	Triggers json.RawMessage `json:"triggers"`
 
-	// UpdatedAt When the workflow last changed. For an earlier version: when it was saved.
+	// UpdatedAt When the workflow last changed. For an earlier version: when that version was saved.
 	//
 	// Examples: 2026-11-21T10:15:30.120Z
 	UpdatedAt timestamp.Time `json:"updatedAt"`
 
-	// Version The version, from 1. Every save creates the next one. A version never changes.
+	// Version The version, from 1. Every save creates the next version. A version never changes.
 	//
 	// Examples: 3
 	Version WorkflowVersion `json:"version"`
 
-	// Warnings Warnings about the workflow, which can be run nevertheless. Only in the response of a save. Absent if it has no
-	// warnings. What can never work is rejected with 422.
+	// Warnings Warnings about the workflow. The workflow can be run nevertheless. Only in the response of a save. Absent if
+	// there are no warnings. A workflow that can never work is rejected with 422.
 	Warnings *WorkflowWarnings `json:"warnings,omitempty"`
 }
 
 // WorkflowComponent A component of a workflow.
 type WorkflowComponent struct {
-	// Attempts How often the component is tried before it fails. Default: 1. The pause between attempts is 1 s, then 2 s (each
-	// +/- 20 %), or the `Retry-After` of an upstream if that is longer, at most 1 hour. Components that the run itself
-	// executes (category LOGIC) have one attempt: more are rejected.
+	// Attempts How often the component is tried before its stage fails. Default: 1. The pause between attempts is 1 s, then 2 s
+	// (each +/- 20 %), or the upstream's `Retry-After` if that is longer, but at most 1 hour. Components that the run
+	// itself executes (category LOGIC) have one attempt: a higher value is rejected.
 	//
 	//
 	// Examples: 3
@@ -3985,9 +4013,9 @@ type WorkflowComponent struct {
 	ID ComponentID `json:"id"`
 
 	// Input Inputs that are known when the workflow is saved, as the module's schema defines (`input` in the catalogue).
-	// Data connections supply the others. `{{env.NAME}}` in a string stands for an environment variable. A value that
-	// the schema marks as secret is encrypted at rest and shown as `[redacted]`, unless it consists only of variables,
-	// optionally after a word and a space, as in `Bearer {{env.TOKEN}}`.
+	// Data connections supply the other inputs. `{{env.NAME}}` in a string stands for an environment variable. A value
+	// that the schema marks as secret is encrypted at rest and shown as `[redacted]`, unless the value consists only
+	// of variables, optionally after a word and a space, as in `Bearer {{env.TOKEN}}`.
 	//
 	//
 	// Examples: {"jsonRpcUrl":"{{env.RPC_URL}}"}
@@ -4003,9 +4031,10 @@ type WorkflowComponent struct {
 	// Examples: Its balance
 	Name ComponentName `json:"name"`
 
-	// OnFailure What happens to the run when the component fails and no edge leads from its port `error`. `fail`: running stages
-	// finish, nothing new starts, and the run is FAILED. `continue`: the run continues as if the component had
-	// completed without an output: at `next` or `done`, at the `else` of an IF, at the `default` of a SWITCH.
+	// OnFailure What happens to the run when the component fails and no edge leads from its port `error`. `fail`: stages that
+	// are running finish, no new stage starts, and the run is FAILED. `continue`: the run continues as if the
+	// component had completed without an output: at `next` or `done`, at the `else` of an IF, at the `default` of a
+	// SWITCH.
 	//
 	//
 	// Examples: continue
@@ -4017,8 +4046,8 @@ type WorkflowComponent struct {
 	Position json.RawMessage `json:"position"`
 
 	// TimeoutMs How many milliseconds one attempt may take. Default: the module's timeout. A DELAY, WAIT_FOR_SIGNAL, FOR_EACH or
-	// RUN_WORKFLOW that takes longer fails with `TIMEOUT`: a loop starts nothing more, and child runs are cancelled.
-	// Other modules of the category LOGIC take no time, so it is rejected.
+	// RUN_WORKFLOW that takes longer fails with `TIMEOUT`: a loop starts nothing more, and child runs are canceled.
+	// Other modules of the category LOGIC take no time, so `timeoutMs` is rejected for them.
 	//
 	//
 	// Examples: 5000
@@ -4032,10 +4061,10 @@ type WorkflowDescription = string
 
 // WorkflowExport A workflow as a file.
 type WorkflowExport struct {
-	// Components Its components.
+	// Components The components of the workflow.
 	Components json.RawMessage `json:"components"`
 
-	// DataConnections Which outputs go into which inputs.
+	// DataConnections The connections: which output is passed to which input.
 	//
 	// Examples: [{"from":{"componentId":"start","output":"accounts"},"id":"d1","to":{"componentId":"each","input":"items"}}]
 	DataConnections json.RawMessage `json:"dataConnections"`
@@ -4050,10 +4079,10 @@ type WorkflowExport struct {
 	// Examples: weft.workflow.v1
 	Format WorkflowFileFormat `json:"format"`
 
-	// InputSchema A JSON Schema (2020-12) of the input of a run. A trigger whose `input` violates it is rejected with 422. Null:
-	// any input. A value marked `x-secret: true` is encrypted at rest, and so is everything that stages derive from
-	// it. It is shown as `[redacted]` in the `input` of the run, and not quoted in errors. A mark whose location in
-	// the input cannot be determined, for example below a `$ref`, makes all fields secret.
+	// InputSchema A JSON Schema (2020-12) of the input of a run. A trigger whose `input` violates the schema is rejected with 422.
+	// Null: any input. A value marked `x-secret: true` is encrypted at rest, and so is everything that stages derive
+	// from that value. The value is shown as `[redacted]` in the `input` of the run, and is not quoted in errors. If
+	// the location of a mark in the input cannot be determined, for example below a `$ref`, all fields are secret.
 	//
 	//
 	// Examples: {"properties":{"accounts":{"items":{"type":"string"},"type":"array"}},"required":["accounts"],"type":"object"}
@@ -4064,7 +4093,7 @@ type WorkflowExport struct {
 	// Examples: Balances
 	Name WorkflowName `json:"name"`
 
-	// SequenceEdges What follows what.
+	// SequenceEdges The edges: which component follows which.
 	SequenceEdges json.RawMessage `json:"sequenceEdges"`
 
 	// Triggers Reserved: anything but an empty array is rejected with 422. To start runs other than by requests, create
@@ -4095,7 +4124,7 @@ type WorkflowPage struct {
 	// Examples: true
 	HasMore bool `json:"hasMore"`
 
-	// NextCursor The `cursor` of the next page. Null on the last one.
+	// NextCursor The `cursor` of the next page. Null on the last page.
 	//
 	// Examples: MDE5YWE1ZjItNmMzZS03YjExLTlkMGEtM2YxYzJiNGE1ZDZl
 	NextCursor *string `json:"nextCursor"`
@@ -4103,12 +4132,12 @@ type WorkflowPage struct {
 
 // WorkflowRun A run of a workflow.
 type WorkflowRun struct {
-	// CancelReason The reason of the cancellation request. Null if it had none.
+	// CancelReason The reason of the cancellation request. Null if the request had no reason.
 	//
 	// Examples: The order was withdrawn.
 	CancelReason *string `json:"cancelReason"`
 
-	// CancelRequestedAt When cancellation was requested. Null if it was not.
+	// CancelRequestedAt When cancellation was requested. Null if cancellation was not requested.
 	//
 	// Examples: 2026-11-21T10:16:02.000Z
 	CancelRequestedAt *timestamp.Time `json:"cancelRequestedAt"`
@@ -4143,22 +4172,23 @@ type WorkflowRun struct {
 	// Examples: {"accounts":["0x00000000219ab540356cBB839Cbe05303d7705Fa"]}
 	Input json.RawMessage `json:"input"`
 
-	// Metadata The `metadata` of the trigger. Null if it had none.
+	// Metadata The `metadata` of the request that started the run. Null if the request had no `metadata`.
 	//
 	// Examples: {"order":"4711"}
 	Metadata json.RawMessage `json:"metadata"`
 
-	// Output The output of the run's RESPOND. Null until then, and for a run without a RESPOND.
+	// Output The output of the run's RESPOND. Null until the RESPOND has completed, and for a run without a RESPOND.
+	//
 	//
 	// Examples: {"balances":["51000000000000000000"]}
 	Output json.RawMessage `json:"output"`
 
-	// OutputProblem Why `output` is null although there is one: it is stored encrypted, and cannot be decrypted. An execution has
-	// this field only on pages of a list; a request for the single execution returns this as an error instead. Runs
-	// and their stages have it wherever they are shown.
+	// OutputProblem Why `output` is null although the component completed: the stored output is encrypted, and cannot be decrypted.
+	// An execution has this field only in lists; a request for a single execution returns the problem as an error
+	// instead. Runs and their stages have this field in every response.
 	OutputProblem *OutputProblem `json:"outputProblem,omitempty"`
 
-	// ParentRunID The run whose RUN_WORKFLOW started this one. Null if it is not a child run.
+	// ParentRunID The run whose RUN_WORKFLOW started this run. Null if this run is not a child run.
 	ParentRunID *ID `json:"parentRunId"`
 
 	// PendingStageCount How many stages were created and are not final.
@@ -4166,13 +4196,13 @@ type WorkflowRun struct {
 	// Examples: 1
 	PendingStageCount int32 `json:"pendingStageCount"`
 
-	// RerunOf The run that this one repeats. Null if it is not a rerun.
+	// RerunOf The run that this run repeats. Null if this run is not a rerun.
 	RerunOf json.RawMessage `json:"rerunOf"`
 
-	// RunStages Its stages, in the order in which they were created. Empty in lists and with `stages=none`.
+	// RunStages The stages of the run, in the order in which they were created. Empty in lists and with `stages=none`.
 	RunStages []RunStage `json:"runStages"`
 
-	// Status CREATED until its first stage starts, EXECUTING from then on; COMPLETED, FAILED and CANCELED are final.
+	// Status CREATED until the first stage of the run starts. EXECUTING after that. COMPLETED, FAILED and CANCELED are final.
 	//
 	//
 	// Examples: EXECUTING
@@ -4185,8 +4215,8 @@ type WorkflowRun struct {
 	// Examples: 3
 	TotalUsage credit.Amount `json:"totalUsage"`
 
-	// TotalUsageWithChildren `totalUsage` plus the usage of all runs below this one, at any level. A child run counts once it has
-	// finished. Child runs of stages that a rerun reuses count in the earlier run only.
+	// TotalUsageWithChildren `totalUsage` plus the usage of all child runs, at any level. A child run is included when it has finished.
+	// If a rerun reuses a stage, the child runs of that stage count in the earlier run only.
 	//
 	//
 	// Examples: 3
@@ -4199,7 +4229,8 @@ type WorkflowRun struct {
 	// Examples: API
 	Trigger RunTrigger `json:"trigger"`
 
-	// TriggerID The schedule or the hook that started the run. Null for other runs. It may have been deleted since.
+	// TriggerID The schedule or the hook that started the run. Null for other runs. The schedule or hook may have been
+	// deleted since.
 	TriggerID *ID `json:"triggerId"`
 
 	// UpdatedAt When the run last changed.
@@ -4212,7 +4243,7 @@ type WorkflowRun struct {
 	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 	WorkflowID ID `json:"workflowId"`
 
-	// WorkflowVersion The version, from 1. Every save creates the next one. A version never changes.
+	// WorkflowVersion The version, from 1. Every save creates the next version. A version never changes.
 	//
 	// Examples: 3
 	WorkflowVersion WorkflowVersion `json:"workflowVersion"`
@@ -4228,14 +4259,14 @@ type WorkflowRunPage struct {
 	// Examples: true
 	HasMore bool `json:"hasMore"`
 
-	// NextCursor The `cursor` of the next page. Null on the last one.
+	// NextCursor The `cursor` of the next page. Null on the last page.
 	//
 	// Examples: MDE5YWE1ZjItNmMzZS03YjExLTlkMGEtM2YxYzJiNGE1ZDZl
 	NextCursor *string `json:"nextCursor"`
 }
 
-// WorkflowStatus ACTIVE: it can be triggered. PAUSED: it cannot, until it is ACTIVE again. ARCHIVED: it cannot be triggered and
-// is not listed.
+// WorkflowStatus ACTIVE: the workflow can be triggered. PAUSED: it cannot be triggered until its status is ACTIVE again.
+// ARCHIVED: it cannot be triggered, and is not listed.
 //
 // Examples: ACTIVE
 type WorkflowStatus string
@@ -4262,8 +4293,8 @@ type WorkflowSummary struct {
 	// Examples: Balances
 	Name WorkflowName `json:"name"`
 
-	// Status ACTIVE: it can be triggered. PAUSED: it cannot, until it is ACTIVE again. ARCHIVED: it cannot be triggered and
-	// is not listed.
+	// Status ACTIVE: the workflow can be triggered. PAUSED: it cannot be triggered until its status is ACTIVE again.
+	// ARCHIVED: it cannot be triggered, and is not listed.
 	//
 	//
 	// Examples: ACTIVE
@@ -4274,7 +4305,7 @@ type WorkflowSummary struct {
 	// Examples: 2026-11-21T10:15:30.120Z
 	UpdatedAt timestamp.Time `json:"updatedAt"`
 
-	// Version The version, from 1. Every save creates the next one. A version never changes.
+	// Version The version, from 1. Every save creates the next version. A version never changes.
 	//
 	// Examples: 3
 	Version WorkflowVersion `json:"version"`
@@ -4286,7 +4317,7 @@ type WorkflowSummary struct {
 // Examples: []
 type WorkflowTriggers = []map[string]interface{}
 
-// WorkflowVersion The version, from 1. Every save creates the next one. A version never changes.
+// WorkflowVersion The version, from 1. Every save creates the next version. A version never changes.
 //
 // Examples: 3
 type WorkflowVersion = int32
@@ -4295,7 +4326,7 @@ type WorkflowVersion = int32
 type WorkflowWarning struct {
 	// Code The code: `TIMEOUT_UNHANDLED`, `LOOP_WITHOUT_BODY`, `BRANCH_WITHOUT_EDGES`, `CASE_WITHOUT_EDGE`,
 	// `NAME_NOT_BROUGHT`, `PLACEHOLDER_NOT_FILLED` or `OUTPUT_NOT_DECLARED`. [Errors](/docs/errors) documents each
-	// of them. More may be added.
+	// code. More may be added.
 	//
 	//
 	// Examples: TIMEOUT_UNHANDLED
@@ -4306,19 +4337,19 @@ type WorkflowWarning struct {
 	// Examples: component "ask": nothing follows by its port timeout, so a run goes on as if the signal were never awaited
 	Message string `json:"message"`
 
-	// Pointer Its place in the workflow (RFC 6901).
+	// Pointer The place of the problem in the workflow: a JSON pointer (RFC 6901).
 	//
 	// Examples: /components/1
 	Pointer string `json:"pointer"`
 }
 
-// WorkflowWarnings Warnings about the workflow, which can be run nevertheless. Only in the response of a save. Absent if it has no
-// warnings. What can never work is rejected with 422.
+// WorkflowWarnings Warnings about the workflow. The workflow can be run nevertheless. Only in the response of a save. Absent if
+// there are no warnings. A workflow that can never work is rejected with 422.
 type WorkflowWarnings = []WorkflowWarning
 
 // Workspace A workspace, as one of its members sees it.
 type Workspace struct {
-	// CreatedAt When it was made.
+	// CreatedAt When the workspace was created.
 	//
 	// Examples: 2026-11-01T09:00:00.000Z
 	CreatedAt timestamp.Time `json:"createdAt"`
@@ -4328,15 +4359,15 @@ type Workspace struct {
 	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 	ID ID `json:"id"`
 
-	// Limits What the plan, or an individual agreement, allows a workspace.
+	// Limits The limits of a workspace, from its plan or an individual agreement.
 	Limits WorkspaceLimits `json:"limits"`
 
-	// Name Its name.
+	// Name The name of the workspace.
 	//
 	// Examples: Acme
 	Name string `json:"name"`
 
-	// Plan The plan of a workspace. It sets the limits and the monthly credits.
+	// Plan The plan of a workspace, which sets its limits and monthly credits.
 	//
 	// Examples: growth
 	Plan Plan `json:"plan"`
@@ -4347,14 +4378,14 @@ type Workspace struct {
 	Role Role `json:"role"`
 }
 
-// WorkspaceLimits What the plan, or an individual agreement, allows a workspace.
+// WorkspaceLimits The limits of a workspace, from its plan or an individual agreement.
 type WorkspaceLimits struct {
 	// InlineWaits Calls that may wait for their result at the same time. Null: no limit.
 	//
 	// Examples: 80
 	InlineWaits *int32 `json:"inlineWaits"`
 
-	// MonthlyCredits Plan credits of a whole month.
+	// MonthlyCredits Plan credits per month.
 	//
 	// Examples: 200
 	MonthlyCredits credit.Amount `json:"monthlyCredits"`
@@ -4364,7 +4395,7 @@ type WorkspaceLimits struct {
 	// Examples: 18000
 	RequestsPerHour *int32 `json:"requestsPerHour"`
 
-	// RequestsPerSecond Requests in a second. Null: no limit.
+	// RequestsPerSecond Requests per second. Null: no limit.
 	//
 	// Examples: 10
 	RequestsPerSecond *int32 `json:"requestsPerSecond"`
@@ -4396,7 +4427,7 @@ type WorkspacePage struct {
 	// Examples: false
 	HasMore bool `json:"hasMore"`
 
-	// NextCursor The `cursor` of the next page. Null on the last one.
+	// NextCursor The `cursor` of the next page. Null on the last page.
 	//
 	// Examples: null
 	NextCursor *string `json:"nextCursor"`
@@ -4411,7 +4442,7 @@ type CallbackTraceparent = string
 // Cursor defines model for Cursor.
 type Cursor = string
 
-// ExecutionID A UUID, in upper or lower case. Responses have it in lower case.
+// ExecutionID A UUID, in upper or lower case. Responses have the UUID in lower case.
 //
 // Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 type ExecutionID = GivenID
@@ -4419,7 +4450,7 @@ type ExecutionID = GivenID
 // Force defines model for Force.
 type Force = bool
 
-// HookID A UUID, in upper or lower case. Responses have it in lower case.
+// HookID A UUID, in upper or lower case. Responses have the UUID in lower case.
 //
 // Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 type HookID = GivenID
@@ -4433,12 +4464,12 @@ type IfMatch = string
 // IfNoneMatch defines model for IfNoneMatch.
 type IfNoneMatch = string
 
-// InvitationID A UUID, in upper or lower case. Responses have it in lower case.
+// InvitationID A UUID, in upper or lower case. Responses have the UUID in lower case.
 //
 // Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 type InvitationID = GivenID
 
-// KeyID A UUID, in upper or lower case. Responses have it in lower case.
+// KeyID A UUID, in upper or lower case. Responses have the UUID in lower case.
 //
 // Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 type KeyID = GivenID
@@ -4449,17 +4480,17 @@ type LastEventID = int64
 // Limit defines model for Limit.
 type Limit = int32
 
-// RunID A UUID, in upper or lower case. Responses have it in lower case.
+// RunID A UUID, in upper or lower case. Responses have the UUID in lower case.
 //
 // Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 type RunID = GivenID
 
-// RunStatusFilter CREATED until its first stage starts, EXECUTING from then on; COMPLETED, FAILED and CANCELED are final.
+// RunStatusFilter CREATED until the first stage of the run starts. EXECUTING after that. COMPLETED, FAILED and CANCELED are final.
 //
 // Examples: EXECUTING
 type RunStatusFilter = RunStatus
 
-// ScheduleID A UUID, in upper or lower case. Responses have it in lower case.
+// ScheduleID A UUID, in upper or lower case. Responses have the UUID in lower case.
 //
 // Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 type ScheduleID = GivenID
@@ -4476,7 +4507,7 @@ type SvcExecutionID = openapi_types.UUID
 // SvcSignature defines model for SvcSignature.
 type SvcSignature = string
 
-// UserID A UUID, in upper or lower case. Responses have it in lower case.
+// UserID A UUID, in upper or lower case. Responses have the UUID in lower case.
 //
 // Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 type UserID = GivenID
@@ -4503,40 +4534,40 @@ type WebhookTimestamp = string
 // Examples: balance
 type WorkflowComponentID = ComponentID
 
-// WorkflowID A UUID, in upper or lower case. Responses have it in lower case.
+// WorkflowID A UUID, in upper or lower case. Responses have the UUID in lower case.
 //
 // Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 type WorkflowID = GivenID
 
-// WorkflowStatusFilter ACTIVE: it can be triggered. PAUSED: it cannot, until it is ACTIVE again. ARCHIVED: it cannot be triggered and
-// is not listed.
+// WorkflowStatusFilter ACTIVE: the workflow can be triggered. PAUSED: it cannot be triggered until its status is ACTIVE again.
+// ARCHIVED: it cannot be triggered, and is not listed.
 //
 // Examples: ACTIVE
 type WorkflowStatusFilter = WorkflowStatus
 
-// WorkspaceID A UUID, in upper or lower case. Responses have it in lower case.
+// WorkspaceID A UUID, in upper or lower case. Responses have the UUID in lower case.
 //
 // Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 type WorkspaceID = GivenID
 
 // GetOpenapi30JSONParams defines parameters for GetOpenapi30JSON.
 type GetOpenapi30JSONParams struct {
-	// IfNoneMatch The `ETag` of your copy, or a list of them. If one of them is current, the response is 304 without a body. `*`
-	// matches any `ETag`. Several lines of this header are one list.
+	// IfNoneMatch The `ETag` of your copy, or a list of ETags. If one of the ETags is current, the response is 304 without a body.
+	// `*` matches any `ETag`. If the header occurs more than once, its values form one list.
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 }
 
 // GetOpenapiJSONParams defines parameters for GetOpenapiJSON.
 type GetOpenapiJSONParams struct {
-	// IfNoneMatch The `ETag` of your copy, or a list of them. If one of them is current, the response is 304 without a body. `*`
-	// matches any `ETag`. Several lines of this header are one list.
+	// IfNoneMatch The `ETag` of your copy, or a list of ETags. If one of the ETags is current, the response is 304 without a body.
+	// `*` matches any `ETag`. If the header occurs more than once, its values form one list.
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 }
 
 // GetOpenapiYamlParams defines parameters for GetOpenapiYaml.
 type GetOpenapiYamlParams struct {
-	// IfNoneMatch The `ETag` of your copy, or a list of them. If one of them is current, the response is 304 without a body. `*`
-	// matches any `ETag`. Several lines of this header are one list.
+	// IfNoneMatch The `ETag` of your copy, or a list of ETags. If one of the ETags is current, the response is 304 without a body.
+	// `*` matches any `ETag`. If the header occurs more than once, its values form one list.
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 }
 
@@ -4552,9 +4583,10 @@ type ListComponentsParams struct {
 // ExecuteComponentParams defines parameters for ExecuteComponent.
 type ExecuteComponentParams struct {
 	// IdempotencyKey A string of your choice that identifies this request. For 24 hours, a repeat with the same key and the same body
-	// creates nothing: it returns the current record of the first request, marked `Idempotent-Replayed: true`, and
-	// honours `waitForMs`. The same key with another body is 409 `IDEMPOTENCY_MISMATCH`. While the first request is
-	// not yet committed, a repeat is 409 `IDEMPOTENCY_IN_FLIGHT`. A rejected request does not use up its key.
+	// creates nothing. The repeat honours `waitForMs`, and returns the current record of the first request with the
+	// header `Idempotent-Replayed: true`. The same key with another body is 409 `IDEMPOTENCY_MISMATCH`. While the
+	// first request is not yet committed, a repeat is 409 `IDEMPOTENCY_IN_FLIGHT`. A rejected request does not use up
+	// its key.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4578,13 +4610,13 @@ type ListCallbackAttemptsParams struct {
 
 // ReplayComponentCallbackParams defines parameters for ReplayComponentCallback.
 type ReplayComponentCallbackParams struct {
-	// Force Send it again even if it was delivered.
+	// Force Send the callback again even if it was delivered.
 	Force *Force `form:"force,omitempty" json:"force,omitempty"`
 }
 
 // StreamComponentExecutionParams defines parameters for StreamComponentExecution.
 type StreamComponentExecutionParams struct {
-	// LastEventID The id of the last event that was received. Standard clients of event streams send it when they reconnect.
+	// LastEventID The ID of the last event that was received. Standard clients of event streams send it when they reconnect.
 	LastEventID *LastEventID `json:"Last-Event-ID,omitempty"`
 }
 
@@ -4612,9 +4644,10 @@ type ListHooksParams struct {
 // CreateHookParams defines parameters for CreateHook.
 type CreateHookParams struct {
 	// IdempotencyKey A string of your choice that identifies this request. For 24 hours, a repeat with the same key and the same body
-	// creates nothing: it returns the current record of the first request, marked `Idempotent-Replayed: true`, and
-	// honours `waitForMs`. The same key with another body is 409 `IDEMPOTENCY_MISMATCH`. While the first request is
-	// not yet committed, a repeat is 409 `IDEMPOTENCY_IN_FLIGHT`. A rejected request does not use up its key.
+	// creates nothing. The repeat honours `waitForMs`, and returns the current record of the first request with the
+	// header `Idempotent-Replayed: true`. The same key with another body is 409 `IDEMPOTENCY_MISMATCH`. While the
+	// first request is not yet committed, a repeat is 409 `IDEMPOTENCY_IN_FLIGHT`. A rejected request does not use up
+	// its key.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4633,25 +4666,26 @@ type ListSchedulesParams struct {
 // CreateScheduleParams defines parameters for CreateSchedule.
 type CreateScheduleParams struct {
 	// IdempotencyKey A string of your choice that identifies this request. For 24 hours, a repeat with the same key and the same body
-	// creates nothing: it returns the current record of the first request, marked `Idempotent-Replayed: true`, and
-	// honours `waitForMs`. The same key with another body is 409 `IDEMPOTENCY_MISMATCH`. While the first request is
-	// not yet committed, a repeat is 409 `IDEMPOTENCY_IN_FLIGHT`. A rejected request does not use up its key.
+	// creates nothing. The repeat honours `waitForMs`, and returns the current record of the first request with the
+	// header `Idempotent-Replayed: true`. The same key with another body is 409 `IDEMPOTENCY_MISMATCH`. While the
+	// first request is not yet committed, a repeat is 409 `IDEMPOTENCY_IN_FLIGHT`. A rejected request does not use up
+	// its key.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // ExportWorkflowParams defines parameters for ExportWorkflow.
 type ExportWorkflowParams struct {
-	// Version The version of the workflow. Default: the current one.
+	// Version The version of the workflow. Default: the current version.
 	Version *Version `form:"version,omitempty" json:"version,omitempty"`
 
-	// IfNoneMatch The `ETag` of your copy, or a list of them. If one of them is current, the response is 304 without a body. `*`
-	// matches any `ETag`. Several lines of this header are one list.
+	// IfNoneMatch The `ETag` of your copy, or a list of ETags. If one of the ETags is current, the response is 304 without a body.
+	// `*` matches any `ETag`. If the header occurs more than once, its values form one list.
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 }
 
 // ListWorkflowsParams defines parameters for ListWorkflows.
 type ListWorkflowsParams struct {
-	// Status Only workflows with this status. Default: all that are not archived.
+	// Status Only workflows with this status. Default: all workflows that are not archived.
 	Status *WorkflowStatusFilter `form:"status,omitempty" json:"status,omitempty"`
 
 	// Limit How many items at most.
@@ -4664,9 +4698,10 @@ type ListWorkflowsParams struct {
 // CreateWorkflowParams defines parameters for CreateWorkflow.
 type CreateWorkflowParams struct {
 	// IdempotencyKey A string of your choice that identifies this request. For 24 hours, a repeat with the same key and the same body
-	// creates nothing: it returns the current record of the first request, marked `Idempotent-Replayed: true`, and
-	// honours `waitForMs`. The same key with another body is 409 `IDEMPOTENCY_MISMATCH`. While the first request is
-	// not yet committed, a repeat is 409 `IDEMPOTENCY_IN_FLIGHT`. A rejected request does not use up its key.
+	// creates nothing. The repeat honours `waitForMs`, and returns the current record of the first request with the
+	// header `Idempotent-Replayed: true`. The same key with another body is 409 `IDEMPOTENCY_MISMATCH`. While the
+	// first request is not yet committed, a repeat is 409 `IDEMPOTENCY_IN_FLIGHT`. A rejected request does not use up
+	// its key.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -4696,7 +4731,7 @@ type GetWorkflowRunParamsStages string
 
 // ListRunEventsParams defines parameters for ListRunEvents.
 type ListRunEventsParams struct {
-	// After The `seq` of an event, which is also its id on the stream. Only later events are returned.
+	// After The `seq` of an event, which is also its ID on the stream. Only later events are returned.
 	After *After `form:"after,omitempty" json:"after,omitempty"`
 
 	// Limit How many items at most.
@@ -4717,60 +4752,61 @@ type ListRunStagesParams struct {
 
 // StreamWorkflowRunParams defines parameters for StreamWorkflowRun.
 type StreamWorkflowRunParams struct {
-	// After The `seq` of an event, which is also its id on the stream. Only later events are returned.
+	// After The `seq` of an event, which is also its ID on the stream. Only later events are returned.
 	After *After `form:"after,omitempty" json:"after,omitempty"`
 
-	// LastEventID The id of the last event that was received. Standard clients of event streams send it when they reconnect.
+	// LastEventID The ID of the last event that was received. Standard clients of event streams send it when they reconnect.
 	LastEventID *LastEventID `json:"Last-Event-ID,omitempty"`
 }
 
 // ArchiveWorkflowParams defines parameters for ArchiveWorkflow.
 type ArchiveWorkflowParams struct {
-	// IfMatch The `ETag` of your copy of the workflow, or a list of them. If the workflow was saved since, the response is 412
-	// and nothing changes. A weak tag (`W/"3"`) never matches (RFC 9110, section 13.1.1), nor does a value that is not
-	// an `ETag`. `*` matches any version. Several lines of this header are one list.
+	// IfMatch The `ETag` of your copy of the workflow, or a list of ETags. If the workflow has been saved since, the response
+	// is 412 and nothing changes. A weak tag (`W/"3"`) never matches (RFC 9110, section 13.1.1), nor does a value that
+	// is not an `ETag`. `*` matches any version. If the header occurs more than once, its values form one list.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 }
 
 // GetWorkflowParams defines parameters for GetWorkflow.
 type GetWorkflowParams struct {
-	// Version The version of the workflow. Default: the current one.
+	// Version The version of the workflow. Default: the current version.
 	Version *Version `form:"version,omitempty" json:"version,omitempty"`
 
-	// IfNoneMatch The `ETag` of your copy, or a list of them. If one of them is current, the response is 304 without a body. `*`
-	// matches any `ETag`. Several lines of this header are one list.
+	// IfNoneMatch The `ETag` of your copy, or a list of ETags. If one of the ETags is current, the response is 304 without a body.
+	// `*` matches any `ETag`. If the header occurs more than once, its values form one list.
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 }
 
 // TriggerWorkflowParams defines parameters for TriggerWorkflow.
 type TriggerWorkflowParams struct {
 	// IdempotencyKey A string of your choice that identifies this request. For 24 hours, a repeat with the same key and the same body
-	// creates nothing: it returns the current record of the first request, marked `Idempotent-Replayed: true`, and
-	// honours `waitForMs`. The same key with another body is 409 `IDEMPOTENCY_MISMATCH`. While the first request is
-	// not yet committed, a repeat is 409 `IDEMPOTENCY_IN_FLIGHT`. A rejected request does not use up its key.
+	// creates nothing. The repeat honours `waitForMs`, and returns the current record of the first request with the
+	// header `Idempotent-Replayed: true`. The same key with another body is 409 `IDEMPOTENCY_MISMATCH`. While the
+	// first request is not yet committed, a repeat is 409 `IDEMPOTENCY_IN_FLIGHT`. A rejected request does not use up
+	// its key.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // ReplaceWorkflowParams defines parameters for ReplaceWorkflow.
 type ReplaceWorkflowParams struct {
-	// IfMatch The `ETag` of your copy of the workflow, or a list of them. If the workflow was saved since, the response is 412
-	// and nothing changes. A weak tag (`W/"3"`) never matches (RFC 9110, section 13.1.1), nor does a value that is not
-	// an `ETag`. `*` matches any version. Several lines of this header are one list.
+	// IfMatch The `ETag` of your copy of the workflow, or a list of ETags. If the workflow has been saved since, the response
+	// is 412 and nothing changes. A weak tag (`W/"3"`) never matches (RFC 9110, section 13.1.1), nor does a value that
+	// is not an `ETag`. `*` matches any version. If the header occurs more than once, its values form one list.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 }
 
 // UpdateWorkflowComponentParams defines parameters for UpdateWorkflowComponent.
 type UpdateWorkflowComponentParams struct {
-	// IfMatch The `ETag` of your copy of the workflow, or a list of them. If the workflow was saved since, the response is 412
-	// and nothing changes. A weak tag (`W/"3"`) never matches (RFC 9110, section 13.1.1), nor does a value that is not
-	// an `ETag`. `*` matches any version. Several lines of this header are one list.
+	// IfMatch The `ETag` of your copy of the workflow, or a list of ETags. If the workflow has been saved since, the response
+	// is 412 and nothing changes. A weak tag (`W/"3"`) never matches (RFC 9110, section 13.1.1), nor does a value that
+	// is not an `ETag`. `*` matches any version. If the header occurs more than once, its values form one list.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 }
 
 // ListSystemComponentsParams defines parameters for ListSystemComponents.
 type ListSystemComponentsParams struct {
-	// IfNoneMatch The `ETag` of your copy, or a list of them. If one of them is current, the response is 304 without a body. `*`
-	// matches any `ETag`. Several lines of this header are one list.
+	// IfNoneMatch The `ETag` of your copy, or a list of ETags. If one of the ETags is current, the response is 304 without a body.
+	// `*` matches any `ETag`. If the header occurs more than once, its values form one list.
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 }
 

@@ -110,8 +110,8 @@ func (s shape) show(root any) func(at []string, value any) string {
 // a field where variables aren't substituted.
 const notHere = "; environment variables are substituted only in literals of a workflow, not in single calls or in values from connections"
 
-// detail returns a violation as a fault, whose pointer is below the given pointer. It returns
-// false if the violation is excused. The pointer shows no secret.
+// detail returns a violation as a fault with a pointer below the given pointer. It returns false if
+// the violation is excused. The pointer shows no secret.
 func (s shape) detail(pointer string, root any, v jsonschema.Violation) (fault.Detail, bool) {
 	text, _ := inside(root, v.At).(string)
 	namesVariable := !v.Presence && envref.In(text)

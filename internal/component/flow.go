@@ -20,8 +20,9 @@ type Flow struct {
 	Inline    bool                                  // executed by the engine, in a single attempt
 	Lasts     bool                                  // only if Inline: can take long, limited by timeoutMs
 
-	// Gives returns the facts about the output of a component that follow from its literals. If
-	// Gives is nil, nothing is known. runInput is the schema of the workflow's input, or null.
+	// Gives describes the output more precisely than the output schema does, from the literal values
+	// of input and config: for example, the fields that the config names. bound lists the inputs that
+	// have connections. runInput is the schema of the workflow's input, or null. Gives may be nil.
 	Gives func(input, config, runInput json.RawMessage, bound []string) []graph.Given
 	// Review returns warnings, and faults because of which the component can never work, with
 	// pointers below /input or /config. It may be nil.

@@ -41,9 +41,10 @@ func NewRedactor(secrets ...string) *Redactor {
 	return r
 }
 
-// Redactor returns a redactor for the secrets in this input and config, and for more.
-func (e *Entry) Redactor(input, config json.RawMessage, more ...string) *Redactor {
-	r := NewRedactor(more...)
+// Redactor returns a redactor for the secrets in this input and config, and for the strings in
+// extra.
+func (e *Entry) Redactor(input, config json.RawMessage, extra ...string) *Redactor {
+	r := NewRedactor(extra...)
 	r.collect(input, e.SecretPaths.Input)
 	r.collect(config, e.SecretPaths.Config)
 	return r
@@ -189,7 +190,7 @@ func Texts(data json.RawMessage) (texts []string) {
 	return texts
 }
 
-// add adds a secret and those of its parts that an upstream may echo separately.
+// add adds a secret, and the parts of the secret that an upstream may echo separately.
 func (r *Redactor) add(secret string) {
 	r.given++
 	r.seek(secret)
@@ -202,7 +203,7 @@ func (r *Redactor) add(secret string) {
 }
 
 // seek adds a value to search for. If the value is longer than maxText, seek adds only its
-// beginning, because no more of it can appear in a string.
+// beginning, because no more of the value can appear in a string.
 func (r *Redactor) seek(value string) {
 	if len(value) >= minSecret && !r.values[value] && !r.Whole() {
 		r.values[value] = true

@@ -95,11 +95,11 @@ const (
 // cancelBatch is the number of executions canceled in one transaction.
 const cancelBatch = 500
 
-// Cancel cancels the executions of a run that stop selects. Executions without a worker become
-// FAILED with code CANCELED immediately. Attempts in flight, in any process, stop within two
-// seconds, or somewhat later if the component ignores its context. Cancel skips locked rows, so
-// call it again until the run has no live executions.
-func (s *Service) Cancel(ctx context.Context, workspaceID, runID uuid.UUID, stop Stop) error {
+// Cancel cancels executions of a run; scope says which. Executions without a worker become FAILED
+// with code CANCELED immediately. Attempts in flight, in any process, stop within two seconds, or
+// somewhat later if the component ignores its context. Cancel skips locked rows, so call it again
+// until the run has no live executions.
+func (s *Service) Cancel(ctx context.Context, workspaceID, runID uuid.UUID, scope Stop) error {
 	if err := s.quarantined(); err != nil {
 		return err
 	}
@@ -115,7 +115,7 @@ func (s *Service) Cancel(ctx context.Context, workspaceID, runID uuid.UUID, stop
 			p.WorkspaceIds, p.Ids = append(p.WorkspaceIds, workspaceID), append(p.Ids, stage.ExecutionID)
 			page.After = stage.ID
 		}
-		if err := r.cancel(ctx, run, p, stop); err != nil {
+		if err := r.cancel(ctx, run, p, scope); err != nil {
 			return err
 		}
 		if len(stages) < cancelBatch {
@@ -125,7 +125,7 @@ func (s *Service) Cancel(ctx context.Context, workspaceID, runID uuid.UUID, stop
 }
 
 // cancel cancels a page of executions of a run.
-func (r *Runner) cancel(ctx context.Context, run notify.Key, p db.ExecutionListOfRunParams, stop Stop) error {
+func (r *Runner) cancel(ctx context.Context, run notify.Key, p db.ExecutionListOfRunParams, scope Stop) error {
 	rows, err := db.New().ExecutionListOfRun(ctx, r.DB, p)
 	if err != nil {
 		return fmt.Errorf("read executions of a run: %w", err)
@@ -134,10 +134,10 @@ func (r *Runner) cancel(ctx context.Context, run notify.Key, p db.ExecutionListO
 	var held db.ExecutionRequestCancelManyParams
 	for _, row := range rows {
 		switch {
-		case row.Held && stop == StopAll && !row.Canceling:
+		case row.Held && scope == StopAll && !row.Canceling:
 			held.WorkspaceIds = append(held.WorkspaceIds, run.WorkspaceID)
 			held.Ids, held.Epochs = append(held.Ids, row.ID), append(held.Epochs, row.Epoch)
-		case !row.Held && (stop == StopAll || !row.Waiting):
+		case !row.Held && (scope == StopAll || !row.Waiting):
 			why, err := errorOf(canceled(row.RepeatRule, !row.OutcomeKnown || row.Waiting), int(row.Attempt))
 			if err != nil {
 				return err

@@ -54,7 +54,7 @@ func (s *Service) openOutput(ctx context.Context, row db.ExecutionGetRow) (shown
 	return row, err
 }
 
-var errNotFound = fault.New(fault.NotFound, "There is no execution with this id.")
+var errNotFound = fault.New(fault.NotFound, "There is no execution with this ID.")
 
 // CheckSees returns NOT_FOUND unless one of the keys submitted the execution (decisions 2.8).
 // Stages of runs are not submitted by a key.

@@ -28,7 +28,7 @@ type definition struct {
 	Triggers        json.RawMessage         `json:"triggers"`
 }
 
-// parse returns the definition of a draft, whose JSON must have the form of the contract.
+// parse returns the definition of a draft. The draft's JSON must have the form of the contract.
 func (draft Draft) parse() (definition, error) {
 	var (
 		components []api.NewWorkflowComponent
@@ -121,8 +121,8 @@ func compile(d definition, modules *component.Registry) (*graph.Plan, Input, err
 	return compileWith(graph.Compile, d, modules)
 }
 
-// review is compile for a definition that is to be saved. It also rejects what can never work,
-// adds the known errors to those that it finds, and returns warnings.
+// review is compile for a definition that is to be saved. It also rejects what can never work, adds
+// the errors in known to the errors that it finds, and returns warnings.
 func review(d definition, modules *component.Registry, known ...fault.Detail) (warnings []api.WorkflowWarning, err error) {
 	_, _, err = compileWith(func(d graph.Definition, library graph.Library) (*graph.Plan, []graph.Problem) {
 		plan, problems, suspicious := graph.Review(d, library)
@@ -242,13 +242,13 @@ type stored struct {
 }
 
 // check compiles a definition and extracts its secrets. A placeholder stands for a secret of the
-// earlier version. before is nil for a new workflow.
-func (s *Service) check(d definition, before *earlier) (stored, error) {
-	kept, faults, err := s.restore(&d, before.secrets())
+// earlier version. previous is nil for a new workflow.
+func (s *Service) check(d definition, previous *earlier) (stored, error) {
+	kept, faults, err := s.restore(&d, previous.secrets())
 	if err != nil {
 		return stored{}, err
 	}
-	moved, err := s.movedSecrets(before, d, kept)
+	moved, err := s.movedSecrets(previous, d, kept)
 	if err != nil {
 		return stored{}, err
 	}

@@ -67,7 +67,7 @@ func (s *Service) notSecret(c api.WorkflowComponent, at place) bool {
 }
 
 // fixed returns, by component, the variables in the origins of addresses next to stored secrets.
-// places lists the places of the secrets, whose values d contains.
+// places lists the places of the secrets; d contains the values.
 func (s *Service) fixed(d definition, places []place) (map[string][]string, error) {
 	found := map[string][]string{}
 	for _, at := range places {
@@ -104,14 +104,13 @@ func (e *earlier) changedVariables(names []string) (string, error) {
 }
 
 // changedOrigin returns the place of an address whose origin differs between two versions of a
-// component: before, in the definition was, and now, in the definition d. It returns "" if all
-// origins are equal.
-func (s *Service) changedOrigin(was definition, before api.WorkflowComponent, d definition, now api.WorkflowComponent) (string, error) {
-	old, err := s.origins(was, before)
+// component. It returns "" if all origins are equal.
+func (s *Service) changedOrigin(oldDefinition definition, oldComponent api.WorkflowComponent, newDefinition definition, newComponent api.WorkflowComponent) (string, error) {
+	old, err := s.origins(oldDefinition, oldComponent)
 	if err != nil {
 		return "", err
 	}
-	fresh, err := s.origins(d, now)
+	fresh, err := s.origins(newDefinition, newComponent)
 	if err != nil {
 		return "", err
 	}

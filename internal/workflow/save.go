@@ -211,7 +211,7 @@ func (s *Service) updateTx(ctx context.Context, tx pgx.Tx, p UpdateParams, prese
 	}
 	at := d.index(p.ComponentID)
 	if at < 0 {
-		return api.UpdatedWorkflowComponent{}, fault.New(fault.NotFound, "There is no component with this id in the workflow.")
+		return api.UpdatedWorkflowComponent{}, fault.New(fault.NotFound, "There is no component with this ID in the workflow.")
 	}
 	if err := notArchived(present); err != nil {
 		return api.UpdatedWorkflowComponent{}, err

@@ -136,8 +136,8 @@ func (s *Service) restore(d *definition, earlierFunc func() (secrets, error)) (k
 	return kept, details, errors.Join(err, failed)
 }
 
-// once returns a function that calls read on its first call and returns the same result on every
-// call. If read is nil, the function returns no secrets.
+// once returns a function that calls read on its own first call, and returns the same result on
+// every call. If read is nil, the function returns no secrets.
 func once(read func() (secrets, error)) func() (secrets, error) {
 	var (
 		done  bool

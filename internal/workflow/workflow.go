@@ -159,9 +159,9 @@ func read(ctx context.Context, conn postgres.DB, workspaceID, workflowID uuid.UU
 
 func notFound(number *int32) error {
 	if number != nil {
-		return fault.New(fault.NotFound, "The workflow has no such version, or there is no workflow with this id.")
+		return fault.New(fault.NotFound, "The workflow has no such version, or there is no workflow with this ID.")
 	}
-	return fault.New(fault.NotFound, "There is no workflow with this id.")
+	return fault.New(fault.NotFound, "There is no workflow with this ID.")
 }
 
 // ListParams selects a page of a list (decisions 1.5).

@@ -367,25 +367,25 @@ type CallbackAttempt struct {
 	// Examples: 2
 	Attempt int32 `json:"attempt"`
 
-	// Delivered Whether it was delivered: the receiver answered with a 2xx in time.
+	// Delivered Whether the callback was delivered: the receiver answered with a 2xx in time.
 	//
 	// Examples: false
 	Delivered bool `json:"delivered"`
 
-	// DurationMs How many milliseconds it took.
+	// DurationMs The duration of the attempt in milliseconds.
 	//
 	// Examples: 87
 	DurationMs int32 `json:"durationMs"`
 
-	// Error The error. Null if it was delivered.
+	// Error The error. Null if the callback was delivered.
 	Error *CallbackError `json:"error"`
 
-	// HTTPStatus The status that the receiver answered with. Null if it did not answer.
+	// HTTPStatus The status that the receiver answered with. Null if the receiver did not answer.
 	//
 	// Examples: 502
 	HTTPStatus *int32 `json:"httpStatus"`
 
-	// StartedAt When it started.
+	// StartedAt When the attempt started.
 	//
 	// Examples: 2026-11-21T10:15:35.402Z
 	StartedAt time.Time `json:"startedAt"`
@@ -401,13 +401,13 @@ type CallbackAttemptPage struct {
 	// Examples: false
 	HasMore bool `json:"hasMore"`
 
-	// NextCursor The `cursor` of the next page. Null on the last one.
+	// NextCursor The `cursor` of the next page. Null on the last page.
 	//
 	// Examples: null
 	NextCursor *string `json:"nextCursor"`
 }
 
-// CallbackError Why an attempt to deliver a callback failed. It never contains anything from the receiver's response.
+// CallbackError Why an attempt to deliver a callback failed. The error never contains anything from the receiver's response.
 type CallbackError struct {
 	// Class The kind of failure: `dns`, `refused`, `reset`, `unreachable`, `timeout`, `tls`, `redirect`,
 	// `blocked_address`, `too_large`, `status` or `connection`. `secrets`: Weft could not decrypt the stored
@@ -417,7 +417,7 @@ type CallbackError struct {
 	// Examples: status
 	Class string `json:"class"`
 
-	// HTTPStatus The status that the receiver answered with. Null if it did not answer.
+	// HTTPStatus The status that the receiver answered with. Null if the receiver did not answer.
 	//
 	// Examples: 502
 	HTTPStatus *int32 `json:"httpStatus"`
@@ -428,7 +428,8 @@ type CallbackError struct {
 	Message string `json:"message"`
 }
 
-// CancelMode `graceful`, the default: current attempts finish, and no further ones start. `immediate`: they are stopped.
+// CancelMode `graceful`, the default: current attempts finish, and no further attempts start. `immediate`: current attempts
+// are stopped.
 //
 // Examples: graceful
 type CancelMode string
@@ -437,13 +438,14 @@ type CancelMode string
 //
 // Examples: {"mode":"graceful","reason":"The order was withdrawn."}
 type CancelWorkflowRunRequest struct {
-	// Mode `graceful`, the default: current attempts finish, and no further ones start. `immediate`: they are stopped.
+	// Mode `graceful`, the default: current attempts finish, and no further attempts start. `immediate`: current attempts
+	// are stopped.
 	//
 	//
 	// Examples: graceful
 	Mode *CancelMode `json:"mode,omitempty"`
 
-	// Reason The reason. It is stored in the run's record.
+	// Reason The reason, which is stored in the run's record.
 	//
 	// Examples: The order was withdrawn.
 	Reason *string `json:"reason,omitempty"`
@@ -462,14 +464,14 @@ type Component struct {
 	Category ComponentCategory `json:"category"`
 
 	// Config A JSON Schema (2020-12) of type object. A value marked `x-secret: true` is encrypted at rest and redacted in
-	// logs and errors. The same holds for outputs, and for everything that the stages of a run derive from one.
-	// Records, streams and callbacks show an output as it is.
+	// logs and errors. The same applies to outputs, and to everything that the stages of a run derive from a secret
+	// value. Records, streams and callbacks show outputs unredacted.
 	//
 	//
 	// Examples: {"properties":{"bytes":{"default":32,"maximum":1024,"minimum":1,"type":"integer"}},"type":"object"}
 	Config JSONSchema `json:"config"`
 
-	// Description What it does.
+	// Description What the component does.
 	//
 	// Examples: Makes a random UUID (version 4).
 	Description string `json:"description"`
@@ -481,14 +483,14 @@ type Component struct {
 	// Examples: read
 	Effect ComponentEffect `json:"effect"`
 
-	// ExecutionModes How it can be executed.
+	// ExecutionModes How the component can be executed.
 	//
 	// Examples: ["COMPONENT","WORKFLOW"]
 	ExecutionModes []ExecutionMode `json:"executionModes"`
 
 	// Input A JSON Schema (2020-12) of type object. A value marked `x-secret: true` is encrypted at rest and redacted in
-	// logs and errors. The same holds for outputs, and for everything that the stages of a run derive from one.
-	// Records, streams and callbacks show an output as it is.
+	// logs and errors. The same applies to outputs, and to everything that the stages of a run derive from a secret
+	// value. Records, streams and callbacks show outputs unredacted.
 	//
 	//
 	// Examples: {"properties":{"bytes":{"default":32,"maximum":1024,"minimum":1,"type":"integer"}},"type":"object"}
@@ -500,15 +502,15 @@ type Component struct {
 	Module ModuleName `json:"module"`
 
 	// Output A JSON Schema (2020-12) of type object. A value marked `x-secret: true` is encrypted at rest and redacted in
-	// logs and errors. The same holds for outputs, and for everything that the stages of a run derive from one.
-	// Records, streams and callbacks show an output as it is.
+	// logs and errors. The same applies to outputs, and to everything that the stages of a run derive from a secret
+	// value. Records, streams and callbacks show outputs unredacted.
 	//
 	//
 	// Examples: {"properties":{"bytes":{"default":32,"maximum":1024,"minimum":1,"type":"integer"}},"type":"object"}
 	Output JSONSchema `json:"output"`
 
-	// Ports The ports by which a run continues after it in a workflow: the values for the `port` of a sequence edge.
-	// Empty if it cannot be executed inside a workflow.
+	// Ports The ports at which a run continues after the component: the values for the `port` of a sequence edge. Empty
+	// if the component cannot be executed inside a workflow.
 	Ports []ComponentPort `json:"ports"`
 
 	// Price Credits that a completed execution costs.
@@ -516,9 +518,9 @@ type Component struct {
 	// Examples: 1
 	Price float64 `json:"price"`
 
-	// Repeat What happens to an execution whose worker is lost. `pure` and `idempotent`: it runs again, which uses up no
-	// attempt. `unsafe`: it fails with `WORKER_LOST`, because the outcome is unknown. For some components it depends
-	// on the call; this is then the strictest of the values.
+	// Repeat What happens to an execution whose worker is lost. `pure` and `idempotent`: it runs again, and the lost run does
+	// not count as an attempt. `unsafe`: it fails with `WORKER_LOST`, because the outcome is unknown. If the rule
+	// depends on the call, this field is the strictest value that applies to any call.
 	//
 	//
 	// Examples: pure
@@ -536,15 +538,15 @@ type Component struct {
 	// Examples: 30000
 	TimeoutMs int64 `json:"timeoutMs"`
 
-	// Title Its name for people.
+	// Title The display name of the component.
 	//
 	// Examples: Random UUID
 	Title string `json:"title"`
 }
 
-// ComponentAttempts How often the component is tried before it fails. Default: 1. The pause between attempts is 1 s, then 2 s (each
-// +/- 20 %), or the `Retry-After` of an upstream if that is longer, at most 1 hour. Components that the run itself
-// executes (category LOGIC) have one attempt: more are rejected.
+// ComponentAttempts How often the component is tried before its stage fails. Default: 1. The pause between attempts is 1 s, then 2 s
+// (each +/- 20 %), or the upstream's `Retry-After` if that is longer, but at most 1 hour. Components that the run
+// itself executes (category LOGIC) have one attempt: a higher value is rejected.
 //
 // Examples: 3
 type ComponentAttempts = int32
@@ -600,19 +602,19 @@ type ComponentExecution struct {
 	// Examples: {"uuid":"5f0c6f2e-54e4-4c5a-9a53-6f6f6a3c8a11"}, null
 	Output interface{} `json:"output"`
 
-	// OutputProblem Why `output` is null although there is one: it is stored encrypted, and cannot be decrypted. An execution has
-	// this field only on pages of a list; a request for the single execution returns this as an error instead. Runs
-	// and their stages have it wherever they are shown.
+	// OutputProblem Why `output` is null although the component completed: the stored output is encrypted, and cannot be decrypted.
+	// An execution has this field only in lists; a request for a single execution returns the problem as an error
+	// instead. Runs and their stages have this field in every response.
 	OutputProblem *OutputProblem `json:"outputProblem,omitempty"`
 
-	// Status CREATED until a worker starts the first attempt; EXECUTING from then on, also between attempts. COMPLETED and
-	// FAILED are final.
+	// Status CREATED until a worker starts the first attempt. EXECUTING after that, including the time between attempts.
+	// COMPLETED and FAILED are final.
 	//
 	//
 	// Examples: COMPLETED
 	Status ExecutionStatus `json:"status"`
 
-	// TotalUsage Credits that the execution used; 0 until it is final.
+	// TotalUsage Credits that the execution used; 0 until the execution is final.
 	//
 	// Examples: 1
 	TotalUsage float64 `json:"totalUsage"`
@@ -630,7 +632,7 @@ type ComponentExecutionCallback struct {
 	// Examples: 1
 	AttemptCount int32 `json:"attemptCount"`
 
-	// DeliveredAt When it was first delivered. Null until then.
+	// DeliveredAt When the callback was first delivered. Null until then.
 	//
 	// Examples: 2026-11-21T10:15:30.190Z
 	DeliveredAt *time.Time `json:"deliveredAt"`
@@ -645,10 +647,10 @@ type ComponentExecutionCallback struct {
 	// Examples: 2026-11-21T10:15:30.190Z
 	LastAttemptAt *time.Time `json:"lastAttemptAt"`
 
-	// LastError The error of the last attempt. Null if it succeeded or no attempt was made.
+	// LastError The error of the last attempt. Null if that attempt succeeded, or if no attempt was made.
 	LastError *CallbackError `json:"lastError"`
 
-	// SignatureAlgorithm How the callback is signed. Null if it is not.
+	// SignatureAlgorithm How the callback is signed. Null if the callback is not signed.
 	SignatureAlgorithm *SignatureAlgorithm `json:"signatureAlgorithm"`
 
 	// Signed Whether a `callbackSecret` was given.
@@ -656,7 +658,7 @@ type ComponentExecutionCallback struct {
 	// Examples: true
 	Signed bool `json:"signed"`
 
-	// URL Where the record is posted. Null if there is no callback.
+	// URL The URL to which the record is posted. Null if the execution has no callback.
 	//
 	// Examples: https://hooks.example.org/weft
 	URL *string `json:"url"`
@@ -684,8 +686,8 @@ type ComponentExecutionEvent struct {
 	// Examples: {"uuid":"5f0c6f2e-54e4-4c5a-9a53-6f6f6a3c8a11"}
 	Output interface{} `json:"output"`
 
-	// Status CREATED until a worker starts the first attempt; EXECUTING from then on, also between attempts. COMPLETED and
-	// FAILED are final.
+	// Status CREATED until a worker starts the first attempt. EXECUTING after that, including the time between attempts.
+	// COMPLETED and FAILED are final.
 	//
 	//
 	// Examples: COMPLETED
@@ -696,7 +698,7 @@ type ComponentExecutionEvent struct {
 	// Examples: 2026-11-21T10:15:30.131Z
 	Timestamp time.Time `json:"timestamp"`
 
-	// TotalUsage Credits that the execution used; 0 until it is final.
+	// TotalUsage Credits that the execution used; 0 until the execution is final.
 	//
 	// Examples: 1
 	TotalUsage float64 `json:"totalUsage"`
@@ -712,7 +714,7 @@ type ComponentExecutionPage struct {
 	// Examples: true
 	HasMore bool `json:"hasMore"`
 
-	// NextCursor The `cursor` of the next page. Null on the last one.
+	// NextCursor The `cursor` of the next page. Null on the last page.
 	//
 	// Examples: MDE5YWE1ZjItNmMzZS03YjExLTlkMGEtM2YxYzJiNGE1ZDZl
 	NextCursor *string `json:"nextCursor"`
@@ -724,9 +726,9 @@ type ComponentExecutionPage struct {
 type ComponentID = string
 
 // ComponentInput Inputs that are known when the workflow is saved, as the module's schema defines (`input` in the catalogue).
-// Data connections supply the others. `{{env.NAME}}` in a string stands for an environment variable. A value that
-// the schema marks as secret is encrypted at rest and shown as `[redacted]`, unless it consists only of variables,
-// optionally after a word and a space, as in `Bearer {{env.TOKEN}}`.
+// Data connections supply the other inputs. `{{env.NAME}}` in a string stands for an environment variable. A value
+// that the schema marks as secret is encrypted at rest and shown as `[redacted]`, unless the value consists only
+// of variables, optionally after a word and a space, as in `Bearer {{env.TOKEN}}`.
 //
 // Examples: {"jsonRpcUrl":"{{env.RPC_URL}}"}
 type ComponentInput map[string]interface{}
@@ -746,17 +748,17 @@ type ComponentPage struct {
 	// Examples: false
 	HasMore bool `json:"hasMore"`
 
-	// NextCursor The `cursor` of the next page. Null on the last one.
+	// NextCursor The `cursor` of the next page. Null on the last page.
 	//
 	// Examples: null
 	NextCursor *string `json:"nextCursor"`
 }
 
-// ComponentPort One port of a component, or the ports that its config names.
+// ComponentPort One port of a component, or all ports that the component's config names.
 //
 // Examples: {"description":"The condition holds.","name":"then","namedBy":null}, {"description":"The case of this name is the first that is true.","name":null,"namedBy":"/config/cases/*/name"}
 type ComponentPort struct {
-	// Description When it fires.
+	// Description When the port fires.
 	//
 	// Examples: The condition holds.
 	Description string `json:"description"`
@@ -766,24 +768,24 @@ type ComponentPort struct {
 	// Examples: then
 	Name *string `json:"name"`
 
-	// NamedBy Where the config has the names of the ports, as a JSON pointer in which `*` stands for every item: each of
-	// them is a port. Null for a port with a fixed name.
+	// NamedBy The place in the config that contains the names of the ports: a JSON pointer in which `*` stands for every
+	// item. Null for a port with a fixed name.
 	//
 	//
 	// Examples: null
 	NamedBy *string `json:"namedBy"`
 }
 
-// ComponentRepeat What happens to an execution whose worker is lost. `pure` and `idempotent`: it runs again, which uses up no
-// attempt. `unsafe`: it fails with `WORKER_LOST`, because the outcome is unknown. For some components it depends
-// on the call; this is then the strictest of the values.
+// ComponentRepeat What happens to an execution whose worker is lost. `pure` and `idempotent`: it runs again, and the lost run does
+// not count as an attempt. `unsafe`: it fails with `WORKER_LOST`, because the outcome is unknown. If the rule
+// depends on the call, this field is the strictest value that applies to any call.
 //
 // Examples: pure
 type ComponentRepeat string
 
 // ComponentTimeout How many milliseconds one attempt may take. Default: the module's timeout. A DELAY, WAIT_FOR_SIGNAL, FOR_EACH or
-// RUN_WORKFLOW that takes longer fails with `TIMEOUT`: a loop starts nothing more, and child runs are cancelled.
-// Other modules of the category LOGIC take no time, so it is rejected.
+// RUN_WORKFLOW that takes longer fails with `TIMEOUT`: a loop starts nothing more, and child runs are canceled.
+// Other modules of the category LOGIC take no time, so `timeoutMs` is rejected for them.
 //
 // Examples: 5000
 type ComponentTimeout = int32
@@ -792,14 +794,14 @@ type ComponentTimeout = int32
 //
 // Examples: {"components":[{"config":{"durationMs":1000},"id":"pause","module":"DELAY"}],"name":"Pause"}
 type CreateWorkflowRequest struct {
-	// Components Its components. Components without an incoming edge start the run. If one of them is a trigger (`ON_API_CALLED`,
-	// ...), all others must be reachable from a trigger.
+	// Components The components of the workflow. A run starts with the components that have no incoming edge. If one of these is
+	// a trigger (`ON_API_CALLED`, ...), all other components must be reachable from a trigger.
 	//
 	//
 	// Examples: [{"config":{"durationMs":1000},"id":"pause","module":"DELAY","name":"A second"}]
 	Components NewWorkflowComponents `json:"components"`
 
-	// DataConnections Which outputs go into which inputs.
+	// DataConnections The connections: which output is passed to which input.
 	//
 	// Examples: [{"from":{"componentId":"start","output":"accounts"},"id":"d1","to":{"componentId":"each","input":"items"}}]
 	DataConnections *DataConnections `json:"dataConnections,omitempty"`
@@ -814,10 +816,10 @@ type CreateWorkflowRequest struct {
 	// Examples: weft.workflow.v1
 	Format *WorkflowFileFormat `json:"format,omitempty"`
 
-	// InputSchema A JSON Schema (2020-12) of the input of a run. A trigger whose `input` violates it is rejected with 422. Null:
-	// any input. A value marked `x-secret: true` is encrypted at rest, and so is everything that stages derive from
-	// it. It is shown as `[redacted]` in the `input` of the run, and not quoted in errors. A mark whose location in
-	// the input cannot be determined, for example below a `$ref`, makes all fields secret.
+	// InputSchema A JSON Schema (2020-12) of the input of a run. A trigger whose `input` violates the schema is rejected with 422.
+	// Null: any input. A value marked `x-secret: true` is encrypted at rest, and so is everything that stages derive
+	// from that value. The value is shown as `[redacted]` in the `input` of the run, and is not quoted in errors. If
+	// the location of a mark in the input cannot be determined, for example below a `$ref`, all fields are secret.
 	//
 	//
 	// Examples: {"properties":{"accounts":{"items":{"type":"string"},"type":"array"}},"required":["accounts"],"type":"object"}
@@ -828,7 +830,7 @@ type CreateWorkflowRequest struct {
 	// Examples: Balances
 	Name WorkflowName `json:"name"`
 
-	// SequenceEdges What follows what.
+	// SequenceEdges The edges: which component follows which.
 	//
 	// Examples: [{"from":"start","id":"e1","to":"each"}]
 	SequenceEdges *NewSequenceEdges `json:"sequenceEdges,omitempty"`
@@ -846,9 +848,9 @@ type CreateWorkflowRequest struct {
 	Triggers *WorkflowTriggers `json:"triggers,omitempty"`
 }
 
-// DataConnection A connection: an output of one component becomes an input of another when it is available. A connection that
-// leaves the body of a FOR_EACH carries the array of the values of all items, in their order. If the output does
-// not exist, or its component failed or did not run, the input stays as it is written.
+// DataConnection A connection: an output of one component is passed to an input of another component. A connection that leaves
+// the body of a FOR_EACH carries an array with the values of all items, in the order of the items. If the output
+// does not exist, or if its component failed or did not run, the input keeps the value written in `input`.
 //
 // Examples: {"from":{"componentId":"start","output":"accounts"},"id":"d1","to":{"componentId":"each","input":"items"}}
 type DataConnection struct {
@@ -864,7 +866,7 @@ type DataConnection struct {
 	To DataTarget `json:"to"`
 }
 
-// DataConnections Which outputs go into which inputs.
+// DataConnections The connections: which output is passed to which input.
 //
 // Examples: [{"from":{"componentId":"start","output":"accounts"},"id":"d1","to":{"componentId":"each","input":"items"}}]
 type DataConnections = []DataConnection
@@ -909,7 +911,7 @@ type DialectSchema struct {
 	// Examples: {"type":"string"}
 	Items map[string]interface{} `json:"items,omitempty"`
 
-	// Nullable Whether `null` is allowed. Absent where it is not, and where `type` and `enum` are absent.
+	// Nullable Whether `null` is allowed. Absent if `null` is not allowed, or if `type` and `enum` are absent.
 	//
 	// Examples: true
 	Nullable *bool `json:"nullable,omitempty"`
@@ -963,43 +965,46 @@ type EdgeID = string
 // Examples: NOT_FOUND
 type ErrorCode = string
 
-// ExecuteComponentRequest One call of a component. Null for an optional field means the same as leaving it out.
+// ExecuteComponentRequest One call of a component. Setting an optional field to null is the same as omitting it.
 type ExecuteComponentRequest struct {
 	// Attempts How often the component is tried before the execution is FAILED. Default: 1. The pause between attempts is 1
-	// s, then 2 s (each +/- 20 %), or the `Retry-After` of an upstream if that is longer, at most 1 hour. An error
+	// s, then 2 s (each +/- 20 %), or the upstream's `Retry-After` if that is longer, but at most 1 hour. An error
 	// that is not `retryable` fails the execution at once.
 	//
 	//
 	// Examples: 3
 	Attempts *int32 `json:"attempts,omitempty"`
 
-	// CallbackHeaders Headers that are sent with the callback, at most 8 KiB in all. Only their names are shown again. Not allowed
-	// are `Host`, `Content-*`, `Transfer-Encoding`, `Connection`, `Keep-Alive`, `Upgrade`, `Te`, `Trailer`,
-	// `Expect`, `Cookie`, `Accept-Encoding`, `User-Agent`, `Proxy-*`, `X-Svc-*`, `webhook-*` and `X-Forwarded-*`,
-	// in any case, and two names that differ in case only. A name has at most 64 letters, digits and hyphens. A
-	// value neither starts nor ends with a space. Headers need a `callbackUrl`: 400 without one.
+	// CallbackHeaders Headers that are sent with the callback, at most 8 KiB in all. Only their names are shown again. These names
+	// are not allowed, in any case: `Host`, `Content-*`, `Transfer-Encoding`, `Connection`, `Keep-Alive`,
+	// `Upgrade`, `Te`, `Trailer`, `Expect`, `Cookie`, `Accept-Encoding`, `User-Agent`, `Proxy-*`, `X-Svc-*`,
+	// `webhook-*` and `X-Forwarded-*`. Two names must not differ in case only. A name has at most 64 letters,
+	// digits and hyphens. A value neither starts nor ends with a space. Headers need a `callbackUrl`: 400 without
+	// one.
 	//
 	//
 	// Examples: {"Authorization":"Bearer 7d0f4f0e"}
 	CallbackHeaders map[string]string `json:"callbackHeaders,omitempty"`
 
 	// CallbackSecret The key of the callback's HMAC-SHA256 signature, as UTF-8. Encrypted at rest, never shown again. Needs a
-	// `callbackUrl`: 400 without one. A secret that starts with `whsec_` must be followed by standard base64 with
-	// padding: 400 otherwise. `webhook-signature` uses the bytes that it encodes, `X-Svc-Signature` the string
-	// itself.
+	// `callbackUrl`: 400 without one. If the secret starts with `whsec_`, standard base64 with padding must
+	// follow: 400 otherwise. `webhook-signature` then uses the decoded bytes; `X-Svc-Signature` always uses the
+	// whole string.
 	//
 	//
 	// Examples: 3f6c1c1f8e0c4c0f9a3d0f0b6b1f5d2e
 	CallbackSecret *string `json:"callbackSecret,omitempty"`
 
-	// CallbackURL Where the finished record is posted: https, port 443 or 1024 to 65535, no user info, no fragment, no white
-	// space, no control characters, and a host whose addresses are all public. A deployment can allow more.
+	// CallbackURL The URL to which the finished record is posted: https, port 443 or 1024 to 65535, no user info, no fragment,
+	// no white space, no control characters, and a host whose addresses are all public. A deployment can allow
+	// more.
 	//
 	//
 	// Examples: https://hooks.example.org/weft
 	CallbackURL *string `json:"callbackUrl,omitempty"`
 
-	// Config The config of the component, as its schema defines (`config` in the catalogue). `{}` if it has none.
+	// Config The config of the component, as its schema defines (`config` in the catalogue). `{}` if the component has no
+	// config.
 	//
 	//
 	// Examples: {}
@@ -1013,15 +1018,15 @@ type ExecuteComponentRequest struct {
 	Input map[string]interface{} `json:"input"`
 
 	// MaxCredits The most credits that this execution may cost, with at most six decimals. If the component's price is above
-	// it, the request is rejected with 402 and the reason `max_credits`: nothing is stored, and no credits are
-	// reserved. An execution never costs more than the price at which it was accepted.
+	// this limit, the request is rejected with 402 and the reason `max_credits`: nothing is stored, and no credits
+	// are reserved. An execution never costs more than the price at which it was accepted.
 	//
 	//
 	// Examples: 2.5
 	MaxCredits *float64 `json:"maxCredits,omitempty"`
 
-	// Module The name of a component, exactly: capital letters, digits and underscores. If the name is unknown, the error
-	// suggests a similar one.
+	// Module The exact name of a component: capital letters, digits and underscores. If the name is unknown, the error
+	// suggests a similar name.
 	//
 	//
 	// Examples: RANDOM_UUID, API_CALL
@@ -1035,25 +1040,26 @@ type ExecuteComponentRequest struct {
 
 // ExecutionError Why an execution failed.
 type ExecutionError struct {
-	// Attempt The number of the last attempt that failed, from 1; 0 if none was started.
+	// Attempt The number of the last attempt that failed, from 1; 0 if no attempt was started.
 	//
 	// Examples: 3
 	Attempt int32 `json:"attempt"`
 
 	// Code A stable code: `TIMEOUT`, `UPSTREAM_ERROR`, `ADDRESS_BLOCKED` (calling this address is not allowed),
-	// `OUTPUT_TOO_LARGE`, `INVALID_INPUT`, `WORKER_LOST` (its outcome is unknown), `QUARANTINED` (its worker was
-	// lost again and again), `RESTORE_UNCERTAIN` (a restored backup shows it unfinished, and it is not safe to
-	// repeat), `CANCELED`, `INTERNAL_ERROR` (an error in Weft, or no worker could run it for two hours), or one of
-	// the component's own: `NAME_NOT_RESOLVED`, `TRANSACTION_REPLACED`, `TRANSACTION_DROPPED`. A stage of a run
-	// may also have `ITEM_FAILED` (an item of its loop failed), `NOT_FOUND` or `CONFLICT` (the workflow that it
-	// should run), `INSUFFICIENT_CREDITS`, `STORAGE_EXHAUSTED`, `LIMIT_EXCEEDED`, or the code of a FAIL.
-	// [Errors](/docs/errors) documents each of them. More may be added.
+	// `OUTPUT_TOO_LARGE`, `INVALID_INPUT`, `WORKER_LOST` (the outcome is unknown), `QUARANTINED` (the execution
+	// lost its worker repeatedly), `RESTORE_UNCERTAIN` (the execution is unfinished in a restored backup, and is
+	// not safe to repeat), `CANCELED`, `INTERNAL_ERROR` (an error in Weft, or no worker could run the execution
+	// for two hours), or a code of the component: `NAME_NOT_RESOLVED`, `TRANSACTION_REPLACED`,
+	// `TRANSACTION_DROPPED`. A stage of a run may also have `ITEM_FAILED` (an item of a loop failed), `NOT_FOUND`
+	// or `CONFLICT` (the workflow of a RUN_WORKFLOW is missing or cannot be run), `INSUFFICIENT_CREDITS`,
+	// `STORAGE_EXHAUSTED`, `LIMIT_EXCEEDED`, or the code of a FAIL. [Errors](/docs/errors) documents each code.
+	// More may be added.
 	//
 	//
 	// Examples: UPSTREAM_ERROR
 	Code string `json:"code"`
 
-	// Details More details, which depend on the code. Absent if it has none.
+	// Details More details, which depend on the code. Absent if the error has no details.
 	//
 	// Examples: {"class":"status","upstreamCode":503}
 	Details interface{} `json:"details,omitempty"`
@@ -1063,9 +1069,9 @@ type ExecutionError struct {
 	// Examples: rpc.example.org answered 503 Service Unavailable
 	Message string `json:"message"`
 
-	// Outcome `unknown`: the attempt was interrupted, or no attempt followed an interrupted one, and the call may have
-	// taken effect nevertheless. Check the upstream before you repeat it. It is not charged. Absent if the call
-	// cannot have changed anything outside, or if it was not interrupted. More values may be added.
+	// Outcome `unknown`: the last attempt was interrupted, and the call may have taken effect nevertheless. Check the
+	// upstream before you repeat the call. The call is not charged. Absent if the call cannot have changed
+	// anything outside, or if it was not interrupted. More values may be added.
 	//
 	//
 	// Examples: unknown
@@ -1077,39 +1083,39 @@ type ExecutionError struct {
 	Retryable bool `json:"retryable"`
 }
 
-// ExecutionMode `COMPONENT`: on its own; `WORKFLOW`: inside a workflow.
+// ExecutionMode `COMPONENT`: executed on its own; `WORKFLOW`: executed inside a workflow.
 //
 // Examples: COMPONENT
 type ExecutionMode string
 
-// ExecutionStatus CREATED until a worker starts the first attempt; EXECUTING from then on, also between attempts. COMPLETED and
-// FAILED are final.
+// ExecutionStatus CREATED until a worker starts the first attempt. EXECUTING after that, including the time between attempts.
+// COMPLETED and FAILED are final.
 //
 // Examples: COMPLETED
 type ExecutionStatus string
 
-// GivenID A UUID, in upper or lower case. Responses have it in lower case.
+// GivenID A UUID, in upper or lower case. Responses have the UUID in lower case.
 //
 // Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 type GivenID = openapi_types.UUID
 
-// GivenModule The name of a component, exactly: capital letters, digits and underscores. If the name is unknown, the error
-// suggests a similar one.
+// GivenModule The exact name of a component: capital letters, digits and underscores. If the name is unknown, the error
+// suggests a similar name.
 //
 // Examples: RANDOM_UUID, API_CALL
 type GivenModule = string
 
-// GivenRunOrigin The run to repeat. Stages that completed there before `fromStageId` (if absent: all that completed) are reused:
-// they are neither run nor charged again. A stage that did not complete is run again, and so is everything that
-// comes after it. A loop that completed is reused as it ended. Of a loop that did not complete, the finished items
-// are reused, and the other items are run again from where they stopped. A child run that did not complete is
-// repeated in the same way, unless its workflow or its input changed.
+// GivenRunOrigin The run to repeat. Stages of that run that completed before `fromStageId` are reused: they are neither run nor
+// charged again. If `fromStageId` is absent, all completed stages are reused. A stage that did not complete is run
+// again, and so are all stages after it. A loop that completed is reused as a whole. In a loop that did not
+// complete, the finished items are reused, and the other items are run again from where they stopped. A child run
+// that did not complete is repeated in the same way, unless its workflow or its input changed.
 type GivenRunOrigin struct {
-	// FromStageID The stage of the earlier run from which on everything is run again. A stage in a loop means its item: the
-	// other items that finished are reused.
+	// FromStageID The stage of the earlier run from which on all stages are run again. If the stage is in a loop, only its
+	// item is run again: the other items that finished are reused.
 	FromStageID *GivenID `json:"fromStageId,omitempty"`
 
-	// RunID A UUID, in upper or lower case. Responses have it in lower case.
+	// RunID A UUID, in upper or lower case. Responses have the UUID in lower case.
 	//
 	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 	RunID GivenID `json:"runId"`
@@ -1120,17 +1126,17 @@ type GivenRunOrigin struct {
 // Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 type ID = openapi_types.UUID
 
-// InputSchema A JSON Schema (2020-12) of the input of a run. A trigger whose `input` violates it is rejected with 422. Null:
-// any input. A value marked `x-secret: true` is encrypted at rest, and so is everything that stages derive from
-// it. It is shown as `[redacted]` in the `input` of the run, and not quoted in errors. A mark whose location in
-// the input cannot be determined, for example below a `$ref`, makes all fields secret.
+// InputSchema A JSON Schema (2020-12) of the input of a run. A trigger whose `input` violates the schema is rejected with 422.
+// Null: any input. A value marked `x-secret: true` is encrypted at rest, and so is everything that stages derive
+// from that value. The value is shown as `[redacted]` in the `input` of the run, and is not quoted in errors. If
+// the location of a mark in the input cannot be determined, for example below a `$ref`, all fields are secret.
 //
 // Examples: {"properties":{"accounts":{"items":{"type":"string"},"type":"array"}},"required":["accounts"],"type":"object"}
 type InputSchema map[string]interface{}
 
 // JSONSchema A JSON Schema (2020-12) of type object. A value marked `x-secret: true` is encrypted at rest and redacted in
-// logs and errors. The same holds for outputs, and for everything that the stages of a run derive from one.
-// Records, streams and callbacks show an output as it is.
+// logs and errors. The same applies to outputs, and to everything that the stages of a run derive from a secret
+// value. Records, streams and callbacks show outputs unredacted.
 //
 // Examples: {"properties":{"bytes":{"default":32,"maximum":1024,"minimum":1,"type":"integer"}},"type":"object"}
 type JSONSchema map[string]interface{}
@@ -1140,7 +1146,7 @@ type JSONSchema map[string]interface{}
 // Examples: RANDOM_UUID, API_CALL
 type ModuleName = string
 
-// NewSequenceEdge An edge between two components, as it is saved.
+// NewSequenceEdge An edge between two components, in a request.
 //
 // Examples: {"from":"start","id":"e1","to":"each"}
 type NewSequenceEdge struct {
@@ -1154,8 +1160,9 @@ type NewSequenceEdge struct {
 	// Examples: e1
 	ID EdgeID `json:"id"`
 
-	// Port The port of the first component that has to fire: `next`; `then` or `else` of an IF; the name of a case, or
-	// `default`, of a SWITCH; `each` or `done` of a FOR_EACH; `timeout` of a wait; `error` of any component.
+	// Port The port of the first component. The edge fires when that port fires: `next`; `then` or `else` of an IF; the
+	// name of a case, or `default`, of a SWITCH; `each` or `done` of a FOR_EACH; `timeout` of a wait; `error` of any
+	// component.
 	//
 	//
 	// Examples: next
@@ -1167,18 +1174,18 @@ type NewSequenceEdge struct {
 	To ComponentID `json:"to"`
 }
 
-// NewSequenceEdges What follows what.
+// NewSequenceEdges The edges: which component follows which.
 //
 // Examples: [{"from":"start","id":"e1","to":"each"}]
 type NewSequenceEdges = []NewSequenceEdge
 
-// NewWorkflowComponent A component of a workflow, as it is saved.
+// NewWorkflowComponent A component of a workflow, in a request.
 //
 // Examples: {"id":"balance","input":{"jsonRpcUrl":"{{env.RPC_URL}}","tokenAddress":"0x0000000000000000000000000000000000000000"},"module":"GET_EVM_ACCOUNT_BALANCE"}
 type NewWorkflowComponent struct {
-	// Attempts How often the component is tried before it fails. Default: 1. The pause between attempts is 1 s, then 2 s (each
-	// +/- 20 %), or the `Retry-After` of an upstream if that is longer, at most 1 hour. Components that the run itself
-	// executes (category LOGIC) have one attempt: more are rejected.
+	// Attempts How often the component is tried before its stage fails. Default: 1. The pause between attempts is 1 s, then 2 s
+	// (each +/- 20 %), or the upstream's `Retry-After` if that is longer, but at most 1 hour. Components that the run
+	// itself executes (category LOGIC) have one attempt: a higher value is rejected.
 	//
 	//
 	// Examples: 3
@@ -1197,16 +1204,16 @@ type NewWorkflowComponent struct {
 	ID ComponentID `json:"id"`
 
 	// Input Inputs that are known when the workflow is saved, as the module's schema defines (`input` in the catalogue).
-	// Data connections supply the others. `{{env.NAME}}` in a string stands for an environment variable. A value that
-	// the schema marks as secret is encrypted at rest and shown as `[redacted]`, unless it consists only of variables,
-	// optionally after a word and a space, as in `Bearer {{env.TOKEN}}`.
+	// Data connections supply the other inputs. `{{env.NAME}}` in a string stands for an environment variable. A value
+	// that the schema marks as secret is encrypted at rest and shown as `[redacted]`, unless the value consists only
+	// of variables, optionally after a word and a space, as in `Bearer {{env.TOKEN}}`.
 	//
 	//
 	// Examples: {"jsonRpcUrl":"{{env.RPC_URL}}"}
 	Input *ComponentInput `json:"input,omitempty"`
 
-	// Module The name of a component, exactly: capital letters, digits and underscores. If the name is unknown, the error
-	// suggests a similar one.
+	// Module The exact name of a component: capital letters, digits and underscores. If the name is unknown, the error
+	// suggests a similar name.
 	//
 	//
 	// Examples: RANDOM_UUID, API_CALL
@@ -1217,9 +1224,10 @@ type NewWorkflowComponent struct {
 	// Examples: Its balance
 	Name *ComponentName `json:"name,omitempty"`
 
-	// OnFailure What happens to the run when the component fails and no edge leads from its port `error`. `fail`: running stages
-	// finish, nothing new starts, and the run is FAILED. `continue`: the run continues as if the component had
-	// completed without an output: at `next` or `done`, at the `else` of an IF, at the `default` of a SWITCH.
+	// OnFailure What happens to the run when the component fails and no edge leads from its port `error`. `fail`: stages that
+	// are running finish, no new stage starts, and the run is FAILED. `continue`: the run continues as if the
+	// component had completed without an output: at `next` or `done`, at the `else` of an IF, at the `default` of a
+	// SWITCH.
 	//
 	//
 	// Examples: continue
@@ -1231,16 +1239,16 @@ type NewWorkflowComponent struct {
 	Position *CanvasPosition `json:"position,omitempty"`
 
 	// TimeoutMs How many milliseconds one attempt may take. Default: the module's timeout. A DELAY, WAIT_FOR_SIGNAL, FOR_EACH or
-	// RUN_WORKFLOW that takes longer fails with `TIMEOUT`: a loop starts nothing more, and child runs are cancelled.
-	// Other modules of the category LOGIC take no time, so it is rejected.
+	// RUN_WORKFLOW that takes longer fails with `TIMEOUT`: a loop starts nothing more, and child runs are canceled.
+	// Other modules of the category LOGIC take no time, so `timeoutMs` is rejected for them.
 	//
 	//
 	// Examples: 5000
 	TimeoutMs *ComponentTimeout `json:"timeoutMs,omitempty"`
 }
 
-// NewWorkflowComponents Its components. Components without an incoming edge start the run. If one of them is a trigger (`ON_API_CALLED`,
-// ...), all others must be reachable from a trigger.
+// NewWorkflowComponents The components of the workflow. A run starts with the components that have no incoming edge. If one of these is
+// a trigger (`ON_API_CALLED`, ...), all other components must be reachable from a trigger.
 //
 // Examples: [{"config":{"durationMs":1000},"id":"pause","module":"DELAY","name":"A second"}]
 type NewWorkflowComponents = []NewWorkflowComponent
@@ -1276,16 +1284,17 @@ type NonTerminalStage struct {
 // Examples: RUNNING
 type NonTerminalStageStatus string
 
-// OnFailure What happens to the run when the component fails and no edge leads from its port `error`. `fail`: running stages
-// finish, nothing new starts, and the run is FAILED. `continue`: the run continues as if the component had
-// completed without an output: at `next` or `done`, at the `else` of an IF, at the `default` of a SWITCH.
+// OnFailure What happens to the run when the component fails and no edge leads from its port `error`. `fail`: stages that
+// are running finish, no new stage starts, and the run is FAILED. `continue`: the run continues as if the
+// component had completed without an output: at `next` or `done`, at the `else` of an IF, at the `default` of a
+// SWITCH.
 //
 // Examples: continue
 type OnFailure string
 
-// OutputProblem Why `output` is null although there is one: it is stored encrypted, and cannot be decrypted. An execution has
-// this field only on pages of a list; a request for the single execution returns this as an error instead. Runs
-// and their stages have it wherever they are shown.
+// OutputProblem Why `output` is null although the component completed: the stored output is encrypted, and cannot be decrypted.
+// An execution has this field only in lists; a request for a single execution returns the problem as an error
+// instead. Runs and their stages have this field in every response.
 type OutputProblem struct {
 	// Code What went wrong, for programs. A code never changes its meaning. More may be added.
 	//
@@ -1313,19 +1322,20 @@ type OutputProblem struct {
 
 	// Message What happened, for people.
 	//
-	// Examples: An output cannot be read here: this process was not given the master key that it is sealed under.
+	// Examples: An output cannot be read here: this process does not have the master key that the output is encrypted with.
 	Message string `json:"message"`
 }
 
-// PortName The port of the first component that has to fire: `next`; `then` or `else` of an IF; the name of a case, or
-// `default`, of a SWITCH; `each` or `done` of a FOR_EACH; `timeout` of a wait; `error` of any component.
+// PortName The port of the first component. The edge fires when that port fires: `next`; `then` or `else` of an IF; the
+// name of a case, or `default`, of a SWITCH; `each` or `done` of a FOR_EACH; `timeout` of a wait; `error` of any
+// component.
 //
 // Examples: next
 type PortName = string
 
 // Problem A failure, as RFC 9457 defines it. More fields may be added.
 type Problem struct {
-	// AvailableCredits With `credits_exhausted`, what both pots have for new executions.
+	// AvailableCredits With `credits_exhausted`, the credits that are available for new executions.
 	//
 	// Examples: 0
 	AvailableCredits *float64 `json:"availableCredits,omitempty"`
@@ -1360,9 +1370,9 @@ type Problem struct {
 	// Examples: -42
 	DeltaSeconds *int64 `json:"deltaSeconds,omitempty"`
 
-	// Detail What was wrong with this request and what to do about it.
+	// Detail What was wrong with this request, and how to fix it.
 	//
-	// Examples: There is no execution with this id.
+	// Examples: There is no execution with this ID.
 	Detail string `json:"detail"`
 
 	// Error What went wrong, for programs. A code never changes its meaning. More may be added.
@@ -1389,28 +1399,29 @@ type Problem struct {
 	// Examples: NOT_FOUND
 	Error ErrorCode `json:"error"`
 
-	// Errors Each fault, if there are several or if it has a place.
+	// Errors The faults, if there are several, or if the fault has a place in the request.
 	Errors []ProblemDetail `json:"errors,omitempty"`
 
-	// ExpectedMessageSha256 With `invalid_credentials` of a signed request: the SHA-256 of the message that the server built from it, in
-	// hexadecimal. If it equals that of your own message, the key or the secret is wrong. Otherwise you signed
-	// other bytes than you sent.
+	// ExpectedMessageSha256 With `invalid_credentials` of a signed request: the SHA-256, in hexadecimal, of the message that the server
+	// built from the request. If it equals the SHA-256 of the message that you signed, the key or the secret is
+	// wrong. Otherwise you signed other bytes than you sent.
 	//
 	//
 	// Examples: 2c26b46b68ffc68ff99b453c1d30413413422d706483bfa0f98a5e886266e7ae
 	ExpectedMessageSha256 *string `json:"expectedMessageSha256,omitempty"`
 
-	// Instance This very occurrence.
+	// Instance The URI of this occurrence of the problem.
 	//
 	// Examples: urn:weft:request:019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 	Instance string `json:"instance"`
 
 	// Message The same as `detail`.
 	//
-	// Examples: There is no execution with this id.
+	// Examples: There is no execution with this ID.
 	Message string `json:"message"`
 
-	// NextReleaseAt With `credits_exhausted`, when the plan releases credits again. Absent if it releases none.
+	// NextReleaseAt With `credits_exhausted`, when the plan releases credits again. Absent if the plan releases no credits.
+	//
 	//
 	// Examples: 2026-11-23T00:00:00.000Z
 	NextReleaseAt *time.Time `json:"nextReleaseAt,omitempty"`
@@ -1420,12 +1431,14 @@ type Problem struct {
 	// Examples: 2026-12-01T00:00:00.000Z
 	NextResetAt *time.Time `json:"nextResetAt,omitempty"`
 
-	// Price With `credits_exhausted`, the credits that the execution, or the run at minimum, would have cost.
+	// Price With `credits_exhausted`, the credits that the execution would have cost, or the minimum that the run would
+	// have cost.
+	//
 	//
 	// Examples: 1
 	Price *float64 `json:"price,omitempty"`
 
-	// Reason A finer cause, where there is one. More may be added.
+	// Reason A more specific cause than the code, if there is one. More may be added.
 	//
 	// - `UNAUTHORIZED`, signed requests: `missing_api_key`, `missing_timestamp`, `missing_signature`,
 	//   `malformed_timestamp`, `malformed_signature`, `invalid_credentials`, `timestamp_expired`,
@@ -1442,17 +1455,16 @@ type Problem struct {
 	// - `RATE_LIMITED`: `requests_per_second`, `requests_per_hour`, `streams`,
 	//   `failed_authentications`, `sign_in_attempts`, `session_requests`, `signature_checks`.
 	// - `INVALID_INPUT` of a signature check: `secret_sent`: revoke the key.
-	// - `UNAVAILABLE`: `quarantined`: the database is in quarantine until its operator releases it;
-	//   `master_key`: the process that answered has a wrong master key;
-	//   `clock_differs`: the clock of the process that answered differs too much from the database's;
-	//   `books_stopped`: an audit found errors in the credits of this workspace. Only free executions are
-	//   accepted until they are corrected. Accepted executions continue.
+	// - `UNAVAILABLE`: `quarantined`: the database is in quarantine until its operator releases it; `master_key`:
+	//   the process that answered has a wrong master key; `clock_differs`: the clock of the process that answered
+	//   differs too much from the database's; `books_stopped`: an audit found errors in the credits of this
+	//   workspace. Only free executions are accepted until the errors are corrected. Accepted executions continue.
 	//
 	//
 	// Examples: invalid_credentials
 	Reason *string `json:"reason,omitempty"`
 
-	// RequestID The id of the request, as in `X-Request-Id`.
+	// RequestID The ID of the request, as in `X-Request-Id`.
 	//
 	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 	RequestID string `json:"requestId"`
@@ -1462,7 +1474,7 @@ type Problem struct {
 	// Examples: 2
 	ReservedCredits *float64 `json:"reservedCredits,omitempty"`
 
-	// Retryable Whether the same request can succeed later without a change.
+	// Retryable Whether the same request, unchanged, can succeed later.
 	//
 	// Examples: false
 	Retryable bool `json:"retryable"`
@@ -1495,23 +1507,23 @@ type Problem struct {
 
 // ProblemDetail One fault.
 type ProblemDetail struct {
-	// Code What is wrong, for programs: `INVALID_INPUT`, or of a workflow also `UNKNOWN_MODULE`, `UNKNOWN_COMPONENT`,
-	// `UNKNOWN_PORT`, `UNKNOWN_OUTPUT`, `UNKNOWN_INPUT`, `MISSING_INPUT`, `INPUT_TAKEN`, `TYPE_MISMATCH`,
-	// `INVALID_SETTING`, `INVALID_ID`, `DUPLICATE_ID`, `SELF_EDGE`, `INTO_TRIGGER`, `CYCLE`, `UNREACHABLE`,
-	// `LOOP_ENTRY`, `LOOP_ESCAPE`, `LOOP_TOO_DEEP`, `TOO_MANY_COMPONENTS`, `TOO_MANY_EDGES`,
+	// Code What is wrong, for programs: `INVALID_INPUT`, or, for a workflow, also `UNKNOWN_MODULE`,
+	// `UNKNOWN_COMPONENT`, `UNKNOWN_PORT`, `UNKNOWN_OUTPUT`, `UNKNOWN_INPUT`, `MISSING_INPUT`, `INPUT_TAKEN`,
+	// `TYPE_MISMATCH`, `INVALID_SETTING`, `INVALID_ID`, `DUPLICATE_ID`, `SELF_EDGE`, `INTO_TRIGGER`, `CYCLE`,
+	// `UNREACHABLE`, `LOOP_ENTRY`, `LOOP_ESCAPE`, `LOOP_TOO_DEEP`, `TOO_MANY_COMPONENTS`, `TOO_MANY_EDGES`,
 	// `TOO_MANY_CONNECTIONS`. More may be added.
 	//
 	//
 	// Examples: INVALID_INPUT, UNKNOWN_MODULE
 	Code string `json:"code"`
 
-	// Message What is wrong, for people. Never the value itself.
+	// Message What is wrong, for people. The message never quotes the value.
 	//
 	// Examples: must be at most 3
 	Message string `json:"message"`
 
-	// Pointer Where it is: a JSON pointer (RFC 6901) into the body, or `/query/NAME` or `/header/NAME`. The empty string
-	// is the whole body.
+	// Pointer The place of the fault: a JSON pointer (RFC 6901) into the body, or `/query/NAME` or `/header/NAME`. The
+	// empty string is the whole body.
 	//
 	//
 	// Examples: /attempts
@@ -1522,7 +1534,7 @@ type ProblemDetail struct {
 //
 // Examples: {"version":1}
 type QuoteWorkflowRequest struct {
-	// Version The version, from 1. Every save creates the next one. A version never changes.
+	// Version The version, from 1. Every save creates the next version. A version never changes.
 	//
 	// Examples: 3
 	Version *WorkflowVersion `json:"version,omitempty"`
@@ -1532,14 +1544,14 @@ type QuoteWorkflowRequest struct {
 //
 // Examples: {"components":[{"config":{"durationMs":2000},"id":"pause","module":"DELAY"}],"name":"Pause","status":"PAUSED"}
 type ReplaceWorkflowRequest struct {
-	// Components Its components. Components without an incoming edge start the run. If one of them is a trigger (`ON_API_CALLED`,
-	// ...), all others must be reachable from a trigger.
+	// Components The components of the workflow. A run starts with the components that have no incoming edge. If one of these is
+	// a trigger (`ON_API_CALLED`, ...), all other components must be reachable from a trigger.
 	//
 	//
 	// Examples: [{"config":{"durationMs":1000},"id":"pause","module":"DELAY","name":"A second"}]
 	Components NewWorkflowComponents `json:"components"`
 
-	// DataConnections Which outputs go into which inputs.
+	// DataConnections The connections: which output is passed to which input.
 	//
 	// Examples: [{"from":{"componentId":"start","output":"accounts"},"id":"d1","to":{"componentId":"each","input":"items"}}]
 	DataConnections *DataConnections `json:"dataConnections,omitempty"`
@@ -1554,10 +1566,10 @@ type ReplaceWorkflowRequest struct {
 	// Examples: weft.workflow.v1
 	Format *WorkflowFileFormat `json:"format,omitempty"`
 
-	// InputSchema A JSON Schema (2020-12) of the input of a run. A trigger whose `input` violates it is rejected with 422. Null:
-	// any input. A value marked `x-secret: true` is encrypted at rest, and so is everything that stages derive from
-	// it. It is shown as `[redacted]` in the `input` of the run, and not quoted in errors. A mark whose location in
-	// the input cannot be determined, for example below a `$ref`, makes all fields secret.
+	// InputSchema A JSON Schema (2020-12) of the input of a run. A trigger whose `input` violates the schema is rejected with 422.
+	// Null: any input. A value marked `x-secret: true` is encrypted at rest, and so is everything that stages derive
+	// from that value. The value is shown as `[redacted]` in the `input` of the run, and is not quoted in errors. If
+	// the location of a mark in the input cannot be determined, for example below a `$ref`, all fields are secret.
 	//
 	//
 	// Examples: {"properties":{"accounts":{"items":{"type":"string"},"type":"array"}},"required":["accounts"],"type":"object"}
@@ -1568,7 +1580,7 @@ type ReplaceWorkflowRequest struct {
 	// Examples: Balances
 	Name WorkflowName `json:"name"`
 
-	// SequenceEdges What follows what.
+	// SequenceEdges The edges: which component follows which.
 	//
 	// Examples: [{"from":"start","id":"e1","to":"each"}]
 	SequenceEdges *NewSequenceEdges `json:"sequenceEdges,omitempty"`
@@ -1588,18 +1600,19 @@ type ReplaceWorkflowRequest struct {
 
 // RunError Why a run failed.
 type RunError struct {
-	// Code A stable code: that of the stage that failed, or of the run itself: `INSUFFICIENT_CREDITS` (a stage could
-	// not be paid, or `maxCredits` was reached), `OUTPUT_TOO_LARGE` (the outputs of its stages and of the runs
-	// below it exceed 64 MiB), `LIMIT_EXCEEDED` (more than 50,000 stages, with those of the runs below it, too
-	// many unfinished runs below it, or more than 8 levels of runs), `STORAGE_EXHAUSTED` (the workspace has stored
-	// what its plan allows in a month), `TIMEOUT`, `INVALID_INPUT` (values from connections violate the schema, or
-	// are larger than 1 MiB), `INTERNAL_ERROR`, or the code of a FAIL.
+	// Code A stable code. It is the code of the stage that failed, or a code of the run itself: `INSUFFICIENT_CREDITS`
+	// (a stage could not be paid, or `maxCredits` was reached), `OUTPUT_TOO_LARGE` (the outputs of the stages of
+	// the run and its child runs exceed 64 MiB), `LIMIT_EXCEEDED` (the run and its child runs have more than
+	// 50,000 stages, too many child runs are unfinished, or there are more than 8 levels of runs),
+	// `STORAGE_EXHAUSTED` (the workspace has stored what its plan allows in a month), `TIMEOUT`, `INVALID_INPUT`
+	// (values from connections violate the schema, or are larger than 1 MiB), `INTERNAL_ERROR`, or the code of a
+	// FAIL.
 	//
 	//
 	// Examples: UPSTREAM_ERROR
 	Code string `json:"code"`
 
-	// ComponentID The component of that stage. Null if the error is not that of a stage.
+	// ComponentID The component of the stage that failed. Null if the error is not from a stage.
 	ComponentID *ComponentID `json:"componentId"`
 
 	// Message What happened, for people.
@@ -1612,7 +1625,7 @@ type RunError struct {
 	// Examples: true
 	Retryable bool `json:"retryable"`
 
-	// StageID The stage that failed. Null if the error is not that of a stage.
+	// StageID The stage that failed. Null if the error is not from a stage.
 	StageID *ID `json:"stageId"`
 }
 
@@ -1631,20 +1644,20 @@ type RunEvent struct {
 	// Output The state of the run. Any of its fields may be absent.
 	Output RunEventOutput `json:"output"`
 
-	// Seq The number of the event in the run's log, from 1. It is the `id:` of the message on the stream. 0 is the
-	// state of a run without events; it is not in the log.
+	// Seq The number of the event in the run's log, from 1. On the stream, this number is the `id:` of the message. An
+	// event with the number 0 is the state of a run that has no events yet, and is not in the log.
 	//
 	//
 	// Examples: 17
 	Seq int64 `json:"seq"`
 
-	// Status CREATED until its first stage starts, EXECUTING from then on; COMPLETED, FAILED and CANCELED are final.
+	// Status CREATED until the first stage of the run starts. EXECUTING after that. COMPLETED, FAILED and CANCELED are final.
 	//
 	//
 	// Examples: EXECUTING
 	Status RunStatus `json:"status"`
 
-	// Timestamp When it happened.
+	// Timestamp When the event happened.
 	//
 	// Examples: 2026-11-21T10:16:00.020Z
 	Timestamp time.Time `json:"timestamp"`
@@ -1652,12 +1665,12 @@ type RunEvent struct {
 
 // RunEventOutput The state of the run. Any of its fields may be absent.
 type RunEventOutput struct {
-	// CancelReason The reason of the cancellation request. Null if it had none.
+	// CancelReason The reason of the cancellation request. Null if the request had no reason.
 	//
 	// Examples: The order was withdrawn.
 	CancelReason *string `json:"cancelReason,omitempty"`
 
-	// CancelRequestedAt When cancellation was requested. Null if it was not.
+	// CancelRequestedAt When cancellation was requested. Null if cancellation was not requested.
 	//
 	// Examples: 2026-11-21T10:16:02.000Z
 	CancelRequestedAt *time.Time `json:"cancelRequestedAt,omitempty"`
@@ -1667,7 +1680,8 @@ type RunEventOutput struct {
 	// Examples: 0
 	FailedStageCount *int32 `json:"failedStageCount,omitempty"`
 
-	// NonTerminalStages The stages that were not final, oldest first, at most 100; `pendingStageCount` counts all of them.
+	// NonTerminalStages The stages that were not final, oldest first, at most 100; `pendingStageCount` is the number of all such
+	// stages.
 	NonTerminalStages []NonTerminalStage `json:"nonTerminalStages,omitempty"`
 
 	// PendingStageCount How many stages were created and not final.
@@ -1691,13 +1705,13 @@ type RunEventPage struct {
 	// Examples: false
 	HasMore bool `json:"hasMore"`
 
-	// NextCursor The `cursor` of the next page. Null on the last one.
+	// NextCursor The `cursor` of the next page. Null on the last page.
 	//
 	// Examples: null
 	NextCursor *string `json:"nextCursor"`
 }
 
-// RunOrigin The run that another one repeats, and from which stage on.
+// RunOrigin The run that a rerun repeats, and the first stage to run again.
 type RunOrigin struct {
 	// FromStageID A UUIDv7 in lower case.
 	//
@@ -1710,19 +1724,20 @@ type RunOrigin struct {
 	RunID ID `json:"runId"`
 }
 
-// RunQuote What a first run of a workflow and all runs below it cost. Of exclusive branches, the cheapest counts in the
-// minimum and the most expensive in the maximum. Where branches cross, the minimum may be lower and the maximum
-// higher than any real run. A child run counts if the RUN_WORKFLOW names its version.
+// RunQuote The cost of a first run of a workflow, including its child runs. Of exclusive branches, the cheapest counts in
+// the minimum and the most expensive in the maximum. If branches join other branches, the minimum may be lower and
+// the maximum higher than the cost of any real run. A child run is included if the RUN_WORKFLOW names a version.
 type RunQuote struct {
-	// MaximumCredits No run has a `totalUsageWithChildren` above this, completed or not. Null if `unknownBounds` has a component.
+	// MaximumCredits No run, completed or not, has a `totalUsageWithChildren` above this amount. Null if `unknownBounds` is not
+	// empty.
 	//
 	//
 	// Examples: null
 	MaximumCredits *float64 `json:"maximumCredits"`
 
-	// MinimumCredits A first run that completes has a `totalUsageWithChildren` of at least this. A trigger with a lower
-	// `maxCredits` is rejected. A trigger reserves the part of it that is for components outside loops; iterations
-	// and child runs reserve their own.
+	// MinimumCredits A first run that completes has a `totalUsageWithChildren` of at least this amount. A trigger with a lower
+	// `maxCredits` is rejected. A trigger reserves the part of this amount that is for components outside loops.
+	// Iterations and child runs reserve their own credits.
 	//
 	//
 	// Examples: 1
@@ -1736,20 +1751,20 @@ type RunQuote struct {
 	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 	WorkflowID ID `json:"workflowId"`
 
-	// WorkflowVersion The version, from 1. Every save creates the next one. A version never changes.
+	// WorkflowVersion The version, from 1. Every save creates the next version. A version never changes.
 	//
 	// Examples: 3
 	WorkflowVersion WorkflowVersion `json:"workflowVersion"`
 }
 
-// RunSignal A signal that a run has.
+// RunSignal A signal that a run has stored.
 type RunSignal struct {
-	// Payload What a signal carries.
+	// Payload The data that a signal carries.
 	//
 	// Examples: {"approvedBy":"ada@example.org"}
 	Payload SignalPayload `json:"payload"`
 
-	// ReceivedAt When the first one came.
+	// ReceivedAt When the first signal with this name was received.
 	//
 	// Examples: 2026-11-21T10:16:02.000Z
 	ReceivedAt time.Time `json:"receivedAt"`
@@ -1767,7 +1782,7 @@ type RunSignal struct {
 
 // RunStage One execution of a component in a run. A component in loops has a stage for each iteration.
 type RunStage struct {
-	// ChildRunID The run that a RUN_WORKFLOW started. Null for other components, and if no run was started.
+	// ChildRunID The run that a RUN_WORKFLOW started. Null for other components, or if no run was started.
 	ChildRunID *ID `json:"childRunId"`
 
 	// ComponentID The component's ID inside its workflow.
@@ -1775,13 +1790,13 @@ type RunStage struct {
 	// Examples: balance
 	ComponentID ComponentID `json:"componentId"`
 
-	// CreditUsage Credits that the stage used; 0 until it is final.
+	// CreditUsage Credits that the stage used; 0 until the stage is final.
 	//
 	// Examples: 3
 	CreditUsage float64 `json:"creditUsage"`
 
-	// Error Why the stage failed, or was stopped after it was queued. `outcome: unknown` means that a stage which was
-	// interrupted may have taken effect; its `creditUsage` is 0. Null otherwise.
+	// Error Why the stage failed, or why it was stopped after it was queued. Null otherwise. `outcome: unknown` means
+	// that the stage was interrupted and may have taken effect; its `creditUsage` is 0.
 	Error *ExecutionError `json:"error"`
 
 	// ExecutionAttempt The current or last attempt; 1 before the first.
@@ -1789,7 +1804,7 @@ type RunStage struct {
 	// Examples: 1
 	ExecutionAttempt int32 `json:"executionAttempt"`
 
-	// ExecutionDispatchedAt When the stage was queued for the workers. Null if it was not.
+	// ExecutionDispatchedAt When the stage was queued for the workers. Null if the stage was not queued.
 	//
 	// Examples: 2026-11-21T10:16:00.012Z
 	ExecutionDispatchedAt *time.Time `json:"executionDispatchedAt"`
@@ -1798,7 +1813,7 @@ type RunStage struct {
 	// components that the run itself executes, such as IF and FOR_EACH.
 	ExecutionEventID *ID `json:"executionEventId"`
 
-	// FinishedAt When it became final. Null until then.
+	// FinishedAt When the stage became final. Null until then.
 	//
 	// Examples: 2026-11-21T10:16:00.236Z
 	FinishedAt *time.Time `json:"finishedAt"`
@@ -1830,24 +1845,24 @@ type RunStage struct {
 	// Examples: {"balance":"51000000000000000000"}
 	Output interface{} `json:"output"`
 
-	// OutputProblem Why `output` is null although there is one: it is stored encrypted, and cannot be decrypted. An execution has
-	// this field only on pages of a list; a request for the single execution returns this as an error instead. Runs
-	// and their stages have it wherever they are shown.
+	// OutputProblem Why `output` is null although the component completed: the stored output is encrypted, and cannot be decrypted.
+	// An execution has this field only in lists; a request for a single execution returns the problem as an error
+	// instead. Runs and their stages have this field in every response.
 	OutputProblem *OutputProblem `json:"outputProblem,omitempty"`
 
-	// StartedAt When it started. Null until then.
+	// StartedAt When the stage started. Null until then.
 	//
 	// Examples: 2026-11-21T10:16:00.020Z
 	StartedAt *time.Time `json:"startedAt"`
 
-	// Status CREATED until it starts; RUNNING from then on, also between attempts. COMPLETED, FAILED and CANCELED are final.
-	// A branch that is not taken has no stages.
+	// Status CREATED until the stage starts. RUNNING after that, including the time between attempts. COMPLETED, FAILED and
+	// CANCELED are final. There are no stages for a branch that is not taken.
 	//
 	//
 	// Examples: COMPLETED
 	Status StageStatus `json:"status"`
 
-	// UpdatedAt When it last changed.
+	// UpdatedAt When the stage last changed.
 	//
 	// Examples: 2026-11-21T10:16:00.236Z
 	UpdatedAt time.Time `json:"updatedAt"`
@@ -1863,13 +1878,13 @@ type RunStagePage struct {
 	// Examples: false
 	HasMore bool `json:"hasMore"`
 
-	// NextCursor The `cursor` of the next page. Null on the last one.
+	// NextCursor The `cursor` of the next page. Null on the last page.
 	//
 	// Examples: null
 	NextCursor *string `json:"nextCursor"`
 }
 
-// RunStatus CREATED until its first stage starts, EXECUTING from then on; COMPLETED, FAILED and CANCELED are final.
+// RunStatus CREATED until the first stage of the run starts. EXECUTING after that. COMPLETED, FAILED and CANCELED are final.
 //
 // Examples: EXECUTING
 type RunStatus string
@@ -1886,8 +1901,8 @@ type RunTrigger = string
 type SavedWorkflowStatus string
 
 // SequenceEdge An edge: one component follows another. A component starts when each of its incoming edges has fired or can no
-// longer fire, and at least one fired. An edge carries no value: the component that follows uses the values
-// written in its `input`, and those that data connections bring.
+// longer fire, and at least one of them has fired. An edge carries no value: the component that follows uses the
+// values in its `input` and the values from data connections.
 type SequenceEdge struct {
 	// From The component's ID inside its workflow.
 	//
@@ -1899,8 +1914,9 @@ type SequenceEdge struct {
 	// Examples: e1
 	ID EdgeID `json:"id"`
 
-	// Port The port of the first component that has to fire: `next`; `then` or `else` of an IF; the name of a case, or
-	// `default`, of a SWITCH; `each` or `done` of a FOR_EACH; `timeout` of a wait; `error` of any component.
+	// Port The port of the first component. The edge fires when that port fires: `next`; `then` or `else` of an IF; the
+	// name of a case, or `default`, of a SWITCH; `each` or `done` of a FOR_EACH; `timeout` of a wait; `error` of any
+	// component.
 	//
 	//
 	// Examples: next
@@ -1912,7 +1928,7 @@ type SequenceEdge struct {
 	To ComponentID `json:"to"`
 }
 
-// SignalPayload What a signal carries.
+// SignalPayload The data that a signal carries.
 //
 // Examples: {"approvedBy":"ada@example.org"}
 type SignalPayload map[string]interface{}
@@ -1922,23 +1938,23 @@ type SignalPayload map[string]interface{}
 // Examples: hmac-sha256-v1
 type SignatureAlgorithm string
 
-// StageStatus CREATED until it starts; RUNNING from then on, also between attempts. COMPLETED, FAILED and CANCELED are final.
-// A branch that is not taken has no stages.
+// StageStatus CREATED until the stage starts. RUNNING after that, including the time between attempts. COMPLETED, FAILED and
+// CANCELED are final. There are no stages for a branch that is not taken.
 //
 // Examples: COMPLETED
 type StageStatus string
 
 // SystemComponent A component, described in the small dialect that code generators read.
 type SystemComponent struct {
-	// Configs The fields of its `config`.
+	// Configs The fields of the component's `config`.
 	Configs SystemComponentConfigs `json:"configs"`
 
-	// ExecutionModes How it can be executed.
+	// ExecutionModes How the component can be executed.
 	//
 	// Examples: ["COMPONENT","WORKFLOW"]
 	ExecutionModes []ExecutionMode `json:"executionModes"`
 
-	// Inputs The fields of its `input`.
+	// Inputs The fields of the component's `input`.
 	Inputs SystemComponentInputs `json:"inputs"`
 
 	// Module The name of a component.
@@ -1946,12 +1962,12 @@ type SystemComponent struct {
 	// Examples: RANDOM_UUID, API_CALL
 	Module ModuleName `json:"module"`
 
-	// Name Its name for people.
+	// Name The display name of the component.
 	//
 	// Examples: Random UUID
 	Name string `json:"name"`
 
-	// Outputs The fields of its `output`.
+	// Outputs The fields of the component's `output`.
 	Outputs SystemComponentOutputs `json:"outputs"`
 
 	// Type The family of a component. More may be added.
@@ -1960,7 +1976,7 @@ type SystemComponent struct {
 	Type ComponentCategory `json:"type"`
 }
 
-// SystemComponentConfigs The fields of its `config`.
+// SystemComponentConfigs The fields of the component's `config`.
 type SystemComponentConfigs struct {
 	// Properties The schema of each field of `config`.
 	//
@@ -1983,13 +1999,13 @@ type SystemComponentConfigs struct {
 // Examples: object
 type SystemComponentConfigsType string
 
-// SystemComponentInputs The fields of its `input`.
+// SystemComponentInputs The fields of the component's `input`.
 type SystemComponentInputs struct {
 	// Parameters One entry for each field of `input`.
 	Parameters []SystemComponentParameter `json:"parameters"`
 }
 
-// SystemComponentOutputs The fields of its `output`.
+// SystemComponentOutputs The fields of the component's `output`.
 type SystemComponentOutputs struct {
 	// Response One entry for each field of `output`.
 	Response []SystemComponentResponse `json:"response"`
@@ -1997,7 +2013,7 @@ type SystemComponentOutputs struct {
 
 // SystemComponentParameter One field of `input`.
 type SystemComponentParameter struct {
-	// JSONSchema The whole JSON Schema (2020-12) of the field, as the catalogue has it.
+	// JSONSchema The whole JSON Schema (2020-12) of the field, as in the catalogue.
 	//
 	// Examples: {"pattern":"^0x[0-9a-fA-F]{40}$","type":"string"}
 	JSONSchema map[string]interface{} `json:"jsonSchema"`
@@ -2007,7 +2023,7 @@ type SystemComponentParameter struct {
 	// Examples: account
 	Name string `json:"name"`
 
-	// Required Whether it must be given.
+	// Required Whether the field is required.
 	//
 	// Examples: true
 	Required bool `json:"required"`
@@ -2018,14 +2034,14 @@ type SystemComponentParameter struct {
 	Schema DialectSchema `json:"schema"`
 }
 
-// SystemComponentResponse One member of `output`.
+// SystemComponentResponse One field of `output`.
 type SystemComponentResponse struct {
-	// Name The name of the member.
+	// Name The name of the field.
 	//
 	// Examples: balance
 	Name string `json:"name"`
 
-	// Required Whether it is always present.
+	// Required Whether the field is always present.
 	//
 	// Examples: true
 	Required bool `json:"required"`
@@ -2038,7 +2054,7 @@ type SystemComponentResponse struct {
 
 // TriggerResult A run that was accepted.
 type TriggerResult struct {
-	// JobID The id of the job that executes the run. For operators who inspect the queue; no operation accepts it.
+	// JobID The ID of the job that executes the run. For operators who inspect the queue; no operation accepts it.
 	//
 	//
 	// Examples: 48151623
@@ -2053,7 +2069,7 @@ type TriggerResult struct {
 	RunID ID `json:"runId"`
 }
 
-// TriggerWorkflowRequest How to start a run. Null for a field means the same as leaving it out.
+// TriggerWorkflowRequest How to start a run. Setting a field to null is the same as omitting it.
 //
 // Examples: {"input":{"accounts":["0x00000000219ab540356cBB839Cbe05303d7705Fa"]}}
 type TriggerWorkflowRequest struct {
@@ -2065,8 +2081,8 @@ type TriggerWorkflowRequest struct {
 	Input map[string]interface{} `json:"input,omitempty"`
 
 	// MaxCredits The most credits that the run may cost, including the runs that its RUN_WORKFLOW components start, with at
-	// most six decimals. If the minimum of the run is above it, the trigger is rejected with 402 and the reason
-	// `max_credits`. If a stage would exceed it, the stage is not created and the run fails.
+	// most six decimals. If the minimum cost of the run is above this limit, the trigger is rejected with 402 and
+	// the reason `max_credits`. If a stage would exceed the limit, the stage is not created and the run fails.
 	//
 	//
 	// Examples: 10
@@ -2077,14 +2093,14 @@ type TriggerWorkflowRequest struct {
 	// Examples: {"order":"4711"}
 	Metadata map[string]interface{} `json:"metadata,omitempty"`
 
-	// RerunOf The earlier run that this one repeats.
+	// RerunOf The earlier run that this run repeats.
 	RerunOf *GivenRunOrigin `json:"rerunOf,omitempty"`
 
-	// Version The version of the workflow to run. Default: the current one.
+	// Version The version of the workflow to run. Default: the current version.
 	Version *WorkflowVersion `json:"version,omitempty"`
 
-	// WaitForMs How many milliseconds the response may wait for the run to finish. The response then has the record. 0: the
-	// current record.
+	// WaitForMs How many milliseconds the response may wait for the run to finish. The response then contains the record in
+	// `run`. 0: do not wait, but return the current record.
 	//
 	//
 	// Examples: 5000
@@ -2098,8 +2114,8 @@ type UnknownBound struct {
 	// Examples: balance
 	ComponentID ComponentID `json:"componentId"`
 
-	// Reason Why: `items`, the items of a FOR_EACH come with the run; `workflow`, a RUN_WORKFLOW names no version, or the
-	// run of that version has no bound, or this key cannot use its workflow. More may be added.
+	// Reason Why: `items`, the items of a FOR_EACH come with the run; `workflow`, a RUN_WORKFLOW names no version, or
+	// runs of that version have no known bound, or this key cannot use that workflow. More may be added.
 	//
 	//
 	// Examples: items
@@ -2110,7 +2126,7 @@ type UnknownBound struct {
 //
 // Examples: {"config":{"concurrency":10},"position":[240,60]}
 type UpdateWorkflowComponentRequest struct {
-	// Config Fields of the config to change. A `null` removes a field; an object is merged into the current one.
+	// Config Fields of the config to change. A `null` removes a field; an object is merged into the current object.
 	//
 	//
 	// Examples: {"concurrency":10,"onItemFailure":null}
@@ -2127,11 +2143,11 @@ type UpdateWorkflowComponentRequest struct {
 	Position []float64 `json:"position,omitempty"`
 }
 
-// UpdatedWorkflowComponent A component of a workflow, and the version of the workflow that has it in this form.
+// UpdatedWorkflowComponent A component of a workflow after an update, and the workflow version that the update created.
 type UpdatedWorkflowComponent struct {
-	// Attempts How often the component is tried before it fails. Default: 1. The pause between attempts is 1 s, then 2 s (each
-	// +/- 20 %), or the `Retry-After` of an upstream if that is longer, at most 1 hour. Components that the run itself
-	// executes (category LOGIC) have one attempt: more are rejected.
+	// Attempts How often the component is tried before its stage fails. Default: 1. The pause between attempts is 1 s, then 2 s
+	// (each +/- 20 %), or the upstream's `Retry-After` if that is longer, but at most 1 hour. Components that the run
+	// itself executes (category LOGIC) have one attempt: a higher value is rejected.
 	//
 	//
 	// Examples: 3
@@ -2150,9 +2166,9 @@ type UpdatedWorkflowComponent struct {
 	ID ComponentID `json:"id"`
 
 	// Input Inputs that are known when the workflow is saved, as the module's schema defines (`input` in the catalogue).
-	// Data connections supply the others. `{{env.NAME}}` in a string stands for an environment variable. A value that
-	// the schema marks as secret is encrypted at rest and shown as `[redacted]`, unless it consists only of variables,
-	// optionally after a word and a space, as in `Bearer {{env.TOKEN}}`.
+	// Data connections supply the other inputs. `{{env.NAME}}` in a string stands for an environment variable. A value
+	// that the schema marks as secret is encrypted at rest and shown as `[redacted]`, unless the value consists only
+	// of variables, optionally after a word and a space, as in `Bearer {{env.TOKEN}}`.
 	//
 	//
 	// Examples: {"jsonRpcUrl":"{{env.RPC_URL}}"}
@@ -2168,9 +2184,10 @@ type UpdatedWorkflowComponent struct {
 	// Examples: Its balance
 	Name ComponentName `json:"name"`
 
-	// OnFailure What happens to the run when the component fails and no edge leads from its port `error`. `fail`: running stages
-	// finish, nothing new starts, and the run is FAILED. `continue`: the run continues as if the component had
-	// completed without an output: at `next` or `done`, at the `else` of an IF, at the `default` of a SWITCH.
+	// OnFailure What happens to the run when the component fails and no edge leads from its port `error`. `fail`: stages that
+	// are running finish, no new stage starts, and the run is FAILED. `continue`: the run continues as if the
+	// component had completed without an output: at `next` or `done`, at the `else` of an IF, at the `default` of a
+	// SWITCH.
 	//
 	//
 	// Examples: continue
@@ -2182,18 +2199,18 @@ type UpdatedWorkflowComponent struct {
 	Position *CanvasPosition `json:"position"`
 
 	// TimeoutMs How many milliseconds one attempt may take. Default: the module's timeout. A DELAY, WAIT_FOR_SIGNAL, FOR_EACH or
-	// RUN_WORKFLOW that takes longer fails with `TIMEOUT`: a loop starts nothing more, and child runs are cancelled.
-	// Other modules of the category LOGIC take no time, so it is rejected.
+	// RUN_WORKFLOW that takes longer fails with `TIMEOUT`: a loop starts nothing more, and child runs are canceled.
+	// Other modules of the category LOGIC take no time, so `timeoutMs` is rejected for them.
 	//
 	//
 	// Examples: 5000
 	TimeoutMs *ComponentTimeout `json:"timeoutMs,omitempty"`
 
-	// Warnings Warnings about the workflow, which can be run nevertheless. Only in the response of a save. Absent if it has no
-	// warnings. What can never work is rejected with 422.
+	// Warnings Warnings about the workflow. The workflow can be run nevertheless. Only in the response of a save. Absent if
+	// there are no warnings. A workflow that can never work is rejected with 422.
 	Warnings *WorkflowWarnings `json:"warnings,omitempty"`
 
-	// WorkflowVersion The version, from 1. Every save creates the next one. A version never changes.
+	// WorkflowVersion The version, from 1. Every save creates the next version. A version never changes.
 	//
 	// Examples: 3
 	WorkflowVersion WorkflowVersion `json:"workflowVersion"`
@@ -2201,7 +2218,7 @@ type UpdatedWorkflowComponent struct {
 
 // Workflow A version of a workflow.
 type Workflow struct {
-	// Components Its components.
+	// Components The components of the workflow.
 	Components []WorkflowComponent `json:"components"`
 
 	// CreatedAt When the workflow was created.
@@ -2209,7 +2226,7 @@ type Workflow struct {
 	// Examples: 2026-11-21T10:15:30.120Z
 	CreatedAt time.Time `json:"createdAt"`
 
-	// DataConnections Which outputs go into which inputs.
+	// DataConnections The connections: which output is passed to which input.
 	//
 	// Examples: [{"from":{"componentId":"start","output":"accounts"},"id":"d1","to":{"componentId":"each","input":"items"}}]
 	DataConnections DataConnections `json:"dataConnections"`
@@ -2224,10 +2241,10 @@ type Workflow struct {
 	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 	ID ID `json:"id"`
 
-	// InputSchema A JSON Schema (2020-12) of the input of a run. A trigger whose `input` violates it is rejected with 422. Null:
-	// any input. A value marked `x-secret: true` is encrypted at rest, and so is everything that stages derive from
-	// it. It is shown as `[redacted]` in the `input` of the run, and not quoted in errors. A mark whose location in
-	// the input cannot be determined, for example below a `$ref`, makes all fields secret.
+	// InputSchema A JSON Schema (2020-12) of the input of a run. A trigger whose `input` violates the schema is rejected with 422.
+	// Null: any input. A value marked `x-secret: true` is encrypted at rest, and so is everything that stages derive
+	// from that value. The value is shown as `[redacted]` in the `input` of the run, and is not quoted in errors. If
+	// the location of a mark in the input cannot be determined, for example below a `$ref`, all fields are secret.
 	//
 	//
 	// Examples: {"properties":{"accounts":{"items":{"type":"string"},"type":"array"}},"required":["accounts"],"type":"object"}
@@ -2238,11 +2255,11 @@ type Workflow struct {
 	// Examples: Balances
 	Name WorkflowName `json:"name"`
 
-	// SequenceEdges What follows what.
+	// SequenceEdges The edges: which component follows which.
 	SequenceEdges []SequenceEdge `json:"sequenceEdges"`
 
-	// Status ACTIVE: it can be triggered. PAUSED: it cannot, until it is ACTIVE again. ARCHIVED: it cannot be triggered and
-	// is not listed.
+	// Status ACTIVE: the workflow can be triggered. PAUSED: it cannot be triggered until its status is ACTIVE again.
+	// ARCHIVED: it cannot be triggered, and is not listed.
 	//
 	//
 	// Examples: ACTIVE
@@ -2255,26 +2272,26 @@ type Workflow struct {
 	// Examples: []
 	Triggers WorkflowTriggers `json:"triggers"`
 
-	// UpdatedAt When the workflow last changed. For an earlier version: when it was saved.
+	// UpdatedAt When the workflow last changed. For an earlier version: when that version was saved.
 	//
 	// Examples: 2026-11-21T10:15:30.120Z
 	UpdatedAt time.Time `json:"updatedAt"`
 
-	// Version The version, from 1. Every save creates the next one. A version never changes.
+	// Version The version, from 1. Every save creates the next version. A version never changes.
 	//
 	// Examples: 3
 	Version WorkflowVersion `json:"version"`
 
-	// Warnings Warnings about the workflow, which can be run nevertheless. Only in the response of a save. Absent if it has no
-	// warnings. What can never work is rejected with 422.
+	// Warnings Warnings about the workflow. The workflow can be run nevertheless. Only in the response of a save. Absent if
+	// there are no warnings. A workflow that can never work is rejected with 422.
 	Warnings *WorkflowWarnings `json:"warnings,omitempty"`
 }
 
 // WorkflowComponent A component of a workflow.
 type WorkflowComponent struct {
-	// Attempts How often the component is tried before it fails. Default: 1. The pause between attempts is 1 s, then 2 s (each
-	// +/- 20 %), or the `Retry-After` of an upstream if that is longer, at most 1 hour. Components that the run itself
-	// executes (category LOGIC) have one attempt: more are rejected.
+	// Attempts How often the component is tried before its stage fails. Default: 1. The pause between attempts is 1 s, then 2 s
+	// (each +/- 20 %), or the upstream's `Retry-After` if that is longer, but at most 1 hour. Components that the run
+	// itself executes (category LOGIC) have one attempt: a higher value is rejected.
 	//
 	//
 	// Examples: 3
@@ -2293,9 +2310,9 @@ type WorkflowComponent struct {
 	ID ComponentID `json:"id"`
 
 	// Input Inputs that are known when the workflow is saved, as the module's schema defines (`input` in the catalogue).
-	// Data connections supply the others. `{{env.NAME}}` in a string stands for an environment variable. A value that
-	// the schema marks as secret is encrypted at rest and shown as `[redacted]`, unless it consists only of variables,
-	// optionally after a word and a space, as in `Bearer {{env.TOKEN}}`.
+	// Data connections supply the other inputs. `{{env.NAME}}` in a string stands for an environment variable. A value
+	// that the schema marks as secret is encrypted at rest and shown as `[redacted]`, unless the value consists only
+	// of variables, optionally after a word and a space, as in `Bearer {{env.TOKEN}}`.
 	//
 	//
 	// Examples: {"jsonRpcUrl":"{{env.RPC_URL}}"}
@@ -2311,9 +2328,10 @@ type WorkflowComponent struct {
 	// Examples: Its balance
 	Name ComponentName `json:"name"`
 
-	// OnFailure What happens to the run when the component fails and no edge leads from its port `error`. `fail`: running stages
-	// finish, nothing new starts, and the run is FAILED. `continue`: the run continues as if the component had
-	// completed without an output: at `next` or `done`, at the `else` of an IF, at the `default` of a SWITCH.
+	// OnFailure What happens to the run when the component fails and no edge leads from its port `error`. `fail`: stages that
+	// are running finish, no new stage starts, and the run is FAILED. `continue`: the run continues as if the
+	// component had completed without an output: at `next` or `done`, at the `else` of an IF, at the `default` of a
+	// SWITCH.
 	//
 	//
 	// Examples: continue
@@ -2325,8 +2343,8 @@ type WorkflowComponent struct {
 	Position *CanvasPosition `json:"position"`
 
 	// TimeoutMs How many milliseconds one attempt may take. Default: the module's timeout. A DELAY, WAIT_FOR_SIGNAL, FOR_EACH or
-	// RUN_WORKFLOW that takes longer fails with `TIMEOUT`: a loop starts nothing more, and child runs are cancelled.
-	// Other modules of the category LOGIC take no time, so it is rejected.
+	// RUN_WORKFLOW that takes longer fails with `TIMEOUT`: a loop starts nothing more, and child runs are canceled.
+	// Other modules of the category LOGIC take no time, so `timeoutMs` is rejected for them.
 	//
 	//
 	// Examples: 5000
@@ -2340,10 +2358,10 @@ type WorkflowDescription = string
 
 // WorkflowExport A workflow as a file.
 type WorkflowExport struct {
-	// Components Its components.
+	// Components The components of the workflow.
 	Components []WorkflowComponent `json:"components"`
 
-	// DataConnections Which outputs go into which inputs.
+	// DataConnections The connections: which output is passed to which input.
 	//
 	// Examples: [{"from":{"componentId":"start","output":"accounts"},"id":"d1","to":{"componentId":"each","input":"items"}}]
 	DataConnections DataConnections `json:"dataConnections"`
@@ -2358,10 +2376,10 @@ type WorkflowExport struct {
 	// Examples: weft.workflow.v1
 	Format WorkflowFileFormat `json:"format"`
 
-	// InputSchema A JSON Schema (2020-12) of the input of a run. A trigger whose `input` violates it is rejected with 422. Null:
-	// any input. A value marked `x-secret: true` is encrypted at rest, and so is everything that stages derive from
-	// it. It is shown as `[redacted]` in the `input` of the run, and not quoted in errors. A mark whose location in
-	// the input cannot be determined, for example below a `$ref`, makes all fields secret.
+	// InputSchema A JSON Schema (2020-12) of the input of a run. A trigger whose `input` violates the schema is rejected with 422.
+	// Null: any input. A value marked `x-secret: true` is encrypted at rest, and so is everything that stages derive
+	// from that value. The value is shown as `[redacted]` in the `input` of the run, and is not quoted in errors. If
+	// the location of a mark in the input cannot be determined, for example below a `$ref`, all fields are secret.
 	//
 	//
 	// Examples: {"properties":{"accounts":{"items":{"type":"string"},"type":"array"}},"required":["accounts"],"type":"object"}
@@ -2372,7 +2390,7 @@ type WorkflowExport struct {
 	// Examples: Balances
 	Name WorkflowName `json:"name"`
 
-	// SequenceEdges What follows what.
+	// SequenceEdges The edges: which component follows which.
 	SequenceEdges []SequenceEdge `json:"sequenceEdges"`
 
 	// Triggers Reserved: anything but an empty array is rejected with 422. To start runs other than by requests, create
@@ -2403,7 +2421,7 @@ type WorkflowPage struct {
 	// Examples: true
 	HasMore bool `json:"hasMore"`
 
-	// NextCursor The `cursor` of the next page. Null on the last one.
+	// NextCursor The `cursor` of the next page. Null on the last page.
 	//
 	// Examples: MDE5YWE1ZjItNmMzZS03YjExLTlkMGEtM2YxYzJiNGE1ZDZl
 	NextCursor *string `json:"nextCursor"`
@@ -2411,12 +2429,12 @@ type WorkflowPage struct {
 
 // WorkflowRun A run of a workflow.
 type WorkflowRun struct {
-	// CancelReason The reason of the cancellation request. Null if it had none.
+	// CancelReason The reason of the cancellation request. Null if the request had no reason.
 	//
 	// Examples: The order was withdrawn.
 	CancelReason *string `json:"cancelReason"`
 
-	// CancelRequestedAt When cancellation was requested. Null if it was not.
+	// CancelRequestedAt When cancellation was requested. Null if cancellation was not requested.
 	//
 	// Examples: 2026-11-21T10:16:02.000Z
 	CancelRequestedAt *time.Time `json:"cancelRequestedAt"`
@@ -2451,22 +2469,23 @@ type WorkflowRun struct {
 	// Examples: {"accounts":["0x00000000219ab540356cBB839Cbe05303d7705Fa"]}
 	Input interface{} `json:"input"`
 
-	// Metadata The `metadata` of the trigger. Null if it had none.
+	// Metadata The `metadata` of the request that started the run. Null if the request had no `metadata`.
 	//
 	// Examples: {"order":"4711"}
 	Metadata map[string]interface{} `json:"metadata"`
 
-	// Output The output of the run's RESPOND. Null until then, and for a run without a RESPOND.
+	// Output The output of the run's RESPOND. Null until the RESPOND has completed, and for a run without a RESPOND.
+	//
 	//
 	// Examples: {"balances":["51000000000000000000"]}
 	Output interface{} `json:"output"`
 
-	// OutputProblem Why `output` is null although there is one: it is stored encrypted, and cannot be decrypted. An execution has
-	// this field only on pages of a list; a request for the single execution returns this as an error instead. Runs
-	// and their stages have it wherever they are shown.
+	// OutputProblem Why `output` is null although the component completed: the stored output is encrypted, and cannot be decrypted.
+	// An execution has this field only in lists; a request for a single execution returns the problem as an error
+	// instead. Runs and their stages have this field in every response.
 	OutputProblem *OutputProblem `json:"outputProblem,omitempty"`
 
-	// ParentRunID The run whose RUN_WORKFLOW started this one. Null if it is not a child run.
+	// ParentRunID The run whose RUN_WORKFLOW started this run. Null if this run is not a child run.
 	ParentRunID *ID `json:"parentRunId"`
 
 	// PendingStageCount How many stages were created and are not final.
@@ -2474,13 +2493,13 @@ type WorkflowRun struct {
 	// Examples: 1
 	PendingStageCount int32 `json:"pendingStageCount"`
 
-	// RerunOf The run that this one repeats. Null if it is not a rerun.
+	// RerunOf The run that this run repeats. Null if this run is not a rerun.
 	RerunOf *RunOrigin `json:"rerunOf"`
 
-	// RunStages Its stages, in the order in which they were created. Empty in lists and with `stages=none`.
+	// RunStages The stages of the run, in the order in which they were created. Empty in lists and with `stages=none`.
 	RunStages []RunStage `json:"runStages"`
 
-	// Status CREATED until its first stage starts, EXECUTING from then on; COMPLETED, FAILED and CANCELED are final.
+	// Status CREATED until the first stage of the run starts. EXECUTING after that. COMPLETED, FAILED and CANCELED are final.
 	//
 	//
 	// Examples: EXECUTING
@@ -2493,8 +2512,8 @@ type WorkflowRun struct {
 	// Examples: 3
 	TotalUsage float64 `json:"totalUsage"`
 
-	// TotalUsageWithChildren `totalUsage` plus the usage of all runs below this one, at any level. A child run counts once it has
-	// finished. Child runs of stages that a rerun reuses count in the earlier run only.
+	// TotalUsageWithChildren `totalUsage` plus the usage of all child runs, at any level. A child run is included when it has finished.
+	// If a rerun reuses a stage, the child runs of that stage count in the earlier run only.
 	//
 	//
 	// Examples: 3
@@ -2507,7 +2526,8 @@ type WorkflowRun struct {
 	// Examples: API
 	Trigger RunTrigger `json:"trigger"`
 
-	// TriggerID The schedule or the hook that started the run. Null for other runs. It may have been deleted since.
+	// TriggerID The schedule or the hook that started the run. Null for other runs. The schedule or hook may have been
+	// deleted since.
 	TriggerID *ID `json:"triggerId"`
 
 	// UpdatedAt When the run last changed.
@@ -2520,7 +2540,7 @@ type WorkflowRun struct {
 	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 	WorkflowID ID `json:"workflowId"`
 
-	// WorkflowVersion The version, from 1. Every save creates the next one. A version never changes.
+	// WorkflowVersion The version, from 1. Every save creates the next version. A version never changes.
 	//
 	// Examples: 3
 	WorkflowVersion WorkflowVersion `json:"workflowVersion"`
@@ -2536,14 +2556,14 @@ type WorkflowRunPage struct {
 	// Examples: true
 	HasMore bool `json:"hasMore"`
 
-	// NextCursor The `cursor` of the next page. Null on the last one.
+	// NextCursor The `cursor` of the next page. Null on the last page.
 	//
 	// Examples: MDE5YWE1ZjItNmMzZS03YjExLTlkMGEtM2YxYzJiNGE1ZDZl
 	NextCursor *string `json:"nextCursor"`
 }
 
-// WorkflowStatus ACTIVE: it can be triggered. PAUSED: it cannot, until it is ACTIVE again. ARCHIVED: it cannot be triggered and
-// is not listed.
+// WorkflowStatus ACTIVE: the workflow can be triggered. PAUSED: it cannot be triggered until its status is ACTIVE again.
+// ARCHIVED: it cannot be triggered, and is not listed.
 //
 // Examples: ACTIVE
 type WorkflowStatus string
@@ -2570,8 +2590,8 @@ type WorkflowSummary struct {
 	// Examples: Balances
 	Name WorkflowName `json:"name"`
 
-	// Status ACTIVE: it can be triggered. PAUSED: it cannot, until it is ACTIVE again. ARCHIVED: it cannot be triggered and
-	// is not listed.
+	// Status ACTIVE: the workflow can be triggered. PAUSED: it cannot be triggered until its status is ACTIVE again.
+	// ARCHIVED: it cannot be triggered, and is not listed.
 	//
 	//
 	// Examples: ACTIVE
@@ -2582,7 +2602,7 @@ type WorkflowSummary struct {
 	// Examples: 2026-11-21T10:15:30.120Z
 	UpdatedAt time.Time `json:"updatedAt"`
 
-	// Version The version, from 1. Every save creates the next one. A version never changes.
+	// Version The version, from 1. Every save creates the next version. A version never changes.
 	//
 	// Examples: 3
 	Version WorkflowVersion `json:"version"`
@@ -2594,7 +2614,7 @@ type WorkflowSummary struct {
 // Examples: []
 type WorkflowTriggers = []map[string]interface{}
 
-// WorkflowVersion The version, from 1. Every save creates the next one. A version never changes.
+// WorkflowVersion The version, from 1. Every save creates the next version. A version never changes.
 //
 // Examples: 3
 type WorkflowVersion = int32
@@ -2603,7 +2623,7 @@ type WorkflowVersion = int32
 type WorkflowWarning struct {
 	// Code The code: `TIMEOUT_UNHANDLED`, `LOOP_WITHOUT_BODY`, `BRANCH_WITHOUT_EDGES`, `CASE_WITHOUT_EDGE`,
 	// `NAME_NOT_BROUGHT`, `PLACEHOLDER_NOT_FILLED` or `OUTPUT_NOT_DECLARED`. [Errors](/docs/errors) documents each
-	// of them. More may be added.
+	// code. More may be added.
 	//
 	//
 	// Examples: TIMEOUT_UNHANDLED
@@ -2614,14 +2634,14 @@ type WorkflowWarning struct {
 	// Examples: component "ask": nothing follows by its port timeout, so a run goes on as if the signal were never awaited
 	Message string `json:"message"`
 
-	// Pointer Its place in the workflow (RFC 6901).
+	// Pointer The place of the problem in the workflow: a JSON pointer (RFC 6901).
 	//
 	// Examples: /components/1
 	Pointer string `json:"pointer"`
 }
 
-// WorkflowWarnings Warnings about the workflow, which can be run nevertheless. Only in the response of a save. Absent if it has no
-// warnings. What can never work is rejected with 422.
+// WorkflowWarnings Warnings about the workflow. The workflow can be run nevertheless. Only in the response of a save. Absent if
+// there are no warnings. A workflow that can never work is rejected with 422.
 type WorkflowWarnings = []WorkflowWarning
 
 // After defines model for After.
@@ -2630,7 +2650,7 @@ type After = int64
 // Cursor defines model for Cursor.
 type Cursor = string
 
-// ExecutionID A UUID, in upper or lower case. Responses have it in lower case.
+// ExecutionID A UUID, in upper or lower case. Responses have the UUID in lower case.
 //
 // Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 type ExecutionID = GivenID
@@ -2653,12 +2673,12 @@ type LastEventID = int64
 // Limit defines model for Limit.
 type Limit = int32
 
-// RunID A UUID, in upper or lower case. Responses have it in lower case.
+// RunID A UUID, in upper or lower case. Responses have the UUID in lower case.
 //
 // Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 type RunID = GivenID
 
-// RunStatusFilter CREATED until its first stage starts, EXECUTING from then on; COMPLETED, FAILED and CANCELED are final.
+// RunStatusFilter CREATED until the first stage of the run starts. EXECUTING after that. COMPLETED, FAILED and CANCELED are final.
 //
 // Examples: EXECUTING
 type RunStatusFilter = RunStatus
@@ -2677,13 +2697,13 @@ type Version = int32
 // Examples: balance
 type WorkflowComponentID = ComponentID
 
-// WorkflowID A UUID, in upper or lower case. Responses have it in lower case.
+// WorkflowID A UUID, in upper or lower case. Responses have the UUID in lower case.
 //
 // Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 type WorkflowID = GivenID
 
-// WorkflowStatusFilter ACTIVE: it can be triggered. PAUSED: it cannot, until it is ACTIVE again. ARCHIVED: it cannot be triggered and
-// is not listed.
+// WorkflowStatusFilter ACTIVE: the workflow can be triggered. PAUSED: it cannot be triggered until its status is ACTIVE again.
+// ARCHIVED: it cannot be triggered, and is not listed.
 //
 // Examples: ACTIVE
 type WorkflowStatusFilter = WorkflowStatus
@@ -2703,9 +2723,10 @@ type ListComponentsParams struct {
 // ExecuteComponentParams defines parameters for ExecuteComponent.
 type ExecuteComponentParams struct {
 	// IdempotencyKey A string of your choice that identifies this request. For 24 hours, a repeat with the same key and the same body
-	// creates nothing: it returns the current record of the first request, marked `Idempotent-Replayed: true`, and
-	// honours `waitForMs`. The same key with another body is 409 `IDEMPOTENCY_MISMATCH`. While the first request is
-	// not yet committed, a repeat is 409 `IDEMPOTENCY_IN_FLIGHT`. A rejected request does not use up its key.
+	// creates nothing. The repeat honours `waitForMs`, and returns the current record of the first request with the
+	// header `Idempotent-Replayed: true`. The same key with another body is 409 `IDEMPOTENCY_MISMATCH`. While the
+	// first request is not yet committed, a repeat is 409 `IDEMPOTENCY_IN_FLIGHT`. A rejected request does not use up
+	// its key.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -2729,29 +2750,29 @@ type ListCallbackAttemptsParams struct {
 
 // ReplayComponentCallbackParams defines parameters for ReplayComponentCallback.
 type ReplayComponentCallbackParams struct {
-	// Force Send it again even if it was delivered.
+	// Force Send the callback again even if it was delivered.
 	Force *Force `form:"force,omitempty" json:"force,omitempty"`
 }
 
 // StreamComponentExecutionParams defines parameters for StreamComponentExecution.
 type StreamComponentExecutionParams struct {
-	// LastEventID The id of the last event that was received. Standard clients of event streams send it when they reconnect.
+	// LastEventID The ID of the last event that was received. Standard clients of event streams send it when they reconnect.
 	LastEventID *LastEventID `json:"Last-Event-ID,omitempty"`
 }
 
 // ExportWorkflowParams defines parameters for ExportWorkflow.
 type ExportWorkflowParams struct {
-	// Version The version of the workflow. Default: the current one.
+	// Version The version of the workflow. Default: the current version.
 	Version *Version `form:"version,omitempty" json:"version,omitempty"`
 
-	// IfNoneMatch The `ETag` of your copy, or a list of them. If one of them is current, the response is 304 without a body. `*`
-	// matches any `ETag`. Several lines of this header are one list.
+	// IfNoneMatch The `ETag` of your copy, or a list of ETags. If one of the ETags is current, the response is 304 without a body.
+	// `*` matches any `ETag`. If the header occurs more than once, its values form one list.
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 }
 
 // ListWorkflowsParams defines parameters for ListWorkflows.
 type ListWorkflowsParams struct {
-	// Status Only workflows with this status. Default: all that are not archived.
+	// Status Only workflows with this status. Default: all workflows that are not archived.
 	Status *WorkflowStatusFilter `form:"status,omitempty" json:"status,omitempty"`
 
 	// Limit How many items at most.
@@ -2764,9 +2785,10 @@ type ListWorkflowsParams struct {
 // CreateWorkflowParams defines parameters for CreateWorkflow.
 type CreateWorkflowParams struct {
 	// IdempotencyKey A string of your choice that identifies this request. For 24 hours, a repeat with the same key and the same body
-	// creates nothing: it returns the current record of the first request, marked `Idempotent-Replayed: true`, and
-	// honours `waitForMs`. The same key with another body is 409 `IDEMPOTENCY_MISMATCH`. While the first request is
-	// not yet committed, a repeat is 409 `IDEMPOTENCY_IN_FLIGHT`. A rejected request does not use up its key.
+	// creates nothing. The repeat honours `waitForMs`, and returns the current record of the first request with the
+	// header `Idempotent-Replayed: true`. The same key with another body is 409 `IDEMPOTENCY_MISMATCH`. While the
+	// first request is not yet committed, a repeat is 409 `IDEMPOTENCY_IN_FLIGHT`. A rejected request does not use up
+	// its key.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
@@ -2796,7 +2818,7 @@ type GetWorkflowRunParamsStages string
 
 // ListRunEventsParams defines parameters for ListRunEvents.
 type ListRunEventsParams struct {
-	// After The `seq` of an event, which is also its id on the stream. Only later events are returned.
+	// After The `seq` of an event, which is also its ID on the stream. Only later events are returned.
 	After *After `form:"after,omitempty" json:"after,omitempty"`
 
 	// Limit How many items at most.
@@ -2817,60 +2839,61 @@ type ListRunStagesParams struct {
 
 // StreamWorkflowRunParams defines parameters for StreamWorkflowRun.
 type StreamWorkflowRunParams struct {
-	// After The `seq` of an event, which is also its id on the stream. Only later events are returned.
+	// After The `seq` of an event, which is also its ID on the stream. Only later events are returned.
 	After *After `form:"after,omitempty" json:"after,omitempty"`
 
-	// LastEventID The id of the last event that was received. Standard clients of event streams send it when they reconnect.
+	// LastEventID The ID of the last event that was received. Standard clients of event streams send it when they reconnect.
 	LastEventID *LastEventID `json:"Last-Event-ID,omitempty"`
 }
 
 // ArchiveWorkflowParams defines parameters for ArchiveWorkflow.
 type ArchiveWorkflowParams struct {
-	// IfMatch The `ETag` of your copy of the workflow, or a list of them. If the workflow was saved since, the response is 412
-	// and nothing changes. A weak tag (`W/"3"`) never matches (RFC 9110, section 13.1.1), nor does a value that is not
-	// an `ETag`. `*` matches any version. Several lines of this header are one list.
+	// IfMatch The `ETag` of your copy of the workflow, or a list of ETags. If the workflow has been saved since, the response
+	// is 412 and nothing changes. A weak tag (`W/"3"`) never matches (RFC 9110, section 13.1.1), nor does a value that
+	// is not an `ETag`. `*` matches any version. If the header occurs more than once, its values form one list.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 }
 
 // GetWorkflowParams defines parameters for GetWorkflow.
 type GetWorkflowParams struct {
-	// Version The version of the workflow. Default: the current one.
+	// Version The version of the workflow. Default: the current version.
 	Version *Version `form:"version,omitempty" json:"version,omitempty"`
 
-	// IfNoneMatch The `ETag` of your copy, or a list of them. If one of them is current, the response is 304 without a body. `*`
-	// matches any `ETag`. Several lines of this header are one list.
+	// IfNoneMatch The `ETag` of your copy, or a list of ETags. If one of the ETags is current, the response is 304 without a body.
+	// `*` matches any `ETag`. If the header occurs more than once, its values form one list.
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 }
 
 // TriggerWorkflowParams defines parameters for TriggerWorkflow.
 type TriggerWorkflowParams struct {
 	// IdempotencyKey A string of your choice that identifies this request. For 24 hours, a repeat with the same key and the same body
-	// creates nothing: it returns the current record of the first request, marked `Idempotent-Replayed: true`, and
-	// honours `waitForMs`. The same key with another body is 409 `IDEMPOTENCY_MISMATCH`. While the first request is
-	// not yet committed, a repeat is 409 `IDEMPOTENCY_IN_FLIGHT`. A rejected request does not use up its key.
+	// creates nothing. The repeat honours `waitForMs`, and returns the current record of the first request with the
+	// header `Idempotent-Replayed: true`. The same key with another body is 409 `IDEMPOTENCY_MISMATCH`. While the
+	// first request is not yet committed, a repeat is 409 `IDEMPOTENCY_IN_FLIGHT`. A rejected request does not use up
+	// its key.
 	IdempotencyKey *IdempotencyKey `json:"Idempotency-Key,omitempty"`
 }
 
 // ReplaceWorkflowParams defines parameters for ReplaceWorkflow.
 type ReplaceWorkflowParams struct {
-	// IfMatch The `ETag` of your copy of the workflow, or a list of them. If the workflow was saved since, the response is 412
-	// and nothing changes. A weak tag (`W/"3"`) never matches (RFC 9110, section 13.1.1), nor does a value that is not
-	// an `ETag`. `*` matches any version. Several lines of this header are one list.
+	// IfMatch The `ETag` of your copy of the workflow, or a list of ETags. If the workflow has been saved since, the response
+	// is 412 and nothing changes. A weak tag (`W/"3"`) never matches (RFC 9110, section 13.1.1), nor does a value that
+	// is not an `ETag`. `*` matches any version. If the header occurs more than once, its values form one list.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 }
 
 // UpdateWorkflowComponentParams defines parameters for UpdateWorkflowComponent.
 type UpdateWorkflowComponentParams struct {
-	// IfMatch The `ETag` of your copy of the workflow, or a list of them. If the workflow was saved since, the response is 412
-	// and nothing changes. A weak tag (`W/"3"`) never matches (RFC 9110, section 13.1.1), nor does a value that is not
-	// an `ETag`. `*` matches any version. Several lines of this header are one list.
+	// IfMatch The `ETag` of your copy of the workflow, or a list of ETags. If the workflow has been saved since, the response
+	// is 412 and nothing changes. A weak tag (`W/"3"`) never matches (RFC 9110, section 13.1.1), nor does a value that
+	// is not an `ETag`. `*` matches any version. If the header occurs more than once, its values form one list.
 	IfMatch *IfMatch `json:"If-Match,omitempty"`
 }
 
 // ListSystemComponentsParams defines parameters for ListSystemComponents.
 type ListSystemComponentsParams struct {
-	// IfNoneMatch The `ETag` of your copy, or a list of them. If one of them is current, the response is 304 without a body. `*`
-	// matches any `ETag`. Several lines of this header are one list.
+	// IfNoneMatch The `ETag` of your copy, or a list of ETags. If one of the ETags is current, the response is 304 without a body.
+	// `*` matches any `ETag`. If the header occurs more than once, its values form one list.
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 }
 
@@ -2981,14 +3004,14 @@ type ClientInterface interface {
 
 	// ExecuteComponentWithBody Execute a component
 	//
-	// Submits one execution of a component. Once this is answered with 200, the execution is stored and reaches
+	// Submits one execution of a component. Once the request is answered with 200, the execution is stored and reaches
 	// COMPLETED or FAILED.
 	//
 	// Without `waitForMs` the response has the record at once, with the status CREATED. With `waitForMs` the response
 	// waits up to that many milliseconds for the execution to finish. If it finishes in time, the record is final:
 	// COMPLETED, or FAILED with `error`. Otherwise the response has the current record, which is not an error. If as
-	// many calls already wait as the plan allows, a further call does not wait: it is answered at once with its
-	// record. Closing the connection does not stop an execution that is stored.
+	// many calls already wait as the plan allows, a further call does not wait: it is answered at once with the
+	// current record. Closing the connection does not stop an execution that is stored.
 	//
 	// A component without effect (`effect` in the catalogue is `none`) may run before its execution is stored, if the
 	// call waits. Its execution is then stored in its final state. If the connection is closed before that, there is
@@ -3006,14 +3029,14 @@ type ClientInterface interface {
 
 	// ExecuteComponent Execute a component
 	//
-	// Submits one execution of a component. Once this is answered with 200, the execution is stored and reaches
+	// Submits one execution of a component. Once the request is answered with 200, the execution is stored and reaches
 	// COMPLETED or FAILED.
 	//
 	// Without `waitForMs` the response has the record at once, with the status CREATED. With `waitForMs` the response
 	// waits up to that many milliseconds for the execution to finish. If it finishes in time, the record is final:
 	// COMPLETED, or FAILED with `error`. Otherwise the response has the current record, which is not an error. If as
-	// many calls already wait as the plan allows, a further call does not wait: it is answered at once with its
-	// record. Closing the connection does not stop an execution that is stored.
+	// many calls already wait as the plan allows, a further call does not wait: it is answered at once with the
+	// current record. Closing the connection does not stop an execution that is stored.
 	//
 	// A component without effect (`effect` in the catalogue is `none`) may run before its execution is stored, if the
 	// call waits. Its execution is then stored in its final state. If the connection is closed before that, there is
@@ -3032,8 +3055,9 @@ type ClientInterface interface {
 	// ListComponentExecutions List executions
 	//
 	// The component executions of the workspace, newest first. Executions that are submitted while you page do not
-	// shift later pages. A key that is restricted to some workflows sees only executions that were submitted with it
-	// or with a key that it replaced by rotation. A page may hold fewer items than `limit` although `hasMore` is true.
+	// shift later pages. A key that is restricted to some workflows sees only executions that were submitted with that
+	// key or with a key that it replaced by rotation. A page may hold fewer items than `limit` although `hasMore` is
+	// true.
 	//
 	// Corresponds with GET /v1/sdk/components/executions (the `ListComponentExecutions` operationId).
 	ListComponentExecutions(ctx context.Context, params *ListComponentExecutionsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -3041,30 +3065,30 @@ type ClientInterface interface {
 	// GetComponentExecution Get an execution
 	//
 	// The current record of an execution. A key that is restricted to some workflows gets 404 for executions that it
-	// did not submit, here and for the stream, the callback's replay and its attempts. That includes the stages of
-	// runs, which are shown with the run.
+	// did not submit, here and for the stream, the callback's replay and its attempts. The stages of runs are among
+	// these executions; to see them, get the run.
 	//
 	// Corresponds with GET /v1/sdk/components/executions/{executionId} (the `GetComponentExecution` operationId).
 	GetComponentExecution(ctx context.Context, executionID ExecutionID, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ListCallbackAttempts List callback attempts
 	//
-	// Every attempt to deliver the completion callback, newest first: when it was made, how long it took, and its
-	// result. The receiver's response body is never stored. Empty if the execution has no callback or no attempt was
-	// made yet.
+	// Every attempt to deliver the completion callback, newest first: its time, its duration and its result. The
+	// receiver's response body is never stored. The list is empty if the execution has no callback, or if no attempt
+	// was made yet.
 	//
 	// Corresponds with GET /v1/sdk/components/executions/{executionId}/callback-attempts (the `ListCallbackAttempts` operationId).
 	ListCallbackAttempts(ctx context.Context, executionID ExecutionID, params *ListCallbackAttemptsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// ReplayComponentCallback Replay a callback
 	//
-	// Sends the completion callback again when its delivery failed. A retry that is scheduled for later is sent now,
-	// as the next attempt of the same delivery. After the last attempt, a replay starts the schedule again. Safe to
+	// Sends the completion callback again if its delivery failed. A retry that is scheduled for later is sent now, as
+	// the next attempt of the same delivery. After the last attempt, a replay starts the schedule again. Safe to
 	// repeat: nothing changes if the callback was delivered or is being sent. The bytes and `X-Svc-Signature` are
 	// those of the first delivery.
 	//
-	// 409 `NO_CALLBACK` if the execution was submitted without `callbackUrl`, 409 `EXECUTION_NOT_FINISHED` if it is
-	// not final yet.
+	// 409 `NO_CALLBACK` if the execution was submitted without `callbackUrl`, 409 `EXECUTION_NOT_FINISHED` if the
+	// execution is not final yet.
 	//
 	// Corresponds with POST /v1/sdk/components/executions/{executionId}/replay-callback (the `ReplayComponentCallback` operationId).
 	ReplayComponentCallback(ctx context.Context, executionID ExecutionID, params *ReplayComponentCallbackParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -3076,13 +3100,13 @@ type ClientInterface interface {
 	// execution, the first event is the final one.
 	//
 	// Each message is an `id:` and a `data:` line with a JSON `ComponentExecutionEvent`. Events before the final one
-	// carry the field `event: progress`. The final one has no `event` field, so a plain `onmessage` listener receives
-	// exactly one event. The comment `:ping` is sent every 15 s.
+	// carry the field `event: progress`. The final event has no `event` field, so a plain `onmessage` listener
+	// receives exactly one event. The comment `:ping` is sent every 15 s.
 	//
 	// Authentication is checked once, on connecting. Revoking the key closes its streams within 5 s. A browser's
 	// `EventSource` cannot send headers: use `fetch`, or stream through your backend. After a disconnect, connect
-	// again: the current state comes first, so you miss nothing that matters. If the last event was the final one, a
-	// connection with its id as `Last-Event-ID` is answered with 204, so that a standard `EventSource` stops.
+	// again: the current state comes first, so you miss nothing that matters. After the final event, a connection with
+	// the ID of that event as `Last-Event-ID` is answered with 204, so that a standard `EventSource` stops.
 	//
 	// Corresponds with GET /v1/sdk/components/executions/{executionId}/stream (the `StreamComponentExecution` operationId).
 	StreamComponentExecution(ctx context.Context, executionID ExecutionID, params *StreamComponentExecutionParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -3096,8 +3120,8 @@ type ClientInterface interface {
 
 	// ExportWorkflow Export a workflow
 	//
-	// The workflow, or one of its earlier versions, as one file. The file holds nothing that belongs to this
-	// workspace. It is a valid body of `POST /v1/sdk/workflows`, here or in another deployment.
+	// The workflow, or one of its earlier versions, as one file. The file contains nothing that belongs to this
+	// workspace. The file is a valid body of `POST /v1/sdk/workflows`, here or in another deployment.
 	//
 	// Secret values of inputs and configs are not exported: `[redacted]` replaces them.
 	//
@@ -3106,8 +3130,8 @@ type ClientInterface interface {
 
 	// ListWorkflows List the workflows
 	//
-	// The workflows of the workspace, newest first, without their components. Archived ones are left out unless
-	// `status` asks for them. A key that is restricted to some workflows cannot list workflows: 403 `key_restricted`.
+	// The workflows of the workspace, newest first, without their components. Archived workflows are omitted unless
+	// `status` selects them. A key that is restricted to some workflows cannot list workflows: 403 `key_restricted`.
 	//
 	// Corresponds with GET /v1/sdk/workflows (the `ListWorkflows` operationId).
 	ListWorkflows(ctx context.Context, params *ListWorkflowsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -3141,8 +3165,8 @@ type ClientInterface interface {
 	// ListWorkflowRuns List runs
 	//
 	// The runs of the workspace, newest first, without their stages: `runStages` is empty here. A key that is
-	// restricted to some workflows sees only runs of these. A page may hold fewer items than `limit`, or none,
-	// although `hasMore` is true.
+	// restricted to some workflows sees only runs of those workflows. A page may hold fewer items than `limit`, or
+	// none, although `hasMore` is true.
 	//
 	// Corresponds with GET /v1/sdk/workflows/executions (the `ListWorkflowRuns` operationId).
 	ListWorkflowRuns(ctx context.Context, params *ListWorkflowRunsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
@@ -3158,10 +3182,10 @@ type ClientInterface interface {
 	// CancelWorkflowRunWithBody Cancel a run
 	//
 	// Cancels a run. From then on no stage and no attempt starts, and the run is CANCELED when its last stage has
-	// stopped. `graceful` lets current attempts finish, and starts no further ones; `immediate` stops them. A stage
-	// that was interrupted and may have taken effect has `error.outcome: unknown`. Stages that finished are charged.
-	// Child runs are cancelled too. A repeat changes nothing, except that `immediate` after `graceful` stops what is
-	// still running. A finished run stays as it is.
+	// stopped. `graceful` lets current attempts finish, but starts no further attempts; `immediate` stops the current
+	// attempts too. A stage that was interrupted and may have taken effect has `error.outcome: unknown`. Stages that
+	// finished are charged. Child runs are canceled too. A repeat changes nothing, except that `immediate` after
+	// `graceful` stops the attempts that are still running. A finished run stays as it is.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3171,10 +3195,10 @@ type ClientInterface interface {
 	// CancelWorkflowRun Cancel a run
 	//
 	// Cancels a run. From then on no stage and no attempt starts, and the run is CANCELED when its last stage has
-	// stopped. `graceful` lets current attempts finish, and starts no further ones; `immediate` stops them. A stage
-	// that was interrupted and may have taken effect has `error.outcome: unknown`. Stages that finished are charged.
-	// Child runs are cancelled too. A repeat changes nothing, except that `immediate` after `graceful` stops what is
-	// still running. A finished run stays as it is.
+	// stopped. `graceful` lets current attempts finish, but starts no further attempts; `immediate` stops the current
+	// attempts too. A stage that was interrupted and may have taken effect has `error.outcome: unknown`. Stages that
+	// finished are charged. Child runs are canceled too. A repeat changes nothing, except that `immediate` after
+	// `graceful` stops the attempts that are still running. A finished run stays as it is.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3183,18 +3207,18 @@ type ClientInterface interface {
 
 	// ListRunEvents List the events of a run
 	//
-	// The ordered event log of a run, as on its stream: the events so far, in pages, or those after the one that
-	// `after` names.
+	// The ordered event log of a run, in pages: all events so far, or only the events after `after`. They are the same
+	// events as on the run's stream.
 	//
 	// Corresponds with GET /v1/sdk/workflows/executions/{runId}/events (the `ListRunEvents` operationId).
 	ListRunEvents(ctx context.Context, runID RunID, params *ListRunEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error)
 
 	// SendRunSignalWithBody Send a signal to a run
 	//
-	// Sends a signal to a run, with the body as its payload. The WAIT_FOR_SIGNAL of that name continues with it, now
-	// or when the run reaches it later. Only the first signal of a name counts: a repeat changes nothing, whatever the
-	// body, and gets the same response, even after the run has finished. A finished run accepts no other signal: 409
-	// `run_finished`.
+	// Sends a signal to a run, with the body as its payload. The WAIT_FOR_SIGNAL component with that signal name
+	// continues with the payload, now or when the run reaches the component later. Only the first signal of a name
+	// counts: a repeat changes nothing, whatever the body, and gets the same response, even after the run has
+	// finished. A finished run accepts no other signal: 409 `run_finished`.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3203,10 +3227,10 @@ type ClientInterface interface {
 
 	// SendRunSignal Send a signal to a run
 	//
-	// Sends a signal to a run, with the body as its payload. The WAIT_FOR_SIGNAL of that name continues with it, now
-	// or when the run reaches it later. Only the first signal of a name counts: a repeat changes nothing, whatever the
-	// body, and gets the same response, even after the run has finished. A finished run accepts no other signal: 409
-	// `run_finished`.
+	// Sends a signal to a run, with the body as its payload. The WAIT_FOR_SIGNAL component with that signal name
+	// continues with the payload, now or when the run reaches the component later. Only the first signal of a name
+	// counts: a repeat changes nothing, whatever the body, and gets the same response, even after the run has
+	// finished. A finished run accepts no other signal: 409 `run_finished`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3226,10 +3250,10 @@ type ClientInterface interface {
 	// with a JSON `RunEvent`. The comment `:ping` is sent every 15 s. The stream closes with the event of COMPLETED,
 	// FAILED or CANCELED. For a finished run, that event is sent at once. FAILED carries `error`.
 	//
-	// On connecting you get the current state. With `Last-Event-ID` or `after` you get the events after that one
-	// instead, so you miss nothing and see nothing twice. If there are no later events, the current state is sent
-	// again under the same id. The header takes precedence over `after`. If it is the id of the final event, the
-	// response is 204, so that a standard `EventSource` stops.
+	// On connecting you get the current state. With `Last-Event-ID` or `after`, you get the events after the named
+	// event instead, so you miss nothing and see nothing twice. If there are no later events, the current state is
+	// sent again under the same ID. The header takes precedence over `after`. If the header is the ID of the final
+	// event, the response is 204, so that a standard `EventSource` stops.
 	//
 	// Authentication is checked once, on connecting. Revoking the key closes its streams within 5 s. A browser's
 	// `EventSource` cannot send headers: use `fetch`, or stream through your backend.
@@ -3241,7 +3265,7 @@ type ClientInterface interface {
 	//
 	// Archives the workflow: it can no longer be triggered and is not listed. Its versions and runs are kept, and runs
 	// in progress continue. Archiving an archived workflow changes nothing. With `If-Match`, the response is 412 if
-	// the workflow was saved since. A key that is restricted to some workflows cannot archive workflows: 403
+	// the workflow has been saved since. A key that is restricted to some workflows cannot archive workflows: 403
 	// `key_restricted`.
 	//
 	// Corresponds with DELETE /v1/sdk/workflows/{workflowId} (the `ArchiveWorkflow` operationId).
@@ -3251,8 +3275,9 @@ type ClientInterface interface {
 	//
 	// The workflow, in its current version or an earlier one.
 	//
-	// With `If-None-Match` and the `ETag` of your copy, the response is 304 if nothing was saved since. An archived
-	// workflow, or one requested by `version`, is always returned whole: its `status` changes without a new version.
+	// With `If-None-Match` and the `ETag` of your copy, the response is 304 if the workflow has not been saved since.
+	// An archived workflow, or one requested by `version`, is always returned whole, because the `status` of a
+	// workflow changes without a new version.
 	//
 	// A secret value that was written into an input or a config is not shown again: `[redacted]` replaces it.
 	//
@@ -3261,19 +3286,19 @@ type ClientInterface interface {
 
 	// TriggerWorkflowWithBody Trigger a workflow
 	//
-	// Starts a run. Once this is answered with 200, the run is stored and reaches COMPLETED, FAILED or CANCELED. It
-	// keeps the version of the workflow with which it starts.
+	// Starts a run. Once the request is answered with 200, the run is stored and reaches COMPLETED, FAILED or
+	// CANCELED. The run keeps the workflow version that it started with.
 	//
-	// The body may be empty. With `waitForMs` the response waits up to that many milliseconds for the run to finish,
-	// or for its RESPOND, and has the record as `run`. If the run takes longer, that is not an error. If as many calls
-	// already wait as the plan allows, a further call does not wait: it is answered at once with its record. Closing
-	// the connection does not stop a run.
+	// The body may be empty. With `waitForMs` the response waits up to that many milliseconds for the run to finish or
+	// to reach its RESPOND. The record is in `run`. If the run takes longer, that is not an error. If as many calls
+	// already wait as the plan allows, a further call does not wait: it is answered at once with the current record.
+	// Closing the connection does not stop a run.
 	//
 	// Starting a run reserves the minimum that it can cost; the price of each further stage is reserved when the stage
 	// is created. Send an `Idempotency-Key` to retry safely when a response was lost.
 	//
-	// If a key that is restricted to some workflows triggers a run, the run can use only these workflows: a
-	// `RUN_WORKFLOW` of any other one fails its stage with `FORBIDDEN`, also in child runs.
+	// If a key that is restricted to some workflows triggers a run, the run can use only the workflows of that key. A
+	// stage whose `RUN_WORKFLOW` names another workflow fails with `FORBIDDEN`, also in child runs.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3282,19 +3307,19 @@ type ClientInterface interface {
 
 	// TriggerWorkflow Trigger a workflow
 	//
-	// Starts a run. Once this is answered with 200, the run is stored and reaches COMPLETED, FAILED or CANCELED. It
-	// keeps the version of the workflow with which it starts.
+	// Starts a run. Once the request is answered with 200, the run is stored and reaches COMPLETED, FAILED or
+	// CANCELED. The run keeps the workflow version that it started with.
 	//
-	// The body may be empty. With `waitForMs` the response waits up to that many milliseconds for the run to finish,
-	// or for its RESPOND, and has the record as `run`. If the run takes longer, that is not an error. If as many calls
-	// already wait as the plan allows, a further call does not wait: it is answered at once with its record. Closing
-	// the connection does not stop a run.
+	// The body may be empty. With `waitForMs` the response waits up to that many milliseconds for the run to finish or
+	// to reach its RESPOND. The record is in `run`. If the run takes longer, that is not an error. If as many calls
+	// already wait as the plan allows, a further call does not wait: it is answered at once with the current record.
+	// Closing the connection does not stop a run.
 	//
 	// Starting a run reserves the minimum that it can cost; the price of each further stage is reserved when the stage
 	// is created. Send an `Idempotency-Key` to retry safely when a response was lost.
 	//
-	// If a key that is restricted to some workflows triggers a run, the run can use only these workflows: a
-	// `RUN_WORKFLOW` of any other one fails its stage with `FORBIDDEN`, also in child runs.
+	// If a key that is restricted to some workflows triggers a run, the run can use only the workflows of that key. A
+	// stage whose `RUN_WORKFLOW` names another workflow fails with `FORBIDDEN`, also in child runs.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3304,16 +3329,16 @@ type ClientInterface interface {
 	// ReplaceWorkflowWithBody Replace a workflow
 	//
 	// Saves the workflow as its next version. Versions never change: a run that is in progress keeps its version, and
-	// `?version=` still returns earlier ones. To pause a workflow, set `status`: a paused workflow cannot be
+	// `?version=` still returns earlier versions. To pause a workflow, set `status`: a paused workflow cannot be
 	// triggered. Without `status`, the current status stays.
 	//
-	// Send `If-Match` with the `ETag` of your copy to avoid overwriting a newer version: 412 if the workflow was saved
-	// since. An archived workflow can be replaced only with a `status`, which restores it; otherwise 409
-	// `workflow_archived`. Where the body has `[redacted]` instead of a secret value, the stored value of the same
-	// component stays. It stays with the origins (scheme, host and port) of the addresses in that component, and with
-	// the recipients of `AGE_ENCRYPT`: if one of them changes, send the secret values again, or the response is 422
-	// with a pointer to each. A key that is restricted to some workflows cannot replace workflows: 403
-	// `key_restricted`.
+	// Send `If-Match` with the `ETag` of your copy to avoid overwriting a newer version: the response is 412 if the
+	// workflow has been saved since. To replace an archived workflow, send a `status`, which restores the workflow;
+	// without `status`, the response is 409 `workflow_archived`. Where the body has `[redacted]` instead of a secret
+	// value, the stored value of the same component stays. A stored value is bound to the origins (scheme, host and
+	// port) of the addresses in its component, and to the recipients of `AGE_ENCRYPT`. If an origin or a recipient
+	// changes, send the secret values again; otherwise the response is 422 with a pointer to each secret value. A key
+	// that is restricted to some workflows cannot replace workflows: 403 `key_restricted`.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3323,16 +3348,16 @@ type ClientInterface interface {
 	// ReplaceWorkflow Replace a workflow
 	//
 	// Saves the workflow as its next version. Versions never change: a run that is in progress keeps its version, and
-	// `?version=` still returns earlier ones. To pause a workflow, set `status`: a paused workflow cannot be
+	// `?version=` still returns earlier versions. To pause a workflow, set `status`: a paused workflow cannot be
 	// triggered. Without `status`, the current status stays.
 	//
-	// Send `If-Match` with the `ETag` of your copy to avoid overwriting a newer version: 412 if the workflow was saved
-	// since. An archived workflow can be replaced only with a `status`, which restores it; otherwise 409
-	// `workflow_archived`. Where the body has `[redacted]` instead of a secret value, the stored value of the same
-	// component stays. It stays with the origins (scheme, host and port) of the addresses in that component, and with
-	// the recipients of `AGE_ENCRYPT`: if one of them changes, send the secret values again, or the response is 422
-	// with a pointer to each. A key that is restricted to some workflows cannot replace workflows: 403
-	// `key_restricted`.
+	// Send `If-Match` with the `ETag` of your copy to avoid overwriting a newer version: the response is 412 if the
+	// workflow has been saved since. To replace an archived workflow, send a `status`, which restores the workflow;
+	// without `status`, the response is 409 `workflow_archived`. Where the body has `[redacted]` instead of a secret
+	// value, the stored value of the same component stays. A stored value is bound to the origins (scheme, host and
+	// port) of the addresses in its component, and to the recipients of `AGE_ENCRYPT`. If an origin or a recipient
+	// changes, send the secret values again; otherwise the response is 422 with a pointer to each secret value. A key
+	// that is restricted to some workflows cannot replace workflows: 403 `key_restricted`.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3342,13 +3367,13 @@ type ClientInterface interface {
 	// UpdateWorkflowComponentWithBody Update a component of a workflow
 	//
 	// Changes the config, the name or the canvas position of one component, and saves the workflow as its next
-	// version. Absent fields stay as they are. `config` is merged into the current one (RFC 7396): a `null` removes a
-	// field, a nested object is merged in the same way, and any other value replaces the current one. A body with none
-	// of the three fields changes nothing and creates no version.
+	// version. Absent fields stay as they are. `config` is merged into the current config (RFC 7396): a `null` removes
+	// a field, a nested object is merged in the same way, and any other value replaces the current value. A body with
+	// none of the three fields changes nothing and creates no version.
 	//
-	// The whole workflow is validated as when it is replaced. Faults of this component have a pointer into the body,
-	// all others one into the workflow. A run that is in progress keeps its version. An archived workflow cannot be
-	// changed: 409 `workflow_archived`.
+	// The whole workflow is validated, as in a replacement. A fault of this component has a pointer into the body. Any
+	// other fault has a pointer into the workflow. A run that is in progress keeps its version. An archived workflow
+	// cannot be changed: 409 `workflow_archived`.
 	//
 	// Stored secrets do not follow an address to another origin (scheme, host or port): 422 with a pointer to each
 	// secret of the component. Send secrets of the config with the change. For secrets of the input, replace the
@@ -3358,8 +3383,8 @@ type ClientInterface interface {
 	// `needs_unrestricted_key`: to add or change a string that has an `{{env.…}}` reference, to change the workflow or
 	// the version that a `RUN_WORKFLOW` runs, to remove an `x-secret` mark from the `inputSchema` of a trigger, and to
 	// change the origin of an address, or an expression, in a component that uses secrets. A component uses secrets if
-	// it has stored secrets or `{{env.…}}` references, or if connections bring it such a variable or a secret field of
-	// the run's input.
+	// it has stored secrets or `{{env.…}}` references, or if a connection passes an environment variable or a secret
+	// field of the run's input to it.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3369,13 +3394,13 @@ type ClientInterface interface {
 	// UpdateWorkflowComponent Update a component of a workflow
 	//
 	// Changes the config, the name or the canvas position of one component, and saves the workflow as its next
-	// version. Absent fields stay as they are. `config` is merged into the current one (RFC 7396): a `null` removes a
-	// field, a nested object is merged in the same way, and any other value replaces the current one. A body with none
-	// of the three fields changes nothing and creates no version.
+	// version. Absent fields stay as they are. `config` is merged into the current config (RFC 7396): a `null` removes
+	// a field, a nested object is merged in the same way, and any other value replaces the current value. A body with
+	// none of the three fields changes nothing and creates no version.
 	//
-	// The whole workflow is validated as when it is replaced. Faults of this component have a pointer into the body,
-	// all others one into the workflow. A run that is in progress keeps its version. An archived workflow cannot be
-	// changed: 409 `workflow_archived`.
+	// The whole workflow is validated, as in a replacement. A fault of this component has a pointer into the body. Any
+	// other fault has a pointer into the workflow. A run that is in progress keeps its version. An archived workflow
+	// cannot be changed: 409 `workflow_archived`.
 	//
 	// Stored secrets do not follow an address to another origin (scheme, host or port): 422 with a pointer to each
 	// secret of the component. Send secrets of the config with the change. For secrets of the input, replace the
@@ -3385,8 +3410,8 @@ type ClientInterface interface {
 	// `needs_unrestricted_key`: to add or change a string that has an `{{env.…}}` reference, to change the workflow or
 	// the version that a `RUN_WORKFLOW` runs, to remove an `x-secret` mark from the `inputSchema` of a trigger, and to
 	// change the origin of an address, or an expression, in a component that uses secrets. A component uses secrets if
-	// it has stored secrets or `{{env.…}}` references, or if connections bring it such a variable or a secret field of
-	// the run's input.
+	// it has stored secrets or `{{env.…}}` references, or if a connection passes an environment variable or a secret
+	// field of the run's input to it.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3395,9 +3420,9 @@ type ClientInterface interface {
 
 	// QuoteWorkflowWithBody Quote a run
 	//
-	// Returns what a first run of the workflow and all runs below it cost, without starting one: a minimum that every
-	// completed run reaches, a maximum that no run exceeds, and the components whose cost has no known bound, such as
-	// a FOR_EACH over items that come with the run.
+	// Returns the cost of a first run of the workflow, including its child runs, without starting a run: a minimum
+	// that every completed run reaches, a maximum that no run exceeds, and the components whose cost has no known
+	// bound, such as a FOR_EACH over items that come with the run.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3406,9 +3431,9 @@ type ClientInterface interface {
 
 	// QuoteWorkflow Quote a run
 	//
-	// Returns what a first run of the workflow and all runs below it cost, without starting one: a minimum that every
-	// completed run reaches, a maximum that no run exceeds, and the components whose cost has no known bound, such as
-	// a FOR_EACH over items that come with the run.
+	// Returns the cost of a first run of the workflow, including its child runs, without starting a run: a minimum
+	// that every completed run reaches, a maximum that no run exceeds, and the components whose cost has no known
+	// bound, such as a FOR_EACH over items that come with the run.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3443,14 +3468,14 @@ func (c *Client) ListComponents(ctx context.Context, params *ListComponentsParam
 
 // ExecuteComponentWithBody Execute a component
 //
-// Submits one execution of a component. Once this is answered with 200, the execution is stored and reaches
+// Submits one execution of a component. Once the request is answered with 200, the execution is stored and reaches
 // COMPLETED or FAILED.
 //
 // Without `waitForMs` the response has the record at once, with the status CREATED. With `waitForMs` the response
 // waits up to that many milliseconds for the execution to finish. If it finishes in time, the record is final:
 // COMPLETED, or FAILED with `error`. Otherwise the response has the current record, which is not an error. If as
-// many calls already wait as the plan allows, a further call does not wait: it is answered at once with its
-// record. Closing the connection does not stop an execution that is stored.
+// many calls already wait as the plan allows, a further call does not wait: it is answered at once with the
+// current record. Closing the connection does not stop an execution that is stored.
 //
 // A component without effect (`effect` in the catalogue is `none`) may run before its execution is stored, if the
 // call waits. Its execution is then stored in its final state. If the connection is closed before that, there is
@@ -3478,14 +3503,14 @@ func (c *Client) ExecuteComponentWithBody(ctx context.Context, params *ExecuteCo
 
 // ExecuteComponent Execute a component
 //
-// Submits one execution of a component. Once this is answered with 200, the execution is stored and reaches
+// Submits one execution of a component. Once the request is answered with 200, the execution is stored and reaches
 // COMPLETED or FAILED.
 //
 // Without `waitForMs` the response has the record at once, with the status CREATED. With `waitForMs` the response
 // waits up to that many milliseconds for the execution to finish. If it finishes in time, the record is final:
 // COMPLETED, or FAILED with `error`. Otherwise the response has the current record, which is not an error. If as
-// many calls already wait as the plan allows, a further call does not wait: it is answered at once with its
-// record. Closing the connection does not stop an execution that is stored.
+// many calls already wait as the plan allows, a further call does not wait: it is answered at once with the
+// current record. Closing the connection does not stop an execution that is stored.
 //
 // A component without effect (`effect` in the catalogue is `none`) may run before its execution is stored, if the
 // call waits. Its execution is then stored in its final state. If the connection is closed before that, there is
@@ -3514,8 +3539,9 @@ func (c *Client) ExecuteComponent(ctx context.Context, params *ExecuteComponentP
 // ListComponentExecutions List executions
 //
 // The component executions of the workspace, newest first. Executions that are submitted while you page do not
-// shift later pages. A key that is restricted to some workflows sees only executions that were submitted with it
-// or with a key that it replaced by rotation. A page may hold fewer items than `limit` although `hasMore` is true.
+// shift later pages. A key that is restricted to some workflows sees only executions that were submitted with that
+// key or with a key that it replaced by rotation. A page may hold fewer items than `limit` although `hasMore` is
+// true.
 //
 // Corresponds with GET /v1/sdk/components/executions (the `ListComponentExecutions` operationId).
 func (c *Client) ListComponentExecutions(ctx context.Context, params *ListComponentExecutionsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -3533,8 +3559,8 @@ func (c *Client) ListComponentExecutions(ctx context.Context, params *ListCompon
 // GetComponentExecution Get an execution
 //
 // The current record of an execution. A key that is restricted to some workflows gets 404 for executions that it
-// did not submit, here and for the stream, the callback's replay and its attempts. That includes the stages of
-// runs, which are shown with the run.
+// did not submit, here and for the stream, the callback's replay and its attempts. The stages of runs are among
+// these executions; to see them, get the run.
 //
 // Corresponds with GET /v1/sdk/components/executions/{executionId} (the `GetComponentExecution` operationId).
 func (c *Client) GetComponentExecution(ctx context.Context, executionID ExecutionID, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -3551,9 +3577,9 @@ func (c *Client) GetComponentExecution(ctx context.Context, executionID Executio
 
 // ListCallbackAttempts List callback attempts
 //
-// Every attempt to deliver the completion callback, newest first: when it was made, how long it took, and its
-// result. The receiver's response body is never stored. Empty if the execution has no callback or no attempt was
-// made yet.
+// Every attempt to deliver the completion callback, newest first: its time, its duration and its result. The
+// receiver's response body is never stored. The list is empty if the execution has no callback, or if no attempt
+// was made yet.
 //
 // Corresponds with GET /v1/sdk/components/executions/{executionId}/callback-attempts (the `ListCallbackAttempts` operationId).
 func (c *Client) ListCallbackAttempts(ctx context.Context, executionID ExecutionID, params *ListCallbackAttemptsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -3570,13 +3596,13 @@ func (c *Client) ListCallbackAttempts(ctx context.Context, executionID Execution
 
 // ReplayComponentCallback Replay a callback
 //
-// Sends the completion callback again when its delivery failed. A retry that is scheduled for later is sent now,
-// as the next attempt of the same delivery. After the last attempt, a replay starts the schedule again. Safe to
+// Sends the completion callback again if its delivery failed. A retry that is scheduled for later is sent now, as
+// the next attempt of the same delivery. After the last attempt, a replay starts the schedule again. Safe to
 // repeat: nothing changes if the callback was delivered or is being sent. The bytes and `X-Svc-Signature` are
 // those of the first delivery.
 //
-// 409 `NO_CALLBACK` if the execution was submitted without `callbackUrl`, 409 `EXECUTION_NOT_FINISHED` if it is
-// not final yet.
+// 409 `NO_CALLBACK` if the execution was submitted without `callbackUrl`, 409 `EXECUTION_NOT_FINISHED` if the
+// execution is not final yet.
 //
 // Corresponds with POST /v1/sdk/components/executions/{executionId}/replay-callback (the `ReplayComponentCallback` operationId).
 func (c *Client) ReplayComponentCallback(ctx context.Context, executionID ExecutionID, params *ReplayComponentCallbackParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -3598,13 +3624,13 @@ func (c *Client) ReplayComponentCallback(ctx context.Context, executionID Execut
 // execution, the first event is the final one.
 //
 // Each message is an `id:` and a `data:` line with a JSON `ComponentExecutionEvent`. Events before the final one
-// carry the field `event: progress`. The final one has no `event` field, so a plain `onmessage` listener receives
-// exactly one event. The comment `:ping` is sent every 15 s.
+// carry the field `event: progress`. The final event has no `event` field, so a plain `onmessage` listener
+// receives exactly one event. The comment `:ping` is sent every 15 s.
 //
 // Authentication is checked once, on connecting. Revoking the key closes its streams within 5 s. A browser's
 // `EventSource` cannot send headers: use `fetch`, or stream through your backend. After a disconnect, connect
-// again: the current state comes first, so you miss nothing that matters. If the last event was the final one, a
-// connection with its id as `Last-Event-ID` is answered with 204, so that a standard `EventSource` stops.
+// again: the current state comes first, so you miss nothing that matters. After the final event, a connection with
+// the ID of that event as `Last-Event-ID` is answered with 204, so that a standard `EventSource` stops.
 //
 // Corresponds with GET /v1/sdk/components/executions/{executionId}/stream (the `StreamComponentExecution` operationId).
 func (c *Client) StreamComponentExecution(ctx context.Context, executionID ExecutionID, params *StreamComponentExecutionParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -3638,8 +3664,8 @@ func (c *Client) GetComponent(ctx context.Context, module GivenModule, reqEditor
 
 // ExportWorkflow Export a workflow
 //
-// The workflow, or one of its earlier versions, as one file. The file holds nothing that belongs to this
-// workspace. It is a valid body of `POST /v1/sdk/workflows`, here or in another deployment.
+// The workflow, or one of its earlier versions, as one file. The file contains nothing that belongs to this
+// workspace. The file is a valid body of `POST /v1/sdk/workflows`, here or in another deployment.
 //
 // Secret values of inputs and configs are not exported: `[redacted]` replaces them.
 //
@@ -3658,8 +3684,8 @@ func (c *Client) ExportWorkflow(ctx context.Context, workflowID WorkflowID, para
 
 // ListWorkflows List the workflows
 //
-// The workflows of the workspace, newest first, without their components. Archived ones are left out unless
-// `status` asks for them. A key that is restricted to some workflows cannot list workflows: 403 `key_restricted`.
+// The workflows of the workspace, newest first, without their components. Archived workflows are omitted unless
+// `status` selects them. A key that is restricted to some workflows cannot list workflows: 403 `key_restricted`.
 //
 // Corresponds with GET /v1/sdk/workflows (the `ListWorkflows` operationId).
 func (c *Client) ListWorkflows(ctx context.Context, params *ListWorkflowsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -3723,8 +3749,8 @@ func (c *Client) CreateWorkflow(ctx context.Context, params *CreateWorkflowParam
 // ListWorkflowRuns List runs
 //
 // The runs of the workspace, newest first, without their stages: `runStages` is empty here. A key that is
-// restricted to some workflows sees only runs of these. A page may hold fewer items than `limit`, or none,
-// although `hasMore` is true.
+// restricted to some workflows sees only runs of those workflows. A page may hold fewer items than `limit`, or
+// none, although `hasMore` is true.
 //
 // Corresponds with GET /v1/sdk/workflows/executions (the `ListWorkflowRuns` operationId).
 func (c *Client) ListWorkflowRuns(ctx context.Context, params *ListWorkflowRunsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -3760,10 +3786,10 @@ func (c *Client) GetWorkflowRun(ctx context.Context, runID RunID, params *GetWor
 // CancelWorkflowRunWithBody Cancel a run
 //
 // Cancels a run. From then on no stage and no attempt starts, and the run is CANCELED when its last stage has
-// stopped. `graceful` lets current attempts finish, and starts no further ones; `immediate` stops them. A stage
-// that was interrupted and may have taken effect has `error.outcome: unknown`. Stages that finished are charged.
-// Child runs are cancelled too. A repeat changes nothing, except that `immediate` after `graceful` stops what is
-// still running. A finished run stays as it is.
+// stopped. `graceful` lets current attempts finish, but starts no further attempts; `immediate` stops the current
+// attempts too. A stage that was interrupted and may have taken effect has `error.outcome: unknown`. Stages that
+// finished are charged. Child runs are canceled too. A repeat changes nothing, except that `immediate` after
+// `graceful` stops the attempts that are still running. A finished run stays as it is.
 //
 // Takes any type of body and a specified content type.
 //
@@ -3783,10 +3809,10 @@ func (c *Client) CancelWorkflowRunWithBody(ctx context.Context, runID RunID, con
 // CancelWorkflowRun Cancel a run
 //
 // Cancels a run. From then on no stage and no attempt starts, and the run is CANCELED when its last stage has
-// stopped. `graceful` lets current attempts finish, and starts no further ones; `immediate` stops them. A stage
-// that was interrupted and may have taken effect has `error.outcome: unknown`. Stages that finished are charged.
-// Child runs are cancelled too. A repeat changes nothing, except that `immediate` after `graceful` stops what is
-// still running. A finished run stays as it is.
+// stopped. `graceful` lets current attempts finish, but starts no further attempts; `immediate` stops the current
+// attempts too. A stage that was interrupted and may have taken effect has `error.outcome: unknown`. Stages that
+// finished are charged. Child runs are canceled too. A repeat changes nothing, except that `immediate` after
+// `graceful` stops the attempts that are still running. A finished run stays as it is.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -3805,8 +3831,8 @@ func (c *Client) CancelWorkflowRun(ctx context.Context, runID RunID, body Cancel
 
 // ListRunEvents List the events of a run
 //
-// The ordered event log of a run, as on its stream: the events so far, in pages, or those after the one that
-// `after` names.
+// The ordered event log of a run, in pages: all events so far, or only the events after `after`. They are the same
+// events as on the run's stream.
 //
 // Corresponds with GET /v1/sdk/workflows/executions/{runId}/events (the `ListRunEvents` operationId).
 func (c *Client) ListRunEvents(ctx context.Context, runID RunID, params *ListRunEventsParams, reqEditors ...RequestEditorFn) (*http.Response, error) {
@@ -3823,10 +3849,10 @@ func (c *Client) ListRunEvents(ctx context.Context, runID RunID, params *ListRun
 
 // SendRunSignalWithBody Send a signal to a run
 //
-// Sends a signal to a run, with the body as its payload. The WAIT_FOR_SIGNAL of that name continues with it, now
-// or when the run reaches it later. Only the first signal of a name counts: a repeat changes nothing, whatever the
-// body, and gets the same response, even after the run has finished. A finished run accepts no other signal: 409
-// `run_finished`.
+// Sends a signal to a run, with the body as its payload. The WAIT_FOR_SIGNAL component with that signal name
+// continues with the payload, now or when the run reaches the component later. Only the first signal of a name
+// counts: a repeat changes nothing, whatever the body, and gets the same response, even after the run has
+// finished. A finished run accepts no other signal: 409 `run_finished`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -3845,10 +3871,10 @@ func (c *Client) SendRunSignalWithBody(ctx context.Context, runID RunID, signal 
 
 // SendRunSignal Send a signal to a run
 //
-// Sends a signal to a run, with the body as its payload. The WAIT_FOR_SIGNAL of that name continues with it, now
-// or when the run reaches it later. Only the first signal of a name counts: a repeat changes nothing, whatever the
-// body, and gets the same response, even after the run has finished. A finished run accepts no other signal: 409
-// `run_finished`.
+// Sends a signal to a run, with the body as its payload. The WAIT_FOR_SIGNAL component with that signal name
+// continues with the payload, now or when the run reaches the component later. Only the first signal of a name
+// counts: a repeat changes nothing, whatever the body, and gets the same response, even after the run has
+// finished. A finished run accepts no other signal: 409 `run_finished`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -3888,10 +3914,10 @@ func (c *Client) ListRunStages(ctx context.Context, runID RunID, params *ListRun
 // with a JSON `RunEvent`. The comment `:ping` is sent every 15 s. The stream closes with the event of COMPLETED,
 // FAILED or CANCELED. For a finished run, that event is sent at once. FAILED carries `error`.
 //
-// On connecting you get the current state. With `Last-Event-ID` or `after` you get the events after that one
-// instead, so you miss nothing and see nothing twice. If there are no later events, the current state is sent
-// again under the same id. The header takes precedence over `after`. If it is the id of the final event, the
-// response is 204, so that a standard `EventSource` stops.
+// On connecting you get the current state. With `Last-Event-ID` or `after`, you get the events after the named
+// event instead, so you miss nothing and see nothing twice. If there are no later events, the current state is
+// sent again under the same ID. The header takes precedence over `after`. If the header is the ID of the final
+// event, the response is 204, so that a standard `EventSource` stops.
 //
 // Authentication is checked once, on connecting. Revoking the key closes its streams within 5 s. A browser's
 // `EventSource` cannot send headers: use `fetch`, or stream through your backend.
@@ -3913,7 +3939,7 @@ func (c *Client) StreamWorkflowRun(ctx context.Context, runID RunID, params *Str
 //
 // Archives the workflow: it can no longer be triggered and is not listed. Its versions and runs are kept, and runs
 // in progress continue. Archiving an archived workflow changes nothing. With `If-Match`, the response is 412 if
-// the workflow was saved since. A key that is restricted to some workflows cannot archive workflows: 403
+// the workflow has been saved since. A key that is restricted to some workflows cannot archive workflows: 403
 // `key_restricted`.
 //
 // Corresponds with DELETE /v1/sdk/workflows/{workflowId} (the `ArchiveWorkflow` operationId).
@@ -3933,8 +3959,9 @@ func (c *Client) ArchiveWorkflow(ctx context.Context, workflowID WorkflowID, par
 //
 // The workflow, in its current version or an earlier one.
 //
-// With `If-None-Match` and the `ETag` of your copy, the response is 304 if nothing was saved since. An archived
-// workflow, or one requested by `version`, is always returned whole: its `status` changes without a new version.
+// With `If-None-Match` and the `ETag` of your copy, the response is 304 if the workflow has not been saved since.
+// An archived workflow, or one requested by `version`, is always returned whole, because the `status` of a
+// workflow changes without a new version.
 //
 // A secret value that was written into an input or a config is not shown again: `[redacted]` replaces it.
 //
@@ -3953,19 +3980,19 @@ func (c *Client) GetWorkflow(ctx context.Context, workflowID WorkflowID, params 
 
 // TriggerWorkflowWithBody Trigger a workflow
 //
-// Starts a run. Once this is answered with 200, the run is stored and reaches COMPLETED, FAILED or CANCELED. It
-// keeps the version of the workflow with which it starts.
+// Starts a run. Once the request is answered with 200, the run is stored and reaches COMPLETED, FAILED or
+// CANCELED. The run keeps the workflow version that it started with.
 //
-// The body may be empty. With `waitForMs` the response waits up to that many milliseconds for the run to finish,
-// or for its RESPOND, and has the record as `run`. If the run takes longer, that is not an error. If as many calls
-// already wait as the plan allows, a further call does not wait: it is answered at once with its record. Closing
-// the connection does not stop a run.
+// The body may be empty. With `waitForMs` the response waits up to that many milliseconds for the run to finish or
+// to reach its RESPOND. The record is in `run`. If the run takes longer, that is not an error. If as many calls
+// already wait as the plan allows, a further call does not wait: it is answered at once with the current record.
+// Closing the connection does not stop a run.
 //
 // Starting a run reserves the minimum that it can cost; the price of each further stage is reserved when the stage
 // is created. Send an `Idempotency-Key` to retry safely when a response was lost.
 //
-// If a key that is restricted to some workflows triggers a run, the run can use only these workflows: a
-// `RUN_WORKFLOW` of any other one fails its stage with `FORBIDDEN`, also in child runs.
+// If a key that is restricted to some workflows triggers a run, the run can use only the workflows of that key. A
+// stage whose `RUN_WORKFLOW` names another workflow fails with `FORBIDDEN`, also in child runs.
 //
 // Takes any type of body and a specified content type.
 //
@@ -3984,19 +4011,19 @@ func (c *Client) TriggerWorkflowWithBody(ctx context.Context, workflowID Workflo
 
 // TriggerWorkflow Trigger a workflow
 //
-// Starts a run. Once this is answered with 200, the run is stored and reaches COMPLETED, FAILED or CANCELED. It
-// keeps the version of the workflow with which it starts.
+// Starts a run. Once the request is answered with 200, the run is stored and reaches COMPLETED, FAILED or
+// CANCELED. The run keeps the workflow version that it started with.
 //
-// The body may be empty. With `waitForMs` the response waits up to that many milliseconds for the run to finish,
-// or for its RESPOND, and has the record as `run`. If the run takes longer, that is not an error. If as many calls
-// already wait as the plan allows, a further call does not wait: it is answered at once with its record. Closing
-// the connection does not stop a run.
+// The body may be empty. With `waitForMs` the response waits up to that many milliseconds for the run to finish or
+// to reach its RESPOND. The record is in `run`. If the run takes longer, that is not an error. If as many calls
+// already wait as the plan allows, a further call does not wait: it is answered at once with the current record.
+// Closing the connection does not stop a run.
 //
 // Starting a run reserves the minimum that it can cost; the price of each further stage is reserved when the stage
 // is created. Send an `Idempotency-Key` to retry safely when a response was lost.
 //
-// If a key that is restricted to some workflows triggers a run, the run can use only these workflows: a
-// `RUN_WORKFLOW` of any other one fails its stage with `FORBIDDEN`, also in child runs.
+// If a key that is restricted to some workflows triggers a run, the run can use only the workflows of that key. A
+// stage whose `RUN_WORKFLOW` names another workflow fails with `FORBIDDEN`, also in child runs.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -4016,16 +4043,16 @@ func (c *Client) TriggerWorkflow(ctx context.Context, workflowID WorkflowID, par
 // ReplaceWorkflowWithBody Replace a workflow
 //
 // Saves the workflow as its next version. Versions never change: a run that is in progress keeps its version, and
-// `?version=` still returns earlier ones. To pause a workflow, set `status`: a paused workflow cannot be
+// `?version=` still returns earlier versions. To pause a workflow, set `status`: a paused workflow cannot be
 // triggered. Without `status`, the current status stays.
 //
-// Send `If-Match` with the `ETag` of your copy to avoid overwriting a newer version: 412 if the workflow was saved
-// since. An archived workflow can be replaced only with a `status`, which restores it; otherwise 409
-// `workflow_archived`. Where the body has `[redacted]` instead of a secret value, the stored value of the same
-// component stays. It stays with the origins (scheme, host and port) of the addresses in that component, and with
-// the recipients of `AGE_ENCRYPT`: if one of them changes, send the secret values again, or the response is 422
-// with a pointer to each. A key that is restricted to some workflows cannot replace workflows: 403
-// `key_restricted`.
+// Send `If-Match` with the `ETag` of your copy to avoid overwriting a newer version: the response is 412 if the
+// workflow has been saved since. To replace an archived workflow, send a `status`, which restores the workflow;
+// without `status`, the response is 409 `workflow_archived`. Where the body has `[redacted]` instead of a secret
+// value, the stored value of the same component stays. A stored value is bound to the origins (scheme, host and
+// port) of the addresses in its component, and to the recipients of `AGE_ENCRYPT`. If an origin or a recipient
+// changes, send the secret values again; otherwise the response is 422 with a pointer to each secret value. A key
+// that is restricted to some workflows cannot replace workflows: 403 `key_restricted`.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4045,16 +4072,16 @@ func (c *Client) ReplaceWorkflowWithBody(ctx context.Context, workflowID Workflo
 // ReplaceWorkflow Replace a workflow
 //
 // Saves the workflow as its next version. Versions never change: a run that is in progress keeps its version, and
-// `?version=` still returns earlier ones. To pause a workflow, set `status`: a paused workflow cannot be
+// `?version=` still returns earlier versions. To pause a workflow, set `status`: a paused workflow cannot be
 // triggered. Without `status`, the current status stays.
 //
-// Send `If-Match` with the `ETag` of your copy to avoid overwriting a newer version: 412 if the workflow was saved
-// since. An archived workflow can be replaced only with a `status`, which restores it; otherwise 409
-// `workflow_archived`. Where the body has `[redacted]` instead of a secret value, the stored value of the same
-// component stays. It stays with the origins (scheme, host and port) of the addresses in that component, and with
-// the recipients of `AGE_ENCRYPT`: if one of them changes, send the secret values again, or the response is 422
-// with a pointer to each. A key that is restricted to some workflows cannot replace workflows: 403
-// `key_restricted`.
+// Send `If-Match` with the `ETag` of your copy to avoid overwriting a newer version: the response is 412 if the
+// workflow has been saved since. To replace an archived workflow, send a `status`, which restores the workflow;
+// without `status`, the response is 409 `workflow_archived`. Where the body has `[redacted]` instead of a secret
+// value, the stored value of the same component stays. A stored value is bound to the origins (scheme, host and
+// port) of the addresses in its component, and to the recipients of `AGE_ENCRYPT`. If an origin or a recipient
+// changes, send the secret values again; otherwise the response is 422 with a pointer to each secret value. A key
+// that is restricted to some workflows cannot replace workflows: 403 `key_restricted`.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -4074,13 +4101,13 @@ func (c *Client) ReplaceWorkflow(ctx context.Context, workflowID WorkflowID, par
 // UpdateWorkflowComponentWithBody Update a component of a workflow
 //
 // Changes the config, the name or the canvas position of one component, and saves the workflow as its next
-// version. Absent fields stay as they are. `config` is merged into the current one (RFC 7396): a `null` removes a
-// field, a nested object is merged in the same way, and any other value replaces the current one. A body with none
-// of the three fields changes nothing and creates no version.
+// version. Absent fields stay as they are. `config` is merged into the current config (RFC 7396): a `null` removes
+// a field, a nested object is merged in the same way, and any other value replaces the current value. A body with
+// none of the three fields changes nothing and creates no version.
 //
-// The whole workflow is validated as when it is replaced. Faults of this component have a pointer into the body,
-// all others one into the workflow. A run that is in progress keeps its version. An archived workflow cannot be
-// changed: 409 `workflow_archived`.
+// The whole workflow is validated, as in a replacement. A fault of this component has a pointer into the body. Any
+// other fault has a pointer into the workflow. A run that is in progress keeps its version. An archived workflow
+// cannot be changed: 409 `workflow_archived`.
 //
 // Stored secrets do not follow an address to another origin (scheme, host or port): 422 with a pointer to each
 // secret of the component. Send secrets of the config with the change. For secrets of the input, replace the
@@ -4090,8 +4117,8 @@ func (c *Client) ReplaceWorkflow(ctx context.Context, workflowID WorkflowID, par
 // `needs_unrestricted_key`: to add or change a string that has an `{{env.…}}` reference, to change the workflow or
 // the version that a `RUN_WORKFLOW` runs, to remove an `x-secret` mark from the `inputSchema` of a trigger, and to
 // change the origin of an address, or an expression, in a component that uses secrets. A component uses secrets if
-// it has stored secrets or `{{env.…}}` references, or if connections bring it such a variable or a secret field of
-// the run's input.
+// it has stored secrets or `{{env.…}}` references, or if a connection passes an environment variable or a secret
+// field of the run's input to it.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4111,13 +4138,13 @@ func (c *Client) UpdateWorkflowComponentWithBody(ctx context.Context, workflowID
 // UpdateWorkflowComponent Update a component of a workflow
 //
 // Changes the config, the name or the canvas position of one component, and saves the workflow as its next
-// version. Absent fields stay as they are. `config` is merged into the current one (RFC 7396): a `null` removes a
-// field, a nested object is merged in the same way, and any other value replaces the current one. A body with none
-// of the three fields changes nothing and creates no version.
+// version. Absent fields stay as they are. `config` is merged into the current config (RFC 7396): a `null` removes
+// a field, a nested object is merged in the same way, and any other value replaces the current value. A body with
+// none of the three fields changes nothing and creates no version.
 //
-// The whole workflow is validated as when it is replaced. Faults of this component have a pointer into the body,
-// all others one into the workflow. A run that is in progress keeps its version. An archived workflow cannot be
-// changed: 409 `workflow_archived`.
+// The whole workflow is validated, as in a replacement. A fault of this component has a pointer into the body. Any
+// other fault has a pointer into the workflow. A run that is in progress keeps its version. An archived workflow
+// cannot be changed: 409 `workflow_archived`.
 //
 // Stored secrets do not follow an address to another origin (scheme, host or port): 422 with a pointer to each
 // secret of the component. Send secrets of the config with the change. For secrets of the input, replace the
@@ -4127,8 +4154,8 @@ func (c *Client) UpdateWorkflowComponentWithBody(ctx context.Context, workflowID
 // `needs_unrestricted_key`: to add or change a string that has an `{{env.…}}` reference, to change the workflow or
 // the version that a `RUN_WORKFLOW` runs, to remove an `x-secret` mark from the `inputSchema` of a trigger, and to
 // change the origin of an address, or an expression, in a component that uses secrets. A component uses secrets if
-// it has stored secrets or `{{env.…}}` references, or if connections bring it such a variable or a secret field of
-// the run's input.
+// it has stored secrets or `{{env.…}}` references, or if a connection passes an environment variable or a secret
+// field of the run's input to it.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -4147,9 +4174,9 @@ func (c *Client) UpdateWorkflowComponent(ctx context.Context, workflowID Workflo
 
 // QuoteWorkflowWithBody Quote a run
 //
-// Returns what a first run of the workflow and all runs below it cost, without starting one: a minimum that every
-// completed run reaches, a maximum that no run exceeds, and the components whose cost has no known bound, such as
-// a FOR_EACH over items that come with the run.
+// Returns the cost of a first run of the workflow, including its child runs, without starting a run: a minimum
+// that every completed run reaches, a maximum that no run exceeds, and the components whose cost has no known
+// bound, such as a FOR_EACH over items that come with the run.
 //
 // Takes any type of body and a specified content type.
 //
@@ -4168,9 +4195,9 @@ func (c *Client) QuoteWorkflowWithBody(ctx context.Context, workflowID WorkflowI
 
 // QuoteWorkflow Quote a run
 //
-// Returns what a first run of the workflow and all runs below it cost, without starting one: a minimum that every
-// completed run reaches, a maximum that no run exceeds, and the components whose cost has no known bound, such as
-// a FOR_EACH over items that come with the run.
+// Returns the cost of a first run of the workflow, including its child runs, without starting a run: a minimum
+// that every completed run reaches, a maximum that no run exceeds, and the components whose cost has no known
+// bound, such as a FOR_EACH over items that come with the run.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -5800,14 +5827,14 @@ type ClientWithResponsesInterface interface {
 
 	// ExecuteComponentWithBodyWithResponse Execute a component
 	//
-	// Submits one execution of a component. Once this is answered with 200, the execution is stored and reaches
+	// Submits one execution of a component. Once the request is answered with 200, the execution is stored and reaches
 	// COMPLETED or FAILED.
 	//
 	// Without `waitForMs` the response has the record at once, with the status CREATED. With `waitForMs` the response
 	// waits up to that many milliseconds for the execution to finish. If it finishes in time, the record is final:
 	// COMPLETED, or FAILED with `error`. Otherwise the response has the current record, which is not an error. If as
-	// many calls already wait as the plan allows, a further call does not wait: it is answered at once with its
-	// record. Closing the connection does not stop an execution that is stored.
+	// many calls already wait as the plan allows, a further call does not wait: it is answered at once with the
+	// current record. Closing the connection does not stop an execution that is stored.
 	//
 	// A component without effect (`effect` in the catalogue is `none`) may run before its execution is stored, if the
 	// call waits. Its execution is then stored in its final state. If the connection is closed before that, there is
@@ -5825,14 +5852,14 @@ type ClientWithResponsesInterface interface {
 
 	// ExecuteComponentWithResponse Execute a component
 	//
-	// Submits one execution of a component. Once this is answered with 200, the execution is stored and reaches
+	// Submits one execution of a component. Once the request is answered with 200, the execution is stored and reaches
 	// COMPLETED or FAILED.
 	//
 	// Without `waitForMs` the response has the record at once, with the status CREATED. With `waitForMs` the response
 	// waits up to that many milliseconds for the execution to finish. If it finishes in time, the record is final:
 	// COMPLETED, or FAILED with `error`. Otherwise the response has the current record, which is not an error. If as
-	// many calls already wait as the plan allows, a further call does not wait: it is answered at once with its
-	// record. Closing the connection does not stop an execution that is stored.
+	// many calls already wait as the plan allows, a further call does not wait: it is answered at once with the
+	// current record. Closing the connection does not stop an execution that is stored.
 	//
 	// A component without effect (`effect` in the catalogue is `none`) may run before its execution is stored, if the
 	// call waits. Its execution is then stored in its final state. If the connection is closed before that, there is
@@ -5851,8 +5878,9 @@ type ClientWithResponsesInterface interface {
 	// ListComponentExecutionsWithResponse List executions
 	//
 	// The component executions of the workspace, newest first. Executions that are submitted while you page do not
-	// shift later pages. A key that is restricted to some workflows sees only executions that were submitted with it
-	// or with a key that it replaced by rotation. A page may hold fewer items than `limit` although `hasMore` is true.
+	// shift later pages. A key that is restricted to some workflows sees only executions that were submitted with that
+	// key or with a key that it replaced by rotation. A page may hold fewer items than `limit` although `hasMore` is
+	// true.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -5862,8 +5890,8 @@ type ClientWithResponsesInterface interface {
 	// GetComponentExecutionWithResponse Get an execution
 	//
 	// The current record of an execution. A key that is restricted to some workflows gets 404 for executions that it
-	// did not submit, here and for the stream, the callback's replay and its attempts. That includes the stages of
-	// runs, which are shown with the run.
+	// did not submit, here and for the stream, the callback's replay and its attempts. The stages of runs are among
+	// these executions; to see them, get the run.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -5872,9 +5900,9 @@ type ClientWithResponsesInterface interface {
 
 	// ListCallbackAttemptsWithResponse List callback attempts
 	//
-	// Every attempt to deliver the completion callback, newest first: when it was made, how long it took, and its
-	// result. The receiver's response body is never stored. Empty if the execution has no callback or no attempt was
-	// made yet.
+	// Every attempt to deliver the completion callback, newest first: its time, its duration and its result. The
+	// receiver's response body is never stored. The list is empty if the execution has no callback, or if no attempt
+	// was made yet.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -5883,13 +5911,13 @@ type ClientWithResponsesInterface interface {
 
 	// ReplayComponentCallbackWithResponse Replay a callback
 	//
-	// Sends the completion callback again when its delivery failed. A retry that is scheduled for later is sent now,
-	// as the next attempt of the same delivery. After the last attempt, a replay starts the schedule again. Safe to
+	// Sends the completion callback again if its delivery failed. A retry that is scheduled for later is sent now, as
+	// the next attempt of the same delivery. After the last attempt, a replay starts the schedule again. Safe to
 	// repeat: nothing changes if the callback was delivered or is being sent. The bytes and `X-Svc-Signature` are
 	// those of the first delivery.
 	//
-	// 409 `NO_CALLBACK` if the execution was submitted without `callbackUrl`, 409 `EXECUTION_NOT_FINISHED` if it is
-	// not final yet.
+	// 409 `NO_CALLBACK` if the execution was submitted without `callbackUrl`, 409 `EXECUTION_NOT_FINISHED` if the
+	// execution is not final yet.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -5903,13 +5931,13 @@ type ClientWithResponsesInterface interface {
 	// execution, the first event is the final one.
 	//
 	// Each message is an `id:` and a `data:` line with a JSON `ComponentExecutionEvent`. Events before the final one
-	// carry the field `event: progress`. The final one has no `event` field, so a plain `onmessage` listener receives
-	// exactly one event. The comment `:ping` is sent every 15 s.
+	// carry the field `event: progress`. The final event has no `event` field, so a plain `onmessage` listener
+	// receives exactly one event. The comment `:ping` is sent every 15 s.
 	//
 	// Authentication is checked once, on connecting. Revoking the key closes its streams within 5 s. A browser's
 	// `EventSource` cannot send headers: use `fetch`, or stream through your backend. After a disconnect, connect
-	// again: the current state comes first, so you miss nothing that matters. If the last event was the final one, a
-	// connection with its id as `Last-Event-ID` is answered with 204, so that a standard `EventSource` stops.
+	// again: the current state comes first, so you miss nothing that matters. After the final event, a connection with
+	// the ID of that event as `Last-Event-ID` is answered with 204, so that a standard `EventSource` stops.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -5927,8 +5955,8 @@ type ClientWithResponsesInterface interface {
 
 	// ExportWorkflowWithResponse Export a workflow
 	//
-	// The workflow, or one of its earlier versions, as one file. The file holds nothing that belongs to this
-	// workspace. It is a valid body of `POST /v1/sdk/workflows`, here or in another deployment.
+	// The workflow, or one of its earlier versions, as one file. The file contains nothing that belongs to this
+	// workspace. The file is a valid body of `POST /v1/sdk/workflows`, here or in another deployment.
 	//
 	// Secret values of inputs and configs are not exported: `[redacted]` replaces them.
 	//
@@ -5939,8 +5967,8 @@ type ClientWithResponsesInterface interface {
 
 	// ListWorkflowsWithResponse List the workflows
 	//
-	// The workflows of the workspace, newest first, without their components. Archived ones are left out unless
-	// `status` asks for them. A key that is restricted to some workflows cannot list workflows: 403 `key_restricted`.
+	// The workflows of the workspace, newest first, without their components. Archived workflows are omitted unless
+	// `status` selects them. A key that is restricted to some workflows cannot list workflows: 403 `key_restricted`.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -5976,8 +6004,8 @@ type ClientWithResponsesInterface interface {
 	// ListWorkflowRunsWithResponse List runs
 	//
 	// The runs of the workspace, newest first, without their stages: `runStages` is empty here. A key that is
-	// restricted to some workflows sees only runs of these. A page may hold fewer items than `limit`, or none,
-	// although `hasMore` is true.
+	// restricted to some workflows sees only runs of those workflows. A page may hold fewer items than `limit`, or
+	// none, although `hasMore` is true.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -5997,10 +6025,10 @@ type ClientWithResponsesInterface interface {
 	// CancelWorkflowRunWithBodyWithResponse Cancel a run
 	//
 	// Cancels a run. From then on no stage and no attempt starts, and the run is CANCELED when its last stage has
-	// stopped. `graceful` lets current attempts finish, and starts no further ones; `immediate` stops them. A stage
-	// that was interrupted and may have taken effect has `error.outcome: unknown`. Stages that finished are charged.
-	// Child runs are cancelled too. A repeat changes nothing, except that `immediate` after `graceful` stops what is
-	// still running. A finished run stays as it is.
+	// stopped. `graceful` lets current attempts finish, but starts no further attempts; `immediate` stops the current
+	// attempts too. A stage that was interrupted and may have taken effect has `error.outcome: unknown`. Stages that
+	// finished are charged. Child runs are canceled too. A repeat changes nothing, except that `immediate` after
+	// `graceful` stops the attempts that are still running. A finished run stays as it is.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -6010,10 +6038,10 @@ type ClientWithResponsesInterface interface {
 	// CancelWorkflowRunWithResponse Cancel a run
 	//
 	// Cancels a run. From then on no stage and no attempt starts, and the run is CANCELED when its last stage has
-	// stopped. `graceful` lets current attempts finish, and starts no further ones; `immediate` stops them. A stage
-	// that was interrupted and may have taken effect has `error.outcome: unknown`. Stages that finished are charged.
-	// Child runs are cancelled too. A repeat changes nothing, except that `immediate` after `graceful` stops what is
-	// still running. A finished run stays as it is.
+	// stopped. `graceful` lets current attempts finish, but starts no further attempts; `immediate` stops the current
+	// attempts too. A stage that was interrupted and may have taken effect has `error.outcome: unknown`. Stages that
+	// finished are charged. Child runs are canceled too. A repeat changes nothing, except that `immediate` after
+	// `graceful` stops the attempts that are still running. A finished run stays as it is.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -6022,8 +6050,8 @@ type ClientWithResponsesInterface interface {
 
 	// ListRunEventsWithResponse List the events of a run
 	//
-	// The ordered event log of a run, as on its stream: the events so far, in pages, or those after the one that
-	// `after` names.
+	// The ordered event log of a run, in pages: all events so far, or only the events after `after`. They are the same
+	// events as on the run's stream.
 	//
 	// Returns a wrapper object for the known response body format(s).
 	//
@@ -6032,10 +6060,10 @@ type ClientWithResponsesInterface interface {
 
 	// SendRunSignalWithBodyWithResponse Send a signal to a run
 	//
-	// Sends a signal to a run, with the body as its payload. The WAIT_FOR_SIGNAL of that name continues with it, now
-	// or when the run reaches it later. Only the first signal of a name counts: a repeat changes nothing, whatever the
-	// body, and gets the same response, even after the run has finished. A finished run accepts no other signal: 409
-	// `run_finished`.
+	// Sends a signal to a run, with the body as its payload. The WAIT_FOR_SIGNAL component with that signal name
+	// continues with the payload, now or when the run reaches the component later. Only the first signal of a name
+	// counts: a repeat changes nothing, whatever the body, and gets the same response, even after the run has
+	// finished. A finished run accepts no other signal: 409 `run_finished`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -6044,10 +6072,10 @@ type ClientWithResponsesInterface interface {
 
 	// SendRunSignalWithResponse Send a signal to a run
 	//
-	// Sends a signal to a run, with the body as its payload. The WAIT_FOR_SIGNAL of that name continues with it, now
-	// or when the run reaches it later. Only the first signal of a name counts: a repeat changes nothing, whatever the
-	// body, and gets the same response, even after the run has finished. A finished run accepts no other signal: 409
-	// `run_finished`.
+	// Sends a signal to a run, with the body as its payload. The WAIT_FOR_SIGNAL component with that signal name
+	// continues with the payload, now or when the run reaches the component later. Only the first signal of a name
+	// counts: a repeat changes nothing, whatever the body, and gets the same response, even after the run has
+	// finished. A finished run accepts no other signal: 409 `run_finished`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -6069,10 +6097,10 @@ type ClientWithResponsesInterface interface {
 	// with a JSON `RunEvent`. The comment `:ping` is sent every 15 s. The stream closes with the event of COMPLETED,
 	// FAILED or CANCELED. For a finished run, that event is sent at once. FAILED carries `error`.
 	//
-	// On connecting you get the current state. With `Last-Event-ID` or `after` you get the events after that one
-	// instead, so you miss nothing and see nothing twice. If there are no later events, the current state is sent
-	// again under the same id. The header takes precedence over `after`. If it is the id of the final event, the
-	// response is 204, so that a standard `EventSource` stops.
+	// On connecting you get the current state. With `Last-Event-ID` or `after`, you get the events after the named
+	// event instead, so you miss nothing and see nothing twice. If there are no later events, the current state is
+	// sent again under the same ID. The header takes precedence over `after`. If the header is the ID of the final
+	// event, the response is 204, so that a standard `EventSource` stops.
 	//
 	// Authentication is checked once, on connecting. Revoking the key closes its streams within 5 s. A browser's
 	// `EventSource` cannot send headers: use `fetch`, or stream through your backend.
@@ -6086,7 +6114,7 @@ type ClientWithResponsesInterface interface {
 	//
 	// Archives the workflow: it can no longer be triggered and is not listed. Its versions and runs are kept, and runs
 	// in progress continue. Archiving an archived workflow changes nothing. With `If-Match`, the response is 412 if
-	// the workflow was saved since. A key that is restricted to some workflows cannot archive workflows: 403
+	// the workflow has been saved since. A key that is restricted to some workflows cannot archive workflows: 403
 	// `key_restricted`.
 	//
 	// Returns a wrapper object for the known response body format(s).
@@ -6098,8 +6126,9 @@ type ClientWithResponsesInterface interface {
 	//
 	// The workflow, in its current version or an earlier one.
 	//
-	// With `If-None-Match` and the `ETag` of your copy, the response is 304 if nothing was saved since. An archived
-	// workflow, or one requested by `version`, is always returned whole: its `status` changes without a new version.
+	// With `If-None-Match` and the `ETag` of your copy, the response is 304 if the workflow has not been saved since.
+	// An archived workflow, or one requested by `version`, is always returned whole, because the `status` of a
+	// workflow changes without a new version.
 	//
 	// A secret value that was written into an input or a config is not shown again: `[redacted]` replaces it.
 	//
@@ -6110,19 +6139,19 @@ type ClientWithResponsesInterface interface {
 
 	// TriggerWorkflowWithBodyWithResponse Trigger a workflow
 	//
-	// Starts a run. Once this is answered with 200, the run is stored and reaches COMPLETED, FAILED or CANCELED. It
-	// keeps the version of the workflow with which it starts.
+	// Starts a run. Once the request is answered with 200, the run is stored and reaches COMPLETED, FAILED or
+	// CANCELED. The run keeps the workflow version that it started with.
 	//
-	// The body may be empty. With `waitForMs` the response waits up to that many milliseconds for the run to finish,
-	// or for its RESPOND, and has the record as `run`. If the run takes longer, that is not an error. If as many calls
-	// already wait as the plan allows, a further call does not wait: it is answered at once with its record. Closing
-	// the connection does not stop a run.
+	// The body may be empty. With `waitForMs` the response waits up to that many milliseconds for the run to finish or
+	// to reach its RESPOND. The record is in `run`. If the run takes longer, that is not an error. If as many calls
+	// already wait as the plan allows, a further call does not wait: it is answered at once with the current record.
+	// Closing the connection does not stop a run.
 	//
 	// Starting a run reserves the minimum that it can cost; the price of each further stage is reserved when the stage
 	// is created. Send an `Idempotency-Key` to retry safely when a response was lost.
 	//
-	// If a key that is restricted to some workflows triggers a run, the run can use only these workflows: a
-	// `RUN_WORKFLOW` of any other one fails its stage with `FORBIDDEN`, also in child runs.
+	// If a key that is restricted to some workflows triggers a run, the run can use only the workflows of that key. A
+	// stage whose `RUN_WORKFLOW` names another workflow fails with `FORBIDDEN`, also in child runs.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -6131,19 +6160,19 @@ type ClientWithResponsesInterface interface {
 
 	// TriggerWorkflowWithResponse Trigger a workflow
 	//
-	// Starts a run. Once this is answered with 200, the run is stored and reaches COMPLETED, FAILED or CANCELED. It
-	// keeps the version of the workflow with which it starts.
+	// Starts a run. Once the request is answered with 200, the run is stored and reaches COMPLETED, FAILED or
+	// CANCELED. The run keeps the workflow version that it started with.
 	//
-	// The body may be empty. With `waitForMs` the response waits up to that many milliseconds for the run to finish,
-	// or for its RESPOND, and has the record as `run`. If the run takes longer, that is not an error. If as many calls
-	// already wait as the plan allows, a further call does not wait: it is answered at once with its record. Closing
-	// the connection does not stop a run.
+	// The body may be empty. With `waitForMs` the response waits up to that many milliseconds for the run to finish or
+	// to reach its RESPOND. The record is in `run`. If the run takes longer, that is not an error. If as many calls
+	// already wait as the plan allows, a further call does not wait: it is answered at once with the current record.
+	// Closing the connection does not stop a run.
 	//
 	// Starting a run reserves the minimum that it can cost; the price of each further stage is reserved when the stage
 	// is created. Send an `Idempotency-Key` to retry safely when a response was lost.
 	//
-	// If a key that is restricted to some workflows triggers a run, the run can use only these workflows: a
-	// `RUN_WORKFLOW` of any other one fails its stage with `FORBIDDEN`, also in child runs.
+	// If a key that is restricted to some workflows triggers a run, the run can use only the workflows of that key. A
+	// stage whose `RUN_WORKFLOW` names another workflow fails with `FORBIDDEN`, also in child runs.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -6153,16 +6182,16 @@ type ClientWithResponsesInterface interface {
 	// ReplaceWorkflowWithBodyWithResponse Replace a workflow
 	//
 	// Saves the workflow as its next version. Versions never change: a run that is in progress keeps its version, and
-	// `?version=` still returns earlier ones. To pause a workflow, set `status`: a paused workflow cannot be
+	// `?version=` still returns earlier versions. To pause a workflow, set `status`: a paused workflow cannot be
 	// triggered. Without `status`, the current status stays.
 	//
-	// Send `If-Match` with the `ETag` of your copy to avoid overwriting a newer version: 412 if the workflow was saved
-	// since. An archived workflow can be replaced only with a `status`, which restores it; otherwise 409
-	// `workflow_archived`. Where the body has `[redacted]` instead of a secret value, the stored value of the same
-	// component stays. It stays with the origins (scheme, host and port) of the addresses in that component, and with
-	// the recipients of `AGE_ENCRYPT`: if one of them changes, send the secret values again, or the response is 422
-	// with a pointer to each. A key that is restricted to some workflows cannot replace workflows: 403
-	// `key_restricted`.
+	// Send `If-Match` with the `ETag` of your copy to avoid overwriting a newer version: the response is 412 if the
+	// workflow has been saved since. To replace an archived workflow, send a `status`, which restores the workflow;
+	// without `status`, the response is 409 `workflow_archived`. Where the body has `[redacted]` instead of a secret
+	// value, the stored value of the same component stays. A stored value is bound to the origins (scheme, host and
+	// port) of the addresses in its component, and to the recipients of `AGE_ENCRYPT`. If an origin or a recipient
+	// changes, send the secret values again; otherwise the response is 422 with a pointer to each secret value. A key
+	// that is restricted to some workflows cannot replace workflows: 403 `key_restricted`.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -6172,16 +6201,16 @@ type ClientWithResponsesInterface interface {
 	// ReplaceWorkflowWithResponse Replace a workflow
 	//
 	// Saves the workflow as its next version. Versions never change: a run that is in progress keeps its version, and
-	// `?version=` still returns earlier ones. To pause a workflow, set `status`: a paused workflow cannot be
+	// `?version=` still returns earlier versions. To pause a workflow, set `status`: a paused workflow cannot be
 	// triggered. Without `status`, the current status stays.
 	//
-	// Send `If-Match` with the `ETag` of your copy to avoid overwriting a newer version: 412 if the workflow was saved
-	// since. An archived workflow can be replaced only with a `status`, which restores it; otherwise 409
-	// `workflow_archived`. Where the body has `[redacted]` instead of a secret value, the stored value of the same
-	// component stays. It stays with the origins (scheme, host and port) of the addresses in that component, and with
-	// the recipients of `AGE_ENCRYPT`: if one of them changes, send the secret values again, or the response is 422
-	// with a pointer to each. A key that is restricted to some workflows cannot replace workflows: 403
-	// `key_restricted`.
+	// Send `If-Match` with the `ETag` of your copy to avoid overwriting a newer version: the response is 412 if the
+	// workflow has been saved since. To replace an archived workflow, send a `status`, which restores the workflow;
+	// without `status`, the response is 409 `workflow_archived`. Where the body has `[redacted]` instead of a secret
+	// value, the stored value of the same component stays. A stored value is bound to the origins (scheme, host and
+	// port) of the addresses in its component, and to the recipients of `AGE_ENCRYPT`. If an origin or a recipient
+	// changes, send the secret values again; otherwise the response is 422 with a pointer to each secret value. A key
+	// that is restricted to some workflows cannot replace workflows: 403 `key_restricted`.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -6191,13 +6220,13 @@ type ClientWithResponsesInterface interface {
 	// UpdateWorkflowComponentWithBodyWithResponse Update a component of a workflow
 	//
 	// Changes the config, the name or the canvas position of one component, and saves the workflow as its next
-	// version. Absent fields stay as they are. `config` is merged into the current one (RFC 7396): a `null` removes a
-	// field, a nested object is merged in the same way, and any other value replaces the current one. A body with none
-	// of the three fields changes nothing and creates no version.
+	// version. Absent fields stay as they are. `config` is merged into the current config (RFC 7396): a `null` removes
+	// a field, a nested object is merged in the same way, and any other value replaces the current value. A body with
+	// none of the three fields changes nothing and creates no version.
 	//
-	// The whole workflow is validated as when it is replaced. Faults of this component have a pointer into the body,
-	// all others one into the workflow. A run that is in progress keeps its version. An archived workflow cannot be
-	// changed: 409 `workflow_archived`.
+	// The whole workflow is validated, as in a replacement. A fault of this component has a pointer into the body. Any
+	// other fault has a pointer into the workflow. A run that is in progress keeps its version. An archived workflow
+	// cannot be changed: 409 `workflow_archived`.
 	//
 	// Stored secrets do not follow an address to another origin (scheme, host or port): 422 with a pointer to each
 	// secret of the component. Send secrets of the config with the change. For secrets of the input, replace the
@@ -6207,8 +6236,8 @@ type ClientWithResponsesInterface interface {
 	// `needs_unrestricted_key`: to add or change a string that has an `{{env.…}}` reference, to change the workflow or
 	// the version that a `RUN_WORKFLOW` runs, to remove an `x-secret` mark from the `inputSchema` of a trigger, and to
 	// change the origin of an address, or an expression, in a component that uses secrets. A component uses secrets if
-	// it has stored secrets or `{{env.…}}` references, or if connections bring it such a variable or a secret field of
-	// the run's input.
+	// it has stored secrets or `{{env.…}}` references, or if a connection passes an environment variable or a secret
+	// field of the run's input to it.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -6218,13 +6247,13 @@ type ClientWithResponsesInterface interface {
 	// UpdateWorkflowComponentWithResponse Update a component of a workflow
 	//
 	// Changes the config, the name or the canvas position of one component, and saves the workflow as its next
-	// version. Absent fields stay as they are. `config` is merged into the current one (RFC 7396): a `null` removes a
-	// field, a nested object is merged in the same way, and any other value replaces the current one. A body with none
-	// of the three fields changes nothing and creates no version.
+	// version. Absent fields stay as they are. `config` is merged into the current config (RFC 7396): a `null` removes
+	// a field, a nested object is merged in the same way, and any other value replaces the current value. A body with
+	// none of the three fields changes nothing and creates no version.
 	//
-	// The whole workflow is validated as when it is replaced. Faults of this component have a pointer into the body,
-	// all others one into the workflow. A run that is in progress keeps its version. An archived workflow cannot be
-	// changed: 409 `workflow_archived`.
+	// The whole workflow is validated, as in a replacement. A fault of this component has a pointer into the body. Any
+	// other fault has a pointer into the workflow. A run that is in progress keeps its version. An archived workflow
+	// cannot be changed: 409 `workflow_archived`.
 	//
 	// Stored secrets do not follow an address to another origin (scheme, host or port): 422 with a pointer to each
 	// secret of the component. Send secrets of the config with the change. For secrets of the input, replace the
@@ -6234,8 +6263,8 @@ type ClientWithResponsesInterface interface {
 	// `needs_unrestricted_key`: to add or change a string that has an `{{env.…}}` reference, to change the workflow or
 	// the version that a `RUN_WORKFLOW` runs, to remove an `x-secret` mark from the `inputSchema` of a trigger, and to
 	// change the origin of an address, or an expression, in a component that uses secrets. A component uses secrets if
-	// it has stored secrets or `{{env.…}}` references, or if connections bring it such a variable or a secret field of
-	// the run's input.
+	// it has stored secrets or `{{env.…}}` references, or if a connection passes an environment variable or a secret
+	// field of the run's input to it.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -6244,9 +6273,9 @@ type ClientWithResponsesInterface interface {
 
 	// QuoteWorkflowWithBodyWithResponse Quote a run
 	//
-	// Returns what a first run of the workflow and all runs below it cost, without starting one: a minimum that every
-	// completed run reaches, a maximum that no run exceeds, and the components whose cost has no known bound, such as
-	// a FOR_EACH over items that come with the run.
+	// Returns the cost of a first run of the workflow, including its child runs, without starting a run: a minimum
+	// that every completed run reaches, a maximum that no run exceeds, and the components whose cost has no known
+	// bound, such as a FOR_EACH over items that come with the run.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -6255,9 +6284,9 @@ type ClientWithResponsesInterface interface {
 
 	// QuoteWorkflowWithResponse Quote a run
 	//
-	// Returns what a first run of the workflow and all runs below it cost, without starting one: a minimum that every
-	// completed run reaches, a maximum that no run exceeds, and the components whose cost has no known bound, such as
-	// a FOR_EACH over items that come with the run.
+	// Returns the cost of a first run of the workflow, including its child runs, without starting a run: a minimum
+	// that every completed run reaches, a maximum that no run exceeds, and the components whose cost has no known
+	// bound, such as a FOR_EACH over items that come with the run.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -7728,14 +7757,14 @@ func (c *ClientWithResponses) ListComponentsWithResponse(ctx context.Context, pa
 
 // ExecuteComponentWithBodyWithResponse Execute a component
 //
-// Submits one execution of a component. Once this is answered with 200, the execution is stored and reaches
+// Submits one execution of a component. Once the request is answered with 200, the execution is stored and reaches
 // COMPLETED or FAILED.
 //
 // Without `waitForMs` the response has the record at once, with the status CREATED. With `waitForMs` the response
 // waits up to that many milliseconds for the execution to finish. If it finishes in time, the record is final:
 // COMPLETED, or FAILED with `error`. Otherwise the response has the current record, which is not an error. If as
-// many calls already wait as the plan allows, a further call does not wait: it is answered at once with its
-// record. Closing the connection does not stop an execution that is stored.
+// many calls already wait as the plan allows, a further call does not wait: it is answered at once with the
+// current record. Closing the connection does not stop an execution that is stored.
 //
 // A component without effect (`effect` in the catalogue is `none`) may run before its execution is stored, if the
 // call waits. Its execution is then stored in its final state. If the connection is closed before that, there is
@@ -7759,14 +7788,14 @@ func (c *ClientWithResponses) ExecuteComponentWithBodyWithResponse(ctx context.C
 
 // ExecuteComponentWithResponse Execute a component
 //
-// Submits one execution of a component. Once this is answered with 200, the execution is stored and reaches
+// Submits one execution of a component. Once the request is answered with 200, the execution is stored and reaches
 // COMPLETED or FAILED.
 //
 // Without `waitForMs` the response has the record at once, with the status CREATED. With `waitForMs` the response
 // waits up to that many milliseconds for the execution to finish. If it finishes in time, the record is final:
 // COMPLETED, or FAILED with `error`. Otherwise the response has the current record, which is not an error. If as
-// many calls already wait as the plan allows, a further call does not wait: it is answered at once with its
-// record. Closing the connection does not stop an execution that is stored.
+// many calls already wait as the plan allows, a further call does not wait: it is answered at once with the
+// current record. Closing the connection does not stop an execution that is stored.
 //
 // A component without effect (`effect` in the catalogue is `none`) may run before its execution is stored, if the
 // call waits. Its execution is then stored in its final state. If the connection is closed before that, there is
@@ -7791,8 +7820,9 @@ func (c *ClientWithResponses) ExecuteComponentWithResponse(ctx context.Context, 
 // ListComponentExecutionsWithResponse List executions
 //
 // The component executions of the workspace, newest first. Executions that are submitted while you page do not
-// shift later pages. A key that is restricted to some workflows sees only executions that were submitted with it
-// or with a key that it replaced by rotation. A page may hold fewer items than `limit` although `hasMore` is true.
+// shift later pages. A key that is restricted to some workflows sees only executions that were submitted with that
+// key or with a key that it replaced by rotation. A page may hold fewer items than `limit` although `hasMore` is
+// true.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -7808,8 +7838,8 @@ func (c *ClientWithResponses) ListComponentExecutionsWithResponse(ctx context.Co
 // GetComponentExecutionWithResponse Get an execution
 //
 // The current record of an execution. A key that is restricted to some workflows gets 404 for executions that it
-// did not submit, here and for the stream, the callback's replay and its attempts. That includes the stages of
-// runs, which are shown with the run.
+// did not submit, here and for the stream, the callback's replay and its attempts. The stages of runs are among
+// these executions; to see them, get the run.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -7824,9 +7854,9 @@ func (c *ClientWithResponses) GetComponentExecutionWithResponse(ctx context.Cont
 
 // ListCallbackAttemptsWithResponse List callback attempts
 //
-// Every attempt to deliver the completion callback, newest first: when it was made, how long it took, and its
-// result. The receiver's response body is never stored. Empty if the execution has no callback or no attempt was
-// made yet.
+// Every attempt to deliver the completion callback, newest first: its time, its duration and its result. The
+// receiver's response body is never stored. The list is empty if the execution has no callback, or if no attempt
+// was made yet.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -7841,13 +7871,13 @@ func (c *ClientWithResponses) ListCallbackAttemptsWithResponse(ctx context.Conte
 
 // ReplayComponentCallbackWithResponse Replay a callback
 //
-// Sends the completion callback again when its delivery failed. A retry that is scheduled for later is sent now,
-// as the next attempt of the same delivery. After the last attempt, a replay starts the schedule again. Safe to
+// Sends the completion callback again if its delivery failed. A retry that is scheduled for later is sent now, as
+// the next attempt of the same delivery. After the last attempt, a replay starts the schedule again. Safe to
 // repeat: nothing changes if the callback was delivered or is being sent. The bytes and `X-Svc-Signature` are
 // those of the first delivery.
 //
-// 409 `NO_CALLBACK` if the execution was submitted without `callbackUrl`, 409 `EXECUTION_NOT_FINISHED` if it is
-// not final yet.
+// 409 `NO_CALLBACK` if the execution was submitted without `callbackUrl`, 409 `EXECUTION_NOT_FINISHED` if the
+// execution is not final yet.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -7867,13 +7897,13 @@ func (c *ClientWithResponses) ReplayComponentCallbackWithResponse(ctx context.Co
 // execution, the first event is the final one.
 //
 // Each message is an `id:` and a `data:` line with a JSON `ComponentExecutionEvent`. Events before the final one
-// carry the field `event: progress`. The final one has no `event` field, so a plain `onmessage` listener receives
-// exactly one event. The comment `:ping` is sent every 15 s.
+// carry the field `event: progress`. The final event has no `event` field, so a plain `onmessage` listener
+// receives exactly one event. The comment `:ping` is sent every 15 s.
 //
 // Authentication is checked once, on connecting. Revoking the key closes its streams within 5 s. A browser's
 // `EventSource` cannot send headers: use `fetch`, or stream through your backend. After a disconnect, connect
-// again: the current state comes first, so you miss nothing that matters. If the last event was the final one, a
-// connection with its id as `Last-Event-ID` is answered with 204, so that a standard `EventSource` stops.
+// again: the current state comes first, so you miss nothing that matters. After the final event, a connection with
+// the ID of that event as `Last-Event-ID` is answered with 204, so that a standard `EventSource` stops.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -7903,8 +7933,8 @@ func (c *ClientWithResponses) GetComponentWithResponse(ctx context.Context, modu
 
 // ExportWorkflowWithResponse Export a workflow
 //
-// The workflow, or one of its earlier versions, as one file. The file holds nothing that belongs to this
-// workspace. It is a valid body of `POST /v1/sdk/workflows`, here or in another deployment.
+// The workflow, or one of its earlier versions, as one file. The file contains nothing that belongs to this
+// workspace. The file is a valid body of `POST /v1/sdk/workflows`, here or in another deployment.
 //
 // Secret values of inputs and configs are not exported: `[redacted]` replaces them.
 //
@@ -7921,8 +7951,8 @@ func (c *ClientWithResponses) ExportWorkflowWithResponse(ctx context.Context, wo
 
 // ListWorkflowsWithResponse List the workflows
 //
-// The workflows of the workspace, newest first, without their components. Archived ones are left out unless
-// `status` asks for them. A key that is restricted to some workflows cannot list workflows: 403 `key_restricted`.
+// The workflows of the workspace, newest first, without their components. Archived workflows are omitted unless
+// `status` selects them. A key that is restricted to some workflows cannot list workflows: 403 `key_restricted`.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -7976,8 +8006,8 @@ func (c *ClientWithResponses) CreateWorkflowWithResponse(ctx context.Context, pa
 // ListWorkflowRunsWithResponse List runs
 //
 // The runs of the workspace, newest first, without their stages: `runStages` is empty here. A key that is
-// restricted to some workflows sees only runs of these. A page may hold fewer items than `limit`, or none,
-// although `hasMore` is true.
+// restricted to some workflows sees only runs of those workflows. A page may hold fewer items than `limit`, or
+// none, although `hasMore` is true.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -8009,10 +8039,10 @@ func (c *ClientWithResponses) GetWorkflowRunWithResponse(ctx context.Context, ru
 // CancelWorkflowRunWithBodyWithResponse Cancel a run
 //
 // Cancels a run. From then on no stage and no attempt starts, and the run is CANCELED when its last stage has
-// stopped. `graceful` lets current attempts finish, and starts no further ones; `immediate` stops them. A stage
-// that was interrupted and may have taken effect has `error.outcome: unknown`. Stages that finished are charged.
-// Child runs are cancelled too. A repeat changes nothing, except that `immediate` after `graceful` stops what is
-// still running. A finished run stays as it is.
+// stopped. `graceful` lets current attempts finish, but starts no further attempts; `immediate` stops the current
+// attempts too. A stage that was interrupted and may have taken effect has `error.outcome: unknown`. Stages that
+// finished are charged. Child runs are canceled too. A repeat changes nothing, except that `immediate` after
+// `graceful` stops the attempts that are still running. A finished run stays as it is.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -8028,10 +8058,10 @@ func (c *ClientWithResponses) CancelWorkflowRunWithBodyWithResponse(ctx context.
 // CancelWorkflowRunWithResponse Cancel a run
 //
 // Cancels a run. From then on no stage and no attempt starts, and the run is CANCELED when its last stage has
-// stopped. `graceful` lets current attempts finish, and starts no further ones; `immediate` stops them. A stage
-// that was interrupted and may have taken effect has `error.outcome: unknown`. Stages that finished are charged.
-// Child runs are cancelled too. A repeat changes nothing, except that `immediate` after `graceful` stops what is
-// still running. A finished run stays as it is.
+// stopped. `graceful` lets current attempts finish, but starts no further attempts; `immediate` stops the current
+// attempts too. A stage that was interrupted and may have taken effect has `error.outcome: unknown`. Stages that
+// finished are charged. Child runs are canceled too. A repeat changes nothing, except that `immediate` after
+// `graceful` stops the attempts that are still running. A finished run stays as it is.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -8046,8 +8076,8 @@ func (c *ClientWithResponses) CancelWorkflowRunWithResponse(ctx context.Context,
 
 // ListRunEventsWithResponse List the events of a run
 //
-// The ordered event log of a run, as on its stream: the events so far, in pages, or those after the one that
-// `after` names.
+// The ordered event log of a run, in pages: all events so far, or only the events after `after`. They are the same
+// events as on the run's stream.
 //
 // Returns a wrapper object for the known response body format(s).
 //
@@ -8062,10 +8092,10 @@ func (c *ClientWithResponses) ListRunEventsWithResponse(ctx context.Context, run
 
 // SendRunSignalWithBodyWithResponse Send a signal to a run
 //
-// Sends a signal to a run, with the body as its payload. The WAIT_FOR_SIGNAL of that name continues with it, now
-// or when the run reaches it later. Only the first signal of a name counts: a repeat changes nothing, whatever the
-// body, and gets the same response, even after the run has finished. A finished run accepts no other signal: 409
-// `run_finished`.
+// Sends a signal to a run, with the body as its payload. The WAIT_FOR_SIGNAL component with that signal name
+// continues with the payload, now or when the run reaches the component later. Only the first signal of a name
+// counts: a repeat changes nothing, whatever the body, and gets the same response, even after the run has
+// finished. A finished run accepts no other signal: 409 `run_finished`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -8080,10 +8110,10 @@ func (c *ClientWithResponses) SendRunSignalWithBodyWithResponse(ctx context.Cont
 
 // SendRunSignalWithResponse Send a signal to a run
 //
-// Sends a signal to a run, with the body as its payload. The WAIT_FOR_SIGNAL of that name continues with it, now
-// or when the run reaches it later. Only the first signal of a name counts: a repeat changes nothing, whatever the
-// body, and gets the same response, even after the run has finished. A finished run accepts no other signal: 409
-// `run_finished`.
+// Sends a signal to a run, with the body as its payload. The WAIT_FOR_SIGNAL component with that signal name
+// continues with the payload, now or when the run reaches the component later. Only the first signal of a name
+// counts: a repeat changes nothing, whatever the body, and gets the same response, even after the run has
+// finished. A finished run accepts no other signal: 409 `run_finished`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -8117,10 +8147,10 @@ func (c *ClientWithResponses) ListRunStagesWithResponse(ctx context.Context, run
 // with a JSON `RunEvent`. The comment `:ping` is sent every 15 s. The stream closes with the event of COMPLETED,
 // FAILED or CANCELED. For a finished run, that event is sent at once. FAILED carries `error`.
 //
-// On connecting you get the current state. With `Last-Event-ID` or `after` you get the events after that one
-// instead, so you miss nothing and see nothing twice. If there are no later events, the current state is sent
-// again under the same id. The header takes precedence over `after`. If it is the id of the final event, the
-// response is 204, so that a standard `EventSource` stops.
+// On connecting you get the current state. With `Last-Event-ID` or `after`, you get the events after the named
+// event instead, so you miss nothing and see nothing twice. If there are no later events, the current state is
+// sent again under the same ID. The header takes precedence over `after`. If the header is the ID of the final
+// event, the response is 204, so that a standard `EventSource` stops.
 //
 // Authentication is checked once, on connecting. Revoking the key closes its streams within 5 s. A browser's
 // `EventSource` cannot send headers: use `fetch`, or stream through your backend.
@@ -8140,7 +8170,7 @@ func (c *ClientWithResponses) StreamWorkflowRunWithResponse(ctx context.Context,
 //
 // Archives the workflow: it can no longer be triggered and is not listed. Its versions and runs are kept, and runs
 // in progress continue. Archiving an archived workflow changes nothing. With `If-Match`, the response is 412 if
-// the workflow was saved since. A key that is restricted to some workflows cannot archive workflows: 403
+// the workflow has been saved since. A key that is restricted to some workflows cannot archive workflows: 403
 // `key_restricted`.
 //
 // Returns a wrapper object for the known response body format(s).
@@ -8158,8 +8188,9 @@ func (c *ClientWithResponses) ArchiveWorkflowWithResponse(ctx context.Context, w
 //
 // The workflow, in its current version or an earlier one.
 //
-// With `If-None-Match` and the `ETag` of your copy, the response is 304 if nothing was saved since. An archived
-// workflow, or one requested by `version`, is always returned whole: its `status` changes without a new version.
+// With `If-None-Match` and the `ETag` of your copy, the response is 304 if the workflow has not been saved since.
+// An archived workflow, or one requested by `version`, is always returned whole, because the `status` of a
+// workflow changes without a new version.
 //
 // A secret value that was written into an input or a config is not shown again: `[redacted]` replaces it.
 //
@@ -8176,19 +8207,19 @@ func (c *ClientWithResponses) GetWorkflowWithResponse(ctx context.Context, workf
 
 // TriggerWorkflowWithBodyWithResponse Trigger a workflow
 //
-// Starts a run. Once this is answered with 200, the run is stored and reaches COMPLETED, FAILED or CANCELED. It
-// keeps the version of the workflow with which it starts.
+// Starts a run. Once the request is answered with 200, the run is stored and reaches COMPLETED, FAILED or
+// CANCELED. The run keeps the workflow version that it started with.
 //
-// The body may be empty. With `waitForMs` the response waits up to that many milliseconds for the run to finish,
-// or for its RESPOND, and has the record as `run`. If the run takes longer, that is not an error. If as many calls
-// already wait as the plan allows, a further call does not wait: it is answered at once with its record. Closing
-// the connection does not stop a run.
+// The body may be empty. With `waitForMs` the response waits up to that many milliseconds for the run to finish or
+// to reach its RESPOND. The record is in `run`. If the run takes longer, that is not an error. If as many calls
+// already wait as the plan allows, a further call does not wait: it is answered at once with the current record.
+// Closing the connection does not stop a run.
 //
 // Starting a run reserves the minimum that it can cost; the price of each further stage is reserved when the stage
 // is created. Send an `Idempotency-Key` to retry safely when a response was lost.
 //
-// If a key that is restricted to some workflows triggers a run, the run can use only these workflows: a
-// `RUN_WORKFLOW` of any other one fails its stage with `FORBIDDEN`, also in child runs.
+// If a key that is restricted to some workflows triggers a run, the run can use only the workflows of that key. A
+// stage whose `RUN_WORKFLOW` names another workflow fails with `FORBIDDEN`, also in child runs.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -8203,19 +8234,19 @@ func (c *ClientWithResponses) TriggerWorkflowWithBodyWithResponse(ctx context.Co
 
 // TriggerWorkflowWithResponse Trigger a workflow
 //
-// Starts a run. Once this is answered with 200, the run is stored and reaches COMPLETED, FAILED or CANCELED. It
-// keeps the version of the workflow with which it starts.
+// Starts a run. Once the request is answered with 200, the run is stored and reaches COMPLETED, FAILED or
+// CANCELED. The run keeps the workflow version that it started with.
 //
-// The body may be empty. With `waitForMs` the response waits up to that many milliseconds for the run to finish,
-// or for its RESPOND, and has the record as `run`. If the run takes longer, that is not an error. If as many calls
-// already wait as the plan allows, a further call does not wait: it is answered at once with its record. Closing
-// the connection does not stop a run.
+// The body may be empty. With `waitForMs` the response waits up to that many milliseconds for the run to finish or
+// to reach its RESPOND. The record is in `run`. If the run takes longer, that is not an error. If as many calls
+// already wait as the plan allows, a further call does not wait: it is answered at once with the current record.
+// Closing the connection does not stop a run.
 //
 // Starting a run reserves the minimum that it can cost; the price of each further stage is reserved when the stage
 // is created. Send an `Idempotency-Key` to retry safely when a response was lost.
 //
-// If a key that is restricted to some workflows triggers a run, the run can use only these workflows: a
-// `RUN_WORKFLOW` of any other one fails its stage with `FORBIDDEN`, also in child runs.
+// If a key that is restricted to some workflows triggers a run, the run can use only the workflows of that key. A
+// stage whose `RUN_WORKFLOW` names another workflow fails with `FORBIDDEN`, also in child runs.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -8231,16 +8262,16 @@ func (c *ClientWithResponses) TriggerWorkflowWithResponse(ctx context.Context, w
 // ReplaceWorkflowWithBodyWithResponse Replace a workflow
 //
 // Saves the workflow as its next version. Versions never change: a run that is in progress keeps its version, and
-// `?version=` still returns earlier ones. To pause a workflow, set `status`: a paused workflow cannot be
+// `?version=` still returns earlier versions. To pause a workflow, set `status`: a paused workflow cannot be
 // triggered. Without `status`, the current status stays.
 //
-// Send `If-Match` with the `ETag` of your copy to avoid overwriting a newer version: 412 if the workflow was saved
-// since. An archived workflow can be replaced only with a `status`, which restores it; otherwise 409
-// `workflow_archived`. Where the body has `[redacted]` instead of a secret value, the stored value of the same
-// component stays. It stays with the origins (scheme, host and port) of the addresses in that component, and with
-// the recipients of `AGE_ENCRYPT`: if one of them changes, send the secret values again, or the response is 422
-// with a pointer to each. A key that is restricted to some workflows cannot replace workflows: 403
-// `key_restricted`.
+// Send `If-Match` with the `ETag` of your copy to avoid overwriting a newer version: the response is 412 if the
+// workflow has been saved since. To replace an archived workflow, send a `status`, which restores the workflow;
+// without `status`, the response is 409 `workflow_archived`. Where the body has `[redacted]` instead of a secret
+// value, the stored value of the same component stays. A stored value is bound to the origins (scheme, host and
+// port) of the addresses in its component, and to the recipients of `AGE_ENCRYPT`. If an origin or a recipient
+// changes, send the secret values again; otherwise the response is 422 with a pointer to each secret value. A key
+// that is restricted to some workflows cannot replace workflows: 403 `key_restricted`.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -8256,16 +8287,16 @@ func (c *ClientWithResponses) ReplaceWorkflowWithBodyWithResponse(ctx context.Co
 // ReplaceWorkflowWithResponse Replace a workflow
 //
 // Saves the workflow as its next version. Versions never change: a run that is in progress keeps its version, and
-// `?version=` still returns earlier ones. To pause a workflow, set `status`: a paused workflow cannot be
+// `?version=` still returns earlier versions. To pause a workflow, set `status`: a paused workflow cannot be
 // triggered. Without `status`, the current status stays.
 //
-// Send `If-Match` with the `ETag` of your copy to avoid overwriting a newer version: 412 if the workflow was saved
-// since. An archived workflow can be replaced only with a `status`, which restores it; otherwise 409
-// `workflow_archived`. Where the body has `[redacted]` instead of a secret value, the stored value of the same
-// component stays. It stays with the origins (scheme, host and port) of the addresses in that component, and with
-// the recipients of `AGE_ENCRYPT`: if one of them changes, send the secret values again, or the response is 422
-// with a pointer to each. A key that is restricted to some workflows cannot replace workflows: 403
-// `key_restricted`.
+// Send `If-Match` with the `ETag` of your copy to avoid overwriting a newer version: the response is 412 if the
+// workflow has been saved since. To replace an archived workflow, send a `status`, which restores the workflow;
+// without `status`, the response is 409 `workflow_archived`. Where the body has `[redacted]` instead of a secret
+// value, the stored value of the same component stays. A stored value is bound to the origins (scheme, host and
+// port) of the addresses in its component, and to the recipients of `AGE_ENCRYPT`. If an origin or a recipient
+// changes, send the secret values again; otherwise the response is 422 with a pointer to each secret value. A key
+// that is restricted to some workflows cannot replace workflows: 403 `key_restricted`.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -8281,13 +8312,13 @@ func (c *ClientWithResponses) ReplaceWorkflowWithResponse(ctx context.Context, w
 // UpdateWorkflowComponentWithBodyWithResponse Update a component of a workflow
 //
 // Changes the config, the name or the canvas position of one component, and saves the workflow as its next
-// version. Absent fields stay as they are. `config` is merged into the current one (RFC 7396): a `null` removes a
-// field, a nested object is merged in the same way, and any other value replaces the current one. A body with none
-// of the three fields changes nothing and creates no version.
+// version. Absent fields stay as they are. `config` is merged into the current config (RFC 7396): a `null` removes
+// a field, a nested object is merged in the same way, and any other value replaces the current value. A body with
+// none of the three fields changes nothing and creates no version.
 //
-// The whole workflow is validated as when it is replaced. Faults of this component have a pointer into the body,
-// all others one into the workflow. A run that is in progress keeps its version. An archived workflow cannot be
-// changed: 409 `workflow_archived`.
+// The whole workflow is validated, as in a replacement. A fault of this component has a pointer into the body. Any
+// other fault has a pointer into the workflow. A run that is in progress keeps its version. An archived workflow
+// cannot be changed: 409 `workflow_archived`.
 //
 // Stored secrets do not follow an address to another origin (scheme, host or port): 422 with a pointer to each
 // secret of the component. Send secrets of the config with the change. For secrets of the input, replace the
@@ -8297,8 +8328,8 @@ func (c *ClientWithResponses) ReplaceWorkflowWithResponse(ctx context.Context, w
 // `needs_unrestricted_key`: to add or change a string that has an `{{env.…}}` reference, to change the workflow or
 // the version that a `RUN_WORKFLOW` runs, to remove an `x-secret` mark from the `inputSchema` of a trigger, and to
 // change the origin of an address, or an expression, in a component that uses secrets. A component uses secrets if
-// it has stored secrets or `{{env.…}}` references, or if connections bring it such a variable or a secret field of
-// the run's input.
+// it has stored secrets or `{{env.…}}` references, or if a connection passes an environment variable or a secret
+// field of the run's input to it.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -8314,13 +8345,13 @@ func (c *ClientWithResponses) UpdateWorkflowComponentWithBodyWithResponse(ctx co
 // UpdateWorkflowComponentWithResponse Update a component of a workflow
 //
 // Changes the config, the name or the canvas position of one component, and saves the workflow as its next
-// version. Absent fields stay as they are. `config` is merged into the current one (RFC 7396): a `null` removes a
-// field, a nested object is merged in the same way, and any other value replaces the current one. A body with none
-// of the three fields changes nothing and creates no version.
+// version. Absent fields stay as they are. `config` is merged into the current config (RFC 7396): a `null` removes
+// a field, a nested object is merged in the same way, and any other value replaces the current value. A body with
+// none of the three fields changes nothing and creates no version.
 //
-// The whole workflow is validated as when it is replaced. Faults of this component have a pointer into the body,
-// all others one into the workflow. A run that is in progress keeps its version. An archived workflow cannot be
-// changed: 409 `workflow_archived`.
+// The whole workflow is validated, as in a replacement. A fault of this component has a pointer into the body. Any
+// other fault has a pointer into the workflow. A run that is in progress keeps its version. An archived workflow
+// cannot be changed: 409 `workflow_archived`.
 //
 // Stored secrets do not follow an address to another origin (scheme, host or port): 422 with a pointer to each
 // secret of the component. Send secrets of the config with the change. For secrets of the input, replace the
@@ -8330,8 +8361,8 @@ func (c *ClientWithResponses) UpdateWorkflowComponentWithBodyWithResponse(ctx co
 // `needs_unrestricted_key`: to add or change a string that has an `{{env.…}}` reference, to change the workflow or
 // the version that a `RUN_WORKFLOW` runs, to remove an `x-secret` mark from the `inputSchema` of a trigger, and to
 // change the origin of an address, or an expression, in a component that uses secrets. A component uses secrets if
-// it has stored secrets or `{{env.…}}` references, or if connections bring it such a variable or a secret field of
-// the run's input.
+// it has stored secrets or `{{env.…}}` references, or if a connection passes an environment variable or a secret
+// field of the run's input to it.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //
@@ -8346,9 +8377,9 @@ func (c *ClientWithResponses) UpdateWorkflowComponentWithResponse(ctx context.Co
 
 // QuoteWorkflowWithBodyWithResponse Quote a run
 //
-// Returns what a first run of the workflow and all runs below it cost, without starting one: a minimum that every
-// completed run reaches, a maximum that no run exceeds, and the components whose cost has no known bound, such as
-// a FOR_EACH over items that come with the run.
+// Returns the cost of a first run of the workflow, including its child runs, without starting a run: a minimum
+// that every completed run reaches, a maximum that no run exceeds, and the components whose cost has no known
+// bound, such as a FOR_EACH over items that come with the run.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -8363,9 +8394,9 @@ func (c *ClientWithResponses) QuoteWorkflowWithBodyWithResponse(ctx context.Cont
 
 // QuoteWorkflowWithResponse Quote a run
 //
-// Returns what a first run of the workflow and all runs below it cost, without starting one: a minimum that every
-// completed run reaches, a maximum that no run exceeds, and the components whose cost has no known bound, such as
-// a FOR_EACH over items that come with the run.
+// Returns the cost of a first run of the workflow, including its child runs, without starting a run: a minimum
+// that every completed run reaches, a maximum that no run exceeds, and the components whose cost has no known
+// bound, such as a FOR_EACH over items that come with the run.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //

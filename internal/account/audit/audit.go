@@ -39,7 +39,8 @@ type Actor struct {
 
 type actorKey struct{}
 
-// By returns a context for the actions of an actor: events recorded with it have this actor.
+// By returns a context for the actions of an actor: events recorded with the context have this
+// actor.
 func By(ctx context.Context, actor Actor) context.Context {
 	if actor.Kind == User {
 		ctx = postgres.Person(ctx, actor.ID) // makes the name visible

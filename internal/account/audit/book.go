@@ -44,11 +44,11 @@ type pending struct {
 }
 
 // NewBook returns a Book. The connection system has the role postgres.System, and scoped has
-// postgres.API. lost is called for each event that isn't written, because there are too many or
+// postgres.API. onLost is called for each event that isn't written, because there are too many or
 // the database is unavailable.
-func NewBook(system, scoped postgres.DB, lost func(), log *slog.Logger) *Book {
+func NewBook(system, scoped postgres.DB, onLost func(), log *slog.Logger) *Book {
 	return &Book{
-		system: system, scoped: scoped, lost: lost, log: log, waiting: make(chan pending, denialQueue),
+		system: system, scoped: scoped, lost: onLost, log: log, waiting: make(chan pending, denialQueue),
 		limiter: throttle.NewLimiter[uuid.UUID](denialBurst, denialRate, time.Now),
 	}
 }

@@ -117,7 +117,7 @@ func (s signer) get(at time.Time) auth.Request {
 	return s.sign(at, "GET", "/v1/sdk/components?limit=1", "", "")
 }
 
-// reason is that of a refusal, "" when the request was accepted.
+// reason is the reason of a refusal, or "" if the request was accepted.
 func reason(t *testing.T, err error) string {
 	t.Helper()
 	if err == nil {

@@ -25,8 +25,8 @@ var queries = db.New()
 
 type keyHash = [sha256.Size]byte
 
-// cachedKey is the result of a look-up. Unknown keys are cached too, so that they cost
-// the same as known ones.
+// cachedKey is the result of a look-up. Unknown keys are cached too, so that they cost the same as
+// known keys.
 type cachedKey struct {
 	known, over bool // over: revoked or expired
 	public      ed25519.PublicKey

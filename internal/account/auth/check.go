@@ -258,7 +258,7 @@ func (c *check) time(v *Verifier) {
 	}
 }
 
-// sorted returns the result with the findings, certain ones first.
+// sorted returns the result with the findings, certain findings first.
 func (c *check) sorted() api.SignatureCheck {
 	c.result.Causes = []api.SignatureCause{}
 	for _, certain := range []bool{true, false} {

@@ -250,7 +250,7 @@ func record(row db.APIKeyRevokeRow) api.APIKey {
 	}
 }
 
-func noKey() error { return fault.New(fault.NotFound, "There is no API key with this id.") }
+func noKey() error { return fault.New(fault.NotFound, "There is no API key with this ID.") }
 
 // alreadyCreated returns the error for a repeated request to create a key.
 func alreadyCreated() error {

@@ -157,7 +157,7 @@ func TestAKeyIsCreatedOncePerID(t *testing.T) {
 	if _, err := b.keys.Rotate(t.Context(), rotation); reasonOf(err) != "already_made" {
 		t.Errorf("again: %v", err)
 	}
-	if keys, err := b.keys.List(t.Context(), b.workspace); err != nil || len(keys) != 3 { // including that of the set-up
+	if keys, err := b.keys.List(t.Context(), b.workspace); err != nil || len(keys) != 3 { // including the key of the setup
 		t.Errorf("%d keys, %v", len(keys), err)
 	}
 }
@@ -171,7 +171,7 @@ func TestKeysAreNotCreatedWithoutPermission(t *testing.T) {
 	if !errors.Is(created, no) || !errors.Is(rotated, no) {
 		t.Errorf("%v, %v", created, rotated)
 	}
-	if keys, err := b.keys.List(t.Context(), b.workspace); err != nil || len(keys) != 1 || keys[0].ReplacedBy != nil { // that of the setup
+	if keys, err := b.keys.List(t.Context(), b.workspace); err != nil || len(keys) != 1 || keys[0].ReplacedBy != nil { // only the key of the setup
 		t.Errorf("%+v, %v", keys, err)
 	}
 }

@@ -49,7 +49,7 @@ func load(t *testing.T) golden {
 	return all
 }
 
-// useVectorKey replaces the public key of the bundle with that of the vectors.
+// useVectorKey replaces the public key of the bundle with the public key of the vectors.
 func (b *bundle) useVectorKey(t *testing.T, secret string) {
 	t.Helper()
 	private, err := signature.ParseSecret(secret)

@@ -129,11 +129,11 @@ func (b Books) Renew(ctx context.Context, conn postgres.DB, workspaceIDs ...uuid
 	})
 }
 
-// InPeriod calls do. If do returns *PeriodOver, InPeriod renews the accounts and calls it again, at
+// InPeriod calls fn. If fn returns *PeriodOver, InPeriod renews the accounts and calls fn again, at
 // most three times in total.
-func (b Books) InPeriod(ctx context.Context, conn postgres.DB, do func() error) error {
+func (b Books) InPeriod(ctx context.Context, conn postgres.DB, fn func() error) error {
 	for tries := 1; ; tries++ {
-		err := do()
+		err := fn()
 		over, ok := errors.AsType[*PeriodOver](err)
 		if !ok || tries == 3 {
 			return err

@@ -55,15 +55,15 @@ func (a inspection) run(ctx context.Context) (drifts []Drift, err error) {
 	return drifts, nil
 }
 
-// snapshot calls work in a read-only transaction that sees one snapshot of the database.
-func (a inspection) snapshot(ctx context.Context, work func(tx pgx.Tx) error) error {
+// snapshot calls fn in a read-only transaction that sees one snapshot of the database.
+func (a inspection) snapshot(ctx context.Context, fn func(tx pgx.Tx) error) error {
 	return pgx.BeginFunc(ctx, a.conn, func(tx pgx.Tx) error {
 		// An audit reads many rows of a workspace, so it needs a longer timeout.
 		_, err := tx.Exec(ctx, fmt.Sprintf("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY; SET LOCAL statement_timeout = %d", a.within.Milliseconds()))
 		if err != nil {
 			return err
 		}
-		return work(tx)
+		return fn(tx)
 	})
 }
 

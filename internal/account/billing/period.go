@@ -28,7 +28,7 @@ func (a *account) left() credit.Amount {
 // full reports whether the workspace has used up its storage for the month.
 func (a *account) full() bool { return a.StorageLimit != plan.None && a.Stored >= a.StorageLimit }
 
-// terms are the credits and the storage of a workspace: those of its plan, or custom ones.
+// terms are the credits and the storage of a workspace: the terms of its plan, or custom terms.
 type terms struct {
 	monthly, usageLimit credit.Amount
 	storage             int64 // bytes a month
@@ -49,17 +49,17 @@ func termsOf(row db.WorkspaceListTermsRow) terms {
 	return t
 }
 
-// month returns the start of the month of at, in UTC.
-func month(at time.Time) time.Time {
-	at = at.UTC()
-	return time.Date(at.Year(), at.Month(), 1, 0, 0, 0, 0, time.UTC)
+// month returns the start of the month of t, in UTC.
+func month(t time.Time) time.Time {
+	t = t.UTC()
+	return time.Date(t.Year(), t.Month(), 1, 0, 0, 0, 0, time.UTC)
 }
 
-// week returns the start of the week of at, a Monday, in UTC.
-func week(at time.Time) time.Time {
-	at = at.UTC()
-	since := (int(at.Weekday()) + 6) % 7
-	return time.Date(at.Year(), at.Month(), at.Day()-since, 0, 0, 0, 0, time.UTC)
+// week returns the start of the week of t, a Monday, in UTC.
+func week(t time.Time) time.Time {
+	t = t.UTC()
+	since := (int(t.Weekday()) + 6) % 7
+	return time.Date(t.Year(), t.Month(), t.Day()-since, 0, 0, 0, 0, time.UTC)
 }
 
 // quarter returns the target of a release: a quarter of the month's plan credits.
@@ -91,17 +91,17 @@ func (a *account) nextRelease() time.Time {
 	return a.Month.AddDate(0, 1, 0)
 }
 
-// startPeriod moves the account into the period of at, under the current terms. In a
-// new month, unspent plan credits expire and the counters are reset. In every period
-// the pot is filled up to a quarter, but never beyond the rest of the month's credits.
-func (a *account) startPeriod(at time.Time, t terms) (moves []posting) {
-	if month(at).After(a.Month) {
+// startPeriod moves the account into the period that contains day, under the current terms. In a
+// new month, unspent plan credits expire and the counters are reset. In every period the pot is
+// filled up to a quarter, but never beyond the rest of the month's credits.
+func (a *account) startPeriod(day time.Time, t terms) (moves []posting) {
+	if month(day).After(a.Month) {
 		if a.Plan > 0 {
 			moves = append(moves, posting{kind: kindExpiry, reference: a.Month.Format("2006-01"), plan: -a.Plan})
 		}
 		a.Plan, a.PlanUsed, a.AllowanceUsed, a.Stored = 0, 0, 0, 0
 	}
-	a.Month, a.Week = month(at), week(at)
+	a.Month, a.Week = month(day), week(day)
 	a.ValidUntil = a.Week.AddDate(0, 0, 7)
 	if next := a.Month.AddDate(0, 1, 0); next.Before(a.ValidUntil) {
 		a.ValidUntil = next

@@ -143,7 +143,7 @@ func TestPlanChangesApplyAtOnceAndKeepUsage(t *testing.T) {
 	set(plan.Growth, nil, pots(30, 20))
 	set(plan.Professional, nil, pots(230, 20))
 	set(plan.Growth, nil, pots(30, 20))
-	for range 2 { // there and back
+	for range 2 { // to another plan and back
 		set(plan.Starter, nil, pots(0, 20))
 		set(plan.Growth, nil, pots(30, 20))
 	}

@@ -167,16 +167,16 @@ func (f *File) read(ctx context.Context, before uuid.UUID) (err error) {
 	return nil
 }
 
-// Write writes the file. It calls part before each part of the file. After an error the file is
+// Write writes the file. It calls onPart before each part of the file. After an error the file is
 // incomplete.
-func (f *File) Write(ctx context.Context, w io.Writer, part func()) error {
+func (f *File) Write(ctx context.Context, w io.Writer, onPart func()) error {
 	out := csv.NewWriter(w)
 	out.UseCRLF = true
 	if err := out.Write(columns); err != nil {
 		return err
 	}
 	for {
-		part()
+		onPart()
 		for _, row := range f.rows {
 			if err := out.Write(cells(line(row))); err != nil {
 				return err

@@ -80,15 +80,15 @@ func storageExhausted(limit int64, resetAt time.Time) error {
 // ReasonMaxCredits is the reason of a 402 for a price above the caller's maxCredits.
 const ReasonMaxCredits = "max_credits"
 
-// Within returns INSUFFICIENT_CREDITS if the price exceeds the caller's maximum. A nil
-// maximum allows any price. what starts the message: "HASH costs".
-func Within(what string, price credit.Amount, most *credit.Amount) error {
+// Within returns INSUFFICIENT_CREDITS if the price exceeds the caller's maximum. A nil maximum
+// allows any price. subject starts the message: "HASH costs".
+func Within(subject string, price credit.Amount, most *credit.Amount) error {
 	if most == nil || price <= *most {
 		return nil
 	}
 	return &fault.Error{
 		Code: fault.InsufficientCredits, Reason: ReasonMaxCredits,
-		Message: fmt.Sprintf("%s %s credits, and maxCredits allows %s.", what, price, *most),
+		Message: fmt.Sprintf("%s %s credits, and maxCredits allows %s.", subject, price, *most),
 	}
 }
 

@@ -35,9 +35,9 @@ func TestStoppingAndResumingLockTheAccountFirst(t *testing.T) {
 	d.duringPlanChange(id, func() ([]uuid.UUID, error) { return billing.Resume(t.Context(), d.pool, id) })
 }
 
-// duringPlanChange calls change while a plan change holds the first of its two locks. Both
-// must succeed.
-func (d *desk) duringPlanChange(id uuid.UUID, change func() ([]uuid.UUID, error)) {
+// duringPlanChange calls fn while a plan change holds the first of its two locks. Both must
+// succeed.
+func (d *desk) duringPlanChange(id uuid.UUID, fn func() ([]uuid.UUID, error)) {
 	d.t.Helper()
 	type result struct {
 		now []uuid.UUID
@@ -49,7 +49,7 @@ func (d *desk) duringPlanChange(id uuid.UUID, change func() ([]uuid.UUID, error)
 			return err
 		}
 		go func() {
-			now, err := change()
+			now, err := fn()
 			changed <- result{now, err}
 		}()
 		waittest.Until(d.t, "the change waits for the account", func() bool {

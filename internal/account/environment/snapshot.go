@@ -101,14 +101,14 @@ func (s *Service) Open(workspaceID, runID uuid.UUID, sealed []byte) (snapshot Sn
 // commitDelay is the maximum time from the recording of a variable's change to its commit.
 const commitDelay = 5 * time.Second
 
-// ChangedSince returns the names of variables that changed or were deleted after since. It also
-// returns variables that changed within commitDelay before since, because these changes may have
-// been committed after since.
-func ChangedSince(ctx context.Context, conn postgres.DB, workspaceID uuid.UUID, names []string, since time.Time) ([]string, error) {
+// ChangedSince returns the names of variables that changed or were deleted after start. It also
+// returns variables that changed within commitDelay before start, because these changes may have
+// been committed after start.
+func ChangedSince(ctx context.Context, conn postgres.DB, workspaceID uuid.UUID, names []string, start time.Time) ([]string, error) {
 	if len(names) == 0 {
 		return nil, nil
 	}
-	return changed(ctx, conn, workspaceID, names, since.Add(-commitDelay))
+	return changed(ctx, conn, workspaceID, names, start.Add(-commitDelay))
 }
 
 // ChangedTx is ChangedSince without its margin: it locks the variables of the workspace until tx

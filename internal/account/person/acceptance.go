@@ -60,10 +60,9 @@ func (s *Service) LookUpInvitation(ctx context.Context, token string, from netip
 	}, nil
 }
 
-// Accept makes the holder of an invitation's token a member, and signs them in. A new
-// account gets the name and the password. An existing one must have this password, unless
-// the token was mailed and the address is unverified: then the name and the password replace
-// the old ones.
+// Accept makes the holder of an invitation's token a member, and signs them in. A new account gets
+// the name and the password. An existing account must have this password, unless the token was
+// mailed and the address is unverified: then the name and the password replace the old ones.
 //
 // It returns INVALID_INPUT for an invalid name or password, NOT_FOUND for a token that is
 // unknown or no longer valid, CONFLICT for an unverified account that belongs to another
@@ -171,11 +170,11 @@ func (s *Service) findInvitation(ctx context.Context, token string, from netip.A
 	return invited, nil
 }
 
-// join creates the account or checks that it may join, adds the member, calls then, and marks
-// the invitation as accepted, all in one transaction. The inviter must still be allowed to
-// invite. The lock order is the same as elsewhere: members before invitations, and the account
-// before its memberships.
-func (s *Service) join(ctx context.Context, invited db.InvitationGetByTokenRow, j joiner, then func(pgx.Tx) error) error {
+// join creates the account or checks that it may join, adds the member, calls fn, and marks the
+// invitation as accepted, all in one transaction. The inviter must still be allowed to invite. The
+// lock order is the same as elsewhere: members before invitations, and the account before its
+// memberships.
+func (s *Service) join(ctx context.Context, invited db.InvitationGetByTokenRow, j joiner, fn func(pgx.Tx) error) error {
 	return pgx.BeginFunc(ctx, s.system, func(tx pgx.Tx) error {
 		if err := useInvitation(ctx, tx, invited); err != nil {
 			return err
@@ -186,7 +185,7 @@ func (s *Service) join(ctx context.Context, invited db.InvitationGetByTokenRow, 
 		if err != nil {
 			return err
 		}
-		if err := then(tx); err != nil {
+		if err := fn(tx); err != nil {
 			return err
 		}
 		joined, err := queries.MemberInsert(ctx, tx, db.MemberInsertParams{WorkspaceID: invited.WorkspaceID, UserID: j.ID, Role: invited.Role})
@@ -212,7 +211,7 @@ func (j joiner) prepare(ctx context.Context, tx pgx.Tx, invited db.InvitationGet
 		switch {
 		case err != nil:
 			return false, fmt.Errorf("insert user: %w", err)
-		case made == 0: // created through another invitation meanwhile: a retry finds it
+		case made == 0: // another invitation created the account meanwhile: a retry finds it
 			return false, fault.New(fault.Unavailable, "An account with this e-mail address is being created right now. Try again.")
 		}
 		return invited.Mailed, nil

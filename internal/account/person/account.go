@@ -60,16 +60,16 @@ func PasswordMatches(ctx context.Context, conn postgres.DB, email, password stri
 	return Recognise(ctx, conn, email, password, "") != ""
 }
 
-// Recognise is PasswordMatches for callers that check the same password repeatedly. It returns
-// a mark, or "" if the password doesn't match. Passing the mark of the previous call as last
-// avoids hashing the password again.
-func Recognise(ctx context.Context, conn postgres.DB, email, password, last string) (mark string) {
+// Recognise is PasswordMatches for callers that check the same password repeatedly. It returns a
+// mark, or "" if the password doesn't match. previous is the mark of the previous call: it avoids
+// hashing the password again.
+func Recognise(ctx context.Context, conn postgres.DB, email, password, previous string) (mark string) {
 	user, err := queries.UserGetByEmail(ctx, conn, address(email))
 	if err != nil || user.DisabledAt != nil {
 		return ""
 	}
 	sum := sha256.Sum256([]byte(user.PasswordHash + "\n" + password)) // the stored hash is salted
-	if mark = hex.EncodeToString(sum[:]); mark == last || compare(user.PasswordHash, password) {
+	if mark = hex.EncodeToString(sum[:]); mark == previous || compare(user.PasswordHash, password) {
 		return mark
 	}
 	return ""

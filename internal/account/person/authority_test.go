@@ -91,8 +91,8 @@ func TestOnlyOwnersReplaceInvitationsOfOwners(t *testing.T) {
 	}
 }
 
-// A request carries the role that the actor had when the request arrived. The role at the time
-// of the change decides.
+// A request carries the role that the actor had when the request arrived. What counts is the role at
+// the time of the change.
 func TestALostRoleAllowsNothing(t *testing.T) {
 	b := setup(t)
 	ctx := b.scope(t)

@@ -97,14 +97,15 @@ func (s *Service) InviteAs(ctx context.Context, actor Member, id uuid.UUID, emai
 	return made, err
 }
 
-// replace revokes the open invitations to an address, on behalf of a member with the role has.
-func replace(ctx context.Context, tx pgx.Tx, workspaceID uuid.UUID, email string, has Role) error {
+// replace revokes the open invitations to an address. It returns an error if actorRole may not assign
+// the role of one of them.
+func replace(ctx context.Context, tx pgx.Tx, workspaceID uuid.UUID, email string, actorRole Role) error {
 	rows, err := queries.InvitationReplace(ctx, tx, db.InvitationReplaceParams{WorkspaceID: workspaceID, Email: email})
 	if err != nil {
 		return fmt.Errorf("replace invitation: %w", err)
 	}
 	for _, row := range rows {
-		if err := checkMayAssign(has, Role(row.Role)); err != nil {
+		if err := checkMayAssign(actorRole, Role(row.Role)); err != nil {
 			return err
 		}
 		if err := recordRevoked(ctx, tx, workspaceID, row); err != nil {
@@ -198,7 +199,7 @@ func (s *Service) RevokeInvitation(ctx context.Context, actor Member, id uuid.UU
 		row, err := queries.InvitationGetForUpdate(ctx, tx, db.InvitationGetForUpdateParams{WorkspaceID: actor.WorkspaceID, ID: id})
 		switch {
 		case postgres.NotFound(err):
-			return fault.New(fault.NotFound, "There is no invitation with this id.")
+			return fault.New(fault.NotFound, "There is no invitation with this ID.")
 		case err != nil:
 			return fmt.Errorf("read invitation: %w", err)
 		case !has.mayAssign(Role(row.Role)):

@@ -24,9 +24,9 @@ type Page struct {
 	Cursor string // "" for the first page
 }
 
-func noWorkspace() error { return fault.New(fault.NotFound, "There is no workspace with this id.") }
+func noWorkspace() error { return fault.New(fault.NotFound, "There is no workspace with this ID.") }
 
-func noMember() error { return fault.New(fault.NotFound, "There is no member with this id.") }
+func noMember() error { return fault.New(fault.NotFound, "There is no member with this ID.") }
 
 // Members returns one page of the members of a workspace, newest first. It returns INVALID_INPUT
 // for an invalid cursor.
@@ -95,11 +95,11 @@ func recordMember(ctx context.Context, tx pgx.Tx, workspaceID, userID uuid.UUID,
 	})
 }
 
-// change calls do for a member and returns the member's record from before. It locks the
-// member, the actor and all owners: two concurrent changes can't remove the last two owners,
-// and an actor who has just lost the role can't change anything. Open invitations that the
-// member may not issue under the new role are revoked.
-func (s *Service) change(ctx context.Context, actor Member, userID uuid.UUID, to Role, do func(pgx.Tx, api.Member) error) (was api.Member, err error) {
+// change calls fn for a member and returns the member's record from before. It locks the member,
+// the actor and all owners: two concurrent changes can't remove the last two owners, and an actor
+// who has just lost the role can't change anything. Open invitations that the member may not issue
+// under the new role are revoked.
+func (s *Service) change(ctx context.Context, actor Member, userID uuid.UUID, to Role, fn func(pgx.Tx, api.Member) error) (was api.Member, err error) {
 	err = pgx.BeginFunc(ctx, s.scoped, func(tx pgx.Tx) error {
 		rows, err := queries.MemberLock(ctx, tx, db.MemberLockParams{WorkspaceID: actor.WorkspaceID, UserID: userID, ActorID: actor.ID})
 		if err != nil {
@@ -127,7 +127,7 @@ func (s *Service) change(ctx context.Context, actor Member, userID uuid.UUID, to
 			return fmt.Errorf("read member: %w", err)
 		}
 		was = memberRecord(row)
-		if err := do(tx, was); err != nil {
+		if err := fn(tx, was); err != nil {
 			return err
 		}
 		return revokeBeyond(ctx, tx, actor.WorkspaceID, userID, to)
@@ -135,18 +135,18 @@ func (s *Service) change(ctx context.Context, actor Member, userID uuid.UUID, to
 	return was, err
 }
 
-// checkMayAssign returns an error unless an actor with the role `is` may assign the given roles,
-// and change members who have these roles. If `is` is empty, the actor isn't a member. Empty
-// values in roles are ignored.
-func checkMayAssign(is Role, roles ...Role) error {
+// checkMayAssign returns an error unless an actor with the role actorRole may assign the given
+// roles, and change members who have these roles. If actorRole is empty, the actor isn't a member.
+// Empty values in roles are ignored.
+func checkMayAssign(actorRole Role, roles ...Role) error {
 	switch {
-	case is == "":
+	case actorRole == "":
 		return noWorkspace()
-	case !is.Reaches(Admin):
+	case !actorRole.Reaches(Admin):
 		return NotAllowed(Admin)
 	}
 	for _, role := range roles {
-		if role != "" && !is.mayAssign(role) {
+		if role != "" && !actorRole.mayAssign(role) {
 			return NotAllowed(Owner)
 		}
 	}

@@ -60,8 +60,8 @@ func random(n int) []byte {
 	return b
 }
 
-// run waits for a free processor and calls work. It returns UNAVAILABLE if too many are waiting.
-func (h *hasher) run(ctx context.Context, from caller, work func()) error {
+// run waits for a free processor and calls fn. It returns UNAVAILABLE if too many are waiting.
+func (h *hasher) run(ctx context.Context, from caller, fn func()) error {
 	waiting := h.strangers
 	if from.known {
 		waiting = h.known
@@ -78,7 +78,7 @@ func (h *hasher) run(ctx context.Context, from caller, work func()) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	work()
+	fn()
 	return nil
 }
 
@@ -105,7 +105,7 @@ func encode(password string) string {
 	return format(salt, argon2.IDKey([]byte(password), salt, passes, memory, lanes, hashLen))
 }
 
-// format returns the stored form of a hash, which is that of the reference implementation:
+// format returns the stored form of a hash, in the format of the reference implementation.
 func format(salt, sum []byte) string {
 	text := base64.RawStdEncoding.EncodeToString
 	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s", argon2.Version, memory, passes, lanes, text(salt), text(sum))

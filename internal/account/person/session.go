@@ -29,8 +29,7 @@ const maxSessions = 200
 
 const tokenBytes = 32
 
-// newToken returns a new token of a session or an invitation, and the hash of it that is
-// stored.
+// newToken returns a new token of a session or an invitation, and the token's stored hash.
 func newToken() (token string, hash []byte) {
 	random := make([]byte, tokenBytes)
 	rand.Read(random) //nolint:errcheck // crypto/rand aborts the program instead of failing

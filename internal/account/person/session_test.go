@@ -137,7 +137,7 @@ func TestAttemptsAreLimitedByAddressAndByAccount(t *testing.T) {
 	for range 20 { // one address, one account
 		refused(t, "a failure", fail("grace@example.org", 2), fault.Unauthorized, "invalid_credentials")
 	}
-	b.wait(time.Minute) // the address may fail again, but not at this account
+	b.wait(time.Minute) // further attempts from the address are allowed, but not at this account
 	refused(t, "the 21st failure of an address at one account", fail("Grace@example.org", 2), fault.RateLimited, "sign_in_attempts")
 	refused(t, "at another account", fail("u@example.org", 2), fault.Unauthorized, "invalid_credentials")
 	var recorded int

@@ -191,8 +191,8 @@ func TestRL02LeasesHoldTheLimit(t *testing.T) {
 	})
 }
 
-// Requests that exceed the limit by far are rejected without reaching the store. The rejections
-// are the same as those of the store.
+// Requests that exceed the limit by far are rejected without reaching the store. The node's
+// rejections are the same as the store's rejections.
 func TestRL03AFloodStaysOutside(t *testing.T) {
 	n := start(t, 1, patient)
 	l, id := n.limiters[0], n.workspace(t, plan.Starter)

@@ -51,9 +51,9 @@ type opening struct {
 	decided, allowed bool
 }
 
-// Open counts a call as open on all nodes, until closed is called. If the workspace has as many
+// Open counts a call as open on all nodes, until release is called. If the workspace has as many
 // open calls as its plan allows, Open counts nothing and returns false.
-func (l *Limiter) Open(ctx context.Context, workspaceID uuid.UUID, kind Kind) (closed func(), allowed bool) {
+func (l *Limiter) Open(ctx context.Context, workspaceID uuid.UUID, kind Kind) (release func(), allowed bool) {
 	if l == nil {
 		return func() {}, true
 	}

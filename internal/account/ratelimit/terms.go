@@ -34,8 +34,8 @@ type termsView struct {
 }
 
 // Terms returns the plan and the terms of a workspace, at most three seconds old. If the terms
-// can't be read, it returns the cached ones. If no terms are cached, known is false and the
-// returned terms are high enough for any workspace.
+// can't be read, it returns the cached plan and terms. If no terms are cached, known is false and
+// the returned terms are high enough for any workspace.
 func (l *Limiter) Terms(ctx context.Context, workspaceID uuid.UUID) (name plan.Name, terms plan.Terms, known bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -23,16 +23,16 @@ const (
 
 // usage is what a workspace has used of its limits. The zero value has used nothing.
 //
-// The soft limit is a token bucket. It is stored as a debt: the number of requests that are not
+// The soft limit is a token bucket. It is stored as a debt: the number of tokens that are not
 // refilled yet.
 //
 // The hard limit is a sliding window that counts requests in aligned slots of 30 s. A slot
 // counts in full until its latest request is an hour old, rounded up to a second. So each
 // request counts for more than 3,600 s and at most 3,630 s: the longest time is from the start
 // of its slot until an hour after the slot's end. Therefore no hour exceeds the limit, and a
-// request is rejected only if an exact window of 3,630 s would reject it. This is at most 30 s
-// late, or 0.83 % of the hour. Under constant load, at least 3600/3630 = 99.1 % of the limit is
-// admitted.
+// request is rejected only if an exact window of 3,630 s would reject it. Compared with an exact
+// hour, a request may have to wait at most 30 s longer (0.83 % of the hour). Under constant load, at
+// least 3600/3630 = 99.1 % of the limit is admitted.
 type usage struct {
 	at    int64  // the store's time at the last change, in microseconds since 1970
 	debt  int64  // microrequests

@@ -66,10 +66,9 @@ var arrivals = map[string]func(r *rand.Rand, limits Limits, n int) time.Duration
 	},
 }
 
-// The hard limit is compared with an exact sliding window. No hour exceeds the limit, and a
-// request is rejected only if it would exceed the limit in an exact window that is 1 % longer.
-// Retry-After is never too short, and exceeds that of an exact window by at most 1 % of the
-// hour.
+// The hard limit is compared with an exact sliding window. No hour exceeds the limit, and a request
+// is rejected only if it would exceed the limit in an exact window that is 1 % longer. Retry-After
+// is never too short, and exceeds the Retry-After of an exact window by at most 1 % of the hour.
 func TestRL04HardLimitAgainstTheExactWindow(t *testing.T) {
 	for name, next := range arrivals {
 		for _, limits := range []Limits{{RPH: 2}, {RPH: 60}, {RPH: 9000}, {RPS: 5, RPH: 9000}, {RPS: 25, RPH: 45_000}} {

@@ -59,8 +59,8 @@ func (u Usage) Fee() credit.Amount {
 	return credit.Amount(stages)*PerStage + credit.Amount(kib)*PerKiB
 }
 
-// Fee returns the price of growing from before to after.
-func Fee(before, after Usage) credit.Amount { return max(0, after.Fee()-before.Fee()) }
+// Fee returns the price of growing from oldUsage to newUsage.
+func Fee(oldUsage, newUsage Usage) credit.Amount { return max(0, newUsage.Fee()-oldUsage.Fee()) }
 
 // Counted returns the number of bytes that u adds to the stored bytes of its workspace.
 func (u Usage) Counted() int64 { return u.Bytes + u.Stages*StageBytes }

@@ -30,7 +30,7 @@ func NewService(system, scoped postgres.DB) *Service { return &Service{system: s
 func (s *Service) Get(ctx context.Context, id uuid.UUID, role string) (api.Workspace, error) {
 	row, err := db.New().WorkspaceGet(ctx, s.scoped, id)
 	if postgres.NotFound(err) {
-		return api.Workspace{}, fault.New(fault.NotFound, "There is no workspace with this id.")
+		return api.Workspace{}, fault.New(fault.NotFound, "There is no workspace with this ID.")
 	}
 	if err != nil {
 		return api.Workspace{}, fmt.Errorf("read workspace: %w", err)

@@ -8,9 +8,9 @@
 // timezone), $env, methods and bytes are not part of the language. language_test.go compares the
 // rest with expr.
 //
-// Numbers: integers are exact up to 64 bits, and results that are integers stay integers, such as 4
-// / 2. Overflow is an error. Fractions are IEEE doubles. Larger integers must be strings; a larger
-// JSON number passes through unchanged, but arithmetic with it is an error.
+// Numbers: integers are exact up to 64 bits, and whole results stay integers: 4/2 is the integer 2.
+// Overflow is an error. Fractions are IEEE doubles. Larger integers must be strings; a larger JSON
+// number passes through unchanged, but arithmetic with it is an error.
 //
 // For any expression and any values, Run finishes within its budget of steps and memory, is
 // deterministic, and modifies nothing.

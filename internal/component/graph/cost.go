@@ -14,13 +14,13 @@ type Range struct{ Least, Most Cost }
 // Price is the cost of a component, by the outcome of its stage.
 type Price struct{ Completed, Failed Range }
 
-// With returns the price of a component that also causes the cost inside: the iterations of a
-// FOR_EACH, or a child run. If the component fails, the iterations or the child run may have
+// With returns the price of a component that also causes nested costs: those of the iterations of a
+// FOR_EACH, or of a child run. If the component fails, the iterations or the child run may have
 // stopped early.
-func (p Price) With(inside Range) Price {
-	p.Completed.Least = p.Completed.Least.Plus(inside.Least)
-	p.Completed.Most = p.Completed.Most.Plus(inside.Most)
-	p.Failed.Most = p.Failed.Most.Plus(inside.Most)
+func (p Price) With(nested Range) Price {
+	p.Completed.Least = p.Completed.Least.Plus(nested.Least)
+	p.Completed.Most = p.Completed.Most.Plus(nested.Most)
+	p.Failed.Most = p.Failed.Most.Plus(nested.Most)
 	return p
 }
 
@@ -60,13 +60,13 @@ func times(a, n int64) int64 {
 // with any outcome. The scope is the root, or one iteration of a FOR_EACH. Costs calls price once
 // for each component of the scope.
 //
-// Exact bounds would need every combination of outcomes, so Costs computes simpler ones. It counts
-// each component once: at the last decision that every path to the component passes. Of the
-// components behind a single port, Least includes only those of the cheapest port, and Most only
-// those of the most expensive one. A component behind several ports is included in Least if it
-// starts whichever of them fires, and in Most for every outcome that leads to it. Both bounds are
-// exact if branches don't cross. Least ignores outcomes after which the scope cannot complete
-// because of an unhandled failure.
+// Exact bounds would need every combination of outcomes, so Costs computes simpler bounds. It
+// counts each component once: at the last decision that every path to the component passes. Of the
+// components behind a single port, Least includes only the components of the cheapest port, and
+// Most only the components of the most expensive port. A component behind several ports is included
+// in Least if it starts whichever of them fires, and in Most for every outcome that leads to it.
+// Both bounds are exact if branches don't cross. Least ignores outcomes after which the scope
+// cannot complete because of an unhandled failure.
 func (p *Plan) Costs(loop string, price func(Component) Price) Range {
 	d := p.decisions(loop, price)
 	for at := len(d) - 1; at >= 0; at-- {

@@ -94,8 +94,8 @@ const (
 	done
 )
 
-// topological returns the nodes in topological order, and the arrows without those that close a
-// cycle. It reports cycles until each node in a cycle was reported.
+// topological returns the nodes in topological order, and the arrows, except the arrows that close
+// a cycle. It reports cycles until each node in a cycle was reported.
 func topological(count int, arrows []arrow, report func(cycle []arrow)) (order []int, kept []arrow) {
 	w := walk{out: outgoing(count, arrows), mark: make([]mark, count), reported: make([]bool, count), report: report}
 	entered := make([]bool, count)

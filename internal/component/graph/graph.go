@@ -111,8 +111,9 @@ type Module struct {
 
 	Input, Config, Output json.RawMessage // JSON Schemas
 
-	// Gives returns facts about the output that follow from the literals, beyond those in Output.
-	// runInput is the schema of the workflow's input. Gives may be nil.
+	// Gives describes the output more precisely than Output does, from the literal values of input
+	// and config: for example, the fields that the config names. bound lists the inputs that have
+	// connections. runInput is the schema of the workflow's input. Gives may be nil.
 	Gives func(input, config, runInput json.RawMessage, bound []string) []Given
 	// Review is like Check, but returns warnings, and the problems because of which the component
 	// can never work. Only new definitions must be free of these problems. Review may be nil.

@@ -62,8 +62,8 @@ type Settings struct {
 	InFlight     int // in total, shared fairly between workspaces; default 200
 }
 
-// Deliverer attempts deliveries: those that the queue fetches, and those that this process has
-// just enqueued.
+// Deliverer attempts deliveries that the queue fetches, and deliveries that this process has just
+// enqueued.
 type Deliverer struct {
 	Deps
 	schedule   []time.Duration

@@ -99,7 +99,8 @@ func bodyAt(workspaceID, executionID uuid.UUID) vault.Place {
 	return vault.Place{WorkspaceID: workspaceID, Row: executionID, Field: vault.Body}
 }
 
-// keep splits deliveries into those that this process has room for and the rest.
+// keep splits deliveries into two lists: the deliveries that this process has room for, and the
+// other deliveries.
 func (d *Deliverer) keep(deliveries []delivery) (*Ready, []delivery) {
 	if d == nil {
 		return &Ready{}, deliveries

@@ -69,8 +69,8 @@ func (h *localDeliveries) release(workspaceID uuid.UUID, size int) {
 	h.running.Done()
 }
 
-// drain waits for the deliveries, interrupts the remaining ones when ctx is done, and returns when
-// all have stopped.
+// drain waits for the deliveries, interrupts the remaining deliveries when ctx is done, and returns
+// when all deliveries have stopped.
 func (h *localDeliveries) drain(ctx context.Context) {
 	h.mu.Lock()
 	if !h.closed {

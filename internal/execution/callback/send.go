@@ -35,8 +35,8 @@ type Message struct {
 	Traceparent string
 }
 
-// webhookID returns the ID by which receivers recognize repeated deliveries. After a restore the
-// ID differs from that of earlier deliveries, because the body may differ (decisions 5.4).
+// webhookID returns the ID by which receivers recognize repeated deliveries. After a restore, the
+// ID differs from the ID of earlier deliveries, because the body may differ (decisions 5.4).
 func (m Message) webhookID() string {
 	if m.Restores == 0 {
 		return m.ExecutionID.String()

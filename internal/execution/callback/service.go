@@ -142,7 +142,7 @@ func (s *Service) missing(ctx context.Context, workspaceID, executionID uuid.UUI
 func (s *Service) exists(ctx context.Context, workspaceID, executionID uuid.UUID) error {
 	_, err := db.New().ExecutionGetState(ctx, s.db, db.ExecutionGetStateParams{WorkspaceID: workspaceID, ID: executionID})
 	if postgres.NotFound(err) {
-		return fault.New(fault.NotFound, "There is no execution with this id.")
+		return fault.New(fault.NotFound, "There is no execution with this ID.")
 	}
 	if err != nil {
 		return fmt.Errorf("read execution: %w", err)

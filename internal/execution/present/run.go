@@ -24,8 +24,8 @@ func Run(row db.RunGetRow) api.WorkflowRun {
 	}
 }
 
-// runError returns the error of a failed run. It returns nil for a run that is about to fail,
-// whose stored error is not shown yet.
+// runError returns the error of a failed run. It returns nil for a run that is about to fail: its
+// stored error is not shown yet.
 func runError(s status.Run, why json.RawMessage) json.RawMessage {
 	if s != status.RunFailed {
 		return nil

@@ -26,12 +26,12 @@ func (s *Schedule) Next(after time.Time) time.Time {
 	return time.Time{}
 }
 
-// period returns the offset from UTC at a time, and the time of the next change of the offset,
-// but at most until.
-func (s *Schedule) period(at, until time.Time) (offset time.Duration, end time.Time) {
+// period returns the offset from UTC at a time, and the time of the next change of the offset, but
+// at most limit.
+func (s *Schedule) period(at, limit time.Time) (offset time.Duration, end time.Time) {
 	_, seconds := at.In(s.zone).Zone()
-	if _, end = at.In(s.zone).ZoneBounds(); end.IsZero() || end.After(until) {
-		end = until
+	if _, end = at.In(s.zone).ZoneBounds(); end.IsZero() || end.After(limit) {
+		end = limit
 	}
 	return time.Duration(seconds) * time.Second, end
 }

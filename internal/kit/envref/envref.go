@@ -158,9 +158,9 @@ func (u *Unknown) Error() string { return fmt.Sprintf("there is no environment v
 // ErrTooLarge means that the values exceed 1 MiB in total.
 var ErrTooLarge = errors.New("the values of the environment variables exceed 1 MiB in total")
 
-// Resolve replaces the references in a JSON document, whose JSON pointer is pointer. It returns an
-// *Unknown for the first variable without a value. A document without references is returned
-// unchanged.
+// Resolve replaces the references in a JSON document. pointer is the JSON pointer of the document.
+// It returns an *Unknown for the first variable without a value. A document without references is
+// returned unchanged.
 func (v Values) Resolve(pointer string, data json.RawMessage) (json.RawMessage, error) {
 	return v.ResolveAs(pointer, data, data)
 }

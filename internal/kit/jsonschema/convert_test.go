@@ -84,7 +84,7 @@ func TestConvert(t *testing.T) {
 		{`{"$ref":"https://example.com/schema"}`, `1`, `1`},
 		{text, `nonsense`, `!it is not JSON: invalid character 'o' in literal null (expecting 'u')`},
 	} {
-		schema, _ := jsonschema.Parse(json.RawMessage(c.schema)) // nil, which allows any value, if it is not JSON
+		schema, _ := jsonschema.Parse(json.RawMessage(c.schema)) // nil, which allows any value, if the text is not JSON
 		got, err := schema.Convert(json.RawMessage(c.value))
 		shown := string(got)
 		if err != nil {

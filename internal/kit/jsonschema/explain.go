@@ -34,16 +34,16 @@ type Violation struct {
 // least one violation. The consumer may stop at any time, and should stop after
 // fault.MaxDetails+1 violations.
 //
-// Messages contain the offending value as show returns it. If show is nil, messages only say
+// Messages contain the offending value, formatted by format. If format is nil, messages only say
 // what is allowed.
-func Violations(schema *Compiled, value any, show func(at []string, value any) string) iter.Seq[Violation] {
+func Violations(schema *Compiled, value any, format func(at []string, value any) string) iter.Seq[Violation] {
 	return func(yield func(Violation) bool) {
 		err := schema.Validate(value)
 		if err == nil {
 			return
 		}
 		explained := false
-		e := explanation{schema: schema, show: show, yield: func(v Violation) bool {
+		e := explanation{schema: schema, show: format, yield: func(v Violation) bool {
 			explained = true
 			return yield(v)
 		}}

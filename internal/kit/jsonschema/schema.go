@@ -33,7 +33,7 @@ type Schema struct {
 	Enum                 []json.RawMessage
 	Examples             []json.RawMessage
 	Required             []string
-	Properties           []Property // in the order of the text; not nil if the keyword is there
+	Properties           []Property // in the order of the text; not nil if the schema has the keyword
 	PatternProperties    []Property // likewise
 	AdditionalProperties *Schema
 	Items                *Schema
@@ -82,22 +82,22 @@ func (p *parser) rest() []byte {
 // value reads the next value if it has the type of the target.
 func (p *parser) value(target any) { _ = p.decoder.Decode(target) }
 
-// elements calls read for each element of the next value. If open is `{` and the value is an
-// object, read gets the names of its fields; if open is `[` and the value is an array, read gets
-// no names. elements skips any other value.
-func (p *parser) elements(open byte, read func(name string)) bool {
-	if p.rest()[0] != open {
+// elements calls visit for each element of the next value. If opening is `{` and the value is an
+// object, visit gets the names of its fields; if opening is `[` and the value is an array, visit
+// gets no names. elements skips any other value.
+func (p *parser) elements(opening byte, visit func(name string)) bool {
+	if p.rest()[0] != opening {
 		p.value(new(json.RawMessage))
 		return false
 	}
 	_, _ = p.decoder.Token()
 	for p.decoder.More() {
 		var name string
-		if open == '{' {
+		if opening == '{' {
 			token, _ := p.decoder.Token()
 			name, _ = token.(string)
 		}
-		read(name)
+		visit(name)
 	}
 	_, _ = p.decoder.Token()
 	return true

@@ -55,20 +55,20 @@ func Compact(data []byte) []byte {
 		return data
 	}
 	out := make([]byte, 0, len(data))
-	for from := 0; ; at = nextSpace(data, from) {
-		out = append(out, data[from:at]...)
+	for start := 0; ; at = nextSpace(data, start) {
+		out = append(out, data[start:at]...)
 		if at == len(data) {
 			return out
 		}
-		from = at + 1
+		start = at + 1
 	}
 }
 
-// nextSpace returns the index of the first white space outside of strings, at or after from. from
-// itself must not be in a string.
-func nextSpace(data []byte, from int) int {
+// nextSpace returns the index of the first white space at or after start that is outside of strings,
+// or len(data). start must not be inside a string.
+func nextSpace(data []byte, start int) int {
 	quoted := false
-	for i := from; i < len(data); i++ {
+	for i := start; i < len(data); i++ {
 		switch c := data[i]; {
 		case quoted && c == '\\':
 			i++

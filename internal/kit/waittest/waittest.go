@@ -45,14 +45,14 @@ func CleanupContext(t testing.TB) (context.Context, context.CancelFunc) {
 	return context.WithDeadline(context.Background(), Deadline(t))
 }
 
-// Until polls until yes returns true. It fails the test at the test's Deadline.
-func Until(t testing.TB, what string, yes func() bool) {
+// Until polls until condition returns true. It fails the test at the test's Deadline.
+func Until(t testing.TB, what string, condition func() bool) {
 	t.Helper()
 	ctx, cancel := CleanupContext(t)
 	defer cancel()
 	ticker := time.NewTicker(pause)
 	defer ticker.Stop()
-	for !yes() {
+	for !condition() {
 		select {
 		case <-ticker.C:
 		case <-ctx.Done():
@@ -65,8 +65,8 @@ func Until(t testing.TB, what string, yes func() bool) {
 // runs at the same time.
 func Timed() bool { return os.Getenv("WEFT_SOAK") != "" }
 
-// LeftToSoak reports whether a test leaves its work to the soak test. The arguments name the
-// tests of `make test` that cover the same rule, each as a folder, a dot and the test's name.
+// LeftToSoak reports whether the test must return early, because it runs only in the soak test.
+// covered names the tests of `make test` that cover the same rule, as folder.TestName.
 func LeftToSoak(t testing.TB, covered ...string) bool {
 	if !Timed() {
 		t.Logf("runs in the soak only; covered by %v", covered)

@@ -104,7 +104,7 @@ func (c *Chain) start(ctx context.Context, program string) (err error) {
 	}
 	err = c.home.storePort(c.addr)
 	if err == nil {
-		err = c.ask(patience, nil, "anvil_setLoggingEnabled", "[false]") // it would log every request otherwise
+		err = c.ask(patience, nil, "anvil_setLoggingEnabled", "[false]") // otherwise anvil would log every request
 	}
 	if err != nil {
 		c.proc.Stop(patience, syscall.SIGTERM, syscall.SIGKILL)

@@ -15,7 +15,7 @@ import (
 
 const (
 	blockTime = 500 * time.Millisecond
-	onTop     = 60 // blocks on top of the last one with a transaction, as confirmations
+	onTop     = 60 // blocks on top of the last block with a transaction, as confirmations
 )
 
 // mine creates a block while transactions are pending, and then some more blocks as confirmations.

@@ -141,7 +141,7 @@ func settings(cfg Config, bin string) map[string]string {
 		"random_page_cost":                    "1.1",
 		"jit":                                 "off", // compiling takes longer than our queries
 		"max_parallel_workers_per_gather":     "0",   // /dev/shm is small in containers
-		"max_locks_per_transaction":           "128", // each partition takes one
+		"max_locks_per_transaction":           "128", // each partition takes one lock
 		"autovacuum_naptime":                  "15s", // rows of the queue live for a short time only
 		"autovacuum_vacuum_scale_factor":      "0.05",
 		"idle_in_transaction_session_timeout": "60s",
@@ -238,5 +238,6 @@ func hasStatus(pidFile []byte, status string) bool {
 	return len(lines) == statusLine && string(bytes.TrimSpace(lines[statusLine-1])) == status
 }
 
-// statusLine is the number of lines of postmaster.pid when its last line, the status, is written.
+// statusLine is the number of the line of postmaster.pid that contains the status. It is the last
+// line written.
 const statusLine = 8

@@ -112,8 +112,8 @@ func linked(native string) bool {
 	return err == nil
 }
 
-// createLinks creates the links listed in pg-symlinks.json, whose paths are relative to the package's
-// folder.
+// createLinks creates the links listed in pg-symlinks.json. The paths in that file are relative to
+// the package's folder.
 func createLinks(native string) error {
 	all, err := links(native)
 	if err != nil {

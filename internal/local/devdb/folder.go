@@ -130,9 +130,10 @@ func (f *folder) initialise(ctx context.Context, bin string, volatile bool) erro
 	return nil
 }
 
-// clearLeftovers waits until the server of a killed predecessor has exited. The kernel has already
-// signaled that server. It also removes a stale postmaster.pid: a different program may have the
-// process ID in the file by now, and PostgreSQL would mistake that program for a server.
+// clearLeftovers waits until the server of a killed predecessor has exited. That server is already
+// exiting: the kernel signaled it when the predecessor died. clearLeftovers also removes a stale
+// postmaster.pid: a different program may have the process ID in the file by now, and PostgreSQL
+// would mistake that program for a server.
 func (f *folder) clearLeftovers(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()

@@ -56,27 +56,28 @@ type binaries struct {
 	full  string
 }
 
-// find returns a folder with the programs of PostgreSQL want (0: the newest), which runner can read.
-// It tries $PG_BIN, PATH and the system's folders, the npm edition, and the package manager.
-func (s *search) find(ctx context.Context, want int, runner account) (string, error) {
+// find returns a folder with the programs of a major version of PostgreSQL (0: the newest). runner
+// can read the folder. find tries $PG_BIN, PATH and the system's folders, the npm edition, and the
+// package manager.
+func (s *search) find(ctx context.Context, version int, runner account) (string, error) {
 	if s.bin != "" {
 		found, ok := inspect(ctx, s.bin)
 		if !ok {
 			return "", fmt.Errorf("PG_BIN=%s contains no working postgres and initdb", s.bin)
 		}
-		if !found.fits(want) {
-			return "", fmt.Errorf("PG_BIN=%s contains PostgreSQL %s: %s", s.bin, found.full, needs(want))
+		if !found.fits(version) {
+			return "", fmt.Errorf("PG_BIN=%s contains PostgreSQL %s: %s", s.bin, found.full, needs(version))
 		}
 		return runner.readable(found.dir, s.cache)
 	}
-	seen := s.local(ctx, want)
+	seen := s.local(ctx, version)
 	for _, found := range seen {
-		if found.fits(want) {
+		if found.fits(version) {
 			return runner.readable(found.dir, s.cache)
 		}
 	}
 	var problems []error
-	if want == 0 || want == editionMajor {
+	if version == 0 || version == editionMajor {
 		dir, err := s.edition(ctx)
 		if err == nil {
 			return runner.readable(dir, s.cache)
@@ -87,16 +88,16 @@ func (s *search) find(ctx context.Context, want int, runner account) (string, er
 		problems = append(problems, err)
 	}
 	if s.install {
-		if err := s.installPackage(ctx, want); err != nil {
+		if err := s.installPackage(ctx, version); err != nil {
 			problems = append(problems, err)
 		}
-		for _, found := range s.local(ctx, want) {
-			if found.fits(want) {
+		for _, found := range s.local(ctx, version) {
+			if found.fits(version) {
 				return runner.readable(found.dir, s.cache)
 			}
 		}
 	}
-	return "", notFound(want, seen, errors.Join(problems...))
+	return "", notFound(version, seen, errors.Join(problems...))
 }
 
 func (b binaries) fits(want int) bool {

@@ -251,14 +251,14 @@ func sweep(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// admin runs work in a short session, so that no connection stays open between tests.
-func admin(ctx context.Context, dsn string, work func(*pgx.Conn) error) error {
+// admin calls fn in a short session, so that no connection stays open between tests.
+func admin(ctx context.Context, dsn string, fn func(*pgx.Conn) error) error {
 	conn, err := pgx.Connect(ctx, dsn)
 	if err != nil {
 		return err
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
-	return work(conn)
+	return fn(conn)
 }
 
 // inDatabase returns the address of a different database of the same server.

@@ -28,7 +28,7 @@ type Delivery struct {
 	Reason      string           `json:"reason,omitempty"` // why the signature is not good
 	Faults      []string         `json:"faults"`           // other problems, never null
 	Forwarded   bool             `json:"forwarded"`
-	Injected    *FailureKind     `json:"injected"` // nil: it was not a failure on purpose
+	Injected    *FailureKind     `json:"injected"` // nil: no failure was injected
 	Answer      *int             `json:"answer"`   // nil: the connection was closed without a response
 	GaveUp      bool             `json:"gaveUp"`   // the sender did not wait for the response
 	DurationMs  int64            `json:"durationMs"`
@@ -38,7 +38,8 @@ type Delivery struct {
 	refused bool // rejected because of its signature
 }
 
-// Failed reports whether a delivery had a problem other than a failure on purpose.
+// Failed reports whether the delivery had a problem that was not injected. A slow delivery is still
+// answered, so its response decides unless the sender gave up.
 func (d Delivery) Failed() bool {
 	injected := d.Injected != nil
 	switch {

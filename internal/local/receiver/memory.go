@@ -12,8 +12,8 @@ type Repeat string
 const (
 	First    Repeat = "first"
 	Again    Repeat = "again"    // no earlier delivery was accepted
-	Repeated Repeat = "repeated" // an earlier one with the same bytes was accepted
-	Altered  Repeat = "altered"  // an earlier valid one had other bytes
+	Repeated Repeat = "repeated" // an earlier delivery with the same bytes was accepted
+	Altered  Repeat = "altered"  // an earlier valid delivery had other bytes
 )
 
 // maxRemembered bounds the remembered executions; the oldest are evicted first.
@@ -30,7 +30,7 @@ type memory struct {
 type arrivals struct {
 	attempts int
 	digest   [sha256.Size]byte // of the first sound delivery
-	sound    bool              // there was a sound delivery
+	sound    bool              // a valid delivery was received
 	accepted bool
 }
 

@@ -95,9 +95,9 @@ func ProcessesIn(dir string) []int {
 	return pids
 }
 
-// AwaitNone waits until no process has dir as its working directory. The kernel has already
-// signaled the processes of a killed predecessor. If ctx is done first, the error names a process
-// that is still running.
+// AwaitNone waits until no process has dir as its working directory. Processes of a killed
+// predecessor are already exiting: the kernel signaled them when the predecessor died. If ctx is
+// done first, the error names a process that is still running.
 func AwaitNone(ctx context.Context, dir string) error {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()

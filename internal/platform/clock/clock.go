@@ -43,10 +43,10 @@ func (c *Clock) Offset() time.Duration {
 	return time.Duration(c.offset.Load())
 }
 
-// Observe corrects the offset. PostgreSQL's clock showed the time shown at some point between
-// asked and answered, which are times of Local. The offset changes only as far as the response
-// contradicts it, so a slow response does not make the offset worse.
-func (c *Clock) Observe(asked, answered, shown time.Time) {
-	least, most := shown.Sub(answered.Round(0)), shown.Sub(asked.Round(0)) // by the wall clock, which may have been set
+// Observe corrects the offset. PostgreSQL's clock showed dbTime at some point between sentAt and
+// receivedAt, which are times of Local. The offset changes only as far as the response contradicts
+// it, so a slow response does not make the offset worse.
+func (c *Clock) Observe(sentAt, receivedAt, dbTime time.Time) {
+	least, most := dbTime.Sub(receivedAt.Round(0)), dbTime.Sub(sentAt.Round(0)) // by the wall clock, which may have been set
 	c.offset.Store(int64(min(max(c.Offset(), least), most)))
 }

@@ -32,11 +32,11 @@ type Key struct {
 	BodyHash [sha256.Size]byte
 }
 
-// ClaimTx locks the key until tx ends. If the key was used within 24 hours for the same body,
-// found is true and made is the ID of the resource that the first request created. ClaimTx
-// returns IDEMPOTENCY_MISMATCH for a different body, and IDEMPOTENCY_IN_FLIGHT with a
-// Retry-After of one second if the first request is not committed yet.
-func (k Key) ClaimTx(ctx context.Context, tx pgx.Tx) (made uuid.UUID, found bool, err error) {
+// ClaimTx locks the key until tx ends. If the key was used within 24 hours for the same body, found
+// is true and resourceID is the ID of the resource that the first request created. ClaimTx returns
+// IDEMPOTENCY_MISMATCH for a different body, and IDEMPOTENCY_IN_FLIGHT with a Retry-After of one
+// second if the first request is not committed yet.
+func (k Key) ClaimTx(ctx context.Context, tx pgx.Tx) (resourceID uuid.UUID, found bool, err error) {
 	locked, err := db.New().IdempotencyLock(ctx, tx, k.lock())
 	if err != nil {
 		return uuid.Nil, false, fmt.Errorf("lock idempotency key: %w", err)

@@ -27,13 +27,13 @@ func (w *Watch) CheckClock() error {
 func (w *Watch) Adrift() bool { return w.adrift.Load() }
 
 // compare corrects the clock by a result of PostgreSQL. It logs when the difference between the
-// clocks becomes larger than the tolerance, and when it no longer is. asked is the time at which
+// clocks becomes larger than the tolerance, and when it no longer is. sentAt is the time at which
 // the query was sent.
-func (w *Watch) compare(ctx context.Context, asked, shown time.Time) {
+func (w *Watch) compare(ctx context.Context, sentAt, dbTime time.Time) {
 	if w.Clock == nil {
 		return
 	}
-	w.Clock.Observe(asked, w.Clock.Local(), shown)
+	w.Clock.Observe(sentAt, w.Clock.Local(), dbTime)
 	offset := w.Clock.Offset()
 	adrift := offset.Abs() > w.Tolerance
 	if was := w.adrift.Swap(adrift); was == adrift {

@@ -98,9 +98,9 @@ const (
 	longEnough = 10 * time.Minute // for a statement over all unfinished executions
 )
 
-// List calls each for all work that continues after a release: unfinished executions, unfinished
+// List calls visit for all work that continues after a release: unfinished executions, unfinished
 // runs and callbacks that are due, in the order of their IDs within each kind.
-func List(ctx context.Context, pool postgres.DB, each func(db.InstallationListUnfinishedRow) error) error {
+func List(ctx context.Context, pool postgres.DB, visit func(db.InstallationListUnfinishedRow) error) error {
 	for _, kind := range []string{"execution", "run", "callback"} {
 		p := db.InstallationListUnfinishedParams{Kind: kind, MaxRows: pageSize}
 		for {
@@ -109,7 +109,7 @@ func List(ctx context.Context, pool postgres.DB, each func(db.InstallationListUn
 				return fmt.Errorf("list unfinished work: %w", err)
 			}
 			for _, row := range page {
-				if err := each(row); err != nil {
+				if err := visit(row); err != nil {
 					return err
 				}
 				p.After = row.ID

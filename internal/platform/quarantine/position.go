@@ -89,9 +89,9 @@ func (p *position) lost(now server) string {
 // lsn formats a position as PostgreSQL does.
 func lsn(position int64) string { return fmt.Sprintf("%X/%X", position>>32, uint32(position)) }
 
-// Track reads the position after commits until ctx is done. used reports whether there may have
-// been commits since its last call. Track doesn't slow down the commits.
-func (w *Watch) Track(ctx context.Context, used func() bool) {
+// Track reads the position after commits until ctx is done. committed reports whether there may
+// have been commits since its last call. Track doesn't slow down the commits.
+func (w *Watch) Track(ctx context.Context, committed func() bool) {
 	ticker := time.NewTicker(trackEvery)
 	defer ticker.Stop()
 	for {
@@ -100,7 +100,7 @@ func (w *Watch) Track(ctx context.Context, used func() bool) {
 			return
 		case <-ticker.C:
 		}
-		if used() {
+		if committed() {
 			w.track(ctx)
 		}
 	}

@@ -3,8 +3,8 @@
 //
 // The package holds a restored database until an operator releases the database. It also holds a
 // process whose clock differs from the database's. It doesn't stop any work itself: code that
-// starts work calls Held. Work is held until the database was found at its known place; if the
-// database is elsewhere, work is held until a release.
+// starts work calls Held. Work is held until a poll finds the database at the place recorded in it.
+// If the places differ, work is held until an operator releases the database.
 package quarantine
 
 import (

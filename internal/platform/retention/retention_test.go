@@ -80,15 +80,15 @@ func (b *books) count(t *testing.T, sql string, args ...any) (n int) {
 	return n
 }
 
-// fill inserts finished executions into a week, each with its posting. Every of-th execution has
-// a delivered callback.
-func (b *books) fill(t *testing.T, week time.Time, rows, of int) {
+// fill inserts finished executions into a week, each with its posting. One in interval executions
+// has a delivered callback.
+func (b *books) fill(t *testing.T, week time.Time, rows, interval int) {
 	t.Helper()
 	b.exec(t, `INSERT INTO component_executions (workspace_id, id, module, status, call, attempts, attempt, job_id, has_callback,
 			output, created_at, updated_at, finished_at)
 		SELECT $1, overlay(least_id($2::timestamptz + n * interval '100 ms')::text PLACING lpad(to_hex(n), 12, '0') FROM 25)::uuid,
 			'HASH', 'COMPLETED', repeat('x', 200)::bytea, 1, 1, n, n % $4 = 0, '{"digest":"0123456789abcdef"}', $2, $2, $2
-		FROM generate_series(1, $3::integer) AS n`, b.workspace, week, rows, of)
+		FROM generate_series(1, $3::integer) AS n`, b.workspace, week, rows, interval)
 	b.exec(t, `INSERT INTO callbacks (workspace_id, execution_id, url, signed, body, state, attempt_count, created_at)
 		SELECT workspace_id, id, 'https://example.com', false, 'body', 'DELIVERED', 1, created_at FROM component_executions
 		WHERE has_callback AND id >= least_id($1) AND id < least_id($1::timestamptz + interval '7 days')`, week)

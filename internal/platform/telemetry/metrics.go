@@ -175,9 +175,9 @@ func (m *Metrics) AuditLost() {
 	}
 }
 
-// LimitDecided counts a decision about a limit of a workspace. by is store, memory or
+// LimitDecided counts a decision about a limit of a workspace. decider is store, memory or
 // degraded.
-func (m *Metrics) LimitDecided(by string, allowed bool) {
+func (m *Metrics) LimitDecided(decider string, allowed bool) {
 	if m == nil {
 		return
 	}
@@ -185,7 +185,7 @@ func (m *Metrics) LimitDecided(by string, allowed bool) {
 	if allowed {
 		outcome = "allowed"
 	}
-	m.limits.WithLabelValues(by, outcome).Inc()
+	m.limits.WithLabelValues(decider, outcome).Inc()
 }
 
 // StreamOpened counts an open stream until the returned function is called.

@@ -86,7 +86,7 @@ type App struct {
 	runs      *run.Service
 	schedules *schedule.Service
 	hooks     *hook.Service
-	runner    *execution.Runner // of the workers, or one that only cancels executions and runs components without effect
+	runner    *execution.Runner // the runner of the workers, or a runner that only cancels executions and runs components without effect
 	untrace   func(context.Context) error
 
 	api, ops   endpoint
@@ -282,20 +282,21 @@ func (a *App) afterStart(ctx context.Context) {
 	}
 }
 
-// inBackground runs do in a goroutine. The caller calls wait exactly once, which returns do's error.
-func inBackground(do func() error) (wait func() error) {
+// inBackground calls fn in a goroutine. The caller calls wait exactly once, which returns fn's
+// error.
+func inBackground(fn func() error) (wait func() error) {
 	result := make(chan error, 1)
-	go func() { result <- do() }()
+	go func() { result <- fn() }()
 	return func() error { return <-result }
 }
 
-// changed returns those of the watched executions and runs that changed within since.
-func (a *App) changed(ctx context.Context, keys []notify.Key, since time.Duration) ([]notify.Key, error) {
-	executions, err := execution.Changed(a.pools.system)(ctx, keys, since)
+// changed returns those of the watched executions and runs that changed within the given duration.
+func (a *App) changed(ctx context.Context, keys []notify.Key, window time.Duration) ([]notify.Key, error) {
+	executions, err := execution.Changed(a.pools.system)(ctx, keys, window)
 	if err != nil {
 		return nil, err
 	}
-	runs, err := run.Changed(a.pools.system)(ctx, keys, since)
+	runs, err := run.Changed(a.pools.system)(ctx, keys, window)
 	return append(executions, runs...), err
 }
 

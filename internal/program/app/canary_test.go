@@ -35,7 +35,7 @@ func startTraced(t *testing.T) (*whole, *logBook) {
 	return startWhole(t, func(cfg *Config) { cfg.TraceEndpoint = collector.URL }), traces
 }
 
-// The canaries of fields that accept only a private key (EVM and age), and of those that accept an
+// The canaries of fields that accept only a private key (EVM and age), and of fields that accept an
 // error code.
 const (
 	canaryCode     = "C4N4RY_5ECRET_9F27"

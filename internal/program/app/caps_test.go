@@ -11,7 +11,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/waittest"
 )
 
-// Caps agreed with a workspace replace those of its plan.
+// Caps agreed with a workspace replace the caps of its plan.
 func TestAgreedCapsReplaceThoseOfThePlan(t *testing.T) {
 	t.Parallel()
 	w := startWhole(t, withPatientLimiter)

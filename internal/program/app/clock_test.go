@@ -40,7 +40,7 @@ var clockCalls = map[string][]string{
 }
 
 // A test that depends on the clock fails on a slow machine. Tests wait for events with
-// internal/kit/waittest, whose only limit is that of go test. They assert times under
+// internal/kit/waittest, whose only time limit is the timeout of go test. They assert times under
 // testing/synctest, by the database's clock or by counting events. Only the benchmark and the soak
 // measure latencies.
 func TestTestsNeitherSleepNorJudgeByTheClock(t *testing.T) {

@@ -275,7 +275,7 @@ func ParseNetworks(texts []string) ([]netip.Prefix, error) {
 	return list, nil
 }
 
-// ReadRoots returns the system's certificate authorities plus those of a PEM file.
+// ReadRoots returns the system's certificate authorities and the authorities in a PEM file.
 func ReadRoots(path string) (*x509.CertPool, error) {
 	pem, err := os.ReadFile(path)
 	if err != nil {
@@ -308,11 +308,11 @@ func ParseSchedule(texts []string) ([]time.Duration, error) {
 	return list, nil
 }
 
-// parseDuration parses a duration such as 5s, from least to most.
-func parseDuration(text string, least, most time.Duration) (time.Duration, error) {
+// parseDuration parses a duration such as 5s, between lower and upper, inclusive.
+func parseDuration(text string, lower, upper time.Duration) (time.Duration, error) {
 	d, err := time.ParseDuration(text)
-	if err != nil || d < least || d > most {
-		return 0, fmt.Errorf("must be a duration such as 30s, from %v to %v", least, most)
+	if err != nil || d < lower || d > upper {
+		return 0, fmt.Errorf("must be a duration such as 30s, from %v to %v", lower, upper)
 	}
 	return d, nil
 }

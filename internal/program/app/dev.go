@@ -232,8 +232,8 @@ func (dev DevConfig) findCredentials(ctx context.Context, dsn string) func() (cl
 	return func() (client.Credentials, error) { err := wait(); return c, err }
 }
 
-// credentials returns the credentials of the file. It replaces those that the database no longer
-// accepts. BaseURL is set later.
+// credentials returns the credentials of the file. It replaces credentials that the database no
+// longer accepts. BaseURL is set later.
 func (dev DevConfig) credentials(ctx context.Context, pool *pgxpool.Pool) (client.Credentials, error) {
 	workspaceID, err := dev.workspace(ctx, pool)
 	if err != nil {
@@ -252,6 +252,7 @@ func (dev DevConfig) credentials(ctx context.Context, pool *pgxpool.Pool) (clien
 	}
 	if c.AdminPassword == "" || !dev.signsIn(ctx, pool, c) {
 		c.AdminEmail = devOwner
+		// An existing owner keeps the password, which is then missing from the credentials.
 		if c.AdminPassword, err = makeDevOwner(ctx, pool, workspaceID); err != nil {
 			return client.Credentials{}, err
 		}

@@ -25,7 +25,7 @@ import (
 const examplesFile = "examples.json"
 
 // examples are the example workflows of a data folder. Workflows that the user changed are never
-// replaced, and archived ones are not created again.
+// replaced, and archived workflows are not created again.
 type examples struct {
 	Demo      string              `json:"demo"` // last address of the demo upstream
 	Workflows map[string]*example `json:"workflows"`
@@ -51,8 +51,8 @@ func (dev DevConfig) readExamples() (examples, error) {
 	return made, nil
 }
 
-// examples creates the missing example workflows and updates those that refer to an old address of
-// the demo upstream. It returns the IDs of the active example workflows by name.
+// examples creates the missing example workflows and updates the workflows that refer to an old
+// address of the demo upstream. It returns the IDs of the active example workflows by name.
 func (dev DevConfig) examples(ctx context.Context, workflows *workflow.Service, workspaceID uuid.UUID, demoAddr string) (map[string]uuid.UUID, error) {
 	ctx = postgres.Scope(ctx, workspaceID)
 	made, err := dev.readExamples()
@@ -76,7 +76,7 @@ func (dev DevConfig) examples(ctx context.Context, workflows *workflow.Service, 
 			continue
 		}
 		made.Workflows[name] = next
-		if err := dev.writeExamples(made); err != nil { // before the next one is created, so that a crash creates none twice
+		if err := dev.writeExamples(made); err != nil { // before the next workflow is created, so that a crash creates no workflow twice
 			return nil, err
 		}
 	}

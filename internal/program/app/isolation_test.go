@@ -41,7 +41,7 @@ func (n *tenant) resources(t *testing.T, receiver string) map[string]string {
 			return strings.Contains(n.sign(t, http.MethodGet, "/v1/sdk/components/executions/"+id, nil).body, `"deliveredAt":"`)
 		})
 	}
-	// A component ID is unique within its workflow only, so tenants use different ones.
+	// A component ID is unique within its workflow only, so tenants use different component IDs.
 	componentID := n.owner.Name + "-" + rand.Text()[:8]
 	var w api.Workflow
 	var run api.TriggerResult

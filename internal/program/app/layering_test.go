@@ -322,7 +322,7 @@ func TestGroupsImportGroupsOfLowerRank(t *testing.T) {
 	}
 }
 
-// A reader meets the groups first, so there are few of them.
+// A reader meets the groups first, so there are few groups.
 func TestInternalContainsOnlyGroups(t *testing.T) {
 	entries, err := os.ReadDir(filepath.Join(root(t), "internal"))
 	if err != nil || len(entries) > maxEntries {

@@ -79,7 +79,7 @@ func (e endpoint) close(ctx context.Context, log *slog.Logger) {
 		log.Warn("requests did not finish in time and were aborted", "error", err)
 		_ = e.http.Close()
 	}
-	_ = e.listener.Close() // it is bound even if it was never served
+	_ = e.listener.Close() // the listener is bound even if it was never served
 }
 
 // buildListeners binds the addresses of the API and of operations. Neither listener serves requests

@@ -13,7 +13,7 @@ import (
 // App, and more than once.
 func (a *App) Stop(ctx context.Context) { a.stopped.Do(func() { a.stop(ctx) }) }
 
-// stopMargin is the time for the rest of the stop, added to the time for work in flight.
+// stopMargin is the time for the other steps of a stop, in addition to the time for work in flight.
 const stopMargin = 4 * time.Second
 
 // announceStop reports not ready and keeps serving for the drain delay, so that load balancers send

@@ -165,12 +165,12 @@ func (s *scene) flood(t *testing.T, node *process, id string) (rise time.Duratio
 	return meanwhile - before - max(0, flooded-quiet)
 }
 
-// latencies calls ask every 10 ms, one call after the other, and returns the times.
-func latencies(t *testing.T, length time.Duration, ask func() error) (times []time.Duration) {
+// latencies calls request every 10 ms, one call after the other, and returns the times.
+func latencies(t *testing.T, length time.Duration, request func() error) (times []time.Duration) {
 	t.Helper()
 	during(t.Context(), length, 10*time.Millisecond, func() {
 		began := time.Now()
-		if err := ask(); err != nil {
+		if err := request(); err != nil {
 			t.Errorf("the well-behaved client got %v", err)
 		}
 		times = append(times, time.Since(began))

@@ -170,8 +170,9 @@ func TestEX09ConnectionsAreTerminatedAtRandom(t *testing.T) {
 		cuts, load.refused.Load(), watching.failed, watching.reads, took.Seconds(), s.summary())
 }
 
-// EX-10: a different client uses all of PostgreSQL's connections, including those of the service.
-// The API responds 503 and reports not ready. It recovers once the connections are released.
+// EX-10: a different client uses all of PostgreSQL's connections, including the service's
+// connections. The API responds 503 and reports not ready. It recovers once the connections are
+// released.
 func TestEX10AllConnectionsAreUsedUp(t *testing.T) {
 	if waittest.LeftToSoak(t, "internal/program/chaos.TestOP01TheDatabaseCannotServe") {
 		return

@@ -155,8 +155,9 @@ func TestOP14AFailoverToAStandby(t *testing.T) {
 				eventually(t, time.Minute, "the quarantine to start", func() (bool, string) {
 					return s.number("SELECT count(*) FROM installation WHERE quarantined_at IS NOT NULL") == 1, "it did not start"
 				})
-				// Two checks detect lost work, and either may run first. One compares the last
-				// acknowledged position, the other the state that each process saw last.
+				// Two checks detect lost work, and either may run first. The first check compares
+				// the last acknowledged position. The second check compares the state that each
+				// process saw last.
 				reasons := map[bool][]string{true: {"acknowledged work is lost", "an older state came back"}, false: {"timeline"}}[c.lags]
 				code, text := s.command(nil, "quarantine", "status")
 				if code != 0 || !slices.ContainsFunc(reasons, func(reason string) bool { return strings.Contains(text, reason) }) {

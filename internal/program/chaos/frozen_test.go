@@ -12,7 +12,7 @@ import (
 
 // EX-06: a worker is frozen until other workers have acquired its executions, then it is resumed.
 // The resumed worker changes nothing, nothing is posted twice, and no state moves backwards. The
-// frozen worker is the one that runs the sweeper, which is the harder case.
+// frozen worker is the worker that runs the sweeper, because that case is harder.
 func TestEX06AWorkerIsFrozenAndThawed(t *testing.T) {
 	if waittest.LeftToSoak(t, "internal/program/chaos.TestOP02HangingWorkerReportsNotReady", "internal/execution.TestAnUnsafeCallOutlivesAStallOfTheDatabase") {
 		return

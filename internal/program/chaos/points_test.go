@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// EX-04, LE-03: a process kills itself at each crash point, and all invariants hold, including
-// those of the ledger. The scenarios of workflows cover P8.
+// EX-04, LE-03: a process kills itself at each crash point, and all invariants hold, including the
+// ledger's invariants. The scenarios of workflows cover P8.
 func TestEX04AndLE03EveryCrashPoint(t *testing.T) {
 	t.Parallel()
 	points := []struct {

@@ -117,8 +117,8 @@ func ownServer(t *testing.T, settings map[string]string) *server {
 	return s
 }
 
-// openPool opens the test's own pool. The names of its sessions differ from those of the service's
-// sessions.
+// openPool opens the test's own pool. The names of its sessions differ from the names of the
+// service's sessions.
 func openPool(t testing.TB, dsn string) *pgxpool.Pool {
 	t.Helper()
 	pool, err := postgres.Open(context.Background(), dsn, "chaos", postgres.Owner, 4)

@@ -68,7 +68,7 @@ func launch(t testing.TB, binary string, env []string, args ...string) *process 
 	return p
 }
 
-// read records the log and finds the addresses in it.
+// read records the log and finds the addresses in the log.
 func (p *process) read(r io.Reader) {
 	scanner := bufio.NewScanner(r)
 	scanner.Buffer(nil, 4<<20)
@@ -91,7 +91,7 @@ func (p *process) read(r io.Reader) {
 	_, _ = io.Copy(io.Discard, r)
 }
 
-// tail returns the last lines of the log, except those of requests.
+// tail returns the last lines of the log, without the lines of requests.
 func (p *process) tail(n int) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -92,7 +92,7 @@ func TestOP02HangingWorkerReportsNotReady(t *testing.T) {
 	s := newScene(t, shared)
 	s.start("serve")
 	stuck := s.start("work", "WEFT_CRASH_AT=P2:stall", "WEFT_WORKERS=2")
-	// All other executions of the workspace are parked behind the hanging ones.
+	// All other executions of the workspace are parked behind the hanging executions.
 	s.load(6, func(int) order { return order{module: "RANDOM_UUID"} })
 	if code, body := stuck.status("/readyz"); code != http.StatusOK {
 		t.Errorf("before: %d %s", code, body)

@@ -155,7 +155,7 @@ func (s *scene) checkRun(id uuid.UUID, items int) {
 	if err := json.Unmarshal(run.Output, &output); err != nil || len(output.All) != items {
 		s.t.Errorf("the output has %d items, want %d (%v)", len(output.All), items, err)
 	}
-	// 1 credit for each HASH, plus the fee for stages beyond the free ones.
+	// 1 credit for each HASH, plus the fee for stages beyond the free stages.
 	price := credit.Credits(int64(2*items)) + storage.Usage{Stages: int64(3*items + 3)}.Fee()
 	if want := price.String(); run.TotalUsage.String() != want || run.Status != "COMPLETED" || run.PendingStageCount != 0 {
 		s.t.Errorf("the run is %s with a charge of %s and %d pending stages, want COMPLETED with a charge of %s", run.Status, run.TotalUsage, run.PendingStageCount, want)
@@ -163,7 +163,7 @@ func (s *scene) checkRun(id uuid.UUID, items int) {
 	if n := s.number("SELECT count(*) FROM credit_postings WHERE kind = 'RUN' AND reference = $1", id.String()); n != 1 {
 		s.t.Errorf("the run has %d postings, want 1", n)
 	}
-	// A repeated execution keeps its row: there are no additional ones.
+	// A repeated execution keeps its row: there are no additional rows.
 	if n := s.number("SELECT count(*) FROM component_executions WHERE run_id = $1", id); n != 2*items {
 		s.t.Errorf("the run has %d executions, want %d", n, 2*items)
 	}

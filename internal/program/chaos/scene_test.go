@@ -109,7 +109,7 @@ func (s *scene) start(command string, settings ...string) *process {
 	return s.join(s.launch(command, settings...))
 }
 
-// join waits until a process runs. Clients then choose from those that serve.
+// join waits until a process runs. Clients then choose from the processes that serve.
 func (s *scene) join(p *process) *process {
 	s.t.Helper()
 	p.await(s.t)
@@ -171,7 +171,7 @@ func (s *scene) choose() *process {
 	return nil
 }
 
-// leave removes a process from those that clients choose from.
+// leave removes a process from the processes that clients choose from.
 func (s *scene) leave(p *process) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

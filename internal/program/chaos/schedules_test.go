@@ -11,7 +11,7 @@ import (
 	"github.com/weft-automation/weft/gen/api"
 )
 
-// byClock is a workflow started by a schedule, whose runs are charged.
+// byClock is a workflow that a schedule starts. Its runs are charged.
 const byClock = `{"name": "by a clock", "components": [
 	{"id": "start", "module": "ON_SCHEDULE", "name": "start", "input": {}, "config": {"cron": "0 0 1 1 *"}},
 	{"id": "work", "module": "RANDOM_UUID", "name": "work", "input": {}, "config": {}}],

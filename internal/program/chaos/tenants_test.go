@@ -18,7 +18,7 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/engine"
 )
 
-// from returns a client with the attacker's key whose connections come from 127.0.<network>.1.
+// from returns a client that has the attacker's key and connects from 127.0.<network>.1.
 func (h *hostile) from(network byte) *client.Client {
 	base, _ := h.process.addresses()
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, network, 1)}}

@@ -83,9 +83,9 @@ func (s *scene) migrateTo(binary string) {
 	}
 }
 
-// OP-04: an additional migration is applied under load, then the processes are replaced by those of
-// the next version. No request fails, no lock wait exceeds 2 s, and the old version stays ready and
-// can start on the new schema.
+// OP-04: an additional migration is applied under load, then the processes are replaced by
+// processes of the next version. No request fails, no lock wait exceeds 2 s, and the old version
+// stays ready and can start on the new schema.
 func TestOP04AMigrationIsRolledForwardUnderLoad(t *testing.T) {
 	if waittest.LeftToSoak(t, "internal/program/app.TestOP04RowsOfTheFirstSchemasSurviveEveryMigration") {
 		return

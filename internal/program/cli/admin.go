@@ -15,18 +15,18 @@ import (
 // adminCommand works directly on the database. Anyone who can reach the database can grant credits,
 // create owners and set passwords.
 type adminCommand struct {
-	Credits  adminCredits  `cmd:"" help:"Give a workspace paid credits, or take them back."`
+	Credits  adminCredits  `cmd:"" help:"Grant paid credits to a workspace, or revoke them."`
 	Plan     adminPlan     `cmd:"" help:"Put a workspace on a plan."`
 	Owner    adminOwner    `cmd:"" help:"Make a person an owner of a workspace."`
-	Password adminPassword `cmd:"" help:"Set another password for a person. They keep their roles."`
+	Password adminPassword `cmd:"" help:"Set a new password for a person. The person's roles stay the same."`
 }
 
 // adminCredits grants credits once for each reference.
 type adminCredits struct {
 	database
-	Workspace string `arg:"" help:"Name or id of the workspace."`
-	Amount    string `arg:"" help:"Credits, with at most 6 decimals. To take back, give a negative number behind all else: -- -5."`
-	Reference string `placeholder:"TEXT" help:"What it is for, such as an invoice. The same reference gives once. Without one, every call gives."`
+	Workspace string `arg:"" help:"Name or ID of the workspace."`
+	Amount    string `arg:"" help:"Credits, with at most 6 decimals. To revoke credits, pass a negative number as the last argument: -- -5."`
+	Reference string `placeholder:"TEXT" help:"Reference of the grant, such as an invoice number. A reference grants credits only once. Without a reference, every call grants credits."`
 	Note      string `placeholder:"TEXT" help:"Note on the workspace's statement."`
 }
 
@@ -57,7 +57,7 @@ func (c *adminCredits) Run(s *session) error {
 		return err
 	}
 	if !granted {
-		s.note("The reference %q gave these credits before; nothing was changed.", reference)
+		s.note("These credits were already granted with the reference %q; nothing was changed.", reference)
 		return nil
 	}
 	s.note("Workspace %s: %s paid credits, reference %q.", c.Workspace, amount, reference)
@@ -65,20 +65,20 @@ func (c *adminCredits) Run(s *session) error {
 }
 
 type adminPlan struct {
-	Set adminPlanSet `cmd:"" help:"Set plan and limits. What is not given is as the plan has it. In force within 5 s everywhere."`
+	Set adminPlanSet `cmd:"" help:"Set plan and limits. Omitted limits use the plan's values. Takes effect within 5 s in all processes."`
 }
 
 type adminPlanSet struct {
 	database
-	Workspace string  `arg:"" help:"Name or id of the workspace."`
+	Workspace string  `arg:"" help:"Name or ID of the workspace."`
 	Plan      string  `arg:"" enum:"starter,growth,professional,enterprise" help:"starter, growth, professional or enterprise."`
-	RPS       *int32  `name:"rps" placeholder:"N" help:"Requests a second."`
-	RPH       *int32  `name:"rph" placeholder:"N" help:"Requests an hour."`
-	Waits     *int32  `placeholder:"N" help:"Calls that wait for their result at once."`
-	Streams   *int32  `placeholder:"N" help:"Streams that are open at once."`
-	Credits   *string `placeholder:"N" help:"Plan credits of a month."`
-	Limit     *string `placeholder:"N" help:"Usage of a month that paid credits need not pay."`
-	Storage   *int64  `placeholder:"GIB" help:"GiB that may be stored in a month."`
+	RPS       *int32  `name:"rps" placeholder:"N" help:"Requests per second."`
+	RPH       *int32  `name:"rph" placeholder:"N" help:"Requests per hour."`
+	Waits     *int32  `placeholder:"N" help:"Calls that may wait for their result at the same time."`
+	Streams   *int32  `placeholder:"N" help:"Streams that may be open at the same time."`
+	Credits   *string `placeholder:"N" help:"Plan credits per month."`
+	Limit     *string `placeholder:"N" help:"Monthly usage that needs no paid credits."`
+	Storage   *int64  `placeholder:"GIB" help:"GiB that may be stored per month."`
 }
 
 // Run sets the plan.
@@ -121,11 +121,11 @@ func (c *adminPlanSet) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	s.note("Workspace %s is on the plan %s: requests a second %s, an hour %s; a month %s plan credits, and usage of %s that paid credits need not pay.",
+	s.note("Workspace %s is on the plan %s. Rate limits: %s requests per second, %s per hour. Each month: %s plan credits, and usage of %s without paid credits.",
 		c.Workspace, c.Plan, rate(p.RPS, p.Name.Terms().RPS), rate(p.RPH, p.Name.Terms().RPH), after.MonthlyCredits, *after.UsageLimit)
-	s.note("At once: calls that wait for their result %s, streams %s.", rate(p.Waits, p.Name.Terms().Waits), rate(p.Streams, p.Name.Terms().Streams))
-	s.note("Storage a month: %s.", gibibytes(after.StorageLimit))
-	s.note("Plan credits there: %s before, %s now.", before.PlanCredits, after.PlanCredits)
+	s.note("Concurrency limits: %s waiting calls, %s streams.", rate(p.Waits, p.Name.Terms().Waits), rate(p.Streams, p.Name.Terms().Streams))
+	s.note("Storage per month: %s.", gibibytes(after.StorageLimit))
+	s.note("Plan credits available: %s before, %s now.", before.PlanCredits, after.PlanCredits)
 	return nil
 }
 
@@ -149,13 +149,13 @@ func ownCredits(flag string, text *string) (*credit.Amount, error) {
 	return &amount, nil
 }
 
-// rate formats a limit: the workspace's own, or else that of its plan.
+// rate formats a limit: the workspace's own limit or, if that is nil, the limit of its plan.
 func rate(own *int32, of int) string {
 	if own != nil {
 		of = int(*own)
 	}
 	if of == plan.None {
-		return "without limit"
+		return "unlimited"
 	}
 	return strconv.Itoa(of)
 }

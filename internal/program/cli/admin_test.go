@@ -13,7 +13,7 @@ func TestAdminGrantsCreditsAndSetsPlansAndAuditPasses(t *testing.T) {
 	dsn := pgtest.DSN(t)
 	environ := []string{"DATABASE_URL=" + dsn}
 	run(t, environ, "", "admin", "credits", "shop", "10").check(t, 1, "", `workspace "shop" not found`)
-	run(t, environ, "", "keys", "create", "--new-workspace", "--workspace=shop", "--plan=growth").check(t, 0, "", "shown this once")
+	run(t, environ, "", "keys", "create", "--new-workspace", "--workspace=shop", "--plan=growth").check(t, 0, "", "The secret is not shown again")
 
 	run(t, environ, "", "admin", "credits", "shop", "100.5", "--reference=invoice 7", "--note=by transfer").check(t, 0, "", "100.5 paid credits")
 	run(t, environ, "", "admin", "credits", "shop", "100.5", "--reference=invoice 7").check(t, 0, "", "nothing was changed")
@@ -30,12 +30,12 @@ func TestAdminGrantsCreditsAndSetsPlansAndAuditPasses(t *testing.T) {
 	run(t, environ, "", "admin", "plan", "set", "shop", "enterprise", "--limit=-1").check(t, 1, "", "not a number of credits")
 	run(t, environ, "", "admin", "plan", "set", "shop", "enterprise", "--limit=9223372036854").check(t, 1, "", "between 0 and 1,000,000,000 credits")
 	run(t, environ, "", "admin", "plan", "set", "shop", "enterprise", "--rps=50", "--rph=9000", "--credits=400", "--limit=1000.5").
-		check(t, 0, "", "is on the plan enterprise: requests a second 50, an hour 9000; a month 400 plan credits, and usage of 1000.5 that")
-	run(t, environ, "", "admin", "plan", "set", "shop", "enterprise").check(t, 0, "", "a second without limit, an hour without limit; a month 0 plan credits")
+		check(t, 0, "", "is on the plan enterprise. Rate limits: 50 requests per second, 9000 per hour. Each month: 400 plan credits, and usage of 1000.5 without")
+	run(t, environ, "", "admin", "plan", "set", "shop", "enterprise").check(t, 0, "", "unlimited requests per second, unlimited per hour. Each month: 0 plan credits")
 	run(t, environ, "", "admin", "plan", "set", "shop", "enterprise", "--streams=0").check(t, 1, "", "The limits for inline waits")
-	run(t, environ, "", "admin", "plan", "set", "shop", "growth", "--waits=7").check(t, 0, "", "calls that wait for their result 7, streams 50")
-	run(t, environ, "", "admin", "plan", "set", "shop", "enterprise").check(t, 0, "", "result without limit, streams without limit")
-	run(t, environ, "", "admin", "plan", "set", "shop", "growth").check(t, 0, "", "Plan credits there: 0 before, 50 now.")
+	run(t, environ, "", "admin", "plan", "set", "shop", "growth", "--waits=7").check(t, 0, "", "Concurrency limits: 7 waiting calls, 50 streams.")
+	run(t, environ, "", "admin", "plan", "set", "shop", "enterprise").check(t, 0, "", "unlimited waiting calls, unlimited streams")
+	run(t, environ, "", "admin", "plan", "set", "shop", "growth").check(t, 0, "", "Plan credits available: 0 before, 50 now.")
 	run(t, environ, "", "admin", "plan", "set", "shop", "enterprise", "--rps=50", "--rph=9000", "--waits=100", "--streams=2000", "--credits=400", "--limit=1000.5").check(t, 0, "", "50 before, 100 now")
 
 	conn, err := pgx.Connect(t.Context(), dsn)
@@ -61,6 +61,6 @@ func TestAdminGrantsCreditsAndSetsPlansAndAuditPasses(t *testing.T) {
 	if _, err := conn.Exec(t.Context(), "UPDATE credit_accounts SET paid = paid - 3000000; UPDATE workspaces SET billing_stopped_at = now(); UPDATE credit_accounts SET stopped = true"); err != nil {
 		t.Fatal(err)
 	}
-	run(t, environ, "", "audit", "shop").check(t, 0, "", "right again: it goes on")
+	run(t, environ, "", "audit", "shop").check(t, 0, "", "correct again. The workspace can start new work")
 	run(t, environ, "", "audit", "shop").check(t, 0, "", "Workspace shop: ")
 }

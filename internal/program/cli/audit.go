@@ -14,8 +14,8 @@ import (
 // credits once the credits are correct again.
 type auditCommand struct {
 	database
-	Workspace string `arg:"" optional:"" help:"Name or id of the workspace; without it, all."`
-	Renew     bool   `name:"renew-checkpoints" help:"Compute the checkpoints of the workspace again from its present postings. Use it once you know why postings differ from their checkpoint."`
+	Workspace string `arg:"" optional:"" help:"Name or ID of the workspace. Default: all workspaces."`
+	Renew     bool   `name:"renew-checkpoints" help:"Recompute the checkpoints of the workspace from its current postings. Use this flag only after you know why the postings differ from the checkpoint."`
 }
 
 // Run prints every incorrect row, one per line. The exit code is 1 if there are any.
@@ -47,7 +47,7 @@ func (c *auditCommand) Run(s *session) error {
 	}
 	resumed, err := billing.Resume(s.ctx, pool, of)
 	for _, id := range resumed {
-		s.note("The credits of workspace %s are right again: it goes on.", id)
+		s.note("The credits of workspace %s are correct again. The workspace can start new work.", id)
 	}
 	if err := errors.Join(incomplete, err); err != nil {
 		return err
@@ -60,6 +60,6 @@ func (c *auditCommand) Run(s *session) error {
 	if c.Workspace != "" {
 		whose = "Workspace " + c.Workspace
 	}
-	s.note("%s: every account is the sum of its postings, and every final execution was charged once what it used.", whose)
+	s.note("%s: every account is the sum of its postings, and every final execution was charged exactly once, for its usage.", whose)
 	return nil
 }

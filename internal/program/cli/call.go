@@ -38,9 +38,9 @@ type callCommand struct {
 	Wait           *time.Duration `xor:"how" placeholder:"15s" help:"How long the request waits for the result, 0s to 15s."`
 	Stream         bool           `xor:"how" help:"Follow the event stream to the end, however long it takes."`
 	Attempts       int32          `default:"1" help:"How often the component is tried, 1 to 3."`
-	CallbackURL    string         `name:"callback-url" placeholder:"URL" help:"Where the finished record is posted too."`
-	CallbackSecret string         `name:"callback-secret" placeholder:"TEXT" help:"Key of the callback's signature; $$WEFT_CALLBACK_SECRET, which no list of processes shows, does the same."`
-	IdempotencyKey string         `name:"idempotency-key" placeholder:"TEXT" help:"A repeat with the same key gives the same execution."`
+	CallbackURL    string         `name:"callback-url" placeholder:"URL" help:"URL to which the finished record is also posted."`
+	CallbackSecret string         `name:"callback-secret" placeholder:"TEXT" help:"Secret for the callback's signature. Prefer $$WEFT_CALLBACK_SECRET, because other users can see arguments."`
+	IdempotencyKey string         `name:"idempotency-key" placeholder:"TEXT" help:"A repeat with the same key returns the same execution."`
 }
 
 // Help returns the additional text of --help.
@@ -66,10 +66,10 @@ func (c *callCommand) Run(s *session) error {
 		}
 	}
 	if names := envref.Names(request.Input, request.Config); len(names) > 0 {
-		s.note("{{env.%s}} is sent as it stands: environment variables have their values in workflows only.", names[0])
+		s.note("{{env.%s}} is sent unchanged: environment variables have values in workflows only.", names[0])
 	}
 	if places := envref.Nearly(request.Input, request.Config); len(places) > 0 {
-		s.note("%s is sent as it stands: environment variables have their values in workflows only, where they are written {{env.NAME}}, in capital letters and without blanks.",
+		s.note("%s is sent unchanged: environment variables have values in workflows only, where they are written {{env.NAME}}, in capital letters and without spaces.",
 			printable(places[0]))
 	}
 	start := time.Now()
@@ -203,14 +203,14 @@ func conclude(s *session, record api.ComponentExecution, took time.Duration) err
 		return nil
 	case status.ExecutionFailed:
 		var failure struct{ Code, Message string }
-		_ = json.Unmarshal(record.Error, &failure) // if it has another form, the record shows it
+		_ = json.Unmarshal(record.Error, &failure) // an error in another form is shown by the record
 		s.note("FAILED after %v: %s: %s", took, failure.Code, failure.Message)
 		if failure.Code == component.CodeAddressBlocked {
 			s.note(networkHint)
 		}
 		return errQuiet
 	}
-	s.note("%s after %v; it continues (--stream waits until it is final)", record.Status, took)
+	s.note("%s after %v; the execution continues (--stream waits until it is final)", record.Status, took)
 	return nil
 }
 

@@ -58,7 +58,7 @@ func TestCallSendsItsFlags(t *testing.T) {
 		},
 	}
 	for i, c := range cases {
-		run(t, s.environ(), `{"from":"stdin"}`, append([]string{"call", "M"}, c.args...)...).check(t, 0, "CREATED", "it continues")
+		run(t, s.environ(), `{"from":"stdin"}`, append([]string{"call", "M"}, c.args...)...).check(t, 0, "CREATED", "the execution continues")
 		if got := s.seen()[i]; got != "POST /v1/sdk/components "+c.want {
 			t.Errorf("%v: sent %s, want %s", c.args, got, c.want)
 		}

@@ -38,7 +38,7 @@ func (d *doctorCommand) checkMasterKey(_ context.Context, s *session) []finding 
 		where = filepath.Join(d.DataDir, "master.key")
 		raw, err := os.ReadFile(where)
 		if errors.Is(err, fs.ErrNotExist) {
-			return []finding{{fine, "none yet; the first `weft dev` makes one", ""}}
+			return []finding{{fine, "no master key yet; the first `weft dev` creates it", ""}}
 		}
 		if err != nil {
 			return []finding{{wrong, err.Error(), "run as the user who owns the data folder"}}
@@ -51,7 +51,7 @@ func (d *doctorCommand) checkMasterKey(_ context.Context, s *session) []finding 
 	if _, err := seal.ParseKey(text); err != nil {
 		return []finding{{wrong, where + ": " + err.Error(), generate}}
 	}
-	return []finding{{fine, where + " holds a good key", ""}}
+	return []finding{{fine, where + " contains a valid key", ""}}
 }
 
 func readableByOthers(path string) bool {
@@ -63,21 +63,21 @@ func (d *doctorCommand) checkDataFolder(context.Context, *session) []finding {
 	info, err := os.Stat(d.DataDir)
 	switch {
 	case d.DatabaseURL != "":
-		return []finding{{fine, "not needed: the database is DATABASE_URL's", ""}}
+		return []finding{{fine, "not needed: DATABASE_URL is set", ""}}
 	case errors.Is(err, fs.ErrNotExist):
-		return []finding{{fine, d.DataDir + " is not there yet; the first `weft dev` makes it", ""}}
+		return []finding{{fine, d.DataDir + " does not exist yet; the first `weft dev` creates it", ""}}
 	case err != nil:
-		return []finding{{wrong, err.Error(), "name another one with --data-dir"}}
+		return []finding{{wrong, err.Error(), "choose another folder with --data-dir"}}
 	case !info.IsDir():
-		return []finding{{wrong, d.DataDir + " is not a folder", "name another one with --data-dir"}}
+		return []finding{{wrong, d.DataDir + " is not a folder", "choose another folder with --data-dir"}}
 	}
 	probe, err := os.CreateTemp(d.DataDir, ".doctor-")
 	if err != nil {
-		return []finding{{wrong, "cannot write to " + d.DataDir, "run as the user who owns it, or name another one with --data-dir"}}
+		return []finding{{wrong, "cannot write to " + d.DataDir, "run as the user who owns the folder, or choose another folder with --data-dir"}}
 	}
 	probe.Close()
 	_ = os.Remove(probe.Name())
-	return []finding{{fine, d.DataDir + " is there and writable", ""}}
+	return []finding{{fine, d.DataDir + " exists and is writable", ""}}
 }
 
 func (d *doctorCommand) checkPostgres(ctx context.Context, s *session) []finding {
@@ -90,7 +90,7 @@ func (d *doctorCommand) checkPostgres(ctx context.Context, s *session) []finding
 		dsn = running
 	}
 	if refused, ok := errors.AsType[*postgres.SessionError](postgres.CheckPooler(ctx, dsn)); ok {
-		return []finding{{wrong, refused.Error(), "what Weft needs of a connection pooler is in README.md, \"Connection poolers\""}}
+		return []finding{{wrong, refused.Error(), "see \"Connection poolers\" in README.md"}}
 	}
 	pool, err := postgres.Open(ctx, dsn, "doctor", postgres.Owner, 1)
 	if err != nil {
@@ -111,30 +111,30 @@ func (d *doctorCommand) checkPostgres(ctx context.Context, s *session) []finding
 	if err := postgres.CheckSchema(ctx, pool); err != nil {
 		return append(all, finding{wrong, err.Error(), d.cure("weft migrate (weft dev does it automatically)", "weft migrate")})
 	}
-	all = append(all, finding{fine, "the schema is this binary's", ""}, checkRoles(ctx, dsn))
+	all = append(all, finding{fine, "the schema matches this binary", ""}, checkRoles(ctx, dsn))
 	if now, err := db.New().InstallationGet(ctx, pool); err == nil && now.QuarantinedAt != nil {
 		all = append(all, finding{wrong, fmt.Sprintf("the database is in quarantine since %s: %s", now.QuarantinedAt.UTC().Format(time.DateTime), *now.Reason), cureOfQuarantine})
 	}
 	return all
 }
 
-const cureOfQuarantine = "weft quarantine status shows what is unfinished; weft quarantine release ends the quarantine"
+const cureOfQuarantine = "weft quarantine status shows what is unfinished; weft quarantine release releases the database"
 
-// compareClocks compares this machine's clock with PostgreSQL's. asked is when the query was sent,
-// shown the time in its response.
-func compareClocks(asked, shown time.Time, tolerance time.Duration) []finding {
+// compareClocks compares this machine's clock with PostgreSQL's. sentAt is when the query was sent,
+// dbTime the time in its response.
+func compareClocks(sentAt, dbTime time.Time, tolerance time.Duration) []finding {
 	var here clock.Clock
-	here.Observe(asked, time.Now(), shown)
+	here.Observe(sentAt, time.Now(), dbTime)
 	off := here.Offset().Round(time.Millisecond)
-	text := fmt.Sprintf("its clock is %v ahead of this machine's", off)
+	text := fmt.Sprintf("the database's clock is %v ahead of this machine's", off)
 	if off < 0 {
-		text = fmt.Sprintf("its clock is %v behind this machine's", -off)
+		text = fmt.Sprintf("the database's clock is %v behind this machine's", -off)
 	}
 	switch {
 	case off.Abs() > tolerance:
-		return []finding{{wrong, fmt.Sprintf("%s; beyond %v (WEFT_CLOCK_TOLERANCE) weft serve and weft work start no work", text, tolerance), "synchronise both by NTP"}}
+		return []finding{{wrong, fmt.Sprintf("%s; if the clocks differ by more than %v (WEFT_CLOCK_TOLERANCE), weft serve and weft work start no work", text, tolerance), "synchronise both clocks by NTP"}}
 	case off.Abs() > time.Second:
-		return []finding{{doubt, text, "synchronise both by NTP"}}
+		return []finding{{doubt, text, "synchronise both clocks by NTP"}}
 	}
 	return nil
 }
@@ -162,7 +162,7 @@ func (d *doctorCommand) checkSealedValues(ctx context.Context, s *session) []fin
 	}
 	defer pool.Close()
 	if right, err := rotation.KeyMatches(ctx, pool, ring); err == nil && !right {
-		text := fmt.Sprintf("the master key given (%s) is not that of the installation: serve and work are not ready with it", strings.Join(ring.Fingerprints(), ", "))
+		text := fmt.Sprintf("the given master key (%s) is not the master key of the installation: serve and work do not become ready with it", strings.Join(ring.Fingerprints(), ", "))
 		return []finding{{wrong, text, cure}}
 	}
 	keys, err := rotation.MissingKeys(ctx, pool, ring)
@@ -170,10 +170,10 @@ func (d *doctorCommand) checkSealedValues(ctx context.Context, s *session) []fin
 	case err != nil:
 		return nil
 	case len(keys) > 0:
-		text := fmt.Sprintf("values are sealed under the master key %s, which is not among those given (%s)", strings.Join(keys, ", "), strings.Join(ring.Fingerprints(), ", "))
+		text := fmt.Sprintf("values are encrypted with the master key %s, which is not one of the given keys (%s)", strings.Join(keys, ", "), strings.Join(ring.Fingerprints(), ", "))
 		return []finding{{wrong, text, cure}}
 	}
-	return []finding{{fine, "the master key opens what is stored", ""}}
+	return []finding{{fine, "the master key decrypts the stored values", ""}}
 }
 
 // checkRoles checks that the roles of serve and work can be assumed.
@@ -188,7 +188,7 @@ func checkRoles(ctx context.Context, dsn string) finding {
 			return finding{wrong, fmt.Sprintf("cannot work as %s: %v", role, err), "as an administrator: GRANT weft_api, weft_system TO the user of DATABASE_URL"}
 		}
 	}
-	return finding{fine, "its roles can be taken", ""}
+	return finding{fine, "the database roles can be used", ""}
 }
 
 // checkCredits returns the errors that the last audit found, and whether the hourly audit is
@@ -251,7 +251,7 @@ func (d *doctorCommand) checkPorts(ctx context.Context, _ *session) []finding {
 		case isWeft(ctx, address):
 			all = append(all, finding{fine, address + " is served by a Weft", ""})
 		default:
-			all = append(all, finding{wrong, err.Error(), "stop the program that has it, or choose another address with " + d.cure("--addr and --ops-addr", "WEFT_ADDR and WEFT_OPS_ADDR")})
+			all = append(all, finding{wrong, err.Error(), "stop the program that uses the address, or choose another address with " + d.cure("--addr and --ops-addr", "WEFT_ADDR and WEFT_OPS_ADDR")})
 		}
 	}
 	return all
@@ -275,7 +275,7 @@ func isWeft(ctx context.Context, address string) bool {
 func (d *doctorCommand) checkService(ctx context.Context, _ *session) []finding {
 	answer, err := d.get(ctx, "/readyz")
 	if err != nil {
-		return []finding{{doubt, "nothing answers at " + d.baseURL(), "start it: " + d.cure("weft dev", "weft serve and weft work")}}
+		return []finding{{doubt, "nothing answers at " + d.baseURL(), "start the service: " + d.cure("weft dev", "weft serve and weft work")}}
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode == http.StatusOK {
@@ -285,23 +285,23 @@ func (d *doctorCommand) checkService(ctx context.Context, _ *session) []finding 
 	_ = json.NewDecoder(io.LimitReader(answer.Body, 64<<10)).Decode(&problem) // for other services only the status is known
 	text := fmt.Sprintf("%s answers /readyz with %d", d.baseURL(), answer.StatusCode)
 	if len(problem.Errors) == 0 {
-		return []finding{{wrong, strings.TrimSuffix(text+": "+problem.Detail, ": "), "see its log"}}
+		return []finding{{wrong, strings.TrimSuffix(text+": "+problem.Detail, ": "), "see the log of the service"}}
 	}
 	var all []finding
 	for _, failing := range problem.Errors {
 		name := strings.TrimPrefix(failing.Pointer, "/checks/")
-		all = append(all, finding{wrong, fmt.Sprintf("%s: the check %q is failing", text, name), cmp.Or(cureOfReadiness[name], "see its log")})
+		all = append(all, finding{wrong, fmt.Sprintf("%s: the check %q is failing", text, name), cmp.Or(cureOfReadiness[name], "see the log of the service")})
 	}
 	return all
 }
 
 // cureOfReadiness maps readiness checks to fixes.
 var cureOfReadiness = map[string]string{
-	"database":   "start PostgreSQL, and let the service reach and write it",
+	"database":   "start PostgreSQL, and make sure that the service can reach it and write to it",
 	"migrations": "weft migrate, and run the same version everywhere",
 	"quarantine": cureOfQuarantine,
-	"master_key": "restart it with the right key in WEFT_MASTER_KEY",
-	"clock":      "synchronise its clock and PostgreSQL's by NTP",
+	"master_key": "restart the service with the right key in WEFT_MASTER_KEY",
+	"clock":      "synchronise the clocks of the service and of PostgreSQL by NTP",
 }
 
 // checkClock compares this clock with the service's in whole seconds, as the service does with
@@ -316,20 +316,20 @@ func (d *doctorCommand) checkClock(ctx context.Context, _ *session) []finding {
 	if err != nil {
 		return []finding{{doubt, "not compared: the service's answer has no Date", ""}}
 	}
-	const cure = "synchronise this machine's clock by NTP; a signature holds for 30 s and not in the future"
+	const cure = "synchronise this machine's clock by NTP; a signature is valid for 30 s, and not before its timestamp"
 	ahead := time.Now().Unix() - date.Unix()
 	switch {
 	case ahead > 30 || ahead < -25:
 		return []finding{{wrong, fmt.Sprintf("this machine is %d s ahead of the service", ahead), cure}}
 	case ahead > 1 || ahead < -1:
-		return []finding{{doubt, fmt.Sprintf("this machine is %d s ahead of the service; weft call makes up for it, other clients do not", ahead), cure}}
+		return []finding{{doubt, fmt.Sprintf("this machine is %d s ahead of the service; weft call compensates for the difference, other clients do not", ahead), cure}}
 	}
-	return []finding{{fine, "agrees with the service's", ""}}
+	return []finding{{fine, "the clock agrees with the clock of the service", ""}}
 }
 
 func (d *doctorCommand) checkCredentials(ctx context.Context, _ *session) []finding {
 	if _, err := os.Stat(d.Credentials); errors.Is(err, fs.ErrNotExist) {
-		cure := d.cure("weft dev writes one; --credentials names another", "for calls from here: weft keys create --workspace NAME --out "+d.Credentials+"; --credentials names another")
+		cure := d.cure("weft dev writes the file; to use another file, set --credentials", "for calls from here: weft keys create --workspace NAME --out "+d.Credentials+"; to use another file, set --credentials")
 		return []finding{{doubt, "there is no credentials file " + d.Credentials, cure}}
 	}
 	credentials, signer, err := d.signer()
@@ -342,7 +342,7 @@ func (d *doctorCommand) checkCredentials(ctx context.Context, _ *session) []find
 	}
 	weft, err := client.New(credentials.BaseURL, signer, nil)
 	if err != nil {
-		return append(all, finding{wrong, err.Error(), "name the right one with --base-url"})
+		return append(all, finding{wrong, err.Error(), "set the right base URL with --base-url"})
 	}
 	_, err = weft.Call(ctx, http.MethodGet, "/v1/sdk/components?limit=1", nil, nil)
 	switch problem, refused := errors.AsType[*client.Problem](err); {
@@ -351,9 +351,9 @@ func (d *doctorCommand) checkCredentials(ctx context.Context, _ *session) []find
 	case refused && problem.Status >= http.StatusInternalServerError:
 		return append(all, finding{wrong, err.Error(), "this is an error of the service; see its log"})
 	case refused:
-		return append(all, finding{wrong, err.Error(), "make a new key: " + d.cure("weft keys create (weft dev makes one at its next start)", "weft keys create --workspace NAME --out FILE")})
+		return append(all, finding{wrong, err.Error(), "create a new key: " + d.cure("weft keys create (weft dev creates a key at its next start)", "weft keys create --workspace NAME --out FILE")})
 	}
-	return append(all, finding{doubt, "not tried: the service does not answer", ""})
+	return append(all, finding{doubt, "not tested: the service does not answer", ""})
 }
 
 // checkEgress tries the restricted network access of callbacks and components.
@@ -361,14 +361,14 @@ func (d *doctorCommand) checkEgress(ctx context.Context, s *session) []finding {
 	var all []finding
 	for _, name := range []string{"HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"} {
 		if s.getenv(name) != "" {
-			all = append(all, finding{doubt, name + " is set; callbacks and components do not use it", "open a direct way out, or run where there is one"})
+			all = append(all, finding{doubt, name + " is set; callbacks and components do not use it", "allow direct outbound connections, or use a machine that has them"})
 		}
 	}
 	guard := egress.New(egress.Policy{})
 	defer guard.Close()
 	request, err := http.NewRequestWithContext(ctx, http.MethodHead, d.EgressURL, nil)
 	if err != nil {
-		return append(all, finding{wrong, err.Error(), "name a URL with --egress-url"})
+		return append(all, finding{wrong, err.Error(), "set a URL with --egress-url"})
 	}
 	answer, err := guard.Client(egress.ClientOptions{Timeout: 5 * time.Second}).Do(request)
 	if err != nil {

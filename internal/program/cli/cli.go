@@ -24,7 +24,8 @@ import (
 	"github.com/weft-automation/weft/internal/program/app"
 )
 
-// commands is the grammar: a line for each command, whose type has the flags and a Run method.
+// commands is the grammar: a line for each command. The command's type has the flags and a Run
+// method.
 type commands struct {
 	Dev     devCommand     `cmd:"" help:"Run a whole Weft on a private PostgreSQL, for development."`
 	Serve   serveCommand   `cmd:"" help:"Run the API (any number of processes)."`
@@ -32,30 +33,30 @@ type commands struct {
 	Migrate migrateCommand `cmd:"" help:"Bring the database to this binary's schema."`
 
 	Call       callCommand       `cmd:"" help:"Run a component and print its record."`
-	Components componentsCommand `cmd:"" help:"List the components, or describe one: its inputs, outputs and price."`
+	Components componentsCommand `cmd:"" help:"List the components, or describe the inputs, outputs and price of a component."`
 
-	Workflows workflowsCommand `cmd:"" help:"Run workflows, watch their runs, and keep them in files."`
+	Workflows workflowsCommand `cmd:"" help:"Run workflows, watch their runs, and save workflows in files."`
 
-	Schedules schedulesCommand `cmd:"" help:"Have runs of workflows begin by a clock."`
-	Hooks     hooksCommand     `cmd:"" help:"Have runs of workflows begin by what other services deliver."`
+	Schedules schedulesCommand `cmd:"" help:"Manage schedules, which start runs of workflows at set times."`
+	Hooks     hooksCommand     `cmd:"" help:"Manage hooks, which start runs of workflows when other services send deliveries."`
 
-	Env envCommand `cmd:"" help:"Keep the environment variables that workflows name."`
+	Env envCommand `cmd:"" help:"Manage the environment variables that workflows use."`
 
-	Listen listenCommand `cmd:"" help:"Receive callbacks on this machine: show, check, fail, forward them."`
+	Listen listenCommand `cmd:"" help:"Receive callbacks on this machine: show, check, reject or forward them."`
 
-	Proxy proxyCommand `cmd:"" help:"Serve a local proxy that signs what goes through it."`
-	Keys  keysCommand  `cmd:"" help:"Make, list and revoke API keys (on the server's side)."`
-	Admin adminCommand `cmd:"" help:"Make owners, set passwords, grant credits and set plans (on the server's side)."`
-	Audit auditCommand `cmd:"" help:"Prove that the credits are the sum of what was posted and used."`
+	Proxy proxyCommand `cmd:"" help:"Run a local proxy that signs the requests that it forwards."`
+	Keys  keysCommand  `cmd:"" help:"Create, list and revoke API keys (directly in the service's database)."`
+	Admin adminCommand `cmd:"" help:"Make owners, set passwords, grant credits and set plans (directly in the service's database)."`
+	Audit auditCommand `cmd:"" help:"Check that the credits of each account match its postings and its usage."`
 
 	Quarantine quarantineCommand `cmd:"" help:"Put a database in quarantine, for example after a restore, or release it."`
 
 	Conform conformCommand `cmd:"" help:"Test a deployment against the contract, and report the results by part."`
 
-	Doctor doctorCommand `cmd:"" help:"Say what is wrong with a set-up, and the cure."`
+	Doctor doctorCommand `cmd:"" help:"Check your setup and suggest fixes."`
 	Bench  benchCommand  `cmd:"" help:"Measure this Weft against what the machine can do."`
 
-	Completion completionCommand `cmd:"" help:"Print a script by which a shell completes commands, flags, components and their fields."`
+	Completion completionCommand `cmd:"" help:"Print a script for shell completion of commands, flags, components and their fields."`
 	Complete   completeCommand   `cmd:"" name:"complete-words" hidden:""`
 
 	BenchProfiled profiledCommand `cmd:"" hidden:""`
@@ -96,12 +97,12 @@ func (s *session) note(format string, args ...any) {
 	_, _ = fmt.Fprintf(s.stderr, format+"\n", args...)
 }
 
-// counted formats a number: one, or many with the number as %d.
-func counted(n int, one, many string) string {
+// counted formats a number: singular, or plural with the number as %d.
+func counted(n int, singular, plural string) string {
 	if n == 1 {
-		return one
+		return singular
 	}
-	return fmt.Sprintf(many, n)
+	return fmt.Sprintf(plural, n)
 }
 
 // Process describes the process that Run runs in.
@@ -158,7 +159,7 @@ func Run(ctx context.Context, p Process) (code int) {
 	if err != nil {
 		s.note("weft: %v", err)
 		if at := slices.IndexFunc(p.Args, negative.MatchString); at >= 0 {
-			s.note("A negative number is given as --name=%[1]s, or behind all else as -- %[1]s.", p.Args[at])
+			s.note("Pass a negative number as --name=%[1]s, or as the last argument: -- %[1]s.", p.Args[at])
 		}
 		if parse, ok := errors.AsType[*kong.ParseError](err); ok {
 			s.note("Try: %s --help", strings.TrimSpace("weft "+parse.Context.Command()))

@@ -162,7 +162,7 @@ func TestUsage(t *testing.T) {
 		{"help of a command", []string{"call", "--help"}, 0, "--input=JSON", ""},
 		{"help of serve", []string{"serve", "--help"}, 0, "DATABASE_URL and WEFT_MASTER_KEY", ""},
 		{"help of work", []string{"work", "--help"}, 0, "DATABASE_URL and WEFT_MASTER_KEY", ""},
-		{"a negative amount", []string{"admin", "credits", "dev", "-5"}, 2, "", "behind all else as -- -5"},
+		{"a negative amount", []string{"admin", "credits", "dev", "-5"}, 2, "", "or as the last argument: -- -5"},
 		{"a negative rate", []string{"admin", "plan", "set", "dev", "growth", "--rps", "-1"}, 2, "", "--name=-1"},
 		{"negative credits", []string{"admin", "plan", "set", "dev", "growth", "--credits", "-5"}, 2, "", "--name=-5"},
 		{"nothing", nil, 2, "", "expected one of"},

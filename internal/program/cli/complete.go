@@ -29,8 +29,8 @@ type completionCommand struct {
 
 // Help returns the additional text of --help.
 func (c *completionCommand) Help() string {
-	return "For the shell that runs: source <(weft completion bash), the same with zsh, or weft completion fish | source. " +
-		"The script says how to have it in every shell. Modules and fields are those of this program; no service is asked."
+	return "In the current shell, run source <(weft completion bash), source <(weft completion zsh), or weft completion fish | source. " +
+		"The comments in the script say how to load it in every shell. Modules and fields come from the catalogue of this program, not of the service."
 }
 
 func (c *completionCommand) Run(s *session) error {
@@ -210,7 +210,8 @@ func (c *completer) argument(node *kong.Node, current string) []candidate {
 	return nil
 }
 
-// fields returns the component's fields that are not set yet, or the values of the one being set.
+// fields returns the component's fields that are not set yet, or the values of the field that is
+// being set.
 func (c *completer) fields(current string) []candidate {
 	offered := c.offeredFunc()
 	i := slices.IndexFunc(offered, func(one api.Component) bool { return one.Module == c.given[0] })
@@ -232,7 +233,7 @@ func (c *completer) fields(current string) []candidate {
 	return slices.DeleteFunc(taken.candidates(), func(one candidate) bool { return set[strings.TrimSuffix(one.text, "=")] })
 }
 
-// candidates returns prefixes that set fields, including nested ones.
+// candidates returns prefixes that set fields, including nested fields.
 func (f forms) candidates() []candidate {
 	all := f.input.candidates("")
 	for _, one := range f.config.candidates("") {

@@ -27,16 +27,16 @@ const componentsPath = "/v1/sdk/components"
 // componentsCommand lists all components, or describes one.
 type componentsCommand struct {
 	target
-	Module   string `arg:"" optional:"" help:"The component to describe; without it, all are listed."`
+	Module   string `arg:"" optional:"" help:"The component to describe. Without this argument, all components are listed."`
 	Category string `placeholder:"NAME" help:"List only those of a category, such as UTILITY."`
-	JSON     bool   `name:"json" help:"Print what the catalogue says, as JSON."`
+	JSON     bool   `name:"json" help:"Print the catalogue as JSON."`
 	Offline  bool   `help:"Use the built-in catalogue without calling the service."`
 }
 
 // Help returns the additional text of --help.
 func (c *componentsCommand) Help() string {
-	return "The catalogue is that of the service, which may be of another version than this program. " +
-		"A description ends with a line of weft call that works."
+	return "The catalogue comes from the service, whose version may differ from the version of this program. " +
+		"A description ends with a weft call command that works."
 }
 
 func (c *componentsCommand) Run(s *session) error {

@@ -83,9 +83,9 @@ func TestComponentsOfThisProgramNeedNoService(t *testing.T) {
 	run(t, nowhere, "", "components", "--offline", "HASH").check(t, 0, "weft call HASH ", "")
 	run(t, nowhere, "", "components", "--offline", "IF").check(t, 0, "It is executed inside a workflow only.", "")
 	for _, c := range []struct{ module, want string }{
-		{"IF", "\nPorts, in a workflow\n  then   The condition holds.\n  else   The condition does not hold.\n  error  It failed."},
-		{"SWITCH", "  config.cases[].name  The case of this name is the first that holds.\n  default              No case holds.\n"},
-		{"HASH", "  next   It completed.\n  error  It failed."},
+		{"IF", "\nPorts, in a workflow\n  then   The condition holds.\n  else   The condition does not hold.\n  error  The component failed."},
+		{"SWITCH", "  config.cases[].name  The case with this name is the first case that holds.\n  default              No case holds.\n"},
+		{"HASH", "  next   The component completed.\n  error  The component failed."},
 		{"GET_EVM_ACCOUNT_BALANCE", "  account  (string, required, format evm-address)\n"},
 	} {
 		run(t, nowhere, "", "components", "--offline", c.module).check(t, 0, c.want, "")
@@ -122,13 +122,13 @@ func TestFieldsOfACallFollowTheServicesSchema(t *testing.T) {
 		}
 	}
 	run(t, s.environ(), "", "call", "add-up", "--wait=0s", "data=x").check(t, 0, "COMPLETED", "")
-	run(t, s.environ(), "", "call", "ADD_UP", "--wait=0s", "data={{env.TOKEN}}").check(t, 0, "COMPLETED", "{{env.TOKEN}} is sent as it stands: environment variables have their values in workflows only.")
+	run(t, s.environ(), "", "call", "ADD_UP", "--wait=0s", "data={{env.TOKEN}}").check(t, 0, "COMPLETED", "{{env.TOKEN}} is sent unchanged: environment variables have values in workflows only.")
 	seen := s.seen()
 	if got, want := seen[len(seen)-1], `POST /v1/sdk/components {"config":{},"input":{"data":"{{env.TOKEN}}"},"module":"ADD_UP"}`; got != want {
 		t.Errorf("sent %s, want %s", got, want)
 	}
 	for _, place := range []string{"{{env.token}}", "{{ env.TOKEN }}", "{{Env.TOKEN}}"} {
-		run(t, s.environ(), "", "call", "ADD_UP", "--wait=0s", "data="+place).check(t, 0, "COMPLETED", place+" is sent as it stands: environment variables have their values in workflows only, where they are written {{env.NAME}}")
+		run(t, s.environ(), "", "call", "ADD_UP", "--wait=0s", "data="+place).check(t, 0, "COMPLETED", place+" is sent unchanged: environment variables have values in workflows only, where they are written {{env.NAME}}")
 	}
 	run(t, s.environ(), "", "call", "OPEN", "--wait=0s", "expression=a + b", "a=1", "b=two", "c.d=3").check(t, 0, "COMPLETED", "")
 	seen = s.seen()

@@ -22,23 +22,23 @@ import (
 type conformCommand struct {
 	target
 	Only   []string `placeholder:"PART" help:"Only these parts, such as 4.1, D5 or C; may be repeated."`
-	Soak   bool     `help:"Run the cases too that take long."`
-	Strict bool     `help:"Count choices made otherwise than Weft decided as failures too."`
-	Parts  bool     `help:"Show each part, not only the sums."`
-	JUnit  string   `name:"junit" placeholder:"FILE" help:"Write the cases as JUnit's XML too."`
+	Soak   bool     `help:"Also run the cases that take long."`
+	Strict bool     `help:"Where the contract leaves a choice, count differences from Weft's decisions as failures."`
+	Parts  bool     `help:"Show the result of each part, not only the totals."`
+	JUnit  string   `name:"junit" placeholder:"FILE" help:"Also write the results as JUnit XML."`
 
-	Host        string   `placeholder:"NAME" help:"Name or address under which the deployment reaches this machine, if not loopback. Receivers listen on ports that the system gives."`
-	Authority   string   `xor:"tls" placeholder:"FILE" help:"Receive callbacks by TLS under this authority, which is made if it is not there; the deployment has to trust it."`
+	Host        string   `placeholder:"NAME" help:"Name or address under which the deployment reaches this machine, if not loopback. Receivers listen on free ports."`
+	Authority   string   `xor:"tls" placeholder:"FILE" help:"Receive callbacks by TLS with a certificate of this authority. The authority is created if it is missing. The deployment must trust the authority."`
 	Certificate string   `xor:"tls" and:"own" placeholder:"FILE" help:"Receive callbacks by TLS with this certificate."`
 	Key         string   `and:"own" placeholder:"FILE" help:"The certificate's private key."`
-	Schedule    []string `name:"callback-schedule" placeholder:"DELAYS" help:"Delays before callback attempts, such as 0s,1s,5s, as configured in the deployment; those of a weft dev are known."`
+	Schedule    []string `name:"callback-schedule" placeholder:"DELAYS" help:"Delays before callback attempts that the deployment is configured with, such as 0s,1s,5s. For weft dev, the default is the configured delays."`
 
 	Foreign   string `placeholder:"FILE" help:"Credentials of a second workspace."`
-	Viewer    string `placeholder:"FILE" help:"Credentials with adminEmail and adminPassword of somebody who may only look."`
+	Viewer    string `placeholder:"FILE" help:"Credentials with the adminEmail and adminPassword of a viewer."`
 	Poor      string `placeholder:"FILE" help:"Credentials of a workspace with two credits."`
-	Forwarded bool   `help:"The deployment believes X-Forwarded-For from this machine."`
+	Forwarded bool   `help:"The deployment trusts X-Forwarded-For from this machine."`
 
-	Guests      bool   `help:"Make workspaces, keys and people for the cases, in the database of the service: limits, credits and walls between workspaces are proven too. They stay there."`
+	Guests      bool   `help:"Create workspaces, keys and people for the cases in the service's database, so that limits, credits and the isolation of workspaces are tested too. They are not deleted afterwards."`
 	DatabaseURL string `name:"database-url" placeholder:"URL" default:"${database_url}" help:"With --guests: PostgreSQL of the service ($$DATABASE_URL)."`
 	DataDir     string `name:"data-dir" placeholder:"DIR" default:"${data_dir}" help:"With --guests: data folder of weft dev (${default})."`
 }
@@ -86,7 +86,7 @@ func (c *conformCommand) Run(s *session) error {
 	}
 	defer done()
 	cases := options.Chosen()
-	s.note("%s against %s, several at once: all that there are take a minute or two.", counted(len(cases), "1 case", "%d cases"), target.BaseURL)
+	s.note("Running %s against %s, several at the same time. All cases together take a minute or two.", counted(len(cases), "1 case", "%d cases"), target.BaseURL)
 	var results []conformance.Result
 	began := time.Now()
 	conformance.RunAll(s.ctx, target, cases, func(r conformance.Result) {
@@ -100,7 +100,7 @@ func (c *conformCommand) Run(s *session) error {
 	if err := report.WriteTable(s.stdout, c.Parts); err != nil {
 		return err
 	}
-	s.note("\nIt took %v.", time.Since(began).Round(100*time.Millisecond))
+	s.note("\nThe cases took %v.", time.Since(began).Round(100*time.Millisecond))
 	if err := junit.write(report, c.Strict); err != nil {
 		return err
 	}
@@ -155,7 +155,7 @@ func (j *junitFile) abandon() {
 // newTarget returns the deployment as a target, with everything that the flags provide.
 func (c *conformCommand) newTarget(s *session) (target *probe.Target, done func(), err error) {
 	done = func() {}
-	authority, err := c.authority(s) // first, because the deployment may have to be started with it
+	authority, err := c.authority(s) // first, because the deployment may have to be started with this authority
 	if err != nil {
 		return nil, done, err
 	}
@@ -231,7 +231,7 @@ func (c *conformCommand) authority(s *session) (*probe.Authority, error) {
 	}
 	authority, made, err := probe.ReadAuthority(c.Authority, c.Host)
 	if made && err == nil {
-		s.note("%s is a new authority. Start the deployment with WEFT_EGRESS_CA_FILE=%[1]s, or weft dev with --egress-ca %[1]s; then run this again.", c.Authority)
+		s.note("%s is a new authority. Start the deployment with WEFT_EGRESS_CA_FILE=%[1]s, or weft dev with --egress-ca %[1]s; then repeat this command.", c.Authority)
 		return nil, errQuiet
 	}
 	return authority, err
@@ -245,7 +245,7 @@ func (c *conformCommand) answers(s *session, target *probe.Target) error {
 			read := c.mustSucceed(t, probe.Request{Path: probe.Executions + "?limit=1"})
 			limit = perSecond(read.Header.Get("RateLimit-Policy"))
 		}
-		t.Check(limit >= unlimited, "the workspace may make %d requests a second, which the cases go far beyond: use one without limits (the plan enterprise)", limit)
+		t.Check(limit >= unlimited, "the workspace may make %d requests a second, which the cases go far beyond: use a workspace without limits (the plan enterprise)", limit)
 		c.mustSucceed(t, probe.Request{Method: http.MethodPost, Path: probe.Components, Body: t.JSON(probe.RandomUUID())}) // needs credits
 	})
 }
@@ -313,7 +313,7 @@ func (c *conformCommand) checkReachability(s *session, target *probe.Target) {
 		return
 	}
 	s.note("The deployment does not reach this machine: %s", printable(err.Error()))
-	s.note("What needs that is not run. For a deployment on this machine: weft dev --allow-network 127.0.0.0/8, or WEFT_ALLOW_NETWORKS; for one elsewhere --host too.")
+	s.note("The cases that need this are not run. If the deployment is on this machine, use weft dev --allow-network 127.0.0.0/8, or WEFT_ALLOW_NETWORKS. If the deployment is on another machine, use --host too.")
 }
 
 // offer creates the guests in the database of the service.

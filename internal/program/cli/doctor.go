@@ -13,10 +13,10 @@ type doctorCommand struct {
 	target
 	Addr      string `default:"${addr}" placeholder:"ADDR" help:"Address of the API (${default})."`
 	OpsAddr   string `name:"ops-addr" default:"${ops_addr}" placeholder:"ADDR" help:"Address of health and metrics (${default})."`
-	EgressURL string `name:"egress-url" default:"https://example.com/" placeholder:"URL" help:"What the way out is tried with (${default})."`
+	EgressURL string `name:"egress-url" default:"https://example.com/" placeholder:"URL" help:"URL for testing outbound connections (${default})."`
 }
 
-// cure returns the fix for weft dev, or with a DATABASE_URL the one for serve and work.
+// cure returns the fix for weft dev or, if DATABASE_URL is set, the fix for serve and work.
 func (d *doctorCommand) cure(ofDev, ofServe string) string {
 	if d.DatabaseURL != "" {
 		return ofServe
@@ -82,7 +82,7 @@ func (d *doctorCommand) Run(s *session) error {
 		cancel()
 	}
 	if bad > 0 {
-		s.note("%d of these must be put right.", bad)
+		s.note("%d of these must be fixed.", bad)
 		return errQuiet
 	}
 	return nil

@@ -26,7 +26,7 @@ func TestDoctorReportsWhatTheLastAuditFound(t *testing.T) {
 		}
 	}
 	exec("INSERT INTO installation (place, timeline) VALUES (place_of_database(), timeline_of_database())")
-	run(t, environ, "", "keys", "create", "--new-workspace", "--workspace=shop", "--plan=growth").check(t, 0, "", "shown this once")
+	run(t, environ, "", "keys", "create", "--new-workspace", "--workspace=shop", "--plan=growth").check(t, 0, "", "The secret is not shown again")
 	for _, c := range []struct {
 		change string
 		audit  int // exit code of the audit; -1: no audit

@@ -46,8 +46,8 @@ func TestDoctorPassesACorrectSetup(t *testing.T) {
 	environ := append(s.environ(), "DATABASE_URL="+pgtest.DSN(t), "WEFT_MASTER_KEY=5tM3cJtqCxq1yKq2n0Hn1cP0D6bV4o8oUu0cVw7wQ2A=")
 	got := doctor(t, environ, "--data-dir="+dir, "--addr="+address, "--ops-addr=127.0.0.1:0")
 	for _, want := range []string{
-		"holds a good key", "answers, version", "no audit has run yet", "the schema is this binary's", address + " is served by a Weft",
-		"127.0.0.1:0 is free", "ready at " + s.URL, "agrees with the service's", "accepted: workspace", "cannot be reached (blocked_address)",
+		"contains a valid key", "answers, version", "no audit has run yet", "the schema matches this binary", address + " is served by a Weft",
+		"127.0.0.1:0 is free", "ready at " + s.URL, "the clock agrees with the clock of the service", "accepted: workspace", "cannot be reached (blocked_address)",
 	} {
 		if !strings.Contains(got.stdout, want) {
 			t.Errorf("the output lacks %q", want)
@@ -124,12 +124,12 @@ func TestDoctorReportsErrorsAndFixes(t *testing.T) {
 		{"data folder", nil, []string{"--data-dir=" + file}, []string{"is not a folder"}},
 		{"port taken", nil, []string{"--ops-addr=" + foreign.Listener.Addr().String()}, []string{"address already in use", "--ops-addr"}},
 		{"port of serve taken", []string{"DATABASE_URL=postgres://127.0.0.1:1/x", "WEFT_ADDR=127.0.0.1:1"}, []string{"--addr=" + foreign.Listener.Addr().String()}, []string{"address already in use", "WEFT_ADDR and WEFT_OPS_ADDR"}},
-		{"nothing served", []string{"DATABASE_URL=postgres://127.0.0.1:1/x"}, nil, []string{"start it: weft serve", "weft keys create --workspace NAME"}},
+		{"nothing served", []string{"DATABASE_URL=postgres://127.0.0.1:1/x"}, nil, []string{"start the service: weft serve", "weft keys create --workspace NAME"}},
 		{"not ready", nil, []string{"--addr=" + foreign.Listener.Addr().String()}, []string{"answers /readyz with 404"}},
 		{"checks failing", nil, []string{"--addr=" + failing.Listener.Addr().String()}, []string{
-			`503: the check "quarantine" is failing`, "weft quarantine release ends", `503: the check "workers" is failing`, "see its log",
+			`503: the check "quarantine" is failing`, "weft quarantine release releases", `503: the check "workers" is failing`, "see the log of the service",
 		}},
-		{"quarantine", []string{"DATABASE_URL=" + held}, nil, []string{"the database is in quarantine since 20", ": restored", "weft quarantine release ends"}},
+		{"quarantine", []string{"DATABASE_URL=" + held}, nil, []string{"the database is in quarantine since 20", ": restored", "weft quarantine release releases"}},
 		{"clock", behind.environ(), nil, []string{"this machine is -60 s ahead", "NTP"}},
 		{"credentials", nil, []string{"--credentials=" + other}, []string{"can be read by other users", "invalid_credentials", "weft keys create"}},
 	}

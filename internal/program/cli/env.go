@@ -24,8 +24,8 @@ const environmentPath = "/v1/sdk/environment-variables"
 
 // envCommand manages the variables that workflows use as {{env.NAME}}.
 type envCommand struct {
-	List  envList  `cmd:"" help:"List the variables; the values of secret ones are never shown."`
-	Set   envSet   `cmd:"" help:"Give a variable its value, and create it if it does not exist."`
+	List  envList  `cmd:"" help:"List the variables. The values of secret variables are never shown."`
+	Set   envSet   `cmd:"" help:"Set the value of a variable. Creates the variable if it does not exist."`
 	Unset envUnset `cmd:"" help:"Remove a variable."`
 }
 
@@ -72,10 +72,10 @@ func (c *envList) Run(s *session) error {
 
 type envSet struct {
 	target
-	Name        string  `arg:"" help:"Name: capitals, digits and underscores."`
-	Value       *string `arg:"" optional:"" help:"Value of one that is not secret. Without it, the value is that of standard input."`
-	Secret      *bool   `negatable:"" help:"Never show the value again, and take it out of errors and logs. Without it, a new variable is not secret, and one that is there stays as it is."`
-	Description *string `placeholder:"TEXT" help:"What it is for; without it, as it was."`
+	Name        string  `arg:"" help:"Name: capital letters, digits and underscores."`
+	Value       *string `arg:"" optional:"" help:"Value of a variable that is not secret. Without this argument, the value is read from standard input."`
+	Secret      *bool   `negatable:"" help:"Never show the value again, and remove it from errors and logs. Without this flag, a new variable is not secret, and an existing variable stays as it is."`
+	Description *string `placeholder:"TEXT" help:"Description of the variable. Default: no change."`
 }
 
 // Help returns the additional text of --help.
@@ -123,7 +123,7 @@ func (c *envSet) Run(s *session) error {
 	if set.Secret {
 		kind = ", secret"
 	}
-	s.note("%s is set%s. Workflows name it {{env.%s}}.", set.Name, kind, set.Name)
+	s.note("%s is set%s. Workflows refer to it as {{env.%s}}.", set.Name, kind, set.Name)
 	return nil
 }
 
@@ -160,6 +160,6 @@ func (c *envUnset) Run(s *session) error {
 	if _, err := c.ask(s, http.MethodDelete, path, nil, nil); err != nil {
 		return err
 	}
-	s.note("%s is gone. Runs that began before keep the value that they took.", c.Name)
+	s.note("%s is deleted. Runs that have started keep the value.", c.Name)
 	return nil
 }

@@ -24,7 +24,7 @@ func TestVariablesAreSetFromArgumentsAndFromStandardInput(t *testing.T) {
 	set("hush\n", "TOKEN", "--secret").check(t, 0, "", "TOKEN is set, secret.")
 	set("two\r\nlines\r\n", "TOKEN").check(t, 0, "", "is set")
 	set("", "OPEN", "seen", "--no-secret").check(t, 0, "", "is set")
-	run(t, s.environ(), "", "env", "unset", "TOKEN").check(t, 0, "", "TOKEN is gone")
+	run(t, s.environ(), "", "env", "unset", "TOKEN").check(t, 0, "", "TOKEN is deleted")
 	path := " /v1/sdk/environment-variables/"
 	want := []string{
 		"PUT" + path + `ADDRESS {"description":"of X","value":"https://a.example/?a=<b>&c"}`,

@@ -54,7 +54,7 @@ func guideBlocks(t *testing.T, baseURL, name string) []block {
 	return all
 }
 
-// workshop is a folder in which the guides' commands run. bin/weft in it is the test program, so
+// workshop is a folder in which the guides' commands run. Its bin/weft is the test program, so
 // nothing is linked.
 type workshop struct {
 	dir     string

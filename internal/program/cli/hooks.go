@@ -18,11 +18,11 @@ const hooksPath = "/v1/sdk/hooks"
 
 // hooksCommand manages hooks, by which deliveries of other services start runs.
 type hooksCommand struct {
-	List   hooksList   `cmd:"" help:"List the hooks, with what was delivered last."`
-	Create hooksCreate `cmd:"" help:"Give a workflow an address that another service calls."`
-	Pause  hooksPause  `cmd:"" help:"Refuse deliveries until it is resumed."`
-	Resume hooksResume `cmd:"" help:"Take deliveries again."`
-	Delete hooksDelete `cmd:"" help:"Take no deliveries any more."`
+	List   hooksList   `cmd:"" help:"List the hooks, each with its last delivery."`
+	Create hooksCreate `cmd:"" help:"Create a hook: an address that another service calls to start runs of a workflow."`
+	Pause  hooksPause  `cmd:"" help:"Pause a hook: reject deliveries until it is resumed."`
+	Resume hooksResume `cmd:"" help:"Resume a hook: accept deliveries again."`
+	Delete hooksDelete `cmd:"" help:"Delete a hook. Its address accepts no more deliveries."`
 }
 
 // hooksList prints the hooks, newest first.
@@ -53,16 +53,16 @@ func (c *hooksList) Run(s *session) error {
 
 type hooksCreate struct {
 	target
-	Workflow         string `arg:"" help:"Id of the workflow, or its name in the credentials file."`
+	Workflow         string `arg:"" help:"ID of the workflow, or its name in the credentials file."`
 	Header           string `xor:"scheme" placeholder:"HEADER" help:"Header with the HMAC of the body, such as X-Hub-Signature-256."`
-	Prefix           string `placeholder:"TEXT" help:"What stands before it there, such as sha256=."`
-	Algorithm        string `placeholder:"NAME" help:"Its hash function, sha256 or sha512; without it sha256."`
-	Encoding         string `placeholder:"NAME" help:"How its bytes are written, hex or base64; without it hex."`
+	Prefix           string `placeholder:"TEXT" help:"Text before the HMAC in the header, such as sha256=."`
+	Algorithm        string `placeholder:"NAME" help:"Hash function of the HMAC, sha256 or sha512 (sha256)."`
+	Encoding         string `placeholder:"NAME" help:"Encoding of the HMAC, hex or base64 (hex)."`
 	DeliveryHeader   string `name:"delivery-header" placeholder:"HEADER" help:"Header with the ID of a delivery. Deliveries with the same ID or body start one run; without this header each delivery starts a run."`
-	AcceptRepeated   bool   `name:"accept-repeated-bodies" help:"Start a run for a delivery with a new ID although its body came before. Anyone who captured a delivery can then send it again. Needs --delivery-header."`
-	StandardWebhooks bool   `name:"standard-webhooks" xor:"scheme" help:"Deliveries keep to Standard Webhooks."`
-	Name             string `placeholder:"TEXT" help:"What it is called, for people."`
-	Paused           bool   `help:"Refuse deliveries until it is resumed."`
+	AcceptRepeated   bool   `name:"accept-repeated-bodies" help:"Start a run for a delivery with a new ID even if its body was received before. Anyone who captured a delivery can then send it again with another ID. Needs --delivery-header."`
+	StandardWebhooks bool   `name:"standard-webhooks" xor:"scheme" help:"Verify deliveries by Standard Webhooks."`
+	Name             string `placeholder:"TEXT" help:"Display name."`
+	Paused           bool   `help:"Reject deliveries until the hook is resumed."`
 	IdempotencyKey   string `name:"idempotency-key" placeholder:"TEXT" help:"A repeat with the same key creates nothing new."`
 }
 
@@ -127,7 +127,7 @@ func (c *hooksCreate) verification(s *session) (*api.NewVerification, error) {
 // oneHook is the argument of commands on one hook.
 type oneHook struct {
 	target
-	ID uuid.UUID `arg:"" help:"Id of the hook."`
+	ID uuid.UUID `arg:"" help:"ID of the hook."`
 }
 
 func (c oneHook) path() string { return hooksPath + "/" + c.ID.String() }
@@ -163,6 +163,6 @@ func (c *hooksDelete) Run(s *session) error {
 	if _, err := c.ask(s, http.MethodDelete, c.path(), nil, nil); err != nil {
 		return err
 	}
-	s.note("%s is gone. Runs that have begun go on.", c.ID)
+	s.note("%s is deleted. Runs that have started continue.", c.ID)
 	return nil
 }

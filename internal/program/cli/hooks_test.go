@@ -35,7 +35,7 @@ func TestHooksAreCreatedPausedAndDeleted(t *testing.T) {
 	hooks("not read", "create", workflowID).check(t, 0, "", "")
 	hooks("", "pause", hookID).check(t, 0, "", hookID+"  PAUSED\n")
 	hooks("", "resume", hookID).check(t, 0, "", hookID)
-	hooks("", "delete", hookID).check(t, 0, "", "is gone")
+	hooks("", "delete", hookID).check(t, 0, "", "is deleted")
 	path := "/v1/sdk/hooks"
 	want := []string{
 		"POST " + path + ` {"name":"Pulls","status":"PAUSED","verification":{"acceptRepeatedBodies":true,"algorithm":"sha256","deliveryHeader":"X-GitHub-Delivery","encoding":"hex",` +

@@ -25,27 +25,27 @@ import (
 
 // keysCommand works on the database: anyone who can reach it can create keys.
 type keysCommand struct {
-	Create keysCreate `cmd:"" help:"Make a key and print it, this once."`
+	Create keysCreate `cmd:"" help:"Create a key and print it. The key is not shown again."`
 	List   keysList   `cmd:"" help:"List the keys of a workspace."`
-	Revoke keysRevoke `cmd:"" help:"Revoke a key, for good."`
+	Revoke keysRevoke `cmd:"" help:"Revoke a key permanently."`
 
-	RotateMaster keysRotateMaster `cmd:"" name:"rotate-master" help:"Seal anew, under the present master key, what is under an old one."`
+	RotateMaster keysRotateMaster `cmd:"" name:"rotate-master" help:"Re-encrypt stored secrets with the current master key."`
 }
 
 // inWorkspace selects the database and the workspace of the keys.
 type inWorkspace struct {
 	database
-	Workspace string `default:"dev" placeholder:"NAME" help:"Name or id of the workspace (${default})."`
+	Workspace string `default:"dev" placeholder:"NAME" help:"Name or ID of the workspace (${default})."`
 }
 
 type keysCreate struct {
 	inWorkspace
-	Label        string      `default:"weft keys create" placeholder:"TEXT" help:"What the key is for (${default})."`
+	Label        string      `default:"weft keys create" placeholder:"TEXT" help:"Label of the key (${default})."`
 	Workflows    []uuid.UUID `name:"workflow" placeholder:"ID" help:"Restrict the key to this workflow; may be repeated."`
 	NewWorkspace bool        `help:"Create the workspace if it does not exist."`
 	Plan         string      `default:"starter" enum:"starter,growth,professional,enterprise" help:"Plan of a new workspace (${default})."`
 	BaseURL      string      `name:"base-url" placeholder:"URL" default:"${base_url}" help:"Base URL of the service, for the credentials."`
-	Out          string      `placeholder:"FILE" help:"Write the credentials to a new file of mode 0600, instead of stdout."`
+	Out          string      `placeholder:"FILE" help:"Write the credentials to a new file with mode 0600, instead of stdout."`
 }
 
 func (k *keysCreate) Run(s *session) error {
@@ -79,7 +79,7 @@ func (k *keysCreate) create(s *session, pool *pgxpool.Pool, out io.Writer) error
 		}
 		workspaceID, err = k.make(s.ctx, pool)
 		if err == nil && plan.Name(k.Plan).Terms().Monthly == 0 {
-			s.note("The new workspace has no credits yet: weft admin credits %s AMOUNT gives it some.", k.Workspace)
+			s.note("The new workspace has no credits yet. To grant credits: weft admin credits %s AMOUNT.", k.Workspace)
 		}
 	}
 	if err != nil {
@@ -101,7 +101,7 @@ func (k *keysCreate) create(s *session, pool *pgxpool.Pool, out io.Writer) error
 	if _, err := out.Write(append(text, '\n')); err != nil {
 		return revokeUndelivered(s.ctx, keys, workspaceID, created.KeyID, err)
 	}
-	s.note("Key %s of workspace %s. The secret is shown this once.", created.KeyID, k.Workspace)
+	s.note("Key %s of workspace %s. The secret is not shown again.", created.KeyID, k.Workspace)
 	return nil
 }
 
@@ -128,7 +128,7 @@ func (k *keysCreate) baseURL(s *session) string {
 		return dev.BaseURL
 	}
 	const assumed = "http://127.0.0.1:8080"
-	s.note("The credentials say %s; --base-url names another.", assumed)
+	s.note("The credentials contain the base URL %s. To set another base URL, use --base-url.", assumed)
 	return assumed
 }
 
@@ -195,7 +195,7 @@ func workflows(ids []uuid.UUID) string {
 
 type keysRevoke struct {
 	inWorkspace
-	KeyID keyID `arg:"" name:"key-id" help:"Id of the key: the column ID of weft keys list."`
+	KeyID keyID `arg:"" name:"key-id" help:"ID of the key: the column ID of weft keys list."`
 }
 
 // keyID is the ID of a key, which is not the key itself.
@@ -226,13 +226,13 @@ func (k *keysRevoke) Run(s *session) error {
 	}
 	for _, key := range known {
 		if key.ID == k.KeyID.UUID && key.RevokedAt != nil {
-			s.note("Key %s was revoked before, at %s.", k.KeyID, date(*key.RevokedAt))
+			s.note("Key %s was already revoked, at %s.", k.KeyID, date(*key.RevokedAt))
 			return nil
 		}
 	}
 	if _, err := keys.Revoke(s.ctx, workspaceID, k.KeyID.UUID); err != nil {
 		return err
 	}
-	s.note("Key %s is revoked. It is refused everywhere within a second, and its streams end within five.", k.KeyID)
+	s.note("Key %s is revoked. All servers reject the key within 1 s, and close its streams within 5 s.", k.KeyID)
 	return nil
 }

@@ -21,7 +21,7 @@ func TestKeysCreateListRevoke(t *testing.T) {
 	run(t, environ, "", "keys", "create").check(t, 1, "", `workspace "dev" not found`)
 
 	made := run(t, environ, "", "keys", "create", "--new-workspace", "--label", "for the test")
-	made.check(t, 0, `"baseUrl": "http://127.0.0.1:8080"`, "shown this once")
+	made.check(t, 0, `"baseUrl": "http://127.0.0.1:8080"`, "The secret is not shown again")
 	var credentials client.Credentials
 	if err := json.Unmarshal([]byte(made.stdout), &credentials); err != nil {
 		t.Fatal(err)
@@ -137,7 +137,7 @@ func TestKeysListAndRevokeShowRevokedAndExpiredKeys(t *testing.T) {
 	}
 	run(t, environ, "", "keys", "revoke", "ws_nope").check(t, 2, "", "the ID column of `weft keys list`")
 	run(t, environ, "", "keys", "revoke", keyID).check(t, 0, "", "is revoked")
-	run(t, environ, "", "keys", "revoke", keyID).check(t, 0, "", "was revoked before, at 20")
+	run(t, environ, "", "keys", "revoke", keyID).check(t, 0, "", "was already revoked, at 20")
 }
 
 func TestKeysNeedADatabaseThatIsUpToDate(t *testing.T) {

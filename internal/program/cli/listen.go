@@ -30,24 +30,24 @@ const maxSenders = 64
 
 // listenCommand receives callbacks for developers.
 type listenCommand struct {
-	Addr       string           `default:"127.0.0.1:8765" placeholder:"ADDR" help:"Where to listen (${default})."`
-	SecretFile string           `name:"secret-file" placeholder:"FILE" help:"File with the callbackSecret, - for standard input. Without it, $$WEFT_CALLBACK_SECRET; without that, signatures are not checked."`
-	Forward    string           `placeholder:"URL" help:"Hand deliveries on to this address and pass its answer on. One without a path gets that of the delivery."`
-	Fail       receiver.Failure `placeholder:"HOW" help:"Fail on purpose: slow:2s, drop, or a status such as 500."`
+	Addr       string           `default:"127.0.0.1:8765" placeholder:"ADDR" help:"Address to listen on (${default})."`
+	SecretFile string           `name:"secret-file" placeholder:"FILE" help:"File with the callbackSecret, or - for standard input. Default: the value of $$WEFT_CALLBACK_SECRET. Without a secret, signatures are not checked."`
+	Forward    string           `placeholder:"URL" help:"Forward deliveries to this URL, and return its response. A URL without a path gets the path of the delivery."`
+	Fail       receiver.Failure `placeholder:"HOW" help:"Failure to inject: slow:2s, drop, or a status such as 500."`
 	FailFirst  int              `name:"fail-first" xor:"which" placeholder:"N" help:"Fail the first N deliveries of each execution only."`
 	FailRate   float64          `name:"fail-rate" xor:"which" placeholder:"P" help:"Fail each delivery with this probability, such as 0.3."`
-	Body       bool             `help:"Show bodies too."`
+	Body       bool             `help:"Also show the bodies."`
 	JSON       bool             `name:"json" help:"Write a line of JSON for each delivery."`
-	Once       bool             `xor:"count" help:"End after one delivery, like --count 1."`
-	Count      int              `xor:"count" placeholder:"N" help:"End after N deliveries, repeats among them."`
-	Timeout    time.Duration    `placeholder:"TIME" help:"Wait no longer for them, such as 30s."`
-	Expose     bool             `help:"Listen on an address that other machines reach."`
-	Host       []string         `placeholder:"NAME" help:"Allowed host names in addition to its addresses, such as that of a tunnel."`
+	Once       bool             `xor:"count" help:"Stop after one delivery, like --count 1."`
+	Count      int              `xor:"count" placeholder:"N" help:"Stop after N deliveries, including repeats."`
+	Timeout    time.Duration    `placeholder:"TIME" help:"Maximum time to wait for the deliveries, such as 30s."`
+	Expose     bool             `help:"Listen on an address that other machines can reach."`
+	Host       []string         `placeholder:"NAME" help:"Allowed host names in addition to the addresses of this machine, such as the host name of a tunnel."`
 }
 
 // Help returns the additional text of --help.
 func (c *listenCommand) Help() string {
-	return "Prints a line for each delivery and answers 204, or 401 where a secret is known and the signature is not valid. With --once or --count, the exit code is 0 if all deliveries arrived in time and were valid; failures injected by --fail do not count."
+	return "Prints a line for each delivery and answers 204, or 401 if a secret is set and the signature is not valid. With --once or --count, the exit code is 0 if all deliveries arrived in time and were valid; failures injected by --fail do not count."
 }
 
 // Validate rejects invalid combinations of flags.
@@ -163,15 +163,15 @@ func (c *listenCommand) secret(s *session) (*string, error) {
 // printStart prints what a user needs to know before passing the address to Weft.
 func (c *listenCommand) printStart(s *session, listener net.Listener, cfg receiver.Config) {
 	s.note("Listening on http://%s", listener.Addr())
-	s.note("Give that as callbackUrl, with any path behind it.")
+	s.note("Use this address as the callbackUrl, with any path.")
 	c.noteNetwork(s, listener.Addr())
 	if cfg.Secret != nil {
-		s.note("Signatures are checked; what is not signed right is answered 401.")
+		s.note("Signatures are checked. A delivery with an invalid signature is answered with 401.")
 	} else {
-		s.note("There is no secret, so signatures are not checked: --secret-file or %s has it.", callbackSecret)
+		s.note("Signatures are not checked, because no secret is set. To set the secret, use --secret-file or %s.", callbackSecret)
 	}
 	if cfg.Failure.Kind != "" {
-		s.note("Failing on purpose: %s.", cfg.Failure)
+		s.note("Injecting failures: %s.", cfg.Failure)
 	}
 	if cfg.Forward != nil {
 		s.note("Forwarding to %s", printable(cfg.Forward.Redacted()))
@@ -195,13 +195,13 @@ func (c *listenCommand) noteNetwork(s *session, listens net.Addr) {
 	case !at.Addr().IsLoopback():
 		network = "NETWORK"
 	}
-	s.note("Weft reaches public addresses only, by https. For this one: weft dev --allow-network %s, or WEFT_ALLOW_NETWORKS.", network)
+	s.note("Weft reaches public addresses only, by https. To allow this address: weft dev --allow-network %s, or WEFT_ALLOW_NETWORKS.", network)
 }
 
 // conclude prints the result. cause is the reason for stopping.
 func (c *listenCommand) conclude(s *session, taken *receiver.Receiver, cause error) error {
 	came, failed := taken.Summary()
-	s.note("%s, %d with something wrong.", counted(came, "1 delivery", "%d deliveries"), failed)
+	s.note("%s, %d with problems.", counted(came, "1 delivery", "%d deliveries"), failed)
 	switch {
 	case cause != nil && !errors.Is(cause, context.Canceled):
 		return cause

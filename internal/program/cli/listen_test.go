@@ -121,7 +121,7 @@ func TestListenPrintsEachDeliveryOnALine(t *testing.T) {
 		}
 	}
 	got := l.end(t)
-	got.check(t, 1, "", "5 deliveries, 3 with something wrong.")
+	got.check(t, 1, "", "5 deliveries, 3 with problems.")
 	lines := strings.Split(strings.TrimSuffix(got.stdout, "\n"), "\n")
 	want := []string{
 		"attempt 1  signature good  answered 503 on purpose in ",
@@ -138,7 +138,7 @@ func TestListenPrintsEachDeliveryOnALine(t *testing.T) {
 			t.Errorf("line %d is %q, want %q", i, lines[i], part)
 		}
 	}
-	for _, part := range []string{"another secret, or over other bytes", "--allow-network 127.0.0.0/8", "Signatures are checked", "Failing on purpose: 503, the first delivery of each execution"} {
+	for _, part := range []string{"another secret, or over other bytes", "--allow-network 127.0.0.0/8", "Signatures are checked", "Injecting failures: 503, the first delivery of each execution"} {
 		if !strings.Contains(got.stdout+got.stderr, part) {
 			t.Errorf("the output lacks %q: %s", part, got.stderr)
 		}
@@ -168,7 +168,7 @@ func TestListenReadsItsSecretWithoutArguments(t *testing.T) {
 		if got := l.deliver(t, listenSecret, delivered); got != http.StatusNoContent {
 			t.Errorf("%s: got status %d", name, got)
 		}
-		l.end(t).check(t, 0, "signature good", "1 delivery, 0 with something wrong.")
+		l.end(t).check(t, 0, "signature good", "1 delivery, 0 with problems.")
 	}
 	run(t, nil, "", "listen", "--addr=127.0.0.1:0", "--secret-file=-").check(t, 1, "", "the secret is empty")
 	run(t, nil, "\xff", "listen", "--addr=127.0.0.1:0", "--secret-file=-").check(t, 1, "", "not valid UTF-8")
@@ -185,9 +185,9 @@ func TestListenExitsAsScriptsNeedIt(t *testing.T) {
 		stdout string
 		stderr string
 	}{
-		"one that is right":     {"", []string{"--once"}, 204, 0, "signature absent  answered 204", "signatures are not checked"},
-		"one that is forged":    {"other", []string{"--count=1"}, 401, 1, "signature BAD", "1 delivery, 1 with something wrong."},
-		"failed as asked for":   {listenSecret, []string{"--once", "--fail-first=1"}, 500, 0, "answered 500 on purpose", "Failing on purpose: 500, the first delivery"},
+		"one that is right":     {"", []string{"--once"}, 204, 0, "signature absent  answered 204", "Signatures are not checked"},
+		"one that is forged":    {"other", []string{"--count=1"}, 401, 1, "signature BAD", "1 delivery, 1 with problems."},
+		"failed as asked for":   {listenSecret, []string{"--once", "--fail-first=1"}, 500, 0, "answered 500 on purpose", "Injecting failures: 500, the first delivery"},
 		"dropped as asked for":  {listenSecret, []string{"--once", "--fail=drop", "--fail-rate=1"}, 0, 0, "dropped on purpose", "with the probability 1"},
 		"slow as asked for":     {listenSecret, []string{"--once", "--fail=slow:10ms"}, 204, 0, "answered 204, slow on purpose, in ", "slow:10ms, every delivery"},
 		"too few in time":       {listenSecret, []string{"--count=2", "--timeout=300ms"}, 204, 1, "signature good", "not all deliveries arrived within 300ms"},

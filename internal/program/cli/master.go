@@ -18,10 +18,10 @@ import (
 	"github.com/weft-automation/weft/internal/secret/seal"
 )
 
-// keysRotateMaster re-encrypts the values that are under an old master key. If WEFT_MASTER_KEY is
-// set, the command uses the same keys as `weft serve` and `weft work`, and the new key must already
-// be the primary key. Otherwise it creates a new key in the data folder of a `weft dev` that is not
-// running.
+// keysRotateMaster re-encrypts the values that are encrypted with an old master key. If
+// WEFT_MASTER_KEY is set, the command uses the same keys as `weft serve` and `weft work`, and the
+// new key must already be the primary key. Otherwise it creates a new key in the data folder of a
+// `weft dev` that is not running.
 type keysRotateMaster struct {
 	database
 }
@@ -76,7 +76,7 @@ func (k *keysRotateMaster) ofFolder(s *session, pool *pgxpool.Pool) error {
 			return err
 		}
 		for _, path := range old {
-			s.note("The old key is in %s: keep it as long as backups that were made under it.", path)
+			s.note("The old key is in %s. Keep it as long as you keep backups that were made with it.", path)
 		}
 	}
 	return reportKeys(s, ring, report)
@@ -95,13 +95,13 @@ func knownEverywhere(ctx context.Context, pool *pgxpool.Pool, ring *seal.Keyring
 		}
 	}
 	if without > 0 {
-		return fmt.Errorf("%d of %d running processes do not have the key %s: add it to WEFT_MASTER_KEYS_OLD of all, then make it WEFT_MASTER_KEY of all, then repeat this command", without, len(uses), primary)
+		return fmt.Errorf("%d of %d running processes do not have the key %s: add the key to WEFT_MASTER_KEYS_OLD of all processes, then make it the WEFT_MASTER_KEY of all processes, then repeat this command", without, len(uses), primary)
 	}
 	return nil
 }
 
 func reencrypt(s *session, pool *pgxpool.Pool, ring *seal.Keyring) (rotation.Report, error) {
-	s.note("Re-encrypting under the key %s. You can interrupt and repeat this at any time.", ring.Fingerprints()[0])
+	s.note("Re-encrypting with the key %s. You can interrupt and repeat this at any time.", ring.Fingerprints()[0])
 	last := time.Now()
 	report, err := rotation.Run(s.ctx, pool, ring, func(p rotation.Progress) {
 		if time.Since(last) > sayEvery {
@@ -141,17 +141,17 @@ func auditRotation(ctx context.Context, pool *pgxpool.Pool, primary string) erro
 
 // reportKeys prints which keys are still needed. It returns an error if an old key is.
 func reportKeys(s *session, ring *seal.Keyring, report rotation.Report) error {
-	s.note("%s", counted(report.Sealed, "1 value was sealed anew.", "%d values were sealed anew."))
+	s.note("%s", counted(report.Sealed, "1 value was re-encrypted.", "%d values were re-encrypted."))
 	for _, place := range report.First {
-		s.note("None of the given keys opens %s.", place)
+		s.note("None of the given keys decrypts %s.", place)
 	}
 	if report.Unreadable > 0 {
-		return fmt.Errorf("%s damaged or under a missing key: add that key to WEFT_MASTER_KEYS_OLD and repeat this command; do not remove any key",
+		return fmt.Errorf("%s damaged or encrypted with a missing key: add that key to WEFT_MASTER_KEYS_OLD and repeat this command; do not remove any key",
 			counted(report.Unreadable, "1 value is", "%d values are"))
 	}
 	needed, err := listKeys(s.stdout, ring, report)
 	if err == nil && needed {
-		s.note("A key is still needed: restart the processes that seal under it with WEFT_MASTER_KEY=the new key, then come again.")
+		s.note("An old key is still needed. Set WEFT_MASTER_KEY to the new key in the processes that encrypt with an old key, restart them, then repeat this command.")
 		return errQuiet
 	}
 	return err
@@ -178,15 +178,15 @@ func listKeys(w io.Writer, ring *seal.Keyring, report rotation.Report) (needed b
 				processes++
 			}
 		}
-		state := "can be removed: nothing is sealed under it"
+		state := "can be removed: no value is encrypted with it"
 		switch {
 		case i == 0:
-			state = "everything is sealed under it"
+			state = "all values are encrypted with it"
 		case processes > 0 || report.Left > 0:
 			state, needed = "is still needed", true
 		}
 		if i == 0 && report.Left > 0 {
-			state = fmt.Sprintf("all but %s sealed under it", counted(report.Left, "1 value are", "%d values are"))
+			state = fmt.Sprintf("all but %s encrypted with it", counted(report.Left, "1 value are", "%d values are"))
 		}
 		_, _ = fmt.Fprintf(table, "%s\t%d\t%s\n", key, processes, state)
 	}

@@ -24,9 +24,9 @@ const passwordVariable = "WEFT_ADMIN_PASSWORD"
 // arguments.
 type adminOwner struct {
 	database
-	Workspace    string `arg:"" help:"Name or id of the workspace."`
+	Workspace    string `arg:"" help:"Name or ID of the workspace."`
 	Email        string `arg:"" help:"E-mail address to sign in with."`
-	Name         string `placeholder:"TEXT" help:"What the person is called (the e-mail address)."`
+	Name         string `placeholder:"TEXT" help:"Name of the person (the e-mail address)."`
 	NewWorkspace bool   `help:"Create the workspace if it does not exist."`
 	Existing     bool   `help:"Use the existing account of the address. Without this flag an address that has an account is rejected. An account that was never verified gets a new password."`
 	OnPlan       string `name:"plan" default:"starter" enum:"starter,growth,professional,enterprise" help:"Plan of a new workspace (${default})."`
@@ -34,8 +34,8 @@ type adminOwner struct {
 
 // Help returns the additional text of --help.
 func (c *adminOwner) Help() string {
-	return "For an address that has an account, give --existing. A verified account keeps its password. " +
-		"If the address was never verified, nobody knows who chose the password: the account gets a new one, and its sessions end. The " + passwordSource
+	return "For an address that has an account, use --existing. A verified account keeps its password. " +
+		"If the address was never verified, nobody knows who chose the password, so the account gets a new password, and its sessions end. The " + passwordSource
 }
 
 // Run creates the owner.
@@ -89,9 +89,9 @@ func (c *adminOwner) Run(s *session) error {
 	s.note("%s is an owner of the workspace %s, and signs in at /settings.", owner.Email, c.Workspace)
 	switch {
 	case verified:
-		s.note("The account keeps its password. Run weft admin password %s to set another one.", owner.Email)
+		s.note("The account keeps its password. To set a new password, run weft admin password %s.", owner.Email)
 	case exists:
-		s.note("The address of this account was not verified. It is now: the account has the new password, and all its sessions have ended.")
+		s.note("The address of this account was not verified before. Now the address is verified, the account has the new password, and all its sessions have ended.")
 	}
 	return nil
 }
@@ -121,7 +121,7 @@ func (c *adminPassword) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	s.note("%s has another password; every session of theirs has ended.", of.Email)
+	s.note("%s has a new password. All sessions of this person have ended.", of.Email)
 	if c.Verified {
 		s.note("The address is verified now.")
 	}
@@ -129,7 +129,7 @@ func (c *adminPassword) Run(s *session) error {
 }
 
 // passwordSource says where the password is read from.
-const passwordSource = "password is that of WEFT_ADMIN_PASSWORD; if that is not set, it is asked for, or read from the first line of standard input if that is not a terminal. It must have 12 to 256 characters."
+const passwordSource = "password is the value of WEFT_ADMIN_PASSWORD. If this variable is not set, weft asks for the password on a terminal, and otherwise reads it from the first line of standard input. The password must have 12 to 256 characters."
 
 // readPassword reads the password from the environment, or else from a line of the input. On a
 // terminal the password is not echoed, and must be typed twice.
@@ -155,7 +155,7 @@ func readPassword(s *session) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	s.note("The same once more:")
+	s.note("The same password again:")
 	again, err := readLine(s.ctx, input)
 	if err != nil {
 		return "", err

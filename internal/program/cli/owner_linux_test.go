@@ -12,7 +12,7 @@ import (
 	"github.com/weft-automation/weft/internal/program/cli"
 )
 
-// terminal opens a pseudo-terminal. What is written to person is typed on it.
+// terminal opens a pseudo-terminal. Text that is written to person is typed on the terminal.
 func terminal(t *testing.T) (person, program *os.File) {
 	t.Helper()
 	person, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)

@@ -33,13 +33,13 @@ func TestFirstOwnerIsCreatedWithDatabaseAccess(t *testing.T) {
 		again := []string{"admin", "owner", name, "Ada@example.org", "--new-workspace"}
 		run(t, environ, password+"\n", again...).check(t, 1, "", "has an account already. Add --existing")
 		run(t, append(environ, "WEFT_ADMIN_PASSWORD=another long password"), "", append(again, "--existing")...).
-			check(t, 0, "", "keeps its password. Run weft admin password ada@example.org")
+			check(t, 0, "", "keeps its password. To set a new password, run weft admin password ada@example.org")
 	}
 	run(t, environ, password+"\n", "admin", "owner", "Acme", "bob@example.org", "--existing").check(t, 1, "", "has no account. Leave out --existing")
 	if !person.PasswordMatches(t.Context(), pool, "ada@example.org", password) {
 		t.Error("the password changed")
 	}
-	run(t, append(environ, "WEFT_ADMIN_PASSWORD=another long password"), "", "admin", "password", "ada@example.org").check(t, 0, "", "another password")
+	run(t, append(environ, "WEFT_ADMIN_PASSWORD=another long password"), "", "admin", "password", "ada@example.org").check(t, 0, "", "a new password")
 	if !person.PasswordMatches(t.Context(), pool, "ada@example.org", "another long password") {
 		t.Error("the password of the environment does not sign in")
 	}
@@ -47,7 +47,7 @@ func TestFirstOwnerIsCreatedWithDatabaseAccess(t *testing.T) {
 	for _, command := range []string{"owner", "password"} {
 		run(t, nil, "", "admin", command, "--help").check(t, 0, "WEFT_ADMIN_PASSWORD", "")
 	}
-	run(t, environ, password+"\n", "admin", "password", "Ada@example.org").check(t, 0, "", "ada@example.org has another password")
+	run(t, environ, password+"\n", "admin", "password", "Ada@example.org").check(t, 0, "", "ada@example.org has a new password")
 	run(t, environ, password+"\n", "admin", "password", "bob@example.org").check(t, 1, "", "No account has this e-mail address")
 	if !person.PasswordMatches(t.Context(), pool, "ada@example.org", password) {
 		t.Error("the given password does not sign in")
@@ -73,7 +73,7 @@ func TestOwnerOfAnUnverifiedAccountNeedsANewPassword(t *testing.T) {
 	again := []string{"admin", "owner", "Other", "ada@example.org", "--new-workspace", "--existing"}
 	run(t, environ, "", again[:len(again)-1]...).check(t, 1, "", "so it needs a new password")
 	run(t, environ, "", again...).check(t, 1, "", "the password is missing")
-	run(t, environ, fresh+"\n", again...).check(t, 0, "", "was not verified. It is now")
+	run(t, environ, fresh+"\n", again...).check(t, 0, "", "was not verified before. Now the address is verified")
 	if person.PasswordMatches(t.Context(), pool, "ada@example.org", old) || !person.PasswordMatches(t.Context(), pool, "ada@example.org", fresh) {
 		t.Error("the password was not replaced")
 	}

@@ -28,10 +28,10 @@ const proxyReason = "weft_proxy"
 // proxyCommand signs requests of programs on this machine with one key.
 type proxyCommand struct {
 	target
-	Listen string     `default:"127.0.0.1:8081" placeholder:"ADDR" help:"Where to listen (${default})."`
-	Expose bool       `help:"Listen on an address that other machines reach. Anyone who can reach it acts with your key."`
-	Host   []string   `placeholder:"NAME" help:"Allowed host names of an exposed proxy, in addition to its addresses."`
-	Allow  allowances `placeholder:"METHOD PATH" help:"Let only this through, such as GET /v1/sdk/components/*; may be repeated."`
+	Listen string     `default:"127.0.0.1:8081" placeholder:"ADDR" help:"Address to listen on (${default})."`
+	Expose bool       `help:"Listen on an address that other machines can reach. Anyone who can reach the address acts with your key."`
+	Host   []string   `placeholder:"NAME" help:"Allowed host names of an exposed proxy, in addition to the addresses of this machine."`
+	Allow  allowances `placeholder:"METHOD PATH" help:"Forward only matching requests, such as GET /v1/sdk/components/*; may be repeated."`
 }
 
 func (c *proxyCommand) Run(s *session) error {

@@ -16,12 +16,12 @@ import (
 type quarantineCommand struct {
 	Status  quarantineStatus  `cmd:"" help:"Show whether the database is in quarantine, and what a release does with unfinished work."`
 	Begin   quarantineBegin   `cmd:"" help:"Put the database in quarantine: no component runs and no callback is sent until a release."`
-	Release quarantineRelease `cmd:"" help:"End the quarantine. Work continues from the state of the database."`
+	Release quarantineRelease `cmd:"" help:"Release the database. Work continues from the state of the database."`
 }
 
 type quarantineStatus struct {
 	database
-	List bool `help:"List each unfinished execution, unfinished run and due callback too."`
+	List bool `help:"Also list each unfinished execution, unfinished run and due callback."`
 }
 
 func (q *quarantineStatus) Run(s *session) error {
@@ -36,7 +36,7 @@ func (q *quarantineStatus) Run(s *session) error {
 	}
 	switch {
 	case status.Elsewhere:
-		_, _ = fmt.Fprintln(s.stdout, "The database is not where it was known to live: the processes of Weft will put it in quarantine.")
+		_, _ = fmt.Fprintln(s.stdout, "The database is not at the place recorded in it: the processes of Weft will put it in quarantine.")
 	case status.Since == nil:
 		_, err := fmt.Fprintln(s.stdout, "The database is not in quarantine.")
 		return err
@@ -87,7 +87,7 @@ func printUnfinished(w io.Writer, status quarantine.Status) error {
 
 type quarantineBegin struct {
 	database
-	Reason string `default:"an operator began it" placeholder:"TEXT" help:"Why, for the log and for status."`
+	Reason string `default:"an operator began it" placeholder:"TEXT" help:"Reason, for the log and for weft quarantine status."`
 }
 
 func (q *quarantineBegin) Run(s *session) error {
@@ -106,18 +106,18 @@ func (q *quarantineBegin) Run(s *session) error {
 	if !begun {
 		status, err := quarantine.StatusOf(s.ctx, pool)
 		if err == nil && status.Since != nil {
-			s.note("The database already is in quarantine, since %s: %s. Nothing changed.", status.Since.UTC().Format(time.DateTime), status.Reason)
+			s.note("The database is already in quarantine, since %s: %s. Nothing changed.", status.Since.UTC().Format(time.DateTime), status.Reason)
 		}
 		return err
 	}
-	s.note("The database is in quarantine: within two seconds no process starts anything new.")
+	s.note("The database is in quarantine. After two seconds, no process starts new work.")
 	return nil
 }
 
 type quarantineRelease struct {
 	database
-	FailUnsafe   bool `name:"fail-unsafe" xor:"unsafe" help:"End unfinished executions that are not safe to repeat as FAILED with RESTORE_UNCERTAIN, in sets of up to 500."`
-	RepeatUnsafe bool `name:"repeat-unsafe" xor:"unsafe" help:"Run unfinished executions that are not safe to repeat, although they may have taken effect before. Those that a lost worker had started end as FAILED with WORKER_LOST instead."`
+	FailUnsafe   bool `name:"fail-unsafe" xor:"unsafe" help:"Fail unfinished executions that are not safe to repeat with RESTORE_UNCERTAIN, in batches of up to 500."`
+	RepeatUnsafe bool `name:"repeat-unsafe" xor:"unsafe" help:"Run unfinished executions that are not safe to repeat, although they may already have taken effect. Executions that a lost worker had started fail with WORKER_LOST instead."`
 	CancelRuns   bool `name:"cancel-runs" help:"Cancel the unfinished runs of workflows."`
 }
 
@@ -142,7 +142,7 @@ func (q *quarantineRelease) Run(s *session) error {
 		return fmt.Errorf("%s not safe to repeat, and may have taken effect before the restore: choose --fail-unsafe or --repeat-unsafe (`weft quarantine status --list` lists them)",
 			counted(int(n), "1 unfinished execution is", "%d unfinished executions are"))
 	}
-	if status.Elsewhere { // no process has begun it yet
+	if status.Elsewhere { // no process has put the database in quarantine yet
 		if _, err := quarantine.Start(s.ctx, pool, "an operator prepares the release"); err != nil {
 			return err
 		}
@@ -166,7 +166,7 @@ func (q *quarantineRelease) Run(s *session) error {
 		return err
 	}
 	if !released {
-		s.note("Somebody else released the database meanwhile.")
+		s.note("Somebody else has already released the database.")
 		return errQuiet
 	}
 	s.note("Released: work continues within two seconds.")

@@ -16,7 +16,7 @@ import (
 func TestReleaseAfterARestoreRequiresADecisionOnUnsafeCalls(t *testing.T) {
 	dsn := pgtest.DSN(t)
 	environ := []string{"DATABASE_URL=" + dsn}
-	run(t, environ, "", "keys", "create", "--new-workspace", "--workspace=shop", "--plan=growth").check(t, 0, "", "shown this once")
+	run(t, environ, "", "keys", "create", "--new-workspace", "--workspace=shop", "--plan=growth").check(t, 0, "", "The secret is not shown again")
 	conn, err := pgx.Connect(t.Context(), dsn)
 	if err != nil {
 		t.Fatal(err)
@@ -58,7 +58,7 @@ func TestReleaseAfterARestoreRequiresADecisionOnUnsafeCalls(t *testing.T) {
 
 	run(t, environ, "", "quarantine", "status").check(t, 0, "not in quarantine", "")
 	run(t, environ, "", "quarantine", "release", "--fail-unsafe").check(t, 1, "", "was not in quarantine")
-	run(t, environ, "", "quarantine", "begin", "--reason=restored").check(t, 0, "", "within two seconds no process starts anything new")
+	run(t, environ, "", "quarantine", "begin", "--reason=restored").check(t, 0, "", "After two seconds, no process starts new work")
 	run(t, environ, "", "quarantine", "begin", "--reason=again").check(t, 0, "", ": restored. Nothing changed.")
 	status := run(t, environ, "", "quarantine", "status", "--list")
 	for _, want := range []string{
@@ -105,7 +105,7 @@ func TestReleaseAfterARestoreRequiresADecisionOnUnsafeCalls(t *testing.T) {
 func TestReleaseReportsStartedUnsafeExecutions(t *testing.T) {
 	dsn := pgtest.DSN(t)
 	environ := []string{"DATABASE_URL=" + dsn}
-	run(t, environ, "", "keys", "create", "--new-workspace", "--workspace=shop").check(t, 0, "", "shown this once")
+	run(t, environ, "", "keys", "create", "--new-workspace", "--workspace=shop").check(t, 0, "", "The secret is not shown again")
 	conn, err := pgx.Connect(t.Context(), dsn)
 	if err != nil {
 		t.Fatal(err)

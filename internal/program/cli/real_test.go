@@ -220,7 +220,7 @@ func TestVariablesOnTheRealService(t *testing.T) {
 	if strings.Contains(listed.stdout, "a secret value") || strings.Contains(listed.stdout, "DEV_CHAIN_URL") {
 		t.Errorf("unexpected output %s", listed.stdout)
 	}
-	run(t, environ, "", "env", "unset", "TOKEN").check(t, 0, "", "TOKEN is gone")
+	run(t, environ, "", "env", "unset", "TOKEN").check(t, 0, "", "TOKEN is deleted")
 	run(t, environ, "", "env", "unset", "TOKEN").check(t, 1, "", "NOT_FOUND")
 }
 
@@ -238,10 +238,10 @@ func TestSchedulesAndHooksOnTheRealService(t *testing.T) {
 
 	read(run(t, environ, "", "schedules", "create", saved.ID, "0 9 * * *", "--time-zone=Europe/Berlin", "--overlap=queue", "--name=Work"), &made)
 	run(t, environ, "", "schedules", "pause", made.ID).check(t, 0, "", "PAUSED  next -")
-	run(t, environ, "", "schedules", "list", "--workflow="+saved.ID).check(t, 0, "PAUSED  0 9 * * *  Europe/Berlin  queue    -     -     -            Work\n", "")
+	run(t, environ, "", "schedules", "list", "--workflow="+saved.ID).check(t, 0, "PAUSED  0 9 * * *  Europe/Berlin  queue    -     -     -        Work\n", "")
 	run(t, environ, "", "schedules", "resume", made.ID).check(t, 0, "", "ACTIVE  next 20")
 	run(t, environ, "", "schedules", "create", saved.ID, "never").check(t, 1, "", "must be five fields (minute, hour")
-	run(t, environ, "", "schedules", "delete", made.ID).check(t, 0, "", "is gone")
+	run(t, environ, "", "schedules", "delete", made.ID).check(t, 0, "", "is deleted")
 	run(t, environ, "", "schedules", "delete", made.ID).check(t, 1, "", "NOT_FOUND")
 
 	created := run(t, environ, "correct-horse-battery\n", "hooks", "create", saved.ID, "--header=X-Mac", "--name=Pulls")
@@ -276,7 +276,7 @@ func TestSchedulesAndHooksOnTheRealService(t *testing.T) {
 		t.Error("the output contains the secret")
 	}
 	run(t, environ, "", "workflows", "runs", "--workflow="+saved.ID).check(t, 0, "  WEBHOOK  ", "")
-	run(t, environ, "", "hooks", "delete", made.ID).check(t, 0, "", "is gone")
+	run(t, environ, "", "hooks", "delete", made.ID).check(t, 0, "", "is deleted")
 }
 
 func TestDoctorOnTheRealService(t *testing.T) {
@@ -288,7 +288,7 @@ func TestDoctorOnTheRealService(t *testing.T) {
 	key := "WEFT_MASTER_KEY=" + strings.TrimSpace(string(own))
 	address := strings.TrimPrefix(baseURL, "http://")
 	got := doctor(t, append(environ, key), "--addr="+address, "--ops-addr=127.0.0.1:0")
-	for _, want := range []string{"is served by a Weft", "ready at", "accepted: workspace", "agrees with", "opens what is stored"} {
+	for _, want := range []string{"is served by a Weft", "ready at", "accepted: workspace", "agrees with", "decrypts the stored values"} {
 		if !strings.Contains(got.stdout, want) {
 			t.Errorf("the output lacks %q", want)
 		}
@@ -308,6 +308,6 @@ func TestDoctorOnTheRealService(t *testing.T) {
 		t.Fatal(err)
 	}
 	got = doctor(t, append(environ, key), "--addr="+address, "--ops-addr=127.0.0.1:0")
-	got.check(t, 1, "values are sealed under the master key 2025,", "must be put right")
+	got.check(t, 1, "values are encrypted with the master key 2025,", "must be fixed")
 	got.check(t, 1, "WEFT_MASTER_KEYS_OLD", "")
 }

@@ -65,7 +65,7 @@ func TestListenToTheRealService(t *testing.T) {
 		l := startListen(t, own, "", "--count=3", "--fail-first=2")
 		made := submit(t, l, listenSecret, nil)
 		got := l.end(t)
-		got.check(t, 0, "attempt 3  signature good  answered 204 in ", "3 deliveries, 0 with something wrong.")
+		got.check(t, 0, "attempt 3  signature good  answered 204 in ", "3 deliveries, 0 with problems.")
 		if strings.Contains(got.stderr, "--allow-network") {
 			t.Errorf("unexpected hint about the network: %s", got.stderr)
 		}
@@ -83,7 +83,7 @@ func TestListenToTheRealService(t *testing.T) {
 		} {
 			l := startListen(t, own, "", "--count=3")
 			made := submit(t, l, secret, nil)
-			l.end(t).check(t, 1, "attempt 3  "+want, "3 deliveries, 3 with something wrong.")
+			l.end(t).check(t, 1, "attempt 3  "+want, "3 deliveries, 3 with problems.")
 			if callback := settled(t, weft, made, 3); callback.DeliveredAt != nil || !strings.Contains(string(callback.LastError), "401") {
 				t.Errorf("unexpected callback of the record %+v", callback)
 			}
@@ -94,7 +94,7 @@ func TestListenToTheRealService(t *testing.T) {
 		for how, want := range map[string]string{"drop": "dropped on purpose in ", "slow:100ms": "answered 204, slow on purpose, in "} {
 			l := startListen(t, own, "", "--once", "--fail="+how)
 			submit(t, l, listenSecret, nil)
-			l.end(t).check(t, 0, "attempt 1  signature good  "+want, "1 delivery, 0 with something wrong.")
+			l.end(t).check(t, 0, "attempt 1  signature good  "+want, "1 delivery, 0 with problems.")
 		}
 	})
 	t.Run("forwards", func(t *testing.T) {
@@ -114,7 +114,7 @@ func TestListenToTheRealService(t *testing.T) {
 		l := startListen(t, own, "", "--once", "--json", "--body", "--forward="+behind.URL)
 		made := submit(t, l, listenSecret, map[string]string{"X-Order": "4711", "Authorization": "Bearer of-the-caller"})
 		got := l.end(t)
-		got.check(t, 0, `"forwarded":true`, "1 delivery, 0 with something wrong.")
+		got.check(t, 0, `"forwarded":true`, "1 delivery, 0 with problems.")
 		got.check(t, 0, `"answer":202`, "")
 		if strings.Contains(got.stdout+got.stderr, "of-the-caller") || strings.Contains(got.stdout+got.stderr, listenSecret) {
 			t.Errorf("the output contains a secret: %s", got.stdout)
@@ -141,7 +141,7 @@ func TestListenToTheRealService(t *testing.T) {
 		if _, err := weft.Call(t.Context(), http.MethodPost, path, nil, nil); err != nil {
 			t.Fatal(err)
 		}
-		l.end(t).check(t, 0, "attempt 2  signature good  answered 204 in ", "2 deliveries, 0 with something wrong.")
+		l.end(t).check(t, 0, "attempt 2  signature good  answered 204 in ", "2 deliveries, 0 with problems.")
 		if got := l.stop(); !strings.Contains(got.stdout, "repeated: it was accepted before, with the same bytes") {
 			t.Errorf("unexpected output %s", got.stdout)
 		}

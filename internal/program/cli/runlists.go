@@ -23,8 +23,8 @@ const maxPage = 100
 // workflowsList prints the workflows, newest first.
 type workflowsList struct {
 	target
-	Status string `placeholder:"STATUS" help:"Only those that are ACTIVE, PAUSED or ARCHIVED; without it, all that are not archived."`
-	Limit  int    `default:"20" help:"How many at most (${default})."`
+	Status string `placeholder:"STATUS" help:"Only workflows with this status: ACTIVE, PAUSED or ARCHIVED. Default: all workflows that are not archived."`
+	Limit  int    `default:"20" help:"Maximum number of items (${default})."`
 }
 
 func (c *workflowsList) Run(s *session) error {
@@ -44,7 +44,7 @@ func (c *workflowsList) Run(s *session) error {
 // workflowsRuns prints the runs, newest first.
 type workflowsRuns struct {
 	ofWorkflows
-	Status string `placeholder:"STATUS" help:"Only those that are CREATED, EXECUTING, COMPLETED, FAILED or CANCELED."`
+	Status string `placeholder:"STATUS" help:"Only runs with this status: CREATED, EXECUTING, COMPLETED, FAILED or CANCELED."`
 }
 
 func (c *workflowsRuns) Run(s *session) error {
@@ -60,7 +60,7 @@ func (c *workflowsRuns) Run(s *session) error {
 		return err
 	}
 	table := tabwriter.NewWriter(s.stdout, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(table, "ID\tWORKFLOW\tVERSION\tTRIGGER\tSTATUS\tBEGAN\tTOOK\tCREDITS")
+	_, _ = fmt.Fprintln(table, "ID\tWORKFLOW\tVERSION\tTRIGGER\tSTATUS\tSTARTED\tDURATION\tCREDITS")
 	for _, r := range all {
 		took := ""
 		if r.FinishedAt != nil {
@@ -76,8 +76,8 @@ func (c *workflowsRuns) Run(s *session) error {
 // ofWorkflows are the flags of lists that can be limited to one workflow.
 type ofWorkflows struct {
 	target
-	Workflow string `placeholder:"ID" help:"Only those of this workflow: its id, or its name in the credentials file."`
-	Limit    int    `default:"20" help:"How many at most (${default})."`
+	Workflow string `placeholder:"ID" help:"Only the items of this workflow: its ID, or its name in the credentials file."`
+	Limit    int    `default:"20" help:"Maximum number of items (${default})."`
 }
 
 func (c ofWorkflows) filter() (url.Values, error) {
@@ -117,9 +117,9 @@ func knownWorkflows(credentials client.Credentials, text string) string {
 		return fmt.Sprintf("did you mean %s?", names[at])
 	}
 	if len(names) == 0 {
-		return "the file names none, and weft workflows list shows the ids"
+		return "the file contains no names; run weft workflows list to see the IDs"
 	}
-	return fmt.Sprintf("the file names %s, and weft workflows list shows the ids of all", strings.Join(names, ", "))
+	return fmt.Sprintf("the file contains the names %s; run weft workflows list to see all IDs", strings.Join(names, ", "))
 }
 
 func query(name, value string) url.Values {
@@ -161,6 +161,6 @@ func list[T any](s *session, t target, path string, filter url.Values, limit int
 // noteMore prints that the list has more items.
 func (s *session) noteMore(more bool) {
 	if more {
-		s.note("There are more: --limit shows them.")
+		s.note("There are more items. To see them, use --limit.")
 	}
 }

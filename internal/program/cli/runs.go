@@ -25,11 +25,11 @@ const runsPath = workflowsPath + "/executions"
 // run is COMPLETED.
 type workflowsRun struct {
 	target
-	Workflow       string `arg:"" help:"Id of the workflow, or its name in the credentials file, or a JSON file with one, which is saved first."`
+	Workflow       string `arg:"" help:"ID of the workflow, its name in the credentials file, or a JSON file that contains a workflow, which is saved first."`
 	Input          string `default:"{}" placeholder:"JSON" help:"Input of the run: JSON, @FILE, or - for stdin."`
-	Watch          bool   `help:"Show how it goes, to its end."`
-	MaxCredits     string `name:"max-credits" placeholder:"N" help:"The most that it may cost."`
-	IdempotencyKey string `name:"idempotency-key" placeholder:"TEXT" help:"A repeat with the same key gives the same run."`
+	Watch          bool   `help:"Follow the run until it finishes."`
+	MaxCredits     string `name:"max-credits" placeholder:"N" help:"Maximum number of credits that the run may cost."`
+	IdempotencyKey string `name:"idempotency-key" placeholder:"TEXT" help:"A repeat with the same key returns the same run."`
 }
 
 func (c *workflowsRun) Run(s *session) error {
@@ -65,7 +65,7 @@ func (c *workflowsRun) Run(s *session) error {
 	if c.Watch {
 		return weft.watch(s, begun.RunID, 0)
 	}
-	s.note("It continues; weft workflows watch %s shows it.", begun.RunID)
+	s.note("The run continues. To follow it: weft workflows watch %s", begun.RunID)
 	return printJSON(s.stdout, raw)
 }
 
@@ -90,7 +90,7 @@ func (c caller) workflow(s *session, text string) (uuid.UUID, error) {
 	header.Set("Idempotency-Key", "weft-workflows-run-"+hex.EncodeToString(sum[:16]))
 	saved, err := c.create(s, body, header)
 	if err == nil && (saved.Status == api.WorkflowStatusARCHIVED || saved.Version != 1) {
-		saved, err = c.create(s, body, preferStrict()) // the earlier one was archived or changed
+		saved, err = c.create(s, body, preferStrict()) // the earlier workflow was archived or changed
 	}
 	if err != nil {
 		return uuid.Nil, err
@@ -114,7 +114,7 @@ func (c caller) create(s *session, body []byte, header http.Header) (saved api.W
 // workflowsWatch shows a run. Exit code 0 means that it is COMPLETED.
 type workflowsWatch struct {
 	target
-	RunID uuid.UUID `arg:"" name:"run" help:"Id of the run."`
+	RunID uuid.UUID `arg:"" name:"run" help:"ID of the run."`
 }
 
 func (c *workflowsWatch) Run(s *session) error {
@@ -128,9 +128,9 @@ func (c *workflowsWatch) Run(s *session) error {
 // workflowsSignal sends a signal to a run.
 type workflowsSignal struct {
 	target
-	RunID   uuid.UUID `arg:"" name:"run" help:"Id of the run."`
+	RunID   uuid.UUID `arg:"" name:"run" help:"ID of the run."`
 	Signal  string    `arg:"" help:"Name of the signal."`
-	Payload string    `default:"{}" placeholder:"JSON" help:"What comes with it, an object: JSON, @FILE, or - for stdin."`
+	Payload string    `default:"{}" placeholder:"JSON" help:"Payload of the signal, a JSON object: JSON, @FILE, or - for stdin."`
 }
 
 // signalName matches the signal names that a path can contain.
@@ -154,7 +154,7 @@ func (c *workflowsSignal) Run(s *session) error {
 		return fmt.Errorf("read the signal: %w", err)
 	}
 	if !sameJSON(kept.Payload, payload) {
-		s.note("The run had this signal before, and keeps what came with the first one.")
+		s.note("The run already had this signal, and keeps the payload of the first signal.")
 	}
 	return printJSON(s.stdout, raw)
 }
@@ -169,8 +169,8 @@ func sameJSON(a, b []byte) bool {
 // workflowsCancel cancels a run.
 type workflowsCancel struct {
 	target
-	RunID     uuid.UUID `arg:"" name:"run" help:"Id of the run."`
-	Immediate bool      `help:"Stop what runs, instead of letting it finish."`
+	RunID     uuid.UUID `arg:"" name:"run" help:"ID of the run."`
+	Immediate bool      `help:"Stop current attempts instead of letting them finish."`
 	Reason    string    `placeholder:"TEXT" help:"Reason recorded on the run."`
 }
 
@@ -188,9 +188,9 @@ func (c *workflowsCancel) Run(s *session) error {
 		return err
 	}
 	if run.FinishedAt != nil {
-		s.note("The run is over: %s.", run.Status)
+		s.note("The run has already finished: %s.", run.Status)
 		return nil
 	}
-	s.note("Nothing new begins. The run is CANCELED when its last stage has stopped; weft workflows watch %s shows it.", c.RunID)
+	s.note("No new stage starts. The run is CANCELED when its last stage has stopped. To follow the run: weft workflows watch %s", c.RunID)
 	return nil
 }

@@ -199,7 +199,7 @@ func TestASignalIsSent(t *testing.T) {
 	send := func(signal, payload string) result {
 		return run(t, s.environ(), "", "workflows", "signal", runID, signal, "--payload="+payload)
 	}
-	const first = "keeps what came with the first one"
+	const first = "keeps the payload of the first signal"
 	if got := send("approved", `{"by":"ada","n":1e400}`); got.code != 0 || strings.Contains(got.stderr, first) {
 		t.Errorf("exit code %d, stderr %s", got.code, got.stderr)
 	}
@@ -222,8 +222,8 @@ func TestARunIsCanceled(t *testing.T) {
 		}
 		fmt.Fprint(w, live)
 	})
-	run(t, s.environ(), "", "workflows", "cancel", runID).check(t, 0, "", "Nothing new begins. The run is CANCELED when")
-	run(t, s.environ(), "", "workflows", "cancel", runID, "--immediate", "--reason=too late").check(t, 0, "", "The run is over: COMPLETED.")
+	run(t, s.environ(), "", "workflows", "cancel", runID).check(t, 0, "", "No new stage starts. The run is CANCELED when")
+	run(t, s.environ(), "", "workflows", "cancel", runID, "--immediate", "--reason=too late").check(t, 0, "", "The run has already finished: COMPLETED.")
 	path := "PUT /v1/sdk/workflows/executions/" + runID + "/cancellation "
 	if want := []string{path + `{}`, path + `{"mode":"immediate","reason":"too late"}`}; !slices.Equal(s.seen(), want) {
 		t.Errorf("sent %q, want %q", s.seen(), want)
@@ -241,7 +241,7 @@ func TestListsReadSeveralPages(t *testing.T) {
 	run(t, s.environ(), "", "workflows", "list", "--limit=2", "--status=PAUSED").
 		check(t, 0, workflowID+"  3        ACTIVE  2026-11-21 10:15:30  \uFFFD[2JPause\n", "There are more")
 	run(t, s.environ(), "", "workflows", "runs", "--limit=1", "--workflow="+workflowID).
-		check(t, 0, "  API      COMPLETED  2026-11-21 10:16:00  1.25s  4.5\n", "There are more")
+		check(t, 0, "  API      COMPLETED  2026-11-21 10:16:00  1.25s     4.5\n", "There are more")
 	want := []string{
 		"GET /v1/sdk/workflows?limit=2&status=PAUSED", "GET /v1/sdk/workflows?cursor=more&limit=1&status=PAUSED",
 		"GET /v1/sdk/workflows/executions?limit=1&workflowId=" + workflowID,
@@ -258,8 +258,8 @@ func TestUnknownWorkflowListsKnownOnes(t *testing.T) {
 		run(t, s.environ(), "", "workflows", "run", text).check(t, 1, "", want)
 		run(t, s.environ(), "", "workflows", "pull", text).check(t, 1, "", want)
 	}
-	unknown("Payout", "the file names none, and weft workflows list shows the ids")
+	unknown("Payout", "the file contains no names; run weft workflows list to see the IDs")
 	s.nameWorkflow(t, "fanOut")
-	unknown("Payout", "the file names fanOut, and weft workflows list shows the ids of all")
+	unknown("Payout", "the file contains the names fanOut; run weft workflows list to see all IDs")
 	unknown("Fan-out", "did you mean fanOut?")
 }

@@ -16,11 +16,11 @@ const schedulesPath = "/v1/sdk/schedules"
 
 // schedulesCommand manages schedules, which start runs at given times.
 type schedulesCommand struct {
-	List   schedulesList   `cmd:"" help:"List the schedules, with what comes next and what came last."`
-	Create schedulesCreate `cmd:"" help:"Have runs of a workflow begin at the times of a cron expression."`
-	Pause  schedulesPause  `cmd:"" help:"Start no runs until it is resumed."`
-	Resume schedulesResume `cmd:"" help:"Start runs again, from the next time on."`
-	Delete schedulesDelete `cmd:"" help:"Delete the schedule. Runs in progress continue."`
+	List   schedulesList   `cmd:"" help:"List the schedules, each with its next and last run."`
+	Create schedulesCreate `cmd:"" help:"Create a schedule: start runs of a workflow at the times of a cron expression."`
+	Pause  schedulesPause  `cmd:"" help:"Pause a schedule: start no runs until it is resumed."`
+	Resume schedulesResume `cmd:"" help:"Resume a schedule: start runs again, from its next time on."`
+	Delete schedulesDelete `cmd:"" help:"Delete a schedule. Runs in progress continue."`
 }
 
 // schedulesList prints the schedules, newest first.
@@ -36,7 +36,7 @@ func (c *schedulesList) Run(s *session) error {
 		return err
 	}
 	table := tabwriter.NewWriter(s.stdout, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(table, "ID\tWORKFLOW\tSTATUS\tCRON\tZONE\tOVERLAP\tNEXT\tLAST\tPASSED OVER\tNAME")
+	_, _ = fmt.Fprintln(table, "ID\tWORKFLOW\tSTATUS\tCRON\tZONE\tOVERLAP\tNEXT\tLAST\tSKIPPED\tNAME")
 	for _, one := range all {
 		passed := dateOf(one.LastSkippedAt)
 		if one.LastSkipReason != nil {
@@ -60,12 +60,12 @@ func dateOf(at *timestamp.Time) string {
 
 type schedulesCreate struct {
 	target
-	Workflow       string `arg:"" help:"Id of the workflow, or its name in the credentials file."`
-	Cron           string `arg:"" optional:"" help:"Minute, hour, day of the month, month and day of the week, such as '0 9 * * MON-FRI', or @daily and the like. Without it, that of the workflow's ON_SCHEDULE."`
-	TimeZone       string `name:"time-zone" placeholder:"ZONE" help:"Time zone of the expression, such as Europe/Berlin; without it UTC."`
-	Overlap        string `placeholder:"POLICY" help:"What to do at a time when the previous run has not finished: skip, queue or allow (skip)."`
-	Name           string `placeholder:"TEXT" help:"What it is called, for people."`
-	Paused         bool   `help:"Start no runs until it is resumed."`
+	Workflow       string `arg:"" help:"ID of the workflow, or its name in the credentials file."`
+	Cron           string `arg:"" optional:"" help:"Minute, hour, day of the month, month and day of the week, such as '0 9 * * MON-FRI', or @daily and the like. Default: the cron of the workflow's ON_SCHEDULE."`
+	TimeZone       string `name:"time-zone" placeholder:"ZONE" help:"Time zone of the expression, such as Europe/Berlin (UTC)."`
+	Overlap        string `placeholder:"POLICY" help:"What to do if the previous run has not finished at a scheduled time: skip, queue or allow (skip)."`
+	Name           string `placeholder:"TEXT" help:"Display name."`
+	Paused         bool   `help:"Start no runs until the schedule is resumed."`
 	IdempotencyKey string `name:"idempotency-key" placeholder:"TEXT" help:"A repeat with the same key creates nothing new."`
 }
 
@@ -99,7 +99,7 @@ func printSchedule(s *session, one api.Schedule) {
 // oneSchedule is the argument of commands on one schedule.
 type oneSchedule struct {
 	target
-	ID uuid.UUID `arg:"" help:"Id of the schedule."`
+	ID uuid.UUID `arg:"" help:"ID of the schedule."`
 }
 
 func (c oneSchedule) path() string { return schedulesPath + "/" + c.ID.String() }
@@ -136,7 +136,7 @@ func (c *schedulesDelete) Run(s *session) error {
 	if _, err := c.ask(s, http.MethodDelete, c.path(), nil, nil); err != nil {
 		return err
 	}
-	s.note("%s is gone. Runs that have begun go on.", c.ID)
+	s.note("%s is deleted. Runs that have started continue.", c.ID)
 	return nil
 }
 

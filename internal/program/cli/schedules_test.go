@@ -45,7 +45,7 @@ func TestSchedulesAreCreatedPausedAndDeleted(t *testing.T) {
 	schedules("create", workflowID).check(t, 0, `"timeZone": "Europe/Berlin"`, "clock change 2027-03-28 01:00:00: skipped 1, from 2027-03-28T02:30\n")
 	schedules("pause", scheduleID).check(t, 0, "", scheduleID+"  PAUSED  next -\n")
 	schedules("resume", scheduleID).check(t, 0, "", scheduleID)
-	schedules("delete", scheduleID).check(t, 0, "", "is gone")
+	schedules("delete", scheduleID).check(t, 0, "", "is deleted")
 	path := "/v1/sdk/schedules"
 	kept := `{"cron":"0 9 * * MON-FRI","name":"of\u001b[2J X","overlap":"queue","status":"%s","timeZone":"Europe/Berlin"}`
 	want := []string{

@@ -13,12 +13,12 @@ import (
 type devCommand struct {
 	Addr         string   `default:"127.0.0.1:8080" placeholder:"ADDR" help:"Address of the API (${default})."`
 	OpsAddr      string   `name:"ops-addr" default:"127.0.0.1:9090" placeholder:"ADDR" help:"Address of health and metrics (${default})."`
-	DataDir      string   `name:"data-dir" default:"${data_dir}" placeholder:"DIR" help:"Where everything is kept (${default})."`
-	AllowNetwork []string `name:"allow-network" placeholder:"CIDR" help:"Let components and callbacks reach this network too, plain http included; may be repeated."`
-	EgressCA     string   `name:"egress-ca" placeholder:"FILE" help:"Trust the certificate authorities in this file too, for callbacks and components."`
-	Schedule     []string `name:"callback-schedule" placeholder:"DELAYS" help:"Delay before each attempt of a callback, such as 0s,1s,5s. Without it, as in production."`
-	Chain        bool     `help:"Run a private EVM chain (anvil) too, and bring two example workflows on it."`
-	Plan         string   `default:"" enum:",starter,growth,professional,enterprise" placeholder:"PLAN" help:"Put the workspace on this plan: starter, growth, professional or enterprise. Without it, a new workspace is on enterprise, and one that is there stays on what it has."`
+	DataDir      string   `name:"data-dir" default:"${data_dir}" placeholder:"DIR" help:"Data folder (${default})."`
+	AllowNetwork []string `name:"allow-network" placeholder:"CIDR" help:"Let components and callbacks also reach this network, even over plain http; may be repeated."`
+	EgressCA     string   `name:"egress-ca" placeholder:"FILE" help:"Also trust the certificate authorities in this file, for callbacks and components."`
+	Schedule     []string `name:"callback-schedule" placeholder:"DELAYS" help:"Delay before each attempt of a callback, such as 0s,1s,5s. Default: the delays of production."`
+	Chain        bool     `help:"Also run a private EVM chain (anvil), and create two example workflows that use it."`
+	Plan         string   `default:"" enum:",starter,growth,professional,enterprise" placeholder:"PLAN" help:"Put the workspace on this plan: starter, growth, professional or enterprise. Without this flag, a new workspace is on enterprise, and an existing workspace keeps its plan."`
 	DatabaseURL  string   `name:"database-url" default:"${database_url}" placeholder:"URL" help:"Use this PostgreSQL instead of a private one ($$DATABASE_URL)."`
 	LogLevel     string   `name:"log-level" default:"warn" enum:"debug,info,warn,error" help:"How much to log to stderr (${default})."`
 }
@@ -57,7 +57,7 @@ type serveCommand struct {
 }
 
 // settings describes where serve and work read their settings.
-const settings = "The settings are variables of the environment: DATABASE_URL and WEFT_MASTER_KEY must be set, the README describes them all under \"Running it for others\", and weft doctor judges them."
+const settings = "The settings are environment variables. DATABASE_URL and WEFT_MASTER_KEY must be set. The README describes all settings under \"Running it for others\", and weft doctor checks them."
 
 // Help returns the additional text of --help.
 func (c *serveCommand) Help() string { return settings }
@@ -112,6 +112,6 @@ func (c *migrateCommand) Run(s *session) error {
 	if err := app.Migrate(s.ctx, c.DatabaseURL); err != nil {
 		return err
 	}
-	s.note("The database is at this binary's schema.")
+	s.note("The database has the schema of this binary.")
 	return nil
 }

@@ -9,7 +9,7 @@ import (
 // maxSpans bounds the spans that are kept of a component, however many items there are.
 const maxSpans = 12
 
-// spans are loop items by index. Consecutive ones are merged.
+// spans are loop items by index. Consecutive items are merged.
 type spans struct {
 	list  []span
 	items int
@@ -56,7 +56,7 @@ func (s *spans) String() string {
 	return "items " + text
 }
 
-// index formats the index of an item, after those of the enclosing items.
+// index formats the index of an item, after the indexes of the enclosing items.
 func index(iteration []int32) string {
 	return strings.Trim(strings.ReplaceAll(fmt.Sprint(iteration), " ", "."), "[]")
 }

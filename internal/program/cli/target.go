@@ -11,7 +11,7 @@ import (
 // target selects which Weft a command calls, and with which key.
 type target struct {
 	Credentials string `placeholder:"FILE" default:"${credentials}" help:"Credentials file; weft dev writes one (${default})."`
-	BaseURL     string `name:"base-url" placeholder:"URL" default:"${base_url}" help:"Base URL of the service, instead of the file's."`
+	BaseURL     string `name:"base-url" placeholder:"URL" default:"${base_url}" help:"Base URL of the service, instead of the base URL in the credentials file."`
 }
 
 var errNoCredentials = errors.New("there is no credentials file")

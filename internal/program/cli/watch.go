@@ -43,7 +43,7 @@ func (c caller) watch(s *session, runID uuid.UUID, after int64) error {
 		case err := <-ended:
 			drawn.clear()
 			if err != nil && s.ctx.Err() != nil {
-				s.note("Stopped watching. The run continues; weft workflows watch %s shows it again.", runID)
+				s.note("Stopped watching. The run continues. To follow it again: weft workflows watch %s", runID)
 				return errQuiet
 			}
 			if err != nil {
@@ -121,7 +121,7 @@ func concludeRun(s *session, run api.WorkflowRun) error {
 			Code, Message string
 			ComponentID   *string
 		}
-		_ = json.Unmarshal(run.Error, &failure) // if it has another form, the record shows it
+		_ = json.Unmarshal(run.Error, &failure) // an error in another form is shown by the record
 		at := ""
 		if failure.ComponentID != nil {
 			at = " at " + printable(*failure.ComponentID)

@@ -22,21 +22,21 @@ const exportsPath = "/v1/sdk/workflow-exports"
 // workflowsCommand saves workflows from files, and runs them.
 type workflowsCommand struct {
 	Run    workflowsRun    `cmd:"" help:"Start a run of a workflow."`
-	Watch  workflowsWatch  `cmd:"" help:"Show how a run goes, to its end."`
-	Signal workflowsSignal `cmd:"" help:"Give a run a signal."`
+	Watch  workflowsWatch  `cmd:"" help:"Follow a run until it finishes."`
+	Signal workflowsSignal `cmd:"" help:"Send a signal to a run."`
 	Cancel workflowsCancel `cmd:"" help:"Cancel a run."`
 	List   workflowsList   `cmd:"" help:"List the workflows."`
 	Runs   workflowsRuns   `cmd:"" help:"List the runs."`
 	Push   workflowsPush   `cmd:"" help:"Create a workflow from a file, or replace one."`
-	Pull   workflowsPull   `cmd:"" help:"Print a workflow as a file that push takes."`
+	Pull   workflowsPull   `cmd:"" help:"Print a workflow as a file that weft workflows push accepts."`
 }
 
 // workflowsPush saves the workflow of a file.
 type workflowsPush struct {
 	target
 	File           string `arg:"" help:"JSON file with the workflow, or - for stdin."`
-	Workflow       string `arg:"" optional:"" help:"Id of the workflow to replace, or its name in the credentials file; without it a new one is created."`
-	At             int32  `placeholder:"N" help:"Replace it only if it is still at this version."`
+	Workflow       string `arg:"" optional:"" help:"ID of the workflow to replace, or its name in the credentials file. Without this argument, a new workflow is created."`
+	At             int32  `placeholder:"N" help:"Replace the workflow only if this is its current version."`
 	IdempotencyKey string `name:"idempotency-key" placeholder:"TEXT" help:"A repeat with the same key creates nothing new."`
 }
 
@@ -95,9 +95,9 @@ func (s *session) warn(warnings *[]api.WorkflowWarning) {
 // workflowsPull prints a workflow.
 type workflowsPull struct {
 	target
-	Workflow string `arg:"" help:"Id of the workflow, or its name in the credentials file."`
-	At       int32  `placeholder:"N" help:"Which version; without it the present one."`
-	Out      string `placeholder:"FILE" help:"Where to write it instead of stdout."`
+	Workflow string `arg:"" help:"ID of the workflow, or its name in the credentials file."`
+	At       int32  `placeholder:"N" help:"Version to print. Default: the current version."`
+	Out      string `placeholder:"FILE" help:"File to write to, instead of stdout."`
 }
 
 func (c *workflowsPull) Run(s *session) error {

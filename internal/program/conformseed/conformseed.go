@@ -33,9 +33,9 @@ type seeder struct {
 	baseURL string
 }
 
-// Offer creates the server-side data for the target, whose credentials must be set: an owner if the
-// workspace has none, a viewer, a second workspace, and a workspace with few credits. It also sets
-// the target's functions that create keys, workspaces and credits.
+// Offer creates the server-side data for the target. The target's credentials must be set. The data
+// are an owner if the workspace has none, a viewer, a second workspace, and a workspace with few
+// credits. It also sets the target's functions that create keys, workspaces and credits.
 func Offer(ctx context.Context, pool *pgxpool.Pool, target *probe.Target) error {
 	s := seeder{pool, target.BaseURL}
 	own, err := uuid.Parse(target.WorkspaceID)

@@ -36,7 +36,7 @@ const (
 type Progress struct {
 	Table   string
 	Scanned int // values read in this pass
-	Sealed  int // of those, re-encrypted
+	Sealed  int // values re-encrypted in this pass
 }
 
 // Report is the result of a rotation.

@@ -172,7 +172,7 @@ func TestMT07RotationWaitsForNoLock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer tx.Rollback(context.Background()) //nolint:errcheck // it is over by then
+	defer tx.Rollback(context.Background()) //nolint:errcheck // the transaction has finished by then
 	if _, err := tx.Exec(t.Context(), "SELECT FROM callbacks WHERE execution_id = $1 FOR UPDATE", r.ids[7]); err != nil {
 		t.Fatal(err)
 	}

@@ -26,8 +26,8 @@ type table struct {
 	replace func(ctx context.Context, pool postgres.DB, values []value) (int64, error)
 }
 
-// page is a number of rows in the order of their IDs, with those values that are not sealed under the
-// primary key.
+// page is the result of scanning a batch of rows in the order of their IDs: the number of rows, and
+// the values that are not sealed under the primary key.
 type page struct {
 	scanned int
 	stale   []value

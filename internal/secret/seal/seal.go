@@ -57,7 +57,7 @@ func (a AAD) bytes(header []byte) []byte {
 type Keyring struct {
 	primary      string
 	keys         map[string]cipher.AEAD
-	fingerprints []string // that of the primary key first
+	fingerprints []string // the primary key's first
 }
 
 // NewKeyring returns a ring. A key is found by its ID and by its fingerprint, so values that were

@@ -24,7 +24,8 @@ func hashed(text string) string {
 	return string(sum[:])
 }
 
-// Each message is that of a signer with the mistake, written by hand or by the serializer named.
+// Each message is what a signer with the mistake would sign, written by hand or by the named
+// serializer.
 func TestTheUsualMistakesAreKnown(t *testing.T) {
 	get := signcheck.Request{Method: "GET", Target: listing, Timestamp: at}
 	post := signcheck.Request{Method: "POST", Target: "/v1/sdk/components", Timestamp: at, Body: []byte(sent)}

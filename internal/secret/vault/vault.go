@@ -98,8 +98,8 @@ const keyTTL = time.Minute
 
 type keyOf struct{ workspaceID, id uuid.UUID }
 
-// New returns a vault with connections that see all workspaces. For the first value of a workspace it
-// needs a connection in addition to that of the caller's transaction.
+// New returns a vault with connections that see all workspaces. For the first value of a workspace,
+// the vault needs a connection in addition to the connection of the caller's transaction.
 func New(conn postgres.DB, ring *seal.Keyring) *Vault {
 	return &Vault{conn: conn, ring: ring, now: time.Now, keys: map[keyOf]*seal.Keyring{}, current: map[uuid.UUID]current{}}
 }
@@ -126,8 +126,8 @@ func (v *Vault) SealJSON(ctx context.Context, at Place, value json.RawMessage) (
 	return append(text, '"'), nil
 }
 
-// OpenJSON is the reverse of SealJSON. It returns values that aren't sealed unchanged. Errors are those
-// of Open.
+// OpenJSON is the reverse of SealJSON. It returns values that aren't sealed unchanged. It returns
+// the errors of Open.
 func (v *Vault) OpenJSON(ctx context.Context, at Place, stored json.RawMessage) (json.RawMessage, error) {
 	if !Sealed(stored) {
 		return stored, nil
@@ -245,7 +245,7 @@ func (v *Vault) key(ctx context.Context, of keyOf) (*seal.Keyring, error) {
 func (v *Vault) openKey(of keyOf, sealed []byte) (*seal.Keyring, error) {
 	if !v.ring.Holds(sealed) {
 		return nil, &fault.Error{
-			Code: fault.Unavailable, Message: "An output cannot be read here: this process was not given the master key that it is sealed under.", RetryAfter: 5 * time.Second,
+			Code: fault.Unavailable, Message: "An output cannot be read here: this process does not have the master key that the output is encrypted with.", RetryAfter: 5 * time.Second,
 		}
 	}
 	plain, err := v.ring.Open(sealed, KeyAt(of.workspaceID, of.id))

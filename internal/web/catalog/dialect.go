@@ -131,7 +131,7 @@ func required(s *jsonschema.Schema) []string {
 	return s.Required
 }
 
-// nullable reports whether the schema restricts its values and null is one of them.
+// nullable reports whether the schema restricts its values and allows null.
 func nullable(s *jsonschema.Schema) bool {
 	if only := s.Values(); only != nil && !slices.ContainsFunc(only, func(value json.RawMessage) bool { return string(value) == "null" }) {
 		return false

@@ -206,7 +206,7 @@ func TestDialectMatchesExamplesOfAllModules(t *testing.T) {
 	for _, system := range system(t, c) {
 		one, _ := c.Get(system.Module)
 		types := map[string]api.DialectSchema{}
-		several := map[string]bool{} // the dialect has only the first of several types, that of the first example
+		several := map[string]bool{} // the dialect has only the first of several types: the type of the first example
 		for _, p := range system.Inputs.Parameters {
 			types["input "+p.Name] = p.Schema
 			var typed struct{ Type []string }

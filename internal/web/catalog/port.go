@@ -11,19 +11,19 @@ import (
 
 // fires maps each port to when it fires (decisions 8.2).
 var fires = map[string]string{
-	graph.PortNext:    "It completed.",
+	graph.PortNext:    "The component completed.",
 	graph.PortThen:    "The condition holds.",
 	graph.PortElse:    "The condition does not hold.",
 	graph.PortDefault: "No case holds.",
 	graph.PortEach:    "Once per item. The components reachable from here are the body of the loop.",
 	graph.PortDone:    "All items are finished.",
 	graph.PortTimeout: "The wait timed out.",
-	graph.PortError:   "It failed. Without an edge here, and without onFailure: continue, the run fails.",
+	graph.PortError:   "The component failed. Without an edge here, and without onFailure: continue, the run fails.",
 }
 
 const (
 	afterLoop    = "The same as done. An edge without a port means this one."
-	afterFailure = "Only with onFailure: continue, because it never completes."
+	afterFailure = "Only with onFailure: continue, because the component never completes."
 )
 
 // ports returns the ports of a component in their documented order, or an empty list if it
@@ -39,7 +39,7 @@ func ports(entry *component.Entry) []api.ComponentPort {
 	case flow.Loop:
 		names = []string{graph.PortEach, graph.PortDone, graph.PortNext}
 	case flow.CasePorts != nil:
-		all = append(all, api.ComponentPort{NamedBy: &flow.CasesAt, Description: "The case of this name is the first that holds."})
+		all = append(all, api.ComponentPort{NamedBy: &flow.CasesAt, Description: "The case with this name is the first case that holds."})
 		names = append(slices.Clone(names), graph.PortDefault)
 	case names == nil:
 		names = []string{graph.PortNext}

@@ -29,7 +29,7 @@ func TestCatalogueListsPortsOfEachModule(t *testing.T) {
 			t.Errorf("%s has the ports %s, want %s", one.Module, got, want)
 		}
 	}
-	for module, want := range map[string]string{"HASH": "It completed.", "FOR_EACH": "The same as done", "FAIL": "Only with onFailure: continue"} {
+	for module, want := range map[string]string{"HASH": "The component completed.", "FOR_EACH": "The same as done", "FAIL": "Only with onFailure: continue"} {
 		one, _ := library(t).Get(module)
 		for _, port := range one.Ports {
 			if catalog.PortInWords(port) == "next" && !strings.HasPrefix(port.Description, want) {

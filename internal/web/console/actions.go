@@ -27,7 +27,7 @@ type action struct {
 	do        func(c *console, ctx context.Context, r *http.Request, v visitor) (shown, error)
 }
 
-// actions maps the rest of the path, after that of the workspace, to the action of a form.
+// actions maps the part of the path after the workspace's path to the action of a form.
 var actions = map[string]action{
 	"invitations":                       {"createInvitation", person.Admin, "members", "invite", invite},
 	"invitations/{invitationId}/revoke": {"revokeInvitation", person.Admin, "members", "members", disinvite},

@@ -223,9 +223,9 @@ func TestRejectedFormShowsError(t *testing.T) {
 		"no such role":     {"/invitations", url.Values{"email": {"a@b.example"}, "role": {"king"}}, 400, "Unknown role"},
 		"no address":       {"/invitations", url.Values{"email": {"nobody"}, "role": {"viewer"}}, 400, "This is not a valid e-mail address."},
 		"a member already": {"/invitations", url.Values{"email": {email}, "role": {"viewer"}}, 409, "already a member"},
-		"unknown member":   {"/members/" + uuid.Max.String() + "/remove", nil, 404, "no member with this id"},
-		"malformed member": {"/members/x/remove", nil, 404, "no member with this id"},
-		"unknown key":      {"/api-keys/" + uuid.Max.String() + "/revoke", nil, 404, "no API key with this id"},
+		"unknown member":   {"/members/" + uuid.Max.String() + "/remove", nil, 404, "no member with this ID"},
+		"malformed member": {"/members/x/remove", nil, 404, "no member with this ID"},
+		"unknown key":      {"/api-keys/" + uuid.Max.String() + "/revoke", nil, 404, "no API key with this ID"},
 		"endless overlap":  {"/api-keys/" + uuid.Max.String() + "/rotate", url.Values{"hours": {"1000"}}, 400, "0 to 168 hours"},
 	} {
 		if status, _, body := send(http.MethodPost, s.workspace+tc.path, tc.form); status != tc.status || !strings.Contains(body, tc.want) {

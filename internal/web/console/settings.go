@@ -32,7 +32,7 @@ type settingsPage struct {
 	Others      []api.Membership // the person's workspaces, including this one
 	Credits     api.Credits
 	Members     api.MemberPage
-	Invitations api.InvitationPage // open ones
+	Invitations api.InvitationPage // open invitations
 	Active      api.APIKeyPage     // active keys
 	Newest      api.APIKeyPage     // newest keys, including revoked and expired ones
 	Roles       []person.Role      // that the person may assign

@@ -135,8 +135,8 @@ func (r *reading) value(schema *jsonschema.Compiled, raw json.RawMessage, at []s
 	return json.Number(text), nil
 }
 
-// object reads the known fields and drops the others. Otherwise unknown fields could bypass the
-// schema: decoding into a Go struct ignores case, so MODULE would overwrite module.
+// object reads the known fields and drops the other fields. Otherwise unknown fields could bypass
+// the schema: decoding into a Go struct ignores case, so MODULE would overwrite module.
 func (r *reading) object(schema *jsonschema.Compiled, raw json.RawMessage, at []string) (any, error) {
 	var members map[string]json.RawMessage
 	if err := json.Unmarshal(raw, &members); err != nil {

@@ -59,7 +59,7 @@ func (o *Operation) Stream() bool { return o.Media[0] == "text/event-stream" }
 // response has the RateLimit headers.
 func (o *Operation) Limited() bool { return o.Signed || o.Role != "" }
 
-// location is the URL of the document in the schema compiler. Nothing is fetched from it.
+// location is the URL of the document in the schema compiler. Nothing is fetched from that URL.
 const location = "mem:///openapi.json"
 
 // Load returns the embedded document with the validators of all operations. It reads the document

@@ -8,7 +8,7 @@ import (
 )
 
 // gaps returns the operations, parameters, bodies, responses, headers, links, schemas and fields
-// without a description. Of those that have a value, it also returns those without an example.
+// without a description. It also returns those that have a value but no example.
 func (d document) gaps() []string {
 	var found []string
 	told := func(at string, node object, keys ...string) {

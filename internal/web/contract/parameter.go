@@ -52,17 +52,17 @@ func newParameter(compiler *jsonschema.Compiler, ref *openapi3.ParameterRef) (pa
 // missing maps each path parameter to the message for a malformed value. An unknown ID has the same
 // message, so that callers can't distinguish the two.
 var missing = map[string]string{
-	"executionId":  "There is no execution with this id.",
-	"workflowId":   "There is no workflow with this id.",
-	"componentId":  "There is no component with this id in the workflow.",
-	"runId":        "There is no run with this id.",
-	"scheduleId":   "There is no schedule with this id.",
-	"hookId":       "There is no hook with this id.",
+	"executionId":  "There is no execution with this ID.",
+	"workflowId":   "There is no workflow with this ID.",
+	"componentId":  "There is no component with this ID in the workflow.",
+	"runId":        "There is no run with this ID.",
+	"scheduleId":   "There is no schedule with this ID.",
+	"hookId":       "There is no hook with this ID.",
 	"signal":       "There is no signal with this name.",
-	"workspaceId":  "There is no workspace with this id.",
-	"userId":       "There is no member with this id.",
-	"invitationId": "There is no invitation with this id.",
-	"keyId":        "There is no API key with this id.",
+	"workspaceId":  "There is no workspace with this ID.",
+	"userId":       "There is no member with this ID.",
+	"invitationId": "There is no invitation with this ID.",
+	"keyId":        "There is no API key with this ID.",
 }
 
 // Missing returns the NOT_FOUND for an unknown or malformed path parameter.

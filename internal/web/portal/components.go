@@ -108,7 +108,7 @@ type stage struct {
 type part struct {
 	catalog.Object
 	Name, Title string
-	FromCaller  bool // the caller sends it
+	FromCaller  bool // the caller sends this part
 	Schema      string
 }
 

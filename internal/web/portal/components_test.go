@@ -41,7 +41,7 @@ func get(t *testing.T, handler http.Handler, path string) *httptest.ResponseReco
 // unmarked matches the tags of highlighting and line breaks.
 var unmarked = regexp.MustCompile(`<wbr>|<span class="(?:comment|string|variable|keyword|number|name)">([^<]*)</span>`)
 
-// flat returns all fields, including nested ones, by their path.
+// flat returns all fields, including nested fields, by their path.
 func flat(fields []catalog.Field, before string) map[string]catalog.Field {
 	out := map[string]catalog.Field{}
 	for _, f := range fields {

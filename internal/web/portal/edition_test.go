@@ -14,7 +14,7 @@ var (
 	codeOfMarkdown    = regexp.MustCompile("(?ms)^```.*?^```")
 )
 
-// placesOf returns the anchors in Markdown: those of headings, and explicit ones.
+// placesOf returns the anchors in Markdown: the anchors of headings, and explicit anchors.
 func placesOf(page string) []string {
 	var places []string
 	page = codeOfMarkdown.ReplaceAllString(page, "")
@@ -38,11 +38,11 @@ func TestSlugMatchesMarkdownRenderers(t *testing.T) {
 	}
 }
 
-// reached requests a page through an origin, with the ETag held as If-None-Match.
-func reached(t *testing.T, origin, path, held string) *httptest.ResponseRecorder {
+// reached requests a page through an origin, with etag as If-None-Match.
+func reached(t *testing.T, origin, path, etag string) *httptest.ResponseRecorder {
 	t.Helper()
 	w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, path, nil)
-	r.Header.Set("If-None-Match", held)
+	r.Header.Set("If-None-Match", etag)
 	Handler(all(t)).ServeHTTP(w, r.WithContext(WithOrigin(r.Context(), origin)))
 	return w
 }

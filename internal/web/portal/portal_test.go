@@ -78,7 +78,7 @@ func TestEveryAssetIsServed(t *testing.T) {
 	}
 }
 
-// The script of the reference is the one in assets/README.md.
+// The script of the reference is the version named in assets/README.md.
 func TestReferenceScriptMatchesPackage(t *testing.T) {
 	t.Parallel()
 	note, err := os.ReadFile("assets/README.md")

@@ -37,18 +37,19 @@ func (b *Body) Close() error { return nil }
 
 // Discard reads and drops the rest of the body after the response was written. Otherwise the
 // connection would be reset, and clients that write the whole body before they read would not see
-// the response. Discard stops after MaxDiscarded bytes, or at the read deadline by. If by is zero,
-// the current deadline stays. Discard reads nothing if the declared length is above MaxDiscarded,
-// or if the client still waits for 100 Continue, because such a client need not send the body.
-func (b *Body) Discard(w http.ResponseWriter, by time.Time) {
+// the response. Discard stops after MaxDiscarded bytes, or at the read deadline. If deadline is
+// zero, the current deadline stays. Discard reads nothing if the declared length is above
+// MaxDiscarded, or if the client still waits for 100 Continue, because such a client need not send
+// the body.
+func (b *Body) Discard(w http.ResponseWriter, deadline time.Time) {
 	if b.whole {
 		return
 	}
 	if b.withheld {
-		by = time.Now() // otherwise net/http waits for the body when it closes it
+		deadline = time.Now() // otherwise net/http waits for the rest of the body when it closes the body
 	}
 	control := http.NewResponseController(w)
-	if !by.IsZero() && control.SetReadDeadline(by) != nil {
+	if !deadline.IsZero() && control.SetReadDeadline(deadline) != nil {
 		return
 	}
 	if b.withheld || b.declared > MaxDiscarded || control.Flush() != nil {

@@ -168,8 +168,8 @@ func TestAB02SlowClientsAreCut(t *testing.T) {
 	}
 }
 
-// A client that opens connections ahead of use finds these connections open when it uses them. The
-// header timeout of this test is too short to send anything within it.
+// The header timeout starts with the first byte, so a connection opened in advance is still usable
+// later. This test sets a timeout of 1 ns, in which no header can be sent.
 func TestHeaderTimeoutStartsWithFirstByte(t *testing.T) {
 	s := start(t, func(_ *service, config *http.Server) { config.ReadHeaderTimeout = time.Nanosecond })
 	ahead, begun := s.dial(t), s.dial(t)

@@ -64,12 +64,12 @@ func (s *service) stall(t *testing.T, target string) net.Conn {
 	return conn
 }
 
-// inFlight waits until responses to workspaces hold want bytes.
-func (s *service) inFlight(t *testing.T, want int64) {
+// inFlight waits until responses to workspaces hold n bytes.
+func (s *service) inFlight(t *testing.T, n int64) {
 	t.Helper()
-	waittest.Until(t, fmt.Sprintf("answers hold %d bytes", want), func() bool {
+	waittest.Until(t, fmt.Sprintf("answers hold %d bytes", n), func() bool {
 		_, known := s.front.memory.Held()
-		return known == want
+		return known == n
 	})
 }
 

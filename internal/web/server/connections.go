@@ -85,7 +85,8 @@ func (s *source) weight() int {
 	return s.open
 }
 
-// Accept returns the next connection that is within the limits. It closes the others.
+// Accept returns the next connection that is within the limits. It closes connections beyond the
+// limits.
 func (l *boundedListener) Accept() (net.Conn, error) {
 	for {
 		conn, err := l.Listener.Accept()

@@ -57,8 +57,9 @@ func (f *front) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error)
 // smallBody is the initial size of the buffer for a body.
 const smallBody = 4 << 10
 
-// receive reads a body into a buffer that doubles when it is full. It counts the buffer in hold.
-func receive(from io.Reader, hold *hold) ([]byte, error) {
+// receive reads a body into a buffer that doubles when it is full. It counts the buffer in
+// reservation.
+func receive(from io.Reader, reservation *hold) ([]byte, error) {
 	body := make([]byte, 0, smallBody)
 	for {
 		n, err := from.Read(body[len(body):cap(body)])
@@ -79,7 +80,7 @@ func receive(from io.Reader, hold *hold) ([]byte, error) {
 			larger = maxBody + 1 // one more byte, to detect a body that is too large
 		}
 		if larger > uncounted {
-			if err := hold.grow(int64(larger) - hold.bytes); err != nil {
+			if err := reservation.grow(int64(larger) - reservation.bytes); err != nil {
 				return nil, err
 			}
 		}

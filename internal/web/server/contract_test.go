@@ -137,8 +137,8 @@ func TestStreamsNameTheSchemaOfTheirEvents(t *testing.T) {
 	}
 }
 
-// The example of a problem must match the service: title and retryable are those of the error code,
-// and status is that of a response that contains the example.
+// The example of a problem must match the service: title and retryable must match the error code,
+// and status must be the status of a response that contains the example.
 func TestProblemExamplesMatchService(t *testing.T) {
 	document, err := loadOnce()
 	if err != nil {

@@ -32,8 +32,8 @@ func NewMemory(total int64) *Memory {
 	return &Memory{unknown: budget.New[netip.Addr](unknown, unknown/4), known: budget.New[uuid.UUID](known, known/3)}
 }
 
-// Held returns the bytes that requests and responses hold: those of unauthenticated callers, and
-// those of workspaces.
+// Held returns the bytes that requests and responses hold, of unauthenticated callers and of
+// workspaces.
 func (m *Memory) Held() (unknown, known int64) { return m.unknown.Held(), m.known.Held() }
 
 // hold counts the bytes that one request holds of Memory.

@@ -33,7 +33,8 @@ func (s *service) dialFrom(t testing.TB, source string) net.Conn {
 	return conn
 }
 
-// announce sends the head of a request with a body of a mebibyte, and the first n bytes of it.
+// announce sends the head of a request with a body of a mebibyte, and the first n bytes of the
+// body.
 func announce(conn net.Conn, n int, header ...string) {
 	head := "POST " + executePath + " HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\n" + strings.Join(header, "")
 	fmt.Fprintf(conn, "%sContent-Length: %d\r\n\r\n%s", head, maxBody, strings.Repeat("a", n))
@@ -41,17 +42,17 @@ func announce(conn net.Conn, n int, header ...string) {
 
 const withKey = "X-Api-Key: ws_test\r\n"
 
-// held waits until unauthenticated callers hold want bytes.
-func (s *service) held(t testing.TB, want int64) {
+// held waits until unauthenticated callers hold n bytes.
+func (s *service) held(t testing.TB, n int64) {
 	t.Helper()
 	for t.Context().Err() == nil {
-		if got, _ := s.front.memory.Held(); got == want {
+		if got, _ := s.front.memory.Held(); got == n {
 			return
 		}
 		s.healthy(t.(*testing.T))
 	}
 	got, _ := s.front.memory.Held()
-	t.Fatalf("unauthenticated callers hold %d bytes, want %d", got, want)
+	t.Fatalf("unauthenticated callers hold %d bytes, want %d", got, n)
 }
 
 func TestSigningHeadersAreCheckedBeforeTheBodyArrives(t *testing.T) {

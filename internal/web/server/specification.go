@@ -44,7 +44,7 @@ type document struct {
 // edition is a document for one origin, also compressed.
 type edition struct {
 	media, origin string
-	tag           string // of the uncompressed text; the compressed one has the suffix -gzip
+	tag           string // of the uncompressed text; the ETag of the compressed text has the suffix -gzip
 	text          []byte
 	packedOnce    func() []byte
 }

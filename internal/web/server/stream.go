@@ -131,8 +131,8 @@ func (s streams) count(bytes int) (release func(), err error) {
 	return func() { s.hold.shrink(int64(bytes)) }, nil
 }
 
-// encodeEvent returns the SSE event of an execution's event. Only the final one has no name, so
-// that a plain onmessage listener receives only that one (decisions 4.5).
+// encodeEvent returns the SSE event of an execution's event. Only the final event has no name, so
+// that a plain onmessage listener receives only the final event (decisions 4.5).
 func encodeEvent(event api.ComponentExecutionEvent) (sse.Event, error) {
 	data, err := strictjson.Encode(event)
 	frame := sse.Event{ID: strconv.FormatInt(eventID(event.Status), 10), Data: data}

@@ -203,8 +203,8 @@ func (d *dispatcher) release(quota *workspaceQuota) {
 	<-quota.slots
 }
 
-// next returns the next wake-up of a run that was just folded, and whether to fold it again. After
-// a failure next returns false, because the sweep wakes the run again.
+// next returns the next wake-up of a run that was just folded, and whether to fold it again. After a
+// failure, it returns false, because the sweep wakes the run again.
 func (d *dispatcher) next(key notify.Key, quota *workspaceQuota, more, failed bool) (w wakeup, again bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

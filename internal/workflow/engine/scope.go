@@ -194,7 +194,7 @@ func Entry(plan *graph.Plan, trigger string) (graph.Component, error) {
 	}
 	return graph.Component{}, &fault.Error{
 		Code: fault.Conflict, Reason: "no_trigger",
-		Message: "This workflow has only other triggers. Add the component " + triggerModules[trigger] + ".",
+		Message: "This workflow has triggers, but not " + triggerModules[trigger] + ". Add that component.",
 	}
 }
 

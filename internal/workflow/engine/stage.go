@@ -88,7 +88,7 @@ func (f *fold) start(sc *scope, componentID string) error {
 	return f.seal(t)
 }
 
-// seal encrypts the output and the items of a stage with a secret input. The output of a loop is
+// seal encrypts the output and the items of a stage that has a secret input. The output of a loop is
 // not encrypted: it contains only counts.
 func (f *fold) seal(t *stage) (err error) {
 	if len(t.output) > 0 && t.loop == nil {

@@ -75,7 +75,7 @@ func (s *Service) read(ctx context.Context, conn postgres.DB, key notify.Key) (a
 	return apiRecord(row)
 }
 
-var errNotFound = fault.New(fault.NotFound, "There is no hook with this id.")
+var errNotFound = fault.New(fault.NotFound, "There is no hook with this ID.")
 
 // Get returns a hook. It returns NOT_FOUND, or FORBIDDEN if the key may not use the hook's
 // workflow.

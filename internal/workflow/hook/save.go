@@ -38,8 +38,8 @@ type CreateParams struct {
 
 // Create stores a hook, or returns the hook that an earlier request with the same Idempotency-Key
 // created. It returns NOT_FOUND for an unknown workflow, INVALID_INPUT for an invalid
-// verification, and CONFLICT for a workflow that is archived, has only other triggers, or has too
-// many hooks.
+// verification, and CONFLICT for a workflow that is archived, has triggers, but no ON_WEBHOOK, or
+// has too many hooks.
 func (s *Service) Create(ctx context.Context, p CreateParams) (made api.Hook, replayed bool, err error) {
 	id, err := uuid.NewV7()
 	if err != nil {

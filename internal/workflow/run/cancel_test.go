@@ -133,7 +133,7 @@ func (n *node) made(t *testing.T, key notify.Key) map[uuid.UUID]bool {
 	return made
 }
 
-// The sweep makes up for folds that were lost with a process or never requested. Nothing happens
+// The sweep makes up for folds that were lost with a process or never requested. No effect happens
 // twice, even if all processes fold at the same time.
 func TestSweepMakesUpForLostFolds(t *testing.T) {
 	t.Parallel()

@@ -17,10 +17,10 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/run"
 )
 
-// slow delays every insert of a child run by takes.
-func (b *bench) slow(t testing.TB, takes time.Duration) {
+// slow delays every insert of a child run.
+func (b *bench) slow(t testing.TB, delay time.Duration) {
 	t.Helper()
-	b.exec(t, fmt.Sprintf(`CREATE FUNCTION dawdle() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(%f); RETURN NEW; END $$`, takes.Seconds()))
+	b.exec(t, fmt.Sprintf(`CREATE FUNCTION dawdle() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(%f); RETURN NEW; END $$`, delay.Seconds()))
 	b.exec(t, "CREATE TRIGGER dawdle BEFORE INSERT ON workflow_runs FOR EACH ROW WHEN (NEW.parent_run_id IS NOT NULL) EXECUTE FUNCTION dawdle()")
 }
 

@@ -41,10 +41,10 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // soak reports whether the tests run at full size.
 var soak = os.Getenv("WEFT_SOAK") != ""
 
-// size returns quick, or whole in the soak test.
-func size(quick, whole int) int {
+// size returns quick, or full in the soak test.
+func size(quick, full int) int {
 	if soak {
-		return whole
+		return full
 	}
 	return quick
 }
@@ -95,8 +95,8 @@ type bench struct {
 }
 
 // newBench returns a bench whose nodes have all control-flow modules, WORK, and the modules in
-// more.
-func newBench(t testing.TB, more ...component.Module) *bench {
+// extra.
+func newBench(t testing.TB, extra ...component.Module) *bench {
 	t.Helper()
 	b := &bench{dsn: pgtest.DSN(t)}
 	b.pool = b.open(t, postgres.Owner, 8)
@@ -105,7 +105,7 @@ func newBench(t testing.TB, more ...component.Module) *bench {
 	if b.keyring, err = seal.NewKeyring(seal.Key{ID: "test", Secret: [32]byte{1, 2, 3, 4, 5, 6, 7, 8}}); err != nil {
 		t.Fatal(err)
 	}
-	if b.modules, err = component.NewRegistry(append(append(logic.Modules(), work()), more...)...); err != nil {
+	if b.modules, err = component.NewRegistry(append(append(logic.Modules(), work()), extra...)...); err != nil {
 		t.Fatal(err)
 	}
 	return b

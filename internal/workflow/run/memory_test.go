@@ -16,12 +16,12 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/run"
 )
 
-// peak returns the maximum live heap during the call of do.
-func peak(do func()) (most uint64) {
+// peak returns the maximum live heap during the call of fn.
+func peak(fn func()) (most uint64) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		do()
+		fn()
 	}()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()

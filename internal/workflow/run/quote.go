@@ -203,12 +203,12 @@ func (e *estimator) version(c graph.Component) *quote {
 }
 
 // reservation returns the credits that a run reserves when it starts: the minimum cost of its
-// components if the run completes, without the components in done. Iterations of loops and child
-// runs reserve their prices when they start. Without the reservation, a workspace with few credits
-// left could start a run that costs much more.
-func (s *Service) reservation(plan *graph.Plan, done []string) credit.Amount {
+// components if the run completes, except the components in completed. Iterations of loops and
+// child runs reserve their prices when they start. Without the reservation, a workspace with few
+// credits left could start a run that costs much more.
+func (s *Service) reservation(plan *graph.Plan, completed []string) credit.Amount {
 	cost := plan.Costs("", func(c graph.Component) graph.Price {
-		if slices.Contains(done, c.ID) {
+		if slices.Contains(completed, c.ID) {
 			return graph.Price{}
 		}
 		return s.ownPrice(c)

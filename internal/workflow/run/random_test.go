@@ -22,8 +22,8 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/run"
 )
 
-// seeds returns the seeds of drawings. The first ones are fixed, so that known failures recur; the
-// others are random.
+// seeds returns the seeds of drawings. The first seeds are fixed, so that known failures recur. The
+// other seeds are random.
 func seeds(t *testing.T, count int) []uint64 {
 	if text := os.Getenv("WEFT_SEED"); text != "" {
 		seed, err := strconv.ParseUint(text, 10, 64)

@@ -46,7 +46,7 @@ func (s *Service) get(ctx context.Context, key notify.Key) (db.RunGetRow, error)
 }
 
 var (
-	errNoRun = fault.New(fault.NotFound, "There is no run with this id.")
+	errNoRun = fault.New(fault.NotFound, "There is no run with this ID.")
 	// ErrOtherWorkflow is the FORBIDDEN error for a key that is restricted to other workflows.
 	ErrOtherWorkflow = &fault.Error{Code: fault.Forbidden, Reason: "workflow_not_allowed", Message: "This API key may not use this workflow."}
 )
@@ -243,13 +243,13 @@ func (s *Service) pageIDs(ctx context.Context, workspaceID, before uuid.UUID, p 
 	}
 }
 
-// walk returns runs that are older than the run before, newest first. If workflowID is not nil, it
-// returns only runs of that workflow.
-func (s *Service) walk(ctx context.Context, workspaceID, before uuid.UUID, workflowID *uuid.UUID, most int32) ([]db.RunWalkRow, error) {
+// walk returns runs that are older than the run beforeID, newest first. If workflowID is not nil,
+// it returns only runs of that workflow.
+func (s *Service) walk(ctx context.Context, workspaceID, beforeID uuid.UUID, workflowID *uuid.UUID, most int32) ([]db.RunWalkRow, error) {
 	if workflowID == nil {
-		return db.New().RunWalk(ctx, s.API, db.RunWalkParams{WorkspaceID: workspaceID, Before: before, MaxRows: most})
+		return db.New().RunWalk(ctx, s.API, db.RunWalkParams{WorkspaceID: workspaceID, Before: beforeID, MaxRows: most})
 	}
-	rows, err := db.New().RunWalkWorkflow(ctx, s.API, db.RunWalkWorkflowParams{WorkspaceID: workspaceID, WorkflowID: *workflowID, Before: before, MaxRows: most})
+	rows, err := db.New().RunWalkWorkflow(ctx, s.API, db.RunWalkWorkflowParams{WorkspaceID: workspaceID, WorkflowID: *workflowID, Before: beforeID, MaxRows: most})
 	walked := make([]db.RunWalkRow, len(rows))
 	for i, row := range rows {
 		walked[i] = db.RunWalkRow(row)
@@ -291,20 +291,20 @@ func (s *Service) StagePage(ctx context.Context, key notify.Key, access Access, 
 	return page, nil
 }
 
-// EventPage returns a page of a run's events in order. The page starts after the cursor or,
-// without a cursor, after the event with sequence number after.
-func (s *Service) EventPage(ctx context.Context, key notify.Key, access Access, p ListParams, after int64) (page api.RunEventPage, err error) {
+// EventPage returns a page of a run's events in order. The page starts after the cursor or, without
+// a cursor, after the event with the sequence number afterSeq.
+func (s *Service) EventPage(ctx context.Context, key notify.Key, access Access, p ListParams, afterSeq int64) (page api.RunEventPage, err error) {
 	if p.Cursor != "" {
 		place, err := cursor.Decode(p.Cursor, 8)
 		if err != nil {
 			return page, err
 		}
-		after = int64(binary.BigEndian.Uint64(place))
+		afterSeq = int64(binary.BigEndian.Uint64(place))
 	}
 	if _, err := s.getAllowed(ctx, key, access); err != nil {
 		return page, err
 	}
-	rows, err := s.events(ctx, key, after, p.Limit+1)
+	rows, err := s.events(ctx, key, afterSeq, p.Limit+1)
 	if err != nil {
 		return page, err
 	}
@@ -319,10 +319,11 @@ func (s *Service) EventPage(ctx context.Context, key notify.Key, access Access, 
 	return page, nil
 }
 
-// events returns the events of a run after the event with sequence number after, up to limit.
-func (s *Service) events(ctx context.Context, key notify.Key, after int64, limit int) ([]db.RunEventListRow, error) {
+// events returns the events of a run after the event with the sequence number afterSeq, up to
+// limit.
+func (s *Service) events(ctx context.Context, key notify.Key, afterSeq int64, limit int) ([]db.RunEventListRow, error) {
 	rows, err := db.New().RunEventList(ctx, s.API, db.RunEventListParams{
-		WorkspaceID: key.WorkspaceID, RunID: key.ID, After: after, MaxRows: int32(limit),
+		WorkspaceID: key.WorkspaceID, RunID: key.ID, After: afterSeq, MaxRows: int32(limit),
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list events: %w", err)

@@ -40,10 +40,10 @@ func interpret(w *drawing, input json.RawMessage) *reference {
 	return interpretAgain(w, input, 0, nil)
 }
 
-// interpretAgain is interpret for a rerun that reuses the stages in taken.
-func interpretAgain(w *drawing, input json.RawMessage, generation int, taken map[string]api.RunStage) *reference {
+// interpretAgain is interpret for a rerun that reuses the given stages.
+func interpretAgain(w *drawing, input json.RawMessage, generation int, reused map[string]api.RunStage) *reference {
 	r := &reference{
-		generation: generation, taken: taken,
+		generation: generation, taken: reused,
 		drawing: w, loops: map[string][]string{}, fates: map[string]fate{}, dead: map[string]bool{},
 		items: map[string][]json.RawMessage{}, failed: map[string]bool{}, optional: map[string]bool{}, input: input,
 	}
@@ -98,10 +98,10 @@ func (r *reference) enclosing(loop string) []string {
 	return append(slices.Clone(r.loops[loop]), loop)
 }
 
-// loosen makes the stages optional that were added since before.
-func (r *reference) loosen(before map[string]fate) {
+// loosen makes all stages optional except those in known.
+func (r *reference) loosen(known map[string]fate) {
 	for at := range r.fates {
-		if _, was := before[at]; !was {
+		if _, was := known[at]; !was {
 			r.optional[at] = true
 		}
 	}

@@ -13,9 +13,9 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/engine"
 )
 
-// prepareRerun sets the version and input in p to those of the run that p repeats. It returns
-// NOT_FOUND for an unknown run, CONFLICT for a run that is not finished, and INVALID_INPUT for a
-// run of another workflow or a stage of another run.
+// prepareRerun sets the version and input in p to the version and input of the run that p repeats.
+// It returns NOT_FOUND for an unknown run, CONFLICT for a run that is not finished, and
+// INVALID_INPUT for a run of another workflow or a stage of another run.
 func (s *Service) prepareRerun(ctx context.Context, p *TriggerParams) error {
 	key := notify.Key{WorkspaceID: p.WorkspaceID, ID: p.RerunOf.RunID}
 	earlier, err := s.get(ctx, key)

@@ -199,7 +199,7 @@ func TestRerunRestartsChildRunsOfAnotherVersion(t *testing.T) {
 	b.balanced(t)
 }
 
-// The usage of a run includes that of its finished child runs at all levels.
+// The usage of a run includes the usage of its finished child runs at all levels.
 func TestUsageWithChildrenCountsAllLevels(t *testing.T) {
 	t.Parallel()
 	bank := &bank{}

@@ -121,13 +121,13 @@ func indexes(stage api.RunStage) []int {
 	return iteration
 }
 
-// within reports whether stage is other, or is inside the loop other.
-func (r *reference) within(stage *api.RunStage, other api.RunStage) bool {
-	if stage == nil || stage.ID == other.ID {
+// within reports whether stage is container, or is inside the loop container.
+func (r *reference) within(stage *api.RunStage, container api.RunStage) bool {
+	if stage == nil || stage.ID == container.ID {
 		return stage != nil
 	}
-	level := len(other.Iteration)
-	return slices.Index(r.loops[stage.ComponentID], other.ComponentID) == level && slices.Equal(stage.Iteration[:level], other.Iteration)
+	level := len(container.Iteration)
+	return slices.Index(r.loops[stage.ComponentID], container.ComponentID) == level && slices.Equal(stage.Iteration[:level], container.Iteration)
 }
 
 // comesAfter reports whether a component of a scope comes after a component that is repeated.

@@ -35,21 +35,21 @@ func breakable(broken *atomic.Bool) module {
 		})
 }
 
-// rerun repeats a run. If from is not nil, the rerun starts from that stage.
-func (n *node) rerun(t testing.TB, of api.WorkflowRun, from *api.RunStage) (api.WorkflowRun, map[string]api.RunStage) {
+// rerun repeats a run. If stage is not nil, the rerun starts from that stage.
+func (n *node) rerun(t testing.TB, of api.WorkflowRun, stage *api.RunStage) (api.WorkflowRun, map[string]api.RunStage) {
 	t.Helper()
 	origin := &engine.Origin{RunID: of.ID}
-	if from != nil {
-		origin.FromStageID = &from.ID
+	if stage != nil {
+		origin.FromStageID = &stage.ID
 	}
 	return n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: of.WorkflowID, RerunOf: origin}))
 }
 
-// kept lists the stages in to that were reused from the stages in from.
-func kept(from, to map[string]api.RunStage) string {
+// kept lists the stages of the later run that were reused from the earlier run.
+func kept(earlier, later map[string]api.RunStage) string {
 	var same []string
-	for at, stage := range to {
-		if earlier, there := from[at]; there && earlier.ID == stage.ID {
+	for at, stage := range later {
+		if old, there := earlier[at]; there && old.ID == stage.ID {
 			same = append(same, strings.TrimSuffix(at, "@[]"))
 		}
 	}

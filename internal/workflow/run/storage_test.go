@@ -86,7 +86,7 @@ func TestRunsOfTreeShareFreeStages(t *testing.T) {
 	b.balanced(t)
 }
 
-// A run that cannot pay for more stages stops shortly after the free ones.
+// A run that cannot pay for more stages stops shortly after the free stages.
 func TestRunThatCannotPayForItsStagesFails(t *testing.T) {
 	t.Parallel()
 	for what, c := range map[string]struct {

@@ -45,7 +45,7 @@ const disorder = `SELECT
 		AND COALESCE(e.attempt_started_at, e.created_at) <= e.finished_at AND e.finished_at <= e.updated_at))`
 
 // inOrder reports times of a finished run that go back. It compares the times in each row, the
-// times of a run or a loop with those of its stages, and the times along edges and connections.
+// times of a run or a loop with the times of its stages, and the times along edges and connections.
 // Reused stages keep the times of the earlier run.
 func (n *node) inOrder(t *testing.T, w *drawing, p played, taken map[string]api.RunStage, blame func(format string, args ...any)) {
 	t.Helper()

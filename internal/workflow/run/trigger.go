@@ -76,8 +76,8 @@ type Triggered struct {
 // Trigger accepts a run. When it returns without an error, the run and its job are committed.
 //
 // Errors: NOT_FOUND for an unknown workflow or version, CONFLICT for a workflow that is paused,
-// archived, or has only other triggers, INVALID_INPUT (422) for an input that violates its schema,
-// INSUFFICIENT_CREDITS, UNAVAILABLE, and the errors of the claim.
+// archived, or has only triggers of other kinds, INVALID_INPUT (422) for an input that violates its
+// schema, INSUFFICIENT_CREDITS, UNAVAILABLE, and the errors of the claim.
 func (s *Service) Trigger(ctx context.Context, p TriggerParams) (Triggered, error) {
 	if p.Once != nil {
 		earlier, found, err := p.Once.Find(ctx, s.API)
@@ -222,9 +222,9 @@ func (s *Service) checkMaxCredits(ctx context.Context, p TriggerParams, n *newRu
 	return billing.Within("A run of this workflow costs at least", least, p.MaxCredits)
 }
 
-// Entry returns the component at which runs start that a schedule or hook triggers; see
+// Entry returns the component at which a run starts if a schedule or hook triggers the run; see
 // engine.Entry. It returns NOT_FOUND for an unknown workflow, and CONFLICT for a workflow that is
-// archived or has only other triggers.
+// archived, or that has only triggers of other kinds.
 func (s *Service) Entry(ctx context.Context, conn postgres.DB, workspaceID, workflowID uuid.UUID, trigger string) (graph.Component, error) {
 	loaded, err := s.Workflows.Load(ctx, conn, workspaceID, workflowID, nil)
 	if err != nil {

@@ -19,11 +19,11 @@ const eventBatch = 100
 // retryAfter is the delay after a failed read.
 const retryAfter = time.Second
 
-// Watch sends the events of a run that come after the specified event, in order and each once. It
-// closes the channel after the final event or when ctx ends. If after is nil, or no event comes
-// after it, Watch sends the current state first. It reads the run before it returns, so that
-// NOT_FOUND and FORBIDDEN are ordinary errors (decisions 8.11).
-func (s *Service) Watch(ctx context.Context, key notify.Key, access Access, after *int64) (<-chan api.RunEvent, error) {
+// Watch sends the events of a run that come after the event with the sequence number afterSeq, in
+// order and each once. It closes the channel after the final event or when ctx ends. If afterSeq is
+// nil, or no later event exists, Watch sends the current state first. It reads the run before it
+// returns, so that NOT_FOUND and FORBIDDEN are ordinary errors (decisions 8.11).
+func (s *Service) Watch(ctx context.Context, key notify.Key, access Access, afterSeq *int64) (<-chan api.RunEvent, error) {
 	changed := s.Hub.Subscribe(key)
 	row, err := s.getAllowed(ctx, key, access)
 	if err != nil {
@@ -31,8 +31,8 @@ func (s *Service) Watch(ctx context.Context, key notify.Key, access Access, afte
 		return nil, err
 	}
 	last := row.EventSeq - 1 // so that the last event, which has the current state, is sent
-	if after != nil && *after < row.EventSeq {
-		last = max(*after, 0)
+	if afterSeq != nil && *afterSeq < row.EventSeq {
+		last = max(*afterSeq, 0)
 	}
 	events := make(chan api.RunEvent, 1)
 	if row.EventSeq == 0 {

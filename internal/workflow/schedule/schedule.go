@@ -70,7 +70,7 @@ func (s *Service) read(ctx context.Context, conn postgres.DB, key notify.Key) (a
 	return apiRecord(row), nil
 }
 
-var errNotFound = fault.New(fault.NotFound, "There is no schedule with this id.")
+var errNotFound = fault.New(fault.NotFound, "There is no schedule with this ID.")
 
 // Get returns a schedule. It returns NOT_FOUND, or FORBIDDEN if the key may not use the schedule's
 // workflow.

@@ -74,21 +74,21 @@ func sizeOf(body any) int {
 }
 
 // bodyValue returns the body as a value for the output. A JSON body that is invalid is returned as
-// text, and broken is the reason.
-func bodyValue(answer upstream.Answer) (value any, encoding string, broken error) {
+// text, and problem is the reason.
+func bodyValue(answer upstream.Answer) (value any, encoding string, problem error) {
 	text := bytes.TrimPrefix(answer.Body, []byte("\xef\xbb\xbf"))
 	if len(text) == 0 {
 		return nil, encodingEmpty, nil
 	}
 	if isJSON(answer.Header.Get("Content-Type")) {
-		if broken = strictjson.Check(text); broken == nil {
+		if problem = strictjson.Check(text); problem == nil {
 			return json.RawMessage(strictjson.Compact(text)), encodingJSON, nil
 		}
 	}
 	if utf8.Valid(text) && !bytes.ContainsRune(text, 0) {
-		return string(text), encodingText, broken
+		return string(text), encodingText, problem
 	}
-	return base64.StdEncoding.EncodeToString(answer.Body), encodingBase64, broken
+	return base64.StdEncoding.EncodeToString(answer.Body), encodingBase64, problem
 }
 
 func isJSON(contentType string) bool {

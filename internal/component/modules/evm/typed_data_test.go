@@ -12,7 +12,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/strictjson"
 )
 
-// mail is the example in EIP-712, whose key is the hash of "cow".
+// mail returns the example message of EIP-712. The example's private key is keccak256("cow").
 func mail() object {
 	return object{
 		"domain": object{"name": "Ether Mail", "version": "1", "chainId": 1, "verifyingContract": "0xCcCCccccCCCCcCCCCCCcCcCccCcCCCcCcccccccC"},

@@ -52,7 +52,8 @@ const transcoded = `{
 	}
 }`
 
-// transcode runs ENCODE and DECODE, which differ only in the defaults of from and to.
+// transcode runs ENCODE and DECODE, which differ only in the defaults of the fields `from` and
+// `to`.
 func transcode(call component.Call, from, to string) (component.Result, error) {
 	input, err := component.Decode[struct{ Data, From, To string }](call.Input)
 	if err != nil {

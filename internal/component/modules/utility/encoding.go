@@ -107,15 +107,15 @@ func (e encoding) foreign(text string) string {
 }
 
 // encodeText encodes bytes. The field named option selects the encoding. It returns INVALID_INPUT
-// if the bytes can't be encoded; what describes the bytes in the error.
-func encodeText(what string, data []byte, option, name string) (string, error) {
+// if the bytes can't be encoded; subject describes the bytes in the error.
+func encodeText(subject string, data []byte, option, name string) (string, error) {
 	e, known := encodings[name]
 	if !known {
 		return "", component.Permanent(component.CodeInvalidInput, "%s must be utf8, hex, plainHex, base64, base64url or base58", option)
 	}
 	text, err := e.write(data)
 	if err != nil {
-		return "", component.Permanent(component.CodeInvalidInput, "%s cannot be encoded as %s, which %s requests: %s", what, name, option, err)
+		return "", component.Permanent(component.CodeInvalidInput, "%s cannot be encoded as %s, which %s requests: %s", subject, name, option, err)
 	}
 	return text, nil
 }

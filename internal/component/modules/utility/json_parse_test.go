@@ -81,7 +81,7 @@ func TestJSONParseErrorHasReasonAndPointer(t *testing.T) {
 
 func nested(levels int) string { return strings.Repeat("[", levels) + strings.Repeat("]", levels) }
 
-// Accepted JSON is also valid in a request, and the output has its value.
+// FuzzJSONParse checks that any text that JSON_PARSE accepts is returned with its value unchanged.
 func FuzzJSONParse(f *testing.F) {
 	for _, text := range []string{`{"a":[1,2.50,{"b":null}]}`, "1e400", `"\ud83d\ude00"`, " [ ] ", nested(64), `{"value":{"value":0}}`} {
 		f.Add(text)

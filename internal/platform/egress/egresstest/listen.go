@@ -71,9 +71,9 @@ func open(t testing.TB, listener net.Listener, serve func(net.Conn)) {
 }
 
 // Resolver starts a name server on loopback UDP and returns a resolver that uses the server. The
-// server answers every question with the addresses that answer returns, with a time to live of
-// 0. If answer returns no addresses, the name doesn't exist.
-func Resolver(t testing.TB, answer func(name string) []netip.Addr) *net.Resolver {
+// server answers every question with the addresses that lookup returns, and a time to live of 0. If
+// lookup returns no addresses, the name doesn't exist.
+func Resolver(t testing.TB, lookup func(name string) []netip.Addr) *net.Resolver {
 	t.Helper()
 	conn, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {
@@ -87,7 +87,7 @@ func Resolver(t testing.TB, answer func(name string) []netip.Addr) *net.Resolver
 			if err != nil {
 				return
 			}
-			if reply, err := reply(buffer[:n], answer); err == nil {
+			if reply, err := reply(buffer[:n], lookup); err == nil {
 				_, _ = conn.WriteTo(reply, from)
 			}
 		}
@@ -99,9 +99,9 @@ func Resolver(t testing.TB, answer func(name string) []netip.Addr) *net.Resolver
 	return NewResolver(conn.LocalAddr().String())
 }
 
-// reply answers one query. Questions for A and AAAA use the same call of answer, so that a name
-// can have both.
-func reply(query []byte, answer func(string) []netip.Addr) ([]byte, error) {
+// reply answers one query. Questions for A and AAAA use the same call of lookup, so that a name can
+// have both.
+func reply(query []byte, lookup func(string) []netip.Addr) ([]byte, error) {
 	var message dnsmessage.Message
 	if err := message.Unpack(query); err != nil {
 		return nil, err
@@ -110,7 +110,7 @@ func reply(query []byte, answer func(string) []netip.Addr) ([]byte, error) {
 	message.Additionals = nil
 	question := message.Questions[0]
 	name := question.Name.String()
-	addrs := answer(name[:len(name)-1])
+	addrs := lookup(name[:len(name)-1])
 	if len(addrs) == 0 {
 		message.RCode = dnsmessage.RCodeNameError
 	}

@@ -98,7 +98,7 @@ const client = page.locator('[role=dialog]');
 const send = client.getByRole('button', { name: /Send/ }).first();
 await operation(submit).waitFor();
 assert.equal(await page.locator('.loading').count(), 0);
-await page.getByText('Once this is answered with 200, the execution is stored').first().waitFor();
+await page.getByText('Once the request is answered with 200, the execution is stored').first().waitFor();
 await page.getByText('Shell, signed').first().click();
 assert.equal(await page.getByText('HTTPie').count(), 0, 'samples are offered that do not sign');
 const sample = await page.locator(`[id="api-1/${submit}"] .request-card`).innerText();
