@@ -9,16 +9,20 @@ import (
 // with Weft.
 func (r *rig) floors(ctx context.Context) ([]Floor, error) {
 	r.logf("floors ...")
-	floors := []struct {
+	type floor struct {
 		name    string
 		clients int
 		measure load
-	}{
+	}
+	floors := []floor{
 		{"one PostgreSQL commit (a row inserted)", 1, r.commits(ctx, 1, false)},
 		{"one PostgreSQL commit (a row inserted)", 64, r.commits(ctx, 64, false)},
 		{"two PostgreSQL commits (insert, update)", 64, r.commits(ctx, 64, true)},
-		{"signed echo, no database", 64, r.echoes(ctx, 64)},
-		{"signed POST by Go's client to a receiver", 64, r.posts(ctx)},
+	}
+	if r.All {
+		floors = append(floors,
+			floor{"signed echo, no database", 64, r.echoes(ctx, 64)},
+			floor{"signed POST by Go's client to a receiver", 64, r.posts(ctx)})
 	}
 	var list []Floor
 	for _, f := range floors {

@@ -39,6 +39,7 @@ func (r *rig) history(ctx context.Context, empty *deployment) ([]series, error) 
 		if err != nil {
 			return nil, err
 		}
+		s.note = fmt.Sprintf("%d finished executions", r.Rows)
 		results = append(results, s)
 	}
 	return results, nil

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -184,5 +185,31 @@ func TestFirstIsNotStricterThanTheGoal(t *testing.T) {
 				t.Errorf("%s: first %v, goal %v, better: %s", f.ID, f.First, f.Goal, f.Better)
 			}
 		}
+	}
+}
+
+func TestContributingListsTheFigures(t *testing.T) {
+	guide, err := os.ReadFile("../../../CONTRIBUTING.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := "| Figure | What | Divided by | Goal | |\n|---|---|---|---|---|\n"
+	for _, m := range measurements {
+		for _, f := range m.figures {
+			sign, unit, option := "&ge;", "", ""
+			if f.Better == Lower {
+				sign = "&le;"
+			}
+			if f.Floor == "" {
+				unit = " " + f.Unit
+			}
+			if m.long {
+				option = "`--all`"
+			}
+			table += fmt.Sprintf("| %s | %s | %s | %s %s%s | %s |\n", f.ID, f.Name, f.Floor, sign, number(f.Goal), unit, option)
+		}
+	}
+	if !strings.Contains(string(guide), table) {
+		t.Errorf("CONTRIBUTING.md lacks the table of figures:\n%s", table)
 	}
 }
