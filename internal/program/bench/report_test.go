@@ -213,3 +213,22 @@ func TestContributingListsTheFigures(t *testing.T) {
 		t.Errorf("CONTRIBUTING.md lacks the table of figures:\n%s", table)
 	}
 }
+
+func TestComparisonSaysWhatIsNotInstalled(t *testing.T) {
+	t.Setenv("PATH", "")
+	if _, err := new(rig).startRestate(t.Context()); err == nil || !strings.Contains(err.Error(), "needs Node.js 20 or later with npm") {
+		t.Errorf("unexpected error %v", err)
+	}
+}
+
+func TestPinnedVersionOfRestateIsThatOfItsPackages(t *testing.T) {
+	for _, name := range []string{"package.json", "package-lock.json"} {
+		text, err := restatePackages.ReadFile("restate/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := `restate-server-linux-x64": "` + restateVersion + `"`; !strings.Contains(string(text), want) {
+			t.Errorf("%s lacks %s", name, want)
+		}
+	}
+}

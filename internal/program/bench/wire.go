@@ -89,7 +89,7 @@ func (w *wire) send(request []byte) (*http.Response, error) {
 	return response, nil
 }
 
-// once sends one request on a connection of its own and returns the body of its
+// once sends one request on a new connection and returns the body of its
 // response, as do does.
 func once(ctx context.Context, c *call) ([]byte, error) {
 	w, err := dial(ctx, c.host)
