@@ -5,15 +5,13 @@
 // It measures the real service over HTTP, in separate processes. It reads the database only for
 // commit times and the number of commits. It only reports figures. A low figure never fails a
 // build. Invariant: Floor and service are measured alternately, by the same load generator, against
-// the same PostgreSQL.
+// the same PostgreSQL. The same holds for the comparison with another system.
 package bench
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"time"
 )
@@ -22,7 +20,10 @@ import (
 type Options struct {
 	Program []string // command line that runs weft, with which the benchmark starts its processes
 
-	Only   []string      // IDs such as P1; empty: all figures
+	All     bool     // also the figures that take long
+	Only    []string // IDs such as P1, instead of the default figures
+	Against string   // "restate": a comparison with this system, instead of the figures
+
 	Runs   int           // number of runs, for the floor and for Weft
 	Length time.Duration // duration of a run under load
 
@@ -33,58 +34,6 @@ type Options struct {
 	Out      io.Writer // receives the table
 	Progress io.Writer // receives progress messages
 }
-
-// figures are measured in this order, so that adjacent figures can share processes.
-var figures = []struct {
-	id      string
-	measure func(*rig, context.Context) ([]Result, error)
-}{
-	{"P1", (*rig).inlineLatency},
-	{"P2", (*rig).inlineRate},
-	{"P15", (*rig).inlineCommits},
-	{"P3", (*rig).submitRate},
-	{"P10", (*rig).readRate},
-	{"P9", (*rig).eventDelay},
-	{"P16", (*rig).callbackDelay},
-	{"P6", (*rig).runLatency},
-	{"P7", (*rig).loopRate},
-	{"P4", (*rig).drainRate},
-	{"P5", (*rig).callbackRate},
-	{"P13", (*rig).twoWorkers},
-	{"P8", (*rig).streamMemory},
-	{"P11", (*rig).history},
-	{"P12", (*rig).idle},
-}
-
-// Check returns an error if the options are invalid.
-func (o Options) Check() error {
-	if o.Runs < 1 || o.Runs > 100 {
-		return errors.New("--runs must be from 1 to 100")
-	}
-	if o.Length <= 0 || o.Length > 20*time.Second {
-		return errors.New("--seconds must be above 0 and at most 20") // signed requests are reused for a second, and gated calls time out after 120 s
-	}
-	if o.Rows < 1000 {
-		return errors.New("--rows must be at least 1000")
-	}
-	for _, id := range o.Only {
-		if !known(id) {
-			return fmt.Errorf("unknown figure %s", id)
-		}
-	}
-	return nil
-}
-
-func known(id string) bool {
-	for _, figure := range figures {
-		if figure.id == id {
-			return true
-		}
-	}
-	return false
-}
-
-func (o Options) wants(id string) bool { return len(o.Only) == 0 || slices.Contains(o.Only, id) }
 
 // Run measures the figures and prints the table. A figure that cannot be measured is in the report
 // with its error. Run returns an error if ctx is done or the measurements cannot be set up.
@@ -99,28 +48,25 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	defer r.close()
 	report := newReport(o)
 	report.PostgreSQL = r.version
-	if len(o.Only) == 0 {
+	if len(o.Only) == 0 && o.Against == "" {
 		if report.Floors, err = r.floors(ctx); err != nil {
 			return report, err
 		}
 	}
-	for _, figure := range figures {
-		if !o.wants(figure.id) {
+	for _, m := range o.table() {
+		if !o.wants(m) {
 			continue
 		}
-		r.logf("%s ...", figure.id)
+		r.logf("%s ...", m.id)
 		began := time.Now()
-		results, err := figure.measure(r, ctx)
+		results := m.results(ctx, r)
 		if ctx.Err() != nil {
 			return report, context.Cause(ctx)
-		}
-		if err != nil {
-			results = append(results, Result{Figure: Figure{ID: figure.id}, Error: err.Error()})
 		}
 		for _, result := range results {
 			r.logf("  %s", strings.Join(result.cells(), "  "))
 		}
-		r.logf("%s took %s", figure.id, time.Since(began).Round(time.Second))
+		r.logf("%s took %s", m.id, time.Since(began).Round(time.Second))
 		report.Figures = append(report.Figures, results...)
 	}
 	report.finish(time.Now())

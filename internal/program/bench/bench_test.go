@@ -35,14 +35,14 @@ func TestFiguresAreMeasured(t *testing.T) {
 	}
 	var table, progress bytes.Buffer
 	report, err := bench.Run(t.Context(), bench.Options{
-		Program: []string{program}, Only: []string{"P1", "P10", "P6"}, Runs: 1, Length: 100 * time.Millisecond, Rows: 1000,
+		Program: []string{program}, Only: []string{"P1", "P1b", "P6b", "P7c", "P10"}, Runs: 1, Length: 100 * time.Millisecond, Rows: 1000,
 		Out: &table, Progress: &progress,
 	})
 	if err != nil {
 		t.Fatalf("%v\n%s", err, progress.String())
 	}
-	if len(report.Figures) != 3 {
-		t.Fatalf("%d figures, want P1, P10 and P6:\n%s", len(report.Figures), table.String())
+	if len(report.Figures) != 5 {
+		t.Fatalf("%d figures, want 5:\n%s", len(report.Figures), table.String())
 	}
 	for _, figure := range report.Figures {
 		if figure.Error != "" || figure.Value == nil || *figure.Value <= 0 || figure.Verdict == "" {

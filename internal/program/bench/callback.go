@@ -84,55 +84,58 @@ func (v *receiver) arrival(id string) time.Time {
 
 // withCallback returns a request for an execution whose callback goes to the receiver.
 func (d *deployment) withCallback(v *receiver) *call {
-	return d.execute("RANDOM_UUID", "{}", "{}",
+	return d.execute(noEffect(nil),
 		fmt.Sprintf(`,"callbackUrl":"http://%s/callback","callbackSecret":%q`, v.addr, callbackSecret))
 }
 
-// posts measures how fast Go's HTTP client sends the same callback, signed and over kept connections.
-func (r *rig) posts(ctx context.Context) (sample, error) {
+// posts returns a load: Go's HTTP client sends the same callback, signed and over kept connections.
+func (r *rig) posts(ctx context.Context) load {
 	const clients = 64
-	v, err := newReceiver()
-	if err != nil {
-		return sample{}, err
+	return func() (sample, error) {
+		v, err := newReceiver()
+		if err != nil {
+			return sample{}, err
+		}
+		defer v.close()
+		transport := &http.Transport{MaxIdleConnsPerHost: clients}
+		defer transport.CloseIdleConnections()
+		return closedLoop(ctx, clients, r.Length, func(ctx context.Context, _ int) error { return v.post(ctx, transport) })
 	}
-	defer v.close()
-	transport := &http.Transport{MaxIdleConnsPerHost: clients}
-	defer transport.CloseIdleConnections()
-	body := []byte(`{"id":"0199c0de-0000-7000-8000-000000000000","module":"RANDOM_UUID","status":"COMPLETED","completed":true,` +
-		`"output":{"uuid":"3b241101-e2bb-4255-8caf-4136c566a962"},"error":null,"totalUsage":1,"callback":{"url":"http://` + v.addr + `/callback",` +
+}
+
+// post sends a callback to the receiver.
+func (v *receiver) post(ctx context.Context, transport *http.Transport) error {
+	const id = "0199c0de-0000-7000-8000-000000000000"
+	url := "http://" + v.addr + "/callback"
+	body := []byte(`{"id":"` + id + `","module":"RANDOM_UUID","status":"COMPLETED","completed":true,` +
+		`"output":{"uuid":"3b241101-e2bb-4255-8caf-4136c566a962"},"error":null,"totalUsage":1,"callback":{"url":"` + url + `",` +
 		`"signed":true,"signatureAlgorithm":"hmac-sha256-v1","headerNames":[],"lastAttemptAt":null,"deliveredAt":null,"attemptCount":0,"lastError":null},` +
 		`"createdAt":"2026-01-01T00:00:00.000Z","updatedAt":"2026-01-01T00:00:00.000Z"}`)
-	return closedLoop(ctx, clients, r.Length, func(ctx context.Context, _ int) error {
-		request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+v.addr+"/callback", bytes.NewReader(body))
-		if err != nil {
-			return err
-		}
-		request.Header.Set("Content-Type", "application/json")
-		request.Header.Set("X-Svc-Execution-Id", "0199c0de-0000-7000-8000-000000000000")
-		request.Header.Set("X-Svc-Signature", signature.CallbackV1(callbackSecret, body))
-		answer, err := transport.RoundTrip(request)
-		if err != nil {
-			return err
-		}
-		_, err = io.Copy(io.Discard, answer.Body)
-		answer.Body.Close()
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
+	if err != nil {
 		return err
-	})
+	}
+	request.Header.Set("Content-Type", "application/json")
+	request.Header.Set("X-Svc-Execution-Id", id)
+	request.Header.Set("X-Svc-Signature", signature.CallbackV1(callbackSecret, body))
+	answer, err := transport.RoundTrip(request)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, answer.Body)
+	answer.Body.Close()
+	return err
 }
 
 // callbackDelay submits one execution after the other and measures when its callback arrives.
-func (r *rig) callbackDelay(ctx context.Context) ([]Result, error) {
-	d, err := r.singleProcess(ctx)
-	if err != nil {
-		return nil, err
-	}
+func (r *rig) callbackDelay(ctx context.Context, d *deployment) ([]series, error) {
 	v, err := newReceiver()
 	if err != nil {
 		return nil, err
 	}
 	defer v.close()
 	request := d.withCallback(v)
-	floor, ours, err := alternate(r.Runs, p50Of(func() (sample, error) { return r.commits(ctx, 1, false) }), func() (float64, error) {
+	s, err := alternate(r.Runs, r.commits(ctx, 1, false).measure(sample.p50), func() (float64, error) {
 		var ids []string
 		_, err := closedLoop(ctx, 1, r.Length, func(ctx context.Context, _ int) error {
 			arrived := v.expect(1)
@@ -149,13 +152,7 @@ func (r *rig) callbackDelay(ctx context.Context) ([]Result, error) {
 		delays, err := d.sinceCommit(ctx, ids, v.arrival)
 		return milliseconds(percentile(delays, 0.50)), err
 	})
-	if err != nil {
-		return nil, err
-	}
-	return []Result{Figure{
-		ID: "P16", Name: "result's commit to the callback at a receiver: p50", Unit: "ms", Floor: "one commit, p50",
-		Better: Lower, First: 20, Goal: 3,
-	}.result(floor, ours)}, nil
+	return []series{s}, err
 }
 
 // sinceCommit returns, sorted, the delays between the commit of each execution's final state and the

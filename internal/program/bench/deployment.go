@@ -32,9 +32,8 @@ type deployment struct {
 	workspaceID uuid.UUID
 	signer      *client.Signer
 	pool        *pgxpool.Pool // the benchmark's own pool
+	commits     float64       // at the last count
 }
-
-const startTime = 60 * time.Second
 
 // singleProcess returns a Weft in a single process, started at the first call.
 func (r *rig) singleProcess(ctx context.Context) (*deployment, error) {
@@ -84,7 +83,7 @@ func (r *rig) startSingleProcess(ctx context.Context, name string) (*deployment,
 
 // open waits for the API and opens the benchmark's own pool.
 func (d *deployment) open(ctx context.Context, dsn string) (err error) {
-	if err := d.api.ready(ctx, "http://"+d.addr+"/readyz", startTime); err != nil {
+	if err := d.api.ready(ctx, "http://"+d.addr+"/readyz"); err != nil {
 		return err
 	}
 	d.pool, err = postgres.Open(ctx, dsn, "bench", postgres.Owner, 4)
@@ -145,12 +144,7 @@ func (r *rig) startServer(ctx context.Context) (*deployment, error) {
 // warmUp makes the first request. The service admits a hundred requests a second until it has read
 // the limits of a workspace, which takes longer on a busy machine.
 func (d *deployment) warmUp(ctx context.Context) error {
-	w, err := dial(ctx, d.addr)
-	if err != nil {
-		return err
-	}
-	defer w.conn.Close()
-	_, err = w.do(d.call("GET", "/v1/sdk/limits", "").request())
+	_, err := once(ctx, d.call("GET", "/v1/sdk/limits", ""))
 	return err
 }
 
@@ -195,7 +189,7 @@ func (r *rig) scale(ctx context.Context, d *deployment, workers, slots int) erro
 			return err
 		}
 		d.workers = append(d.workers, p)
-		if err := p.ready(ctx, "http://"+ops+"/readyz", startTime); err != nil {
+		if err := p.ready(ctx, "http://"+ops+"/readyz"); err != nil {
 			return err
 		}
 	}
@@ -222,8 +216,8 @@ func (d *deployment) call(method, target, body string) *call {
 
 // execute returns a request to execute a component. options are additional JSON fields of the body,
 // each with a leading comma.
-func (d *deployment) execute(module, input, config, options string) *call {
-	return d.call("POST", "/v1/sdk/components", fmt.Sprintf(`{"module":%q,"input":%s,"config":%s%s}`, module, input, config, options))
+func (d *deployment) execute(s step, options string) *call {
+	return d.call("POST", "/v1/sdk/components", fmt.Sprintf(`{"module":%q,"input":%s,"config":%s%s}`, s.module, s.input, s.config, options))
 }
 
 // record holds the fields of an execution record that the benchmark reads.

@@ -76,27 +76,22 @@ func (d *deployment) drain(ctx context.Context, n int, request *call) (float64, 
 	return float64(ended) / last.Sub(began).Seconds(), nil
 }
 
-func (r *rig) drainRate(ctx context.Context) ([]Result, error) {
+func (r *rig) drainRate(ctx context.Context) ([]series, error) {
 	d, err := r.separateProcesses(ctx, 1, slots)
 	if err != nil {
 		return nil, err
 	}
-	request := d.execute("RANDOM_UUID", "{}", "{}", "")
-	floor, ours, err := alternate(r.Runs, func() (float64, error) { return r.riverDrains(ctx) }, func() (float64, error) {
-		return d.drain(ctx, drained, request)
+	s, err := alternate(r.Runs, func() (float64, error) { return r.riverDrains(ctx) }, func() (float64, error) {
+		return d.drain(ctx, drained, d.execute(noEffect(nil), ""))
 	})
-	if err != nil {
-		return nil, err
-	}
-	return []Result{Figure{
-		ID: "P4", Name: "draining 20,000 queued executions, one worker process", Unit: "/s", Floor: "River draining no-op jobs",
-		Better: Higher, First: 0.05, Goal: 0.40,
-	}.result(floor, ours)}, nil
+	return []series{s}, err
 }
 
+// replayed is the number of callbacks in a measurement of callbackRate.
+const replayed = 5000
+
 // callbackRate replays the callbacks of finished executions, so that only deliveries are measured.
-func (r *rig) callbackRate(ctx context.Context) ([]Result, error) {
-	const n = 5000
+func (r *rig) callbackRate(ctx context.Context) ([]series, error) {
 	d, err := r.separateProcesses(ctx, 1, slots)
 	if err != nil {
 		return nil, err
@@ -106,24 +101,16 @@ func (r *rig) callbackRate(ctx context.Context) ([]Result, error) {
 		return nil, err
 	}
 	defer receiver.close()
-	delivered := receiver.expect(n)
-	ids, err := d.submit(ctx, n, d.withCallback(receiver))
+	delivered := receiver.expect(replayed)
+	ids, err := d.submit(ctx, replayed, d.withCallback(receiver))
 	if err != nil {
 		return nil, err
 	}
 	if err := await(ctx, delivered, "the first deliveries"); err != nil {
 		return nil, err
 	}
-	floor, ours, err := alternate(r.Runs, rateOf(func() (sample, error) { return r.posts(ctx) }), func() (float64, error) {
-		return d.replay(ctx, ids, receiver)
-	})
-	if err != nil {
-		return nil, err
-	}
-	return []Result{Figure{
-		ID: "P5", Name: "callbacks delivered, one worker process", Unit: "/s", Floor: "signed POSTs by Go's client",
-		Better: Higher, First: 0.15, Goal: 0.50,
-	}.result(floor, ours).with(fmt.Sprintf("%d forced replays queued while the queue was paused", n))}, nil
+	s, err := alternate(r.Runs, r.posts(ctx).measure(sample.rate), func() (float64, error) { return d.replay(ctx, ids, receiver) })
+	return []series{s}, err
 }
 
 func (d *deployment) replay(ctx context.Context, ids []string, receiver *receiver) (float64, error) {
@@ -172,48 +159,32 @@ func await(ctx context.Context, done <-chan struct{}, what string) error {
 	}
 }
 
-// twoWorkers compares two worker processes with one.
-func (r *rig) twoWorkers(ctx context.Context) ([]Result, error) {
-	upstream, err := newUpstream()
-	if err != nil {
-		return nil, err
-	}
-	defer upstream.close()
-	const few = 20    // slots, so that waiting limits a process
-	const busy = 3000 // executions: enough for the start of a process not to matter
-	cases := []struct {
-		figure Figure
-		n      int
-		slots  int
-		body   func(d *deployment) *call
+// twoWorkers compares two worker processes with one, with a CPU-bound and an I/O-bound component.
+func (r *rig) twoWorkers(ctx context.Context) ([]series, error) {
+	const few = 20 // slots, so that waiting limits a process
+	hash := step{"HASH", `{"algorithm":"keccak256","data":"` + strings.Repeat("0123456789abcdef", 4<<10) + `"}`, "{}"}
+	var results []series
+	for _, c := range []struct {
+		step     step
+		n, slots int
 	}{
-		{Figure{ID: "P13a", Name: "two workers, CPU-bound (HASH of 64 KiB), against one", First: 0.95, Goal: 0.95}, busy, slots,
-			func(d *deployment) *call {
-				input := `{"algorithm":"keccak256","data":"` + strings.Repeat("0123456789abcdef", 4<<10) + `"}`
-				return d.execute("HASH", input, "{}", "")
-			}},
-		{Figure{ID: "P13b", Name: "two workers, I/O-bound (API_CALL of 100 ms), against one", First: 1.6, Goal: 1.9}, 600, few,
-			func(d *deployment) *call {
-				return d.execute("API_CALL", `{"headers":{}}`, `{"method":"GET","apiUrl":"`+upstream.slowURL()+`"}`, "")
-			}},
-	}
-	var results []Result
-	for _, c := range cases {
+		{hash, 3000, slots}, // enough for the start of a process not to matter
+		{r.upstream.apiCall("/slow"), 600, few},
+	} {
 		with := func(workers int) func() (float64, error) {
 			return func() (float64, error) {
 				d, err := r.separateProcesses(ctx, workers, c.slots)
 				if err != nil {
 					return 0, err
 				}
-				return d.drain(ctx, c.n, c.body(d))
+				return d.drain(ctx, c.n, d.execute(c.step, ""))
 			}
 		}
-		one, two, err := alternate(r.Runs, with(1), with(2))
+		s, err := alternate(r.Runs, with(1), with(2))
 		if err != nil {
-			return results, err
+			return nil, err
 		}
-		c.figure.Unit, c.figure.Floor, c.figure.Better = "/s", "one worker process", Higher
-		results = append(results, c.figure.result(one, two))
+		results = append(results, s)
 	}
 	return results, nil
 }

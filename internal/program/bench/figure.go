@@ -20,7 +20,7 @@ const (
 // noisy is the spread of the floor beyond which a figure cannot be judged.
 const noisy = 0.15
 
-// Figure is a figure of performance.md part 4: what is measured, and the required values.
+// Figure is what is measured, and the required values.
 type Figure struct {
 	ID     string  `json:"id"`
 	Name   string  `json:"name"`
@@ -29,6 +29,12 @@ type Figure struct {
 	Better Better  `json:"better"`
 	First  float64 `json:"first"`
 	Goal   float64 `json:"goal"`
+}
+
+// series holds the runs of a figure.
+type series struct {
+	floor, ours []float64
+	note        string
 }
 
 // Result is a measured figure: the raw runs and the values derived from them.
@@ -45,12 +51,12 @@ type Result struct {
 }
 
 // result derives the result of a figure from its runs.
-func (f Figure) result(floor, ours []float64) Result {
-	r := Result{Figure: f, FloorRuns: floor, OurRuns: ours}
-	value := median(ours)
+func (f Figure) result(s series) Result {
+	r := Result{Figure: f, FloorRuns: s.floor, OurRuns: s.ours, Note: s.note}
+	value := median(s.ours)
 	if f.Floor != "" {
-		value = ratio(floor, ours)
-		r.Spread = spread(floor)
+		value = ratio(s.floor, s.ours)
+		r.Spread = spread(s.floor)
 	}
 	r.Noisy = r.Spread > noisy
 	if math.IsNaN(value) || math.IsInf(value, 0) {
@@ -76,9 +82,4 @@ func (f Figure) verdict(value float64) string {
 		return MeetsFirst
 	}
 	return Misses
-}
-
-func (r Result) with(note string) Result {
-	r.Note = note
-	return r
 }

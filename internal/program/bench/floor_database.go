@@ -38,31 +38,33 @@ func (r *rig) floorPool(ctx context.Context) (*pgxpool.Pool, error) {
 
 const floorBody = `{"module":"RANDOM_UUID","input":{},"config":{}}`
 
-// commits measures the bare database: each client inserts a row and commits, and with two also
-// updates it in a second commit.
-func (r *rig) commits(ctx context.Context, clients int, two bool) (sample, error) {
-	pool, err := r.floorPool(ctx)
-	if err != nil {
-		return sample{}, err
-	}
-	conns := make([]*pgxpool.Conn, clients)
-	for i := range conns {
-		if conns[i], err = pool.Acquire(ctx); err != nil {
+// commits returns a load of the bare database: each client inserts a row and commits, and with two
+// also updates it in a second commit.
+func (r *rig) commits(ctx context.Context, clients int, two bool) load {
+	return func() (sample, error) {
+		pool, err := r.floorPool(ctx)
+		if err != nil {
 			return sample{}, err
 		}
-		defer conns[i].Release()
+		conns := make([]*pgxpool.Conn, clients)
+		for i := range conns {
+			if conns[i], err = pool.Acquire(ctx); err != nil {
+				return sample{}, err
+			}
+			defer conns[i].Release()
+		}
+		return closedLoop(ctx, clients, r.Length, func(ctx context.Context, client int) error {
+			id, err := uuid.NewV7()
+			if err != nil {
+				return err
+			}
+			if _, err := conns[client].Exec(ctx, "INSERT INTO rows (id, status, body) VALUES ($1, 'CREATED', $2)", id, floorBody); err != nil || !two {
+				return err
+			}
+			_, err = conns[client].Exec(ctx, "UPDATE rows SET status = 'COMPLETED' WHERE id = $1", id)
+			return err
+		})
 	}
-	return closedLoop(ctx, clients, r.Length, func(ctx context.Context, client int) error {
-		id, err := uuid.NewV7()
-		if err != nil {
-			return err
-		}
-		if _, err := conns[client].Exec(ctx, "INSERT INTO rows (id, status, body) VALUES ($1, 'CREATED', $2)", id, floorBody); err != nil || !two {
-			return err
-		}
-		_, err = conns[client].Exec(ctx, "UPDATE rows SET status = 'COMPLETED' WHERE id = $1", id)
-		return err
-	})
 }
 
 // noop is a job that does nothing.

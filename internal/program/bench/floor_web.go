@@ -108,51 +108,25 @@ func (r *rig) startFloor(ctx context.Context) (*floorServer, error) {
 	if f.process, err = r.spawn("floor", nil, "bench", "--serve-floor", f.addr+"/"+hex.EncodeToString(public)); err != nil {
 		return nil, err
 	}
-	if err := f.ready(ctx, "http://"+f.addr+"/readyz", startTime); err != nil {
+	if err := f.ready(ctx, "http://"+f.addr+"/readyz"); err != nil {
 		f.stop()
 		return nil, err
 	}
 	return f, nil
 }
 
-// web returns the floor's server, which the figures share.
-func (r *rig) web(ctx context.Context) (*floorServer, error) {
-	if r.floorWeb == nil {
-		f, err := r.startFloor(ctx)
-		if err != nil {
-			return nil, err
+// echoes returns a load of signed echoes, on a server that the figures share.
+func (r *rig) echoes(ctx context.Context, clients int) load {
+	return func() (sample, error) {
+		if r.floorWeb == nil {
+			f, err := r.startFloor(ctx)
+			if err != nil {
+				return sample{}, err
+			}
+			r.floorWeb = f
 		}
-		r.floorWeb = f
+		f := r.floorWeb
+		request := &call{signer: f.signer, method: "GET", target: "/echo/0199c0de-0000-7000-8000-000000000000", host: f.addr}
+		return r.repeatOne(ctx, clients, request, nil)()
 	}
-	return r.floorWeb, nil
-}
-
-// echoes measures the signed echo.
-func (r *rig) echoes(ctx context.Context, clients int) (sample, error) {
-	f, err := r.web(ctx)
-	if err != nil {
-		return sample{}, err
-	}
-	request := &call{signer: f.signer, method: "GET", target: "/echo/0199c0de-0000-7000-8000-000000000000", host: f.addr}
-	return r.load(ctx, f.addr, clients, func(int) *call { return request }, nil)
-}
-
-// load lets clients send requests to addr. The function each returns the n-th request. The function
-// check, unless nil, checks the response.
-func (r *rig) load(ctx context.Context, addr string, clients int, each func(n int) *call, check func(answer []byte) error) (sample, error) {
-	wires, err := dialAll(ctx, addr, clients)
-	if err != nil {
-		return sample{}, err
-	}
-	defer closeAll(wires)
-	counts := make([]int, clients)
-	return closedLoop(ctx, clients, r.Length, func(_ context.Context, client int) error {
-		n := counts[client]*clients + client
-		counts[client]++
-		answer, err := wires[client].do(each(n).request())
-		if err != nil || check == nil {
-			return err
-		}
-		return check(answer)
-	})
 }

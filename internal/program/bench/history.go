@@ -10,12 +10,9 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// history compares a database with millions of finished executions with an almost empty one.
-func (r *rig) history(ctx context.Context) ([]Result, error) {
-	empty, err := r.singleProcess(ctx)
-	if err != nil {
-		return nil, err
-	}
+// history compares a database with millions of finished executions with an almost empty one, under
+// the loads of P1, P2 and P10.
+func (r *rig) history(ctx context.Context, empty *deployment) ([]series, error) {
 	full, err := r.startSingleProcess(ctx, "full")
 	if err != nil {
 		return nil, err
@@ -24,31 +21,28 @@ func (r *rig) history(ctx context.Context) ([]Result, error) {
 	if err := r.fill(ctx, full); err != nil {
 		return nil, err
 	}
-	readEmpty, readFull := r.reading(ctx, empty), r.reading(ctx, full)
-	cases := []struct {
-		id, name     string
-		without, now func() (sample, error)
-	}{
-		{"P11a", "P1's rate", r.inlineAt(ctx, empty, 1), r.inlineAt(ctx, full, 1)},
-		{"P11b", "P2's rate", r.inlineAt(ctx, empty, 64), r.inlineAt(ctx, full, 64)},
-		{"P11c", "P10's rate", readEmpty, readFull},
+	loads := func(d *deployment) ([]load, error) {
+		read, err := r.reading(ctx, d)
+		return []load{r.inlineLoad(ctx, d, 1, noEffect), r.inlineLoad(ctx, d, 64, noEffect), read}, err
 	}
-	var results []Result
-	for _, c := range cases {
-		without, with, err := alternate(r.Runs, rateOf(c.without), rateOf(c.now))
+	without, err := loads(empty)
+	if err != nil {
+		return nil, err
+	}
+	with, err := loads(full)
+	if err != nil {
+		return nil, err
+	}
+	var results []series
+	for i := range with {
+		s, err := alternate(r.Runs, without[i].measure(sample.rate), with[i].measure(sample.rate))
 		if err != nil {
-			return results, err
+			return nil, err
 		}
-		results = append(results, Figure{
-			ID: c.id, Name: fmt.Sprintf("%s with %d finished executions", c.name, r.Rows), Unit: "/s", Floor: "the same with none",
-			Better: Higher, First: 0.80, Goal: 0.95,
-		}.result(without, with))
+		s.note = fmt.Sprintf("%d finished executions", r.Rows)
+		results = append(results, s)
 	}
 	return results, nil
-}
-
-func (r *rig) inlineAt(ctx context.Context, d *deployment, clients int) func() (sample, error) {
-	return func() (sample, error) { return r.inlineLoad(ctx, d, clients) }
 }
 
 // copied lists the columns that differ between the copies of a finished execution: IDs and times,
@@ -130,12 +124,7 @@ func (r *rig) fill(ctx context.Context, d *deployment) error {
 
 // model returns the ID of the execution that is copied.
 func (d *deployment) model(ctx context.Context) (string, error) {
-	wires, err := dialAll(ctx, d.addr, 1)
-	if err != nil {
-		return "", err
-	}
-	defer closeAll(wires)
-	answer, err := wires[0].do(d.inline().request())
+	answer, err := once(ctx, d.inline(noEffect(nil)))
 	if err != nil {
 		return "", err
 	}

@@ -11,7 +11,7 @@ import (
 
 // idle starts weft dev on its own private PostgreSQL, as a new user does, and sends no requests. The
 // server's log counts the statements.
-func (r *rig) idle(ctx context.Context) ([]Result, error) {
+func (r *rig) idle(ctx context.Context) ([]series, error) {
 	r.stopServices()
 	addr, err := freeAddr()
 	if err != nil {
@@ -27,30 +27,27 @@ func (r *rig) idle(ctx context.Context) ([]Result, error) {
 	if err := logStatements(dir); err != nil {
 		return nil, err
 	}
-	var memory, own, statements, restart []float64
-	for range min(r.Runs, 3) {
+	var memory, statements, restart series
+	var own []float64
+	for range r.Runs {
 		p.stop()
 		var took time.Duration
 		if p, took, err = r.startIdle(ctx, addr, dir); err != nil {
 			return nil, err
 		}
-		restart = append(restart, took.Seconds())
-		count, bytes, err := r.measureIdle(ctx, p, dir)
+		count, err := statementsPerMinute(ctx, dir)
 		if err != nil {
 			return nil, err
 		}
-		anonymous, err := p.memory("RssAnon")
+		status, err := p.status()
 		if err != nil {
 			return nil, err
 		}
-		memory, own, statements = append(memory, bytes/(1<<20)), append(own, anonymous/(1<<20)), append(statements, count)
+		memory.ours, own = append(memory.ours, float64(status.VmRSS)/(1<<20)), append(own, float64(status.RssAnon)/(1<<20))
+		statements.ours, restart.ours = append(statements.ours, count), append(restart.ours, took.Seconds())
 	}
-	return []Result{
-		Figure{ID: "P12a", Name: "weft dev idle: resident, without PostgreSQL", Unit: "MiB", Better: Lower, First: 80, Goal: 40}.result(nil, memory).with(fmt.Sprintf(
-			"%.1f MiB of it is private; the rest are pages of its file, whose number depends on the kernel's cache", median(own))),
-		Figure{ID: "P12b", Name: "weft dev idle: statements a minute", Unit: "/min", Better: Lower, First: 1200, Goal: 400}.result(nil, statements),
-		Figure{ID: "P12c", Name: "weft dev: ready again after a restart, PostgreSQL included", Unit: "s", Better: Lower, First: 3, Goal: 1}.result(nil, restart),
-	}, nil
+	memory.note = fmt.Sprintf("%.1f MiB of it is private; the rest are pages of its file, whose number depends on the kernel's cache", median(own))
+	return []series{memory, statements, restart}, nil
 }
 
 // startIdle starts a weft dev and returns it once it is ready, and how long that took.
@@ -64,32 +61,28 @@ func (r *rig) startIdle(ctx context.Context, addr, dir string) (*process, time.D
 	if err != nil {
 		return nil, 0, err
 	}
-	if err := p.ready(ctx, "http://"+addr+"/readyz", startTime); err != nil {
+	if err := p.ready(ctx, "http://"+addr+"/readyz"); err != nil {
 		p.stop()
 		return nil, 0, err
 	}
 	return p, time.Since(began), nil
 }
 
-// measureIdle waits and returns the statements per minute, and the resident bytes at the end.
-func (r *rig) measureIdle(ctx context.Context, p *process, dir string) (statements, resident float64, err error) {
+// statementsPerMinute counts the statements of an idle Weft.
+func statementsPerMinute(ctx context.Context, dir string) (float64, error) {
 	const settle, watch = 5 * time.Second, 15 * time.Second
 	if err := pause(ctx, settle); err != nil {
-		return 0, 0, err
+		return 0, err
 	}
 	before, err := countStatements(dir)
 	if err != nil {
-		return 0, 0, err
+		return 0, err
 	}
 	if err := pause(ctx, watch); err != nil {
-		return 0, 0, err
+		return 0, err
 	}
 	after, err := countStatements(dir)
-	if err != nil {
-		return 0, 0, err
-	}
-	resident, err = p.resident()
-	return float64(after-before) / watch.Minutes(), resident, err
+	return float64(after-before) / watch.Minutes(), err
 }
 
 // logStatements makes the private server of a data folder log every statement from its next start on.

@@ -4,7 +4,10 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // sample is the result of one run under load.
@@ -18,7 +21,26 @@ func (s sample) rate() float64 { return float64(s.count) / s.elapsed.Seconds() }
 
 func (s sample) p50() float64 { return milliseconds(percentile(s.sorted, 0.50)) }
 
+func (s sample) p99() float64 { return milliseconds(percentile(s.sorted, 0.99)) }
+
+// each returns the average time of an operation in milliseconds.
+func (s sample) each() float64 { return milliseconds(s.elapsed) / float64(s.count) }
+
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// load is a run under load that can be repeated.
+type load func() (sample, error)
+
+// measure returns a function that runs the load and returns a value of its sample.
+func (l load) measure(value func(sample) float64) func() (float64, error) {
+	return func() (float64, error) {
+		s, err := l()
+		if err != nil {
+			return 0, err
+		}
+		return value(s), nil
+	}
+}
 
 // closedLoop lets clients repeat an operation until the time is over. The first error stops the run.
 func closedLoop(ctx context.Context, clients int, length time.Duration, operation func(ctx context.Context, client int) error) (sample, error) {
@@ -50,48 +72,57 @@ func closedLoop(ctx context.Context, clients int, length time.Duration, operatio
 
 // times calls operation n times, with one goroutine per client, and passes the index.
 func times(ctx context.Context, clients, n int, operation func(ctx context.Context, client, index int) error) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
-	indexes := make(chan int)
-	var all sync.WaitGroup
+	workers, ctx := errgroup.WithContext(ctx)
+	var next atomic.Int64
 	for client := range clients {
-		all.Go(func() {
-			for index := range indexes {
+		workers.Go(func() error {
+			for ctx.Err() == nil {
+				index := int(next.Add(1)) - 1
+				if index >= n {
+					return nil
+				}
 				if err := operation(ctx, client, index); err != nil {
-					cancel(err)
-					return
+					return err
 				}
 			}
+			return context.Cause(ctx)
 		})
 	}
-	for index := range n {
-		select {
-		case indexes <- index:
-		case <-ctx.Done():
-		}
-		if ctx.Err() != nil {
-			break
-		}
-	}
-	close(indexes)
-	all.Wait()
-	return context.Cause(ctx)
+	return workers.Wait()
 }
 
 // alternate measures floor and ours alternately. A first warm-up round is discarded.
-func alternate(runs int, floor, ours func() (float64, error)) (floors, others []float64, err error) {
+func alternate(runs int, floor, ours func() (float64, error)) (series, error) {
+	var s series
 	for run := range runs + 1 {
 		f, err := floor()
 		if err != nil {
-			return nil, nil, err
+			return series{}, err
 		}
 		o, err := ours()
 		if err != nil {
-			return nil, nil, err
+			return series{}, err
 		}
 		if run > 0 {
-			floors, others = append(floors, f), append(others, o)
+			s.floor, s.ours = append(s.floor, f), append(s.ours, o)
 		}
 	}
-	return floors, others, nil
+	return s, nil
+}
+
+// compare measures a floor and a load of a deployment alternately. Its note is the processor time
+// that each operation of the load cost.
+func (r *rig) compare(d *deployment, floor, ours load, value func(sample) float64) ([]series, error) {
+	var total cost
+	count := 0
+	metered := load(func() (sample, error) {
+		before := r.spent(d)
+		s, err := ours()
+		total.add(before, r.spent(d))
+		count += s.count
+		return s, err
+	})
+	s, err := alternate(r.Runs, floor.measure(value), metered.measure(value))
+	s.note = total.each(count)
+	return []series{s}, err
 }

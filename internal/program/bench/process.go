@@ -2,7 +2,6 @@ package bench
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -10,10 +9,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/prometheus/procfs"
 )
 
 // process is a child process: a part of Weft, or the floor's server.
@@ -26,6 +26,16 @@ type process struct {
 
 // spawn starts weft with these arguments. Of Weft's settings, its environment contains only env.
 func (r *rig) spawn(name string, env []string, args ...string) (*process, error) {
+	command := slices.Clone(r.Program)
+	if r.Profile != "" {
+		// The path is the last argument, so the name distinguishes the processes.
+		command = append(command, "bench-profiled", filepath.Join(r.Profile, fmt.Sprintf("%s-%d.pprof", name, r.spawned)))
+	}
+	return r.start(name, "", env, append(command, args...)...)
+}
+
+// start starts a program in dir, or in this process's folder if dir is empty.
+func (r *rig) start(name, dir string, env []string, command ...string) (*process, error) {
 	r.spawned++
 	p := &process{name: name, log: filepath.Join(r.dir, fmt.Sprintf("%s-%d.log", name, r.spawned)), done: make(chan struct{})}
 	out, err := os.Create(p.log)
@@ -33,14 +43,8 @@ func (r *rig) spawn(name string, env []string, args ...string) (*process, error)
 		return nil, err
 	}
 	defer out.Close()
-	command := slices.Clone(r.Program)
-	if r.Profile != "" {
-		// The path is the last argument, so the name distinguishes the processes.
-		command = append(command, "bench-profiled", filepath.Join(r.Profile, fmt.Sprintf("%s-%d.pprof", name, r.spawned)))
-	}
-	command = append(command, args...)
 	p.cmd = exec.Command(command[0], command[1:]...)
-	p.cmd.Stdout, p.cmd.Stderr = out, out
+	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = dir, out, out
 	p.cmd.Env = append(plainEnvironment(), env...)
 	return p, p.launch()
 }
@@ -68,13 +72,28 @@ func (p *process) stop() {
 }
 
 // ready waits until url returns 200.
-func (p *process) ready(ctx context.Context, url string, timeout time.Duration) error {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
+func (p *process) ready(ctx context.Context, url string) error {
+	return p.await(ctx, url, answers)
+}
+
+// listening waits until addr accepts connections.
+func (p *process) listening(ctx context.Context, addr string) error {
+	return p.await(ctx, addr, func(ctx context.Context, addr string) bool {
+		w, err := dial(ctx, addr)
+		return err == nil && w.conn.Close() == nil
+	})
+}
+
+const startTime = 60 * time.Second
+
+// await waits until there reports true for a place.
+func (p *process) await(ctx context.Context, place string, there func(ctx context.Context, place string) bool) error {
+	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		if answers(ctx, url) {
+		if there(ctx, place) {
 			return nil
 		}
 		select {
@@ -82,7 +101,7 @@ func (p *process) ready(ctx context.Context, url string, timeout time.Duration) 
 		case <-p.done:
 			return fmt.Errorf("%s exited; the end of its log:\n%s", p.name, tail(p.log))
 		case <-ctx.Done():
-			return fmt.Errorf("%s is not ready at %s; the end of its log:\n%s", p.name, url, tail(p.log))
+			return fmt.Errorf("%s is not ready at %s; the end of its log:\n%s", p.name, place, tail(p.log))
 		}
 	}
 }
@@ -100,22 +119,13 @@ func answers(ctx context.Context, url string) bool {
 	return answer.StatusCode == http.StatusOK
 }
 
-// resident returns the resident memory in bytes.
-func (p *process) resident() (float64, error) { return p.memory("VmRSS") }
-
-// memory returns one of the kernel's memory figures of the process, in bytes.
-func (p *process) memory(figure string) (float64, error) {
-	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+// status returns what the kernel reports of the process's memory.
+func (p *process) status() (procfs.ProcStatus, error) {
+	proc, err := procfs.NewProc(p.cmd.Process.Pid)
 	if err != nil {
-		return 0, fmt.Errorf("read the memory of %s: %w", p.name, err)
+		return procfs.ProcStatus{}, fmt.Errorf("read the memory of %s: %w", p.name, err)
 	}
-	for line := range strings.Lines(string(data)) {
-		if value, ok := strings.CutPrefix(line, figure+":"); ok {
-			kilobytes, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(value), "kB")), 64)
-			return kilobytes * 1024, err
-		}
-	}
-	return 0, errors.New("this system does not report " + figure + " of a process")
+	return proc.NewStatus()
 }
 
 func tail(path string) string {

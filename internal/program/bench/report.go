@@ -32,7 +32,9 @@ type Report struct {
 
 // Settings are the options that affect the measurements.
 type Settings struct {
+	All      bool     `json:"all,omitempty"`
 	Only     []string `json:"only,omitempty"`
+	Against  string   `json:"against,omitempty"`
 	Runs     int      `json:"runs"`
 	Seconds  float64  `json:"seconds"`
 	Rows     int      `json:"rows"`
@@ -53,7 +55,7 @@ func newReport(o Options) Report {
 		StartedAt: time.Now().UTC(), Go: runtime.Version(), OS: runtime.GOOS + "/" + runtime.GOARCH,
 		CPU: cpuModel(), Cores: runtime.NumCPU(), LoadBefore: loadAverage(),
 		Settings: Settings{
-			Only: o.Only, Runs: o.Runs, Seconds: o.Length.Seconds(), Rows: o.Rows,
+			All: o.All, Only: o.Only, Against: o.Against, Runs: o.Runs, Seconds: o.Length.Seconds(), Rows: o.Rows,
 			Private: o.DatabaseURL == "", Profiled: o.Profile != "",
 		},
 	}

@@ -2,9 +2,13 @@ package bench
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -28,7 +32,7 @@ func TestVerdictFollowsTheBounds(t *testing.T) {
 }
 
 func TestFigureWithoutAFloorIsJudgedByItsValue(t *testing.T) {
-	r := Figure{ID: "P9", Unit: "ms", Better: Lower, First: 50, Goal: 10}.result(nil, []float64{30, 20, 40})
+	r := Figure{ID: "P9", Unit: "ms", Better: Lower, First: 50, Goal: 10}.result(series{ours: []float64{30, 20, 40}})
 	if r.Value == nil || *r.Value != 30 || r.Verdict != MeetsFirst || r.Noisy {
 		t.Errorf("unexpected result %+v", r)
 	}
@@ -36,16 +40,16 @@ func TestFigureWithoutAFloorIsJudgedByItsValue(t *testing.T) {
 
 func TestAFloorSpreadOver15PercentIsNoisy(t *testing.T) {
 	f := Figure{ID: "P1", Floor: "one commit", Better: Lower, First: 18, Goal: 5}
-	if r := f.result([]float64{1, 1.14}, []float64{4, 4}); r.Noisy {
+	if r := f.result(series{floor: []float64{1, 1.14}, ours: []float64{4, 4}}); r.Noisy {
 		t.Errorf("a spread of %.3f is noisy", r.Spread)
 	}
-	if r := f.result([]float64{1, 1.2}, []float64{4, 4}); !r.Noisy {
+	if r := f.result(series{floor: []float64{1, 1.2}, ours: []float64{4, 4}}); !r.Noisy {
 		t.Errorf("a spread of %.3f is not noisy", r.Spread)
 	}
 }
 
 func TestMissingMeasurementIsReported(t *testing.T) {
-	r := Figure{ID: "P1", Floor: "one commit", Better: Lower}.result(nil, nil)
+	r := Figure{ID: "P1", Floor: "one commit", Better: Lower}.result(series{})
 	if r.Error == "" || r.Value != nil {
 		t.Errorf("unexpected result %+v", r)
 	}
@@ -70,8 +74,8 @@ func TestTableContainsAllOfAFigure(t *testing.T) {
 	r.Floors = []Floor{{Name: "one commit", Clients: 64, Rate: 18837, P50ms: 3}}
 	r.Figures = []Result{
 		Figure{ID: "P1", Name: "inline, 1 client: p50", Unit: "ms", Floor: "one commit", Better: Lower, First: 18, Goal: 5}.
-			result([]float64{0.3, 0.4}, []float64{1.2, 1.6}).with("a note"),
-		Figure{ID: "P12a", Name: "resident", Unit: "MiB", Better: Lower, First: 80, Goal: 40}.result(nil, []float64{50}),
+			result(series{[]float64{0.3, 0.4}, []float64{1.2, 1.6}, "a note"}),
+		Figure{ID: "P12a", Name: "resident", Unit: "MiB", Better: Lower, First: 80, Goal: 40}.result(series{ours: []float64{50}}),
 		{Figure: Figure{ID: "P5"}, Error: "no receiver\nand more"},
 	}
 	r.finish(r.StartedAt.Add(time.Minute))
@@ -92,7 +96,7 @@ func TestTableContainsAllOfAFigure(t *testing.T) {
 
 func TestReportContainsItsRuns(t *testing.T) {
 	r := newReport(Options{Runs: 2, Length: time.Second, Rows: 1000})
-	r.Figures = []Result{Figure{ID: "P1", Floor: "x", Better: Lower}.result([]float64{1, 2}, []float64{3, 4})}
+	r.Figures = []Result{Figure{ID: "P1", Floor: "x", Better: Lower}.result(series{floor: []float64{1, 2}, ours: []float64{3, 4}})}
 	path := filepath.Join(t.TempDir(), "report.json")
 	if err := r.WriteJSON(path); err != nil {
 		t.Fatal(err)
@@ -121,6 +125,8 @@ func TestInvalidOptionsAreRejected(t *testing.T) {
 		"too long":       func(o *Options) { o.Length = time.Minute },
 		"few rows":       func(o *Options) { o.Rows = 10 },
 		"unknown figure": func(o *Options) { o.Only = []string{"P99"} },
+		"unknown system": func(o *Options) { o.Against = "cron" },
+		"a figure of Weft alone against another system": func(o *Options) { o.Against, o.Only = "restate", []string{"P1"} },
 	} {
 		o := good
 		change(&o)
@@ -128,8 +134,101 @@ func TestInvalidOptionsAreRejected(t *testing.T) {
 			t.Errorf("%s: the options were accepted", name)
 		}
 	}
-	good.Only = []string{"P6", "P1"}
+	good.Only = []string{"P6", "P1", "P12b", "P17"}
 	if err := good.Check(); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestDefaultLeavesOutTheLongFigures(t *testing.T) {
+	selected := func(o Options) string {
+		var ids []string
+		for _, m := range o.table() {
+			if o.wants(m) {
+				for _, f := range m.figures {
+					ids = append(ids, f.ID)
+				}
+			}
+		}
+		slices.Sort(ids)
+		return strings.Join(ids, " ")
+	}
+	for _, c := range []struct {
+		options Options
+		want    string
+	}{
+		{Options{}, "P1 P10 P12a P12b P12c P15 P17a P17b P1b P2 P2b P3 P5 P6 P6b P7 P7c P8"},
+		{Options{All: true}, "P1 P10 P11a P11b P11c P12a P12b P12c P13a P13b P15 P16 P17a P17b P1b P2 P2b P3 P4 P5 P6 P6b P7 P7b P7c P8 P9"},
+		{Options{Only: []string{"P1", "P9", "P17b"}}, "P1 P17a P17b P9"},
+		{Options{Against: "restate"}, "R1 R2"},
+	} {
+		if got := selected(c.options); got != c.want {
+			t.Errorf("%+v: got %s, want %s", c.options, got, c.want)
+		}
+	}
+}
+
+func TestFailedMeasurementIsReportedForEachFigure(t *testing.T) {
+	m := measurement{figures: []Figure{{ID: "P17a"}, {ID: "P17b"}}, measure: func(*rig, context.Context) ([]series, error) {
+		return nil, errors.New("broken")
+	}}
+	results := m.results(t.Context(), nil)
+	if len(results) != 2 || results[0].ID != "P17a" || results[1].ID != "P17b" || results[0].Error != "broken" || results[1].Error != "broken" {
+		t.Errorf("unexpected results %+v", results)
+	}
+}
+
+func TestFirstIsNotStricterThanTheGoal(t *testing.T) {
+	for _, m := range slices.Concat(measurements, restateMeasurements) {
+		for _, f := range m.figures {
+			if f.verdict(f.Goal) != MeetsGoal || f.Better == Lower && f.First < f.Goal || f.Better == Higher && f.First > f.Goal {
+				t.Errorf("%s: first %v, goal %v, better: %s", f.ID, f.First, f.Goal, f.Better)
+			}
+		}
+	}
+}
+
+func TestContributingListsTheFigures(t *testing.T) {
+	guide, err := os.ReadFile("../../../CONTRIBUTING.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := "| Figure | What | Divided by | Goal | |\n|---|---|---|---|---|\n"
+	for _, m := range measurements {
+		for _, f := range m.figures {
+			sign, unit, option := "&ge;", "", ""
+			if f.Better == Lower {
+				sign = "&le;"
+			}
+			if f.Floor == "" {
+				unit = " " + f.Unit
+			}
+			if m.long {
+				option = "`--all`"
+			}
+			table += fmt.Sprintf("| %s | %s | %s | %s %s%s | %s |\n", f.ID, f.Name, f.Floor, sign, number(f.Goal), unit, option)
+		}
+	}
+	if !strings.Contains(string(guide), table) {
+		t.Errorf("CONTRIBUTING.md lacks the table of figures:\n%s", table)
+	}
+}
+
+func TestComparisonSaysWhatIsNotInstalled(t *testing.T) {
+	t.Setenv("PATH", "")
+	if _, err := new(rig).startRestate(t.Context()); err == nil || !strings.Contains(err.Error(), "needs Node.js 20 or later with npm") {
+		t.Errorf("unexpected error %v", err)
+	}
+}
+
+func TestPinnedVersionOfRestateIsThatOfItsPackages(t *testing.T) {
+	for _, name := range []string{"package.json", "package-lock.json"} {
+		text, err := restatePackages.ReadFile("restate/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if want := `restate-server-linux-x64": "` + restateVersion + `"`; !strings.Contains(string(text), want) {
+			t.Errorf("%s lacks %s", name, want)
+		}
 	}
 }

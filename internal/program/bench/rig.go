@@ -26,6 +26,7 @@ type rig struct {
 	made    []string // databases created
 	spawned int
 
+	upstream *upstream
 	floorDB  *pgxpool.Pool
 	floorWeb *floorServer
 	one      *deployment // API and workers in one process
@@ -49,6 +50,9 @@ func newRig(ctx context.Context, o Options) (_ *rig, err error) {
 		return nil, err
 	}
 	if err := os.Chmod(r.dir, 0o755); err != nil {
+		return nil, err
+	}
+	if r.upstream, err = newUpstream(); err != nil {
 		return nil, err
 	}
 	if r.base = o.DatabaseURL; r.base == "" {
@@ -120,6 +124,9 @@ func (r *rig) close() {
 	r.stopServices()
 	if r.floorWeb != nil {
 		r.floorWeb.stop()
+	}
+	if r.upstream != nil {
+		_ = r.upstream.server.Close()
 	}
 	if r.floorDB != nil {
 		r.floorDB.Close()

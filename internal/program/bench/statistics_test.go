@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"testing"
 	"time"
 )
@@ -79,7 +80,7 @@ func TestRatioComparesNeighbouringRuns(t *testing.T) {
 func TestRunsAlternateAndTheFirstIsDropped(t *testing.T) {
 	var order string
 	n := 0.0
-	floors, ours, err := alternate(2,
+	s, err := alternate(2,
 		func() (float64, error) { order += "f"; n++; return n, nil },
 		func() (float64, error) { order += "o"; n++; return n, nil })
 	if err != nil {
@@ -88,8 +89,8 @@ func TestRunsAlternateAndTheFirstIsDropped(t *testing.T) {
 	if order != "fofofo" {
 		t.Errorf("order %s, want fofofo", order)
 	}
-	if len(floors) != 2 || floors[0] != 3 || floors[1] != 5 || ours[0] != 4 || ours[1] != 6 {
-		t.Errorf("got floors %v, ours %v; the first of each is a warm-up", floors, ours)
+	if !slices.Equal(s.floor, []float64{3, 5}) || !slices.Equal(s.ours, []float64{4, 6}) {
+		t.Errorf("got floors %v, ours %v; the first of each is a warm-up", s.floor, s.ours)
 	}
 }
 

@@ -9,7 +9,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httputil"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -22,7 +21,7 @@ import (
 type wire struct {
 	conn net.Conn
 	in   *bufio.Reader
-	body []byte
+	body bytes.Buffer
 }
 
 const answerTime = 60 * time.Second
@@ -41,115 +40,71 @@ func dialAll(ctx context.Context, addr string, clients int) ([]*wire, error) {
 	for i := range wires {
 		var err error
 		if wires[i], err = dial(ctx, addr); err != nil {
-			return nil, errors.Join(err, closeAll(wires[:i]))
+			closeAll(wires[:i])
+			return nil, err
 		}
 	}
 	return wires, nil
 }
 
-func closeAll(wires []*wire) error {
-	var faults []error
+// closeAll closes the connections. Some may be nil.
+func closeAll(wires []*wire) {
 	for _, w := range wires {
-		faults = append(faults, w.conn.Close())
+		if w != nil {
+			_ = w.conn.Close()
+		}
 	}
-	return errors.Join(faults...)
 }
 
-// do sends a request and returns the body of a 200 response. The body is valid until the next
+// do sends a request and returns the body of a 200 or 201 response. The body is valid until the next
 // request.
 func (w *wire) do(request []byte) ([]byte, error) {
-	head, err := w.send(request)
+	response, err := w.send(request)
 	if err != nil {
 		return nil, err
 	}
-	if err := w.read(head); err != nil {
+	w.body.Reset()
+	if _, err := w.body.ReadFrom(response.Body); err != nil {
 		return nil, fmt.Errorf("read the response: %w", err)
 	}
-	if head.status != http.StatusOK {
-		return nil, fmt.Errorf("status %d: %s", head.status, w.body)
+	if response.StatusCode != http.StatusOK && response.StatusCode != http.StatusCreated {
+		return nil, fmt.Errorf("status %d: %s", response.StatusCode, &w.body)
 	}
-	return w.body, nil
+	return w.body.Bytes(), nil
 }
 
-// head is what the header of a response says about its body.
-type head struct {
-	status, length int
-	chunked        bool
-}
-
-// send sends a request and reads the header of its response.
-func (w *wire) send(request []byte) (head, error) {
+// send sends a request and reads the header of its response. Invariant: The body is read to its end
+// before the next request.
+func (w *wire) send(request []byte) (*http.Response, error) {
 	if err := w.conn.SetDeadline(time.Now().Add(answerTime)); err != nil {
-		return head{}, err
+		return nil, err
 	}
 	if _, err := w.conn.Write(request); err != nil {
-		return head{}, fmt.Errorf("send: %w", err)
+		return nil, fmt.Errorf("send: %w", err)
 	}
-	h, err := w.head()
+	response, err := http.ReadResponse(w.in, nil)
 	if err != nil {
-		return head{}, fmt.Errorf("read the response header: %w", err)
+		return nil, fmt.Errorf("read the response header: %w", err)
 	}
-	return h, nil
+	return response, nil
 }
 
-var (
-	contentLength    = []byte("content-length")
-	transferEncoding = []byte("transfer-encoding")
-)
-
-func (w *wire) head() (head, error) {
-	line, err := w.in.ReadSlice('\n')
+// once sends one request on a new connection and returns the body of its
+// response, as do does.
+func once(ctx context.Context, c *call) ([]byte, error) {
+	w, err := dial(ctx, c.host)
 	if err != nil {
-		return head{}, err
+		return nil, err
 	}
-	h := head{}
-	if len(line) < len("HTTP/1.1 200") {
-		return h, errors.New("no status line")
-	}
-	if h.status, err = strconv.Atoi(string(line[9:12])); err != nil {
-		return h, err
-	}
-	for {
-		line, err := w.in.ReadSlice('\n')
-		if err != nil {
-			return h, err
-		}
-		line = bytes.TrimRight(line, "\r\n")
-		if len(line) == 0 {
-			return h, nil
-		}
-		name, value, _ := bytes.Cut(line, []byte(":"))
-		switch {
-		case bytes.EqualFold(name, contentLength):
-			if h.length, err = strconv.Atoi(string(bytes.TrimSpace(value))); err != nil {
-				return h, err
-			}
-		case bytes.EqualFold(name, transferEncoding):
-			h.chunked = true
-		}
-	}
-}
-
-func (w *wire) read(h head) error {
-	if !h.chunked {
-		w.body = append(w.body[:0], make([]byte, h.length)...)
-		_, err := io.ReadFull(w.in, w.body)
-		return err
-	}
-	body, err := io.ReadAll(httputil.NewChunkedReader(w.in))
-	if err != nil {
-		return err
-	}
-	w.body = body
-	_, err = w.in.Discard(len("\r\n"))
-	return err
+	defer w.conn.Close()
+	return w.do(c.request())
 }
 
 // call is a request that is sent many times. It is signed once a second: the same bytes may be sent
 // again while the timestamp is valid (decisions 2.9), and signing is the client's cost, not the
 // service's.
 type call struct {
-	signer               *client.Signer
+	signer               *client.Signer // nil: not signed
 	method, target, host string
 	body                 []byte
 	signed               atomic.Pointer[signedCall]
@@ -173,7 +128,9 @@ func (c *call) request() []byte {
 
 func (c *call) render(now time.Time) []byte {
 	header := http.Header{}
-	c.signer.Sign(header, c.method, c.target, c.body, now)
+	if c.signer != nil {
+		c.signer.Sign(header, c.method, c.target, c.body, now)
+	}
 	if len(c.body) > 0 {
 		header.Set("Content-Type", "application/json")
 		header.Set("Content-Length", strconv.Itoa(len(c.body)))
@@ -184,4 +141,47 @@ func (c *call) render(now time.Time) []byte {
 	out.WriteString("\r\n")
 	out.Write(c.body)
 	return out.Bytes()
+}
+
+// openStream opens an event stream and returns its reader.
+func openStream(ctx context.Context, c *call) (*wire, io.Reader, error) {
+	w, err := dial(ctx, c.host)
+	if err != nil {
+		return nil, nil, err
+	}
+	response, err := w.send(c.request())
+	if err == nil && response.StatusCode != http.StatusOK {
+		err = fmt.Errorf("status %d of a stream", response.StatusCode)
+	}
+	if err != nil {
+		return nil, nil, errors.Join(err, w.conn.Close())
+	}
+	return w, response.Body, nil
+}
+
+// repeat returns a load: clients send requests to addr. The function each returns the n-th request.
+// The function check, unless nil, checks the response.
+func (r *rig) repeat(ctx context.Context, addr string, clients int, each func(n int) *call, check func(answer []byte) error) load {
+	return func() (sample, error) {
+		wires, err := dialAll(ctx, addr, clients)
+		if err != nil {
+			return sample{}, err
+		}
+		defer closeAll(wires)
+		counts := make([]int, clients)
+		return closedLoop(ctx, clients, r.Length, func(_ context.Context, client int) error {
+			n := counts[client]*clients + client
+			counts[client]++
+			answer, err := wires[client].do(each(n).request())
+			if err != nil || check == nil {
+				return err
+			}
+			return check(answer)
+		})
+	}
+}
+
+// repeatOne returns a load: clients repeat one request.
+func (r *rig) repeatOne(ctx context.Context, clients int, c *call, check func(answer []byte) error) load {
+	return r.repeat(ctx, c.host, clients, func(int) *call { return c }, check)
 }

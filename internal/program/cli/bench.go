@@ -12,8 +12,10 @@ import (
 // benchCommand runs the benchmark. The exit code is 1 only if nothing could be measured. It does
 // not depend on the figures.
 type benchCommand struct {
-	Only        []string `placeholder:"P1,P2" help:"Figures to measure; all unless given."`
-	Runs        int      `default:"5" help:"Runs of floor and ours each (${default})."`
+	All         bool     `xor:"figures" help:"Measure all figures, also those that take long."`
+	Only        []string `xor:"figures" placeholder:"P1,P2" help:"Figures to measure, instead of the default ones."`
+	Against     string   `xor:"figures" placeholder:"restate" help:"Compare with Restate, which npm installs, instead of measuring the figures."`
+	Runs        int      `default:"3" help:"Runs of floor and ours each (${default})."`
 	Seconds     float64  `default:"3" help:"Length of a run under load (${default})."`
 	DatabaseURL string   `name:"database-url" placeholder:"URL" help:"A PostgreSQL in which databases may be made; a private one unless given."`
 	JSON        string   `name:"json" placeholder:"FILE" help:"Write versions, settings and all runs to a file."`
@@ -32,7 +34,8 @@ func (c *benchCommand) Run(s *session) error {
 		return fmt.Errorf("find this executable: %w", err)
 	}
 	report, err := bench.Run(s.ctx, bench.Options{
-		Program: []string{program}, Only: c.Only, Runs: c.Runs, Length: time.Duration(c.Seconds * float64(time.Second)),
+		Program: []string{program}, All: c.All, Only: c.Only, Against: c.Against,
+		Runs: c.Runs, Length: time.Duration(c.Seconds * float64(time.Second)),
 		DatabaseURL: c.DatabaseURL, Rows: c.Rows, Profile: c.Profile, Out: s.stdout, Progress: s.stderr,
 	})
 	if err != nil {
