@@ -134,7 +134,8 @@ func (h *workers) join(a *App, runs *engine.Engine) error {
 		Logger:  queueLogger(a.log),
 		Workers: kinds,
 		Queues: map[string]river.QueueConfig{
-			execution.Queue: {MaxWorkers: a.cfg.Workers, FetchPollInterval: 400 * time.Millisecond, FetchCooldown: time.Millisecond},
+			// Executions start within 1.5 s even if notifications are lost (EX-16).
+			execution.Queue: {MaxWorkers: a.cfg.Workers, FetchPollInterval: time.Second, FetchCooldown: time.Millisecond},
 			callback.Queue:  {MaxWorkers: deliveriesPerSlot * a.cfg.Workers, FetchPollInterval: 2 * time.Second, FetchCooldown: time.Millisecond},
 		},
 		FetchOnlyKnownKinds:         true,
@@ -162,11 +163,11 @@ func (h *workers) start(ctx, background context.Context, running *sync.WaitGroup
 			if h.watch.Held() {
 				return // a restored database must not be changed yet
 			}
-			h.watch.Beat()
 			h.sweeper.Sweep(ctx)
 			h.delivers.Sweep(ctx)
 			h.runs.Sweep(ctx)
 			h.keeper.Sweep(ctx)
+			h.watch.Beat()
 		})
 	})
 	running.Go(func() { h.runner.Reclaim(background) })
