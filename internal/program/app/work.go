@@ -136,7 +136,8 @@ func (h *workers) join(a *App, runs *engine.Engine) error {
 		Queues: map[string]river.QueueConfig{
 			// Executions start within 1.5 s even if notifications are lost (EX-16).
 			execution.Queue: {MaxWorkers: a.cfg.Workers, FetchPollInterval: time.Second, FetchCooldown: time.Millisecond},
-			callback.Queue:  {MaxWorkers: deliveriesPerSlot * a.cfg.Workers, FetchPollInterval: 2 * time.Second, FetchCooldown: time.Millisecond},
+			// Workers start a first delivery without the queue, and River schedules retries every 5 s.
+			callback.Queue: {MaxWorkers: deliveriesPerSlot * a.cfg.Workers, FetchPollInterval: 5 * time.Second, FetchCooldown: time.Millisecond},
 		},
 		FetchOnlyKnownKinds:         true,
 		JobTimeout:                  -1, // executions and callbacks have their own deadlines
