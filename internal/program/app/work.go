@@ -134,8 +134,9 @@ func (h *workers) join(a *App, runs *engine.Engine) error {
 		Logger:  queueLogger(a.log),
 		Workers: kinds,
 		Queues: map[string]river.QueueConfig{
-			// Executions start within 1.5 s even if notifications are lost (EX-16).
-			execution.Queue: {MaxWorkers: a.cfg.Workers, FetchPollInterval: time.Second, FetchCooldown: time.Millisecond},
+			// Executions start within 1.5 s even if notifications are lost (EX-16). A second would leave
+			// too little for a busy machine.
+			execution.Queue: {MaxWorkers: a.cfg.Workers, FetchPollInterval: 750 * time.Millisecond, FetchCooldown: time.Millisecond},
 			// Workers start a first delivery without the queue, and River schedules retries every 5 s.
 			callback.Queue: {MaxWorkers: deliveriesPerSlot * a.cfg.Workers, FetchPollInterval: 5 * time.Second, FetchCooldown: time.Millisecond},
 		},
