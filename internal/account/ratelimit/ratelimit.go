@@ -31,6 +31,8 @@ const (
 	// syncInterval is the interval at which a node writes its outstanding charges and its open
 	// calls to the store.
 	syncInterval = 3 * time.Second
+	// cleanInterval is the interval at which a node deletes the open calls of dead nodes.
+	cleanInterval = time.Minute
 )
 
 var queries = db.New()
@@ -150,22 +152,32 @@ func (l *Limiter) Refund(workspaceID uuid.UUID, d Decision) Decision {
 
 // Run keeps the store up to date until ctx ends.
 func (l *Limiter) Run(ctx context.Context) {
-	ticker := time.NewTicker(syncInterval)
+	ticker, cleaning := time.NewTicker(syncInterval), time.NewTicker(cleanInterval)
 	defer ticker.Stop()
+	defer cleaning.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
 			l.sync(ctx)
+		case <-cleaning.C:
+			l.clean(ctx)
 		}
 	}
 }
 
+// clean deletes the open calls of dead nodes. They don't count, so a failed deletion can wait for
+// the next round.
+func (l *Limiter) clean(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, tripTimeout)
+	defer cancel()
+	_ = queries.OpenCallDeleteExpired(ctx, l.db)
+}
+
 // sync starts to write this node's outstanding charges and open calls to the store. It doesn't
 // wait for the writes. The next round repeats failed writes. sync also evicts workspaces that
-// have been idle for an hour, after which none of their requests count, and deletes the open
-// calls of dead nodes.
+// have been idle for an hour, after which none of their requests count.
 func (l *Limiter) sync(ctx context.Context) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -182,11 +194,6 @@ func (l *Limiter) sync(ctx context.Context) {
 			delete(l.views, id)
 		}
 	}
-	l.background.Go(func() {
-		ctx, cancel := context.WithTimeout(ctx, tripTimeout)
-		defer cancel()
-		_ = queries.OpenCallDeleteExpired(ctx, l.db)
-	})
 }
 
 // Close waits for round trips in progress, including those that release closed calls. Later

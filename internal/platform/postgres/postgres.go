@@ -56,9 +56,14 @@ func OpenWithoutTimeouts(ctx context.Context, dsn, name string, role Role, maxCo
 	return open(ctx, dsn, name, role, maxConns, map[string]string{"statement_timeout": "0", "lock_timeout": "0"})
 }
 
-// pingAfter is the idle time after which a connection is pinged before use. It is longer than
-// pgxpool's second, so that queries that run every second cause no pings.
-const pingAfter = 1500 * time.Millisecond
+// pingAfter is the idle time after which a connection of role API is pinged before use. It is
+// longer than pgxpool's second, so that queries that run every second cause no pings. Other
+// connections are pinged after upkeepPingAfter, because work is retried and must be cheap while the
+// service is idle.
+const (
+	pingAfter       = 1500 * time.Millisecond
+	upkeepPingAfter = 10 * time.Second
+)
 
 func open(ctx context.Context, dsn, name string, role Role, maxConns int32, settings map[string]string) (*pgxpool.Pool, error) {
 	config, err := pgxpool.ParseConfig(dsn)
@@ -70,7 +75,11 @@ func open(ctx context.Context, dsn, name string, role Role, maxConns int32, sett
 	}
 	config.MaxConnIdleTime = 5 * time.Minute
 	config.HealthCheckPeriod = 30 * time.Second
-	config.ShouldPing = func(_ context.Context, conn pgxpool.ShouldPingParams) bool { return conn.IdleDuration > pingAfter }
+	ping := upkeepPingAfter
+	if role == API {
+		ping = pingAfter
+	}
+	config.ShouldPing = func(_ context.Context, conn pgxpool.ShouldPingParams) bool { return conn.IdleDuration > ping }
 	Session(config.ConnConfig, name)
 	maps.Copy(config.ConnConfig.RuntimeParams, settings)
 	if role != Owner {

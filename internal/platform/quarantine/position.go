@@ -100,7 +100,11 @@ func (w *Watch) Track(ctx context.Context, committed func() bool) {
 			return
 		case <-ticker.C:
 		}
-		if committed() {
+		switch {
+		case !committed():
+		case w.beats.Load(): // the poll that increments the beat reads the position as well
+			w.pollSoon()
+		default:
 			w.track(ctx)
 		}
 	}
@@ -115,9 +119,14 @@ func (w *Watch) track(ctx context.Context) {
 		return // the next poll reports the error
 	}
 	if !w.position.advance(server{timeline: now.TimelineNow, recovered: now.Recovered}, now.Flushed) {
-		select {
-		case w.soon <- struct{}{}:
-		default:
-		}
+		w.pollSoon()
+	}
+}
+
+// pollSoon makes Run poll now.
+func (w *Watch) pollSoon() {
+	select {
+	case w.soon <- struct{}{}:
+	default:
 	}
 }

@@ -100,14 +100,15 @@ func (w *Watch) CheckRestore() error {
 // Run polls every second until ctx is done. While the database is unavailable, the last result
 // stays in force.
 func (w *Watch) Run(ctx context.Context) {
-	ticker := time.NewTicker(pollEvery)
-	defer ticker.Stop()
+	pause := pollEvery
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-ticker.C:
+		case <-time.After(pause):
+			pause = pollEvery
 		case <-w.soon:
+			pause = 2 * pollEvery // the next beat triggers the next poll
 		}
 		if err := w.Poll(ctx); err != nil && ctx.Err() == nil && !postgres.Unavailable(err) {
 			w.log.WarnContext(ctx, "could not check the quarantine", "error", err)
@@ -208,7 +209,8 @@ func (w *Watch) open() {
 }
 
 // Beat makes the next poll increment the beat, which other processes see. One working process
-// calls Beat about every second.
+// calls Beat about every second, after its upkeep, so that the poll also reads the position that
+// the upkeep left.
 func (w *Watch) Beat() { w.beats.Store(true) }
 
 // read returns the installation and increments the beat if an increment is due. If the beat

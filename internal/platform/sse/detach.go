@@ -34,10 +34,7 @@ func Detach[T any](ctx context.Context, w http.ResponseWriter, source Source[T],
 		ended(fmt.Errorf("hijack the connection of an event stream: %w", err))
 		return
 	}
-	d := &detached{conn: conn, whole: conn, timeout: opts.writeTimeout(), gone: make(chan struct{})}
-	if wrapped, ok := conn.(Wrapped); ok {
-		d.conn = wrapped.Unwrap()
-	}
+	d := newDetached(conn, opts.writeTimeout())
 	go d.read()
 	if err := d.write(head(w.Header())); err != nil {
 		d.end(err, ended)
@@ -45,15 +42,16 @@ func Detach[T any](ctx context.Context, w http.ResponseWriter, source Source[T],
 	}
 	// Available events are sent by this goroutine, whose stack has already grown. So the stack of
 	// the new goroutine stays small.
-	if err := catchUp(ctx, d, source, opts); err != nil {
+	if err := catchUp(ctx, &d.stream, source, opts); err != nil {
 		d.end(err, ended)
 		return
 	}
-	go func() { d.end(loop(ctx, d, source, opts, d.gone), ended) }()
+	d.startHeartbeat(opts.heartbeat())
+	go func() { d.end(loop(ctx, &d.stream, source, opts), ended) }()
 }
 
 // catchUp writes the available events. It returns early if ctx is done or Drain is closed.
-func catchUp[T any](ctx context.Context, out sink, source Source[T], opts Options) error {
+func catchUp[T any](ctx context.Context, out *stream, source Source[T], opts Options) error {
 	for {
 		select {
 		case <-ctx.Done():
@@ -93,16 +91,25 @@ const maxUnread = 64 << 10
 // were closed with unread bytes, the system would discard the frame.
 const linger = 500 * time.Millisecond
 
-// detached is a hijacked connection.
+// detached is the stream of a hijacked connection.
 type detached struct {
+	stream
 	conn    net.Conn
 	whole   net.Conn // the connection of the listener, which counts calls to Close
 	timeout time.Duration
-	gone    chan struct{} // closed when the client has closed its side
 	unread  [64]byte
 }
 
-func (d *detached) write(text []byte) error {
+func newDetached(conn net.Conn, timeout time.Duration) *detached {
+	d := &detached{conn: conn, whole: conn, timeout: timeout}
+	d.sink, d.failed = d, make(chan struct{})
+	if wrapped, ok := conn.(Wrapped); ok {
+		d.conn = wrapped.Unwrap()
+	}
+	return d
+}
+
+func (d *detached) writeFrame(text []byte) error {
 	if err := d.conn.SetWriteDeadline(time.Now().Add(d.timeout)); err != nil {
 		return fmt.Errorf("set write deadline of event stream: %w", err)
 	}
@@ -122,12 +129,13 @@ func (d *detached) read() {
 		}
 		total += n
 	}
-	close(d.gone)
+	d.fail(ErrGone)
 	_ = d.whole.Close()
 }
 
 // end closes the connection as the cause requires, and calls ended.
 func (d *detached) end(err error, ended func(error)) {
+	d.stopHeartbeat()
 	if errors.Is(err, errFinished) {
 		err = nil
 	}

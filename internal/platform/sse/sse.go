@@ -68,47 +68,43 @@ func Serve(ctx context.Context, w http.ResponseWriter, events <-chan Event, opts
 }
 
 func serve[T any](ctx context.Context, w http.ResponseWriter, source Source[T], opts Options) error {
-	out := &attached{w: w, control: http.NewResponseController(w), timeout: opts.writeTimeout()}
+	to := &attached{w: w, control: http.NewResponseController(w), timeout: opts.writeTimeout()}
+	out := &stream{sink: to, failed: make(chan struct{})}
 	w.WriteHeader(http.StatusOK)
 	if err := out.write(nil); err != nil {
 		return err
 	}
-	err := loop(ctx, out, source, opts, nil)
+	out.startHeartbeat(opts.heartbeat())
+	err := loop(ctx, out, source, opts)
+	out.stopHeartbeat()
 	if errors.Is(err, errFinished) {
 		return nil
 	}
 	return err
 }
 
-// sink writes whole frames.
-type sink interface {
-	write(text []byte) error
-}
-
 // errFinished means that all events of the stream were sent.
 var errFinished = errors.New("finished")
 
-// loop writes events and heartbeats until the stream ends for one of the reasons of Serve, or
-// until gone is closed.
-func loop[T any](ctx context.Context, out sink, source Source[T], opts Options, gone <-chan struct{}) error {
-	// A ticker is about 200 bytes, of several thousand that an open connection needs. Sharing
-	// one ticker among streams would save little.
-	beat := time.NewTicker(opts.heartbeat())
-	defer beat.Stop()
-	drain, drained := opts.Drain, (<-chan time.Time)(nil)
+// loop writes events until the stream ends for one of the reasons of Serve, or until the stream
+// fails.
+//
+// Its frame and its select are small: with a timer among the channels, the stack of the goroutine
+// would be twice as large, which is kilobytes for each stream.
+func loop[T any](ctx context.Context, out *stream, source Source[T], opts Options) error {
+	drain, drained := opts.Drain, false
 	for {
 		var err error
 		select {
 		case item, open := <-source.Events:
 			err = forward(out, source, item, open)
-		case <-beat.C:
-			err = out.write(heartbeat)
 		case <-drain:
-			drain, drained = nil, time.After(rand.N(opts.DrainSpread+1)) //nolint:gosec // only spreads load
-		case <-drained:
-			err = ErrDraining
-		case <-gone:
-			err = ErrGone
+			if drained {
+				return ErrDraining
+			}
+			drain, drained = soon(opts.DrainSpread), true
+		case <-out.failed:
+			err = out.err
 		case <-ctx.Done():
 			err = context.Cause(ctx)
 		}
@@ -118,8 +114,15 @@ func loop[T any](ctx context.Context, out sink, source Source[T], opts Options, 
 	}
 }
 
+// soon returns a channel that is closed after a random time of at most spread.
+func soon(spread time.Duration) <-chan struct{} {
+	over := make(chan struct{})
+	time.AfterFunc(rand.N(spread+1), func() { close(over) }) //nolint:gosec // only spreads load
+	return over
+}
+
 // forward writes the event that was received from the channel, or returns errFinished if the channel is closed.
-func forward[T any](out sink, source Source[T], item T, open bool) error {
+func forward[T any](out *stream, source Source[T], item T, open bool) error {
 	if !open {
 		return errFinished
 	}
@@ -152,7 +155,7 @@ var frames = sync.Pool{New: func() any { return new([]byte) }}
 // keepFrame is the largest buffer that is returned to the pool.
 const keepFrame = 16 << 10
 
-func send(out sink, event Event) error {
+func send(out *stream, event Event) error {
 	frame, _ := frames.Get().(*[]byte)
 	*frame = AppendFrame((*frame)[:0], event)
 	err := out.write(*frame)
@@ -169,8 +172,8 @@ type attached struct {
 	timeout time.Duration
 }
 
-// write writes and flushes text, both within the timeout.
-func (a *attached) write(text []byte) error {
+// writeFrame writes and flushes text, both within the timeout.
+func (a *attached) writeFrame(text []byte) error {
 	if err := a.control.SetWriteDeadline(time.Now().Add(a.timeout)); err != nil {
 		return fmt.Errorf("set write deadline of event stream: %w", err)
 	}

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel"
@@ -24,6 +25,9 @@ const instrumentation = "github.com/weft-automation/weft"
 // propagator passes trace context over the wire and through stored rows. It also works without
 // an exporter: in that case, a caller's trace passes through Weft.
 var propagator = propagation.TraceContext{}
+
+// tracing reports whether spans are exported.
+var tracing atomic.Bool
 
 // StartTracing sends spans to an OpenTelemetry collector over HTTP. Without an endpoint it does
 // nothing. Spans are exported in the background, which never delays or fails the traced work.
@@ -43,6 +47,7 @@ func StartTracing(ctx context.Context, endpoint, version string, log *slog.Logge
 		)),
 	)
 	otel.SetTracerProvider(provider)
+	tracing.Store(true)
 	otel.SetErrorHandler(&exportErrors{log: log})
 	return provider.Shutdown, nil
 }
@@ -68,9 +73,12 @@ func (e *exportErrors) Handle(err error) {
 	}
 }
 
-// StartSpan starts a child span of the span in ctx. Attributes must not contain secrets or
-// payloads.
+// StartSpan starts a child span of the span in ctx. If spans are not exported, it returns ctx and
+// the span in ctx, which records nothing. Attributes must not contain secrets or payloads.
 func StartSpan(ctx context.Context, name string, attrs ...attribute.KeyValue) (context.Context, trace.Span) {
+	if !tracing.Load() {
+		return ctx, trace.SpanFromContext(ctx)
+	}
 	return otel.Tracer(instrumentation).Start(ctx, name, trace.WithAttributes(attrs...))
 }
 

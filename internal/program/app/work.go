@@ -133,8 +133,11 @@ func (h *workers) join(a *App, runs *engine.Engine) error {
 		Logger:  queueLogger(a.log),
 		Workers: kinds,
 		Queues: map[string]river.QueueConfig{
-			execution.Queue: {MaxWorkers: a.cfg.Workers, FetchPollInterval: 400 * time.Millisecond, FetchCooldown: time.Millisecond},
-			callback.Queue:  {MaxWorkers: deliveriesPerSlot * a.cfg.Workers, FetchPollInterval: 2 * time.Second, FetchCooldown: time.Millisecond},
+			// Executions start within 1.5 s even if notifications are lost (EX-16). A second would leave
+			// too little for a busy machine.
+			execution.Queue: {MaxWorkers: a.cfg.Workers, FetchPollInterval: 750 * time.Millisecond, FetchCooldown: time.Millisecond},
+			// Workers start a first delivery without the queue, and River schedules retries every 5 s.
+			callback.Queue: {MaxWorkers: deliveriesPerSlot * a.cfg.Workers, FetchPollInterval: 5 * time.Second, FetchCooldown: time.Millisecond},
 		},
 		FetchOnlyKnownKinds:         true,
 		JobTimeout:                  -1, // executions and callbacks have their own deadlines
@@ -161,11 +164,11 @@ func (h *workers) start(ctx, background context.Context, running *sync.WaitGroup
 			if h.watch.Held() {
 				return // a restored database must not be changed yet
 			}
-			h.watch.Beat()
 			h.sweeper.Sweep(ctx)
 			h.delivers.Sweep(ctx)
 			h.runs.Sweep(ctx)
 			h.keeper.Sweep(ctx)
+			h.watch.Beat()
 		})
 	})
 	running.Go(func() { h.runner.Reclaim(background) })

@@ -24,39 +24,44 @@ var errWrongKey = &fault.Error{
 // KeyMatches reports whether the ring opens the installation's check value, which is sealed under its
 // master key. It reports true if no process has written that value yet.
 func KeyMatches(ctx context.Context, conn postgres.DB, ring *seal.Keyring) (bool, error) {
-	sealed, err := db.New().InstallationGetKeyCheck(ctx, conn)
-	if postgres.NotFound(err) {
-		return true, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("read the check value of the master key: %w", err)
-	}
-	if sealed == nil {
-		return true, nil
-	}
-	_, wrong := ring.Open(sealed, checkAt)
-	return wrong == nil, nil
+	sealed, err := keyCheck(ctx, conn)
+	return err == nil && opens(ring, sealed), err
 }
 
-// initKeyCheck writes the check value under the ring's primary key if it is missing. It writes
-// nothing if the ring lacks keys of stored values, because the primary key may then be a wrong one.
-func initKeyCheck(ctx context.Context, conn postgres.DB, ring *seal.Keyring) error {
-	present, err := db.New().InstallationGetKeyCheck(ctx, conn)
-	if postgres.NotFound(err) || err == nil && present != nil {
-		return nil
+// keyCheck returns the check value, or nil if no process has written it yet.
+func keyCheck(ctx context.Context, conn postgres.DB) ([]byte, error) {
+	sealed, err := db.New().InstallationGetKeyCheck(ctx, conn)
+	if err != nil && !postgres.NotFound(err) {
+		return nil, fmt.Errorf("read the check value of the master key: %w", err)
 	}
-	if err != nil {
-		return fmt.Errorf("read the check value of the master key: %w", err)
+	return sealed, nil
+}
+
+// opens reports whether the ring opens the check value, or the value is missing.
+func opens(ring *seal.Keyring, sealed []byte) bool {
+	if sealed == nil {
+		return true
 	}
+	_, wrong := ring.Open(sealed, checkAt)
+	return wrong == nil
+}
+
+// initKeyCheck writes the missing check value under the ring's primary key, and returns the stored
+// value, which another process may have written first. It writes nothing if the ring lacks keys of
+// stored values, because the primary key may then be a wrong one.
+func initKeyCheck(ctx context.Context, conn postgres.DB, ring *seal.Keyring) ([]byte, error) {
 	missing, err := MissingKeys(ctx, conn, ring)
 	if err != nil || len(missing) > 0 {
-		return err
+		return nil, err
 	}
 	sealed, err := ring.Seal([]byte("the master key of this installation"), checkAt)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	return db.New().InstallationSetKeyCheck(ctx, conn, sealed)
+	if err := db.New().InstallationSetKeyCheck(ctx, conn, sealed); err != nil {
+		return nil, fmt.Errorf("write the check value of the master key: %w", err)
+	}
+	return keyCheck(ctx, conn)
 }
 
 // updateKeyCheck seals the check value under the ring's primary key.
@@ -83,13 +88,14 @@ func (h *Holder) Check() error {
 // checkKey checks the ring against the installation. If the database does not respond, the last
 // result is kept.
 func (h *Holder) checkKey(ctx context.Context) error {
-	if err := initKeyCheck(ctx, h.conn, h.ring); err != nil {
-		return err
+	sealed, err := keyCheck(ctx, h.conn)
+	if err == nil && sealed == nil {
+		sealed, err = initKeyCheck(ctx, h.conn, h.ring)
 	}
-	matches, err := KeyMatches(ctx, h.conn, h.ring)
 	if err != nil {
 		return err
 	}
+	matches := opens(h.ring, sealed)
 	if was := h.wrong.Swap(!matches); was == matches {
 		if matches {
 			h.log.InfoContext(ctx, "the master key matches the installation again")

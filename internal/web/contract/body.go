@@ -68,6 +68,9 @@ func (o *Operation) CheckBody(data []byte, ignored *Ignored) ([]byte, error) {
 	if data = bytes.TrimSpace(data); len(data) == 0 || data[0] != '{' {
 		return nil, fault.Invalid("", "the body must be a JSON object")
 	}
+	if o.body == nil && len(data) == len("{}") {
+		return nil, nil
+	}
 	schema := nothing
 	if o.body != nil {
 		schema = o.body.schema
@@ -118,7 +121,7 @@ func (r *reading) value(schema *jsonschema.Compiled, raw json.RawMessage, at []s
 	case schema.Items2020 != nil && raw[0] == '[':
 		return r.array(schema, raw, at)
 	}
-	value, err := strictjson.Decode(raw)
+	value, err := decode(raw)
 	if err != nil {
 		return nil, fault.Invalid(detail(at, "").Pointer, "is not valid JSON")
 	}
@@ -133,6 +136,19 @@ func (r *reading) value(schema *jsonschema.Compiled, raw json.RawMessage, at []s
 	}
 	r.bindable.WriteString(text)
 	return json.Number(text), nil
+}
+
+// decode is strictjson.Decode for valid JSON. It needs no decoder for strings and numbers.
+func decode(raw json.RawMessage) (any, error) {
+	switch c := raw[0]; {
+	case c == '"':
+		var text string
+		err := json.Unmarshal(raw, &text)
+		return text, err
+	case c == '-' || '0' <= c && c <= '9':
+		return json.Number(raw), nil
+	}
+	return strictjson.Decode(raw)
 }
 
 // object reads the known fields and drops the other fields. Otherwise unknown fields could bypass

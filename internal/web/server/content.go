@@ -99,6 +99,10 @@ func tooLarge() error {
 
 // setBody replaces the body of r with the validated one.
 func setBody(r *http.Request, body []byte) {
+	if len(body) == 0 {
+		r.Body, r.ContentLength = http.NoBody, 0
+		return
+	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	r.ContentLength = int64(len(body))
 }

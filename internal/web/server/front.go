@@ -164,15 +164,18 @@ func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 		elapsed := time.Since(began)
 		status := answer.sent()
-		span.SetName(strings.TrimSpace(r.Method + " " + routeOf(r.Pattern)))
-		span.SetAttributes(attribute.Int("http.response.status_code", status))
+		route := routeOf(r.Pattern)
+		if span.IsRecording() {
+			span.SetName(strings.TrimSpace(r.Method + " " + route))
+			span.SetAttributes(attribute.Int("http.response.status_code", status))
+		}
 		telemetry.EndSpan(span, string(call.failed))
-		f.log.InfoContext(ctx, "request", "method", r.Method, "route", routeOf(r.Pattern), "status", status,
-			"duration", elapsed, "code", string(call.failed))
+		f.log.LogAttrs(ctx, slog.LevelInfo, "request", slog.String("method", r.Method), slog.String("route", route), slog.Int("status", status),
+			slog.Duration("duration", elapsed), slog.String("code", string(call.failed)))
 		if call.operation != nil && call.operation.Stream() {
 			elapsed = 0
 		}
-		f.metrics.Request(r.Method, routeOf(r.Pattern), status, elapsed)
+		f.metrics.Request(r.Method, route, status, elapsed)
 		if call.body != nil && answer.started && !answer.broken {
 			call.body.Discard(answer, time.Time{}) // the read deadline of the body still applies
 		}
