@@ -189,7 +189,6 @@ var places = map[string]place{
 		outside: []string{ids, pgx}, why: "runs started by a schedule",
 	},
 
-	"internal/web/openapi30":   {level: 0, why: "conversion to OpenAPI 3.0; independent of Weft"},
 	"internal/web/browsertest": {level: 1, inside: []string{"internal/kit/waittest"}, why: "scripts that drive a real browser", tests: true},
 	"internal/web/protocol": {
 		level: 2, inside: []string{"internal/kit/fault", "internal/kit/strictjson"}, outside: []string{ids},
