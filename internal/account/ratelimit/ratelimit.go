@@ -16,6 +16,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/kit/wait"
 	"github.com/weft-automation/weft/internal/platform/groupcommit"
 	"github.com/weft-automation/weft/internal/platform/postgres"
 	"github.com/weft-automation/weft/internal/platform/telemetry"
@@ -150,15 +151,8 @@ func (l *Limiter) Refund(workspaceID uuid.UUID, d Decision) Decision {
 
 // Run keeps the store up to date until ctx ends.
 func (l *Limiter) Run(ctx context.Context) {
-	ticker := time.NewTicker(syncInterval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-			l.sync(ctx)
-		}
+	for wait.For(ctx, syncInterval) == nil {
+		l.sync(ctx)
 	}
 }
 
