@@ -154,7 +154,7 @@ func (c *envUnset) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	if _, err := c.ask(s, http.MethodDelete, path, nil, nil); err != nil {
+	if _, err := c.ask(s, http.MethodDelete, path); err != nil {
 		return err
 	}
 	s.note("%s is gone. Runs that began before keep the value that they took.", c.Name)

@@ -141,7 +141,7 @@ func (c *hooksResume) Run(s *session) error { return c.setStatus(s, api.TriggerS
 type hooksDelete struct{ oneHook }
 
 func (c *hooksDelete) Run(s *session) error {
-	if _, err := c.ask(s, http.MethodDelete, c.path(), nil, nil); err != nil {
+	if _, err := c.ask(s, http.MethodDelete, c.path()); err != nil {
 		return err
 	}
 	s.note("%s is gone. Runs that have begun go on.", c.ID)

@@ -122,7 +122,7 @@ func (c *schedulesResume) Run(s *session) error { return c.setStatus(s, api.Trig
 type schedulesDelete struct{ oneSchedule }
 
 func (c *schedulesDelete) Run(s *session) error {
-	if _, err := c.ask(s, http.MethodDelete, c.path(), nil, nil); err != nil {
+	if _, err := c.ask(s, http.MethodDelete, c.path()); err != nil {
 		return err
 	}
 	s.note("%s is gone. Runs that have begun go on.", c.ID)

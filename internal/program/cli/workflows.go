@@ -110,7 +110,7 @@ func (c *workflowsPull) Run(s *session) error {
 	if c.At != 0 {
 		path += "?version=" + strconv.Itoa(int(c.At))
 	}
-	raw, err := c.ask(s, http.MethodGet, path, nil, nil)
+	raw, err := c.ask(s, http.MethodGet, path)
 	if err != nil {
 		return err
 	}
@@ -187,13 +187,13 @@ func replace[T any](s *session, t target, path string, with func(T) any) (one T,
 	return one, err
 }
 
-// ask is for commands that send a single request.
-func (t target) ask(s *session, method, path string, body []byte, header http.Header) ([]byte, error) {
+// ask is for commands that send a single request without a body.
+func (t target) ask(s *session, method, path string) ([]byte, error) {
 	caller, err := t.caller()
 	if err != nil {
 		return nil, err
 	}
-	return caller.ask(s, method, path, body, header)
+	return caller.ask(s, method, path, nil, nil)
 }
 
 // idempotencyHeader returns the header of an Idempotency-Key, or nil for none.
