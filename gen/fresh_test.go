@@ -16,7 +16,6 @@ import (
 	"github.com/oasdiff/yaml"
 
 	"github.com/weft-automation/weft/internal/kit/waittest"
-	"github.com/weft-automation/weft/internal/web/openapi30"
 )
 
 var update = flag.Bool("update", false, "run the generators, and write down what they read and wrote")
@@ -177,7 +176,7 @@ func TestTheDocumentIsThereAsOpenAPI30(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	now, err := openapi30.From(document)
+	now, err := openapi30(document)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -173,32 +173,21 @@ type ListParams struct {
 
 // List returns a page of the workspace's workflows, newest first. It returns INVALID_INPUT for an
 // invalid cursor.
-func (s *Service) List(ctx context.Context, workspaceID uuid.UUID, p ListParams) (api.WorkflowPage, error) {
-	page := api.WorkflowPage{Data: []api.WorkflowSummary{}}
-	before, err := cursor.Before(p.Cursor)
-	if err != nil {
-		return page, err
-	}
-	query := db.WorkflowListParams{WorkspaceID: workspaceID, Before: before, MaxRows: int32(p.Limit) + 1}
+func (s *Service) List(ctx context.Context, workspaceID uuid.UUID, p ListParams) (page api.WorkflowPage, err error) {
+	query := db.WorkflowListParams{WorkspaceID: workspaceID}
 	if p.Status != "" {
 		query.Status = new(string(p.Status))
 	}
-	rows, err := db.New().WorkflowList(ctx, s.db, query)
-	if err != nil {
-		return page, fmt.Errorf("list workflows: %w", err)
-	}
-	if len(rows) > p.Limit {
-		rows = rows[:p.Limit]
-		page.HasMore = true
-		page.NextCursor = cursor.Encode(rows[p.Limit-1].ID[:])
-	}
-	for _, row := range rows {
-		page.Data = append(page.Data, api.WorkflowSummary{
+	page.Data, page.HasMore, page.NextCursor, err = cursor.Page("workflows", p.Limit, p.Cursor, func(before uuid.UUID, maxRows int32) ([]db.WorkflowListRow, error) {
+		query.Before, query.MaxRows = before, maxRows
+		return db.New().WorkflowList(ctx, s.db, query)
+	}, func(row db.WorkflowListRow) (uuid.UUID, api.WorkflowSummary, error) {
+		return row.ID, api.WorkflowSummary{
 			ID: row.ID, Name: row.Name, Description: row.Description, Status: api.WorkflowStatus(row.Status), Version: row.Version,
 			CreatedAt: timestamp.Of(row.CreatedAt), UpdatedAt: timestamp.Of(row.UpdatedAt),
-		})
-	}
-	return page, nil
+		}, nil
+	})
+	return page, err
 }
 
 // recordAudit adds a change of a workflow to the audit log, in the transaction of the change.

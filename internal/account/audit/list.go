@@ -2,7 +2,6 @@ package audit
 
 import (
 	"context"
-	"fmt"
 
 	"github.com/google/uuid"
 
@@ -14,25 +13,11 @@ import (
 
 // List returns one page of a workspace's events, newest first. It returns INVALID_INPUT for an
 // invalid cursor.
-func (b *Book) List(ctx context.Context, workspaceID uuid.UUID, limit int, after string) (api.AuditEventPage, error) {
-	page := api.AuditEventPage{Data: []api.AuditEvent{}}
-	before, err := cursor.Before(after)
-	if err != nil {
-		return page, err
-	}
-	rows, err := db.New().AuditEventList(ctx, b.scoped, db.AuditEventListParams{WorkspaceID: workspaceID, Before: before, MaxRows: int32(limit) + 1})
-	if err != nil {
-		return page, fmt.Errorf("list audit events: %w", err)
-	}
-	if len(rows) > limit {
-		rows = rows[:limit]
-		page.HasMore = true
-		page.NextCursor = cursor.Encode(rows[limit-1].ID[:])
-	}
-	for _, row := range rows {
-		page.Data = append(page.Data, wire(row))
-	}
-	return page, nil
+func (b *Book) List(ctx context.Context, workspaceID uuid.UUID, limit int, after string) (page api.AuditEventPage, err error) {
+	page.Data, page.HasMore, page.NextCursor, err = cursor.Page("audit events", limit, after, func(before uuid.UUID, maxRows int32) ([]db.AuditEventListRow, error) {
+		return db.New().AuditEventList(ctx, b.scoped, db.AuditEventListParams{WorkspaceID: workspaceID, Before: before, MaxRows: maxRows})
+	}, func(row db.AuditEventListRow) (uuid.UUID, api.AuditEvent, error) { return row.ID, wire(row), nil })
+	return page, err
 }
 
 // wire converts an event to its API representation.

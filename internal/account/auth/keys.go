@@ -221,25 +221,13 @@ func (k *Keys) ActivePage(ctx context.Context, workspaceID uuid.UUID, limit int,
 	return k.page(ctx, workspaceID, limit, after, true)
 }
 
-func (k *Keys) page(ctx context.Context, workspaceID uuid.UUID, limit int, after string, active bool) (api.APIKeyPage, error) {
-	page := api.APIKeyPage{Data: []api.APIKey{}}
-	before, err := cursor.Before(after)
-	if err != nil {
-		return page, err
-	}
-	rows, err := queries.APIKeyList(ctx, k.db, db.APIKeyListParams{WorkspaceID: workspaceID, Before: before, OnlyActive: active, MaxRows: int32(limit) + 1})
-	if err != nil {
-		return page, fmt.Errorf("list API keys: %w", err)
-	}
-	if len(rows) > limit {
-		rows = rows[:limit]
-		page.HasMore = true
-		page.NextCursor = cursor.Encode(rows[limit-1].ID[:])
-	}
-	for _, row := range rows {
-		page.Data = append(page.Data, record(db.APIKeyRevokeRow(row)))
-	}
-	return page, nil
+func (k *Keys) page(ctx context.Context, workspaceID uuid.UUID, limit int, after string, active bool) (page api.APIKeyPage, err error) {
+	page.Data, page.HasMore, page.NextCursor, err = cursor.Page("API keys", limit, after, func(before uuid.UUID, maxRows int32) ([]db.APIKeyListRow, error) {
+		return queries.APIKeyList(ctx, k.db, db.APIKeyListParams{WorkspaceID: workspaceID, Before: before, OnlyActive: active, MaxRows: maxRows})
+	}, func(row db.APIKeyListRow) (uuid.UUID, api.APIKey, error) {
+		return row.ID, record(db.APIKeyRevokeRow(row)), nil
+	})
+	return page, err
 }
 
 // record converts a key to its API representation, without secrets.

@@ -95,28 +95,14 @@ func (s Statement) params(before uuid.UUID, rows int) db.PostingListParams {
 
 // Page returns one page of a statement, newest first. It returns INVALID_INPUT for an
 // invalid cursor, and if From is after To.
-func (r Reader) Page(ctx context.Context, s Statement, limit int, after string) (api.LedgerPage, error) {
-	page := api.LedgerPage{Data: []api.LedgerPosting{}}
+func (r Reader) Page(ctx context.Context, s Statement, limit int, after string) (page api.LedgerPage, err error) {
 	if err := s.check(); err != nil {
 		return page, err
 	}
-	before, err := cursor.Before(after)
-	if err != nil {
-		return page, err
-	}
-	rows, err := db.New().PostingList(ctx, r.DB, s.params(before, limit+1))
-	if err != nil {
-		return page, fmt.Errorf("list postings: %w", err)
-	}
-	if len(rows) > limit {
-		rows = rows[:limit]
-		page.HasMore = true
-		page.NextCursor = cursor.Encode(rows[limit-1].ID[:])
-	}
-	for _, row := range rows {
-		page.Data = append(page.Data, line(row))
-	}
-	return page, nil
+	page.Data, page.HasMore, page.NextCursor, err = cursor.Page("postings", limit, after, func(before uuid.UUID, maxRows int32) ([]db.CreditPosting, error) {
+		return db.New().PostingList(ctx, r.DB, s.params(before, int(maxRows)))
+	}, func(row db.CreditPosting) (uuid.UUID, api.LedgerPosting, error) { return row.ID, line(row), nil })
+	return page, err
 }
 
 // line converts a posting to its API representation.

@@ -46,28 +46,14 @@ func SealedAt(workspaceID, id uuid.UUID) seal.AAD {
 
 // List returns one page of the variables, newest first. It returns INVALID_INPUT for an invalid
 // cursor.
-func (s *Service) List(ctx context.Context, workspaceID uuid.UUID, limit int, after string) (api.EnvironmentVariablePage, error) {
-	page := api.EnvironmentVariablePage{Data: []api.EnvironmentVariable{}}
-	before, err := cursor.Before(after)
-	if err != nil {
-		return page, err
-	}
-	rows, err := db.New().VariableList(ctx, s.db, db.VariableListParams{WorkspaceID: workspaceID, Before: before, MaxRows: int32(limit) + 1})
-	if err != nil {
-		return page, fmt.Errorf("list environment variables: %w", err)
-	}
-	if len(rows) > limit {
-		rows = rows[:limit]
-		page.HasMore, page.NextCursor = true, cursor.Encode(rows[limit-1].ID[:])
-	}
-	for _, row := range rows {
+func (s *Service) List(ctx context.Context, workspaceID uuid.UUID, limit int, after string) (page api.EnvironmentVariablePage, err error) {
+	page.Data, page.HasMore, page.NextCursor, err = cursor.Page("environment variables", limit, after, func(before uuid.UUID, maxRows int32) ([]db.VariableListRow, error) {
+		return db.New().VariableList(ctx, s.db, db.VariableListParams{WorkspaceID: workspaceID, Before: before, MaxRows: maxRows})
+	}, func(row db.VariableListRow) (uuid.UUID, api.EnvironmentVariable, error) {
 		shown, err := s.record(workspaceID, db.VariableGetRow(row))
-		if err != nil {
-			return page, err
-		}
-		page.Data = append(page.Data, shown)
-	}
-	return page, nil
+		return row.ID, shown, err
+	})
+	return page, err
 }
 
 // SetParams describes a variable. If a field is nil, Set keeps its value. A new variable is not

@@ -150,27 +150,13 @@ func (s *Service) OpenInvitations(ctx context.Context, workspaceID uuid.UUID, p 
 	return s.invitations(ctx, workspaceID, p, true)
 }
 
-func (s *Service) invitations(ctx context.Context, workspaceID uuid.UUID, p Page, open bool) (api.InvitationPage, error) {
-	page := api.InvitationPage{Data: []api.Invitation{}}
-	before, err := cursor.Before(p.Cursor)
-	if err != nil {
-		return page, err
-	}
-	rows, err := queries.InvitationList(ctx, s.scoped, db.InvitationListParams{
-		WorkspaceID: workspaceID, Before: before, OnlyOpen: open, MaxRows: int32(p.Limit) + 1,
+func (s *Service) invitations(ctx context.Context, workspaceID uuid.UUID, p Page, open bool) (page api.InvitationPage, err error) {
+	page.Data, page.HasMore, page.NextCursor, err = cursor.Page("invitations", p.Limit, p.Cursor, func(before uuid.UUID, maxRows int32) ([]db.InvitationListRow, error) {
+		return queries.InvitationList(ctx, s.scoped, db.InvitationListParams{WorkspaceID: workspaceID, Before: before, OnlyOpen: open, MaxRows: maxRows})
+	}, func(row db.InvitationListRow) (uuid.UUID, api.Invitation, error) {
+		return row.ID, invitationRecord(db.InvitationGetForUpdateRow(row)), nil
 	})
-	if err != nil {
-		return page, fmt.Errorf("list invitations: %w", err)
-	}
-	if len(rows) > p.Limit {
-		rows = rows[:p.Limit]
-		page.HasMore = true
-		page.NextCursor = cursor.Encode(rows[p.Limit-1].ID[:])
-	}
-	for _, row := range rows {
-		page.Data = append(page.Data, invitationRecord(db.InvitationGetForUpdateRow(row)))
-	}
-	return page, nil
+	return page, err
 }
 
 func invitationRecord(row db.InvitationGetForUpdateRow) api.Invitation {

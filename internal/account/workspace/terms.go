@@ -49,28 +49,16 @@ func (s *Service) OfKey(ctx context.Context, id, keyID uuid.UUID) (name, label s
 
 // ListOf returns one page of the workspaces of a person, newest first. It returns INVALID_INPUT
 // for an invalid cursor.
-func (s *Service) ListOf(ctx context.Context, userID uuid.UUID, limit int, after string) (api.WorkspacePage, error) {
-	page := api.WorkspacePage{Data: []api.Workspace{}}
-	before, err := cursor.Before(after)
-	if err != nil {
-		return page, err
-	}
-	rows, err := db.New().WorkspaceListOfUser(ctx, s.system, db.WorkspaceListOfUserParams{UserID: userID, Before: before, MaxRows: int32(limit) + 1})
-	if err != nil {
-		return page, fmt.Errorf("list workspaces: %w", err)
-	}
-	if len(rows) > limit {
-		rows = rows[:limit]
-		page.HasMore = true
-		page.NextCursor = cursor.Encode(rows[limit-1].ID[:])
-	}
-	for _, row := range rows {
-		page.Data = append(page.Data, record(db.WorkspaceGetRow{
+func (s *Service) ListOf(ctx context.Context, userID uuid.UUID, limit int, after string) (page api.WorkspacePage, err error) {
+	page.Data, page.HasMore, page.NextCursor, err = cursor.Page("workspaces", limit, after, func(before uuid.UUID, maxRows int32) ([]db.WorkspaceListOfUserRow, error) {
+		return db.New().WorkspaceListOfUser(ctx, s.system, db.WorkspaceListOfUserParams{UserID: userID, Before: before, MaxRows: maxRows})
+	}, func(row db.WorkspaceListOfUserRow) (uuid.UUID, api.Workspace, error) {
+		return row.ID, record(db.WorkspaceGetRow{
 			ID: row.ID, Name: row.Name, Plan: row.Plan, CustomRps: row.CustomRps, CustomRph: row.CustomRph,
 			CustomWaits: row.CustomWaits, CustomStreams: row.CustomStreams, CustomCredits: row.CustomCredits, CustomUsageLimit: row.CustomUsageLimit, CustomStorage: row.CustomStorage, CreatedAt: row.CreatedAt,
-		}, row.Role))
-	}
-	return page, nil
+		}, row.Role), nil
+	})
+	return page, err
 }
 
 // Terms returns the plan and the terms of a workspace. The connection must see the workspace. It

@@ -21,6 +21,13 @@ type checker struct {
 type surroundings struct {
 	variables *binding
 	predicate string
+	sometimes bool // some evaluations don't reach the node
+}
+
+// maybe returns the surroundings of a node that only some evaluations reach.
+func (s surroundings) maybe() surroundings {
+	s.sometimes = true
+	return s
 }
 
 type binding struct {
@@ -39,7 +46,7 @@ func (b *binding) has(name string) bool {
 
 func check(text string, root ast.Node) (program *Program, err error) {
 	c := &checker{program: &Program{
-		text: text, root: root, lenient: map[*ast.IdentifierNode]bool{}, patterns: map[*ast.BinaryNode]*pattern{},
+		text: text, root: root, names: map[string]bool{}, lenient: map[*ast.IdentifierNode]bool{}, patterns: map[*ast.BinaryNode]*pattern{},
 	}}
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -72,6 +79,9 @@ func (c *checker) walk(node ast.Node, s surroundings) {
 		if node.Value == "$env" {
 			c.refuse(node, UnknownName, "$env is not part of the language: use the names of the values")
 		}
+		if name := node.Value; !s.variables.has(name) {
+			c.program.names[name] = c.program.names[name] || !s.sometimes && !c.program.lenient[node]
+		}
 	case *ast.PointerNode:
 		c.pointer(node, s)
 	case *ast.UnaryNode:
@@ -85,7 +95,8 @@ func (c *checker) walk(node ast.Node, s surroundings) {
 	case *ast.SliceNode:
 		c.all(s, node.Node, node.From, node.To)
 	case *ast.ConditionalNode:
-		c.all(s, node.Cond, node.Exp1, node.Exp2)
+		c.walk(node.Cond, s)
+		c.all(s.maybe(), node.Exp1, node.Exp2)
 	case *ast.VariableDeclaratorNode:
 		c.variable(node, s)
 	case *ast.SequenceNode:
@@ -97,7 +108,7 @@ func (c *checker) walk(node ast.Node, s surroundings) {
 	case *ast.PairNode:
 		c.all(s, node.Key, node.Value)
 	case *ast.PredicateNode:
-		c.walk(node.Node, s)
+		c.walk(node.Node, s.maybe()) // the array can be empty
 	case *ast.BuiltinNode:
 		c.call(node, node.Name, node.Arguments, s)
 	case *ast.CallNode:
@@ -166,14 +177,19 @@ func (c *checker) binary(node *ast.BinaryNode, s surroundings) {
 			c.program.patterns[node] = compiled
 		}
 	}
-	c.all(s, node.Left, node.Right)
+	c.walk(node.Left, s)
+	if slices.Contains([]string{"and", "&&", "or", "||", "??"}, node.Operator) {
+		s.sometimes = true
+	}
+	c.walk(node.Right, s)
 }
 
 func (c *checker) member(node *ast.MemberNode, s surroundings) {
 	if node.Optional {
 		c.allowAbsent(node.Node)
 	}
-	c.all(s, node.Node, node.Property)
+	c.walk(node.Node, s)
+	c.walk(node.Property, s.maybe()) // the chain can stop earlier
 }
 
 func (c *checker) variable(node *ast.VariableDeclaratorNode, s surroundings) {
@@ -199,7 +215,7 @@ func (c *checker) call(node ast.Node, name string, arguments []ast.Node, s surro
 	for i, argument := range arguments {
 		inner := s
 		if over && i == 1 {
-			inner.predicate = name
+			inner.predicate, inner.sometimes = name, true
 		}
 		c.walk(argument, inner)
 	}
@@ -226,76 +242,12 @@ func short(name string) string {
 // Names returns the names of the values that the expression uses. If a needed value is missing,
 // every evaluation fails. If one of the other values is missing, an evaluation can succeed.
 func (p *Program) Names() (needed, others []string) {
-	n := naming{program: p, needed: map[string]bool{}, others: map[string]bool{}}
-	n.walk(p.root, nil, true)
-	for name := range n.needed {
-		delete(n.others, name)
-	}
-	return slices.Sorted(maps.Keys(n.needed)), slices.Sorted(maps.Keys(n.others))
-}
-
-// naming collects the names in a syntax tree. check has limited the number of visits.
-type naming struct {
-	program        *Program
-	needed, others map[string]bool
-}
-
-// walk visits a node and its descendants. always is true if every evaluation reaches the node.
-func (n *naming) walk(node ast.Node, variables *binding, always bool) {
-	switch node := node.(type) {
-	case *ast.IdentifierNode:
-		switch {
-		case variables.has(node.Value):
-		case always && !n.program.lenient[node]:
-			n.needed[node.Value] = true
-		default:
-			n.others[node.Value] = true
+	for _, name := range slices.Sorted(maps.Keys(p.names)) {
+		if p.names[name] {
+			needed = append(needed, name)
+		} else {
+			others = append(others, name)
 		}
-	case *ast.UnaryNode:
-		n.walk(node.Node, variables, always)
-	case *ast.BinaryNode:
-		n.walk(node.Left, variables, always)
-		short := slices.Contains([]string{"and", "&&", "or", "||", "??"}, node.Operator)
-		n.walk(node.Right, variables, always && !short)
-	case *ast.ChainNode:
-		n.walk(node.Node, variables, always)
-	case *ast.MemberNode:
-		n.walk(node.Node, variables, always)
-		n.walk(node.Property, variables, false) // the chain can stop earlier
-	case *ast.SliceNode:
-		n.all(variables, always, node.Node, node.From, node.To)
-	case *ast.ConditionalNode:
-		n.walk(node.Cond, variables, always)
-		n.all(variables, false, node.Exp1, node.Exp2)
-	case *ast.VariableDeclaratorNode:
-		n.walk(node.Value, variables, always)
-		n.walk(node.Expr, &binding{variables, node.Name}, always)
-	case *ast.SequenceNode:
-		n.all(variables, always, node.Nodes...)
-	case *ast.ArrayNode:
-		n.all(variables, always, node.Nodes...)
-	case *ast.MapNode:
-		n.all(variables, always, node.Pairs...)
-	case *ast.PairNode:
-		n.all(variables, always, node.Key, node.Value)
-	case *ast.PredicateNode:
-		n.walk(node.Node, variables, false) // the array can be empty
-	case *ast.BuiltinNode:
-		n.call(node.Name, node.Arguments, variables, always)
-	case *ast.CallNode:
-		n.call(node.Callee.(*ast.IdentifierNode).Value, node.Arguments, variables, always)
 	}
-}
-
-func (n *naming) all(variables *binding, always bool, nodes ...ast.Node) {
-	for _, node := range nodes {
-		n.walk(node, variables, always)
-	}
-}
-
-func (n *naming) call(name string, arguments []ast.Node, variables *binding, always bool) {
-	for i, argument := range arguments {
-		perItem := i == 1 && slices.Contains(predicates, name)
-		n.walk(argument, variables, always && !perItem)
-	}
+	return needed, others
 }

@@ -43,6 +43,7 @@ const (
 type Program struct {
 	text     string
 	root     ast.Node
+	names    map[string]bool              // of the values it uses; true if every evaluation needs the value
 	lenient  map[*ast.IdentifierNode]bool // names that evaluate to nil if missing: left of ??, before ?., compared with nil
 	patterns map[*ast.BinaryNode]*pattern // regular expressions that are literals
 }

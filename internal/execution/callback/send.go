@@ -50,7 +50,7 @@ type outcome struct {
 	started    time.Time
 	took       time.Duration
 	status     int    // 0: no response
-	class      string // one of egress.Classes, or classSecrets; "" if delivered
+	class      string // a class of egress, or classSecrets; "" if delivered
 	retryAfter time.Duration
 }
 

@@ -36,7 +36,7 @@ var failures = map[string]string{
 	"secrets":         "The stored secrets cannot be decrypted. Nothing was sent.",
 }
 
-// CallbackError encodes the error of an attempt. class is one of egress.Classes or "secrets".
+// CallbackError encodes the error of an attempt. class is a class of egress or "secrets".
 // httpStatus is the response status, or 0 if there was no response. CallbackError returns nil if
 // class is "", because the attempt succeeded.
 func CallbackError(class string, httpStatus int) (json.RawMessage, error) {

@@ -6,6 +6,7 @@ package cursor
 
 import (
 	"encoding/base64"
+	"fmt"
 
 	"github.com/google/uuid"
 
@@ -36,4 +37,31 @@ func Before(text string) (uuid.UUID, error) {
 		return uuid.Nil, err
 	}
 	return uuid.UUID(place), nil
+}
+
+// Page returns at most limit items of a list, newest first, after the cursor of the previous page. It
+// also reports whether there are more, and the cursor of the next page. readFunc returns at most
+// maxRows rows whose IDs are below before, and itemFunc the ID and the item of a row. Page returns
+// INVALID_INPUT for an invalid cursor.
+func Page[Row, Item any](what string, limit int, after string, readFunc func(before uuid.UUID, maxRows int32) ([]Row, error), itemFunc func(Row) (uuid.UUID, Item, error)) (items []Item, more bool, next *string, err error) {
+	items = []Item{}
+	before, err := Before(after)
+	if err != nil {
+		return items, false, nil, err
+	}
+	rows, err := readFunc(before, int32(limit)+1)
+	if err != nil {
+		return items, false, nil, fmt.Errorf("list %s: %w", what, err)
+	}
+	for i, row := range rows {
+		if i == limit {
+			return items, true, Encode(before[:]), nil
+		}
+		var item Item
+		if before, item, err = itemFunc(row); err != nil {
+			return items, false, nil, err
+		}
+		items = append(items, item)
+	}
+	return items, false, nil, nil
 }

@@ -28,14 +28,6 @@ const (
 	ClassBusy        = "busy"
 )
 
-// Classes lists every class.
-func Classes() []string {
-	return []string{
-		ClassDNS, ClassRefused, ClassReset, ClassUnreachable, ClassTimeout, ClassTLS,
-		ClassRedirect, ClassBlocked, ClassTooLarge, ClassStatus, ClassConnection, ClassBusy,
-	}
-}
-
 // ErrTooLarge means that a response was larger than the client's limit.
 var ErrTooLarge = errors.New("response too large")
 
@@ -60,7 +52,7 @@ type handshakeError struct{ err error }
 func (e *handshakeError) Error() string { return "tls handshake: " + e.err.Error() }
 func (e *handshakeError) Unwrap() error { return e.err }
 
-// Class returns the kind of failure of an exchange: one of Classes, or "" for nil. Only the
+// Class returns the kind of failure of an exchange: a Class constant, or "" for nil. Only the
 // class of an error is stored, because the error's text may contain data that the other side
 // sent.
 func Class(err error) string {

@@ -142,15 +142,8 @@ func (r *Relay) send(ctx context.Context, conn *pgx.Conn) error {
 }
 
 func (r *Relay) recheck(ctx context.Context) {
-	ticker := time.NewTicker(recheckEvery)
-	defer ticker.Stop()
 	last := time.Now()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
+	for wait.For(ctx, recheckEvery) == nil {
 		keys := r.Hub.watched()
 		if len(keys) == 0 {
 			last = time.Now()

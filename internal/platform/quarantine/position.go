@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/kit/wait"
 )
 
 // trackEvery is the interval at which the position is read after commits. If a failover loses
@@ -92,14 +93,7 @@ func lsn(position int64) string { return fmt.Sprintf("%X/%X", position>>32, uint
 // Track reads the position after commits until ctx is done. committed reports whether there may
 // have been commits since its last call. Track doesn't slow down the commits.
 func (w *Watch) Track(ctx context.Context, committed func() bool) {
-	ticker := time.NewTicker(trackEvery)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
+	for wait.For(ctx, trackEvery) == nil {
 		switch {
 		case !committed():
 		case w.beats.Load(): // the poll that increments the beat reads the position as well

@@ -2,7 +2,7 @@
 // an endpoint is set.
 //
 // External input can't break a log line, fill the disk, or bring an ID, an address or a secret into
-// a metric. A value of type Secret is never printed.
+// a metric.
 package telemetry
 
 import (
@@ -29,18 +29,6 @@ const (
 	maxValue = 1 << 10
 	maxStack = 8 << 10
 )
-
-// Secret is a string that no log, format verb or encoder prints.
-type Secret string
-
-// All ways to print the secret return stars.
-func (Secret) String() string               { return "***" }
-func (Secret) GoString() string             { return "***" }
-func (Secret) LogValue() slog.Value         { return slog.StringValue("***") }
-func (Secret) MarshalText() ([]byte, error) { return []byte("***"), nil }
-
-// Reveal returns the secret itself.
-func (s Secret) Reveal() string { return string(s) }
 
 // Stack is the goroutine stack of a panic. It may be longer than other values of the log.
 type Stack string

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promauto"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/weft-automation/weft/internal/kit/status"
@@ -342,27 +342,39 @@ func (m *Metrics) InDefaultPartitions(found int64) {
 	}
 }
 
+// watch exports a gauge whose value is read at each scrape.
+func (m *Metrics) watch(name, help string, labels prometheus.Labels, valueFunc func() float64) {
+	if m != nil {
+		promauto.With(m.registry).NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: labels}, valueFunc)
+	}
+}
+
 // WatchStuck exports the number of calls that still run after their deadline.
 func (m *Metrics) WatchStuck(stuck func() int) {
-	if m != nil {
-		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "weft_stuck_calls", Help: "Component calls that still run after they were abandoned at their deadline.",
-		}, func() float64 { return float64(stuck()) }))
-	}
+	m.watch("weft_stuck_calls", "Component calls that still run after they were abandoned at their deadline.", nil, func() float64 { return float64(stuck()) })
 }
 
 // WatchClock exports how far PostgreSQL's clock is ahead of this process's.
 func (m *Metrics) WatchClock(ahead func() time.Duration) {
-	if m != nil {
-		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-			Name: "weft_clock_offset_seconds", Help: "How far PostgreSQL's clock is ahead of this process's. If the difference exceeds WEFT_CLOCK_TOLERANCE in either direction, the process starts no work.",
-		}, func() float64 { return ahead().Seconds() }))
-	}
+	m.watch("weft_clock_offset_seconds", "How far PostgreSQL's clock is ahead of this process's. If the difference exceeds WEFT_CLOCK_TOLERANCE in either direction, the process starts no work.",
+		nil, func() float64 { return ahead().Seconds() })
 }
 
-// WatchPool exports the connections of a pool.
-func (m *Metrics) WatchPool(name string, pool *pgxpool.Pool) {
+// WatchMemory exports the bytes that requests and responses in flight hold.
+func (m *Metrics) WatchMemory(held func() (unknown, known int64)) {
+	const name, help = "weft_buffered_bytes", "Bytes that large requests and responses in flight hold: of callers that are not authenticated (unknown), and of workspaces (known)."
+	m.watch(name, help, prometheus.Labels{"kind": "unknown"}, func() float64 { unknown, _ := held(); return float64(unknown) })
+	m.watch(name, help, prometheus.Labels{"kind": "known"}, func() float64 { _, known := held(); return float64(known) })
+}
+
+// WatchConnections exports the number of open connections of the API.
+func (m *Metrics) WatchConnections(open func() int) {
+	m.watch("weft_connections_open", "Open connections of the API.", nil, func() float64 { return float64(open()) })
+}
+
+// ConnectionClosed counts a connection that was closed because there are too many.
+func (m *Metrics) ConnectionClosed(reason string) {
 	if m != nil {
-		m.registry.MustRegister(newPoolCollector(name, pool))
+		m.connections.WithLabelValues(reason).Inc()
 	}
 }

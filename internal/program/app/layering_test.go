@@ -99,7 +99,7 @@ var places = map[string]place{
 	"internal/platform/notify":              {level: 3, inside: []string{"internal/platform/postgres", "internal/platform/telemetry", "internal/kit/wait"}, outside: []string{ids, pgx}, why: "notifications, which may be lost"},
 	"internal/platform/idempotency":         {level: 3, inside: []string{"gen/db", "internal/kit/fault", "internal/platform/postgres"}, outside: []string{ids, pgx}, why: "Idempotency-Keys"},
 	"internal/platform/retention":           {level: 3, inside: []string{"gen/db", "internal/platform/postgres", "internal/platform/telemetry"}, outside: []string{pgx}, why: "partitions: created and dropped"},
-	"internal/platform/quarantine":          {level: 3, inside: []string{"gen/db", "internal/platform/clock", "internal/kit/fault", "internal/platform/postgres"}, outside: []string{pgx}, why: "whether work on a restored database is allowed"},
+	"internal/platform/quarantine":          {level: 3, inside: []string{"gen/db", "internal/platform/clock", "internal/kit/fault", "internal/kit/wait", "internal/platform/postgres"}, outside: []string{pgx}, why: "whether work on a restored database is allowed"},
 
 	"internal/secret/signature": {level: 1, inside: []string{"internal/kit/fault"}, why: "the signed message"},
 	"internal/secret/seal":      {level: 1, outside: []string{ids}, why: "envelope encryption"},
@@ -132,7 +132,7 @@ var places = map[string]place{
 	},
 	"internal/account/ratelimit": {
 		level:  4,
-		inside: []string{"gen/db", "internal/kit/fault", "internal/platform/groupcommit", "internal/account/plan", "internal/platform/postgres", "internal/platform/telemetry", "internal/account/workspace"}, outside: []string{ids, pgx},
+		inside: []string{"gen/db", "internal/kit/fault", "internal/kit/wait", "internal/platform/groupcommit", "internal/account/plan", "internal/platform/postgres", "internal/platform/telemetry", "internal/account/workspace"}, outside: []string{ids, pgx},
 		why: "rate limits and concurrency limits of workspaces",
 	},
 
@@ -189,7 +189,6 @@ var places = map[string]place{
 		outside: []string{ids, pgx}, why: "runs started by a schedule",
 	},
 
-	"internal/web/openapi30":   {level: 0, why: "conversion to OpenAPI 3.0; independent of Weft"},
 	"internal/web/browsertest": {level: 1, inside: []string{"internal/kit/waittest"}, why: "scripts that drive a real browser", tests: true},
 	"internal/web/protocol": {
 		level: 2, inside: []string{"internal/kit/fault", "internal/kit/strictjson"}, outside: []string{ids},

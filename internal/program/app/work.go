@@ -16,6 +16,7 @@ import (
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/execution"
 	"github.com/weft-automation/weft/internal/execution/callback"
+	"github.com/weft-automation/weft/internal/kit/wait"
 	"github.com/weft-automation/weft/internal/platform/notify"
 	"github.com/weft-automation/weft/internal/platform/postgres"
 	"github.com/weft-automation/weft/internal/platform/quarantine"
@@ -194,9 +195,7 @@ func (h *workers) controlFetching(ctx context.Context) {
 		return
 	case <-h.watch.Freed():
 	}
-	ticker := time.NewTicker(controlInterval)
-	defer ticker.Stop()
-	for {
+	for again := true; again; again = wait.For(ctx, controlInterval) == nil {
 		var err error
 		if h.watch.Adrift() {
 			err = h.queue.Stop(ctx) // stopping twice is harmless, as is starting twice
@@ -205,11 +204,6 @@ func (h *workers) controlFetching(ctx context.Context) {
 		}
 		if err != nil && ctx.Err() == nil {
 			h.log.ErrorContext(ctx, "could not start or pause fetching from the queue", "error", err)
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
 		}
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/weft-automation/weft/internal/account/billing"
 	"github.com/weft-automation/weft/internal/account/plan"
 	"github.com/weft-automation/weft/internal/kit/credit"
-	"github.com/weft-automation/weft/internal/kit/fault"
 )
 
 // adminCommand works directly on the database. Anyone who can reach the database can grant credits,
@@ -50,9 +49,6 @@ func (c *adminCredits) Run(s *session) error {
 		return err
 	}
 	granted, err := billing.Books{}.Grant(s.ctx, pool, billing.Grant{WorkspaceID: id, Amount: amount, Reference: reference, Note: c.Note})
-	if failure, ok := errors.AsType[*fault.Error](err); ok {
-		return errors.New(failure.Message)
-	}
 	if err != nil {
 		return err
 	}
@@ -111,9 +107,6 @@ func (c *adminPlanSet) Run(s *session) error {
 		return err
 	}
 	err = billing.Books{}.SetPlan(s.ctx, pool, p)
-	if failure, ok := errors.AsType[*fault.Error](err); ok {
-		return errors.New(failure.Message)
-	}
 	if err != nil {
 		return err
 	}

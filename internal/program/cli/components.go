@@ -10,7 +10,6 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/component"
@@ -61,12 +60,11 @@ func (c *componentsCommand) Run(s *session) error {
 		}
 		return printJSON(s.stdout, raw)
 	}
-	table := tabwriter.NewWriter(s.stdout, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(table, "CATEGORY\tMODULE\tPRICE\tWHAT IT DOES")
+	lines := newTable(s.stdout, "CATEGORY", "MODULE", "PRICE", "WHAT IT DOES")
 	for _, one := range all {
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%v\t%s\n", printable(one.Category), printable(one.Module), one.Price, printable(catalog.FirstSentence(one.Description)))
+		lines.row(printable(one.Category), printable(one.Module), one.Price, printable(catalog.FirstSentence(one.Description)))
 	}
-	return table.Flush()
+	return lines.Flush()
 }
 
 // all returns the whole catalogue.

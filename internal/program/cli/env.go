@@ -3,7 +3,6 @@ package cli
 import (
 	"bufio"
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -12,11 +11,9 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"text/tabwriter"
 	"unicode/utf8"
 
 	"github.com/weft-automation/weft/gen/api"
-	"github.com/weft-automation/weft/internal/kit/strictjson"
 )
 
 // environmentPath is the path of environment variables.
@@ -51,8 +48,7 @@ func (c *envList) Run(s *session) error {
 		return err
 	}
 	slices.SortFunc(variables, func(a, b api.EnvironmentVariable) int { return cmp.Compare(a.Name, b.Name) })
-	table := tabwriter.NewWriter(s.stdout, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(table, "NAME\tSECRET\tUPDATED\tVALUE\tDESCRIPTION")
+	lines := newTable(s.stdout, "NAME", "SECRET", "UPDATED", "VALUE", "DESCRIPTION")
 	for _, v := range variables {
 		secret, value := "no", ""
 		if v.Secret {
@@ -64,10 +60,10 @@ func (c *envList) Run(s *session) error {
 		if runes := []rune(value); len(runes) > shownValue {
 			value = string(runes[:shownValue]) + "..."
 		}
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", v.Name, secret, date(v.UpdatedAt), value, printable(v.Description))
+		lines.row(v.Name, secret, date(v.UpdatedAt), value, printable(v.Description))
 	}
 	s.noteMore(more)
-	return table.Flush()
+	return lines.Flush()
 }
 
 type envSet struct {
@@ -107,17 +103,13 @@ func (c *envSet) Run(s *session) error {
 	if !utf8.ValidString(request.Value) {
 		return errors.New("the value is not valid UTF-8")
 	}
-	body, err := strictjson.Encode(request)
-	if err != nil {
-		return err
-	}
-	raw, err := c.ask(s, http.MethodPut, path, body, nil)
+	weft, err := c.caller()
 	if err != nil {
 		return err
 	}
 	var set api.EnvironmentVariable
-	if err := json.Unmarshal(raw, &set); err != nil {
-		return fmt.Errorf("read the variable: %w", err)
+	if _, err := weft.exchange(s, http.MethodPut, path, request, nil, &set); err != nil {
+		return err
 	}
 	kind := ""
 	if set.Secret {
@@ -144,7 +136,12 @@ func readHidden(s *session, what string) (value string, there bool, err error) {
 	if err != nil {
 		return "", false, fmt.Errorf("read from standard input: %w", err)
 	}
-	return strings.TrimSuffix(strings.TrimSuffix(string(raw), "\n"), "\r"), len(raw) > 0, nil
+	return withoutLineEnd(raw), len(raw) > 0, nil
+}
+
+// withoutLineEnd returns the content of a file without its last line break.
+func withoutLineEnd(raw []byte) string {
+	return strings.TrimSuffix(strings.TrimSuffix(string(raw), "\n"), "\r")
 }
 
 type envUnset struct {
@@ -157,7 +154,7 @@ func (c *envUnset) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	if _, err := c.ask(s, http.MethodDelete, path, nil, nil); err != nil {
+	if _, err := c.ask(s, http.MethodDelete, path); err != nil {
 		return err
 	}
 	s.note("%s is deleted. Runs that have started keep the value.", c.Name)

@@ -178,5 +178,5 @@ func valueText(name, text string, stdin io.Reader) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", printable(name), err)
 	}
-	return strings.TrimSuffix(strings.TrimSuffix(string(raw), "\n"), "\r"), nil
+	return withoutLineEnd(raw), nil
 }

@@ -2,10 +2,8 @@ package cli
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
 	"strings"
-	"text/tabwriter"
 	"unicode/utf8"
 
 	"github.com/google/uuid"
@@ -33,22 +31,13 @@ func (c *hooksList) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	all, more, err := list[api.Hook](s, c.target, hooksPath, filter, c.Limit)
-	if err != nil {
-		return err
-	}
-	table := tabwriter.NewWriter(s.stdout, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(table, "ID\tWORKFLOW\tSTATUS\tSCHEME\tHEADER\tLAST\tREFUSED\tNAME")
-	for _, one := range all {
-		refused := dateOf(one.LastRefusedAt)
-		if one.LastRefusal != nil {
-			refused += " " + printable(*one.LastRefusal)
+	columns := []any{"ID", "WORKFLOW", "STATUS", "SCHEME", "HEADER", "LAST", "REFUSED", "NAME"}
+	return printList(s, c.target, hooksPath, filter, c.Limit, columns, func(one api.Hook) []any {
+		return []any{
+			one.ID, one.WorkflowID, one.Status, one.Verification.Scheme, printable(one.Verification.Header), dateOf(one.LastAt),
+			dateAnd(one.LastRefusedAt, one.LastRefusal), printable(one.Name),
 		}
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n",
-			one.ID, one.WorkflowID, one.Status, one.Verification.Scheme, printable(one.Verification.Header), dateOf(one.LastAt), refused, printable(one.Name))
-	}
-	s.noteMore(more)
-	return table.Flush()
+	})
 }
 
 type hooksCreate struct {
@@ -134,19 +123,11 @@ func (c oneHook) path() string { return hooksPath + "/" + c.ID.String() }
 
 // setStatus changes the status and nothing else.
 func (c oneHook) setStatus(s *session, status api.TriggerStatus) error {
-	weft, err := c.caller()
-	if err != nil {
-		return err
+	one, err := replace(s, c.target, c.path(), func(one api.Hook) any { return api.ReplaceHookRequest{Name: &one.Name, Status: &status} })
+	if err == nil {
+		s.note("%s  %s", one.ID, one.Status)
 	}
-	var one api.Hook
-	if _, err := weft.exchange(s, http.MethodGet, c.path(), nil, nil, &one); err != nil {
-		return err
-	}
-	if _, err := weft.exchange(s, http.MethodPut, c.path(), api.ReplaceHookRequest{Name: &one.Name, Status: &status}, nil, &one); err != nil {
-		return err
-	}
-	s.note("%s  %s", one.ID, one.Status)
-	return nil
+	return err
 }
 
 type hooksPause struct{ oneHook }
@@ -160,7 +141,7 @@ func (c *hooksResume) Run(s *session) error { return c.setStatus(s, api.TriggerS
 type hooksDelete struct{ oneHook }
 
 func (c *hooksDelete) Run(s *session) error {
-	if _, err := c.ask(s, http.MethodDelete, c.path(), nil, nil); err != nil {
+	if _, err := c.ask(s, http.MethodDelete, c.path()); err != nil {
 		return err
 	}
 	s.note("%s is deleted. Runs that have started continue.", c.ID)

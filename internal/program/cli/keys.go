@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/google/uuid"
@@ -162,8 +161,7 @@ func (k *keysList) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	table := tabwriter.NewWriter(s.stdout, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(table, "ID\tKEY\tCREATED\tSTATE\tWORKFLOWS\tLABEL")
+	lines := newTable(s.stdout, "ID", "KEY", "CREATED", "STATE", "WORKFLOWS", "LABEL")
 	for _, key := range keys {
 		state := "active"
 		switch {
@@ -174,10 +172,9 @@ func (k *keysList) Run(s *session) error {
 		case key.ExpiresAt != nil:
 			state = "ends " + date(*key.ExpiresAt)
 		}
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n",
-			key.ID, key.Hint, date(key.CreatedAt), state, workflows(key.AllowedWorkflowIds), key.Label)
+		lines.row(key.ID, key.Hint, date(key.CreatedAt), state, workflows(key.AllowedWorkflowIds), key.Label)
 	}
-	return table.Flush()
+	return lines.Flush()
 }
 
 func date(at timestamp.Time) string { return at.Std().UTC().Format(time.DateTime) }

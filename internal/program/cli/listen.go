@@ -149,7 +149,7 @@ func (c *listenCommand) secret(s *session) (*string, error) {
 		if err != nil {
 			return nil, fmt.Errorf("--secret-file: %w", err)
 		}
-		secret = strings.TrimSuffix(strings.TrimSuffix(string(raw), "\n"), "\r")
+		secret = withoutLineEnd(raw)
 	}
 	switch {
 	case secret == "":

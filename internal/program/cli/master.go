@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"text/tabwriter"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -160,8 +159,7 @@ func reportKeys(s *session, ring *seal.Keyring, report rotation.Report) error {
 // listKeys prints a line for each key: how many processes seal under it, and whether it can be
 // removed.
 func listKeys(w io.Writer, ring *seal.Keyring, report rotation.Report) (needed bool, err error) {
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(table, "KEY\tPROCESSES\tSTATE")
+	lines := newTable(w, "KEY", "PROCESSES", "STATE")
 	strange := 0 // processes that seal under an unknown key
 	for _, use := range report.Uses {
 		if !slices.ContainsFunc(ring.Fingerprints(), use.Seals) {
@@ -169,7 +167,7 @@ func listKeys(w io.Writer, ring *seal.Keyring, report rotation.Report) (needed b
 		}
 	}
 	if strange > 0 {
-		_, _ = fmt.Fprintf(table, "(not given)\t%d\tis still needed\n", strange)
+		lines.row("(not given)", strange, "is still needed")
 	}
 	for i, key := range ring.Fingerprints() {
 		processes := 0
@@ -188,7 +186,7 @@ func listKeys(w io.Writer, ring *seal.Keyring, report rotation.Report) (needed b
 		if i == 0 && report.Left > 0 {
 			state = fmt.Sprintf("all but %s encrypted with it", counted(report.Left, "1 value are", "%d values are"))
 		}
-		_, _ = fmt.Fprintf(table, "%s\t%d\t%s\n", key, processes, state)
+		lines.row(key, processes, state)
 	}
-	return needed || strange > 0 || report.Left > 0, table.Flush()
+	return needed || strange > 0 || report.Left > 0, lines.Flush()
 }

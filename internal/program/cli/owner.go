@@ -191,13 +191,10 @@ func readLine(ctx context.Context, input *bufio.Reader) (string, error) {
 // disableEcho switches off the echo of a terminal and returns its file. It returns nil if the input
 // is not a terminal.
 func disableEcho(input io.Reader) (*os.File, error) {
-	file, ok := input.(*os.File)
-	if !ok {
+	if !terminal(input) {
 		return nil, nil
 	}
-	if info, err := file.Stat(); err != nil || info.Mode()&os.ModeCharDevice == 0 {
-		return nil, nil //nolint:nilerr // if it is unknown, the input is read like a pipe
-	}
+	file := input.(*os.File)
 	err := stty(file, "-echo")
 	if errors.Is(err, exec.ErrNotFound) {
 		return nil, fmt.Errorf("switch off the echo: %w", err)

@@ -35,9 +35,9 @@ func newPicture(out io.Writer) *picture {
 	return &picture{out: out, began: time.Now(), live: terminal(out)}
 }
 
-// terminal reports whether the output is a terminal.
-func terminal(out io.Writer) bool {
-	file, ok := out.(*os.File)
+// terminal reports whether a stream is a terminal.
+func terminal(stream any) bool {
+	file, ok := stream.(*os.File)
 	if !ok {
 		return false
 	}

@@ -46,13 +46,12 @@ func (q *quarantineStatus) Run(s *session) error {
 	if err := printUnfinished(s.stdout, status); err != nil || !q.List {
 		return err
 	}
-	table := tabwriter.NewWriter(s.stdout, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(table, "\nKIND\tWORKSPACE\tID\tSTATUS\tMODULE OR WORKFLOW\tREPEAT RULE")
+	lines := newTable(s.stdout, "\nKIND", "WORKSPACE", "ID", "STATUS", "MODULE OR WORKFLOW", "REPEAT RULE")
 	err = quarantine.List(s.ctx, pool, func(row db.InstallationListUnfinishedRow) error {
-		_, err := fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", row.Kind, row.WorkspaceID, row.ID, row.Status, row.What, row.Rule)
-		return err
+		lines.row(row.Kind, row.WorkspaceID, row.ID, row.Status, row.What, row.Rule)
+		return nil
 	})
-	return cmp.Or(err, table.Flush())
+	return cmp.Or(err, lines.Flush())
 }
 
 // afterRelease describes, by repeat rule, how a release treats unfinished executions.

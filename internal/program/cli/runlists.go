@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"net/http"
@@ -9,7 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/google/uuid"
 
@@ -28,17 +26,14 @@ type workflowsList struct {
 }
 
 func (c *workflowsList) Run(s *session) error {
-	all, more, err := list[api.WorkflowSummary](s, c.target, workflowsPath, query("status", c.Status), c.Limit)
-	if err != nil {
-		return err
+	filter := url.Values{}
+	if c.Status != "" {
+		filter.Set("status", c.Status)
 	}
-	table := tabwriter.NewWriter(s.stdout, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(table, "ID\tVERSION\tSTATUS\tUPDATED\tNAME")
-	for _, w := range all {
-		_, _ = fmt.Fprintf(table, "%s\t%d\t%s\t%s\t%s\n", w.ID, w.Version, w.Status, date(w.UpdatedAt), printable(w.Name))
-	}
-	s.noteMore(more)
-	return table.Flush()
+	columns := []any{"ID", "VERSION", "STATUS", "UPDATED", "NAME"}
+	return printList(s, c.target, workflowsPath, filter, c.Limit, columns, func(w api.WorkflowSummary) []any {
+		return []any{w.ID, w.Version, w.Status, date(w.UpdatedAt), printable(w.Name)}
+	})
 }
 
 // workflowsRuns prints the runs, newest first.
@@ -55,22 +50,14 @@ func (c *workflowsRuns) Run(s *session) error {
 	if c.Status != "" {
 		filter.Set("status", c.Status)
 	}
-	all, more, err := list[api.WorkflowRun](s, c.target, runsPath, filter, c.Limit)
-	if err != nil {
-		return err
-	}
-	table := tabwriter.NewWriter(s.stdout, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(table, "ID\tWORKFLOW\tVERSION\tTRIGGER\tSTATUS\tSTARTED\tDURATION\tCREDITS")
-	for _, r := range all {
+	columns := []any{"ID", "WORKFLOW", "VERSION", "TRIGGER", "STATUS", "STARTED", "DURATION", "CREDITS"}
+	return printList(s, c.target, runsPath, filter, c.Limit, columns, func(r api.WorkflowRun) []any {
 		took := ""
 		if r.FinishedAt != nil {
 			took = r.FinishedAt.Std().Sub(r.CreatedAt.Std()).String()
 		}
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%d\t%s\t%s\t%s\t%s\t%v\n",
-			r.ID, r.WorkflowID, r.WorkflowVersion, printable(r.Trigger), r.Status, date(r.CreatedAt), took, r.TotalUsage)
-	}
-	s.noteMore(more)
-	return table.Flush()
+		return []any{r.ID, r.WorkflowID, r.WorkflowVersion, printable(r.Trigger), r.Status, date(r.CreatedAt), took, r.TotalUsage}
+	})
 }
 
 // ofWorkflows are the flags of lists that can be limited to one workflow.
@@ -122,13 +109,6 @@ func knownWorkflows(credentials client.Credentials, text string) string {
 	return fmt.Sprintf("the file contains the names %s; run weft workflows list to see all IDs", strings.Join(names, ", "))
 }
 
-func query(name, value string) url.Values {
-	if value == "" {
-		return url.Values{}
-	}
-	return url.Values{name: {value}}
-}
-
 // list reads up to limit items of a list, page by page, and reports whether there are more.
 func list[T any](s *session, t target, path string, filter url.Values, limit int) (all []T, more bool, err error) {
 	if limit < 1 {
@@ -140,17 +120,13 @@ func list[T any](s *session, t target, path string, filter url.Values, limit int
 	}
 	for more = true; more && len(all) < limit; {
 		filter.Set("limit", strconv.Itoa(min(maxPage, limit-len(all))))
-		raw, err := weft.ask(s, http.MethodGet, path+"?"+filter.Encode(), nil, nil)
-		if err != nil {
-			return nil, false, err
-		}
 		var page struct {
 			Data       []T
 			NextCursor string
 			HasMore    bool
 		}
-		if err := json.Unmarshal(raw, &page); err != nil {
-			return nil, false, fmt.Errorf("read the list: %w", err)
+		if _, err := weft.exchange(s, http.MethodGet, path+"?"+filter.Encode(), nil, nil, &page); err != nil {
+			return nil, false, err
 		}
 		all, more = append(all, page.Data...), page.HasMore
 		filter.Set("cursor", page.NextCursor)

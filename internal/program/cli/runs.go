@@ -53,13 +53,10 @@ func (c *workflowsRun) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	raw, err := weft.ask(s, http.MethodPost, workflowsPath+"/"+workflowID.String(), body, idempotencyHeader(c.IdempotencyKey))
+	var begun api.TriggerResult
+	raw, err := weft.exchange(s, http.MethodPost, workflowsPath+"/"+workflowID.String(), json.RawMessage(body), idempotencyHeader(c.IdempotencyKey), &begun)
 	if err != nil {
 		return err
-	}
-	var begun api.TriggerResult
-	if err := json.Unmarshal(raw, &begun); err != nil {
-		return fmt.Errorf("read the response: %w", err)
 	}
 	s.note("run %s", begun.RunID)
 	if c.Watch {
@@ -101,14 +98,8 @@ func (c caller) workflow(s *session, text string) (uuid.UUID, error) {
 }
 
 func (c caller) create(s *session, body []byte, header http.Header) (saved api.Workflow, err error) {
-	raw, err := c.ask(s, http.MethodPost, workflowsPath, body, header)
-	if err != nil {
-		return saved, err
-	}
-	if err := json.Unmarshal(raw, &saved); err != nil {
-		return saved, fmt.Errorf("read the workflow: %w", err)
-	}
-	return saved, nil
+	_, err = c.exchange(s, http.MethodPost, workflowsPath, json.RawMessage(body), header, &saved)
+	return saved, err
 }
 
 // workflowsWatch shows a run. Exit code 0 means that it is COMPLETED.
@@ -145,13 +136,14 @@ func (c *workflowsSignal) Run(s *session) error {
 		return err
 	}
 	path := runsPath + "/" + c.RunID.String() + "/signals/" + url.PathEscape(c.Signal)
-	raw, err := c.ask(s, http.MethodPut, path, payload, nil)
+	weft, err := c.caller()
 	if err != nil {
 		return err
 	}
 	var kept api.RunSignal
-	if err := json.Unmarshal(raw, &kept); err != nil {
-		return fmt.Errorf("read the signal: %w", err)
+	raw, err := weft.exchange(s, http.MethodPut, path, payload, nil, &kept)
+	if err != nil {
+		return err
 	}
 	if !sameJSON(kept.Payload, payload) {
 		s.note("The run already had this signal, and keeps the payload of the first signal.")

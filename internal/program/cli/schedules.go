@@ -1,9 +1,7 @@
 package cli
 
 import (
-	"fmt"
 	"net/http"
-	"text/tabwriter"
 
 	"github.com/google/uuid"
 
@@ -31,23 +29,13 @@ func (c *schedulesList) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	all, more, err := list[api.Schedule](s, c.target, schedulesPath, filter, c.Limit)
-	if err != nil {
-		return err
-	}
-	table := tabwriter.NewWriter(s.stdout, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(table, "ID\tWORKFLOW\tSTATUS\tCRON\tZONE\tOVERLAP\tNEXT\tLAST\tSKIPPED\tNAME")
-	for _, one := range all {
-		passed := dateOf(one.LastSkippedAt)
-		if one.LastSkipReason != nil {
-			passed += " " + printable(*one.LastSkipReason)
-		}
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n",
+	columns := []any{"ID", "WORKFLOW", "STATUS", "CRON", "ZONE", "OVERLAP", "NEXT", "LAST", "SKIPPED", "NAME"}
+	return printList(s, c.target, schedulesPath, filter, c.Limit, columns, func(one api.Schedule) []any {
+		return []any{
 			one.ID, one.WorkflowID, one.Status, printable(one.Cron), printable(one.TimeZone), one.Overlap,
-			dateOf(one.NextAt), dateOf(one.LastAt), passed, printable(one.Name))
-	}
-	s.noteMore(more)
-	return table.Flush()
+			dateOf(one.NextAt), dateOf(one.LastAt), dateAnd(one.LastSkippedAt, one.LastSkipReason), printable(one.Name),
+		}
+	})
 }
 
 // dateOf formats a time that may be missing.
@@ -56,6 +44,14 @@ func dateOf(at *timestamp.Time) string {
 		return "-"
 	}
 	return date(*at)
+}
+
+// dateAnd formats a time that may be missing, with its reason.
+func dateAnd(at *timestamp.Time, reason *string) string {
+	if reason == nil {
+		return dateOf(at)
+	}
+	return dateOf(at) + " " + printable(*reason)
 }
 
 type schedulesCreate struct {
@@ -106,20 +102,13 @@ func (c oneSchedule) path() string { return schedulesPath + "/" + c.ID.String() 
 
 // setStatus changes the status and nothing else.
 func (c oneSchedule) setStatus(s *session, status api.TriggerStatus) error {
-	weft, err := c.caller()
-	if err != nil {
-		return err
+	one, err := replace(s, c.target, c.path(), func(one api.Schedule) any {
+		return api.ReplaceScheduleRequest{Cron: one.Cron, TimeZone: &one.TimeZone, Overlap: &one.Overlap, Name: &one.Name, Status: &status}
+	})
+	if err == nil {
+		printSchedule(s, one)
 	}
-	var one api.Schedule
-	if _, err := weft.exchange(s, http.MethodGet, c.path(), nil, nil, &one); err != nil {
-		return err
-	}
-	request := api.ReplaceScheduleRequest{Cron: one.Cron, TimeZone: &one.TimeZone, Overlap: &one.Overlap, Name: &one.Name, Status: &status}
-	if _, err := weft.exchange(s, http.MethodPut, c.path(), request, nil, &one); err != nil {
-		return err
-	}
-	printSchedule(s, one)
-	return nil
+	return err
 }
 
 type schedulesPause struct{ oneSchedule }
@@ -133,7 +122,7 @@ func (c *schedulesResume) Run(s *session) error { return c.setStatus(s, api.Trig
 type schedulesDelete struct{ oneSchedule }
 
 func (c *schedulesDelete) Run(s *session) error {
-	if _, err := c.ask(s, http.MethodDelete, c.path(), nil, nil); err != nil {
+	if _, err := c.ask(s, http.MethodDelete, c.path()); err != nil {
 		return err
 	}
 	s.note("%s is deleted. Runs that have started continue.", c.ID)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/weft-automation/weft/gen/api"
@@ -68,14 +67,12 @@ func (l *stageLine) add(stage api.RunStage) {
 }
 
 func (t *stageTable) print(out io.Writer) error {
-	table := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(table, "COMPONENT\tMODULE\tSTATUS\tTIMES\tDURATION\tCREDITS")
+	lines := newTable(out, "COMPONENT", "MODULE", "STATUS", "TIMES", "DURATION", "CREDITS")
 	for _, id := range t.order {
 		line := t.lines[id]
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%v\n",
-			printable(id), printable(line.module), line.status(), line.iterations(), line.duration(), line.usage)
+		lines.row(printable(id), printable(line.module), line.status(), line.iterations(), line.duration(), line.usage)
 	}
-	if err := table.Flush(); err != nil {
+	if err := lines.Flush(); err != nil {
 		return err
 	}
 	for _, id := range t.order {

@@ -66,13 +66,14 @@ func (c *workflowsPush) Run(s *session) error {
 	if c.At != 0 {
 		header.Set("If-Match", strconv.Quote(strconv.Itoa(int(c.At))))
 	}
-	raw, err := c.ask(s, method, path, body, header)
+	weft, err := c.caller()
 	if err != nil {
 		return err
 	}
 	var saved api.Workflow
-	if err := json.Unmarshal(raw, &saved); err != nil {
-		return fmt.Errorf("read the workflow: %w", err)
+	raw, err := weft.exchange(s, method, path, json.RawMessage(body), header, &saved)
+	if err != nil {
+		return err
 	}
 	s.note("%s  %s  version %d  %s", saved.ID, printable(saved.Name), saved.Version, saved.Status)
 	s.warn(saved.Warnings)
@@ -109,7 +110,7 @@ func (c *workflowsPull) Run(s *session) error {
 	if c.At != 0 {
 		path += "?version=" + strconv.Itoa(int(c.At))
 	}
-	raw, err := c.ask(s, http.MethodGet, path, nil, nil)
+	raw, err := c.ask(s, http.MethodGet, path)
 	if err != nil {
 		return err
 	}
@@ -173,13 +174,26 @@ func (c caller) exchange(s *session, method, path string, request any, header ht
 	return raw, nil
 }
 
-// ask is for commands that send a single request.
-func (t target) ask(s *session, method, path string, body []byte, header http.Header) ([]byte, error) {
+// replace reads an object of type T, sends what with returns for it to the same path, and returns the
+// object that the service then has.
+func replace[T any](s *session, t target, path string, with func(T) any) (one T, err error) {
+	weft, err := t.caller()
+	if err != nil {
+		return one, err
+	}
+	if _, err = weft.exchange(s, http.MethodGet, path, nil, nil, &one); err == nil {
+		_, err = weft.exchange(s, http.MethodPut, path, with(one), nil, &one)
+	}
+	return one, err
+}
+
+// ask is for commands that send a single request without a body.
+func (t target) ask(s *session, method, path string) ([]byte, error) {
 	caller, err := t.caller()
 	if err != nil {
 		return nil, err
 	}
-	return caller.ask(s, method, path, body, header)
+	return caller.ask(s, method, path, nil, nil)
 }
 
 // idempotencyHeader returns the header of an Idempotency-Key, or nil for none.

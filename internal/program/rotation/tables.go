@@ -22,6 +22,7 @@ import (
 type table struct {
 	name    string
 	place   func(workspaceID, id uuid.UUID) seal.AAD
+	headers func(q *db.Queries, ctx context.Context, conn db.DBTX, each int32) ([][]byte, error)
 	page    func(ctx context.Context, pool postgres.DB, header []byte, after uuid.UUID) (page, uuid.UUID, error)
 	replace func(ctx context.Context, pool postgres.DB, values []value) (int64, error)
 }
@@ -36,13 +37,13 @@ type page struct {
 // tables lists all columns with sealed values. Outputs of executions and runs are sealed under the
 // keys of their workspaces (output_keys).
 var tables = []table{
-	{name: "component_executions", place: execution.SealedAt, page: pageOfExecutions, replace: replaceCalls},
-	{name: "environment_variables", place: environment.SealedAt, page: pageOfVariables, replace: replaceVariables},
-	{name: "hooks", place: hook.SealedAt, page: pageOfHooks, replace: replaceHooks},
-	{name: "output_keys", place: vault.KeyAt, page: pageOfOutputKeys, replace: replaceOutputKeys},
-	{name: "workflow_runs", place: environment.SnapshotAt, page: pageOfRuns, replace: replaceRuns},
-	{name: "workflow_secrets", place: workflow.SealedAt, page: pageOfWorkflows, replace: replaceWorkflowSecrets},
-	{name: "callbacks", place: callback.SealedAt, page: pageOfCallbacks, replace: replaceSecrets},
+	{"component_executions", execution.SealedAt, (*db.Queries).ExecutionListHeaders, pagesOf((*db.Queries).ExecutionListSealed), replacing((*db.Queries).ExecutionReseal)},
+	{"environment_variables", environment.SealedAt, (*db.Queries).VariableListHeaders, pagesOf((*db.Queries).VariableListSealed), replacing((*db.Queries).VariableReseal)},
+	{"hooks", hook.SealedAt, (*db.Queries).HookListHeaders, pagesOf((*db.Queries).HookListSealed), replacing((*db.Queries).HookReseal)},
+	{"output_keys", vault.KeyAt, (*db.Queries).OutputKeyListHeaders, pagesOf((*db.Queries).OutputKeyListSealed), replacing((*db.Queries).OutputKeyReseal)},
+	{"workflow_runs", environment.SnapshotAt, (*db.Queries).RunListHeaders, pagesOf((*db.Queries).RunListSealed), replacing((*db.Queries).RunReseal)},
+	{"workflow_secrets", workflow.SealedAt, (*db.Queries).WorkflowSecretsListHeaders, pagesOf((*db.Queries).WorkflowSecretsListSealed), replacing((*db.Queries).WorkflowSecretsReseal)},
+	{"callbacks", callback.SealedAt, (*db.Queries).CallbackListHeaders, pagesOf(listCallbacks), replacing(resealCallbacks)},
 }
 
 // sampled is how many of the oldest and of the newest values of each table MissingKeys checks.
@@ -51,147 +52,73 @@ const sampled = 200
 // MissingKeys returns the IDs of keys that stored values are sealed under and that the ring lacks. It
 // samples the oldest and the newest values.
 func MissingKeys(ctx context.Context, conn postgres.DB, ring *seal.Keyring) ([]string, error) {
-	calls, err := db.New().ExecutionListHeaders(ctx, conn, sampled)
-	if err != nil {
-		return nil, fmt.Errorf("read the headers of sealed values: %w", err)
-	}
-	secrets, err := db.New().CallbackListHeaders(ctx, conn, sampled)
-	if err != nil {
-		return nil, fmt.Errorf("read the headers of sealed values: %w", err)
-	}
-	literals, err := db.New().WorkflowSecretsListHeaders(ctx, conn, sampled)
-	if err != nil {
-		return nil, fmt.Errorf("read the headers of sealed values: %w", err)
-	}
-	variables, err := db.New().VariableListHeaders(ctx, conn, sampled)
-	if err != nil {
-		return nil, fmt.Errorf("read the headers of sealed values: %w", err)
-	}
-	hooks, err := db.New().HookListHeaders(ctx, conn, sampled)
-	if err != nil {
-		return nil, fmt.Errorf("read the headers of sealed values: %w", err)
-	}
-	snapshots, err := db.New().RunListHeaders(ctx, conn, sampled)
-	if err != nil {
-		return nil, fmt.Errorf("read the headers of sealed values: %w", err)
-	}
-	keys, err := db.New().OutputKeyListHeaders(ctx, conn, sampled)
-	if err != nil {
-		return nil, fmt.Errorf("read the headers of sealed values: %w", err)
-	}
 	var missing []string
-	for _, header := range slices.Concat(calls, secrets, literals, variables, hooks, snapshots, keys) {
-		if id, ok := seal.KeyID(header); ok && !ring.Holds(header) && !slices.Contains(missing, id) {
-			missing = append(missing, id)
+	for _, t := range tables {
+		headers, err := t.headers(db.New(), ctx, conn, sampled)
+		if err != nil {
+			return nil, fmt.Errorf("read the headers of sealed values: %w", err)
+		}
+		for _, header := range headers {
+			if id, ok := seal.KeyID(header); ok && !ring.Holds(header) && !slices.Contains(missing, id) {
+				missing = append(missing, id)
+			}
 		}
 	}
 	return missing, nil
 }
 
-func pageOfExecutions(ctx context.Context, pool postgres.DB, header []byte, after uuid.UUID) (p page, last uuid.UUID, err error) {
-	rows, err := db.New().ExecutionListSealed(ctx, pool, db.ExecutionListSealedParams{Header: header, After: after, MaxRows: pageSize})
-	for _, row := range rows {
-		p.add(row.WorkspaceID, row.ID, row.Stale)
-		last = row.ID
-	}
-	return p, last, err
-}
-
-func pageOfCallbacks(ctx context.Context, pool postgres.DB, header []byte, after uuid.UUID) (p page, last uuid.UUID, err error) {
-	rows, err := db.New().CallbackListSealed(ctx, pool, db.CallbackListSealedParams{Header: header, After: after, MaxRows: pageSize})
-	for _, row := range rows {
-		p.add(row.WorkspaceID, row.ExecutionID, row.Stale)
-		last = row.ExecutionID
-	}
-	return p, last, err
-}
-
-func pageOfWorkflows(ctx context.Context, pool postgres.DB, header []byte, after uuid.UUID) (p page, last uuid.UUID, err error) {
-	rows, err := db.New().WorkflowSecretsListSealed(ctx, pool, db.WorkflowSecretsListSealedParams{Header: header, After: after, MaxRows: pageSize})
-	for _, row := range rows {
-		p.add(row.WorkspaceID, row.ID, row.Stale)
-		last = row.ID
-	}
-	return p, last, err
-}
-
-func pageOfVariables(ctx context.Context, pool postgres.DB, header []byte, after uuid.UUID) (p page, last uuid.UUID, err error) {
-	rows, err := db.New().VariableListSealed(ctx, pool, db.VariableListSealedParams{Header: header, After: after, MaxRows: pageSize})
-	for _, row := range rows {
-		p.add(row.WorkspaceID, row.ID, row.Stale)
-		last = row.ID
-	}
-	return p, last, err
-}
-
-func pageOfHooks(ctx context.Context, pool postgres.DB, header []byte, after uuid.UUID) (p page, last uuid.UUID, err error) {
-	rows, err := db.New().HookListSealed(ctx, pool, db.HookListSealedParams{Header: header, After: after, MaxRows: pageSize})
-	for _, row := range rows {
-		p.add(row.WorkspaceID, row.ID, row.Stale)
-		last = row.ID
-	}
-	return p, last, err
-}
-
-func pageOfOutputKeys(ctx context.Context, pool postgres.DB, header []byte, after uuid.UUID) (p page, last uuid.UUID, err error) {
-	rows, err := db.New().OutputKeyListSealed(ctx, pool, db.OutputKeyListSealedParams{Header: header, After: after, MaxRows: pageSize})
-	for _, row := range rows {
-		p.add(row.WorkspaceID, row.ID, row.Stale)
-		last = row.ID
-	}
-	return p, last, err
-}
-
-func pageOfRuns(ctx context.Context, pool postgres.DB, header []byte, after uuid.UUID) (p page, last uuid.UUID, err error) {
-	rows, err := db.New().RunListSealed(ctx, pool, db.RunListSealedParams{Header: header, After: after, MaxRows: pageSize})
-	for _, row := range rows {
-		p.add(row.WorkspaceID, row.ID, row.Stale)
-		last = row.ID
-	}
-	return p, last, err
-}
-
-func (p *page) add(workspaceID, id uuid.UUID, stale []byte) {
-	p.scanned++
-	if stale != nil {
-		p.stale = append(p.stale, value{workspaceID: workspaceID, id: id, stale: stale})
+// pagesOf returns a function that reads pages by a query. The queries of all tables have the same
+// parameters and columns.
+func pagesOf[Params ~struct {
+	Header  []byte
+	After   uuid.UUID
+	MaxRows int32
+}, Row ~struct {
+	WorkspaceID uuid.UUID
+	ID          uuid.UUID
+	Stale       []byte
+}](list func(*db.Queries, context.Context, db.DBTX, Params) ([]Row, error)) func(context.Context, postgres.DB, []byte, uuid.UUID) (page, uuid.UUID, error) {
+	return func(ctx context.Context, pool postgres.DB, header []byte, after uuid.UUID) (p page, last uuid.UUID, err error) {
+		rows, err := list(db.New(), ctx, pool, Params(db.ExecutionListSealedParams{Header: header, After: after, MaxRows: pageSize}))
+		for _, of := range rows {
+			row := db.ExecutionListSealedRow(of)
+			p.scanned++
+			if row.Stale != nil {
+				p.stale = append(p.stale, value{workspaceID: row.WorkspaceID, id: row.ID, stale: row.Stale})
+			}
+			last = row.ID
+		}
+		return p, last, err
 	}
 }
 
-// resealed returns the parameters that each replacing statement takes.
-func resealed(values []value) (p db.ExecutionResealParams) {
-	for _, v := range values {
-		p.WorkspaceIds, p.Ids = append(p.WorkspaceIds, v.workspaceID), append(p.Ids, v.id)
-		p.Stale, p.Fresh = append(p.Stale, v.stale), append(p.Fresh, v.fresh)
+// replacing returns a function that replaces values by a statement.
+func replacing[Params ~struct {
+	WorkspaceIds []uuid.UUID
+	Ids          []uuid.UUID
+	Stale        [][]byte
+	Fresh        [][]byte
+}](reseal func(*db.Queries, context.Context, db.DBTX, Params) (int64, error)) func(context.Context, postgres.DB, []value) (int64, error) {
+	return func(ctx context.Context, pool postgres.DB, values []value) (int64, error) {
+		var p db.ExecutionResealParams
+		for _, v := range values {
+			p.WorkspaceIds, p.Ids = append(p.WorkspaceIds, v.workspaceID), append(p.Ids, v.id)
+			p.Stale, p.Fresh = append(p.Stale, v.stale), append(p.Fresh, v.fresh)
+		}
+		return reseal(db.New(), ctx, pool, Params(p))
 	}
-	return p
 }
 
-func replaceCalls(ctx context.Context, pool postgres.DB, values []value) (int64, error) {
-	return db.New().ExecutionReseal(ctx, pool, resealed(values))
+// The ID of a callback is that of its execution.
+func listCallbacks(q *db.Queries, ctx context.Context, conn db.DBTX, p db.CallbackListSealedParams) ([]db.ExecutionListSealedRow, error) {
+	rows, err := q.CallbackListSealed(ctx, conn, p)
+	all := make([]db.ExecutionListSealedRow, len(rows))
+	for i, row := range rows {
+		all[i] = db.ExecutionListSealedRow{WorkspaceID: row.WorkspaceID, ID: row.ExecutionID, Stale: row.Stale}
+	}
+	return all, err
 }
 
-func replaceSecrets(ctx context.Context, pool postgres.DB, values []value) (int64, error) {
-	p := resealed(values)
-	return db.New().CallbackReseal(ctx, pool, db.CallbackResealParams{WorkspaceIds: p.WorkspaceIds, ExecutionIds: p.Ids, Stale: p.Stale, Fresh: p.Fresh})
-}
-
-func replaceWorkflowSecrets(ctx context.Context, pool postgres.DB, values []value) (int64, error) {
-	return db.New().WorkflowSecretsReseal(ctx, pool, db.WorkflowSecretsResealParams(resealed(values)))
-}
-
-func replaceVariables(ctx context.Context, pool postgres.DB, values []value) (int64, error) {
-	return db.New().VariableReseal(ctx, pool, db.VariableResealParams(resealed(values)))
-}
-
-func replaceHooks(ctx context.Context, pool postgres.DB, values []value) (int64, error) {
-	return db.New().HookReseal(ctx, pool, db.HookResealParams(resealed(values)))
-}
-
-func replaceOutputKeys(ctx context.Context, pool postgres.DB, values []value) (int64, error) {
-	return db.New().OutputKeyReseal(ctx, pool, db.OutputKeyResealParams(resealed(values)))
-}
-
-func replaceRuns(ctx context.Context, pool postgres.DB, values []value) (int64, error) {
-	return db.New().RunReseal(ctx, pool, db.RunResealParams(resealed(values)))
+func resealCallbacks(q *db.Queries, ctx context.Context, conn db.DBTX, p db.ExecutionResealParams) (int64, error) {
+	return q.CallbackReseal(ctx, conn, db.CallbackResealParams{WorkspaceIds: p.WorkspaceIds, ExecutionIds: p.Ids, Stale: p.Stale, Fresh: p.Fresh})
 }

@@ -11,14 +11,14 @@ import (
 
 // ListAPIKeys returns one page of the workspace's keys.
 func (s *Server) ListAPIKeys(ctx context.Context, request api.ListAPIKeysRequestObject) (api.ListAPIKeysResponseObject, error) {
-	keys, err := s.keys.Page(ctx, callOf(ctx).member.WorkspaceID, limit(request.Params.Limit), value(request.Params.Cursor))
+	keys, err := s.Keys.Page(ctx, callOf(ctx).member.WorkspaceID, limit(request.Params.Limit), value(request.Params.Cursor))
 	return api.ListAPIKeys200JSONResponse(keys), err
 }
 
 // CreateAPIKey creates a key. Only this response contains its secret.
 func (s *Server) CreateAPIKey(ctx context.Context, request api.CreateAPIKeyRequestObject) (api.CreateAPIKeyResponseObject, error) {
 	member := callOf(ctx).member
-	created, err := s.keys.Create(ctx, auth.CreateParams{
+	created, err := s.Keys.Create(ctx, auth.CreateParams{
 		WorkspaceID: member.WorkspaceID, Label: request.Body.Label, AllowedWorkflowIDs: request.Body.AllowedWorkflowIds, CreatedBy: &member.ID, May: member.MayManage,
 	})
 	return api.CreateAPIKey200JSONResponse(createdKey(created)), err
@@ -34,7 +34,7 @@ func createdKey(created auth.Created) api.CreatedAPIKey {
 
 // RevokeAPIKey revokes a key permanently.
 func (s *Server) RevokeAPIKey(ctx context.Context, request api.RevokeAPIKeyRequestObject) (api.RevokeAPIKeyResponseObject, error) {
-	key, err := s.keys.Revoke(ctx, callOf(ctx).member.WorkspaceID, request.KeyID)
+	key, err := s.Keys.Revoke(ctx, callOf(ctx).member.WorkspaceID, request.KeyID)
 	return api.RevokeAPIKey200JSONResponse(key), err
 }
 
@@ -46,7 +46,7 @@ func (s *Server) RotateAPIKey(ctx context.Context, request api.RotateAPIKeyReque
 	if request.Body != nil {
 		overlap = time.Duration(value(request.Body.OverlapSeconds)) * time.Second
 	}
-	created, err := s.keys.Rotate(ctx, auth.RotateParams{
+	created, err := s.Keys.Rotate(ctx, auth.RotateParams{
 		WorkspaceID: member.WorkspaceID, KeyID: request.KeyID, Overlap: overlap, By: &member.ID, May: member.MayManage,
 	})
 	answer := createdKey(created)

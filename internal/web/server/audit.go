@@ -8,6 +8,6 @@ import (
 
 // ListAuditEvents returns one page of the workspace's audit log.
 func (s *Server) ListAuditEvents(ctx context.Context, request api.ListAuditEventsRequestObject) (api.ListAuditEventsResponseObject, error) {
-	page, err := s.audit.List(ctx, callOf(ctx).member.WorkspaceID, limit(request.Params.Limit), value(request.Params.Cursor))
+	page, err := s.Audit.List(ctx, callOf(ctx).member.WorkspaceID, limit(request.Params.Limit), value(request.Params.Cursor))
 	return api.ListAuditEvents200JSONResponse(page), err
 }

@@ -14,10 +14,10 @@ func (s *Server) ReplayComponentCallback(ctx context.Context, request api.Replay
 		return nil, err
 	}
 	workspaceID := callOf(ctx).principal.WorkspaceID
-	if err := s.callbacks.Replay(ctx, workspaceID, request.ExecutionID, value(request.Params.Force)); err != nil {
+	if err := s.Callbacks.Replay(ctx, workspaceID, request.ExecutionID, value(request.Params.Force)); err != nil {
 		return nil, err
 	}
-	record, err := s.executions.Get(ctx, workspaceID, request.ExecutionID)
+	record, err := s.Executions.Get(ctx, workspaceID, request.ExecutionID)
 	return jsonResponse(record), err
 }
 
@@ -26,7 +26,7 @@ func (s *Server) ListCallbackAttempts(ctx context.Context, request api.ListCallb
 	if err := s.checkSees(ctx, request.ExecutionID); err != nil {
 		return nil, err
 	}
-	page, err := s.callbacks.Attempts(ctx, callOf(ctx).principal.WorkspaceID, request.ExecutionID,
+	page, err := s.Callbacks.Attempts(ctx, callOf(ctx).principal.WorkspaceID, request.ExecutionID,
 		limit(request.Params.Limit), value(request.Params.Cursor))
 	return api.ListCallbackAttempts200JSONResponse(page), err
 }

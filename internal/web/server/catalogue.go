@@ -11,13 +11,13 @@ import (
 
 // ListComponents returns one page of the catalogue.
 func (s *Server) ListComponents(_ context.Context, request api.ListComponentsRequestObject) (api.ListComponentsResponseObject, error) {
-	page, err := s.catalogue.Page(limit(request.Params.Limit), value(request.Params.Cursor))
+	page, err := s.Catalogue.Page(limit(request.Params.Limit), value(request.Params.Cursor))
 	return api.ListComponents200JSONResponse(page), err
 }
 
 // GetComponent returns one component of the catalogue.
 func (s *Server) GetComponent(_ context.Context, request api.GetComponentRequestObject) (api.GetComponentResponseObject, error) {
-	found, err := s.catalogue.Get(request.Module)
+	found, err := s.Catalogue.Get(request.Module)
 	if err != nil {
 		return nil, err
 	}

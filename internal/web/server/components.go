@@ -24,12 +24,12 @@ const defaultLimit = 20
 func (s *Server) ExecuteComponent(ctx context.Context, request api.ExecuteComponentRequestObject) (api.ExecuteComponentResponseObject, error) {
 	params, err := s.submitParams(ctx, request.Body)
 	if err != nil {
-		return nil, mismatchFirst(ctx, s.executions.CheckRepeat, callOf(ctx), err)
+		return nil, mismatchFirst(ctx, s.Executions.CheckRepeat, callOf(ctx), err)
 	}
 	var stopWaiting func()
 	params.WaitFor, stopWaiting = s.mayWait(ctx, params.WorkspaceID, params.WaitFor)
 	defer stopWaiting()
-	submitted, err := s.executions.Submit(ctx, params)
+	submitted, err := s.Executions.Submit(ctx, params)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +73,7 @@ func (s *Server) submitParams(ctx context.Context, body *api.ExecuteComponentReq
 	if body.CallbackURL == nil {
 		return params, checkNoCallback(body)
 	}
-	if err := s.guard.CheckCallbackURL(*body.CallbackURL); err != nil {
+	if err := s.Guard.CheckCallbackURL(*body.CallbackURL); err != nil {
 		return params, err
 	}
 	params.Callback = &execution.CallbackParams{
@@ -109,13 +109,13 @@ func (s *Server) checkSees(ctx context.Context, executionID uuid.UUID) error {
 	if !principal.Restricted() {
 		return nil
 	}
-	return s.executions.CheckSees(ctx, principal.WorkspaceID, executionID, visibleKeys(principal))
+	return s.Executions.CheckSees(ctx, principal.WorkspaceID, executionID, visibleKeys(principal))
 }
 
 // ListComponentExecutions returns one page of the executions that the key may see.
 func (s *Server) ListComponentExecutions(ctx context.Context, request api.ListComponentExecutionsRequestObject) (api.ListComponentExecutionsResponseObject, error) {
 	principal := callOf(ctx).principal
-	page, err := s.executions.List(ctx, principal.WorkspaceID, execution.ListParams{
+	page, err := s.Executions.List(ctx, principal.WorkspaceID, execution.ListParams{
 		Limit: limit(request.Params.Limit), Cursor: value(request.Params.Cursor), Keys: visibleKeys(principal),
 	})
 	return jsonResponse(page), err
@@ -127,7 +127,7 @@ func (s *Server) GetComponentExecution(ctx context.Context, request api.GetCompo
 	if err := s.checkSees(ctx, request.ExecutionID); err != nil {
 		return nil, err
 	}
-	record, err := s.executions.Get(ctx, callOf(ctx).principal.WorkspaceID, request.ExecutionID)
+	record, err := s.Executions.Get(ctx, callOf(ctx).principal.WorkspaceID, request.ExecutionID)
 	return jsonResponse(record), err
 }
 
@@ -141,7 +141,7 @@ func (s *Server) StreamComponentExecution(ctx context.Context, request api.Strea
 	call := callOf(ctx)
 	principal, head := call.principal, call.head
 	if last := request.Params.LastEventID; head || last != nil && *last == finalEventID {
-		record, err := s.executions.Get(ctx, principal.WorkspaceID, request.ExecutionID)
+		record, err := s.Executions.Get(ctx, principal.WorkspaceID, request.ExecutionID)
 		switch {
 		case err != nil:
 			return nil, err
@@ -155,7 +155,7 @@ func (s *Server) StreamComponentExecution(ctx context.Context, request api.Strea
 	if err != nil {
 		return nil, err
 	}
-	events, err := s.executions.Watch(ctx, principal.WorkspaceID, request.ExecutionID)
+	events, err := s.Executions.Watch(ctx, principal.WorkspaceID, request.ExecutionID)
 	if err != nil {
 		stop()
 		return nil, err

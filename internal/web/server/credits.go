@@ -14,11 +14,11 @@ import (
 // GetWorkspaceOfKey returns the workspace and the key that signed the request.
 func (s *Server) GetWorkspaceOfKey(ctx context.Context, _ api.GetWorkspaceOfKeyRequestObject) (api.GetWorkspaceOfKeyResponseObject, error) {
 	principal := callOf(ctx).principal
-	credits, err := s.credits.Credits(ctx, principal.WorkspaceID)
+	credits, err := s.Credits.Credits(ctx, principal.WorkspaceID)
 	if err != nil {
 		return nil, err
 	}
-	name, label, err := s.workspaces.OfKey(ctx, principal.WorkspaceID, principal.KeyID)
+	name, label, err := s.Workspaces.OfKey(ctx, principal.WorkspaceID, principal.KeyID)
 	if err != nil {
 		return nil, err
 	}
@@ -34,7 +34,7 @@ func (s *Server) GetWorkspaceOfKey(ctx context.Context, _ api.GetWorkspaceOfKeyR
 
 // GetCredits returns the credits of a workspace.
 func (s *Server) GetCredits(ctx context.Context, request api.GetCreditsRequestObject) (api.GetCreditsResponseObject, error) {
-	credits, err := s.credits.Credits(ctx, request.WorkspaceID)
+	credits, err := s.Credits.Credits(ctx, request.WorkspaceID)
 	return api.GetCredits200JSONResponse(credits), err
 }
 
@@ -49,10 +49,10 @@ func (s *Server) ListLedger(ctx context.Context, request api.ListLedgerRequestOb
 		statement.To = &to.Time
 	}
 	if callOf(ctx).media != ledgerFileMedia {
-		page, err := s.credits.Page(ctx, statement, limit(request.Params.Limit), value(request.Params.Cursor))
+		page, err := s.Credits.Page(ctx, statement, limit(request.Params.Limit), value(request.Params.Cursor))
 		return api.ListLedger200JSONResponse(page), err
 	}
-	file, err := s.credits.File(ctx, statement)
+	file, err := s.Credits.File(ctx, statement)
 	if err != nil {
 		return nil, err
 	}

@@ -54,7 +54,7 @@ func statement(t *testing.T, before func(ctx context.Context, read int) error) (
 		s.front.find = func(context.Context, person.Proof) (person.Member, error) {
 			return person.Member{WorkspaceID: uuid.MustParse(executionID), Role: person.Viewer}, nil
 		}
-		s.operations.ledger = &Server{credits: billing.Reader{DB: &reading{DB: pool, before: before}}}
+		s.operations.ledger = &Server{Deps: Deps{Credits: billing.Reader{DB: &reading{DB: pool, before: before}}}}
 	})
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, s.URL+"/v1/workspaces/"+executionID+"/ledger", nil)
 	if err != nil {

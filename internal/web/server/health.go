@@ -25,7 +25,7 @@ func (s *Server) GetLiveness(context.Context, api.GetLivenessRequestObject) (api
 func (s *Server) GetReadiness(ctx context.Context, _ api.GetReadinessRequestObject) (api.GetReadinessResponseObject, error) {
 	ready := api.GetReadiness200JSONResponse{Status: api.ReadinessStatusReady, Checks: []api.ReadinessCheck{}}
 	failure := fault.New(fault.Unavailable, "This deployment is not ready. The failed checks are listed in errors.")
-	for _, check := range s.ready(ctx) {
+	for _, check := range s.ReadyFunc(ctx) {
 		if check.Err == nil {
 			ready.Checks = append(ready.Checks, api.ReadinessCheck{Name: check.Name, Status: api.ReadinessCheckStatusOk})
 			continue

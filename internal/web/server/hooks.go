@@ -16,7 +16,7 @@ import (
 // CreateHook creates a hook.
 func (s *Server) CreateHook(ctx context.Context, request api.CreateHookRequestObject) (api.CreateHookResponseObject, error) {
 	call, body := callOf(ctx), request.Body
-	made, replayed, err := s.hooks.Create(ctx, hook.CreateParams{
+	made, replayed, err := s.Hooks.Create(ctx, hook.CreateParams{
 		WorkspaceID: call.principal.WorkspaceID, WorkflowID: body.WorkflowID, Idempotency: call.idempotency(),
 		Draft: hook.Draft{Name: value(body.Name), Status: string(value(body.Status)), Verification: body.Verification},
 	})
@@ -29,20 +29,20 @@ func (s *Server) ListHooks(ctx context.Context, request api.ListHooksRequestObje
 	if err != nil {
 		return nil, err
 	}
-	page, err := s.hooks.List(ctx, callOf(ctx).principal.WorkspaceID, p)
+	page, err := s.Hooks.List(ctx, callOf(ctx).principal.WorkspaceID, p)
 	return jsonResponse(page), err
 }
 
 // GetHook returns a hook.
 func (s *Server) GetHook(ctx context.Context, request api.GetHookRequestObject) (api.GetHookResponseObject, error) {
-	record, err := s.hooks.Get(ctx, keyOf(ctx, request.HookID), callOf(ctx).principal)
+	record, err := s.Hooks.Get(ctx, keyOf(ctx, request.HookID), callOf(ctx).principal)
 	return jsonResponse(record), err
 }
 
 // ReplaceHook replaces the name, status and verification of a hook.
 func (s *Server) ReplaceHook(ctx context.Context, request api.ReplaceHookRequestObject) (api.ReplaceHookResponseObject, error) {
 	body := value(request.Body)
-	record, err := s.hooks.Replace(ctx, keyOf(ctx, request.HookID), hook.Draft{
+	record, err := s.Hooks.Replace(ctx, keyOf(ctx, request.HookID), hook.Draft{
 		Name: value(body.Name), Status: string(value(body.Status)), Verification: body.Verification,
 	})
 	return jsonResponse(record), err
@@ -50,7 +50,7 @@ func (s *Server) ReplaceHook(ctx context.Context, request api.ReplaceHookRequest
 
 // DeleteHook deletes a hook and returns it.
 func (s *Server) DeleteHook(ctx context.Context, request api.DeleteHookRequestObject) (api.DeleteHookResponseObject, error) {
-	deleted, err := s.hooks.Delete(ctx, keyOf(ctx, request.HookID))
+	deleted, err := s.Hooks.Delete(ctx, keyOf(ctx, request.HookID))
 	return jsonResponse(deleted), err
 }
 
@@ -62,11 +62,11 @@ func (s *Server) ReceiveHook(ctx context.Context, request api.ReceiveHookRequest
 	if err != nil {
 		return nil, fmt.Errorf("read the delivery: %w", err)
 	}
-	started, err := s.hooks.Receive(ctx, hook.Delivery{
+	started, err := s.Hooks.Receive(ctx, hook.Delivery{
 		HookID: request.HookID, Client: call.visit.client, Header: call.header, Body: body, Traceparent: telemetry.Traceparent(ctx),
 		Admit: func(ctx context.Context, workspaceID uuid.UUID) error {
 			telemetry.Identify(ctx, workspaceID, uuid.Nil)
-			return limitError(s.limiter.Take(ctx, workspaceID, 1))
+			return limitError(s.Limiter.Take(ctx, workspaceID, 1))
 		},
 	})
 	if err != nil {

@@ -64,7 +64,7 @@ func (s *Server) mayWait(ctx context.Context, workspaceID uuid.UUID, wanted time
 	if wanted <= 0 {
 		return 0, func() {}
 	}
-	closed, allowed := s.limiter.Open(ctx, workspaceID, ratelimit.Wait)
+	closed, allowed := s.Limiter.Open(ctx, workspaceID, ratelimit.Wait)
 	if !allowed {
 		return 0, func() {}
 	}
@@ -75,11 +75,11 @@ func (s *Server) mayWait(ctx context.Context, workspaceID uuid.UUID, wanted time
 // GetLimits returns the rate limits of the key's workspace and the remaining quotas.
 func (s *Server) GetLimits(ctx context.Context, _ api.GetLimitsRequestObject) (api.GetLimitsResponseObject, error) {
 	call := callOf(ctx)
-	name, terms, known := s.limiter.Terms(ctx, call.principal.WorkspaceID)
+	name, terms, known := s.Limiter.Terms(ctx, call.principal.WorkspaceID)
 	if !known {
 		return nil, fault.New(fault.Unavailable, "%s", unavailableMessage)
 	}
-	waits, streams := s.limiter.OpenCalls(ctx, call.principal.WorkspaceID)
+	waits, streams := s.Limiter.OpenCalls(ctx, call.principal.WorkspaceID)
 	limits := call.taken.Limits()
 	return api.GetLimits200JSONResponse{
 		Plan:              api.Plan(name),

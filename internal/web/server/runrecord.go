@@ -39,7 +39,7 @@ const (
 
 // whole returns the run with all its stages, as a response to the request of ctx.
 func (s *Server) whole(ctx context.Context, key notify.Key, record api.WorkflowRun) wholeRun {
-	stages := func(ctx context.Context) iter.Seq2[api.RunStage, error] { return s.runs.Stages(ctx, key) }
+	stages := func(ctx context.Context) iter.Seq2[api.RunStage, error] { return s.Runs.Stages(ctx, key) }
 	return wholeRun{ctx: ctx, run: record, stagesFunc: stages, log: s.streams.log}
 }
 

@@ -21,14 +21,14 @@ import (
 func (s *Server) TriggerWorkflow(ctx context.Context, request api.TriggerWorkflowRequestObject) (api.TriggerWorkflowResponseObject, error) {
 	params, err := triggerParams(ctx, request)
 	if err != nil {
-		return nil, mismatchFirst(ctx, s.executions.CheckRepeat, callOf(ctx), err)
+		return nil, mismatchFirst(ctx, s.Executions.CheckRepeat, callOf(ctx), err)
 	}
 	if params.WaitFor != nil {
 		waitFor, stopWaiting := s.mayWait(ctx, params.WorkspaceID, *params.WaitFor)
 		defer stopWaiting()
 		params.WaitFor = &waitFor
 	}
-	triggered, err := s.runs.Trigger(ctx, params)
+	triggered, err := s.Runs.Trigger(ctx, params)
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +83,7 @@ func (s *Server) QuoteWorkflow(ctx context.Context, request api.QuoteWorkflowReq
 		version = request.Body.Version
 	}
 	principal := callOf(ctx).principal
-	quote, err := s.runs.Quote(ctx, principal.WorkspaceID, request.WorkflowID, version, principal)
+	quote, err := s.Runs.Quote(ctx, principal.WorkspaceID, request.WorkflowID, version, principal)
 	return jsonResponse(quote), err
 }
 
@@ -96,14 +96,14 @@ func (s *Server) ListWorkflowRuns(ctx context.Context, request api.ListWorkflowR
 	if request.Params.Status != nil {
 		p.Status = new(string(*request.Params.Status))
 	}
-	page, err := s.runs.List(ctx, callOf(ctx).principal.WorkspaceID, p)
+	page, err := s.Runs.List(ctx, callOf(ctx).principal.WorkspaceID, p)
 	return jsonResponse(page), err
 }
 
 // GetWorkflowRun returns the record of a run, with its stages unless the request excludes them.
 func (s *Server) GetWorkflowRun(ctx context.Context, request api.GetWorkflowRunRequestObject) (api.GetWorkflowRunResponseObject, error) {
 	key := runKey(ctx, request.RunID)
-	record, err := s.runs.Get(ctx, key, callOf(ctx).principal)
+	record, err := s.Runs.Get(ctx, key, callOf(ctx).principal)
 	if err != nil {
 		return nil, err
 	}
@@ -118,7 +118,7 @@ func (s *Server) StreamWorkflowRun(ctx context.Context, request api.StreamWorkfl
 	call := callOf(ctx)
 	principal, head := call.principal, call.head
 	if last := request.Params.LastEventID; head || last != nil {
-		over, err := s.runs.IsFinalEvent(ctx, runKey(ctx, request.RunID), principal, value(last))
+		over, err := s.Runs.IsFinalEvent(ctx, runKey(ctx, request.RunID), principal, value(last))
 		switch {
 		case err != nil:
 			return nil, err
@@ -132,7 +132,7 @@ func (s *Server) StreamWorkflowRun(ctx context.Context, request api.StreamWorkfl
 	if err != nil {
 		return nil, err
 	}
-	events, err := s.runs.Watch(ctx, notify.Key{WorkspaceID: principal.WorkspaceID, ID: request.RunID}, principal, afterOf(request.Params))
+	events, err := s.Runs.Watch(ctx, notify.Key{WorkspaceID: principal.WorkspaceID, ID: request.RunID}, principal, afterOf(request.Params))
 	if err != nil {
 		stop()
 		return nil, err
@@ -151,14 +151,14 @@ func afterOf(p api.StreamWorkflowRunParams) *int64 {
 
 // ListRunStages returns one page of a run's stages.
 func (s *Server) ListRunStages(ctx context.Context, request api.ListRunStagesRequestObject) (api.ListRunStagesResponseObject, error) {
-	page, err := s.runs.StagePage(ctx, runKey(ctx, request.RunID), callOf(ctx).principal,
+	page, err := s.Runs.StagePage(ctx, runKey(ctx, request.RunID), callOf(ctx).principal,
 		run.ListParams{Limit: limit(request.Params.Limit), Cursor: value(request.Params.Cursor)})
 	return jsonResponse(page), err
 }
 
 // ListRunEvents returns one page of a run's log.
 func (s *Server) ListRunEvents(ctx context.Context, request api.ListRunEventsRequestObject) (api.ListRunEventsResponseObject, error) {
-	page, err := s.runs.EventPage(ctx, runKey(ctx, request.RunID), callOf(ctx).principal,
+	page, err := s.Runs.EventPage(ctx, runKey(ctx, request.RunID), callOf(ctx).principal,
 		run.ListParams{Limit: limit(request.Params.Limit), Cursor: value(request.Params.Cursor)}, value(request.Params.After))
 	return jsonResponse(page), err
 }
@@ -170,7 +170,7 @@ func (s *Server) CancelWorkflowRun(ctx context.Context, request api.CancelWorkfl
 	if request.Body != nil {
 		mode, reason = string(value(request.Body.Mode)), request.Body.Reason
 	}
-	record, err := s.runs.Cancel(ctx, runKey(ctx, request.RunID), callOf(ctx).principal, mode, reason)
+	record, err := s.Runs.Cancel(ctx, runKey(ctx, request.RunID), callOf(ctx).principal, mode, reason)
 	if err != nil {
 		return nil, err
 	}
@@ -183,7 +183,7 @@ func (s *Server) SendRunSignal(ctx context.Context, request api.SendRunSignalReq
 	if request.Body != nil {
 		payload = *request.Body
 	}
-	signal, err := s.runs.Signal(ctx, runKey(ctx, request.RunID), callOf(ctx).principal, request.Signal, payload)
+	signal, err := s.Runs.Signal(ctx, runKey(ctx, request.RunID), callOf(ctx).principal, request.Signal, payload)
 	return jsonResponse(signal), err
 }
 

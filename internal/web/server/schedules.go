@@ -12,7 +12,7 @@ import (
 // CreateSchedule creates a schedule.
 func (s *Server) CreateSchedule(ctx context.Context, request api.CreateScheduleRequestObject) (api.CreateScheduleResponseObject, error) {
 	call, body := callOf(ctx), request.Body
-	made, replayed, err := s.schedules.Create(ctx, schedule.CreateParams{
+	made, replayed, err := s.Schedules.Create(ctx, schedule.CreateParams{
 		WorkspaceID: call.principal.WorkspaceID, WorkflowID: body.WorkflowID, Idempotency: call.idempotency(),
 		Draft: schedule.Draft{
 			Name: value(body.Name), Cron: value(body.Cron), TimeZone: value(body.TimeZone),
@@ -28,20 +28,20 @@ func (s *Server) ListSchedules(ctx context.Context, request api.ListSchedulesReq
 	if err != nil {
 		return nil, err
 	}
-	page, err := s.schedules.List(ctx, callOf(ctx).principal.WorkspaceID, p)
+	page, err := s.Schedules.List(ctx, callOf(ctx).principal.WorkspaceID, p)
 	return jsonResponse(page), err
 }
 
 // GetSchedule returns a schedule.
 func (s *Server) GetSchedule(ctx context.Context, request api.GetScheduleRequestObject) (api.GetScheduleResponseObject, error) {
-	record, err := s.schedules.Get(ctx, keyOf(ctx, request.ScheduleID), callOf(ctx).principal)
+	record, err := s.Schedules.Get(ctx, keyOf(ctx, request.ScheduleID), callOf(ctx).principal)
 	return jsonResponse(record), err
 }
 
 // ReplaceSchedule replaces the settings of a schedule.
 func (s *Server) ReplaceSchedule(ctx context.Context, request api.ReplaceScheduleRequestObject) (api.ReplaceScheduleResponseObject, error) {
 	body := request.Body
-	record, err := s.schedules.Replace(ctx, keyOf(ctx, request.ScheduleID), schedule.Draft{
+	record, err := s.Schedules.Replace(ctx, keyOf(ctx, request.ScheduleID), schedule.Draft{
 		Name: value(body.Name), Cron: body.Cron, TimeZone: value(body.TimeZone), Overlap: string(value(body.Overlap)), Status: string(value(body.Status)),
 	})
 	return jsonResponse(record), err
@@ -49,7 +49,7 @@ func (s *Server) ReplaceSchedule(ctx context.Context, request api.ReplaceSchedul
 
 // DeleteSchedule deletes a schedule and returns it.
 func (s *Server) DeleteSchedule(ctx context.Context, request api.DeleteScheduleRequestObject) (api.DeleteScheduleResponseObject, error) {
-	deleted, err := s.schedules.Delete(ctx, keyOf(ctx, request.ScheduleID))
+	deleted, err := s.Schedules.Delete(ctx, keyOf(ctx, request.ScheduleID))
 	return jsonResponse(deleted), err
 }
 

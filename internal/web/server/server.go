@@ -77,23 +77,7 @@ func New(deps Deps) (http.Handler, error) {
 		metrics: deps.Metrics, log: deps.Log, timeouts: defaultTimeouts,
 	}
 	f.mount(&Server{
-		executions:  deps.Executions,
-		workflows:   deps.Workflows,
-		runs:        deps.Runs,
-		schedules:   deps.Schedules,
-		hooks:       deps.Hooks,
-		environment: deps.Environment,
-		people:      deps.People,
-		keys:        deps.Keys,
-		workspaces:  deps.Workspaces,
-		audit:       deps.Audit,
-		credits:     deps.Credits,
-		callbacks:   deps.Callbacks,
-		guard:       deps.Guard,
-		limiter:     deps.Limiter,
-		catalogue:   deps.Catalogue,
-		systemFunc:  encodeSystem(deps.Catalogue),
-		ready:       deps.ReadyFunc,
+		Deps: deps, systemFunc: encodeSystem(deps.Catalogue),
 		streams: streams{
 			verifier: deps.Verifier, limiter: deps.Limiter, draining: deps.Draining, spread: drainSpread, memory: deps.Memory,
 			running: deps.Streams, metrics: deps.Metrics, log: deps.Log,
@@ -109,30 +93,15 @@ func Health(ready func(context.Context) []Check, metrics *telemetry.Metrics, log
 		return nil, err
 	}
 	f := &front{contract: document, memory: NewMemory(DefaultMemory), metrics: metrics, log: log, timeouts: defaultTimeouts, only: []string{"getLiveness", "getReadiness"}}
-	f.mount(&Server{ready: ready}, nil)
+	f.mount(&Server{Deps: Deps{ReadyFunc: ready}}, nil)
 	return f, nil
 }
 
 // Server implements the operations of the contract, one file per tag.
 type Server struct {
-	executions  *execution.Service
-	workflows   *workflow.Service
-	runs        *run.Service
-	schedules   *schedule.Service
-	hooks       *hook.Service
-	environment *environment.Service
-	people      *person.Service
-	keys        *auth.Keys
-	workspaces  *workspace.Service
-	audit       *audit.Book
-	credits     billing.Reader
-	callbacks   *callback.Service
-	guard       *egress.Guard
-	limiter     *ratelimit.Limiter
-	catalogue   *catalog.Catalog
-	systemFunc  func() (encoded, error)
-	ready       func(context.Context) []Check
-	streams     streams
+	Deps
+	systemFunc func() (encoded, error)
+	streams    streams
 }
 
 var _ api.StrictServerInterface = (*Server)(nil)

@@ -43,7 +43,8 @@ func real(t *testing.T, ready func(context.Context) []Check) *service {
 	t.Cleanup(executions.Close)
 	return start(t, func(s *service, config *http.Server) {
 		s.front.mount(&Server{
-			executions: executions, guard: egress.New(egress.Policy{}), catalogue: catalogue, systemFunc: encodeSystem(catalogue), ready: ready,
+			Deps:       Deps{Executions: executions, Guard: egress.New(egress.Policy{}), Catalogue: catalogue, ReadyFunc: ready},
+			systemFunc: encodeSystem(catalogue),
 		}, nil)
 	})
 }

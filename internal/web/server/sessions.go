@@ -10,7 +10,7 @@ import (
 // CreateSession signs a person in with their e-mail address and password.
 func (s *Server) CreateSession(ctx context.Context, request api.CreateSessionRequestObject) (api.CreateSessionResponseObject, error) {
 	visit := callOf(ctx).visit
-	session, err := s.people.SignIn(ctx, person.Credentials{
+	session, err := s.People.SignIn(ctx, person.Credentials{
 		Email: request.Body.Email, Password: request.Body.Password, Client: visit.client, Device: visit.device,
 	})
 	if err != nil {
@@ -21,7 +21,7 @@ func (s *Server) CreateSession(ctx context.Context, request api.CreateSessionReq
 
 // signedIn returns the response for a new session, with its cookie.
 func (s *Server) signedIn(ctx context.Context, visit visit, session person.Session) (response, error) {
-	current, err := s.people.Current(ctx, session.Person, session.ExpiresAt)
+	current, err := s.People.Current(ctx, session.Person, session.ExpiresAt)
 	body := api.Session{Token: session.Token, ExpiresAt: current.ExpiresAt, User: current.User, Workspaces: current.Workspaces}
 	return jsonResponse(body).with("Set-Cookie", person.Cookie(session.Token, visit.secure).String()), err
 }
@@ -29,18 +29,18 @@ func (s *Server) signedIn(ctx context.Context, visit visit, session person.Sessi
 // GetCurrentSession returns the signed-in person, the expiry of the session and their workspaces.
 func (s *Server) GetCurrentSession(ctx context.Context, _ api.GetCurrentSessionRequestObject) (api.GetCurrentSessionResponseObject, error) {
 	member := callOf(ctx).member
-	current, err := s.people.Current(ctx, member.Person, member.ExpiresAt)
+	current, err := s.People.Current(ctx, member.Person, member.ExpiresAt)
 	return api.GetCurrentSession200JSONResponse(current), err
 }
 
 // DeleteCurrentSession deletes the session and its cookie.
 func (s *Server) DeleteCurrentSession(ctx context.Context, _ api.DeleteCurrentSessionRequestObject) (api.DeleteCurrentSessionResponseObject, error) {
 	call := callOf(ctx)
-	current, err := s.people.Current(ctx, call.member.Person, call.member.ExpiresAt)
+	current, err := s.People.Current(ctx, call.member.Person, call.member.ExpiresAt)
 	if err != nil {
 		return nil, err
 	}
-	if err := s.people.SignOut(ctx, call.visit.token); err != nil {
+	if err := s.People.SignOut(ctx, call.visit.token); err != nil {
 		return nil, err
 	}
 	return jsonResponse(current).with("Set-Cookie", person.Cookie("", call.visit.secure).String()), nil

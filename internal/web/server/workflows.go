@@ -14,7 +14,7 @@ import (
 // CreateWorkflow creates a workflow.
 func (s *Server) CreateWorkflow(ctx context.Context, request api.CreateWorkflowRequestObject) (api.CreateWorkflowResponseObject, error) {
 	call, body := callOf(ctx), request.Body
-	made, replayed, err := s.workflows.Create(ctx, workflow.CreateParams{
+	made, replayed, err := s.Workflows.Create(ctx, workflow.CreateParams{
 		WorkspaceID: call.principal.WorkspaceID, Idempotency: call.idempotency(),
 		Draft: workflow.Draft{
 			Name: body.Name, Description: value(body.Description), Status: api.WorkflowStatus(value(body.Status)), InputSchema: body.InputSchema,
@@ -27,7 +27,7 @@ func (s *Server) CreateWorkflow(ctx context.Context, request api.CreateWorkflowR
 
 // ListWorkflows returns one page of the workspace's workflows.
 func (s *Server) ListWorkflows(ctx context.Context, request api.ListWorkflowsRequestObject) (api.ListWorkflowsResponseObject, error) {
-	page, err := s.workflows.List(ctx, callOf(ctx).principal.WorkspaceID, workflow.ListParams{
+	page, err := s.Workflows.List(ctx, callOf(ctx).principal.WorkspaceID, workflow.ListParams{
 		Limit: limit(request.Params.Limit), Cursor: value(request.Params.Cursor), Status: value(request.Params.Status),
 	})
 	return api.ListWorkflows200JSONResponse(page), err
@@ -39,7 +39,7 @@ func (s *Server) ListWorkflows(ctx context.Context, request api.ListWorkflowsReq
 // says nothing about the status. Therefore GetWorkflow never responds with 304 for an archived
 // workflow or an explicit version. Only saving a new version restores an archived workflow.
 func (s *Server) GetWorkflow(ctx context.Context, request api.GetWorkflowRequestObject) (api.GetWorkflowResponseObject, error) {
-	w, err := s.workflows.Get(ctx, callOf(ctx).principal.WorkspaceID, request.WorkflowID, request.Params.Version)
+	w, err := s.Workflows.Get(ctx, callOf(ctx).principal.WorkspaceID, request.WorkflowID, request.Params.Version)
 	held := request.Params.IfNoneMatch
 	if request.Params.Version != nil || w.Status == api.WorkflowStatusARCHIVED {
 		held = nil
@@ -49,14 +49,14 @@ func (s *Server) GetWorkflow(ctx context.Context, request api.GetWorkflowRequest
 
 // ExportWorkflow returns a workflow, or one of its versions, as a file.
 func (s *Server) ExportWorkflow(ctx context.Context, request api.ExportWorkflowRequestObject) (api.ExportWorkflowResponseObject, error) {
-	w, err := s.workflows.Get(ctx, callOf(ctx).principal.WorkspaceID, request.WorkflowID, request.Params.Version)
+	w, err := s.Workflows.Get(ctx, callOf(ctx).principal.WorkspaceID, request.WorkflowID, request.Params.Version)
 	return jsonResponse(present.WorkflowExport(w)).unless(etag(w.Version), request.Params.IfNoneMatch), err
 }
 
 // ReplaceWorkflow saves a new version of a workflow.
 func (s *Server) ReplaceWorkflow(ctx context.Context, request api.ReplaceWorkflowRequestObject) (api.ReplaceWorkflowResponseObject, error) {
 	call, body := callOf(ctx), request.Body
-	replaced, err := s.workflows.Replace(ctx, workflow.ReplaceParams{
+	replaced, err := s.Workflows.Replace(ctx, workflow.ReplaceParams{
 		WorkspaceID: call.principal.WorkspaceID, WorkflowID: request.WorkflowID, Expected: expected(request.Params.IfMatch),
 		Draft: workflow.Draft{
 			Name: body.Name, Description: value(body.Description), Status: api.WorkflowStatus(value(body.Status)), InputSchema: body.InputSchema,
@@ -72,14 +72,14 @@ func (s *Server) ReplaceWorkflow(ctx context.Context, request api.ReplaceWorkflo
 
 // ArchiveWorkflow archives a workflow and returns it.
 func (s *Server) ArchiveWorkflow(ctx context.Context, request api.ArchiveWorkflowRequestObject) (api.ArchiveWorkflowResponseObject, error) {
-	archived, err := s.workflows.Archive(ctx, callOf(ctx).principal.WorkspaceID, request.WorkflowID, expected(request.Params.IfMatch))
+	archived, err := s.Workflows.Archive(ctx, callOf(ctx).principal.WorkspaceID, request.WorkflowID, expected(request.Params.IfMatch))
 	return versionResponse(archived.Version, archived), err
 }
 
 // UpdateWorkflowComponent changes a component of a workflow.
 func (s *Server) UpdateWorkflowComponent(ctx context.Context, request api.UpdateWorkflowComponentRequestObject) (api.UpdateWorkflowComponentResponseObject, error) {
 	body := value(request.Body)
-	updated, err := s.workflows.UpdateComponent(ctx, workflow.UpdateParams{
+	updated, err := s.Workflows.UpdateComponent(ctx, workflow.UpdateParams{
 		Restricted:  callOf(ctx).principal.Restricted(),
 		WorkspaceID: callOf(ctx).principal.WorkspaceID, WorkflowID: request.WorkflowID, ComponentID: request.ComponentID,
 		Expected: expected(request.Params.IfMatch), Config: body.Config, Name: body.Name, Position: body.Position,

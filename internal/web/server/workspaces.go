@@ -8,13 +8,13 @@ import (
 
 // ListWorkspaces returns one page of the signed-in person's workspaces.
 func (s *Server) ListWorkspaces(ctx context.Context, request api.ListWorkspacesRequestObject) (api.ListWorkspacesResponseObject, error) {
-	page, err := s.workspaces.ListOf(ctx, callOf(ctx).member.ID, limit(request.Params.Limit), value(request.Params.Cursor))
+	page, err := s.Workspaces.ListOf(ctx, callOf(ctx).member.ID, limit(request.Params.Limit), value(request.Params.Cursor))
 	return api.ListWorkspaces200JSONResponse(page), err
 }
 
 // GetWorkspace returns the workspace, with the role of the signed-in person.
 func (s *Server) GetWorkspace(ctx context.Context, _ api.GetWorkspaceRequestObject) (api.GetWorkspaceResponseObject, error) {
 	member := callOf(ctx).member
-	workspace, err := s.workspaces.Get(ctx, member.WorkspaceID, string(member.Role))
+	workspace, err := s.Workspaces.Get(ctx, member.WorkspaceID, string(member.Role))
 	return api.GetWorkspace200JSONResponse(workspace), err
 }

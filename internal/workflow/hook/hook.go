@@ -89,34 +89,18 @@ func (s *Service) Get(ctx context.Context, key notify.Key, access run.Access) (a
 
 // List returns a page of the workspace's hooks, newest first. It returns INVALID_INPUT for an
 // invalid cursor.
-func (s *Service) List(ctx context.Context, workspaceID uuid.UUID, p run.ListParams) (api.HookPage, error) {
-	page := api.HookPage{Data: []api.Hook{}}
-	before, err := cursor.Before(p.Cursor)
-	if err != nil {
-		return page, err
-	}
+func (s *Service) List(ctx context.Context, workspaceID uuid.UUID, p run.ListParams) (page api.HookPage, err error) {
 	var allowed []uuid.UUID // nil: any workflow
 	if len(p.Allowed) > 0 {
 		allowed = p.Allowed
 	}
-	rows, err := db.New().HookList(ctx, s.API, db.HookListParams{
-		WorkspaceID: workspaceID, Before: before, WorkflowID: p.WorkflowID, Allowed: allowed, MaxRows: int32(p.Limit) + 1,
-	})
-	if err != nil {
-		return page, fmt.Errorf("list hooks: %w", err)
-	}
-	if len(rows) > p.Limit {
-		rows = rows[:p.Limit]
-		page.HasMore, page.NextCursor = true, cursor.Encode(rows[p.Limit-1].ID[:])
-	}
-	for _, row := range rows {
+	page.Data, page.HasMore, page.NextCursor, err = cursor.Page("hooks", p.Limit, p.Cursor, func(before uuid.UUID, maxRows int32) ([]db.HookListRow, error) {
+		return db.New().HookList(ctx, s.API, db.HookListParams{WorkspaceID: workspaceID, Before: before, WorkflowID: p.WorkflowID, Allowed: allowed, MaxRows: maxRows})
+	}, func(row db.HookListRow) (uuid.UUID, api.Hook, error) {
 		shown, err := apiRecord(db.HookGetRow(row))
-		if err != nil {
-			return page, err
-		}
-		page.Data = append(page.Data, shown)
-	}
-	return page, nil
+		return row.ID, shown, err
+	})
+	return page, err
 }
 
 // apiRecord returns a hook in the form of the API.

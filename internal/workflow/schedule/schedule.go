@@ -84,30 +84,17 @@ func (s *Service) Get(ctx context.Context, key notify.Key, access run.Access) (a
 
 // List returns a page of the workspace's schedules, newest first. It returns INVALID_INPUT for an
 // invalid cursor.
-func (s *Service) List(ctx context.Context, workspaceID uuid.UUID, p run.ListParams) (api.SchedulePage, error) {
-	page := api.SchedulePage{Data: []api.Schedule{}}
-	before, err := cursor.Before(p.Cursor)
-	if err != nil {
-		return page, err
-	}
+func (s *Service) List(ctx context.Context, workspaceID uuid.UUID, p run.ListParams) (page api.SchedulePage, err error) {
 	var allowed []uuid.UUID // nil: any workflow
 	if len(p.Allowed) > 0 {
 		allowed = p.Allowed
 	}
-	rows, err := db.New().ScheduleList(ctx, s.API, db.ScheduleListParams{
-		WorkspaceID: workspaceID, Before: before, WorkflowID: p.WorkflowID, Allowed: allowed, MaxRows: int32(p.Limit) + 1,
+	page.Data, page.HasMore, page.NextCursor, err = cursor.Page("schedules", p.Limit, p.Cursor, func(before uuid.UUID, maxRows int32) ([]db.ScheduleListRow, error) {
+		return db.New().ScheduleList(ctx, s.API, db.ScheduleListParams{WorkspaceID: workspaceID, Before: before, WorkflowID: p.WorkflowID, Allowed: allowed, MaxRows: maxRows})
+	}, func(row db.ScheduleListRow) (uuid.UUID, api.Schedule, error) {
+		return row.ID, apiRecord(db.ScheduleGetRow(row)), nil
 	})
-	if err != nil {
-		return page, fmt.Errorf("list schedules: %w", err)
-	}
-	if len(rows) > p.Limit {
-		rows = rows[:p.Limit]
-		page.HasMore, page.NextCursor = true, cursor.Encode(rows[p.Limit-1].ID[:])
-	}
-	for _, row := range rows {
-		page.Data = append(page.Data, apiRecord(db.ScheduleGetRow(row)))
-	}
-	return page, nil
+	return page, err
 }
 
 // apiRecord returns a schedule in the form of the API.

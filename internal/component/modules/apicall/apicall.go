@@ -44,9 +44,9 @@ func (*apiCall) Describe() component.Descriptor {
 			"POST and PATCH requests have an Idempotency-Key header unless you set one. It is the same for all attempts and for reruns with the same input and config, so a server that supports it does the work once. " +
 			"After a crash, GET, PUT and DELETE requests are sent again. POST and PATCH requests are sent again only if you set an Idempotency-Key.",
 		Category: "HTTP",
-		Input:    json.RawMessage(inputSchema),
-		Config:   json.RawMessage(configSchema),
-		Output:   json.RawMessage(outputSchema),
+		Input:    component.Object(inputSchema),
+		Config:   component.Object(configSchema),
+		Output:   component.Object(outputSchema),
 		Price:    credit.Credits(2),
 		Timeout:  maxTimeout + 5*time.Second, // longer than timeoutMs, which then stops a slow call
 		Effect:   component.EffectWrite,

@@ -14,20 +14,21 @@ const functionNameForms = "The function: its name, such as transfer, or its full
 type buildCalldata struct{}
 
 func (buildCalldata) Describe() component.Descriptor {
-	return computation{
-		module: "BUILD_EVM_CALLDATA",
-		title:  "Build EVM calldata",
-		description: "Encodes a call of a contract function: the selector and the arguments. " +
+	return component.Computation{
+		Module:   "BUILD_EVM_CALLDATA",
+		Category: category,
+		Title:    "Build EVM calldata",
+		Description: "Encodes a call of a contract function: the selector and the arguments. " +
 			"Each argument is checked against its type. Integers are decimal strings or JSON numbers up to 2^53-1. Bytes are 0x and hexadecimal digits. Addresses are in lower case or have an EIP-55 checksum. Tuples are objects or arrays.",
-		input: `"description": "The function and its arguments.", "required": ["abi", "functionName", "arguments"], "properties": {
+		Input: `"description": "The function and its arguments.", "required": ["abi", "functionName", "arguments"], "properties": {
 			` + abiProperty + `,
 			"functionName": {"type": "string", "minLength": 1, "maxLength": 4096, "title": "Function name", "description": "` + functionNameForms + ` If the function is overloaded, a plain name selects the overload with the same number of arguments. Use constructor to encode constructor arguments, without a selector; append them to the contract's code.", "examples": ["transfer", "safeTransferFrom(address,address,uint256,bytes)"]},
 			"arguments": {"type": "array", "items": {}, "title": "Arguments", "description": "The arguments, in the order of the function's parameters. A tuple is an object with the names of its components, or an array in their order.", "examples": [["0xd8dA6BF26964aF9D7eEd9e03E53415D37aA96045", "1000000"]]}
 		}, "examples": [{"abi": ["function transfer(address to, uint256 amount) returns (bool)"], "functionName": "transfer", "arguments": ["0xd8dA6BF26964aF9D7eEd9e03E53415D37aA96045", "1000000"]}]`,
-		output: `"description": "The encoded call.", "required": ["calldata"], "properties": {
+		Output: `"description": "The encoded call.", "required": ["calldata"], "properties": {
 			"calldata": {` + bytesOut + `, "title": "Calldata", "description": "The selector and the arguments, ABI-encoded, in lower case.", "examples": ["0xa9059cbb000000000000000000000000d8da6bf26964af9d7eed9e03e53415d37aa9604500000000000000000000000000000000000000000000000000000000000f4240"]}
 		}`,
-	}.descriptor()
+	}.Descriptor()
 }
 
 func (buildCalldata) Run(_ context.Context, call component.Call) (component.Result, error) {

@@ -13,17 +13,18 @@ import (
 type computeAddress struct{ formats }
 
 func (computeAddress) Describe() component.Descriptor {
-	return computation{
-		module:      "COMPUTE_EVM_ADDRESS",
-		title:       "Compute EVM address",
-		description: "Derives the address of a secp256k1 public key.",
-		input: `"description": "The public key.", "required": ["publicKey"], "properties": {
+	return component.Computation{
+		Module:      "COMPUTE_EVM_ADDRESS",
+		Category:    category,
+		Title:       "Compute EVM address",
+		Description: "Derives the address of a secp256k1 public key.",
+		Input: `"description": "The public key.", "required": ["publicKey"], "properties": {
 			"publicKey": {"type": "string", "format": "evm-public-key", "title": "Public key", "description": "The key as 0x and hexadecimal digits: compressed (33 bytes starting with 02 or 03) or uncompressed (65 bytes starting with 04).", "examples": ["0x0279be667ef9dcbbac55a06295ce870b07029bfcdb2dce28d959f2815b16f81798"]}
 		}, "examples": [{"publicKey": "0x0279be667ef9dcbbac55a06295ce870b07029bfcdb2dce28d959f2815b16f81798"}]`,
-		output: `"description": "The address.", "required": ["address"], "properties": {
+		Output: `"description": "The address.", "required": ["address"], "properties": {
 			"address": {` + addressOut + `, "title": "Address", "description": "The address, in EIP-55 form.", "examples": ["0x7E5F4552091A69125d5DfCb7b8C2659029395Bdf"]}
 		}`,
-	}.descriptor()
+	}.Descriptor()
 }
 
 func (computeAddress) Run(_ context.Context, call component.Call) (component.Result, error) {

@@ -14,24 +14,25 @@ import (
 type decodeLog struct{ formats }
 
 func (decodeLog) Describe() component.Descriptor {
-	return computation{
-		module: "DECODE_EVM_LOG",
-		title:  "Decode EVM log",
-		description: "Decodes a transaction log with the events of an ABI. " +
+	return component.Computation{
+		Module:   "DECODE_EVM_LOG",
+		Category: category,
+		Title:    "Decode EVM log",
+		Description: "Decodes a transaction log with the events of an ABI. " +
 			"A log contains only the hash of an indexed string, bytes, array or tuple, so such a value is an object with a hash field.",
-		input: `"description": "The ABI and the log.", "required": ["abi", "topics", "data"], "properties": {
+		Input: `"description": "The ABI and the log.", "required": ["abi", "topics", "data"], "properties": {
 			` + eventsABIProperty + `,
 			"eventName": {"type": "string", "minLength": 1, "maxLength": 4096, "title": "Event name", "description": "The expected event: its name or its full signature, such as Transfer(address,address,uint256). By default, the event is determined from the topics, which can be ambiguous for anonymous events.", "examples": ["Transfer"]},
 			"topics": {"type": "array", "maxItems": 4, "items": {"type": "string", "format": "evm-hash"}, "title": "Topics", "description": "The topics of the log, as in a receipt.", "examples": [["0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef", "0x0000000000000000000000005aaeb6053f3e94c9b9a09f33669435e7ef1beaed", "0x000000000000000000000000fb6916095ca1df60bb79ce92ce3ea74c37c5d359"]]},
 			"data": {"type": "string", "format": "hex-bytes", "title": "Data", "description": "The data of the log, as in a receipt.", "examples": ["0x00000000000000000000000000000000000000000000000000000000000f4240"]}
 		}, "examples": [{"abi": ["event Transfer(address indexed from, address indexed to, uint256 value)"], "topics": ["0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef", "0x0000000000000000000000005aaeb6053f3e94c9b9a09f33669435e7ef1beaed", "0x000000000000000000000000fb6916095ca1df60bb79ce92ce3ea74c37c5d359"], "data": "0x00000000000000000000000000000000000000000000000000000000000f4240"}]`,
-		output: `"description": "The event.", "required": ["eventName", "signature", "arguments", "values"], "properties": {
+		Output: `"description": "The event.", "required": ["eventName", "signature", "arguments", "values"], "properties": {
 			"eventName": {"type": "string", "title": "Event name", "description": "The name of the event.", "examples": ["Transfer"]},
 			"signature": {"type": "string", "title": "Signature", "description": "The signature of the event.", "examples": ["Transfer(address,address,uint256)"]},
 			"arguments": {"type": "array", "items": {}, "title": "Arguments", "description": "The values in the order of the event's parameters.", "examples": [["0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed", "0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359", "1000000"]]},
 			"values": {"type": "object", "additionalProperties": {}, "title": "Values", "description": "The values with unique names, by name.", "examples": [{"from": "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed", "to": "0xfB6916095ca1df60bB79Ce92cE3Ea74c37c5d359", "value": "1000000"}]}
 		}`,
-	}.descriptor()
+	}.Descriptor()
 }
 
 func (decodeLog) Run(_ context.Context, call component.Call) (component.Result, error) {

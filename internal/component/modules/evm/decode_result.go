@@ -11,24 +11,25 @@ import (
 type decodeResult struct{ formats }
 
 func (decodeResult) Describe() component.Descriptor {
-	return computation{
-		module: "DECODE_EVM_FUNCTION_RESULT",
-		title:  "Decode EVM function result",
-		description: "Decodes the return values of a contract function, such as the result of READ_EVM_CONTRACT. " +
+	return component.Computation{
+		Module:   "DECODE_EVM_FUNCTION_RESULT",
+		Category: category,
+		Title:    "Decode EVM function result",
+		Description: "Decodes the return values of a contract function, such as the result of READ_EVM_CONTRACT. " +
 			"Integers are returned as decimal strings, bytes as 0x-hex and addresses in EIP-55 form. A tuple is an object if all its components have names, and an array otherwise.",
-		input: `"description": "The ABI and the returned bytes.", "required": ["abi", "encodedResult"], "properties": {
+		Input: `"description": "The ABI and the returned bytes.", "required": ["abi", "encodedResult"], "properties": {
 			` + abiProperty + `,
 			"encodedResult": {"type": "string", "format": "hex-bytes", "title": "Encoded result", "description": "The returned bytes, ABI-encoded.", "examples": ["0x0000000000000000000000000000000000000000000000000000000000000001"]}
 		}, "examples": [{"abi": ["function transfer(address to, uint256 amount) returns (bool)"], "encodedResult": "0x0000000000000000000000000000000000000000000000000000000000000001"}]`,
-		config: `"description": "The function.", "required": ["functionName"], "properties": {
+		Config: `"description": "The function.", "required": ["functionName"], "properties": {
 			"functionName": {"type": "string", "minLength": 1, "maxLength": 4096, "title": "Function name", "description": "` + functionNameForms + ` Use the full signature if overloads return different types.", "examples": ["transfer"]}
 		}, "examples": [{"functionName": "transfer"}]`,
-		output: `"description": "The returned values: 0, 1 and so on in the order of the function's outputs, and by name.", "required": ["values"], "properties": {
+		Output: `"description": "The returned values: 0, 1 and so on in the order of the function's outputs, and by name.", "required": ["values"], "properties": {
 			"0": {"title": "First value", "description": "The first return value.", "examples": [true]},
 			"1": {"title": "Second value", "description": "The second return value. Further values follow as 2, 3 and so on."},
 			"values": {"type": "object", "additionalProperties": {}, "title": "Values", "description": "The return values with unique names, by name.", "examples": [{"owner": "0xd8dA6BF26964aF9D7eEd9e03E53415D37aA96045"}]}
 		}, "additionalProperties": {}`,
-	}.descriptor()
+	}.Descriptor()
 }
 
 func (decodeResult) Run(_ context.Context, call component.Call) (component.Result, error) {

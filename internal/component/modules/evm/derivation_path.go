@@ -20,20 +20,21 @@ func (derivationPath) Describe() component.Descriptor {
 	index := func(name, title, description string) string {
 		return `"` + name + `": {"type": "integer", "minimum": 0, "maximum": 2147483647, "title": "` + title + `", "description": "` + description + `", "examples": [0]}`
 	}
-	return computation{
-		module:      "GET_EVM_DERIVATION_PATH",
-		title:       "EVM derivation path",
-		description: "Returns the BIP-44 path from which a wallet derives an account's key: m/44'/60'/account'/change/address.",
-		input: `"description": "The indexes of the key.", "required": ["accountIndex", "changeIndex", "addressIndex"], "properties": {
+	return component.Computation{
+		Module:      "GET_EVM_DERIVATION_PATH",
+		Category:    category,
+		Title:       "EVM derivation path",
+		Description: "Returns the BIP-44 path from which a wallet derives an account's key: m/44'/60'/account'/change/address.",
+		Input: `"description": "The indexes of the key.", "required": ["accountIndex", "changeIndex", "addressIndex"], "properties": {
 			` + index("accountIndex", "Account index", "The index of the account, from 0. It is hardened.") + `,
 			` + index("changeIndex", "Change index", "0 for external addresses (the usual value), 1 for change addresses.") + `,
 			` + index("addressIndex", "Address index", "The index of the address within the account, from 0.") + `
 		}, "examples": [{"accountIndex": 0, "changeIndex": 0, "addressIndex": 0}]`,
-		output: `"description": "The path, as a list and as a string.", "required": ["derivationPath", "path"], "properties": {
+		Output: `"description": "The path, as a list and as a string.", "required": ["derivationPath", "path"], "properties": {
 			"derivationPath": {"type": "array", "items": {"type": "integer", "minimum": 0, "maximum": 4294967295}, "minItems": 5, "maxItems": 5, "title": "Derivation path", "description": "The five indexes. Hardened indexes include an offset of 2147483648 (2^31).", "examples": [[2147483692, 2147483708, 2147483648, 0, 0]]},
 			"path": {"type": "string", "title": "Path", "description": "The path in the usual notation. An apostrophe marks a hardened index.", "examples": ["m/44'/60'/0'/0/0"]}
 		}`,
-	}.descriptor()
+	}.Descriptor()
 }
 
 func (derivationPath) Run(_ context.Context, call component.Call) (component.Result, error) {

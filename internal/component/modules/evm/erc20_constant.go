@@ -25,14 +25,13 @@ func (erc20Constant) Run(context.Context, component.Call) (component.Result, err
 
 // interfaceConstant describes a module that returns a fixed ABI. It is free, like other constants.
 func interfaceConstant(module, title, standard, contents string) component.Descriptor {
-	d := computation{
-		module: module, title: title,
-		description: "Returns the ABI of " + standard + " for the abi input of other components: " + contents + ".",
-		input:       `"description": "No fields.", "properties": {}, "examples": [{}]`,
-		output: `"description": "The interface.", "required": ["value"], "properties": {
+	d := component.Computation{
+		Module: module, Title: title, Category: category,
+		Description: "Returns the ABI of " + standard + " for the abi input of other components: " + contents + ".",
+		Output: `"description": "The interface.", "required": ["value"], "properties": {
 			"value": {"type": "array", "items": {"type": "object", "additionalProperties": {}}, "title": "Value", "description": "The JSON ABI.", "examples": [[{"type": "function", "name": "symbol", "stateMutability": "view", "inputs": [], "outputs": [{"name": "", "type": "string"}]}]]}
 		}`,
-	}.descriptor()
+	}.Descriptor()
 	d.Price = 0
 	return d
 }

@@ -58,11 +58,6 @@ func Modules(guard *egress.Guard) []component.Module {
 	}
 }
 
-var both = []component.Mode{component.ModeComponent, component.ModeWorkflow}
-
-// emptySchema is the schema of a config without fields.
-const emptySchema = `{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object","description":"No fields.","properties":{},"examples":[{}]}`
-
 // jsonRPCURL is the schema of the node's URL. It is secret because node providers put the
 // customer's API key in it.
 const jsonRPCURL = `"jsonRpcUrl": {"type": "string", "format": "uri", "pattern": "^https?://", "maxLength": 2048, "x-secret": true, "title": "JSON-RPC URL", "description": "The URL of a node of the chain. It is stored encrypted because it often contains an API key.", "examples": ["https://rpc.example.com/v1/mainnet"]}`

@@ -1,7 +1,6 @@
 package evm
 
 import (
-	"encoding/json"
 	"time"
 
 	"github.com/weft-automation/weft/internal/component"
@@ -25,13 +24,13 @@ func (q nodeQuery) descriptor() component.Descriptor {
 	}
 	return component.Descriptor{
 		Module: q.module, Title: q.title, Description: q.description, Category: category,
-		Input: json.RawMessage(objectSchema + `"description": "` + q.about + `", "required": [` + q.required + `],
+		Input: component.Object(`"description": "` + q.about + `", "required": [` + q.required + `],
 			"properties": {` + properties + `},
-			"examples": [{` + exampleURL + q.example + `}]}`),
-		Config: json.RawMessage(emptySchema),
-		Output: json.RawMessage(objectSchema + `"description": "` + q.returns + `", "required": [` + q.requiredOut + `],
-			"properties": {` + q.output + `}}`),
+			"examples": [{` + exampleURL + q.example + `}]`),
+		Config: component.Object(component.NoFields),
+		Output: component.Object(`"description": "` + q.returns + `", "required": [` + q.requiredOut + `],
+			"properties": {` + q.output + `}`),
 		Price: credit.Credits(3), Timeout: 30 * time.Second,
-		Effect: component.EffectRead, Repeat: component.RepeatPure, Modes: both,
+		Effect: component.EffectRead, Repeat: component.RepeatPure, Modes: component.Anywhere(),
 	}
 }

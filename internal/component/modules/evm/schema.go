@@ -1,8 +1,5 @@
 package evm
 
-// objectSchema is the start of each schema of an input, a config or an output.
-const objectSchema = `{"$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object", `
-
 // Schemas of scalars in outputs. A pattern that allows only digits makes the string a bigint in
 // typed clients.
 const (

@@ -18,20 +18,21 @@ const messageProperties = `"message": {"type": "string", "title": "Message", "de
 type signMessage struct{ formats }
 
 func (signMessage) Describe() component.Descriptor {
-	return computation{
-		module:      "SIGN_EVM_MESSAGE",
-		title:       "Sign EVM message",
-		description: "Signs a message as wallets do (personal_sign, EIP-191). Such a signature is never valid for a transaction.",
-		input: `"description": "The message and the private key.", "required": ["message", "privateKey"], "properties": {
+	return component.Computation{
+		Module:      "SIGN_EVM_MESSAGE",
+		Category:    category,
+		Title:       "Sign EVM message",
+		Description: "Signs a message as wallets do (personal_sign, EIP-191). Such a signature is never valid for a transaction.",
+		Input: `"description": "The message and the private key.", "required": ["message", "privateKey"], "properties": {
 			` + messageProperties + `,
 			` + privateKeyProperty + `
 		}, "examples": [{"message": "Hello World", "privateKey": "0x4646464646464646464646464646464646464646464646464646464646464646"}]`,
-		output: `"description": "The signature.", "required": ["signature", "messageHash", "signer"], "properties": {
+		Output: `"description": "The signature.", "required": ["signature", "messageHash", "signer"], "properties": {
 			` + signatureProperty + `,
 			"messageHash": {` + hashOut + `, "title": "Message hash", "description": "The hash that was signed.", "examples": ["0xa1de988600a42c4b4ab089b619297c17d53cffae5d5120d82d8a92d0bb3b78f2"]},
 			` + signerProperty + `
 		}`,
-	}.descriptor()
+	}.Descriptor()
 }
 
 func (signMessage) Run(_ context.Context, call component.Call) (component.Result, error) {

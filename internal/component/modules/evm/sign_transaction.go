@@ -16,12 +16,13 @@ import (
 type signTransaction struct{ formats }
 
 func (signTransaction) Describe() component.Descriptor {
-	return computation{
-		module: "SIGN_EVM_TRANSACTION",
-		title:  "Sign EVM transaction",
-		description: "Signs a transaction from BUILD_EVM_TRANSACTION with a private key, or attaches a signature that was created elsewhere. " +
+	return component.Computation{
+		Module:   "SIGN_EVM_TRANSACTION",
+		Category: category,
+		Title:    "Sign EVM transaction",
+		Description: "Signs a transaction from BUILD_EVM_TRANSACTION with a private key, or attaches a signature that was created elsewhere. " +
 			"Returns the signed transaction and the signer's address. Nothing is sent.",
-		input: `"description": "The transaction, and either a private key or a signature.", "required": ["transaction"], "properties": {
+		Input: `"description": "The transaction, and either a private key or a signature.", "required": ["transaction"], "properties": {
 			"transaction": {"type": ["object", "string"], "required": ["chainId", "nonce", "gasLimit"], "title": "Transaction", "description": "The transaction to sign: an object, or a serialized unsigned transaction as 0x and hexadecimal digits (transaction or serializedTransaction of BUILD_EVM_TRANSACTION).", "properties": {
 				"type": {"type": "string", "enum": ["eip1559", "legacy"], "title": "Type", "description": "eip1559 (with maxFeePerGas and maxPriorityFeePerGas) or legacy (with gasPrice). Defaults to legacy if gasPrice is set, and to eip1559 otherwise.", "examples": ["eip1559"]},
 				"chainId": {` + uint256In + `, "title": "Chain id", "description": "The ID of the chain.", "examples": ["1"]},
@@ -46,12 +47,12 @@ func (signTransaction) Describe() component.Descriptor {
 				"yParity": {"type": "integer", "enum": [0, 1], "title": "y parity", "description": "The parity of the y coordinate: 0 or 1.", "examples": [0]}
 			}, "examples": [{"r": "0x28ef61340bd939bc2195fe537567866003e1a15d3c71ff63e1590620aa636276", "s": "0x67cbe9d8997f761aecb703304b3800ccf555c9f3dc64214b297fb1966a3b6d83", "yParity": 0}]}
 		}, "examples": [{"transaction": {"type": "legacy", "chainId": "1", "nonce": "9", "to": "0x3535353535353535353535353535353535353535", "value": "1000000000000000000", "data": "0x", "gasLimit": "21000", "gasPrice": "20000000000"}, "privateKey": "0x4646464646464646464646464646464646464646464646464646464646464646"}]`,
-		output: `"description": "The signed transaction.", "required": ["signedTransaction", "transactionHash", "from"], "properties": {
+		Output: `"description": "The signed transaction.", "required": ["signedTransaction", "transactionHash", "from"], "properties": {
 			"signedTransaction": {"type": "string", "pattern": "^0x([0-9a-f]{2})+$", "title": "Signed transaction", "description": "The serialized signed transaction, as BROADCAST_EVM_TRANSACTION accepts it.", "examples": ["0xf86c098504a817c800825208943535353535353535353535353535353535353535880de0b6b3a76400008025a028ef61340bd939bc2195fe537567866003e1a15d3c71ff63e1590620aa636276a067cbe9d8997f761aecb703304b3800ccf555c9f3dc64214b297fb1966a3b6d83"]},
 			"transactionHash": {` + hashOut + `, "title": "Transaction hash", "description": "The hash of the transaction.", "examples": ["0x33469b22e9f636356c4160a87eb19df52b7412e8eac32a4a55ffe88ea8350788"]},
 			"from": {` + addressOut + `, "title": "From", "description": "The signer's address, in EIP-55 form.", "examples": ["0x9d8A62f656a8d1615C1294fd71e9CFb3E4855A4F"]}
 		}`,
-	}.descriptor()
+	}.Descriptor()
 }
 
 // externalSignature is a signature that was created elsewhere.

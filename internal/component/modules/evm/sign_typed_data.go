@@ -15,12 +15,13 @@ func (signTypedData) Describe() component.Descriptor {
 			"types": {"Person": [{"name": "name", "type": "string"}, {"name": "wallet", "type": "address"}], "Mail": [{"name": "from", "type": "Person"}, {"name": "to", "type": "Person"}, {"name": "contents", "type": "string"}]},
 			"primaryType": "Mail",
 			"message": {"from": {"name": "Cow", "wallet": "0xCD2a3d9F938E13CD947Ec05AbC7FE734Df8DD826"}, "to": {"name": "Bob", "wallet": "0xbBbBBBBbbBBBbbbBbbBbbbbBBbBbbbbBbBbbBBbB"}, "contents": "Hello, Bob!"}`
-	return computation{
-		module: "SIGN_EVM_TYPED_DATA",
-		title:  "Sign EVM typed data",
-		description: "Signs structured data, such as an order or a permit, as wallets do (eth_signTypedData_v4, EIP-712). " +
+	return component.Computation{
+		Module:   "SIGN_EVM_TYPED_DATA",
+		Category: category,
+		Title:    "Sign EVM typed data",
+		Description: "Signs structured data, such as an order or a permit, as wallets do (eth_signTypedData_v4, EIP-712). " +
 			"A message with a missing or unknown field, or with a value that doesn't match its type, is rejected.",
-		input: `"description": "The data, its types, and the private key.", "required": ["domain", "types", "primaryType", "message", "privateKey"], "properties": {
+		Input: `"description": "The data, its types, and the private key.", "required": ["domain", "types", "primaryType", "message", "privateKey"], "properties": {
 			"domain": {"type": "object", "additionalProperties": {}, "title": "Domain", "description": "The domain that the signature is valid in: those of name, version, chainId, verifyingContract and salt that the contract uses.", "examples": [{"name": "Ether Mail", "version": "1", "chainId": 1, "verifyingContract": "0xCcCCccccCCCCcCCCCCCcCcCccCcCCCcCcccccccC"}]},
 			"types": {"type": "object", "maxProperties": 256, "title": "Types", "description": "The struct types: each name maps to a list of fields. EIP712Domain is optional; by default it is derived from the fields of domain.", "additionalProperties": {"type": "array", "maxItems": 256, "items": {"type": "object", "required": ["name", "type"], "properties": {
 				"name": {"type": "string", "maxLength": 256, "title": "Name", "description": "The name of the field.", "examples": ["wallet"]},
@@ -30,13 +31,13 @@ func (signTypedData) Describe() component.Descriptor {
 			"message": {"type": "object", "additionalProperties": {}, "title": "Message", "description": "The values of the struct. Integers are decimal strings or JSON numbers up to 2^53-1, bytes are 0x and hexadecimal digits.", "examples": [{"name": "Cow", "wallet": "0xCD2a3d9F938E13CD947Ec05AbC7FE734Df8DD826"}]},
 			` + privateKeyProperty + `
 		}, "examples": [{` + mail + `, "privateKey": "0x4646464646464646464646464646464646464646464646464646464646464646"}]`,
-		output: `"description": "The signature.", "required": ["signature", "messageHash", "domainHash", "signer"], "properties": {
+		Output: `"description": "The signature.", "required": ["signature", "messageHash", "domainHash", "signer"], "properties": {
 			` + signatureProperty + `,
 			"messageHash": {` + hashOut + `, "title": "Message hash", "description": "The signed hash of the domain and the message.", "examples": ["0xbe609aee343fb3c4b28e1df9e632fca64fcfaede20f02e86244efddf30957bd2"]},
 			"domainHash": {` + hashOut + `, "title": "Domain hash", "description": "The hash of the domain (the domain separator).", "examples": ["0xf2cee375fa42b42143804025fc449deafd50cc031ca257e0b194a650a912090f"]},
 			` + signerProperty + `
 		}`,
-	}.descriptor()
+	}.Descriptor()
 }
 
 func (signTypedData) Run(_ context.Context, call component.Call) (component.Result, error) {

@@ -36,43 +36,26 @@ type waitForTransaction struct {
 }
 
 func (*waitForTransaction) Describe() component.Descriptor {
-	return component.Descriptor{
-		Module: "WAIT_FOR_EVM_TRANSACTION",
-		Title:  "Wait for EVM transaction",
-		Description: "Waits up to one hour until a transaction is mined and has the requested number of confirmations, then returns its receipt. " +
+	d := nodeQuery{
+		module: "WAIT_FOR_EVM_TRANSACTION", title: "Wait for EVM transaction",
+		description: "Waits up to one hour until a transaction is mined and has the requested number of confirmations, then returns its receipt. " +
 			"A reverted transaction is a result, not a failure. If another transaction used the same nonce, the execution fails with TRANSACTION_REPLACED. If the node dropped the transaction, it fails with TRANSACTION_DROPPED.",
-		Category: category,
-		Input: json.RawMessage(`{
-			"$schema": "https://json-schema.org/draft/2020-12/schema",
-			"type": "object",
-			"description": "The transaction to wait for, and the timeout.",
-			"required": ["jsonRpcUrl", "transactionHash"],
-			"properties": {
-				` + jsonRPCURL + `,
-				"transactionHash": {"type": "string", "format": "evm-hash", "title": "Transaction hash", "description": "The hash of the transaction. The node doesn't have to know it yet.", "examples": ["0x5c504ed432cb51138bcf09aa5e8a410dd4a1e204ef84bfed1be16dfba1b22060"]},
+		about:    "The transaction to wait for, and the timeout.",
+		required: `"jsonRpcUrl", "transactionHash"`,
+		input: `"transactionHash": {"type": "string", "format": "evm-hash", "title": "Transaction hash", "description": "The hash of the transaction. The node doesn't have to know it yet.", "examples": ["0x5c504ed432cb51138bcf09aa5e8a410dd4a1e204ef84bfed1be16dfba1b22060"]},
 				"confirmations": {"type": "integer", "minimum": 1, "maximum": 10000, "default": 1, "title": "Confirmations", "description": "The number of confirmations to wait for. The block that contains the transaction counts as 1.", "examples": [1]},
-				"timeoutMs": {"type": "integer", "minimum": 1, "maximum": 3600000, "default": 3600000, "title": "Timeout (ms)", "description": "The maximum time to wait, in milliseconds.", "examples": [600000]}
-			},
-			"examples": [{"jsonRpcUrl": "https://rpc.example.com/v1/mainnet", "transactionHash": "0x5c504ed432cb51138bcf09aa5e8a410dd4a1e204ef84bfed1be16dfba1b22060", "confirmations": 2}]
-		}`),
-		Config: json.RawMessage(emptySchema),
-		Output: json.RawMessage(`{
-			"$schema": "https://json-schema.org/draft/2020-12/schema",
-			"type": "object",
-			"description": "The outcome of the transaction.",
-			"required": ["receipt", "status", "blockNumber", "confirmations"],
-			"properties": {
-				"receipt": ` + receiptSchema + `,
+				"timeoutMs": {"type": "integer", "minimum": 1, "maximum": 3600000, "default": 3600000, "title": "Timeout (ms)", "description": "The maximum time to wait, in milliseconds.", "examples": [600000]}`,
+		example:     `, "transactionHash": "0x5c504ed432cb51138bcf09aa5e8a410dd4a1e204ef84bfed1be16dfba1b22060", "confirmations": 2`,
+		returns:     "The outcome of the transaction.",
+		requiredOut: `"receipt", "status", "blockNumber", "confirmations"`,
+		output: `"receipt": ` + receiptSchema + `,
 				"status": {"type": "string", "enum": ["success", "reverted"], "title": "Status", "description": "Whether the transaction succeeded or reverted.", "examples": ["success"]},
 				"blockNumber": {` + decimalOut + `, "title": "Block number", "description": "The number of the block that contains the transaction, as a decimal string.", "examples": ["19000000"]},
-				"confirmations": {"type": "integer", "minimum": 1, "title": "Confirmations", "description": "The number of confirmations when the wait finished.", "examples": [2]}
-			}
-		}`),
-		Price: credit.Credits(5), // an execution polls the node many times
-		// Longer than the maximum of timeoutMs, so that the module reports its own timeout.
-		Timeout: waitTimeout + 30*time.Second,
-		Effect:  component.EffectRead, Repeat: component.RepeatPure, Modes: both,
-	}
+				"confirmations": {"type": "integer", "minimum": 1, "title": "Confirmations", "description": "The number of confirmations when the wait finished.", "examples": [2]}`,
+	}.descriptor()
+	d.Price = credit.Credits(5)              // an execution polls the node many times
+	d.Timeout = waitTimeout + 30*time.Second // longer than the maximum of timeoutMs, so that the module reports its own timeout
+	return d
 }
 
 type waitInput struct {

@@ -32,7 +32,7 @@ func constant(name, title, kind, example string) *module {
 		flow: component.Flow{Gives: givesValue},
 		Descriptor: inWorkflows(name, title+" constant",
 			"Returns "+what+" that is stored in the workflow.",
-			nothing,
+			component.NoFields,
 			fmt.Sprintf(`"description": "The value.", "required": ["value"], "properties": {"value": {%s"title": "Value", "description": "The value to return.", "examples": [%s]}}, "examples": [{"value": %[2]s}]`, typed, example),
 			fmt.Sprintf(`"description": "The value.", "required": ["value"], "properties": {"value": {%s"title": "Value", "description": "The value from the config.", "examples": [%s]}}`, typed, example)),
 		evaluate: func(_, config json.RawMessage) (Outcome, error) {

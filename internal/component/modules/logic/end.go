@@ -25,7 +25,7 @@ var respond = &module{
 	Descriptor: inWorkflows(component.Respond, "Respond",
 		"Sets the output of the run to this component's input. Clients that wait for the run receive the output immediately, while the run continues. If a run has several, the last one wins.",
 		`"description": "The output of the run.", "properties": {}, "additionalProperties": true, "examples": [{"total": "1000"}]`,
-		nothing,
+		component.NoFields,
 		`"description": "The output of the run.", "properties": {}, "additionalProperties": true`),
 }
 
@@ -33,7 +33,7 @@ var fail = &module{
 	flow: component.Flow{Fails: true},
 	Descriptor: inWorkflows(component.Fail, "Fail",
 		"Fails the run.",
-		nothing,
+		component.NoFields,
 		`"description": "The error.", "properties": {
 			"code": {"type": "string", "pattern": "^[A-Z][A-Z0-9_]{0,63}$", "default": "FAILED", "title": "Code", "description": "The code of the error.", "examples": ["AMOUNT_TOO_LARGE"]},
 			"message": {"type": "string", "maxLength": 1024, "default": "the workflow failed on purpose", "title": "Message", "description": "The message of the error.", "examples": ["The amount is above the limit."]}

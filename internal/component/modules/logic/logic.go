@@ -132,7 +132,7 @@ const quick = 5 * time.Second
 func inWorkflows(name, title, description string, input, config, output string) component.Descriptor {
 	return component.Descriptor{
 		Module: name, Title: title, Description: description, Category: category,
-		Input: object(input), Config: object(config), Output: object(output),
+		Input: component.Object(input), Config: component.Object(config), Output: component.Object(output),
 		Timeout: quick, Effect: component.EffectNone, Repeat: component.RepeatPure,
 		Modes: []component.Mode{component.ModeWorkflow},
 	}
@@ -144,15 +144,8 @@ func lasting(d component.Descriptor, timeout time.Duration) component.Descriptor
 	return d
 }
 
-// object returns an object schema with the keywords.
-func object(keywords string) json.RawMessage {
-	return json.RawMessage(`{"$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object", ` + keywords + `}`)
-}
-
-const (
-	nothing  = `"description": "No fields.", "properties": {}, "examples": [{}]`
-	anything = `"description": "Any named values.", "properties": {}, "additionalProperties": true, `
-)
+// anything has the keywords of an object with any fields.
+const anything = `"description": "Any named values.", "properties": {}, "additionalProperties": true, `
 
 // result encodes an output and returns the outcome. It returns OUTPUT_TOO_LARGE if the output
 // exceeds the limit.

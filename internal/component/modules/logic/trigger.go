@@ -15,7 +15,7 @@ var onAPICalled = &module{
 	flow: component.Flow{Trigger: true, RunInput: inputSchemaOf, Gives: givesTrigger},
 	Descriptor: inWorkflows(component.OnAPICalled, "On API call",
 		"Starts runs that are triggered by the API or by another workflow. Returns each field of the input by name, and the whole input.",
-		nothing,
+		component.NoFields,
 		`"description": "The input of runs.", "properties": {
 			"inputSchema": {"type": "object", "title": "Input schema", "description": "A JSON Schema of type object for the input. A trigger with an invalid input is rejected. By default, any input is accepted.", "examples": [{"type": "object", "required": ["amount"], "properties": {"amount": {"type": "string"}}}]}
 		}, "examples": [{}, {"inputSchema": {"type": "object", "required": ["amount"], "properties": {"amount": {"type": "string"}}}}]`,
@@ -58,7 +58,7 @@ var onSchedule = &module{
 	flow: startsRun,
 	Descriptor: inWorkflows(component.OnSchedule, "On schedule",
 		"Starts runs that are triggered by a schedule.",
-		nothing,
+		component.NoFields,
 		`"description": "The default times for schedules of the workflow that don't set their own.", "required": ["cron"], "properties": {
 			"cron": {"type": "string", "minLength": 1, "maxLength": 200, "title": "Cron", "description": "Minute, hour, day of the month, month and day of the week (0 or 7 is Sunday), or @hourly, @daily, @weekly, @monthly, @yearly. If neither day field is *, a day matches when one of the two does.", "examples": ["0 9 * * MON-FRI", "@daily"]},
 			"timeZone": {"type": "string", "minLength": 1, "maxLength": 64, "default": "UTC", "title": "Time zone", "description": "The IANA name of the time zone of the schedule. If a clock change skips a time, no run starts. If it repeats a time, two runs start.", "examples": ["Europe/Berlin"]}
@@ -73,7 +73,7 @@ var onWebhook = &module{
 	flow: startsRun,
 	Descriptor: inWorkflows(component.OnWebhook, "On webhook",
 		"Starts runs that are triggered by a webhook request from another service.",
-		nothing,
+		component.NoFields,
 		`"description": "The default verification for hooks of the workflow that don't set their own.", "properties": {
 			"verification": {"type": "object", "title": "Verification", "description": "How requests are authenticated: by an HMAC of the body with a shared secret, or by Standard Webhooks, which uses only the secret.", "required": ["secret"], "additionalProperties": false, "properties": {
 				"scheme": {"type": "string", "enum": ["hmac", "standardWebhooks"], "default": "hmac", "description": "The signature scheme."},

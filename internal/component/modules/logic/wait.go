@@ -49,7 +49,7 @@ var waitForSignal = &module{
 	flow: component.Flow{Ports: []string{graph.PortNext, graph.PortTimeout}, Lasts: true},
 	Descriptor: lasting(inWorkflows(component.WaitForSignal, "Wait for signal",
 		"Waits until the run receives a signal and returns its payload. Continues at timeout if no signal arrives in time.",
-		nothing,
+		component.NoFields,
 		`"description": "The signal and the timeout.", "required": ["name", "timeoutMs"], "properties": {
 			"name": {"type": "string", "pattern": "^[A-Za-z0-9._~-]{1,200}$", "title": "Name", "description": "The name of the signal.", "examples": ["approved"]},
 			"timeoutMs": {"type": "integer", "minimum": 1, "maximum": 2592000000, "title": "Timeout (ms)", "description": "The maximum time to wait, in milliseconds. The maximum is 30 days.", "examples": [86400000]},

@@ -4,52 +4,33 @@ import (
 	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"io"
 	"strings"
-	"time"
 
 	"filippo.io/age"
 	"filippo.io/age/armor"
 
 	"github.com/weft-automation/weft/internal/component"
-	"github.com/weft-automation/weft/internal/kit/credit"
 )
 
 type ageDecrypt struct{}
 
 func (ageDecrypt) Describe() component.Descriptor {
-	return component.Descriptor{
+	return component.Computation{
 		Module:      "AGE_DECRYPT",
 		Title:       "Decrypt with age",
 		Description: "Decrypts an age file (age-encryption.org/v1) with an X25519 identity. The file can be from AGE_ENCRYPT or any other age tool. A modified file is rejected as a whole.",
 		Category:    category,
-		Input: json.RawMessage(`{
-			"$schema": "https://json-schema.org/draft/2020-12/schema",
-			"type": "object",
-			"description": "The encrypted file and the private key.",
-			"required": ["ciphertext", "ageIdentity"],
-			"properties": {
-				"ciphertext": {"type": "string", "minLength": 1, "title": "Ciphertext", "description": "The encrypted file: armored text, or the file in standard base64 with padding.", "examples": ["-----BEGIN AGE ENCRYPTED FILE-----\n..."]},
-				"ageIdentity": {"type": "string", "format": "age-identity", "maxLength": 128, "x-secret": true, "title": "age identity", "description": "The private key, as GENERATE_AGE_ENCRYPTION or age-keygen returns it. It is stored encrypted.", "examples": ["{{env.AGE_IDENTITY}}"]},
-				"encoding": {"type": "string", "title": "Encoding", "description": "The encoding of the result: ` + writeWords + `", ` + writable + `, "default": "utf8", "examples": ["utf8"]}
-			},
-			"examples": [{"ciphertext": "YWdlLWVuY3J5cHRpb24ub3JnL3YxCi0+IFgyNTUxOSA2aCsvaFYvSmJ3QjUrdUR4VTd2blRjdG1OMnYwSWVab0htakF4M2JCMXdnCjBvRkVGSGlqZ2I1NnFtZWhQcXF0NXZ5N0VQSG9zZklBRXRXQStyenFvUlEKLS0tIFljOGxJelphYnJnWHFuSTRtTmV6RjNqM0FaaUVLU3pwaTVxd2sxY3lVMncKMKTkKfmCnQsL1JJisA7PIhCwrREW4gAU7ky/CW6gN3aNUs9UtSR2osFwn1YIMg==", "ageIdentity": "AGE-SECRET-KEY-184JMZMVQH3E6U0PSL869004Y3U2NYV7R30EU99CSEDNPH02YUVFSZW44VU"}]
-		}`),
-		Config: json.RawMessage(emptySchema),
-		Output: json.RawMessage(`{
-			"$schema": "https://json-schema.org/draft/2020-12/schema",
-			"type": "object",
-			"description": "The decrypted data.",
-			"required": ["data"],
-			"properties": {
-				"data": {"type": "string", "x-secret": true, "title": "Data", "description": "The decrypted data, in the given encoding. It is stored encrypted.", "examples": ["attack at dawn"]}
-			}
-		}`),
-		Price: credit.Credits(1), Timeout: 5 * time.Second,
-		Effect: component.EffectNone, Repeat: component.RepeatPure, Modes: both,
-	}
+		Input: `"description": "The encrypted file and the private key.", "required": ["ciphertext", "ageIdentity"], "properties": {
+			"ciphertext": {"type": "string", "minLength": 1, "title": "Ciphertext", "description": "The encrypted file: armored text, or the file in standard base64 with padding.", "examples": ["-----BEGIN AGE ENCRYPTED FILE-----\n..."]},
+			"ageIdentity": {"type": "string", "format": "age-identity", "maxLength": 128, "x-secret": true, "title": "age identity", "description": "The private key, as GENERATE_AGE_ENCRYPTION or age-keygen returns it. It is stored encrypted.", "examples": ["{{env.AGE_IDENTITY}}"]},
+			"encoding": {"type": "string", "title": "Encoding", "description": "The encoding of the result: ` + writeWords + `", ` + writable + `, "default": "utf8", "examples": ["utf8"]}
+		}, "examples": [{"ciphertext": "YWdlLWVuY3J5cHRpb24ub3JnL3YxCi0+IFgyNTUxOSA2aCsvaFYvSmJ3QjUrdUR4VTd2blRjdG1OMnYwSWVab0htakF4M2JCMXdnCjBvRkVGSGlqZ2I1NnFtZWhQcXF0NXZ5N0VQSG9zZklBRXRXQStyenFvUlEKLS0tIFljOGxJelphYnJnWHFuSTRtTmV6RjNqM0FaaUVLU3pwaTVxd2sxY3lVMncKMKTkKfmCnQsL1JJisA7PIhCwrREW4gAU7ky/CW6gN3aNUs9UtSR2osFwn1YIMg==", "ageIdentity": "AGE-SECRET-KEY-184JMZMVQH3E6U0PSL869004Y3U2NYV7R30EU99CSEDNPH02YUVFSZW44VU"}]`,
+		Output: `"description": "The decrypted data.", "required": ["data"], "properties": {
+			"data": {"type": "string", "x-secret": true, "title": "Data", "description": "The decrypted data, in the given encoding. It is stored encrypted.", "examples": ["attack at dawn"]}
+		}`,
+	}.Descriptor()
 }
 
 // Formats returns the string formats of the schema.

@@ -4,16 +4,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"io"
-	"time"
 
 	"filippo.io/age"
 	"filippo.io/age/armor"
 
 	"github.com/weft-automation/weft/internal/component"
-	"github.com/weft-automation/weft/internal/kit/credit"
 )
 
 // maxRecipients is the maximum number of additional recipients.
@@ -22,38 +19,22 @@ const maxRecipients = 20
 type ageEncrypt struct{}
 
 func (ageEncrypt) Describe() component.Descriptor {
-	return component.Descriptor{
+	return component.Computation{
 		Module:      "AGE_ENCRYPT",
 		Title:       "Encrypt with age",
 		Description: "Encrypts data for one or more X25519 recipients in the age format (age-encryption.org/v1). Each recipient can decrypt it with AGE_DECRYPT or any other age tool.",
 		Category:    category,
-		Input: json.RawMessage(`{
-			"$schema": "https://json-schema.org/draft/2020-12/schema",
-			"type": "object",
-			"description": "The data and its recipients.",
-			"required": ["data", "ageRecipient"],
-			"properties": {
-				"data": {"type": "string", "maxLength": 65536, "x-secret": true, "title": "Data", "description": "The data to encrypt, in the given encoding. It can be empty. It is stored encrypted.", "examples": ["attack at dawn"]},
-				"encoding": {"type": "string", "title": "Encoding", "description": "The encoding of data: ` + readWords + `", ` + readable + `, "default": "utf8", "examples": ["utf8"]},
-				"ageRecipient": {"type": "string", "format": "age-recipient", "maxLength": 128, "title": "age recipient", "description": "The recipient's public key, as GENERATE_AGE_ENCRYPTION or age-keygen returns it.", "examples": ["age1cy0su9fwf3gf9mw868g5yut09p6nytfmmnktexz2ya5uqg9vl9sss4euqm"]},
-				"additionalRecipients": {"type": "array", "maxItems": 20, "items": {"type": "string", "format": "age-recipient", "maxLength": 128}, "title": "Additional recipients", "description": "The public keys of further recipients.", "default": [], "examples": [["age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p"]]},
-				"format": {"type": "string", "title": "Format", "description": "The format of the encrypted file: armor is PEM-style text, base64 is the binary file in standard Base64 with padding.", "enum": ["armor", "base64"], "default": "armor", "examples": ["armor"]}
-			},
-			"examples": [{"data": "attack at dawn", "ageRecipient": "age1cy0su9fwf3gf9mw868g5yut09p6nytfmmnktexz2ya5uqg9vl9sss4euqm"}, {"data": "0x00ff10", "encoding": "hex", "ageRecipient": "age1cy0su9fwf3gf9mw868g5yut09p6nytfmmnktexz2ya5uqg9vl9sss4euqm", "additionalRecipients": ["age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p"], "format": "base64"}]
-		}`),
-		Config: json.RawMessage(emptySchema),
-		Output: json.RawMessage(`{
-			"$schema": "https://json-schema.org/draft/2020-12/schema",
-			"type": "object",
-			"description": "The encrypted file.",
-			"required": ["ciphertext"],
-			"properties": {
-				"ciphertext": {"type": "string", "minLength": 1, "title": "Ciphertext", "description": "The encrypted file, in the given format.", "examples": ["-----BEGIN AGE ENCRYPTED FILE-----\n..."]}
-			}
-		}`),
-		Price: credit.Credits(1), Timeout: 5 * time.Second,
-		Effect: component.EffectNone, Repeat: component.RepeatPure, Modes: both,
-	}
+		Input: `"description": "The data and its recipients.", "required": ["data", "ageRecipient"], "properties": {
+			"data": {"type": "string", "maxLength": 65536, "x-secret": true, "title": "Data", "description": "The data to encrypt, in the given encoding. It can be empty. It is stored encrypted.", "examples": ["attack at dawn"]},
+			"encoding": {"type": "string", "title": "Encoding", "description": "The encoding of data: ` + readWords + `", ` + readable + `, "default": "utf8", "examples": ["utf8"]},
+			"ageRecipient": {"type": "string", "format": "age-recipient", "maxLength": 128, "title": "age recipient", "description": "The recipient's public key, as GENERATE_AGE_ENCRYPTION or age-keygen returns it.", "examples": ["age1cy0su9fwf3gf9mw868g5yut09p6nytfmmnktexz2ya5uqg9vl9sss4euqm"]},
+			"additionalRecipients": {"type": "array", "maxItems": 20, "items": {"type": "string", "format": "age-recipient", "maxLength": 128}, "title": "Additional recipients", "description": "The public keys of further recipients.", "default": [], "examples": [["age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p"]]},
+			"format": {"type": "string", "title": "Format", "description": "The format of the encrypted file: armor is PEM-style text, base64 is the binary file in standard Base64 with padding.", "enum": ["armor", "base64"], "default": "armor", "examples": ["armor"]}
+		}, "examples": [{"data": "attack at dawn", "ageRecipient": "age1cy0su9fwf3gf9mw868g5yut09p6nytfmmnktexz2ya5uqg9vl9sss4euqm"}, {"data": "0x00ff10", "encoding": "hex", "ageRecipient": "age1cy0su9fwf3gf9mw868g5yut09p6nytfmmnktexz2ya5uqg9vl9sss4euqm", "additionalRecipients": ["age1ql3z7hjy54pw3hyww5ayyfg7zqgvc7w3j2elw8zmrj2kg5sfn9aqmcac8p"], "format": "base64"}]`,
+		Output: `"description": "The encrypted file.", "required": ["ciphertext"], "properties": {
+			"ciphertext": {"type": "string", "minLength": 1, "title": "Ciphertext", "description": "The encrypted file, in the given format.", "examples": ["-----BEGIN AGE ENCRYPTED FILE-----\n..."]}
+		}`,
+	}.Descriptor()
 }
 
 // Formats returns the string formats of the schema.

@@ -2,13 +2,10 @@ package utility
 
 import (
 	"context"
-	"encoding/json"
 	"math/big"
 	"strings"
-	"time"
 
 	"github.com/weft-automation/weft/internal/component"
-	"github.com/weft-automation/weft/internal/kit/credit"
 )
 
 // Limits of one calculation. Parsing and formatting decimal digits take more than linear time.
@@ -20,36 +17,20 @@ const (
 type bigintCalculate struct{}
 
 func (bigintCalculate) Describe() component.Descriptor {
-	return component.Descriptor{
+	return component.Computation{
 		Module:      "BIGINT_CALCULATE",
 		Title:       "Calculate with big integers",
 		Description: "Calculates with integers of up to 100,000 digits. Division truncates towards zero and the remainder has the sign of left, as in Solidity and JavaScript's BigInt: 7 / -2 is -3 and 7 modulo -2 is 1, -7 / 2 is -3 and -7 modulo 2 is -1.",
 		Category:    category,
-		Input: json.RawMessage(`{
-			"$schema": "https://json-schema.org/draft/2020-12/schema",
-			"type": "object",
-			"description": "The operation and its operands.",
-			"required": ["operation", "left", "right"],
-			"properties": {
-				"operation": {"type": "string", "title": "Operation", "description": "add, subtract (left minus right), multiply, divide (left by right, towards zero), modulo (the remainder of that division), power (left to the power of right, which must not be negative; 0 to the power of 0 is 1), min and max (the smaller and the larger one), or compare (-1 if left is smaller, 0 if both are equal, 1 if left is larger). Division by zero is an error.", "enum": ["add", "subtract", "multiply", "divide", "modulo", "power", "min", "max", "compare"], "examples": ["multiply"]},
-				"left": {"type": "string", "pattern": "^-?[0-9]+$", "maxLength": 100001, "title": "Left", "description": "The first number, as a decimal string.", "examples": ["1000000000000000000"]},
-				"right": {"type": "string", "pattern": "^-?[0-9]+$", "maxLength": 100001, "title": "Right", "description": "The second number, as a decimal string.", "examples": ["3"]}
-			},
-			"examples": [{"operation": "multiply", "left": "1000000000000000000", "right": "3"}, {"operation": "divide", "left": "-7", "right": "2"}]
-		}`),
-		Config: json.RawMessage(emptySchema),
-		Output: json.RawMessage(`{
-			"$schema": "https://json-schema.org/draft/2020-12/schema",
-			"type": "object",
-			"description": "The result.",
-			"required": ["result"],
-			"properties": {
-				"result": {"type": "string", "pattern": "^(0|-?[1-9][0-9]*)$", "title": "Result", "description": "The result, as a decimal string without leading zeros.", "examples": ["3000000000000000000"]}
-			}
-		}`),
-		Price: credit.Credits(1), Timeout: 5 * time.Second,
-		Effect: component.EffectNone, Repeat: component.RepeatPure, Modes: both,
-	}
+		Input: `"description": "The operation and its operands.", "required": ["operation", "left", "right"], "properties": {
+			"operation": {"type": "string", "title": "Operation", "description": "add, subtract (left minus right), multiply, divide (left by right, towards zero), modulo (the remainder of that division), power (left to the power of right, which must not be negative; 0 to the power of 0 is 1), min and max (the smaller and the larger one), or compare (-1 if left is smaller, 0 if both are equal, 1 if left is larger). Division by zero is an error.", "enum": ["add", "subtract", "multiply", "divide", "modulo", "power", "min", "max", "compare"], "examples": ["multiply"]},
+			"left": {"type": "string", "pattern": "^-?[0-9]+$", "maxLength": 100001, "title": "Left", "description": "The first number, as a decimal string.", "examples": ["1000000000000000000"]},
+			"right": {"type": "string", "pattern": "^-?[0-9]+$", "maxLength": 100001, "title": "Right", "description": "The second number, as a decimal string.", "examples": ["3"]}
+		}, "examples": [{"operation": "multiply", "left": "1000000000000000000", "right": "3"}, {"operation": "divide", "left": "-7", "right": "2"}]`,
+		Output: `"description": "The result.", "required": ["result"], "properties": {
+			"result": {"type": "string", "pattern": "^(0|-?[1-9][0-9]*)$", "title": "Result", "description": "The result, as a decimal string without leading zeros.", "examples": ["3000000000000000000"]}
+		}`,
+	}.Descriptor()
 }
 
 func (bigintCalculate) Run(_ context.Context, call component.Call) (component.Result, error) {

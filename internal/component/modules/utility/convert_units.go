@@ -5,10 +5,8 @@ import (
 	"encoding/json"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/weft-automation/weft/internal/component"
-	"github.com/weft-automation/weft/internal/kit/credit"
 	"github.com/weft-automation/weft/internal/kit/fault"
 )
 
@@ -21,36 +19,20 @@ const (
 type convertUnits struct{}
 
 func (convertUnits) Describe() component.Descriptor {
-	return component.Descriptor{
+	return component.Computation{
 		Module:      "CONVERT_UNITS",
 		Title:       "Convert units",
 		Description: "Converts an amount between units of a currency without loss of precision. A unit is wei (0 decimals), gwei (9), ether (18), or a number of decimals. For example, to convert 1.5 USDC to the 1500000 base units that a contract expects, convert from 6 to 0. Amounts are never rounded: an amount with a fraction of a base unit is rejected.",
 		Category:    category,
-		Input: json.RawMessage(`{
-			"$schema": "https://json-schema.org/draft/2020-12/schema",
-			"type": "object",
-			"description": "The amount and the units.",
-			"required": ["value", "from", "to"],
-			"properties": {
-				"value": {"type": "string", "pattern": "^-?[0-9]+(\\.[0-9]+)?$", "maxLength": 1000, "title": "Value", "description": "The amount in the unit given by from, as a decimal string without an exponent.", "examples": ["1.5"]},
-				"from": {"type": ["string", "integer"], "pattern": "^(wei|gwei|ether|[0-9]{1,3})$", "minimum": 0, "maximum": 255, "title": "From", "description": "The unit of value: wei, gwei, ether, or a number of decimals from 0 (the base unit) to 255.", "examples": ["ether", 6]},
-				"to": {"type": ["string", "integer"], "pattern": "^(wei|gwei|ether|[0-9]{1,3})$", "minimum": 0, "maximum": 255, "title": "To", "description": "The unit of the result: wei, gwei, ether, or a number of decimals from 0 (the base unit) to 255.", "examples": ["wei", 0]}
-			},
-			"examples": [{"value": "1.5", "from": "ether", "to": "wei"}, {"value": "1500000", "from": 0, "to": 6}]
-		}`),
-		Config: json.RawMessage(emptySchema),
-		Output: json.RawMessage(`{
-			"$schema": "https://json-schema.org/draft/2020-12/schema",
-			"type": "object",
-			"description": "The converted amount.",
-			"required": ["result"],
-			"properties": {
-				"result": {"type": "string", "pattern": "^-?(0|[1-9][0-9]*)(\\.[0-9]*[1-9])?$", "title": "Result", "description": "The amount in the unit given by to, as a decimal string without trailing zeros. Whole amounts have no decimal point.", "examples": ["1500000000000000000"]}
-			}
-		}`),
-		Price: credit.Credits(1), Timeout: 5 * time.Second,
-		Effect: component.EffectNone, Repeat: component.RepeatPure, Modes: both,
-	}
+		Input: `"description": "The amount and the units.", "required": ["value", "from", "to"], "properties": {
+			"value": {"type": "string", "pattern": "^-?[0-9]+(\\.[0-9]+)?$", "maxLength": 1000, "title": "Value", "description": "The amount in the unit given by from, as a decimal string without an exponent.", "examples": ["1.5"]},
+			"from": {"type": ["string", "integer"], "pattern": "^(wei|gwei|ether|[0-9]{1,3})$", "minimum": 0, "maximum": 255, "title": "From", "description": "The unit of value: wei, gwei, ether, or a number of decimals from 0 (the base unit) to 255.", "examples": ["ether", 6]},
+			"to": {"type": ["string", "integer"], "pattern": "^(wei|gwei|ether|[0-9]{1,3})$", "minimum": 0, "maximum": 255, "title": "To", "description": "The unit of the result: wei, gwei, ether, or a number of decimals from 0 (the base unit) to 255.", "examples": ["wei", 0]}
+		}, "examples": [{"value": "1.5", "from": "ether", "to": "wei"}, {"value": "1500000", "from": 0, "to": 6}]`,
+		Output: `"description": "The converted amount.", "required": ["result"], "properties": {
+			"result": {"type": "string", "pattern": "^-?(0|[1-9][0-9]*)(\\.[0-9]*[1-9])?$", "title": "Result", "description": "The amount in the unit given by to, as a decimal string without trailing zeros. Whole amounts have no decimal point.", "examples": ["1500000000000000000"]}
+		}`,
+	}.Descriptor()
 }
 
 func (convertUnits) Run(_ context.Context, call component.Call) (component.Result, error) {

@@ -2,38 +2,25 @@ package utility
 
 import (
 	"context"
-	"encoding/json"
-	"time"
 
 	"github.com/weft-automation/weft/internal/component"
-	"github.com/weft-automation/weft/internal/kit/credit"
 )
 
 type decode struct{}
 
 func (decode) Describe() component.Descriptor {
-	return component.Descriptor{
+	return component.Computation{
 		Module:      "DECODE",
 		Title:       "Decode",
 		Description: "Decodes hex, Base64, URL-safe Base64 or Base58. The result is text, so the decoded bytes must be valid UTF-8; set to for another encoding.",
 		Category:    category,
-		Input: json.RawMessage(`{
-			"$schema": "https://json-schema.org/draft/2020-12/schema",
-			"type": "object",
-			"description": "The data and the encodings.",
-			"required": ["data", "from"],
-			"properties": {
-				"data": {"type": "string", "title": "Data", "description": "The data, in the encoding given by from. It can be empty.", "examples": ["aGVsbG8="]},
-				"from": {"type": "string", "title": "From", "description": "The encoding of data: ` + readWords + `", ` + readable + `, "examples": ["base64"]},
-				"to": {"type": "string", "title": "To", "description": "The encoding of the result: ` + writeWords + `", ` + writable + `, "default": "utf8", "examples": ["utf8"]}
-			},
-			"examples": [{"data": "aGVsbG8=", "from": "base64"}, {"data": "ABnLTmg", "from": "base58", "to": "hex"}]
-		}`),
-		Config: json.RawMessage(emptySchema),
-		Output: json.RawMessage(transcoded),
-		Price:  credit.Credits(1), Timeout: 5 * time.Second,
-		Effect: component.EffectNone, Repeat: component.RepeatPure, Modes: both,
-	}
+		Input: `"description": "The data and the encodings.", "required": ["data", "from"], "properties": {
+			"data": {"type": "string", "title": "Data", "description": "The data, in the encoding given by from. It can be empty.", "examples": ["aGVsbG8="]},
+			"from": {"type": "string", "title": "From", "description": "The encoding of data: ` + readWords + `", ` + readable + `, "examples": ["base64"]},
+			"to": {"type": "string", "title": "To", "description": "The encoding of the result: ` + writeWords + `", ` + writable + `, "default": "utf8", "examples": ["utf8"]}
+		}, "examples": [{"data": "aGVsbG8=", "from": "base64"}, {"data": "ABnLTmg", "from": "base58", "to": "hex"}]`,
+		Output: transcoded,
+	}.Descriptor()
 }
 
 func (decode) Run(_ context.Context, call component.Call) (component.Result, error) {

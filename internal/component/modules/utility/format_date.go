@@ -11,7 +11,6 @@ import (
 	_ "time/tzdata" // for machines without a time zone database
 
 	"github.com/weft-automation/weft/internal/component"
-	"github.com/weft-automation/weft/internal/kit/credit"
 	"github.com/weft-automation/weft/internal/kit/timestamp"
 )
 
@@ -20,39 +19,23 @@ const defaultDateFormat = "%FT%T%:z"
 type formatDate struct{}
 
 func (formatDate) Describe() component.Descriptor {
-	return component.Descriptor{
+	return component.Computation{
 		Module:      "FORMAT_DATE",
 		Title:       "Format date",
 		Description: "Formats a timestamp in any time zone. Accepts RFC 3339 and Unix time in seconds or milliseconds, and also returns the time as Unix time. The format uses strftime conversions (as in C, Python and Ruby). Names of days and months are in English.",
 		Category:    category,
-		Input: json.RawMessage(`{
-			"$schema": "https://json-schema.org/draft/2020-12/schema",
-			"type": "object",
-			"description": "The timestamp and the format.",
-			"required": ["timestamp"],
-			"properties": {
-				"timestamp": {"type": ["string", "integer"], "format": "timestamp", "maxLength": 64, "minimum": -62167219200000, "maximum": 253402300799999, "title": "Timestamp", "description": "The time: RFC 3339 such as 2026-12-24T18:00:00Z, or Unix time as a number or a decimal string, in the given unit. A leap second (23:59:60 UTC) counts as the second after it.", "examples": ["2026-12-24T18:00:00Z", 1798135200, "1798135200"]},
-				"unit": {"type": "string", "title": "Unit", "description": "The unit of a Unix time. Ignored for RFC 3339.", "enum": ["seconds", "milliseconds"], "default": "seconds", "examples": ["seconds"]},
-				"timeZone": {"type": "string", "format": "time-zone", "maxLength": 64, "title": "Time zone", "description": "The IANA name of the time zone of the result.", "default": "UTC", "examples": ["Europe/Berlin"]},
-				"format": {"type": "string", "format": "date-format", "maxLength": 256, "title": "Format", "description": "A string with strftime conversions. Date: %Y year (4 digits), %y (2 digits), %m month (01 to 12), %B (January), %b (Jan), %d day (01 to 31), %e (padded with a space), %j day of the year (001 to 366), %A (Monday), %a (Mon), %u day of the week (1 is Monday, 7 is Sunday), %w (0 is Sunday, 6 is Saturday), %G and %V year and week of ISO 8601, %F is %Y-%m-%d. Time: %H hour (00 to 23), %I (01 to 12), %p AM or PM, %M minute, %S second, %L milliseconds (3 digits), %T is %H:%M:%S, %R is %H:%M. Zone: %z is +0100, %:z is +01:00, %Z is the abbreviation. %s is the Unix time in seconds, %% a percent sign. All other characters are copied.", "default": "%FT%T%:z", "examples": ["%d.%m.%Y %H:%M"]}
-			},
-			"examples": [{"timestamp": "2026-12-24T18:00:00Z", "timeZone": "Europe/Berlin", "format": "%A, %e %B %Y, %H:%M %Z"}, {"timestamp": 1798135200}]
-		}`),
-		Config: json.RawMessage(emptySchema),
-		Output: json.RawMessage(`{
-			"$schema": "https://json-schema.org/draft/2020-12/schema",
-			"type": "object",
-			"description": "The formatted time.",
-			"required": ["formatted", "unixSeconds", "unixMilliseconds"],
-			"properties": {
-				"formatted": {"type": "string", "title": "Formatted", "description": "The time in the time zone, in the given format.", "examples": ["24.12.2026 19:00"]},
-				"unixSeconds": {"type": "integer", "title": "Unix seconds", "description": "Whole seconds since 1970-01-01T00:00:00Z, rounded down.", "examples": [1798135200]},
-				"unixMilliseconds": {"type": "integer", "title": "Unix milliseconds", "description": "Whole milliseconds since 1970-01-01T00:00:00Z, rounded down.", "examples": [1798135200000]}
-			}
-		}`),
-		Price: credit.Credits(1), Timeout: 5 * time.Second,
-		Effect: component.EffectNone, Repeat: component.RepeatPure, Modes: both,
-	}
+		Input: `"description": "The timestamp and the format.", "required": ["timestamp"], "properties": {
+			"timestamp": {"type": ["string", "integer"], "format": "timestamp", "maxLength": 64, "minimum": -62167219200000, "maximum": 253402300799999, "title": "Timestamp", "description": "The time: RFC 3339 such as 2026-12-24T18:00:00Z, or Unix time as a number or a decimal string, in the given unit. A leap second (23:59:60 UTC) counts as the second after it.", "examples": ["2026-12-24T18:00:00Z", 1798135200, "1798135200"]},
+			"unit": {"type": "string", "title": "Unit", "description": "The unit of a Unix time. Ignored for RFC 3339.", "enum": ["seconds", "milliseconds"], "default": "seconds", "examples": ["seconds"]},
+			"timeZone": {"type": "string", "format": "time-zone", "maxLength": 64, "title": "Time zone", "description": "The IANA name of the time zone of the result.", "default": "UTC", "examples": ["Europe/Berlin"]},
+			"format": {"type": "string", "format": "date-format", "maxLength": 256, "title": "Format", "description": "A string with strftime conversions. Date: %Y year (4 digits), %y (2 digits), %m month (01 to 12), %B (January), %b (Jan), %d day (01 to 31), %e (padded with a space), %j day of the year (001 to 366), %A (Monday), %a (Mon), %u day of the week (1 is Monday, 7 is Sunday), %w (0 is Sunday, 6 is Saturday), %G and %V year and week of ISO 8601, %F is %Y-%m-%d. Time: %H hour (00 to 23), %I (01 to 12), %p AM or PM, %M minute, %S second, %L milliseconds (3 digits), %T is %H:%M:%S, %R is %H:%M. Zone: %z is +0100, %:z is +01:00, %Z is the abbreviation. %s is the Unix time in seconds, %% a percent sign. All other characters are copied.", "default": "%FT%T%:z", "examples": ["%d.%m.%Y %H:%M"]}
+		}, "examples": [{"timestamp": "2026-12-24T18:00:00Z", "timeZone": "Europe/Berlin", "format": "%A, %e %B %Y, %H:%M %Z"}, {"timestamp": 1798135200}]`,
+		Output: `"description": "The formatted time.", "required": ["formatted", "unixSeconds", "unixMilliseconds"], "properties": {
+			"formatted": {"type": "string", "title": "Formatted", "description": "The time in the time zone, in the given format.", "examples": ["24.12.2026 19:00"]},
+			"unixSeconds": {"type": "integer", "title": "Unix seconds", "description": "Whole seconds since 1970-01-01T00:00:00Z, rounded down.", "examples": [1798135200]},
+			"unixMilliseconds": {"type": "integer", "title": "Unix milliseconds", "description": "Whole milliseconds since 1970-01-01T00:00:00Z, rounded down.", "examples": [1798135200000]}
+		}`,
+	}.Descriptor()
 }
 
 // Formats returns the string formats of the schema.

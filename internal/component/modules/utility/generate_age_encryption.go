@@ -2,40 +2,27 @@ package utility
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"time"
 
 	"filippo.io/age"
 
 	"github.com/weft-automation/weft/internal/component"
-	"github.com/weft-automation/weft/internal/kit/credit"
 )
 
 type generateAgeEncryption struct{}
 
 func (generateAgeEncryption) Describe() component.Descriptor {
-	return component.Descriptor{
+	return component.Computation{
 		Module:      "GENERATE_AGE_ENCRYPTION",
 		Title:       "Generate age encryption keys",
 		Description: "Generates an X25519 key pair for age encryption (age-encryption.org): the recipient is the public key for encryption, the identity is the private key for decryption.",
 		Category:    category,
-		Input:       json.RawMessage(emptySchema),
-		Config:      json.RawMessage(emptySchema),
-		Output: json.RawMessage(`{
-			"$schema": "https://json-schema.org/draft/2020-12/schema",
-			"type": "object",
-			"description": "The key pair.",
-			"required": ["ageIdentity", "ageRecipient"],
-			"properties": {
-				"ageIdentity": {"type": "string", "pattern": "^AGE-SECRET-KEY-1[0-9A-Z]{58}$", "x-secret": true, "title": "age identity", "description": "The private key. Anyone who has it can decrypt data for the recipient.", "examples": ["AGE-SECRET-KEY-184JMZMVQH3E6U0PSL869004Y3U2NYV7R30EU99CSEDNPH02YUVFSZW44VU"]},
-				"ageRecipient": {"type": "string", "pattern": "^age1[0-9a-z]{58}$", "title": "age recipient", "description": "The public key. Share it with those who encrypt data for you.", "examples": ["age1cy0su9fwf3gf9mw868g5yut09p6nytfmmnktexz2ya5uqg9vl9sss4euqm"]}
-			}
-		}`),
-		Price: credit.Credits(1), Timeout: 5 * time.Second,
-		Effect: component.EffectNone, Repeat: component.RepeatPure, Modes: both,
-	}
+		Output: `"description": "The key pair.", "required": ["ageIdentity", "ageRecipient"], "properties": {
+			"ageIdentity": {"type": "string", "pattern": "^AGE-SECRET-KEY-1[0-9A-Z]{58}$", "x-secret": true, "title": "age identity", "description": "The private key. Anyone who has it can decrypt data for the recipient.", "examples": ["AGE-SECRET-KEY-184JMZMVQH3E6U0PSL869004Y3U2NYV7R30EU99CSEDNPH02YUVFSZW44VU"]},
+			"ageRecipient": {"type": "string", "pattern": "^age1[0-9a-z]{58}$", "title": "age recipient", "description": "The public key. Share it with those who encrypt data for you.", "examples": ["age1cy0su9fwf3gf9mw868g5yut09p6nytfmmnktexz2ya5uqg9vl9sss4euqm"]}
+		}`,
+	}.Descriptor()
 }
 
 func (generateAgeEncryption) Run(context.Context, component.Call) (component.Result, error) {

@@ -7,52 +7,33 @@ import (
 	"crypto/sha1" //nolint:gosec // some services still sign with it
 	"crypto/sha256"
 	"crypto/sha512"
-	"encoding/json"
 	stdhash "hash"
-	"time"
 
 	"github.com/weft-automation/weft/internal/component"
-	"github.com/weft-automation/weft/internal/kit/credit"
 )
 
 type hmac struct{}
 
 func (hmac) Describe() component.Descriptor {
-	return component.Descriptor{
+	return component.Computation{
 		Module:      "HMAC",
 		Title:       "HMAC",
 		Description: "Computes a keyed message authentication code (RFC 2104), as many services use to sign requests. If expected is set, the codes are compared in constant time.",
 		Category:    category,
-		Input: json.RawMessage(`{
-			"$schema": "https://json-schema.org/draft/2020-12/schema",
-			"type": "object",
-			"description": "The data, the key and the algorithm.",
-			"required": ["key", "data"],
-			"properties": {
-				"algorithm": {"type": "string", "title": "Algorithm", "description": "The hash function. Use sha1 only if the other side doesn't support a stronger one.", "enum": ["sha256", "sha384", "sha512", "sha1"], "default": "sha256", "examples": ["sha256"]},
-				"key": {"type": "string", "minLength": 1, "maxLength": 8192, "x-secret": true, "title": "Key", "description": "The secret key, in the given keyEncoding. It is stored encrypted.", "examples": ["{{env.SIGNING_KEY}}"]},
-				"keyEncoding": {"type": "string", "title": "Key encoding", "description": "The encoding of key: ` + readWords + `", ` + readable + `, "default": "utf8", "examples": ["utf8"]},
-				"data": {"type": "string", "title": "Data", "description": "The data, in the given encoding. It can be empty.", "examples": ["hello"]},
-				"encoding": {"type": "string", "title": "Encoding", "description": "The encoding of data: ` + readWords + `", ` + readable + `, "default": "utf8", "examples": ["utf8"]},
-				"macEncoding": {"type": "string", "title": "MAC encoding", "description": "The encoding of the code: hex is lower case with 0x, plainHex is lower case without 0x, base64 is the standard alphabet with padding, base64url is the URL-safe alphabet without padding.", "enum": ["hex", "plainHex", "base64", "base64url"], "default": "hex", "examples": ["hex"]},
-				"expected": {"type": "string", "title": "Expected", "description": "A code to compare with the computed one, in the given macEncoding. For hex and plainHex, the prefix 0x is optional. If the code can't be decoded, valid is false.", "examples": ["0x045d55c68d16d7addebc33dc43cb7f0549be19a8b10bb6497ec8414658be5805"]}
-			},
-			"examples": [{"key": "my-signing-key", "data": "hello"}, {"algorithm": "sha512", "key": "0x0b0b0b0b0b0b0b0b", "keyEncoding": "hex", "data": "aGVsbG8=", "encoding": "base64", "macEncoding": "base64"}]
-		}`),
-		Config: json.RawMessage(emptySchema),
-		Output: json.RawMessage(`{
-			"$schema": "https://json-schema.org/draft/2020-12/schema",
-			"type": "object",
-			"description": "The code and the result of the comparison.",
-			"required": ["mac"],
-			"properties": {
-				"mac": {"type": "string", "title": "MAC", "description": "The computed code, in the given macEncoding.", "examples": ["0x045d55c68d16d7addebc33dc43cb7f0549be19a8b10bb6497ec8414658be5805"]},
-				"valid": {"type": "boolean", "title": "Valid", "description": "Whether expected equals the computed code. Missing if expected isn't set.", "examples": [true]}
-			}
-		}`),
-		Price: credit.Credits(1), Timeout: 5 * time.Second,
-		Effect: component.EffectNone, Repeat: component.RepeatPure, Modes: both,
-	}
+		Input: `"description": "The data, the key and the algorithm.", "required": ["key", "data"], "properties": {
+			"algorithm": {"type": "string", "title": "Algorithm", "description": "The hash function. Use sha1 only if the other side doesn't support a stronger one.", "enum": ["sha256", "sha384", "sha512", "sha1"], "default": "sha256", "examples": ["sha256"]},
+			"key": {"type": "string", "minLength": 1, "maxLength": 8192, "x-secret": true, "title": "Key", "description": "The secret key, in the given keyEncoding. It is stored encrypted.", "examples": ["{{env.SIGNING_KEY}}"]},
+			"keyEncoding": {"type": "string", "title": "Key encoding", "description": "The encoding of key: ` + readWords + `", ` + readable + `, "default": "utf8", "examples": ["utf8"]},
+			"data": {"type": "string", "title": "Data", "description": "The data, in the given encoding. It can be empty.", "examples": ["hello"]},
+			"encoding": {"type": "string", "title": "Encoding", "description": "The encoding of data: ` + readWords + `", ` + readable + `, "default": "utf8", "examples": ["utf8"]},
+			"macEncoding": {"type": "string", "title": "MAC encoding", "description": "The encoding of the code: hex is lower case with 0x, plainHex is lower case without 0x, base64 is the standard alphabet with padding, base64url is the URL-safe alphabet without padding.", "enum": ["hex", "plainHex", "base64", "base64url"], "default": "hex", "examples": ["hex"]},
+			"expected": {"type": "string", "title": "Expected", "description": "A code to compare with the computed one, in the given macEncoding. For hex and plainHex, the prefix 0x is optional. If the code can't be decoded, valid is false.", "examples": ["0x045d55c68d16d7addebc33dc43cb7f0549be19a8b10bb6497ec8414658be5805"]}
+		}, "examples": [{"key": "my-signing-key", "data": "hello"}, {"algorithm": "sha512", "key": "0x0b0b0b0b0b0b0b0b", "keyEncoding": "hex", "data": "aGVsbG8=", "encoding": "base64", "macEncoding": "base64"}]`,
+		Output: `"description": "The code and the result of the comparison.", "required": ["mac"], "properties": {
+			"mac": {"type": "string", "title": "MAC", "description": "The computed code, in the given macEncoding.", "examples": ["0x045d55c68d16d7addebc33dc43cb7f0549be19a8b10bb6497ec8414658be5805"]},
+			"valid": {"type": "boolean", "title": "Valid", "description": "Whether expected equals the computed code. Missing if expected isn't set.", "examples": [true]}
+		}`,
+	}.Descriptor()
 }
 
 var macHashes = map[string]func() stdhash.Hash{"sha1": sha1.New, "sha256": sha256.New, "sha384": sha512.New384, "sha512": sha512.New}

@@ -6,10 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/weft-automation/weft/internal/component"
-	"github.com/weft-automation/weft/internal/kit/credit"
 	"github.com/weft-automation/weft/internal/kit/fault"
 	"github.com/weft-automation/weft/internal/kit/strictjson"
 )
@@ -17,34 +15,18 @@ import (
 type jsonParse struct{}
 
 func (jsonParse) Describe() component.Descriptor {
-	return component.Descriptor{
+	return component.Computation{
 		Module:      "JSON_PARSE",
 		Title:       "Parse JSON",
 		Description: "Parses a string as JSON (RFC 8259). Numbers keep all digits. Ambiguous JSON, such as an object with a duplicate key, is rejected.",
 		Category:    category,
-		Input: json.RawMessage(`{
-			"$schema": "https://json-schema.org/draft/2020-12/schema",
-			"type": "object",
-			"description": "The JSON to parse.",
-			"required": ["text"],
-			"properties": {
-				"text": {"type": "string", "minLength": 1, "title": "Text", "description": "A JSON value of at most 63 nested levels, 99,999 fields and items in total, and numbers of at most 64 characters.", "examples": ["{\"amount\": 12345678901234567890.000000001}"]}
-			},
-			"examples": [{"text": "{\"amount\": 12345678901234567890.000000001}"}, {"text": "[1, 2, 3]"}]
-		}`),
-		Config: json.RawMessage(emptySchema),
-		Output: json.RawMessage(`{
-			"$schema": "https://json-schema.org/draft/2020-12/schema",
-			"type": "object",
-			"description": "The parsed value.",
-			"required": ["value"],
-			"properties": {
-				"value": {"title": "Value", "description": "The parsed value: an object, an array, a string, a number, a boolean or null.", "examples": [{"amount": 1.5}]}
-			}
-		}`),
-		Price: credit.Credits(1), Timeout: 5 * time.Second,
-		Effect: component.EffectNone, Repeat: component.RepeatPure, Modes: both,
-	}
+		Input: `"description": "The JSON to parse.", "required": ["text"], "properties": {
+			"text": {"type": "string", "minLength": 1, "title": "Text", "description": "A JSON value of at most 63 nested levels, 99,999 fields and items in total, and numbers of at most 64 characters.", "examples": ["{\"amount\": 12345678901234567890.000000001}"]}
+		}, "examples": [{"text": "{\"amount\": 12345678901234567890.000000001}"}, {"text": "[1, 2, 3]"}]`,
+		Output: `"description": "The parsed value.", "required": ["value"], "properties": {
+			"value": {"title": "Value", "description": "The parsed value: an object, an array, a string, a number, a boolean or null.", "examples": [{"amount": 1.5}]}
+		}`,
+	}.Descriptor()
 }
 
 func (jsonParse) Run(_ context.Context, call component.Call) (component.Result, error) {

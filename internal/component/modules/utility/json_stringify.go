@@ -6,10 +6,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"time"
 
 	"github.com/weft-automation/weft/internal/component"
-	"github.com/weft-automation/weft/internal/kit/credit"
 	"github.com/weft-automation/weft/internal/kit/strictjson"
 )
 
@@ -18,36 +16,20 @@ const maxIndent = 8
 type jsonStringify struct{}
 
 func (jsonStringify) Describe() component.Descriptor {
-	return component.Descriptor{
+	return component.Computation{
 		Module:      "JSON_STRINGIFY",
 		Title:       "Stringify JSON",
 		Description: "Serializes a value as JSON, compact or indented. Numbers keep all digits and their notation. With sortKeys, the result doesn't depend on the order of keys, for example before hashing or signing; 1 and 1.0 are still different.",
 		Category:    category,
-		Input: json.RawMessage(`{
-			"$schema": "https://json-schema.org/draft/2020-12/schema",
-			"type": "object",
-			"description": "The value and the format.",
-			"required": ["value"],
-			"properties": {
-				"value": {"title": "Value", "description": "Any JSON value, including null.", "examples": [{"amount": 1.5}]},
-				"indent": {"type": "integer", "minimum": 0, "maximum": 8, "title": "Indent", "description": "The number of spaces per level. 0 produces compact JSON without white space.", "default": 0, "examples": [2]},
-				"sortKeys": {"type": "boolean", "title": "Sort keys", "description": "Whether to sort the keys of each object by their UTF-8 bytes. By default, keys keep their order.", "default": false, "examples": [true]}
-			},
-			"examples": [{"value": {"amount": 12345678901234567890.000000001}}, {"value": {"b": [1, 2], "a": null}, "indent": 2, "sortKeys": true}]
-		}`),
-		Config: json.RawMessage(emptySchema),
-		Output: json.RawMessage(`{
-			"$schema": "https://json-schema.org/draft/2020-12/schema",
-			"type": "object",
-			"description": "The serialized value.",
-			"required": ["text"],
-			"properties": {
-				"text": {"type": "string", "title": "Text", "description": "The value as a JSON string.", "examples": ["{\"amount\":1.5}"]}
-			}
-		}`),
-		Price: credit.Credits(1), Timeout: 5 * time.Second,
-		Effect: component.EffectNone, Repeat: component.RepeatPure, Modes: both,
-	}
+		Input: `"description": "The value and the format.", "required": ["value"], "properties": {
+			"value": {"title": "Value", "description": "Any JSON value, including null.", "examples": [{"amount": 1.5}]},
+			"indent": {"type": "integer", "minimum": 0, "maximum": 8, "title": "Indent", "description": "The number of spaces per level. 0 produces compact JSON without white space.", "default": 0, "examples": [2]},
+			"sortKeys": {"type": "boolean", "title": "Sort keys", "description": "Whether to sort the keys of each object by their UTF-8 bytes. By default, keys keep their order.", "default": false, "examples": [true]}
+		}, "examples": [{"value": {"amount": 12345678901234567890.000000001}}, {"value": {"b": [1, 2], "a": null}, "indent": 2, "sortKeys": true}]`,
+		Output: `"description": "The serialized value.", "required": ["text"], "properties": {
+			"text": {"type": "string", "title": "Text", "description": "The value as a JSON string.", "examples": ["{\"amount\":1.5}"]}
+		}`,
+	}.Descriptor()
 }
 
 func (jsonStringify) Run(_ context.Context, call component.Call) (component.Result, error) {

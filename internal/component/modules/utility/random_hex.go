@@ -4,11 +4,8 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"encoding/json"
-	"time"
 
 	"github.com/weft-automation/weft/internal/component"
-	"github.com/weft-automation/weft/internal/kit/credit"
 )
 
 const (
@@ -19,33 +16,18 @@ const (
 type randomHex struct{}
 
 func (randomHex) Describe() component.Descriptor {
-	return component.Descriptor{
+	return component.Computation{
 		Module:      "RANDOM_HEX",
 		Title:       "Random hex",
 		Description: "Generates random bytes from the system's cryptographic random source, as 0x-prefixed hexadecimal.",
 		Category:    category,
-		Input: json.RawMessage(`{
-			"$schema": "https://json-schema.org/draft/2020-12/schema",
-			"type": "object",
-			"description": "The number of bytes.",
-			"properties": {
-				"bytes": {"type": "integer", "title": "Bytes", "description": "The number of random bytes.", "minimum": 1, "maximum": 1024, "default": 32, "examples": [32]}
-			},
-			"examples": [{"bytes": 32}]
-		}`),
-		Config: json.RawMessage(emptySchema),
-		Output: json.RawMessage(`{
-			"$schema": "https://json-schema.org/draft/2020-12/schema",
-			"type": "object",
-			"description": "The random bytes.",
-			"required": ["hex"],
-			"properties": {
-				"hex": {"type": "string", "title": "Hex", "description": "The bytes as 0x and lower-case hexadecimal digits.", "pattern": "^0x([0-9a-f]{2})+$", "examples": ["0x9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"]}
-			}
-		}`),
-		Price: credit.Credits(1), Timeout: 5 * time.Second,
-		Effect: component.EffectNone, Repeat: component.RepeatPure, Modes: both,
-	}
+		Input: `"description": "The number of bytes.", "properties": {
+			"bytes": {"type": "integer", "title": "Bytes", "description": "The number of random bytes.", "minimum": 1, "maximum": 1024, "default": 32, "examples": [32]}
+		}, "examples": [{"bytes": 32}]`,
+		Output: `"description": "The random bytes.", "required": ["hex"], "properties": {
+			"hex": {"type": "string", "title": "Hex", "description": "The bytes as 0x and lower-case hexadecimal digits.", "pattern": "^0x([0-9a-f]{2})+$", "examples": ["0x9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"]}
+		}`,
+	}.Descriptor()
 }
 
 func (randomHex) Run(_ context.Context, call component.Call) (component.Result, error) {

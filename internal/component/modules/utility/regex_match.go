@@ -3,17 +3,14 @@ package utility
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
 	"regexp/syntax"
 	"slices"
-	"time"
 	"unicode/utf8"
 
 	"github.com/weft-automation/weft/internal/component"
-	"github.com/weft-automation/weft/internal/kit/credit"
 )
 
 // Limits of one call. A search takes one step per character and instruction of the pattern, and it
@@ -30,47 +27,31 @@ const (
 type regexMatch struct{}
 
 func (regexMatch) Describe() component.Descriptor {
-	return component.Descriptor{
+	return component.Computation{
 		Module:      "REGEX_MATCH",
 		Title:       "Match regular expression",
 		Description: "Finds all non-overlapping matches of a regular expression in a string, from left to right, with their groups. The syntax is RE2, which runs in linear time and has no lookaround and no backreferences. Start the pattern with (?i) to ignore case, (?m) to let ^ and $ match at line boundaries, (?s) to let . match newlines.",
 		Category:    category,
-		Input: json.RawMessage(`{
-			"$schema": "https://json-schema.org/draft/2020-12/schema",
-			"type": "object",
-			"description": "The pattern and the text.",
-			"required": ["pattern", "text"],
-			"properties": {
-				"pattern": {"type": "string", "format": "re2", "minLength": 1, "maxLength": 1000, "title": "Pattern", "description": "The regular expression, in RE2 syntax, with at most 40 groups. Name a group with (?<name>...) or (?P<name>...). Group names must be unique.", "examples": ["(?<user>[^@\\s]+)@(?<host>[^@\\s]+)"]},
-				"text": {"type": "string", "title": "Text", "description": "The text to search. The maximum length depends on the size of the pattern.", "examples": ["write to ada@example.com"]},
-				"limit": {"type": "integer", "minimum": 1, "maximum": 1000, "title": "Limit", "description": "The maximum number of matches to return.", "default": 100, "examples": [1]}
-			},
-			"examples": [{"pattern": "(?<user>[^@\\s]+)@(?<host>[^@\\s]+)", "text": "write to ada@example.com"}, {"pattern": "(?i)error", "text": "no Error here", "limit": 1}]
-		}`),
-		Config: json.RawMessage(emptySchema),
-		Output: json.RawMessage(`{
-			"$schema": "https://json-schema.org/draft/2020-12/schema",
-			"type": "object",
-			"description": "The matches.",
-			"required": ["matched", "matches", "truncated"],
-			"properties": {
-				"matched": {"type": "boolean", "title": "Matched", "description": "Whether there is a match.", "examples": [true]},
-				"matches": {"type": "array", "title": "Matches", "description": "The matches, from left to right.", "examples": [[{"match": "ada@example.com", "index": 9, "groups": ["ada", "example.com"], "named": {"user": "ada", "host": "example.com"}}]], "items": {
-					"type": "object",
-					"required": ["match", "index", "groups", "named"],
-					"properties": {
-						"match": {"type": "string", "description": "The matched text."},
-						"index": {"type": "integer", "minimum": 0, "description": "The index of the match, in characters (Unicode code points)."},
-						"groups": {"type": "array", "items": {"type": ["string", "null"]}, "description": "The text that each group matched, in order; null if the group didn't participate in the match."},
-						"named": {"type": "object", "additionalProperties": {"type": ["string", "null"]}, "description": "The text that each named group matched, by name."}
-					}
-				}},
-				"truncated": {"type": "boolean", "title": "Truncated", "description": "Whether there are more matches than limit.", "examples": [false]}
-			}
-		}`),
-		Price: credit.Credits(1), Timeout: 5 * time.Second,
-		Effect: component.EffectNone, Repeat: component.RepeatPure, Modes: both,
-	}
+		Input: `"description": "The pattern and the text.", "required": ["pattern", "text"], "properties": {
+			"pattern": {"type": "string", "format": "re2", "minLength": 1, "maxLength": 1000, "title": "Pattern", "description": "The regular expression, in RE2 syntax, with at most 40 groups. Name a group with (?<name>...) or (?P<name>...). Group names must be unique.", "examples": ["(?<user>[^@\\s]+)@(?<host>[^@\\s]+)"]},
+			"text": {"type": "string", "title": "Text", "description": "The text to search. The maximum length depends on the size of the pattern.", "examples": ["write to ada@example.com"]},
+			"limit": {"type": "integer", "minimum": 1, "maximum": 1000, "title": "Limit", "description": "The maximum number of matches to return.", "default": 100, "examples": [1]}
+		}, "examples": [{"pattern": "(?<user>[^@\\s]+)@(?<host>[^@\\s]+)", "text": "write to ada@example.com"}, {"pattern": "(?i)error", "text": "no Error here", "limit": 1}]`,
+		Output: `"description": "The matches.", "required": ["matched", "matches", "truncated"], "properties": {
+			"matched": {"type": "boolean", "title": "Matched", "description": "Whether there is a match.", "examples": [true]},
+			"matches": {"type": "array", "title": "Matches", "description": "The matches, from left to right.", "examples": [[{"match": "ada@example.com", "index": 9, "groups": ["ada", "example.com"], "named": {"user": "ada", "host": "example.com"}}]], "items": {
+				"type": "object",
+				"required": ["match", "index", "groups", "named"],
+				"properties": {
+					"match": {"type": "string", "description": "The matched text."},
+					"index": {"type": "integer", "minimum": 0, "description": "The index of the match, in characters (Unicode code points)."},
+					"groups": {"type": "array", "items": {"type": ["string", "null"]}, "description": "The text that each group matched, in order; null if the group didn't participate in the match."},
+					"named": {"type": "object", "additionalProperties": {"type": ["string", "null"]}, "description": "The text that each named group matched, by name."}
+				}
+			}},
+			"truncated": {"type": "boolean", "title": "Truncated", "description": "Whether there are more matches than limit.", "examples": [false]}
+		}`,
+	}.Descriptor()
 }
 
 // Formats returns the string formats of the schema.

@@ -29,9 +29,3 @@ func Modules() []component.Module {
 		ageDecrypt{},
 	}
 }
-
-// both are the modes of a module that runs on its own and in workflows.
-var both = []component.Mode{component.ModeComponent, component.ModeWorkflow}
-
-// emptySchema is the schema of a config without fields.
-const emptySchema = `{"$schema":"https://json-schema.org/draft/2020-12/schema","type":"object","description":"No fields.","properties":{},"examples":[{}]}`

@@ -1,10 +1,4 @@
-// Package openapi30 converts the OpenAPI 3.1 document to OpenAPI 3.0, for generators that support
-// no later version.
-//
-// Package openapi30 does not depend on Weft's operations and schemas. Invariant: No part of the
-// document is lost silently. A keyword that 3.0 lacks becomes an extension if no request or
-// response depends on the keyword, and an error otherwise.
-package openapi30
+package gen
 
 import (
 	"bytes"
@@ -15,9 +9,11 @@ import (
 // version is the latest OpenAPI 3.0 version that all generators support.
 const version = "3.0.3"
 
-// From converts an OpenAPI 3.1 document, as JSON, to OpenAPI 3.0. It returns an error with the
-// location of a schema that 3.0 can't express.
-func From(document []byte) ([]byte, error) {
+// openapi30 converts an OpenAPI 3.1 document, as JSON, to OpenAPI 3.0, for generators that support
+// no later version. No part of the document is lost silently: a keyword that 3.0 lacks becomes an
+// extension if no request or response depends on it. Otherwise openapi30 returns an error with the
+// location of the schema.
+func openapi30(document []byte) ([]byte, error) {
 	decoder := json.NewDecoder(bytes.NewReader(document))
 	decoder.UseNumber()
 	var root object
@@ -40,8 +36,6 @@ func From(document []byte) ([]byte, error) {
 	}
 	return written.Bytes(), nil
 }
-
-type object = map[string]any
 
 // rename renames a field, if it exists.
 func rename(in object, from, to string) {

@@ -1,4 +1,4 @@
-package openapi30
+package gen
 
 import (
 	"fmt"

@@ -1,17 +1,15 @@
-package openapi30_test
+package gen
 
 import (
 	"encoding/json"
 	"strings"
 	"testing"
-
-	"github.com/weft-automation/weft/internal/web/openapi30"
 )
 
 // schema converts one schema, as part of a document.
 func schema(t *testing.T, text string) (string, error) {
 	t.Helper()
-	made, err := openapi30.From([]byte(`{"openapi":"3.1.0","paths":{},"components":{"schemas":{"S":` + text + `}}}`))
+	made, err := openapi30([]byte(`{"openapi":"3.1.0","paths":{},"components":{"schemas":{"S":` + text + `}}}`))
 	if err != nil {
 		return "", err
 	}
@@ -70,13 +68,13 @@ func TestFromRejectsInexpressibleSchemas(t *testing.T) {
 			t.Errorf("%s: %v, want %s", source, err, want)
 		}
 	}
-	if _, err := openapi30.From([]byte("{")); err == nil {
+	if _, err := openapi30([]byte("{")); err == nil {
 		t.Error("From accepted an incomplete document")
 	}
 }
 
 func TestFromConvertsTheRestOfTheDocument(t *testing.T) {
-	made, err := openapi30.From([]byte(`{"openapi":"3.1.0",
+	made, err := openapi30([]byte(`{"openapi":"3.1.0",
 		"info":{"title":"T","summary":"In short.","description":"At length.","license":{"name":"L","identifier":"MIT"}},
 		"paths":{"/a":{"get":{"parameters":[{"name":"q","schema":{"type":["string","null"]},"examples":{"one":{"value":{"const":1}}}}]}}},
 		"webhooks":{"w":{"post":{"requestBody":{"content":{"application/json":{"schema":{"const":1},"example":{"schema":{"const":1}}}}}}}}}`))

@@ -1,4 +1,4 @@
-package openapi30_test
+package gen
 
 import (
 	"bytes"
