@@ -14,6 +14,7 @@ import (
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/kit/credit"
 	"github.com/weft-automation/weft/internal/kit/failpoint"
+	"github.com/weft-automation/weft/internal/kit/status"
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
@@ -165,6 +166,18 @@ func (a *Acceptance) acceptTx(ctx context.Context, tx *postgres.Tx, stages []Sta
 	}
 	a.made = made
 	return refusals, nil
+}
+
+// CountComputed counts, in the metrics, a stage that its run computed without an execution. It
+// counts as an execution with one attempt.
+func (s *Service) CountComputed(module string, completed bool, elapsed time.Duration) {
+	outcome, state := outcomeCompleted, status.ExecutionCompleted
+	if !completed {
+		outcome, state = outcomeFailed, status.ExecutionFailed
+	}
+	s.metrics.Submitted(module)
+	s.metrics.Attempted(module, outcome, elapsed)
+	s.metrics.Finished(module, state)
 }
 
 func (t Stage) item(entry *component.Entry) accept {

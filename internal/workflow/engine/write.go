@@ -75,6 +75,9 @@ func (f *fold) writeOutcome(wake *time.Time) error {
 	if !f.counted && (f.run.InTree || len(f.children) > 0) {
 		f.tx.Last(f.writeTree)
 	}
+	if len(f.computed) > 0 {
+		f.tx.Last(f.reserveComputed)
+	}
 	f.run.UncountedBytes = max(0, f.run.UncountedBytes+f.stored())
 	if f.run.Status.Terminal() {
 		f.tx.Last(func(tx pgx.Tx) error { return db.New().RiverJobDeleteMany(f.ctx, tx, []int64{f.run.JobID}) })
@@ -249,6 +252,7 @@ func appendStage(p *db.StageInsertManyParams, t *stage) {
 	p.Ports = append(p.Ports, t.port)
 	p.Outputs = append(p.Outputs, string(t.output))
 	p.Errors = append(p.Errors, string(t.failure))
+	p.Usages = append(p.Usages, int64(t.usage))
 	executionID := uuid.Nil
 	if t.execution != nil {
 		executionID = t.execution.ExecutionID
