@@ -15,8 +15,9 @@ import (
 
 // Limits of a stage that a fold computes. A stage beyond them becomes an execution.
 const (
-	maxComputeTime  = 20 * time.Millisecond
-	maxComputeBytes = 64 << 10 // of the input and the config
+	maxComputeTime  = 50 * time.Millisecond // a call takes microseconds, but a busy machine may suspend it
+	maxComputeBytes = 64 << 10              // of the input and the config
+	maxSlow         = 2                     // slow calls in a fold, after which it computes nothing more
 	// maxAbandoned limits the calls of this process that still run after their deadline. While there
 	// are so many, folds compute nothing, so that slow modules do not pile up outside of the slots
 	// for executions.
@@ -57,7 +58,7 @@ func (f *fold) compute(t *stage, entry *component.Entry, c component.Call, more 
 	start := time.Now()
 	result, inTime, err := f.engine.Modules.Try(f.ctx, t.component.Module, c, limit)
 	if !inTime {
-		f.slow = true
+		f.slow++
 		return false, f.ctx.Err()
 	}
 	failure, failed := errors.AsType[*component.Error](err)
@@ -85,7 +86,7 @@ func (f *fold) compute(t *stage, entry *component.Entry, c component.Call, more 
 // computeTime returns how long the module of a stage may run in this fold. It is not positive if
 // the stage must become an execution.
 func (f *fold) computeTime(t *stage, entry *component.Entry, c component.Call) time.Duration {
-	if f.executeAll || f.slow || entry.Effect != component.EffectNone || len(c.Input)+len(c.Config) > maxComputeBytes || f.engine.Modules.Stuck() >= maxAbandoned {
+	if f.executeAll || f.slow >= maxSlow || entry.Effect != component.EffectNone || len(c.Input)+len(c.Config) > maxComputeBytes || f.engine.Modules.Stuck() >= maxAbandoned {
 		return 0
 	}
 	limit := min(maxComputeTime, time.Until(f.until))

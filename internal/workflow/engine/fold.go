@@ -88,7 +88,7 @@ type fold struct {
 	events        int64                    // bytes of events that this fold wrote
 	computed      []billing.Want           // credits of computed stages that the account must reserve
 	executeAll    bool                     // compute no stage
-	slow          bool                     // a computed stage exceeded its time, so the fold computes no further stage
+	slow          int                      // calls that exceeded their time
 	charged       bool                     // a fee was reserved, so the account is locked
 	counted       bool                     // the totals of the tree include this fold
 	spent         credit.Amount            // credits that this fold commits to new stages
