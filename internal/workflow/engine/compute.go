@@ -97,13 +97,19 @@ func (f *fold) computeTime(t *stage, entry *component.Entry, c component.Call) t
 }
 
 // reserveComputed reserves the credits of the computed stages, to the extent that the run has not
-// reserved them. It returns errUncovered if the account may not cover them. It locks the account.
-func (f *fold) reserveComputed(tx pgx.Tx) error {
-	_, err := (billing.Books{}).ReserveTx(f.ctx, tx, f.computed)
-	if errors.Is(err, billing.ErrUndecided) {
-		return errUncovered
+// reserved them. It locks the account at the end of the transaction, which fails with errUncovered
+// if the account may not cover the credits.
+func (f *fold) reserveComputed() {
+	if len(f.computed) == 0 {
+		return
 	}
-	return err
+	f.tx.Last(func(tx pgx.Tx) error {
+		_, err := (billing.Books{}).ReserveTx(f.ctx, tx, f.computed)
+		if errors.Is(err, billing.ErrUndecided) {
+			return errUncovered
+		}
+		return err
+	})
 }
 
 // countComputed counts the computed stages of a committed fold as executions.
