@@ -5,6 +5,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"strings"
@@ -160,6 +162,25 @@ func TestComputedStageHasNoExecution(t *testing.T) {
 	if stored := n.number(t, "SELECT count(*) FROM component_executions"); stored != 0 {
 		t.Errorf("%d executions are stored", stored)
 	}
+}
+
+func TestComputedStagesAreCountedLikeExecutions(t *testing.T) {
+	t.Parallel()
+	n := start(t, 100, plan.Enterprise, echo())
+	n.play(t, run.TriggerParams{WorkflowID: n.draw(t, chain, chainEdges, "")})
+	waittest.Until(t, "the metrics", func() bool {
+		answer := httptest.NewRecorder()
+		n.metrics.Handler().ServeHTTP(answer, httptest.NewRequest(http.MethodGet, "/", nil))
+		counted := true
+		for _, line := range []string{
+			`weft_executions_submitted_total{module="ECHO"} 3`,
+			`weft_execution_attempts_total{module="ECHO",outcome="completed"} 3`,
+			`weft_executions_finished_total{module="ECHO",state="COMPLETED"} 3`,
+		} {
+			counted = counted && strings.Contains(answer.Body.String(), line)
+		}
+		return counted
+	})
 }
 
 func TestStageWithEffectIsExecuted(t *testing.T) {

@@ -28,6 +28,7 @@ import (
 	"github.com/weft-automation/weft/internal/local/pgtest"
 	"github.com/weft-automation/weft/internal/platform/notify"
 	"github.com/weft-automation/weft/internal/platform/postgres"
+	"github.com/weft-automation/weft/internal/platform/telemetry"
 	"github.com/weft-automation/weft/internal/secret/seal"
 	"github.com/weft-automation/weft/internal/secret/vault"
 	"github.com/weft-automation/weft/internal/workflow"
@@ -67,13 +68,14 @@ func echo() module {
 	})
 }
 
-// node is a process with a database and a workspace of its own.
+// node is a process with its own database and workspace.
 type node struct {
 	dsn       string
 	pool      *pgxpool.Pool // sees all workspaces
 	workspace uuid.UUID
 	workflows *workflow.Service
 	runs      *run.Service
+	metrics   *telemetry.Metrics
 	ctx       context.Context // of requests
 }
 
@@ -109,9 +111,10 @@ func (n *node) serve(t testing.TB, modules ...component.Module) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	n.metrics = telemetry.NewMetrics("test")
 	hub, kept := notify.NewHub(), vault.New(system, keyring)
 	var e *engine.Engine
-	deps := execution.Deps{DB: requests, Jobs: inserter, Modules: registry, Keyring: keyring, Vault: kept, Hub: hub, Ledger: billing.Books{}}
+	deps := execution.Deps{DB: requests, Jobs: inserter, Modules: registry, Keyring: keyring, Vault: kept, Hub: hub, Ledger: billing.Books{}, Metrics: n.metrics}
 	deps.Ended = func(ctx context.Context, stages map[notify.Key][]uuid.UUID) { e.ExecutionsFinished(ctx, stages) }
 	deps.EndWithRun = func(ctx context.Context, run notify.Key, end *execution.End) error {
 		return e.FinishStage(ctx, run, end)
