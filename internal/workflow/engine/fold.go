@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/google/uuid"
@@ -134,7 +135,7 @@ func pgArray(iteration []int32) string {
 		if i > 0 {
 			text = append(text, ',')
 		}
-		text = fmt.Appendf(text, "%d", index)
+		text = strconv.AppendInt(text, int64(index), 10)
 	}
 	return string(append(text, '}'))
 }
