@@ -12,7 +12,7 @@ import (
 var restrictedCases = []Case{
 	{
 		Part: "D2.8.executions", Name: "restricted/404 a restricted key sees only the executions that it submitted",
-		Run: restrictedExecutions, Needs: owner,
+		Run: restrictedExecutions, Needs: []probe.Need{probe.NeedOwner, probe.NeedNear},
 	},
 	{
 		Part: "D2.8.executions, D1.7.scope", Name: "restricted/409 a restricted key cannot repeat a request of another key",
@@ -67,7 +67,7 @@ func onExecution(t *probe.Trial, id string) []probe.Request {
 var identify = object{"module": "RANDOM_UUID", "input": object{}, "config": object{}, "waitForMs": 15_000}
 
 func restrictedExecutions(t *probe.Trial) {
-	boss, workflow := t.SignIn(), draw(t, []object{use("id", "RANDOM_UUID")}, []string{"start next id"})
+	boss, workflow := t.SignIn(), draw(t, []object{doing("call", t.Upstream(answering(200)))}, []string{"start next call"})
 	as, _, revoke := restrictedKey(t, boss, workflow)
 	defer revoke()
 	twin, _, revokeTwin := restrictedKey(t, boss, workflow)
@@ -76,7 +76,7 @@ func restrictedExecutions(t *probe.Trial) {
 	twins := probe.Decode[api.ComponentExecution](t, askAs(t, twin, http.MethodPost, probe.Components, identify)).ID.String()
 	unrestricted := probe.Decode[api.ComponentExecution](t, t.Post(probe.Components, identify)).ID.String()
 	run := probe.Decode[api.TriggerResult](t, askAs(t, as, http.MethodPost, workflowPath(workflow), object{"waitForMs": 15_000})).Run
-	stage := stageOf(t, *run, "id").ExecutionEventID.String()
+	stage := stageOf(t, *run, "call").ExecutionEventID.String()
 
 	unknown := onExecution(t, "0193f1c0-0000-7000-8000-000000000006")
 	for _, hidden := range []string{twins, unrestricted, stage} {

@@ -165,8 +165,8 @@ func cancelAgain(t *probe.Trial) {
 
 // cancelLoop cancels a loop in progress. No item may start after the cancellation.
 func cancelLoop(t *probe.Trial) {
-	id := begin(t, draw(t, []object{set("loop", "FOR_EACH", object{"concurrency": 2}), use("one", "RANDOM_UUID"), use("two", "RANDOM_UUID")},
-		[]string{"start next loop", "loop each one", "one next two"}, "start.items loop.items"), object{"items": make([]int, 500)})
+	id := begin(t, draw(t, []object{set("loop", "FOR_EACH", object{"concurrency": 2}), set("pause", "DELAY", object{"durationMs": 50}), use("after", "RANDOM_UUID")},
+		[]string{"start next loop", "loop each pause", "pause next after"}, "start.items loop.items"), object{"items": make([]int, 500)})
 	eventually(t, id, "in its loop", func(run api.WorkflowRun) bool { return len(run.RunStages) > 5 })
 	asked := cancel(t, id, nil)
 	run := finished(t, id, "CANCELED")

@@ -230,8 +230,8 @@ func runStreamAgain(t *probe.Trial) {
 // runStreamCut opens a hundred connections one after the other. On each connection it reads one
 // event and disconnects. The next connection resumes after that event.
 func runStreamCut(t *probe.Trial) {
-	id := begin(t, draw(t, []object{set("loop", "FOR_EACH", object{"concurrency": 1}), use("hash", "HASH")}, []string{"start next loop", "loop each hash"},
-		"start.items loop.items", "loop.item hash.data"), object{"items": make([]int, 130)})
+	id := begin(t, draw(t, []object{set("loop", "FOR_EACH", object{"concurrency": 1}), set("pause", "DELAY", object{"durationMs": 5})}, []string{"start next loop", "loop each pause"},
+		"start.items loop.items"), object{"items": make([]int, 130)})
 	var got []api.RunEvent
 	var last int64
 	take := func(e runEvent) {
@@ -269,7 +269,7 @@ func runStreamCut(t *probe.Trial) {
 func runEvents(t *probe.Trial) {
 	run := finished(t, begin(t, rich(t), object{"items": []int{1}}), "FAILED").ID.String()
 	all := logOf(t, run)
-	t.Check(len(all) >= 3 && all[0].Status == "EXECUTING" && all[len(all)-1].Status == "FAILED", "%s", t.JSON(all))
+	t.Check(len(all) >= 2 && all[0].Status == "EXECUTING" && all[len(all)-1].Status == "FAILED", "%s", t.JSON(all))
 	for _, e := range all {
 		var out map[string]json.RawMessage
 		t.NoError("output", json.Unmarshal(e.Output, &out))

@@ -97,6 +97,19 @@ LIMIT @max_rows;
 UPDATE credit_accounts SET reserved = reserved + @amount, live = live + @count::integer, stored = stored + @bytes
 WHERE workspace_id = @workspace_id;
 
+-- name: AccountReserveForRun :exec
+-- Reserves credits for stages of a run that are not executions. Raises WF001 unless the account's
+-- period is current, its billing is not stopped, it may store more this month, and its available
+-- credits are more than needed, which is the price of all of the stages but the last.
+WITH kept AS (
+    UPDATE credit_accounts a SET reserved = a.reserved + @amount
+    WHERE a.workspace_id = @workspace_id AND a.valid_until > now() AND NOT a.stopped
+      AND (a.storage_limit = 0 OR a.stored < a.storage_limit)
+      AND a.plan + a.paid + GREATEST(a.usage_limit - a.plan_used - a.allowance_used - a.plan, 0) - a.reserved > @needed::bigint
+    RETURNING a.workspace_id
+)
+SELECT must((SELECT count(*) FROM kept) = 1, 'WF001');
+
 -- name: AccountRenew :exec
 -- Starts a period or changes the terms. The caller has locked the account.
 UPDATE credit_accounts SET

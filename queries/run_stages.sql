@@ -187,10 +187,10 @@ SELECT COALESCE(items, '[]'::json) AS items FROM run_stages WHERE workspace_id =
 -- Inserts stages, some of which are final already. An empty string means null. now is the clock,
 -- by which timers are due, and at is the time that the fold writes.
 INSERT INTO run_stages
-    (workspace_id, run_id, id, component_id, module, name, iteration, status, port, output, error, execution_id, child_run_id,
+    (workspace_id, run_id, id, component_id, module, name, iteration, status, port, output, error, usage, execution_id, child_run_id,
      items, item_count, next_item, live_items, failed_items, wake_at, signal, dispatched_at, created_at, started_at, updated_at, finished_at)
 SELECT @workspace_id, @run_id, i.id, i.component_id, i.module, i.name, i.iteration::integer[], i.status, NULLIF(i.port, ''),
-       NULLIF(i.output, '')::json, NULLIF(i.error, '')::json,
+       NULLIF(i.output, '')::json, NULLIF(i.error, '')::json, i.usage,
        NULLIF(i.execution_id, '00000000-0000-0000-0000-000000000000'::uuid), NULLIF(i.child_run_id, '00000000-0000-0000-0000-000000000000'::uuid),
        NULLIF(i.items, '')::json, NULLIF(i.item_count, -1), CASE WHEN i.item_count >= 0 THEN i.next_item END,
        CASE WHEN i.item_count >= 0 THEN i.live_items END, i.failed_items,
@@ -207,6 +207,7 @@ FROM (SELECT
     unnest(@ports::text[])            AS port,
     unnest(@outputs::text[])          AS output,
     unnest(@errors::text[])           AS error,
+    unnest(@usages::bigint[])         AS usage,
     unnest(@execution_ids::uuid[])    AS execution_id,
     unnest(@child_run_ids::uuid[])    AS child_run_id,
     unnest(@items::text[])            AS items,

@@ -462,6 +462,31 @@ func (q *Queries) AccountReserve(ctx context.Context, db DBTX, arg AccountReserv
 	return err
 }
 
+const accountReserveForRun = `-- name: AccountReserveForRun :exec
+WITH kept AS (
+    UPDATE credit_accounts a SET reserved = a.reserved + $1
+    WHERE a.workspace_id = $2 AND a.valid_until > now() AND NOT a.stopped
+      AND (a.storage_limit = 0 OR a.stored < a.storage_limit)
+      AND a.plan + a.paid + GREATEST(a.usage_limit - a.plan_used - a.allowance_used - a.plan, 0) - a.reserved > $3::bigint
+    RETURNING a.workspace_id
+)
+SELECT must((SELECT count(*) FROM kept) = 1, 'WF001')
+`
+
+type AccountReserveForRunParams struct {
+	Amount      credit.Amount
+	WorkspaceID uuid.UUID
+	Needed      int64
+}
+
+// Reserves credits for stages of a run that are not executions. Raises WF001 unless the account's
+// period is current, its billing is not stopped, it may store more this month, and its available
+// credits are more than needed, which is the price of all of the stages but the last.
+func (q *Queries) AccountReserveForRun(ctx context.Context, db DBTX, arg AccountReserveForRunParams) error {
+	_, err := db.Exec(ctx, accountReserveForRun, arg.Amount, arg.WorkspaceID, arg.Needed)
+	return err
+}
+
 const accountResume = `-- name: AccountResume :execrows
 WITH w AS (UPDATE workspaces SET billing_stopped_at = NULL WHERE id = $1 AND billing_stopped_at IS NOT NULL RETURNING id)
 UPDATE credit_accounts a SET stopped = false FROM w WHERE a.workspace_id = w.id

@@ -780,10 +780,10 @@ func (q *Queries) StageGetNextWake(ctx context.Context, db DBTX, arg StageGetNex
 
 const stageInsertMany = `-- name: StageInsertMany :exec
 INSERT INTO run_stages
-    (workspace_id, run_id, id, component_id, module, name, iteration, status, port, output, error, execution_id, child_run_id,
+    (workspace_id, run_id, id, component_id, module, name, iteration, status, port, output, error, usage, execution_id, child_run_id,
      items, item_count, next_item, live_items, failed_items, wake_at, signal, dispatched_at, created_at, started_at, updated_at, finished_at)
 SELECT $1, $2, i.id, i.component_id, i.module, i.name, i.iteration::integer[], i.status, NULLIF(i.port, ''),
-       NULLIF(i.output, '')::json, NULLIF(i.error, '')::json,
+       NULLIF(i.output, '')::json, NULLIF(i.error, '')::json, i.usage,
        NULLIF(i.execution_id, '00000000-0000-0000-0000-000000000000'::uuid), NULLIF(i.child_run_id, '00000000-0000-0000-0000-000000000000'::uuid),
        NULLIF(i.items, '')::json, NULLIF(i.item_count, -1), CASE WHEN i.item_count >= 0 THEN i.next_item END,
        CASE WHEN i.item_count >= 0 THEN i.live_items END, i.failed_items,
@@ -800,16 +800,17 @@ FROM (SELECT
     unnest($9::text[])            AS port,
     unnest($10::text[])          AS output,
     unnest($11::text[])           AS error,
-    unnest($12::uuid[])    AS execution_id,
-    unnest($13::uuid[])    AS child_run_id,
-    unnest($14::text[])            AS items,
-    unnest($15::integer[])   AS item_count,
-    unnest($16::integer[])    AS next_item,
-    unnest($17::integer[])    AS live_items,
-    unnest($18::integer[])  AS failed_items,
-    unnest($19::bigint[])        AS wake_ms,
-    unnest($20::text[])          AS signal) AS i,
-    (SELECT COALESCE($21::timestamptz, now()) AS at, COALESCE($22::timestamptz, now()) AS now) AS c
+    unnest($12::bigint[])         AS usage,
+    unnest($13::uuid[])    AS execution_id,
+    unnest($14::uuid[])    AS child_run_id,
+    unnest($15::text[])            AS items,
+    unnest($16::integer[])   AS item_count,
+    unnest($17::integer[])    AS next_item,
+    unnest($18::integer[])    AS live_items,
+    unnest($19::integer[])  AS failed_items,
+    unnest($20::bigint[])        AS wake_ms,
+    unnest($21::text[])          AS signal) AS i,
+    (SELECT COALESCE($22::timestamptz, now()) AS at, COALESCE($23::timestamptz, now()) AS now) AS c
 `
 
 type StageInsertManyParams struct {
@@ -824,6 +825,7 @@ type StageInsertManyParams struct {
 	Ports        []string
 	Outputs      []string
 	Errors       []string
+	Usages       []int64
 	ExecutionIds []uuid.UUID
 	ChildRunIds  []uuid.UUID
 	Items        []string
@@ -852,6 +854,7 @@ func (q *Queries) StageInsertMany(ctx context.Context, db DBTX, arg StageInsertM
 		arg.Ports,
 		arg.Outputs,
 		arg.Errors,
+		arg.Usages,
 		arg.ExecutionIds,
 		arg.ChildRunIds,
 		arg.Items,

@@ -23,6 +23,21 @@ const grace = 500 * time.Millisecond
 // A goroutine that does not return can't be killed. It is abandoned and counted in Stuck until it
 // finishes.
 func (r *Registry) Run(ctx context.Context, module string, call Call) (Result, error) {
+	return r.run(ctx, module, call, grace)
+}
+
+// Try is like Run, but gives the call only the time in limit and no grace period. It reports
+// whether the module returned in time. If not, the call had no result, and it is abandoned like a
+// call of Run.
+func (r *Registry) Try(ctx context.Context, module string, call Call, limit time.Duration) (result Result, inTime bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	result, err = r.run(ctx, module, call, 0)
+	return result, err == nil || ctx.Err() == nil, err
+}
+
+// run is Run with a grace period.
+func (r *Registry) run(ctx context.Context, module string, call Call, grace time.Duration) (Result, error) {
 	entry, ok := r.entries[module]
 	if !ok {
 		return Result{}, Permanent(CodeInternal, "unknown module %s on this worker", quote(module))
@@ -32,7 +47,7 @@ func (r *Registry) Run(ctx context.Context, module string, call Call) (Result, e
 	secrets := call.Secrets
 	call.Secrets = nil
 
-	result, err := r.contain(ctx, entry, entry.known(call))
+	result, err := r.contain(ctx, entry, entry.known(call), grace)
 	if err == nil {
 		err = settle(&result)
 	}
@@ -42,26 +57,6 @@ func (r *Registry) Run(ctx context.Context, module string, call Call) (Result, e
 	return result, nil
 }
 
-// Try is Run for a module that is expected to be quick. If the module does not return within limit,
-// Try cancels the call and returns immediately: returned is false, and there is no result.
-func (r *Registry) Try(ctx context.Context, module string, call Call, limit time.Duration) (result Result, err error, returned bool) { //nolint:revive,staticcheck // err is the error of the module
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	done := make(chan outcome, 1)
-	go func() {
-		result, err := r.Run(ctx, module, call)
-		done <- outcome{result, err}
-	}()
-	late := time.NewTimer(limit)
-	defer late.Stop()
-	select {
-	case o := <-done:
-		return o.result, o.err, true
-	case <-late.C:
-		return Result{}, nil, false
-	}
-}
-
 type outcome struct {
 	result Result
 	err    error
@@ -69,7 +64,7 @@ type outcome struct {
 
 // contain runs the module in a separate goroutine, so that a module that panics, calls Goexit or
 // never returns doesn't affect the caller.
-func (r *Registry) contain(ctx context.Context, entry *Entry, call Call) (Result, error) {
+func (r *Registry) contain(ctx context.Context, entry *Entry, call Call, grace time.Duration) (Result, error) {
 	done := make(chan outcome, 1)
 	var settled atomic.Bool
 	go func() {

@@ -127,6 +127,47 @@ func TestEX12ModuleThatIgnoresItsDeadlineIsAbandonedAndCounted(t *testing.T) {
 	}
 }
 
+func TestTryReturnsTheResultOfACallThatIsInTime(t *testing.T) {
+	r := registry(t, func(context.Context, Call) (Result, error) { return output(`{"n":1}`), nil })
+	result, inTime, err := r.Try(t.Context(), "PROBE", Call{}, time.Hour)
+	if err != nil || !inTime || string(result.Output) != `{"n":1}` {
+		t.Errorf("got %s, in time %t, %v", result.Output, inTime, err)
+	}
+}
+
+func TestTryReturnsTheFailureOfACallThatIsInTime(t *testing.T) {
+	r := registry(t, func(context.Context, Call) (Result, error) { return Result{}, Permanent("BROKEN", "it broke") })
+	_, inTime, err := r.Try(t.Context(), "PROBE", Call{}, time.Hour)
+	if e := errorOf(t, err); !inTime || e.Code != "BROKEN" {
+		t.Errorf("got %s, in time %t", e.Code, inTime)
+	}
+}
+
+func TestTryAbandonsACallAtItsLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		letGo := make(chan struct{})
+		r := registry(t, func(context.Context, Call) (Result, error) {
+			<-letGo
+			return output(`{}`), nil
+		})
+		began := time.Now()
+		if _, inTime, err := r.Try(t.Context(), "PROBE", Call{}, 10*time.Millisecond); inTime || err == nil {
+			t.Errorf("in time %t, %v", inTime, err)
+		}
+		if took := time.Since(began); took != 10*time.Millisecond {
+			t.Errorf("it took %s, want 10ms", took)
+		}
+		if r.Stuck() != 1 {
+			t.Errorf("%d calls are counted as stuck, want 1", r.Stuck())
+		}
+		close(letGo)
+		synctest.Wait()
+		if r.Stuck() != 0 {
+			t.Errorf("%d calls are still counted as stuck", r.Stuck())
+		}
+	})
+}
+
 func TestTheModulesOwnTimeoutHoldsWithoutADeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := registry(t, func(ctx context.Context, _ Call) (Result, error) { <-ctx.Done(); return Result{}, ctx.Err() })

@@ -188,6 +188,6 @@ func appendAccept(p *db.ExecutionAcceptManyParams, a accept) {
 	}
 }
 
-// wakeQueue tells the workers of all processes that jobs are available. It ignores errors, because
-// workers also poll.
+// wakeQueue notifies the workers of all processes that jobs are available. It ignores errors,
+// because workers also poll.
 func (s *Service) wakeQueue(ctx context.Context) { _ = db.New().RiverJobNotify(ctx, s.db, Queue) }

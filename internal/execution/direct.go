@@ -106,13 +106,13 @@ func (r *Runner) compute(ctx context.Context, d *direct, entry *component.Entry)
 	ctx, span := telemetry.StartSpan(ctx, "execute "+d.Module)
 	start := time.Now()
 	call := component.Call{ExecutionID: d.id, EffectKey: d.id, Attempt: 1, Input: d.Input, Config: d.Config}
-	result, err, returned := r.Modules.Try(ctx, d.Module, call, directTime)
+	result, inTime, err := r.Modules.Try(ctx, d.Module, call, directTime)
 	outcome := outcomeCompleted
 	switch failure := asError(err); {
 	case ctx.Err() != nil: // the caller has disconnected
 		telemetry.EndSpan(span, "")
 		return false, ctx.Err()
-	case !returned || result.Wait != nil || err != nil && failure.Retryable && d.Attempts > 1:
+	case !inTime || result.Wait != nil || err != nil && failure.Retryable && d.Attempts > 1:
 		telemetry.EndSpan(span, "")
 		return false, nil
 	case err != nil:

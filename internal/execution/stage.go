@@ -14,6 +14,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/credit"
 	"github.com/weft-automation/weft/internal/kit/failpoint"
 	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/kit/status"
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
@@ -188,6 +189,18 @@ func (a *Acceptance) add(stage Stage) (refusal, err error) {
 	}
 	a.items = append(a.items, item)
 	return nil, nil
+}
+
+// CountComputed counts, in the metrics, a stage that its run computed without an execution. It
+// counts as an execution with one attempt.
+func (s *Service) CountComputed(module string, completed bool, elapsed time.Duration) {
+	outcome, state := outcomeCompleted, status.ExecutionCompleted
+	if !completed {
+		outcome, state = outcomeFailed, status.ExecutionFailed
+	}
+	s.metrics.Submitted(module)
+	s.metrics.Attempted(module, outcome, elapsed)
+	s.metrics.Finished(module, state)
 }
 
 func (t Stage) item(entry *component.Entry) accept {

@@ -545,8 +545,8 @@ type Component struct {
 }
 
 // ComponentAttempts How often the component is tried before its stage fails. Default: 1. The pause between attempts is 1 s, then 2 s
-// (each +/- 20 %), or the upstream's `Retry-After` if that is longer, but at most 1 hour. Components that the run
-// itself executes (category LOGIC) have one attempt: a higher value is rejected.
+// (each +/- 20 %), or the upstream's `Retry-After` if that is longer, but at most 1 hour. Components of
+// category LOGIC have one attempt: a higher value is rejected.
 //
 // Examples: 3
 type ComponentAttempts = int32
@@ -1184,8 +1184,8 @@ type NewSequenceEdges = []NewSequenceEdge
 // Examples: {"id":"balance","input":{"jsonRpcUrl":"{{env.RPC_URL}}","tokenAddress":"0x0000000000000000000000000000000000000000"},"module":"GET_EVM_ACCOUNT_BALANCE"}
 type NewWorkflowComponent struct {
 	// Attempts How often the component is tried before its stage fails. Default: 1. The pause between attempts is 1 s, then 2 s
-	// (each +/- 20 %), or the upstream's `Retry-After` if that is longer, but at most 1 hour. Components that the run
-	// itself executes (category LOGIC) have one attempt: a higher value is rejected.
+	// (each +/- 20 %), or the upstream's `Retry-After` if that is longer, but at most 1 hour. Components of
+	// category LOGIC have one attempt: a higher value is rejected.
 	//
 	//
 	// Examples: 3
@@ -1810,7 +1810,8 @@ type RunStage struct {
 	ExecutionDispatchedAt *time.Time `json:"executionDispatchedAt"`
 
 	// ExecutionEventID The component execution of the stage, for `GET /v1/sdk/components/executions/{executionId}`. Null for
-	// components that the run itself executes, such as IF and FOR_EACH.
+	// components that the run itself executes: IF, FOR_EACH and other control flow, and components with effect
+	// `none`. A call of such a component that is large or slow, or that is retried, may have an execution.
 	ExecutionEventID *ID `json:"executionEventId"`
 
 	// FinishedAt When the stage became final. Null until then.
@@ -2146,8 +2147,8 @@ type UpdateWorkflowComponentRequest struct {
 // UpdatedWorkflowComponent A component of a workflow after an update, and the workflow version that the update created.
 type UpdatedWorkflowComponent struct {
 	// Attempts How often the component is tried before its stage fails. Default: 1. The pause between attempts is 1 s, then 2 s
-	// (each +/- 20 %), or the upstream's `Retry-After` if that is longer, but at most 1 hour. Components that the run
-	// itself executes (category LOGIC) have one attempt: a higher value is rejected.
+	// (each +/- 20 %), or the upstream's `Retry-After` if that is longer, but at most 1 hour. Components of
+	// category LOGIC have one attempt: a higher value is rejected.
 	//
 	//
 	// Examples: 3
@@ -2290,8 +2291,8 @@ type Workflow struct {
 // WorkflowComponent A component of a workflow.
 type WorkflowComponent struct {
 	// Attempts How often the component is tried before its stage fails. Default: 1. The pause between attempts is 1 s, then 2 s
-	// (each +/- 20 %), or the upstream's `Retry-After` if that is longer, but at most 1 hour. Components that the run
-	// itself executes (category LOGIC) have one attempt: a higher value is rejected.
+	// (each +/- 20 %), or the upstream's `Retry-After` if that is longer, but at most 1 hour. Components of
+	// category LOGIC have one attempt: a higher value is rejected.
 	//
 	//
 	// Examples: 3

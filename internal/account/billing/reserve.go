@@ -35,6 +35,24 @@ func (w Want) count() int32 {
 	return 1
 }
 
+// ReserveForRunTx reserves the prices of stages of one run that are not executions, in addition to
+// what the run has reserved. It is one statement, which fails tx unless the account covers all of
+// the stages. Uncovered recognizes its error.
+func ReserveForRunTx(ctx context.Context, tx pgx.Tx, workspaceID uuid.UUID, prices []credit.Amount) error {
+	var p db.AccountReserveForRunParams
+	for _, price := range prices {
+		p.Needed = int64(p.Amount)
+		p.Amount += price
+	}
+	p.WorkspaceID = workspaceID
+	return db.New().AccountReserveForRun(ctx, tx, p)
+}
+
+// Uncovered reports whether err is that of ReserveForRunTx for an account that doesn't cover the
+// stages: its period is over, its billing is stopped, or its credits or its storage are
+// insufficient.
+func Uncovered(err error) bool { return postgres.Raised(err, "WF001") }
+
 // ErrUndecided means that the charges can't all be made: a workspace's period is over, its
 // credits or its storage are insufficient, or its billing is stopped.
 var ErrUndecided = errors.New("not all executions can be charged")
@@ -105,8 +123,8 @@ func (a *account) refusal(w Want) error {
 	return nil
 }
 
-// Refusals returns why each of the wants was not admitted a moment ago: an error for the caller, or
-// *PeriodOver if the period of its account is over or the account admits it by now.
+// Refusals returns why wants were not admitted: for each an error for the caller, or *PeriodOver if
+// the period of its account is over or the account has changed and would admit the want.
 func Refusals(ctx context.Context, conn postgres.DB, wants []Want) ([]error, error) {
 	refusals := make([]error, len(wants))
 	accounts := map[uuid.UUID]db.AccountGetRow{}

@@ -6,6 +6,7 @@
 package envref
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -52,6 +53,9 @@ func Alone(text string) bool {
 func Names(data ...json.RawMessage) []string {
 	found := map[string]bool{}
 	for _, raw := range data {
+		if !bytes.Contains(raw, []byte("{{")) && !bytes.Contains(raw, []byte(`\u`)) { // braces may be escaped
+			continue
+		}
 		value, err := decode(raw)
 		if err != nil {
 			continue // invalid JSON has no references

@@ -79,7 +79,7 @@ func (s *scene) checkSchedules(want int) {
 		"times that were due":        `SELECT count(*) FROM due`,
 		"runs of schedules":          `SELECT count(*) FROM workflow_runs WHERE trigger = 'SCHEDULE' AND status = 'COMPLETED'`,
 		"postings of runs":           `SELECT count(*) FROM credit_postings WHERE kind = 'RUN' AND usage = (SELECT max(usage) FROM credit_postings WHERE kind = 'RUN')`,
-		"executions":                 `SELECT count(*) FROM component_executions WHERE status = 'COMPLETED'`,
+		"charged stages":             `SELECT count(*) FROM run_stages WHERE module = 'RANDOM_UUID' AND status = 'COMPLETED' AND usage > 0`,
 		"times that have their run":  `SELECT count(DISTINCT (schedule_id, at)) FROM due JOIN workflow_runs ON trigger_id = schedule_id AND (input ->> 'scheduledAt')::timestamptz = at`,
 		"runs of a time that is due": `SELECT count(*) FROM workflow_runs JOIN due ON trigger_id = schedule_id AND (input ->> 'scheduledAt')::timestamptz = at`,
 	} {

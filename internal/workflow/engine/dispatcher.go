@@ -66,6 +66,7 @@ func newDispatcher(e *Engine) *dispatcher {
 type wakeup struct {
 	executions []uuid.UUID    // executions that have finished
 	recheck    bool           // check everything the run may wait for
+	executeAll bool           // compute no stage, see errUncovered
 	end        *execution.End // completion of an execution, to commit with the fold; nil: it is already committed
 }
 

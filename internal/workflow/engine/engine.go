@@ -1,10 +1,10 @@
 // Package engine advances runs from their first stage to their last.
 //
-// A stage that does work is an execution of package execution. Package graph decides which
+// A stage with an effect is an execution of package execution. Package graph decides which
 // components are ready. Package engine does not depend on HTTP or on who requested a run. It works
-// in folds: under the lock of the run's row, a fold applies what has finished since the last fold
-// and commits everything that follows from it. Invariant: folding twice has the same result as
-// folding once, so any process may fold a run at any time.
+// in folds: under the lock of the run's row, a fold applies what has finished since the last fold,
+// computes the stages that have no effect, and commits everything that follows. Invariant: folding
+// twice has the same result as folding once, so any process may fold a run at any time.
 package engine
 
 import (

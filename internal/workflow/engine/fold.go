@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/google/uuid"
@@ -86,6 +87,9 @@ type fold struct {
 	reuse         *Reuse                   // stages reused from the earlier run; nil: not read yet
 	reusedUsage   storage.Usage            // size of the reused stages, which are free
 	events        int64                    // bytes of events that this fold wrote
+	computed      []credit.Amount          // credits of computed stages that the account must reserve
+	executeAll    bool                     // compute no stage
+	slow          int                      // calls that exceeded their time
 	charged       bool                     // a fee was reserved, so the account is locked
 	counted       bool                     // the totals of the tree include this fold
 	spent         credit.Amount            // credits that this fold commits to new stages
@@ -131,7 +135,7 @@ func pgArray(iteration []int32) string {
 		if i > 0 {
 			text = append(text, ',')
 		}
-		text = fmt.Appendf(text, "%d", index)
+		text = strconv.AppendInt(text, int64(index), 10)
 	}
 	return string(append(text, '}'))
 }
@@ -143,7 +147,8 @@ type finishedStage db.StageFinishExecutedRow
 // immediately. It counts failures and gives up the run if the failures persist.
 func (e *Engine) foldRun(ctx context.Context, key notify.Key, w wakeup) (more bool, err error) {
 	f, err := e.fold(ctx, key, w)
-	for errors.Is(err, errTreeGrew) {
+	for errors.Is(err, errTreeGrew) || errors.Is(err, errUncovered) {
+		w.executeAll = w.executeAll || errors.Is(err, errUncovered)
 		f, err = e.fold(ctx, key, w)
 	}
 	if err != nil && w.end != nil {
@@ -182,6 +187,9 @@ func (e *Engine) fold(ctx context.Context, key notify.Key, w wakeup) (f *fold, e
 			if postgres.Raised(err, "WF003") {
 				err = cmp.Or(w.separately(), errTreeGrew)
 			}
+			if errors.Is(err, errUncovered) {
+				err = cmp.Or(w.separately(), err)
+			}
 			if err != nil && w.end != nil && ctx.Err() != nil {
 				err = fmt.Errorf("%w: %v", execution.ErrApart, err) // %v hides the cause: the database is not unavailable
 			}
@@ -212,6 +220,7 @@ func (e *Engine) foldTx(ctx context.Context, tx *postgres.Tx, key notify.Key, w 
 		return nil, err
 	}
 	f := e.newFold(ctx, tx, run, version)
+	f.executeAll = w.executeAll
 	if err := f.derive(w, finished); err != nil {
 		return f, err
 	}

@@ -182,6 +182,7 @@ func publicReason(why error) string {
 // runs, cancels what must stop, and sets the timer.
 func (e *Engine) afterCommit(ctx context.Context, f *fold) {
 	key := notify.Key{WorkspaceID: f.run.WorkspaceID, ID: f.run.ID}
+	e.countComputed(f)
 	if f.changed {
 		e.summaries.put(key.ID, f.summary())
 		change := notify.Change{Key: key}

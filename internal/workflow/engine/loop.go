@@ -114,7 +114,7 @@ func (f *fold) fill(l *loop) error {
 	parent := f.scopeOf(l.componentID, l.iteration)
 	stopped := f.stopped(parent) || l.failing()
 	for !stopped && l.next < l.count && l.live < l.concurrency {
-		if f.full() {
+		if f.full() || f.first && slices.ContainsFunc(f.plan.Members(l.componentID), f.computable) {
 			f.more = true
 			break
 		}

@@ -138,7 +138,8 @@ func (f *fold) step(sc *scope) error {
 		f.failFor(next.Failed, f.failures[placeOf(next.Failed, nil)])
 	}
 	if !f.stopped(sc) && len(next.Ready) > 0 {
-		for _, id := range f.withoutOtherTriggers(sc, next.Ready) {
+		ready := f.withoutComputable(f.withoutOtherTriggers(sc, next.Ready))
+		for _, id := range ready {
 			if f.stopped(sc) {
 				break
 			}
@@ -150,7 +151,9 @@ func (f *fold) step(sc *scope) error {
 				return err
 			}
 		}
-		f.enqueue(sc)
+		if len(ready) > 0 {
+			f.enqueue(sc)
+		}
 		return nil
 	}
 	if next.Live > 0 {

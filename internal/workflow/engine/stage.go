@@ -38,6 +38,8 @@ type stage struct {
 
 	execution *execution.Stage // nil if the engine itself runs the stage
 	price     credit.Amount
+	usage     credit.Amount // credits of a computed stage
+	elapsed   time.Duration // how long the module of a computed stage took; 0: not computed
 	loop      *loop
 	items     json.RawMessage // items of the loop
 	wake      time.Duration   // delay of its timer; 0: no timer
@@ -80,7 +82,7 @@ func (f *fold) start(sc *scope, componentID string) error {
 	}
 	run, control := controls[written.Module]
 	if !control {
-		run = (*fold).execute
+		run = (*fold).call
 	}
 	if err := run(f, sc, t, input); err != nil || !t.secret {
 		return err
@@ -176,6 +178,7 @@ func (f *fold) addStage(sc *scope, t *stage) {
 		f.bytes += int64(len(t.execution.Input) + len(t.execution.Config))
 	}
 	f.run.StageCount++
+	f.run.Usage += t.usage
 	switch {
 	case !t.status.Terminal():
 		f.run.PendingCount++
@@ -207,16 +210,16 @@ func (t *stage) completed(output json.RawMessage, port string) *stage {
 	return t
 }
 
-// execute creates the execution of a component. If the module rejects the call, the stage fails.
-func (f *fold) execute(sc *scope, t *stage, input json.RawMessage) error {
+// call runs the module of a component. It computes the stage if it can, and otherwise creates an
+// execution. If the module rejects the call, the stage fails.
+func (f *fold) call(sc *scope, t *stage, input json.RawMessage) error {
 	e := f.engine
-	config := Object(t.component.Config)
 	env, err := f.environment()
 	if err != nil {
 		return err
 	}
-	secrets := slices.Concat(env.Secrets, t.secrets)
-	if err := e.Executions.CheckStage(t.component.Module, input, config, secrets...); err != nil {
+	c := component.Call{ExecutionID: t.id, EffectKey: t.id, Attempt: 1, Input: input, Config: Object(t.component.Config), Secrets: slices.Concat(env.Secrets, t.secrets)}
+	if err := e.Executions.CheckStage(t.component.Module, input, c.Config, c.Secrets...); err != nil {
 		f.addStage(sc, t.failed(err))
 		return nil
 	}
@@ -227,29 +230,41 @@ func (f *fold) execute(sc *scope, t *stage, input json.RawMessage) error {
 		}
 		return err
 	}
+	t.price = entry.Price
+	more := max(0, f.run.Committed+t.price-f.run.Reserved)
+	done, err := f.compute(t, entry, c, more)
+	if err == nil && !done {
+		err = f.execute(t, c, more)
+	}
+	if err != nil {
+		return err
+	}
+	f.run.Committed += t.price
+	f.spent += t.price
+	f.run.Reserved += more
+	f.addStage(sc, t)
+	return nil
+}
+
+// execute creates the execution of a stage. reserve is what the run reserves for it.
+func (f *fold) execute(t *stage, c component.Call, reserve credit.Amount) error {
 	executionID, err := uuid.NewV7()
 	if err != nil {
 		return fmt.Errorf("make execution id: %w", err)
 	}
-	effectKey, err := f.effectKey(t, input, config)
+	effectKey, err := f.effectKey(t, c.Input, c.Config)
 	if err != nil {
 		return err
 	}
-	t.price = entry.Price
-	f.run.Committed += t.price
-	f.spent += t.price
-	more := max(0, f.run.Committed-f.run.Reserved)
-	f.run.Reserved += more
 	t.execution = &execution.Stage{
 		WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, ExecutionID: executionID, EffectKey: effectKey,
-		Module: t.component.Module, Input: input, Config: config, Attempts: t.component.Attempts,
-		Timeout: time.Duration(t.component.TimeoutMs) * time.Millisecond, Reserve: more, Secrets: secrets, Secret: t.secret, Nested: f.run.ParentRunID != nil, At: f.unlessFirst(f.stamp),
+		Module: t.component.Module, Input: c.Input, Config: c.Config, Attempts: t.component.Attempts,
+		Timeout: time.Duration(t.component.TimeoutMs) * time.Millisecond, Reserve: reserve, Secrets: c.Secrets, Secret: t.secret, Nested: f.run.ParentRunID != nil, At: f.unlessFirst(f.stamp),
 	}
 	if f.run.Traceparent != nil {
 		t.execution.Traceparent = *f.run.Traceparent
 	}
 	f.accepts = append(f.accepts, t)
-	f.addStage(sc, t)
 	return nil
 }
 

@@ -75,6 +75,7 @@ func (f *fold) writeOutcome(wake *time.Time) error {
 	if !f.counted && (f.run.InTree || len(f.children) > 0) {
 		f.tx.Last(f.writeTree)
 	}
+	f.reserveComputed()
 	f.run.UncountedBytes = max(0, f.run.UncountedBytes+f.stored())
 	if f.run.Status.Terminal() {
 		f.tx.Last(func(tx pgx.Tx) error { return db.New().RiverJobDeleteMany(f.ctx, tx, []int64{f.run.JobID}) })
@@ -245,10 +246,9 @@ func appendStage(p *db.StageInsertManyParams, t *stage) {
 	p.Modules = append(p.Modules, t.component.Module)
 	p.Names = append(p.Names, t.component.Name)
 	p.Iterations = append(p.Iterations, pgArray(t.iteration))
-	p.Statuses = append(p.Statuses, string(t.status))
-	p.Ports = append(p.Ports, t.port)
+	p.Statuses, p.Ports = append(p.Statuses, string(t.status)), append(p.Ports, t.port)
 	p.Outputs = append(p.Outputs, string(t.output))
-	p.Errors = append(p.Errors, string(t.failure))
+	p.Errors, p.Usages = append(p.Errors, string(t.failure)), append(p.Usages, int64(t.usage))
 	executionID := uuid.Nil
 	if t.execution != nil {
 		executionID = t.execution.ExecutionID

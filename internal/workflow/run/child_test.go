@@ -20,6 +20,7 @@ func TestRandomChildRunsMatchReference(t *testing.T) {
 	ended, answered := map[status.Stage]int{}, 0
 	for seed, found := uint64(0), 0; found < 24; seed++ {
 		inner := newDrawing(seed, 12)
+		inner.compute(int(seed % 3))
 		if slices.ContainsFunc(inner.parts, func(p part) bool { return p.Config["name"] == "given" }) {
 			continue // child runs get no signal
 		}

@@ -62,14 +62,21 @@ func (m module) Run(ctx context.Context, call component.Call) (component.Result,
 
 const anything = `{"type":"object","additionalProperties":true}`
 
-// made returns a module with the specified output schema.
+// made returns a module with the specified output schema. It has an effect, so its stages are
+// executions.
 func made(name string, price credit.Amount, output string, run func(ctx context.Context, call component.Call) (component.Result, error)) module {
 	return module{component.Descriptor{
 		Module: name, Title: name, Description: "A component of the tests.", Category: "UTILITY",
 		Input: json.RawMessage(anything), Config: json.RawMessage(anything), Output: json.RawMessage(output), Price: price,
-		Timeout: 20 * time.Second, Effect: component.EffectNone, Repeat: component.RepeatPure,
+		Timeout: 20 * time.Second, Effect: component.EffectWrite, Repeat: component.RepeatPure,
 		Modes: []component.Mode{component.ModeComponent, component.ModeWorkflow},
 	}, run}
+}
+
+// without returns a module that has no effect, so its stages are computed.
+func without(m module) module {
+	m.Effect = component.EffectNone
+	return m
 }
 
 // canonical returns JSON in a canonical form.
@@ -94,8 +101,8 @@ type bench struct {
 	modules   *component.Registry
 }
 
-// newBench returns a bench whose nodes have all control-flow modules, WORK, and the modules in
-// extra.
+// newBench returns a bench whose nodes have all control-flow modules, WORK, PURE, and the modules
+// in extra.
 func newBench(t testing.TB, extra ...component.Module) *bench {
 	t.Helper()
 	b := &bench{dsn: pgtest.DSN(t)}
@@ -105,7 +112,7 @@ func newBench(t testing.TB, extra ...component.Module) *bench {
 	if b.keyring, err = seal.NewKeyring(seal.Key{ID: "test", Secret: [32]byte{1, 2, 3, 4, 5, 6, 7, 8}}); err != nil {
 		t.Fatal(err)
 	}
-	if b.modules, err = component.NewRegistry(append(append(logic.Modules(), work()), extra...)...); err != nil {
+	if b.modules, err = component.NewRegistry(append(append(logic.Modules(), work(), pure()), extra...)...); err != nil {
 		t.Fatal(err)
 	}
 	return b

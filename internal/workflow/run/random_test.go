@@ -88,9 +88,20 @@ type played struct {
 	stages map[string]api.RunStage
 }
 
+// compute replaces each WORK of a drawing with a PURE if share is 2, about half of them if it is 1,
+// and none if it is 0.
+func (w *drawing) compute(share int) {
+	for i := range w.parts {
+		if p := &w.parts[i]; p.Module == "WORK" && w.IntN(2) < share {
+			p.Module = "PURE"
+		}
+	}
+}
+
 // play runs a drawing, cancels it if requested, and compares it with the reference.
 func (n *node) play(t *testing.T, seed uint64, cancels bool) (*drawing, played) {
 	w := newDrawing(seed, []int{12, 25, 60}[seed%3])
+	w.compute(int(seed / 12 % 3))
 	input := fmt.Appendf(nil, `{"n":%d}`, seed%7)
 	want := interpret(w, input)
 	id := n.save(t, w.draft())
@@ -169,7 +180,7 @@ func (r *reference) compare(t *testing.T, seed uint64, p played, canceled bool) 
 func (r *reference) judge(at string, stage api.RunStage, loose bool, blame func(string, ...any)) {
 	want, known := r.fates[at]
 	price := credit.Amount(0)
-	if _, taken := r.taken[at]; !taken && (stage.Module == "WORK" || stage.Module == "SEND") && stage.Status == status.StageCompleted {
+	if _, taken := r.taken[at]; !taken && slices.Contains([]string{"WORK", "SEND", "PURE"}, stage.Module) && stage.Status == status.StageCompleted {
 		price = credit.Credits(1)
 	}
 	if stage.CreditUsage != price {

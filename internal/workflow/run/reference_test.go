@@ -246,13 +246,17 @@ func (r *reference) run(p part, iteration []int) fate {
 	switch p.Module {
 	case "ON_API_CALLED":
 		return fate{status.StageCompleted, "next", nil}
-	case "WORK", "SEND":
+	case "WORK", "SEND", "PURE":
 		if stage, taken := r.taken[place(p.ID, iteration)]; taken && stage.Status != status.StageCanceled {
 			return fate{stage.Status, "next", stage.Output}
 		}
 		salt, _ := p.Config["salt"].(int)
 		fails, _ := p.Config["fails"].(int)
-		output, failed := worked(input, salt, fails, r.generation)
+		generation := r.generation
+		if p.Module == "PURE" { // it has no lineage
+			generation = 0
+		}
+		output, failed := worked(input, salt, fails, generation)
 		if failed {
 			return fate{status: status.StageFailed}
 		}

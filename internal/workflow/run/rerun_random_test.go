@@ -217,6 +217,7 @@ func (n *node) repeat(t *testing.T, seed uint64) (all tally) {
 	c, name := &lineage{}, fmt.Sprint(n.workspace, seed)
 	lineages.Store(name, c)
 	defer lineages.Delete(name)
+	w.compute(int(seed % 2))
 	w.mark(name)
 	chance := rand.New(rand.NewPCG(seed, 11))
 	input := fmt.Appendf(nil, `{"n":%d}`, seed%7)

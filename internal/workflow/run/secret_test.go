@@ -20,14 +20,15 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/run"
 )
 
-// withSecrets returns a bench whose WORK has only secret outputs.
+// withSecrets returns a bench whose WORK and PURE have only secret outputs.
 func withSecrets(t *testing.T, more ...component.Module) *bench {
 	t.Helper()
 	b := newBench(t)
-	secret := work()
+	secret, computed := work(), pure()
 	secret.Output = json.RawMessage(`{"type":"object","properties":{"value":{"type":"integer","x-secret":true},"list":{"type":"array","items":{"type":"integer","x-secret":true}}}}`)
+	computed.Output = secret.Output
 	var err error
-	if b.modules, err = component.NewRegistry(append(append(logic.Modules(), secret), more...)...); err != nil {
+	if b.modules, err = component.NewRegistry(append(append(logic.Modules(), secret, computed), more...)...); err != nil {
 		t.Fatal(err)
 	}
 	return b
@@ -44,9 +45,9 @@ func TestRandomRunsMatchReferenceWithSecrets(t *testing.T) {
 		n.play(t, seed, seed%4 == 3)
 	}
 	var sealed, plain, after int
-	err := b.pool.QueryRow(t.Context(), `SELECT count(*) FILTER (WHERE module = 'WORK' AND json_typeof(output) = 'string'),
-		count(*) FILTER (WHERE module = 'WORK' AND json_typeof(output) <> 'string'),
-		count(*) FILTER (WHERE module <> 'WORK' AND json_typeof(output) = 'string') FROM run_stages`).Scan(&sealed, &plain, &after)
+	err := b.pool.QueryRow(t.Context(), `SELECT count(*) FILTER (WHERE module IN ('WORK', 'PURE') AND json_typeof(output) = 'string'),
+		count(*) FILTER (WHERE module IN ('WORK', 'PURE') AND json_typeof(output) <> 'string'),
+		count(*) FILTER (WHERE module NOT IN ('WORK', 'PURE') AND json_typeof(output) = 'string') FROM run_stages`).Scan(&sealed, &plain, &after)
 	if err != nil || sealed < 100 || plain > 0 || after == 0 {
 		t.Errorf("%d outputs of WORK are sealed and %d are not, and %d that were made of them, %v", sealed, plain, after, err)
 	}

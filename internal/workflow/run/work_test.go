@@ -42,6 +42,13 @@ func work() module {
 		})
 }
 
+// pure returns the module PURE: it is WORK without an effect.
+func pure() module {
+	m := without(work())
+	m.Module = "PURE"
+	return m
+}
+
 // worked returns the output of WORK, and whether it fails. In each generation after the first,
 // WORK fails for fewer inputs.
 func worked(input json.RawMessage, salt, fails, generation int) (output json.RawMessage, failed bool) {
