@@ -1,10 +1,13 @@
 package quarantine
 
 import (
+	"context"
 	"log/slog"
 	"strings"
+	"sync"
 	"testing"
 
+	"github.com/weft-automation/weft/internal/kit/waittest"
 	"github.com/weft-automation/weft/internal/local/pgtest"
 )
 
@@ -51,6 +54,18 @@ func TestOP14APositionAtTheEndOfAPageIsNotRecorded(t *testing.T) {
 	if p.stored != 4000 {
 		t.Errorf("recorded %d", p.stored)
 	}
+}
+
+// The poll that increments the beat reads the position as well, so it is not read twice.
+func TestOP14ADueBeatIsPolledInsteadOfThePosition(t *testing.T) {
+	w := NewWatch(nil, slog.New(slog.DiscardHandler)) // without a database, reading the position panics
+	w.Beat()
+	ctx, cancel := context.WithCancel(t.Context())
+	var tracking sync.WaitGroup
+	tracking.Go(func() { w.Track(ctx, func() bool { return true }) })
+	waittest.Receive(t, "the poll", w.soon)
+	cancel()
+	tracking.Wait()
 }
 
 // The position that is read next includes every acknowledged commit.

@@ -30,7 +30,7 @@ func newBody(compiler *jsonschema.Compiler, pointer string) (*body, error) {
 var nothing = &jsonschema.Compiled{Properties: map[string]*jsonschema.Compiled{}}
 
 // present follows the references of a schema. For a schema of a value or null, it returns the
-// schema of the value. null reports whether the value may be null.
+// schema of the value. null reports whether there is such a choice.
 func present(schema *jsonschema.Compiled) (_ *jsonschema.Compiled, null bool) {
 	for {
 		switch {
@@ -39,9 +39,15 @@ func present(schema *jsonschema.Compiled) (_ *jsonschema.Compiled, null bool) {
 		case len(schema.OneOf) == 2 && slices.Equal(types(schema.OneOf[1]), []string{"null"}):
 			schema, null = schema.OneOf[0], true
 		default:
-			return schema, null || slices.Contains(types(schema), "null")
+			return schema, null
 		}
 	}
+}
+
+// nullable reports whether a schema allows null.
+func nullable(schema *jsonschema.Compiled) bool {
+	schema, null := present(schema)
+	return null || slices.Contains(types(schema), "null")
 }
 
 func types(schema *jsonschema.Compiled) []string {
@@ -76,6 +82,7 @@ func (o *Operation) CheckBody(data []byte, ignored *Ignored) ([]byte, error) {
 		schema = o.body.schema
 	}
 	r := reading{ignored: ignored}
+	r.bindable.Grow(len(data))
 	instance, err := r.value(schema, data, nil)
 	if err != nil {
 		return nil, err
@@ -171,13 +178,13 @@ func (r *reading) object(schema *jsonschema.Compiled, raw json.RawMessage, at []
 			}
 			continue
 		}
-		if _, null := present(known); null && string(members[name]) == "null" { // the same as a missing field
+		if string(members[name]) == "null" && nullable(known) { // the same as a missing field
 			continue
 		}
 		if len(instance) > 0 {
 			r.bindable.WriteByte(',')
 		}
-		fmt.Fprintf(&r.bindable, "%q:", name) // known names are letters only
+		r.bindable.WriteString(`"` + name + `":`) // known names are letters only
 		value, err := r.value(known, members[name], inside)
 		if err != nil {
 			return nil, err

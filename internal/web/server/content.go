@@ -42,7 +42,7 @@ func (f *front) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error)
 	if r.ContentLength > maxBody {
 		return nil, tooLarge()
 	}
-	body, err := receive(r.Body, callOf(r.Context()).hold)
+	body, err := receive(r.Body, r.ContentLength, callOf(r.Context()).hold)
 	if err != nil {
 		return nil, err
 	}
@@ -54,13 +54,17 @@ func (f *front) readBody(w http.ResponseWriter, r *http.Request) ([]byte, error)
 	return body, nil
 }
 
-// smallBody is the initial size of the buffer for a body.
+// smallBody is the largest initial size of the buffer for a body.
 const smallBody = 4 << 10
 
 // receive reads a body into a buffer that doubles when it is full. It counts the buffer in
-// reservation.
-func receive(from io.Reader, reservation *hold) ([]byte, error) {
-	body := make([]byte, 0, smallBody)
+// reservation. declared is the declared length, or -1.
+func receive(from io.Reader, declared int64, reservation *hold) ([]byte, error) {
+	size := smallBody
+	if declared >= 0 {
+		size = int(min(declared+1, smallBody)) // one more byte, to read the end without a larger buffer
+	}
+	body := make([]byte, 0, size)
 	for {
 		n, err := from.Read(body[len(body):cap(body)])
 		switch body = body[:len(body)+n]; {

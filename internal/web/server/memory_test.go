@@ -89,7 +89,7 @@ func TestBufferGrowsAsBytesArrive(t *testing.T) {
 	for _, size := range []int{0, 1, smallBody, smallBody + 1, 100_000, maxBody} {
 		memory := NewMemory(DefaultMemory)
 		hold, body := memory.hold(netip.MustParseAddr("192.0.2.1")), &offered{left: size}
-		got, err := receive(body, hold)
+		got, err := receive(body, -1, hold)
 		if err != nil || len(got) != size {
 			t.Errorf("%d bytes: received %d, %v", size, len(got), err)
 		}
@@ -100,7 +100,7 @@ func TestBufferGrowsAsBytesArrive(t *testing.T) {
 			t.Errorf("%d bytes: hold counts %d", size, hold.bytes)
 		}
 	}
-	if _, err := receive(&offered{left: maxBody + 1}, NewMemory(DefaultMemory).hold(netip.Addr{})); fault.CodeOf(err) != fault.PayloadTooLarge {
+	if _, err := receive(&offered{left: maxBody + 1}, -1, NewMemory(DefaultMemory).hold(netip.Addr{})); fault.CodeOf(err) != fault.PayloadTooLarge {
 		t.Errorf("one byte beyond the limit: %v", err)
 	}
 }
