@@ -52,7 +52,8 @@ type fold struct {
 	ctx       context.Context
 	tx        *postgres.Tx
 	run       db.RunLockRow // its Now decides which timers and deadlines are due
-	stamp     time.Time     // the time that the fold writes, never before the finish of a stage that it applies
+	stamp     time.Time     // the time that the fold writes, never before the finish of a stage that it applies or computes
+	locked    time.Time     // when the run was locked, by the clock of this process
 	plan      *graph.Plan
 	fixed     map[string][]string // see workflow.Loaded
 	variables variables
@@ -254,7 +255,7 @@ func (e *Engine) foldTx(ctx context.Context, tx *postgres.Tx, key notify.Key, w 
 // newFold returns an empty fold of a locked run.
 func (e *Engine) newFold(ctx context.Context, tx *postgres.Tx, run db.RunLockRow, version workflow.Loaded) *fold {
 	return &fold{
-		engine: e, ctx: ctx, tx: tx, run: run, stamp: later(run.Now, run.UpdatedAt), plan: version.Plan, fixed: version.Fixed, previous: e.summaries.get(run.ID, run.EventSeq),
+		engine: e, ctx: ctx, tx: tx, run: run, stamp: later(run.Now, run.UpdatedAt), locked: time.Now(), plan: version.Plan, fixed: version.Fixed, previous: e.summaries.get(run.ID, run.EventSeq),
 		scopes: map[place]*scope{}, states: map[place]graph.State{}, loops: map[place]*loop{},
 		values: map[place]outputValue{}, failures: map[place]stageFailure{}, finished: map[uuid.UUID]bool{},
 		own: made(run), others: madeByOthers(run),
@@ -277,6 +278,7 @@ func (f *fold) derive(w wakeup, finished []db.StageFinishExecutedRow) error {
 	if err := f.advance(); err != nil {
 		return err
 	}
+	f.notBefore(f.run.Now.Add(time.Since(f.locked))) // computing took time
 	return f.readRemaining()
 }
 

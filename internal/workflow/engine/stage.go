@@ -259,7 +259,7 @@ func (f *fold) execute(t *stage, c component.Call, reserve credit.Amount) error 
 	t.execution = &execution.Stage{
 		WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, ExecutionID: executionID, EffectKey: effectKey,
 		Module: t.component.Module, Input: c.Input, Config: c.Config, Attempts: t.component.Attempts,
-		Timeout: time.Duration(t.component.TimeoutMs) * time.Millisecond, Reserve: reserve, Secrets: c.Secrets, Secret: t.secret, Nested: f.run.ParentRunID != nil, At: f.unlessFirst(f.stamp),
+		Timeout: time.Duration(t.component.TimeoutMs) * time.Millisecond, Reserve: reserve, Secrets: c.Secrets, Secret: t.secret, Nested: f.run.ParentRunID != nil,
 	}
 	if f.run.Traceparent != nil {
 		t.execution.Traceparent = *f.run.Traceparent
@@ -277,6 +277,7 @@ func (f *fold) accept(how acceptance) error {
 	stages := make([]execution.Stage, len(f.accepts))
 	for i, t := range f.accepts {
 		stages[i] = *t.execution
+		stages[i].At = f.unlessFirst(f.stamp)
 	}
 	refusals, err := how(f.ctx, f.tx, stages)
 	if err != nil {
