@@ -38,21 +38,23 @@ WITH item AS (
            unnest($21::text[])  AS header_names
 ), account AS (
     -- Rows are locked in order of ids, here and everywhere, to avoid deadlocks.
-    SELECT h.workspace_id, h.live - h.parked - h.waiting AS active, h.stopped,
+    SELECT h.workspace_id, GREATEST(h.live - h.parked - h.waiting, 0) AS active, h.stopped, h.stored, h.storage_limit,
            h.plan + h.paid + GREATEST(h.usage_limit - h.plan_used - h.allowance_used - h.plan, 0) - h.reserved AS available
     FROM credit_accounts h
-    WHERE h.workspace_id = ANY ($3::uuid[]) AND h.valid_until > now() AND (h.storage_limit = 0 OR h.stored < h.storage_limit)
+    WHERE h.workspace_id = ANY ($3::uuid[]) AND h.valid_until > now()
     ORDER BY h.workspace_id FOR NO KEY UPDATE
 ), asked AS (
-    SELECT i.place, i.workspace_id, i.kind, i.worker_id, i.amount, account.active, account.available, account.stopped,
-           sum(i.amount) OVER (PARTITION BY i.workspace_id ORDER BY i.place) - i.amount AS before
+    SELECT i.place, i.workspace_id, i.kind, i.worker_id, i.amount, account.active, account.available, account.stopped, account.stored, account.storage_limit,
+           sum(i.amount) OVER (PARTITION BY i.workspace_id ORDER BY i.place) - i.amount AS before,
+           sum(i.bytes) OVER (PARTITION BY i.workspace_id ORDER BY i.place) - i.bytes AS bytes_before
     FROM item i JOIN account ON account.workspace_id = i.workspace_id
 ), admitted AS (
     SELECT a.place, nextval('river.river_job_id_seq') AS job_id,
            a.kind = 'component_execution'
            AND row_number() OVER (PARTITION BY a.workspace_id, a.kind ORDER BY a.worker_id = 0, a.place) + a.active > $22::bigint AS parked
     FROM asked a
-    WHERE a.amount = 0 OR a.available > a.before AND NOT a.stopped
+    WHERE (a.amount = 0 OR a.available > a.before AND NOT a.stopped)
+      AND (a.storage_limit = 0 OR a.stored + a.bytes_before < a.storage_limit)
 ), reserved AS (
     UPDATE credit_accounts c SET
         reserved = c.reserved + t.amount, live = c.live + t.live, parked = c.parked + t.parked, stored = c.stored + t.bytes
@@ -134,7 +136,7 @@ type ExecutionAcceptManyRow struct {
 //
 // An execution that would exceed its workspace's fair share, of max_active executions, is parked:
 // its job is pending, so no worker fetches it. Executions without a worker are parked first. The
-// account is locked, so the counts are exact.
+// account is locked, so the counts are exact. at is the creation time of stages, or null for now.
 //
 // key_root_id is written for processes of the previous release, which do not read key_id. Without
 // it they would hide the execution from its key, or show it to others, during a rolling upgrade.

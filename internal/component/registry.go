@@ -19,9 +19,10 @@ import (
 
 // Registry has the modules that this process can run. It is immutable and safe for concurrent use.
 type Registry struct {
-	entries map[string]*Entry
-	list    []Descriptor
-	stuck   atomic.Int64
+	entries   map[string]*Entry
+	list      []Descriptor
+	stuck     atomic.Int64 // calls of Run that still run after their grace period
+	abandoned atomic.Int64 // calls of Try that still run after their limit
 }
 
 // Entry is a registered module.

@@ -23,21 +23,28 @@ const grace = 500 * time.Millisecond
 // A goroutine that does not return can't be killed. It is abandoned and counted in Stuck until it
 // finishes.
 func (r *Registry) Run(ctx context.Context, module string, call Call) (Result, error) {
-	return r.run(ctx, module, call, grace)
+	return r.run(ctx, module, call, grace, &r.stuck)
 }
 
+// maxAbandoned limits the calls of Try that still run after their limit. While there are so many, Try
+// makes no call, so that slow modules do not pile up outside of the slots for executions.
+const maxAbandoned = 4
+
 // Try is like Run, but gives the call only the time in limit and no grace period. It reports
-// whether the module returned in time. If not, the call had no result, and it is abandoned like a
-// call of Run.
+// whether the module returned in time. If not, the call had no result, and its goroutine is
+// abandoned. While maxAbandoned such calls still run, Try makes no call and returns false.
 func (r *Registry) Try(ctx context.Context, module string, call Call, limit time.Duration) (result Result, inTime bool, err error) {
+	if r.abandoned.Load() >= maxAbandoned {
+		return Result{}, false, nil
+	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	result, err = r.run(ctx, module, call, 0)
+	result, err = r.run(ctx, module, call, 0, &r.abandoned)
 	return result, err == nil || ctx.Err() == nil, err
 }
 
-// run is Run with a grace period.
-func (r *Registry) run(ctx context.Context, module string, call Call, grace time.Duration) (Result, error) {
+// run is Run with a grace period and a counter of calls that still run after it.
+func (r *Registry) run(ctx context.Context, module string, call Call, grace time.Duration, late *atomic.Int64) (Result, error) {
 	entry, ok := r.entries[module]
 	if !ok {
 		return Result{}, Permanent(CodeInternal, "unknown module %s on this worker", quote(module))
@@ -47,7 +54,7 @@ func (r *Registry) run(ctx context.Context, module string, call Call, grace time
 	secrets := call.Secrets
 	call.Secrets = nil
 
-	result, err := r.contain(ctx, entry, entry.known(call), grace)
+	result, err := r.contain(ctx, entry, entry.known(call), grace, late)
 	if err == nil {
 		err = settle(&result)
 	}
@@ -64,13 +71,13 @@ type outcome struct {
 
 // contain runs the module in a separate goroutine, so that a module that panics, calls Goexit or
 // never returns doesn't affect the caller.
-func (r *Registry) contain(ctx context.Context, entry *Entry, call Call, grace time.Duration) (Result, error) {
+func (r *Registry) contain(ctx context.Context, entry *Entry, call Call, grace time.Duration, late *atomic.Int64) (Result, error) {
 	done := make(chan outcome, 1)
 	var settled atomic.Bool
 	go func() {
 		defer func() {
 			if !settled.CompareAndSwap(false, true) {
-				r.stuck.Add(-1)
+				late.Add(-1)
 			}
 		}()
 		attempt(ctx, entry.module, call, done)
@@ -87,9 +94,9 @@ func (r *Registry) contain(ctx context.Context, entry *Entry, call Call, grace t
 		return o.result, o.err
 	case <-patience.C:
 	}
-	r.stuck.Add(1)
+	late.Add(1)
 	if !settled.CompareAndSwap(false, true) {
-		r.stuck.Add(-1)
+		late.Add(-1)
 		o := <-done
 		return o.result, o.err
 	}

@@ -157,13 +157,40 @@ func TestTryAbandonsACallAtItsLimit(t *testing.T) {
 		if took := time.Since(began); took != 10*time.Millisecond {
 			t.Errorf("it took %s, want 10ms", took)
 		}
-		if r.Stuck() != 1 {
-			t.Errorf("%d calls are counted as stuck, want 1", r.Stuck())
+		if running := r.abandoned.Load(); running != 1 {
+			t.Errorf("%d abandoned calls, want 1", running)
+		}
+		if r.Stuck() != 0 {
+			t.Errorf("%d calls are counted as stuck", r.Stuck())
 		}
 		close(letGo)
 		synctest.Wait()
-		if r.Stuck() != 0 {
-			t.Errorf("%d calls are still counted as stuck", r.Stuck())
+		if running := r.abandoned.Load(); running != 0 {
+			t.Errorf("%d abandoned calls after the module returned", running)
+		}
+	})
+}
+
+func TestTryMakesNoCallWhileManyAreAbandoned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		letGo, calls := make(chan struct{}), 0
+		r := registry(t, func(context.Context, Call) (Result, error) {
+			calls++
+			<-letGo
+			return output(`{}`), nil
+		})
+		for range maxAbandoned + 3 {
+			if _, inTime, _ := r.Try(t.Context(), "PROBE", Call{}, time.Millisecond); inTime {
+				t.Error("a call that hangs was in time")
+			}
+		}
+		if calls != maxAbandoned {
+			t.Errorf("%d calls, want %d", calls, maxAbandoned)
+		}
+		close(letGo)
+		synctest.Wait()
+		if _, inTime, err := r.Try(t.Context(), "PROBE", Call{}, time.Hour); !inTime || err != nil {
+			t.Errorf("after the module returned: in time %t, %v", inTime, err)
 		}
 	})
 }

@@ -205,6 +205,12 @@ func distinctive(part string) bool {
 	return len(part) >= longWord || len(part) >= minSecret && strings.ContainsFunc(part, isDigit) && strings.ContainsFunc(part, unicode.IsLetter)
 }
 
+// SecretResult reports whether the result of a call is secret. A result that contains a secret value
+// is secret, regardless of where the value came from.
+func (e *Entry) SecretResult(call Call, result json.RawMessage) bool {
+	return len(e.SecretPaths.Output) > 0 || e.Shows(call, result)
+}
+
 // Shows reports whether an output contains a secret of the call, which is one of Secrets, or a
 // value of a secret field that isn't open by name. It ignores short secrets and parts that can
 // be common words. If there are too many secrets to search for, it returns true.

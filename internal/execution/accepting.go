@@ -39,8 +39,8 @@ func (s *Service) Accepts() error {
 	return nil
 }
 
-// accept is one submission to be written.
-type accept struct {
+// submission is an execution, or a run that starts, to be accepted.
+type submission struct {
 	SubmitParams
 	id              uuid.UUID
 	call            []byte
@@ -64,7 +64,7 @@ type accept struct {
 }
 
 // want returns the credits to reserve. The price of a stage is reserved by its run.
-func (a accept) want() billing.Want {
+func (a submission) want() billing.Want {
 	switch {
 	case a.begins != nil:
 		return billing.Want{WorkspaceID: a.begins.WorkspaceID, Amount: a.begins.Reserve, Run: true, Bytes: a.begins.Bytes}
@@ -75,7 +75,7 @@ func (a accept) want() billing.Want {
 }
 
 // weight returns the number of bytes that a submission adds to its batch.
-func (a accept) weight() int { return len(a.call) + len(a.callbackSealed) }
+func (a submission) weight() int { return len(a.call) + len(a.callbackSealed) }
 
 // accepted is the result of one submission.
 type accepted struct {
@@ -86,7 +86,7 @@ type accepted struct {
 }
 
 // flushAccepts accepts submissions that share a commit.
-func (s *Service) flushAccepts(ctx context.Context, items []accept) ([]accepted, error) {
+func (s *Service) flushAccepts(ctx context.Context, items []submission) ([]accepted, error) {
 	workspaces := make([]uuid.UUID, len(items))
 	for i, a := range items {
 		workspaces[i] = a.WorkspaceID
@@ -96,17 +96,17 @@ func (s *Service) flushAccepts(ctx context.Context, items []accept) ([]accepted,
 	s.noteAcceptance(err)
 	for i, m := range made {
 		if m.jobID != 0 && !m.parked && items[i].worker == 0 {
-			s.wakeQueue(ctx)
+			s.local.running.Go(func() { s.wakeQueue(context.WithoutCancel(ctx)) }) // the answers must not wait for it
 			break
 		}
 	}
 	return made, err
 }
 
-// acceptMany accepts submissions with one statement, which is one commit if conn is a pool. Those
+// acceptMany accepts submissions with one statement, which is one commit if conn is a pool. Submissions
 // that the credits don't cover are refused. Their refusal is *billing.PeriodOver if the account's
-// period is over. ending is the number of executions that finish later in the same transaction.
-func (s *Service) acceptMany(ctx context.Context, conn postgres.DB, items []accept, ending int) ([]accepted, error) {
+// period is over. finishing is the number of executions that finish later in the same transaction.
+func (s *Service) acceptMany(ctx context.Context, conn postgres.DB, items []submission, finishing int) ([]accepted, error) {
 	if len(items) == 0 {
 		return nil, nil
 	}
@@ -114,7 +114,7 @@ func (s *Service) acceptMany(ctx context.Context, conn postgres.DB, items []acce
 	if err != nil {
 		return nil, err
 	}
-	made, err := insertAccepted(ctx, conn, items, size+ending)
+	made, err := insertAccepted(ctx, conn, items, size+finishing)
 	if err != nil {
 		return nil, err
 	}
@@ -141,7 +141,7 @@ func (s *Service) acceptMany(ctx context.Context, conn postgres.DB, items []acce
 
 // insertAccepted runs the statement that accepts submissions. maxActive is the fair share of a
 // workspace. A result without a job is not accepted.
-func insertAccepted(ctx context.Context, conn postgres.DB, items []accept, maxActive int) ([]accepted, error) {
+func insertAccepted(ctx context.Context, conn postgres.DB, items []submission, maxActive int) ([]accepted, error) {
 	p := db.ExecutionAcceptManyParams{MaxActive: int64(maxActive), Queue: Queue}
 	for _, a := range items {
 		appendAccept(&p, a)
@@ -159,14 +159,14 @@ func insertAccepted(ctx context.Context, conn postgres.DB, items []accept, maxAc
 
 // appendAccept adds a submission to the parameters. The job of an execution with a slot is due
 // after safetyNet.
-func appendAccept(p *db.ExecutionAcceptManyParams, a accept) {
+func appendAccept(p *db.ExecutionAcceptManyParams, a submission) {
 	want := a.want()
 	kind, id, delay := Args{}.Kind(), a.id, time.Duration(0)
 	if a.worker != 0 {
 		delay = safetyNet
 	}
 	if a.begins != nil {
-		kind, id, delay = runKind, a.begins.RunID, a.begins.Delay
+		kind, id, delay = RunKind, a.begins.RunID, a.begins.Delay
 	}
 	p.Kinds, p.Ids, p.WorkspaceIds = append(p.Kinds, kind), append(p.Ids, id), append(p.WorkspaceIds, want.WorkspaceID)
 	p.Amounts, p.Bytes = append(p.Amounts, int64(want.Amount)), append(p.Bytes, want.Bytes)
@@ -190,4 +190,6 @@ func appendAccept(p *db.ExecutionAcceptManyParams, a accept) {
 
 // wakeQueue notifies the workers of all processes that jobs are available. It ignores errors,
 // because workers also poll.
-func (s *Service) wakeQueue(ctx context.Context) { _ = db.New().RiverJobNotify(ctx, s.db, Queue) }
+func (s *Service) wakeQueue(ctx context.Context) {
+	_ = withTimeout(ctx, lastWriteTimeout, func(ctx context.Context) error { return db.New().RiverJobNotify(ctx, s.db, Queue) })
+}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/account/billing"
@@ -166,7 +167,7 @@ func (r *Runner) cancelFree(ctx context.Context, workspaceID uuid.UUID, p db.Exe
 	if len(p.Ids) == 0 {
 		return nil
 	}
-	made, err := r.commit(ctx, func(tx *postgres.Tx) (followUp, error) { return r.cancelTx(ctx, tx, workspaceID, p) })
+	made, err := r.commit(ctx, func(tx *postgres.Tx, made *followUp) error { return r.cancelTx(ctx, tx, workspaceID, p, made) })
 	if err != nil {
 		return fmt.Errorf("cancel executions: %w", err)
 	}
@@ -180,14 +181,13 @@ func (r *Runner) cancelFree(ctx context.Context, workspaceID uuid.UUID, p db.Exe
 
 // cancelTx is finishTx for executions that have not started or are paused. It locks the account
 // first, in the same order as the release of parked executions.
-func (r *Runner) cancelTx(ctx context.Context, tx *postgres.Tx, workspaceID uuid.UUID, p db.ExecutionCancelManyParams) (made followUp, err error) {
-	made.next = &successors{}
+func (r *Runner) cancelTx(ctx context.Context, tx *postgres.Tx, workspaceID uuid.UUID, p db.ExecutionCancelManyParams, made *followUp) error {
 	if _, err := db.New().AccountLock(ctx, tx, workspaceID); err != nil {
-		return made, fmt.Errorf("lock account: %w", err)
+		return fmt.Errorf("lock account: %w", err)
 	}
 	rows, err := db.New().ExecutionCancelMany(ctx, tx, p)
 	if err != nil || len(rows) == 0 {
-		return made, err
+		return err
 	}
 	charges := make([]billing.Charge, len(rows))
 	jobs := make([]int64, len(rows))
@@ -206,12 +206,11 @@ func (r *Runner) cancelTx(ctx context.Context, tx *postgres.Tx, workspaceID uuid
 	}
 	if parked > 0 {
 		if err := db.New().AccountAddParked(ctx, tx, db.AccountAddParkedParams{WorkspaceID: workspaceID, Count: -parked}); err != nil {
-			return made, fmt.Errorf("count parked executions: %w", err)
+			return fmt.Errorf("count parked executions: %w", err)
 		}
 	}
-	tx.Last(dequeue(ctx, jobs))
-	made.next, err = r.chargeTx(ctx, tx, charges, 0)
-	return made, err
+	tx.Last(func(tx pgx.Tx) error { return deleteJobs(ctx, tx, jobs) })
+	return r.chargeTx(ctx, tx, charges, made)
 }
 
 // bounded returns a context that ends with the attempt's time limit. For a stage, the context is

@@ -292,14 +292,18 @@ func TestNothingIsStoredForACallerWhoHasDisconnected(t *testing.T) {
 	}
 }
 
+// One workspace may use one of two slots. Another node starts with no knowledge of the workspace.
 func TestRL08DirectExecutionsKeepToTheFairShare(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	n := b.start(t, options{slots: 2}, computes()) // one workspace may use one of two slots
-	if _, err := b.pool.Exec(t.Context(), "UPDATE credit_accounts SET live = 1"); err != nil {
-		t.Fatal(err)
+	first, second := b.start(t, options{slots: 1}, computes()), b.start(t, options{slots: 1}, computes())
+	if got := b.submit(t, first, b.waiting()); !b.direct(t, got.ID) {
+		t.Error("an execution within the share had a job")
 	}
-	if got := b.submit(t, n, b.waiting()); b.direct(t, got.ID) {
+	b.exec(t, "UPDATE credit_accounts SET live = 1")
+	p := b.waiting()
+	p.WaitFor = time.Millisecond // the execution is parked, and nothing releases it
+	if got := b.submit(t, second, p); b.direct(t, got.ID) {
 		t.Error("an execution beyond the share was stored directly")
 	}
 }

@@ -27,7 +27,12 @@ const (
 // shareOf returns how many executions one workspace may have executing or ready: nine tenths of
 // all slots, so that other workspaces find a free slot however many executions this workspace
 // submits. Further executions are parked.
-func shareOf(slots int) int { return max(1, slots-max(1, slots/10)) }
+func shareOf(slots int) int {
+	if slots == 0 {
+		slots = presumedSlots
+	}
+	return max(1, slots-max(1, slots/10))
+}
 
 // fairShare caches the number of slots, and which workspaces have parked executions. The cache may
 // be stale. If that admits too many executions, these finish and are not replaced.
@@ -49,9 +54,6 @@ func (w *fairShare) limit(ctx context.Context, conn postgres.DB) (int, error) {
 	slots, err := db.New().WorkerSumSlots(ctx, conn)
 	if err != nil {
 		return 0, fmt.Errorf("count the workers' slots: %w", err)
-	}
-	if slots == 0 {
-		slots = presumedSlots
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -92,8 +94,7 @@ type successors struct {
 	rows   []db.ExecutionStartManyRow
 	waited []time.Duration
 	worker int32
-	ending int         // slots that the commit frees
-	later  []uuid.UUID // workspaces whose parked executions are released after the commit
+	ending int // slots that the commit frees
 }
 
 // releaseTx releases as many parked executions as their workspaces have room for. tx has locked
@@ -181,6 +182,9 @@ func (s *successors) drop(err error) {
 
 // start runs the successors. Call it after the commit.
 func (s *successors) start(ctx context.Context) {
+	if s == nil {
+		return
+	}
 	changes := make([]notify.Change, len(s.rows))
 	for i, row := range s.rows {
 		changes[i].Key = notify.Key{WorkspaceID: row.WorkspaceID, ID: row.ID}

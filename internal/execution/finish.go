@@ -154,10 +154,12 @@ func (e *End) SettleTx(ctx context.Context, tx *postgres.Tx) (err error) {
 	if len(e.rows) == 0 {
 		return ErrApart
 	}
-	e.made, err = e.runner.finishRowsTx(ctx, tx, e.rows, e.first, func(charges []billing.Charge, _ int) (*successors, error) {
-		return e.runner.settleLast(ctx, tx, charges), nil
-	})
-	return err
+	var charges []billing.Charge
+	if charges, err = e.runner.finishRowsTx(ctx, tx, e.rows, e.first, &e.made); err != nil {
+		return err
+	}
+	e.runner.settleLast(ctx, tx, charges, &e.made)
+	return nil
 }
 
 // finishWithRunTimeout limits how long a finish waits for its run, which may stay locked for
@@ -183,7 +185,7 @@ func (r *Runner) finishWithRun(f finish) bool {
 	r.lastProgress.Store(time.Now().UnixNano())
 	failpoint.Reached(failpoint.AfterFinish)
 	end.made.followed = true
-	r.afterCommit(context.Background(), []notify.Key{f.key}, end.made)
+	r.afterCommit(context.Background(), []notify.Key{f.key}, &end.made)
 	return true
 }
 
@@ -191,7 +193,7 @@ func (r *Runner) finishWithRun(f finish) bool {
 // publishes executions that were already final, because the response to an earlier commit may be
 // lost.
 func (r *Runner) flushFinishes(ctx context.Context, items []finish) ([]struct{}, error) {
-	made, err := r.commit(ctx, func(tx *postgres.Tx) (followUp, error) { return r.finishTx(ctx, tx, items) })
+	made, err := r.commit(ctx, func(tx *postgres.Tx, made *followUp) error { return r.finishTx(ctx, tx, items, made) })
 	if err != nil {
 		return nil, err
 	}
@@ -205,27 +207,25 @@ func (r *Runner) flushFinishes(ctx context.Context, items []finish) ([]struct{},
 	return make([]struct{}, len(items)), nil
 }
 
-// commit runs end in a transaction. If the credit period of an affected workspace is over, commit
-// starts the next period and tries again.
-func (r *Runner) commit(ctx context.Context, end func(tx *postgres.Tx) (followUp, error)) (made followUp, err error) {
+// commit runs fn in a transaction, and returns the work that fn leaves for after the commit. If the
+// credit period of an affected workspace is over, commit starts the next period and tries again.
+func (r *Runner) commit(ctx context.Context, fn func(tx *postgres.Tx, made *followUp) error) (made *followUp, err error) {
 	err = billing.Books{}.InPeriod(ctx, r.DB, func() error {
-		err := postgres.InTx(ctx, r.DB, func(tx *postgres.Tx) (err error) {
-			made, err = end(tx)
-			return err
-		})
+		made = &followUp{}
+		err := postgres.InTx(ctx, r.DB, func(tx *postgres.Tx) error { return fn(tx, made) })
 		if err != nil {
 			made.deliveries.Drop()
 			made.next.drop(err)
-			made = followUp{}
+			made = &followUp{}
 		}
 		return err
 	})
 	return made, err
 }
 
-// afterCommit does the work that follows a commit that finished executions: it wakes waiters,
-// starts deliveries and successors, and reports finished stages to their runs.
-func (r *Runner) afterCommit(ctx context.Context, keys []notify.Key, made followUp) {
+// afterCommit wakes waiters, starts deliveries and successors, and reports finished stages to their
+// runs.
+func (r *Runner) afterCommit(ctx context.Context, keys []notify.Key, made *followUp) {
 	won := make(map[notify.Key]finished, len(made.done))
 	runs := make(map[notify.Key][]uuid.UUID)
 	stages := 0
@@ -252,20 +252,22 @@ func (r *Runner) afterCommit(ctx context.Context, keys []notify.Key, made follow
 	r.Hub.Publish(changes...)
 	made.deliveries.Start()
 	made.next.start(ctx)
-	if later := made.next.later; len(later) > 0 {
+	if crowded := made.crowded; len(crowded) > 0 {
 		// Run in the background: a locked account must not delay other finishes.
-		r.running.Go(func() { r.unparkLater(context.WithoutCancel(ctx), later) })
+		r.running.Go(func() { r.unparkLater(context.WithoutCancel(ctx), crowded) })
 	}
 	if len(runs) > 0 && r.Ended != nil && !made.followed {
 		r.Ended(ctx, runs)
 	}
 }
 
-// followUp is the work after a commit that finished executions. It is dropped if the commit fails.
+// followUp is the work to do after a commit that finished executions.
 type followUp struct {
 	done       []finished
 	deliveries *callback.Ready
-	next       *successors // started in the slots that become free
+	next       *successors // started in the slots that become free; may be nil
+	crowded    []uuid.UUID // workspaces whose parked executions are released after the commit
+	freed      int         // local slots that the commit frees
 	followed   bool        // the run was advanced in the same commit
 }
 
@@ -273,18 +275,20 @@ type followUp struct {
 // and End. The state, the frozen callback with its delivery job, the deletion of the execution's
 // job, and the settlement of its credits commit together. The same transaction releases parked
 // executions that now have room.
-func (r *Runner) finishTx(ctx context.Context, tx *postgres.Tx, items []finish) (made followUp, err error) {
+func (r *Runner) finishTx(ctx context.Context, tx *postgres.Tx, items []finish, made *followUp) error {
 	written, first := finishing(items)
 	rows, err := db.New().ExecutionFinishMany(ctx, tx, written)
 	if err != nil {
-		return made, fmt.Errorf("finish executions: %w", err)
+		return fmt.Errorf("finish executions: %w", err)
 	}
 	if len(rows) == 0 {
-		return followUp{next: &successors{}}, nil
+		return nil
 	}
-	return r.finishRowsTx(ctx, tx, rows, first, func(charges []billing.Charge, ending int) (*successors, error) {
-		return r.chargeTx(ctx, tx, charges, ending)
-	})
+	charges, err := r.finishRowsTx(ctx, tx, rows, first, made)
+	if err != nil {
+		return err
+	}
+	return r.chargeTx(ctx, tx, charges, made)
 }
 
 // attemptKey identifies an attempt. One batch may finish an execution twice: by its worker and by
@@ -312,13 +316,13 @@ func finishing(items []finish) (p db.ExecutionFinishManyParams, first map[attemp
 	return p, first
 }
 
-// finishRowsTx does the other writes for rows that have become final.
-func (r *Runner) finishRowsTx(ctx context.Context, tx *postgres.Tx, rows []db.ExecutionFinishManyRow, first map[attemptKey]finish, charge func(charges []billing.Charge, ending int) (*successors, error)) (made followUp, err error) {
-	charges := make([]billing.Charge, len(rows))
+// finishRowsTx freezes the callbacks of rows that have become final and deletes the jobs. It returns
+// the charges, which the caller must settle last.
+func (r *Runner) finishRowsTx(ctx context.Context, tx *postgres.Tx, rows []db.ExecutionFinishManyRow, first map[attemptKey]finish, made *followUp) (charges []billing.Charge, err error) {
+	charges = make([]billing.Charge, len(rows))
 	jobs := make([]int64, len(rows))
 	made.done = make([]finished, len(rows))
 	var frozen []callback.Final
-	ending := 0
 	for i, row := range rows {
 		charges[i] = billing.Charge{
 			WorkspaceID: row.WorkspaceID, ExecutionID: row.ID, Amount: row.Usage, Reserved: row.Reserved, Stage: row.RunID != nil,
@@ -328,7 +332,7 @@ func (r *Runner) finishRowsTx(ctx context.Context, tx *postgres.Tx, rows []db.Ex
 		made.done[i] = finished{row: final(row, end), callback: row.HasCallback, run: row.RunID}
 		charges[i].Bytes = int64(end.weight())
 		if end.local {
-			ending++
+			made.freed++
 		}
 		if row.HasCallback {
 			frozen = append(frozen, callback.Final(made.done[i].row))
@@ -336,49 +340,46 @@ func (r *Runner) finishRowsTx(ctx context.Context, tx *postgres.Tx, rows []db.Ex
 		}
 	}
 	if made.deliveries, err = r.Deliverer.FreezeManyTx(ctx, tx, r.Jobs, r.Vault, frozen); err != nil {
-		return made, err
+		return nil, err
 	}
-	tx.Last(dequeue(ctx, jobs))
-	made.next, err = charge(charges, ending)
+	tx.Last(func(tx pgx.Tx) error { return deleteJobs(ctx, tx, jobs) })
 	failpoint.Reached(failpoint.InFinish)
-	return made, err
+	return charges, nil
 }
 
-// dequeue returns a write that deletes the jobs of finished executions.
-func dequeue(ctx context.Context, jobs []int64) func(tx pgx.Tx) error {
-	return func(tx pgx.Tx) error {
-		if err := db.New().RiverJobDeleteMany(ctx, tx, jobs); err != nil {
-			return fmt.Errorf("delete the jobs of finished executions: %w", err)
-		}
-		return nil
+// deleteJobs deletes the jobs of finished executions.
+func deleteJobs(ctx context.Context, tx pgx.Tx, jobs []int64) error {
+	if err := db.New().RiverJobDeleteMany(ctx, tx, jobs); err != nil {
+		return fmt.Errorf("delete the jobs of finished executions: %w", err)
 	}
+	return nil
 }
 
 // chargeTx settles the charges. If a workspace had parked executions when last checked, chargeTx
-// also releases some of them. ending is the number of local slots that the commit frees.
-func (r *Runner) chargeTx(ctx context.Context, tx *postgres.Tx, charges []billing.Charge, ending int) (*successors, error) {
+// also releases some of them.
+func (r *Runner) chargeTx(ctx context.Context, tx *postgres.Tx, charges []billing.Charge, made *followUp) error {
 	if !r.share.anyParked(charges) {
-		return r.settleLast(ctx, tx, charges), nil
+		r.settleLast(ctx, tx, charges, made)
+		return nil
 	}
 	loads, err := billing.Books{}.SettleTx(ctx, tx, charges)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	r.share.setParked(loads)
-	return r.releaseTx(ctx, tx, loads, ending)
+	made.next, err = r.releaseTx(ctx, tx, loads, made.freed)
+	return err
 }
 
 // settleLast defers the settlement to the end of the transaction, so that the accounts are locked
-// only during the commit. If the settlement finds parked executions, they are released after the
-// commit.
-func (r *Runner) settleLast(ctx context.Context, tx *postgres.Tx, charges []billing.Charge) *successors {
-	next := &successors{runner: r}
+// only during the commit. If the settlement finds parked executions (those beyond a workspace's
+// fair share), they are released after the commit.
+func (r *Runner) settleLast(ctx context.Context, tx *postgres.Tx, charges []billing.Charge, made *followUp) {
 	tx.Last(func(tx pgx.Tx) error {
 		loads, err := billing.Books{}.SettleTx(ctx, tx, charges)
-		next.later = r.share.setParked(loads)
+		made.crowded = r.share.setParked(loads)
 		return err
 	})
-	return next
 }
 
 // finished is an execution that has become final.

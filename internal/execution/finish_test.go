@@ -56,7 +56,8 @@ func TestTwoFinishesInOneBatchPublishWhatTheRowSays(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			made, err := (&Runner{Deps: Deps{}, share: &fairShare{}}).finishTx(t.Context(), &postgres.Tx{Tx: inner}, items)
+			made := &followUp{}
+			err = (&Runner{share: &fairShare{}}).finishTx(t.Context(), &postgres.Tx{Tx: inner}, items, made)
 			if err != nil || len(made.done) != 1 {
 				t.Fatalf("%d executions finished, %v", len(made.done), err)
 			}

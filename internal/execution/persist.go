@@ -15,11 +15,11 @@ const (
 	lastWriteTimeout = 3 * time.Second
 )
 
-// withTimeout calls work with a context that ends after timeout.
-func withTimeout(ctx context.Context, timeout time.Duration, work func(context.Context) error) error {
+// withTimeout calls fn with a context that ends after timeout.
+func withTimeout(ctx context.Context, timeout time.Duration, fn func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	return work(ctx)
+	return fn(ctx)
 }
 
 // maxResultRefusals is how often PostgreSQL may reject the result of an attempt before the result

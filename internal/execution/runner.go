@@ -212,7 +212,7 @@ func (r *Runner) attempt(ctx context.Context, row db.ExecutionStartManyRow, loca
 	result, err := r.Modules.Run(egress.WithTenant(runCtx, row.WorkspaceID.String()), row.Module, c)
 	r.inflight.setRunning(row.ID, false)
 	failpoint.Reached(failpoint.AfterEffect)
-	secretIn := func(result json.RawMessage) bool { return secret || secretResult(entry, c, result) }
+	secretIn := func(result json.RawMessage) bool { return secret || entry.SecretResult(c, result) }
 	switch {
 	case (err != nil || result.Wait != nil) && errors.Is(context.Cause(runCtx), errCanceled):
 		return 0, outcomeFailed, r.fail(ctx, row, canceled(row.RepeatRule, true), local)
@@ -234,12 +234,6 @@ func (r *Runner) attempt(ctx context.Context, row db.ExecutionStartManyRow, loca
 		return retryIn, outcomeRetry, err
 	}
 	return 0, outcomeFailed, r.fail(ctx, row, failure, local)
-}
-
-// secretResult reports whether the result of a call is secret. A result that contains a secret
-// value is secret, regardless of where the value came from.
-func secretResult(entry *component.Entry, call component.Call, result json.RawMessage) bool {
-	return len(entry.SecretPaths.Output) > 0 || entry.Shows(call, result)
 }
 
 // keyPatience is the delay before a different process tries an execution that this process cannot

@@ -46,22 +46,20 @@ import (
 // Service accepts and reads executions. Runner runs them. A process may have one or both.
 type Service struct {
 	db          *pgxpool.Pool
-	jobs        *river.Client[pgx.Tx]
-	clock       *clock.Clock
 	modules     *component.Registry
 	keyring     *seal.Keyring
 	vault       *vault.Vault
 	hub         *notify.Hub
 	draining    <-chan struct{}
 	metrics     *telemetry.Metrics
-	accepts     *groupcommit.Group[accept, accepted]
+	accepts     *groupcommit.Group[submission, accepted]
 	share       *fairShare
 	rooms       rooms
 	quarantined func() error // returns why submissions are rejected, or nil if they are accepted
 	refused     atomic.Int64 // when the database last refused an acceptance, Unix nanoseconds; 0: the last one succeeded
 
-	// local runs executions that this process accepted, without going through the queue, and
-	// cancels executions. In a process that only serves, local has no slots.
+	// local runs executions that this process accepted, without going through the queue. It also
+	// stores direct executions and cancels executions.
 	local *Runner
 }
 
@@ -114,18 +112,15 @@ func (d *Deps) quarantined() error {
 	return d.Quarantined()
 }
 
-// NewService returns a Service. If local has slots, an execution runs in this process right after
+// NewService returns a Service. If local is a worker, an execution runs in this process right after
 // its acceptance whenever a slot is free, and its job in the queue is only a safety net. A process
-// that only serves passes a Runner without slots, whose Identity never runs. If local is nil,
-// nothing can be canceled.
+// that only serves passes a Runner whose Identity never runs: its slots run only direct executions.
 func NewService(deps Deps, local *Runner) *Service {
 	s := &Service{
-		db: deps.DB, jobs: deps.Jobs, modules: deps.Modules,
-		keyring: deps.Keyring, vault: deps.Vault, hub: deps.Hub, draining: deps.Draining, metrics: deps.Metrics, local: local, share: &fairShare{},
-		rooms:       rooms{byID: map[uuid.UUID]room{}, direct: map[uuid.UUID]int{}},
-		quarantined: deps.quarantined, clock: deps.Clock,
+		db: deps.DB, modules: deps.Modules, keyring: deps.Keyring, vault: deps.Vault, hub: deps.Hub,
+		draining: deps.Draining, metrics: deps.Metrics, quarantined: deps.quarantined, local: local, share: &fairShare{},
 	}
-	s.accepts = groupcommit.New(groupcommit.Options[accept]{Weigh: accept.weight}, postgres.Unavailable, s.flushAccepts)
+	s.accepts = groupcommit.New(groupcommit.Options[submission]{Weigh: submission.weight}, postgres.Unavailable, s.flushAccepts)
 	return s
 }
 
@@ -169,9 +164,3 @@ const Queue = "components"
 // only if the accepting process died. If the execution is still running, the worker snoozes the
 // job.
 const safetyNet = 30 * time.Second
-
-// insertOpts returns the options of a job that is due at the specified time; zero means now. The
-// job of a parked execution is pending, so no worker fetches it.
-func insertOpts(due time.Time, parked bool) *river.InsertOpts {
-	return &river.InsertOpts{Queue: Queue, ScheduledAt: due, Pending: parked}
-}

@@ -49,17 +49,16 @@ func (s *Service) CheckStage(module string, input, config json.RawMessage, secre
 type Acceptance struct {
 	service *Service
 	called  bool
-	inPlace bool     // the stages replace an execution that finishes in the same transaction
-	ending  int      // local slots that the commit frees
-	items   []accept // submissions with a slot are in flight
+	inPlace int          // executions that finish in the same transaction and that the stages replace: 0 or 1
+	freed   int          // local slots that the commit frees: 0 or 1
+	items   []submission // submissions with a slot are in flight
 	made    []accepted
 }
 
-// Accepting calls work, which runs a transaction and calls AcceptTx or BeginTx in it at most once.
-// If the call fails, work must roll back and return the error, possibly wrapped. Once work has
-// returned nil, the accepted stages start: in this process if a slot is free, otherwise through
-// the queue.
-func (s *Service) Accepting(ctx context.Context, work func(how *Acceptance) error) (err error) {
+// Accepting calls fn, which runs a transaction and calls AcceptTx or BeginTx in it at most once. If
+// that call fails, fn must roll back and return the error, possibly wrapped. Once fn has returned
+// nil, the accepted stages start: in this process if a slot is free, otherwise through the queue.
+func (s *Service) Accepting(ctx context.Context, fn func(how *Acceptance) error) (err error) {
 	how := &Acceptance{service: s}
 	err = errPanicked
 	defer func() {
@@ -67,7 +66,7 @@ func (s *Service) Accepting(ctx context.Context, work func(how *Acceptance) erro
 			how.drop(err)
 		}
 	}()
-	if err = work(how); err == nil {
+	if err = fn(how); err == nil {
 		how.start(ctx)
 	}
 	s.noteAcceptance(err)
@@ -81,9 +80,9 @@ var (
 
 // InPlaceOf declares that e finishes in the same transaction, which frees a slot.
 func (a *Acceptance) InPlaceOf(e *End) {
-	a.inPlace = true
+	a.inPlace = 1
 	if e.finish.local && e.runner == a.service.local {
-		a.ending = 1
+		a.freed = 1
 	}
 }
 
@@ -110,8 +109,8 @@ type Beginning struct {
 	JobID              int64         // ID of the run's job, set by BeginTx
 }
 
-// runKind is the kind of a run's job.
-const runKind = "workflow_run"
+// RunKind is the kind of a run's job. It is stored in the queue, so it must never change.
+const RunKind = "workflow_run"
 
 // BeginTx is AcceptTx for a run that starts in tx. It also inserts the run's job, and first
 // reserves the run's own credits. If those credits are not covered, BeginTx returns
@@ -132,7 +131,7 @@ func (a *Acceptance) acceptTx(ctx context.Context, tx *postgres.Tx, stages []Sta
 	}
 	var places []int // of the items in stages; -1: the run
 	if newRun != nil {
-		a.items, places = append(a.items, accept{begins: newRun}), append(places, -1)
+		a.items, places = append(a.items, submission{begins: newRun}), append(places, -1)
 	}
 	refusals = make([]error, len(stages))
 	for i, stage := range stages {
@@ -143,11 +142,7 @@ func (a *Acceptance) acceptTx(ctx context.Context, tx *postgres.Tx, stages []Sta
 			places = append(places, i)
 		}
 	}
-	inPlace := 0
-	if a.inPlace {
-		inPlace = 1
-	}
-	if a.made, err = s.acceptMany(ctx, tx, a.items, inPlace); err != nil {
+	if a.made, err = s.acceptMany(ctx, tx, a.items, a.inPlace); err != nil {
 		return nil, err
 	}
 	for n, m := range a.made {
@@ -158,7 +153,7 @@ func (a *Acceptance) acceptTx(ctx context.Context, tx *postgres.Tx, stages []Sta
 		case item.begins != nil:
 			newRun.JobID = m.jobID
 			continue
-		case m.parked && a.inPlace:
+		case m.parked && a.inPlace > 0:
 			return nil, ErrApart // there is room once the other execution has finished
 		case m.refusal != nil || m.parked:
 			s.local.unreserve(item.worker, item.id, nil)
@@ -182,10 +177,8 @@ func (a *Acceptance) add(stage Stage) (refusal, err error) {
 	if err := s.sealCall(&item); err != nil {
 		return nil, err
 	}
-	if s.local != nil {
-		if item.worker = s.local.reserveNext(a.ending); item.worker != 0 {
-			s.local.inflight.add(item.id)
-		}
+	if item.worker = s.local.reserveNext(a.freed); item.worker != 0 {
+		s.local.inflight.add(item.id)
 	}
 	a.items = append(a.items, item)
 	return nil, nil
@@ -203,8 +196,8 @@ func (s *Service) CountComputed(module string, completed bool, elapsed time.Dura
 	s.metrics.Finished(module, state)
 }
 
-func (t Stage) item(entry *component.Entry) accept {
-	item := accept{
+func (t Stage) item(entry *component.Entry) submission {
+	item := submission{
 		SubmitParams: SubmitParams{
 			WorkspaceID: t.WorkspaceID, Module: t.Module, Input: t.Input, Config: t.Config,
 			Attempts: cmp.Or(t.Attempts, 1), Traceparent: t.Traceparent,
@@ -254,5 +247,5 @@ func (a *Acceptance) drop(err error) {
 // undone reports whether err means that the transaction was rolled back and will be tried again.
 func undone(err error) bool {
 	_, over := errors.AsType[*billing.PeriodOver](err)
-	return over
+	return over || errors.Is(err, billing.ErrUncovered)
 }

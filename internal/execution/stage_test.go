@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -310,7 +311,7 @@ func TestAModuleRunsInItsModesOnly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, nothing := execution.NewService(execution.Deps{Modules: registry}, nil), json.RawMessage(`{}`)
+	s, nothing := execution.NewService(execution.Deps{Modules: registry}, execution.NewRunner(execution.Deps{Modules: registry}, &execution.Identity{}, 0, slog.New(slog.DiscardHandler))), json.RawMessage(`{}`)
 	_, alone := s.Submit(t.Context(), execution.SubmitParams{Module: "STAGE", Attempts: 1, Input: nothing, Config: nothing})
 	for name, err := range map[string]error{"a stage on its own": alone, "as a stage": s.CheckStage("ALONE", nothing, nothing), "unknown": s.CheckStage("NONE", nothing, nothing)} {
 		if e, ok := errors.AsType[*fault.Error](err); !ok || e.Code != fault.InvalidInput || e.Unprocessable || e.Details[0].Pointer != "/module" {

@@ -80,7 +80,7 @@ func (s *Service) Submit(ctx context.Context, p SubmitParams) (Submitted, error)
 	if err := s.quarantined(); err != nil {
 		return Submitted{}, err
 	}
-	a := accept{SubmitParams: p}
+	a := submission{SubmitParams: p}
 	var err error
 	if a.id, err = uuid.NewV7(); err != nil {
 		return Submitted{}, fmt.Errorf("generate execution ID: %w", err)
@@ -92,7 +92,7 @@ func (s *Service) Submit(ctx context.Context, p SubmitParams) (Submitted, error)
 	row, earlier, err := s.runDirectly(ctx, a, entry)
 	switch {
 	case err != nil:
-		return Submitted{}, unaccepted(err)
+		return Submitted{}, submitError(err)
 	case earlier != uuid.Nil:
 		return s.replay(ctx, p, earlier)
 	case row != nil:
@@ -102,14 +102,12 @@ func (s *Service) Submit(ctx context.Context, p SubmitParams) (Submitted, error)
 }
 
 // acceptAndRun accepts an execution, starts it if this process has a slot, and waits for it.
-func (s *Service) acceptAndRun(ctx context.Context, a accept) (Submitted, error) {
+func (s *Service) acceptAndRun(ctx context.Context, a submission) (Submitted, error) {
 	if err := s.sealCall(&a); err != nil {
 		return Submitted{}, err
 	}
-	if s.local != nil {
-		if a.worker = s.local.reserve(0); a.worker != 0 {
-			s.local.inflight.add(a.id)
-		}
+	if a.worker = s.local.reserve(0); a.worker != 0 {
+		s.local.inflight.add(a.id)
 	}
 	made, earlier, err := s.accept(ctx, a)
 	if err != nil || earlier != uuid.Nil || made.parked {
@@ -118,17 +116,17 @@ func (s *Service) acceptAndRun(ctx context.Context, a accept) (Submitted, error)
 	}
 	switch {
 	case err != nil:
-		return Submitted{}, unaccepted(err)
+		return Submitted{}, submitError(err)
 	case earlier != uuid.Nil:
 		return s.replay(ctx, a.SubmitParams, earlier)
 	}
-	return s.accepted(ctx, a, made), nil
+	return s.startAndWait(ctx, a, made), nil
 }
 
 // accept commits a submission. If an earlier request used its Idempotency-Key, accept returns the
 // execution of that request instead. If the credit period of the workspace is over, accept starts
 // the next period.
-func (s *Service) accept(ctx context.Context, a accept) (made accepted, earlier uuid.UUID, err error) {
+func (s *Service) accept(ctx context.Context, a submission) (made accepted, earlier uuid.UUID, err error) {
 	err = billing.Books{}.InPeriod(ctx, s.db, func() (err error) {
 		if a.Idempotency != nil {
 			made, earlier, err = s.acceptOnce(ctx, a)
@@ -142,15 +140,10 @@ func (s *Service) accept(ctx context.Context, a accept) (made accepted, earlier 
 	return made, earlier, err
 }
 
-// unaccepted returns the error of a submission that was refused, or that may not have been accepted.
-func unaccepted(err error) error {
+// submitError returns the error of a submission that was refused, or that may not have been accepted.
+func submitError(err error) error {
 	if _, refused := errors.AsType[*fault.Error](err); refused {
 		return err
-	}
-	if _, over := errors.AsType[*billing.PeriodOver](err); over {
-		return &fault.Error{
-			Code: fault.Unavailable, Message: "The credits of the workspace are being renewed. Try again in a second.", RetryAfter: time.Second, Err: err,
-		}
 	}
 	if errors.Is(err, groupcommit.ErrFull) || errors.Is(err, groupcommit.ErrClosed) {
 		return &fault.Error{
@@ -185,10 +178,20 @@ var errKeyOfOthers = fault.New(fault.IdempotencyMismatch, "This Idempotency-Key 
 // acceptOnce accepts a submission with an Idempotency-Key. The key, the row and the job commit
 // together. If an earlier request used the key, acceptOnce returns the execution of that request.
 // Canceling ctx does not interrupt the commit.
-func (s *Service) acceptOnce(ctx context.Context, a accept) (made accepted, earlier uuid.UUID, err error) {
+func (s *Service) acceptOnce(ctx context.Context, a submission) (made accepted, earlier uuid.UUID, err error) {
 	err = withTimeout(context.WithoutCancel(ctx), writeTimeout, func(ctx context.Context) error {
 		return pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
-			made, earlier, err = s.claimTx(ctx, tx, a)
+			id, replayed, err := a.Idempotency.OnceTx(ctx, tx, a.id, func() error {
+				all, err := s.acceptMany(ctx, tx, []submission{a}, 0)
+				if err != nil {
+					return err
+				}
+				made = all[0]
+				return made.refusal // so that the transaction rolls back and does not store the key
+			})
+			if replayed {
+				earlier = id
+			}
 			return err
 		})
 	})
@@ -197,23 +200,6 @@ func (s *Service) acceptOnce(ctx context.Context, a accept) (made accepted, earl
 		s.wakeQueue(ctx)
 	}
 	return made, earlier, err
-}
-
-// claimTx claims the Idempotency-Key of a and accepts a, unless the key already has an execution.
-// It returns a refusal as its error, so that the transaction rolls back and does not store the key.
-func (s *Service) claimTx(ctx context.Context, tx pgx.Tx, a accept) (made accepted, earlier uuid.UUID, err error) {
-	earlier, found, err := a.Idempotency.ClaimTx(ctx, tx)
-	if err != nil || found {
-		return made, earlier, err
-	}
-	if err := a.Idempotency.KeepTx(ctx, tx, a.id); err != nil {
-		return made, uuid.Nil, err
-	}
-	all, err := s.acceptMany(ctx, tx, []accept{a}, 0)
-	if err != nil {
-		return made, uuid.Nil, err
-	}
-	return all[0], uuid.Nil, all[0].refusal
 }
 
 // CheckRepeat returns IDEMPOTENCY_MISMATCH if the key was used with a different body. It is called
@@ -225,7 +211,7 @@ func (s *Service) CheckRepeat(ctx context.Context, key idempotency.Key) error {
 }
 
 // prepare checks the call and its price, seals the callback's secrets, and returns the component.
-func (s *Service) prepare(a *accept) (*component.Entry, error) {
+func (s *Service) prepare(a *submission) (*component.Entry, error) {
 	entry, err := s.check(component.ModeComponent, a.Module, a.Input, a.Config)
 	if a.Strict {
 		err = strictly(err, s.modules.UnknownFields("", a.Module, a.Input, a.Config))
@@ -267,13 +253,13 @@ func (s *Service) check(mode component.Mode, module string, input, config json.R
 }
 
 // setTerms sets the price and the repeat rule of the call.
-func (a *accept) setTerms(entry *component.Entry) {
+func (a *submission) setTerms(entry *component.Entry) {
 	a.price = entry.Price
 	a.repeat = entry.RepeatFor(component.Call{Input: a.Input, Config: a.Config})
 }
 
 // sealCall seals the call.
-func (s *Service) sealCall(a *accept) error {
+func (s *Service) sealCall(a *submission) error {
 	plain, err := strictjson.Encode(call{Input: a.Input, Config: a.Config, Secrets: a.secrets, Secret: a.secret, EffectKey: a.effectKey})
 	if err != nil {
 		return fmt.Errorf("encode call: %w", err)
@@ -285,7 +271,7 @@ func (s *Service) sealCall(a *accept) error {
 }
 
 // prepareCallback seals the secrets of the callback and sets its header names.
-func (s *Service) prepareCallback(a *accept) error {
+func (s *Service) prepareCallback(a *submission) error {
 	sealed, err := callback.Seal(s.keyring, a.WorkspaceID, a.id, callback.Secrets{
 		Secret: a.Callback.Secret, Headers: a.Callback.Headers,
 	})
@@ -300,8 +286,8 @@ func (s *Service) prepareCallback(a *accept) error {
 	return nil
 }
 
-// accepted starts the execution if it has a slot, waits up to WaitFor, and returns the record.
-func (s *Service) accepted(ctx context.Context, a accept, made accepted) Submitted {
+// startAndWait starts the execution if it has a slot, waits up to WaitFor, and returns the record.
+func (s *Service) startAndWait(ctx context.Context, a submission, made accepted) Submitted {
 	row := db.ExecutionGetRow{
 		WorkspaceID: a.WorkspaceID, ID: a.id, Module: a.Module, Status: status.ExecutionCreated,
 		CreatedAt: made.createdAt, UpdatedAt: made.createdAt,
@@ -334,7 +320,7 @@ func (s *Service) accepted(ctx context.Context, a accept, made accepted) Submitt
 }
 
 // showCallback adds the callback, without attempts, to the row of a new execution.
-func (a accept) showCallback(row *db.ExecutionGetRow) {
+func (a submission) showCallback(row *db.ExecutionGetRow) {
 	if a.Callback != nil {
 		row.CallbackURL = &a.Callback.URL
 		row.CallbackSigned = new(a.Callback.Secret != nil)
@@ -344,7 +330,7 @@ func (a accept) showCallback(row *db.ExecutionGetRow) {
 }
 
 // startReserved runs an accepted execution in its reserved slot.
-func (s *Service) startReserved(ctx context.Context, a accept, jobID int64) {
+func (s *Service) startReserved(ctx context.Context, a submission, jobID int64) {
 	row := db.ExecutionStartManyRow{
 		WorkspaceID: a.WorkspaceID, ID: a.id, Module: a.Module, Call: a.call,
 		Attempts: int16(a.Attempts), Attempt: 1, Epoch: 1, JobID: jobID,

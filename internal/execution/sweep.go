@@ -18,7 +18,7 @@ const (
 	reconcileEvery = 5 * time.Second
 	parkedEvery    = 10 * time.Second // parked executions are not urgent
 	renewEvery     = 30 * time.Second // only for unused workspaces: every use renews immediately
-	unparkEvery    = 2 * time.Second
+	unparkEvery    = 5 * time.Second
 	countEvery     = 30 * time.Second
 	tidyEvery      = time.Hour
 	tidyFor        = time.Second // time limit per sweep
@@ -115,14 +115,14 @@ func (s *Sweeper) stopBilling(ctx context.Context, broken []billing.Drift) {
 
 // round does one kind of upkeep if it is due. It stops after ten seconds, because the rest of the
 // sweep must not wait. After a failure, the next round comes sooner.
-func (s *Sweeper) round(ctx context.Context, kind string, every time.Duration, work func(context.Context) (int, error)) {
+func (s *Sweeper) round(ctx context.Context, kind string, every time.Duration, upkeep func(context.Context) (int, error)) {
 	if s.runner.now().Before(s.due[kind]) {
 		return
 	}
 	s.due[kind] = s.runner.now().Add(every)
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
-	done, err := work(ctx)
+	done, err := upkeep(ctx)
 	if err != nil {
 		s.due[kind] = s.runner.now().Add(min(every, failedWait))
 	}

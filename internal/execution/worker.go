@@ -170,14 +170,14 @@ func (r *Runner) rescueOf(ctx context.Context, workers []int32, grace time.Durat
 	}
 }
 
-// concurrently calls do for all items at the same time, so that their writes share commits. It
+// concurrently calls fn for all items at the same time, so that their writes share commits. It
 // returns the IDs of the items that succeeded, and the error of one item that failed.
-func concurrently[T any](items []T, do func(T) (uuid.UUID, error)) (done []uuid.UUID, err error) {
+func concurrently[T any](items []T, fn func(T) (uuid.UUID, error)) (done []uuid.UUID, err error) {
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	for _, item := range items {
 		all.Go(func() {
-			id, failure := do(item)
+			id, failure := fn(item)
 			mu.Lock()
 			defer mu.Unlock()
 			if failure != nil {
@@ -205,7 +205,7 @@ var errRestoreUncertain = &component.Error{
 // quarantine.
 func (r *Runner) FailUnsafe(ctx context.Context) (ended int, err error) {
 	for {
-		made, err := r.commit(ctx, func(tx *postgres.Tx) (followUp, error) { return r.failUnsafeTx(ctx, tx) })
+		made, err := r.commit(ctx, func(tx *postgres.Tx, made *followUp) error { return r.failUnsafeTx(ctx, tx, made) })
 		ended += len(made.done)
 		if err != nil {
 			return ended, fmt.Errorf("fail executions that are not safe to repeat: %w", err)
@@ -217,29 +217,29 @@ func (r *Runner) FailUnsafe(ctx context.Context) (ended int, err error) {
 }
 
 // failUnsafeTx is one transaction of FailUnsafe.
-func (r *Runner) failUnsafeTx(ctx context.Context, tx *postgres.Tx) (made followUp, err error) {
+func (r *Runner) failUnsafeTx(ctx context.Context, tx *postgres.Tx, made *followUp) error {
 	if held, err := db.New().InstallationIsQuarantined(ctx, tx); err != nil || !held {
-		return made, cmp.Or(err, errors.New("the database is not in quarantine"))
+		return cmp.Or(err, errors.New("the database is not in quarantine"))
 	}
 	rows, err := db.New().ExecutionDetachUnsafe(ctx, tx, rescueBatch)
 	if err != nil {
-		return made, err
+		return err
 	}
 	items := make([]finish, len(rows))
 	ofWorkspace := map[uuid.UUID]int{}
 	for i, row := range rows {
 		if items[i], err = failed(row.WorkspaceID, row.ID, row.Epoch, int(row.Attempt), errRestoreUncertain); err != nil {
-			return made, err
+			return err
 		}
 		ofWorkspace[row.WorkspaceID]++
 	}
 	for id, n := range ofWorkspace {
 		event := audit.Event{WorkspaceID: id, Action: "executions.failed", Details: map[string]any{"count": n, "code": errRestoreUncertain.Code}}
 		if err := audit.RecordTx(ctx, tx, event); err != nil {
-			return made, err
+			return err
 		}
 	}
-	return r.finishTx(ctx, tx, items)
+	return r.finishTx(ctx, tx, items, made)
 }
 
 // rescue requeues or fails an execution whose attempt was cut off, depending on the repeat rule of
@@ -293,7 +293,7 @@ func (r *Runner) flushRequeues(ctx context.Context, items []requeue) ([]struct{}
 	var p db.ExecutionRequeueManyParams
 	jobs := make([]river.InsertManyParams, len(items))
 	for i, it := range items {
-		jobs[i] = river.InsertManyParams{Args: Args{WorkspaceID: it.key.WorkspaceID, ExecutionID: it.key.ID}, InsertOpts: insertOpts(time.Time{}, it.parked)}
+		jobs[i] = river.InsertManyParams{Args: Args{WorkspaceID: it.key.WorkspaceID, ExecutionID: it.key.ID}, InsertOpts: &river.InsertOpts{Queue: Queue, Pending: it.parked}}
 		p.WorkspaceIds, p.Ids = append(p.WorkspaceIds, it.key.WorkspaceID), append(p.Ids, it.key.ID)
 		p.Epochs, p.OldJobIds, p.Crashed = append(p.Epochs, it.epoch), append(p.OldJobIds, it.job), append(p.Crashed, it.crashed)
 		var worker int32

@@ -18,6 +18,7 @@ import (
 
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/kit/credit"
+	"github.com/weft-automation/weft/internal/kit/fault"
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
@@ -130,13 +131,18 @@ func (b Books) Renew(ctx context.Context, conn postgres.DB, workspaceIDs ...uuid
 }
 
 // InPeriod calls fn. If fn returns *PeriodOver, InPeriod renews the accounts and calls fn again, at
-// most three times in total.
+// most three times in total. After that it returns UNAVAILABLE.
 func (b Books) InPeriod(ctx context.Context, conn postgres.DB, fn func() error) error {
 	for tries := 1; ; tries++ {
 		err := fn()
 		over, ok := errors.AsType[*PeriodOver](err)
-		if !ok || tries == 3 {
+		if !ok {
 			return err
+		}
+		if tries == 3 {
+			return &fault.Error{
+				Code: fault.Unavailable, Message: "The credits of the workspace are being renewed. Try again in a second.", RetryAfter: time.Second, Err: err,
+			}
 		}
 		if err := b.Renew(ctx, conn, over.Workspaces...); err != nil {
 			return fmt.Errorf("start a period: %w", err)

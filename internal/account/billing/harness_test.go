@@ -75,7 +75,7 @@ type execution struct {
 func (d *desk) admit(wants ...billing.Want) (admitted []execution, err error) {
 	var refusals []error
 	err = d.tx(func(tx pgx.Tx) (err error) {
-		refusals, _, err = d.books.DecideTx(d.t.Context(), tx, wants)
+		refusals, err = d.books.DecideTx(d.t.Context(), tx, wants)
 		return err
 	})
 	if err != nil {

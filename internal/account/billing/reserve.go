@@ -36,8 +36,8 @@ func (w Want) count() int32 {
 }
 
 // ReserveForRunTx reserves the prices of stages of one run that are not executions, in addition to
-// what the run has reserved. It is one statement, which fails tx unless the account covers all of
-// the stages. Uncovered recognizes its error.
+// what the run has reserved. It is one statement, which fails tx with ErrUncovered unless the
+// account covers all of the stages.
 func ReserveForRunTx(ctx context.Context, tx pgx.Tx, workspaceID uuid.UUID, prices []credit.Amount) error {
 	var p db.AccountReserveForRunParams
 	for _, price := range prices {
@@ -45,17 +45,19 @@ func ReserveForRunTx(ctx context.Context, tx pgx.Tx, workspaceID uuid.UUID, pric
 		p.Amount += price
 	}
 	p.WorkspaceID = workspaceID
-	return db.New().AccountReserveForRun(ctx, tx, p)
+	err := db.New().AccountReserveForRun(ctx, tx, p)
+	switch {
+	case postgres.Raised(err, "WF001"):
+		return ErrUncovered
+	case err != nil:
+		return fmt.Errorf("reserve credits for a run: %w", err)
+	}
+	return nil
 }
 
-// Uncovered reports whether err is that of ReserveForRunTx for an account that doesn't cover the
-// stages: its period is over, its billing is stopped, or its credits or its storage are
-// insufficient.
-func Uncovered(err error) bool { return postgres.Raised(err, "WF001") }
-
-// ErrUndecided means that the charges can't all be made: a workspace's period is over, its
-// credits or its storage are insufficient, or its billing is stopped.
-var ErrUndecided = errors.New("not all executions can be charged")
+// ErrUncovered means that the accounts may not cover a reservation or the charges: a workspace's
+// period is over, its credits or its storage are insufficient, or its billing is stopped.
+var ErrUncovered = errors.New("the credits may not cover all of the executions")
 
 // ReasonExhausted is the reason of a 402 for insufficient credits.
 const ReasonExhausted = "credits_exhausted"
@@ -150,14 +152,14 @@ func Refusals(ctx context.Context, conn postgres.DB, wants []Want) ([]error, err
 // DecideTx locks the accounts, releases what is due, and admits the wants in order.
 // refusals holds an error for each refused want, and nil for each admitted one. A
 // want that costs nothing is refused only if the workspace has used up its storage.
-func (b Books) DecideTx(ctx context.Context, tx pgx.Tx, wants []Want) (refusals []error, loads map[uuid.UUID]Load, err error) {
+func (b Books) DecideTx(ctx context.Context, tx pgx.Tx, wants []Want) (refusals []error, err error) {
 	asked := make(map[uuid.UUID]*db.AccountReserveParams)
 	for _, w := range wants {
 		asked[w.WorkspaceID] = &db.AccountReserveParams{WorkspaceID: w.WorkspaceID}
 	}
 	accounts, _, err := b.lock(ctx, tx, slices.Collect(maps.Keys(asked))...)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	refusals = make([]error, len(wants))
 	for i, w := range wants {
@@ -172,15 +174,13 @@ func (b Books) DecideTx(ctx context.Context, tx pgx.Tx, wants []Want) (refusals 
 		asked[w.WorkspaceID].Count += w.count()
 		asked[w.WorkspaceID].Bytes += w.Bytes
 	}
-	loads = make(map[uuid.UUID]Load, len(asked))
-	for id, p := range asked {
-		loads[id] = LoadOf(accounts[id].Live, accounts[id].Parked, accounts[id].Waiting)
+	for _, p := range asked {
 		if p.Count == 0 && p.Amount == 0 && p.Bytes == 0 {
 			continue
 		}
 		if err := db.New().AccountReserve(ctx, tx, *p); err != nil {
-			return nil, nil, fmt.Errorf("reserve credits: %w", err)
+			return nil, fmt.Errorf("reserve credits: %w", err)
 		}
 	}
-	return refusals, loads, nil
+	return refusals, nil
 }

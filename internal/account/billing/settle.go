@@ -42,20 +42,20 @@ const (
 )
 
 // ChargeTx charges executions that are stored in their final state in tx, so that nothing was
-// reserved for them. It returns ErrUndecided if a workspace's period is over, its billing is
+// reserved for them. It returns ErrUncovered if a workspace's period is over, its billing is
 // stopped, or its credits or its storage are insufficient for all of its charges. Otherwise it is
 // like SettleTx.
-func (b Books) ChargeTx(ctx context.Context, tx pgx.Tx, charges []Charge) (map[uuid.UUID]Load, error) {
+func (b Books) ChargeTx(ctx context.Context, tx pgx.Tx, charges []Charge) error {
 	p := db.AccountSettleManyParams{Unreserved: true}
 	for _, c := range charges {
 		c.Bytes += storage.ExecutionBytes
 		appendCharge(&p, ofExecution, c, 0)
 	}
-	loads, err := b.settle(ctx, tx, p)
+	_, err := b.settle(ctx, tx, p)
 	if _, over := errors.AsType[*PeriodOver](err); over {
-		return nil, ErrUndecided
+		return ErrUncovered
 	}
-	return loads, err
+	return err
 }
 
 // SettleTx charges executions that become final in tx, posts the charges (zero

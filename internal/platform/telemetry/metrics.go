@@ -240,8 +240,7 @@ func (m *Metrics) Started(module string, waited time.Duration) {
 	}
 }
 
-// Attempted counts an attempt. outcome is completed, failed, retry, waiting or
-// fenced.
+// Attempted counts an attempt. outcome is completed, failed, retry, waiting or interrupted.
 func (m *Metrics) Attempted(module, outcome string, elapsed time.Duration) {
 	if m != nil {
 		m.attempts.WithLabelValues(module, outcome).Inc()

@@ -184,13 +184,12 @@ func (a *App) construct() error {
 		a.workers = newWorkers(a, deps)
 		a.runner = a.workers.runner
 	} else {
-		cancels := deps
-		cancels.DB = a.pools.system
-		slots := a.cfg.Workers
-		if a.cfg.OnlyWorkersRun {
+		serving, slots := deps, a.cfg.Workers
+		serving.DB = a.pools.work
+		if a.cfg.WorkersOnly {
 			slots = 0
 		}
-		a.runner = execution.NewRunner(cancels, &execution.Identity{}, slots, a.log)
+		a.runner = execution.NewRunner(serving, &execution.Identity{}, slots, a.log)
 	}
 	a.service = execution.NewService(deps, a.runner)
 	a.workflows = workflow.NewService(a.pools.api, registry, a.cfg.Keyring)
@@ -224,6 +223,7 @@ func (a *App) buildRuns(registry *component.Registry, inserter *river.Client[pgx
 	a.engine = engine.New(engine.Deps{
 		System: a.pools.runs, Jobs: inserter, Hub: a.hub, Executions: a.service, Modules: registry,
 		Workflows: a.workflows, Environment: a.variables, Vault: a.vault, Quarantined: a.held, Clock: a.clock, Log: a.log,
+		ExecuteAll: !a.cfg.Work && a.cfg.WorkersOnly,
 	})
 	a.runs = run.NewService(run.Deps{
 		API: a.pools.api, System: a.pools.system, Hub: a.hub, Engine: a.engine, Executions: a.service, Modules: registry,

@@ -32,9 +32,10 @@ type Config struct {
 	OpsAddr string // of health and metrics; "" serves none
 	Work    bool   // run components and deliver callbacks
 	Workers int    // concurrent executions for each source: the queue and direct acceptance (see slotsOf)
-	// OnlyWorkersRun keeps components out of processes that only serve the API. Otherwise such a
-	// process runs components that have no effect if the caller waits for the result.
-	OnlyWorkersRun bool
+	// WorkersOnly keeps components out of processes that only serve the API. Otherwise such a process
+	// runs components that have no effect: for callers that wait for the result, and as stages of
+	// runs.
+	WorkersOnly bool
 
 	AllowNetworks []netip.Prefix // non-public networks that egress may reach
 	AllowHosts    []string
@@ -121,7 +122,7 @@ var variables = []variable{
 		if err != nil {
 			return errors.New("must be true or false")
 		}
-		c.OnlyWorkersRun = !runs
+		c.WorkersOnly = !runs
 		return nil
 	}},
 	{"WEFT_ALLOW_NETWORKS", func(c *Config, v string) (err error) { c.AllowNetworks, err = ParseNetworks(split(v)); return err }},

@@ -20,7 +20,7 @@ type pools struct {
 	system *pgxpool.Pool // authentication and maintenance, which read across workspaces
 	limits *pgxpool.Pool // rate limits; slow ones do not slow others
 	runs   *pgxpool.Pool // folding of runs, which may take long
-	work   *pgxpool.Pool // writes of executions and deliveries; nil in a process without workers
+	work   *pgxpool.Pool // writes of executions and deliveries
 	queue  *pgxpool.Pool // the queue's own; nil in a process without workers
 }
 
@@ -34,9 +34,10 @@ func openPools(ctx context.Context, cfg Config) (p *pools, err error) {
 	p = &pools{
 		api: open(postgres.Open, "api", cmp.Or(cfg.apiRole, postgres.API), 16), system: open(postgres.Open, "system", postgres.System, 6),
 		limits: open(postgres.Open, "limits", postgres.System, 4), runs: open(postgres.Open, "runs", postgres.System, engine.FoldsAtOnce+2),
+		work: open(postgres.Open, "work", postgres.System, 12),
 	}
 	if cfg.Work {
-		p.work, p.queue = open(postgres.Open, "work", postgres.System, 12), open(postgres.OpenWithoutTimeouts, "queue", postgres.System, 16)
+		p.queue = open(postgres.OpenWithoutTimeouts, "queue", postgres.System, 16)
 	}
 	return p, err
 }

@@ -41,7 +41,11 @@ var secretFanOut = strings.Replace(fanOut, `"name": "start", "input": {}, "confi
 // executions. The run itself computes a HASH.
 func (s *scene) calling(definition string) string {
 	call := fmt.Sprintf(`"API_CALL", "name": "left", "input": {"headers": {}}, "config": {"apiUrl": %q, "method": "PUT", "outputMapping": {"digest": "ref"}}}`, s.upstream.URL)
-	return strings.NewReplacer(`"HASH", "name": "left", "input": {"algorithm": "sha256"}, "config": {}}`, call, `"componentId": "left", "input": "data"`, `"componentId": "left", "input": "body"`).Replace(definition)
+	called := strings.NewReplacer(`"HASH", "name": "left", "input": {"algorithm": "sha256"}, "config": {}}`, call, `"componentId": "left", "input": "data"`, `"componentId": "left", "input": "body"`).Replace(definition)
+	if !strings.Contains(called, "API_CALL") {
+		s.t.Fatal("the definition has no HASH on the left")
+	}
+	return called
 }
 
 // EX-19: workers are killed between stages, in parallel branches, in iterations and at joins.

@@ -169,7 +169,7 @@ func (s seeder) agree(ctx context.Context, id uuid.UUID, terms probe.Terms) erro
 	}
 	price := credit.Credits(int64(terms.Spent))
 	return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
-		refusals, _, err := books.DecideTx(ctx, tx, []billing.Want{{WorkspaceID: id, Amount: price}})
+		refusals, err := books.DecideTx(ctx, tx, []billing.Want{{WorkspaceID: id, Amount: price}})
 		if err = errors.Join(append(refusals, err)...); err != nil {
 			return fmt.Errorf("spend credits: %w", err)
 		}

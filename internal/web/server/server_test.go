@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"reflect"
 	"regexp"
@@ -39,7 +40,8 @@ func real(t *testing.T, ready func(context.Context) []Check) *service {
 		t.Fatal(err)
 	}
 	catalogue := catalog.New(registry)
-	executions := execution.NewService(execution.Deps{Modules: registry}, nil)
+	deps := execution.Deps{Modules: registry}
+	executions := execution.NewService(deps, execution.NewRunner(deps, &execution.Identity{}, 0, slog.New(slog.DiscardHandler)))
 	t.Cleanup(executions.Close)
 	return start(t, func(s *service, config *http.Server) {
 		s.front.mount(&Server{

@@ -18,15 +18,7 @@ const (
 	maxComputeTime  = 50 * time.Millisecond // a call takes microseconds, but a busy machine may suspend it
 	maxComputeBytes = 64 << 10              // of the input and the config
 	maxSlow         = 2                     // slow calls in a fold, after which it computes nothing more
-	// maxAbandoned limits the calls of this process that still run after their deadline. While there
-	// are so many, folds compute nothing, so that slow modules do not pile up outside of the slots
-	// for executions.
-	maxAbandoned = 4
 )
-
-// errUncovered means that the account may not cover the stages that a fold has computed. The fold
-// must be made again with wakeup.executeAll, so that each stage is admitted on its own.
-var errUncovered = errors.New("the credits for the computed stages must be checked one stage at a time")
 
 // computable reports whether folds compute the stages of a component, because its module has no
 // effect.
@@ -71,14 +63,14 @@ func (f *fold) compute(t *stage, entry *component.Entry, c component.Call, more 
 		}
 		t.failed(failure)
 	default:
-		t.secret = t.secret || len(entry.SecretPaths.Output) > 0 || entry.Shows(c, result.Output)
+		t.secret = t.secret || entry.SecretResult(c, result.Output)
 		if t.completed(result.Output, ""); t.status == status.StageCompleted {
 			t.usage = t.price
 		}
 	}
 	t.elapsed = max(time.Since(start), 1)
 	if more > 0 {
-		f.computed = append(f.computed, more)
+		f.toReserve = append(f.toReserve, more)
 	}
 	return true, nil
 }
@@ -86,7 +78,7 @@ func (f *fold) compute(t *stage, entry *component.Entry, c component.Call, more 
 // computeTime returns how long the module of a stage may run in this fold. It is not positive if
 // the stage must become an execution.
 func (f *fold) computeTime(t *stage, entry *component.Entry, c component.Call) time.Duration {
-	if f.executeAll || f.slow >= maxSlow || entry.Effect != component.EffectNone || len(c.Input)+len(c.Config) > maxComputeBytes || f.engine.Modules.Stuck() >= maxAbandoned {
+	if f.executeAll || f.engine.ExecuteAll || f.slow >= maxSlow || entry.Effect != component.EffectNone || len(c.Input)+len(c.Config) > maxComputeBytes {
 		return 0
 	}
 	limit := min(maxComputeTime, time.Until(f.until))
@@ -97,19 +89,14 @@ func (f *fold) computeTime(t *stage, entry *component.Entry, c component.Call) t
 }
 
 // reserveComputed reserves the credits of the computed stages, to the extent that the run has not
-// reserved them. It locks the account at the end of the transaction, which fails with errUncovered
-// if the account may not cover the credits.
+// reserved them. It locks the account at the end of the transaction, which fails with
+// billing.ErrUncovered if the account may not cover the credits. The fold must then be made again
+// with wakeup.executeAll, so that each stage is admitted on its own.
 func (f *fold) reserveComputed() {
-	if len(f.computed) == 0 {
+	if len(f.toReserve) == 0 {
 		return
 	}
-	f.tx.Last(func(tx pgx.Tx) error {
-		err := billing.ReserveForRunTx(f.ctx, tx, f.run.WorkspaceID, f.computed)
-		if billing.Uncovered(err) {
-			return errUncovered
-		}
-		return err
-	})
+	f.tx.Last(func(tx pgx.Tx) error { return billing.ReserveForRunTx(f.ctx, tx, f.run.WorkspaceID, f.toReserve) })
 }
 
 // countComputed counts the computed stages of a committed fold as executions.

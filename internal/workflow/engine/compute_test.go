@@ -214,12 +214,12 @@ func TestLE04ComputedStagesAreCharged(t *testing.T) {
 		t.Errorf("the run used %s, want 2", got.TotalUsage)
 	}
 	if posted := n.number(t, "SELECT sum(usage)::bigint FROM credit_postings WHERE kind = 'RUN'"); credit.Amount(posted) != credit.Credits(2) {
-		t.Errorf("posted are %s, want 2", credit.Amount(posted))
+		t.Errorf("the posting charges %s, want 2", credit.Amount(posted))
 	}
 	n.audit(t)
 }
 
-// The account is asked before the commit: what it does not cover is computed by nobody.
+// Stages beyond the credits of the workspace are neither stored nor charged.
 func TestComputedStagesStopAtTheCreditsOfTheWorkspace(t *testing.T) {
 	t.Parallel()
 	n := start(t, 7, plan.Starter, echo())

@@ -66,7 +66,7 @@ func newDispatcher(e *Engine) *dispatcher {
 type wakeup struct {
 	executions []uuid.UUID    // executions that have finished
 	recheck    bool           // check everything the run may wait for
-	executeAll bool           // compute no stage, see errUncovered
+	executeAll bool           // compute no stage, because the account did not cover the computed stages
 	end        *execution.End // completion of an execution, to commit with the fold; nil: it is already committed
 }
 

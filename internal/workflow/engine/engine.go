@@ -1,10 +1,11 @@
 // Package engine advances runs from their first stage to their last.
 //
-// A stage with an effect is an execution of package execution. Package graph decides which
-// components are ready. Package engine does not depend on HTTP or on who requested a run. It works
-// in folds: under the lock of the run's row, a fold applies what has finished since the last fold,
-// computes the stages that have no effect, and commits everything that follows. Invariant: folding
-// twice has the same result as folding once, so any process may fold a run at any time.
+// A stage with an effect is an execution of package execution, and so is a stage that takes too long
+// to compute. Package graph decides which components are ready. Package engine does not depend on
+// HTTP or on who requested a run. It works in folds: under the lock of the run's row, a fold applies
+// what has finished since the last fold, computes the stages that have no effect, and commits
+// everything that follows. Invariant: folding twice has the same result as folding once, so any
+// process may fold a run at any time.
 package engine
 
 import (
@@ -57,6 +58,7 @@ type Deps struct {
 	// Quarantined returns the reason if nothing may start at present. If the function is nil,
 	// stages may always start.
 	Quarantined func() error
+	ExecuteAll  bool         // compute no stages in this process: each becomes an execution
 	Clock       *clock.Clock // for due times; nil: the clock of this process
 	Log         *slog.Logger
 }
@@ -179,8 +181,8 @@ type Args struct {
 	RunID       uuid.UUID `json:"runId"`
 }
 
-// Kind returns the job kind. It is stored in the queue, so it must never change.
-func (Args) Kind() string { return "workflow_run" }
+// Kind returns the job kind.
+func (Args) Kind() string { return execution.RunKind }
 
 // Queue is the queue of run jobs. Runs share the queue with executions, because a separate queue
 // would be polled all the time.
@@ -217,7 +219,7 @@ const (
 	dueBatch = 500
 	// Every behindEvery, the sweep checks for runs whose folds were lost, in batches of
 	// behindAtOnce executions. A fold counts as lost behindAfter after the execution finished.
-	behindEvery  = 2 * time.Second
+	behindEvery  = 5 * time.Second
 	behindAtOnce = 5_000
 	behindAfter  = time.Second
 )

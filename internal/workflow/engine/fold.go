@@ -88,7 +88,7 @@ type fold struct {
 	reuse         *Reuse                   // stages reused from the earlier run; nil: not read yet
 	reusedUsage   storage.Usage            // size of the reused stages, which are free
 	events        int64                    // bytes of events that this fold wrote
-	computed      []credit.Amount          // credits of computed stages that the account must reserve
+	toReserve     []credit.Amount          // credits of computed stages that the account must reserve
 	executeAll    bool                     // compute no stage
 	slow          int                      // calls that exceeded their time
 	charged       bool                     // a fee was reserved, so the account is locked
@@ -148,8 +148,8 @@ type finishedStage db.StageFinishExecutedRow
 // immediately. It counts failures and gives up the run if the failures persist.
 func (e *Engine) foldRun(ctx context.Context, key notify.Key, w wakeup) (more bool, err error) {
 	f, err := e.fold(ctx, key, w)
-	for errors.Is(err, errTreeGrew) || errors.Is(err, errUncovered) {
-		w.executeAll = w.executeAll || errors.Is(err, errUncovered)
+	for errors.Is(err, errTreeGrew) || errors.Is(err, billing.ErrUncovered) {
+		w.executeAll = w.executeAll || errors.Is(err, billing.ErrUncovered)
 		f, err = e.fold(ctx, key, w)
 	}
 	if err != nil && w.end != nil {
@@ -185,10 +185,10 @@ func (e *Engine) fold(ctx context.Context, key notify.Key, w wakeup) (f *fold, e
 				f, err = e.foldTx(ctx, tx, key, w, how)
 				return err
 			})
-			if postgres.Raised(err, "WF003") {
+			switch { // the completion does not wait for a second fold
+			case postgres.Raised(err, "WF003"):
 				err = cmp.Or(w.separately(), errTreeGrew)
-			}
-			if errors.Is(err, errUncovered) {
+			case errors.Is(err, billing.ErrUncovered):
 				err = cmp.Or(w.separately(), err)
 			}
 			if err != nil && w.end != nil && ctx.Err() != nil {

@@ -100,7 +100,7 @@ func (f *fold) chargeFee() error {
 		return err
 	}
 	more := max(0, f.run.Committed+fee-f.run.Reserved)
-	refusals, _, err := (billing.Books{}).DecideTx(f.ctx, f.tx, []billing.Want{{WorkspaceID: f.run.WorkspaceID, Amount: more, Run: true}})
+	refusals, err := (billing.Books{}).DecideTx(f.ctx, f.tx, []billing.Want{{WorkspaceID: f.run.WorkspaceID, Amount: more, Run: true}})
 	if err != nil {
 		return fmt.Errorf("reserve the storage fee: %w", err)
 	}
