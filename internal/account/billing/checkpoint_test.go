@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/weft-automation/weft/internal/account/billing"
 	"github.com/weft-automation/weft/internal/account/plan"
@@ -17,11 +18,21 @@ import (
 // over the last 30 days; the newest is older than the interval age.
 func (d *desk) postings(id uuid.UUID, n int, age string) {
 	d.t.Helper()
-	for first := 1; first <= n; first += 200_000 { // stays within the statement timeout
-		d.exec(`INSERT INTO credit_postings (workspace_id, id, kind, reference, paid, granted, created_at)
+	for first := 1; first <= n; first += 200_000 {
+		err := d.tx(func(tx pgx.Tx) error {
+			// Only the audit must stay within the statement timeout: on a busy disk, this may take longer.
+			if _, err := tx.Exec(d.t.Context(), "SET LOCAL statement_timeout = 0"); err != nil {
+				return err
+			}
+			_, err := tx.Exec(d.t.Context(), `INSERT INTO credit_postings (workspace_id, id, kind, reference, paid, granted, created_at)
 			SELECT $1, (left(least_id(at)::text, 24) || lpad(to_hex(n), 12, '0'))::uuid, 'GRANT', 'many ' || at || n, 1000000, -1000000, at
 			FROM (SELECT n, now() - $3::interval - CASE WHEN $3::interval > '0' THEN interval '30 days' * n / $2::integer ELSE '0' END AS at
 				FROM generate_series($4::integer, LEAST($2::integer, $4::integer + 199999)) AS n) AS made`, id, n, age, first)
+			return err
+		})
+		if err != nil {
+			d.t.Fatal(err)
+		}
 	}
 	d.exec("UPDATE credit_accounts SET paid = paid + $2::bigint * 1000000 WHERE workspace_id = $1", id, n)
 }
