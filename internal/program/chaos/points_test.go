@@ -46,13 +46,13 @@ func TestEX04AndLE03EveryCrashPoint(t *testing.T) {
 // It is never in between.
 func TestEX23ADirectExecutionIsMissingOrFinalAfterACrash(t *testing.T) {
 	t.Parallel()
-	for _, point := range []string{"P3", "P4", "P5"} {
+	for point, among := range map[string]int{"P3": 20, "P4": 2, "P5": 2} { // executions share commits, so P4 and P5 are reached less often
 		t.Run(point, func(t *testing.T) {
 			t.Parallel()
 			s := newScene(t, shared)
 			s.expect.again = 1
 			for i := range size(1, 20) {
-				s.crashAt(fmt.Sprintf("%s:%d", point, 1+i), "serve", func(i int) order {
+				s.crashAt(fmt.Sprintf("%s:%d", point, 1+i%among), "serve", func(i int) order {
 					return order{tenant: i % 2, module: "RANDOM_UUID", wait: 5 * time.Second, callback: i%3 == 0}
 				})
 			}
