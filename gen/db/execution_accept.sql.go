@@ -129,7 +129,8 @@ type ExecutionAcceptManyRow struct {
 // cover the element after those before it, if its billing is stopped, or if the account's period
 // is over.
 //
-// A run (kind workflow_run) has a job and a reservation. Its caller inserts its row. The row of an
+// A run (kind workflow_run) has a job and a reservation, and comes first: its stages are accepted
+// with it or not at all. Its caller inserts its row. The row of an
 // execution whose worker_id is not 0 is inserted as started by that worker, which has reserved a
 // slot for it. amount is reserved in the account, and price is what the execution will cost: a
 // run pays for its stages.
