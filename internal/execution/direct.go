@@ -19,7 +19,6 @@ import (
 	"github.com/weft-automation/weft/internal/kit/credit"
 	"github.com/weft-automation/weft/internal/kit/failpoint"
 	"github.com/weft-automation/weft/internal/kit/status"
-	"github.com/weft-automation/weft/internal/platform/notify"
 	"github.com/weft-automation/weft/internal/platform/postgres"
 	"github.com/weft-automation/weft/internal/platform/telemetry"
 )
@@ -245,11 +244,10 @@ func (r *Runner) freezeDirects(ctx context.Context, tx pgx.Tx, items []direct, r
 	return r.Deliverer.FreezeManyTx(ctx, tx, r.Jobs, r.Vault, finals)
 }
 
-// directsStored does the work that follows the commit of direct executions.
+// directsStored does the work that follows the commit of direct executions. It wakes nobody: their IDs
+// were not returned yet, so nobody can wait for them.
 func (r *Runner) directsStored(ctx context.Context, items []direct, made *followUp) {
-	keys := make([]notify.Key, len(items))
-	for i, d := range items {
-		keys[i] = notify.Key{WorkspaceID: d.WorkspaceID, ID: d.id}
+	for _, d := range items {
 		r.Metrics.Submitted(d.Module)
 		r.Metrics.Started(d.Module, 0)
 		outcome := outcomeCompleted
@@ -260,5 +258,5 @@ func (r *Runner) directsStored(ctx context.Context, items []direct, made *follow
 	}
 	r.lastProgress.Store(time.Now().UnixNano())
 	failpoint.Reached(failpoint.AfterFinish)
-	r.afterCommit(ctx, keys, made)
+	r.afterCommit(ctx, nil, made)
 }

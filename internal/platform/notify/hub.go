@@ -122,6 +122,9 @@ type Change struct {
 // Publish wakes the subscribers of changed rows: at once in this process, and soon in other
 // processes, which receive only the keys. Call it after the commit.
 func (h *Hub) Publish(changes ...Change) {
+	if len(changes) == 0 {
+		return
+	}
 	keys := make([]Key, len(changes))
 	h.mu.Lock()
 	for i, change := range changes {
