@@ -34,11 +34,13 @@ func openPools(ctx context.Context, cfg Config) (p *pools, err error) {
 	p = &pools{
 		api: open(postgres.Open, "api", cmp.Or(cfg.apiRole, postgres.API), 16), system: open(postgres.Open, "system", postgres.System, 6),
 		limits: open(postgres.Open, "limits", postgres.System, 4), runs: open(postgres.Open, "runs", postgres.System, engine.FoldsAtOnce+2),
-		work: open(postgres.Open, "work", postgres.System, 12),
 	}
+	work := int32(6) // without workers only for direct executions, which share commits
 	if cfg.Work {
+		work = 12
 		p.queue = open(postgres.OpenWithoutTimeouts, "queue", postgres.System, 16)
 	}
+	p.work = open(postgres.Open, "work", postgres.System, work)
 	return p, err
 }
 
