@@ -52,7 +52,7 @@ func TestSS02HeartbeatEveryFifteenSecondsAndFramesAtOnce(t *testing.T) {
 		go func() {
 			time.Sleep(20 * time.Second) // virtual
 			events <- sse.Event{Name: "progress", Data: []byte(`{"status":"EXECUTING"}`)}
-			time.Sleep(29 * time.Second)
+			time.Sleep(29 * time.Second) // virtual
 			events <- sse.Event{ID: "7", Data: []byte(`{"status":"COMPLETED"}`)}
 			close(events)
 		}()
