@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/uuid"
@@ -162,5 +163,58 @@ func TestWaitingForASilentPoolerIsBounded(t *testing.T) {
 	defer cancel()
 	if err := postgres.CheckPooler(ctx, pooler.DSN); err == nil || !postgres.Unavailable(err) {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestAPoolBacksOffAfterConnectionsThatFailed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const free = 4
+		start, succeeded := postgres.NewConnects(free)
+		attempts := func() (made int) {
+			for range 100 {
+				switch err := start(); {
+				case err == nil:
+					made++
+				case !postgres.Unavailable(err):
+					t.Errorf("a refused attempt is not reported as unavailable: %v", err)
+				}
+			}
+			return made
+		}
+		if got := attempts(); got != free+1 {
+			t.Errorf("%d attempts at once, want %d", got, free+1)
+		}
+		for range 3 {
+			time.Sleep(time.Second) // virtual
+			if got := attempts(); got != 1 {
+				t.Errorf("%d attempts after the longest delay, want 1", got)
+			}
+		}
+		succeeded()
+		if got := attempts(); got != free+1 {
+			t.Errorf("%d attempts after a success, want %d", got, free+1)
+		}
+	})
+}
+
+func TestAStartWaitsOnlyForWhatWaitingCanFix(t *testing.T) {
+	t.Parallel()
+	dsn := pgtest.DSN(t)
+	config, err := pgx.ParseConfig(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		dsn  string
+		want bool
+	}{
+		"no server":        {"postgres://127.0.0.1:1/weft?sslmode=disable", true},
+		"unknown database": {strings.Replace(dsn, config.Database, "nowhere", 1), false},
+		"malformed":        {"postgres://127.0.0.1:many/weft", false},
+		"shared sessions":  {pgtest.NewPooler(t, dsn, pgtest.PoolTransactions).DSN, false},
+	} {
+		if err := postgres.CheckPooler(t.Context(), c.dsn); err == nil || postgres.Recoverable(err) != c.want {
+			t.Errorf("%s: recoverable %v, want %v: %v", name, !c.want, c.want, err)
+		}
 	}
 }
