@@ -362,15 +362,6 @@ func (f *front) identify(w http.ResponseWriter, r *http.Request, body []byte, op
 	return nil
 }
 
-// unmatched responds to a request that matches no operation and no page.
-func (f *front) unmatched(w http.ResponseWriter, r *http.Request) {
-	if f.refusal != nil {
-		f.fail(w, r, f.refusal)
-		return
-	}
-	f.notFound(w, r, f.mux)
-}
-
 // notFound responds with 405 if mux has the path with other methods, and with 404 otherwise.
 func (f *front) notFound(w http.ResponseWriter, r *http.Request, mux *http.ServeMux) {
 	if allowed := f.allowed(r, mux); len(allowed) > 0 {

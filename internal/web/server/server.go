@@ -110,6 +110,15 @@ func healthHandler(ready func(context.Context) []Check, refusal error, metrics *
 	return f, nil
 }
 
+// unmatched responds to a request that matches no operation and no page.
+func (f *front) unmatched(w http.ResponseWriter, r *http.Request) {
+	if f.refusal != nil {
+		f.fail(w, r, f.refusal)
+		return
+	}
+	f.notFound(w, r, f.mux)
+}
+
 // Server implements the operations of the contract, one file per tag.
 type Server struct {
 	Deps
