@@ -131,6 +131,7 @@ func NewTarget(c Credentials) (*Target, error) {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.Proxy = nil
 	transport.MaxIdleConnsPerHost = 64
+	transport.ResponseHeaderTimeout = patience
 	return &Target{
 		Credentials: c,
 		Spec:        spec,
