@@ -137,7 +137,7 @@ func doorKeyless(t *probe.Trial) {
 }
 
 func doorForeign(t *probe.Trial) {
-	token := t.SignIn()
+	token := t.NewSession(t.Target().Credentials)
 	for _, operation := range append(peoples(t), entries(t)...) {
 		if !operation.Named(http.StatusForbidden) || operation.Method == http.MethodGet {
 			continue
@@ -177,7 +177,7 @@ func doorElsewhere(t *probe.Trial) {
 }
 
 func doorForm(t *probe.Trial) {
-	token := t.SignIn()
+	token := t.NewSession(t.Target().Credentials)
 	for _, operation := range append(peoples(t), entries(t)...) {
 		request := to(operation, t.Target().WorkspaceID)
 		request.Bearer = token

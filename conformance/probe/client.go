@@ -13,8 +13,6 @@ import (
 	"net/http"
 	"strings"
 	"time"
-
-	"github.com/weft-automation/weft/gen/api"
 )
 
 // Request is a request that is signed as the contract requires, with the exceptions
@@ -74,8 +72,12 @@ func (t *Trial) Try(ctx context.Context, r Request) (Answer, error) {
 		return Answer{}, err
 	}
 	answer, err := t.read(x, r)
-	if err != nil || r.Unchecked {
+	if err != nil {
 		return answer, err
+	}
+	t.busy(x.refused)
+	if r.Unchecked {
+		return answer, nil
 	}
 	return answer, t.checkIgnored(answer, reported)
 }
@@ -262,12 +264,4 @@ func (t *Trial) Entry(email, password string) Request {
 		Method: http.MethodPost, Path: Sessions, Unsigned: true,
 		Body: t.JSON(map[string]string{"email": email, "password": password}),
 	}
-}
-
-// SignIn creates a session of the owner and returns its token.
-func (t *Trial) SignIn() string { return t.SignInAs(t.target.Credentials) }
-
-// SignInAs creates a session of the owner in the credentials and returns its token.
-func (t *Trial) SignInAs(c Credentials) string {
-	return Decode[api.Session](t, t.Do(t.Entry(c.AdminEmail, c.AdminPassword))).Token
 }

@@ -53,6 +53,9 @@ type Target struct {
 	Spec *Spec
 	HTTP *http.Client // shared by all trials; redirects are not followed
 
+	sessions *sessions // shared by all trials, and by copies of the target
+	made     *register // by all trials, and through copies of the target
+
 	Foreign *Credentials // of another workspace
 	Viewer  *Credentials // a viewer of this workspace
 	Poor    *Credentials // of a workspace without plan credits, and with paid credits for two executions
@@ -135,6 +138,8 @@ func NewTarget(c Credentials) (*Target, error) {
 	return &Target{
 		Credentials: c,
 		Spec:        spec,
+		sessions:    newSessions(),
+		made:        &register{},
 		HTTP: &http.Client{
 			Transport:     transport,
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },

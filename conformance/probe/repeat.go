@@ -21,6 +21,7 @@ type exchange struct {
 	operation *Operation
 	response  *http.Response
 	started   time.Time // of the last attempt
+	refused   error     // set if the deployment was too busy until the patience was exhausted
 }
 
 // send signs and sends the request. Like any client, it repeats the request after the Retry-After
@@ -38,11 +39,15 @@ func (t *Trial) send(ctx context.Context, r Request) (exchange, error) {
 		case err != nil:
 			pause = 200 * time.Millisecond << attempt
 			if !r.repeatable() || attempt == attempts {
+				t.busy(fmt.Errorf("the connection broke: %w", err))
 				return x, err
 			}
 		default:
-			pause = requestedPause(x.response)
-			if pause == 0 || time.Now().Add(pause).After(deadline) {
+			if pause = requestedPause(x.response); pause == 0 {
+				return x, nil
+			}
+			x.refused = fmt.Errorf("%s: the deployment is busy: %d with Retry-After %v", r.name(), x.response.StatusCode, pause)
+			if time.Now().Add(pause).After(deadline) {
 				return x, nil
 			}
 			if _, err := t.read(x, r); err != nil {
@@ -52,22 +57,32 @@ func (t *Trial) send(ctx context.Context, r Request) (exchange, error) {
 		select {
 		case <-time.After(pause):
 		case <-ctx.Done():
+			t.busy(x.refused)
 			return x, fmt.Errorf("wait to repeat the request: %w", ctx.Err())
 		}
 	}
 }
 
+// sendOnce sends the request. The end of ctx does not abort a request that creates something: its
+// response says what to remove.
 func (t *Trial) sendOnce(ctx context.Context, r Request) (exchange, error) {
+	if err := ctx.Err(); err != nil {
+		return exchange{}, err
+	}
 	request, err := t.sign(ctx, r)
 	if err != nil {
 		return exchange{}, err
+	}
+	operation := t.target.Spec.Find(request.Method, request.URL.RequestURI())
+	if creates(operation) {
+		request = request.WithContext(context.WithoutCancel(ctx))
 	}
 	started := time.Now()
 	response, err := t.target.HTTP.Do(request)
 	if err != nil {
 		return exchange{}, err
 	}
-	return exchange{t.target.Spec.Find(request.Method, request.URL.RequestURI()), response, started}, nil
+	return exchange{operation: operation, response: response, started: started}, nil
 }
 
 // repeatable reports whether the request may be repeated although the first attempt may have taken
@@ -98,6 +113,7 @@ func (t *Trial) read(x exchange, r Request) (Answer, error) {
 	answer := answered(x.operation, x.response, body)
 	answer.Took = time.Since(x.started)
 	t.target.Spec.note(x.operation, answer)
+	t.target.made.note(x.operation, r, answer)
 	if r.Unchecked {
 		return answer, nil
 	}

@@ -44,6 +44,7 @@ func (t *Trial) StreamOf(r Request) *Stream {
 	t.Cleanup(func() { response.Body.Close() })
 	t.target.Spec.note(operation, answered(operation, response, nil))
 	if response.StatusCode != http.StatusOK {
+		t.busy(x.refused)
 		body, _ := io.ReadAll(response.Body)
 		t.Fatalf("%s: got %d, want a stream: %s", r.name(), response.StatusCode, body)
 	}

@@ -117,6 +117,9 @@ type Process struct {
 // errQuiet ends a command with exit code 1 after it has printed the reason.
 var errQuiet = errors.New("already reported")
 
+// errUnjudged ends weft conform with exit code 3.
+var errUnjudged = errors.New("some parts were not judged")
+
 // readID parses an argument that is an ID.
 func readID(ctx *kong.DecodeContext, into reflect.Value) error {
 	var text string
@@ -169,6 +172,9 @@ func Run(ctx context.Context, p Process) (code int) {
 	if err := command.Run(s); err != nil {
 		if !errors.Is(err, errQuiet) {
 			s.note("weft: %s", plain(err))
+		}
+		if errors.Is(err, errUnjudged) {
+			return 3
 		}
 		return 1
 	}

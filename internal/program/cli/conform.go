@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -96,6 +97,7 @@ func (c *conformCommand) Run(s *session) error {
 		}
 	})
 	conformance.Again(s.ctx, target, results)
+	ended := end(s, target)
 	report := conformance.NewReport(options, results)
 	if err := report.WriteTable(s.stdout, c.Parts); err != nil {
 		return err
@@ -109,8 +111,26 @@ func (c *conformCommand) Run(s *session) error {
 		return errors.New("interrupted; cases that had not finished are reported as not run")
 	case report.Failed(c.Strict):
 		return errQuiet
+	case ended != nil:
+		return errQuiet
+	case report.Unjudged():
+		return errUnjudged
 	}
 	return nil
+}
+
+// end removes what the cases created, even after an interruption.
+func end(s *session, target *probe.Target) error {
+	if s.ctx.Err() != nil {
+		s.note("Interrupted. Removing what the cases created; interrupt again to leave it.")
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), 5*time.Minute)
+	defer cancel()
+	err := target.End(ctx)
+	if err != nil {
+		s.note("The cases created this, and it could not be removed:\n%v", err)
+	}
+	return err
 }
 
 // junitFile is the file for the JUnit XML; nil: none.
