@@ -1,7 +1,8 @@
 // Package cli is the command weft: it parses flags, and has one file for each command.
 //
 // All other code is in other packages. Invariant: Results are written to stdout, and everything
-// else to stderr. The exit code is 0 on success, 1 on failure, and 2 for wrong usage.
+// else to stderr. The exit code is 0 on success, 1 on failure, 2 for wrong usage, and 3 if weft conform
+// could not judge everything.
 package cli
 
 import (
