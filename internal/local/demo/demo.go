@@ -1,4 +1,4 @@
-// Package demo is the small upstream that `weft dev` runs, so that the examples of the README can
+// Package demo is the small upstream that `weft dev` runs, so that the examples of the docs can
 // call something real without the internet.
 //
 // The upstream's responses are JSON and depend only on the request, except for /flaky, which counts

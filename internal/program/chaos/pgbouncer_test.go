@@ -24,7 +24,7 @@ type pgbouncer struct {
 	cmd    *exec.Cmd
 }
 
-// ignored is the value of ignore_startup_parameters in the README.
+// ignored is the value of ignore_startup_parameters in the guide to PostgreSQL (database.md).
 const ignored = "enable_bitmapscan,enable_seqscan,idle_in_transaction_session_timeout,lock_timeout,plan_cache_mode,role,statement_timeout"
 
 // startPgBouncer starts Debian's PgBouncer in front of a database.

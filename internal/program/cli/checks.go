@@ -90,7 +90,7 @@ func (d *doctorCommand) checkPostgres(ctx context.Context, s *session) []finding
 		dsn = running
 	}
 	if refused, ok := errors.AsType[*postgres.SessionError](postgres.CheckPooler(ctx, dsn)); ok {
-		return []finding{{wrong, refused.Error(), "see \"Connection poolers\" in README.md"}}
+		return []finding{{wrong, refused.Error(), "see \"Connection poolers\" at /docs/database"}}
 	}
 	pool, err := postgres.Open(ctx, dsn, "doctor", postgres.Owner, 1)
 	if err != nil {

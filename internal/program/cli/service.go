@@ -57,7 +57,7 @@ type serveCommand struct {
 }
 
 // settings describes where serve and work read their settings.
-const settings = "The settings are environment variables. DATABASE_URL and WEFT_MASTER_KEY must be set. The README describes all settings under \"Running it for others\", and weft doctor checks them."
+const settings = "The settings are environment variables. DATABASE_URL and WEFT_MASTER_KEY must be set. The guide /docs/settings describes all of them, and weft doctor checks them."
 
 // Help returns the additional text of --help.
 func (c *serveCommand) Help() string { return settings }

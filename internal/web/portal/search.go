@@ -22,15 +22,28 @@ type entry struct {
 
 // synonyms contains synonyms by which people search for a guide.
 var synonyms = map[string]string{
-	"first-call": "quickstart tutorial getting started",
-	"signing":    "authentication ed25519",
-	"signers":    "sdk library",
-	"clients":    "sdk library",
-	"streams":    "sse eventsource reconnect resume",
-	"callbacks":  "webhooks",
-	"workflows":  "cron dag",
-	"limits":     "rate throttling quota pricing retry",
-	"proxies":    "reverse tls https load balancer ingress cdn deployment",
+	"first-call":  "quickstart tutorial getting started",
+	"own-code":    "custom component worker function python",
+	"dev":         "install local development",
+	"conventions": "pagination",
+	"signing":     "authentication ed25519",
+	"signers":     "sdk library",
+	"clients":     "sdk library",
+	"proxy":       "curl postman",
+	"streams":     "sse eventsource reconnect resume",
+	"callbacks":   "webhooks",
+	"workflows":   "dag approve approval",
+	"triggers":    "cron webhooks github",
+	"chain":       "evm ethereum anvil",
+	"limits":      "rate throttling quota pricing retry billing",
+	"credits":     "billing",
+	"proxies":     "reverse tls https load balancer ingress cdn deployment",
+	"deployment":  "production docker kubernetes self-hosted",
+	"operations":  "monitoring prometheus metrics alerts kubernetes ntp",
+	"database":    "postgres pgbouncer",
+	"backup":      "restore disaster recovery pitr",
+	"people":      "users login invitations",
+	"settings":    "environment variables configuration",
 }
 
 // mountSearch serves the search index. The browser does the search.
