@@ -25,7 +25,7 @@ import (
 // fragment (which is not sent), no body, or a non-ASCII body. They pass through a proxy that
 // removes a prefix of the path.
 func TestCopiedSignersAreServed(t *testing.T) {
-	if waittest.LeftToSoak(t, "conformance.TestTheReadmesCallsFromOtherLanguages", "conformance/signers.TestSignersSendWhatTheySign", "conformance/signers.TestSignersOfOtherLanguagesGiveTheVectors") {
+	if waittest.LeftToSoak(t, "conformance.TestTheGuidesCallsFromEachLanguage", "conformance/signers.TestSignersSendWhatTheySign", "conformance/signers.TestSignersOfOtherLanguagesGiveTheVectors") {
 		return
 	}
 	t.Parallel()

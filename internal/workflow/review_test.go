@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -202,24 +203,38 @@ func TestStoredVersionThatWouldBeRejectedNowStillRuns(t *testing.T) {
 	}
 }
 
-// The workflows in the README and the guide have no warnings.
+// workflowBlocks matches the workflows in Markdown.
+var workflowBlocks = regexp.MustCompile("(?s)```json title=\"[^\"\n]+\\.json\"\n(.*?)\n```")
+
+// The workflows in the README and the guides have no warnings.
 func TestWorkflowsOfTheDocsHaveNoWarnings(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	service := b.library(t)
-	for _, path := range []string{"../../README.md", "../web/portal/guides/workflows.md", "../local/demo/approval.json", "../local/demo/fan-out.json"} {
+	shown := map[string]string{}
+	for _, path := range []string{"../../README.md", "../web/portal/guides/own-code.md", "../web/portal/guides/triggers.md", "../web/portal/guides/workflows.md"} {
 		text, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
 		}
-		shown := string(text)
-		if strings.HasSuffix(path, ".md") {
-			_, rest, _ := strings.Cut(shown, "{\n  \"name\": \"Large or small\"")
-			body, _, _ := strings.Cut(rest, "\n```")
-			shown = "{\n  \"name\": \"Large or small\"" + body
+		blocks := workflowBlocks.FindAllStringSubmatch(string(text), -1)
+		if len(blocks) == 0 {
+			t.Errorf("%s shows no workflow", path)
 		}
+		for i, block := range blocks {
+			shown[fmt.Sprintf("%s, workflow %d", path, i+1)] = block[1]
+		}
+	}
+	for _, path := range []string{"../local/demo/approval.json", "../local/demo/fan-out.json"} {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown[path] = string(text)
+	}
+	for path, text := range shown {
 		var w api.CreateWorkflowRequest
-		if err := json.Unmarshal([]byte(shown), &w); err != nil {
+		if err := json.Unmarshal([]byte(text), &w); err != nil {
 			t.Fatalf("%s: %v", path, err)
 		}
 		made, _, err := service.Create(b.ctx, workflow.CreateParams{WorkspaceID: b.workspace, Draft: workflow.Draft{

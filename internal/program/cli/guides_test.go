@@ -38,8 +38,13 @@ func guideBlocks(t *testing.T, baseURL, name string) []block {
 	if err != nil || answer.StatusCode != http.StatusOK {
 		t.Fatalf("guide %s: got status %d (%v)", name, answer.StatusCode, err)
 	}
+	return blocksOf(strings.ReplaceAll(string(text), "http://127.0.0.1:8080", baseURL))
+}
+
+// blocksOf returns the code blocks of a Markdown text.
+func blocksOf(text string) []block {
 	var all []block
-	for _, found := range fences.FindAllStringSubmatch(strings.ReplaceAll(string(text), "http://127.0.0.1:8080", baseURL), -1) {
+	for _, found := range fences.FindAllStringSubmatch(text, -1) {
 		b := block{language: found[1], code: found[3]}
 		for _, word := range fenceWords.FindAllStringSubmatch(found[2], -1) {
 			switch word[1] {
@@ -92,14 +97,46 @@ func (w workshop) command(ctx context.Context, line string) *exec.Cmd {
 	return command
 }
 
-func (w workshop) run(t *testing.T, line string) {
+// run runs a command and returns what it prints.
+func (w workshop) run(t *testing.T, line string) string {
 	t.Helper()
 	ctx := waittest.Context(t)
-	if out, err := w.command(ctx, line).CombinedOutput(); err != nil {
+	out, err := w.command(ctx, line).CombinedOutput()
+	if err != nil {
 		t.Errorf("%s\n%v\n%s", line, err, out)
 	} else {
 		t.Logf("%s\n%.300s", line, out)
 	}
+	return string(out)
+}
+
+// await waits until a server listens on the port.
+func (w workshop) await(t *testing.T, port string) {
+	t.Helper()
+	w.run(t, "until (: > /dev/tcp/127.0.0.1/"+port+") 2>/dev/null; do sleep 0.1; done")
+}
+
+// runAll writes the files and runs the commands of all blocks, in order. It returns what the
+// commands print, and their number.
+func (w workshop) runAll(t *testing.T, blocks []block) (printed string, ran int) {
+	t.Helper()
+	for _, b := range blocks {
+		w.write(t, b)
+		var lines []string
+		if b.run != "" && !strings.HasSuffix(b.run, "&") { // servers are started separately
+			lines = append(lines, b.run)
+		}
+		if b.language == "console" {
+			for _, found := range commands.FindAllStringSubmatch(b.code, -1) {
+				lines = append(lines, found[1])
+			}
+		}
+		for _, line := range lines {
+			printed += w.run(t, line)
+			ran++
+		}
+	}
+	return printed, ran
 }
 
 func (w workshop) write(t *testing.T, b block) {
@@ -117,26 +154,54 @@ func (w workshop) write(t *testing.T, b block) {
 func TestCommandsOfTheGuidesRun(t *testing.T) {
 	t.Parallel()
 	environ, baseURL := startWeft(t)
-	for _, name := range []string{"first-call", "signing", "streams", "workflows", "limits", "errors"} {
+	for _, name := range []string{"first-call", "signing", "signers", "clients", "streams", "workflows", "triggers", "commands", "limits", "errors"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w, ran := newWorkshop(t, environ), 0
-			for _, b := range guideBlocks(t, baseURL, name) {
-				w.write(t, b)
-				if b.run != "" {
-					w.run(t, b.run)
-					ran++
-				}
-				if b.language == "console" {
-					for _, found := range commands.FindAllStringSubmatch(b.code, -1) {
-						w.run(t, found[1])
-						ran++
-					}
-				}
-			}
+			_, ran := newWorkshop(t, environ).runAll(t, guideBlocks(t, baseURL, name))
 			t.Logf("%d commands ran", ran)
 			if ran == 0 && name != "limits" && name != "errors" {
 				t.Error("no command was run")
+			}
+		})
+	}
+}
+
+// The examples that start a server, those of the README among them, run as written, apart from
+// the ports. A workflow gets the result of the user's own endpoint.
+func TestExamplesWithServersRun(t *testing.T) {
+	t.Parallel()
+	environ, baseURL := startWeft(t, "--allow-network=127.0.0.0/8", "--callback-schedule=0s,1s,2s")
+	readme, err := os.ReadFile("../../../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, blocks := range map[string][]block{
+		"README":   blocksOf(string(readme)),
+		"own-code": guideBlocks(t, baseURL, "own-code"),
+		"proxy":    guideBlocks(t, baseURL, "proxy"),
+		"listen":   guideBlocks(t, baseURL, "listen"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w, endpoint := newWorkshop(t, environ), freePort(t)
+			move := strings.NewReplacer("9000", endpoint, "8081", freePort(t), "8765", freePort(t)).Replace
+			servers := 0
+			for i := range blocks {
+				blocks[i].code = move(blocks[i].code)
+				if line, ok := strings.CutSuffix(blocks[i].run, " &"); ok {
+					w.write(t, blocks[i])
+					server := w.command(t.Context(), "exec "+line)
+					if err := server.Start(); err != nil {
+						t.Fatal(err)
+					}
+					t.Cleanup(func() { _ = server.Wait() }) // the test's context kills it first
+					w.await(t, endpoint)
+					servers++
+				}
+			}
+			printed, ran := w.runAll(t, blocks)
+			if ran == 0 || strings.Contains(printed, `"doubled": 42`) != (servers > 0) {
+				t.Errorf("%d commands and %d servers ran, and printed %s", ran, servers, printed)
 			}
 		})
 	}
@@ -172,7 +237,7 @@ func TestReceiversOfTheGuideAcceptCallbacks(t *testing.T) {
 		if err := receiver.Start(); err != nil {
 			t.Fatal(err)
 		}
-		w.run(t, "until (: > /dev/tcp/127.0.0.1/"+port+") 2>/dev/null; do sleep 0.1; done")
+		w.await(t, port)
 		w.run(t, strings.Replace(move(send), "open-sesame", "another-secret", 1))
 		w.run(t, move(send))
 		var told strings.Builder

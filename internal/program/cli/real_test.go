@@ -158,7 +158,7 @@ const refuses = "0x6460006000fd6000526005601bf3"
 
 func TestChainExamplesRunOnARealChain(t *testing.T) {
 	t.Parallel()
-	environ, _ := startWeft(t, "--chain")
+	environ, baseURL := startWeft(t, "--chain")
 	listed := run(t, environ, "", "env", "list")
 	listed.check(t, 0, "DEV_CHAIN_URL  no ", "")
 	_, after, _ := strings.Cut(listed.stdout, "http://")
@@ -206,6 +206,9 @@ func TestChainExamplesRunOnARealChain(t *testing.T) {
 	got.check(t, 1, "\nbuild: COMPLETED for item 0; FAILED for item 1\n", "FAILED at each")
 	got.check(t, 1, "\nmined: COMPLETED for item 0\n", "the item at index 1 failed")
 	run(t, environ, "", "workflows", "run", "payout", "--watch", `--input={"recipient":[]}`).check(t, 1, "", "recipients")
+	if _, ran := newWorkshop(t, environ).runAll(t, guideBlocks(t, baseURL, "chain")); ran != 2 {
+		t.Errorf("%d commands of the guide ran", ran)
+	}
 }
 
 func TestVariablesOnTheRealService(t *testing.T) {

@@ -12,16 +12,16 @@ import (
 )
 
 // New users copy these blocks one by one, and so does this test, each into an empty folder.
-func TestTheReadmesCallsFromOtherLanguages(t *testing.T) {
+func TestTheGuidesCallsFromEachLanguage(t *testing.T) {
 	t.Parallel()
 	behind := target(t)
-	text, err := os.ReadFile("../README.md")
+	text, err := os.ReadFile("../internal/web/portal/guides/signers.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, section, _ := strings.Cut(string(text), "\n## From another language\n")
-	section, _, _ = strings.Cut(section, "\n### ")
-	blocks := regexp.MustCompile("(?s)(?:\\*\\*(\\w+)\\*\\*[^\n]*\n\n)?```sh\n(.*?)\n```").FindAllStringSubmatch(section, -1)
+	_, section, _ := strings.Cut(string(text), "\n## Call Weft from each language\n")
+	section, _, _ = strings.Cut(section, "\n## ")
+	blocks := regexp.MustCompile("(?s)```sh(?: tab=\"(\\w+)\")?\n(.*?)\n```").FindAllStringSubmatch(section, -1)
 	if len(blocks) != 6 || blocks[0][1] != "" {
 		t.Fatalf("%d blocks, want one to begin with and five languages", len(blocks))
 	}
