@@ -137,6 +137,7 @@ func (r *Runner) flushDirects(ctx context.Context, items []direct) (rows []*db.E
 		rows, err = r.storeDirectsTx(ctx, tx, items, made)
 		return err
 	})
+	err = resolve(ctx, r.DB, err, items[0].submission, uuid.Nil)
 	if err != nil {
 		made.deliveries.Drop()
 		return nil, err
@@ -151,7 +152,7 @@ func (r *Runner) flushDirects(ctx context.Context, items []direct) (rows []*db.E
 func (r *Runner) storeOnce(ctx context.Context, d direct) (row *db.ExecutionGetRow, earlier uuid.UUID, err error) {
 	made := &followUp{}
 	err = withTimeout(context.WithoutCancel(ctx), writeTimeout, func(ctx context.Context) error {
-		return postgres.InTx(ctx, r.DB, func(tx *postgres.Tx) error {
+		err := postgres.InTx(ctx, r.DB, func(tx *postgres.Tx) error {
 			id, replayed, err := d.Idempotency.OnceTx(ctx, tx, d.id, func() error {
 				rows, err := r.storeDirectsTx(ctx, tx, []direct{d}, made)
 				if err == nil {
@@ -164,6 +165,7 @@ func (r *Runner) storeOnce(ctx context.Context, d direct) (row *db.ExecutionGetR
 			}
 			return err
 		})
+		return resolve(ctx, r.DB, err, d.submission, earlier)
 	})
 	switch {
 	case err != nil:

@@ -29,6 +29,8 @@ import (
 type cutter struct {
 	dsn   string
 	marks atomic.Pointer[[]string]
+	gone  atomic.Bool  // once a response is cut, refuse all connections
+	down  atomic.Bool
 	stall sync.RWMutex // while locked, no response is returned
 }
 
@@ -65,6 +67,9 @@ func newCutter(t *testing.T, dsn string) *cutter {
 
 func (c *cutter) carry(client net.Conn, network, target string) {
 	defer client.Close()
+	if c.down.Load() {
+		return
+	}
 	server, err := net.Dial(network, target)
 	if err != nil {
 		return
@@ -78,6 +83,9 @@ func (c *cutter) carry(client net.Conn, network, target string) {
 	for {
 		n, err := server.Read(answer)
 		if c.cuts(answer[:n]) {
+			return
+		}
+		if c.down.Load() {
 			return
 		}
 		c.stall.RLock()
@@ -99,7 +107,11 @@ func (c *cutter) cuts(answer []byte) bool {
 			return false
 		}
 	}
-	return c.marks.CompareAndSwap(marks, nil)
+	cut := c.marks.CompareAndSwap(marks, nil)
+	if cut && c.gone.Load() {
+		c.down.Store(true)
+	}
+	return cut
 }
 
 // behind starts a node that connects through the cutter.

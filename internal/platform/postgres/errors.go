@@ -24,9 +24,12 @@ func Raised(err error, code string) bool {
 }
 
 // Unavailable reports whether err means that the database can't serve at present: it is
-// down, starting, stopping, read-only, full, out of connections or too slow, or behind a
-// pooler that Weft can't work through. The same call may succeed later.
+// down, starting, stopping, read-only, full, out of connections or too slow, behind a
+// pooler that Weft can't work through, or its last commit is in doubt. The same call may succeed later.
 func Unavailable(err error) bool {
+	if _, ok := errors.AsType[*DoubtError](err); ok {
+		return true
+	}
 	if err == nil || errors.Is(err, context.Canceled) {
 		return false
 	}
