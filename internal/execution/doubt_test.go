@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/execution"
 	"github.com/weft-automation/weft/internal/kit/fault"
 	"github.com/weft-automation/weft/internal/kit/status"
@@ -32,14 +31,14 @@ func TestACommitInDoubtIsLookedUpOrReportedAsUnknown(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)
 			c := newCutter(t, b.dsn)
-			m := echo()
+			m := computes()
 			p := execution.SubmitParams{
-				WorkspaceID: b.workspace, Module: "ECHO", Input: json.RawMessage(`{}`), Config: json.RawMessage(`{}`), Attempts: 1,
+				WorkspaceID: b.workspace, Module: "COMPUTES", Input: json.RawMessage(`{}`), Config: json.RawMessage(`{}`), Attempts: 1,
 			}
 			if tc.direct {
-				m.effect, p.WaitFor = component.EffectNone, 10*time.Second
+				p.WaitFor = time.Minute
 			}
-			n := b.behind(t, c, options{idle: true, slots: 4}, m)
+			n := b.behind(t, c, options{slots: 4}, m)
 			if tc.keyed {
 				p.Idempotency = &idempotency.Key{WorkspaceID: b.workspace, Operation: "x", Path: "/x", Key: uuid.NewString()}
 			}

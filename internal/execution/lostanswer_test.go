@@ -29,7 +29,7 @@ import (
 type cutter struct {
 	dsn   string
 	marks atomic.Pointer[[]string]
-	gone  atomic.Bool  // once a response is cut, refuse all connections
+	gone  atomic.Bool // once a response is cut, refuse all connections
 	down  atomic.Bool
 	stall sync.RWMutex // while locked, no response is returned
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/weft-automation/weft/internal/kit/fault"
@@ -28,11 +27,12 @@ func (e *DoubtError) Error() string { return fmt.Sprintf("commit in doubt: %v", 
 
 func (e *DoubtError) Unwrap() error { return e.Err }
 
-// doubt returns the error of a commit as a DoubtError if the commit is in doubt. pgx closes a
-// connection if a response is missing, or if the server terminates the session. After any other
-// error the connection stays open, and the error is the server's response.
+// doubt returns the error of a commit as a DoubtError if the commit is in doubt. The connection must
+// have been open before. pgx closes it if a response is missing, or if the server terminates the
+// session. After any other error it stays open, and the error is the server's response.
+// pgconn.SafeToRetry doesn't help: pgx also returns "conn closed" for a response that was lost.
 func doubt(conn *pgx.Conn, err error) error {
-	if err == nil || !conn.IsClosed() || pgconn.SafeToRetry(err) {
+	if err == nil || !conn.IsClosed() {
 		return err
 	}
 	e := &DoubtError{Err: err}
@@ -60,7 +60,7 @@ func BeginFunc(ctx context.Context, db DB, f func(tx pgx.Tx) error) error {
 	err := Write(ctx, db, func(conn DB) error {
 		return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 			err := f(tx)
-			committing = err == nil
+			committing = err == nil && !tx.Conn().IsClosed()
 			return err
 		})
 	})

@@ -54,11 +54,16 @@ func InTx(ctx context.Context, pool *pgxpool.Pool, f func(tx *Tx) error) (err er
 	if err := f(tx); err != nil {
 		return err
 	}
+	if tx.conn.IsClosed() {
+		return errClosed
+	}
 	if len(tx.last) == 0 {
 		return doubt(tx.conn, tx.Commit(ctx))
 	}
 	return doubt(tx.conn, tx.send(ctx, tx.last, true))
 }
+
+var errClosed = fmt.Errorf("commit: %w", pgconn.ErrConnClosed)
 
 // send runs functions with one statement each and sends their statements in one round trip. It
 // starts the transaction if it hasn't started yet, and commits the transaction if commit is set.
