@@ -319,13 +319,14 @@ func refuseFlood(t *probe.Trial) {
 				if asked.Load() {
 					return
 				}
-				_, err := t.Try(t.Context(), probe.Request{Path: probe.Executions, Sign: probe.Signing{Method: "PUT"}, Unchecked: true})
+				_, err := t.Try(t.Context(), probe.Request{Path: probe.Executions, Sign: probe.Signing{Method: "PUT"}, Unchecked: true, Once: true})
 				t.NoError("flood", err)
 			}
 			return
 		}
 		defer asked.Store(true)
 		for _, request := range requests {
+			request.Once = true
 			var answer probe.Answer
 			t.Until("the limit of failed authentications", 40*time.Second, func() bool {
 				answer = t.Do(request)

@@ -41,7 +41,7 @@ func creditsOfKey(t *probe.Trial) {
 
 // creditsOf returns the credits of a workspace.
 func creditsOf(t *probe.Trial, as probe.Signing) api.Credits {
-	return probe.Decode[api.KeyWorkspace](t, patiently(t, probe.Request{Path: keyWorkspace, Sign: as})).Credits
+	return probe.Decode[api.KeyWorkspace](t, t.Do(probe.Request{Path: keyWorkspace, Sign: as})).Credits
 }
 
 // ledger returns a page of the statement.
@@ -130,7 +130,7 @@ func creditsPlans(t *probe.Trial) {
 func creditsAllowance(t *probe.Trial) {
 	as := withCredit(t, "growth", 1)
 	spend := func(call probe.Call) string {
-		made := probe.Decode[api.ComponentExecution](t, patiently(t, submit(t, call.Waiting(15_000), as)))
+		made := probe.Decode[api.ComponentExecution](t, t.Do(submit(t, call.Waiting(15_000), as)))
 		t.Equal("status", string(made.Status), "COMPLETED")
 		return made.ID.String()
 	}
@@ -149,7 +149,7 @@ func creditsAllowance(t *probe.Trial) {
 	t.Equal("after 51 credits", has(), "plan 0, paid 0, available 0, used 50")
 	allowed := spend(probe.RandomUUID())
 	t.Equal("after 52 credits", has(), "plan 0, paid 0, available 0, used 51")
-	page := probe.Decode[api.LedgerPage](t, patiently(t, probe.Request{Path: probe.Workspace(as.As.WorkspaceID) + "/ledger?limit=100", Bearer: t.SignInAs(*as.As)}))
+	page := probe.Decode[api.LedgerPage](t, t.Do(probe.Request{Path: probe.Workspace(as.As.WorkspaceID) + "/ledger?limit=100", Bearer: t.SignInAs(*as.As)}))
 	at := slices.IndexFunc(page.Data, func(p api.LedgerPosting) bool { return p.ExecutionID != nil && p.ExecutionID.String() == allowed })
 	t.Check(at >= 0, "the statement lacks %s", allowed)
 	line := page.Data[at]
@@ -243,7 +243,7 @@ func creditsResets(t *probe.Trial) {
 		own := creditsOf(t, as)
 		t.Equal("since "+then.String(), fmt.Sprintf("plan %s, paid %s, used %s", own.PlanCredits, own.PaidCredits, own.UsedThisMonth), want)
 		var lines []string
-		page := probe.Decode[api.LedgerPage](t, patiently(t, probe.Request{Path: probe.Workspace(as.As.WorkspaceID) + "/ledger", Bearer: token}))
+		page := probe.Decode[api.LedgerPage](t, t.Do(probe.Request{Path: probe.Workspace(as.As.WorkspaceID) + "/ledger", Bearer: token}))
 		for _, line := range page.Data {
 			lines = append(lines, fmt.Sprintf("%s %s", line.Kind, line.PlanCredits))
 		}
@@ -289,7 +289,7 @@ func creditsCapped(t *probe.Trial) {
 		call.MaxCredits = json.Number(most)
 		request := submit(t, call, as)
 		request.Header = http.Header{"Idempotency-Key": {key}}
-		return patiently(t, request)
+		return t.Do(request)
 	}
 	key := unique()
 	for _, most := range []string{"0", "1e-6", "0.000001"} {
@@ -298,7 +298,7 @@ func creditsCapped(t *probe.Trial) {
 		t.Check(strings.Contains(p.Message, price+" credits"), "the message names no price: %s", p.Message)
 		t.Check(!p.Retryable, "a 402 says that it is retryable")
 	}
-	t.Equal("executions", len(probe.Decode[api.ComponentExecutionPage](t, patiently(t, probe.Request{Path: probe.Executions, Sign: as})).Data), 0)
+	t.Equal("executions", len(probe.Decode[api.ComponentExecutionPage](t, t.Do(probe.Request{Path: probe.Executions, Sign: as})).Data), 0)
 	own := creditsOf(t, as)
 	t.Equal("credits", fmt.Sprint(own.AvailableCredits, own.ReservedCredits), "5 0")
 

@@ -32,7 +32,7 @@ func signed(t *probe.Trial, call probe.Call, as probe.Signing) (list []probe.Req
 	execute := submit(t, call.Waiting(15000), as)
 	post := func(path string, body any) probe.Answer {
 		before++
-		return patiently(t, probe.Request{Method: http.MethodPost, Path: path, Body: t.JSON(body), Sign: as})
+		return t.Do(probe.Request{Method: http.MethodPost, Path: path, Body: t.JSON(body), Sign: as})
 	}
 	begin := func(workflow string) string {
 		return probe.Decode[api.TriggerResult](t, post(workflowPath(workflow), object{"waitForMs": 100})).RunID.String()
@@ -137,7 +137,7 @@ func doorKeyless(t *probe.Trial) {
 }
 
 func doorForeign(t *probe.Trial) {
-	token := t.SignIn()
+	token := t.NewSession(t.Target().Credentials)
 	for _, operation := range append(peoples(t), entries(t)...) {
 		if !operation.Named(http.StatusForbidden) || operation.Method == http.MethodGet {
 			continue
@@ -177,7 +177,7 @@ func doorElsewhere(t *probe.Trial) {
 }
 
 func doorForm(t *probe.Trial) {
-	token := t.SignIn()
+	token := t.NewSession(t.Target().Credentials)
 	for _, operation := range append(peoples(t), entries(t)...) {
 		request := to(operation, t.Target().WorkspaceID)
 		request.Bearer = token
@@ -192,7 +192,7 @@ func doorForm(t *probe.Trial) {
 // flood repeats a request without delay until it is rejected with 429.
 func flood(t *probe.Trial, request probe.Request) {
 	var limited atomic.Bool
-	request.Unchecked = true
+	request.Unchecked, request.Once = true, true
 	t.Parallel(4, func(int) {
 		for range 500 {
 			if limited.Load() {
@@ -212,6 +212,7 @@ func flood(t *probe.Trial, request probe.Request) {
 // the requests are sent, so the function refill empties it. Retry-After must be at most longest
 // seconds.
 func limited(t *probe.Trial, request, refill probe.Request, reason string, longest int) {
+	request.Once = true
 	for {
 		answer := t.Do(request)
 		if answer.Status != http.StatusTooManyRequests {

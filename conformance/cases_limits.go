@@ -127,7 +127,7 @@ func limitFields(t *probe.Trial) {
 	requests, before := signed(t, called(probe.RandomUUID(), t.Receiver(""), ""), as)
 	hour := 45_000 - before // for what they are about
 	for _, request := range requests {
-		answer := patiently(t, request)
+		answer := t.Do(request)
 		t.Check(answer.Status == http.StatusOK, "%s %s: %d %s", request.Method, request.Path, answer.Status, answer.Body)
 		t.Equal("RateLimit-Policy", answer.Header.Get("RateLimit-Policy"), `"second";q=25;w=1, "hour";q=45000;w=3600`)
 		cost := 1
@@ -145,6 +145,7 @@ func limitFields(t *probe.Trial) {
 func limitObeyed(t *probe.Trial) {
 	as := customer(t, "starter")
 	request := submit(t, probe.RandomUUID(), as)
+	request.Once = true
 	for range 20 {
 		answer := t.Do(request)
 		for range 20 {
@@ -166,7 +167,7 @@ func limitObeyed(t *probe.Trial) {
 
 func limitRefused(t *probe.Trial) {
 	as := customer(t, "starter")
-	request := probe.Request{Path: limitsPath, Sign: as}
+	request := probe.Request{Path: limitsPath, Sign: as, Once: true}
 	allowed, refused := 0, 0
 	for range 40 {
 		answer := t.Do(request)
@@ -196,7 +197,7 @@ func limitWorkspaces(t *probe.Trial) {
 	flooded, other := customer(t, "starter"), customer(t, "starter")
 	second := anotherKey(t, *flooded.As)
 	hour := func(as probe.Signing) int {
-		return rates(t, patiently(t, probe.Request{Path: limitsPath, Sign: as}), "RateLimit")["hour"]["r"]
+		return rates(t, t.Do(probe.Request{Path: limitsPath, Sign: as}), "RateLimit")["hour"]["r"]
 	}
 	left := hour(flooded)
 	t.Equal("left of the hour after a request of another key", hour(second), left-1)
@@ -204,7 +205,7 @@ func limitWorkspaces(t *probe.Trial) {
 	var refused [2]bool
 	for i := range 60 {
 		as := []probe.Signing{flooded, second}[i%2]
-		refused[i%2] = refused[i%2] || t.Do(probe.Request{Path: limitsPath, Sign: as}).Status == http.StatusTooManyRequests
+		refused[i%2] = refused[i%2] || t.Do(probe.Request{Path: limitsPath, Sign: as, Once: true}).Status == http.StatusTooManyRequests
 	}
 	t.Equal("which keys were refused in 60 requests", refused, [2]bool{true, true})
 	answer := t.Do(probe.Request{Path: limitsPath, Sign: other})
@@ -213,7 +214,7 @@ func limitWorkspaces(t *probe.Trial) {
 
 // anotherKey returns another key of the workspace, created by its owner.
 func anotherKey(t *probe.Trial, of probe.Credentials) probe.Signing {
-	made := probe.Decode[api.CreatedAPIKey](t, patiently(t, probe.Request{
+	made := probe.Decode[api.CreatedAPIKey](t, t.Do(probe.Request{
 		Method: http.MethodPost, Path: probe.Workspace(of.WorkspaceID) + "/api-keys", Bearer: t.SignInAs(of),
 		Body: t.JSON(map[string]any{"label": "another", "allowedWorkflowIds": []string{}}),
 	}))
@@ -227,8 +228,10 @@ func limitBalance(t *probe.Trial) {
 	for credits, other := range map[int]int{1000: http.StatusOK, 0: http.StatusPaymentRequired} {
 		as := withCredit(t, "starter", credits)
 		limited := 0
+		request := submit(t, probe.RandomUUID(), as)
+		request.Once = true
 		for range 30 {
-			answer := t.Do(submit(t, probe.RandomUUID(), as))
+			answer := t.Do(request)
 			if answer.Status == http.StatusTooManyRequests {
 				limited++
 				continue
@@ -253,17 +256,6 @@ func limitStrangers(t *probe.Trial) {
 	left := rates(t, t.Do(probe.Request{Path: limitsPath, Sign: as}), "RateLimit")
 	t.Equal("left of the hour", left["hour"]["r"], hour-1)
 	t.Equal("left of the second", left["second"]["r"], 4)
-}
-
-// patiently repeats a request until no rate limit rejects it.
-func patiently(t *probe.Trial, request probe.Request) probe.Answer {
-	for {
-		answer := t.Do(request)
-		if answer.Status != http.StatusTooManyRequests || strings.Contains(string(answer.Body), `"streams"`) {
-			return answer
-		}
-		wait(t, retryAfter(t, answer))
-	}
 }
 
 // limitWaits fills the limit of a workspace with inline waits. Further calls are accepted and
@@ -311,7 +303,7 @@ func limitStreams(t *probe.Trial) {
 	as := customer(t, "starter")
 	url, letGo, _ := held(t)
 	defer letGo()
-	id := probe.Decode[api.ComponentExecution](t, patiently(t, submit(t, probe.Fetch(url), as))).ID.String()
+	id := probe.Decode[api.ComponentExecution](t, t.Do(submit(t, probe.Fetch(url), as))).ID.String()
 	request := probe.Request{Path: probe.Execution(id) + "/stream", Sign: as}
 	var streams []*probe.Stream
 	hour := 9_000 - 2
@@ -330,7 +322,9 @@ func limitStreams(t *probe.Trial) {
 	quiet(t)
 	limits := probe.Decode[api.Limits](t, t.Do(probe.Request{Path: limitsPath, Sign: as}))
 	t.Equal("streams.open", limits.Streams.Open, int32(10))
-	answer := t.Do(request)
+	beyond := request
+	beyond.Once = true
+	answer := t.Do(beyond)
 	p := t.Problem(answer, http.StatusTooManyRequests, "RATE_LIMITED")
 	t.Equal("reason", probe.Reason(p), "streams")
 	retryAfter(t, answer)
@@ -338,16 +332,16 @@ func limitStreams(t *probe.Trial) {
 	streams[0].Close()
 	t.Until("a stream that was closed makes room", 20*time.Second, func() bool {
 		wait(t, 300*time.Millisecond)
-		return probe.Decode[api.Limits](t, patiently(t, probe.Request{Path: limitsPath, Sign: as})).Streams.Open < 10
+		return probe.Decode[api.Limits](t, t.Do(probe.Request{Path: limitsPath, Sign: as})).Streams.Open < 10
 	})
 	quiet(t)
 	_, ok := t.StreamOf(request).Next()
 	t.Check(ok, "no stream after one was closed")
 	// Waits for runs count too.
 	trigger := probe.Request{Method: http.MethodPost, Path: workflowPath(flowOf(t, as)), Sign: as}
-	run := probe.Decode[api.TriggerResult](t, patiently(t, trigger)).RunID.String()
+	run := probe.Decode[api.TriggerResult](t, t.Do(trigger)).RunID.String()
 	quiet(t)
-	p = t.Problem(t.Do(probe.Request{Path: runPath(run) + "/stream", Sign: as}), http.StatusTooManyRequests, "RATE_LIMITED")
+	p = t.Problem(t.Do(probe.Request{Path: runPath(run) + "/stream", Sign: as, Once: true}), http.StatusTooManyRequests, "RATE_LIMITED")
 	t.Equal("reason", probe.Reason(p), "streams")
 }
 
@@ -355,5 +349,5 @@ func limitStreams(t *probe.Trial) {
 func flowOf(t *probe.Trial, as probe.Signing) string {
 	wait := set("wait", "WAIT_FOR_SIGNAL", object{"name": "go", "timeoutMs": 60_000})
 	body := t.JSON(sketch([]object{use("start", "ON_API_CALLED"), wait}, []string{"start next wait"}))
-	return decodeWorkflow(t, patiently(t, probe.Request{Method: http.MethodPost, Path: workflows, Body: body, Sign: as})).ID
+	return decodeWorkflow(t, t.Do(probe.Request{Method: http.MethodPost, Path: workflows, Body: body, Sign: as})).ID
 }

@@ -72,7 +72,7 @@ func rush(t *probe.Trial, as probe.Signing, policy string) (allowed int, took ti
 	start := time.Now()
 	t.Parallel(6, func(int) {
 		for {
-			answer := t.Do(probe.Request{Path: limitsPath, Sign: as, Unchecked: true})
+			answer := t.Do(probe.Request{Path: limitsPath, Sign: as, Unchecked: true, Once: true})
 			t.Equal("RateLimit-Policy", answer.Header.Get("RateLimit-Policy"), policy)
 			if answer.Status != http.StatusOK {
 				refusal(t, answer, "requests_per_second")
@@ -99,7 +99,8 @@ func refusal(t *probe.Trial, answer probe.Answer, reason string) time.Duration {
 func limitHard(t *probe.Trial) {
 	as := on(t, probe.Terms{Plan: "growth", RPH: new(int32(6))})
 	first := time.Now()
-	look, execute := probe.Request{Path: limitsPath, Sign: as}, submit(t, probe.RandomUUID(), as)
+	look, execute := probe.Request{Path: limitsPath, Sign: as, Once: true}, submit(t, probe.RandomUUID(), as)
+	execute.Once = true
 	for _, step := range []struct {
 		request probe.Request
 		status  int

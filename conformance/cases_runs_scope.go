@@ -177,7 +177,7 @@ func (c customerRuns) ask(method, path string, body any) probe.Answer {
 	if body != nil {
 		request.Body = c.t.JSON(body)
 	}
-	return patiently(c.t, request)
+	return c.t.Do(request)
 }
 
 // loops creates a workflow whose loop costs 1 per item, with one item at a time.
@@ -224,14 +224,14 @@ func runUnpaid(t *probe.Trial) {
 	// The balance is below the minimum cost of this workflow.
 	paid := c.loops(use("certain", "RANDOM_UUID"))
 	request := probe.Request{Method: http.MethodPost, Path: workflowPath(paid), Body: []byte(`{}`), Sign: c.as, Header: http.Header{"Idempotency-Key": {unique()}}}
-	p := t.Problem(patiently(t, request), http.StatusPaymentRequired, "INSUFFICIENT_CREDITS")
+	p := t.Problem(t.Do(request), http.StatusPaymentRequired, "INSUFFICIENT_CREDITS")
 	t.Equal("reason", probe.Reason(p), "credits_exhausted")
 	t.Check(!p.Retryable && p.Price != nil && p.Price.String() == "1" && p.AvailableCredits != nil && *p.AvailableCredits == 0, "%s", t.JSON(p))
 	t.Equal("runs", len(probe.Decode[api.WorkflowRunPage](t, c.ask(http.MethodGet, runs+"?workflowId="+paid, nil)).Data), 0)
 	// A workflow that costs nothing runs without any credits.
 	t.Equal("status", string(c.run(id, object{"input": object{"items": []int{}}}).Status), "COMPLETED")
 	token := t.SignInAs(*c.as.As)
-	page := probe.Decode[api.LedgerPage](t, patiently(t, probe.Request{Path: probe.Workspace(c.as.As.WorkspaceID) + "/ledger", Bearer: token}))
+	page := probe.Decode[api.LedgerPage](t, t.Do(probe.Request{Path: probe.Workspace(c.as.As.WorkspaceID) + "/ledger", Bearer: token}))
 	var lines []string
 	for _, line := range page.Data {
 		if line.RunID != nil {
@@ -241,7 +241,7 @@ func runUnpaid(t *probe.Trial) {
 	t.Check(len(lines) == 2 && lines[1] == "RUN "+run.ID.String()+" 3", "the statement is %q", lines)
 	t.Check(t.Target().Grant != nil, "nobody grants credits")
 	t.NoError("grant", t.Target().Grant(t.Context(), c.as.As.WorkspaceID, 5))
-	began := probe.Decode[api.TriggerResult](t, patiently(t, request)) // the refusal left no key behind
+	began := probe.Decode[api.TriggerResult](t, t.Do(request)) // the refusal left no key behind
 	t.Check(began.Run == nil && began.RunID.String() != "", "%+v", began)
 }
 

@@ -112,7 +112,7 @@ var failures = map[string]func(failing) probe.Answer{
 		slow, err := f.Target().NewWorkspace(f.Context(), probe.Terms{Plan: "growth", RPS: new(int32(1))})
 		f.NoError("workspace", err)
 		for {
-			if answer := f.Do(probe.Request{Path: "/v1/sdk/limits", Sign: probe.Signing{As: &slow}}); answer.Status != http.StatusOK {
+			if answer := f.Do(probe.Request{Path: "/v1/sdk/limits", Sign: probe.Signing{As: &slow}, Once: true}); answer.Status != http.StatusOK {
 				return answer
 			}
 		}

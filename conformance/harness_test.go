@@ -136,7 +136,7 @@ func node(t *testing.T, dsn string, authority *probe.Authority) *app.App {
 	}
 	cfg.LimiterPatience = 10 * time.Second // the cases are about what the database decides, however busy it is
 	cfg.Work, cfg.EgressRoots, cfg.CallbackSchedule = true, authority.Pool, schedule
-	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelError}))
+	log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	running, err := app.Start(context.Background(), cfg, log)
 	if err != nil {
 		t.Fatal(err)

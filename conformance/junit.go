@@ -48,7 +48,8 @@ type (
 )
 
 // WriteJUnit writes each case as a test. The suite of a test is the heading of the case's first
-// part. Cases that were not run are skipped, with their needs as the message. Unless strict is set,
+// part. Cases that were not run are skipped, with their needs as the message, and so are cases that
+// could not judge the deployment. Unless strict is set,
 // a failed case that proves only choices is skipped too, because it does not violate the contract.
 func (r Report) WriteJUnit(out io.Writer, strict bool) error {
 	all := junitSuites{Name: "weft conform"}
@@ -101,6 +102,8 @@ func (s *junitSuite) add(result Result, strict bool) {
 			needs[i] = string(need)
 		}
 		test.Skipped = &junitOutcome{Message: "needs " + strings.Join(needs, ", and ")}
+	case result.unjudged():
+		test.Skipped = &junitOutcome{Message: "not judged: " + shorten(result.Err.Error())}
 	case result.Err != nil && result.Case.choices() && !strict:
 		test.Skipped = &junitOutcome{Message: "departs from a choice: " + shorten(result.Err.Error())}
 	case result.Err != nil:

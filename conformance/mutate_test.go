@@ -215,6 +215,10 @@ type sighting struct {
 	took time.Duration
 }
 
+// casesAtOnce limits the concurrent cases. More would only queue at the service, which answers 503
+// once a request has waited for 30 seconds.
+const casesAtOnce = 4
+
 // Every field and header in the document must be seen by some case. The test removes each of them,
 // and changes each to a different type, one at a time. The cases must detect every change.
 func TestMutationsAreCaught(t *testing.T) {
@@ -228,7 +232,7 @@ func TestMutationsAreCaught(t *testing.T) {
 	var caught int
 	var mu sync.Mutex
 	var group sync.WaitGroup
-	room := make(chan struct{}, 8)
+	room := make(chan struct{}, casesAtOnce)
 	for at := range seen {
 		if !seeable(at) {
 			t.Errorf("%v is seen after all", at)
@@ -269,6 +273,7 @@ func sightings(t *testing.T, behind *probe.Target) map[place][]sighting {
 	seen := map[place][]sighting{}
 	var mu sync.Mutex
 	var group sync.WaitGroup
+	room := make(chan struct{}, casesAtOnce)
 	for _, name := range watchful {
 		c, ok := byName[name]
 		if !ok {
@@ -277,6 +282,8 @@ func sightings(t *testing.T, behind *probe.Target) map[place][]sighting {
 		p := &proxy{}
 		through := p.target(t, behind)
 		group.Go(func() {
+			room <- struct{}{}
+			defer func() { <-room }()
 			start := time.Now()
 			if err := probe.Run(t.Context(), through, c.Run); err != nil {
 				t.Errorf("without a mutation: %s: %v", c.Name, err)

@@ -24,7 +24,7 @@ var insideParts = []Part{
 	{"D5.5.allowed", "an allowlist permits hosts and networks", insideBy("internal/platform/egress.TestPolicyAllowsOnlyWhatItNames")},
 	{"D7.1.final", "postings never change", insideBy("internal/account/billing.TestLE06PostingsCannotBeChangedUnderAnyRole")},
 	{"D7.1.once", "an execution that finishes twice is billed once", insideBy("internal/account/billing.TestLE02OneExecutionFinishedFromFiftySidesIsPostedOnce")},
-	{"D7.4.parallel", "parallel submits cannot overspend", insideBy("internal/execution.TestLE01AThousandSubmitsOnCreditForFiveHundred")},
+	{"D7.4.parallel", "parallel submits cannot overspend", insideBy("internal/execution.TestLE01SubmitsOnCreditForHalfOfThem")},
 	{"D7.5.bounds", "a completed run costs at least the minimum, and no run more than the maximum", insideBy("internal/component/graph.TestCostsHoldForRandomRuns")},
 	{"D8.7.memory", "memory does not grow with the number of stages, up to 50,000", insideBy("internal/workflow/run.TestLargeRunsKeepMemoryFlat")},
 	{"D8.14.sealed", "secret fields are encrypted at rest and redacted", insideBy("internal/program/app.TestMT05SecretFieldsOfComponentsDoNotLeak")},

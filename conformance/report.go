@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 	"strings"
 
@@ -17,19 +18,20 @@ type Verdict string
 
 // The verdicts.
 const (
-	Proven  Verdict = "proven"
-	Failed  Verdict = "FAILED"    // a part of the contract that is violated
-	Differs Verdict = "otherwise" // a choice of Weft's decisions, from which this deployment departs
-	Open    Verdict = "open"      // a choice that no case reached, because something else failed first
-	NotRun  Verdict = "not run"   // no case ran, because a need of each was missing
-	Unseen  Verdict = "unseen"    // no case exists: Part.Elsewhere is the reason
+	Proven   Verdict = "proven"
+	Failed   Verdict = "FAILED"     // a part of the contract that is violated
+	Unjudged Verdict = "not judged" // no violation was found, but the deployment was too busy or not reachable for some case
+	Differs  Verdict = "otherwise"  // a choice of Weft's decisions, from which this deployment departs
+	Open     Verdict = "open"       // a choice that no case reached, because something else failed first
+	NotRun   Verdict = "not run"    // no case ran, because a need of each was missing
+	Unseen   Verdict = "unseen"     // no case exists: Part.Elsewhere is the reason
 )
 
 // Found is the verdict on a part with its reasons.
 type Found struct {
 	Part    Part
 	Verdict Verdict
-	Why     []Reason     // set for Failed, Differs and Open
+	Why     []Reason     // set for Failed, Unjudged, Differs and Open
 	Needs   []probe.Need // set for NotRun
 }
 
@@ -74,7 +76,7 @@ func NewReport(o Options, results []Result) Report {
 func judge(part Part, results []Result, departed []Reason) Found {
 	found := Found{Part: part, Verdict: Unseen}
 	passed := false
-	var against []Reason
+	var against, unjudged []Reason
 	suspect := false
 	for _, result := range results {
 		switch {
@@ -88,6 +90,8 @@ func judge(part Part, results []Result, departed []Reason) Found {
 			against = append(against, *result.differs())
 		case result.Err == nil:
 			passed = true
+		case result.unjudged():
+			unjudged = append(unjudged, Reason{result.Case.Name, result.Err.Error()})
 		default:
 			against = append(against, Reason{result.Case.Name, result.Err.Error()})
 			suspect = suspect || !part.Choice() || result.Case.choices()
@@ -98,6 +102,8 @@ func judge(part Part, results []Result, departed []Reason) Found {
 		found.Verdict, found.Why = Differs, append(departed, against...)
 	case suspect:
 		found.Verdict, found.Why = Failed, against
+	case len(unjudged) > 0:
+		found.Verdict, found.Why = Unjudged, unjudged
 	case len(against) > 0 && !passed:
 		found.Verdict, found.Why = Open, against
 	case passed:
@@ -128,11 +134,20 @@ func (r Report) Of(verdict Verdict) []Found {
 	return slices.DeleteFunc(slices.Clone(r.Found), func(f Found) bool { return f.Verdict != verdict })
 }
 
+// unjudged reports whether the case failed without proving a violation.
+func (r Result) unjudged() bool {
+	_, unjudged := errors.AsType[*probe.Unjudged](r.Err)
+	return unjudged
+}
+
+// Unjudged reports whether a case could not judge the deployment.
+func (r Report) Unjudged() bool { return slices.ContainsFunc(r.Results, Result.unjudged) }
+
 // Failed reports whether the contract is violated, even in a part that was not selected. If
 // strict is set, departures from choices count too.
 func (r Report) Failed(strict bool) bool {
 	return slices.ContainsFunc(r.Results, func(result Result) bool {
-		return result.Err != nil && (strict || !result.Case.choices()) || strict && len(result.Departures) > 0
+		return result.Err != nil && !result.unjudged() && (strict || !result.Case.choices()) || strict && len(result.Departures) > 0
 	})
 }
 

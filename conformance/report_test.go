@@ -26,6 +26,7 @@ func reported(t *testing.T, o Options, strict bool, results ...Result) (table st
 
 func TestAReportTellsWhatIsKnownOfEachPart(t *testing.T) {
 	wrong := errors.New("got 1, want 2")
+	busy := &probe.Unjudged{Obstacle: errors.New("503 with Retry-After 20s"), Err: wrong}
 	contract, choice := Case{Name: "of both", Part: "8.2, D6.retry"}, Case{Name: "of a choice", Part: "D6.retry"}
 	otherwise := probe.Departure{Part: "D6.retry", Text: "it is a date", Here: true}
 	for _, c := range []struct {
@@ -42,6 +43,9 @@ func TestAReportTellsWhatIsKnownOfEachPart(t *testing.T) {
 		{"a choice that was let pass", []Result{{Case: contract, Departures: []probe.Departure{otherwise}}}, Proven, Differs, false, true, "it is a date"},
 		{"not asked", []Result{{Case: contract, Missing: []probe.Need{probe.NeedWorkspace}}}, NotRun, NotRun, false, false, "give them credits: 1 (--guests)"},
 		{"broken off", []Result{{Case: contract, Missing: []probe.Need{needEnd}}}, NotRun, NotRun, false, false, "a run that is not interrupted: 1"},
+		{"too busy", []Result{{Case: contract, Err: busy}}, Unjudged, Unjudged, false, false, "NOT JUDGED: the deployment was too busy"},
+		{"too busy for one case", []Result{{Case: contract, Err: busy}, {Case: choice}}, Unjudged, Unjudged, false, false, "503 with Retry-After 20s; then got 1"},
+		{"broken elsewhere", []Result{{Case: contract, Err: busy}, {Case: contract, Err: wrong}}, Failed, Unjudged, true, true, "FAILED: violations of the contract"},
 		{"passed alone", []Result{{Case: contract, Unsteady: wrong}}, Proven, Proven, false, false, "UNSTEADY"},
 		{"nothing", nil, Unseen, Unseen, false, false, "UNSEEN: parts without a case"},
 	} {

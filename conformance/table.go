@@ -17,6 +17,7 @@ func (r Report) WriteTable(out io.Writer, parts bool) error {
 	r.writeLines(w, "THE CONTRACT", false, parts)
 	r.writeLines(w, "CHOICES: decisions where the contract leaves a choice", true, parts)
 	w.reasons("FAILED: violations of the contract", r.Of(Failed))
+	w.reasons("NOT JUDGED: the deployment was too busy, or the connection broke", r.Of(Unjudged))
 	w.reasons("OTHERWISE: departures from the decisions, which do not violate the contract", r.Of(Differs))
 	w.reasons("OPEN: choices that no case reached, because something else failed first", r.Of(Open))
 	r.writeUnsteady(w)
@@ -44,7 +45,7 @@ func (w *printer) line(format string, args ...any) {
 }
 
 // verdicts are the columns of the table.
-var verdicts = []Verdict{Proven, Failed, Differs, Open, NotRun, Unseen}
+var verdicts = []Verdict{Proven, Failed, Differs, Open, Unjudged, NotRun, Unseen}
 
 // tallied counts the parts by verdict.
 type tallied map[Verdict]int
@@ -80,7 +81,7 @@ func (r Report) writeLines(w *printer, title string, choices, parts bool) {
 	}
 	w.line("\n%s", title)
 	table := tabwriter.NewWriter(w.out, 0, 0, 2, ' ', 0)
-	shown := []Verdict{Proven, map[bool]Verdict{false: Failed, true: Differs}[choices], Open, NotRun, Unseen}
+	shown := []Verdict{Proven, map[bool]Verdict{false: Failed, true: Differs}[choices], Open, Unjudged, NotRun, Unseen}
 	if parts {
 		for _, f := range r.Found {
 			if f.Part.Choice() == choices {

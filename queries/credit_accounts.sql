@@ -63,12 +63,12 @@ LEFT JOIN settled s ON made.whole;
 
 -- name: AccountGetRoom :one
 -- Whether a workspace has credits and storage left and its billing is not stopped, its unfinished
--- executions, and the slots of all workers. If the account's period is over, solvent is true: the
--- next period decides.
+-- executions, and the slots of all workers, as in WorkerSumSlots. If the account's period is over,
+-- solvent is true: the next period decides.
 SELECT (a.valid_until <= now()
         OR NOT a.stopped AND (a.storage_limit = 0 OR a.stored < a.storage_limit)
            AND a.plan + a.paid + GREATEST(a.usage_limit - a.plan_used - a.allowance_used - a.plan, 0) - a.reserved > 0)::boolean AS solvent,
-       a.live, a.parked, a.waiting, (SELECT COALESCE(sum(w.slots), 0) FROM workers w)::bigint AS slots
+       a.live, a.parked, a.waiting, (SELECT COALESCE(sum(w.slots), 0) FROM workers w WHERE w.id > 0)::bigint AS slots
 FROM credit_accounts a WHERE a.workspace_id = @workspace_id;
 
 -- name: AccountLockMany :many

@@ -229,9 +229,11 @@ WHERE must(@live <= 0 OR run_trees.live + @live <= @most::integer, 'WF003');
 
 -- name: RunTreeDeleteOrphaned :execrows
 -- Deletes trees whose root run has finished or is missing. Versions without trees finish a root
--- without deleting its tree.
+-- without deleting its tree. The condition on workspace_id holds for every row, so that the plan
+-- uses the primary key.
 DELETE FROM run_trees t
-WHERE COALESCE((SELECT r.finished_at IS NOT NULL FROM workflow_runs r WHERE r.workspace_id = t.workspace_id AND r.id = t.root_run_id LIMIT 1), true);
+WHERE t.workspace_id >= '00000000-0000-0000-0000-000000000000'
+  AND COALESCE((SELECT r.finished_at IS NOT NULL FROM workflow_runs r WHERE r.workspace_id = t.workspace_id AND r.id = t.root_run_id LIMIT 1), true);
 
 -- name: RunTreeDelete :exec
 -- Deletes the tree of a root run that has finished, as have all runs below it.

@@ -13,8 +13,6 @@ import (
 	"net/http"
 	"strings"
 	"time"
-
-	"github.com/weft-automation/weft/gen/api"
 )
 
 // Request is a request that is signed as the contract requires, with the exceptions
@@ -33,6 +31,9 @@ type Request struct {
 
 	// Unchecked skips the validation of the response, for floods of requests.
 	Unchecked bool
+	// Once sends the request a single time, for cases that provoke a 429 or 503. Otherwise the
+	// request is repeated after Retry-After.
+	Once bool
 }
 
 // Signing says how a signature differs from a valid one. The zero value is valid.
@@ -65,24 +66,20 @@ func (t *Trial) Do(r Request) Answer {
 
 // Try is like Do with its own context, and returns errors instead of stopping the case.
 func (t *Trial) Try(ctx context.Context, r Request) (Answer, error) {
-	start := time.Now()
 	r, reported := t.withUnknown(t.strictly(r.identified()))
-	operation, response, err := t.send(ctx, r)
+	x, err := t.send(ctx, r)
 	if err != nil {
 		return Answer{}, err
 	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
+	answer, err := t.read(x, r)
 	if err != nil {
-		return Answer{}, fmt.Errorf("read the answer: %w", err)
+		return answer, err
 	}
-	answer := answered(operation, response, body)
-	answer.Took = time.Since(start)
-	t.target.Spec.note(operation, answer)
+	t.busy(x.refused)
 	if r.Unchecked {
 		return answer, nil
 	}
-	return answer, errors.Join(t.judge(operation, r, answer), t.checkIgnored(answer, reported))
+	return answer, t.checkIgnored(answer, reported)
 }
 
 // identified returns the request with a new request ID, which the response must repeat.
@@ -154,19 +151,6 @@ func (t *Trial) judge(operation *Operation, r Request, answer Answer) error {
 		all = append(all, t.departs("D3.form", checkProblem(answer)), t.departs("D3.table", checkCode(answer)), t.departs("D3.inside", checkClosed(answer)))
 	}
 	return errors.Join(all...)
-}
-
-// send signs and sends the request. The caller reads the body of the response.
-func (t *Trial) send(ctx context.Context, r Request) (*Operation, *http.Response, error) {
-	request, err := t.sign(ctx, r)
-	if err != nil {
-		return nil, nil, err
-	}
-	response, err := t.target.HTTP.Do(request)
-	if err != nil {
-		return nil, nil, err
-	}
-	return t.target.Spec.Find(request.Method, request.URL.RequestURI()), response, nil
 }
 
 func (t *Trial) sign(ctx context.Context, r Request) (*http.Request, error) {
@@ -280,12 +264,4 @@ func (t *Trial) Entry(email, password string) Request {
 		Method: http.MethodPost, Path: Sessions, Unsigned: true,
 		Body: t.JSON(map[string]string{"email": email, "password": password}),
 	}
-}
-
-// SignIn creates a session of the owner and returns its token.
-func (t *Trial) SignIn() string { return t.SignInAs(t.target.Credentials) }
-
-// SignInAs creates a session of the owner in the credentials and returns its token.
-func (t *Trial) SignInAs(c Credentials) string {
-	return Decode[api.Session](t, t.Do(t.Entry(c.AdminEmail, c.AdminPassword))).Token
 }

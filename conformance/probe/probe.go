@@ -53,6 +53,9 @@ type Target struct {
 	Spec *Spec
 	HTTP *http.Client // shared by all trials; redirects are not followed
 
+	sessions *sessions // shared by all trials, and by copies of the target
+	made     *register // by all trials, and through copies of the target
+
 	Foreign *Credentials // of another workspace
 	Viewer  *Credentials // a viewer of this workspace
 	Poor    *Credentials // of a workspace without plan credits, and with paid credits for two executions
@@ -131,9 +134,12 @@ func NewTarget(c Credentials) (*Target, error) {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.Proxy = nil
 	transport.MaxIdleConnsPerHost = 64
+	transport.ResponseHeaderTimeout = patience
 	return &Target{
 		Credentials: c,
 		Spec:        spec,
+		sessions:    newSessions(),
+		made:        &register{},
 		HTTP: &http.Client{
 			Transport:     transport,
 			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },

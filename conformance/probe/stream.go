@@ -38,11 +38,13 @@ func (t *Trial) Stream(executionID string) *Stream {
 // StreamOf opens any stream. Another response fails the case.
 func (t *Trial) StreamOf(r Request) *Stream {
 	r = r.identified()
-	operation, response, err := t.send(t.ctx, r)
+	x, err := t.send(t.ctx, r)
 	t.NoError(r.name(), err)
+	operation, response := x.operation, x.response
 	t.Cleanup(func() { response.Body.Close() })
 	t.target.Spec.note(operation, answered(operation, response, nil))
 	if response.StatusCode != http.StatusOK {
+		t.busy(x.refused)
 		body, _ := io.ReadAll(response.Body)
 		t.Fatalf("%s: got %d, want a stream: %s", r.name(), response.StatusCode, body)
 	}

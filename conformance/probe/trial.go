@@ -24,6 +24,7 @@ type Trial struct {
 	mu         sync.Mutex
 	cleanups   []func()
 	departures []Departure
+	obstacle   error           // why a failure of the case proves nothing
 	strict     bool            // every request of Do prefers handling=strict
 	unknown    map[string]bool // the operations that reported what AddUnknown added; nil: nothing is added
 }
@@ -55,14 +56,38 @@ func Watch(ctx context.Context, target *Target, run func(*Trial)) ([]Departure, 
 		ctx, cancel = context.WithTimeout(ctx, 2*time.Minute)
 		defer cancel()
 	}
-	// 198.18.0.0/15 is set aside for tests.
-	address := fmt.Sprintf("198.%d.%d.%d", 18+rand.IntN(2), rand.IntN(256), rand.IntN(256))
-	t := &Trial{ctx: ctx, target: target, address: address}
+	t := &Trial{ctx: ctx, target: target, address: anyAddress()}
 	defer t.end()
 	err := Caught(func() { run(t) })
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if err != nil && t.obstacle != nil {
+		err = &Unjudged{t.obstacle, err}
+	}
 	return t.departures, err
+}
+
+// anyAddress returns an address in 198.18.0.0/15, which is set aside for tests.
+func anyAddress() string {
+	return fmt.Sprintf("198.%d.%d.%d", 18+rand.IntN(2), rand.IntN(256), rand.IntN(256))
+}
+
+// Unjudged is the error of a case that failed because the deployment was too busy or could not be
+// reached. It proves no violation.
+type Unjudged struct {
+	Obstacle error // the last refusal or network error
+	Err      error // how the case failed
+}
+
+func (u *Unjudged) Error() string { return fmt.Sprintf("%v; then %v", u.Obstacle, u.Err) }
+
+// busy records why the case cannot judge the deployment. It does nothing if obstacle is nil.
+func (t *Trial) busy(obstacle error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if obstacle != nil {
+		t.obstacle = obstacle
+	}
 }
 
 // Caught calls a function and returns an error if it stops the case. A panic in the case is an

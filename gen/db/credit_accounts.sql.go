@@ -216,7 +216,7 @@ const accountGetRoom = `-- name: AccountGetRoom :one
 SELECT (a.valid_until <= now()
         OR NOT a.stopped AND (a.storage_limit = 0 OR a.stored < a.storage_limit)
            AND a.plan + a.paid + GREATEST(a.usage_limit - a.plan_used - a.allowance_used - a.plan, 0) - a.reserved > 0)::boolean AS solvent,
-       a.live, a.parked, a.waiting, (SELECT COALESCE(sum(w.slots), 0) FROM workers w)::bigint AS slots
+       a.live, a.parked, a.waiting, (SELECT COALESCE(sum(w.slots), 0) FROM workers w WHERE w.id > 0)::bigint AS slots
 FROM credit_accounts a WHERE a.workspace_id = $1
 `
 
@@ -229,8 +229,8 @@ type AccountGetRoomRow struct {
 }
 
 // Whether a workspace has credits and storage left and its billing is not stopped, its unfinished
-// executions, and the slots of all workers. If the account's period is over, solvent is true: the
-// next period decides.
+// executions, and the slots of all workers, as in WorkerSumSlots. If the account's period is over,
+// solvent is true: the next period decides.
 func (q *Queries) AccountGetRoom(ctx context.Context, db DBTX, workspaceID uuid.UUID) (AccountGetRoomRow, error) {
 	row := db.QueryRow(ctx, accountGetRoom, workspaceID)
 	var i AccountGetRoomRow

@@ -748,11 +748,13 @@ func (q *Queries) RunTreeDelete(ctx context.Context, db DBTX, arg RunTreeDeleteP
 
 const runTreeDeleteOrphaned = `-- name: RunTreeDeleteOrphaned :execrows
 DELETE FROM run_trees t
-WHERE COALESCE((SELECT r.finished_at IS NOT NULL FROM workflow_runs r WHERE r.workspace_id = t.workspace_id AND r.id = t.root_run_id LIMIT 1), true)
+WHERE t.workspace_id >= '00000000-0000-0000-0000-000000000000'
+  AND COALESCE((SELECT r.finished_at IS NOT NULL FROM workflow_runs r WHERE r.workspace_id = t.workspace_id AND r.id = t.root_run_id LIMIT 1), true)
 `
 
 // Deletes trees whose root run has finished or is missing. Versions without trees finish a root
-// without deleting its tree.
+// without deleting its tree. The condition on workspace_id holds for every row, so that the plan
+// uses the primary key.
 func (q *Queries) RunTreeDeleteOrphaned(ctx context.Context, db DBTX) (int64, error) {
 	result, err := db.Exec(ctx, runTreeDeleteOrphaned)
 	if err != nil {

@@ -119,10 +119,11 @@ func (q *Queries) WorkerLockMany(ctx context.Context, db DBTX, ids []int32) erro
 }
 
 const workerSumSlots = `-- name: WorkerSumSlots :one
-SELECT COALESCE(sum(slots), 0)::bigint AS slots FROM workers
+SELECT COALESCE(sum(slots), 0)::bigint AS slots FROM workers WHERE id > 0
 `
 
-// The number of slots of all workers.
+// The number of slots of all workers. The condition on id holds for every row, so that the plan uses
+// the primary key.
 func (q *Queries) WorkerSumSlots(ctx context.Context, db DBTX) (int64, error) {
 	row := db.QueryRow(ctx, workerSumSlots)
 	var slots int64

@@ -15,6 +15,7 @@ import (
 	"github.com/weft-automation/weft/internal/execution"
 	"github.com/weft-automation/weft/internal/kit/credit"
 	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/kit/waittest"
 	"github.com/weft-automation/weft/internal/platform/idempotency"
 )
 
@@ -47,11 +48,13 @@ func (b *bench) audit(t *testing.T, workspaceID uuid.UUID) []string {
 // The test submits 1,000 executions in parallel in a workspace with credits for 500. It sends each
 // twice with the same Idempotency-Key, to two processes at once. Exactly 500 run, the ledger sums
 // to zero, and an audit finds rows that the test corrupts.
-func TestLE01AThousandSubmitsOnCreditForFiveHundred(t *testing.T) {
+func TestLE01SubmitsOnCreditForHalfOfThem(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	nodes := []*node{b.start(t, ways["in the accepting process"], echo()), b.start(t, options{idle: true}, echo())}
-	id := b.poor(t, credit.Credits(500))
+	each := waittest.Size(10, 50)
+	half := 10 * each
+	id := b.poor(t, credit.Credits(int64(half)))
 	var mu sync.Mutex
 	made := map[uuid.UUID]string{} // execution to Idempotency-Key
 	var refused atomic.Int64
@@ -74,7 +77,7 @@ func TestLE01AThousandSubmitsOnCreditForFiveHundred(t *testing.T) {
 	var all sync.WaitGroup
 	for range 20 {
 		all.Go(func() {
-			for range 50 {
+			for range each {
 				key := uuid.NewString()
 				var twice sync.WaitGroup
 				for _, n := range nodes {
@@ -89,7 +92,7 @@ func TestLE01AThousandSubmitsOnCreditForFiveHundred(t *testing.T) {
 	for _, key := range made {
 		keys[key] = true
 	}
-	if len(made) != 500 || len(keys) != 500 || refused.Load() < 500 {
+	if len(made) != half || len(keys) != half || refused.Load() < int64(half) {
 		t.Fatalf("%d were accepted under %d keys, %d refused", len(made), len(keys), refused.Load())
 	}
 	if broken := b.audit(t, uuid.Nil); len(broken) > 0 {
@@ -101,7 +104,7 @@ func TestLE01AThousandSubmitsOnCreditForFiveHundred(t *testing.T) {
 		b.await(t, worker, executionID)
 	}
 	count, sum := b.postings(t)
-	if count != 500 || sum != int64(credit.Credits(500)) {
+	if count != int64(half) || sum != int64(credit.Credits(int64(half))) {
 		t.Errorf("%d postings of %d micro-credits", count, sum)
 	}
 	var rest, left int64

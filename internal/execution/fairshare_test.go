@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"os"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -116,7 +115,7 @@ func p95(sorted []time.Duration) time.Duration { return sorted[(len(sorted)*95+9
 func TestRL08OneWorkspaceWithMuchQueuedDoesNotDelayAnother(t *testing.T) {
 	const submitters = 8
 	queued, count, every, slots, least := 200, 10, 120*time.Millisecond, 20, 0.6 // few and short, because other tests run at the same time
-	if os.Getenv("WEFT_SOAK") != "" {
+	if waittest.Timed() {
 		queued, count, every, slots, least = 10_000, 60, time.Second, 100, 0.8
 	}
 	for way, o := range map[string]options{

@@ -78,10 +78,11 @@ func (i *Identity) Ready() <-chan struct{} { return i.ready }
 // Run holds a number until ctx is done. It calls lead every second while this process is the one
 // that sweeps.
 func (i *Identity) Run(ctx context.Context, lead func(context.Context)) {
+	var backoff wait.Backoff
 	for ctx.Err() == nil {
 		if err := i.session(ctx, lead); err != nil && ctx.Err() == nil {
 			i.log.Warn("worker lost its session; acquiring a new number", "error", err)
-			_ = wait.For(ctx, 200*time.Millisecond)
+			_ = backoff.Wait(ctx)
 		}
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"math/rand/v2"
-	"os"
 	"runtime"
 	"sync"
 	"testing"
@@ -15,16 +14,12 @@ import (
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/execution"
 	"github.com/weft-automation/weft/internal/kit/status"
+	"github.com/weft-automation/weft/internal/kit/waittest"
 )
 
 // interleavings returns how many races of a finish against a watcher to run: 10,000 in the soak
 // test.
-func interleavings() int {
-	if os.Getenv("WEFT_SOAK") != "" {
-		return 10_000
-	}
-	return 1_000
-}
+func interleavings() int { return waittest.Size(200, 10_000) }
 
 func TestSS03AWatcherSeesTheFinalStateOnce(t *testing.T) {
 	t.Parallel()

@@ -2,7 +2,6 @@ package billing_test
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/weft-automation/weft/internal/account/billing"
 	"github.com/weft-automation/weft/internal/account/plan"
+	"github.com/weft-automation/weft/internal/kit/waittest"
 )
 
 // postings inserts n grants of one credit each and adds them to the account. They are spread
@@ -208,10 +208,7 @@ func TestOnlyCompleteAuditsAreRecorded(t *testing.T) {
 // far below the statement timeout of a minute. With WEFT_SOAK there are 10 million postings.
 func TestLE09ManyPostingsAreAudited(t *testing.T) {
 	t.Parallel()
-	n := 201_000 // two checkpoints
-	if os.Getenv("WEFT_SOAK") != "" {
-		n = 10_000_000
-	}
+	n := waittest.Size(201_000, 10_000_000) // at least two checkpoints
 	d := newDesk(t, noon)
 	id := d.open("a", plan.Starter, 0)
 	started := time.Now()

@@ -3,7 +3,6 @@ package billing_test
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"testing"
 	"time"
@@ -14,6 +13,7 @@ import (
 	"github.com/weft-automation/weft/internal/account/billing"
 	"github.com/weft-automation/weft/internal/account/plan"
 	"github.com/weft-automation/weft/internal/kit/credit"
+	"github.com/weft-automation/weft/internal/kit/waittest"
 )
 
 // model is the expected state of an account, computed from the rules of decisions 7
@@ -318,10 +318,7 @@ func (w *world) compare() {
 
 func TestLE07RandomOperationsKeepTheBooksEqualToAModel(t *testing.T) {
 	t.Parallel()
-	operations := 3_000
-	if os.Getenv("WEFT_SOAK") != "" {
-		operations = 100_000
-	}
+	operations := waittest.Size(800, 100_000)
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	w := &world{desk: newDesk(t, "2026-11-21T10:00:00Z"), random: rand.New(rand.NewPCG(seed, 7))}

@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
-	"os"
 	"strings"
 	"testing"
 
 	"github.com/weft-automation/weft/internal/component/graph"
 	"github.com/weft-automation/weft/internal/kit/status"
+	"github.com/weft-automation/weft/internal/kit/waittest"
 )
 
 // sketch returns a definition written as words such as "go:START", "a:WORK!" (onFailure: continue)
@@ -135,10 +135,7 @@ func TestCostsDoNotOverflow(t *testing.T) {
 // the upper bound, and no run that completes costs less than the lower bound.
 func TestCostsHoldForRandomRuns(t *testing.T) {
 	t.Parallel()
-	graphs := uint64(300)
-	if os.Getenv("WEFT_SOAK") != "" {
-		graphs = 10_000
-	}
+	graphs := waittest.Size[uint64](200, 10_000)
 	completed, bounded := 0, 0
 	for seed := range graphs {
 		d := draw(seed, []int{6, 12, 25, 60}[seed%4])

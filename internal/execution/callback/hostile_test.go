@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -232,10 +231,7 @@ func TestCB17NothingOfAResponseIsStoredOrLogged(t *testing.T) {
 // workspace to a healthy receiver. The dead host does not use TLS: handshakes would use the CPU
 // time that the test measures. Not parallel: it measures time.
 func TestCB19ADeadHostDoesNotDelayAnotherWorkspace(t *testing.T) {
-	lost := 500 // other tests run at the same time, under the race detector
-	if os.Getenv("WEFT_SOAK") != "" {
-		lost = 2000
-	}
+	lost := waittest.Size(100, 2000)
 	for name, here := range map[string]bool{"through the queue": false, "in the finishing process": true} {
 		b := newBench(t, options{})
 		dead, err := net.Listen("tcp", "127.0.0.1:0")
@@ -257,11 +253,11 @@ func TestCB19ADeadHostDoesNotDelayAnotherWorkspace(t *testing.T) {
 	}
 }
 
-// delays sends 200 callbacks of a second workspace to a healthy receiver and returns their delays,
+// delays sends callbacks of a second workspace to a healthy receiver and returns their delays,
 // sorted.
 func (b *bench) delays(t *testing.T, here bool) []time.Duration {
 	t.Helper()
-	const healthyOnes = 200
+	healthyOnes := waittest.Size(40, 200)
 	var mu sync.Mutex
 	at := make(map[string]time.Time)
 	arrived := make(chan struct{}, 1000)

@@ -65,6 +65,15 @@ func Until(t testing.TB, what string, condition func() bool) {
 // runs at the same time.
 func Timed() bool { return os.Getenv("WEFT_SOAK") != "" }
 
+// Size returns quick, or full in the soak test: the size of a scenario that proves the same at both
+// sizes, but finds rare interleavings only at the full one.
+func Size[T any](quick, full T) T {
+	if Timed() {
+		return full
+	}
+	return quick
+}
+
 // LeftToSoak reports whether the test must return early, because it runs only in the soak test.
 // covered names the tests of `make test` that cover the same rule, as folder.TestName.
 func LeftToSoak(t testing.TB, covered ...string) bool {

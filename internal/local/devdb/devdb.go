@@ -11,14 +11,11 @@ package devdb
 import (
 	"bytes"
 	"context"
-	"debug/elf"
 	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
 	"syscall"
 	"time"
 
@@ -105,7 +102,7 @@ func (f *folder) start(ctx context.Context, cfg Config) (*Server, error) {
 		return nil, err
 	}
 	args := []string{"-D", f.data(), "-k", socket}
-	for name, value := range settings(cfg, bin) {
+	for name, value := range settings(cfg) {
 		args = append(args, "-c", name+"="+value)
 	}
 	proc, err := f.spawn(filepath.Join(bin, "postgres"), args, fast)
@@ -124,53 +121,32 @@ func (f *folder) start(ctx context.Context, cfg Config) (*Server, error) {
 
 // settings returns the server's settings. They are passed at each start rather than stored, so that
 // old folders get new settings too.
-func settings(cfg Config, bin string) map[string]string {
+//
+// Everything else has PostgreSQL's default, as on a server that Weft does not own: a setting that
+// speeds Weft up here would hide that Weft is slow there. What Weft needs, its sessions set
+// (platform/postgres).
+func settings(cfg Config) map[string]string {
 	all := map[string]string{
-		"listen_addresses":                    "",
-		"unix_socket_permissions":             "0700",
-		"cluster_name":                        "weft",
-		"timezone":                            "UTC",
-		"log_timezone":                        "UTC",
-		"log_destination":                     "stderr",
-		"logging_collector":                   "off",
-		"max_connections":                     "200",
-		"shared_buffers":                      "256MB",
-		"max_wal_size":                        "4GB",
-		"wal_compression":                     compression(bin),
-		"checkpoint_timeout":                  "15min",
-		"random_page_cost":                    "1.1",
-		"jit":                                 "off", // compiling takes longer than our queries
-		"max_parallel_workers_per_gather":     "0",   // /dev/shm is small in containers
-		"max_locks_per_transaction":           "128", // each partition takes one lock
-		"autovacuum_naptime":                  "15s", // rows of the queue live for a short time only
-		"autovacuum_vacuum_scale_factor":      "0.05",
-		"idle_in_transaction_session_timeout": "60s",
-		"fsync":                               "on",
+		// The server is private, and this process owns its output.
+		"listen_addresses":        "",
+		"unix_socket_permissions": "0700",
+		"cluster_name":            "weft",
+		"log_timezone":            "UTC",
+		"log_destination":         "stderr",
+		"logging_collector":       "off",
+		// Several processes of Weft may use the server. The README tells operators how many
+		// connections each needs.
+		"max_connections": "200",
 	}
-	if cfg.Volatile {
+	if cfg.Volatile { // only for the speed of tests, of which hundreds share a server
 		all["fsync"], all["synchronous_commit"], all["full_page_writes"] = "off", "off", "off"
 		all["wal_level"], all["max_wal_senders"] = "minimal", "0"
-		all["max_connections"], all["shared_buffers"] = "400", "128MB"
+		all["max_connections"] = "400"
 	}
 	for name, value := range cfg.Settings {
 		all[name] = value
 	}
 	return all
-}
-
-// compression returns the fastest method that the server was built with. The server does not start
-// if a setting names an unknown method.
-func compression(bin string) string {
-	program, err := elf.Open(filepath.Join(bin, "postgres"))
-	if err != nil {
-		return "on"
-	}
-	defer program.Close()
-	libraries, err := program.ImportedLibraries()
-	if err == nil && slices.ContainsFunc(libraries, func(name string) bool { return strings.HasPrefix(name, "liblz4") }) {
-		return "lz4"
-	}
-	return "on"
 }
 
 // DSN returns the connection string of a database, as the superuser.

@@ -164,6 +164,18 @@ func TestSettings(t *testing.T) {
 	}
 }
 
+// A setting that a server of others does not have can hide a fault or a slow query of Weft. The
+// sessions of platform/postgres set what Weft needs.
+func TestPrivateServerHasNoSettingThatOtherServersLack(t *testing.T) {
+	t.Parallel()
+	server := start(t, Config{Dir: filepath.Join(folderFor(t), "postgres")})
+	got := ask(t, server.DSN("postgres"), "SELECT string_agg(name, ' ' ORDER BY name) FROM pg_settings WHERE source = 'command line'")
+	want := "cluster_name listen_addresses log_destination log_timezone logging_collector max_connections unix_socket_directories unix_socket_permissions"
+	if got != want {
+		t.Errorf("the private server sets %s, want %s", got, want)
+	}
+}
+
 func TestLongPathGetsAShortSocket(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(folderFor(t), strings.Repeat("long-", 20), "postgres")

@@ -4,24 +4,19 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 
+	"github.com/weft-automation/weft/internal/kit/waittest"
 	"github.com/weft-automation/weft/internal/platform/egress/egresstest"
 )
 
 var methods = []string{"GET", "HEAD", "OPTIONS", "POST", "PUT", "PATCH", "DELETE"}
 
 // calls returns how many requests of each kind are sent.
-func calls() int {
-	if os.Getenv("WEFT_SOAK") != "" {
-		return 1000
-	}
-	return 100
-}
+func calls() int { return waittest.Size(50, 1000) }
 
 // read reads a response to its end, so that the connection could be reused.
 func read(response *http.Response) {

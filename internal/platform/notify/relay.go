@@ -54,6 +54,7 @@ func (r *Relay) Run(ctx context.Context) {
 
 // keep runs loop with a connection, and runs loop again with a new connection after an error.
 func (r *Relay) keep(ctx context.Context, name string, loop func(context.Context, *pgx.Conn) error) {
+	var backoff wait.Backoff
 	for ctx.Err() == nil {
 		err := r.withConn(ctx, name, loop)
 		if ctx.Err() != nil {
@@ -63,7 +64,7 @@ func (r *Relay) keep(ctx context.Context, name string, loop func(context.Context
 		if r.Lost != nil {
 			r.Lost()
 		}
-		_ = wait.For(ctx, 250*time.Millisecond)
+		_ = backoff.Wait(ctx)
 	}
 }
 

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -53,9 +54,22 @@ func Unavailable(err error) bool {
 	if _, ok := errors.AsType[net.Error](err); ok {
 		return true
 	}
-	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, io.EOF) ||
+	return errors.Is(err, errRefused) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, io.EOF) ||
 		errors.Is(err, io.ErrUnexpectedEOF) || pgconn.SafeToRetry(err) ||
 		strings.Contains(err.Error(), "conn closed")
+}
+
+// Recoverable reports whether a process that starts should wait for the database: Unavailable
+// returns true for err, and the cause is not one that an operator has to fix first, namely a pooler
+// that shares sessions or a certificate that is not trusted.
+func Recoverable(err error) bool {
+	if _, ok := errors.AsType[*SessionError](err); ok {
+		return false
+	}
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return false
+	}
+	return Unavailable(err)
 }
 
 // Refused reports whether PostgreSQL refused a statement for a reason that may be temporary. An

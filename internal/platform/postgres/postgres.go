@@ -10,6 +10,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -17,6 +18,8 @@ import (
 	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 	pgxuuid "github.com/vgarvardt/pgx-google-uuid/v5"
+
+	"github.com/weft-automation/weft/internal/kit/wait"
 )
 
 // DB is the part of the database that services need. *pgxpool.Pool and pgx.Tx implement it, so a
@@ -89,6 +92,8 @@ func open(ctx context.Context, dsn, name string, role Role, maxConns int32, sett
 	if role == API {
 		config.PrepareConn = enterScope
 	}
+	connects := connects{free: int(config.MaxConns)}
+	config.BeforeConnect = func(context.Context, *pgx.ConnConfig) error { return connects.start() }
 	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
 		if err := setUp(ctx, conn); err != nil {
 			return err
@@ -98,6 +103,7 @@ func open(ctx context.Context, dsn, name string, role Role, maxConns int32, sett
 			Codec: &pgtype.TimestamptzCodec{ScanLocation: time.UTC},
 		})
 		pgxuuid.Register(conn.TypeMap())
+		connects.succeeded()
 		return nil
 	}
 	pool, err := pgxpool.NewWithConfig(ctx, config)
@@ -105,6 +111,42 @@ func open(ctx context.Context, dsn, name string, role Role, maxConns int32, sett
 		return nil, fmt.Errorf("open the database: %w", err)
 	}
 	return pool, nil
+}
+
+// connects limits how often a pool tries to connect to a server that refuses or doesn't answer.
+// Otherwise each request would make another attempt.
+type connects struct {
+	free int // attempts that are made at once: as many as the pool may have in progress
+
+	mu       sync.Mutex
+	attempts int // since the last success
+	backoff  wait.Backoff
+	next     time.Time // of the next attempt, once free attempts were made
+}
+
+var errRefused = errors.New("the last connections to PostgreSQL failed; the next attempt follows within a second")
+
+// start returns errRefused if more attempts than can be in progress were made since the last
+// success, so that some have failed, and the delay since the last of them isn't over.
+func (c *connects) start() error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.attempts >= c.free {
+		now := time.Now()
+		if now.Before(c.next) {
+			return errRefused
+		}
+		c.next = now.Add(c.backoff.Next())
+	}
+	c.attempts++
+	return nil
+}
+
+func (c *connects) succeeded() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.attempts, c.next = 0, time.Time{}
+	c.backoff.Reset()
 }
 
 // hideDSN removes the address, which may contain a password, from a parse error.

@@ -15,7 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// sessionSettings are set in every session and verified in each new session.
+// sessionSettings are startup parameters of every session. They are verified in each new session.
 var sessionSettings = map[string]string{
 	"timezone": "UTC",
 	// Every query has an index. A generic plan that was made while a table was small would
@@ -27,6 +27,20 @@ var sessionSettings = map[string]string{
 	"idle_in_transaction_session_timeout": "30s",
 	"lock_timeout":                        "5s",
 	"statement_timeout":                   "30s",
+}
+
+// laterSettings are set after connecting, in the statement that verifies a new session. Existing
+// configurations of PgBouncer would reject them as startup parameters.
+var laterSettings = map[string]string{
+	// Compiling the first plans of a session can cost half a second of CPU. No query of Weft runs long
+	// enough to save that.
+	"jit": "off",
+	// The queries read few rows. Parallel workers also need shared memory, of which containers have
+	// little.
+	"max_parallel_workers_per_gather": "0",
+	// Tests of plans must hold on every server, whatever its disks cost. The upper pages of an index
+	// are in memory.
+	"random_page_cost": "1.1",
 }
 
 const connectTimeout = 5 * time.Second
@@ -73,7 +87,7 @@ var errShared = &SessionError{"the connection pooler between Weft and PostgreSQL
 func setUp(ctx context.Context, conn *pgx.Conn) error {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	now, err := inspect(ctx, conn)
+	now, err := inspect(ctx, conn, slices.Collect(maps.Keys(laterSettings)))
 	if err != nil {
 		return err
 	}
@@ -99,7 +113,7 @@ func setUp(ctx context.Context, conn *pgx.Conn) error {
 
 // verify returns a SessionError if the session is not in the state in which setUp left it.
 func verify(ctx context.Context, conn *pgx.Conn) error {
-	now, err := inspect(ctx, conn)
+	now, err := inspect(ctx, conn, nil)
 	if err != nil {
 		return err
 	}
@@ -124,16 +138,18 @@ type sessionState struct {
 	problem string // the differences from the settings of Session; "" if it has them
 }
 
-// inspect reads a session's role and settings in one round trip.
-func inspect(ctx context.Context, conn *pgx.Conn) (now sessionState, err error) {
+// inspect reads a session's role and settings in one round trip. It first sets those of the wanted
+// settings that set names.
+func inspect(ctx context.Context, conn *pgx.Conn, set []string) (now sessionState, err error) {
 	names, values := wanted(conn)
 	var pid uint32
 	var user string
 	var differ []string
 	err = conn.QueryRow(ctx, `SELECT pg_backend_pid(), current_user::text, COALESCE(current_setting($3, true), ''),
 		ARRAY(SELECT format('%s is %s instead of %s', name, COALESCE(current_setting(name, true), 'not set'), value)
-			FROM unnest($1::text[], $2::text[]) AS s (name, value) WHERE current_setting(name, true) IS DISTINCT FROM value)`,
-		pgx.QueryExecModeExec, names, values, markKey).Scan(&pid, &user, &now.mark, &differ)
+			FROM unnest($1::text[], $2::text[]) AS s (name, value)
+			WHERE CASE WHEN name = ANY ($4::text[]) THEN set_config(name, value, false) ELSE current_setting(name, true) END IS DISTINCT FROM value)`,
+		pgx.QueryExecModeExec, names, values, markKey, set).Scan(&pid, &user, &now.mark, &differ)
 	if err != nil {
 		return now, fmt.Errorf("verify the session: %w", err)
 	}
@@ -154,6 +170,9 @@ func wanted(conn *pgx.Conn) (names, values []string) {
 		if value, ok := params[name]; ok {
 			names, values = append(names, name), append(values, value)
 		}
+	}
+	for name, value := range laterSettings {
+		names, values = append(names, name), append(values, value)
 	}
 	return names, values
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/uuid"
@@ -21,7 +22,7 @@ func settingsOf(t *testing.T, db interface {
 }) (settings string) {
 	t.Helper()
 	err := db.QueryRow(t.Context(), `SELECT concat_ws(' ', current_user, current_setting('timezone'), current_setting('enable_seqscan'), current_setting('enable_bitmapscan'),
-		current_setting('plan_cache_mode'), current_setting('idle_in_transaction_session_timeout'), current_setting('lock_timeout'), current_setting('statement_timeout'))`).Scan(&settings)
+		current_setting('plan_cache_mode'), current_setting('jit'), current_setting('max_parallel_workers_per_gather'), current_setting('random_page_cost'), current_setting('idle_in_transaction_session_timeout'), current_setting('lock_timeout'), current_setting('statement_timeout'))`).Scan(&settings)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +52,7 @@ func TestSessionsThroughASessionPoolerHaveRoleSettingsAndScope(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer pool.Close()
-		if got, want := settingsOf(t, pool), string(role)+" UTC off off force_generic_plan 30s 5s 30s"; got != want {
+		if got, want := settingsOf(t, pool), string(role)+" UTC off off force_generic_plan off 0 1.1 30s 5s 30s"; got != want {
 			t.Errorf("%s: %q, want %q", role, got, want)
 		}
 		var names string
@@ -78,7 +79,7 @@ func TestConnectWorksThroughASessionPooler(t *testing.T) {
 		defer func() { _ = conn.Close(context.Background()) }()
 		conns[i] = conn
 	}
-	if got, want := settingsOf(t, conns[0]), " UTC off off force_generic_plan 30s 5s 30s"; !strings.HasSuffix(got, want) {
+	if got, want := settingsOf(t, conns[0]), " UTC off off force_generic_plan off 0 1.1 30s 5s 30s"; !strings.HasSuffix(got, want) {
 		t.Errorf("settings %q, want %q", got, want)
 	}
 	var locked [2]bool
@@ -126,9 +127,8 @@ func TestASessionThatLostItsSettingsIsFound(t *testing.T) {
 			if _, err := pool.Exec(t.Context(), statement); err != nil {
 				t.Fatal(err)
 			}
-			lost := statement != "RESET ALL; RESET ROLE" || name != "directly" // startup parameters survive a RESET
-			if err := postgres.CheckSession(t.Context(), pool); (err != nil) != lost {
-				t.Errorf("%s, after %s: %v", name, statement, err)
+			if err := postgres.CheckSession(t.Context(), pool); err == nil {
+				t.Errorf("%s: the loss was not found after %s", name, statement)
 			}
 			if err := postgres.CheckSession(t.Context(), pool); err != nil {
 				t.Errorf("%s: the session was not replaced after %s: %v", name, statement, err)
@@ -163,5 +163,58 @@ func TestWaitingForASilentPoolerIsBounded(t *testing.T) {
 	defer cancel()
 	if err := postgres.CheckPooler(ctx, pooler.DSN); err == nil || !postgres.Unavailable(err) {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestAPoolBacksOffAfterConnectionsThatFailed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const free = 4
+		start, succeeded := postgres.NewConnects(free)
+		attempts := func() (made int) {
+			for range 100 {
+				switch err := start(); {
+				case err == nil:
+					made++
+				case !postgres.Unavailable(err):
+					t.Errorf("a refused attempt is not reported as unavailable: %v", err)
+				}
+			}
+			return made
+		}
+		if got := attempts(); got != free+1 {
+			t.Errorf("%d attempts at once, want %d", got, free+1)
+		}
+		for range 3 {
+			time.Sleep(time.Second) // virtual
+			if got := attempts(); got != 1 {
+				t.Errorf("%d attempts after the longest delay, want 1", got)
+			}
+		}
+		succeeded()
+		if got := attempts(); got != free+1 {
+			t.Errorf("%d attempts after a success, want %d", got, free+1)
+		}
+	})
+}
+
+func TestAStartWaitsOnlyForWhatWaitingCanFix(t *testing.T) {
+	t.Parallel()
+	dsn := pgtest.DSN(t)
+	config, err := pgx.ParseConfig(dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		dsn  string
+		want bool
+	}{
+		"no server":        {"postgres://127.0.0.1:1/weft?sslmode=disable", true},
+		"unknown database": {strings.Replace(dsn, config.Database, "nowhere", 1), false},
+		"malformed":        {"postgres://127.0.0.1:many/weft", false},
+		"shared sessions":  {pgtest.NewPooler(t, dsn, pgtest.PoolTransactions).DSN, false},
+	} {
+		if err := postgres.CheckPooler(t.Context(), c.dsn); err == nil || postgres.Recoverable(err) != c.want {
+			t.Errorf("%s: recoverable %v, want %v: %v", name, !c.want, c.want, err)
+		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"slices"
 	"sync"
 	"testing"
@@ -317,10 +316,7 @@ func (b *books) prober(t *testing.T, probes *sync.WaitGroup, until <-chan struct
 }
 
 func TestOP11DroppingAWeekIsQuickAndLeavesTheLedger(t *testing.T) {
-	rows, weeks := 20_000, 3
-	if os.Getenv("WEFT_SOAK") != "" {
-		rows, weeks = 1_000_000, 1
-	}
+	rows, weeks := waittest.Size(20_000, 1_000_000), waittest.Size(3, 1)
 	b := open(t)
 	for n := range weeks {
 		b.fill(t, b.week.AddDate(0, 0, -7*(5-n)), rows, 10)

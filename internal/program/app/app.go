@@ -90,7 +90,8 @@ type App struct {
 	untrace   func(context.Context) error
 
 	api, ops   endpoint
-	serving    chan struct{}  // closed once the listeners accept requests
+	accepting  sync.Once      // starts the listeners
+	serving    chan struct{}  // closed once the process serves all requests
 	unready    chan struct{}  // closed once readiness is false; requests are still served
 	draining   chan struct{}  // closed when open streams must finish, which http.Server.Shutdown does not make them do
 	streams    sync.WaitGroup // open streams
@@ -100,8 +101,9 @@ type App struct {
 	stopped    sync.Once
 }
 
-// Start builds and starts a process, and returns it once the API answers and the workers fetch. The
-// schema must be up to date (see Migrate). If it returns an error, nothing is left running.
+// Start builds and starts a process, and returns it once the API answers and the workers fetch. It
+// waits for a database that is unavailable; the process is then alive and not ready. The schema must
+// be up to date (see Migrate). If it returns an error, nothing is left running.
 func Start(ctx context.Context, cfg Config, log *slog.Logger) (*App, error) {
 	ctx = audit.By(ctx, audit.Actor{Kind: audit.System}) // the process itself acts, not a user
 	a := &App{cfg: cfg, log: log, unready: make(chan struct{}), draining: make(chan struct{}), serving: make(chan struct{}), failed: make(chan error, 4)}
@@ -131,7 +133,12 @@ func (a *App) build(ctx, background context.Context) (err error) {
 	a.watch.Clock, a.watch.Tolerance = a.clock, cmp.Or(a.cfg.ClockTolerance, defaultClockTolerance)
 	checked := inBackground(func() error { return a.preflight(ctx, background) })
 	err = a.construct()
-	return cmp.Or(checked(), err)
+	failed := checked()
+	if err != nil || !postgres.Recoverable(failed) {
+		return cmp.Or(failed, err)
+	}
+	a.accept() // a process that waits is alive, and not ready
+	return awaitDatabase(ctx, a.log, failed, func() error { return a.preflight(ctx, background) })
 }
 
 // preflight checks that this process may work on the database, and publishes the fingerprints of
@@ -324,7 +331,7 @@ func tuneMemory() {
 func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	a, err := Start(ctx, cfg, log)
 	if err != nil {
-		return err
+		return unlessStopped(ctx, err)
 	}
 	tuneMemory()
 	log.Info("weft is running", "version", Version, "api", a.URL(), "ops", a.OpsURL(), "works", cfg.Work)
@@ -335,6 +342,14 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 	}
 	log.Info("weft is stopping", "drainDelay", cfg.DrainDelay.String(), "stopTimeout", cfg.stopTimeout().String())
 	a.Stop(context.WithoutCancel(ctx))
+	return err
+}
+
+// unlessStopped returns the error of a startup, or nil if ctx is done: the startup was stopped.
+func unlessStopped(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return nil
+	}
 	return err
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/weft-automation/weft/internal/execution"
+	"github.com/weft-automation/weft/internal/kit/wait"
 	"github.com/weft-automation/weft/internal/platform/postgres"
 	"github.com/weft-automation/weft/internal/workflow/engine"
 )
@@ -110,6 +111,28 @@ func (a *App) checkDatabase(ctx context.Context) error {
 		return err
 	}
 	return postgres.CheckSession(ctx, a.pools.system)
+}
+
+// waitLogInterval is how often a process that waits for the database logs why.
+const waitLogInterval = 30 * time.Second
+
+// awaitDatabase calls try until the database is available, ctx is done, or try fails for a reason
+// that waiting does not fix. err is the error of the first attempt; if it is not recoverable,
+// awaitDatabase returns it.
+func awaitDatabase(ctx context.Context, log *slog.Logger, err error, try func() error) error {
+	var backoff wait.Backoff
+	var logged time.Time
+	for postgres.Recoverable(err) {
+		if time.Since(logged) >= waitLogInterval {
+			logged = time.Now()
+			log.WarnContext(ctx, "waiting for the database", "error", err)
+		}
+		if backoff.Wait(ctx) != nil {
+			return err
+		}
+		err = try()
+	}
+	return err
 }
 
 // Migrate migrates the database to this binary's schema.

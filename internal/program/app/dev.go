@@ -98,8 +98,8 @@ func Dev(ctx context.Context, dev DevConfig) error {
 		}
 		defer stopPrivateDatabase(database, dev.Log)
 		cfg.DatabaseURL = database.DSN("weft")
-	} else if err := Migrate(ctx, cfg.DatabaseURL); err != nil {
-		return err
+	} else if err := dev.migrate(ctx, cfg.DatabaseURL); err != nil {
+		return unlessStopped(ctx, err)
 	}
 	upstream, err := dev.startDemo()
 	if err != nil {
@@ -150,7 +150,7 @@ func (dev DevConfig) run(ctx context.Context, cfg Config, local localServices) e
 	}
 	a, err := Start(ctx, cfg, dev.Log)
 	if err != nil {
-		return err
+		return unlessStopped(ctx, err)
 	}
 	defer a.Stop(context.WithoutCancel(ctx))
 	tuneMemory()
@@ -171,10 +171,10 @@ func startPrivateDatabase(ctx context.Context, dev DevConfig) (*devdb.Server, er
 	if err != nil {
 		return nil, fmt.Errorf("start the private PostgreSQL: %w", err)
 	}
-	err = Migrate(ctx, database.DSN("weft"))
+	err = dev.migrate(ctx, database.DSN("weft"))
 	if postgres.Raised(err, "3D000") { // the database does not exist
 		if err = database.CreateDatabase(ctx, "weft"); err == nil {
-			err = Migrate(ctx, database.DSN("weft"))
+			err = dev.migrate(ctx, database.DSN("weft"))
 		}
 	}
 	if err != nil {
@@ -182,6 +182,12 @@ func startPrivateDatabase(ctx context.Context, dev DevConfig) (*devdb.Server, er
 		return nil, err
 	}
 	return database, nil
+}
+
+// migrate is Migrate for a start: it waits for a database that is unavailable.
+func (dev DevConfig) migrate(ctx context.Context, dsn string) error {
+	migrate := func() error { return Migrate(ctx, dsn) }
+	return awaitDatabase(ctx, dev.Log, migrate(), migrate)
 }
 
 func stopPrivateDatabase(database *devdb.Server, log *slog.Logger) {
@@ -226,8 +232,8 @@ func (dev DevConfig) findCredentials(ctx context.Context, dsn string) func() (cl
 			return err
 		}
 		defer pool.Close()
-		c, err = dev.credentials(ctx, pool)
-		return err
+		read := func() (err error) { c, err = dev.credentials(ctx, pool); return err }
+		return awaitDatabase(ctx, dev.Log, read(), read)
 	})
 	return func() (client.Credentials, error) { err := wait(); return c, err }
 }

@@ -104,6 +104,9 @@ func (a *App) buildListeners(registry *component.Registry) error {
 		if err != nil {
 			return err
 		}
+		if handler, err = a.whileStarting(handler); err != nil {
+			return err
+		}
 		limits, err := a.connections(proxies)
 		if err != nil {
 			return err
@@ -189,8 +192,33 @@ func (a *App) prepare(ctx context.Context) error {
 	return a.cfg.beforeServing(ctx, a)
 }
 
-// serve starts answering requests on the bound addresses.
+// whileStarting returns a handler that only answers health checks until the process serves.
+func (a *App) whileStarting(handler http.Handler) (http.Handler, error) {
+	starting, err := server.Starting(a.ready, a.metrics, a.log)
+	if err != nil {
+		return nil, err
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case <-a.serving:
+			handler.ServeHTTP(w, r)
+		default:
+			starting.ServeHTTP(w, r)
+		}
+	}), nil
+}
+
+// serve starts serving all requests.
 func (a *App) serve() {
+	close(a.serving)
+	a.accept()
+}
+
+// accept starts answering requests on the bound addresses, once. Until the process serves, they
+// only answer health checks.
+func (a *App) accept() { a.accepting.Do(a.acceptOnce) }
+
+func (a *App) acceptOnce() {
 	for _, e := range []endpoint{a.ops, a.api} {
 		if e.listener == nil {
 			continue
@@ -201,12 +229,17 @@ func (a *App) serve() {
 			}
 		})
 	}
-	close(a.serving)
 }
 
 // ready returns the readiness checks: the database answers within a second and accepts writes, its
 // schema is this binary's, the workers make progress, and the process is not stopping.
 func (a *App) ready(ctx context.Context) []server.Check {
+	select {
+	case <-a.serving:
+	default: // preflight hasn't set all that the other checks read
+		a.metrics.Ready("database", false)
+		return []server.Check{{Name: "database", Err: errors.New("the process waits for the database")}}
+	}
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
 	checks := []server.Check{

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
-	"os"
 	"reflect"
 	"regexp"
 	"slices"
@@ -155,10 +154,7 @@ func TestFoldsOfRunsUseTheirOwnConnections(t *testing.T) {
 
 func TestEX17IdleTransactionIsReportedAndTerminatedAndDelaysNothing(t *testing.T) {
 	w := startWhole(t, nil)
-	seconds, sooner := 1.0, true
-	if os.Getenv("WEFT_SOAK") != "" {
-		seconds, sooner = 20, false // then also as long as every session may: 30 s
-	}
+	seconds, sooner := waittest.Size(1.0, 20), waittest.Size(true, false) // in the soak also as long as every session may: 30 s
 	session, err := postgres.Connect(t.Context(), w.dsn, "forgetful")
 	if err != nil {
 		t.Fatal(err)

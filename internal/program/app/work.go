@@ -179,7 +179,7 @@ func (h *workers) start(ctx, background context.Context, running *sync.WaitGroup
 		return ctx.Err()
 	}
 	if !h.watch.Held() {
-		if err := h.fetch(background); err != nil {
+		if err := h.fetch(background); err != nil && !postgres.Unavailable(err) { // controlFetching repeats it
 			return err
 		}
 	}

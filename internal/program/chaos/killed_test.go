@@ -100,6 +100,9 @@ func TestEX03ExecutionsWithOneAttemptFinish(t *testing.T) {
 // EX-05: a worker is killed after the effect of an unsafe call, before the result is stored. The
 // call is not repeated, and its execution reports that the outcome is unknown.
 func TestEX05AnUnsafeCallIsNotRepeated(t *testing.T) {
+	if waittest.LeftToSoak(t, "internal/execution.TestEX05AnUnsafeCallWhoseWorkerIsLostIsNotRepeated", "internal/program/chaos.TestEX03ExecutionsWithOneAttemptFinish") {
+		return
+	}
 	t.Parallel()
 	s := newScene(t, shared)
 	s.expect.again = 1

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/weft-automation/weft/internal/kit/waittest"
 )
 
 // EX-04, LE-03: a process kills itself at each crash point, and all invariants hold, including the
@@ -121,6 +123,9 @@ func (s *scene) expire() {
 // The callback is delivered once more with the same bytes, deliveredAt is set once, and there is no
 // third delivery.
 func TestCB07UnrecordedDeliveryIsRepeatedOnce(t *testing.T) {
+	if waittest.LeftToSoak(t, "internal/execution/callback.TestCB07ACrashAfterTheDeliveryRepeatsItAtMostOnce") {
+		return
+	}
 	t.Parallel()
 	s := newScene(t, shared)
 	s.expect.again = 1

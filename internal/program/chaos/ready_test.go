@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/weft-automation/weft/internal/kit/waittest"
 )
 
 // OP-01: the database is down, slow, read-only, or its disk is full. The process reports within 5 s
@@ -94,9 +96,10 @@ func TestOP02HangingWorkerReportsNotReady(t *testing.T) {
 	stuck := s.start("work", "WEFT_CRASH_AT=P2:stall", "WEFT_WORKERS=2")
 	// All other executions of the workspace are parked behind the hanging executions.
 	s.load(6, func(int) order { return order{module: "RANDOM_UUID"} })
-	if code, body := stuck.status("/readyz"); code != http.StatusOK {
-		t.Errorf("before: %d %s", code, body)
-	}
+	eventually(t, 30*time.Second, "the worker to be ready before it hangs", func() (bool, string) {
+		code, body := stuck.status("/readyz")
+		return code == http.StatusOK, body
+	})
 	told := eventually(t, 30*time.Second, "the worker to report not ready", func() (bool, string) {
 		code, body := stuck.status("/readyz")
 		return code == http.StatusServiceUnavailable && strings.Contains(body, "/checks/workers"), body
@@ -147,6 +150,9 @@ func TestOP03AndOP08ProcessMustNotStart(t *testing.T) {
 
 // OP-07: after faults that the processes survive, their counters match the database.
 func TestOP07MetricsAgreeWithTheDatabase(t *testing.T) {
+	if waittest.LeftToSoak(t, "internal/platform/telemetry.TestMetricsAreServed", "internal/platform/telemetry.TestCountersToAlertOnStartAtZero") {
+		return
+	}
 	t.Parallel()
 	s := newScene(t, shared)
 	s.expect.failures = true

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/weft-automation/weft/internal/kit/waittest"
 )
 
 // cutListeners terminates every session that listens, including River's.
@@ -17,6 +19,9 @@ func (s *scene) cutListeners() int {
 // EX-16: notifications are lost, because the listening connection is terminated every second or
 // because a proxy drops them. Work still starts within 1.5 s, and the log reports the problem.
 func TestEX16NotificationsAreLost(t *testing.T) {
+	if waittest.LeftToSoak(t, "internal/program/chaos.TestSS04StreamsEndThoughNotificationsAreLost") {
+		return
+	}
 	t.Parallel()
 	t.Run("cut", func(t *testing.T) {
 		t.Parallel()
@@ -63,7 +68,7 @@ func (s *scene) startLatency(t *testing.T, fault func()) {
 	s.finish(10 * time.Second)
 	worst := time.Duration(s.number(`SELECT (1000 * max(EXTRACT(epoch FROM attempt_started_at - created_at)))::integer
 		FROM component_executions`)) * time.Millisecond
-	if limit := size(3*time.Second, 1500*time.Millisecond); worst > limit {
+	if worst > 1500*time.Millisecond {
 		t.Errorf("an execution started %v after its acceptance", worst)
 	}
 	figures.note(t, "%d executions, the slowest started after %v", s.ledger.count(), worst)
@@ -111,7 +116,7 @@ func TestSS04StreamsEndThoughNotificationsAreLost(t *testing.T) {
 		late = append(late, e.at.Sub(finished))
 	}
 	<-cutting
-	if worst := percentile(late, 1); worst > size(4*time.Second, 2500*time.Millisecond) {
+	if worst := percentile(late, 1); waittest.Timed() && worst > 2500*time.Millisecond {
 		t.Errorf("a stream ended %v after the commit", worst)
 	}
 	s.finish(10 * time.Second)

@@ -1,7 +1,8 @@
 // Package cli is the command weft: it parses flags, and has one file for each command.
 //
 // All other code is in other packages. Invariant: Results are written to stdout, and everything
-// else to stderr. The exit code is 0 on success, 1 on failure, and 2 for wrong usage.
+// else to stderr. The exit code is 0 on success, 1 on failure, 2 for wrong usage, and 3 if weft conform
+// could not judge everything.
 package cli
 
 import (
@@ -117,6 +118,9 @@ type Process struct {
 // errQuiet ends a command with exit code 1 after it has printed the reason.
 var errQuiet = errors.New("already reported")
 
+// errUnjudged ends weft conform with exit code 3.
+var errUnjudged = errors.New("some parts were not judged")
+
 // readID parses an argument that is an ID.
 func readID(ctx *kong.DecodeContext, into reflect.Value) error {
 	var text string
@@ -169,6 +173,9 @@ func Run(ctx context.Context, p Process) (code int) {
 	if err := command.Run(s); err != nil {
 		if !errors.Is(err, errQuiet) {
 			s.note("weft: %s", plain(err))
+		}
+		if errors.Is(err, errUnjudged) {
+			return 3
 		}
 		return 1
 	}

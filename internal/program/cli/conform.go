@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -38,7 +39,7 @@ type conformCommand struct {
 	Poor      string `placeholder:"FILE" help:"Credentials of a workspace with two credits."`
 	Forwarded bool   `help:"The deployment trusts X-Forwarded-For from this machine."`
 
-	Guests      bool   `help:"Create workspaces, keys and people for the cases in the service's database, so that limits, credits and the isolation of workspaces are tested too. They are not deleted afterwards."`
+	Guests      bool   `help:"Create workspaces, keys and people for the cases in the service's database, so that limits, credits and the isolation of workspaces are tested too. The workspaces are not deleted afterwards."`
 	DatabaseURL string `name:"database-url" placeholder:"URL" default:"${database_url}" help:"With --guests: PostgreSQL of the service ($$DATABASE_URL)."`
 	DataDir     string `name:"data-dir" placeholder:"DIR" default:"${data_dir}" help:"With --guests: data folder of weft dev (${default})."`
 }
@@ -47,15 +48,15 @@ type conformCommand struct {
 func (c *conformCommand) Help() string {
 	return `Runs cases against a deployment and prints a table by part of the contract. THE CONTRACT is what every deployment owes. CHOICES are what the contract leaves open and Weft decided; a deployment that decided otherwise breaks nothing, unless --strict says so. Of each part the table knows one of these:
 
-PROVEN: a case saw it. FAILED: a case saw the contract broken; it speaks against all parts that it proves, and its message says which thing it was. OTHERWISE: a choice that was made otherwise. OPEN: a choice that no case came to, since something else was otherwise before. NOT RUN: its cases need what this deployment or this command was not given; the list below the table says what, and how to give it. UNSEEN: no case is there for it, mostly since it cannot be seen from outside; the list says who proves it.
+PROVEN: a case saw it. FAILED: a case saw the contract broken; it speaks against all parts that it proves, and its message says which thing it was. OTHERWISE: a choice that was made otherwise. OPEN: a choice that no case came to, since something else was otherwise before. NOT JUDGED: a case failed because the deployment was too busy or the connection broke. NOT RUN: its cases need what this deployment or this command was not given; the list below the table says what, and how to give it. UNSEEN: no case is there for it, mostly since it cannot be seen from outside; the list says who proves it.
 
-A few cases that fail are run once more, alone: one that passes then is reported as UNSTEADY, which is a busy machine more often than a broken contract. Ctrl-C ends it early and prints what is known by then.
+A few cases that fail are run once more, alone: one that passes then is reported as UNSTEADY, which is a busy machine more often than a broken contract. A 429 or 503 is repeated after its Retry-After, for up to a minute. Ctrl-C ends it early and prints what is known by then.
 
---guests creates workspaces, keys and people for the cases, in the database of weft dev or in that of --database-url: limits, credits and the walls between workspaces are proven by them. They stay there. The other cases leave executions, workflows and the like in the workspace of the credentials: use one for tests, without limits (the plan enterprise).
+--guests creates workspaces, keys and people for the cases, in the database of weft dev or in that of --database-url: limits, credits and the walls between workspaces are proven by them. The workspaces stay there. At the end, also after Ctrl-C, the schedules, hooks and variables that the cases created are deleted, their workflows archived, their invitations and keys revoked, and their members removed. Executions and runs stay: use a workspace for tests, without limits (the plan enterprise).
 
 Cases about failing callbacks wait for the next attempt. Of a weft dev its --callback-schedule is known; of any other deployment it is taken to be that of production, unless --callback-schedule says otherwise. Where it is longer than ten seconds in all, its end is not waited for.
 
-The exit code is 0 when the contract is broken nowhere, 1 when it is, or when the run was broken off or could not begin, and 2 when a flag was not understood.`
+The exit code is 0 when the contract is broken nowhere, 1 when it is, or when the run was broken off or could not begin, 2 when a flag was not understood, and 3 when the contract is broken nowhere but some part was not judged.`
 }
 
 // Validate rejects invalid combinations of flags.
@@ -96,6 +97,7 @@ func (c *conformCommand) Run(s *session) error {
 		}
 	})
 	conformance.Again(s.ctx, target, results)
+	ended := end(s, target)
 	report := conformance.NewReport(options, results)
 	if err := report.WriteTable(s.stdout, c.Parts); err != nil {
 		return err
@@ -109,8 +111,26 @@ func (c *conformCommand) Run(s *session) error {
 		return errors.New("interrupted; cases that had not finished are reported as not run")
 	case report.Failed(c.Strict):
 		return errQuiet
+	case ended != nil:
+		return errQuiet
+	case report.Unjudged():
+		return errUnjudged
 	}
 	return nil
+}
+
+// end removes what the cases created, even after an interruption.
+func end(s *session, target *probe.Target) error {
+	if s.ctx.Err() != nil {
+		s.note("Interrupted. Removing what the cases created; interrupt again to leave it.")
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(s.ctx), 5*time.Minute)
+	defer cancel()
+	err := target.End(ctx)
+	if err != nil {
+		s.note("The cases created this, and it could not be removed:\n%v", err)
+	}
+	return err
 }
 
 // junitFile is the file for the JUnit XML; nil: none.

@@ -1,7 +1,6 @@
 package cli_test
 
 import (
-	"bytes"
 	"encoding/xml"
 	"io"
 	"net/http"
@@ -50,8 +49,12 @@ func unsigned(answer *http.Response) {
 func rewrite(answer *http.Response, from, to string) {
 	body, _ := io.ReadAll(answer.Body)
 	answer.Body.Close()
-	body = bytes.ReplaceAll(body, []byte(from), []byte(to))
-	answer.Body, answer.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	replace(answer, strings.ReplaceAll(string(body), from, to))
+}
+
+// replace replaces the body of a response.
+func replace(answer *http.Response, body string) {
+	answer.Body, answer.ContentLength = io.NopCloser(strings.NewReader(body)), int64(len(body))
 	answer.Header.Set("Content-Length", strconv.Itoa(len(body)))
 }
 

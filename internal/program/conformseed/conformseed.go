@@ -35,7 +35,8 @@ type seeder struct {
 
 // Offer creates the server-side data for the target. The target's credentials must be set. The data
 // are an owner if the workspace has none, a viewer, a second workspace, and a workspace with few
-// credits. It also sets the target's functions that create keys, workspaces and credits.
+// credits. It also sets the target's functions that create keys, workspaces and credits. The target's
+// End removes the members and keys of the target's workspace.
 func Offer(ctx context.Context, pool *pgxpool.Pool, target *probe.Target) error {
 	s := seeder{pool, target.BaseURL}
 	own, err := uuid.Parse(target.WorkspaceID)
@@ -46,11 +47,13 @@ func Offer(ctx context.Context, pool *pgxpool.Pool, target *probe.Target) error 
 		if err := s.join(ctx, &target.Credentials, "owner"); err != nil {
 			return err
 		}
+		target.AtEnd(func(ctx context.Context) error { return s.leave(ctx, target.Credentials) })
 	}
 	viewer := probe.Credentials{BaseURL: s.baseURL, WorkspaceID: target.WorkspaceID}
 	if err := s.join(ctx, &viewer, "viewer"); err != nil {
 		return err
 	}
+	target.AtEnd(func(ctx context.Context) error { return s.leave(ctx, viewer) })
 	foreign, err := s.tenant(ctx, 1_000_000)
 	if err != nil {
 		return err
@@ -73,7 +76,11 @@ func Offer(ctx context.Context, pool *pgxpool.Pool, target *probe.Target) error 
 	}
 	target.Viewer, target.Foreign, target.Poor = &viewer, &foreign, &poor
 	target.NewKey = func(ctx context.Context) (probe.Credentials, func(context.Context) error, error) {
-		return s.key(ctx, target.Credentials, own)
+		key, revoke, err := s.key(ctx, target.Credentials, own)
+		if err == nil {
+			target.AtEnd(revoke)
+		}
+		return key, revoke, err
 	}
 	target.NewWorkspace = func(ctx context.Context, terms probe.Terms) (probe.Credentials, error) {
 		return s.customer(ctx, customers, terms)
@@ -110,6 +117,15 @@ func (s seeder) join(ctx context.Context, c *probe.Credentials, role string) err
 	}
 	if err != nil {
 		return fmt.Errorf("create the %s: %w", role, err)
+	}
+	return nil
+}
+
+// leave removes a member that join created.
+func (s seeder) leave(ctx context.Context, c probe.Credentials) error {
+	_, err := s.pool.Exec(ctx, "DELETE FROM members USING users WHERE users.id = user_id AND email = $1 AND workspace_id = $2", c.AdminEmail, c.WorkspaceID)
+	if err != nil {
+		return fmt.Errorf("remove the member %s: %w", c.AdminEmail, err)
 	}
 	return nil
 }

@@ -34,6 +34,7 @@ import (
 type front struct {
 	contract    *contract.Contract
 	only        []string                            // operations to mount; nil: all
+	refusal     error                               // for all other requests; nil: NOT_FOUND
 	precheck    func(http.Header, netip.Addr) error // the checks of verify that need no body
 	verify      func(context.Context, auth.Request) (auth.Principal, error)
 	find        func(context.Context, person.Proof) (person.Member, error)
@@ -360,9 +361,6 @@ func (f *front) identify(w http.ResponseWriter, r *http.Request, body []byte, op
 	}
 	return nil
 }
-
-// unmatched responds to a request that matches no operation and no page.
-func (f *front) unmatched(w http.ResponseWriter, r *http.Request) { f.notFound(w, r, f.mux) }
 
 // notFound responds with 405 if mux has the path with other methods, and with 404 otherwise.
 func (f *front) notFound(w http.ResponseWriter, r *http.Request, mux *http.ServeMux) {

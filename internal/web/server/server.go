@@ -24,6 +24,7 @@ import (
 	"github.com/weft-automation/weft/internal/account/workspace"
 	"github.com/weft-automation/weft/internal/execution"
 	"github.com/weft-automation/weft/internal/execution/callback"
+	"github.com/weft-automation/weft/internal/kit/fault"
 	"github.com/weft-automation/weft/internal/platform/egress"
 	"github.com/weft-automation/weft/internal/platform/telemetry"
 	"github.com/weft-automation/weft/internal/web/catalog"
@@ -88,13 +89,34 @@ func New(deps Deps) (http.Handler, error) {
 
 // Health returns a handler of /healthz and /readyz only, for a separate listener.
 func Health(ready func(context.Context) []Check, metrics *telemetry.Metrics, log *slog.Logger) (http.Handler, error) {
+	return healthHandler(ready, nil, metrics, log)
+}
+
+// Starting is Health for the address of the API while the process waits for the database: all other
+// requests get UNAVAILABLE.
+func Starting(ready func(context.Context) []Check, metrics *telemetry.Metrics, log *slog.Logger) (http.Handler, error) {
+	refusal := fault.New(fault.Unavailable, "This deployment is starting. Try again.")
+	refusal.RetryAfter = time.Second
+	return healthHandler(ready, refusal, metrics, log)
+}
+
+func healthHandler(ready func(context.Context) []Check, refusal error, metrics *telemetry.Metrics, log *slog.Logger) (http.Handler, error) {
 	document, err := contract.Load()
 	if err != nil {
 		return nil, err
 	}
-	f := &front{contract: document, memory: NewMemory(DefaultMemory), metrics: metrics, log: log, timeouts: defaultTimeouts, only: []string{"getLiveness", "getReadiness"}}
+	f := &front{contract: document, memory: NewMemory(DefaultMemory), metrics: metrics, log: log, timeouts: defaultTimeouts, only: []string{"getLiveness", "getReadiness"}, refusal: refusal}
 	f.mount(&Server{Deps: Deps{ReadyFunc: ready}}, nil)
 	return f, nil
+}
+
+// unmatched responds to a request that matches no operation and no page.
+func (f *front) unmatched(w http.ResponseWriter, r *http.Request) {
+	if f.refusal != nil {
+		f.fail(w, r, f.refusal)
+		return
+	}
+	f.notFound(w, r, f.mux)
 }
 
 // Server implements the operations of the contract, one file per tag.

@@ -51,7 +51,7 @@ func TestAB11OutputsAndItemsOfARunAreLimited(t *testing.T) {
 	}{
 		"a large output":      {`[{"id":"a","module":"BIG","config":{"bytes":50000000}}]`, "", "", status.RunFailed, "OUTPUT_TOO_LARGE"},
 		"large outputs":       {loop(200, 8, "BIG", `{"bytes":900000}`), each, "", status.RunFailed, "OUTPUT_TOO_LARGE"},
-		"ten thousand stages": {loop(size(2_000, 9_999), 100, "TRANSFORM", `{"expression":"1"}`), each, "", status.RunCompleted, ""},
+		"ten thousand stages": {loop(size(500, 9_999), 100, "TRANSFORM", `{"expression":"1"}`), each, "", status.RunCompleted, ""},
 		"many items": {`[{"id":"a","module":"BIG","config":{"items":10001}},{"id":"l","module":"FOR_EACH"}]`, `[{"id":"1","from":"a","to":"l","port":"next"}]`,
 			`[{"id":"1","from":{"componentId":"a","output":"list"},"to":{"componentId":"l","input":"items"}}]`, status.RunFailed, "INVALID_INPUT"},
 	} {

@@ -144,7 +144,7 @@ type node struct {
 	workflows   *workflow.Service
 	environment *environment.Service
 	engine      *engine.Engine
-	runs        *run.Service
+	runs        client
 	ctx         context.Context // of requests
 	windUp      func()          // starts the shutdown
 	stop        func()
@@ -200,10 +200,10 @@ func (b *bench) start(t testing.TB, o options) *node {
 		System: system, Jobs: inserter, Hub: hub, Executions: executions, Modules: b.modules,
 		Workflows: n.workflows, Environment: n.environment, Vault: kept, Log: log,
 	})
-	n.runs = run.NewService(run.Deps{
+	n.runs = client{run.NewService(run.Deps{
 		API: requests, System: system, Hub: hub, Engine: n.engine, Executions: executions, Modules: b.modules,
 		Workflows: n.workflows, Environment: n.environment, Vault: kept,
-	})
+	})}
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	relay := &notify.Relay{Hub: hub, DSN: b.dsn, Log: log, Changed: run.Changed(system)}

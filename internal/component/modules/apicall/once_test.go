@@ -2,18 +2,15 @@ package apicall
 
 import (
 	"fmt"
-	"os"
 	"testing"
 
 	"github.com/weft-automation/weft/internal/component/componenttest"
+	"github.com/weft-automation/weft/internal/kit/waittest"
 	"github.com/weft-automation/weft/internal/platform/egress/egresstest"
 )
 
 func TestACallIsSentOnce(t *testing.T) {
-	calls := 100
-	if os.Getenv("WEFT_SOAK") != "" {
-		calls = 1000
-	}
+	calls := waittest.Size(50, 1000)
 	upstream := egresstest.NewClosing(t)
 	bench := componenttest.New(t, Modules(loopback(t))...)
 	for _, method := range []string{"GET", "POST", "PUT", "PATCH", "DELETE"} {
