@@ -137,8 +137,9 @@ func (r *Runner) flushDirects(ctx context.Context, items []direct) (rows []*db.E
 		rows, err = r.storeDirectsTx(ctx, tx, items, made)
 		return err
 	})
-	err = resolve(ctx, r.DB, err, items[0].submission, uuid.Nil)
-	if err != nil {
+	// The items share the commit, so one of them shows its outcome. While the database can't be reached,
+	// other direct executions wait for the lookup. They couldn't be stored either.
+	if err = resolve(ctx, r.DB, err, items[0].submission, uuid.Nil); err != nil {
 		made.deliveries.Drop()
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/weft-automation/weft/internal/execution"
 	"github.com/weft-automation/weft/internal/kit/fault"
 	"github.com/weft-automation/weft/internal/kit/status"
+	"github.com/weft-automation/weft/internal/local/pgtest"
 	"github.com/weft-automation/weft/internal/platform/idempotency"
 )
 
@@ -20,33 +21,35 @@ func TestACommitInDoubtIsLookedUpOrReportedAsUnknown(t *testing.T) {
 	for name, tc := range map[string]struct {
 		direct, keyed, down bool
 	}{
-		"direct":                       {direct: true},
-		"direct, keyed":                {direct: true, keyed: true},
-		"accepted, keyed":              {keyed: true},
-		"direct, database down":        {direct: true, down: true},
-		"direct, keyed, database down": {direct: true, keyed: true, down: true},
-		"accepted, database down":      {keyed: true, down: true},
+		"direct":                         {direct: true},
+		"direct, keyed":                  {direct: true, keyed: true},
+		"accepted":                       {},
+		"accepted, keyed":                {keyed: true},
+		"direct, database down":          {direct: true, down: true},
+		"direct, keyed, database down":   {direct: true, keyed: true, down: true},
+		"accepted, database down":        {down: true},
+		"accepted, keyed, database down": {keyed: true, down: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)
-			c := newCutter(t, b.dsn)
-			m := computes()
+			c := pgtest.NewCutter(t, b.dsn)
+			n := b.behind(t, c, options{slots: 4}, computes())
 			p := execution.SubmitParams{
 				WorkspaceID: b.workspace, Module: "COMPUTES", Input: json.RawMessage(`{}`), Config: json.RawMessage(`{}`), Attempts: 1,
 			}
 			if tc.direct {
 				p.WaitFor = time.Minute
 			}
-			n := b.behind(t, c, options{slots: 4}, m)
 			if tc.keyed {
 				p.Idempotency = &idempotency.Key{WorkspaceID: b.workspace, Operation: "x", Path: "/x", Key: uuid.NewString()}
 			}
-			c.gone.Store(tc.down)
-			c.marks.Store(&[]string{"COMMIT\x00"})
+			loss := acceptance(b.workspace, tc.direct || tc.keyed)
+			loss.Down = tc.down
+			c.Lose(loss)
 			got, err := n.service.Submit(t.Context(), p)
-			if c.marks.Load() != nil {
-				t.Fatal("no response was cut")
+			if !c.Lost() {
+				t.Fatal("no response was lost")
 			}
 			var id uuid.UUID
 			if scanErr := b.pool.QueryRow(t.Context(), "SELECT id FROM component_executions").Scan(&id); scanErr != nil {

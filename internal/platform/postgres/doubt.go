@@ -91,10 +91,12 @@ func Write(ctx context.Context, db DB, f func(conn DB) error) error {
 const resolveTimeout = 4 * time.Second
 
 // Resolve finds out whether a commit in doubt succeeded. find reads a row that only this transaction
-// writes. It returns pgx.ErrNoRows or NOT_FOUND if there is no such row. Resolve returns nil if the transaction is committed, and the cause of
-// the DoubtError if it is not and never will be. If Resolve cannot find out, or if err is not a
-// DoubtError, it returns err. Resolve uses new connections, and continues if ctx is done, because
-// ctx may have caused the doubt.
+// writes, and returns pgx.ErrNoRows or NOT_FOUND if the row is missing.
+//
+// Resolve returns nil if the transaction is committed, and the cause of the DoubtError if it is not
+// committed and never will be. If Resolve cannot find out, or if err is not a DoubtError, it returns
+// err. Resolve uses new connections, and continues if ctx is done, because ctx may have caused the
+// doubt.
 func Resolve(ctx context.Context, db DB, err error, find func(ctx context.Context) error) error {
 	e, ok := errors.AsType[*DoubtError](err)
 	if !ok {
@@ -105,11 +107,12 @@ func Resolve(ctx context.Context, db DB, err error, find func(ctx context.Contex
 	var backoff wait.Backoff
 	for {
 		// A missing row proves nothing while the server process may still commit, so check that first.
-		ended, known := e.ended(ctx, db)
-		switch missing := find(ctx); {
-		case missing == nil:
+		ended := e.ended(ctx, db)
+		missing := find(ctx)
+		if missing == nil {
 			return nil
-		case ended && known == nil && (NotFound(missing) || fault.CodeOf(missing) == fault.NotFound):
+		}
+		if ended && (NotFound(missing) || fault.CodeOf(missing) == fault.NotFound) {
 			return e.Err
 		}
 		if backoff.Wait(ctx) != nil {
@@ -118,12 +121,12 @@ func Resolve(ctx context.Context, db DB, err error, find func(ctx context.Contex
 	}
 }
 
-// ended reports whether the server process that may commit has ended. Each role may see the PIDs of
-// all server processes.
-func (e *DoubtError) ended(ctx context.Context, db DB) (ended bool, err error) {
+// ended reports whether the server process that may commit is known to have ended. Each role may see
+// the PIDs of all server processes.
+func (e *DoubtError) ended(ctx context.Context, db DB) (ended bool) {
 	if e.backend == 0 {
-		return false, nil
+		return false
 	}
-	err = db.QueryRow(ctx, "SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE pid = $1)", int64(e.backend)).Scan(&ended)
-	return ended, err
+	err := db.QueryRow(ctx, "SELECT NOT EXISTS (SELECT FROM pg_stat_activity WHERE pid = $1)", int64(e.backend)).Scan(&ended)
+	return ended && err == nil
 }

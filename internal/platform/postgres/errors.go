@@ -25,8 +25,9 @@ func Raised(err error, code string) bool {
 }
 
 // Unavailable reports whether err means that the database can't serve at present: it is
-// down, starting, stopping, read-only, full, out of connections or too slow, behind a
-// pooler that Weft can't work through, or its last commit is in doubt. The same call may succeed later.
+// down, starting, stopping, read-only, full, out of connections or too slow, or behind a
+// pooler that Weft can't work through. The same call may succeed later. If err is a DoubtError, the
+// call may also have succeeded already.
 func Unavailable(err error) bool {
 	if _, ok := errors.AsType[*DoubtError](err); ok {
 		return true
