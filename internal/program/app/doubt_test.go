@@ -44,7 +44,7 @@ func TestAWriteWhoseCommitIsInDoubtSucceedsOnce(t *testing.T) {
 		}
 		return made.ID, err
 	}
-	workflow, err := post(t, "workflows", `{"name":"waits","components":[{"id":"wait","module":"WAIT_FOR_SIGNAL","config":{"signal":"go"}}]}`)
+	workflow, err := post(t, "workflows", `{"name":"waits","components":[{"id":"wait","module":"WAIT_FOR_SIGNAL","config":{"name":"go","timeoutMs":600000}}]}`)
 	if err != nil {
 		t.Fatal(err)
 	}
