@@ -134,7 +134,7 @@ func settings(cfg Config) map[string]string {
 		"log_timezone":            "UTC",
 		"log_destination":         "stderr",
 		"logging_collector":       "off",
-		// Several processes of Weft may use the server. The README tells operators how many
+		// Several processes of Weft may use the server. The README says how many
 		// connections each needs.
 		"max_connections": "200",
 	}

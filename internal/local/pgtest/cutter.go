@@ -77,6 +77,9 @@ func (c *Cutter) Lose(loss Loss) { c.loss.Store(&loss) }
 // Lost reports whether the response of the last call to Lose was lost.
 func (c *Cutter) Lost() bool { return c.loss.Load() == nil }
 
+// Restore makes the database reachable again after a Loss with Down.
+func (c *Cutter) Restore() { c.down.Store(false) }
+
 // Stall holds back all responses until Resume is called.
 func (c *Cutter) Stall() { c.stall.Lock() }
 

@@ -15,7 +15,7 @@ import (
 )
 
 // DoubtError reports a commit in doubt: COMMIT was sent, but the connection broke before its
-// response arrived. The transaction may be committed, be rolled back, or commit a moment later.
+// response arrived. The transaction may be committed, be rolled back, or still be committing.
 // BeginFunc, InTx and Write return a DoubtError only if the commit is in doubt. Unavailable returns
 // true for it.
 type DoubtError struct {
@@ -36,7 +36,7 @@ func doubt(conn *pgx.Conn, err error) error {
 		return err
 	}
 	e := &DoubtError{Err: err}
-	if conn.PgConn().CustomData()[markKey] == nil { // a pooler returns PIDs of its own
+	if conn.PgConn().CustomData()[markKey] == nil { // a pooler returns its own PIDs
 		e.backend = conn.PgConn().PID()
 	}
 	return e

@@ -102,6 +102,7 @@ func TestAWriteWhoseCommitIsInDoubtSucceedsOnce(t *testing.T) {
 
 	c.Lose(pgtest.Loss{Request: "b-mark", Response: committed.Response, Down: true})
 	_, err = post(t, "workflows/"+workflow.String(), `{"metadata":{"text":"b-mark"}}`)
+	c.Restore() // so that the process stops quickly
 	var id uuid.UUID
 	if err := direct.QueryRow(t.Context(), "SELECT id FROM workflow_runs WHERE metadata::text LIKE '%b-mark%'").Scan(&id); err != nil {
 		t.Fatal(err)
