@@ -134,8 +134,7 @@ func settings(cfg Config) map[string]string {
 		"log_timezone":            "UTC",
 		"log_destination":         "stderr",
 		"logging_collector":       "off",
-		// Several processes of Weft may use the server. The README says how many
-		// connections each needs.
+		// Several processes of Weft may use the server. The README lists the connections of each.
 		"max_connections": "200",
 	}
 	if cfg.Volatile { // only for the speed of tests, of which hundreds share a server
