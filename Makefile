@@ -42,15 +42,12 @@ export CGO_ENABLED := 0
 # The released document; see its README.
 RELEASED := conformance/released
 
-.PHONY: help dev build version test cached programs load check lint prose vet static compiled race fuzz soak judges generators kills others chaos bench generate breaking changes released tools go clean
-
 help:
 	@echo "make dev       build and run Weft on a private PostgreSQL"
 	@echo "make test      every test (the first time under 10 minutes)"
-	@echo "make soak      the long tests, up to an hour"
+	@echo "make soak      the long tests in parts, such as soak-kills; skips parts that passed at this commit"
 	@echo "make judges    tests that Specmatic makes of openapi.yaml; it takes Java 17"
 	@echo "make generators  generate clients from openapi.yaml with seven tools and test them"
-	@echo "make chaos     kills and restarts under load at full size, checked by SQL"
 	@echo "make bench     measure Weft relative to what the machine can do"
 	@echo "make generate  the Go code made from openapi.yaml and queries/"
 	@echo "make breaking  whether openapi.yaml breaks what is promised"
@@ -121,18 +118,62 @@ fuzz: go
 		go test -run '^$$' -fuzz "^$${name#func }\$$" -fuzztime $(FUZZTIME) "./$$(dirname "$$file")" </dev/null; \
 	done
 
-# "kills" mostly waits for restarted processes, so "others" run at the same time, except the
-# conformance suite, which measures latencies, and the random graphs, which use all processors.
-SOAK := WEFT_SOAK=1 go test -count=1 -shuffle=on -timeout 40m
+# The soak runs every test at its full size, in parts of at most 20 minutes each. `make soak` runs
+# them in this order, and skips those that have passed at this commit.
+SOAK       := WEFT_SOAK=1 go test -count=1 -shuffle=on -timeout 30m
+SOAK_PARTS := conform judges generators kills operations graphs cron platform services plain race lint fuzz
+SOAK_DONE  := .soak/$(shell git rev-parse --verify --quiet HEAD)
+FIGURES    := grep -vE '^ *(===|--- PASS)' # removes the names of passed tests, and keeps what they log
 
-soak: compiled $(NODE_DONE) $(SPECMATIC) $(GENERATORS)
-	@for program in java gcc pgbouncer; do PATH="$$PATH:/usr/sbin" command -v $$program >/dev/null || { echo "make soak needs $$program." >&2; exit 1; }; done
-	$(SOAK) ./conformance
-	$(MAKE) judges
-	@$(MAKE) --no-print-directory -j2 kills others
-	$(SOAK) ./internal/workflow/run
-	$(MAKE) race
+soak: compiled
+	@for part in $(SOAK_PARTS); do \
+		if test -e $(SOAK_DONE)/$$part; then echo "soak-$$part: passed at this commit"; continue; fi; \
+		started=$$(date +%s); echo "soak-$$part: started"; \
+		$(MAKE) --no-print-directory soak-$$part; \
+		echo "soak-$$part: passed in $$(( $$(date +%s) - started )) s"; \
+		test -n "$$(git status --porcelain)" || { mkdir -p $(SOAK_DONE); touch $(SOAK_DONE)/$$part; }; \
+	done
+
+soak-conform: go $(NODE_DONE)
+	$(SOAK) -v -skip '^TestGeneratedClients' ./conformance | $(FIGURES)
+
+soak-judges: judges
+
+soak-generators: generators
+
+# Processes are killed, and services fail.
+soak-kills: go
+	$(SOAK) -v -run '^Test(EX|CB|LE|AU11|SS)' ./internal/program/chaos | $(FIGURES)
+
+# Upgrades, failover, restores, poolers and hostile tenants.
+soak-operations: go
+	@for program in gcc pgbouncer; do PATH="$$PATH:/usr/sbin" command -v $$program >/dev/null || { echo "make soak-operations needs $$program." >&2; exit 1; }; done
+	$(SOAK) -v -run '^Test(OP|MT|AU14|Hostile|Checker|Ledger)' ./internal/program/chaos | $(FIGURES)
+
+soak-graphs: go
+	$(SOAK) -v ./internal/workflow/run ./internal/component/graph | $(FIGURES)
+
+soak-cron: go
+	$(SOAK) -v ./internal/kit/cron | $(FIGURES)
+
+soak-platform: go
+	$(SOAK) -p 1 $$(go list ./internal/kit/... ./internal/platform/... ./internal/secret/... ./internal/account/... | grep -v '/kit/cron$$')
+
+soak-services: go $(NODE_DONE)
+	$(SOAK) -p 1 $$(go list ./gen/... ./conformance/... ./internal/component/... ./internal/execution/... ./internal/workflow/... ./internal/web/... ./internal/local/... ./internal/program/... | \
+		grep -vE '/(conformance|conformance/judges|internal/program/chaos|internal/workflow/run|internal/component/graph)$$')
+
+# On a PostgreSQL with the default settings of its distribution.
+soak-plain: build
+	.ci/plain-postgres go test $(TEST) -p 1 -count=1 ./internal/platform/... ./internal/execution/... ./internal/workflow/...
+	.ci/plain-postgres sh -c 'bin/weft bench --only P1,P2,P6,P10 --database-url "$$WEFT_TEST_DATABASE_URL"'
+
+soak-race: race
+
+soak-lint:
 	$(MAKE) check LINT_TESTS=true
+
+soak-fuzz:
 	$(MAKE) fuzz FUZZTIME=5s
 
 judges: go $(NODE_DONE) $(SPECMATIC)
@@ -149,15 +190,6 @@ generators: go $(NODE_DONE) $(GENERATORS)
 $(GENERATORS): $(TOOLS)/generators/package-lock.json | $(NODE_DONE)
 	cd $(TOOLS)/generators && npm ci --no-audit --no-fund
 	@touch $@
-
-kills: go
-	$(SOAK) ./internal/program/chaos
-
-others: go
-	$(SOAK) -p 1 $$(go list ./... | grep -vE '/(conformance|conformance/judges|internal/program/chaos|internal/workflow/run)$$')
-
-chaos: go
-	WEFT_SOAK=1 go test -count=1 -timeout 20m -v -parallel 2 -run 'TestEX(01|02|03|06|08|20)' ./internal/program/chaos | grep -v '^=== '
 
 bench: build
 	@bin/weft bench $(ARGS)
@@ -187,3 +219,5 @@ $(NODE_DONE): $(TOOLS)/package-lock.json
 
 clean:
 	rm -rf bin
+
+.PHONY: help dev build version test cached programs load check lint prose vet static compiled race fuzz soak $(SOAK_PARTS:%=soak-%) judges generators bench generate breaking changes released tools go clean

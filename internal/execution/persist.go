@@ -59,7 +59,7 @@ func (s *Service) afterDoubt(ctx context.Context, a submission, err error) (Subm
 }
 
 // maxResultRefusals is how often PostgreSQL may reject the result of an attempt before the result
-// is dropped. The retries take about 15 seconds, less than stalledAfter.
+// is dropped. The retries take at most 15 seconds, less than stalledAfter.
 const maxResultRefusals = 18
 
 // persist retries a write while the database is unavailable, because the result exists only in

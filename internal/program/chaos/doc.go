@@ -5,7 +5,6 @@
 // SQL, with the callbacks that the receiver got, and with the responses that clients got.
 //
 // The package contains only tests. `go test` runs a small form of each scenario, and with
-// WEFT_SOAK=1 the full form. `make chaos` runs the scenarios of a lost worker and a restarted
-// database at full size. Invariant: Every scenario ends with the checker, after which every process
-// that the scenario started has stopped.
+// WEFT_SOAK=1 the full form (`make soak-kills`, `make soak-operations`). Invariant: Every scenario
+// ends with the checker, after which every process that the scenario started has stopped.
 package chaos

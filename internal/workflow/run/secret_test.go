@@ -240,7 +240,7 @@ func TestSecretSignalForManyStagesKeepsTheLimitOfARun(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	n := b.start(t, options{slots: 4, sweep: time.Second})
-	id := n.draw(t, `[{"id":"loop","module":"FOR_EACH","input":{"items":[1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20]},"config":{"concurrency":20}},
+	id := n.draw(t, `[{"id":"loop","module":"FOR_EACH","input":{"items":[1,2,3,4,5,6,7,8]},"config":{"concurrency":8}},
 		{"id":"wait","module":"WAIT_FOR_SIGNAL","config":{"name":"go","timeoutMs":60000,"secret":true}}]`,
 		`[{"id":"1","from":"loop","to":"wait","port":"each"}]`, `[]`)
 	key := n.trigger(t, run.TriggerParams{WorkflowID: id})
