@@ -2609,8 +2609,8 @@ type Problem struct {
 	//   differs too much from the database's; `books_stopped`: an audit found errors in the credits of this
 	//   workspace. Only free executions are accepted until the errors are corrected. Accepted executions continue;
 	//   `outcome_unknown`: the database connection broke during the commit, so the request may have taken effect.
-	//   `retryable` is false, and there is a `Retry-After` only if the request had an `Idempotency-Key`: repeat it
-	//   with the same key. Otherwise, check before you send it again.
+	//   There is a `Retry-After` only if the request had an `Idempotency-Key`: repeat it with the same key.
+	//   Otherwise, check before you send it again.
 	//
 	//
 	// Examples: invalid_credentials
