@@ -122,7 +122,7 @@ fuzz: go
 # them in this order, and skips those that have passed at this commit.
 SOAK       := WEFT_SOAK=1 go test -count=1 -shuffle=on -timeout 30m
 SOAK_PARTS := conform judges generators kills operations graphs cron platform services plain race lint fuzz
-SOAK_DONE  := .soak/$(shell git rev-parse --verify --quiet HEAD)
+SOAK_DONE   = .soak/$(shell git rev-parse --verify HEAD 2>/dev/null)
 FIGURES    := grep -vE '^ *(===|--- PASS)' # removes the names of passed tests, and keeps what they log
 
 soak: compiled
@@ -131,7 +131,7 @@ soak: compiled
 		started=$$(date +%s); echo "soak-$$part: started"; \
 		$(MAKE) --no-print-directory soak-$$part; \
 		echo "soak-$$part: passed in $$(( $$(date +%s) - started )) s"; \
-		test -n "$$(git status --porcelain)" || { mkdir -p $(SOAK_DONE); touch $(SOAK_DONE)/$$part; }; \
+		test -n "$$(git status --porcelain 2>&1)" || { mkdir -p $(SOAK_DONE); touch $(SOAK_DONE)/$$part; }; \
 	done
 
 soak-conform: go $(NODE_DONE)

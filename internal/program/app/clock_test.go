@@ -29,7 +29,6 @@ var measures = map[string]string{
 
 	"internal/component/modules/evm/hostile_test.go:run":                                      "the component's deadline is the input",
 	"internal/component/modules/utility/regex_match_test.go:TestRegexMatchStopsAtItsDeadline": "the component's deadline is the input",
-	"internal/platform/postgres/session_test.go:TestWaitingForASilentPoolerIsBounded":         "the only connection is never released",
 	"internal/platform/postgres/uptodate_test.go:TestMigrateDoesNotWaitIfNothingIsToDo":       "only a deadline ends a wait for a lock that is never released",
 }
 

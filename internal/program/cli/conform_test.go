@@ -109,7 +109,7 @@ func TestConformAgainstTheRealService(t *testing.T) {
 		got := run(t, environ, "", append(few, tls)...)
 		got.check(t, 0, "5.3   Callback signature  2       -", " cases against "+baseURL)
 		for _, want := range []string{
-			"\n8     Limits              -       -       -     1 ", "\nCHOICES: ", "\nD5    Callbacks  1 ", "a way to make workspaces and to give them credits: 1",
+			"\n8     Limits              -       -       -     -           1 ", "\nCHOICES: ", "\nD5    Callbacks  1 ", "a way to make workspaces and to give them credits: 1",
 			"\n4 parts of the contract: 3 proven, 1 not run\n1 part of the choices: 1 proven\n",
 		} {
 			if !strings.Contains(got.stdout, want) {
