@@ -5,6 +5,23 @@
 DELETE FROM river.river_job WHERE id IN (
     SELECT j.id FROM river.river_job j WHERE j.id = ANY(@ids::bigint[]) FOR UPDATE SKIP LOCKED);
 
+-- name: RiverJobDeleteFinal :execrows
+-- Deletes jobs that were fetched at least grace ago for an execution or a run that is final. Each
+-- finish deletes its job, unless a worker is fetching the job at that moment. If the worker's process
+-- then dies, the job stays running: River rescues no job without a timeout. River's own completion of
+-- a deleted job finds no row, which it allows. Jobs of other kinds are not changed: callbacks are
+-- sent after the end.
+DELETE FROM river.river_job WHERE id IN (
+    SELECT j.id FROM river.river_job j
+    WHERE j.state = 'running' AND j.queue = @queue AND j.attempted_at < now() - @grace::interval
+      AND CASE j.kind
+          WHEN 'component_execution' THEN (SELECT e.finished_at IS NOT NULL FROM component_executions e
+              WHERE e.workspace_id = (j.args->>'workspaceId')::uuid AND e.id = (j.args->>'executionId')::uuid)
+          WHEN 'workflow_run' THEN (SELECT r.finished_at IS NOT NULL FROM workflow_runs r
+              WHERE r.workspace_id = (j.args->>'workspaceId')::uuid AND r.id = (j.args->>'runId')::uuid)
+          END
+    LIMIT @max_rows FOR UPDATE SKIP LOCKED);
+
 -- name: RiverJobMakeDue :exec
 -- Makes a job that is not running due after the delay, like a snooze of a job that River fetched.
 UPDATE river.river_job SET state = 'available', scheduled_at = now() + @delay::interval

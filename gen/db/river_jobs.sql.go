@@ -11,6 +11,38 @@ import (
 	"time"
 )
 
+const riverJobDeleteFinal = `-- name: RiverJobDeleteFinal :execrows
+DELETE FROM river.river_job WHERE id IN (
+    SELECT j.id FROM river.river_job j
+    WHERE j.state = 'running' AND j.queue = $1 AND j.attempted_at < now() - $2::interval
+      AND CASE j.kind
+          WHEN 'component_execution' THEN (SELECT e.finished_at IS NOT NULL FROM component_executions e
+              WHERE e.workspace_id = (j.args->>'workspaceId')::uuid AND e.id = (j.args->>'executionId')::uuid)
+          WHEN 'workflow_run' THEN (SELECT r.finished_at IS NOT NULL FROM workflow_runs r
+              WHERE r.workspace_id = (j.args->>'workspaceId')::uuid AND r.id = (j.args->>'runId')::uuid)
+          END
+    LIMIT $3 FOR UPDATE SKIP LOCKED)
+`
+
+type RiverJobDeleteFinalParams struct {
+	Queue   string
+	Grace   time.Duration
+	MaxRows int32
+}
+
+// Deletes jobs that were fetched at least grace ago for an execution or a run that is final. Each
+// finish deletes its job, unless a worker is fetching the job at that moment. If the worker's process
+// then dies, the job stays running: River rescues no job without a timeout. River's own completion of
+// a deleted job finds no row, which it allows. Jobs of other kinds are not changed: callbacks are
+// sent after the end.
+func (q *Queries) RiverJobDeleteFinal(ctx context.Context, db DBTX, arg RiverJobDeleteFinalParams) (int64, error) {
+	result, err := db.Exec(ctx, riverJobDeleteFinal, arg.Queue, arg.Grace, arg.MaxRows)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const riverJobDeleteMany = `-- name: RiverJobDeleteMany :exec
 DELETE FROM river.river_job WHERE id IN (
     SELECT j.id FROM river.river_job j WHERE j.id = ANY($1::bigint[]) FOR UPDATE SKIP LOCKED)

@@ -63,6 +63,7 @@ func (s *Sweeper) Sweep(ctx context.Context) {
 	}
 	s.round(ctx, "stranded", reconcileEvery, s.reconcile)
 	s.round(ctx, "stranded_parked", parkedEvery, s.reconcileParked)
+	s.round(ctx, "final_jobs", reconcileEvery, s.deleteFinalJobs)
 	s.round(ctx, "parked", unparkEvery, s.unpark)
 	s.round(ctx, "credit_periods", renewEvery, s.renew)
 	s.round(ctx, "backlog", countEvery, s.backlog)
@@ -238,6 +239,15 @@ func (s *Sweeper) reconcileParked(ctx context.Context) (requeued int, err error)
 		}
 	}
 	return requeued, err
+}
+
+// deleteFinalJobs deletes jobs of final executions and runs that a dead process had fetched.
+func (s *Sweeper) deleteFinalJobs(ctx context.Context) (int, error) {
+	n, err := db.New().RiverJobDeleteFinal(ctx, s.runner.DB, db.RiverJobDeleteFinalParams{Queue: Queue, Grace: strandedAfter, MaxRows: rescueBatch})
+	if err != nil {
+		return 0, fmt.Errorf("delete the jobs of final executions and runs: %w", err)
+	}
+	return int(n), nil
 }
 
 // requeueStranded binds stranded executions to new jobs. Failures are logged once and left to the

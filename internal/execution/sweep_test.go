@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/weft-automation/weft/internal/execution/callback"
 )
 
 // swept returns a sweeper whose clock advances by tick on every read.
@@ -109,5 +111,50 @@ func TestLE09TheHourlyAuditStopsAndResumesTheBilling(t *testing.T) {
 		if n := audit(); n != c.stopped {
 			t.Errorf("after %s the billing of %d workspaces is stopped", c.statement, n)
 		}
+	}
+}
+
+// A worker may fetch the job of an execution while another process finishes the execution. The
+// finish leaves such a job to the worker. If the worker's process dies, the job stays running.
+func TestJobsOfFinalExecutionsAndRunsAreDeleted(t *testing.T) {
+	t.Parallel()
+	s := newStage(t)
+	const long, short = "1 minute", "1 second" // since the fetch
+	final := s.insert(t, "status, job_id, finished_at", "'COMPLETED', 1001, now()").ID
+	live := s.insert(t, "status, job_id", "'EXECUTING', 1002").ID
+	run := func(status, finishedAt string) uuid.UUID {
+		id, err := uuid.NewV7()
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.exec(t, `INSERT INTO workflow_runs (workspace_id, id, workflow_id, workflow_version, status, trigger, input, deadline, job_id, created_at, updated_at, finished_at)
+			VALUES ($1, $2, $1, 1, $3, 'API', '{}', now(), 1003, now(), now(), `+finishedAt+`)`, s.workspace, id, status)
+		return id
+	}
+	finalRun, liveRun := run("COMPLETED", "now()"), run("EXECUTING", "NULL")
+	for _, j := range []struct {
+		name, kind, field string
+		id                uuid.UUID
+		state, fetched    string
+	}{
+		{"gone: of a final execution", Args{}.Kind(), "executionId", final, "running", long},
+		{"gone: of a final run", RunKind, "runId", finalRun, "running", long},
+		{"kept: just fetched", Args{}.Kind(), "executionId", final, "running", short},
+		{"kept: not fetched", Args{}.Kind(), "executionId", final, "available", long},
+		{"kept: of a live execution", Args{}.Kind(), "executionId", live, "running", long},
+		{"kept: of a live run", RunKind, "runId", liveRun, "running", long},
+		{"kept: of a callback", callback.Args{}.Kind(), "executionId", final, "running", long},
+		{"kept: of an unknown kind", "later_kind", "executionId", final, "running", long},
+	} {
+		s.exec(t, `INSERT INTO river.river_job (kind, queue, args, metadata, max_attempts, attempt, state, attempted_at)
+			VALUES ($1, $2, jsonb_build_object('workspaceId', $3::uuid, $4::text, $5::uuid), jsonb_build_object('name', $6::text), 9, 1, $7, now() - $8::text::interval)`,
+			j.kind, Queue, s.workspace, j.field, j.id, j.name, j.state, j.fetched)
+	}
+	NewSweeper(s.runner).Sweep(t.Context())
+	if n := s.count(t, "SELECT count(*) FROM river.river_job WHERE metadata->>'name' LIKE 'gone:%'"); n != 0 {
+		t.Errorf("%d running jobs of final executions and runs are left", n)
+	}
+	if n := s.count(t, "SELECT count(*) FROM river.river_job WHERE metadata->>'name' LIKE 'kept:%'"); n != 6 {
+		t.Errorf("%d of 6 other jobs are left", n)
 	}
 }

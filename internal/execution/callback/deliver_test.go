@@ -16,6 +16,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/rivertype"
+
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/kit/fault"
 	"github.com/weft-automation/weft/internal/platform/egress"
@@ -303,6 +306,23 @@ func TestARestoreChangesTheWebhookID(t *testing.T) {
 		h := signature.Webhook{ID: request.Header["Webhook-Id"], Timestamp: request.Header["Webhook-Timestamp"], Signature: request.Header["Webhook-Signature"]}
 		if err := h.Check(secret, []byte("{}"), time.Now()); err != nil {
 			t.Errorf("after %d restores: %v", restores, err)
+		}
+	}
+}
+
+// OP-14: a delivery may wait for a permit while a quarantine starts.
+func TestOP14NothingIsSentAfterTheStartOfAQuarantine(t *testing.T) {
+	t.Parallel()
+	for free := range 2 { // checks before the quarantine
+		b := newBench(t, options{idle: true})
+		r := b.receiver(t, nil)
+		f := b.submit(t, wish{url: r.url})
+		checks := 0
+		b.deliverer.Quarantined = func() bool { checks++; return checks > free }
+		job := &river.Job[Args]{JobRow: &rivertype.JobRow{ID: *b.row(t, f).JobID}, Args: Args{WorkspaceID: f.WorkspaceID, ExecutionID: f.ID}}
+		retryIn, err := b.deliverer.work(t.Context(), job)
+		if retryIn != quarantinePause || err != nil || len(r.all()) != 0 {
+			t.Errorf("after %d checks: retried in %s, %v, %d requests", free, retryIn, err, len(r.all()))
 		}
 	}
 }

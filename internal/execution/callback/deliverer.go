@@ -138,7 +138,7 @@ func (d *Deliverer) Drain(ctx context.Context) {
 // try again. It is 0 if the attempt is recorded and the next one is scheduled. If deliver returns
 // an error, nothing was recorded.
 func (d *Deliverer) deliver(ctx context.Context, c delivery) (retryIn time.Duration, err error) {
-	if d.Quarantined != nil && d.Quarantined() {
+	if d.quarantined() {
 		return quarantinePause, nil
 	}
 	if !d.claim(c.ExecutionID) {
@@ -155,6 +155,8 @@ func (d *Deliverer) deliver(ctx context.Context, c delivery) (retryIn time.Durat
 	}
 	return v.retryIn, err
 }
+
+func (d *Deliverer) quarantined() bool { return d.Quarantined != nil && d.Quarantined() }
 
 // verdict says what must follow an attempt, or a delivery that was not attempted.
 type verdict struct {
@@ -252,7 +254,8 @@ const (
 
 // acquire acquires one permit for the workspace and one for the receiver. If it does not get both,
 // it returns the delay after which to try again. Workspaces share no limiter: a receiver's limiter
-// counts only the requests of this workspace to the host.
+// counts only the requests of this workspace to the host. It returns no permit if a quarantine has
+// started while it waited.
 func (d *Deliverer) acquire(ctx context.Context, c delivery) (release func(), retryIn time.Duration) {
 	workspace, retryIn := d.workspaces.acquire(ctx, c.WorkspaceID.String())
 	if workspace == nil {
@@ -262,6 +265,11 @@ func (d *Deliverer) acquire(ctx context.Context, c delivery) (release func(), re
 	if receiver == nil {
 		workspace.cancel()
 		return nil, retryIn
+	}
+	if d.quarantined() {
+		receiver.cancel()
+		workspace.cancel()
+		return nil, quarantinePause
 	}
 	return func() { receiver.release(); workspace.release() }, 0
 }

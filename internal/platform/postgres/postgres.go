@@ -48,16 +48,32 @@ const (
 
 // Open returns a pool of at most maxConns connections (0: the default of pgxpool) whose
 // sessions have the given role. name is the part of the service that uses the pool; it
-// appears in application_name. Open doesn't connect yet.
-func Open(ctx context.Context, dsn, name string, role Role, maxConns int32) (*pgxpool.Pool, error) {
-	return open(ctx, dsn, name, role, maxConns, nil)
+// appears in application_name. The pool uses only sessions that every gate admits. Open doesn't
+// connect yet.
+func Open(ctx context.Context, dsn, name string, role Role, maxConns int32, gates ...Gate) (*pgxpool.Pool, error) {
+	return open(ctx, dsn, name, role, maxConns, nil, gates)
 }
 
 // OpenWithoutTimeouts is Open for callers with long statements, which must bound their own
 // statements: migrations and the maintenance of the queue.
-func OpenWithoutTimeouts(ctx context.Context, dsn, name string, role Role, maxConns int32) (*pgxpool.Pool, error) {
-	return open(ctx, dsn, name, role, maxConns, map[string]string{"statement_timeout": "0", "lock_timeout": "0"})
+func OpenWithoutTimeouts(ctx context.Context, dsn, name string, role Role, maxConns int32, gates ...Gate) (*pgxpool.Pool, error) {
+	return open(ctx, dsn, name, role, maxConns, map[string]string{"statement_timeout": "0", "lock_timeout": "0"}, gates)
 }
+
+// Gate returns an error if a pool must not use a new session on this server. It may use the
+// session, which is closed after an error. Unavailable returns true for the error of a call that
+// needed the session.
+type Gate func(ctx context.Context, session *pgx.Conn, on Server) error
+
+// Server is the database of a session and the history of its server. The functions place_of_database,
+// timeline_of_database and recovered_position describe the fields.
+type Server struct {
+	Place     string
+	Timeline  int32
+	Recovered int64
+}
+
+var errGate = errors.New("the new database session was refused")
 
 // pingAfter is the idle time after which a connection of role API is pinged before use. It is
 // longer than pgxpool's second, so that queries that run every second cause no pings. Other
@@ -68,7 +84,7 @@ const (
 	upkeepPingAfter = 10 * time.Second
 )
 
-func open(ctx context.Context, dsn, name string, role Role, maxConns int32, settings map[string]string) (*pgxpool.Pool, error) {
+func open(ctx context.Context, dsn, name string, role Role, maxConns int32, settings map[string]string, gates []Gate) (*pgxpool.Pool, error) {
 	config, err := pgxpool.ParseConfig(dsn)
 	if err != nil {
 		return nil, fmt.Errorf("read the database address: %w", hideDSN(err))
@@ -95,7 +111,8 @@ func open(ctx context.Context, dsn, name string, role Role, maxConns int32, sett
 	connects := connects{free: int(config.MaxConns)}
 	config.BeforeConnect = func(context.Context, *pgx.ConnConfig) error { return connects.start() }
 	config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
-		if err := setUp(ctx, conn); err != nil {
+		on, err := setUp(ctx, conn, len(gates) > 0)
+		if err != nil {
 			return err
 		}
 		conn.TypeMap().RegisterType(&pgtype.Type{
@@ -103,6 +120,11 @@ func open(ctx context.Context, dsn, name string, role Role, maxConns int32, sett
 			Codec: &pgtype.TimestamptzCodec{ScanLocation: time.UTC},
 		})
 		pgxuuid.Register(conn.TypeMap())
+		for _, admit := range gates {
+			if err := admit(ctx, conn, on); err != nil {
+				return fmt.Errorf("%w: %w", errGate, err)
+			}
+		}
 		connects.succeeded()
 		return nil
 	}

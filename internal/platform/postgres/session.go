@@ -66,7 +66,7 @@ func Connect(ctx context.Context, dsn, name string) (*pgx.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := setUp(ctx, conn); err != nil {
+	if _, err := setUp(ctx, conn, false); err != nil {
 		_ = conn.Close(ctx)
 		return nil, err
 	}
@@ -83,21 +83,22 @@ var errShared = &SessionError{"the connection pooler between Weft and PostgreSQL
 
 // setUp verifies a new session. A pooler may have dropped its startup parameters, so setUp sets
 // the parameters that differ. It returns a SessionError if the session still has a different
-// role or different settings, or if a pooler shares the session with other clients.
-func setUp(ctx context.Context, conn *pgx.Conn) error {
+// role or different settings, or if a pooler shares the session with other clients. If locate is
+// set, setUp returns the server of the session.
+func setUp(ctx context.Context, conn *pgx.Conn, locate bool) (Server, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
-	now, err := inspect(ctx, conn, slices.Collect(maps.Keys(laterSettings)))
+	now, err := inspect(ctx, conn, slices.Collect(maps.Keys(laterSettings)), locate)
 	if err != nil {
-		return err
+		return Server{}, err
 	}
 	if now.direct && now.problem == "" {
-		return nil
+		return now.server, nil
 	}
 	mark := ""
 	if !now.direct {
 		if now.mark != "" {
-			return errShared
+			return Server{}, errShared
 		}
 		mark = rand.Text()
 		conn.PgConn().CustomData()[markKey] = mark
@@ -106,14 +107,14 @@ func setUp(ctx context.Context, conn *pgx.Conn) error {
 	_, err = conn.Exec(ctx, `SELECT set_config(name, value, false) FROM unnest($1::text[], $2::text[]) AS s (name, value)`,
 		pgx.QueryExecModeExec, append(names, markKey), append(values, mark))
 	if err != nil {
-		return fmt.Errorf("set up the session: %w", err)
+		return Server{}, fmt.Errorf("set up the session: %w", err)
 	}
-	return verify(ctx, conn)
+	return now.server, verify(ctx, conn)
 }
 
 // verify returns a SessionError if the session is not in the state in which setUp left it.
 func verify(ctx context.Context, conn *pgx.Conn) error {
-	now, err := inspect(ctx, conn, nil)
+	now, err := inspect(ctx, conn, nil, false)
 	if err != nil {
 		return err
 	}
@@ -136,20 +137,27 @@ type sessionState struct {
 	direct  bool   // whether there is no pooler in between: a pooler issues its own cancel keys
 	mark    string // of the client that last set up the session
 	problem string // the differences from the settings of Session; "" if it has them
+	server  Server // if it was asked for
 }
 
 // inspect reads a session's role and settings in one round trip. It first sets those of the wanted
-// settings that set names.
-func inspect(ctx context.Context, conn *pgx.Conn, set []string) (now sessionState, err error) {
+// settings that set names. If locate is set, inspect also reads the server, which fails in a database
+// without Weft's schema.
+func inspect(ctx context.Context, conn *pgx.Conn, set []string, locate bool) (now sessionState, err error) {
 	names, values := wanted(conn)
 	var pid uint32
 	var user string
 	var differ []string
+	where, into := "", []any{&pid, &user, &now.mark, &differ}
+	if locate {
+		where = ", place_of_database(), timeline_of_database(), recovered_position()"
+		into = append(into, &now.server.Place, &now.server.Timeline, &now.server.Recovered)
+	}
 	err = conn.QueryRow(ctx, `SELECT pg_backend_pid(), current_user::text, COALESCE(current_setting($3, true), ''),
 		ARRAY(SELECT format('%s is %s instead of %s', name, COALESCE(current_setting(name, true), 'not set'), value)
 			FROM unnest($1::text[], $2::text[]) AS s (name, value)
-			WHERE CASE WHEN name = ANY ($4::text[]) THEN set_config(name, value, false) ELSE current_setting(name, true) END IS DISTINCT FROM value)`,
-		pgx.QueryExecModeExec, names, values, markKey, set).Scan(&pid, &user, &now.mark, &differ)
+			WHERE CASE WHEN name = ANY ($4::text[]) THEN set_config(name, value, false) ELSE current_setting(name, true) END IS DISTINCT FROM value)`+where,
+		pgx.QueryExecModeExec, names, values, markKey, set).Scan(into...)
 	if err != nil {
 		return now, fmt.Errorf("verify the session: %w", err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/kit/wait"
+	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
 // trackEvery is the interval at which the position is read after commits. If a failover loses
@@ -29,7 +30,10 @@ func serverOf(now db.InstallationGetRow) server {
 type position struct {
 	mu     sync.Mutex
 	server server // the server on which the position was read; zero if no position was read
+	place  string // of the database; empty if no position was read
 	stored int64
+
+	judged postgres.Server // the last server that a poll judged because it may lack commits
 }
 
 // page is the size of a log page. Only PostgreSQL's background writer stores the log up to the
@@ -38,10 +42,10 @@ type position struct {
 const page = 8192
 
 // follow records a position of a server that is known to have all earlier commits.
-func (p *position) follow(on server, stored int64) {
+func (p *position) follow(on server, place string, stored int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.server = on
+	p.server, p.place = on, place
 	p.note(stored)
 }
 
@@ -66,7 +70,7 @@ func (p *position) note(stored int64) {
 func (p *position) forget() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.server, p.stored = server{}, 0
+	p.server, p.place, p.stored, p.judged = server{}, "", 0, postgres.Server{}
 }
 
 // lost describes the acknowledged commits that a server lacks. It returns "" if no commits are
@@ -74,6 +78,10 @@ func (p *position) forget() {
 func (p *position) lost(now server) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	return p.lacks(now)
+}
+
+func (p *position) lacks(now server) string {
 	switch {
 	case p.stored == 0 || now.timeline == 0 || now == p.server:
 		return ""

@@ -29,7 +29,7 @@ func TestOP14AServerThatLacksAcknowledgedWorkIsDetected(t *testing.T) {
 		{"a server that still recovers", server{recovered: 10}, false},
 	} {
 		var p position
-		p.follow(before, 4000)
+		p.follow(before, "here", 4000)
 		if !p.advance(before, 5000) {
 			t.Errorf("%s: the position did not advance", c.name)
 		}
@@ -41,7 +41,7 @@ func TestOP14AServerThatLacksAcknowledgedWorkIsDetected(t *testing.T) {
 
 func TestOP14APositionOfAnotherServerIsNotRecorded(t *testing.T) {
 	var p position
-	p.follow(server{timeline: 1}, 4000)
+	p.follow(server{timeline: 1}, "here", 4000)
 	if p.advance(server{timeline: 2, recovered: 3000}, 5000) || p.stored != 4000 {
 		t.Errorf("recorded %d", p.stored)
 	}
@@ -49,7 +49,7 @@ func TestOP14APositionOfAnotherServerIsNotRecorded(t *testing.T) {
 
 func TestOP14APositionAtTheEndOfAPageIsNotRecorded(t *testing.T) {
 	var p position
-	p.follow(server{timeline: 1}, 4000)
+	p.follow(server{timeline: 1}, "here", 4000)
 	p.advance(server{timeline: 1}, 2*page)
 	if p.stored != 4000 {
 		t.Errorf("recorded %d", p.stored)
@@ -84,7 +84,7 @@ func TestOP14APositionIsReadAfterACommit(t *testing.T) {
 	if w.position.stored < committed && committed%page != 0 {
 		t.Errorf("%s is recorded, %s was committed", lsn(w.position.stored), lsn(committed))
 	}
-	w.position.follow(server{timeline: 1, recovered: 1}, committed+1_000_000)
+	w.position.follow(server{timeline: 1, recovered: 1}, w.position.place, committed+1_000_000)
 	w.track(t.Context())
 	select {
 	case <-w.soon:

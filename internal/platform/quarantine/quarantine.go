@@ -4,7 +4,8 @@
 // The package holds a restored database until an operator releases the database. It also holds a
 // process whose clock differs from the database's. It doesn't stop any work itself: code that
 // starts work calls Held. Work is held until a poll finds the database at the place recorded in it.
-// If the places differ, work is held until an operator releases the database.
+// If the places differ, work is held until an operator releases the database. A process polls once
+// per second, and also before it uses the first session on a server that may lack commits: Admit.
 package quarantine
 
 import (
@@ -14,6 +15,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/kit/fault"
@@ -32,7 +35,7 @@ const (
 
 // Watch monitors the quarantine in one process.
 type Watch struct {
-	pool postgres.DB
+	pool *pgxpool.Pool
 	log  *slog.Logger
 
 	// Clock is compared with PostgreSQL's clock at each poll. The clocks may differ by at most
@@ -46,11 +49,11 @@ type Watch struct {
 	freed  chan struct{} // closed when work may start for the first time
 	once   sync.Once
 
-	// Used only by the polling goroutine.
-	seen     int64     // the last beat of a database in order, or noBeat
-	doubt    time.Time // when the new timeline was first seen
-	released time.Time // when the last quarantine ended
-	logged   string    // the reason that was logged last
+	mu       sync.Mutex // held by judge
+	seen     int64      // the last beat of a database in order, or noBeat
+	doubt    time.Time  // when the new timeline was first seen
+	released time.Time  // when the last quarantine ended
+	logged   string     // the reason that was logged last
 
 	position position
 	soon     chan struct{} // triggers a poll
@@ -60,7 +63,7 @@ type Watch struct {
 const noBeat = -1
 
 // NewWatch returns a watch that holds everything until Poll has found the database in order.
-func NewWatch(pool postgres.DB, log *slog.Logger) *Watch {
+func NewWatch(pool *pgxpool.Pool, log *slog.Logger) *Watch {
 	w := &Watch{pool: pool, log: log, freed: make(chan struct{}), soon: make(chan struct{}, 1), seen: noBeat}
 	w.held.Store(true)
 	return w
@@ -121,7 +124,19 @@ func (w *Watch) Run(ctx context.Context) {
 func (w *Watch) Poll(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
-	now, err := w.read(ctx)
+	session, err := w.pool.Acquire(ctx)
+	if err != nil {
+		return fmt.Errorf("read the installation: %w", err)
+	}
+	defer session.Release()
+	return w.judge(ctx, session)
+}
+
+// judge is Poll on the given session. It uses no other session: opening one may call judge.
+func (w *Watch) judge(ctx context.Context, session postgres.DB) error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	now, err := w.read(ctx, session)
 	if err != nil {
 		return err
 	}
@@ -134,17 +149,17 @@ func (w *Watch) Poll(ctx context.Context) error {
 	case now.QuarantinedAt != nil:
 		w.hold(ctx, *now.Reason)
 	case now.Place != now.PlaceNow:
-		return w.start(ctx, now, fmt.Sprintf("the database was at %s and is now at %s: it was copied, or restored from a dump", now.Place, now.PlaceNow))
+		return w.start(ctx, session, now, fmt.Sprintf("the database was at %s and is now at %s: it was copied, or restored from a dump", now.Place, now.PlaceNow))
 	case now.Beat < w.seen:
-		return w.start(ctx, now, "the database lacks changes that this process has already seen: an older state came back")
+		return w.start(ctx, session, now, "the database lacks changes that this process has already seen: an older state came back")
 	case w.position.lost(serverOf(now)) != "":
-		return w.start(ctx, now, w.position.lost(serverOf(now)))
+		return w.start(ctx, session, now, w.position.lost(serverOf(now)))
 	case now.Timeline == now.TimelineNow:
 		w.seen, w.doubt = now.Beat, time.Time{}
-		w.position.follow(serverOf(now), now.Flushed)
+		w.position.follow(serverOf(now), now.PlaceNow, now.Flushed)
 		w.free(ctx)
 	case now.TimelineNow != 0: // 0 means that the server is still recovering, and accepts no work
-		return w.handleNewTimeline(ctx, now)
+		return w.handleNewTimeline(ctx, session, now)
 	}
 	return nil
 }
@@ -152,10 +167,10 @@ func (w *Watch) Poll(ctx context.Context) error {
 // handleNewTimeline decides whether a new timeline has all commits. A process that ran before
 // the change compares the timeline with its last position: either a standby took over with all
 // commits, or an older state was restored.
-func (w *Watch) handleNewTimeline(ctx context.Context, now db.InstallationGetRow) error {
+func (w *Watch) handleNewTimeline(ctx context.Context, session postgres.DB, now db.InstallationGetRow) error {
 	switch {
 	case w.seen != noBeat:
-		n, err := db.New().InstallationSetTimeline(ctx, w.pool, db.InstallationSetTimelineParams{Timeline: now.Timeline, Beat: now.Beat})
+		n, err := db.New().InstallationSetTimeline(ctx, session, db.InstallationSetTimelineParams{Timeline: now.Timeline, Beat: now.Beat})
 		if err == nil && n > 0 {
 			w.log.WarnContext(ctx, "another server took over with everything that this process has seen; work continues", "timeline", now.TimelineNow)
 		}
@@ -166,14 +181,14 @@ func (w *Watch) handleNewTimeline(ctx context.Context, now db.InstallationGetRow
 	case time.Since(w.doubt) < followWithin:
 		return nil
 	}
-	return w.start(ctx, now, fmt.Sprintf("the database was on timeline %d and is now on %d: it was restored, or a standby took over that lacked the last writes", now.Timeline, now.TimelineNow))
+	return w.start(ctx, session, now, fmt.Sprintf("the database was on timeline %d and is now on %d: it was restored, or a standby took over that lacked the last writes", now.Timeline, now.TimelineNow))
 }
 
 // start starts a quarantine for the given installation. If the installation changed in the
 // meantime, start does nothing and the next poll decides.
-func (w *Watch) start(ctx context.Context, judged db.InstallationGetRow, reason string) error {
+func (w *Watch) start(ctx context.Context, session postgres.DB, judged db.InstallationGetRow, reason string) error {
 	w.held.Store(true)
-	n, err := db.New().InstallationQuarantineUnchanged(ctx, w.pool, db.InstallationQuarantineUnchangedParams{
+	n, err := db.New().InstallationQuarantineUnchanged(ctx, session, db.InstallationQuarantineUnchangedParams{
 		Reason: &reason, Place: judged.Place, Timeline: judged.Timeline, ReleasedAt: judged.ReleasedAt,
 	})
 	if err != nil {
@@ -216,10 +231,10 @@ func (w *Watch) Beat() { w.beats.Store(true) }
 // read returns the installation and increments the beat if an increment is due. If the beat
 // can't be incremented (the database is elsewhere, or the server is read-only), read returns the
 // installation unchanged. Each result also has the time of PostgreSQL's clock.
-func (w *Watch) read(ctx context.Context) (now db.InstallationGetRow, err error) {
+func (w *Watch) read(ctx context.Context, session postgres.DB) (now db.InstallationGetRow, err error) {
 	if w.beats.Swap(false) {
 		asked := w.Clock.Local()
-		now, err := db.New().InstallationBeat(ctx, w.pool)
+		now, err := db.New().InstallationBeat(ctx, session)
 		switch {
 		case err == nil:
 			w.compare(ctx, asked, now.Now)
@@ -229,7 +244,7 @@ func (w *Watch) read(ctx context.Context) (now db.InstallationGetRow, err error)
 		}
 	}
 	asked := w.Clock.Local()
-	if now, err = read(ctx, w.pool); err == nil {
+	if now, err = read(ctx, session); err == nil {
 		w.compare(ctx, asked, now.Now)
 	}
 	return now, err

@@ -142,7 +142,7 @@ func TestOP05AReleaseIsNotUndoneByAnEarlierDecision(t *testing.T) {
 		if released, err := Release(t.Context(), pool); err != nil || !released {
 			t.Fatalf("%s: released %v, %v", name, released, err)
 		}
-		if err := w.start(t.Context(), judged, "as it was"); err != nil {
+		if err := w.start(t.Context(), pool, judged, "as it was"); err != nil {
 			t.Fatal(err)
 		}
 		if status, err := StatusOf(t.Context(), pool); err != nil || status.Since != nil || poll(t, w) {

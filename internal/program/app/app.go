@@ -125,7 +125,10 @@ func (a *App) build(ctx, background context.Context) (err error) {
 	if a.untrace, err = telemetry.StartTracing(ctx, a.cfg.TraceEndpoint, Version, a.log); err != nil {
 		return err
 	}
-	if a.pools, err = openPools(ctx, a.cfg); err != nil {
+	admit := func(ctx context.Context, session *pgx.Conn, on postgres.Server) error {
+		return a.watch.Admit(ctx, session, on)
+	}
+	if a.pools, err = openPools(ctx, a.cfg, admit); err != nil { // this connects to nothing yet
 		return err
 	}
 	a.clock = clock.New(a.cfg.now)

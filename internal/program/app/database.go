@@ -25,10 +25,11 @@ type pools struct {
 	queue  *pgxpool.Pool // the queue's own; nil in a process without workers
 }
 
-func openPools(ctx context.Context, cfg Config) (p *pools, err error) {
-	open := func(how func(context.Context, string, string, postgres.Role, int32) (*pgxpool.Pool, error), name string, role postgres.Role, conns int32) (pool *pgxpool.Pool) {
+// openPools opens the pools. They use only sessions that gate admits.
+func openPools(ctx context.Context, cfg Config, gate postgres.Gate) (p *pools, err error) {
+	open := func(how func(context.Context, string, string, postgres.Role, int32, ...postgres.Gate) (*pgxpool.Pool, error), name string, role postgres.Role, conns int32) (pool *pgxpool.Pool) {
 		if err == nil {
-			pool, err = how(ctx, cfg.DatabaseURL, name, role, conns)
+			pool, err = how(ctx, cfg.DatabaseURL, name, role, conns, gate)
 		}
 		return pool
 	}

@@ -1,12 +1,15 @@
 package app
 
 import (
+	"context"
+	"errors"
 	"io"
 	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/weft-automation/weft/gen/api"
@@ -92,5 +95,23 @@ func TestAProcessWhoseSessionsLoseTheirRoleIsNotReady(t *testing.T) {
 	}
 	if !strings.Contains(w.log.String(), "instead of weft_api") {
 		t.Error("the log does not give the reason")
+	}
+}
+
+// OP-14: work goes through these pools only. A pool without the gate would do work on a server that
+// lacks acknowledged work, until the next poll.
+func TestOP14EveryPoolUsesTheGate(t *testing.T) {
+	t.Parallel()
+	refused := errors.New("refused")
+	gate := func(context.Context, *pgx.Conn, postgres.Server) error { return refused }
+	p, err := openPools(t.Context(), Config{DatabaseURL: pgtest.DSN(t), Work: true, Workers: 1}, gate)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer p.close()
+	for name, pool := range map[string]*pgxpool.Pool{"api": p.api, "system": p.system, "limits": p.limits, "runs": p.runs, "work": p.work, "queue": p.queue} {
+		if err := pool.Ping(t.Context()); !errors.Is(err, refused) {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

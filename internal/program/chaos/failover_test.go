@@ -138,6 +138,10 @@ func TestOP14AFailoverToAStandby(t *testing.T) {
 					t.Error(err)
 				}
 			})
+			var promoted string
+			if err := openPool(t, standby.DSN("postgres")).QueryRow(t.Context(), "SELECT clock_timestamp()::text").Scan(&promoted); err != nil {
+				t.Fatal(err)
+			}
 			if err := execute(standby.DSN("postgres"), "SELECT pg_promote()"); err != nil {
 				t.Fatal(err)
 			}
@@ -166,6 +170,13 @@ func TestOP14AFailoverToAStandby(t *testing.T) {
 				if code != 0 || !slices.ContainsFunc(reasons, func(reason string) bool { return strings.Contains(text, reason) }) {
 					t.Errorf("status: %d %s", code, text)
 				}
+				// No process starts work on the standby before it has compared its position.
+				started := s.number("SELECT count(*) FROM component_executions WHERE attempt_started_at > $1::text::timestamptz", promoted)
+				sent := s.number("SELECT count(*) FROM callback_attempts WHERE started_at > $1::text::timestamptz", promoted)
+				if started != 0 {
+					t.Errorf("%d executions were started after the promotion", started)
+				}
+				figures.note(t, "%s: %d callbacks were sent after the promotion", c.name, sent)
 			} else {
 				s.load(20, mixed)
 				s.finish(time.Minute)
