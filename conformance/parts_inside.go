@@ -15,6 +15,7 @@ var insideParts = []Part{
 	{"D2.10.curl", "plain curl works through `weft proxy`, which signs; `weft dev` has no separate token", insideBy("internal/program/cli.TestProxySignsRequests")},
 	{"D3.500", "500 INTERNAL_ERROR does not reveal the cause", insideBy("internal/web/server.TestAB12FailuresHaveOneShapeAndShowNothing")},
 	{"D3.503", "503 UNAVAILABLE has Retry-After", insideBy("internal/web/server.TestAB12FailuresHaveOneShapeAndShowNothing")},
+	{"D3.503.unknown", "a commit that is in doubt: 503 outcome_unknown, with Retry-After only if there was an Idempotency-Key", insideBy("internal/web/server.TestAnUnknownOutcomeIsRetryableOnlyWithAnIdempotencyKey")},
 	{"D5.1.committed", "a callback is sent after the result is committed", insideBy("internal/program/chaos.TestEX04AndLE03EveryCrashPoint")},
 	{"D5.2.bounds", "a receiver has 15 s, and 16 KiB of its response are read", insideBy("internal/execution/callback.TestCB06HostileResponsesAreLimitedInTimeAndMemory")},
 	{"D5.3.schedule", "ten attempts, the first immediately, the last after a delay of 24 h, each delay within 20 %", insideBy("internal/execution/callback.TestCB02EveryDelayOfTheScheduleIsUsedOnce")},

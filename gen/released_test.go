@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -49,9 +50,16 @@ func document(t *testing.T, path string) object {
 	return root
 }
 
+// agreed is in the findings about the one breaking change that the contract itself demands. A 503 with
+// the reason outcome_unknown has no Retry-After if the request had no Idempotency-Key (decisions 3),
+// because a client that obeyed it could pay twice.
+const agreed = "the response header `retry-after` became optional for the status `503` [response-header-became-optional]"
+
 // `make breaking` runs it.
 func TestTheContractBreaksNothingThatIsPromised(t *testing.T) {
-	if found := breaks(t, released, "../openapi.yaml"); len(found) > 0 {
+	found := breaks(t, released, "../openapi.yaml")
+	found = slices.DeleteFunc(found, func(line string) bool { return strings.Contains(line, agreed) })
+	if len(found) > 0 {
 		t.Errorf("under /v1 the contract only grows (decisions 9.6):\n%s", strings.Join(found, "\n"))
 	}
 }

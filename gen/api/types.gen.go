@@ -2544,6 +2544,13 @@ type Problem struct {
 	// Errors The faults, if there are several, or if the fault has a place in the request.
 	Errors []ProblemDetail `json:"errors,omitempty"`
 
+	// ExecutionID With `outcome_unknown`, the ID of the execution that the request may have created. If it exists,
+	// `GET /v1/sdk/components/executions/{executionId}` returns it.
+	//
+	//
+	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
+	ExecutionID *openapi_types.UUID `json:"executionId,omitempty"`
+
 	// ExpectedMessageSha256 With `invalid_credentials` of a signed request: the SHA-256, in hexadecimal, of the message that the server
 	// built from the request. If it equals the SHA-256 of the message that you signed, the key or the secret is
 	// wrong. Otherwise you signed other bytes than you sent.
@@ -2600,7 +2607,10 @@ type Problem struct {
 	// - `UNAVAILABLE`: `quarantined`: the database is in quarantine until its operator releases it; `master_key`:
 	//   the process that answered has a wrong master key; `clock_differs`: the clock of the process that answered
 	//   differs too much from the database's; `books_stopped`: an audit found errors in the credits of this
-	//   workspace. Only free executions are accepted until the errors are corrected. Accepted executions continue.
+	//   workspace. Only free executions are accepted until the errors are corrected. Accepted executions continue;
+	//   `outcome_unknown`: the database connection broke during the commit, so the request may have taken effect.
+	//   There is a `Retry-After` only if the request had an `Idempotency-Key`: repeat it with the same key.
+	//   Otherwise, check before you send it again.
 	//
 	//
 	// Examples: invalid_credentials
@@ -2616,10 +2626,19 @@ type Problem struct {
 	// Examples: 2
 	ReservedCredits *credit.Amount `json:"reservedCredits,omitempty"`
 
-	// Retryable Whether the same request, unchanged, can succeed later.
+	// Retryable Whether the same request, unchanged, can succeed later. False with `outcome_unknown`: sent again without an
+	// `Idempotency-Key`, the request could take effect twice.
+	//
 	//
 	// Examples: false
 	Retryable bool `json:"retryable"`
+
+	// RunID With `outcome_unknown`, the ID of the run that the request may have started, or of the run that the signal
+	// was sent to.
+	//
+	//
+	// Examples: 019aa5f3-0a1b-7c2d-8e3f-4a5b6c7d8e9f
+	RunID *openapi_types.UUID `json:"runId,omitempty"`
 
 	// ServerTime With `timestamp_expired` and `timestamp_in_future`, the server's time.
 	//

@@ -146,7 +146,11 @@ func insertAccepted(ctx context.Context, conn postgres.DB, items []submission, m
 	for _, a := range items {
 		appendAccept(&p, a)
 	}
-	rows, err := db.New().ExecutionAcceptMany(ctx, conn, p)
+	var rows []db.ExecutionAcceptManyRow
+	err := postgres.Write(ctx, conn, func(conn postgres.DB) (err error) {
+		rows, err = db.New().ExecutionAcceptMany(ctx, conn, p)
+		return err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("accept executions: %w", err)
 	}

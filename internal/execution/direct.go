@@ -137,7 +137,9 @@ func (r *Runner) flushDirects(ctx context.Context, items []direct) (rows []*db.E
 		rows, err = r.storeDirectsTx(ctx, tx, items, made)
 		return err
 	})
-	if err != nil {
+	// The items share the commit, so one of them shows its outcome. While the database can't be reached,
+	// other direct executions wait for the lookup. They couldn't be stored either.
+	if err = resolve(ctx, r.DB, err, items[0].submission, uuid.Nil); err != nil {
 		made.deliveries.Drop()
 		return nil, err
 	}
@@ -151,7 +153,7 @@ func (r *Runner) flushDirects(ctx context.Context, items []direct) (rows []*db.E
 func (r *Runner) storeOnce(ctx context.Context, d direct) (row *db.ExecutionGetRow, earlier uuid.UUID, err error) {
 	made := &followUp{}
 	err = withTimeout(context.WithoutCancel(ctx), writeTimeout, func(ctx context.Context) error {
-		return postgres.InTx(ctx, r.DB, func(tx *postgres.Tx) error {
+		err := postgres.InTx(ctx, r.DB, func(tx *postgres.Tx) error {
 			id, replayed, err := d.Idempotency.OnceTx(ctx, tx, d.id, func() error {
 				rows, err := r.storeDirectsTx(ctx, tx, []direct{d}, made)
 				if err == nil {
@@ -164,6 +166,7 @@ func (r *Runner) storeOnce(ctx context.Context, d direct) (row *db.ExecutionGetR
 			}
 			return err
 		})
+		return resolve(ctx, r.DB, err, d.submission, earlier)
 	})
 	switch {
 	case err != nil:

@@ -4,12 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"io"
-	"net"
-	"net/url"
-	"path/filepath"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,93 +14,15 @@ import (
 	"github.com/weft-automation/weft/internal/execution"
 	"github.com/weft-automation/weft/internal/kit/status"
 	"github.com/weft-automation/weft/internal/kit/waittest"
+	"github.com/weft-automation/weft/internal/local/pgtest"
 	"github.com/weft-automation/weft/internal/platform/idempotency"
 )
 
-// cutter is a proxy between a node and PostgreSQL. When armed, it forwards a statement and closes
-// the connection instead of returning the response that contains all marks. The statement took
-// effect, but the node does not know that.
-type cutter struct {
-	dsn   string
-	marks atomic.Pointer[[]string]
-	stall sync.RWMutex // while locked, no response is returned
-}
-
-func newCutter(t *testing.T, dsn string) *cutter {
-	t.Helper()
-	address, err := url.Parse(dsn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	network, target := "tcp", address.Host
-	query := address.Query()
-	if folder := query.Get("host"); filepath.IsAbs(folder) {
-		network, target = "unix", filepath.Join(folder, ".s.PGSQL.5432")
-	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = listener.Close() })
-	query.Del("host")
-	address.Host, address.RawQuery = listener.Addr().String(), query.Encode()
-	c := &cutter{dsn: address.String()}
-	go func() {
-		for {
-			client, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			go c.carry(client, network, target)
-		}
-	}()
-	return c
-}
-
-func (c *cutter) carry(client net.Conn, network, target string) {
-	defer client.Close()
-	server, err := net.Dial(network, target)
-	if err != nil {
-		return
-	}
-	defer server.Close()
-	go func() {
-		_, _ = io.Copy(server, client)
-		_ = server.Close()
-	}()
-	answer := make([]byte, 1<<20)
-	for {
-		n, err := server.Read(answer)
-		if c.cuts(answer[:n]) {
-			return
-		}
-		c.stall.RLock()
-		_, writeErr := client.Write(answer[:n])
-		c.stall.RUnlock()
-		if writeErr != nil || err != nil {
-			return
-		}
-	}
-}
-
-func (c *cutter) cuts(answer []byte) bool {
-	marks := c.marks.Load()
-	if marks == nil {
-		return false
-	}
-	for _, mark := range *marks {
-		if !bytes.Contains(answer, []byte(mark)) {
-			return false
-		}
-	}
-	return c.marks.CompareAndSwap(marks, nil)
-}
-
 // behind starts a node that connects through the cutter.
-func (b *bench) behind(t *testing.T, c *cutter, o options, modules ...component.Module) *node {
+func (b *bench) behind(t *testing.T, c *pgtest.Cutter, o options, modules ...component.Module) *node {
 	t.Helper()
 	direct := b.dsn
-	b.dsn = c.dsn
+	b.dsn = c.DSN
 	defer func() { b.dsn = direct }()
 	return b.start(t, o, modules...)
 }
@@ -122,18 +38,31 @@ func TestEX14AStartWhoseAnswerIsLostIsNotStuck(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	accepts := b.start(t, options{idle: true}, echo())
-	c := newCutter(t, b.dsn)
+	c := pgtest.NewCutter(t, b.dsn)
 	b.behind(t, c, options{workers: 2}, echo())
-	c.marks.Store(&[]string{"ECHO", "UPDATE 1\x00"})
+	c.Lose(pgtest.Loss{Response: []string{"ECHO", "UPDATE 1\x00"}})
 	id := b.submit(t, accepts, execution.SubmitParams{Module: "ECHO"}).ID
 	b.settled(t)
-	if c.marks.Load() != nil {
-		t.Fatal("no answer was cut")
+	if !c.Lost() {
+		t.Fatal("no answer was lost")
 	}
 	if got := b.await(t, accepts, id); got.Status != status.ExecutionCompleted {
 		t.Errorf("ended %s", got.Status)
 	}
 }
+
+// acceptance is the loss of the response to an acceptance. With an Idempotency-Key, the acceptance ends
+// with a COMMIT. Without one, it is one statement, whose row has three columns of 8, 1 and 8 bytes.
+func acceptance(workspace uuid.UUID, keyed bool) pgtest.Loss {
+	loss := pgtest.Loss{Request: string(workspace[:]), Response: []string{"D\x00\x00\x00\x23\x00\x03\x00\x00\x00\x08"}}
+	if keyed {
+		loss.Response = committed
+	}
+	return loss
+}
+
+// committed marks the response to a COMMIT.
+var committed = []string{"COMMIT\x00"}
 
 func TestEX14AnAcceptanceWhoseAnswerIsLostRunsOnce(t *testing.T) {
 	t.Parallel()
@@ -148,40 +77,30 @@ func TestEX14AnAcceptanceWhoseAnswerIsLostRunsOnce(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)
-			c := newCutter(t, b.dsn)
+			c := pgtest.NewCutter(t, b.dsn)
 			m := echo()
 			m.repeat = tc.repeat
 			n := b.behind(t, c, options{slots: 4, workers: 2}, m)
 			params := execution.SubmitParams{
 				WorkspaceID: b.workspace, Module: "ECHO", Input: json.RawMessage(`{}`), Config: json.RawMessage(`{}`), Attempts: 1,
 			}
-			// Without a key, the acceptance is one statement. The mark is its row in PostgreSQL's
-			// protocol: three columns of 8, 1 and 8 bytes. With a key, the acceptance ends with a COMMIT.
-			// River's maintenance commits too, so repeat until the connection is cut at the acceptance.
-			mark := "D\x00\x00\x00\x23\x00\x03\x00\x00\x00\x08"
 			if tc.keyed {
-				mark = "COMMIT\x00"
+				params.Idempotency = &idempotency.Key{WorkspaceID: b.workspace, Operation: "x", Path: "/x", Key: uuid.NewString()}
 			}
-			made := 0
-			for err := error(nil); err == nil; made++ {
-				if made == 50 {
-					t.Fatal("no acceptance lost its answer")
-				}
-				if tc.keyed {
-					params.Idempotency = &idempotency.Key{WorkspaceID: b.workspace, Operation: "x", Path: "/x", Key: uuid.NewString()}
-				}
-				c.marks.Store(&[]string{mark})
-				_, err = n.service.Submit(t.Context(), params)
+			c.Lose(acceptance(b.workspace, tc.keyed))
+			made, err := n.service.Submit(t.Context(), params)
+			if err != nil || made.Replayed || !c.Lost() {
+				t.Fatalf("returned %+v, %v; lost: %v", made, err, c.Lost())
 			}
 			b.settled(t)
-			if count, sum := b.postings(t); count != int64(made) || sum != count*1_000_000 {
-				t.Errorf("%d acceptances, %d postings of %d micro-credits", made, count, sum)
+			if count, sum := b.postings(t); count != 1 || sum != 1_000_000 {
+				t.Errorf("%d postings of %d micro-credits", count, sum)
 			}
 			if !tc.keyed {
 				return
 			}
 			again, err := n.service.Submit(t.Context(), params)
-			if err != nil || !again.Replayed || again.Record.Status != status.ExecutionCompleted {
+			if err != nil || !again.Replayed || again.Record.ID != made.Record.ID || again.Record.Status != status.ExecutionCompleted {
 				t.Errorf("the repeat returned %+v, %v", again, err)
 			}
 		})
@@ -191,7 +110,7 @@ func TestEX14AnAcceptanceWhoseAnswerIsLostRunsOnce(t *testing.T) {
 func TestEX14AFinishWhoseAnswerIsLostIsPublishedAndPostedOnce(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	c := newCutter(t, b.dsn)
+	c := pgtest.NewCutter(t, b.dsn)
 	s := newSlow("SLOW", component.RepeatUnsafe)
 	n := b.behind(t, c, options{slots: 2}, s)
 	id := b.submit(t, n, execution.SubmitParams{Module: "SLOW"}).ID
@@ -204,13 +123,13 @@ func TestEX14AFinishWhoseAnswerIsLostIsPublishedAndPostedOnce(t *testing.T) {
 		awaited <- got
 	}()
 	<-s.started
-	c.marks.Store(&[]string{"COMMIT\x00"})
+	c.Lose(pgtest.Loss{Request: string(id[:]), Response: committed})
 	close(s.release)
 	if got := <-awaited; got.Status != status.ExecutionCompleted {
 		t.Errorf("the waiter received %s", got.Status)
 	}
-	if count, _ := b.postings(t); count != 1 || s.attempts.Load() != 1 {
-		t.Errorf("%d postings after %d runs", count, s.attempts.Load())
+	if count, _ := b.postings(t); count != 1 || s.attempts.Load() != 1 || !c.Lost() {
+		t.Errorf("%d postings after %d runs; lost: %v", count, s.attempts.Load(), c.Lost())
 	}
 }
 

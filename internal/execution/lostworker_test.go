@@ -15,6 +15,7 @@ import (
 	"github.com/weft-automation/weft/internal/execution"
 	"github.com/weft-automation/weft/internal/kit/status"
 	"github.com/weft-automation/weft/internal/kit/waittest"
+	"github.com/weft-automation/weft/internal/local/pgtest"
 )
 
 // cutWorkers terminates the sessions by which workers show that they are alive.
@@ -122,7 +123,7 @@ func TestEX05AnUnsafeCallWhoseWorkerIsLostIsNotRepeated(t *testing.T) {
 func TestAnUnsafeCallOutlivesAStallOfTheDatabase(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	c := newCutter(t, b.dsn)
+	c := pgtest.NewCutter(t, b.dsn)
 	s := newSlow("SENDS", component.RepeatUnsafe)
 	n := b.behind(t, c, options{slots: 2, workers: 1}, s)
 	before, _ := n.identity.Worker()
@@ -135,9 +136,9 @@ func TestAnUnsafeCallOutlivesAStallOfTheDatabase(t *testing.T) {
 			return alive == want
 		})
 	}
-	c.stall.Lock()
+	c.Stall()
 	becomes(false) // two seconds after the query, the worker starts no more work
-	c.stall.Unlock()
+	c.Resume()
 	becomes(true)
 	if after, _ := n.identity.Worker(); after != before {
 		t.Errorf("the worker is %d and was %d", after, before)

@@ -9,6 +9,7 @@ import (
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/execution"
 	"github.com/weft-automation/weft/internal/kit/status"
+	"github.com/weft-automation/weft/internal/local/pgtest"
 )
 
 func TestAnInterruptedWaitKeepsItsStateAndTime(t *testing.T) {
@@ -44,20 +45,18 @@ func TestAnInterruptedWaitKeepsItsStateAndTime(t *testing.T) {
 func TestEX14APauseWhoseAnswerIsLostContinuesSoon(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	c := newCutter(t, b.dsn)
+	c := pgtest.NewCutter(t, b.dsn)
 	waits := module{name: "WAITS", price: 1, repeat: component.RepeatPure, run: func(_ context.Context, call component.Call) (component.Result, error) {
 		if call.State == nil {
-			c.marks.Store(&[]string{"COMMIT\x00"})
+			c.Lose(pgtest.Loss{Request: string(call.ExecutionID[:]), Response: committed})
 			return component.Result{Wait: &component.Wait{After: 200 * time.Millisecond, State: json.RawMessage(`1`)}}, nil
 		}
 		return component.Result{Output: json.RawMessage(`{}`)}, nil
 	}}
 	accepts := b.start(t, options{idle: true}, waits)
 	b.behind(t, c, options{workers: 2}, waits)
-	for range 3 { // River's maintenance commits too, so not every cut hits the pause
-		id := b.submit(t, accepts, execution.SubmitParams{Module: "WAITS"}).ID
-		if got := b.await(t, accepts, id); got.Status != status.ExecutionCompleted {
-			t.Errorf("ended %s", got.Status)
-		}
+	id := b.submit(t, accepts, execution.SubmitParams{Module: "WAITS"}).ID
+	if got := b.await(t, accepts, id); got.Status != status.ExecutionCompleted || !c.Lost() {
+		t.Errorf("ended %s; lost: %v", got.Status, c.Lost())
 	}
 }

@@ -4,6 +4,10 @@ import (
 	"context"
 	"time"
 
+	"github.com/google/uuid"
+
+	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/kit/fault"
 	"github.com/weft-automation/weft/internal/kit/wait"
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
@@ -20,6 +24,38 @@ func withTimeout(ctx context.Context, timeout time.Duration, fn func(context.Con
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	return fn(ctx)
+}
+
+// resolve finds out whether the commit that stores an execution succeeded if it is in doubt; see
+// postgres.Resolve. earlier is the execution that the same Idempotency-Key created before, if any: it
+// is stored already.
+func resolve(ctx context.Context, conn postgres.DB, err error, a submission, earlier uuid.UUID) error {
+	return postgres.Resolve(ctx, conn, err, func(ctx context.Context) error {
+		p := db.ExecutionGetWithoutCallbackParams{WorkspaceID: a.WorkspaceID, ID: a.id}
+		if earlier != uuid.Nil {
+			p.ID = earlier
+		}
+		_, err := db.New().ExecutionGetWithoutCallback(ctx, conn, p)
+		return err
+	})
+}
+
+// afterDoubt returns the record of an execution if err says that its acceptance is in doubt, and it
+// was committed. No slot is reserved for the execution any more: it starts once Reclaim has freed it.
+// In all other cases afterDoubt returns err, or outcome_unknown.
+func (s *Service) afterDoubt(ctx context.Context, a submission, err error) (Submitted, error) {
+	if a.Idempotency == nil { // otherwise acceptOnce has looked it up
+		err = resolve(ctx, s.db, err, a, uuid.Nil)
+	}
+	if err != nil {
+		return Submitted{}, postgres.OutcomeUnknown(err, "executionId", a.id)
+	}
+	s.metrics.Submitted(a.Module)
+	record, err := s.Await(ctx, a.WorkspaceID, a.id, a.WaitFor)
+	if err != nil { // the execution is stored, so the caller must not submit it again
+		return Submitted{}, fault.OutcomeUnknown(err, map[string]any{"executionId": a.id})
+	}
+	return Submitted{Record: record}, nil
 }
 
 // maxResultRefusals is how often PostgreSQL may reject the result of an attempt before the result

@@ -25,6 +25,7 @@ import (
 	"github.com/weft-automation/weft/internal/platform/groupcommit"
 	"github.com/weft-automation/weft/internal/platform/idempotency"
 	"github.com/weft-automation/weft/internal/platform/notify"
+	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
 // SubmitParams is a request to execute a component (contract 4.1).
@@ -64,7 +65,7 @@ type Submitted struct {
 // Errors: INVALID_INPUT for a module that is unknown or can only run in workflows (400), or for an
 // input that violates the module's schema (422); IDEMPOTENCY_MISMATCH; IDEMPOTENCY_IN_FLIGHT;
 // INSUFFICIENT_CREDITS; UNAVAILABLE if the queue of submissions is full or the database is in
-// quarantine.
+// quarantine, or with reason outcome_unknown if the commit is in doubt.
 func (s *Service) Submit(ctx context.Context, p SubmitParams) (Submitted, error) {
 	// Look up the Idempotency-Key first: a replay must succeed even if the module was removed after
 	// the first request.
@@ -92,7 +93,7 @@ func (s *Service) Submit(ctx context.Context, p SubmitParams) (Submitted, error)
 	row, earlier, err := s.runDirectly(ctx, a, entry)
 	switch {
 	case err != nil:
-		return Submitted{}, submitError(err)
+		return Submitted{}, postgres.OutcomeUnknown(submitError(err), "executionId", a.id)
 	case earlier != uuid.Nil:
 		return s.replay(ctx, p, earlier)
 	case row != nil:
@@ -116,7 +117,7 @@ func (s *Service) acceptAndRun(ctx context.Context, a submission) (Submitted, er
 	}
 	switch {
 	case err != nil:
-		return Submitted{}, submitError(err)
+		return s.afterDoubt(ctx, a, submitError(err))
 	case earlier != uuid.Nil:
 		return s.replay(ctx, a.SubmitParams, earlier)
 	}
@@ -180,7 +181,7 @@ var errKeyOfOthers = fault.New(fault.IdempotencyMismatch, "This Idempotency-Key 
 // Canceling ctx does not interrupt the commit.
 func (s *Service) acceptOnce(ctx context.Context, a submission) (made accepted, earlier uuid.UUID, err error) {
 	err = withTimeout(context.WithoutCancel(ctx), writeTimeout, func(ctx context.Context) error {
-		return pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
+		err := postgres.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
 			id, replayed, err := a.Idempotency.OnceTx(ctx, tx, a.id, func() error {
 				all, err := s.acceptMany(ctx, tx, []submission{a}, 0)
 				if err != nil {
@@ -194,6 +195,7 @@ func (s *Service) acceptOnce(ctx context.Context, a submission) (made accepted, 
 			}
 			return err
 		})
+		return resolve(ctx, s.db, err, a, earlier)
 	})
 	s.noteAcceptance(err)
 	if err == nil && made.jobID != 0 && !made.parked && a.worker == 0 {

@@ -66,7 +66,7 @@ func (s *Service) Create(ctx context.Context, p CreateParams) (made api.Workflow
 	if err != nil {
 		return made, false, fmt.Errorf("make workflow id: %w", err)
 	}
-	err = pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
+	err = postgres.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
 		var warnings []api.WorkflowWarning
 		id, replayed, err = p.Idempotency.OnceTx(ctx, tx, id, func() (err error) {
 			warnings, err = s.createTx(ctx, tx, p.WorkspaceID, id, p.Draft)
@@ -83,6 +83,10 @@ func (s *Service) Create(ctx context.Context, p CreateParams) (made api.Workflow
 		}
 		made, err = s.get(ctx, tx, p.WorkspaceID, id, nil)
 		made.Warnings = optional(warnings)
+		return err
+	})
+	err = postgres.Resolve(ctx, s.db, err, func(ctx context.Context) error {
+		_, err := read(ctx, s.db, p.WorkspaceID, id, nil)
 		return err
 	})
 	return made, replayed, err

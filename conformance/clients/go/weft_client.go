@@ -59,7 +59,7 @@ func (t Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 			}
 		}
 		answer, err := base.RoundTrip(signed)
-		if err != nil || attempt == 5 || answer.StatusCode != http.StatusTooManyRequests && answer.StatusCode != http.StatusServiceUnavailable {
+		if err != nil || attempt == 5 || !repeatable(answer) {
 			return answer, err
 		}
 		answer.Body.Close()
@@ -69,6 +69,13 @@ func (t Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 			return nil, request.Context().Err()
 		}
 	}
+}
+
+// repeatable reports whether to send the request again. A 503 without Retry-After may have taken
+// effect.
+func repeatable(answer *http.Response) bool {
+	return answer.StatusCode == http.StatusTooManyRequests ||
+		answer.StatusCode == http.StatusServiceUnavailable && answer.Header.Get("Retry-After") != ""
 }
 
 // split returns the part of a URL that is not signed, and the part that is.

@@ -93,7 +93,10 @@ public final class WeftClient {
             if (answer.statusCode() == 200) {
                 return object(WeftJson.read(answer.body()));
             }
-            if (answer.statusCode() != 429 && answer.statusCode() != 503 || attempt == 5) {
+            // A 503 without Retry-After may have taken effect.
+            boolean repeatable = answer.statusCode() == 429
+                    || answer.statusCode() == 503 && answer.headers().firstValue("Retry-After").isPresent();
+            if (!repeatable || attempt == 5) {
                 throw new Refusal(answer.statusCode(), problem(answer.body()));
             }
             Thread.sleep(1000 * answer.headers().firstValue("Retry-After").filter(text -> text.matches("\\d{1,9}")).map(Long::parseLong).orElse(1L));

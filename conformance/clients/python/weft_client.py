@@ -108,7 +108,9 @@ class Weft:
                     return json.load(answer)
             except urllib.error.HTTPError as refused:
                 problem = _problem(refused)
-                if refused.code not in (429, 503) or attempt == patience:
+                # A 503 without Retry-After may have taken effect.
+                repeatable = refused.code == 429 or refused.code == 503 and "Retry-After" in refused.headers
+                if not repeatable or attempt == patience:
                     raise WeftError(refused.code, problem) from None
                 time.sleep(weft_stream.seconds(refused.headers.get("Retry-After")) or 1)
 

@@ -80,7 +80,9 @@ export class Weft {
       for (const [name, value] of Object.entries(call.header ?? {})) if (value !== undefined) headers[name] = String(value);
       const answer = await fetch(this.#baseUrl + target, { method: method.toUpperCase(), headers, body: body === '' ? null : body });
       if (answer.ok) return (await answer.json()) as Answer<paths[P][M]>;
-      if (![429, 503].includes(answer.status) || attempt === 5) throw new WeftError(answer.status, await problemOf(answer));
+      // A 503 without Retry-After may have taken effect.
+      const repeatable = answer.status === 429 || (answer.status === 503 && answer.headers.has('Retry-After'));
+      if (!repeatable || attempt === 5) throw new WeftError(answer.status, await problemOf(answer));
       await answer.body?.cancel();
       await new Promise((resolve) => setTimeout(resolve, 1000 * (seconds(answer.headers.get('Retry-After')) || 1)));
     }

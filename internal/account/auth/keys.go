@@ -95,7 +95,7 @@ func (k *Keys) Create(ctx context.Context, p CreateParams) (Created, error) {
 		return Created{}, err
 	}
 	var made Created
-	err := pgx.BeginFunc(ctx, k.db, func(tx pgx.Tx) (err error) {
+	err := postgres.BeginFunc(ctx, k.db, func(tx pgx.Tx) (err error) {
 		if err = p.May.check(ctx, tx); err != nil {
 			return err
 		}
@@ -253,7 +253,7 @@ func alreadyCreated() error {
 // unknown key.
 func (k *Keys) Revoke(ctx context.Context, workspaceID, keyID uuid.UUID) (api.APIKey, error) {
 	var row db.APIKeyRevokeRow
-	err := pgx.BeginFunc(ctx, k.db, func(tx pgx.Tx) error {
+	err := postgres.BeginFunc(ctx, k.db, func(tx pgx.Tx) error {
 		before, err := queries.APIKeyGetForUpdate(ctx, tx, db.APIKeyGetForUpdateParams{WorkspaceID: workspaceID, ID: keyID})
 		switch {
 		case postgres.NotFound(err):

@@ -28,7 +28,7 @@ type RotateParams struct {
 // that is revoked, expired or already rotated (also by this same request), and the errors of
 // p.May.
 func (k *Keys) Rotate(ctx context.Context, p RotateParams) (made Created, err error) {
-	err = pgx.BeginFunc(ctx, k.db, func(tx pgx.Tx) error {
+	err = postgres.BeginFunc(ctx, k.db, func(tx pgx.Tx) error {
 		if err := p.May.check(ctx, tx); err != nil {
 			return err
 		}

@@ -51,7 +51,7 @@ func (b Books) Grant(ctx context.Context, conn postgres.DB, g Grant) (granted bo
 	if err := g.check(); err != nil {
 		return false, err
 	}
-	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+	err = postgres.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 		accounts, at, err := b.lock(ctx, tx, g.WorkspaceID)
 		if err != nil {
 			return err
@@ -82,6 +82,12 @@ func (b Books) Grant(ctx context.Context, conn postgres.DB, g Grant) (granted bo
 		if err == nil && before != g.Amount {
 			err = fault.New(fault.Conflict, "The reference %q was already used for a grant of %s credits.", g.Reference, before)
 		}
+		return err
+	})
+	err = postgres.Resolve(ctx, conn, err, func(ctx context.Context) error {
+		_, err := db.New().PostingGetPaid(ctx, conn, db.PostingGetPaidParams{
+			WorkspaceID: g.WorkspaceID, Kind: string(kindGrant), Reference: g.Reference,
+		})
 		return err
 	})
 	if err != nil {

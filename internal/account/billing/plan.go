@@ -49,7 +49,7 @@ func (b Books) SetPlan(ctx context.Context, conn postgres.DB, p Plan) error {
 	if p.Storage != nil && *p.Storage < 1 {
 		return fault.New(fault.InvalidInput, "The storage limit must be at least 1 byte a month.")
 	}
-	err := pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+	err := postgres.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 		accounts, at, err := b.lock(ctx, tx, p.WorkspaceID)
 		if err != nil {
 			return err

@@ -78,7 +78,7 @@ func recheck(ctx context.Context, conn postgres.DB, id uuid.UUID, resume bool) (
 	if resume != (len(wrong) == 0) {
 		return false, nil
 	}
-	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+	err = postgres.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 		event := audit.Event{WorkspaceID: id, Action: "billing.resumed"}
 		change := db.New().AccountResume
 		if !resume {

@@ -72,7 +72,7 @@ func (s *Service) Set(ctx context.Context, p SetParams) (set api.EnvironmentVari
 	if len(p.Value) > maxValue {
 		return set, fault.InvalidAt("/value", "must have at most 8 KiB, got %d bytes", len(p.Value))
 	}
-	err = pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
+	err = postgres.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
 		row, what, err := s.setTx(ctx, tx, p)
 		if err != nil {
 			return err
@@ -159,7 +159,7 @@ func (s *Service) newTx(ctx context.Context, tx pgx.Tx, p SetParams) (row db.Var
 
 // Delete deletes a variable and returns it. It returns NOT_FOUND for an unknown variable.
 func (s *Service) Delete(ctx context.Context, workspaceID uuid.UUID, name string) (gone api.EnvironmentVariable, err error) {
-	err = pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
+	err = postgres.BeginFunc(ctx, s.db, func(tx pgx.Tx) error {
 		q := db.New()
 		if err := lockTx(ctx, tx, workspaceID); err != nil {
 			return err

@@ -175,7 +175,7 @@ func (s *Service) findInvitation(ctx context.Context, token string, from netip.A
 // lock order is the same as elsewhere: members before invitations, and the account before its
 // memberships.
 func (s *Service) join(ctx context.Context, invited db.InvitationGetByTokenRow, j joiner, fn func(pgx.Tx) error) error {
-	return pgx.BeginFunc(ctx, s.system, func(tx pgx.Tx) error {
+	return postgres.BeginFunc(ctx, s.system, func(tx pgx.Tx) error {
 		if err := useInvitation(ctx, tx, invited); err != nil {
 			return err
 		}

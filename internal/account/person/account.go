@@ -88,7 +88,7 @@ func CreateOwner(ctx context.Context, conn postgres.DB, workspaceID uuid.UUID, a
 	if a.Email, err = parseEmail(a.Email); err != nil {
 		return Person{}, err
 	}
-	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+	err = postgres.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 		if a.Existing {
 			person, err = a.adopt(ctx, tx)
 		} else {
@@ -190,7 +190,7 @@ func SetPassword(ctx context.Context, conn postgres.DB, email, password string, 
 		return Person{}, err
 	}
 	stored := encode(password)
-	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+	err = postgres.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 		user, err := queries.UserLock(ctx, tx, address(email))
 		switch {
 		case postgres.NotFound(err):

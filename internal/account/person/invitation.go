@@ -58,7 +58,7 @@ func (s *Service) InviteAs(ctx context.Context, actor Member, id uuid.UUID, emai
 	mailedToken, mailedHash := s.mailToken(actor.WorkspaceID, invitee)
 	by := actor.wire()
 	made := Invited{Token: token, Invitation: api.Invitation{ID: id, Email: invitee, Role: api.Role(role), InvitedBy: &by}}
-	err := pgx.BeginFunc(ctx, s.scoped, func(tx pgx.Tx) error {
+	err := postgres.BeginFunc(ctx, s.scoped, func(tx pgx.Tx) error {
 		has, err := lockRole(ctx, tx, actor.WorkspaceID, actor.ID)
 		if err != nil {
 			return err
@@ -174,7 +174,7 @@ func invitationRecord(row db.InvitationGetForUpdateRow) api.Invitation {
 // NOT_FOUND for an unknown invitation, FORBIDDEN if it is for an owner and the actor isn't one,
 // and CONFLICT if it was accepted.
 func (s *Service) RevokeInvitation(ctx context.Context, actor Member, id uuid.UUID) (record api.Invitation, err error) {
-	err = pgx.BeginFunc(ctx, s.scoped, func(tx pgx.Tx) error {
+	err = postgres.BeginFunc(ctx, s.scoped, func(tx pgx.Tx) error {
 		has, err := lockRole(ctx, tx, actor.WorkspaceID, actor.ID)
 		if err != nil {
 			return err

@@ -100,7 +100,7 @@ func recordMember(ctx context.Context, tx pgx.Tx, workspaceID, userID uuid.UUID,
 // who has just lost the role can't change anything. Open invitations that the member may not issue
 // under the new role are revoked.
 func (s *Service) change(ctx context.Context, actor Member, userID uuid.UUID, to Role, fn func(pgx.Tx, api.Member) error) (was api.Member, err error) {
-	err = pgx.BeginFunc(ctx, s.scoped, func(tx pgx.Tx) error {
+	err = postgres.BeginFunc(ctx, s.scoped, func(tx pgx.Tx) error {
 		rows, err := queries.MemberLock(ctx, tx, db.MemberLockParams{WorkspaceID: actor.WorkspaceID, UserID: userID, ActorID: actor.ID})
 		if err != nil {
 			return fmt.Errorf("lock members: %w", err)

@@ -52,7 +52,7 @@ func Create(ctx context.Context, conn postgres.DB, p CreateParams) (uuid.UUID, e
 		p.ID = id
 	}
 	terms := p.Plan.Terms()
-	err := pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+	err := postgres.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 		err := db.New().WorkspaceInsert(ctx, tx, db.WorkspaceInsertParams{
 			ID: p.ID, Name: p.Name, Plan: string(p.Plan),
 			Monthly: terms.Monthly, UsageLimit: terms.UsageLimit, Paid: p.Paid,

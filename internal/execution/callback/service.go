@@ -72,7 +72,7 @@ func (s *Service) Replay(ctx context.Context, workspaceID, executionID uuid.UUID
 	if todo, err := replayable(c, force); !todo || err != nil {
 		return err
 	}
-	err = pgx.BeginFunc(ctx, s.db, func(tx pgx.Tx) error { return s.replayTx(ctx, tx, workspaceID, executionID, force) })
+	err = postgres.BeginFunc(ctx, s.db, func(tx pgx.Tx) error { return s.replayTx(ctx, tx, workspaceID, executionID, force) })
 	if err != nil && fault.CodeOf(err) == fault.Internal {
 		return fmt.Errorf("replay callback: %w", err)
 	}

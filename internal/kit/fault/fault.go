@@ -49,6 +49,20 @@ func Codes() []Code {
 	}
 }
 
+// ReasonOutcomeUnknown is the reason of an UNAVAILABLE for a write that may have been committed. Such
+// an error is not retryable, because a repeat without an Idempotency-Key could write twice.
+const ReasonOutcomeUnknown = "outcome_unknown"
+
+// OutcomeUnknown returns the error of a write that may have been committed. extra has the ID of what
+// it may have created, for the response; it may be nil.
+func OutcomeUnknown(err error, extra map[string]any) *Error {
+	return &Error{
+		Code: Unavailable, Reason: ReasonOutcomeUnknown, Extra: extra, Err: err,
+		Message: "The database connection broke during the commit, so it is unknown whether the request took effect. " +
+			"Check before you send it again, or repeat it with the same Idempotency-Key if it had one.",
+	}
+}
+
 // Detail is one of several faults: the JSON pointer (RFC 6901) of a value, and the reason why the
 // value is invalid. It never contains the value.
 type Detail struct {

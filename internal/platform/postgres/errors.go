@@ -26,8 +26,12 @@ func Raised(err error, code string) bool {
 
 // Unavailable reports whether err means that the database can't serve at present: it is
 // down, starting, stopping, read-only, full, out of connections or too slow, behind a
-// pooler that Weft can't work through, or refused by a Gate. The same call may succeed later.
+// pooler that Weft can't work through, or refused by a Gate. The same call may succeed later. If err
+// is a DoubtError, the call may also have succeeded already.
 func Unavailable(err error) bool {
+	if _, ok := errors.AsType[*DoubtError](err); ok {
+		return true
+	}
 	if err == nil || errors.Is(err, context.Canceled) {
 		return false
 	}

@@ -234,3 +234,13 @@ func explain(err error) error {
 	return &SessionError{fmt.Sprintf("the connection pooler rejects Weft's settings (%s). Weft sets them again after it has connected. "+
 		"Add to pgbouncer.ini: ignore_startup_parameters = %s", refusal.Message, strings.Join(names, ","))}
 }
+
+// CheckWritable returns an error if the database doesn't respond or is read-only.
+func CheckWritable(ctx context.Context, db DB) error {
+	var readOnly bool
+	err := db.QueryRow(ctx, "SELECT pg_is_in_recovery() OR current_setting('transaction_read_only')::boolean").Scan(&readOnly)
+	if err == nil && readOnly {
+		return errors.New("the database is read-only")
+	}
+	return err
+}

@@ -32,8 +32,8 @@ func (tx *Tx) Together(ctx context.Context, fs ...func(tx pgx.Tx) error) error {
 }
 
 // InTx is like pgx.BeginFunc, but for a Tx: it calls f and commits, together with the functions
-// that f passed to Last; or it rolls back and returns the first error. The first statement of
-// f must use Exec, Query, QueryRow or Together.
+// that f passed to Last; or it rolls back and returns the first error. If the commit is in doubt,
+// it returns a DoubtError. The first statement of f must use Exec, Query, QueryRow or Together.
 func InTx(ctx context.Context, pool *pgxpool.Pool, f func(tx *Tx) error) (err error) {
 	conn, err := pool.Acquire(ctx)
 	if err != nil {
@@ -54,11 +54,16 @@ func InTx(ctx context.Context, pool *pgxpool.Pool, f func(tx *Tx) error) (err er
 	if err := f(tx); err != nil {
 		return err
 	}
-	if len(tx.last) == 0 {
-		return tx.Commit(ctx)
+	if tx.conn.IsClosed() {
+		return errClosed
 	}
-	return tx.send(ctx, tx.last, true)
+	if len(tx.last) == 0 {
+		return doubt(tx.conn, tx.Commit(ctx))
+	}
+	return doubt(tx.conn, tx.send(ctx, tx.last, true))
 }
+
+var errClosed = fmt.Errorf("commit: %w", pgconn.ErrConnClosed)
 
 // send runs functions with one statement each and sends their statements in one round trip. It
 // starts the transaction if it hasn't started yet, and commits the transaction if commit is set.

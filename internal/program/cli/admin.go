@@ -9,6 +9,7 @@ import (
 	"github.com/weft-automation/weft/internal/account/billing"
 	"github.com/weft-automation/weft/internal/account/plan"
 	"github.com/weft-automation/weft/internal/kit/credit"
+	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
 // adminCommand works directly on the database. Anyone who can reach the database can grant credits,
@@ -49,6 +50,9 @@ func (c *adminCredits) Run(s *session) error {
 		return err
 	}
 	granted, err := billing.Books{}.Grant(s.ctx, pool, billing.Grant{WorkspaceID: id, Amount: amount, Reference: reference, Note: c.Note})
+	if _, inDoubt := errors.AsType[*postgres.DoubtError](err); inDoubt {
+		return fmt.Errorf("it is unknown whether the credits were granted: %w. Repeat the command with --reference %q, which grants them only once", err, reference)
+	}
 	if err != nil {
 		return err
 	}

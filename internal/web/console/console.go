@@ -136,8 +136,12 @@ func (c *console) serve(w http.ResponseWriter, r *http.Request, page func(http.R
 // explain returns the status and the message of an error, and sets Retry-After if a retry can
 // help. It never returns the text of an error that isn't a *fault.Error.
 func (c *console) explain(ctx context.Context, header http.Header, err error) (int, string) {
+	if _, ok := errors.AsType[*postgres.DoubtError](err); ok {
+		c.Log.WarnContext(ctx, "outcome of a page unknown", "error", err)
+		err = fault.OutcomeUnknown(err, nil)
+	}
 	if failure, ok := errors.AsType[*fault.Error](err); ok && failure.Code != fault.Internal {
-		if wait := protocol.RetryAfter(failure); wait > 0 {
+		if wait := protocol.RetryAfter(failure, false); wait > 0 {
 			header.Set("Retry-After", strconv.Itoa(wait))
 		}
 		return protocol.Status(failure), sentence(failure.Message)

@@ -46,6 +46,11 @@ func Describe(code fault.Code) (title string, retryable bool) {
 	return problems[code].title, problems[code].retryable
 }
 
+// Retryable reports whether the same request can succeed later and is safe to repeat.
+func Retryable(failure *fault.Error) bool {
+	return problems[failure.Code].retryable && failure.Reason != fault.ReasonOutcomeUnknown
+}
+
 // Status returns the HTTP status of a failure.
 func Status(failure *fault.Error) int {
 	switch problem, ok := problems[failure.Code]; {
@@ -61,8 +66,12 @@ func Status(failure *fault.Error) int {
 }
 
 // RetryAfter returns the seconds to wait before a retry, rounded up. It returns 0 if waiting
-// doesn't help or the time is unknown.
-func RetryAfter(failure *fault.Error) int {
+// doesn't help or the time is unknown. keyed says whether the request has an Idempotency-Key, which
+// makes it safe to repeat a request whose outcome is unknown.
+func RetryAfter(failure *fault.Error, keyed bool) int {
+	if failure.Reason == fault.ReasonOutcomeUnknown && !keyed {
+		return 0
+	}
 	wait := int(math.Ceil(failure.RetryAfter.Seconds()))
 	if failure.Code == fault.RateLimited || failure.Code == fault.Unavailable {
 		wait = max(wait, 1)

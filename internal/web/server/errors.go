@@ -51,7 +51,7 @@ func (f *front) fail(w http.ResponseWriter, r *http.Request, err error) {
 	for name, value := range failure.Header {
 		header.Set(name, value)
 	}
-	if wait := protocol.RetryAfter(failure); wait > 0 {
+	if wait := protocol.RetryAfter(failure, call.idempotencyKey != ""); wait > 0 {
 		header.Set("Retry-After", strconv.Itoa(wait))
 		if failure.Code == fault.RateLimited {
 			f.refund(header, call, wait)
@@ -113,10 +113,13 @@ func (f *front) denied(ctx context.Context, failure *fault.Error) {
 }
 
 // public returns the error to send to the caller: err itself if it is a *fault.Error, otherwise a
-// generic UNAVAILABLE or INTERNAL.
+// generic UNAVAILABLE or INTERNAL, or an UNAVAILABLE that says that the outcome is unknown.
 func public(err error) *fault.Error {
 	if failure, ok := errors.AsType[*fault.Error](err); ok {
 		return failure
+	}
+	if _, ok := errors.AsType[*postgres.DoubtError](err); ok {
+		return fault.OutcomeUnknown(err, nil)
 	}
 	if postgres.Unavailable(err) {
 		return fault.New(fault.Unavailable, "%s", unavailableMessage)
@@ -129,13 +132,13 @@ func render(failure *fault.Error, requestID string) (status int, body []byte) {
 	if !protocol.Known(failure.Code) {
 		failure = fault.New(fault.Internal, "%s", internalMessage)
 	}
-	title, retryable := protocol.Describe(failure.Code)
+	title, _ := protocol.Describe(failure.Code)
 	status = protocol.Status(failure)
 	problem := api.Problem{
 		Type: "urn:weft:problem:" + string(failure.Code), Title: title, Status: int32(status),
 		Detail: failure.Message, Instance: "urn:weft:request:" + requestID,
 		Code: failure.Code, Error: failure.Code, Message: failure.Message,
-		RequestID: requestID, Retryable: retryable,
+		RequestID: requestID, Retryable: protocol.Retryable(failure),
 	}
 	if failure.Reason != "" {
 		problem.Reason = &failure.Reason

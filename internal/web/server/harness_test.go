@@ -38,7 +38,7 @@ type operations struct {
 	body *api.ExecuteComponentRequest
 
 	ledger  *Server
-	execute func()
+	execute func() error
 	run     func(context.Context) wholeRun
 	get     func(context.Context) (api.ComponentExecution, error)
 	stream  func(context.Context) (api.StreamComponentExecutionResponseObject, error)
@@ -65,7 +65,9 @@ func (o *operations) ExecuteComponent(_ context.Context, request api.ExecuteComp
 	o.body = request.Body
 	o.mu.Unlock()
 	if o.execute != nil {
-		o.execute()
+		if err := o.execute(); err != nil {
+			return nil, err
+		}
 	}
 	return jsonResponse(api.ComponentExecution{Module: request.Body.Module}).replayed(true), nil
 }

@@ -175,7 +175,7 @@ func TestAuthenticatedBytesCountForWorkspace(t *testing.T) {
 	entered, leave := make(chan struct{}), make(chan struct{})
 	s := start(t, func(s *service, _ *http.Server) {
 		s.front.memory = &Memory{unknown: budget.New[netip.Addr](8<<20, 8<<20), known: budget.New[uuid.UUID](8<<20, 2<<20)}
-		s.operations.execute = func() { entered <- struct{}{}; <-leave }
+		s.operations.execute = func() error { entered <- struct{}{}; <-leave; return nil }
 	})
 	results := make(chan reply, 4)
 	send := func() { results <- s.do(t, "POST", executePath, sized(1_000_000)) }

@@ -122,6 +122,8 @@ func (s *Service) recordOutcome(ctx context.Context, key notify.Key, triggered r
 	p := db.HookRecordDeliveryParams{WorkspaceID: key.WorkspaceID, ID: key.ID}
 	failure, refused := errors.AsType[*fault.Error](err)
 	switch {
+	case refused && failure.Reason == fault.ReasonOutcomeUnknown:
+		return // the run may have started
 	case refused:
 		p.Refusal = new(strings.ToLower(string(failure.Code)))
 		if failure.Code == fault.Conflict {

@@ -46,7 +46,7 @@ func (s *Service) Create(ctx context.Context, p CreateParams) (made api.Hook, re
 		return made, false, fmt.Errorf("make hook id: %w", err)
 	}
 	key := notify.Key{WorkspaceID: p.WorkspaceID}
-	err = pgx.BeginFunc(ctx, s.API, func(tx pgx.Tx) (err error) {
+	err = postgres.BeginFunc(ctx, s.API, func(tx pgx.Tx) (err error) {
 		key.ID, replayed, err = p.Idempotency.OnceTx(ctx, tx, id, func() error { return s.createTx(ctx, tx, id, p) })
 		if err != nil {
 			return err
@@ -55,6 +55,10 @@ func (s *Service) Create(ctx context.Context, p CreateParams) (made api.Hook, re
 			return err
 		}
 		return recordAudit(ctx, tx, p.WorkspaceID, made, "created")
+	})
+	err = postgres.Resolve(ctx, s.API, err, func(ctx context.Context) error {
+		_, err := s.read(ctx, s.API, key)
+		return err
 	})
 	return made, replayed, err
 }
@@ -122,7 +126,7 @@ func (s *Service) secret(key notify.Key, sealed []byte) (string, error) {
 // Replace replaces the content of a hook. A draft without a verification or secret keeps the
 // current one. It returns NOT_FOUND, and INVALID_INPUT for an invalid verification.
 func (s *Service) Replace(ctx context.Context, key notify.Key, d Draft) (replaced api.Hook, err error) {
-	err = pgx.BeginFunc(ctx, s.API, func(tx pgx.Tx) (err error) {
+	err = postgres.BeginFunc(ctx, s.API, func(tx pgx.Tx) (err error) {
 		if err := s.replaceTx(ctx, tx, key, d); err != nil {
 			return err
 		}
@@ -165,7 +169,7 @@ func (s *Service) replaceTx(ctx context.Context, tx pgx.Tx, key notify.Key, d Dr
 // Delete deletes a hook and returns its last state. It returns NOT_FOUND if the hook does not
 // exist.
 func (s *Service) Delete(ctx context.Context, key notify.Key) (deleted api.Hook, err error) {
-	err = pgx.BeginFunc(ctx, s.API, func(tx pgx.Tx) (err error) {
+	err = postgres.BeginFunc(ctx, s.API, func(tx pgx.Tx) (err error) {
 		if _, err := lockTx(ctx, tx, key); err != nil {
 			return err
 		}

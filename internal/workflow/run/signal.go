@@ -15,6 +15,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/fault"
 	"github.com/weft-automation/weft/internal/kit/timestamp"
 	"github.com/weft-automation/weft/internal/platform/notify"
+	"github.com/weft-automation/weft/internal/platform/postgres"
 	"github.com/weft-automation/weft/internal/secret/vault"
 	"github.com/weft-automation/weft/internal/workflow/engine"
 )
@@ -66,11 +67,18 @@ func (s *Service) storeSignal(ctx context.Context, key notify.Key, row db.RunGet
 			return false, err
 		}
 	}
-	made, err := db.New().RunSignalInsert(ctx, s.API, db.RunSignalInsertParams{
-		WorkspaceID: key.WorkspaceID, RunID: key.ID, Name: name, Payload: payload, Bytes: storage.SignalBytes + int64(len(payload)),
+	var made db.RunSignalInsertRow
+	err = postgres.Write(ctx, s.API, func(conn postgres.DB) (err error) {
+		made, err = db.New().RunSignalInsert(ctx, conn, db.RunSignalInsertParams{
+			WorkspaceID: key.WorkspaceID, RunID: key.ID, Name: name, Payload: payload, Bytes: storage.SignalBytes + int64(len(payload)),
+		})
+		return err
 	})
-	if err != nil {
-		return false, fmt.Errorf("store signal: %w", err)
+	if err = postgres.Resolve(ctx, s.API, err, func(ctx context.Context) error {
+		made.Live = true // if there is a signal: the run was live when it received the signal
+		return s.signalStored(ctx, key, name)
+	}); err != nil {
+		return false, postgres.OutcomeUnknown(fmt.Errorf("store signal: %w", err), "runId", key.ID)
 	}
 	if made.Live && made.Exhausted {
 		return true, s.storageExhausted(ctx, key, name)
@@ -81,11 +89,16 @@ func (s *Service) storeSignal(ctx context.Context, key notify.Key, row db.RunGet
 // storageExhausted returns the error for a signal that was not stored because the workspace has
 // reached its storage limit for the month. It returns nil if the signal was stored before.
 func (s *Service) storageExhausted(ctx context.Context, key notify.Key, name string) error {
-	_, err := db.New().RunSignalGet(ctx, s.API, db.RunSignalGetParams{WorkspaceID: key.WorkspaceID, RunID: key.ID, Name: name})
-	if !errors.Is(err, pgx.ErrNoRows) {
+	if err := s.signalStored(ctx, key, name); !postgres.NotFound(err) {
 		return err
 	}
 	return billing.Books{}.StorageExhausted(ctx, s.API, key.WorkspaceID)
+}
+
+// signalStored returns pgx.ErrNoRows if the run has no signal with the name.
+func (s *Service) signalStored(ctx context.Context, key notify.Key, name string) error {
+	_, err := db.New().RunSignalGet(ctx, s.API, db.RunSignalGetParams{WorkspaceID: key.WorkspaceID, RunID: key.ID, Name: name})
+	return err
 }
 
 // signalPlace returns the place that the payload of a signal is bound to.

@@ -77,7 +77,8 @@ type Triggered struct {
 //
 // Errors: NOT_FOUND for an unknown workflow or version, CONFLICT for a workflow that is paused,
 // archived, or has only triggers of other kinds, INVALID_INPUT (422) for an input that violates its
-// schema, INSUFFICIENT_CREDITS, UNAVAILABLE, and the errors of the claim.
+// schema, INSUFFICIENT_CREDITS, UNAVAILABLE (with reason outcome_unknown if the commit is in doubt),
+// and the errors of the claim.
 func (s *Service) Trigger(ctx context.Context, p TriggerParams) (Triggered, error) {
 	if p.Once != nil {
 		earlier, found, err := p.Once.Find(ctx, s.API)
@@ -244,8 +245,15 @@ func (s *Service) accept(ctx context.Context, p TriggerParams, n *newRun) (earli
 	try := func() (err error) {
 		defer engine.RecoverPanic(&err)
 		return s.Executions.Accepting(ctx, func(how *execution.Acceptance) error {
-			return postgres.InTx(ctx, s.API, func(tx *postgres.Tx) (err error) {
+			err := postgres.InTx(ctx, s.API, func(tx *postgres.Tx) (err error) {
 				earlier, err = s.acceptTx(ctx, tx, how, p, n)
+				return err
+			})
+			return postgres.Resolve(ctx, s.API, err, func(ctx context.Context) error {
+				if earlier != uuid.Nil {
+					return nil // the transaction of a repeat writes nothing
+				}
+				_, err := s.get(ctx, notify.Key{WorkspaceID: p.WorkspaceID, ID: n.id})
 				return err
 			})
 		})
@@ -256,7 +264,7 @@ func (s *Service) accept(ctx context.Context, p TriggerParams, n *newRun) (earli
 		err = (billing.Books{}).InPeriod(ctx, s.System, try)
 	}
 	if err != nil {
-		return uuid.Nil, fmt.Errorf("accept run: %w", err)
+		return uuid.Nil, postgres.OutcomeUnknown(fmt.Errorf("accept run: %w", err), "runId", n.id)
 	}
 	return earlier, nil
 }
