@@ -212,7 +212,7 @@ func (b *bench) work(t *testing.T, n *node, o options, log *slog.Logger) *river.
 	queue, err := river.NewClient(riverpgxv5.New(n.pool), &river.Config{
 		Schema: postgres.RiverSchema, Logger: log, Workers: set, JobTimeout: -1,
 		Queues: map[string]river.QueueConfig{execution.Queue: {
-			MaxWorkers: o.workers, FetchCooldown: time.Millisecond, FetchPollInterval: 50 * time.Millisecond,
+			MaxWorkers: o.workers, FetchCooldown: time.Millisecond, FetchPollInterval: 200 * time.Millisecond,
 		}},
 		Test: river.TestConfig{Time: o.clock},
 	})

@@ -154,7 +154,7 @@ func (b *bench) start(t testing.TB) {
 func queueConfig(workers *river.Workers, log *slog.Logger) *river.Config {
 	return &river.Config{
 		Schema: postgres.RiverSchema, Logger: log, Workers: workers, TestOnly: true,
-		FetchCooldown: time.Millisecond, FetchPollInterval: 20 * time.Millisecond,
+		FetchCooldown: time.Millisecond, FetchPollInterval: 200 * time.Millisecond,
 		Queues: map[string]river.QueueConfig{Queue: {MaxWorkers: 100}},
 	}
 }

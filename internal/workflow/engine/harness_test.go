@@ -171,7 +171,7 @@ func fetch(t testing.TB, pool *pgxpool.Pool, executions *execution.Worker, runs 
 	river.AddWorker(set, runs)
 	client, err := river.NewClient(riverpgxv5.New(pool), &river.Config{
 		Schema: postgres.RiverSchema, Logger: slog.New(slog.DiscardHandler), Workers: set, JobTimeout: -1,
-		Queues: map[string]river.QueueConfig{engine.Queue: {MaxWorkers: 8, FetchCooldown: time.Millisecond, FetchPollInterval: 50 * time.Millisecond}},
+		Queues: map[string]river.QueueConfig{engine.Queue: {MaxWorkers: 8, FetchCooldown: time.Millisecond, FetchPollInterval: 200 * time.Millisecond}},
 	})
 	if err == nil {
 		err = client.Start(context.Background())

@@ -239,7 +239,7 @@ func queue(t testing.TB, pool *pgxpool.Pool, workers int, executions *execution.
 	river.AddWorker(set, runs)
 	client, err := river.NewClient(riverpgxv5.New(pool), &river.Config{
 		Schema: postgres.RiverSchema, Logger: slog.New(slog.DiscardHandler), Workers: set, JobTimeout: -1,
-		Queues: map[string]river.QueueConfig{engine.Queue: {MaxWorkers: workers, FetchCooldown: time.Millisecond, FetchPollInterval: 50 * time.Millisecond}},
+		Queues: map[string]river.QueueConfig{engine.Queue: {MaxWorkers: workers, FetchCooldown: time.Millisecond, FetchPollInterval: 200 * time.Millisecond}},
 	})
 	if err != nil {
 		t.Fatal(err)
