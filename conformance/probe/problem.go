@@ -55,8 +55,18 @@ func checkProblem(answer Answer) error {
 		return fmt.Errorf("title, type or instance is empty: %s", answer.Body)
 	case p.RequestID != answer.Header.Get("X-Request-Id"):
 		return fmt.Errorf("requestId %q is not X-Request-Id %q", p.RequestID, answer.Header.Get("X-Request-Id"))
+	case p.Docs != docs(p):
+		return fmt.Errorf("docs %q is not %q", p.Docs, docs(p))
 	}
 	return nil
+}
+
+// docs returns the path at which the reason or code of an error is documented.
+func docs(p api.Problem) string {
+	if p.Reason != nil {
+		return "/docs/errors#reason." + *p.Reason
+	}
+	return "/docs/errors#" + string(p.Code)
 }
 
 // checkCode returns an error if the code of an error does not belong to its status.

@@ -1375,6 +1375,13 @@ type Problem struct {
 	// Examples: There is no execution with this ID.
 	Detail string `json:"detail"`
 
+	// Docs The path of the documentation of the `reason`, or of the `code` if there is no `reason`: what it means, its
+	// causes and what to do.
+	//
+	//
+	// Examples: /docs/errors#reason.invalid_credentials
+	Docs string `json:"docs"`
+
 	// Error What went wrong, for programs. A code never changes its meaning. More may be added.
 	//
 	// | Code | Status |

@@ -16,6 +16,7 @@ import (
 	"testing"
 
 	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/web/protocol"
 )
 
 // passedOn are codes of failed executions that newCodebase can't find: a stage passes on codes
@@ -64,6 +65,21 @@ func TestEveryCodeIsDocumented(t *testing.T) {
 		slices.Sort(have)
 		if len(slices.Compact(have)) != len(want) || len(want) < 6 {
 			t.Errorf("%s: %d entries for %d codes", kind, len(have), len(want))
+		}
+	}
+}
+
+// The `docs` of an error response names an entry of the error reference.
+func TestErrorsNameTheirEntry(t *testing.T) {
+	t.Parallel()
+	page := get(t, Handler(all(t)), "/docs/errors").Body.String()
+	for _, failure := range []*fault.Error{
+		{Code: fault.NotFound}, {Code: fault.Internal},
+		{Code: fault.Unauthorized, Reason: "invalid_credentials"}, {Code: fault.Unavailable, Reason: fault.ReasonOutcomeUnknown},
+	} {
+		path, anchor, _ := strings.Cut(protocol.Docs(failure), "#")
+		if path != "/docs/errors" || !strings.Contains(page, `id="`+anchor+`"`) {
+			t.Errorf("%s %s: %s#%s is not on the page", failure.Code, failure.Reason, path, anchor)
 		}
 	}
 }

@@ -51,6 +51,15 @@ func Retryable(failure *fault.Error) bool {
 	return problems[failure.Code].retryable && failure.Reason != fault.ReasonOutcomeUnknown
 }
 
+// Docs returns the path of the documentation of a failure's reason, or of its code if it has no
+// reason.
+func Docs(failure *fault.Error) string {
+	if failure.Reason != "" {
+		return "/docs/errors#reason." + failure.Reason
+	}
+	return "/docs/errors#" + string(failure.Code)
+}
+
 // Status returns the HTTP status of a failure.
 func Status(failure *fault.Error) int {
 	switch problem, ok := problems[failure.Code]; {

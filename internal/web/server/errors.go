@@ -138,7 +138,7 @@ func render(failure *fault.Error, requestID string) (status int, body []byte) {
 		Type: "urn:weft:problem:" + string(failure.Code), Title: title, Status: int32(status),
 		Detail: failure.Message, Instance: "urn:weft:request:" + requestID,
 		Code: failure.Code, Error: failure.Code, Message: failure.Message,
-		RequestID: requestID, Retryable: protocol.Retryable(failure),
+		RequestID: requestID, Retryable: protocol.Retryable(failure), Docs: protocol.Docs(failure),
 	}
 	if failure.Reason != "" {
 		problem.Reason = &failure.Reason
