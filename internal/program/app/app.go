@@ -171,10 +171,6 @@ func (a *App) construct() error {
 	a.guard = egress.New(egress.Policy{
 		Allow: a.cfg.AllowNetworks, AllowHosts: a.cfg.AllowHosts, Roots: a.cfg.EgressRoots,
 	})
-	if len(a.cfg.AllowNetworks) > 0 {
-		a.log.Warn("egress may reach non-public networks, also over plain http: use this for development and tests only",
-			"networks", fmt.Sprint(a.cfg.AllowNetworks))
-	}
 	registry, err := component.NewRegistry(modules.All(a.guard)...)
 	if err != nil {
 		return fmt.Errorf("register modules: %w", err)
@@ -334,6 +330,10 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 		return unlessStopped(ctx, err)
 	}
 	tuneMemory()
+	if len(cfg.AllowNetworks) > 0 {
+		log.Warn("egress may reach non-public networks, also over plain http: use this for development and tests only",
+			"networks", fmt.Sprint(cfg.AllowNetworks))
+	}
 	log.Info("weft is running", "version", Version, "api", a.URL(), "ops", a.OpsURL(), "works", cfg.Work)
 	select {
 	case <-ctx.Done():

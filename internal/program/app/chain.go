@@ -23,6 +23,7 @@ const (
 )
 
 func (dev DevConfig) startChain(ctx context.Context) (*devchain.Chain, error) {
+	dev.step("starting the chain")
 	chain, err := devchain.Start(ctx, devchain.Config{Dir: filepath.Join(dev.DataDir, "chain"), Log: dev.Log})
 	if err != nil {
 		return nil, fmt.Errorf("start the private chain: %w", err)

@@ -48,6 +48,8 @@ type DevConfig struct {
 	DatabaseURL   string          // "": a private PostgreSQL in DataDir
 	Log           *slog.Logger
 	Stdout        io.Writer
+	Verbose       bool              // print everything that a user can try, not only the first steps
+	Progress      func(step string) // called with each step of the start, then with ""; nil: not reported
 }
 
 // CredentialsFile is the file in the data folder from which clients read their credentials. It has
@@ -143,6 +145,7 @@ func (dev DevConfig) run(ctx context.Context, cfg Config, local localServices) e
 				return err
 			}
 		}
+		dev.step("adding examples")
 		if c.Workflows, err = dev.examples(ctx, a.workflows, c.WorkspaceID, local.demo); err != nil {
 			return err
 		}
@@ -167,6 +170,7 @@ func (dev DevConfig) run(ctx context.Context, cfg Config, local localServices) e
 // startPrivateDatabase starts a PostgreSQL server whose database "weft" has this binary's schema.
 // It creates the database on the first start.
 func startPrivateDatabase(ctx context.Context, dev DevConfig) (*devdb.Server, error) {
+	dev.step("starting PostgreSQL")
 	database, err := devdb.Start(ctx, devdb.Config{Dir: filepath.Join(dev.DataDir, "postgres"), Log: dev.Log})
 	if err != nil {
 		return nil, fmt.Errorf("start the private PostgreSQL: %w", err)
@@ -186,6 +190,7 @@ func startPrivateDatabase(ctx context.Context, dev DevConfig) (*devdb.Server, er
 
 // migrate is Migrate for a start: it waits for a database that is unavailable.
 func (dev DevConfig) migrate(ctx context.Context, dsn string) error {
+	dev.step("migrating")
 	migrate := func() error { return Migrate(ctx, dsn) }
 	return awaitDatabase(ctx, dev.Log, migrate(), migrate)
 }

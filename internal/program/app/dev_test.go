@@ -94,19 +94,33 @@ func TestDevCreatesNothingIfAnAddressIsUnavailable(t *testing.T) {
 	}
 }
 
-// If the template did not match its values, only one line would be printed.
-func TestDevPrintsAddressesAndCommands(t *testing.T) {
+// If the templates did not match their values, only one line would be printed.
+func TestDevPrintsAtMostEightLines(t *testing.T) {
 	t.Parallel()
-	var said strings.Builder
 	folder := t.TempDir()
-	credentials := `{"baseUrl":"http://127.0.0.1:1","workflows":{"chainWatch":"` + uuid.NewString() + `","payout":"` + uuid.NewString() + `"}}`
+	credentials := `{"baseUrl":"http://127.0.0.1:1","workflows":{"fanOut":"` + uuid.NewString() + `","chainWatch":"` + uuid.NewString() + `","payout":"` + uuid.NewString() + `"}}`
 	if err := os.WriteFile(filepath.Join(folder, CredentialsFile), []byte(credentials), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	DevConfig{DataDir: folder, Program: "weft", AllowNetworks: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, Stdout: &said}.printWelcome(&App{}, localServices{demo: "127.0.0.1:1", chain: "127.0.0.1:2"})
-	for _, part := range []string{"weft components --credentials", "workflows run chainWatch", "workflows run payout", "weft call RANDOM_UUID", "http://127.0.0.1:1 ", "http://127.0.0.1:2 ", "may reach 10.0.0.0/8", "Ctrl-C stops it."} {
-		if !strings.Contains(said.String(), part) {
-			t.Errorf("the output lacks %q: %s", part, said.String())
+	said := func(verbose bool) string {
+		var said strings.Builder
+		networks := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("127.0.0.0/8")}
+		dev := DevConfig{DataDir: folder, Program: "weft", AllowNetworks: networks, Verbose: verbose, Stdout: &said}
+		dev.printWelcome(&App{}, localServices{demo: "127.0.0.1:1", chain: "127.0.0.1:2"})
+		return said.String()
+	}
+	short, long := said(false), said(true)
+	if lines := strings.Count(short, "\n"); lines > 8 {
+		t.Errorf("%d lines: %s", lines, short)
+	}
+	for text, parts := range map[string][]string{
+		short: {"is ready", "docs at /docs", "weft call RANDOM_UUID", "workflows run fanOut", "may reach 10.0.0.0/8, 127.0.0.0/8", "Ctrl-C stops it.", "--verbose"},
+		long:  {"is ready", "weft components --credentials", "workflows run chainWatch", "workflows run payout", "weft call RANDOM_UUID", "http://127.0.0.1:1 ", "http://127.0.0.1:2 ", "may reach 10.0.0.0/8", "Ctrl-C stops it."},
+	} {
+		for _, part := range parts {
+			if strings.Count(text, part) != 1 {
+				t.Errorf("the output must have %q once: %s", part, text)
+			}
 		}
 	}
 }
