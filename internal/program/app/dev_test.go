@@ -114,8 +114,8 @@ func TestDevPrintsAtMostEightLines(t *testing.T) {
 		t.Errorf("%d lines: %s", lines, short)
 	}
 	for text, parts := range map[string][]string{
-		short: {"is ready", "docs at /docs", "weft call RANDOM_UUID", "workflows run fanOut", "may reach 10.0.0.0/8, 127.0.0.0/8", "Ctrl-C stops it.", "--verbose"},
-		long:  {"is ready", "weft components --credentials", "workflows run chainWatch", "workflows run payout", "weft call RANDOM_UUID", "http://127.0.0.1:1 ", "http://127.0.0.1:2 ", "may reach 10.0.0.0/8", "Ctrl-C stops it."},
+		short: {"is ready", "docs at /docs", "weft call RANDOM_UUID", "weft run fanOut", "may reach 10.0.0.0/8, 127.0.0.0/8", "Ctrl-C stops it.", "--verbose"},
+		long:  {"is ready", "weft components --credentials", "weft run chainWatch", "weft run payout", "weft call RANDOM_UUID", "http://127.0.0.1:1 ", "http://127.0.0.1:2 ", "may reach 10.0.0.0/8", "Ctrl-C stops it."},
 	} {
 		for _, part := range parts {
 			if strings.Count(text, part) != 1 {

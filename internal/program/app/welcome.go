@@ -14,7 +14,7 @@ const greeting = `{{define "short"}}Weft {{.Version}} is ready.
 
   API       {{printf "%-35s" .URL}} docs at /docs
   Try       {{printf "%-35s" .Call}}
-{{- if .FanOut}} then: {{.Program}} workflows run fanOut{{.Flags}}{{end}}
+{{- if .FanOut}} then: {{.Program}} run fanOut{{.Flags}}{{end}}
 {{- if .Open}}
   WARNING   components and callbacks may reach {{.Open}}, plain http included
 {{- end}}
@@ -40,11 +40,11 @@ Call the demo upstream, and show each change:
 
 Run an example workflow, and watch it:
 
-  {{.Program}} workflows run fanOut --watch{{.Flags}}
+  {{.Program}} run fanOut --watch{{.Flags}}
 {{- end}}
 {{- if .Approval}}
 
-  {{.Program}} workflows run approval --watch --input '{"amount":"1000"}'{{.Flags}}
+  {{.Program}} run approval --watch --input '{"amount":"1000"}'{{.Flags}}
 
 which waits for its signal, from a second shell:
 
@@ -54,14 +54,14 @@ which waits for its signal, from a second shell:
 
 Pay on the chain, and wait until the payment is confirmed:
 
-  {{.Program}} workflows run chainWatch --watch{{.Flags}}
+  {{.Program}} run chainWatch --watch{{.Flags}}
 {{- end}}
 
 {{- if .Payout}}
 
 Build, sign, send and await your own payments:
 
-  {{.Program}} workflows run payout --watch --input '{"recipients":[{"to":"0x70997970C51812dc3A010C7d01b50e0d17dc79C8","amount":"0.25"}]}'{{.Flags}}
+  {{.Program}} run payout --watch --input '{"recipients":[{"to":"0x70997970C51812dc3A010C7d01b50e0d17dc79C8","amount":"0.25"}]}'{{.Flags}}
 {{- end}}
 
 See what else there is to build with (also at {{.URL}}/docs/components):

@@ -135,7 +135,7 @@ func TestCallProxyAndKeysOnTheRealService(t *testing.T) {
 
 func TestExamplesRunOnTheRealService(t *testing.T) {
 	environ, _ := startWeft(t)
-	got := run(t, environ, "", "workflows", "run", "fanOut", "--watch")
+	got := run(t, environ, "", "run", "fanOut", "--watch")
 	got.check(t, 0, `"3120.55",`, "COMPLETED in")
 	for _, want := range []string{"API_CALL       COMPLETED  x4 ", "FOR_EACH       COMPLETED  ", `"USDC"`} {
 		if !strings.Contains(got.stdout, want) {
