@@ -207,7 +207,11 @@ func (a *App) construct() error {
 	if err := a.buildGates(); err != nil {
 		return err
 	}
-	return a.buildListeners(registry)
+	if err := a.buildListeners(registry); err != nil {
+		return err
+	}
+	a.refuseOwn()
+	return nil
 }
 
 // buildGates constructs what every request passes first: authentication and rate limits.

@@ -39,6 +39,7 @@ type Config struct {
 
 	AllowNetworks []netip.Prefix // non-public networks that egress may reach
 	AllowHosts    []string
+	OwnAddresses  []string       // "host:port" of listeners, besides those of Config, that egress must never reach
 	EgressRoots   *x509.CertPool // nil: the system's roots
 
 	CallbackSchedule []time.Duration // delay before each attempt

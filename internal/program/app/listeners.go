@@ -129,6 +129,19 @@ func (a *App) buildListeners(registry *component.Registry) error {
 	return err
 }
 
+// refuseOwn keeps egress away from the listeners of this process and from PostgreSQL.
+func (a *App) refuseOwn() {
+	own := append(a.pools.addresses(), a.cfg.OwnAddresses...)
+	for _, e := range []endpoint{a.api, a.ops} {
+		if e.listener != nil {
+			own = append(own, e.listener.Addr().String())
+		}
+	}
+	for _, address := range own {
+		a.guard.Refuse(address)
+	}
+}
+
 const (
 	// mostConnections is the limit even if descriptors would allow more: each connection costs about
 	// 20 KiB of memory.
