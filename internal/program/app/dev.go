@@ -10,8 +10,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
-	"net/http"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -29,7 +27,6 @@ import (
 	"github.com/weft-automation/weft/internal/execution/callback"
 	"github.com/weft-automation/weft/internal/kit/credit"
 	"github.com/weft-automation/weft/internal/local/client"
-	"github.com/weft-automation/weft/internal/local/demo"
 	"github.com/weft-automation/weft/internal/local/devdb"
 	"github.com/weft-automation/weft/internal/platform/postgres"
 	"github.com/weft-automation/weft/internal/web/contract"
@@ -38,6 +35,7 @@ import (
 // DevConfig holds the settings of `weft dev`.
 type DevConfig struct {
 	Addr, OpsAddr string
+	ProxyAddr     string // of the proxy that signs requests; "": no proxy
 	DataDir       string
 	AllowNetworks []netip.Prefix
 	EgressRoots   *x509.CertPool  // nil: the system's roots
@@ -67,6 +65,11 @@ func Dev(ctx context.Context, dev DevConfig) error {
 			return err
 		}
 	}
+	local := localServices{}
+	if err := dev.bindProxy(ctx, &local); err != nil {
+		return err
+	}
+	defer local.closeProxy()
 	if err := os.MkdirAll(dev.DataDir, 0o755); err != nil {
 		return fmt.Errorf("create the data folder: %w", err)
 	}
@@ -83,7 +86,6 @@ func Dev(ctx context.Context, dev DevConfig) error {
 	if cfg.Keyring, err = keyringOfFolder(dev.DataDir); err != nil {
 		return err
 	}
-	local := localServices{}
 	if dev.Chain { // before the database, because anvil may have to be downloaded
 		chain, err := dev.startChain(ctx)
 		if err != nil {
@@ -109,31 +111,17 @@ func Dev(ctx context.Context, dev DevConfig) error {
 	}
 	defer upstream.Close()
 	local.demo = upstream.Addr
-	cfg.AllowHosts = local.hosts()
+	cfg.AllowHosts, cfg.OwnAddresses = local.hosts(), local.proxyAddresses()
 	return dev.run(ctx, cfg, local)
-}
-
-// localServices holds the addresses of the servers that `weft dev` runs alongside Weft.
-type localServices struct {
-	demo  string
-	chain string // "": no chain
-}
-
-// hosts returns the addresses that components may reach.
-func (s localServices) hosts() []string {
-	if s.chain == "" {
-		return []string{s.demo}
-	}
-	return []string{s.demo, s.chain}
 }
 
 // run starts the service. The credentials are written after the addresses are bound and before the
 // service reports ready.
 func (dev DevConfig) run(ctx context.Context, cfg Config, local localServices) error {
 	found := dev.findCredentials(ctx, cfg.DatabaseURL)
-	cfg.beforeServing = func(ctx context.Context, a *App) error {
-		c, err := found()
-		if err != nil {
+	var c client.Credentials
+	cfg.beforeServing = func(ctx context.Context, a *App) (err error) {
+		if c, err = found(); err != nil {
 			return err
 		}
 		c.BaseURL, c.AllowNetworks, c.CallbackSchedule = a.URL(), dev.AllowNetworks, nil
@@ -157,6 +145,11 @@ func (dev DevConfig) run(ctx context.Context, cfg Config, local localServices) e
 	}
 	defer a.Stop(context.WithoutCancel(ctx))
 	tuneMemory()
+	stopProxy, err := local.serveProxy(ctx, c, dev.Log)
+	if err != nil {
+		return err
+	}
+	defer stopProxy()
 	dev.printWelcome(a, local)
 	select {
 	case <-ctx.Done():
@@ -202,27 +195,6 @@ func stopPrivateDatabase(database *devdb.Server, log *slog.Logger) {
 		log.Warn("the private PostgreSQL did not stop cleanly", "error", err)
 	}
 }
-
-// startDemo starts the demo upstream on its last address, so that unfinished runs still reach it.
-// If that address is in use, the upstream listens on any free address.
-func (dev DevConfig) startDemo() (*http.Server, error) {
-	made, err := dev.readExamples()
-	if err != nil {
-		return nil, err
-	}
-	listener, err := net.Listen("tcp", cmp.Or(made.Demo, demoAnywhere))
-	if err != nil {
-		listener, err = net.Listen("tcp", demoAnywhere)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("start the demo upstream: %w", err)
-	}
-	s := &http.Server{Addr: listener.Addr().String(), Handler: demo.Handler(), ReadHeaderTimeout: 5 * time.Second}
-	go func() { _ = s.Serve(listener) }()
-	return s, nil
-}
-
-const demoAnywhere = "127.0.0.1:0"
 
 // devOwner is the e-mail address of the owner of the workspace of `weft dev`.
 const devOwner = "owner@weft.localhost"

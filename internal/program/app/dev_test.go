@@ -94,6 +94,37 @@ func TestDevCreatesNothingIfAnAddressIsUnavailable(t *testing.T) {
 	}
 }
 
+func TestProxyAddressInUseIsOneLine(t *testing.T) {
+	t.Parallel()
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	address := taken.Addr().String()
+	for _, dev := range []DevConfig{
+		{ProxyAddr: address},
+		{ProxyAddr: "127.0.0.1:8180", Addr: "0.0.0.0:8180"},
+		{ProxyAddr: "127.0.0.1:8190", OpsAddr: ":8190"},
+	} {
+		var local localServices
+		var said strings.Builder
+		dev.DataDir, dev.Stdout = t.TempDir(), &said
+		if err := dev.bindProxy(t.Context(), &local); err != nil || local.proxy != nil {
+			t.Fatalf("%s: %v, listening at %v", dev.ProxyAddr, err, local.proxy)
+		}
+		dev.printWelcome(&App{}, local)
+		if strings.Count(said.String(), "no signing proxy: "+dev.ProxyAddr+" is in use") != 1 {
+			t.Errorf("the output is %s", said.String())
+		}
+	}
+	for address, want := range map[string]string{"0.0.0.0:0": "can be reached from other machines", "nonsense": "missing port"} {
+		if err := (DevConfig{ProxyAddr: address}).bindProxy(t.Context(), &localServices{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: unexpected error %v", address, err)
+		}
+	}
+}
+
 // If the templates did not match their values, only one line would be printed.
 func TestDevPrintsAtMostEightLines(t *testing.T) {
 	t.Parallel()

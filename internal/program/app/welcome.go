@@ -13,6 +13,11 @@ import (
 const greeting = `{{define "short"}}Weft {{.Version}} is ready.
 
   API       {{printf "%-35s" .URL}} docs at /docs
+{{- if .Proxy}}
+  curl      {{printf "%-35s" .Proxy}} signs your requests for you
+{{- else if .ProxyBusy}}
+  curl      no signing proxy: {{.ProxyBusy}} is in use; choose another address with --proxy-addr
+{{- end}}
   Try       {{printf "%-35s" .Call}}
 {{- if .FanOut}} then: {{.Program}} run fanOut{{.Flags}}{{end}}
 {{- if .Open}}
@@ -85,12 +90,18 @@ func (dev DevConfig) printWelcome(a *App, local localServices) {
 		flags = " --credentials " + credentials
 	}
 	c, _ := client.ReadCredentials(credentials)
+	signing, busy := "", ""
+	if local.proxy != nil {
+		signing = "http://" + local.proxy.Addr().String()
+	} else if local.proxyBusy {
+		busy = dev.ProxyAddr
+	}
 	var open []string
 	for _, network := range dev.AllowNetworks {
 		open = append(open, network.String())
 	}
 	values := map[string]any{
-		"Version": Version, "URL": a.URL(), "Ops": a.OpsURL(), "Demo": local.demo, "Data": filepath.Clean(dev.DataDir), "Credentials": credentials,
+		"Version": Version, "URL": a.URL(), "Ops": a.OpsURL(), "Demo": local.demo, "Proxy": signing, "ProxyBusy": busy, "Data": filepath.Clean(dev.DataDir), "Credentials": credentials,
 		"Program": dev.Program, "Flags": flags, "Call": dev.Program + " call RANDOM_UUID" + flags, "Open": strings.Join(open, ", "), "Verbose": dev.Verbose,
 		"FanOut": named(c, "fanOut"), "Approval": named(c, "approval"),
 		"Chain": local.chain, "ChainVariable": "{{env." + chainVariable + "}}", "ChainWatch": named(c, "chainWatch"), "Payout": named(c, "payout"),

@@ -28,7 +28,7 @@ import (
 func startWeft(t *testing.T, flags ...string) (environ []string, baseURL string) {
 	t.Helper()
 	dir, dsn := t.TempDir(), pgtest.DSN(t)
-	lines, stop := background(t, nil, append([]string{"dev", "--addr=127.0.0.1:0", "--ops-addr=127.0.0.1:0", "--data-dir=" + dir, "--database-url=" + dsn}, flags...)...)
+	lines, stop := background(t, nil, append([]string{"dev", "--addr=127.0.0.1:0", "--ops-addr=127.0.0.1:0", "--proxy-addr=127.0.0.1:0", "--data-dir=" + dir, "--database-url=" + dsn}, flags...)...)
 	credentials := filepath.Join(dir, "credentials.json")
 	tick, late := time.NewTicker(20*time.Millisecond), waittest.Context(t).Done()
 	defer tick.Stop()

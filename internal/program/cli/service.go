@@ -14,6 +14,8 @@ import (
 type devCommand struct {
 	Addr         string   `default:"127.0.0.1:8080" placeholder:"ADDR" help:"Address of the API (${default})."`
 	OpsAddr      string   `name:"ops-addr" default:"127.0.0.1:9090" placeholder:"ADDR" help:"Address of health and metrics (${default})."`
+	ProxyAddr    string   `name:"proxy-addr" default:"127.0.0.1:8081" placeholder:"ADDR" help:"Loopback address of the proxy that signs requests with the key of weft dev (${default}). Every user of this machine can use it."`
+	NoProxy      bool     `name:"no-proxy" help:"Don't run that proxy."`
 	DataDir      string   `name:"data-dir" default:"${data_dir}" placeholder:"DIR" help:"Data folder (${default})."`
 	AllowNetwork []string `name:"allow-network" placeholder:"CIDR" help:"Let components and callbacks also reach this network, even over plain http; may be repeated."`
 	EgressCA     string   `name:"egress-ca" placeholder:"FILE" help:"Also trust the certificate authorities in this file, for callbacks and components."`
@@ -49,8 +51,11 @@ func (c *devCommand) Run(s *session) error {
 	}
 	line := newStartLine(s)
 	defer line.step("")
+	if c.NoProxy {
+		c.ProxyAddr = ""
+	}
 	return app.Dev(s.ctx, app.DevConfig{
-		Addr: c.Addr, OpsAddr: c.OpsAddr, DataDir: c.DataDir, AllowNetworks: networks, EgressRoots: roots, Schedule: schedule, Chain: c.Chain, Plan: c.Plan,
+		Addr: c.Addr, OpsAddr: c.OpsAddr, ProxyAddr: c.ProxyAddr, DataDir: c.DataDir, AllowNetworks: networks, EgressRoots: roots, Schedule: schedule, Chain: c.Chain, Plan: c.Plan,
 		DatabaseURL: c.DatabaseURL, Program: s.program, Log: telemetry.NewLogger(line, level), Stdout: s.stdout, Verbose: c.Verbose, Progress: line.step,
 	})
 }
