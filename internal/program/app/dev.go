@@ -29,6 +29,7 @@ import (
 	"github.com/weft-automation/weft/internal/local/client"
 	"github.com/weft-automation/weft/internal/local/devdb"
 	"github.com/weft-automation/weft/internal/platform/postgres"
+	"github.com/weft-automation/weft/internal/web/console"
 	"github.com/weft-automation/weft/internal/web/contract"
 )
 
@@ -119,6 +120,7 @@ func Dev(ctx context.Context, dev DevConfig) error {
 // service reports ready.
 func (dev DevConfig) run(ctx context.Context, cfg Config, local localServices) error {
 	found := dev.findCredentials(ctx, cfg.DatabaseURL)
+	cfg.ticket = &console.Ticket{}
 	var c client.Credentials
 	cfg.beforeServing = func(ctx context.Context, a *App) (err error) {
 		if c, err = found(); err != nil {
@@ -150,6 +152,7 @@ func (dev DevConfig) run(ctx context.Context, cfg Config, local localServices) e
 		return err
 	}
 	defer stopProxy()
+	local.open = openLink(a.URL(), cfg.ticket.Issue(c.AdminEmail, time.Now()))
 	dev.printWelcome(a, local)
 	select {
 	case <-ctx.Done():

@@ -136,8 +136,8 @@ func TestDevPrintsAtMostEightLines(t *testing.T) {
 	said := func(verbose bool) string {
 		var said strings.Builder
 		networks := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("127.0.0.0/8")}
-		dev := DevConfig{DataDir: folder, Program: "weft", AllowNetworks: networks, Verbose: verbose, Stdout: &said}
-		dev.printWelcome(&App{}, localServices{demo: "127.0.0.1:1", chain: "127.0.0.1:2"})
+		dev := DevConfig{DataDir: folder, ProxyAddr: "127.0.0.1:8081", Program: "weft", AllowNetworks: networks, Verbose: verbose, Stdout: &said}
+		dev.printWelcome(&App{}, localServices{demo: "127.0.0.1:1", chain: "127.0.0.1:2", open: openLink("http://[::]:8080", "secret"), proxyBusy: true})
 		return said.String()
 	}
 	short, long := said(false), said(true)
@@ -145,7 +145,7 @@ func TestDevPrintsAtMostEightLines(t *testing.T) {
 		t.Errorf("%d lines: %s", lines, short)
 	}
 	for text, parts := range map[string][]string{
-		short: {"is ready", "docs at /docs", "weft call RANDOM_UUID", "weft run fanOut", "may reach 10.0.0.0/8, 127.0.0.0/8", "Ctrl-C stops it.", "--verbose"},
+		short: {"is ready.\n\n  Open      http://127.0.0.1:8080/open?t=secret ", "no signing proxy", "docs at /docs", "weft call RANDOM_UUID", "weft run fanOut", "may reach 10.0.0.0/8, 127.0.0.0/8", "Ctrl-C stops it.", "--verbose"},
 		long:  {"is ready", "weft components --credentials", "weft run chainWatch", "weft run payout", "weft call RANDOM_UUID", "http://127.0.0.1:1 ", "http://127.0.0.1:2 ", "may reach 10.0.0.0/8", "Ctrl-C stops it."},
 	} {
 		for _, part := range parts {

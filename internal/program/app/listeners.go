@@ -94,11 +94,15 @@ func (a *App) buildListeners(registry *component.Registry) error {
 		if err != nil {
 			return err
 		}
+		var opened http.Handler
+		if a.cfg.ticket != nil {
+			opened = console.OpenHandler(a.cfg.ticket, a.people, proxies, a.log)
+		}
 		listed := catalog.New(registry)
 		handler, err := server.New(server.Deps{
 			Executions: a.service, Callbacks: a.callbacks, Workflows: a.workflows, Runs: a.runs, Schedules: a.schedules, Hooks: a.hooks, Environment: a.variables, Catalogue: listed, Guard: a.guard,
 			Verifier: a.verifier, Limiter: a.limiter, People: a.people, Keys: keys, Workspaces: workspaces, Audit: a.book,
-			Credits: credits, Console: pages, Proxies: proxies, Memory: memory, ReadyFunc: a.ready,
+			Credits: credits, Console: pages, Open: opened, Proxies: proxies, Memory: memory, ReadyFunc: a.ready,
 			Docs: portal.Handler(listed.All()), Draining: a.draining, Streams: &a.streams, Metrics: a.metrics, Log: a.log,
 		})
 		if err != nil {

@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/netip"
+	"net/url"
 	"path/filepath"
 	"slices"
 	"syscall"
@@ -28,6 +30,7 @@ import (
 type localServices struct {
 	demo  string
 	chain string // "": no chain
+	open  string // link that signs in once; "": the API does not listen on loopback
 
 	proxy     net.Listener // nil: no signing proxy
 	proxyBusy bool         // its address is in use, so no signing proxy runs
@@ -59,6 +62,22 @@ func (dev DevConfig) bindProxy(ctx context.Context, local *localServices) (err e
 		return fmt.Errorf("start the signing proxy: %w", err)
 	}
 	return nil
+}
+
+// openLink returns the link that signs in with a ticket, or "" if the API does not listen on a
+// loopback address.
+func openLink(base, secret string) string {
+	u, err := url.Parse(base)
+	if err != nil {
+		return ""
+	}
+	addr, err := netip.ParseAddr(u.Hostname())
+	if err == nil && addr.IsUnspecified() {
+		u.Host = net.JoinHostPort("127.0.0.1", u.Port())
+	} else if err != nil || !addr.IsLoopback() {
+		return ""
+	}
+	return u.String() + "/open?t=" + secret
 }
 
 // portOf returns the port of an address, or "" if it has none.

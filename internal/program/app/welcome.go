@@ -11,7 +11,9 @@ import (
 
 // greeting is what weft dev prints when it is ready: at most eight lines.
 const greeting = `{{define "short"}}Weft {{.Version}} is ready.
-
+{{if .Link}}
+  Open      {{.Link}}   signed in, works once within ten minutes
+{{- end}}
   API       {{printf "%-35s" .URL}} docs at /docs
 {{- if .Proxy}}
   curl      {{printf "%-35s" .Proxy}} signs your requests for you
@@ -101,7 +103,7 @@ func (dev DevConfig) printWelcome(a *App, local localServices) {
 		open = append(open, network.String())
 	}
 	values := map[string]any{
-		"Version": Version, "URL": a.URL(), "Ops": a.OpsURL(), "Demo": local.demo, "Proxy": signing, "ProxyBusy": busy, "Data": filepath.Clean(dev.DataDir), "Credentials": credentials,
+		"Version": Version, "URL": a.URL(), "Ops": a.OpsURL(), "Link": local.open, "Demo": local.demo, "Proxy": signing, "ProxyBusy": busy, "Data": filepath.Clean(dev.DataDir), "Credentials": credentials,
 		"Program": dev.Program, "Flags": flags, "Call": dev.Program + " call RANDOM_UUID" + flags, "Open": strings.Join(open, ", "), "Verbose": dev.Verbose,
 		"FanOut": named(c, "fanOut"), "Approval": named(c, "approval"),
 		"Chain": local.chain, "ChainVariable": "{{env." + chainVariable + "}}", "ChainWatch": named(c, "chainWatch"), "Payout": named(c, "payout"),
