@@ -1,5 +1,5 @@
 # Each target is a task described in CONTRIBUTING.md; the work itself is in Go. ARGS are passed on:
-# make dev ARGS="--addr 127.0.0.1:8081".
+# make dev ARGS="--addr 127.0.0.1:8180".
 
 SHELL       := /bin/bash
 .SHELLFLAGS := -euo pipefail -c

@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"bytes"
 	"fmt"
 	"net/http"
 	"strings"
@@ -84,7 +85,7 @@ func methods(t *probe.Trial) {
 }
 
 func unknownPaths(t *probe.Trial) {
-	for _, path := range []string{"/", "/v1", "/v2/sdk/components", "/v1/sdk", "/v1/sdk/component", "/v1/sdk/components/executions/x/y/z", "/favicon.ico", "/metrics"} {
+	for _, path := range []string{"/v1", "/v2/sdk/components", "/v1/sdk", "/v1/sdk/component", "/v1/sdk/components/executions/x/y/z", "/favicon.ico", "/metrics"} {
 		for _, method := range []string{http.MethodGet, http.MethodPost} {
 			t.Problem(t.Do(probe.Request{Method: method, Path: path}), http.StatusNotFound, "NOT_FOUND")
 		}
@@ -226,6 +227,14 @@ func targets(t *probe.Trial) {
 		}
 		t.JudgeFailure(answer)
 		t.Check(answer.Status == http.StatusNotFound && answer.Header.Get("Location") == "", "%q: %d", target, answer.Status)
+	}
+	page := func(path string) probe.Answer {
+		return t.Do(probe.Request{Path: path, Unsigned: true, Unchecked: true})
+	}
+	home := page("/docs")
+	for _, target := range []string{"/", "/docs/"} {
+		answer := page(target)
+		t.Check(answer.Status == http.StatusOK && bytes.Equal(answer.Body, home.Body), "%s is not the home page of the docs: %d", target, answer.Status)
 	}
 	answers := t.Raw(t.Head(http.MethodGet, probe.Executions+"?limit=3&a=%7C", nil) + "Connection: close\r\n\r\n")
 	t.Check(len(answers) == 1 && answers[0].Status == http.StatusOK, "a canonical target: %v", answers)

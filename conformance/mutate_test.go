@@ -76,6 +76,9 @@ var barren = map[place]nothing{
 	{"replaceSchedule", "/lastClockChange"}:      {beside: "/lastClockChange", put: clockChange},
 	{"deleteSchedule", "/lastClockChange"}:       {beside: "/lastClockChange", put: clockChange},
 	{"listSchedules", "/data/*/lastClockChange"}: {beside: "/data/*/lastClockChange", put: clockChange},
+	// A commit in doubt cannot be caused from outside.
+	{"problem", "/executionId"}: {beside: "/code", put: `"0193f1c0-0000-7000-8000-000000000000"`},
+	{"problem", "/runId"}:       {beside: "/code", put: `"0193f1c0-0000-7000-8000-000000000000"`},
 	// It requires the loss of a key of the service, which cannot be caused from outside.
 	{"listComponentExecutions", "/data/*/outputProblem"}:  {beside: "/data/*/id", put: unopened},
 	{"executeComponent", "/outputProblem"}:                {beside: "/id", put: unopened},

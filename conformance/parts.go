@@ -188,7 +188,7 @@ var textParts = []Part{
 	{"D1.7.inflight", "while the first request is in flight: 409 IDEMPOTENCY_IN_FLIGHT, Retry-After 1", ""},
 	{"D1.7.refused", "rejected requests leave no row", ""},
 	{"D1.7.trigger", "a repeated trigger starts no second run", ""},
-	{"D1.8.target", "a target not in canonical form is 404, never a redirect", ""},
+	{"D1.8.target", "a target not in canonical form is 404, never a redirect; / and /docs/ serve the home page of the docs", ""},
 	{"D1.8.order", "requests are checked in a fixed order", ""},
 	{"D1.8.limiter", "a limiter per address counts failed authentications only", ""},
 	{"D1.8.proxies", "X-Forwarded-For is trusted only from configured proxies", insideBy("internal/account/auth.TestForwardedForIsBelievedFromTrustedProxiesOnly")},

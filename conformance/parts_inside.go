@@ -12,7 +12,7 @@ var insideParts = []Part{
 	{"D1.7.commit", "an Idempotency-Key commits with what it creates", insideBy("internal/execution.TestEX14AnAcceptanceWhoseAnswerIsLostRunsOnce")},
 	{"D2.4.leeway", "the tolerance for future timestamps is a setting, 0 s by default", insideBy("internal/account/auth.TestAU02Timestamps")},
 	{"D2.5.work", "an unknown key, a revoked key and a wrong signature take the same work", insideBy("internal/account/auth.TestAU09UnknownRevokedAndWrongKeysLookTheSame")},
-	{"D2.10.curl", "plain curl works through `weft proxy`, which signs; `weft dev` has no separate token", insideBy("internal/program/cli.TestProxySignsRequests")},
+	{"D2.10.curl", "plain curl works through the signing proxy, which `weft dev` runs too, on loopback", insideBy("internal/program/cli.TestDevSignsRequestsOfThisMachineOnly")},
 	{"D3.500", "500 INTERNAL_ERROR does not reveal the cause", insideBy("internal/web/server.TestAB12FailuresHaveOneShapeAndShowNothing")},
 	{"D3.503", "503 UNAVAILABLE has Retry-After", insideBy("internal/web/server.TestAB12FailuresHaveOneShapeAndShowNothing")},
 	{"D3.503.unknown", "a commit that is in doubt: 503 outcome_unknown, with Retry-After only if there was an Idempotency-Key", insideBy("internal/web/server.TestAnUnknownOutcomeIsRetryableOnlyWithAnIdempotencyKey")},

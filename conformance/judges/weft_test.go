@@ -37,7 +37,7 @@ func start(t *testing.T) deployment {
 	t.Cleanup(receiver.Close)
 	dir, dsn := t.TempDir(), pgtest.DSN(t)
 	file := filepath.Join(dir, "credentials.json")
-	background(t, "dev", "--addr=127.0.0.1:0", "--ops-addr=127.0.0.1:0", "--data-dir="+dir, "--database-url="+dsn, "--allow-network=127.0.0.0/8")
+	background(t, "dev", "--addr=127.0.0.1:0", "--ops-addr=127.0.0.1:0", "--no-proxy", "--data-dir="+dir, "--database-url="+dsn, "--allow-network=127.0.0.0/8")
 	d := deployment{own: ready(t, file), receiver: receiver.URL}
 	for line := range background(t, "proxy", "--listen=127.0.0.1:0", "--credentials="+file) {
 		if at, ok := strings.CutPrefix(line, "Listening on "); ok {

@@ -57,6 +57,8 @@ func checkProblem(answer Answer) error {
 		return fmt.Errorf("requestId %q is not X-Request-Id %q", p.RequestID, answer.Header.Get("X-Request-Id"))
 	case p.Docs != docs(p):
 		return fmt.Errorf("docs %q is not %q", p.Docs, docs(p))
+	case (p.ExecutionID != nil || p.RunID != nil) && (p.Reason == nil || *p.Reason != "outcome_unknown"):
+		return fmt.Errorf("an ID of what may exist, without outcome_unknown: %s", answer.Body)
 	}
 	return nil
 }

@@ -61,12 +61,22 @@ func (g *Guard) dial(ctx context.Context, address string, secure bool) (net.Conn
 	case local(host):
 		check = g.checkInside
 	}
+	refused, err := g.ownAddresses(ctx, uint16(port))
+	if err != nil {
+		return nil, err
+	}
+	checkAll := func(target netip.AddrPort) error {
+		if refused(target.Addr()) {
+			return &BlockedError{reasonOwn}
+		}
+		return check(target)
+	}
 	for _, addr := range addrs {
-		if err := check(netip.AddrPortFrom(addr, uint16(port))); err != nil {
+		if err := checkAll(netip.AddrPortFrom(addr, uint16(port))); err != nil {
 			return nil, err
 		}
 	}
-	return connect(ctx, addrs, uint16(port), check)
+	return connect(ctx, addrs, uint16(port), checkAll)
 }
 
 // resolve returns the addresses of host. It unmaps IPv4-mapped addresses, because the system

@@ -4,7 +4,8 @@
 //
 // It decides which URLs, addresses, ports and headers are allowed, dials, and classifies failures. It
 // never opens a socket to an address that isn't public, unless the operator's policy allows the
-// address. It checks the address that it dials, not the address to which a name resolved earlier.
+// address. It checks the address that it dials, not the address to which a name resolved earlier. It
+// never reaches Weft's own listeners and database (see Guard.Refuse).
 //
 // A request is sent at most once. Retries are up to the caller.
 package egress
@@ -16,6 +17,7 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+	"sync"
 	"time"
 
 	"code.dny.dev/ssrf"
@@ -54,6 +56,9 @@ type Guard struct {
 	single    *http.Transport // a new connection for each request
 	kept      *http.Transport // reuses connections
 	responses *budget
+
+	ownMutex sync.Mutex
+	own      []own
 }
 
 // Addresses in public ranges that must not be reached. The host agent of Azure machines isn't in

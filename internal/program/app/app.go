@@ -174,10 +174,6 @@ func (a *App) construct() error {
 	a.guard = egress.New(egress.Policy{
 		Allow: a.cfg.AllowNetworks, AllowHosts: a.cfg.AllowHosts, Roots: a.cfg.EgressRoots,
 	})
-	if len(a.cfg.AllowNetworks) > 0 {
-		a.log.Warn("egress may reach non-public networks, also over plain http: use this for development and tests only",
-			"networks", fmt.Sprint(a.cfg.AllowNetworks))
-	}
 	registry, err := component.NewRegistry(modules.All(a.guard)...)
 	if err != nil {
 		return fmt.Errorf("register modules: %w", err)
@@ -214,7 +210,11 @@ func (a *App) construct() error {
 	if err := a.buildGates(); err != nil {
 		return err
 	}
-	return a.buildListeners(registry)
+	if err := a.buildListeners(registry); err != nil {
+		return err
+	}
+	a.refuseOwn()
+	return nil
 }
 
 // buildGates constructs what every request passes first: authentication and rate limits.
@@ -337,6 +337,10 @@ func Run(ctx context.Context, cfg Config, log *slog.Logger) error {
 		return unlessStopped(ctx, err)
 	}
 	tuneMemory()
+	if len(cfg.AllowNetworks) > 0 {
+		log.Warn("egress may reach non-public networks, also over plain http: use this for development and tests only",
+			"networks", fmt.Sprint(cfg.AllowNetworks))
+	}
 	log.Info("weft is running", "version", Version, "api", a.URL(), "ops", a.OpsURL(), "works", cfg.Work)
 	select {
 	case <-ctx.Done():

@@ -20,6 +20,7 @@ import (
 	"github.com/weft-automation/weft/internal/platform/postgres"
 	"github.com/weft-automation/weft/internal/platform/retention"
 	"github.com/weft-automation/weft/internal/secret/seal"
+	"github.com/weft-automation/weft/internal/web/console"
 )
 
 // Config holds all settings of a process. Its zero value is not usable: get one from ConfigFromEnv,
@@ -39,6 +40,7 @@ type Config struct {
 
 	AllowNetworks []netip.Prefix // non-public networks that egress may reach
 	AllowHosts    []string
+	OwnAddresses  []string       // "host:port" of listeners, besides those of Config, that egress must never reach
 	EgressRoots   *x509.CertPool // nil: the system's roots
 
 	CallbackSchedule []time.Duration // delay before each attempt
@@ -74,6 +76,9 @@ type Config struct {
 
 	// now is this machine's clock; nil: time.Now. Tests set it.
 	now func() time.Time
+
+	// ticket signs in the person who started weft dev; nil: GET /open doesn't exist.
+	ticket *console.Ticket
 
 	// beforeServing runs once everything is built and the addresses are bound, before the process
 	// responds to the first request.

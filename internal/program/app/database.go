@@ -5,8 +5,12 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"net"
+	"strconv"
+	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/weft-automation/weft/internal/execution"
@@ -44,6 +48,18 @@ func openPools(ctx context.Context, cfg Config, gate postgres.Gate) (p *pools, e
 	}
 	p.work = open(postgres.Open, "work", postgres.System, work)
 	return p, err
+}
+
+// addresses returns the addresses of the database servers, except Unix sockets.
+func (p *pools) addresses() (all []string) {
+	config := p.system.Config().ConnConfig
+	servers := append([]*pgconn.FallbackConfig{{Host: config.Host, Port: config.Port}}, config.Fallbacks...)
+	for _, server := range servers {
+		if !strings.HasPrefix(server.Host, "/") {
+			all = append(all, net.JoinHostPort(server.Host, strconv.Itoa(int(server.Port))))
+		}
+	}
+	return all
 }
 
 // used returns a function that reports whether requests, runs or workers may have committed

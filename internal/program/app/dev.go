@@ -10,8 +10,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
-	"net/http"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -29,15 +27,16 @@ import (
 	"github.com/weft-automation/weft/internal/execution/callback"
 	"github.com/weft-automation/weft/internal/kit/credit"
 	"github.com/weft-automation/weft/internal/local/client"
-	"github.com/weft-automation/weft/internal/local/demo"
 	"github.com/weft-automation/weft/internal/local/devdb"
 	"github.com/weft-automation/weft/internal/platform/postgres"
+	"github.com/weft-automation/weft/internal/web/console"
 	"github.com/weft-automation/weft/internal/web/contract"
 )
 
 // DevConfig holds the settings of `weft dev`.
 type DevConfig struct {
 	Addr, OpsAddr string
+	ProxyAddr     string // of the proxy that signs requests; "": no proxy
 	DataDir       string
 	AllowNetworks []netip.Prefix
 	EgressRoots   *x509.CertPool  // nil: the system's roots
@@ -48,6 +47,8 @@ type DevConfig struct {
 	DatabaseURL   string          // "": a private PostgreSQL in DataDir
 	Log           *slog.Logger
 	Stdout        io.Writer
+	Verbose       bool              // print everything that a user can try, not only the first steps
+	Progress      func(step string) // called with each step of the start, then with ""; nil: not reported
 }
 
 // CredentialsFile is the file in the data folder from which clients read their credentials. It has
@@ -65,6 +66,11 @@ func Dev(ctx context.Context, dev DevConfig) error {
 			return err
 		}
 	}
+	local := localServices{}
+	if err := dev.bindProxy(ctx, &local); err != nil {
+		return err
+	}
+	defer local.closeProxy()
 	if err := os.MkdirAll(dev.DataDir, 0o755); err != nil {
 		return fmt.Errorf("create the data folder: %w", err)
 	}
@@ -81,7 +87,6 @@ func Dev(ctx context.Context, dev DevConfig) error {
 	if cfg.Keyring, err = keyringOfFolder(dev.DataDir); err != nil {
 		return err
 	}
-	local := localServices{}
 	if dev.Chain { // before the database, because anvil may have to be downloaded
 		chain, err := dev.startChain(ctx)
 		if err != nil {
@@ -107,31 +112,18 @@ func Dev(ctx context.Context, dev DevConfig) error {
 	}
 	defer upstream.Close()
 	local.demo = upstream.Addr
-	cfg.AllowHosts = local.hosts()
+	cfg.AllowHosts, cfg.OwnAddresses = local.hosts(), local.proxyAddresses()
 	return dev.run(ctx, cfg, local)
-}
-
-// localServices holds the addresses of the servers that `weft dev` runs alongside Weft.
-type localServices struct {
-	demo  string
-	chain string // "": no chain
-}
-
-// hosts returns the addresses that components may reach.
-func (s localServices) hosts() []string {
-	if s.chain == "" {
-		return []string{s.demo}
-	}
-	return []string{s.demo, s.chain}
 }
 
 // run starts the service. The credentials are written after the addresses are bound and before the
 // service reports ready.
 func (dev DevConfig) run(ctx context.Context, cfg Config, local localServices) error {
 	found := dev.findCredentials(ctx, cfg.DatabaseURL)
-	cfg.beforeServing = func(ctx context.Context, a *App) error {
-		c, err := found()
-		if err != nil {
+	cfg.ticket = &console.Ticket{}
+	var c client.Credentials
+	cfg.beforeServing = func(ctx context.Context, a *App) (err error) {
+		if c, err = found(); err != nil {
 			return err
 		}
 		c.BaseURL, c.AllowNetworks, c.CallbackSchedule = a.URL(), dev.AllowNetworks, nil
@@ -143,6 +135,7 @@ func (dev DevConfig) run(ctx context.Context, cfg Config, local localServices) e
 				return err
 			}
 		}
+		dev.step("adding examples")
 		if c.Workflows, err = dev.examples(ctx, a.workflows, c.WorkspaceID, local.demo); err != nil {
 			return err
 		}
@@ -154,6 +147,12 @@ func (dev DevConfig) run(ctx context.Context, cfg Config, local localServices) e
 	}
 	defer a.Stop(context.WithoutCancel(ctx))
 	tuneMemory()
+	stopProxy, err := local.serveProxy(ctx, c, dev.Log)
+	if err != nil {
+		return err
+	}
+	defer stopProxy()
+	local.open = openLink(a.URL(), cfg.ticket.Issue(c.AdminEmail, time.Now()))
 	dev.printWelcome(a, local)
 	select {
 	case <-ctx.Done():
@@ -167,6 +166,7 @@ func (dev DevConfig) run(ctx context.Context, cfg Config, local localServices) e
 // startPrivateDatabase starts a PostgreSQL server whose database "weft" has this binary's schema.
 // It creates the database on the first start.
 func startPrivateDatabase(ctx context.Context, dev DevConfig) (*devdb.Server, error) {
+	dev.step("starting PostgreSQL")
 	database, err := devdb.Start(ctx, devdb.Config{Dir: filepath.Join(dev.DataDir, "postgres"), Log: dev.Log})
 	if err != nil {
 		return nil, fmt.Errorf("start the private PostgreSQL: %w", err)
@@ -186,6 +186,7 @@ func startPrivateDatabase(ctx context.Context, dev DevConfig) (*devdb.Server, er
 
 // migrate is Migrate for a start: it waits for a database that is unavailable.
 func (dev DevConfig) migrate(ctx context.Context, dsn string) error {
+	dev.step("migrating")
 	migrate := func() error { return Migrate(ctx, dsn) }
 	return awaitDatabase(ctx, dev.Log, migrate(), migrate)
 }
@@ -197,27 +198,6 @@ func stopPrivateDatabase(database *devdb.Server, log *slog.Logger) {
 		log.Warn("the private PostgreSQL did not stop cleanly", "error", err)
 	}
 }
-
-// startDemo starts the demo upstream on its last address, so that unfinished runs still reach it.
-// If that address is in use, the upstream listens on any free address.
-func (dev DevConfig) startDemo() (*http.Server, error) {
-	made, err := dev.readExamples()
-	if err != nil {
-		return nil, err
-	}
-	listener, err := net.Listen("tcp", cmp.Or(made.Demo, demoAnywhere))
-	if err != nil {
-		listener, err = net.Listen("tcp", demoAnywhere)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("start the demo upstream: %w", err)
-	}
-	s := &http.Server{Addr: listener.Addr().String(), Handler: demo.Handler(), ReadHeaderTimeout: 5 * time.Second}
-	go func() { _ = s.Serve(listener) }()
-	return s, nil
-}
-
-const demoAnywhere = "127.0.0.1:0"
 
 // devOwner is the e-mail address of the owner of the workspace of `weft dev`.
 const devOwner = "owner@weft.localhost"

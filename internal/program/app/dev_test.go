@@ -94,19 +94,64 @@ func TestDevCreatesNothingIfAnAddressIsUnavailable(t *testing.T) {
 	}
 }
 
-// If the template did not match its values, only one line would be printed.
-func TestDevPrintsAddressesAndCommands(t *testing.T) {
+func TestProxyAddressInUseIsOneLine(t *testing.T) {
 	t.Parallel()
-	var said strings.Builder
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	address := taken.Addr().String()
+	for _, dev := range []DevConfig{
+		{ProxyAddr: address},
+		{ProxyAddr: "127.0.0.1:8180", Addr: "0.0.0.0:8180"},
+		{ProxyAddr: "127.0.0.1:8190", OpsAddr: ":8190"},
+	} {
+		var local localServices
+		var said strings.Builder
+		dev.DataDir, dev.Stdout = t.TempDir(), &said
+		if err := dev.bindProxy(t.Context(), &local); err != nil || local.proxy != nil {
+			t.Fatalf("%s: %v, listening at %v", dev.ProxyAddr, err, local.proxy)
+		}
+		dev.printWelcome(&App{}, local)
+		if strings.Count(said.String(), "no signing proxy: "+dev.ProxyAddr+" is in use") != 1 {
+			t.Errorf("the output is %s", said.String())
+		}
+	}
+	for address, want := range map[string]string{"0.0.0.0:0": "can be reached from other machines", "nonsense": "missing port"} {
+		if err := (DevConfig{ProxyAddr: address}).bindProxy(t.Context(), &localServices{}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: unexpected error %v", address, err)
+		}
+	}
+}
+
+// If the templates did not match their values, only one line would be printed.
+func TestDevPrintsAtMostEightLines(t *testing.T) {
+	t.Parallel()
 	folder := t.TempDir()
-	credentials := `{"baseUrl":"http://127.0.0.1:1","workflows":{"chainWatch":"` + uuid.NewString() + `","payout":"` + uuid.NewString() + `"}}`
+	credentials := `{"baseUrl":"http://127.0.0.1:1","workflows":{"fanOut":"` + uuid.NewString() + `","chainWatch":"` + uuid.NewString() + `","payout":"` + uuid.NewString() + `"}}`
 	if err := os.WriteFile(filepath.Join(folder, CredentialsFile), []byte(credentials), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	DevConfig{DataDir: folder, Program: "weft", AllowNetworks: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, Stdout: &said}.printWelcome(&App{}, localServices{demo: "127.0.0.1:1", chain: "127.0.0.1:2"})
-	for _, part := range []string{"weft components --credentials", "workflows run chainWatch", "workflows run payout", "weft call RANDOM_UUID", "http://127.0.0.1:1 ", "http://127.0.0.1:2 ", "may reach 10.0.0.0/8", "Ctrl-C stops it."} {
-		if !strings.Contains(said.String(), part) {
-			t.Errorf("the output lacks %q: %s", part, said.String())
+	said := func(verbose bool) string {
+		var said strings.Builder
+		networks := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("127.0.0.0/8")}
+		dev := DevConfig{DataDir: folder, ProxyAddr: "127.0.0.1:8081", Program: "weft", AllowNetworks: networks, Verbose: verbose, Stdout: &said}
+		dev.printWelcome(&App{}, localServices{demo: "127.0.0.1:1", chain: "127.0.0.1:2", open: openLink("http://[::]:8080", "secret"), proxyBusy: true})
+		return said.String()
+	}
+	short, long := said(false), said(true)
+	if lines := strings.Count(short, "\n"); lines > 8 {
+		t.Errorf("%d lines: %s", lines, short)
+	}
+	for text, parts := range map[string][]string{
+		short: {"is ready.\n\n  Open      http://127.0.0.1:8080/open?t=secret ", "no signing proxy", "docs at /docs", "weft call RANDOM_UUID", "weft run fanOut", "may reach 10.0.0.0/8, 127.0.0.0/8", "Ctrl-C stops it.", "--verbose"},
+		long:  {"is ready", "weft components --credentials", "weft run chainWatch", "weft run payout", "weft call RANDOM_UUID", "http://127.0.0.1:1 ", "http://127.0.0.1:2 ", "may reach 10.0.0.0/8", "Ctrl-C stops it."},
+	} {
+		for _, part := range parts {
+			if strings.Count(text, part) != 1 {
+				t.Errorf("the output must have %q once: %s", part, text)
+			}
 		}
 	}
 }

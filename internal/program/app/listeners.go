@@ -94,11 +94,15 @@ func (a *App) buildListeners(registry *component.Registry) error {
 		if err != nil {
 			return err
 		}
+		var opened http.Handler
+		if a.cfg.ticket != nil {
+			opened = console.OpenHandler(a.cfg.ticket, a.people, proxies, a.log)
+		}
 		listed := catalog.New(registry)
 		handler, err := server.New(server.Deps{
 			Executions: a.service, Callbacks: a.callbacks, Workflows: a.workflows, Runs: a.runs, Schedules: a.schedules, Hooks: a.hooks, Environment: a.variables, Catalogue: listed, Guard: a.guard,
 			Verifier: a.verifier, Limiter: a.limiter, People: a.people, Keys: keys, Workspaces: workspaces, Audit: a.book,
-			Credits: credits, Console: pages, Proxies: proxies, Memory: memory, ReadyFunc: a.ready,
+			Credits: credits, Console: pages, Open: opened, Proxies: proxies, Memory: memory, ReadyFunc: a.ready,
 			Docs: portal.Handler(listed.All()), Draining: a.draining, Streams: &a.streams, Metrics: a.metrics, Log: a.log,
 		})
 		if err != nil {
@@ -127,6 +131,19 @@ func (a *App) buildListeners(registry *component.Registry) error {
 	mux.Handle("GET /metrics", a.metrics.Handler())
 	a.ops, err = open(a.cfg.OpsAddr, mux, server.Connections{Max: opsConnections, PerAddress: opsConnections, Log: a.log})
 	return err
+}
+
+// refuseOwn keeps egress away from the listeners of this process and from PostgreSQL.
+func (a *App) refuseOwn() {
+	own := append(a.pools.addresses(), a.cfg.OwnAddresses...)
+	for _, e := range []endpoint{a.api, a.ops} {
+		if e.listener != nil {
+			own = append(own, e.listener.Addr().String())
+		}
+	}
+	for _, address := range own {
+		a.guard.Refuse(address)
+	}
 }
 
 const (

@@ -60,7 +60,7 @@ func (r *rig) startSingleProcess(ctx context.Context, name string) (*deployment,
 		return nil, err
 	}
 	dir := filepath.Join(r.dir, name)
-	d.api, err = r.spawn(name, []string{"DATABASE_URL=" + dsn}, "dev", "--addr", d.addr, "--ops-addr", ops,
+	d.api, err = r.spawn(name, []string{"DATABASE_URL=" + dsn}, "dev", "--no-proxy", "--addr", d.addr, "--ops-addr", ops,
 		"--data-dir", dir, "--allow-network", "127.0.0.0/8", "--plan", "enterprise")
 	if err != nil {
 		return nil, err

@@ -113,10 +113,15 @@ func (s *scene) awaitWork(limit time.Duration) time.Duration {
 }
 
 // refusals sends submissions for the duration and checks that each response is 503 with
-// Retry-After. It returns the number of responses.
+// Retry-After, once the first one was: sessions read a new setting of the server at different times.
+// It returns the number of responses.
 func (s *scene) refusals(length time.Duration) (n int) {
 	s.t.Helper()
 	late := 0
+	eventually(s.t, 5*time.Second, "the first response without a database", func() (bool, string) {
+		_, err := s.submit(s.t.Context(), s.node(), order{module: "RANDOM_UUID"})
+		return err != nil, "accepted"
+	})
 	during(s.t.Context(), length, 100*time.Millisecond, func() {
 		began := time.Now()
 		_, err := s.submit(s.t.Context(), s.node(), order{module: "RANDOM_UUID"})

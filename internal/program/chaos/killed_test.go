@@ -137,7 +137,7 @@ func TestEX02SingleProcessIsKilledAndRestarted(t *testing.T) {
 	t.Parallel()
 	s := newScene(t, shared)
 	s.expect.again = 1
-	command := "dev --addr 127.0.0.1:0 --ops-addr 127.0.0.1:0 --allow-network 127.0.0.0/8 --data-dir " + t.TempDir()
+	command := "dev --verbose --no-proxy --addr 127.0.0.1:0 --ops-addr 127.0.0.1:0 --allow-network 127.0.0.0/8 --data-dir " + t.TempDir()
 	lost := s.start(command)
 	s.upstream.hold()
 	watching := s.watch()

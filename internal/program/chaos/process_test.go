@@ -80,8 +80,8 @@ func (p *process) read(r io.Reader) {
 		if line.Msg == "weft is running" {
 			p.api, p.ops = line.API, line.Ops
 		}
-		// weft dev prints them instead of logging them.
-		if words := strings.Fields(scanner.Text()); len(words) == 2 && words[0] == "API" {
+		// weft dev --verbose prints them instead of logging them.
+		if words := strings.Fields(scanner.Text()); len(words) > 1 && words[0] == "API" {
 			p.api = words[1]
 		} else if len(words) == 2 && words[0] == "Operations" {
 			p.ops = words[1]

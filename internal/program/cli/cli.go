@@ -34,6 +34,7 @@ type commands struct {
 	Migrate migrateCommand `cmd:"" help:"Bring the database to this binary's schema."`
 
 	Call       callCommand       `cmd:"" help:"Run a component and print its record."`
+	Run        workflowsRun      `cmd:"" help:"Start a run of a workflow: short for weft workflows run."`
 	Components componentsCommand `cmd:"" help:"List the components, or describe the inputs, outputs and price of a component."`
 
 	Workflows workflowsCommand `cmd:"" help:"Run workflows, watch their runs, and save workflows in files."`

@@ -19,6 +19,7 @@ import (
 	"golang.org/x/net/netutil"
 
 	"github.com/weft-automation/weft/internal/local/client"
+	"github.com/weft-automation/weft/internal/local/proxy"
 	"github.com/weft-automation/weft/internal/local/receiver"
 )
 
@@ -101,7 +102,7 @@ func (c *listenCommand) Run(s *session) error {
 		case <-ctx.Done():
 		}
 	}()
-	err = serveUntil(ctx, c.server(s, taken, cfg.OnRejected), netutil.LimitListener(listener, maxSenders), time.Second)
+	err = proxy.Serve(ctx, c.server(s, taken, cfg.OnRejected), netutil.LimitListener(listener, maxSenders), time.Second)
 	if err != nil {
 		return err
 	}
@@ -111,7 +112,7 @@ func (c *listenCommand) Run(s *session) error {
 // server returns the HTTP server: the receiver behind the same gate as the proxy.
 func (c *listenCommand) server(s *session, taken http.Handler, refused func(string)) *http.Server {
 	return &http.Server{
-		Handler:           discarding(&gate{reason: "weft_listen", names: c.Host, anyAddress: c.Expose, refused: refused, next: taken}),
+		Handler:           proxy.Discarding(&proxy.Gate{Program: "weft_listen", Names: c.Host, AnyAddress: c.Expose, OnRejected: refused, Next: taken}),
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       30 * time.Second,
 		IdleTimeout:       30 * time.Second,

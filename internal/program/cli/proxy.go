@@ -6,24 +6,16 @@ import (
 	"fmt"
 	"log"
 	"net"
-	"net/http"
-	"net/http/httputil"
-	"net/url"
+	"path"
+	"regexp"
+	"strings"
 	"time"
 
+	"github.com/alecthomas/kong"
+
 	"github.com/weft-automation/weft/internal/local/client"
-	httpgate "github.com/weft-automation/weft/internal/web/protocol"
+	"github.com/weft-automation/weft/internal/local/proxy"
 )
-
-// maxProxied limits the body of a request, which must be read completely to be signed. The service
-// itself allows a mebibyte and returns a better error.
-const maxProxied = 2 << 20
-
-// discardTimeout limits how long the rest of a rejected body is read.
-const discardTimeout = 10 * time.Second
-
-// proxyReason is the reason in the proxy's own problems.
-const proxyReason = "weft_proxy"
 
 // proxyCommand signs requests of programs on this machine with one key.
 type proxyCommand struct {
@@ -47,109 +39,45 @@ func (c *proxyCommand) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	door := &gate{reason: proxyReason, names: c.Host, anyAddress: c.Expose, allowed: c.Allow, next: signingProxy(base, signer)}
-	server := &http.Server{
-		Handler:           discarding(door),
-		ReadHeaderTimeout: 5 * time.Second,
-		IdleTimeout:       2 * time.Minute,
-		MaxHeaderBytes:    16 << 10,
-		ErrorLog:          log.New(s.stderr, "weft proxy: ", 0),
-		BaseContext:       func(net.Listener) context.Context { return s.ctx }, // cancels the streams
-	}
+	server := proxy.NewServer(s.ctx, base, signer, proxy.Config{Names: c.Host, AnyAddress: c.Expose, Rules: c.Allow, ErrorLog: log.New(s.stderr, "weft proxy: ", 0)})
 	s.note("Signing for %s", credentials)
 	s.note("Listening on http://%s", listener.Addr())
 	if c.Expose {
 		s.note("EXPOSED: anyone who can reach this address acts with your key.")
 	}
-	return serveUntil(s.ctx, server, listener, 5*time.Second)
+	return proxy.Serve(s.ctx, server, listener, 5*time.Second)
 }
 
-// listenAt listens on an address, which must be loopback unless expose is set. danger says what
-// clients of other machines could do.
+// listenAt is proxy.Listen for commands that have the flag --expose.
 func listenAt(ctx context.Context, address string, expose bool, danger string) (net.Listener, error) {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
-	if err != nil {
-		return nil, fmt.Errorf("listen on %s: %w", address, err)
+	listener, err := proxy.Listen(ctx, address, expose, danger)
+	if exposed, ok := errors.AsType[*proxy.ExposedError](err); ok {
+		return nil, fmt.Errorf("%w, or add --expose", exposed)
 	}
-	if at, ok := listener.Addr().(*net.TCPAddr); !expose && (!ok || !at.IP.IsLoopback()) {
-		_ = listener.Close()
-		return nil, fmt.Errorf("%s can be reached from other machines, which could then %s; listen on 127.0.0.1, or add --expose", address, danger)
-	}
-	return listener, nil
+	return listener, err
 }
 
-// serveUntil serves until ctx is done. Requests in flight then get the time grace to finish, and
-// unused connections are closed.
-func serveUntil(ctx context.Context, server *http.Server, listener net.Listener, grace time.Duration) error {
-	stopped := make(chan error, 1)
-	release := context.AfterFunc(ctx, func() {
-		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), grace)
-		defer cancel()
-		err := server.Shutdown(ending)
-		if errors.Is(err, context.DeadlineExceeded) {
-			err = server.Close()
+// allowances are the rules of --allow.
+type allowances []proxy.Rule
+
+var methodForm = regexp.MustCompile(`^(\*|[A-Z]+)$`)
+
+// Decode parses one --allow: METHOD and PATH as one argument or as two.
+func (a *allowances) Decode(ctx *kong.DecodeContext) error {
+	var rule string
+	if err := ctx.Scan.PopValueInto("METHOD PATH", &rule); err != nil {
+		return err
+	}
+	method, pattern, both := strings.Cut(rule, " ")
+	if !both {
+		if err := ctx.Scan.PopValueInto("PATH", &pattern); err != nil {
+			return fmt.Errorf("--allow needs a method and a path: %w", err)
 		}
-		stopped <- err
-	})
-	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-		release()
-		return fmt.Errorf("serve on %s: %w", listener.Addr(), err)
 	}
-	return <-stopped
-}
-
-// signingProxy forwards requests with the three headers added. httputil flushes event streams
-// immediately.
-func signingProxy(base *url.URL, signer *client.Signer) http.Handler {
-	transport := &http.Transport{
-		Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true,
-		DisableCompression: true, // bodies are forwarded unchanged
+	pattern = strings.TrimSpace(pattern)
+	if _, err := path.Match(pattern, "/"); err != nil || !strings.HasPrefix(pattern, "/") || !methodForm.MatchString(method) {
+		return fmt.Errorf("--allow needs a method and a path, such as GET /v1/sdk/components/*, not %q %q", method, pattern)
 	}
-	proxy := &httputil.ReverseProxy{
-		Transport:     &client.Transport{Signer: signer, Prefix: base.EscapedPath(), Base: transport},
-		FlushInterval: -1,
-		Rewrite: func(r *httputil.ProxyRequest) {
-			r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = base.Scheme, base.Host, base.Host
-			r.Out.URL.RawPath = base.EscapedPath() + r.In.URL.EscapedPath()
-			r.Out.URL.Path = base.Path + r.In.URL.Path
-			r.Out.URL.RawQuery = r.In.URL.RawQuery // as sent, including what httputil would drop
-			for _, own := range []string{"Cookie", "Origin", "Referer", "X-Forwarded-For"} {
-				r.Out.Header.Del(own) // these concern this machine only
-			}
-		},
-		ErrorHandler: func(w http.ResponseWriter, _ *http.Request, err error) {
-			if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
-				refuseBody(w, tooLarge.Limit)
-				return
-			}
-			refuse(w, proxyReason, http.StatusBadGateway, "UNAVAILABLE", "the service cannot be reached: "+err.Error())
-		},
-	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.ContentLength > maxProxied {
-			refuseBody(w, maxProxied)
-			return
-		}
-		r.Body = http.MaxBytesReader(w, r.Body, maxProxied)
-		proxy.ServeHTTP(w, r)
-	})
-}
-
-// discarding calls next, then reads the rest of the body.
-func discarding(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Body == http.NoBody {
-			next.ServeHTTP(w, r)
-			return
-		}
-		body := httpgate.NewBody(r)
-		r = r.WithContext(r.Context()) // a copy, because net/http checks the type of the original body
-		r.Body = body
-		next.ServeHTTP(w, r)
-		body.Discard(w, time.Now().Add(discardTimeout))
-	})
-}
-
-func refuseBody(w http.ResponseWriter, limit int64) {
-	refuse(w, proxyReason, http.StatusRequestEntityTooLarge, "PAYLOAD_TOO_LARGE", fmt.Sprintf("the body is larger than %d bytes", limit))
+	*a = append(*a, proxy.Rule{Method: method, Path: pattern})
+	return nil
 }

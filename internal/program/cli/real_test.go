@@ -28,7 +28,7 @@ import (
 func startWeft(t *testing.T, flags ...string) (environ []string, baseURL string) {
 	t.Helper()
 	dir, dsn := t.TempDir(), pgtest.DSN(t)
-	lines, stop := background(t, nil, append([]string{"dev", "--addr=127.0.0.1:0", "--ops-addr=127.0.0.1:0", "--data-dir=" + dir, "--database-url=" + dsn}, flags...)...)
+	lines, stop := background(t, nil, append([]string{"dev", "--addr=127.0.0.1:0", "--ops-addr=127.0.0.1:0", "--proxy-addr=127.0.0.1:0", "--data-dir=" + dir, "--database-url=" + dsn}, flags...)...)
 	credentials := filepath.Join(dir, "credentials.json")
 	tick, late := time.NewTicker(20*time.Millisecond), waittest.Context(t).Done()
 	defer tick.Stop()
@@ -135,7 +135,7 @@ func TestCallProxyAndKeysOnTheRealService(t *testing.T) {
 
 func TestExamplesRunOnTheRealService(t *testing.T) {
 	environ, _ := startWeft(t)
-	got := run(t, environ, "", "workflows", "run", "fanOut", "--watch")
+	got := run(t, environ, "", "run", "fanOut", "--watch")
 	got.check(t, 0, `"3120.55",`, "COMPLETED in")
 	for _, want := range []string{"API_CALL       COMPLETED  x4 ", "FOR_EACH       COMPLETED  ", `"USDC"`} {
 		if !strings.Contains(got.stdout, want) {

@@ -137,9 +137,9 @@ func TestWorkflowsAreRunByNameAndFromAFile(t *testing.T) {
 	if err := os.WriteFile(file, []byte(workflowFile), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	run(t, s.environ(), "", "workflows", "run", "fanOut", "--idempotency-key=once").check(t, 0, `"runId": "`+runID, "watch "+runID)
+	run(t, s.environ(), "", "run", "fanOut", "--idempotency-key=once").check(t, 0, `"runId": "`+runID, "watch "+runID)
 	for range 2 {
-		run(t, s.environ(), `{"from":"stdin"}`, "workflows", "run", file, "--input=-").check(t, 0, `"jobId": "7"`, "Pause  version 1  ACTIVE")
+		run(t, s.environ(), `{"from":"stdin"}`, "run", file, "--input=-").check(t, 0, `"jobId": "7"`, "Pause  version 1  ACTIVE")
 	}
 	post := "POST /v1/sdk/workflows/" + workflowID
 	want := []string{

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"crypto/x509"
 	"fmt"
 	"log/slog"
@@ -13,6 +14,8 @@ import (
 type devCommand struct {
 	Addr         string   `default:"127.0.0.1:8080" placeholder:"ADDR" help:"Address of the API (${default})."`
 	OpsAddr      string   `name:"ops-addr" default:"127.0.0.1:9090" placeholder:"ADDR" help:"Address of health and metrics (${default})."`
+	ProxyAddr    string   `name:"proxy-addr" default:"127.0.0.1:8081" placeholder:"ADDR" help:"Loopback address of the proxy that signs requests with the key of weft dev (${default}). Every user of this machine can use it."`
+	NoProxy      bool     `name:"no-proxy" help:"Don't run that proxy."`
 	DataDir      string   `name:"data-dir" default:"${data_dir}" placeholder:"DIR" help:"Data folder (${default})."`
 	AllowNetwork []string `name:"allow-network" placeholder:"CIDR" help:"Let components and callbacks also reach this network, even over plain http; may be repeated."`
 	EgressCA     string   `name:"egress-ca" placeholder:"FILE" help:"Also trust the certificate authorities in this file, for callbacks and components."`
@@ -20,7 +23,8 @@ type devCommand struct {
 	Chain        bool     `help:"Also run a private EVM chain (anvil), and create two example workflows that use it."`
 	Plan         string   `default:"" enum:",starter,growth,professional,enterprise" placeholder:"PLAN" help:"Put the workspace on this plan: starter, growth, professional or enterprise. Without this flag, a new workspace is on enterprise, and an existing workspace keeps its plan."`
 	DatabaseURL  string   `name:"database-url" default:"${database_url}" placeholder:"URL" help:"Use this PostgreSQL instead of a private one ($$DATABASE_URL)."`
-	LogLevel     string   `name:"log-level" default:"warn" enum:"debug,info,warn,error" help:"How much to log to stderr (${default})."`
+	Verbose      bool     `help:"Print more to try when it is ready, and log more."`
+	LogLevel     string   `name:"log-level" default:"" enum:",debug,info,warn,error" placeholder:"LEVEL" help:"How much to log to stderr: debug, info, warn or error. Default: warn, or info with --verbose."`
 }
 
 // Run runs all of Weft until Ctrl-C.
@@ -42,13 +46,25 @@ func (c *devCommand) Run(s *session) error {
 		}
 	}
 	var level slog.Level
-	if err := level.UnmarshalText([]byte(c.LogLevel)); err != nil {
+	if err := level.UnmarshalText([]byte(c.logLevel())); err != nil {
 		return fmt.Errorf("--log-level: %w", err)
 	}
+	line := newStartLine(s)
+	defer line.step("")
+	if c.NoProxy {
+		c.ProxyAddr = ""
+	}
 	return app.Dev(s.ctx, app.DevConfig{
-		Addr: c.Addr, OpsAddr: c.OpsAddr, DataDir: c.DataDir, AllowNetworks: networks, EgressRoots: roots, Schedule: schedule, Chain: c.Chain, Plan: c.Plan,
-		DatabaseURL: c.DatabaseURL, Program: s.program, Log: telemetry.NewLogger(s.stderr, level), Stdout: s.stdout,
+		Addr: c.Addr, OpsAddr: c.OpsAddr, ProxyAddr: c.ProxyAddr, DataDir: c.DataDir, AllowNetworks: networks, EgressRoots: roots, Schedule: schedule, Chain: c.Chain, Plan: c.Plan,
+		DatabaseURL: c.DatabaseURL, Program: s.program, Log: telemetry.NewLogger(line, level), Stdout: s.stdout, Verbose: c.Verbose, Progress: line.step,
 	})
+}
+
+func (c *devCommand) logLevel() string {
+	if c.LogLevel == "" && c.Verbose {
+		return "info"
+	}
+	return cmp.Or(c.LogLevel, "warn")
 }
 
 type serveCommand struct {

@@ -86,11 +86,14 @@ type guide struct {
 	Headings []heading
 }
 
-// mountGuides serves the start page at /docs, the guides below it, and the list of all pages
-// for language models at /llms.txt.
+// mountGuides serves the home page at /docs, /docs/ and /, the guides below /docs, and the list of
+// all pages for language models at /llms.txt.
 func mountGuides(mux *http.ServeMux, l *library) {
 	allFunc := func() (any, error) { return l.summary(), nil }
 	mount(mux, "/docs", "home", allFunc)
+	for _, path := range []string{"/{$}", "/docs/{$}"} {
+		mux.Handle("GET "+path, newDocument(htmlType, func() ([]byte, error) { return renderHTML("home", allFunc) }))
+	}
 	for _, path := range []string{"/llms.txt", "/docs/llms.txt"} {
 		mux.Handle("GET "+path, newDocument(textType, func() ([]byte, error) { return renderText("llms", allFunc) }))
 	}

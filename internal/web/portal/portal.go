@@ -45,10 +45,10 @@ const (
 )
 
 // Paths are the patterns that Handler serves, to mount it next to other handlers.
-var Paths = []string{"GET /docs", "GET /docs.md", "GET /docs/{file...}", "GET /llms.txt", "GET /robots.txt", "GET /favicon.svg"}
+var Paths = []string{"GET /{$}", "GET /docs", "GET /docs.md", "GET /docs/{file...}", "GET /llms.txt", "GET /robots.txt", "GET /favicon.svg"}
 
 // Handler returns a handler of the docs: the guides, the reference, the pages of the components
-// and their assets, under /docs, /docs.md and /llms.txt. It also serves /robots.txt and
+// and their assets, under /docs, /docs.md and /llms.txt. It also serves /, /robots.txt and
 // /favicon.svg for the whole deployment. Each document is read and rendered on the first
 // request for it.
 func Handler(components []api.Component) *http.ServeMux {
@@ -60,7 +60,6 @@ func Handler(components []api.Component) *http.ServeMux {
 	mountKit(mux)
 	mountAssets(mux)
 	mountMissing(mux, l)
-	mux.Handle("GET /docs/{$}", http.RedirectHandler("/docs", http.StatusMovedPermanently))
 	return mux
 }
 

@@ -49,13 +49,14 @@ func Target(r *http.Request) error {
 
 // canonical reports whether a request target is in origin form, its path consists of plain
 // segments, and its query is well formed. Escapes are allowed only in the query, because no
-// path of the API needs one. They are signed as sent.
+// path of the API needs one. They are signed as sent. The path /docs/ counts as canonical, because
+// people type it.
 func canonical(target string) bool {
 	path, query, questioned := strings.Cut(target, "?")
 	if len(path) == 0 || path[0] != '/' || (questioned && query == "") {
 		return false
 	}
-	if path != "/" {
+	if path != "/" && path != "/docs/" {
 		for segment := range strings.SplitSeq(path[1:], "/") {
 			if segment == "" || segment == "." || segment == ".." || strings.ContainsFunc(segment, notPath) {
 				return false

@@ -45,6 +45,7 @@ type front struct {
 	proxies     auth.Proxies
 	memory      *Memory
 	console     *http.ServeMux // the pages under /settings; nil: not served
+	open        http.Handler   // GET /open; nil: not served
 	metrics     *telemetry.Metrics
 	log         *slog.Logger
 	timeouts    timeouts
@@ -74,6 +75,9 @@ func (f *front) mount(operations api.StrictServerInterface, docs *http.ServeMux)
 	if f.console != nil {
 		f.mux.HandleFunc("/settings", f.page)
 		f.mux.HandleFunc("/settings/{page...}", f.page)
+	}
+	if f.open != nil {
+		f.mux.Handle("GET /open", f.open)
 	}
 	if docs != nil {
 		for _, pattern := range portal.Paths {

@@ -315,6 +315,19 @@ func TestRootServesRobotsAndFavicon(t *testing.T) {
 	}
 }
 
+func TestHomePageIsServedWithoutARedirect(t *testing.T) {
+	s := start(t, func(s *service, _ *http.Server) { s.front.mount(s.operations, portal.Handler(nil)) })
+	home := s.do(t, "GET", "/docs", "")
+	for _, target := range []string{"/", "/docs/", "/?utm=1"} {
+		if got := s.do(t, "GET", target, ""); got.status != 200 || got.body != home.body || got.header.Get("Content-Type") != "text/html; charset=utf-8" {
+			t.Errorf("%s: %d %v", target, got.status, got.header)
+		}
+	}
+	if got := s.do(t, "POST", "/", "{}"); got.status != 405 || got.header.Get("Allow") != "GET, HEAD" {
+		t.Errorf("POST /: %d %v", got.status, got.header)
+	}
+}
+
 // For a missing page, clients that prefer HTML get an HTML page, all others a problem document.
 func TestMissingDocsNegotiateErrorFormat(t *testing.T) {
 	s := start(t, func(s *service, _ *http.Server) { s.front.mount(s.operations, portal.Handler(nil)) })

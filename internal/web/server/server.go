@@ -57,6 +57,7 @@ type Deps struct {
 	Memory      *Memory                       // bounds the bytes that requests and responses hold
 	ReadyFunc   func(context.Context) []Check // runs the checks of /readyz
 	Console     *http.ServeMux                // the pages under /settings; nil: not served
+	Open        http.Handler                  // GET /open of weft dev; nil: not served
 	Docs        *http.ServeMux                // GET /docs, the pages below it, and /llms.txt; nil: not served
 	Draining    <-chan struct{}               // open streams end once it is closed; nil: never
 	Streams     *sync.WaitGroup               // counts open streams, because http.Server.Shutdown does not wait for them
@@ -72,7 +73,7 @@ func New(deps Deps) (http.Handler, error) {
 		return nil, err
 	}
 	f := &front{
-		contract: document, precheck: deps.Verifier.Precheck, verify: deps.Verifier.Verify, find: deps.People.Find, console: deps.Console, checkRepeat: deps.Executions.CheckRepeat,
+		contract: document, precheck: deps.Verifier.Precheck, verify: deps.Verifier.Verify, find: deps.People.Find, console: deps.Console, open: deps.Open, checkRepeat: deps.Executions.CheckRepeat,
 		limiter: deps.Limiter, proxies: deps.Proxies, memory: deps.Memory,
 		book:    deps.Audit,
 		metrics: deps.Metrics, log: deps.Log, timeouts: defaultTimeouts,
