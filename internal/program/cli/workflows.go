@@ -30,6 +30,7 @@ type workflowsCommand struct {
 	Cancel workflowsCancel `cmd:"" help:"Cancel a run."`
 	List   workflowsList   `cmd:"" help:"List the workflows."`
 	Runs   workflowsRuns   `cmd:"" help:"List the runs."`
+	New    workflowsNew    `cmd:"" help:"Write a workflow file from a recipe, or list the recipes."`
 	Push   workflowsPush   `cmd:"" help:"Create a workflow from a file, or replace one."`
 	Pull   workflowsPull   `cmd:"" help:"Print a workflow, or write it to a file that weft workflows push accepts."`
 }
