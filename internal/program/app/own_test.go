@@ -50,7 +50,7 @@ func TestPoolsKnowTheAddressesOfTheirServers(t *testing.T) {
 		"postgres://u@[::1]/weft?sslmode=disable":                    "[::1]:5432",
 		pgtest.DSN(t): "",
 	} {
-		p, err := openPools(t.Context(), Config{DatabaseURL: dsn, Addr: "127.0.0.1:0"})
+		p, err := openPools(t.Context(), Config{DatabaseURL: dsn, Addr: "127.0.0.1:0"}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

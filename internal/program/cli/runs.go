@@ -25,7 +25,7 @@ const runsPath = workflowsPath + "/executions"
 // run is COMPLETED.
 type workflowsRun struct {
 	target
-	Workflow       string `arg:"" help:"ID of the workflow, its name in the credentials file, or a JSON file that contains a workflow, which is saved first."`
+	Workflow       string `arg:"" help:"ID of the workflow, its name in the credentials file, or a YAML or JSON file that contains a workflow, which is saved first."`
 	Input          string `default:"{}" placeholder:"JSON" help:"Input of the run: JSON, @FILE, or - for stdin."`
 	Watch          bool   `help:"Follow the run until it finishes."`
 	MaxCredits     string `name:"max-credits" placeholder:"N" help:"Maximum number of credits that the run may cost."`
@@ -74,7 +74,7 @@ func (c caller) workflow(s *session, text string) (uuid.UUID, error) {
 	if id, named := c.credentials.Workflows[text]; named {
 		return id, nil
 	}
-	body, err := readObject(text, "@"+text, nil)
+	file, err := readWorkflow(text, nil)
 	if errors.Is(err, fs.ErrNotExist) {
 		return uuid.Nil, fmt.Errorf("%q is neither a workflow ID, nor a workflow name in the credentials file, nor a file; %s", text, knownWorkflows(c.credentials, text))
 	}
@@ -82,18 +82,17 @@ func (c caller) workflow(s *session, text string) (uuid.UUID, error) {
 		return uuid.Nil, err
 	}
 	// The same file within a day is the same workflow.
-	sum := sha256.Sum256(body)
+	sum := sha256.Sum256(file.JSON)
 	header := preferStrict()
 	header.Set("Idempotency-Key", "weft-workflows-run-"+hex.EncodeToString(sum[:16]))
-	saved, err := c.create(s, body, header)
+	saved, err := c.create(s, file.JSON, header)
 	if err == nil && (saved.Status == api.WorkflowStatusARCHIVED || saved.Version != 1) {
-		saved, err = c.create(s, body, preferStrict()) // the earlier workflow was archived or changed
+		saved, err = c.create(s, file.JSON, preferStrict()) // the earlier workflow was archived or changed
 	}
 	if err != nil {
-		return uuid.Nil, err
+		return uuid.Nil, file.locate(err)
 	}
-	s.note("%s  %s  version %d  %s", saved.ID, printable(saved.Name), saved.Version, saved.Status)
-	s.warn(saved.Warnings)
+	file.report(s, saved)
 	return saved.ID, nil
 }
 

@@ -27,6 +27,34 @@ func TestPushPrintsOneLineOnATerminal(t *testing.T) {
 	}
 }
 
+func TestPushAsksOnATerminalBeforeItReplaces(t *testing.T) {
+	for answer, want := range map[string]string{"y\n": "PUT", "n\n": "", "\n": ""} {
+		person, program := terminal(t)
+		sent := ""
+		s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodGet {
+				fmt.Fprintf(w, `{"data":[{"id":%q,"name":"Pause","version":3}],"hasMore":false}`, workflowID)
+				return
+			}
+			sent = r.Method
+			fmt.Fprint(w, workflowText)
+		})
+		fmt.Fprint(person, answer)
+		code := cli.Run(t.Context(), cli.Process{Args: []string{"workflows", "push", writeYAML(t, workflowYAML)}, Environ: s.environ(), Stdin: program, Stdout: program, Stderr: program})
+		if sent != want || (code == 0) != (want != "") {
+			t.Errorf("after %q: %d, sent %q", answer, code, sent)
+		}
+		fmt.Fprintln(program, "end")
+		var screen strings.Builder
+		for lines := bufio.NewScanner(person); lines.Scan() && lines.Text() != "end"; {
+			screen.WriteString(lines.Text())
+		}
+		if !strings.Contains(screen.String(), "This replaces version 3 of Pause ("+workflowID+"). Continue? [y/N]") {
+			t.Errorf("unexpected screen %q", screen.String())
+		}
+	}
+}
+
 func TestRunIsDrawnOnATerminal(t *testing.T) {
 	person, program := terminal(t)
 	drawn := make(chan struct{})

@@ -8,9 +8,12 @@ import (
 	"os"
 	"strconv"
 
+	"github.com/google/uuid"
+
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/kit/strictjson"
 	"github.com/weft-automation/weft/internal/local/client"
+	"github.com/weft-automation/weft/internal/local/workflowfile"
 )
 
 // workflowsPath is the path of workflows.
@@ -27,70 +30,78 @@ type workflowsCommand struct {
 	Cancel workflowsCancel `cmd:"" help:"Cancel a run."`
 	List   workflowsList   `cmd:"" help:"List the workflows."`
 	Runs   workflowsRuns   `cmd:"" help:"List the runs."`
+	New    workflowsNew    `cmd:"" help:"Write a workflow file from a recipe, or list the recipes."`
 	Push   workflowsPush   `cmd:"" help:"Create a workflow from a file, or replace one."`
-	Pull   workflowsPull   `cmd:"" help:"Print a workflow as a file that weft workflows push accepts."`
+	Pull   workflowsPull   `cmd:"" help:"Print a workflow, or write it to a file that weft workflows push accepts."`
 }
 
 // workflowsPush saves the workflow of a file.
 type workflowsPush struct {
 	target
-	File           string `arg:"" help:"JSON file with the workflow, or - for stdin."`
-	Workflow       string `arg:"" optional:"" help:"ID of the workflow to replace, or its name in the credentials file. Without this argument, a new workflow is created."`
+	File           string `arg:"" help:"YAML or JSON file with the workflow, or - for stdin."`
+	Workflow       string `arg:"" optional:"" help:"ID of the workflow to replace, or its name in the credentials file. Without this argument, the workflow with the name in the file is replaced, or a new one is created."`
 	At             int32  `placeholder:"N" help:"Replace the workflow only if this is its current version."`
-	IdempotencyKey string `name:"idempotency-key" placeholder:"TEXT" help:"A repeat with the same key creates nothing new."`
+	Yes            bool   `help:"Replace the workflow with the name in the file without asking."`
+	New            bool   `help:"Create a new workflow, even if one has the name in the file."`
+	IdempotencyKey string `name:"idempotency-key" placeholder:"TEXT" help:"Create a new workflow. A repeat with the same key creates nothing new."`
 }
 
 func (c *workflowsPush) Run(s *session) error {
-	if c.Workflow == "" && c.At != 0 || c.Workflow != "" && c.IdempotencyKey != "" {
-		return fmt.Errorf("--at needs a workflow to replace; --idempotency-key is for new workflows only")
+	if c.Workflow == "" && c.At != 0 || c.Workflow != "" && (c.IdempotencyKey != "" || c.New) {
+		return fmt.Errorf("--at needs a workflow to replace; --idempotency-key and --new are for new workflows only")
 	}
-	file := "@" + c.File
-	if c.File == "-" {
-		file = c.File
-	}
-	body, err := readObject(c.File, file, s.stdin)
+	file, err := readWorkflow(c.File, s.stdin)
 	if err != nil {
 		return err
 	}
-	method, path, header := http.MethodPost, workflowsPath, preferStrict()
-	if c.IdempotencyKey != "" {
-		header.Set("Idempotency-Key", c.IdempotencyKey)
-	}
-	if c.Workflow != "" {
-		id, err := c.workflow(c.Workflow)
-		if err != nil {
-			return err
-		}
-		method, path = http.MethodPut, path+"/"+id.String()
-	}
-	if c.At != 0 {
-		header.Set("If-Match", strconv.Quote(strconv.Itoa(int(c.At))))
+	method, path, header, err := c.destination(s, file)
+	if err != nil {
+		return err
 	}
 	weft, err := c.caller()
 	if err != nil {
 		return err
 	}
 	var saved api.Workflow
-	raw, err := weft.exchange(s, method, path, json.RawMessage(body), header, &saved)
+	raw, err := weft.exchange(s, method, path, file.JSON, header, &saved)
 	if err != nil {
-		return err
+		return file.locate(err)
 	}
-	s.note("%s  %s  version %d  %s", saved.ID, printable(saved.Name), saved.Version, saved.Status)
-	s.warn(saved.Warnings)
+	file.report(s, saved)
 	if terminal(s.stdout) {
 		return nil // hundreds of lines would scroll the message away, and the user has the file
 	}
 	return printJSON(s.stdout, raw)
 }
 
-// warn prints the warnings about a saved workflow.
-func (s *session) warn(warnings *[]api.WorkflowWarning) {
-	if warnings == nil {
-		return
+// destination returns the request that saves the file: a PUT for the workflow to replace, else a
+// POST.
+func (c *workflowsPush) destination(s *session, file workflowFile) (method, path string, header http.Header, err error) {
+	header = preferStrict()
+	replace := func(id uuid.UUID, version int32) {
+		method, path = http.MethodPut, workflowsPath+"/"+id.String()
+		if version != 0 {
+			header.Set("If-Match", strconv.Quote(strconv.Itoa(int(version))))
+		}
 	}
-	for _, w := range *warnings {
-		s.note("warning: %s  %s  %s", printable(w.Pointer), printable(w.Code), printable(w.Message))
+	if c.Workflow != "" {
+		id, err := c.workflow(c.Workflow)
+		replace(id, c.At)
+		return method, path, header, err
 	}
+	method, path = http.MethodPost, workflowsPath
+	if c.IdempotencyKey != "" {
+		header.Set("Idempotency-Key", c.IdempotencyKey)
+	}
+	if c.New || c.IdempotencyKey != "" {
+		return method, path, header, nil
+	}
+	present, err := c.named(s, file.name())
+	if err == nil && present != nil {
+		replace(present.ID, present.Version)
+		err = s.confirm(*present, c.Yes)
+	}
+	return method, path, header, err
 }
 
 // workflowsPull prints a workflow.
@@ -98,7 +109,7 @@ type workflowsPull struct {
 	target
 	Workflow string `arg:"" help:"ID of the workflow, or its name in the credentials file."`
 	At       int32  `placeholder:"N" help:"Version to print. Default: the current version."`
-	Out      string `placeholder:"FILE" help:"File to write to, instead of stdout."`
+	Out      string `placeholder:"FILE" help:"File to write to, instead of stdout: YAML if its name ends with .yaml or .yml, else JSON."`
 }
 
 func (c *workflowsPull) Run(s *session) error {
@@ -118,7 +129,13 @@ func (c *workflowsPull) Run(s *session) error {
 		return printJSON(s.stdout, raw)
 	}
 	var file bytes.Buffer
-	if err := printJSON(&file, raw); err != nil {
+	if isYAML(c.Out) {
+		text, err := workflowfile.Write(raw)
+		if err != nil {
+			return err
+		}
+		file.Write(text)
+	} else if err := printJSON(&file, raw); err != nil {
 		return err
 	}
 	if err := os.WriteFile(c.Out, file.Bytes(), 0o600); err != nil {

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -50,7 +51,11 @@ func TestWorkflowsArePulledAndPushed(t *testing.T) {
 }
 
 func TestPushReportsAllErrors(t *testing.T) {
-	s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			fmt.Fprint(w, `{"data":[],"nextCursor":null,"hasMore":false}`)
+			return
+		}
 		w.WriteHeader(http.StatusUnprocessableEntity)
 		fmt.Fprint(w, `{"code":"INVALID_INPUT","detail":"/components/0/id: is required (and 1 more, see errors)","status":422,"requestId":"r-1","errors":[`+
 			`{"code":"C","message":"is required","pointer":"/components/0/id"},{"code":"C","message":"is required","pointer":"/components/1/id"}]}`)
@@ -72,5 +77,74 @@ func TestPushReportsAllErrors(t *testing.T) {
 		if got.code == 0 || !strings.Contains(got.stderr, want) {
 			t.Errorf("%v: %d, %s, want %s", args, got.code, got.stderr, want)
 		}
+	}
+}
+
+const workflowYAML = "# Waits.\nname: Pause\ncomponents:\n  start: {module: ON_API_CALLED}\n  wait:\n    module: DELAY\n    input: {ms: '{{start.ms}}'}\n"
+
+// writeYAML writes a workflow to a YAML file and returns its path.
+func writeYAML(t *testing.T, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "pause.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+func TestYAMLFilesArePushedByName(t *testing.T) {
+	t.Parallel()
+	const summary = `{"id":"` + workflowID + `","name":"Pause","description":"","status":"ACTIVE","version":3,"createdAt":"2026-11-21T10:15:30.123Z","updatedAt":"2026-11-21T10:15:30.123Z"}`
+	listed := summary
+	var match []string
+	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		match = append(match, r.Header.Get("If-Match"))
+		if r.Method == http.MethodGet {
+			fmt.Fprintf(w, `{"data":[%s],"nextCursor":null,"hasMore":false}`, listed)
+			return
+		}
+		fmt.Fprint(w, workflowText)
+	})
+	file := writeYAML(t, workflowYAML)
+	push := func(args ...string) result {
+		return run(t, s.environ(), workflowYAML, append([]string{"workflows", "push"}, args...)...)
+	}
+	push(file).check(t, 1, "", "Use --yes to replace version 3 of Pause ("+workflowID+"), or --new to create another workflow")
+	push(file, "--yes").check(t, 0, "", "version 3  ACTIVE")
+	push("-", "--new").check(t, 0, "", "version 3  ACTIVE")
+	listed += "," + strings.Replace(summary, "4d", "4e", 1)
+	push(file, "--yes").check(t, 1, "", "several workflows have the name Pause")
+	listed = strings.Replace(summary, "Pause", "pause", 1)
+	push(file).check(t, 0, "", "version 3  ACTIVE")
+	const body = `{"name":"Pause","components":[{"id":"start","module":"ON_API_CALLED"},{"id":"wait","module":"DELAY","input":{}}],` +
+		`"sequenceEdges":[{"id":"e1","from":"start","to":"wait"}],"dataConnections":[{"id":"d1","from":{"componentId":"start","output":"ms"},"to":{"componentId":"wait","input":"ms"}}]}`
+	const all = "GET /v1/sdk/workflows?limit=100"
+	want := []string{all, all, "PUT /v1/sdk/workflows/" + workflowID + " " + body, "POST /v1/sdk/workflows " + body, all, all, "POST /v1/sdk/workflows " + body}
+	if got := s.seen(); !slices.Equal(got, want) || match[2] != `"3"` {
+		t.Errorf("sent %q, If-Match %q, want %q", got, match, want)
+	}
+}
+
+func TestErrorsNameTheLineOfTheFile(t *testing.T) {
+	t.Parallel()
+	faults := []string{`{"code":"C","message":"is unknown","pointer":"/components/1/input/ms"}`}
+	s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusUnprocessableEntity)
+		fmt.Fprintf(w, `{"code":"INVALID_INPUT","detail":"/components/1/input/ms: is unknown","status":422,"errors":[%s]}`, strings.Join(faults, ","))
+	})
+	file := writeYAML(t, workflowYAML)
+	run(t, s.environ(), "", "workflows", "push", file, "--new").check(t, 1, "", file+":7: /components/1/input/ms: is unknown")
+	faults = append(faults, `{"code":"C","message":"is missing","pointer":"/dataConnections/0/from/output"}`)
+	run(t, s.environ(), "", "workflows", "run", file).check(t, 1, "", file+":7: /dataConnections/0/from/output: is missing")
+	run(t, s.environ(), "", "workflows", "push", writeYAML(t, "name: x\nname: y\n")).check(t, 1, "", `pause.yaml: line 2: the key "name" occurs twice`)
+}
+
+func TestYAMLFilesArePulled(t *testing.T) {
+	t.Parallel()
+	s := serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, workflowFile) })
+	file := writeYAML(t, "")
+	run(t, s.environ(), "", "workflows", "pull", workflowID, "--out="+file).check(t, 0, "", "written to")
+	if text, err := os.ReadFile(file); err != nil || string(text) != "name: Pause\ncomponents:\n  a: {module: DELAY, config: {big: 1e400}}\n" {
+		t.Errorf("%q, %v", text, err)
 	}
 }

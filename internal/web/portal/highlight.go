@@ -32,6 +32,7 @@ var grammars = sync.OnceValue(func() map[string]*regexp.Regexp {
 		"sh":      `(?P<comment>(?:^|\s)#[^\n]*)|(?P<string>"(?:\\[\s\S]|[^"\\])*"|'[^']*')|(?P<variable>\$\{?\w+\}?)|` + shell,
 		"console": `(?P<command>^\$ [^\n]*(?:\\\n[^\n]*)*)|(?P<comment>^#[^\n]*)`,
 		"json":    `(?P<name>"(?:\\.|[^"\\\n])*")\s*:|(?P<string>"(?:\\.|[^"\\\n])*")|` + words("true false null") + `|(?P<number>-?\b\d+(?:\.\d+)?\b)`,
+		"yaml":    `(?P<comment>(?:^|\s)#[^\n]*)|(?P<string>"(?:\\.|[^"\\\n])*"|'[^'\n]*')|(?P<name>\b[A-Za-z_][\w-]*):(?:\s|$)`,
 		"http":    `(?P<keyword>^(?:GET|POST|PUT|PATCH|DELETE|HTTP/1\.1)\b)|(?P<name>^[A-Za-z-]+:)`,
 	} {
 		compiled := regexp.MustCompile(`(?m)` + pattern)

@@ -62,7 +62,6 @@ func TestErrorNamesFieldAndRule(t *testing.T) {
 	t.Parallel()
 	registry := componenttest.New(t, Modules(loopback(t))...).Registry
 	for _, c := range []struct{ input, config, pointer, message string }{
-		{`{}`, `{"apiUrl":"https://a.example","method":"GET"}`, "/input/headers", "is required: expected an object"},
 		{`{"headers":[]}`, `{"apiUrl":"https://a.example","method":"GET"}`, "/input/headers", "must be an object, got an array"},
 		{`{"headers":{"A":7}}`, `{"apiUrl":"https://a.example","method":"GET"}`, "/input/headers/A", "must be a string, got a number"},
 		{`{"headers":{},"query":{"a":{}}}`, `{"apiUrl":"https://a.example","method":"GET"}`, "/input/query/a", "got an object"},

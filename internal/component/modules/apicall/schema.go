@@ -22,11 +22,11 @@ var reservedNames = "^(" + regexp.MustCompile("[a-z]").ReplaceAllStringFunc(
 
 // propertyNames rejects headers that control the connection or the framing and encoding of the
 // body.
-var inputSchema = `"description": "The headers, query and body to send.", "required": ["headers"], "properties": {
-	"headers": {"type": "object", "maxProperties": 50, "propertyNames": {"pattern": "^[A-Za-z0-9!#$%&'*+.^_|~-]{1,128}$", "not": {"pattern": "` + reservedNames + `"}}, "additionalProperties": {"type": "string", "maxLength": 8192, "pattern": "^[\\t -~]*$", "x-secret": true}, "title": "Headers", "description": "The request headers. Their values are stored encrypted. Default headers are added, such as User-Agent, and Idempotency-Key for POST and PATCH.", "examples": [{"Accept": "application/json", "Authorization": "Bearer <token>"}]},
+var inputSchema = `"description": "The headers, query and body to send.", "properties": {
+	"headers": {"type": "object", "default": {}, "maxProperties": 50, "propertyNames": {"pattern": "^[A-Za-z0-9!#$%&'*+.^_|~-]{1,128}$", "not": {"pattern": "` + reservedNames + `"}}, "additionalProperties": {"type": "string", "maxLength": 8192, "pattern": "^[\\t -~]*$", "x-secret": true}, "title": "Headers", "description": "The request headers. Their values are stored encrypted. Default headers are added, such as User-Agent, and Idempotency-Key for POST and PATCH.", "examples": [{"Accept": "application/json", "Authorization": "Bearer <token>"}]},
 	"query": {"type": "object", "maxProperties": 100, "additionalProperties": {"type": ["string", "number", "boolean", "null", "array"], "items": {"type": ["string", "number", "boolean"]}}, "title": "Query", "description": "Query parameters to add to the URL. An array repeats its parameter; null leaves it out.", "examples": [{"currency": "usd", "limit": 10}]},
 	"body": {"title": "Body", "description": "The request body. Without a Content-Type header, a string is sent as text/plain and any other value as JSON. With application/x-www-form-urlencoded, an object is sent as a form. Leave it out or use null to send no body.", "examples": [{"amount": "1"}]}
-}, "examples": [{"headers": {}, "query": {"currency": "usd"}}]`
+}, "examples": [{"query": {"currency": "usd"}}]`
 
 const outputSchema = `"description": "The response, and a field for each name in outputMapping.", "required": ["status", "headers", "body", "bodyEncoding"], "properties": {
 	"status": {"type": "integer", "minimum": 100, "maximum": 999, "title": "Status", "description": "The HTTP status of the response.", "examples": [200]},

@@ -1,0 +1,240 @@
+package workflowfile
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strings"
+
+	yaml "github.com/oasdiff/yaml3"
+
+	"github.com/weft-automation/weft/internal/kit/strictjson"
+)
+
+// The tags of scalars in a tree. Numbers keep their digits.
+const (
+	tagString = "!!str"
+	tagNumber = "!!int"
+	tagBool   = "!!bool"
+	tagNull   = "!!null"
+)
+
+// number matches the numbers of JSON.
+var number = regexp.MustCompile(`^-?(0|[1-9][0-9]*)(\.[0-9]+)?([eE][+-]?[0-9]+)?$`)
+
+// parseYAML returns the tree of a YAML document.
+func parseYAML(text []byte) (*yaml.Node, error) {
+	decoder := yaml.NewDecoder(bytes.NewReader(text))
+	var document, next yaml.Node
+	if err := decoder.Decode(&document); err != nil {
+		if errors.Is(err, io.EOF) {
+			return nil, errors.New("the file is empty")
+		}
+		return nil, errors.New(strings.TrimPrefix(err.Error(), "yaml: "))
+	}
+	if err := decoder.Decode(&next); !errors.Is(err, io.EOF) {
+		return nil, errors.New("the file has more than one YAML document")
+	}
+	root := document.Content[0]
+	return root, normalize(root)
+}
+
+// normalize checks that a YAML tree has only what JSON has, and sets the tags of its scalars.
+func normalize(node *yaml.Node) error {
+	switch node.Kind {
+	case yaml.MappingNode:
+		seen := map[string]bool{}
+		for i := 0; i < len(node.Content); i += 2 {
+			key := node.Content[i]
+			if key.Kind != yaml.ScalarNode || key.Tag == "!!merge" && key.Style == 0 {
+				return fmt.Errorf("line %d: a key must be a string", key.Line)
+			}
+			if seen[key.Value] {
+				return fmt.Errorf("line %d: the key %q occurs twice", key.Line, key.Value)
+			}
+			seen[key.Value], key.Tag, key.Style = true, tagString, 0
+			if err := normalize(node.Content[i+1]); err != nil {
+				return err
+			}
+		}
+	case yaml.SequenceNode:
+		for _, item := range node.Content {
+			if err := normalize(item); err != nil {
+				return err
+			}
+		}
+	case yaml.ScalarNode:
+		return normalizeScalar(node)
+	default:
+		return fmt.Errorf("line %d: anchors and aliases (&, *) are not supported", node.Line)
+	}
+	return nil
+}
+
+func normalizeScalar(node *yaml.Node) error {
+	const explicit = yaml.TaggedStyle | yaml.DoubleQuotedStyle | yaml.SingleQuotedStyle | yaml.LiteralStyle | yaml.FoldedStyle
+	switch {
+	case node.Style&explicit == 0 && number.MatchString(node.Value):
+		node.Tag = tagNumber
+	case node.Tag == "!!int" || node.Tag == "!!float":
+		return fmt.Errorf("line %d: write the number %s in decimal form, or the string in quotes", node.Line, node.Value)
+	case node.Tag == tagBool:
+		node.Value = strings.ToLower(node.Value)
+	case node.Tag == tagNull:
+		node.Value = "null"
+	case node.Tag == tagString || node.Tag == "!!timestamp" || node.Tag == "!!merge":
+		node.Tag = tagString
+	default:
+		return fmt.Errorf("line %d: the tag %s is not supported", node.Line, node.Tag)
+	}
+	node.Style = 0
+	return nil
+}
+
+// parseJSON returns the tree of a JSON document.
+func parseJSON(text []byte) (*yaml.Node, error) {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	p := &jsonParser{decoder: decoder, text: text, line: 1}
+	return p.value()
+}
+
+type jsonParser struct {
+	decoder *json.Decoder
+	text    []byte
+	offset  int64 // up to here, line breaks are counted in line
+	line    int
+}
+
+func (p *jsonParser) value() (*yaml.Node, error) {
+	token, err := p.decoder.Token()
+	if err != nil {
+		return nil, fmt.Errorf("read JSON: %w", err)
+	}
+	end := p.decoder.InputOffset()
+	p.line += bytes.Count(p.text[p.offset:end], []byte("\n"))
+	p.offset = end
+	node := &yaml.Node{Kind: yaml.ScalarNode, Line: p.line}
+	switch token := token.(type) {
+	case json.Delim:
+		node.Kind = yaml.SequenceNode
+		if token == '{' {
+			node.Kind = yaml.MappingNode
+		}
+		for p.decoder.More() {
+			item, err := p.value() // keys and values in turn
+			if err != nil {
+				return nil, err
+			}
+			node.Content = append(node.Content, item)
+		}
+		_, err = p.decoder.Token() // the closing bracket
+	case string:
+		node.Tag, node.Value = tagString, token
+	case json.Number:
+		node.Tag, node.Value = tagNumber, token.String()
+	case bool:
+		node.Tag, node.Value = tagBool, fmt.Sprint(token)
+	case nil:
+		node.Tag, node.Value = tagNull, "null"
+	}
+	return node, err
+}
+
+// plain encodes a tree as JSON.
+type plain struct{ node *yaml.Node }
+
+// MarshalJSON returns the JSON of the tree.
+func (p plain) MarshalJSON() ([]byte, error) {
+	var out bytes.Buffer
+	if p.node.Kind == yaml.ScalarNode {
+		if p.node.Tag == tagString {
+			return strictjson.Encode(p.node.Value)
+		}
+		return []byte(p.node.Value), nil
+	}
+	isMap := p.node.Kind == yaml.MappingNode
+	for i, item := range p.node.Content {
+		if i > 0 {
+			out.WriteByte(map[bool]byte{true: ':', false: ','}[isMap && i%2 == 1])
+		}
+		text, err := plain{item}.MarshalJSON()
+		if err != nil {
+			return nil, err
+		}
+		out.Write(text)
+	}
+	if isMap {
+		return append(append([]byte("{"), out.Bytes()...), '}'), nil
+	}
+	return append(append([]byte("["), out.Bytes()...), ']'), nil
+}
+
+// Constructors of nodes, on a line of the file.
+
+func text(value string, line int) *yaml.Node {
+	return &yaml.Node{Kind: yaml.ScalarNode, Tag: tagString, Value: value, Line: line}
+}
+
+func sequence(line int, items ...*yaml.Node) *yaml.Node {
+	return &yaml.Node{Kind: yaml.SequenceNode, Line: line, Content: items}
+}
+
+// mapping returns an object with fields that are strings or nodes.
+func mapping(line int, fields ...any) *yaml.Node {
+	node := &yaml.Node{Kind: yaml.MappingNode, Line: line}
+	for _, field := range fields {
+		item, isNode := field.(*yaml.Node)
+		if !isNode {
+			item = text(field.(string), line)
+		}
+		node.Content = append(node.Content, item)
+	}
+	return node
+}
+
+// field returns a field of an object, or nil.
+func field(object *yaml.Node, name string) *yaml.Node {
+	if object == nil || object.Kind != yaml.MappingNode {
+		return nil
+	}
+	for i := 0; i < len(object.Content); i += 2 {
+		if object.Content[i].Value == name {
+			return object.Content[i+1]
+		}
+	}
+	return nil
+}
+
+// word returns the string of a field, or "".
+func word(object *yaml.Node, name string) string {
+	if value := field(object, name); value != nil && value.Tag == tagString {
+		return value.Value
+	}
+	return ""
+}
+
+// remove removes a field and returns its value, or nil.
+func remove(object *yaml.Node, name string) *yaml.Node {
+	value := field(object, name)
+	for i := 0; value != nil && i < len(object.Content); i += 2 {
+		if object.Content[i].Value == name {
+			object.Content = append(object.Content[:i:i], object.Content[i+2:]...)
+		}
+	}
+	return value
+}
+
+// set sets a field, at the end if it is new.
+func set(object *yaml.Node, name string, value *yaml.Node) {
+	for i := 0; i < len(object.Content); i += 2 {
+		if object.Content[i].Value == name {
+			object.Content[i+1] = value
+			return
+		}
+	}
+	object.Content = append(object.Content, text(name, value.Line), value)
+}

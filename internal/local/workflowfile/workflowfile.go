@@ -1,0 +1,117 @@
+// Package workflowfile reads and writes workflows as files for people, in YAML or JSON.
+//
+// In the short form, components is a map by ID, in which each component follows the one before it
+// unless `after` names others, and {{component.output}} in an input stands for a data connection.
+// In the API's form, components is a list. Read returns the API's form of either; Write returns the
+// short form wherever Read can restore everything from it.
+package workflowfile
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	yaml "github.com/oasdiff/yaml3"
+
+	"github.com/weft-automation/weft/internal/kit/strictjson"
+)
+
+// File is a workflow that was read from a file.
+type File struct {
+	JSON json.RawMessage // the API's form
+	root *yaml.Node      // the API's form, with the lines of the file
+}
+
+// Read reads a file in YAML.
+func Read(text []byte) (File, error) {
+	root, err := parseYAML(text)
+	if err != nil {
+		return File{}, err
+	}
+	return read(root)
+}
+
+// ReadJSON reads a file in JSON.
+func ReadJSON(text []byte) (File, error) {
+	root, err := parseJSON(text)
+	if err != nil {
+		return File{}, err
+	}
+	return read(root)
+}
+
+func read(root *yaml.Node) (File, error) {
+	if root.Kind != yaml.MappingNode {
+		return File{}, fmt.Errorf("line %d: a workflow must be an object with name and components", root.Line)
+	}
+	if err := expand(root); err != nil {
+		return File{}, err
+	}
+	raw, err := strictjson.Encode(plain{root})
+	return File{JSON: raw, root: root}, err
+}
+
+// Line returns the line of the file that a JSON pointer into the API's form refers to. It returns
+// the line of the closest parent if the file has no such value, and 0 if it has no parent either.
+func (f File) Line(pointer string) (line int) {
+	node := f.root
+	for part := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
+		part = strings.NewReplacer("~1", "/", "~0", "~").Replace(part)
+		var next *yaml.Node
+		switch {
+		case node == nil:
+		case node.Kind == yaml.MappingNode:
+			for i := 0; i < len(node.Content); i += 2 {
+				if node.Content[i].Value == part {
+					line, next = node.Content[i].Line, node.Content[i+1]
+				}
+			}
+		case node.Kind == yaml.SequenceNode:
+			if index, err := strconv.Atoi(part); err == nil && index >= 0 && index < len(node.Content) {
+				next = node.Content[index]
+				line = next.Line
+			}
+		}
+		if node = next; node == nil {
+			break
+		}
+	}
+	return line
+}
+
+// Write returns the YAML file of a workflow in the API's form. IDs of edges and connections are kept
+// unless all of a list are serial numbers such as e1, which Read assigns again.
+func Write(raw []byte) ([]byte, error) {
+	long, err := parseJSON(raw)
+	if err != nil {
+		return nil, err
+	}
+	short, err := parseJSON(raw)
+	if err != nil {
+		return nil, err
+	}
+	if shorten(short) {
+		text, err := encode(short)
+		if err != nil {
+			return nil, err
+		}
+		if file, err := Read(text); err == nil && equal(file.JSON, raw) {
+			return text, nil
+		}
+	}
+	return encode(long) // for example because a string contains other braces
+}
+
+// encode returns the YAML of a tree.
+func encode(root *yaml.Node) ([]byte, error) {
+	layOut(root, 0)
+	var out bytes.Buffer
+	encoder := yaml.NewEncoder(&out)
+	encoder.SetIndent(2)
+	if err := encoder.Encode(root); err != nil {
+		return nil, fmt.Errorf("write YAML: %w", err)
+	}
+	return out.Bytes(), encoder.Close()
+}

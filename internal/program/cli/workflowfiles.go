@@ -1,0 +1,137 @@
+package cli
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"net/url"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/kit/strictjson"
+	"github.com/weft-automation/weft/internal/local/client"
+	"github.com/weft-automation/weft/internal/local/workflowfile"
+)
+
+// workflowFile is a workflow that was read from a file.
+type workflowFile struct {
+	workflowfile.File
+	path string
+}
+
+// isYAML reports whether the name of a file is the name of a YAML file.
+func isYAML(path string) bool {
+	return slices.Contains([]string{".yaml", ".yml"}, strings.ToLower(filepath.Ext(path)))
+}
+
+// readWorkflow reads a workflow in YAML or JSON, from a file or, if the path is -, from stdin.
+func readWorkflow(path string, stdin io.Reader) (workflowFile, error) {
+	var raw []byte
+	var err error
+	if path == "-" && stdin != nil {
+		raw, err = io.ReadAll(stdin)
+	} else {
+		raw, err = os.ReadFile(path)
+	}
+	if err != nil {
+		return workflowFile{}, fmt.Errorf("%s: %w", path, err)
+	}
+	read := workflowfile.ReadJSON
+	if start := bytes.TrimSpace(raw); isYAML(path) || path == "-" && len(start) > 0 && start[0] != '{' && start[0] != '[' {
+		read = workflowfile.Read
+	} else {
+		err = strictjson.CheckObject(raw)
+	}
+	file := workflowFile{path: path}
+	if err == nil {
+		file.File, err = read(raw)
+	}
+	if err != nil {
+		return workflowFile{}, fmt.Errorf("%s: %w", path, err)
+	}
+	return file, nil
+}
+
+// name returns the name of the workflow, or "" if the file has none.
+func (f workflowFile) name() string {
+	var named struct{ Name string }
+	_ = json.Unmarshal(f.JSON, &named) // the service reports a name in another form
+	return named.Name
+}
+
+// place adds the file and the line to a JSON pointer.
+func (f workflowFile) place(pointer string) string {
+	if line := f.Line(pointer); line > 0 && f.path != "-" {
+		return fmt.Sprintf("%s:%d: %s", f.path, line, pointer)
+	}
+	return pointer
+}
+
+// locate adds the lines of the file to the errors of a response.
+func (f workflowFile) locate(err error) error {
+	problem, ok := errors.AsType[*client.Problem](err)
+	if !ok {
+		return err
+	}
+	for i, one := range problem.Errors {
+		problem.Errors[i].Pointer = f.place(one.Pointer)
+		if len(problem.Errors) == 1 { // its text is the detail
+			problem.Detail = strings.Replace(problem.Detail, one.Pointer, problem.Errors[i].Pointer, 1)
+		}
+	}
+	return err
+}
+
+// report prints the warnings about the workflow, with the lines of the file.
+func (f workflowFile) report(s *session, saved api.Workflow) {
+	s.note("%s  %s  version %d  %s", saved.ID, printable(saved.Name), saved.Version, saved.Status)
+	if saved.Warnings == nil {
+		return
+	}
+	for _, w := range *saved.Warnings {
+		s.note("warning: %s  %s  %s", printable(f.place(w.Pointer)), printable(w.Code), printable(w.Message))
+	}
+}
+
+// named returns the workflow with a name, or nil.
+func (t target) named(s *session, name string) (*api.WorkflowSummary, error) {
+	all, _, err := list[api.WorkflowSummary](s, t, workflowsPath, url.Values{}, math.MaxInt)
+	if err != nil {
+		return nil, err
+	}
+	var found *api.WorkflowSummary
+	for i := range all {
+		if all[i].Name != name {
+			continue
+		}
+		if found != nil {
+			return nil, fmt.Errorf("several workflows have the name %s, such as %s and %s. Name the one to replace by its ID, or use --new", printable(name), found.ID, all[i].ID)
+		}
+		found = &all[i]
+	}
+	return found, nil
+}
+
+// confirm asks on a terminal whether to replace a workflow. Without a terminal, it requires --yes.
+func (s *session) confirm(one api.WorkflowSummary, yes bool) error {
+	what := fmt.Sprintf("version %d of %s (%s)", one.Version, printable(one.Name), one.ID)
+	switch {
+	case yes:
+		return nil
+	case !terminal(s.stdin) || !terminal(s.stderr):
+		return fmt.Errorf("a workflow with this name exists. Use --yes to replace %s, or --new to create another workflow", what)
+	}
+	_, _ = fmt.Fprintf(s.stderr, "This replaces %s. Continue? [y/N] ", what)
+	answer, err := bufio.NewReader(s.stdin).ReadString('\n')
+	if answer = strings.ToLower(strings.TrimSpace(answer)); err != nil || answer != "y" && answer != "yes" {
+		return errors.New("nothing was replaced")
+	}
+	return nil
+}
