@@ -170,7 +170,8 @@ func TestCommandsOfTheGuidesRun(t *testing.T) {
 // the ports. A workflow gets the result of the user's own endpoint.
 func TestExamplesWithServersRun(t *testing.T) {
 	t.Parallel()
-	environ, baseURL := startWeft(t, "--allow-network=127.0.0.0/8", "--callback-schedule=0s,1s,2s")
+	proxy := freePort(t)
+	environ, baseURL := startWeft(t, "--allow-network=127.0.0.0/8", "--callback-schedule=0s,1s,2s", "--proxy-addr=127.0.0.1:"+proxy)
 	readme, err := os.ReadFile("../../../README.md")
 	if err != nil {
 		t.Fatal(err)
@@ -184,7 +185,7 @@ func TestExamplesWithServersRun(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w, endpoint := newWorkshop(t, environ), freePort(t)
-			move := strings.NewReplacer("9000", endpoint, "8081", freePort(t), "8765", freePort(t)).Replace
+			move := strings.NewReplacer("9000", endpoint, "8081", proxy, "8082", freePort(t), "8765", freePort(t)).Replace
 			servers := 0
 			for i := range blocks {
 				blocks[i].code = move(blocks[i].code)
