@@ -16,6 +16,7 @@ import (
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/component/modules"
 	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/local/workflowfile"
 	"github.com/weft-automation/weft/internal/platform/egress"
 	"github.com/weft-automation/weft/internal/platform/idempotency"
 	"github.com/weft-automation/weft/internal/workflow"
@@ -204,7 +205,7 @@ func TestStoredVersionThatWouldBeRejectedNowStillRuns(t *testing.T) {
 }
 
 // workflowBlocks matches the workflows in Markdown.
-var workflowBlocks = regexp.MustCompile("(?s)```json title=\"[^\"\n]+\\.json\"\n(.*?)\n```")
+var workflowBlocks = regexp.MustCompile("(?s)```(?:json|yaml) title=\"[^\"\n]+\\.(json|yaml)\"\n(.*?)\n```")
 
 // The workflows in the README and the guides have no warnings.
 func TestWorkflowsOfTheDocsHaveNoWarnings(t *testing.T) {
@@ -222,7 +223,15 @@ func TestWorkflowsOfTheDocsHaveNoWarnings(t *testing.T) {
 			t.Errorf("%s shows no workflow", path)
 		}
 		for i, block := range blocks {
-			shown[fmt.Sprintf("%s, workflow %d", path, i+1)] = block[1]
+			text := block[2]
+			if block[1] == "yaml" {
+				file, err := workflowfile.Read([]byte(text))
+				if err != nil {
+					t.Fatalf("%s: %v", path, err)
+				}
+				text = string(file.JSON)
+			}
+			shown[fmt.Sprintf("%s, workflow %d", path, i+1)] = text
 		}
 	}
 	for _, path := range []string{"../local/demo/approval.json", "../local/demo/fan-out.json"} {
