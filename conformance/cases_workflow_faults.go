@@ -73,7 +73,7 @@ func workflowFaults(t *probe.Trial) {
 	wrongWorkflow(t, "a literal of the wrong type", sketch([]object{having(use("a", "HASH"), "input", object{"data": 7})}, nil), "/components/0/input/data")
 	wrongWorkflow(t, "types that do not fit", sketch([]object{
 		having(use("call", "API_CALL"), "config", object{"apiUrl": "https://api.example.org/", "method": "GET"}), takes,
-	}, []string{"call next takes"}, "call.headers takes.algorithm"), "/components/0/input/headers", "/dataConnections/0")
+	}, []string{"call next takes"}, "call.headers takes.algorithm"), "/dataConnections/0")
 	wrongWorkflow(t, "one input twice", sketch([]object{makes, use("b", "HASH")}, []string{"makes next b"}, "makes.uuid b.data", "makes.uuid b.data"), "/dataConnections/1/to/input")
 	p := t.Problem(t.Post(workflows, sketch([]object{makes, takes, use("third", "RANDOM_UUID")}, []string{"makes next takes", "takes next third", "third next makes"})),
 		http.StatusUnprocessableEntity, "INVALID_INPUT")

@@ -27,8 +27,12 @@ func (s *Spec) Undocumented() []string {
 }
 
 // note records the undocumented status, headers and content type of a response. If the response is
-// an error without an operation, note compares it with the default response.
+// an error without an operation, note compares it with the default response. Pages of the docs are not
+// operations, so note ignores them.
 func (s *Spec) note(operation *Operation, answer Answer) {
+	if operation == nil && answer.Status < http.StatusBadRequest {
+		return
+	}
 	name, status := "no operation", fmt.Sprint(answer.Status)
 	at := []string{"components", "responses", "Failure"}
 	if operation != nil {
