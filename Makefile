@@ -118,7 +118,7 @@ fuzz: go
 		go test -run '^$$' -fuzz "^$${name#func }\$$" -fuzztime $(FUZZTIME) "./$$(dirname "$$file")" </dev/null; \
 	done
 
-# The soak runs every test at its full size, in parts of at most 20 minutes each. `make soak` runs
+# The soak runs every test at its full size, in parts that aim at 20 minutes or less. `make soak` runs
 # them in this order, and skips those that have passed at this commit.
 SOAK       := WEFT_SOAK=1 go test -count=1 -shuffle=on -timeout 30m
 SOAK_PARTS := conform judges generators kills operations graphs cron platform services plain race lint fuzz

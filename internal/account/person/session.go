@@ -95,8 +95,8 @@ func (s *Service) SignIn(ctx context.Context, c Credentials) (Session, error) {
 	return session, err
 }
 
-// StartSession starts a session of an account without its password. It returns UNAUTHORIZED if there
-// is no such account. Only weft dev calls it, for the person who started it.
+// StartSession starts a session of an account without its password. It returns UNAUTHORIZED if the
+// account does not exist or is disabled. Only weft dev calls it, for its own user.
 func (s *Service) StartSession(ctx context.Context, email string) (Session, error) {
 	user, err := queries.UserGetByEmail(ctx, s.system, address(email))
 	if postgres.NotFound(err) || err == nil && user.DisabledAt != nil {
