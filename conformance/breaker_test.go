@@ -263,13 +263,13 @@ func breakages() []breakage {
 }
 
 // chosenBreakages returns the faults for this run: all faults in the soak test, otherwise every
-// fifth of the faults that are not slow.
+// twentieth of the faults that are not slow.
 func chosenBreakages() []breakage {
 	if soak() {
 		return breakages()
 	}
 	return slices.DeleteFunc(breakages(), func(b breakage) bool {
-		return b.slow || b.long || crc32.ChecksumIEEE([]byte(b.name))%5 != 0
+		return b.slow || b.long || crc32.ChecksumIEEE([]byte(b.name))%20 != 0
 	})
 }
 

@@ -202,13 +202,13 @@ func mutations(spec *probe.Spec) []mutation {
 	return all
 }
 
-// chosen returns the mutations for this run: all in the soak test, otherwise every sixteenth.
+// chosen returns the mutations for this run: all in the soak test, otherwise every hundredth.
 func chosen(all []mutation) []mutation {
 	if soak() {
 		return all
 	}
 	return slices.DeleteFunc(slices.Clone(all), func(m mutation) bool {
-		return m.put == nil && crc32.ChecksumIEEE([]byte(m.String()))%16 != 0
+		return m.put == nil && crc32.ChecksumIEEE([]byte(m.String()))%100 != 0
 	})
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/weft-automation/weft/internal/execution"
 	"github.com/weft-automation/weft/internal/kit/fault"
 	"github.com/weft-automation/weft/internal/kit/status"
+	"github.com/weft-automation/weft/internal/kit/waittest"
 	"github.com/weft-automation/weft/internal/local/pgtest"
 	"github.com/weft-automation/weft/internal/platform/idempotency"
 )
@@ -18,7 +19,7 @@ import (
 // A lost response of COMMIT is not a refusal: a caller who repeats the request would pay twice.
 func TestACommitInDoubtIsLookedUpOrReportedAsUnknown(t *testing.T) {
 	t.Parallel()
-	for name, tc := range map[string]struct {
+	for name, tc := range waittest.Chosen(map[string]struct {
 		direct, keyed, down bool
 	}{
 		"direct":                         {direct: true},
@@ -29,7 +30,7 @@ func TestACommitInDoubtIsLookedUpOrReportedAsUnknown(t *testing.T) {
 		"direct, keyed, database down":   {direct: true, keyed: true, down: true},
 		"accepted, database down":        {down: true},
 		"accepted, keyed, database down": {keyed: true, down: true},
-	} {
+	}, "direct", "accepted, keyed", "direct, keyed, database down", "accepted, database down") {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)

@@ -18,6 +18,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/credit"
 	"github.com/weft-automation/weft/internal/kit/fault"
 	"github.com/weft-automation/weft/internal/kit/status"
+	"github.com/weft-automation/weft/internal/kit/waittest"
 	"github.com/weft-automation/weft/internal/platform/idempotency"
 )
 
@@ -62,7 +63,7 @@ func TestAnExecutionCompletesWithItsOutputAndOnePosting(t *testing.T) {
 
 func TestEX13RetriesFollowTheBackoff(t *testing.T) {
 	t.Parallel()
-	for name, tc := range map[string]struct {
+	for name, tc := range waittest.Chosen(map[string]struct {
 		fails, attempts int
 		want            status.Execution
 		ran             int32
@@ -71,7 +72,7 @@ func TestEX13RetriesFollowTheBackoff(t *testing.T) {
 		"fails thrice":                {3, 3, status.ExecutionFailed, 3},
 		"has one attempt":             {1, 1, status.ExecutionFailed, 1},
 		"fails once and has two left": {1, 3, status.ExecutionCompleted, 2},
-	} {
+	}, "fails twice, then succeeds", "fails thrice") {
 		for way, o := range ways {
 			t.Run(name+", "+way, func(t *testing.T) {
 				t.Parallel()
@@ -152,7 +153,7 @@ func TestEX12AMisbehavingComponentFailsOnlyItsOwnExecution(t *testing.T) {
 
 func TestAComponentThatWaitsHoldsNoWorker(t *testing.T) {
 	t.Parallel()
-	for way, o := range ways {
+	for way, o := range waittest.Chosen(ways, "through the queue") {
 		t.Run(way, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)

@@ -109,7 +109,7 @@ func newBench(t *testing.T) *bench {
 
 func open(t *testing.T, dsn string) *pgxpool.Pool {
 	t.Helper()
-	pool, err := postgres.Open(context.Background(), dsn, "test", postgres.Owner, 10)
+	pool, err := postgres.Open(context.Background(), dsn, "test", postgres.Owner, 4)
 	if err != nil {
 		t.Fatal(err)
 	}

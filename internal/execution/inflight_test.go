@@ -34,7 +34,7 @@ type stage struct {
 
 func newStage(t *testing.T) *stage {
 	t.Helper()
-	pool, err := postgres.Open(context.Background(), pgtest.DSN(t), "test", postgres.Owner, 10)
+	pool, err := postgres.Open(context.Background(), pgtest.DSN(t), "test", postgres.Owner, 4)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/execution"
 	"github.com/weft-automation/weft/internal/kit/status"
+	"github.com/weft-automation/weft/internal/kit/waittest"
 )
 
 // refuse makes PostgreSQL reject a kind of change the specified number of times, with an error
@@ -32,12 +33,12 @@ const always = 1_000_000
 // If a result cannot be written, the write is retried. The component does not run again.
 func TestTheWriteOfAResultIsRetried(t *testing.T) {
 	t.Parallel()
-	for name, refused := range map[string]string{
+	for name, refused := range waittest.Chosen(map[string]string{
 		"its posting is refused":      "BEFORE INSERT ON credit_postings FOR EACH ROW WHEN (NEW.kind = 'EXECUTION')",
 		"its account is refused":      "BEFORE UPDATE ON credit_accounts FOR EACH ROW WHEN (NEW.live < OLD.live)",
 		"its end is refused":          "BEFORE UPDATE ON component_executions FOR EACH ROW WHEN (NEW.finished_at IS NOT NULL)",
 		"the pause before is refused": "BEFORE UPDATE ON component_executions FOR EACH ROW WHEN (NEW.not_before IS NOT NULL)",
-	} {
+	}, "its posting is refused", "the pause before is refused") {
 		for _, rule := range []component.Repeat{component.RepeatUnsafe, component.RepeatIdempotent} {
 			t.Run(name+", "+string(rule), func(t *testing.T) {
 				t.Parallel()
@@ -72,7 +73,7 @@ func TestTheWriteOfAResultIsRetried(t *testing.T) {
 // execution as if its worker had been lost.
 func TestAResultThatCannotBeStoredIsDropped(t *testing.T) {
 	t.Parallel()
-	for way, o := range ways {
+	for way, o := range waittest.Chosen(ways, "in the accepting process") {
 		t.Run(way, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t)

@@ -93,7 +93,7 @@ func newBench(t testing.TB, o options) *bench {
 	}
 	o.policy.Roots = b.ca.Pool
 	var err error
-	if b.pool, err = postgres.Open(context.Background(), b.dsn, "test", postgres.Owner, 10); err != nil {
+	if b.pool, err = postgres.Open(context.Background(), b.dsn, "test", postgres.Owner, 4); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(b.pool.Close)

@@ -74,6 +74,23 @@ func Size[T any](quick, full T) T {
 	return quick
 }
 
+// Chosen returns the quick cases of a table of tests, or all cases in the soak test. The other cases
+// prove the same rule in variants that rarely fail alone.
+func Chosen[T any](all map[string]T, quick ...string) map[string]T {
+	if Timed() {
+		return all
+	}
+	chosen := make(map[string]T, len(quick))
+	for _, name := range quick {
+		test, ok := all[name]
+		if !ok {
+			panic("no case " + name)
+		}
+		chosen[name] = test
+	}
+	return chosen
+}
+
 // LeftToSoak reports whether the test must return early, because it runs only in the soak test.
 // covered names the tests of `make test` that cover the same rule, as folder.TestName.
 func LeftToSoak(t testing.TB, covered ...string) bool {

@@ -54,7 +54,7 @@ func (s *scene) calling(definition string) string {
 // each run loses two workers.
 func TestEX19RunsSurviveTheirWorkers(t *testing.T) {
 	t.Parallel()
-	for i, points := range size([]string{"P8 P5 P1", "P4 P3 P2"}, []string{"P8", "P5", "P1", "P4", "P3", "P2"}) {
+	for i, points := range size([]string{"P4 P3"}, []string{"P8", "P5", "P1", "P4", "P3", "P2"}) {
 		t.Run(points, func(t *testing.T) {
 			t.Parallel()
 			s := newScene(t, shared)

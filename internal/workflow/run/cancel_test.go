@@ -30,7 +30,7 @@ func TestCancelAtAnyTime(t *testing.T) {
 	var canceled, stages atomic.Int64
 	var running sync.WaitGroup
 	slots := make(chan struct{}, 12)
-	all := seeds(t, size(20, 1_000)) // the random workflows are canceled too
+	all := seeds(t, size(8, 1_000)) // the random workflows are canceled too
 	for _, seed := range all {
 		slots <- struct{}{}
 		running.Go(func() {

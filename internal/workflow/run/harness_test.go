@@ -106,7 +106,7 @@ type bench struct {
 func newBench(t testing.TB, extra ...component.Module) *bench {
 	t.Helper()
 	b := &bench{dsn: pgtest.DSN(t)}
-	b.pool = b.open(t, postgres.Owner, 8)
+	b.pool = b.open(t, postgres.Owner, 4)
 	b.workspace = b.account(t, credit.Credits(1_000_000), plan.Enterprise)
 	var err error
 	if b.keyring, err = seal.NewKeyring(seal.Key{ID: "test", Secret: [32]byte{1, 2, 3, 4, 5, 6, 7, 8}}); err != nil {
@@ -163,7 +163,7 @@ func (b *bench) start(t testing.TB, o options) *node {
 	t.Helper()
 	log := slog.New(slog.DiscardHandler)
 	n := &node{bench: b, ctx: postgres.Scope(context.Background(), b.workspace)}
-	requests, system := b.open(t, postgres.API, 12), b.open(t, postgres.System, 16)
+	requests, system := b.open(t, postgres.API, 5), b.open(t, postgres.System, 6)
 	inserter, err := river.NewClient(riverpgxv5.New(requests), &river.Config{Schema: postgres.RiverSchema, Logger: log})
 	if err != nil {
 		t.Fatal(err)

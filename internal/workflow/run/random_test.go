@@ -56,7 +56,7 @@ func TestRandomRunsMatchReference(t *testing.T) {
 	var running sync.WaitGroup
 	slots := make(chan struct{}, 12)
 	began := time.Now()
-	all := seeds(t, size(40, 10_000))
+	all := seeds(t, size(20, 10_000))
 	for i, seed := range all {
 		if i%500 == 100 {
 			b.analyze(t)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/kit/status"
+	"github.com/weft-automation/weft/internal/kit/waittest"
 	"github.com/weft-automation/weft/internal/platform/notify"
 	"github.com/weft-automation/weft/internal/workflow/engine"
 	"github.com/weft-automation/weft/internal/workflow/run"
@@ -19,7 +20,7 @@ func TestRerunOfARerunRepeatsNothingFinished(t *testing.T) {
 	t.Parallel()
 	const rest = `{"book":true,"n":3} {"book":true,"n":4} {"book":true,"n":5} {"n":"after"} {"n":4} {"n":5}`
 	plain := func(t *testing.T, n *node) uuid.UUID { return n.draw(t, payroll, payrollEdges, payrollWires) }
-	for name, c := range map[string]struct {
+	for name, c := range waittest.Chosen(map[string]struct {
 		draw func(t *testing.T, n *node) uuid.UUID
 		end  func(t *testing.T, n *node, key notify.Key) // ends the first rerun early
 		want status.Run
@@ -37,7 +38,7 @@ func TestRerunOfARerunRepeatsNothingFinished(t *testing.T) {
 				`[{"id":"1","from":"each","to":"c","port":"each"}]`, "")
 		}, end: cancelBeforeItStarts, want: status.RunCanceled},
 		"given up before it had stages": {draw: plain, end: refuseItsStages, want: status.RunFailed},
-	} {
+	}, "canceled before a child run in a loop") {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			bank := &bank{refuses: []string{`{"book":true,"n":3}`}}

@@ -183,7 +183,7 @@ func TestRandomRerunsRepeatNothingFinished(t *testing.T) {
 	var all tally
 	var running sync.WaitGroup
 	slots := make(chan struct{}, 8)
-	for i, seed := range seeds(t, size(8, 2_000)) {
+	for i, seed := range seeds(t, size(4, 2_000)) {
 		if i%200 == 50 {
 			b.analyze(t)
 		}

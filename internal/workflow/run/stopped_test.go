@@ -124,7 +124,7 @@ func wide(seed uint64) *drawing {
 // charged.
 func TestNoAttemptStartsAfterACancel(t *testing.T) {
 	t.Parallel()
-	cancelMany(t, 16)
+	cancelMany(t, 8)
 }
 
 // The same rule holds for many random graphs.
