@@ -244,12 +244,12 @@ func (b *bench) submit(t *testing.T, n *node, p execution.SubmitParams) api.Comp
 
 func (b *bench) await(t *testing.T, n *node, id uuid.UUID) api.ComponentExecution {
 	t.Helper()
-	got, err := n.service.Await(t.Context(), b.workspace, id, 30*time.Second)
+	got, err := n.service.Await(t.Context(), b.workspace, id, time.Until(waittest.Deadline(t)))
 	if err != nil {
 		t.Fatalf("await: %v", err)
 	}
 	if !got.Status.Terminal() {
-		t.Fatalf("execution is %s after 30 s", got.Status)
+		t.Fatalf("execution is %s at the end of the test", got.Status)
 	}
 	return got
 }

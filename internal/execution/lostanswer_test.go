@@ -116,7 +116,7 @@ func TestEX14AFinishWhoseAnswerIsLostIsPublishedAndPostedOnce(t *testing.T) {
 	id := b.submit(t, n, execution.SubmitParams{Module: "SLOW"}).ID
 	awaited := make(chan api.ComponentExecution, 1)
 	go func() {
-		got, err := n.service.Await(t.Context(), b.workspace, id, 20*time.Second)
+		got, err := n.service.Await(t.Context(), b.workspace, id, time.Until(waittest.Deadline(t)))
 		if err != nil {
 			t.Error(err)
 		}
@@ -150,7 +150,7 @@ func TestAFinishThatCommitsLateReachesWaiters(t *testing.T) {
 	}
 	awaited := make(chan status.Execution, 1)
 	go func() {
-		got, _ := n.service.Await(t.Context(), b.workspace, id, 2*time.Minute)
+		got, _ := n.service.Await(t.Context(), b.workspace, id, time.Until(waittest.Deadline(t)))
 		awaited <- got.Status
 	}()
 	if err := tx.Commit(t.Context()); err != nil {

@@ -242,7 +242,7 @@ func TestRL06InvalidSignaturesDoNotUseUpLimits(t *testing.T) {
 	var strangers sync.WaitGroup
 	for side := range 4 {
 		strangers.Go(func() {
-			for n := range 2500 {
+			for n := range waittest.Size(250, 2500) {
 				r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, w.app.URL()+"/v1/sdk/limits", nil)
 				if err != nil {
 					t.Error(err)

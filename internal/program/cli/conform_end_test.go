@@ -58,7 +58,8 @@ func TestConformRemovesWhatItCreated(t *testing.T) {
 		run(t, environ, "", conform...).check(t, 0, "proven", "")
 		unchanged(t)
 	})
-	for _, creation := range []string{"/invitations", "/api-keys", "/v1/sdk/workflows", "/v1/sdk/schedules", "/v1/sdk/hooks", "/v1/sdk/environment-variables"} {
+	creations := []string{"/invitations", "/v1/sdk/hooks", "/api-keys", "/v1/sdk/workflows", "/v1/sdk/schedules", "/v1/sdk/environment-variables"}
+	for _, creation := range waittest.Size(creations[:2], creations) {
 		t.Run("interrupted after a response of "+creation, func(t *testing.T) {
 			created := make(chan struct{})
 			var once sync.Once
@@ -107,7 +108,7 @@ func busy(path string, status int, after string, times int) func(*http.Response)
 func TestConformCallsABusyDeploymentNotJudged(t *testing.T) {
 	t.Parallel()
 	environ, baseURL := startWeft(t)
-	for name, c := range map[string]struct {
+	for name, c := range waittest.Chosen(map[string]struct {
 		change func(*http.Response)
 		code   int
 		stdout string
@@ -117,7 +118,7 @@ func TestConformCallsABusyDeploymentNotJudged(t *testing.T) {
 		"429 for ten minutes":  {busy("/v1/sessions", http.StatusTooManyRequests, "600", -1), 3, "NOT JUDGED: "},
 		"503 without end":      {busy("/v1/sessions", http.StatusServiceUnavailable, "61", -1), 3, "NOT JUDGED: "},
 		"503 without a number": {busy("/v1/sessions", http.StatusServiceUnavailable, "soon", -1), 1, "FAILED: "},
-	} {
+	}, "503 for a second", "429 for ten minutes", "503 without a number") {
 		t.Run(name, func(t *testing.T) {
 			got := run(t, environ, "", "conform", "--only=4.9", "--base-url="+broken(t, baseURL, c.change))
 			got.check(t, c.code, c.stdout, "")
