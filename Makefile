@@ -121,7 +121,7 @@ fuzz: go
 # The soak runs every test at its full size, in parts that aim at 20 minutes or less. `make soak` runs
 # them in this order, and skips those that have passed at this commit.
 SOAK       := WEFT_SOAK=1 go test -count=1 -shuffle=on -timeout 30m
-SOAK_PARTS := conform judges generators kills operations graphs cron platform services plain race lint fuzz
+SOAK_PARTS := conform judges generators kills operations graphs cron platform services pages plain race lint fuzz
 SOAK_DONE   = .soak/$(shell git rev-parse --verify HEAD 2>/dev/null)
 FIGURES    := grep -vE '^ *(===|--- PASS)' # removes the names of passed tests, and keeps what they log
 
@@ -160,8 +160,12 @@ soak-platform: go
 	$(SOAK) -p 1 $$(go list ./internal/kit/... ./internal/platform/... ./internal/secret/... ./internal/account/... | grep -v '/kit/cron$$')
 
 soak-services: go $(NODE_DONE)
-	$(SOAK) -p 1 $$(go list ./gen/... ./conformance/... ./internal/component/... ./internal/execution/... ./internal/workflow/... ./internal/web/... ./internal/local/... ./internal/program/... | \
+	$(SOAK) -p 1 -skip Lighthouse $$(go list ./gen/... ./conformance/... ./internal/component/... ./internal/execution/... ./internal/workflow/... ./internal/web/... ./internal/local/... ./internal/program/... | \
 		grep -vE '/(conformance|conformance/judges|internal/program/chaos|internal/workflow/run|internal/component/graph)$$')
+
+soak-pages: $(NODE_DONE)
+	npm --prefix $(TOOLS)/lighthouse ci --silent
+	$(SOAK) -v -run Lighthouse ./internal/web/portal | $(FIGURES)
 
 # On a PostgreSQL with the default settings of its distribution.
 soak-plain: build

@@ -15,8 +15,8 @@ async function executable() {
 // The timeout of every wait in a script: the time that the test has left.
 const patience = Number(process.env.PATIENCE_MS);
 
-export const launch = async () => playwright.chromium.launch({
-  executablePath: await executable(), args: ['--no-sandbox', '--disable-gpu', '--headless=shell'], timeout: patience,
+export const launch = async (...args) => playwright.chromium.launch({
+  executablePath: await executable(), args: ['--no-sandbox', '--disable-gpu', '--headless=shell', ...args], timeout: patience,
 });
 
 // contextOf opens a separate window, with separate cookies.

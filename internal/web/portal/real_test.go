@@ -28,7 +28,40 @@ import (
 // reference only once, because rendering it takes seconds.
 func TestPagesWorkInRealBrowser(t *testing.T) {
 	t.Parallel()
-	dsn := pgtest.DSN(t)
+	url, dsn := startService(t)
+	pool, err := postgres.Open(t.Context(), dsn, "test", postgres.Owner, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	id, err := workspace.Create(t.Context(), pool, workspace.CreateParams{Name: "Acme", Plan: plan.Enterprise, Paid: credit.Credits(1_000)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := auth.NewKeys(pool).Create(t.Context(), auth.CreateParams{WorkspaceID: id, Label: "docs"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := newBackend(t, url, key.APIKey, key.APISecret)
+	execution := "/v1/sdk/components/executions/" + b.field(t, "/v1/sdk/components", `{"module":"RANDOM_UUID","input":{},"config":{},"waitForMs":15000}`, "id") + "/stream"
+	workflow := b.field(t, "/v1/sdk/workflows", `{"name":"ids","components":[{"id":"start","module":"ON_API_CALLED"},{"id":"id","module":"RANDOM_UUID"}],"sequenceEdges":[{"id":"e","from":"start","to":"id"}]}`, "id")
+	run := "/v1/sdk/workflows/executions/" + b.field(t, "/v1/sdk/workflows/"+workflow, `{"waitForMs":15000}`, "runId") + "/stream"
+	output := browsertest.Run(t, "testdata/browser.mjs", "BASE_URL="+url, "API_KEY="+key.APIKey, "API_SECRET="+key.APISecret,
+		"BACKEND="+b.url, "STREAMS="+execution+" "+run)
+	for _, stream := range []string{execution, run} {
+		if !strings.Contains(output, stream+" COMPLETED\n") {
+			t.Errorf("a standard EventSource of %s: %q, want one message", stream, output)
+		}
+		if got := b.statuses(stream); got != "200 204" {
+			t.Errorf("statuses of a standard EventSource to %s: got %q, want 200 and then 204", stream, got)
+		}
+	}
+}
+
+// startService starts Weft on a new database, and returns its address and that of the database.
+func startService(t *testing.T) (url, dsn string) {
+	t.Helper()
+	dsn = pgtest.DSN(t)
 	cfg, err := app.ConfigFromEnv([]string{
 		"DATABASE_URL=" + dsn, "WEFT_MASTER_KEY=3lbbMEpWSSOAvTGlSBeSRb1l9hAFgRtPBTOFsSwsmw8=",
 		"WEFT_ADDR=127.0.0.1:0", "WEFT_OPS_ADDR=127.0.0.1:0", "WEFT_DRAIN_DELAY=0s",
@@ -48,33 +81,7 @@ func TestPagesWorkInRealBrowser(t *testing.T) {
 			t.Log(log.String())
 		}
 	})
-	pool, err := postgres.Open(t.Context(), dsn, "test", postgres.Owner, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(pool.Close)
-	id, err := workspace.Create(t.Context(), pool, workspace.CreateParams{Name: "Acme", Plan: plan.Enterprise, Paid: credit.Credits(1_000)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	key, err := auth.NewKeys(pool).Create(t.Context(), auth.CreateParams{WorkspaceID: id, Label: "docs"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := newBackend(t, running.URL(), key.APIKey, key.APISecret)
-	execution := "/v1/sdk/components/executions/" + b.field(t, "/v1/sdk/components", `{"module":"RANDOM_UUID","input":{},"config":{},"waitForMs":15000}`, "id") + "/stream"
-	workflow := b.field(t, "/v1/sdk/workflows", `{"name":"ids","components":[{"id":"start","module":"ON_API_CALLED"},{"id":"id","module":"RANDOM_UUID"}],"sequenceEdges":[{"id":"e","from":"start","to":"id"}]}`, "id")
-	run := "/v1/sdk/workflows/executions/" + b.field(t, "/v1/sdk/workflows/"+workflow, `{"waitForMs":15000}`, "runId") + "/stream"
-	output := browsertest.Run(t, "testdata/browser.mjs", "BASE_URL="+running.URL(), "API_KEY="+key.APIKey, "API_SECRET="+key.APISecret,
-		"BACKEND="+b.url, "STREAMS="+execution+" "+run)
-	for _, stream := range []string{execution, run} {
-		if !strings.Contains(output, stream+" COMPLETED\n") {
-			t.Errorf("a standard EventSource of %s: %q, want one message", stream, output)
-		}
-		if got := b.statuses(stream); got != "200 204" {
-			t.Errorf("statuses of a standard EventSource to %s: got %q, want 200 and then 204", stream, got)
-		}
-	}
+	return running.URL(), dsn
 }
 
 // backend signs requests of a page and forwards the responses, as the guide to streams
