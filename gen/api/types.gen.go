@@ -3078,6 +3078,14 @@ type RunSignal struct {
 	//
 	// Examples: approved
 	Signal string `json:"signal"`
+
+	// WaitingFor The names of the signals that the run waited for when this request arrived, in alphabetical order, at most
+	// 20. Empty if the run waited for no signal. If the name of this signal is missing, no stage waited for it:
+	// the signal is early, a repeat, or misspelled.
+	//
+	//
+	// Examples: ["approved"]
+	WaitingFor []string `json:"waitingFor"`
 }
 
 // RunStage One execution of a component in a run. A component in loops has a stage for each iteration.
