@@ -60,7 +60,7 @@ func hookLife(t *probe.Trial) {
 	t.Check(uuid7.MatchString(id) && made.WorkflowID.String() == workflow && made.Name == "Pull requests" && made.Status == "ACTIVE" && made.Path == "/v1/hooks/"+id, "%s", answer.Body)
 	t.Equal("verification", verifies(made.Verification), "hmac X-Hub-Signature-256 sha256= sha256 hex X-GitHub-Delivery")
 	t.Check(made.Verification.AcceptRepeatedBodies != nil && *made.Verification.AcceptRepeatedBodies, "%s", answer.Body)
-	t.Check(made.LastAt == nil && made.LastRunID == nil && made.LastRefusedAt == nil && made.LastRefusal == nil, "%s", answer.Body)
+	t.Check(made.LastAt == nil && made.LastRunID == nil && made.LastRefusedAt == nil && made.LastRefusal == nil && made.RefusalCount == 0, "%s", answer.Body)
 	same(t, "the hook", getHook(t, id), made)
 	for _, query := range []string{"?limit=100&workflowId=" + workflow, "?limit=100"} {
 		page := probe.Decode[api.HookPage](t, t.Get(hooks+query))

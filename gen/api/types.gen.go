@@ -1853,13 +1853,19 @@ type Hook struct {
 	LastAt *timestamp.Time `json:"lastAt"`
 
 	// LastRefusal Why that delivery was rejected: `hook_paused`, `workflow_paused`, `workflow_archived`, `no_trigger`, or the
-	// code of the response in lower case: `insufficient_credits`, `invalid_input`. More may be added.
+	// code of the response in lower case: `insufficient_credits`, `invalid_input`, `rate_limited`. More may be
+	// added. The sender's response does not say what is wrong with a signature, but the hook does:
+	// `missing_signature` (check the header's name), `malformed_signature` (check the prefix and the encoding),
+	// `invalid_signature` (check the secret and the algorithm, and that no proxy changes the body),
+	// `timestamp_expired` or `timestamp_in_future` (check the sender's clock).
 	//
 	//
 	// Examples: workflow_paused
 	LastRefusal *string `json:"lastRefusal"`
 
-	// LastRefusedAt When a delivery with a valid signature was last rejected. Null if no such delivery was rejected.
+	// LastRefusedAt When a delivery was last rejected. Null if no delivery was rejected. For a missing or invalid signature, and
+	// for a rate limit, the hook records each reason at most once per 10 seconds and process.
+	//
 	//
 	// Examples: 2026-11-21T10:15:30.120Z
 	LastRefusedAt *timestamp.Time `json:"lastRefusedAt"`
@@ -1876,6 +1882,12 @@ type Hook struct {
 	//
 	// Examples: /v1/hooks/019aa5f3-2c3d-7e4f-9051-6c7d8e9fa0b1
 	Path string `json:"path"`
+
+	// RefusalCount How many rejections the hook has recorded. It is a lower bound: within a second, at most one is recorded.
+	//
+	//
+	// Examples: 3
+	RefusalCount int64 `json:"refusalCount"`
 
 	// Status ACTIVE: the schedule or hook starts runs. PAUSED: it starts no runs.
 	//

@@ -31,11 +31,11 @@ func (c *hooksList) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	columns := []any{"ID", "WORKFLOW", "STATUS", "SCHEME", "HEADER", "LAST", "REFUSED", "NAME"}
+	columns := []any{"ID", "WORKFLOW", "STATUS", "SCHEME", "HEADER", "LAST", "REFUSED", "TIMES", "NAME"}
 	return printList(s, c.target, hooksPath, filter, c.Limit, columns, func(one api.Hook) []any {
 		return []any{
 			one.ID, one.WorkflowID, one.Status, one.Verification.Scheme, printable(one.Verification.Header), dateOf(one.LastAt),
-			dateAnd(one.LastRefusedAt, one.LastRefusal), printable(one.Name),
+			dateAnd(one.LastRefusedAt, one.LastRefusal), one.RefusalCount, printable(one.Name),
 		}
 	})
 }

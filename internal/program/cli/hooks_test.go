@@ -13,7 +13,7 @@ const hookID = "019aa5f3-2c3d-7e4f-9051-6c7d8e9fa0b1"
 func hookText(status string) string {
 	return `{"id":"` + hookID + `","workflowId":"` + workflowID + `","name":"of\u001b[2J X","status":"` + status + `","path":"/v1/hooks/` + hookID +
 		`","verification":{"scheme":"hmac","header":"X-Mac","prefix":"","algorithm":"sha256","encoding":"hex","deliveryHeader":null},"lastAt":null,"lastRunId":null,` +
-		`"lastRefusedAt":"2026-11-20T08:00:00.000Z","lastRefusal":"hook_paused","createdAt":"2026-11-21T10:15:30.123Z","updatedAt":"2026-11-21T10:15:30.123Z"}`
+		`"lastRefusedAt":"2026-11-20T08:00:00.000Z","lastRefusal":"hook_paused","refusalCount":3,"createdAt":"2026-11-21T10:15:30.123Z","updatedAt":"2026-11-21T10:15:30.123Z"}`
 }
 
 func TestHooksAreCreatedPausedAndDeleted(t *testing.T) {
@@ -71,7 +71,7 @@ func TestHooksAreListed(t *testing.T) {
 		fmt.Fprintf(w, `{"data":[%s],"nextCursor":null,"hasMore":false}`, hookText("ACTIVE"))
 	})
 	got := run(t, s.environ(), "", "hooks", "list")
-	got.check(t, 0, "ACTIVE  hmac    X-Mac   -     2026-11-20 08:00:00 hook_paused  of\uFFFD[2J X\n", "")
+	got.check(t, 0, "ACTIVE  hmac    X-Mac   -     2026-11-20 08:00:00 hook_paused  3      of\uFFFD[2J X\n", "")
 	if want := "GET /v1/sdk/hooks?limit=20"; s.seen()[0] != want || got.stderr != "" {
 		t.Errorf("sent %s, want %s: %s", s.seen()[0], want, got.stderr)
 	}
