@@ -18,6 +18,7 @@ import java.util.function.Function;
  * with WeftSigner, WeftStream and WeftJson. It is safe for concurrent use.
  */
 public final class WeftClient {
+    private static final System.Logger LOG = System.getLogger("weft");
     private static final Set<String> FINAL = Set.of("COMPLETED", "FAILED", "CANCELED");
 
     /** An execution: CREATED, EXECUTING, COMPLETED or FAILED. raw has all of it. */
@@ -90,6 +91,8 @@ public final class WeftClient {
                 request.header("Idempotency-Key", idempotencyKey);
             }
             var answer = http.send(request.build(), HttpResponse.BodyHandlers.ofString());
+            answer.headers().firstValue("Weft-Ignored").ifPresent(names ->
+                    LOG.log(System.Logger.Level.WARNING, method + " " + path + ": Weft does not know and ignored " + names));
             if (answer.statusCode() == 200) {
                 return object(WeftJson.read(answer.body()));
             }

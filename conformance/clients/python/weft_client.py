@@ -11,6 +11,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
+import warnings
 from typing import Any, Iterator, List, Optional, TypedDict
 
 import weft_signer
@@ -105,6 +106,8 @@ class Weft:
                 request.add_header("Idempotency-Key", idempotency_key)
             try:
                 with urllib.request.urlopen(request, timeout=60) as answer:
+                    if answer.headers.get("Weft-Ignored"):
+                        warnings.warn(f"{method} {path}: Weft does not know and ignored {answer.headers['Weft-Ignored']}", stacklevel=2)
                     return json.load(answer)
             except urllib.error.HTTPError as refused:
                 problem = _problem(refused)

@@ -79,6 +79,8 @@ export class Weft {
       const headers = await this.#signer.headers(method.toUpperCase(), target, body);
       for (const [name, value] of Object.entries(call.header ?? {})) if (value !== undefined) headers[name] = String(value);
       const answer = await fetch(this.#baseUrl + target, { method: method.toUpperCase(), headers, body: body === '' ? null : body });
+      const ignored = answer.headers.get('Weft-Ignored');
+      if (ignored) console.warn(`${method} ${target}: Weft does not know and ignored ${ignored}`);
       if (answer.ok) return (await answer.json()) as Answer<paths[P][M]>;
       // A 503 without Retry-After may have taken effect.
       const repeatable = answer.status === 429 || (answer.status === 503 && answer.headers.has('Retry-After'));

@@ -55,7 +55,7 @@ func (c *callCommand) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	weft, err := c.caller()
+	weft, err := c.caller(s)
 	if err != nil {
 		return err
 	}

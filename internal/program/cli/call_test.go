@@ -38,6 +38,15 @@ func TestCallPrintsTheRecord(t *testing.T) {
 	}
 }
 
+func TestIgnoredPartsOfARequestAreAWarning(t *testing.T) {
+	s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Weft-Ignored", `"limt", "/waitForMS", more`)
+		fmt.Fprint(w, record("COMPLETED", `{}`, "null"))
+	})
+	run(t, s.environ(), "", "call", "M").check(t, 0, `"COMPLETED"`, `ignored them: "limt", "/waitForMS", more. Check the spelling`)
+	run(t, s.environ(), "", "hooks", "delete", hookID).check(t, 0, "", `ignored them: "limt", "/waitForMS", more.`)
+}
+
 func TestCallSendsItsFlags(t *testing.T) {
 	s := serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, record("CREATED", "null", "null")) })
 	file := filepath.Join(t.TempDir(), "input.json")

@@ -68,7 +68,7 @@ func (c *hooksCreate) Run(s *session) error {
 	if c.AcceptRepeated && c.DeliveryHeader == "" {
 		return errors.New("--accept-repeated-bodies needs --delivery-header")
 	}
-	weft, err := c.caller()
+	weft, err := c.caller(s)
 	if err != nil {
 		return err
 	}

@@ -47,7 +47,7 @@ func (c *workflowsRun) Run(s *session) error {
 	if err != nil { // the only field that is not validated yet
 		return fmt.Errorf("--max-credits: %q is not a number", c.MaxCredits)
 	}
-	weft, err := c.caller()
+	weft, err := c.caller(s)
 	if err != nil {
 		return err
 	}
@@ -110,7 +110,7 @@ type workflowsWatch struct {
 }
 
 func (c *workflowsWatch) Run(s *session) error {
-	weft, err := c.caller()
+	weft, err := c.caller(s)
 	if err != nil {
 		return err
 	}
@@ -137,7 +137,7 @@ func (c *workflowsSignal) Run(s *session) error {
 		return err
 	}
 	path := runsPath + "/" + c.RunID.String() + "/signals/" + url.PathEscape(c.Signal)
-	weft, err := c.caller()
+	weft, err := c.caller(s)
 	if err != nil {
 		return err
 	}
@@ -184,7 +184,7 @@ func (c *workflowsCancel) Run(s *session) error {
 	if c.Immediate {
 		request.Mode = new(api.CancelModeImmediate)
 	}
-	weft, err := c.caller()
+	weft, err := c.caller(s)
 	if err != nil {
 		return err
 	}
