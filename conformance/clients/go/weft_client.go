@@ -119,11 +119,16 @@ type Answered interface {
 	GetApplicationProblemJSONDefault() *Failure
 }
 
-// Refusal is the error for a response that is not a success. Its Code is stable.
+// Refusal is the error for a response that is not a success. Its Code is stable. Its text ends with
+// the path of the page that explains the causes.
 type Refusal struct{ Problem }
 
 func (r *Refusal) Error() string {
-	return fmt.Sprintf("%d %s: %s", r.Status, r.Code, r.Detail)
+	text := fmt.Sprintf("%d %s: %s", r.Status, r.Code, r.Detail)
+	if r.Docs != "" {
+		text += " See " + r.Docs + " of the deployment."
+	}
+	return text
 }
 
 // Check returns nil for a success, otherwise a *Refusal.

@@ -76,10 +76,12 @@ class RunEvent(TypedDict):
 
 
 class WeftError(Exception):
-    """An answer that is no success. code is stable; problem is all that the service said."""
+    """An answer that is no success. code is stable; problem is all that the service said. The
+    message ends with the address that explains the causes."""
 
-    def __init__(self, status, problem):
-        super().__init__(f"{status} {problem.get('code')}: {problem.get('detail')}")
+    def __init__(self, status, problem, base_url=""):
+        docs = f" See {base_url}{problem['docs']}" if problem.get("docs") else ""
+        super().__init__(f"{status} {problem.get('code')}: {problem.get('detail')}{docs}")
         self.status, self.code, self.problem = status, problem.get("code"), problem
 
 
@@ -114,7 +116,7 @@ class Weft:
                 # A 503 without Retry-After may have taken effect.
                 repeatable = refused.code == 429 or refused.code == 503 and "Retry-After" in refused.headers
                 if not repeatable or attempt == patience:
-                    raise WeftError(refused.code, problem) from None
+                    raise WeftError(refused.code, problem, self.base_url) from None
                 time.sleep(weft_stream.seconds(refused.headers.get("Retry-After")) or 1)
 
     def execute(self, module, input=None, config=None, wait_ms=None, idempotency_key=None, **more) -> Execution:

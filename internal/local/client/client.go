@@ -127,7 +127,7 @@ func (c *Client) do(ctx context.Context, method, target string, body []byte, hea
 	}
 	if answer.StatusCode != http.StatusOK {
 		defer answer.Body.Close()
-		return nil, readProblem(answer)
+		return nil, c.readProblem(answer, body)
 	}
 	if names := answer.Header.Get("Weft-Ignored"); names != "" && c.Ignored != nil {
 		c.Ignored(names)

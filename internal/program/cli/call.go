@@ -222,8 +222,8 @@ func explain(err error, credentials client.Credentials) error {
 		return fmt.Errorf("%w\nIs a Weft running at %s? Run `weft doctor` to check", err, credentials.BaseURL)
 	case slices.ContainsFunc(problem.Errors, isBlockedCallback):
 		return fmt.Errorf("%w\n%s", err, networkHint)
-	case problem.Reason != nil && *problem.Reason == "invalid_credentials":
-		return fmt.Errorf("%w\nThe credentials are for another Weft, or the key was revoked or has expired after a rotation", err)
+	case problem.Reason != nil && *problem.Reason == "invalid_credentials" && !problem.Altered:
+		return fmt.Errorf("%w\nThe credentials are for %s. To use others, set --credentials FILE. To create a key there, run `weft keys create`; `weft dev` creates one at its next start", err, credentials)
 	}
 	return err
 }

@@ -131,7 +131,7 @@ func TestCallReportsErrors(t *testing.T) {
 		{"no file", []string{"--input=@/nowhere.json"}, "no such file"},
 		{"long wait", []string{"--wait=16s"}, "--stream waits until"},
 		{"no credentials", []string{"--credentials=/nowhere.json"}, "start `weft dev` here"},
-		{"other credentials", []string{"--credentials=" + stranger}, "for another Weft"},
+		{"other credentials", []string{"--credentials=" + stranger}, "belongs to another Weft"},
 		{"broken credentials", []string{"--credentials=" + broken}, "does not have the form"},
 		{"nobody there", []string{"--base-url=http://127.0.0.1:1"}, "Is a Weft running at http://127.0.0.1:1?"},
 		{"base URL with a path", []string{"--base-url=http://127.0.0.1/v1/sdk"}, "must end before /v1"},
