@@ -120,6 +120,7 @@ func (c *callCommand) request(s *session) (request api.ExecuteComponentRequest, 
 	}
 	if secret != "" {
 		request.CallbackSecret = &secret
+		warnShortSecret(s, "callback", secret)
 	}
 	header = preferStrict()
 	if c.IdempotencyKey != "" {
