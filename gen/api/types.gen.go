@@ -1698,7 +1698,7 @@ type ExecuteComponentRequest struct {
 	// Examples: {"Authorization":"Bearer 7d0f4f0e"}
 	CallbackHeaders map[string]string `json:"callbackHeaders,omitempty"`
 
-	// CallbackSecret The key of the callback's HMAC-SHA256 signature, as UTF-8. Encrypted at rest, never shown again. Needs a
+	// CallbackSecret The key of the callback's HMAC-SHA256 signature, as UTF-8. Use at least 32 random bytes. Encrypted at rest, never shown again. Needs a
 	// `callbackUrl`: 400 without one. If the secret starts with `whsec_`, standard base64 with padding must
 	// follow: 400 otherwise. `webhook-signature` then uses the decoded bytes; `X-Svc-Signature` always uses the
 	// whole string.
@@ -1902,6 +1902,10 @@ type Hook struct {
 	// Verification How a delivery is authenticated. The secret is not shown.
 	Verification Verification `json:"verification"`
 
+	// Warnings Warnings about the hook. It accepts deliveries nevertheless. Only in the response of a request that creates
+	// the hook or replaces its verification. Absent if there are no warnings.
+	Warnings []HookWarning `json:"warnings,omitempty"`
+
 	// WorkflowID A UUIDv7 in lower case.
 	//
 	// Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
@@ -1922,6 +1926,25 @@ type HookPage struct {
 	//
 	// Examples: null
 	NextCursor *string `json:"nextCursor"`
+}
+
+// HookWarning A warning about a hook.
+type HookWarning struct {
+	// Code The code: `SHORT_SECRET`, the secret has fewer than 32 bytes, so it may be guessed. More may be added.
+	//
+	//
+	// Examples: SHORT_SECRET
+	Code string `json:"code"`
+
+	// Message The warning and what to do about it, for people.
+	//
+	// Examples: The secret has fewer than 32 bytes. Use at least 32 random bytes.
+	Message string `json:"message"`
+
+	// Pointer The place of the problem in the hook: a JSON pointer (RFC 6901).
+	//
+	// Examples: /verification/secret
+	Pointer string `json:"pointer"`
 }
 
 // ID A UUIDv7 in lower case.
@@ -2297,7 +2320,7 @@ type NewVerification struct {
 	// Examples: hmac
 	Scheme *VerificationScheme `json:"scheme,omitempty"`
 
-	// Secret The secret that both sides know. With the scheme `standardWebhooks`, a secret that starts with `whsec_` must
+	// Secret The secret that both sides know. Use at least 32 random bytes. With the scheme `standardWebhooks`, a secret that starts with `whsec_` must
 	// continue with standard base64 with padding, and stands for the decoded bytes: 400 if the rest is not base64.
 	//
 	//

@@ -986,7 +986,7 @@ type ExecuteComponentRequest struct {
 	// Examples: {"Authorization":"Bearer 7d0f4f0e"}
 	CallbackHeaders map[string]string `json:"callbackHeaders,omitempty"`
 
-	// CallbackSecret The key of the callback's HMAC-SHA256 signature, as UTF-8. Encrypted at rest, never shown again. Needs a
+	// CallbackSecret The key of the callback's HMAC-SHA256 signature, as UTF-8. Use at least 32 random bytes. Encrypted at rest, never shown again. Needs a
 	// `callbackUrl`: 400 without one. If the secret starts with `whsec_`, standard base64 with padding must
 	// follow: 400 otherwise. `webhook-signature` then uses the decoded bytes; `X-Svc-Signature` always uses the
 	// whole string.
