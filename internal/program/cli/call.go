@@ -89,6 +89,18 @@ func (c *callCommand) Run(s *session) error {
 	return conclude(s, record, time.Since(start))
 }
 
+// goodSecret is the length in bytes from which a secret is not reported as short: the output of
+// SHA-256, as RFC 2104 recommends for keys of an HMAC. The service accepts shorter secrets, because
+// existing clients send them (decisions 9.6).
+const goodSecret = 32
+
+// warnShortSecret warns of a callback secret that could be guessed. It never prints the secret.
+func warnShortSecret(s *session, secret string) {
+	if len(secret) < goodSecret {
+		s.note("Warning: the secret of the callback has %s. Anyone who guesses it can forge callbacks. Use at least %d random bytes, for example: openssl rand -hex %[2]d", counted(len(secret), "1 byte", "%d bytes"), goodSecret)
+	}
+}
+
 // request builds the request from the flags.
 func (c *callCommand) request(s *session) (request api.ExecuteComponentRequest, header http.Header, err error) {
 	wait := maxWait
@@ -120,7 +132,7 @@ func (c *callCommand) request(s *session) (request api.ExecuteComponentRequest, 
 	}
 	if secret != "" {
 		request.CallbackSecret = &secret
-		warnShortSecret(s, "callback", secret)
+		warnShortSecret(s, secret)
 	}
 	header = preferStrict()
 	if c.IdempotencyKey != "" {

@@ -85,6 +85,9 @@ func (c *hooksCreate) Run(s *session) error {
 	if err != nil {
 		return err
 	}
+	for _, one := range made.Warnings {
+		s.note("Warning: %s", printable(one.Message))
+	}
 	s.note("%s  %s  deliveries go to %s", made.ID, made.Status, strings.TrimSuffix(weft.credentials.BaseURL, "/")+made.Path)
 	return printJSON(s.stdout, raw)
 }
@@ -100,7 +103,6 @@ func (c *hooksCreate) verification(s *session) (*api.NewVerification, error) {
 	case !utf8.ValidString(secret):
 		return nil, errors.New("the secret is not valid UTF-8")
 	}
-	warnShortSecret(s, "hook", secret)
 	if c.StandardWebhooks {
 		return &api.NewVerification{Scheme: new(api.VerificationSchemeStandardWebhooks), Secret: &secret}, nil
 	}
@@ -112,18 +114,6 @@ func (c *hooksCreate) verification(s *session) (*api.NewVerification, error) {
 		made.AcceptRepeatedBodies = &c.AcceptRepeated
 	}
 	return made, nil
-}
-
-// goodSecret is the length in bytes from which a secret is not reported as short: the output of
-// SHA-256, as RFC 2104 recommends for keys of an HMAC. The service accepts shorter secrets, because
-// existing clients send them (decisions 9.6).
-const goodSecret = 32
-
-// warnShortSecret warns of a secret that could be guessed. It never prints the secret.
-func warnShortSecret(s *session, of, secret string) {
-	if len(secret) < goodSecret {
-		s.note("Warning: the secret of the %s has %s. Anyone who guesses it can forge signatures. Use at least %d random bytes, for example: openssl rand -hex %[3]d", of, counted(len(secret), "1 byte", "%d bytes"), goodSecret)
-	}
 }
 
 // oneHook is the argument of commands on one hook.
