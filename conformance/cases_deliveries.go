@@ -204,6 +204,10 @@ func deliveriesRefused(t *probe.Trial) {
 		p := t.Problem(t.Do(request), http.StatusUnauthorized, "UNAUTHORIZED")
 		t.Equal("reason", probe.Reason(p), "invalid_signature")
 		p.Instance, p.RequestID = "", ""
+		if faces == nil { // the hook shows the reason, and the response does not
+			now := getHook(t, hook.ID.String())
+			t.Check(now.LastRefusedAt != nil && now.LastRefusal != nil && *now.LastRefusal == "invalid_signature" && now.RefusalCount == 1, "%s", t.JSON(now))
+		}
 		faces = append(faces, string(t.JSON(p)))
 	}
 	for _, face := range faces {

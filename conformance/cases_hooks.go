@@ -23,7 +23,7 @@ const hooks = "/v1/sdk/hooks"
 func hookPath(id string) string { return hooks + "/" + id }
 
 // hookSecret is the secret that signs the deliveries of the cases.
-const hookSecret = "correct-horse-battery"
+const hookSecret = "correct-horse-battery-staple-32-bytes"
 
 // signing is the verification of deliveries from GitHub.
 func signing() object {
@@ -60,7 +60,7 @@ func hookLife(t *probe.Trial) {
 	t.Check(uuid7.MatchString(id) && made.WorkflowID.String() == workflow && made.Name == "Pull requests" && made.Status == "ACTIVE" && made.Path == "/v1/hooks/"+id, "%s", answer.Body)
 	t.Equal("verification", verifies(made.Verification), "hmac X-Hub-Signature-256 sha256= sha256 hex X-GitHub-Delivery")
 	t.Check(made.Verification.AcceptRepeatedBodies != nil && *made.Verification.AcceptRepeatedBodies, "%s", answer.Body)
-	t.Check(made.LastAt == nil && made.LastRunID == nil && made.LastRefusedAt == nil && made.LastRefusal == nil, "%s", answer.Body)
+	t.Check(made.LastAt == nil && made.LastRunID == nil && made.LastRefusedAt == nil && made.LastRefusal == nil && made.RefusalCount == 0, "%s", answer.Body)
 	same(t, "the hook", getHook(t, id), made)
 	for _, query := range []string{"?limit=100&workflowId=" + workflow, "?limit=100"} {
 		page := probe.Decode[api.HookPage](t, t.Get(hooks+query))
@@ -73,6 +73,7 @@ func hookLife(t *probe.Trial) {
 	t.Check(paused.Status == "PAUSED" && paused.Name == "" && paused.ID == made.ID && paused.CreatedAt == made.CreatedAt, "%s", t.JSON(paused))
 	t.Equal("verification", verifies(paused.Verification), verifies(made.Verification)) // unchanged, because the request had no verification
 	standard := probe.Decode[api.Hook](t, strictly(t, http.MethodPut, hookPath(id), object{"verification": object{"scheme": "standardWebhooks"}}))
+	t.Check(made.Warnings == nil && standard.Warnings == nil, "a secret of %d bytes is a warning: %s", len(hookSecret), t.JSON(standard))
 	t.Check(standard.Status == "PAUSED", "%s", t.JSON(standard)) // the request had no status, so the status is unchanged
 	t.Equal("verification", verifies(standard.Verification), "standardWebhooks webhook-signature v1, sha256 base64 webhook-id")
 	plain := probe.Decode[api.Hook](t, strictly(t, http.MethodPut, hookPath(id), object{"status": "ACTIVE", "verification": object{
@@ -82,6 +83,10 @@ func hookLife(t *probe.Trial) {
 	t.Check(plain.Verification.AcceptRepeatedBodies == nil, "%s", t.JSON(plain))
 	repeating := probe.Decode[api.Hook](t, strictly(t, http.MethodPut, hookPath(id), object{"verification": object{"header": "X-Mac", "deliveryHeader": "X-Id", "acceptRepeatedBodies": true}}))
 	t.Check(repeating.Verification.AcceptRepeatedBodies != nil && *repeating.Verification.AcceptRepeatedBodies, "%s", t.JSON(repeating))
+	for _, short := range []*api.Hook{&plain, &repeating} { // repeating keeps the secret of plain
+		t.Check(len(short.Warnings) == 1 && short.Warnings[0].Code == "SHORT_SECRET" && short.Warnings[0].Pointer == "/verification/secret" && short.Warnings[0].Message != "", "%s", t.JSON(short))
+		short.Warnings = nil // only in the response of a save
+	}
 	same(t, "the deleted", probe.Decode[api.Hook](t, t.Do(deleted(hookPath(id)))), repeating)
 	t.Problem(t.Do(deleted(hookPath(id))), http.StatusNotFound, "NOT_FOUND")
 	t.Problem(t.Get(hookPath(id)), http.StatusNotFound, "NOT_FOUND")

@@ -32,6 +32,12 @@ func signal(t *probe.Trial, id, name string, payload any) api.RunSignal {
 	return probe.Decode[api.RunSignal](t, sendSignal(t, id, name, payload))
 }
 
+// stored returns what the run stored of a signal: waitingFor describes the run at each request.
+func stored(signal api.RunSignal) api.RunSignal {
+	signal.WaitingFor = nil
+	return signal
+}
+
 func sendSignal(t *probe.Trial, id, name string, payload any) probe.Answer {
 	request := probe.Request{Method: http.MethodPut, Path: runPath(id) + "/signals/" + name}
 	if payload != nil {
@@ -187,13 +193,15 @@ func signals(t *probe.Trial) {
 	early := signal(t, run, "second.x~1", object{"n": 1}) // before a component waits for the signal
 	t.Check(early.RunID.String() == run && early.Signal == "second.x~1" && !early.ReceivedAt.Std().IsZero(), "%+v", early)
 	same(t, "payload", early.Payload, object{"n": 1})
-	same(t, "a second one", signal(t, run, "second.x~1", object{"n": 2}), early) // the first counts
+	same(t, "a second one", stored(signal(t, run, "second.x~1", object{"n": 2})), stored(early)) // the first counts
 	eventually(t, run, "waiting", func(run api.WorkflowRun) bool { return len(stagesOf(run, "wait")) == 1 })
 	t.Equal("status", string(stageOf(t, record(t, run), "wait").Status), "RUNNING")
 	t.Check(len(stagesOf(record(t, run), "again")) == 0, "the run continued without a signal")
-	signal(t, run, "unheard", object{"nobody": "waits"})
+	same(t, "waitingFor of a signal that nothing waits for", signal(t, run, "unheard", object{"nobody": "waits"}).WaitingFor, []string{"first"})
 	began := time.Now()
-	same(t, "payload of an empty body", signal(t, run, "first", nil).Payload, object{})
+	awaited := signal(t, run, "first", nil)
+	same(t, "payload of an empty body", awaited.Payload, object{})
+	same(t, "waitingFor of the signal that the run waits for", awaited.WaitingFor, []string{"first"})
 	end := finished(t, run, "COMPLETED")
 	t.Soon(time.Since(began), 5*time.Second, "it went on after %v", time.Since(began))
 	t.Equal("output", string(end.Output), `{"first":{},"second":{"n":1}}`)
@@ -217,7 +225,9 @@ func signalsRefused(t *probe.Trial) {
 	given := signal(t, id, "go", object{"n": 1})
 	finished(t, id, "COMPLETED")
 	// A client that lost the response repeats the request after the end of the run.
-	same(t, "the same signal again", signal(t, id, "go", object{"n": 2}), given)
+	again := signal(t, id, "go", object{"n": 2})
+	same(t, "the same signal again", stored(again), stored(given))
+	same(t, "waitingFor of a finished run", again.WaitingFor, []string{})
 	t.Equal("reason", probe.Reason(t.Problem(sendSignal(t, id, "stop", object{"n": 1}), http.StatusConflict, "CONFLICT")), "run_finished")
 }
 

@@ -108,6 +108,13 @@ func write(t *testing.T, path string, text []byte) {
 // runIn runs a program in a folder with input lines, and returns its output.
 func runIn(t *testing.T, folder, lines string, command ...string) []byte {
 	t.Helper()
+	out, _ := runBoth(t, folder, lines, command...)
+	return out
+}
+
+// runBoth is runIn that also returns what the command wrote to stderr.
+func runBoth(t *testing.T, folder, lines string, command ...string) (out, warnings []byte) {
+	t.Helper()
 	ctx := waittest.Context(t)
 	program := exec.CommandContext(ctx, command[0], command[1:]...)
 	program.Dir, program.Stdin = folder, strings.NewReader(lines)
@@ -117,7 +124,7 @@ func runIn(t *testing.T, folder, lines string, command ...string) []byte {
 	if err != nil {
 		t.Fatalf("%v: %v\n%s%s", command, err, out, said.Bytes())
 	}
-	return out
+	return out, said.Bytes()
 }
 
 // buildGo builds the programs in place, because Go clients can also be imported.

@@ -18,7 +18,7 @@ import (
 
 // road is a proxy between a client and the service that removes a prefix of the path. The proxy
 // cuts the first stream of a run inside a message, and rejects the first poll as a rate limit
-// would. The run continues only after the stream was cut, so a client that does not reconnect
+// would. It says that the service ignored a field of each call of a component. The run continues only after the stream was cut, so a client that does not reconnect
 // misses events.
 type road struct {
 	baseURL  string // as the client knows it
@@ -41,6 +41,10 @@ func newRoad(t *testing.T, behind *probe.Target) *road {
 	through := &httputil.ReverseProxy{FlushInterval: -1, Rewrite: func(p *httputil.ProxyRequest) { p.SetURL(direct) }}
 	mux := http.NewServeMux()
 	mux.Handle("/", through)
+	mux.HandleFunc("POST /v1/sdk/components", func(w http.ResponseWriter, request *http.Request) {
+		w.Header().Set("Weft-Ignored", `"/invented"`)
+		through.ServeHTTP(w, request)
+	})
 	mux.HandleFunc("GET /v1/sdk/components/executions/{id}", func(w http.ResponseWriter, request *http.Request) {
 		if r.polled() == 1 {
 			refusePoll(w)

@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"bytes"
 	"encoding/json"
 	"net/http"
 	"path/filepath"
@@ -73,7 +74,10 @@ func journey(t *testing.T, behind *probe.Target, language language, folder strin
 	road := newRoad(t, behind)
 	write(t, filepath.Join(folder, "credentials.json"), journeyCredentials(t, behind, road))
 	var got facts
-	out := runIn(t, folder, "", append(language.start("journey"), "credentials.json")...)
+	out, warnings := runBoth(t, folder, "", append(language.start("journey"), "credentials.json")...)
+	if !bytes.Contains(warnings, []byte(`/invented`)) {
+		t.Errorf("no warning of Weft-Ignored: %s", warnings)
+	}
 	if err := json.Unmarshal(out, &got); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}

@@ -6,7 +6,7 @@ INSERT INTO hooks (workspace_id, id, workflow_id, name, status, verification, se
 VALUES (@workspace_id, @id, @workflow_id, @name, @status, @verification, @sealed);
 
 -- name: HookGet :one
-SELECT id, workflow_id, name, status, verification, last_at, last_run_id, last_refused_at, last_refusal, created_at, updated_at
+SELECT id, workflow_id, name, status, verification, last_at, last_run_id, last_refused_at, last_refusal, refusal_count, created_at, updated_at
 FROM hooks WHERE workspace_id = @workspace_id AND id = @id;
 
 -- name: HookGetByID :one
@@ -20,7 +20,7 @@ SELECT status, verification, sealed FROM hooks WHERE workspace_id = @workspace_i
 -- name: HookList :many
 -- A page of the hooks, newest first, optionally of one workflow and of the workflows that a key
 -- is restricted to.
-SELECT id, workflow_id, name, status, verification, last_at, last_run_id, last_refused_at, last_refusal, created_at, updated_at
+SELECT id, workflow_id, name, status, verification, last_at, last_run_id, last_refused_at, last_refusal, refusal_count, created_at, updated_at
 FROM hooks
 WHERE workspace_id = @workspace_id AND id < @before
   AND (sqlc.narg('workflow_id')::uuid IS NULL OR workflow_id = sqlc.narg('workflow_id')::uuid)
@@ -39,7 +39,8 @@ UPDATE hooks SET
     last_at         = CASE WHEN sqlc.narg('run_id')::uuid IS NULL THEN last_at ELSE now() END,
     last_run_id     = COALESCE(sqlc.narg('run_id')::uuid, last_run_id),
     last_refused_at = CASE WHEN sqlc.narg('refusal')::text IS NULL THEN last_refused_at ELSE now() END,
-    last_refusal    = COALESCE(sqlc.narg('refusal')::text, last_refusal)
+    last_refusal    = COALESCE(sqlc.narg('refusal')::text, last_refusal),
+    refusal_count   = refusal_count + CASE WHEN sqlc.narg('refusal')::text IS NULL THEN 0 ELSE 1 END
 WHERE workspace_id = @workspace_id AND id = @id
   AND COALESCE(CASE WHEN sqlc.narg('run_id')::uuid IS NULL THEN last_refused_at ELSE last_at END, '-infinity') < now() - interval '1 second';
 

@@ -36,6 +36,13 @@ WHERE s.workspace_id = @workspace_id AND s.run_id = @run_id AND s.finished_at IS
   AND e.workspace_id = s.workspace_id AND e.id = s.execution_id AND e.finished_at IS NOT NULL
 RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes, s.finished_at::timestamptz AS finished_at;
 
+-- name: StageListAwaitedSignals :many
+-- The signals that the stages of a run wait for, in order of their names.
+SELECT DISTINCT s.signal::text AS signal FROM run_stages s
+WHERE s.workspace_id = @workspace_id AND s.run_id = @run_id AND s.finished_at IS NULL AND s.signal IS NOT NULL
+ORDER BY 1
+LIMIT @max_rows;
+
 -- name: StageListSecretSignals :many
 -- The stages whose signal has arrived and is sealed, grouped by signal.
 SELECT s.id, g.name

@@ -1698,7 +1698,7 @@ type ExecuteComponentRequest struct {
 	// Examples: {"Authorization":"Bearer 7d0f4f0e"}
 	CallbackHeaders map[string]string `json:"callbackHeaders,omitempty"`
 
-	// CallbackSecret The key of the callback's HMAC-SHA256 signature, as UTF-8. Encrypted at rest, never shown again. Needs a
+	// CallbackSecret The key of the callback's HMAC-SHA256 signature, as UTF-8. Use at least 32 random bytes. Encrypted at rest, never shown again. Needs a
 	// `callbackUrl`: 400 without one. If the secret starts with `whsec_`, standard base64 with padding must
 	// follow: 400 otherwise. `webhook-signature` then uses the decoded bytes; `X-Svc-Signature` always uses the
 	// whole string.
@@ -1853,13 +1853,19 @@ type Hook struct {
 	LastAt *timestamp.Time `json:"lastAt"`
 
 	// LastRefusal Why that delivery was rejected: `hook_paused`, `workflow_paused`, `workflow_archived`, `no_trigger`, or the
-	// code of the response in lower case: `insufficient_credits`, `invalid_input`. More may be added.
+	// code of the response in lower case: `insufficient_credits`, `invalid_input`, `rate_limited`. More may be
+	// added. The sender's response does not say what is wrong with a signature, but the hook does:
+	// `missing_signature` (check the header's name), `malformed_signature` (check the prefix and the encoding),
+	// `invalid_signature` (check the secret and the algorithm, and that no proxy changes the body),
+	// `timestamp_expired` or `timestamp_in_future` (check the sender's clock).
 	//
 	//
 	// Examples: workflow_paused
 	LastRefusal *string `json:"lastRefusal"`
 
-	// LastRefusedAt When a delivery with a valid signature was last rejected. Null if no such delivery was rejected.
+	// LastRefusedAt When a delivery was last rejected. Null if no delivery was rejected. For a missing or invalid signature, and
+	// for a rate limit, the hook records each reason at most once per 10 seconds and process.
+	//
 	//
 	// Examples: 2026-11-21T10:15:30.120Z
 	LastRefusedAt *timestamp.Time `json:"lastRefusedAt"`
@@ -1877,6 +1883,12 @@ type Hook struct {
 	// Examples: /v1/hooks/019aa5f3-2c3d-7e4f-9051-6c7d8e9fa0b1
 	Path string `json:"path"`
 
+	// RefusalCount How many rejections the hook has recorded. It is a lower bound: within a second, at most one is recorded.
+	//
+	//
+	// Examples: 3
+	RefusalCount int64 `json:"refusalCount"`
+
 	// Status ACTIVE: the schedule or hook starts runs. PAUSED: it starts no runs.
 	//
 	// Examples: ACTIVE
@@ -1889,6 +1901,10 @@ type Hook struct {
 
 	// Verification How a delivery is authenticated. The secret is not shown.
 	Verification Verification `json:"verification"`
+
+	// Warnings Warnings about the hook. It accepts deliveries nevertheless. Only in the response of a request that creates
+	// the hook or replaces its verification. Absent if there are no warnings.
+	Warnings []HookWarning `json:"warnings,omitempty"`
 
 	// WorkflowID A UUIDv7 in lower case.
 	//
@@ -1910,6 +1926,25 @@ type HookPage struct {
 	//
 	// Examples: null
 	NextCursor *string `json:"nextCursor"`
+}
+
+// HookWarning A warning about a hook.
+type HookWarning struct {
+	// Code The code: `SHORT_SECRET`, the secret has fewer than 32 bytes, so it may be guessed. More may be added.
+	//
+	//
+	// Examples: SHORT_SECRET
+	Code string `json:"code"`
+
+	// Message The warning and what to do about it, for people.
+	//
+	// Examples: The secret has fewer than 32 bytes. Use at least 32 random bytes.
+	Message string `json:"message"`
+
+	// Pointer The place of the problem in the hook: a JSON pointer (RFC 6901).
+	//
+	// Examples: /verification/secret
+	Pointer string `json:"pointer"`
 }
 
 // ID A UUIDv7 in lower case.
@@ -2285,7 +2320,7 @@ type NewVerification struct {
 	// Examples: hmac
 	Scheme *VerificationScheme `json:"scheme,omitempty"`
 
-	// Secret The secret that both sides know. With the scheme `standardWebhooks`, a secret that starts with `whsec_` must
+	// Secret The secret that both sides know. Use at least 32 random bytes. With the scheme `standardWebhooks`, a secret that starts with `whsec_` must
 	// continue with standard base64 with padding, and stands for the decoded bytes: 400 if the rest is not base64.
 	//
 	//
@@ -3078,6 +3113,14 @@ type RunSignal struct {
 	//
 	// Examples: approved
 	Signal string `json:"signal"`
+
+	// WaitingFor The names of the signals that the run waited for when this request arrived, in alphabetical order, at most
+	// 20. Empty if the run waited for no signal. If the name of this signal is missing, no stage waited for it:
+	// the signal is early, a repeat, or misspelled.
+	//
+	//
+	// Examples: ["approved"]
+	WaitingFor []string `json:"waitingFor"`
 }
 
 // RunStage One execution of a component in a run. A component in loops has a stage for each iteration.

@@ -43,7 +43,7 @@ func (q *Queries) HookDelete(ctx context.Context, db DBTX, arg HookDeleteParams)
 }
 
 const hookGet = `-- name: HookGet :one
-SELECT id, workflow_id, name, status, verification, last_at, last_run_id, last_refused_at, last_refusal, created_at, updated_at
+SELECT id, workflow_id, name, status, verification, last_at, last_run_id, last_refused_at, last_refusal, refusal_count, created_at, updated_at
 FROM hooks WHERE workspace_id = $1 AND id = $2
 `
 
@@ -62,6 +62,7 @@ type HookGetRow struct {
 	LastRunID     *uuid.UUID
 	LastRefusedAt *time.Time
 	LastRefusal   *string
+	RefusalCount  int64
 	CreatedAt     time.Time
 	UpdatedAt     time.Time
 }
@@ -79,6 +80,7 @@ func (q *Queries) HookGet(ctx context.Context, db DBTX, arg HookGetParams) (Hook
 		&i.LastRunID,
 		&i.LastRefusedAt,
 		&i.LastRefusal,
+		&i.RefusalCount,
 		&i.CreatedAt,
 		&i.UpdatedAt,
 	)
@@ -142,7 +144,7 @@ func (q *Queries) HookInsert(ctx context.Context, db DBTX, arg HookInsertParams)
 }
 
 const hookList = `-- name: HookList :many
-SELECT id, workflow_id, name, status, verification, last_at, last_run_id, last_refused_at, last_refusal, created_at, updated_at
+SELECT id, workflow_id, name, status, verification, last_at, last_run_id, last_refused_at, last_refusal, refusal_count, created_at, updated_at
 FROM hooks
 WHERE workspace_id = $1 AND id < $2
   AND ($3::uuid IS NULL OR workflow_id = $3::uuid)
@@ -169,6 +171,7 @@ type HookListRow struct {
 	LastRunID     *uuid.UUID
 	LastRefusedAt *time.Time
 	LastRefusal   *string
+	RefusalCount  int64
 	CreatedAt     time.Time
 	UpdatedAt     time.Time
 }
@@ -200,6 +203,7 @@ func (q *Queries) HookList(ctx context.Context, db DBTX, arg HookListParams) ([]
 			&i.LastRunID,
 			&i.LastRefusedAt,
 			&i.LastRefusal,
+			&i.RefusalCount,
 			&i.CreatedAt,
 			&i.UpdatedAt,
 		); err != nil {
@@ -310,7 +314,8 @@ UPDATE hooks SET
     last_at         = CASE WHEN $1::uuid IS NULL THEN last_at ELSE now() END,
     last_run_id     = COALESCE($1::uuid, last_run_id),
     last_refused_at = CASE WHEN $2::text IS NULL THEN last_refused_at ELSE now() END,
-    last_refusal    = COALESCE($2::text, last_refusal)
+    last_refusal    = COALESCE($2::text, last_refusal),
+    refusal_count   = refusal_count + CASE WHEN $2::text IS NULL THEN 0 ELSE 1 END
 WHERE workspace_id = $3 AND id = $4
   AND COALESCE(CASE WHEN $1::uuid IS NULL THEN last_refused_at ELSE last_at END, '-infinity') < now() - interval '1 second'
 `

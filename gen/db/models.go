@@ -251,6 +251,7 @@ type Hook struct {
 	LastRefusal   *string
 	CreatedAt     time.Time
 	UpdatedAt     time.Time
+	RefusalCount  int64
 }
 
 type HookDelivery struct {

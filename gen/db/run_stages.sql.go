@@ -870,6 +870,40 @@ func (q *Queries) StageInsertMany(ctx context.Context, db DBTX, arg StageInsertM
 	return err
 }
 
+const stageListAwaitedSignals = `-- name: StageListAwaitedSignals :many
+SELECT DISTINCT s.signal::text AS signal FROM run_stages s
+WHERE s.workspace_id = $1 AND s.run_id = $2 AND s.finished_at IS NULL AND s.signal IS NOT NULL
+ORDER BY 1
+LIMIT $3
+`
+
+type StageListAwaitedSignalsParams struct {
+	WorkspaceID uuid.UUID
+	RunID       uuid.UUID
+	MaxRows     int32
+}
+
+// The signals that the stages of a run wait for, in order of their names.
+func (q *Queries) StageListAwaitedSignals(ctx context.Context, db DBTX, arg StageListAwaitedSignalsParams) ([]string, error) {
+	rows, err := db.Query(ctx, stageListAwaitedSignals, arg.WorkspaceID, arg.RunID, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []string{}
+	for rows.Next() {
+		var signal string
+		if err := rows.Scan(&signal); err != nil {
+			return nil, err
+		}
+		items = append(items, signal)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const stageListCollected = `-- name: StageListCollected :many
 SELECT s.iteration, s.output, COALESCE(s.execution_id, s.child_run_id, s.id)::uuid AS source FROM run_stages s
 WHERE s.workspace_id = $1 AND s.run_id = $2 AND s.component_id = $3

@@ -986,7 +986,7 @@ type ExecuteComponentRequest struct {
 	// Examples: {"Authorization":"Bearer 7d0f4f0e"}
 	CallbackHeaders map[string]string `json:"callbackHeaders,omitempty"`
 
-	// CallbackSecret The key of the callback's HMAC-SHA256 signature, as UTF-8. Encrypted at rest, never shown again. Needs a
+	// CallbackSecret The key of the callback's HMAC-SHA256 signature, as UTF-8. Use at least 32 random bytes. Encrypted at rest, never shown again. Needs a
 	// `callbackUrl`: 400 without one. If the secret starts with `whsec_`, standard base64 with padding must
 	// follow: 400 otherwise. `webhook-signature` then uses the decoded bytes; `X-Svc-Signature` always uses the
 	// whole string.
@@ -1804,6 +1804,14 @@ type RunSignal struct {
 	//
 	// Examples: approved
 	Signal string `json:"signal"`
+
+	// WaitingFor The names of the signals that the run waited for when this request arrived, in alphabetical order, at most
+	// 20. Empty if the run waited for no signal. If the name of this signal is missing, no stage waited for it:
+	// the signal is early, a repeat, or misspelled.
+	//
+	//
+	// Examples: ["approved"]
+	WaitingFor []string `json:"waitingFor"`
 }
 
 // RunStage One execution of a component in a run. A component in loops has a stage for each iteration.
@@ -3244,8 +3252,9 @@ type ClientInterface interface {
 	//
 	// Sends a signal to a run, with the body as its payload. The WAIT_FOR_SIGNAL component with that signal name
 	// continues with the payload, now or when the run reaches the component later. Only the first signal of a name
-	// counts: a repeat changes nothing, whatever the body, and gets the same response, even after the run has
-	// finished. A finished run accepts no other signal: 409 `run_finished`.
+	// counts: a repeat changes nothing, whatever the body, and gets the stored signal, even after the run has
+	// finished. A finished run accepts no other signal: 409 `run_finished`. A signal that arrives early is stored, and
+	// so is a signal with a misspelled name, so check that `waitingFor` contains the name.
 	//
 	// Takes any type of body and a specified content type.
 	//
@@ -3256,8 +3265,9 @@ type ClientInterface interface {
 	//
 	// Sends a signal to a run, with the body as its payload. The WAIT_FOR_SIGNAL component with that signal name
 	// continues with the payload, now or when the run reaches the component later. Only the first signal of a name
-	// counts: a repeat changes nothing, whatever the body, and gets the same response, even after the run has
-	// finished. A finished run accepts no other signal: 409 `run_finished`.
+	// counts: a repeat changes nothing, whatever the body, and gets the stored signal, even after the run has
+	// finished. A finished run accepts no other signal: 409 `run_finished`. A signal that arrives early is stored, and
+	// so is a signal with a misspelled name, so check that `waitingFor` contains the name.
 	//
 	// Takes a body of the `application/json` content type.
 	//
@@ -3878,8 +3888,9 @@ func (c *Client) ListRunEvents(ctx context.Context, runID RunID, params *ListRun
 //
 // Sends a signal to a run, with the body as its payload. The WAIT_FOR_SIGNAL component with that signal name
 // continues with the payload, now or when the run reaches the component later. Only the first signal of a name
-// counts: a repeat changes nothing, whatever the body, and gets the same response, even after the run has
-// finished. A finished run accepts no other signal: 409 `run_finished`.
+// counts: a repeat changes nothing, whatever the body, and gets the stored signal, even after the run has
+// finished. A finished run accepts no other signal: 409 `run_finished`. A signal that arrives early is stored, and
+// so is a signal with a misspelled name, so check that `waitingFor` contains the name.
 //
 // Takes any type of body and a specified content type.
 //
@@ -3900,8 +3911,9 @@ func (c *Client) SendRunSignalWithBody(ctx context.Context, runID RunID, signal 
 //
 // Sends a signal to a run, with the body as its payload. The WAIT_FOR_SIGNAL component with that signal name
 // continues with the payload, now or when the run reaches the component later. Only the first signal of a name
-// counts: a repeat changes nothing, whatever the body, and gets the same response, even after the run has
-// finished. A finished run accepts no other signal: 409 `run_finished`.
+// counts: a repeat changes nothing, whatever the body, and gets the stored signal, even after the run has
+// finished. A finished run accepts no other signal: 409 `run_finished`. A signal that arrives early is stored, and
+// so is a signal with a misspelled name, so check that `waitingFor` contains the name.
 //
 // Takes a body of the `application/json` content type.
 //
@@ -6089,8 +6101,9 @@ type ClientWithResponsesInterface interface {
 	//
 	// Sends a signal to a run, with the body as its payload. The WAIT_FOR_SIGNAL component with that signal name
 	// continues with the payload, now or when the run reaches the component later. Only the first signal of a name
-	// counts: a repeat changes nothing, whatever the body, and gets the same response, even after the run has
-	// finished. A finished run accepts no other signal: 409 `run_finished`.
+	// counts: a repeat changes nothing, whatever the body, and gets the stored signal, even after the run has
+	// finished. A finished run accepts no other signal: 409 `run_finished`. A signal that arrives early is stored, and
+	// so is a signal with a misspelled name, so check that `waitingFor` contains the name.
 	//
 	// Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -6101,8 +6114,9 @@ type ClientWithResponsesInterface interface {
 	//
 	// Sends a signal to a run, with the body as its payload. The WAIT_FOR_SIGNAL component with that signal name
 	// continues with the payload, now or when the run reaches the component later. Only the first signal of a name
-	// counts: a repeat changes nothing, whatever the body, and gets the same response, even after the run has
-	// finished. A finished run accepts no other signal: 409 `run_finished`.
+	// counts: a repeat changes nothing, whatever the body, and gets the stored signal, even after the run has
+	// finished. A finished run accepts no other signal: 409 `run_finished`. A signal that arrives early is stored, and
+	// so is a signal with a misspelled name, so check that `waitingFor` contains the name.
 	//
 	// Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 	//
@@ -8121,8 +8135,9 @@ func (c *ClientWithResponses) ListRunEventsWithResponse(ctx context.Context, run
 //
 // Sends a signal to a run, with the body as its payload. The WAIT_FOR_SIGNAL component with that signal name
 // continues with the payload, now or when the run reaches the component later. Only the first signal of a name
-// counts: a repeat changes nothing, whatever the body, and gets the same response, even after the run has
-// finished. A finished run accepts no other signal: 409 `run_finished`.
+// counts: a repeat changes nothing, whatever the body, and gets the stored signal, even after the run has
+// finished. A finished run accepts no other signal: 409 `run_finished`. A signal that arrives early is stored, and
+// so is a signal with a misspelled name, so check that `waitingFor` contains the name.
 //
 // Takes any type of body and a specified content type, and returns a wrapper object for the known response body format(s).
 //
@@ -8139,8 +8154,9 @@ func (c *ClientWithResponses) SendRunSignalWithBodyWithResponse(ctx context.Cont
 //
 // Sends a signal to a run, with the body as its payload. The WAIT_FOR_SIGNAL component with that signal name
 // continues with the payload, now or when the run reaches the component later. Only the first signal of a name
-// counts: a repeat changes nothing, whatever the body, and gets the same response, even after the run has
-// finished. A finished run accepts no other signal: 409 `run_finished`.
+// counts: a repeat changes nothing, whatever the body, and gets the stored signal, even after the run has
+// finished. A finished run accepts no other signal: 409 `run_finished`. A signal that arrives early is stored, and
+// so is a signal with a misspelled name, so check that `waitingFor` contains the name.
 //
 // Takes a body of the `application/json` content type, and returns a wrapper object for the known response body format(s).
 //

@@ -12,6 +12,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -25,7 +26,7 @@ type RequestSigner interface {
 }
 
 // Transport signs requests. It retries requests that a rate limit rejects after Retry-After,
-// with at most five attempts.
+// with at most five attempts. It logs a warning with the names in Weft-Ignored.
 type Transport struct {
 	Signer RequestSigner
 	// BaseURL is the base URL of the client. It is required if it has a path that a proxy
@@ -59,6 +60,9 @@ func (t Transport) RoundTrip(request *http.Request) (*http.Response, error) {
 			}
 		}
 		answer, err := base.RoundTrip(signed)
+		if err == nil && answer.Header.Get("Weft-Ignored") != "" {
+			slog.WarnContext(request.Context(), "Weft does not know and ignored parts of a request", "method", request.Method, "path", target, "ignored", answer.Header.Get("Weft-Ignored"))
+		}
 		if err != nil || attempt == 5 || !repeatable(answer) {
 			return answer, err
 		}
@@ -115,11 +119,16 @@ type Answered interface {
 	GetApplicationProblemJSONDefault() *Failure
 }
 
-// Refusal is the error for a response that is not a success. Its Code is stable.
+// Refusal is the error for a response that is not a success. Its Code is stable. Its text ends with
+// the path of the page that explains the causes.
 type Refusal struct{ Problem }
 
 func (r *Refusal) Error() string {
-	return fmt.Sprintf("%d %s: %s", r.Status, r.Code, r.Detail)
+	text := fmt.Sprintf("%d %s: %s", r.Status, r.Code, r.Detail)
+	if r.Docs != "" {
+		text += " See " + r.Docs + " of the deployment."
+	}
+	return text
 }
 
 // Check returns nil for a success, otherwise a *Refusal.

@@ -18,6 +18,7 @@ import java.util.function.Function;
  * with WeftSigner, WeftStream and WeftJson. It is safe for concurrent use.
  */
 public final class WeftClient {
+    private static final System.Logger LOG = System.getLogger("weft");
     private static final Set<String> FINAL = Set.of("COMPLETED", "FAILED", "CANCELED");
 
     /** An execution: CREATED, EXECUTING, COMPLETED or FAILED. raw has all of it. */
@@ -52,15 +53,19 @@ public final class WeftClient {
         }
     }
 
-    /** An answer that is no success. code is stable; problem is all that the service said. */
+    /**
+     * An answer that is no success. code is stable; problem is all that the service said. The message ends with
+     * the address that explains the causes.
+     */
     public static final class Refusal extends IOException {
         private static final long serialVersionUID = 1;
         public final int status;
         public final String code;
         public final transient Map<String, Object> problem;
 
-        Refusal(int status, Map<String, Object> problem) {
-            super(status + " " + problem.get("code") + ": " + problem.get("detail"));
+        Refusal(int status, Map<String, Object> problem, String baseUrl) {
+            super(status + " " + problem.get("code") + ": " + problem.get("detail")
+                    + (problem.get("docs") == null ? "" : " See " + baseUrl + problem.get("docs")));
             this.status = status;
             this.code = (String) problem.get("code");
             this.problem = problem;
@@ -90,6 +95,8 @@ public final class WeftClient {
                 request.header("Idempotency-Key", idempotencyKey);
             }
             var answer = http.send(request.build(), HttpResponse.BodyHandlers.ofString());
+            answer.headers().firstValue("Weft-Ignored").ifPresent(names ->
+                    LOG.log(System.Logger.Level.WARNING, method + " " + path + ": Weft does not know and ignored " + names));
             if (answer.statusCode() == 200) {
                 return object(WeftJson.read(answer.body()));
             }
@@ -97,7 +104,7 @@ public final class WeftClient {
             boolean repeatable = answer.statusCode() == 429
                     || answer.statusCode() == 503 && answer.headers().firstValue("Retry-After").isPresent();
             if (!repeatable || attempt == 5) {
-                throw new Refusal(answer.statusCode(), problem(answer.body()));
+                throw new Refusal(answer.statusCode(), problem(answer.body()), baseUrl);
             }
             Thread.sleep(1000 * answer.headers().firstValue("Retry-After").filter(text -> text.matches("\\d{1,9}")).map(Long::parseLong).orElse(1L));
         }

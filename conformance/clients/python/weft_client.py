@@ -11,6 +11,7 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
+import warnings
 from typing import Any, Iterator, List, Optional, TypedDict
 
 import weft_signer
@@ -75,10 +76,12 @@ class RunEvent(TypedDict):
 
 
 class WeftError(Exception):
-    """An answer that is no success. code is stable; problem is all that the service said."""
+    """An answer that is no success. code is stable; problem is all that the service said. The
+    message ends with the address that explains the causes."""
 
-    def __init__(self, status, problem):
-        super().__init__(f"{status} {problem.get('code')}: {problem.get('detail')}")
+    def __init__(self, status, problem, base_url=""):
+        docs = f" See {base_url}{problem['docs']}" if problem.get("docs") else ""
+        super().__init__(f"{status} {problem.get('code')}: {problem.get('detail')}{docs}")
         self.status, self.code, self.problem = status, problem.get("code"), problem
 
 
@@ -105,13 +108,15 @@ class Weft:
                 request.add_header("Idempotency-Key", idempotency_key)
             try:
                 with urllib.request.urlopen(request, timeout=60) as answer:
+                    if answer.headers.get("Weft-Ignored"):
+                        warnings.warn(f"{method} {path}: Weft does not know and ignored {answer.headers['Weft-Ignored']}", stacklevel=2)
                     return json.load(answer)
             except urllib.error.HTTPError as refused:
                 problem = _problem(refused)
                 # A 503 without Retry-After may have taken effect.
                 repeatable = refused.code == 429 or refused.code == 503 and "Retry-After" in refused.headers
                 if not repeatable or attempt == patience:
-                    raise WeftError(refused.code, problem) from None
+                    raise WeftError(refused.code, problem, self.base_url) from None
                 time.sleep(weft_stream.seconds(refused.headers.get("Retry-After")) or 1)
 
     def execute(self, module, input=None, config=None, wait_ms=None, idempotency_key=None, **more) -> Execution:

@@ -38,14 +38,17 @@ interface Call {
   body?: unknown;
 }
 
-/** An answer that is no success. `code` is stable; `problem` is all that the service said. */
+/**
+ * An answer that is no success. `code` is stable; `problem` is all that the service said. The message
+ * ends with the address that explains the causes.
+ */
 export class WeftError extends Error {
   readonly status: number;
   readonly code: string | undefined;
   readonly problem: Partial<Schemas['Problem']>;
 
-  constructor(status: number, problem: Partial<Schemas['Problem']>) {
-    super(`${status} ${problem.code}: ${problem.detail}`);
+  constructor(status: number, problem: Partial<Schemas['Problem']>, baseUrl = '') {
+    super(`${status} ${problem.code}: ${problem.detail}${problem.docs ? ` See ${baseUrl}${problem.docs}` : ''}`);
     this.status = status;
     this.code = problem.code;
     this.problem = problem;
@@ -79,10 +82,12 @@ export class Weft {
       const headers = await this.#signer.headers(method.toUpperCase(), target, body);
       for (const [name, value] of Object.entries(call.header ?? {})) if (value !== undefined) headers[name] = String(value);
       const answer = await fetch(this.#baseUrl + target, { method: method.toUpperCase(), headers, body: body === '' ? null : body });
+      const ignored = answer.headers.get('Weft-Ignored');
+      if (ignored) console.warn(`${method} ${target}: Weft does not know and ignored ${ignored}`);
       if (answer.ok) return (await answer.json()) as Answer<paths[P][M]>;
       // A 503 without Retry-After may have taken effect.
       const repeatable = answer.status === 429 || (answer.status === 503 && answer.headers.has('Retry-After'));
-      if (!repeatable || attempt === 5) throw new WeftError(answer.status, await problemOf(answer));
+      if (!repeatable || attempt === 5) throw new WeftError(answer.status, await problemOf(answer), this.#baseUrl);
       await answer.body?.cancel();
       await new Promise((resolve) => setTimeout(resolve, 1000 * (seconds(answer.headers.get('Retry-After')) || 1)));
     }

@@ -29,6 +29,9 @@ const maxAnswer = 8 << 20
 type Client struct {
 	base *url.URL
 	http *http.Client
+	// Ignored is called with the Weft-Ignored header of each response that has one: the query
+	// parameters and fields that the service does not know. Nil: not reported.
+	Ignored func(names string)
 }
 
 // New returns a client for the Weft at baseURL. transport may be nil.
@@ -124,7 +127,10 @@ func (c *Client) do(ctx context.Context, method, target string, body []byte, hea
 	}
 	if answer.StatusCode != http.StatusOK {
 		defer answer.Body.Close()
-		return nil, readProblem(answer)
+		return nil, c.readProblem(answer, body)
+	}
+	if names := answer.Header.Get("Weft-Ignored"); names != "" && c.Ignored != nil {
+		c.Ignored(names)
 	}
 	return answer, nil
 }

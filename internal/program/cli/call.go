@@ -55,7 +55,7 @@ func (c *callCommand) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	weft, err := c.caller()
+	weft, err := c.caller(s)
 	if err != nil {
 		return err
 	}
@@ -89,6 +89,18 @@ func (c *callCommand) Run(s *session) error {
 	return conclude(s, record, time.Since(start))
 }
 
+// goodSecret is the length in bytes from which a secret is not reported as short: the output of
+// SHA-256, as RFC 2104 recommends for keys of an HMAC. The service accepts shorter secrets, because
+// existing clients send them (decisions 9.6).
+const goodSecret = 32
+
+// warnShortSecret warns of a callback secret that could be guessed. It never prints the secret.
+func warnShortSecret(s *session, secret string) {
+	if len(secret) < goodSecret {
+		s.note("Warning: the secret of the callback has %s. Anyone who guesses it can forge callbacks. Use at least %d random bytes, for example: openssl rand -hex %[2]d", counted(len(secret), "1 byte", "%d bytes"), goodSecret)
+	}
+}
+
 // request builds the request from the flags.
 func (c *callCommand) request(s *session) (request api.ExecuteComponentRequest, header http.Header, err error) {
 	wait := maxWait
@@ -120,6 +132,7 @@ func (c *callCommand) request(s *session) (request api.ExecuteComponentRequest, 
 	}
 	if secret != "" {
 		request.CallbackSecret = &secret
+		warnShortSecret(s, secret)
 	}
 	header = preferStrict()
 	if c.IdempotencyKey != "" {
@@ -222,8 +235,8 @@ func explain(err error, credentials client.Credentials) error {
 		return fmt.Errorf("%w\nIs a Weft running at %s? Run `weft doctor` to check", err, credentials.BaseURL)
 	case slices.ContainsFunc(problem.Errors, isBlockedCallback):
 		return fmt.Errorf("%w\n%s", err, networkHint)
-	case problem.Reason != nil && *problem.Reason == "invalid_credentials":
-		return fmt.Errorf("%w\nThe credentials are for another Weft, or the key was revoked or has expired after a rotation", err)
+	case problem.Reason != nil && *problem.Reason == "invalid_credentials" && !problem.Altered:
+		return fmt.Errorf("%w\nThe credentials are for %s. To use others, set --credentials FILE. To create a key there, run `weft keys create`; `weft dev` creates one at its next start", err, credentials)
 	}
 	return err
 }

@@ -38,6 +38,15 @@ func TestCallPrintsTheRecord(t *testing.T) {
 	}
 }
 
+func TestIgnoredPartsOfARequestAreAWarning(t *testing.T) {
+	s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Weft-Ignored", `"limt", "/waitForMS", more`)
+		fmt.Fprint(w, record("COMPLETED", `{}`, "null"))
+	})
+	run(t, s.environ(), "", "call", "M").check(t, 0, `"COMPLETED"`, `ignored them: "limt", "/waitForMS", more. Check the spelling`)
+	run(t, s.environ(), "", "hooks", "delete", hookID).check(t, 0, "", `ignored them: "limt", "/waitForMS", more.`)
+}
+
 func TestCallSendsItsFlags(t *testing.T) {
 	s := serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, record("CREATED", "null", "null")) })
 	file := filepath.Join(t.TempDir(), "input.json")
@@ -122,7 +131,7 @@ func TestCallReportsErrors(t *testing.T) {
 		{"no file", []string{"--input=@/nowhere.json"}, "no such file"},
 		{"long wait", []string{"--wait=16s"}, "--stream waits until"},
 		{"no credentials", []string{"--credentials=/nowhere.json"}, "start `weft dev` here"},
-		{"other credentials", []string{"--credentials=" + stranger}, "for another Weft"},
+		{"other credentials", []string{"--credentials=" + stranger}, "belongs to another Weft"},
 		{"broken credentials", []string{"--credentials=" + broken}, "does not have the form"},
 		{"nobody there", []string{"--base-url=http://127.0.0.1:1"}, "Is a Weft running at http://127.0.0.1:1?"},
 		{"base URL with a path", []string{"--base-url=http://127.0.0.1/v1/sdk"}, "must end before /v1"},

@@ -130,7 +130,7 @@ func (c *componentsCommand) one(s *session) (one api.Component, raw []byte, err 
 		raw, err = strictjson.Encode(one)
 		return one, raw, err
 	}
-	weft, err := c.caller()
+	weft, err := c.caller(s)
 	if err != nil {
 		return one, nil, offline(err)
 	}

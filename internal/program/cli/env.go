@@ -103,7 +103,7 @@ func (c *envSet) Run(s *session) error {
 	if !utf8.ValidString(request.Value) {
 		return errors.New("the value is not valid UTF-8")
 	}
-	weft, err := c.caller()
+	weft, err := c.caller(s)
 	if err != nil {
 		return err
 	}

@@ -31,11 +31,11 @@ func (c *hooksList) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	columns := []any{"ID", "WORKFLOW", "STATUS", "SCHEME", "HEADER", "LAST", "REFUSED", "NAME"}
+	columns := []any{"ID", "WORKFLOW", "STATUS", "SCHEME", "HEADER", "LAST", "REFUSED", "TIMES", "NAME"}
 	return printList(s, c.target, hooksPath, filter, c.Limit, columns, func(one api.Hook) []any {
 		return []any{
 			one.ID, one.WorkflowID, one.Status, one.Verification.Scheme, printable(one.Verification.Header), dateOf(one.LastAt),
-			dateAnd(one.LastRefusedAt, one.LastRefusal), printable(one.Name),
+			dateAnd(one.LastRefusedAt, one.LastRefusal), one.RefusalCount, printable(one.Name),
 		}
 	})
 }
@@ -68,7 +68,7 @@ func (c *hooksCreate) Run(s *session) error {
 	if c.AcceptRepeated && c.DeliveryHeader == "" {
 		return errors.New("--accept-repeated-bodies needs --delivery-header")
 	}
-	weft, err := c.caller()
+	weft, err := c.caller(s)
 	if err != nil {
 		return err
 	}
@@ -84,6 +84,9 @@ func (c *hooksCreate) Run(s *session) error {
 	raw, err := weft.exchange(s, http.MethodPost, hooksPath, request, idempotencyHeader(c.IdempotencyKey), &made)
 	if err != nil {
 		return err
+	}
+	for _, one := range made.Warnings {
+		s.note("Warning: %s", printable(one.Message))
 	}
 	s.note("%s  %s  deliveries go to %s", made.ID, made.Status, strings.TrimSuffix(weft.credentials.BaseURL, "/")+made.Path)
 	return printJSON(s.stdout, raw)

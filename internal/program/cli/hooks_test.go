@@ -13,7 +13,7 @@ const hookID = "019aa5f3-2c3d-7e4f-9051-6c7d8e9fa0b1"
 func hookText(status string) string {
 	return `{"id":"` + hookID + `","workflowId":"` + workflowID + `","name":"of\u001b[2J X","status":"` + status + `","path":"/v1/hooks/` + hookID +
 		`","verification":{"scheme":"hmac","header":"X-Mac","prefix":"","algorithm":"sha256","encoding":"hex","deliveryHeader":null},"lastAt":null,"lastRunId":null,` +
-		`"lastRefusedAt":"2026-11-20T08:00:00.000Z","lastRefusal":"hook_paused","createdAt":"2026-11-21T10:15:30.123Z","updatedAt":"2026-11-21T10:15:30.123Z"}`
+		`"lastRefusedAt":"2026-11-20T08:00:00.000Z","lastRefusal":"hook_paused","refusalCount":3,"createdAt":"2026-11-21T10:15:30.123Z","updatedAt":"2026-11-21T10:15:30.123Z"}`
 }
 
 func TestHooksAreCreatedPausedAndDeleted(t *testing.T) {
@@ -66,12 +66,29 @@ func TestHooksAreCreatedPausedAndDeleted(t *testing.T) {
 	}
 }
 
+func TestAShortSecretIsAWarning(t *testing.T) {
+	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/v1/sdk/hooks" { // the service warns, because the secret may be that of an ON_WEBHOOK
+			fmt.Fprint(w, strings.TrimSuffix(hookText("ACTIVE"), "}")+`,"warnings":[{"code":"SHORT_SECRET","message":"The secret is short.","pointer":"/verification/secret"}]}`)
+			return
+		}
+		fmt.Fprint(w, record("COMPLETED", "{}", "null"))
+	})
+	run(t, s.environ(), "", "hooks", "create", workflowID).check(t, 0, "", "Warning: The secret is short.\n")
+	for secret, want := range map[string]bool{"hush-hush": true, "0123456789abcdef0123456789abcdef": false} {
+		got := run(t, append(s.environ(), "WEFT_CALLBACK_SECRET="+secret), "", "call", "M", "--callback-url=https://example.com/")
+		if warned := strings.Contains(got.stderr, "Warning: the secret of the callback has 9 bytes"); got.code != 0 || warned != want || strings.Contains(got.stderr, secret) {
+			t.Errorf("%d bytes: exit code %d, %s", len(secret), got.code, got.stderr)
+		}
+	}
+}
+
 func TestHooksAreListed(t *testing.T) {
 	s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprintf(w, `{"data":[%s],"nextCursor":null,"hasMore":false}`, hookText("ACTIVE"))
 	})
 	got := run(t, s.environ(), "", "hooks", "list")
-	got.check(t, 0, "ACTIVE  hmac    X-Mac   -     2026-11-20 08:00:00 hook_paused  of\uFFFD[2J X\n", "")
+	got.check(t, 0, "ACTIVE  hmac    X-Mac   -     2026-11-20 08:00:00 hook_paused  3      of\uFFFD[2J X\n", "")
 	if want := "GET /v1/sdk/hooks?limit=20"; s.seen()[0] != want || got.stderr != "" {
 		t.Errorf("sent %s, want %s: %s", s.seen()[0], want, got.stderr)
 	}

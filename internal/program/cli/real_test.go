@@ -142,6 +142,15 @@ func TestExamplesRunOnTheRealService(t *testing.T) {
 			t.Errorf("the output lacks %q: %s", want, got.stdout)
 		}
 	}
+	text, err := os.ReadFile(strings.TrimPrefix(environ[0], "WEFT_CREDENTIALS="))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stranger := filepath.Join(t.TempDir(), "stranger.json")
+	if err := os.WriteFile(stranger, []byte(strings.Replace(string(text), `"ws_`, `"ws_x`, 1)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run(t, environ, "", "call", "RANDOM_UUID", "--credentials="+stranger).check(t, 1, "", "The key belongs to another Weft, was revoked")
 	begun := run(t, environ, "", "workflows", "run", "approval", `--input={"amount":"1000"}`)
 	var accepted struct{ RunID string }
 	if err := json.Unmarshal([]byte(begun.stdout), &accepted); err != nil {

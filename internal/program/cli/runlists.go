@@ -114,7 +114,7 @@ func list[T any](s *session, t target, path string, filter url.Values, limit int
 	if limit < 1 {
 		return nil, false, fmt.Errorf("--limit must be at least 1")
 	}
-	weft, err := t.caller()
+	weft, err := t.caller(s)
 	if err != nil {
 		return nil, false, err
 	}

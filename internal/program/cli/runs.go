@@ -11,6 +11,8 @@ import (
 	"net/url"
 	"reflect"
 	"regexp"
+	"slices"
+	"strings"
 
 	"github.com/google/uuid"
 
@@ -45,7 +47,7 @@ func (c *workflowsRun) Run(s *session) error {
 	if err != nil { // the only field that is not validated yet
 		return fmt.Errorf("--max-credits: %q is not a number", c.MaxCredits)
 	}
-	weft, err := c.caller()
+	weft, err := c.caller(s)
 	if err != nil {
 		return err
 	}
@@ -108,7 +110,7 @@ type workflowsWatch struct {
 }
 
 func (c *workflowsWatch) Run(s *session) error {
-	weft, err := c.caller()
+	weft, err := c.caller(s)
 	if err != nil {
 		return err
 	}
@@ -135,7 +137,7 @@ func (c *workflowsSignal) Run(s *session) error {
 		return err
 	}
 	path := runsPath + "/" + c.RunID.String() + "/signals/" + url.PathEscape(c.Signal)
-	weft, err := c.caller()
+	weft, err := c.caller(s)
 	if err != nil {
 		return err
 	}
@@ -144,10 +146,22 @@ func (c *workflowsSignal) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	if !sameJSON(kept.Payload, payload) {
+	switch {
+	case !sameJSON(kept.Payload, payload):
 		s.note("The run already had this signal, and keeps the payload of the first signal.")
+	case kept.WaitingFor != nil && !slices.Contains(kept.WaitingFor, c.Signal): // nil: an older service
+		s.note("%s", unawaited(c.RunID, c.Signal, kept.WaitingFor))
 	}
 	return printJSON(s.stdout, raw)
+}
+
+// unawaited says what a run waits for instead of a signal that it has stored.
+func unawaited(runID uuid.UUID, name string, waitingFor []string) string {
+	awaited := "no signal"
+	if len(waitingFor) > 0 {
+		awaited = `"` + strings.Join(waitingFor, `", "`) + `"`
+	}
+	return fmt.Sprintf("Stored. Run %s waits for %s; nothing waits for %q now. If the name is right, the run uses the signal when it reaches a WAIT_FOR_SIGNAL with that name.", runID, awaited, name)
 }
 
 // sameJSON reports whether two strings are the same JSON value, whatever their format.
@@ -170,7 +184,7 @@ func (c *workflowsCancel) Run(s *session) error {
 	if c.Immediate {
 		request.Mode = new(api.CancelModeImmediate)
 	}
-	weft, err := c.caller()
+	weft, err := c.caller(s)
 	if err != nil {
 		return err
 	}

@@ -192,6 +192,24 @@ func TestFileIsSavedAndRun(t *testing.T) {
 	}
 }
 
+func TestASignalThatNothingWaitsForSaysWhatTheRunWaitsFor(t *testing.T) {
+	for waitingFor, want := range map[string]string{
+		`,"waitingFor":["approved","paid"]`: `Stored. Run ` + runID + ` waits for "approved", "paid"; nothing waits for "aproved" now.`,
+		`,"waitingFor":[]`:                  `Stored. Run ` + runID + ` waits for no signal; nothing waits for "aproved" now.`,
+		`,"waitingFor":["aproved"]`:         "",
+		``:                                  "", // an older service
+	} {
+		s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprint(w, `{"runId":"`+runID+`","signal":"aproved","payload":{},"receivedAt":"2026-11-21T10:16:00.000Z"`+waitingFor+`}`)
+		})
+		got := run(t, s.environ(), "", "workflows", "signal", runID, "aproved")
+		got.check(t, 0, `"signal": "aproved"`, want)
+		if want == "" && got.stderr != "" {
+			t.Errorf("%s: unexpected note %q", waitingFor, got.stderr)
+		}
+	}
+}
+
 func TestASignalIsSent(t *testing.T) {
 	s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, `{"runId":"`+runID+`","signal":"approved","payload":{"n":1e400,"by":"ada"},"receivedAt":"2026-11-21T10:16:00.000Z"}`)

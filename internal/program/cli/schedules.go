@@ -69,7 +69,7 @@ func (c *schedulesCreate) Run(s *session) error {
 	request := api.CreateScheduleRequest{
 		Cron: optional(c.Cron), TimeZone: optional(c.TimeZone), Name: optional(c.Name), Overlap: optional(api.Overlap(c.Overlap)), Status: paused(c.Paused),
 	}
-	weft, err := c.caller()
+	weft, err := c.caller(s)
 	if err != nil {
 		return err
 	}

@@ -58,7 +58,7 @@ func (c *workflowsPush) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	weft, err := c.caller()
+	weft, err := c.caller(s)
 	if err != nil {
 		return err
 	}
@@ -151,14 +151,24 @@ type caller struct {
 	credentials client.Credentials
 }
 
-// caller reads the credentials and creates the client.
-func (t target) caller() (caller, error) {
+// caller reads the credentials and creates the client, which warns of what the service ignored.
+func (t target) caller(s *session) (caller, error) {
 	credentials, signer, err := t.signer()
 	if err != nil {
 		return caller{}, err
 	}
 	weft, err := client.New(credentials.BaseURL, signer, nil)
-	return caller{weft, credentials}, err
+	if err != nil {
+		return caller{}, err
+	}
+	warned := ""
+	weft.Ignored = func(names string) {
+		if names != warned { // a command may repeat a request
+			s.note("Warning: the service does not know these parts of the request and ignored them: %s. Check the spelling, or upgrade the service.", printable(names))
+		}
+		warned = names
+	}
+	return caller{weft, credentials}, nil
 }
 
 // preferStrict requests that unknown fields are rejected (decisions 1.1), because they are probably
@@ -194,7 +204,7 @@ func (c caller) exchange(s *session, method, path string, request any, header ht
 // replace reads an object of type T, sends what with returns for it to the same path, and returns the
 // object that the service then has.
 func replace[T any](s *session, t target, path string, with func(T) any) (one T, err error) {
-	weft, err := t.caller()
+	weft, err := t.caller(s)
 	if err != nil {
 		return one, err
 	}
@@ -206,7 +216,7 @@ func replace[T any](s *session, t target, path string, with func(T) any) (one T,
 
 // ask is for commands that send a single request without a body.
 func (t target) ask(s *session, method, path string) ([]byte, error) {
-	caller, err := t.caller()
+	caller, err := t.caller(s)
 	if err != nil {
 		return nil, err
 	}

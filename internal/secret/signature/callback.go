@@ -41,6 +41,13 @@ var ErrUnsigned = errors.New("the signature is missing")
 // secret. It is impossible to know which of the two is wrong.
 var ErrMismatch = errors.New("it was made with another secret, or over other bytes")
 
+// ErrExpired and ErrInFuture mean that the timestamp of a delivery is further than WebhookTolerance
+// from the receiver's clock.
+var (
+	ErrExpired  = errors.New("webhook-timestamp is too old")
+	ErrInFuture = errors.New("webhook-timestamp is ahead of the clock")
+)
+
 // CheckCallbackV1 checks values, which are all values of X-Svc-Signature in a delivery, as contract
 // 5.3 requires of a receiver. It returns nil, ErrUnsigned, ErrMismatch, or an error about the form.
 // The digests are compared in constant time.
@@ -80,7 +87,7 @@ type Webhook struct {
 
 // Check checks a delivery with this body at now. It returns nil if one of the delivery's signatures
 // is valid and was made within WebhookTolerance. Otherwise it returns ErrUnsigned (all three headers
-// are missing), ErrMismatch, or an error about one of the headers.
+// are missing), ErrMismatch, ErrExpired, ErrInFuture, or an error about one of the headers.
 func (h Webhook) Check(secret string, body []byte, now time.Time) error {
 	if len(h.ID)+len(h.Timestamp)+len(h.Signature) == 0 {
 		return ErrUnsigned
@@ -95,9 +102,9 @@ func (h Webhook) Check(secret string, body []byte, now time.Time) error {
 	at := time.Unix(int64(seconds), 0)
 	switch age := now.Sub(at); {
 	case age > WebhookTolerance:
-		return fmt.Errorf("webhook-timestamp is %v in the past, more than %v", age.Truncate(time.Second), WebhookTolerance)
+		return fmt.Errorf("%w: %v in the past, more than %v", ErrExpired, age.Truncate(time.Second), WebhookTolerance)
 	case -age > WebhookTolerance:
-		return fmt.Errorf("webhook-timestamp is %v in the future, more than %v", -age.Truncate(time.Second), WebhookTolerance)
+		return fmt.Errorf("%w: %v in the future, more than %v", ErrInFuture, -age.Truncate(time.Second), WebhookTolerance)
 	}
 	want := []byte(StandardWebhook(secret, h.ID[0], at, body))
 	right := false

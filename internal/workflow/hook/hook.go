@@ -2,8 +2,8 @@
 // and verifies the deliveries to them (decisions 8.15).
 //
 // The package does not depend on HTTP routes or on how a run advances. Invariant: a delivery is
-// not used, counted or stored before its signature is verified over the bytes as received, and one
-// delivery starts one run.
+// not used or stored before its signature is verified over the bytes as received, and one delivery
+// starts one run. A hook records that a delivery failed verification, but nothing that it sent.
 package hook
 
 import (
@@ -47,15 +47,30 @@ type Deps struct {
 type Service struct {
 	Deps
 	failures *throttle.Limiter[netip.Addr]
+	refusals *throttle.Limiter[refusal]
+}
+
+// refusal identifies a kind of rejected delivery.
+type refusal struct {
+	hook   uuid.UUID
+	reason string
 }
 
 // Limits of failed deliveries from one client address: a burst, then a rate per second. They equal
 // the limits of failed request signatures.
 const failureBurst, failureRate = 1000, 100
 
+// refusalRate is how many rejections per second a hook records for each reason that a stranger or a
+// flood of deliveries can cause. See recordRefusal.
+const refusalRate = 0.1
+
 // NewService returns a Service.
 func NewService(deps Deps) *Service {
-	return &Service{Deps: deps, failures: throttle.NewLimiter[netip.Addr](failureBurst, failureRate, time.Now)}
+	return &Service{
+		Deps:     deps,
+		failures: throttle.NewLimiter[netip.Addr](failureBurst, failureRate, time.Now),
+		refusals: throttle.NewLimiter[refusal](1, refusalRate, time.Now),
+	}
 }
 
 // SealedAt returns the place that the sealed secret of a hook is bound to.
@@ -108,7 +123,7 @@ func apiRecord(row db.HookGetRow) (api.Hook, error) {
 	shown := api.Hook{
 		ID: row.ID, WorkflowID: row.WorkflowID, Name: row.Name, Status: api.TriggerStatus(row.Status), Path: "/v1/hooks/" + row.ID.String(),
 		LastAt: timestamp.OfPointer(row.LastAt), LastRunID: row.LastRunID,
-		LastRefusedAt: timestamp.OfPointer(row.LastRefusedAt), LastRefusal: row.LastRefusal,
+		LastRefusedAt: timestamp.OfPointer(row.LastRefusedAt), LastRefusal: row.LastRefusal, RefusalCount: row.RefusalCount,
 		CreatedAt: timestamp.Of(row.CreatedAt), UpdatedAt: timestamp.Of(row.UpdatedAt),
 	}
 	if err := json.Unmarshal(row.Verification, &shown.Verification); err != nil {

@@ -72,12 +72,16 @@ func (s *Service) Receive(ctx context.Context, d Delivery) (run.Triggered, error
 	if err != nil {
 		return run.Triggered{}, err
 	}
-	if !verified(v, secret, d.Header, d.Body, row.Now) {
+	ctx = postgres.Scope(ctx, row.WorkspaceID)
+	if reason := verify(v, secret, d.Header, d.Body, row.Now); reason != "" {
 		s.failures.Count(source)
+		s.recordRefusal(ctx, key, reason)
 		return run.Triggered{}, errInvalidSignature
 	}
-	ctx = postgres.Scope(ctx, row.WorkspaceID)
 	if err := d.Admit(ctx, row.WorkspaceID); err != nil {
+		if fault.CodeOf(err) == fault.RateLimited {
+			s.recordRefusal(ctx, key, "rate_limited")
+		}
 		return run.Triggered{}, err
 	}
 	triggered, err := s.startRun(ctx, key, row, v, d)
@@ -117,6 +121,16 @@ func (s *Service) startRun(ctx context.Context, key notify.Key, row db.HookGetBy
 // outcomeTimeout limits how long a delivery waits for its outcome to be stored.
 const outcomeTimeout = 2 * time.Second
 
+// recordRefusal stores in the hook why a delivery was rejected before it was admitted. Anybody who
+// knows the hook's address can cause such rejections, at any rate. So each process records each
+// reason of a hook at most once per 10 seconds, and a rejection overwrites the previous one: a
+// flood costs a fixed number of statements and no space. Nothing that the sender sent is stored.
+func (s *Service) recordRefusal(ctx context.Context, key notify.Key, reason string) {
+	if s.refusals.Take(refusal{key.ID, reason}) == 0 {
+		s.store(ctx, db.HookRecordDeliveryParams{WorkspaceID: key.WorkspaceID, ID: key.ID, Refusal: &reason})
+	}
+}
+
 // recordOutcome stores the result of the latest delivery in the hook, at most once per second.
 func (s *Service) recordOutcome(ctx context.Context, key notify.Key, triggered run.Triggered, err error) {
 	p := db.HookRecordDeliveryParams{WorkspaceID: key.WorkspaceID, ID: key.ID}
@@ -134,10 +148,15 @@ func (s *Service) recordOutcome(ctx context.Context, key notify.Key, triggered r
 	default:
 		p.RunID = &triggered.RunID
 	}
+	s.store(ctx, p)
+}
+
+// store stores the outcome of a delivery in its hook. A failure is logged: the outcome itself stands.
+func (s *Service) store(ctx context.Context, p db.HookRecordDeliveryParams) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), outcomeTimeout)
 	defer cancel()
 	if err := db.New().HookRecordDelivery(ctx, s.API, p); err != nil && !postgres.Unavailable(err) {
-		s.Log.WarnContext(ctx, "failed to store the outcome of a delivery", "hook_id", key.ID.String(), "error", err)
+		s.Log.WarnContext(ctx, "failed to store the outcome of a delivery", "hook_id", p.ID.String(), "error", err)
 	}
 }
 

@@ -47,13 +47,18 @@ func (s *Service) Create(ctx context.Context, p CreateParams) (made api.Hook, re
 	}
 	key := notify.Key{WorkspaceID: p.WorkspaceID}
 	err = postgres.BeginFunc(ctx, s.API, func(tx pgx.Tx) (err error) {
-		key.ID, replayed, err = p.Idempotency.OnceTx(ctx, tx, id, func() error { return s.createTx(ctx, tx, id, p) })
+		var warnings []api.HookWarning
+		key.ID, replayed, err = p.Idempotency.OnceTx(ctx, tx, id, func() (err error) {
+			warnings, err = s.createTx(ctx, tx, id, p)
+			return err
+		})
 		if err != nil {
 			return err
 		}
 		if made, err = s.read(ctx, tx, key); err != nil || replayed {
 			return err
 		}
+		made.Warnings = warnings
 		return recordAudit(ctx, tx, p.WorkspaceID, made, "created")
 	})
 	err = postgres.Resolve(ctx, s.API, err, func(ctx context.Context) error {
@@ -63,43 +68,59 @@ func (s *Service) Create(ctx context.Context, p CreateParams) (made api.Hook, re
 	return made, replayed, err
 }
 
-func (s *Service) createTx(ctx context.Context, tx pgx.Tx, id uuid.UUID, p CreateParams) error {
+func (s *Service) createTx(ctx context.Context, tx pgx.Tx, id uuid.UUID, p CreateParams) ([]api.HookWarning, error) {
 	// The lock serializes creations in a workflow, so that the limit holds.
 	_, err := db.New().WorkflowLock(ctx, tx, db.WorkflowLockParams{WorkspaceID: p.WorkspaceID, ID: p.WorkflowID})
 	if err != nil && !postgres.NotFound(err) {
-		return fmt.Errorf("lock workflow: %w", err)
+		return nil, fmt.Errorf("lock workflow: %w", err)
 	}
 	entry, err := s.Runs.Entry(ctx, tx, p.WorkspaceID, p.WorkflowID, trigger)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	requested := p.Draft.Verification
 	if requested == nil {
 		if requested, err = configVerification(entry.Config); err != nil {
-			return err
+			return nil, err
 		}
 	}
 	checked, secret, err := check(requested, "")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	count, err := db.New().HookCount(ctx, tx, db.HookCountParams{WorkspaceID: p.WorkspaceID, WorkflowID: p.WorkflowID})
 	if err != nil {
-		return fmt.Errorf("count hooks: %w", err)
+		return nil, fmt.Errorf("count hooks: %w", err)
 	}
 	if count >= maxHooks {
-		return &fault.Error{Code: fault.Conflict, Reason: "too_many_hooks", Message: fmt.Sprintf("A workflow can have at most %d hooks. Delete one first.", maxHooks)}
+		return nil, &fault.Error{Code: fault.Conflict, Reason: "too_many_hooks", Message: fmt.Sprintf("A workflow can have at most %d hooks. Delete one first.", maxHooks)}
 	}
 	row := db.HookInsertParams{
 		WorkspaceID: p.WorkspaceID, ID: id, WorkflowID: p.WorkflowID, Name: p.Draft.Name, Status: cmp.Or(p.Draft.Status, active),
 	}
 	if row.Verification, row.Sealed, err = s.encode(notify.Key{WorkspaceID: p.WorkspaceID, ID: id}, checked, secret); err != nil {
-		return err
+		return nil, err
 	}
 	if err := db.New().HookInsert(ctx, tx, row); err != nil {
-		return fmt.Errorf("insert hook: %w", err)
+		return nil, fmt.Errorf("insert hook: %w", err)
 	}
-	return nil
+	return warningsOf(secret), nil
+}
+
+// goodSecret is the length in bytes from which a secret is not reported as short: the output of
+// SHA-256, as RFC 2104 recommends for keys of an HMAC. Shorter secrets are accepted, because
+// existing clients send them (decisions 9.6).
+const goodSecret = 32
+
+// warningsOf returns the warnings about a secret.
+func warningsOf(secret string) []api.HookWarning {
+	if len(secret) >= goodSecret {
+		return nil
+	}
+	return []api.HookWarning{{
+		Code: "SHORT_SECRET", Pointer: "/verification/secret",
+		Message: fmt.Sprintf("The secret has fewer than %d bytes. Anyone who guesses it can forge deliveries. Use at least %[1]d random bytes.", goodSecret),
+	}}
 }
 
 // encode returns the stored form of a verification: its JSON without the secret, and the sealed
@@ -127,21 +148,23 @@ func (s *Service) secret(key notify.Key, sealed []byte) (string, error) {
 // current one. It returns NOT_FOUND, and INVALID_INPUT for an invalid verification.
 func (s *Service) Replace(ctx context.Context, key notify.Key, d Draft) (replaced api.Hook, err error) {
 	err = postgres.BeginFunc(ctx, s.API, func(tx pgx.Tx) (err error) {
-		if err := s.replaceTx(ctx, tx, key, d); err != nil {
+		warnings, err := s.replaceTx(ctx, tx, key, d)
+		if err != nil {
 			return err
 		}
 		if replaced, err = s.read(ctx, tx, key); err != nil {
 			return err
 		}
+		replaced.Warnings = warnings
 		return recordAudit(ctx, tx, key.WorkspaceID, replaced, "updated")
 	})
 	return replaced, err
 }
 
-func (s *Service) replaceTx(ctx context.Context, tx pgx.Tx, key notify.Key, d Draft) error {
+func (s *Service) replaceTx(ctx context.Context, tx pgx.Tx, key notify.Key, d Draft) (warnings []api.HookWarning, err error) {
 	present, err := lockTx(ctx, tx, key)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	row := db.HookUpdateParams{
 		WorkspaceID: key.WorkspaceID, ID: key.ID, Name: d.Name, Status: cmp.Or(d.Status, present.Status),
@@ -150,20 +173,21 @@ func (s *Service) replaceTx(ctx context.Context, tx pgx.Tx, key notify.Key, d Dr
 	if d.Verification != nil {
 		kept, err := s.secret(key, present.Sealed)
 		if err != nil && d.Verification.Secret == nil {
-			return err
+			return nil, err
 		}
 		checked, secret, err := check(d.Verification, kept)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if row.Verification, row.Sealed, err = s.encode(key, checked, secret); err != nil {
-			return err
+			return nil, err
 		}
+		warnings = warningsOf(secret)
 	}
 	if err := db.New().HookUpdate(ctx, tx, row); err != nil {
-		return fmt.Errorf("update hook: %w", err)
+		return nil, fmt.Errorf("update hook: %w", err)
 	}
-	return nil
+	return warnings, nil
 }
 
 // Delete deletes a hook and returns its last state. It returns NOT_FOUND if the hook does not

@@ -7,6 +7,7 @@ import (
 	"crypto/sha512"
 	"encoding/base64"
 	"encoding/hex"
+	"errors"
 	"hash"
 	"net/http"
 	"strings"
@@ -72,21 +73,31 @@ func check(requested *api.NewVerification, current string) (v api.Verification, 
 	return v, secret, nil
 }
 
-// verified reports whether a delivery has a valid signature.
-func verified(v api.Verification, secret string, header http.Header, body []byte, now time.Time) bool {
+// The reasons why the signature of a delivery is rejected. Only the hook shows them: the response to
+// the sender is the same for all.
+const (
+	missingSignature   = "missing_signature"
+	malformedSignature = "malformed_signature"
+	invalidSignature   = "invalid_signature"
+	timestampExpired   = "timestamp_expired"
+	timestampInFuture  = "timestamp_in_future"
+)
+
+// verify returns "" if a delivery has a valid signature, and otherwise why it is rejected.
+func verify(v api.Verification, secret string, header http.Header, body []byte, now time.Time) (reason string) {
 	if v.Scheme == api.VerificationSchemeStandardWebhooks {
 		headers := signature.Webhook{
 			ID: header.Values(standardID), Timestamp: header.Values(standardAt), Signature: header.Values(standardSignature),
 		}
-		return headers.Check(secret, body, now) == nil
+		return standardReason(headers.Check(secret, body, now))
 	}
 	values := header.Values(v.Header)
-	if len(values) != 1 {
-		return false
+	if len(values) == 0 {
+		return missingSignature
 	}
 	text, ok := strings.CutPrefix(values[0], v.Prefix)
-	if !ok {
-		return false
+	if !ok || len(values) > 1 {
+		return malformedSignature
 	}
 	var sent []byte
 	var err error
@@ -96,13 +107,33 @@ func verified(v api.Verification, secret string, header http.Header, body []byte
 		sent, err = hex.DecodeString(text)
 	}
 	if err != nil {
-		return false
+		return malformedSignature
 	}
 	algorithm := sha256.New
 	if v.Algorithm == api.VerificationAlgorithmSha512 {
 		algorithm = sha512.New
 	}
-	return hmac.Equal(sent, digest(algorithm, secret, body))
+	if !hmac.Equal(sent, digest(algorithm, secret, body)) {
+		return invalidSignature
+	}
+	return ""
+}
+
+// standardReason returns the reason for an error of signature.Webhook.Check, and "" for nil.
+func standardReason(err error) string {
+	switch {
+	case err == nil:
+		return ""
+	case errors.Is(err, signature.ErrUnsigned):
+		return missingSignature
+	case errors.Is(err, signature.ErrMismatch):
+		return invalidSignature
+	case errors.Is(err, signature.ErrExpired):
+		return timestampExpired
+	case errors.Is(err, signature.ErrInFuture):
+		return timestampInFuture
+	}
+	return malformedSignature
 }
 
 // digest returns the HMAC of body with the secret as its key.

@@ -57,8 +57,24 @@ func TestSignatureIsVerifiedOverTheBytes(t *testing.T) {
 		"base64 without its =": {base, http.Header{"X-Mac": {strings.TrimRight(long, "=")}}, `{"x": 1}`, false},
 		"the other algorithm":  {base, http.Header{"X-Mac": {base64.StdEncoding.EncodeToString(digest(sha256.New, secret, body))}}, `{"x": 1}`, false},
 	} {
-		if got := verified(made(t, c.verification), secret, c.header, []byte(c.body), time.Now()); got != c.want {
+		if got := verify(made(t, c.verification), secret, c.header, []byte(c.body), time.Now()) == ""; got != c.want {
 			t.Errorf("%s: %v", name, got)
+		}
+	}
+}
+
+func TestRejectedStandardWebhookHasItsReason(t *testing.T) {
+	v := made(t, api.NewVerification{Scheme: new(api.VerificationSchemeStandardWebhooks)})
+	now, body := time.Unix(1795256130, 0), []byte("{}")
+	at := func(at time.Time, secret string) http.Header {
+		return http.Header{"Webhook-Id": {"a"}, "Webhook-Timestamp": {strconv.FormatInt(at.Unix(), 10)}, "Webhook-Signature": {signature.StandardWebhook(secret, "a", at, body)}}
+	}
+	for want, header := range map[string]http.Header{
+		"": at(now, secret), missingSignature: {}, malformedSignature: {"Webhook-Id": {"a"}}, invalidSignature: at(now, "another-secret"),
+		timestampExpired: at(now.Add(-6*time.Minute), secret), timestampInFuture: at(now.Add(6*time.Minute), secret),
+	} {
+		if got := verify(v, secret, header, body, now); got != want {
+			t.Errorf("got %q, want %q", got, want)
 		}
 	}
 }
@@ -106,7 +122,7 @@ func TestStandardWebhooksDeliveryIsVerified(t *testing.T) {
 			header.Set(standardID, c.id)
 			header.Set(standardAt, c.at)
 			header.Set(standardSignature, c.signature)
-			if got := verified(v, secret, header, body, now); got != c.want {
+			if got := verify(v, secret, header, body, now) == ""; got != c.want {
 				t.Errorf("%s: %v", name, got)
 			}
 		}
@@ -125,7 +141,7 @@ func FuzzVerified(f *testing.F) {
 			{Scheme: api.VerificationSchemeHmac, Header: "X-Mac", Encoding: api.VerificationEncodingBase64, Algorithm: api.VerificationAlgorithmSha512},
 			{Scheme: api.VerificationSchemeStandardWebhooks},
 		} {
-			if verified(v, secret, header, []byte("body"), time.Unix(0, 0)) {
+			if verify(v, secret, header, []byte("body"), time.Unix(0, 0)) == "" {
 				t.Fatalf("%+v is right for %s", header, v.Scheme)
 			}
 		}
@@ -186,7 +202,7 @@ func TestGitHubExampleIsVerified(t *testing.T) {
 	const key, mac = "It's a Secret to Everybody", "sha256=757107ea0eb2509fc211221cce984b8a37570b6d7586c22c46f4379c8b043e17"
 	v := made(t, api.NewVerification{Header: new("X-Hub-Signature-256"), Prefix: new("sha256=")})
 	for body, want := range map[string]bool{"Hello, World!": true, "Hello, World": false} {
-		if got := verified(v, key, http.Header{"X-Hub-Signature-256": {mac}}, []byte(body), time.Now()); got != want {
+		if got := verify(v, key, http.Header{"X-Hub-Signature-256": {mac}}, []byte(body), time.Now()) == ""; got != want {
 			t.Errorf("%s: %v", body, got)
 		}
 	}
@@ -203,7 +219,7 @@ func TestStandardWebhooksExampleIsVerified(t *testing.T) {
 	header.Set(standardAt, "1614265330")
 	header.Set(standardSignature, "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=")
 	for body, want := range map[string]bool{`{"test": 2432232314}`: true, `{"test":2432232314}`: false} {
-		if got := verified(v, "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", header, []byte(body), time.Unix(1614265330, 0)); got != want {
+		if got := verify(v, "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw", header, []byte(body), time.Unix(1614265330, 0)) == ""; got != want {
 			t.Errorf("%s: %v", body, got)
 		}
 	}

@@ -20,14 +20,25 @@ import (
 	"github.com/weft-automation/weft/internal/workflow/engine"
 )
 
+// maxAwaited limits the signal names that a response lists.
+const maxAwaited = 20
+
 // Signal sends a signal to a run and returns the stored signal. Only the first signal of each name
 // counts (decisions 8.13). For later signals, it returns the first one. Signal returns CONFLICT if
 // the run is finished and has no signal with the name. The payload is sealed if the run waits for
 // a secret.
+//
+// Signal cannot reject a misspelled name, because a workflow may reach its WAIT_FOR_SIGNAL later.
+// WaitingFor shows the sender that nothing waits for the name. It is read before the signal is
+// stored, because from then on the signal's own stage may finish.
 func (s *Service) Signal(ctx context.Context, key notify.Key, access Access, name string, payload json.RawMessage) (api.RunSignal, error) {
 	row, err := s.getAllowed(ctx, key, access)
 	if err != nil {
 		return api.RunSignal{}, err
+	}
+	awaited, err := db.New().StageListAwaitedSignals(ctx, s.API, db.StageListAwaitedSignalsParams{WorkspaceID: key.WorkspaceID, RunID: key.ID, MaxRows: maxAwaited})
+	if err != nil {
+		return api.RunSignal{}, fmt.Errorf("list the signals that a run waits for: %w", err)
 	}
 	live := !row.Status.Terminal()
 	if live {
@@ -48,7 +59,9 @@ func (s *Service) Signal(ctx context.Context, key notify.Key, access Access, nam
 	if first.Payload, err = s.Vault.OpenJSON(ctx, signalPlace(key, name), first.Payload); err != nil {
 		return api.RunSignal{}, err
 	}
-	return api.RunSignal{RunID: key.ID, Signal: name, Payload: first.Payload, ReceivedAt: timestamp.Of(first.ReceivedAt)}, nil
+	return api.RunSignal{
+		RunID: key.ID, Signal: name, Payload: first.Payload, ReceivedAt: timestamp.Of(first.ReceivedAt), WaitingFor: awaited,
+	}, nil
 }
 
 // storeSignal stores a signal unless the run already has a signal with the name, and reports
