@@ -83,7 +83,9 @@ func hookLife(t *probe.Trial) {
 	t.Check(plain.Verification.AcceptRepeatedBodies == nil, "%s", t.JSON(plain))
 	repeating := probe.Decode[api.Hook](t, strictly(t, http.MethodPut, hookPath(id), object{"verification": object{"header": "X-Mac", "deliveryHeader": "X-Id", "acceptRepeatedBodies": true}}))
 	t.Check(repeating.Verification.AcceptRepeatedBodies != nil && *repeating.Verification.AcceptRepeatedBodies, "%s", t.JSON(repeating))
-	for _, short := range []*api.Hook{&plain, &repeating} { // repeating keeps the secret of plain
+	weak := makeHook(t, object{"workflowId": workflow, "verification": object{"secret": "another-secret", "header": "X-Mac"}})
+	t.Do(deleted(hookPath(weak.ID.String())))
+	for _, short := range []*api.Hook{&plain, &repeating, &weak} { // repeating keeps the secret of plain
 		t.Check(len(short.Warnings) == 1 && short.Warnings[0].Code == "SHORT_SECRET" && short.Warnings[0].Pointer == "/verification/secret" && short.Warnings[0].Message != "", "%s", t.JSON(short))
 		short.Warnings = nil // only in the response of a save
 	}

@@ -68,8 +68,11 @@ var barren = map[place]nothing{
 	{"listSystemComponents", "/*/inputs/parameters/*/schema/nullable"}: {beside: "/*/inputs/parameters/*/schema", put: `true`},
 	{"listSystemComponents", "/*/inputs/parameters/*/schema/required"}: {beside: "/*/inputs/parameters/*/schema", put: `["x"]`},
 	// Warnings come with saves only.
-	{"getWorkflow", "/warnings"}:     {beside: "/id", put: warned},
-	{"archiveWorkflow", "/warnings"}: {beside: "/id", put: warned},
+	{"getWorkflow", "/warnings"}:      {beside: "/id", put: warned},
+	{"archiveWorkflow", "/warnings"}:  {beside: "/id", put: warned},
+	{"getHook", "/warnings"}:          {beside: "/id", put: short},
+	{"deleteHook", "/warnings"}:       {beside: "/id", put: short},
+	{"listHooks", "/data/*/warnings"}: {beside: "/data/*/id", put: short},
 	// No case waits for a clock change.
 	{"createSchedule", "/lastClockChange"}:       {beside: "/lastClockChange", put: clockChange},
 	{"getSchedule", "/lastClockChange"}:          {beside: "/lastClockChange", put: clockChange},
@@ -96,6 +99,8 @@ var barren = map[place]nothing{
 }
 
 const warned = `[{"code":"LOOP_WITHOUT_BODY","message":"The loop has no body.","pointer":"/components/1"}]`
+
+const short = `[{"code":"SHORT_SECRET","message":"The secret has fewer than 32 bytes.","pointer":"/verification/secret"}]`
 
 const clockChange = `{"at":"2027-03-28T01:00:00.000Z","kind":"skipped","localTime":"2027-03-28T02:30","count":1}`
 

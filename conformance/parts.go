@@ -367,7 +367,6 @@ var textParts = []Part{
 	{"D8.13", "a signal resumes WAIT_FOR_SIGNAL with its payload", ""},
 	{"D8.13.early", "a signal that arrives before the wait is used", ""},
 	{"D8.13.twice", "only the first signal is used", ""},
-	{"D8.13.awaited", "the response names the signals that the run waits for", ""},
 	{"D8.13.over", "a finished run accepts no new signal", ""},
 	{"D8.14", "environment variables are replaced in the strings of input and config", ""},
 	{"D8.14.writeOnly", "secret variables are write-only", ""},
