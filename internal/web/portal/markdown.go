@@ -51,6 +51,12 @@ func renderMarkdown(source []byte) (htmltemplate.HTML, []heading, error) {
 	return htmltemplate.HTML(out.String()), headings, nil
 }
 
+// prose returns Markdown of the OpenAPI document as HTML.
+func prose(source string) (htmltemplate.HTML, error) {
+	body, _, err := renderMarkdown([]byte(source))
+	return body, err
+}
+
 // plainText returns the text of Markdown without formatting, for lists that show it as it is.
 func plainText(source string) string {
 	return plain(markdown().Parser().Parse(text.NewReader([]byte(source))), []byte(source))

@@ -96,8 +96,6 @@ window.weftSigner = (() => {
     });
     part('[value=forget]').addEventListener('click', () => { forget(); dialog.close(); });
     part('[value=cancel]').addEventListener('click', () => dialog.close());
-    // The windows of others do not take part in this one's keys and clicks.
-    for (const kind of ['keydown', 'keyup', 'pointerdown', 'mousedown', 'click', 'focusin']) dialog.addEventListener(kind, event => event.stopPropagation());
     return new Promise(resolve => {
       dialog.addEventListener('close', () => {
         dialog.remove();
