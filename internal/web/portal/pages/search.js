@@ -2,7 +2,7 @@
 addEventListener('DOMContentLoaded', () => {
   const button = document.querySelector('[data-search]');
   button.hidden = false;
-  if (/Mac|iPhone|iPad/.test(navigator.platform)) button.querySelector('kbd').textContent = '⌘ K';
+  if (/Mac|iPhone|iPad/.test(navigator.platform)) button.dataset.keys = '⌘ K';
 
   // The index is loaded on the first search, and again if that failed.
   let loading;
