@@ -18,13 +18,13 @@ async function open(path) {
   return page;
 }
 
-async function fits(page) {
+async function fits(page, thorough = true) {
   for (const width of [390, 800, 1440]) {
     await page.setViewportSize({ width, height: 844 });
     const over = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
     assert.ok(over <= 0, `${page.url()} is ${over} pixels wider than a window of ${width}`);
     assert.deepEqual(await page.evaluate(covered), [], `${page.url()} at ${width}`);
-    if (width !== 800) await accessible(page, width < 800 ? narrowRules : undefined);
+    if (width !== 800) await accessible(page, width < 800 ? { runOnly: narrowRules } : { rules: { 'color-contrast': { enabled: thorough || full } } });
   }
 }
 
@@ -41,13 +41,15 @@ function covered() {
 }
 
 // accessible checks a page with axe. In a narrow window, only the rules whose results depend on the
-// width run again.
+// width run again. Contrast takes longest, so only the soak checks it on every page: otherwise it is
+// checked on one page of each kind, because all have the same styles.
+const full = process.env.AXE === 'full';
 const axe = readFileSync(join(process.env.TOOLS, 'node_modules/axe-core/axe.min.js'), 'utf8');
 const narrowRules = ['scrollable-region-focusable', 'link-in-text-block', 'nested-interactive'];
-async function accessible(page, rules) {
+async function accessible(page, options) {
   if (!await page.evaluate(() => 'axe' in globalThis)) await page.evaluate(axe);
-  const found = await page.evaluate(async rules => (await globalThis.axe.run(document, { resultTypes: ['violations'], ...rules && { runOnly: rules } })).violations
-    .map(one => `${one.id}: ${one.nodes.length} times, such as ${one.nodes[0].html.slice(0, 160)}`), rules);
+  const found = await page.evaluate(async options => (await globalThis.axe.run(document, { resultTypes: ['violations'], ...options })).violations
+    .map(one => `${one.id}: ${one.nodes.length} times, such as ${one.nodes[0].html.slice(0, 160)}`), options);
   assert.deepEqual(found, [], page.url());
 }
 
@@ -84,7 +86,7 @@ const paths = await home.locator('.cards a').evaluateAll(links => links.map(link
 const guide = await open('/docs');
 for (const path of paths) {
   await guide.goto(base + path);
-  await fits(guide);
+  await fits(guide, path === '/docs/first-call');
   await picture(guide, pictures, path.slice('/docs/'.length));
 }
 await guide.goto(base + '/docs/first-call');
@@ -229,13 +231,13 @@ await keys.close();
 
 for (const module of ['ON_WEBHOOK', 'HASH', 'IF', 'WAIT_FOR_EVM_TRANSACTION']) {
   const page = await open(`/docs/components/${module}`);
-  await fits(page);
+  await fits(page, false);
   await picture(page, pictures, module.toLowerCase());
 }
 
 // The reference.
 const reference = await open('/docs/reference');
-await fits(reference);
+await fits(reference, false);
 for (const selector of ['.method', '.target code', '.tag.required', '.operation .type']) await readable(reference, selector);
 await reference.close();
 
