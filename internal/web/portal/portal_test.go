@@ -2,6 +2,8 @@ package portal
 
 import (
 	"encoding/json"
+	"go/parser"
+	"go/token"
 	"html"
 	"net/http"
 	"net/http/httptest"
@@ -278,6 +280,41 @@ func TestReferenceMatchesContract(t *testing.T) {
 	}
 	if most := 200_000; sent > most {
 		t.Errorf("the reference sends %d bytes, want at most %d", sent, most)
+	}
+}
+
+// The samples are complete programs: Go parses those in Go, and bodies can't end the literals that
+// hold them.
+func TestSamplesAreComplete(t *testing.T) {
+	t.Parallel()
+	shown, err := newReference()
+	if err != nil {
+		t.Fatal(err)
+	}
+	signed := 0
+	for _, chapter := range shown.Chapters {
+		for _, tag := range chapter.Tags {
+			for _, o := range tag.Operations {
+				if o.Content != nil && (strings.Contains(o.Content.Example, "`") || strings.Contains(o.Content.Example, `"""`) || strings.Contains(o.Content.Example, "\nEOF")) {
+					t.Errorf("%s: the body ends a literal", o.ID)
+				}
+				if strings.Contains(o.Target, "{") {
+					t.Errorf("%s: a parameter of the path has no example: %s", o.ID, o.Target)
+				}
+				for _, one := range o.Samples {
+					signed++
+					if one.Language != "Go" {
+						continue
+					}
+					if _, err := parser.ParseFile(token.NewFileSet(), one.File, one.Code, parser.AllErrors); err != nil {
+						t.Errorf("%s: %v", o.ID, err)
+					}
+				}
+			}
+		}
+	}
+	if signed < 150 {
+		t.Errorf("%d samples", signed)
 	}
 }
 

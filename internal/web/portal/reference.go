@@ -186,8 +186,8 @@ var samplePrograms = []sample{
 }
 
 var sampleTemplates = sync.OnceValues(func() (*texttemplate.Template, error) {
-	return texttemplate.New("samples").Funcs(texttemplate.FuncMap{"indent": func(text string) string {
-		return strings.ReplaceAll(text, "\n", "\n            ")
+	return texttemplate.New("samples").Funcs(texttemplate.FuncMap{"javaText": func(text string) string { // the content of a text block
+		return strings.NewReplacer("\n", "\n            ", `\`, `\\`).Replace(text)
 	}}).ParseFS(pages, "pages/samples.txt")
 })
 
