@@ -186,7 +186,7 @@ var samplePrograms = []sample{
 }
 
 var sampleTemplates = sync.OnceValues(func() (*texttemplate.Template, error) {
-	return texttemplate.New("samples").Funcs(texttemplate.FuncMap{"javaText": func(text string) string { // the content of a text block
+	return texttemplate.New("samples").Funcs(texttemplate.FuncMap{"javaText": func(text string) string { // as in a literal of several lines
 		return strings.NewReplacer("\n", "\n            ", `\`, `\\`).Replace(text)
 	}}).ParseFS(pages, "pages/samples.txt")
 })
