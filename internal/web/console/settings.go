@@ -160,6 +160,20 @@ func (p settingsPage) Ended() (keys []api.APIKey) {
 	return keys
 }
 
+// LastOwner reports whether the member is the only owner of the workspace.
+func (p settingsPage) LastOwner(m api.Member) bool {
+	owners := 0
+	for _, one := range p.Members.Data {
+		if one.Role == api.RoleOwner {
+			owners++
+		}
+	}
+	return m.Role == api.RoleOwner && owners == 1 && !p.Members.HasMore
+}
+
+// LastKey reports whether the workspace has a single active key.
+func (p settingsPage) LastKey() bool { return len(p.Active.Data) == 1 }
+
 // MayChange reports whether the person may change a member with that role. Only owners may
 // change owners.
 func (p settingsPage) MayChange(role api.Role) bool {

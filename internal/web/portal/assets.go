@@ -1,34 +1,21 @@
 package portal
 
 import (
-	"bytes"
-	"compress/gzip"
 	"crypto/sha256"
-	_ "embed"
 	"encoding/hex"
-	"io"
 	"maps"
 	"net/http"
 	"slices"
 	"sync"
-
-	"github.com/weft-automation/weft/internal/web/protocol"
 )
-
-// scalar is the compressed script of the reference. assets/README.md states its source.
-//
-//go:embed assets/scalar-1.72.1.js.gz
-var scalar []byte
-
-const scalarFile = "scalar.js"
 
 const favicon = "favicon.svg"
 
 // assets maps the other files that pages load to their content types.
 var assets = map[string]string{
-	"base.css": styleType, "style.css": styleType, "reference.css": styleType,
+	"base.css": styleType, "style.css": styleType,
 	"theme.js": scriptType, "page.js": scriptType, "search.js": scriptType,
-	"signer.js": scriptType, "try.js": scriptType, "reference.js": scriptType,
+	"signer.js": scriptType, "try.js": scriptType,
 	favicon: svgType,
 }
 
@@ -36,7 +23,6 @@ var assets = map[string]string{
 // changed assets.
 var assetHash = sync.OnceValue(func() string {
 	sum := sha256.New()
-	_, _ = sum.Write(scalar)
 	for _, name := range slices.Sorted(maps.Keys(assets)) {
 		text, _ := pages.ReadFile("pages/" + name) // a missing file isn't served either
 		_, _ = sum.Write(text)
@@ -50,7 +36,6 @@ func assetPath(name string) string { return "/docs/assets/" + assetHash() + "/" 
 // different hash they are served without caching, because during an upgrade a page may come from a
 // process of a different version.
 func mountAssets(mux *http.ServeMux) {
-	mountAsset(mux, scalarFile, serveScalar)
 	for name, contentType := range assets {
 		mountAsset(mux, name, newEmbedded(contentType, name).serve)
 	}
@@ -71,22 +56,4 @@ func mountAsset(mux *http.ServeMux, name string, serveFunc func(w http.ResponseW
 		}
 		serveFunc(w, r, cache)
 	})
-}
-
-// serveScalar sends the script compressed, as it is stored, or uncompressed if the client
-// doesn't accept gzip.
-func serveScalar(w http.ResponseWriter, r *http.Request, cache string) {
-	describe(w.Header(), scriptType, cache)
-	w.Header().Set("Vary", "Accept-Encoding")
-	if protocol.AcceptsGzip(r.Header.Values("Accept-Encoding")) {
-		w.Header().Set("Content-Encoding", "gzip")
-		_, _ = w.Write(scalar)
-		return
-	}
-	unpacked, err := gzip.NewReader(bytes.NewReader(scalar))
-	if err != nil {
-		fail(w)
-		return
-	}
-	_, _ = io.Copy(w, unpacked)
 }

@@ -85,7 +85,7 @@ type componentPage struct {
 	Price, Timeout string
 	Effect, Repeat string
 	Modes          string
-	Before, After  string // previous and next component
+	Before, After  *api.Component // previous and next component
 }
 
 // callBody is the body of a request, with its fields in reading order.
@@ -120,10 +120,10 @@ func (l *library) page(i int) (componentPage, error) {
 		Effect: catalog.EffectInWords(c.Effect), Repeat: catalog.RepeatInWords(c.Repeat),
 	}
 	if i > 0 {
-		p.Before = l.all[i-1].Module
+		p.Before = &l.all[i-1]
 	}
 	if i+1 < len(l.all) {
-		p.After = l.all[i+1].Module
+		p.After = &l.all[i+1]
 	}
 	input, config := catalog.Sample(c)
 	body, err := json.Marshal(callBody{c.Module, input, config, 15000})
@@ -153,6 +153,20 @@ type place struct {
 	catalog.Field
 	Path  string
 	Depth int
+}
+
+// Inputs returns the fields that the caller sends, without nested ones, with the anchors of their
+// descriptions.
+func (p componentPage) Inputs() []place {
+	var all []place
+	for _, part := range p.Parts {
+		for _, one := range part.Places() {
+			if one.Path = part.Name + "." + one.Path; part.FromCaller && one.Depth == 0 {
+				all = append(all, one)
+			}
+		}
+	}
+	return all
 }
 
 // Places returns the fields of the part, each followed by its nested fields.

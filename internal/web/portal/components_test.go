@@ -73,6 +73,10 @@ func TestEveryModuleHasPageWithAllFields(t *testing.T) {
 				t.Errorf("%s does not contain %q", path, text)
 			}
 		}
+		brief, _, _ := strings.Cut(page, "<h2>C")
+		if _, after, _ := strings.Cut(brief, `<ul class="facts">`); strings.Count(after, "<li>") != 3 {
+			t.Errorf("%s does not start with three facts", path)
+		}
 		for _, port := range c.Ports {
 			_, after, found := strings.Cut(page, `id="port.`+catalog.PortInWords(port)+`"`)
 			if !found || !strings.Contains(html.UnescapeString(after), port.Description) {
@@ -83,6 +87,11 @@ func TestEveryModuleHasPageWithAllFields(t *testing.T) {
 			object, err := catalog.ReadObject(schema)
 			if err != nil {
 				t.Fatal(err)
+			}
+			for _, f := range object.Fields {
+				if row := `<tr><td><a href="#` + part + "." + f.Name + `"><code>` + f.Name + "</code></a></td><td>" + f.Type + "</td>"; part != "output" && !strings.Contains(html.UnescapeString(page), row) {
+					t.Errorf("%s: the table of inputs lacks %s", path, row)
+				}
 			}
 			for name, f := range flat(object.Fields, "") {
 				checkField(t, page, path, part, name, f)
@@ -200,8 +209,8 @@ func TestComponentPagesHighlightCodeAndBreakNames(t *testing.T) {
 	page := get(t, handler, "/docs/components/DECODE_EVM_FUNCTION_RESULT").Body.String()
 	for _, want := range []string{
 		`<code>DECODE_<wbr>EVM_<wbr>FUNCTION_<wbr>RESULT</code></h1>`,
-		`aria-current="page">DECODE_<wbr>EVM_<wbr>FUNCTION_<wbr>RESULT</a>`,
-		`<title>DECODE_EVM_FUNCTION_RESULT · Weft</title>`,
+		`aria-current="page">Decode EVM function result <code>DECODE_<wbr>EVM_<wbr>FUNCTION_<wbr>RESULT</code></a>`,
+		`<title>Decode EVM function result (DECODE_EVM_FUNCTION_RESULT) · Weft</title>`,
 		`<span class="name">&#34;module&#34;</span>: <span class="string">&#34;DECODE_EVM_FUNCTION_RESULT&#34;</span>`,
 		`<span class="name">&#34;$schema&#34;</span>`,
 	} {

@@ -13,6 +13,7 @@ import (
 	"github.com/yuin/goldmark"
 	"github.com/yuin/goldmark/ast"
 	"github.com/yuin/goldmark/extension"
+	tables "github.com/yuin/goldmark/extension/ast"
 	"github.com/yuin/goldmark/parser"
 	"github.com/yuin/goldmark/renderer"
 	htmlrenderer "github.com/yuin/goldmark/renderer/html"
@@ -48,6 +49,17 @@ func renderMarkdown(source []byte) (htmltemplate.HTML, []heading, error) {
 		return "", nil, err
 	}
 	return htmltemplate.HTML(out.String()), headings, nil
+}
+
+// prose returns Markdown of the OpenAPI document as HTML.
+func prose(source string) (htmltemplate.HTML, error) {
+	body, _, err := renderMarkdown([]byte(source))
+	return body, err
+}
+
+// plainText returns the text of Markdown without formatting, for lists that show it as it is.
+func plainText(source string) string {
+	return plain(markdown().Parser().Parse(text.NewReader([]byte(source))), []byte(source))
 }
 
 // plain returns the text of a node without formatting.
@@ -106,6 +118,18 @@ type blocks struct{}
 func (blocks) RegisterFuncs(r renderer.NodeRendererFuncRegisterer) {
 	r.Register(ast.KindHeading, renderHeading)
 	r.Register(ast.KindFencedCodeBlock, renderCode)
+	r.Register(tables.KindTable, renderTable)
+}
+
+// renderTable renders a table in a box that scrolls, so that a wide table is not cut. The keyboard
+// reaches the box.
+func renderTable(w util.BufWriter, _ []byte, _ ast.Node, entering bool) (ast.WalkStatus, error) {
+	if entering {
+		_, _ = w.WriteString(`<div class="scroll" tabindex="0"><table>` + "\n")
+	} else {
+		_, _ = w.WriteString("</table></div>\n")
+	}
+	return ast.WalkContinue, nil
 }
 
 // breakable returns a name as HTML with line break opportunities after underscores. Otherwise a
@@ -121,7 +145,7 @@ func renderHeading(w util.BufWriter, _ []byte, node ast.Node, entering bool) (as
 	switch {
 	case entering:
 		fmt.Fprintf(w, `<h%d id="%s">`, h.Level, id)
-	case h.Level == 1:
+	case h.Level == 1 || h.Level == 4: // a heading of level 4 is the summary of an entry, which can't contain a link
 		fmt.Fprintf(w, "</h%d>\n", h.Level)
 	default:
 		fmt.Fprintf(w, `<a class="anchor" href="#%s" aria-label="Link to this section">#</a></h%d>`+"\n", id, h.Level)
@@ -193,14 +217,25 @@ func tabOf(node ast.Node, source []byte) string {
 	return words["tab"]
 }
 
-// codeBox returns code as HTML, with a title and the command that runs it.
+// languages are the names of the languages of code.
+var languages = map[string]string{
+	"sh": "Shell", "console": "Terminal", "json": "JSON", "yaml": "YAML", "python": "Python", "go": "Go", "js": "JavaScript",
+	"ts": "TypeScript", "java": "Java", "http": "HTTP", "sql": "SQL", "nginx": "nginx", "haproxy": "HAProxy", "ini": "INI", "perl": "Perl",
+}
+
+// codeBox returns code as HTML, below a line with its title, or with its language if it has none,
+// and the command that runs it. The button that copies the code is on this line, so it never
+// covers code.
 func codeBox(language, title, run, code string) string {
-	if title != "" {
-		title = "<p>" + html.EscapeString(title)
-		if run != "" {
-			title += ` <code class="run">` + html.EscapeString(run) + "</code>"
-		}
-		title += "</p>"
+	if title == "" {
+		title = languages[language]
 	}
-	return fmt.Sprintf(`<div class="code" data-language="%s">%s<pre tabindex="0"><code>%s</code></pre></div>`+"\n", html.EscapeString(language), title, highlight(language, code))
+	if title == "" {
+		title = "Text"
+	}
+	title = html.EscapeString(title)
+	if run != "" {
+		title += ` <code class="run">` + html.EscapeString(run) + "</code>"
+	}
+	return fmt.Sprintf(`<div class="code" data-language="%s"><p>%s</p><pre tabindex="0"><code>%s</code></pre></div>`+"\n", html.EscapeString(language), title, highlight(language, code))
 }

@@ -21,7 +21,7 @@ func TestLargeTextsAreCompressedIfAccepted(t *testing.T) {
 		handler.ServeHTTP(w, r)
 		return w
 	}
-	for _, path := range []string{"/docs", "/docs/errors", "/docs/components", "/docs/components/HASH", "/docs/components/HASH.md", "/docs/reference.json", "/docs/reference.md", "/docs/search.json", "/docs/signers/weft_curl.sh", assetPath("style.css")} {
+	for _, path := range []string{"/docs", "/docs/errors", "/docs/components", "/docs/components/HASH", "/docs/components/HASH.md", "/docs/reference", "/docs/reference.md", "/docs/search.json", "/docs/signers/weft_curl.sh", assetPath("style.css")} {
 		plain, packed := send(path, "gzip;q=0", ""), send(path, "br, gzip", "")
 		unpacked, err := gzip.NewReader(packed.Body)
 		if err != nil {

@@ -1,9 +1,9 @@
 // Package portal serves the docs at /docs: guides in Markdown, a page for each component, and the
 // API reference.
 //
-// Guides are rendered on first use, component pages come from the catalogue, and the reader's
-// browser renders the reference from openapi.yaml. Codes, components and vectors come from the
-// code of the service, so the pages always match it.
+// Guides are rendered on first use, component pages come from the catalogue, and the reference
+// from openapi.yaml. Codes, components and vectors come from the code of the service, so the pages
+// always match it.
 //
 // Everything is embedded. Invariant: No page requests anything from a different origin. The content
 // security policy enforces this.
@@ -76,7 +76,7 @@ var templates = sync.OnceValues(func() (*forms, error) {
 		"asset": assetPath, "line": func(text string) string {
 			return strings.Join(strings.Fields(strings.ReplaceAll(text, "|", `\|`)), " ")
 		}, "chapters": func() []chapter { return chapters }, "signers": func() []kitFile { return signerFiles }, "clients": clientFolders,
-		"breakable": breakable, "highlight": func(language, code string) htmltemplate.HTML { return htmltemplate.HTML(highlight(language, code)) },
+		"prose": prose, "breakable": breakable, "highlight": func(language, code string) htmltemplate.HTML { return htmltemplate.HTML(highlight(language, code)) },
 	}
 	html, err := htmltemplate.New("html").Funcs(words).ParseFS(pages, "pages/*.html")
 	if err != nil {

@@ -1,17 +1,10 @@
 package portal
 
 import (
-	"bytes"
-	"compress/gzip"
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"os"
-	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -36,7 +29,7 @@ func TestPagesLoadNothingFromOtherOrigins(t *testing.T) {
 		if csp := w.Header().Get("Content-Security-Policy"); !strings.Contains(csp, "default-src 'none'") || strings.Contains(csp, "http") {
 			t.Errorf("%s: policy is %q", path, csp)
 		}
-		if csp := w.Header().Get("Content-Security-Policy"); path != "/docs/reference" && strings.Contains(csp, "unsafe") {
+		if csp := w.Header().Get("Content-Security-Policy"); strings.Contains(csp, "unsafe") {
 			t.Errorf("%s: policy is %q", path, csp)
 		}
 		found := loads.FindAllStringSubmatch(w.Body.String(), -1)
@@ -78,31 +71,6 @@ func TestEveryAssetIsServed(t *testing.T) {
 	}
 }
 
-// The script of the reference is the version named in assets/README.md.
-func TestReferenceScriptMatchesPackage(t *testing.T) {
-	t.Parallel()
-	note, err := os.ReadFile("assets/README.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, encoding := range []string{"gzip", ""} {
-		r := httptest.NewRequest(http.MethodGet, assetPath(scalarFile), nil)
-		r.Header.Set("Accept-Encoding", encoding)
-		w := httptest.NewRecorder()
-		Handler(nil).ServeHTTP(w, r)
-		var body io.Reader = w.Body
-		if encoding != "" {
-			if body, err = gzip.NewReader(w.Body); err != nil || w.Header().Get("Content-Encoding") != "gzip" {
-				t.Fatalf("encoding %q, %v", w.Header().Get("Content-Encoding"), err)
-			}
-		}
-		sum := sha256.New()
-		if _, err := io.Copy(sum, body); err != nil || !bytes.Contains(note, []byte(hex.EncodeToString(sum.Sum(nil)))) {
-			t.Errorf("as %q: %x, %v", encoding, sum.Sum(nil), err)
-		}
-	}
-}
-
 // robots.txt allows the docs, but not the API and the settings. The favicon is also used by the
 // settings.
 func TestRobotsAndFaviconAreServed(t *testing.T) {
@@ -131,7 +99,7 @@ func TestUnchangedDocumentsAreNotModified(t *testing.T) {
 	t.Parallel()
 	handler := Handler(all(t))
 	tags := map[string]string{}
-	for _, path := range append(paths(), "/docs.md", "/llms.txt", "/docs/reference.json", "/docs/search.json", "/docs/signing-vectors.json", "/docs/signers/weft_curl.sh", "/docs/clients/python/weft_client.py", assetPath("page.js")) {
+	for _, path := range append(paths(), "/docs.md", "/llms.txt", "/docs/search.json", "/docs/signing-vectors.json", "/docs/signers/weft_curl.sh", "/docs/clients/python/weft_client.py", assetPath("page.js")) {
 		tag := get(t, handler, path).Header().Get("ETag")
 		if other, taken := tags[tag]; taken {
 			t.Errorf("%s has the ETag %s, like %s", path, tag, other)
@@ -195,13 +163,19 @@ func TestLinksResolve(t *testing.T) {
 		collect(path, ".md", linkOfMarkdown)
 	}
 	collect("/llms.txt", "", linkOfMarkdown)
-	read, err := readContract()
-	if err != nil {
-		t.Fatal(err)
+	found := map[string][]string{}
+	anchors := func(path string) []string {
+		if found[path] == nil {
+			for _, one := range anchorOfHTML.FindAllStringSubmatch(get(t, handler, path).Body.String(), -1) {
+				found[path] = append(found[path], one[1])
+			}
+		}
+		return found[path]
 	}
 	for link, sources := range from {
 		path, fragment, _ := strings.Cut(link, "#")
-		if fragment, err = url.PathUnescape(fragment); err != nil {
+		fragment, err := url.PathUnescape(fragment)
+		if err != nil {
 			t.Errorf("%v link to %s: %v", sources, link, err)
 		}
 		if slices.Contains(elsewhere, path) {
@@ -214,13 +188,7 @@ func TestLinksResolve(t *testing.T) {
 			if !slices.Contains(placesOf(page), fragment) {
 				t.Errorf("%v link to %s, which has no such anchor", sources, link)
 			}
-		case path == "/docs/reference":
-			if !slices.ContainsFunc(read.Tags, func(tag contractTag) bool {
-				return slices.ContainsFunc(tag.Operations, func(o operation) bool { return o.Anchor() == fragment })
-			}) {
-				t.Errorf("%v link to %s, which is not an operation", sources, link)
-			}
-		case !slices.ContainsFunc(anchorOfHTML.FindAllStringSubmatch(page, -1), func(found []string) bool { return found[1] == fragment }):
+		case !slices.Contains(anchors(path), fragment):
 			t.Errorf("%v link to %s, which has no such anchor", sources, link)
 		}
 	}
@@ -237,99 +205,6 @@ func TestAnchorsAreUnique(t *testing.T) {
 			}
 			seen[found[1]] = true
 		}
-	}
-}
-
-// The reference shows the contract, in a different order and without default values for optional
-// parameters.
-func TestReferenceMatchesContract(t *testing.T) {
-	t.Parallel()
-	handler := Handler(nil)
-	type document struct {
-		Paths      map[string]map[string]json.RawMessage
-		Components struct {
-			Schemas    map[string]any
-			Parameters map[string]struct {
-				Required bool
-				In       string
-				Example  any
-			}
-		}
-	}
-	var shown, served document
-	if err := json.Unmarshal(get(t, handler, "/docs/reference.json").Body.Bytes(), &shown); err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile("../../../gen/api/openapi.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := json.Unmarshal(text, &served); err != nil {
-		t.Fatal(err)
-	}
-	if len(shown.Paths) != len(served.Paths) || len(shown.Paths) < 40 {
-		t.Errorf("%d paths, want %d", len(shown.Paths), len(served.Paths))
-	}
-	markdown := get(t, handler, "/docs/reference.md").Body.String()
-	for path, methods := range served.Paths {
-		for method := range methods {
-			if shown.Paths[path][method] == nil {
-				t.Errorf("%s %s is missing", method, path)
-			}
-			if line := "`" + strings.ToUpper(method) + " " + path + "`\n"; method != "parameters" && !strings.Contains(markdown, line) {
-				t.Errorf("the Markdown does not contain %s", line)
-			}
-		}
-	}
-	for name, schema := range served.Components.Schemas {
-		if !reflect.DeepEqual(shown.Components.Schemas[name], schema) {
-			t.Errorf("schema %s: got %v, want %v", name, shown.Components.Schemas[name], schema)
-		}
-	}
-	for name, p := range shown.Components.Parameters {
-		if !p.Required && p.In != "path" && p.Example != nil {
-			t.Errorf("%s has the default value %v", name, p.Example)
-		}
-	}
-}
-
-// The reference signs requests in the browser, and shows shell commands that sign.
-func TestReferenceShowsSignedCalls(t *testing.T) {
-	t.Parallel()
-	handler := Handler(nil)
-	type operation struct {
-		Description string
-		Security    any
-		Samples     []struct{ Source string } `json:"x-codeSamples"`
-	}
-	var shown struct {
-		Paths map[string]map[string]json.RawMessage
-	}
-	if err := json.Unmarshal(get(t, handler, "/docs/reference.json").Body.Bytes(), &shown); err != nil {
-		t.Fatal(err)
-	}
-	const fetch = "curl -fsSO http://127.0.0.1:8080/docs/signers/weft_curl.sh\n"
-	for call, want := range map[string]struct{ begin, line, more string }{
-		"post /v1/sdk/components":           {"`signed` with", fetch + "bash weft_curl.sh POST '/v1/sdk/components' - <<'EOF'\n{\n  \"", "\n}\nEOF"},
-		"get /v1/sdk/components/executions": {"`signed` with", fetch + "bash weft_curl.sh GET '/v1/sdk/components/executions'", ""},
-		"get /v1/workspaces":                {"`session` of a person", "", ""},
-		"post /v1/sdk/signature-check":      {"", "", ""},
-	} {
-		method, path, _ := strings.Cut(call, " ")
-		var o operation
-		if err := json.Unmarshal(shown.Paths[path][method], &o); err != nil {
-			t.Fatal(err)
-		}
-		source := ""
-		if len(o.Samples) == 1 {
-			source = o.Samples[0].Source
-		}
-		if o.Security != nil || !strings.HasPrefix(o.Description, want.begin) || !strings.HasPrefix(source, want.line) || !strings.HasSuffix(source, want.more) || (want.line == "") != (source == "") {
-			t.Errorf("%s: %+v", call, o)
-		}
-	}
-	if page := get(t, handler, "/docs/reference.md").Body.String(); !strings.Contains(page, "\nAnswers: 200, 400, 401") || !strings.Contains(page, ". 200: ") {
-		t.Error("the Markdown does not list the responses")
 	}
 }
 

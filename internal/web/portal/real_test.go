@@ -16,6 +16,7 @@ import (
 	"github.com/weft-automation/weft/internal/account/plan"
 	"github.com/weft-automation/weft/internal/account/workspace"
 	"github.com/weft-automation/weft/internal/kit/credit"
+	"github.com/weft-automation/weft/internal/kit/waittest"
 	"github.com/weft-automation/weft/internal/local/client"
 	"github.com/weft-automation/weft/internal/local/pgtest"
 	"github.com/weft-automation/weft/internal/platform/postgres"
@@ -24,8 +25,7 @@ import (
 	"github.com/weft-automation/weft/internal/web/browsertest"
 )
 
-// One browser opens every page and sends requests from the page to a real service. It opens the
-// reference only once, because rendering it takes seconds.
+// One browser opens every page and sends requests from the page to a real service.
 func TestPagesWorkInRealBrowser(t *testing.T) {
 	t.Parallel()
 	url, dsn := startService(t)
@@ -47,7 +47,7 @@ func TestPagesWorkInRealBrowser(t *testing.T) {
 	workflow := b.field(t, "/v1/sdk/workflows", `{"name":"ids","components":[{"id":"start","module":"ON_API_CALLED"},{"id":"id","module":"RANDOM_UUID"}],"sequenceEdges":[{"id":"e","from":"start","to":"id"}]}`, "id")
 	run := "/v1/sdk/workflows/executions/" + b.field(t, "/v1/sdk/workflows/"+workflow, `{"waitForMs":15000}`, "runId") + "/stream"
 	output := browsertest.Run(t, "testdata/browser.mjs", "BASE_URL="+url, "API_KEY="+key.APIKey, "API_SECRET="+key.APISecret,
-		"BACKEND="+b.url, "STREAMS="+execution+" "+run)
+		"BACKEND="+b.url, "AXE="+waittest.Size("quick", "full"), "STREAMS="+execution+" "+run)
 	for _, stream := range []string{execution, run} {
 		if !strings.Contains(output, stream+" COMPLETED\n") {
 			t.Errorf("a standard EventSource of %s: %q, want one message", stream, output)

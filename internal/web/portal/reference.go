@@ -3,107 +3,229 @@ package portal
 import (
 	"bytes"
 	"encoding/json"
+	htmltemplate "html/template"
 	"net/http"
+	"net/url"
+	"slices"
 	"strings"
+	"sync"
+	texttemplate "text/template"
 
 	yaml "github.com/oasdiff/yaml3"
+
+	"github.com/weft-automation/weft/internal/web/catalog"
 )
 
-// referencePolicy limits the reference to scripts and data from the same origin. It allows inline
-// styles, because the script sets styles at run time.
-const referencePolicy = "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; " +
-	"img-src 'self' data: blob:; font-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-
-// mountReference serves the reference at /docs/reference, which the browser renders from
-// /docs/reference.json, and as Markdown.
+// mountReference serves the reference at /docs/reference, as HTML and as Markdown. Both are made
+// from openapi.yaml.
 func mountReference(mux *http.ServeMux) {
-	page := newDocument(htmlType, func() ([]byte, error) { return renderHTML("reference", nothing) })
-	page.policy = referencePolicy
-	mux.Handle("GET /docs/reference", page)
+	mux.Handle("GET /docs/reference", newDocument(htmlType, func() ([]byte, error) {
+		return renderHTML("reference", func() (any, error) { return newReference() })
+	}))
 	mux.Handle("GET /docs/reference.md", newDocument(markdownType, func() ([]byte, error) {
 		return renderText("reference", func() (any, error) { return readContract() })
 	}))
-	mux.Handle("GET /docs/reference.json", newDocument(jsonType, referenceDocument))
 }
 
-// referenceDocument returns openapi.yaml as JSON for the reference, with fields in their
-// original order. It removes the examples of optional parameters, because the reference would
-// send them by default.
-func referenceDocument() ([]byte, error) {
+// reference is the data of the HTML reference.
+type reference struct {
+	Description string
+	Chapters    []referenceChapter
+	Schemas     []namedSchema
+}
+
+// referenceChapter is a group of tags, as in x-tagGroups of the document.
+type referenceChapter struct {
+	Name string
+	Tags []referenceTag
+}
+
+type referenceTag struct {
+	Name, Anchor, Description string
+	Operations                []call
+}
+
+// call is an operation as the reference shows it.
+type call struct {
+	operation
+	Signed, Session   bool   // how the caller proves who it is; neither if the operation is open
+	Role, Cost        string // least role of a member, and cost against the rate limits
+	Unrestricted      bool   // rejects keys that are restricted to some workflows
+	Parameters        []property
+	Content           *content
+	Answered, Refused []response
+	Target            string // path with examples of its parameters
+	Samples           []sample
+}
+
+// Link returns the attribute of a link to the operation. The template would escape the slashes and
+// braces of the anchor.
+func (c call) Link() htmltemplate.HTMLAttr {
+	return htmltemplate.HTMLAttr(`href="#` + htmltemplate.HTMLEscapeString(c.Anchor()) + `"`)
+}
+
+// content is the body of a request.
+type content struct {
+	Description string
+	Type        htmltemplate.HTML
+	Fields      []property
+	Example     string // indented JSON, or ""
+}
+
+// response is one status of an operation.
+type response struct {
+	answerOf
+	Type htmltemplate.HTML
+}
+
+// sample is a program that sends a request.
+type sample struct{ Language, Grammar, File, Code string }
+
+// namedSchema is an object of components/schemas.
+type namedSchema struct {
+	Name, Description string
+	Type              htmltemplate.HTML // of a schema without own fields
+	Fields            []property
+}
+
+func newReference() (reference, error) {
+	read, err := readContract()
+	if err != nil {
+		return reference{}, err
+	}
 	root, err := readYAML()
+	if err != nil {
+		return reference{}, err
+	}
+	r := reference{Description: read.Description}
+	for _, group := range member(root, "x-tagGroups").Content {
+		chapter := referenceChapter{Name: textOf(group, "name")}
+		for _, name := range member(group, "tags").Content {
+			i := slices.IndexFunc(read.Tags, func(t contractTag) bool { return t.Name == name.Value })
+			tag := referenceTag{Name: name.Value, Anchor: tagAnchor(name.Value), Description: read.Tags[i].Description}
+			for _, o := range read.Tags[i].Operations {
+				made, err := newCall(root, o)
+				if err != nil {
+					return reference{}, err
+				}
+				tag.Operations = append(tag.Operations, made)
+			}
+			chapter.Tags = append(chapter.Tags, tag)
+		}
+		r.Chapters = append(r.Chapters, chapter)
+	}
+	for name, schema := range members(member(member(root, "components"), "schemas")) {
+		if standsAlone(schema) {
+			one := namedSchema{Name: name, Description: textOf(schema, "description"), Fields: propertiesOf(root, schema, 0)}
+			if len(one.Fields) == 0 {
+				one.Type = typeOf(root, schema)
+			}
+			r.Schemas = append(r.Schemas, one)
+		}
+	}
+	return r, nil
+}
+
+func newCall(root *yaml.Node, o operation) (call, error) {
+	item := member(member(root, "paths"), o.Path)
+	node := member(item, strings.ToLower(o.Method))
+	c := call{operation: o, Role: textOf(node, "x-role"), Cost: textOf(node, "x-rate-limit-cost"), Unrestricted: textOf(node, "x-unrestricted-key") == "true"}
+	proofs := member(node, "security")
+	c.Signed = proofs == nil
+	c.Session = proofs != nil && len(proofs.Content) > 0
+	c.Target = o.Path
+	for _, list := range []*yaml.Node{member(item, "parameters"), member(node, "parameters")} {
+		if list == nil {
+			continue
+		}
+		for _, one := range list.Content {
+			p := parameterOf(root, resolved(root, one))
+			c.Parameters = append(c.Parameters, p)
+			if p.In == "path" && p.Example != "" {
+				c.Target = strings.ReplaceAll(c.Target, "{"+p.Name+"}", url.PathEscape(p.Example))
+			}
+		}
+	}
+	if body := resolved(root, member(node, "requestBody")); body != nil {
+		c.Content = &content{Description: textOf(body, "description"), Example: firstExample(root, node)}
+		for _, media := range members(member(body, "content")) {
+			schema := member(media, "schema")
+			c.Content.Type, c.Content.Fields = typeOf(root, schema), propertiesOf(root, resolved(root, schema), 0)
+			break
+		}
+	}
+	for status, answer := range members(member(node, "responses")) {
+		answer = resolved(root, answer)
+		one := response{answerOf: answerOf{status, textOf(answer, "description")}}
+		for _, media := range members(member(answer, "content")) {
+			if schema := member(media, "schema"); schema != nil {
+				one.Type = typeOf(root, schema)
+			}
+			break
+		}
+		if status < "4" {
+			c.Answered = append(c.Answered, one)
+		} else {
+			c.Refused = append(c.Refused, one)
+		}
+	}
+	if !c.Signed {
+		return c, nil
+	}
+	var err error
+	c.Samples, err = samplesOf(c)
+	return c, err
+}
+
+// samplePrograms are the languages of the samples, with the grammar of their code. A template of
+// pages/samples.txt has the program.
+var samplePrograms = []sample{
+	{Language: "Shell", Grammar: "sh", File: "call.sh"}, {Language: "Python", Grammar: "python", File: "call.py"},
+	{Language: "TypeScript", Grammar: "ts", File: "call.ts"}, {Language: "Go", Grammar: "go", File: "main.go"},
+	{Language: "Java", Grammar: "java", File: "Call.java"},
+}
+
+var sampleTemplates = sync.OnceValues(func() (*texttemplate.Template, error) {
+	return texttemplate.New("samples").Funcs(texttemplate.FuncMap{"javaText": func(text string) string { // as in a literal of several lines
+		return strings.NewReplacer("\n", "\n            ", `\`, `\\`).Replace(text)
+	}}).ParseFS(pages, "pages/samples.txt")
+})
+
+// samplesOf returns programs that sign and send the call, each with the command that downloads
+// its signer.
+func samplesOf(c call) ([]sample, error) {
+	templates, err := sampleTemplates()
 	if err != nil {
 		return nil, err
 	}
-	describeExamples(root)
-	describeAuth(root)
-	var out bytes.Buffer
-	err = writeJSON(&out, root)
-	return out.Bytes(), err
-}
-
-// describeExamples moves the example of each optional parameter into its description.
-func describeExamples(node *yaml.Node) {
-	if place := textOf(node, "in"); (place == "query" || place == "header") && textOf(node, "required") != "true" {
-		if example, about := member(node, "example"), member(node, "description"); example != nil && about != nil {
-			about.Value = strings.TrimRight(about.Value, "\n") + " For example `" + example.Value + "`."
+	data := struct{ Method, Target, Body string }{c.Method, c.Target, ""}
+	if c.Content != nil {
+		data.Body = c.Content.Example
+	}
+	var all []sample
+	for _, one := range samplePrograms {
+		var code bytes.Buffer
+		if err := templates.ExecuteTemplate(&code, one.Language, data); err != nil {
+			return nil, err
 		}
-		remove(node, "example")
+		one.Code = strings.Trim(code.String(), "\n")
+		all = append(all, one)
 	}
-	for _, child := range node.Content {
-		describeExamples(child)
-	}
-}
-
-// describeAuth replaces the security requirements with a sentence in each description.
-// Otherwise the reference would ask readers to type signing headers, but the page signs
-// requests automatically.
-func describeAuth(root *yaml.Node) {
-	remove(root, "security")
-	remove(member(root, "components"), "securitySchemes")
-	for path, item := range members(member(root, "paths")) {
-		for method, node := range members(item) {
-			about, proofs := member(node, "description"), member(node, "security")
-			switch {
-			case about == nil: // parameters of all methods
-			case proofs == nil:
-				about.Value = "`signed` with a [workspace key](/docs/signing)\n\n" + about.Value
-				showCall(node, signedCall(strings.ToUpper(method), path, firstExample(root, node)))
-			case len(proofs.Content) > 0:
-				about.Value = "`session` of a person: [sign in](/settings) in this browser, and requests from this page use your session\n\n" + about.Value
-			}
-			remove(node, "security")
-		}
-	}
-}
-
-// signedCall returns shell commands that download the signer and make a signed call.
-func signedCall(method, path, body string) string {
-	lines := "curl -fsSO " + local + "/docs/signers/weft_curl.sh\nbash weft_curl.sh " + method + " '" + path + "'"
-	if body == "" {
-		return lines
-	}
-	return lines + " - <<'EOF'\n" + body + "\nEOF"
+	return all, nil
 }
 
 // firstExample returns the first request example of an operation as JSON, or "".
 func firstExample(root, node *yaml.Node) string {
 	for _, media := range members(member(resolved(root, member(node, "requestBody")), "content")) {
 		for _, example := range members(member(media, "examples")) {
-			var compact, out bytes.Buffer
-			if value := member(resolved(root, example), "value"); value == nil || writeJSON(&compact, value) != nil || json.Indent(&out, compact.Bytes(), "", "  ") != nil {
+			var compact bytes.Buffer
+			if value := member(resolved(root, example), "value"); value == nil || writeJSON(&compact, value) != nil {
 				return ""
 			}
-			return out.String()
+			return catalog.Indented(compact.Bytes())
 		}
 	}
 	return ""
-}
-
-// showCall adds a code sample to an operation.
-func showCall(node *yaml.Node, source string) {
-	text := func(value string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: value} }
-	sample := &yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{text("lang"), text("Shell"), text("label"), text("Shell, signed"), text("source"), text(source)}}
-	node.Content = append(node.Content, text("x-codeSamples"), &yaml.Node{Kind: yaml.SequenceNode, Content: []*yaml.Node{sample}})
 }
 
 // writeJSON writes a node as JSON, with fields in their order.

@@ -63,7 +63,7 @@ func newIndex(l *library, guides []*guideSource) ([]byte, error) {
 		all = append(all, found...)
 	}
 	for _, c := range l.all {
-		all = append(all, entry{"Component", c.Module, c.Title + ". " + catalog.FirstSentence(c.Description), "/docs/components/" + c.Module, ""})
+		all = append(all, entry{"Component", c.Module, c.Title + ". " + plainText(catalog.FirstSentence(c.Description)), "/docs/components/" + c.Module, ""})
 	}
 	return json.Marshal(all)
 }
@@ -83,11 +83,11 @@ func findGuides(guides []*guideSource) ([]entry, error) {
 		}
 		texts := textBySection(string(made.Body))
 		path := "/docs/" + one.Name
-		all = append(all, entry{"Guide", one.Title, one.About, path, wordsOf(synonyms[one.Name] + " " + texts[""])})
+		all = append(all, entry{"Guide", one.Title, plainText(one.About), path, wordsOf(synonyms[one.Name] + " " + texts[""])})
 		for _, h := range made.Headings {
 			found := entry{"Section", h.Text, one.Title, path + "#" + h.ID, wordsOf(texts[h.ID])}
 			if meaning, ok := means[h.ID]; ok {
-				found.Kind, found.About = "Code", catalog.FirstSentence(meaning)
+				found.Kind, found.About = "Code", plainText(catalog.FirstSentence(meaning))
 			}
 			all = append(all, found)
 		}
@@ -120,7 +120,7 @@ func findOperations() ([]entry, error) {
 	var all []entry
 	for _, tag := range read.Tags {
 		for _, o := range tag.Operations {
-			all = append(all, entry{"Operation", o.Summary, o.Method + " " + o.Path, "/docs/reference#" + o.Anchor(), wordsOf(o.ID)})
+			all = append(all, entry{"Operation", plainText(o.Summary), o.Method + " " + o.Path, "/docs/reference#" + o.Anchor(), wordsOf(o.ID)})
 		}
 	}
 	return all, nil

@@ -56,5 +56,8 @@ func TestSearchFindsWordsOfGuides(t *testing.T) {
 		if strings.Contains(e.Text, "<") || e.Text != strings.ToLower(e.Text) {
 			t.Errorf("text of %s is not plain words: %.80q", e.Path, e.Text)
 		}
+		if shown := e.Title + " " + e.About; strings.ContainsAny(shown, "`") || strings.Contains(shown, "](") || strings.Contains(shown, "**") {
+			t.Errorf("%s is shown as Markdown: %q", e.Path, shown)
+		}
 	}
 }

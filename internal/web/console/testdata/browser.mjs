@@ -77,11 +77,16 @@ assert.equal(await row(owner, 'Checkout <b>&"').count(), 1);
 await owner.goto(workspace);
 assert.ok(!(await owner.content()).includes(apiSecret) && !(await owner.content()).includes(apiKey), 'a key is shown twice');
 
+// The page warns before the last key goes.
+const warning = owner.getByText('This is the last active key');
+assert.equal(await warning.count(), 1);
+
 // Revoke a second key.
 await owner.fill('#new input[name=label]', 'Doomed');
 await owner.click('#new button');
 const doomed = { apiKey: await text(owner, '#api-key'), apiSecret: await text(owner, '#api-secret') };
 await owner.goto(workspace);
+assert.equal(await warning.count(), 0);
 await key(owner, 'Doomed').getByText('Revoke', { exact: true }).click();
 await key(owner, 'Doomed').getByText('Revoke at once').click();
 await owner.getByText('Revoked and expired keys (1)').click();
@@ -167,6 +172,7 @@ await picture(ada, 'nowhere');
 
 // The last owner can't be removed, and the page shows why.
 const change = row(owner, email);
+assert.match(await change.innerText(), /The last owner/);
 await change.locator('select').selectOption('viewer');
 await change.getByText('Change').click();
 assert.match(await text(owner, '[role=alert]'), /at least one owner/);

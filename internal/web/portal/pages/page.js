@@ -25,12 +25,17 @@ for (const box of navigator.clipboard ? document.querySelectorAll('.code') : [])
   box.append(button);
 }
 
-// Select the last chosen language in all tabs of a page.
-for (const input of document.querySelectorAll('.tabs > input')) {
-  const label = one => one.nextElementSibling.textContent;
+// Select the last chosen language in all tabs, on this page and on the next ones.
+const tabs = [...document.querySelectorAll('.tabs > input')];
+const label = one => one.nextElementSibling.textContent;
+const select = language => { for (const one of tabs) if (label(one) === language) one.checked = true; };
+const chosen = 'weft-language';
+try { select(localStorage.getItem(chosen)); } catch { /* the browser keeps nothing */ }
+for (const input of tabs) {
   input.addEventListener('change', () => {
     const top = input.parentElement.getBoundingClientRect().top;
-    for (const other of document.querySelectorAll('.tabs > input')) if (label(other) === label(input)) other.checked = true;
+    select(label(input));
+    try { localStorage.setItem(chosen, label(input)); } catch { /* for this page only */ }
     scrollBy({ top: input.parentElement.getBoundingClientRect().top - top, behavior: 'instant' });
   });
 }

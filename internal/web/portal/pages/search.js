@@ -2,6 +2,7 @@
 addEventListener('DOMContentLoaded', () => {
   const button = document.querySelector('[data-search]');
   button.hidden = false;
+  if (/Mac|iPhone|iPad/.test(navigator.platform)) button.dataset.keys = '⌘ K';
 
   // The index is loaded on the first search, and again if that failed.
   let loading;
@@ -91,8 +92,9 @@ addEventListener('DOMContentLoaded', () => {
 
   button.addEventListener('click', open);
   addEventListener('keydown', event => {
-    if (event.key !== '/' || event.ctrlKey || event.metaKey || event.altKey || document.querySelector('dialog[open]')) return;
-    if (event.target.closest('input, textarea, select, [contenteditable]')) return;
+    const combined = event.key.toLowerCase() === 'k' && (event.ctrlKey || event.metaKey) && !event.altKey && !event.shiftKey;
+    const plain = event.key === '/' && !event.ctrlKey && !event.metaKey && !event.altKey && !event.target.closest('input, textarea, select, [contenteditable]');
+    if (!combined && !plain || document.querySelector('dialog[open]')) return;
     event.preventDefault();
     open();
   });

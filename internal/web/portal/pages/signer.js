@@ -69,7 +69,7 @@ window.weftSigner = (() => {
 <h2 id="weft-key-title">Sign in this browser</h2>
 <p>The key stays in the memory of this page: it is not stored, not sent, and gone when you leave or reload. You can paste the whole of <code>credentials.json</code> into either field.</p>
 <label>API key <input id="weft-api-key" placeholder="ws_…" autocomplete="off" spellcheck="false" required></label>
-<label>API secret <input id="weft-api-secret" class="concealed" placeholder="MC4CAQAwBQYDK2VwBCIEI…" autocomplete="off" spellcheck="false" required></label>
+<label>API secret <input id="weft-api-secret" type="password" placeholder="MC4CAQAwBQYDK2VwBCIEI…" autocomplete="off" spellcheck="false" required></label>
 <p class="fault" role="alert" hidden></p>
 <div class="row"><button class="weft-button main" value="use">Use this key</button><button class="weft-button" value="forget" type="button" hidden>Forget the key</button><button class="weft-button" value="cancel" type="button">Cancel</button></div>
 </form>`;
@@ -96,8 +96,6 @@ window.weftSigner = (() => {
     });
     part('[value=forget]').addEventListener('click', () => { forget(); dialog.close(); });
     part('[value=cancel]').addEventListener('click', () => dialog.close());
-    // The windows of others do not take part in this one's keys and clicks.
-    for (const kind of ['keydown', 'keyup', 'pointerdown', 'mousedown', 'click', 'focusin']) dialog.addEventListener(kind, event => event.stopPropagation());
     return new Promise(resolve => {
       dialog.addEventListener('close', () => {
         dialog.remove();

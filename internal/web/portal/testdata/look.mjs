@@ -1,5 +1,7 @@
 // Looks at the pages as people do: wide and narrow, light and dark.
 import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { base, browser, contextOf, picture, pictures } from './shared.mjs';
 
 const context = await contextOf(browser, { permissions: ['clipboard-read', 'clipboard-write'] });
@@ -16,12 +18,39 @@ async function open(path) {
   return page;
 }
 
-async function fits(page) {
+async function fits(page, thorough = true) {
   for (const width of [390, 800, 1440]) {
     await page.setViewportSize({ width, height: 844 });
     const over = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
     assert.ok(over <= 0, `${page.url()} is ${over} pixels wider than a window of ${width}`);
+    assert.deepEqual(await page.evaluate(covered), [], `${page.url()} at ${width}`);
+    if (width !== 800) await accessible(page, width < 800 ? { runOnly: narrowRules } : { rules: { 'color-contrast': { enabled: thorough || full } } });
   }
+}
+
+// covered returns the code that wraps or lies below a button, and the tables that are cut.
+function covered() {
+  const apart = (a, b) => a.right <= b.left || b.right <= a.left || a.bottom <= b.top || b.bottom <= a.top;
+  const boxes = [...document.querySelectorAll('.code')].filter(box => box.getClientRects().length);
+  const below = boxes.filter(box => {
+    const [code, button] = [box.querySelector('pre'), box.querySelector('button')];
+    return getComputedStyle(code).whiteSpace !== 'pre' || button && !apart(code.getBoundingClientRect(), button.getBoundingClientRect());
+  });
+  const cut = [...document.querySelectorAll('table')].filter(table => !table.closest('.scroll'));
+  return [...below, ...cut].map(one => one.textContent.slice(0, 60));
+}
+
+// accessible checks a page with axe. In a narrow window, only the rules whose results depend on the
+// width run again. Contrast takes longest, so only the soak checks it on every page: otherwise it is
+// checked on one page of each kind, because all have the same styles.
+const full = process.env.AXE === 'full';
+const axe = readFileSync(join(process.env.TOOLS, 'node_modules/axe-core/axe.min.js'), 'utf8');
+const narrowRules = ['scrollable-region-focusable', 'link-in-text-block', 'nested-interactive'];
+async function accessible(page, options) {
+  if (!await page.evaluate(() => 'axe' in globalThis)) await page.evaluate(axe);
+  const found = await page.evaluate(async options => (await globalThis.axe.run(document, { resultTypes: ['violations'], ...options })).violations
+    .map(one => `${one.id}: ${one.nodes.length} times, such as ${one.nodes[0].html.slice(0, 160)}`), options);
+  assert.deepEqual(found, [], page.url());
 }
 
 // How much lighter one colour is than another (WCAG 2.2): texts need 4.5.
@@ -54,19 +83,22 @@ await picture(home, pictures, 'home');
 
 // The guides: every one fits, and what stands out in code can be read.
 const paths = await home.locator('.cards a').evaluateAll(links => links.map(link => link.getAttribute('href')));
+const guide = await open('/docs');
 for (const path of paths) {
-  const guide = await open(path);
-  await fits(guide);
+  await guide.goto(base + path);
+  await fits(guide, path === '/docs/first-call');
   await picture(guide, pictures, path.slice('/docs/'.length));
-  await guide.close();
 }
-const guide = await open('/docs/first-call');
+await guide.goto(base + '/docs/first-call');
 for (const selector of ['.prose > h1 + p', '.code .string', '.code .comment', '.code p', '.code .run', '.side a', '.toc a', '.prose th', '.prose blockquote a', '.tabs label', '.try .soft']) await readable(guide, selector);
 await guide.setViewportSize({ width: 1440, height: 900 });
 const shown = () => guide.locator('.tabs .code:visible > p').first().innerText();
 assert.match(await shown(), /^call\.sh/);
 await guide.locator('.tabs label', { hasText: 'Python' }).click();
 assert.match(await shown(), /^call\.py/);
+await guide.goto(base + '/docs/signers');
+assert.ok(await guide.locator('.tabs label', { hasText: 'Python' }).first().evaluate(one => one.previousElementSibling.checked), 'the language is forgotten');
+await guide.goto(base + '/docs/first-call');
 await guide.locator('.code[data-language=console] button').first().click();
 assert.equal(await guide.evaluate(() => navigator.clipboard.readText()), 'bin/weft call RANDOM_UUID --wait 15s');
 assert.match(await guide.locator('.code', { hasText: 'signers/weft_curl.sh' }).first().innerText(), new RegExp(base), 'commands name this deployment');
@@ -111,7 +143,7 @@ await guide.evaluate(() => localStorage.clear());
 
 // Search: by a key, by words, and to a place by Enter.
 await guide.goto(base + '/docs');
-await guide.keyboard.press('/');
+await guide.keyboard.press('Control+k');
 await guide.locator('.weft-dialog input').fill('wait evm');
 await guide.locator('.found a', { hasText: 'WAIT_FOR_EVM_TRANSACTION' }).first().waitFor();
 for (const [words, first] of [['java signer', 'Java signer'], ['executeComponent', 'Execute a component']]) {
@@ -164,8 +196,8 @@ await index.waitForURL(base + '/docs/components/HASH');
 const one = await open('/docs/components/API_CALL');
 await one.locator('.code button').first().click();
 assert.match(await one.evaluate(() => navigator.clipboard.readText()), /^weft call API_CALL /);
-assert.equal(await one.locator('.side [aria-current]').innerText(), 'API_CALL');
-for (const selector of ['.required', '.secret', '.type', '.field dt', '.field dd code', '.side a', '.code p', '.crumbs a']) await readable(one, selector);
+assert.match(await one.locator('.side [aria-current]').innerText(), /^API call\s+API_CALL$/);
+for (const selector of ['.facts', 'td a code', '.required', '.secret', '.type', '.field dt', '.field dd code', '.side a', '.code p', '.crumbs a']) await readable(one, selector);
 await fits(one);
 await picture(one, pictures, 'api-call');
 await one.click('footer [rel=next]');
@@ -199,9 +231,15 @@ await keys.close();
 
 for (const module of ['ON_WEBHOOK', 'HASH', 'IF', 'WAIT_FOR_EVM_TRANSACTION']) {
   const page = await open(`/docs/components/${module}`);
-  await fits(page);
+  await fits(page, false);
   await picture(page, pictures, module.toLowerCase());
 }
+
+// The reference.
+const reference = await open('/docs/reference');
+await fits(reference, false);
+for (const selector of ['.method', '.target code', '.tag.required', '.operation .type']) await readable(reference, selector);
+await reference.close();
 
 // Without scripts all of it is there.
 const plain = await contextOf(browser, { javaScriptEnabled: false });

@@ -82,58 +82,40 @@ const signedAt = await guide.evaluate(async ([key, secret]) => {
 assert.equal(Number(signedAt), Date.parse('2026-01-01T00:00:09Z') / 1000);
 await guide.context().close();
 
-// The reference is drawn once, because the first drawing takes seconds of a processor.
-// A link to an operation leads to it.
-const submit = 'tag/components/POST/v1/sdk/components';
-const operation = path => page.locator(`[id="api-1/${path}"]`).getByRole('button', { name: /Test Request/ }).first();
-const apart = (a, b) => a.x + a.width <= b.x || b.x + b.width <= a.x || a.y + a.height <= b.y || b.y + b.height <= a.y;
-async function noneCovers(names, ...locators) {
-  const boxes = await Promise.all(locators.map(one => one.boundingBox()));
-  boxes.forEach((a, i) => boxes.slice(i + 1).forEach((b, j) => assert.ok(apart(a, b), `of ${names}, ${i} lies on ${i + 1 + j}: ${JSON.stringify([a, b])}`)));
-  return boxes;
-}
-const page = await open(`/docs/reference#${submit}`, { colorScheme: 'light', reducedMotion: 'reduce' });
-const answerOf = path => page.waitForResponse(response => response.url().startsWith(base + path));
-const client = page.locator('[role=dialog]');
-const send = client.getByRole('button', { name: /Send/ }).first();
-await operation(submit).waitFor();
-assert.equal(await page.locator('.loading').count(), 0);
-await page.getByText('Once the request is answered with 200, the execution is stored').first().waitFor();
-await page.getByText('Shell, signed').first().click();
-assert.equal(await page.getByText('HTTPie').count(), 0, 'samples are offered that do not sign');
-const sample = await page.locator(`[id="api-1/${submit}"] .request-card`).innerText();
-assert.ok(sample.includes(`curl -fsSO ${base}/docs/signers/weft_curl.sh`), `the signer is not got from here: ${sample}`);
+// The sample of the home page runs, and its answer stands where the sample's stood.
+const home = await open('/docs');
+await home.locator('[data-send]').click();
+assert.equal(await home.locator('#weft-api-secret').getAttribute('type'), 'password');
+await give(home);
+await home.locator('[data-answer]', { hasText: '"completed": true' }).waitFor();
+await keepsNothing(home);
+await home.context().close();
 
-// The page and its window for requests fit, wide and narrow, and are as dark as the rest.
+// The reference: a link to an operation leads to it, and its samples sign and name this deployment.
+const submit = 'tag/components/POST/v1/sdk/components';
+const page = await open(`/docs/reference#${submit}`, { colorScheme: 'light' });
+const operation = path => page.locator('.operation', { has: page.locator(`[id="${path}"]`) });
+const answerOf = path => page.waitForResponse(response => response.url().startsWith(base + path));
+const at = await page.locator(`[id="${submit}"]`).evaluate(one => one.getBoundingClientRect().top);
+assert.ok(at >= 52 && at < 200, `the operation that was linked to stands at ${at}`);
+assert.ok((await operation(submit).innerText()).includes('Once the request is answered with 200, the execution is stored'));
+for (const [language, line] of [['Shell', `curl -fsSO ${base}/docs/signers/weft_curl.sh`], ['Python', 'weft.request('], ['TypeScript', 'weft.fetch('], ['Go', 'weft.Request('], ['Java', 'weft.request(']]) {
+  await operation(submit).locator('.tabs label', { hasText: language }).first().click();
+  assert.ok((await operation(submit).locator('.tabs .code:visible').innerText()).includes(line), `the sample in ${language} does not sign`);
+}
+
+// Its form fits, wide and narrow.
+await operation(submit).getByRole('button', { name: /^Try it/ }).click();
 for (const [size, viewport] of [['narrow', { width: 390, height: 844 }], ['wide', { width: 1440, height: 900 }]]) {
   await page.setViewportSize(viewport);
-  await page.emulateMedia({ colorScheme: 'light' });
-  await page.locator('body:not(.dark-mode)').waitFor();
-  await operation(submit).scrollIntoViewIfNeeded();
-  await shoot(page, `reference-${size}-light`);
+  await operation(submit).locator('.try').scrollIntoViewIfNeeded();
+  await shoot(page, `reference-${size}`);
   const over = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
   assert.ok(over <= 0, `the reference is ${over} pixels wider than a ${size} window`);
-  const cut = await page.locator('.tab-list').evaluateAll(lists => lists.filter(list => list.scrollWidth > list.clientWidth + 1).length);
-  assert.equal(cut, 0, 'some of the answers cannot be seen');
-  await operation(submit).click();
-  await send.waitFor();
-  assert.equal(await client.locator('.scalar-sidebar-toggle').isVisible(), false, 'something lies over the address');
-  const moving = await page.evaluate(() => document.getAnimations().filter(one => one.effect.getComputedTiming().duration > 1).length);
-  assert.equal(moving, 0, 'something moves although less of that was asked for');
-  const address = client.locator('.address-bar-bg-states');
-  await noneCovers('the window', address, client.getByRole('button', { name: 'Close Client' }), page.locator('[data-theme-switch]'));
-  const row = await noneCovers('the address', address.getByText('POST', { exact: true }).filter({ visible: true }), address.getByText('/v1/sdk/components', { exact: true }), send);
-  const middles = row.map(one => one.y + one.height / 2);
-  assert.ok(Math.max(...middles) - Math.min(...middles) < 8, `the method, the path and the button are not in a line: ${JSON.stringify(row)}`);
-  await page.emulateMedia({ colorScheme: 'dark' });
-  await page.locator('body.dark-mode').waitFor();
-  await shoot(page, `reference-${size}-dark`);
-  await page.keyboard.press('Escape');
-  await client.waitFor({ state: 'hidden' });
 }
 
 // Without a key the request goes as it is, and the service says what is missing.
-await operation(submit).click();
+const send = operation(submit).locator('[data-send]');
 const refused = answerOf('/v1/sdk/components');
 await send.click();
 await page.locator('.weft-key [value=cancel]').click();
@@ -146,18 +128,15 @@ await give(page);
 assert.equal((await answered).status(), 200, await (await answered).text());
 const done = await (await answered).json();
 assert.deepEqual([done.module, done.status], ['RANDOM_UUID', 'COMPLETED']);
-await page.getByText(done.output.uuid).first().waitFor();
-await client.getByText('200 OK').first().scrollIntoViewIfNeeded();
+await operation(submit).getByText(done.output.uuid).first().waitFor();
 await shoot(page, 'reference-tried');
-await page.keyboard.press('Escape');
-await client.waitFor({ state: 'hidden' });
 
 // A link to another operation leads there without another load, and the key is still there.
 const executions = 'tag/components/GET/v1/sdk/components/executions';
 await page.evaluate(hash => { location.hash = hash; }, executions);
-await operation(executions).click();
+await operation(executions).getByRole('button', { name: /^Try it/ }).click();
 const listed = answerOf('/v1/sdk/components/executions');
-await send.click();
+await operation(executions).locator('[data-send]').click();
 assert.equal((await listed).status(), 200, await (await listed).text());
 assert.ok((await (await listed).json()).data.length >= 3);
 await keepsNothing(page);
