@@ -44,7 +44,7 @@ func TestDeliveryIsCheckedBySignatureAndTime(t *testing.T) {
 		},
 		"another form":        {with("X-Svc-Signature", "sha256=00"), record, Bad, "does not start with hmac-sha256-v1="},
 		"two signatures":      {with("X-Svc-Signature", "a", "b"), record, Bad, "2 times"},
-		"signed long ago":     {signed(secret, one, record, now.Add(-10*time.Minute)), record, Bad, "Standard Webhooks: webhook-timestamp is 10m"},
+		"signed long ago":     {signed(secret, one, record, now.Add(-10*time.Minute)), record, Bad, "Standard Webhooks: webhook-timestamp is too old: 10m"},
 		"signed in future":    {signed(secret, one, record, now.Add(10*time.Minute)), record, Bad, "in the future"},
 		"a replaced id":       {with("Webhook-Id", two), record, Bad, "Standard Webhooks: it was made with another secret"},
 		"half of the headers": {with("Webhook-Timestamp"), record, Bad, "must each occur once"},
