@@ -286,7 +286,7 @@ func TestSchedulesAndHooksOnTheRealService(t *testing.T) {
 		t.Errorf("a delivery to a paused hook got status %d", got)
 	}
 	listed := run(t, environ, "", "hooks", "list")
-	listed.check(t, 0, " hook_paused  Pulls\n", "")
+	listed.check(t, 0, " hook_paused  1      Pulls\n", "")
 	if strings.Contains(listed.stdout+created.stdout+created.stderr, "correct-horse") {
 		t.Error("the output contains the secret")
 	}
