@@ -14,8 +14,10 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/kit/waittest"
 	"github.com/weft-automation/weft/internal/web/contract"
 )
 
@@ -34,7 +36,7 @@ func respect(t *testing.T, d deployment, file, at string) verdict {
 	t.Helper()
 	report := filepath.Join(t.TempDir(), "report.json")
 	file = withoutEvents(t, file)
-	program := exec.CommandContext(t.Context(), tool(t, ".bin/redocly"), "respect", file, "--json-output="+report, "--execution-timeout=60000")
+	program := exec.CommandContext(t.Context(), tool(t, ".bin/redocly"), "respect", file, "--json-output="+report, fmt.Sprintf("--execution-timeout=%d", time.Until(waittest.Deadline(t)).Milliseconds()))
 	inputs, err := json.Marshal(map[string]string{"callbackUrl": d.receiver + "/orders", "email": d.own.AdminEmail, "password": d.own.AdminPassword})
 	if err != nil {
 		t.Fatal(err)

@@ -79,12 +79,12 @@ def callback(weft):
     came = queue.Queue()
     url = receiver(came)
     sent = weft.execute("RANDOM_UUID", callbackUrl=url, callbackSecret=SECRET, callbackHeaders={"X-Order": "4711"})
-    headers, body = came.get(timeout=30)
+    headers, body = came.get(timeout=600)
     record = json.loads(body)
     altered = body.replace(b'"COMPLETED"', b'"FAILED"')
     kept = {name: value for name, value in headers.items() if name not in ("Host", "Content-Length")}
     try:
-        answer = urllib.request.urlopen(urllib.request.Request(url, altered, kept), timeout=10).status
+        answer = urllib.request.urlopen(urllib.request.Request(url, altered, kept), timeout=600).status
     except urllib.error.HTTPError as refused:
         answer = refused.code
     return {
