@@ -96,6 +96,8 @@ const shown = () => guide.locator('.tabs .code:visible > p').first().innerText()
 assert.match(await shown(), /^call\.sh/);
 await guide.locator('.tabs label', { hasText: 'Python' }).click();
 assert.match(await shown(), /^call\.py/);
+await guide.goto(base + '/docs/dev');
+assert.ok((await guide.locator('.code', { hasText: 'is ready' }).innerText()).includes('http://127.0.0.1:8080/open'), 'output of weft dev has the address of this deployment');
 await guide.goto(base + '/docs/signers');
 assert.ok(await guide.locator('.tabs label', { hasText: 'Python' }).first().evaluate(one => one.previousElementSibling.checked), 'the language is forgotten');
 await guide.goto(base + '/docs/first-call');
