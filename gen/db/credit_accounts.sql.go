@@ -546,7 +546,7 @@ WITH item AS (
         stored         = a.stored + t.bytes
     FROM total t JOIN held h ON h.workspace_id = t.workspace_id
     WHERE a.workspace_id = t.workspace_id
-      AND (NOT $10::boolean
+      AND (NOT $1::boolean
            OR (a.storage_limit = 0 OR a.stored < a.storage_limit)
            AND (t.needed IS NULL
                 OR h.plan + h.paid + GREATEST(a.usage_limit - a.plan_used - a.allowance_used - h.plan, 0) - a.reserved > t.needed
@@ -554,12 +554,12 @@ WITH item AS (
     RETURNING a.workspace_id, a.live, a.parked, a.waiting
 )
 SELECT s.workspace_id::uuid AS workspace_id, s.live::integer AS live, s.parked::integer AS parked, s.waiting::integer AS waiting
-FROM (SELECT must((SELECT count(*) FROM settled) = $1::bigint, 'WF002') AS whole) AS made
+FROM (SELECT must((SELECT count(*) FROM settled) = (SELECT count(DISTINCT i.workspace_id) FROM item i), CASE WHEN $1::boolean THEN 'WF001' ELSE 'WF002' END) AS whole) AS made
 LEFT JOIN settled s ON made.whole
 `
 
 type AccountSettleManyParams struct {
-	Workspaces   int64
+	Unreserved   bool
 	WorkspaceIds []uuid.UUID
 	Kinds        []string
 	Abouts       []uuid.UUID
@@ -568,7 +568,6 @@ type AccountSettleManyParams struct {
 	Bytes        []int64
 	Live         []int32
 	At           *time.Time
-	Unreserved   bool
 }
 
 type AccountSettleManyRow struct {
@@ -585,10 +584,10 @@ type AccountSettleManyRow struct {
 // live is 1 for what is counted as live until it is settled, and 0 for the rest. If unreserved is
 // set, nothing was reserved, and the account must also cover the charges: its billing is not
 // stopped, it may store more this month, and its available credits are more than needed, which is
-// the cost of all charges but the last.
+// the cost of all charges but the last. It raises WF001 instead of WF002, also if a period is over.
 func (q *Queries) AccountSettleMany(ctx context.Context, db DBTX, arg AccountSettleManyParams) ([]AccountSettleManyRow, error) {
 	rows, err := db.Query(ctx, AccountSettleMany,
-		arg.Workspaces,
+		arg.Unreserved,
 		arg.WorkspaceIds,
 		arg.Kinds,
 		arg.Abouts,
@@ -597,7 +596,6 @@ func (q *Queries) AccountSettleMany(ctx context.Context, db DBTX, arg AccountSet
 		arg.Bytes,
 		arg.Live,
 		arg.At,
-		arg.Unreserved,
 	)
 	if err != nil {
 		return nil, err

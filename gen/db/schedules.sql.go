@@ -12,7 +12,7 @@ import (
 	"github.com/google/uuid"
 )
 
-const ScheduleAdvance = `-- name: ScheduleAdvance :execrows
+const ScheduleAdvance = `-- name: ScheduleAdvance :exec
 UPDATE schedules SET
     next_at = $1, waiting = $2::timestamptz[], revision = revision + 1,
     last_at = COALESCE($3::timestamptz, last_at),
@@ -35,9 +35,9 @@ type ScheduleAdvanceParams struct {
 }
 
 // Advances a schedule to its next time, and records the results of the times that were due. It
-// changes 0 rows if the schedule was changed since it was read.
-func (q *Queries) ScheduleAdvance(ctx context.Context, db DBTX, arg ScheduleAdvanceParams) (int64, error) {
-	result, err := db.Exec(ctx, ScheduleAdvance,
+// changes nothing if the schedule was changed since it was read.
+func (q *Queries) ScheduleAdvance(ctx context.Context, db DBTX, arg ScheduleAdvanceParams) error {
+	_, err := db.Exec(ctx, ScheduleAdvance,
 		arg.NextAt,
 		arg.Waiting,
 		arg.LastAt,
@@ -48,10 +48,7 @@ func (q *Queries) ScheduleAdvance(ctx context.Context, db DBTX, arg ScheduleAdva
 		arg.ID,
 		arg.Revision,
 	)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+	return err
 }
 
 const ScheduleCount = `-- name: ScheduleCount :one
