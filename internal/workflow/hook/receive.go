@@ -253,8 +253,8 @@ func (d delivery) ClaimTx(ctx context.Context, tx pgx.Tx) (uuid.UUID, bool, erro
 }
 
 // KeepTx stores which run the delivery started.
-func (d delivery) KeepTx(ctx context.Context, tx pgx.Tx, made uuid.UUID) error {
-	err := db.New().HookDeliveryInsert(ctx, tx, db.HookDeliveryInsertParams{WorkspaceID: d.key.WorkspaceID, HookID: d.key.ID, Marks: d.marks, RunID: made})
+func (d delivery) KeepTx(ctx context.Context, conn db.DBTX, made uuid.UUID) error {
+	err := db.New().HookDeliveryInsert(ctx, conn, db.HookDeliveryInsertParams{WorkspaceID: d.key.WorkspaceID, HookID: d.key.ID, Marks: d.marks, RunID: made})
 	if err != nil {
 		return fmt.Errorf("store a delivery: %w", err)
 	}
