@@ -205,7 +205,7 @@ var places = map[string]place{
 	},
 	"internal/web/console": {
 		level:   6,
-		inside:  []string{"gen/api", "internal/account/audit", "internal/account/auth", "internal/account/billing", "internal/web/contract", "internal/kit/fault", "internal/web/protocol", "internal/account/person", "internal/platform/postgres", "internal/kit/timestamp", "internal/account/workspace"},
+		inside:  []string{"gen/api", "internal/account/audit", "internal/account/auth", "internal/account/billing", "internal/web/contract", "internal/kit/fault", "internal/web/protocol", "internal/account/person", "internal/platform/postgres", "internal/kit/timestamp", "internal/account/workspace", "internal/workflow"},
 		outside: []string{ids}, why: "the settings pages; no SQL, no API",
 	},
 	"internal/web/server": {

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -166,35 +165,25 @@ func remove(c *console, ctx context.Context, r *http.Request, v visitor) (shown,
 	return shown{}, err
 }
 
-// createKey creates a key. Its form has one workflow ID per line. Without IDs, the key is
-// unrestricted.
+// createKey creates a key for the workflows that are selected in its form. If none is selected, the
+// key is unrestricted.
 func createKey(c *console, ctx context.Context, r *http.Request, v visitor) (shown, error) {
-	workflows, err := workflowLines(r.PostFormValue("workflows"))
-	if err != nil {
-		return shown{}, err
+	label := r.PostFormValue("label") // parses the form
+	var workflows []uuid.UUID
+	for _, selected := range r.PostForm["workflow"] {
+		id, err := uuid.Parse(selected)
+		if err != nil {
+			return shown{}, fault.Invalid("/allowedWorkflowIds", "Unknown workflow. Select workflows from the list.")
+		}
+		workflows = append(workflows, id)
 	}
 	made, err := c.Keys.Create(ctx, auth.CreateParams{
-		ID: formID(r), WorkspaceID: v.WorkspaceID, Label: r.PostFormValue("label"), AllowedWorkflowIDs: workflows, CreatedBy: &v.ID, May: v.MayManage,
+		ID: formID(r), WorkspaceID: v.WorkspaceID, Label: label, AllowedWorkflowIDs: workflows, CreatedBy: &v.ID, May: v.MayManage,
 	})
 	if err != nil {
 		return shown{}, err
 	}
 	return c.shownKey(r, v, made)
-}
-
-func workflowLines(text string) (workflows []uuid.UUID, err error) {
-	number := 0
-	for line := range strings.Lines(text) {
-		number++
-		for _, word := range strings.Fields(line) {
-			id, err := uuid.Parse(word)
-			if err != nil {
-				return nil, fault.Invalid("/allowedWorkflowIds", "Line %d is not a workflow ID. Enter one workflow ID per line.", number)
-			}
-			workflows = append(workflows, id)
-		}
-	}
-	return workflows, nil
 }
 
 // shownKey returns a new key and its credentials file, to show once.

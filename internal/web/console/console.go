@@ -28,6 +28,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/fault"
 	"github.com/weft-automation/weft/internal/platform/postgres"
 	"github.com/weft-automation/weft/internal/web/protocol"
+	"github.com/weft-automation/weft/internal/workflow"
 )
 
 //go:embed pages
@@ -41,6 +42,7 @@ type Deps struct {
 	People     *person.Service
 	Workspaces *workspace.Service
 	Keys       *auth.Keys
+	Workflows  *workflow.Service
 	Credits    billing.Reader
 	Audit      *audit.Book
 	Proxies    auth.Proxies

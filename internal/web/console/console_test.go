@@ -219,7 +219,7 @@ func TestRejectedFormShowsError(t *testing.T) {
 		want   string
 	}{
 		"no label":         {"/api-keys", url.Values{}, 400, "The label must have 1 to 200 characters."},
-		"bad workflow":     {"/api-keys", url.Values{"label": {"x"}, "workflows": {"\n\ny"}}, 400, "Line 3 is not a workflow ID"},
+		"bad workflow":     {"/api-keys", url.Values{"label": {"x"}, "workflow": {"y"}}, 400, "Unknown workflow. Select workflows from the list."},
 		"no such role":     {"/invitations", url.Values{"email": {"a@b.example"}, "role": {"king"}}, 400, "Unknown role"},
 		"no address":       {"/invitations", url.Values{"email": {"nobody"}, "role": {"viewer"}}, 400, "This is not a valid e-mail address."},
 		"a member already": {"/invitations", url.Values{"email": {email}, "role": {"viewer"}}, 409, "already a member"},

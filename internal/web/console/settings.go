@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/google/uuid"
@@ -15,6 +16,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/fault"
 	"github.com/weft-automation/weft/internal/platform/postgres"
 	"github.com/weft-automation/weft/internal/web/contract"
+	"github.com/weft-automation/weft/internal/workflow"
 )
 
 // How many rows of a list a page shows.
@@ -35,6 +37,7 @@ type settingsPage struct {
 	Invitations api.InvitationPage // open invitations
 	Active      api.APIKeyPage     // active keys
 	Newest      api.APIKeyPage     // newest keys, including revoked and expired ones
+	Workflows   api.WorkflowPage   // newest workflows that aren't archived
 	Roles       []person.Role      // that the person may assign
 
 	Events []api.AuditEvent // the latest; empty if the role may not see them
@@ -130,6 +133,9 @@ func (c *console) show(ctx context.Context, w http.ResponseWriter, status int, v
 	if p.Newest, err = c.Keys.Page(ctx, v.WorkspaceID, shownRows, ""); err != nil {
 		return err
 	}
+	if p.Workflows, err = c.Workflows.List(ctx, v.WorkspaceID, workflow.ListParams{Limit: shownRows}); err != nil {
+		return err
+	}
 	if v.Role.Reaches(person.Admin) {
 		events, err := c.Audit.List(ctx, v.WorkspaceID, shownEvents, "")
 		if err != nil {
@@ -145,9 +151,25 @@ func (c *console) show(ctx context.Context, w http.ResponseWriter, status int, v
 // resubmitting the form harmless.
 func (p settingsPage) NewID() (uuid.UUID, error) { return uuid.NewV7() }
 
-// Rows returns the height of the field for a key's workflows, in lines.
-func (p settingsPage) Rows() int {
-	return min(10, 1+strings.Count(p.TypedIn("new", "workflows"), "\n"))
+// Selected reports whether the workflow was selected in a rejected form for a new key.
+func (p settingsPage) Selected(id uuid.UUID) bool {
+	return p.At == "new" && slices.Contains(p.Typed["workflow"], id.String())
+}
+
+// WorkflowNames returns the names of workflows, separated by commas. It returns the ID of a
+// workflow that is not on the page, such as an archived one.
+func (p settingsPage) WorkflowNames(ids []uuid.UUID) string {
+	var names []string
+	for _, id := range ids {
+		name := id.String()
+		for _, w := range p.Workflows.Data {
+			if w.ID == id {
+				name = w.Name
+			}
+		}
+		names = append(names, name)
+	}
+	return strings.Join(names, ", ")
 }
 
 // Ended returns the revoked and expired keys among the newest.
@@ -171,8 +193,16 @@ func (p settingsPage) LastOwner(m api.Member) bool {
 	return m.Role == api.RoleOwner && owners == 1 && !p.Members.HasMore
 }
 
-// LastKey reports whether the workspace has a single active key.
-func (p settingsPage) LastKey() bool { return len(p.Active.Data) == 1 }
+// LastKey reports whether no other key stays active if the key is revoked. Keys that expire, such
+// as a key that was rotated, don't stay active.
+func (p settingsPage) LastKey(key api.APIKey) bool {
+	for _, other := range p.Active.Data {
+		if other.ID != key.ID && other.ExpiresAt == nil {
+			return false
+		}
+	}
+	return !p.Active.HasMore && (key.ExpiresAt == nil || len(p.Active.Data) == 1)
+}
 
 // MayChange reports whether the person may change a member with that role. Only owners may
 // change owners.

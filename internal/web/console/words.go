@@ -67,9 +67,9 @@ func actionText(action string) string {
 
 // subject returns the name of an audit event's subject, or else its ID or reference.
 func subject(event api.AuditEvent) string {
-	var named struct{ Label, Email, Reference string }
+	var named struct{ Label, Email, Name, Reference string }
 	_ = json.Unmarshal(event.Details, &named) // other details contain no name
-	for _, name := range []string{named.Label, named.Email} {
+	for _, name := range []string{named.Label, named.Email, named.Name} {
 		if name != "" {
 			return name
 		}

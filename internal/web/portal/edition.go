@@ -37,8 +37,18 @@ func (t tagged) atOrigin(origin string) tagged {
 	if !usableOrigin(origin) {
 		return t
 	}
-	return tagged{text: AtOrigin(t.text, origin), tag: tagOf([]byte(t.tag + origin))}
+	var text []byte
+	from := 0
+	for _, block := range outputBlock.FindAllIndex(t.text, -1) {
+		text = append(append(text, AtOrigin(t.text[from:block[0]], origin)...), t.text[block[0]:block[1]]...)
+		from = block[1]
+	}
+	return tagged{text: append(text, AtOrigin(t.text[from:], origin)...), tag: tagOf([]byte(t.tag + origin))}
 }
+
+// outputBlock matches output of weft dev in Markdown, which has the address of the reader's own
+// machine.
+var outputBlock = regexp.MustCompile("(?ms)^```text$.*?^```$")
 
 // AtOrigin returns text with origin, such as https://weft.example, in place of the local
 // address that the sources of pages and of the OpenAPI document have. If origin is not a plain

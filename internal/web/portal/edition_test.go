@@ -102,3 +102,13 @@ func TestMarkdownIsCachedPerOrigin(t *testing.T) {
 		t.Errorf("%v", h)
 	}
 }
+
+// The output of weft dev has the address of the reader's machine, not that of the deployment whose
+// docs they read.
+func TestOutputOfDevKeepsItsAddress(t *testing.T) {
+	t.Parallel()
+	page := reached(t, "https://weft.example", "/docs/dev.md", "").Body.String()
+	if strings.Contains(page, "https://weft.example/open") || !strings.Contains(page, "http://127.0.0.1:8080/open") {
+		t.Error("the output of weft dev has the address of the deployment")
+	}
+}

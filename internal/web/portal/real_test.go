@@ -45,9 +45,11 @@ func TestPagesWorkInRealBrowser(t *testing.T) {
 	b := newBackend(t, url, key.APIKey, key.APISecret)
 	execution := "/v1/sdk/components/executions/" + b.field(t, "/v1/sdk/components", `{"module":"RANDOM_UUID","input":{},"config":{},"waitForMs":15000}`, "id") + "/stream"
 	workflow := b.field(t, "/v1/sdk/workflows", `{"name":"ids","components":[{"id":"start","module":"ON_API_CALLED"},{"id":"id","module":"RANDOM_UUID"}],"sequenceEdges":[{"id":"e","from":"start","to":"id"}]}`, "id")
+	waiting := b.field(t, "/v1/sdk/workflows", `{"name":"wait","components":[{"id":"start","module":"ON_API_CALLED"},{"id":"wait","module":"WAIT_FOR_SIGNAL","config":{"name":"go","timeoutMs":600000}}],"sequenceEdges":[{"id":"e","from":"start","to":"wait"}]}`, "id")
+	waiting = "/v1/sdk/workflows/executions/" + b.field(t, "/v1/sdk/workflows/"+waiting, `{}`, "runId") + "/stream"
 	run := "/v1/sdk/workflows/executions/" + b.field(t, "/v1/sdk/workflows/"+workflow, `{"waitForMs":15000}`, "runId") + "/stream"
 	output := browsertest.Run(t, "testdata/browser.mjs", "BASE_URL="+url, "API_KEY="+key.APIKey, "API_SECRET="+key.APISecret,
-		"BACKEND="+b.url, "AXE="+waittest.Size("quick", "full"), "STREAMS="+execution+" "+run)
+		"BACKEND="+b.url, "WAITING="+waiting, "AXE="+waittest.Size("quick", "full"), "STREAMS="+execution+" "+run)
 	for _, stream := range []string{execution, run} {
 		if !strings.Contains(output, stream+" COMPLETED\n") {
 			t.Errorf("a standard EventSource of %s: %q, want one message", stream, output)

@@ -1,11 +1,11 @@
 // Optional features of the pages. The pages are complete without it.
 
-// Replace the origin in commands with that of this deployment.
+// Replace the origin in commands with that of this deployment. Output of weft dev keeps its own.
 const local = 'http://127.0.0.1:8080';
 if (location.origin !== local) {
   const walker = document.createTreeWalker(document.querySelector('main'), NodeFilter.SHOW_TEXT);
   for (let node = walker.nextNode(); node; node = walker.nextNode())
-    if (node.data.includes(local) && node.parentElement.closest('code, pre')) node.data = node.data.replaceAll(local, location.origin);
+    if (node.data.includes(local) && node.parentElement.closest('code, pre') && !node.parentElement.closest('[data-language=text]')) node.data = node.data.replaceAll(local, location.origin);
 }
 
 // Copy only the commands of a terminal session, not its output.
@@ -30,7 +30,7 @@ const tabs = [...document.querySelectorAll('.tabs > input')];
 const label = one => one.nextElementSibling.textContent;
 const select = language => { for (const one of tabs) if (label(one) === language) one.checked = true; };
 const chosen = 'weft-language';
-try { select(localStorage.getItem(chosen)); } catch { /* the browser keeps nothing */ }
+try { select(localStorage.getItem(chosen)); } catch { /* storage is disabled */ }
 for (const input of tabs) {
   input.addEventListener('change', () => {
     const top = input.parentElement.getBoundingClientRect().top;
@@ -59,8 +59,8 @@ if (links.size) {
   mark();
 }
 
-// Entries that fold: a link to one opens it, also the one that was followed before. What
-// browsers find in a closed one they open by themselves.
+// Entries that fold. A link to an entry opens it, also if the URL already has its anchor. Browsers
+// open a closed entry when they find text in it.
 const entries = document.querySelectorAll('details.entry');
 if (entries.length) {
   const reveal = hash => {

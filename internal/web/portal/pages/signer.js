@@ -1,13 +1,14 @@
-// Signs requests in the browser. The key is the reader's: it is in this page's memory alone,
-// where no script can read it again, and goes when the page does. It is never stored and
-// never sent; what is sent is its name, the time and the signature.
+// Signs requests in the browser with a key that the reader enters. The secret stays in this page's
+// memory: it is never stored and never sent, and no script can read it. But any script of this
+// origin can sign requests with it through window.weftSigner until the page is closed. The API key
+// itself is sent with each request, in X-Api-Key.
 window.weftSigner = (() => {
   let held = null; // { apiKey, privateKey }
-  let ahead = 0; // seconds by which the service's clock is ahead of this one
+  let ahead = 0; // seconds to add to the browser's clock to get the service's time
   const changed = () => dispatchEvent(new CustomEvent('weft-signer'));
 
-  // The service refuses what was signed in its future, so the time is its own. It tells whole
-  // seconds, so what is left of one may be missing: one less is never too early.
+  // The service rejects timestamps in its future, so the signer uses the service's clock. A Date
+  // header has whole seconds, so the difference may be up to a second too large: subtract one.
   async function setClock() {
     const date = Date.parse((await fetch('/healthz', { cache: 'no-store' })).headers.get('Date'));
     ahead = (Number.isNaN(date) ? 0 : Math.floor(date / 1000) - Math.floor(Date.now() / 1000)) - 1;
@@ -21,7 +22,7 @@ window.weftSigner = (() => {
       const der = Uint8Array.from(atob(apiSecret), one => one.charCodeAt(0));
       privateKey = await crypto.subtle.importKey('pkcs8', der, { name: 'Ed25519' }, false, ['sign']);
     } catch (error) {
-      throw new Error(error.name === 'NotSupportedError' ? 'This browser does not support Ed25519. Use a newer one.' : 'The API secret is not a private key. Expected PKCS#8 in base64.');
+      throw new Error(error.name === 'NotSupportedError' ? 'This browser does not support Ed25519. Use a newer version.' : 'The API secret is not a private key. Expected PKCS#8 in base64.');
     }
     await setClock();
     held = { apiKey, privateKey };
@@ -33,7 +34,7 @@ window.weftSigner = (() => {
     changed();
   }
 
-  // sign gives a request of the very same bytes with the three headers, and what was signed.
+  // sign returns a copy of the request with the three headers, and the message that was signed.
   async function sign(request) {
     const { pathname, search } = new URL(request.url);
     const body = new Uint8Array(await request.clone().arrayBuffer());
@@ -53,8 +54,8 @@ window.weftSigner = (() => {
     return { request: new Request(request.url, { method: request.method, headers, body: body.length ? body : undefined, signal: request.signal }), message };
   }
 
-  // ask shows the window in which the key is given, one for all who ask meanwhile. It ends true
-  // if there is a key then.
+  // ask opens the dialog for the key and resolves to whether the signer has a key when it closes.
+  // While the dialog is open, other calls wait for the same one.
   let asked = null;
   function ask() {
     asked ??= show().finally(() => { asked = null; });
@@ -67,7 +68,7 @@ window.weftSigner = (() => {
     dialog.setAttribute('aria-labelledby', 'weft-key-title');
     dialog.innerHTML = `<form class="weft-key" method="dialog" autocomplete="off">
 <h2 id="weft-key-title">Sign in this browser</h2>
-<p>The key stays in the memory of this page: it is not stored, not sent, and gone when you leave or reload. You can paste the whole of <code>credentials.json</code> into either field.</p>
+<p>The secret stays in this page's memory and is never sent. It is gone when you leave or reload the page. You can paste the whole of <code>credentials.json</code> into either field.</p>
 <label>API key <input id="weft-api-key" placeholder="ws_…" autocomplete="off" spellcheck="false" required></label>
 <label>API secret <input id="weft-api-secret" type="password" placeholder="MC4CAQAwBQYDK2VwBCIEI…" autocomplete="off" spellcheck="false" required></label>
 <p class="fault" role="alert" hidden></p>

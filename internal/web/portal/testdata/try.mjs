@@ -1,6 +1,6 @@
-// Tries the API from the pages, as readers do: the key is given to the page, requests are
-// signed in it, and the service's answers are read. Nothing goes to another origin, and
-// nothing of the key is kept or sent.
+// Tries the API from the pages, as readers do: it enters a key, and checks the responses to
+// requests that the page signs. The page sends nothing to another origin, stores nothing of the
+// key, and never sends the secret.
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { base, browser, contextOf, pictures } from './shared.mjs';
@@ -48,7 +48,11 @@ await guide.locator('#weft-api-key').fill('nonsense');
 await guide.locator('#weft-api-secret').fill('nonsense');
 await guide.locator('.weft-key .main').click();
 assert.match(await guide.locator('.weft-key .fault').innerText(), /must start with ws_/);
+// Requests carry the key, so the dialog must not promise otherwise; only the secret stays here.
+assert.match(await guide.locator('.weft-key').innerText(), /The secret stays in this page's memory and is never sent/);
+const sentKey = guide.waitForRequest('**/v1/sdk/components');
 await give(guide);
+assert.equal(await (await sentKey).headerValue('X-Api-Key'), apiKey);
 await guide.locator('[data-result]').waitFor();
 assert.equal(await guide.locator('[data-status]').innerText(), '200');
 assert.match(await guide.locator('[data-signed]').innerText(), /^POST\|\/v1\/sdk\/components\|\d+\|\{\n/);
@@ -140,4 +144,16 @@ await operation(executions).locator('[data-send]').click();
 assert.equal((await listed).status(), 200, await (await listed).text());
 assert.ok((await (await listed).json()).data.length >= 3);
 await keepsNothing(page);
+
+// The stream of a waiting run stays open: its events show as they come, and it can be sent again.
+const stream = 'tag/runs/GET/v1/sdk/workflows/executions/{runId}/stream';
+await operation(stream).getByRole('button', { name: /^Try it/ }).click();
+await operation(stream).locator('[data-to]').fill(process.env.WAITING);
+for (let i = 0; i < 2; i++) {
+  const opened = answerOf(process.env.WAITING);
+  await operation(stream).locator('[data-send]').click();
+  assert.equal((await opened).status(), 200);
+  await operation(stream).locator('[data-answer]', { hasText: 'data: {' }).waitFor();
+  assert.ok(await operation(stream).locator('.fault').isHidden());
+}
 await page.context().close();
