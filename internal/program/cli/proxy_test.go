@@ -172,6 +172,7 @@ func TestProxyRejectsWebPages(t *testing.T) {
 		{"same site, other port", "GET /v1 HTTP/1.1\nHost: {proxy}\nSec-Fetch-Site: same-site", 403},
 		{"preflight", "OPTIONS /v1 HTTP/1.1\nHost: {proxy}\nOrigin: https://evil.example\nAccess-Control-Request-Method: POST", 403},
 		{"as a forward proxy", "GET http://evil.example/v1 HTTP/1.1\nHost: {proxy}", 403},
+		{"a component or a callback", "GET /v1 HTTP/1.1\nHost: {proxy}\nWeft-Egress: 1", 403},
 		{"a tunnel", "CONNECT evil.example:443 HTTP/1.1\nHost: {proxy}", 403},
 	}
 	for _, c := range cases {
