@@ -79,6 +79,27 @@ func TestRejectedStandardWebhookHasItsReason(t *testing.T) {
 	}
 }
 
+// What counts is the key of the HMAC: for Standard Webhooks, the bytes that whsec_ encodes.
+func TestShortKeysAreReported(t *testing.T) {
+	encoded := func(length int) string {
+		return "whsec_" + base64.StdEncoding.EncodeToString([]byte(strings.Repeat("k", length)))
+	}
+	hmac, standard := api.VerificationSchemeHmac, api.VerificationSchemeStandardWebhooks
+	for _, c := range []struct {
+		scheme api.VerificationScheme
+		secret string
+		want   int
+	}{
+		{hmac, strings.Repeat("k", 31), 1}, {hmac, strings.Repeat("k", 32), 0}, {hmac, encoded(20), 0},
+		{standard, strings.Repeat("k", 31), 1}, {standard, strings.Repeat("k", 32), 0},
+		{standard, encoded(20), 1}, {standard, encoded(31), 1}, {standard, encoded(32), 0},
+	} {
+		if got := warningsOf(api.Verification{Scheme: c.scheme}, c.secret); len(got) != c.want {
+			t.Errorf("%s, %s: %+v", c.scheme, c.secret, got)
+		}
+	}
+}
+
 func TestStandardWebhooksSecretMustBeValid(t *testing.T) {
 	for _, wrong := range []string{"whsec_correct-horse", "whsec_", "whsec_YQ", "whsec_YWI-"} {
 		given := api.NewVerification{Scheme: new(api.VerificationSchemeStandardWebhooks), Secret: &wrong}
