@@ -85,7 +85,7 @@ func (s *Service) createTx(ctx context.Context, tx pgx.Tx, id uuid.UUID, p Creat
 			return nil, err
 		}
 	}
-	checked, secret, err := check(requested, "")
+	checked, secret, err := check(requested, "", "")
 	if err != nil {
 		return nil, err
 	}
@@ -180,7 +180,11 @@ func (s *Service) replaceTx(ctx context.Context, tx pgx.Tx, key notify.Key, d Dr
 		if err != nil && d.Verification.Secret == nil {
 			return nil, err
 		}
-		checked, secret, err := check(d.Verification, kept)
+		var current api.Verification
+		if err := json.Unmarshal(present.Verification, &current); err != nil {
+			return nil, fmt.Errorf("decode the hook's verification settings: %w", err)
+		}
+		checked, secret, err := check(d.Verification, kept, current.Scheme)
 		if err != nil {
 			return nil, err
 		}

@@ -25,7 +25,7 @@ const secret = "correct-horse-battery"
 func made(t *testing.T, given api.NewVerification) api.Verification {
 	t.Helper()
 	given.Secret = new(secret)
-	v, _, err := check(&given, "")
+	v, _, err := check(&given, "", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,14 +103,28 @@ func TestShortKeysAreReported(t *testing.T) {
 func TestStandardWebhooksSecretMustBeValid(t *testing.T) {
 	for _, wrong := range []string{"whsec_correct-horse", "whsec_", "whsec_YQ", "whsec_YWI-"} {
 		given := api.NewVerification{Scheme: new(api.VerificationSchemeStandardWebhooks), Secret: &wrong}
-		_, _, err := check(&given, "")
+		_, _, err := check(&given, "", "")
 		refused, ok := errors.AsType[*fault.Error](err)
 		if !ok || refused.Code != fault.InvalidInput || refused.Details[0].Pointer != "/verification/secret" || !strings.Contains(refused.Details[0].Message, "base64") {
 			t.Errorf("%s: %v", wrong, err)
 		}
 		given = api.NewVerification{Secret: &wrong, Header: new("X-Mac")}
-		if _, _, err := check(&given, ""); err != nil {
+		if _, _, err := check(&given, "", ""); err != nil {
 			t.Errorf("%s as the text of an HMAC: %v", wrong, err)
+		}
+	}
+}
+
+// A secret that was stored before its form was checked remains usable, but not with another scheme.
+func TestKeptSecretMustSuitANewScheme(t *testing.T) {
+	hmac, standard := api.VerificationSchemeHmac, api.VerificationSchemeStandardWebhooks
+	for _, c := range []struct {
+		from api.VerificationScheme
+		kept string
+		want fault.Code
+	}{{hmac, "whsec_correct-horse", fault.InvalidInput}, {standard, "whsec_correct-horse", ""}, {hmac, secret, ""}} {
+		if _, _, err := check(&api.NewVerification{Scheme: &standard}, c.kept, c.from); fault.CodeOf(err) != c.want && (err != nil || c.want != "") {
+			t.Errorf("%s from %s: got %v, want %q", c.kept, c.from, err, c.want)
 		}
 	}
 }
