@@ -53,6 +53,10 @@ func read(root *yaml.Node) (File, error) {
 	return File{JSON: raw, root: root}, err
 }
 
+// Same reports whether the file has the content of a workflow in the API's form, apart from default
+// values, serial IDs and the order of edges and connections.
+func (f File) Same(raw []byte) bool { return equal(f.JSON, raw) }
+
 // Line returns the line of the file that a JSON pointer into the API's form refers to. It returns
 // the line of the closest parent if the file has no such value, and 0 if it has no parent either.
 func (f File) Line(pointer string) (line int) {
