@@ -19,10 +19,12 @@ type expander struct {
 // expand replaces the short form of a workflow with the API's form.
 func expand(root *yaml.Node) error {
 	e := &expander{}
-	for name, list := range map[string]*[]*yaml.Node{"sequenceEdges": &e.edges, "dataConnections": &e.connections} {
-		if given := field(root, name); given != nil && given.Kind == yaml.SequenceNode {
-			*list = given.Content
-		}
+	var err error
+	if e.edges, err = listOf(root, "sequenceEdges"); err != nil {
+		return err
+	}
+	if e.connections, err = listOf(root, "dataConnections"); err != nil {
+		return err
 	}
 	components := field(root, "components")
 	if components != nil && components.Kind == yaml.MappingNode {
@@ -35,6 +37,18 @@ func expand(root *yaml.Node) error {
 	setList(root, "sequenceEdges", e.edges, "e")
 	setList(root, "dataConnections", e.connections, "d")
 	return nil
+}
+
+// listOf returns the items of a list, or none if the file leaves it out.
+func listOf(root *yaml.Node, name string) ([]*yaml.Node, error) {
+	given := field(root, name)
+	switch {
+	case given == nil || given.Tag == tagNull:
+		return nil, nil
+	case given.Kind != yaml.SequenceNode:
+		return nil, fmt.Errorf("line %d: %s: must be a list", given.Line, name)
+	}
+	return given.Content, nil
 }
 
 // setList sets a list of edges or connections, and gives IDs to those without one: e1, e2 and so on.
