@@ -139,9 +139,11 @@ func (e *expander) after(id string, after *yaml.Node) error {
 
 func (e *expander) known(id string) bool { return slices.Contains(e.ids, id) }
 
-// reference matches {{component.output}}. References to variables, {{env.NAME}}, stay as they are.
+// reference matches {{component.output}}. References to variables, {{env.NAME}}, stay as they are;
+// spaced matches those with spaces, which are not references.
 var (
 	reference = regexp.MustCompile(`^\{\{ *([A-Za-z0-9_-]+)\.([^{} ](?:[^{}]*[^{} ])?) *\}\}$`)
+	spaced    = regexp.MustCompile(`\{\{ *env\.([^{} ]*) *\}\}`)
 	inText    = regexp.MustCompile(`\{\{ *([A-Za-z0-9_-]+)`)
 	index     = regexp.MustCompile(`^[0-9]+$`)
 )
@@ -183,6 +185,11 @@ func (e *expander) connect(value *yaml.Node, to string, path []string) (bool, er
 		return false, nil
 	}
 	place := fmt.Sprintf("line %d: components.%s.input.%s", value.Line, to, strings.Join(path, "."))
+	for _, variable := range spaced.FindAllStringSubmatch(value.Value, -1) {
+		if strings.Contains(variable[0], " ") && !e.known(environment) {
+			return false, fmt.Errorf("%s: write {{env.%s}} without spaces", place, variable[1])
+		}
+	}
 	found := reference.FindStringSubmatch(value.Value)
 	if found == nil {
 		return false, fmt.Errorf("%s: a reference must be the whole value, as in {{%s.OUTPUT}}. To build a string, use a TRANSFORM", place, e.ids[0])

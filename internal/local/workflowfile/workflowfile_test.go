@@ -79,6 +79,8 @@ func TestErrorsNameTheLineAndTheCorrection(t *testing.T) {
 		"components:\n  a: {module: X}\n  b: {module: X, after: c.then}":                `line 3: components.b.after: "c.then" is not a component or COMPONENT.PORT. The components are a, b`,
 		"components:\n  a: {module: X}\n  b: {module: X}\nsequenceEdges: {a: b}":        "line 4: sequenceEdges: must be a list",
 		"components: []\ndataConnections:\n  a: b":                                      "line 3: dataConnections: must be a list",
+		"components:\n  a: {module: X, input: {v: '{{ env.X }}'}}":                      "line 2: components.a.input.v: write {{env.X}} without spaces",
+		"components:\n  a: {module: X, input: {v: 'to {{env.Y}} {{ env.X}}'}}":          "line 2: components.a.input.v: write {{env.X}} without spaces",
 		"components:\n  a: {module: X}\n  b:\n    input:\n      v: 'to {{a.x}}'":        "line 5: components.b.input.v: a reference must be the whole value, as in {{a.OUTPUT}}",
 		"components:\n  a: {module: X}\n  b:\n    input:\n      v: '{{a}}'":             "line 5: components.b.input.v: a reference must be the whole value",
 		"components:\n  a: {module: X}\n  b:\n    input:\n      v: {w: '{{c.x}}'}":      `line 5: components.b.input.v.w: no component has the ID "c". The components are a, b`,
