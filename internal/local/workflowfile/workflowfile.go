@@ -9,6 +9,7 @@ package workflowfile
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -33,7 +34,8 @@ func Read(text []byte) (File, error) {
 	return read(root)
 }
 
-// ReadJSON reads a file in JSON.
+// ReadJSON reads a file in JSON. It returns an error for a key that occurs twice and for data after the
+// object.
 func ReadJSON(text []byte) (File, error) {
 	root, err := parseJSON(text)
 	if err != nil {
@@ -96,8 +98,12 @@ func Write(raw []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	trees := []*yaml.Node{long} // for example because a string contains other braces
 	if shorten(short) {
-		text, err := encode(short)
+		trees = []*yaml.Node{short, long}
+	}
+	for _, tree := range trees {
+		text, err := encode(tree)
 		if err != nil {
 			return nil, err
 		}
@@ -105,7 +111,7 @@ func Write(raw []byte) ([]byte, error) {
 			return text, nil
 		}
 	}
-	return encode(long) // for example because a string contains other braces
+	return nil, errors.New("the workflow cannot be written as YAML; write it as JSON")
 }
 
 // encode returns the YAML of a tree.

@@ -94,6 +94,31 @@ func TestErrorsNameTheLineAndTheCorrection(t *testing.T) {
 	}
 }
 
+// A file that Read would not restore must not be written.
+func TestWriteReturnsAnErrorForWhatItCannotWrite(t *testing.T) {
+	t.Parallel()
+	for _, raw := range []string{
+		`{"name":"x","components":{"a":{"module":"X"},"b":{"module":"X"}}}`,
+		`{"name":"x","components":[],"sequenceEdges":{"a":"b"}}`,
+		`{"name":"x","components":[]} {}`,
+	} {
+		if text, err := workflowfile.Write([]byte(raw)); err == nil {
+			t.Errorf("%s was written as\n%s", raw, text)
+		}
+	}
+}
+
+func TestJSONFilesAreStrict(t *testing.T) {
+	t.Parallel()
+	for given, want := range map[string]string{
+		`{"name":"x"} {}`: "after", `{"name":"x","name":"y"}`: "name", `[]`: "must be a JSON object",
+	} {
+		if file, err := workflowfile.ReadJSON([]byte(given)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s was read as %s, %v", given, file.JSON, err)
+		}
+	}
+}
+
 // sameGraph fails the test unless a workflow is unchanged by Write and Read, twice. It returns the
 // file.
 func sameGraph(t *testing.T, raw []byte) string {

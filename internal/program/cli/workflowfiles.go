@@ -15,7 +15,6 @@ import (
 	"strings"
 
 	"github.com/weft-automation/weft/gen/api"
-	"github.com/weft-automation/weft/internal/kit/strictjson"
 	"github.com/weft-automation/weft/internal/local/client"
 	"github.com/weft-automation/weft/internal/local/workflowfile"
 )
@@ -46,14 +45,9 @@ func readWorkflow(path string, stdin io.Reader) (workflowFile, error) {
 	read := workflowfile.ReadJSON
 	if start := bytes.TrimSpace(raw); isYAML(path) || path == "-" && len(start) > 0 && start[0] != '{' && start[0] != '[' {
 		read = workflowfile.Read
-	} else {
-		err = strictjson.CheckObject(raw)
 	}
 	file := workflowFile{path: path}
-	if err == nil {
-		file.File, err = read(raw)
-	}
-	if err != nil {
+	if file.File, err = read(raw); err != nil {
 		return workflowFile{}, fmt.Errorf("%s: %w", path, err)
 	}
 	return file, nil
