@@ -110,7 +110,7 @@ func forward(base *url.URL, signer *client.Signer) http.Handler {
 			r.Out.URL.RawPath = base.EscapedPath() + r.In.URL.EscapedPath()
 			r.Out.URL.Path = base.Path + r.In.URL.Path
 			r.Out.URL.RawQuery = r.In.URL.RawQuery // as sent, including what httputil would drop
-			for _, own := range []string{"Cookie", "Origin", "Referer", "X-Forwarded-For"} {
+			for _, own := range []string{"Cookie", "Origin", "Referer"} {
 				r.Out.Header.Del(own) // these concern this machine only
 			}
 		},

@@ -68,10 +68,15 @@ func setList(root *yaml.Node, name string, list []*yaml.Node, prefix string) {
 		for taken[prefix+strconv.Itoa(next)] {
 			next++
 		}
-		one.Content = append([]*yaml.Node{text("id", one.Line), text(prefix+strconv.Itoa(next), one.Line)}, one.Content...)
+		setID(one, prefix+strconv.Itoa(next))
 		next++
 	}
 	set(root, name, sequence(list[0].Line, list...))
+}
+
+// setID sets the ID of an object that has none, as its first field.
+func setID(object *yaml.Node, id string) {
+	object.Content = append([]*yaml.Node{text("id", object.Line), text(id, object.Line)}, object.Content...)
 }
 
 // components returns the list of a map of components, and adds their edges and connections.
@@ -110,7 +115,7 @@ func (e *expander) components(byID *yaml.Node) (*yaml.Node, error) {
 			return nil, err
 		}
 		one.Line = key.Line
-		one.Content = append([]*yaml.Node{text("id", key.Line), text(id, key.Line)}, one.Content...)
+		setID(one, id)
 		list.Content = append(list.Content, one)
 	}
 	return list, nil

@@ -81,7 +81,7 @@ func TestProxySignsRequests(t *testing.T) {
 			if body != "" {
 				method = "POST"
 			}
-			request := method + " " + target + " HTTP/1.1\nHost: {proxy}\nX-Api-Key: ws_mine\nX-Sdk-Signature: x\nCookie: a=b\nReferer: http://x/\n\n" + body
+			request := method + " " + target + " HTTP/1.1\nHost: {proxy}\nX-Api-Key: ws_mine\nX-Sdk-Signature: x\nCookie: a=b\nX-Forwarded-For: 192.0.2.1\nReferer: http://x/\n\n" + body
 			if code, text := send(t, address, request); code != http.StatusAccepted || text != target {
 				t.Errorf("%s %s: got status %d %s", method, target, code, text)
 			}
