@@ -309,7 +309,7 @@ func (q *Queries) HookLock(ctx context.Context, db DBTX, arg HookLockParams) (Ho
 	return i, err
 }
 
-const HookRecordDelivery = `-- name: HookRecordDelivery :exec
+const HookRecordDelivery = `-- name: HookRecordDelivery :execrows
 UPDATE hooks SET
     last_at         = CASE WHEN $1::uuid IS NULL THEN last_at ELSE now() END,
     last_run_id     = COALESCE($1::uuid, last_run_id),
@@ -329,14 +329,17 @@ type HookRecordDeliveryParams struct {
 
 // Records the last run of a hook, or why the last delivery was refused. It records each at most
 // once per second, because all deliveries of a hook share the row.
-func (q *Queries) HookRecordDelivery(ctx context.Context, db DBTX, arg HookRecordDeliveryParams) error {
-	_, err := db.Exec(ctx, HookRecordDelivery,
+func (q *Queries) HookRecordDelivery(ctx context.Context, db DBTX, arg HookRecordDeliveryParams) (int64, error) {
+	result, err := db.Exec(ctx, HookRecordDelivery,
 		arg.RunID,
 		arg.Refusal,
 		arg.WorkspaceID,
 		arg.ID,
 	)
-	return err
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
 const HookReseal = `-- name: HookReseal :execrows

@@ -219,7 +219,7 @@ var places = map[string]place{
 	"internal/local/devdb":        {level: 2, inside: []string{"internal/local/sidecar"}, outside: []string{pgx}, why: "a private PostgreSQL; independent of the schema"},
 	"internal/local/devchain":     {level: 2, inside: []string{"internal/local/sidecar"}, why: "a private EVM chain; independent of components"},
 	"internal/local/client":       {level: 3, inside: []string{"gen/api", "internal/secret/signature", "internal/platform/sse", "internal/kit/strictjson"}, outside: []string{ids}, why: "the API client"},
-	"internal/local/proxy":        {level: 4, inside: []string{"internal/local/client", "internal/web/protocol"}, why: "signs and forwards requests of this machine; prints nothing"},
+	"internal/local/proxy":        {level: 4, inside: []string{"internal/local/client", "internal/platform/egress", "internal/web/protocol"}, why: "signs and forwards requests of this machine; prints nothing"},
 	"internal/local/pgtest":       {level: 3, inside: []string{"internal/platform/postgres", "internal/local/devdb", "internal/kit/waittest"}, outside: []string{pgx}, why: "test databases", tests: true},
 	"internal/local/workflowfile": {level: 3, inside: []string{"internal/kit/strictjson"}, outside: []string{"github.com/oasdiff/yaml3"}, why: "workflows as files for people; independent of the API's client"},
 	"internal/local/demo":         {level: 3, inside: []string{"internal/kit/wait"}, why: "the demo upstream of weft dev"},
