@@ -36,6 +36,7 @@ const reason = "weft_proxy"
 // and localhost.
 type Config struct {
 	Names      []string    // allowed in Host
+	HostFlag   bool        // Names comes from a flag --host
 	AnyAddress bool        // Host may be any address
 	Rules      []Rule      // requests to forward; none: all
 	ErrorLog   *log.Logger // nil: the standard logger
@@ -43,7 +44,7 @@ type Config struct {
 
 // NewServer returns the server of a proxy that forwards to base. Its streams end with ctx.
 func NewServer(ctx context.Context, base *url.URL, signer *client.Signer, cfg Config) *http.Server {
-	gate := &Gate{Program: reason, Names: cfg.Names, AnyAddress: cfg.AnyAddress, Rules: cfg.Rules, Next: forward(base, signer)}
+	gate := &Gate{Program: reason, Names: cfg.Names, HostFlag: cfg.HostFlag, AnyAddress: cfg.AnyAddress, Rules: cfg.Rules, Next: forward(base, signer)}
 	return &http.Server{
 		Handler:           Discarding(gate),
 		ReadHeaderTimeout: 5 * time.Second,
