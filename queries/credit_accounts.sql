@@ -6,7 +6,7 @@
 -- live is 1 for what is counted as live until it is settled, and 0 for the rest. If unreserved is
 -- set, nothing was reserved, and the account must also cover the charges: its billing is not
 -- stopped, it may store more this month, and its available credits are more than needed, which is
--- the cost of all charges but the last.
+-- the cost of all charges but the last. It raises WF001 instead of WF002, also if a period is over.
 WITH item AS (
     SELECT u.workspace_id, u.kind, u.about, u.amount, u.reserved, u.bytes, u.live, u.place
     FROM ROWS FROM (unnest(@workspace_ids::uuid[]), unnest(@kinds::text[]), unnest(@abouts::uuid[]),
@@ -58,7 +58,7 @@ WITH item AS (
     RETURNING a.workspace_id, a.live, a.parked, a.waiting
 )
 SELECT s.workspace_id::uuid AS workspace_id, s.live::integer AS live, s.parked::integer AS parked, s.waiting::integer AS waiting
-FROM (SELECT must((SELECT count(*) FROM settled) = @workspaces::bigint, 'WF002') AS whole) AS made
+FROM (SELECT must((SELECT count(*) FROM settled) = (SELECT count(DISTINCT i.workspace_id) FROM item i), CASE WHEN @unreserved::boolean THEN 'WF001' ELSE 'WF002' END) AS whole) AS made
 LEFT JOIN settled s ON made.whole;
 
 -- name: AccountGetRoom :one

@@ -32,7 +32,7 @@ LIMIT @max_rows;
 UPDATE hooks SET name = @name, status = @status, verification = @verification, sealed = @sealed, updated_at = GREATEST(updated_at, now())
 WHERE workspace_id = @workspace_id AND id = @id;
 
--- name: HookRecordDelivery :exec
+-- name: HookRecordDelivery :execrows
 -- Records the last run of a hook, or why the last delivery was refused. It records each at most
 -- once per second, because all deliveries of a hook share the row.
 UPDATE hooks SET

@@ -41,9 +41,9 @@ UPDATE schedules SET
     waiting = @waiting::timestamptz[], revision = revision + 1, updated_at = GREATEST(updated_at, now())
 WHERE workspace_id = @workspace_id AND id = @id;
 
--- name: ScheduleAdvance :execrows
+-- name: ScheduleAdvance :exec
 -- Advances a schedule to its next time, and records the results of the times that were due. It
--- changes 0 rows if the schedule was changed since it was read.
+-- changes nothing if the schedule was changed since it was read.
 UPDATE schedules SET
     next_at = sqlc.narg('next_at'), waiting = @waiting::timestamptz[], revision = revision + 1,
     last_at = COALESCE(sqlc.narg('last_at')::timestamptz, last_at),

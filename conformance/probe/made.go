@@ -109,6 +109,7 @@ func (t *Target) AtEnd(remove func(context.Context) error) {
 // schedules, hooks and variables, archives workflows, revokes invitations and keys, removes members,
 // and signs out. The error lists what is left.
 func (t *Target) End(ctx context.Context) error {
+	t.signInToRemove(ctx) // before the snapshot, so that the session is in it
 	t.made.mu.Lock()
 	undos, atEnd := t.made.undos, t.made.atEnd
 	t.made.undos, t.made.atEnd = [len(creations) + 1][]Request{}, nil
@@ -121,6 +122,22 @@ func (t *Target) End(ctx context.Context) error {
 		left = append(left, remove(ctx))
 	}
 	return errors.Join(left...)
+}
+
+// signInToRemove signs the owner in if remove will need that.
+func (t *Target) signInToRemove(ctx context.Context) {
+	t.made.mu.Lock()
+	all := slices.Concat(t.made.undos[:]...)
+	t.made.mu.Unlock()
+	if slices.ContainsFunc(all, t.needsOwner) {
+		trial := &Trial{ctx: ctx, target: t, address: anyAddress()}
+		_ = Caught(func() { trial.SignIn() }) // remove reports the error
+	}
+}
+
+// needsOwner reports whether the owner's session removes something.
+func (t *Target) needsOwner(undo Request) bool {
+	return t.AdminPassword != "" && strings.HasPrefix(undo.Path, Workspace(t.WorkspaceID)+"/")
 }
 
 // removeAll sends the requests, several in parallel, and returns the errors of those that failed.
@@ -157,11 +174,18 @@ func (t *Target) remove(ctx context.Context, undo Request) error {
 	}
 	trial := &Trial{ctx: ctx, target: t, address: anyAddress()}
 	return Caught(func() {
-		if t.AdminPassword != "" && strings.HasPrefix(undo.Path, Workspace(t.WorkspaceID)+"/") {
+		if t.needsOwner(undo) {
 			undo.Bearer = trial.SignIn()
 		}
 		answer := trial.Do(undo)
-		gone := answer.Status == http.StatusNotFound || answer.Status == http.StatusConflict || undo.Path == Current && answer.Status == http.StatusUnauthorized
+		gone := answer.Status == http.StatusNotFound || answer.accepted() || undo.Path == Current && answer.Status == http.StatusUnauthorized
 		trial.Check(answer.Status == http.StatusOK || gone, "got %d: %s", answer.Status, answer.Body)
 	})
+}
+
+// accepted reports whether a revocation was rejected because the invitation was accepted. Its member is
+// removed separately.
+func (a Answer) accepted() bool {
+	var problem api.Problem
+	return a.Status == http.StatusConflict && json.Unmarshal(a.Body, &problem) == nil && Reason(problem) == "invitation_accepted"
 }

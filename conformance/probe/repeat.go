@@ -64,7 +64,7 @@ func (t *Trial) send(ctx context.Context, r Request) (exchange, error) {
 }
 
 // sendOnce sends the request. The end of ctx does not abort a request that creates something: its
-// response says what to remove.
+// response says what to remove. Such a request may take twice the patience.
 func (t *Trial) sendOnce(ctx context.Context, r Request) (exchange, error) {
 	if err := ctx.Err(); err != nil {
 		return exchange{}, err
@@ -74,15 +74,31 @@ func (t *Trial) sendOnce(ctx context.Context, r Request) (exchange, error) {
 		return exchange{}, err
 	}
 	operation := t.target.Spec.Find(request.Method, request.URL.RequestURI())
+	cancel := func() {}
 	if creates(operation) {
-		request = request.WithContext(context.WithoutCancel(ctx))
+		ctx, cancel = context.WithTimeout(context.WithoutCancel(ctx), 2*patience)
+		request = request.WithContext(ctx)
 	}
 	started := time.Now()
 	response, err := t.target.HTTP.Do(request)
 	if err != nil {
+		cancel()
 		return exchange{}, err
 	}
+	response.Body = &limitedBody{response.Body, cancel}
 	return exchange{operation: operation, response: response, started: started}, nil
+}
+
+// limitedBody is the body of a response to a request with its own time limit, which Close releases.
+type limitedBody struct {
+	io.ReadCloser
+	cancel context.CancelFunc
+}
+
+// Close closes the body.
+func (b *limitedBody) Close() error {
+	defer b.cancel()
+	return b.ReadCloser.Close()
 }
 
 // repeatable reports whether the request may be repeated although the first attempt may have taken

@@ -1,6 +1,7 @@
 package probe
 
 import (
+	"context"
 	"encoding/base64"
 	"errors"
 	"io"
@@ -91,6 +92,28 @@ func TestClientJudgesWhatItRepeats(t *testing.T) {
 		_, err := (&Trial{ctx: t.Context(), target: scriptedTarget(t, deployment)}).Try(t.Context(), Request{Path: Executions})
 		if err == nil || !strings.Contains(err.Error(), "503") || deployment.sent != 1 {
 			t.Errorf("%d requests, error %v, want the invalid 503 to be reported", deployment.sent, err)
+		}
+	})
+}
+
+// stalled is a deployment whose responses never end.
+type stalled struct{}
+
+func (stalled) RoundTrip(r *http.Request) (*http.Response, error) {
+	reader, writer := io.Pipe()
+	context.AfterFunc(r.Context(), func() { writer.CloseWithError(r.Context().Err()) })
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{}, Body: reader}, nil
+}
+
+// A request that creates something outlives the end of its context, but not forever.
+func TestResponseThatStallsIsAborted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		start := time.Now()
+		_, err := (&Trial{ctx: ctx, target: scriptedTarget(t, stalled{})}).Try(ctx, Request{Method: http.MethodPost, Path: "/v1/sdk/workflows", Body: []byte("{}"), Unchecked: true, Once: true})
+		if took := time.Since(start); err == nil || took != 2*patience {
+			t.Errorf("after %v: %v", took, err)
 		}
 	})
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/google/uuid"
 )
 
-const aPIKeyGetByHash = `-- name: APIKeyGetByHash :one
+const APIKeyGetByHash = `-- name: APIKeyGetByHash :one
 WITH RECURSIVE rotations AS (
     SELECT f.workspace_id, f.id FROM api_keys f WHERE f.key_hash = $1 AND cardinality(f.allowed_workflow_ids) > 0
     UNION
@@ -38,7 +38,7 @@ type APIKeyGetByHashRow struct {
 // predecessors are the keys that rotations replaced with this one, if it is restricted: an
 // unrestricted key sees every execution.
 func (q *Queries) APIKeyGetByHash(ctx context.Context, db DBTX, keyHash []byte) (APIKeyGetByHashRow, error) {
-	row := db.QueryRow(ctx, aPIKeyGetByHash, keyHash)
+	row := db.QueryRow(ctx, APIKeyGetByHash, keyHash)
 	var i APIKeyGetByHashRow
 	err := row.Scan(
 		&i.WorkspaceID,
@@ -52,7 +52,7 @@ func (q *Queries) APIKeyGetByHash(ctx context.Context, db DBTX, keyHash []byte) 
 	return i, err
 }
 
-const aPIKeyGetForUpdate = `-- name: APIKeyGetForUpdate :one
+const APIKeyGetForUpdate = `-- name: APIKeyGetForUpdate :one
 SELECT id, COALESCE(root_id, id) AS root_id, label, key_hint, allowed_workflow_ids, created_at, revoked_at, expires_at, replaced_by,
        (revoked_at IS NULL AND replaced_by IS NULL AND (expires_at IS NULL OR expires_at > now()))::boolean AS active
 FROM api_keys WHERE workspace_id = $1 AND id = $2 FOR UPDATE
@@ -77,7 +77,7 @@ type APIKeyGetForUpdateRow struct {
 }
 
 func (q *Queries) APIKeyGetForUpdate(ctx context.Context, db DBTX, arg APIKeyGetForUpdateParams) (APIKeyGetForUpdateRow, error) {
-	row := db.QueryRow(ctx, aPIKeyGetForUpdate, arg.WorkspaceID, arg.ID)
+	row := db.QueryRow(ctx, APIKeyGetForUpdate, arg.WorkspaceID, arg.ID)
 	var i APIKeyGetForUpdateRow
 	err := row.Scan(
 		&i.ID,
@@ -94,7 +94,7 @@ func (q *Queries) APIKeyGetForUpdate(ctx context.Context, db DBTX, arg APIKeyGet
 	return i, err
 }
 
-const aPIKeyInsert = `-- name: APIKeyInsert :one
+const APIKeyInsert = `-- name: APIKeyInsert :one
 INSERT INTO api_keys (workspace_id, id, label, key_hash, key_hint, public_key, allowed_workflow_ids, created_by, root_id)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
 RETURNING created_at
@@ -113,7 +113,7 @@ type APIKeyInsertParams struct {
 }
 
 func (q *Queries) APIKeyInsert(ctx context.Context, db DBTX, arg APIKeyInsertParams) (time.Time, error) {
-	row := db.QueryRow(ctx, aPIKeyInsert,
+	row := db.QueryRow(ctx, APIKeyInsert,
 		arg.WorkspaceID,
 		arg.ID,
 		arg.Label,
@@ -129,7 +129,7 @@ func (q *Queries) APIKeyInsert(ctx context.Context, db DBTX, arg APIKeyInsertPar
 	return created_at, err
 }
 
-const aPIKeyList = `-- name: APIKeyList :many
+const APIKeyList = `-- name: APIKeyList :many
 SELECT id, label, key_hint, allowed_workflow_ids, created_at, revoked_at, expires_at, replaced_by FROM api_keys
 WHERE workspace_id = $1 AND id < $2
     AND (NOT $3::boolean OR (revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now())))
@@ -156,7 +156,7 @@ type APIKeyListRow struct {
 
 // A page of the keys, newest first, optionally without revoked and expired keys.
 func (q *Queries) APIKeyList(ctx context.Context, db DBTX, arg APIKeyListParams) ([]APIKeyListRow, error) {
-	rows, err := db.Query(ctx, aPIKeyList,
+	rows, err := db.Query(ctx, APIKeyList,
 		arg.WorkspaceID,
 		arg.Before,
 		arg.OnlyActive,
@@ -189,7 +189,7 @@ func (q *Queries) APIKeyList(ctx context.Context, db DBTX, arg APIKeyListParams)
 	return items, nil
 }
 
-const aPIKeyListInactive = `-- name: APIKeyListInactive :many
+const APIKeyListInactive = `-- name: APIKeyListInactive :many
 SELECT k.workspace_id, k.id FROM api_keys k
 JOIN (SELECT unnest($1::uuid[]) AS workspace_id, unnest($2::uuid[]) AS id) AS i
   ON k.workspace_id = i.workspace_id AND k.id = i.id
@@ -208,7 +208,7 @@ type APIKeyListInactiveRow struct {
 
 // Those of the keys that are revoked or expired. Two workspaces may have keys with the same id.
 func (q *Queries) APIKeyListInactive(ctx context.Context, db DBTX, arg APIKeyListInactiveParams) ([]APIKeyListInactiveRow, error) {
-	rows, err := db.Query(ctx, aPIKeyListInactive, arg.WorkspaceIds, arg.Ids)
+	rows, err := db.Query(ctx, APIKeyListInactive, arg.WorkspaceIds, arg.Ids)
 	if err != nil {
 		return nil, err
 	}
@@ -227,7 +227,7 @@ func (q *Queries) APIKeyListInactive(ctx context.Context, db DBTX, arg APIKeyLis
 	return items, nil
 }
 
-const aPIKeyMayUse = `-- name: APIKeyMayUse :one
+const APIKeyMayUse = `-- name: APIKeyMayUse :one
 SELECT (cardinality(allowed_workflow_ids) = 0 OR $1::uuid = ANY (allowed_workflow_ids))::boolean AS may
 FROM api_keys WHERE workspace_id = $2 AND id = $3
 `
@@ -240,13 +240,13 @@ type APIKeyMayUseParams struct {
 
 // Whether a key may be used on a workflow (contract 5.1).
 func (q *Queries) APIKeyMayUse(ctx context.Context, db DBTX, arg APIKeyMayUseParams) (bool, error) {
-	row := db.QueryRow(ctx, aPIKeyMayUse, arg.WorkflowID, arg.WorkspaceID, arg.ID)
+	row := db.QueryRow(ctx, APIKeyMayUse, arg.WorkflowID, arg.WorkspaceID, arg.ID)
 	var may bool
 	err := row.Scan(&may)
 	return may, err
 }
 
-const aPIKeyReplace = `-- name: APIKeyReplace :one
+const APIKeyReplace = `-- name: APIKeyReplace :one
 UPDATE api_keys SET replaced_by = $1, expires_at = now() + $2::interval
 WHERE workspace_id = $3 AND id = $4
 RETURNING expires_at
@@ -261,7 +261,7 @@ type APIKeyReplaceParams struct {
 
 // Sets the successor of a key, and when the key expires. Until then both are valid.
 func (q *Queries) APIKeyReplace(ctx context.Context, db DBTX, arg APIKeyReplaceParams) (*time.Time, error) {
-	row := db.QueryRow(ctx, aPIKeyReplace,
+	row := db.QueryRow(ctx, APIKeyReplace,
 		arg.ReplacedBy,
 		arg.Overlap,
 		arg.WorkspaceID,
@@ -272,7 +272,7 @@ func (q *Queries) APIKeyReplace(ctx context.Context, db DBTX, arg APIKeyReplaceP
 	return expires_at, err
 }
 
-const aPIKeyRevoke = `-- name: APIKeyRevoke :one
+const APIKeyRevoke = `-- name: APIKeyRevoke :one
 UPDATE api_keys SET revoked_at = COALESCE(revoked_at, now()) WHERE workspace_id = $1 AND id = $2
 RETURNING id, label, key_hint, allowed_workflow_ids, created_at, revoked_at, expires_at, replaced_by
 `
@@ -295,7 +295,7 @@ type APIKeyRevokeRow struct {
 
 // Idempotent.
 func (q *Queries) APIKeyRevoke(ctx context.Context, db DBTX, arg APIKeyRevokeParams) (APIKeyRevokeRow, error) {
-	row := db.QueryRow(ctx, aPIKeyRevoke, arg.WorkspaceID, arg.ID)
+	row := db.QueryRow(ctx, APIKeyRevoke, arg.WorkspaceID, arg.ID)
 	var i APIKeyRevokeRow
 	err := row.Scan(
 		&i.ID,

@@ -12,7 +12,7 @@ import (
 	"github.com/google/uuid"
 )
 
-const auditEventInsert = `-- name: AuditEventInsert :exec
+const AuditEventInsert = `-- name: AuditEventInsert :exec
 INSERT INTO audit_events (workspace_id, id, action, actor_kind, actor_id, actor_name, subject_kind, subject_id, details, request_id, created_at)
 VALUES ($1, new_id(), $2, $3, $4,
     CASE $3
@@ -36,7 +36,7 @@ type AuditEventInsertParams struct {
 
 // Stores the actor's current name. age is the time since the event.
 func (q *Queries) AuditEventInsert(ctx context.Context, db DBTX, arg AuditEventInsertParams) error {
-	_, err := db.Exec(ctx, auditEventInsert,
+	_, err := db.Exec(ctx, AuditEventInsert,
 		arg.WorkspaceID,
 		arg.Action,
 		arg.ActorKind,
@@ -50,7 +50,7 @@ func (q *Queries) AuditEventInsert(ctx context.Context, db DBTX, arg AuditEventI
 	return err
 }
 
-const auditEventList = `-- name: AuditEventList :many
+const AuditEventList = `-- name: AuditEventList :many
 SELECT id, action, actor_kind, actor_id, actor_name, subject_kind, subject_id, details, request_id, created_at
 FROM audit_events
 WHERE workspace_id = $1 AND id < $2
@@ -79,7 +79,7 @@ type AuditEventListRow struct {
 
 // Newest first, after the cursor.
 func (q *Queries) AuditEventList(ctx context.Context, db DBTX, arg AuditEventListParams) ([]AuditEventListRow, error) {
-	rows, err := db.Query(ctx, auditEventList, arg.WorkspaceID, arg.Before, arg.MaxRows)
+	rows, err := db.Query(ctx, AuditEventList, arg.WorkspaceID, arg.Before, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/google/uuid"
 )
 
-const callbackAttemptList = `-- name: CallbackAttemptList :many
+const CallbackAttemptList = `-- name: CallbackAttemptList :many
 SELECT workspace_id, execution_id, attempt, started_at, duration_ms, http_status, error, delivered FROM callback_attempts
 WHERE workspace_id = $1 AND execution_id = $2 AND attempt < $3
 ORDER BY attempt DESC
@@ -27,7 +27,7 @@ type CallbackAttemptListParams struct {
 
 // Newest first, after the cursor; the primary key serves it.
 func (q *Queries) CallbackAttemptList(ctx context.Context, db DBTX, arg CallbackAttemptListParams) ([]CallbackAttempt, error) {
-	rows, err := db.Query(ctx, callbackAttemptList,
+	rows, err := db.Query(ctx, CallbackAttemptList,
 		arg.WorkspaceID,
 		arg.ExecutionID,
 		arg.Before,

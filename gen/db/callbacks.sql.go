@@ -12,7 +12,7 @@ import (
 	"github.com/google/uuid"
 )
 
-const callbackEraseSecrets = `-- name: CallbackEraseSecrets :execrows
+const CallbackEraseSecrets = `-- name: CallbackEraseSecrets :execrows
 UPDATE callbacks c SET sealed = NULL
 FROM (SELECT s.workspace_id, s.execution_id FROM callbacks s
       WHERE s.sealed IS NOT NULL AND s.execution_id < $3::uuid AND s.state IN ('DELIVERED', 'EXHAUSTED')
@@ -34,7 +34,7 @@ type CallbackEraseSecretsParams struct {
 // state is checked again outside the subquery, because a replay may have started while this
 // statement waited for the row.
 func (q *Queries) CallbackEraseSecrets(ctx context.Context, db DBTX, arg CallbackEraseSecretsParams) (int64, error) {
-	result, err := db.Exec(ctx, callbackEraseSecrets,
+	result, err := db.Exec(ctx, CallbackEraseSecrets,
 		arg.AfterDelivery,
 		arg.Old,
 		arg.Recent,
@@ -46,7 +46,7 @@ func (q *Queries) CallbackEraseSecrets(ctx context.Context, db DBTX, arg Callbac
 	return result.RowsAffected(), nil
 }
 
-const callbackFreezeMany = `-- name: CallbackFreezeMany :exec
+const CallbackFreezeMany = `-- name: CallbackFreezeMany :exec
 UPDATE callbacks c SET state = 'QUEUED', body = i.body, job_id = i.job_id
 FROM (SELECT
     unnest($1::uuid[]) AS workspace_id,
@@ -66,7 +66,7 @@ type CallbackFreezeManyParams struct {
 // Freezes the bodies and binds each callback to its delivery job. State moves
 // PENDING -> QUEUED once only.
 func (q *Queries) CallbackFreezeMany(ctx context.Context, db DBTX, arg CallbackFreezeManyParams) error {
-	_, err := db.Exec(ctx, callbackFreezeMany,
+	_, err := db.Exec(ctx, CallbackFreezeMany,
 		arg.WorkspaceIds,
 		arg.ExecutionIds,
 		arg.Bodies,
@@ -75,7 +75,7 @@ func (q *Queries) CallbackFreezeMany(ctx context.Context, db DBTX, arg CallbackF
 	return err
 }
 
-const callbackGet = `-- name: CallbackGet :one
+const CallbackGet = `-- name: CallbackGet :one
 SELECT workspace_id, execution_id, url, sealed, signed, header_names, body, state, round, tries, attempt_count, job_id, due_at, last_attempt_at, delivered_at, last_error, created_at, unopened_since, restores FROM callbacks WHERE workspace_id = $1 AND execution_id = $2
 `
 
@@ -85,7 +85,7 @@ type CallbackGetParams struct {
 }
 
 func (q *Queries) CallbackGet(ctx context.Context, db DBTX, arg CallbackGetParams) (Callback, error) {
-	row := db.QueryRow(ctx, callbackGet, arg.WorkspaceID, arg.ExecutionID)
+	row := db.QueryRow(ctx, CallbackGet, arg.WorkspaceID, arg.ExecutionID)
 	var i Callback
 	err := row.Scan(
 		&i.WorkspaceID,
@@ -111,7 +111,7 @@ func (q *Queries) CallbackGet(ctx context.Context, db DBTX, arg CallbackGetParam
 	return i, err
 }
 
-const callbackInsertMany = `-- name: CallbackInsertMany :exec
+const CallbackInsertMany = `-- name: CallbackInsertMany :exec
 INSERT INTO callbacks (workspace_id, execution_id, url, sealed, signed, header_names, created_at)
 SELECT i.workspace_id, i.execution_id, i.url, i.sealed, i.signed, string_to_array(i.header_names, ','), now()
 FROM (SELECT
@@ -133,7 +133,7 @@ type CallbackInsertManyParams struct {
 }
 
 func (q *Queries) CallbackInsertMany(ctx context.Context, db DBTX, arg CallbackInsertManyParams) error {
-	_, err := db.Exec(ctx, callbackInsertMany,
+	_, err := db.Exec(ctx, CallbackInsertMany,
 		arg.WorkspaceIds,
 		arg.ExecutionIds,
 		arg.Urls,
@@ -144,7 +144,7 @@ func (q *Queries) CallbackInsertMany(ctx context.Context, db DBTX, arg CallbackI
 	return err
 }
 
-const callbackListForFreeze = `-- name: CallbackListForFreeze :many
+const CallbackListForFreeze = `-- name: CallbackListForFreeze :many
 SELECT c.workspace_id, c.execution_id, c.url, c.sealed, c.signed, c.header_names, c.restores, e.traceparent
 FROM callbacks c
 JOIN (SELECT unnest($1::uuid[]) AS workspace_id, unnest($2::uuid[]) AS execution_id) AS i
@@ -171,7 +171,7 @@ type CallbackListForFreezeRow struct {
 
 // The callbacks of executions that become final in this transaction.
 func (q *Queries) CallbackListForFreeze(ctx context.Context, db DBTX, arg CallbackListForFreezeParams) ([]CallbackListForFreezeRow, error) {
-	rows, err := db.Query(ctx, callbackListForFreeze, arg.WorkspaceIds, arg.ExecutionIds)
+	rows, err := db.Query(ctx, CallbackListForFreeze, arg.WorkspaceIds, arg.ExecutionIds)
 	if err != nil {
 		return nil, err
 	}
@@ -199,7 +199,7 @@ func (q *Queries) CallbackListForFreeze(ctx context.Context, db DBTX, arg Callba
 	return items, nil
 }
 
-const callbackListHeaders = `-- name: CallbackListHeaders :many
+const CallbackListHeaders = `-- name: CallbackListHeaders :many
 SELECT substring(seen.sealed FROM 1 FOR 66)::bytea AS header
 FROM ((SELECT o.sealed FROM callbacks o WHERE o.sealed IS NOT NULL ORDER BY o.execution_id LIMIT $1)
       UNION ALL
@@ -208,7 +208,7 @@ FROM ((SELECT o.sealed FROM callbacks o WHERE o.sealed IS NOT NULL ORDER BY o.ex
 
 // The headers of the secrets of the oldest and newest callbacks, which name the key.
 func (q *Queries) CallbackListHeaders(ctx context.Context, db DBTX, each int32) ([][]byte, error) {
-	rows, err := db.Query(ctx, callbackListHeaders, each)
+	rows, err := db.Query(ctx, CallbackListHeaders, each)
 	if err != nil {
 		return nil, err
 	}
@@ -227,7 +227,7 @@ func (q *Queries) CallbackListHeaders(ctx context.Context, db DBTX, each int32) 
 	return items, nil
 }
 
-const callbackListSealed = `-- name: CallbackListSealed :many
+const CallbackListSealed = `-- name: CallbackListSealed :many
 SELECT page.workspace_id, page.execution_id,
        (CASE WHEN substring(page.sealed FROM 1 FOR octet_length($1::bytea)) <> $1::bytea THEN page.sealed END)::bytea AS stale
 FROM (SELECT c.workspace_id, c.execution_id, c.sealed FROM callbacks c
@@ -250,7 +250,7 @@ type CallbackListSealedRow struct {
 // A page of the callbacks with secrets, in order of their ids. stale is set if the secrets are
 // not sealed under the key of the header.
 func (q *Queries) CallbackListSealed(ctx context.Context, db DBTX, arg CallbackListSealedParams) ([]CallbackListSealedRow, error) {
-	rows, err := db.Query(ctx, callbackListSealed, arg.Header, arg.After, arg.MaxRows)
+	rows, err := db.Query(ctx, CallbackListSealed, arg.Header, arg.After, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -269,7 +269,7 @@ func (q *Queries) CallbackListSealed(ctx context.Context, db DBTX, arg CallbackL
 	return items, nil
 }
 
-const callbackListStranded = `-- name: CallbackListStranded :many
+const CallbackListStranded = `-- name: CallbackListStranded :many
 SELECT c.workspace_id, c.execution_id, c.job_id, c.due_at
 FROM callbacks c
 LEFT JOIN river.river_job j ON j.id = c.job_id
@@ -296,7 +296,7 @@ type CallbackListStrandedRow struct {
 // Callbacks to be delivered that have no working job: it is missing or finished, or a process
 // fetched it more than grace ago.
 func (q *Queries) CallbackListStranded(ctx context.Context, db DBTX, arg CallbackListStrandedParams) ([]CallbackListStrandedRow, error) {
-	rows, err := db.Query(ctx, callbackListStranded, arg.Grace, arg.MaxRows)
+	rows, err := db.Query(ctx, CallbackListStranded, arg.Grace, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -320,7 +320,7 @@ func (q *Queries) CallbackListStranded(ctx context.Context, db DBTX, arg Callbac
 	return items, nil
 }
 
-const callbackLoadMany = `-- name: CallbackLoadMany :many
+const CallbackLoadMany = `-- name: CallbackLoadMany :many
 SELECT c.workspace_id, c.execution_id, c.url, c.sealed, c.body, c.tries, c.restores, c.job_id, c.due_at, e.traceparent,
        (COALESCE(c.due_at, now()) - now())::interval AS wait,
        COALESCE(now() - c.unopened_since, interval '0')::interval AS unopened
@@ -355,7 +355,7 @@ type CallbackLoadManyRow struct {
 // negative if it is due. unopened is the time since a worker first lacked the key. Comparing with
 // 'QUEUED' would make the planner walk the index of queued callbacks instead of the primary key.
 func (q *Queries) CallbackLoadMany(ctx context.Context, db DBTX, arg CallbackLoadManyParams) ([]CallbackLoadManyRow, error) {
-	rows, err := db.Query(ctx, callbackLoadMany, arg.WorkspaceIds, arg.ExecutionIds)
+	rows, err := db.Query(ctx, CallbackLoadMany, arg.WorkspaceIds, arg.ExecutionIds)
 	if err != nil {
 		return nil, err
 	}
@@ -387,7 +387,7 @@ func (q *Queries) CallbackLoadMany(ctx context.Context, db DBTX, arg CallbackLoa
 	return items, nil
 }
 
-const callbackLock = `-- name: CallbackLock :one
+const CallbackLock = `-- name: CallbackLock :one
 SELECT callbacks.workspace_id, callbacks.execution_id, callbacks.url, callbacks.sealed, callbacks.signed, callbacks.header_names, callbacks.body, callbacks.state, callbacks.round, callbacks.tries, callbacks.attempt_count, callbacks.job_id, callbacks.due_at, callbacks.last_attempt_at, callbacks.delivered_at, callbacks.last_error, callbacks.created_at, callbacks.unopened_since, callbacks.restores, COALESCE(due_at > clock_timestamp(), false)::boolean AS waits
 FROM callbacks WHERE workspace_id = $1 AND execution_id = $2 FOR UPDATE
 `
@@ -405,7 +405,7 @@ type CallbackLockRow struct {
 // Locks a callback, so that replays of it are serialized. waits reports whether its next attempt
 // is due later. While an attempt is being sent, its due time has passed.
 func (q *Queries) CallbackLock(ctx context.Context, db DBTX, arg CallbackLockParams) (CallbackLockRow, error) {
-	row := db.QueryRow(ctx, callbackLock, arg.WorkspaceID, arg.ExecutionID)
+	row := db.QueryRow(ctx, CallbackLock, arg.WorkspaceID, arg.ExecutionID)
 	var i CallbackLockRow
 	err := row.Scan(
 		&i.Callback.WorkspaceID,
@@ -432,7 +432,7 @@ func (q *Queries) CallbackLock(ctx context.Context, db DBTX, arg CallbackLockPar
 	return i, err
 }
 
-const callbackMakeDue = `-- name: CallbackMakeDue :exec
+const CallbackMakeDue = `-- name: CallbackMakeDue :exec
 UPDATE callbacks SET due_at = now(), job_id = $1
 WHERE workspace_id = $2 AND execution_id = $3
 `
@@ -446,11 +446,11 @@ type CallbackMakeDueParams struct {
 // Makes the next attempt of a waiting callback due now, with a new job. The old job stays and
 // finds nothing to do: River may still be completing a run of it. The caller has locked the row.
 func (q *Queries) CallbackMakeDue(ctx context.Context, db DBTX, arg CallbackMakeDueParams) error {
-	_, err := db.Exec(ctx, callbackMakeDue, arg.JobID, arg.WorkspaceID, arg.ExecutionID)
+	_, err := db.Exec(ctx, CallbackMakeDue, arg.JobID, arg.WorkspaceID, arg.ExecutionID)
 	return err
 }
 
-const callbackMakeJobDue = `-- name: CallbackMakeJobDue :exec
+const CallbackMakeJobDue = `-- name: CallbackMakeJobDue :exec
 UPDATE river.river_job SET state = 'available', scheduled_at = now() + $1::interval
 WHERE id = $2 AND state IN ('scheduled', 'available')
 `
@@ -462,11 +462,11 @@ type CallbackMakeJobDueParams struct {
 
 // Makes a delivery's job due, unless a worker of the queue holds it.
 func (q *Queries) CallbackMakeJobDue(ctx context.Context, db DBTX, arg CallbackMakeJobDueParams) error {
-	_, err := db.Exec(ctx, callbackMakeJobDue, arg.Delay, arg.JobID)
+	_, err := db.Exec(ctx, CallbackMakeJobDue, arg.Delay, arg.JobID)
 	return err
 }
 
-const callbackRecordMany = `-- name: CallbackRecordMany :many
+const CallbackRecordMany = `-- name: CallbackRecordMany :many
 WITH i AS (
     SELECT unnest($1::uuid[])     AS workspace_id,
            unnest($2::uuid[])     AS execution_id,
@@ -540,7 +540,7 @@ type CallbackRecordManyRow struct {
 // attempt a delivery at once, both attempts count. A late attempt of a job that was replaced
 // counts if it succeeded. If it failed, it does not change the state.
 func (q *Queries) CallbackRecordMany(ctx context.Context, db DBTX, arg CallbackRecordManyParams) ([]CallbackRecordManyRow, error) {
-	rows, err := db.Query(ctx, callbackRecordMany,
+	rows, err := db.Query(ctx, CallbackRecordMany,
 		arg.WorkspaceIds,
 		arg.ExecutionIds,
 		arg.JobIds,
@@ -570,7 +570,7 @@ func (q *Queries) CallbackRecordMany(ctx context.Context, db DBTX, arg CallbackR
 	return items, nil
 }
 
-const callbackReplay = `-- name: CallbackReplay :exec
+const CallbackReplay = `-- name: CallbackReplay :exec
 UPDATE callbacks SET state = 'QUEUED', round = round + 1, tries = 0, due_at = NULL, unopened_since = NULL, job_id = $1
 WHERE workspace_id = $2 AND execution_id = $3
 `
@@ -583,11 +583,11 @@ type CallbackReplayParams struct {
 
 // Starts another round of attempts. The caller has locked the row.
 func (q *Queries) CallbackReplay(ctx context.Context, db DBTX, arg CallbackReplayParams) error {
-	_, err := db.Exec(ctx, callbackReplay, arg.JobID, arg.WorkspaceID, arg.ExecutionID)
+	_, err := db.Exec(ctx, CallbackReplay, arg.JobID, arg.WorkspaceID, arg.ExecutionID)
 	return err
 }
 
-const callbackRequeueMany = `-- name: CallbackRequeueMany :many
+const CallbackRequeueMany = `-- name: CallbackRequeueMany :many
 WITH given AS (
     SELECT unnest($1::uuid[]) AS workspace_id, unnest($2::uuid[]) AS execution_id,
            unnest($3::bigint[]) AS new_job_id, unnest($4::bigint[]) AS old_job_id
@@ -617,7 +617,7 @@ type CallbackRequeueManyParams struct {
 // the job: of two reconcilers one wins, and the failure of a late worker no longer counts. Rows
 // are locked in order of their ids.
 func (q *Queries) CallbackRequeueMany(ctx context.Context, db DBTX, arg CallbackRequeueManyParams) ([]int64, error) {
-	rows, err := db.Query(ctx, callbackRequeueMany,
+	rows, err := db.Query(ctx, CallbackRequeueMany,
 		arg.WorkspaceIds,
 		arg.ExecutionIds,
 		arg.NewJobIds,
@@ -641,7 +641,7 @@ func (q *Queries) CallbackRequeueMany(ctx context.Context, db DBTX, arg Callback
 	return items, nil
 }
 
-const callbackReseal = `-- name: CallbackReseal :execrows
+const CallbackReseal = `-- name: CallbackReseal :execrows
 UPDATE callbacks c SET sealed = free.fresh, unopened_since = NULL
 FROM (SELECT l.workspace_id, l.execution_id, i.fresh FROM callbacks l
       JOIN (SELECT unnest($1::uuid[]) AS workspace_id, unnest($2::uuid[]) AS execution_id,
@@ -660,7 +660,7 @@ type CallbackResealParams struct {
 
 // Replaces secrets by their resealed form. It skips rows that are locked or changed.
 func (q *Queries) CallbackReseal(ctx context.Context, db DBTX, arg CallbackResealParams) (int64, error) {
-	result, err := db.Exec(ctx, callbackReseal,
+	result, err := db.Exec(ctx, CallbackReseal,
 		arg.WorkspaceIds,
 		arg.ExecutionIds,
 		arg.Stale,
@@ -672,7 +672,7 @@ func (q *Queries) CallbackReseal(ctx context.Context, db DBTX, arg CallbackResea
 	return result.RowsAffected(), nil
 }
 
-const callbackSetUnopened = `-- name: CallbackSetUnopened :exec
+const CallbackSetUnopened = `-- name: CallbackSetUnopened :exec
 UPDATE callbacks SET unopened_since = now()
 WHERE workspace_id = $1 AND execution_id = $2 AND unopened_since IS NULL
 `
@@ -684,6 +684,6 @@ type CallbackSetUnopenedParams struct {
 
 // Records when a worker first lacked the key of the secrets.
 func (q *Queries) CallbackSetUnopened(ctx context.Context, db DBTX, arg CallbackSetUnopenedParams) error {
-	_, err := db.Exec(ctx, callbackSetUnopened, arg.WorkspaceID, arg.ExecutionID)
+	_, err := db.Exec(ctx, CallbackSetUnopened, arg.WorkspaceID, arg.ExecutionID)
 	return err
 }

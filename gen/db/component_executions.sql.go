@@ -14,7 +14,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/status"
 )
 
-const executionAudit = `-- name: ExecutionAudit :many
+const ExecutionAudit = `-- name: ExecutionAudit :many
 SELECT e.workspace_id, e.id, e.status, e.usage, (e.run_id IS NOT NULL)::boolean AS stage, COALESCE(p.usage, -1)::bigint AS posted
 FROM component_executions e
 LEFT JOIN credit_postings p ON p.workspace_id = e.workspace_id AND p.kind = 'EXECUTION' AND p.reference = e.id::text
@@ -44,7 +44,7 @@ type ExecutionAuditRow struct {
 // unfinished one has none, and a stage of a run never has one. posted is -1 if there is no
 // posting.
 func (q *Queries) ExecutionAudit(ctx context.Context, db DBTX, arg ExecutionAuditParams) ([]ExecutionAuditRow, error) {
-	rows, err := db.Query(ctx, executionAudit,
+	rows, err := db.Query(ctx, ExecutionAudit,
 		arg.WorkspaceIds,
 		arg.After,
 		arg.Upto,
@@ -75,7 +75,7 @@ func (q *Queries) ExecutionAudit(ctx context.Context, db DBTX, arg ExecutionAudi
 	return items, nil
 }
 
-const executionCancelMany = `-- name: ExecutionCancelMany :many
+const ExecutionCancelMany = `-- name: ExecutionCancelMany :many
 UPDATE component_executions e SET
     call        = '',
     status      = 'FAILED',
@@ -121,7 +121,7 @@ type ExecutionCancelManyRow struct {
 // released since they were read. The caller has locked the account, so parked executions stay
 // parked.
 func (q *Queries) ExecutionCancelMany(ctx context.Context, db DBTX, arg ExecutionCancelManyParams) ([]ExecutionCancelManyRow, error) {
-	rows, err := db.Query(ctx, executionCancelMany,
+	rows, err := db.Query(ctx, ExecutionCancelMany,
 		arg.WorkspaceIds,
 		arg.Ids,
 		arg.Epochs,
@@ -157,7 +157,7 @@ func (q *Queries) ExecutionCancelMany(ctx context.Context, db DBTX, arg Executio
 	return items, nil
 }
 
-const executionChangedSince = `-- name: ExecutionChangedSince :many
+const ExecutionChangedSince = `-- name: ExecutionChangedSince :many
 SELECT e.workspace_id, e.id FROM component_executions e
 JOIN (SELECT unnest($1::uuid[]) AS workspace_id, unnest($2::uuid[]) AS id) AS i
   ON e.workspace_id = i.workspace_id AND e.id = i.id
@@ -179,7 +179,7 @@ type ExecutionChangedSinceRow struct {
 // Final ones are always returned: updated_at is the time when the transaction started, which may
 // be long before its commit.
 func (q *Queries) ExecutionChangedSince(ctx context.Context, db DBTX, arg ExecutionChangedSinceParams) ([]ExecutionChangedSinceRow, error) {
-	rows, err := db.Query(ctx, executionChangedSince, arg.WorkspaceIds, arg.Ids, arg.Since)
+	rows, err := db.Query(ctx, ExecutionChangedSince, arg.WorkspaceIds, arg.Ids, arg.Since)
 	if err != nil {
 		return nil, err
 	}
@@ -198,7 +198,7 @@ func (q *Queries) ExecutionChangedSince(ctx context.Context, db DBTX, arg Execut
 	return items, nil
 }
 
-const executionCountLive = `-- name: ExecutionCountLive :one
+const ExecutionCountLive = `-- name: ExecutionCountLive :one
 SELECT count(*) FILTER (WHERE status = 'CREATED') AS created,
        count(*) FILTER (WHERE status = 'EXECUTING') AS executing,
        COALESCE(EXTRACT(epoch FROM now() - min(created_at)), 0)::double precision AS oldest_seconds
@@ -212,13 +212,13 @@ type ExecutionCountLiveRow struct {
 }
 
 func (q *Queries) ExecutionCountLive(ctx context.Context, db DBTX) (ExecutionCountLiveRow, error) {
-	row := db.QueryRow(ctx, executionCountLive)
+	row := db.QueryRow(ctx, ExecutionCountLive)
 	var i ExecutionCountLiveRow
 	err := row.Scan(&i.Created, &i.Executing, &i.OldestSeconds)
 	return i, err
 }
 
-const executionDetachUnsafe = `-- name: ExecutionDetachUnsafe :many
+const ExecutionDetachUnsafe = `-- name: ExecutionDetachUnsafe :many
 WITH unsafe AS (
     SELECT l.workspace_id, l.id, l.parked FROM component_executions l
     WHERE l.finished_at IS NULL AND l.repeat_rule = 'unsafe' ORDER BY l.id LIMIT $1 FOR UPDATE
@@ -253,7 +253,7 @@ type ExecutionDetachUnsafeRow struct {
 // transaction can fail them. Their records are computed again, so their callbacks get a new
 // webhook-id.
 func (q *Queries) ExecutionDetachUnsafe(ctx context.Context, db DBTX, maxRows int32) ([]ExecutionDetachUnsafeRow, error) {
-	rows, err := db.Query(ctx, executionDetachUnsafe, maxRows)
+	rows, err := db.Query(ctx, ExecutionDetachUnsafe, maxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -277,7 +277,7 @@ func (q *Queries) ExecutionDetachUnsafe(ctx context.Context, db DBTX, maxRows in
 	return items, nil
 }
 
-const executionFinishMany = `-- name: ExecutionFinishMany :many
+const ExecutionFinishMany = `-- name: ExecutionFinishMany :many
 UPDATE component_executions e SET
     call        = '',
     status      = i.status,
@@ -332,7 +332,7 @@ type ExecutionFinishManyRow struct {
 // primary key, as ExecutionStartMany does. It erases the call, which is no longer needed and may
 // contain secrets.
 func (q *Queries) ExecutionFinishMany(ctx context.Context, db DBTX, arg ExecutionFinishManyParams) ([]ExecutionFinishManyRow, error) {
-	rows, err := db.Query(ctx, executionFinishMany,
+	rows, err := db.Query(ctx, ExecutionFinishMany,
 		arg.WorkspaceIds,
 		arg.Ids,
 		arg.Epochs,
@@ -371,7 +371,7 @@ func (q *Queries) ExecutionFinishMany(ctx context.Context, db DBTX, arg Executio
 	return items, nil
 }
 
-const executionGet = `-- name: ExecutionGet :one
+const ExecutionGet = `-- name: ExecutionGet :one
 SELECT e.workspace_id, e.id, e.module, e.status, e.output, e.error, e.usage, e.created_at, e.updated_at,
        c.url AS callback_url, c.signed AS callback_signed, c.header_names AS callback_header_names,
        c.attempt_count AS callback_attempt_count, c.last_attempt_at AS callback_last_attempt_at,
@@ -407,7 +407,7 @@ type ExecutionGetRow struct {
 
 // The record of an execution with the progress of its callback.
 func (q *Queries) ExecutionGet(ctx context.Context, db DBTX, arg ExecutionGetParams) (ExecutionGetRow, error) {
-	row := db.QueryRow(ctx, executionGet, arg.WorkspaceID, arg.ID)
+	row := db.QueryRow(ctx, ExecutionGet, arg.WorkspaceID, arg.ID)
 	var i ExecutionGetRow
 	err := row.Scan(
 		&i.WorkspaceID,
@@ -430,7 +430,7 @@ func (q *Queries) ExecutionGet(ctx context.Context, db DBTX, arg ExecutionGetPar
 	return i, err
 }
 
-const executionGetKey = `-- name: ExecutionGetKey :one
+const ExecutionGetKey = `-- name: ExecutionGetKey :one
 SELECT COALESCE(key_id, key_root_id) FROM component_executions WHERE workspace_id = $1 AND id = $2
 `
 
@@ -443,13 +443,13 @@ type ExecutionGetKeyParams struct {
 // accepted before keys were recorded. Earlier versions recorded only the first key of the
 // rotations (key_root_id). All keys of these rotations see such an execution.
 func (q *Queries) ExecutionGetKey(ctx context.Context, db DBTX, arg ExecutionGetKeyParams) (*uuid.UUID, error) {
-	row := db.QueryRow(ctx, executionGetKey, arg.WorkspaceID, arg.ID)
+	row := db.QueryRow(ctx, ExecutionGetKey, arg.WorkspaceID, arg.ID)
 	var key_id *uuid.UUID
 	err := row.Scan(&key_id)
 	return key_id, err
 }
 
-const executionGetNthID = `-- name: ExecutionGetNthID :one
+const ExecutionGetNthID = `-- name: ExecutionGetNthID :one
 SELECT id FROM component_executions
 WHERE workspace_id = $1 AND id < $2
 ORDER BY id DESC
@@ -464,13 +464,13 @@ type ExecutionGetNthIDParams struct {
 
 // The last row that a list has read, newest first.
 func (q *Queries) ExecutionGetNthID(ctx context.Context, db DBTX, arg ExecutionGetNthIDParams) (uuid.UUID, error) {
-	row := db.QueryRow(ctx, executionGetNthID, arg.WorkspaceID, arg.Before, arg.Walked)
+	row := db.QueryRow(ctx, ExecutionGetNthID, arg.WorkspaceID, arg.Before, arg.Walked)
 	var id uuid.UUID
 	err := row.Scan(&id)
 	return id, err
 }
 
-const executionGetState = `-- name: ExecutionGetState :one
+const ExecutionGetState = `-- name: ExecutionGetState :one
 SELECT job_id, finished_at FROM component_executions
 WHERE workspace_id = $1 AND id = $2
 `
@@ -487,13 +487,13 @@ type ExecutionGetStateRow struct {
 
 // Why ExecutionStartMany returned no row.
 func (q *Queries) ExecutionGetState(ctx context.Context, db DBTX, arg ExecutionGetStateParams) (ExecutionGetStateRow, error) {
-	row := db.QueryRow(ctx, executionGetState, arg.WorkspaceID, arg.ID)
+	row := db.QueryRow(ctx, ExecutionGetState, arg.WorkspaceID, arg.ID)
 	var i ExecutionGetStateRow
 	err := row.Scan(&i.JobID, &i.FinishedAt)
 	return i, err
 }
 
-const executionGetWithoutCallback = `-- name: ExecutionGetWithoutCallback :one
+const ExecutionGetWithoutCallback = `-- name: ExecutionGetWithoutCallback :one
 SELECT workspace_id, id, module, status, output, error, usage, created_at, updated_at, has_callback
 FROM component_executions
 WHERE workspace_id = $1 AND id = $2
@@ -521,7 +521,7 @@ type ExecutionGetWithoutCallbackRow struct {
 // that it names. With two tables, these are more locks than the fast path of a session holds, and
 // they are most of the cost of this query.
 func (q *Queries) ExecutionGetWithoutCallback(ctx context.Context, db DBTX, arg ExecutionGetWithoutCallbackParams) (ExecutionGetWithoutCallbackRow, error) {
-	row := db.QueryRow(ctx, executionGetWithoutCallback, arg.WorkspaceID, arg.ID)
+	row := db.QueryRow(ctx, ExecutionGetWithoutCallback, arg.WorkspaceID, arg.ID)
 	var i ExecutionGetWithoutCallbackRow
 	err := row.Scan(
 		&i.WorkspaceID,
@@ -538,7 +538,7 @@ func (q *Queries) ExecutionGetWithoutCallback(ctx context.Context, db DBTX, arg 
 	return i, err
 }
 
-const executionInsertFinalMany = `-- name: ExecutionInsertFinalMany :many
+const ExecutionInsertFinalMany = `-- name: ExecutionInsertFinalMany :many
 INSERT INTO component_executions
     (workspace_id, id, module, repeat_rule, status, call, attempts, attempt, attempt_started_at, epoch, job_id, has_callback,
      traceparent, output, error, usage, key_id, key_root_id, created_at, updated_at, finished_at)
@@ -582,7 +582,7 @@ type ExecutionInsertFinalManyParams struct {
 // Inserts executions that finished before they were stored, one for each element of the arrays.
 // They have no job, and no worker ever had them. usage is 0 for a failed execution.
 func (q *Queries) ExecutionInsertFinalMany(ctx context.Context, db DBTX, arg ExecutionInsertFinalManyParams) ([]time.Time, error) {
-	rows, err := db.Query(ctx, executionInsertFinalMany,
+	rows, err := db.Query(ctx, ExecutionInsertFinalMany,
 		arg.WorkspaceIds,
 		arg.Ids,
 		arg.Modules,
@@ -615,7 +615,7 @@ func (q *Queries) ExecutionInsertFinalMany(ctx context.Context, db DBTX, arg Exe
 	return items, nil
 }
 
-const executionIsCanceling = `-- name: ExecutionIsCanceling :one
+const ExecutionIsCanceling = `-- name: ExecutionIsCanceling :one
 SELECT canceling FROM component_executions WHERE workspace_id = $1 AND id = $2
 `
 
@@ -626,13 +626,13 @@ type ExecutionIsCancelingParams struct {
 
 // Whether the attempt in flight is to be canceled.
 func (q *Queries) ExecutionIsCanceling(ctx context.Context, db DBTX, arg ExecutionIsCancelingParams) (bool, error) {
-	row := db.QueryRow(ctx, executionIsCanceling, arg.WorkspaceID, arg.ID)
+	row := db.QueryRow(ctx, ExecutionIsCanceling, arg.WorkspaceID, arg.ID)
 	var canceling bool
 	err := row.Scan(&canceling)
 	return canceling, err
 }
 
-const executionList = `-- name: ExecutionList :many
+const ExecutionList = `-- name: ExecutionList :many
 SELECT e.workspace_id, e.id, e.module, e.status, e.output, e.error, e.usage, e.created_at, e.updated_at,
        c.url AS callback_url, c.signed AS callback_signed, c.header_names AS callback_header_names,
        c.attempt_count AS callback_attempt_count, c.last_attempt_at AS callback_last_attempt_at,
@@ -693,7 +693,7 @@ type ExecutionListRow struct {
 // its first row, when its outputs exceed max_bytes. found is the number of matching rows. The
 // rows are read once, as in the list of runs.
 func (q *Queries) ExecutionList(ctx context.Context, db DBTX, arg ExecutionListParams) ([]ExecutionListRow, error) {
-	rows, err := db.Query(ctx, executionList,
+	rows, err := db.Query(ctx, ExecutionList,
 		arg.WorkspaceID,
 		arg.Before,
 		arg.MaxWalked,
@@ -738,7 +738,7 @@ func (q *Queries) ExecutionList(ctx context.Context, db DBTX, arg ExecutionListP
 	return items, nil
 }
 
-const executionListHeaders = `-- name: ExecutionListHeaders :many
+const ExecutionListHeaders = `-- name: ExecutionListHeaders :many
 SELECT substring(seen.call FROM 1 FOR 66)::bytea AS header
 FROM ((SELECT o.call FROM component_executions o WHERE o.finished_at IS NULL ORDER BY o.id LIMIT $1)
       UNION ALL
@@ -747,7 +747,7 @@ FROM ((SELECT o.call FROM component_executions o WHERE o.finished_at IS NULL ORD
 
 // The headers of the calls of the oldest and newest live executions, which name the key.
 func (q *Queries) ExecutionListHeaders(ctx context.Context, db DBTX, each int32) ([][]byte, error) {
-	rows, err := db.Query(ctx, executionListHeaders, each)
+	rows, err := db.Query(ctx, ExecutionListHeaders, each)
 	if err != nil {
 		return nil, err
 	}
@@ -766,7 +766,7 @@ func (q *Queries) ExecutionListHeaders(ctx context.Context, db DBTX, each int32)
 	return items, nil
 }
 
-const executionListOfRun = `-- name: ExecutionListOfRun :many
+const ExecutionListOfRun = `-- name: ExecutionListOfRun :many
 SELECT e.id, e.epoch, e.attempt, (e.worker_id IS NOT NULL)::boolean AS held, e.canceling,
        (e.continuing AND e.attempt_started_at IS NOT NULL)::boolean AS waiting, e.repeat_rule,
        (e.attempt = 0 OR e.outcome_known_epoch IS NOT DISTINCT FROM e.epoch)::boolean AS outcome_known
@@ -797,7 +797,7 @@ type ExecutionListOfRunRow struct {
 // whether an attempt waits. outcome_known is about the attempts before it. The statement uses the
 // primary key, as ExecutionStartMany does.
 func (q *Queries) ExecutionListOfRun(ctx context.Context, db DBTX, arg ExecutionListOfRunParams) ([]ExecutionListOfRunRow, error) {
-	rows, err := db.Query(ctx, executionListOfRun, arg.WorkspaceIds, arg.Ids, arg.RunID)
+	rows, err := db.Query(ctx, ExecutionListOfRun, arg.WorkspaceIds, arg.Ids, arg.RunID)
 	if err != nil {
 		return nil, err
 	}
@@ -825,7 +825,7 @@ func (q *Queries) ExecutionListOfRun(ctx context.Context, db DBTX, arg Execution
 	return items, nil
 }
 
-const executionListOfWorkers = `-- name: ExecutionListOfWorkers :many
+const ExecutionListOfWorkers = `-- name: ExecutionListOfWorkers :many
 SELECT e.workspace_id, e.id, e.repeat_rule, e.epoch, e.crashes, e.attempt, e.job_id, e.worker_id,
        EXISTS (SELECT FROM workers w WHERE w.id = e.worker_id AND w.survived) AS survived
 FROM component_executions e
@@ -857,7 +857,7 @@ type ExecutionListOfWorkersRow struct {
 // Executions that workers have had for at least grace, in order of their ids. Uses the index of
 // executions that are neither final nor parked.
 func (q *Queries) ExecutionListOfWorkers(ctx context.Context, db DBTX, arg ExecutionListOfWorkersParams) ([]ExecutionListOfWorkersRow, error) {
-	rows, err := db.Query(ctx, executionListOfWorkers,
+	rows, err := db.Query(ctx, ExecutionListOfWorkers,
 		arg.Workers,
 		arg.Grace,
 		arg.After,
@@ -891,7 +891,7 @@ func (q *Queries) ExecutionListOfWorkers(ctx context.Context, db DBTX, arg Execu
 	return items, nil
 }
 
-const executionListParked = `-- name: ExecutionListParked :many
+const ExecutionListParked = `-- name: ExecutionListParked :many
 SELECT page.workspace_id, page.id, page.epoch, page.job_id,
        (page.updated_at < now() - $1::interval AND j.state IS DISTINCT FROM 'pending')::boolean AS stranded
 FROM (SELECT p.workspace_id, p.id, p.epoch, p.job_id, p.updated_at FROM component_executions p
@@ -919,7 +919,7 @@ type ExecutionListParkedRow struct {
 // A page of parked executions. stranded reports whether the job that waits for the release is
 // missing.
 func (q *Queries) ExecutionListParked(ctx context.Context, db DBTX, arg ExecutionListParkedParams) ([]ExecutionListParkedRow, error) {
-	rows, err := db.Query(ctx, executionListParked,
+	rows, err := db.Query(ctx, ExecutionListParked,
 		arg.Grace,
 		arg.AfterWorkspaceID,
 		arg.After,
@@ -949,7 +949,7 @@ func (q *Queries) ExecutionListParked(ctx context.Context, db DBTX, arg Executio
 	return items, nil
 }
 
-const executionListSealed = `-- name: ExecutionListSealed :many
+const ExecutionListSealed = `-- name: ExecutionListSealed :many
 SELECT page.workspace_id, page.id,
        (CASE WHEN substring(page.call FROM 1 FOR octet_length($1::bytea)) <> $1::bytea THEN page.call END)::bytea AS stale
 FROM (SELECT e.workspace_id, e.id, e.call FROM component_executions e
@@ -972,7 +972,7 @@ type ExecutionListSealedRow struct {
 // A page of live executions in order of their ids. stale is set if the call is not sealed under
 // the key of the header.
 func (q *Queries) ExecutionListSealed(ctx context.Context, db DBTX, arg ExecutionListSealedParams) ([]ExecutionListSealedRow, error) {
-	rows, err := db.Query(ctx, executionListSealed, arg.Header, arg.After, arg.MaxRows)
+	rows, err := db.Query(ctx, ExecutionListSealed, arg.Header, arg.After, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -991,7 +991,7 @@ func (q *Queries) ExecutionListSealed(ctx context.Context, db DBTX, arg Executio
 	return items, nil
 }
 
-const executionListStranded = `-- name: ExecutionListStranded :many
+const ExecutionListStranded = `-- name: ExecutionListStranded :many
 SELECT e.workspace_id, e.id, e.epoch, e.job_id
 FROM component_executions e
 LEFT JOIN river.river_job j ON j.id = e.job_id
@@ -1020,7 +1020,7 @@ type ExecutionListStrandedRow struct {
 // The job is missing or finished, or pending although the execution is not parked, or it was
 // fetched by a process that did not start the execution.
 func (q *Queries) ExecutionListStranded(ctx context.Context, db DBTX, arg ExecutionListStrandedParams) ([]ExecutionListStrandedRow, error) {
-	rows, err := db.Query(ctx, executionListStranded, arg.Grace, arg.MaxRows)
+	rows, err := db.Query(ctx, ExecutionListStranded, arg.Grace, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -1044,7 +1044,7 @@ func (q *Queries) ExecutionListStranded(ctx context.Context, db DBTX, arg Execut
 	return items, nil
 }
 
-const executionPause = `-- name: ExecutionPause :one
+const ExecutionPause = `-- name: ExecutionPause :one
 UPDATE component_executions SET
     worker_id          = NULL,
     continuing         = $1,
@@ -1080,7 +1080,7 @@ type ExecutionPauseRow struct {
 // = true). restart gives the attempt its full timeout again. unrunnable means that this worker
 // could not run it. Fenced by the epoch.
 func (q *Queries) ExecutionPause(ctx context.Context, db DBTX, arg ExecutionPauseParams) (ExecutionPauseRow, error) {
-	row := db.QueryRow(ctx, executionPause,
+	row := db.QueryRow(ctx, ExecutionPause,
 		arg.Continuing,
 		arg.Restart,
 		arg.WaitState,
@@ -1096,7 +1096,7 @@ func (q *Queries) ExecutionPause(ctx context.Context, db DBTX, arg ExecutionPaus
 	return i, err
 }
 
-const executionRelease = `-- name: ExecutionRelease :many
+const ExecutionRelease = `-- name: ExecutionRelease :many
 WITH oldest AS (
     SELECT o.workspace_id, o.id, row_number() OVER (ORDER BY o.id) <= $1::integer AS here
     FROM (SELECT p.workspace_id, p.id FROM component_executions p WHERE p.workspace_id = $2 AND p.parked
@@ -1158,7 +1158,7 @@ type ExecutionReleaseRow struct {
 // releases them. Another condition on parked, or one on pending jobs, would make the planner walk
 // all such rows.
 func (q *Queries) ExecutionRelease(ctx context.Context, db DBTX, arg ExecutionReleaseParams) ([]ExecutionReleaseRow, error) {
-	rows, err := db.Query(ctx, executionRelease,
+	rows, err := db.Query(ctx, ExecutionRelease,
 		arg.Here,
 		arg.WorkspaceID,
 		arg.MaxRows,
@@ -1197,7 +1197,7 @@ func (q *Queries) ExecutionRelease(ctx context.Context, db DBTX, arg ExecutionRe
 	return items, nil
 }
 
-const executionRequestCancelMany = `-- name: ExecutionRequestCancelMany :many
+const ExecutionRequestCancelMany = `-- name: ExecutionRequestCancelMany :many
 UPDATE component_executions e SET canceling = true, updated_at = GREATEST(e.updated_at, now())
 FROM (SELECT c.workspace_id, c.id
       FROM component_executions c
@@ -1217,7 +1217,7 @@ type ExecutionRequestCancelManyParams struct {
 
 // Requests the cancellation of attempts in flight. It skips locked rows.
 func (q *Queries) ExecutionRequestCancelMany(ctx context.Context, db DBTX, arg ExecutionRequestCancelManyParams) ([]uuid.UUID, error) {
-	rows, err := db.Query(ctx, executionRequestCancelMany, arg.WorkspaceIds, arg.Ids, arg.Epochs)
+	rows, err := db.Query(ctx, ExecutionRequestCancelMany, arg.WorkspaceIds, arg.Ids, arg.Epochs)
 	if err != nil {
 		return nil, err
 	}
@@ -1236,7 +1236,7 @@ func (q *Queries) ExecutionRequestCancelMany(ctx context.Context, db DBTX, arg E
 	return items, nil
 }
 
-const executionRequeueMany = `-- name: ExecutionRequeueMany :many
+const ExecutionRequeueMany = `-- name: ExecutionRequeueMany :many
 UPDATE component_executions e SET
     worker_id  = NULL,
     continuing = e.continuing OR (e.worker_id IS NOT NULL),
@@ -1277,7 +1277,7 @@ type ExecutionRequeueManyParams struct {
 // gets its full timeout unless it was waiting. The loss of a worker whose process survived is not
 // a crash: call WorkerLockMany first.
 func (q *Queries) ExecutionRequeueMany(ctx context.Context, db DBTX, arg ExecutionRequeueManyParams) ([]int64, error) {
-	rows, err := db.Query(ctx, executionRequeueMany,
+	rows, err := db.Query(ctx, ExecutionRequeueMany,
 		arg.WorkspaceIds,
 		arg.Ids,
 		arg.Epochs,
@@ -1304,7 +1304,7 @@ func (q *Queries) ExecutionRequeueMany(ctx context.Context, db DBTX, arg Executi
 	return items, nil
 }
 
-const executionReseal = `-- name: ExecutionReseal :execrows
+const ExecutionReseal = `-- name: ExecutionReseal :execrows
 UPDATE component_executions e SET call = free.fresh
 FROM (SELECT l.workspace_id, l.id, i.fresh FROM component_executions l
       JOIN (SELECT unnest($1::uuid[]) AS workspace_id, unnest($2::uuid[]) AS id,
@@ -1324,7 +1324,7 @@ type ExecutionResealParams struct {
 
 // Replaces calls by their resealed form. It skips rows that are locked, changed or final.
 func (q *Queries) ExecutionReseal(ctx context.Context, db DBTX, arg ExecutionResealParams) (int64, error) {
-	result, err := db.Exec(ctx, executionReseal,
+	result, err := db.Exec(ctx, ExecutionReseal,
 		arg.WorkspaceIds,
 		arg.Ids,
 		arg.Stale,
@@ -1336,7 +1336,7 @@ func (q *Queries) ExecutionReseal(ctx context.Context, db DBTX, arg ExecutionRes
 	return result.RowsAffected(), nil
 }
 
-const executionStartMany = `-- name: ExecutionStartMany :many
+const ExecutionStartMany = `-- name: ExecutionStartMany :many
 UPDATE component_executions e SET
     status             = 'EXECUTING',
     attempt            = CASE WHEN e.continuing THEN e.attempt ELSE e.attempt + 1 END,
@@ -1393,7 +1393,7 @@ type ExecutionStartManyRow struct {
 // it again. outcome_known reports whether each attempt so far was answered, except one that
 // waits, or none was sent.
 func (q *Queries) ExecutionStartMany(ctx context.Context, db DBTX, arg ExecutionStartManyParams) ([]ExecutionStartManyRow, error) {
-	rows, err := db.Query(ctx, executionStartMany,
+	rows, err := db.Query(ctx, ExecutionStartMany,
 		arg.WorkerID,
 		arg.WorkspaceIds,
 		arg.Ids,

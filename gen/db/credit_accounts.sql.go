@@ -13,7 +13,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/credit"
 )
 
-const accountAddParked = `-- name: AccountAddParked :exec
+const AccountAddParked = `-- name: AccountAddParked :exec
 UPDATE credit_accounts SET parked = parked + $1::integer WHERE workspace_id = $2
 `
 
@@ -24,11 +24,11 @@ type AccountAddParkedParams struct {
 
 // Adds to the count of parked executions. The caller has locked the account.
 func (q *Queries) AccountAddParked(ctx context.Context, db DBTX, arg AccountAddParkedParams) error {
-	_, err := db.Exec(ctx, accountAddParked, arg.Count, arg.WorkspaceID)
+	_, err := db.Exec(ctx, AccountAddParked, arg.Count, arg.WorkspaceID)
 	return err
 }
 
-const accountAddStored = `-- name: AccountAddStored :exec
+const AccountAddStored = `-- name: AccountAddStored :exec
 UPDATE credit_accounts SET stored = stored + $1 WHERE workspace_id = $2
 `
 
@@ -39,11 +39,11 @@ type AccountAddStoredParams struct {
 
 // Counts bytes that an unfinished run has stored.
 func (q *Queries) AccountAddStored(ctx context.Context, db DBTX, arg AccountAddStoredParams) error {
-	_, err := db.Exec(ctx, accountAddStored, arg.Bytes, arg.WorkspaceID)
+	_, err := db.Exec(ctx, AccountAddStored, arg.Bytes, arg.WorkspaceID)
 	return err
 }
 
-const accountAddStoredWithinLimit = `-- name: AccountAddStoredWithinLimit :execrows
+const AccountAddStoredWithinLimit = `-- name: AccountAddStoredWithinLimit :execrows
 UPDATE credit_accounts a SET stored = a.stored + $1
 WHERE a.workspace_id = $2 AND (a.storage_limit = 0 OR a.stored < a.storage_limit OR a.valid_until <= now())
 `
@@ -56,14 +56,14 @@ type AccountAddStoredWithinLimitParams struct {
 // Counts bytes if the workspace may store more this month. If not, it changes 0 rows. An account
 // whose period is over always qualifies.
 func (q *Queries) AccountAddStoredWithinLimit(ctx context.Context, db DBTX, arg AccountAddStoredWithinLimitParams) (int64, error) {
-	result, err := db.Exec(ctx, accountAddStoredWithinLimit, arg.Bytes, arg.WorkspaceID)
+	result, err := db.Exec(ctx, AccountAddStoredWithinLimit, arg.Bytes, arg.WorkspaceID)
 	if err != nil {
 		return 0, err
 	}
 	return result.RowsAffected(), nil
 }
 
-const accountAudit = `-- name: AccountAudit :many
+const AccountAudit = `-- name: AccountAudit :many
 SELECT a.workspace_id, a.monthly, a.usage_limit, a.plan, a.paid, a.reserved, a.plan_used, a.allowance_used, a.month, a.week, a.valid_until, a.live, a.parked, a.waiting, a.stopped, a.plan_used_before, a.period, a.stored, a.storage_limit,
        COALESCE(p.plan, 0)::bigint AS posted_plan, COALESCE(p.paid, 0)::bigint AS posted_paid,
        COALESCE(p.plan_used, 0)::bigint AS posted_plan_used, COALESCE(p.allowance_used, 0)::bigint AS posted_allowance_used,
@@ -117,7 +117,7 @@ type AccountAuditRow struct {
 // sums. The credits of a stage are reserved by its run. The sums of postings up to after come
 // from the checkpoints.
 func (q *Queries) AccountAudit(ctx context.Context, db DBTX, arg AccountAuditParams) ([]AccountAuditRow, error) {
-	rows, err := db.Query(ctx, accountAudit, arg.WorkspaceIds, arg.After)
+	rows, err := db.Query(ctx, AccountAudit, arg.WorkspaceIds, arg.After)
 	if err != nil {
 		return nil, err
 	}
@@ -163,7 +163,7 @@ func (q *Queries) AccountAudit(ctx context.Context, db DBTX, arg AccountAuditPar
 	return items, nil
 }
 
-const accountGet = `-- name: AccountGet :one
+const AccountGet = `-- name: AccountGet :one
 SELECT a.workspace_id, a.monthly, a.usage_limit, a.plan, a.paid, a.reserved, a.plan_used, a.allowance_used, a.month, a.week, a.valid_until, a.live, a.parked, a.waiting, a.stopped, a.plan_used_before, a.period, a.stored, a.storage_limit, w.name, w.plan AS plan_name, COALESCE($1::timestamptz, now())::timestamptz AS at
 FROM credit_accounts a JOIN workspaces w ON w.id = a.workspace_id
 WHERE a.workspace_id = $2
@@ -183,7 +183,7 @@ type AccountGetRow struct {
 
 // The account of a workspace, with its plan and the current time.
 func (q *Queries) AccountGet(ctx context.Context, db DBTX, arg AccountGetParams) (AccountGetRow, error) {
-	row := db.QueryRow(ctx, accountGet, arg.At, arg.WorkspaceID)
+	row := db.QueryRow(ctx, AccountGet, arg.At, arg.WorkspaceID)
 	var i AccountGetRow
 	err := row.Scan(
 		&i.CreditAccount.WorkspaceID,
@@ -212,7 +212,7 @@ func (q *Queries) AccountGet(ctx context.Context, db DBTX, arg AccountGetParams)
 	return i, err
 }
 
-const accountGetRoom = `-- name: AccountGetRoom :one
+const AccountGetRoom = `-- name: AccountGetRoom :one
 SELECT (a.valid_until <= now()
         OR NOT a.stopped AND (a.storage_limit = 0 OR a.stored < a.storage_limit)
            AND a.plan + a.paid + GREATEST(a.usage_limit - a.plan_used - a.allowance_used - a.plan, 0) - a.reserved > 0)::boolean AS solvent,
@@ -232,7 +232,7 @@ type AccountGetRoomRow struct {
 // executions, and the slots of all workers, as in WorkerSumSlots. If the account's period is over,
 // solvent is true: the next period decides.
 func (q *Queries) AccountGetRoom(ctx context.Context, db DBTX, workspaceID uuid.UUID) (AccountGetRoomRow, error) {
-	row := db.QueryRow(ctx, accountGetRoom, workspaceID)
+	row := db.QueryRow(ctx, AccountGetRoom, workspaceID)
 	var i AccountGetRoomRow
 	err := row.Scan(
 		&i.Solvent,
@@ -244,7 +244,7 @@ func (q *Queries) AccountGetRoom(ctx context.Context, db DBTX, workspaceID uuid.
 	return i, err
 }
 
-const accountGrant = `-- name: AccountGrant :exec
+const AccountGrant = `-- name: AccountGrant :exec
 UPDATE credit_accounts SET paid = paid + $1 WHERE workspace_id = $2
 `
 
@@ -256,11 +256,11 @@ type AccountGrantParams struct {
 // Adds to the paid credits. The caller has locked the account. A constraint rejects a negative
 // balance.
 func (q *Queries) AccountGrant(ctx context.Context, db DBTX, arg AccountGrantParams) error {
-	_, err := db.Exec(ctx, accountGrant, arg.Amount, arg.WorkspaceID)
+	_, err := db.Exec(ctx, AccountGrant, arg.Amount, arg.WorkspaceID)
 	return err
 }
 
-const accountListDue = `-- name: AccountListDue :many
+const AccountListDue = `-- name: AccountListDue :many
 SELECT a.workspace_id FROM credit_accounts a
 WHERE a.valid_until <= COALESCE($1::timestamptz, now())
 ORDER BY a.valid_until, a.workspace_id
@@ -274,7 +274,7 @@ type AccountListDueParams struct {
 
 // Accounts whose period is over, in the order in which the periods ended.
 func (q *Queries) AccountListDue(ctx context.Context, db DBTX, arg AccountListDueParams) ([]uuid.UUID, error) {
-	rows, err := db.Query(ctx, accountListDue, arg.At, arg.MaxRows)
+	rows, err := db.Query(ctx, AccountListDue, arg.At, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -293,7 +293,7 @@ func (q *Queries) AccountListDue(ctx context.Context, db DBTX, arg AccountListDu
 	return items, nil
 }
 
-const accountListWithParked = `-- name: AccountListWithParked :many
+const AccountListWithParked = `-- name: AccountListWithParked :many
 SELECT workspace_id FROM credit_accounts
 WHERE (parked > 0 OR waiting > 0) AND workspace_id > $1
 ORDER BY workspace_id LIMIT $2
@@ -308,7 +308,7 @@ type AccountListWithParkedParams struct {
 // per workspace. An index on columns that change with most batches would prevent heap-only
 // updates of every busy account.
 func (q *Queries) AccountListWithParked(ctx context.Context, db DBTX, arg AccountListWithParkedParams) ([]uuid.UUID, error) {
-	rows, err := db.Query(ctx, accountListWithParked, arg.After, arg.MaxRows)
+	rows, err := db.Query(ctx, AccountListWithParked, arg.After, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -327,18 +327,18 @@ func (q *Queries) AccountListWithParked(ctx context.Context, db DBTX, arg Accoun
 	return items, nil
 }
 
-const accountLock = `-- name: AccountLock :one
+const AccountLock = `-- name: AccountLock :one
 SELECT workspace_id FROM credit_accounts WHERE workspace_id = $1 FOR NO KEY UPDATE
 `
 
 func (q *Queries) AccountLock(ctx context.Context, db DBTX, workspaceID uuid.UUID) (uuid.UUID, error) {
-	row := db.QueryRow(ctx, accountLock, workspaceID)
+	row := db.QueryRow(ctx, AccountLock, workspaceID)
 	var workspace_id uuid.UUID
 	err := row.Scan(&workspace_id)
 	return workspace_id, err
 }
 
-const accountLockMany = `-- name: AccountLockMany :many
+const AccountLockMany = `-- name: AccountLockMany :many
 SELECT a.workspace_id, a.monthly, a.usage_limit, a.plan, a.paid, a.reserved, a.plan_used, a.allowance_used, a.month, a.week, a.valid_until, a.live, a.parked, a.waiting, a.stopped, a.plan_used_before, a.period, a.stored, a.storage_limit, COALESCE($1::timestamptz, now())::timestamptz AS at
 FROM credit_accounts a
 WHERE a.workspace_id = ANY ($2::uuid[]) ORDER BY a.workspace_id FOR NO KEY UPDATE
@@ -356,7 +356,7 @@ type AccountLockManyRow struct {
 
 // Locks accounts in order of their ids, and returns them with the current time.
 func (q *Queries) AccountLockMany(ctx context.Context, db DBTX, arg AccountLockManyParams) ([]AccountLockManyRow, error) {
-	rows, err := db.Query(ctx, accountLockMany, arg.At, arg.WorkspaceIds)
+	rows, err := db.Query(ctx, AccountLockMany, arg.At, arg.WorkspaceIds)
 	if err != nil {
 		return nil, err
 	}
@@ -396,7 +396,7 @@ func (q *Queries) AccountLockMany(ctx context.Context, db DBTX, arg AccountLockM
 	return items, nil
 }
 
-const accountRenew = `-- name: AccountRenew :exec
+const AccountRenew = `-- name: AccountRenew :exec
 UPDATE credit_accounts SET
     monthly = $1, usage_limit = $2, plan = $3, plan_used = $4, allowance_used = $5,
     month = $6, week = $7, valid_until = $8, period = $9, plan_used_before = $10,
@@ -422,7 +422,7 @@ type AccountRenewParams struct {
 
 // Starts a period or changes the terms. The caller has locked the account.
 func (q *Queries) AccountRenew(ctx context.Context, db DBTX, arg AccountRenewParams) error {
-	_, err := db.Exec(ctx, accountRenew,
+	_, err := db.Exec(ctx, AccountRenew,
 		arg.Monthly,
 		arg.UsageLimit,
 		arg.Plan,
@@ -440,7 +440,7 @@ func (q *Queries) AccountRenew(ctx context.Context, db DBTX, arg AccountRenewPar
 	return err
 }
 
-const accountReserve = `-- name: AccountReserve :exec
+const AccountReserve = `-- name: AccountReserve :exec
 UPDATE credit_accounts SET reserved = reserved + $1, live = live + $2::integer, stored = stored + $3
 WHERE workspace_id = $4
 `
@@ -454,7 +454,7 @@ type AccountReserveParams struct {
 
 // Reserves credits that the caller has checked. The caller has locked the account.
 func (q *Queries) AccountReserve(ctx context.Context, db DBTX, arg AccountReserveParams) error {
-	_, err := db.Exec(ctx, accountReserve,
+	_, err := db.Exec(ctx, AccountReserve,
 		arg.Amount,
 		arg.Count,
 		arg.Bytes,
@@ -463,7 +463,7 @@ func (q *Queries) AccountReserve(ctx context.Context, db DBTX, arg AccountReserv
 	return err
 }
 
-const accountReserveForRun = `-- name: AccountReserveForRun :exec
+const AccountReserveForRun = `-- name: AccountReserveForRun :exec
 WITH kept AS (
     UPDATE credit_accounts a SET reserved = a.reserved + $1
     WHERE a.workspace_id = $2 AND a.valid_until > now() AND NOT a.stopped
@@ -484,25 +484,25 @@ type AccountReserveForRunParams struct {
 // period is current, its billing is not stopped, it may store more this month, and its available
 // credits are more than needed, which is the price of all of the stages but the last.
 func (q *Queries) AccountReserveForRun(ctx context.Context, db DBTX, arg AccountReserveForRunParams) error {
-	_, err := db.Exec(ctx, accountReserveForRun, arg.Amount, arg.WorkspaceID, arg.Needed)
+	_, err := db.Exec(ctx, AccountReserveForRun, arg.Amount, arg.WorkspaceID, arg.Needed)
 	return err
 }
 
-const accountResume = `-- name: AccountResume :execrows
+const AccountResume = `-- name: AccountResume :execrows
 WITH w AS (UPDATE workspaces SET billing_stopped_at = NULL WHERE id = $1 AND billing_stopped_at IS NOT NULL RETURNING id)
 UPDATE credit_accounts a SET stopped = false FROM w WHERE a.workspace_id = w.id
 `
 
 // Resumes the billing of a workspace. It changes 0 rows if billing was not stopped.
 func (q *Queries) AccountResume(ctx context.Context, db DBTX, workspaceID uuid.UUID) (int64, error) {
-	result, err := db.Exec(ctx, accountResume, workspaceID)
+	result, err := db.Exec(ctx, AccountResume, workspaceID)
 	if err != nil {
 		return 0, err
 	}
 	return result.RowsAffected(), nil
 }
 
-const accountSettleMany = `-- name: AccountSettleMany :many
+const AccountSettleMany = `-- name: AccountSettleMany :many
 WITH item AS (
     SELECT u.workspace_id, u.kind, u.about, u.amount, u.reserved, u.bytes, u.live, u.place
     FROM ROWS FROM (unnest($2::uuid[]), unnest($3::text[]), unnest($4::uuid[]),
@@ -546,7 +546,7 @@ WITH item AS (
         stored         = a.stored + t.bytes
     FROM total t JOIN held h ON h.workspace_id = t.workspace_id
     WHERE a.workspace_id = t.workspace_id
-      AND (NOT $10::boolean
+      AND (NOT $1::boolean
            OR (a.storage_limit = 0 OR a.stored < a.storage_limit)
            AND (t.needed IS NULL
                 OR h.plan + h.paid + GREATEST(a.usage_limit - a.plan_used - a.allowance_used - h.plan, 0) - a.reserved > t.needed
@@ -554,12 +554,12 @@ WITH item AS (
     RETURNING a.workspace_id, a.live, a.parked, a.waiting
 )
 SELECT s.workspace_id::uuid AS workspace_id, s.live::integer AS live, s.parked::integer AS parked, s.waiting::integer AS waiting
-FROM (SELECT must((SELECT count(*) FROM settled) = $1::bigint, 'WF002') AS whole) AS made
+FROM (SELECT must((SELECT count(*) FROM settled) = (SELECT count(DISTINCT i.workspace_id) FROM item i), CASE WHEN $1::boolean THEN 'WF001' ELSE 'WF002' END) AS whole) AS made
 LEFT JOIN settled s ON made.whole
 `
 
 type AccountSettleManyParams struct {
-	Workspaces   int64
+	Unreserved   bool
 	WorkspaceIds []uuid.UUID
 	Kinds        []string
 	Abouts       []uuid.UUID
@@ -568,7 +568,6 @@ type AccountSettleManyParams struct {
 	Bytes        []int64
 	Live         []int32
 	At           *time.Time
-	Unreserved   bool
 }
 
 type AccountSettleManyRow struct {
@@ -585,10 +584,10 @@ type AccountSettleManyRow struct {
 // live is 1 for what is counted as live until it is settled, and 0 for the rest. If unreserved is
 // set, nothing was reserved, and the account must also cover the charges: its billing is not
 // stopped, it may store more this month, and its available credits are more than needed, which is
-// the cost of all charges but the last.
+// the cost of all charges but the last. It raises WF001 instead of WF002, also if a period is over.
 func (q *Queries) AccountSettleMany(ctx context.Context, db DBTX, arg AccountSettleManyParams) ([]AccountSettleManyRow, error) {
-	rows, err := db.Query(ctx, accountSettleMany,
-		arg.Workspaces,
+	rows, err := db.Query(ctx, AccountSettleMany,
+		arg.Unreserved,
 		arg.WorkspaceIds,
 		arg.Kinds,
 		arg.Abouts,
@@ -597,7 +596,6 @@ func (q *Queries) AccountSettleMany(ctx context.Context, db DBTX, arg AccountSet
 		arg.Bytes,
 		arg.Live,
 		arg.At,
-		arg.Unreserved,
 	)
 	if err != nil {
 		return nil, err
@@ -622,21 +620,21 @@ func (q *Queries) AccountSettleMany(ctx context.Context, db DBTX, arg AccountSet
 	return items, nil
 }
 
-const accountStop = `-- name: AccountStop :execrows
+const AccountStop = `-- name: AccountStop :execrows
 WITH w AS (UPDATE workspaces SET billing_stopped_at = now() WHERE id = $1 AND billing_stopped_at IS NULL RETURNING id)
 UPDATE credit_accounts a SET stopped = true FROM w WHERE a.workspace_id = w.id
 `
 
 // Stops the billing of a workspace. It changes 0 rows if billing was stopped before.
 func (q *Queries) AccountStop(ctx context.Context, db DBTX, workspaceID uuid.UUID) (int64, error) {
-	result, err := db.Exec(ctx, accountStop, workspaceID)
+	result, err := db.Exec(ctx, AccountStop, workspaceID)
 	if err != nil {
 		return 0, err
 	}
 	return result.RowsAffected(), nil
 }
 
-const accountUpdateWaiting = `-- name: AccountUpdateWaiting :one
+const AccountUpdateWaiting = `-- name: AccountUpdateWaiting :one
 UPDATE credit_accounts a SET waiting = (
     SELECT count(*) FROM component_executions e
     WHERE e.workspace_id = a.workspace_id AND e.finished_at IS NULL AND e.not_before > now())
@@ -652,7 +650,7 @@ type AccountUpdateWaitingRow struct {
 
 // Counts the paused executions of a workspace, and locks its account.
 func (q *Queries) AccountUpdateWaiting(ctx context.Context, db DBTX, workspaceID uuid.UUID) (AccountUpdateWaitingRow, error) {
-	row := db.QueryRow(ctx, accountUpdateWaiting, workspaceID)
+	row := db.QueryRow(ctx, AccountUpdateWaiting, workspaceID)
 	var i AccountUpdateWaitingRow
 	err := row.Scan(&i.Live, &i.Parked, &i.Waiting)
 	return i, err

@@ -12,17 +12,17 @@ import (
 	"github.com/google/uuid"
 )
 
-const checkpointDelete = `-- name: CheckpointDelete :exec
+const CheckpointDelete = `-- name: CheckpointDelete :exec
 DELETE FROM credit_checkpoints WHERE workspace_id = $1
 `
 
 // Deletes the checkpoints of a workspace. The next audit creates them again.
 func (q *Queries) CheckpointDelete(ctx context.Context, db DBTX, workspaceID uuid.UUID) error {
-	_, err := db.Exec(ctx, checkpointDelete, workspaceID)
+	_, err := db.Exec(ctx, CheckpointDelete, workspaceID)
 	return err
 }
 
-const checkpointExtend = `-- name: CheckpointExtend :exec
+const CheckpointExtend = `-- name: CheckpointExtend :exec
 UPDATE credit_checkpoints c SET
     upto = $1, postings = c.postings + $2, plan = c.plan + $3, paid = c.paid + $4,
     month          = GREATEST(c.month, $5::date),
@@ -49,7 +49,7 @@ type CheckpointExtendParams struct {
 // Adds the postings that follow a checkpoint, unless another audit did. In a new month, the sums
 // of the month start at zero.
 func (q *Queries) CheckpointExtend(ctx context.Context, db DBTX, arg CheckpointExtendParams) error {
-	_, err := db.Exec(ctx, checkpointExtend,
+	_, err := db.Exec(ctx, CheckpointExtend,
 		arg.Upto,
 		arg.Postings,
 		arg.Plan,
@@ -65,7 +65,7 @@ func (q *Queries) CheckpointExtend(ctx context.Context, db DBTX, arg CheckpointE
 	return err
 }
 
-const checkpointInsert = `-- name: CheckpointInsert :exec
+const CheckpointInsert = `-- name: CheckpointInsert :exec
 INSERT INTO credit_checkpoints (workspace_id, after, upto, postings, plan, paid, month, plan_used, allowance_used, checksum)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
 ON CONFLICT DO NOTHING
@@ -86,7 +86,7 @@ type CheckpointInsertParams struct {
 
 // Does nothing if another audit has inserted the checkpoint.
 func (q *Queries) CheckpointInsert(ctx context.Context, db DBTX, arg CheckpointInsertParams) error {
-	_, err := db.Exec(ctx, checkpointInsert,
+	_, err := db.Exec(ctx, CheckpointInsert,
 		arg.WorkspaceID,
 		arg.After,
 		arg.Upto,
@@ -101,13 +101,13 @@ func (q *Queries) CheckpointInsert(ctx context.Context, db DBTX, arg CheckpointI
 	return err
 }
 
-const checkpointList = `-- name: CheckpointList :many
+const CheckpointList = `-- name: CheckpointList :many
 SELECT workspace_id, after, upto, postings, plan, paid, month, plan_used, allowance_used, checksum, made_at, verified_at FROM credit_checkpoints WHERE workspace_id = $1 ORDER BY after
 `
 
 // The checkpoints of a workspace, in order of their ranges.
 func (q *Queries) CheckpointList(ctx context.Context, db DBTX, workspaceID uuid.UUID) ([]CreditCheckpoint, error) {
-	rows, err := db.Query(ctx, checkpointList, workspaceID)
+	rows, err := db.Query(ctx, CheckpointList, workspaceID)
 	if err != nil {
 		return nil, err
 	}
@@ -139,7 +139,7 @@ func (q *Queries) CheckpointList(ctx context.Context, db DBTX, workspaceID uuid.
 	return items, nil
 }
 
-const checkpointNext = `-- name: CheckpointNext :one
+const CheckpointNext = `-- name: CheckpointNext :one
 SELECT n.id FROM (
     SELECT p.id FROM credit_postings p
     WHERE p.workspace_id = $1 AND p.id > $2 AND p.id < least_id(now() - $3::interval)
@@ -157,7 +157,7 @@ type CheckpointNextParams struct {
 // The last of the next max_rows postings of a workspace, or no row. Postings younger than margin
 // are left out: others with a lower id may not be committed yet.
 func (q *Queries) CheckpointNext(ctx context.Context, db DBTX, arg CheckpointNextParams) (uuid.UUID, error) {
-	row := db.QueryRow(ctx, checkpointNext,
+	row := db.QueryRow(ctx, CheckpointNext,
 		arg.WorkspaceID,
 		arg.After,
 		arg.Margin,
@@ -168,7 +168,7 @@ func (q *Queries) CheckpointNext(ctx context.Context, db DBTX, arg CheckpointNex
 	return id, err
 }
 
-const checkpointSetVerified = `-- name: CheckpointSetVerified :exec
+const CheckpointSetVerified = `-- name: CheckpointSetVerified :exec
 UPDATE credit_checkpoints SET verified_at = now() WHERE workspace_id = $1 AND after = $2 AND upto = $3
 `
 
@@ -179,11 +179,11 @@ type CheckpointSetVerifiedParams struct {
 }
 
 func (q *Queries) CheckpointSetVerified(ctx context.Context, db DBTX, arg CheckpointSetVerifiedParams) error {
-	_, err := db.Exec(ctx, checkpointSetVerified, arg.WorkspaceID, arg.After, arg.Upto)
+	_, err := db.Exec(ctx, CheckpointSetVerified, arg.WorkspaceID, arg.After, arg.Upto)
 	return err
 }
 
-const checkpointSum = `-- name: CheckpointSum :one
+const CheckpointSum = `-- name: CheckpointSum :one
 WITH hashed AS (
     SELECT date_trunc('month', p.created_at AT TIME ZONE 'UTC')::date AS month, p.plan, p.paid, p.allowance, p.usage,
            ('x' || left(encode(sha256(convert_to(concat_ws('|', p.id, p.kind, p.reference, p.plan, p.paid, p.allowance, p.usage,
@@ -221,7 +221,7 @@ type CheckpointSumRow struct {
 
 // The sums of a range of postings.
 func (q *Queries) CheckpointSum(ctx context.Context, db DBTX, arg CheckpointSumParams) (CheckpointSumRow, error) {
-	row := db.QueryRow(ctx, checkpointSum, arg.WorkspaceID, arg.After, arg.Upto)
+	row := db.QueryRow(ctx, CheckpointSum, arg.WorkspaceID, arg.After, arg.Upto)
 	var i CheckpointSumRow
 	err := row.Scan(
 		&i.Postings,
@@ -235,7 +235,7 @@ func (q *Queries) CheckpointSum(ctx context.Context, db DBTX, arg CheckpointSumP
 	return i, err
 }
 
-const installationAuditAge = `-- name: InstallationAuditAge :one
+const InstallationAuditAge = `-- name: InstallationAuditAge :one
 SELECT COALESCE(EXTRACT(epoch FROM now() - (SELECT i.audited_at FROM installation i WHERE i.one)), 0)::double precision AS audited,
        COALESCE(EXTRACT(epoch FROM now() - (SELECT min(c.verified_at) FROM credit_checkpoints c)), 0)::double precision AS verified,
        COALESCE((SELECT i.audit_faults FROM installation i WHERE i.one), 0)::integer AS faults,
@@ -253,7 +253,7 @@ type InstallationAuditAgeRow struct {
 // the number of wrong rows that the last audit found, and the number of workspaces whose billing
 // is stopped.
 func (q *Queries) InstallationAuditAge(ctx context.Context, db DBTX) (InstallationAuditAgeRow, error) {
-	row := db.QueryRow(ctx, installationAuditAge)
+	row := db.QueryRow(ctx, InstallationAuditAge)
 	var i InstallationAuditAgeRow
 	err := row.Scan(
 		&i.Audited,
@@ -264,7 +264,7 @@ func (q *Queries) InstallationAuditAge(ctx context.Context, db DBTX) (Installati
 	return i, err
 }
 
-const installationRecordAudit = `-- name: InstallationRecordAudit :exec
+const InstallationRecordAudit = `-- name: InstallationRecordAudit :exec
 UPDATE installation SET
     audited_at   = CASE WHEN $1::boolean THEN GREATEST(audited_at, now() - $2::interval) ELSE audited_at END,
     audit_faults = $3
@@ -280,6 +280,6 @@ type InstallationRecordAuditParams struct {
 // Records an audit of all credits: the number of wrong rows and, if it is complete, when it
 // started. An incomplete audit that found nothing wrong changes nothing.
 func (q *Queries) InstallationRecordAudit(ctx context.Context, db DBTX, arg InstallationRecordAuditParams) error {
-	_, err := db.Exec(ctx, installationRecordAudit, arg.Complete, arg.Took, arg.Faults)
+	_, err := db.Exec(ctx, InstallationRecordAudit, arg.Complete, arg.Took, arg.Faults)
 	return err
 }

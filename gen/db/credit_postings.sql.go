@@ -13,7 +13,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/credit"
 )
 
-const postingAudit = `-- name: PostingAudit :many
+const PostingAudit = `-- name: PostingAudit :many
 SELECT p.workspace_id, p.id, p.kind, p.reference,
        (p.plan + p.paid + p.allowance + p.usage + p.granted + p.released + p.expired)::bigint AS rest
 FROM credit_postings p
@@ -49,7 +49,7 @@ type PostingAuditRow struct {
 // Postings whose entries do not sum to zero, and charges whose execution or run is missing
 // although its week still exists.
 func (q *Queries) PostingAudit(ctx context.Context, db DBTX, arg PostingAuditParams) ([]PostingAuditRow, error) {
-	rows, err := db.Query(ctx, postingAudit,
+	rows, err := db.Query(ctx, PostingAudit,
 		arg.WorkspaceIds,
 		arg.After,
 		arg.Upto,
@@ -79,7 +79,7 @@ func (q *Queries) PostingAudit(ctx context.Context, db DBTX, arg PostingAuditPar
 	return items, nil
 }
 
-const postingGetPaid = `-- name: PostingGetPaid :one
+const PostingGetPaid = `-- name: PostingGetPaid :one
 SELECT paid FROM credit_postings WHERE workspace_id = $1 AND kind = $2 AND reference = $3
 `
 
@@ -91,13 +91,13 @@ type PostingGetPaidParams struct {
 
 // The change of the paid credits by a posting.
 func (q *Queries) PostingGetPaid(ctx context.Context, db DBTX, arg PostingGetPaidParams) (credit.Amount, error) {
-	row := db.QueryRow(ctx, postingGetPaid, arg.WorkspaceID, arg.Kind, arg.Reference)
+	row := db.QueryRow(ctx, PostingGetPaid, arg.WorkspaceID, arg.Kind, arg.Reference)
 	var paid credit.Amount
 	err := row.Scan(&paid)
 	return paid, err
 }
 
-const postingInsert = `-- name: PostingInsert :execrows
+const PostingInsert = `-- name: PostingInsert :execrows
 INSERT INTO credit_postings (workspace_id, id, kind, reference, plan, paid, granted, released, expired, note, created_at)
 VALUES ($1, new_id(), $2, $3, $4, $5, $6, $7, $8, $9, $10)
 ON CONFLICT (workspace_id, kind, reference) DO NOTHING
@@ -119,7 +119,7 @@ type PostingInsertParams struct {
 // Inserts a posting, unless the workspace has one with the same kind and reference: then it
 // changes 0 rows.
 func (q *Queries) PostingInsert(ctx context.Context, db DBTX, arg PostingInsertParams) (int64, error) {
-	result, err := db.Exec(ctx, postingInsert,
+	result, err := db.Exec(ctx, PostingInsert,
 		arg.WorkspaceID,
 		arg.Kind,
 		arg.Reference,
@@ -137,7 +137,7 @@ func (q *Queries) PostingInsert(ctx context.Context, db DBTX, arg PostingInsertP
 	return result.RowsAffected(), nil
 }
 
-const postingList = `-- name: PostingList :many
+const PostingList = `-- name: PostingList :many
 SELECT workspace_id, id, kind, reference, plan, paid, allowance, usage, granted, released, expired, note, created_at FROM credit_postings
 WHERE workspace_id = $1 AND id < $2 AND created_at >= $3::timestamptz AND created_at < $4::timestamptz
   AND id < least_id($4::timestamptz + interval '1 day') AND id >= least_id($3::timestamptz - interval '1 day')
@@ -157,7 +157,7 @@ type PostingListParams struct {
 // days are those of created_at, which comes from a different clock. The bounds on the ids limit
 // how many rows are read, with a day of slack.
 func (q *Queries) PostingList(ctx context.Context, db DBTX, arg PostingListParams) ([]CreditPosting, error) {
-	rows, err := db.Query(ctx, postingList,
+	rows, err := db.Query(ctx, PostingList,
 		arg.WorkspaceID,
 		arg.Before,
 		arg.Since,
@@ -196,7 +196,7 @@ func (q *Queries) PostingList(ctx context.Context, db DBTX, arg PostingListParam
 	return items, nil
 }
 
-const postingSumPlanUsed = `-- name: PostingSumPlanUsed :one
+const PostingSumPlanUsed = `-- name: PostingSumPlanUsed :one
 SELECT COALESCE(-sum(plan), 0)::bigint AS used FROM credit_postings
 WHERE workspace_id = $1 AND usage > 0 AND created_at >= $2::timestamptz
   AND id >= least_id($2::timestamptz - interval '1 day')
@@ -209,7 +209,7 @@ type PostingSumPlanUsedParams struct {
 
 // The plan credits used since a time. The bound on the ids leaves a day of slack.
 func (q *Queries) PostingSumPlanUsed(ctx context.Context, db DBTX, arg PostingSumPlanUsedParams) (int64, error) {
-	row := db.QueryRow(ctx, postingSumPlanUsed, arg.WorkspaceID, arg.Since)
+	row := db.QueryRow(ctx, PostingSumPlanUsed, arg.WorkspaceID, arg.Since)
 	var used int64
 	err := row.Scan(&used)
 	return used, err

@@ -12,18 +12,18 @@ import (
 	"github.com/google/uuid"
 )
 
-const variableCount = `-- name: VariableCount :one
+const VariableCount = `-- name: VariableCount :one
 SELECT count(*) FROM environment_variables WHERE workspace_id = $1
 `
 
 func (q *Queries) VariableCount(ctx context.Context, db DBTX, workspaceID uuid.UUID) (int64, error) {
-	row := db.QueryRow(ctx, variableCount, workspaceID)
+	row := db.QueryRow(ctx, VariableCount, workspaceID)
 	var count int64
 	err := row.Scan(&count)
 	return count, err
 }
 
-const variableDelete = `-- name: VariableDelete :exec
+const VariableDelete = `-- name: VariableDelete :exec
 DELETE FROM environment_variables WHERE workspace_id = $1 AND id = $2
 `
 
@@ -33,11 +33,11 @@ type VariableDeleteParams struct {
 }
 
 func (q *Queries) VariableDelete(ctx context.Context, db DBTX, arg VariableDeleteParams) error {
-	_, err := db.Exec(ctx, variableDelete, arg.WorkspaceID, arg.ID)
+	_, err := db.Exec(ctx, VariableDelete, arg.WorkspaceID, arg.ID)
 	return err
 }
 
-const variableGet = `-- name: VariableGet :one
+const VariableGet = `-- name: VariableGet :one
 SELECT id, name, description, secret, sealed, created_at, updated_at FROM environment_variables
 WHERE workspace_id = $1 AND name = $2
 `
@@ -58,7 +58,7 @@ type VariableGetRow struct {
 }
 
 func (q *Queries) VariableGet(ctx context.Context, db DBTX, arg VariableGetParams) (VariableGetRow, error) {
-	row := db.QueryRow(ctx, variableGet, arg.WorkspaceID, arg.Name)
+	row := db.QueryRow(ctx, VariableGet, arg.WorkspaceID, arg.Name)
 	var i VariableGetRow
 	err := row.Scan(
 		&i.ID,
@@ -72,7 +72,7 @@ func (q *Queries) VariableGet(ctx context.Context, db DBTX, arg VariableGetParam
 	return i, err
 }
 
-const variableInsert = `-- name: VariableInsert :one
+const VariableInsert = `-- name: VariableInsert :one
 INSERT INTO environment_variables (workspace_id, id, name, description, secret, sealed)
 VALUES ($1, $2, $3, $4, $5, $6)
 RETURNING created_at, updated_at
@@ -93,7 +93,7 @@ type VariableInsertRow struct {
 }
 
 func (q *Queries) VariableInsert(ctx context.Context, db DBTX, arg VariableInsertParams) (VariableInsertRow, error) {
-	row := db.QueryRow(ctx, variableInsert,
+	row := db.QueryRow(ctx, VariableInsert,
 		arg.WorkspaceID,
 		arg.ID,
 		arg.Name,
@@ -106,7 +106,7 @@ func (q *Queries) VariableInsert(ctx context.Context, db DBTX, arg VariableInser
 	return i, err
 }
 
-const variableList = `-- name: VariableList :many
+const VariableList = `-- name: VariableList :many
 SELECT id, name, description, secret, sealed, created_at, updated_at FROM environment_variables
 WHERE workspace_id = $1 AND id < $2 ORDER BY id DESC LIMIT $3
 `
@@ -129,7 +129,7 @@ type VariableListRow struct {
 
 // A page of the variables, newest first.
 func (q *Queries) VariableList(ctx context.Context, db DBTX, arg VariableListParams) ([]VariableListRow, error) {
-	rows, err := db.Query(ctx, variableList, arg.WorkspaceID, arg.Before, arg.MaxRows)
+	rows, err := db.Query(ctx, VariableList, arg.WorkspaceID, arg.Before, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -156,7 +156,7 @@ func (q *Queries) VariableList(ctx context.Context, db DBTX, arg VariableListPar
 	return items, nil
 }
 
-const variableListHeaders = `-- name: VariableListHeaders :many
+const VariableListHeaders = `-- name: VariableListHeaders :many
 SELECT substring(seen.sealed FROM 1 FOR 66)::bytea AS header
 FROM ((SELECT o.sealed FROM environment_variables o ORDER BY o.id LIMIT $1)
       UNION ALL
@@ -165,7 +165,7 @@ FROM ((SELECT o.sealed FROM environment_variables o ORDER BY o.id LIMIT $1)
 
 // The headers of the oldest and newest values, which name the key.
 func (q *Queries) VariableListHeaders(ctx context.Context, db DBTX, each int32) ([][]byte, error) {
-	rows, err := db.Query(ctx, variableListHeaders, each)
+	rows, err := db.Query(ctx, VariableListHeaders, each)
 	if err != nil {
 		return nil, err
 	}
@@ -184,7 +184,7 @@ func (q *Queries) VariableListHeaders(ctx context.Context, db DBTX, each int32) 
 	return items, nil
 }
 
-const variableListNamed = `-- name: VariableListNamed :many
+const VariableListNamed = `-- name: VariableListNamed :many
 SELECT id, name, secret, sealed FROM environment_variables
 WHERE workspace_id = $1 AND name = ANY ($2::text[])
 `
@@ -203,7 +203,7 @@ type VariableListNamedRow struct {
 
 // The variables with these names. Unknown names are left out.
 func (q *Queries) VariableListNamed(ctx context.Context, db DBTX, arg VariableListNamedParams) ([]VariableListNamedRow, error) {
-	rows, err := db.Query(ctx, variableListNamed, arg.WorkspaceID, arg.Names)
+	rows, err := db.Query(ctx, VariableListNamed, arg.WorkspaceID, arg.Names)
 	if err != nil {
 		return nil, err
 	}
@@ -227,7 +227,7 @@ func (q *Queries) VariableListNamed(ctx context.Context, db DBTX, arg VariableLi
 	return items, nil
 }
 
-const variableListSealed = `-- name: VariableListSealed :many
+const VariableListSealed = `-- name: VariableListSealed :many
 SELECT page.workspace_id, page.id,
        (CASE WHEN substring(page.sealed FROM 1 FOR octet_length($1::bytea)) <> $1::bytea THEN page.sealed END)::bytea AS stale
 FROM (SELECT v.workspace_id, v.id, v.sealed FROM environment_variables v WHERE v.id > $2 ORDER BY v.id LIMIT $3) AS page
@@ -249,7 +249,7 @@ type VariableListSealedRow struct {
 // A page of variables in order of their ids. stale is set if the value is not sealed under the
 // key of the header.
 func (q *Queries) VariableListSealed(ctx context.Context, db DBTX, arg VariableListSealedParams) ([]VariableListSealedRow, error) {
-	rows, err := db.Query(ctx, variableListSealed, arg.Header, arg.After, arg.MaxRows)
+	rows, err := db.Query(ctx, VariableListSealed, arg.Header, arg.After, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -268,7 +268,7 @@ func (q *Queries) VariableListSealed(ctx context.Context, db DBTX, arg VariableL
 	return items, nil
 }
 
-const variableReseal = `-- name: VariableReseal :execrows
+const VariableReseal = `-- name: VariableReseal :execrows
 UPDATE environment_variables v SET sealed = free.fresh
 FROM (SELECT l.workspace_id, l.id, i.fresh FROM environment_variables l
       JOIN (SELECT unnest($1::uuid[]) AS workspace_id, unnest($2::uuid[]) AS id,
@@ -287,7 +287,7 @@ type VariableResealParams struct {
 
 // Replaces values by their resealed form. It skips rows that are locked or changed.
 func (q *Queries) VariableReseal(ctx context.Context, db DBTX, arg VariableResealParams) (int64, error) {
-	result, err := db.Exec(ctx, variableReseal,
+	result, err := db.Exec(ctx, VariableReseal,
 		arg.WorkspaceIds,
 		arg.Ids,
 		arg.Stale,
@@ -299,7 +299,7 @@ func (q *Queries) VariableReseal(ctx context.Context, db DBTX, arg VariableResea
 	return result.RowsAffected(), nil
 }
 
-const variableUpdate = `-- name: VariableUpdate :one
+const VariableUpdate = `-- name: VariableUpdate :one
 UPDATE environment_variables SET description = $1, secret = $2, sealed = $3, updated_at = GREATEST(updated_at, now())
 WHERE workspace_id = $4 AND id = $5
 RETURNING created_at, updated_at
@@ -319,7 +319,7 @@ type VariableUpdateRow struct {
 }
 
 func (q *Queries) VariableUpdate(ctx context.Context, db DBTX, arg VariableUpdateParams) (VariableUpdateRow, error) {
-	row := db.QueryRow(ctx, variableUpdate,
+	row := db.QueryRow(ctx, VariableUpdate,
 		arg.Description,
 		arg.Secret,
 		arg.Sealed,

@@ -12,7 +12,7 @@ import (
 	"github.com/google/uuid"
 )
 
-const executionAcceptMany = `-- name: ExecutionAcceptMany :many
+const ExecutionAcceptMany = `-- name: ExecutionAcceptMany :many
 WITH item AS (
     SELECT generate_subscripts($1::uuid[], 1) AS place,
            unnest($2::text[])             AS kind,
@@ -144,7 +144,7 @@ type ExecutionAcceptManyRow struct {
 // Remove it from here in the release after the first one that writes key_id. Older rows still
 // need the reads of key_root_id until retention has deleted them.
 func (q *Queries) ExecutionAcceptMany(ctx context.Context, db DBTX, arg ExecutionAcceptManyParams) ([]ExecutionAcceptManyRow, error) {
-	rows, err := db.Query(ctx, executionAcceptMany,
+	rows, err := db.Query(ctx, ExecutionAcceptMany,
 		arg.Ids,
 		arg.Kinds,
 		arg.WorkspaceIds,

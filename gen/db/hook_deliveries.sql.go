@@ -11,7 +11,7 @@ import (
 	"github.com/google/uuid"
 )
 
-const hookDeliveryDeleteExpired = `-- name: HookDeliveryDeleteExpired :execrows
+const HookDeliveryDeleteExpired = `-- name: HookDeliveryDeleteExpired :execrows
 DELETE FROM hook_deliveries d WHERE (d.workspace_id, d.hook_id, d.delivery) IN (
     SELECT o.workspace_id, o.hook_id, o.delivery FROM hook_deliveries o
     WHERE o.received_at < now() - interval '7 days' LIMIT 5000)
@@ -19,14 +19,14 @@ DELETE FROM hook_deliveries d WHERE (d.workspace_id, d.hook_id, d.delivery) IN (
 
 // Deletes deliveries after 7 days. Senders do not retry for that long.
 func (q *Queries) HookDeliveryDeleteExpired(ctx context.Context, db DBTX) (int64, error) {
-	result, err := db.Exec(ctx, hookDeliveryDeleteExpired)
+	result, err := db.Exec(ctx, HookDeliveryDeleteExpired)
 	if err != nil {
 		return 0, err
 	}
 	return result.RowsAffected(), nil
 }
 
-const hookDeliveryGet = `-- name: HookDeliveryGet :one
+const HookDeliveryGet = `-- name: HookDeliveryGet :one
 SELECT run_id FROM hook_deliveries
 WHERE workspace_id = $1 AND hook_id = $2 AND delivery = ANY ($3::bytea[])
 ORDER BY array_position($3::bytea[], delivery) LIMIT 1
@@ -40,13 +40,13 @@ type HookDeliveryGetParams struct {
 
 // The run of the first of these marks that is known.
 func (q *Queries) HookDeliveryGet(ctx context.Context, db DBTX, arg HookDeliveryGetParams) (uuid.UUID, error) {
-	row := db.QueryRow(ctx, hookDeliveryGet, arg.WorkspaceID, arg.HookID, arg.Marks)
+	row := db.QueryRow(ctx, HookDeliveryGet, arg.WorkspaceID, arg.HookID, arg.Marks)
 	var run_id uuid.UUID
 	err := row.Scan(&run_id)
 	return run_id, err
 }
 
-const hookDeliveryInsert = `-- name: HookDeliveryInsert :exec
+const HookDeliveryInsert = `-- name: HookDeliveryInsert :exec
 INSERT INTO hook_deliveries (workspace_id, hook_id, delivery, run_id)
 SELECT $1, $2, mark, $3 FROM unnest($4::bytea[]) AS mark
 `
@@ -59,7 +59,7 @@ type HookDeliveryInsertParams struct {
 }
 
 func (q *Queries) HookDeliveryInsert(ctx context.Context, db DBTX, arg HookDeliveryInsertParams) error {
-	_, err := db.Exec(ctx, hookDeliveryInsert,
+	_, err := db.Exec(ctx, HookDeliveryInsert,
 		arg.WorkspaceID,
 		arg.HookID,
 		arg.RunID,

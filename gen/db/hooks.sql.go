@@ -12,7 +12,7 @@ import (
 	"github.com/google/uuid"
 )
 
-const hookCount = `-- name: HookCount :one
+const HookCount = `-- name: HookCount :one
 SELECT count(*) FROM hooks WHERE workspace_id = $1 AND workflow_id = $2
 `
 
@@ -22,13 +22,13 @@ type HookCountParams struct {
 }
 
 func (q *Queries) HookCount(ctx context.Context, db DBTX, arg HookCountParams) (int64, error) {
-	row := db.QueryRow(ctx, hookCount, arg.WorkspaceID, arg.WorkflowID)
+	row := db.QueryRow(ctx, HookCount, arg.WorkspaceID, arg.WorkflowID)
 	var count int64
 	err := row.Scan(&count)
 	return count, err
 }
 
-const hookDelete = `-- name: HookDelete :exec
+const HookDelete = `-- name: HookDelete :exec
 DELETE FROM hooks WHERE workspace_id = $1 AND id = $2
 `
 
@@ -38,11 +38,11 @@ type HookDeleteParams struct {
 }
 
 func (q *Queries) HookDelete(ctx context.Context, db DBTX, arg HookDeleteParams) error {
-	_, err := db.Exec(ctx, hookDelete, arg.WorkspaceID, arg.ID)
+	_, err := db.Exec(ctx, HookDelete, arg.WorkspaceID, arg.ID)
 	return err
 }
 
-const hookGet = `-- name: HookGet :one
+const HookGet = `-- name: HookGet :one
 SELECT id, workflow_id, name, status, verification, last_at, last_run_id, last_refused_at, last_refusal, refusal_count, created_at, updated_at
 FROM hooks WHERE workspace_id = $1 AND id = $2
 `
@@ -68,7 +68,7 @@ type HookGetRow struct {
 }
 
 func (q *Queries) HookGet(ctx context.Context, db DBTX, arg HookGetParams) (HookGetRow, error) {
-	row := db.QueryRow(ctx, hookGet, arg.WorkspaceID, arg.ID)
+	row := db.QueryRow(ctx, HookGet, arg.WorkspaceID, arg.ID)
 	var i HookGetRow
 	err := row.Scan(
 		&i.ID,
@@ -87,7 +87,7 @@ func (q *Queries) HookGet(ctx context.Context, db DBTX, arg HookGetParams) (Hook
 	return i, err
 }
 
-const hookGetByID = `-- name: HookGetByID :one
+const HookGetByID = `-- name: HookGetByID :one
 SELECT workspace_id, workflow_id, status, verification, sealed, now()::timestamptz AS now FROM hooks WHERE id = $1
 `
 
@@ -102,7 +102,7 @@ type HookGetByIDRow struct {
 
 // A hook by its id alone, in any workspace, with the current time.
 func (q *Queries) HookGetByID(ctx context.Context, db DBTX, id uuid.UUID) (HookGetByIDRow, error) {
-	row := db.QueryRow(ctx, hookGetByID, id)
+	row := db.QueryRow(ctx, HookGetByID, id)
 	var i HookGetByIDRow
 	err := row.Scan(
 		&i.WorkspaceID,
@@ -115,7 +115,7 @@ func (q *Queries) HookGetByID(ctx context.Context, db DBTX, id uuid.UUID) (HookG
 	return i, err
 }
 
-const hookInsert = `-- name: HookInsert :exec
+const HookInsert = `-- name: HookInsert :exec
 INSERT INTO hooks (workspace_id, id, workflow_id, name, status, verification, sealed)
 VALUES ($1, $2, $3, $4, $5, $6, $7)
 `
@@ -131,7 +131,7 @@ type HookInsertParams struct {
 }
 
 func (q *Queries) HookInsert(ctx context.Context, db DBTX, arg HookInsertParams) error {
-	_, err := db.Exec(ctx, hookInsert,
+	_, err := db.Exec(ctx, HookInsert,
 		arg.WorkspaceID,
 		arg.ID,
 		arg.WorkflowID,
@@ -143,7 +143,7 @@ func (q *Queries) HookInsert(ctx context.Context, db DBTX, arg HookInsertParams)
 	return err
 }
 
-const hookList = `-- name: HookList :many
+const HookList = `-- name: HookList :many
 SELECT id, workflow_id, name, status, verification, last_at, last_run_id, last_refused_at, last_refusal, refusal_count, created_at, updated_at
 FROM hooks
 WHERE workspace_id = $1 AND id < $2
@@ -179,7 +179,7 @@ type HookListRow struct {
 // A page of the hooks, newest first, optionally of one workflow and of the workflows that a key
 // is restricted to.
 func (q *Queries) HookList(ctx context.Context, db DBTX, arg HookListParams) ([]HookListRow, error) {
-	rows, err := db.Query(ctx, hookList,
+	rows, err := db.Query(ctx, HookList,
 		arg.WorkspaceID,
 		arg.Before,
 		arg.WorkflowID,
@@ -217,7 +217,7 @@ func (q *Queries) HookList(ctx context.Context, db DBTX, arg HookListParams) ([]
 	return items, nil
 }
 
-const hookListHeaders = `-- name: HookListHeaders :many
+const HookListHeaders = `-- name: HookListHeaders :many
 SELECT substring(seen.sealed FROM 1 FOR 66)::bytea AS header
 FROM ((SELECT o.sealed FROM hooks o ORDER BY o.id LIMIT $1)
       UNION ALL
@@ -226,7 +226,7 @@ FROM ((SELECT o.sealed FROM hooks o ORDER BY o.id LIMIT $1)
 
 // The headers of the oldest and newest secrets, which name the key.
 func (q *Queries) HookListHeaders(ctx context.Context, db DBTX, each int32) ([][]byte, error) {
-	rows, err := db.Query(ctx, hookListHeaders, each)
+	rows, err := db.Query(ctx, HookListHeaders, each)
 	if err != nil {
 		return nil, err
 	}
@@ -245,7 +245,7 @@ func (q *Queries) HookListHeaders(ctx context.Context, db DBTX, each int32) ([][
 	return items, nil
 }
 
-const hookListSealed = `-- name: HookListSealed :many
+const HookListSealed = `-- name: HookListSealed :many
 SELECT page.workspace_id, page.id,
        (CASE WHEN substring(page.sealed FROM 1 FOR octet_length($1::bytea)) <> $1::bytea THEN page.sealed END)::bytea AS stale
 FROM (SELECT h.workspace_id, h.id, h.sealed FROM hooks h WHERE h.id > $2 ORDER BY h.id LIMIT $3) AS page
@@ -267,7 +267,7 @@ type HookListSealedRow struct {
 // A page of hooks in order of their ids. stale is set if the secret is not sealed under the key
 // of the header.
 func (q *Queries) HookListSealed(ctx context.Context, db DBTX, arg HookListSealedParams) ([]HookListSealedRow, error) {
-	rows, err := db.Query(ctx, hookListSealed, arg.Header, arg.After, arg.MaxRows)
+	rows, err := db.Query(ctx, HookListSealed, arg.Header, arg.After, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -286,7 +286,7 @@ func (q *Queries) HookListSealed(ctx context.Context, db DBTX, arg HookListSeale
 	return items, nil
 }
 
-const hookLock = `-- name: HookLock :one
+const HookLock = `-- name: HookLock :one
 SELECT status, verification, sealed FROM hooks WHERE workspace_id = $1 AND id = $2 FOR NO KEY UPDATE
 `
 
@@ -303,13 +303,13 @@ type HookLockRow struct {
 
 // Locks a hook until the transaction ends.
 func (q *Queries) HookLock(ctx context.Context, db DBTX, arg HookLockParams) (HookLockRow, error) {
-	row := db.QueryRow(ctx, hookLock, arg.WorkspaceID, arg.ID)
+	row := db.QueryRow(ctx, HookLock, arg.WorkspaceID, arg.ID)
 	var i HookLockRow
 	err := row.Scan(&i.Status, &i.Verification, &i.Sealed)
 	return i, err
 }
 
-const hookRecordDelivery = `-- name: HookRecordDelivery :exec
+const HookRecordDelivery = `-- name: HookRecordDelivery :execrows
 UPDATE hooks SET
     last_at         = CASE WHEN $1::uuid IS NULL THEN last_at ELSE now() END,
     last_run_id     = COALESCE($1::uuid, last_run_id),
@@ -329,17 +329,20 @@ type HookRecordDeliveryParams struct {
 
 // Records the last run of a hook, or why the last delivery was refused. It records each at most
 // once per second, because all deliveries of a hook share the row.
-func (q *Queries) HookRecordDelivery(ctx context.Context, db DBTX, arg HookRecordDeliveryParams) error {
-	_, err := db.Exec(ctx, hookRecordDelivery,
+func (q *Queries) HookRecordDelivery(ctx context.Context, db DBTX, arg HookRecordDeliveryParams) (int64, error) {
+	result, err := db.Exec(ctx, HookRecordDelivery,
 		arg.RunID,
 		arg.Refusal,
 		arg.WorkspaceID,
 		arg.ID,
 	)
-	return err
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
 }
 
-const hookReseal = `-- name: HookReseal :execrows
+const HookReseal = `-- name: HookReseal :execrows
 UPDATE hooks h SET sealed = free.fresh
 FROM (SELECT l.workspace_id, l.id, i.fresh FROM hooks l
       JOIN (SELECT unnest($1::uuid[]) AS workspace_id, unnest($2::uuid[]) AS id,
@@ -358,7 +361,7 @@ type HookResealParams struct {
 
 // Replaces secrets by their resealed form. It skips rows that are locked or changed.
 func (q *Queries) HookReseal(ctx context.Context, db DBTX, arg HookResealParams) (int64, error) {
-	result, err := db.Exec(ctx, hookReseal,
+	result, err := db.Exec(ctx, HookReseal,
 		arg.WorkspaceIds,
 		arg.Ids,
 		arg.Stale,
@@ -370,7 +373,7 @@ func (q *Queries) HookReseal(ctx context.Context, db DBTX, arg HookResealParams)
 	return result.RowsAffected(), nil
 }
 
-const hookUpdate = `-- name: HookUpdate :exec
+const HookUpdate = `-- name: HookUpdate :exec
 UPDATE hooks SET name = $1, status = $2, verification = $3, sealed = $4, updated_at = GREATEST(updated_at, now())
 WHERE workspace_id = $5 AND id = $6
 `
@@ -385,7 +388,7 @@ type HookUpdateParams struct {
 }
 
 func (q *Queries) HookUpdate(ctx context.Context, db DBTX, arg HookUpdateParams) error {
-	_, err := db.Exec(ctx, hookUpdate,
+	_, err := db.Exec(ctx, HookUpdate,
 		arg.Name,
 		arg.Status,
 		arg.Verification,

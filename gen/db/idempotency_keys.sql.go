@@ -11,7 +11,7 @@ import (
 	"github.com/google/uuid"
 )
 
-const idempotencyDeleteExpired = `-- name: IdempotencyDeleteExpired :execrows
+const IdempotencyDeleteExpired = `-- name: IdempotencyDeleteExpired :execrows
 DELETE FROM idempotency_keys d WHERE d.created_at < now() - interval '24 hours' AND (d.workspace_id, d.operation, d.path, d.key) IN (
     SELECT k.workspace_id, k.operation, k.path, k.key FROM idempotency_keys k
     WHERE k.created_at < now() - interval '24 hours' LIMIT 5000)
@@ -20,14 +20,14 @@ DELETE FROM idempotency_keys d WHERE d.created_at < now() - interval '24 hours' 
 // Deletes expired keys. The age is checked again outside the subquery, because a key may have
 // been used again while this statement waited for its row.
 func (q *Queries) IdempotencyDeleteExpired(ctx context.Context, db DBTX) (int64, error) {
-	result, err := db.Exec(ctx, idempotencyDeleteExpired)
+	result, err := db.Exec(ctx, IdempotencyDeleteExpired)
 	if err != nil {
 		return 0, err
 	}
 	return result.RowsAffected(), nil
 }
 
-const idempotencyGet = `-- name: IdempotencyGet :one
+const IdempotencyGet = `-- name: IdempotencyGet :one
 SELECT body_hash, resource_id FROM idempotency_keys
 WHERE workspace_id = $1 AND operation = $2 AND path = $3 AND key = $4
   AND created_at > now() - interval '24 hours'
@@ -46,7 +46,7 @@ type IdempotencyGetRow struct {
 }
 
 func (q *Queries) IdempotencyGet(ctx context.Context, db DBTX, arg IdempotencyGetParams) (IdempotencyGetRow, error) {
-	row := db.QueryRow(ctx, idempotencyGet,
+	row := db.QueryRow(ctx, IdempotencyGet,
 		arg.WorkspaceID,
 		arg.Operation,
 		arg.Path,
@@ -57,20 +57,20 @@ func (q *Queries) IdempotencyGet(ctx context.Context, db DBTX, arg IdempotencyGe
 	return i, err
 }
 
-const idempotencyLock = `-- name: IdempotencyLock :one
+const IdempotencyLock = `-- name: IdempotencyLock :one
 SELECT pg_try_advisory_xact_lock($1::bigint) AS locked
 `
 
 // Locks the scope of a key until the transaction ends. false means that another transaction holds
 // it: the first request has not committed yet.
 func (q *Queries) IdempotencyLock(ctx context.Context, db DBTX, scope int64) (bool, error) {
-	row := db.QueryRow(ctx, idempotencyLock, scope)
+	row := db.QueryRow(ctx, IdempotencyLock, scope)
 	var locked bool
 	err := row.Scan(&locked)
 	return locked, err
 }
 
-const idempotencyUpsert = `-- name: IdempotencyUpsert :exec
+const IdempotencyUpsert = `-- name: IdempotencyUpsert :exec
 INSERT INTO idempotency_keys (workspace_id, operation, path, key, body_hash, resource_id)
 VALUES ($1, $2, $3, $4, $5, $6)
 ON CONFLICT (workspace_id, operation, path, key) DO UPDATE
@@ -87,7 +87,7 @@ type IdempotencyUpsertParams struct {
 }
 
 func (q *Queries) IdempotencyUpsert(ctx context.Context, db DBTX, arg IdempotencyUpsertParams) error {
-	_, err := db.Exec(ctx, idempotencyUpsert,
+	_, err := db.Exec(ctx, IdempotencyUpsert,
 		arg.WorkspaceID,
 		arg.Operation,
 		arg.Path,

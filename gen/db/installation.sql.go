@@ -12,7 +12,7 @@ import (
 	"github.com/google/uuid"
 )
 
-const callbackCountRestore = `-- name: CallbackCountRestore :execrows
+const CallbackCountRestore = `-- name: CallbackCountRestore :execrows
 UPDATE callbacks c SET restores = c.restores + 1
 FROM component_executions e
 WHERE e.finished_at IS NULL AND e.has_callback
@@ -21,14 +21,14 @@ WHERE e.finished_at IS NULL AND e.has_callback
 
 // Records that a restore causes the records of unfinished executions to be computed again.
 func (q *Queries) CallbackCountRestore(ctx context.Context, db DBTX) (int64, error) {
-	result, err := db.Exec(ctx, callbackCountRestore)
+	result, err := db.Exec(ctx, CallbackCountRestore)
 	if err != nil {
 		return 0, err
 	}
 	return result.RowsAffected(), nil
 }
 
-const installationBeat = `-- name: InstallationBeat :one
+const InstallationBeat = `-- name: InstallationBeat :one
 UPDATE installation SET beat = beat + 1
 WHERE one AND quarantined_at IS NULL AND place = place_of_database() AND timeline = timeline_of_database()
 RETURNING place, timeline, beat, quarantined_at, reason, released_at,
@@ -53,7 +53,7 @@ type InstallationBeatRow struct {
 // Counts a heartbeat and returns the same, if the database runs where it was recorded to.
 // Otherwise it returns no row.
 func (q *Queries) InstallationBeat(ctx context.Context, db DBTX) (InstallationBeatRow, error) {
-	row := db.QueryRow(ctx, installationBeat)
+	row := db.QueryRow(ctx, InstallationBeat)
 	var i InstallationBeatRow
 	err := row.Scan(
 		&i.Place,
@@ -71,7 +71,7 @@ func (q *Queries) InstallationBeat(ctx context.Context, db DBTX) (InstallationBe
 	return i, err
 }
 
-const installationCountPending = `-- name: InstallationCountPending :one
+const InstallationCountPending = `-- name: InstallationCountPending :one
 SELECT (SELECT count(*) FROM workflow_runs r WHERE r.finished_at IS NULL) AS runs,
        (SELECT count(*) FROM component_executions e WHERE e.finished_at IS NULL AND e.has_callback) AS unfrozen,
        (SELECT count(*) FROM callbacks c WHERE c.state = 'QUEUED') AS queued
@@ -85,13 +85,13 @@ type InstallationCountPendingRow struct {
 
 // The number of unfinished runs, of callbacks of unfinished executions, and of queued callbacks.
 func (q *Queries) InstallationCountPending(ctx context.Context, db DBTX) (InstallationCountPendingRow, error) {
-	row := db.QueryRow(ctx, installationCountPending)
+	row := db.QueryRow(ctx, InstallationCountPending)
 	var i InstallationCountPendingRow
 	err := row.Scan(&i.Runs, &i.Unfrozen, &i.Queued)
 	return i, err
 }
 
-const installationCountUnfinished = `-- name: InstallationCountUnfinished :many
+const InstallationCountUnfinished = `-- name: InstallationCountUnfinished :many
 SELECT e.repeat_rule, count(*) FILTER (WHERE e.status = 'CREATED') AS created,
        count(*) FILTER (WHERE e.status = 'EXECUTING') AS executing,
        count(*) FILTER (WHERE e.status = 'EXECUTING' AND e.worker_id IS NOT NULL) AS held
@@ -108,7 +108,7 @@ type InstallationCountUnfinishedRow struct {
 // The number of unfinished executions by repeat rule. held is the number of those that a worker
 // has.
 func (q *Queries) InstallationCountUnfinished(ctx context.Context, db DBTX) ([]InstallationCountUnfinishedRow, error) {
-	rows, err := db.Query(ctx, installationCountUnfinished)
+	rows, err := db.Query(ctx, InstallationCountUnfinished)
 	if err != nil {
 		return nil, err
 	}
@@ -132,7 +132,7 @@ func (q *Queries) InstallationCountUnfinished(ctx context.Context, db DBTX) ([]I
 	return items, nil
 }
 
-const installationGet = `-- name: InstallationGet :one
+const InstallationGet = `-- name: InstallationGet :one
 SELECT place, timeline, beat, quarantined_at, reason, released_at,
        place_of_database()::text AS place_now, timeline_of_database()::integer AS timeline_now,
        clock_timestamp()::timestamptz AS now,
@@ -157,7 +157,7 @@ type InstallationGetRow struct {
 // Where the database was recorded to run and where it runs now. With synchronous replication a
 // read does not prove a position, so flushed is 0.
 func (q *Queries) InstallationGet(ctx context.Context, db DBTX) (InstallationGetRow, error) {
-	row := db.QueryRow(ctx, installationGet)
+	row := db.QueryRow(ctx, InstallationGet)
 	var i InstallationGetRow
 	err := row.Scan(
 		&i.Place,
@@ -175,42 +175,42 @@ func (q *Queries) InstallationGet(ctx context.Context, db DBTX) (InstallationGet
 	return i, err
 }
 
-const installationGetKeyCheck = `-- name: InstallationGetKeyCheck :one
+const InstallationGetKeyCheck = `-- name: InstallationGetKeyCheck :one
 SELECT key_check FROM installation WHERE one
 `
 
 // A value sealed under the installation's master key, to check that key. It is null until a
 // process has written it.
 func (q *Queries) InstallationGetKeyCheck(ctx context.Context, db DBTX) ([]byte, error) {
-	row := db.QueryRow(ctx, installationGetKeyCheck)
+	row := db.QueryRow(ctx, InstallationGetKeyCheck)
 	var key_check []byte
 	err := row.Scan(&key_check)
 	return key_check, err
 }
 
-const installationInsert = `-- name: InstallationInsert :exec
+const InstallationInsert = `-- name: InstallationInsert :exec
 INSERT INTO installation (place, timeline) VALUES (place_of_database(), timeline_of_database()) ON CONFLICT DO NOTHING
 `
 
 // Records where the database runs, unless that is recorded.
 func (q *Queries) InstallationInsert(ctx context.Context, db DBTX) error {
-	_, err := db.Exec(ctx, installationInsert)
+	_, err := db.Exec(ctx, InstallationInsert)
 	return err
 }
 
-const installationIsQuarantined = `-- name: InstallationIsQuarantined :one
+const InstallationIsQuarantined = `-- name: InstallationIsQuarantined :one
 SELECT (quarantined_at IS NOT NULL)::boolean AS held FROM installation WHERE one FOR SHARE
 `
 
 // Whether the database is in quarantine. That does not change until the transaction ends.
 func (q *Queries) InstallationIsQuarantined(ctx context.Context, db DBTX) (bool, error) {
-	row := db.QueryRow(ctx, installationIsQuarantined)
+	row := db.QueryRow(ctx, InstallationIsQuarantined)
 	var held bool
 	err := row.Scan(&held)
 	return held, err
 }
 
-const installationListUnfinished = `-- name: InstallationListUnfinished :many
+const InstallationListUnfinished = `-- name: InstallationListUnfinished :many
 SELECT page.kind::text AS kind, page.workspace_id, page.id, page.status::text AS status, page.what::text AS what, page.rule::text AS rule
 FROM ((SELECT 'execution' AS kind, e.workspace_id, e.id, e.status, e.module AS what, e.repeat_rule AS rule FROM component_executions e
        WHERE $1::text = 'execution' AND e.finished_at IS NULL AND e.id > $2 ORDER BY e.id LIMIT $3)
@@ -241,7 +241,7 @@ type InstallationListUnfinishedRow struct {
 // A page of the work that continues after a release, in order of the ids within each kind:
 // unfinished executions, unfinished runs, queued callbacks.
 func (q *Queries) InstallationListUnfinished(ctx context.Context, db DBTX, arg InstallationListUnfinishedParams) ([]InstallationListUnfinishedRow, error) {
-	rows, err := db.Query(ctx, installationListUnfinished, arg.Kind, arg.After, arg.MaxRows)
+	rows, err := db.Query(ctx, InstallationListUnfinished, arg.Kind, arg.After, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -267,7 +267,7 @@ func (q *Queries) InstallationListUnfinished(ctx context.Context, db DBTX, arg I
 	return items, nil
 }
 
-const installationPosition = `-- name: InstallationPosition :one
+const InstallationPosition = `-- name: InstallationPosition :one
 SELECT timeline_of_database()::integer AS timeline_now, confirmed_position() AS flushed, recovered_position() AS recovered
 `
 
@@ -280,27 +280,27 @@ type InstallationPositionRow struct {
 // The position up to which the server's log is durable, synchronous standbys included, and the
 // server's timeline.
 func (q *Queries) InstallationPosition(ctx context.Context, db DBTX) (InstallationPositionRow, error) {
-	row := db.QueryRow(ctx, installationPosition)
+	row := db.QueryRow(ctx, InstallationPosition)
 	var i InstallationPositionRow
 	err := row.Scan(&i.TimelineNow, &i.Flushed, &i.Recovered)
 	return i, err
 }
 
-const installationQuarantine = `-- name: InstallationQuarantine :execrows
+const InstallationQuarantine = `-- name: InstallationQuarantine :execrows
 UPDATE installation SET quarantined_at = now(), reason = $1 WHERE one AND quarantined_at IS NULL
 `
 
 // Starts a quarantine unless there is one. The recorded place and timeline are kept, because they
 // show what happened.
 func (q *Queries) InstallationQuarantine(ctx context.Context, db DBTX, reason *string) (int64, error) {
-	result, err := db.Exec(ctx, installationQuarantine, reason)
+	result, err := db.Exec(ctx, InstallationQuarantine, reason)
 	if err != nil {
 		return 0, err
 	}
 	return result.RowsAffected(), nil
 }
 
-const installationQuarantineUnchanged = `-- name: InstallationQuarantineUnchanged :execrows
+const InstallationQuarantineUnchanged = `-- name: InstallationQuarantineUnchanged :execrows
 UPDATE installation SET quarantined_at = now(), reason = $1
 WHERE one AND quarantined_at IS NULL AND place = $2 AND timeline = $3
   AND released_at IS NOT DISTINCT FROM $4::timestamptz
@@ -316,7 +316,7 @@ type InstallationQuarantineUnchangedParams struct {
 // Starts a quarantine if the row is unchanged since it was read: an operator may have released
 // the database since.
 func (q *Queries) InstallationQuarantineUnchanged(ctx context.Context, db DBTX, arg InstallationQuarantineUnchangedParams) (int64, error) {
-	result, err := db.Exec(ctx, installationQuarantineUnchanged,
+	result, err := db.Exec(ctx, InstallationQuarantineUnchanged,
 		arg.Reason,
 		arg.Place,
 		arg.Timeline,
@@ -328,7 +328,7 @@ func (q *Queries) InstallationQuarantineUnchanged(ctx context.Context, db DBTX, 
 	return result.RowsAffected(), nil
 }
 
-const installationRelease = `-- name: InstallationRelease :execrows
+const InstallationRelease = `-- name: InstallationRelease :execrows
 UPDATE installation SET quarantined_at = NULL, reason = NULL, released_at = now(),
        place = place_of_database(), timeline = timeline_of_database()
 WHERE one AND (quarantined_at IS NOT NULL OR place <> place_of_database() OR timeline <> timeline_of_database())
@@ -337,34 +337,34 @@ WHERE one AND (quarantined_at IS NOT NULL OR place <> place_of_database() OR tim
 // Ends a quarantine, or prevents the one that would start, and records where the database runs
 // now.
 func (q *Queries) InstallationRelease(ctx context.Context, db DBTX) (int64, error) {
-	result, err := db.Exec(ctx, installationRelease)
+	result, err := db.Exec(ctx, InstallationRelease)
 	if err != nil {
 		return 0, err
 	}
 	return result.RowsAffected(), nil
 }
 
-const installationReplaceKeyCheck = `-- name: InstallationReplaceKeyCheck :exec
+const InstallationReplaceKeyCheck = `-- name: InstallationReplaceKeyCheck :exec
 UPDATE installation SET key_check = $1 WHERE one
 `
 
 // Replaces the value after a rotation of the master key.
 func (q *Queries) InstallationReplaceKeyCheck(ctx context.Context, db DBTX, sealed []byte) error {
-	_, err := db.Exec(ctx, installationReplaceKeyCheck, sealed)
+	_, err := db.Exec(ctx, InstallationReplaceKeyCheck, sealed)
 	return err
 }
 
-const installationSetKeyCheck = `-- name: InstallationSetKeyCheck :exec
+const InstallationSetKeyCheck = `-- name: InstallationSetKeyCheck :exec
 UPDATE installation SET key_check = $1 WHERE one AND key_check IS NULL
 `
 
 // Sets the value for the first time.
 func (q *Queries) InstallationSetKeyCheck(ctx context.Context, db DBTX, sealed []byte) error {
-	_, err := db.Exec(ctx, installationSetKeyCheck, sealed)
+	_, err := db.Exec(ctx, InstallationSetKeyCheck, sealed)
 	return err
 }
 
-const installationSetTimeline = `-- name: InstallationSetTimeline :execrows
+const InstallationSetTimeline = `-- name: InstallationSetTimeline :execrows
 UPDATE installation SET timeline = timeline_of_database()
 WHERE one AND quarantined_at IS NULL AND place = place_of_database() AND timeline = $1 AND beat >= $2
 `
@@ -377,14 +377,14 @@ type InstallationSetTimelineParams struct {
 // Records the new timeline of a standby that was promoted and that has every heartbeat the caller
 // has seen.
 func (q *Queries) InstallationSetTimeline(ctx context.Context, db DBTX, arg InstallationSetTimelineParams) (int64, error) {
-	result, err := db.Exec(ctx, installationSetTimeline, arg.Timeline, arg.Beat)
+	result, err := db.Exec(ctx, InstallationSetTimeline, arg.Timeline, arg.Beat)
 	if err != nil {
 		return 0, err
 	}
 	return result.RowsAffected(), nil
 }
 
-const runCancelUnfinished = `-- name: RunCancelUnfinished :execrows
+const RunCancelUnfinished = `-- name: RunCancelUnfinished :execrows
 UPDATE workflow_runs r SET
     cancel_requested_at = COALESCE(r.cancel_requested_at, now()),
     cancel_reason       = CASE WHEN r.cancel_requested_at IS NULL THEN $1::text ELSE r.cancel_reason END,
@@ -404,7 +404,7 @@ type RunCancelUnfinishedParams struct {
 
 // Requests the cancellation of some of the unfinished runs.
 func (q *Queries) RunCancelUnfinished(ctx context.Context, db DBTX, arg RunCancelUnfinishedParams) (int64, error) {
-	result, err := db.Exec(ctx, runCancelUnfinished, arg.Reason, arg.MaxRows)
+	result, err := db.Exec(ctx, RunCancelUnfinished, arg.Reason, arg.MaxRows)
 	if err != nil {
 		return 0, err
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/google/uuid"
 )
 
-const invitationAccept = `-- name: InvitationAccept :execrows
+const InvitationAccept = `-- name: InvitationAccept :execrows
 UPDATE invitations SET accepted_at = now()
 WHERE workspace_id = $1 AND id = $2 AND accepted_at IS NULL AND revoked_at IS NULL AND expires_at > now()
 `
@@ -24,14 +24,14 @@ type InvitationAcceptParams struct {
 
 // Accepts an open invitation. It changes 0 rows if the invitation is no longer open.
 func (q *Queries) InvitationAccept(ctx context.Context, db DBTX, arg InvitationAcceptParams) (int64, error) {
-	result, err := db.Exec(ctx, invitationAccept, arg.WorkspaceID, arg.ID)
+	result, err := db.Exec(ctx, InvitationAccept, arg.WorkspaceID, arg.ID)
 	if err != nil {
 		return 0, err
 	}
 	return result.RowsAffected(), nil
 }
 
-const invitationGetByToken = `-- name: InvitationGetByToken :one
+const InvitationGetByToken = `-- name: InvitationGetByToken :one
 SELECT i.workspace_id, i.id, i.email, i.role, i.expires_at, i.invited_by, w.name AS workspace_name, u.email AS by_email, u.name AS by_name,
     COALESCE(i.mailed_hash = $1, false)::boolean AS mailed
 FROM invitations i JOIN workspaces w ON w.id = i.workspace_id LEFT JOIN users u ON u.id = i.invited_by
@@ -54,7 +54,7 @@ type InvitationGetByTokenRow struct {
 // The open invitation of a token, in any workspace. mailed reports whether the token was sent by
 // mail.
 func (q *Queries) InvitationGetByToken(ctx context.Context, db DBTX, tokenHash []byte) (InvitationGetByTokenRow, error) {
-	row := db.QueryRow(ctx, invitationGetByToken, tokenHash)
+	row := db.QueryRow(ctx, InvitationGetByToken, tokenHash)
 	var i InvitationGetByTokenRow
 	err := row.Scan(
 		&i.WorkspaceID,
@@ -71,7 +71,7 @@ func (q *Queries) InvitationGetByToken(ctx context.Context, db DBTX, tokenHash [
 	return i, err
 }
 
-const invitationGetForUpdate = `-- name: InvitationGetForUpdate :one
+const InvitationGetForUpdate = `-- name: InvitationGetForUpdate :one
 SELECT i.id, i.email, i.role, i.created_at, i.expires_at, i.accepted_at, i.revoked_at, i.invited_by, u.email AS by_email, u.name AS by_name
 FROM invitations i LEFT JOIN users u ON u.id = i.invited_by
 WHERE i.workspace_id = $1 AND i.id = $2 FOR UPDATE OF i
@@ -96,7 +96,7 @@ type InvitationGetForUpdateRow struct {
 }
 
 func (q *Queries) InvitationGetForUpdate(ctx context.Context, db DBTX, arg InvitationGetForUpdateParams) (InvitationGetForUpdateRow, error) {
-	row := db.QueryRow(ctx, invitationGetForUpdate, arg.WorkspaceID, arg.ID)
+	row := db.QueryRow(ctx, InvitationGetForUpdate, arg.WorkspaceID, arg.ID)
 	var i InvitationGetForUpdateRow
 	err := row.Scan(
 		&i.ID,
@@ -113,7 +113,7 @@ func (q *Queries) InvitationGetForUpdate(ctx context.Context, db DBTX, arg Invit
 	return i, err
 }
 
-const invitationInsert = `-- name: InvitationInsert :one
+const InvitationInsert = `-- name: InvitationInsert :one
 INSERT INTO invitations (workspace_id, id, email, role, token_hash, mailed_hash, invited_by, expires_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, now() + $8::interval)
 RETURNING created_at, expires_at
@@ -136,7 +136,7 @@ type InvitationInsertRow struct {
 }
 
 func (q *Queries) InvitationInsert(ctx context.Context, db DBTX, arg InvitationInsertParams) (InvitationInsertRow, error) {
-	row := db.QueryRow(ctx, invitationInsert,
+	row := db.QueryRow(ctx, InvitationInsert,
 		arg.WorkspaceID,
 		arg.ID,
 		arg.Email,
@@ -151,7 +151,7 @@ func (q *Queries) InvitationInsert(ctx context.Context, db DBTX, arg InvitationI
 	return i, err
 }
 
-const invitationList = `-- name: InvitationList :many
+const InvitationList = `-- name: InvitationList :many
 SELECT i.id, i.email, i.role, i.created_at, i.expires_at, i.accepted_at, i.revoked_at, i.invited_by, u.email AS by_email, u.name AS by_name
 FROM invitations i LEFT JOIN users u ON u.id = i.invited_by
 WHERE i.workspace_id = $1 AND i.id < $2
@@ -181,7 +181,7 @@ type InvitationListRow struct {
 
 // Newest first, after the cursor, optionally only the open ones.
 func (q *Queries) InvitationList(ctx context.Context, db DBTX, arg InvitationListParams) ([]InvitationListRow, error) {
-	rows, err := db.Query(ctx, invitationList,
+	rows, err := db.Query(ctx, InvitationList,
 		arg.WorkspaceID,
 		arg.Before,
 		arg.OnlyOpen,
@@ -216,7 +216,7 @@ func (q *Queries) InvitationList(ctx context.Context, db DBTX, arg InvitationLis
 	return items, nil
 }
 
-const invitationReplace = `-- name: InvitationReplace :many
+const InvitationReplace = `-- name: InvitationReplace :many
 UPDATE invitations SET revoked_at = now()
 WHERE workspace_id = $1 AND email = $2 AND accepted_at IS NULL AND revoked_at IS NULL AND expires_at > now()
 RETURNING id, email, role
@@ -235,7 +235,7 @@ type InvitationReplaceRow struct {
 
 // Revokes the open invitations of an address.
 func (q *Queries) InvitationReplace(ctx context.Context, db DBTX, arg InvitationReplaceParams) ([]InvitationReplaceRow, error) {
-	rows, err := db.Query(ctx, invitationReplace, arg.WorkspaceID, arg.Email)
+	rows, err := db.Query(ctx, InvitationReplace, arg.WorkspaceID, arg.Email)
 	if err != nil {
 		return nil, err
 	}
@@ -254,7 +254,7 @@ func (q *Queries) InvitationReplace(ctx context.Context, db DBTX, arg Invitation
 	return items, nil
 }
 
-const invitationRevoke = `-- name: InvitationRevoke :one
+const InvitationRevoke = `-- name: InvitationRevoke :one
 UPDATE invitations SET revoked_at = COALESCE(revoked_at, now()) WHERE workspace_id = $1 AND id = $2
 RETURNING revoked_at
 `
@@ -265,13 +265,13 @@ type InvitationRevokeParams struct {
 }
 
 func (q *Queries) InvitationRevoke(ctx context.Context, db DBTX, arg InvitationRevokeParams) (*time.Time, error) {
-	row := db.QueryRow(ctx, invitationRevoke, arg.WorkspaceID, arg.ID)
+	row := db.QueryRow(ctx, InvitationRevoke, arg.WorkspaceID, arg.ID)
 	var revoked_at *time.Time
 	err := row.Scan(&revoked_at)
 	return revoked_at, err
 }
 
-const invitationRevokeOf = `-- name: InvitationRevokeOf :many
+const InvitationRevokeOf = `-- name: InvitationRevokeOf :many
 UPDATE invitations SET revoked_at = now()
 WHERE workspace_id = $1 AND invited_by = $2 AND role = ANY($3::text[])
     AND accepted_at IS NULL AND revoked_at IS NULL AND expires_at > now()
@@ -292,7 +292,7 @@ type InvitationRevokeOfRow struct {
 
 // Revokes a user's open invitations to these roles.
 func (q *Queries) InvitationRevokeOf(ctx context.Context, db DBTX, arg InvitationRevokeOfParams) ([]InvitationRevokeOfRow, error) {
-	rows, err := db.Query(ctx, invitationRevokeOf, arg.WorkspaceID, arg.InvitedBy, arg.Roles)
+	rows, err := db.Query(ctx, InvitationRevokeOf, arg.WorkspaceID, arg.InvitedBy, arg.Roles)
 	if err != nil {
 		return nil, err
 	}

@@ -9,12 +9,12 @@ import (
 	"context"
 )
 
-const lockName = `-- name: LockName :exec
+const LockName = `-- name: LockName :exec
 SELECT pg_advisory_xact_lock(hashtextextended($1::text, 0))
 `
 
 // Locks a name until the transaction ends. Names start with the kind of what they lock.
 func (q *Queries) LockName(ctx context.Context, db DBTX, name string) error {
-	_, err := db.Exec(ctx, lockName, name)
+	_, err := db.Exec(ctx, LockName, name)
 	return err
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/google/uuid"
 )
 
-const memberDelete = `-- name: MemberDelete :exec
+const MemberDelete = `-- name: MemberDelete :exec
 DELETE FROM members WHERE workspace_id = $1 AND user_id = $2
 `
 
@@ -22,11 +22,11 @@ type MemberDeleteParams struct {
 }
 
 func (q *Queries) MemberDelete(ctx context.Context, db DBTX, arg MemberDeleteParams) error {
-	_, err := db.Exec(ctx, memberDelete, arg.WorkspaceID, arg.UserID)
+	_, err := db.Exec(ctx, MemberDelete, arg.WorkspaceID, arg.UserID)
 	return err
 }
 
-const memberGet = `-- name: MemberGet :one
+const MemberGet = `-- name: MemberGet :one
 SELECT m.user_id, u.email, u.name, m.role, m.created_at, (u.verified_at IS NOT NULL)::boolean AS verified FROM members m JOIN users u ON u.id = m.user_id
 WHERE m.workspace_id = $1 AND m.user_id = $2
 `
@@ -46,7 +46,7 @@ type MemberGetRow struct {
 }
 
 func (q *Queries) MemberGet(ctx context.Context, db DBTX, arg MemberGetParams) (MemberGetRow, error) {
-	row := db.QueryRow(ctx, memberGet, arg.WorkspaceID, arg.UserID)
+	row := db.QueryRow(ctx, MemberGet, arg.WorkspaceID, arg.UserID)
 	var i MemberGetRow
 	err := row.Scan(
 		&i.UserID,
@@ -59,7 +59,7 @@ func (q *Queries) MemberGet(ctx context.Context, db DBTX, arg MemberGetParams) (
 	return i, err
 }
 
-const memberGetForShare = `-- name: MemberGetForShare :one
+const MemberGetForShare = `-- name: MemberGetForShare :one
 SELECT role FROM members WHERE workspace_id = $1 AND user_id = $2 FOR SHARE
 `
 
@@ -70,13 +70,13 @@ type MemberGetForShareParams struct {
 
 // The role of a member. It does not change until the transaction ends.
 func (q *Queries) MemberGetForShare(ctx context.Context, db DBTX, arg MemberGetForShareParams) (string, error) {
-	row := db.QueryRow(ctx, memberGetForShare, arg.WorkspaceID, arg.UserID)
+	row := db.QueryRow(ctx, MemberGetForShare, arg.WorkspaceID, arg.UserID)
 	var role string
 	err := row.Scan(&role)
 	return role, err
 }
 
-const memberHasEmail = `-- name: MemberHasEmail :one
+const MemberHasEmail = `-- name: MemberHasEmail :one
 SELECT EXISTS (
     SELECT FROM members m JOIN users u ON u.id = m.user_id WHERE m.workspace_id = $1 AND u.email = $2
 ) AS found
@@ -88,13 +88,13 @@ type MemberHasEmailParams struct {
 }
 
 func (q *Queries) MemberHasEmail(ctx context.Context, db DBTX, arg MemberHasEmailParams) (bool, error) {
-	row := db.QueryRow(ctx, memberHasEmail, arg.WorkspaceID, arg.Email)
+	row := db.QueryRow(ctx, MemberHasEmail, arg.WorkspaceID, arg.Email)
 	var found bool
 	err := row.Scan(&found)
 	return found, err
 }
 
-const memberInsert = `-- name: MemberInsert :execrows
+const MemberInsert = `-- name: MemberInsert :execrows
 INSERT INTO members (workspace_id, user_id, role) VALUES ($1, $2, $3)
 ON CONFLICT (workspace_id, user_id) DO NOTHING
 `
@@ -107,14 +107,14 @@ type MemberInsertParams struct {
 
 // Adds a member. An existing member keeps the role, and the statement changes 0 rows.
 func (q *Queries) MemberInsert(ctx context.Context, db DBTX, arg MemberInsertParams) (int64, error) {
-	result, err := db.Exec(ctx, memberInsert, arg.WorkspaceID, arg.UserID, arg.Role)
+	result, err := db.Exec(ctx, MemberInsert, arg.WorkspaceID, arg.UserID, arg.Role)
 	if err != nil {
 		return 0, err
 	}
 	return result.RowsAffected(), nil
 }
 
-const memberList = `-- name: MemberList :many
+const MemberList = `-- name: MemberList :many
 SELECT m.user_id, u.email, u.name, m.role, m.created_at, (u.verified_at IS NOT NULL)::boolean AS verified FROM members m JOIN users u ON u.id = m.user_id
 WHERE m.workspace_id = $1 AND (m.created_at, m.user_id) < ($2, $3::uuid)
 ORDER BY m.created_at DESC, m.user_id DESC LIMIT $4
@@ -138,7 +138,7 @@ type MemberListRow struct {
 
 // Members of a workspace, newest first.
 func (q *Queries) MemberList(ctx context.Context, db DBTX, arg MemberListParams) ([]MemberListRow, error) {
-	rows, err := db.Query(ctx, memberList,
+	rows, err := db.Query(ctx, MemberList,
 		arg.WorkspaceID,
 		arg.BeforeTime,
 		arg.BeforeID,
@@ -169,7 +169,7 @@ func (q *Queries) MemberList(ctx context.Context, db DBTX, arg MemberListParams)
 	return items, nil
 }
 
-const memberListOfUser = `-- name: MemberListOfUser :many
+const MemberListOfUser = `-- name: MemberListOfUser :many
 SELECT w.id, w.name, m.role FROM members m JOIN workspaces w ON w.id = m.workspace_id
 WHERE m.user_id = $1 ORDER BY w.id DESC LIMIT 1000
 `
@@ -182,7 +182,7 @@ type MemberListOfUserRow struct {
 
 // The workspaces of a user, newest first.
 func (q *Queries) MemberListOfUser(ctx context.Context, db DBTX, userID uuid.UUID) ([]MemberListOfUserRow, error) {
-	rows, err := db.Query(ctx, memberListOfUser, userID)
+	rows, err := db.Query(ctx, MemberListOfUser, userID)
 	if err != nil {
 		return nil, err
 	}
@@ -201,7 +201,7 @@ func (q *Queries) MemberListOfUser(ctx context.Context, db DBTX, userID uuid.UUI
 	return items, nil
 }
 
-const memberLock = `-- name: MemberLock :many
+const MemberLock = `-- name: MemberLock :many
 SELECT user_id, role FROM members
 WHERE workspace_id = $1 AND (role = 'owner' OR user_id IN ($2, $3)) ORDER BY user_id FOR UPDATE
 `
@@ -219,7 +219,7 @@ type MemberLockRow struct {
 
 // Locks the actor, the affected member and all owners, always in the same order.
 func (q *Queries) MemberLock(ctx context.Context, db DBTX, arg MemberLockParams) ([]MemberLockRow, error) {
-	rows, err := db.Query(ctx, memberLock, arg.WorkspaceID, arg.UserID, arg.ActorID)
+	rows, err := db.Query(ctx, MemberLock, arg.WorkspaceID, arg.UserID, arg.ActorID)
 	if err != nil {
 		return nil, err
 	}
@@ -238,7 +238,7 @@ func (q *Queries) MemberLock(ctx context.Context, db DBTX, arg MemberLockParams)
 	return items, nil
 }
 
-const memberSetRole = `-- name: MemberSetRole :exec
+const MemberSetRole = `-- name: MemberSetRole :exec
 UPDATE members SET role = $1 WHERE workspace_id = $2 AND user_id = $3
 `
 
@@ -249,11 +249,11 @@ type MemberSetRoleParams struct {
 }
 
 func (q *Queries) MemberSetRole(ctx context.Context, db DBTX, arg MemberSetRoleParams) error {
-	_, err := db.Exec(ctx, memberSetRole, arg.Role, arg.WorkspaceID, arg.UserID)
+	_, err := db.Exec(ctx, MemberSetRole, arg.Role, arg.WorkspaceID, arg.UserID)
 	return err
 }
 
-const memberUpsert = `-- name: MemberUpsert :exec
+const MemberUpsert = `-- name: MemberUpsert :exec
 INSERT INTO members (workspace_id, user_id, role) VALUES ($1, $2, $3)
 ON CONFLICT (workspace_id, user_id) DO UPDATE SET role = excluded.role
 `
@@ -265,6 +265,6 @@ type MemberUpsertParams struct {
 }
 
 func (q *Queries) MemberUpsert(ctx context.Context, db DBTX, arg MemberUpsertParams) error {
-	_, err := db.Exec(ctx, memberUpsert, arg.WorkspaceID, arg.UserID, arg.Role)
+	_, err := db.Exec(ctx, MemberUpsert, arg.WorkspaceID, arg.UserID, arg.Role)
 	return err
 }

@@ -12,18 +12,18 @@ import (
 	"time"
 )
 
-const openCallDeleteExpired = `-- name: OpenCallDeleteExpired :exec
+const OpenCallDeleteExpired = `-- name: OpenCallDeleteExpired :exec
 DELETE FROM open_calls WHERE workspace_id >= '00000000-0000-0000-0000-000000000000' AND expires_at < clock_timestamp() - interval '1 minute'
 `
 
 // Deletes the rows of nodes that are gone. The condition on workspace_id holds for every row: with
 // it the plan uses the primary key, because sessions have scans of whole tables disabled.
 func (q *Queries) OpenCallDeleteExpired(ctx context.Context, db DBTX) error {
-	_, err := db.Exec(ctx, openCallDeleteExpired)
+	_, err := db.Exec(ctx, OpenCallDeleteExpired)
 	return err
 }
 
-const openCallLock = `-- name: OpenCallLock :exec
+const OpenCallLock = `-- name: OpenCallLock :exec
 SELECT pg_advisory_xact_lock($1::integer, key) FROM unnest($2::integer[]) AS key
 `
 
@@ -34,11 +34,11 @@ type OpenCallLockParams struct {
 
 // Locks caps of workspaces, so that one node at a time checks each. The keys are sorted.
 func (q *Queries) OpenCallLock(ctx context.Context, db DBTX, arg OpenCallLockParams) error {
-	_, err := db.Exec(ctx, openCallLock, arg.LockClass, arg.Keys)
+	_, err := db.Exec(ctx, OpenCallLock, arg.LockClass, arg.Keys)
 	return err
 }
 
-const openCallSumOthers = `-- name: OpenCallSumOthers :many
+const OpenCallSumOthers = `-- name: OpenCallSumOthers :many
 SELECT workspace_id, sum(waits)::bigint AS waits, sum(streams)::bigint AS streams
 FROM open_calls
 WHERE workspace_id = ANY($1::uuid[]) AND node <> $2 AND expires_at > clock_timestamp()
@@ -58,7 +58,7 @@ type OpenCallSumOthersRow struct {
 
 // The open calls of workspaces on other nodes. Expired rows do not count: their node is gone.
 func (q *Queries) OpenCallSumOthers(ctx context.Context, db DBTX, arg OpenCallSumOthersParams) ([]OpenCallSumOthersRow, error) {
-	rows, err := db.Query(ctx, openCallSumOthers, arg.WorkspaceIds, arg.Node)
+	rows, err := db.Query(ctx, OpenCallSumOthers, arg.WorkspaceIds, arg.Node)
 	if err != nil {
 		return nil, err
 	}
@@ -77,7 +77,7 @@ func (q *Queries) OpenCallSumOthers(ctx context.Context, db DBTX, arg OpenCallSu
 	return items, nil
 }
 
-const openCallUpsertMany = `-- name: OpenCallUpsertMany :exec
+const OpenCallUpsertMany = `-- name: OpenCallUpsertMany :exec
 INSERT INTO open_calls (workspace_id, node, waits, streams, waits_end_at, expires_at)
 SELECT u.workspace_id, $1, u.waits, u.streams, NULL, clock_timestamp() + $2::interval
 FROM (SELECT unnest($3::uuid[]) AS workspace_id, unnest($4::integer[]) AS waits, unnest($5::integer[]) AS streams) u
@@ -97,7 +97,7 @@ type OpenCallUpsertManyParams struct {
 // waits_end_at is for older versions, which return it in a refusal as the time when the first
 // wait ends.
 func (q *Queries) OpenCallUpsertMany(ctx context.Context, db DBTX, arg OpenCallUpsertManyParams) error {
-	_, err := db.Exec(ctx, openCallUpsertMany,
+	_, err := db.Exec(ctx, OpenCallUpsertMany,
 		arg.Node,
 		arg.Life,
 		arg.WorkspaceIds,

@@ -11,7 +11,7 @@ import (
 	"github.com/google/uuid"
 )
 
-const outputKeyGet = `-- name: OutputKeyGet :one
+const OutputKeyGet = `-- name: OutputKeyGet :one
 SELECT sealed FROM output_keys WHERE workspace_id = $1 AND id = $2
 `
 
@@ -21,13 +21,13 @@ type OutputKeyGetParams struct {
 }
 
 func (q *Queries) OutputKeyGet(ctx context.Context, db DBTX, arg OutputKeyGetParams) ([]byte, error) {
-	row := db.QueryRow(ctx, outputKeyGet, arg.WorkspaceID, arg.ID)
+	row := db.QueryRow(ctx, OutputKeyGet, arg.WorkspaceID, arg.ID)
 	var sealed []byte
 	err := row.Scan(&sealed)
 	return sealed, err
 }
 
-const outputKeyGetByMaster = `-- name: OutputKeyGetByMaster :one
+const OutputKeyGetByMaster = `-- name: OutputKeyGetByMaster :one
 SELECT id, sealed FROM output_keys WHERE workspace_id = $1 AND master = $2
 `
 
@@ -43,13 +43,13 @@ type OutputKeyGetByMasterRow struct {
 
 // The key of a workspace that was created under a master key.
 func (q *Queries) OutputKeyGetByMaster(ctx context.Context, db DBTX, arg OutputKeyGetByMasterParams) (OutputKeyGetByMasterRow, error) {
-	row := db.QueryRow(ctx, outputKeyGetByMaster, arg.WorkspaceID, arg.Master)
+	row := db.QueryRow(ctx, OutputKeyGetByMaster, arg.WorkspaceID, arg.Master)
 	var i OutputKeyGetByMasterRow
 	err := row.Scan(&i.ID, &i.Sealed)
 	return i, err
 }
 
-const outputKeyInsert = `-- name: OutputKeyInsert :exec
+const OutputKeyInsert = `-- name: OutputKeyInsert :exec
 INSERT INTO output_keys (workspace_id, id, master, sealed) VALUES ($1, $2, $3, $4)
 ON CONFLICT (workspace_id, master) DO NOTHING
 `
@@ -63,7 +63,7 @@ type OutputKeyInsertParams struct {
 
 // Inserts a key, unless another process has inserted one.
 func (q *Queries) OutputKeyInsert(ctx context.Context, db DBTX, arg OutputKeyInsertParams) error {
-	_, err := db.Exec(ctx, outputKeyInsert,
+	_, err := db.Exec(ctx, OutputKeyInsert,
 		arg.WorkspaceID,
 		arg.ID,
 		arg.Master,
@@ -72,7 +72,7 @@ func (q *Queries) OutputKeyInsert(ctx context.Context, db DBTX, arg OutputKeyIns
 	return err
 }
 
-const outputKeyListHeaders = `-- name: OutputKeyListHeaders :many
+const OutputKeyListHeaders = `-- name: OutputKeyListHeaders :many
 SELECT substring(seen.sealed FROM 1 FOR 66)::bytea AS header
 FROM ((SELECT o.sealed FROM output_keys o ORDER BY o.id LIMIT $1)
       UNION ALL
@@ -81,7 +81,7 @@ FROM ((SELECT o.sealed FROM output_keys o ORDER BY o.id LIMIT $1)
 
 // The headers of the oldest and newest keys, which name the master key.
 func (q *Queries) OutputKeyListHeaders(ctx context.Context, db DBTX, each int32) ([][]byte, error) {
-	rows, err := db.Query(ctx, outputKeyListHeaders, each)
+	rows, err := db.Query(ctx, OutputKeyListHeaders, each)
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +100,7 @@ func (q *Queries) OutputKeyListHeaders(ctx context.Context, db DBTX, each int32)
 	return items, nil
 }
 
-const outputKeyListSealed = `-- name: OutputKeyListSealed :many
+const OutputKeyListSealed = `-- name: OutputKeyListSealed :many
 SELECT page.workspace_id, page.id,
        (CASE WHEN substring(page.sealed FROM 1 FOR octet_length($1::bytea)) <> $1::bytea THEN page.sealed END)::bytea AS stale
 FROM (SELECT k.workspace_id, k.id, k.sealed FROM output_keys k WHERE k.id > $2 ORDER BY k.id LIMIT $3) AS page
@@ -122,7 +122,7 @@ type OutputKeyListSealedRow struct {
 // A page of keys in order of their ids. stale is set if the key is not sealed under the master
 // key of the header.
 func (q *Queries) OutputKeyListSealed(ctx context.Context, db DBTX, arg OutputKeyListSealedParams) ([]OutputKeyListSealedRow, error) {
-	rows, err := db.Query(ctx, outputKeyListSealed, arg.Header, arg.After, arg.MaxRows)
+	rows, err := db.Query(ctx, OutputKeyListSealed, arg.Header, arg.After, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -141,7 +141,7 @@ func (q *Queries) OutputKeyListSealed(ctx context.Context, db DBTX, arg OutputKe
 	return items, nil
 }
 
-const outputKeyReseal = `-- name: OutputKeyReseal :execrows
+const OutputKeyReseal = `-- name: OutputKeyReseal :execrows
 UPDATE output_keys k SET sealed = free.fresh
 FROM (SELECT l.workspace_id, l.id, i.fresh FROM output_keys l
       JOIN (SELECT unnest($1::uuid[]) AS workspace_id, unnest($2::uuid[]) AS id,
@@ -160,7 +160,7 @@ type OutputKeyResealParams struct {
 
 // Replaces keys by their resealed form. It skips rows that are locked or changed.
 func (q *Queries) OutputKeyReseal(ctx context.Context, db DBTX, arg OutputKeyResealParams) (int64, error) {
-	result, err := db.Exec(ctx, outputKeyReseal,
+	result, err := db.Exec(ctx, OutputKeyReseal,
 		arg.WorkspaceIds,
 		arg.Ids,
 		arg.Stale,

@@ -10,43 +10,43 @@ import (
 	"time"
 )
 
-const partitionsCreate = `-- name: PartitionsCreate :exec
+const PartitionsCreate = `-- name: PartitionsCreate :exec
 SELECT make_partitions($1::timestamptz)
 `
 
 // Creates the partitions of a week and moves its rows there from the default partitions.
 func (q *Queries) PartitionsCreate(ctx context.Context, db DBTX, week time.Time) error {
-	_, err := db.Exec(ctx, partitionsCreate, week)
+	_, err := db.Exec(ctx, PartitionsCreate, week)
 	return err
 }
 
-const partitionsCreateAhead = `-- name: PartitionsCreateAhead :exec
+const PartitionsCreateAhead = `-- name: PartitionsCreateAhead :exec
 SELECT make_partitions(week_of(now() + make_interval(days => $1::integer)))
 `
 
 // Creates the partitions of the week that is the given number of days ahead. Idempotent.
 func (q *Queries) PartitionsCreateAhead(ctx context.Context, db DBTX, days int32) error {
-	_, err := db.Exec(ctx, partitionsCreateAhead, days)
+	_, err := db.Exec(ctx, PartitionsCreateAhead, days)
 	return err
 }
 
-const partitionsDefaultRows = `-- name: PartitionsDefaultRows :one
+const PartitionsDefaultRows = `-- name: PartitionsDefaultRows :one
 SELECT default_partition_rows()::bigint AS found
 `
 
 func (q *Queries) PartitionsDefaultRows(ctx context.Context, db DBTX) (int64, error) {
-	row := db.QueryRow(ctx, partitionsDefaultRows)
+	row := db.QueryRow(ctx, PartitionsDefaultRows)
 	var found int64
 	err := row.Scan(&found)
 	return found, err
 }
 
-const partitionsDefaultWeeks = `-- name: PartitionsDefaultWeeks :many
+const PartitionsDefaultWeeks = `-- name: PartitionsDefaultWeeks :many
 SELECT unnest(default_partition_weeks())::timestamptz AS week
 `
 
 func (q *Queries) PartitionsDefaultWeeks(ctx context.Context, db DBTX) ([]time.Time, error) {
-	rows, err := db.Query(ctx, partitionsDefaultWeeks)
+	rows, err := db.Query(ctx, PartitionsDefaultWeeks)
 	if err != nil {
 		return nil, err
 	}
@@ -65,7 +65,7 @@ func (q *Queries) PartitionsDefaultWeeks(ctx context.Context, db DBTX) ([]time.T
 	return items, nil
 }
 
-const partitionsDrop = `-- name: PartitionsDrop :one
+const PartitionsDrop = `-- name: PartitionsDrop :one
 SELECT drop_partitions($1::timestamptz, $2::interval)::boolean AS dropped
 `
 
@@ -76,19 +76,19 @@ type PartitionsDropParams struct {
 
 // Drops the partitions of a week. It returns false if the week has live rows again.
 func (q *Queries) PartitionsDrop(ctx context.Context, db DBTX, arg PartitionsDropParams) (bool, error) {
-	row := db.QueryRow(ctx, partitionsDrop, arg.Week, arg.Kept)
+	row := db.QueryRow(ctx, PartitionsDrop, arg.Week, arg.Kept)
 	var dropped bool
 	err := row.Scan(&dropped)
 	return dropped, err
 }
 
-const partitionsListFinal = `-- name: PartitionsListFinal :many
+const PartitionsListFinal = `-- name: PartitionsListFinal :many
 SELECT week FROM partition_weeks WHERE final_since <= now() - $1::interval ORDER BY week
 `
 
 // The weeks that have been final for at least the time kept, oldest first.
 func (q *Queries) PartitionsListFinal(ctx context.Context, db DBTX, kept time.Duration) ([]time.Time, error) {
-	rows, err := db.Query(ctx, partitionsListFinal, kept)
+	rows, err := db.Query(ctx, PartitionsListFinal, kept)
 	if err != nil {
 		return nil, err
 	}
@@ -107,12 +107,12 @@ func (q *Queries) PartitionsListFinal(ctx context.Context, db DBTX, kept time.Du
 	return items, nil
 }
 
-const partitionsRecordFinal = `-- name: PartitionsRecordFinal :exec
+const PartitionsRecordFinal = `-- name: PartitionsRecordFinal :exec
 SELECT note_final_partitions()
 `
 
 // Records since when all rows of a past week have been final.
 func (q *Queries) PartitionsRecordFinal(ctx context.Context, db DBTX) error {
-	_, err := db.Exec(ctx, partitionsRecordFinal)
+	_, err := db.Exec(ctx, PartitionsRecordFinal)
 	return err
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/google/uuid"
 )
 
-const rateLimitInsertMany = `-- name: RateLimitInsertMany :exec
+const RateLimitInsertMany = `-- name: RateLimitInsertMany :exec
 INSERT INTO rate_limits (workspace_id, state, updated_at)
 SELECT id, '', clock_timestamp() FROM unnest($1::uuid[]) AS id ORDER BY id
 ON CONFLICT (workspace_id) DO NOTHING
@@ -21,11 +21,11 @@ ON CONFLICT (workspace_id) DO NOTHING
 // Inserts missing rows. Do not call it in the transaction that locks: a transaction that waits
 // here for another's row must not hold any.
 func (q *Queries) RateLimitInsertMany(ctx context.Context, db DBTX, workspaceIds []uuid.UUID) error {
-	_, err := db.Exec(ctx, rateLimitInsertMany, workspaceIds)
+	_, err := db.Exec(ctx, RateLimitInsertMany, workspaceIds)
 	return err
 }
 
-const rateLimitLock = `-- name: RateLimitLock :many
+const RateLimitLock = `-- name: RateLimitLock :many
 SELECT locked.workspace_id, locked.state, clock_timestamp()::timestamptz AS now
 FROM (SELECT workspace_id, state FROM rate_limits WHERE workspace_id = ANY($1::uuid[])
       ORDER BY workspace_id FOR UPDATE) AS locked
@@ -40,7 +40,7 @@ type RateLimitLockRow struct {
 // Locks the states of workspaces, always in the same order, and returns the time after each lock.
 // The time is the database's, so clocks of nodes do not matter.
 func (q *Queries) RateLimitLock(ctx context.Context, db DBTX, workspaceIds []uuid.UUID) ([]RateLimitLockRow, error) {
-	rows, err := db.Query(ctx, rateLimitLock, workspaceIds)
+	rows, err := db.Query(ctx, RateLimitLock, workspaceIds)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +59,7 @@ func (q *Queries) RateLimitLock(ctx context.Context, db DBTX, workspaceIds []uui
 	return items, nil
 }
 
-const rateLimitUpdateMany = `-- name: RateLimitUpdateMany :exec
+const RateLimitUpdateMany = `-- name: RateLimitUpdateMany :exec
 UPDATE rate_limits r SET state = u.state, updated_at = clock_timestamp()
 FROM (SELECT unnest($1::uuid[]) AS workspace_id, unnest($2::bytea[]) AS state) u
 WHERE r.workspace_id = u.workspace_id
@@ -71,6 +71,6 @@ type RateLimitUpdateManyParams struct {
 }
 
 func (q *Queries) RateLimitUpdateMany(ctx context.Context, db DBTX, arg RateLimitUpdateManyParams) error {
-	_, err := db.Exec(ctx, rateLimitUpdateMany, arg.WorkspaceIds, arg.States)
+	_, err := db.Exec(ctx, RateLimitUpdateMany, arg.WorkspaceIds, arg.States)
 	return err
 }

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-const riverJobDeleteFinal = `-- name: RiverJobDeleteFinal :execrows
+const RiverJobDeleteFinal = `-- name: RiverJobDeleteFinal :execrows
 DELETE FROM river.river_job WHERE id IN (
     SELECT j.id FROM river.river_job j
     WHERE j.state = 'running' AND j.queue = $1 AND j.attempted_at < now() - $2::interval
@@ -36,14 +36,14 @@ type RiverJobDeleteFinalParams struct {
 // a deleted job finds no row, which it allows. Jobs of other kinds are not changed: callbacks are
 // sent after the end.
 func (q *Queries) RiverJobDeleteFinal(ctx context.Context, db DBTX, arg RiverJobDeleteFinalParams) (int64, error) {
-	result, err := db.Exec(ctx, riverJobDeleteFinal, arg.Queue, arg.Grace, arg.MaxRows)
+	result, err := db.Exec(ctx, RiverJobDeleteFinal, arg.Queue, arg.Grace, arg.MaxRows)
 	if err != nil {
 		return 0, err
 	}
 	return result.RowsAffected(), nil
 }
 
-const riverJobDeleteMany = `-- name: RiverJobDeleteMany :exec
+const RiverJobDeleteMany = `-- name: RiverJobDeleteMany :exec
 DELETE FROM river.river_job WHERE id IN (
     SELECT j.id FROM river.river_job j WHERE j.id = ANY($1::bigint[]) FOR UPDATE SKIP LOCKED)
 `
@@ -52,11 +52,11 @@ DELETE FROM river.river_job WHERE id IN (
 // job then finds no row, which it allows. A job that River's maintenance has locked is left to
 // its worker, which finds nothing to do: waiting here could deadlock.
 func (q *Queries) RiverJobDeleteMany(ctx context.Context, db DBTX, ids []int64) error {
-	_, err := db.Exec(ctx, riverJobDeleteMany, ids)
+	_, err := db.Exec(ctx, RiverJobDeleteMany, ids)
 	return err
 }
 
-const riverJobMakeDue = `-- name: RiverJobMakeDue :exec
+const RiverJobMakeDue = `-- name: RiverJobMakeDue :exec
 UPDATE river.river_job SET state = 'available', scheduled_at = now() + $1::interval
 WHERE id = $2 AND state IN ('scheduled', 'available')
 `
@@ -68,28 +68,28 @@ type RiverJobMakeDueParams struct {
 
 // Makes a job that is not running due after the delay, like a snooze of a job that River fetched.
 func (q *Queries) RiverJobMakeDue(ctx context.Context, db DBTX, arg RiverJobMakeDueParams) error {
-	_, err := db.Exec(ctx, riverJobMakeDue, arg.Delay, arg.ID)
+	_, err := db.Exec(ctx, RiverJobMakeDue, arg.Delay, arg.ID)
 	return err
 }
 
-const riverJobNotify = `-- name: RiverJobNotify :exec
+const RiverJobNotify = `-- name: RiverJobNotify :exec
 SELECT pg_notify('river.river_insert', json_build_object('queue', $1::text)::text)
 `
 
 // Notifies the workers of a queue when the transaction commits, as an insert does.
 func (q *Queries) RiverJobNotify(ctx context.Context, db DBTX, queue string) error {
-	_, err := db.Exec(ctx, riverJobNotify, queue)
+	_, err := db.Exec(ctx, RiverJobNotify, queue)
 	return err
 }
 
-const riverJobOldestDue = `-- name: RiverJobOldestDue :one
+const RiverJobOldestDue = `-- name: RiverJobOldestDue :one
 SELECT COALESCE(EXTRACT(epoch FROM now() - min(scheduled_at)), 0)::double precision AS seconds
 FROM river.river_job WHERE state = 'available' AND queue = $1 AND scheduled_at <= now()
 `
 
 // How many seconds the oldest job of a queue has been due, or 0 if none is.
 func (q *Queries) RiverJobOldestDue(ctx context.Context, db DBTX, queue string) (float64, error) {
-	row := db.QueryRow(ctx, riverJobOldestDue, queue)
+	row := db.QueryRow(ctx, RiverJobOldestDue, queue)
 	var seconds float64
 	err := row.Scan(&seconds)
 	return seconds, err

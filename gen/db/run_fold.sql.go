@@ -14,7 +14,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/status"
 )
 
-const runAddCommittedBelow = `-- name: RunAddCommittedBelow :exec
+const RunAddCommittedBelow = `-- name: RunAddCommittedBelow :exec
 UPDATE workflow_runs SET below = below + $1
 WHERE workspace_id = $2 AND id = ANY ($3::uuid[]) AND finished_at IS NULL
 `
@@ -27,11 +27,11 @@ type RunAddCommittedBelowParams struct {
 
 // Adds what a run has committed to the runs above it, which RunLockAncestors has locked.
 func (q *Queries) RunAddCommittedBelow(ctx context.Context, db DBTX, arg RunAddCommittedBelowParams) error {
-	_, err := db.Exec(ctx, runAddCommittedBelow, arg.Amount, arg.WorkspaceID, arg.Ids)
+	_, err := db.Exec(ctx, RunAddCommittedBelow, arg.Amount, arg.WorkspaceID, arg.Ids)
 	return err
 }
 
-const runCancel = `-- name: RunCancel :exec
+const RunCancel = `-- name: RunCancel :exec
 UPDATE workflow_runs SET
     cancel_requested_at = COALESCE(cancel_requested_at, $1::timestamptz),
     cancel_reason       = CASE WHEN cancel_requested_at IS NULL THEN $2::text ELSE cancel_reason END,
@@ -49,7 +49,7 @@ type RunCancelParams struct {
 
 // Requests the cancellation of one run. The caller has locked it.
 func (q *Queries) RunCancel(ctx context.Context, db DBTX, arg RunCancelParams) error {
-	_, err := db.Exec(ctx, runCancel,
+	_, err := db.Exec(ctx, RunCancel,
 		arg.At,
 		arg.Reason,
 		arg.Mode,
@@ -59,7 +59,7 @@ func (q *Queries) RunCancel(ctx context.Context, db DBTX, arg RunCancelParams) e
 	return err
 }
 
-const runCancelTree = `-- name: RunCancelTree :many
+const RunCancelTree = `-- name: RunCancelTree :many
 WITH RECURSIVE tree AS (
     SELECT i.id, 0 AS depth FROM (SELECT unnest($5::uuid[]) AS id) AS i
     UNION ALL
@@ -102,7 +102,7 @@ type RunCancelTreeParams struct {
 // graceful one. It locks runs from the bottom of the tree to its top: a transaction that locks a
 // run may lock those above it afterwards, so locks in another order would deadlock.
 func (q *Queries) RunCancelTree(ctx context.Context, db DBTX, arg RunCancelTreeParams) ([]uuid.UUID, error) {
-	rows, err := db.Query(ctx, runCancelTree,
+	rows, err := db.Query(ctx, RunCancelTree,
 		arg.Reason,
 		arg.ReasonBelow,
 		arg.Mode,
@@ -128,7 +128,7 @@ func (q *Queries) RunCancelTree(ctx context.Context, db DBTX, arg RunCancelTreeP
 	return items, nil
 }
 
-const runChangedSince = `-- name: RunChangedSince :many
+const RunChangedSince = `-- name: RunChangedSince :many
 SELECT r.workspace_id, r.id FROM workflow_runs r
 JOIN (SELECT unnest($1::uuid[]) AS workspace_id, unnest($2::uuid[]) AS id) AS i
   ON r.workspace_id = i.workspace_id AND r.id = i.id
@@ -148,7 +148,7 @@ type RunChangedSinceRow struct {
 
 // Those of the watched runs that are final or changed recently, as for executions.
 func (q *Queries) RunChangedSince(ctx context.Context, db DBTX, arg RunChangedSinceParams) ([]RunChangedSinceRow, error) {
-	rows, err := db.Query(ctx, runChangedSince, arg.WorkspaceIds, arg.Ids, arg.Since)
+	rows, err := db.Query(ctx, RunChangedSince, arg.WorkspaceIds, arg.Ids, arg.Since)
 	if err != nil {
 		return nil, err
 	}
@@ -167,7 +167,7 @@ func (q *Queries) RunChangedSince(ctx context.Context, db DBTX, arg RunChangedSi
 	return items, nil
 }
 
-const runCountChildren = `-- name: RunCountChildren :one
+const RunCountChildren = `-- name: RunCountChildren :one
 SELECT count(l.parent_run_id) FROM (
     SELECT r.parent_run_id FROM workflow_runs r
     WHERE r.workspace_id = $1 AND r.finished_at IS NULL
@@ -183,13 +183,13 @@ type RunCountChildrenParams struct {
 
 // How many of the newest unfinished runs of a workspace are child runs.
 func (q *Queries) RunCountChildren(ctx context.Context, db DBTX, arg RunCountChildrenParams) (int64, error) {
-	row := db.QueryRow(ctx, runCountChildren, arg.WorkspaceID, arg.MaxRows)
+	row := db.QueryRow(ctx, RunCountChildren, arg.WorkspaceID, arg.MaxRows)
 	var count int64
 	err := row.Scan(&count)
 	return count, err
 }
 
-const runEventInsert = `-- name: RunEventInsert :exec
+const RunEventInsert = `-- name: RunEventInsert :exec
 INSERT INTO run_events (workspace_id, run_id, seq, status, output, error, created_at)
 VALUES ($1, $2, $3, $4, $5, $6, COALESCE($7::timestamptz, now()))
 `
@@ -205,7 +205,7 @@ type RunEventInsertParams struct {
 }
 
 func (q *Queries) RunEventInsert(ctx context.Context, db DBTX, arg RunEventInsertParams) error {
-	_, err := db.Exec(ctx, runEventInsert,
+	_, err := db.Exec(ctx, RunEventInsert,
 		arg.WorkspaceID,
 		arg.RunID,
 		arg.Seq,
@@ -217,7 +217,7 @@ func (q *Queries) RunEventInsert(ctx context.Context, db DBTX, arg RunEventInser
 	return err
 }
 
-const runFold = `-- name: RunFold :exec
+const RunFold = `-- name: RunFold :exec
 UPDATE workflow_runs SET
     status        = $1,
     output        = $2,
@@ -264,7 +264,7 @@ type RunFoldParams struct {
 
 // Stores the result of a fold. The caller has locked the run.
 func (q *Queries) RunFold(ctx context.Context, db DBTX, arg RunFoldParams) error {
-	_, err := db.Exec(ctx, runFold,
+	_, err := db.Exec(ctx, RunFold,
 		arg.Status,
 		arg.Output,
 		arg.Error,
@@ -288,7 +288,7 @@ func (q *Queries) RunFold(ctx context.Context, db DBTX, arg RunFoldParams) error
 	return err
 }
 
-const runGetAncestors = `-- name: RunGetAncestors :one
+const RunGetAncestors = `-- name: RunGetAncestors :one
 WITH RECURSIVE above AS (
     SELECT r.parent_run_id, 0 AS depth, false AS ending, false AS immediate FROM workflow_runs r WHERE r.workspace_id = $1 AND r.id = $2
     UNION ALL
@@ -317,13 +317,13 @@ type RunGetAncestorsRow struct {
 
 // The number of runs above a run, up to max_depth, and whether one of them is ending.
 func (q *Queries) RunGetAncestors(ctx context.Context, db DBTX, arg RunGetAncestorsParams) (RunGetAncestorsRow, error) {
-	row := db.QueryRow(ctx, runGetAncestors, arg.WorkspaceID, arg.ID, arg.MaxDepth)
+	row := db.QueryRow(ctx, RunGetAncestors, arg.WorkspaceID, arg.ID, arg.MaxDepth)
 	var i RunGetAncestorsRow
 	err := row.Scan(&i.Depth, &i.Ending, &i.Immediate)
 	return i, err
 }
 
-const runGetEnding = `-- name: RunGetEnding :one
+const RunGetEnding = `-- name: RunGetEnding :one
 WITH RECURSIVE above AS (
     SELECT r.parent_run_id, r.cancel_requested_at IS NOT NULL OR r.error IS NOT NULL OR r.finished_at IS NOT NULL AS ending,
            COALESCE(r.cancel_mode = 'immediate', false) AS immediate
@@ -353,13 +353,13 @@ type RunGetEndingRow struct {
 // Whether a run, or one above it, is ending, and whether immediately. An execution checks it
 // before it starts.
 func (q *Queries) RunGetEnding(ctx context.Context, db DBTX, arg RunGetEndingParams) (RunGetEndingRow, error) {
-	row := db.QueryRow(ctx, runGetEnding, arg.WorkspaceID, arg.ID)
+	row := db.QueryRow(ctx, RunGetEnding, arg.WorkspaceID, arg.ID)
 	var i RunGetEndingRow
 	err := row.Scan(&i.Ending, &i.Immediate)
 	return i, err
 }
 
-const runGetRepeated = `-- name: RunGetRepeated :one
+const RunGetRepeated = `-- name: RunGetRepeated :one
 SELECT created_at, rerun_of, resumed_children FROM workflow_runs WHERE workspace_id = $1 AND id = $2
 `
 
@@ -376,13 +376,13 @@ type RunGetRepeatedRow struct {
 
 // What a rerun needs of the run that it repeats, which may be a rerun itself.
 func (q *Queries) RunGetRepeated(ctx context.Context, db DBTX, arg RunGetRepeatedParams) (RunGetRepeatedRow, error) {
-	row := db.QueryRow(ctx, runGetRepeated, arg.WorkspaceID, arg.ID)
+	row := db.QueryRow(ctx, RunGetRepeated, arg.WorkspaceID, arg.ID)
 	var i RunGetRepeatedRow
 	err := row.Scan(&i.CreatedAt, &i.RerunOf, &i.ResumedChildren)
 	return i, err
 }
 
-const runListDue = `-- name: RunListDue :many
+const RunListDue = `-- name: RunListDue :many
 SELECT due.workspace_id, due.id, due.at::timestamptz AS at, due.kind::text AS kind
 FROM ((SELECT r.workspace_id, r.id, r.wake_at AS at, 'run' AS kind FROM workflow_runs r
        WHERE r.finished_at IS NULL AND r.wake_at <= now() AND r.wake_at > $1::timestamptz
@@ -423,7 +423,7 @@ type RunListDueRow struct {
 // may be due in the same minute. Third, schedules with waiting runs whose earlier runs have all
 // finished.
 func (q *Queries) RunListDue(ctx context.Context, db DBTX, arg RunListDueParams) ([]RunListDueRow, error) {
-	rows, err := db.Query(ctx, runListDue,
+	rows, err := db.Query(ctx, RunListDue,
 		arg.After,
 		arg.MaxRows,
 		arg.SchedulesAfter,
@@ -453,7 +453,7 @@ func (q *Queries) RunListDue(ctx context.Context, db DBTX, arg RunListDueParams)
 	return items, nil
 }
 
-const runListStageExecutions = `-- name: RunListStageExecutions :many
+const RunListStageExecutions = `-- name: RunListStageExecutions :many
 SELECT s.workspace_id, s.run_id, s.execution_id::uuid AS execution_id, EXISTS (
     SELECT FROM component_executions e
     WHERE e.workspace_id = s.workspace_id AND e.id = s.execution_id AND e.finished_at < now() - $1::interval) AS behind
@@ -482,7 +482,7 @@ type RunListStageExecutionsRow struct {
 // execution has been final for at least grace although the stage is not. Stages that wait for
 // something else are not read.
 func (q *Queries) RunListStageExecutions(ctx context.Context, db DBTX, arg RunListStageExecutionsParams) ([]RunListStageExecutionsRow, error) {
-	rows, err := db.Query(ctx, runListStageExecutions, arg.Grace, arg.After, arg.MaxRows)
+	rows, err := db.Query(ctx, RunListStageExecutions, arg.Grace, arg.After, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -506,7 +506,7 @@ func (q *Queries) RunListStageExecutions(ctx context.Context, db DBTX, arg RunLi
 	return items, nil
 }
 
-const runLock = `-- name: RunLock :one
+const RunLock = `-- name: RunLock :one
 SELECT r.workspace_id, r.id, r.workflow_id, r.workflow_version, r.status, r.trigger, r.input, r.output, r.error, r.variables,
        r.cancel_requested_at, r.cancel_mode, r.committed, r.below, r.reserved, r.max_credits, r.usage, r.usage_below, r.stage_count, r.failed_count, r.pending_count,
        r.output_bytes, r.event_seq, r.wake_at, r.deadline, r.parent_run_id, r.key_root_id, r.traceparent, r.rerun_of, r.effect_root_id, r.job_id, r.created_at, r.updated_at,
@@ -578,7 +578,7 @@ type RunLockRow struct {
 // now is the clock, which may be before updated_at if a standby whose clock is behind has taken
 // over.
 func (q *Queries) RunLock(ctx context.Context, db DBTX, arg RunLockParams) (RunLockRow, error) {
-	row := db.QueryRow(ctx, runLock, arg.WorkspaceID, arg.ID)
+	row := db.QueryRow(ctx, RunLock, arg.WorkspaceID, arg.ID)
 	var i RunLockRow
 	err := row.Scan(
 		&i.WorkspaceID,
@@ -629,7 +629,7 @@ func (q *Queries) RunLock(ctx context.Context, db DBTX, arg RunLockParams) (RunL
 	return i, err
 }
 
-const runLockAncestors = `-- name: RunLockAncestors :many
+const RunLockAncestors = `-- name: RunLockAncestors :many
 WITH RECURSIVE above AS (
     SELECT r.parent_run_id, 0 AS depth FROM workflow_runs r WHERE r.workspace_id = $1 AND r.id = $2
     UNION ALL
@@ -660,7 +660,7 @@ type RunLockAncestorsRow struct {
 // Locks the runs above a run that have a cost limit, the nearest first, and returns them. What is
 // committed below them counts toward their limits. Locks always go upward, to avoid deadlocks.
 func (q *Queries) RunLockAncestors(ctx context.Context, db DBTX, arg RunLockAncestorsParams) ([]RunLockAncestorsRow, error) {
-	rows, err := db.Query(ctx, runLockAncestors, arg.WorkspaceID, arg.ID, arg.MaxDepth)
+	rows, err := db.Query(ctx, RunLockAncestors, arg.WorkspaceID, arg.ID, arg.MaxDepth)
 	if err != nil {
 		return nil, err
 	}
@@ -684,7 +684,7 @@ func (q *Queries) RunLockAncestors(ctx context.Context, db DBTX, arg RunLockAnce
 	return items, nil
 }
 
-const runSetResumedChildren = `-- name: RunSetResumedChildren :exec
+const RunSetResumedChildren = `-- name: RunSetResumedChildren :exec
 UPDATE workflow_runs SET resumed_children = $1 WHERE workspace_id = $2 AND id = $3
 `
 
@@ -696,11 +696,11 @@ type RunSetResumedChildrenParams struct {
 
 // Stores which child runs the child runs of a rerun repeat, in its first fold.
 func (q *Queries) RunSetResumedChildren(ctx context.Context, db DBTX, arg RunSetResumedChildrenParams) error {
-	_, err := db.Exec(ctx, runSetResumedChildren, arg.ResumedChildren, arg.WorkspaceID, arg.ID)
+	_, err := db.Exec(ctx, RunSetResumedChildren, arg.ResumedChildren, arg.WorkspaceID, arg.ID)
 	return err
 }
 
-const runTreeAdd = `-- name: RunTreeAdd :exec
+const RunTreeAdd = `-- name: RunTreeAdd :exec
 INSERT INTO run_trees (workspace_id, root_run_id, live, stages, bytes)
 VALUES ($1, $2, GREATEST($3::integer, 0), $4, $5)
 ON CONFLICT (workspace_id, root_run_id) DO UPDATE SET
@@ -720,7 +720,7 @@ type RunTreeAddParams struct {
 // Adds to the totals of a tree of runs. Raises WF003 if the tree then has more than most
 // unfinished runs below its root: other runs were added since the caller read the count.
 func (q *Queries) RunTreeAdd(ctx context.Context, db DBTX, arg RunTreeAddParams) error {
-	_, err := db.Exec(ctx, runTreeAdd,
+	_, err := db.Exec(ctx, RunTreeAdd,
 		arg.WorkspaceID,
 		arg.RootRunID,
 		arg.Live,
@@ -731,7 +731,7 @@ func (q *Queries) RunTreeAdd(ctx context.Context, db DBTX, arg RunTreeAddParams)
 	return err
 }
 
-const runTreeDelete = `-- name: RunTreeDelete :exec
+const RunTreeDelete = `-- name: RunTreeDelete :exec
 DELETE FROM run_trees WHERE workspace_id = $1 AND root_run_id = $2
 `
 
@@ -742,11 +742,11 @@ type RunTreeDeleteParams struct {
 
 // Deletes the tree of a root run that has finished, as have all runs below it.
 func (q *Queries) RunTreeDelete(ctx context.Context, db DBTX, arg RunTreeDeleteParams) error {
-	_, err := db.Exec(ctx, runTreeDelete, arg.WorkspaceID, arg.RootRunID)
+	_, err := db.Exec(ctx, RunTreeDelete, arg.WorkspaceID, arg.RootRunID)
 	return err
 }
 
-const runTreeDeleteOrphaned = `-- name: RunTreeDeleteOrphaned :execrows
+const RunTreeDeleteOrphaned = `-- name: RunTreeDeleteOrphaned :execrows
 DELETE FROM run_trees t
 WHERE t.workspace_id >= '00000000-0000-0000-0000-000000000000'
   AND COALESCE((SELECT r.finished_at IS NOT NULL FROM workflow_runs r WHERE r.workspace_id = t.workspace_id AND r.id = t.root_run_id LIMIT 1), true)
@@ -756,14 +756,14 @@ WHERE t.workspace_id >= '00000000-0000-0000-0000-000000000000'
 // without deleting its tree. The condition on workspace_id holds for every row, so that the plan
 // uses the primary key.
 func (q *Queries) RunTreeDeleteOrphaned(ctx context.Context, db DBTX) (int64, error) {
-	result, err := db.Exec(ctx, runTreeDeleteOrphaned)
+	result, err := db.Exec(ctx, RunTreeDeleteOrphaned)
 	if err != nil {
 		return 0, err
 	}
 	return result.RowsAffected(), nil
 }
 
-const runTryLock = `-- name: RunTryLock :one
+const RunTryLock = `-- name: RunTryLock :one
 SELECT r.workspace_id, r.id, r.workflow_id, r.workflow_version, r.status, r.trigger, r.input, r.output, r.error, r.variables,
        r.cancel_requested_at, r.cancel_mode, r.committed, r.below, r.reserved, r.max_credits, r.usage, r.usage_below, r.stage_count, r.failed_count, r.pending_count,
        r.output_bytes, r.event_seq, r.wake_at, r.deadline, r.parent_run_id, r.key_root_id, r.traceparent, r.rerun_of, r.effect_root_id, r.job_id, r.created_at, r.updated_at,
@@ -832,7 +832,7 @@ type RunTryLockRow struct {
 
 // RunLock without waiting: it returns no row if the run is locked.
 func (q *Queries) RunTryLock(ctx context.Context, db DBTX, arg RunTryLockParams) (RunTryLockRow, error) {
-	row := db.QueryRow(ctx, runTryLock, arg.WorkspaceID, arg.ID)
+	row := db.QueryRow(ctx, RunTryLock, arg.WorkspaceID, arg.ID)
 	var i RunTryLockRow
 	err := row.Scan(
 		&i.WorkspaceID,
@@ -883,7 +883,7 @@ func (q *Queries) RunTryLock(ctx context.Context, db DBTX, arg RunTryLockParams)
 	return i, err
 }
 
-const runWake = `-- name: RunWake :exec
+const RunWake = `-- name: RunWake :exec
 UPDATE workflow_runs SET wake_at = LEAST(wake_at, now()) WHERE workspace_id = $1 AND id = $2 AND finished_at IS NULL
 `
 
@@ -894,6 +894,6 @@ type RunWakeParams struct {
 
 // Wakes a run after one of its child runs has finished.
 func (q *Queries) RunWake(ctx context.Context, db DBTX, arg RunWakeParams) error {
-	_, err := db.Exec(ctx, runWake, arg.WorkspaceID, arg.ID)
+	_, err := db.Exec(ctx, RunWake, arg.WorkspaceID, arg.ID)
 	return err
 }

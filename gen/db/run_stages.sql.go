@@ -14,7 +14,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/status"
 )
 
-const stageAdvanceLoops = `-- name: StageAdvanceLoops :exec
+const StageAdvanceLoops = `-- name: StageAdvanceLoops :exec
 UPDATE run_stages s SET next_item = i.next_item, live_items = i.live_items, failed_items = i.failed_items, updated_at = GREATEST(s.updated_at, $1::timestamptz)
 FROM (SELECT
     unnest($4::uuid[])             AS id,
@@ -38,7 +38,7 @@ type StageAdvanceLoopsParams struct {
 // Stores the progress of loops. The ids are sorted: their bounds are a condition on the key,
 // whatever the planner makes of the list.
 func (q *Queries) StageAdvanceLoops(ctx context.Context, db DBTX, arg StageAdvanceLoopsParams) error {
-	_, err := db.Exec(ctx, stageAdvanceLoops,
+	_, err := db.Exec(ctx, StageAdvanceLoops,
 		arg.At,
 		arg.WorkspaceID,
 		arg.RunID,
@@ -50,7 +50,7 @@ func (q *Queries) StageAdvanceLoops(ctx context.Context, db DBTX, arg StageAdvan
 	return err
 }
 
-const stageCancelAbandoned = `-- name: StageCancelAbandoned :exec
+const StageCancelAbandoned = `-- name: StageCancelAbandoned :exec
 UPDATE run_stages s SET
     status = 'CANCELED', port = NULL, output = NULL, live_items = CASE WHEN s.item_count IS NOT NULL THEN 0 END,
     usage = COALESCE((SELECT e.usage FROM component_executions e WHERE e.workspace_id = s.workspace_id AND e.id = s.execution_id), 0),
@@ -71,11 +71,11 @@ type StageCancelAbandonedParams struct {
 // Cancels the unfinished stages of a run that have neither a live execution nor a live child run.
 // What was executed is charged.
 func (q *Queries) StageCancelAbandoned(ctx context.Context, db DBTX, arg StageCancelAbandonedParams) error {
-	_, err := db.Exec(ctx, stageCancelAbandoned, arg.At, arg.WorkspaceID, arg.RunID)
+	_, err := db.Exec(ctx, StageCancelAbandoned, arg.At, arg.WorkspaceID, arg.RunID)
 	return err
 }
 
-const stageCopyMany = `-- name: StageCopyMany :one
+const StageCopyMany = `-- name: StageCopyMany :one
 WITH copied AS (
     INSERT INTO run_stages
         (workspace_id, run_id, id, component_id, module, name, iteration, status, port, output, error, attempt, execution_id, child_run_id,
@@ -114,7 +114,7 @@ type StageCopyManyRow struct {
 // returns their number, how many of them failed in their loops, their size, when the last of them
 // finished, and the output of the last RESPOND among them.
 func (q *Queries) StageCopyMany(ctx context.Context, db DBTX, arg StageCopyManyParams) (StageCopyManyRow, error) {
-	row := db.QueryRow(ctx, stageCopyMany,
+	row := db.QueryRow(ctx, StageCopyMany,
 		arg.WorkspaceID,
 		arg.EarlierRunID,
 		arg.RunID,
@@ -132,7 +132,7 @@ func (q *Queries) StageCopyMany(ctx context.Context, db DBTX, arg StageCopyManyP
 	return i, err
 }
 
-const stageCount = `-- name: StageCount :one
+const StageCount = `-- name: StageCount :one
 SELECT count(*)::integer AS stages, (count(*) FILTER (WHERE s.status = 'FAILED'))::integer AS failed,
        (count(*) FILTER (WHERE s.finished_at IS NULL))::integer AS pending, COALESCE(sum(s.usage), 0)::bigint AS usage,
        COALESCE(sum(c.usage + c.usage_below) FILTER (WHERE c.finished_at IS NOT NULL), 0)::bigint AS usage_below
@@ -156,7 +156,7 @@ type StageCountRow struct {
 
 // The counts and usage of a run's stages, and the usage of its finished child runs.
 func (q *Queries) StageCount(ctx context.Context, db DBTX, arg StageCountParams) (StageCountRow, error) {
-	row := db.QueryRow(ctx, stageCount, arg.WorkspaceID, arg.RunID)
+	row := db.QueryRow(ctx, StageCount, arg.WorkspaceID, arg.RunID)
 	var i StageCountRow
 	err := row.Scan(
 		&i.Stages,
@@ -168,7 +168,7 @@ func (q *Queries) StageCount(ctx context.Context, db DBTX, arg StageCountParams)
 	return i, err
 }
 
-const stageFailTimedOut = `-- name: StageFailTimedOut :many
+const StageFailTimedOut = `-- name: StageFailTimedOut :many
 UPDATE run_stages s SET
     status = 'FAILED', error = late.error::json, updated_at = GREATEST(s.updated_at, $1::timestamptz), finished_at = $1::timestamptz
 FROM (SELECT unnest($5::text[]) AS component_id, unnest($6::bigint[]) AS ms, unnest($7::text[]) AS error) AS late
@@ -203,7 +203,7 @@ type StageFailTimedOutRow struct {
 // Fails the stages that have waited for a time or a signal longer than their component's timeout.
 // now is the clock, and at is the time that the fold writes.
 func (q *Queries) StageFailTimedOut(ctx context.Context, db DBTX, arg StageFailTimedOutParams) ([]StageFailTimedOutRow, error) {
-	rows, err := db.Query(ctx, stageFailTimedOut,
+	rows, err := db.Query(ctx, StageFailTimedOut,
 		arg.At,
 		arg.WorkspaceID,
 		arg.RunID,
@@ -240,7 +240,7 @@ func (q *Queries) StageFailTimedOut(ctx context.Context, db DBTX, arg StageFailT
 	return items, nil
 }
 
-const stageFinishAllExecuted = `-- name: StageFinishAllExecuted :many
+const StageFinishAllExecuted = `-- name: StageFinishAllExecuted :many
 UPDATE run_stages s SET
     status      = CASE WHEN e.status = 'COMPLETED' THEN 'COMPLETED' WHEN e.error->>'code' = 'CANCELED' THEN 'CANCELED' ELSE 'FAILED' END,
     port        = CASE WHEN e.status = 'COMPLETED' THEN 'next' END,
@@ -276,7 +276,7 @@ type StageFinishAllExecutedRow struct {
 
 // Finishes all stages of a run whose execution is final, with its result.
 func (q *Queries) StageFinishAllExecuted(ctx context.Context, db DBTX, arg StageFinishAllExecutedParams) ([]StageFinishAllExecutedRow, error) {
-	rows, err := db.Query(ctx, stageFinishAllExecuted, arg.WorkspaceID, arg.RunID)
+	rows, err := db.Query(ctx, StageFinishAllExecuted, arg.WorkspaceID, arg.RunID)
 	if err != nil {
 		return nil, err
 	}
@@ -305,7 +305,7 @@ func (q *Queries) StageFinishAllExecuted(ctx context.Context, db DBTX, arg Stage
 	return items, nil
 }
 
-const stageFinishChildren = `-- name: StageFinishChildren :many
+const StageFinishChildren = `-- name: StageFinishChildren :many
 UPDATE run_stages s SET
     status      = CASE WHEN c.status = 'COMPLETED' THEN 'COMPLETED' WHEN c.status = 'CANCELED' AND $1::boolean THEN 'CANCELED' ELSE 'FAILED' END,
     port        = CASE WHEN c.status = 'COMPLETED' THEN 'next' END,
@@ -352,7 +352,7 @@ type StageFinishChildrenRow struct {
 // child was canceled, the stage fails, unless its own run is ending. It also fails if the child
 // was canceled because it exceeded its component's timeout.
 func (q *Queries) StageFinishChildren(ctx context.Context, db DBTX, arg StageFinishChildrenParams) ([]StageFinishChildrenRow, error) {
-	rows, err := db.Query(ctx, stageFinishChildren,
+	rows, err := db.Query(ctx, StageFinishChildren,
 		arg.Ending,
 		arg.ComponentIds,
 		arg.TimeoutsMs,
@@ -389,7 +389,7 @@ func (q *Queries) StageFinishChildren(ctx context.Context, db DBTX, arg StageFin
 	return items, nil
 }
 
-const stageFinishDue = `-- name: StageFinishDue :many
+const StageFinishDue = `-- name: StageFinishDue :many
 UPDATE run_stages s SET
     status = 'COMPLETED', port = CASE WHEN s.signal IS NULL THEN 'next' ELSE 'timeout' END,
     output = CASE WHEN s.signal IS NULL THEN json_build_object('resumedAt', to_char(timezone('UTC', $1::timestamptz), 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'))
@@ -421,7 +421,7 @@ type StageFinishDueRow struct {
 // Completes the stages whose time has come. A stage that waited for a signal fires `timeout`
 // without a payload. now is the clock, and at is the time that the fold writes.
 func (q *Queries) StageFinishDue(ctx context.Context, db DBTX, arg StageFinishDueParams) ([]StageFinishDueRow, error) {
-	rows, err := db.Query(ctx, stageFinishDue,
+	rows, err := db.Query(ctx, StageFinishDue,
 		arg.At,
 		arg.WorkspaceID,
 		arg.RunID,
@@ -455,7 +455,7 @@ func (q *Queries) StageFinishDue(ctx context.Context, db DBTX, arg StageFinishDu
 	return items, nil
 }
 
-const stageFinishExecuted = `-- name: StageFinishExecuted :many
+const StageFinishExecuted = `-- name: StageFinishExecuted :many
 UPDATE run_stages s SET
     status      = CASE WHEN e.status = 'COMPLETED' THEN 'COMPLETED' WHEN e.error->>'code' = 'CANCELED' THEN 'CANCELED' ELSE 'FAILED' END,
     port        = CASE WHEN e.status = 'COMPLETED' THEN 'next' END,
@@ -496,7 +496,7 @@ type StageFinishExecutedRow struct {
 // stage fires the port `next`. Executions are looked up one by one: the planner might turn a join
 // into a scan of all executions of the workspace.
 func (q *Queries) StageFinishExecuted(ctx context.Context, db DBTX, arg StageFinishExecutedParams) ([]StageFinishExecutedRow, error) {
-	rows, err := db.Query(ctx, stageFinishExecuted, arg.WorkspaceID, arg.RunID, arg.Executions)
+	rows, err := db.Query(ctx, StageFinishExecuted, arg.WorkspaceID, arg.RunID, arg.Executions)
 	if err != nil {
 		return nil, err
 	}
@@ -525,7 +525,7 @@ func (q *Queries) StageFinishExecuted(ctx context.Context, db DBTX, arg StageFin
 	return items, nil
 }
 
-const stageFinishMany = `-- name: StageFinishMany :exec
+const StageFinishMany = `-- name: StageFinishMany :exec
 UPDATE run_stages s SET
     status = i.status, port = NULLIF(i.port, ''), output = NULLIF(i.output, '')::json, error = NULLIF(i.error, '')::json,
     next_item = CASE WHEN s.item_count IS NOT NULL THEN i.next_item END,
@@ -557,7 +557,7 @@ type StageFinishManyParams struct {
 
 // Finishes loops and stages that are cut off.
 func (q *Queries) StageFinishMany(ctx context.Context, db DBTX, arg StageFinishManyParams) error {
-	_, err := db.Exec(ctx, stageFinishMany,
+	_, err := db.Exec(ctx, StageFinishMany,
 		arg.At,
 		arg.WorkspaceID,
 		arg.RunID,
@@ -572,7 +572,7 @@ func (q *Queries) StageFinishMany(ctx context.Context, db DBTX, arg StageFinishM
 	return err
 }
 
-const stageFinishSecretSignal = `-- name: StageFinishSecretSignal :one
+const StageFinishSecretSignal = `-- name: StageFinishSecretSignal :one
 UPDATE run_stages s SET
     status = 'COMPLETED', port = 'next', output = $1, updated_at = GREATEST(s.updated_at, $2::timestamptz), finished_at = $2::timestamptz
 WHERE s.workspace_id = $3 AND s.run_id = $4 AND s.id = $5 AND s.finished_at IS NULL
@@ -601,7 +601,7 @@ type StageFinishSecretSignalRow struct {
 
 // Completes a stage with its signal's payload, resealed for the stage.
 func (q *Queries) StageFinishSecretSignal(ctx context.Context, db DBTX, arg StageFinishSecretSignalParams) (StageFinishSecretSignalRow, error) {
-	row := db.QueryRow(ctx, stageFinishSecretSignal,
+	row := db.QueryRow(ctx, StageFinishSecretSignal,
 		arg.Output,
 		arg.At,
 		arg.WorkspaceID,
@@ -623,7 +623,7 @@ func (q *Queries) StageFinishSecretSignal(ctx context.Context, db DBTX, arg Stag
 	return i, err
 }
 
-const stageFinishSignaled = `-- name: StageFinishSignaled :many
+const StageFinishSignaled = `-- name: StageFinishSignaled :many
 UPDATE run_stages s SET
     status = 'COMPLETED', port = 'next', output = json_build_object('payload', g.payload),
     updated_at = GREATEST(s.updated_at, $1::timestamptz), finished_at = $1::timestamptz
@@ -653,7 +653,7 @@ type StageFinishSignaledRow struct {
 
 // Completes the stages whose signal has arrived, except sealed signals.
 func (q *Queries) StageFinishSignaled(ctx context.Context, db DBTX, arg StageFinishSignaledParams) ([]StageFinishSignaledRow, error) {
-	rows, err := db.Query(ctx, stageFinishSignaled, arg.At, arg.WorkspaceID, arg.RunID)
+	rows, err := db.Query(ctx, StageFinishSignaled, arg.At, arg.WorkspaceID, arg.RunID)
 	if err != nil {
 		return nil, err
 	}
@@ -682,7 +682,7 @@ func (q *Queries) StageFinishSignaled(ctx context.Context, db DBTX, arg StageFin
 	return items, nil
 }
 
-const stageGetComponent = `-- name: StageGetComponent :one
+const StageGetComponent = `-- name: StageGetComponent :one
 SELECT component_id FROM run_stages WHERE workspace_id = $1 AND run_id = $2 AND id = $3
 `
 
@@ -694,13 +694,13 @@ type StageGetComponentParams struct {
 
 // The component of a stage.
 func (q *Queries) StageGetComponent(ctx context.Context, db DBTX, arg StageGetComponentParams) (string, error) {
-	row := db.QueryRow(ctx, stageGetComponent, arg.WorkspaceID, arg.RunID, arg.ID)
+	row := db.QueryRow(ctx, StageGetComponent, arg.WorkspaceID, arg.RunID, arg.ID)
 	var component_id string
 	err := row.Scan(&component_id)
 	return component_id, err
 }
 
-const stageGetFirstFailed = `-- name: StageGetFirstFailed :one
+const StageGetFirstFailed = `-- name: StageGetFirstFailed :one
 SELECT s.id, s.component_id, s.iteration, s.error FROM run_stages s
 WHERE s.workspace_id = $1 AND s.run_id = $2 AND s.component_id = ANY ($3::text[])
   AND s.iteration >= $4::integer[] AND s.iteration < ($4::integer[] || 2147483647)
@@ -726,7 +726,7 @@ type StageGetFirstFailedRow struct {
 // The first failed stage of these components in the iterations with a prefix, in order of
 // iterations, then of the given components.
 func (q *Queries) StageGetFirstFailed(ctx context.Context, db DBTX, arg StageGetFirstFailedParams) (StageGetFirstFailedRow, error) {
-	row := db.QueryRow(ctx, stageGetFirstFailed,
+	row := db.QueryRow(ctx, StageGetFirstFailed,
 		arg.WorkspaceID,
 		arg.RunID,
 		arg.ComponentIds,
@@ -742,7 +742,7 @@ func (q *Queries) StageGetFirstFailed(ctx context.Context, db DBTX, arg StageGet
 	return i, err
 }
 
-const stageGetItems = `-- name: StageGetItems :one
+const StageGetItems = `-- name: StageGetItems :one
 SELECT COALESCE(items, '[]'::json) AS items FROM run_stages WHERE workspace_id = $1 AND run_id = $2 AND id = $3
 `
 
@@ -753,13 +753,13 @@ type StageGetItemsParams struct {
 }
 
 func (q *Queries) StageGetItems(ctx context.Context, db DBTX, arg StageGetItemsParams) ([]byte, error) {
-	row := db.QueryRow(ctx, stageGetItems, arg.WorkspaceID, arg.RunID, arg.ID)
+	row := db.QueryRow(ctx, StageGetItems, arg.WorkspaceID, arg.RunID, arg.ID)
 	var items []byte
 	err := row.Scan(&items)
 	return items, err
 }
 
-const stageGetNextWake = `-- name: StageGetNextWake :one
+const StageGetNextWake = `-- name: StageGetNextWake :one
 SELECT wake_at FROM run_stages
 WHERE workspace_id = $1 AND run_id = $2 AND finished_at IS NULL AND wake_at IS NOT NULL
 ORDER BY wake_at LIMIT 1
@@ -772,13 +772,13 @@ type StageGetNextWakeParams struct {
 
 // When the next timer of a run is due, or no row.
 func (q *Queries) StageGetNextWake(ctx context.Context, db DBTX, arg StageGetNextWakeParams) (*time.Time, error) {
-	row := db.QueryRow(ctx, stageGetNextWake, arg.WorkspaceID, arg.RunID)
+	row := db.QueryRow(ctx, StageGetNextWake, arg.WorkspaceID, arg.RunID)
 	var wake_at *time.Time
 	err := row.Scan(&wake_at)
 	return wake_at, err
 }
 
-const stageInsertMany = `-- name: StageInsertMany :exec
+const StageInsertMany = `-- name: StageInsertMany :exec
 INSERT INTO run_stages
     (workspace_id, run_id, id, component_id, module, name, iteration, status, port, output, error, usage, execution_id, child_run_id,
      items, item_count, next_item, live_items, failed_items, wake_at, signal, dispatched_at, created_at, started_at, updated_at, finished_at)
@@ -842,7 +842,7 @@ type StageInsertManyParams struct {
 // Inserts stages, some of which are final already. An empty string means null. now is the clock,
 // by which timers are due, and at is the time that the fold writes.
 func (q *Queries) StageInsertMany(ctx context.Context, db DBTX, arg StageInsertManyParams) error {
-	_, err := db.Exec(ctx, stageInsertMany,
+	_, err := db.Exec(ctx, StageInsertMany,
 		arg.WorkspaceID,
 		arg.RunID,
 		arg.Ids,
@@ -870,7 +870,7 @@ func (q *Queries) StageInsertMany(ctx context.Context, db DBTX, arg StageInsertM
 	return err
 }
 
-const stageListAwaitedSignals = `-- name: StageListAwaitedSignals :many
+const StageListAwaitedSignals = `-- name: StageListAwaitedSignals :many
 SELECT DISTINCT s.signal::text AS signal FROM run_stages s
 WHERE s.workspace_id = $1 AND s.run_id = $2 AND s.finished_at IS NULL AND s.signal IS NOT NULL
 ORDER BY 1
@@ -885,7 +885,7 @@ type StageListAwaitedSignalsParams struct {
 
 // The signals that the stages of a run wait for, in order of their names.
 func (q *Queries) StageListAwaitedSignals(ctx context.Context, db DBTX, arg StageListAwaitedSignalsParams) ([]string, error) {
-	rows, err := db.Query(ctx, stageListAwaitedSignals, arg.WorkspaceID, arg.RunID, arg.MaxRows)
+	rows, err := db.Query(ctx, StageListAwaitedSignals, arg.WorkspaceID, arg.RunID, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -904,7 +904,7 @@ func (q *Queries) StageListAwaitedSignals(ctx context.Context, db DBTX, arg Stag
 	return items, nil
 }
 
-const stageListCollected = `-- name: StageListCollected :many
+const StageListCollected = `-- name: StageListCollected :many
 SELECT s.iteration, s.output, COALESCE(s.execution_id, s.child_run_id, s.id)::uuid AS source FROM run_stages s
 WHERE s.workspace_id = $1 AND s.run_id = $2 AND s.component_id = $3
   AND s.iteration >= $4::integer[] AND s.iteration < ($4::integer[] || 2147483647)
@@ -928,7 +928,7 @@ type StageListCollectedRow struct {
 // The outputs of a component in all iterations with a prefix, in their order. They are a range of
 // the key, so iterations of enclosing loops are not read.
 func (q *Queries) StageListCollected(ctx context.Context, db DBTX, arg StageListCollectedParams) ([]StageListCollectedRow, error) {
-	rows, err := db.Query(ctx, stageListCollected,
+	rows, err := db.Query(ctx, StageListCollected,
 		arg.WorkspaceID,
 		arg.RunID,
 		arg.ComponentID,
@@ -952,7 +952,7 @@ func (q *Queries) StageListCollected(ctx context.Context, db DBTX, arg StageList
 	return items, nil
 }
 
-const stageListFailedIterations = `-- name: StageListFailedIterations :many
+const StageListFailedIterations = `-- name: StageListFailedIterations :many
 SELECT s.iteration FROM run_stages s
 WHERE s.workspace_id = $1 AND s.run_id = $2 AND s.component_id = ANY ($3::text[])
   AND s.iteration[1:cardinality($4::integer[])] = $4::integer[] AND s.status = 'FAILED'
@@ -967,7 +967,7 @@ type StageListFailedIterationsParams struct {
 
 // The iterations with a prefix in which one of the components failed.
 func (q *Queries) StageListFailedIterations(ctx context.Context, db DBTX, arg StageListFailedIterationsParams) ([][]int32, error) {
-	rows, err := db.Query(ctx, stageListFailedIterations,
+	rows, err := db.Query(ctx, StageListFailedIterations,
 		arg.WorkspaceID,
 		arg.RunID,
 		arg.ComponentIds,
@@ -991,7 +991,7 @@ func (q *Queries) StageListFailedIterations(ctx context.Context, db DBTX, arg St
 	return items, nil
 }
 
-const stageListForRerun = `-- name: StageListForRerun :many
+const StageListForRerun = `-- name: StageListForRerun :many
 SELECT id, component_id, iteration, status, port, item_count, child_run_id FROM run_stages
 WHERE workspace_id = $1 AND run_id = $2
 `
@@ -1013,7 +1013,7 @@ type StageListForRerunRow struct {
 
 // The stages of a finished run, without their outputs.
 func (q *Queries) StageListForRerun(ctx context.Context, db DBTX, arg StageListForRerunParams) ([]StageListForRerunRow, error) {
-	rows, err := db.Query(ctx, stageListForRerun, arg.WorkspaceID, arg.RunID)
+	rows, err := db.Query(ctx, StageListForRerun, arg.WorkspaceID, arg.RunID)
 	if err != nil {
 		return nil, err
 	}
@@ -1040,7 +1040,7 @@ func (q *Queries) StageListForRerun(ctx context.Context, db DBTX, arg StageListF
 	return items, nil
 }
 
-const stageListLive = `-- name: StageListLive :many
+const StageListLive = `-- name: StageListLive :many
 SELECT s.id, s.component_id, s.module, s.iteration, s.execution_id, s.child_run_id, s.item_count,
        CASE WHEN e.status IN ('EXECUTING', 'COMPLETED', 'FAILED') THEN 'RUNNING' ELSE s.status END::text AS status,
        GREATEST(s.attempt, e.attempt)::integer AS attempt, s.started_at
@@ -1075,7 +1075,7 @@ type StageListLiveRow struct {
 
 // The unfinished stages of a run. Their status and attempt are those of their executions.
 func (q *Queries) StageListLive(ctx context.Context, db DBTX, arg StageListLiveParams) ([]StageListLiveRow, error) {
-	rows, err := db.Query(ctx, stageListLive, arg.WorkspaceID, arg.RunID, arg.MaxRows)
+	rows, err := db.Query(ctx, StageListLive, arg.WorkspaceID, arg.RunID, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -1105,7 +1105,7 @@ func (q *Queries) StageListLive(ctx context.Context, db DBTX, arg StageListLiveP
 	return items, nil
 }
 
-const stageListLoops = `-- name: StageListLoops :many
+const StageListLoops = `-- name: StageListLoops :many
 SELECT s.id, s.component_id, s.iteration, s.item_count::integer AS item_count, s.next_item::integer AS next_item,
        s.live_items::integer AS live_items, s.failed_items, s.started_at::timestamptz AS started_at
 FROM (SELECT unnest($1::text[]) AS component_id, unnest($2::text[])::integer[] AS iteration) AS k
@@ -1137,7 +1137,7 @@ type StageListLoopsRow struct {
 
 // Unfinished loops by component and iteration, without their items.
 func (q *Queries) StageListLoops(ctx context.Context, db DBTX, arg StageListLoopsParams) ([]StageListLoopsRow, error) {
-	rows, err := db.Query(ctx, stageListLoops,
+	rows, err := db.Query(ctx, StageListLoops,
 		arg.ComponentIds,
 		arg.Iterations,
 		arg.WorkspaceID,
@@ -1170,7 +1170,7 @@ func (q *Queries) StageListLoops(ctx context.Context, db DBTX, arg StageListLoop
 	return items, nil
 }
 
-const stageListOutputs = `-- name: StageListOutputs :many
+const StageListOutputs = `-- name: StageListOutputs :many
 SELECT s.component_id, s.iteration, s.output, s.source
 FROM (SELECT unnest($1::text[]) AS component_id, unnest($2::text[])::integer[] AS iteration) AS k
 JOIN LATERAL (
@@ -1198,7 +1198,7 @@ type StageListOutputsRow struct {
 // The outputs of stages by component and iteration. source is the row that the output is sealed
 // for, if it is sealed: that of the execution or the child run that produced it.
 func (q *Queries) StageListOutputs(ctx context.Context, db DBTX, arg StageListOutputsParams) ([]StageListOutputsRow, error) {
-	rows, err := db.Query(ctx, stageListOutputs,
+	rows, err := db.Query(ctx, StageListOutputs,
 		arg.ComponentIds,
 		arg.Iterations,
 		arg.WorkspaceID,
@@ -1227,7 +1227,7 @@ func (q *Queries) StageListOutputs(ctx context.Context, db DBTX, arg StageListOu
 	return items, nil
 }
 
-const stageListProgress = `-- name: StageListProgress :many
+const StageListProgress = `-- name: StageListProgress :many
 SELECT e.id, e.attempt::integer AS attempt
 FROM (SELECT unnest($1::uuid[]) AS id) AS i
 JOIN LATERAL (
@@ -1249,7 +1249,7 @@ type StageListProgressRow struct {
 // The attempts of stages' executions that have started. Each is looked up by its key: a plan made
 // early in the week would turn a list of ids into a scan of all executions of the workspace.
 func (q *Queries) StageListProgress(ctx context.Context, db DBTX, arg StageListProgressParams) ([]StageListProgressRow, error) {
-	rows, err := db.Query(ctx, stageListProgress, arg.Ids, arg.WorkspaceID)
+	rows, err := db.Query(ctx, StageListProgress, arg.Ids, arg.WorkspaceID)
 	if err != nil {
 		return nil, err
 	}
@@ -1268,7 +1268,7 @@ func (q *Queries) StageListProgress(ctx context.Context, db DBTX, arg StageListP
 	return items, nil
 }
 
-const stageListSecretSignals = `-- name: StageListSecretSignals :many
+const StageListSecretSignals = `-- name: StageListSecretSignals :many
 SELECT s.id, g.name
 FROM run_stages s
 JOIN run_signals g ON g.workspace_id = s.workspace_id AND g.run_id = s.run_id AND g.name = s.signal
@@ -1288,7 +1288,7 @@ type StageListSecretSignalsRow struct {
 
 // The stages whose signal has arrived and is sealed, grouped by signal.
 func (q *Queries) StageListSecretSignals(ctx context.Context, db DBTX, arg StageListSecretSignalsParams) ([]StageListSecretSignalsRow, error) {
-	rows, err := db.Query(ctx, stageListSecretSignals, arg.WorkspaceID, arg.RunID)
+	rows, err := db.Query(ctx, StageListSecretSignals, arg.WorkspaceID, arg.RunID)
 	if err != nil {
 		return nil, err
 	}
@@ -1307,7 +1307,7 @@ func (q *Queries) StageListSecretSignals(ctx context.Context, db DBTX, arg Stage
 	return items, nil
 }
 
-const stageListStates = `-- name: StageListStates :many
+const StageListStates = `-- name: StageListStates :many
 SELECT s.component_id, s.iteration, s.status, s.port
 FROM (SELECT unnest($1::text[]) AS component_id, unnest($2::text[])::integer[] AS iteration) AS k
 JOIN LATERAL (
@@ -1334,7 +1334,7 @@ type StageListStatesRow struct {
 // The states of stages by component and iteration. Each is looked up by its key: the planner
 // might turn a join into a scan of all stages of the run.
 func (q *Queries) StageListStates(ctx context.Context, db DBTX, arg StageListStatesParams) ([]StageListStatesRow, error) {
-	rows, err := db.Query(ctx, stageListStates,
+	rows, err := db.Query(ctx, StageListStates,
 		arg.ComponentIds,
 		arg.Iterations,
 		arg.WorkspaceID,

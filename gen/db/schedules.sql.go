@@ -12,7 +12,7 @@ import (
 	"github.com/google/uuid"
 )
 
-const scheduleAdvance = `-- name: ScheduleAdvance :execrows
+const ScheduleAdvance = `-- name: ScheduleAdvance :exec
 UPDATE schedules SET
     next_at = $1, waiting = $2::timestamptz[], revision = revision + 1,
     last_at = COALESCE($3::timestamptz, last_at),
@@ -35,9 +35,9 @@ type ScheduleAdvanceParams struct {
 }
 
 // Advances a schedule to its next time, and records the results of the times that were due. It
-// changes 0 rows if the schedule was changed since it was read.
-func (q *Queries) ScheduleAdvance(ctx context.Context, db DBTX, arg ScheduleAdvanceParams) (int64, error) {
-	result, err := db.Exec(ctx, scheduleAdvance,
+// changes nothing if the schedule was changed since it was read.
+func (q *Queries) ScheduleAdvance(ctx context.Context, db DBTX, arg ScheduleAdvanceParams) error {
+	_, err := db.Exec(ctx, ScheduleAdvance,
 		arg.NextAt,
 		arg.Waiting,
 		arg.LastAt,
@@ -48,13 +48,10 @@ func (q *Queries) ScheduleAdvance(ctx context.Context, db DBTX, arg ScheduleAdva
 		arg.ID,
 		arg.Revision,
 	)
-	if err != nil {
-		return 0, err
-	}
-	return result.RowsAffected(), nil
+	return err
 }
 
-const scheduleCount = `-- name: ScheduleCount :one
+const ScheduleCount = `-- name: ScheduleCount :one
 SELECT count(*) AS of_workspace, count(*) FILTER (WHERE workflow_id = $1) AS of_workflow, now()::timestamptz AS now
 FROM schedules WHERE workspace_id = $2
 `
@@ -72,13 +69,13 @@ type ScheduleCountRow struct {
 
 // The number of schedules, and the current time.
 func (q *Queries) ScheduleCount(ctx context.Context, db DBTX, arg ScheduleCountParams) (ScheduleCountRow, error) {
-	row := db.QueryRow(ctx, scheduleCount, arg.WorkflowID, arg.WorkspaceID)
+	row := db.QueryRow(ctx, ScheduleCount, arg.WorkflowID, arg.WorkspaceID)
 	var i ScheduleCountRow
 	err := row.Scan(&i.OfWorkspace, &i.OfWorkflow, &i.Now)
 	return i, err
 }
 
-const scheduleDelete = `-- name: ScheduleDelete :exec
+const ScheduleDelete = `-- name: ScheduleDelete :exec
 DELETE FROM schedules WHERE workspace_id = $1 AND id = $2
 `
 
@@ -88,11 +85,11 @@ type ScheduleDeleteParams struct {
 }
 
 func (q *Queries) ScheduleDelete(ctx context.Context, db DBTX, arg ScheduleDeleteParams) error {
-	_, err := db.Exec(ctx, scheduleDelete, arg.WorkspaceID, arg.ID)
+	_, err := db.Exec(ctx, ScheduleDelete, arg.WorkspaceID, arg.ID)
 	return err
 }
 
-const scheduleGet = `-- name: ScheduleGet :one
+const ScheduleGet = `-- name: ScheduleGet :one
 SELECT id, workflow_id, name, cron, time_zone, overlap, status, revision, next_at, waiting, last_at, last_run_id, last_skipped_at,
        last_skip_reason, created_at, updated_at, now()::timestamptz AS now
 FROM schedules WHERE workspace_id = $1 AND id = $2
@@ -124,7 +121,7 @@ type ScheduleGetRow struct {
 }
 
 func (q *Queries) ScheduleGet(ctx context.Context, db DBTX, arg ScheduleGetParams) (ScheduleGetRow, error) {
-	row := db.QueryRow(ctx, scheduleGet, arg.WorkspaceID, arg.ID)
+	row := db.QueryRow(ctx, ScheduleGet, arg.WorkspaceID, arg.ID)
 	var i ScheduleGetRow
 	err := row.Scan(
 		&i.ID,
@@ -148,7 +145,7 @@ func (q *Queries) ScheduleGet(ctx context.Context, db DBTX, arg ScheduleGetParam
 	return i, err
 }
 
-const scheduleGetForRun = `-- name: ScheduleGetForRun :one
+const ScheduleGetForRun = `-- name: ScheduleGetForRun :one
 SELECT s.id, s.workflow_id, s.cron, s.time_zone, s.overlap, s.revision, s.next_at, s.waiting, now()::timestamptz AS now,
        EXISTS (SELECT FROM workflow_runs r WHERE r.workspace_id = s.workspace_id AND r.trigger_id = s.id AND r.finished_at IS NULL) AS running
 FROM schedules s WHERE s.workspace_id = $1 AND s.id = $2
@@ -174,7 +171,7 @@ type ScheduleGetForRunRow struct {
 
 // A schedule with the current time. running reports whether it has an unfinished run.
 func (q *Queries) ScheduleGetForRun(ctx context.Context, db DBTX, arg ScheduleGetForRunParams) (ScheduleGetForRunRow, error) {
-	row := db.QueryRow(ctx, scheduleGetForRun, arg.WorkspaceID, arg.ID)
+	row := db.QueryRow(ctx, ScheduleGetForRun, arg.WorkspaceID, arg.ID)
 	var i ScheduleGetForRunRow
 	err := row.Scan(
 		&i.ID,
@@ -191,7 +188,7 @@ func (q *Queries) ScheduleGetForRun(ctx context.Context, db DBTX, arg ScheduleGe
 	return i, err
 }
 
-const scheduleInsert = `-- name: ScheduleInsert :exec
+const ScheduleInsert = `-- name: ScheduleInsert :exec
 INSERT INTO schedules (workspace_id, id, workflow_id, name, cron, time_zone, overlap, status, next_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
 `
@@ -209,7 +206,7 @@ type ScheduleInsertParams struct {
 }
 
 func (q *Queries) ScheduleInsert(ctx context.Context, db DBTX, arg ScheduleInsertParams) error {
-	_, err := db.Exec(ctx, scheduleInsert,
+	_, err := db.Exec(ctx, ScheduleInsert,
 		arg.WorkspaceID,
 		arg.ID,
 		arg.WorkflowID,
@@ -223,7 +220,7 @@ func (q *Queries) ScheduleInsert(ctx context.Context, db DBTX, arg ScheduleInser
 	return err
 }
 
-const scheduleList = `-- name: ScheduleList :many
+const ScheduleList = `-- name: ScheduleList :many
 SELECT id, workflow_id, name, cron, time_zone, overlap, status, revision, next_at, waiting, last_at, last_run_id, last_skipped_at,
        last_skip_reason, created_at, updated_at, now()::timestamptz AS now
 FROM schedules
@@ -265,7 +262,7 @@ type ScheduleListRow struct {
 // A page of the schedules, newest first, optionally of one workflow and of the workflows that a
 // key is restricted to.
 func (q *Queries) ScheduleList(ctx context.Context, db DBTX, arg ScheduleListParams) ([]ScheduleListRow, error) {
-	rows, err := db.Query(ctx, scheduleList,
+	rows, err := db.Query(ctx, ScheduleList,
 		arg.WorkspaceID,
 		arg.Before,
 		arg.WorkflowID,
@@ -308,7 +305,7 @@ func (q *Queries) ScheduleList(ctx context.Context, db DBTX, arg ScheduleListPar
 	return items, nil
 }
 
-const scheduleLock = `-- name: ScheduleLock :one
+const ScheduleLock = `-- name: ScheduleLock :one
 SELECT id, workflow_id, name, cron, time_zone, overlap, status, revision, next_at, waiting, now()::timestamptz AS now
 FROM schedules WHERE workspace_id = $1 AND id = $2 FOR NO KEY UPDATE
 `
@@ -334,7 +331,7 @@ type ScheduleLockRow struct {
 
 // Locks a schedule until the transaction ends, and returns it with the current time.
 func (q *Queries) ScheduleLock(ctx context.Context, db DBTX, arg ScheduleLockParams) (ScheduleLockRow, error) {
-	row := db.QueryRow(ctx, scheduleLock, arg.WorkspaceID, arg.ID)
+	row := db.QueryRow(ctx, ScheduleLock, arg.WorkspaceID, arg.ID)
 	var i ScheduleLockRow
 	err := row.Scan(
 		&i.ID,
@@ -352,7 +349,7 @@ func (q *Queries) ScheduleLock(ctx context.Context, db DBTX, arg ScheduleLockPar
 	return i, err
 }
 
-const scheduleUpdate = `-- name: ScheduleUpdate :exec
+const ScheduleUpdate = `-- name: ScheduleUpdate :exec
 UPDATE schedules SET
     name = $1, cron = $2, time_zone = $3, overlap = $4, status = $5, next_at = $6,
     waiting = $7::timestamptz[], revision = revision + 1, updated_at = GREATEST(updated_at, now())
@@ -372,7 +369,7 @@ type ScheduleUpdateParams struct {
 }
 
 func (q *Queries) ScheduleUpdate(ctx context.Context, db DBTX, arg ScheduleUpdateParams) error {
-	_, err := db.Exec(ctx, scheduleUpdate,
+	_, err := db.Exec(ctx, ScheduleUpdate,
 		arg.Name,
 		arg.Cron,
 		arg.TimeZone,

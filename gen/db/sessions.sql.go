@@ -12,25 +12,25 @@ import (
 	"github.com/google/uuid"
 )
 
-const sessionDelete = `-- name: SessionDelete :exec
+const SessionDelete = `-- name: SessionDelete :exec
 DELETE FROM sessions WHERE token_hash = $1
 `
 
 func (q *Queries) SessionDelete(ctx context.Context, db DBTX, tokenHash []byte) error {
-	_, err := db.Exec(ctx, sessionDelete, tokenHash)
+	_, err := db.Exec(ctx, SessionDelete, tokenHash)
 	return err
 }
 
-const sessionDeleteOfUser = `-- name: SessionDeleteOfUser :exec
+const SessionDeleteOfUser = `-- name: SessionDeleteOfUser :exec
 DELETE FROM sessions WHERE user_id = $1
 `
 
 func (q *Queries) SessionDeleteOfUser(ctx context.Context, db DBTX, userID uuid.UUID) error {
-	_, err := db.Exec(ctx, sessionDeleteOfUser, userID)
+	_, err := db.Exec(ctx, SessionDeleteOfUser, userID)
 	return err
 }
 
-const sessionGet = `-- name: SessionGet :one
+const SessionGet = `-- name: SessionGet :one
 SELECT s.expires_at, (s.seen_at < now() - interval '1 minute')::boolean AS unseen, u.id, u.email, u.name,
     (u.verified_at IS NOT NULL)::boolean AS verified, m.role
 FROM sessions s JOIN users u ON u.id = s.user_id
@@ -55,7 +55,7 @@ type SessionGetRow struct {
 
 // The user of a session, with the role in a workspace. role is null if the user is not a member.
 func (q *Queries) SessionGet(ctx context.Context, db DBTX, arg SessionGetParams) (SessionGetRow, error) {
-	row := db.QueryRow(ctx, sessionGet, arg.WorkspaceID, arg.TokenHash)
+	row := db.QueryRow(ctx, SessionGet, arg.WorkspaceID, arg.TokenHash)
 	var i SessionGetRow
 	err := row.Scan(
 		&i.ExpiresAt,
@@ -69,7 +69,7 @@ func (q *Queries) SessionGet(ctx context.Context, db DBTX, arg SessionGetParams)
 	return i, err
 }
 
-const sessionInsert = `-- name: SessionInsert :one
+const SessionInsert = `-- name: SessionInsert :one
 WITH over AS (
     DELETE FROM sessions WHERE token_hash IN (SELECT s.token_hash FROM sessions s WHERE s.expires_at < now() LIMIT 100)
 )
@@ -90,7 +90,7 @@ type SessionInsertParams struct {
 // serializes this with a change of the password. It also deletes up to 100 expired sessions, so
 // that no other job has to.
 func (q *Queries) SessionInsert(ctx context.Context, db DBTX, arg SessionInsertParams) (time.Time, error) {
-	row := db.QueryRow(ctx, sessionInsert,
+	row := db.QueryRow(ctx, SessionInsert,
 		arg.TokenHash,
 		arg.Life,
 		arg.UserID,
@@ -101,16 +101,16 @@ func (q *Queries) SessionInsert(ctx context.Context, db DBTX, arg SessionInsertP
 	return expires_at, err
 }
 
-const sessionTouch = `-- name: SessionTouch :exec
+const SessionTouch = `-- name: SessionTouch :exec
 UPDATE sessions SET seen_at = now() WHERE token_hash = $1
 `
 
 func (q *Queries) SessionTouch(ctx context.Context, db DBTX, tokenHash []byte) error {
-	_, err := db.Exec(ctx, sessionTouch, tokenHash)
+	_, err := db.Exec(ctx, SessionTouch, tokenHash)
 	return err
 }
 
-const sessionTrim = `-- name: SessionTrim :exec
+const SessionTrim = `-- name: SessionTrim :exec
 DELETE FROM sessions WHERE token_hash IN (
     SELECT s.token_hash FROM sessions s WHERE s.user_id = $1 ORDER BY s.created_at DESC OFFSET $2::int
 )
@@ -123,6 +123,6 @@ type SessionTrimParams struct {
 
 // Deletes the oldest sessions of a user beyond the number kept.
 func (q *Queries) SessionTrim(ctx context.Context, db DBTX, arg SessionTrimParams) error {
-	_, err := db.Exec(ctx, sessionTrim, arg.UserID, arg.Kept)
+	_, err := db.Exec(ctx, SessionTrim, arg.UserID, arg.Kept)
 	return err
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/google/uuid"
 )
 
-const userBelongsElsewhere = `-- name: UserBelongsElsewhere :one
+const UserBelongsElsewhere = `-- name: UserBelongsElsewhere :one
 SELECT EXISTS (SELECT FROM members WHERE user_id = $1 AND workspace_id <> $2) AS found
 `
 
@@ -22,13 +22,13 @@ type UserBelongsElsewhereParams struct {
 }
 
 func (q *Queries) UserBelongsElsewhere(ctx context.Context, db DBTX, arg UserBelongsElsewhereParams) (bool, error) {
-	row := db.QueryRow(ctx, userBelongsElsewhere, arg.UserID, arg.WorkspaceID)
+	row := db.QueryRow(ctx, UserBelongsElsewhere, arg.UserID, arg.WorkspaceID)
 	var found bool
 	err := row.Scan(&found)
 	return found, err
 }
 
-const userGetByEmail = `-- name: UserGetByEmail :one
+const UserGetByEmail = `-- name: UserGetByEmail :one
 SELECT id, email, name, password_hash, disabled_at, verified_at FROM users WHERE email = $1
 `
 
@@ -42,7 +42,7 @@ type UserGetByEmailRow struct {
 }
 
 func (q *Queries) UserGetByEmail(ctx context.Context, db DBTX, email string) (UserGetByEmailRow, error) {
-	row := db.QueryRow(ctx, userGetByEmail, email)
+	row := db.QueryRow(ctx, UserGetByEmail, email)
 	var i UserGetByEmailRow
 	err := row.Scan(
 		&i.ID,
@@ -55,7 +55,7 @@ func (q *Queries) UserGetByEmail(ctx context.Context, db DBTX, email string) (Us
 	return i, err
 }
 
-const userInsert = `-- name: UserInsert :execrows
+const UserInsert = `-- name: UserInsert :execrows
 INSERT INTO users (id, email, name, password_hash, verified_at)
 VALUES ($1, $2, $3, $4, CASE WHEN $5::boolean THEN now() END)
 ON CONFLICT (email) DO NOTHING
@@ -71,7 +71,7 @@ type UserInsertParams struct {
 
 // Inserts a user. It changes 0 rows if the address already has an account.
 func (q *Queries) UserInsert(ctx context.Context, db DBTX, arg UserInsertParams) (int64, error) {
-	result, err := db.Exec(ctx, userInsert,
+	result, err := db.Exec(ctx, UserInsert,
 		arg.ID,
 		arg.Email,
 		arg.Name,
@@ -84,7 +84,7 @@ func (q *Queries) UserInsert(ctx context.Context, db DBTX, arg UserInsertParams)
 	return result.RowsAffected(), nil
 }
 
-const userLock = `-- name: UserLock :one
+const UserLock = `-- name: UserLock :one
 SELECT id, email, name, password_hash, disabled_at, verified_at FROM users WHERE email = $1 FOR NO KEY UPDATE
 `
 
@@ -100,7 +100,7 @@ type UserLockRow struct {
 // Locks an account until the transaction ends: its password, its verification and, in a workspace
 // that it joins, its memberships do not change meanwhile.
 func (q *Queries) UserLock(ctx context.Context, db DBTX, email string) (UserLockRow, error) {
-	row := db.QueryRow(ctx, userLock, email)
+	row := db.QueryRow(ctx, UserLock, email)
 	var i UserLockRow
 	err := row.Scan(
 		&i.ID,
@@ -113,7 +113,7 @@ func (q *Queries) UserLock(ctx context.Context, db DBTX, email string) (UserLock
 	return i, err
 }
 
-const userSetPassword = `-- name: UserSetPassword :exec
+const UserSetPassword = `-- name: UserSetPassword :exec
 UPDATE users SET password_hash = $1, disabled_at = NULL,
     verified_at = CASE WHEN $2::boolean THEN COALESCE(verified_at, now()) ELSE verified_at END
 WHERE id = $3
@@ -127,11 +127,11 @@ type UserSetPasswordParams struct {
 
 // Sets the password and enables the account.
 func (q *Queries) UserSetPassword(ctx context.Context, db DBTX, arg UserSetPasswordParams) error {
-	_, err := db.Exec(ctx, userSetPassword, arg.PasswordHash, arg.Verified, arg.ID)
+	_, err := db.Exec(ctx, UserSetPassword, arg.PasswordHash, arg.Verified, arg.ID)
 	return err
 }
 
-const userVerify = `-- name: UserVerify :exec
+const UserVerify = `-- name: UserVerify :exec
 UPDATE users SET password_hash = $1, name = $2, verified_at = now() WHERE id = $3
 `
 
@@ -144,6 +144,6 @@ type UserVerifyParams struct {
 // Sets the password and name of an account whose address is now verified. A disabled account
 // stays disabled.
 func (q *Queries) UserVerify(ctx context.Context, db DBTX, arg UserVerifyParams) error {
-	_, err := db.Exec(ctx, userVerify, arg.PasswordHash, arg.Name, arg.ID)
+	_, err := db.Exec(ctx, UserVerify, arg.PasswordHash, arg.Name, arg.ID)
 	return err
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/google/uuid"
 )
 
-const variableChangeList = `-- name: VariableChangeList :many
+const VariableChangeList = `-- name: VariableChangeList :many
 SELECT name FROM variable_changes WHERE workspace_id = $1 AND name = ANY ($2::text[]) AND changed_at > $3
 `
 
@@ -24,7 +24,7 @@ type VariableChangeListParams struct {
 
 // Those of the names whose variables changed after a time.
 func (q *Queries) VariableChangeList(ctx context.Context, db DBTX, arg VariableChangeListParams) ([]string, error) {
-	rows, err := db.Query(ctx, variableChangeList, arg.WorkspaceID, arg.Names, arg.Since)
+	rows, err := db.Query(ctx, VariableChangeList, arg.WorkspaceID, arg.Names, arg.Since)
 	if err != nil {
 		return nil, err
 	}
@@ -43,7 +43,7 @@ func (q *Queries) VariableChangeList(ctx context.Context, db DBTX, arg VariableC
 	return items, nil
 }
 
-const variableChangeRecord = `-- name: VariableChangeRecord :exec
+const VariableChangeRecord = `-- name: VariableChangeRecord :exec
 INSERT INTO variable_changes (workspace_id, name, changed_at) VALUES ($1, $2, clock_timestamp())
 ON CONFLICT (workspace_id, name) DO UPDATE SET changed_at = EXCLUDED.changed_at
 `
@@ -56,6 +56,6 @@ type VariableChangeRecordParams struct {
 // Records that a variable was changed or deleted. The time is that of the statement: transactions
 // that lock the variables run it one after the other.
 func (q *Queries) VariableChangeRecord(ctx context.Context, db DBTX, arg VariableChangeRecordParams) error {
-	_, err := db.Exec(ctx, variableChangeRecord, arg.WorkspaceID, arg.Name)
+	_, err := db.Exec(ctx, VariableChangeRecord, arg.WorkspaceID, arg.Name)
 	return err
 }

@@ -9,7 +9,7 @@ import (
 	"context"
 )
 
-const executionUncountCrash = `-- name: ExecutionUncountCrash :exec
+const ExecutionUncountCrash = `-- name: ExecutionUncountCrash :exec
 UPDATE component_executions e SET crashes = GREATEST(e.crashes - 1, 0), lost_worker = NULL
 FROM (SELECT l.workspace_id, l.id FROM component_executions l
       WHERE l.finished_at IS NULL AND NOT l.parked AND l.lost_worker = $1::integer
@@ -20,11 +20,11 @@ WHERE e.workspace_id = counted.workspace_id AND e.id = counted.id
 // Reverts the crashes that were counted for the loss of a worker. It uses the index of executions
 // that are neither final nor parked. Locked ones have already continued.
 func (q *Queries) ExecutionUncountCrash(ctx context.Context, db DBTX, workerID int32) error {
-	_, err := db.Exec(ctx, executionUncountCrash, workerID)
+	_, err := db.Exec(ctx, ExecutionUncountCrash, workerID)
 	return err
 }
 
-const workerDelete = `-- name: WorkerDelete :exec
+const WorkerDelete = `-- name: WorkerDelete :exec
 DELETE FROM workers w
 WHERE w.id = ANY($1::integer[])
   AND NOT EXISTS (SELECT 1 FROM component_executions e WHERE e.finished_at IS NULL AND NOT e.parked AND e.worker_id = w.id)
@@ -32,11 +32,11 @@ WHERE w.id = ANY($1::integer[])
 
 // Deletes dead workers that no live execution refers to.
 func (q *Queries) WorkerDelete(ctx context.Context, db DBTX, ids []int32) error {
-	_, err := db.Exec(ctx, workerDelete, ids)
+	_, err := db.Exec(ctx, WorkerDelete, ids)
 	return err
 }
 
-const workerInsert = `-- name: WorkerInsert :one
+const WorkerInsert = `-- name: WorkerInsert :one
 INSERT INTO workers (host, slots) VALUES ($1, $2) RETURNING id
 `
 
@@ -46,13 +46,13 @@ type WorkerInsertParams struct {
 }
 
 func (q *Queries) WorkerInsert(ctx context.Context, db DBTX, arg WorkerInsertParams) (int32, error) {
-	row := db.QueryRow(ctx, workerInsert, arg.Host, arg.Slots)
+	row := db.QueryRow(ctx, WorkerInsert, arg.Host, arg.Slots)
 	var id int32
 	err := row.Scan(&id)
 	return id, err
 }
 
-const workerListDead = `-- name: WorkerListDead :many
+const WorkerListDead = `-- name: WorkerListDead :many
 SELECT w.id FROM workers w WHERE pg_try_advisory_xact_lock($1::integer, w.id) ORDER BY w.id
 `
 
@@ -61,7 +61,7 @@ SELECT w.id FROM workers w WHERE pg_try_advisory_xact_lock($1::integer, w.id) OR
 // worker that is starting is never considered dead. Do not run it on the session that holds a
 // worker's lock.
 func (q *Queries) WorkerListDead(ctx context.Context, db DBTX, lockClass int32) ([]int32, error) {
-	rows, err := db.Query(ctx, workerListDead, lockClass)
+	rows, err := db.Query(ctx, WorkerListDead, lockClass)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +80,7 @@ func (q *Queries) WorkerListDead(ctx context.Context, db DBTX, lockClass int32) 
 	return items, nil
 }
 
-const workerListUnregistered = `-- name: WorkerListUnregistered :many
+const WorkerListUnregistered = `-- name: WorkerListUnregistered :many
 SELECT DISTINCT e.worker_id::integer FROM component_executions e
 WHERE e.finished_at IS NULL AND NOT e.parked AND e.worker_id IS NOT NULL
   AND NOT EXISTS (SELECT FROM workers w WHERE w.id = e.worker_id)
@@ -89,7 +89,7 @@ WHERE e.finished_at IS NULL AND NOT e.parked AND e.worker_id IS NOT NULL
 // Numbers that live executions refer to although no worker has them. A process that had lost its
 // session without noticing started work under a number that the sweep had already deleted.
 func (q *Queries) WorkerListUnregistered(ctx context.Context, db DBTX) ([]int32, error) {
-	rows, err := db.Query(ctx, workerListUnregistered)
+	rows, err := db.Query(ctx, WorkerListUnregistered)
 	if err != nil {
 		return nil, err
 	}
@@ -108,35 +108,35 @@ func (q *Queries) WorkerListUnregistered(ctx context.Context, db DBTX) ([]int32,
 	return items, nil
 }
 
-const workerLockMany = `-- name: WorkerLockMany :exec
+const WorkerLockMany = `-- name: WorkerLockMany :exec
 SELECT w.id FROM workers w WHERE w.id = ANY ($1::integer[]) ORDER BY w.id FOR SHARE
 `
 
 // Locks workers: none of them is marked as survived until the transaction ends.
 func (q *Queries) WorkerLockMany(ctx context.Context, db DBTX, ids []int32) error {
-	_, err := db.Exec(ctx, workerLockMany, ids)
+	_, err := db.Exec(ctx, WorkerLockMany, ids)
 	return err
 }
 
-const workerSumSlots = `-- name: WorkerSumSlots :one
+const WorkerSumSlots = `-- name: WorkerSumSlots :one
 SELECT COALESCE(sum(slots), 0)::bigint AS slots FROM workers WHERE id > 0
 `
 
 // The number of slots of all workers. The condition on id holds for every row, so that the plan uses
 // the primary key.
 func (q *Queries) WorkerSumSlots(ctx context.Context, db DBTX) (int64, error) {
-	row := db.QueryRow(ctx, workerSumSlots)
+	row := db.QueryRow(ctx, WorkerSumSlots)
 	var slots int64
 	err := row.Scan(&slots)
 	return slots, err
 }
 
-const workerSurvive = `-- name: WorkerSurvive :exec
+const WorkerSurvive = `-- name: WorkerSurvive :exec
 UPDATE workers SET survived = true WHERE id = $1
 `
 
 // Records that the process of a lost worker is still running.
 func (q *Queries) WorkerSurvive(ctx context.Context, db DBTX, id int32) error {
-	_, err := db.Exec(ctx, workerSurvive, id)
+	_, err := db.Exec(ctx, WorkerSurvive, id)
 	return err
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/status"
 )
 
-const runAudit = `-- name: RunAudit :many
+const RunAudit = `-- name: RunAudit :many
 SELECT r.workspace_id, r.id, r.status, r.usage, COALESCE(p.usage, -1)::bigint AS posted, (COALESCE(s.usage, 0) + r.storage_fee)::bigint AS staged
 FROM workflow_runs r
 LEFT JOIN credit_postings p ON p.workspace_id = r.workspace_id AND p.kind = 'RUN' AND p.reference = r.id::text
@@ -49,7 +49,7 @@ type RunAuditRow struct {
 // storage fee. A final run has one posting, and an unfinished one has none. posted is -1 if there
 // is no posting.
 func (q *Queries) RunAudit(ctx context.Context, db DBTX, arg RunAuditParams) ([]RunAuditRow, error) {
-	rows, err := db.Query(ctx, runAudit,
+	rows, err := db.Query(ctx, RunAudit,
 		arg.WorkspaceIds,
 		arg.After,
 		arg.Upto,
@@ -80,7 +80,7 @@ func (q *Queries) RunAudit(ctx context.Context, db DBTX, arg RunAuditParams) ([]
 	return items, nil
 }
 
-const runEventList = `-- name: RunEventList :many
+const RunEventList = `-- name: RunEventList :many
 SELECT seq, status, output, error, created_at FROM run_events
 WHERE workspace_id = $1 AND run_id = $2 AND seq > $3
 ORDER BY seq
@@ -104,7 +104,7 @@ type RunEventListRow struct {
 
 // A page of a run's events after the given one, in order.
 func (q *Queries) RunEventList(ctx context.Context, db DBTX, arg RunEventListParams) ([]RunEventListRow, error) {
-	rows, err := db.Query(ctx, runEventList,
+	rows, err := db.Query(ctx, RunEventList,
 		arg.WorkspaceID,
 		arg.RunID,
 		arg.After,
@@ -134,7 +134,7 @@ func (q *Queries) RunEventList(ctx context.Context, db DBTX, arg RunEventListPar
 	return items, nil
 }
 
-const runGet = `-- name: RunGet :one
+const RunGet = `-- name: RunGet :one
 SELECT id, workflow_id, workflow_version, status, trigger, input, metadata, output, error, cancel_requested_at,
        cancel_reason, usage, usage_below, failed_count, pending_count, event_seq, job_id, parent_run_id, trigger_id, rerun_of, effect_root_id, created_at, updated_at, finished_at
 FROM workflow_runs
@@ -175,7 +175,7 @@ type RunGetRow struct {
 
 // The record of a run without its stages.
 func (q *Queries) RunGet(ctx context.Context, db DBTX, arg RunGetParams) (RunGetRow, error) {
-	row := db.QueryRow(ctx, runGet, arg.WorkspaceID, arg.ID)
+	row := db.QueryRow(ctx, RunGet, arg.WorkspaceID, arg.ID)
 	var i RunGetRow
 	err := row.Scan(
 		&i.ID,
@@ -206,7 +206,7 @@ func (q *Queries) RunGet(ctx context.Context, db DBTX, arg RunGetParams) (RunGet
 	return i, err
 }
 
-const runInsert = `-- name: RunInsert :exec
+const RunInsert = `-- name: RunInsert :exec
 INSERT INTO workflow_runs
     (workspace_id, id, workflow_id, workflow_version, status, trigger, input, metadata, output, error, variables, reserved, max_credits,
      committed, usage, stage_count, failed_count, pending_count, output_bytes, uncounted_bytes, event_seq,
@@ -259,7 +259,7 @@ type RunInsertParams struct {
 // lasts is the maximum duration of the run, and grace the time after which another process starts
 // it. A run that a fold starts is created at the time of the fold.
 func (q *Queries) RunInsert(ctx context.Context, db DBTX, arg RunInsertParams) error {
-	_, err := db.Exec(ctx, runInsert,
+	_, err := db.Exec(ctx, RunInsert,
 		arg.WorkspaceID,
 		arg.ID,
 		arg.WorkflowID,
@@ -297,7 +297,7 @@ func (q *Queries) RunInsert(ctx context.Context, db DBTX, arg RunInsertParams) e
 	return err
 }
 
-const runListExecutions = `-- name: RunListExecutions :many
+const RunListExecutions = `-- name: RunListExecutions :many
 SELECT s.id, s.execution_id::uuid AS execution_id FROM run_stages s
 WHERE s.workspace_id = $1 AND s.run_id = $2 AND s.finished_at IS NULL AND s.execution_id IS NOT NULL
   AND s.id > $3
@@ -319,7 +319,7 @@ type RunListExecutionsRow struct {
 
 // A page of the unfinished stages of a run that have an execution, in order of their ids.
 func (q *Queries) RunListExecutions(ctx context.Context, db DBTX, arg RunListExecutionsParams) ([]RunListExecutionsRow, error) {
-	rows, err := db.Query(ctx, runListExecutions,
+	rows, err := db.Query(ctx, RunListExecutions,
 		arg.WorkspaceID,
 		arg.RunID,
 		arg.After,
@@ -343,7 +343,7 @@ func (q *Queries) RunListExecutions(ctx context.Context, db DBTX, arg RunListExe
 	return items, nil
 }
 
-const runListHeaders = `-- name: RunListHeaders :many
+const RunListHeaders = `-- name: RunListHeaders :many
 SELECT substring(seen.variables FROM 1 FOR 66)::bytea AS header
 FROM ((SELECT o.variables FROM workflow_runs o WHERE o.variables IS NOT NULL ORDER BY o.id LIMIT $1)
       UNION ALL
@@ -352,7 +352,7 @@ FROM ((SELECT o.variables FROM workflow_runs o WHERE o.variables IS NOT NULL ORD
 
 // The headers of the variables of the oldest and newest runs, which name the key.
 func (q *Queries) RunListHeaders(ctx context.Context, db DBTX, each int32) ([][]byte, error) {
-	rows, err := db.Query(ctx, runListHeaders, each)
+	rows, err := db.Query(ctx, RunListHeaders, each)
 	if err != nil {
 		return nil, err
 	}
@@ -371,7 +371,7 @@ func (q *Queries) RunListHeaders(ctx context.Context, db DBTX, each int32) ([][]
 	return items, nil
 }
 
-const runListMany = `-- name: RunListMany :many
+const RunListMany = `-- name: RunListMany :many
 SELECT r.id, r.workflow_id, r.workflow_version, r.status, r.trigger, r.input, r.metadata, r.output, r.error, r.cancel_requested_at,
        r.cancel_reason, r.usage, r.usage_below, r.failed_count, r.pending_count, r.event_seq, r.job_id, r.parent_run_id, r.trigger_id, r.rerun_of, r.effect_root_id, r.created_at, r.updated_at, r.finished_at
 FROM (
@@ -424,7 +424,7 @@ type RunListManyRow struct {
 // The records of runs, newest first, each looked up by its key. The list ends early, but not
 // before the first run, when their inputs, metadata and outputs exceed max_bytes.
 func (q *Queries) RunListMany(ctx context.Context, db DBTX, arg RunListManyParams) ([]RunListManyRow, error) {
-	rows, err := db.Query(ctx, runListMany, arg.Ids, arg.WorkspaceID, arg.MaxBytes)
+	rows, err := db.Query(ctx, RunListMany, arg.Ids, arg.WorkspaceID, arg.MaxBytes)
 	if err != nil {
 		return nil, err
 	}
@@ -468,7 +468,7 @@ func (q *Queries) RunListMany(ctx context.Context, db DBTX, arg RunListManyParam
 	return items, nil
 }
 
-const runListSealed = `-- name: RunListSealed :many
+const RunListSealed = `-- name: RunListSealed :many
 SELECT page.workspace_id, page.id,
        (CASE WHEN substring(page.variables FROM 1 FOR octet_length($1::bytea)) <> $1::bytea THEN page.variables END)::bytea AS stale
 FROM (SELECT r.workspace_id, r.id, r.variables FROM workflow_runs r
@@ -491,7 +491,7 @@ type RunListSealedRow struct {
 // A page of the runs with environment variables, in order of their ids. stale is set if the
 // variables are not sealed under the key of the header.
 func (q *Queries) RunListSealed(ctx context.Context, db DBTX, arg RunListSealedParams) ([]RunListSealedRow, error) {
-	rows, err := db.Query(ctx, runListSealed, arg.Header, arg.After, arg.MaxRows)
+	rows, err := db.Query(ctx, RunListSealed, arg.Header, arg.After, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -510,7 +510,7 @@ func (q *Queries) RunListSealed(ctx context.Context, db DBTX, arg RunListSealedP
 	return items, nil
 }
 
-const runReseal = `-- name: RunReseal :execrows
+const RunReseal = `-- name: RunReseal :execrows
 UPDATE workflow_runs r SET variables = free.fresh
 FROM (SELECT l.workspace_id, l.id, i.fresh FROM workflow_runs l
       JOIN (SELECT unnest($1::uuid[]) AS workspace_id, unnest($2::uuid[]) AS id,
@@ -529,7 +529,7 @@ type RunResealParams struct {
 
 // Replaces variables by their resealed form. It skips runs that are locked or changed.
 func (q *Queries) RunReseal(ctx context.Context, db DBTX, arg RunResealParams) (int64, error) {
-	result, err := db.Exec(ctx, runReseal,
+	result, err := db.Exec(ctx, RunReseal,
 		arg.WorkspaceIds,
 		arg.Ids,
 		arg.Stale,
@@ -541,7 +541,7 @@ func (q *Queries) RunReseal(ctx context.Context, db DBTX, arg RunResealParams) (
 	return result.RowsAffected(), nil
 }
 
-const runSignalGet = `-- name: RunSignalGet :one
+const RunSignalGet = `-- name: RunSignalGet :one
 SELECT payload, received_at FROM run_signals WHERE workspace_id = $1 AND run_id = $2 AND name = $3
 `
 
@@ -557,13 +557,13 @@ type RunSignalGetRow struct {
 }
 
 func (q *Queries) RunSignalGet(ctx context.Context, db DBTX, arg RunSignalGetParams) (RunSignalGetRow, error) {
-	row := db.QueryRow(ctx, runSignalGet, arg.WorkspaceID, arg.RunID, arg.Name)
+	row := db.QueryRow(ctx, RunSignalGet, arg.WorkspaceID, arg.RunID, arg.Name)
 	var i RunSignalGetRow
 	err := row.Scan(&i.Payload, &i.ReceivedAt)
 	return i, err
 }
 
-const runSignalInsert = `-- name: RunSignalInsert :one
+const RunSignalInsert = `-- name: RunSignalInsert :one
 WITH room AS (
     SELECT a.storage_limit > 0 AND a.stored >= a.storage_limit AND a.valid_until > now() AS exhausted FROM credit_accounts a WHERE a.workspace_id = $1
 ), woken AS (
@@ -597,7 +597,7 @@ type RunSignalInsertRow struct {
 // Stores the first signal of each name and wakes the run, if the run is not final. It stores
 // nothing if the workspace may not store more this month.
 func (q *Queries) RunSignalInsert(ctx context.Context, db DBTX, arg RunSignalInsertParams) (RunSignalInsertRow, error) {
-	row := db.QueryRow(ctx, runSignalInsert,
+	row := db.QueryRow(ctx, RunSignalInsert,
 		arg.WorkspaceID,
 		arg.RunID,
 		arg.Name,
@@ -609,7 +609,7 @@ func (q *Queries) RunSignalInsert(ctx context.Context, db DBTX, arg RunSignalIns
 	return i, err
 }
 
-const runStageList = `-- name: RunStageList :many
+const RunStageList = `-- name: RunStageList :many
 SELECT s.id, s.component_id, s.module, s.name, s.iteration,
        CASE WHEN e.status IN ('EXECUTING', 'COMPLETED', 'FAILED') THEN 'RUNNING' ELSE s.status END::text AS status,
        s.port, s.output, s.error, s.usage, GREATEST(s.attempt, e.attempt)::integer AS attempt, s.execution_id, s.item_count,
@@ -675,7 +675,7 @@ type RunStageListRow struct {
 // that of its execution. Executions are looked up one by one: the planner might turn a join into
 // a scan of all executions.
 func (q *Queries) RunStageList(ctx context.Context, db DBTX, arg RunStageListParams) ([]RunStageListRow, error) {
-	rows, err := db.Query(ctx, runStageList,
+	rows, err := db.Query(ctx, RunStageList,
 		arg.WorkspaceID,
 		arg.RunID,
 		arg.After,
@@ -724,7 +724,7 @@ func (q *Queries) RunStageList(ctx context.Context, db DBTX, arg RunStageListPar
 	return items, nil
 }
 
-const runWalk = `-- name: RunWalk :many
+const RunWalk = `-- name: RunWalk :many
 SELECT id, workflow_id, status FROM workflow_runs
 WHERE workspace_id = $1 AND id < $2
 ORDER BY id DESC
@@ -745,7 +745,7 @@ type RunWalkRow struct {
 
 // Runs newest first, after the cursor, with the columns that lists filter by.
 func (q *Queries) RunWalk(ctx context.Context, db DBTX, arg RunWalkParams) ([]RunWalkRow, error) {
-	rows, err := db.Query(ctx, runWalk, arg.WorkspaceID, arg.Before, arg.MaxRows)
+	rows, err := db.Query(ctx, RunWalk, arg.WorkspaceID, arg.Before, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -764,7 +764,7 @@ func (q *Queries) RunWalk(ctx context.Context, db DBTX, arg RunWalkParams) ([]Ru
 	return items, nil
 }
 
-const runWalkWorkflow = `-- name: RunWalkWorkflow :many
+const RunWalkWorkflow = `-- name: RunWalkWorkflow :many
 SELECT r.id, r.workflow_id, r.status
 FROM (SELECT l.workspace_id, l.id, l.workflow_id, l.status FROM workflow_runs l
       WHERE l.workflow_id = $1 AND l.id < $2
@@ -790,7 +790,7 @@ type RunWalkWorkflowRow struct {
 // The same for one workflow, by the index on workflows. The workspace is checked outside the
 // subquery: otherwise the planner might scan all runs of the workspace.
 func (q *Queries) RunWalkWorkflow(ctx context.Context, db DBTX, arg RunWalkWorkflowParams) ([]RunWalkWorkflowRow, error) {
-	rows, err := db.Query(ctx, runWalkWorkflow,
+	rows, err := db.Query(ctx, RunWalkWorkflow,
 		arg.WorkflowID,
 		arg.Before,
 		arg.MaxRows,

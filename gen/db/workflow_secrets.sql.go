@@ -11,7 +11,7 @@ import (
 	"github.com/google/uuid"
 )
 
-const workflowSecretsGet = `-- name: WorkflowSecretsGet :one
+const WorkflowSecretsGet = `-- name: WorkflowSecretsGet :one
 SELECT id, sealed FROM workflow_secrets
 WHERE workspace_id = $1 AND workflow_id = $2 AND version = $3
 `
@@ -28,13 +28,13 @@ type WorkflowSecretsGetRow struct {
 }
 
 func (q *Queries) WorkflowSecretsGet(ctx context.Context, db DBTX, arg WorkflowSecretsGetParams) (WorkflowSecretsGetRow, error) {
-	row := db.QueryRow(ctx, workflowSecretsGet, arg.WorkspaceID, arg.WorkflowID, arg.Version)
+	row := db.QueryRow(ctx, WorkflowSecretsGet, arg.WorkspaceID, arg.WorkflowID, arg.Version)
 	var i WorkflowSecretsGetRow
 	err := row.Scan(&i.ID, &i.Sealed)
 	return i, err
 }
 
-const workflowSecretsInsert = `-- name: WorkflowSecretsInsert :exec
+const WorkflowSecretsInsert = `-- name: WorkflowSecretsInsert :exec
 INSERT INTO workflow_secrets (workspace_id, id, workflow_id, version, sealed) VALUES ($1, $2, $3, $4, $5)
 `
 
@@ -47,7 +47,7 @@ type WorkflowSecretsInsertParams struct {
 }
 
 func (q *Queries) WorkflowSecretsInsert(ctx context.Context, db DBTX, arg WorkflowSecretsInsertParams) error {
-	_, err := db.Exec(ctx, workflowSecretsInsert,
+	_, err := db.Exec(ctx, WorkflowSecretsInsert,
 		arg.WorkspaceID,
 		arg.ID,
 		arg.WorkflowID,
@@ -57,7 +57,7 @@ func (q *Queries) WorkflowSecretsInsert(ctx context.Context, db DBTX, arg Workfl
 	return err
 }
 
-const workflowSecretsListHeaders = `-- name: WorkflowSecretsListHeaders :many
+const WorkflowSecretsListHeaders = `-- name: WorkflowSecretsListHeaders :many
 SELECT substring(seen.sealed FROM 1 FOR 66)::bytea AS header
 FROM ((SELECT o.sealed FROM workflow_secrets o ORDER BY o.id LIMIT $1)
       UNION ALL
@@ -66,7 +66,7 @@ FROM ((SELECT o.sealed FROM workflow_secrets o ORDER BY o.id LIMIT $1)
 
 // The headers of the oldest and newest secrets, which name the key.
 func (q *Queries) WorkflowSecretsListHeaders(ctx context.Context, db DBTX, each int32) ([][]byte, error) {
-	rows, err := db.Query(ctx, workflowSecretsListHeaders, each)
+	rows, err := db.Query(ctx, WorkflowSecretsListHeaders, each)
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +85,7 @@ func (q *Queries) WorkflowSecretsListHeaders(ctx context.Context, db DBTX, each 
 	return items, nil
 }
 
-const workflowSecretsListSealed = `-- name: WorkflowSecretsListSealed :many
+const WorkflowSecretsListSealed = `-- name: WorkflowSecretsListSealed :many
 SELECT page.workspace_id, page.id,
        (CASE WHEN substring(page.sealed FROM 1 FOR octet_length($1::bytea)) <> $1::bytea THEN page.sealed END)::bytea AS stale
 FROM (SELECT s.workspace_id, s.id, s.sealed FROM workflow_secrets s WHERE s.id > $2 ORDER BY s.id LIMIT $3) AS page
@@ -107,7 +107,7 @@ type WorkflowSecretsListSealedRow struct {
 // A page of secrets in order of their ids. stale is set if the secret is not sealed under the key
 // of the header.
 func (q *Queries) WorkflowSecretsListSealed(ctx context.Context, db DBTX, arg WorkflowSecretsListSealedParams) ([]WorkflowSecretsListSealedRow, error) {
-	rows, err := db.Query(ctx, workflowSecretsListSealed, arg.Header, arg.After, arg.MaxRows)
+	rows, err := db.Query(ctx, WorkflowSecretsListSealed, arg.Header, arg.After, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +126,7 @@ func (q *Queries) WorkflowSecretsListSealed(ctx context.Context, db DBTX, arg Wo
 	return items, nil
 }
 
-const workflowSecretsReseal = `-- name: WorkflowSecretsReseal :execrows
+const WorkflowSecretsReseal = `-- name: WorkflowSecretsReseal :execrows
 UPDATE workflow_secrets s SET sealed = free.fresh
 FROM (SELECT l.workspace_id, l.id, i.fresh FROM workflow_secrets l
       JOIN (SELECT unnest($1::uuid[]) AS workspace_id, unnest($2::uuid[]) AS id,
@@ -145,7 +145,7 @@ type WorkflowSecretsResealParams struct {
 
 // Replaces secrets by their resealed form. It skips rows that are locked or changed.
 func (q *Queries) WorkflowSecretsReseal(ctx context.Context, db DBTX, arg WorkflowSecretsResealParams) (int64, error) {
-	result, err := db.Exec(ctx, workflowSecretsReseal,
+	result, err := db.Exec(ctx, WorkflowSecretsReseal,
 		arg.WorkspaceIds,
 		arg.Ids,
 		arg.Stale,

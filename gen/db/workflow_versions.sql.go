@@ -11,7 +11,7 @@ import (
 	"github.com/google/uuid"
 )
 
-const workflowVersionInsert = `-- name: WorkflowVersionInsert :exec
+const WorkflowVersionInsert = `-- name: WorkflowVersionInsert :exec
 INSERT INTO workflow_versions (workspace_id, workflow_id, version, name, description, definition)
 VALUES ($1, $2, $3, $4, $5, $6)
 `
@@ -26,7 +26,7 @@ type WorkflowVersionInsertParams struct {
 }
 
 func (q *Queries) WorkflowVersionInsert(ctx context.Context, db DBTX, arg WorkflowVersionInsertParams) error {
-	_, err := db.Exec(ctx, workflowVersionInsert,
+	_, err := db.Exec(ctx, WorkflowVersionInsert,
 		arg.WorkspaceID,
 		arg.WorkflowID,
 		arg.Version,

@@ -12,7 +12,7 @@ import (
 	"github.com/google/uuid"
 )
 
-const workflowArchive = `-- name: WorkflowArchive :exec
+const WorkflowArchive = `-- name: WorkflowArchive :exec
 UPDATE workflows SET status = 'ARCHIVED', updated_at = GREATEST(updated_at, now()) WHERE workspace_id = $1 AND id = $2
 `
 
@@ -22,11 +22,11 @@ type WorkflowArchiveParams struct {
 }
 
 func (q *Queries) WorkflowArchive(ctx context.Context, db DBTX, arg WorkflowArchiveParams) error {
-	_, err := db.Exec(ctx, workflowArchive, arg.WorkspaceID, arg.ID)
+	_, err := db.Exec(ctx, WorkflowArchive, arg.WorkspaceID, arg.ID)
 	return err
 }
 
-const workflowGet = `-- name: WorkflowGet :one
+const WorkflowGet = `-- name: WorkflowGet :one
 SELECT w.id, v.name, v.description, w.status, w.version AS latest, v.version, v.definition, w.created_at, w.updated_at,
        v.created_at AS saved_at
 FROM workflows w
@@ -57,7 +57,7 @@ type WorkflowGetRow struct {
 // A workflow with one of its versions, by default the latest. Name and description are those of
 // the version.
 func (q *Queries) WorkflowGet(ctx context.Context, db DBTX, arg WorkflowGetParams) (WorkflowGetRow, error) {
-	row := db.QueryRow(ctx, workflowGet, arg.Version, arg.WorkspaceID, arg.ID)
+	row := db.QueryRow(ctx, WorkflowGet, arg.Version, arg.WorkspaceID, arg.ID)
 	var i WorkflowGetRow
 	err := row.Scan(
 		&i.ID,
@@ -74,7 +74,7 @@ func (q *Queries) WorkflowGet(ctx context.Context, db DBTX, arg WorkflowGetParam
 	return i, err
 }
 
-const workflowGetStatus = `-- name: WorkflowGetStatus :one
+const WorkflowGetStatus = `-- name: WorkflowGetStatus :one
 SELECT status, version FROM workflows WHERE workspace_id = $1 AND id = $2
 `
 
@@ -89,13 +89,13 @@ type WorkflowGetStatusRow struct {
 }
 
 func (q *Queries) WorkflowGetStatus(ctx context.Context, db DBTX, arg WorkflowGetStatusParams) (WorkflowGetStatusRow, error) {
-	row := db.QueryRow(ctx, workflowGetStatus, arg.WorkspaceID, arg.ID)
+	row := db.QueryRow(ctx, WorkflowGetStatus, arg.WorkspaceID, arg.ID)
 	var i WorkflowGetStatusRow
 	err := row.Scan(&i.Status, &i.Version)
 	return i, err
 }
 
-const workflowInsert = `-- name: WorkflowInsert :exec
+const WorkflowInsert = `-- name: WorkflowInsert :exec
 INSERT INTO workflows (workspace_id, id, name, description, status) VALUES ($1, $2, $3, $4, $5)
 `
 
@@ -109,7 +109,7 @@ type WorkflowInsertParams struct {
 
 // Inserts a workflow. The caller also inserts its first version.
 func (q *Queries) WorkflowInsert(ctx context.Context, db DBTX, arg WorkflowInsertParams) error {
-	_, err := db.Exec(ctx, workflowInsert,
+	_, err := db.Exec(ctx, WorkflowInsert,
 		arg.WorkspaceID,
 		arg.ID,
 		arg.Name,
@@ -119,7 +119,7 @@ func (q *Queries) WorkflowInsert(ctx context.Context, db DBTX, arg WorkflowInser
 	return err
 }
 
-const workflowList = `-- name: WorkflowList :many
+const WorkflowList = `-- name: WorkflowList :many
 SELECT id, name, description, status, version, created_at, updated_at FROM workflows
 WHERE workspace_id = $1 AND id < $2
   AND CASE WHEN $3::text IS NULL THEN status <> 'ARCHIVED' ELSE status = $3::text END
@@ -147,7 +147,7 @@ type WorkflowListRow struct {
 // Newest first, after the cursor, without the definitions. Without a status, it leaves out
 // archived workflows.
 func (q *Queries) WorkflowList(ctx context.Context, db DBTX, arg WorkflowListParams) ([]WorkflowListRow, error) {
-	rows, err := db.Query(ctx, workflowList,
+	rows, err := db.Query(ctx, WorkflowList,
 		arg.WorkspaceID,
 		arg.Before,
 		arg.Status,
@@ -179,7 +179,7 @@ func (q *Queries) WorkflowList(ctx context.Context, db DBTX, arg WorkflowListPar
 	return items, nil
 }
 
-const workflowListMissing = `-- name: WorkflowListMissing :many
+const WorkflowListMissing = `-- name: WorkflowListMissing :many
 SELECT (wanted.position - 1)::integer AS position FROM unnest($1::uuid[]) WITH ORDINALITY AS wanted (id, position)
 WHERE NOT EXISTS (SELECT FROM workflows w WHERE w.workspace_id = $2 AND w.id = wanted.id)
 ORDER BY wanted.position
@@ -192,7 +192,7 @@ type WorkflowListMissingParams struct {
 
 // The positions, from 0, of ids that are not workflows of the workspace.
 func (q *Queries) WorkflowListMissing(ctx context.Context, db DBTX, arg WorkflowListMissingParams) ([]int32, error) {
-	rows, err := db.Query(ctx, workflowListMissing, arg.Ids, arg.WorkspaceID)
+	rows, err := db.Query(ctx, WorkflowListMissing, arg.Ids, arg.WorkspaceID)
 	if err != nil {
 		return nil, err
 	}
@@ -211,7 +211,7 @@ func (q *Queries) WorkflowListMissing(ctx context.Context, db DBTX, arg Workflow
 	return items, nil
 }
 
-const workflowLock = `-- name: WorkflowLock :one
+const WorkflowLock = `-- name: WorkflowLock :one
 SELECT version FROM workflows WHERE workspace_id = $1 AND id = $2 FOR NO KEY UPDATE
 `
 
@@ -223,13 +223,13 @@ type WorkflowLockParams struct {
 // Locks a workflow until the transaction ends. Read it after that: a statement that waits for a
 // row lock sees the other rows as they were when it started.
 func (q *Queries) WorkflowLock(ctx context.Context, db DBTX, arg WorkflowLockParams) (int32, error) {
-	row := db.QueryRow(ctx, workflowLock, arg.WorkspaceID, arg.ID)
+	row := db.QueryRow(ctx, WorkflowLock, arg.WorkspaceID, arg.ID)
 	var version int32
 	err := row.Scan(&version)
 	return version, err
 }
 
-const workflowUpdate = `-- name: WorkflowUpdate :one
+const WorkflowUpdate = `-- name: WorkflowUpdate :one
 UPDATE workflows SET name = $1, description = $2, status = $3, version = version + 1,
     updated_at = GREATEST(updated_at, now())
 WHERE workspace_id = $4 AND id = $5
@@ -247,7 +247,7 @@ type WorkflowUpdateParams struct {
 // Starts the next version of a workflow that the caller has locked. The caller inserts the
 // version.
 func (q *Queries) WorkflowUpdate(ctx context.Context, db DBTX, arg WorkflowUpdateParams) (int32, error) {
-	row := db.QueryRow(ctx, workflowUpdate,
+	row := db.QueryRow(ctx, WorkflowUpdate,
 		arg.Name,
 		arg.Description,
 		arg.Status,

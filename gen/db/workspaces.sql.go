@@ -13,7 +13,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/credit"
 )
 
-const workspaceGet = `-- name: WorkspaceGet :one
+const WorkspaceGet = `-- name: WorkspaceGet :one
 SELECT id, name, plan, custom_rps, custom_rph, custom_waits, custom_streams, custom_credits, custom_usage_limit, custom_storage, created_at FROM workspaces WHERE id = $1
 `
 
@@ -32,7 +32,7 @@ type WorkspaceGetRow struct {
 }
 
 func (q *Queries) WorkspaceGet(ctx context.Context, db DBTX, id uuid.UUID) (WorkspaceGetRow, error) {
-	row := db.QueryRow(ctx, workspaceGet, id)
+	row := db.QueryRow(ctx, WorkspaceGet, id)
 	var i WorkspaceGetRow
 	err := row.Scan(
 		&i.ID,
@@ -50,7 +50,7 @@ func (q *Queries) WorkspaceGet(ctx context.Context, db DBTX, id uuid.UUID) (Work
 	return i, err
 }
 
-const workspaceGetByName = `-- name: WorkspaceGetByName :one
+const WorkspaceGetByName = `-- name: WorkspaceGetByName :one
 SELECT id, name, plan, created_at FROM workspaces WHERE name = $1
 `
 
@@ -62,7 +62,7 @@ type WorkspaceGetByNameRow struct {
 }
 
 func (q *Queries) WorkspaceGetByName(ctx context.Context, db DBTX, name string) (WorkspaceGetByNameRow, error) {
-	row := db.QueryRow(ctx, workspaceGetByName, name)
+	row := db.QueryRow(ctx, WorkspaceGetByName, name)
 	var i WorkspaceGetByNameRow
 	err := row.Scan(
 		&i.ID,
@@ -73,7 +73,7 @@ func (q *Queries) WorkspaceGetByName(ctx context.Context, db DBTX, name string) 
 	return i, err
 }
 
-const workspaceGetOfKey = `-- name: WorkspaceGetOfKey :one
+const WorkspaceGetOfKey = `-- name: WorkspaceGetOfKey :one
 SELECT w.name, k.label FROM workspaces w JOIN api_keys k ON k.workspace_id = w.id WHERE w.id = $1 AND k.id = $2
 `
 
@@ -89,13 +89,13 @@ type WorkspaceGetOfKeyRow struct {
 
 // The names of a key and its workspace, for the key itself.
 func (q *Queries) WorkspaceGetOfKey(ctx context.Context, db DBTX, arg WorkspaceGetOfKeyParams) (WorkspaceGetOfKeyRow, error) {
-	row := db.QueryRow(ctx, workspaceGetOfKey, arg.ID, arg.KeyID)
+	row := db.QueryRow(ctx, WorkspaceGetOfKey, arg.ID, arg.KeyID)
 	var i WorkspaceGetOfKeyRow
 	err := row.Scan(&i.Name, &i.Label)
 	return i, err
 }
 
-const workspaceInsert = `-- name: WorkspaceInsert :exec
+const WorkspaceInsert = `-- name: WorkspaceInsert :exec
 WITH made AS (
     INSERT INTO workspaces (id, name, plan) VALUES ($1, $2, $3) RETURNING id
 ), opened AS (
@@ -119,7 +119,7 @@ type WorkspaceInsertParams struct {
 // Inserts a workspace and its account on the plan's terms, whose first release is due at once,
 // and a posting for the initial paid credits.
 func (q *Queries) WorkspaceInsert(ctx context.Context, db DBTX, arg WorkspaceInsertParams) error {
-	_, err := db.Exec(ctx, workspaceInsert,
+	_, err := db.Exec(ctx, WorkspaceInsert,
 		arg.ID,
 		arg.Name,
 		arg.Plan,
@@ -130,7 +130,7 @@ func (q *Queries) WorkspaceInsert(ctx context.Context, db DBTX, arg WorkspaceIns
 	return err
 }
 
-const workspaceListIds = `-- name: WorkspaceListIds :many
+const WorkspaceListIds = `-- name: WorkspaceListIds :many
 SELECT id FROM workspaces WHERE id > $1 ORDER BY id LIMIT $2
 `
 
@@ -141,7 +141,7 @@ type WorkspaceListIdsParams struct {
 
 // Ids after the cursor, in order.
 func (q *Queries) WorkspaceListIds(ctx context.Context, db DBTX, arg WorkspaceListIdsParams) ([]uuid.UUID, error) {
-	rows, err := db.Query(ctx, workspaceListIds, arg.After, arg.MaxRows)
+	rows, err := db.Query(ctx, WorkspaceListIds, arg.After, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -160,7 +160,7 @@ func (q *Queries) WorkspaceListIds(ctx context.Context, db DBTX, arg WorkspaceLi
 	return items, nil
 }
 
-const workspaceListOfUser = `-- name: WorkspaceListOfUser :many
+const WorkspaceListOfUser = `-- name: WorkspaceListOfUser :many
 SELECT w.id, w.name, w.plan, w.custom_rps, w.custom_rph, w.custom_waits, w.custom_streams, w.custom_credits, w.custom_usage_limit, w.custom_storage, w.created_at, m.role
 FROM members m JOIN workspaces w ON w.id = m.workspace_id
 WHERE m.user_id = $1 AND w.id < $2 ORDER BY w.id DESC LIMIT $3
@@ -189,7 +189,7 @@ type WorkspaceListOfUserRow struct {
 
 // The workspaces of a user, newest first.
 func (q *Queries) WorkspaceListOfUser(ctx context.Context, db DBTX, arg WorkspaceListOfUserParams) ([]WorkspaceListOfUserRow, error) {
-	rows, err := db.Query(ctx, workspaceListOfUser, arg.UserID, arg.Before, arg.MaxRows)
+	rows, err := db.Query(ctx, WorkspaceListOfUser, arg.UserID, arg.Before, arg.MaxRows)
 	if err != nil {
 		return nil, err
 	}
@@ -221,12 +221,12 @@ func (q *Queries) WorkspaceListOfUser(ctx context.Context, db DBTX, arg Workspac
 	return items, nil
 }
 
-const workspaceListStopped = `-- name: WorkspaceListStopped :many
+const WorkspaceListStopped = `-- name: WorkspaceListStopped :many
 SELECT id FROM workspaces WHERE billing_stopped_at IS NOT NULL ORDER BY id
 `
 
 func (q *Queries) WorkspaceListStopped(ctx context.Context, db DBTX) ([]uuid.UUID, error) {
-	rows, err := db.Query(ctx, workspaceListStopped)
+	rows, err := db.Query(ctx, WorkspaceListStopped)
 	if err != nil {
 		return nil, err
 	}
@@ -245,7 +245,7 @@ func (q *Queries) WorkspaceListStopped(ctx context.Context, db DBTX) ([]uuid.UUI
 	return items, nil
 }
 
-const workspaceListTerms = `-- name: WorkspaceListTerms :many
+const WorkspaceListTerms = `-- name: WorkspaceListTerms :many
 SELECT id, plan, custom_credits, custom_usage_limit, custom_storage FROM workspaces WHERE id = ANY ($1::uuid[])
 `
 
@@ -259,7 +259,7 @@ type WorkspaceListTermsRow struct {
 
 // The plans of workspaces, with their custom terms.
 func (q *Queries) WorkspaceListTerms(ctx context.Context, db DBTX, ids []uuid.UUID) ([]WorkspaceListTermsRow, error) {
-	rows, err := db.Query(ctx, workspaceListTerms, ids)
+	rows, err := db.Query(ctx, WorkspaceListTerms, ids)
 	if err != nil {
 		return nil, err
 	}
@@ -284,7 +284,7 @@ func (q *Queries) WorkspaceListTerms(ctx context.Context, db DBTX, ids []uuid.UU
 	return items, nil
 }
 
-const workspaceSetPlan = `-- name: WorkspaceSetPlan :execrows
+const WorkspaceSetPlan = `-- name: WorkspaceSetPlan :execrows
 UPDATE workspaces SET
     plan = $1, custom_rps = $2, custom_rph = $3,
     custom_waits = $4, custom_streams = $5,
@@ -307,7 +307,7 @@ type WorkspaceSetPlanParams struct {
 
 // Sets the plan and the custom limits. Null means the limit of the plan.
 func (q *Queries) WorkspaceSetPlan(ctx context.Context, db DBTX, arg WorkspaceSetPlanParams) (int64, error) {
-	result, err := db.Exec(ctx, workspaceSetPlan,
+	result, err := db.Exec(ctx, WorkspaceSetPlan,
 		arg.Plan,
 		arg.CustomRps,
 		arg.CustomRph,

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/account/billing"
@@ -209,7 +208,7 @@ func (r *Runner) cancelTx(ctx context.Context, tx *postgres.Tx, workspaceID uuid
 			return fmt.Errorf("count parked executions: %w", err)
 		}
 	}
-	tx.Last(func(tx pgx.Tx) error { return deleteJobs(ctx, tx, jobs) })
+	_ = db.New().RiverJobDeleteMany(ctx, tx.AtCommit(), jobs)
 	return r.chargeTx(ctx, tx, charges, made)
 }
 

@@ -3,7 +3,6 @@ package execution
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -83,7 +82,7 @@ func (s *Service) runDirectly(ctx context.Context, a submission, entry *componen
 		row, earlier, err = s.local.storeOnce(ctx, d)
 	}
 	s.noteAcceptance(err)
-	if errors.Is(err, billing.ErrUncovered) {
+	if billing.Uncovered(err) {
 		s.rooms.forget(a.WorkspaceID)
 		return nil, uuid.Nil, nil // accepting the execution renews the period, or refuses it with the reason
 	}
@@ -129,8 +128,8 @@ func (r *Runner) compute(ctx context.Context, d *direct, entry *component.Entry)
 	return err == nil, err
 }
 
-// flushDirects stores direct executions that share a commit. It returns billing.ErrUncovered if
-// the credits don't cover all of them.
+// flushDirects stores direct executions that share a commit. billing.Uncovered reports true for its
+// error if the credits don't cover all of them.
 func (r *Runner) flushDirects(ctx context.Context, items []direct) (rows []*db.ExecutionGetRow, err error) {
 	made := &followUp{}
 	err = postgres.InTx(ctx, r.DB, func(tx *postgres.Tx) (err error) {
@@ -193,7 +192,7 @@ func (r *Runner) storeDirectsTx(ctx context.Context, tx *postgres.Tx, items []di
 		charges[i] = d.charge()
 		made.done = append(made.done, finished{row: *rows[i], callback: d.Callback != nil})
 	}
-	tx.Last(func(tx pgx.Tx) error { return billing.Books{}.ChargeTx(ctx, tx, charges) })
+	billing.Books{}.QueueCharge(tx.AtCommit(), charges)
 	return rows, nil
 }
 

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/gen/db"
@@ -130,7 +129,7 @@ type End struct {
 
 	runner *Runner
 	finish finish
-	rows   []db.ExecutionFinishManyRow
+	rows   *postgres.Rows[db.ExecutionFinishManyRow]
 	first  map[attemptKey]finish
 	made   followUp
 }
@@ -138,28 +137,23 @@ type End struct {
 // ErrApart is returned if an execution must finish in a separate transaction from its run.
 var ErrApart = errors.New("the execution must finish apart from its run")
 
-// Write makes the execution final with one statement. If the row no longer belongs to this worker,
-// Write changes nothing, and SettleTx returns ErrApart.
-func (e *End) Write(ctx context.Context, tx pgx.Tx) (err error) {
+// Queue makes the execution final. If the row no longer belongs to this worker, the statement
+// changes nothing, and SettleTx returns ErrApart.
+func (e *End) Queue(batch *postgres.Batch) {
 	var p db.ExecutionFinishManyParams
 	p, e.first = finishing([]finish{e.finish})
-	if e.rows, err = db.New().ExecutionFinishMany(ctx, tx, p); err != nil {
-		return fmt.Errorf("finish stage execution: %w", err)
-	}
-	return nil
+	e.rows = postgres.Returning[db.ExecutionFinishManyRow](batch, db.ExecutionFinishMany, p)
 }
 
-// SettleTx defers the other writes of the finish to the end of tx (tx.Last).
-func (e *End) SettleTx(ctx context.Context, tx *postgres.Tx) (err error) {
-	if len(e.rows) == 0 {
+// SettleTx does the rest of the finish. It settles the credits with the commit (tx.AtCommit).
+func (e *End) SettleTx(ctx context.Context, tx *postgres.Tx) error {
+	rows := e.rows.All()
+	if len(rows) == 0 {
 		return ErrApart
 	}
-	var charges []billing.Charge
-	if charges, err = e.runner.finishRowsTx(ctx, tx, e.rows, e.first, &e.made); err != nil {
-		return err
-	}
-	e.runner.settleLast(ctx, tx, charges, &e.made)
-	return nil
+	charges, err := e.runner.finishRowsTx(ctx, tx, rows, e.first, &e.made)
+	e.made.settled = billing.Books{}.QueueSettle(tx.AtCommit(), charges)
+	return err
 }
 
 // finishWithRunTimeout limits how long a finish waits for its run, which may stay locked for
@@ -214,6 +208,7 @@ func (r *Runner) commit(ctx context.Context, fn func(tx *postgres.Tx, made *foll
 		made = &followUp{}
 		err := postgres.InTx(ctx, r.DB, func(tx *postgres.Tx) error { return fn(tx, made) })
 		if err != nil {
+			err = billing.PeriodError(err, made.workspaces()...)
 			made.deliveries.Drop()
 			made.next.drop(err)
 			made = &followUp{}
@@ -252,9 +247,11 @@ func (r *Runner) afterCommit(ctx context.Context, keys []notify.Key, made *follo
 	r.Hub.Publish(changes...)
 	made.deliveries.Start()
 	made.next.start(ctx)
-	if crowded := made.crowded; len(crowded) > 0 {
-		// Run in the background: a locked account must not delay other finishes.
-		r.running.Go(func() { r.unparkLater(context.WithoutCancel(ctx), crowded) })
+	if made.settled != nil {
+		if crowded := r.share.setParked(billing.LoadsOf(made.settled.All())); len(crowded) > 0 {
+			// Run in the background: a locked account must not delay other finishes.
+			r.running.Go(func() { r.unparkLater(context.WithoutCancel(ctx), crowded) })
+		}
 	}
 	if len(runs) > 0 && r.Ended != nil && !made.followed {
 		r.Ended(ctx, runs)
@@ -266,9 +263,22 @@ type followUp struct {
 	done       []finished
 	deliveries *callback.Ready
 	next       *successors // started in the slots that become free; may be nil
-	crowded    []uuid.UUID // workspaces whose parked executions are released after the commit
 	freed      int         // local slots that the commit frees
 	followed   bool        // the run was advanced in the same commit
+
+	// settled has the loads of the workspaces, some of which may have parked executions (those beyond
+	// the fair share). These are released after the commit. It is nil if the commit settles nothing, or
+	// releases them itself.
+	settled *postgres.Rows[db.AccountSettleManyRow]
+}
+
+// workspaces returns the workspaces of the executions that have become final.
+func (u *followUp) workspaces() []uuid.UUID {
+	ids := make([]uuid.UUID, len(u.done))
+	for i, f := range u.done {
+		ids[i] = f.row.WorkspaceID
+	}
+	return ids
 }
 
 // finishTx is the only function in which started executions become final, except for cancellation
@@ -342,44 +352,28 @@ func (r *Runner) finishRowsTx(ctx context.Context, tx *postgres.Tx, rows []db.Ex
 	if made.deliveries, err = r.Deliverer.FreezeManyTx(ctx, tx, r.Jobs, r.Vault, frozen); err != nil {
 		return nil, err
 	}
-	tx.Last(func(tx pgx.Tx) error { return deleteJobs(ctx, tx, jobs) })
+	_ = db.New().RiverJobDeleteMany(ctx, tx.AtCommit(), jobs)
 	failpoint.Reached(failpoint.InFinish)
 	return charges, nil
 }
 
-// deleteJobs deletes the jobs of finished executions.
-func deleteJobs(ctx context.Context, tx pgx.Tx, jobs []int64) error {
-	if err := db.New().RiverJobDeleteMany(ctx, tx, jobs); err != nil {
-		return fmt.Errorf("delete the jobs of finished executions: %w", err)
-	}
-	return nil
-}
-
-// chargeTx settles the charges. If a workspace had parked executions when last checked, chargeTx
-// also releases some of them.
-func (r *Runner) chargeTx(ctx context.Context, tx *postgres.Tx, charges []billing.Charge, made *followUp) error {
+// chargeTx settles the charges with the commit, so that the accounts are locked only during the
+// commit. If a workspace had parked executions when last checked, chargeTx settles the charges
+// before the commit, and releases some of these executions.
+func (r *Runner) chargeTx(ctx context.Context, tx *postgres.Tx, charges []billing.Charge, made *followUp) (err error) {
 	if !r.share.anyParked(charges) {
-		r.settleLast(ctx, tx, charges, made)
+		made.settled = billing.Books{}.QueueSettle(tx.AtCommit(), charges)
 		return nil
 	}
-	loads, err := billing.Books{}.SettleTx(ctx, tx, charges)
-	if err != nil {
+	var batch postgres.Batch
+	settled := billing.Books{}.QueueSettle(&batch, charges)
+	if err := tx.Send(ctx, &batch); err != nil {
 		return err
 	}
+	loads := billing.LoadsOf(settled.All())
 	r.share.setParked(loads)
 	made.next, err = r.releaseTx(ctx, tx, loads, made.freed)
 	return err
-}
-
-// settleLast defers the settlement to the end of the transaction, so that the accounts are locked
-// only during the commit. If the settlement finds parked executions (those beyond a workspace's
-// fair share), they are released after the commit.
-func (r *Runner) settleLast(ctx context.Context, tx *postgres.Tx, charges []billing.Charge, made *followUp) {
-	tx.Last(func(tx pgx.Tx) error {
-		loads, err := billing.Books{}.SettleTx(ctx, tx, charges)
-		made.crowded = r.share.setParked(loads)
-		return err
-	})
 }
 
 // finished is an execution that has become final.

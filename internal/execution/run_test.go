@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"github.com/weft-automation/weft/internal/account/billing"
 	"github.com/weft-automation/weft/internal/execution"
@@ -92,11 +91,8 @@ func (b *bench) accept(t *testing.T, n *node, count int, like execution.Stage) (
 				}
 				ids, kept = append(ids, stages[i].ExecutionID), kept+like.Reserve
 			}
-			tx.Last(func(tx pgx.Tx) error {
-				_, err := tx.Exec(t.Context(), "UPDATE workflow_runs SET reserved = reserved + $2 WHERE id = $1", like.RunID, int64(kept))
-				return err
-			})
-			return nil
+			_, err = tx.AtCommit().Exec(t.Context(), "UPDATE workflow_runs SET reserved = reserved + $2 WHERE id = $1", like.RunID, int64(kept))
+			return err
 		})
 	})
 	if err != nil {
@@ -110,14 +106,15 @@ func (b *bench) conclude(t *testing.T, runID uuid.UUID) {
 	t.Helper()
 	b.exec(t, `UPDATE run_stages s SET status = 'COMPLETED', usage = e.usage, finished_at = now()
 		FROM component_executions e WHERE s.run_id = $1 AND e.id = s.execution_id`, runID)
-	err := pgx.BeginFunc(t.Context(), b.pool, func(tx pgx.Tx) error {
+	err := postgres.InTx(t.Context(), b.pool, func(tx *postgres.Tx) error {
 		var usage, reserved credit.Amount
 		err := tx.QueryRow(t.Context(), `UPDATE workflow_runs SET status = 'COMPLETED', finished_at = now(),
 			usage = (SELECT sum(usage) FROM run_stages WHERE run_id = $1) WHERE id = $1 RETURNING usage, reserved`, runID).Scan(&usage, &reserved)
 		if err != nil {
 			return err
 		}
-		return billing.Books{}.SettleRunTx(t.Context(), tx, billing.Charge{WorkspaceID: b.workspace, ExecutionID: runID, Amount: usage, Reserved: reserved})
+		billing.Books{}.QueueSettleRun(tx.AtCommit(), billing.Charge{WorkspaceID: b.workspace, ExecutionID: runID, Amount: usage, Reserved: reserved})
+		return nil
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -92,7 +92,7 @@ func (a *Acceptance) InPlaceOf(e *End) {
 // Its error is *billing.PeriodOver if the account's period is over.
 //
 // The account is locked from this call to the end of tx, so AcceptTx must be the last call, except
-// for writes deferred with tx.Last.
+// for the batch of tx.AtCommit.
 func (a *Acceptance) AcceptTx(ctx context.Context, tx *postgres.Tx, stages []Stage) (refusals []error, err error) {
 	if len(stages) == 0 {
 		return nil, nil
@@ -247,5 +247,5 @@ func (a *Acceptance) drop(err error) {
 // undone reports whether err means that the transaction was rolled back and will be tried again.
 func undone(err error) bool {
 	_, over := errors.AsType[*billing.PeriodOver](err)
-	return over || errors.Is(err, billing.ErrUncovered)
+	return over || billing.Uncovered(err)
 }

@@ -60,7 +60,7 @@ type Submitted struct {
 }
 
 // Submit accepts an execution, waits up to WaitFor for its final state, and returns its record.
-// When Submit returns without an error, the row and its job are committed.
+// When Submit returns without an error, the row is committed: with its job, or in its final state.
 //
 // Errors: INVALID_INPUT for a module that is unknown or can only run in workflows (400), or for an
 // input that violates the module's schema (422); IDEMPOTENCY_MISMATCH; IDEMPOTENCY_IN_FLIGHT;

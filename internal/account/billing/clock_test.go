@@ -1,18 +1,18 @@
 package billing_test
 
 import (
-	"context"
 	"testing"
 	"testing/synctest"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/weft-automation/weft/internal/account/billing"
 	"github.com/weft-automation/weft/internal/account/plan"
 	"github.com/weft-automation/weft/internal/account/workspace"
 	"github.com/weft-automation/weft/internal/kit/credit"
 	"github.com/weft-automation/weft/internal/local/pgtest"
+	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
 // Checkpoints and cursors rely on the order of these IDs. The clock in a synctest bubble starts
@@ -22,11 +22,11 @@ func TestIDsOfPostingsAndAuditEventsUsePostgreSQLsClock(t *testing.T) {
 	dsn := pgtest.DSN(t)
 	synctest.Test(t, func(t *testing.T) {
 		ctx := t.Context()
-		conn, err := pgx.Connect(ctx, dsn)
+		conn, err := pgxpool.New(ctx, dsn)
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
+		defer conn.Close()
 		var books billing.Books
 		id, err := workspace.Create(ctx, conn, workspace.CreateParams{Name: "a", Plan: plan.Growth, Paid: 5 * credit.Scale}) // GRANT
 		if err != nil {
@@ -38,17 +38,12 @@ func TestIDsOfPostingsAndAuditEventsUsePostgreSQLsClock(t *testing.T) {
 		if _, err := books.Grant(ctx, conn, billing.Grant{WorkspaceID: id, Amount: 1, Reference: "invoice 1"}); err != nil {
 			t.Fatal(err)
 		}
-		err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-			_, err := books.SettleTx(ctx, tx, []billing.Charge{
+		err = postgres.InTx(ctx, conn, func(tx *postgres.Tx) error {
+			books.QueueSettle(tx.AtCommit(), []billing.Charge{
 				{WorkspaceID: id, ExecutionID: uuid.New(), Amount: 1}, {WorkspaceID: id, ExecutionID: uuid.New(), Amount: 2}, {WorkspaceID: id, ExecutionID: uuid.New(), Amount: 3},
 			})
-			return err
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-			return books.SettleRunTx(ctx, tx, billing.Charge{WorkspaceID: id, ExecutionID: uuid.New(), Amount: 4})
+			books.QueueSettleRun(tx.AtCommit(), billing.Charge{WorkspaceID: id, ExecutionID: uuid.New(), Amount: 4})
+			return nil
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -16,6 +16,7 @@ import (
 	"github.com/weft-automation/weft/internal/account/workspace"
 	"github.com/weft-automation/weft/internal/kit/credit"
 	"github.com/weft-automation/weft/internal/local/pgtest"
+	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
 // desk is a database with books whose clock the test sets.
@@ -95,16 +96,20 @@ func (d *desk) settle(percent int, all ...execution) error {
 	for i, e := range all {
 		charges[i] = billing.Charge{WorkspaceID: e.workspace, ExecutionID: e.id, Amount: e.price * credit.Amount(percent) / 100, Reserved: e.price, Stage: e.stage}
 	}
-	return d.renewing(func(tx pgx.Tx) error {
-		_, err := d.books.SettleTx(d.t.Context(), tx, charges)
-		return err
-	})
+	var workspaces []uuid.UUID
+	for _, e := range all {
+		workspaces = append(workspaces, e.workspace)
+	}
+	return d.renewing(func(tx *postgres.Tx) { d.books.QueueSettle(tx.AtCommit(), charges) }, workspaces...)
 }
 
 // renewing settles in a transaction, after starting the periods that are due.
-func (d *desk) renewing(settle func(tx pgx.Tx) error) error {
+func (d *desk) renewing(settle func(tx *postgres.Tx), workspaces ...uuid.UUID) error {
 	for {
-		err := d.tx(settle)
+		err := billing.PeriodError(postgres.InTx(d.t.Context(), d.pool, func(tx *postgres.Tx) error {
+			settle(tx)
+			return nil
+		}), workspaces...)
 		over, ok := errors.AsType[*billing.PeriodOver](err)
 		if !ok {
 			return err

@@ -8,12 +8,12 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"github.com/weft-automation/weft/internal/account/billing"
 	"github.com/weft-automation/weft/internal/account/plan"
 	"github.com/weft-automation/weft/internal/kit/credit"
 	"github.com/weft-automation/weft/internal/kit/waittest"
+	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
 // model is the expected state of an account, computed from the rules of decisions 7
@@ -235,9 +235,9 @@ func (w *world) conclude() {
 	if r == nil || len(r.live) > 0 {
 		return
 	}
-	err := w.renewing(func(tx pgx.Tx) error {
-		return w.books.SettleRunTx(w.t.Context(), tx, billing.Charge{WorkspaceID: m.id, ExecutionID: r.id, Amount: r.usage, Reserved: r.reserved})
-	})
+	err := w.renewing(func(tx *postgres.Tx) {
+		w.books.QueueSettleRun(tx.AtCommit(), billing.Charge{WorkspaceID: m.id, ExecutionID: r.id, Amount: r.usage, Reserved: r.reserved})
+	}, m.id)
 	if err != nil {
 		w.t.Fatal(err)
 	}

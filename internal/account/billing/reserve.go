@@ -2,7 +2,6 @@ package billing
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -35,29 +34,23 @@ func (w Want) count() int32 {
 	return 1
 }
 
-// ReserveForRunTx reserves the prices of stages of one run that are not executions, in addition to
-// what the run has reserved. It is one statement, which fails tx with ErrUncovered unless the
-// account covers all of the stages.
-func ReserveForRunTx(ctx context.Context, tx pgx.Tx, workspaceID uuid.UUID, prices []credit.Amount) error {
+// QueueReserveForRun reserves the prices of stages of one run that are not executions, in addition
+// to what the run has reserved. The statement fails with an error for which Uncovered reports true
+// unless the account covers all of the stages.
+func QueueReserveForRun(ctx context.Context, batch *postgres.Batch, workspaceID uuid.UUID, prices []credit.Amount) {
 	var p db.AccountReserveForRunParams
 	for _, price := range prices {
 		p.Needed = int64(p.Amount)
 		p.Amount += price
 	}
 	p.WorkspaceID = workspaceID
-	err := db.New().AccountReserveForRun(ctx, tx, p)
-	switch {
-	case postgres.Raised(err, "WF001"):
-		return ErrUncovered
-	case err != nil:
-		return fmt.Errorf("reserve credits for a run: %w", err)
-	}
-	return nil
+	_ = db.New().AccountReserveForRun(ctx, batch, p)
 }
 
-// ErrUncovered means that the accounts may not cover a reservation or the charges: a workspace's
-// period is over, its credits or its storage are insufficient, or its billing is stopped.
-var ErrUncovered = errors.New("the credits may not cover all of the executions")
+// Uncovered reports whether err means that the accounts may not cover a reservation for a run, or
+// the charges of QueueCharge: a workspace's period is over, its credits or its storage are
+// insufficient, or its billing is stopped.
+func Uncovered(err error) bool { return postgres.Raised(err, "WF001") }
 
 // ReasonExhausted is the reason of a 402 for insufficient credits.
 const ReasonExhausted = "credits_exhausted"

@@ -1,11 +1,8 @@
 package billing
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -26,12 +23,21 @@ type Charge struct {
 	Stage       bool  // charged when its run finishes; settling only lowers the live count
 }
 
-// PeriodOver means that nothing was settled, because the period of a workspace is
-// over. Renew the workspaces in another transaction, then settle again.
+// PeriodOver means that nothing was settled or admitted, because the period of a workspace is over.
+// Renew the workspaces in another transaction, then try again.
 type PeriodOver struct{ Workspaces []uuid.UUID }
 
 func (e *PeriodOver) Error() string {
 	return fmt.Sprintf("at least one of %d accounts must be renewed first", len(e.Workspaces))
+}
+
+// PeriodError returns the error of a transaction that settles accounts of the workspaces: *PeriodOver
+// if the period of one of them is over, and err otherwise.
+func PeriodError(err error, workspaceIDs ...uuid.UUID) error {
+	if postgres.Raised(err, "WF002") {
+		return &PeriodOver{workspaceIDs}
+	}
+	return err
 }
 
 // The subjects of a settlement; the first two are also kinds of postings.
@@ -41,29 +47,24 @@ const (
 	ofStage     = "STAGE"
 )
 
-// ChargeTx charges executions that are stored in their final state in tx, so that nothing was
-// reserved for them. It returns ErrUncovered if a workspace's period is over, its billing is
-// stopped, or its credits or its storage are insufficient for all of its charges. Otherwise it is
-// like SettleTx.
-func (b Books) ChargeTx(ctx context.Context, tx pgx.Tx, charges []Charge) error {
+// QueueCharge charges executions that are stored in their final state in the same transaction, so
+// that nothing was reserved for them. The statement fails with an error for which Uncovered reports
+// true if the accounts may not cover all of the charges. Otherwise it is like QueueSettle.
+func (b Books) QueueCharge(batch *postgres.Batch, charges []Charge) {
 	p := db.AccountSettleManyParams{Unreserved: true}
 	for _, c := range charges {
 		c.Bytes += storage.ExecutionBytes
 		appendCharge(&p, ofExecution, c, 0)
 	}
-	_, err := b.settle(ctx, tx, p)
-	if _, over := errors.AsType[*PeriodOver](err); over {
-		return ErrUncovered
-	}
-	return err
+	b.queueSettle(batch, p)
 }
 
-// SettleTx charges executions that become final in tx, posts the charges (zero
-// amounts included), and releases the reservations. It returns the load of each
-// workspace, or *PeriodOver. Every final execution that isn't a stage of a run has
-// exactly one posting: a second one violates the key, and tx fails. The accounts stay
-// locked until tx ends, so make this the last statement of tx.
-func (b Books) SettleTx(ctx context.Context, tx pgx.Tx, charges []Charge) (map[uuid.UUID]Load, error) {
+// QueueSettle charges executions that become final in the same transaction, posts the charges (zero
+// amounts included), and releases the reservations. LoadsOf returns the load of each workspace. Every
+// final execution that isn't a stage of a run has exactly one posting: a second one violates the
+// key, and the transaction fails. It also fails if the period of a workspace is over: see
+// PeriodError. The accounts stay locked until the transaction ends, so make this its last statement.
+func (b Books) QueueSettle(batch *postgres.Batch, charges []Charge) *postgres.Rows[db.AccountSettleManyRow] {
 	var p db.AccountSettleManyParams
 	for _, c := range charges {
 		kind := ofExecution
@@ -73,16 +74,15 @@ func (b Books) SettleTx(ctx context.Context, tx pgx.Tx, charges []Charge) (map[u
 		c.Bytes += storage.ExecutionBytes
 		appendCharge(&p, kind, c, 1)
 	}
-	return b.settle(ctx, tx, p)
+	return b.queueSettle(batch, p)
 }
 
-// SettleRunTx charges a run that becomes final in tx for all of its stages, and releases
-// its reservation. The charge's ExecutionID is the ID of the run. Errors are as in SettleTx.
-func (b Books) SettleRunTx(ctx context.Context, tx pgx.Tx, c Charge) error {
+// QueueSettleRun charges a run that becomes final for all of its stages, and releases its
+// reservation. The charge's ExecutionID is the ID of the run. Errors are as in QueueSettle.
+func (b Books) QueueSettleRun(batch *postgres.Batch, c Charge) {
 	var p db.AccountSettleManyParams
 	appendCharge(&p, ofRun, c, 0)
-	_, err := b.settle(ctx, tx, p)
-	return err
+	b.queueSettle(batch, p)
 }
 
 // SaveTx counts the bytes that a request stores. It returns INSUFFICIENT_CREDITS if the
@@ -98,9 +98,9 @@ func (b Books) SaveTx(ctx context.Context, tx pgx.Tx, workspaceID uuid.UUID, byt
 	return nil
 }
 
-// StoreTx counts the bytes that a run stores before it finishes. It locks the account.
-func (b Books) StoreTx(ctx context.Context, tx pgx.Tx, workspaceID uuid.UUID, bytes int64) error {
-	return db.New().AccountAddStored(ctx, tx, db.AccountAddStoredParams{WorkspaceID: workspaceID, Bytes: bytes})
+// QueueStore counts the bytes that a run stores before it finishes. The statement locks the account.
+func QueueStore(ctx context.Context, batch *postgres.Batch, workspaceID uuid.UUID, bytes int64) {
+	_ = db.New().AccountAddStored(ctx, batch, db.AccountAddStoredParams{WorkspaceID: workspaceID, Bytes: bytes})
 }
 
 // appendCharge adds a charge. live is 1 if the account counts its subject as live, and 0 otherwise.
@@ -114,21 +114,16 @@ func appendCharge(p *db.AccountSettleManyParams, kind string, c Charge, live int
 	p.Live = append(p.Live, live)
 }
 
-func (b Books) settle(ctx context.Context, tx pgx.Tx, p db.AccountSettleManyParams) (map[uuid.UUID]Load, error) {
-	workspaces := slices.Clone(p.WorkspaceIds)
-	slices.SortFunc(workspaces, func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) })
-	workspaces = slices.Compact(workspaces)
-	p.At, p.Workspaces = b.at(), int64(len(workspaces))
-	rows, err := db.New().AccountSettleMany(ctx, tx, p)
-	if postgres.Raised(err, "WF002") {
-		return nil, &PeriodOver{workspaces}
-	}
-	if err != nil {
-		return nil, fmt.Errorf("settle accounts: %w", err)
-	}
+func (b Books) queueSettle(batch *postgres.Batch, p db.AccountSettleManyParams) *postgres.Rows[db.AccountSettleManyRow] {
+	p.At = b.at()
+	return postgres.Returning[db.AccountSettleManyRow](batch, db.AccountSettleMany, p)
+}
+
+// LoadsOf returns the load of each settled workspace.
+func LoadsOf(rows []db.AccountSettleManyRow) map[uuid.UUID]Load {
 	loads := make(map[uuid.UUID]Load, len(rows))
 	for _, row := range rows {
 		loads[row.WorkspaceID] = LoadOf(row.Live, row.Parked, row.Waiting)
 	}
-	return loads, nil
+	return loads
 }

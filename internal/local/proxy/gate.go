@@ -17,6 +17,7 @@ import (
 type Gate struct {
 	Program    string           // reason in the problems that it returns
 	Names      []string         // allowed in Host, in addition to addresses and localhost
+	HostFlag   bool             // the program sets Names from its flag --host
 	AnyAddress bool             // Host may be any address, not only loopback
 	Rules      []Rule           // requests that pass; none: all
 	OnRejected func(why string) // called for each rejected request; nil: not reported
@@ -43,7 +44,11 @@ func (g *Gate) rejectReason(r *http.Request) string {
 	case r.URL.Host != "" || r.Method == http.MethodConnect:
 		return "requests for other addresses are not passed on here"
 	case !g.allowsHost(r.Host):
-		return "the Host header names another machine; --host allows a name"
+		why := "the Host header names another machine; use 127.0.0.1 or localhost"
+		if g.HostFlag {
+			why += ", or allow the name with --host"
+		}
+		return why
 	case slices.ContainsFunc(origins, func(origin string) bool { return !sameOrigin(origin, r.Host) }):
 		return "the request comes from a page of another origin"
 	case site != "" && site != "same-origin" && site != "none":

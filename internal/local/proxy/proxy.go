@@ -1,8 +1,9 @@
 // Package proxy signs the requests of programs on this machine with one key and forwards them to a
 // Weft, so that plain curl works.
 //
-// Invariant: Web pages of other sites get nothing forwarded (see Gate), because everything that the
-// proxy forwards is done with the key.
+// Invariant: Web pages of other sites (see Gate), and components and callbacks of any Weft (see
+// egress.Mark), get nothing forwarded, because everything that the proxy forwards is done with the
+// key.
 package proxy
 
 import (
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"github.com/weft-automation/weft/internal/local/client"
+	"github.com/weft-automation/weft/internal/platform/egress"
 	"github.com/weft-automation/weft/internal/web/protocol"
 )
 
@@ -34,6 +36,7 @@ const reason = "weft_proxy"
 // and localhost.
 type Config struct {
 	Names      []string    // allowed in Host
+	HostFlag   bool        // Names comes from a flag --host
 	AnyAddress bool        // Host may be any address
 	Rules      []Rule      // requests to forward; none: all
 	ErrorLog   *log.Logger // nil: the standard logger
@@ -41,7 +44,7 @@ type Config struct {
 
 // NewServer returns the server of a proxy that forwards to base. Its streams end with ctx.
 func NewServer(ctx context.Context, base *url.URL, signer *client.Signer, cfg Config) *http.Server {
-	gate := &Gate{Program: reason, Names: cfg.Names, AnyAddress: cfg.AnyAddress, Rules: cfg.Rules, Next: forward(base, signer)}
+	gate := &Gate{Program: reason, Names: cfg.Names, HostFlag: cfg.HostFlag, AnyAddress: cfg.AnyAddress, Rules: cfg.Rules, Next: forward(base, signer)}
 	return &http.Server{
 		Handler:           Discarding(gate),
 		ReadHeaderTimeout: 5 * time.Second,
@@ -108,7 +111,7 @@ func forward(base *url.URL, signer *client.Signer) http.Handler {
 			r.Out.URL.RawPath = base.EscapedPath() + r.In.URL.EscapedPath()
 			r.Out.URL.Path = base.Path + r.In.URL.Path
 			r.Out.URL.RawQuery = r.In.URL.RawQuery // as sent, including what httputil would drop
-			for _, own := range []string{"Cookie", "Origin", "Referer", "X-Forwarded-For"} {
+			for _, own := range []string{"Cookie", "Origin", "Referer"} {
 				r.Out.Header.Del(own) // these concern this machine only
 			}
 		},
@@ -121,6 +124,10 @@ func forward(base *url.URL, signer *client.Signer) http.Handler {
 		},
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if len(r.Header.Values(egress.Mark)) > 0 {
+			refuse(w, reason, http.StatusForbidden, "FORBIDDEN", "components and callbacks of a Weft cannot use a signing proxy")
+			return
+		}
 		if r.ContentLength > maxBody {
 			refuseBody(w, maxBody)
 			return

@@ -19,10 +19,12 @@ type expander struct {
 // expand replaces the short form of a workflow with the API's form.
 func expand(root *yaml.Node) error {
 	e := &expander{}
-	for name, list := range map[string]*[]*yaml.Node{"sequenceEdges": &e.edges, "dataConnections": &e.connections} {
-		if given := field(root, name); given != nil && given.Kind == yaml.SequenceNode {
-			*list = given.Content
-		}
+	var err error
+	if e.edges, err = listOf(root, "sequenceEdges"); err != nil {
+		return err
+	}
+	if e.connections, err = listOf(root, "dataConnections"); err != nil {
+		return err
 	}
 	components := field(root, "components")
 	if components != nil && components.Kind == yaml.MappingNode {
@@ -35,6 +37,18 @@ func expand(root *yaml.Node) error {
 	setList(root, "sequenceEdges", e.edges, "e")
 	setList(root, "dataConnections", e.connections, "d")
 	return nil
+}
+
+// listOf returns the items of a list, or none if the file leaves it out.
+func listOf(root *yaml.Node, name string) ([]*yaml.Node, error) {
+	given := field(root, name)
+	switch {
+	case given == nil || given.Tag == tagNull:
+		return nil, nil
+	case given.Kind != yaml.SequenceNode:
+		return nil, fmt.Errorf("line %d: %s: must be a list", given.Line, name)
+	}
+	return given.Content, nil
 }
 
 // setList sets a list of edges or connections, and gives IDs to those without one: e1, e2 and so on.
@@ -54,10 +68,15 @@ func setList(root *yaml.Node, name string, list []*yaml.Node, prefix string) {
 		for taken[prefix+strconv.Itoa(next)] {
 			next++
 		}
-		one.Content = append([]*yaml.Node{text("id", one.Line), text(prefix+strconv.Itoa(next), one.Line)}, one.Content...)
+		setID(one, prefix+strconv.Itoa(next))
 		next++
 	}
 	set(root, name, sequence(list[0].Line, list...))
+}
+
+// setID sets the ID of an object that has none, as its first field.
+func setID(object *yaml.Node, id string) {
+	object.Content = append([]*yaml.Node{text("id", object.Line), text(id, object.Line)}, object.Content...)
 }
 
 // components returns the list of a map of components, and adds their edges and connections.
@@ -96,7 +115,7 @@ func (e *expander) components(byID *yaml.Node) (*yaml.Node, error) {
 			return nil, err
 		}
 		one.Line = key.Line
-		one.Content = append([]*yaml.Node{text("id", key.Line), text(id, key.Line)}, one.Content...)
+		setID(one, id)
 		list.Content = append(list.Content, one)
 	}
 	return list, nil
@@ -125,9 +144,11 @@ func (e *expander) after(id string, after *yaml.Node) error {
 
 func (e *expander) known(id string) bool { return slices.Contains(e.ids, id) }
 
-// reference matches {{component.output}}. References to variables, {{env.NAME}}, stay as they are.
+// reference matches {{component.output}}. References to variables, {{env.NAME}}, stay as they are;
+// spaced matches those with spaces, which are not references.
 var (
 	reference = regexp.MustCompile(`^\{\{ *([A-Za-z0-9_-]+)\.([^{} ](?:[^{}]*[^{} ])?) *\}\}$`)
+	spaced    = regexp.MustCompile(`\{\{ *env\.([^{} ]*) *\}\}`)
 	inText    = regexp.MustCompile(`\{\{ *([A-Za-z0-9_-]+)`)
 	index     = regexp.MustCompile(`^[0-9]+$`)
 )
@@ -169,6 +190,11 @@ func (e *expander) connect(value *yaml.Node, to string, path []string) (bool, er
 		return false, nil
 	}
 	place := fmt.Sprintf("line %d: components.%s.input.%s", value.Line, to, strings.Join(path, "."))
+	for _, variable := range spaced.FindAllStringSubmatch(value.Value, -1) {
+		if strings.Contains(variable[0], " ") && !e.known(environment) {
+			return false, fmt.Errorf("%s: write {{env.%s}} without spaces", place, variable[1])
+		}
+	}
 	found := reference.FindStringSubmatch(value.Value)
 	if found == nil {
 		return false, fmt.Errorf("%s: a reference must be the whole value, as in {{%s.OUTPUT}}. To build a string, use a TRANSFORM", place, e.ids[0])

@@ -94,8 +94,12 @@ func normalizeScalar(node *yaml.Node) error {
 	return nil
 }
 
-// parseJSON returns the tree of a JSON document.
+// parseJSON returns the tree of a JSON object. It returns an error for a key that occurs twice and for
+// data after the object.
 func parseJSON(text []byte) (*yaml.Node, error) {
+	if err := strictjson.CheckObject(text); err != nil {
+		return nil, err
+	}
 	decoder := json.NewDecoder(bytes.NewReader(text))
 	decoder.UseNumber()
 	p := &jsonParser{decoder: decoder, text: text, line: 1}

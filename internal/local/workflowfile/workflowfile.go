@@ -9,6 +9,7 @@ package workflowfile
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -33,7 +34,8 @@ func Read(text []byte) (File, error) {
 	return read(root)
 }
 
-// ReadJSON reads a file in JSON.
+// ReadJSON reads a file in JSON. It returns an error for a key that occurs twice and for data after the
+// object.
 func ReadJSON(text []byte) (File, error) {
 	root, err := parseJSON(text)
 	if err != nil {
@@ -52,6 +54,10 @@ func read(root *yaml.Node) (File, error) {
 	raw, err := strictjson.Encode(plain{root})
 	return File{JSON: raw, root: root}, err
 }
+
+// Same reports whether the file has the content of a workflow in the API's form, apart from default
+// values, serial IDs and the order of edges and connections.
+func (f File) Same(raw []byte) bool { return equal(f.JSON, raw) }
 
 // Line returns the line of the file that a JSON pointer into the API's form refers to. It returns
 // the line of the closest parent if the file has no such value, and 0 if it has no parent either.
@@ -92,8 +98,12 @@ func Write(raw []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	trees := []*yaml.Node{long} // for example because a string contains other braces
 	if shorten(short) {
-		text, err := encode(short)
+		trees = []*yaml.Node{short, long}
+	}
+	for _, tree := range trees {
+		text, err := encode(tree)
 		if err != nil {
 			return nil, err
 		}
@@ -101,7 +111,7 @@ func Write(raw []byte) ([]byte, error) {
 			return text, nil
 		}
 	}
-	return encode(long) // for example because a string contains other braces
+	return nil, errors.New("the workflow cannot be written as YAML; write it as JSON")
 }
 
 // encode returns the YAML of a tree.

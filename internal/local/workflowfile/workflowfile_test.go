@@ -77,6 +77,10 @@ func TestErrorsNameTheLineAndTheCorrection(t *testing.T) {
 		"components:\n  a: X":                  "line 2: components.a: must be an object with a module",
 		"components:\n  a: {id: b, module: X}": "line 2: components.a: remove id",
 		"components:\n  a: {module: X}\n  b: {module: X, after: c.then}":                `line 3: components.b.after: "c.then" is not a component or COMPONENT.PORT. The components are a, b`,
+		"components:\n  a: {module: X}\n  b: {module: X}\nsequenceEdges: {a: b}":        "line 4: sequenceEdges: must be a list",
+		"components: []\ndataConnections:\n  a: b":                                      "line 3: dataConnections: must be a list",
+		"components:\n  a: {module: X, input: {v: '{{ env.X }}'}}":                      "line 2: components.a.input.v: write {{env.X}} without spaces",
+		"components:\n  a: {module: X, input: {v: 'to {{env.Y}} {{ env.X}}'}}":          "line 2: components.a.input.v: write {{env.X}} without spaces",
 		"components:\n  a: {module: X}\n  b:\n    input:\n      v: 'to {{a.x}}'":        "line 5: components.b.input.v: a reference must be the whole value, as in {{a.OUTPUT}}",
 		"components:\n  a: {module: X}\n  b:\n    input:\n      v: '{{a}}'":             "line 5: components.b.input.v: a reference must be the whole value",
 		"components:\n  a: {module: X}\n  b:\n    input:\n      v: {w: '{{c.x}}'}":      `line 5: components.b.input.v.w: no component has the ID "c". The components are a, b`,
@@ -86,6 +90,31 @@ func TestErrorsNameTheLineAndTheCorrection(t *testing.T) {
 	} {
 		if _, err := workflowfile.Read([]byte(given)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s\ngot %v, want %s", given, err, want)
+		}
+	}
+}
+
+// A file that Read would not restore must not be written.
+func TestWriteReturnsAnErrorForWhatItCannotWrite(t *testing.T) {
+	t.Parallel()
+	for _, raw := range []string{
+		`{"name":"x","components":{"a":{"module":"X"},"b":{"module":"X"}}}`,
+		`{"name":"x","components":[],"sequenceEdges":{"a":"b"}}`,
+		`{"name":"x","components":[]} {}`,
+	} {
+		if text, err := workflowfile.Write([]byte(raw)); err == nil {
+			t.Errorf("%s was written as\n%s", raw, text)
+		}
+	}
+}
+
+func TestJSONFilesAreStrict(t *testing.T) {
+	t.Parallel()
+	for given, want := range map[string]string{
+		`{"name":"x"} {}`: "after", `{"name":"x","name":"y"}`: "name", `[]`: "must be a JSON object",
+	} {
+		if file, err := workflowfile.ReadJSON([]byte(given)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s was read as %s, %v", given, file.JSON, err)
 		}
 	}
 }

@@ -67,11 +67,22 @@ func (g *Guard) Post(request *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	if request.ContentLength == 0 {
-		return g.single.RoundTrip(request)
+		return g.single.RoundTrip(marked(request.Context(), request))
 	}
-	once := request.WithContext(request.Context())
+	once := marked(request.Context(), request)
 	once.GetBody = nil
 	return g.kept.RoundTrip(once)
+}
+
+// Mark is the header of every request that egress sends. Callers can neither set nor remove it, so
+// that a signing proxy can reject what components and callbacks send to it. Its value is constant.
+const Mark = "Weft-Egress"
+
+// marked returns a copy of the request with the mark.
+func marked(ctx context.Context, request *http.Request) *http.Request {
+	out := request.Clone(ctx)
+	out.Header.Set(Mark, "1")
+	return out
 }
 
 // atOrigin keeps the caller's data from other origins. If a redirect leads to a different origin
@@ -125,7 +136,7 @@ func (t *guarded) RoundTrip(request *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancelCause(request.Context())
-	response, err := t.guard.single.RoundTrip(request.WithContext(ctx))
+	response, err := t.guard.single.RoundTrip(marked(ctx, request))
 	if err != nil {
 		cancel(nil)
 		return nil, err

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -90,6 +92,40 @@ func TestPostSendsARequestAtMostOnce(t *testing.T) {
 	running.Wait()
 	if reused := upstream.Reused(); reused == 0 || failures.Load() < int64(reused) {
 		t.Errorf("%d requests on a reused connection, %d failures", reused, failures.Load())
+	}
+}
+
+// A caller could otherwise use a signing proxy on this machine.
+func TestCallersNeitherSetNorRemoveTheMark(t *testing.T) {
+	t.Parallel()
+	guard := New(Policy{Allow: loopback()})
+	t.Cleanup(guard.Close)
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if got := r.Header.Values(Mark); !slices.Equal(got, []string{"1"}) {
+			t.Errorf("%s %s has the mark %q", r.Method, r.URL, got)
+		}
+		if r.URL.Path == "/first" {
+			http.Redirect(w, r, "/second", http.StatusTemporaryRedirect)
+		}
+	}))
+	t.Cleanup(upstream.Close)
+	for name, send := range map[string]func(*http.Request) (*http.Response, error){"client": guard.Client(ClientOptions{Redirects: 1}).Do, "post": guard.Post} {
+		for _, body := range []string{"", "{}"} {
+			request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, upstream.URL+"/first", strings.NewReader(body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			request.Header.Set("weft-egress", "forged")
+			request.Header.Set("Connection", Mark)
+			response, err := send(request)
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			read(response)
+			if request.Header.Get(Mark) != "forged" {
+				t.Errorf("%s: the caller's request was changed", name)
+			}
+		}
 	}
 }
 

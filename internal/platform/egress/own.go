@@ -32,6 +32,9 @@ func (g *Guard) Refuse(address string) {
 	}
 	g.ownMutex.Lock()
 	defer g.ownMutex.Unlock()
+	if host == "" { // a listener without a host listens on every address
+		host = "::"
+	}
 	g.own = append(slices.Clip(g.own), own{strings.ToLower(host), uint16(port)})
 }
 

@@ -37,6 +37,7 @@ func TestOwnListenersAreRefusedWhateverThePolicyAllows(t *testing.T) {
 		{"[::]:" + port, second, reasonOwn},
 		{"0.0.0.0:" + port, "other.example", reasonOwn},
 		{"0.0.0.0:" + port, machine[len(machine)-1].String(), reasonOwn},
+		{":" + port, "127.0.0.1", reasonOwn},
 		{"[::]:" + port, "192.0.2.1", ""},
 		{"database.example:" + port, "127.0.0.1", reasonOwn},
 		{"Database.Example:" + port, "database.example", reasonOwn},

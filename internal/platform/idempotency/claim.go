@@ -68,8 +68,8 @@ func (k Key) Find(ctx context.Context, conn postgres.DB) (made uuid.UUID, found 
 }
 
 // KeepTx stores the ID of the resource that the request created.
-func (k Key) KeepTx(ctx context.Context, tx pgx.Tx, made uuid.UUID) error {
-	err := db.New().IdempotencyUpsert(ctx, tx, db.IdempotencyUpsertParams{
+func (k Key) KeepTx(ctx context.Context, conn db.DBTX, made uuid.UUID) error {
+	err := db.New().IdempotencyUpsert(ctx, conn, db.IdempotencyUpsertParams{
 		WorkspaceID: k.WorkspaceID, Operation: k.Operation, Path: k.Path, Key: k.Key,
 		BodyHash: k.BodyHash[:], ResourceID: made,
 	})

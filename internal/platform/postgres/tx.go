@@ -4,36 +4,30 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Tx is a transaction with few round trips. BEGIN is sent with the first statement, and the last
-// statements are sent with COMMIT. So the locks of the last statements are held only for the
-// duration of the commit, even if this process is busy.
+// Tx is a transaction with few round trips. BEGIN is sent with the first statement, and the
+// statements of AtCommit are sent with COMMIT. So the locks of these statements are held only for
+// the duration of the commit, even if this process is busy.
 type Tx struct {
-	pgx.Tx // unstarted before the first statement
-	conn   *pgx.Conn
-	last   []func(tx pgx.Tx) error
+	pgx.Tx   // unstarted before the first statement
+	conn     *pgx.Conn
+	atCommit Batch
 }
 
-// Last defers f until the commit. f may run one statement, which is sent together with COMMIT.
-// To abort the transaction, the statement must raise an error itself: when f receives the
-// result, the transaction is already committed. Functions run in the order of the calls to Last.
-func (tx *Tx) Last(f func(tx pgx.Tx) error) { tx.last = append(tx.last, f) }
+// AtCommit returns the batch that is sent together with COMMIT.
+func (tx *Tx) AtCommit() *Batch { return &tx.atCommit }
 
-// Together runs functions with one statement each and sends their statements in one round trip.
-// It returns the first error. No statement may depend on the result of another.
-func (tx *Tx) Together(ctx context.Context, fs ...func(tx pgx.Tx) error) error {
-	return tx.send(ctx, fs, false)
-}
+// Send runs the statements of a batch in one round trip. It returns the first error.
+func (tx *Tx) Send(ctx context.Context, b *Batch) error { return tx.send(ctx, b, false) }
 
-// InTx is like pgx.BeginFunc, but for a Tx: it calls f and commits, together with the functions
-// that f passed to Last; or it rolls back and returns the first error. If the commit is in doubt,
-// it returns a DoubtError. The first statement of f must use Exec, Query, QueryRow or Together.
+// InTx is like pgx.BeginFunc, but for a Tx: it calls f and commits, together with the statements
+// of AtCommit; or it rolls back and returns the first error. If the commit is in doubt, it returns
+// a DoubtError. The first statement of f must use Exec, Query, QueryRow or Send.
 func InTx(ctx context.Context, pool *pgxpool.Pool, f func(tx *Tx) error) (err error) {
 	conn, err := pool.Acquire(ctx)
 	if err != nil {
@@ -57,34 +51,24 @@ func InTx(ctx context.Context, pool *pgxpool.Pool, f func(tx *Tx) error) (err er
 	if tx.conn.IsClosed() {
 		return errClosed
 	}
-	if len(tx.last) == 0 {
-		return doubt(tx.conn, tx.Commit(ctx))
+	if !tx.started() && len(tx.atCommit.statements) == 0 {
+		return nil
 	}
-	return doubt(tx.conn, tx.send(ctx, tx.last, true))
+	return doubt(tx.conn, tx.send(ctx, &tx.atCommit, true))
 }
 
 var errClosed = fmt.Errorf("commit: %w", pgconn.ErrConnClosed)
 
-// send runs functions with one statement each and sends their statements in one round trip. It
-// starts the transaction if it hasn't started yet, and commits the transaction if commit is set.
-func (tx *Tx) send(ctx context.Context, fs []func(tx pgx.Tx) error, commit bool) (err error) {
+// send runs the statements of a batch in one round trip. It starts the transaction if it hasn't
+// started yet, and commits the transaction if commit is set.
+func (tx *Tx) send(ctx context.Context, b *Batch, commit bool) (err error) {
 	var batch pgx.Batch
-	_, begins := tx.Tx.(unstarted)
+	begins := !tx.started()
 	if begins {
 		batch.BeginTx(pgx.TxOptions{})
 	}
-	parts := make([]*part, len(fs))
-	for i, f := range fs {
-		p := &part{Tx: tx.Tx, batch: &batch}
-		p.resume, p.stop = iter.Pull(func(yield func(struct{}) bool) {
-			p.wait = yield
-			p.err = f(p)
-		})
-		defer p.stop()
-		if _, asks := p.resume(); !asks && p.err != nil {
-			return p.err
-		}
-		parts[i] = p
+	for _, s := range b.statements {
+		batch.Queue(s.sql, s.args...)
 	}
 	if commit {
 		batch.Queue("COMMIT")
@@ -100,13 +84,9 @@ func (tx *Tx) send(ctx context.Context, fs []func(tx pgx.Tx) error, commit bool)
 			return err
 		}
 	}
-	for _, p := range parts {
-		p.answers = answers
-		if _, again := p.resume(); again {
-			return errors.New("a function for Last or Together ran a second statement")
-		}
-		if p.err != nil {
-			return p.err
+	for _, s := range b.statements {
+		if err := s.finish(answers); err != nil {
+			return err
 		}
 	}
 	if !commit {
@@ -119,6 +99,11 @@ func (tx *Tx) send(ctx context.Context, fs []func(tx pgx.Tx) error, commit bool)
 	return err
 }
 
+func (tx *Tx) started() bool {
+	_, not := tx.Tx.(unstarted)
+	return !not
+}
+
 // begun continues with the transaction that the results start with.
 func (tx *Tx) begun(answers pgx.BatchResults) error {
 	tx.Tx = answers.Tx()
@@ -126,50 +111,98 @@ func (tx *Tx) begun(answers pgx.BatchResults) error {
 	return err
 }
 
-// part is the transaction as seen by a function of Last or Together: its statement is added to
-// the batch, and the function continues when the result has arrived.
-type part struct {
-	pgx.Tx
-	resume  func() (struct{}, bool)
-	stop    func()
-	wait    func(struct{}) bool
-	batch   *pgx.Batch
+// unstarted is a transaction before its first statement, which is sent together with BEGIN.
+type unstarted struct {
+	pgx.Tx // nil: all methods that are used are defined in this file
+	of     *Tx
+}
+
+// begin sends BEGIN and the first statement. The results start with that statement's.
+func (u unstarted) begin(ctx context.Context, sql string, args []any) (pgx.BatchResults, error) {
+	var batch pgx.Batch
+	batch.BeginTx(pgx.TxOptions{})
+	batch.Queue(sql, args...)
+	answers := u.of.conn.SendBatch(ctx, &batch)
+	err := u.of.begun(answers)
+	if err != nil {
+		_ = answers.Close() // returns the same error
+	}
+	return answers, err
+}
+
+func (u unstarted) Exec(ctx context.Context, sql string, args ...any) (tag pgconn.CommandTag, err error) {
+	rows, err := u.Query(ctx, sql, args...)
+	if err != nil {
+		return tag, err
+	}
+	rows.Close()
+	return rows.CommandTag(), rows.Err()
+}
+
+func (u unstarted) Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error) {
+	answers, err := u.begin(ctx, sql, args)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := answers.Query()
+	if err != nil {
+		_ = answers.Close() // returns the same error
+		return nil, err
+	}
+	return &firstRows{Rows: rows, answers: answers}, nil
+}
+
+func (u unstarted) QueryRow(ctx context.Context, sql string, args ...any) pgx.Row {
+	answers, err := u.begin(ctx, sql, args)
+	if err != nil {
+		return failedRow{err}
+	}
+	return firstRow{answers}
+}
+
+// Rollback does nothing, because the transaction wasn't started.
+func (unstarted) Rollback(context.Context) error { return nil }
+
+// Conn returns the connection of the transaction.
+func (u unstarted) Conn() *pgx.Conn { return u.of.conn }
+
+// firstRows are the rows of a first statement. The connection becomes free when the rows are
+// read or closed.
+type firstRows struct {
+	pgx.Rows
 	answers pgx.BatchResults
 	err     error
 }
 
-// errDropped is returned to a function whose statement was not run.
-var errDropped = errors.New("the transaction was aborted before this statement")
-
-func (p *part) send(sql string, args []any) error {
-	p.batch.Queue(sql, args...)
-	if !p.wait(struct{}{}) || p.answers == nil {
-		return errDropped
+func (r *firstRows) Next() bool {
+	more := r.Rows.Next()
+	if !more {
+		r.Close()
 	}
-	return nil
+	return more
 }
 
-func (p *part) Exec(_ context.Context, sql string, args ...any) (pgconn.CommandTag, error) {
-	if err := p.send(sql, args); err != nil {
-		return pgconn.CommandTag{}, err
+func (r *firstRows) Close() {
+	r.Rows.Close()
+	if end := r.answers.Close(); r.err == nil {
+		r.err = end
 	}
-	return p.answers.Exec()
 }
 
-func (p *part) Query(_ context.Context, sql string, args ...any) (pgx.Rows, error) {
-	if err := p.send(sql, args); err != nil {
-		return nil, err
+func (r *firstRows) Err() error {
+	if err := r.Rows.Err(); err != nil {
+		return err
 	}
-	return p.answers.Query()
+	return r.err
 }
 
-func (p *part) QueryRow(_ context.Context, sql string, args ...any) pgx.Row {
-	if err := p.send(sql, args); err != nil {
-		return failedRow{err}
+// firstRow is the row of a first statement.
+type firstRow struct{ answers pgx.BatchResults }
+
+func (r firstRow) Scan(into ...any) error {
+	err := r.answers.QueryRow().Scan(into...)
+	if end := r.answers.Close(); err == nil {
+		err = end
 	}
-	return p.answers.QueryRow()
+	return err
 }
-
-type failedRow struct{ err error }
-
-func (r failedRow) Scan(...any) error { return r.err }

@@ -4,7 +4,10 @@ package postgres_test
 
 import (
 	"errors"
+	"reflect"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -12,60 +15,196 @@ import (
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
-// The functions of Last and all statements before them are committed together or not at all.
-func TestLastStatementsAreCommittedWithTheRest(t *testing.T) {
-	pool := pgtest.DB(t)
-	if _, err := pool.Exec(t.Context(), "CREATE TABLE lines (n integer PRIMARY KEY)"); err != nil {
+// queue queues SQL without rows.
+func queue(t *testing.T, b *postgres.Batch, sql string, args ...any) {
+	t.Helper()
+	if _, err := b.Exec(t.Context(), sql, args...); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// raised returns a condition on errors with this SQLSTATE.
+func raised(code string) func(error) bool {
+	return func(err error) bool { return postgres.Raised(err, code) }
+}
+
+// The statements of AtCommit and all statements before them are committed together or not at all.
+func TestStatementsAtCommitAreCommittedWithTheRest(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.DB(t)
+	if _, err := pool.Exec(t.Context(), "CREATE TABLE lines (place serial, n integer PRIMARY KEY)"); err != nil {
+		t.Fatal(err)
+	}
+	const insert, must = "INSERT INTO lines (n) VALUES ($1)", "-- name: Demand :exec\nSELECT must($1 = 2, 'WF001')"
 	refused := errors.New("refused")
-	insert := func(n int) func(tx pgx.Tx) error {
-		return func(tx pgx.Tx) error {
-			_, err := tx.Exec(t.Context(), "INSERT INTO lines VALUES ($1)", n)
-			return err
-		}
+	type line struct {
+		sql string
+		n   int
 	}
 	for name, c := range map[string]struct {
-		now  error
-		last []func(tx pgx.Tx) error
-		kept int
-		fits func(err error) bool
+		now      error
+		swallow  bool // a statement fails before the commit, and its error is ignored
+		atCommit []line
+		kept     string
+		fits     func(err error) bool
 	}{
-		"no last function":    {kept: 1},
-		"one":                 {last: []func(pgx.Tx) error{insert(2)}, kept: 2},
-		"several, in order":   {last: []func(pgx.Tx) error{insert(2), insert(3)}, kept: 3},
-		"an error before":     {now: refused, last: []func(pgx.Tx) error{insert(2)}, fits: func(err error) bool { return errors.Is(err, refused) }},
-		"the second violates": {last: []func(pgx.Tx) error{insert(2), insert(2)}, fits: func(err error) bool { return postgres.Raised(err, "23505") }},
-		"one raises": {last: []func(pgx.Tx) error{insert(2), func(tx pgx.Tx) error {
-			var whole bool
-			return tx.QueryRow(t.Context(), "SELECT must(1 = 2, 'WF001')").Scan(&whole)
-		}}, fits: func(err error) bool { return postgres.Raised(err, "WF001") }},
-		"one without a statement": {last: []func(pgx.Tx) error{func(pgx.Tx) error { return nil }, insert(2)}, kept: 2},
-		"one without a statement that fails": {last: []func(pgx.Tx) error{insert(2), func(pgx.Tx) error { return refused }},
-			fits: func(err error) bool { return errors.Is(err, refused) }},
+		"no statement":         {kept: "1"},
+		"one":                  {atCommit: []line{{insert, 2}}, kept: "1 2"},
+		"several, in order":    {atCommit: []line{{insert, 3}, {insert, 2}}, kept: "1 3 2"},
+		"an error before":      {now: refused, atCommit: []line{{insert, 2}}, fits: func(err error) bool { return errors.Is(err, refused) }},
+		"the second violates":  {atCommit: []line{{insert, 2}, {insert, 2}, {insert, 3}}, fits: raised("23505")},
+		"a condition holds":    {atCommit: []line{{must, 2}, {insert, 2}}, kept: "1 2"},
+		"a condition fails":    {atCommit: []line{{insert, 2}, {must, 1}, {insert, 3}}, fits: raised("WF001")},
+		"the error has a name": {atCommit: []line{{must, 1}}, fits: func(err error) bool { return strings.HasPrefix(err.Error(), "Demand: ERROR: ") }},
+		"an ignored error": {swallow: true, fits: func(err error) bool {
+			return err != nil && err.Error() == "commit failed: the server replied ROLLBACK"
+		}},
+		"an ignored error before a statement": {swallow: true, atCommit: []line{{insert, 2}}, fits: raised("25P02")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if _, err := pool.Exec(t.Context(), "TRUNCATE lines"); err != nil {
 				t.Fatal(err)
 			}
 			err := postgres.InTx(t.Context(), pool, func(tx *postgres.Tx) error {
-				if err := insert(1)(tx); err != nil {
+				for _, l := range c.atCommit {
+					queue(t, tx.AtCommit(), l.sql, l.n)
+				}
+				if _, err := tx.Exec(t.Context(), insert, 1); err != nil {
 					return err
 				}
-				for _, f := range c.last {
-					tx.Last(f)
+				if c.swallow {
+					_, _ = tx.Exec(t.Context(), insert, 1)
 				}
 				return c.now
 			})
 			if c.fits == nil && err != nil || c.fits != nil && !c.fits(err) {
 				t.Errorf("error %v", err)
 			}
-			var kept int
-			if err := pool.QueryRow(t.Context(), "SELECT count(*) FROM lines").Scan(&kept); err != nil || kept != c.kept {
-				t.Errorf("%d lines, want %d (%v)", kept, c.kept, err)
+			var kept string
+			if err := pool.QueryRow(t.Context(), "SELECT COALESCE(string_agg(n::text, ' ' ORDER BY place), '') FROM lines").Scan(&kept); err != nil || kept != c.kept {
+				t.Errorf("%q is stored, want %q (%v)", kept, c.kept, err)
 			}
 		})
 	}
+}
+
+// Queries in a batch see what the statements before them have written. Their rows are available
+// after the batch was sent, or after the commit for AtCommit.
+func TestABatchReturnsTheRowsOfItsQueries(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.DB(t)
+	type both struct {
+		N    int64
+		Text *string
+	}
+	type params struct {
+		From int32
+		Text string
+	}
+	const numbers = "SELECT n, CASE WHEN n > 1 THEN $2::text END FROM lines WHERE n >= $1 ORDER BY n"
+	var early postgres.Batch
+	var rows, none *postgres.Rows[both]
+	var counts *postgres.Rows[int]
+	var times *postgres.Rows[time.Time]
+	err := postgres.InTx(t.Context(), pool, func(tx *postgres.Tx) error {
+		queue(t, &early, "CREATE TABLE lines (n bigint)")
+		if err := tx.Send(t.Context(), &early); err != nil {
+			return err
+		}
+		var b postgres.Batch
+		queue(t, &b, "INSERT INTO lines VALUES (1)")
+		counts = postgres.Returning[int](&b, "SELECT count(*) FROM lines", struct{}{})
+		queue(t, &b, "INSERT INTO lines VALUES (2), ($1)", 3)
+		rows = postgres.Returning[both](&b, numbers, params{From: 1, Text: "x"})
+		none = postgres.Returning[both](&b, numbers, params{From: 4})
+		if err := tx.Send(t.Context(), &b); err != nil {
+			return err
+		}
+		times = postgres.Returning[time.Time](tx.AtCommit(), "SELECT now()", struct{}{})
+		unread(t, times)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if all := rows.All(); len(all) != 3 || all[0] != (both{N: 1}) || all[1].N != 2 || *all[2].Text != "x" {
+		t.Errorf("rows %+v", all)
+	}
+	if n, err := counts.One(); n != 1 || err != nil {
+		t.Errorf("the second statement counted %d rows, %v", n, err)
+	}
+	if _, err := none.One(); len(none.All()) != 0 || !postgres.NotFound(err) {
+		t.Errorf("no rows: %v", err)
+	}
+	if at, err := times.One(); at.IsZero() || err != nil {
+		t.Errorf("the time of the commit: %v, %v", at, err)
+	}
+}
+
+// unread demands that rows cannot be read yet.
+func unread[T any](t *testing.T, rows *postgres.Rows[T]) {
+	t.Helper()
+	defer func() {
+		if recover() == nil {
+			t.Error("rows were read before the batch was sent")
+		}
+	}()
+	_, _ = rows.One()
+}
+
+// The first error of a batch is returned, and the rows after it stay unread.
+func TestABatchStopsAtItsFirstError(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.DB(t)
+	var broken, after *postgres.Rows[int]
+	err := postgres.InTx(t.Context(), pool, func(tx *postgres.Tx) error {
+		var b postgres.Batch
+		queue(t, &b, "CREATE TABLE lines (n integer)")
+		broken = postgres.Returning[int](&b, "-- name: Divide :one\nSELECT 1 / $1::integer", struct{ By int }{0})
+		after = postgres.Returning[int](&b, "SELECT 1", struct{}{})
+		return tx.Send(t.Context(), &b)
+	})
+	if !postgres.Raised(err, "22012") || !strings.HasPrefix(err.Error(), "Divide: ") {
+		t.Errorf("error %v", err)
+	}
+	unread(t, broken)
+	unread(t, after)
+	if _, err := pool.Exec(t.Context(), "SELECT FROM lines"); !postgres.Raised(err, "42P01") {
+		t.Errorf("the table was kept: %v", err)
+	}
+}
+
+// A batch queues statements, whose rows can only be read with Returning.
+func TestABatchRejectsQueriesThatReturnRowsAtOnce(t *testing.T) {
+	var b postgres.Batch
+	rows, err := b.Query(t.Context(), "SELECT 1")
+	if err == nil {
+		rows.Close()
+		t.Error("Query was accepted")
+	}
+	var n int
+	if err := b.QueryRow(t.Context(), "SELECT 1").Scan(&n); err == nil {
+		t.Error("QueryRow was accepted")
+	}
+}
+
+// A batch holds values only. A function would run later, when what it reads may have changed.
+func TestABatchHoldsNoFunction(t *testing.T) {
+	var look func(of reflect.Type, path string)
+	look = func(of reflect.Type, path string) {
+		switch of.Kind() {
+		case reflect.Func, reflect.Chan:
+			t.Errorf("%s is a %s", path, of.Kind())
+		case reflect.Slice, reflect.Pointer, reflect.Array:
+			look(of.Elem(), path)
+		case reflect.Struct:
+			for i := range of.NumField() {
+				look(of.Field(i).Type, path+"."+of.Field(i).Name)
+			}
+		}
+	}
+	look(reflect.TypeFor[postgres.Batch](), "Batch")
+	look(reflect.TypeFor[postgres.Rows[int]](), "Rows")
 }
 
 // A transaction starts with its first statement, regardless of the method that runs the
@@ -94,14 +233,11 @@ func TestATransactionStartsWithItsFirstStatement(t *testing.T) {
 			var n int
 			return tx.QueryRow(t.Context(), sql).Scan(&n)
 		},
-		"Together": func(tx *postgres.Tx, sql string) error {
-			ask := func(sql string) func(tx pgx.Tx) error {
-				return func(tx pgx.Tx) error {
-					_, err := tx.Exec(t.Context(), sql)
-					return err
-				}
-			}
-			return tx.Together(t.Context(), ask("SELECT 1"), ask(sql))
+		"Send": func(tx *postgres.Tx, sql string) error {
+			var b postgres.Batch
+			queue(t, &b, "SELECT 1")
+			queue(t, &b, sql)
+			return tx.Send(t.Context(), &b)
 		},
 	}
 	refused := errors.New("refused")

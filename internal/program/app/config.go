@@ -87,6 +87,9 @@ type Config struct {
 
 const defaultClockTolerance = 5 * time.Second
 
+// WorkersOpsAddr is the default operations address of weft work.
+const WorkersOpsAddr = "127.0.0.1:9091"
+
 // defaultWorkers suits components that spend most of their time waiting for upstreams.
 const defaultWorkers = 100
 
@@ -214,6 +217,7 @@ func ConfigFromEnv(environ []string) (Config, error) {
 	if c.Mail, c.PublicURL, err = mailing(env); err != nil {
 		faults = append(faults, err)
 	}
+	c.OwnAddresses = []string{c.Addr, c.OpsAddr, WorkersOpsAddr} // the API and the workers may share this machine
 	c.TraceEndpoint = env["OTEL_EXPORTER_OTLP_ENDPOINT"]
 	if c.Keyring, err = keyring(env["WEFT_MASTER_KEY"], env["WEFT_MASTER_KEYS_OLD"]); err != nil {
 		faults = append(faults, err)

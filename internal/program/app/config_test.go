@@ -87,6 +87,20 @@ func TestSettingsAreReadFromTheEnvironment(t *testing.T) {
 	}
 }
 
+// On one machine, a worker must keep components away from the API and its metrics, and the API from
+// the worker's.
+func TestProcessesRefuseEachOthersListeners(t *testing.T) {
+	for addresses, want := range map[[2]string]string{
+		{"", ""}: "127.0.0.1:8080 127.0.0.1:9090 127.0.0.1:9091",
+		{"WEFT_ADDR=:80", "WEFT_OPS_ADDR=[::]:81"}: ":80 [::]:81 127.0.0.1:9091",
+	} {
+		cfg, err := ConfigFromEnv(append([]string{"DATABASE_URL=postgres://x", "WEFT_MASTER_KEY=" + goodKey}, addresses[:]...))
+		if got := strings.Join(cfg.OwnAddresses, " "); err != nil || got != want {
+			t.Errorf("%q: egress refuses %s (%v), want %s", addresses, got, err, want)
+		}
+	}
+}
+
 func TestMailSettingsMustBeComplete(t *testing.T) {
 	with := func(settings ...string) (Config, error) {
 		return ConfigFromEnv(append([]string{"DATABASE_URL=postgres://x", "WEFT_MASTER_KEY=" + goodKey}, settings...))

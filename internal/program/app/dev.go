@@ -112,7 +112,7 @@ func Dev(ctx context.Context, dev DevConfig) error {
 	}
 	defer upstream.Close()
 	local.demo = upstream.Addr
-	cfg.AllowHosts, cfg.OwnAddresses = local.hosts(), local.proxyAddresses()
+	cfg.AllowHosts, cfg.OwnAddresses = local.hosts(), dev.ownAddresses(local)
 	return dev.run(ctx, cfg, local)
 }
 

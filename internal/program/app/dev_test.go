@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -112,6 +113,9 @@ func TestProxyAddressInUseIsOneLine(t *testing.T) {
 		dev.DataDir, dev.Stdout = t.TempDir(), &said
 		if err := dev.bindProxy(t.Context(), &local); err != nil || local.proxy != nil {
 			t.Fatalf("%s: %v, listening at %v", dev.ProxyAddr, err, local.proxy)
+		}
+		if own := dev.ownAddresses(local); !slices.Equal(own, []string{dev.ProxyAddr}) {
+			t.Errorf("%s: components must never reach %q", dev.ProxyAddr, own) // it may be another proxy
 		}
 		dev.printWelcome(&App{}, local)
 		if strings.Count(said.String(), "no signing proxy: "+dev.ProxyAddr+" is in use") != 1 {

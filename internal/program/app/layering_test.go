@@ -219,7 +219,7 @@ var places = map[string]place{
 	"internal/local/devdb":        {level: 2, inside: []string{"internal/local/sidecar"}, outside: []string{pgx}, why: "a private PostgreSQL; independent of the schema"},
 	"internal/local/devchain":     {level: 2, inside: []string{"internal/local/sidecar"}, why: "a private EVM chain; independent of components"},
 	"internal/local/client":       {level: 3, inside: []string{"gen/api", "internal/secret/signature", "internal/platform/sse", "internal/kit/strictjson"}, outside: []string{ids}, why: "the API client"},
-	"internal/local/proxy":        {level: 4, inside: []string{"internal/local/client", "internal/web/protocol"}, why: "signs and forwards requests of this machine; prints nothing"},
+	"internal/local/proxy":        {level: 4, inside: []string{"internal/local/client", "internal/platform/egress", "internal/web/protocol"}, why: "signs and forwards requests of this machine; prints nothing"},
 	"internal/local/pgtest":       {level: 3, inside: []string{"internal/platform/postgres", "internal/local/devdb", "internal/kit/waittest"}, outside: []string{pgx}, why: "test databases", tests: true},
 	"internal/local/workflowfile": {level: 3, inside: []string{"internal/kit/strictjson"}, outside: []string{"github.com/oasdiff/yaml3"}, why: "workflows as files for people; independent of the API's client"},
 	"internal/local/demo":         {level: 3, inside: []string{"internal/kit/wait"}, why: "the demo upstream of weft dev"},
@@ -231,7 +231,7 @@ var places = map[string]place{
 	"internal/program/app":   {level: 10, inside: []string{"internal/", "gen/"}, outside: []string{ids, pgx, river, traces}, why: "construction, and the order of start and stop"},
 	"internal/program/bench": {level: 11, inside: []string{"internal/", "gen/"}, outside: []string{ids, pgx, river, "github.com/prometheus/procfs", "golang.org/x/sync"}, why: "benchmarks of the whole service"},
 	"internal/program/conformseed": {
-		level: 11, inside: []string{"conformance/probe", "internal/account/auth", "internal/account/billing", "internal/kit/credit", "internal/account/person", "internal/account/plan", "internal/account/workspace"}, outside: []string{ids, pgx},
+		level: 11, inside: []string{"conformance/probe", "internal/account/auth", "internal/account/billing", "internal/kit/credit", "internal/account/person", "internal/account/plan", "internal/account/workspace", "internal/platform/postgres"}, outside: []string{ids, pgx},
 		why: "server-side data for the conformance cases",
 	},
 	"internal/program/prose": {level: 0, why: "the check of texts against the writing style"},

@@ -86,12 +86,16 @@ func portOf(address string) string {
 	return port
 }
 
-// proxyAddresses returns the address of the signing proxy, if there is one.
-func (s localServices) proxyAddresses() []string {
-	if s.proxy == nil {
-		return nil
+// ownAddresses returns the addresses that components must never reach. If the proxy's address is in
+// use, the proxy of another weft dev may listen there.
+func (dev DevConfig) ownAddresses(local localServices) []string {
+	switch {
+	case local.proxy != nil:
+		return []string{local.proxy.Addr().String()}
+	case local.proxyBusy:
+		return []string{dev.ProxyAddr}
 	}
-	return []string{s.proxy.Addr().String()}
+	return nil
 }
 
 func (s localServices) closeProxy() {

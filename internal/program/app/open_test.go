@@ -38,9 +38,9 @@ func TestOpenSignsInOnce(t *testing.T) {
 	secret := ticket.Issue(email, time.Now())
 	link := w.app.URL() + "/open?t=" + secret
 	first, second := get(link, ""), get(link, "")
-	for _, answer := range []*http.Response{first, second} {
+	for want, answer := range map[string]*http.Response{"/settings": first, "/settings?link=invalid": second} {
 		h := answer.Header
-		if answer.StatusCode != http.StatusSeeOther || h.Get("Location") != "/settings" || h.Get("Referrer-Policy") != "no-referrer" || h.Get("Cache-Control") != "no-store" {
+		if answer.StatusCode != http.StatusSeeOther || h.Get("Location") != want || h.Get("Referrer-Policy") != "no-referrer" || h.Get("Cache-Control") != "no-store" {
 			t.Errorf("%d %v", answer.StatusCode, h)
 		}
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/status"
 	"github.com/weft-automation/weft/internal/kit/strictjson"
 	"github.com/weft-automation/weft/internal/local/client"
+	"github.com/weft-automation/weft/internal/secret/signature"
 )
 
 // maxWait is the longest wait of a submit request (contract 4.1).
@@ -89,15 +90,17 @@ func (c *callCommand) Run(s *session) error {
 	return conclude(s, record, time.Since(start))
 }
 
-// goodSecret is the length in bytes from which a secret is not reported as short: the output of
+// goodSecret is the length in bytes from which the key of an HMAC is not reported as short: the output of
 // SHA-256, as RFC 2104 recommends for keys of an HMAC. The service accepts shorter secrets, because
 // existing clients send them (decisions 9.6).
 const goodSecret = 32
 
-// warnShortSecret warns of a callback secret that could be guessed. It never prints the secret.
+// warnShortSecret warns of a callback secret that could be guessed. It never prints the secret. Of
+// the two signatures of a callback, webhook-signature has the shorter key, because it decodes a
+// whsec_ secret.
 func warnShortSecret(s *session, secret string) {
-	if len(secret) < goodSecret {
-		s.note("Warning: the secret of the callback has %s. Anyone who guesses it can forge callbacks. Use at least %d random bytes, for example: openssl rand -hex %[2]d", counted(len(secret), "1 byte", "%d bytes"), goodSecret)
+	if length := len(signature.WebhookKey(secret)); length < goodSecret {
+		s.note("Warning: the key of the callback's signature has %s. Anyone who guesses it can forge callbacks. Use at least %d random bytes, for example: openssl rand -hex %[2]d", counted(length, "1 byte", "%d bytes"), goodSecret)
 	}
 }
 

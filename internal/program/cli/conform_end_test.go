@@ -59,7 +59,7 @@ func TestConformRemovesWhatItCreated(t *testing.T) {
 		unchanged(t)
 	})
 	creations := []string{"/invitations", "/v1/sdk/hooks", "/api-keys", "/v1/sdk/workflows", "/v1/sdk/schedules", "/v1/sdk/environment-variables"}
-	for _, creation := range waittest.Size(creations[:2], creations) {
+	for _, creation := range waittest.Size(creations[:1], creations) {
 		t.Run("interrupted after a response of "+creation, func(t *testing.T) {
 			created := make(chan struct{})
 			var once sync.Once

@@ -22,6 +22,8 @@ func TestDevSignsRequestsOfThisMachineOnly(t *testing.T) {
 	} {
 		if code, text := send(t, at, "GET /v1/sdk/components/executions HTTP/1.1\n"+header+"\n\n"); code != want {
 			t.Errorf("%s: %d %s", header, code, text)
+		} else if strings.Contains(header, "rebound") && !strings.Contains(text, "names another machine; use 127.0.0.1 or localhost\"") {
+			t.Errorf("%s: the error is %s", header, text) // weft dev has no flag --host
 		}
 	}
 	for _, address := range []string{"http://" + at, baseURL} {

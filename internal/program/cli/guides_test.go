@@ -167,7 +167,7 @@ func TestCommandsOfTheGuidesRun(t *testing.T) {
 }
 
 // The examples that start a server, those of the README among them, run as written, apart from
-// the ports. A workflow gets the result of the user's own endpoint.
+// the ports and the names of workflows. A workflow gets the result of the user's own endpoint.
 func TestExamplesWithServersRun(t *testing.T) {
 	t.Parallel()
 	proxy := freePort(t)
@@ -185,7 +185,8 @@ func TestExamplesWithServersRun(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w, endpoint := newWorkshop(t, environ), freePort(t)
-			move := strings.NewReplacer("9000", endpoint, "8081", proxy, "8082", freePort(t), "8765", freePort(t)).Replace
+			move := strings.NewReplacer("9000", endpoint, "8081", proxy, "8082", freePort(t), "8765", freePort(t),
+				"name: Double", "name: Double of "+name).Replace // the ports of the two files differ
 			servers := 0
 			for i := range blocks {
 				blocks[i].code = move(blocks[i].code)

@@ -112,7 +112,7 @@ func (c *listenCommand) Run(s *session) error {
 // server returns the HTTP server: the receiver behind the same gate as the proxy.
 func (c *listenCommand) server(s *session, taken http.Handler, refused func(string)) *http.Server {
 	return &http.Server{
-		Handler:           proxy.Discarding(&proxy.Gate{Program: "weft_listen", Names: c.Host, AnyAddress: c.Expose, OnRejected: refused, Next: taken}),
+		Handler:           proxy.Discarding(&proxy.Gate{Program: "weft_listen", Names: c.Host, HostFlag: true, AnyAddress: c.Expose, OnRejected: refused, Next: taken}),
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       30 * time.Second,
 		IdleTimeout:       30 * time.Second,

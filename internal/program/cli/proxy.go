@@ -39,7 +39,7 @@ func (c *proxyCommand) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	server := proxy.NewServer(s.ctx, base, signer, proxy.Config{Names: c.Host, AnyAddress: c.Expose, Rules: c.Allow, ErrorLog: log.New(s.stderr, "weft proxy: ", 0)})
+	server := proxy.NewServer(s.ctx, base, signer, proxy.Config{Names: c.Host, HostFlag: true, AnyAddress: c.Expose, Rules: c.Allow, ErrorLog: log.New(s.stderr, "weft proxy: ", 0)})
 	s.note("Signing for %s", credentials)
 	s.note("Listening on http://%s", listener.Addr())
 	if c.Expose {

@@ -81,7 +81,7 @@ func TestProxySignsRequests(t *testing.T) {
 			if body != "" {
 				method = "POST"
 			}
-			request := method + " " + target + " HTTP/1.1\nHost: {proxy}\nX-Api-Key: ws_mine\nX-Sdk-Signature: x\nCookie: a=b\nReferer: http://x/\n\n" + body
+			request := method + " " + target + " HTTP/1.1\nHost: {proxy}\nX-Api-Key: ws_mine\nX-Sdk-Signature: x\nCookie: a=b\nX-Forwarded-For: 192.0.2.1\nReferer: http://x/\n\n" + body
 			if code, text := send(t, address, request); code != http.StatusAccepted || text != target {
 				t.Errorf("%s %s: got status %d %s", method, target, code, text)
 			}
@@ -172,6 +172,7 @@ func TestProxyRejectsWebPages(t *testing.T) {
 		{"same site, other port", "GET /v1 HTTP/1.1\nHost: {proxy}\nSec-Fetch-Site: same-site", 403},
 		{"preflight", "OPTIONS /v1 HTTP/1.1\nHost: {proxy}\nOrigin: https://evil.example\nAccess-Control-Request-Method: POST", 403},
 		{"as a forward proxy", "GET http://evil.example/v1 HTTP/1.1\nHost: {proxy}", 403},
+		{"a component or a callback", "GET /v1 HTTP/1.1\nHost: {proxy}\nWeft-Egress: 1", 403},
 		{"a tunnel", "CONNECT evil.example:443 HTTP/1.1\nHost: {proxy}", 403},
 	}
 	for _, c := range cases {
@@ -179,7 +180,7 @@ func TestProxyRejectsWebPages(t *testing.T) {
 			request := strings.ReplaceAll(c.request, "{proxy}", address) + "\n\n"
 			before := len(s.seen())
 			code, text := send(t, address, request)
-			if code != c.want {
+			if code != c.want || strings.Contains(text, "names another machine") != strings.Contains(text, "or allow the name with --host") {
 				t.Errorf("got status %d %s", code, text)
 			}
 			if reached := len(s.seen()) > before; reached != (c.want == 200) {

@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -27,7 +25,8 @@ const runsPath = workflowsPath + "/executions"
 // run is COMPLETED.
 type workflowsRun struct {
 	target
-	Workflow       string `arg:"" help:"ID of the workflow, its name in the credentials file, or a YAML or JSON file that contains a workflow, which is saved first."`
+	Workflow       string `arg:"" help:"ID of the workflow, its name in the credentials file, or a YAML or JSON file that contains a workflow. A file is saved first: it replaces the workflow with its name, or creates one."`
+	Yes            bool   `help:"Replace the workflow with the name in the file without asking."`
 	Input          string `default:"{}" placeholder:"JSON" help:"Input of the run: JSON, @FILE, or - for stdin."`
 	Watch          bool   `help:"Follow the run until it finishes."`
 	MaxCredits     string `name:"max-credits" placeholder:"N" help:"Maximum number of credits that the run may cost."`
@@ -51,7 +50,7 @@ func (c *workflowsRun) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	workflowID, err := weft.workflow(s, c.Workflow)
+	workflowID, err := c.workflowID(s, weft)
 	if err != nil {
 		return err
 	}
@@ -68,39 +67,48 @@ func (c *workflowsRun) Run(s *session) error {
 	return printJSON(s.stdout, raw)
 }
 
-// workflow returns the ID of the workflow to run. It saves a file first.
-func (c caller) workflow(s *session, text string) (uuid.UUID, error) {
-	if id, err := uuid.Parse(text); err == nil {
+// workflowID returns the ID of the workflow to run. It saves a file first.
+func (c *workflowsRun) workflowID(s *session, weft caller) (uuid.UUID, error) {
+	if id, err := uuid.Parse(c.Workflow); err == nil {
 		return id, nil
 	}
-	if id, named := c.credentials.Workflows[text]; named {
+	if id, named := weft.credentials.Workflows[c.Workflow]; named {
 		return id, nil
 	}
-	file, err := readWorkflow(text, nil)
+	file, err := readWorkflow(c.Workflow, nil)
 	if errors.Is(err, fs.ErrNotExist) {
-		return uuid.Nil, fmt.Errorf("%q is neither a workflow ID, nor a workflow name in the credentials file, nor a file; %s", text, knownWorkflows(c.credentials, text))
+		return uuid.Nil, fmt.Errorf("%q is neither a workflow ID, nor a workflow name in the credentials file, nor a file; %s", c.Workflow, knownWorkflows(weft.credentials, c.Workflow))
 	}
 	if err != nil {
 		return uuid.Nil, err
 	}
-	// The same file within a day is the same workflow.
-	sum := sha256.Sum256(file.JSON)
-	header := preferStrict()
-	header.Set("Idempotency-Key", "weft-workflows-run-"+hex.EncodeToString(sum[:16]))
-	saved, err := c.create(s, file.JSON, header)
-	if err == nil && (saved.Status == api.WorkflowStatusARCHIVED || saved.Version != 1) {
-		saved, err = c.create(s, file.JSON, preferStrict()) // the earlier workflow was archived or changed
-	}
-	if err != nil {
-		return uuid.Nil, file.locate(err)
-	}
-	file.report(s, saved)
-	return saved.ID, nil
+	return c.save(s, file)
 }
 
-func (c caller) create(s *session, body []byte, header http.Header) (saved api.Workflow, err error) {
-	_, err = c.exchange(s, http.MethodPost, workflowsPath, json.RawMessage(body), header, &saved)
-	return saved, err
+// save saves a file as the workflow with its name, unless that workflow has the same content, and
+// returns its ID.
+func (c *workflowsRun) save(s *session, file workflowFile) (uuid.UUID, error) {
+	present, err := c.named(s, file.name())
+	if err != nil {
+		return uuid.Nil, err
+	}
+	push := workflowsPush{target: c.target, New: true}
+	if present != nil {
+		saved, err := c.ask(s, http.MethodGet, exportsPath+"/"+present.ID.String())
+		if err != nil {
+			return uuid.Nil, err
+		}
+		if file.Same(saved) {
+			s.note("%s  %s  version %d  %s", present.ID, printable(present.Name), present.Version, present.Status)
+			return present.ID, nil
+		}
+		if err := s.confirm(*present, c.Yes, "change the name in the file"); err != nil {
+			return uuid.Nil, err
+		}
+		push = workflowsPush{target: c.target, Workflow: present.ID.String(), At: present.Version}
+	}
+	saved, _, err := push.save(s, file)
+	return saved.ID, err
 }
 
 // workflowsWatch shows a run. Exit code 0 means that it is COMPLETED.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -130,28 +129,12 @@ func TestFailedRunPrintsTheStatusesOfItems(t *testing.T) {
 		"inner: COMPLETED for items 1.0, 1.2, 1.4, 1.6, 1.8, 1.10, 1.12, 1.14, 1.16, 1.18, 1.20, 1.22 and 18 more; CANCELED for items 0.7-0.8\n", "FAILED after")
 }
 
-func TestWorkflowsAreRunByNameAndFromAFile(t *testing.T) {
+func TestWorkflowsAreRunByName(t *testing.T) {
 	s := serve(t, running(""))
 	s.nameWorkflow(t, "fanOut")
-	file := filepath.Join(t.TempDir(), "pause.json")
-	if err := os.WriteFile(file, []byte(workflowFile), 0o600); err != nil {
-		t.Fatal(err)
-	}
 	run(t, s.environ(), "", "run", "fanOut", "--idempotency-key=once").check(t, 0, `"runId": "`+runID, "watch "+runID)
-	for range 2 {
-		run(t, s.environ(), `{"from":"stdin"}`, "run", file, "--input=-").check(t, 0, `"jobId": "7"`, "Pause  version 1  ACTIVE")
-	}
-	post := "POST /v1/sdk/workflows/" + workflowID
-	want := []string{
-		post + ` {"input":{}}`, "POST /v1/sdk/workflows " + workflowFile, post + ` {"input":{"from":"stdin"}}`,
-		"POST /v1/sdk/workflows " + workflowFile, post + ` {"input":{"from":"stdin"}}`,
-	}
-	if !slices.Equal(s.seen(), want) {
+	if want := []string{"POST /v1/sdk/workflows/" + workflowID + ` {"input":{}}`}; !slices.Equal(s.seen(), want) || s.requests[0].Header.Get("Idempotency-Key") != "once" {
 		t.Errorf("requests %q", s.seen())
-	}
-	key := func(i int) string { return s.requests[i].Header.Get("Idempotency-Key") }
-	if key(0) != "once" || key(1) == "" || key(1) != key(3) || key(2) != "" {
-		t.Errorf("unexpected Idempotency-Keys %q %q %q %q", key(0), key(1), key(2), key(3))
 	}
 	for want, args := range map[string][]string{
 		"nor a workflow name":          {"run", "fan-out"},
@@ -168,27 +151,48 @@ func TestWorkflowsAreRunByNameAndFromAFile(t *testing.T) {
 	}
 }
 
-func TestFileIsSavedAndRun(t *testing.T) {
-	var kept []string
+// A file that is run, edited and run again remains one workflow, which push finds by its name.
+func TestRunFileReplacesTheWorkflowOfItsName(t *testing.T) {
+	t.Parallel()
+	const all, save, start = "GET /v1/sdk/workflows?limit=100", "/v1/sdk/workflows", "POST /v1/sdk/workflows/" + workflowID + ` {"input":{}}`
+	const export, replace = "GET /v1/sdk/workflow-exports/" + workflowID, "PUT /v1/sdk/workflows/" + workflowID
+	present, match := false, ""
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/v1/sdk/workflows" {
+		match += r.Header.Get("If-Match")
+		switch {
+		case r.Method == http.MethodGet && r.URL.Path == save:
+			listed := ""
+			if present {
+				listed = workflowText
+			}
+			fmt.Fprintf(w, `{"data":[%s],"nextCursor":null,"hasMore":false}`, listed)
+		case r.Method == http.MethodGet:
+			fmt.Fprint(w, workflowFile)
+		case r.Method == http.MethodPost && r.URL.Path != save:
 			fmt.Fprint(w, `{"runId":"`+runID+`","jobId":"7"}`)
-			return
-		}
-		kept = append(kept, r.Header.Get("Idempotency-Key"))
-		if len(kept) == 1 { // the workflow of the file has been changed since
+		default:
+			present = true
 			fmt.Fprint(w, workflowText)
-			return
 		}
-		fmt.Fprint(w, strings.NewReplacer(`"version":3`, `"version":1`, workflowID, runID).Replace(workflowText))
 	})
-	file := filepath.Join(t.TempDir(), "pause.json")
-	if err := os.WriteFile(file, []byte(workflowFile), 0o600); err != nil {
+	file := writeYAML(t, "name: Pause\ncomponents:\n  a: {module: DELAY, config: {big: 1e400}}\n")
+	for range 2 { // the second run saves nothing
+		run(t, s.environ(), "", "run", file).check(t, 0, `"jobId": "7"`, "Pause  version 3  ACTIVE")
+	}
+	if err := os.WriteFile(file, []byte(workflowYAML), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	run(t, s.environ(), "", "workflows", "run", file).check(t, 0, `"jobId": "7"`, runID+"  Pause  version 1  ACTIVE")
-	if len(kept) != 2 || kept[0] == "" || kept[1] != "" {
-		t.Errorf("unexpected Idempotency-Keys %q", kept)
+	run(t, s.environ(), "", "run", file).check(t, 1, "", "Use --yes to replace version 3 of Pause ("+workflowID+"), or change the name in the file")
+	run(t, s.environ(), "", "run", file, "--yes").check(t, 0, `"jobId": "7"`, "Pause  version 3  ACTIVE")
+	var got []string
+	for _, request := range s.seen() {
+		if head, _, found := strings.Cut(request, ` {"name"`); found {
+			request = head
+		}
+		got = append(got, request)
+	}
+	if want := []string{all, "POST " + save, start, all, export, start, all, export, all, export, replace, start}; !slices.Equal(got, want) || match != `"3"` {
+		t.Errorf("sent %q, If-Match %s, want %q", got, match, want)
 	}
 }
 

@@ -103,7 +103,7 @@ func (c *workCommand) Run(s *session) error {
 		return err
 	}
 	if s.getenv("WEFT_OPS_ADDR") == "" {
-		cfg.OpsAddr = "127.0.0.1:9091"
+		cfg.OpsAddr = app.WorkersOpsAddr
 	}
 	override(&cfg.OpsAddr, c.OpsAddr)
 	cfg.Addr, cfg.Work = "", true

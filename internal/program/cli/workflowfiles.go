@@ -15,7 +15,6 @@ import (
 	"strings"
 
 	"github.com/weft-automation/weft/gen/api"
-	"github.com/weft-automation/weft/internal/kit/strictjson"
 	"github.com/weft-automation/weft/internal/local/client"
 	"github.com/weft-automation/weft/internal/local/workflowfile"
 )
@@ -46,14 +45,9 @@ func readWorkflow(path string, stdin io.Reader) (workflowFile, error) {
 	read := workflowfile.ReadJSON
 	if start := bytes.TrimSpace(raw); isYAML(path) || path == "-" && len(start) > 0 && start[0] != '{' && start[0] != '[' {
 		read = workflowfile.Read
-	} else {
-		err = strictjson.CheckObject(raw)
 	}
 	file := workflowFile{path: path}
-	if err == nil {
-		file.File, err = read(raw)
-	}
-	if err != nil {
+	if file.File, err = read(raw); err != nil {
 		return workflowFile{}, fmt.Errorf("%s: %w", path, err)
 	}
 	return file, nil
@@ -112,7 +106,7 @@ func (t target) named(s *session, name string) (*api.WorkflowSummary, error) {
 			continue
 		}
 		if found != nil {
-			return nil, fmt.Errorf("several workflows have the name %s, such as %s and %s. Name the one to replace by its ID, or use --new", printable(name), found.ID, all[i].ID)
+			return nil, fmt.Errorf("several workflows have the name %s, such as %s and %s. To replace one of them, run `weft workflows push FILE ID`; to create another one, add --new", printable(name), found.ID, all[i].ID)
 		}
 		found = &all[i]
 	}
@@ -120,13 +114,14 @@ func (t target) named(s *session, name string) (*api.WorkflowSummary, error) {
 }
 
 // confirm asks on a terminal whether to replace a workflow. Without a terminal, it requires --yes.
-func (s *session) confirm(one api.WorkflowSummary, yes bool) error {
+// otherwise is the alternative to that.
+func (s *session) confirm(one api.WorkflowSummary, yes bool, otherwise string) error {
 	what := fmt.Sprintf("version %d of %s (%s)", one.Version, printable(one.Name), one.ID)
 	switch {
 	case yes:
 		return nil
 	case !terminal(s.stdin) || !terminal(s.stderr):
-		return fmt.Errorf("a workflow with this name exists. Use --yes to replace %s, or --new to create another workflow", what)
+		return fmt.Errorf("a workflow with this name exists. Use --yes to replace %s, or %s", what, otherwise)
 	}
 	_, _ = fmt.Fprintf(s.stderr, "This replaces %s. Continue? [y/N] ", what)
 	answer, err := bufio.NewReader(s.stdin).ReadString('\n')

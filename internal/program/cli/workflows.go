@@ -54,24 +54,28 @@ func (c *workflowsPush) Run(s *session) error {
 	if err != nil {
 		return err
 	}
+	_, raw, err := c.save(s, file)
+	if err != nil || terminal(s.stdout) {
+		return err // hundreds of lines would scroll the message away, and the user has the file
+	}
+	return printJSON(s.stdout, raw)
+}
+
+// save saves the file and prints the warnings about it.
+func (c *workflowsPush) save(s *session, file workflowFile) (saved api.Workflow, raw []byte, err error) {
 	method, path, header, err := c.destination(s, file)
 	if err != nil {
-		return err
+		return saved, nil, err
 	}
 	weft, err := c.caller(s)
 	if err != nil {
-		return err
+		return saved, nil, err
 	}
-	var saved api.Workflow
-	raw, err := weft.exchange(s, method, path, file.JSON, header, &saved)
-	if err != nil {
-		return file.locate(err)
+	if raw, err = weft.exchange(s, method, path, file.JSON, header, &saved); err != nil {
+		return saved, nil, file.locate(err)
 	}
 	file.report(s, saved)
-	if terminal(s.stdout) {
-		return nil // hundreds of lines would scroll the message away, and the user has the file
-	}
-	return printJSON(s.stdout, raw)
+	return saved, raw, nil
 }
 
 // destination returns the request that saves the file: a PUT for the workflow to replace, else a
@@ -99,7 +103,7 @@ func (c *workflowsPush) destination(s *session, file workflowFile) (method, path
 	present, err := c.named(s, file.name())
 	if err == nil && present != nil {
 		replace(present.ID, present.Version)
-		err = s.confirm(*present, c.Yes)
+		err = s.confirm(*present, c.Yes, "--new to create another workflow")
 	}
 	return method, path, header, err
 }

@@ -128,7 +128,11 @@ func TestYAMLFilesArePushedByName(t *testing.T) {
 func TestErrorsNameTheLineOfTheFile(t *testing.T) {
 	t.Parallel()
 	faults := []string{`{"code":"C","message":"is unknown","pointer":"/components/1/input/ms"}`}
-	s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			fmt.Fprint(w, `{"data":[],"nextCursor":null,"hasMore":false}`)
+			return
+		}
 		w.WriteHeader(http.StatusUnprocessableEntity)
 		fmt.Fprintf(w, `{"code":"INVALID_INPUT","detail":"/components/1/input/ms: is unknown","status":422,"errors":[%s]}`, strings.Join(faults, ","))
 	})

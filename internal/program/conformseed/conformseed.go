@@ -15,7 +15,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/weft-automation/weft/conformance/probe"
@@ -25,6 +24,7 @@ import (
 	"github.com/weft-automation/weft/internal/account/plan"
 	"github.com/weft-automation/weft/internal/account/workspace"
 	"github.com/weft-automation/weft/internal/kit/credit"
+	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
 // seeder creates data for one deployment.
@@ -184,15 +184,15 @@ func (s seeder) agree(ctx context.Context, id uuid.UUID, terms probe.Terms) erro
 		return nil
 	}
 	price := credit.Credits(int64(terms.Spent))
-	return pgx.BeginFunc(ctx, s.pool, func(tx pgx.Tx) error {
+	return postgres.InTx(ctx, s.pool, func(tx *postgres.Tx) error {
 		refusals, err := books.DecideTx(ctx, tx, []billing.Want{{WorkspaceID: id, Amount: price}})
 		if err = errors.Join(append(refusals, err)...); err != nil {
 			return fmt.Errorf("spend credits: %w", err)
 		}
 		spent := uuid.Must(uuid.NewV7())
 		clear(spent[:6]) // an ID of 1970: audits ignore executions whose week was dropped
-		_, err = books.SettleTx(ctx, tx, []billing.Charge{{WorkspaceID: id, ExecutionID: spent, Amount: price, Reserved: price}})
-		return err
+		books.QueueSettle(tx.AtCommit(), []billing.Charge{{WorkspaceID: id, ExecutionID: spent, Amount: price, Reserved: price}})
+		return nil
 	})
 }
 

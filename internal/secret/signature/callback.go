@@ -28,7 +28,7 @@ func CallbackV1(secret string, body []byte) string {
 // base64 HMAC-SHA256 of ID.TIMESTAMP.BODY. If the secret has the form whsec_BASE64, which Standard
 // Webhooks defines, the key is the decoded bytes. Otherwise the key is the secret's UTF-8 bytes.
 func StandardWebhook(secret, id string, at time.Time, body []byte) string {
-	mac := hmac.New(sha256.New, webhookKey(secret))
+	mac := hmac.New(sha256.New, WebhookKey(secret))
 	mac.Write([]byte(id + "." + strconv.FormatInt(at.Unix(), 10) + "."))
 	mac.Write(body)
 	return "v1," + base64.StdEncoding.EncodeToString(mac.Sum(nil))
@@ -117,9 +117,9 @@ func (h Webhook) Check(secret string, body []byte, now time.Time) error {
 	return nil
 }
 
-// webhookKey returns the HMAC key of a secret. A secret that CheckSecret rejects may have been
-// stored before the check existed; for such a secret, webhookKey returns the UTF-8 bytes.
-func webhookKey(secret string) []byte {
+// WebhookKey returns the HMAC key of a secret. A secret that CheckSecret rejects may have been
+// stored before the check existed; for such a secret, WebhookKey returns the UTF-8 bytes.
+func WebhookKey(secret string) []byte {
 	if key, err := decodeSecret(secret); err == nil && key != nil {
 		return key
 	}

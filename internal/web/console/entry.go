@@ -21,7 +21,7 @@ type nowherePage struct {
 func (c *console) start(w http.ResponseWriter, r *http.Request) error {
 	v, err := c.visitor(r, nil)
 	if fault.CodeOf(err) == fault.Unauthorized {
-		c.render(w, http.StatusOK, "sign-in", signInPage{})
+		c.render(w, http.StatusOK, "sign-in", signInPage{Fault: openFaults[r.URL.Query().Get("link")]})
 		return nil
 	}
 	if err != nil {

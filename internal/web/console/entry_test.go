@@ -57,3 +57,14 @@ func TestBrowserKeepsADeviceCookie(t *testing.T) {
 		t.Errorf("%v, %v", cookie, err)
 	}
 }
+
+// The form says why a link of weft dev signed nobody in, and shows no text of the address.
+func TestSignInFormExplainsAFailedLink(t *testing.T) {
+	s := start(t)
+	for link, want := range map[string]string{"invalid": "This link was already used, or it has expired.", "failed": "The link could not sign you in.", "canary": ""} {
+		status, _, body := s.browser(t)(http.MethodGet, "/settings?link="+link, nil)
+		if status != http.StatusOK || !strings.Contains(body, want) || strings.Contains(body, "canary") {
+			t.Errorf("%s: %d %s", link, status, body)
+		}
+	}
+}

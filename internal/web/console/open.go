@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/base64"
+	"errors"
 	"log/slog"
 	"net"
 	"net/http"
@@ -41,22 +42,35 @@ func (t *Ticket) Issue(email string, now time.Time) (secret string) {
 	return secret
 }
 
-// redeem uses the ticket up and returns its account. It returns "" if the secret is wrong, used or
-// expired.
-func (t *Ticket) redeem(secret string, now time.Time) (email string) {
+// errTicket means that the secret of a ticket is wrong, used or expired.
+var errTicket = errors.New("the ticket is not valid")
+
+// redeem calls signIn with the account of the ticket, and uses the ticket up if that succeeds. It
+// returns errTicket, or the error of signIn.
+func (t *Ticket) redeem(secret string, now time.Time, signIn func(email string) error) error {
 	hash := sha256.Sum256([]byte(secret))
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if subtle.ConstantTimeCompare(hash[:], t.hash[:]) != 1 || !now.Before(t.expires) {
-		return ""
+		return errTicket
+	}
+	if err := signIn(t.email); err != nil {
+		return err
 	}
 	t.expires = time.Time{}
-	return t.email
+	return nil
+}
+
+// openFaults are the texts of the sign-in form after a link that signed nobody in, by the value of
+// the query parameter link.
+var openFaults = map[string]string{
+	"invalid": "This link was already used, or it has expired. Sign in, or restart weft dev for a new link.",
+	"failed":  "The link could not sign you in. Open it again, or sign in.",
 }
 
 // OpenHandler serves GET /open?t=SECRET to browsers on this machine. It signs the person of the
 // ticket in, and redirects to the settings. Without a valid ticket, the settings show the sign-in
-// form. It never logs the secret.
+// form with the reason. It never logs the secret.
 func OpenHandler(ticket *Ticket, people *person.Service, proxies auth.Proxies, log *slog.Logger) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		protect(w.Header())
@@ -65,16 +79,24 @@ func OpenHandler(ticket *Ticket, people *person.Service, proxies auth.Proxies, l
 			http.Error(w, "There is nothing at this path.", http.StatusNotFound)
 			return
 		}
-		if email := ticket.redeem(r.URL.Query().Get("t"), time.Now()); email != "" {
+		target := "/settings"
+		err := ticket.redeem(r.URL.Query().Get("t"), time.Now(), func(email string) error {
 			session, err := people.StartSession(r.Context(), email)
-			switch {
-			case err == nil:
+			if err == nil {
 				session.SetCookies(w, proxies.Secure(r))
-			case fault.CodeOf(err) != fault.Unauthorized:
+			}
+			return err
+		})
+		switch {
+		case errors.Is(err, errTicket):
+			target += "?link=invalid"
+		case err != nil:
+			target += "?link=failed"
+			if fault.CodeOf(err) != fault.Unauthorized {
 				log.ErrorContext(r.Context(), "the link of weft dev could not sign in", "error", err)
 			}
 		}
-		http.Redirect(w, r, "/settings", http.StatusSeeOther)
+		http.Redirect(w, r, target, http.StatusSeeOther)
 	})
 }
 

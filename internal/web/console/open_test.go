@@ -1,6 +1,7 @@
 package console
 
 import (
+	"errors"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -15,21 +16,29 @@ func TestTicketWorksOnceAndForTenMinutes(t *testing.T) {
 	const email = "owner@example.org"
 	now := time.Now()
 	var ticket Ticket
-	if got := ticket.redeem("", now); got != "" {
+	redeem := func(secret string, now time.Time) (email string) {
+		_ = ticket.redeem(secret, now, func(to string) error { email = to; return nil })
+		return email
+	}
+	if got := redeem("", now); got != "" {
 		t.Errorf("a ticket that was not issued signs %q in", got)
 	}
 	secret := ticket.Issue(email, now)
-	if got := ticket.redeem(secret[1:], now); got != "" || len(secret) != 43 {
+	if got := redeem(secret[1:], now); got != "" || len(secret) != 43 {
 		t.Errorf("part of the secret %q signs %q in", secret, got)
 	}
-	if got := ticket.redeem(secret, now.Add(TicketLife)); got != "" {
+	if got := redeem(secret, now.Add(TicketLife)); got != "" {
 		t.Errorf("an expired ticket signs %q in", got)
+	}
+	broken := errors.New("the database is away")
+	if err := ticket.redeem(secret, now, func(string) error { return broken }); !errors.Is(err, broken) {
+		t.Errorf("a ticket that could not sign in: %v", err) // and is not used up
 	}
 	var redeemed atomic.Int32
 	var all sync.WaitGroup
 	for range 20 {
 		all.Go(func() {
-			if ticket.redeem(secret, now.Add(TicketLife-1)) == email {
+			if redeem(secret, now.Add(TicketLife-1)) == email {
 				redeemed.Add(1)
 			}
 		})
@@ -63,7 +72,7 @@ func TestOpenRejectsOtherMachinesAndNames(t *testing.T) {
 			t.Errorf("%+v: %d %v", c, w.Code, w.Header())
 		}
 	}
-	if ticket.redeem(secret, time.Now()) == "" {
+	if err := ticket.redeem(secret, time.Now(), func(string) error { return nil }); err != nil {
 		t.Error("a rejected request used the ticket up")
 	}
 }

@@ -7,8 +7,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/component/graph"
@@ -26,34 +24,36 @@ import (
 // finishes in the same transaction. In that case lockRun fails immediately if a different
 // transaction has locked the run, and every statement of the round trip is rolled back.
 func lockRun(ctx context.Context, tx *postgres.Tx, key notify.Key, w wakeup) (run db.RunLockRow, finished []db.StageFinishExecutedRow, err error) {
-	statements := []func(pgx.Tx) error{func(tx pgx.Tx) (err error) {
-		if w.end != nil {
-			var free db.RunTryLockRow
-			free, err = db.New().RunTryLock(ctx, tx, db.RunTryLockParams{WorkspaceID: key.WorkspaceID, ID: key.ID})
-			run = db.RunLockRow(free)
-		} else {
-			run, err = db.New().RunLock(ctx, tx, db.RunLockParams{WorkspaceID: key.WorkspaceID, ID: key.ID})
-		}
-		if err != nil {
-			err = fmt.Errorf("lock run: %w", err)
-		}
-		return err
-	}}
+	var batch postgres.Batch
+	lock := db.RunLock
 	if w.end != nil {
-		statements = append(statements, func(tx pgx.Tx) error { return w.end.Write(ctx, tx) })
+		lock = db.RunTryLock
 	}
+	locked := postgres.Returning[db.RunLockRow](&batch, lock, db.RunLockParams{WorkspaceID: key.WorkspaceID, ID: key.ID})
+	if w.end != nil {
+		w.end.Queue(&batch)
+	}
+	var stages *postgres.Rows[db.StageFinishExecutedRow]
 	if len(w.executions) > 0 {
-		statements = append(statements, func(tx pgx.Tx) (err error) {
-			finished, err = db.New().StageFinishExecuted(ctx, tx, db.StageFinishExecutedParams{WorkspaceID: key.WorkspaceID, RunID: key.ID, Executions: w.executions})
-			if err != nil {
-				err = fmt.Errorf("finish the stages of executions: %w", err)
-			}
-			return err
+		stages = postgres.Returning[db.StageFinishExecutedRow](&batch, db.StageFinishExecuted, db.StageFinishExecutedParams{
+			WorkspaceID: key.WorkspaceID, RunID: key.ID, Executions: w.executions,
 		})
 	}
-	err = tx.Together(ctx, statements...)
+	if err := tx.Send(ctx, &batch); err != nil {
+		return run, nil, err
+	}
+	if stages != nil {
+		finished = stages.All()
+	}
+	run, err = locked.One()
 	return run, finished, err
 }
+
+// RunTryLock has the parameters and the columns of RunLock.
+var (
+	_ = db.RunLockParams(db.RunTryLockParams{})
+	_ = db.RunLockRow(db.RunTryLockRow{})
+)
 
 // applyFinished applies what has finished since the last fold: the specified stages and, if the
 // wake-up requests it or a timer is due, everything else.
@@ -138,22 +138,16 @@ func (f *fold) scan() error {
 // applyAll applies all finished executions, signals, timeouts, timers and child runs.
 func (f *fold) applyAll() error {
 	q, p := db.New(), db.StageFinishAllExecutedParams{WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID}
-	var executions []db.StageFinishAllExecutedRow
-	var secrets []db.StageListSecretSignalsRow
-	err := f.tx.Together(f.ctx, func(tx pgx.Tx) (err error) {
-		executions, err = q.StageFinishAllExecuted(f.ctx, tx, p)
+	var batch postgres.Batch
+	executions := postgres.Returning[db.StageFinishAllExecutedRow](&batch, db.StageFinishAllExecuted, p)
+	secrets := postgres.Returning[db.StageListSecretSignalsRow](&batch, db.StageListSecretSignals, db.StageListSecretSignalsParams(p))
+	if err := f.tx.Send(f.ctx, &batch); err != nil {
 		return err
-	}, func(tx pgx.Tx) (err error) {
-		secrets, err = q.StageListSecretSignals(f.ctx, tx, db.StageListSecretSignalsParams(p))
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("finish the stages of executions: %w", err)
 	}
-	for _, row := range executions {
+	for _, row := range executions.All() {
 		f.apply(finishedStage(row))
 	}
-	if err := f.applySecretSignals(secrets); err != nil {
+	if err := f.applySecretSignals(secrets.All()); err != nil {
 		return fmt.Errorf("finish stages with secret signals: %w", err)
 	}
 	signals, err := q.StageFinishSignaled(f.ctx, f.tx, db.StageFinishSignaledParams{At: f.stamp, WorkspaceID: p.WorkspaceID, RunID: p.RunID})

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/gen/db"
@@ -263,19 +262,16 @@ func (f *fold) exceeded(price credit.Amount) (*credit.Amount, error) {
 	return nil, nil
 }
 
-// writeAbove adds the credits that this fold commits to the totals of the ancestors.
-func (f *fold) writeAbove(tx pgx.Tx) error {
+// queueAbove adds the credits that this fold commits to the totals of the ancestors.
+func (f *fold) queueAbove(batch *postgres.Batch) {
 	if len(f.limited) == 0 || f.spent == 0 {
-		return nil
+		return
 	}
 	p := db.RunAddCommittedBelowParams{WorkspaceID: f.run.WorkspaceID, Amount: f.spent}
 	for _, run := range f.limited {
 		p.Ids = append(p.Ids, run.ID)
 	}
-	if err := db.New().RunAddCommittedBelow(f.ctx, tx, p); err != nil {
-		return fmt.Errorf("add to the credits of the runs above: %w", err)
-	}
-	return nil
+	_ = db.New().RunAddCommittedBelow(f.ctx, batch, p)
 }
 
 // stopChildren cancels the child runs that must stop, and their descendants.

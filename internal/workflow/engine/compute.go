@@ -5,9 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
-	"github.com/weft-automation/weft/internal/account/billing"
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/kit/credit"
 	"github.com/weft-automation/weft/internal/kit/status"
@@ -86,17 +83,6 @@ func (f *fold) computeTime(t *stage, entry *component.Entry, c component.Call) t
 		limit = min(limit, time.Duration(t.component.TimeoutMs)*time.Millisecond)
 	}
 	return limit
-}
-
-// reserveComputed reserves the credits of the computed stages, to the extent that the run has not
-// reserved them. It locks the account at the end of the transaction, which fails with
-// billing.ErrUncovered if the account may not cover the credits. The fold must then be made again
-// with wakeup.executeAll, so that each stage is admitted on its own.
-func (f *fold) reserveComputed() {
-	if len(f.toReserve) == 0 {
-		return
-	}
-	f.tx.Last(func(tx pgx.Tx) error { return billing.ReserveForRunTx(f.ctx, tx, f.run.WorkspaceID, f.toReserve) })
 }
 
 // countComputed counts the computed stages of a committed fold as executions.

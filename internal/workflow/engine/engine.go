@@ -91,14 +91,23 @@ func (e *Engine) Close() { e.dispatcher.close() }
 func (e *Engine) Wake(key notify.Key) { e.dispatcher.wake(key) }
 
 // Started is the first fold of a run, made in the transaction that accepts the run.
-type Started struct{ fold *fold }
+type Started struct {
+	fold  *fold
+	event db.RunEventInsertParams
+}
+
+// Queue writes the changes of the first fold. The run must have been inserted.
+func (s *Started) Queue(batch *postgres.Batch) {
+	s.fold.queueStages(batch)
+	_ = db.New().RunEventInsert(s.fold.ctx, batch, s.event)
+}
 
 // errNotStarted means that the first fold failed, but the run can be accepted without it.
 var errNotStarted = errors.New("the run could not be started in the transaction that accepts it")
 
 // StartTx makes the first fold of a run in the transaction that accepts the run. It admits the run
-// with its first stages and sets row to the state after the fold. The caller must have deferred
-// the insert of row with tx.Last.
+// with its first stages and sets row to the state after the fold. The caller must then insert row
+// and call Started.Queue.
 //
 // If the run would finish in this fold, StartTx returns nil and leaves row unchanged: only a later
 // fold, which Continue makes, may charge for the run. StartTx returns the errors with which the
@@ -133,7 +142,8 @@ func (e *Engine) StartTx(ctx context.Context, tx *postgres.Tx, row *db.RunInsert
 		return nil, nil
 	}
 	f.run.UncountedBytes = -stored
-	return &Started{f}, f.writeFirst(row)
+	event, err := f.decideFirst(row)
+	return &Started{f, event}, err
 }
 
 // CanStartLater reports whether a failed transaction that included StartTx may succeed without

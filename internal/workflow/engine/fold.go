@@ -88,7 +88,7 @@ type fold struct {
 	reuse         *Reuse                   // stages reused from the earlier run; nil: not read yet
 	reusedUsage   storage.Usage            // size of the reused stages, which are free
 	events        int64                    // bytes of events that this fold wrote
-	toReserve     []credit.Amount          // credits of computed stages that the account must reserve
+	toReserve     []credit.Amount          // credits of computed stages that the account must reserve, unless the run has reserved them
 	executeAll    bool                     // compute no stage
 	slow          int                      // calls that exceeded their time
 	charged       bool                     // a fee was reserved, so the account is locked
@@ -148,8 +148,8 @@ type finishedStage db.StageFinishExecutedRow
 // immediately. It counts failures and gives up the run if the failures persist.
 func (e *Engine) foldRun(ctx context.Context, key notify.Key, w wakeup) (more bool, err error) {
 	f, err := e.fold(ctx, key, w)
-	for errors.Is(err, errTreeGrew) || errors.Is(err, billing.ErrUncovered) {
-		w.executeAll = w.executeAll || errors.Is(err, billing.ErrUncovered)
+	for errors.Is(err, errTreeGrew) || billing.Uncovered(err) { // then each stage is admitted on its own
+		w.executeAll = w.executeAll || billing.Uncovered(err)
 		f, err = e.fold(ctx, key, w)
 	}
 	if err != nil && w.end != nil {
@@ -185,10 +185,11 @@ func (e *Engine) fold(ctx context.Context, key notify.Key, w wakeup) (f *fold, e
 				f, err = e.foldTx(ctx, tx, key, w, how)
 				return err
 			})
+			err = billing.PeriodError(err, key.WorkspaceID)
 			switch { // the completion does not wait for a second fold
 			case postgres.Raised(err, "WF003"):
 				err = cmp.Or(w.separately(), errTreeGrew)
-			case errors.Is(err, billing.ErrUncovered):
+			case billing.Uncovered(err):
 				err = cmp.Or(w.separately(), err)
 			}
 			if err != nil && w.end != nil && ctx.Err() != nil {
@@ -244,7 +245,7 @@ func (e *Engine) foldTx(ctx context.Context, tx *postgres.Tx, key notify.Key, w 
 		failpoint.Reached(failpoint.BetweenStages)
 		err = f.write()
 	} else {
-		err = f.writeUnchanged()
+		f.writeUnchanged()
 	}
 	if err != nil || len(f.accepts) > 0 {
 		return f, err

@@ -123,10 +123,11 @@ func (e *Engine) giveUp(ctx context.Context, key notify.Key, why error) (f *fold
 	defer cancel()
 	defer RecoverPanic(&err)
 	err = (billing.Books{}).InPeriod(ctx, e.System, func() error {
-		return postgres.InTx(ctx, e.System, func(tx *postgres.Tx) (err error) {
+		err := postgres.InTx(ctx, e.System, func(tx *postgres.Tx) (err error) {
 			f, err = e.giveUpTx(ctx, tx, key, why)
 			return err
 		})
+		return billing.PeriodError(err, key.WorkspaceID)
 	})
 	return f, err
 }
@@ -167,7 +168,7 @@ func (e *Engine) giveUpTx(ctx context.Context, tx *postgres.Tx, key notify.Key, 
 	}
 	f.run.Error = nil
 	f.failWith("INTERNAL_ERROR", "The run could not be advanced"+publicReason(why)+".")
-	return f, f.writeOutcome(f.nextWake())
+	return f, f.queueOutcome(tx.AtCommit())
 }
 
 // publicReason returns the part of a fold's error that a user may see.

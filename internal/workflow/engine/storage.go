@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/account/billing"
 	"github.com/weft-automation/weft/internal/account/storage"
@@ -29,12 +27,12 @@ func madeByOthers(run db.RunLockRow) storage.Usage {
 
 // writeTree adds the stages and bytes of this fold to the totals of the tree. It locks the tree's
 // row, so it must be called after all locks of runs and before the lock of the account.
-func (f *fold) writeTree(tx pgx.Tx) error {
+func (f *fold) writeTree(conn db.DBTX) error {
 	p := f.treeChange()
 	if f.run.Status.Terminal() && p.RootRunID == f.run.ID {
-		return db.New().RunTreeDelete(f.ctx, tx, db.RunTreeDeleteParams{WorkspaceID: p.WorkspaceID, RootRunID: p.RootRunID})
+		return db.New().RunTreeDelete(f.ctx, conn, db.RunTreeDeleteParams{WorkspaceID: p.WorkspaceID, RootRunID: p.RootRunID})
 	}
-	return db.New().RunTreeAdd(f.ctx, tx, p)
+	return db.New().RunTreeAdd(f.ctx, conn, p)
 }
 
 // countInTree calls writeTree once, if the run is part of a tree. It must be called before the

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/gen/db"
@@ -22,13 +21,11 @@ import (
 )
 
 // writeUnchanged writes only the time of the next fold, for a fold that changed nothing else.
-func (f *fold) writeUnchanged() error {
+func (f *fold) writeUnchanged() {
 	if !f.scanned {
-		return nil
+		return
 	}
-	wake := f.nextWake()
-	f.tx.Last(func(tx pgx.Tx) error { return f.writeRun(tx, wake) })
-	return nil
+	f.queueRun(f.tx.AtCommit(), f.nextWake())
 }
 
 // write writes all changes of the fold: stages, loops, an event and the run. The charge for a
@@ -36,20 +33,20 @@ func (f *fold) writeUnchanged() error {
 func (f *fold) write() error {
 	f.decideStatus()
 	f.showLive()
-	f.tx.Last(f.writeStages)
-	f.tx.Last(f.writeFinished)
-	f.tx.Last(f.writeLoops)
-	f.tx.Last(f.writeAbove)
-	return f.writeOutcome(f.nextWake())
+	batch := f.tx.AtCommit()
+	f.queueStages(batch)
+	f.queueFinished(batch)
+	f.queueLoops(batch)
+	f.queueAbove(batch)
+	return f.queueOutcome(batch)
 }
 
-// writeFirst writes the changes of the first fold. The run itself is inserted later as row.
-func (f *fold) writeFirst(row *db.RunInsertParams) error {
+// decideFirst decides the outcome of the first fold, sets row to it, and returns the event.
+func (f *fold) decideFirst(row *db.RunInsertParams) (event db.RunEventInsertParams, err error) {
 	f.decideStatus()
 	f.showLive()
-	f.tx.Last(f.writeStages)
-	if err := f.writeEvent(); err != nil {
-		return err
+	if event, err = f.nextEvent(); err != nil {
+		return event, err
 	}
 	row.UncountedBytes = max(0, f.run.UncountedBytes+f.stored())
 	row.Status, row.Output, row.Error = f.run.Status, f.run.Output, f.run.Error
@@ -57,57 +54,56 @@ func (f *fold) writeFirst(row *db.RunInsertParams) error {
 	row.StageCount, row.FailedCount, row.PendingCount = f.run.StageCount, f.run.FailedCount, f.run.PendingCount
 	row.OutputBytes, row.EventSeq = f.run.OutputBytes, f.run.EventSeq
 	row.Grace = f.nextWake().Sub(f.run.Now)
-	return nil
+	return event, nil
 }
 
-// writeOutcome writes the run and an event, wakes the parent of a run that has finished, and
-// charges the run.
-func (f *fold) writeOutcome(wake *time.Time) error {
-	f.tx.Last(func(tx pgx.Tx) error { return f.writeRun(tx, wake) })
-	if err := f.writeEvent(); err != nil {
-		return err
-	}
-	if f.run.Status.Terminal() && f.run.ParentRunID != nil {
-		f.tx.Last(func(tx pgx.Tx) error {
-			return db.New().RunWake(f.ctx, tx, db.RunWakeParams{WorkspaceID: f.run.WorkspaceID, ID: *f.run.ParentRunID})
-		})
-	}
-	if !f.counted && (f.run.InTree || len(f.children) > 0) {
-		f.tx.Last(f.writeTree)
-	}
-	f.reserveComputed()
-	f.run.UncountedBytes = max(0, f.run.UncountedBytes+f.stored())
-	if f.run.Status.Terminal() {
-		f.tx.Last(func(tx pgx.Tx) error { return db.New().RiverJobDeleteMany(f.ctx, tx, []int64{f.run.JobID}) })
-		charge := billing.Charge{WorkspaceID: f.run.WorkspaceID, ExecutionID: f.run.ID, Amount: f.run.Usage, Reserved: f.run.Reserved, Bytes: f.run.UncountedBytes}
-		f.tx.Last(func(tx pgx.Tx) error { return (billing.Books{}).SettleRunTx(f.ctx, tx, charge) })
-		f.run.UncountedBytes = 0
-	}
-	if bytes := f.run.UncountedBytes; bytes >= countedFrom {
-		f.tx.Last(func(tx pgx.Tx) error { return (billing.Books{}).StoreTx(f.ctx, tx, f.run.WorkspaceID, bytes) })
-		f.run.UncountedBytes = 0
-	}
-	return nil
-}
-
-// writeEvent writes an event with the state of the run.
-func (f *fold) writeEvent() error {
-	event, err := f.eventOutput(f.live[:min(len(f.live), shownStages)])
+// queueOutcome writes the run and an event, wakes the parent of a run that has finished, and
+// charges the run. The account is locked last.
+func (f *fold) queueOutcome(batch *postgres.Batch) error {
+	event, err := f.nextEvent()
 	if err != nil {
 		return err
 	}
-	f.run.EventSeq++
-	f.events += storage.EventBytes + int64(len(event))
-	f.tx.Last(func(tx pgx.Tx) error {
-		err := db.New().RunEventInsert(f.ctx, tx, db.RunEventInsertParams{
-			WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, Seq: f.run.EventSeq, Status: f.run.Status, Output: event, Error: f.shownError(), At: f.unlessFirst(f.stamp),
-		})
-		if err != nil {
-			return fmt.Errorf("write event: %w", err)
-		}
-		return nil
-	})
+	final, stored := f.run.Status.Terminal(), max(0, f.run.UncountedBytes+f.stored())
+	count := final || stored >= countedFrom
+	f.run.UncountedBytes = stored
+	if count {
+		f.run.UncountedBytes = 0
+	}
+	q := db.New()
+	f.queueRun(batch, f.nextWake())
+	_ = q.RunEventInsert(f.ctx, batch, event)
+	if final && f.run.ParentRunID != nil {
+		_ = q.RunWake(f.ctx, batch, db.RunWakeParams{WorkspaceID: f.run.WorkspaceID, ID: *f.run.ParentRunID})
+	}
+	if !f.counted && (f.run.InTree || len(f.children) > 0) {
+		_ = f.writeTree(batch)
+	}
+	if len(f.toReserve) > 0 {
+		billing.QueueReserveForRun(f.ctx, batch, f.run.WorkspaceID, f.toReserve)
+	}
+	switch {
+	case final:
+		_ = q.RiverJobDeleteMany(f.ctx, batch, []int64{f.run.JobID})
+		charge := billing.Charge{WorkspaceID: f.run.WorkspaceID, ExecutionID: f.run.ID, Amount: f.run.Usage, Reserved: f.run.Reserved, Bytes: stored}
+		billing.Books{}.QueueSettleRun(batch, charge)
+	case count:
+		billing.QueueStore(f.ctx, batch, f.run.WorkspaceID, stored)
+	}
 	return nil
+}
+
+// nextEvent returns an event with the state of the run, and counts it.
+func (f *fold) nextEvent() (event db.RunEventInsertParams, err error) {
+	output, err := f.eventOutput(f.live[:min(len(f.live), shownStages)])
+	if err != nil {
+		return event, err
+	}
+	f.run.EventSeq++
+	f.events += storage.EventBytes + int64(len(output))
+	return db.RunEventInsertParams{
+		WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, Seq: f.run.EventSeq, Status: f.run.Status, Output: output, Error: f.shownError(), At: f.unlessFirst(f.stamp),
+	}, nil
 }
 
 // shownError returns the error of a run that has failed.
@@ -200,18 +196,14 @@ func (f *fold) nextWake() *time.Time {
 	return &next
 }
 
-// writeRun writes the run.
-func (f *fold) writeRun(tx pgx.Tx, wake *time.Time) error {
-	err := db.New().RunFold(f.ctx, tx, db.RunFoldParams{
+// queueRun writes the run.
+func (f *fold) queueRun(batch *postgres.Batch, wake *time.Time) {
+	_ = db.New().RunFold(f.ctx, batch, db.RunFoldParams{
 		WorkspaceID: f.run.WorkspaceID, ID: f.run.ID, Status: f.run.Status, Output: f.run.Output, Error: f.run.Error,
 		Committed: f.run.Committed, Reserved: f.run.Reserved, Usage: f.run.Usage, UsageBelow: f.run.UsageBelow,
 		StageCount: f.run.StageCount, FailedCount: f.run.FailedCount, PendingCount: f.run.PendingCount,
 		OutputBytes: f.run.OutputBytes, StorageFee: f.run.StorageFee, UncountedBytes: f.run.UncountedBytes, EventSeq: f.run.EventSeq, WakeAt: wake, Final: f.run.Status.Terminal(), At: f.stamp,
 	})
-	if err != nil {
-		return fmt.Errorf("write run: %w", err)
-	}
-	return nil
 }
 
 // unlessFirst returns t, or nil in the first fold of a run. PostgreSQL then uses the time of the
@@ -223,21 +215,17 @@ func (f *fold) unlessFirst(t time.Time) *time.Time {
 	return &t
 }
 
-// writeStages inserts the new stages.
-func (f *fold) writeStages(tx pgx.Tx) error {
+// queueStages inserts the new stages.
+func (f *fold) queueStages(batch *postgres.Batch) {
 	p := db.StageInsertManyParams{WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, At: f.unlessFirst(f.stamp), Now: f.unlessFirst(f.run.Now)}
 	for _, t := range f.made {
 		if !t.dropped {
 			appendStage(&p, t)
 		}
 	}
-	if len(p.Ids) == 0 {
-		return nil
+	if len(p.Ids) > 0 {
+		_ = db.New().StageInsertMany(f.ctx, batch, p)
 	}
-	if err := db.New().StageInsertMany(f.ctx, tx, p); err != nil {
-		return fmt.Errorf("insert stages: %w", err)
-	}
-	return nil
 }
 
 func appendStage(p *db.StageInsertManyParams, t *stage) {
@@ -266,8 +254,8 @@ func appendStage(p *db.StageInsertManyParams, t *stage) {
 	p.Signals = append(p.Signals, t.signal)
 }
 
-// writeFinished finishes stages of earlier folds.
-func (f *fold) writeFinished(tx pgx.Tx) error {
+// queueFinished finishes stages of earlier folds.
+func (f *fold) queueFinished(batch *postgres.Batch) {
 	p := db.StageFinishManyParams{WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, At: f.stamp}
 	end := func(id uuid.UUID, s *stage, l loop) {
 		p.Ids = append(p.Ids, id)
@@ -281,17 +269,13 @@ func (f *fold) writeFinished(tx pgx.Tx) error {
 	for _, id := range f.cut {
 		end(id, &stage{status: status.StageCanceled}, loop{})
 	}
-	if len(p.Ids) == 0 {
-		return nil
+	if len(p.Ids) > 0 {
+		_ = db.New().StageFinishMany(f.ctx, batch, p)
 	}
-	if err := db.New().StageFinishMany(f.ctx, tx, p); err != nil {
-		return fmt.Errorf("finish stages: %w", err)
-	}
-	return nil
 }
 
-// writeLoops writes the progress of loops of earlier folds.
-func (f *fold) writeLoops(tx pgx.Tx) error {
+// queueLoops writes the progress of loops of earlier folds.
+func (f *fold) queueLoops(batch *postgres.Batch) {
 	on := db.StageAdvanceLoopsParams{WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, At: f.stamp}
 	byID := func(a, b *loop) int { return bytes.Compare(a.id[:], b.id[:]) }
 	for _, l := range slices.SortedFunc(maps.Values(f.loops), byID) {
@@ -300,13 +284,9 @@ func (f *fold) writeLoops(tx pgx.Tx) error {
 			on.LiveItems, on.FailedItems = append(on.LiveItems, l.live), append(on.FailedItems, l.failed)
 		}
 	}
-	if len(on.Ids) == 0 {
-		return nil
+	if len(on.Ids) > 0 {
+		_ = db.New().StageAdvanceLoops(f.ctx, batch, on)
 	}
-	if err := db.New().StageAdvanceLoops(f.ctx, tx, on); err != nil {
-		return fmt.Errorf("advance loops: %w", err)
-	}
-	return nil
 }
 
 // eventOutput returns the output of an event of the run (contract 2.5).

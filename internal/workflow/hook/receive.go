@@ -124,10 +124,13 @@ const outcomeTimeout = 2 * time.Second
 // recordRefusal stores in the hook why a delivery was rejected before it was admitted. Anybody who
 // knows the hook's address can cause such rejections, at any rate. So each process records each
 // reason of a hook at most once per 10 seconds, and a rejection overwrites the previous one: a
-// flood costs a fixed number of statements and no space. Nothing that the sender sent is stored.
+// flood causes a fixed number of writes and uses no space. Nothing that the sender sent is stored. A
+// reason that came within a second after another one is not written, and the next delivery with it
+// tries again.
 func (s *Service) recordRefusal(ctx context.Context, key notify.Key, reason string) {
-	if s.refusals.Take(refusal{key.ID, reason}) == 0 {
-		s.store(ctx, db.HookRecordDeliveryParams{WorkspaceID: key.WorkspaceID, ID: key.ID, Refusal: &reason})
+	source := refusal{key.ID, reason}
+	if s.refusals.Take(source) == 0 && !s.store(ctx, db.HookRecordDeliveryParams{WorkspaceID: key.WorkspaceID, ID: key.ID, Refusal: &reason}) {
+		s.refusals.Return(source)
 	}
 }
 
@@ -151,13 +154,16 @@ func (s *Service) recordOutcome(ctx context.Context, key notify.Key, triggered r
 	s.store(ctx, p)
 }
 
-// store stores the outcome of a delivery in its hook. A failure is logged: the outcome itself stands.
-func (s *Service) store(ctx context.Context, p db.HookRecordDeliveryParams) {
+// store stores the outcome of a delivery in its hook, and reports whether it did. A failure is
+// logged: the outcome itself stands.
+func (s *Service) store(ctx context.Context, p db.HookRecordDeliveryParams) bool {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), outcomeTimeout)
 	defer cancel()
-	if err := db.New().HookRecordDelivery(ctx, s.API, p); err != nil && !postgres.Unavailable(err) {
+	stored, err := db.New().HookRecordDelivery(ctx, s.API, p)
+	if err != nil && !postgres.Unavailable(err) {
 		s.Log.WarnContext(ctx, "failed to store the outcome of a delivery", "hook_id", p.ID.String(), "error", err)
 	}
+	return stored > 0
 }
 
 // sensitiveParts are parts of header names whose values may be secrets or signatures.
@@ -253,8 +259,8 @@ func (d delivery) ClaimTx(ctx context.Context, tx pgx.Tx) (uuid.UUID, bool, erro
 }
 
 // KeepTx stores which run the delivery started.
-func (d delivery) KeepTx(ctx context.Context, tx pgx.Tx, made uuid.UUID) error {
-	err := db.New().HookDeliveryInsert(ctx, tx, db.HookDeliveryInsertParams{WorkspaceID: d.key.WorkspaceID, HookID: d.key.ID, Marks: d.marks, RunID: made})
+func (d delivery) KeepTx(ctx context.Context, conn db.DBTX, made uuid.UUID) error {
+	err := db.New().HookDeliveryInsert(ctx, conn, db.HookDeliveryInsertParams{WorkspaceID: d.key.WorkspaceID, HookID: d.key.ID, Marks: d.marks, RunID: made})
 	if err != nil {
 		return fmt.Errorf("store a delivery: %w", err)
 	}

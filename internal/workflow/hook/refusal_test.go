@@ -50,6 +50,25 @@ type unrestricted struct{}
 
 func (unrestricted) MayUse(uuid.UUID) bool { return true }
 
+// A reason that the limit of one write per second left out is recorded by the next delivery.
+func TestHookShowsTheLatestReason(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	missing, wrong := b.delivery("x", "{}"), b.delivery("y", "{}")
+	missing.Header.Del("X-Mac")
+	wrong.Header.Set("X-Mac", strings.Repeat("00", 32))
+	b.reject(t, missing, fault.Unauthorized)
+	b.reject(t, wrong, fault.Unauthorized)
+	if _, err := b.pool.Exec(t.Context(), "UPDATE hooks SET last_refused_at = now() - interval '3 seconds'"); err != nil {
+		t.Fatal(err)
+	}
+	b.reject(t, wrong, fault.Unauthorized)
+	shown, err := b.Get(b.ctx, notify.Key{WorkspaceID: b.workspace, ID: b.id}, unrestricted{})
+	if err != nil || shown.LastRefusal == nil || *shown.LastRefusal != "invalid_signature" || shown.RefusalCount != 2 {
+		t.Errorf("the hook shows %+v, %v", shown, err)
+	}
+}
+
 // A stranger who knows the address of a hook causes at most one write per reason in 10 seconds.
 func TestRejectedDeliveriesCauseFewWrites(t *testing.T) {
 	t.Parallel()

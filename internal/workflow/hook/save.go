@@ -16,6 +16,7 @@ import (
 	"github.com/weft-automation/weft/internal/platform/idempotency"
 	"github.com/weft-automation/weft/internal/platform/notify"
 	"github.com/weft-automation/weft/internal/platform/postgres"
+	"github.com/weft-automation/weft/internal/secret/signature"
 )
 
 const (
@@ -84,7 +85,7 @@ func (s *Service) createTx(ctx context.Context, tx pgx.Tx, id uuid.UUID, p Creat
 			return nil, err
 		}
 	}
-	checked, secret, err := check(requested, "")
+	checked, secret, err := check(requested, "", "")
 	if err != nil {
 		return nil, err
 	}
@@ -104,22 +105,26 @@ func (s *Service) createTx(ctx context.Context, tx pgx.Tx, id uuid.UUID, p Creat
 	if err := db.New().HookInsert(ctx, tx, row); err != nil {
 		return nil, fmt.Errorf("insert hook: %w", err)
 	}
-	return warningsOf(secret), nil
+	return warningsOf(checked, secret), nil
 }
 
-// goodSecret is the length in bytes from which a secret is not reported as short: the output of
+// goodSecret is the length in bytes from which the key of an HMAC is not reported as short: the output of
 // SHA-256, as RFC 2104 recommends for keys of an HMAC. Shorter secrets are accepted, because
 // existing clients send them (decisions 9.6).
 const goodSecret = 32
 
-// warningsOf returns the warnings about a secret.
-func warningsOf(secret string) []api.HookWarning {
-	if len(secret) >= goodSecret {
+// warningsOf returns the warnings about the secret of a verification.
+func warningsOf(v api.Verification, secret string) []api.HookWarning {
+	key := []byte(secret)
+	if v.Scheme == api.VerificationSchemeStandardWebhooks {
+		key = signature.WebhookKey(secret)
+	}
+	if len(key) >= goodSecret {
 		return nil
 	}
 	return []api.HookWarning{{
 		Code: "SHORT_SECRET", Pointer: "/verification/secret",
-		Message: fmt.Sprintf("The secret has fewer than %d bytes. Anyone who guesses it can forge deliveries. Use at least %[1]d random bytes.", goodSecret),
+		Message: fmt.Sprintf("The key of the signature has fewer than %d bytes. Anyone who guesses it can forge deliveries. Use at least %[1]d random bytes.", goodSecret),
 	}}
 }
 
@@ -175,14 +180,18 @@ func (s *Service) replaceTx(ctx context.Context, tx pgx.Tx, key notify.Key, d Dr
 		if err != nil && d.Verification.Secret == nil {
 			return nil, err
 		}
-		checked, secret, err := check(d.Verification, kept)
+		var current api.Verification
+		if err := json.Unmarshal(present.Verification, &current); err != nil {
+			return nil, fmt.Errorf("decode the hook's verification settings: %w", err)
+		}
+		checked, secret, err := check(d.Verification, kept, current.Scheme)
 		if err != nil {
 			return nil, err
 		}
 		if row.Verification, row.Sealed, err = s.encode(key, checked, secret); err != nil {
 			return nil, err
 		}
-		warnings = warningsOf(secret)
+		warnings = warningsOf(checked, secret)
 	}
 	if err := db.New().HookUpdate(ctx, tx, row); err != nil {
 		return nil, fmt.Errorf("update hook: %w", err)

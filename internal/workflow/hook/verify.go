@@ -27,8 +27,9 @@ const (
 )
 
 // check fills in the defaults of a verification. If the request contains no secret, check uses the
-// current secret. It returns INVALID_INPUT if the verification is invalid.
-func check(requested *api.NewVerification, current string) (v api.Verification, secret string, err error) {
+// current secret, which is that of the current scheme. It returns INVALID_INPUT if the verification
+// is invalid.
+func check(requested *api.NewVerification, current string, scheme api.VerificationScheme) (v api.Verification, secret string, err error) {
 	if secret = current; requested.Secret != nil {
 		secret = *requested.Secret
 	}
@@ -39,7 +40,7 @@ func check(requested *api.NewVerification, current string) (v api.Verification, 
 		return v, "", fault.InvalidAt("/verification/secret", "must not contain an environment variable, which only runs can use")
 	}
 	if requested.Scheme != nil && *requested.Scheme == api.VerificationSchemeStandardWebhooks {
-		if err := signature.CheckSecret(secret); err != nil && requested.Secret != nil {
+		if err := signature.CheckSecret(secret); err != nil && (requested.Secret != nil || scheme != *requested.Scheme) {
 			return v, "", fault.InvalidAt("/verification/secret", "%s", err)
 		}
 		return api.Verification{

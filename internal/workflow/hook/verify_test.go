@@ -25,7 +25,7 @@ const secret = "correct-horse-battery"
 func made(t *testing.T, given api.NewVerification) api.Verification {
 	t.Helper()
 	given.Secret = new(secret)
-	v, _, err := check(&given, "")
+	v, _, err := check(&given, "", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,17 +79,52 @@ func TestRejectedStandardWebhookHasItsReason(t *testing.T) {
 	}
 }
 
+// What counts is the key of the HMAC: for Standard Webhooks, the bytes that whsec_ encodes.
+func TestShortKeysAreReported(t *testing.T) {
+	encoded := func(length int) string {
+		return "whsec_" + base64.StdEncoding.EncodeToString([]byte(strings.Repeat("k", length)))
+	}
+	hmac, standard := api.VerificationSchemeHmac, api.VerificationSchemeStandardWebhooks
+	for _, c := range []struct {
+		scheme api.VerificationScheme
+		secret string
+		want   int
+	}{
+		{hmac, strings.Repeat("k", 31), 1}, {hmac, strings.Repeat("k", 32), 0}, {hmac, encoded(20), 0},
+		{standard, strings.Repeat("k", 31), 1}, {standard, strings.Repeat("k", 32), 0},
+		{standard, encoded(20), 1}, {standard, encoded(31), 1}, {standard, encoded(32), 0},
+	} {
+		if got := warningsOf(api.Verification{Scheme: c.scheme}, c.secret); len(got) != c.want {
+			t.Errorf("%s, %s: %+v", c.scheme, c.secret, got)
+		}
+	}
+}
+
 func TestStandardWebhooksSecretMustBeValid(t *testing.T) {
 	for _, wrong := range []string{"whsec_correct-horse", "whsec_", "whsec_YQ", "whsec_YWI-"} {
 		given := api.NewVerification{Scheme: new(api.VerificationSchemeStandardWebhooks), Secret: &wrong}
-		_, _, err := check(&given, "")
+		_, _, err := check(&given, "", "")
 		refused, ok := errors.AsType[*fault.Error](err)
 		if !ok || refused.Code != fault.InvalidInput || refused.Details[0].Pointer != "/verification/secret" || !strings.Contains(refused.Details[0].Message, "base64") {
 			t.Errorf("%s: %v", wrong, err)
 		}
 		given = api.NewVerification{Secret: &wrong, Header: new("X-Mac")}
-		if _, _, err := check(&given, ""); err != nil {
+		if _, _, err := check(&given, "", ""); err != nil {
 			t.Errorf("%s as the text of an HMAC: %v", wrong, err)
+		}
+	}
+}
+
+// A secret that was stored before its form was checked remains usable, but not with another scheme.
+func TestKeptSecretMustSuitANewScheme(t *testing.T) {
+	hmac, standard := api.VerificationSchemeHmac, api.VerificationSchemeStandardWebhooks
+	for _, c := range []struct {
+		from api.VerificationScheme
+		kept string
+		want fault.Code
+	}{{hmac, "whsec_correct-horse", fault.InvalidInput}, {standard, "whsec_correct-horse", ""}, {hmac, secret, ""}} {
+		if _, _, err := check(&api.NewVerification{Scheme: &standard}, c.kept, c.from); fault.CodeOf(err) != c.want && (err != nil || c.want != "") {
+			t.Errorf("%s from %s: got %v, want %q", c.kept, c.from, err, c.want)
 		}
 	}
 }

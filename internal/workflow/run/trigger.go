@@ -61,8 +61,8 @@ type Claim interface {
 	Find(ctx context.Context, conn postgres.DB) (made uuid.UUID, found bool, err error)
 	// ClaimTx locks the claim until tx ends and does the same as Find.
 	ClaimTx(ctx context.Context, tx pgx.Tx) (made uuid.UUID, found bool, err error)
-	// KeepTx stores, in one statement, which run the claim has started.
-	KeepTx(ctx context.Context, tx pgx.Tx, made uuid.UUID) error
+	// KeepTx stores, in one statement, which run the claim has started. conn may be a batch.
+	KeepTx(ctx context.Context, conn db.DBTX, made uuid.UUID) error
 }
 
 // Triggered is an accepted run.
@@ -281,15 +281,6 @@ func (s *Service) acceptTx(ctx context.Context, tx *postgres.Tx, how *execution.
 		return uuid.Nil, err
 	}
 	row := s.row(p, n)
-	tx.Last(func(tx pgx.Tx) error {
-		if err := db.New().RunInsert(ctx, tx, row); err != nil {
-			return fmt.Errorf("insert run: %w", err)
-		}
-		return nil
-	})
-	if p.Once != nil {
-		tx.Last(func(tx pgx.Tx) error { return p.Once.KeepTx(ctx, tx, n.id) })
-	}
 	start := &execution.Beginning{
 		WorkspaceID: p.WorkspaceID, RunID: n.id, Reserve: n.reserve, Delay: engine.SafetyNet,
 		Bytes: storage.RunBytes + int64(len(n.input)+len(p.Metadata)),
@@ -299,7 +290,18 @@ func (s *Service) acceptTx(ctx context.Context, tx *postgres.Tx, how *execution.
 	} else {
 		n.started, err = s.Engine.StartTx(ctx, tx, &row, n.version, start, how)
 	}
+	if err != nil {
+		return uuid.Nil, err
+	}
 	row.JobID, n.jobID = start.JobID, start.JobID
+	batch := tx.AtCommit()
+	_ = db.New().RunInsert(ctx, batch, row)
+	if p.Once != nil {
+		err = p.Once.KeepTx(ctx, batch, n.id)
+	}
+	if n.started != nil {
+		n.started.Queue(batch)
+	}
 	return uuid.Nil, err
 }
 

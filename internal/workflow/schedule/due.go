@@ -110,10 +110,7 @@ func (s *Service) Advance(ctx context.Context, key notify.Key) error {
 	} else if same(f.next, row.NextAt) && len(f.waiting) == len(row.Waiting) {
 		return nil
 	}
-	if err := f.advanceTx(ctx, s.API, nil); err != nil && !errors.Is(err, errChanged) {
-		return err
-	}
-	return nil
+	return f.advanceTx(ctx, s.API, nil)
 }
 
 // same reports whether two optional times are equal.
@@ -174,14 +171,14 @@ func (f stepClaim) ClaimTx(ctx context.Context, tx pgx.Tx) (uuid.UUID, bool, err
 	return uuid.Nil, false, err
 }
 
-// KeepTx advances the schedule.
-func (f stepClaim) KeepTx(ctx context.Context, tx pgx.Tx, made uuid.UUID) error {
+// KeepTx advances the schedule, which ClaimTx has locked.
+func (f stepClaim) KeepTx(ctx context.Context, conn db.DBTX, made uuid.UUID) error {
 	failpoint.Reached(failpoint.InSchedule)
-	return f.advanceTx(ctx, tx, &made)
+	return f.advanceTx(ctx, conn, &made)
 }
 
 // advanceTx writes the next state of the schedule, with the ID of the run that was started, if
-// any. It returns errChanged if the schedule has changed since it was read.
+// any. It writes nothing if the schedule has changed since it was read.
 func (f stepClaim) advanceTx(ctx context.Context, conn db.DBTX, made *uuid.UUID) error {
 	p := db.ScheduleAdvanceParams{
 		WorkspaceID: f.key.WorkspaceID, ID: f.key.ID, Revision: f.row.Revision, NextAt: f.next, Waiting: f.waiting,
@@ -193,11 +190,8 @@ func (f stepClaim) advanceTx(ctx context.Context, conn db.DBTX, made *uuid.UUID)
 	if f.skipped != nil {
 		p.LastSkipReason = &f.reason
 	}
-	switch n, err := db.New().ScheduleAdvance(ctx, conn, p); {
-	case err != nil:
+	if err := db.New().ScheduleAdvance(ctx, conn, p); err != nil {
 		return fmt.Errorf("advance schedule: %w", err)
-	case n == 0:
-		return errChanged
 	}
 	return nil
 }
