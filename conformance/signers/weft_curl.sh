@@ -10,23 +10,23 @@
 # WEFT_URL may have a path, such as https://example.com/weft, if a proxy removes that path before
 # the request reaches Weft. It is sent, but not signed.
 #
-# What follows the body (a file, - for standard input, or '' for none) goes to curl as it is.
-# Sourced, it only gives the functions.
+# The body is a file, - for standard input, or '' for no body. Further arguments are passed to curl.
+# If you source this file, it only defines the functions.
 
 # weft_message METHOD PATH TIMESTAMP [FILE] writes the bytes that are signed. PATH is everything
 # after the host, the query included, as Weft receives it; an empty body counts as {}.
 weft_message() {
   printf '%s|%s|%s|' "$1" "$2" "$3"
   if [ -n "${4:-}" ] && [ -s "$4" ]; then
-    cat "$4" # not $(cat ...), which loses line ends
+    cat "$4" # $(cat ...) would remove trailing newlines
   else
     printf '{}'
   fi
 }
 
-# weft_signature METHOD PATH TIMESTAMP [FILE] prints the value of X-Sdk-Signature, by the secret
-# in WEFT_API_SECRET: base64 of PKCS#8, so PEM but for its two lines. It is in no argument, which
-# others could see; openssl reads it as a file, which only its owner may read.
+# weft_signature METHOD PATH TIMESTAMP [FILE] prints the value of X-Sdk-Signature. It signs with
+# WEFT_API_SECRET, which is base64 of PKCS#8: PEM without its first and last line. Other users can
+# see arguments of a process, so openssl reads the secret from a file that only its owner can read.
 weft_signature() (
   set -euo pipefail
   umask 077
@@ -38,7 +38,7 @@ weft_signature() (
   openssl base64 -A -in "$folder/signature"
 )
 
-# weft_curl METHOD PATH [FILE] [CURL ARGUMENTS...] signs and sends.
+# weft_curl METHOD PATH [FILE] [CURL ARGUMENTS...] signs a request and sends it.
 weft_curl() (
   set -euo pipefail
   method=$1 path=$2 file=${3:-}
@@ -49,7 +49,7 @@ weft_curl() (
     trap 'rm -f "$file"' EXIT
     cat >"$file"
   elif [ -n "$file" ] && [ ! -r "$file" ]; then
-    printf 'weft_curl: %s cannot be read\n' "$file" >&2 # or it would go out without a body
+    printf 'weft_curl: cannot read %s\n' "$file" >&2 # otherwise curl would send no body
     return 1
   fi
   if [ -n "$file" ] && [ -s "$file" ]; then

@@ -7,9 +7,9 @@
 base_url may have a path, such as https://example.com/weft, if a proxy removes that path before
 the request reaches Weft. It is sent, but not signed.
 
-It signs with the package `cryptography` or PyNaCl where one of them is installed. Else it
-computes Ed25519 (RFC 8032) by itself, slowly and in a time that depends on the secret: good
-for scripts, not for a service whose timing others can measure.
+It signs with the package `cryptography` or PyNaCl if one of them is installed. Otherwise it
+computes Ed25519 (RFC 8032) in Python. This is slow and takes a time that depends on the secret:
+use it for scripts, not for a service whose timing others can measure.
 """
 import base64
 import hashlib
@@ -19,15 +19,16 @@ import urllib.request
 
 
 def message(method, path, timestamp, body=b""):
-    """The bytes that are signed. path is everything after the host, the query included, as
-    Weft receives it; timestamp is whole seconds; an empty body counts as {}."""
+    """Returns the bytes to sign. path is everything after the host, including the query, as
+    Weft receives it. timestamp is in whole seconds. An empty body counts as {}."""
     return f"{method}|{path}|{timestamp}|".encode() + (body or b"{}")
 
 
 class WeftSigner:
     def __init__(self, api_key, api_secret, ed25519=None):
-        """api_secret is base64 of the PKCS#8 form of an Ed25519 key, whose last 32 bytes are
-        the seed. ed25519 makes a function that signs of a seed; None: the best there is."""
+        """api_secret is an Ed25519 key in PKCS#8, encoded in base64. Its last 32 bytes are the
+        seed. ed25519 is a function that returns a signing function for a seed. The default is
+        the fastest one that is installed."""
         der = base64.b64decode(api_secret, validate=True)
         if len(der) < 48:
             raise ValueError("the apiSecret is not a PKCS#8 key")
@@ -35,11 +36,11 @@ class WeftSigner:
         self._sign = (ed25519 or best())(der[-32:])
 
     def signature(self, method, path, timestamp, body=b""):
-        """The value of X-Sdk-Signature."""
+        """Returns the value of X-Sdk-Signature."""
         return base64.b64encode(self._sign(message(method, path, timestamp, body))).decode()
 
     def headers(self, method, path, body=b""):
-        """The headers of a request that is sent at once."""
+        """Returns the headers of a request. Send it at once: the timestamp expires."""
         timestamp = str(int(time.time()))
         headers = {
             "X-Api-Key": self.api_key,
@@ -51,10 +52,10 @@ class WeftSigner:
         return headers
 
     def request(self, base_url, method, path, body=b""):
-        """A signed request for urllib. The body is sent as it is: serialize it once."""
+        """Returns a signed request for urllib. It sends the body unchanged: serialize it once."""
         base_url = base_url.rstrip("/")
         request = urllib.request.Request(base_url + path, data=body or None, method=method)
-        received = request.selector[len(urllib.parse.urlsplit(base_url).path):]  # of what is really sent
+        received = request.selector[len(urllib.parse.urlsplit(base_url).path):]  # the path as urllib sends it
         for name, value in self.headers(method, received, body).items():
             request.add_header(name, value)
         return request
@@ -73,7 +74,7 @@ def best():
         return plain
 
 
-# Ed25519 without any package: points of the curve are (X, Y, Z, T) with x = X/Z, y = Y/Z
+# Ed25519 in Python: points of the curve are (X, Y, Z, T) with x = X/Z, y = Y/Z
 # and xy = T/Z (RFC 8032, 5.1.4).
 P = 2**255 - 19
 L = 2**252 + 27742317777372353535851937790883648493  # the order of the base point
@@ -110,7 +111,7 @@ def _number(*parts):
 
 
 def plain(seed):
-    """Ed25519 of the standard library alone: a function that signs with the seed."""
+    """Returns a function that signs with the seed, using only the standard library."""
     digest = hashlib.sha512(seed).digest()
     scalar = int.from_bytes(digest[:32], "little") & (1 << 254) - 8 | 1 << 254
     public = _encoded(_times(scalar))

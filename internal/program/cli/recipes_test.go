@@ -66,7 +66,11 @@ func TestRecipesRunOnTheRealService(t *testing.T) {
 	for _, one := range all {
 		file := filepath.Join(dir, one.Name+".yaml")
 		run(t, environ, "", "workflows", "new", "--from="+one.Name, file).check(t, 0, "", "")
-		if text := strings.Replace(one.Text, "019aa5f3-0a1b-7c2d-8e3f-4a5b6c7d8e9f", ids["endpoint"], 1); text != one.Text {
+		if strings.Count(one.Text, "module: API_CALL\n") != strings.Count(one.Text, "expectStatus: ") {
+			t.Errorf("%s: a call without expectStatus counts a 404 as a success", one.Name)
+		}
+		if text := strings.Replace(one.Text, "workflowId: WORKFLOW_ID", "workflowId: "+ids["endpoint"], 1); text != one.Text {
+			run(t, environ, "", "workflows", "push", file).check(t, 1, "", "workflowId")
 			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 				t.Fatal(err)
 			}

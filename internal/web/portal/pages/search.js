@@ -19,7 +19,8 @@ addEventListener('DOMContentLoaded', () => {
   const titleWeights = { Section: 8, Code: 8 };
   const textWeights = { Operation: 10, Guide: 5, Section: 3 };
 
-  // Every word has to be in an entry, as a word or as how one begins; in a title also within.
+  // weigh returns 0 unless the entry contains every word: as a word, as the start of a word, or
+  // anywhere in the title.
   const weigh = ({ kind, title, about, text = '' }, words) => {
     const places = [[titleWeights[kind] ?? 12, split(title)], [4, split(`${about} ${kind}`)], [textWeights[kind] ?? 2, text.split(' ')]];
     let sum = kind === 'Guide' ? 1 : 0;
@@ -32,8 +33,8 @@ addEventListener('DOMContentLoaded', () => {
     return sum;
   };
 
-  // The best entries, one per page or section.
-  const look = (index, words) => {
+  // rank returns the best entries, at most one per page or section.
+  const rank = (index, words) => {
     const places = new Set();
     return index.map(entry => [weigh(entry, words), entry]).filter(([weight]) => weight).sort(([a], [b]) => b - a)
       .filter(([, { path }]) => !places.has(path) && places.add(path)).slice(0, 12);
@@ -44,7 +45,7 @@ addEventListener('DOMContentLoaded', () => {
     const dialog = document.createElement('dialog');
     dialog.className = 'weft-dialog';
     dialog.setAttribute('aria-label', 'Search the documentation');
-    dialog.innerHTML = '<input type="search" role="combobox" aria-expanded="true" aria-controls="weft-found" aria-autocomplete="list" placeholder="Search guides, operations, components, codes" autocomplete="off" spellcheck="false" aria-label="Search"><ul class="found" id="weft-found" role="listbox" aria-label="What was found"></ul><p class="nothing" role="status" hidden>Nothing has these words.</p>';
+    dialog.innerHTML = '<input type="search" role="combobox" aria-expanded="true" aria-controls="weft-found" aria-autocomplete="list" placeholder="Search guides, operations, components, codes" autocomplete="off" spellcheck="false" aria-label="Search"><ul class="found" id="weft-found" role="listbox" aria-label="Results"></ul><p class="nothing" role="status" hidden>No results. Try fewer or other words.</p>';
     const [input, list, nothing] = dialog.children;
     let at = 0;
     const choose = next => {
@@ -57,7 +58,7 @@ addEventListener('DOMContentLoaded', () => {
     };
     const show = () => {
       const words = split(input.value);
-      const found = words.length ? look(index, words) : [];
+      const found = words.length ? rank(index, words) : [];
       list.replaceChildren(...(words.length ? found : index.filter(entry => entry.kind === 'Guide').map(entry => [1, entry])).map(([, entry], i) => {
         const [item, link, about] = ['li', 'a', 'small'].map(name => document.createElement(name));
         [link.href, link.textContent, about.textContent] = [entry.path, entry.title, `${entry.kind}${entry.about ? ` · ${entry.about}` : ''}`];
@@ -83,7 +84,7 @@ addEventListener('DOMContentLoaded', () => {
     dialog.addEventListener('close', () => dialog.remove());
     document.body.append(dialog);
     load().then(all => { index = all; show(); }, () => {
-      nothing.textContent = 'The search could not be loaded.';
+      nothing.textContent = 'The search index could not be loaded. Check your connection and try again.';
       nothing.hidden = false;
     });
     dialog.showModal();
