@@ -14,7 +14,7 @@ type BlockedError struct{ Reason string }
 func (e *BlockedError) Error() string { return "blocked target: " + e.Reason }
 
 const (
-	reasonAddress = "the host must have public addresses only"
+	reasonAddress = "the host must have public addresses only, unless this Weft was started with --allow-network for its network"
 	reasonScheme  = "the scheme must be https"
 	reasonPort    = "the port must be 443 or between 1024 and 65535"
 )
