@@ -85,14 +85,14 @@ check: lint vet static
 
 lint: prose $(NODE_DONE)
 	@files=$$(gofmt -l cmd conformance gen internal); test -z "$$files" || { printf '%s\n' "$$files" "these files are not formatted: run gofmt -w" >&2; exit 1; }
-	nice -n 19 npm --prefix $(TOOLS) run --silent lint
+	npm --prefix $(TOOLS) run --silent lint
 
 # Phrases that the style guide replaces: make prose ARGS="internal/workflow queries".
 prose: go
-	@nice -n 19 go run ./internal/program/prose $(ARGS)
+	@go run ./internal/program/prose $(ARGS)
 
 vet: go
-	nice -n 19 go vet ./...
+	go vet ./...
 
 # Listing the export data compiles all packages and their tests. It links nothing, because tests with
 # cached results need no linking. GOGC=800 reduces the compile time by a tenth.
@@ -100,7 +100,7 @@ compiled: go
 	GOGC=800 go list -test -export ./... >/dev/null
 
 static: vet
-	nice -n 19 $(GO_TOOL) staticcheck -tests=$(LINT_TESTS) ./...
+	$(GO_TOOL) staticcheck -tests=$(LINT_TESTS) ./...
 
 race: go
 	CGO_ENABLED=1 go test -race $(TEST) $$(go list ./... | grep -E '$(RACED)')
