@@ -3,12 +3,14 @@ package probe
 import (
 	"bytes"
 	"context"
+	"crypto/rand"
 	"crypto/tls"
 	"io"
 	"log"
 	"net"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"time"
 
@@ -41,6 +43,7 @@ type Delivery struct {
 type Receiver struct {
 	URL string
 
+	target  string // path and query of URL
 	t       *Trial
 	secret  string
 	replies []Reply
@@ -56,8 +59,10 @@ func (t *Trial) Receiver(secret string, replies ...Reply) *Receiver {
 		replies = []Reply{{Status: http.StatusNoContent}}
 	}
 	r := &Receiver{t: t, secret: secret, replies: replies, came: make(chan Delivery, 256)}
-	base := t.serve(http.HandlerFunc(r.receive), t.target.Authority)
-	r.URL = base + "/callback?from=conformance"
+	// The path is unique, because the port may have been that of an earlier receiver, whose callbacks
+	// are still retried.
+	r.target = "/callback/" + rand.Text() + "?from=conformance"
+	r.URL = t.serve(http.HandlerFunc(r.receive), t.target.Authority) + r.target
 	return r
 }
 
@@ -85,6 +90,10 @@ func (t *Trial) serve(handler http.Handler, authority *Authority) string {
 }
 
 func (r *Receiver) receive(w http.ResponseWriter, request *http.Request) {
+	if !strings.HasPrefix(r.target, request.URL.Path+"?") {
+		http.NotFound(w, request)
+		return
+	}
 	body, err := io.ReadAll(request.Body)
 	if err != nil {
 		return
@@ -135,7 +144,7 @@ func (r *Receiver) Next() Delivery {
 		r.t.Decided("D5.1.post", false, "callback Content-Type: got %s, want application/json", kind)
 		d.Header.Set("Content-Type", "application/json") // validate the rest
 	}
-	r.t.Equal("callback target", d.Header.Get("Target"), "/callback?from=conformance")
+	r.t.Equal("callback target", d.Header.Get("Target"), r.target)
 	r.t.NoError("callback", r.t.target.Spec.checkCallback(d))
 	r.t.NoError("callback", json.Unmarshal(d.Body, &d.Record))
 	r.t.Equal("X-Svc-Execution-Id", d.Header.Get("X-Svc-Execution-Id"), d.Record.ID.String())
