@@ -69,7 +69,7 @@ version:
 	@echo '$(VERSION)'
 
 build: go
-	@test -x bin/weft || echo "Building bin/weft. The first time takes minutes: what Weft stands on is downloaded and compiled."
+	@test -x bin/weft || echo "Building bin/weft. The first time takes minutes, because the dependencies are downloaded and compiled."
 	@go build -ldflags '-X github.com/weft-automation/weft/internal/program/app.stamp=$(VERSION)' -o bin/weft ./cmd/weft
 
 dev: build

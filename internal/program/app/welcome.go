@@ -41,7 +41,7 @@ const more = `{{define "more"}}
 
 Call the demo upstream, and show each change:
 
-  {{.Program}} call API_CALL --config '{"apiUrl":"http://{{.Demo}}/prices/eth","method":"GET"}' --input '{"headers":{}}' --stream{{.Flags}}
+  {{.Program}} call API_CALL --config '{"apiUrl":"http://{{.Demo}}/prices/eth","method":"GET"}' --stream{{.Flags}}
 
 {{- if .FanOut}}
 
