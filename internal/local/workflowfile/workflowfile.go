@@ -114,6 +114,17 @@ func Write(raw []byte) ([]byte, error) {
 	return nil, errors.New("the workflow cannot be written as YAML; write it as JSON")
 }
 
+// YAML returns the YAML of any JSON value.
+func YAML(raw []byte) ([]byte, error) {
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	decoder.UseNumber()
+	tree, err := (&jsonParser{decoder: decoder, text: raw, line: 1}).value()
+	if err != nil {
+		return nil, err
+	}
+	return encode(tree)
+}
+
 // encode returns the YAML of a tree.
 func encode(root *yaml.Node) ([]byte, error) {
 	layOut(root, 0)

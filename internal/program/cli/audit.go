@@ -53,8 +53,7 @@ func (c *auditCommand) Run(s *session) error {
 		return err
 	}
 	if len(broken) > 0 {
-		s.note("%s", counted(len(broken), "1 row is wrong.", "%d rows are wrong."))
-		return errQuiet
+		return errors.New(counted(len(broken), "1 row is wrong", "%d rows are wrong"))
 	}
 	whose := counted(workspaces, "1 workspace", "%d workspaces")
 	if c.Workspace != "" {

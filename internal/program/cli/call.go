@@ -1,14 +1,12 @@
 package cli
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
-	"slices"
 	"strings"
 	"time"
 
@@ -26,10 +24,13 @@ import (
 // maxWait is the longest wait of a submit request (contract 4.1).
 const maxWait = 15 * time.Second
 
+// maxAttempts is the largest number of attempts (contract 4.1).
+const maxAttempts = 3
+
 // maxReconnects is how often in a row a broken stream is reconnected.
 const maxReconnects = 5
 
-// callCommand executes one component. The exit code is 1 if the execution is FAILED.
+// callCommand executes one component and prints its output. The exit code is 1 if the execution is FAILED.
 type callCommand struct {
 	target
 	Module         string         `arg:"" help:"Name of the component, such as RANDOM_UUID."`
@@ -76,18 +77,26 @@ func (c *callCommand) Run(s *session) error {
 	start := time.Now()
 	record, raw, err := weft.Execute(s.ctx, request, header)
 	if err != nil {
-		return explain(err, credentials)
+		return c.suggest(s.explain(err, credentials))
 	}
 	s.note("%s  %s  %s", record.ID, record.Module, record.Status)
 	if c.Stream && !record.Status.Terminal() {
 		if record, raw, err = follow(s, weft.Client, record.ID); err != nil {
-			return explain(err, credentials)
+			return s.explain(err, credentials)
 		}
 	}
-	if err := printJSON(s.stdout, raw); err != nil {
+	if err := s.print(raw, func(out io.Writer) error { return printOutput(out, record.Output) }); err != nil {
 		return err
 	}
 	return conclude(s, record, time.Since(start))
+}
+
+// printOutput prints an output unless there is none.
+func printOutput(out io.Writer, output json.RawMessage) error {
+	if len(output) == 0 || string(output) == "null" {
+		return nil
+	}
+	return printJSON(out, output)
 }
 
 // goodSecret is the length in bytes from which the key of an HMAC is not reported as short: the output of
@@ -111,7 +120,10 @@ func (c *callCommand) request(s *session) (request api.ExecuteComponentRequest, 
 		wait = *c.Wait
 	}
 	if wait < 0 || wait > maxWait {
-		return request, nil, fmt.Errorf("--wait must be from 0s to %v; --stream waits until the execution is final", maxWait)
+		return request, nil, usage("--wait must be from 0s to %v; --stream waits until the execution is final", maxWait)
+	}
+	if c.Attempts < 1 || c.Attempts > maxAttempts {
+		return request, nil, usage("--attempts must be 1 to %d, got %d", maxAttempts, c.Attempts)
 	}
 	request.Module = moduleName(c.Module)
 	if request.Input, err = readObject("--input", c.Input, s.stdin); err != nil {
@@ -149,7 +161,7 @@ func (c *callCommand) request(s *session) (request api.ExecuteComponentRequest, 
 func (c *callCommand) fill(s *session, weft caller, request *api.ExecuteComponentRequest) error {
 	one, _, err := weft.component(s, request.Module)
 	if err != nil {
-		return err
+		return c.suggest(err)
 	}
 	taken, err := newForms(one)
 	if err != nil {
@@ -168,10 +180,10 @@ func readObject(flag, text string, stdin io.Reader) (json.RawMessage, error) {
 		raw, err = io.ReadAll(stdin)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", flag, err)
+		return nil, usage("%s: %w", flag, err)
 	}
 	if err := strictjson.CheckObject(raw); err != nil {
-		return nil, fmt.Errorf("%s: %w", flag, err)
+		return nil, usage("%s: %w", flag, err)
 	}
 	return strictjson.Compact(raw), nil
 }
@@ -220,41 +232,17 @@ func conclude(s *session, record api.ComponentExecution, took time.Duration) err
 	case status.ExecutionFailed:
 		var failure struct{ Code, Message string }
 		_ = json.Unmarshal(record.Error, &failure) // an error in another form is shown by the record
-		s.note("FAILED after %v: %s: %s", took, failure.Code, failure.Message)
+		text := fmt.Sprintf("FAILED after %v: %s: %s", took, failure.Code, printable(failure.Message))
 		if failure.Code == component.CodeAddressBlocked {
-			s.note(networkHint)
+			text += "\n" + networkHint
 		}
-		return errQuiet
+		return errors.New(text)
 	}
 	s.note("%s after %v; the execution continues (--stream waits until it is final)", record.Status, took)
 	return nil
 }
 
-// explain adds hints to errors that new users meet.
-func explain(err error, credentials client.Credentials) error {
-	problem, ok := errors.AsType[*client.Problem](err)
-	switch {
-	case !ok:
-		return fmt.Errorf("%w\nIs a Weft running at %s? Run `weft doctor` to check", err, credentials.BaseURL)
-	case slices.ContainsFunc(problem.Errors, isBlockedCallback):
-		return fmt.Errorf("%w\n%s", err, networkHint)
-	case problem.Reason != nil && *problem.Reason == "invalid_credentials" && !problem.Altered:
-		return fmt.Errorf("%w\nThe credentials are for %s. To use others, set --credentials FILE. To create a key there, run `weft keys create`; `weft dev` creates one at its next start", err, credentials)
-	}
-	return err
-}
-
 // isBlockedCallback reports whether a problem is a callbackUrl in a network that Weft may not reach.
 func isBlockedCallback(fault api.ProblemDetail) bool {
 	return fault.Pointer == "/callbackUrl" && (strings.Contains(fault.Message, "public addresses only") || strings.Contains(fault.Message, "must be https"))
-}
-
-func printJSON(w io.Writer, raw []byte) error {
-	var out bytes.Buffer
-	if err := json.Indent(&out, bytes.TrimSpace(raw), "", "  "); err != nil {
-		return fmt.Errorf("the response is not JSON: %w", err)
-	}
-	out.WriteByte('\n')
-	_, err := w.Write(out.Bytes())
-	return err
 }

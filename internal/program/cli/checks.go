@@ -275,7 +275,7 @@ func isWeft(ctx context.Context, address string) bool {
 func (d *doctorCommand) checkService(ctx context.Context, _ *session) []finding {
 	answer, err := d.get(ctx, "/readyz")
 	if err != nil {
-		return []finding{{doubt, "nothing answers at " + d.baseURL(), "start the service: " + d.cure("weft dev", "weft serve and weft work")}}
+		return []finding{{silent, "nothing answers at " + d.baseURL(), "start the service: " + d.cure("weft dev", "weft serve and weft work")}}
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode == http.StatusOK {

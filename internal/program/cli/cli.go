@@ -1,8 +1,7 @@
 // Package cli is the command weft: it parses flags, and has one file for each command.
 //
-// All other code is in other packages. Invariant: Results are written to stdout, and everything
-// else to stderr. The exit code is 0 on success, 1 on failure, 2 for wrong usage, and 3 if weft conform
-// could not judge everything.
+// All other code is in other packages. Invariant: Results are written to stdout by session.print, and
+// everything else to stderr. exit.go has the exit codes.
 package cli
 
 import (
@@ -14,11 +13,13 @@ import (
 	"path/filepath"
 	"reflect"
 	"regexp"
-	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/alecthomas/kong"
 	"github.com/google/uuid"
+	"github.com/itchyny/gojq"
 
 	"github.com/weft-automation/weft/internal/account/audit"
 	"github.com/weft-automation/weft/internal/kit/fault"
@@ -28,16 +29,19 @@ import (
 // commands is the grammar: a line for each command. The command's type has the flags and a Run
 // method.
 type commands struct {
+	Look look `embed:"" group:"Flags of every command:"`
+
 	Dev     devCommand     `cmd:"" help:"Run a whole Weft on a private PostgreSQL, for development."`
 	Serve   serveCommand   `cmd:"" help:"Run the API (any number of processes)."`
 	Work    workCommand    `cmd:"" help:"Run the workers (any number of processes)."`
 	Migrate migrateCommand `cmd:"" help:"Bring the database to this binary's schema."`
 
-	Call       callCommand       `cmd:"" help:"Run a component and print its record."`
+	Call       callCommand       `cmd:"" help:"Run a component and print its output."`
 	Run        workflowsRun      `cmd:"" help:"Start a run of a workflow: short for weft workflows run."`
 	Components componentsCommand `cmd:"" help:"List the components, or describe the inputs, outputs and price of a component."`
 
-	Workflows workflowsCommand `cmd:"" help:"Run workflows, watch their runs, and save workflows in files."`
+	Runs      runsCommand      `cmd:"" help:"List, print, watch, signal and cancel runs of workflows."`
+	Workflows workflowsCommand `cmd:"" help:"List workflows, and save workflows in files."`
 
 	Schedules schedulesCommand `cmd:"" help:"Manage schedules, which start runs of workflows at set times."`
 	Hooks     hooksCommand     `cmd:"" help:"Manage hooks, which start runs of workflows when other services send deliveries."`
@@ -58,6 +62,7 @@ type commands struct {
 	Doctor doctorCommand `cmd:"" help:"Check your setup and suggest fixes."`
 	Bench  benchCommand  `cmd:"" help:"Measure this Weft against what the machine can do."`
 
+	Help       helpCommand       `cmd:"" help:"Print the help of a command, or the exit codes."`
 	Completion completionCommand `cmd:"" help:"Print a script for shell completion of commands, flags, components and their fields."`
 	Complete   completeCommand   `cmd:"" name:"complete-words" hidden:""`
 
@@ -69,6 +74,9 @@ type commands struct {
 // session is the environment of a command: the context, which Ctrl-C cancels, the streams and the
 // environment variables.
 type session struct {
+	look
+	query          *gojq.Code // of --jq
+	command        *kong.Node
 	ctx            context.Context
 	program        string
 	environ        []string
@@ -94,9 +102,24 @@ func (s *session) credentialsFile() string {
 	return cmp.Or(s.getenv("WEFT_CREDENTIALS"), filepath.Join(s.dataDir(), "credentials.json"))
 }
 
-// note prints a message that is not part of the result.
+// note prints a message that is not part of the result, unless --quiet is set.
 func (s *session) note(format string, args ...any) {
+	if !s.Quiet {
+		s.complain(format, args...)
+	}
+}
+
+// complain prints an error.
+func (s *session) complain(format string, args ...any) {
 	_, _ = fmt.Fprintf(s.stderr, format+"\n", args...)
+}
+
+// progress returns where progress is written.
+func (s *session) progress() io.Writer {
+	if s.Quiet {
+		return io.Discard
+	}
+	return s.stderr
 }
 
 // counted formats a number: singular, or plural with the number as %d.
@@ -116,12 +139,6 @@ type Process struct {
 	Stdout, Stderr io.Writer
 }
 
-// errQuiet ends a command with exit code 1 after it has printed the reason.
-var errQuiet = errors.New("already reported")
-
-// errUnjudged ends weft conform with exit code 3.
-var errUnjudged = errors.New("some parts were not judged")
-
 // readID parses an argument that is an ID.
 func readID(ctx *kong.DecodeContext, into reflect.Value) error {
 	var text string
@@ -139,6 +156,23 @@ func readID(ctx *kong.DecodeContext, into reflect.Value) error {
 // exit stops the parsing after --help and the like.
 type exit int
 
+// readDuration parses a duration. A number without a unit is in seconds.
+func readDuration(ctx *kong.DecodeContext, into reflect.Value) error {
+	var text string
+	if err := ctx.Scan.PopValueInto("duration", &text); err != nil {
+		return err
+	}
+	if _, err := strconv.ParseFloat(text, 64); err == nil {
+		text += "s"
+	}
+	took, err := time.ParseDuration(text)
+	if err != nil {
+		return fmt.Errorf("%q is not a duration such as 15s or 2m", strings.TrimSuffix(text, "s"))
+	}
+	into.SetInt(int64(took))
+	return nil
+}
+
 // negative matches a negative number, which the parser takes for a flag.
 var negative = regexp.MustCompile(`^-[0-9.]+$`)
 
@@ -155,32 +189,27 @@ func Run(ctx context.Context, p Process) (code int) {
 			panic(cause)
 		}
 	}()
-	parser, err := newParser(s)
+	var all commands
+	parser, err := newParser(s, &all)
 	if err != nil {
-		s.note("weft: %v", err)
-		return 2
+		s.complain("weft: %v", err)
+		return exitUsage
 	}
 	command, err := parser.Parse(p.Args)
 	if err != nil {
-		s.note("weft: %v", err)
-		if at := slices.IndexFunc(p.Args, negative.MatchString); at >= 0 {
-			s.note("Pass a negative number as --name=%[1]s, or as the last argument: -- %[1]s.", p.Args[at])
-		}
-		if parse, ok := errors.AsType[*kong.ParseError](err); ok {
-			s.note("Try: %s --help", strings.TrimSpace("weft "+parse.Context.Command()))
-		}
-		return 2
+		return s.failParse(err, p.Args)
 	}
-	if err := command.Run(s); err != nil {
-		if !errors.Is(err, errQuiet) {
-			s.note("weft: %s", plain(err))
-		}
-		if errors.Is(err, errUnjudged) {
-			return 3
-		}
-		return 1
+	s.look, s.command = all.Look, command.Selected()
+	if s.query, err = s.compile(); err == nil {
+		err = command.Run(s)
 	}
-	return 0
+	if err == nil {
+		return exitDone
+	}
+	if !errors.Is(err, errQuiet) {
+		s.complain("weft: %s", plain(err))
+	}
+	return exitCode(err)
 }
 
 // plain returns the text of an error without its code.
@@ -191,18 +220,19 @@ func plain(err error) string {
 	return err.Error()
 }
 
-func newParser(s *session) (*kong.Kong, error) {
+func newParser(s *session, all *commands) (*kong.Kong, error) {
 	addr, opsAddr := "127.0.0.1:8080", "127.0.0.1:9090"
 	if s.getenv("DATABASE_URL") != "" { // used by serve, not by dev
 		addr, opsAddr = cmp.Or(s.getenv("WEFT_ADDR"), addr), cmp.Or(s.getenv("WEFT_OPS_ADDR"), opsAddr)
 	}
-	return kong.New(&commands{},
+	return kong.New(all,
 		kong.Name("weft"),
 		kong.Description("Runs components and workflows, durably."),
 		kong.Writers(s.stdout, s.stderr),
 		kong.Exit(func(code int) { panic(exit(code)) }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		kong.TypeMapper(reflect.TypeFor[uuid.UUID](), kong.MapperFunc(readID)),
+		kong.TypeMapper(reflect.TypeFor[time.Duration](), kong.MapperFunc(readDuration)),
 		kong.Vars{
 			"data_dir":     s.dataDir(),
 			"credentials":  s.credentialsFile(),

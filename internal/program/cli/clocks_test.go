@@ -25,7 +25,7 @@ func TestDoctorComparesClocks(t *testing.T) {
 			}
 			continue
 		}
-		if len(found) != 1 || found[0].level != c.want || !strings.Contains(found[0].text, c.text) {
+		if len(found) != 1 || found[0].Level != c.want || !strings.Contains(found[0].Text, c.text) {
 			t.Errorf("clock ahead by %v: unexpected findings %v", c.ahead, found)
 		}
 	}

@@ -47,7 +47,7 @@ type completeCommand struct {
 }
 
 func (c *completeCommand) Run(s *session) error {
-	parser, err := newParser(s)
+	parser, err := newParser(s, &commands{})
 	if err != nil {
 		return err
 	}

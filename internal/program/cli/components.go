@@ -28,7 +28,7 @@ type componentsCommand struct {
 	target
 	Module   string `arg:"" optional:"" help:"The component to describe. Without this argument, all components are listed."`
 	Category string `placeholder:"NAME" help:"List only those of a category, such as UTILITY."`
-	JSON     bool   `name:"json" help:"Print the catalogue as JSON."`
+	JSON     bool   `name:"json" hidden:"" help:"Print the catalogue as JSON."`
 	Offline  bool   `help:"Use the built-in catalogue without calling the service."`
 }
 
@@ -39,6 +39,9 @@ func (c *componentsCommand) Help() string {
 }
 
 func (c *componentsCommand) Run(s *session) error {
+	if c.JSON {
+		s.Output = "json"
+	}
 	if c.Module != "" {
 		return c.describe(s)
 	}
@@ -49,22 +52,16 @@ func (c *componentsCommand) Run(s *session) error {
 	if c.Category != "" {
 		all = slices.DeleteFunc(all, func(one api.Component) bool { return !strings.EqualFold(one.Category, c.Category) })
 		if len(all) == 0 {
-			return fmt.Errorf("no components in the category %q", printable(c.Category))
+			return notFound("no components in the category %q", printable(c.Category))
 		}
 	}
 	slices.SortStableFunc(all, func(a, b api.Component) int { return cmp.Compare(a.Category, b.Category) })
-	if c.JSON {
-		raw, err := strictjson.Encode(all)
-		if err != nil {
-			return err
+	if s.Output == "table" && s.query == nil {
+		for i := range all {
+			all[i].Description = catalog.FirstSentence(all[i].Description)
 		}
-		return printJSON(s.stdout, raw)
 	}
-	lines := newTable(s.stdout, "CATEGORY", "MODULE", "PRICE", "WHAT IT DOES")
-	for _, one := range all {
-		lines.row(printable(one.Category), printable(one.Module), one.Price, printable(catalog.FirstSentence(one.Description)))
-	}
-	return lines.Flush()
+	return printAll(s, all, view{columns: "MODULE=module CATEGORY=category PRICE=price WHAT_IT_DOES=description"})
 }
 
 // all returns the whole catalogue.
@@ -76,8 +73,7 @@ func (c *componentsCommand) all(s *session) ([]api.Component, error) {
 		}
 		return slices.Clone(own.All()), nil
 	}
-	const most = 10_000
-	all, _, err := list[api.Component](s, c.target, componentsPath, url.Values{}, most)
+	all, _, err := list[api.Component](s, c.target, componentsPath, url.Values{}, size{All: true})
 	return all, offline(err)
 }
 
@@ -105,15 +101,14 @@ func (c *componentsCommand) describe(s *session) error {
 	if err != nil {
 		return err
 	}
-	if c.JSON {
-		return printJSON(s.stdout, raw)
-	}
-	text, err := description(one)
-	if err != nil {
+	return s.print(raw, func(out io.Writer) error {
+		text, err := description(one)
+		if err != nil {
+			return err
+		}
+		_, err = io.WriteString(out, text)
 		return err
-	}
-	_, err = io.WriteString(s.stdout, text)
-	return err
+	})
 }
 
 // one returns the entry of the component, and the JSON that it was decoded from.
@@ -141,7 +136,7 @@ func (c *componentsCommand) one(s *session) (one api.Component, raw []byte, err 
 func (c caller) component(s *session, name string) (one api.Component, raw []byte, err error) {
 	raw, err = c.exchange(s, http.MethodGet, componentsPath+"/"+url.PathEscape(name), nil, nil, &one)
 	if problem, ok := errors.AsType[*client.Problem](err); ok && problem.Status == http.StatusNotFound {
-		err = fmt.Errorf("%w\nRun weft components to list all", err)
+		err = unknownModule(name)
 	}
 	return one, raw, err
 }

@@ -114,7 +114,7 @@ func (c *conformCommand) Run(s *session) error {
 	case ended != nil:
 		return errQuiet
 	case report.Unjudged():
-		return errUnjudged
+		return coded{errors.New("some parts were not judged"), exitAuthentication}
 	}
 	return nil
 }
@@ -128,7 +128,7 @@ func end(s *session, target *probe.Target) error {
 	defer cancel()
 	err := target.End(ctx)
 	if err != nil {
-		s.note("The cases created this, and it could not be removed:\n%v", err)
+		s.complain("The cases created this, and it could not be removed:\n%v", err)
 	}
 	return err
 }

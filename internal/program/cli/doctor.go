@@ -3,8 +3,11 @@ package cli
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"time"
+
+	"github.com/weft-automation/weft/internal/kit/strictjson"
 )
 
 // doctorCommand checks the setup of the user who runs it. It changes nothing and starts nothing.
@@ -28,16 +31,23 @@ func (d *doctorCommand) cure(ofDev, ofServe string) string {
 type level string
 
 const (
-	fine  level = "ok"
-	doubt level = "warning"
-	wrong level = "WRONG"
+	fine   level = "ok"
+	doubt  level = "warning"
+	wrong  level = "WRONG"
+	silent level = "silent" // the service does not answer
 )
 
 // finding is the result of one check, with a fix.
 type finding struct {
-	level level
-	text  string
-	cure  string
+	Level level  `json:"level"`
+	Text  string `json:"text"`
+	Cure  string `json:"fix,omitempty"`
+}
+
+// checked is a finding with the name of its check.
+type checked struct {
+	Check string `json:"check"`
+	finding
 }
 
 // checks returns the checks in an order in which each check depends only on earlier checks.
@@ -67,23 +77,44 @@ func (d *doctorCommand) checks() []struct {
 const checkTimeout = 10 * time.Second
 
 func (d *doctorCommand) Run(s *session) error {
-	bad := 0
+	bad, unanswered := 0, false
+	all := []checked{}
 	for _, check := range d.checks() {
 		ctx, cancel := context.WithTimeout(s.ctx, checkTimeout)
 		for _, f := range check.look(ctx, s) {
-			_, _ = fmt.Fprintf(s.stdout, "%-8s %-12s %s\n", f.level, check.name, f.text)
-			if f.cure != "" {
-				_, _ = fmt.Fprintf(s.stdout, "%-8s %-12s -> %s\n", "", "", f.cure)
-			}
-			if f.level == wrong {
+			all = append(all, checked{check.name, f})
+			unanswered = unanswered || f.Level == silent
+			if f.Level == wrong {
 				bad++
 			}
 		}
 		cancel()
 	}
-	if bad > 0 {
-		s.note("%d of these must be fixed.", bad)
-		return errQuiet
+	raw, err := strictjson.Encode(all)
+	if err != nil {
+		return err
+	}
+	if err := s.print(raw, func(out io.Writer) error { return drawFindings(out, all) }); err != nil {
+		return err
+	}
+	switch {
+	case bad > 0:
+		return fmt.Errorf("%d of these must be fixed", bad)
+	case unanswered:
+		return coded{fmt.Errorf("nothing answers at %s", d.baseURL()), exitUnreachable}
+	}
+	return nil
+}
+
+// drawFindings writes a line for each finding, and one for its fix.
+func drawFindings(out io.Writer, all []checked) error {
+	for _, f := range all {
+		if _, err := fmt.Fprintf(out, "%-8s %-12s %s\n", f.Level, f.Check, f.Text); err != nil {
+			return err
+		}
+		if f.Cure != "" {
+			_, _ = fmt.Fprintf(out, "%-8s %-12s -> %s\n", "", "", f.Cure)
+		}
 	}
 	return nil
 }

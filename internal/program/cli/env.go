@@ -31,39 +31,23 @@ var variableName = regexp.MustCompile(`^[A-Z][A-Z0-9_]*$`)
 // variablePath returns the path of a variable, or an error if the name is not valid.
 func variablePath(name string) (string, error) {
 	if len(name) > 64 || !variableName.MatchString(name) {
-		return "", fmt.Errorf("%q is not a valid variable name: use 1 to 64 capital letters, digits and underscores, starting with a letter", name)
+		return "", usage("%q is not a valid variable name: use 1 to 64 capital letters, digits and underscores, starting with a letter", name)
 	}
 	return environmentPath + "/" + name, nil
 }
 
-// shownValue is how many characters of a value the list shows.
-const shownValue = 60
-
 type envList struct{ target }
 
 func (c *envList) Run(s *session) error {
-	const all = 200 // the most variables that a workspace can have
-	variables, more, err := list[api.EnvironmentVariable](s, c.target, environmentPath, url.Values{}, all)
+	variables, _, err := list[api.EnvironmentVariable](s, c.target, environmentPath, url.Values{}, size{All: true})
 	if err != nil {
 		return err
 	}
 	slices.SortFunc(variables, func(a, b api.EnvironmentVariable) int { return cmp.Compare(a.Name, b.Name) })
-	lines := newTable(s.stdout, "NAME", "SECRET", "UPDATED", "VALUE", "DESCRIPTION")
-	for _, v := range variables {
-		secret, value := "no", ""
-		if v.Secret {
-			secret = "yes"
-		}
-		if v.Value != nil {
-			value = printable(*v.Value)
-		}
-		if runes := []rune(value); len(runes) > shownValue {
-			value = string(runes[:shownValue]) + "..."
-		}
-		lines.row(v.Name, secret, date(v.UpdatedAt), value, printable(v.Description))
-	}
-	s.noteMore(more)
-	return lines.Flush()
+	return printAll(s, variables, view{
+		"NAME=name VALUE=value SECRET=secret UPDATED=updatedAt DESCRIPTION=description",
+		"No variables. Set one: weft env set NAME VALUE",
+	})
 }
 
 type envSet struct {
@@ -87,7 +71,7 @@ func (c *envSet) Run(s *session) error {
 	request := api.SetEnvironmentVariableRequest{Secret: c.Secret, Description: c.Description}
 	switch {
 	case c.Value != nil && c.Secret != nil && *c.Secret:
-		return errors.New("don't pass a secret value as an argument, which other users can see; pipe it to standard input instead")
+		return usage("don't pass a secret value as an argument, which other users can see; pipe it to standard input instead")
 	case c.Value != nil:
 		request.Value = *c.Value
 	default:
@@ -96,7 +80,7 @@ func (c *envSet) Run(s *session) error {
 			return err
 		}
 		if !there { // otherwise a forgotten value would clear the variable
-			return errors.New(`the value is missing: pass it on standard input or as an argument ("" for an empty one)`)
+			return usage(`the value is missing: pass it on standard input or as an argument ("" for an empty one)`)
 		}
 		request.Value = value
 	}
@@ -108,7 +92,8 @@ func (c *envSet) Run(s *session) error {
 		return err
 	}
 	var set api.EnvironmentVariable
-	if _, err := weft.exchange(s, http.MethodPut, path, request, nil, &set); err != nil {
+	raw, err := weft.exchange(s, http.MethodPut, path, request, nil, &set)
+	if err != nil {
 		return err
 	}
 	kind := ""
@@ -116,7 +101,7 @@ func (c *envSet) Run(s *session) error {
 		kind = ", secret"
 	}
 	s.note("%s is set%s. Workflows refer to it as {{env.%s}}.", set.Name, kind, set.Name)
-	return nil
+	return s.printRecord(raw)
 }
 
 // readHidden reads a value from standard input: on a terminal a line that is not echoed, otherwise

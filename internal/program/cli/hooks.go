@@ -27,22 +27,19 @@ type hooksCommand struct {
 type hooksList struct{ ofWorkflows }
 
 func (c *hooksList) Run(s *session) error {
-	filter, err := c.filter()
+	filter, err := c.filter(s)
 	if err != nil {
 		return err
 	}
-	columns := []any{"ID", "WORKFLOW", "STATUS", "SCHEME", "HEADER", "LAST", "REFUSED", "TIMES", "NAME"}
-	return printList(s, c.target, hooksPath, filter, c.Limit, columns, func(one api.Hook) []any {
-		return []any{
-			one.ID, one.WorkflowID, one.Status, one.Verification.Scheme, printable(one.Verification.Header), dateOf(one.LastAt),
-			dateAnd(one.LastRefusedAt, one.LastRefusal), one.RefusalCount, printable(one.Name),
-		}
+	return printList(s, c.target, hooksPath, filter, c.size, view{
+		"NAME=name WORKFLOW=workflow STATUS=status SCHEME=verification.scheme HEADER=verification.header LAST=lastAt REJECTED=lastRefusedAt REASON=lastRefusal TIMES=refusalCount ID=id",
+		"No hooks. Create one: weft hooks create WORKFLOW --header X-Hub-Signature-256 --prefix sha256=",
 	})
 }
 
 type hooksCreate struct {
 	target
-	Workflow         string `arg:"" help:"ID of the workflow, or its name in the credentials file."`
+	Workflow         string `arg:"" help:"Name or ID of the workflow."`
 	Header           string `xor:"scheme" placeholder:"HEADER" help:"Header with the HMAC of the body, such as X-Hub-Signature-256."`
 	Prefix           string `placeholder:"TEXT" help:"Text before the HMAC in the header, such as sha256=."`
 	Algorithm        string `placeholder:"NAME" help:"Hash function of the HMAC, sha256 or sha512 (sha256)."`
@@ -63,16 +60,16 @@ func (c *hooksCreate) Help() string {
 func (c *hooksCreate) Run(s *session) error {
 	request := api.CreateHookRequest{Name: optional(c.Name), Status: paused(c.Paused)}
 	if c.Header == "" && (c.Prefix != "" || c.Algorithm != "" || c.Encoding != "" || c.DeliveryHeader != "") {
-		return errors.New("--prefix, --algorithm, --encoding and --delivery-header need --header")
+		return usage("--prefix, --algorithm, --encoding and --delivery-header need --header")
 	}
 	if c.AcceptRepeated && c.DeliveryHeader == "" {
-		return errors.New("--accept-repeated-bodies needs --delivery-header")
+		return usage("--accept-repeated-bodies needs --delivery-header")
 	}
 	weft, err := c.caller(s)
 	if err != nil {
 		return err
 	}
-	if request.WorkflowID, err = c.workflow(c.Workflow); err != nil {
+	if request.WorkflowID, err = c.workflow(s, c.Workflow); err != nil {
 		return err
 	}
 	if c.Header != "" || c.StandardWebhooks {
@@ -89,7 +86,7 @@ func (c *hooksCreate) Run(s *session) error {
 		s.note("Warning: %s", printable(one.Message))
 	}
 	s.note("%s  %s  deliveries go to %s", made.ID, made.Status, strings.TrimSuffix(weft.credentials.BaseURL, "/")+made.Path)
-	return printJSON(s.stdout, raw)
+	return s.printRecord(raw)
 }
 
 // verification returns how deliveries are authenticated, according to the flags.
@@ -126,11 +123,11 @@ func (c oneHook) path() string { return hooksPath + "/" + c.ID.String() }
 
 // setStatus changes the status and nothing else.
 func (c oneHook) setStatus(s *session, status api.TriggerStatus) error {
-	one, err := replace(s, c.target, c.path(), func(one api.Hook) any { return api.ReplaceHookRequest{Name: &one.Name, Status: &status} })
-	if err == nil {
-		s.note("%s  %s", one.ID, one.Status)
+	_, raw, err := replace(s, c.target, c.path(), func(one api.Hook) any { return api.ReplaceHookRequest{Name: &one.Name, Status: &status} })
+	if err != nil {
+		return err
 	}
-	return err
+	return s.printRecord(raw)
 }
 
 type hooksPause struct{ oneHook }

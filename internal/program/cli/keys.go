@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -161,34 +160,13 @@ func (k *keysList) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	lines := newTable(s.stdout, "ID", "KEY", "CREATED", "STATE", "WORKFLOWS", "LABEL")
-	for _, key := range keys {
-		state := "active"
-		switch {
-		case key.RevokedAt != nil:
-			state = "revoked " + date(*key.RevokedAt)
-		case key.ExpiresAt != nil && !key.ExpiresAt.Std().After(time.Now()):
-			state = "ended " + date(*key.ExpiresAt)
-		case key.ExpiresAt != nil:
-			state = "ends " + date(*key.ExpiresAt)
-		}
-		lines.row(key.ID, key.Hint, date(key.CreatedAt), state, workflows(key.AllowedWorkflowIds), key.Label)
-	}
-	return lines.Flush()
+	return printAll(s, keys, view{
+		"LABEL=label KEY=hint CREATED=createdAt REVOKED=revokedAt EXPIRES=expiresAt WORKFLOWS=allowedWorkflowIds ID=id",
+		"No keys. Create one: weft keys create --workspace " + k.Workspace,
+	})
 }
 
 func date(at timestamp.Time) string { return at.Std().UTC().Format(time.DateTime) }
-
-func workflows(ids []uuid.UUID) string {
-	if len(ids) == 0 {
-		return "all"
-	}
-	texts := make([]string, 0, len(ids))
-	for _, id := range ids {
-		texts = append(texts, id.String())
-	}
-	return strings.Join(texts, ",")
-}
 
 type keysRevoke struct {
 	inWorkspace

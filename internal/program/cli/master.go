@@ -3,7 +3,6 @@ package cli
 import (
 	"context"
 	"fmt"
-	"io"
 	"slices"
 	"time"
 
@@ -148,7 +147,7 @@ func reportKeys(s *session, ring *seal.Keyring, report rotation.Report) error {
 		return fmt.Errorf("%s damaged or encrypted with a missing key: add that key to WEFT_MASTER_KEYS_OLD and repeat this command; do not remove any key",
 			counted(report.Unreadable, "1 value is", "%d values are"))
 	}
-	needed, err := listKeys(s.stdout, ring, report)
+	needed, err := listKeys(s, ring, report)
 	if err == nil && needed {
 		s.note("An old key is still needed. Set WEFT_MASTER_KEY to the new key in the processes that encrypt with an old key, restart them, then repeat this command.")
 		return errQuiet
@@ -158,8 +157,13 @@ func reportKeys(s *session, ring *seal.Keyring, report rotation.Report) error {
 
 // listKeys prints a line for each key: how many processes seal under it, and whether it can be
 // removed.
-func listKeys(w io.Writer, ring *seal.Keyring, report rotation.Report) (needed bool, err error) {
-	lines := newTable(w, "KEY", "PROCESSES", "STATE")
+func listKeys(s *session, ring *seal.Keyring, report rotation.Report) (needed bool, err error) {
+	type key struct {
+		Key       string `json:"key"`
+		Processes int    `json:"processes"`
+		State     string `json:"state"`
+	}
+	var all []key
 	strange := 0 // processes that seal under an unknown key
 	for _, use := range report.Uses {
 		if !slices.ContainsFunc(ring.Fingerprints(), use.Seals) {
@@ -167,12 +171,12 @@ func listKeys(w io.Writer, ring *seal.Keyring, report rotation.Report) (needed b
 		}
 	}
 	if strange > 0 {
-		lines.row("(not given)", strange, "is still needed")
+		all = append(all, key{"(not given)", strange, "is still needed"})
 	}
-	for i, key := range ring.Fingerprints() {
+	for i, print := range ring.Fingerprints() {
 		processes := 0
 		for _, use := range report.Uses {
-			if use.Seals(key) {
+			if use.Seals(print) {
 				processes++
 			}
 		}
@@ -186,7 +190,7 @@ func listKeys(w io.Writer, ring *seal.Keyring, report rotation.Report) (needed b
 		if i == 0 && report.Left > 0 {
 			state = fmt.Sprintf("all but %s encrypted with it", counted(report.Left, "1 value are", "%d values are"))
 		}
-		lines.row(key, processes, state)
+		all = append(all, key{print, processes, state})
 	}
-	return needed || strange > 0 || report.Left > 0, lines.Flush()
+	return needed || strange > 0 || report.Left > 0, printAll(s, all, view{columns: "KEY=key PROCESSES=processes STATE=state"})
 }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"text/tabwriter"
@@ -46,12 +47,12 @@ func (q *quarantineStatus) Run(s *session) error {
 	if err := printUnfinished(s.stdout, status); err != nil || !q.List {
 		return err
 	}
-	lines := newTable(s.stdout, "\nKIND", "WORKSPACE", "ID", "STATUS", "MODULE OR WORKFLOW", "REPEAT RULE")
+	lines := s.newTable(s.stdout, "KIND", "WORKSPACE", "ID", "STATUS", "MODULE OR WORKFLOW", "REPEAT RULE")
 	err = quarantine.List(s.ctx, pool, func(row db.InstallationListUnfinishedRow) error {
-		lines.row(row.Kind, row.WorkspaceID, row.ID, row.Status, row.What, row.Rule)
+		lines.row(row.Kind, row.WorkspaceID.String(), row.ID.String(), row.Status, row.What, row.Rule)
 		return nil
 	})
-	return cmp.Or(err, lines.Flush())
+	return cmp.Or(err, lines.flush())
 }
 
 // afterRelease describes, by repeat rule, how a release treats unfinished executions.
@@ -134,8 +135,7 @@ func (q *quarantineRelease) Run(s *session) error {
 		return err
 	}
 	if status.Since == nil && !status.Elsewhere {
-		s.note("The database was not in quarantine.")
-		return errQuiet
+		return errors.New("the database was not in quarantine")
 	}
 	if n := status.Unsafe(); n > 0 && !q.FailUnsafe && !q.RepeatUnsafe {
 		return fmt.Errorf("%s not safe to repeat, and may have taken effect before the restore: choose --fail-unsafe or --repeat-unsafe (`weft quarantine status --list` lists them)",
@@ -165,8 +165,7 @@ func (q *quarantineRelease) Run(s *session) error {
 		return err
 	}
 	if !released {
-		s.note("Somebody else has already released the database.")
-		return errQuiet
+		return errors.New("somebody else has already released the database")
 	}
 	s.note("Released: work continues within two seconds.")
 	if n := status.Unsafe() - status.UnsafeHeld(); n > 0 && q.RepeatUnsafe {

@@ -24,13 +24,9 @@ func (c *workflowsNew) Run(s *session) error {
 	}
 	if c.From == "" {
 		if c.File != "" {
-			return errors.New("set --from to a recipe. To list the recipes: weft workflows new")
+			return usage("set --from to a recipe. To list the recipes: weft workflows new")
 		}
-		table := newTable(s.stdout, "RECIPE", "WHAT IT DOES")
-		for _, one := range all {
-			table.row(one.Name, one.Summary)
-		}
-		return table.Flush()
+		return printAll(s, all, view{columns: "RECIPE=Name WHAT_IT_DOES=Summary"})
 	}
 	at := slices.IndexFunc(all, func(one workflowfile.Recipe) bool { return one.Name == c.From })
 	if at < 0 {
@@ -38,7 +34,7 @@ func (c *workflowsNew) Run(s *session) error {
 		for _, one := range all {
 			names = append(names, one.Name)
 		}
-		return fmt.Errorf("--from: unknown recipe %q. The recipes are %s", printable(c.From), strings.Join(names, ", "))
+		return usage("--from: unknown recipe %q. The recipes are %s", printable(c.From), strings.Join(names, ", "))
 	}
 	if c.File == "" {
 		_, err := io.WriteString(s.stdout, all[at].Text)

@@ -1,28 +1,34 @@
 package cli
 
 import (
-	"fmt"
+	"encoding/json"
 	"maps"
+	"math"
 	"net/http"
 	"net/url"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/google/uuid"
 
 	"github.com/weft-automation/weft/gen/api"
-	"github.com/weft-automation/weft/internal/local/client"
+	"github.com/weft-automation/weft/internal/kit/strictjson"
 )
 
 // maxPage is the largest page size (decisions 1.5).
 const maxPage = 100
 
+// size has the flags for the length of a list.
+type size struct {
+	Limit int  `default:"20" placeholder:"N" help:"Maximum number of items (${default})."`
+	All   bool `help:"List all items."`
+}
+
 // workflowsList prints the workflows, newest first.
 type workflowsList struct {
 	target
-	Status string `placeholder:"STATUS" help:"Only workflows with this status: ACTIVE, PAUSED or ARCHIVED. Default: all workflows that are not archived."`
-	Limit  int    `default:"20" help:"Maximum number of items (${default})."`
+	size
+	Status string `default:"" enum:",ACTIVE,PAUSED,ARCHIVED" placeholder:"STATUS" help:"Only workflows with this status: ACTIVE, PAUSED or ARCHIVED. Default: all workflows that are not archived."`
 }
 
 func (c *workflowsList) Run(s *session) error {
@@ -30,56 +36,56 @@ func (c *workflowsList) Run(s *session) error {
 	if c.Status != "" {
 		filter.Set("status", c.Status)
 	}
-	columns := []any{"ID", "VERSION", "STATUS", "UPDATED", "NAME"}
-	return printList(s, c.target, workflowsPath, filter, c.Limit, columns, func(w api.WorkflowSummary) []any {
-		return []any{w.ID, w.Version, w.Status, date(w.UpdatedAt), printable(w.Name)}
+	return printList(s, c.target, workflowsPath, filter, c.size, view{
+		"NAME=name STATUS=status VERSION=version UPDATED=updatedAt ID=id",
+		"No workflows. Create one: weft workflows new --from approval approval.yaml, then weft workflows push approval.yaml",
 	})
 }
 
-// workflowsRuns prints the runs, newest first.
-type workflowsRuns struct {
+// runsList prints the runs, newest first.
+type runsList struct {
 	ofWorkflows
-	Status string `placeholder:"STATUS" help:"Only runs with this status: CREATED, EXECUTING, COMPLETED, FAILED or CANCELED."`
+	Status string `default:"" enum:",CREATED,EXECUTING,COMPLETED,FAILED,CANCELED" placeholder:"STATUS" help:"Only runs with this status: CREATED, EXECUTING, COMPLETED, FAILED or CANCELED."`
 }
 
-func (c *workflowsRuns) Run(s *session) error {
-	filter, err := c.filter()
+func (c *runsList) Run(s *session) error {
+	filter, err := c.filter(s)
 	if err != nil {
 		return err
 	}
 	if c.Status != "" {
 		filter.Set("status", c.Status)
 	}
-	columns := []any{"ID", "WORKFLOW", "VERSION", "TRIGGER", "STATUS", "STARTED", "DURATION", "CREDITS"}
-	return printList(s, c.target, runsPath, filter, c.Limit, columns, func(r api.WorkflowRun) []any {
-		took := ""
-		if r.FinishedAt != nil {
-			took = r.FinishedAt.Std().Sub(r.CreatedAt.Std()).String()
-		}
-		return []any{r.ID, r.WorkflowID, r.WorkflowVersion, printable(r.Trigger), r.Status, date(r.CreatedAt), took, r.TotalUsage}
+	return printList(s, c.target, runsPath, filter, c.size, view{
+		"NAME=workflow STATUS=status STARTED=createdAt TOOK=TOOK CREDITS=totalUsage TRIGGER=trigger ID=id",
+		"No runs. Start one: weft run WORKFLOW",
 	})
 }
 
 // ofWorkflows are the flags of lists that can be limited to one workflow.
 type ofWorkflows struct {
 	target
-	Workflow string `placeholder:"ID" help:"Only the items of this workflow: its ID, or its name in the credentials file."`
-	Limit    int    `default:"20" help:"Maximum number of items (${default})."`
+	size
+	Workflow string `placeholder:"WORKFLOW" help:"Only the items of this workflow: its name or ID."`
 }
 
-func (c ofWorkflows) filter() (url.Values, error) {
+func (c ofWorkflows) filter(s *session) (url.Values, error) {
 	if c.Workflow == "" {
 		return url.Values{}, nil
 	}
-	id, err := c.workflow(c.Workflow)
+	id, err := c.workflow(s, c.Workflow)
 	if err != nil {
-		return nil, fmt.Errorf("--workflow: %w", err)
+		return nil, err
 	}
 	return url.Values{"workflowId": {id.String()}}, nil
 }
 
-// workflow returns the ID of a workflow given by ID, or by its name in the credentials file.
-func (t target) workflow(text string) (uuid.UUID, error) {
+// workflow returns the ID of a workflow: the ID itself, a name in the credentials file, or a name that
+// the service has.
+func (t target) workflow(s *session, text string) (uuid.UUID, error) {
+	if id, err := uuid.Parse(text); err == nil {
+		return id, nil
+	}
 	credentials, err := t.read()
 	if err != nil {
 		return uuid.Nil, err
@@ -87,39 +93,65 @@ func (t target) workflow(text string) (uuid.UUID, error) {
 	if id, named := credentials.Workflows[text]; named {
 		return id, nil
 	}
-	id, err := uuid.Parse(text)
+	found, all, err := t.named(s, text)
 	if err != nil {
-		return id, fmt.Errorf("%q is neither a workflow ID nor a workflow name in the credentials file; %s", text, knownWorkflows(credentials, text))
+		return uuid.Nil, err
 	}
-	return id, nil
-}
-
-// knownWorkflows suggests names for a workflow that was not found.
-func knownWorkflows(credentials client.Credentials, text string) string {
+	if found != nil {
+		return found.ID, nil
+	}
 	names := slices.Sorted(maps.Keys(credentials.Workflows))
-	bare := func(name string) string {
-		return strings.ToLower(strings.NewReplacer("-", "", "_", "", " ", "").Replace(name))
+	for _, one := range all {
+		names = append(names, one.Name)
 	}
-	if at := slices.IndexFunc(names, func(name string) bool { return bare(name) == bare(text) }); at >= 0 {
-		return fmt.Sprintf("did you mean %s?", names[at])
-	}
-	if len(names) == 0 {
-		return "the file contains no names; run weft workflows list to see the IDs"
-	}
-	return fmt.Sprintf("the file contains the names %s; run weft workflows list to see all IDs", strings.Join(names, ", "))
+	return uuid.Nil, notFound("there is no workflow %q%s. To list the workflows: weft workflows list", printable(text), didYouMean(text, names))
 }
 
-// list reads up to limit items of a list, page by page, and reports whether there are more.
-func list[T any](s *session, t target, path string, filter url.Values, limit int) (all []T, more bool, err error) {
-	if limit < 1 {
-		return nil, false, fmt.Errorf("--limit must be at least 1")
+// withWorkflowNames adds to each item the name of its workflow, or its ID if the name is unknown.
+func withWorkflowNames(s *session, t target, items []json.RawMessage) ([]json.RawMessage, error) {
+	all, _, err := list[api.WorkflowSummary](s, t, workflowsPath, url.Values{}, size{All: true})
+	if err != nil {
+		return nil, err
+	}
+	names := map[string]string{}
+	for _, one := range all {
+		names[one.ID.String()] = one.Name
+	}
+	for i, item := range items {
+		var object map[string]json.RawMessage
+		var id string
+		if err := json.Unmarshal(item, &object); err != nil {
+			return nil, err
+		}
+		_ = json.Unmarshal(object["workflowId"], &id) // an item without a workflow has no name
+		name, known := names[id]
+		if !known {
+			name = id
+		}
+		if object["workflow"], err = json.Marshal(name); err != nil {
+			return nil, err
+		}
+		if items[i], err = strictjson.Encode(object); err != nil {
+			return nil, err
+		}
+	}
+	return items, nil
+}
+
+// list reads a list, page by page, and reports whether there are more items.
+func list[T any](s *session, t target, path string, filter url.Values, size size) (all []T, more bool, err error) {
+	if size.All {
+		size.Limit = math.MaxInt
+	}
+	if size.Limit < 1 {
+		return nil, false, usage("--limit must be at least 1, got %d", size.Limit)
 	}
 	weft, err := t.caller(s)
 	if err != nil {
 		return nil, false, err
 	}
-	for more = true; more && len(all) < limit; {
-		filter.Set("limit", strconv.Itoa(min(maxPage, limit-len(all))))
+	for more = true; more && len(all) < size.Limit; {
+		filter.Set("limit", strconv.Itoa(min(maxPage, size.Limit-len(all))))
 		var page struct {
 			Data       []T
 			NextCursor string
@@ -132,11 +164,4 @@ func list[T any](s *session, t target, path string, filter url.Values, limit int
 		filter.Set("cursor", page.NextCursor)
 	}
 	return all, more, nil
-}
-
-// noteMore prints that the list has more items.
-func (s *session) noteMore(more bool) {
-	if more {
-		s.note("There are more items. To see them, use --limit.")
-	}
 }

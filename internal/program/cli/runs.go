@@ -25,7 +25,7 @@ const runsPath = workflowsPath + "/executions"
 // run is COMPLETED.
 type workflowsRun struct {
 	target
-	Workflow       string `arg:"" help:"ID of the workflow, its name in the credentials file, or a YAML or JSON file that contains a workflow. A file is saved first: it replaces the workflow with its name, or creates one."`
+	Workflow       string `arg:"" help:"Name or ID of the workflow, or a YAML or JSON file that contains a workflow. A file is saved first: it replaces the workflow with its name, or creates one."`
 	Yes            bool   `help:"Replace the workflow with the name in the file without asking."`
 	Input          string `default:"{}" placeholder:"JSON" help:"Input of the run: JSON, @FILE, or - for stdin."`
 	Watch          bool   `help:"Follow the run until it finishes."`
@@ -44,7 +44,7 @@ func (c *workflowsRun) Run(s *session) error {
 	}
 	body, err := strictjson.Encode(request)
 	if err != nil { // the only field that is not validated yet
-		return fmt.Errorf("--max-credits: %q is not a number", c.MaxCredits)
+		return usage("--max-credits: %q is not a number", c.MaxCredits)
 	}
 	weft, err := c.caller(s)
 	if err != nil {
@@ -63,8 +63,8 @@ func (c *workflowsRun) Run(s *session) error {
 	if c.Watch {
 		return weft.watch(s, begun.RunID, 0)
 	}
-	s.note("The run continues. To follow it: weft workflows watch %s", begun.RunID)
-	return printJSON(s.stdout, raw)
+	s.note("The run continues. To follow it: weft runs watch %s", begun.RunID)
+	return s.printRecord(raw)
 }
 
 // workflowID returns the ID of the workflow to run. It saves a file first.
@@ -76,8 +76,8 @@ func (c *workflowsRun) workflowID(s *session, weft caller) (uuid.UUID, error) {
 		return id, nil
 	}
 	file, err := readWorkflow(c.Workflow, nil)
-	if errors.Is(err, fs.ErrNotExist) {
-		return uuid.Nil, fmt.Errorf("%q is neither a workflow ID, nor a workflow name in the credentials file, nor a file; %s", c.Workflow, knownWorkflows(weft.credentials, c.Workflow))
+	if errors.Is(err, fs.ErrNotExist) && !isYAML(c.Workflow) && !strings.ContainsAny(c.Workflow, "./") {
+		return c.workflow(s, c.Workflow)
 	}
 	if err != nil {
 		return uuid.Nil, err
@@ -88,7 +88,7 @@ func (c *workflowsRun) workflowID(s *session, weft caller) (uuid.UUID, error) {
 // save saves a file as the workflow with its name, unless that workflow has the same content, and
 // returns its ID.
 func (c *workflowsRun) save(s *session, file workflowFile) (uuid.UUID, error) {
-	present, err := c.named(s, file.name())
+	present, _, err := c.named(s, file.name())
 	if err != nil {
 		return uuid.Nil, err
 	}
@@ -111,44 +111,97 @@ func (c *workflowsRun) save(s *session, file workflowFile) (uuid.UUID, error) {
 	return saved.ID, err
 }
 
-// workflowsWatch shows a run. Exit code 0 means that it is COMPLETED.
-type workflowsWatch struct {
-	target
-	RunID uuid.UUID `arg:"" name:"run" help:"ID of the run."`
+// runsCommand works on the runs of workflows.
+type runsCommand struct {
+	List   runsList   `cmd:"" help:"List the runs."`
+	Get    runsGet    `cmd:"" help:"Print the record of a run."`
+	Watch  runsWatch  `cmd:"" help:"Follow a run until it finishes."`
+	Signal runsSignal `cmd:"" help:"Send a signal to a run."`
+	Cancel runsCancel `cmd:"" help:"Cancel a run."`
 }
 
-func (c *workflowsWatch) Run(s *session) error {
+// oneRun is the argument of commands on one run.
+type oneRun struct {
+	target
+	RunID uuid.UUID `arg:"" optional:"" name:"run" help:"ID of the run, or --last instead."`
+	Last  bool      `help:"Use the run that was started last."`
+}
+
+// resolve returns the client and the ID of the run.
+func (c oneRun) resolve(s *session) (caller, uuid.UUID, error) {
 	weft, err := c.caller(s)
+	switch {
+	case err != nil || c.RunID != uuid.Nil && !c.Last:
+		return weft, c.RunID, err
+	case !c.Last:
+		return weft, c.RunID, usage("the run is missing: pass its ID or --last")
+	case c.RunID != uuid.Nil:
+		return weft, c.RunID, usage("pass the ID of a run or --last, not both")
+	}
+	all, _, err := list[api.WorkflowRun](s, c.target, runsPath, url.Values{}, size{Limit: 1})
+	if err == nil && len(all) == 0 {
+		err = notFound("there are no runs. Start one: weft run WORKFLOW")
+	}
+	if err != nil {
+		return weft, uuid.Nil, err
+	}
+	return weft, all[0].ID, nil
+}
+
+// runsGet prints the record of a run.
+type runsGet struct{ oneRun }
+
+func (c *runsGet) Run(s *session) error {
+	_, id, err := c.resolve(s)
 	if err != nil {
 		return err
 	}
-	return weft.watch(s, c.RunID, -1)
+	return c.printGot(s, runsPath+"/"+id.String())
 }
 
-// workflowsSignal sends a signal to a run.
-type workflowsSignal struct {
+// runsWatch shows a run. Exit code 0 means that it is COMPLETED.
+type runsWatch struct{ oneRun }
+
+func (c *runsWatch) Run(s *session) error {
+	weft, id, err := c.resolve(s)
+	if err != nil {
+		return err
+	}
+	return weft.watch(s, id, -1)
+}
+
+// runsSignal sends a signal to a run.
+type runsSignal struct {
 	target
-	RunID   uuid.UUID `arg:"" name:"run" help:"ID of the run."`
-	Signal  string    `arg:"" help:"Name of the signal."`
-	Payload string    `default:"{}" placeholder:"JSON" help:"Payload of the signal, a JSON object: JSON, @FILE, or - for stdin."`
+	RunID   string `arg:"" name:"run" help:"ID of the run. With --last, leave it out."`
+	Signal  string `arg:"" optional:"" help:"Name of the signal."`
+	Last    bool   `help:"Use the run that was started last."`
+	Payload string `default:"{}" placeholder:"JSON" help:"Payload of the signal, a JSON object: JSON, @FILE, or - for stdin."`
 }
 
 // signalName matches the signal names that a path can contain.
 var signalName = regexp.MustCompile(`^[A-Za-z0-9._~-]+$`)
 
-func (c *workflowsSignal) Run(s *session) error {
+func (c *runsSignal) Run(s *session) error {
+	of := oneRun{target: c.target, Last: c.Last}
+	var err error
+	if c.Last && c.Signal == "" {
+		c.Signal = c.RunID
+	} else if of.RunID, err = uuid.Parse(c.RunID); err != nil {
+		return usage("%q is not a valid ID of a run; expected a UUID, or --last", c.RunID)
+	}
 	if len(c.Signal) > 200 || !signalName.MatchString(c.Signal) {
-		return fmt.Errorf("%q is not a valid signal name: use 1 to 200 letters, digits and . _ ~ -", c.Signal)
+		return usage("%q is not a valid signal name: use 1 to 200 letters, digits and . _ ~ -", c.Signal)
 	}
 	payload, err := readObject("--payload", c.Payload, s.stdin)
 	if err != nil {
 		return err
 	}
-	path := runsPath + "/" + c.RunID.String() + "/signals/" + url.PathEscape(c.Signal)
-	weft, err := c.caller(s)
+	weft, id, err := of.resolve(s)
 	if err != nil {
 		return err
 	}
+	path := runsPath + "/" + id.String() + "/signals/" + url.PathEscape(c.Signal)
 	var kept api.RunSignal
 	raw, err := weft.exchange(s, http.MethodPut, path, payload, nil, &kept)
 	if err != nil {
@@ -158,9 +211,9 @@ func (c *workflowsSignal) Run(s *session) error {
 	case !sameJSON(kept.Payload, payload):
 		s.note("The run already had this signal, and keeps the payload of the first signal.")
 	case kept.WaitingFor != nil && !slices.Contains(kept.WaitingFor, c.Signal): // nil: an older service
-		s.note("%s", unawaited(c.RunID, c.Signal, kept.WaitingFor))
+		s.note("%s", unawaited(id, c.Signal, kept.WaitingFor))
 	}
-	return printJSON(s.stdout, raw)
+	return s.printRecord(raw)
 }
 
 // unawaited says what a run waits for instead of a signal that it has stored.
@@ -179,31 +232,31 @@ func sameJSON(a, b []byte) bool {
 	return err == nil && otherErr == nil && reflect.DeepEqual(first, second)
 }
 
-// workflowsCancel cancels a run.
-type workflowsCancel struct {
-	target
-	RunID     uuid.UUID `arg:"" name:"run" help:"ID of the run."`
-	Immediate bool      `help:"Stop current attempts instead of letting them finish."`
-	Reason    string    `placeholder:"TEXT" help:"Reason recorded on the run."`
+// runsCancel cancels a run.
+type runsCancel struct {
+	oneRun
+	Immediate bool   `help:"Stop current attempts instead of letting them finish."`
+	Reason    string `placeholder:"TEXT" help:"Reason recorded on the run."`
 }
 
-func (c *workflowsCancel) Run(s *session) error {
+func (c *runsCancel) Run(s *session) error {
 	request := api.CancelWorkflowRunRequest{Reason: optional(c.Reason)}
 	if c.Immediate {
 		request.Mode = new(api.CancelModeImmediate)
 	}
-	weft, err := c.caller(s)
+	weft, id, err := c.resolve(s)
 	if err != nil {
 		return err
 	}
 	var run api.WorkflowRun
-	if _, err := weft.exchange(s, http.MethodPut, runsPath+"/"+c.RunID.String()+"/cancellation", request, nil, &run); err != nil {
+	raw, err := weft.exchange(s, http.MethodPut, runsPath+"/"+id.String()+"/cancellation", request, nil, &run)
+	if err != nil {
 		return err
 	}
 	if run.FinishedAt != nil {
 		s.note("The run has already finished: %s.", run.Status)
-		return nil
+	} else {
+		s.note("No new stage starts. The run is CANCELED when its last stage has stopped. To follow the run: weft runs watch %s", id)
 	}
-	s.note("No new stage starts. The run is CANCELED when its last stage has stopped. To follow the run: weft workflows watch %s", c.RunID)
-	return nil
+	return s.printRecord(raw)
 }

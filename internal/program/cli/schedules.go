@@ -6,7 +6,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/weft-automation/weft/gen/api"
-	"github.com/weft-automation/weft/internal/kit/timestamp"
 )
 
 // schedulesPath is the path of schedules.
@@ -25,38 +24,19 @@ type schedulesCommand struct {
 type schedulesList struct{ ofWorkflows }
 
 func (c *schedulesList) Run(s *session) error {
-	filter, err := c.filter()
+	filter, err := c.filter(s)
 	if err != nil {
 		return err
 	}
-	columns := []any{"ID", "WORKFLOW", "STATUS", "CRON", "ZONE", "OVERLAP", "NEXT", "LAST", "SKIPPED", "NAME"}
-	return printList(s, c.target, schedulesPath, filter, c.Limit, columns, func(one api.Schedule) []any {
-		return []any{
-			one.ID, one.WorkflowID, one.Status, printable(one.Cron), printable(one.TimeZone), one.Overlap,
-			dateOf(one.NextAt), dateOf(one.LastAt), dateAnd(one.LastSkippedAt, one.LastSkipReason), printable(one.Name),
-		}
+	return printList(s, c.target, schedulesPath, filter, c.size, view{
+		"NAME=name WORKFLOW=workflow STATUS=status CRON=cron ZONE=timeZone NEXT=nextAt LAST=lastAt OVERLAP=overlap SKIPPED=lastSkippedAt REASON=lastSkipReason ID=id",
+		"No schedules. Create one: weft schedules create WORKFLOW '@daily'",
 	})
-}
-
-// dateOf formats a time that may be missing.
-func dateOf(at *timestamp.Time) string {
-	if at == nil {
-		return "-"
-	}
-	return date(*at)
-}
-
-// dateAnd formats a time that may be missing, with its reason.
-func dateAnd(at *timestamp.Time, reason *string) string {
-	if reason == nil {
-		return dateOf(at)
-	}
-	return dateOf(at) + " " + printable(*reason)
 }
 
 type schedulesCreate struct {
 	target
-	Workflow       string `arg:"" help:"ID of the workflow, or its name in the credentials file."`
+	Workflow       string `arg:"" help:"Name or ID of the workflow."`
 	Cron           string `arg:"" optional:"" help:"Minute, hour, day of the month, month and day of the week, such as '0 9 * * MON-FRI', or @daily and the like. Default: the cron of the workflow's ON_SCHEDULE."`
 	TimeZone       string `name:"time-zone" placeholder:"ZONE" help:"Time zone of the expression, such as Europe/Berlin (UTC)."`
 	Overlap        string `placeholder:"POLICY" help:"What to do if the previous run has not finished at a scheduled time: skip, queue or allow (skip)."`
@@ -73,7 +53,7 @@ func (c *schedulesCreate) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	if request.WorkflowID, err = c.workflow(c.Workflow); err != nil {
+	if request.WorkflowID, err = c.workflow(s, c.Workflow); err != nil {
 		return err
 	}
 	var made api.Schedule
@@ -81,12 +61,12 @@ func (c *schedulesCreate) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	printSchedule(s, made)
-	return printJSON(s.stdout, raw)
+	noteClockChange(s, made)
+	return s.printRecord(raw)
 }
 
-func printSchedule(s *session, one api.Schedule) {
-	s.note("%s  %s  next %s", one.ID, one.Status, dateOf(one.NextAt))
+// noteClockChange prints how the next change of the clocks affects a schedule.
+func noteClockChange(s *session, one api.Schedule) {
 	if change := one.NextClockChange; change != nil {
 		s.note("clock change %s: %s %d, from %s", date(change.At), printable(string(change.Kind)), change.Count, printable(change.LocalTime))
 	}
@@ -102,13 +82,14 @@ func (c oneSchedule) path() string { return schedulesPath + "/" + c.ID.String() 
 
 // setStatus changes the status and nothing else.
 func (c oneSchedule) setStatus(s *session, status api.TriggerStatus) error {
-	one, err := replace(s, c.target, c.path(), func(one api.Schedule) any {
+	one, raw, err := replace(s, c.target, c.path(), func(one api.Schedule) any {
 		return api.ReplaceScheduleRequest{Cron: one.Cron, TimeZone: &one.TimeZone, Overlap: &one.Overlap, Name: &one.Name, Status: &status}
 	})
-	if err == nil {
-		printSchedule(s, one)
+	if err != nil {
+		return err
 	}
-	return err
+	noteClockChange(s, one)
+	return s.printRecord(raw)
 }
 
 type schedulesPause struct{ oneSchedule }

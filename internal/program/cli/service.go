@@ -23,7 +23,6 @@ type devCommand struct {
 	Chain        bool     `help:"Also run a private EVM chain (anvil), and create two example workflows that use it."`
 	Plan         string   `default:"" enum:",starter,growth,professional,enterprise" placeholder:"PLAN" help:"Put the workspace on this plan: starter, growth, professional or enterprise. Without this flag, a new workspace is on enterprise, and an existing workspace keeps its plan."`
 	DatabaseURL  string   `name:"database-url" default:"${database_url}" placeholder:"URL" help:"Use this PostgreSQL instead of a private one ($$DATABASE_URL)."`
-	Verbose      bool     `help:"Print more to try when it is ready, and log more."`
 	LogLevel     string   `name:"log-level" default:"" enum:",debug,info,warn,error" placeholder:"LEVEL" help:"How much to log to stderr: debug, info, warn or error. Default: warn, or info with --verbose."`
 }
 
@@ -46,7 +45,7 @@ func (c *devCommand) Run(s *session) error {
 		}
 	}
 	var level slog.Level
-	if err := level.UnmarshalText([]byte(c.logLevel())); err != nil {
+	if err := level.UnmarshalText([]byte(c.logLevel(s))); err != nil {
 		return fmt.Errorf("--log-level: %w", err)
 	}
 	line := newStartLine(s)
@@ -56,12 +55,12 @@ func (c *devCommand) Run(s *session) error {
 	}
 	return app.Dev(s.ctx, app.DevConfig{
 		Addr: c.Addr, OpsAddr: c.OpsAddr, ProxyAddr: c.ProxyAddr, DataDir: c.DataDir, AllowNetworks: networks, EgressRoots: roots, Schedule: schedule, Chain: c.Chain, Plan: c.Plan,
-		DatabaseURL: c.DatabaseURL, Program: s.program, Log: telemetry.NewLogger(line, level), Stdout: s.stdout, Verbose: c.Verbose, Progress: line.step,
+		DatabaseURL: c.DatabaseURL, Program: s.program, Log: telemetry.NewLogger(line, level), Stdout: s.stdout, Verbose: s.Verbose, Progress: line.step,
 	})
 }
 
-func (c *devCommand) logLevel() string {
-	if c.LogLevel == "" && c.Verbose {
+func (c *devCommand) logLevel(s *session) string {
+	if c.LogLevel == "" && s.Verbose {
 		return "info"
 	}
 	return cmp.Or(c.LogLevel, "warn")

@@ -66,13 +66,14 @@ func (l *stageLine) add(stage api.RunStage) {
 	}
 }
 
-func (t *stageTable) print(out io.Writer) error {
-	lines := newTable(out, "COMPONENT", "MODULE", "STATUS", "TIMES", "DURATION", "CREDITS")
+func (t *stageTable) print(s *session) error {
+	out := s.progress()
+	lines := s.newTable(out, "COMPONENT", "MODULE", "STATUS", "TIMES", "DURATION", "CREDITS")
 	for _, id := range t.order {
 		line := t.lines[id]
-		lines.row(printable(id), printable(line.module), line.status(), line.iterations(), line.duration(), line.usage)
+		lines.row(printable(id), printable(line.module), line.status(), line.iterations(), line.duration(), line.usage.String())
 	}
-	if err := lines.Flush(); err != nil {
+	if err := lines.flush(); err != nil {
 		return err
 	}
 	for _, id := range t.order {

@@ -3,35 +3,145 @@ package cli
 import (
 	"fmt"
 	"io"
-	"net/url"
+	"os"
+	"strconv"
 	"strings"
-	"text/tabwriter"
+	"time"
+	"unicode/utf8"
+
+	"github.com/google/uuid"
+	"golang.org/x/sys/unix"
 )
 
-// table writes aligned columns.
-type table struct{ *tabwriter.Writer }
+// minColumn is the width that a column keeps in a narrow terminal.
+const minColumn = 12
 
-func newTable(out io.Writer, columns ...any) table {
-	t := table{tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)}
-	t.row(columns...)
+// table writes aligned columns. On a terminal, its lines don't wrap.
+type table struct {
+	out   io.Writer
+	width int // 0: unlimited
+	color bool
+	rows  [][]string
+}
+
+func (s *session) newTable(out io.Writer, columns ...string) *table {
+	t := &table{out: out, width: s.width(), color: terminal(s.stdout) && !s.NoColor && s.getenv("NO_COLOR") == ""}
+	if len(columns) > 0 {
+		t.row(columns...)
+	}
 	return t
 }
 
-// row writes one line. Flush reports the errors of all lines.
-func (t table) row(cells ...any) {
-	_, _ = fmt.Fprintf(t, strings.TrimSuffix(strings.Repeat("%v\t", len(cells)), "\t")+"\n", cells...)
+// width returns the width of the terminal, or 0 if the output is not a terminal. COLUMNS overrides it.
+func (s *session) width() int {
+	if columns, err := strconv.Atoi(s.getenv("COLUMNS")); err == nil && columns > 0 {
+		return columns
+	}
+	if file, ok := s.stdout.(*os.File); ok {
+		if size, err := unix.IoctlGetWinsize(int(file.Fd()), unix.TIOCGWINSZ); err == nil {
+			return int(size.Col)
+		}
+	}
+	return 0
 }
 
-// printList prints up to limit items of a list of the service, a row for each, and whether there are more.
-func printList[T any](s *session, t target, path string, filter url.Values, limit int, columns []any, row func(T) []any) error {
-	all, more, err := list[T](s, t, path, filter, limit)
-	if err != nil {
-		return err
+// when formats a time: how long ago it is on a terminal, else the date and the time in UTC.
+func (s *session) when(at time.Time) string {
+	if s.width() == 0 {
+		return at.UTC().Format(time.DateTime)
 	}
-	lines := newTable(s.stdout, columns...)
-	for _, one := range all {
-		lines.row(row(one)...)
+	form, took := "%s ago", time.Since(at)
+	if took < 0 {
+		form, took = "in %s", -took
 	}
-	s.noteMore(more)
-	return lines.Flush()
+	for _, unit := range []struct {
+		name string
+		size time.Duration
+	}{{"d", 24 * time.Hour}, {"h", time.Hour}, {"m", time.Minute}} {
+		if took >= unit.size {
+			return fmt.Sprintf(form, strconv.Itoa(int(took/unit.size))+unit.name)
+		}
+	}
+	return fmt.Sprintf(form, strconv.Itoa(int(took/time.Second))+"s")
+}
+
+func (t *table) row(cells ...string) { t.rows = append(t.rows, cells) }
+
+// flush writes the table.
+func (t *table) flush() error {
+	var text strings.Builder
+	for widths := t.fit(); len(t.rows) > 0; t.rows = t.rows[1:] {
+		var line strings.Builder
+		for i, cell := range t.rows[0] {
+			if widths[i] == 0 {
+				continue
+			}
+			cell = cut(cell, widths[i])
+			line.WriteString(t.paint(cell))
+			line.WriteString(strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell)+2))
+		}
+		text.WriteString(strings.TrimRight(line.String(), " ") + "\n")
+	}
+	_, err := io.WriteString(t.out, text.String())
+	return err
+}
+
+// fit returns the widths of the columns. If they don't fit, the widest column is cut, except for IDs.
+// If that isn't enough, the columns before the last one are left out.
+func (t *table) fit() []int {
+	var widths []int
+	fixed := map[int]bool{}
+	for _, row := range t.rows {
+		for i, cell := range row {
+			if i == len(widths) {
+				widths = append(widths, 0)
+			}
+			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
+			if _, err := uuid.Parse(cell); err == nil {
+				fixed[i] = true
+			}
+		}
+	}
+	for left := len(widths) - 2; t.width > 0; {
+		over, widest := -t.width-2, -1
+		for i, width := range widths {
+			if width == 0 {
+				continue
+			}
+			over += width + 2
+			if !fixed[i] && width > minColumn && (widest < 0 || width > widths[widest]) {
+				widest = i
+			}
+		}
+		switch {
+		case over <= 0:
+			return widths
+		case widest >= 0:
+			widths[widest] -= min(over, widths[widest]-minColumn)
+		case left > 0:
+			widths[left] = 0
+			left--
+		default:
+			return widths
+		}
+	}
+	return widths
+}
+
+// cut shortens a text to a width.
+func cut(text string, width int) string {
+	if runes := []rune(text); len(runes) > width {
+		return string(runes[:width-1]) + "…"
+	}
+	return text
+}
+
+// colors are the colors of statuses on a terminal.
+var colors = map[string]string{"COMPLETED": "32", "ACTIVE": "32", "ok": "32", "FAILED": "31", "WRONG": "31", "CANCELED": "33", "PAUSED": "33", "warning": "33"}
+
+func (t *table) paint(cell string) string {
+	if color := colors[cell]; color != "" && t.color {
+		return "\x1b[" + color + "m" + cell + "\x1b[0m"
+	}
+	return cell
 }

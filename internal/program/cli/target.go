@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"net/http"
+	"time"
 
 	"github.com/weft-automation/weft/internal/local/client"
 )
@@ -45,4 +47,26 @@ func (t target) signer() (client.Credentials, *client.Signer, error) {
 		return c, nil, fmt.Errorf("credentials file %s: %w", t.Credentials, err)
 	}
 	return c, signer, nil
+}
+
+// transport returns the transport of requests. With --verbose, it prints each of them.
+func (s *session) transport() http.RoundTripper {
+	if !s.Verbose {
+		return http.DefaultTransport
+	}
+	return logged{s}
+}
+
+type logged struct{ *session }
+
+// RoundTrip sends the request, and prints what was requested and how long it took.
+func (l logged) RoundTrip(request *http.Request) (*http.Response, error) {
+	start := time.Now()
+	answer, err := http.DefaultTransport.RoundTrip(request)
+	result := "no answer"
+	if err == nil {
+		result = answer.Status
+	}
+	l.note("%s %s: %s in %v", request.Method, printable(request.URL.RequestURI()), result, time.Since(start).Round(time.Millisecond))
+	return answer, err
 }

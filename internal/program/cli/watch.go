@@ -5,12 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/kit/status"
+	"github.com/weft-automation/weft/internal/kit/strictjson"
 	"github.com/weft-automation/weft/internal/local/client"
 )
 
@@ -26,7 +28,7 @@ func (c caller) watch(s *session, runID uuid.UUID, after int64) error {
 	defer cancel()
 	all, ended := make(chan update), make(chan error, 1)
 	go func() { ended <- c.followRun(ctx, runID, after, all) }()
-	drawn := newPicture(s.stdout)
+	drawn := newPicture(s.progress())
 	tick := time.NewTicker(drawn.interval())
 	defer tick.Stop()
 	for {
@@ -43,11 +45,11 @@ func (c caller) watch(s *session, runID uuid.UUID, after int64) error {
 		case err := <-ended:
 			drawn.clear()
 			if err != nil && s.ctx.Err() != nil {
-				s.note("Stopped watching. The run continues. To follow it again: weft workflows watch %s", runID)
+				s.note("Stopped watching. The run continues. To follow it again: weft runs watch %s", runID)
 				return errQuiet
 			}
 			if err != nil {
-				return explain(err, c.credentials)
+				return s.explain(err, c.credentials)
 			}
 			return c.summarize(s, runID)
 		}
@@ -83,25 +85,27 @@ func (c caller) followRun(ctx context.Context, runID uuid.UUID, after int64, all
 	}
 }
 
-// summarize prints the stages and the output of a finished run.
+// summarize prints the output of a finished run, and its stages as progress.
 func (c caller) summarize(s *session, runID uuid.UUID) error {
 	stages := newStageTable()
 	run, err := c.Run(s.ctx, runID, stages.add)
 	if err != nil {
-		return explain(err, c.credentials)
+		return s.explain(err, c.credentials)
 	}
-	if err := stages.print(s.stdout); err != nil {
+	if err := stages.print(s); err != nil {
 		return err
 	}
 	if run.Status != status.RunCompleted {
-		if err := stages.printItems(s.stdout); err != nil {
+		if err := stages.printItems(s.progress()); err != nil {
 			return err
 		}
 	}
-	if len(run.Output) > 0 && string(run.Output) != "null" {
-		if err := printJSON(s.stdout, run.Output); err != nil {
-			return err
-		}
+	raw, err := strictjson.Encode(run)
+	if err != nil {
+		return err
+	}
+	if err := s.print(raw, func(out io.Writer) error { return printOutput(out, run.Output) }); err != nil {
+		return err
 	}
 	return concludeRun(s, run)
 }
@@ -126,15 +130,14 @@ func concludeRun(s *session, run api.WorkflowRun) error {
 		if failure.ComponentID != nil {
 			at = " at " + printable(*failure.ComponentID)
 		}
-		s.note("FAILED%s after %v, usage %s: %s: %s", at, took, usageOf(run), printable(failure.Code), printable(failure.Message))
+		return fmt.Errorf("FAILED%s after %v, usage %s: %s: %s", at, took, usageOf(run), printable(failure.Code), printable(failure.Message))
 	default:
 		reason := ""
 		if run.CancelReason != nil {
 			reason = ": " + printable(*run.CancelReason)
 		}
-		s.note("%s after %v, usage %s%s", run.Status, took, usageOf(run), reason)
+		return fmt.Errorf("%s after %v, usage %s%s", run.Status, took, usageOf(run), reason)
 	}
-	return errQuiet
 }
 
 // usageOf formats the usage of a run, and that with its child runs if it is higher.

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -40,7 +39,7 @@ func readWorkflow(path string, stdin io.Reader) (workflowFile, error) {
 		raw, err = os.ReadFile(path)
 	}
 	if err != nil {
-		return workflowFile{}, fmt.Errorf("%s: %w", path, err)
+		return workflowFile{}, usage("%s: %w", path, err)
 	}
 	read := workflowfile.ReadJSON
 	if start := bytes.TrimSpace(raw); isYAML(path) || path == "-" && len(start) > 0 && start[0] != '{' && start[0] != '[' {
@@ -48,7 +47,7 @@ func readWorkflow(path string, stdin io.Reader) (workflowFile, error) {
 	}
 	file := workflowFile{path: path}
 	if file.File, err = read(raw); err != nil {
-		return workflowFile{}, fmt.Errorf("%s: %w", path, err)
+		return workflowFile{}, usage("%s: %w", path, err)
 	}
 	return file, nil
 }
@@ -85,7 +84,6 @@ func (f workflowFile) locate(err error) error {
 
 // report prints the warnings about the workflow, with the lines of the file.
 func (f workflowFile) report(s *session, saved api.Workflow) {
-	s.note("%s  %s  version %d  %s", saved.ID, printable(saved.Name), saved.Version, saved.Status)
 	if saved.Warnings == nil {
 		return
 	}
@@ -94,23 +92,22 @@ func (f workflowFile) report(s *session, saved api.Workflow) {
 	}
 }
 
-// named returns the workflow with a name, or nil.
-func (t target) named(s *session, name string) (*api.WorkflowSummary, error) {
-	all, _, err := list[api.WorkflowSummary](s, t, workflowsPath, url.Values{}, math.MaxInt)
+// named returns the workflow with a name, or nil, and all workflows.
+func (t target) named(s *session, name string) (found *api.WorkflowSummary, all []api.WorkflowSummary, err error) {
+	all, _, err = list[api.WorkflowSummary](s, t, workflowsPath, url.Values{}, size{All: true})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var found *api.WorkflowSummary
 	for i := range all {
 		if all[i].Name != name {
 			continue
 		}
 		if found != nil {
-			return nil, fmt.Errorf("several workflows have the name %s, such as %s and %s. To replace one of them, run `weft workflows push FILE ID`; to create another one, add --new", printable(name), found.ID, all[i].ID)
+			return nil, nil, fmt.Errorf("several workflows have the name %s, such as %s and %s. To replace one of them, run `weft workflows push FILE ID`; to create another one, add --new", printable(name), found.ID, all[i].ID)
 		}
 		found = &all[i]
 	}
-	return found, nil
+	return found, all, nil
 }
 
 // confirm asks on a terminal whether to replace a workflow. Without a terminal, it requires --yes.
@@ -121,7 +118,7 @@ func (s *session) confirm(one api.WorkflowSummary, yes bool, otherwise string) e
 	case yes:
 		return nil
 	case !terminal(s.stdin) || !terminal(s.stderr):
-		return fmt.Errorf("a workflow with this name exists. Use --yes to replace %s, or %s", what, otherwise)
+		return usage("a workflow with this name exists. Use --yes to replace %s, or %s", what, otherwise)
 	}
 	_, _ = fmt.Fprintf(s.stderr, "This replaces %s. Continue? [y/N] ", what)
 	answer, err := bufio.NewReader(s.stdin).ReadString('\n')

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"strconv"
@@ -24,22 +25,23 @@ const exportsPath = "/v1/sdk/workflow-exports"
 
 // workflowsCommand saves workflows from files, and runs them.
 type workflowsCommand struct {
-	Run    workflowsRun    `cmd:"" help:"Start a run of a workflow."`
-	Watch  workflowsWatch  `cmd:"" help:"Follow a run until it finishes."`
-	Signal workflowsSignal `cmd:"" help:"Send a signal to a run."`
-	Cancel workflowsCancel `cmd:"" help:"Cancel a run."`
-	List   workflowsList   `cmd:"" help:"List the workflows."`
-	Runs   workflowsRuns   `cmd:"" help:"List the runs."`
-	New    workflowsNew    `cmd:"" help:"Write a workflow file from a recipe, or list the recipes."`
-	Push   workflowsPush   `cmd:"" help:"Create a workflow from a file, or replace one."`
-	Pull   workflowsPull   `cmd:"" help:"Print a workflow, or write it to a file that weft workflows push accepts."`
+	List workflowsList `cmd:"" help:"List the workflows."`
+	New  workflowsNew  `cmd:"" help:"Write a workflow file from a recipe, or list the recipes."`
+	Push workflowsPush `cmd:"" help:"Create a workflow from a file, or replace one."`
+	Pull workflowsPull `cmd:"" help:"Print a workflow, or write it to a file that weft workflows push accepts."`
+
+	Run    workflowsRun `cmd:"" hidden:"" help:"Start a run of a workflow."`
+	Watch  runsWatch    `cmd:"" hidden:"" help:"Follow a run until it finishes."`
+	Signal runsSignal   `cmd:"" hidden:"" help:"Send a signal to a run."`
+	Cancel runsCancel   `cmd:"" hidden:"" help:"Cancel a run."`
+	Runs   runsList     `cmd:"" hidden:"" help:"List the runs."`
 }
 
 // workflowsPush saves the workflow of a file.
 type workflowsPush struct {
 	target
 	File           string `arg:"" help:"YAML or JSON file with the workflow, or - for stdin."`
-	Workflow       string `arg:"" optional:"" help:"ID of the workflow to replace, or its name in the credentials file. Without this argument, the workflow with the name in the file is replaced, or a new one is created."`
+	Workflow       string `arg:"" optional:"" help:"Name or ID of the workflow to replace. Without this argument, the workflow with the name in the file is replaced, or a new one is created."`
 	At             int32  `placeholder:"N" help:"Replace the workflow only if this is its current version."`
 	Yes            bool   `help:"Replace the workflow with the name in the file without asking."`
 	New            bool   `help:"Create a new workflow, even if one has the name in the file."`
@@ -48,17 +50,20 @@ type workflowsPush struct {
 
 func (c *workflowsPush) Run(s *session) error {
 	if c.Workflow == "" && c.At != 0 || c.Workflow != "" && (c.IdempotencyKey != "" || c.New) {
-		return fmt.Errorf("--at needs a workflow to replace; --idempotency-key and --new are for new workflows only")
+		return usage("--at needs a workflow to replace; --idempotency-key and --new are for new workflows only")
 	}
 	file, err := readWorkflow(c.File, s.stdin)
 	if err != nil {
 		return err
 	}
-	_, raw, err := c.save(s, file)
-	if err != nil || terminal(s.stdout) {
-		return err // hundreds of lines would scroll the message away, and the user has the file
+	saved, raw, err := c.save(s, file)
+	if err != nil {
+		return err
 	}
-	return printJSON(s.stdout, raw)
+	return s.print(raw, func(out io.Writer) error { // the user has the file
+		_, err := fmt.Fprintf(out, "%s  %s  version %d  %s\n", saved.ID, printable(saved.Name), saved.Version, saved.Status)
+		return err
+	})
 }
 
 // save saves the file and prints the warnings about it.
@@ -89,7 +94,7 @@ func (c *workflowsPush) destination(s *session, file workflowFile) (method, path
 		}
 	}
 	if c.Workflow != "" {
-		id, err := c.workflow(c.Workflow)
+		id, err := c.workflow(s, c.Workflow)
 		replace(id, c.At)
 		return method, path, header, err
 	}
@@ -100,7 +105,7 @@ func (c *workflowsPush) destination(s *session, file workflowFile) (method, path
 	if c.New || c.IdempotencyKey != "" {
 		return method, path, header, nil
 	}
-	present, err := c.named(s, file.name())
+	present, _, err := c.named(s, file.name())
 	if err == nil && present != nil {
 		replace(present.ID, present.Version)
 		err = s.confirm(*present, c.Yes, "--new to create another workflow")
@@ -111,13 +116,13 @@ func (c *workflowsPush) destination(s *session, file workflowFile) (method, path
 // workflowsPull prints a workflow.
 type workflowsPull struct {
 	target
-	Workflow string `arg:"" help:"ID of the workflow, or its name in the credentials file."`
+	Workflow string `arg:"" help:"Name or ID of the workflow."`
 	At       int32  `placeholder:"N" help:"Version to print. Default: the current version."`
 	Out      string `placeholder:"FILE" help:"File to write to, instead of stdout: YAML if its name ends with .yaml or .yml, else JSON."`
 }
 
 func (c *workflowsPull) Run(s *session) error {
-	id, err := c.workflow(c.Workflow)
+	id, err := c.workflow(s, c.Workflow)
 	if err != nil {
 		return err
 	}
@@ -130,7 +135,7 @@ func (c *workflowsPull) Run(s *session) error {
 		return err
 	}
 	if c.Out == "" {
-		return printJSON(s.stdout, raw)
+		return s.print(raw, func(out io.Writer) error { return printJSON(out, raw) })
 	}
 	var file bytes.Buffer
 	if isYAML(c.Out) {
@@ -161,7 +166,7 @@ func (t target) caller(s *session) (caller, error) {
 	if err != nil {
 		return caller{}, err
 	}
-	weft, err := client.New(credentials.BaseURL, signer, nil)
+	weft, err := client.New(credentials.BaseURL, signer, s.transport())
 	if err != nil {
 		return caller{}, err
 	}
@@ -183,7 +188,7 @@ func preferStrict() http.Header { return http.Header{"Prefer": {"handling=strict
 func (c caller) ask(s *session, method, path string, body []byte, header http.Header) ([]byte, error) {
 	raw, err := c.Call(s.ctx, method, path, body, header)
 	if err != nil {
-		return nil, explain(err, c.credentials)
+		return nil, s.explain(err, c.credentials)
 	}
 	return raw, nil
 }
@@ -207,15 +212,15 @@ func (c caller) exchange(s *session, method, path string, request any, header ht
 
 // replace reads an object of type T, sends what with returns for it to the same path, and returns the
 // object that the service then has.
-func replace[T any](s *session, t target, path string, with func(T) any) (one T, err error) {
+func replace[T any](s *session, t target, path string, with func(T) any) (one T, raw []byte, err error) {
 	weft, err := t.caller(s)
 	if err != nil {
-		return one, err
+		return one, nil, err
 	}
 	if _, err = weft.exchange(s, http.MethodGet, path, nil, nil, &one); err == nil {
-		_, err = weft.exchange(s, http.MethodPut, path, with(one), nil, &one)
+		raw, err = weft.exchange(s, http.MethodPut, path, with(one), nil, &one)
 	}
-	return one, err
+	return one, raw, err
 }
 
 // ask is for commands that send a single request without a body.

@@ -1,0 +1,177 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"slices"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/local/client"
+)
+
+// The exit codes. weft conform also exits with 3 if it could not judge everything.
+const (
+	exitDone = iota
+	exitFailed
+	exitUsage
+	exitAuthentication
+	exitNotFound
+	exitUnreachable
+	exitRejected
+)
+
+// meanings describes the exit codes, in their order.
+var meanings = []string{
+	"Done: the command succeeded.",
+	"Failed: the execution or run did not complete, or the command failed for another reason.",
+	"Usage: a flag or an argument is missing or not valid. Nothing was sent.",
+	"Authentication: credentials are missing, not accepted, or not sufficient. From weft conform: some parts were not judged.",
+	"Not found: the service has nothing with this ID or name.",
+	"Unreachable: no service answers, or it is not available now.",
+	"Rejected: the service rejected the request.",
+}
+
+// coded is an error with the exit code of the command.
+type coded struct {
+	error
+	code int
+}
+
+func (c coded) Unwrap() error { return c.error }
+
+// usage returns an error of a flag or an argument.
+func usage(format string, args ...any) error { return coded{fmt.Errorf(format, args...), exitUsage} }
+
+// notFound returns an error of a name or an ID that does not exist.
+func notFound(format string, args ...any) error {
+	return coded{fmt.Errorf(format, args...), exitNotFound}
+}
+
+// errQuiet ends a command with exit code 1 after it has printed the reason.
+var errQuiet = errors.New("already reported")
+
+// exitCode returns the exit code for the error of a command.
+func exitCode(err error) int {
+	if own, ok := errors.AsType[coded](err); ok {
+		return own.code
+	}
+	if problem, ok := errors.AsType[*client.Problem](err); ok {
+		return exitOfStatus(int(problem.Status))
+	}
+	if refused, ok := errors.AsType[*fault.Error](err); ok {
+		return exitOfFault[refused.Code]
+	}
+	if _, ok := errors.AsType[noWorkspace](err); ok {
+		return exitNotFound
+	}
+	if errors.Is(err, errNoCredentials) {
+		return exitAuthentication
+	}
+	if unreachable(err) {
+		return exitUnreachable
+	}
+	return exitFailed
+}
+
+// exitOfFault has the exit codes of commands that work on the database.
+var exitOfFault = map[fault.Code]int{
+	fault.Unauthorized: exitAuthentication, fault.Forbidden: exitAuthentication, fault.NotFound: exitNotFound,
+	fault.Unavailable: exitUnreachable, fault.Internal: exitFailed, fault.InvalidInput: exitRejected, fault.Conflict: exitRejected,
+}
+
+func exitOfStatus(status int) int {
+	switch status {
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return exitAuthentication
+	case http.StatusNotFound:
+		return exitNotFound
+	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		return exitUnreachable
+	}
+	if status >= http.StatusInternalServerError {
+		return exitFailed
+	}
+	return exitRejected
+}
+
+// unreachable reports whether an error is that no service answers.
+func unreachable(err error) bool {
+	if errors.Is(err, context.Canceled) {
+		return false
+	}
+	_, ofRequest := errors.AsType[*url.Error](err)
+	_, ofNetwork := errors.AsType[*net.OpError](err)
+	return ofRequest || ofNetwork
+}
+
+// helpCommand prints the help of a command, or the exit codes.
+type helpCommand struct {
+	Topic []string `arg:"" optional:"" help:"A command, or exit-codes."`
+}
+
+func (c *helpCommand) Run(s *session) error {
+	if len(c.Topic) != 1 || c.Topic[0] != "exit-codes" {
+		parser, err := newParser(s, &commands{})
+		if err != nil {
+			return err
+		}
+		_, err = parser.Parse(append(c.Topic, "--help")) // exits after the help
+		return coded{err, exitUsage}
+	}
+	type meaning struct {
+		Code    int    `json:"code"`
+		Meaning string `json:"meaning"`
+	}
+	all := make([]meaning, len(meanings))
+	for code, text := range meanings {
+		all[code] = meaning{code, text}
+	}
+	return printAll(s, all, view{columns: "EXIT_CODE=code MEANING=meaning"})
+}
+
+// failParse prints why the arguments are not valid, and returns the exit code. A group without a
+// command prints its help.
+func (s *session) failParse(err error, args []string) int {
+	parse, ok := errors.AsType[*kong.ParseError](err)
+	if ok && isGroup(parse.Context) {
+		if err := parse.Context.PrintUsage(false); err != nil {
+			return exitFailed
+		}
+		return exitDone
+	}
+	s.complain("weft: %v", err)
+	if at := slices.IndexFunc(args, negative.MatchString); at >= 0 {
+		s.complain("Pass a negative number as --name=%[1]s, or as the last argument: -- %[1]s.", args[at])
+	}
+	if ok {
+		s.complain("Try: %s --help", parse.Context.Model.Name+commandOf(parse.Context))
+	}
+	return exitUsage
+}
+
+// isGroup reports whether the arguments name a group of commands, and nothing else.
+func isGroup(parsed *kong.Context) bool {
+	node := parsed.Selected()
+	if node != nil && node.Type == kong.CommandNode && len(node.Children) == 0 {
+		return false
+	}
+	for _, step := range parsed.Path {
+		if step.Flag != nil || step.Positional != nil {
+			return false
+		}
+	}
+	return parsed.Error == nil && len(parsed.Args) == len(parsed.Path)-1
+}
+
+func commandOf(parsed *kong.Context) string {
+	if command := parsed.Command(); command != "" {
+		return " " + command
+	}
+	return ""
+}

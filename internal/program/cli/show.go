@@ -1,0 +1,304 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/itchyny/gojq"
+
+	"github.com/weft-automation/weft/internal/kit/strictjson"
+	"github.com/weft-automation/weft/internal/local/workflowfile"
+)
+
+// look has the flags of every command: how to print the result, and what else to print.
+type look struct {
+	Output  string `short:"o" default:"table" enum:"table,json,jsonl,yaml" placeholder:"FORMAT" help:"Format of the result: table, json, jsonl or yaml (${default})."`
+	JQ      string `name:"jq" placeholder:"EXPR" help:"Print the values that a jq expression selects from the result."`
+	Quiet   bool   `help:"Print only results and errors."`
+	Verbose bool   `help:"Print more, such as each request to the service."`
+	NoColor bool   `name:"no-color" help:"Don't use colors ($$NO_COLOR)."`
+}
+
+// compile prepares the jq expression. It reads neither files nor environment variables.
+func (l look) compile() (*gojq.Code, error) {
+	if l.JQ == "" {
+		return nil, nil //nolint:nilnil // without the flag, there is no expression
+	}
+	query, err := gojq.Parse(l.JQ)
+	if err == nil {
+		code, wrong := gojq.Compile(query)
+		if err = wrong; err == nil {
+			return code, nil
+		}
+	}
+	return nil, usage("--jq: %w", err)
+}
+
+// print writes a result to stdout: its JSON in the format of the flags, or by draw as a table. Every
+// command that returns something calls it.
+func (s *session) print(raw []byte, draw func(io.Writer) error) error {
+	var text bytes.Buffer
+	var err error
+	switch {
+	case s.query != nil:
+		err = s.filter(&text, raw)
+	case s.Output == "table" || s.Output == "":
+		err = draw(&text)
+	default:
+		err = writeAs(&text, s.Output, raw)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = s.stdout.Write(text.Bytes())
+	return err
+}
+
+// filter writes the values that the jq expression selects. Without --output, strings are written
+// without quotes, and other values on a line each.
+func (s *session) filter(out *bytes.Buffer, raw []byte) error {
+	value, err := strictjson.Decode(raw)
+	if err != nil {
+		return err
+	}
+	for values := s.query.RunWithContext(s.ctx, value); ; {
+		one, more := values.Next()
+		if !more {
+			return nil
+		}
+		if failed, ok := one.(error); ok {
+			return fmt.Errorf("--jq: %w", failed)
+		}
+		if text, ok := one.(string); ok && s.Output == "table" {
+			if terminal(s.stdout) {
+				text = printable(text)
+			}
+			out.WriteString(text + "\n")
+			continue
+		}
+		selected, err := gojq.Marshal(one)
+		if err != nil {
+			return fmt.Errorf("--jq: %w", err)
+		}
+		format := s.Output
+		if format == "table" {
+			out.Write(append(selected, '\n'))
+			continue
+		}
+		if err := writeAs(out, format, selected); err != nil {
+			return err
+		}
+	}
+}
+
+// writeAs writes JSON as json, jsonl (a line for each item of a list) or yaml.
+func writeAs(out *bytes.Buffer, format string, raw []byte) error {
+	switch format {
+	case "yaml":
+		text, err := workflowfile.YAML(raw)
+		out.Write(text)
+		return err
+	case "jsonl":
+		items := []json.RawMessage{raw}
+		if start := bytes.TrimSpace(raw); len(start) > 0 && start[0] == '[' {
+			if err := json.Unmarshal(raw, &items); err != nil {
+				return err
+			}
+		}
+		for _, item := range items {
+			out.Write(append(strictjson.Compact(item), '\n'))
+		}
+		return nil
+	}
+	return printJSON(out, raw)
+}
+
+// printRecord prints one object.
+func (s *session) printRecord(raw []byte) error {
+	return s.print(raw, func(out io.Writer) error {
+		fields, err := fieldsOf(raw)
+		if err != nil {
+			return err
+		}
+		lines := s.newTable(out)
+		for _, one := range fields {
+			if text := s.cell(one.value); text != "" {
+				lines.row(title(one.name), text)
+			}
+		}
+		return lines.flush()
+	})
+}
+
+// view describes the table of a list.
+type view struct {
+	columns string // TITLE=field, separated by spaces; nested fields have dots
+	empty   string // what to do if the list is empty
+}
+
+// printItems prints a list. Each item is the JSON of an object.
+func (s *session) printItems(items []json.RawMessage, v view) error {
+	if items == nil {
+		items = []json.RawMessage{}
+	}
+	raw, err := strictjson.Encode(items)
+	if err != nil {
+		return err
+	}
+	return s.print(raw, func(out io.Writer) error {
+		if len(items) == 0 {
+			s.note("%s", v.empty)
+			return nil
+		}
+		var titles, paths []string
+		for column := range strings.FieldsSeq(v.columns) {
+			name, path, _ := strings.Cut(column, "=")
+			titles, paths = append(titles, strings.ReplaceAll(name, "_", " ")), append(paths, path)
+		}
+		lines := s.newTable(out, titles...)
+		for _, item := range items {
+			cells := make([]string, len(paths))
+			for i, path := range paths {
+				cells[i] = s.cell(at(item, path))
+			}
+			lines.row(cells...)
+		}
+		return lines.flush()
+	})
+}
+
+// printAll prints a list of values of this program.
+func printAll[T any](s *session, all []T, v view) error {
+	items := make([]json.RawMessage, len(all))
+	for i, one := range all {
+		raw, err := strictjson.Encode(one)
+		if err != nil {
+			return err
+		}
+		items[i] = raw
+	}
+	return s.printItems(items, v)
+}
+
+// printList prints the items of a list of the service, and whether there are more.
+func printList(s *session, t target, path string, filter url.Values, size size, v view) error {
+	all, more, err := list[json.RawMessage](s, t, path, filter, size)
+	if err != nil {
+		return err
+	}
+	if s.Output == "table" && strings.Contains(v.columns, "=workflow ") && len(all) > 0 {
+		if all, err = withWorkflowNames(s, t, all); err != nil {
+			return err
+		}
+	}
+	if err := s.printItems(all, v); err != nil {
+		return err
+	}
+	if more {
+		s.note("There are more items. To see them, use --all or a larger --limit.")
+	}
+	return nil
+}
+
+// printGot requests an object of the service and prints it.
+func (t target) printGot(s *session, path string) error {
+	raw, err := t.ask(s, http.MethodGet, path)
+	if err != nil {
+		return err
+	}
+	return s.printRecord(raw)
+}
+
+// field is a field of a JSON object.
+type field struct {
+	name  string
+	value json.RawMessage
+}
+
+// fieldsOf returns the fields of an object in their order.
+func fieldsOf(raw []byte) (all []field, err error) {
+	in := json.NewDecoder(bytes.NewReader(raw))
+	if start, err := in.Token(); err != nil || start != json.Delim('{') {
+		return nil, errors.New("the response is not a JSON object")
+	}
+	for in.More() {
+		name, err := in.Token()
+		if err != nil {
+			return nil, err
+		}
+		one := field{name: name.(string)}
+		if err := in.Decode(&one.value); err != nil {
+			return nil, err
+		}
+		all = append(all, one)
+	}
+	return all, nil
+}
+
+// at returns the field of an object at a path with dots. The path TOOK is the duration of a run.
+func at(raw json.RawMessage, path string) json.RawMessage {
+	if path == "TOOK" {
+		var span struct{ CreatedAt, FinishedAt *time.Time }
+		if json.Unmarshal(raw, &span) != nil || span.CreatedAt == nil || span.FinishedAt == nil {
+			return nil
+		}
+		text, _ := json.Marshal(span.FinishedAt.Sub(*span.CreatedAt).String())
+		return text
+	}
+	for name := range strings.SplitSeq(path, ".") {
+		var object map[string]json.RawMessage
+		if json.Unmarshal(raw, &object) != nil {
+			return nil
+		}
+		raw = object[name]
+	}
+	return raw
+}
+
+// cell formats a value for a table.
+func (s *session) cell(raw json.RawMessage) string {
+	var text string
+	switch {
+	case len(raw) == 0 || string(raw) == "null":
+		return ""
+	case json.Unmarshal(raw, &text) == nil:
+		if at, err := time.Parse(time.RFC3339, text); err == nil {
+			return s.when(at)
+		}
+		return printable(text)
+	}
+	return printable(string(strictjson.Compact(raw)))
+}
+
+// title returns the title of a field: createdAt is Created at.
+func title(name string) string {
+	var words strings.Builder
+	for i, r := range name {
+		switch upper := r >= 'A' && r <= 'Z'; {
+		case i == 0:
+			words.WriteString(strings.ToUpper(string(r)))
+		case upper && name[i-1] >= 'a' && name[i-1] <= 'z':
+			words.WriteString(" " + strings.ToLower(string(r)))
+		default:
+			words.WriteRune(r)
+		}
+	}
+	return words.String()
+}
+
+func printJSON(w io.Writer, raw []byte) error {
+	var out bytes.Buffer
+	if err := json.Indent(&out, bytes.TrimSpace(raw), "", "  "); err != nil {
+		return fmt.Errorf("the response is not JSON: %w", err)
+	}
+	out.WriteByte('\n')
+	_, err := w.Write(out.Bytes())
+	return err
+}
