@@ -28,7 +28,7 @@ func TestCallPrintsTheRecord(t *testing.T) {
 	s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, record("COMPLETED", `{"n":1e400}`, "null"))
 	})
-	got := run(t, s.environ(), "", "call", "M", "--input", `{ "a": "<é>" }`)
+	got := run(t, s.environ(), "", "call", "M", "-o", "json", "--input", `{ "a": "<é>" }`)
 	got.check(t, 0, "\"n\": 1e400", "COMPLETED in")
 	if want := `POST /v1/sdk/components {"config":{},"input":{"a":"<é>"},"module":"M","waitForMs":15000}`; s.seen()[0] != want {
 		t.Errorf("sent %s, want %s", s.seen()[0], want)
@@ -43,7 +43,7 @@ func TestIgnoredPartsOfARequestAreAWarning(t *testing.T) {
 		w.Header().Set("Weft-Ignored", `"limt", "/waitForMS", more`)
 		fmt.Fprint(w, record("COMPLETED", `{}`, "null"))
 	})
-	run(t, s.environ(), "", "call", "M").check(t, 0, `"COMPLETED"`, `ignored them: "limt", "/waitForMS", more. Check the spelling`)
+	run(t, s.environ(), "", "call", "M", "-o", "json").check(t, 0, `"COMPLETED"`, `ignored them: "limt", "/waitForMS", more. Check the spelling`)
 	run(t, s.environ(), "", "hooks", "delete", hookID).check(t, 0, "", `ignored them: "limt", "/waitForMS", more.`)
 }
 
@@ -67,7 +67,7 @@ func TestCallSendsItsFlags(t *testing.T) {
 		},
 	}
 	for i, c := range cases {
-		run(t, s.environ(), `{"from":"stdin"}`, append([]string{"call", "M"}, c.args...)...).check(t, 0, "CREATED", "the execution continues")
+		run(t, s.environ(), `{"from":"stdin"}`, append([]string{"call", "M", "-o", "json"}, c.args...)...).check(t, 0, "CREATED", "the execution continues")
 		if got := s.seen()[i]; got != "POST /v1/sdk/components "+c.want {
 			t.Errorf("%v: sent %s, want %s", c.args, got, c.want)
 		}
@@ -90,7 +90,7 @@ func TestCallReconnectsABrokenStream(t *testing.T) {
 			fmt.Fprint(w, record("FAILED", "null", `{"code":"TIMEOUT","message":"too slow","retryable":true,"attempt":1}`))
 		}
 	})
-	got := run(t, s.environ(), "", "call", "M", "--stream")
+	got := run(t, s.environ(), "", "call", "M", "--stream", "-o", "json")
 	got.check(t, 1, `"code": "TIMEOUT"`, "FAILED after")
 	if n := strings.Count(got.stderr, "EXECUTING"); n != 1 {
 		t.Errorf("EXECUTING is printed %d times: %s", n, got.stderr)
@@ -123,23 +123,25 @@ func TestCallReportsErrors(t *testing.T) {
 	cases := []struct {
 		name string
 		args []string
+		code int
 		want string
 	}{
-		{"problem", nil, "/input/data: is missing"},
-		{"not JSON", []string{"--input={a:1}"}, "--input: a field must start"},
-		{"not an object", []string{"--config=[]"}, "must be a JSON object"},
-		{"no file", []string{"--input=@/nowhere.json"}, "no such file"},
-		{"long wait", []string{"--wait=16s"}, "--stream waits until"},
-		{"no credentials", []string{"--credentials=/nowhere.json"}, "start `weft dev` here"},
-		{"other credentials", []string{"--credentials=" + stranger}, "belongs to another Weft"},
-		{"broken credentials", []string{"--credentials=" + broken}, "does not have the form"},
-		{"nobody there", []string{"--base-url=http://127.0.0.1:1"}, "Is a Weft running at http://127.0.0.1:1?"},
-		{"base URL with a path", []string{"--base-url=http://127.0.0.1/v1/sdk"}, "must end before /v1"},
+		{"problem", nil, 6, "input.data: is missing"},
+		{"not JSON", []string{"--input={a:1}"}, 2, "--input: a field must start"},
+		{"not an object", []string{"--config=[]"}, 2, "must be a JSON object"},
+		{"no file", []string{"--input=@/nowhere.json"}, 2, "no such file"},
+		{"many attempts", []string{"--attempts=9"}, 2, "--attempts must be 1 to 3, got 9"},
+		{"long wait", []string{"--wait=16s"}, 2, "--stream waits until"},
+		{"no credentials", []string{"--credentials=/nowhere.json"}, 3, "start `weft dev` here"},
+		{"other credentials", []string{"--credentials=" + stranger}, 3, "belongs to another Weft"},
+		{"broken credentials", []string{"--credentials=" + broken}, 3, "does not have the form"},
+		{"nobody there", []string{"--base-url=http://127.0.0.1:1"}, 5, "no Weft answers at http://127.0.0.1:1 (connection refused). Start one with: weft dev"},
+		{"base URL with a path", []string{"--base-url=http://127.0.0.1/v1/sdk"}, 2, "must end before /v1"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			got := run(t, s.environ(), "", append([]string{"call", "M"}, c.args...)...)
-			got.check(t, 1, "", c.want)
+			got.check(t, c.code, "", c.want)
 			if got.stdout != "" || strings.Contains(got.stderr, "hunter2") {
 				t.Errorf("stdout %q, stderr %q", got.stdout, got.stderr)
 			}
@@ -154,7 +156,7 @@ func TestCallExplainsHowToAllowANetwork(t *testing.T) {
 			fmt.Fprintf(w, `{"code":"INVALID_INPUT","status":400,"detail":"callbackUrl: %[1]s","errors":[{"code":"INVALID_INPUT","message":"callbackUrl: %[1]s","pointer":"/callbackUrl"}]}`, reason)
 		})
 		got := run(t, s.environ(), "", "call", "M", "--callback-url=http://127.0.0.1:9000/")
-		got.check(t, 1, "", reason)
+		got.check(t, 6, "", reason)
 		if strings.Contains(got.stderr, "weft dev --allow-network CIDR") != told {
 			t.Errorf("%s: unexpected output %s", reason, got.stderr)
 		}

@@ -117,9 +117,9 @@ func unknownModule(name string) error {
 
 // didYouMean suggests the nearest name, if one is near.
 func didYouMean(text string, names []string) string {
-	best, least := "", 1+len(text)/3
+	best, least := "", max(1, len(text)/3)
 	for _, name := range names {
-		if d := distance(bare(text), bare(name)); d <= least {
+		if d := distance(bare(text), bare(name)); d <= least && d < len(text) {
 			best, least = name, d-1
 		}
 	}

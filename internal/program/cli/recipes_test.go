@@ -23,8 +23,8 @@ func TestRecipesAreListedAndWritten(t *testing.T) {
 	t.Parallel()
 	run(t, nil, "", "workflows", "new").check(t, 0, "approval  Waits up to a week for an approval", "")
 	run(t, nil, "", "workflows", "new", "--from=endpoint").check(t, 0, "name: Endpoint\n", "")
-	run(t, nil, "", "workflows", "new", "--from=none").check(t, 1, "", `unknown recipe "none". The recipes are approval, branch, `)
-	run(t, nil, "", "workflows", "new", "a.yaml").check(t, 1, "", "set --from to a recipe")
+	run(t, nil, "", "workflows", "new", "--from=none").check(t, 2, "", `unknown recipe "none". The recipes are approval, branch, `)
+	run(t, nil, "", "workflows", "new", "a.yaml").check(t, 2, "", "set --from to a recipe")
 	file := filepath.Join(t.TempDir(), "a.yaml")
 	run(t, nil, "", "workflows", "new", "--from=endpoint", file).check(t, 0, "", "written to "+file)
 	run(t, nil, "", "workflows", "new", "--from=branch", file).check(t, 1, "", "file exists")
@@ -70,7 +70,7 @@ func TestRecipesRunOnTheRealService(t *testing.T) {
 			t.Errorf("%s: a call without expectStatus counts a 404 as a success", one.Name)
 		}
 		if text := strings.Replace(one.Text, "workflowId: WORKFLOW_ID", "workflowId: "+ids["endpoint"], 1); text != one.Text {
-			run(t, environ, "", "workflows", "push", file).check(t, 1, "", "workflowId")
+			run(t, environ, "", "workflows", "push", file).check(t, 6, "", "workflowId")
 			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -99,16 +99,16 @@ func TestRecipesRunOnTheRealService(t *testing.T) {
 		"retry":    {`{"order": 503}`, "ORDER_FAILED", 1},
 		"child":    {`{"n": 4}`, `"doubled": 8`, 0},
 	} {
-		run(t, environ, "", "workflows", "run", ids[name], "--watch", "--input="+c.input).check(t, c.code, c.want, "")
+		run(t, environ, "", "workflows", "run", ids[name], "--watch", "--input="+c.input, "-o", "json").check(t, c.code, c.want, "")
 	}
 	for name, c := range map[string]struct{ signal, want string }{
 		"approval": {"approved", `"/orders"`}, "reminder": {"answered", `"by": "ada"`},
 	} {
-		id := startedRun(t, run(t, environ, "", "workflows", "run", ids[name], `--input={"amount": "1", "person": "ada"}`).stdout)
+		id := startedRun(t, run(t, environ, "", "workflows", "run", ids[name], `--input={"amount": "1", "person": "ada"}`, "-o", "json").stdout)
 		run(t, environ, "", "workflows", "signal", id, c.signal, `--payload={"by": "ada"}`).check(t, 0, "", "")
 		run(t, environ, "", "workflows", "watch", id).check(t, 0, c.want, "COMPLETED")
 	}
-	created := run(t, environ, "correct-horse-battery\n", "hooks", "create", ids["github"], "--header=X-Hub-Signature-256", "--prefix=sha256=", "--delivery-header=X-GitHub-Delivery")
+	created := run(t, environ, "correct-horse-battery\n", "hooks", "create", ids["github"], "--header=X-Hub-Signature-256", "--prefix=sha256=", "--delivery-header=X-GitHub-Delivery", "-o", "json")
 	var hook struct{ Path string }
 	if err := json.Unmarshal([]byte(created.stdout), &hook); err != nil {
 		t.Fatal(err, created.stderr)

@@ -109,7 +109,8 @@ func (t target) workflow(s *session, text string) (uuid.UUID, error) {
 
 // withWorkflowNames adds to each item the name of its workflow, or its ID if the name is unknown.
 func withWorkflowNames(s *session, t target, items []json.RawMessage) ([]json.RawMessage, error) {
-	all, _, err := list[api.WorkflowSummary](s, t, workflowsPath, url.Values{}, size{All: true})
+	const most = 1000 // the names of older workflows aren't worth the requests
+	all, _, err := list[api.WorkflowSummary](s, t, workflowsPath, url.Values{}, size{Limit: most})
 	if err != nil {
 		return nil, err
 	}

@@ -25,7 +25,7 @@ func (t target) read() (client.Credentials, error) {
 		return c, fmt.Errorf("%w %s: start `weft dev` here, or set --credentials", errNoCredentials, t.Credentials)
 	}
 	if err != nil {
-		return c, err
+		return c, coded{err, exitAuthentication}
 	}
 	if t.BaseURL != "" {
 		c.BaseURL = t.BaseURL

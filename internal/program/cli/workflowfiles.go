@@ -84,6 +84,7 @@ func (f workflowFile) locate(err error) error {
 
 // report prints the warnings about the workflow, with the lines of the file.
 func (f workflowFile) report(s *session, saved api.Workflow) {
+	s.note("%s  %s  version %d  %s", saved.ID, printable(saved.Name), saved.Version, saved.Status)
 	if saved.Warnings == nil {
 		return
 	}

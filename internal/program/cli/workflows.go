@@ -61,7 +61,7 @@ func (c *workflowsPush) Run(s *session) error {
 		return err
 	}
 	return s.print(raw, func(out io.Writer) error { // the user has the file
-		_, err := fmt.Fprintf(out, "%s  %s  version %d  %s\n", saved.ID, printable(saved.Name), saved.Version, saved.Status)
+		_, err := fmt.Fprintln(out, saved.ID)
 		return err
 	})
 }
@@ -168,7 +168,7 @@ func (t target) caller(s *session) (caller, error) {
 	}
 	weft, err := client.New(credentials.BaseURL, signer, s.transport())
 	if err != nil {
-		return caller{}, err
+		return caller{}, usage("--base-url: %w", err)
 	}
 	warned := ""
 	weft.Ignored = func(names string) {

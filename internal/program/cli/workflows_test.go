@@ -34,8 +34,8 @@ func TestWorkflowsArePulledAndPushed(t *testing.T) {
 	if text, err := os.ReadFile(file); err != nil || string(text) != printed.stdout {
 		t.Errorf("unexpected file %s (%v)", text, err)
 	}
-	run(t, s.environ(), "", "workflows", "push", file, "--idempotency-key=once").check(t, 0, `"version": 3`, workflowID+"  Pause  version 3  ACTIVE")
-	run(t, s.environ(), printed.stdout, "workflows", "push", "-", "pause", "--at=2").check(t, 0, `"version": 3`, "version 3")
+	run(t, s.environ(), "", "workflows", "push", file, "--idempotency-key=once").check(t, 0, workflowID+"\n", workflowID+"  Pause  version 3  ACTIVE")
+	run(t, s.environ(), printed.stdout, "workflows", "push", "-", "pause", "--at=2", "-o", "json").check(t, 0, `"version": 3`, "version 3")
 	want := []string{
 		"GET /v1/sdk/workflow-exports/" + workflowID + "?version=2", "GET /v1/sdk/workflow-exports/" + workflowID,
 		"POST /v1/sdk/workflows " + workflowFile, "PUT /v1/sdk/workflows/" + workflowID + " " + workflowFile,
