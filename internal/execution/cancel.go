@@ -209,7 +209,7 @@ func (r *Runner) cancelTx(ctx context.Context, tx *postgres.Tx, workspaceID uuid
 		}
 	}
 	_ = db.New().RiverJobDeleteMany(ctx, tx.AtCommit(), jobs)
-	return r.chargeTx(ctx, tx, charges, made)
+	return r.chargeTx(ctx, tx, charges, false, made)
 }
 
 // bounded returns a context that ends with the attempt's time limit. For a stage, the context is

@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/account/billing"
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/kit/failpoint"
 	"github.com/weft-automation/weft/internal/kit/fault"
@@ -53,10 +54,10 @@ type Runner struct {
 func NewRunner(deps Deps, identity *Identity, size int, log *slog.Logger) *Runner {
 	r := &Runner{Deps: deps, log: log, identity: identity, inflight: newInflight(), slots: &slots{size: size}, share: &fairShare{}}
 	r.starts = groupcommit.New(groupcommit.Options[attemptStart]{}, postgres.Unavailable, r.flushStarts)
-	r.finishes = groupcommit.New(groupcommit.Options[finish]{
+	r.finishes = groupcommit.NewOwned(groupcommit.Options[finish]{
 		Weigh: finish.weight, MaxQueue: 1 << 30, // the number of running executions limits the queue
-	}, postgres.Unavailable, r.flushFinishes)
-	r.directs = groupcommit.New(groupcommit.Options[direct]{Weigh: direct.weight}, postgres.Unavailable, r.flushDirects)
+	}, groupcommit.Owners[finish]{Of: finish.owner, Held: billing.Held}, postgres.Unavailable, r.flushFinishes)
+	r.directs = groupcommit.NewOwned(groupcommit.Options[direct]{Weigh: direct.weight}, groupcommit.Owners[direct]{Of: direct.owner, Held: billing.Held}, postgres.Unavailable, r.flushDirects)
 	r.requeues = groupcommit.New(groupcommit.Options[requeue]{Max: rescueBatch}, postgres.Unavailable, r.flushRequeues)
 	r.ctx, r.stop = context.WithCancel(context.Background())
 	return r

@@ -93,7 +93,7 @@ var places = map[string]place{
 	"internal/platform/budget":              {level: 1, why: "limits on resources in use, in total and by source"},
 	"internal/platform/mail":                {level: 1, outside: []string{"github.com/wneessen/go-mail"}, why: "e-mail through the operator's SMTP server"},
 	"internal/platform/mail/mailtest":       {level: 1, outside: []string{"github.com/emersion/go-smtp"}, why: "an SMTP server for tests", tests: true},
-	"internal/platform/groupcommit":         {level: 1, why: "many writes in one transaction"},
+	"internal/platform/groupcommit":         {level: 1, outside: []string{ids}, why: "many writes in one transaction"},
 	"internal/platform/postgres":            {level: 1, inside: []string{"internal/platform/postgres/migrations", "internal/kit/fault", "internal/kit/wait"}, outside: []string{ids, pgx, river, "github.com/vgarvardt/pgx-google-uuid/v5"}, why: "pools, migrations and commits in doubt, no word of the domain; of kit/fault it knows NOT_FOUND and outcome_unknown"},
 	"internal/platform/telemetry":           {level: 1, inside: []string{"internal/kit/status"}, outside: []string{ids, pgx, traces, "github.com/prometheus/client_golang"}, why: "logs, metrics and traces"},
 	"internal/platform/notify":              {level: 3, inside: []string{"internal/platform/postgres", "internal/platform/telemetry", "internal/kit/wait"}, outside: []string{ids, pgx}, why: "notifications, which may be lost"},
