@@ -109,7 +109,7 @@ func (r *Runner) compute(ctx context.Context, d *direct, entry *component.Entry)
 	defer func() { telemetry.EndSpan(span, outcome) }()
 	start := time.Now()
 	call := component.Call{ExecutionID: d.id, EffectKey: d.id, Attempt: 1, Input: d.Input, Config: d.Config}
-	result, inTime, err := r.Modules.Try(ctx, d.Module, call, directTime)
+	result, inTime, err := r.Modules.Try(ctx, d.WorkspaceID, d.Module, call, directTime)
 	d.elapsed = time.Since(start)
 	switch failure := asError(err); {
 	case ctx.Err() != nil: // the caller has disconnected

@@ -207,10 +207,13 @@ func (r *Runner) attempt(ctx context.Context, row db.ExecutionStartManyRow, loca
 	case err != nil:
 		return 0, outcomeFailed, r.fail(ctx, row, &component.Error{Code: "INTERNAL_ERROR", Message: "the stored input cannot be decrypted", Err: err}, local)
 	}
-	runCtx, cancel := r.bounded(ctx, row, entry.Timeout)
-	defer cancel()
 	r.inflight.setRunning(row.ID, true)
-	result, err := r.Modules.Run(egress.WithTenant(runCtx, row.WorkspaceID.String()), row.Module, c)
+	runCtx, c, cancel, err := r.bounded(ctx, row, entry.Timeout, c)
+	defer cancel()
+	var result component.Result
+	if err == nil {
+		result, err = r.Modules.Run(egress.WithTenant(runCtx, row.WorkspaceID.String()), row.Module, c)
+	}
 	r.inflight.setRunning(row.ID, false)
 	failpoint.Reached(failpoint.AfterEffect)
 	secretIn := func(result json.RawMessage) bool { return secret || entry.SecretResult(c, result) }
@@ -232,6 +235,7 @@ func (r *Runner) attempt(ctx context.Context, row db.ExecutionStartManyRow, loca
 			delay: nextAttempt(int(row.Attempt), failure.RetryAfter), local: local,
 			outcomeKnown: row.OutcomeKnown && failure.Outcome != component.OutcomeUnknown,
 		})
+		r.wakeQueueIn(retryIn)
 		return retryIn, outcomeRetry, err
 	}
 	return 0, outcomeFailed, r.fail(ctx, row, failure, local)
@@ -365,6 +369,22 @@ func (r *Runner) pause(ctx context.Context, row db.ExecutionStartManyRow, p paus
 		return 0, nil
 	}
 	return max(paused.NotBefore.Sub(r.Clock.Now()), time.Millisecond), nil
+}
+
+// wakesWithin is the longest delay of a retry for which this process wakes the queue.
+const wakesWithin = time.Minute
+
+// wakeQueueIn notifies the workers of all processes when a retry is due. Otherwise the retry would
+// start up to a poll interval too late. A margin covers the time until the job is snoozed.
+func (r *Runner) wakeQueueIn(delay time.Duration) {
+	if delay <= 0 || delay > wakesWithin {
+		return
+	}
+	time.AfterFunc(delay+20*time.Millisecond, func() {
+		if r.ctx.Err() == nil {
+			_ = withTimeout(r.ctx, lastWriteTimeout, func(ctx context.Context) error { return db.New().RiverJobNotify(ctx, r.DB, Queue) })
+		}
+	})
 }
 
 // now returns the current time, for measuring durations.
