@@ -142,10 +142,9 @@ func (t *guarded) RoundTrip(request *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	response.Request = request
-	if response.ContentLength > t.maxBytes {
+	if size := response.ContentLength; size > t.maxBytes {
 		response.Body.Close()
-		cancel(nil)
-		return nil, fmt.Errorf("%w: it has %d bytes, the limit is %d", ErrTooLarge, response.ContentLength, t.maxBytes)
+		response.Body = unread{fmt.Errorf("%w: it has %d bytes, the limit is %d", ErrTooLarge, size, t.maxBytes)}
 	}
 	if t.follows {
 		keepMethod(response)
@@ -167,3 +166,9 @@ func keepMethod(response *http.Response) {
 		}
 	}
 }
+
+// unread replaces a body that isn't read. The status and headers of its response remain available.
+type unread struct{ err error }
+
+func (u unread) Read([]byte) (int, error) { return 0, u.err }
+func (u unread) Close() error             { return nil }
