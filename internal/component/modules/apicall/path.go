@@ -9,8 +9,6 @@ import (
 	"strings"
 
 	"github.com/tidwall/gjson"
-
-	"github.com/weft-automation/weft/internal/component/modules/upstream"
 )
 
 const maxSteps = 64
@@ -87,23 +85,15 @@ type source struct {
 
 // newSource returns the source for a response. The body is JSON if it can be decoded, although the
 // values in it may not be storable.
-func newSource(answer upstream.Answer, headers map[string]any, text []byte) source {
-	s := source{status: answer.Status, headers: headers}
-	switch declared := isJSON(answer.Header.Get("Content-Type")); {
-	case json.Valid(text):
-		s.parsed = gjson.ParseBytes(text)
-		if !declared && !s.parsed.IsObject() && !s.parsed.IsArray() {
-			s.whole = string(text) // text such as 0 or true
-		}
-	case len(text) == 0:
-		if !empty(answer.Status) {
-			s.problem = errors.New("the response has no body")
-		}
-	default:
-		s.problem = notJSON(text)
-		if !declared {
-			s.whole = textForm(answer, text).value
-		}
+func newSource(status int, headers map[string]any, b body) source {
+	s := source{status: status, headers: headers, problem: b.unknown}
+	if json.Valid(b.text) {
+		s.parsed = gjson.ParseBytes(b.text)
+	} else if b.unknown == nil && !(len(b.text) == 0 && empty(status)) {
+		s.problem = notJSON(b.text)
+	}
+	if !b.json && !s.parsed.IsObject() && !s.parsed.IsArray() { // text, even if it is 0 or true
+		s.whole = b.plain().value
 	}
 	return s
 }
@@ -115,6 +105,9 @@ func empty(status int) bool {
 
 // notJSON returns the reason why text is not JSON.
 func notJSON(text []byte) error {
+	if len(text) == 0 {
+		return errors.New("the response has no body")
+	}
 	var value json.RawMessage
 	return fmt.Errorf("the response is not valid JSON: %w", json.Unmarshal(text, &value))
 }

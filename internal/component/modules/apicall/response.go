@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"maps"
-	"mime"
 	"net/http"
 	"slices"
 	"strings"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/component/modules/upstream"
+	"github.com/weft-automation/weft/internal/kit/content"
 	"github.com/weft-automation/weft/internal/kit/strictjson"
 	"github.com/weft-automation/weft/internal/platform/egress"
 )
@@ -29,12 +29,16 @@ const (
 // render returns the output for a response. The selected values must be storable, but not what
 // stands next to them in the response. With a mapping, a body that can't be stored is omitted.
 func render(answer upstream.Answer, mapping map[string]string) (component.Result, error) {
-	text := bytes.TrimPrefix(answer.Body, []byte("\xef\xbb\xbf"))
+	body := newBody(answer)
+	if len(body.text) > upstream.MaxAnswer {
+		return component.Result{}, component.Permanent(component.CodeUpstream, "the response has more than %d bytes in UTF-8", upstream.MaxAnswer).
+			With(upstream.Details{Class: egress.ClassTooLarge, Status: answer.Status})
+	}
 	headers := headerValue(answer.Header)
 	output := map[string]any{"status": answer.Status, "headers": headers, "body": nil, "bodyEncoding": encodingOmitted}
 	var selected component.Result
 	if len(mapping) > 0 {
-		from := newSource(answer, headers, text)
+		from := newSource(answer.Status, headers, body)
 		for _, name := range slices.Sorted(maps.Keys(mapping)) {
 			value, err := from.pick(mapping[name])
 			if err != nil {
@@ -48,7 +52,7 @@ func render(answer upstream.Answer, mapping map[string]string) (component.Result
 		}
 	}
 	var failed error
-	for _, form := range bodyForms(answer, text) {
+	for _, form := range body.forms() {
 		output["body"], output["bodyEncoding"] = form.value, form.encoding
 		if size := form.size(); size > component.MaxOutput {
 			failed = tooLarge(answer, size)
@@ -93,6 +97,21 @@ func tooLarge(answer upstream.Answer, size int) *component.Error {
 		With(upstream.Details{Class: egress.ClassTooLarge, Status: answer.Status})
 }
 
+// body is the body of a response.
+type body struct {
+	raw     []byte
+	text    []byte // in UTF-8
+	json    bool   // the Content-Type declares JSON
+	unknown error  // why the character set can't be decoded
+}
+
+func newBody(answer upstream.Answer) body {
+	contentType := answer.Header.Get("Content-Type")
+	b := body{raw: answer.Body, json: content.IsJSON(contentType)}
+	b.text, b.unknown = content.Text(contentType, answer.Body)
+	return b
+}
+
 // bodyForm is one way to put a body into an output.
 type bodyForm struct {
 	value    any
@@ -110,33 +129,24 @@ func (f bodyForm) size() int {
 	return 0
 }
 
-// bodyForms returns the forms of a body, the best one first. JSON that can't be stored is returned
-// as text.
-func bodyForms(answer upstream.Answer, text []byte) (forms []bodyForm) {
-	if len(text) == 0 {
-		return []bodyForm{{nil, encodingEmpty}}
+// forms returns the forms of the body, the best one first. JSON that can't be stored is returned as
+// text.
+func (b body) forms() (forms []bodyForm) {
+	if b.json && json.Valid(b.text) {
+		forms = append(forms, bodyForm{json.RawMessage(b.text), encodingJSON})
 	}
-	if isJSON(answer.Header.Get("Content-Type")) && json.Valid(text) {
-		forms = append(forms, bodyForm{json.RawMessage(text), encodingJSON})
-	}
-	return append(forms, textForm(answer, text))
+	return append(forms, b.plain())
 }
 
-// textForm returns the body as a string.
-func textForm(answer upstream.Answer, text []byte) bodyForm {
-	if utf8.Valid(text) && !bytes.ContainsRune(text, 0) {
-		return bodyForm{string(text), encodingText}
+// plain returns the body as a string, or nil if it is empty.
+func (b body) plain() bodyForm {
+	switch {
+	case b.unknown == nil && len(b.text) == 0:
+		return bodyForm{nil, encodingEmpty}
+	case b.unknown == nil && utf8.Valid(b.text) && !bytes.ContainsRune(b.text, 0):
+		return bodyForm{string(b.text), encodingText}
 	}
-	return bodyForm{base64.StdEncoding.EncodeToString(answer.Body), encodingBase64}
-}
-
-func isJSON(contentType string) bool {
-	media, _, err := mime.ParseMediaType(contentType)
-	if err != nil && media == "" {
-		media, _, _ = strings.Cut(contentType, ";")
-		media = strings.ToLower(strings.TrimSpace(media))
-	}
-	return media == "application/json" || media == "text/json" || strings.HasSuffix(media, "+json")
+	return bodyForm{base64.StdEncoding.EncodeToString(b.raw), encodingBase64}
 }
 
 func headerValue(header http.Header) map[string]any {
