@@ -29,7 +29,7 @@ func IsJSON(contentType string) bool {
 
 // Text returns a body in UTF-8, without a leading byte order mark. It converts the body if the
 // charset of the Content-Type is a label of another encoding (WHATWG Encoding Standard), and returns
-// an error for encodings that it doesn't support. A charset that is no label has no effect. The
+// an error for encodings that it doesn't support. An unknown charset has no effect. The
 // result may share memory with the body.
 //
 // Bytes that aren't a character of the encoding stay invalid: the result then isn't valid UTF-8.

@@ -1,6 +1,7 @@
 package apicall
 
 import (
+	"compress/gzip"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -115,6 +116,14 @@ func TestAnAnsweredPOSTIsNotRepeatedBecauseOfItsAnswer(t *testing.T) {
 				io.WriteString(w, strings.Repeat(" ", 1<<20))
 			}
 		}, component.CodeUpstream, false},
+		"another coding": {func(w http.ResponseWriter) {
+			w.Header().Set("Content-Encoding", "br")
+			io.WriteString(w, "\x0b\x02")
+		}, component.CodeUpstream, false},
+		"not gzip": {func(w http.ResponseWriter) {
+			w.Header().Set("Content-Encoding", "gzip")
+			io.WriteString(w, `{"id":7,"state":"paid"}`)
+		}, component.CodeUpstream, false},
 		"selection too large": {func(w http.ResponseWriter) { io.WriteString(w, `{"id":"`+strings.Repeat("a", 1<<20)+`"}`) }, component.CodeOutputTooLarge, false},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -133,6 +142,20 @@ func TestAnAnsweredPOSTIsNotRepeatedBecauseOfItsAnswer(t *testing.T) {
 				wantUnusable(t, failed, c.code, "")
 			}
 		})
+	}
+}
+
+func TestGzipAnswersAreDecoded(t *testing.T) {
+	call := answered(t, func(w http.ResponseWriter) {
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Content-Encoding", "gzip")
+		packed := gzip.NewWriter(w)
+		io.WriteString(packed, `{"id":7}`)
+		packed.Close()
+	})
+	output, failed, _ := call("POST", object{"id": "id"})
+	if failed != nil || output["id"] != 7.0 || output["bodyEncoding"] != "json" {
+		t.Errorf("%v, %v", output, failed)
 	}
 }
 

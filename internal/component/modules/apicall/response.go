@@ -88,7 +88,7 @@ func encode(answer upstream.Answer, output map[string]any) (component.Result, er
 // unusable returns the error for a response that arrived but has a form that the call can't use.
 // It isn't retryable, because the server has processed the request.
 func unusable(answer upstream.Answer, format string, args ...any) *component.Error {
-	return component.Permanent(component.CodeUpstream, format, args...).With(upstream.Details{Class: "malformed", Status: answer.Status})
+	return component.Permanent(component.CodeUpstream, format, args...).With(upstream.Details{Class: egress.ClassMalformed, Status: answer.Status})
 }
 
 func tooLarge(answer upstream.Answer, size int) *component.Error {

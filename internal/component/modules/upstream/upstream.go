@@ -128,6 +128,8 @@ func errorFor(host, class string, err error) *component.Error {
 		return component.Temporary(component.CodeTimeout, "%s did not respond in time", host)
 	case egress.ClassTooLarge:
 		return component.Permanent(component.CodeUpstream, "the response of %s has more than %d bytes", host, MaxAnswer)
+	case egress.ClassMalformed:
+		return component.Permanent(component.CodeUpstream, "the response of %s cannot be decoded: %s", host, err)
 	case egress.ClassBusy:
 		return component.Temporary(component.CodeUpstream, "the response of %s was not read: too many large responses are in flight", host)
 	case egress.ClassRedirect:
