@@ -26,6 +26,7 @@ const (
 	ClassStatus      = "status"
 	ClassConnection  = "connection"
 	ClassBusy        = "busy"
+	ClassMalformed   = "malformed"
 )
 
 // ErrTooLarge means that a response was larger than the client's limit.
@@ -67,6 +68,8 @@ func Class(err error) string {
 		return ClassStatus
 	case errors.Is(err, ErrTooLarge), headersTooLarge(err):
 		return ClassTooLarge
+	case is[*CodingError](err):
+		return ClassMalformed
 	case errors.Is(err, ErrBusy):
 		return ClassBusy
 	case is[*net.DNSError](err):

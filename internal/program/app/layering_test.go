@@ -70,6 +70,7 @@ var places = map[string]place{
 	"internal/kit/wait":       {level: 0, why: "waits between attempts, and for work to finish"},
 	"internal/kit/cursor":     {level: 1, inside: []string{"internal/kit/fault"}, outside: []string{ids}, why: "positions in paginated lists"},
 	"internal/kit/strictjson": {level: 1, inside: []string{"internal/kit/fault"}, why: "strict decoding of JSON"},
+	"internal/kit/content":    {level: 1, outside: []string{"golang.org/x/net/html/charset", "golang.org/x/text/"}, why: "what a Content-Type says about a body"},
 	"internal/kit/cron":       {level: 1, why: "cron expressions and their times; no clock"},
 	"internal/kit/jsonschema": {level: 2, inside: []string{"internal/kit/fault", "internal/kit/strictjson"}, outside: []string{schema}, why: "parsing, compiling and explaining JSON schemas"},
 	"internal/kit/envref":     {level: 2, inside: []string{"internal/kit/fault", "internal/kit/strictjson"}, why: "references to variables in strings"},
@@ -145,7 +146,7 @@ var places = map[string]place{
 	"internal/component/componenttest":       {level: 5, inside: []string{"internal/component", "internal/kit/fault", "internal/platform/egress", "internal/kit/jsonschema", "internal/kit/strictjson"}, outside: []string{ids}, why: "tests that every module must pass", tests: true},
 	"internal/component/modules/upstream":    {level: 5, inside: []string{"internal/component", "internal/platform/egress", "internal/kit/credit"}, why: "HTTP calls of modules"},
 	"internal/component/modules/utility":     {level: 5, inside: []string{"internal/component", "internal/kit/credit", "internal/kit/fault", "internal/kit/strictjson", "internal/kit/timestamp"}, outside: []string{ids, "filippo.io/age", "golang.org/x/crypto"}, why: "modules without I/O"},
-	"internal/component/modules/apicall":     {level: 6, inside: []string{"internal/component", "internal/component/graph", "internal/component/modules/upstream", "internal/kit/credit", "internal/kit/strictjson", "internal/platform/egress"}, outside: []string{ids, "github.com/tidwall/gjson"}, why: "API_CALL"},
+	"internal/component/modules/apicall":     {level: 6, inside: []string{"internal/component", "internal/component/graph", "internal/component/modules/upstream", "internal/kit/content", "internal/kit/credit", "internal/kit/strictjson", "internal/platform/egress"}, outside: []string{ids, "github.com/tidwall/gjson"}, why: "API_CALL"},
 	"internal/component/modules/logic":       {level: 5, inside: []string{"internal/component", "internal/kit/cron", "internal/component/expression", "internal/kit/fault", "internal/component/graph", "internal/secret/signature", "internal/kit/strictjson", "internal/kit/timestamp", "internal/kit/envref"}, why: "control flow modules, which the engine executes by name"},
 	"internal/component/modules/evm":         {level: 6, inside: []string{"internal/component", "internal/component/modules/upstream", "internal/kit/credit", "internal/kit/fault", "internal/kit/strictjson", "internal/platform/egress"}, outside: []string{ids, "github.com/adraffy/go-ens-normalize", "github.com/ethereum/go-ethereum"}, why: "modules of EVM chains"},
 	"internal/component/modules/evm/evmtest": {level: 5, inside: []string{"internal/kit/waittest"}, outside: []string{"github.com/ethereum/go-ethereum"}, why: "a real node for tests", tests: true},
@@ -180,8 +181,8 @@ var places = map[string]place{
 	},
 	"internal/workflow/hook": {
 		level:   8,
-		inside:  []string{"gen/", "internal/platform/throttle", "internal/account/audit", "internal/kit/cursor", "internal/kit/fault", "internal/platform/idempotency", "internal/platform/notify", "internal/platform/postgres", "internal/workflow/run", "internal/secret/seal", "internal/secret/signature", "internal/kit/strictjson", "internal/kit/timestamp", "internal/kit/envref"},
-		outside: []string{ids, pgx}, why: "runs started by webhooks of other services",
+		inside:  []string{"gen/", "internal/platform/throttle", "internal/account/audit", "internal/kit/content", "internal/kit/cursor", "internal/kit/fault", "internal/platform/idempotency", "internal/platform/notify", "internal/platform/postgres", "internal/workflow/run", "internal/secret/seal", "internal/secret/signature", "internal/kit/strictjson", "internal/kit/timestamp", "internal/kit/envref"},
+		outside: []string{ids, pgx, "github.com/tidwall/gjson"}, why: "runs started by webhooks of other services",
 	},
 	"internal/workflow/schedule": {
 		level:   8,

@@ -78,6 +78,9 @@ func (n *node) call(ctx context.Context, out any, method string, params ...any) 
 	request.Header.Set("Accept", "application/json")
 	request.Header.Set("User-Agent", "Weft")
 	answer, err := upstream.Do(n.client, request)
+	if err != nil && err != context.Canceled && upstream.Temporary(answer.Status) {
+		return upstream.Refused(n.host, answer, "") // an unreadable error page
+	}
 	if err != nil {
 		return err
 	}
@@ -131,7 +134,7 @@ func (n *node) malformed(method string, cause error) error {
 	}
 	failed := component.Temporary(component.CodeUpstream, "%s", message)
 	failed.Err = cause
-	return failed.With(upstream.Details{Class: "malformed"})
+	return failed.With(upstream.Details{Class: egress.ClassMalformed})
 }
 
 // failure converts a JSON-RPC error. It decodes the data of a revert.
