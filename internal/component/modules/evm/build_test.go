@@ -141,6 +141,7 @@ func holdSigned(t *testing.T, bench *componenttest.Bench, name string, built map
 func TestMissingFeesAreSuggested(t *testing.T) {
 	t.Parallel()
 	noTip := map[string]string{"eth_maxPriorityFeePerGas": `"error":{"code":-32601,"message":"the method does not exist"}`}
+	tipFails := func(answer string) map[string]string { return map[string]string{"eth_maxPriorityFeePerGas": answer} }
 	below := map[string]string{"eth_maxPriorityFeePerGas": noTip["eth_maxPriorityFeePerGas"], "eth_gasPrice": resultOf(`"0x1"`)}
 	bench := componenttest.New(t, modules(t)...)
 	for name, c := range map[string]struct {
@@ -155,6 +156,10 @@ func TestMissingFeesAreSuggested(t *testing.T) {
 		"the most below the tip":  {nil, object{"maxFeePerGas": "7"}, "7", "7", ""},
 		"a gas price given":       {nil, object{"gasPrice": "9"}, "", "", "9"},
 		"a node without tips":     {noTip, object{}, "41000000000", "1000000000", ""},
+		"tips not supported":      {tipFails(`"error":{"code":-32000,"message":"not supported"}`), object{}, "41000000000", "1000000000", ""},
+		"tips crash":              {tipFails(`"error":{"code":-32603,"message":"method handler crashed"}`), object{}, "41000000000", "1000000000", ""},
+		"tips not in the plan":    {tipFails(`"error":{"code":-32602,"message":"not in your plan"}`), object{}, "41000000000", "1000000000", ""},
+		"tips are null":           {tipFails(resultOf(`null`)), object{}, "41000000000", "1000000000", ""},
 		"a price below base fees": {below, object{}, "40000000000", "0", ""},
 	} {
 		input := object{"jsonRpcUrl": nodeWith(t, c.answers), "from": account, "to": account}
