@@ -2,7 +2,6 @@ package evm
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -14,15 +13,14 @@ const maxScan = 16 // blocks searched for the transaction that replaced the watc
 
 // waitState is what a poll stores for the next one.
 type waitState struct {
-	Since    time.Time  `json:"since"`           // time of the first poll
-	Polls    int        `json:"looks"`           // number of polls so far
-	Failures int        `json:"failures"`        // consecutive failures of the node
-	From     string     `json:"from,omitempty"`  // the sender, once the node knew the transaction
-	Nonce    uint64     `json:"nonce,omitempty"` // the transaction's nonce, likewise
-	Head     uint64     `json:"head,omitempty"`  // the last block that can't contain the transaction or a replacement
-	Mined    bool       `json:"mined,omitempty"`
-	Missing  *time.Time `json:"missing,omitempty"` // when the node was first found without the transaction
-	Used     *time.Time `json:"used,omitempty"`    // when its nonce was first found used by a different transaction
+	Since   time.Time  `json:"since"`           // time of the first poll
+	Polls   int        `json:"looks"`           // number of polls so far
+	From    string     `json:"from,omitempty"`  // the sender, once the node knew the transaction
+	Nonce   uint64     `json:"nonce,omitempty"` // the transaction's nonce, likewise
+	Head    uint64     `json:"head,omitempty"`  // the last block that can't contain the transaction or a replacement
+	Mined   bool       `json:"mined,omitempty"`
+	Missing *time.Time `json:"missing,omitempty"` // when the node was first found without the transaction
+	Used    *time.Time `json:"used,omitempty"`    // when its nonce was first found used by a different transaction
 }
 
 // transaction has the fields that identify a transaction and its replacement.
@@ -86,9 +84,6 @@ func (w *watch) poll(ctx context.Context) (*waitResult, error) {
 	case w.state.From != "":
 		err = w.checkMissing(ctx, uint64(head))
 	}
-	if err == nil {
-		w.state.Failures = 0
-	}
 	return nil, err
 }
 
@@ -108,7 +103,6 @@ func (w *watch) mined(ctx context.Context, r *receipt, head uint64) (*waitResult
 				return nil, err
 			}
 		}
-		w.state.Failures = 0
 		return nil, nil
 	}
 	return &waitResult{Receipt: r, Status: *r.status(), BlockNumber: r.BlockNumber, Confirmations: confirmations}, nil
@@ -183,15 +177,4 @@ func (w *watch) replacement(ctx context.Context, head uint64) (common.Hash, bool
 		}
 	}
 	return common.Hash{}, false
-}
-
-// tolerate reports whether the wait continues after an error. A single bad response must not fail a
-// wait of an hour.
-func (w *watch) tolerate(ctx context.Context, err error) bool {
-	failed, ok := errors.AsType[*component.Error](err)
-	if !ok || !failed.Retryable || ctx.Err() != nil {
-		return false
-	}
-	w.state.Failures++
-	return w.state.Failures < maxFailures
 }
