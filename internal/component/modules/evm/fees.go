@@ -62,13 +62,13 @@ type fees struct {
 // header has the block fields that fees and gas limits depend on.
 type header struct {
 	Number        decimal   `json:"number"`
-	GasLimit      quantity  `json:"gasLimit"`
+	GasLimit      *quantity `json:"gasLimit"`
 	BaseFeePerGas *quantity `json:"baseFeePerGas"`
 }
 
 func (h *header) UnmarshalJSON(data []byte) error {
 	type plain header
-	return decodeObject(data, "the block", (*plain)(h), "number", "gasLimit")
+	return decodeObject(data, "the block", (*plain)(h), []string{"number"}, "gasLimit")
 }
 
 func (n *node) latest(ctx context.Context) (header, error) {

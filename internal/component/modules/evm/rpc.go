@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/weft-automation/weft/internal/component"
@@ -108,7 +109,7 @@ func (n *node) result(method string, answer upstream.Answer) (json.RawMessage, e
 		return nil, upstream.Refused(n.host, answer, "")
 	case err != nil:
 		return nil, n.malformed(method, err)
-	case envelope.Version != "2.0" || string(envelope.ID) != "1" || len(envelope.Result) == 0:
+	case envelope.Version != "2.0" || strings.Trim(string(envelope.ID), `"`) != "1" || len(envelope.Result) == 0:
 		return nil, n.malformed(method, protocolError("it is not a JSON-RPC 2.0 response to the request"))
 	}
 	return envelope.Result, nil

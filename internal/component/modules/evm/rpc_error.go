@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -19,6 +20,25 @@ type rpcError struct {
 	Code    int64           `json:"code"`
 	Message string          `json:"message"`
 	Data    json.RawMessage `json:"data"`
+}
+
+// UnmarshalJSON accepts what proxies in front of nodes write as an error: an object, also with a
+// code that is a string, or only a text.
+func (e *rpcError) UnmarshalJSON(data []byte) error {
+	if json.Unmarshal(data, &e.Message) == nil {
+		return nil
+	}
+	var read struct{ Code, Message, Data json.RawMessage }
+	if json.Unmarshal(data, &read) != nil {
+		e.Message = string(data)
+		return nil
+	}
+	e.Code, _ = strconv.ParseInt(strings.Trim(string(read.Code), `"`), 10, 64)
+	if json.Unmarshal(read.Message, &e.Message) != nil {
+		e.Message = string(read.Message)
+	}
+	e.Data = read.Data
+	return nil
 }
 
 // failure converts a JSON-RPC error. It decodes the data of a revert.

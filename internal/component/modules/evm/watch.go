@@ -7,6 +7,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 
 	"github.com/weft-automation/weft/internal/component"
+	"github.com/weft-automation/weft/internal/component/modules/upstream"
 )
 
 const maxScan = 16 // blocks searched for the transaction that replaced the watched transaction
@@ -32,7 +33,7 @@ type transaction struct {
 
 func (t *transaction) UnmarshalJSON(data []byte) error {
 	type plain transaction
-	return decodeObject(data, "the transaction", (*plain)(t), "hash", "from", "nonce")
+	return decodeObject(data, "the transaction", (*plain)(t), []string{"hash", "from", "nonce"})
 }
 
 // watch is one poll of a transaction.
@@ -63,12 +64,11 @@ func (w *watch) poll(ctx context.Context) (*waitResult, error) {
 		return nil, err
 	}
 	if r != nil {
-		err := r.check(w.hash)
-		if err == nil && r.Status == nil {
-			err = protocolError("the receipt has no status of 0 or 1")
-		}
-		if err != nil {
+		if err := r.check(w.hash); err != nil {
 			return nil, w.node.malformed("eth_getTransactionReceipt", err)
+		}
+		if r.Status == nil { // of a block before Byzantium, so waiting longer is of no use
+			return nil, component.Permanent(component.CodeUpstream, "the receipt has no status of 0 or 1").With(upstream.Details{Class: "malformed"})
 		}
 		return w.mined(ctx, r, uint64(head))
 	}
