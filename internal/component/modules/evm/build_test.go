@@ -182,18 +182,21 @@ func TestMissingFeesAreSuggested(t *testing.T) {
 }
 
 func TestGasLimitIsAFifthAboveTheEstimate(t *testing.T) {
-	block := func(limit int64) header { return header{GasLimit: quantity{*big.NewInt(limit)}} }
+	block := func(limit int64) header { return header{GasLimit: &quantity{*big.NewInt(limit)}} }
 	for _, c := range []struct {
 		estimate uint64
 		limit    int64
 		want     uint64
 	}{
 		{21000, 30_000_000, 21000}, {5000, 30_000_000, 5000}, {50_000, 30_000_000, 60_000}, {21001, 30_000_000, 25201},
-		{29_000_000, 30_000_000, 29_000_000}, {15_000_000, 30_000_000, 1 << 24}, {20_000_000, 1 << 50, 20_000_000}, {9_000_000, 10_000_000, 10_000_000}, {1<<63 - 1, 1 << 50, 1<<63 - 1},
+		{29_000_000, 30_000_000, 30_000_000}, {15_000_000, 30_000_000, 1 << 24}, {20_000_000, 1 << 50, 24_000_000}, {1 << 24, 1 << 50, 1 << 24}, {1<<24 + 5, 1 << 50, 20132665}, {9_000_000, 10_000_000, 10_000_000}, {1<<63 - 1, 1 << 50, 1<<63 - 1},
 	} {
 		if got := allowance(c.estimate, block(c.limit)); got != c.want {
 			t.Errorf("%d in a block of %d: %d, want %d", c.estimate, c.limit, got, c.want)
 		}
+	}
+	if got := allowance(50_000, header{}); got != 60_000 {
+		t.Errorf("on a chain without a block gas limit: %d", got)
 	}
 }
 
