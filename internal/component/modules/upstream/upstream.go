@@ -122,6 +122,9 @@ func errorFor(host, class string, err error) *component.Error {
 	case egress.ClassTimeout:
 		return component.Temporary(component.CodeTimeout, "%s did not respond in time", host)
 	case egress.ClassTooLarge:
+		if errors.Is(err, egress.ErrHeadersTooLarge) {
+			return component.Permanent(component.CodeUpstream, "the response headers of %s have more than %d bytes", host, egress.MaxHeaderBytes)
+		}
 		return component.Permanent(component.CodeUpstream, "the response of %s has more than %d bytes", host, MaxAnswer)
 	case egress.ClassBusy:
 		return component.Temporary(component.CodeUpstream, "the response of %s was not read: too many large responses are in flight", host)
