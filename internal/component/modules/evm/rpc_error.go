@@ -23,7 +23,7 @@ type rpcError struct {
 }
 
 // UnmarshalJSON accepts what proxies in front of nodes write as an error: an object, also with a
-// code that is a string, or only a text.
+// code that is a string, or only a string.
 func (e *rpcError) UnmarshalJSON(data []byte) error {
 	if json.Unmarshal(data, &e.Message) == nil {
 		return nil

@@ -113,7 +113,7 @@ var Kinds = []Kind{
 	{"limit -32016", limits(http.StatusOK, -32016, "over rate limit")},
 	{"limit -32090", limits(http.StatusOK, -32090, "Too many requests, reason: call rate limit exhausted")},
 	{"limit -32097", limits(http.StatusOK, -32097, "rate limit exceeded")},
-	{"limit as a text", func(asked Request, _ string) (int, string) {
+	{"limit as a string", func(asked Request, _ string) (int, string) {
 		if asked.Again > 0 {
 			return 0, ""
 		}
