@@ -68,21 +68,32 @@ func (g *Guard) Post(request *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	if request.ContentLength == 0 {
-		return g.single.RoundTrip(marked(request.Context(), request))
+		return exchange(g.single, marked(request.Context(), request))
 	}
 	once := marked(request.Context(), request)
 	once.GetBody = nil
-	return g.kept.RoundTrip(once)
+	return exchange(g.kept, once)
+}
+
+// exchange sends a request. It names the limit if the response's headers exceed it, for which net/http
+// has no error value.
+func exchange(transport *http.Transport, request *http.Request) (*http.Response, error) {
+	response, err := transport.RoundTrip(request)
+	if err != nil && strings.Contains(err.Error(), "server response headers exceeded") {
+		return nil, fmt.Errorf("%w: %w", ErrHeadersTooLarge, err)
+	}
+	return response, err
 }
 
 // Mark is the header of every request that egress sends. Callers can neither set nor remove it, so
 // that a signing proxy can reject what components and callbacks send to it. Its value is constant.
 const Mark = "Weft-Egress"
 
-// marked returns a copy of the request with the mark.
+// marked returns a copy of the request with the mark and with a target that HTTP allows.
 func marked(ctx context.Context, request *http.Request) *http.Request {
 	out := request.Clone(ctx)
 	out.Header.Set(Mark, "1")
+	encodeTarget(out.URL)
 	return out
 }
 
@@ -139,7 +150,7 @@ func (t *guarded) RoundTrip(request *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(request.Context())
 	sent := marked(ctx, request)
 	acceptCoding(sent.Header)
-	response, err := t.guard.single.RoundTrip(sent)
+	response, err := exchange(t.guard.single, sent)
 	if err != nil {
 		cancel(nil)
 		return nil, err
@@ -151,6 +162,7 @@ func (t *guarded) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 	decode(response, t.maxBytes)
 	if t.follows {
+		encodeLocation(response)
 		keepMethod(response)
 	}
 	owner, _ := request.Context().Value(tenancyKey{}).(*tenancy)

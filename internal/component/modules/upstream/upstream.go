@@ -127,6 +127,9 @@ func errorFor(host, class string, err error) *component.Error {
 	case egress.ClassTimeout:
 		return component.Temporary(component.CodeTimeout, "%s did not respond in time", host)
 	case egress.ClassTooLarge:
+		if errors.Is(err, egress.ErrHeadersTooLarge) {
+			return component.Permanent(component.CodeUpstream, "the response headers of %s have more than %d bytes", host, egress.MaxHeaderBytes)
+		}
 		return component.Permanent(component.CodeUpstream, "the response of %s has more than %d bytes", host, MaxAnswer)
 	case egress.ClassMalformed:
 		return component.Permanent(component.CodeUpstream, "the response of %s cannot be decoded: %s", host, err)
