@@ -105,7 +105,7 @@ var failures = map[string]func(failing) probe.Answer{
 	"DeliveryConflict": func(f failing) probe.Answer { return f.Do(standard(f.hook("PAUSED"), "msg_1", time.Now(), nil)) },
 	"EncodedDelivery": func(f failing) probe.Answer {
 		request := standard(f.hook("ACTIVE"), "msg_1", time.Now(), []byte("{}"))
-		request.Header.Set("Content-Encoding", "gzip")
+		request.Header.Set("Content-Encoding", "br")
 		return f.Do(request)
 	},
 	"TooManyRequests second": func(f failing) probe.Answer {

@@ -77,6 +77,11 @@ SELECT sqlc.embed(a), COALESCE(sqlc.narg('at')::timestamptz, now())::timestamptz
 FROM credit_accounts a
 WHERE a.workspace_id = ANY (@workspace_ids::uuid[]) ORDER BY a.workspace_id FOR NO KEY UPDATE;
 
+-- name: AccountLockShared :exec
+-- Locks the accounts of a commit that several workspaces share. Raises WF004, with the ids of the
+-- accounts, if other transactions hold some of them.
+SELECT lock_accounts(@workspace_ids::uuid[]);
+
 -- name: AccountLock :one
 SELECT workspace_id FROM credit_accounts WHERE workspace_id = @workspace_id FOR NO KEY UPDATE;
 

@@ -396,6 +396,17 @@ func (q *Queries) AccountLockMany(ctx context.Context, db DBTX, arg AccountLockM
 	return items, nil
 }
 
+const AccountLockShared = `-- name: AccountLockShared :exec
+SELECT lock_accounts($1::uuid[])
+`
+
+// Locks the accounts of a commit that several workspaces share. Raises WF004, with the ids of the
+// accounts, if other transactions hold some of them.
+func (q *Queries) AccountLockShared(ctx context.Context, db DBTX, workspaceIds []uuid.UUID) error {
+	_, err := db.Exec(ctx, AccountLockShared, workspaceIds)
+	return err
+}
+
 const AccountRenew = `-- name: AccountRenew :exec
 UPDATE credit_accounts SET
     monthly = $1, usage_limit = $2, plan = $3, plan_used = $4, allowance_used = $5,

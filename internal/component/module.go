@@ -128,6 +128,8 @@ type Call struct {
 	// Secrets are values to redact in errors, in addition to the values that the schemas mark.
 	// Secrets aren't passed to the module.
 	Secrets []string
+
+	done func() // ends the call's turn; nil: it has none
 }
 
 // Result is an output, or a request to be called again later.

@@ -7,22 +7,28 @@ import (
 	"fmt"
 	"maps"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 
+	"github.com/google/uuid"
+
 	"github.com/weft-automation/weft/internal/kit/fault"
 	"github.com/weft-automation/weft/internal/kit/jsonschema"
 	"github.com/weft-automation/weft/internal/kit/strictjson"
+	"github.com/weft-automation/weft/internal/platform/budget"
 )
 
-// Registry has the modules that this process can run. It is immutable and safe for concurrent use.
+// Registry has the modules that this process can run. The list of modules is immutable. A Registry is
+// safe for concurrent use.
 type Registry struct {
-	entries   map[string]*Entry
-	list      []Descriptor
-	stuck     atomic.Int64 // calls of Run that still run after their grace period
-	abandoned atomic.Int64 // calls of Try that still run after their limit
+	entries map[string]*Entry
+	list    []Descriptor
+	stuck   atomic.Int64 // calls of Run that still run after their grace period
+	turns   *budget.Turns[uuid.UUID]
+	slow    slowModules
 }
 
 // Entry is a registered module.
@@ -66,7 +72,7 @@ var moduleName = regexp.MustCompile(`^[A-Z][A-Z0-9]*(_[A-Z0-9]+)*$`)
 // finds. Schemas are compiled on first use: a process uses few modules of the library, and
 // compiling all schemas would take a third of its idle heap.
 func NewRegistry(modules ...Module) (*Registry, error) {
-	r := &Registry{entries: make(map[string]*Entry, len(modules))}
+	r := &Registry{entries: make(map[string]*Entry, len(modules)), turns: budget.NewTurns[uuid.UUID](computing())}
 	var faults []error
 	for _, module := range modules {
 		entry, err := newEntry(module)
@@ -83,6 +89,10 @@ func NewRegistry(modules ...Module) (*Registry, error) {
 	slices.SortFunc(r.list, func(a, b Descriptor) int { return cmp.Compare(a.Module, b.Module) })
 	return r, errors.Join(faults...)
 }
+
+// computing returns how many calls of modules without effect may compute at the same time: one for each
+// processor, and on a machine with one processor two, so that a workspace can't have all places.
+func computing() int { return max(2, runtime.GOMAXPROCS(0)) }
 
 // Compile compiles all schemas and returns their errors. It is for tests of modules.
 func (r *Registry) Compile() error {
@@ -108,6 +118,9 @@ func (r *Registry) List() []Descriptor { return slices.Clone(r.list) }
 
 // Stuck returns the number of abandoned calls that are still running after their deadline.
 func (r *Registry) Stuck() int { return int(r.stuck.Load()) }
+
+// Computing returns the number of calls of modules without effect that are running.
+func (r *Registry) Computing() int { return r.turns.InUse() }
 
 // RepeatFor returns the repeat rule of a call. If the module panics, the rule is RepeatUnsafe.
 func (e *Entry) RepeatFor(call Call) (rule Repeat) {

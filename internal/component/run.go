@@ -6,8 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/weft-automation/weft/internal/kit/strictjson"
 )
@@ -21,26 +24,79 @@ const grace = 500 * time.Millisecond
 // CANCELED, OUTPUT_TOO_LARGE, INTERNAL_ERROR, or the module's error.
 //
 // A goroutine that does not return can't be killed. It is abandoned and counted in Stuck until it
-// finishes.
+// finishes. A call of a module without effect must have waited for its Turn.
 func (r *Registry) Run(ctx context.Context, module string, call Call) (Result, error) {
 	return r.run(ctx, module, call, grace, &r.stuck)
 }
 
-// maxAbandoned limits the calls of Try that still run after their limit. While there are so many, Try
-// makes no call, so that slow modules do not pile up outside of the slots for executions.
-const maxAbandoned = 4
+// Turn waits until a module without effect may compute for the workspace, and returns the call with
+// its turn, which ends when the module returns. Other modules don't wait. The wait doesn't count
+// towards the module's timeout, so that a busy process fails no call. Turn returns the error of ctx.
+func (r *Registry) Turn(ctx context.Context, workspaceID uuid.UUID, module string, call Call) (Call, error) {
+	if entry, ok := r.entries[module]; !ok || entry.Effect != EffectNone {
+		return call, nil
+	}
+	if err := r.turns.Acquire(ctx, workspaceID); err != nil {
+		return call, err
+	}
+	call.done = func() { r.turns.Release(workspaceID) }
+	return call, nil
+}
 
-// Try is like Run, but gives the call only the time in limit and no grace period. It reports
-// whether the module returned in time. If not, the call had no result, and its goroutine is
-// abandoned. While maxAbandoned such calls still run, Try makes no call and returns false.
-func (r *Registry) Try(ctx context.Context, module string, call Call, limit time.Duration) (result Result, inTime bool, err error) {
-	if r.abandoned.Load() >= maxAbandoned {
+// Try is like Turn and Run, but both together have only the time in limit, without a grace period. It
+// reports whether the module returned in time. If not, the call has no result, and its goroutine is
+// abandoned, but keeps its turn until it returns. For slowFor, Try then makes no call of the module
+// for the workspace, because most such calls would be computed twice.
+func (r *Registry) Try(ctx context.Context, workspaceID uuid.UUID, module string, call Call, limit time.Duration) (result Result, inTime bool, err error) {
+	if r.slow.recently(workspaceID, module) {
 		return Result{}, false, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	result, err = r.run(ctx, module, call, 0, &r.abandoned)
-	return result, err == nil || ctx.Err() == nil, err
+	call, err = r.Turn(ctx, workspaceID, module, call)
+	if err != nil {
+		return Result{}, false, err
+	}
+	start := time.Now()
+	result, err = r.run(ctx, module, call, 0, new(atomic.Int64))
+	inTime = err == nil || ctx.Err() == nil
+	if !inTime && time.Since(start) > limit/2 { // the rest of the time was spent waiting
+		r.slow.note(workspaceID, module)
+	}
+	return result, inTime, err
+}
+
+// slowFor is how long a module counts as slow for a workspace after one of its calls was.
+const slowFor = 10 * time.Second
+
+// maxSlow limits the remembered slow modules. Beyond it, all are forgotten.
+const maxSlow = 10_000
+
+// slowModules remembers which modules were slow for which workspaces.
+type slowModules struct {
+	mu sync.Mutex
+	at map[slowModule]time.Time
+}
+
+type slowModule struct {
+	workspaceID uuid.UUID
+	module      string
+}
+
+func (s *slowModules) note(workspaceID uuid.UUID, module string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.at == nil || len(s.at) >= maxSlow {
+		s.at = map[slowModule]time.Time{}
+	}
+	s.at[slowModule{workspaceID, module}] = time.Now()
+}
+
+func (s *slowModules) recently(workspaceID uuid.UUID, module string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at, slow := s.at[slowModule{workspaceID, module}]
+	return slow && time.Since(at) < slowFor
 }
 
 // run is Run with a grace period and a counter of calls that still run after it.
@@ -113,6 +169,9 @@ func attempt(ctx context.Context, module Module, call Call, done chan<- outcome)
 		}
 		done <- o
 	}()
+	if call.done != nil {
+		defer call.done()
+	}
 	result, err := module.Run(ctx, call)
 	o = outcome{result: result, err: err}
 }

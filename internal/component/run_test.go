@@ -7,12 +7,16 @@ import (
 	"fmt"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/platform/budget"
 )
 
 // scripted is a module whose behavior is defined by the test.
@@ -129,7 +133,7 @@ func TestEX12ModuleThatIgnoresItsDeadlineIsAbandonedAndCounted(t *testing.T) {
 
 func TestTryReturnsTheResultOfACallThatIsInTime(t *testing.T) {
 	r := registry(t, func(context.Context, Call) (Result, error) { return output(`{"n":1}`), nil })
-	result, inTime, err := r.Try(t.Context(), "PROBE", Call{}, time.Hour)
+	result, inTime, err := r.Try(t.Context(), uuid.Nil, "PROBE", Call{}, time.Hour)
 	if err != nil || !inTime || string(result.Output) != `{"n":1}` {
 		t.Errorf("got %s, in time %t, %v", result.Output, inTime, err)
 	}
@@ -137,7 +141,7 @@ func TestTryReturnsTheResultOfACallThatIsInTime(t *testing.T) {
 
 func TestTryReturnsTheFailureOfACallThatIsInTime(t *testing.T) {
 	r := registry(t, func(context.Context, Call) (Result, error) { return Result{}, Permanent("BROKEN", "it broke") })
-	_, inTime, err := r.Try(t.Context(), "PROBE", Call{}, time.Hour)
+	_, inTime, err := r.Try(t.Context(), uuid.Nil, "PROBE", Call{}, time.Hour)
 	if e := errorOf(t, err); !inTime || e.Code != "BROKEN" {
 		t.Errorf("got %s, in time %t", e.Code, inTime)
 	}
@@ -151,46 +155,88 @@ func TestTryAbandonsACallAtItsLimit(t *testing.T) {
 			return output(`{}`), nil
 		})
 		began := time.Now()
-		if _, inTime, err := r.Try(t.Context(), "PROBE", Call{}, 10*time.Millisecond); inTime || err == nil {
+		if _, inTime, err := r.Try(t.Context(), uuid.Nil, "PROBE", Call{}, 10*time.Millisecond); inTime || err == nil {
 			t.Errorf("in time %t, %v", inTime, err)
 		}
 		if took := time.Since(began); took != 10*time.Millisecond {
 			t.Errorf("it took %s, want 10ms", took)
 		}
-		if running := r.abandoned.Load(); running != 1 {
-			t.Errorf("%d abandoned calls, want 1", running)
+		if running := r.Computing(); running != 1 {
+			t.Errorf("%d calls are computing, want 1", running)
 		}
 		if r.Stuck() != 0 {
 			t.Errorf("%d calls are counted as stuck", r.Stuck())
 		}
 		close(letGo)
 		synctest.Wait()
-		if running := r.abandoned.Load(); running != 0 {
-			t.Errorf("%d abandoned calls after the module returned", running)
+		if running := r.Computing(); running != 0 {
+			t.Errorf("%d calls are computing after the module returned", running)
 		}
 	})
 }
 
-func TestTryMakesNoCallWhileManyAreAbandoned(t *testing.T) {
+// A slow call is computed again as an ordinary execution. The calls after it go there directly.
+func TestTryMakesNoCallOfAModuleThatWasSlowForTheWorkspace(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		letGo, calls := make(chan struct{}), 0
+		calls := map[time.Duration]int{}
+		slow := time.Second
 		r := registry(t, func(context.Context, Call) (Result, error) {
-			calls++
-			<-letGo
+			calls[slow]++
+			time.Sleep(slow) // virtual: the computation
 			return output(`{}`), nil
 		})
-		for range maxAbandoned + 3 {
-			if _, inTime, _ := r.Try(t.Context(), "PROBE", Call{}, time.Millisecond); inTime {
-				t.Error("a call that hangs was in time")
+		slows, other := uuid.New(), uuid.New()
+		for range 3 {
+			if _, inTime, _ := r.Try(t.Context(), slows, "PROBE", Call{}, 10*time.Millisecond); inTime {
+				t.Error("a slow call was in time")
 			}
+			time.Sleep(slowFor / 4) // virtual
 		}
-		if calls != maxAbandoned {
-			t.Errorf("%d calls, want %d", calls, maxAbandoned)
+		if calls[slow] != 1 {
+			t.Errorf("%d slow calls, want 1", calls[slow])
 		}
-		close(letGo)
-		synctest.Wait()
-		if _, inTime, err := r.Try(t.Context(), "PROBE", Call{}, time.Hour); !inTime || err != nil {
-			t.Errorf("after the module returned: in time %t, %v", inTime, err)
+		slow = 0
+		if _, inTime, err := r.Try(t.Context(), other, "PROBE", Call{}, 10*time.Millisecond); !inTime || err != nil {
+			t.Errorf("the call of another workspace: in time %t, %v", inTime, err)
+		}
+		time.Sleep(slowFor) // virtual
+		if _, inTime, err := r.Try(t.Context(), slows, "PROBE", Call{}, 10*time.Millisecond); !inTime || err != nil {
+			t.Errorf("after %s: in time %t, %v", slowFor, inTime, err)
+		}
+	})
+}
+
+// Ninety calls of one workspace start together. Each computes for a second.
+func TestCallsThatComputeAreLimited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var running, most atomic.Int64
+		r := registry(t, func(context.Context, Call) (Result, error) {
+			most.Store(max(most.Load(), running.Add(1)))
+			defer running.Add(-1)
+			time.Sleep(time.Second) // virtual: the computation
+			return output(`{}`), nil
+		})
+		r.turns = budget.NewTurns[uuid.UUID](4)
+		workspace := uuid.New()
+		var calls sync.WaitGroup
+		for range 90 {
+			calls.Go(func() {
+				call, err := r.Turn(t.Context(), workspace, "PROBE", Call{})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				if _, err := r.Run(t.Context(), "PROBE", call); err != nil { // its timeout is a second
+					t.Error(err)
+				}
+			})
+		}
+		calls.Wait()
+		if most.Load() != 3 {
+			t.Errorf("%d calls of one workspace computed at the same time, want 3 of 4", most.Load())
+		}
+		if r.Computing() > 0 {
+			t.Errorf("%d calls are left", r.Computing())
 		}
 	})
 }

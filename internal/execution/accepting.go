@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/account/billing"
@@ -74,6 +75,8 @@ func (a submission) want() billing.Want {
 	return billing.Want{WorkspaceID: a.WorkspaceID, Amount: a.price}
 }
 
+func (a submission) owner() uuid.UUID { return a.WorkspaceID }
+
 // weight returns the number of bytes that a submission adds to its batch.
 func (a submission) weight() int { return len(a.call) + len(a.callbackSealed) }
 
@@ -85,14 +88,11 @@ type accepted struct {
 	refusal   error // why the submission was not accepted, or nil
 }
 
-// flushAccepts accepts submissions that share a commit.
-func (s *Service) flushAccepts(ctx context.Context, items []submission) ([]accepted, error) {
-	workspaces := make([]uuid.UUID, len(items))
-	for i, a := range items {
-		workspaces[i] = a.WorkspaceID
-	}
-	ctx = postgres.Scope(ctx, workspaces...)
-	made, err := s.acceptMany(ctx, s.db, items, 0)
+// flushAccepts accepts submissions that share a commit. If shared is set, it fails with an error for
+// billing.Held instead of waiting for an account.
+func (s *Service) flushAccepts(ctx context.Context, items []submission, shared bool) ([]accepted, error) {
+	ctx = postgres.Scope(ctx, ownersOf(items, submission.owner)...)
+	made, err := s.acceptShared(ctx, items, shared)
 	s.noteAcceptance(err)
 	for i, m := range made {
 		if m.jobID != 0 && !m.parked && items[i].worker == 0 {
@@ -103,62 +103,77 @@ func (s *Service) flushAccepts(ctx context.Context, items []submission) ([]accep
 	return made, err
 }
 
-// acceptMany accepts submissions with one statement, which is one commit if conn is a pool. Submissions
-// that the credits don't cover are refused. Their refusal is *billing.PeriodOver if the account's
-// period is over. finishing is the number of executions that finish later in the same transaction.
-func (s *Service) acceptMany(ctx context.Context, conn postgres.DB, items []submission, finishing int) ([]accepted, error) {
+func (s *Service) acceptShared(ctx context.Context, items []submission, shared bool) ([]accepted, error) {
+	size, err := s.share.limit(ctx, s.db)
+	if err != nil {
+		return nil, err
+	}
+	var rows *postgres.Rows[db.ExecutionAcceptManyRow]
+	err = postgres.InTx(ctx, s.db, func(tx *postgres.Tx) error {
+		batch := tx.AtCommit()
+		if shared {
+			billing.QueueLockShared(ctx, batch, ownersOf(items, submission.owner))
+		}
+		rows = postgres.Returning[db.ExecutionAcceptManyRow](batch, db.ExecutionAcceptMany, acceptParams(items, size))
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("accept executions: %w", err)
+	}
+	return acceptedOf(ctx, s.db, items, rows.All()), nil
+}
+
+// acceptMany accepts submissions in tx. finishing is the number of executions that finish later in
+// tx.
+func (s *Service) acceptMany(ctx context.Context, tx pgx.Tx, items []submission, finishing int) ([]accepted, error) {
 	if len(items) == 0 {
 		return nil, nil
 	}
-	size, err := s.share.limit(ctx, conn)
+	size, err := s.share.limit(ctx, tx)
 	if err != nil {
 		return nil, err
 	}
-	made, err := insertAccepted(ctx, conn, items, size+finishing)
+	rows, err := db.New().ExecutionAcceptMany(ctx, tx, acceptParams(items, size+finishing))
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("accept executions: %w", err)
 	}
+	return acceptedOf(ctx, tx, items, rows), nil
+}
+
+// acceptedOf returns the results of submissions. Submissions that the credits don't cover are
+// refused. Their refusal is *billing.PeriodOver if the account's period is over.
+func acceptedOf(ctx context.Context, conn postgres.DB, items []submission, rows []db.ExecutionAcceptManyRow) []accepted {
+	made := make([]accepted, len(rows))
 	var wants []billing.Want
-	for i, m := range made {
-		if m.jobID == 0 {
+	for i, row := range rows {
+		made[i] = accepted{jobID: row.JobID, parked: row.Parked, createdAt: row.CreatedAt}
+		if row.JobID == 0 {
 			wants = append(wants, items[i].want())
 		}
 	}
 	if len(wants) == 0 {
-		return made, nil
+		return made
 	}
 	refusals, err := billing.Refusals(ctx, conn, wants)
 	for i := range made {
 		if made[i].jobID != 0 {
 			continue
 		}
-		if made[i].refusal = err; err == nil {
+		if made[i].refusal = err; err == nil { // an error concerns only the refused ones: the others are committed
 			made[i].refusal, refusals = refusals[0], refusals[1:]
 		}
 	}
-	return made, nil // an error concerns only the rest: the statement has committed
+	return made
 }
 
-// insertAccepted runs the statement that accepts submissions. maxActive is the fair share of a
-// workspace. A result without a job is not accepted.
-func insertAccepted(ctx context.Context, conn postgres.DB, items []submission, maxActive int) ([]accepted, error) {
+// acceptParams returns the parameters of the statement that accepts submissions. maxActive is the
+// fair share of a workspace. A result without a job is not accepted.
+func acceptParams(items []submission, maxActive int) db.ExecutionAcceptManyParams {
 	p := db.ExecutionAcceptManyParams{MaxActive: int64(maxActive), Queue: Queue}
 	for _, a := range items {
 		appendAccept(&p, a)
 	}
-	var rows []db.ExecutionAcceptManyRow
-	err := postgres.Write(ctx, conn, func(conn postgres.DB) (err error) {
-		rows, err = db.New().ExecutionAcceptMany(ctx, conn, p)
-		return err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("accept executions: %w", err)
-	}
-	made := make([]accepted, len(rows))
-	for i, row := range rows {
-		made[i] = accepted{jobID: row.JobID, parked: row.Parked, createdAt: row.CreatedAt}
-	}
-	return made, nil
+	return p
 }
 
 // appendAccept adds a submission to the parameters. The job of an execution with a slot is due

@@ -209,12 +209,13 @@ func (r *Runner) cancelTx(ctx context.Context, tx *postgres.Tx, workspaceID uuid
 		}
 	}
 	_ = db.New().RiverJobDeleteMany(ctx, tx.AtCommit(), jobs)
-	return r.chargeTx(ctx, tx, charges, made)
+	return r.chargeTx(ctx, tx, charges, false, made)
 }
 
-// bounded returns a context that ends with the attempt's time limit. For a stage, the context is
-// also canceled, with cause errCanceled, when the run is canceled with mode immediate.
-func (r *Runner) bounded(ctx context.Context, row db.ExecutionStartManyRow, limit time.Duration) (context.Context, context.CancelFunc) {
+// bounded waits for the turn of an attempt's call, and returns a context that ends with the attempt's
+// time limit. The wait doesn't count. For a stage, the context is also canceled, with cause errCanceled,
+// when the run is canceled with mode immediate. bounded fails only if the context is done.
+func (r *Runner) bounded(ctx context.Context, row db.ExecutionStartManyRow, limit time.Duration, call component.Call) (context.Context, component.Call, context.CancelFunc, error) {
 	if row.TimeoutMs != nil {
 		limit = min(limit, time.Duration(*row.TimeoutMs)*time.Millisecond)
 	}
@@ -222,13 +223,16 @@ func (r *Runner) bounded(ctx context.Context, row db.ExecutionStartManyRow, limi
 	if r.CallTimeout > 0 {
 		limit = min(limit, r.CallTimeout)
 	}
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	if row.RunID == nil {
-		return ctx, cancel
-	}
 	ctx, cancelFor := context.WithCancelCause(ctx)
-	go r.watchCancel(ctx, r.Hub.Subscribe(notify.Key{WorkspaceID: row.WorkspaceID, ID: row.ID}), cancelFor)
-	return ctx, cancel
+	if row.RunID != nil {
+		go r.watchCancel(ctx, r.Hub.Subscribe(notify.Key{WorkspaceID: row.WorkspaceID, ID: row.ID}), cancelFor)
+	}
+	call, err := r.Modules.Turn(ctx, row.WorkspaceID, row.Module, call)
+	if err != nil {
+		return ctx, call, func() { cancelFor(nil) }, err
+	}
+	ctx, stop := context.WithTimeout(ctx, limit)
+	return ctx, call, func() { stop(); cancelFor(nil) }, nil
 }
 
 // watchCancel cancels an attempt once its row is marked as canceling. It returns when ctx is

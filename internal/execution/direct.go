@@ -34,6 +34,8 @@ type direct struct {
 	elapsed time.Duration
 }
 
+func (d direct) owner() uuid.UUID { return d.WorkspaceID }
+
 func (d direct) weight() int { return len(d.output) + len(d.err) + len(d.callbackSealed) }
 
 // usage returns what the execution costs.
@@ -107,7 +109,7 @@ func (r *Runner) compute(ctx context.Context, d *direct, entry *component.Entry)
 	defer func() { telemetry.EndSpan(span, outcome) }()
 	start := time.Now()
 	call := component.Call{ExecutionID: d.id, EffectKey: d.id, Attempt: 1, Input: d.Input, Config: d.Config}
-	result, inTime, err := r.Modules.Try(ctx, d.Module, call, directTime)
+	result, inTime, err := r.Modules.Try(ctx, d.WorkspaceID, d.Module, call, directTime)
 	d.elapsed = time.Since(start)
 	switch failure := asError(err); {
 	case ctx.Err() != nil: // the caller has disconnected
@@ -129,11 +131,12 @@ func (r *Runner) compute(ctx context.Context, d *direct, entry *component.Entry)
 }
 
 // flushDirects stores direct executions that share a commit. billing.Uncovered reports true for its
-// error if the credits don't cover all of them.
-func (r *Runner) flushDirects(ctx context.Context, items []direct) (rows []*db.ExecutionGetRow, err error) {
+// error if the credits don't cover all of them. If shared is set, it fails with an error for
+// billing.Held instead of waiting for an account.
+func (r *Runner) flushDirects(ctx context.Context, items []direct, shared bool) (rows []*db.ExecutionGetRow, err error) {
 	made := &followUp{}
 	err = postgres.InTx(ctx, r.DB, func(tx *postgres.Tx) (err error) {
-		rows, err = r.storeDirectsTx(ctx, tx, items, made)
+		rows, err = r.storeDirectsTx(ctx, tx, items, shared, made)
 		return err
 	})
 	// The items share the commit, so one of them shows its outcome. While the database can't be reached,
@@ -154,7 +157,7 @@ func (r *Runner) storeOnce(ctx context.Context, d direct) (row *db.ExecutionGetR
 	err = withTimeout(context.WithoutCancel(ctx), writeTimeout, func(ctx context.Context) error {
 		err := postgres.InTx(ctx, r.DB, func(tx *postgres.Tx) error {
 			id, replayed, err := d.Idempotency.OnceTx(ctx, tx, d.id, func() error {
-				rows, err := r.storeDirectsTx(ctx, tx, []direct{d}, made)
+				rows, err := r.storeDirectsTx(ctx, tx, []direct{d}, false, made)
 				if err == nil {
 					row = rows[0]
 				}
@@ -178,8 +181,8 @@ func (r *Runner) storeOnce(ctx context.Context, d direct) (row *db.ExecutionGetR
 }
 
 // storeDirectsTx writes, in this order, the rows, their callbacks with frozen bodies and delivery
-// jobs, and the postings that charge the accounts.
-func (r *Runner) storeDirectsTx(ctx context.Context, tx *postgres.Tx, items []direct, made *followUp) (rows []*db.ExecutionGetRow, err error) {
+// jobs, and the postings that charge the accounts. shared is as in flushDirects.
+func (r *Runner) storeDirectsTx(ctx context.Context, tx *postgres.Tx, items []direct, shared bool, made *followUp) (rows []*db.ExecutionGetRow, err error) {
 	if rows, err = insertDirects(ctx, tx, items); err != nil {
 		return nil, err
 	}
@@ -191,6 +194,9 @@ func (r *Runner) storeDirectsTx(ctx context.Context, tx *postgres.Tx, items []di
 	for i, d := range items {
 		charges[i] = d.charge()
 		made.done = append(made.done, finished{row: *rows[i], callback: d.Callback != nil})
+	}
+	if shared {
+		billing.QueueLockShared(ctx, tx.AtCommit(), ownersOf(items, direct.owner))
 	}
 	billing.Books{}.QueueCharge(tx.AtCommit(), charges)
 	return rows, nil

@@ -1,6 +1,7 @@
 package execution
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -86,6 +87,42 @@ func (w *fairShare) anyParked(charges []billing.Charge) bool {
 		_, parked := w.parked[c.WorkspaceID]
 		return parked
 	})
+}
+
+// chargeTx settles the charges with the commit, so that the accounts are locked only during the
+// commit. If a workspace had parked executions when last checked, chargeTx settles the charges
+// before the commit, and releases some of these executions.
+func (r *Runner) chargeTx(ctx context.Context, tx *postgres.Tx, charges []billing.Charge, shared bool, made *followUp) (err error) {
+	release := r.share.anyParked(charges)
+	batch := tx.AtCommit()
+	if release {
+		batch = &postgres.Batch{}
+	}
+	if shared {
+		billing.QueueLockShared(ctx, batch, ownersOf(charges, func(c billing.Charge) uuid.UUID { return c.WorkspaceID }))
+	}
+	settled := billing.Books{}.QueueSettle(batch, charges)
+	if !release {
+		made.settled = settled
+		return nil
+	}
+	if err := tx.Send(ctx, batch); err != nil {
+		return err
+	}
+	loads := billing.LoadsOf(settled.All())
+	r.share.setParked(loads)
+	made.next, err = r.releaseTx(ctx, tx, loads, made.freed)
+	return err
+}
+
+// ownersOf returns the workspaces of items, without duplicates.
+func ownersOf[T any](items []T, owner func(T) uuid.UUID) []uuid.UUID {
+	ids := make([]uuid.UUID, len(items))
+	for i, item := range items {
+		ids[i] = owner(item)
+	}
+	slices.SortFunc(ids, func(a, b uuid.UUID) int { return bytes.Compare(a[:], b[:]) })
+	return slices.Compact(ids)
 }
 
 // successors are parked executions that start in this process because other executions finished.

@@ -33,6 +33,8 @@ type finish struct {
 	run    *uuid.UUID // the run of a stage; nil: not a stage, or unknown
 }
 
+func (f finish) owner() uuid.UUID { return f.key.WorkspaceID }
+
 func (f finish) weight() int { return len(f.output) + len(f.err) }
 
 // complete finishes an execution with an output.
@@ -185,9 +187,9 @@ func (r *Runner) finishWithRun(f finish) bool {
 
 // flushFinishes makes executions final in one transaction and publishes the changes. It also
 // publishes executions that were already final, because the response to an earlier commit may be
-// lost.
-func (r *Runner) flushFinishes(ctx context.Context, items []finish) ([]struct{}, error) {
-	made, err := r.commit(ctx, func(tx *postgres.Tx, made *followUp) error { return r.finishTx(ctx, tx, items, made) })
+// lost. If shared is set, it fails with an error for billing.Held instead of waiting for an account.
+func (r *Runner) flushFinishes(ctx context.Context, items []finish, shared bool) ([]struct{}, error) {
+	made, err := r.commit(ctx, func(tx *postgres.Tx, made *followUp) error { return r.finishTx(ctx, tx, items, shared, made) })
 	if err != nil {
 		return nil, err
 	}
@@ -285,7 +287,7 @@ func (u *followUp) workspaces() []uuid.UUID {
 // and End. The state, the frozen callback with its delivery job, the deletion of the execution's
 // job, and the settlement of its credits commit together. The same transaction releases parked
 // executions that now have room.
-func (r *Runner) finishTx(ctx context.Context, tx *postgres.Tx, items []finish, made *followUp) error {
+func (r *Runner) finishTx(ctx context.Context, tx *postgres.Tx, items []finish, shared bool, made *followUp) error {
 	written, first := finishing(items)
 	rows, err := db.New().ExecutionFinishMany(ctx, tx, written)
 	if err != nil {
@@ -298,7 +300,7 @@ func (r *Runner) finishTx(ctx context.Context, tx *postgres.Tx, items []finish, 
 	if err != nil {
 		return err
 	}
-	return r.chargeTx(ctx, tx, charges, made)
+	return r.chargeTx(ctx, tx, charges, shared, made)
 }
 
 // attemptKey identifies an attempt. One batch may finish an execution twice: by its worker and by
@@ -355,25 +357,6 @@ func (r *Runner) finishRowsTx(ctx context.Context, tx *postgres.Tx, rows []db.Ex
 	_ = db.New().RiverJobDeleteMany(ctx, tx.AtCommit(), jobs)
 	failpoint.Reached(failpoint.InFinish)
 	return charges, nil
-}
-
-// chargeTx settles the charges with the commit, so that the accounts are locked only during the
-// commit. If a workspace had parked executions when last checked, chargeTx settles the charges
-// before the commit, and releases some of these executions.
-func (r *Runner) chargeTx(ctx context.Context, tx *postgres.Tx, charges []billing.Charge, made *followUp) (err error) {
-	if !r.share.anyParked(charges) {
-		made.settled = billing.Books{}.QueueSettle(tx.AtCommit(), charges)
-		return nil
-	}
-	var batch postgres.Batch
-	settled := billing.Books{}.QueueSettle(&batch, charges)
-	if err := tx.Send(ctx, &batch); err != nil {
-		return err
-	}
-	loads := billing.LoadsOf(settled.All())
-	r.share.setParked(loads)
-	made.next, err = r.releaseTx(ctx, tx, loads, made.freed)
-	return err
 }
 
 // finished is an execution that has become final.

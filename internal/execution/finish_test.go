@@ -57,7 +57,7 @@ func TestTwoFinishesInOneBatchPublishWhatTheRowSays(t *testing.T) {
 				t.Fatal(err)
 			}
 			made := &followUp{}
-			err = (&Runner{share: &fairShare{}}).finishTx(t.Context(), &postgres.Tx{Tx: inner}, items, made)
+			err = (&Runner{share: &fairShare{}}).finishTx(t.Context(), &postgres.Tx{Tx: inner}, items, false, made)
 			if err != nil || len(made.done) != 1 {
 				t.Fatalf("%d executions finished, %v", len(made.done), err)
 			}
@@ -121,7 +121,7 @@ func TestACommitReportsEachRunOnce(t *testing.T) {
 	}
 	end("NULL")
 	for range 2 { // the second time all executions are final
-		if _, err := s.runner.flushFinishes(t.Context(), items); err != nil {
+		if _, err := s.runner.flushFinishes(t.Context(), items, true); err != nil {
 			t.Fatal(err)
 		}
 	}

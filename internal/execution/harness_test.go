@@ -119,11 +119,12 @@ func open(t *testing.T, dsn string) *pgxpool.Pool {
 
 // options of a node.
 type options struct {
-	slots   int  // for local executions; 0: all executions go through the queue
-	workers int  // of the queue; 0: none
-	idle    bool // accepts only, without a worker identity
-	works   bool // runs executions, but accepts none
-	ended   func(ctx context.Context, stages map[notify.Key][]uuid.UUID)
+	slots    int  // for local executions; 0: all executions go through the queue
+	workers  int  // of the queue; 0: none
+	idle     bool // accepts only, without a worker identity
+	works    bool // runs executions, but accepts none
+	unpolled bool // the queue fetches jobs only when it is notified
+	ended    func(ctx context.Context, stages map[notify.Key][]uuid.UUID)
 
 	skew  time.Duration // offset of the node's clock
 	clock *clock.Clock  // the node's estimate of PostgreSQL's clock
@@ -209,10 +210,14 @@ func (b *bench) work(t *testing.T, n *node, o options, log *slog.Logger) *river.
 	}
 	set := river.NewWorkers()
 	river.AddWorker(set, &execution.Worker{Runner: n.runner})
+	poll := 200 * time.Millisecond
+	if o.unpolled {
+		poll = time.Hour
+	}
 	queue, err := river.NewClient(riverpgxv5.New(n.pool), &river.Config{
 		Schema: postgres.RiverSchema, Logger: log, Workers: set, JobTimeout: -1,
 		Queues: map[string]river.QueueConfig{execution.Queue: {
-			MaxWorkers: o.workers, FetchCooldown: time.Millisecond, FetchPollInterval: 200 * time.Millisecond,
+			MaxWorkers: o.workers, FetchCooldown: time.Millisecond, FetchPollInterval: poll,
 		}},
 		Test: river.TestConfig{Time: o.clock},
 	})

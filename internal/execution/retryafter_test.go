@@ -12,6 +12,27 @@ import (
 	"github.com/weft-automation/weft/internal/kit/waittest"
 )
 
+// A due retry wakes the queue, which would otherwise poll for it.
+func TestARetryStartsWhenItIsDue(t *testing.T) {
+	t.Parallel()
+	for way, o := range ways {
+		t.Run(way, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			broken := module{name: "BROKEN", price: 1, repeat: component.RepeatPure,
+				run: func(context.Context, component.Call) (component.Result, error) {
+					return component.Result{}, &component.Error{Code: "BROKEN", Retryable: true}
+				}}
+			o.workers, o.unpolled = max(o.workers, 2), true
+			n := b.start(t, o, broken)
+			id := b.submit(t, n, execution.SubmitParams{Module: "BROKEN", Attempts: 2}).ID
+			if got := failure(b.await(t, n, id)); got.Attempt != 2 {
+				t.Errorf("it ended after attempt %d", got.Attempt)
+			}
+		})
+	}
+}
+
 // The next attempt starts after the backoff, or after the upstream's Retry-After (limited to an
 // hour) if that is longer. PostgreSQL's clock counts. After an error that is not retryable, no
 // further attempt is made.

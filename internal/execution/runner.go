@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/account/billing"
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/kit/failpoint"
 	"github.com/weft-automation/weft/internal/kit/fault"
@@ -53,10 +54,10 @@ type Runner struct {
 func NewRunner(deps Deps, identity *Identity, size int, log *slog.Logger) *Runner {
 	r := &Runner{Deps: deps, log: log, identity: identity, inflight: newInflight(), slots: &slots{size: size}, share: &fairShare{}}
 	r.starts = groupcommit.New(groupcommit.Options[attemptStart]{}, postgres.Unavailable, r.flushStarts)
-	r.finishes = groupcommit.New(groupcommit.Options[finish]{
+	r.finishes = groupcommit.NewOwned(groupcommit.Options[finish]{
 		Weigh: finish.weight, MaxQueue: 1 << 30, // the number of running executions limits the queue
-	}, postgres.Unavailable, r.flushFinishes)
-	r.directs = groupcommit.New(groupcommit.Options[direct]{Weigh: direct.weight}, postgres.Unavailable, r.flushDirects)
+	}, groupcommit.Owners[finish]{Of: finish.owner, Held: billing.Held}, postgres.Unavailable, r.flushFinishes)
+	r.directs = groupcommit.NewOwned(groupcommit.Options[direct]{Weigh: direct.weight}, groupcommit.Owners[direct]{Of: direct.owner, Held: billing.Held}, postgres.Unavailable, r.flushDirects)
 	r.requeues = groupcommit.New(groupcommit.Options[requeue]{Max: rescueBatch}, postgres.Unavailable, r.flushRequeues)
 	r.ctx, r.stop = context.WithCancel(context.Background())
 	return r
@@ -206,10 +207,13 @@ func (r *Runner) attempt(ctx context.Context, row db.ExecutionStartManyRow, loca
 	case err != nil:
 		return 0, outcomeFailed, r.fail(ctx, row, &component.Error{Code: "INTERNAL_ERROR", Message: "the stored input cannot be decrypted", Err: err}, local)
 	}
-	runCtx, cancel := r.bounded(ctx, row, entry.Timeout)
-	defer cancel()
 	r.inflight.setRunning(row.ID, true)
-	result, err := r.Modules.Run(egress.WithTenant(runCtx, row.WorkspaceID.String()), row.Module, c)
+	runCtx, c, cancel, err := r.bounded(ctx, row, entry.Timeout, c)
+	defer cancel()
+	var result component.Result
+	if err == nil {
+		result, err = r.Modules.Run(egress.WithTenant(runCtx, row.WorkspaceID.String()), row.Module, c)
+	}
 	r.inflight.setRunning(row.ID, false)
 	failpoint.Reached(failpoint.AfterEffect)
 	secretIn := func(result json.RawMessage) bool { return secret || entry.SecretResult(c, result) }
@@ -231,6 +235,7 @@ func (r *Runner) attempt(ctx context.Context, row db.ExecutionStartManyRow, loca
 			delay: nextAttempt(int(row.Attempt), failure.RetryAfter), local: local,
 			outcomeKnown: row.OutcomeKnown && failure.Outcome != component.OutcomeUnknown,
 		})
+		r.wakeQueueIn(retryIn)
 		return retryIn, outcomeRetry, err
 	}
 	return 0, outcomeFailed, r.fail(ctx, row, failure, local)
@@ -364,6 +369,22 @@ func (r *Runner) pause(ctx context.Context, row db.ExecutionStartManyRow, p paus
 		return 0, nil
 	}
 	return max(paused.NotBefore.Sub(r.Clock.Now()), time.Millisecond), nil
+}
+
+// wakesWithin is the longest delay of a retry for which this process wakes the queue.
+const wakesWithin = time.Minute
+
+// wakeQueueIn notifies the workers of all processes when a retry is due. Otherwise the retry would
+// start up to a poll interval too late. A margin covers the time until the job is snoozed.
+func (r *Runner) wakeQueueIn(delay time.Duration) {
+	if delay <= 0 || delay > wakesWithin {
+		return
+	}
+	time.AfterFunc(delay+20*time.Millisecond, func() {
+		if r.ctx.Err() == nil {
+			_ = withTimeout(r.ctx, lastWriteTimeout, func(ctx context.Context) error { return db.New().RiverJobNotify(ctx, r.DB, Queue) })
+		}
+	})
 }
 
 // now returns the current time, for measuring durations.

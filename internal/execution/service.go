@@ -32,6 +32,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river"
 
+	"github.com/weft-automation/weft/internal/account/billing"
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/execution/callback"
 	"github.com/weft-automation/weft/internal/platform/clock"
@@ -120,7 +121,9 @@ func NewService(deps Deps, local *Runner) *Service {
 		db: deps.DB, modules: deps.Modules, keyring: deps.Keyring, vault: deps.Vault, hub: deps.Hub,
 		draining: deps.Draining, metrics: deps.Metrics, quarantined: deps.quarantined, local: local, share: &fairShare{},
 	}
-	s.accepts = groupcommit.New(groupcommit.Options[submission]{Weigh: submission.weight}, postgres.Unavailable, s.flushAccepts)
+	s.accepts = groupcommit.NewOwned(groupcommit.Options[submission]{
+		Weigh: submission.weight, MaxBytes: 1 << 20, // the accounts are locked while the rows are written
+	}, groupcommit.Owners[submission]{Of: submission.owner, Held: billing.Held}, postgres.Unavailable, s.flushAccepts)
 	return s
 }
 

@@ -239,7 +239,7 @@ func (r *Runner) failUnsafeTx(ctx context.Context, tx *postgres.Tx, made *follow
 			return err
 		}
 	}
-	return r.finishTx(ctx, tx, items, made)
+	return r.finishTx(ctx, tx, items, false, made)
 }
 
 // rescue requeues or fails an execution whose attempt was cut off, depending on the repeat rule of

@@ -2,10 +2,13 @@ package billing
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/account/storage"
@@ -38,6 +41,28 @@ func PeriodError(err error, workspaceIDs ...uuid.UUID) error {
 		return &PeriodOver{workspaceIDs}
 	}
 	return err
+}
+
+// QueueLockShared locks the accounts of a commit that several workspaces share, before the statement
+// that changes them. If other transactions hold some of the accounts, the statement fails, and Held
+// returns their workspaces.
+func QueueLockShared(ctx context.Context, batch *postgres.Batch, workspaceIDs []uuid.UUID) {
+	_ = db.New().AccountLockShared(ctx, batch, workspaceIDs)
+}
+
+// Held returns the workspaces whose accounts were held when QueueLockShared failed with err, or none
+// if it failed for another reason.
+func Held(err error) (workspaceIDs []uuid.UUID) {
+	e, ok := errors.AsType[*pgconn.PgError](err)
+	if !ok || e.Code != "WF004" {
+		return nil
+	}
+	for id := range strings.SplitSeq(e.Detail, ",") {
+		if parsed, err := uuid.Parse(id); err == nil {
+			workspaceIDs = append(workspaceIDs, parsed)
+		}
+	}
+	return workspaceIDs
 }
 
 // The subjects of a settlement; the first two are also kinds of postings.

@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"strings"
 	"syscall"
 )
 
@@ -26,10 +25,14 @@ const (
 	ClassStatus      = "status"
 	ClassConnection  = "connection"
 	ClassBusy        = "busy"
+	ClassMalformed   = "malformed"
 )
 
 // ErrTooLarge means that a response was larger than the client's limit.
 var ErrTooLarge = errors.New("response too large")
+
+// ErrHeadersTooLarge means that the headers of a response had more than MaxHeaderBytes.
+var ErrHeadersTooLarge = errors.New("response headers too large")
 
 // RedirectError means that an upstream sent more redirects than the client follows.
 type RedirectError struct{ Limit int }
@@ -65,8 +68,10 @@ func Class(err error) string {
 		return ClassRedirect
 	case is[*StatusError](err):
 		return ClassStatus
-	case errors.Is(err, ErrTooLarge), headersTooLarge(err):
+	case errors.Is(err, ErrTooLarge), errors.Is(err, ErrHeadersTooLarge):
 		return ClassTooLarge
+	case is[*CodingError](err):
+		return ClassMalformed
 	case errors.Is(err, ErrBusy):
 		return ClassBusy
 	case is[*net.DNSError](err):
@@ -101,10 +106,4 @@ func timedOut(err error) bool {
 func tlsFailed(err error) bool {
 	return is[*handshakeError](err) || is[*tls.CertificateVerificationError](err) ||
 		is[tls.AlertError](err) || is[tls.RecordHeaderError](err) || is[x509.UnknownAuthorityError](err)
-}
-
-// headersTooLarge reports whether net/http's limit for headers was exceeded. net/http has no error value for
-// that.
-func headersTooLarge(err error) bool {
-	return strings.Contains(err.Error(), "server response headers exceeded")
 }

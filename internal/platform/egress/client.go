@@ -20,13 +20,14 @@ const (
 type ClientOptions struct {
 	Timeout   time.Duration // of the whole exchange, including the body; 0 means 30 s
 	Redirects int           // how many to follow, at most 3; with 0 a redirect is returned like any response
-	MaxBytes  int64         // of the response's body, beyond which reading fails with ErrTooLarge; 0 means 5 MiB
+	MaxBytes  int64         // of the response's body, encoded and decoded, beyond which reading fails with ErrTooLarge; 0 means 5 MiB
 }
 
 // Client returns an HTTP client for components. Every request, including redirected ones, is
 // checked as a target and dialled by the guard. A client is cheap.
 //
-// Reading a response's body fails with ErrTooLarge beyond the limit, with ErrBusy if the process
+// The body of a response is decoded: a request accepts gzip, and a body with another coding can't be
+// read (see CodingError). Reading a body fails with ErrTooLarge beyond the limit, with ErrBusy if the process
 // holds too many large responses, and with a timeout if a large response stalls. A large response
 // counts until the context of WithTenant is done.
 //
@@ -67,21 +68,32 @@ func (g *Guard) Post(request *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	if request.ContentLength == 0 {
-		return g.single.RoundTrip(marked(request.Context(), request))
+		return exchange(g.single, marked(request.Context(), request))
 	}
 	once := marked(request.Context(), request)
 	once.GetBody = nil
-	return g.kept.RoundTrip(once)
+	return exchange(g.kept, once)
+}
+
+// exchange sends a request. It names the limit if the response's headers exceed it, for which net/http
+// has no error value.
+func exchange(transport *http.Transport, request *http.Request) (*http.Response, error) {
+	response, err := transport.RoundTrip(request)
+	if err != nil && strings.Contains(err.Error(), "server response headers exceeded") {
+		return nil, fmt.Errorf("%w: %w", ErrHeadersTooLarge, err)
+	}
+	return response, err
 }
 
 // Mark is the header of every request that egress sends. Callers can neither set nor remove it, so
 // that a signing proxy can reject what components and callbacks send to it. Its value is constant.
 const Mark = "Weft-Egress"
 
-// marked returns a copy of the request with the mark.
+// marked returns a copy of the request with the mark and with a target that HTTP allows.
 func marked(ctx context.Context, request *http.Request) *http.Request {
 	out := request.Clone(ctx)
 	out.Header.Set(Mark, "1")
+	encodeTarget(out.URL)
 	return out
 }
 
@@ -136,18 +148,21 @@ func (t *guarded) RoundTrip(request *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancelCause(request.Context())
-	response, err := t.guard.single.RoundTrip(marked(ctx, request))
+	sent := marked(ctx, request)
+	acceptCoding(sent.Header)
+	response, err := exchange(t.guard.single, sent)
 	if err != nil {
 		cancel(nil)
 		return nil, err
 	}
 	response.Request = request
-	if response.ContentLength > t.maxBytes {
+	if size := response.ContentLength; size > t.maxBytes {
 		response.Body.Close()
-		cancel(nil)
-		return nil, fmt.Errorf("%w: it has %d bytes, the limit is %d", ErrTooLarge, response.ContentLength, t.maxBytes)
+		response.Body = unread{fmt.Errorf("%w: it has %d bytes, the limit is %d", ErrTooLarge, size, t.maxBytes)}
 	}
+	decode(response, t.maxBytes)
 	if t.follows {
+		encodeLocation(response)
 		keepMethod(response)
 	}
 	owner, _ := request.Context().Value(tenancyKey{}).(*tenancy)
@@ -167,3 +182,9 @@ func keepMethod(response *http.Response) {
 		}
 	}
 }
+
+// unread replaces a body that isn't read. The status and headers of its response remain available.
+type unread struct{ err error }
+
+func (u unread) Read([]byte) (int, error) { return 0, u.err }
+func (u unread) Close() error             { return nil }

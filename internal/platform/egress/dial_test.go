@@ -209,7 +209,7 @@ func TestClass(t *testing.T) {
 		ClassTLS:         {&handshakeError{io.EOF}, tls.AlertError(70)},
 		ClassRedirect:    {&RedirectError{3}, &ForeignError{"https://example.com"}},
 		ClassBlocked:     {&net.OpError{Op: "dial", Err: &BlockedError{"x"}}},
-		ClassTooLarge:    {ErrTooLarge, errors.New("net/http: server response headers exceeded 16384 bytes; aborted")},
+		ClassTooLarge:    {ErrTooLarge, ErrHeadersTooLarge},
 		ClassStatus:      {&StatusError{500}},
 		ClassBusy:        {ErrBusy},
 		ClassConnection:  {io.ErrUnexpectedEOF, context.Canceled, errors.New("malformed HTTP response")},

@@ -29,8 +29,10 @@ const (
 	idleTimeout      = time.Second // shorter than that of servers, so that few close a connection while a request is in flight
 	idlePerHost      = 64
 	idleTotal        = 1024
-	maxHeaderBytes   = 16 << 10
 )
+
+// MaxHeaderBytes is the maximum size of the headers of a response.
+const MaxHeaderBytes = 64 << 10
 
 // Policy defines what the operator allows in addition to public addresses. The zero value allows
 // only public addresses.
@@ -108,7 +110,7 @@ func (g *Guard) newTransport() *http.Transport {
 		MaxIdleConns:           idleTotal,
 		MaxIdleConnsPerHost:    idlePerHost,
 		IdleConnTimeout:        idleTimeout,
-		MaxResponseHeaderBytes: maxHeaderBytes,
+		MaxResponseHeaderBytes: MaxHeaderBytes,
 	}
 }
 

@@ -4,6 +4,9 @@
 // Writes that arrive during a commit are written with the next commit. No timer is needed: a single
 // write is written at once, and batches grow under load. The package doesn't use SQL. Every accepted
 // item gets exactly one result, and an invalid item never fails the others.
+//
+// Items may have owners, whose rows the commit locks. If somebody else holds the row of an owner, the
+// owner's items leave the shared commits and wait for the row apart.
 package groupcommit
 
 import (
@@ -11,8 +14,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
+
+	"github.com/google/uuid"
 )
 
 var (
@@ -33,15 +39,29 @@ func Unwritten(err error) bool {
 // Group merges items of type In. Each has a result of type Out.
 type Group[In, Out any] struct {
 	options   Options[In]
+	owners    Owners[In]
 	transient func(error) bool
-	flush     func(ctx context.Context, items []In) ([]Out, error)
+	flush     Flush[In, Out]
 
 	mu      sync.Mutex
-	queue   []*item[In, Out]
-	bytes   int // of the queued items
-	idle    int // flushers that may still be started
+	shared  queue[In, Out]
+	apart   map[uuid.UUID]*queue[In, Out] // of owners whose rows are held
+	places  chan struct{}                 // limits the owners whose rows are waited for at the same time
+	idle    int                           // flushers that may still be started
 	closed  bool
 	running sync.WaitGroup
+}
+
+// Flush writes items in one transaction and returns a result for each, in their order. If shared is
+// set, the items may have several owners, and Flush must not wait long for a row that is held: it
+// returns an error from which Owners.Held reads the owners of such rows, and writes nothing. If
+// shared is not set, all items have the same owner, and Flush waits for its row.
+type Flush[In, Out any] func(ctx context.Context, items []In, shared bool) ([]Out, error)
+
+// queue holds items that are not being written.
+type queue[In, Out any] struct {
+	items []*item[In, Out]
+	bytes int
 }
 
 type item[In, Out any] struct {
@@ -64,6 +84,15 @@ type Options[In any] struct {
 	MaxWait  int           // queued items: 10,000
 }
 
+// Owners are the owners of the items of a Group.
+type Owners[In any] struct {
+	Of   func(In) uuid.UUID
+	Held func(error) []uuid.UUID // owners whose rows were held when a Flush failed with this error
+}
+
+// apartAtOnce is how many owners are waited for at the same time. Each wait holds a connection.
+const apartAtOnce = 2
+
 func (o Options[In]) withDefaults() Options[In] {
 	if o.Weigh == nil {
 		o.Weigh = func(In) int { return 0 }
@@ -77,12 +106,21 @@ func (o Options[In]) withDefaults() Options[In] {
 	return o
 }
 
-// New returns a group whose flush writes all items in one transaction and returns a result for
-// each, in their order. If flush fails for several items, they are written one by one, unless
-// transient reports that the items did not cause the failure.
+// New returns a group that writes with flush, which writes all items in one transaction and returns a
+// result for each, in their order. If flush fails for several items, they are written one by one,
+// unless transient reports that the items did not cause the failure.
 func New[In, Out any](options Options[In], transient func(error) bool, flush func(ctx context.Context, items []In) ([]Out, error)) *Group[In, Out] {
+	owners := Owners[In]{Of: func(In) uuid.UUID { return uuid.Nil }, Held: func(error) []uuid.UUID { return nil }}
+	return NewOwned(options, owners, transient, func(ctx context.Context, items []In, _ bool) ([]Out, error) { return flush(ctx, items) })
+}
+
+// NewOwned is like New, for items with owners.
+func NewOwned[In, Out any](options Options[In], owners Owners[In], transient func(error) bool, flush Flush[In, Out]) *Group[In, Out] {
 	options = options.withDefaults()
-	return &Group[In, Out]{options: options, transient: transient, flush: flush, idle: options.Flushers}
+	return &Group[In, Out]{
+		options: options, owners: owners, transient: transient, flush: flush, idle: options.Flushers,
+		apart: map[uuid.UUID]*queue[In, Out]{}, places: make(chan struct{}, apartAtOnce),
+	}
 }
 
 // Do writes one item with the next commit and returns its result. If ctx is done before the write
@@ -111,34 +149,63 @@ func (g *Group[In, Out]) enqueue(own *item[In, Out]) error {
 	if g.closed {
 		return ErrClosed
 	}
-	if len(g.queue) > 0 && (len(g.queue) >= g.options.MaxWait || g.bytes+own.weight > g.options.MaxQueue) {
+	to, apart := g.apart[g.owners.Of(own.in)]
+	if !apart {
+		to = &g.shared
+	}
+	if len(to.items) > 0 && (len(to.items) >= g.options.MaxWait || to.bytes+own.weight > g.options.MaxQueue) {
 		return ErrFull
 	}
-	g.queue = append(g.queue, own)
-	g.bytes += own.weight
-	if g.idle > 0 {
+	to.add(own)
+	if !apart && g.idle > 0 {
 		g.idle--
-		g.running.Add(1)
-		go g.run()
+		g.running.Go(g.run)
 	}
 	return nil
 }
 
-// withdraw removes an item from the queue, unless its write has started.
+// withdraw removes an item from its queue, unless its write has started.
 func (g *Group[In, Out]) withdraw(own *item[In, Out]) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if own.taken {
 		return false
 	}
-	for i, queued := range g.queue {
-		if queued == own {
-			g.queue = append(g.queue[:i:i], g.queue[i+1:]...)
-			g.bytes -= own.weight
-			break
-		}
+	if !g.shared.remove(own) {
+		g.apart[g.owners.Of(own.in)].remove(own)
 	}
 	return true
+}
+
+func (q *queue[In, Out]) add(it *item[In, Out]) {
+	it.taken = false
+	q.items = append(q.items, it)
+	q.bytes += it.weight
+}
+
+// remove removes an item and reports whether the queue contained it.
+func (q *queue[In, Out]) remove(it *item[In, Out]) bool {
+	i := slices.Index(q.items, it)
+	if i < 0 {
+		return false
+	}
+	q.items = slices.Delete(q.items, i, i+1)
+	q.bytes -= it.weight
+	return true
+}
+
+// take removes the next batch from the queue. It returns nil if the queue is empty.
+func (q *queue[In, Out]) take(most, mostBytes int) []*item[In, Out] {
+	n, bytes := 0, 0
+	for n < len(q.items) && n < most && (n == 0 || bytes+q.items[n].weight <= mostBytes) {
+		q.items[n].taken = true
+		bytes += q.items[n].weight
+		n++
+	}
+	batch := slices.Clone(q.items[:n])
+	q.items = slices.Delete(q.items, 0, n)
+	q.bytes -= bytes
+	return batch
 }
 
 // Close rejects further items and returns when all accepted items have their result.
@@ -149,55 +216,83 @@ func (g *Group[In, Out]) Close() {
 	g.running.Wait()
 }
 
-// run writes batches until the queue is empty. It doesn't use the context of a caller, because a
-// batch has several callers.
+// run writes batches until the shared queue is empty. It doesn't use the context of a caller, because
+// a batch has several callers.
 func (g *Group[In, Out]) run() {
-	defer g.running.Done()
 	for {
-		batch := g.nextBatch()
-		if batch == nil {
+		g.mu.Lock()
+		batch := g.shared.take(g.options.Max, g.options.MaxBytes)
+		if len(batch) == 0 {
+			g.idle++
+		}
+		g.mu.Unlock()
+		if len(batch) == 0 {
 			return
 		}
-		g.write(batch)
+		g.write(batch, true)
 	}
 }
 
-// nextBatch removes the next batch from the queue. If the queue is empty it returns nil, which
-// stops the flusher.
-func (g *Group[In, Out]) nextBatch() []*item[In, Out] {
+// runApart writes the items of an owner whose row is held, until the queue is empty.
+func (g *Group[In, Out]) runApart(owner uuid.UUID) {
+	g.places <- struct{}{}
+	defer func() { <-g.places }()
+	for {
+		g.mu.Lock()
+		batch := g.apart[owner].take(g.options.Max, g.options.MaxBytes)
+		if len(batch) == 0 {
+			delete(g.apart, owner)
+		}
+		g.mu.Unlock()
+		if len(batch) == 0 {
+			return
+		}
+		g.write(batch, false)
+	}
+}
+
+// setAside moves the items of these owners to their own queues, and returns the other items.
+func (g *Group[In, Out]) setAside(batch []*item[In, Out], owners []uuid.UUID) (others []*item[In, Out]) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	n, bytes := 0, 0
-	for n < len(g.queue) && n < g.options.Max && (n == 0 || bytes+g.queue[n].weight <= g.options.MaxBytes) {
-		g.queue[n].taken = true
-		bytes += g.queue[n].weight
-		n++
+	for _, it := range batch {
+		owner := g.owners.Of(it.in)
+		if !slices.Contains(owners, owner) {
+			others = append(others, it)
+			continue
+		}
+		if g.apart[owner] == nil {
+			g.apart[owner] = &queue[In, Out]{}
+			g.running.Go(func() { g.runApart(owner) })
+		}
+		g.apart[owner].add(it)
 	}
-	if n == 0 {
-		g.queue = nil
-		g.idle++
-		return nil
-	}
-	batch := g.queue[:n:n]
-	g.queue = g.queue[n:]
-	g.bytes -= bytes
-	return batch
+	return others
 }
 
-func (g *Group[In, Out]) write(batch []*item[In, Out]) {
+func (g *Group[In, Out]) write(batch []*item[In, Out], shared bool) {
+	if len(batch) == 0 {
+		return
+	}
 	ins := make([]In, len(batch))
 	for i, it := range batch {
 		ins[i] = it.in
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), g.options.Timeout)
-	outs, err := g.flush(ctx, ins)
+	outs, err := g.flush(ctx, ins, shared)
 	cancel()
 	if err == nil && len(outs) != len(ins) {
 		err = fmt.Errorf("group commit of %d items returned %d results", len(ins), len(outs))
 	}
+	if shared && err != nil {
+		if held := g.owners.Held(err); len(held) > 0 {
+			g.write(g.setAside(batch, held), true)
+			return
+		}
+	}
 	if err != nil && len(batch) > 1 && !g.transient(err) {
 		for i := range batch {
-			g.write(batch[i : i+1])
+			g.write(batch[i:i+1], shared)
 		}
 		return
 	}

@@ -3,11 +3,14 @@ package groupcommit
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/google/uuid"
 )
 
 func never(error) bool { return false }
@@ -143,6 +146,79 @@ func TestBatchesAndTheQueueAreBoundedByBytes(t *testing.T) {
 		wg.Wait()
 		if len(batches) != 4 || len(batches[1]) != 2 {
 			t.Errorf("batches were %v", batches)
+		}
+	})
+}
+
+// owned is an item with an owner.
+type owned struct {
+	owner uuid.UUID
+	n     int
+}
+
+// The row of an owner is held for an hour. Its items leave the shared commits, share other
+// commits, and are written once, in their order, when the row is free.
+func TestItemsOfAHeldOwnerWaitApart(t *testing.T) {
+	errHeld := errors.New("held")
+	held, free := uuid.New(), uuid.New()
+	synctest.Test(t, func(t *testing.T) {
+		released := time.Now().Add(time.Hour)
+		var mu sync.Mutex
+		written := map[uuid.UUID][]int{}
+		owners := Owners[owned]{
+			Of: func(i owned) uuid.UUID { return i.owner },
+			Held: func(err error) []uuid.UUID {
+				if errors.Is(err, errHeld) {
+					return []uuid.UUID{held}
+				}
+				return nil
+			},
+		}
+		g := NewOwned(Options[owned]{}, owners, never, func(_ context.Context, items []owned, shared bool) ([]int, error) {
+			if slices.ContainsFunc(items, func(i owned) bool { return i.owner == held }) {
+				if shared && time.Now().Before(released) {
+					return nil, errHeld
+				}
+				time.Sleep(time.Until(released)) // virtual: the wait for the row
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			results := make([]int, len(items))
+			for i, it := range items {
+				written[it.owner] = append(written[it.owner], it.n)
+				results[i] = it.n
+			}
+			return results, nil
+		})
+		start := time.Now()
+		var wg sync.WaitGroup
+		for n := range 6 {
+			for _, owner := range []uuid.UUID{held, free} {
+				wg.Go(func() {
+					if got, err := g.Do(t.Context(), owned{owner, n}); got != n || err != nil {
+						t.Errorf("item %d returned %d, %v", n, got, err)
+					}
+					if owner == free && time.Since(start) > 0 {
+						t.Error("an item of another owner waited")
+					}
+				})
+				synctest.Wait()
+			}
+		}
+		leaving, leave := context.WithCancel(t.Context())
+		wg.Go(func() {
+			if _, err := g.Do(leaving, owned{held, 6}); !Unwritten(err) {
+				t.Errorf("the withdrawn item: %v", err)
+			}
+		})
+		synctest.Wait()
+		leave()
+		g.Close()
+		wg.Wait()
+		for _, owner := range []uuid.UUID{held, free} {
+			if !slices.Equal(written[owner], []int{0, 1, 2, 3, 4, 5}) {
+				t.Errorf("written were %v", written[owner])
+			}
 		}
 	})
 }

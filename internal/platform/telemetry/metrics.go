@@ -353,6 +353,11 @@ func (m *Metrics) WatchStuck(stuck func() int) {
 	m.watch("weft_stuck_calls", "Component calls that still run after they were abandoned at their deadline.", nil, func() float64 { return float64(stuck()) })
 }
 
+// WatchComputing exports the number of calls that are computing.
+func (m *Metrics) WatchComputing(computing func() int) {
+	m.watch("weft_computing_calls", "Calls of components without effect that are running. Their number is limited to the processors of the process.", nil, func() float64 { return float64(computing()) })
+}
+
 // WatchClock exports how far PostgreSQL's clock is ahead of this process's.
 func (m *Metrics) WatchClock(ahead func() time.Duration) {
 	m.watch("weft_clock_offset_seconds", "How far PostgreSQL's clock is ahead of this process's. If the difference exceeds WEFT_CLOCK_TOLERANCE in either direction, the process starts no work.",

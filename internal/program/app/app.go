@@ -259,6 +259,7 @@ func (a *App) observe(registry *component.Registry) {
 	}
 	a.metrics.WatchDatabase(a.pools.system)
 	a.metrics.WatchStuck(registry.Stuck)
+	a.metrics.WatchComputing(registry.Computing)
 	a.metrics.WatchClock(a.clock.Offset)
 }
 

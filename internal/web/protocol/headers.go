@@ -37,6 +37,18 @@ func Plain(header http.Header) error {
 	return nil
 }
 
+// Packed is like Plain, but also allows gzip.
+func Packed(header http.Header) error {
+	encoding := header.Values("Content-Encoding")
+	if len(encoding) == 1 && (strings.EqualFold(encoding[0], "gzip") || strings.EqualFold(encoding[0], "x-gzip")) {
+		return nil
+	}
+	if Plain(header) != nil {
+		return fault.New(fault.UnsupportedMediaType, "Send the body with the Content-Encoding gzip, or without one.")
+	}
+	return nil
+}
+
 func isJSON(contentType string) bool {
 	media, parameters, err := mime.ParseMediaType(contentType)
 	charset, hasCharset := parameters["charset"]

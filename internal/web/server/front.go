@@ -309,7 +309,7 @@ var reportsUnknown = []string{"createWorkflow", "replaceWorkflow"}
 // checkMedia checks the media type and the JSON of a body, and returns the body to validate.
 func checkMedia(header http.Header, operation *contract.Operation, body []byte) ([]byte, error) {
 	if operation.Raw {
-		return body, protocol.Plain(header)
+		return body, protocol.Packed(header)
 	}
 	return protocol.JSONObject(header, body, operation.Signed)
 }

@@ -45,7 +45,7 @@ func (f *fold) compute(t *stage, entry *component.Entry, c component.Call, more 
 		return false, nil
 	}
 	start := time.Now()
-	result, inTime, err := f.engine.Modules.Try(f.ctx, t.component.Module, c, limit)
+	result, inTime, err := f.engine.Modules.Try(f.ctx, f.run.WorkspaceID, t.component.Module, c, limit)
 	if !inTime {
 		f.slow++
 		return false, f.ctx.Err()

@@ -6,13 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"mime"
 	"net/http"
 	"net/netip"
-	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -20,15 +17,11 @@ import (
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/kit/fault"
-	"github.com/weft-automation/weft/internal/kit/strictjson"
 	"github.com/weft-automation/weft/internal/platform/notify"
 	"github.com/weft-automation/weft/internal/platform/postgres"
 	"github.com/weft-automation/weft/internal/platform/throttle"
 	"github.com/weft-automation/weft/internal/workflow/run"
 )
-
-// maxInput limits the JSON of a run's input. JSON escapes can make the input longer than the body.
-const maxInput = 2 << 20
 
 // Delivery is a request to a hook.
 type Delivery struct {
@@ -165,54 +158,6 @@ func (s *Service) store(ctx context.Context, p db.HookRecordDeliveryParams) bool
 	}
 	return stored > 0
 }
-
-// sensitiveParts are parts of header names whose values may be secrets or signatures.
-var sensitiveParts = []string{"signature", "authorization", "cookie", "token", "secret", "password", "api-key", "apikey", "hmac"}
-
-// runInput returns the input of a delivery's run: the body, and the headers by lower-case name.
-// Headers with secrets or signatures are omitted.
-func runInput(v api.Verification, header http.Header, body []byte) (json.RawMessage, error) {
-	headers := map[string]string{}
-	for name, values := range header {
-		lower := strings.ToLower(name)
-		hidden := strings.EqualFold(name, v.Header) || slices.ContainsFunc(sensitiveParts, func(part string) bool { return strings.Contains(lower, part) })
-		if value := strings.Join(values, ", "); !hidden && storable(value) {
-			headers[lower] = value
-		}
-	}
-	value, err := decodeBody(header.Get("Content-Type"), body)
-	if err != nil {
-		return nil, err
-	}
-	raw, err := strictjson.Encode(map[string]any{"headers": headers, "body": value})
-	if err != nil {
-		return nil, fmt.Errorf("encode a delivery: %w", err)
-	}
-	if len(raw) > maxInput {
-		return nil, &fault.Error{Code: fault.PayloadTooLarge, Message: "The body is too large for the input of a run."}
-	}
-	return raw, nil
-}
-
-// decodeBody returns the decoded body if its content type is JSON, and otherwise the body as a
-// string. It returns nil for an empty body, and INVALID_INPUT for a body that is neither valid
-// JSON nor valid UTF-8 text.
-func decodeBody(contentType string, body []byte) (any, error) {
-	media, _, err := mime.ParseMediaType(contentType)
-	switch {
-	case len(body) == 0:
-		return nil, nil
-	case err == nil && (media == "application/json" || strings.HasSuffix(media, "+json")):
-		return json.RawMessage(body), strictjson.Check(body)
-	case !storable(string(body)):
-		return nil, fault.Invalid("", "the body must be JSON or UTF-8 text")
-	}
-	return string(body), nil
-}
-
-// storable reports whether PostgreSQL can store a header value or a body in the input of a run: as
-// UTF-8 without U+0000.
-func storable(text string) bool { return utf8.ValidString(text) && !strings.Contains(text, "\x00") }
 
 // deliveryMarks returns the digests by which a repeated delivery is recognized: one of its ID and,
 // if the signature does not cover the ID, one of its body. Without the second digest, an attacker

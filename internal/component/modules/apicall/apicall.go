@@ -8,6 +8,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"slices"
 	"strings"
@@ -150,13 +151,26 @@ func (a *apiCall) Run(ctx context.Context, call component.Call) (component.Resul
 	}
 	client := a.guard.Client(egress.ClientOptions{Timeout: timeout, Redirects: upstream.MaxRedirects, MaxBytes: upstream.MaxAnswer})
 	answer, err := upstream.Do(client, request)
-	if err != nil {
-		return component.Result{}, err
+	if answer.Status != 0 && err != context.Canceled {
+		// The status decides first: a failure status says more than a broken body does.
+		if refused := checkStatus(request.URL.Host, answer, config.ExpectStatus); refused != nil {
+			return component.Result{}, refused
+		}
 	}
-	if err := checkStatus(request.URL.Host, answer, config.ExpectStatus); err != nil {
-		return component.Result{}, err
+	if err != nil {
+		return component.Result{}, once(config.Method, answer.Status, err)
 	}
 	return render(answer, config.OutputMapping)
+}
+
+// once makes the error of an answered POST or PATCH permanent. The server has processed the
+// request, so a retry could repeat its effect only because the response was cut off or broken.
+func once(method string, status int, err error) error {
+	failed, ok := errors.AsType[*component.Error](err)
+	if ok && status != 0 && (method == http.MethodPost || method == http.MethodPatch) {
+		failed.Retryable = false
+	}
+	return err
 }
 
 // checkStatus returns an error if the status is a failure.

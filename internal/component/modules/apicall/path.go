@@ -3,6 +3,8 @@ package apicall
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
+	"net/http"
 	"strconv"
 	"strings"
 
@@ -76,39 +78,86 @@ func bracket(text string) (step, rest string, err error) {
 type source struct {
 	status  int
 	headers map[string]any
-	body    any
+	whole   any          // the body, if it isn't JSON
 	parsed  gjson.Result // of a JSON body
+	problem error        // why there is no JSON body
 }
 
-// pick returns the value at a path in the body. If the body has no field with the name of the first
-// step, a path that starts with status, headers or body selects from the response. pick returns nil
-// if there is no value.
-func (s source) pick(steps []string) any {
-	if len(steps) == 0 {
-		return s.body
+// newSource returns the source for a response. The body is JSON if it can be decoded, although the
+// values in it may not be storable.
+func newSource(status int, headers map[string]any, b body) source {
+	s := source{status: status, headers: headers, problem: b.unknown}
+	if json.Valid(b.text) {
+		s.parsed = gjson.ParseBytes(b.text)
+	} else if b.unknown == nil && !(len(b.text) == 0 && empty(status)) {
+		s.problem = notJSON(b.text)
 	}
-	if !lookup(s.parsed, steps[:1]).Exists() {
-		switch name, rest := steps[0], steps[1:]; {
-		case name == "body":
-			steps = rest
-		case name == "status" && len(rest) == 0:
-			return s.status
-		case name == "headers" && len(rest) == 0:
-			return s.headers
-		case name == "headers" && len(rest) == 1:
-			return s.headers[rest[0]]
+	if !b.json && !s.parsed.IsObject() && !s.parsed.IsArray() { // text, even if it is 0 or true
+		s.whole = b.plain().value
+	}
+	return s
+}
+
+// empty reports whether responses with this status have no body (RFC 9110, section 15).
+func empty(status int) bool {
+	return status == http.StatusNoContent || status == http.StatusResetContent || status == http.StatusNotModified
+}
+
+// notJSON returns the reason why text is not JSON.
+func notJSON(text []byte) error {
+	if len(text) == 0 {
+		return errors.New("the response has no body")
+	}
+	var value json.RawMessage
+	return fmt.Errorf("the response is not valid JSON: %w", json.Unmarshal(text, &value))
+}
+
+// pick returns the value at a path in the body, and nil if there is no value. If the body has no
+// field with the name of the first step, a path that starts with status, headers or body selects
+// from the response. pick returns an error for a path into a body that isn't JSON.
+func (s source) pick(path string) (any, error) {
+	steps, err := parsePath(path)
+	if err != nil {
+		return nil, err
+	}
+	if len(steps) == 0 {
+		return s.all()
+	}
+	first, rest := steps[0], steps[1:]
+	found := lookup(s.parsed, steps[:1])
+	if !found.Exists() {
+		switch {
+		case first == "status" && len(rest) == 0:
+			return s.status, nil
+		case first == "headers" && len(rest) == 0:
+			return s.headers, nil
+		case first == "headers" && len(rest) == 1:
+			return s.headers[strings.ToLower(rest[0])], nil
+		case first == "body" && len(rest) == 0:
+			return s.all()
+		case first == "body":
+			found = s.parsed
 		}
 	}
-	if len(steps) == 0 {
-		return s.body
+	if found = lookup(found, rest); found.Exists() {
+		return json.RawMessage(found.Raw), nil
 	}
-	if found := lookup(s.parsed, steps); found.Exists() {
-		return json.RawMessage(found.Raw)
-	}
-	return nil
+	return nil, s.problem
 }
 
-// lookup follows the steps from value: fields by name, items by number.
+// all returns the body.
+func (s source) all() (any, error) {
+	switch {
+	case s.whole != nil:
+		return s.whole, nil
+	case s.problem == nil && s.parsed.Exists():
+		return json.RawMessage(s.parsed.Raw), nil
+	}
+	return nil, s.problem
+}
+
+// lookup follows the steps from value: fields by name, items by number. Of fields with the same
+// name, it follows the last one, as most JSON parsers do.
 func lookup(value gjson.Result, steps []string) gjson.Result {
 	for _, step := range steps {
 		var found gjson.Result
@@ -118,7 +167,7 @@ func lookup(value gjson.Result, steps []string) gjson.Result {
 				if name.Str == step {
 					found = member
 				}
-				return !found.Exists()
+				return true
 			})
 		case value.IsArray():
 			index, err := strconv.ParseUint(step, 10, 31)

@@ -3,7 +3,6 @@ package apicall
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"mime"
 	"net/http"
 	"net/url"
@@ -19,7 +18,6 @@ func targetOf(apiURL string, query map[string]json.RawMessage) (*url.URL, error)
 		return nil, component.Permanent(component.CodeInvalidInput, "apiUrl is not a valid URL")
 	}
 	target.Fragment, target.RawFragment = "", ""
-	target.RawQuery = escaped(target.RawQuery)
 	values, err := valuesOf("query", query)
 	if err != nil {
 		return nil, err
@@ -31,20 +29,6 @@ func targetOf(apiURL string, query map[string]json.RawMessage) (*url.URL, error)
 		target.RawQuery += values.Encode()
 	}
 	return target, nil
-}
-
-// escaped percent-encodes the characters that a query can't contain (RFC 3986, appendix A), like
-// browsers do. The rest stays unchanged.
-func escaped(query string) string {
-	var out strings.Builder
-	for _, b := range []byte(query) {
-		if b <= ' ' || b > '~' || strings.IndexByte("\"<>", b) >= 0 {
-			fmt.Fprintf(&out, "%%%02X", b)
-		} else {
-			out.WriteByte(b)
-		}
-	}
-	return out.String()
 }
 
 // valuesOf converts fields to parameters. Arrays repeat their parameter; null is left out.

@@ -4,16 +4,17 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
-	"mime"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
-	"github.com/tidwall/gjson"
-
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/component/modules/upstream"
+	"github.com/weft-automation/weft/internal/kit/content"
 	"github.com/weft-automation/weft/internal/kit/strictjson"
+	"github.com/weft-automation/weft/internal/platform/egress"
 )
 
 // Values of bodyEncoding.
@@ -25,79 +26,127 @@ const (
 	encodingOmitted = "omitted"
 )
 
-// render returns the output for a response. If the body is too large for an output, the output has
-// only the mapped values.
+// render returns the output for a response. The selected values must be storable, but not what
+// stands next to them in the response. With a mapping, a body that can't be stored is omitted.
 func render(answer upstream.Answer, mapping map[string]string) (component.Result, error) {
-	body, encoding, broken := bodyValue(answer)
+	body := newBody(answer)
+	if len(body.text) > upstream.MaxAnswer {
+		return component.Result{}, component.Permanent(component.CodeUpstream, "the response has more than %d bytes in UTF-8", upstream.MaxAnswer).
+			With(upstream.Details{Class: egress.ClassTooLarge, Status: answer.Status})
+	}
 	headers := headerValue(answer.Header)
-	output := map[string]any{"status": answer.Status, "headers": headers, "body": body, "bodyEncoding": encoding}
-	size := sizeOf(body)
-	if len(mapping) == 0 {
-		if size > component.MaxOutput {
-			return component.Result{}, component.Permanent(component.CodeOutputTooLarge,
-				"the response body has %d bytes; an output can have at most %d. Use outputMapping to select parts of it", size, component.MaxOutput)
+	output := map[string]any{"status": answer.Status, "headers": headers, "body": nil, "bodyEncoding": encodingOmitted}
+	var selected component.Result
+	if len(mapping) > 0 {
+		from := newSource(answer.Status, headers, body)
+		for _, name := range slices.Sorted(maps.Keys(mapping)) {
+			value, err := from.pick(mapping[name])
+			if err != nil {
+				return component.Result{}, unusable(answer, "outputMapping %s cannot be applied: %s", name, err)
+			}
+			output[name] = value
 		}
-		return component.Encode(output)
-	}
-	if broken != nil {
-		return component.Result{}, component.Permanent(component.CodeUpstream, "outputMapping cannot be applied because the response is not valid JSON: %s", broken)
-	}
-	from := source{status: answer.Status, headers: headers, body: body}
-	if raw, ok := body.(json.RawMessage); ok {
-		from.parsed = gjson.ParseBytes(raw)
-	}
-	for name, path := range mapping {
-		steps, err := parsePath(path)
-		if err != nil {
-			return component.Result{}, component.Permanent(component.CodeInvalidInput, "outputMapping %s: %s", name, err)
-		}
-		output[name] = from.pick(steps)
-	}
-	if size <= component.MaxOutput {
-		if result, err := component.Encode(output); err != nil || len(result.Output) <= component.MaxOutput {
-			return result, err
+		var err error
+		if selected, err = encode(answer, output); err != nil {
+			return component.Result{}, err
 		}
 	}
-	output["body"], output["bodyEncoding"] = nil, encodingOmitted
-	return component.Encode(output)
+	var failed error
+	for _, form := range body.forms() {
+		output["body"], output["bodyEncoding"] = form.value, form.encoding
+		if size := form.size(); size > component.MaxOutput {
+			failed = tooLarge(answer, size)
+			break
+		}
+		result, err := encode(answer, output)
+		if err == nil {
+			return result, nil
+		}
+		failed = err
+	}
+	if len(mapping) > 0 {
+		return selected, nil
+	}
+	return component.Result{}, failed
 }
 
-// sizeOf returns the minimum size of a body in an output.
-func sizeOf(body any) int {
-	switch value := body.(type) {
+// encode returns an output that can be stored. Otherwise its error names the field that can't.
+func encode(answer upstream.Answer, output map[string]any) (component.Result, error) {
+	result, err := component.Encode(output)
+	if err != nil {
+		return component.Result{}, err
+	}
+	if size := len(result.Output); size > component.MaxOutput {
+		return component.Result{}, tooLarge(answer, size)
+	}
+	if err := strictjson.Check(result.Output); err != nil {
+		return component.Result{}, unusable(answer, "the output cannot be stored: %s", err)
+	}
+	return result, nil
+}
+
+// unusable returns the error for a response that arrived but has a form that the call can't use.
+// It isn't retryable, because the server has processed the request.
+func unusable(answer upstream.Answer, format string, args ...any) *component.Error {
+	return component.Permanent(component.CodeUpstream, format, args...).With(upstream.Details{Class: egress.ClassMalformed, Status: answer.Status})
+}
+
+func tooLarge(answer upstream.Answer, size int) *component.Error {
+	return component.Permanent(component.CodeOutputTooLarge,
+		"the output would have %d bytes or more; an output can have at most %d. Use outputMapping to select smaller parts of the response", size, component.MaxOutput).
+		With(upstream.Details{Class: egress.ClassTooLarge, Status: answer.Status})
+}
+
+// body is the body of a response.
+type body struct {
+	raw     []byte
+	text    []byte // in UTF-8
+	json    bool   // the Content-Type declares JSON
+	unknown error  // why the character set can't be decoded
+}
+
+func newBody(answer upstream.Answer) body {
+	contentType := answer.Header.Get("Content-Type")
+	b := body{raw: answer.Body, json: content.IsJSON(contentType)}
+	b.text, b.unknown = content.Text(contentType, answer.Body)
+	return b
+}
+
+// bodyForm is one way to put a body into an output.
+type bodyForm struct {
+	value    any
+	encoding string
+}
+
+// size returns the minimum size of the form in an output.
+func (f bodyForm) size() int {
+	switch value := f.value.(type) {
 	case json.RawMessage:
-		return len(value)
+		return len(strictjson.Compact(value))
 	case string:
 		return len(value)
 	}
 	return 0
 }
 
-// bodyValue returns the body as a value for the output. A JSON body that is invalid is returned as
-// text, and problem is the reason.
-func bodyValue(answer upstream.Answer) (value any, encoding string, problem error) {
-	text := bytes.TrimPrefix(answer.Body, []byte("\xef\xbb\xbf"))
-	if len(text) == 0 {
-		return nil, encodingEmpty, nil
+// forms returns the forms of the body, the best one first. JSON that can't be stored is returned as
+// text.
+func (b body) forms() (forms []bodyForm) {
+	if b.json && json.Valid(b.text) {
+		forms = append(forms, bodyForm{json.RawMessage(b.text), encodingJSON})
 	}
-	if isJSON(answer.Header.Get("Content-Type")) {
-		if problem = strictjson.Check(text); problem == nil {
-			return json.RawMessage(strictjson.Compact(text)), encodingJSON, nil
-		}
-	}
-	if utf8.Valid(text) && !bytes.ContainsRune(text, 0) {
-		return string(text), encodingText, problem
-	}
-	return base64.StdEncoding.EncodeToString(answer.Body), encodingBase64, problem
+	return append(forms, b.plain())
 }
 
-func isJSON(contentType string) bool {
-	media, _, err := mime.ParseMediaType(contentType)
-	if err != nil && media == "" {
-		media, _, _ = strings.Cut(contentType, ";")
-		media = strings.ToLower(strings.TrimSpace(media))
+// plain returns the body as a string, or nil if it is empty.
+func (b body) plain() bodyForm {
+	switch {
+	case b.unknown == nil && len(b.text) == 0:
+		return bodyForm{nil, encodingEmpty}
+	case b.unknown == nil && utf8.Valid(b.text) && !bytes.ContainsRune(b.text, 0):
+		return bodyForm{string(b.text), encodingText}
 	}
-	return media == "application/json" || media == "text/json" || strings.HasSuffix(media, "+json")
+	return bodyForm{base64.StdEncoding.EncodeToString(b.raw), encodingBase64}
 }
 
 func headerValue(header http.Header) map[string]any {

@@ -30,6 +30,7 @@ type contractABI struct {
 	functions, events, errors []signature
 	constructor               *signature
 	entries                   int
+	unusable                  map[string]error // why an entry can't be used, by its name
 }
 
 const maxEntries = 10_000
@@ -82,13 +83,41 @@ func parseABI(raw json.RawMessage) (*contractABI, error) {
 	if err := json.Unmarshal(raw, &entries); err != nil {
 		return nil, mismatchf("expected a JSON ABI, which is an array, or human-readable signatures%s", gotInstead(err))
 	}
-	contract := &contractABI{}
+	contract := &contractABI{unusable: map[string]error{}}
 	for i, entry := range entries {
 		if err := contract.addEntry(entry); err != nil {
-			return nil, atPath(err, "["+strconv.Itoa(i)+"]")
+			name, generated := nameOf(entry)
+			if err = atPath(err, "["+strconv.Itoa(i)+"]"); !generated || len(entries) == 1 || contract.entries > maxEntries {
+				return nil, err
+			}
+			contract.unusable[name] = err
 		}
 	}
 	return contract, nil
+}
+
+// nameOf returns the name of an entry that a compiler generated. Such an ABI can contain entries of
+// other languages and of newer compilers, which only matter to a caller who asks for them by name.
+// nameOf returns false for anything else, such as a signature that the caller wrote.
+func nameOf(entry json.RawMessage) (string, bool) {
+	var there map[string]json.RawMessage
+	if json.Unmarshal(entry, &there) != nil || there["type"] == nil {
+		return "", false
+	}
+	var name string
+	_ = json.Unmarshal(there["name"], &name) // a missing name is ""
+	return name, true
+}
+
+// choose is like the function choose, but if the name belongs to an unusable entry, the error says
+// why.
+func (c *contractABI) choose(kind, asked string, among []signature) ([]signature, error) {
+	found, err := choose(kind, asked, among)
+	name, _, _ := strings.Cut(asked, "(")
+	if why := c.unusable[strings.TrimSpace(name)]; err != nil && why != nil {
+		return nil, fmt.Errorf("the abi's entry for %s can't be used: %w", describe(asked), why)
+	}
+	return found, err
 }
 
 // gotInstead describes why JSON could not be decoded, as the end of an error message.
@@ -249,12 +278,15 @@ func (p jsonParameter) kind(depth int) (*abiType, error) {
 // returns the constructor.
 func (c *contractABI) function(name string, fits func(signature) bool) (signature, error) {
 	if name == "constructor" {
+		if why := c.unusable[""]; c.constructor == nil && why != nil {
+			return signature{}, why // it may be the constructor, which has no name
+		}
 		if c.constructor == nil {
 			return signature{name: name}.hashed(), nil // the implicit constructor
 		}
 		return *c.constructor, nil
 	}
-	found, err := choose("function", name, c.functions)
+	found, err := c.choose("function", name, c.functions)
 	if err != nil {
 		return signature{}, err
 	}

@@ -88,8 +88,8 @@ type rpcBlock struct {
 	Timestamp        decimal         `json:"timestamp"`
 	Time             string          `json:"time"`
 	Miner            *address        `json:"miner"`
-	GasLimit         quantity        `json:"gasLimit"`
-	GasUsed          quantity        `json:"gasUsed"`
+	GasLimit         *quantity       `json:"gasLimit"`
+	GasUsed          *quantity       `json:"gasUsed"`
 	BaseFeePerGas    *quantity       `json:"baseFeePerGas"`
 	BlobGasUsed      *quantity       `json:"blobGasUsed"`
 	ExcessBlobGas    *quantity       `json:"excessBlobGas"`
@@ -115,12 +115,13 @@ type withdrawal struct {
 
 func (w *withdrawal) UnmarshalJSON(data []byte) error {
 	type plain withdrawal
-	return decodeObject(data, "a withdrawal", (*plain)(w), "index", "validatorIndex", "address", "amount")
+	return decodeObject(data, "a withdrawal", (*plain)(w), []string{"index", "validatorIndex", "address", "amount"})
 }
 
 func (b *rpcBlock) UnmarshalJSON(data []byte) error {
 	type plain rpcBlock
-	if err := decodeObject(data, "the block", (*plain)(b), "parentHash", "timestamp", "gasLimit", "gasUsed", "transactions"); err != nil {
+	if err := decodeObject(data, "the block", (*plain)(b), []string{"parentHash", "timestamp", "transactions"},
+		"miner", "gasLimit", "gasUsed", "blobGasUsed", "excessBlobGas", "difficulty", "extraData", "mixHash", "stateRoot", "transactionsRoot", "receiptsRoot", "size"); err != nil {
 		return err
 	}
 	const lastSecond = 253402300799 // of the year 9999
@@ -182,7 +183,7 @@ func (o *blockOutput) list(full, mined bool) error {
 }
 
 const blockSchema = `{
-	"type": ["object", "null"], "title": "Block", "description": "The decoded block; null if the node doesn't have it. Fields that the chain doesn't have are null.",
+	"type": ["object", "null"], "title": "Block", "description": "The decoded block; null if the node doesn't have it. Fields that the chain doesn't have, or that the node reports in an invalid form, are null.",
 	"required": ["number", "hash", "parentHash", "timestamp", "time", "miner", "gasLimit", "gasUsed", "baseFeePerGas", "blobGasUsed", "excessBlobGas", "difficulty", "extraData", "mixHash", "stateRoot", "transactionsRoot", "receiptsRoot", "size", "uncles", "withdrawals", "transactions"],
 	"properties": {
 		"number": {` + nullableDecimalOut + `, "description": "The block number; null for a pending block if the node reports none."},
@@ -191,8 +192,8 @@ const blockSchema = `{
 		"timestamp": {` + decimalOut + `, "description": "When it was made, in seconds since 1970."},
 		"time": {"type": "string", "format": "date-time", "description": "The same time as RFC 3339."},
 		"miner": {` + nullableAddressOut + `, "description": "The address that receives the tips."},
-		"gasLimit": {` + decimalOut + `, "description": "The gas limit of the block."},
-		"gasUsed": {` + decimalOut + `, "description": "The gas that its transactions used."},
+		"gasLimit": {` + nullableDecimalOut + `, "description": "The gas limit of the block; null on chains without one."},
+		"gasUsed": {` + nullableDecimalOut + `, "description": "The gas that its transactions used."},
 		"baseFeePerGas": {` + nullableDecimalOut + `, "description": "The base fee per unit of gas, in wei; null before EIP-1559 and on chains without it."},
 		"blobGasUsed": {` + nullableDecimalOut + `, "description": "The gas that blobs used (EIP-4844)."},
 		"excessBlobGas": {` + nullableDecimalOut + `, "description": "The excess blob gas, which determines the price of blob gas (EIP-4844)."},

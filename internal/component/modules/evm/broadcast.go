@@ -2,7 +2,6 @@ package evm
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
@@ -150,19 +149,3 @@ func transactionItems(raw []byte) (kind byte, list [][]byte, err error) {
 
 // isZero reports whether an RLP item is the number 0.
 func isZero(item []byte) bool { return len(item) == 1 && item[0] == 0x80 }
-
-// rpcErrorOf returns the code and the message of an error that a node returned, including reverts.
-// It returns false for any other error.
-func rpcErrorOf(err error) (code int64, message string, ok bool) {
-	failed, ok := errors.AsType[*component.Error](err)
-	if !ok {
-		return 0, "", false
-	}
-	var details struct {
-		Class           string `json:"class"`
-		UpstreamCode    int64  `json:"upstreamCode"`
-		UpstreamMessage string `json:"upstreamMessage"`
-	}
-	ok = json.Unmarshal(failed.Details, &details) == nil && (details.Class == classRPC || details.Class == classRevert)
-	return details.UpstreamCode, details.UpstreamMessage, ok
-}

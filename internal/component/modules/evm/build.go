@@ -13,7 +13,7 @@ import (
 	"github.com/weft-automation/weft/internal/platform/egress"
 )
 
-// maxGas is the maximum gas limit of a transaction since EIP-7825.
+// maxGas is the maximum gas limit of a transaction on chains that apply EIP-7825.
 const maxGas = 1 << 24
 
 type buildTransaction struct {
@@ -227,23 +227,27 @@ func (n *node) complete(ctx context.Context, message callMessage, set overrides)
 		p.gasLimit = set.gasLimit.Uint64()
 		return p, nil
 	}
-	gas, err := n.estimate(ctx, message, "latest")
+	gas, err := n.estimate(ctx, message, nil)
 	p.gasLimit = allowance(uint64(gas), latest)
 	return p, err
 }
 
 // allowance returns the gas limit for an estimate: the estimate plus 20 % if code runs, because the
-// state can change before the transaction is mined. The block gas limit and EIP-7825 cap it.
+// state can change before the transaction is mined. The block gas limit caps it if the chain has one.
+// So does EIP-7825, except on a chain whose estimate shows that the chain doesn't apply it.
 func allowance(estimate uint64, latest header) uint64 {
 	const payment = 21000
 	if estimate <= payment {
 		return estimate
 	}
-	limit := uint64(maxGas)
-	if latest.GasLimit.IsUint64() {
-		limit = min(limit, latest.GasLimit.Uint64())
+	limit := estimate + estimate/5
+	if estimate <= maxGas {
+		limit = min(limit, maxGas)
 	}
-	return max(estimate, min(estimate+estimate/5, limit))
+	if block := latest.GasLimit.number(); block != nil && block.IsUint64() {
+		limit = min(limit, block.Uint64())
+	}
+	return max(estimate, limit)
 }
 
 // price fills in the fees.

@@ -141,6 +141,7 @@ func holdSigned(t *testing.T, bench *componenttest.Bench, name string, built map
 func TestMissingFeesAreSuggested(t *testing.T) {
 	t.Parallel()
 	noTip := map[string]string{"eth_maxPriorityFeePerGas": `"error":{"code":-32601,"message":"the method does not exist"}`}
+	tipFails := func(answer string) map[string]string { return map[string]string{"eth_maxPriorityFeePerGas": answer} }
 	below := map[string]string{"eth_maxPriorityFeePerGas": noTip["eth_maxPriorityFeePerGas"], "eth_gasPrice": resultOf(`"0x1"`)}
 	bench := componenttest.New(t, modules(t)...)
 	for name, c := range map[string]struct {
@@ -155,6 +156,10 @@ func TestMissingFeesAreSuggested(t *testing.T) {
 		"the most below the tip":  {nil, object{"maxFeePerGas": "7"}, "7", "7", ""},
 		"a gas price given":       {nil, object{"gasPrice": "9"}, "", "", "9"},
 		"a node without tips":     {noTip, object{}, "41000000000", "1000000000", ""},
+		"tips not supported":      {tipFails(`"error":{"code":-32000,"message":"not supported"}`), object{}, "41000000000", "1000000000", ""},
+		"tips crash":              {tipFails(`"error":{"code":-32603,"message":"method handler crashed"}`), object{}, "41000000000", "1000000000", ""},
+		"tips not in the plan":    {tipFails(`"error":{"code":-32602,"message":"not in your plan"}`), object{}, "41000000000", "1000000000", ""},
+		"tips are null":           {tipFails(resultOf(`null`)), object{}, "41000000000", "1000000000", ""},
 		"a price below base fees": {below, object{}, "40000000000", "0", ""},
 	} {
 		input := object{"jsonRpcUrl": nodeWith(t, c.answers), "from": account, "to": account}
@@ -177,18 +182,21 @@ func TestMissingFeesAreSuggested(t *testing.T) {
 }
 
 func TestGasLimitIsAFifthAboveTheEstimate(t *testing.T) {
-	block := func(limit int64) header { return header{GasLimit: quantity{*big.NewInt(limit)}} }
+	block := func(limit int64) header { return header{GasLimit: &quantity{*big.NewInt(limit)}} }
 	for _, c := range []struct {
 		estimate uint64
 		limit    int64
 		want     uint64
 	}{
 		{21000, 30_000_000, 21000}, {5000, 30_000_000, 5000}, {50_000, 30_000_000, 60_000}, {21001, 30_000_000, 25201},
-		{29_000_000, 30_000_000, 29_000_000}, {15_000_000, 30_000_000, 1 << 24}, {20_000_000, 1 << 50, 20_000_000}, {9_000_000, 10_000_000, 10_000_000}, {1<<63 - 1, 1 << 50, 1<<63 - 1},
+		{29_000_000, 30_000_000, 30_000_000}, {15_000_000, 30_000_000, 1 << 24}, {20_000_000, 1 << 50, 24_000_000}, {1 << 24, 1 << 50, 1 << 24}, {1<<24 + 5, 1 << 50, 20132665}, {9_000_000, 10_000_000, 10_000_000}, {1<<63 - 1, 1 << 50, 1<<63 - 1},
 	} {
 		if got := allowance(c.estimate, block(c.limit)); got != c.want {
 			t.Errorf("%d in a block of %d: %d, want %d", c.estimate, c.limit, got, c.want)
 		}
+	}
+	if got := allowance(50_000, header{}); got != 60_000 {
+		t.Errorf("on a chain without a block gas limit: %d", got)
 	}
 }
 

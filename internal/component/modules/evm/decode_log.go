@@ -60,7 +60,7 @@ func (decodeLog) Run(_ context.Context, call component.Call) (component.Result, 
 	}
 	events := contract.events
 	if input.EventName != "" {
-		if events, err = choose("event", input.EventName, events); err != nil {
+		if events, err = contract.choose("event", input.EventName, events); err != nil {
 			return component.Result{}, invalidAt("eventName", err)
 		}
 	}

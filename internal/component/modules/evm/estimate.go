@@ -26,7 +26,7 @@ func (*estimateGas) Describe() component.Descriptor {
 			"to": {"type": "string", "format": "evm-address", "title": "To", "description": "The recipient. Leave it out to create a contract from data.", "examples": ["0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48"]},
 			"value": {` + uint256In + `, "default": "0", "title": "Value", "description": "The amount of the native coin to transfer, in wei: a decimal string, or a number below 2^53.", "examples": ["1000000000000000000"]},
 			"data": {` + calldataIn + `, "title": "Data", "default": "0x", "description": "The encoded function call, or the code of a contract to create.", "examples": ["0x18160ddd"]},
-			"blockTag": {` + blockIn + `, "default": "latest", "title": "Block", "description": "The block whose state the estimate uses: latest, pending, safe, finalized, earliest, a number or a block hash.", "examples": ["latest", "19000000"]},
+			"blockTag": {` + blockIn + `, "title": "Block", "description": "The block whose state the estimate uses: latest, pending, safe, finalized, earliest, a number or a block hash. Without it, the node chooses the block; some nodes accept no other request.", "examples": ["latest", "19000000"]},
 			` + errorsABIProperty,
 		example:     `, "from": "0xd8dA6BF26964aF9D7eEd9e03E53415D37aA96045", "to": "0xA0b86991c6218b36c1d19D4a2e9Eb0cE3606eB48", "data": "0x18160ddd"`,
 		returns:     "The estimate.",
@@ -48,9 +48,11 @@ func (m *estimateGas) Run(ctx context.Context, call component.Call) (component.R
 	if err != nil {
 		return component.Result{}, err
 	}
-	block, err := parseBlock(input.BlockTag)
-	if err != nil {
-		return component.Result{}, invalid("blockTag", err)
+	var block any
+	if len(input.BlockTag) > 0 {
+		if block, err = parseBlock(input.BlockTag); err != nil {
+			return component.Result{}, invalid("blockTag", err)
+		}
 	}
 	node, err := dialWithABI(m.guard, input.JSONRPCURL, input.ABI)
 	if err != nil {
@@ -102,14 +104,19 @@ func parseMessage(from, to string, value amount, data string) (callMessage, erro
 	return m, nil
 }
 
+// estimate returns the gas that a transaction needs at a block. If block is nil, the node chooses it.
 func (n *node) estimate(ctx context.Context, m callMessage, block any) (ordinal, error) {
 	const method = "eth_estimateGas"
-	params := map[string]string{"from": m.from.Hex(), "value": "0x" + m.value.Text(16), "data": hexOf(m.data)}
+	message := map[string]string{"from": m.from.Hex(), "value": "0x" + m.value.Text(16), "data": hexOf(m.data)}
 	if m.to != nil {
-		params["to"] = m.to.Hex()
+		message["to"] = m.to.Hex()
+	}
+	params := []any{message}
+	if block != nil {
+		params = append(params, block)
 	}
 	var gas ordinal
-	if err := n.call(ctx, &gas, method, params, block); err != nil {
+	if err := n.call(ctx, &gas, method, params...); err != nil {
 		return 0, err
 	}
 	if gas == 0 {

@@ -62,13 +62,13 @@ type fees struct {
 // header has the block fields that fees and gas limits depend on.
 type header struct {
 	Number        decimal   `json:"number"`
-	GasLimit      quantity  `json:"gasLimit"`
+	GasLimit      *quantity `json:"gasLimit"`
 	BaseFeePerGas *quantity `json:"baseFeePerGas"`
 }
 
 func (h *header) UnmarshalJSON(data []byte) error {
 	type plain header
-	return decodeObject(data, "the block", (*plain)(h), "number", "gasLimit")
+	return decodeObject(data, "the block", (*plain)(h), []string{"number"}, "gasLimit")
 }
 
 func (n *node) latest(ctx context.Context) (header, error) {
@@ -98,19 +98,23 @@ func (n *node) fees(ctx context.Context, latest header) (fees, error) {
 	return f, nil
 }
 
-// tip returns the priority fee that the node suggests. If the node doesn't have the method, it
-// returns the gas price minus the base fee.
+// tip returns the priority fee that the node suggests. If the node fails to suggest one, tip returns
+// the gas price minus the base fee: nodes that lack the method report that in many ways, and nodes
+// that have it derive the gas price from it.
 func (n *node) tip(ctx context.Context, price, base *big.Int) (*big.Int, error) {
 	var tip quantity
 	err := n.call(ctx, &tip, "eth_maxPriorityFeePerGas")
-	if lacksMethod(err) {
-		beyond := new(big.Int).Sub(price, base)
-		if beyond.Sign() < 0 {
-			beyond.SetInt64(0)
-		}
-		return beyond, nil
+	switch {
+	case err == nil:
+		return &tip.Int, nil
+	case ctx.Err() != nil:
+		return nil, err
 	}
-	return &tip.Int, err
+	beyond := new(big.Int).Sub(price, base)
+	if beyond.Sign() < 0 {
+		beyond.SetInt64(0)
+	}
+	return beyond, nil
 }
 
 // suggestedMaxFee returns twice the base fee plus the tip. The base fee grows by at most an eighth
@@ -118,11 +122,4 @@ func (n *node) tip(ctx context.Context, price, base *big.Int) (*big.Int, error) 
 func suggestedMaxFee(base, tip *big.Int) *big.Int {
 	m := new(big.Int).Lsh(base, 1)
 	return m.Add(m, tip)
-}
-
-// lacksMethod reports whether a node rejected a call because it doesn't support the method, by the
-// codes of JSON-RPC and EIP-1474.
-func lacksMethod(err error) bool {
-	code, _, ok := rpcErrorOf(err)
-	return ok && (code == -32601 || code == -32004)
 }

@@ -276,7 +276,7 @@ func (l *chainLog) UnmarshalJSON(data []byte) error {
 		LogIndex         ordinal
 		Removed          bool
 	}
-	if err := decodeObject(data, "a log", &read, "address", "topics", "data", "blockNumber", "blockHash", "transactionHash", "transactionIndex", "logIndex"); err != nil {
+	if err := decodeObject(data, "a log", &read, []string{"address", "topics", "data", "blockNumber", "blockHash", "transactionHash", "transactionIndex", "logIndex"}); err != nil {
 		return err
 	}
 	*l = chainLog{

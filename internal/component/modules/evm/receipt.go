@@ -1,6 +1,10 @@
 package evm
 
-import "github.com/ethereum/go-ethereum/common"
+import (
+	"encoding/json"
+
+	"github.com/ethereum/go-ethereum/common"
+)
 
 // receipt is a transaction receipt. It decodes from JSON-RPC and encodes as in outputs.
 type receipt struct {
@@ -14,7 +18,7 @@ type receipt struct {
 	Type              ordinal   `json:"type"`
 	Status            *ordinal  `json:"status"`
 	GasUsed           quantity  `json:"gasUsed"`
-	CumulativeGasUsed quantity  `json:"cumulativeGasUsed"`
+	CumulativeGasUsed *quantity `json:"cumulativeGasUsed"`
 	EffectiveGasPrice *quantity `json:"effectiveGasPrice"`
 	Logs              []entry   `json:"logs"`
 	Root              *hash     `json:"-"` // state root, which receipts had instead of a status before Byzantium
@@ -22,12 +26,17 @@ type receipt struct {
 
 func (r *receipt) UnmarshalJSON(data []byte) error {
 	type plain receipt
-	read := struct {
-		*plain
+	if err := decodeObject(data, "the receipt", (*plain)(r),
+		[]string{"transactionHash", "transactionIndex", "blockHash", "blockNumber", "from", "gasUsed", "logs"}, "cumulativeGasUsed", "effectiveGasPrice"); err != nil {
+		return err
+	}
+	if r.Status != nil {
+		return nil
+	}
+	var read struct {
 		Root *hash `json:"root"`
-	}{plain: (*plain)(r)}
-	err := decodeObject(data, "the receipt", &read,
-		"transactionHash", "transactionIndex", "blockHash", "blockNumber", "from", "gasUsed", "cumulativeGasUsed", "logs")
+	}
+	err := json.Unmarshal(data, &read)
 	r.Root = read.Root
 	return err
 }
@@ -42,7 +51,7 @@ type entry struct {
 
 func (e *entry) UnmarshalJSON(data []byte) error {
 	type plain entry
-	return decodeObject(data, "a log", (*plain)(e), "address", "topics", "data", "logIndex")
+	return decodeObject(data, "a log", (*plain)(e), []string{"address", "topics", "data", "logIndex"})
 }
 
 // check returns an error if the receipt is malformed or not that of the requested transaction.
@@ -89,7 +98,7 @@ const receiptMembers = `"required": ["transactionHash", "transactionIndex", "blo
 		"type": {"type": "integer", "description": "The transaction's type (EIP-2718)."},
 		"status": {"type": ["integer", "null"], "enum": [0, 1, null], "description": "1 for success, 0 for reverted; null for blocks before the Byzantium fork, whose receipts have no status."},
 		"gasUsed": {` + decimalOut + `, "description": "The gas used, as a decimal string."},
-		"cumulativeGasUsed": {` + decimalOut + `, "description": "The gas used in the block up to and including this transaction."},
+		"cumulativeGasUsed": {` + nullableDecimalOut + `, "description": "The gas used in the block up to and including this transaction; null if the node doesn't report it."},
 		"effectiveGasPrice": {` + nullableDecimalOut + `, "description": "The price paid for a unit of gas, in wei."},
 		"logs": {"type": "array", "description": "The logs that contracts emitted.", "items": {"type": "object", "required": ["address", "topics", "data", "logIndex"], "properties": {
 			"address": {` + addressOut + `, "description": "The contract that emitted the log."},

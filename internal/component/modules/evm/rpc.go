@@ -78,6 +78,9 @@ func (n *node) call(ctx context.Context, out any, method string, params ...any) 
 	request.Header.Set("Accept", "application/json")
 	request.Header.Set("User-Agent", "Weft")
 	answer, err := upstream.Do(n.client, request)
+	if err != nil && err != context.Canceled && upstream.Temporary(answer.Status) {
+		return upstream.Refused(n.host, answer, "") // an unreadable error page
+	}
 	if err != nil {
 		return err
 	}
@@ -89,13 +92,6 @@ func (n *node) call(ctx context.Context, out any, method string, params ...any) 
 		return n.malformed(method, err)
 	}
 	return nil
-}
-
-// rpcError is an error of JSON-RPC 2.0.
-type rpcError struct {
-	Code    int64           `json:"code"`
-	Message string          `json:"message"`
-	Data    json.RawMessage `json:"data"`
 }
 
 // result returns the result in a JSON-RPC 2.0 response. It returns an error if the response has an
@@ -116,7 +112,7 @@ func (n *node) result(method string, answer upstream.Answer) (json.RawMessage, e
 		return nil, upstream.Refused(n.host, answer, "")
 	case err != nil:
 		return nil, n.malformed(method, err)
-	case envelope.Version != "2.0" || string(envelope.ID) != "1" || len(envelope.Result) == 0:
+	case envelope.Version != "2.0" || strings.Trim(string(envelope.ID), `"`) != "1" || len(envelope.Result) == 0:
 		return nil, n.malformed(method, protocolError("it is not a JSON-RPC 2.0 response to the request"))
 	}
 	return envelope.Result, nil
@@ -131,48 +127,5 @@ func (n *node) malformed(method string, cause error) error {
 	}
 	failed := component.Temporary(component.CodeUpstream, "%s", message)
 	failed.Err = cause
-	return failed.With(upstream.Details{Class: "malformed"})
-}
-
-// failure converts a JSON-RPC error. It decodes the data of a revert.
-func (n *node) failure(e rpcError, answer upstream.Answer) error {
-	if data, ok := revertData(e); ok {
-		return n.revertedBy(e, data)
-	}
-	failed := component.Permanent(component.CodeUpstream, "%s: %s (code %d)", n.host, e.Message, e.Code)
-	failed.Retryable = temporary(e.Code) || (answer.Status != http.StatusOK && upstream.Temporary(answer.Status))
-	failed.RetryAfter = egress.RetryAfter(answer.Header, time.Now())
-	return failed.With(upstream.Details{
-		Class: classRPC, UpstreamCode: e.Code, UpstreamMessage: component.Cut(e.Message, 4<<10), RetryAfter: answer.Header.Get("Retry-After"),
-	})
-}
-
-// temporary reports whether an error with this code of JSON-RPC or EIP-1474 can be retried:
-// internal errors, unavailable resources, limits, and the generic -32000.
-func temporary(code int64) bool {
-	switch code {
-	case -32603, -32000, -32001, -32002, -32005:
-		return true
-	}
-	return false
-}
-
-// revertData returns the data of a revert from any of the places where nodes put it. It returns
-// false if the error is not a revert.
-func revertData(e rpcError) (data []byte, ok bool) {
-	var text string
-	if json.Unmarshal(e.Data, &text) != nil {
-		var nested struct {
-			Data   string `json:"data"`
-			Result string `json:"result"`
-		}
-		_ = json.Unmarshal(e.Data, &nested) // data in another form has no revert
-		text = nested.Data + nested.Result
-	}
-	data, err := parseBytes(strings.TrimPrefix(text, "Reverted "))
-	const reverted = 3 // error code of a revert
-	if err == nil && (e.Code == reverted || len(data) >= 4 || strings.Contains(strings.ToLower(e.Message), "revert")) {
-		return data, true
-	}
-	return nil, e.Code == reverted || strings.HasPrefix(strings.ToLower(e.Message), "execution reverted")
+	return failed.With(upstream.Details{Class: egress.ClassMalformed})
 }

@@ -2,6 +2,7 @@ package evm
 
 import (
 	"encoding/json"
+	"reflect"
 	"strings"
 
 	"github.com/ethereum/go-ethereum/common"
@@ -13,19 +14,37 @@ type protocolError string
 
 func (e protocolError) Error() string { return string(e) }
 
-// decodeObject decodes an object and returns an error if one of the named fields is missing or
+// decodeObject decodes an object and returns an error if one of the required fields is missing or
 // null. Without this check, a missing field would decode as zero.
-func decodeObject(data []byte, what string, out any, members ...string) error {
+//
+// The other fields named are for information: nothing depends on them, and some nodes write "0x" or
+// something else for a value that their chain doesn't have. Such a value decodes as null.
+func decodeObject(data []byte, what string, out any, required []string, informative ...string) error {
 	var there map[string]json.RawMessage
 	if json.Unmarshal(data, &there) != nil || there == nil {
 		return protocolError(what + " is not an object")
 	}
-	for _, name := range members {
+	for _, name := range required {
 		if raw, ok := there[name]; !ok || string(raw) == "null" {
 			return protocolError(what + " has no " + name)
 		}
 	}
-	return json.Unmarshal(data, out)
+	if err := json.Unmarshal(data, out); err == nil || len(informative) == 0 {
+		return err
+	}
+	blank := reflect.New(reflect.TypeOf(out).Elem())
+	for _, name := range informative {
+		alone, err := json.Marshal(map[string]json.RawMessage{name: there[name]})
+		if err != nil || json.Unmarshal(alone, blank.Interface()) != nil {
+			delete(there, name)
+		}
+	}
+	reflect.ValueOf(out).Elem().SetZero()
+	cleaned, err := json.Marshal(there)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(cleaned, out)
 }
 
 // decodeExact decodes fields of an object by their exact names. Package encoding/json alone would

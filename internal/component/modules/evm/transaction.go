@@ -113,7 +113,8 @@ type authorization struct {
 
 func (t *rpcTransaction) UnmarshalJSON(data []byte) error {
 	type plain rpcTransaction
-	if err := decodeObject(data, "a transaction", (*plain)(t), "hash", "nonce", "from", "value", "gas", "input"); err != nil {
+	if err := decodeObject(data, "a transaction", (*plain)(t), []string{"hash", "nonce", "from", "value", "gas", "input"},
+		"gasPrice", "maxFeePerGas", "maxPriorityFeePerGas", "maxFeePerBlobGas", "v", "r", "s"); err != nil {
 		return err
 	}
 	if (t.BlockHash == nil) != (t.BlockNumber == nil) {
@@ -138,12 +139,12 @@ func (t *rpcTransaction) in(block hash, number decimal, index int) bool {
 
 func (a *access) UnmarshalJSON(data []byte) error {
 	type plain access
-	return decodeObject(data, "an entry of an access list", (*plain)(a), "address", "storageKeys")
+	return decodeObject(data, "an entry of an access list", (*plain)(a), []string{"address", "storageKeys"})
 }
 
 func (a *authorization) UnmarshalJSON(data []byte) error {
 	type plain authorization
-	return decodeObject(data, "an authorization", (*plain)(a), "chainId", "address", "nonce", "yParity", "r", "s")
+	return decodeObject(data, "an authorization", (*plain)(a), []string{"chainId", "address", "nonce", "yParity", "r", "s"})
 }
 
 const transactionSchema = `{

@@ -3,6 +3,7 @@ package evm
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"time"
 
@@ -14,7 +15,6 @@ import (
 const (
 	waitTimeout = time.Hour
 	firstPause  = 500 * time.Millisecond // the delay after the first poll; each poll doubles it
-	maxFailures = 5                      // consecutive failures of the node before the wait fails
 
 	// A node behind a load balancer can lag behind its siblings. A state counts only after the
 	// module has observed it for the following time.
@@ -38,7 +38,7 @@ type waitForTransaction struct {
 func (*waitForTransaction) Describe() component.Descriptor {
 	d := nodeQuery{
 		module: "WAIT_FOR_EVM_TRANSACTION", title: "Wait for EVM transaction",
-		description: "Waits up to one hour until a transaction is mined and has the requested number of confirmations, then returns its receipt. " +
+		description: "Waits up to one hour until a transaction is mined and has the requested number of confirmations, then returns its receipt. Outages and rate limits of the node don't end the wait. " +
 			"A reverted transaction is a result, not a failure. If another transaction used the same nonce, the execution fails with TRANSACTION_REPLACED. If the node dropped the transaction, it fails with TRANSACTION_DROPPED.",
 		about:    "The transaction to wait for, and the timeout.",
 		required: `"jsonRpcUrl", "transactionHash"`,
@@ -84,8 +84,9 @@ func (m *waitForTransaction) Run(ctx context.Context, call component.Call) (comp
 	}
 	w := watch{node: node, hash: hash, confirmations: max(uint64(input.Confirmations), 1), state: &state, now: m.now(), settle: m.settle, drop: m.drop}
 	result, err := w.poll(ctx)
+	failed, ok := tolerable(ctx, err)
 	switch {
-	case err != nil && !w.tolerate(ctx, err):
+	case err != nil && !ok:
 		return component.Result{}, err
 	case result != nil:
 		return component.Encode(result)
@@ -94,7 +95,7 @@ func (m *waitForTransaction) Run(ctx context.Context, call component.Call) (comp
 	if input.TimeoutMs > 0 {
 		limit = min(time.Duration(input.TimeoutMs)*time.Millisecond, waitTimeout)
 	}
-	return m.pause(state, limit)
+	return m.pause(state, limit, failed)
 }
 
 // resume returns the state that the previous poll stored, or the state of a new wait if raw is nil.
@@ -109,8 +110,16 @@ func (m *waitForTransaction) resume(raw json.RawMessage) (waitState, error) {
 	return state, nil
 }
 
-// pause schedules the next poll. It returns TIMEOUT if the limit has passed.
-func (m *waitForTransaction) pause(state waitState, limit time.Duration) (component.Result, error) {
+// tolerable returns the error of a poll after which the wait continues: the transaction goes on while
+// its node is down, so a failure that a retry can resolve ends the wait only at its timeout.
+func tolerable(ctx context.Context, err error) (*component.Error, bool) {
+	failed, ok := errors.AsType[*component.Error](err)
+	return failed, ok && failed.Retryable && ctx.Err() == nil
+}
+
+// pause schedules the next poll. It returns TIMEOUT if the limit has passed. The node's failure, nil
+// if the last poll succeeded, is then part of the error.
+func (m *waitForTransaction) pause(state waitState, limit time.Duration, last *component.Error) (component.Result, error) {
 	left := limit - m.now().Sub(state.Since)
 	if left <= 0 {
 		known := "the node never knew it"
@@ -120,7 +129,12 @@ func (m *waitForTransaction) pause(state waitState, limit time.Duration) (compon
 		case state.From != "":
 			known = "it is pending"
 		}
-		return component.Result{}, component.Temporary(component.CodeTimeout, "the transaction was not final within %s: %s", limit, known)
+		if last == nil {
+			return component.Result{}, component.Temporary(component.CodeTimeout, "the transaction was not final within %s: %s", limit, known)
+		}
+		failed := component.Temporary(component.CodeTimeout, "the transaction was not final within %s: %s; the last request to the node failed: %s", limit, known, last.Message)
+		failed.Details, failed.Err = last.Details, last
+		return component.Result{}, failed
 	}
 	after := min(firstPause<<min(state.Polls, 8), component.MaxWait, left)
 	state.Polls++

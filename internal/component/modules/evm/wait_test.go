@@ -2,9 +2,11 @@ package evm
 
 import (
 	"encoding/json"
+	"io"
 	"math/big"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -215,34 +217,54 @@ func TestWaitFailsAtItsTimeout(t *testing.T) {
 	}
 }
 
-func TestOneBadResponseDoesNotFailTheWait(t *testing.T) {
-	var left atomic.Int64
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if left.Add(-1) >= 0 {
-			w.WriteHeader(503)
-			return
-		}
-		answer(w, r, func(method string) string {
-			if method == "eth_blockNumber" {
-				return `"0x5"`
+// TestOutageOfTheNodeDoesNotFailTheWait uses a node that is down for more polls than fit in 20
+// seconds, in several ways, and is up again.
+func TestOutageOfTheNodeDoesNotFailTheWait(t *testing.T) {
+	for name, broken := range map[string]string{
+		"bad gateway":      `502`,
+		"QuickNode":        `{"jsonrpc":"2.0","id":1,"error":{"code":-32007,"message":"50/second request limit reached"}}`,
+		"a page of 200":    `<html>we will be back</html>`,
+		"too many (plain)": `429`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			var left atomic.Int64
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if left.Add(-1) < 0 {
+					answer(w, r, func(method string) string {
+						if method == "eth_blockNumber" {
+							return `"0x5"`
+						}
+						return `null`
+					})
+				} else if status, err := strconv.Atoi(broken); err == nil {
+					w.WriteHeader(status)
+				} else {
+					_, _ = io.WriteString(w, broken)
+				}
+			}))
+			t.Cleanup(server.Close)
+			w := newWaiter(t, object{"jsonRpcUrl": server.URL, "transactionHash": "0x" + strings.Repeat("ab", 32)})
+			left.Store(30)
+			for range 30 {
+				w.mustWait(t, "the node is down")
 			}
-			return `null`
+			w.mustWait(t, "the node is back")
+			w = newWaiter(t, object{"jsonRpcUrl": server.URL, "transactionHash": "0x" + strings.Repeat("ab", 32), "timeoutMs": 1})
+			left.Store(1 << 40)
+			if failed := w.untilError(t); failed.Code != component.CodeTimeout || !failed.Retryable || !strings.Contains(failed.Message, "the last request to the node failed: 127.0.0.1") || details(failed) == "" {
+				t.Errorf("at the timeout: %v %s", failed, details(failed))
+			}
 		})
-	}))
+	}
+}
+
+// A failure that no retry can resolve ends the wait at once.
+func TestPermanentErrorOfTheNodeFailsTheWait(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(401) }))
 	t.Cleanup(server.Close)
-	input := object{"jsonRpcUrl": server.URL, "transactionHash": "0x" + strings.Repeat("ab", 32)}
-	w := newWaiter(t, input)
-	left.Store(4)
-	for range 4 {
-		w.mustWait(t, "the node is down")
-	}
-	w.mustWait(t, "the node is back")
-	left.Store(100)
-	for range 4 {
-		w.mustWait(t, "the node is down again")
-	}
-	if _, failed := w.poll(t); failed == nil || failed.Code != component.CodeUpstream || !failed.Retryable {
-		t.Errorf("after five failures: %v", failed)
+	w := newWaiter(t, object{"jsonRpcUrl": server.URL, "transactionHash": "0x" + strings.Repeat("ab", 32)})
+	if _, failed := w.poll(t); failed == nil || failed.Code != component.CodeUpstream || failed.Retryable {
+		t.Errorf("got %v", failed)
 	}
 }
 
@@ -251,7 +273,7 @@ func TestPausesGrowToTheirLimit(t *testing.T) {
 	state := waitState{Since: time.Now()}
 	var pauses []time.Duration
 	for range 6 {
-		result, err := m.pause(state, time.Hour)
+		result, err := m.pause(state, time.Hour, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -2,27 +2,26 @@ package evm
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/ethereum/go-ethereum/common"
 
 	"github.com/weft-automation/weft/internal/component"
+	"github.com/weft-automation/weft/internal/component/modules/upstream"
 )
 
 const maxScan = 16 // blocks searched for the transaction that replaced the watched transaction
 
 // waitState is what a poll stores for the next one.
 type waitState struct {
-	Since    time.Time  `json:"since"`           // time of the first poll
-	Polls    int        `json:"looks"`           // number of polls so far
-	Failures int        `json:"failures"`        // consecutive failures of the node
-	From     string     `json:"from,omitempty"`  // the sender, once the node knew the transaction
-	Nonce    uint64     `json:"nonce,omitempty"` // the transaction's nonce, likewise
-	Head     uint64     `json:"head,omitempty"`  // the last block that can't contain the transaction or a replacement
-	Mined    bool       `json:"mined,omitempty"`
-	Missing  *time.Time `json:"missing,omitempty"` // when the node was first found without the transaction
-	Used     *time.Time `json:"used,omitempty"`    // when its nonce was first found used by a different transaction
+	Since   time.Time  `json:"since"`           // time of the first poll
+	Polls   int        `json:"looks"`           // number of polls so far
+	From    string     `json:"from,omitempty"`  // the sender, once the node knew the transaction
+	Nonce   uint64     `json:"nonce,omitempty"` // the transaction's nonce, likewise
+	Head    uint64     `json:"head,omitempty"`  // the last block that can't contain the transaction or a replacement
+	Mined   bool       `json:"mined,omitempty"`
+	Missing *time.Time `json:"missing,omitempty"` // when the node was first found without the transaction
+	Used    *time.Time `json:"used,omitempty"`    // when its nonce was first found used by a different transaction
 }
 
 // transaction has the fields that identify a transaction and its replacement.
@@ -34,7 +33,7 @@ type transaction struct {
 
 func (t *transaction) UnmarshalJSON(data []byte) error {
 	type plain transaction
-	return decodeObject(data, "the transaction", (*plain)(t), "hash", "from", "nonce")
+	return decodeObject(data, "the transaction", (*plain)(t), []string{"hash", "from", "nonce"})
 }
 
 // watch is one poll of a transaction.
@@ -65,12 +64,11 @@ func (w *watch) poll(ctx context.Context) (*waitResult, error) {
 		return nil, err
 	}
 	if r != nil {
-		err := r.check(w.hash)
-		if err == nil && r.Status == nil {
-			err = protocolError("the receipt has no status of 0 or 1")
-		}
-		if err != nil {
+		if err := r.check(w.hash); err != nil {
 			return nil, w.node.malformed("eth_getTransactionReceipt", err)
+		}
+		if r.Status == nil { // of a block before Byzantium, so waiting longer is of no use
+			return nil, component.Permanent(component.CodeUpstream, "the receipt has no status of 0 or 1").With(upstream.Details{Class: "malformed"})
 		}
 		return w.mined(ctx, r, uint64(head))
 	}
@@ -85,9 +83,6 @@ func (w *watch) poll(ctx context.Context) (*waitResult, error) {
 		w.state.Missing, w.state.Used = nil, nil
 	case w.state.From != "":
 		err = w.checkMissing(ctx, uint64(head))
-	}
-	if err == nil {
-		w.state.Failures = 0
 	}
 	return nil, err
 }
@@ -108,7 +103,6 @@ func (w *watch) mined(ctx context.Context, r *receipt, head uint64) (*waitResult
 				return nil, err
 			}
 		}
-		w.state.Failures = 0
 		return nil, nil
 	}
 	return &waitResult{Receipt: r, Status: *r.status(), BlockNumber: r.BlockNumber, Confirmations: confirmations}, nil
@@ -183,15 +177,4 @@ func (w *watch) replacement(ctx context.Context, head uint64) (common.Hash, bool
 		}
 	}
 	return common.Hash{}, false
-}
-
-// tolerate reports whether the wait continues after an error. A single bad response must not fail a
-// wait of an hour.
-func (w *watch) tolerate(ctx context.Context, err error) bool {
-	failed, ok := errors.AsType[*component.Error](err)
-	if !ok || !failed.Retryable || ctx.Err() != nil {
-		return false
-	}
-	w.state.Failures++
-	return w.state.Failures < maxFailures
 }

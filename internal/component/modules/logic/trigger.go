@@ -88,7 +88,8 @@ var onWebhook = &module{
 		}, "examples": [{"verification": {"secret": "correct-horse-battery", "header": "X-Hub-Signature-256", "prefix": "sha256=", "deliveryHeader": "X-GitHub-Delivery"}}]`,
 		`"description": "The request.", "required": ["headers", "body"], "properties": {
 			"headers": {"type": "object", "additionalProperties": {"type": "string"}, "title": "Headers", "description": "The headers, by lower-case name.", "examples": [{"content-type": "application/json"}]},
-			"body": {"title": "Body", "description": "The body: the JSON value if the content type is JSON, otherwise text.", "examples": [{"action": "opened"}]}
+			"body": {"title": "Body", "description": "The body: the JSON value if the content type is JSON, otherwise text.", "examples": [{"action": "opened"}]},
+			"replaced": {"type": "array", "items": {"type": "string"}, "title": "Replaced", "description": "JSON pointers to the parts of body that could not be stored as sent, and were replaced. Absent if body is unchanged.", "examples": [["/body/text"]]}
 		}`),
 	check: checkVerification,
 }

@@ -39,24 +39,28 @@ type Answer struct {
 // Details are the public details of a failed exchange.
 type Details struct {
 	Class           string `json:"class"`
+	Status          int    `json:"status,omitempty"` // of a response that arrived but is unusable
 	UpstreamCode    any    `json:"upstreamCode,omitempty"`
 	UpstreamMessage string `json:"upstreamMessage,omitempty"`
 	RetryAfter      string `json:"retryAfter,omitempty"`
 }
 
 // Do sends a request and reads the response. Errors are *component.Error (ADDRESS_BLOCKED, TIMEOUT,
-// UPSTREAM_ERROR) or context.Canceled.
+// UPSTREAM_ERROR) or context.Canceled. If the response has arrived but its body can't be read, Do
+// returns its status and headers together with the error.
 func Do(client *http.Client, request *http.Request) (Answer, error) {
 	response, err := client.Do(request)
 	if err != nil {
-		return Answer{}, failure(request, err)
+		return Answer{}, failure(request, 0, err)
 	}
 	defer response.Body.Close()
+	answer := Answer{Status: response.StatusCode, Header: response.Header}
 	body, err := io.ReadAll(response.Body)
 	if err != nil {
-		return Answer{}, failure(request, err)
+		return answer, failure(request, answer.Status, err)
 	}
-	return Answer{Status: response.StatusCode, Header: response.Header, Body: body}, nil
+	answer.Body = body
+	return answer, nil
 }
 
 // Temporary reports whether a request that failed with this status can be retried.
@@ -98,7 +102,8 @@ func Excerpt(body []byte) string {
 	return strings.TrimSpace(component.Cut(string(body), maxExcerpt))
 }
 
-func failure(request *http.Request, err error) error {
+// failure returns the error of an exchange. The status is 0 if no response arrived.
+func failure(request *http.Request, status int, err error) error {
 	if errors.Is(err, context.Canceled) && request.Context().Err() != nil {
 		return context.Canceled
 	}
@@ -108,7 +113,7 @@ func failure(request *http.Request, err error) error {
 	host, class := request.URL.Host, egress.Class(err)
 	failed := errorFor(host, class, err)
 	failed.Err = err
-	return failed.With(Details{Class: class})
+	return failed.With(Details{Class: class, Status: status})
 }
 
 func errorFor(host, class string, err error) *component.Error {
@@ -122,7 +127,12 @@ func errorFor(host, class string, err error) *component.Error {
 	case egress.ClassTimeout:
 		return component.Temporary(component.CodeTimeout, "%s did not respond in time", host)
 	case egress.ClassTooLarge:
+		if errors.Is(err, egress.ErrHeadersTooLarge) {
+			return component.Permanent(component.CodeUpstream, "the response headers of %s have more than %d bytes", host, egress.MaxHeaderBytes)
+		}
 		return component.Permanent(component.CodeUpstream, "the response of %s has more than %d bytes", host, MaxAnswer)
+	case egress.ClassMalformed:
+		return component.Permanent(component.CodeUpstream, "the response of %s cannot be decoded: %s", host, err)
 	case egress.ClassBusy:
 		return component.Temporary(component.CodeUpstream, "the response of %s was not read: too many large responses are in flight", host)
 	case egress.ClassRedirect:
