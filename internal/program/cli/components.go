@@ -56,7 +56,7 @@ func (c *componentsCommand) Run(s *session) error {
 		}
 	}
 	slices.SortStableFunc(all, func(a, b api.Component) int { return cmp.Compare(a.Category, b.Category) })
-	if s.Output == "table" && s.query == nil {
+	if s.tabular() {
 		for i := range all {
 			all[i].Description = catalog.FirstSentence(all[i].Description)
 		}

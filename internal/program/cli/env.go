@@ -3,7 +3,6 @@ package cli
 import (
 	"bufio"
 	"cmp"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -85,7 +84,7 @@ func (c *envSet) Run(s *session) error {
 		request.Value = value
 	}
 	if !utf8.ValidString(request.Value) {
-		return errors.New("the value is not valid UTF-8")
+		return usage("the value is not valid UTF-8")
 	}
 	weft, err := c.caller(s)
 	if err != nil {

@@ -40,11 +40,11 @@ func TestVariablesAreSetFromArgumentsAndFromStandardInput(t *testing.T) {
 	for text, got := range map[string]result{
 		"which other users can see":          set("", "TOKEN", "hush", "--secret"),
 		"the value is missing":               set("", "TOKEN"),
-		"not valid UTF-8":                    set("\xff", "TOKEN"),
+		"the value is not valid UTF-8":       set("\xff", "TOKEN"),
 		"is not a valid variable name":       set("", "a-b", "c"),
 		`"a/b" is not a valid variable name`: run(t, s.environ(), "", "env", "unset", "a/b"),
 	} {
-		got.check(t, 1, "", text)
+		got.check(t, 2, "", text)
 		if strings.Contains(got.stdout+got.stderr, "hush") {
 			t.Errorf("the output contains the value: %s", got.stderr)
 		}
@@ -60,9 +60,9 @@ func TestVariablesAreListedByName(t *testing.T) {
 			variable("TOKEN", "null", true), variable("ADDRESS", `"a\n`+strings.Repeat("b", 100)+`"`, false))
 	})
 	got := run(t, s.environ(), "", "env", "list")
-	want := "NAME     SECRET  UPDATED              VALUE                                                            DESCRIPTION\n" +
-		"ADDRESS  no      2026-11-21 10:15:30  a\uFFFD" + strings.Repeat("b", 58) + "...  of\uFFFD[2J X\n" +
-		"TOKEN    yes     2026-11-21 10:15:30" + strings.Repeat(" ", 67) + "of\uFFFD[2J X\n"
+	want := "NAME     VALUE" + strings.Repeat(" ", 99) + "SECRET  UPDATED              DESCRIPTION\n" +
+		"ADDRESS  a\uFFFD" + strings.Repeat("b", 100) + "  no      2026-11-21 10:15:30  of\uFFFD[2J X\n" +
+		"TOKEN" + strings.Repeat(" ", 108) + "yes     2026-11-21 10:15:30  of\uFFFD[2J X\n"
 	if got.code != 0 || got.stdout != want {
 		t.Errorf("code %d\n%s\nwant\n%s%s", got.code, got.stdout, want, got.stderr)
 	}

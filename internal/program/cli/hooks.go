@@ -32,7 +32,7 @@ func (c *hooksList) Run(s *session) error {
 		return err
 	}
 	return printList(s, c.target, hooksPath, filter, c.size, view{
-		"NAME=name WORKFLOW=workflow STATUS=status SCHEME=verification.scheme HEADER=verification.header LAST=lastAt REJECTED=lastRefusedAt REASON=lastRefusal TIMES=refusalCount ID=id",
+		"NAME=name WORKFLOW=workflow STATUS=status SCHEME=verification.scheme HEADER=verification.header LAST=lastAt|- REJECTED=lastRefusedAt|- REASON=lastRefusal TIMES=refusalCount ID=id",
 		"No hooks. Create one: weft hooks create WORKFLOW --header X-Hub-Signature-256 --prefix sha256=",
 	})
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/account/auth"
 	"github.com/weft-automation/weft/internal/account/plan"
 	"github.com/weft-automation/weft/internal/account/workspace"
@@ -160,10 +161,31 @@ func (k *keysList) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	return printAll(s, keys, view{
-		"LABEL=label KEY=hint CREATED=createdAt REVOKED=revokedAt EXPIRES=expiresAt WORKFLOWS=allowedWorkflowIds ID=id",
+	listed := make([]listedKey, len(keys))
+	for i, key := range keys {
+		listed[i] = listedKey{key, stateOf(key)}
+	}
+	return printAll(s, listed, view{
+		"LABEL=label KEY=hint STATE=state CREATED=createdAt REVOKED=revokedAt|- EXPIRES=expiresAt|- WORKFLOWS=allowedWorkflowIds|all ID=id",
 		"No keys. Create one: weft keys create --workspace " + k.Workspace,
 	})
+}
+
+// listedKey is a key with its state, which the API leaves to the caller.
+type listedKey struct {
+	api.APIKey
+	State string `json:"state"`
+}
+
+// stateOf returns whether a key is active, revoked or expired.
+func stateOf(key api.APIKey) string {
+	switch {
+	case key.RevokedAt != nil:
+		return "revoked"
+	case key.ExpiresAt != nil && !key.ExpiresAt.Std().After(time.Now()):
+		return "expired"
+	}
+	return "active"
 }
 
 func date(at timestamp.Time) string { return at.Std().UTC().Format(time.DateTime) }

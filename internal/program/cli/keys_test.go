@@ -18,7 +18,7 @@ import (
 
 func TestKeysCreateListRevoke(t *testing.T) {
 	environ := []string{"DATABASE_URL=" + pgtest.DSN(t), "WEFT_BASE_URL=http://127.0.0.1:8080"}
-	run(t, environ, "", "keys", "create").check(t, 1, "", `workspace "dev" not found`)
+	run(t, environ, "", "keys", "create").check(t, 4, "", `workspace "dev" not found`)
 
 	made := run(t, environ, "", "keys", "create", "--new-workspace", "--label", "for the test")
 	made.check(t, 0, `"baseUrl": "http://127.0.0.1:8080"`, "The secret is not shown again")
@@ -40,16 +40,16 @@ func TestKeysCreateListRevoke(t *testing.T) {
 		t.Errorf("list: %s", listed.stdout)
 	}
 	run(t, environ, "", "keys", "revoke", keyID).check(t, 0, "", "is revoked")
-	run(t, environ, "", "keys", "list").check(t, 0, "revoked 20", "")
-	run(t, environ, "", "keys", "revoke", "019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e").check(t, 1, "", "weft: There is no")
-	run(t, environ, "", "keys", "create", "--workflow=019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e").check(t, 1, "", "the workspace has no workflow 019aa5f2")
+	run(t, environ, "", "keys", "list").check(t, 0, "  revoked  20", "")
+	run(t, environ, "", "keys", "revoke", "019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e").check(t, 4, "", "weft: There is no")
+	run(t, environ, "", "keys", "create", "--workflow=019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e").check(t, 6, "", "the workspace has no workflow 019aa5f2")
 	run(t, environ, "", "keys", "create", "--workspace=new", "--new-workspace", "--workflow=019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e").check(t, 1, "", "a new workspace has no workflows")
-	run(t, environ, "", "keys", "list", "--workspace=new").check(t, 1, "", `workspace "new" not found`)
+	run(t, environ, "", "keys", "list", "--workspace=new").check(t, 4, "", `workspace "new" not found`)
 	if again := run(t, environ, "", "keys", "list"); strings.Count(again.stdout, "\n") != 2 {
 		t.Errorf("a rejected command created a key:\n%s", again.stdout)
 	}
 	run(t, environ, "", "keys", "revoke", "x").check(t, 2, "", "key-id")
-	run(t, environ, "", "keys", "list", "--workspace=other").check(t, 1, "", `workspace "other" not found`)
+	run(t, environ, "", "keys", "list", "--workspace=other").check(t, 4, "", `workspace "other" not found`)
 }
 
 func TestKeysCreateWritesAPrivateFile(t *testing.T) {
@@ -75,11 +75,11 @@ func TestKeysCreateWritesAPrivateFile(t *testing.T) {
 	}
 	create[3] = "--workspace=v"
 	run(t, environ, "", create...).check(t, 1, "", "file exists (no key was created)")
-	run(t, environ, "", "keys", "list", "--workspace=v").check(t, 1, "", `workspace "v" not found`)
+	run(t, environ, "", "keys", "list", "--workspace=v").check(t, 4, "", `workspace "v" not found`)
 	// A key that cannot be created leaves no file. A key that cannot be written because the disk is
 	// full is revoked.
 	none := filepath.Join(t.TempDir(), "none.json")
-	run(t, environ, "", "keys", "create", "--workspace=v", "--out", none).check(t, 1, "", `workspace "v" not found`)
+	run(t, environ, "", "keys", "create", "--workspace=v", "--out", none).check(t, 4, "", `workspace "v" not found`)
 	if _, err := os.Stat(none); err == nil {
 		t.Error("a file was written although no key was created")
 	}
@@ -112,7 +112,7 @@ func TestUndeliveredKeyIsRevokedAfterAnInterrupt(t *testing.T) {
 	if code != 1 || !strings.Contains(stderr.String(), "the key is revoked") {
 		t.Errorf("code %d, %s", code, stderr.String())
 	}
-	if listed := run(t, environ, "", "keys", "list").stdout; strings.Count(listed, "revoked 20") != 1 || strings.Contains(listed, "active") {
+	if listed := run(t, environ, "", "keys", "list").stdout; strings.Count(listed, "  revoked  20") != 1 || strings.Contains(listed, "active") {
 		t.Errorf("an undelivered key still works:\n%s", listed)
 	}
 }
@@ -129,11 +129,13 @@ func TestKeysListAndRevokeShowRevokedAndExpiredKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = conn.Close(t.Context()) }()
-	for ends, state := range map[string]string{"1 hour": "ends 20", "-1 minute": "ended 20"} {
+	for ends, state := range map[string]string{"1 hour": "  active  20", "-1 minute": "  expired  20"} {
 		if _, err := conn.Exec(t.Context(), "UPDATE api_keys SET expires_at = now() + $1::interval", ends); err != nil {
 			t.Fatal(err)
 		}
-		run(t, environ, "", "keys", "list").check(t, 0, state, "")
+		listed := run(t, environ, "", "keys", "list")
+		listed.check(t, 0, state, "")
+		listed.check(t, 0, "  all        "+keyID, "")
 	}
 	run(t, environ, "", "keys", "revoke", "ws_nope").check(t, 2, "", "the ID column of `weft keys list`")
 	run(t, environ, "", "keys", "revoke", keyID).check(t, 0, "", "is revoked")
@@ -143,6 +145,6 @@ func TestKeysListAndRevokeShowRevokedAndExpiredKeys(t *testing.T) {
 func TestKeysNeedADatabaseThatIsUpToDate(t *testing.T) {
 	nowhere := filepath.Join(t.TempDir(), "none")
 	run(t, nil, "", "keys", "list", "--data-dir="+nowhere).check(t, 1, "", "set DATABASE_URL")
-	run(t, nil, "", "keys", "list", "--database-url=postgres://127.0.0.1:1/x").check(t, 1, "", "connect")
+	run(t, nil, "", "keys", "list", "--database-url=postgres://127.0.0.1:1/x").check(t, 5, "", "connect")
 	run(t, nil, "", "keys", "list", "--database-url", pgtest.ServerDSN(t)).check(t, 1, "", "weft migrate")
 }

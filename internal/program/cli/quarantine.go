@@ -47,6 +47,7 @@ func (q *quarantineStatus) Run(s *session) error {
 	if err := printUnfinished(s.stdout, status); err != nil || !q.List {
 		return err
 	}
+	_, _ = fmt.Fprintln(s.stdout)
 	lines := s.newTable(s.stdout, "KIND", "WORKSPACE", "ID", "STATUS", "MODULE OR WORKFLOW", "REPEAT RULE")
 	err = quarantine.List(s.ctx, pool, func(row db.InstallationListUnfinishedRow) error {
 		lines.row(row.Kind, row.WorkspaceID.String(), row.ID.String(), row.Status, row.What, row.Rule)

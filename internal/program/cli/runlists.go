@@ -109,28 +109,29 @@ func (t target) workflow(s *session, text string) (uuid.UUID, error) {
 
 // withWorkflowNames adds to each item the name of its workflow, or its ID if the name is unknown.
 func withWorkflowNames(s *session, t target, items []json.RawMessage) ([]json.RawMessage, error) {
+	objects, names := make([]map[string]json.RawMessage, len(items)), map[string]json.RawMessage{}
+	for i, item := range items {
+		if err := json.Unmarshal(item, &objects[i]); err != nil {
+			return nil, err
+		}
+		names[string(objects[i]["workflowId"])] = nil
+	}
+	known := func(all []api.WorkflowSummary) bool {
+		for _, one := range all {
+			if id := strconv.Quote(one.ID.String()); names[id] == nil {
+				names[id], _ = json.Marshal(one.Name) // a string is always JSON
+			}
+		}
+		return !slices.ContainsFunc(objects, func(one map[string]json.RawMessage) bool { return names[string(one["workflowId"])] == nil })
+	}
 	const most = 1000 // the names of older workflows aren't worth the requests
-	all, _, err := list[api.WorkflowSummary](s, t, workflowsPath, url.Values{}, size{Limit: most})
-	if err != nil {
+	if _, _, err := listUntil(s, t, workflowsPath, url.Values{}, size{Limit: most}, known); err != nil {
 		return nil, err
 	}
-	names := map[string]string{}
-	for _, one := range all {
-		names[one.ID.String()] = one.Name
-	}
-	for i, item := range items {
-		var object map[string]json.RawMessage
-		var id string
-		if err := json.Unmarshal(item, &object); err != nil {
-			return nil, err
-		}
-		_ = json.Unmarshal(object["workflowId"], &id) // an item without a workflow has no name
-		name, known := names[id]
-		if !known {
-			name = id
-		}
-		if object["workflow"], err = json.Marshal(name); err != nil {
-			return nil, err
+	var err error
+	for i, object := range objects {
+		if object["workflow"] = names[string(object["workflowId"])]; object["workflow"] == nil {
+			object["workflow"] = object["workflowId"]
 		}
 		if items[i], err = strictjson.Encode(object); err != nil {
 			return nil, err
@@ -139,8 +140,14 @@ func withWorkflowNames(s *session, t target, items []json.RawMessage) ([]json.Ra
 	return items, nil
 }
 
-// list reads a list, page by page, and reports whether there are more items.
+// list reads a list and reports whether there are more items.
 func list[T any](s *session, t target, path string, filter url.Values, size size) (all []T, more bool, err error) {
+	return listUntil(s, t, path, filter, size, func([]T) bool { return false })
+}
+
+// listUntil reads a list, page by page, until enough returns true for the items so far. It reports whether
+// there are more items.
+func listUntil[T any](s *session, t target, path string, filter url.Values, size size, enough func([]T) bool) (all []T, more bool, err error) {
 	if size.All {
 		size.Limit = math.MaxInt
 	}
@@ -162,6 +169,9 @@ func list[T any](s *session, t target, path string, filter url.Values, size size
 			return nil, false, err
 		}
 		all, more = append(all, page.Data...), page.HasMore
+		if enough(all) {
+			break
+		}
 		filter.Set("cursor", page.NextCursor)
 	}
 	return all, more, nil

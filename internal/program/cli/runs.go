@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"net/http"
 	"net/url"
+	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
@@ -76,7 +77,10 @@ func (c *workflowsRun) workflowID(s *session, weft caller) (uuid.UUID, error) {
 		return id, nil
 	}
 	file, err := readWorkflow(c.Workflow, nil)
-	if errors.Is(err, fs.ErrNotExist) && !isYAML(c.Workflow) && !strings.ContainsAny(c.Workflow, "./") {
+	if errors.Is(err, fs.ErrNotExist) {
+		if isYAML(c.Workflow) || filepath.Ext(c.Workflow) == ".json" || filepath.Base(c.Workflow) != c.Workflow {
+			return uuid.Nil, usage("there is no file %s", c.Workflow)
+		}
 		return c.workflow(s, c.Workflow)
 	}
 	if err != nil {

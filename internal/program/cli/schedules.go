@@ -29,7 +29,7 @@ func (c *schedulesList) Run(s *session) error {
 		return err
 	}
 	return printList(s, c.target, schedulesPath, filter, c.size, view{
-		"NAME=name WORKFLOW=workflow STATUS=status CRON=cron ZONE=timeZone NEXT=nextAt LAST=lastAt OVERLAP=overlap SKIPPED=lastSkippedAt REASON=lastSkipReason ID=id",
+		"NAME=name WORKFLOW=workflow STATUS=status CRON=cron ZONE=timeZone NEXT=nextAt|- LAST=lastAt|- OVERLAP=overlap SKIPPED=lastSkippedAt|- REASON=lastSkipReason ID=id",
 		"No schedules. Create one: weft schedules create WORKFLOW '@daily'",
 	})
 }

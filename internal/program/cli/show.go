@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -40,6 +41,9 @@ func (l look) compile() (*gojq.Code, error) {
 	}
 	return nil, usage("--jq: %w", err)
 }
+
+// tabular reports whether results are tables for people, which may say more than the JSON.
+func (s *session) tabular() bool { return s.query == nil && s.Output == "table" }
 
 // print writes a result to stdout: its JSON in the format of the flags, or by draw as a table. Every
 // command that returns something calls it.
@@ -139,7 +143,7 @@ func (s *session) printRecord(raw []byte) error {
 
 // view describes the table of a list.
 type view struct {
-	columns string // TITLE=field, separated by spaces; nested fields have dots
+	columns string // TITLE=field, separated by spaces; nested fields have dots, and |text is for empty cells
 	empty   string // what to do if the list is empty
 }
 
@@ -166,7 +170,8 @@ func (s *session) printItems(items []json.RawMessage, v view) error {
 		for _, item := range items {
 			cells := make([]string, len(paths))
 			for i, path := range paths {
-				cells[i] = s.cell(at(item, path))
+				path, empty, _ := strings.Cut(path, "|")
+				cells[i] = cmp.Or(s.cell(at(item, path)), empty)
 			}
 			lines.row(cells...)
 		}
@@ -193,7 +198,7 @@ func printList(s *session, t target, path string, filter url.Values, size size, 
 	if err != nil {
 		return err
 	}
-	if s.Output == "table" && strings.Contains(v.columns, "=workflow ") && len(all) > 0 {
+	if s.tabular() && strings.Contains(v.columns, "=workflow ") && len(all) > 0 {
 		if all, err = withWorkflowNames(s, t, all); err != nil {
 			return err
 		}
@@ -265,9 +270,16 @@ func at(raw json.RawMessage, path string) json.RawMessage {
 // cell formats a value for a table.
 func (s *session) cell(raw json.RawMessage) string {
 	var text string
+	var texts []string
 	switch {
 	case len(raw) == 0 || string(raw) == "null":
 		return ""
+	case string(raw) == "true":
+		return "yes"
+	case string(raw) == "false":
+		return "no"
+	case json.Unmarshal(raw, &texts) == nil:
+		return printable(strings.Join(texts, ","))
 	case json.Unmarshal(raw, &text) == nil:
 		if at, err := time.Parse(time.RFC3339, text); err == nil {
 			return s.when(at)

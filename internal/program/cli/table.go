@@ -32,17 +32,20 @@ func (s *session) newTable(out io.Writer, columns ...string) *table {
 	return t
 }
 
-// width returns the width of the terminal, or 0 if the output is not a terminal. COLUMNS overrides it.
+// width returns the width of the terminal, which COLUMNS overrides, or 0 if the output is not a terminal.
 func (s *session) width() int {
+	file, ok := s.stdout.(*os.File)
+	if !ok || !terminal(file) {
+		return 0
+	}
 	if columns, err := strconv.Atoi(s.getenv("COLUMNS")); err == nil && columns > 0 {
 		return columns
 	}
-	if file, ok := s.stdout.(*os.File); ok {
-		if size, err := unix.IoctlGetWinsize(int(file.Fd()), unix.TIOCGWINSZ); err == nil {
-			return int(size.Col)
-		}
+	size, err := unix.IoctlGetWinsize(int(file.Fd()), unix.TIOCGWINSZ)
+	if err != nil {
+		return 0
 	}
-	return 0
+	return int(size.Col)
 }
 
 // when formats a time: how long ago it is on a terminal, else the date and the time in UTC.

@@ -27,6 +27,27 @@ func TestPushPrintsOneLineOnATerminal(t *testing.T) {
 	}
 }
 
+// A table fits the terminal: columns before the ID are left out, and the ID stays whole.
+func TestTablesFitTheTerminal(t *testing.T) {
+	person, program := terminal(t)
+	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		item := workflowText
+		if strings.HasSuffix(r.URL.Path, "/executions") {
+			item = runRecord("COMPLETED", "null", "null")
+		}
+		fmt.Fprintf(w, `{"data":[%s],"nextCursor":null,"hasMore":false}`, item)
+	})
+	code := cli.Run(t.Context(), cli.Process{Args: []string{"runs", "list", "--no-color"}, Environ: append(s.environ(), "COLUMNS=60"), Stdout: program, Stderr: program})
+	fmt.Fprintln(program, "end")
+	var screen strings.Builder
+	for lines := bufio.NewScanner(person); lines.Scan() && lines.Text() != "end"; {
+		screen.WriteString(lines.Text() + "\n")
+	}
+	if want := "NAME   STATUS     ID\nPause  COMPLETED  " + runID + "\n"; code != 0 || screen.String() != want {
+		t.Errorf("%d, %q, want %q", code, screen.String(), want)
+	}
+}
+
 func TestPushAsksOnATerminalBeforeItReplaces(t *testing.T) {
 	for answer, want := range map[string]string{"y\n": "PUT", "n\n": "", "\n": ""} {
 		person, program := terminal(t)

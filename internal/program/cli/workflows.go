@@ -60,7 +60,10 @@ func (c *workflowsPush) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	return s.print(raw, func(out io.Writer) error { // the user has the file
+	return s.print(raw, func(out io.Writer) error {
+		if terminal(s.stdout) { // the note on stderr has the ID
+			return nil
+		}
 		_, err := fmt.Fprintln(out, saved.ID)
 		return err
 	})

@@ -60,14 +60,14 @@ func TestPushReportsAllErrors(t *testing.T) {
 		fmt.Fprint(w, `{"code":"INVALID_INPUT","detail":"/components/0/id: is required (and 1 more, see errors)","status":422,"requestId":"r-1","errors":[`+
 			`{"code":"C","message":"is required","pointer":"/components/0/id"},{"code":"C","message":"is required","pointer":"/components/1/id"}]}`)
 	})
-	run(t, s.environ(), workflowFile, "workflows", "push", "-").check(t, 1, "", "/components/0/id: is required\n  /components/1/id: is required\n")
+	run(t, s.environ(), workflowFile, "workflows", "push", "-").check(t, 6, "", "/components/0/id: is required\n  /components/1/id: is required\n")
 	for want, args := range map[string][]string{
-		"no such file":                       {filepath.Join(t.TempDir(), "none.json")},
-		"needs a workflow to replace":        {"-", "--at=1"},
-		"for new workflows only":             {"-", workflowID, "--idempotency-key=x"},
-		"must be a JSON object":              {"-"},
-		"\"nonsense\" is neither a workflow": {"-", "nonsense"},
-		"there is no credentials file":       {"-", "--credentials=nowhere.json"},
+		"no such file":                    {filepath.Join(t.TempDir(), "none.json")},
+		"needs a workflow to replace":     {"-", "--at=1"},
+		"for new workflows only":          {"-", workflowID, "--idempotency-key=x"},
+		"must be a JSON object":           {"-"},
+		`there is no workflow "nonsense"`: {"-", "nonsense"},
+		"there is no credentials file":    {"-", "--credentials=nowhere.json"},
 	} {
 		input := workflowFile
 		if want == "must be a JSON object" {
