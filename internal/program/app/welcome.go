@@ -55,7 +55,7 @@ Run an example workflow, and watch it:
 
 which waits for its signal, from a second shell:
 
-  {{.Program}} workflows signal RUN approved --payload '{"by":"ada"}'{{.Flags}}
+  {{.Program}} runs signal RUN approved --payload '{"by":"ada"}'{{.Flags}}
 {{- end}}
 {{- if .ChainWatch}}
 

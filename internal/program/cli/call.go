@@ -91,7 +91,7 @@ func (c *callCommand) Run(s *session) error {
 	return conclude(s, record, time.Since(start))
 }
 
-// printOutput prints an output unless there is none.
+// printOutput prints an output unless it is missing.
 func printOutput(out io.Writer, output json.RawMessage) error {
 	if len(output) == 0 || string(output) == "null" {
 		return nil

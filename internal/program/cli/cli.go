@@ -37,7 +37,7 @@ type commands struct {
 	Migrate migrateCommand `cmd:"" help:"Bring the database to this binary's schema."`
 
 	Call       callCommand       `cmd:"" help:"Run a component and print its output."`
-	Run        workflowsRun      `cmd:"" help:"Start a run of a workflow: short for weft workflows run."`
+	Run        workflowsRun      `cmd:"" help:"Start a run of a workflow."`
 	Components componentsCommand `cmd:"" help:"List the components, or describe the inputs, outputs and price of a component."`
 
 	Runs      runsCommand      `cmd:"" help:"List, print, watch, signal and cancel runs of workflows."`

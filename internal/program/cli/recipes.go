@@ -46,7 +46,7 @@ func (c *workflowsNew) Run(s *session) error {
 	}
 	_, err = io.WriteString(file, all[at].Text)
 	if err = errors.Join(err, file.Close()); err == nil {
-		s.note("written to %s. Its comments say what to set. To run it: weft workflows run %s", c.File, c.File)
+		s.note("written to %s. Its comments say what to set. To run it: weft run %s", c.File, c.File)
 	}
 	return err
 }

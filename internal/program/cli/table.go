@@ -32,7 +32,7 @@ func (s *session) newTable(out io.Writer, columns ...string) *table {
 	return t
 }
 
-// width returns the width of the terminal, which COLUMNS overrides, or 0 if the output is not a terminal.
+// width returns the width of a terminal, which COLUMNS overrides, or 0 if the output is not a terminal.
 func (s *session) width() int {
 	file, ok := s.stdout.(*os.File)
 	if !ok || !terminal(file) {
@@ -131,7 +131,7 @@ func (t *table) fit() []int {
 	return widths
 }
 
-// cut shortens a text to a width.
+// cut shortens text to a width.
 func cut(text string, width int) string {
 	if runes := []rune(text); len(runes) > width {
 		return string(runes[:width-1]) + "…"

@@ -27,7 +27,7 @@ func TestPushPrintsOneLineOnATerminal(t *testing.T) {
 	}
 }
 
-// A table fits the terminal: columns before the ID are left out, and the ID stays whole.
+// A table fits a terminal: columns before the ID are left out, and the ID stays whole.
 func TestTablesFitTheTerminal(t *testing.T) {
 	person, program := terminal(t)
 	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
