@@ -12,27 +12,27 @@ import (
 func TestAdminGrantsCreditsAndSetsPlansAndAuditPasses(t *testing.T) {
 	dsn := pgtest.DSN(t)
 	environ := []string{"DATABASE_URL=" + dsn}
-	run(t, environ, "", "admin", "credits", "shop", "10").check(t, 1, "", `workspace "shop" not found`)
+	run(t, environ, "", "admin", "credits", "shop", "10").check(t, 4, "", `workspace "shop" not found`)
 	run(t, environ, "", "keys", "create", "--new-workspace", "--workspace=shop", "--plan=growth").check(t, 0, "", "The secret is not shown again")
 
 	run(t, environ, "", "admin", "credits", "shop", "100.5", "--reference=invoice 7", "--note=by transfer").check(t, 0, "", "100.5 paid credits")
 	run(t, environ, "", "admin", "credits", "shop", "100.5", "--reference=invoice 7").check(t, 0, "", "nothing was changed")
 	run(t, environ, "", "admin", "credits", "shop", "1", "--reference="+strings.Repeat("é", 200), "--note="+strings.Repeat("é", 500)).check(t, 0, "", "1 paid credits")
-	run(t, environ, "", "admin", "credits", "shop", "1", "--reference="+strings.Repeat("é", 201)).check(t, 1, "", "1 to 200 characters")
+	run(t, environ, "", "admin", "credits", "shop", "1", "--reference="+strings.Repeat("é", 201)).check(t, 6, "", "1 to 200 characters")
 	run(t, environ, "", "admin", "credits", "shop", "--reference=return", "--", "-1").check(t, 0, "", "-1 paid credits")
-	run(t, environ, "", "admin", "credits", "shop", "7", "--reference=invoice 7").check(t, 1, "", "already used for a grant of 100.5 credits")
+	run(t, environ, "", "admin", "credits", "shop", "7", "--reference=invoice 7").check(t, 6, "", "already used for a grant of 100.5 credits")
 	run(t, environ, "", "admin", "credits", "shop", "--", "-0.5").check(t, 0, "", "-0.5 paid credits")
-	run(t, environ, "", "admin", "credits", "shop", "--reference=back", "--", "-101").check(t, 1, "", "has only 100 paid credits")
+	run(t, environ, "", "admin", "credits", "shop", "--reference=back", "--", "-101").check(t, 6, "", "has only 100 paid credits")
 	run(t, environ, "", "admin", "credits", "shop", "1e3").check(t, 1, "", "not a decimal")
 
 	run(t, environ, "", "admin", "plan", "set", "shop", "gold").check(t, 2, "", "gold")
-	run(t, environ, "", "admin", "plan", "set", "shop", "enterprise", "--rps=0").check(t, 1, "", "at least 1")
+	run(t, environ, "", "admin", "plan", "set", "shop", "enterprise", "--rps=0").check(t, 6, "", "at least 1")
 	run(t, environ, "", "admin", "plan", "set", "shop", "enterprise", "--limit=-1").check(t, 1, "", "not a number of credits")
-	run(t, environ, "", "admin", "plan", "set", "shop", "enterprise", "--limit=9223372036854").check(t, 1, "", "between 0 and 1,000,000,000 credits")
+	run(t, environ, "", "admin", "plan", "set", "shop", "enterprise", "--limit=9223372036854").check(t, 6, "", "between 0 and 1,000,000,000 credits")
 	run(t, environ, "", "admin", "plan", "set", "shop", "enterprise", "--rps=50", "--rph=9000", "--credits=400", "--limit=1000.5").
 		check(t, 0, "", "is on the plan enterprise. Rate limits: 50 requests per second, 9000 per hour. Each month: 400 plan credits, and usage of 1000.5 without")
 	run(t, environ, "", "admin", "plan", "set", "shop", "enterprise").check(t, 0, "", "unlimited requests per second, unlimited per hour. Each month: 0 plan credits")
-	run(t, environ, "", "admin", "plan", "set", "shop", "enterprise", "--streams=0").check(t, 1, "", "The limits for inline waits")
+	run(t, environ, "", "admin", "plan", "set", "shop", "enterprise", "--streams=0").check(t, 6, "", "The limits for inline waits")
 	run(t, environ, "", "admin", "plan", "set", "shop", "growth", "--waits=7").check(t, 0, "", "Concurrency limits: 7 waiting calls, 50 streams.")
 	run(t, environ, "", "admin", "plan", "set", "shop", "enterprise").check(t, 0, "", "unlimited waiting calls, unlimited streams")
 	run(t, environ, "", "admin", "plan", "set", "shop", "growth").check(t, 0, "", "Plan credits available: 0 before, 50 now.")
@@ -53,7 +53,7 @@ func TestAdminGrantsCreditsAndSetsPlansAndAuditPasses(t *testing.T) {
 
 	run(t, environ, "", "audit").check(t, 0, "", "1 workspace: ")
 	run(t, environ, "", "audit", id).check(t, 0, "", "Workspace "+id+": ")
-	run(t, environ, "", "audit", "nobody").check(t, 1, "", "not found")
+	run(t, environ, "", "audit", "nobody").check(t, 4, "", "not found")
 	if _, err := conn.Exec(t.Context(), "UPDATE credit_accounts SET paid = paid + 3000000"); err != nil {
 		t.Fatal(err)
 	}

@@ -168,7 +168,10 @@ func (c *callCommand) fill(s *session, weft caller, request *api.ExecuteComponen
 		return err
 	}
 	request.Input, request.Config, err = taken.fill(request.Module, c.Fields, s.stdin, request.Input, request.Config)
-	return err
+	if err != nil {
+		return coded{err, exitUsage}
+	}
+	return nil
 }
 
 // readObject reads a flag's JSON object: the value itself, @FILE, or - for stdin.

@@ -136,7 +136,7 @@ func (c *componentsCommand) one(s *session) (one api.Component, raw []byte, err 
 func (c caller) component(s *session, name string) (one api.Component, raw []byte, err error) {
 	raw, err = c.exchange(s, http.MethodGet, componentsPath+"/"+url.PathEscape(name), nil, nil, &one)
 	if problem, ok := errors.AsType[*client.Problem](err); ok && problem.Status == http.StatusNotFound {
-		err = unknownModule(name)
+		err = unknownModule(problem, name)
 	}
 	return one, raw, err
 }

@@ -71,7 +71,7 @@ func TestAComponentIsDescribed(t *testing.T) {
 		got.check(t, 0, want, "")
 	}
 	run(t, s.environ(), "", "components", "ADD_UP", "--json").check(t, 0, `"module": "ADD_UP"`, "")
-	run(t, s.environ(), "", "components", "NOTHING").check(t, 1, "", "404 NOT_FOUND: did you mean ADD_UP?\nRun weft components to list all")
+	run(t, s.environ(), "", "components", "NOTHING").check(t, 4, "", "there is no component \"NOTHING\"; did you mean ADD_UP? To list the components: weft components\n")
 }
 
 func TestComponentsOfThisProgramNeedNoService(t *testing.T) {
@@ -115,22 +115,22 @@ func TestFieldsOfACallFollowTheServicesSchema(t *testing.T) {
 		{[]string{"data=@@home"}, `"config":{},"input":{"data":"@home"}`},
 		{[]string{"--input", `{"data":"x","count":1}`, "count=2", "--config", `{"url":"u"}`}, `"config":{"url":"u"},"input":{"count":2,"data":"x"}`},
 	} {
-		run(t, s.environ(), "from stdin\n", append([]string{"call", "ADD_UP", "--wait=0s"}, c.args...)...).check(t, 0, "COMPLETED", "")
+		run(t, s.environ(), "from stdin\n", append([]string{"call", "ADD_UP", "--wait=0s", "-o", "json"}, c.args...)...).check(t, 0, "COMPLETED", "")
 		seen := s.seen()
 		if got, want := seen[len(seen)-1], `POST /v1/sdk/components {`+c.want+`,"module":"ADD_UP"}`; got != want {
 			t.Errorf("%q: sent %s, want %s", c.args, got, want)
 		}
 	}
-	run(t, s.environ(), "", "call", "add-up", "--wait=0s", "data=x").check(t, 0, "COMPLETED", "")
-	run(t, s.environ(), "", "call", "ADD_UP", "--wait=0s", "data={{env.TOKEN}}").check(t, 0, "COMPLETED", "{{env.TOKEN}} is sent unchanged: environment variables have values in workflows only.")
+	run(t, s.environ(), "", "call", "add-up", "--wait=0s", "-o", "json", "data=x").check(t, 0, "COMPLETED", "")
+	run(t, s.environ(), "", "call", "ADD_UP", "--wait=0s", "-o", "json", "data={{env.TOKEN}}").check(t, 0, "COMPLETED", "{{env.TOKEN}} is sent unchanged: environment variables have values in workflows only.")
 	seen := s.seen()
 	if got, want := seen[len(seen)-1], `POST /v1/sdk/components {"config":{},"input":{"data":"{{env.TOKEN}}"},"module":"ADD_UP"}`; got != want {
 		t.Errorf("sent %s, want %s", got, want)
 	}
 	for _, place := range []string{"{{env.token}}", "{{ env.TOKEN }}", "{{Env.TOKEN}}"} {
-		run(t, s.environ(), "", "call", "ADD_UP", "--wait=0s", "data="+place).check(t, 0, "COMPLETED", place+" is sent unchanged: environment variables have values in workflows only, where they are written {{env.NAME}}")
+		run(t, s.environ(), "", "call", "ADD_UP", "--wait=0s", "-o", "json", "data="+place).check(t, 0, "COMPLETED", place+" is sent unchanged: environment variables have values in workflows only, where they are written {{env.NAME}}")
 	}
-	run(t, s.environ(), "", "call", "OPEN", "--wait=0s", "expression=a + b", "a=1", "b=two", "c.d=3").check(t, 0, "COMPLETED", "")
+	run(t, s.environ(), "", "call", "OPEN", "--wait=0s", "-o", "json", "expression=a + b", "a=1", "b=two", "c.d=3").check(t, 0, "COMPLETED", "")
 	seen = s.seen()
 	if got, want := seen[len(seen)-1], `POST /v1/sdk/components {"config":{"expression":"a + b"},"input":{"a":1,"b":"two","c.d":3},"module":"OPEN"}`; got != want {
 		t.Errorf("sent %s, want %s", got, want)
@@ -150,7 +150,7 @@ func TestInvalidFieldsAreReportedBeforeAnyRequest(t *testing.T) {
 		{"key=@/nowhere.txt", "key: open /nowhere.txt"},
 	} {
 		got := run(t, s.environ(), "", "call", "ADD_UP", c.word)
-		got.check(t, 1, "", c.want)
+		got.check(t, 2, "", c.want)
 		if strings.Contains(got.stderr, "hunter2") {
 			t.Errorf("the output contains a value: %s", got.stderr)
 		}
@@ -165,9 +165,9 @@ func TestInvalidFieldsAreReportedBeforeAnyRequest(t *testing.T) {
 		{[]string{"headers.A=1", "headers={}"}, "headers is set twice"},
 		{[]string{"headers.A=1", "headers.A=2"}, "headers.A is set twice"},
 	} {
-		run(t, s.environ(), "", append([]string{"call", "ADD_UP"}, c.words...)...).check(t, 1, "", c.want)
+		run(t, s.environ(), "", append([]string{"call", "ADD_UP"}, c.words...)...).check(t, 2, "", c.want)
 	}
-	run(t, s.environ(), "", "call", "ad_up", "a=1").check(t, 1, "", "404 NOT_FOUND: did you mean ADD_UP?")
+	run(t, s.environ(), "", "call", "ad_up", "a=1").check(t, 4, "", "did you mean ADD_UP?")
 	for _, request := range s.seen() {
 		if strings.HasPrefix(request, "POST") {
 			t.Errorf("the service was called: %s", request)
@@ -184,7 +184,7 @@ func TestCommandInADescriptionWorks(t *testing.T) {
 			t.Fatalf("%s has no example", module)
 		}
 		line, _, _ := strings.Cut(after, "\n")
-		run(t, environ, "", unquoted(t, line)...).check(t, 0, `"status": "COMPLETED"`, "COMPLETED in")
+		run(t, environ, "", append(unquoted(t, line), "-o", "json")...).check(t, 0, `"status": "COMPLETED"`, "COMPLETED in")
 	}
 	run(t, environ, "", "components").check(t, 0, "RANDOM_UUID", "")
 }

@@ -27,7 +27,7 @@ func TestDevSignsRequestsOfThisMachineOnly(t *testing.T) {
 		}
 	}
 	for _, address := range []string{"http://" + at, baseURL} {
-		run(t, environ, "", "call", "API_CALL", `--config={"apiUrl":"`+address+`/v1/sdk/components/executions","method":"GET"}`, `--input={"headers":{}}`, "--stream").
+		run(t, environ, "", "call", "API_CALL", `--config={"apiUrl":"`+address+`/v1/sdk/components/executions","method":"GET"}`, `--input={"headers":{}}`, "--stream", "-o", "json").
 			check(t, 1, `"retryable": false`, "belongs to Weft itself")
 	}
 }

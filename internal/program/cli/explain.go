@@ -103,16 +103,18 @@ func (c *callCommand) suggest(err error) error {
 	if !ok || problem.Status != http.StatusNotFound && !slices.ContainsFunc(problem.Errors, func(one api.ProblemDetail) bool { return one.Pointer == "MODULE" }) {
 		return err
 	}
-	return unknownModule(c.Module)
+	return unknownModule(problem, c.Module)
 }
 
-// unknownModule returns the error for a component that the service does not have.
-func unknownModule(name string) error {
-	var names []string
-	for _, one := range ownModules() {
-		names = append(names, one.Module)
+// unknownModule returns the error for a component that the service does not have, with the name that
+// the service suggests.
+func unknownModule(problem *client.Problem, name string) error {
+	hint := ". "
+	if _, after, found := strings.Cut(problem.Detail, "did you mean "); found {
+		nearest, _, _ := strings.Cut(after, "?")
+		hint = "; did you mean " + printable(nearest) + "? "
 	}
-	return notFound("there is no component %q%s. To list the components: weft components", printable(name), didYouMean(moduleName(name), names))
+	return notFound("there is no component %q%sTo list the components: weft components", printable(name), hint)
 }
 
 // didYouMean suggests the nearest name, if one is near.
@@ -124,9 +126,9 @@ func didYouMean(text string, names []string) string {
 		}
 	}
 	if best == "" {
-		return ""
+		return ". "
 	}
-	return fmt.Sprintf("; did you mean %s?", printable(best))
+	return fmt.Sprintf("; did you mean %s? ", printable(best))
 }
 
 // bare returns a name without what people mix up.

@@ -12,13 +12,13 @@ import (
 func TestFirstOwnerIsCreatedWithDatabaseAccess(t *testing.T) {
 	const password = "correct horse battery staple"
 	environ := []string{"DATABASE_URL=" + pgtest.DSN(t)}
-	run(t, environ, password+"\n", "admin", "owner", "Acme", "Ada@example.org").check(t, 1, "", `workspace "Acme" not found. Add --new-workspace`)
-	run(t, environ, "short\n", "admin", "owner", "Acme", "Ada@example.org", "--new-workspace").check(t, 1, "", "create an owner: the password must have 12 to 256 characters")
-	run(t, environ, password+"\n", "admin", "owner", "Acme", "nobody", "--new-workspace").check(t, 1, "", "not a valid e-mail address")
+	run(t, environ, password+"\n", "admin", "owner", "Acme", "Ada@example.org").check(t, 4, "", `workspace "Acme" not found. Add --new-workspace`)
+	run(t, environ, "short\n", "admin", "owner", "Acme", "Ada@example.org", "--new-workspace").check(t, 6, "", "create an owner: the password must have 12 to 256 characters")
+	run(t, environ, password+"\n", "admin", "owner", "Acme", "nobody", "--new-workspace").check(t, 6, "", "not a valid e-mail address")
 	for _, name := range []string{"", " ", strings.Repeat("é", 201), "a\nb", "a\x1b[31m"} {
-		run(t, environ, password+"\n", "admin", "owner", name, "Ada@example.org", "--new-workspace").check(t, 1, "", "name of a workspace")
+		run(t, environ, password+"\n", "admin", "owner", name, "Ada@example.org", "--new-workspace").check(t, 6, "", "name of a workspace")
 	}
-	run(t, environ, password+"\n", "admin", "owner", "Acme", "Ada@example.org").check(t, 1, "", `workspace "Acme" not found`) // none is left without its owner
+	run(t, environ, password+"\n", "admin", "owner", "Acme", "Ada@example.org").check(t, 4, "", `workspace "Acme" not found`) // none is left without its owner
 	run(t, environ, password+"\n", "admin", "owner", "Acme", "Ada@example.org", "--new-workspace").check(t, 0, "", "ada@example.org is an owner")
 	pool, err := postgres.Open(t.Context(), environ[0][len("DATABASE_URL="):], "test", postgres.Owner, 1)
 	if err != nil {
@@ -48,7 +48,7 @@ func TestFirstOwnerIsCreatedWithDatabaseAccess(t *testing.T) {
 		run(t, nil, "", "admin", command, "--help").check(t, 0, "WEFT_ADMIN_PASSWORD", "")
 	}
 	run(t, environ, password+"\n", "admin", "password", "Ada@example.org").check(t, 0, "", "ada@example.org has a new password")
-	run(t, environ, password+"\n", "admin", "password", "bob@example.org").check(t, 1, "", "No account has this e-mail address")
+	run(t, environ, password+"\n", "admin", "password", "bob@example.org").check(t, 4, "", "No account has this e-mail address")
 	if !person.PasswordMatches(t.Context(), pool, "ada@example.org", password) {
 		t.Error("the given password does not sign in")
 	}

@@ -215,7 +215,7 @@ func TestChainExamplesRunOnARealChain(t *testing.T) {
 	got.check(t, 1, "", "\nbuild: COMPLETED for item 0; FAILED for item 1\n")
 	got.check(t, 1, "", "\nmined: COMPLETED for item 0\n")
 	got.check(t, 1, "", "the item at index 1 failed")
-	run(t, environ, "", "workflows", "run", "payout", "--watch", `--input={"recipient":[]}`).check(t, 1, "", "recipients")
+	run(t, environ, "", "workflows", "run", "payout", "--watch", `--input={"recipient":[]}`).check(t, 6, "", "recipients")
 	recipe := filepath.Join(t.TempDir(), "payment.yaml")
 	run(t, environ, "", "workflows", "new", "--from=payment", recipe).check(t, 0, "", "written")
 	run(t, environ, "", "workflows", "run", recipe, "--watch", `--input={"to":"0x70997970C51812dc3A010C7d01b50e0d17dc79C8","amount":"0.25"}`).check(t, 0, `"status": "success"`, "COMPLETED in")

@@ -104,7 +104,7 @@ func (t target) workflow(s *session, text string) (uuid.UUID, error) {
 	for _, one := range all {
 		names = append(names, one.Name)
 	}
-	return uuid.Nil, notFound("there is no workflow %q%s. To list the workflows: weft workflows list", printable(text), didYouMean(text, names))
+	return uuid.Nil, notFound("there is no workflow %q%sTo list the workflows: weft workflows list", printable(text), didYouMean(text, names))
 }
 
 // withWorkflowNames adds to each item the name of its workflow, or its ID if the name is unknown.

@@ -91,7 +91,7 @@ func TestRunIsDrawnOnATerminal(t *testing.T) {
 	})
 	ended := make(chan int, 1)
 	go func() {
-		ended <- cli.Run(t.Context(), cli.Process{Args: []string{"workflows", "watch", runID}, Environ: s.environ(), Stdout: program, Stderr: io.Discard})
+		ended <- cli.Run(t.Context(), cli.Process{Args: []string{"runs", "watch", runID}, Environ: s.environ(), Stdout: io.Discard, Stderr: program})
 		fmt.Fprintln(program, "end")
 	}()
 	var screen strings.Builder
