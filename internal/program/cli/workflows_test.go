@@ -109,7 +109,7 @@ func TestYAMLFilesArePushedByName(t *testing.T) {
 	push := func(args ...string) result {
 		return run(t, s.environ(), workflowYAML, append([]string{"workflows", "push"}, args...)...)
 	}
-	push(file).check(t, 1, "", "Use --yes to replace version 3 of Pause ("+workflowID+"), or --new to create another workflow")
+	push(file).check(t, 2, "", "Use --yes to replace version 3 of Pause ("+workflowID+"), or --new to create another workflow")
 	push(file, "--yes").check(t, 0, "", "version 3  ACTIVE")
 	push("-", "--new").check(t, 0, "", "version 3  ACTIVE")
 	listed += "," + strings.Replace(summary, "4d", "4e", 1)
@@ -137,10 +137,10 @@ func TestErrorsNameTheLineOfTheFile(t *testing.T) {
 		fmt.Fprintf(w, `{"code":"INVALID_INPUT","detail":"/components/1/input/ms: is unknown","status":422,"errors":[%s]}`, strings.Join(faults, ","))
 	})
 	file := writeYAML(t, workflowYAML)
-	run(t, s.environ(), "", "workflows", "push", file, "--new").check(t, 1, "", file+":7: /components/1/input/ms: is unknown")
+	run(t, s.environ(), "", "workflows", "push", file, "--new").check(t, 6, "", file+":7: /components/1/input/ms: is unknown")
 	faults = append(faults, `{"code":"C","message":"is missing","pointer":"/dataConnections/0/from/output"}`)
-	run(t, s.environ(), "", "workflows", "run", file).check(t, 1, "", file+":7: /dataConnections/0/from/output: is missing")
-	run(t, s.environ(), "", "workflows", "push", writeYAML(t, "name: x\nname: y\n")).check(t, 1, "", `pause.yaml: line 2: the key "name" occurs twice`)
+	run(t, s.environ(), "", "workflows", "run", file).check(t, 6, "", file+":7: /dataConnections/0/from/output: is missing")
+	run(t, s.environ(), "", "workflows", "push", writeYAML(t, "name: x\nname: y\n")).check(t, 2, "", `pause.yaml: line 2: the key "name" occurs twice`)
 }
 
 func TestYAMLFilesArePulled(t *testing.T) {
