@@ -6,6 +6,7 @@ require (
 	c2sp.org/CCTV/age v0.0.0-20260829155415-4448f2097b2d
 	code.dny.dev/ssrf v0.3.0
 	filippo.io/age v1.3.2
+	github.com/KimMachineGun/automemlimit v1.0.1
 	github.com/adraffy/go-ens-normalize v0.1.0
 	github.com/alecthomas/kong v1.17.0
 	github.com/emersion/go-smtp v0.25.1
@@ -39,6 +40,8 @@ require (
 	golang.org/x/sys v0.49.0
 	golang.org/x/tools v0.51.0
 )
+
+require github.com/pbnjay/memory v0.0.0-20210728143218-7b4eea64cf58 // indirect
 
 require (
 	filippo.io/hpke v0.4.0 // indirect

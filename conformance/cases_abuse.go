@@ -114,7 +114,7 @@ func poison(t *probe.Trial) {
 			"/callbackHeaders/X-A": `{"module":"RANDOM_UUID","input":{},"config":{},"callbackHeaders":{"X-A":` + value + `}}`,
 			"/x":                   wrapped(value),
 		} {
-			p := invalid(t, body, "")
+			p := invalid(t, body)
 			t.Check(strings.Contains(strings.Join(probe.Pointers(p), " "), place), "%q at %s: the faults are at %q", value, place, probe.Pointers(p))
 		}
 		if key == "" {
@@ -125,7 +125,7 @@ func poison(t *probe.Trial) {
 			`{"module":"RANDOM_UUID","input":{` + key + `:1},"config":{}}`,
 			`{"module":"RANDOM_UUID","input":{},"config":{},"callbackHeaders":{` + key + `:"1"}}`,
 		} {
-			p := invalid(t, body, "")
+			p := invalid(t, body)
 			t.Check(len(p.Errors) > 0, "a bad name without a pointer: %s", t.JSON(p))
 		}
 	}

@@ -309,4 +309,5 @@ func callbackSecrets(t *probe.Trial) {
 	call := `{"module":"RANDOM_UUID","input":{},"config":{},"callbackUrl":"https://hooks.example.org/","callbackSecret":%q}`
 	invalid(t, fmt.Sprintf(call, ""), "/callbackSecret")
 	invalid(t, fmt.Sprintf(call, strings.Repeat("s", 4097)), "/callbackSecret")
+	invalid(t, `{"module":"RANDOM_UUID","input":{},"config":{},"callbackSecret":"s","callbackHeaders":{"X-A":"1"}}`, "/callbackSecret", "/callbackHeaders")
 }

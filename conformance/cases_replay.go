@@ -230,7 +230,7 @@ func headerRules(t *probe.Trial) {
 	refused := func(headers map[string]string) api.Problem {
 		call := probe.RandomUUID()
 		call.CallbackURL, call.CallbackHeaders = "https://hooks.example.org/", headers
-		p := invalid(t, string(t.JSON(call)), "")
+		p := invalid(t, string(t.JSON(call)))
 		for _, pointer := range probe.Pointers(p) {
 			t.Check(strings.HasPrefix(pointer, "/callbackHeaders"), "%v: a fault at %s", headers, pointer)
 		}

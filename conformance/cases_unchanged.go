@@ -60,6 +60,7 @@ func unchangedDocuments(t *probe.Trial) {
 		}
 		tag := packed.Header.Get("ETag")
 		t.Equal(path+" unless the compressed one is there", ifNone(t, path, tag).Status, http.StatusOK)
+		t.Equal(path+" compressed, unless the uncompressed one is there", coded(t, http.MethodHead, path, "gzip", ifNone(t, path).Header.Get("ETag")).Status, http.StatusNotModified)
 		t.Equal(path+" compressed", coded(t, http.MethodHead, path, "gzip", tag).Status, http.StatusNotModified)
 	}
 	unchanged(t, "/v1/system/components")

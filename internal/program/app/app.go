@@ -31,6 +31,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/KimMachineGun/automemlimit/memlimit"
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river"
@@ -322,11 +323,12 @@ func (a *App) Failed() <-chan error { return a.failed }
 
 // tuneMemory returns the memory that the startup used to the system. It also raises GOGC to 200,
 // unless GOGC is set, because a small heap would be collected too often. GOMEMLIMIT still bounds
-// the heap.
+// the heap. Unless it is set, it is nine tenths of the memory that the cgroup allows.
 func tuneMemory() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(200)
 	}
+	_, _ = memlimit.Set() // without a cgroup there is no limit
 	time.AfterFunc(time.Second, debug.FreeOSMemory)
 }
 

@@ -86,13 +86,17 @@ func (s *Server) submitParams(ctx context.Context, body *api.ExecuteComponentReq
 // Otherwise the service would ignore these fields, and the caller would wait for a callback in
 // vain.
 func checkNoCallback(body *api.ExecuteComponentRequest) error {
-	switch {
-	case body.CallbackSecret != nil:
-		return fault.Invalid("/callbackSecret", "callbackSecret requires a callbackUrl. Add the URL or omit the secret")
-	case body.CallbackHeaders != nil:
-		return fault.Invalid("/callbackHeaders", "callbackHeaders requires a callbackUrl. Add the URL or omit the headers")
+	var details []fault.Detail
+	if body.CallbackSecret != nil {
+		details = append(details, fault.NewDetail("/callbackSecret", "requires a callbackUrl. Add the URL or omit the secret"))
 	}
-	return nil
+	if body.CallbackHeaders != nil {
+		details = append(details, fault.NewDetail("/callbackHeaders", "requires a callbackUrl. Add the URL or omit the headers"))
+	}
+	if len(details) == 0 {
+		return nil
+	}
+	return fault.Malformed(details)
 }
 
 // visibleKeys returns the keys whose executions the principal may see, or nil for all keys.

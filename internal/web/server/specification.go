@@ -66,7 +66,8 @@ func (d *document) to(ctx context.Context, ifNoneMatch *api.IfNoneMatch) respons
 	call := callOf(ctx)
 	e := d.at(call.origin)
 	answer, tag := textResponse(e.media, e.text), e.tag
-	if call.gzip {
+	// A caller that has the uncompressed text has the same document.
+	if call.gzip && !protocol.Matches(value(ifNoneMatch), e.tag) {
 		answer, tag = textResponse(e.media, e.packedOnce()).with("Content-Encoding", "gzip"), strings.TrimSuffix(tag, `"`)+`-gzip"`
 	}
 	return answer.unless(tag, ifNoneMatch).with("Cache-Control", "private, no-cache").with("Vary", "Accept-Encoding, Host, X-Forwarded-Proto")

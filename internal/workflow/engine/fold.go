@@ -31,8 +31,9 @@ import (
 // slightly.
 const (
 	maxFoldStages = 500
-	maxFoldBytes  = 16 << 20
+	maxFoldBytes  = 4 << 20 // in memory a fold needs several times as much, and several folds run at once
 	maxFoldTime   = 2 * time.Second
+	maxHalved     = 6 // how often both are halved after failed folds
 	// The first fold has lower limits, because a request waits for it. maxFirstSteps limits the
 	// components in the iterations that the first fold starts.
 	maxFirstSteps = 50
@@ -91,6 +92,7 @@ type fold struct {
 	toReserve     []credit.Amount          // credits of computed stages that the account must reserve, unless the run has reserved them
 	executeAll    bool                     // compute no stage
 	slow          int                      // calls that exceeded their time
+	failed        int                      // folds of the run that have failed since the last one that succeeded
 	charged       bool                     // a fee was reserved, so the account is locked
 	counted       bool                     // the totals of the tree include this fold
 	spent         credit.Amount            // credits that this fold commits to new stages
@@ -222,7 +224,7 @@ func (e *Engine) foldTx(ctx context.Context, tx *postgres.Tx, key notify.Key, w 
 		return nil, err
 	}
 	f := e.newFold(ctx, tx, run, version)
-	f.executeAll = w.executeAll
+	f.executeAll, f.failed = w.executeAll, e.failures.tries(key)
 	if err := f.derive(w, finished); err != nil {
 		return f, err
 	}

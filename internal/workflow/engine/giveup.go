@@ -64,6 +64,13 @@ func (t *failureLog) clear(key notify.Key) {
 	delete(t.runs, key)
 }
 
+// tries returns how many folds of a run have failed in a row.
+func (t *failureLog) tries(key notify.Key) int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.runs[key].tries
+}
+
 // record counts a failed fold, and reports whether the run is to be given up.
 func (t *failureLog) record(key notify.Key, err error) bool {
 	t.mu.Lock()

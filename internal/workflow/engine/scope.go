@@ -105,13 +105,15 @@ func (f *fold) nextRound() (round []*scope) {
 }
 
 // full reports whether the fold has reached its limits. In a rerun, finished iterations count too,
-// because a fold may pass many reused items without creating a stage.
+// because a fold may pass many reused items without creating a stage. Each failed fold, such as one
+// that took too long, halves the limits of the next.
 func (f *fold) full() bool {
 	done := len(f.made)
 	if len(f.run.RerunOf) > 0 {
 		done += f.items
 	}
-	return done >= maxFoldStages || f.bytes >= maxFoldBytes || done > 0 && time.Now().After(f.until)
+	halved := min(f.failed, maxHalved)
+	return done >= maxFoldStages>>halved || f.bytes >= maxFoldBytes>>halved || done > 0 && time.Now().After(f.until)
 }
 
 // resumable reports whether the next fold finds the scope through its live stages.
