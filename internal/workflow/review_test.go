@@ -113,7 +113,10 @@ func TestSaveRejectsProblemsAndReturnsWarnings(t *testing.T) {
 		"a name with a default":               {components: logic("TRANSFORM", `{"expression":"amount ?? 2"}`), warnings: []string{"NAME_NOT_BROUGHT /components/0/config/expression"}},
 		"a name in a part that may not count": {components: logic("TRANSFORM", `{"expression":"1 > 2 ? amount : 3"}`), warnings: []string{"NAME_NOT_BROUGHT /components/0/config/expression"}},
 		"a name in a case":                    {components: logic("SWITCH", `{"cases":[{"name":"x","expression":"1 > 2"},{"name":"y","expression":"y > 0"}]}`) + end, edges: []string{"a x end", "a y end"}, faults: []string{"INVALID_INPUT /components/0/config/cases/1/expression"}},
-		"a name that a variable completes":    {components: logic("TRANSFORM", `{"expression":"{{env.NAME}} + amount"}`)},
+		"a name next to a variable":           {components: logic("TRANSFORM", `{"expression":"{{env.NAME}} + amount"}`), warnings: []string{"NAME_NOT_BROUGHT /components/0/config/expression"}},
+		"a name that a variable completes":    {components: logic("TRANSFORM", `{"expression":"rate_{{env.NAME}}"}`)},
+		"a variable instead of an operator":   {components: logic("TRANSFORM", `{"expression":"1 {{env.NAME}} 2"}`), warnings: []string{"EXPRESSION_INVALID /components/0/config/expression"}},
+		"a variable with the expression":      {components: logic("TRANSFORM", `{"expression":"{{env.NAME}}"}`)},
 
 		"a placeholder":                    {components: `{"id":"a","module":"RESPOND","input":{"text":["Dear {{ customer.name }}"]}}`, warnings: []string{"PLACEHOLDER_NOT_FILLED /components/0/input/text/0"}},
 		"a placeholder next to a variable": {components: `{"id":"a","module":"RESPOND","input":{"text":"{{env.GREETING}} {{name}}"}}`, warnings: []string{"PLACEHOLDER_NOT_FILLED /components/0/input/text"}},

@@ -180,5 +180,6 @@ const (
 	WarnCase        = "CASE_WITHOUT_EDGE"
 	WarnName        = "NAME_NOT_BROUGHT"
 	WarnPlaceholder = "PLACEHOLDER_NOT_FILLED"
+	WarnExpression  = "EXPRESSION_INVALID"
 	WarnOutput      = "OUTPUT_NOT_DECLARED"
 )
