@@ -181,5 +181,6 @@ const (
 	WarnName        = "NAME_NOT_BROUGHT"
 	WarnPlaceholder = "PLACEHOLDER_NOT_FILLED"
 	WarnExpression  = "EXPRESSION_INVALID"
+	WarnShadowed    = "INPUT_SHADOWED"
 	WarnOutput      = "OUTPUT_NOT_DECLARED"
 )
