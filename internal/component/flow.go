@@ -11,14 +11,15 @@ import (
 // Flow describes how a module behaves in a graph: at which ports a run continues after it. The zero
 // Flow continues at `next`.
 type Flow struct {
-	Ports     []string                              // in addition to `error`, which every module has; nil: `next`
-	CasePorts func(config json.RawMessage) []string // additional ports defined by the config; nil: none
-	CasesAt   string                                // the config's cases: a JSON pointer into the call, with * for every item
-	Loop      bool                                  // the `each` branch runs once for every item
-	Trigger   bool                                  // starts runs
-	Fails     bool                                  // never completes: the run continues only if the failure is ignored
-	Inline    bool                                  // executed by the engine, in a single attempt
-	Lasts     bool                                  // only if Inline: can take long, limited by timeoutMs
+	Ports       []string                              // in addition to `error`, which every module has; nil: `next`
+	CasePorts   func(config json.RawMessage) []string // additional ports defined by the config; nil: none
+	CasesAt     string                                // the config's cases: a JSON pointer into the call, with * for every item
+	Loop        bool                                  // the `each` branch runs once for every item
+	Trigger     bool                                  // starts runs
+	Fails       bool                                  // never completes: the run continues only if the failure is ignored
+	Inline      bool                                  // executed by the engine, in a single attempt
+	Expressions bool                                  // strings of the config are expressions, in which references to variables are values
+	Lasts       bool                                  // only if Inline: can take long, limited by timeoutMs
 
 	// Gives describes the output more precisely than the output schema does, from the literal values
 	// of input and config: for example, the fields that the config names. bound lists the inputs that

@@ -131,7 +131,35 @@ func review(d definition, modules *component.Registry, known ...fault.Detail) (w
 		}
 		return plan, problems
 	}, d, modules, known...)
-	return warnings, err
+	return append(warnings, shadowed(d, modules)...), err
+}
+
+// shadowed warns about declared fields of a run's input that have the name of another output of the
+// trigger of API requests.
+func shadowed(d definition, modules *component.Registry) (warnings []api.WorkflowWarning) {
+	find := func(pointer string, raw json.RawMessage) {
+		var schema struct {
+			Properties map[string]json.RawMessage `json:"properties"`
+		}
+		if json.Unmarshal(raw, &schema) != nil {
+			return // reported with the errors of the schema
+		}
+		for _, name := range []string{"input", "triggeredAt"} {
+			if _, declared := schema.Properties[name]; declared {
+				warnings = append(warnings, api.WorkflowWarning{
+					Code: graph.WarnShadowed, Pointer: pointer + "/properties/" + name,
+					Message: fmt.Sprintf("the trigger has its own output %s, which hides this field; rename the field, or read it by input.%s", name, name),
+				})
+			}
+		}
+	}
+	for i, c := range d.Components {
+		if entry, known := modules.Lookup(c.Module); known && entry.Flow().RunInput != nil {
+			find("/inputSchema", d.InputSchema)
+			find(fmt.Sprintf("/components/%d/config/inputSchema", i), entry.Flow().RunInput(c.Config))
+		}
+	}
+	return warnings
 }
 
 // compileWith compiles a definition with graph.Compile or graph.Review.

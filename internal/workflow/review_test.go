@@ -113,7 +113,12 @@ func TestSaveRejectsProblemsAndReturnsWarnings(t *testing.T) {
 		"a name with a default":               {components: logic("TRANSFORM", `{"expression":"amount ?? 2"}`), warnings: []string{"NAME_NOT_BROUGHT /components/0/config/expression"}},
 		"a name in a part that may not count": {components: logic("TRANSFORM", `{"expression":"1 > 2 ? amount : 3"}`), warnings: []string{"NAME_NOT_BROUGHT /components/0/config/expression"}},
 		"a name in a case":                    {components: logic("SWITCH", `{"cases":[{"name":"x","expression":"1 > 2"},{"name":"y","expression":"y > 0"}]}`) + end, edges: []string{"a x end", "a y end"}, faults: []string{"INVALID_INPUT /components/0/config/cases/1/expression"}},
-		"a name that a variable completes":    {components: logic("TRANSFORM", `{"expression":"{{env.NAME}} + amount"}`)},
+		"a name next to a variable":           {components: logic("TRANSFORM", `{"expression":"{{env.NAME}} + amount"}`), warnings: []string{"NAME_NOT_BROUGHT /components/0/config/expression"}},
+		"a name that a variable completes":    {components: logic("TRANSFORM", `{"expression":"rate_{{env.NAME}}"}`)},
+		"a variable instead of an operator":   {components: logic("TRANSFORM", `{"expression":"1 {{env.NAME}} 2"}`), warnings: []string{"EXPRESSION_INVALID /components/0/config/expression"}},
+		"a variable with the expression":      {components: logic("TRANSFORM", `{"expression":"{{env.NAME}}"}`)},
+
+		"an input that an output hides": {components: strings.Replace(start, "}", `,"config":{"inputSchema":{"type":"object","properties":{"input":{},"triggeredAt":{},"amount":{}}}}}`, 1) + end, edges: []string{"start next end"}, warnings: []string{"INPUT_SHADOWED /components/0/config/inputSchema/properties/input", "INPUT_SHADOWED /components/0/config/inputSchema/properties/triggeredAt"}},
 
 		"a placeholder":                    {components: `{"id":"a","module":"RESPOND","input":{"text":["Dear {{ customer.name }}"]}}`, warnings: []string{"PLACEHOLDER_NOT_FILLED /components/0/input/text/0"}},
 		"a placeholder next to a variable": {components: `{"id":"a","module":"RESPOND","input":{"text":"{{env.GREETING}} {{name}}"}}`, warnings: []string{"PLACEHOLDER_NOT_FILLED /components/0/input/text"}},
@@ -251,6 +256,21 @@ func TestWorkflowsOfTheDocsHaveNoWarnings(t *testing.T) {
 		}})
 		if faults, warnings := found(t, made, err); len(faults)+len(warnings) > 0 {
 			t.Errorf("%s: %v %v", path, faults, warnings)
+		}
+	}
+}
+
+// The trigger's own outputs hide fields with the same names of an input schema of the workflow, too.
+func TestSaveWarnsOfShadowedInputs(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	service := b.library(t)
+	for module, want := range map[string]string{"ON_API_CALLED": "INPUT_SHADOWED /inputSchema/properties/triggeredAt", "ON_WEBHOOK": ""} {
+		d := drawn(`{"id":"start","module":"`+module+`"},{"id":"end","module":"RESPOND"}`, []string{"start next end"}, nil)
+		d.InputSchema = json.RawMessage(`{"type":"object","properties":{"triggeredAt":{"type":"string"}}}`)
+		made, _, err := service.Create(b.ctx, workflow.CreateParams{WorkspaceID: b.workspace, Draft: d})
+		if faults, warnings := found(t, made, err); len(faults) > 0 || strings.Join(warnings, " ") != want {
+			t.Errorf("%s: %v %v, want %s", module, faults, warnings, want)
 		}
 	}
 }

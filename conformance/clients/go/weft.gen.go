@@ -2657,8 +2657,8 @@ type WorkflowVersion = int32
 // WorkflowWarning A warning about a workflow.
 type WorkflowWarning struct {
 	// Code The code: `TIMEOUT_UNHANDLED`, `LOOP_WITHOUT_BODY`, `BRANCH_WITHOUT_EDGES`, `CASE_WITHOUT_EDGE`,
-	// `NAME_NOT_BROUGHT`, `PLACEHOLDER_NOT_FILLED` or `OUTPUT_NOT_DECLARED`. [Errors](/docs/errors) documents each
-	// code. More may be added.
+	// `NAME_NOT_BROUGHT`, `PLACEHOLDER_NOT_FILLED`, `OUTPUT_NOT_DECLARED`, `EXPRESSION_INVALID` or
+	// `INPUT_SHADOWED`. [Errors](/docs/errors) documents each code. More may be added.
 	//
 	//
 	// Examples: TIMEOUT_UNHANDLED

@@ -44,20 +44,19 @@ func (b *binding) has(name string) bool {
 	return false
 }
 
-func check(text string, root ast.Node) (program *Program, err error) {
-	c := &checker{program: &Program{
-		text: text, root: root, names: map[string]bool{}, lenient: map[*ast.IdentifierNode]bool{}, patterns: map[*ast.BinaryNode]*pattern{},
-	}}
+func check(p *Program) (program *Program, err error) {
+	p.names, p.lenient, p.patterns = map[string]bool{}, map[*ast.IdentifierNode]bool{}, map[*ast.BinaryNode]*pattern{}
+	c := &checker{program: p}
 	defer func() {
 		if cause := recover(); cause != nil {
 			refusal, ok := cause.(*Error)
 			if !ok {
-				refusal = at(text, 0, Syntax, "this is not a valid expression")
+				refusal = at(p.text, 0, Syntax, "this is not a valid expression")
 			}
 			program, err = nil, refusal
 		}
 	}()
-	c.walk(root, surroundings{})
+	c.walk(p.root, surroundings{})
 	return c.program, nil
 }
 
@@ -79,7 +78,7 @@ func (c *checker) walk(node ast.Node, s surroundings) {
 		if node.Value == "$env" {
 			c.refuse(node, UnknownName, "$env is not part of the language: use the names of the values")
 		}
-		if name := node.Value; !s.variables.has(name) {
+		if name := node.Value; !s.variables.has(name) && !c.program.refers(name) {
 			c.program.names[name] = c.program.names[name] || !s.sometimes && !c.program.lenient[node]
 		}
 	case *ast.PointerNode:
@@ -169,7 +168,7 @@ func (c *checker) binary(node *ast.BinaryNode, s surroundings) {
 			c.allowAbsent(node.Right)
 		}
 	case "matches":
-		if text, ok := node.Right.(*ast.StringNode); ok && c.program.patterns[node] == nil {
+		if text, ok := node.Right.(*ast.StringNode); ok && c.program.patterns[node] == nil && !c.program.refers(text.Value) {
 			compiled, problem := compilePattern(text.Value)
 			if problem != "" {
 				c.refuse(text, Syntax, "%s", problem)
@@ -193,6 +192,9 @@ func (c *checker) member(node *ast.MemberNode, s surroundings) {
 }
 
 func (c *checker) variable(node *ast.VariableDeclaratorNode, s surroundings) {
+	if c.program.refers(node.Name) {
+		c.refuse(node, Syntax, "%s is a value: use a name for the variable", node.Name)
+	}
 	if isFunction(node.Name) || s.variables.has(node.Name) {
 		c.refuse(node, Syntax, "%s is reserved: use another name for the variable", short(node.Name))
 	}

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/expr-lang/expr/ast"
+
+	"github.com/weft-automation/weft/internal/kit/envref"
 )
 
 // run is an evaluation and its used budget.
@@ -16,6 +18,9 @@ type run struct {
 	memory  int
 	counted int      // items and fields of the result
 	pattern *pattern // the last pattern compiled at run time
+
+	variables envref.Values
+	completed map[ast.Node]completion
 }
 
 // scope has the variables and the predicate that are visible to a node, in addition to the values.
@@ -49,6 +54,9 @@ func (r *run) eval(node ast.Node, s scope) any {
 	case *ast.BoolNode:
 		return node.Value
 	case *ast.StringNode:
+		if r.program.refers(node.Value) {
+			return r.complete(node, node.Value).text
+		}
 		return node.Value
 	case *ast.IntegerNode:
 		return int64(node.Value)
@@ -99,19 +107,60 @@ func (r *run) eval(node ast.Node, s scope) any {
 }
 
 func (r *run) name(node *ast.IdentifierNode, s scope) any {
+	name := node.Value
+	if r.program.refers(name) {
+		whole := r.complete(node, name)
+		if whole.isValue {
+			return whole.value
+		}
+		name = whole.text
+	}
 	v, passed := s.variables, 0
-	for ; v != nil && v.name != node.Value; v = v.outer {
+	for ; v != nil && v.name != name; v = v.outer {
 		passed++
 	}
 	r.spend(node, passed/16)
 	if v != nil {
 		return v.value
 	}
-	value, ok := r.values[node.Value]
+	value, ok := r.values[name]
 	if !ok && !r.program.lenient[node] {
 		r.fail(node, UnknownName, "unknown value %s; %s", short(node.Value), r.present())
 	}
 	return value
+}
+
+// completion is a name or a string of the expression with the values of its references.
+type completion struct {
+	text    string
+	value   any  // the text with its type, if the name consists of references
+	isValue bool // whether it does
+}
+
+// complete returns the completion of a node with this text, which contains references.
+func (r *run) complete(node ast.Node, text string) completion {
+	if whole, done := r.completed[node]; done {
+		return whole
+	}
+	pairs := []string{}
+	for word, name := range r.program.references {
+		value, known := r.variables[name]
+		if !known && strings.Contains(text, word) {
+			r.fail(node, UnknownName, "there is no environment variable %s", name)
+		}
+		pairs = append(pairs, word, value)
+	}
+	whole := completion{text: strings.NewReplacer(pairs...).Replace(text)}
+	r.read(node, len(whole.text))
+	r.hold(node, len(whole.text), 1)
+	if _, named := node.(*ast.IdentifierNode); named && r.program.onlyRefers(text) {
+		whole.value, whole.isValue = typed(whole.text), true
+	}
+	if r.completed == nil {
+		r.completed = map[ast.Node]completion{}
+	}
+	r.completed[node] = whole
+	return whole
 }
 
 // present lists the names of the values.

@@ -17,12 +17,15 @@
 package expression
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/expr-lang/expr/ast"
+
+	"github.com/weft-automation/weft/internal/kit/envref"
 )
 
 // Limits on an expression and on the resources of one Run.
@@ -46,6 +49,9 @@ type Program struct {
 	names    map[string]bool              // of the values it uses; true if every evaluation needs the value
 	lenient  map[*ast.IdentifierNode]bool // names that evaluate to nil if missing: left of ??, before ?., compared with nil
 	patterns map[*ast.BinaryNode]*pattern // regular expressions that are literals
+
+	references map[string]string // variables by the word that stands for a reference in names and strings
+	mark       string            // a letter that only those words contain; empty without references
 }
 
 // pattern is a compiled regular expression and its cost per character.
@@ -57,7 +63,59 @@ type pattern struct {
 
 // Compile parses an expression. Its error is an *Error: SYNTAX with the position and what was
 // expected there, UNKNOWN_NAME, or TOO_EXPENSIVE.
-func Compile(text string) (*Program, error) {
+func Compile(text string) (*Program, error) { return compile(text, &Program{}) }
+
+// CompileReferring is Compile for an expression with references to environment variables:
+// {{env.NAME}} stands for a value that RunWith gets. A value is never parsed as a part of the
+// expression. In a string or a name, a reference completes the string or the name. Elsewhere, it has
+// the variable's value, and values that look like numbers, booleans or null have these types.
+func CompileReferring(text string) (*Program, error) {
+	if !envref.In(text) {
+		return Compile(text)
+	}
+	// Each reference becomes a word of the same length, so that positions stay the same. The mark
+	// makes the word different from everything in the text.
+	mark := '\u4e00'
+	for strings.ContainsRune(text, mark) {
+		mark++
+	}
+	p := &Program{references: map[string]string{}, mark: string(mark)}
+	envref.Replace(text, func(name string) string {
+		p.references[p.word(name)] = name
+		return ""
+	})
+	program, err := compile(text, p)
+	if refusal, ok := errors.AsType[*Error](err); ok {
+		refusal.Message = p.readable(refusal.Message)
+	}
+	return program, err
+}
+
+// word returns the word that stands for a reference.
+func (p *Program) word(name string) string {
+	return p.mark + p.mark + "env" + p.mark + name + p.mark + p.mark
+}
+
+// refers reports whether a name or a string of the expression contains a reference.
+func (p *Program) refers(text string) bool { return p.mark != "" && strings.Contains(text, p.mark) }
+
+// onlyRefers reports whether a name consists of references.
+func (p *Program) onlyRefers(text string) bool {
+	for word := range p.references {
+		text = strings.ReplaceAll(text, word, "")
+	}
+	return text == ""
+}
+
+// readable returns a string with references as the author wrote them.
+func (p *Program) readable(text string) string {
+	for word, name := range p.references {
+		text = strings.ReplaceAll(text, word, "{{env."+name+"}}")
+	}
+	return text
+}
+
+func compile(text string, p *Program) (*Program, error) {
 	switch {
 	case len(text) > MaxText:
 		return nil, &Error{Code: TooExpensive, Line: 1, Column: 1, Message: fmt.Sprintf("the expression has %d bytes; at most %d are allowed", len(text), MaxText)}
@@ -66,18 +124,26 @@ func Compile(text string) (*Program, error) {
 	case strings.TrimSpace(text) == "":
 		return nil, &Error{Code: Syntax, Line: 1, Column: 1, Message: "the expression is empty"}
 	}
-	root, err := parse(text)
+	parsed := text
+	if p.mark != "" {
+		parsed = envref.Replace(text, p.word)
+	}
+	root, err := parse(parsed)
 	if err != nil {
 		return nil, err
 	}
-	return check(text, root)
+	p.text, p.root = text, root
+	return check(p)
 }
 
 // Run evaluates the expression. The values are decoded JSON, with numbers as json.Number, float64,
 // int or int64. Run doesn't modify them. The result has the same types, can be encoded as JSON, and
 // may share parts with the values. Every error is an *Error that contains none of the values.
-func (p *Program) Run(values map[string]any) (result any, err error) {
-	r := &run{program: p, values: values}
+func (p *Program) Run(values map[string]any) (result any, err error) { return p.RunWith(values, nil) }
+
+// RunWith is Run with the values of the variables that the expression refers to.
+func (p *Program) RunWith(values map[string]any, variables envref.Values) (result any, err error) {
+	r := &run{program: p, values: values, variables: variables}
 	defer func() {
 		if cause := recover(); cause != nil {
 			result, err = nil, r.failure(cause)
@@ -91,6 +157,7 @@ func (p *Program) Run(values map[string]any) (result any, err error) {
 // failure returns the error of an aborted run.
 func (r *run) failure(cause any) error {
 	if err, ok := cause.(*Error); ok {
+		err.Message = r.program.readable(err.Message)
 		return err
 	}
 	return fmt.Errorf("evaluate expression: %v", cause)

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"math"
 	"math/big"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,6 +28,45 @@ func whole(f float64) any {
 // perDigits is how many characters of a number cost one step. It is smaller than for strings,
 // because parsing reads the characters of a fraction more than once.
 const perDigits = 16
+
+// numeral matches the texts that may be a single number of the language.
+var numeral = regexp.MustCompile(`^[-+]?\.?[0-9][0-9A-Za-z_.+-]*$`)
+
+// typed returns the value of a variable outside of quotes: a number, a boolean or nil if the text is
+// one, and otherwise the text.
+func typed(text string) any {
+	switch word := strings.TrimSpace(text); {
+	case word == "true", word == "false":
+		return word == "true"
+	case word == "null", word == "nil":
+		return nil
+	case len(word) > MaxText || !numeral.MatchString(word):
+		return text
+	default:
+		program, err := Compile(word)
+		if err == nil && isLiteral(program.root) {
+			if n, err := program.Run(nil); err == nil {
+				return n
+			}
+		}
+		if json.Valid([]byte(word)) { // too large for the language, as numbers of inputs can be
+			return json.Number(word)
+		}
+		return text
+	}
+}
+
+// isLiteral reports whether a node is a number, with or without a sign.
+func isLiteral(node ast.Node) bool {
+	if sign, ok := node.(*ast.UnaryNode); ok && (sign.Operator == "-" || sign.Operator == "+") {
+		node = sign.Node
+	}
+	switch node.(type) {
+	case *ast.IntegerNode, *ast.FloatNode:
+		return true
+	}
+	return false
+}
 
 func isNumber(value any) bool {
 	switch value.(type) {

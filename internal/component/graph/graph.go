@@ -180,5 +180,7 @@ const (
 	WarnCase        = "CASE_WITHOUT_EDGE"
 	WarnName        = "NAME_NOT_BROUGHT"
 	WarnPlaceholder = "PLACEHOLDER_NOT_FILLED"
+	WarnExpression  = "EXPRESSION_INVALID"
+	WarnShadowed    = "INPUT_SHADOWED"
 	WarnOutput      = "OUTPUT_NOT_DECLARED"
 )

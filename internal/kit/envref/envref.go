@@ -35,6 +35,23 @@ var reference = regexp.MustCompile(`\{\{env\.([A-Z][A-Z0-9_]{0,63})\}\}`)
 // only at run time.
 func In(text string) bool { return reference.MatchString(text) }
 
+// Only returns the name of the variable if a string consists of one reference.
+func Only(text string) (name string, ok bool) {
+	text = strings.TrimSpace(text)
+	match := reference.FindStringSubmatch(text)
+	if match == nil || match[0] != text {
+		return "", false
+	}
+	return match[1], true
+}
+
+// Replace replaces each reference in a string with the result of a function of the variable's name.
+func Replace(text string, with func(name string) string) string {
+	return reference.ReplaceAllStringFunc(text, func(match string) string {
+		return with(strings.TrimSuffix(strings.TrimPrefix(match, prefix), "}}"))
+	})
+}
+
 // scheme matches the name of an authentication scheme (RFC 9110 part 11.1) before a reference.
 var scheme = regexp.MustCompile(`^[A-Za-z][A-Za-z-]* $`)
 

@@ -357,6 +357,9 @@ func (f *fold) resolve(c graph.Component) (graph.Component, error) {
 			return c, err
 		}
 		value, err := env.Values.Resolve(part.pointer, *part.value)
+		if err == nil && entry.Flow().Expressions && part.value == &c.Config {
+			continue // the module binds the values
+		}
 		if err == nil {
 			value, err = schema.Convert(value)
 		}
@@ -378,23 +381,4 @@ func unresolved(pointer string, err error) error {
 		Code: fault.InvalidInput, Message: message,
 		Details: []fault.Detail{{Code: string(fault.InvalidInput), Message: message, Pointer: pointer}},
 	}
-}
-
-// checkInput checks a bound input against the limits of a caller's input (decisions 1.1).
-// Executions check the rest themselves. Components that the engine runs are checked here if they
-// refer to variables, whose values were unknown when the workflow was saved.
-func (f *fold) checkInput(written graph.Component, t *stage, input json.RawMessage) error {
-	_, control := controls[written.Module]
-	switch {
-	case len(input) > maxStageValue:
-		return fault.New(fault.InvalidInput, "The input, including the values of connections, has %d bytes. At most %d are allowed.", len(input), maxStageValue)
-	case !control:
-		return nil
-	case len(envref.Names(written.Input, written.Config)) > 0:
-		return f.engine.Modules.Check(written.Module, input, Object(t.component.Config), f.variables.Secrets...)
-	}
-	if refusal, ok := errors.AsType[*fault.Error](strictjson.Check(input)); ok {
-		return fault.New(fault.InvalidInput, "The input, including the values of connections, is invalid: %s.", refusal.Message)
-	}
-	return nil
 }

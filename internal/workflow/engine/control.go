@@ -14,6 +14,8 @@ import (
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/component/graph"
 	"github.com/weft-automation/weft/internal/component/modules/logic"
+	"github.com/weft-automation/weft/internal/kit/envref"
+	"github.com/weft-automation/weft/internal/kit/fault"
 	"github.com/weft-automation/weft/internal/kit/status"
 	"github.com/weft-automation/weft/internal/kit/strictjson"
 	"github.com/weft-automation/weft/internal/kit/timestamp"
@@ -34,6 +36,25 @@ func init() {
 		component.Delay: (*fold).pause, component.WaitUntil: (*fold).pause, component.WaitForSignal: (*fold).waitForSignal,
 		component.RunWorkflow: (*fold).runWorkflow, component.Respond: (*fold).respond, component.Fail: (*fold).failOnPurpose,
 	}
+}
+
+// checkInput checks a bound input against the limits of a caller's input (decisions 1.1).
+// Executions check the rest themselves. Components that the engine runs are checked here if they
+// refer to variables, whose values were unknown when the workflow was saved.
+func (f *fold) checkInput(written graph.Component, t *stage, input json.RawMessage) error {
+	_, control := controls[written.Module]
+	switch {
+	case len(input) > maxStageValue:
+		return fault.New(fault.InvalidInput, "The input, including the values of connections, has %d bytes. At most %d are allowed.", len(input), maxStageValue)
+	case !control:
+		return nil
+	case len(envref.Names(written.Input, written.Config)) > 0:
+		return f.engine.Modules.Check(written.Module, input, Object(t.component.Config), f.variables.Secrets...)
+	}
+	if refusal, ok := errors.AsType[*fault.Error](strictjson.Check(input)); ok {
+		return fault.New(fault.InvalidInput, "The input, including the values of connections, is invalid: %s.", refusal.Message)
+	}
+	return nil
 }
 
 // triggered outputs the input of the run and the time of its trigger.
@@ -145,7 +166,11 @@ func setTime(fields map[string]json.RawMessage, name string, at time.Time) error
 
 // evaluate runs a component whose output depends only on its input and config.
 func (f *fold) evaluate(sc *scope, t *stage, input json.RawMessage) error {
-	outcome, err := logic.Evaluate(t.component.Module, input, Object(t.component.Config))
+	env, err := f.environment()
+	if err != nil {
+		return err
+	}
+	outcome, err := logic.Evaluate(t.component.Module, input, Object(t.component.Config), env.Values)
 	if err != nil {
 		f.addStage(sc, t.failed(err))
 		return nil

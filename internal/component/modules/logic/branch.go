@@ -6,6 +6,7 @@ import (
 
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/component/graph"
+	"github.com/weft-automation/weft/internal/kit/envref"
 	"github.com/weft-automation/weft/internal/kit/fault"
 )
 
@@ -15,7 +16,7 @@ const maxCases = 50
 const expressionField = `{"type": "string", "minLength": 1, "maxLength": 4096, "title": "Expression", "description": "An expression in the expr language. The values of the input are available by name.", "examples": ["%s"]}`
 
 var condition = &module{
-	flow: component.Flow{Ports: []string{graph.PortThen, graph.PortElse}, Review: reviewExpression},
+	flow: component.Flow{Ports: []string{graph.PortThen, graph.PortElse}, Review: reviewExpression, Expressions: true},
 	Descriptor: inWorkflows(component.If, "If",
 		"Continues at then if the condition is true, otherwise at else. If the condition can't be evaluated and onFailure is continue, the run continues at else. To handle errors separately, connect the port error.",
 		anything+`"examples": [{"amount": 1200, "country": "DE"}]`,
@@ -24,12 +25,12 @@ var condition = &module{
 			"result": {"type": "boolean", "title": "Result", "description": "Whether the condition is true.", "examples": [true]}
 		}`),
 	check: checkExpression,
-	evaluate: func(input, config json.RawMessage) (Outcome, error) {
+	evaluate: func(input, config json.RawMessage, variables envref.Values) (Outcome, error) {
 		c, err := component.Decode[expressionConfig](config)
 		if err != nil {
 			return Outcome{}, err
 		}
-		holds, err := boolean("expression", c.Expression, input)
+		holds, err := boolean("expression", c.Expression, input, variables)
 		if err != nil {
 			return Outcome{}, err
 		}
@@ -42,7 +43,7 @@ var condition = &module{
 }
 
 var selection = &module{
-	flow: component.Flow{CasePorts: caseNames, CasesAt: "/config/cases/*/name", Review: reviewCases},
+	flow: component.Flow{CasePorts: caseNames, CasesAt: "/config/cases/*/name", Review: reviewCases, Expressions: true},
 	Descriptor: inWorkflows(component.Switch, "Switch",
 		"Continues at the port of the first case that is true, otherwise at default. If a case can't be evaluated and onFailure is continue, the run continues at default. To handle errors separately, connect the port error.",
 		anything+`"examples": [{"amount": 1200}]`,
@@ -57,13 +58,13 @@ var selection = &module{
 			"case": {"type": "string", "title": "Case", "description": "The name of the first case that is true, or default.", "examples": ["large"]}
 		}`),
 	check: checkCases,
-	evaluate: func(input, config json.RawMessage) (Outcome, error) {
+	evaluate: func(input, config json.RawMessage, variables envref.Values) (Outcome, error) {
 		c, err := component.Decode[switchConfig](config)
 		if err != nil {
 			return Outcome{}, err
 		}
 		for i, one := range c.Cases {
-			holds, err := boolean(fmt.Sprintf("cases[%d].expression", i), one.Expression, input)
+			holds, err := boolean(fmt.Sprintf("cases[%d].expression", i), one.Expression, input, variables)
 			if err != nil {
 				return Outcome{}, err
 			}

@@ -35,7 +35,7 @@ func constant(name, title, kind, example string) *module {
 			component.NoFields,
 			fmt.Sprintf(`"description": "The value.", "required": ["value"], "properties": {"value": {%s"title": "Value", "description": "The value to return.", "examples": [%s]}}, "examples": [{"value": %[2]s}]`, typed, example),
 			fmt.Sprintf(`"description": "The value.", "required": ["value"], "properties": {"value": {%s"title": "Value", "description": "The value from the config.", "examples": [%s]}}`, typed, example)),
-		evaluate: func(_, config json.RawMessage) (Outcome, error) {
+		evaluate: func(_, config json.RawMessage, _ envref.Values) (Outcome, error) {
 			c, err := members(config)
 			if err != nil {
 				return Outcome{}, err
@@ -81,7 +81,7 @@ var arrayBuilder = &module{
 		`"description": "The array.", "required": ["array"], "properties": {
 			"array": {"type": "array", "items": {}, "title": "Array", "description": "The items, in the order of their indexes.", "examples": [["first", "second"]]}
 		}`),
-	evaluate: func(input, config json.RawMessage) (Outcome, error) {
+	evaluate: func(input, config json.RawMessage, _ envref.Values) (Outcome, error) {
 		c, err := component.Decode[struct{ ItemType string }](config)
 		if err != nil {
 			return Outcome{}, err

@@ -35,7 +35,7 @@ func TestOutcomes(t *testing.T) {
 		{"JSON_CONSTANT", `{}`, `{"value":{"b":[1,2.0],"a":"x"}}`, "next", `{"value":{"a":"x","b":[1,2.0]}}`},
 	} {
 		for range 3 {
-			got, err := Evaluate(c.module, raw(c.input), raw(c.config))
+			got, err := Evaluate(c.module, raw(c.input), raw(c.config), nil)
 			if err != nil || got.Port != c.port || string(got.Output) != c.output {
 				t.Errorf("%s %s %s: %s by %s, %v; want %s by %s", c.module, c.input, c.config, got.Output, got.Port, err, c.output, c.port)
 			}
@@ -70,7 +70,7 @@ func TestInvalidCallsFail(t *testing.T) {
 		{"FOR_EACH", `{}`, `{}`, "INTERNAL_ERROR", "without a run"},
 		{"RANDOM_UUID", `{}`, `{}`, "INTERNAL_ERROR", "without a run"},
 	} {
-		got, err := Evaluate(c.module, raw(c.input), raw(c.config))
+		got, err := Evaluate(c.module, raw(c.input), raw(c.config), nil)
 		failed, ok := errors.AsType[*component.Error](err)
 		if !ok || failed.Code != c.code || failed.Retryable || !strings.Contains(failed.Message, c.message) || got.Output != nil {
 			t.Errorf("%s %.60s %.60s: %.60s, %v; want %s %s", c.module, c.input, c.config, got.Output, err, c.code, c.message)
@@ -79,7 +79,7 @@ func TestInvalidCallsFail(t *testing.T) {
 			t.Errorf("%s: a value is in %v", c.module, err)
 		}
 	}
-	_, err := Evaluate("IF", raw(`{}`), raw(`{"expression":"true and\n nowhere"}`))
+	_, err := Evaluate("IF", raw(`{}`), raw(`{"expression":"true and\n nowhere"}`), nil)
 	failed, _ := errors.AsType[*component.Error](err)
 	if failed == nil || string(failed.Details) != `{"column":2,"field":"expression","line":2,"reason":"UNKNOWN_NAME"}` {
 		t.Errorf("%+v", failed)
@@ -277,7 +277,7 @@ func TestOutcomesFitTheirSchemas(t *testing.T) {
 			if len(m.CheckConfig(config)) > 0 {
 				t.Errorf("%s: the example %s: %+v", m.Module, config, m.CheckConfig(config))
 			}
-			outcome, err := Evaluate(m.Module, schemas[0].Examples[0], config)
+			outcome, err := Evaluate(m.Module, schemas[0].Examples[0], config, nil)
 			if err != nil {
 				t.Errorf("%s with %s: %v", m.Module, config, err)
 				continue

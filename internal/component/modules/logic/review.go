@@ -54,9 +54,15 @@ func provided(input json.RawMessage, bound []string) map[string]bool {
 }
 
 func reviewNames(pointer, text string, provided map[string]bool) (faults, warnings []fault.Detail) {
-	program, err := expression.Compile(text)
-	if err != nil || envref.In(text) {
-		return nil, nil // compile errors are reported by compiles; environment variables are known only at run time
+	if _, only := envref.Only(text); only {
+		return nil, nil // the variable has the whole expression, which is known only at run time
+	}
+	program, err := expression.CompileReferring(text)
+	switch {
+	case err != nil && envref.In(text):
+		return nil, []fault.Detail{{Code: graph.WarnExpression, Pointer: pointer, Message: fmt.Sprintf("always fails: a reference in an expression is a value, and not a part of its code; %v", err)}}
+	case err != nil:
+		return nil, nil // compiles reports the error
 	}
 	missing := func(names []string) []string {
 		return slices.DeleteFunc(names, func(name string) bool { return provided[name] })
@@ -70,8 +76,14 @@ func reviewNames(pointer, text string, provided map[string]bool) (faults, warnin
 	if names := missing(needed); len(names) > 0 {
 		faults = problem(pointer, fmt.Sprintf("no input provides %s, so the expression always fails; set or connect the input; %s", strings.Join(names, ", "), there))
 	}
+	if envref.In(text) { // older versions accepted the definition
+		for i := range faults {
+			faults[i].Code = graph.WarnName
+		}
+		faults, warnings = nil, faults
+	}
 	if names := missing(others); len(names) > 0 {
-		warnings = []fault.Detail{{Code: graph.WarnName, Pointer: pointer, Message: fmt.Sprintf("no input provides %s; %s", strings.Join(names, ", "), there)}}
+		warnings = append(warnings, fault.Detail{Code: graph.WarnName, Pointer: pointer, Message: fmt.Sprintf("no input provides %s; %s", strings.Join(names, ", "), there)})
 	}
 	return faults, warnings
 }

@@ -13,7 +13,7 @@ import (
 )
 
 var transform = &module{
-	flow: component.Flow{Review: reviewExpression},
+	flow: component.Flow{Review: reviewExpression, Expressions: true},
 	Descriptor: standalone(inWorkflows(component.Transform, "Transform",
 		"Evaluates an expression over the values of its input.",
 		anything+`"examples": [{"prices": [3, 4.5], "rate": 2}]`,
@@ -22,12 +22,12 @@ var transform = &module{
 			"result": {"title": "Result", "description": "The value of the expression. Integers are exact up to 64 bits; pass larger ones as strings.", "examples": [15]}
 		}`)),
 	check: checkExpression,
-	evaluate: func(input, config json.RawMessage) (Outcome, error) {
+	evaluate: func(input, config json.RawMessage, variables envref.Values) (Outcome, error) {
 		c, err := component.Decode[expressionConfig](config)
 		if err != nil {
 			return Outcome{}, err
 		}
-		value, err := evaluate("expression", c.Expression, input)
+		value, err := evaluate("expression", c.Expression, input, variables)
 		if err != nil {
 			return Outcome{}, err
 		}
@@ -53,8 +53,8 @@ func checkExpression(config json.RawMessage) []fault.Detail {
 	return compiles("/expression", c.Expression)
 }
 
-// compiles reports errors in an expression when the workflow is saved. It skips expressions with
-// environment variables, which are complete only at run time.
+// compiles reports errors in an expression when the workflow is saved. In expressions with
+// references, reviewNames reports them as warnings: older versions accepted such definitions.
 func compiles(pointer, text string) []fault.Detail {
 	if envref.In(text) {
 		return nil
@@ -65,17 +65,24 @@ func compiles(pointer, text string) []fault.Detail {
 	return nil
 }
 
-// evaluate returns the value of an expression over the fields of the input.
-func evaluate(field, text string, input json.RawMessage) (any, error) {
+// evaluate returns the value of an expression over the fields of the input. An expression that
+// consists of one reference is the variable's value. Other references are values of the expression.
+func evaluate(field, text string, input json.RawMessage, variables envref.Values) (any, error) {
 	values, err := members(input)
 	if err != nil {
 		return nil, err
 	}
-	program, err := expression.Compile(text)
+	compile := expression.Compile
+	if name, only := envref.Only(text); only && variables != nil {
+		text = variables[name]
+	} else if variables != nil {
+		compile = expression.CompileReferring
+	}
+	program, err := compile(text)
 	if err != nil {
 		return nil, expressionError(field, err)
 	}
-	value, err := program.Run(values)
+	value, err := program.RunWith(values, variables)
 	if err != nil {
 		return nil, expressionError(field, err)
 	}
@@ -83,8 +90,8 @@ func evaluate(field, text string, input json.RawMessage) (any, error) {
 }
 
 // boolean returns the value of a condition. It returns INVALID_INPUT if the value is not a boolean.
-func boolean(field, text string, input json.RawMessage) (bool, error) {
-	value, err := evaluate(field, text, input)
+func boolean(field, text string, input json.RawMessage, variables envref.Values) (bool, error) {
+	value, err := evaluate(field, text, input, variables)
 	if err != nil {
 		return false, err
 	}
