@@ -1,3 +1,5 @@
+//go:build linux
+
 package main
 
 import (
@@ -255,7 +257,8 @@ func TestDebianPackageInstallsUpgradesAndKeepsTheMasterKey(t *testing.T) {
 		must(t, "systemd-analyze", "security", "--offline=true", "--threshold=20", "--root="+h.root, unit)
 	}
 
-	settings := "DATABASE_URL=" + dsn + "\n"
+	// The package's user may not open the folder of the test server's socket.
+	settings := "DATABASE_URL=" + pgtest.NewCutter(t, dsn).DSN + "\n"
 	if err := os.WriteFile(h.path("etc/weft/weft.env"), []byte(settings), 0o640); err != nil {
 		t.Fatal(err)
 	}
