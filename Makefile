@@ -45,6 +45,7 @@ RELEASED := conformance/released
 
 help:
 	@echo "make dev       build and run Weft on a private PostgreSQL"
+	@echo "make dist      archives, Debian and npm packages with checksums, in dist/"
 	@echo "make test      every test (the first time 10 to 20 minutes on 2 cores)"
 	@echo "make soak      the long tests in parts, such as soak-kills; skips parts that passed at this commit"
 	@echo "make judges    tests that Specmatic makes of openapi.yaml; it takes Java 17"
@@ -71,6 +72,13 @@ version:
 build: go
 	@test -x bin/weft || echo "Building bin/weft. The first time takes minutes, because the dependencies are downloaded and compiled."
 	@go build -ldflags '-X github.com/weft-automation/weft/internal/program/app.stamp=$(VERSION)' -o bin/weft ./cmd/weft
+
+# Two runs of the same commit with the same Go release write the same bytes.
+DIST_EPOCH ?= $(shell git -c safe.directory='*' log -1 --format=%ct 2>/dev/null || echo 315532800)
+
+dist: go
+	@go run ./internal/program/dist -version '$(VERSION)' -epoch $(DIST_EPOCH) $(ARGS)
+	@cat dist/SHA256SUMS
 
 dev: build
 	@exec bin/weft dev $(ARGS)
@@ -122,7 +130,7 @@ fuzz: go
 # The soak runs every test at its full size, in parts that aim at 20 minutes or less. `make soak` runs
 # them in this order, and skips those that have passed at this commit.
 SOAK       := WEFT_SOAK=1 go test -count=1 -shuffle=on -timeout 30m
-SOAK_PARTS := conform judges generators kills operations graphs cron platform services pages plain race lint fuzz
+SOAK_PARTS := conform judges generators kills operations graphs cron platform services packages pages plain race lint fuzz
 SOAK_DONE   = .soak/$(shell git rev-parse --verify HEAD 2>/dev/null)
 FIGURES    := grep -vE '^ *(===|--- PASS)' # removes the names of passed tests, and keeps what they log
 
@@ -162,7 +170,13 @@ soak-platform: go
 
 soak-services: go $(NODE_DONE)
 	$(SOAK) -p 1 -skip Lighthouse $$(go list ./gen/... ./conformance/... ./internal/component/... ./internal/execution/... ./internal/workflow/... ./internal/web/... ./internal/local/... ./internal/program/... | \
-		grep -vE '/(conformance|conformance/judges|internal/program/chaos|internal/workflow/run|internal/component/graph)$$')
+		grep -vE '/(conformance|conformance/judges|internal/program/(chaos|dist)|internal/workflow/run|internal/component/graph)$$')
+
+# The packages of users are built, installed, upgraded and removed in a folder.
+soak-packages: go
+	@for program in dpkg npm systemd-analyze systemd-sysusers; do command -v $$program >/dev/null || { echo "make soak-packages needs $$program." >&2; exit 1; }; done
+	@test "$$(id -u)" = 0 || { echo "make soak-packages installs a package and runs it as its user: run it as root." >&2; exit 1; }
+	$(SOAK) -v ./internal/program/dist | $(FIGURES)
 
 soak-pages: $(NODE_DONE)
 	npm --prefix $(TOOLS)/lighthouse ci --silent
@@ -223,6 +237,6 @@ $(NODE_DONE): $(TOOLS)/package-lock.json
 	@touch $@
 
 clean:
-	rm -rf bin
+	rm -rf bin dist
 
-.PHONY: help dev build version test cached programs load check lint prose vet static compiled race fuzz soak $(SOAK_PARTS:%=soak-%) judges generators bench generate breaking changes released tools go clean
+.PHONY: help dev build dist version test cached programs load check lint prose vet static compiled race fuzz soak $(SOAK_PARTS:%=soak-%) judges generators bench generate breaking changes released tools go clean

@@ -50,6 +50,7 @@ var chapters = []chapter{
 		{"chain", "Payments on a private chain", "Build, sign, send and await EVM transactions with weft dev."},
 	}},
 	{"Operate", []article{
+		{"install", "Install", "Install Weft as a Debian package, an npm package, an archive or a container."},
 		{"deployment", "Deployment", "Run Weft for others: processes, TLS, and a list of what to set up."},
 		{"database", "PostgreSQL", "Roles, connections and connection poolers."},
 		{"proxies", "Behind a proxy", "Configure nginx, HAProxy or a load balancer so that signatures, streams and limits work."},

@@ -1,0 +1,371 @@
+//go:build linux
+
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/weft-automation/weft/internal/kit/waittest"
+	"github.com/weft-automation/weft/internal/local/pgtest"
+)
+
+// built returns a release of the real binary for this machine.
+func built(t *testing.T, version string) release {
+	t.Helper()
+	r := release{version: version, changed: time.Unix(1_000_000_000, 0).UTC(), out: t.TempDir()}
+	if err := r.build(t.Context(), []string{"linux/" + runtime.GOARCH}); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// prepare returns a program whose output is logged if the test fails.
+func prepare(t *testing.T, name string, args ...string) (*exec.Cmd, *bytes.Buffer) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), name, args...)
+	var out bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &out
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("%s %v:\n%s", filepath.Base(name), args, out.String())
+		}
+	})
+	return cmd, &out
+}
+
+func must(t *testing.T, name string, args ...string) string {
+	t.Helper()
+	cmd, out := prepare(t, name, args...)
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%s: %v", filepath.Base(name), err)
+	}
+	return out.String()
+}
+
+// host is a folder into which dpkg installs as if it were the root of a machine.
+type host struct {
+	root     string
+	uid, gid uint32
+}
+
+func newHost(t *testing.T) *host {
+	t.Helper()
+	root := t.TempDir()
+	// The package's own user must be able to run the binary below the folder.
+	if err := os.Chmod(filepath.Dir(root), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{"var/lib/dpkg/updates", "var/lib/dpkg/info", "etc"} {
+		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, file := range []string{"status", "available"} {
+		if err := os.WriteFile(filepath.Join(root, "var/lib/dpkg", file), nil, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return &host{root: root}
+}
+
+func (h *host) path(name string) string { return filepath.Join(h.root, name) }
+
+// dpkg runs dpkg on the folder. The scripts run outside of it, because it contains no shell. The
+// packages that weft depends on are those of the machine.
+func (h *host) dpkg(t *testing.T, args ...string) {
+	t.Helper()
+	must(t, "dpkg", append([]string{"--root=" + h.root, "--force-script-chrootless", "--force-depends"}, args...)...)
+}
+
+func (h *host) install(t *testing.T, r release) {
+	t.Helper()
+	h.dpkg(t, "--install", filepath.Join(r.out, "weft_"+r.debianVersion()+"_"+runtime.GOARCH+".deb"))
+	for line := range strings.Lines(read(t, h.path("etc/passwd"))) {
+		if fields := strings.Split(line, ":"); fields[0] == "weft" {
+			uid, _ := strconv.Atoi(fields[2])
+			gid, _ := strconv.Atoi(fields[3])
+			h.uid, h.gid = uint32(uid), uint32(gid)
+		}
+	}
+	if h.uid == 0 {
+		t.Fatal("the package created no user")
+	}
+}
+
+func (h *host) expectMode(t *testing.T, name string, want fs.FileMode) {
+	t.Helper()
+	info, err := os.Stat(h.path(name))
+	if err != nil {
+		t.Error(err)
+	} else if info.Mode().Perm() != want {
+		t.Errorf("%s has mode %o, want %o", name, info.Mode().Perm(), want)
+	}
+}
+
+func (h *host) expectMissing(t *testing.T, name string) {
+	t.Helper()
+	if _, err := os.Stat(h.path(name)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%s: %v, want it to be missing", name, err)
+	}
+}
+
+// unit prepares the ExecStart of a unit, with its environment files and as its user.
+func (h *host) unit(t *testing.T, name string, extra ...string) (*exec.Cmd, *bytes.Buffer) {
+	t.Helper()
+	var command, env []string
+	for _, line := range statements(read(t, h.path("usr/lib/systemd/system/"+name+".service"))) {
+		key, value, _ := strings.Cut(line, "=")
+		switch key {
+		case "ExecStart":
+			command = strings.Fields(value)
+		case "EnvironmentFile":
+			env = append(env, statements(read(t, h.path(value)))...)
+		}
+	}
+	cmd, out := prepare(t, h.path(command[0]), command[1:]...)
+	cmd.Env = append(env, extra...)
+	cmd.Dir = "/"
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: h.uid, Gid: h.gid}}
+	return cmd, out
+}
+
+// run starts a unit, waits until it is ready and returns its process and address.
+func (h *host) run(t *testing.T, name string) (*exec.Cmd, string) {
+	t.Helper()
+	api, ops := freeAddress(t), freeAddress(t)
+	cmd, _ := h.unit(t, name, "WEFT_ADDR="+api, "WEFT_OPS_ADDR="+ops, "WEFT_DRAIN_DELAY=0s")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	waittest.Until(t, name+" is ready", func() bool { return status(t.Context(), "http://"+ops+"/readyz") == http.StatusOK })
+	return cmd, api
+}
+
+func stop(t *testing.T, cmd *exec.Cmd) {
+	t.Helper()
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("%v: %v", cmd.Args, err)
+	}
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().String()
+}
+
+func status(ctx context.Context, url string) int {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return 0
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return 0
+	}
+	defer response.Body.Close()
+	return response.StatusCode
+}
+
+// emptyDatabase creates a database without Weft's schema.
+func emptyDatabase(t *testing.T) string {
+	t.Helper()
+	server := pgtest.ServerDSN(t)
+	name := "dist_" + strings.ToLower(rand.Text()[:10])
+	administer(t, server, "CREATE DATABASE "+name)
+	t.Cleanup(func() { administer(t, server, "DROP DATABASE "+name+" WITH (FORCE)") })
+	address, err := url.Parse(server)
+	if err != nil {
+		t.Fatal(err)
+	}
+	address.Path = "/" + name
+	return address.String()
+}
+
+func administer(t *testing.T, dsn, statement string) {
+	t.Helper()
+	ctx, cancel := waittest.CleanupContext(t)
+	defer cancel()
+	conn, err := pgx.Connect(ctx, dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(ctx)
+	if _, err := conn.Exec(ctx, statement); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// count returns the number of tables, or of rows of a table.
+func count(t *testing.T, dsn, from string) (rows int) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), dsn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context())
+	if err := conn.QueryRow(t.Context(), "SELECT count(*) FROM "+from).Scan(&rows); err != nil {
+		t.Fatal(err)
+	}
+	return rows
+}
+
+func TestDebianPackageInstallsUpgradesAndKeepsTheMasterKey(t *testing.T) {
+	if waittest.LeftToSoak(t, "internal/program/dist.TestUnitsRunAsTheirUserWithoutPrivileges", "internal/program/dist.TestPackageScriptsNeitherMigrateNorDelete", "internal/program/dist.TestDebianPackageNamesFilesThatExist") {
+		return
+	}
+	atRoot(t)
+	dsn := emptyDatabase(t)
+	first, second, h := built(t, "v0.1.0"), built(t, "v0.2.0"), newHost(t)
+
+	h.install(t, first)
+	h.expectMode(t, "usr/bin/weft", 0o755)
+	h.expectMode(t, "etc/weft", 0o750)
+	h.expectMode(t, "etc/weft/weft.env", 0o640)
+	h.expectMode(t, "etc/weft/master-key.env", 0o600)
+	key := read(t, h.path("etc/weft/master-key.env"))
+	// The units refer to units of systemd.
+	must(t, "cp", "-a", "/usr/lib/systemd/system/.", h.path("usr/lib/systemd/system"))
+	for _, unit := range []string{"weft-serve.service", "weft-work.service", "weft-migrate.service"} {
+		must(t, "systemd-analyze", "verify", "--man=no", "--root="+h.root, unit)
+		must(t, "systemd-analyze", "security", "--offline=true", "--threshold=20", "--root="+h.root, unit)
+	}
+
+	// The package's user may not open the folder of the test server's socket.
+	settings := "DATABASE_URL=" + pgtest.NewCutter(t, dsn).DSN + "\n"
+	if err := os.WriteFile(h.path("etc/weft/weft.env"), []byte(settings), 0o640); err != nil {
+		t.Fatal(err)
+	}
+	const tables = "pg_tables WHERE schemaname NOT IN ('pg_catalog', 'information_schema')"
+	if n := count(t, dsn, tables); n != 0 {
+		t.Errorf("the installation created %d tables", n)
+	}
+	migrate, _ := h.unit(t, "weft-migrate")
+	if err := migrate.Run(); err != nil {
+		t.Fatal(err)
+	}
+	serve, api := h.run(t, "weft-serve")
+	work, _ := h.run(t, "weft-work")
+	credentials := filepath.Join(t.TempDir(), "credentials.json")
+	h.weft(t, "admin", "owner", "acme", "ada@example.org", "--new-workspace")
+	h.weft(t, "admin", "credits", "acme", "1000", "--reference", "order 1")
+	h.weft(t, "keys", "create", "--workspace", "acme", "--label", "first", "--base-url", "http://"+api, "--out", credentials)
+	h.weft(t, "call", "RANDOM_UUID", "--credentials", credentials)
+
+	h.install(t, second)
+	if got := must(t, h.path("usr/bin/weft"), "--version"); !strings.Contains(got, "v0.2.0") {
+		t.Errorf("the upgraded binary is %s", got)
+	}
+	if read(t, h.path("etc/weft/master-key.env")) != key || read(t, h.path("etc/weft/weft.env")) != settings {
+		t.Error("the upgrade changed the settings or the master key")
+	}
+	// The processes of the first version continue until the operator restarts them.
+	h.weft(t, "call", "RANDOM_UUID", "--credentials", credentials)
+	stop(t, serve)
+	stop(t, work)
+	serve, _ = h.run(t, "weft-serve")
+	stop(t, serve)
+	if n := count(t, dsn, "executions"); n != 2 {
+		t.Errorf("%d executions after the upgrade, want 2", n)
+	}
+
+	h.dpkg(t, "--remove", "weft")
+	h.expectMissing(t, "usr/bin/weft")
+	h.expectMode(t, "etc/weft/weft.env", 0o640)
+	h.dpkg(t, "--purge", "weft")
+	h.expectMissing(t, "etc/weft/weft.env")
+	h.expectMode(t, "etc/weft/master-key.env", 0o600)
+	if read(t, h.path("etc/weft/master-key.env")) != key || count(t, dsn, "executions") != 2 {
+		t.Error("the purge changed the master key or the database")
+	}
+}
+
+// weft runs a command of the installed binary with the settings of the units.
+func (h *host) weft(t *testing.T, args ...string) {
+	t.Helper()
+	cmd, _ := prepare(t, h.path("usr/bin/weft"), args...)
+	for _, name := range []string{"weft.env", "master-key.env"} {
+		cmd.Env = append(cmd.Env, statements(read(t, h.path("etc/weft/"+name)))...)
+	}
+	cmd.Env = append(cmd.Env, "WEFT_ADMIN_PASSWORD=correct horse battery staple")
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("weft %v: %v", args, err)
+	}
+}
+
+func TestPackagesAreReproducible(t *testing.T) {
+	if waittest.LeftToSoak(t, "internal/program/dist.TestPackagesOfOneBinaryAreReproducible", "internal/program/dist.TestBillOfMaterialsIsRepeatable") {
+		return
+	}
+	atRoot(t)
+	r := built(t, "v0.1.0")
+	one := read(t, filepath.Join(r.out, "SHA256SUMS"))
+	if two := read(t, filepath.Join(built(t, "v0.1.0").out, "SHA256SUMS")); one != two {
+		t.Errorf("first:\n%ssecond:\n%s", one, two)
+	}
+	t.Logf("SHA256SUMS of both:\n%s", one)
+	if list := read(t, filepath.Join(r.out, "weft_v0.1.0_linux_"+runtime.GOARCH+".cdx.json")); !strings.Contains(list, `"pkg:golang/github.com/jackc/pgx/v5@v`) {
+		t.Errorf("the bill of materials lacks a module: %s", list)
+	}
+}
+
+// npm installs the packed files without a network. The packages of other platforms are missing, as
+// they are for users.
+func TestNpmPackageRunsTheBinary(t *testing.T) {
+	if waittest.LeftToSoak(t, "internal/program/dist.TestLauncherOfNpmParses") {
+		return
+	}
+	atRoot(t)
+	r, dir := built(t, "v0.1.0"), t.TempDir()
+	here := binary{system: "linux", arch: runtime.GOARCH}
+	if err := r.npmLauncher([]binary{here, {system: "darwin", arch: "arm64"}}); err != nil {
+		t.Fatal(err)
+	}
+	packs := []string{"npm-weft-0.1.0.tgz", "npm-" + platformPackage(here) + "-0.1.0.tgz"}
+	for i, name := range packs {
+		packs[i] = filepath.Join(r.out, name)
+	}
+	must(t, "npm", append([]string{"install", "--offline", "--no-audit", "--no-fund", "--cache", t.TempDir(), "--prefix", dir}, packs...)...)
+	launcher := filepath.Join(dir, "node_modules", ".bin", "weft")
+	if got := must(t, launcher, "--version"); !strings.Contains(got, "v0.1.0") {
+		t.Errorf("the installed version is %s", got)
+	}
+	cmd, _ := prepare(t, launcher, "no-such-command")
+	var exit *exec.ExitError
+	if err := cmd.Run(); !errors.As(err, &exit) || exit.ExitCode() < 1 {
+		t.Errorf("an unknown command exits with %v", err)
+	}
+	if err := os.RemoveAll(filepath.Join(dir, "node_modules", filepath.FromSlash(scope+platformPackage(here)))); err != nil {
+		t.Fatal(err)
+	}
+	cmd, out := prepare(t, launcher, "--version")
+	if err := cmd.Run(); err == nil || !strings.Contains(out.String(), fmt.Sprintf("the package %s%s is not installed", scope, platformPackage(here))) {
+		t.Errorf("without its binary: %v: %s", err, out)
+	}
+}
