@@ -33,7 +33,7 @@ func (r *Registry) Check(module string, input, config json.RawMessage, secrets .
 	if err != nil {
 		return err
 	}
-	return fault.Unprocessable(append(details, more...))
+	return fault.Unprocessable(slices.Concat(details, more, entry.userInfo(input, config)))
 }
 
 // CheckMode returns INVALID_INPUT at /module, with a suggestion, if a module doesn't support the

@@ -246,3 +246,27 @@ func manyMembers(n int) string {
 	}
 	return text.String()
 }
+
+// An address with a user name or a password is rejected before the call, without showing it.
+func TestUserInfoInAnAddressIsRejected(t *testing.T) {
+	t.Parallel()
+	registry := checked(t)
+	entry, _ := registry.Lookup("PROBE")
+	for address, rejected := range map[string]bool{
+		"https://user:hunter2@a.test/":        true,
+		"https://hunter2@a.test":              true,
+		"https://{{env.USER}}:hunter2@a.test": true,
+		"https://a.test/@hunter2":             false,
+		"https://a.test?to=hunter2@b.test":    false,
+	} {
+		input := json.RawMessage(`{"token":"tok_1","size":1,"link":"` + address + `"}`)
+		faults, _ := entry.Review(input, json.RawMessage(`{}`), nil)
+		err := registry.Check("PROBE", input, json.RawMessage(`{}`))
+		if refused := err != nil && strings.Contains(fmt.Sprint(err, err.(*fault.Error).Details), "Authorization"); refused != rejected || len(faults) > 0 != rejected {
+			t.Errorf("%s: %v %v", address, err, faults)
+		}
+		if shown := fmt.Sprintf("%+v %+v", err, faults); strings.Contains(shown, "hunter2") && rejected && !strings.Contains(address, "{{") {
+			t.Errorf("%s is shown in %s", address, shown)
+		}
+	}
+}

@@ -51,6 +51,7 @@ func (e *Entry) Review(input, config json.RawMessage, bound []string) (faults, w
 	if review := e.Flow().Review; review != nil {
 		faults, warnings = review(input, config, bound)
 	}
+	faults = append(faults, e.userInfo(input, config)...)
 	for _, part := range []struct {
 		pointer string
 		data    json.RawMessage

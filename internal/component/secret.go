@@ -1,6 +1,7 @@
 package component
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"net/url"
@@ -33,6 +34,37 @@ func (e *Entry) AddressPaths() (input, config []string) {
 		return schema.Paths(func(s *jsonschema.Schema) bool { return s.Format == "uri" || s.Format == "age-recipient" })
 	}
 	return find(e.Input), find(e.Config)
+}
+
+// userInfo returns a fault for each address with a user name or a password, which egress would
+// reject when the component runs.
+func (e *Entry) userInfo(input, config json.RawMessage) (details []fault.Detail) {
+	inputs, configs := e.AddressPaths()
+	for _, part := range []struct {
+		pointer string
+		data    json.RawMessage
+		paths   []string
+	}{{"/input", input, inputs}, {"/config", config, configs}} {
+		if len(part.paths) == 0 || !bytes.Contains(part.data, []byte("@")) && !bytes.Contains(part.data, []byte(`\u`)) {
+			continue
+		}
+		value, err := strictjson.Decode(part.data)
+		if err != nil {
+			continue // reported by the check of the schema
+		}
+		for _, path := range part.paths {
+			eachSecret(value, "", splitPath(path), func(_, address string) {
+				_, rest, isURL := strings.Cut(address, "://")
+				authority, _, _ := strings.Cut(rest, "/")
+				authority, _, _ = strings.Cut(authority, "?")
+				authority, _, _ = strings.Cut(authority, "#")
+				if isURL && strings.Contains(authority, "@") {
+					details = append(details, fault.NewDetail(part.pointer+path, "must not contain a user name or a password: remove them, and send them in the header Authorization"))
+				}
+			})
+		}
+	}
+	return details
 }
 
 // Open reports whether the value with this name in a secret field is not secret, such as the Accept

@@ -107,7 +107,7 @@ func Bind(literal json.RawMessage, values []Bound) (json.RawMessage, error) {
 			return nil, bound.fail("it is missing, and the input is required")
 		}
 	}
-	return strictjson.Encode(input)
+	return strictjson.EncodeLike(input, object(literal))
 }
 
 // fail returns the BindError of the connection.

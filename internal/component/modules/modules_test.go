@@ -93,10 +93,10 @@ func TestModesOfTheLibrary(t *testing.T) {
 func TestSecretFieldsOfTheLibrary(t *testing.T) {
 	r := registry(t)
 	for module, want := range map[string]string{
-		"API_CALL": "/headers/*", "GET_EVM_ACCOUNT_BALANCE": "/jsonRpcUrl", "READ_EVM_CONTRACT": "/jsonRpcUrl", "WAIT_FOR_EVM_TRANSACTION": "/jsonRpcUrl", "HASH": "",
+		"API_CALL": "/headers/*", "GET_EVM_ACCOUNT_BALANCE": "/headers/* /jsonRpcUrl", "READ_EVM_CONTRACT": "/headers/* /jsonRpcUrl", "WAIT_FOR_EVM_TRANSACTION": "/headers/* /jsonRpcUrl", "HASH": "",
 		"SIGN_EVM_TRANSACTION": "/privateKey", "SIGN_EVM_MESSAGE": "/privateKey", "SIGN_EVM_TYPED_DATA": "/privateKey", "VERIFY_EVM_MESSAGE": "",
 		"HMAC": "/key", "AGE_ENCRYPT": "/data", "AGE_DECRYPT": "/ageIdentity",
-		"BUILD_EVM_TRANSACTION": "/jsonRpcUrl", "BROADCAST_EVM_TRANSACTION": "/jsonRpcUrl", "RESOLVE_ENS_NAME": "/jsonRpcUrl",
+		"BUILD_EVM_TRANSACTION": "/headers/* /jsonRpcUrl", "BROADCAST_EVM_TRANSACTION": "/headers/* /jsonRpcUrl", "RESOLVE_ENS_NAME": "/headers/* /jsonRpcUrl",
 	} {
 		if entry, _ := r.Lookup(module); strings.Join(entry.SecretPaths.Input, " ") != want {
 			t.Errorf("%s has the secret fields %v, want %s", module, entry.SecretPaths.Input, want)

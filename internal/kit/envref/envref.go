@@ -205,7 +205,7 @@ func (v Values) ResolveAs(pointer string, data, written json.RawMessage) (json.R
 	if err != nil {
 		return nil, err
 	}
-	return strictjson.Encode(resolved)
+	return strictjson.EncodeLike(resolved, data)
 }
 
 // filling is the state of one resolution.

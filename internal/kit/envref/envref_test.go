@@ -58,6 +58,7 @@ func TestValuesAreInsertedUnchanged(t *testing.T) {
 		`{"x":"{{env.A}}"}`:                               `{"x":"quo\"te \\ {{env.B}}"}`, // an inserted value is not scanned again
 		`{"x":["1{{env.B}}2{{env.E}}3",7]}`:               `{"x":["1b23",7]}`,
 		`{"big":12345678901234567890.5, "x":"{{env.B}}"}`: `{"big":12345678901234567890.5,"x":"b"}`,
+		`{"z":{"y":"{{env.B}}","b":1},"a":2}`:             `{"z":{"y":"b","b":1},"a":2}`,
 		`{"same" : "as it is"}`:                           `{"same" : "as it is"}`,
 		``:                                                ``,
 	} {

@@ -44,7 +44,7 @@ func (s *Schema) Convert(value json.RawMessage) (json.RawMessage, error) {
 	if !changed {
 		return value, nil
 	}
-	return strictjson.Encode(converted)
+	return strictjson.EncodeLike(converted, value)
 }
 
 // simple reports whether a value fits regardless of the values inside it.

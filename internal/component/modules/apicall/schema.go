@@ -1,9 +1,6 @@
 package apicall
 
-import (
-	"regexp"
-	"strings"
-)
+import "github.com/weft-automation/weft/internal/component/modules/upstream"
 
 // The keywords of the schemas.
 const configSchema = `"description": "The request, and how to handle the response.", "required": ["apiUrl", "method"], "properties": {
@@ -14,16 +11,10 @@ const configSchema = `"description": "The request, and how to handle the respons
 	"outputMapping": {"type": "object", "maxProperties": 50, "propertyNames": {"pattern": "^[A-Za-z_][A-Za-z0-9_-]{0,63}$", "not": {"enum": ["status", "headers", "body", "bodyEncoding"]}}, "additionalProperties": {"type": "string", "format": "value-path", "maxLength": 512}, "title": "Output mapping", "description": "Additional outputs: each name maps to a dotted path in the response body, such as data.items.0.price or data[\"odd.name\"]. The body is decoded as JSON whatever its content type. The call fails if the body is not JSON, or if a selected value cannot be stored; the rest of the body may have any form. If there is no value at the path, or the status is 204, 205 or 304, the output is null. Of fields with the same name, the last one is selected. A path that starts with status, headers or body selects from the response, unless the body has a field with that name. Header names match in any case.", "examples": [{"price": "data.price"}]}
 }, "examples": [{"apiUrl": "https://api.example.com/v1/prices/ETH", "method": "GET", "expectStatus": 200, "outputMapping": {"price": "data.price"}}]`
 
-// reservedNames matches both cases of each letter, because JavaScript validators don't support
-// (?i).
-var reservedNames = "^(" + regexp.MustCompile("[a-z]").ReplaceAllStringFunc(
-	"host|content-length|transfer-encoding|accept-encoding|connection|keep-alive|upgrade|te|trailer|expect|proxy-.*",
-	func(letter string) string { return "[" + strings.ToUpper(letter) + letter + "]" }) + ")$"
-
 // propertyNames rejects headers that control the connection or the framing and encoding of the
 // body.
 var inputSchema = `"description": "The headers, query and body to send.", "properties": {
-	"headers": {"type": "object", "default": {}, "maxProperties": 50, "propertyNames": {"pattern": "^[A-Za-z0-9!#$%&'*+.^_|~-]{1,128}$", "not": {"pattern": "` + reservedNames + `"}}, "additionalProperties": {"type": "string", "maxLength": 8192, "pattern": "^[\\t -~]*$", "x-secret": true}, "title": "Headers", "description": "The request headers. Their values are stored encrypted. Default headers are added, such as User-Agent, and Idempotency-Key for POST and PATCH.", "examples": [{"Accept": "application/json", "Authorization": "Bearer <token>"}]},
+	"headers": {"type": "object", "default": {}, "maxProperties": 50, "propertyNames": {"pattern": "^[A-Za-z0-9!#$%&'*+.^_|~-]{1,128}$", "not": {"pattern": "` + upstream.ReservedNames + `"}}, "additionalProperties": {"type": "string", "maxLength": 8192, "pattern": "^[\\t -~]*$", "x-secret": true}, "title": "Headers", "description": "The request headers. Their values are stored encrypted. Default headers are added, such as User-Agent, and Idempotency-Key for POST and PATCH.", "examples": [{"Accept": "application/json", "Authorization": "Bearer <token>"}]},
 	"query": {"type": "object", "maxProperties": 100, "additionalProperties": {"type": ["string", "number", "boolean", "null", "array"], "items": {"type": ["string", "number", "boolean"]}}, "title": "Query", "description": "Query parameters to add to the URL. An array repeats its parameter; null leaves it out.", "examples": [{"currency": "usd", "limit": 10}]},
 	"body": {"title": "Body", "description": "The request body. Without a Content-Type header, a string is sent as text/plain and any other value as JSON. With application/x-www-form-urlencoded, an object is sent as a form. Leave it out or use null to send no body.", "examples": [{"amount": "1"}]}
 }, "examples": [{"query": {"currency": "usd"}}]`

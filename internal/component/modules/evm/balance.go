@@ -31,7 +31,7 @@ func (*accountBalance) Describe() component.Descriptor {
 }
 
 func (m *accountBalance) Run(ctx context.Context, call component.Call) (component.Result, error) {
-	input, err := component.Decode[struct{ JSONRPCURL, TokenAddress, Account string }](call.Input)
+	input, err := component.Decode[struct{ TokenAddress, Account string }](call.Input)
 	if err != nil {
 		return component.Result{}, err
 	}
@@ -43,7 +43,7 @@ func (m *accountBalance) Run(ctx context.Context, call component.Call) (componen
 	if err != nil {
 		return component.Result{}, invalid("account", err)
 	}
-	node, err := dial(m.guard, input.JSONRPCURL)
+	node, err := dial(m.guard, call.Input)
 	if err != nil {
 		return component.Result{}, err
 	}

@@ -42,7 +42,6 @@ type blockOutput struct {
 
 func (m *getBlock) Run(ctx context.Context, call component.Call) (component.Result, error) {
 	input, err := component.Decode[struct {
-		JSONRPCURL        string
 		BlockTag          json.RawMessage
 		WholeTransactions bool
 	}](call.Input)
@@ -53,7 +52,7 @@ func (m *getBlock) Run(ctx context.Context, call component.Call) (component.Resu
 	if err != nil {
 		return component.Result{}, invalid("blockTag", err)
 	}
-	node, err := dial(m.guard, input.JSONRPCURL)
+	node, err := dial(m.guard, call.Input)
 	if err != nil {
 		return component.Result{}, err
 	}

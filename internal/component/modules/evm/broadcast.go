@@ -41,7 +41,7 @@ func (*broadcastTransaction) Describe() component.Descriptor {
 }
 
 func (m *broadcastTransaction) Run(ctx context.Context, call component.Call) (component.Result, error) {
-	input, err := component.Decode[struct{ JSONRPCURL, SignedTransaction string }](call.Input)
+	input, err := component.Decode[struct{ SignedTransaction string }](call.Input)
 	if err != nil {
 		return component.Result{}, err
 	}
@@ -53,7 +53,7 @@ func (m *broadcastTransaction) Run(ctx context.Context, call component.Call) (co
 	if err != nil {
 		return component.Result{}, invalid("signedTransaction", err)
 	}
-	node, err := dial(m.guard, input.JSONRPCURL)
+	node, err := dial(m.guard, call.Input)
 	if err != nil {
 		return component.Result{}, err
 	}

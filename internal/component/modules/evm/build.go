@@ -71,7 +71,6 @@ const outgoingSchema = `{
 }`
 
 type buildInput struct {
-	JSONRPCURL           string          `json:"jsonRpcUrl"`
 	From                 string          `json:"from"`
 	To                   json.RawMessage `json:"to"`
 	Value                amount          `json:"value"`
@@ -146,7 +145,7 @@ func (m *buildTransaction) Run(ctx context.Context, call component.Call) (compon
 	if err != nil {
 		return component.Result{}, err
 	}
-	node, err := dialWithABI(m.guard, input.JSONRPCURL, input.ABI)
+	node, err := dialWithABI(m.guard, call.Input, input.ABI)
 	if err != nil {
 		return component.Result{}, err
 	}

@@ -34,8 +34,8 @@ func (*readContract) Describe() component.Descriptor {
 
 func (m *readContract) Run(ctx context.Context, call component.Call) (component.Result, error) {
 	input, err := component.Decode[struct {
-		JSONRPCURL, ContractAddress, Calldata, From string
-		BlockTag, ABI                               json.RawMessage
+		ContractAddress, Calldata, From string
+		BlockTag, ABI                   json.RawMessage
 	}](call.Input)
 	if err != nil {
 		return component.Result{}, err
@@ -52,7 +52,7 @@ func (m *readContract) Run(ctx context.Context, call component.Call) (component.
 	if err != nil {
 		return component.Result{}, invalid("blockTag", err)
 	}
-	node, err := dialWithABI(m.guard, input.JSONRPCURL, input.ABI)
+	node, err := dialWithABI(m.guard, call.Input, input.ABI)
 	if err != nil {
 		return component.Result{}, err
 	}

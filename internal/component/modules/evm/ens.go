@@ -58,7 +58,7 @@ func (*resolveName) Describe() component.Descriptor {
 }
 
 func (m *resolveName) Run(ctx context.Context, call component.Call) (component.Result, error) {
-	input, err := component.Decode[struct{ JSONRPCURL, Name, RegistryAddress string }](call.Input)
+	input, err := component.Decode[struct{ Name, RegistryAddress string }](call.Input)
 	if err != nil {
 		return component.Result{}, err
 	}
@@ -73,7 +73,7 @@ func (m *resolveName) Run(ctx context.Context, call component.Call) (component.R
 	if err != nil {
 		return component.Result{}, invalid("registryAddress", err)
 	}
-	node, err := dial(m.guard, input.JSONRPCURL)
+	node, err := dial(m.guard, call.Input)
 	if err != nil {
 		return component.Result{}, err
 	}

@@ -37,9 +37,9 @@ func (*estimateGas) Describe() component.Descriptor {
 
 func (m *estimateGas) Run(ctx context.Context, call component.Call) (component.Result, error) {
 	input, err := component.Decode[struct {
-		JSONRPCURL, From, To, Data string
-		Value                      amount
-		BlockTag, ABI              json.RawMessage
+		From, To, Data string
+		Value          amount
+		BlockTag, ABI  json.RawMessage
 	}](call.Input)
 	if err != nil {
 		return component.Result{}, err
@@ -54,7 +54,7 @@ func (m *estimateGas) Run(ctx context.Context, call component.Call) (component.R
 			return component.Result{}, invalid("blockTag", err)
 		}
 	}
-	node, err := dialWithABI(m.guard, input.JSONRPCURL, input.ABI)
+	node, err := dialWithABI(m.guard, call.Input, input.ABI)
 	if err != nil {
 		return component.Result{}, err
 	}

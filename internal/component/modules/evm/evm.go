@@ -19,6 +19,7 @@ import (
 	"github.com/ethereum/go-ethereum/common"
 
 	"github.com/weft-automation/weft/internal/component"
+	"github.com/weft-automation/weft/internal/component/modules/upstream"
 	"github.com/weft-automation/weft/internal/platform/egress"
 )
 
@@ -61,6 +62,9 @@ func Modules(guard *egress.Guard) []component.Module {
 // jsonRPCURL is the schema of the node's URL. It is secret because node providers put the
 // customer's API key in it.
 const jsonRPCURL = `"jsonRpcUrl": {"type": "string", "format": "uri", "pattern": "^https?://", "maxLength": 2048, "x-secret": true, "title": "JSON-RPC URL", "description": "The URL of a node of the chain. It is stored encrypted because it often contains an API key.", "examples": ["https://rpc.example.com/v1/mainnet"]}`
+
+// nodeHeaders is the schema of the headers of requests to the node.
+var nodeHeaders = `"headers": {"type": "object", "maxProperties": 20, "propertyNames": {"pattern": "^[A-Za-z0-9-]{1,128}$", "not": {"pattern": "` + upstream.ReservedNames + `"}}, "additionalProperties": {"type": "string", "maxLength": 8192, "pattern": "^[\\t -~]*$", "x-secret": true}, "title": "Headers", "description": "Headers of the requests to the node, such as Authorization. They are stored encrypted and are not sent to another origin. Content-Type and Accept are always application/json.", "examples": [{"Authorization": "Basic <credentials>"}]}`
 
 // formats provides the string formats that the schemas of this package use.
 type formats struct{}

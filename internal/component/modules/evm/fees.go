@@ -29,11 +29,7 @@ func (*getGasPrice) Describe() component.Descriptor {
 }
 
 func (m *getGasPrice) Run(ctx context.Context, call component.Call) (component.Result, error) {
-	input, err := component.Decode[struct{ JSONRPCURL string }](call.Input)
-	if err != nil {
-		return component.Result{}, err
-	}
-	node, err := dial(m.guard, input.JSONRPCURL)
+	node, err := dial(m.guard, call.Input)
 	if err != nil {
 		return component.Result{}, err
 	}

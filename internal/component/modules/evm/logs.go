@@ -58,13 +58,12 @@ func (*getLogs) Describe() component.Descriptor {
 }
 
 type logsInput struct {
-	JSONRPCURL string          `json:"jsonRpcUrl"`
-	Address    json.RawMessage `json:"address"`
-	Topics     []oneOrMore     `json:"topics"`
-	FromBlock  json.RawMessage `json:"fromBlock"`
-	ToBlock    json.RawMessage `json:"toBlock"`
-	BlockHash  string          `json:"blockHash"`
-	ABI        json.RawMessage `json:"abi"`
+	Address   json.RawMessage `json:"address"`
+	Topics    []oneOrMore     `json:"topics"`
+	FromBlock json.RawMessage `json:"fromBlock"`
+	ToBlock   json.RawMessage `json:"toBlock"`
+	BlockHash string          `json:"blockHash"`
+	ABI       json.RawMessage `json:"abi"`
 }
 
 // oneOrMore decodes from a string, an array of strings, or null. Null leaves it empty.
@@ -90,7 +89,7 @@ func (m *getLogs) Run(ctx context.Context, call component.Call) (component.Resul
 	if err != nil {
 		return component.Result{}, err
 	}
-	node, err := dialWithABI(m.guard, input.JSONRPCURL, input.ABI)
+	node, err := dialWithABI(m.guard, call.Input, input.ABI)
 	if err != nil {
 		return component.Result{}, err
 	}

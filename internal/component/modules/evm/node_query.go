@@ -18,7 +18,7 @@ type nodeQuery struct {
 }
 
 func (q nodeQuery) descriptor() component.Descriptor {
-	properties := jsonRPCURL
+	properties := jsonRPCURL + ", " + nodeHeaders
 	if q.input != "" {
 		properties += ", " + q.input
 	}

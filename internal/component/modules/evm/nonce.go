@@ -33,8 +33,8 @@ func (*getNonce) Describe() component.Descriptor {
 
 func (m *getNonce) Run(ctx context.Context, call component.Call) (component.Result, error) {
 	input, err := component.Decode[struct {
-		JSONRPCURL, Account string
-		BlockTag            json.RawMessage
+		Account  string
+		BlockTag json.RawMessage
 	}](call.Input)
 	if err != nil {
 		return component.Result{}, err
@@ -49,7 +49,7 @@ func (m *getNonce) Run(ctx context.Context, call component.Call) (component.Resu
 			return component.Result{}, invalid("blockTag", err)
 		}
 	}
-	node, err := dial(m.guard, input.JSONRPCURL)
+	node, err := dial(m.guard, call.Input)
 	if err != nil {
 		return component.Result{}, err
 	}

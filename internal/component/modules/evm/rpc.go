@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -28,30 +30,46 @@ type node struct {
 	client *http.Client
 	url    string
 	host   string
+	header http.Header
 
 	contract   *contractABI // the ABI of the called contract; nil if unknown
 	acceptsABI bool         // the module has an abi input
 }
 
-func dial(guard *egress.Guard, address string) (*node, error) {
-	target, err := url.Parse(address)
+// dial returns a client of the node that the input of a module names.
+func dial(guard *egress.Guard, input json.RawMessage) (*node, error) {
+	to, err := component.Decode[struct {
+		JSONRPCURL string            `json:"jsonRpcUrl"`
+		Headers    map[string]string `json:"headers"`
+	}](input)
+	if err != nil {
+		return nil, err
+	}
+	target, err := url.Parse(to.JSONRPCURL)
 	if err != nil {
 		return nil, component.Permanent(component.CodeInvalidInput, "jsonRpcUrl is not a valid URL")
 	}
+	header := http.Header{"User-Agent": {"Weft"}}
+	for _, name := range slices.Sorted(maps.Keys(to.Headers)) {
+		header.Set(name, to.Headers[name])
+	}
+	header.Set("Content-Type", "application/json")
+	header.Set("Accept", "application/json")
 	return &node{
 		client: guard.Client(egress.ClientOptions{Timeout: callTimeout, Redirects: upstream.MaxRedirects, MaxBytes: upstream.MaxAnswer}),
-		url:    address,
+		url:    to.JSONRPCURL,
 		host:   target.Host,
+		header: header,
 	}, nil
 }
 
 // dialWithABI is like dial and also parses the optional ABI of the called contract.
-func dialWithABI(guard *egress.Guard, address string, abi json.RawMessage) (*node, error) {
+func dialWithABI(guard *egress.Guard, input json.RawMessage, abi json.RawMessage) (*node, error) {
 	contract, err := parseABI(abi)
 	if err != nil {
 		return nil, invalidAt("abi", err)
 	}
-	n, err := dial(guard, address)
+	n, err := dial(guard, input)
 	if err != nil {
 		return nil, err
 	}
@@ -74,9 +92,7 @@ func (n *node) call(ctx context.Context, out any, method string, params ...any) 
 	if err != nil {
 		return component.Permanent(component.CodeInvalidInput, "jsonRpcUrl is not a valid URL")
 	}
-	request.Header.Set("Content-Type", "application/json")
-	request.Header.Set("Accept", "application/json")
-	request.Header.Set("User-Agent", "Weft")
+	request.Header = n.header.Clone()
 	answer, err := upstream.Do(n.client, request)
 	if err != nil && err != context.Canceled && upstream.Temporary(answer.Status) {
 		return upstream.Refused(n.host, answer, "") // an unreadable error page

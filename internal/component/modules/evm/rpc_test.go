@@ -127,7 +127,7 @@ func TestSlowNodeTimesOut(t *testing.T) {
 	t.Cleanup(func() { close(release) })
 	guard := egress.New(egress.Policy{Allow: []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}})
 	t.Cleanup(guard.Close)
-	node, err := dial(guard, server.URL)
+	node, err := dial(guard, json.RawMessage(`{"jsonRpcUrl":"`+server.URL+`"}`))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,7 +20,7 @@ const transactionHashIn = `"transactionHash": {"type": "string", "format": "evm-
 // dialForTransaction decodes an input that has a node URL and a transaction hash. It returns the
 // node and the hash.
 func dialForTransaction(guard *egress.Guard, raw json.RawMessage) (*node, common.Hash, error) {
-	input, err := component.Decode[struct{ JSONRPCURL, TransactionHash string }](raw)
+	input, err := component.Decode[struct{ TransactionHash string }](raw)
 	if err != nil {
 		return nil, common.Hash{}, err
 	}
@@ -28,7 +28,7 @@ func dialForTransaction(guard *egress.Guard, raw json.RawMessage) (*node, common
 	if err != nil {
 		return nil, asked, invalid("transactionHash", err)
 	}
-	n, err := dial(guard, input.JSONRPCURL)
+	n, err := dial(guard, raw)
 	return n, asked, err
 }
 

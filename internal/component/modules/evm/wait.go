@@ -59,7 +59,6 @@ func (*waitForTransaction) Describe() component.Descriptor {
 }
 
 type waitInput struct {
-	JSONRPCURL      string            `json:"jsonRpcUrl"`
 	TransactionHash string            `json:"transactionHash"`
 	Confirmations   component.Integer `json:"confirmations"`
 	TimeoutMs       component.Integer `json:"timeoutMs"`
@@ -78,7 +77,7 @@ func (m *waitForTransaction) Run(ctx context.Context, call component.Call) (comp
 	if err != nil {
 		return component.Result{}, err
 	}
-	node, err := dial(m.guard, input.JSONRPCURL)
+	node, err := dial(m.guard, call.Input)
 	if err != nil {
 		return component.Result{}, err
 	}

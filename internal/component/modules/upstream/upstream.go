@@ -12,6 +12,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -28,6 +29,12 @@ const (
 
 	maxExcerpt = 4 << 10 // bytes of a response in an error for the caller
 )
+
+// ReservedNames matches the names of headers that a caller can't set. It matches both cases of each
+// letter, because JavaScript validators don't support (?i).
+var ReservedNames = "^(" + regexp.MustCompile("[a-z]").ReplaceAllStringFunc(
+	"host|content-length|transfer-encoding|accept-encoding|connection|keep-alive|upgrade|te|trailer|expect|proxy-.*",
+	func(letter string) string { return "[" + strings.ToUpper(letter) + letter + "]" }) + ")$"
 
 // Answer is a response with its complete body.
 type Answer struct {
