@@ -79,7 +79,7 @@ func (s *Service) eachSecret(d *definition, visit func(place, any) any) error {
 			if !changed {
 				continue
 			}
-			raw, err := strictjson.Encode(value)
+			raw, err := strictjson.EncodeLike(value, *part.raw)
 			if err != nil {
 				return fmt.Errorf("encode the %s of a component: %w", part.name, err)
 			}

@@ -35,7 +35,7 @@ func TestMT05SecretLiteralsAreSealedAndShownToNobody(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	made := b.create(t, draft("w", `[{"id":"call","module":"CALL","input":{"headers":{"Authorization":"`+canary+`","X-Empty":"","X-Env":"Bearer {{env.TOKEN}}","X-Mixed":"`+canary+`{{env.TOKEN}}"}},"config":{"url":"https://a.test","token":"`+canary+`"}}]`))
-	const shown = `"config":{"token":"[redacted]","url":"https://a.test"},"id":"call","input":{"headers":{"Authorization":"[redacted]","X-Empty":"","X-Env":"Bearer {{env.TOKEN}}","X-Mixed":"[redacted]"}}`
+	const shown = `"config":{"url":"https://a.test","token":"[redacted]"},"id":"call","input":{"headers":{"Authorization":"[redacted]","X-Empty":"","X-Env":"Bearer {{env.TOKEN}}","X-Mixed":"[redacted]"}}`
 	if !strings.Contains(string(made.Components), shown) {
 		t.Errorf("shown: %s", made.Components)
 	}
