@@ -30,16 +30,20 @@ func (r *Registry) Run(ctx context.Context, module string, call Call) (Result, e
 }
 
 // Turn waits until a module without effect may compute for the workspace, and returns the call with
-// its turn, which ends when the module returns. Other modules don't wait. The wait doesn't count
+// its turn. The turn ends when the module returns, or when it should have: a module that hangs must not
+// keep its workspace from computing. Other modules don't wait. The wait doesn't count
 // towards the module's timeout, so that a busy process fails no call. Turn returns the error of ctx.
 func (r *Registry) Turn(ctx context.Context, workspaceID uuid.UUID, module string, call Call) (Call, error) {
-	if entry, ok := r.entries[module]; !ok || entry.Effect != EffectNone {
+	entry, ok := r.entries[module]
+	if !ok || entry.Effect != EffectNone {
 		return call, nil
 	}
 	if err := r.turns.Acquire(ctx, workspaceID); err != nil {
 		return call, err
 	}
-	call.done = func() { r.turns.Release(workspaceID) }
+	release := sync.OnceFunc(func() { r.turns.Release(workspaceID) })
+	stuck := time.AfterFunc(entry.Timeout+grace, release)
+	call.done = func() { stuck.Stop(); release() }
 	return call, nil
 }
 

@@ -324,10 +324,12 @@ func TestFoldDoesNotWaitForModuleThatIgnoresItsDeadline(t *testing.T) {
 	t.Parallel()
 	letGo := make(chan struct{})
 	t.Cleanup(func() { close(letGo) })
-	n := start(t, 100, plan.Enterprise, first(func(context.Context) (component.Result, error) {
+	hangs := first(func(context.Context) (component.Result, error) {
 		<-letGo
 		return component.Result{}, nil
-	}))
+	})
+	hangs.Timeout = time.Second // then its turn ends
+	n := start(t, 100, plan.Enterprise, hangs)
 	got := n.play(t, run.TriggerParams{WorkflowID: n.draw(t, `[{"id":"a","module":"FIRST"}]`, "", "")})
 	got.wantStatus(t, status.RunCompleted)
 	if !got.executed("a") {
