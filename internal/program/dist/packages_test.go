@@ -291,7 +291,7 @@ func TestDebianPackageInstallsUpgradesAndKeepsTheMasterKey(t *testing.T) {
 	stop(t, work)
 	serve, _ = h.run(t, "weft-serve")
 	stop(t, serve)
-	if n := count(t, dsn, "executions"); n != 2 {
+	if n := count(t, dsn, "component_executions"); n != 2 {
 		t.Errorf("%d executions after the upgrade, want 2", n)
 	}
 
@@ -301,7 +301,7 @@ func TestDebianPackageInstallsUpgradesAndKeepsTheMasterKey(t *testing.T) {
 	h.dpkg(t, "--purge", "weft")
 	h.expectMissing(t, "etc/weft/weft.env")
 	h.expectMode(t, "etc/weft/master-key.env", 0o600)
-	if read(t, h.path("etc/weft/master-key.env")) != key || count(t, dsn, "executions") != 2 {
+	if read(t, h.path("etc/weft/master-key.env")) != key || count(t, dsn, "component_executions") != 2 {
 		t.Error("the purge changed the master key or the database")
 	}
 }
