@@ -119,7 +119,8 @@ func TestMT05SecretFieldsOfComponentsDoNotLeak(t *testing.T) {
 		for _, path := range append(entry.SecretPaths.Input, entry.SecretPaths.Config...) {
 			field := strings.Split(path, "/")[1]
 			sample, known := samples[entry.Module]
-			if !known && field == "jsonRpcUrl" {
+			isNode := strings.Contains(string(entry.Input), `"jsonRpcUrl"`)
+			if !known && isNode {
 				sample, known = exampleInput(t, entry), true
 			}
 			if !known || values[field] == nil {
@@ -133,6 +134,9 @@ func TestMT05SecretFieldsOfComponentsDoNotLeak(t *testing.T) {
 				} else {
 					config[name] = value
 				}
+			}
+			if isNode {
+				input["jsonRpcUrl"] = upstream.URL
 			}
 			if strings.Contains(string(entry.Input), `"`+field+`"`) {
 				input[field] = values[field]

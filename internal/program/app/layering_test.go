@@ -138,7 +138,7 @@ var places = map[string]place{
 	},
 
 	"internal/component/graph":      {level: 3, inside: []string{"internal/kit/status", "internal/kit/fault", "internal/kit/jsonschema", "internal/kit/strictjson"}, why: "compiled workflow definitions; no database, no clock, no log"},
-	"internal/component/expression": {level: 2, inside: []string{"internal/kit/envref", "internal/kit/fault", "internal/kit/strictjson"}, outside: []string{"github.com/expr-lang/expr"}, why: "evaluation of conditions and transforms"},
+	"internal/component/expression": {level: 3, inside: []string{"internal/kit/envref", "internal/kit/fault", "internal/kit/strictjson"}, outside: []string{"github.com/expr-lang/expr"}, why: "evaluation of conditions and transforms"},
 	"internal/component": {
 		level: 4, inside: []string{"internal/kit/credit", "internal/secret/redact", "internal/kit/fault", "internal/kit/jsonschema", "internal/component/graph", "internal/kit/strictjson", "internal/kit/envref", "internal/platform/budget"},
 		outside: []string{ids}, why: "what a module is; no database, no queue, no HTTP server",
