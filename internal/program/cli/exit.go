@@ -65,7 +65,7 @@ func exitCode(err error) int {
 		return exitOfStatus(int(problem.Status))
 	}
 	if refused, ok := errors.AsType[*fault.Error](err); ok {
-		return exitOfFault[refused.Code]
+		return exitOfFault(refused.Code)
 	}
 	if _, ok := errors.AsType[noWorkspace](err); ok {
 		return exitNotFound
@@ -79,10 +79,19 @@ func exitCode(err error) int {
 	return exitFailed
 }
 
-// exitOfFault has the exit codes of commands that work on the database.
-var exitOfFault = map[fault.Code]int{
-	fault.Unauthorized: exitAuthentication, fault.Forbidden: exitAuthentication, fault.NotFound: exitNotFound,
-	fault.Unavailable: exitUnreachable, fault.Internal: exitFailed, fault.InvalidInput: exitRejected, fault.Conflict: exitRejected,
+// exitOfFault returns the exit code of a command that works on the database.
+func exitOfFault(code fault.Code) int {
+	switch code {
+	case fault.Unauthorized, fault.Forbidden:
+		return exitAuthentication
+	case fault.NotFound:
+		return exitNotFound
+	case fault.Unavailable:
+		return exitUnreachable
+	case fault.Internal:
+		return exitFailed
+	}
+	return exitRejected
 }
 
 func exitOfStatus(status int) int {
