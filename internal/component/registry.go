@@ -17,6 +17,7 @@ import (
 
 	"github.com/weft-automation/weft/internal/kit/fault"
 	"github.com/weft-automation/weft/internal/kit/jsonschema"
+	"github.com/weft-automation/weft/internal/kit/spelling"
 	"github.com/weft-automation/weft/internal/kit/strictjson"
 	"github.com/weft-automation/weft/internal/platform/budget"
 )
@@ -278,30 +279,9 @@ func (r *Registry) nearest(asked string) (suggestion string) {
 	}
 	asked, least := strings.ToUpper(strings.ReplaceAll(asked, "-", "_")), most+1
 	for _, d := range r.list {
-		if far := distance(asked, d.Module); far < least && far < len(asked) {
+		if far := spelling.Distance(asked, d.Module); far < least && far < len(asked) {
 			suggestion, least = d.Module, far
 		}
 	}
 	return suggestion
-}
-
-// distance returns the Levenshtein distance of two strings.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := diagonal
-			if a[i] != b[j] {
-				cost++
-			}
-			diagonal = row[j+1]
-			row[j+1] = min(cost, row[j]+1, row[j+1]+1)
-		}
-	}
-	return row[len(b)]
 }

@@ -49,7 +49,7 @@ func (r *Registry) Turn(ctx context.Context, workspaceID uuid.UUID, module strin
 
 // Try is like Turn and Run, but both together have only the time in limit, without a grace period. It
 // reports whether the module returned in time. If not, the call has no result, and its goroutine is
-// abandoned, but keeps its turn until it returns. For slowFor, Try then makes no call of the module
+// abandoned, but keeps its turn. For slowFor, Try then makes no call of the module
 // for the workspace, because most such calls would be computed twice.
 func (r *Registry) Try(ctx context.Context, workspaceID uuid.UUID, module string, call Call, limit time.Duration) (result Result, inTime bool, err error) {
 	if r.slow.recently(workspaceID, module) {

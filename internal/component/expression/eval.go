@@ -146,7 +146,7 @@ func (r *run) complete(node ast.Node, text string) completion {
 	for word, name := range r.program.references {
 		value, known := r.variables[name]
 		if !known && strings.Contains(text, word) {
-			r.fail(node, UnknownName, "there is no environment variable %s", name)
+			r.fail(node, UnknownName, "%v", &envref.Unknown{Name: name})
 		}
 		pairs = append(pairs, word, value)
 	}

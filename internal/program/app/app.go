@@ -328,7 +328,7 @@ func tuneMemory() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(200)
 	}
-	_, _ = memlimit.Set() // without a cgroup there is no limit
+	_, _ = memlimit.Set() // a process without a cgroup keeps its limit
 	time.AfterFunc(time.Second, debug.FreeOSMemory)
 }
 

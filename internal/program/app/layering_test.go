@@ -73,6 +73,7 @@ var places = map[string]place{
 	"internal/kit/content":    {level: 1, outside: []string{"golang.org/x/net/html/charset", "golang.org/x/text/"}, why: "what a Content-Type says about a body"},
 	"internal/kit/cron":       {level: 1, why: "cron expressions and their times; no clock"},
 	"internal/kit/jsonschema": {level: 2, inside: []string{"internal/kit/fault", "internal/kit/strictjson"}, outside: []string{schema}, why: "parsing, compiling and explaining JSON schemas"},
+	"internal/kit/spelling":   {level: 1, why: "the nearest name, to suggest it"},
 	"internal/kit/envref":     {level: 2, inside: []string{"internal/kit/fault", "internal/kit/strictjson"}, why: "references to variables in strings"},
 
 	"gen": {level: 1, why: "only a test: what is generated is fresh"},
@@ -140,7 +141,7 @@ var places = map[string]place{
 	"internal/component/graph":      {level: 3, inside: []string{"internal/kit/status", "internal/kit/fault", "internal/kit/jsonschema", "internal/kit/strictjson"}, why: "compiled workflow definitions; no database, no clock, no log"},
 	"internal/component/expression": {level: 3, inside: []string{"internal/kit/envref", "internal/kit/fault", "internal/kit/strictjson"}, outside: []string{"github.com/expr-lang/expr"}, why: "evaluation of conditions and transforms"},
 	"internal/component": {
-		level: 4, inside: []string{"internal/kit/credit", "internal/secret/redact", "internal/kit/fault", "internal/kit/jsonschema", "internal/component/graph", "internal/kit/strictjson", "internal/kit/envref", "internal/platform/budget"},
+		level: 4, inside: []string{"internal/kit/credit", "internal/secret/redact", "internal/kit/fault", "internal/kit/jsonschema", "internal/component/graph", "internal/kit/strictjson", "internal/kit/envref", "internal/kit/spelling", "internal/platform/budget"},
 		outside: []string{ids}, why: "what a module is; no database, no queue, no HTTP server",
 	},
 	"internal/component/componenttest":       {level: 5, inside: []string{"internal/component", "internal/kit/fault", "internal/platform/egress", "internal/kit/jsonschema", "internal/kit/strictjson"}, outside: []string{ids}, why: "tests that every module must pass", tests: true},

@@ -12,6 +12,7 @@ import (
 	"unicode"
 
 	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/kit/spelling"
 	"github.com/weft-automation/weft/internal/local/client"
 )
 
@@ -121,7 +122,7 @@ func unknownModule(problem *client.Problem, name string) error {
 func didYouMean(text string, names []string) string {
 	best, least := "", max(1, len(text)/3)
 	for _, name := range names {
-		if d := distance(bare(text), bare(name)); d <= least && d < len(text) {
+		if d := spelling.Distance(bare(text), bare(name)); d <= least && d < len(text) {
 			best, least = name, d-1
 		}
 	}
@@ -134,25 +135,4 @@ func didYouMean(text string, names []string) string {
 // bare returns a name without what people mix up.
 func bare(name string) string {
 	return strings.ToLower(strings.NewReplacer("-", "", "_", "", " ", "").Replace(name))
-}
-
-// distance returns the number of letters to insert, delete or replace to get from one name to another
-// (Levenshtein).
-func distance(from, to string) int {
-	row := make([]int, len(to)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(from) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(to) {
-			cost := diagonal
-			if from[i] != to[j] {
-				cost = 1 + min(diagonal, row[j], row[j+1])
-			}
-			diagonal, row[j+1] = row[j+1], cost
-		}
-	}
-	return row[len(to)]
 }

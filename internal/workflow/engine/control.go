@@ -166,11 +166,8 @@ func setTime(fields map[string]json.RawMessage, name string, at time.Time) error
 
 // evaluate runs a component whose output depends only on its input and config.
 func (f *fold) evaluate(sc *scope, t *stage, input json.RawMessage) error {
-	env, err := f.environment()
-	if err != nil {
-		return err
-	}
-	outcome, err := logic.Evaluate(t.component.Module, input, Object(t.component.Config), env.Values)
+	// resolve has opened the variables if the component refers to any.
+	outcome, err := logic.Evaluate(t.component.Module, input, Object(t.component.Config), f.variables.Values)
 	if err != nil {
 		f.addStage(sc, t.failed(err))
 		return nil

@@ -92,7 +92,7 @@ type fold struct {
 	toReserve     []credit.Amount          // credits of computed stages that the account must reserve, unless the run has reserved them
 	executeAll    bool                     // compute no stage
 	slow          int                      // calls that exceeded their time
-	failed        int                      // folds of the run that have failed since the last one that succeeded
+	failedBefore  int                      // folds of the run that have failed since the last one that succeeded
 	charged       bool                     // a fee was reserved, so the account is locked
 	counted       bool                     // the totals of the tree include this fold
 	spent         credit.Amount            // credits that this fold commits to new stages
@@ -224,7 +224,7 @@ func (e *Engine) foldTx(ctx context.Context, tx *postgres.Tx, key notify.Key, w 
 		return nil, err
 	}
 	f := e.newFold(ctx, tx, run, version)
-	f.executeAll, f.failed = w.executeAll, e.failures.tries(key)
+	f.executeAll, f.failedBefore = w.executeAll, e.failures.tries(key)
 	if err := f.derive(w, finished); err != nil {
 		return f, err
 	}

@@ -112,7 +112,7 @@ func (f *fold) full() bool {
 	if len(f.run.RerunOf) > 0 {
 		done += f.items
 	}
-	halved := min(f.failed, maxHalved)
+	halved := min(f.failedBefore, maxHalved)
 	return done >= maxFoldStages>>halved || f.bytes >= maxFoldBytes>>halved || done > 0 && time.Now().After(f.until)
 }
 

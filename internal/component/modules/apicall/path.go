@@ -80,7 +80,7 @@ type source struct {
 	headers map[string]any
 	whole   any          // the body, if it isn't JSON
 	parsed  gjson.Result // of a JSON body
-	problem error        // why there is no JSON body
+	problem error        // why the body is not JSON
 }
 
 // newSource returns the source for a response. The body is JSON if it can be decoded, although the
