@@ -1,6 +1,8 @@
 package run_test
 
 import (
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -63,6 +65,53 @@ func TestRerunOfARerunRepeatsNothingFinished(t *testing.T) {
 			b.balanced(t)
 		})
 	}
+}
+
+// An item is run again from a stage that fromStageId names, even if the earlier run is a rerun that
+// did not reach the loop. The reference of the random reruns follows the same rule.
+func TestRerunFromAStageInALoopNotReachedRepeatsThatItem(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	n := b.start(t, options{slots: 8, sweep: time.Second})
+	w := &drawing{
+		parts: []part{
+			{ID: "l", Module: "FOR_EACH", Input: map[string]any{"items": []int{1, 2}}, Config: map[string]any{"concurrency": 1, "onItemFailure": "fail"}},
+			{ID: "a", Module: "WORK", Input: map[string]any{}, Config: map[string]any{}},
+			{ID: "even", Module: "IF", Input: map[string]any{}, Config: map[string]any{"expression": "n % 2 == 0"}},
+			{ID: "fail", Module: "FAIL"},
+		},
+		arrows: []arrow{{"1", "l", "a", "each"}, {"2", "a", "even", "next"}, {"3", "even", "fail", "then"}},
+		wires:  make([]wire, 1),
+	}
+	c := &w.wires[0]
+	c.ID, c.From.ComponentID, c.From.Output, c.To.ComponentID, c.To.Input = "4", "l", "item", "even", "n"
+	first, _ := n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: n.save(t, w.draft())}))
+	n.stop()
+	n.engine.Close()
+	second := b.repeatUntilEnd(t, first, cancelBeforeItStarts)
+	n = b.start(t, options{slots: 8, sweep: time.Second})
+	before := n.stages(t, notify.Key{WorkspaceID: n.workspace, ID: second.ID})
+	if _, reached := before["l@[]"]; reached || first.Status != status.RunFailed || second.Status != status.RunCanceled {
+		t.Fatalf("%s, then %s with the stages %v", first.Status, second.Status, slices.Sorted(maps.Keys(before)))
+	}
+	for at, want := range map[string]string{
+		"":         "a@[0] a@[1] even@[0] even@[1]",
+		"a@[0]":    "a@[1] even@[1]",
+		"even@[1]": "a@[0] a@[1] even@[0]",
+	} {
+		var from *api.RunStage
+		if at != "" {
+			from = new(before[at])
+		}
+		_, after := n.rerun(t, second, from)
+		if taken := kept(before, after); taken != want {
+			t.Errorf("a rerun from %q reuses %s, want %s", at, taken, want)
+		}
+		if taken := kept(before, interpret(w, nil).reused(before, from)); taken != want {
+			t.Errorf("for a rerun from %q, the reference reuses %s, want %s", at, taken, want)
+		}
+	}
+	b.balanced(t)
 }
 
 // repeatUntilEnd triggers a rerun on a node that starts no runs, ends the rerun by calling end,

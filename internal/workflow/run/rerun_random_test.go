@@ -91,6 +91,8 @@ func (r *reference) reused(before map[string]api.RunStage, from *api.RunStage) m
 	return reused
 }
 
+// isReused reports whether a stage is reused. Only a loop that ran can be reused as a whole: a loop
+// without a stage, which an earlier rerun did not reach, is resumed like one that did not complete.
 func (r *reference) isReused(before map[string]api.RunStage, from *api.RunStage, stage api.RunStage) bool {
 	path, iteration, loop := append(slices.Clone(r.loops[stage.ComponentID]), stage.ComponentID), indexes(stage), ""
 	for level, id := range path {
@@ -98,10 +100,11 @@ func (r *reference) isReused(before map[string]api.RunStage, from *api.RunStage,
 			here, ran := before[place(id, iteration[:level])]
 			return ran && (here.Status != status.StageCompleted || r.within(from, here))
 		}
-		switch here := before[place(id, iteration[:level])]; {
+		here, ran := before[place(id, iteration[:level])]
+		switch {
 		case r.comesAfter(id, loop, again, map[string]bool{}):
 			return false
-		case !again(id):
+		case ran && !again(id):
 			return true
 		case level == len(path)-1, from != nil && from.ID == here.ID:
 			return false
