@@ -57,6 +57,8 @@ func TestConformRemovesWhatItCreated(t *testing.T) {
 	t.Run("after all cases", func(t *testing.T) {
 		run(t, environ, "", conform...).check(t, 0, "proven", "")
 		unchanged(t)
+		run(t, environ, "", "conform", "--guests", "--only=D2.8").check(t, 0, "proven", "")
+		unchanged(t)
 	})
 	creations := []string{"/invitations", "/v1/sdk/hooks", "/api-keys", "/v1/sdk/workflows", "/v1/sdk/schedules", "/v1/sdk/environment-variables"}
 	for _, creation := range waittest.Size(creations[:1], creations) {

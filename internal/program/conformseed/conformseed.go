@@ -31,14 +31,15 @@ import (
 type seeder struct {
 	pool    *pgxpool.Pool
 	baseURL string
+	atEnd   func(remove func(context.Context) error)
 }
 
 // Offer creates the server-side data for the target. The target's credentials must be set. The data
 // are an owner if the workspace has none, a viewer, a second workspace, and a workspace with few
 // credits. It also sets the target's functions that create keys, workspaces and credits. The target's
-// End removes the members and keys of the target's workspace.
+// End removes all keys and members that were created. The workspaces stay.
 func Offer(ctx context.Context, pool *pgxpool.Pool, target *probe.Target) error {
-	s := seeder{pool, target.BaseURL}
+	s := seeder{pool, target.BaseURL, target.AtEnd}
 	own, err := uuid.Parse(target.WorkspaceID)
 	if err != nil {
 		return fmt.Errorf("read the workspace ID of the credentials: %w", err)
@@ -47,13 +48,11 @@ func Offer(ctx context.Context, pool *pgxpool.Pool, target *probe.Target) error 
 		if err := s.join(ctx, &target.Credentials, "owner"); err != nil {
 			return err
 		}
-		target.AtEnd(func(ctx context.Context) error { return s.leave(ctx, target.Credentials) })
 	}
 	viewer := probe.Credentials{BaseURL: s.baseURL, WorkspaceID: target.WorkspaceID}
 	if err := s.join(ctx, &viewer, "viewer"); err != nil {
 		return err
 	}
-	target.AtEnd(func(ctx context.Context) error { return s.leave(ctx, viewer) })
 	foreign, err := s.tenant(ctx, 1_000_000)
 	if err != nil {
 		return err
@@ -76,11 +75,7 @@ func Offer(ctx context.Context, pool *pgxpool.Pool, target *probe.Target) error 
 	}
 	target.Viewer, target.Foreign, target.Poor = &viewer, &foreign, &poor
 	target.NewKey = func(ctx context.Context) (probe.Credentials, func(context.Context) error, error) {
-		key, revoke, err := s.key(ctx, target.Credentials, own)
-		if err == nil {
-			target.AtEnd(revoke)
-		}
-		return key, revoke, err
+		return s.key(ctx, target.Credentials, own)
 	}
 	target.NewWorkspace = func(ctx context.Context, terms probe.Terms) (probe.Credentials, error) {
 		return s.customer(ctx, customers, terms)
@@ -108,7 +103,8 @@ func (s seeder) tenant(ctx context.Context, paid int64) (c probe.Credentials, er
 	return c, err
 }
 
-// join creates a member of the credentials' workspace and stores its login in the credentials.
+// join creates a member of the credentials' workspace and stores its login in the credentials. The end
+// removes the member.
 func (s seeder) join(ctx context.Context, c *probe.Credentials, role string) error {
 	c.AdminEmail, c.AdminPassword = role+"-"+strings.ToLower(rand.Text())+"@conformance.example", rand.Text()
 	_, err := person.CreateOwner(ctx, s.pool, uuid.MustParse(c.WorkspaceID), person.Account{Email: c.AdminEmail, Name: "Guest", Password: c.AdminPassword})
@@ -118,6 +114,8 @@ func (s seeder) join(ctx context.Context, c *probe.Credentials, role string) err
 	if err != nil {
 		return fmt.Errorf("create the %s: %w", role, err)
 	}
+	member := *c
+	s.atEnd(func(ctx context.Context) error { return s.leave(ctx, member) })
 	return nil
 }
 
@@ -130,7 +128,7 @@ func (s seeder) leave(ctx context.Context, c probe.Credentials) error {
 	return nil
 }
 
-// key creates a key of a workspace, and returns a function that revokes it.
+// key creates a key of a workspace, and returns a function that revokes it. The end calls it too.
 func (s seeder) key(ctx context.Context, c probe.Credentials, id uuid.UUID) (probe.Credentials, func(context.Context) error, error) {
 	keys := auth.NewKeys(s.pool)
 	made, err := keys.Create(ctx, auth.CreateParams{WorkspaceID: id, Label: "conformance"})
@@ -138,10 +136,12 @@ func (s seeder) key(ctx context.Context, c probe.Credentials, id uuid.UUID) (pro
 		return c, nil, fmt.Errorf("create a key: %w", err)
 	}
 	c.APIKey, c.APISecret = made.APIKey, made.APISecret
-	return c, func(ctx context.Context) error {
+	revoke := func(ctx context.Context) error {
 		_, err := keys.Revoke(ctx, id, made.KeyID)
 		return err
-	}, nil
+	}
+	s.atEnd(revoke)
+	return c, revoke, nil
 }
 
 // customer creates a workspace with the given terms, a key, and the members of an existing
@@ -160,6 +160,10 @@ func (s seeder) customer(ctx context.Context, like probe.Credentials, terms prob
 	if err != nil {
 		return probe.Credentials{}, fmt.Errorf("add members: %w", err)
 	}
+	s.atEnd(func(ctx context.Context) error {
+		_, err := s.pool.Exec(ctx, "DELETE FROM members WHERE workspace_id = $1", id)
+		return err
+	})
 	like.WorkspaceID = id.String()
 	like, _, err = s.key(ctx, like, id)
 	return like, err
