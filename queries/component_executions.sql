@@ -360,15 +360,19 @@ ORDER BY e.workspace_id, e.id
 LIMIT @max_rows;
 
 -- name: ExecutionRelease :many
--- Releases the oldest parked executions of a workspace. The first ones start at once with this
--- worker, with their jobs as the safety net. The jobs of the others become available in the
--- queue, and their calls are not returned. The caller has locked the account, so nobody else
--- releases them. Another condition on parked, or one on pending jobs, would make the planner walk
--- all such rows.
-WITH oldest AS (
-    SELECT o.workspace_id, o.id, row_number() OVER (ORDER BY o.id) <= @here::integer AS here
-    FROM (SELECT p.workspace_id, p.id FROM component_executions p WHERE p.workspace_id = @workspace_id AND p.parked
-          ORDER BY p.id LIMIT @max_rows) AS o
+-- Releases the oldest parked executions of each workspace that now fit its fair share. The first
+-- ones, here for each workspace, start at once with this worker, with their jobs as the safety
+-- net. The jobs of the others become available in the queue, and their calls are not returned. The
+-- transaction has locked the accounts, so nobody else releases them. Another condition on parked,
+-- or one on pending jobs, would make the planner walk all such rows.
+WITH room AS (
+    SELECT a.workspace_id, i.here, GREATEST((SELECT fair_share()) - GREATEST(a.live - a.parked - a.waiting, 0), 0) AS free
+    FROM ROWS FROM (unnest(@workspace_ids::uuid[]), unnest(@here::integer[])) AS i (workspace_id, here)
+    JOIN credit_accounts a ON a.workspace_id = i.workspace_id AND a.parked > 0
+), oldest AS (
+    SELECT o.workspace_id, o.id, row_number() OVER (PARTITION BY o.workspace_id ORDER BY o.id) <= r.here AS here
+    FROM room r, LATERAL (SELECT p.workspace_id, p.id FROM component_executions p WHERE p.workspace_id = r.workspace_id AND p.parked
+                          ORDER BY p.id LIMIT r.free) AS o
 ), released AS (
     UPDATE component_executions e SET
         parked             = false,
@@ -380,7 +384,7 @@ WITH oldest AS (
         updated_at         = GREATEST(e.updated_at, now())
     FROM oldest o
     WHERE e.workspace_id = o.workspace_id AND e.id = o.id AND e.status = 'CREATED'
-    RETURNING e.id, e.module, CASE WHEN o.here THEN e.call END::bytea AS call, e.attempts, e.epoch, e.job_id, e.traceparent,
+    RETURNING e.workspace_id, e.id, e.module, CASE WHEN o.here THEN e.call END::bytea AS call, e.attempts, e.epoch, e.job_id, e.traceparent,
               e.run_id, e.timeout_ms, e.repeat_rule, e.created_at, o.here
 ), due AS (
     UPDATE river.river_job j SET
@@ -388,9 +392,10 @@ WITH oldest AS (
         scheduled_at = CASE WHEN r.here THEN now() + @safety_net::interval ELSE now() END
     FROM released r WHERE j.id = r.job_id AND j.state NOT IN ('running', 'completed', 'cancelled', 'discarded')
 ), counted AS (
-    UPDATE credit_accounts a SET parked = GREATEST(a.parked - (SELECT count(*) FROM released), 0)
-    WHERE a.workspace_id = @workspace_id
+    UPDATE credit_accounts a SET parked = GREATEST(a.parked - n.released, 0)
+    FROM (SELECT r.workspace_id, count(*) AS released FROM released r GROUP BY r.workspace_id) AS n
+    WHERE a.workspace_id = n.workspace_id
 )
-SELECT r.id, r.module, r.call, r.attempts, r.epoch, r.job_id, r.traceparent, r.run_id, r.timeout_ms, r.repeat_rule, r.created_at, r.here::boolean AS here,
+SELECT r.workspace_id, r.id, r.module, r.call, r.attempts, r.epoch, r.job_id, r.traceparent, r.run_id, r.timeout_ms, r.repeat_rule, r.created_at, r.here::boolean AS here,
        (now() - r.created_at)::interval AS waited
 FROM released r;

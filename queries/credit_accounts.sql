@@ -1,4 +1,4 @@
--- name: AccountSettleMany :many
+-- name: AccountSettleMany :exec
 -- Charges finished executions and runs, in the given order. Plan credits pay first, then paid
 -- credits, and the rest comes out of the month's allowance. It inserts the postings and releases
 -- the reservations. Raises WF002 if the period of an account is over. A second posting for an
@@ -55,21 +55,9 @@ WITH item AS (
            AND (t.needed IS NULL
                 OR h.plan + h.paid + GREATEST(a.usage_limit - a.plan_used - a.allowance_used - h.plan, 0) - a.reserved > t.needed
                    AND NOT a.stopped))
-    RETURNING a.workspace_id, a.live, a.parked, a.waiting
+    RETURNING a.workspace_id
 )
-SELECT s.workspace_id::uuid AS workspace_id, s.live::integer AS live, s.parked::integer AS parked, s.waiting::integer AS waiting
-FROM (SELECT must((SELECT count(*) FROM settled) = (SELECT count(DISTINCT i.workspace_id) FROM item i), CASE WHEN @unreserved::boolean THEN 'WF001' ELSE 'WF002' END) AS whole) AS made
-LEFT JOIN settled s ON made.whole;
-
--- name: AccountGetRoom :one
--- Whether a workspace has credits and storage left and its billing is not stopped, its unfinished
--- executions, and the slots of all workers, as in WorkerSumSlots. If the account's period is over,
--- solvent is true: the next period decides.
-SELECT (a.valid_until <= now()
-        OR NOT a.stopped AND (a.storage_limit = 0 OR a.stored < a.storage_limit)
-           AND a.plan + a.paid + GREATEST(a.usage_limit - a.plan_used - a.allowance_used - a.plan, 0) - a.reserved > 0)::boolean AS solvent,
-       a.live, a.parked, a.waiting, (SELECT COALESCE(sum(w.slots), 0) FROM workers w WHERE w.id > 0)::bigint AS slots
-FROM credit_accounts a WHERE a.workspace_id = @workspace_id;
+SELECT must((SELECT count(*) FROM settled) = (SELECT count(DISTINCT i.workspace_id) FROM item i), CASE WHEN @unreserved::boolean THEN 'WF001' ELSE 'WF002' END);
 
 -- name: AccountLockMany :many
 -- Locks accounts in order of their ids, and returns them with the current time.
@@ -187,13 +175,12 @@ SELECT workspace_id FROM credit_accounts
 WHERE (parked > 0 OR waiting > 0) AND workspace_id > @after
 ORDER BY workspace_id LIMIT @max_rows;
 
--- name: AccountUpdateWaiting :one
+-- name: AccountUpdateWaiting :exec
 -- Counts the paused executions of a workspace, and locks its account.
 UPDATE credit_accounts a SET waiting = (
     SELECT count(*) FROM component_executions e
     WHERE e.workspace_id = a.workspace_id AND e.finished_at IS NULL AND e.not_before > now())
-WHERE a.workspace_id = @workspace_id
-RETURNING a.live, a.parked, a.waiting;
+WHERE a.workspace_id = @workspace_id;
 
 -- name: AccountStop :execrows
 -- Stops the billing of a workspace. It changes 0 rows if billing was stopped before.

@@ -11,9 +11,11 @@
 -- slot for it. amount is reserved in the account, and price is what the execution will cost: a
 -- run pays for its stages.
 --
--- An execution that would exceed its workspace's fair share, of max_active executions, is parked:
--- its job is pending, so no worker fetches it. Executions without a worker are parked first. The
--- account is locked, so the counts are exact. at is the creation time of stages, or null for now.
+-- An execution that would exceed its workspace's fair share is parked: its job is pending, so no
+-- worker fetches it. Executions without a worker are parked first. The account is locked, so the
+-- counts are exact. finishing executions finish later in the transaction: their room counts as
+-- free, unless older executions are parked, which come first. at is the creation time of stages, or
+-- null for now.
 --
 -- key_root_id is written for processes of the previous release, which do not read key_id. Without
 -- it they would hide the execution from its key, or show it to others, during a rolling upgrade.
@@ -44,20 +46,21 @@ WITH item AS (
            unnest(@callback_headers::text[])  AS header_names
 ), account AS (
     -- Rows are locked in order of ids, here and everywhere, to avoid deadlocks.
-    SELECT h.workspace_id, GREATEST(h.live - h.parked - h.waiting, 0) AS active, h.stopped, h.stored, h.storage_limit,
+    SELECT h.workspace_id, GREATEST(h.live - h.parked - h.waiting, 0) AS active,
+           (SELECT fair_share()) + CASE WHEN h.parked = 0 THEN @finishing::bigint ELSE 0 END AS max_active, h.stopped, h.stored, h.storage_limit,
            h.plan + h.paid + GREATEST(h.usage_limit - h.plan_used - h.allowance_used - h.plan, 0) - h.reserved AS available
     FROM credit_accounts h
     WHERE h.workspace_id = ANY (@workspace_ids::uuid[]) AND h.valid_until > now()
     ORDER BY h.workspace_id FOR NO KEY UPDATE
 ), asked AS (
-    SELECT i.place, i.workspace_id, i.kind, i.worker_id, i.amount, account.active, account.available, account.stopped, account.stored, account.storage_limit,
+    SELECT i.place, i.workspace_id, i.kind, i.worker_id, i.amount, account.active, account.max_active, account.available, account.stopped, account.stored, account.storage_limit,
            sum(i.amount) OVER (PARTITION BY i.workspace_id ORDER BY i.place) - i.amount AS before,
            sum(i.bytes) OVER (PARTITION BY i.workspace_id ORDER BY i.place) - i.bytes AS bytes_before
     FROM item i JOIN account ON account.workspace_id = i.workspace_id
 ), admitted AS (
     SELECT a.place, nextval('river.river_job_id_seq') AS job_id,
            a.kind = 'component_execution'
-           AND row_number() OVER (PARTITION BY a.workspace_id, a.kind ORDER BY a.worker_id = 0, a.place) + a.active > @max_active::bigint AS parked
+           AND row_number() OVER (PARTITION BY a.workspace_id, a.kind ORDER BY a.worker_id = 0, a.place) + a.active > a.max_active AS parked
     FROM asked a
     WHERE (a.amount = 0 OR a.available > a.before AND NOT a.stopped)
       AND (a.storage_limit = 0 OR a.stored + a.bytes_before < a.storage_limit)

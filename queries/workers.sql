@@ -1,11 +1,6 @@
 -- name: WorkerInsert :one
 INSERT INTO workers (host, slots) VALUES (@host, @slots) RETURNING id;
 
--- name: WorkerSumSlots :one
--- The number of slots of all workers. The condition on id holds for every row, so that the plan uses
--- the primary key.
-SELECT COALESCE(sum(slots), 0)::bigint AS slots FROM workers WHERE id > 0;
-
 -- name: WorkerListDead :many
 -- Workers whose session no longer holds its advisory lock. If another session can acquire the
 -- lock, the owner is gone. The row of a worker becomes visible only when its lock is held, so a

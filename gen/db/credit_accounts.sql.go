@@ -212,38 +212,6 @@ func (q *Queries) AccountGet(ctx context.Context, db DBTX, arg AccountGetParams)
 	return i, err
 }
 
-const AccountGetRoom = `-- name: AccountGetRoom :one
-SELECT (a.valid_until <= now()
-        OR NOT a.stopped AND (a.storage_limit = 0 OR a.stored < a.storage_limit)
-           AND a.plan + a.paid + GREATEST(a.usage_limit - a.plan_used - a.allowance_used - a.plan, 0) - a.reserved > 0)::boolean AS solvent,
-       a.live, a.parked, a.waiting, (SELECT COALESCE(sum(w.slots), 0) FROM workers w WHERE w.id > 0)::bigint AS slots
-FROM credit_accounts a WHERE a.workspace_id = $1
-`
-
-type AccountGetRoomRow struct {
-	Solvent bool
-	Live    int32
-	Parked  int32
-	Waiting int32
-	Slots   int64
-}
-
-// Whether a workspace has credits and storage left and its billing is not stopped, its unfinished
-// executions, and the slots of all workers, as in WorkerSumSlots. If the account's period is over,
-// solvent is true: the next period decides.
-func (q *Queries) AccountGetRoom(ctx context.Context, db DBTX, workspaceID uuid.UUID) (AccountGetRoomRow, error) {
-	row := db.QueryRow(ctx, AccountGetRoom, workspaceID)
-	var i AccountGetRoomRow
-	err := row.Scan(
-		&i.Solvent,
-		&i.Live,
-		&i.Parked,
-		&i.Waiting,
-		&i.Slots,
-	)
-	return i, err
-}
-
 const AccountGrant = `-- name: AccountGrant :exec
 UPDATE credit_accounts SET paid = paid + $1 WHERE workspace_id = $2
 `
@@ -513,7 +481,7 @@ func (q *Queries) AccountResume(ctx context.Context, db DBTX, workspaceID uuid.U
 	return result.RowsAffected(), nil
 }
 
-const AccountSettleMany = `-- name: AccountSettleMany :many
+const AccountSettleMany = `-- name: AccountSettleMany :exec
 WITH item AS (
     SELECT u.workspace_id, u.kind, u.about, u.amount, u.reserved, u.bytes, u.live, u.place
     FROM ROWS FROM (unnest($2::uuid[]), unnest($3::text[]), unnest($4::uuid[]),
@@ -562,11 +530,9 @@ WITH item AS (
            AND (t.needed IS NULL
                 OR h.plan + h.paid + GREATEST(a.usage_limit - a.plan_used - a.allowance_used - h.plan, 0) - a.reserved > t.needed
                    AND NOT a.stopped))
-    RETURNING a.workspace_id, a.live, a.parked, a.waiting
+    RETURNING a.workspace_id
 )
-SELECT s.workspace_id::uuid AS workspace_id, s.live::integer AS live, s.parked::integer AS parked, s.waiting::integer AS waiting
-FROM (SELECT must((SELECT count(*) FROM settled) = (SELECT count(DISTINCT i.workspace_id) FROM item i), CASE WHEN $1::boolean THEN 'WF001' ELSE 'WF002' END) AS whole) AS made
-LEFT JOIN settled s ON made.whole
+SELECT must((SELECT count(*) FROM settled) = (SELECT count(DISTINCT i.workspace_id) FROM item i), CASE WHEN $1::boolean THEN 'WF001' ELSE 'WF002' END)
 `
 
 type AccountSettleManyParams struct {
@@ -581,13 +547,6 @@ type AccountSettleManyParams struct {
 	At           *time.Time
 }
 
-type AccountSettleManyRow struct {
-	WorkspaceID uuid.UUID
-	Live        int32
-	Parked      int32
-	Waiting     int32
-}
-
 // Charges finished executions and runs, in the given order. Plan credits pay first, then paid
 // credits, and the rest comes out of the month's allowance. It inserts the postings and releases
 // the reservations. Raises WF002 if the period of an account is over. A second posting for an
@@ -596,8 +555,8 @@ type AccountSettleManyRow struct {
 // set, nothing was reserved, and the account must also cover the charges: its billing is not
 // stopped, it may store more this month, and its available credits are more than needed, which is
 // the cost of all charges but the last. It raises WF001 instead of WF002, also if a period is over.
-func (q *Queries) AccountSettleMany(ctx context.Context, db DBTX, arg AccountSettleManyParams) ([]AccountSettleManyRow, error) {
-	rows, err := db.Query(ctx, AccountSettleMany,
+func (q *Queries) AccountSettleMany(ctx context.Context, db DBTX, arg AccountSettleManyParams) error {
+	_, err := db.Exec(ctx, AccountSettleMany,
 		arg.Unreserved,
 		arg.WorkspaceIds,
 		arg.Kinds,
@@ -608,27 +567,7 @@ func (q *Queries) AccountSettleMany(ctx context.Context, db DBTX, arg AccountSet
 		arg.Live,
 		arg.At,
 	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	items := []AccountSettleManyRow{}
-	for rows.Next() {
-		var i AccountSettleManyRow
-		if err := rows.Scan(
-			&i.WorkspaceID,
-			&i.Live,
-			&i.Parked,
-			&i.Waiting,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
+	return err
 }
 
 const AccountStop = `-- name: AccountStop :execrows
@@ -645,24 +584,15 @@ func (q *Queries) AccountStop(ctx context.Context, db DBTX, workspaceID uuid.UUI
 	return result.RowsAffected(), nil
 }
 
-const AccountUpdateWaiting = `-- name: AccountUpdateWaiting :one
+const AccountUpdateWaiting = `-- name: AccountUpdateWaiting :exec
 UPDATE credit_accounts a SET waiting = (
     SELECT count(*) FROM component_executions e
     WHERE e.workspace_id = a.workspace_id AND e.finished_at IS NULL AND e.not_before > now())
 WHERE a.workspace_id = $1
-RETURNING a.live, a.parked, a.waiting
 `
 
-type AccountUpdateWaitingRow struct {
-	Live    int32
-	Parked  int32
-	Waiting int32
-}
-
 // Counts the paused executions of a workspace, and locks its account.
-func (q *Queries) AccountUpdateWaiting(ctx context.Context, db DBTX, workspaceID uuid.UUID) (AccountUpdateWaitingRow, error) {
-	row := db.QueryRow(ctx, AccountUpdateWaiting, workspaceID)
-	var i AccountUpdateWaitingRow
-	err := row.Scan(&i.Live, &i.Parked, &i.Waiting)
-	return i, err
+func (q *Queries) AccountUpdateWaiting(ctx context.Context, db DBTX, workspaceID uuid.UUID) error {
+	_, err := db.Exec(ctx, AccountUpdateWaiting, workspaceID)
+	return err
 }

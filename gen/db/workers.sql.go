@@ -118,19 +118,6 @@ func (q *Queries) WorkerLockMany(ctx context.Context, db DBTX, ids []int32) erro
 	return err
 }
 
-const WorkerSumSlots = `-- name: WorkerSumSlots :one
-SELECT COALESCE(sum(slots), 0)::bigint AS slots FROM workers WHERE id > 0
-`
-
-// The number of slots of all workers. The condition on id holds for every row, so that the plan uses
-// the primary key.
-func (q *Queries) WorkerSumSlots(ctx context.Context, db DBTX) (int64, error) {
-	row := db.QueryRow(ctx, WorkerSumSlots)
-	var slots int64
-	err := row.Scan(&slots)
-	return slots, err
-}
-
 const WorkerSurvive = `-- name: WorkerSurvive :exec
 UPDATE workers SET survived = true WHERE id = $1
 `

@@ -32,8 +32,8 @@ type offer struct {
 	delay     time.Duration
 }
 
-func acceptParams(offers []offer, maxActive int64) db.ExecutionAcceptManyParams {
-	p := db.ExecutionAcceptManyParams{MaxActive: maxActive, Queue: execution.Queue}
+func acceptParams(offers []offer) db.ExecutionAcceptManyParams {
+	p := db.ExecutionAcceptManyParams{Queue: execution.Queue}
 	for _, o := range offers {
 		p.Ids, p.Kinds, p.WorkspaceIds = append(p.Ids, uuid.Must(uuid.NewV7())), append(p.Kinds, o.kind), append(p.WorkspaceIds, o.workspace)
 		p.Amounts, p.Bytes, p.DelaysMs = append(p.Amounts, int64(o.amount)), append(p.Bytes, o.bytes), append(p.DelaysMs, o.delay.Milliseconds())
@@ -58,17 +58,18 @@ func TestAcceptedJobsAreThoseOfRiver(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct {
-		offer     offer
-		maxActive int64
-		opts      river.InsertOpts
+		offer offer
+		live  int // executions of the workspace
+		opts  river.InsertOpts
 	}{
-		"for any worker":         {offer{kind: kindExecution}, 10, river.InsertOpts{Queue: execution.Queue}},
-		"as a safety net":        {offer{kind: kindExecution, worker: 1, delay: time.Hour}, 10, river.InsertOpts{Queue: execution.Queue, ScheduledAt: time.Now().Add(time.Hour)}},
-		"of a parked execution":  {offer{kind: kindExecution, worker: 1, delay: time.Hour}, 0, river.InsertOpts{Queue: execution.Queue, Pending: true}},
-		"of a run that is later": {offer{kind: execution.RunKind, delay: time.Hour}, 10, river.InsertOpts{Queue: execution.Queue, ScheduledAt: time.Now().Add(time.Hour)}},
+		"for any worker":         {offer{kind: kindExecution}, 0, river.InsertOpts{Queue: execution.Queue}},
+		"as a safety net":        {offer{kind: kindExecution, worker: 1, delay: time.Hour}, 0, river.InsertOpts{Queue: execution.Queue, ScheduledAt: time.Now().Add(time.Hour)}},
+		"of a parked execution":  {offer{kind: kindExecution, worker: 1, delay: time.Hour}, 1000, river.InsertOpts{Queue: execution.Queue, Pending: true}},
+		"of a run that is later": {offer{kind: execution.RunKind, delay: time.Hour}, 0, river.InsertOpts{Queue: execution.Queue, ScheduledAt: time.Now().Add(time.Hour)}},
 	} {
 		c.offer.workspace = b.workspace
-		p := acceptParams([]offer{c.offer}, c.maxActive)
+		b.exec(t, "UPDATE credit_accounts SET live = $1", c.live)
+		p := acceptParams([]offer{c.offer})
 		rows, err := db.New().ExecutionAcceptMany(t.Context(), b.pool, p)
 		if err != nil {
 			t.Fatal(err)
@@ -150,7 +151,7 @@ func TestLE08AcceptanceAdmitsWhatTheBooksAdmit(t *testing.T) {
 			return result
 		}
 		ours = attempt(func(tx pgx.Tx) (decided []string, err error) {
-			rows, err := db.New().ExecutionAcceptMany(t.Context(), tx, acceptParams(offers, 1000))
+			rows, err := db.New().ExecutionAcceptMany(t.Context(), tx, acceptParams(offers))
 			for _, row := range rows {
 				decided = append(decided, fmt.Sprint(row.JobID != 0))
 			}
@@ -177,11 +178,12 @@ func TestRL08AcceptanceParksBeyondTheShare(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	b.exec(t, "UPDATE credit_accounts SET live = 3, parked = 1, waiting = 1") // one is active
+	b.exec(t, "INSERT INTO workers (host, slots) VALUES ('one', 5)")          // the share is 4
 	offers := make([]offer, 4)
 	for i := range offers {
 		offers[i] = offer{workspace: b.workspace, kind: kindExecution, worker: int32(i % 2)}
 	}
-	rows, err := db.New().ExecutionAcceptMany(context.Background(), b.pool, acceptParams(offers, 4))
+	rows, err := db.New().ExecutionAcceptMany(context.Background(), b.pool, acceptParams(offers))
 	if err != nil {
 		t.Fatal(err)
 	}

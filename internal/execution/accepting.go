@@ -96,7 +96,7 @@ func (s *Service) flushAccepts(ctx context.Context, items []submission, shared b
 	s.noteAcceptance(err)
 	for i, m := range made {
 		if m.jobID != 0 && !m.parked && items[i].worker == 0 {
-			s.local.running.Go(func() { s.wakeQueue(context.WithoutCancel(ctx)) }) // the answers must not wait for it
+			s.local.slots.running.Go(func() { s.local.wakeQueue(context.WithoutCancel(ctx)) }) // the answers must not wait for it
 			break
 		}
 	}
@@ -104,17 +104,13 @@ func (s *Service) flushAccepts(ctx context.Context, items []submission, shared b
 }
 
 func (s *Service) acceptShared(ctx context.Context, items []submission, shared bool) ([]accepted, error) {
-	size, err := s.share.limit(ctx, s.db)
-	if err != nil {
-		return nil, err
-	}
 	var rows *postgres.Rows[db.ExecutionAcceptManyRow]
-	err = postgres.InTx(ctx, s.db, func(tx *postgres.Tx) error {
+	err := postgres.InTx(ctx, s.db, func(tx *postgres.Tx) error {
 		batch := tx.AtCommit()
 		if shared {
 			billing.QueueLockShared(ctx, batch, ownersOf(items, submission.owner))
 		}
-		rows = postgres.Returning[db.ExecutionAcceptManyRow](batch, db.ExecutionAcceptMany, acceptParams(items, size))
+		rows = postgres.Returning[db.ExecutionAcceptManyRow](batch, db.ExecutionAcceptMany, acceptParams(items, 0))
 		return nil
 	})
 	if err != nil {
@@ -129,11 +125,7 @@ func (s *Service) acceptMany(ctx context.Context, tx pgx.Tx, items []submission,
 	if len(items) == 0 {
 		return nil, nil
 	}
-	size, err := s.share.limit(ctx, tx)
-	if err != nil {
-		return nil, err
-	}
-	rows, err := db.New().ExecutionAcceptMany(ctx, tx, acceptParams(items, size+finishing))
+	rows, err := db.New().ExecutionAcceptMany(ctx, tx, acceptParams(items, finishing))
 	if err != nil {
 		return nil, fmt.Errorf("accept executions: %w", err)
 	}
@@ -166,10 +158,10 @@ func acceptedOf(ctx context.Context, conn postgres.DB, items []submission, rows 
 	return made
 }
 
-// acceptParams returns the parameters of the statement that accepts submissions. maxActive is the
-// fair share of a workspace. A result without a job is not accepted.
-func acceptParams(items []submission, maxActive int) db.ExecutionAcceptManyParams {
-	p := db.ExecutionAcceptManyParams{MaxActive: int64(maxActive), Queue: Queue}
+// acceptParams returns the parameters of the statement that accepts submissions. finishing is as in
+// acceptMany. A result without a job is not accepted.
+func acceptParams(items []submission, finishing int) db.ExecutionAcceptManyParams {
+	p := db.ExecutionAcceptManyParams{Finishing: int64(finishing), Queue: Queue}
 	for _, a := range items {
 		appendAccept(&p, a)
 	}
@@ -205,10 +197,4 @@ func appendAccept(p *db.ExecutionAcceptManyParams, a submission) {
 	if a.at != nil {
 		p.At = a.at // the same for all stages of a batch
 	}
-}
-
-// wakeQueue notifies the workers of all processes that jobs are available. It ignores errors,
-// because workers also poll.
-func (s *Service) wakeQueue(ctx context.Context) {
-	_ = withTimeout(ctx, lastWriteTimeout, func(ctx context.Context) error { return db.New().RiverJobNotify(ctx, s.db, Queue) })
 }

@@ -209,7 +209,9 @@ func (r *Runner) cancelTx(ctx context.Context, tx *postgres.Tx, workspaceID uuid
 		}
 	}
 	_ = db.New().RiverJobDeleteMany(ctx, tx.AtCommit(), jobs)
-	return r.chargeTx(ctx, tx, charges, false, made)
+	made.left = []vacancy{{workspaceID: workspaceID, none: true}}
+	r.queueCharges(ctx, tx.AtCommit(), charges, false, made)
+	return nil
 }
 
 // bounded waits for the turn of an attempt's call, and returns a context that ends with the attempt's

@@ -62,17 +62,17 @@ func (d direct) charge() billing.Charge {
 // execution of that request instead.
 //
 // runDirectly returns no row, and has written nothing, if the execution must be accepted first:
-// the workspace or this process has no room, the credits don't cover the execution, or the
+// the workspace gets no slot of this process, the credits don't cover the execution, or the
 // component takes longer than directTime, waits, or fails in a way that is worth another attempt.
 func (s *Service) runDirectly(ctx context.Context, a submission, entry *component.Entry) (row *db.ExecutionGetRow, earlier uuid.UUID, err error) {
 	if entry.Effect != component.EffectNone || a.WaitFor == 0 {
 		return nil, uuid.Nil, nil
 	}
-	reserved, err := s.reserveDirect(ctx, a.WorkspaceID)
-	if err != nil || !reserved {
-		return nil, uuid.Nil, err
+	slots := s.local.slots
+	if s.local.ctx.Err() != nil || !slots.acquireDirect(a.WorkspaceID) {
+		return nil, uuid.Nil, nil
 	}
-	defer s.releaseDirect(a.WorkspaceID)
+	defer slots.release(a.WorkspaceID)
 	d := direct{submission: a}
 	if done, err := s.local.compute(ctx, &d, entry); err != nil || !done {
 		return nil, uuid.Nil, err
@@ -85,7 +85,6 @@ func (s *Service) runDirectly(ctx context.Context, a submission, entry *componen
 	}
 	s.noteAcceptance(err)
 	if billing.Uncovered(err) {
-		s.rooms.forget(a.WorkspaceID)
 		return nil, uuid.Nil, nil // accepting the execution renews the period, or refuses it with the reason
 	}
 	return row, earlier, err

@@ -292,18 +292,28 @@ func TestNothingIsStoredForACallerWhoHasDisconnected(t *testing.T) {
 	}
 }
 
-// One workspace may use one of two slots. Another node starts with no knowledge of the workspace.
+// One workspace may use one of two slots of a process.
 func TestRL08DirectExecutionsKeepToTheFairShare(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	first, second := b.start(t, options{slots: 1}, computes()), b.start(t, options{slots: 1}, computes())
-	if got := b.submit(t, first, b.waiting()); !b.direct(t, got.ID) {
+	hold, held := make(chan struct{}), make(chan struct{})
+	n := b.start(t, options{slots: 2}, computes(), module{name: "HOLDS", price: 1, repeat: component.RepeatPure, run: func(context.Context, component.Call) (component.Result, error) {
+		close(held)
+		<-hold
+		return component.Result{Output: json.RawMessage(`{}`)}, nil
+	}})
+	if got := b.submit(t, n, b.waiting()); !b.direct(t, got.ID) {
 		t.Error("an execution within the share had a job")
 	}
-	b.exec(t, "UPDATE credit_accounts SET live = 1")
+	holding := b.submit(t, n, execution.SubmitParams{Module: "HOLDS"}).ID
+	<-held
 	p := b.waiting()
-	p.WaitFor = time.Millisecond // the execution is parked, and nothing releases it
-	if got := b.submit(t, second, p); b.direct(t, got.ID) {
+	p.WaitFor = time.Millisecond // the execution is parked until the other one finishes
+	got := b.submit(t, n, p)
+	if b.direct(t, got.ID) {
 		t.Error("an execution beyond the share was stored directly")
 	}
+	close(hold)
+	b.await(t, n, holding)
+	b.await(t, n, got.ID)
 }

@@ -148,13 +148,18 @@ func (e *End) Queue(batch *postgres.Batch) {
 }
 
 // SettleTx does the rest of the finish. It settles the credits with the commit (tx.AtCommit).
-func (e *End) SettleTx(ctx context.Context, tx *postgres.Tx) error {
+// Unless stages are accepted in the same transaction, which use the room, parked executions are
+// released.
+func (e *End) SettleTx(ctx context.Context, tx *postgres.Tx, accepting bool) error {
 	rows := e.rows.All()
 	if len(rows) == 0 {
 		return ErrApart
 	}
 	charges, err := e.runner.finishRowsTx(ctx, tx, rows, e.first, &e.made)
-	e.made.settled = billing.Books{}.QueueSettle(tx.AtCommit(), charges)
+	billing.Books{}.QueueSettle(tx.AtCommit(), charges)
+	if !accepting && err == nil {
+		e.made.next = e.runner.queueRelease(tx.AtCommit(), e.made.left)
+	}
 	return err
 }
 
@@ -166,13 +171,14 @@ const finishWithRunTimeout = 2 * time.Second
 // not, the caller must finish the execution separately. Work that finishWithRun starts does not
 // use the execution's context.
 func (r *Runner) finishWithRun(f finish) bool {
-	if f.run == nil || r.EndWithRun == nil || r.ctx.Err() != nil || r.share.anyParked([]billing.Charge{{WorkspaceID: f.key.WorkspaceID}}) {
+	if f.run == nil || r.EndWithRun == nil || r.ctx.Err() != nil {
 		return false
 	}
 	end := &End{ExecutionID: f.key.ID, runner: r, finish: f}
 	ctx, cancel := context.WithTimeout(context.Background(), finishWithRunTimeout)
 	defer cancel()
 	if err := r.EndWithRun(ctx, notify.Key{WorkspaceID: f.key.WorkspaceID, ID: *f.run}, end); err != nil {
+		r.dropReleased(end.made.next, err)
 		if !errors.Is(err, ErrApart) && !undone(err) && !postgres.Unavailable(err) {
 			r.log.WarnContext(ctx, "could not finish execution together with its run; finishing it on its own", "execution_id", f.key.ID.String(), "error", err)
 		}
@@ -212,7 +218,7 @@ func (r *Runner) commit(ctx context.Context, fn func(tx *postgres.Tx, made *foll
 		if err != nil {
 			err = billing.PeriodError(err, made.workspaces()...)
 			made.deliveries.Drop()
-			made.next.drop(err)
+			r.dropReleased(made.next, err)
 			made = &followUp{}
 		}
 		return err
@@ -248,13 +254,7 @@ func (r *Runner) afterCommit(ctx context.Context, keys []notify.Key, made *follo
 	r.Metrics.Posted(len(made.done) - stages)
 	r.Hub.Publish(changes...)
 	made.deliveries.Start()
-	made.next.start(ctx)
-	if made.settled != nil {
-		if crowded := r.share.setParked(billing.LoadsOf(made.settled.All())); len(crowded) > 0 {
-			// Run in the background: a locked account must not delay other finishes.
-			r.running.Go(func() { r.unparkLater(context.WithoutCancel(ctx), crowded) })
-		}
-	}
+	r.startReleased(ctx, made.next)
 	if len(runs) > 0 && r.Ended != nil && !made.followed {
 		r.Ended(ctx, runs)
 	}
@@ -264,14 +264,9 @@ func (r *Runner) afterCommit(ctx context.Context, keys []notify.Key, made *follo
 type followUp struct {
 	done       []finished
 	deliveries *callback.Ready
-	next       *successors // started in the slots that become free; may be nil
-	freed      int         // local slots that the commit frees
-	followed   bool        // the run was advanced in the same commit
-
-	// settled has the loads of the workspaces, some of which may have parked executions (those beyond
-	// the fair share). These are released after the commit. It is nil if the commit settles nothing, or
-	// releases them itself.
-	settled *postgres.Rows[db.AccountSettleManyRow]
+	left       []vacancy
+	next       *release // nil: no parked execution is released
+	followed   bool     // the run was advanced in the same commit
 }
 
 // workspaces returns the workspaces of the executions that have become final.
@@ -300,7 +295,18 @@ func (r *Runner) finishTx(ctx context.Context, tx *postgres.Tx, items []finish, 
 	if err != nil {
 		return err
 	}
-	return r.chargeTx(ctx, tx, charges, shared, made)
+	r.queueCharges(ctx, tx.AtCommit(), charges, shared, made)
+	return nil
+}
+
+// queueCharges settles the charges, with the accounts locked until the commit, and releases parked
+// executions that now have room. shared is as in flushFinishes.
+func (r *Runner) queueCharges(ctx context.Context, batch *postgres.Batch, charges []billing.Charge, shared bool, made *followUp) {
+	if shared {
+		billing.QueueLockShared(ctx, batch, ownersOf(charges, func(c billing.Charge) uuid.UUID { return c.WorkspaceID }))
+	}
+	billing.Books{}.QueueSettle(batch, charges)
+	made.next = r.queueRelease(batch, made.left)
 }
 
 // attemptKey identifies an attempt. One batch may finish an execution twice: by its worker and by
@@ -343,9 +349,7 @@ func (r *Runner) finishRowsTx(ctx context.Context, tx *postgres.Tx, rows []db.Ex
 		end := first[attemptKey{notify.Key{WorkspaceID: row.WorkspaceID, ID: row.ID}, row.Epoch}]
 		made.done[i] = finished{row: final(row, end), callback: row.HasCallback, run: row.RunID}
 		charges[i].Bytes = int64(end.weight())
-		if end.local {
-			made.freed++
-		}
+		made.left = append(made.left, vacancy{workspaceID: row.WorkspaceID, slot: end.local})
 		if row.HasCallback {
 			frozen = append(frozen, callback.Final(made.done[i].row))
 			charges[i].Bytes *= 2 // the callback's body contains a copy

@@ -57,7 +57,7 @@ func TestTwoFinishesInOneBatchPublishWhatTheRowSays(t *testing.T) {
 				t.Fatal(err)
 			}
 			made := &followUp{}
-			err = (&Runner{share: &fairShare{}}).finishTx(t.Context(), &postgres.Tx{Tx: inner}, items, false, made)
+			err = (&Runner{identity: &Identity{}}).finishTx(t.Context(), &postgres.Tx{Tx: inner}, items, false, made)
 			if err != nil || len(made.done) != 1 {
 				t.Fatalf("%d executions finished, %v", len(made.done), err)
 			}

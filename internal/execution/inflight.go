@@ -103,6 +103,16 @@ func (f *inflight) remove(id uuid.UUID, ran int32, err error) {
 	f.doubt = time.Now().Add(doubtLasts)
 }
 
+// unsure makes Reclaim check for rows that a failed write may have committed. err may be nil.
+func (f *inflight) unsure(err error) {
+	if err == nil || unwritten(err) {
+		return
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.doubt = time.Now().Add(doubtLasts)
+}
+
 // unwritten reports whether err guarantees that nothing was written: either the write never left
 // its queue, or the transaction was rolled back on purpose.
 func unwritten(err error) bool {
@@ -207,31 +217,4 @@ func (r *Runner) CheckProgress(ctx context.Context) error {
 		return fmt.Errorf("a job has been due for %.0f s and this worker has started none", waits)
 	}
 	return nil
-}
-
-// slots counts the executions that run locally, without the queue.
-type slots struct {
-	size int
-
-	mu   sync.Mutex
-	used int
-}
-
-// acquire acquires a slot and reports whether it did. Slots of executions that finish in the same
-// transaction (ending) count as free, because they are released right after the commit. Without
-// these slots, the successors would go through the queue.
-func (s *slots) acquire(ending int) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.used >= s.size+ending {
-		return false
-	}
-	s.used++
-	return true
-}
-
-func (s *slots) release() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.used--
 }

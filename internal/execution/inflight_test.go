@@ -178,14 +178,22 @@ func TestAReleaseReturnsCallsOfLocalExecutionsOnly(t *testing.T) {
 	for range 3 {
 		s.insert(t, "status, job_id, parked", "'CREATED', 1, true")
 	}
-	rows, err := db.New().ExecutionRelease(t.Context(), s.pool, db.ExecutionReleaseParams{WorkspaceID: s.workspace, Here: 1, MaxRows: 3, WorkerID: 7, SafetyNet: safetyNet})
+	s.exec(t, "UPDATE credit_accounts SET live = 3, parked = 3")
+	rows, err := db.New().ExecutionRelease(t.Context(), s.pool, db.ExecutionReleaseParams{WorkspaceIds: []uuid.UUID{s.workspace}, Here: []int32{1}, WorkerID: 7, SafetyNet: safetyNet})
 	if err != nil || len(rows) != 3 {
 		t.Fatalf("%d are released, %v", len(rows), err)
 	}
+	here := 0
 	for _, row := range rows {
+		if row.Here {
+			here++
+		}
 		if (len(row.Call) > 0) != row.Here {
 			t.Errorf("starts here: %v, with a call of %d bytes", row.Here, len(row.Call))
 		}
+	}
+	if left := s.count(t, "SELECT count(*) FROM credit_accounts WHERE parked = 0"); here != 1 || left != 1 {
+		t.Errorf("%d start here, want 1; accounts without parked executions: %d", here, left)
 	}
 }
 
@@ -211,27 +219,5 @@ func TestAWorkerWithStalledExecutionsIsNotFit(t *testing.T) {
 	s.runner.inflight.setRunning(id, false)
 	if err := s.runner.CheckProgress(t.Context()); err != nil {
 		t.Errorf("right after it finished: %v", err)
-	}
-}
-
-func TestASlotThatIsBecomingFreeCanBeAcquired(t *testing.T) {
-	t.Parallel()
-	s := slots{size: 2}
-	for i, c := range []struct {
-		ending int
-		taken  bool
-	}{{0, true}, {0, true}, {0, false}, {1, true}, {1, false}, {2, true}} {
-		if taken := s.acquire(c.ending); taken != c.taken {
-			t.Errorf("acquire %d with %d finishing: %v", i, c.ending, taken)
-		}
-	}
-	s.release()
-	s.release() // the two slots of the executions that were finishing
-	if s.acquire(0) {
-		t.Error("there are more slots than there were")
-	}
-	s.release()
-	if !s.acquire(0) {
-		t.Error("a free slot cannot be acquired")
 	}
 }

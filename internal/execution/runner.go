@@ -7,7 +7,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -39,20 +38,16 @@ type Runner struct {
 	requeues *groupcommit.Group[requeue, struct{}]
 	directs  *groupcommit.Group[direct, *db.ExecutionGetRow]
 
-	lastProgress      atomic.Int64 // when an attempt last started or finished, Unix nanoseconds
-	slots             *slots
-	share             *fairShare
-	running           sync.WaitGroup
-	successorsMu      sync.RWMutex    // guards successorsStopped
-	successorsStopped bool            // whether finished executions start no more successors
-	ctx               context.Context // canceled when running attempts must stop
-	stop              context.CancelFunc
+	lastProgress atomic.Int64 // when an attempt last started or finished, Unix nanoseconds
+	slots        *slots
+	ctx          context.Context // canceled when running attempts must stop
+	stop         context.CancelFunc
 }
 
 // NewRunner returns a Runner with size slots for executions that this process accepted. Executions
 // from the queue have separate slots.
 func NewRunner(deps Deps, identity *Identity, size int, log *slog.Logger) *Runner {
-	r := &Runner{Deps: deps, log: log, identity: identity, inflight: newInflight(), slots: &slots{size: size}, share: &fairShare{}}
+	r := &Runner{Deps: deps, log: log, identity: identity, inflight: newInflight(), slots: newSlots(size)}
 	r.starts = groupcommit.New(groupcommit.Options[attemptStart]{}, postgres.Unavailable, r.flushStarts)
 	r.finishes = groupcommit.NewOwned(groupcommit.Options[finish]{
 		Weigh: finish.weight, MaxQueue: 1 << 30, // the number of running executions limits the queue
@@ -63,65 +58,52 @@ func NewRunner(deps Deps, identity *Identity, size int, log *slog.Logger) *Runne
 	return r
 }
 
-// reserve acquires a slot for a local execution and returns the worker that holds the slot. It
-// returns 0 if no slot is free or this process must not start work. ending is the number of slots
-// that the same commit frees.
-func (r *Runner) reserve(ending int) int32 {
-	worker, alive := r.identity.Worker()
-	if !alive || r.quarantined() != nil || !r.reserveSlot(ending) {
+// reserve acquires a slot for an execution of a workspace, and returns the worker that holds the slot.
+// It returns 0 if the workspace gets no slot or this process must not start work. next is set for
+// an execution that starts because another one has finished.
+func (r *Runner) reserve(workspaceID uuid.UUID, next bool) int32 {
+	worker, starts := r.mayStart()
+	if !starts || !r.slots.acquire(workspaceID, next) {
 		return 0
 	}
 	return worker
 }
 
-// reserveSlot acquires a slot, and reports whether it did. ending is as in reserve.
-func (r *Runner) reserveSlot(ending int) bool {
-	if r.ctx.Err() != nil || !r.slots.acquire(ending) {
-		return false
+// takeOver is reserve for an execution that takes over the slot of one that finishes in the same
+// commit.
+func (r *Runner) takeOver(workspaceID uuid.UUID) int32 {
+	worker, starts := r.mayStart()
+	if !starts || r.slots.isClosed() {
+		return 0
 	}
-	r.running.Add(1)
-	return true
+	r.slots.pass(workspaceID)
+	return worker
+}
+
+// mayStart returns the number of this worker, and whether this process may start executions.
+func (r *Runner) mayStart() (worker int32, starts bool) {
+	worker, alive := r.identity.Worker()
+	return worker, alive && r.quarantined() == nil && r.ctx.Err() == nil
 }
 
 // unreserve releases the slot of an execution that was not accepted, for the reason err. If err
 // does not rule out that the database accepted the execution, Reclaim checks the database.
-func (r *Runner) unreserve(worker int32, id uuid.UUID, err error) {
+func (r *Runner) unreserve(worker int32, workspaceID, id uuid.UUID, err error) {
 	if worker == 0 {
 		return
 	}
 	r.inflight.remove(id, 0, err)
-	r.releaseSlot()
-}
-
-// releaseSlot releases the slot of a local execution.
-func (r *Runner) releaseSlot() {
-	r.slots.release()
-	r.running.Done()
-}
-
-// reserveNext is reserve for an execution that starts because a different execution finished. It
-// returns 0 after StopSuccessors.
-func (r *Runner) reserveNext(ending int) int32 {
-	r.successorsMu.RLock()
-	defer r.successorsMu.RUnlock()
-	if r.successorsStopped {
-		return 0
-	}
-	return r.reserve(ending)
+	r.slots.release(workspaceID)
 }
 
 // StopSuccessors makes this process leave parked executions to the queue from now on.
-func (r *Runner) StopSuccessors() {
-	r.successorsMu.Lock()
-	defer r.successorsMu.Unlock()
-	r.successorsStopped = true
-}
+func (r *Runner) StopSuccessors() { r.slots.close() }
 
 // start runs a local execution in its reserved slot. unsure means that its run, or an ancestor of
 // the run, may have been canceled before the start was committed.
 func (r *Runner) start(ctx context.Context, row db.ExecutionStartManyRow, unsure bool) {
 	go func() {
-		defer r.releaseSlot()
+		defer r.slots.release(row.WorkspaceID)
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		defer context.AfterFunc(r.ctx, cancel)()
@@ -138,7 +120,7 @@ func (r *Runner) start(ctx context.Context, row db.ExecutionStartManyRow, unsure
 // executions.
 func (r *Runner) Drain(ctx context.Context) {
 	r.StopSuccessors()
-	wait.Drain(ctx, &r.running, r.stop)
+	wait.Drain(ctx, &r.slots.running, r.stop)
 }
 
 // Close stops the write groups. Call it after all local executions and the queue have stopped:
@@ -382,7 +364,7 @@ func (r *Runner) wakeQueueIn(delay time.Duration) {
 	}
 	time.AfterFunc(delay+20*time.Millisecond, func() {
 		if r.ctx.Err() == nil {
-			_ = withTimeout(r.ctx, lastWriteTimeout, func(ctx context.Context) error { return db.New().RiverJobNotify(ctx, r.DB, Queue) })
+			r.wakeQueue(r.ctx)
 		}
 	})
 }

@@ -12,12 +12,12 @@
 // job is pending, so no worker fetches it. Other workspaces therefore find a free slot at once, and
 // a workspace that is alone still uses nine tenths.
 //
-//   - Executions that run before they are stored use a slot of this process and count towards the
-//     share in this process only.
+//   - Executions that run in the process that accepts them, or before they are stored, use one of its
+//     slots. The same share of these slots applies to them.
 //   - The statement that accepts executions decides under the account's lock, which the reservation
 //     acquires anyway.
 //   - The transaction that finishes executions releases as many of the oldest parked executions as
-//     the workspace has room for. If this process has a slot for them, they start in the same commit.
+//     the workspace has room for. Those that find a slot of this process start in the same commit.
 //   - An execution that waits, or is between two attempts, uses no slot and doesn't count.
 package execution
 
@@ -54,8 +54,6 @@ type Service struct {
 	draining    <-chan struct{}
 	metrics     *telemetry.Metrics
 	accepts     *groupcommit.Group[submission, accepted]
-	share       *fairShare
-	rooms       rooms
 	quarantined func() error // returns why submissions are rejected, or nil if they are accepted
 	refused     atomic.Int64 // when the database last refused an acceptance, Unix nanoseconds; 0: the last one succeeded
 
@@ -119,7 +117,7 @@ func (d *Deps) quarantined() error {
 func NewService(deps Deps, local *Runner) *Service {
 	s := &Service{
 		db: deps.DB, modules: deps.Modules, keyring: deps.Keyring, vault: deps.Vault, hub: deps.Hub,
-		draining: deps.Draining, metrics: deps.Metrics, quarantined: deps.quarantined, local: local, share: &fairShare{},
+		draining: deps.Draining, metrics: deps.Metrics, quarantined: deps.quarantined, local: local,
 	}
 	s.accepts = groupcommit.NewOwned(groupcommit.Options[submission]{
 		Weigh: submission.weight, MaxBytes: 1 << 20, // the accounts are locked while the rows are written

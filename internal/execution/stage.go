@@ -50,7 +50,7 @@ type Acceptance struct {
 	service *Service
 	called  bool
 	inPlace int          // executions that finish in the same transaction and that the stages replace: 0 or 1
-	freed   int          // local slots that the commit frees: 0 or 1
+	freed   bool         // the commit frees a slot of this process, which a stage may take over
 	items   []submission // submissions with a slot are in flight
 	made    []accepted
 }
@@ -82,7 +82,7 @@ var (
 func (a *Acceptance) InPlaceOf(e *End) {
 	a.inPlace = 1
 	if e.finish.local && e.runner == a.service.local {
-		a.freed = 1
+		a.freed = true
 	}
 }
 
@@ -156,7 +156,7 @@ func (a *Acceptance) acceptTx(ctx context.Context, tx *postgres.Tx, stages []Sta
 		case m.parked && a.inPlace > 0:
 			return nil, ErrApart // there is room once the other execution has finished
 		case m.refusal != nil || m.parked:
-			s.local.unreserve(item.worker, item.id, nil)
+			s.local.unreserve(item.worker, item.WorkspaceID, item.id, nil)
 			item.worker = 0
 		}
 		refusals[places[n]] = m.refusal
@@ -177,7 +177,12 @@ func (a *Acceptance) add(stage Stage) (refusal, err error) {
 	if err := s.sealCall(&item); err != nil {
 		return nil, err
 	}
-	if item.worker = s.local.reserveNext(a.freed); item.worker != 0 {
+	if a.freed {
+		item.worker, a.freed = s.local.takeOver(item.WorkspaceID), false
+	} else {
+		item.worker = s.local.reserve(item.WorkspaceID, true)
+	}
+	if item.worker != 0 {
 		s.local.inflight.add(item.id)
 	}
 	a.items = append(a.items, item)
@@ -229,7 +234,7 @@ func (a *Acceptance) start(ctx context.Context) {
 		queued = queued || item.worker == 0 && !a.made[n].parked
 	}
 	if queued {
-		a.service.wakeQueue(ctx)
+		a.service.local.wakeQueue(ctx)
 	}
 }
 
@@ -239,7 +244,7 @@ func (a *Acceptance) drop(err error) {
 		err = nil
 	}
 	for _, item := range a.items {
-		a.service.local.unreserve(item.worker, item.id, err)
+		a.service.local.unreserve(item.worker, item.WorkspaceID, item.id, err)
 	}
 	a.items = nil
 }

@@ -107,13 +107,16 @@ func (s *Service) acceptAndRun(ctx context.Context, a submission) (Submitted, er
 	if err := s.sealCall(&a); err != nil {
 		return Submitted{}, err
 	}
-	if a.worker = s.local.reserve(0); a.worker != 0 {
+	if a.worker = s.local.reserve(a.WorkspaceID, false); a.worker != 0 {
 		s.local.inflight.add(a.id)
 	}
 	made, earlier, err := s.accept(ctx, a)
 	if err != nil || earlier != uuid.Nil || made.parked {
-		s.local.unreserve(a.worker, a.id, err)
+		s.local.unreserve(a.worker, a.WorkspaceID, a.id, err)
 		a.worker = 0
+	}
+	if made.refusal != nil {
+		s.local.slots.refuse(a.WorkspaceID)
 	}
 	switch {
 	case err != nil:
@@ -199,7 +202,7 @@ func (s *Service) acceptOnce(ctx context.Context, a submission) (made accepted, 
 	})
 	s.noteAcceptance(err)
 	if err == nil && made.jobID != 0 && !made.parked && a.worker == 0 {
-		s.wakeQueue(ctx)
+		s.local.wakeQueue(ctx)
 	}
 	return made, earlier, err
 }

@@ -34,22 +34,6 @@ func (b Books) at() *time.Time {
 	return new(b.Now())
 }
 
-// Load counts the executions of a workspace that are accepted and not final.
-type Load struct {
-	Live   int
-	Parked int // part of Live: executions that wait until another execution of the workspace finishes
-	// Waiting counts paused executions, as upkeep last counted them.
-	Waiting int
-}
-
-// LoadOf returns the load for the counters of an account.
-func LoadOf(live, parked, waiting int32) Load {
-	return Load{Live: int(live), Parked: int(parked), Waiting: int(waiting)}
-}
-
-// Active returns the number of executions that are running or ready to run.
-func (l Load) Active() int { return max(0, l.Live-l.Parked-l.Waiting) }
-
 // kind is the type of a posting. The values are stored.
 type kind string
 

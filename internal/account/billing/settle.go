@@ -85,11 +85,11 @@ func (b Books) QueueCharge(batch *postgres.Batch, charges []Charge) {
 }
 
 // QueueSettle charges executions that become final in the same transaction, posts the charges (zero
-// amounts included), and releases the reservations. LoadsOf returns the load of each workspace. Every
+// amounts included), and releases the reservations. Every
 // final execution that isn't a stage of a run has exactly one posting: a second one violates the
 // key, and the transaction fails. It also fails if the period of a workspace is over: see
 // PeriodError. The accounts stay locked until the transaction ends, so make this its last statement.
-func (b Books) QueueSettle(batch *postgres.Batch, charges []Charge) *postgres.Rows[db.AccountSettleManyRow] {
+func (b Books) QueueSettle(batch *postgres.Batch, charges []Charge) {
 	var p db.AccountSettleManyParams
 	for _, c := range charges {
 		kind := ofExecution
@@ -99,7 +99,7 @@ func (b Books) QueueSettle(batch *postgres.Batch, charges []Charge) *postgres.Ro
 		c.Bytes += storage.ExecutionBytes
 		appendCharge(&p, kind, c, 1)
 	}
-	return b.queueSettle(batch, p)
+	b.queueSettle(batch, p)
 }
 
 // QueueSettleRun charges a run that becomes final for all of its stages, and releases its
@@ -139,16 +139,7 @@ func appendCharge(p *db.AccountSettleManyParams, kind string, c Charge, live int
 	p.Live = append(p.Live, live)
 }
 
-func (b Books) queueSettle(batch *postgres.Batch, p db.AccountSettleManyParams) *postgres.Rows[db.AccountSettleManyRow] {
+func (b Books) queueSettle(batch *postgres.Batch, p db.AccountSettleManyParams) {
 	p.At = b.at()
-	return postgres.Returning[db.AccountSettleManyRow](batch, db.AccountSettleMany, p)
-}
-
-// LoadsOf returns the load of each settled workspace.
-func LoadsOf(rows []db.AccountSettleManyRow) map[uuid.UUID]Load {
-	loads := make(map[uuid.UUID]Load, len(rows))
-	for _, row := range rows {
-		loads[row.WorkspaceID] = LoadOf(row.Live, row.Parked, row.Waiting)
-	}
-	return loads
+	_ = db.New().AccountSettleMany(context.Background(), batch, p) // it is only queued
 }

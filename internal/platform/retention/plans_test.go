@@ -237,7 +237,7 @@ func TestTheOldestParkedAreFoundByTheirOwnIndex(t *testing.T) {
 		}
 		for _, generic := range []bool{true, false} {
 			var r recorder
-			_, _ = db.New().ExecutionRelease(t.Context(), &r, db.ExecutionReleaseParams{Here: 1, WorkspaceID: b.workspace, MaxRows: 5, WorkerID: 1})
+			_, _ = db.New().ExecutionRelease(t.Context(), &r, db.ExecutionReleaseParams{WorkspaceIds: []uuid.UUID{b.workspace}, Here: []int32{1}, WorkerID: 1})
 			for _, scan := range b.explain(t, &r, generic) {
 				if strings.HasPrefix(scan, "component_executions") && strings.HasSuffix(scan, "_pkey") && !strings.HasPrefix(scan, partition(b.week)+" ") {
 					t.Errorf("generic %v, analyzed %v: scans %s", generic, analyzed, scan)

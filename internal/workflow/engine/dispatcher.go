@@ -79,14 +79,14 @@ func (w wakeup) separately() error {
 	return nil
 }
 
-// settleTx settles the credits of the execution whose completion is committed with the fold. It
-// lets new stages use the capacity that the execution frees.
-func (w wakeup) settleTx(ctx context.Context, tx *postgres.Tx, how *execution.Acceptance) error {
+// settleTx settles the credits of the execution whose completion is committed with the fold. If the
+// fold is accepting stages, they use the capacity that the execution frees.
+func (w wakeup) settleTx(ctx context.Context, tx *postgres.Tx, how *execution.Acceptance, accepting bool) error {
 	if w.end == nil {
 		return nil
 	}
 	how.InPlaceOf(w.end)
-	return w.end.SettleTx(ctx, tx)
+	return w.end.SettleTx(ctx, tx, accepting)
 }
 
 // wake enqueues a fold that checks everything the run may wait for.

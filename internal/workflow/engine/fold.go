@@ -236,7 +236,7 @@ func (e *Engine) foldTx(ctx context.Context, tx *postgres.Tx, key notify.Key, w 
 		if err := f.countInTree(); err != nil {
 			return f, err
 		}
-		if err := w.settleTx(ctx, tx, how); err != nil {
+		if err := w.settleTx(ctx, tx, how, true); err != nil {
 			return f, err
 		}
 		if err := f.accept(how.AcceptTx); err != nil {
@@ -252,7 +252,7 @@ func (e *Engine) foldTx(ctx context.Context, tx *postgres.Tx, key notify.Key, w 
 	if err != nil || len(f.accepts) > 0 {
 		return f, err
 	}
-	return f, w.settleTx(ctx, tx, how) // settleTx locks the account, so it comes after the locks of other runs
+	return f, w.settleTx(ctx, tx, how, false) // settleTx locks the account, so it comes after the locks of other runs
 }
 
 // newFold returns an empty fold of a locked run.

@@ -9,6 +9,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/credit"
 	"github.com/weft-automation/weft/internal/kit/status"
 	"github.com/weft-automation/weft/internal/kit/waittest"
+	"github.com/weft-automation/weft/internal/platform/notify"
 	"github.com/weft-automation/weft/internal/workflow/run"
 )
 
@@ -128,6 +129,36 @@ func TestExecutionFinishesSeparatelyIfTheRunIsLocked(t *testing.T) {
 	}
 	if got, _ := n.end(t, key); got.Status != status.RunCompleted {
 		t.Errorf("%s %s", got.Status, got.Error)
+	}
+	b.balanced(t)
+}
+
+// If a run ends in the commit that finishes its last execution, that commit also releases a parked
+// execution.
+func TestARunThatEndsMakesRoomForAParkedExecution(t *testing.T) {
+	t.Parallel()
+	letGo := make(chan struct{})
+	b := newBench(t, held(letGo))
+	b.exec(t, `CREATE TABLE releases (by xid); GRANT INSERT ON releases TO weft_api, weft_system;
+		CREATE FUNCTION note_release() RETURNS trigger LANGUAGE plpgsql AS $$
+		BEGIN INSERT INTO releases VALUES (pg_current_xact_id()::xid); RETURN NEW; END $$;
+		CREATE TRIGGER note_release BEFORE UPDATE ON component_executions
+			FOR EACH ROW WHEN (OLD.parked AND NOT NEW.parked) EXECUTE FUNCTION note_release()`)
+	n := b.start(t, options{slots: 2}) // four with those of the queue, of which a workspace may use three
+	drawn := n.draw(t, `[{"id":"h","module":"HELD"}]`, "", "")
+	var keys []notify.Key
+	for range 4 {
+		keys = append(keys, n.trigger(t, run.TriggerParams{WorkflowID: drawn}))
+	}
+	b.until(t, 1, nothing, "SELECT count(*) FROM component_executions WHERE parked")
+	close(letGo)
+	for _, key := range keys {
+		if got, _ := n.end(t, key); got.Status != status.RunCompleted {
+			t.Errorf("%s %s", got.Status, got.Error)
+		}
+	}
+	if with := b.number(t, "SELECT count(*) FROM releases r JOIN run_events v ON v.xmin = r.by"); with != 1 {
+		t.Errorf("%d executions were released with the end of a run", with)
 	}
 	b.balanced(t)
 }
