@@ -70,7 +70,7 @@ WHERE a.workspace_id = ANY (@workspace_ids::uuid[]) ORDER BY a.workspace_id FOR 
 -- accounts, if other transactions hold some of them.
 SELECT lock_accounts(@workspace_ids::uuid[]);
 
--- name: AccountLock :one
+-- name: AccountLock :exec
 SELECT workspace_id FROM credit_accounts WHERE workspace_id = @workspace_id FOR NO KEY UPDATE;
 
 -- name: AccountGet :one

@@ -295,15 +295,13 @@ func (q *Queries) AccountListWithParked(ctx context.Context, db DBTX, arg Accoun
 	return items, nil
 }
 
-const AccountLock = `-- name: AccountLock :one
+const AccountLock = `-- name: AccountLock :exec
 SELECT workspace_id FROM credit_accounts WHERE workspace_id = $1 FOR NO KEY UPDATE
 `
 
-func (q *Queries) AccountLock(ctx context.Context, db DBTX, workspaceID uuid.UUID) (uuid.UUID, error) {
-	row := db.QueryRow(ctx, AccountLock, workspaceID)
-	var workspace_id uuid.UUID
-	err := row.Scan(&workspace_id)
-	return workspace_id, err
+func (q *Queries) AccountLock(ctx context.Context, db DBTX, workspaceID uuid.UUID) error {
+	_, err := db.Exec(ctx, AccountLock, workspaceID)
+	return err
 }
 
 const AccountLockMany = `-- name: AccountLockMany :many

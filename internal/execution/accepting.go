@@ -104,16 +104,12 @@ func (s *Service) flushAccepts(ctx context.Context, items []submission, shared b
 }
 
 func (s *Service) acceptShared(ctx context.Context, items []submission, shared bool) ([]accepted, error) {
-	var rows *postgres.Rows[db.ExecutionAcceptManyRow]
-	err := postgres.InTx(ctx, s.db, func(tx *postgres.Tx) error {
-		batch := tx.AtCommit()
-		if shared {
-			billing.QueueLockShared(ctx, batch, ownersOf(items, submission.owner))
-		}
-		rows = postgres.Returning[db.ExecutionAcceptManyRow](batch, db.ExecutionAcceptMany, acceptParams(items, 0))
-		return nil
-	})
-	if err != nil {
+	var batch postgres.Batch
+	if shared {
+		billing.QueueLockShared(ctx, &batch, ownersOf(items, submission.owner))
+	}
+	rows := postgres.Returning[db.ExecutionAcceptManyRow](&batch, db.ExecutionAcceptMany, acceptParams(items, 0))
+	if err := postgres.Commit(ctx, s.db, &batch); err != nil {
 		return nil, fmt.Errorf("accept executions: %w", err)
 	}
 	return acceptedOf(ctx, s.db, items, rows.All()), nil

@@ -166,7 +166,12 @@ func (r *Runner) cancelFree(ctx context.Context, workspaceID uuid.UUID, p db.Exe
 	if len(p.Ids) == 0 {
 		return nil
 	}
-	made, err := r.commit(ctx, func(tx *postgres.Tx, made *followUp) error { return r.cancelTx(ctx, tx, workspaceID, p, made) })
+	made, err := r.commit(ctx, func(made *followUp) error {
+		var first postgres.Batch
+		_ = db.New().AccountLock(ctx, &first, workspaceID)
+		rows := postgres.Returning[db.ExecutionCancelManyRow](&first, db.ExecutionCancelMany, p)
+		return postgres.InTx(ctx, r.DB, &first, func(tx *postgres.Tx) error { return r.cancelTx(ctx, tx, workspaceID, rows.All(), made) })
+	})
 	if err != nil {
 		return fmt.Errorf("cancel executions: %w", err)
 	}
@@ -178,15 +183,11 @@ func (r *Runner) cancelFree(ctx context.Context, workspaceID uuid.UUID, p db.Exe
 	return nil
 }
 
-// cancelTx is finishTx for executions that have not started or are paused. It locks the account
+// cancelTx is finishTx for executions that have not started or are paused. Their account was locked
 // first, in the same order as the release of parked executions.
-func (r *Runner) cancelTx(ctx context.Context, tx *postgres.Tx, workspaceID uuid.UUID, p db.ExecutionCancelManyParams, made *followUp) error {
-	if _, err := db.New().AccountLock(ctx, tx, workspaceID); err != nil {
-		return fmt.Errorf("lock account: %w", err)
-	}
-	rows, err := db.New().ExecutionCancelMany(ctx, tx, p)
-	if err != nil || len(rows) == 0 {
-		return err
+func (r *Runner) cancelTx(ctx context.Context, tx *postgres.Tx, workspaceID uuid.UUID, rows []db.ExecutionCancelManyRow, made *followUp) error {
+	if len(rows) == 0 {
+		return nil
 	}
 	charges := make([]billing.Charge, len(rows))
 	jobs := make([]int64, len(rows))

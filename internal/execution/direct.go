@@ -134,8 +134,10 @@ func (r *Runner) compute(ctx context.Context, d *direct, entry *component.Entry)
 // billing.Held instead of waiting for an account.
 func (r *Runner) flushDirects(ctx context.Context, items []direct, shared bool) (rows []*db.ExecutionGetRow, err error) {
 	made := &followUp{}
-	err = postgres.InTx(ctx, r.DB, func(tx *postgres.Tx) (err error) {
-		rows, err = r.storeDirectsTx(ctx, tx, items, shared, made)
+	var first postgres.Batch
+	at := queueDirects(&first, items)
+	err = postgres.InTx(ctx, r.DB, &first, func(tx *postgres.Tx) (err error) {
+		rows, err = r.storeDirectsTx(ctx, tx, items, at.All(), shared, made)
 		return err
 	})
 	// The items share the commit, so one of them shows its outcome. While the database can't be reached,
@@ -154,9 +156,14 @@ func (r *Runner) flushDirects(ctx context.Context, items []direct, shared bool) 
 func (r *Runner) storeOnce(ctx context.Context, d direct) (row *db.ExecutionGetRow, earlier uuid.UUID, err error) {
 	made := &followUp{}
 	err = withTimeout(context.WithoutCancel(ctx), writeTimeout, func(ctx context.Context) error {
-		err := postgres.InTx(ctx, r.DB, func(tx *postgres.Tx) error {
+		err := postgres.InTx(ctx, r.DB, nil, func(tx *postgres.Tx) error {
 			id, replayed, err := d.Idempotency.OnceTx(ctx, tx, d.id, func() error {
-				rows, err := r.storeDirectsTx(ctx, tx, []direct{d}, false, made)
+				var batch postgres.Batch
+				at := queueDirects(&batch, []direct{d})
+				if err := tx.Send(ctx, &batch); err != nil {
+					return err
+				}
+				rows, err := r.storeDirectsTx(ctx, tx, []direct{d}, at.All(), false, made)
 				if err == nil {
 					row = rows[0]
 				}
@@ -179,11 +186,15 @@ func (r *Runner) storeOnce(ctx context.Context, d direct) (row *db.ExecutionGetR
 	return row, earlier, nil
 }
 
-// storeDirectsTx writes, in this order, the rows, their callbacks with frozen bodies and delivery
-// jobs, and the postings that charge the accounts. shared is as in flushDirects.
-func (r *Runner) storeDirectsTx(ctx context.Context, tx *postgres.Tx, items []direct, shared bool, made *followUp) (rows []*db.ExecutionGetRow, err error) {
-	if rows, err = insertDirects(ctx, tx, items); err != nil {
-		return nil, err
+// storeDirectsTx writes what follows the rows that were inserted at the specified times: their
+// callbacks with frozen bodies and delivery jobs, and the postings that charge the accounts. It returns
+// the rows. shared is as in flushDirects.
+func (r *Runner) storeDirectsTx(ctx context.Context, tx *postgres.Tx, items []direct, at []time.Time, shared bool, made *followUp) (rows []*db.ExecutionGetRow, err error) {
+	for i, d := range items {
+		rows = append(rows, &db.ExecutionGetRow{
+			WorkspaceID: d.WorkspaceID, ID: d.id, Module: d.Module, Status: d.status, Output: d.output, Error: d.err, Usage: d.usage(),
+			CreatedAt: at[i], UpdatedAt: at[i],
+		})
 	}
 	if made.deliveries, err = r.freezeDirects(ctx, tx, items, rows); err != nil {
 		return nil, err
@@ -201,8 +212,8 @@ func (r *Runner) storeDirectsTx(ctx context.Context, tx *postgres.Tx, items []di
 	return rows, nil
 }
 
-// insertDirects inserts the rows of direct executions, and returns them.
-func insertDirects(ctx context.Context, tx pgx.Tx, items []direct) ([]*db.ExecutionGetRow, error) {
+// queueDirects inserts the rows of direct executions, and returns their times.
+func queueDirects(batch *postgres.Batch, items []direct) *postgres.Rows[time.Time] {
 	var p db.ExecutionInsertFinalManyParams
 	for _, d := range items {
 		p.WorkspaceIds, p.Ids = append(p.WorkspaceIds, d.WorkspaceID), append(p.Ids, d.id)
@@ -213,18 +224,7 @@ func insertDirects(ctx context.Context, tx pgx.Tx, items []direct) ([]*db.Execut
 		p.Usages = append(p.Usages, int64(d.usage()))
 		p.KeyIds, p.KeyRootIds = append(p.KeyIds, d.KeyID), append(p.KeyRootIds, d.KeyRootID)
 	}
-	at, err := db.New().ExecutionInsertFinalMany(ctx, tx, p)
-	if err != nil {
-		return nil, fmt.Errorf("store executions: %w", err)
-	}
-	rows := make([]*db.ExecutionGetRow, len(items))
-	for i, d := range items {
-		rows[i] = &db.ExecutionGetRow{
-			WorkspaceID: d.WorkspaceID, ID: d.id, Module: d.Module, Status: d.status, Output: d.output, Error: d.err, Usage: d.usage(),
-			CreatedAt: at[i], UpdatedAt: at[i],
-		}
-	}
-	return rows, nil
+	return postgres.Returning[time.Time](batch, db.ExecutionInsertFinalMany, p)
 }
 
 // freezeDirects inserts the callbacks of direct executions, freezes their bodies and enqueues their

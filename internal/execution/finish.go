@@ -195,7 +195,12 @@ func (r *Runner) finishWithRun(f finish) bool {
 // publishes executions that were already final, because the response to an earlier commit may be
 // lost. If shared is set, it fails with an error for billing.Held instead of waiting for an account.
 func (r *Runner) flushFinishes(ctx context.Context, items []finish, shared bool) ([]struct{}, error) {
-	made, err := r.commit(ctx, func(tx *postgres.Tx, made *followUp) error { return r.finishTx(ctx, tx, items, shared, made) })
+	made, err := r.commit(ctx, func(made *followUp) error {
+		var batch postgres.Batch
+		p, first := finishing(items)
+		rows := postgres.Returning[db.ExecutionFinishManyRow](&batch, db.ExecutionFinishMany, p)
+		return postgres.InTx(ctx, r.DB, &batch, func(tx *postgres.Tx) error { return r.finishTx(ctx, tx, rows.All(), first, shared, made) })
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -209,12 +214,13 @@ func (r *Runner) flushFinishes(ctx context.Context, items []finish, shared bool)
 	return make([]struct{}, len(items)), nil
 }
 
-// commit runs fn in a transaction, and returns the work that fn leaves for after the commit. If the
-// credit period of an affected workspace is over, commit starts the next period and tries again.
-func (r *Runner) commit(ctx context.Context, fn func(tx *postgres.Tx, made *followUp) error) (made *followUp, err error) {
+// commit calls fn, which runs a transaction, and returns the work that fn leaves for after the commit.
+// If the credit period of an affected workspace is over, commit starts the next period and tries
+// again.
+func (r *Runner) commit(ctx context.Context, fn func(made *followUp) error) (made *followUp, err error) {
 	err = billing.Books{}.InPeriod(ctx, r.DB, func() error {
 		made = &followUp{}
-		err := postgres.InTx(ctx, r.DB, func(tx *postgres.Tx) error { return fn(tx, made) })
+		err := fn(made)
 		if err != nil {
 			err = billing.PeriodError(err, made.workspaces()...)
 			made.deliveries.Drop()
@@ -278,16 +284,11 @@ func (u *followUp) workspaces() []uuid.UUID {
 	return ids
 }
 
-// finishTx is the only function in which started executions become final, except for cancellation
-// and End. The state, the frozen callback with its delivery job, the deletion of the execution's
+// finishTx does the rest of the finish of rows, in the transaction that has made them final. Started
+// executions become final nowhere else, except for cancellation and End. The state, the frozen callback with its delivery job, the deletion of the execution's
 // job, and the settlement of its credits commit together. The same transaction releases parked
 // executions that now have room.
-func (r *Runner) finishTx(ctx context.Context, tx *postgres.Tx, items []finish, shared bool, made *followUp) error {
-	written, first := finishing(items)
-	rows, err := db.New().ExecutionFinishMany(ctx, tx, written)
-	if err != nil {
-		return fmt.Errorf("finish executions: %w", err)
-	}
+func (r *Runner) finishTx(ctx context.Context, tx *postgres.Tx, rows []db.ExecutionFinishManyRow, first map[attemptKey]finish, shared bool, made *followUp) error {
 	if len(rows) == 0 {
 		return nil
 	}

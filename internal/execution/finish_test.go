@@ -57,7 +57,12 @@ func TestTwoFinishesInOneBatchPublishWhatTheRowSays(t *testing.T) {
 				t.Fatal(err)
 			}
 			made := &followUp{}
-			err = (&Runner{identity: &Identity{}}).finishTx(t.Context(), &postgres.Tx{Tx: inner}, items, false, made)
+			p, first := finishing(items)
+			rows, err := db.New().ExecutionFinishMany(t.Context(), inner, p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = (&Runner{identity: &Identity{}}).finishTx(t.Context(), &postgres.Tx{Tx: inner}, rows, first, false, made)
 			if err != nil || len(made.done) != 1 {
 				t.Fatalf("%d executions finished, %v", len(made.done), err)
 			}

@@ -153,13 +153,10 @@ func (s *Sweeper) unpark(ctx context.Context) (released int, err error) {
 
 // unpark releases parked executions of one workspace. All of them go through the queue.
 func (r *Runner) unpark(ctx context.Context, id uuid.UUID) (released int, err error) {
-	var next *release
-	err = postgres.InTx(ctx, r.DB, func(tx *postgres.Tx) error {
-		_ = db.New().AccountUpdateWaiting(ctx, tx.AtCommit(), id)
-		next = r.queueRelease(tx.AtCommit(), []vacancy{{workspaceID: id, none: true}})
-		return nil
-	})
-	if err != nil {
+	var batch postgres.Batch
+	_ = db.New().AccountUpdateWaiting(ctx, &batch, id)
+	next := r.queueRelease(&batch, []vacancy{{workspaceID: id, none: true}})
+	if err := postgres.Commit(ctx, r.DB, &batch); err != nil {
 		return 0, err
 	}
 	r.startReleased(ctx, next)

@@ -41,7 +41,7 @@ func (b *bench) run(t *testing.T, n *node, reserve credit.Amount) uuid.UUID {
 	t.Helper()
 	id := uuid.Must(uuid.NewV7())
 	err := n.service.Accepting(t.Context(), func(how *execution.Acceptance) error {
-		return postgres.InTx(t.Context(), n.pool, func(tx *postgres.Tx) error {
+		return postgres.InTx(t.Context(), n.pool, nil, func(tx *postgres.Tx) error {
 			if _, err := tx.Exec(t.Context(), insertRun, b.workspace, id, int64(reserve)); err != nil {
 				return err
 			}
@@ -60,7 +60,7 @@ func (b *bench) run(t *testing.T, n *node, reserve credit.Amount) uuid.UUID {
 func (b *bench) accept(t *testing.T, n *node, count int, like execution.Stage) (ids []uuid.UUID, refusals []error) {
 	t.Helper()
 	err := n.service.Accepting(t.Context(), func(how *execution.Acceptance) error {
-		return postgres.InTx(t.Context(), n.pool, func(tx *postgres.Tx) error {
+		return postgres.InTx(t.Context(), n.pool, nil, func(tx *postgres.Tx) error {
 			stages := make([]execution.Stage, count)
 			for i := range stages {
 				stages[i] = like
@@ -106,7 +106,7 @@ func (b *bench) conclude(t *testing.T, runID uuid.UUID) {
 	t.Helper()
 	b.exec(t, `UPDATE run_stages s SET status = 'COMPLETED', usage = e.usage, finished_at = now()
 		FROM component_executions e WHERE s.run_id = $1 AND e.id = s.execution_id`, runID)
-	err := postgres.InTx(t.Context(), b.pool, func(tx *postgres.Tx) error {
+	err := postgres.InTx(t.Context(), b.pool, nil, func(tx *postgres.Tx) error {
 		var usage, reserved credit.Amount
 		err := tx.QueryRow(t.Context(), `UPDATE workflow_runs SET status = 'COMPLETED', finished_at = now(),
 			usage = (SELECT sum(usage) FROM run_stages WHERE run_id = $1) WHERE id = $1 RETURNING usage, reserved`, runID).Scan(&usage, &reserved)

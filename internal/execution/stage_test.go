@@ -154,7 +154,7 @@ func TestStagesWithoutCreditsAreRefused(t *testing.T) {
 	b.balanced(t, "with refused stages")
 	// If a run is refused, neither the run nor its stages are stored.
 	err := n.service.Accepting(t.Context(), func(how *execution.Acceptance) error {
-		return postgres.InTx(t.Context(), n.pool, func(tx *postgres.Tx) error {
+		return postgres.InTx(t.Context(), n.pool, nil, func(tx *postgres.Tx) error {
 			id := uuid.Must(uuid.NewV7())
 			if _, err := tx.Exec(t.Context(), insertRun, b.workspace, id, 1); err != nil {
 				return err
@@ -196,7 +196,7 @@ func TestAnAcceptanceThatIsNotCommittedStartsNothing(t *testing.T) {
 		func() {
 			defer func() { _ = recover() }()
 			err := n.service.Accepting(t.Context(), func(how *execution.Acceptance) error {
-				return postgres.InTx(t.Context(), n.pool, func(tx *postgres.Tx) error {
+				return postgres.InTx(t.Context(), n.pool, nil, func(tx *postgres.Tx) error {
 					stage := execution.Stage{WorkspaceID: b.workspace, RunID: runID, ExecutionID: uuid.Must(uuid.NewV7()), Module: "REPORTS", Input: json.RawMessage(`{}`), Config: json.RawMessage(`{}`)}
 					if _, err := how.AcceptTx(t.Context(), tx, []execution.Stage{stage}); err != nil {
 						return err

@@ -205,7 +205,9 @@ var errRestoreUncertain = &component.Error{
 // quarantine.
 func (r *Runner) FailUnsafe(ctx context.Context) (ended int, err error) {
 	for {
-		made, err := r.commit(ctx, func(tx *postgres.Tx, made *followUp) error { return r.failUnsafeTx(ctx, tx, made) })
+		made, err := r.commit(ctx, func(made *followUp) error {
+			return postgres.InTx(ctx, r.DB, nil, func(tx *postgres.Tx) error { return r.failUnsafeTx(ctx, tx, made) })
+		})
 		ended += len(made.done)
 		if err != nil {
 			return ended, fmt.Errorf("fail executions that are not safe to repeat: %w", err)
@@ -239,7 +241,12 @@ func (r *Runner) failUnsafeTx(ctx context.Context, tx *postgres.Tx, made *follow
 			return err
 		}
 	}
-	return r.finishTx(ctx, tx, items, false, made)
+	p, first := finishing(items)
+	ended, err := db.New().ExecutionFinishMany(ctx, tx, p)
+	if err != nil {
+		return err
+	}
+	return r.finishTx(ctx, tx, ended, first, false, made)
 }
 
 // rescue requeues or fails an execution whose attempt was cut off, depending on the repeat rule of

@@ -38,7 +38,7 @@ func TestIDsOfPostingsAndAuditEventsUsePostgreSQLsClock(t *testing.T) {
 		if _, err := books.Grant(ctx, conn, billing.Grant{WorkspaceID: id, Amount: 1, Reference: "invoice 1"}); err != nil {
 			t.Fatal(err)
 		}
-		err = postgres.InTx(ctx, conn, func(tx *postgres.Tx) error {
+		err = postgres.InTx(ctx, conn, nil, func(tx *postgres.Tx) error {
 			books.QueueSettle(tx.AtCommit(), []billing.Charge{
 				{WorkspaceID: id, ExecutionID: uuid.New(), Amount: 1}, {WorkspaceID: id, ExecutionID: uuid.New(), Amount: 2}, {WorkspaceID: id, ExecutionID: uuid.New(), Amount: 3},
 			})

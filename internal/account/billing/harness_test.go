@@ -106,7 +106,7 @@ func (d *desk) settle(percent int, all ...execution) error {
 // renewing settles in a transaction, after starting the periods that are due.
 func (d *desk) renewing(settle func(tx *postgres.Tx), workspaces ...uuid.UUID) error {
 	for {
-		err := billing.PeriodError(postgres.InTx(d.t.Context(), d.pool, func(tx *postgres.Tx) error {
+		err := billing.PeriodError(postgres.InTx(d.t.Context(), d.pool, nil, func(tx *postgres.Tx) error {
 			settle(tx)
 			return nil
 		}), workspaces...)

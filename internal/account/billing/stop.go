@@ -87,7 +87,7 @@ func recheck(ctx context.Context, conn postgres.DB, id uuid.UUID, resume bool) (
 			event.Details = map[string]any{"rows": len(wrong), "first": wrong[0].Row + " " + wrong[0].Problem}
 		}
 		// SetPlan locks the account before the workspace. Keep the same order here.
-		if _, err := db.New().AccountLock(ctx, tx, id); err != nil {
+		if err := db.New().AccountLock(ctx, tx, id); err != nil {
 			return err
 		}
 		n, err := change(ctx, tx, id)

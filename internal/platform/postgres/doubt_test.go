@@ -26,7 +26,7 @@ var writes = map[string]func(ctx context.Context, pool *pgxpool.Pool, mark uuid.
 		})
 	},
 	"InTx": func(ctx context.Context, pool *pgxpool.Pool, mark uuid.UUID, f func(conn *pgx.Conn)) error {
-		return postgres.InTx(ctx, pool, func(tx *postgres.Tx) error {
+		return postgres.InTx(ctx, pool, nil, func(tx *postgres.Tx) error {
 			_, err := tx.Exec(ctx, insertMark, mark)
 			f(tx.Conn())
 			return err
@@ -152,7 +152,7 @@ func TestAFailureBeforeTheCommitIsNotInDoubt(t *testing.T) {
 	broken := func(conn *pgx.Conn) error { return errors.Join(refused, conn.Close(t.Context())) }
 	for name, err := range map[string]error{
 		"BeginFunc": postgres.BeginFunc(t.Context(), pool, func(tx pgx.Tx) error { return broken(tx.Conn()) }),
-		"InTx": postgres.InTx(t.Context(), pool, func(tx *postgres.Tx) error {
+		"InTx": postgres.InTx(t.Context(), pool, nil, func(tx *postgres.Tx) error {
 			_, err := tx.Exec(t.Context(), "SELECT")
 			return errors.Join(err, broken(tx.Conn()))
 		}),
@@ -160,7 +160,7 @@ func TestAFailureBeforeTheCommitIsNotInDoubt(t *testing.T) {
 			_ = broken(tx.Conn())
 			return nil
 		}),
-		"InTx, not reported by f": postgres.InTx(t.Context(), pool, func(tx *postgres.Tx) error {
+		"InTx, not reported by f": postgres.InTx(t.Context(), pool, nil, func(tx *postgres.Tx) error {
 			_, err := tx.Exec(t.Context(), "SELECT")
 			_ = broken(tx.Conn())
 			return err

@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/weft-automation/weft/internal/local/pgtest"
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
@@ -65,7 +63,7 @@ func TestStatementsAtCommitAreCommittedWithTheRest(t *testing.T) {
 			if _, err := pool.Exec(t.Context(), "TRUNCATE lines"); err != nil {
 				t.Fatal(err)
 			}
-			err := postgres.InTx(t.Context(), pool, func(tx *postgres.Tx) error {
+			err := postgres.InTx(t.Context(), pool, nil, func(tx *postgres.Tx) error {
 				for _, l := range c.atCommit {
 					queue(t, tx.AtCommit(), l.sql, l.n)
 				}
@@ -106,7 +104,7 @@ func TestABatchReturnsTheRowsOfItsQueries(t *testing.T) {
 	var rows, none *postgres.Rows[both]
 	var counts *postgres.Rows[int]
 	var times *postgres.Rows[time.Time]
-	err := postgres.InTx(t.Context(), pool, func(tx *postgres.Tx) error {
+	err := postgres.InTx(t.Context(), pool, nil, func(tx *postgres.Tx) error {
 		queue(t, &early, "CREATE TABLE lines (n bigint)")
 		if err := tx.Send(t.Context(), &early); err != nil {
 			return err
@@ -157,7 +155,7 @@ func TestABatchStopsAtItsFirstError(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.DB(t)
 	var broken, after *postgres.Rows[int]
-	err := postgres.InTx(t.Context(), pool, func(tx *postgres.Tx) error {
+	err := postgres.InTx(t.Context(), pool, nil, func(tx *postgres.Tx) error {
 		var b postgres.Batch
 		queue(t, &b, "CREATE TABLE lines (n integer)")
 		broken = postgres.Returning[int](&b, "-- name: Divide :one\nSELECT 1 / $1::integer", struct{ By int }{0})
@@ -207,41 +205,42 @@ func TestABatchHoldsNoFunction(t *testing.T) {
 	look(reflect.TypeFor[postgres.Rows[int]](), "Rows")
 }
 
-// A transaction starts with its first statement, regardless of the method that runs the
-// statement, and is rolled back after any error.
-func TestATransactionStartsWithItsFirstStatement(t *testing.T) {
+// A transaction starts with its first batch, and is rolled back after any error.
+func TestATransactionStartsWithItsFirstBatch(t *testing.T) {
 	t.Parallel()
 	pool := pgtest.DB(t)
 	if _, err := pool.Exec(t.Context(), "CREATE TABLE lines (n integer PRIMARY KEY)"); err != nil {
 		t.Fatal(err)
 	}
 	const insert, twice = "INSERT INTO lines VALUES (1), (2) RETURNING n", "INSERT INTO lines VALUES (1), (1) RETURNING n"
-	ways := map[string]func(tx *postgres.Tx, sql string) error{
-		"Exec": func(tx *postgres.Tx, sql string) error {
-			_, err := tx.Exec(t.Context(), sql)
-			return err
+	ways := map[string]func(sql string, f func(tx *postgres.Tx) error) error{
+		"after an empty batch": func(sql string, f func(tx *postgres.Tx) error) error {
+			return postgres.InTx(t.Context(), pool, nil, func(tx *postgres.Tx) error {
+				if _, err := tx.Exec(t.Context(), sql); err != nil {
+					return err
+				}
+				return f(tx)
+			})
 		},
-		"Query": func(tx *postgres.Tx, sql string) error {
-			rows, err := tx.Query(t.Context(), sql)
-			if err != nil {
-				return err
-			}
-			_, err = pgx.CollectRows(rows, pgx.RowTo[int])
-			return err
+		"in the first batch": func(sql string, f func(tx *postgres.Tx) error) error {
+			var first postgres.Batch
+			queue(t, &first, "SELECT 1")
+			queue(t, &first, sql)
+			return postgres.InTx(t.Context(), pool, &first, f)
 		},
-		"QueryRow": func(tx *postgres.Tx, sql string) error {
-			var n int
-			return tx.QueryRow(t.Context(), sql).Scan(&n)
-		},
-		"Send": func(tx *postgres.Tx, sql string) error {
-			var b postgres.Batch
-			queue(t, &b, "SELECT 1")
-			queue(t, &b, sql)
-			return tx.Send(t.Context(), &b)
+		"in a later batch": func(sql string, f func(tx *postgres.Tx) error) error {
+			return postgres.InTx(t.Context(), pool, nil, func(tx *postgres.Tx) error {
+				var b postgres.Batch
+				queue(t, &b, sql)
+				if err := tx.Send(t.Context(), &b); err != nil {
+					return err
+				}
+				return f(tx)
+			})
 		},
 	}
 	refused := errors.New("refused")
-	for name, ask := range ways {
+	for name, insertIn := range ways {
 		for _, c := range []struct {
 			what, sql string
 			then      error
@@ -256,10 +255,7 @@ func TestATransactionStartsWithItsFirstStatement(t *testing.T) {
 				t.Fatal(err)
 			}
 			seen := 0
-			err := postgres.InTx(t.Context(), pool, func(tx *postgres.Tx) error {
-				if err := ask(tx, c.sql); err != nil {
-					return err
-				}
+			err := insertIn(c.sql, func(tx *postgres.Tx) error {
 				if err := tx.QueryRow(t.Context(), "SELECT count(*) FROM lines").Scan(&seen); err != nil {
 					return err
 				}
@@ -274,7 +270,31 @@ func TestATransactionStartsWithItsFirstStatement(t *testing.T) {
 			}
 		}
 	}
-	if err := postgres.InTx(t.Context(), pool, func(*postgres.Tx) error { return nil }); err != nil {
+	if err := postgres.InTx(t.Context(), pool, nil, func(*postgres.Tx) error { return nil }); err != nil {
 		t.Errorf("a transaction without statements: %v", err)
+	}
+}
+
+// Commit is a transaction in one round trip: all statements of the batch are committed, or none.
+func TestABatchIsCommittedAsAWhole(t *testing.T) {
+	t.Parallel()
+	pool := pgtest.DB(t)
+	if _, err := pool.Exec(t.Context(), "CREATE TABLE lines (n integer PRIMARY KEY)"); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		second, kept int
+		fits         func(err error) bool
+	}{{1, 0, raised("23505")}, {2, 2, func(err error) bool { return err == nil }}} {
+		var b postgres.Batch
+		queue(t, &b, "INSERT INTO lines VALUES (1)")
+		queue(t, &b, "INSERT INTO lines VALUES ($1)", c.second)
+		if err := postgres.Commit(t.Context(), pool, &b); !c.fits(err) {
+			t.Errorf("the second line is %d: %v", c.second, err)
+		}
+		var kept int
+		if err := pool.QueryRow(t.Context(), "SELECT count(*) FROM lines").Scan(&kept); err != nil || kept != c.kept {
+			t.Errorf("the second line is %d: %d lines are kept, %v", c.second, kept, err)
+		}
 	}
 }

@@ -188,7 +188,7 @@ func (s seeder) agree(ctx context.Context, id uuid.UUID, terms probe.Terms) erro
 		return nil
 	}
 	price := credit.Credits(int64(terms.Spent))
-	return postgres.InTx(ctx, s.pool, func(tx *postgres.Tx) error {
+	return postgres.InTx(ctx, s.pool, nil, func(tx *postgres.Tx) error {
 		refusals, err := books.DecideTx(ctx, tx, []billing.Want{{WorkspaceID: id, Amount: price}})
 		if err = errors.Join(append(refusals, err)...); err != nil {
 			return fmt.Errorf("spend credits: %w", err)

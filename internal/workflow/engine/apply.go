@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -19,34 +18,38 @@ import (
 	"github.com/weft-automation/weft/internal/secret/vault"
 )
 
-// lockRun locks and returns the run. In the same round trip it marks the stages whose executions
-// are known to have finished as final, and returns those stages. If w.end is set, an execution
-// finishes in the same transaction. In that case lockRun fails immediately if a different
-// transaction has locked the run, and every statement of the round trip is rolled back.
-func lockRun(ctx context.Context, tx *postgres.Tx, key notify.Key, w wakeup) (run db.RunLockRow, finished []db.StageFinishExecutedRow, err error) {
-	var batch postgres.Batch
+// locked is what the statements of queueLock return.
+type locked struct {
+	run    *postgres.Rows[db.RunLockRow]
+	stages *postgres.Rows[db.StageFinishExecutedRow] // nil: none
+}
+
+// queueLock locks a run and marks stages whose executions are known to have finished as final. If
+// w.end is set, an execution finishes with the fold. Then the batch fails at once if another
+// transaction has locked the run.
+func queueLock(batch *postgres.Batch, key notify.Key, w wakeup) (l locked) {
 	lock := db.RunLock
 	if w.end != nil {
 		lock = db.RunTryLock
 	}
-	locked := postgres.Returning[db.RunLockRow](&batch, lock, db.RunLockParams{WorkspaceID: key.WorkspaceID, ID: key.ID})
+	l.run = postgres.Returning[db.RunLockRow](batch, lock, db.RunLockParams{WorkspaceID: key.WorkspaceID, ID: key.ID})
 	if w.end != nil {
-		w.end.Queue(&batch)
+		w.end.Queue(batch)
 	}
-	var stages *postgres.Rows[db.StageFinishExecutedRow]
 	if len(w.executions) > 0 {
-		stages = postgres.Returning[db.StageFinishExecutedRow](&batch, db.StageFinishExecuted, db.StageFinishExecutedParams{
+		l.stages = postgres.Returning[db.StageFinishExecutedRow](batch, db.StageFinishExecuted, db.StageFinishExecutedParams{
 			WorkspaceID: key.WorkspaceID, RunID: key.ID, Executions: w.executions,
 		})
 	}
-	if err := tx.Send(ctx, &batch); err != nil {
-		return run, nil, err
+	return l
+}
+
+// finished returns the stages that were marked as final.
+func (l locked) finished() []db.StageFinishExecutedRow {
+	if l.stages == nil {
+		return nil
 	}
-	if stages != nil {
-		finished = stages.All()
-	}
-	run, err = locked.One()
-	return run, finished, err
+	return l.stages.All()
 }
 
 // RunTryLock has the parameters and the columns of RunLock.

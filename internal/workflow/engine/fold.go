@@ -183,8 +183,10 @@ func (e *Engine) fold(ctx context.Context, key notify.Key, w wakeup) (f *fold, e
 				return execution.ErrApart
 			}
 			tried = true
-			err := postgres.InTx(ctx, e.System, func(tx *postgres.Tx) (err error) {
-				f, err = e.foldTx(ctx, tx, key, w, how)
+			var first postgres.Batch
+			locked := queueLock(&first, key, w)
+			err := postgres.InTx(ctx, e.System, &first, func(tx *postgres.Tx) (err error) {
+				f, err = e.foldTx(ctx, tx, locked, w, how)
 				return err
 			})
 			err = billing.PeriodError(err, key.WorkspaceID)
@@ -207,9 +209,9 @@ func (e *Engine) fold(ctx context.Context, key notify.Key, w wakeup) (f *fold, e
 }
 
 // foldTx makes one fold in tx. It returns nil without an error if the run is final or unknown, and
-// nil with an error if the run could not be locked or loaded.
-func (e *Engine) foldTx(ctx context.Context, tx *postgres.Tx, key notify.Key, w wakeup, how *execution.Acceptance) (*fold, error) {
-	run, finished, err := lockRun(ctx, tx, key, w)
+// nil with an error if the run could not be loaded.
+func (e *Engine) foldTx(ctx context.Context, tx *postgres.Tx, locked locked, w wakeup, how *execution.Acceptance) (*fold, error) {
+	run, err := locked.run.One()
 	if postgres.NotFound(err) {
 		return nil, w.separately()
 	}
@@ -219,13 +221,13 @@ func (e *Engine) foldTx(ctx context.Context, tx *postgres.Tx, key notify.Key, w 
 	if run.Status.Terminal() {
 		return nil, w.separately()
 	}
-	version, err := e.Workflows.LoadVersion(ctx, tx, key.WorkspaceID, run.WorkflowID, run.WorkflowVersion)
+	version, err := e.Workflows.LoadVersion(ctx, tx, run.WorkspaceID, run.WorkflowID, run.WorkflowVersion)
 	if err != nil {
 		return nil, err
 	}
 	f := e.newFold(ctx, tx, run, version)
-	f.executeAll, f.failedBefore = w.executeAll, e.failures.tries(key)
-	if err := f.derive(w, finished); err != nil {
+	f.executeAll, f.failedBefore = w.executeAll, e.failures.tries(notify.Key{WorkspaceID: run.WorkspaceID, ID: run.ID})
+	if err := f.derive(w, locked.finished()); err != nil {
 		return f, err
 	}
 	if err := f.chargeFee(); err != nil {

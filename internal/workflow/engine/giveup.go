@@ -130,7 +130,7 @@ func (e *Engine) giveUp(ctx context.Context, key notify.Key, why error) (f *fold
 	defer cancel()
 	defer RecoverPanic(&err)
 	err = (billing.Books{}).InPeriod(ctx, e.System, func() error {
-		err := postgres.InTx(ctx, e.System, func(tx *postgres.Tx) (err error) {
+		err := postgres.InTx(ctx, e.System, nil, func(tx *postgres.Tx) (err error) {
 			f, err = e.giveUpTx(ctx, tx, key, why)
 			return err
 		})

@@ -245,7 +245,7 @@ func (s *Service) accept(ctx context.Context, p TriggerParams, n *newRun) (earli
 	try := func() (err error) {
 		defer engine.RecoverPanic(&err)
 		return s.Executions.Accepting(ctx, func(how *execution.Acceptance) error {
-			err := postgres.InTx(ctx, s.API, func(tx *postgres.Tx) (err error) {
+			err := postgres.InTx(ctx, s.API, nil, func(tx *postgres.Tx) (err error) {
 				earlier, err = s.acceptTx(ctx, tx, how, p, n)
 				return err
 			})
