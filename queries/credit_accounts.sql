@@ -51,10 +51,8 @@ WITH item AS (
     FROM total t JOIN held h ON h.workspace_id = t.workspace_id
     WHERE a.workspace_id = t.workspace_id
       AND (NOT @unreserved::boolean
-           OR (a.storage_limit = 0 OR a.stored < a.storage_limit)
-           AND (t.needed IS NULL
-                OR h.plan + h.paid + GREATEST(a.usage_limit - a.plan_used - a.allowance_used - h.plan, 0) - a.reserved > t.needed
-                   AND NOT a.stopped))
+           OR refusal(true, a.stopped, h.plan + h.paid + GREATEST(a.usage_limit - a.plan_used - a.allowance_used - h.plan, 0) - a.reserved,
+                      a.stored, a.storage_limit, CASE WHEN t.needed IS NULL THEN 0 ELSE 1 END, t.needed::bigint) IS NULL)
     RETURNING a.workspace_id
 )
 SELECT must((SELECT count(*) FROM settled) = (SELECT count(DISTINCT i.workspace_id) FROM item i), CASE WHEN @unreserved::boolean THEN 'WF001' ELSE 'WF002' END);
@@ -86,20 +84,29 @@ WHERE a.valid_until <= COALESCE(sqlc.narg('at')::timestamptz, now())
 ORDER BY a.valid_until, a.workspace_id
 LIMIT @max_rows;
 
--- name: AccountReserve :exec
--- Reserves credits that the caller has checked. The caller has locked the account.
-UPDATE credit_accounts SET reserved = reserved + @amount, live = live + @count::integer, stored = stored + @bytes
-WHERE workspace_id = @workspace_id;
+-- name: AccountReserve :one
+-- Reserves credits and counts stored bytes. Returns an empty text, or the reason of refusal() and
+-- changes nothing. count is 1 for an execution and 0 for a run.
+WITH account AS (
+    SELECT h.workspace_id,
+           refusal(h.valid_until > COALESCE(sqlc.narg('at')::timestamptz, now()), h.stopped,
+                   h.plan + h.paid + GREATEST(h.usage_limit - h.plan_used - h.allowance_used - h.plan, 0) - h.reserved,
+                   h.stored, h.storage_limit, @amount::bigint, 0) AS reason
+    FROM credit_accounts h WHERE h.workspace_id = @workspace_id FOR NO KEY UPDATE
+), reserved AS (
+    UPDATE credit_accounts c SET reserved = c.reserved + @amount::bigint, live = c.live + @count::integer, stored = c.stored + @bytes::bigint
+    FROM account a WHERE c.workspace_id = a.workspace_id AND a.reason IS NULL
+)
+SELECT COALESCE(a.reason, '')::text AS reason FROM account a;
 
 -- name: AccountReserveForRun :exec
--- Reserves credits for stages of a run that are not executions. Raises WF001 unless the account's
--- period is current, its billing is not stopped, it may store more this month, and its available
--- credits are more than needed, which is the price of all of the stages but the last.
+-- Reserves credits for stages of a run that are not executions. Raises WF001 unless the account
+-- admits them. needed is the price of all of the stages but the last.
 WITH kept AS (
     UPDATE credit_accounts a SET reserved = a.reserved + @amount
-    WHERE a.workspace_id = @workspace_id AND a.valid_until > now() AND NOT a.stopped
-      AND (a.storage_limit = 0 OR a.stored < a.storage_limit)
-      AND a.plan + a.paid + GREATEST(a.usage_limit - a.plan_used - a.allowance_used - a.plan, 0) - a.reserved > @needed::bigint
+    WHERE a.workspace_id = @workspace_id
+      AND refusal(a.valid_until > now(), a.stopped, a.plan + a.paid + GREATEST(a.usage_limit - a.plan_used - a.allowance_used - a.plan, 0) - a.reserved,
+                  a.stored, a.storage_limit, @amount, @needed::bigint) IS NULL
     RETURNING a.workspace_id
 )
 SELECT must((SELECT count(*) FROM kept) = 1, 'WF001');

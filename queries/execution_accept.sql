@@ -1,15 +1,11 @@
 -- name: ExecutionAcceptMany :many
--- Accepts executions, and runs that start, one for each element of the arrays: reserves their
--- credits, and inserts their jobs, their rows and their callbacks. Returns one row for each
--- element, in the given order. job_id is 0 if the credits or the storage of the workspace do not
--- cover the element after those before it, if its billing is stopped, or if the account's period
--- is over.
+-- Accepts executions, one for each element of the arrays: reserves their credits, and inserts their
+-- jobs, their rows and their callbacks. Returns one row for each element, in the given order, with
+-- the reason of refusal() if it is not accepted.
 --
--- A run (kind workflow_run) has a job and a reservation, and comes first: its stages are accepted
--- with it or not at all. Its caller inserts its row. The row of an
--- execution whose worker_id is not 0 is inserted as started by that worker, which has reserved a
--- slot for it. amount is reserved in the account, and price is what the execution will cost: a
--- run pays for its stages.
+-- The row of an execution whose worker_id is not 0 is inserted as started by that worker, which has
+-- reserved a slot for it, and its job is due after safety_net. amount is reserved in the account,
+-- and price is what the execution will cost: a run pays for its stages.
 --
 -- An execution that would exceed its workspace's fair share is parked: its job is pending, so no
 -- worker fetches it. Executions without a worker are parked first. The account is locked, so the
@@ -23,12 +19,9 @@
 -- need the reads of key_root_id until retention has deleted them.
 WITH item AS (
     SELECT generate_subscripts(@ids::uuid[], 1) AS place,
-           unnest(@kinds::text[])             AS kind,
            unnest(@workspace_ids::uuid[])     AS workspace_id,
            unnest(@ids::uuid[])               AS id,
            unnest(@amounts::bigint[])         AS amount,
-           unnest(@bytes::bigint[])           AS bytes,
-           unnest(@delays_ms::bigint[])       AS delay_ms,
            unnest(@modules::text[])           AS module,
            unnest(@repeats::text[])           AS repeat_rule,
            unnest(@calls::bytea[])            AS call,
@@ -47,36 +40,32 @@ WITH item AS (
 ), account AS (
     -- Rows are locked in order of ids, here and everywhere, to avoid deadlocks.
     SELECT h.workspace_id, GREATEST(h.live - h.parked - h.waiting, 0) AS active,
-           (SELECT fair_share()) + CASE WHEN h.parked = 0 THEN @finishing::bigint ELSE 0 END AS max_active, h.stopped, h.stored, h.storage_limit,
+           (SELECT fair_share()) + CASE WHEN h.parked = 0 THEN @finishing::bigint ELSE 0 END AS max_active,
+           h.valid_until > now() AS current, h.stopped, h.stored, h.storage_limit,
            h.plan + h.paid + GREATEST(h.usage_limit - h.plan_used - h.allowance_used - h.plan, 0) - h.reserved AS available
     FROM credit_accounts h
-    WHERE h.workspace_id = ANY (@workspace_ids::uuid[]) AND h.valid_until > now()
+    WHERE h.workspace_id = ANY (@workspace_ids::uuid[])
     ORDER BY h.workspace_id FOR NO KEY UPDATE
 ), asked AS (
-    SELECT i.place, i.workspace_id, i.kind, i.worker_id, i.amount, account.active, account.max_active, account.available, account.stopped, account.stored, account.storage_limit,
-           sum(i.amount) OVER (PARTITION BY i.workspace_id ORDER BY i.place) - i.amount AS before,
-           sum(i.bytes) OVER (PARTITION BY i.workspace_id ORDER BY i.place) - i.bytes AS bytes_before
-    FROM item i JOIN account ON account.workspace_id = i.workspace_id
+    SELECT i.place, i.workspace_id, i.worker_id, c.active, c.max_active,
+           refusal(c.current, c.stopped, c.available, c.stored, c.storage_limit, i.amount,
+                   (sum(i.amount) OVER (PARTITION BY i.workspace_id ORDER BY i.place) - i.amount)::bigint) AS reason
+    FROM item i JOIN account c ON c.workspace_id = i.workspace_id
 ), admitted AS (
     SELECT a.place, nextval('river.river_job_id_seq') AS job_id,
-           a.kind = 'component_execution'
-           AND row_number() OVER (PARTITION BY a.workspace_id, a.kind ORDER BY a.worker_id = 0, a.place) + a.active > a.max_active AS parked
+           row_number() OVER (PARTITION BY a.workspace_id ORDER BY a.worker_id = 0, a.place) + a.active > a.max_active AS parked
     FROM asked a
-    WHERE (a.amount = 0 OR a.available > a.before AND NOT a.stopped)
-      AND (a.storage_limit = 0 OR a.stored + a.bytes_before < a.storage_limit)
+    WHERE a.reason IS NULL
 ), reserved AS (
-    UPDATE credit_accounts c SET
-        reserved = c.reserved + t.amount, live = c.live + t.live, parked = c.parked + t.parked, stored = c.stored + t.bytes
-    FROM (SELECT i.workspace_id, sum(i.amount)::bigint AS amount, sum(i.bytes)::bigint AS bytes,
-                 count(*) FILTER (WHERE i.kind = 'component_execution') AS live, count(*) FILTER (WHERE a.parked) AS parked
+    UPDATE credit_accounts c SET reserved = c.reserved + t.amount, live = c.live + t.live, parked = c.parked + t.parked
+    FROM (SELECT i.workspace_id, sum(i.amount)::bigint AS amount, count(*) AS live, count(*) FILTER (WHERE a.parked) AS parked
           FROM item i JOIN admitted a ON a.place = i.place GROUP BY i.workspace_id) AS t
     WHERE c.workspace_id = t.workspace_id
 ), jobs AS (
     INSERT INTO river.river_job (id, kind, queue, args, state, scheduled_at, max_attempts, priority, metadata, tags)
-    SELECT a.job_id, i.kind, @queue::text,
-           jsonb_build_object('workspaceId', i.workspace_id, CASE i.kind WHEN 'workflow_run' THEN 'runId' ELSE 'executionId' END, i.id),
-           (CASE WHEN a.parked THEN 'pending' WHEN i.delay_ms > 0 THEN 'scheduled' ELSE 'available' END)::river.river_job_state,
-           now() + CASE WHEN a.parked THEN 0 ELSE i.delay_ms END * interval '1 millisecond', 25, 1, '{}', '{}'
+    SELECT a.job_id, 'component_execution', @queue::text, jsonb_build_object('workspaceId', i.workspace_id, 'executionId', i.id),
+           (CASE WHEN a.parked THEN 'pending' WHEN i.worker_id <> 0 THEN 'scheduled' ELSE 'available' END)::river.river_job_state,
+           CASE WHEN i.worker_id <> 0 AND NOT a.parked THEN now() + @safety_net::interval ELSE now() END, 25, 1, '{}', '{}'
     FROM item i JOIN admitted a ON a.place = i.place
 ), executions AS (
     INSERT INTO component_executions
@@ -88,12 +77,12 @@ WITH item AS (
            i.run_id, NULLIF(i.timeout_ms, 0), i.key_id, i.key_root_id, s.at, s.at
     FROM item i JOIN admitted a ON a.place = i.place,
          LATERAL (SELECT i.worker_id <> 0 AND NOT a.parked AS started, COALESCE(sqlc.narg('at')::timestamptz, now()) AS at) AS s
-    WHERE i.kind = 'component_execution'
 ), called AS (
     INSERT INTO callbacks (workspace_id, execution_id, url, sealed, signed, header_names, created_at)
     SELECT i.workspace_id, i.id, i.url, i.sealed, i.signed, string_to_array(i.header_names, ','), now()
     FROM item i JOIN admitted a ON a.place = i.place WHERE i.url <> ''
 )
-SELECT COALESCE(a.job_id, 0)::bigint AS job_id, COALESCE(a.parked, false)::boolean AS parked, now()::timestamptz AS created_at
-FROM item i LEFT JOIN admitted a ON a.place = i.place
+SELECT COALESCE(CASE WHEN a.place IS NULL THEN COALESCE(r.reason, 'period') END, '')::text AS reason,
+       COALESCE(a.job_id, 0)::bigint AS job_id, COALESCE(a.parked, false)::boolean AS parked, now()::timestamptz AS created_at
+FROM item i LEFT JOIN asked r ON r.place = i.place LEFT JOIN admitted a ON a.place = i.place
 ORDER BY i.place;

@@ -1,17 +1,26 @@
--- name: RunInsert :exec
--- lasts is the maximum duration of the run, and grace the time after which another process starts
--- it. A run that a fold starts is created at the time of the fold.
+-- name: RunInsert :one
+-- Inserts a run and its job, which is due after safety_net, and returns the ID of the job. lasts is
+-- the maximum duration of the run, and grace the time after which another process starts it. A run
+-- that a fold starts is created at the time of the fold.
+WITH job AS (
+    INSERT INTO river.river_job (kind, queue, args, state, scheduled_at, max_attempts, priority, metadata, tags)
+    VALUES ('workflow_run', @queue::text, jsonb_build_object('workspaceId', @workspace_id::uuid, 'runId', @id::uuid),
+            'scheduled', now() + @safety_net::interval, 25, 1, '{}', '{}')
+    RETURNING id
+)
 INSERT INTO workflow_runs
     (workspace_id, id, workflow_id, workflow_version, status, trigger, input, metadata, output, error, variables, reserved, max_credits,
      committed, usage, stage_count, failed_count, pending_count, output_bytes, uncounted_bytes, event_seq,
      deadline, wake_at, job_id, parent_run_id, parent_stage_id, root_run_id, trigger_id, key_root_id, rerun_of, effect_root_id, traceparent, created_at, updated_at)
-VALUES
-    (@workspace_id, @id, @workflow_id, @workflow_version, @status, @trigger, @input, sqlc.narg('metadata'), sqlc.narg('output'), sqlc.narg('error'),
+SELECT
+    @workspace_id, @id, @workflow_id, @workflow_version, @status, @trigger, @input, sqlc.narg('metadata'), sqlc.narg('output'), sqlc.narg('error'),
      sqlc.narg('variables'), @reserved, sqlc.narg('max_credits'),
      @committed, @usage, @stage_count, @failed_count, @pending_count, @output_bytes, @uncounted_bytes, @event_seq,
-     COALESCE(sqlc.narg('at')::timestamptz, now()) + @lasts::interval, now() + @grace::interval, @job_id,
+     COALESCE(sqlc.narg('at')::timestamptz, now()) + @lasts::interval, now() + @grace::interval, job.id,
      sqlc.narg('parent_run_id'), sqlc.narg('parent_stage_id'), sqlc.narg('root_run_id'), sqlc.narg('trigger_id'), sqlc.narg('key_root_id'), sqlc.narg('rerun_of'), sqlc.narg('effect_root_id'), sqlc.narg('traceparent'),
-     COALESCE(sqlc.narg('at')::timestamptz, now()), COALESCE(sqlc.narg('at')::timestamptz, now()));
+     COALESCE(sqlc.narg('at')::timestamptz, now()), COALESCE(sqlc.narg('at')::timestamptz, now())
+FROM job
+RETURNING job_id;
 
 -- name: RunGet :one
 -- The record of a run without its stages.

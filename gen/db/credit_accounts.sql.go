@@ -417,35 +417,49 @@ func (q *Queries) AccountRenew(ctx context.Context, db DBTX, arg AccountRenewPar
 	return err
 }
 
-const AccountReserve = `-- name: AccountReserve :exec
-UPDATE credit_accounts SET reserved = reserved + $1, live = live + $2::integer, stored = stored + $3
-WHERE workspace_id = $4
+const AccountReserve = `-- name: AccountReserve :one
+WITH account AS (
+    SELECT h.workspace_id,
+           refusal(h.valid_until > COALESCE($1::timestamptz, now()), h.stopped,
+                   h.plan + h.paid + GREATEST(h.usage_limit - h.plan_used - h.allowance_used - h.plan, 0) - h.reserved,
+                   h.stored, h.storage_limit, $2::bigint, 0) AS reason
+    FROM credit_accounts h WHERE h.workspace_id = $3 FOR NO KEY UPDATE
+), reserved AS (
+    UPDATE credit_accounts c SET reserved = c.reserved + $2::bigint, live = c.live + $4::integer, stored = c.stored + $5::bigint
+    FROM account a WHERE c.workspace_id = a.workspace_id AND a.reason IS NULL
+)
+SELECT COALESCE(a.reason, '')::text AS reason FROM account a
 `
 
 type AccountReserveParams struct {
-	Amount      credit.Amount
+	At          *time.Time
+	Amount      int64
+	WorkspaceID uuid.UUID
 	Count       int32
 	Bytes       int64
-	WorkspaceID uuid.UUID
 }
 
-// Reserves credits that the caller has checked. The caller has locked the account.
-func (q *Queries) AccountReserve(ctx context.Context, db DBTX, arg AccountReserveParams) error {
-	_, err := db.Exec(ctx, AccountReserve,
+// Reserves credits and counts stored bytes. Returns an empty text, or the reason of refusal() and
+// changes nothing. count is 1 for an execution and 0 for a run.
+func (q *Queries) AccountReserve(ctx context.Context, db DBTX, arg AccountReserveParams) (string, error) {
+	row := db.QueryRow(ctx, AccountReserve,
+		arg.At,
 		arg.Amount,
+		arg.WorkspaceID,
 		arg.Count,
 		arg.Bytes,
-		arg.WorkspaceID,
 	)
-	return err
+	var reason string
+	err := row.Scan(&reason)
+	return reason, err
 }
 
 const AccountReserveForRun = `-- name: AccountReserveForRun :exec
 WITH kept AS (
     UPDATE credit_accounts a SET reserved = a.reserved + $1
-    WHERE a.workspace_id = $2 AND a.valid_until > now() AND NOT a.stopped
-      AND (a.storage_limit = 0 OR a.stored < a.storage_limit)
-      AND a.plan + a.paid + GREATEST(a.usage_limit - a.plan_used - a.allowance_used - a.plan, 0) - a.reserved > $3::bigint
+    WHERE a.workspace_id = $2
+      AND refusal(a.valid_until > now(), a.stopped, a.plan + a.paid + GREATEST(a.usage_limit - a.plan_used - a.allowance_used - a.plan, 0) - a.reserved,
+                  a.stored, a.storage_limit, $1, $3::bigint) IS NULL
     RETURNING a.workspace_id
 )
 SELECT must((SELECT count(*) FROM kept) = 1, 'WF001')
@@ -457,9 +471,8 @@ type AccountReserveForRunParams struct {
 	Needed      int64
 }
 
-// Reserves credits for stages of a run that are not executions. Raises WF001 unless the account's
-// period is current, its billing is not stopped, it may store more this month, and its available
-// credits are more than needed, which is the price of all of the stages but the last.
+// Reserves credits for stages of a run that are not executions. Raises WF001 unless the account
+// admits them. needed is the price of all of the stages but the last.
 func (q *Queries) AccountReserveForRun(ctx context.Context, db DBTX, arg AccountReserveForRunParams) error {
 	_, err := db.Exec(ctx, AccountReserveForRun, arg.Amount, arg.WorkspaceID, arg.Needed)
 	return err
@@ -524,10 +537,8 @@ WITH item AS (
     FROM total t JOIN held h ON h.workspace_id = t.workspace_id
     WHERE a.workspace_id = t.workspace_id
       AND (NOT $1::boolean
-           OR (a.storage_limit = 0 OR a.stored < a.storage_limit)
-           AND (t.needed IS NULL
-                OR h.plan + h.paid + GREATEST(a.usage_limit - a.plan_used - a.allowance_used - h.plan, 0) - a.reserved > t.needed
-                   AND NOT a.stopped))
+           OR refusal(true, a.stopped, h.plan + h.paid + GREATEST(a.usage_limit - a.plan_used - a.allowance_used - h.plan, 0) - a.reserved,
+                      a.stored, a.storage_limit, CASE WHEN t.needed IS NULL THEN 0 ELSE 1 END, t.needed::bigint) IS NULL)
     RETURNING a.workspace_id
 )
 SELECT must((SELECT count(*) FROM settled) = (SELECT count(DISTINCT i.workspace_id) FROM item i), CASE WHEN $1::boolean THEN 'WF001' ELSE 'WF002' END)

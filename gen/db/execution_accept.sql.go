@@ -15,60 +15,53 @@ import (
 const ExecutionAcceptMany = `-- name: ExecutionAcceptMany :many
 WITH item AS (
     SELECT generate_subscripts($1::uuid[], 1) AS place,
-           unnest($2::text[])             AS kind,
-           unnest($3::uuid[])     AS workspace_id,
+           unnest($2::uuid[])     AS workspace_id,
            unnest($1::uuid[])               AS id,
-           unnest($4::bigint[])         AS amount,
-           unnest($5::bigint[])           AS bytes,
-           unnest($6::bigint[])       AS delay_ms,
-           unnest($7::text[])           AS module,
-           unnest($8::text[])           AS repeat_rule,
-           unnest($9::bytea[])            AS call,
-           unnest($10::smallint[])      AS attempts,
-           unnest($11::integer[])     AS worker_id,
-           unnest($12::text[])      AS traceparent,
-           unnest($13::bigint[])          AS price,
-           NULLIF(unnest($14::uuid[]), '00000000-0000-0000-0000-000000000000')      AS run_id,
-           unnest($15::integer[])       AS timeout_ms,
-           NULLIF(unnest($16::uuid[]), '00000000-0000-0000-0000-000000000000')      AS key_id,
-           NULLIF(unnest($17::uuid[]), '00000000-0000-0000-0000-000000000000') AS key_root_id,
-           unnest($18::text[])     AS url,
-           unnest($19::bytea[])  AS sealed,
-           unnest($20::boolean[]) AS signed,
-           unnest($21::text[])  AS header_names
+           unnest($3::bigint[])         AS amount,
+           unnest($4::text[])           AS module,
+           unnest($5::text[])           AS repeat_rule,
+           unnest($6::bytea[])            AS call,
+           unnest($7::smallint[])      AS attempts,
+           unnest($8::integer[])     AS worker_id,
+           unnest($9::text[])      AS traceparent,
+           unnest($10::bigint[])          AS price,
+           NULLIF(unnest($11::uuid[]), '00000000-0000-0000-0000-000000000000')      AS run_id,
+           unnest($12::integer[])       AS timeout_ms,
+           NULLIF(unnest($13::uuid[]), '00000000-0000-0000-0000-000000000000')      AS key_id,
+           NULLIF(unnest($14::uuid[]), '00000000-0000-0000-0000-000000000000') AS key_root_id,
+           unnest($15::text[])     AS url,
+           unnest($16::bytea[])  AS sealed,
+           unnest($17::boolean[]) AS signed,
+           unnest($18::text[])  AS header_names
 ), account AS (
     -- Rows are locked in order of ids, here and everywhere, to avoid deadlocks.
     SELECT h.workspace_id, GREATEST(h.live - h.parked - h.waiting, 0) AS active,
-           (SELECT fair_share()) + CASE WHEN h.parked = 0 THEN $22::bigint ELSE 0 END AS max_active, h.stopped, h.stored, h.storage_limit,
+           (SELECT fair_share()) + CASE WHEN h.parked = 0 THEN $19::bigint ELSE 0 END AS max_active,
+           h.valid_until > now() AS current, h.stopped, h.stored, h.storage_limit,
            h.plan + h.paid + GREATEST(h.usage_limit - h.plan_used - h.allowance_used - h.plan, 0) - h.reserved AS available
     FROM credit_accounts h
-    WHERE h.workspace_id = ANY ($3::uuid[]) AND h.valid_until > now()
+    WHERE h.workspace_id = ANY ($2::uuid[])
     ORDER BY h.workspace_id FOR NO KEY UPDATE
 ), asked AS (
-    SELECT i.place, i.workspace_id, i.kind, i.worker_id, i.amount, account.active, account.max_active, account.available, account.stopped, account.stored, account.storage_limit,
-           sum(i.amount) OVER (PARTITION BY i.workspace_id ORDER BY i.place) - i.amount AS before,
-           sum(i.bytes) OVER (PARTITION BY i.workspace_id ORDER BY i.place) - i.bytes AS bytes_before
-    FROM item i JOIN account ON account.workspace_id = i.workspace_id
+    SELECT i.place, i.workspace_id, i.worker_id, c.active, c.max_active,
+           refusal(c.current, c.stopped, c.available, c.stored, c.storage_limit, i.amount,
+                   (sum(i.amount) OVER (PARTITION BY i.workspace_id ORDER BY i.place) - i.amount)::bigint) AS reason
+    FROM item i JOIN account c ON c.workspace_id = i.workspace_id
 ), admitted AS (
     SELECT a.place, nextval('river.river_job_id_seq') AS job_id,
-           a.kind = 'component_execution'
-           AND row_number() OVER (PARTITION BY a.workspace_id, a.kind ORDER BY a.worker_id = 0, a.place) + a.active > a.max_active AS parked
+           row_number() OVER (PARTITION BY a.workspace_id ORDER BY a.worker_id = 0, a.place) + a.active > a.max_active AS parked
     FROM asked a
-    WHERE (a.amount = 0 OR a.available > a.before AND NOT a.stopped)
-      AND (a.storage_limit = 0 OR a.stored + a.bytes_before < a.storage_limit)
+    WHERE a.reason IS NULL
 ), reserved AS (
-    UPDATE credit_accounts c SET
-        reserved = c.reserved + t.amount, live = c.live + t.live, parked = c.parked + t.parked, stored = c.stored + t.bytes
-    FROM (SELECT i.workspace_id, sum(i.amount)::bigint AS amount, sum(i.bytes)::bigint AS bytes,
-                 count(*) FILTER (WHERE i.kind = 'component_execution') AS live, count(*) FILTER (WHERE a.parked) AS parked
+    UPDATE credit_accounts c SET reserved = c.reserved + t.amount, live = c.live + t.live, parked = c.parked + t.parked
+    FROM (SELECT i.workspace_id, sum(i.amount)::bigint AS amount, count(*) AS live, count(*) FILTER (WHERE a.parked) AS parked
           FROM item i JOIN admitted a ON a.place = i.place GROUP BY i.workspace_id) AS t
     WHERE c.workspace_id = t.workspace_id
 ), jobs AS (
     INSERT INTO river.river_job (id, kind, queue, args, state, scheduled_at, max_attempts, priority, metadata, tags)
-    SELECT a.job_id, i.kind, $23::text,
-           jsonb_build_object('workspaceId', i.workspace_id, CASE i.kind WHEN 'workflow_run' THEN 'runId' ELSE 'executionId' END, i.id),
-           (CASE WHEN a.parked THEN 'pending' WHEN i.delay_ms > 0 THEN 'scheduled' ELSE 'available' END)::river.river_job_state,
-           now() + CASE WHEN a.parked THEN 0 ELSE i.delay_ms END * interval '1 millisecond', 25, 1, '{}', '{}'
+    SELECT a.job_id, 'component_execution', $20::text, jsonb_build_object('workspaceId', i.workspace_id, 'executionId', i.id),
+           (CASE WHEN a.parked THEN 'pending' WHEN i.worker_id <> 0 THEN 'scheduled' ELSE 'available' END)::river.river_job_state,
+           CASE WHEN i.worker_id <> 0 AND NOT a.parked THEN now() + $21::interval ELSE now() END, 25, 1, '{}', '{}'
     FROM item i JOIN admitted a ON a.place = i.place
 ), executions AS (
     INSERT INTO component_executions
@@ -79,25 +72,22 @@ WITH item AS (
            CASE WHEN s.started THEN i.worker_id END, a.job_id, i.url <> '', NULLIF(i.traceparent, ''), i.price, a.parked,
            i.run_id, NULLIF(i.timeout_ms, 0), i.key_id, i.key_root_id, s.at, s.at
     FROM item i JOIN admitted a ON a.place = i.place,
-         LATERAL (SELECT i.worker_id <> 0 AND NOT a.parked AS started, COALESCE($24::timestamptz, now()) AS at) AS s
-    WHERE i.kind = 'component_execution'
+         LATERAL (SELECT i.worker_id <> 0 AND NOT a.parked AS started, COALESCE($22::timestamptz, now()) AS at) AS s
 ), called AS (
     INSERT INTO callbacks (workspace_id, execution_id, url, sealed, signed, header_names, created_at)
     SELECT i.workspace_id, i.id, i.url, i.sealed, i.signed, string_to_array(i.header_names, ','), now()
     FROM item i JOIN admitted a ON a.place = i.place WHERE i.url <> ''
 )
-SELECT COALESCE(a.job_id, 0)::bigint AS job_id, COALESCE(a.parked, false)::boolean AS parked, now()::timestamptz AS created_at
-FROM item i LEFT JOIN admitted a ON a.place = i.place
+SELECT COALESCE(CASE WHEN a.place IS NULL THEN COALESCE(r.reason, 'period') END, '')::text AS reason,
+       COALESCE(a.job_id, 0)::bigint AS job_id, COALESCE(a.parked, false)::boolean AS parked, now()::timestamptz AS created_at
+FROM item i LEFT JOIN asked r ON r.place = i.place LEFT JOIN admitted a ON a.place = i.place
 ORDER BY i.place
 `
 
 type ExecutionAcceptManyParams struct {
 	Ids             []uuid.UUID
-	Kinds           []string
 	WorkspaceIds    []uuid.UUID
 	Amounts         []int64
-	Bytes           []int64
-	DelaysMs        []int64
 	Modules         []string
 	Repeats         []string
 	Calls           [][]byte
@@ -115,26 +105,24 @@ type ExecutionAcceptManyParams struct {
 	CallbackHeaders []string
 	Finishing       int64
 	Queue           string
+	SafetyNet       time.Duration
 	At              *time.Time
 }
 
 type ExecutionAcceptManyRow struct {
+	Reason    string
 	JobID     int64
 	Parked    bool
 	CreatedAt time.Time
 }
 
-// Accepts executions, and runs that start, one for each element of the arrays: reserves their
-// credits, and inserts their jobs, their rows and their callbacks. Returns one row for each
-// element, in the given order. job_id is 0 if the credits or the storage of the workspace do not
-// cover the element after those before it, if its billing is stopped, or if the account's period
-// is over.
+// Accepts executions, one for each element of the arrays: reserves their credits, and inserts their
+// jobs, their rows and their callbacks. Returns one row for each element, in the given order, with
+// the reason of refusal() if it is not accepted.
 //
-// A run (kind workflow_run) has a job and a reservation, and comes first: its stages are accepted
-// with it or not at all. Its caller inserts its row. The row of an
-// execution whose worker_id is not 0 is inserted as started by that worker, which has reserved a
-// slot for it. amount is reserved in the account, and price is what the execution will cost: a
-// run pays for its stages.
+// The row of an execution whose worker_id is not 0 is inserted as started by that worker, which has
+// reserved a slot for it, and its job is due after safety_net. amount is reserved in the account,
+// and price is what the execution will cost: a run pays for its stages.
 //
 // An execution that would exceed its workspace's fair share is parked: its job is pending, so no
 // worker fetches it. Executions without a worker are parked first. The account is locked, so the
@@ -149,11 +137,8 @@ type ExecutionAcceptManyRow struct {
 func (q *Queries) ExecutionAcceptMany(ctx context.Context, db DBTX, arg ExecutionAcceptManyParams) ([]ExecutionAcceptManyRow, error) {
 	rows, err := db.Query(ctx, ExecutionAcceptMany,
 		arg.Ids,
-		arg.Kinds,
 		arg.WorkspaceIds,
 		arg.Amounts,
-		arg.Bytes,
-		arg.DelaysMs,
 		arg.Modules,
 		arg.Repeats,
 		arg.Calls,
@@ -171,6 +156,7 @@ func (q *Queries) ExecutionAcceptMany(ctx context.Context, db DBTX, arg Executio
 		arg.CallbackHeaders,
 		arg.Finishing,
 		arg.Queue,
+		arg.SafetyNet,
 		arg.At,
 	)
 	if err != nil {
@@ -180,7 +166,12 @@ func (q *Queries) ExecutionAcceptMany(ctx context.Context, db DBTX, arg Executio
 	items := []ExecutionAcceptManyRow{}
 	for rows.Next() {
 		var i ExecutionAcceptManyRow
-		if err := rows.Scan(&i.JobID, &i.Parked, &i.CreatedAt); err != nil {
+		if err := rows.Scan(
+			&i.Reason,
+			&i.JobID,
+			&i.Parked,
+			&i.CreatedAt,
+		); err != nil {
 			return nil, err
 		}
 		items = append(items, i)

@@ -206,18 +206,26 @@ func (q *Queries) RunGet(ctx context.Context, db DBTX, arg RunGetParams) (RunGet
 	return i, err
 }
 
-const RunInsert = `-- name: RunInsert :exec
+const RunInsert = `-- name: RunInsert :one
+WITH job AS (
+    INSERT INTO river.river_job (kind, queue, args, state, scheduled_at, max_attempts, priority, metadata, tags)
+    VALUES ('workflow_run', $33::text, jsonb_build_object('workspaceId', $1::uuid, 'runId', $2::uuid),
+            'scheduled', now() + $34::interval, 25, 1, '{}', '{}')
+    RETURNING id
+)
 INSERT INTO workflow_runs
     (workspace_id, id, workflow_id, workflow_version, status, trigger, input, metadata, output, error, variables, reserved, max_credits,
      committed, usage, stage_count, failed_count, pending_count, output_bytes, uncounted_bytes, event_seq,
      deadline, wake_at, job_id, parent_run_id, parent_stage_id, root_run_id, trigger_id, key_root_id, rerun_of, effect_root_id, traceparent, created_at, updated_at)
-VALUES
-    ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10,
+SELECT
+    $1, $2, $3, $4, $5, $6, $7, $8, $9, $10,
      $11, $12, $13,
      $14, $15, $16, $17, $18, $19, $20, $21,
-     COALESCE($22::timestamptz, now()) + $23::interval, now() + $24::interval, $25,
-     $26, $27, $28, $29, $30, $31, $32, $33,
-     COALESCE($22::timestamptz, now()), COALESCE($22::timestamptz, now()))
+     COALESCE($22::timestamptz, now()) + $23::interval, now() + $24::interval, job.id,
+     $25, $26, $27, $28, $29, $30, $31, $32,
+     COALESCE($22::timestamptz, now()), COALESCE($22::timestamptz, now())
+FROM job
+RETURNING job_id
 `
 
 type RunInsertParams struct {
@@ -245,7 +253,6 @@ type RunInsertParams struct {
 	At              *time.Time
 	Lasts           time.Duration
 	Grace           time.Duration
-	JobID           int64
 	ParentRunID     *uuid.UUID
 	ParentStageID   *uuid.UUID
 	RootRunID       *uuid.UUID
@@ -254,12 +261,15 @@ type RunInsertParams struct {
 	RerunOf         []byte
 	EffectRootID    *uuid.UUID
 	Traceparent     *string
+	Queue           string
+	SafetyNet       time.Duration
 }
 
-// lasts is the maximum duration of the run, and grace the time after which another process starts
-// it. A run that a fold starts is created at the time of the fold.
-func (q *Queries) RunInsert(ctx context.Context, db DBTX, arg RunInsertParams) error {
-	_, err := db.Exec(ctx, RunInsert,
+// Inserts a run and its job, which is due after safety_net, and returns the ID of the job. lasts is
+// the maximum duration of the run, and grace the time after which another process starts it. A run
+// that a fold starts is created at the time of the fold.
+func (q *Queries) RunInsert(ctx context.Context, db DBTX, arg RunInsertParams) (int64, error) {
+	row := db.QueryRow(ctx, RunInsert,
 		arg.WorkspaceID,
 		arg.ID,
 		arg.WorkflowID,
@@ -284,7 +294,6 @@ func (q *Queries) RunInsert(ctx context.Context, db DBTX, arg RunInsertParams) e
 		arg.At,
 		arg.Lasts,
 		arg.Grace,
-		arg.JobID,
 		arg.ParentRunID,
 		arg.ParentStageID,
 		arg.RootRunID,
@@ -293,8 +302,12 @@ func (q *Queries) RunInsert(ctx context.Context, db DBTX, arg RunInsertParams) e
 		arg.RerunOf,
 		arg.EffectRootID,
 		arg.Traceparent,
+		arg.Queue,
+		arg.SafetyNet,
 	)
-	return err
+	var job_id int64
+	err := row.Scan(&job_id)
+	return job_id, err
 }
 
 const RunListExecutions = `-- name: RunListExecutions :many

@@ -3,10 +3,8 @@ package execution_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -19,24 +17,22 @@ import (
 	"github.com/weft-automation/weft/internal/account/billing"
 	"github.com/weft-automation/weft/internal/execution"
 	"github.com/weft-automation/weft/internal/kit/credit"
+	"github.com/weft-automation/weft/internal/kit/status"
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
 // offer is an element of ExecutionAcceptMany.
 type offer struct {
 	workspace uuid.UUID
-	kind      string
 	amount    credit.Amount
-	bytes     int64
 	worker    int32
-	delay     time.Duration
 }
 
 func acceptParams(offers []offer) db.ExecutionAcceptManyParams {
-	p := db.ExecutionAcceptManyParams{Queue: execution.Queue}
+	p := db.ExecutionAcceptManyParams{Queue: execution.Queue, SafetyNet: time.Hour}
 	for _, o := range offers {
-		p.Ids, p.Kinds, p.WorkspaceIds = append(p.Ids, uuid.Must(uuid.NewV7())), append(p.Kinds, o.kind), append(p.WorkspaceIds, o.workspace)
-		p.Amounts, p.Bytes, p.DelaysMs = append(p.Amounts, int64(o.amount)), append(p.Bytes, o.bytes), append(p.DelaysMs, o.delay.Milliseconds())
+		p.Ids, p.WorkspaceIds = append(p.Ids, uuid.Must(uuid.NewV7())), append(p.WorkspaceIds, o.workspace)
+		p.Amounts = append(p.Amounts, int64(o.amount))
 		p.Modules, p.Repeats, p.Calls = append(p.Modules, "ECHO"), append(p.Repeats, "pure"), append(p.Calls, []byte{1})
 		p.Attempts, p.WorkerIds, p.Traceparents = append(p.Attempts, 1), append(p.WorkerIds, o.worker), append(p.Traceparents, "")
 		p.Prices, p.RunIds, p.Timeouts = append(p.Prices, int64(o.amount)), append(p.RunIds, uuid.Nil), append(p.Timeouts, 0)
@@ -45,8 +41,6 @@ func acceptParams(offers []offer) db.ExecutionAcceptManyParams {
 	}
 	return p
 }
-
-const kindExecution = "component_execution"
 
 // The statement that accepts executions inserts River's jobs itself. They must be the jobs that the
 // pinned version of River would insert.
@@ -57,36 +51,42 @@ func TestAcceptedJobsAreThoseOfRiver(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, c := range map[string]struct {
-		offer offer
-		live  int // executions of the workspace
-		opts  river.InsertOpts
+	same := func(what string, id int64, args river.JobArgs, opts river.InsertOpts) {
+		opts.Queue = execution.Queue
+		inserted, err := jobs.Insert(t.Context(), args, &opts)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ours, rivers := b.job(t, id), b.job(t, inserted.Job.ID); ours != rivers {
+			t.Errorf("%s:\nours:    %s\nRiver's: %s", what, ours, rivers)
+		}
+	}
+	inAnHour := river.InsertOpts{ScheduledAt: time.Now().Add(time.Hour)}
+	for what, c := range map[string]struct {
+		worker int32
+		live   int // executions of the workspace
+		opts   river.InsertOpts
 	}{
-		"for any worker":         {offer{kind: kindExecution}, 0, river.InsertOpts{Queue: execution.Queue}},
-		"as a safety net":        {offer{kind: kindExecution, worker: 1, delay: time.Hour}, 0, river.InsertOpts{Queue: execution.Queue, ScheduledAt: time.Now().Add(time.Hour)}},
-		"of a parked execution":  {offer{kind: kindExecution, worker: 1, delay: time.Hour}, 1000, river.InsertOpts{Queue: execution.Queue, Pending: true}},
-		"of a run that is later": {offer{kind: execution.RunKind, delay: time.Hour}, 0, river.InsertOpts{Queue: execution.Queue, ScheduledAt: time.Now().Add(time.Hour)}},
+		"for any worker":        {0, 0, river.InsertOpts{}},
+		"as a safety net":       {1, 0, inAnHour},
+		"of a parked execution": {1, 1000, river.InsertOpts{Pending: true}},
 	} {
-		c.offer.workspace = b.workspace
 		b.exec(t, "UPDATE credit_accounts SET live = $1", c.live)
-		p := acceptParams([]offer{c.offer})
+		p := acceptParams([]offer{{workspace: b.workspace, worker: c.worker}})
 		rows, err := db.New().ExecutionAcceptMany(t.Context(), b.pool, p)
 		if err != nil {
 			t.Fatal(err)
 		}
-		args := river.JobArgs(execution.Args{WorkspaceID: b.workspace, ExecutionID: p.Ids[0]})
-		if c.offer.kind == execution.RunKind {
-			args = runArgs{WorkspaceID: b.workspace, RunID: p.Ids[0]}
-		}
-		inserted, err := jobs.Insert(t.Context(), args, &c.opts)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ours, rivers := b.job(t, rows[0].JobID), b.job(t, inserted.Job.ID)
-		if ours != rivers {
-			t.Errorf("%s:\nours:    %s\nRiver's: %s", name, ours, rivers)
-		}
+		same(what, rows[0].JobID, execution.Args{WorkspaceID: b.workspace, ExecutionID: p.Ids[0]}, c.opts)
 	}
+	run := runArgs{WorkspaceID: b.workspace, RunID: uuid.Must(uuid.NewV7())}
+	id, err := db.New().RunInsert(t.Context(), b.pool, db.RunInsertParams{
+		WorkspaceID: run.WorkspaceID, ID: run.RunID, Status: status.RunCreated, Trigger: "API", Input: []byte(`{}`), Queue: execution.Queue, SafetyNet: time.Hour,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	same("of a run", id, run, inAnHour)
 }
 
 type runArgs struct {
@@ -94,7 +94,7 @@ type runArgs struct {
 	RunID       uuid.UUID `json:"runId"`
 }
 
-func (runArgs) Kind() string { return execution.RunKind }
+func (runArgs) Kind() string { return "workflow_run" }
 
 // job returns a job without its ID and with times to the minute.
 func (b *bench) job(t *testing.T, id int64) (row string) {
@@ -107,68 +107,83 @@ func (b *bench) job(t *testing.T, id int64) (row string) {
 	return row
 }
 
-// The statement admits what the books admit one by one, for random accounts and batches.
-func TestLE08AcceptanceAdmitsWhatTheBooksAdmit(t *testing.T) {
+// books are an account as the rule of admission sees it.
+type books struct {
+	plan, paid, limit, reserved, live, stored int
+	stopped                                   bool
+}
+
+// admit is the rule of admission: the last want may exceed the credits and the storage.
+func (a *books) admit(amount, bytes int) bool {
+	left := a.plan + a.paid + max(0, a.limit-a.plan) - a.reserved
+	if amount > 0 && (a.stopped || left <= 0) || a.stored >= storageLimit {
+		return false
+	}
+	a.reserved, a.live, a.stored = a.reserved+amount, a.live+1, a.stored+bytes
+	return true
+}
+
+const storageLimit = 100
+
+// The statements that accept executions and reserve for runs admit what the rule admits one by one,
+// for random accounts and batches.
+func TestLE08StatementsAdmitWhatTheRuleAdmits(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
 	random := rand.New(rand.NewPCG(1, 2))
 	ids := []uuid.UUID{b.poor(t, 0), b.poor(t, 0), b.poor(t, 0)}
 	undo := errors.New("roll back")
 	for range 300 {
+		accounts := map[uuid.UUID]*books{}
 		for _, id := range ids {
-			b.exec(t, `UPDATE credit_accounts SET plan = $2, paid = $3, usage_limit = $4, reserved = $5, stored = $6, storage_limit = 100, stopped = $7 WHERE workspace_id = $1`,
-				id, random.IntN(4), random.IntN(4), random.IntN(3), random.IntN(5), 95+random.IntN(6), random.IntN(8) == 0)
+			a := &books{plan: random.IntN(4), paid: random.IntN(4), limit: random.IntN(3), reserved: random.IntN(5), stored: 95 + random.IntN(6), stopped: random.IntN(8) == 0}
+			accounts[id] = a
+			b.exec(t, `UPDATE credit_accounts SET plan = $2, paid = $3, usage_limit = $4, reserved = $5, stored = $6, storage_limit = $7, stopped = $8 WHERE workspace_id = $1`,
+				id, a.plan, a.paid, a.limit, a.reserved, a.stored, storageLimit, a.stopped)
 		}
+		accepts := random.IntN(2) == 0 // otherwise it reserves
 		var offers []offer
 		var wants []billing.Want
-		for i := range 1 + random.IntN(8) {
-			o := offer{workspace: ids[random.IntN(3)], kind: kindExecution, amount: credit.Amount(random.IntN(3))}
-			if i == 0 && random.IntN(3) == 0 {
-				o.kind, o.bytes = execution.RunKind, int64(random.IntN(4))
+		var admitted, want []bool
+		for range 1 + random.IntN(8) {
+			id, amount, bytes := ids[random.IntN(3)], random.IntN(3), random.IntN(4)
+			if accepts {
+				bytes = 0
 			}
-			offers, wants = append(offers, o), append(wants, billing.Want{WorkspaceID: o.workspace, Amount: o.amount, Bytes: o.bytes, Run: o.kind == execution.RunKind})
+			offers = append(offers, offer{workspace: id, amount: credit.Amount(amount)})
+			wants = append(wants, billing.Want{WorkspaceID: id, Amount: credit.Amount(amount), Bytes: int64(bytes)})
+			want = append(want, accounts[id].admit(amount, bytes))
 		}
-		var ours, books []string
-		state := func(tx pgx.Tx) (text string, err error) {
-			err = tx.QueryRow(t.Context(), "SELECT string_agg(format('%s %s %s', reserved, live, stored), ', ' ORDER BY workspace_id) FROM credit_accounts").Scan(&text)
-			return text, err
-		}
-		attempt := func(decide func(tx pgx.Tx) ([]string, error)) (result []string) {
-			err := pgx.BeginFunc(t.Context(), b.pool, func(tx pgx.Tx) error {
-				var err error
-				if result, err = decide(tx); err != nil {
+		err := pgx.BeginFunc(t.Context(), b.pool, func(tx pgx.Tx) error {
+			if accepts {
+				rows, err := db.New().ExecutionAcceptMany(t.Context(), tx, acceptParams(offers))
+				if err != nil {
 					return err
 				}
-				after, err := state(tx)
-				if result = append(result, after); err != nil {
+				for _, row := range rows {
+					admitted = append(admitted, row.Reason == "" && row.JobID != 0)
+				}
+			} else {
+				for _, w := range wants {
+					admitted = append(admitted, billing.Books{}.ReserveTx(t.Context(), tx, w) == nil)
+				}
+			}
+			for id, a := range accounts {
+				got := books{plan: a.plan, paid: a.paid, limit: a.limit, stopped: a.stopped}
+				if err := tx.QueryRow(t.Context(), "SELECT reserved, live, stored FROM credit_accounts WHERE workspace_id = $1", id).Scan(&got.reserved, &got.live, &got.stored); err != nil {
 					return err
 				}
-				return undo
-			})
-			if !errors.Is(err, undo) {
-				t.Fatal(err)
+				if got != *a {
+					t.Errorf("%+v: the account is %+v, want %+v", wants, got, *a)
+				}
 			}
-			return result
-		}
-		ours = attempt(func(tx pgx.Tx) (decided []string, err error) {
-			rows, err := db.New().ExecutionAcceptMany(t.Context(), tx, acceptParams(offers))
-			for _, row := range rows {
-				decided = append(decided, fmt.Sprint(row.JobID != 0))
-			}
-			return decided, err
+			return undo
 		})
-		books = attempt(func(tx pgx.Tx) (decided []string, err error) {
-			refusals, err := billing.Books{}.DecideTx(t.Context(), tx, wants)
-			for _, refusal := range refusals {
-				decided = append(decided, fmt.Sprint(refusal == nil))
-			}
-			return decided, err
-		})
-		if offers[0].kind == execution.RunKind && ours[0] == "false" { // nothing is accepted without the run
-			ours, books = ours[:1], books[:1]
+		if !errors.Is(err, undo) {
+			t.Fatal(err)
 		}
-		if !slices.Equal(ours, books) {
-			t.Fatalf("%+v:\nstatement: %s\nbooks:     %s", offers, strings.Join(ours, " "), strings.Join(books, " "))
+		if !slices.Equal(admitted, want) {
+			t.Fatalf("%+v, accepted %v: admitted %v, want %v", wants, accepts, admitted, want)
 		}
 	}
 }
@@ -181,7 +196,7 @@ func TestRL08AcceptanceParksBeyondTheShare(t *testing.T) {
 	b.exec(t, "INSERT INTO workers (host, slots) VALUES ('one', 5)")          // the share is 4
 	offers := make([]offer, 4)
 	for i := range offers {
-		offers[i] = offer{workspace: b.workspace, kind: kindExecution, worker: int32(i % 2)}
+		offers[i] = offer{workspace: b.workspace, worker: int32(i % 2)}
 	}
 	rows, err := db.New().ExecutionAcceptMany(context.Background(), b.pool, acceptParams(offers))
 	if err != nil {

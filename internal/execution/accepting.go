@@ -40,7 +40,7 @@ func (s *Service) Accepts() error {
 	return nil
 }
 
-// submission is an execution, or a run that starts, to be accepted.
+// submission is an execution to be accepted.
 type submission struct {
 	SubmitParams
 	id              uuid.UUID
@@ -60,16 +60,11 @@ type submission struct {
 	secret    bool          // seal the output
 	nested    bool          // its run has a parent run
 	at        *time.Time    // Stage.At
-
-	begins *Beginning // the submission is this run, not an execution
 }
 
 // want returns the credits to reserve. The price of a stage is reserved by its run.
 func (a submission) want() billing.Want {
-	switch {
-	case a.begins != nil:
-		return billing.Want{WorkspaceID: a.begins.WorkspaceID, Amount: a.begins.Reserve, Run: true, Bytes: a.begins.Bytes}
-	case a.run != uuid.Nil:
+	if a.run != uuid.Nil {
 		return billing.Want{WorkspaceID: a.WorkspaceID, Amount: a.reserve}
 	}
 	return billing.Want{WorkspaceID: a.WorkspaceID, Amount: a.price}
@@ -128,56 +123,42 @@ func (s *Service) acceptMany(ctx context.Context, tx pgx.Tx, items []submission,
 	return acceptedOf(ctx, tx, items, rows), nil
 }
 
-// acceptedOf returns the results of submissions. Submissions that the credits don't cover are
+// acceptedOf returns the results of submissions. Submissions that the account does not admit are
 // refused. Their refusal is *billing.PeriodOver if the account's period is over.
 func acceptedOf(ctx context.Context, conn postgres.DB, items []submission, rows []db.ExecutionAcceptManyRow) []accepted {
 	made := make([]accepted, len(rows))
-	var wants []billing.Want
+	wants, reasons := make([]billing.Want, len(rows)), make([]string, len(rows))
 	for i, row := range rows {
 		made[i] = accepted{jobID: row.JobID, parked: row.Parked, createdAt: row.CreatedAt}
-		if row.JobID == 0 {
-			wants = append(wants, items[i].want())
-		}
+		wants[i], reasons[i] = items[i].want(), row.Reason
 	}
-	if len(wants) == 0 {
-		return made
-	}
-	refusals, err := billing.Refusals(ctx, conn, wants)
+	refusals, err := billing.Refusals(ctx, conn, wants, reasons)
 	for i := range made {
-		if made[i].jobID != 0 {
-			continue
-		}
-		if made[i].refusal = err; err == nil { // an error concerns only the refused ones: the others are committed
-			made[i].refusal, refusals = refusals[0], refusals[1:]
+		switch {
+		case reasons[i] == "":
+		case err != nil: // it concerns only the refused ones: the others are committed
+			made[i].refusal = err
+		default:
+			made[i].refusal = refusals[i]
 		}
 	}
 	return made
 }
 
 // acceptParams returns the parameters of the statement that accepts submissions. finishing is as in
-// acceptMany. A result without a job is not accepted.
+// acceptMany.
 func acceptParams(items []submission, finishing int) db.ExecutionAcceptManyParams {
-	p := db.ExecutionAcceptManyParams{Finishing: int64(finishing), Queue: Queue}
+	p := db.ExecutionAcceptManyParams{Finishing: int64(finishing), Queue: Queue, SafetyNet: safetyNet}
 	for _, a := range items {
 		appendAccept(&p, a)
 	}
 	return p
 }
 
-// appendAccept adds a submission to the parameters. The job of an execution with a slot is due
-// after safetyNet.
+// appendAccept adds a submission to the parameters.
 func appendAccept(p *db.ExecutionAcceptManyParams, a submission) {
-	want := a.want()
-	kind, id, delay := Args{}.Kind(), a.id, time.Duration(0)
-	if a.worker != 0 {
-		delay = safetyNet
-	}
-	if a.begins != nil {
-		kind, id, delay = RunKind, a.begins.RunID, a.begins.Delay
-	}
-	p.Kinds, p.Ids, p.WorkspaceIds = append(p.Kinds, kind), append(p.Ids, id), append(p.WorkspaceIds, want.WorkspaceID)
-	p.Amounts, p.Bytes = append(p.Amounts, int64(want.Amount)), append(p.Bytes, want.Bytes)
-	p.DelaysMs, p.WorkerIds = append(p.DelaysMs, delay.Milliseconds()), append(p.WorkerIds, a.worker)
+	p.Ids, p.WorkspaceIds = append(p.Ids, a.id), append(p.WorkspaceIds, a.WorkspaceID)
+	p.Amounts, p.WorkerIds = append(p.Amounts, int64(a.want().Amount)), append(p.WorkerIds, a.worker)
 	p.Modules, p.Repeats = append(p.Modules, a.Module), append(p.Repeats, string(a.repeat))
 	p.Calls, p.Prices = append(p.Calls, a.call), append(p.Prices, int64(a.price))
 	p.Attempts, p.Timeouts = append(p.Attempts, int16(a.Attempts)), append(p.Timeouts, a.timeout)

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -31,23 +30,15 @@ const insertRun = `INSERT INTO workflow_runs
 	(workspace_id, id, workflow_id, workflow_version, status, trigger, input, reserved, deadline, job_id, created_at, updated_at)
 	VALUES ($1, $2, $2, 1, 'EXECUTING', 'API', '{}', $3, now() + interval '1 hour', 1, now(), now())`
 
-// beginning returns a run whose job is due much later.
-func (b *bench) beginning(reserve credit.Amount) *execution.Beginning {
-	return &execution.Beginning{WorkspaceID: b.workspace, RunID: uuid.Must(uuid.NewV7()), Reserve: reserve, Delay: time.Hour}
-}
-
 // run inserts a run that reserves the specified amount.
 func (b *bench) run(t *testing.T, n *node, reserve credit.Amount) uuid.UUID {
 	t.Helper()
 	id := uuid.Must(uuid.NewV7())
-	err := n.service.Accepting(t.Context(), func(how *execution.Acceptance) error {
-		return postgres.InTx(t.Context(), n.pool, nil, func(tx *postgres.Tx) error {
-			if _, err := tx.Exec(t.Context(), insertRun, b.workspace, id, int64(reserve)); err != nil {
-				return err
-			}
-			_, err := how.BeginTx(t.Context(), tx, b.beginning(reserve), nil)
+	err := postgres.InTx(t.Context(), n.pool, nil, func(tx *postgres.Tx) error {
+		if _, err := tx.Exec(t.Context(), insertRun, b.workspace, id, int64(reserve)); err != nil {
 			return err
-		})
+		}
+		return billing.Books{}.ReserveTx(t.Context(), tx, billing.Want{WorkspaceID: b.workspace, Amount: reserve, Run: true})
 	})
 	if err != nil {
 		t.Fatal(err)

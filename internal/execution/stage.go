@@ -55,7 +55,7 @@ type Acceptance struct {
 	made    []accepted
 }
 
-// Accepting calls fn, which runs a transaction and calls AcceptTx or BeginTx in it at most once. If
+// Accepting calls fn, which runs a transaction and calls AcceptTx in it at most once. If
 // that call fails, fn must roll back and return the error, possibly wrapped. Once fn has returned
 // nil, the accepted stages start: in this process if a slot is free, otherwise through the queue.
 func (s *Service) Accepting(ctx context.Context, fn func(how *Acceptance) error) (err error) {
@@ -75,7 +75,7 @@ func (s *Service) Accepting(ctx context.Context, fn func(how *Acceptance) error)
 
 var (
 	errPanicked      = errors.New("accepting stages panicked")
-	errAcceptedTwice = errors.New("AcceptTx or BeginTx was already called in this transaction")
+	errAcceptedTwice = errors.New("AcceptTx was already called in this transaction")
 )
 
 // InPlaceOf declares that e finishes in the same transaction, which frees a slot.
@@ -94,33 +94,6 @@ func (a *Acceptance) InPlaceOf(e *End) {
 // The account is locked from this call to the end of tx, so AcceptTx must be the last call, except
 // for the batch of tx.AtCommit.
 func (a *Acceptance) AcceptTx(ctx context.Context, tx *postgres.Tx, stages []Stage) (refusals []error, err error) {
-	if len(stages) == 0 {
-		return nil, nil
-	}
-	return a.acceptTx(ctx, tx, stages, nil)
-}
-
-// Beginning is a run that starts together with its first stages.
-type Beginning struct {
-	WorkspaceID, RunID uuid.UUID
-	Reserve            credit.Amount // credits for the run itself
-	Bytes              int64         // stored by the run when it starts
-	Delay              time.Duration // until the run's job is due
-	JobID              int64         // ID of the run's job, set by BeginTx
-}
-
-// RunKind is the kind of a run's job. It is stored in the queue, so it must never change.
-const RunKind = "workflow_run"
-
-// BeginTx is AcceptTx for a run that starts in tx. It also inserts the run's job, and first
-// reserves the run's own credits. If those credits are not covered, BeginTx returns
-// INSUFFICIENT_CREDITS as its error.
-func (a *Acceptance) BeginTx(ctx context.Context, tx *postgres.Tx, run *Beginning, stages []Stage) (refusals []error, err error) {
-	return a.acceptTx(ctx, tx, stages, run)
-}
-
-// acceptTx implements AcceptTx and BeginTx. newRun is nil for AcceptTx.
-func (a *Acceptance) acceptTx(ctx context.Context, tx *postgres.Tx, stages []Stage, newRun *Beginning) (refusals []error, err error) {
 	if a.called {
 		return nil, errAcceptedTwice
 	}
@@ -129,11 +102,8 @@ func (a *Acceptance) acceptTx(ctx context.Context, tx *postgres.Tx, stages []Sta
 	if err := s.quarantined(); err != nil {
 		return nil, err
 	}
-	var places []int // of the items in stages; -1: the run
-	if newRun != nil {
-		a.items, places = append(a.items, submission{begins: newRun}), append(places, -1)
-	}
 	refusals = make([]error, len(stages))
+	var places []int // of the items in stages
 	for i, stage := range stages {
 		if refusals[i], err = a.add(stage); err != nil {
 			return nil, err
@@ -148,11 +118,8 @@ func (a *Acceptance) acceptTx(ctx context.Context, tx *postgres.Tx, stages []Sta
 	for n, m := range a.made {
 		_, refused := errors.AsType[*fault.Error](m.refusal)
 		switch item := &a.items[n]; {
-		case m.refusal != nil && (!refused || item.begins != nil):
+		case m.refusal != nil && !refused:
 			return nil, m.refusal
-		case item.begins != nil:
-			newRun.JobID = m.jobID
-			continue
 		case m.parked && a.inPlace > 0:
 			return nil, ErrApart // there is room once the other execution has finished
 		case m.refusal != nil || m.parked:
@@ -224,7 +191,7 @@ func (a *Acceptance) start(ctx context.Context) {
 	failpoint.Reached(failpoint.AfterAccept)
 	queued := false
 	for n, item := range a.items {
-		if a.made[n].refusal != nil || item.begins != nil {
+		if a.made[n].refusal != nil {
 			continue
 		}
 		a.service.metrics.Submitted(item.Module)

@@ -152,18 +152,9 @@ func TestStagesWithoutCreditsAreRefused(t *testing.T) {
 		t.Errorf("%d executions are stored, %v", rows, err)
 	}
 	b.balanced(t, "with refused stages")
-	// If a run is refused, neither the run nor its stages are stored.
-	err := n.service.Accepting(t.Context(), func(how *execution.Acceptance) error {
-		return postgres.InTx(t.Context(), n.pool, nil, func(tx *postgres.Tx) error {
-			id := uuid.Must(uuid.NewV7())
-			if _, err := tx.Exec(t.Context(), insertRun, b.workspace, id, 1); err != nil {
-				return err
-			}
-			_, err := how.BeginTx(t.Context(), tx, b.beginning(1), []execution.Stage{{
-				WorkspaceID: b.workspace, RunID: id, ExecutionID: uuid.Must(uuid.NewV7()), Module: "ECHO", Input: json.RawMessage(`{}`), Config: json.RawMessage(`{}`),
-			}})
-			return err
-		})
+	// A run is refused too.
+	err := postgres.InTx(t.Context(), n.pool, nil, func(tx *postgres.Tx) error {
+		return billing.Books{}.ReserveTx(t.Context(), tx, billing.Want{WorkspaceID: b.workspace, Amount: 1, Run: true})
 	})
 	if fault.CodeOf(err) != fault.InsufficientCredits {
 		t.Errorf("the run was accepted or failed with %v", err)

@@ -138,11 +138,11 @@ func TestJobsOfFinalExecutionsAndRunsAreDeleted(t *testing.T) {
 		state, fetched    string
 	}{
 		{"gone: of a final execution", Args{}.Kind(), "executionId", final, "running", long},
-		{"gone: of a final run", RunKind, "runId", finalRun, "running", long},
+		{"gone: of a final run", "workflow_run", "runId", finalRun, "running", long},
 		{"kept: just fetched", Args{}.Kind(), "executionId", final, "running", short},
 		{"kept: not fetched", Args{}.Kind(), "executionId", final, "available", long},
 		{"kept: of a live execution", Args{}.Kind(), "executionId", live, "running", long},
-		{"kept: of a live run", RunKind, "runId", liveRun, "running", long},
+		{"kept: of a live run", "workflow_run", "runId", liveRun, "running", long},
 		{"kept: of a callback", callback.Args{}.Kind(), "executionId", final, "running", long},
 		{"kept: of an unknown kind", "later_kind", "executionId", final, "running", long},
 	} {

@@ -82,7 +82,7 @@ func TestLE09WrongBooksStopTheBillingOfTheirWorkspace(t *testing.T) {
 		t.Errorf("admitted %v, %v", made, err)
 	}
 	err = d.tx(func(tx pgx.Tx) error {
-		refusals, err := d.books.DecideTx(t.Context(), tx, wants[:1])
+		refusals, err := d.reserve(tx, wants[:1])
 		if failure, ok := errors.AsType[*fault.Error](refusals[0]); !ok || failure.Code != fault.Unavailable || failure.Reason != "books_stopped" {
 			t.Errorf("the refusal: %v", refusals[0])
 		}

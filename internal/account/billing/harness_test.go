@@ -15,6 +15,7 @@ import (
 	"github.com/weft-automation/weft/internal/account/plan"
 	"github.com/weft-automation/weft/internal/account/workspace"
 	"github.com/weft-automation/weft/internal/kit/credit"
+	"github.com/weft-automation/weft/internal/kit/fault"
 	"github.com/weft-automation/weft/internal/local/pgtest"
 	"github.com/weft-automation/weft/internal/platform/postgres"
 )
@@ -76,7 +77,7 @@ type execution struct {
 func (d *desk) admit(wants ...billing.Want) (admitted []execution, err error) {
 	var refusals []error
 	err = d.tx(func(tx pgx.Tx) (err error) {
-		refusals, err = d.books.DecideTx(d.t.Context(), tx, wants)
+		refusals, err = d.reserve(tx, wants)
 		return err
 	})
 	if err != nil {
@@ -122,6 +123,26 @@ func (d *desk) renewing(settle func(tx *postgres.Tx), workspaces ...uuid.UUID) e
 
 func (d *desk) tx(work func(tx pgx.Tx) error) error {
 	return pgx.BeginFunc(d.t.Context(), d.pool, work)
+}
+
+// reserve reserves wants, after starting the periods that are due.
+func (d *desk) reserve(tx pgx.Tx, wants []billing.Want) ([]error, error) {
+	ids := make([]uuid.UUID, len(wants))
+	for i, w := range wants {
+		ids[i] = w.WorkspaceID
+	}
+	if err := d.books.Renew(d.t.Context(), tx, ids...); err != nil {
+		return nil, err
+	}
+	refusals := make([]error, len(wants))
+	for i, w := range wants {
+		err := d.books.ReserveTx(d.t.Context(), tx, w)
+		if _, refused := errors.AsType[*fault.Error](err); err != nil && !refused {
+			return nil, err
+		}
+		refusals[i] = err
+	}
+	return refusals, nil
 }
 
 // use admits and settles at once.

@@ -153,7 +153,7 @@ func TestWantsOfOneBatchAreDecidedInOrder(t *testing.T) {
 	}
 	var refusals []error
 	err := d.tx(func(tx pgx.Tx) (err error) {
-		refusals, err = d.books.DecideTx(t.Context(), tx, wants)
+		refusals, err = d.reserve(tx, wants)
 		return err
 	})
 	if err != nil {

@@ -18,16 +18,6 @@ import (
 // account is the row of an account, with its rules.
 type account struct{ db.CreditAccount }
 
-// left returns the credits available to new executions. It is negative if the last
-// admitted execution cost more than what was left, or if plan credits expired.
-func (a *account) left() credit.Amount {
-	allowance := max(0, a.UsageLimit-a.PlanUsed-a.AllowanceUsed-a.Plan)
-	return a.Plan + a.Paid + allowance - a.Reserved
-}
-
-// full reports whether the workspace has used up its storage for the month.
-func (a *account) full() bool { return a.StorageLimit != plan.None && a.Stored >= a.StorageLimit }
-
 // terms are the credits and the storage of a workspace: the terms of its plan, or custom terms.
 type terms struct {
 	monthly, usageLimit credit.Amount

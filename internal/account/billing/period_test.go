@@ -238,7 +238,7 @@ func TestUsageBeyondBothPotsStopsAtTheUsageLimit(t *testing.T) {
 		d.use(id, credit.Credits(10))
 	}
 	err := d.tx(func(tx pgx.Tx) error {
-		refusals, err := d.books.DecideTx(t.Context(), tx, []billing.Want{{WorkspaceID: id, Amount: credit.Credits(2)}})
+		refusals, err := d.reserve(tx, []billing.Want{{WorkspaceID: id, Amount: credit.Credits(2)}})
 		if err != nil {
 			return err
 		}

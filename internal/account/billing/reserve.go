@@ -3,8 +3,6 @@ package billing
 import (
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -105,75 +103,61 @@ func Within(subject string, price credit.Amount, most *credit.Amount) error {
 	}
 }
 
-// refusal returns why the account does not admit a want, or nil.
-func (a *account) refusal(w Want) error {
-	switch {
-	case w.Amount > 0 && a.Stopped:
-		return stopped()
-	case w.Amount > 0 && a.left() <= 0:
-		return a.exhausted(w.Amount)
-	case a.full():
-		return storageExhausted(a.StorageLimit, a.Month.AddDate(0, 1, 0))
-	}
-	return nil
-}
+// The reasons of the SQL function refusal, which decides what an account admits.
+const (
+	refusedPeriod  = "period"
+	refusedStopped = "stopped"
+	refusedStorage = "storage"
+)
 
-// Refusals returns why wants were not admitted: for each an error for the caller, or *PeriodOver if
-// the period of its account is over or the account has changed and would admit the want.
-func Refusals(ctx context.Context, conn postgres.DB, wants []Want) ([]error, error) {
+// Refusals returns errors for the reasons with which the database refused wants: nil for an empty
+// reason, *PeriodOver if the period of the account is over, and otherwise an error for the caller.
+func Refusals(ctx context.Context, conn postgres.DB, wants []Want, reasons []string) ([]error, error) {
 	refusals := make([]error, len(wants))
-	accounts := map[uuid.UUID]db.AccountGetRow{}
+	accounts := map[uuid.UUID]account{}
 	for i, w := range wants {
-		row, known := accounts[w.WorkspaceID]
+		switch reasons[i] {
+		case "":
+			continue
+		case refusedPeriod:
+			refusals[i] = &PeriodOver{[]uuid.UUID{w.WorkspaceID}}
+			continue
+		case refusedStopped:
+			refusals[i] = stopped()
+			continue
+		}
+		a, known := accounts[w.WorkspaceID]
 		if !known {
-			var err error
-			if row, err = db.New().AccountGet(ctx, conn, db.AccountGetParams{WorkspaceID: w.WorkspaceID}); err != nil {
+			row, err := db.New().AccountGet(ctx, conn, db.AccountGetParams{WorkspaceID: w.WorkspaceID})
+			if err != nil {
 				return nil, fmt.Errorf("read account: %w", err)
 			}
-			accounts[w.WorkspaceID] = row
+			a = account{row.CreditAccount}
+			accounts[w.WorkspaceID] = a
 		}
-		if row.CreditAccount.ValidUntil.After(row.At) {
-			refusals[i] = (&account{row.CreditAccount}).refusal(w)
-		}
-		if refusals[i] == nil {
-			refusals[i] = &PeriodOver{[]uuid.UUID{w.WorkspaceID}}
+		if reasons[i] == refusedStorage {
+			refusals[i] = storageExhausted(a.StorageLimit, a.Month.AddDate(0, 1, 0))
+		} else {
+			refusals[i] = a.exhausted(w.Amount)
 		}
 	}
 	return refusals, nil
 }
 
-// DecideTx locks the accounts, releases what is due, and admits the wants in order.
-// refusals holds an error for each refused want, and nil for each admitted one. A
-// want that costs nothing is refused only if the workspace has used up its storage.
-func (b Books) DecideTx(ctx context.Context, tx pgx.Tx, wants []Want) (refusals []error, err error) {
-	asked := make(map[uuid.UUID]*db.AccountReserveParams)
-	for _, w := range wants {
-		asked[w.WorkspaceID] = &db.AccountReserveParams{WorkspaceID: w.WorkspaceID}
-	}
-	accounts, _, err := b.lock(ctx, tx, slices.Collect(maps.Keys(asked))...)
+// ReserveTx admits a want: it reserves the credits, and counts the execution and the bytes. It returns
+// INSUFFICIENT_CREDITS, UNAVAILABLE if the workspace's billing is stopped, or *PeriodOver. A want that
+// costs nothing is refused only if the workspace has used up its storage. The account stays locked
+// until tx ends.
+func (b Books) ReserveTx(ctx context.Context, tx pgx.Tx, w Want) error {
+	reason, err := db.New().AccountReserve(ctx, tx, db.AccountReserveParams{
+		At: b.at(), WorkspaceID: w.WorkspaceID, Amount: int64(w.Amount), Count: w.count(), Bytes: w.Bytes,
+	})
 	if err != nil {
-		return nil, err
+		return fmt.Errorf("reserve credits: %w", err)
 	}
-	refusals = make([]error, len(wants))
-	for i, w := range wants {
-		a := accounts[w.WorkspaceID]
-		if refusals[i] = a.refusal(w); refusals[i] != nil {
-			continue
-		}
-		a.Reserved += w.Amount
-		a.Live += w.count()
-		a.Stored += w.Bytes
-		asked[w.WorkspaceID].Amount += w.Amount
-		asked[w.WorkspaceID].Count += w.count()
-		asked[w.WorkspaceID].Bytes += w.Bytes
+	refusals, err := Refusals(ctx, tx, []Want{w}, []string{reason})
+	if err != nil {
+		return err
 	}
-	for _, p := range asked {
-		if p.Count == 0 && p.Amount == 0 && p.Bytes == 0 {
-			continue
-		}
-		if err := db.New().AccountReserve(ctx, tx, *p); err != nil {
-			return nil, fmt.Errorf("reserve credits: %w", err)
-		}
-	}
-	return refusals, nil
+	return refusals[0]
 }

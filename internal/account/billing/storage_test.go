@@ -65,7 +65,7 @@ func TestStorageRefusalNamesTheLimit(t *testing.T) {
 	}
 	err := d.tx(func(tx pgx.Tx) error {
 		wants := []billing.Want{{WorkspaceID: id, Run: true, Bytes: 2}, {WorkspaceID: id}}
-		refusals, err := d.books.DecideTx(t.Context(), tx, wants)
+		refusals, err := d.reserve(tx, wants)
 		if err == nil && refusals[0] != nil {
 			t.Errorf("the first: %v", refusals[0])
 		}

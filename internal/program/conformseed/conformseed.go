@@ -188,9 +188,11 @@ func (s seeder) agree(ctx context.Context, id uuid.UUID, terms probe.Terms) erro
 		return nil
 	}
 	price := credit.Credits(int64(terms.Spent))
+	if err := books.Renew(ctx, s.pool, id); err != nil {
+		return fmt.Errorf("spend credits: %w", err)
+	}
 	return postgres.InTx(ctx, s.pool, nil, func(tx *postgres.Tx) error {
-		refusals, err := books.DecideTx(ctx, tx, []billing.Want{{WorkspaceID: id, Amount: price}})
-		if err = errors.Join(append(refusals, err)...); err != nil {
+		if err := books.ReserveTx(ctx, tx, billing.Want{WorkspaceID: id, Amount: price}); err != nil {
 			return fmt.Errorf("spend credits: %w", err)
 		}
 		spent := uuid.Must(uuid.NewV7())

@@ -191,14 +191,9 @@ func (f *fold) insertChild(t *stage, workflowID uuid.UUID, loaded workflow.Loade
 	if err != nil {
 		return id, fmt.Errorf("make run id: %w", err)
 	}
-	net := f.engine.Job(f.run.WorkspaceID, id)
-	job, err := f.engine.Jobs.InsertTx(f.ctx, f.tx, net.Args, net.InsertOpts)
-	if err != nil {
-		return id, fmt.Errorf("insert job: %w", err)
-	}
 	row := db.RunInsertParams{ // with the deadline of this run: At + Lasts
 		WorkspaceID: f.run.WorkspaceID, ID: id, WorkflowID: workflowID, WorkflowVersion: loaded.Version, Status: status.RunCreated, Trigger: "RUN",
-		Lasts: f.run.Deadline.Sub(f.stamp), Grace: StartWithin, JobID: job.Job.ID, ParentRunID: &f.run.ID, ParentStageID: &t.id, RootRunID: &f.run.RootRunID, KeyRootID: f.run.KeyRootID, Traceparent: f.run.Traceparent,
+		Lasts: f.run.Deadline.Sub(f.stamp), Grace: StartWithin, Queue: Queue, SafetyNet: SafetyNet, ParentRunID: &f.run.ID, ParentStageID: &t.id, RootRunID: &f.run.RootRunID, KeyRootID: f.run.KeyRootID, Traceparent: f.run.Traceparent,
 		UncountedBytes: storage.RunBytes + int64(len(input)), At: new(f.stamp),
 	}
 	effectRoot, err := f.effectID(t)
@@ -230,7 +225,7 @@ func (f *fold) insertChild(t *stage, workflowID uuid.UUID, loaded workflow.Loade
 	if row.Variables, err = f.engine.Environment.Take(f.ctx, f.tx, f.run.WorkspaceID, id, loaded.Wanted(slices.Concat(env.Secrets, t.secrets))); err != nil {
 		return id, err
 	}
-	if err := db.New().RunInsert(f.ctx, f.tx, row); err != nil {
+	if _, err := db.New().RunInsert(f.ctx, f.tx, row); err != nil {
 		return id, fmt.Errorf("insert run: %w", err)
 	}
 	f.children = append(f.children, id)

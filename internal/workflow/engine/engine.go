@@ -18,11 +18,11 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river"
 
 	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/account/billing"
 	"github.com/weft-automation/weft/internal/account/environment"
 	"github.com/weft-automation/weft/internal/account/storage"
 	"github.com/weft-automation/weft/internal/component"
@@ -47,7 +47,6 @@ const (
 // Deps holds what the engine depends on.
 type Deps struct {
 	System *pgxpool.Pool // sees all workspaces; folds hold up to FoldsAtOnce of its connections
-	Jobs   *river.Client[pgx.Tx]
 	Hub    *notify.Hub
 
 	Executions  *execution.Service
@@ -105,14 +104,14 @@ func (s *Started) Queue(batch *postgres.Batch) {
 // errNotStarted means that the first fold failed, but the run can be accepted without it.
 var errNotStarted = errors.New("the run could not be started in the transaction that accepts it")
 
-// StartTx makes the first fold of a run in the transaction that accepts the run. It admits the run
-// with its first stages and sets row to the state after the fold. The caller must then insert row
-// and call Started.Queue.
+// StartTx makes the first fold of a run in the transaction that accepts the run. It admits the run,
+// which stores the specified bytes, with its first stages, and sets row to the state after the fold.
+// The caller must then insert row and call Started.Queue.
 //
 // If the run would finish in this fold, StartTx returns nil and leaves row unchanged: only a later
 // fold, which Continue makes, may charge for the run. StartTx returns the errors with which the
 // run is refused, and errors for which CanStartLater reports true.
-func (e *Engine) StartTx(ctx context.Context, tx *postgres.Tx, row *db.RunInsertParams, version workflow.Loaded, start *execution.Beginning, how *execution.Acceptance) (*Started, error) {
+func (e *Engine) StartTx(ctx context.Context, tx *postgres.Tx, row *db.RunInsertParams, version workflow.Loaded, bytes int64, how *execution.Acceptance) (*Started, error) {
 	now := e.Clock.Now()
 	f := e.newFold(ctx, tx, db.RunLockRow{
 		WorkspaceID: row.WorkspaceID, ID: row.ID, WorkflowID: row.WorkflowID, WorkflowVersion: row.WorkflowVersion,
@@ -130,15 +129,15 @@ func (e *Engine) StartTx(ctx context.Context, tx *postgres.Tx, row *db.RunInsert
 		return nil, err
 	}
 	stored := f.stored()
-	start.Bytes += stored
-	err := f.accept(func(ctx context.Context, tx *postgres.Tx, stages []execution.Stage) ([]error, error) {
-		return how.BeginTx(ctx, tx, start, stages)
-	})
-	if err != nil {
+	want := billing.Want{WorkspaceID: row.WorkspaceID, Amount: row.Reserved, Run: true, Bytes: bytes + stored}
+	if err := (billing.Books{}).ReserveTx(ctx, tx, want); err != nil {
+		return nil, err
+	}
+	if err := f.accept(how.AcceptTx); err != nil {
 		return nil, err
 	}
 	if f.run.PendingCount == 0 {
-		start.Bytes -= stored // the next fold stores these bytes
+		billing.QueueStore(ctx, tx.AtCommit(), row.WorkspaceID, -stored) // the next fold stores these bytes
 		return nil, nil
 	}
 	f.run.UncountedBytes = -stored
@@ -192,18 +191,11 @@ type Args struct {
 }
 
 // Kind returns the job kind.
-func (Args) Kind() string { return execution.RunKind }
+func (Args) Kind() string { return "workflow_run" }
 
 // Queue is the queue of run jobs. Runs share the queue with executions, because a separate queue
 // would be polled all the time.
 const Queue = execution.Queue
-
-// Job returns the River job of a run.
-func (e *Engine) Job(workspaceID, runID uuid.UUID) river.InsertManyParams {
-	return river.InsertManyParams{
-		Args: Args{WorkspaceID: workspaceID, RunID: runID}, InsertOpts: &river.InsertOpts{Queue: Queue, ScheduledAt: e.Clock.Now().Add(SafetyNet)},
-	}
-}
 
 // SafetyNet is the delay of a run's job. The process that accepted the run normally starts the run
 // long before the job is due.

@@ -127,7 +127,7 @@ func (n *node) serve(t testing.TB, modules ...component.Module) {
 	n.workflows = workflow.NewService(requests, registry, keyring)
 	variables := environment.NewService(requests, keyring)
 	e = engine.New(engine.Deps{
-		System: system, Jobs: inserter, Hub: hub, Executions: executions, Modules: registry,
+		System: system, Hub: hub, Executions: executions, Modules: registry,
 		Workflows: n.workflows, Environment: variables, Vault: kept, Log: log,
 	})
 	n.runs = run.NewService(run.Deps{

@@ -98,14 +98,14 @@ func (f *fold) chargeFee() error {
 		return err
 	}
 	more := max(0, f.run.Committed+fee-f.run.Reserved)
-	refusals, err := (billing.Books{}).DecideTx(f.ctx, f.tx, []billing.Want{{WorkspaceID: f.run.WorkspaceID, Amount: more, Run: true}})
-	if err != nil {
-		return fmt.Errorf("reserve the storage fee: %w", err)
-	}
+	err := (billing.Books{}).ReserveTx(f.ctx, f.tx, billing.Want{WorkspaceID: f.run.WorkspaceID, Amount: more, Run: true})
 	f.charged = true
-	if refusal, refused := errors.AsType[*fault.Error](refusals[0]); refused {
+	if refusal, refused := errors.AsType[*fault.Error](err); refused {
 		f.failWith(codeOf(refusal), refusal.Message)
 		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("reserve the storage fee: %w", err)
 	}
 	f.run.Committed += fee
 	f.run.Reserved += more

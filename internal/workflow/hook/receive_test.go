@@ -92,7 +92,7 @@ func newBench(t *testing.T) *bench {
 	runner := execution.NewRunner(ends, &execution.Identity{}, 0, log)
 	executions := execution.NewService(deps, runner)
 	e := engine.New(engine.Deps{
-		System: system, Jobs: jobs, Hub: hub, Executions: executions, Modules: modules, Workflows: workflows, Log: log,
+		System: system, Hub: hub, Executions: executions, Modules: modules, Workflows: workflows, Log: log,
 	})
 	runs := run.NewService(run.Deps{
 		API: requests, System: system, Hub: hub, Engine: e, Executions: executions, Modules: modules, Workflows: workflows,

@@ -197,7 +197,7 @@ func (b *bench) start(t testing.TB, o options) *node {
 	n.workflows = workflow.NewService(requests, b.modules, b.keyring)
 	n.environment = environment.NewService(requests, b.keyring)
 	n.engine = engine.New(engine.Deps{
-		System: system, Jobs: inserter, Hub: hub, Executions: executions, Modules: b.modules,
+		System: system, Hub: hub, Executions: executions, Modules: b.modules,
 		Workflows: n.workflows, Environment: n.environment, Vault: kept, Log: log,
 	})
 	n.runs = client{run.NewService(run.Deps{

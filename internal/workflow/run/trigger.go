@@ -113,7 +113,7 @@ func (s *Service) Trigger(ctx context.Context, p TriggerParams) (Triggered, erro
 	}
 	failpoint.Reached(failpoint.AfterAccept)
 	s.Engine.Continue(context.WithoutCancel(ctx), key, n.started)
-	return s.answer(ctx, p, Triggered{RunID: n.id, JobID: n.jobID}, changed)
+	return s.answer(ctx, p, Triggered{RunID: n.id, JobID: n.job.All()[0]}, changed)
 }
 
 // repeat returns the run that an earlier request with the same claim started.
@@ -160,9 +160,9 @@ type newRun struct {
 	id        uuid.UUID
 	version   workflow.Loaded
 	reserve   credit.Amount
-	jobID     int64
-	variables []byte // its environment variables, sealed
-	separate  bool   // the first fold is not part of the transaction that accepts the run
+	job       *postgres.Rows[int64] // the ID of its job
+	variables []byte                // its environment variables, sealed
+	separate  bool                  // the first fold is not part of the transaction that accepts the run
 	started   *engine.Started
 	input     json.RawMessage // in its stored form
 }
@@ -281,21 +281,17 @@ func (s *Service) acceptTx(ctx context.Context, tx *postgres.Tx, how *execution.
 		return uuid.Nil, err
 	}
 	row := s.row(p, n)
-	start := &execution.Beginning{
-		WorkspaceID: p.WorkspaceID, RunID: n.id, Reserve: n.reserve, Delay: engine.SafetyNet,
-		Bytes: storage.RunBytes + int64(len(n.input)+len(p.Metadata)),
-	}
+	bytes := storage.RunBytes + int64(len(n.input)+len(p.Metadata))
 	if n.separate {
-		_, err = how.BeginTx(ctx, tx, start, nil)
+		err = (billing.Books{}).ReserveTx(ctx, tx, billing.Want{WorkspaceID: p.WorkspaceID, Amount: n.reserve, Run: true, Bytes: bytes})
 	} else {
-		n.started, err = s.Engine.StartTx(ctx, tx, &row, n.version, start, how)
+		n.started, err = s.Engine.StartTx(ctx, tx, &row, n.version, bytes, how)
 	}
 	if err != nil {
 		return uuid.Nil, err
 	}
-	row.JobID, n.jobID = start.JobID, start.JobID
 	batch := tx.AtCommit()
-	_ = db.New().RunInsert(ctx, batch, row)
+	n.job = postgres.Returning[int64](batch, db.RunInsert, row)
 	if p.Once != nil {
 		err = p.Once.KeepTx(ctx, batch, n.id)
 	}
@@ -310,7 +306,7 @@ func (s *Service) row(p TriggerParams, n *newRun) db.RunInsertParams {
 	row := db.RunInsertParams{
 		WorkspaceID: p.WorkspaceID, ID: n.id, WorkflowID: p.WorkflowID, WorkflowVersion: n.version.Version,
 		Status: status.RunCreated, Trigger: cmp.Or(p.By.Trigger, "API"), Input: n.input, Metadata: p.Metadata,
-		Variables: n.variables, Reserved: n.reserve, MaxCredits: p.MaxCredits, Lasts: engine.MaxDuration, Grace: engine.StartWithin,
+		Variables: n.variables, Reserved: n.reserve, MaxCredits: p.MaxCredits, Lasts: engine.MaxDuration, Grace: engine.StartWithin, Queue: engine.Queue, SafetyNet: engine.SafetyNet,
 	}
 	if p.By.ID != uuid.Nil {
 		row.TriggerID = &p.By.ID

@@ -113,7 +113,7 @@ func (b *bench) start(t *testing.T) *node {
 	runner := execution.NewRunner(ends, &execution.Identity{}, 0, log)
 	executions := execution.NewService(deps, runner)
 	e := engine.New(engine.Deps{
-		System: system, Jobs: jobs, Hub: hub, Executions: executions, Modules: modules, Workflows: n.workflows, Log: log,
+		System: system, Hub: hub, Executions: executions, Modules: modules, Workflows: n.workflows, Log: log,
 	})
 	n.runs = run.NewService(run.Deps{
 		API: requests, System: system, Hub: hub, Engine: e, Executions: executions, Modules: modules, Workflows: n.workflows,
