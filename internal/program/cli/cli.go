@@ -46,6 +46,12 @@ type commands struct {
 	Schedules schedulesCommand `cmd:"" help:"Manage schedules, which start runs of workflows at set times."`
 	Hooks     hooksCommand     `cmd:"" help:"Manage hooks, which start runs of workflows when other services send deliveries."`
 
+	Whoami  whoamiCommand  `cmd:"" help:"Print the workspace and the key of your credentials."`
+	Credits creditsCommand `cmd:"" help:"Print the credits of the workspace."`
+	Usage   usageCommand   `cmd:"" help:"Print the credits and the storage that the workspace uses."`
+	Limits  limitsCommand  `cmd:"" help:"Print the rate limits, and what is left of each."`
+	API     apiCommand     `cmd:"" name:"api" help:"Send a signed request to the API."`
+
 	Env envCommand `cmd:"" help:"Manage the environment variables that workflows use."`
 
 	Listen listenCommand `cmd:"" help:"Receive callbacks on this machine: show, check, reject or forward them."`
@@ -68,7 +74,8 @@ type commands struct {
 
 	BenchProfiled profiledCommand `cmd:"" hidden:""`
 
-	Version kong.VersionFlag `help:"Print the version."`
+	Version     versionCommand   `cmd:"" help:"Print the version."`
+	ShowVersion kong.VersionFlag `name:"version" help:"Print the version."`
 }
 
 // session is the environment of a command: the context, which Ctrl-C cancels, the streams and the
