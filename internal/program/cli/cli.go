@@ -40,7 +40,9 @@ type commands struct {
 	Run        workflowsRun      `cmd:"" help:"Start a run of a workflow."`
 	Components componentsCommand `cmd:"" help:"List the components, or describe the inputs, outputs and price of a component."`
 
-	Runs      runsCommand      `cmd:"" help:"List, print, watch, signal and cancel runs of workflows."`
+	Executions executionsCommand `cmd:"" help:"List, print and watch executions of components, and send their callbacks again."`
+
+	Runs      runsCommand      `cmd:"" help:"List, print, watch, signal, cancel and repeat runs of workflows."`
 	Workflows workflowsCommand `cmd:"" help:"List workflows, and save workflows in files."`
 
 	Schedules schedulesCommand `cmd:"" help:"Manage schedules, which start runs of workflows at set times."`
