@@ -20,7 +20,9 @@ func TestExecutionsAreListedPrintedWatchedAndReplayed(t *testing.T) {
 			fmt.Fprint(w, record("COMPLETED", `{"n":1}`, "null"))
 		}
 	})
-	executions := func(args ...string) result { return run(t, s.environ(), "", append([]string{"executions"}, args...)...) }
+	executions := func(args ...string) result {
+		return run(t, s.environ(), "", append([]string{"executions"}, args...)...)
+	}
 	executions("list", "--limit=1").check(t, 0, "\nM       COMPLETED  2026-11-21 10:15:30  1.5      -         "+executionID+"\n", "There are more")
 	executions("get", executionID).check(t, 0, "Module       M\n", "")
 	executions("watch", executionID).check(t, 0, "{\n  \"n\": 1\n}\n", "COMPLETED in 0s, usage 1.5")

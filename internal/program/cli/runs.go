@@ -103,32 +103,7 @@ func (c *workflowsRun) workflowID(s *session, weft caller) (uuid.UUID, error) {
 	if err != nil {
 		return uuid.Nil, err
 	}
-	return c.save(s, file)
-}
-
-// save saves a file as the workflow with its name, unless that workflow has the same content, and
-// returns its ID.
-func (c *workflowsRun) save(s *session, file workflowFile) (uuid.UUID, error) {
-	present, _, err := c.named(s, file.name())
-	if err != nil {
-		return uuid.Nil, err
-	}
-	push := workflowsPush{target: c.target, New: true}
-	if present != nil {
-		saved, err := c.ask(s, http.MethodGet, exportsPath+"/"+present.ID.String())
-		if err != nil {
-			return uuid.Nil, err
-		}
-		if file.Same(saved) {
-			s.note("%s  %s  version %d  %s", present.ID, printable(present.Name), present.Version, present.Status)
-			return present.ID, nil
-		}
-		if err := s.confirm(*present, c.Yes, "change the name in the file"); err != nil {
-			return uuid.Nil, err
-		}
-		push = workflowsPush{target: c.target, Workflow: present.ID.String(), At: present.Version}
-	}
-	saved, _, err := push.save(s, file)
+	saved, _, err := (&workflowsPush{target: c.target, Yes: c.Yes}).save(s, file, "change the name in the file")
 	return saved.ID, err
 }
 

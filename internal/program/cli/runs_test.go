@@ -168,12 +168,12 @@ func TestRunFileReplacesTheWorkflowOfItsName(t *testing.T) {
 				listed = workflowText
 			}
 			fmt.Fprintf(w, `{"data":[%s],"nextCursor":null,"hasMore":false}`, listed)
-		case r.Method == http.MethodGet:
+		case strings.Contains(r.URL.Path, "exports"):
 			fmt.Fprint(w, workflowFile)
 		case r.Method == http.MethodPost && r.URL.Path != save:
 			fmt.Fprint(w, `{"runId":"`+runID+`","jobId":"7"}`)
 		default:
-			present = true
+			present = true // only a saved workflow is read
 			fmt.Fprint(w, workflowText)
 		}
 	})
@@ -193,7 +193,7 @@ func TestRunFileReplacesTheWorkflowOfItsName(t *testing.T) {
 		}
 		got = append(got, request)
 	}
-	if want := []string{all, "POST " + save, start, all, export, start, all, export, all, export, replace, start}; !slices.Equal(got, want) || match != `"3"` {
+	if want := []string{all, "POST " + save, start, all, export, "GET /v1/sdk/workflows/" + workflowID, start, all, export, all, export, replace, start}; !slices.Equal(got, want) || match != `"3"` {
 		t.Errorf("sent %q, If-Match %s, want %q", got, match, want)
 	}
 }
