@@ -85,6 +85,12 @@ func TestWatchReconnectsABrokenStream(t *testing.T) {
 	}
 }
 
+func TestWatchPrintsTheStagesAsJSON(t *testing.T) {
+	t.Parallel()
+	s := serve(t, running(runRecord("COMPLETED", "null", "null", stage("start", "[]", "COMPLETED", "null", "2026-11-21T10:16:00.000Z")), runEvent(1, "COMPLETED", `{}`)))
+	run(t, s.environ(), "", "runs", "watch", runID, "--jq=.runStages[].componentId").check(t, 0, "start\n", "COMPLETED in")
+}
+
 func TestUsageOfChildRunsIsPrinted(t *testing.T) {
 	record := strings.Replace(runRecord("COMPLETED", "null", "null"), `"totalUsage":4.5`, `"totalUsage":4.5,"totalUsageWithChildren":7`, 1)
 	s := serve(t, running(record, runEvent(1, "COMPLETED", `{"totalUsage":4.5}`)))
