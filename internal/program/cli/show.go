@@ -150,7 +150,7 @@ func (s *session) printRecord(raw []byte, fields ...string) error {
 // view describes the table of a list.
 type view struct {
 	columns string // TITLE=field, separated by spaces; nested fields have dots, and |text is for empty cells
-	empty   string // what to do if the list is empty
+	empty   string // what to do if the list is empty, or "" to print nothing
 }
 
 // printItems prints a list. Each item is the JSON of an object.
@@ -164,7 +164,9 @@ func (s *session) printItems(items []json.RawMessage, v view) error {
 	}
 	return s.print(raw, func(out io.Writer) error {
 		if len(items) == 0 {
-			s.note("%s", v.empty)
+			if v.empty != "" {
+				s.note("%s", v.empty)
+			}
 			return nil
 		}
 		var titles, paths []string
