@@ -68,13 +68,10 @@ type commands struct {
 	Conform conformCommand `cmd:"" help:"Test a deployment against the contract, and report the results by part."`
 
 	Doctor doctorCommand `cmd:"" help:"Check your setup and suggest fixes."`
-	Bench  benchCommand  `cmd:"" help:"Measure this Weft against what the machine can do."`
 
 	Help       helpCommand       `cmd:"" help:"Print the help of a command, or the exit codes."`
 	Completion completionCommand `cmd:"" help:"Print a script for shell completion of commands, flags, components and their fields."`
 	Complete   completeCommand   `cmd:"" name:"complete-words" hidden:""`
-
-	BenchProfiled profiledCommand `cmd:"" hidden:""`
 
 	Version     versionCommand   `cmd:"" help:"Print the version."`
 	ShowVersion kong.VersionFlag `name:"version" help:"Print the version."`

@@ -72,7 +72,6 @@ var examples = map[string]string{
 	"proxy":   "proxy\nproxy --allow 'GET /v1/sdk'",
 	"conform": "conform --parts\nconform --only 5.3 --guests",
 	"doctor":  "doctor",
-	"bench":   "bench --only P1,P2",
 
 	"keys create":        "keys create --label ci --out ci.json",
 	"keys list":          "keys list",
