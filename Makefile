@@ -185,7 +185,7 @@ soak-pages: $(NODE_DONE)
 # On a PostgreSQL with the default settings of its distribution.
 soak-plain: build
 	.ci/plain-postgres go test $(TEST) -p 1 -count=1 ./internal/platform/... ./internal/execution/... ./internal/workflow/...
-	.ci/plain-postgres sh -c 'bin/weft bench --only P1,P2,P6,P10 --database-url "$$WEFT_TEST_DATABASE_URL"'
+	.ci/plain-postgres sh -c 'go run ./internal/program/bench --only P1,P2,P6,P10 --database-url "$$WEFT_TEST_DATABASE_URL"'
 
 soak-race: race
 
@@ -210,8 +210,8 @@ $(GENERATORS): $(TOOLS)/generators/package-lock.json | $(NODE_DONE)
 	cd $(TOOLS)/generators && npm ci --no-audit --no-fund
 	@touch $@
 
-bench: build
-	@bin/weft bench $(ARGS)
+bench: go
+	@go run -ldflags '-X github.com/weft-automation/weft/internal/program/app.stamp=$(VERSION)' ./internal/program/bench $(ARGS)
 
 generate: go
 	go generate ./gen

@@ -3,6 +3,7 @@ package strictjson
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"maps"
 	"slices"
 )
@@ -19,8 +20,23 @@ func EncodeLike(value any, like json.RawMessage) ([]byte, error) {
 	return ordered{value, known}.encode()
 }
 
+// Names returns the names of the fields of an object, in their order.
+func Names(object json.RawMessage) ([]string, error) {
+	decoder := json.NewDecoder(bytes.NewReader(object))
+	decoder.UseNumber()
+	known, err := orderOf(decoder)
+	if err == nil && (known == nil || known.list) {
+		err = errors.New("the value is not a JSON object")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return known.names, nil
+}
+
 // order is the order of the fields in a JSON value. It is nil for values without fields.
 type order struct {
+	list   bool // the value is an array
 	names  []string
 	fields map[string]*order
 	items  []*order
@@ -31,9 +47,9 @@ func orderOf(decoder *json.Decoder) (*order, error) {
 	if err != nil || token != json.Delim('{') && token != json.Delim('[') {
 		return nil, err
 	}
-	found := &order{fields: map[string]*order{}}
+	found := &order{list: token == json.Delim('['), fields: map[string]*order{}}
 	for decoder.More() {
-		if token == json.Delim('[') {
+		if found.list {
 			item, err := orderOf(decoder)
 			if err != nil {
 				return nil, err

@@ -1,6 +1,9 @@
 package strictjson
 
-import "testing"
+import (
+	"slices"
+	"testing"
+)
 
 func TestEncodeLikeKeepsTheOrderOfFields(t *testing.T) {
 	t.Parallel()
@@ -20,6 +23,18 @@ func TestEncodeLikeKeepsTheOrderOfFields(t *testing.T) {
 		}
 		if got, err := EncodeLike(value, []byte(c.like)); err != nil || string(got) != c.want {
 			t.Errorf("%s like %s: %s, %v; want %s", c.value, c.like, got, err, c.want)
+		}
+	}
+}
+
+func TestNamesKeepTheOrderOfFields(t *testing.T) {
+	t.Parallel()
+	if got, err := Names([]byte(` {"z":{"y":1e400},"a":[],"b":null}`)); err != nil || !slices.Equal(got, []string{"z", "a", "b"}) {
+		t.Errorf("%q, %v", got, err)
+	}
+	for _, text := range []string{`[]`, `1`, ``, `{"a"`} {
+		if got, err := Names([]byte(text)); err == nil {
+			t.Errorf("%s has the names %q", text, got)
 		}
 	}
 }

@@ -231,7 +231,7 @@ var places = map[string]place{
 		why: "re-encryption under another master key",
 	},
 	"internal/program/app":   {level: 10, inside: []string{"internal/", "gen/"}, outside: []string{ids, pgx, river, traces, "github.com/KimMachineGun/automemlimit"}, why: "construction, and the order of start and stop"},
-	"internal/program/bench": {level: 11, inside: []string{"internal/", "gen/"}, outside: []string{ids, pgx, river, "github.com/prometheus/procfs", "golang.org/x/sync"}, why: "benchmarks of the whole service"},
+	"internal/program/bench": {level: 13, inside: []string{"internal/", "gen/"}, outside: []string{ids, pgx, river, "github.com/prometheus/procfs", "golang.org/x/sync"}, why: "benchmarks of the whole service"},
 	"internal/program/conformseed": {
 		level: 11, inside: []string{"conformance/probe", "internal/account/auth", "internal/account/billing", "internal/kit/credit", "internal/account/person", "internal/account/plan", "internal/account/workspace", "internal/platform/postgres"}, outside: []string{ids, pgx},
 		why: "server-side data for the conformance cases",

@@ -1,4 +1,4 @@
-// Package bench measures Weft in relation to its machine: what the machine can do (the floors), what
+// Command bench measures Weft in relation to its machine: what the machine can do (the floors), what
 // Weft does on it at the same time, and the ratio of the two, the only meaningful figure on a shared
 // machine.
 //
@@ -6,7 +6,7 @@
 // commit times and the number of commits. It only reports figures. A low figure never fails a
 // build. Invariant: Floor and service are measured alternately, by the same load generator, against
 // the same PostgreSQL. The same holds for the comparison with another system.
-package bench
+package main
 
 import (
 	"context"
@@ -18,7 +18,7 @@ import (
 
 // Options are the settings of a benchmark. The zero value is not usable: Program and Out must be set.
 type Options struct {
-	Program []string // command line that runs weft, with which the benchmark starts its processes
+	Program string // path of this program, from which the benchmark starts its processes
 
 	All     bool     // also the figures that take long
 	Only    []string // IDs such as P1, instead of the default figures

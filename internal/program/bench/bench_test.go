@@ -1,4 +1,4 @@
-package bench_test
+package main
 
 import (
 	"bytes"
@@ -9,20 +9,17 @@ import (
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/weft-automation/weft/internal/program/bench"
-	"github.com/weft-automation/weft/internal/program/cli"
 )
 
-// TestMain lets this test program act as the weft whose processes the benchmark starts, if it is
-// called with its arguments.
+// TestMain lets this test program act as the processes that the benchmark starts.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-") {
 		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 		defer stop()
-		os.Exit(cli.Run(ctx, cli.Process{
-			Args: os.Args[1:], Environ: os.Environ(), Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
-		}))
+		if err := act(ctx, os.Args[1:]); err != nil {
+			os.Exit(1)
+		}
+		return
 	}
 	os.Exit(m.Run())
 }
@@ -34,8 +31,8 @@ func TestFiguresAreMeasured(t *testing.T) {
 		t.Fatal(err)
 	}
 	var table, progress bytes.Buffer
-	report, err := bench.Run(t.Context(), bench.Options{
-		Program: []string{program}, Only: []string{"P1", "P1b", "P6b", "P7c", "P10"}, Runs: 1, Length: 100 * time.Millisecond, Rows: 1000,
+	report, err := Run(t.Context(), Options{
+		Program: program, Only: []string{"P1", "P1b", "P6b", "P7c", "P10"}, Runs: 1, Length: 100 * time.Millisecond, Rows: 1000,
 		Out: &table, Progress: &progress,
 	})
 	if err != nil {

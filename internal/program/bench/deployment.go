@@ -1,4 +1,4 @@
-package bench
+package main
 
 import (
 	"context"
@@ -60,7 +60,7 @@ func (r *rig) startSingleProcess(ctx context.Context, name string) (*deployment,
 		return nil, err
 	}
 	dir := filepath.Join(r.dir, name)
-	d.api, err = r.spawn(name, []string{"DATABASE_URL=" + dsn}, "dev", "--no-proxy", "--addr", d.addr, "--ops-addr", ops,
+	d.api, err = r.spawn(name, []string{"DATABASE_URL=" + dsn}, asWeft, "dev", "--no-proxy", "--addr", d.addr, "--ops-addr", ops,
 		"--data-dir", dir, "--allow-network", "127.0.0.0/8", "--plan", "enterprise")
 	if err != nil {
 		return nil, err
@@ -126,7 +126,7 @@ func (r *rig) startServer(ctx context.Context) (*deployment, error) {
 	d.env = []string{
 		"DATABASE_URL=" + dsn, "WEFT_MASTER_KEY=" + base64.StdEncoding.EncodeToString(key[:]), "WEFT_ALLOW_NETWORKS=127.0.0.0/8",
 	}
-	d.api, err = r.spawn("serve", append([]string{"WEFT_ADDR=" + d.addr, "WEFT_OPS_ADDR=" + ops, "WEFT_CONNECTIONS_PER_ADDRESS=100000"}, d.env...), "serve")
+	d.api, err = r.spawn("serve", append([]string{"WEFT_ADDR=" + d.addr, "WEFT_OPS_ADDR=" + ops, "WEFT_CONNECTIONS_PER_ADDRESS=100000"}, d.env...), asWeft, "serve")
 	if err != nil {
 		return nil, err
 	}
@@ -184,7 +184,7 @@ func (r *rig) scale(ctx context.Context, d *deployment, workers, slots int) erro
 		if err != nil {
 			return err
 		}
-		p, err := r.spawn("work", append([]string{"WEFT_OPS_ADDR=" + ops, "WEFT_WORKERS=" + strconv.Itoa(slots)}, d.env...), "work")
+		p, err := r.spawn("work", append([]string{"WEFT_OPS_ADDR=" + ops, "WEFT_WORKERS=" + strconv.Itoa(slots)}, d.env...), asWeft, "work")
 		if err != nil {
 			return err
 		}

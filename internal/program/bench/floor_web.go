@@ -1,4 +1,4 @@
-package bench
+package main
 
 import (
 	"context"
@@ -105,7 +105,7 @@ func (r *rig) startFloor(ctx context.Context) (*floorServer, error) {
 	if f.addr, err = freeAddr(); err != nil {
 		return nil, err
 	}
-	if f.process, err = r.spawn("floor", nil, "bench", "--serve-floor", f.addr+"/"+hex.EncodeToString(public)); err != nil {
+	if f.process, err = r.spawn("floor", nil, asFloor, f.addr+"/"+hex.EncodeToString(public)); err != nil {
 		return nil, err
 	}
 	if err := f.ready(ctx, "http://"+f.addr+"/readyz"); err != nil {

@@ -1,4 +1,4 @@
-package bench
+package main
 
 import (
 	"bytes"
@@ -57,7 +57,7 @@ func (r *rig) startIdle(ctx context.Context, addr, dir string) (*process, time.D
 		return nil, 0, err
 	}
 	began := time.Now()
-	p, err := r.spawn("idle", nil, "dev", "--no-proxy", "--addr", addr, "--ops-addr", ops, "--data-dir", dir)
+	p, err := r.spawn("idle", nil, asWeft, "dev", "--no-proxy", "--addr", addr, "--ops-addr", ops, "--data-dir", dir)
 	if err != nil {
 		return nil, 0, err
 	}

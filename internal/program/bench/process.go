@@ -1,4 +1,4 @@
-package bench
+package main
 
 import (
 	"context"
@@ -24,12 +24,12 @@ type process struct {
 	done chan struct{} // closed once it has exited
 }
 
-// spawn starts weft with these arguments. Of Weft's settings, its environment contains only env.
+// spawn starts this program as another process. Of Weft's settings, its environment contains only env.
 func (r *rig) spawn(name string, env []string, args ...string) (*process, error) {
-	command := slices.Clone(r.Program)
+	command := []string{r.Program}
 	if r.Profile != "" {
 		// The path is the last argument, so the name distinguishes the processes.
-		command = append(command, "bench-profiled", filepath.Join(r.Profile, fmt.Sprintf("%s-%d.pprof", name, r.spawned)))
+		command = append(command, asProfiled, filepath.Join(r.Profile, fmt.Sprintf("%s-%d.pprof", name, r.spawned)))
 	}
 	return r.start(name, "", env, append(command, args...)...)
 }

@@ -1,6 +1,6 @@
 //go:build !linux
 
-package bench
+package main
 
 // launch starts the process.
 func (p *process) launch() error {

@@ -57,7 +57,7 @@ func TestAdminGrantsCreditsAndSetsPlansAndAuditPasses(t *testing.T) {
 	if _, err := conn.Exec(t.Context(), "UPDATE credit_accounts SET paid = paid + 3000000"); err != nil {
 		t.Fatal(err)
 	}
-	run(t, environ, "", "audit").check(t, 1, "account "+id+" has 103 paid credits, but its postings sum to 100", "1 row is wrong")
+	run(t, environ, "", "audit").check(t, 1, "account "+id+"  has 103 paid credits, but its postings sum to 100", "1 row is wrong")
 	if _, err := conn.Exec(t.Context(), "UPDATE credit_accounts SET paid = paid - 3000000; UPDATE workspaces SET billing_stopped_at = now(); UPDATE credit_accounts SET stopped = true"); err != nil {
 		t.Fatal(err)
 	}

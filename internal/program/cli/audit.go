@@ -2,7 +2,6 @@ package cli
 
 import (
 	"errors"
-	"fmt"
 
 	"github.com/google/uuid"
 
@@ -16,6 +15,13 @@ type auditCommand struct {
 	database
 	Workspace string `arg:"" optional:"" help:"Name or ID of the workspace. Default: all workspaces."`
 	Renew     bool   `name:"renew-checkpoints" help:"Recompute the checkpoints of the workspace from its current postings. Use this flag only after you know why the postings differ from the checkpoint."`
+}
+
+// wrongRow is a row that the audit found wrong.
+type wrongRow struct {
+	WorkspaceID uuid.UUID `json:"workspaceId"`
+	Row         string    `json:"row"`
+	Problem     string    `json:"problem"`
 }
 
 // Run prints every incorrect row, one per line. The exit code is 1 if there are any.
@@ -40,10 +46,12 @@ func (c *auditCommand) Run(s *session) error {
 		}
 	}
 	broken, workspaces, incomplete := billing.Audit(s.ctx, pool, of)
-	for _, drift := range broken {
-		if _, err := fmt.Fprintln(s.stdout, drift); err != nil {
-			return err
-		}
+	wrongRows := make([]wrongRow, len(broken))
+	for i, drift := range broken {
+		wrongRows[i] = wrongRow{drift.WorkspaceID, drift.Row, drift.Problem}
+	}
+	if err := printAll(s, wrongRows, view{columns: "ROW=row PROBLEM=problem WORKSPACE=workspaceId"}); err != nil {
+		return err
 	}
 	resumed, err := billing.Resume(s.ctx, pool, of)
 	for _, id := range resumed {

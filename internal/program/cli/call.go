@@ -85,10 +85,15 @@ func (c *callCommand) Run(s *session) error {
 			return s.explain(err, credentials)
 		}
 	}
+	return finish(s, record, raw, time.Since(start))
+}
+
+// finish prints the output of an execution, and its result.
+func finish(s *session, record api.ComponentExecution, raw []byte, took time.Duration) error {
 	if err := s.print(raw, func(out io.Writer) error { return printOutput(out, record.Output) }); err != nil {
 		return err
 	}
-	return conclude(s, record, time.Since(start))
+	return conclude(s, record, took)
 }
 
 // printOutput prints an output unless it is missing.

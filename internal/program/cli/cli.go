@@ -40,11 +40,19 @@ type commands struct {
 	Run        workflowsRun      `cmd:"" help:"Start a run of a workflow."`
 	Components componentsCommand `cmd:"" help:"List the components, or describe the inputs, outputs and price of a component."`
 
-	Runs      runsCommand      `cmd:"" help:"List, print, watch, signal and cancel runs of workflows."`
+	Executions executionsCommand `cmd:"" help:"List, print and watch executions of components, and send their callbacks again."`
+
+	Runs      runsCommand      `cmd:"" help:"List, print, watch, signal, cancel and repeat runs of workflows."`
 	Workflows workflowsCommand `cmd:"" help:"List workflows, and save workflows in files."`
 
 	Schedules schedulesCommand `cmd:"" help:"Manage schedules, which start runs of workflows at set times."`
 	Hooks     hooksCommand     `cmd:"" help:"Manage hooks, which start runs of workflows when other services send deliveries."`
+
+	Whoami  whoamiCommand  `cmd:"" help:"Print the workspace and the key of your credentials."`
+	Credits creditsCommand `cmd:"" help:"Print the credits of the workspace."`
+	Usage   usageCommand   `cmd:"" help:"Print the credits and the storage that the workspace uses."`
+	Limits  limitsCommand  `cmd:"" help:"Print the rate limits, and what is left of each."`
+	API     apiCommand     `cmd:"" name:"api" help:"Send a signed request to the API."`
 
 	Env envCommand `cmd:"" help:"Manage the environment variables that workflows use."`
 
@@ -60,15 +68,13 @@ type commands struct {
 	Conform conformCommand `cmd:"" help:"Test a deployment against the contract, and report the results by part."`
 
 	Doctor doctorCommand `cmd:"" help:"Check your setup and suggest fixes."`
-	Bench  benchCommand  `cmd:"" help:"Measure this Weft against what the machine can do."`
 
 	Help       helpCommand       `cmd:"" help:"Print the help of a command, or the exit codes."`
 	Completion completionCommand `cmd:"" help:"Print a script for shell completion of commands, flags, components and their fields."`
 	Complete   completeCommand   `cmd:"" name:"complete-words" hidden:""`
 
-	BenchProfiled profiledCommand `cmd:"" hidden:""`
-
-	Version kong.VersionFlag `help:"Print the version."`
+	Version     versionCommand   `cmd:"" help:"Print the version."`
+	ShowVersion kong.VersionFlag `name:"version" help:"Print the version."`
 }
 
 // session is the environment of a command: the context, which Ctrl-C cancels, the streams and the
@@ -231,6 +237,7 @@ func newParser(s *session, all *commands) (*kong.Kong, error) {
 		kong.Writers(s.stdout, s.stderr),
 		kong.Exit(func(code int) { panic(exit(code)) }),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.Help(printHelp),
 		kong.TypeMapper(reflect.TypeFor[uuid.UUID](), kong.MapperFunc(readID)),
 		kong.TypeMapper(reflect.TypeFor[time.Duration](), kong.MapperFunc(readDuration)),
 		kong.Vars{

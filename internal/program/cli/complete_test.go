@@ -118,7 +118,6 @@ func TestBashCompletesCommandsFlagsModulesAndFields(t *testing.T) {
 		"weft call HASH --input ":                 nil,
 		"weft call NOTHING ":                      nil,
 		"weft complete":                           nil,
-		"weft bench-p":                            nil,
 	}
 	found := completions(t, slices.Collect(maps.Keys(cases)))
 	for line, want := range cases {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"regexp"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/weft-automation/weft/conformance"
 	"github.com/weft-automation/weft/conformance/probe"
+	"github.com/weft-automation/weft/internal/kit/strictjson"
 	"github.com/weft-automation/weft/internal/local/client"
 	"github.com/weft-automation/weft/internal/program/app"
 	"github.com/weft-automation/weft/internal/program/conformseed"
@@ -99,7 +101,7 @@ func (c *conformCommand) Run(s *session) error {
 	conformance.Again(s.ctx, target, results)
 	ended := end(s, target)
 	report := conformance.NewReport(options, results)
-	if err := report.WriteTable(s.stdout, c.Parts); err != nil {
+	if err := c.print(s, report); err != nil {
 		return err
 	}
 	s.note("\nThe cases took %v.", time.Since(began).Round(100*time.Millisecond))
@@ -117,6 +119,31 @@ func (c *conformCommand) Run(s *session) error {
 		return coded{errors.New("some parts were not judged"), exitAuthentication}
 	}
 	return nil
+}
+
+// judged is the verdict on a part of the contract, with the errors of the cases that decided it.
+type judged struct {
+	Part    string   `json:"part"`
+	Text    string   `json:"text"`
+	Choice  bool     `json:"choice"`
+	Verdict string   `json:"verdict"`
+	Reasons []string `json:"reasons"`
+}
+
+// print prints the report: the table, or the verdict on each part.
+func (c *conformCommand) print(s *session, report conformance.Report) error {
+	all := make([]judged, len(report.Found))
+	for i, one := range report.Found {
+		all[i] = judged{one.Part.ID, one.Part.Text, one.Part.Choice(), string(one.Verdict), []string{}}
+		for _, why := range one.Why {
+			all[i].Reasons = append(all[i].Reasons, why.Case+": "+why.Text)
+		}
+	}
+	raw, err := strictjson.Encode(all)
+	if err != nil {
+		return err
+	}
+	return s.print(raw, func(out io.Writer) error { return report.WriteTable(out, c.Parts) })
 }
 
 // end removes what the cases created, even after an interruption.

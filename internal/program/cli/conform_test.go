@@ -123,6 +123,9 @@ func TestConformAgainstTheRealService(t *testing.T) {
 	t.Run("with guests", func(t *testing.T) {
 		run(t, environ, "", "conform", "--guests", "--only=8.3", "--only=D7.3").check(t, 0, "1 part of the contract: 1 proven\n", "7 cases against")
 	})
+	t.Run("as JSON", func(t *testing.T) {
+		run(t, environ, "", "conform", "--only=5.3", "--jq=.[0] | .part + .verdict").check(t, 0, "5.3", "")
+	})
 	t.Run("a contract that is broken", func(t *testing.T) {
 		got := run(t, environ, "", append(few, "--callback-schedule=0s,50ms,50ms", "--base-url="+broken(t, baseURL, unsigned))...)
 		got.check(t, 1, "FAILED: violations of the contract\n  5.3.header  ", "failed: CB22 a signed callback of COMPLETED (")

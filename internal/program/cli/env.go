@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/kit/strictjson"
 )
 
 // environmentPath is the path of environment variables.
@@ -21,6 +22,7 @@ const environmentPath = "/v1/sdk/environment-variables"
 // envCommand manages the variables that workflows use as {{env.NAME}}.
 type envCommand struct {
 	List  envList  `cmd:"" help:"List the variables. The values of secret variables are never shown."`
+	Get   envGet   `cmd:"" help:"Print the value of a variable. The value of a secret variable is never shown."`
 	Set   envSet   `cmd:"" help:"Set the value of a variable. Creates the variable if it does not exist."`
 	Unset envUnset `cmd:"" help:"Remove a variable."`
 }
@@ -38,14 +40,63 @@ func variablePath(name string) (string, error) {
 type envList struct{ target }
 
 func (c *envList) Run(s *session) error {
-	variables, _, err := list[api.EnvironmentVariable](s, c.target, environmentPath, url.Values{}, size{All: true})
+	variables, err := c.variables(s)
 	if err != nil {
 		return err
 	}
-	slices.SortFunc(variables, func(a, b api.EnvironmentVariable) int { return cmp.Compare(a.Name, b.Name) })
 	return printAll(s, variables, view{
 		"NAME=name VALUE=value SECRET=secret UPDATED=updatedAt DESCRIPTION=description",
 		"No variables. Set one: weft env set NAME VALUE",
+	})
+}
+
+// variables returns all variables, by name.
+func (t target) variables(s *session) ([]api.EnvironmentVariable, error) {
+	all, _, err := list[api.EnvironmentVariable](s, t, environmentPath, url.Values{}, size{All: true})
+	slices.SortFunc(all, func(a, b api.EnvironmentVariable) int { return cmp.Compare(a.Name, b.Name) })
+	return all, err
+}
+
+type envGet struct {
+	target
+	Name string `arg:"" help:"Name of the variable."`
+}
+
+func (c *envGet) Run(s *session) error {
+	if _, err := variablePath(c.Name); err != nil {
+		return err
+	}
+	all, err := c.variables(s)
+	if err != nil {
+		return err
+	}
+	var names []string
+	for _, one := range all {
+		if one.Name == c.Name {
+			return printVariable(s, one)
+		}
+		names = append(names, one.Name)
+	}
+	return notFound("there is no variable %s%sTo list the variables: weft env list", c.Name, didYouMean(c.Name, names))
+}
+
+// printVariable prints the value of a variable, or its record as JSON.
+func printVariable(s *session, one api.EnvironmentVariable) error {
+	raw, err := strictjson.Encode(one)
+	if err != nil {
+		return err
+	}
+	return s.print(raw, func(out io.Writer) error {
+		if one.Value == nil {
+			s.note("%s is secret. Its value is never shown.", one.Name)
+			return nil
+		}
+		text := *one.Value
+		if terminal(s.stdout) {
+			text = printable(text)
+		}
+		_, err := fmt.Fprintln(out, text)
+		return err
 	})
 }
 

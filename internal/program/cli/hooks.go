@@ -18,6 +18,8 @@ const hooksPath = "/v1/sdk/hooks"
 type hooksCommand struct {
 	List   hooksList   `cmd:"" help:"List the hooks, each with its last delivery."`
 	Create hooksCreate `cmd:"" help:"Create a hook: an address that another service calls to start runs of a workflow."`
+	Get    hooksGet    `cmd:"" help:"Print the record of a hook."`
+	Update hooksUpdate `cmd:"" help:"Change the name or the verification of a hook."`
 	Pause  hooksPause  `cmd:"" help:"Pause a hook: reject deliveries until it is resumed."`
 	Resume hooksResume `cmd:"" help:"Resume a hook: accept deliveries again."`
 	Delete hooksDelete `cmd:"" help:"Delete a hook. Its address accepts no more deliveries."`
@@ -37,9 +39,8 @@ func (c *hooksList) Run(s *session) error {
 	})
 }
 
-type hooksCreate struct {
-	target
-	Workflow         string `arg:"" help:"Name or ID of the workflow."`
+// verified has the flags for how deliveries are authenticated.
+type verified struct {
 	Header           string `xor:"scheme" placeholder:"HEADER" help:"Header with the HMAC of the body, such as X-Hub-Signature-256."`
 	Prefix           string `placeholder:"TEXT" help:"Text before the HMAC in the header, such as sha256=."`
 	Algorithm        string `placeholder:"NAME" help:"Hash function of the HMAC, sha256 or sha512 (sha256)."`
@@ -47,9 +48,26 @@ type hooksCreate struct {
 	DeliveryHeader   string `name:"delivery-header" placeholder:"HEADER" help:"Header with the ID of a delivery. Deliveries with the same ID or body start one run; without this header each delivery starts a run."`
 	AcceptRepeated   bool   `name:"accept-repeated-bodies" help:"Start a run for a delivery with a new ID even if its body was received before. Anyone who captured a delivery can then send it again with another ID. Needs --delivery-header."`
 	StandardWebhooks bool   `name:"standard-webhooks" xor:"scheme" help:"Verify deliveries by Standard Webhooks."`
-	Name             string `placeholder:"TEXT" help:"Display name."`
-	Paused           bool   `help:"Reject deliveries until the hook is resumed."`
-	IdempotencyKey   string `name:"idempotency-key" placeholder:"TEXT" help:"A repeat with the same key creates nothing new."`
+}
+
+// check rejects flags that need others.
+func (c verified) check() error {
+	if c.Header == "" && (c.Prefix != "" || c.Algorithm != "" || c.Encoding != "" || c.DeliveryHeader != "") {
+		return usage("--prefix, --algorithm, --encoding and --delivery-header need --header")
+	}
+	if c.AcceptRepeated && c.DeliveryHeader == "" {
+		return usage("--accept-repeated-bodies needs --delivery-header")
+	}
+	return nil
+}
+
+type hooksCreate struct {
+	target
+	verified
+	Workflow       string `arg:"" help:"Name or ID of the workflow."`
+	Name           string `placeholder:"TEXT" help:"Display name."`
+	Paused         bool   `help:"Reject deliveries until the hook is resumed."`
+	IdempotencyKey string `name:"idempotency-key" placeholder:"TEXT" help:"A repeat with the same key creates nothing new."`
 }
 
 // Help returns the additional text of --help.
@@ -59,11 +77,8 @@ func (c *hooksCreate) Help() string {
 
 func (c *hooksCreate) Run(s *session) error {
 	request := api.CreateHookRequest{Name: optional(c.Name), Status: paused(c.Paused)}
-	if c.Header == "" && (c.Prefix != "" || c.Algorithm != "" || c.Encoding != "" || c.DeliveryHeader != "") {
-		return usage("--prefix, --algorithm, --encoding and --delivery-header need --header")
-	}
-	if c.AcceptRepeated && c.DeliveryHeader == "" {
-		return usage("--accept-repeated-bodies needs --delivery-header")
+	if err := c.check(); err != nil {
+		return err
 	}
 	weft, err := c.caller(s)
 	if err != nil {
@@ -73,9 +88,11 @@ func (c *hooksCreate) Run(s *session) error {
 		return err
 	}
 	if c.Header != "" || c.StandardWebhooks {
-		if request.Verification, err = c.verification(s); err != nil {
+		secret, err := hookSecret(s)
+		if err != nil {
 			return err
 		}
+		request.Verification = c.verification(&secret)
 	}
 	var made api.Hook
 	raw, err := weft.exchange(s, http.MethodPost, hooksPath, request, idempotencyHeader(c.IdempotencyKey), &made)
@@ -89,45 +106,98 @@ func (c *hooksCreate) Run(s *session) error {
 	return s.printRecord(raw)
 }
 
-// verification returns how deliveries are authenticated, according to the flags.
-func (c *hooksCreate) verification(s *session) (*api.NewVerification, error) {
+// hookSecret reads the secret of a hook from standard input.
+func hookSecret(s *session) (string, error) {
 	secret, there, err := readHidden(s, "Secret of the hook")
 	switch {
 	case err != nil:
-		return nil, err
+		return "", err
 	case !there:
-		return nil, errors.New("the secret is missing: pass it on standard input")
+		return "", errors.New("the secret is missing: pass it on standard input")
 	case !utf8.ValidString(secret):
-		return nil, errors.New("the secret is not valid UTF-8")
+		return "", errors.New("the secret is not valid UTF-8")
 	}
+	return secret, nil
+}
+
+// verification returns how deliveries are authenticated, according to the flags. Without a secret,
+// a hook keeps its own.
+func (c verified) verification(secret *string) *api.NewVerification {
 	if c.StandardWebhooks {
-		return &api.NewVerification{Scheme: new(api.VerificationSchemeStandardWebhooks), Secret: &secret}, nil
+		return &api.NewVerification{Scheme: new(api.VerificationSchemeStandardWebhooks), Secret: secret}
 	}
-	made := &api.NewVerification{
-		Secret: &secret, Header: &c.Header, Prefix: optional(c.Prefix), DeliveryHeader: optional(c.DeliveryHeader),
-		Algorithm: optional(api.VerificationAlgorithm(c.Algorithm)), Encoding: optional(api.VerificationEncoding(c.Encoding)),
+	return &api.NewVerification{
+		Secret: secret, Header: optional(c.Header), Prefix: optional(c.Prefix), DeliveryHeader: optional(c.DeliveryHeader),
+		Algorithm: optional(api.VerificationAlgorithm(c.Algorithm)), Encoding: optional(api.VerificationEncoding(c.Encoding)), AcceptRepeatedBodies: optional(c.AcceptRepeated),
 	}
-	if c.AcceptRepeated {
-		made.AcceptRepeatedBodies = &c.AcceptRepeated
-	}
-	return made, nil
 }
 
 // oneHook is the argument of commands on one hook.
 type oneHook struct {
 	target
-	ID uuid.UUID `arg:"" help:"ID of the hook."`
+	ID uuid.UUID `arg:"" name:"hook" help:"ID of the hook."`
 }
 
 func (c oneHook) path() string { return hooksPath + "/" + c.ID.String() }
 
-// setStatus changes the status and nothing else.
-func (c oneHook) setStatus(s *session, status api.TriggerStatus) error {
-	_, raw, err := replace(s, c.target, c.path(), func(one api.Hook) any { return api.ReplaceHookRequest{Name: &one.Name, Status: &status} })
+// replace replaces the name, and what else the request sets.
+func (c oneHook) replace(s *session, request api.ReplaceHookRequest) error {
+	_, raw, err := replace(s, c.target, c.path(), func(one api.Hook) any {
+		if request.Name == nil {
+			request.Name = &one.Name
+		}
+		return request
+	})
 	if err != nil {
 		return err
 	}
 	return s.printRecord(raw)
+}
+
+// setStatus changes the status and nothing else.
+func (c oneHook) setStatus(s *session, status api.TriggerStatus) error {
+	return c.replace(s, api.ReplaceHookRequest{Status: &status})
+}
+
+type hooksGet struct{ oneHook }
+
+func (c *hooksGet) Run(s *session) error { return c.printGot(s, c.path()) }
+
+type hooksUpdate struct {
+	oneHook
+	verified
+	Name      string `placeholder:"TEXT" help:"New display name."`
+	NewSecret bool   `name:"new-secret" help:"Replace the secret by one that is read from standard input, or prompted for."`
+}
+
+// Help returns the additional text of --help.
+func (c *hooksUpdate) Help() string {
+	return "What no flag names stays, but --header and --standard-webhooks set the whole verification, apart from the secret. The address of the hook stays the same."
+}
+
+func (c *hooksUpdate) Run(s *session) error {
+	request := api.ReplaceHookRequest{Name: optional(c.Name)}
+	verifies := c.Header != "" || c.StandardWebhooks
+	if err := c.check(); err != nil {
+		return err
+	}
+	var secret *string
+	switch {
+	case c.NewSecret && !verifies:
+		return usage("--new-secret needs --header or --standard-webhooks")
+	case c.NewSecret:
+		text, err := hookSecret(s)
+		if err != nil {
+			return err
+		}
+		secret = &text
+	case !verifies && c.Name == "":
+		return usage("nothing to update: set --name, --header or --standard-webhooks")
+	}
+	if verifies {
+		request.Verification = c.verification(secret)
+	}
+	return c.replace(s, request)
 }
 
 type hooksPause struct{ oneHook }

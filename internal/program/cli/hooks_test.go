@@ -95,3 +95,29 @@ func TestHooksAreListed(t *testing.T) {
 		t.Errorf("sent %s, want %s: %s", s.seen()[0], want, got.stderr)
 	}
 }
+
+func TestHooksAreUpdated(t *testing.T) {
+	t.Parallel()
+	s := serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, hookText("ACTIVE")) })
+	update := func(args ...string) result {
+		return run(t, s.environ(), "hush\n", append([]string{"hooks", "update", hookID}, args...)...)
+	}
+	run(t, s.environ(), "", "hooks", "get", hookID).check(t, 0, hookID+"\n", "")
+	update("--name=Shop", "--header=X-Sig", "--new-secret").check(t, 0, hookID+"\n", "")
+	update("--standard-webhooks").check(t, 0, hookID+"\n", "")
+	for want, args := range map[string][]string{"nothing to update": {}, "--new-secret needs": {"--new-secret"}, "need --header": {"--prefix=x"}} {
+		update(args...).check(t, 2, "", want)
+	}
+	path := "/v1/sdk/hooks/" + hookID
+	for i, want := range []string{
+		"GET " + path, "GET " + path, "PUT " + path + ` {"name":"Shop","verification":{"header":"X-Sig","secret":"hush"}}`,
+		"GET " + path, "PUT " + path + ` {"name":`,
+	} {
+		if got := s.seen()[i]; !strings.HasPrefix(got, want) {
+			t.Errorf("sent %s, want %s", got, want)
+		}
+	}
+	if sent := s.seen(); len(sent) != 5 || !strings.Contains(sent[4], `"verification":{"scheme":"standardWebhooks"}`) {
+		t.Errorf("sent %q", sent)
+	}
+}

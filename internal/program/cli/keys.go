@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +16,7 @@ import (
 	"github.com/weft-automation/weft/internal/account/auth"
 	"github.com/weft-automation/weft/internal/account/plan"
 	"github.com/weft-automation/weft/internal/account/workspace"
+	"github.com/weft-automation/weft/internal/kit/strictjson"
 	"github.com/weft-automation/weft/internal/kit/timestamp"
 	"github.com/weft-automation/weft/internal/local/client"
 	"github.com/weft-automation/weft/internal/program/app"
@@ -54,14 +54,16 @@ func (k *keysCreate) Run(s *session) error {
 	}
 	defer done()
 	if k.Out == "" {
-		return k.create(s, pool, s.stdout)
+		return k.create(s, pool, func(text []byte) error {
+			return s.print(text, func(out io.Writer) error { return printJSON(out, text) })
+		})
 	}
 	// Before the key is created, because a key that cannot be written is lost.
 	file, err := os.OpenFile(k.Out, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return fmt.Errorf("write the credentials: %w (no key was created)", err)
 	}
-	if err := k.create(s, pool, file); err != nil {
+	if err := k.create(s, pool, func(text []byte) error { return printJSON(file, text) }); err != nil {
 		file.Close()
 		_ = os.Remove(k.Out)
 		return err
@@ -69,8 +71,8 @@ func (k *keysCreate) Run(s *session) error {
 	return file.Close()
 }
 
-// create creates the key and writes its credentials.
-func (k *keysCreate) create(s *session, pool *pgxpool.Pool, out io.Writer) error {
+// create creates the key and passes its credentials to write.
+func (k *keysCreate) create(s *session, pool *pgxpool.Pool, write func([]byte) error) error {
 	workspaceID, err := findWorkspace(s.ctx, pool, k.Workspace)
 	if errors.Is(err, noWorkspace(k.Workspace)) && k.NewWorkspace {
 		if len(k.Workflows) > 0 {
@@ -91,13 +93,13 @@ func (k *keysCreate) create(s *session, pool *pgxpool.Pool, out io.Writer) error
 	if err != nil {
 		return err
 	}
-	text, err := json.MarshalIndent(client.Credentials{ //nolint:gosec // the purpose of the command is to show the secret once
+	text, err := strictjson.Encode(client.Credentials{ //nolint:gosec // the purpose of the command is to show the secret once
 		BaseURL: k.baseURL(s), WorkspaceID: workspaceID, APIKey: created.APIKey, APISecret: created.APISecret,
-	}, "", "  ")
+	})
 	if err != nil {
 		return err
 	}
-	if _, err := out.Write(append(text, '\n')); err != nil {
+	if err := write(text); err != nil {
 		return revokeUndelivered(s.ctx, keys, workspaceID, created.KeyID, err)
 	}
 	s.note("Key %s of workspace %s. The secret is not shown again.", created.KeyID, k.Workspace)

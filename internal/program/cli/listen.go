@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"log"
 	"net"
 	"net/http"
@@ -38,7 +39,7 @@ type listenCommand struct {
 	FailFirst  int              `name:"fail-first" xor:"which" placeholder:"N" help:"Fail the first N deliveries of each execution only."`
 	FailRate   float64          `name:"fail-rate" xor:"which" placeholder:"P" help:"Fail each delivery with this probability, such as 0.3."`
 	Body       bool             `help:"Also show the bodies."`
-	JSON       bool             `name:"json" help:"Write a line of JSON for each delivery."`
+	JSON       bool             `name:"json" hidden:"" help:"Write a line of JSON for each delivery."`
 	Once       bool             `xor:"count" help:"Stop after one delivery, like --count 1."`
 	Count      int              `xor:"count" placeholder:"N" help:"Stop after N deliveries, including repeats."`
 	Timeout    time.Duration    `placeholder:"TIME" help:"Maximum time to wait for the deliveries, such as 30s."`
@@ -68,6 +69,9 @@ func (c *listenCommand) Validate() error {
 }
 
 func (c *listenCommand) Run(s *session) error {
+	if c.JSON {
+		s.Output = "jsonl"
+	}
 	cfg := receiver.Config{Failure: c.failure(), Count: c.Count, OnRejected: func(why string) { s.note("refused: %s", printable(why)) }}
 	var err error
 	if cfg.Secret, err = c.secret(s); err != nil {
@@ -212,33 +216,30 @@ func (c *listenCommand) conclude(s *session, taken *receiver.Receiver, cause err
 	return nil
 }
 
-// printDelivery prints one delivery.
+// printDelivery prints one delivery: a line for people, or its JSON.
 func (c *listenCommand) printDelivery(s *session, d receiver.Delivery) error {
-	var out bytes.Buffer
-	if c.JSON {
-		line := struct {
-			receiver.Delivery
-			Body *string `json:"body,omitempty"`
-		}{Delivery: d}
-		if c.Body {
-			line.Body = new(string(d.Body))
-		}
-		encoder := json.NewEncoder(&out)
-		encoder.SetEscapeHTML(false)
-		if err := encoder.Encode(line); err != nil {
-			return err
-		}
-		escaped := escapeUnprintable(out.String())
-		out.Reset()
-		out.WriteString(escaped)
-	} else {
-		fmt.Fprintln(&out, summary(d))
-		if c.Body {
-			showBody(&out, d.Body)
-		}
+	line := struct {
+		receiver.Delivery
+		Body *string `json:"body,omitempty"`
+	}{Delivery: d}
+	if c.Body {
+		line.Body = new(string(d.Body))
 	}
-	_, err := s.stdout.Write(out.Bytes())
-	return err
+	var raw bytes.Buffer // encoded without strictjson, because a body may have any bytes
+	encoder := json.NewEncoder(&raw)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(line); err != nil {
+		return err
+	}
+	return s.print([]byte(escapeUnprintable(raw.String())), func(out io.Writer) error {
+		var text bytes.Buffer
+		fmt.Fprintln(&text, summary(d))
+		if c.Body {
+			showBody(&text, d.Body)
+		}
+		_, err := out.Write(text.Bytes())
+		return err
+	})
 }
 
 // escapeUnprintable replaces control characters, which a terminal would interpret, by JSON escapes.

@@ -1,14 +1,16 @@
 package cli
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
-	"text/tabwriter"
+	"strconv"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/kit/strictjson"
 	"github.com/weft-automation/weft/internal/platform/quarantine"
 	"github.com/weft-automation/weft/internal/program/app"
 )
@@ -35,25 +37,61 @@ func (q *quarantineStatus) Run(s *session) error {
 	if err != nil {
 		return err
 	}
+	all := []unfinished{}
+	if q.List && (status.Elsewhere || status.Since != nil) {
+		err := quarantine.List(s.ctx, pool, func(row db.InstallationListUnfinishedRow) error {
+			all = append(all, unfinished(row))
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	raw, err := strictjson.Encode(struct {
+		Since        *time.Time   `json:"since"`
+		Reason       string       `json:"reason"`
+		Elsewhere    bool         `json:"elsewhere"`
+		Executions   int64        `json:"executions"`
+		Runs         int64        `json:"runs"`
+		DueCallbacks int64        `json:"dueCallbacks"`
+		Unfinished   []unfinished `json:"unfinished"`
+	}{status.Since, status.Reason, status.Elsewhere, status.Unfinished(), status.Runs, status.Queued, all})
+	if err != nil {
+		return err
+	}
+	return s.print(raw, func(out io.Writer) error { return drawQuarantine(s, out, status, all) })
+}
+
+// unfinished is an execution, a run or a callback that is not finished.
+type unfinished struct {
+	Kind        string    `json:"kind"`
+	WorkspaceID uuid.UUID `json:"workspaceId"`
+	ID          uuid.UUID `json:"id"`
+	Status      string    `json:"status"`
+	What        string    `json:"what"`
+	Rule        string    `json:"rule"`
+}
+
+// drawQuarantine prints the status for people.
+func drawQuarantine(s *session, out io.Writer, status quarantine.Status, all []unfinished) error {
 	switch {
 	case status.Elsewhere:
-		_, _ = fmt.Fprintln(s.stdout, "The database is not at the place recorded in it: the processes of Weft will put it in quarantine.")
+		_, _ = fmt.Fprintln(out, "The database is not at the place recorded in it: the processes of Weft will put it in quarantine.")
 	case status.Since == nil:
-		_, err := fmt.Fprintln(s.stdout, "The database is not in quarantine.")
+		_, err := fmt.Fprintln(out, "The database is not in quarantine.")
 		return err
 	default:
-		_, _ = fmt.Fprintf(s.stdout, "In quarantine since %s: %s.\n", status.Since.UTC().Format(time.DateTime), status.Reason)
+		_, _ = fmt.Fprintf(out, "In quarantine since %s: %s.\n", status.Since.UTC().Format(time.DateTime), status.Reason)
 	}
-	if err := printUnfinished(s.stdout, status); err != nil || !q.List {
+	if err := printUnfinished(s, out, status); err != nil || len(all) == 0 {
 		return err
 	}
-	_, _ = fmt.Fprintln(s.stdout)
-	lines := s.newTable(s.stdout, "KIND", "WORKSPACE", "ID", "STATUS", "MODULE OR WORKFLOW", "REPEAT RULE")
-	err = quarantine.List(s.ctx, pool, func(row db.InstallationListUnfinishedRow) error {
+	_, _ = fmt.Fprintln(out)
+	lines := s.newTable(out, "KIND", "WORKSPACE", "ID", "STATUS", "MODULE OR WORKFLOW", "REPEAT RULE")
+	for _, row := range all {
 		lines.row(row.Kind, row.WorkspaceID.String(), row.ID.String(), row.Status, row.What, row.Rule)
-		return nil
-	})
-	return cmp.Or(err, lines.flush())
+	}
+	return lines.flush()
 }
 
 // afterRelease describes, by repeat rule, how a release treats unfinished executions.
@@ -64,21 +102,21 @@ var afterRelease = map[string]string{
 }
 
 // printUnfinished prints what is unfinished, and how a release treats it.
-func printUnfinished(w io.Writer, status quarantine.Status) error {
+func printUnfinished(s *session, w io.Writer, status quarantine.Status) error {
 	_, _ = fmt.Fprintf(w, "%s unfinished. If the database was restored, each of them may have finished after the backup.\n",
 		counted(int(status.Unfinished()), "1 execution is", "%d executions are"))
-	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	table := s.newTable(w)
 	if len(status.Executions) > 0 {
-		_, _ = fmt.Fprintln(table, "REPEAT RULE\tCREATED\tEXECUTING\tAFTER A RELEASE")
+		table.row("REPEAT RULE", "CREATED", "EXECUTING", "AFTER A RELEASE")
 	}
 	for _, u := range status.Executions {
 		what := afterRelease[u.Rule]
 		if u.Rule == "unsafe" && u.Held > 0 {
 			what += fmt.Sprintf(", which fails %d of them with WORKER_LOST if their workers are gone and runs the others", u.Held)
 		}
-		_, _ = fmt.Fprintf(table, "%s\t%d\t%d\t%s\n", u.Rule, u.Created, u.Executing, what)
+		table.row(u.Rule, strconv.FormatInt(u.Created, 10), strconv.FormatInt(u.Executing, 10), what)
 	}
-	_ = table.Flush()
+	_ = table.flush()
 	_, err := fmt.Fprintf(w, `%s unfinished: stages that ran after the backup run again, unless --cancel-runs cancels them.
 %s of unfinished executions get another webhook-id (ID.2 and so on), because the body may differ.
 %s due. A release sends due callbacks with the same body and webhook-id as before. Receivers may get them twice.

@@ -68,6 +68,7 @@ func TestReleaseAfterARestoreRequiresADecisionOnUnsafeCalls(t *testing.T) {
 	} {
 		status.check(t, 0, want, "")
 	}
+	run(t, environ, "", "quarantine", "status", "--list", "--jq=.executions, .unfinished[0].kind").check(t, 0, "4\n", "")
 	run(t, environ, "", "quarantine", "release").check(t, 1, "", "3 unfinished executions are not safe to repeat")
 	run(t, environ, "", "quarantine", "release", "--fail-unsafe", "--repeat-unsafe").check(t, 2, "", "")
 	run(t, environ, "", "quarantine", "release", "--fail-unsafe", "--cancel-runs").check(t, 0, "", "3 executions failed with RESTORE_UNCERTAIN")

@@ -160,6 +160,13 @@ func TestExamplesRunOnTheRealService(t *testing.T) {
 	run(t, environ, "", "workflows", "watch", accepted.RunID).check(t, 0, `"amount": "1000"`, "COMPLETED in")
 	run(t, environ, "", "workflows", "runs", "--workflow=approval").check(t, 0, accepted.RunID, "")
 	run(t, environ, "", "workflows", "list").check(t, 0, "\nFan-out ", "")
+	run(t, environ, "", "runs", "rerun", accepted.RunID, "--watch").check(t, 0, `"amount": "1000"`, "COMPLETED in")
+	run(t, environ, "", "workflows", "pause", "fanOut").check(t, 0, "Status       PAUSED\n", "")
+	run(t, environ, "", "run", "fanOut").check(t, 6, "", "paused")
+	run(t, environ, "", "workflows", "archive", "fanOut").check(t, 0, "Status       ARCHIVED\n", "")
+	run(t, environ, "", "workflows", "resume", "fanOut").check(t, 0, "Status       ACTIVE\n", "")
+	run(t, environ, "", "workflows", "quote", "fanOut").check(t, 0, "Minimum credits  ", "")
+	run(t, environ, "", "executions", "list").check(t, 0, "", "No executions")
 }
 
 // The code of a contract that rejects every payment.

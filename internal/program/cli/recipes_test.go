@@ -83,7 +83,8 @@ func TestRecipesRunOnTheRealService(t *testing.T) {
 		ids[one.Name] = uuids.FindString(pushed.stderr)
 		first := run(t, environ, "", "workflows", "pull", ids[one.Name]).stdout
 		run(t, environ, "", "workflows", "pull", ids[one.Name], "--out="+file).check(t, 0, "", "written")
-		run(t, environ, "", "workflows", "push", file, "--yes").check(t, 0, "", "version 2  ACTIVE")
+		run(t, environ, "", "workflows", "push", file, "--yes").check(t, 0, "", "version 1  ACTIVE  unchanged")
+		run(t, environ, "", "workflows", "push", file, ids[one.Name], "--at=1").check(t, 0, "", "version 2  ACTIVE")
 		if again := run(t, environ, "", "workflows", "pull", ids[one.Name]).stdout; again != first {
 			t.Errorf("%s changed from\n%s\nto\n%s", one.Name, first, again)
 		}

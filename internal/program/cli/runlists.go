@@ -2,6 +2,7 @@ package cli
 
 import (
 	"encoding/json"
+	"fmt"
 	"maps"
 	"math"
 	"net/http"
@@ -22,6 +23,14 @@ const maxPage = 100
 type size struct {
 	Limit int  `default:"20" placeholder:"N" help:"Maximum number of items (${default})."`
 	All   bool `help:"List all items."`
+}
+
+// Validate rejects a limit that is not positive.
+func (c size) Validate() error {
+	if c.Limit < 1 {
+		return fmt.Errorf("--limit must be at least 1, got %d", c.Limit)
+	}
+	return nil
 }
 
 // workflowsList prints the workflows, newest first.
@@ -150,9 +159,6 @@ func list[T any](s *session, t target, path string, filter url.Values, size size
 func listUntil[T any](s *session, t target, path string, filter url.Values, size size, enough func([]T) bool) (all []T, more bool, err error) {
 	if size.All {
 		size.Limit = math.MaxInt
-	}
-	if size.Limit < 1 {
-		return nil, false, usage("--limit must be at least 1, got %d", size.Limit)
 	}
 	weft, err := t.caller(s)
 	if err != nil {

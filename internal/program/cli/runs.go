@@ -26,12 +26,10 @@ const runsPath = workflowsPath + "/executions"
 // run is COMPLETED.
 type workflowsRun struct {
 	target
-	Workflow       string `arg:"" help:"Name or ID of the workflow, or a YAML or JSON file that contains a workflow. A file is saved first: it replaces the workflow with its name, or creates one."`
-	Yes            bool   `help:"Replace the workflow with the name in the file without asking."`
-	Input          string `default:"{}" placeholder:"JSON" help:"Input of the run: JSON, @FILE, or - for stdin."`
-	Watch          bool   `help:"Follow the run until it finishes."`
-	MaxCredits     string `name:"max-credits" placeholder:"N" help:"Maximum number of credits that the run may cost."`
-	IdempotencyKey string `name:"idempotency-key" placeholder:"TEXT" help:"A repeat with the same key returns the same run."`
+	begin
+	Workflow string `arg:"" help:"Name or ID of the workflow, or a YAML or JSON file that contains a workflow. A file is saved first: it replaces the workflow with its name, or creates one."`
+	Yes      bool   `help:"Replace the workflow with the name in the file without asking."`
+	Input    string `default:"{}" placeholder:"JSON" help:"Input of the run: JSON, @FILE, or - for stdin."`
 }
 
 func (c *workflowsRun) Run(s *session) error {
@@ -40,12 +38,8 @@ func (c *workflowsRun) Run(s *session) error {
 	if request.Input, err = readObject("--input", c.Input, s.stdin); err != nil {
 		return err
 	}
-	if c.MaxCredits != "" {
-		request.MaxCredits = new(json.Number(c.MaxCredits))
-	}
-	body, err := strictjson.Encode(request)
-	if err != nil { // the only field that is not validated yet
-		return usage("--max-credits: %q is not a number", c.MaxCredits)
+	if err := c.begin.validate(&request); err != nil {
+		return err
 	}
 	weft, err := c.caller(s)
 	if err != nil {
@@ -55,8 +49,31 @@ func (c *workflowsRun) Run(s *session) error {
 	if err != nil {
 		return err
 	}
+	return c.start(s, weft, workflowID, request)
+}
+
+// begin has the flags of commands that start a run.
+type begin struct {
+	Watch          bool   `help:"Follow the run until it finishes."`
+	MaxCredits     string `name:"max-credits" placeholder:"N" help:"Maximum number of credits that the run may cost."`
+	IdempotencyKey string `name:"idempotency-key" placeholder:"TEXT" help:"A repeat with the same key returns the same run."`
+}
+
+// validate sets the limit of the request.
+func (c begin) validate(request *api.TriggerWorkflowRequest) error {
+	if c.MaxCredits != "" {
+		request.MaxCredits = new(json.Number(c.MaxCredits))
+	}
+	if _, err := strictjson.Encode(request.MaxCredits); err != nil {
+		return usage("--max-credits: %q is not a number", c.MaxCredits)
+	}
+	return nil
+}
+
+// start starts a run and prints what was accepted, or follows the run.
+func (c begin) start(s *session, weft caller, workflowID uuid.UUID, request api.TriggerWorkflowRequest) error {
 	var begun api.TriggerResult
-	raw, err := weft.exchange(s, http.MethodPost, workflowsPath+"/"+workflowID.String(), json.RawMessage(body), idempotencyHeader(c.IdempotencyKey), &begun)
+	raw, err := weft.exchange(s, http.MethodPost, workflowsPath+"/"+workflowID.String(), request, idempotencyHeader(c.IdempotencyKey), &begun)
 	if err != nil {
 		return err
 	}
@@ -86,32 +103,7 @@ func (c *workflowsRun) workflowID(s *session, weft caller) (uuid.UUID, error) {
 	if err != nil {
 		return uuid.Nil, err
 	}
-	return c.save(s, file)
-}
-
-// save saves a file as the workflow with its name, unless that workflow has the same content, and
-// returns its ID.
-func (c *workflowsRun) save(s *session, file workflowFile) (uuid.UUID, error) {
-	present, _, err := c.named(s, file.name())
-	if err != nil {
-		return uuid.Nil, err
-	}
-	push := workflowsPush{target: c.target, New: true}
-	if present != nil {
-		saved, err := c.ask(s, http.MethodGet, exportsPath+"/"+present.ID.String())
-		if err != nil {
-			return uuid.Nil, err
-		}
-		if file.Same(saved) {
-			s.note("%s  %s  version %d  %s", present.ID, printable(present.Name), present.Version, present.Status)
-			return present.ID, nil
-		}
-		if err := s.confirm(*present, c.Yes, "change the name in the file"); err != nil {
-			return uuid.Nil, err
-		}
-		push = workflowsPush{target: c.target, Workflow: present.ID.String(), At: present.Version}
-	}
-	saved, _, err := push.save(s, file)
+	saved, _, err := (&workflowsPush{target: c.target, Yes: c.Yes}).save(s, file, "change the name in the file")
 	return saved.ID, err
 }
 
@@ -122,6 +114,7 @@ type runsCommand struct {
 	Watch  runsWatch  `cmd:"" help:"Follow a run until it finishes."`
 	Signal runsSignal `cmd:"" help:"Send a signal to a run."`
 	Cancel runsCancel `cmd:"" help:"Cancel a run."`
+	Rerun  runsRerun  `cmd:"" help:"Repeat a run from where it failed."`
 }
 
 // oneRun is the argument of commands on one run.
@@ -263,4 +256,32 @@ func (c *runsCancel) Run(s *session) error {
 		s.note("No new stage starts. The run is CANCELED when its last stage has stopped. To follow the run: weft runs watch %s", id)
 	}
 	return s.printRecord(raw)
+}
+
+// runsRerun starts a run that repeats another one.
+type runsRerun struct {
+	oneRun
+	begin
+	From uuid.UUID `name:"from-stage" placeholder:"ID" help:"ID of the stage from which on all stages run again. Default: only stages that did not complete, and all stages after them."`
+}
+
+// Help returns the additional text of --help.
+func (c *runsRerun) Help() string {
+	return "The new run has the input of the earlier run, and the current version of the workflow. Stages that completed are reused: they neither run nor cost again."
+}
+
+func (c *runsRerun) Run(s *session) error {
+	weft, id, err := c.resolve(s)
+	if err != nil {
+		return err
+	}
+	request := api.TriggerWorkflowRequest{RerunOf: &api.GivenRunOrigin{RunID: id, FromStageID: optional(c.From)}}
+	if err := c.begin.validate(&request); err != nil {
+		return err
+	}
+	var earlier api.WorkflowRun
+	if _, err := weft.exchange(s, http.MethodGet, runsPath+"/"+id.String()+"?stages=none", nil, nil, &earlier); err != nil {
+		return err
+	}
+	return c.start(s, weft, earlier.WorkflowID, request)
 }

@@ -85,6 +85,12 @@ func TestWatchReconnectsABrokenStream(t *testing.T) {
 	}
 }
 
+func TestWatchPrintsTheStagesAsJSON(t *testing.T) {
+	t.Parallel()
+	s := serve(t, running(runRecord("COMPLETED", "null", "null", stage("start", "[]", "COMPLETED", "null", "2026-11-21T10:16:00.000Z")), runEvent(1, "COMPLETED", `{}`)))
+	run(t, s.environ(), "", "runs", "watch", runID, "--jq=.runStages[].componentId").check(t, 0, "start\n", "COMPLETED in")
+}
+
 func TestUsageOfChildRunsIsPrinted(t *testing.T) {
 	record := strings.Replace(runRecord("COMPLETED", "null", "null"), `"totalUsage":4.5`, `"totalUsage":4.5,"totalUsageWithChildren":7`, 1)
 	s := serve(t, running(record, runEvent(1, "COMPLETED", `{"totalUsage":4.5}`)))
@@ -168,12 +174,12 @@ func TestRunFileReplacesTheWorkflowOfItsName(t *testing.T) {
 				listed = workflowText
 			}
 			fmt.Fprintf(w, `{"data":[%s],"nextCursor":null,"hasMore":false}`, listed)
-		case r.Method == http.MethodGet:
+		case strings.Contains(r.URL.Path, "exports"):
 			fmt.Fprint(w, workflowFile)
 		case r.Method == http.MethodPost && r.URL.Path != save:
 			fmt.Fprint(w, `{"runId":"`+runID+`","jobId":"7"}`)
 		default:
-			present = true
+			present = true // only a saved workflow is read
 			fmt.Fprint(w, workflowText)
 		}
 	})
@@ -193,7 +199,7 @@ func TestRunFileReplacesTheWorkflowOfItsName(t *testing.T) {
 		}
 		got = append(got, request)
 	}
-	if want := []string{all, "POST " + save, start, all, export, start, all, export, all, export, replace, start}; !slices.Equal(got, want) || match != `"3"` {
+	if want := []string{all, "POST " + save, start, all, export, "GET /v1/sdk/workflows/" + workflowID, start, all, export, all, export, replace, start}; !slices.Equal(got, want) || match != `"3"` {
 		t.Errorf("sent %q, If-Match %s, want %q", got, match, want)
 	}
 }

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"net/http"
 
 	"github.com/google/uuid"
@@ -15,6 +16,8 @@ const schedulesPath = "/v1/sdk/schedules"
 type schedulesCommand struct {
 	List   schedulesList   `cmd:"" help:"List the schedules, each with its next and last run."`
 	Create schedulesCreate `cmd:"" help:"Create a schedule: start runs of a workflow at the times of a cron expression."`
+	Get    schedulesGet    `cmd:"" help:"Print the record of a schedule."`
+	Update schedulesUpdate `cmd:"" help:"Change the times, the overlap or the name of a schedule."`
 	Pause  schedulesPause  `cmd:"" help:"Pause a schedule: start no runs until it is resumed."`
 	Resume schedulesResume `cmd:"" help:"Resume a schedule: start runs again, from its next time on."`
 	Delete schedulesDelete `cmd:"" help:"Delete a schedule. Runs in progress continue."`
@@ -75,15 +78,18 @@ func noteClockChange(s *session, one api.Schedule) {
 // oneSchedule is the argument of commands on one schedule.
 type oneSchedule struct {
 	target
-	ID uuid.UUID `arg:"" help:"ID of the schedule."`
+	ID uuid.UUID `arg:"" name:"schedule" help:"ID of the schedule."`
 }
 
 func (c oneSchedule) path() string { return schedulesPath + "/" + c.ID.String() }
 
-// setStatus changes the status and nothing else.
-func (c oneSchedule) setStatus(s *session, status api.TriggerStatus) error {
+// replace replaces what the request sets, and keeps the rest.
+func (c oneSchedule) replace(s *session, set api.ReplaceScheduleRequest) error {
 	one, raw, err := replace(s, c.target, c.path(), func(one api.Schedule) any {
-		return api.ReplaceScheduleRequest{Cron: one.Cron, TimeZone: &one.TimeZone, Overlap: &one.Overlap, Name: &one.Name, Status: &status}
+		return api.ReplaceScheduleRequest{
+			Cron: cmp.Or(set.Cron, one.Cron), TimeZone: cmp.Or(set.TimeZone, &one.TimeZone), Overlap: cmp.Or(set.Overlap, &one.Overlap),
+			Name: cmp.Or(set.Name, &one.Name), Status: cmp.Or(set.Status, &one.Status),
+		}
 	})
 	if err != nil {
 		return err
@@ -92,13 +98,37 @@ func (c oneSchedule) setStatus(s *session, status api.TriggerStatus) error {
 	return s.printRecord(raw)
 }
 
+type schedulesGet struct{ oneSchedule }
+
+func (c *schedulesGet) Run(s *session) error { return c.printGot(s, c.path()) }
+
+type schedulesUpdate struct {
+	oneSchedule
+	Cron     string `placeholder:"CRON" help:"New cron expression, such as '0 9 * * MON-FRI'."`
+	TimeZone string `name:"time-zone" placeholder:"ZONE" help:"New time zone of the expression, such as Europe/Berlin."`
+	Overlap  string `placeholder:"POLICY" help:"What to do if the previous run has not finished at a scheduled time: skip, queue or allow."`
+	Name     string `placeholder:"TEXT" help:"New display name."`
+}
+
+func (c *schedulesUpdate) Run(s *session) error {
+	set := api.ReplaceScheduleRequest{Cron: c.Cron, TimeZone: optional(c.TimeZone), Overlap: optional(api.Overlap(c.Overlap)), Name: optional(c.Name)}
+	if set == (api.ReplaceScheduleRequest{}) {
+		return usage("nothing to update: set --cron, --time-zone, --overlap or --name")
+	}
+	return c.replace(s, set)
+}
+
 type schedulesPause struct{ oneSchedule }
 
-func (c *schedulesPause) Run(s *session) error { return c.setStatus(s, api.TriggerStatusPAUSED) }
+func (c *schedulesPause) Run(s *session) error {
+	return c.replace(s, api.ReplaceScheduleRequest{Status: new(api.TriggerStatusPAUSED)})
+}
 
 type schedulesResume struct{ oneSchedule }
 
-func (c *schedulesResume) Run(s *session) error { return c.setStatus(s, api.TriggerStatusACTIVE) }
+func (c *schedulesResume) Run(s *session) error {
+	return c.replace(s, api.ReplaceScheduleRequest{Status: new(api.TriggerStatusACTIVE)})
+}
 
 type schedulesDelete struct{ oneSchedule }
 

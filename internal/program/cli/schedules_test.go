@@ -83,3 +83,17 @@ func TestSchedulesAreListed(t *testing.T) {
 		t.Errorf("sent %s, want %s", s.seen()[0], want)
 	}
 }
+
+func TestSchedulesAreUpdated(t *testing.T) {
+	t.Parallel()
+	s := serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, scheduleText("ACTIVE", "null")) })
+	schedules := func(args ...string) result { return run(t, s.environ(), "", append([]string{"schedules"}, args...)...) }
+	schedules("get", scheduleID).check(t, 0, "0 9 * * MON-FRI\n", "")
+	schedules("update", scheduleID, "--cron=@daily", "--overlap=skip").check(t, 0, scheduleID+"\n", "clock change")
+	schedules("update", scheduleID).check(t, 2, "", "nothing to update")
+	path := "/v1/sdk/schedules/" + scheduleID
+	want := []string{"GET " + path, "GET " + path, "PUT " + path + ` {"cron":"@daily","name":"of\u001b[2J X","overlap":"skip","status":"ACTIVE","timeZone":"Europe/Berlin"}`}
+	if !slices.Equal(s.seen(), want) {
+		t.Errorf("requests %q", s.seen())
+	}
+}

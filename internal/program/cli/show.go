@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -124,17 +123,24 @@ func writeAs(out *bytes.Buffer, format string, raw []byte) error {
 	return printJSON(out, raw)
 }
 
-// printRecord prints one object.
-func (s *session) printRecord(raw []byte) error {
+// printRecord prints one object. Its table has all fields, or only those that are listed, each as
+// Title=path.
+func (s *session) printRecord(raw []byte, fields ...string) error {
 	return s.print(raw, func(out io.Writer) error {
-		fields, err := fieldsOf(raw)
-		if err != nil {
-			return err
+		if len(fields) == 0 {
+			names, err := strictjson.Names(raw)
+			if err != nil {
+				return fmt.Errorf("read the response: %w", err)
+			}
+			for _, name := range names {
+				fields = append(fields, title(name)+"="+name)
+			}
 		}
 		lines := s.newTable(out)
-		for _, one := range fields {
-			if text := s.cell(one.value); text != "" {
-				lines.row(title(one.name), text)
+		for _, field := range fields {
+			name, path, _ := strings.Cut(field, "=")
+			if text := s.cell(at(raw, path)); text != "" {
+				lines.row(name, text)
 			}
 		}
 		return lines.flush()
@@ -144,7 +150,7 @@ func (s *session) printRecord(raw []byte) error {
 // view describes the table of a list.
 type view struct {
 	columns string // TITLE=field, separated by spaces; nested fields have dots, and |text is for empty cells
-	empty   string // what to do if the list is empty
+	empty   string // what to do if the list is empty, or "" to print nothing
 }
 
 // printItems prints a list. Each item is the JSON of an object.
@@ -158,7 +164,9 @@ func (s *session) printItems(items []json.RawMessage, v view) error {
 	}
 	return s.print(raw, func(out io.Writer) error {
 		if len(items) == 0 {
-			s.note("%s", v.empty)
+			if v.empty != "" {
+				s.note("%s", v.empty)
+			}
 			return nil
 		}
 		var titles, paths []string
@@ -212,39 +220,13 @@ func printList(s *session, t target, path string, filter url.Values, size size, 
 	return nil
 }
 
-// printGot requests an object of the service and prints it.
-func (t target) printGot(s *session, path string) error {
+// printGot requests an object of the service and prints it like printRecord.
+func (t target) printGot(s *session, path string, fields ...string) error {
 	raw, err := t.ask(s, http.MethodGet, path)
 	if err != nil {
 		return err
 	}
-	return s.printRecord(raw)
-}
-
-// field is a field of a JSON object.
-type field struct {
-	name  string
-	value json.RawMessage
-}
-
-// fieldsOf returns the fields of an object in their order.
-func fieldsOf(raw []byte) (all []field, err error) {
-	in := json.NewDecoder(bytes.NewReader(raw))
-	if start, err := in.Token(); err != nil || start != json.Delim('{') {
-		return nil, errors.New("the response is not a JSON object")
-	}
-	for in.More() {
-		name, err := in.Token()
-		if err != nil {
-			return nil, err
-		}
-		one := field{name: name.(string)}
-		if err := in.Decode(&one.value); err != nil {
-			return nil, err
-		}
-		all = append(all, one)
-	}
-	return all, nil
+	return s.printRecord(raw, fields...)
 }
 
 // at returns the field of an object at a path with dots. The path TOOK is the duration of a run.

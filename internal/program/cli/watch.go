@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/kit/status"
-	"github.com/weft-automation/weft/internal/kit/strictjson"
 	"github.com/weft-automation/weft/internal/local/client"
 )
 
@@ -100,9 +100,11 @@ func (c caller) summarize(s *session, runID uuid.UUID) error {
 			return err
 		}
 	}
-	raw, err := strictjson.Encode(run)
-	if err != nil {
-		return err
+	var raw []byte
+	if !s.tabular() { // the record, with its stages
+		if raw, err = c.ask(s, http.MethodGet, runsPath+"/"+runID.String(), nil, nil); err != nil {
+			return err
+		}
 	}
 	if err := s.print(raw, func(out io.Writer) error { return printOutput(out, run.Output) }); err != nil {
 		return err

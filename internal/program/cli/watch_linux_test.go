@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/weft-automation/weft/internal/program/cli"
 )
@@ -114,5 +115,29 @@ func TestRunIsDrawnOnATerminal(t *testing.T) {
 	}
 	if _, after, _ := strings.Cut(rest, "\x1b[3A\r\x1b[JCOMPONENT"); !strings.Contains(after, "only       M       COMPLETED         100ms     1.5") {
 		t.Errorf("the table did not replace the picture: %q", rest)
+	}
+}
+
+// Every list fits a terminal of 60 columns, whatever it contains.
+func TestEveryListFitsSixtyColumns(t *testing.T) {
+	long := strings.Repeat("long ", 40)
+	s := serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintf(w, `{"data":[{"id":%q,"workflowId":%[1]q,"name":%q,"module":%[2]q,"value":%[2]q,"description":%[2]q,"cron":%[2]q,"timeZone":%[2]q,"category":%[2]q,"price":1,"totalUsage":1.5,
+			"status":"COMPLETED","createdAt":"2026-11-21T10:15:30.123Z","updatedAt":"2026-11-21T10:15:30.123Z"}],"nextCursor":null,"hasMore":false}`, workflowID, long)
+	})
+	_, all := commandsOf(t)
+	for _, node := range all {
+		if node.Name != "list" && node.Path() != "components" || !callsService(node) {
+			continue
+		}
+		person, program := terminal(t)
+		code := cli.Run(t.Context(), cli.Process{Args: append(strings.Fields(node.Path()), "--no-color"), Environ: append(s.environ(), "COLUMNS=60"), Stdout: program, Stderr: program})
+		fmt.Fprintln(program, "end")
+		lines := bufio.NewScanner(person)
+		for lines.Scan() && lines.Text() != "end" {
+			if line := lines.Text(); code != 0 || utf8.RuneCountInString(line) > 60 {
+				t.Errorf("%s: code %d, %q", node.Path(), code, line)
+			}
+		}
 	}
 }

@@ -2,14 +2,14 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"strconv"
-
-	"github.com/google/uuid"
+	"strings"
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/kit/strictjson"
@@ -26,9 +26,16 @@ const exportsPath = "/v1/sdk/workflow-exports"
 // workflowsCommand saves workflows from files, and runs them.
 type workflowsCommand struct {
 	List workflowsList `cmd:"" help:"List the workflows."`
+	Get  workflowsGet  `cmd:"" help:"Print the record of a workflow."`
 	New  workflowsNew  `cmd:"" help:"Write a workflow file from a recipe, or list the recipes."`
 	Push workflowsPush `cmd:"" help:"Create a workflow from a file, or replace one."`
 	Pull workflowsPull `cmd:"" help:"Print a workflow, or write it to a file that weft workflows push accepts."`
+	Diff workflowsDiff `cmd:"" help:"Compare a file with the saved workflow."`
+
+	Quote   workflowsQuote   `cmd:"" help:"Print what a run of a workflow costs."`
+	Pause   workflowsPause   `cmd:"" help:"Pause a workflow: start no runs until it is resumed."`
+	Resume  workflowsResume  `cmd:"" help:"Resume a workflow that is paused or archived."`
+	Archive workflowsArchive `cmd:"" help:"Archive a workflow: start no more runs. Its versions and runs are kept."`
 
 	Run    workflowsRun `cmd:"" hidden:"" help:"Start a run of a workflow."`
 	Watch  runsWatch    `cmd:"" hidden:"" help:"Follow a run until it finishes."`
@@ -56,7 +63,7 @@ func (c *workflowsPush) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	saved, raw, err := c.save(s, file)
+	saved, raw, err := c.save(s, file, "--new to create another workflow")
 	if err != nil {
 		return err
 	}
@@ -69,15 +76,37 @@ func (c *workflowsPush) Run(s *session) error {
 	})
 }
 
-// save saves the file and prints the warnings about it.
-func (c *workflowsPush) save(s *session, file workflowFile) (saved api.Workflow, raw []byte, err error) {
-	method, path, header, err := c.destination(s, file)
-	if err != nil {
-		return saved, nil, err
-	}
+// save saves the file and prints the warnings about it. It saves nothing if the workflow to replace
+// has the same content. otherwise is the alternative to replacing a workflow.
+func (c *workflowsPush) save(s *session, file workflowFile, otherwise string) (saved api.Workflow, raw []byte, err error) {
 	weft, err := c.caller(s)
 	if err != nil {
 		return saved, nil, err
+	}
+	present, err := c.present(s, file)
+	if err != nil {
+		return saved, nil, err
+	}
+	method, path, header := http.MethodPost, workflowsPath, preferStrict()
+	if present != nil {
+		method, path = http.MethodPut, workflowsPath+"/"+present.ID.String()
+		if c.At == 0 {
+			saved, raw, err = weft.unchanged(s, file, path)
+			if err != nil || raw != nil {
+				return saved, raw, err
+			}
+		}
+		if c.Workflow == "" {
+			if err := s.confirm(*present, c.Yes, otherwise); err != nil {
+				return saved, nil, err
+			}
+		}
+		if version := cmp.Or(c.At, present.Version); version != 0 {
+			header.Set("If-Match", strconv.Quote(strconv.Itoa(int(version))))
+		}
+	}
+	if c.IdempotencyKey != "" {
+		header.Set("Idempotency-Key", c.IdempotencyKey)
 	}
 	if raw, err = weft.exchange(s, method, path, file.JSON, header, &saved); err != nil {
 		return saved, nil, file.locate(err)
@@ -86,34 +115,30 @@ func (c *workflowsPush) save(s *session, file workflowFile) (saved api.Workflow,
 	return saved, raw, nil
 }
 
-// destination returns the request that saves the file: a PUT for the workflow to replace, else a
-// POST.
-func (c *workflowsPush) destination(s *session, file workflowFile) (method, path string, header http.Header, err error) {
-	header = preferStrict()
-	replace := func(id uuid.UUID, version int32) {
-		method, path = http.MethodPut, workflowsPath+"/"+id.String()
-		if version != 0 {
-			header.Set("If-Match", strconv.Quote(strconv.Itoa(int(version))))
-		}
-	}
-	if c.Workflow != "" {
+// present returns the workflow that the file replaces, or nil for a new one. Its version is 0 if the
+// workflow is replaced whatever its version.
+func (c *workflowsPush) present(s *session, file workflowFile) (*api.WorkflowSummary, error) {
+	switch {
+	case c.Workflow != "":
 		id, err := c.workflow(s, c.Workflow)
-		replace(id, c.At)
-		return method, path, header, err
+		return &api.WorkflowSummary{ID: id}, err
+	case c.New || c.IdempotencyKey != "":
+		return nil, nil
 	}
-	method, path = http.MethodPost, workflowsPath
-	if c.IdempotencyKey != "" {
-		header.Set("Idempotency-Key", c.IdempotencyKey)
+	found, _, err := c.named(s, file.name())
+	return found, err
+}
+
+// unchanged returns the record of a saved workflow if it has the content of the file, else nil.
+func (c caller) unchanged(s *session, file workflowFile, path string) (saved api.Workflow, raw []byte, err error) {
+	export, err := c.ask(s, http.MethodGet, exportsPath+strings.TrimPrefix(path, workflowsPath), nil, nil)
+	if err != nil || !file.Same(export) {
+		return saved, nil, err
 	}
-	if c.New || c.IdempotencyKey != "" {
-		return method, path, header, nil
+	if raw, err = c.exchange(s, http.MethodGet, path, nil, nil, &saved); err == nil {
+		s.note("%s  %s  version %d  %s  unchanged", saved.ID, printable(saved.Name), saved.Version, saved.Status)
 	}
-	present, _, err := c.named(s, file.name())
-	if err == nil && present != nil {
-		replace(present.ID, present.Version)
-		err = s.confirm(*present, c.Yes, "--new to create another workflow")
-	}
-	return method, path, header, err
+	return saved, raw, err
 }
 
 // workflowsPull prints a workflow.

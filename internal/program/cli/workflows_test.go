@@ -119,8 +119,9 @@ func TestYAMLFilesArePushedByName(t *testing.T) {
 	const body = `{"name":"Pause","components":[{"id":"start","module":"ON_API_CALLED"},{"id":"wait","module":"DELAY","input":{}}],` +
 		`"sequenceEdges":[{"id":"e1","from":"start","to":"wait"}],"dataConnections":[{"id":"d1","from":{"componentId":"start","output":"ms"},"to":{"componentId":"wait","input":"ms"}}]}`
 	const all = "GET /v1/sdk/workflows?limit=100"
-	want := []string{all, all, "PUT /v1/sdk/workflows/" + workflowID + " " + body, "POST /v1/sdk/workflows " + body, all, all, "POST /v1/sdk/workflows " + body}
-	if got := s.seen(); !slices.Equal(got, want) || match[2] != `"3"` {
+	const export = "GET /v1/sdk/workflow-exports/" + workflowID
+	want := []string{all, export, all, export, "PUT /v1/sdk/workflows/" + workflowID + " " + body, "POST /v1/sdk/workflows " + body, all, all, "POST /v1/sdk/workflows " + body}
+	if got := s.seen(); !slices.Equal(got, want) || match[4] != `"3"` {
 		t.Errorf("sent %q, If-Match %q, want %q", got, match, want)
 	}
 }
@@ -150,5 +151,61 @@ func TestYAMLFilesArePulled(t *testing.T) {
 	run(t, s.environ(), "", "workflows", "pull", workflowID, "--out="+file).check(t, 0, "", "written to")
 	if text, err := os.ReadFile(file); err != nil || string(text) != "name: Pause\ncomponents:\n  a: {module: DELAY, config: {big: 1e400}}\n" {
 		t.Errorf("%q, %v", text, err)
+	}
+}
+
+func TestWorkflowsArePausedQuotedAndArchived(t *testing.T) {
+	t.Parallel()
+	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case strings.HasSuffix(r.URL.Path, "/quote"):
+			fmt.Fprint(w, `{"workflowId":"`+workflowID+`","workflowVersion":3,"minimumCredits":1.5,"maximumCredits":null,"unknownBounds":[{"componentId":"each","reason":"items"}]}`)
+		case strings.Contains(r.URL.Path, "exports"):
+			fmt.Fprint(w, workflowFile)
+		case r.Method == http.MethodPut:
+			fmt.Fprint(w, strings.Replace(workflowText, "ACTIVE", "PAUSED", 1))
+		default:
+			fmt.Fprint(w, workflowText)
+		}
+	})
+	s.nameWorkflow(t, "pause")
+	workflows := func(args ...string) result { return run(t, s.environ(), "", append([]string{"workflows"}, args...)...) }
+	workflows("get", "pause").check(t, 0, "Name        Pause\n", "")
+	workflows("quote", "pause", "--at=3").check(t, 0, "Minimum credits  1.5\n", "The cost of each has no known bound: items.")
+	workflows("pause", "pause").check(t, 0, "Status      PAUSED\n", "")
+	workflows("resume", "pause").check(t, 0, "Status      ACTIVE\n", "already ACTIVE")
+	workflows("archive", "pause").check(t, 0, "", "To restore the workflow: weft workflows resume "+workflowID)
+	file := writeYAML(t, "name: Pause\ncomponents:\n  b: {module: DELAY}\n")
+	workflows("diff", file, "pause").check(t, 1, "- "+"  a: {module: DELAY, config: {big: 1e400}}\n+   b: {module: DELAY}\n", "")
+	workflows("diff", writeYAML(t, "name: Pause\ncomponents:\n  a: {module: DELAY, config: {big: 1e400}}\n"), "pause", "-o", "jsonl").check(t, 0, "", "")
+	one, export := "/v1/sdk/workflows/"+workflowID, "/v1/sdk/workflow-exports/"+workflowID
+	want := []string{
+		"GET " + one, "POST " + one + `/quote {"version":3}`, "GET " + one, "GET " + export, "PUT " + one, "GET " + one, "DELETE " + one, "GET " + export, "GET " + export,
+	}
+	for i, got := range s.seen() {
+		if !strings.HasPrefix(got, want[i]) {
+			t.Errorf("sent %s, want %s", got, want[i])
+		}
+	}
+	if sent := s.bodies[4]; !strings.Contains(sent, `"status":"PAUSED"`) || !strings.Contains(sent, `"big":1e400`) || s.requests[4].Header.Get("If-Match") != `"3"` {
+		t.Errorf("saved %s", sent)
+	}
+}
+
+func TestUnchangedFileMakesNoVersion(t *testing.T) {
+	t.Parallel()
+	s := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if strings.Contains(r.URL.Path, "exports") {
+			fmt.Fprint(w, workflowFile)
+			return
+		}
+		fmt.Fprint(w, workflowText)
+	})
+	file := writeYAML(t, "name: Pause\ncomponents:\n  a: {module: DELAY, config: {big: 1e400}}\n")
+	run(t, s.environ(), "", "workflows", "push", file, workflowID).check(t, 0, workflowID+"\n", "version 3  ACTIVE  unchanged")
+	for _, sent := range s.seen() {
+		if !strings.HasPrefix(sent, "GET ") {
+			t.Errorf("sent %s", sent)
+		}
 	}
 }

@@ -1,0 +1,137 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/kit/strictjson"
+	"github.com/weft-automation/weft/internal/program/app"
+)
+
+// workspacePath is the path of the workspace of a key.
+const workspacePath = "/v1/sdk/workspace"
+
+// versionCommand prints the version of this program.
+type versionCommand struct{}
+
+func (c *versionCommand) Run(s *session) error {
+	raw, err := strictjson.Encode(map[string]string{"version": app.Version})
+	if err != nil {
+		return err
+	}
+	return s.print(raw, func(out io.Writer) error {
+		_, err := fmt.Fprintln(out, app.Version)
+		return err
+	})
+}
+
+// whoamiCommand prints the workspace and the key of the credentials.
+type whoamiCommand struct{ target }
+
+func (c *whoamiCommand) Run(s *session) error {
+	return c.printGot(s, workspacePath, "Workspace=name", "Workspace ID=id", "Plan=plan", "Key=apiKey.label", "Key ID=apiKey.id", "Workflows=apiKey.allowedWorkflowIds")
+}
+
+// creditsCommand prints the credits of the workspace.
+type creditsCommand struct{ target }
+
+func (c *creditsCommand) Run(s *session) error {
+	raw, err := c.ask(s, http.MethodGet, workspacePath)
+	if err != nil {
+		return err
+	}
+	return s.printRecord(at(raw, "credits"), "Available=availableCredits", "Of the plan=planCredits", "Paid=paidCredits", "Reserved=reservedCredits",
+		"Used this month=usedThisMonth", "Plan=plan", "Per month=monthlyCredits", "Next reset=nextResetAt")
+}
+
+// usageCommand prints what the workspace used this month.
+type usageCommand struct{ target }
+
+func (c *usageCommand) Run(s *session) error {
+	var workspace api.KeyWorkspace
+	weft, err := c.caller(s)
+	if err != nil {
+		return err
+	}
+	if _, err := weft.exchange(s, http.MethodGet, workspacePath, nil, nil, &workspace); err != nil {
+		return err
+	}
+	used := workspace.Credits
+	raw, err := strictjson.Encode(map[string]any{
+		"monthStartsAt": used.MonthStartsAt, "usedThisMonth": used.UsedThisMonth, "usageLimit": used.UsageLimit,
+		"storedBytes": used.StoredBytes, "storageLimit": used.StorageLimit,
+	})
+	if err != nil {
+		return err
+	}
+	return s.printRecord(raw, "Month starts=monthStartsAt", "Credits used=usedThisMonth", "Usage limit=usageLimit", "Stored bytes=storedBytes", "Storage limit=storageLimit")
+}
+
+// limitsCommand prints the rate limits, and what is left of each.
+type limitsCommand struct{ target }
+
+func (c *limitsCommand) Run(s *session) error {
+	raw, err := c.ask(s, http.MethodGet, "/v1/sdk/limits")
+	if err != nil {
+		return err
+	}
+	return s.print(raw, func(out io.Writer) error {
+		lines := s.newTable(out, "LIMIT", "MAXIMUM", "LEFT", "OPEN")
+		for _, name := range []string{"requestsPerSecond", "requestsPerHour", "inlineWaits", "streams"} {
+			maximum := s.cell(at(raw, name+".limit"))
+			if maximum == "" {
+				maximum = "no limit"
+			}
+			lines.row(title(name), maximum, s.cell(at(raw, name+".remaining")), s.cell(at(raw, name+".open")))
+		}
+		return lines.flush()
+	})
+}
+
+// apiCommand sends one signed request to the service of the credentials, and to no other address.
+type apiCommand struct {
+	target
+	Method string `arg:"" help:"Method of the request, such as GET."`
+	Path   string `arg:"" help:"Path of the request, with its query, such as /v1/sdk/limits."`
+	Body   string `placeholder:"JSON" help:"Body of the request: JSON, @FILE, or - for stdin."`
+
+	IdempotencyKey string `name:"idempotency-key" placeholder:"TEXT" help:"A repeat with the same key changes nothing more."`
+}
+
+// Help returns the additional text of --help.
+func (c *apiCommand) Help() string {
+	return "The request goes to the base URL of the credentials. Redirects are not followed."
+}
+
+func (c *apiCommand) Run(s *session) error {
+	path, err := url.ParseRequestURI(c.Path)
+	if err != nil || !strings.HasPrefix(c.Path, "/") || strings.ContainsAny(c.Path, "# ") {
+		return usage("%q is not a path such as /v1/sdk/limits", c.Path)
+	}
+	var body []byte
+	if c.Body != "" {
+		if body, err = readObject("--body", c.Body, s.stdin); err != nil {
+			return err
+		}
+	}
+	weft, err := c.caller(s)
+	if err != nil {
+		return err
+	}
+	raw, err := weft.ask(s, strings.ToUpper(c.Method), path.RequestURI(), body, idempotencyHeader(c.IdempotencyKey))
+	if err != nil {
+		return err
+	}
+	return s.print(raw, func(out io.Writer) error {
+		if json.Valid(raw) {
+			return printJSON(out, raw)
+		}
+		_, err := out.Write(raw)
+		return err
+	})
+}

@@ -1,0 +1,205 @@
+package cli
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/kit/strictjson"
+	"github.com/weft-automation/weft/internal/local/workflowfile"
+)
+
+// oneWorkflow is the argument of commands on one workflow.
+type oneWorkflow struct {
+	target
+	Workflow string `arg:"" help:"Name or ID of the workflow."`
+}
+
+// resolve returns the client and the ID of the workflow.
+func (c oneWorkflow) resolve(s *session) (caller, uuid.UUID, error) {
+	weft, err := c.caller(s)
+	if err != nil {
+		return weft, uuid.Nil, err
+	}
+	id, err := c.workflow(s, c.Workflow)
+	return weft, id, err
+}
+
+// workflowFields are the fields in the table of a workflow. weft workflows pull prints the definition.
+var workflowFields = []string{"Name=name", "Status=status", "Version=version", "ID=id", "Description=description", "Created at=createdAt", "Updated at=updatedAt"}
+
+type workflowsGet struct{ oneWorkflow }
+
+func (c *workflowsGet) Run(s *session) error {
+	_, id, err := c.resolve(s)
+	if err != nil {
+		return err
+	}
+	return c.printGot(s, workflowsPath+"/"+id.String(), workflowFields...)
+}
+
+type workflowsQuote struct {
+	oneWorkflow
+	At int32 `placeholder:"N" help:"Version to quote. Default: the current version."`
+}
+
+func (c *workflowsQuote) Run(s *session) error {
+	weft, id, err := c.resolve(s)
+	if err != nil {
+		return err
+	}
+	var quote api.RunQuote
+	raw, err := weft.exchange(s, http.MethodPost, workflowsPath+"/"+id.String()+"/quote", api.QuoteWorkflowRequest{Version: optional(c.At)}, nil, &quote)
+	if err != nil {
+		return err
+	}
+	for _, one := range quote.UnknownBounds {
+		s.note("The cost of %s has no known bound: %s.", printable(one.ComponentID), printable(string(one.Reason)))
+	}
+	return s.printRecord(raw, "Minimum credits=minimumCredits", "Maximum credits=maximumCredits", "Version=workflowVersion", "Workflow ID=workflowId")
+}
+
+type workflowsPause struct{ oneWorkflow }
+
+func (c *workflowsPause) Run(s *session) error { return c.setStatus(s, api.WorkflowStatusPAUSED) }
+
+type workflowsResume struct{ oneWorkflow }
+
+func (c *workflowsResume) Run(s *session) error { return c.setStatus(s, api.WorkflowStatusACTIVE) }
+
+// setStatus saves the current version again with another status.
+func (c oneWorkflow) setStatus(s *session, status api.WorkflowStatus) error {
+	weft, id, err := c.resolve(s)
+	if err != nil {
+		return err
+	}
+	path := "/" + id.String()
+	var current api.Workflow
+	raw, err := weft.exchange(s, http.MethodGet, workflowsPath+path, nil, nil, &current)
+	if err != nil {
+		return err
+	}
+	if current.Status == status {
+		s.note("The workflow is already %s.", status)
+		return s.printRecord(raw, workflowFields...)
+	}
+	var definition map[string]json.RawMessage
+	if _, err := weft.exchange(s, http.MethodGet, exportsPath+path, nil, nil, &definition); err != nil {
+		return err
+	}
+	definition["status"] = json.RawMessage(strconv.Quote(string(status)))
+	header := http.Header{"If-Match": {strconv.Quote(strconv.Itoa(int(current.Version)))}}
+	if raw, err = weft.exchange(s, http.MethodPut, workflowsPath+path, definition, header, &current); err != nil {
+		return err
+	}
+	return s.printRecord(raw, workflowFields...)
+}
+
+type workflowsArchive struct{ oneWorkflow }
+
+func (c *workflowsArchive) Run(s *session) error {
+	weft, id, err := c.resolve(s)
+	if err != nil {
+		return err
+	}
+	raw, err := weft.ask(s, http.MethodDelete, workflowsPath+"/"+id.String(), nil, nil)
+	if err != nil {
+		return err
+	}
+	s.note("Runs in progress continue. To restore the workflow: weft workflows resume %s", id)
+	return s.printRecord(raw, workflowFields...)
+}
+
+// workflowsDiff compares a file with the saved workflow. The exit code is 1 if they differ.
+type workflowsDiff struct {
+	target
+	File     string `arg:"" help:"YAML or JSON file with the workflow, or - for stdin."`
+	Workflow string `arg:"" optional:"" help:"Name or ID of the workflow. Default: the name in the file."`
+}
+
+// Help returns the additional text of --help.
+func (c *workflowsDiff) Help() string {
+	return "Lines of the saved workflow only start with -, and lines of the file only with +. The exit code is 0 if they have the same content, and 1 if they differ."
+}
+
+func (c *workflowsDiff) Run(s *session) error {
+	file, err := readWorkflow(c.File, s.stdin)
+	if err != nil {
+		return err
+	}
+	if c.Workflow == "" {
+		c.Workflow = file.name()
+	}
+	id, err := c.workflow(s, c.Workflow)
+	if err != nil {
+		return err
+	}
+	saved, err := c.ask(s, http.MethodGet, exportsPath+"/"+id.String())
+	if err != nil {
+		return err
+	}
+	lines := []string{}
+	if !file.Same(saved) {
+		old, err := workflowfile.Write(saved)
+		if err != nil {
+			return err
+		}
+		own, err := workflowfile.Write(file.JSON)
+		if err != nil {
+			return err
+		}
+		lines = difference(strings.Split(strings.TrimSpace(string(old)), "\n"), strings.Split(strings.TrimSpace(string(own)), "\n"))
+	}
+	raw, err := strictjson.Encode(lines)
+	if err != nil {
+		return err
+	}
+	err = s.print(raw, func(out io.Writer) error {
+		for _, line := range lines {
+			if _, err := fmt.Fprintln(out, printable(line)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil || file.Same(saved) {
+		return err
+	}
+	return errQuiet
+}
+
+// difference returns the lines of both texts: with - those that only the old text has, with + those that
+// only the new text has.
+func difference(old, own []string) []string {
+	// common[i][j] is the length of the longest common subsequence of old[i:] and own[j:].
+	common := make([][]int32, len(old)+1)
+	for i := len(old); i >= 0; i-- {
+		common[i] = make([]int32, len(own)+1)
+		for j := len(own) - 1; j >= 0 && i < len(old); j-- {
+			if common[i][j] = max(common[i+1][j], common[i][j+1]); old[i] == own[j] {
+				common[i][j] = common[i+1][j+1] + 1
+			}
+		}
+	}
+	var lines []string
+	for i, j := 0, 0; i < len(old) || j < len(own); {
+		switch {
+		case i < len(old) && j < len(own) && old[i] == own[j]:
+			lines = append(lines, "  "+old[i])
+			i, j = i+1, j+1
+		case j == len(own) || i < len(old) && common[i+1][j] >= common[i][j+1]:
+			lines = append(lines, "- "+old[i])
+			i++
+		default:
+			lines = append(lines, "+ "+own[j])
+			j++
+		}
+	}
+	return lines
+}
