@@ -158,7 +158,7 @@ func (a *apiCall) Run(ctx context.Context, call component.Call) (component.Resul
 		}
 	}
 	if err != nil {
-		return component.Result{}, once(config.Method, answer.Status, err)
+		return component.Result{}, unread(answer, config.OutputMapping, once(config.Method, answer.Status, err))
 	}
 	return render(answer, config.OutputMapping)
 }
