@@ -36,7 +36,7 @@ func render(answer upstream.Answer, mapping map[string]string) (component.Result
 			With(upstream.Details{Class: egress.ClassTooLarge, Status: answer.Status}))
 	}
 	headers := headerValue(answer.Header)
-	output := map[string]any{"status": answer.Status, "headers": headers, "body": nil, "bodyEncoding": encodingOmitted}
+	output := map[string]any{"status": answer.Status, "headers": headers, "setCookies": cookies(answer.Header), "body": nil, "bodyEncoding": encodingOmitted}
 	var selected component.Result
 	if len(mapping) > 0 {
 		values, err := selection(answer, newSource(answer.Status, headers, body), mapping)
@@ -203,8 +203,22 @@ func (b body) plain() bodyForm {
 func headerValue(header http.Header) map[string]any {
 	out := make(map[string]any, len(header))
 	for name, values := range header {
-		joined := strings.ToValidUTF8(strings.Join(values, ", "), "\uFFFD")
-		out[strings.ToLower(name)] = strings.ReplaceAll(joined, "\x00", "")
+		out[strings.ToLower(name)] = storable(strings.Join(values, ", "))
 	}
 	return out
+}
+
+// cookies returns the values of the Set-Cookie headers. Joined with commas, they couldn't be split
+// again, because dates have commas.
+func cookies(header http.Header) []string {
+	out := []string{}
+	for _, value := range header.Values("Set-Cookie") {
+		out = append(out, storable(value))
+	}
+	return out
+}
+
+// storable returns the value of a header in a form that can be stored.
+func storable(value string) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(value, "\uFFFD"), "\x00", "")
 }
