@@ -43,7 +43,7 @@ func (a Answer) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	}
 }
 
-// charsets encode text. In the text is no character beyond Latin-1.
+// charsets encode text, which has characters of Latin-1 only.
 var charsets = map[string]func(string) []byte{
 	"":                      func(text string) []byte { return []byte(text) },
 	"; charset=utf-8":       func(text string) []byte { return []byte("\ufeff" + text) },
