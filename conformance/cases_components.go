@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -121,6 +122,7 @@ func apiCallBounds(t *probe.Trial) {
 		default:
 			left, _ := strconv.Atoi(strings.TrimPrefix(r.URL.Path, "/"))
 			if left > 0 {
+				w.Header()["Set-Cookie"] = []string{"a=1", "b=2"}
 				http.Redirect(w, r, fmt.Sprint("/", left-1), http.StatusFound)
 			}
 		}
@@ -140,4 +142,13 @@ func apiCallBounds(t *probe.Trial) {
 	t.Equal("three redirects", string(run("/3").Status), "COMPLETED")
 	fault = failureOf(t, "four redirects", run("/4"))
 	t.Check(fault.Code == "UPSTREAM_ERROR" && strings.Contains(string(fault.Details), `"redirect"`), "four redirects: %+v", fault)
+	stopped := probe.Fetch(upstream + "/1").Waiting(15000)
+	stopped.Config["followRedirects"], stopped.Config["expectStatus"] = false, http.StatusFound
+	var got struct {
+		Status     int
+		Headers    map[string]string
+		SetCookies []string
+	}
+	t.NoError("a redirect that is not followed", json.Unmarshal(t.Execute(stopped).Output, &got))
+	t.Check(got.Status == http.StatusFound && got.Headers["location"] == "/0" && slices.Equal(got.SetCookies, []string{"a=1", "b=2"}), "a redirect that is not followed: %+v", got)
 }

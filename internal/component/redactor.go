@@ -1,6 +1,7 @@
 package component
 
 import (
+	"bytes"
 	"encoding/json"
 	"strings"
 	"unicode/utf8"
@@ -105,13 +106,24 @@ func (r *Redactor) details(data json.RawMessage) json.RawMessage {
 	return out
 }
 
+// FitDetails reports whether error details can hold this JSON object. If not, they would cut it or be
+// dropped.
+func FitDetails(data json.RawMessage) bool {
+	value, err := strictjson.Decode(data)
+	if err != nil {
+		return false
+	}
+	want, err := json.Marshal(value)
+	return err == nil && bytes.Equal((*Redactor)(nil).details(data), want)
+}
+
 // wordsOfErrors lists the field names of Weft's errors, and the values of code, class and kind.
 // These words are never redacted, even if a secret equals one of them: they reveal nothing about
 // the secret, and redacting them would destroy the structure of the error.
 var wordsOfErrors = func() map[string]bool {
 	words := map[string]bool{}
 	for _, word := range strings.Fields(`class upstreamCode upstreamMessage retryAfter revert kind reason panicCode selector name signature arguments data
-		from nonce replacedBy items failedItems first index componentId stageId code message errors pointer
+		from nonce replacedBy items failedItems first index componentId stageId code message errors pointer selected
 		values dns refused reset unreachable timeout tls redirect blocked_address too_large status connection malformed rpc error panic custom none`) {
 		words[word] = true
 	}

@@ -19,7 +19,7 @@ func TestUpdateMergesComponentIntoNextVersion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := `{"big":1.50,"options":{"b":{"x":1,"z":[null]},"c":{}},"url":"https://a.test"}`; string(got.Config) != want {
+	if want := `{"url":"https://a.test","options":{"b":{"x":1,"z":[null]},"c":{}},"big":1.50}`; string(got.Config) != want {
 		t.Errorf("got  %s\nwant %s", got.Config, want)
 	}
 	if got.WorkflowVersion != 2 || got.Name != "Ask" || string(got.Position) != "[1,2]" || got.ID != "call" || got.Module != "CALL" || string(got.Input) != "{}" {
@@ -38,6 +38,25 @@ func TestUpdateMergesComponentIntoNextVersion(t *testing.T) {
 	now, err := b.Get(b.ctx, b.workspace, made.ID, nil)
 	if err != nil || now.Version != 3 || !strings.Contains(string(now.Components), `"url":"https://o.test"`) {
 		t.Errorf("%s, %v", now.Components, err)
+	}
+}
+
+func TestUpdateKeepsTheOrderOfFields(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.Service = b.serviceOf(t, addressed(t))
+	const id = "019aa5f3-0a1b-7c2d-8e3f-4a5b6c7d8e9f"
+	made := b.create(t, components(`[{"id":"c","module":"RUN_WORKFLOW","config":{"z":1,"workflowId":"`+id+`","m":{"z":1,"a":2},"b":0,"a":2}}]`))
+	got, err := b.update(made.ID, "c", `{"y":{"q":1,"p":[{"d":1,"c":2}]},"b":null,"workflowId":"`+strings.ToUpper(id)+`","m":{"c":3,"z":4,"b":5},"x":6}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"z":1,"workflowId":"` + id + `","m":{"z":4,"a":2,"c":3,"b":5},"a":2,"y":{"q":1,"p":[{"d":1,"c":2}]},"x":6}`
+	if string(got.Config) != want {
+		t.Errorf("got  %s\nwant %s", got.Config, want)
+	}
+	if now, err := b.Get(b.ctx, b.workspace, made.ID, nil); err != nil || !strings.Contains(string(now.Components), want) {
+		t.Errorf("stored %s, %v", now.Components, err)
 	}
 }
 

@@ -1,6 +1,7 @@
 package workflow
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -44,60 +45,100 @@ func lowerID(module string, config json.RawMessage) (json.RawMessage, error) {
 	if module != component.RunWorkflow {
 		return config, nil
 	}
-	all, _, err := fieldsOf(config)
+	all, _, err := objectOf(config)
 	if err != nil {
 		return nil, err
 	}
 	var written string
-	if json.Unmarshal(all["workflowId"], &written) != nil {
+	if json.Unmarshal(all.fields["workflowId"], &written) != nil {
 		return config, nil // the ID is missing, or the schema rejects it
 	}
 	id, err := uuid.Parse(written)
 	if err != nil || written == id.String() || !strings.EqualFold(written, id.String()) {
 		return config, nil
 	}
-	if all["workflowId"], err = json.Marshal(id); err != nil {
-		return nil, fmt.Errorf("encode a workflow ID: %w", err)
-	}
-	return strictjson.Encode(all)
+	all.set("workflowId", json.RawMessage(`"`+id.String()+`"`))
+	return all.encode()
 }
 
 // merge applies a JSON merge patch (RFC 7396): null removes a field, objects are merged
 // recursively, and any other value replaces the old one. It keeps the encoding of values, such as
-// numbers.
+// numbers, and the order of fields. New fields follow in the order of the patch.
 func merge(target, patch json.RawMessage) (json.RawMessage, error) {
-	changes, isObject, err := fieldsOf(patch)
+	changes, isObject, err := objectOf(patch)
 	if err != nil || !isObject {
 		return patch, err
 	}
-	merged, isObject, err := fieldsOf(target)
+	merged, _, err := objectOf(target)
 	if err != nil {
 		return nil, err
 	}
-	if !isObject {
-		merged = map[string]json.RawMessage{}
-	}
-	for name, change := range changes {
-		if string(change) == "null" {
-			delete(merged, name)
+	for _, name := range changes.names {
+		if string(changes.fields[name]) == "null" {
+			delete(merged.fields, name)
 			continue
 		}
-		if merged[name], err = merge(merged[name], change); err != nil {
+		value, err := merge(merged.fields[name], changes.fields[name])
+		if err != nil {
 			return nil, err
 		}
+		merged.set(name, value)
 	}
-	return strictjson.Encode(merged)
+	return merged.encode()
 }
 
-// fieldsOf returns the fields of a JSON object. It returns nil for any other value.
-func fieldsOf(raw json.RawMessage) (all map[string]json.RawMessage, isObject bool, err error) {
+// object is a JSON object that keeps the order of its fields. Names of deleted fields may remain.
+type object struct {
+	names  []string
+	fields map[string]json.RawMessage
+}
+
+// objectOf returns the fields of a JSON object, and no fields for any other value.
+func objectOf(raw json.RawMessage) (o object, isObject bool, err error) {
 	if len(raw) == 0 || raw[0] != '{' {
-		return nil, false, nil
+		return o, false, nil
 	}
-	if err := json.Unmarshal(raw, &all); err != nil {
-		return nil, false, fmt.Errorf("decode a config: %w", err)
+	decoder := json.NewDecoder(bytes.NewReader(raw))
+	_, err = decoder.Token() // the opening brace
+	for err == nil && decoder.More() {
+		var name json.Token
+		var value json.RawMessage
+		if name, err = decoder.Token(); err == nil {
+			err = decoder.Decode(&value)
+			o.set(fmt.Sprint(name), value)
+		}
 	}
-	return all, true, nil
+	if err != nil {
+		return o, false, fmt.Errorf("decode a config: %w", err)
+	}
+	return o, true, nil
+}
+
+func (o *object) set(name string, value json.RawMessage) {
+	if o.fields == nil {
+		o.fields = map[string]json.RawMessage{}
+	}
+	if _, known := o.fields[name]; !known {
+		o.names = append(o.names, name)
+	}
+	o.fields[name] = value
+}
+
+func (o *object) encode() (json.RawMessage, error) {
+	var out bytes.Buffer
+	for _, name := range o.names {
+		value, there := o.fields[name]
+		if !there {
+			continue
+		}
+		field, err := strictjson.Encode(map[string]json.RawMessage{name: value})
+		if err != nil {
+			return nil, err
+		}
+		out.WriteByte(',')
+		out.Write(field[1 : len(field)-1])
+	}
+	return slices.Concat([]byte("{"), bytes.TrimPrefix(out.Bytes(), []byte(",")), []byte("}")), nil
 }
 
 // relativeTo changes the pointers of errors in the component that the caller changed, so that they

@@ -66,16 +66,16 @@ func needsUnrestricted(format string, args ...any) error {
 
 // changedField returns the first of the named fields of the config that has changed, or "".
 func changedField(before, now api.WorkflowComponent, names ...string) (string, error) {
-	was, _, err := fieldsOf(before.Config)
+	was, _, err := objectOf(before.Config)
 	if err != nil {
 		return "", err
 	}
-	is, _, err := fieldsOf(now.Config)
+	is, _, err := objectOf(now.Config)
 	if err != nil {
 		return "", err
 	}
 	for _, name := range names {
-		if !bytes.Equal(was[name], is[name]) {
+		if !bytes.Equal(was.fields[name], is.fields[name]) {
 			return name, nil
 		}
 	}

@@ -41,7 +41,7 @@ func (*apiCall) Describe() component.Descriptor {
 		Title:  "API call",
 		Description: "Sends an HTTP request and returns the status, headers and body of the response. " +
 			"Statuses 408, 425, 429 and 5xx are retryable failures. Retries honor Retry-After up to one hour. Every other status is a success, unless expectStatus is set. " +
-			"Up to three redirects are followed. They keep the method and the body, except that 303, and 301 and 302 after POST, become a GET. A redirect to another origin drops your headers; if it would send a body, the call fails. " +
+			"Up to three redirects are followed, unless followRedirects is false. They keep the method and the body, except that 303, and 301 and 302 after POST, become a GET. A redirect to another origin drops your headers; if it would send a body, the call fails. " +
 			"POST and PATCH requests have an Idempotency-Key header unless you set one. It is the same for all attempts and for reruns with the same input and config, so a server that supports it does the work once. " +
 			"After a crash, GET, PUT and DELETE requests are sent again. POST and PATCH requests are sent again only if you set an Idempotency-Key.",
 		Category: "HTTP",
@@ -71,7 +71,7 @@ func gives(_, raw, _ json.RawMessage, _ []string) []graph.Given {
 	if err != nil {
 		return nil
 	}
-	properties := map[string]bool{"status": true, "headers": true, "body": true, "bodyEncoding": true}
+	properties := map[string]bool{"status": true, "headers": true, "setCookies": true, "body": true, "bodyEncoding": true}
 	for name := range config.OutputMapping {
 		properties[name] = true
 	}
@@ -111,6 +111,8 @@ type config struct {
 	TimeoutMs     component.Integer `json:"timeoutMs"`
 	ExpectStatus  statuses          `json:"expectStatus"`
 	OutputMapping map[string]string `json:"outputMapping"`
+
+	FollowRedirects *bool `json:"followRedirects"` // nil: true
 }
 
 type input struct {
@@ -149,7 +151,11 @@ func (a *apiCall) Run(ctx context.Context, call component.Call) (component.Resul
 	if err != nil {
 		return component.Result{}, err
 	}
-	client := a.guard.Client(egress.ClientOptions{Timeout: timeout, Redirects: upstream.MaxRedirects, MaxBytes: upstream.MaxAnswer})
+	redirects := upstream.MaxRedirects
+	if config.FollowRedirects != nil && !*config.FollowRedirects {
+		redirects = 0
+	}
+	client := a.guard.Client(egress.ClientOptions{Timeout: timeout, Redirects: redirects, MaxBytes: upstream.MaxAnswer})
 	answer, err := upstream.Do(client, request)
 	if answer.Status != 0 && err != context.Canceled {
 		// The status decides first: a failure status says more than a broken body does.
@@ -158,7 +164,7 @@ func (a *apiCall) Run(ctx context.Context, call component.Call) (component.Resul
 		}
 	}
 	if err != nil {
-		return component.Result{}, once(config.Method, answer.Status, err)
+		return component.Result{}, unread(answer, config.OutputMapping, once(config.Method, answer.Status, err))
 	}
 	return render(answer, config.OutputMapping)
 }

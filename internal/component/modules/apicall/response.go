@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"maps"
 	"net/http"
 	"slices"
@@ -31,24 +32,20 @@ const (
 func render(answer upstream.Answer, mapping map[string]string) (component.Result, error) {
 	body := newBody(answer)
 	if len(body.text) > upstream.MaxAnswer {
-		return component.Result{}, component.Permanent(component.CodeUpstream, "the response has more than %d bytes in UTF-8", upstream.MaxAnswer).
-			With(upstream.Details{Class: egress.ClassTooLarge, Status: answer.Status})
+		return component.Result{}, unread(answer, mapping, component.Permanent(component.CodeUpstream, "the response has more than %d bytes in UTF-8", upstream.MaxAnswer).
+			With(upstream.Details{Class: egress.ClassTooLarge, Status: answer.Status}))
 	}
 	headers := headerValue(answer.Header)
-	output := map[string]any{"status": answer.Status, "headers": headers, "body": nil, "bodyEncoding": encodingOmitted}
+	output := map[string]any{"status": answer.Status, "headers": headers, "setCookies": cookies(answer.Header), "body": nil, "bodyEncoding": encodingOmitted}
 	var selected component.Result
 	if len(mapping) > 0 {
-		from := newSource(answer.Status, headers, body)
-		for _, name := range slices.Sorted(maps.Keys(mapping)) {
-			value, err := from.pick(mapping[name])
-			if err != nil {
-				return component.Result{}, unusable(answer, "outputMapping %s cannot be applied: %s", name, err)
-			}
-			output[name] = value
+		values, err := selection(answer, newSource(answer.Status, headers, body), mapping)
+		if err == nil {
+			maps.Copy(output, values)
+			selected, err = encode(answer, output)
 		}
-		var err error
-		if selected, err = encode(answer, output); err != nil {
-			return component.Result{}, err
+		if err != nil {
+			return component.Result{}, withSelected(err, values)
 		}
 	}
 	var failed error
@@ -68,6 +65,60 @@ func render(answer upstream.Answer, mapping map[string]string) (component.Result
 		return selected, nil
 	}
 	return component.Result{}, failed
+}
+
+// selection returns the values that the mapping selects and an output can hold. If there are others,
+// the error is that of the first one.
+func selection(answer upstream.Answer, from source, mapping map[string]string) (values map[string]any, first error) {
+	values = make(map[string]any, len(mapping))
+	for _, name := range slices.Sorted(maps.Keys(mapping)) {
+		value, err := from.pick(mapping[name])
+		if err != nil {
+			err = unusable(answer, "outputMapping %s cannot be applied: %s", name, err)
+		} else if _, err = encode(answer, map[string]any{name: value}); err == nil {
+			values[name] = value
+		}
+		if first == nil {
+			first = err
+		}
+	}
+	return values, first
+}
+
+// maxKept is the maximum size of the details with the selected values: half of what details can have,
+// because redacting a secret may lengthen them.
+const maxKept = 8 << 10
+
+// withSelected adds selected values to the details of an error, so that the ID of a payment isn't lost
+// because the value next to it can't be stored. It leaves out values that details would alter.
+func withSelected(err error, values map[string]any) error {
+	var details map[string]any
+	failed, ok := errors.AsType[*component.Error](err)
+	if !ok || json.Unmarshal(failed.Details, &details) != nil {
+		return err
+	}
+	kept := map[string]any{}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		kept[name] = values[name]
+		details["selected"] = kept
+		if data, err := json.Marshal(details); err != nil || len(data) > maxKept || !component.FitDetails(data) {
+			delete(kept, name)
+		}
+	}
+	if len(kept) == 0 {
+		return err
+	}
+	return failed.With(details)
+}
+
+// unread adds what the mapping selects from the status and the headers to the error of a response
+// whose body can't be read.
+func unread(answer upstream.Answer, mapping map[string]string, err error) error {
+	if answer.Status == 0 || len(mapping) == 0 {
+		return err
+	}
+	values, _ := selection(answer, newSource(answer.Status, headerValue(answer.Header), body{json: true, unknown: err}), mapping)
+	return withSelected(err, values)
 }
 
 // encode returns an output that can be stored. Otherwise its error names the field that can't.
@@ -152,8 +203,22 @@ func (b body) plain() bodyForm {
 func headerValue(header http.Header) map[string]any {
 	out := make(map[string]any, len(header))
 	for name, values := range header {
-		joined := strings.ToValidUTF8(strings.Join(values, ", "), "\uFFFD")
-		out[strings.ToLower(name)] = strings.ReplaceAll(joined, "\x00", "")
+		out[strings.ToLower(name)] = storable(strings.Join(values, ", "))
 	}
 	return out
+}
+
+// cookies returns the values of the Set-Cookie headers. Joined with commas, they couldn't be split
+// again, because dates have commas.
+func cookies(header http.Header) []string {
+	out := []string{}
+	for _, value := range header.Values("Set-Cookie") {
+		out = append(out, storable(value))
+	}
+	return out
+}
+
+// storable returns the value of a header in a form that can be stored.
+func storable(value string) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(value, "\uFFFD"), "\x00", "")
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/component/modules/upstream"
+	"github.com/weft-automation/weft/internal/kit/content"
 	"github.com/weft-automation/weft/internal/platform/egress"
 )
 
@@ -119,7 +120,12 @@ func (n *node) result(method string, answer upstream.Answer) (json.RawMessage, e
 		Result  json.RawMessage `json:"result"`
 		Error   *rpcError       `json:"error"`
 	}
-	err := json.Unmarshal(answer.Body, &envelope)
+	text, err := content.Text(answer.Header.Get("Content-Type"), answer.Body)
+	if err != nil {
+		err = protocolError(err.Error())
+	} else {
+		err = json.Unmarshal(text, &envelope)
+	}
 	if err == nil && envelope.Error != nil {
 		return nil, n.failure(*envelope.Error, answer)
 	}
