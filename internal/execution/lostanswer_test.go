@@ -52,9 +52,9 @@ func TestEX14AStartWhoseAnswerIsLostIsNotStuck(t *testing.T) {
 }
 
 // acceptance is the loss of the response to an acceptance. With an Idempotency-Key, the acceptance ends
-// with a COMMIT. Without one, it is one statement, whose row has three columns of 8, 1 and 8 bytes.
+// with a COMMIT. Without one, it is one statement, whose row has four columns: an empty reason, and 8, 1 and 8 bytes.
 func acceptance(workspace uuid.UUID, keyed bool) pgtest.Loss {
-	loss := pgtest.Loss{Request: string(workspace[:]), Response: []string{"D\x00\x00\x00\x23\x00\x03\x00\x00\x00\x08"}}
+	loss := pgtest.Loss{Request: string(workspace[:]), Response: []string{"D\x00\x00\x00\x27\x00\x04\x00\x00\x00\x00\x00\x00\x00\x08"}}
 	if keyed {
 		loss.Response = committed
 	}

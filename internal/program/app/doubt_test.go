@@ -58,7 +58,7 @@ func TestAWriteWhoseCommitIsInDoubtSucceedsOnce(t *testing.T) {
 		loss        pgtest.Loss
 		send        func() error
 	}{
-		{"execution", "component_executions WHERE $1 <> ''", pgtest.Loss{Request: string(w.id[:]), Response: []string{"D\x00\x00\x00\x23\x00\x03\x00\x00\x00\x08"}}, func() error {
+		{"execution", "component_executions WHERE $1 <> ''", pgtest.Loss{Request: string(w.id[:]), Response: []string{"D\x00\x00\x00\x27\x00\x04\x00\x00\x00\x00\x00\x00\x00\x08"}}, func() error {
 			_, err := post(t, "components", `{"module":"RANDOM_UUID","input":{},"config":{}}`)
 			return err
 		}},
