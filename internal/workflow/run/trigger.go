@@ -113,7 +113,7 @@ func (s *Service) Trigger(ctx context.Context, p TriggerParams) (Triggered, erro
 	}
 	failpoint.Reached(failpoint.AfterAccept)
 	s.Engine.Continue(context.WithoutCancel(ctx), key, n.started)
-	return s.answer(ctx, p, Triggered{RunID: n.id, JobID: n.job.All()[0]}, changed)
+	return s.answer(ctx, p, Triggered{RunID: n.id, JobID: n.jobID}, changed)
 }
 
 // repeat returns the run that an earlier request with the same claim started.
@@ -160,7 +160,7 @@ type newRun struct {
 	id        uuid.UUID
 	version   workflow.Loaded
 	reserve   credit.Amount
-	job       *postgres.Rows[int64] // the ID of its job
+	jobID     int64
 	variables []byte                // its environment variables, sealed
 	separate  bool                  // the first fold is not part of the transaction that accepts the run
 	started   *engine.Started
@@ -245,15 +245,20 @@ func (s *Service) accept(ctx context.Context, p TriggerParams, n *newRun) (earli
 	try := func() (err error) {
 		defer engine.RecoverPanic(&err)
 		return s.Executions.Accepting(ctx, func(how *execution.Acceptance) error {
+			var job *postgres.Rows[int64]
 			err := postgres.InTx(ctx, s.API, nil, func(tx *postgres.Tx) (err error) {
-				earlier, err = s.acceptTx(ctx, tx, how, p, n)
+				earlier, job, err = s.acceptTx(ctx, tx, how, p, n)
 				return err
 			})
+			if err == nil && earlier == uuid.Nil {
+				n.jobID = job.All()[0]
+			}
 			return postgres.Resolve(ctx, s.API, err, func(ctx context.Context) error {
 				if earlier != uuid.Nil {
 					return nil // the transaction of a repeat writes nothing
 				}
-				_, err := s.get(ctx, notify.Key{WorkspaceID: p.WorkspaceID, ID: n.id})
+				row, err := s.get(ctx, notify.Key{WorkspaceID: p.WorkspaceID, ID: n.id})
+				n.jobID = row.JobID
 				return err
 			})
 		})
@@ -269,16 +274,16 @@ func (s *Service) accept(ctx context.Context, p TriggerParams, n *newRun) (earli
 	return earlier, nil
 }
 
-// acceptTx does the work of accept in tx.
-func (s *Service) acceptTx(ctx context.Context, tx *postgres.Tx, how *execution.Acceptance, p TriggerParams, n *newRun) (earlier uuid.UUID, err error) {
+// acceptTx does the work of accept in tx. job receives the ID of the run's job.
+func (s *Service) acceptTx(ctx context.Context, tx *postgres.Tx, how *execution.Acceptance, p TriggerParams, n *newRun) (earlier uuid.UUID, job *postgres.Rows[int64], err error) {
 	if p.Once != nil {
 		var found bool
 		if earlier, found, err = p.Once.ClaimTx(ctx, tx); err != nil || found {
-			return earlier, err
+			return earlier, nil, err
 		}
 	}
 	if n.variables, err = s.Environment.Take(ctx, tx, p.WorkspaceID, n.id, n.version.Wanted(nil)); err != nil {
-		return uuid.Nil, err
+		return uuid.Nil, job, err
 	}
 	row := s.row(p, n)
 	bytes := storage.RunBytes + int64(len(n.input)+len(p.Metadata))
@@ -288,17 +293,17 @@ func (s *Service) acceptTx(ctx context.Context, tx *postgres.Tx, how *execution.
 		n.started, err = s.Engine.StartTx(ctx, tx, &row, n.version, bytes, how)
 	}
 	if err != nil {
-		return uuid.Nil, err
+		return uuid.Nil, job, err
 	}
 	batch := tx.AtCommit()
-	n.job = postgres.Returning[int64](batch, db.RunInsert, row)
+	job = postgres.Returning[int64](batch, db.RunInsert, row)
 	if p.Once != nil {
 		err = p.Once.KeepTx(ctx, batch, n.id)
 	}
 	if n.started != nil {
 		n.started.Queue(batch)
 	}
-	return uuid.Nil, err
+	return uuid.Nil, job, err
 }
 
 // row returns the row of a new run.
