@@ -174,7 +174,7 @@ soak-services: go $(NODE_DONE)
 
 # The packages of users are built, installed, upgraded and removed in a folder.
 soak-packages: go
-	@for program in dpkg npm systemd-analyze systemd-sysusers; do command -v $$program >/dev/null || { echo "make soak-packages needs $$program." >&2; exit 1; }; done
+	@for program in dpkg npm pg_dump systemd-analyze systemd-sysusers; do command -v $$program >/dev/null || { echo "make soak-packages needs $$program." >&2; exit 1; }; done
 	@test "$$(id -u)" = 0 || { echo "make soak-packages installs a package and runs it as its user: run it as root." >&2; exit 1; }
 	$(SOAK) -v ./internal/program/dist | $(FIGURES)
 
