@@ -45,7 +45,7 @@ RELEASED := conformance/released
 
 help:
 	@echo "make dev       build and run Weft on a private PostgreSQL"
-	@echo "make dist      archives, Debian and npm packages with checksums, in dist/"
+	@echo "make dist      archives, Debian and npm packages, a Helm chart and checksums, in dist/"
 	@echo "make test      every test (the first time 10 to 20 minutes on 2 cores)"
 	@echo "make soak      the long tests in parts, such as soak-kills; skips parts that passed at this commit"
 	@echo "make judges    tests that Specmatic makes of openapi.yaml; it takes Java 17"
