@@ -45,7 +45,7 @@ RELEASED := conformance/released
 
 help:
 	@echo "make dev       build and run Weft on a private PostgreSQL"
-	@echo "make dist      archives, Debian and npm packages with checksums, in dist/"
+	@echo "make dist      archives, Debian and npm packages, a Helm chart and checksums, in dist/"
 	@echo "make test      every test (the first time 10 to 20 minutes on 2 cores)"
 	@echo "make soak      the long tests in parts, such as soak-kills; skips parts that passed at this commit"
 	@echo "make judges    tests that Specmatic makes of openapi.yaml; it takes Java 17"
@@ -174,7 +174,7 @@ soak-services: go $(NODE_DONE)
 
 # The packages of users are built, installed, upgraded and removed in a folder.
 soak-packages: go
-	@for program in dpkg npm systemd-analyze systemd-sysusers; do command -v $$program >/dev/null || { echo "make soak-packages needs $$program." >&2; exit 1; }; done
+	@for program in dpkg npm pg_dump systemd-analyze systemd-sysusers; do command -v $$program >/dev/null || { echo "make soak-packages needs $$program." >&2; exit 1; }; done
 	@test "$$(id -u)" = 0 || { echo "make soak-packages installs a package and runs it as its user: run it as root." >&2; exit 1; }
 	$(SOAK) -v ./internal/program/dist | $(FIGURES)
 

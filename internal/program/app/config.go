@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/netip"
 	"net/url"
 	"os"
@@ -21,6 +22,7 @@ import (
 	"github.com/weft-automation/weft/internal/platform/retention"
 	"github.com/weft-automation/weft/internal/secret/seal"
 	"github.com/weft-automation/weft/internal/web/console"
+	"github.com/weft-automation/weft/internal/web/server"
 )
 
 // Config holds all settings of a process. Its zero value is not usable: get one from ConfigFromEnv,
@@ -110,22 +112,39 @@ func (c Config) componentTimeout() time.Duration {
 	return cmp.Or(c.ComponentTimeout, defaultComponentTimeout)
 }
 
+// Setting names a setting of `weft serve` and `weft work`.
+type Setting struct {
+	Name    string
+	Default string // "": depends on the machine, or none
+	Secret  bool   // the value is a secret, or a URL that may contain one
+}
+
+// Settings returns all settings.
+func Settings() []Setting {
+	all := slices.Clone(special)
+	for _, v := range variables {
+		all = append(all, Setting{Name: v.name, Default: v.standard})
+	}
+	return all
+}
+
 // variable is a setting read from an environment variable.
 type variable struct {
-	name string
-	read func(c *Config, value string) error
+	name     string
+	standard string // the default, in the form of the variable
+	read     func(c *Config, value string) error
 }
 
 var variables = []variable{
-	{"WEFT_ADDR", func(c *Config, v string) error { c.Addr = v; return nil }},
-	{"WEFT_OPS_ADDR", func(c *Config, v string) error { c.OpsAddr = v; return nil }},
-	{"WEFT_WORKERS", func(c *Config, v string) (err error) {
+	{"WEFT_ADDR", "127.0.0.1:8080", func(c *Config, v string) (err error) { c.Addr, err = parseAddress(v); return err }},
+	{"WEFT_OPS_ADDR", "127.0.0.1:9090", func(c *Config, v string) (err error) { c.OpsAddr, err = parseAddress(v); return err }},
+	{"WEFT_WORKERS", strconv.Itoa(defaultWorkers), func(c *Config, v string) (err error) {
 		if c.Workers, err = strconv.Atoi(v); err != nil || c.Workers < 1 || c.Workers > 10_000 {
 			return errors.New("must be a whole number from 1 to 10000")
 		}
 		return nil
 	}},
-	{"WEFT_API_RUNS_COMPONENTS", func(c *Config, v string) error {
+	{"WEFT_API_RUNS_COMPONENTS", "true", func(c *Config, v string) error {
 		runs, err := strconv.ParseBool(v)
 		if err != nil {
 			return errors.New("must be true or false")
@@ -133,52 +152,57 @@ var variables = []variable{
 		c.WorkersOnly = !runs
 		return nil
 	}},
-	{"WEFT_ALLOW_NETWORKS", func(c *Config, v string) (err error) { c.AllowNetworks, err = ParseNetworks(split(v)); return err }},
-	{"WEFT_TRUSTED_PROXIES", func(c *Config, v string) (err error) { c.TrustedProxies, err = ParseNetworks(split(v)); return err }},
-	{"WEFT_EGRESS_CA_FILE", func(c *Config, v string) (err error) { c.EgressRoots, err = ReadRoots(v); return err }},
-	{"WEFT_CALLBACK_SCHEDULE", func(c *Config, v string) (err error) { c.CallbackSchedule, err = ParseSchedule(split(v)); return err }},
-	{"WEFT_RETENTION", func(c *Config, v string) (err error) { c.Retention, err = parseRetention(v); return err }},
-	{"WEFT_TIMESTAMP_LEEWAY", func(c *Config, v string) (err error) {
+	{"WEFT_ALLOW_NETWORKS", "", func(c *Config, v string) (err error) { c.AllowNetworks, err = ParseNetworks(split(v)); return err }},
+	{"WEFT_TRUSTED_PROXIES", "", func(c *Config, v string) (err error) { c.TrustedProxies, err = ParseNetworks(split(v)); return err }},
+	{"WEFT_EGRESS_CA_FILE", "", func(c *Config, v string) (err error) { c.EgressRoots, err = ReadRoots(v); return err }},
+	{"WEFT_CALLBACK_SCHEDULE", joined(callback.DefaultSchedule()), func(c *Config, v string) (err error) { c.CallbackSchedule, err = ParseSchedule(split(v)); return err }},
+	{"WEFT_RETENTION", "30d", func(c *Config, v string) (err error) { c.Retention, err = parseRetention(v); return err }},
+	{"WEFT_TIMESTAMP_LEEWAY", "0s", func(c *Config, v string) (err error) {
 		if c.TimestampLeeway, err = time.ParseDuration(v); err != nil || c.TimestampLeeway < 0 || c.TimestampLeeway > 2*time.Second {
 			return errors.New("must be a duration from 0s to 2s")
 		}
 		return nil
 	}},
-	{"WEFT_DRAIN_DELAY", func(c *Config, v string) (err error) {
+	{"WEFT_DRAIN_DELAY", defaultDrainDelay.String(), func(c *Config, v string) (err error) {
 		c.DrainDelay, err = parseDuration(v, 0, maxDrainDelay)
 		return err
 	}},
-	{"WEFT_STOP_TIMEOUT", func(c *Config, v string) (err error) {
+	{"WEFT_STOP_TIMEOUT", defaultStopTimeout.String(), func(c *Config, v string) (err error) {
 		c.StopTimeout, err = parseDuration(v, time.Second, maxStopTimeout)
 		return err
 	}},
-	{"WEFT_COMPONENT_TIMEOUT", func(c *Config, v string) (err error) {
+	{"WEFT_COMPONENT_TIMEOUT", defaultComponentTimeout.String(), func(c *Config, v string) (err error) {
 		c.ComponentTimeout, err = parseDuration(v, time.Second, maxStopTimeout)
 		return err
 	}},
-	{"WEFT_CONNECTIONS", func(c *Config, v string) (err error) { c.Connections, err = parseConnections(v); return err }},
-	{"WEFT_CONNECTIONS_PER_ADDRESS", func(c *Config, v string) (err error) { c.ConnectionsPerAddress, err = parseConnections(v); return err }},
-	{"WEFT_BUFFER_MEMORY", func(c *Config, v string) error {
+	{"WEFT_CONNECTIONS", "", func(c *Config, v string) (err error) { c.Connections, err = parseConnections(v); return err }},
+	{"WEFT_CONNECTIONS_PER_ADDRESS", "", func(c *Config, v string) (err error) { c.ConnectionsPerAddress, err = parseConnections(v); return err }},
+	{"WEFT_BUFFER_MEMORY", strconv.Itoa(server.DefaultMemory >> 20), func(c *Config, v string) error {
 		mebibytes, err := strconv.ParseInt(v, 10, 32)
 		if c.BufferMemory = mebibytes << 20; err != nil || mebibytes < 64 {
 			return errors.New("must be a whole number of MiB, at least 64")
 		}
 		return nil
 	}},
-	{"WEFT_CLOCK_TOLERANCE", func(c *Config, v string) (err error) {
+	{"WEFT_CLOCK_TOLERANCE", defaultClockTolerance.String(), func(c *Config, v string) (err error) {
 		if c.ClockTolerance, err = time.ParseDuration(v); err != nil || c.ClockTolerance < 100*time.Millisecond || c.ClockTolerance > time.Minute {
 			return errors.New("must be a duration from 100ms to 1m")
 		}
 		return nil
 	}},
-	{"WEFT_LOG_LEVEL", func(c *Config, v string) error { return c.LogLevel.UnmarshalText([]byte(v)) }},
+	{"WEFT_LOG_LEVEL", "info", func(c *Config, v string) error { return c.LogLevel.UnmarshalText([]byte(v)) }},
 }
 
-// known lists the variables that are read elsewhere: master keys and mail settings below, the
-// others by tests and the CLI.
+// special are the settings that no variable reads, because they depend on each other or are required.
+var special = []Setting{
+	{Name: "DATABASE_URL", Secret: true}, {Name: "WEFT_MASTER_KEY", Secret: true}, {Name: "WEFT_MASTER_KEYS_OLD", Secret: true},
+	{Name: "WEFT_SMTP_URL", Secret: true}, {Name: "WEFT_SMTP_FROM"}, {Name: "WEFT_PUBLIC_URL"},
+	{Name: "OTEL_EXPORTER_OTLP_ENDPOINT", Secret: true},
+}
+
+// known lists the variables that tests and the CLI read.
 var known = []string{
-	"WEFT_SMTP_URL", "WEFT_SMTP_FROM", "WEFT_PUBLIC_URL",
-	"WEFT_MASTER_KEY", "WEFT_MASTER_KEYS_OLD", "WEFT_DATA_DIR", "WEFT_CREDENTIALS", "WEFT_BASE_URL",
+	"WEFT_DATA_DIR", "WEFT_CREDENTIALS", "WEFT_BASE_URL",
 	"WEFT_URL", "WEFT_API_KEY", "WEFT_API_SECRET", // used by the client files that users copy
 	"WEFT_CALLBACK_SECRET", "WEFT_CRASH_AT", "WEFT_TEST_DATABASE_URL", "WEFT_SOAK",
 }
@@ -186,11 +210,7 @@ var known = []string{
 // ConfigFromEnv reads the environment of `weft serve` and `weft work`. It returns all problems
 // joined into one error, which contains no secret values.
 func ConfigFromEnv(environ []string) (Config, error) {
-	c := Config{
-		Addr: "127.0.0.1:8080", OpsAddr: "127.0.0.1:9090", Workers: defaultWorkers,
-		CallbackSchedule: callback.DefaultSchedule(),
-		DrainDelay:       defaultDrainDelay, StopTimeout: defaultStopTimeout, ComponentTimeout: defaultComponentTimeout,
-	}
+	var c Config
 	env := map[string]string{}
 	var faults []error
 	for _, entry := range environ {
@@ -201,7 +221,7 @@ func ConfigFromEnv(environ []string) (Config, error) {
 		}
 	}
 	for _, v := range variables {
-		if value := env[v.name]; value != "" {
+		if value := cmp.Or(env[v.name], v.standard); value != "" {
 			if err := v.read(&c, value); err != nil {
 				faults = append(faults, fmt.Errorf("%s: %w", v.name, err))
 			}
@@ -232,40 +252,7 @@ func ClockToleranceFromEnv(environ []string) time.Duration {
 }
 
 func isKnown(name string) bool {
-	return slices.Contains(known, name) ||
-		slices.ContainsFunc(variables, func(v variable) bool { return v.name == name })
-}
-
-// KeyringFromEnv returns the master keys from the environment, read as `weft serve` and `weft work`
-// do.
-func KeyringFromEnv(environ []string) (*seal.Keyring, error) {
-	env := map[string]string{}
-	for _, entry := range environ {
-		name, value, _ := strings.Cut(entry, "=")
-		env[name] = value
-	}
-	return keyring(env["WEFT_MASTER_KEY"], env["WEFT_MASTER_KEYS_OLD"])
-}
-
-// keyring returns a keyring whose primary key seals. The other keys, as "base64,base64", only open
-// values. They are older keys, or the next primary key.
-func keyring(primary, old string) (*seal.Keyring, error) {
-	if primary == "" {
-		return nil, errors.New("WEFT_MASTER_KEY: must be set to the base64 of 32 random bytes (openssl rand -base64 32)")
-	}
-	key, err := seal.ParseKey(primary)
-	if err != nil {
-		return nil, fmt.Errorf("WEFT_MASTER_KEY: %w", err)
-	}
-	var others []seal.Key
-	for _, text := range split(old) {
-		other, err := seal.ParseKey(text)
-		if err != nil {
-			return nil, fmt.Errorf("WEFT_MASTER_KEYS_OLD: %w", err)
-		}
-		others = append(others, other)
-	}
-	return seal.NewKeyring(key, others...)
+	return slices.Contains(known, name) || slices.ContainsFunc(Settings(), func(s Setting) bool { return s.Name == name })
 }
 
 // ParseNetworks parses networks in CIDR notation. A bare address is a network of one.
@@ -339,6 +326,23 @@ func parseRetention(text string) (time.Duration, error) {
 		return 0, errors.New("must be a duration such as 30d or 720h, at least 1d")
 	}
 	return kept, nil
+}
+
+// parseAddress returns an address to listen at.
+func parseAddress(text string) (string, error) {
+	_, port, err := net.SplitHostPort(text)
+	if _, unknown := strconv.ParseUint(port, 10, 16); err != nil || unknown != nil {
+		return text, errors.New("must be an address and a port, such as 127.0.0.1:8080 or :8080")
+	}
+	return text, nil
+}
+
+func joined(delays []time.Duration) string {
+	texts := make([]string, len(delays))
+	for i, delay := range delays {
+		texts[i] = delay.String()
+	}
+	return strings.Join(texts, ",")
 }
 
 func parseConnections(text string) (int, error) {

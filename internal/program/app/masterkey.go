@@ -171,3 +171,35 @@ func writeKeys(path string, keys []string) (string, error) {
 	}
 	return next.Name(), err
 }
+
+// KeyringFromEnv returns the master keys from the environment, read as `weft serve` and `weft work`
+// do.
+func KeyringFromEnv(environ []string) (*seal.Keyring, error) {
+	env := map[string]string{}
+	for _, entry := range environ {
+		name, value, _ := strings.Cut(entry, "=")
+		env[name] = value
+	}
+	return keyring(env["WEFT_MASTER_KEY"], env["WEFT_MASTER_KEYS_OLD"])
+}
+
+// keyring returns a keyring whose primary key seals. The other keys, as "base64,base64", only open
+// values. They are older keys, or the next primary key.
+func keyring(primary, old string) (*seal.Keyring, error) {
+	if primary == "" {
+		return nil, errors.New("WEFT_MASTER_KEY: must be set to the base64 of 32 random bytes (openssl rand -base64 32)")
+	}
+	key, err := seal.ParseKey(primary)
+	if err != nil {
+		return nil, fmt.Errorf("WEFT_MASTER_KEY: %w", err)
+	}
+	var others []seal.Key
+	for _, text := range split(old) {
+		other, err := seal.ParseKey(text)
+		if err != nil {
+			return nil, fmt.Errorf("WEFT_MASTER_KEYS_OLD: %w", err)
+		}
+		others = append(others, other)
+	}
+	return seal.NewKeyring(key, others...)
+}

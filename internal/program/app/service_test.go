@@ -247,6 +247,10 @@ func TestOP03WrongSchemaPreventsStartWithAClearError(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), tc.want) {
 				t.Errorf("got error %v, want one that contains %q", err, tc.want)
 			}
+			// Where the cure is not weft migrate, weft migrate also rejects the database.
+			if err := Migrate(t.Context(), dsn); !strings.Contains(tc.want, "weft migrate") && (err == nil || !strings.Contains(err.Error(), tc.want)) {
+				t.Errorf("weft migrate: got error %v, want one that contains %q", err, tc.want)
+			}
 		})
 	}
 }

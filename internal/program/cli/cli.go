@@ -35,6 +35,7 @@ type commands struct {
 	Serve   serveCommand   `cmd:"" help:"Run the API (any number of processes)."`
 	Work    workCommand    `cmd:"" help:"Run the workers (any number of processes)."`
 	Migrate migrateCommand `cmd:"" help:"Bring the database to this binary's schema."`
+	Config  configCommand  `cmd:"" help:"Show and check the settings of serve and work."`
 
 	Call       callCommand       `cmd:"" help:"Run a component and print its output."`
 	Run        workflowsRun      `cmd:"" help:"Start a run of a workflow."`
@@ -85,7 +86,9 @@ type session struct {
 	command        *kong.Node
 	ctx            context.Context
 	program        string
-	environ        []string
+	environ        []string          // with the settings of --config
+	files          map[string]string // the file of each setting that a file sets
+	badFiles       error             // faults in those files
 	stdin          io.Reader
 	stdout, stderr io.Writer
 }
@@ -202,12 +205,18 @@ func Run(ctx context.Context, p Process) (code int) {
 		return exitUsage
 	}
 	command, err := parser.Parse(p.Args)
+	if err == nil && s.readSettings(command) { // which change the defaults of flags
+		all = commands{}
+		if parser, err = newParser(s, &all); err == nil {
+			command, err = parser.Parse(p.Args)
+		}
+	}
 	if err != nil {
 		return s.failParse(err, p.Args)
 	}
 	s.look, s.command = all.Look, command.Selected()
 	if s.query, err = s.compile(); err == nil {
-		err = command.Run(s)
+		err = s.run(command)
 	}
 	if err == nil {
 		return exitDone
@@ -216,6 +225,14 @@ func Run(ctx context.Context, p Process) (code int) {
 		s.complain("weft: %s", plain(err))
 	}
 	return exitCode(err)
+}
+
+// run runs the command. Only weft config check runs with faults in the files of --config.
+func (s *session) run(command *kong.Context) error {
+	if s.badFiles != nil && s.command.Target.Type() != reflect.TypeFor[configCheck]() {
+		return coded{s.badFiles, exitUsage}
+	}
+	return command.Run(s)
 }
 
 // plain returns the text of an error without its code.

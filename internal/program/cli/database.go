@@ -19,6 +19,7 @@ import (
 
 // database selects the database of commands that work on the server's side.
 type database struct {
+	configured
 	DatabaseURL string `name:"database-url" placeholder:"URL" default:"${database_url}" help:"PostgreSQL of the service ($$DATABASE_URL)."`
 	DataDir     string `name:"data-dir" placeholder:"DIR" default:"${data_dir}" help:"Data folder of weft dev. Without a database URL, the private PostgreSQL in this folder is used (${default})."`
 }

@@ -86,7 +86,7 @@ func TestEveryCommandKeepsTheRulesOfTheCommandLine(t *testing.T) {
 	if err != nil || json.Unmarshal(text, &own) != nil {
 		t.Fatal(err)
 	}
-	run(t, environ, "", "keys", "create", "--new-workspace", "--workspace=none", "--plan=growth", "--base-url="+own.BaseURL, "--out="+none).check(t, 0, "", "Key ")
+	run(t, environ, "", "keys", "create", "--new-workspace", "--workspace=none", "--plan=enterprise", "--base-url="+own.BaseURL, "--out="+none).check(t, 0, "", "Key ")
 	environ = []string{"WEFT_CREDENTIALS=" + none, environ[1]}
 	file := writeYAML(t, workflowYAML)
 	for _, node := range all {

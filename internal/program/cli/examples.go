@@ -14,6 +14,9 @@ var examples = map[string]string{
 	"work":    "work --ops-addr 127.0.0.1:9091",
 	"migrate": "migrate --database-url postgres://weft@db/weft",
 
+	"config show":  "config show\nconfig show --config /etc/weft/weft.env -o json",
+	"config check": "config check --config /etc/weft/weft.env",
+
 	"call":       "call RANDOM_UUID\ncall HASH algorithm=keccak256 data=hello\ncall API_CALL apiUrl=https://example.com method=GET -o json",
 	"run":        "run fanOut --watch\nrun hello.yaml --input '{\"n\": 21}'",
 	"components": "components\ncomponents HASH\ncomponents --category UTILITY --jq '.[].module'",

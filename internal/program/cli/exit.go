@@ -30,7 +30,7 @@ const (
 var meanings = []string{
 	"Done: the command succeeded.",
 	"Failed: the execution or run did not complete, or the command failed for another reason.",
-	"Usage: a flag or an argument is missing or not valid. Nothing was sent.",
+	"Usage: a flag, an argument or a setting is missing or not valid. Nothing was sent.",
 	"Authentication: credentials are missing, not accepted, or not sufficient. From weft conform: some parts were not judged.",
 	"Not found: the service has nothing with this ID or name.",
 	"Unreachable: no service answers, or it is not available now.",

@@ -66,29 +66,25 @@ func (c *devCommand) logLevel(s *session) string {
 	return cmp.Or(c.LogLevel, "warn")
 }
 
-type serveCommand struct {
-	Addr    *string `placeholder:"ADDR" help:"Address of the API ($$WEFT_ADDR, 127.0.0.1:8080)."`
-	OpsAddr *string `name:"ops-addr" placeholder:"ADDR" help:"Address of health and metrics ($$WEFT_OPS_ADDR, 127.0.0.1:9090)."`
-}
+type serveCommand struct{ serveFlags }
 
 // settings describes where serve and work read their settings.
-const settings = "The settings are environment variables. DATABASE_URL and WEFT_MASTER_KEY must be set. The guide /docs/settings describes all of them, and weft doctor checks them."
+const settings = "The settings are environment variables or lines in the files of --config. DATABASE_URL and WEFT_MASTER_KEY must be set. The guide /docs/settings describes all of them, weft config check checks them, and weft config show shows where each comes from."
 
 // Help returns the additional text of --help.
 func (c *serveCommand) Help() string { return settings }
 
 // Run runs the API without workers.
 func (c *serveCommand) Run(s *session) error {
-	cfg, err := app.ConfigFromEnv(s.environ)
+	cfg, err := c.read(s)
 	if err != nil {
 		return err
 	}
-	override(&cfg.Addr, c.Addr)
-	override(&cfg.OpsAddr, c.OpsAddr)
 	return app.Run(s.ctx, cfg, telemetry.NewLogger(s.stderr, cfg.LogLevel))
 }
 
 type workCommand struct {
+	configured
 	OpsAddr *string `name:"ops-addr" placeholder:"ADDR" help:"Address of health and metrics; empty for none ($$WEFT_OPS_ADDR, 127.0.0.1:9091)."`
 }
 
@@ -104,18 +100,13 @@ func (c *workCommand) Run(s *session) error {
 	if s.getenv("WEFT_OPS_ADDR") == "" {
 		cfg.OpsAddr = app.WorkersOpsAddr
 	}
-	override(&cfg.OpsAddr, c.OpsAddr)
+	cfg.OpsAddr = *cmp.Or(c.OpsAddr, &cfg.OpsAddr)
 	cfg.Addr, cfg.Work = "", true
 	return app.Run(s.ctx, cfg, telemetry.NewLogger(s.stderr, cfg.LogLevel))
 }
 
-func override(setting *string, flag *string) {
-	if flag != nil {
-		*setting = *flag
-	}
-}
-
 type migrateCommand struct {
+	configured
 	DatabaseURL string `name:"database-url" default:"${database_url}" placeholder:"URL" help:"The PostgreSQL to migrate ($$DATABASE_URL)."`
 }
 

@@ -1,6 +1,6 @@
 // Command dist builds what users install: an archive, a software bill of materials, a Debian
-// package and an npm package for each platform, and the SHA-256 checksums of all files. `make dist`
-// runs it.
+// package and an npm package for each platform, a Helm chart, and the SHA-256 checksums of all files.
+// `make dist` runs it.
 //
 // It owns the sources of the packages, which are in its folders. It does not sign or publish. Its one
 // invariant: the same sources, Go release, version and time make the same bytes, so nothing here
@@ -91,6 +91,9 @@ func (r release) build(ctx context.Context, platforms []string) error {
 	}
 	if err := r.npmLauncher(binaries); err != nil {
 		return fmt.Errorf("package weft for npm: %w", err)
+	}
+	if err := r.chart(); err != nil {
+		return fmt.Errorf("package weft for Kubernetes: %w", err)
 	}
 	return r.checksums()
 }

@@ -7,7 +7,7 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"net/http"
@@ -148,15 +148,22 @@ func (h *host) unit(t *testing.T, name string, extra ...string) (*exec.Cmd, *byt
 	return cmd, out
 }
 
-// run starts a unit, waits until it is ready and returns its process and address.
-func (h *host) run(t *testing.T, name string) (*exec.Cmd, string) {
+// start starts a unit and returns its process and addresses.
+func (h *host) start(t *testing.T, name string) (cmd *exec.Cmd, api, ops string) {
 	t.Helper()
-	api, ops := freeAddress(t), freeAddress(t)
-	cmd, _ := h.unit(t, name, "WEFT_ADDR="+api, "WEFT_OPS_ADDR="+ops, "WEFT_DRAIN_DELAY=0s")
+	api, ops = freeAddress(t), freeAddress(t)
+	cmd, _ = h.unit(t, name, "WEFT_ADDR="+api, "WEFT_OPS_ADDR="+ops, "WEFT_DRAIN_DELAY=0s")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	waittest.Until(t, name+" is ready", func() bool { return status(t.Context(), "http://"+ops+"/readyz") == http.StatusOK })
+	return cmd, api, ops
+}
+
+// run starts a unit, waits until it is ready and returns its process and address.
+func (h *host) run(t *testing.T, name string) (*exec.Cmd, string) {
+	t.Helper()
+	cmd, api, ops := h.start(t, name)
+	waittest.Until(t, name+" is ready", func() bool { code, _ := readiness(t.Context(), ops); return code == http.StatusOK })
 	return cmd, api
 }
 
@@ -180,17 +187,22 @@ func freeAddress(t *testing.T) string {
 	return listener.Addr().String()
 }
 
-func status(ctx context.Context, url string) int {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+// readiness returns the response of /readyz; 0: none.
+func readiness(ctx context.Context, ops string) (int, string) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+ops+"/readyz", nil)
 	if err != nil {
-		return 0
+		return 0, err.Error()
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return 0
+		return 0, err.Error()
 	}
 	defer response.Body.Close()
-	return response.StatusCode
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return 0, err.Error()
+	}
+	return response.StatusCode, string(body)
 }
 
 // emptyDatabase creates a database without Weft's schema.
@@ -257,25 +269,15 @@ func TestDebianPackageInstallsUpgradesAndKeepsTheMasterKey(t *testing.T) {
 		must(t, "systemd-analyze", "security", "--offline=true", "--threshold=20", "--root="+h.root, unit)
 	}
 
-	// The package's user may not open the folder of the test server's socket.
-	settings := "DATABASE_URL=" + pgtest.NewCutter(t, dsn).DSN + "\n"
-	if err := os.WriteFile(h.path("etc/weft/weft.env"), []byte(settings), 0o640); err != nil {
-		t.Fatal(err)
-	}
+	settings := h.use(t, dsn)
 	const tables = "pg_tables WHERE schemaname NOT IN ('pg_catalog', 'information_schema')"
 	if n := count(t, dsn, tables); n != 0 {
 		t.Errorf("the installation created %d tables", n)
 	}
-	migrate, _ := h.unit(t, "weft-migrate")
-	if err := migrate.Run(); err != nil {
-		t.Fatal(err)
-	}
+	h.migrate(t)
 	serve, api := h.run(t, "weft-serve")
 	work, _ := h.run(t, "weft-work")
-	credentials := filepath.Join(t.TempDir(), "credentials.json")
-	h.weft(t, "admin", "owner", "acme", "ada@example.org", "--new-workspace")
-	h.weft(t, "admin", "credits", "acme", "1000", "--reference", "order 1")
-	h.weft(t, "keys", "create", "--workspace", "acme", "--label", "first", "--base-url", "http://"+api, "--out", credentials)
+	credentials := h.newKey(t, api)
 	h.weft(t, "call", "RANDOM_UUID", "--credentials", credentials)
 
 	h.install(t, second)
@@ -306,6 +308,35 @@ func TestDebianPackageInstallsUpgradesAndKeepsTheMasterKey(t *testing.T) {
 	}
 }
 
+// use writes the address of the database to the settings, and returns them. The package's user may
+// not open the folder of the test server's socket.
+func (h *host) use(t *testing.T, dsn string) (settings string) {
+	t.Helper()
+	settings = "DATABASE_URL=" + pgtest.NewCutter(t, dsn).DSN + "\n"
+	if err := os.WriteFile(h.path("etc/weft/weft.env"), []byte(settings), 0o640); err != nil {
+		t.Fatal(err)
+	}
+	return settings
+}
+
+func (h *host) migrate(t *testing.T) {
+	t.Helper()
+	migrate, _ := h.unit(t, "weft-migrate")
+	if err := migrate.Run(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// newKey creates a workspace with credits, and returns the file with its API key.
+func (h *host) newKey(t *testing.T, api string) (credentials string) {
+	t.Helper()
+	credentials = filepath.Join(t.TempDir(), "credentials.json")
+	h.weft(t, "admin", "owner", "acme", "ada@example.org", "--new-workspace")
+	h.weft(t, "admin", "credits", "acme", "1000", "--reference", "order 1")
+	h.weft(t, "keys", "create", "--workspace", "acme", "--label", "first", "--base-url", "http://"+api, "--out", credentials)
+	return credentials
+}
+
 // weft runs a command of the installed binary with the settings of the units.
 func (h *host) weft(t *testing.T, args ...string) {
 	t.Helper()
@@ -332,40 +363,5 @@ func TestPackagesAreReproducible(t *testing.T) {
 	t.Logf("SHA256SUMS of both:\n%s", one)
 	if list := read(t, filepath.Join(r.out, "weft_v0.1.0_linux_"+runtime.GOARCH+".cdx.json")); !strings.Contains(list, `"pkg:golang/github.com/jackc/pgx/v5@v`) {
 		t.Errorf("the bill of materials lacks a module: %s", list)
-	}
-}
-
-// npm installs the packed files without a network. The packages of other platforms are missing, as
-// they are for users.
-func TestNpmPackageRunsTheBinary(t *testing.T) {
-	if waittest.LeftToSoak(t, "internal/program/dist.TestLauncherOfNpmParses") {
-		return
-	}
-	atRoot(t)
-	r, dir := built(t, "v0.1.0"), t.TempDir()
-	here := binary{system: "linux", arch: runtime.GOARCH}
-	if err := r.npmLauncher([]binary{here, {system: "darwin", arch: "arm64"}}); err != nil {
-		t.Fatal(err)
-	}
-	packs := []string{"npm-weft-0.1.0.tgz", "npm-" + platformPackage(here) + "-0.1.0.tgz"}
-	for i, name := range packs {
-		packs[i] = filepath.Join(r.out, name)
-	}
-	must(t, "npm", append([]string{"install", "--offline", "--no-audit", "--no-fund", "--cache", t.TempDir(), "--prefix", dir}, packs...)...)
-	launcher := filepath.Join(dir, "node_modules", ".bin", "weft")
-	if got := must(t, launcher, "--version"); !strings.Contains(got, "v0.1.0") {
-		t.Errorf("the installed version is %s", got)
-	}
-	cmd, _ := prepare(t, launcher, "no-such-command")
-	var exit *exec.ExitError
-	if err := cmd.Run(); !errors.As(err, &exit) || exit.ExitCode() < 1 {
-		t.Errorf("an unknown command exits with %v", err)
-	}
-	if err := os.RemoveAll(filepath.Join(dir, "node_modules", filepath.FromSlash(scope+platformPackage(here)))); err != nil {
-		t.Fatal(err)
-	}
-	cmd, out := prepare(t, launcher, "--version")
-	if err := cmd.Run(); err == nil || !strings.Contains(out.String(), fmt.Sprintf("the package %s%s is not installed", scope, platformPackage(here))) {
-		t.Errorf("without its binary: %v: %s", err, out)
 	}
 }

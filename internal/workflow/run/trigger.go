@@ -161,8 +161,8 @@ type newRun struct {
 	version   workflow.Loaded
 	reserve   credit.Amount
 	jobID     int64
-	variables []byte                // its environment variables, sealed
-	separate  bool                  // the first fold is not part of the transaction that accepts the run
+	variables []byte // its environment variables, sealed
+	separate  bool   // the first fold is not part of the transaction that accepts the run
 	started   *engine.Started
 	input     json.RawMessage // in its stored form
 }
