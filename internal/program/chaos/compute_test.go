@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -39,13 +41,13 @@ func TestMTAWorkspaceThatComputesDoesNotSlowAnother(t *testing.T) {
 			}
 		})
 	})
-	figures.note(t, "median alone %v, beside %d connections that compute %v; one of them made %d calls in %v",
+	figures.note(t, "median alone %v, next to %d connections that compute %v; one of them made %d calls in %v",
 		median(alone), computingClients, median(attacked), calls, hostileTime)
 	if calls == 0 {
 		t.Error("no call of the other workspace finished, so this proves nothing")
 	}
 	if median(attacked) > computingSlowdown*median(alone) {
-		t.Errorf("the median was %v alone and %v beside a workspace that computes", median(alone), median(attacked))
+		t.Errorf("the median was %v alone and %v next to a workspace that computes", median(alone), median(attacked))
 	}
 }
 
@@ -74,7 +76,7 @@ func TestMTRunsWithLargeOutputsStayWithinMemory(t *testing.T) {
 	})
 	h.allFinal(t)
 	peak := peakMemory(t, h.process)
-	figures.note(t, "median alone %v, beside %d runs with outputs of 68 x 900 kB %v; peak memory %d MiB", median(alone), largeRuns, median(attacked), peak>>20)
+	figures.note(t, "median alone %v, next to %d runs with outputs of 68 x 900 kB %v; peak memory %d MiB", median(alone), largeRuns, median(attacked), peak>>20)
 	if completed := h.of("SELECT count(*) FROM run_stages WHERE workspace_id = $1 AND status = 'COMPLETED' AND component_id = 'x'"); completed == 0 {
 		t.Error("no large output was stored, so this proves nothing")
 	}
@@ -82,7 +84,7 @@ func TestMTRunsWithLargeOutputsStayWithinMemory(t *testing.T) {
 		t.Errorf("the process used %d MiB of memory", peak>>20)
 	}
 	if median(attacked) > computingSlowdown*median(alone) {
-		t.Errorf("the median was %v alone and %v beside the runs", median(alone), median(attacked))
+		t.Errorf("the median was %v alone and %v next to the runs", median(alone), median(attacked))
 	}
 }
 
@@ -108,3 +110,49 @@ func slowPattern() api.ExecuteComponentRequest {
 }
 
 func median(took []time.Duration) time.Duration { return slices.Sorted(slices.Values(took))[len(took)/2] }
+
+// Retries start when they are due: one and two seconds after the attempt before, with a jitter of a
+// fifth (decision 4.2).
+func TestEXRetriesStartWhenTheyAreDue(t *testing.T) {
+	if waittest.LeftToSoak(t, "internal/execution.TestARetryStartsWhenItIsDue") {
+		return
+	}
+	s := newScene(t, shared)
+	var mu sync.Mutex
+	arrived := map[string][]time.Time{}
+	refusing := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		arrived[r.URL.RawQuery] = append(arrived[r.URL.RawQuery], time.Now())
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}))
+	defer refusing.Close()
+	h := &hostile{scene: s, process: s.start("serve"), evil: s.tenants[0]}
+	s.start("work")
+	for i := range 10 {
+		call := api.ExecuteComponentRequest{
+			Module: "API_CALL", Input: json.RawMessage(`{"headers":{}}`), Attempts: new(int32(3)),
+			Config: fmt.Appendf(nil, `{"apiUrl":"%s/?call=%d","method":"GET"}`, refusing.URL, i),
+		}
+		if _, _, err := h.client(h.process, h.evil).Execute(t.Context(), call, http.Header{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, time.Minute, "all executions to be final", func() (bool, string) {
+		n := s.number("SELECT count(*) FROM component_executions WHERE finished_at IS NULL")
+		return n == 0, fmt.Sprintf("%d are not", n)
+	})
+	var first, second []time.Duration
+	for call, at := range arrived {
+		if len(at) != 3 {
+			t.Errorf("%s: %d attempts", call, len(at))
+			continue
+		}
+		first, second = append(first, at[1].Sub(at[0])), append(second, at[2].Sub(at[1]))
+	}
+	figures.note(t, "gaps %v to %v and %v to %v", slices.Min(first), slices.Max(first), slices.Min(second), slices.Max(second))
+	if slices.Min(first) < 800*time.Millisecond || slices.Max(first) > 1250*time.Millisecond ||
+		slices.Min(second) < 1600*time.Millisecond || slices.Max(second) > 2450*time.Millisecond {
+		t.Errorf("gaps %v and %v", first, second)
+	}
+}
