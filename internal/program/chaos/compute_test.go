@@ -109,7 +109,9 @@ func slowPattern() api.ExecuteComponentRequest {
 	return api.ExecuteComponentRequest{Module: "REGEX_MATCH", Input: input, Config: json.RawMessage(`{}`), WaitForMs: new(int32(10_000))}
 }
 
-func median(took []time.Duration) time.Duration { return slices.Sorted(slices.Values(took))[len(took)/2] }
+func median(took []time.Duration) time.Duration {
+	return slices.Sorted(slices.Values(took))[len(took)/2]
+}
 
 // Retries start when they are due: one and two seconds after the attempt before, with a jitter of a
 // fifth (decision 4.2).
