@@ -1902,9 +1902,9 @@ type Hook struct {
 	// Verification How a delivery is authenticated. The secret is not shown.
 	Verification Verification `json:"verification"`
 
-	// Warnings Warnings about the hook. It accepts deliveries nevertheless. Only in the response of a request that creates
-	// the hook or replaces its verification. Absent if there are no warnings.
-	Warnings []HookWarning `json:"warnings,omitempty"`
+	// Warnings Warnings about the hook. It accepts deliveries nevertheless. Only in the response of a request that creates or
+	// replaces the hook, which always has it: empty if there are no warnings, or if the request keeps the verification.
+	Warnings *HookWarnings `json:"warnings,omitempty"`
 
 	// WorkflowID A UUIDv7 in lower case.
 	//
@@ -1946,6 +1946,10 @@ type HookWarning struct {
 	// Examples: /verification/secret
 	Pointer string `json:"pointer"`
 }
+
+// HookWarnings Warnings about the hook. It accepts deliveries nevertheless. Only in the response of a request that creates or
+// replaces the hook, which always has it: empty if there are no warnings, or if the request keeps the verification.
+type HookWarnings = []HookWarning
 
 // ID A UUIDv7 in lower case.
 //
@@ -3902,8 +3906,8 @@ type UpdatedWorkflowComponent struct {
 	// Examples: 5000
 	TimeoutMs *ComponentTimeout `json:"timeoutMs,omitempty"`
 
-	// Warnings Warnings about the workflow. The workflow can be run nevertheless. Only in the response of a save. Absent if
-	// there are no warnings. A workflow that can never work is rejected with 422.
+	// Warnings Warnings about the workflow. The workflow can be run nevertheless. Only in the response of a save, which always
+	// has it: empty if there are no warnings. A workflow that can never work is rejected with 422.
 	Warnings *WorkflowWarnings `json:"warnings,omitempty"`
 
 	// WorkflowVersion The version, from 1. Every save creates the next version. A version never changes.
@@ -4055,8 +4059,8 @@ type Workflow struct {
 	// Examples: 3
 	Version WorkflowVersion `json:"version"`
 
-	// Warnings Warnings about the workflow. The workflow can be run nevertheless. Only in the response of a save. Absent if
-	// there are no warnings. A workflow that can never work is rejected with 422.
+	// Warnings Warnings about the workflow. The workflow can be run nevertheless. Only in the response of a save, which always
+	// has it: empty if there are no warnings. A workflow that can never work is rejected with 422.
 	Warnings *WorkflowWarnings `json:"warnings,omitempty"`
 }
 
@@ -4413,8 +4417,8 @@ type WorkflowWarning struct {
 	Pointer string `json:"pointer"`
 }
 
-// WorkflowWarnings Warnings about the workflow. The workflow can be run nevertheless. Only in the response of a save. Absent if
-// there are no warnings. A workflow that can never work is rejected with 422.
+// WorkflowWarnings Warnings about the workflow. The workflow can be run nevertheless. Only in the response of a save, which always
+// has it: empty if there are no warnings. A workflow that can never work is rejected with 422.
 type WorkflowWarnings = []WorkflowWarning
 
 // Workspace A workspace, as one of its members sees it.

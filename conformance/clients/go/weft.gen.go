@@ -2241,8 +2241,8 @@ type UpdatedWorkflowComponent struct {
 	// Examples: 5000
 	TimeoutMs *ComponentTimeout `json:"timeoutMs,omitempty"`
 
-	// Warnings Warnings about the workflow. The workflow can be run nevertheless. Only in the response of a save. Absent if
-	// there are no warnings. A workflow that can never work is rejected with 422.
+	// Warnings Warnings about the workflow. The workflow can be run nevertheless. Only in the response of a save, which always
+	// has it: empty if there are no warnings. A workflow that can never work is rejected with 422.
 	Warnings *WorkflowWarnings `json:"warnings,omitempty"`
 
 	// WorkflowVersion The version, from 1. Every save creates the next version. A version never changes.
@@ -2317,8 +2317,8 @@ type Workflow struct {
 	// Examples: 3
 	Version WorkflowVersion `json:"version"`
 
-	// Warnings Warnings about the workflow. The workflow can be run nevertheless. Only in the response of a save. Absent if
-	// there are no warnings. A workflow that can never work is rejected with 422.
+	// Warnings Warnings about the workflow. The workflow can be run nevertheless. Only in the response of a save, which always
+	// has it: empty if there are no warnings. A workflow that can never work is rejected with 422.
 	Warnings *WorkflowWarnings `json:"warnings,omitempty"`
 }
 
@@ -2675,8 +2675,8 @@ type WorkflowWarning struct {
 	Pointer string `json:"pointer"`
 }
 
-// WorkflowWarnings Warnings about the workflow. The workflow can be run nevertheless. Only in the response of a save. Absent if
-// there are no warnings. A workflow that can never work is rejected with 422.
+// WorkflowWarnings Warnings about the workflow. The workflow can be run nevertheless. Only in the response of a save, which always
+// has it: empty if there are no warnings. A workflow that can never work is rejected with 422.
 type WorkflowWarnings = []WorkflowWarning
 
 // After defines model for After.

@@ -99,8 +99,10 @@ func (c *hooksCreate) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	for _, one := range made.Warnings {
-		s.note("Warning: %s", printable(one.Message))
+	if made.Warnings != nil {
+		for _, one := range *made.Warnings {
+			s.note("Warning: %s", printable(one.Message))
+		}
 	}
 	s.note("%s  %s  deliveries go to %s", made.ID, made.Status, strings.TrimSuffix(weft.credentials.BaseURL, "/")+made.Path)
 	return s.printRecord(raw)

@@ -56,10 +56,17 @@ func (s *Service) Create(ctx context.Context, p CreateParams) (made api.Hook, re
 		if err != nil {
 			return err
 		}
-		if made, err = s.read(ctx, tx, key); err != nil || replayed {
+		if replayed {
+			warnings, err = s.warnings(ctx, tx, key)
+		}
+		if err != nil {
 			return err
 		}
-		made.Warnings = warnings
+		made, err = s.read(ctx, tx, key)
+		made.Warnings = &warnings
+		if err != nil || replayed {
+			return err
+		}
 		return recordAudit(ctx, tx, p.WorkspaceID, made, "created")
 	})
 	err = postgres.Resolve(ctx, s.API, err, func(ctx context.Context) error {
@@ -120,12 +127,29 @@ func warningsOf(v api.Verification, secret string) []api.HookWarning {
 		key = signature.WebhookKey(secret)
 	}
 	if len(key) >= goodSecret {
-		return nil
+		return []api.HookWarning{} // an empty list in JSON
 	}
 	return []api.HookWarning{{
 		Code: "SHORT_SECRET", Pointer: "/verification/secret",
 		Message: fmt.Sprintf("The key of the signature has fewer than %d bytes. Anyone who guesses it can forge deliveries. Use at least %[1]d random bytes.", goodSecret),
 	}}
+}
+
+// warnings returns the warnings about the stored secret of a hook.
+func (s *Service) warnings(ctx context.Context, tx pgx.Tx, key notify.Key) ([]api.HookWarning, error) {
+	row, err := lockTx(ctx, tx, key)
+	if err != nil {
+		return nil, err
+	}
+	var v api.Verification
+	if err := json.Unmarshal(row.Verification, &v); err != nil {
+		return nil, fmt.Errorf("decode the hook's verification settings: %w", err)
+	}
+	secret, err := s.secret(key, row.Sealed)
+	if err != nil {
+		return nil, err
+	}
+	return warningsOf(v, secret), nil
 }
 
 // encode returns the stored form of a verification: its JSON without the secret, and the sealed
@@ -160,7 +184,7 @@ func (s *Service) Replace(ctx context.Context, key notify.Key, d Draft) (replace
 		if replaced, err = s.read(ctx, tx, key); err != nil {
 			return err
 		}
-		replaced.Warnings = warnings
+		replaced.Warnings = &warnings
 		return recordAudit(ctx, tx, key.WorkspaceID, replaced, "updated")
 	})
 	return replaced, err
@@ -171,6 +195,7 @@ func (s *Service) replaceTx(ctx context.Context, tx pgx.Tx, key notify.Key, d Dr
 	if err != nil {
 		return nil, err
 	}
+	warnings = []api.HookWarning{}
 	row := db.HookUpdateParams{
 		WorkspaceID: key.WorkspaceID, ID: key.ID, Name: d.Name, Status: cmp.Or(d.Status, present.Status),
 		Verification: present.Verification, Sealed: present.Sealed,
