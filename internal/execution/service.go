@@ -12,8 +12,8 @@
 // job is pending, so no worker fetches it. Other workspaces therefore find a free slot at once, and
 // a workspace that is alone still uses nine tenths.
 //
-//   - Executions that run in the process that accepts them, or before they are stored, use one of its
-//     slots. The same share of these slots applies to them.
+//   - Executions that run before they are stored use a slot of this process, and the share applies to
+//     the slots of this process only.
 //   - The statement that accepts executions decides under the account's lock, which the reservation
 //     acquires anyway.
 //   - The transaction that finishes executions releases as many of the oldest parked executions as

@@ -7,8 +7,10 @@ import (
 	"github.com/google/uuid"
 )
 
-// slots counts the executions that run in this process without going through the queue. One
-// workspace may use nine tenths of them, and all but one if there are fewer than ten.
+// slots counts the executions that run in this process without going through the queue. The account
+// limits how many accepted executions of a workspace run at once, in all processes. Direct executions
+// are limited here: while a workspace uses nine tenths of the slots, or all but one if there are
+// fewer than ten, it gets no further slot for one.
 type slots struct {
 	size int
 
@@ -38,8 +40,7 @@ func newSlots(size int) *slots {
 func (s *slots) acquire(workspaceID uuid.UUID, next bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	share := max(1, s.size-max(1, s.size/10))
-	if s.used >= s.size || s.of[workspaceID] >= share || next && s.closed {
+	if s.used >= s.size || next && s.closed {
 		return false
 	}
 	s.add(workspaceID)
@@ -73,9 +74,13 @@ func (s *slots) release(workspaceID uuid.UUID) {
 // acquireDirect acquires a slot for a direct execution, and reports whether it did.
 func (s *slots) acquireDirect(workspaceID uuid.UUID) bool {
 	s.mu.Lock()
-	recently := time.Since(s.refused[workspaceID]) < refusalLasts
-	s.mu.Unlock()
-	return !recently && s.acquire(workspaceID, false)
+	defer s.mu.Unlock()
+	share := max(1, s.size-max(1, s.size/10))
+	if s.used >= s.size || s.of[workspaceID] >= share || time.Since(s.refused[workspaceID]) < refusalLasts {
+		return false
+	}
+	s.add(workspaceID)
+	return true
 }
 
 // refuse records that the account of a workspace did not cover an execution.
