@@ -73,7 +73,7 @@ func TestMT07OutputKeysAreReencrypted(t *testing.T) {
 func TestMT07KeysOfVerifyTokensAreNeeded(t *testing.T) {
 	pool := pgtest.DB(t)
 	old, fresh := key("2025", 1), key("2026", 2)
-	workspace, id, workflow := newID(t), newID(t), newID(t)
+	workspace, id, workflow := fill(t, pool, ring(t, fresh), 1).workspace, newID(t), newID(t)
 	if _, err := pool.Exec(t.Context(), "INSERT INTO workflows (workspace_id, id, name) VALUES ($1, $2, 'hooked')", workspace, workflow); err != nil {
 		t.Fatal(err)
 	}
