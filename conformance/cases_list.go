@@ -161,6 +161,8 @@ func listRefused(t *probe.Trial) {
 		p := t.Problem(t.Get(probe.Executions+"?"+query), http.StatusBadRequest, "INVALID_INPUT")
 		t.Equal(query, slices.Compact(probe.Pointers(p)), []string{"/query/limit"})
 	}
+	both := t.Problem(t.Get(probe.Executions+"?limit=0&cursor=zz"), http.StatusBadRequest, "INVALID_INPUT")
+	t.Equal("both faults", slices.Compact(probe.Pointers(both)), []string{"/query/cursor", "/query/limit"})
 	attempts := probe.Execution(t.Execute(probe.RandomUUID()).ID.String()) + "/callback-attempts"
 	for _, query := range []string{"?limit=0", "?cursor=x"} {
 		t.Problem(t.Get(attempts+query), http.StatusBadRequest, "INVALID_INPUT")

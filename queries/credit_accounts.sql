@@ -6,7 +6,8 @@
 -- live is 1 for what is counted as live until it is settled, and 0 for the rest. If unreserved is
 -- set, nothing was reserved, and the account must also cover the charges: its billing is not
 -- stopped, its workspace is not suspended, it may store more this month, and its available credits
--- are more than needed, which is the cost of all charges but the last. It raises WF001 instead of WF002, also if a period is over.
+-- are more than needed, which is the cost of all charges but the last. It raises WF001 instead of
+-- WF002, also if a period is over.
 WITH item AS (
     SELECT u.workspace_id, u.kind, u.about, u.amount, u.reserved, u.bytes, u.live, u.place
     FROM ROWS FROM (unnest(@workspace_ids::uuid[]), unnest(@kinds::text[]), unnest(@abouts::uuid[]),

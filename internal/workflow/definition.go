@@ -124,6 +124,7 @@ func compile(d definition, modules *component.Registry) (*graph.Plan, Input, err
 // review is compile for a definition that is to be saved. It also rejects what can never work, adds
 // the errors in known to the errors that it finds, and returns warnings.
 func review(d definition, modules *component.Registry, known ...fault.Detail) (warnings []api.WorkflowWarning, err error) {
+	warnings = []api.WorkflowWarning{} // an empty list in JSON
 	_, _, err = compileWith(func(d graph.Definition, library graph.Library) (*graph.Plan, []graph.Problem) {
 		plan, problems, suspicious := graph.Review(d, library)
 		for _, p := range suspicious {

@@ -75,7 +75,7 @@ func (s *Service) Replace(ctx context.Context, p ReplaceParams) (replaced api.Wo
 			return err
 		}
 		replaced, err = s.get(ctx, tx, p.WorkspaceID, p.WorkflowID, nil)
-		replaced.Warnings = optional(saved.warnings)
+		replaced.Warnings = &saved.warnings
 		return err
 	})
 	return replaced, err
@@ -240,6 +240,6 @@ func (s *Service) updateTx(ctx context.Context, tx pgx.Tx, p UpdateParams, prese
 		return api.UpdatedWorkflowComponent{}, fmt.Errorf("decode the stored definition: %w", err)
 	}
 	updated := updatedComponent(d.Components[at], v.number)
-	updated.Warnings = optional(saved.warnings)
+	updated.Warnings = &saved.warnings
 	return updated, recordAudit(ctx, tx, v, "component_updated", map[string]any{"componentId": p.ComponentID})
 }

@@ -82,7 +82,7 @@ func (s *Service) Create(ctx context.Context, p CreateParams) (made api.Workflow
 			return err
 		}
 		made, err = s.get(ctx, tx, p.WorkspaceID, id, nil)
-		made.Warnings = optional(warnings)
+		made.Warnings = &warnings
 		return err
 	})
 	err = postgres.Resolve(ctx, s.db, err, func(ctx context.Context) error {
@@ -90,14 +90,6 @@ func (s *Service) Create(ctx context.Context, p CreateParams) (made api.Workflow
 		return err
 	})
 	return made, replayed, err
-}
-
-// optional returns the warnings of a save, or nil if there are no warnings.
-func optional(warnings []api.WorkflowWarning) *[]api.WorkflowWarning {
-	if len(warnings) == 0 {
-		return nil
-	}
-	return &warnings
 }
 
 // warnings returns the warnings about the current version of a workflow.

@@ -1461,7 +1461,7 @@ type Problem struct {
 	// - `UNAUTHORIZED`, people: `missing_session`, `invalid_session`, `invalid_credentials`.
 	// - `INSUFFICIENT_CREDITS`: `credits_exhausted`, `max_credits`, `storage_exhausted`.
 	// - `FORBIDDEN`: `workflow_not_allowed`, `key_restricted`, `needs_unrestricted_key`, `role_not_allowed`,
-	//   `cross_origin`, `other_address`, `workspace_suspended`.
+	//   `cross_origin`, `other_address`, `invalid_verify_token`, `workspace_suspended`.
 	// - `CONFLICT`: `last_owner`, `already_member`, `invitation_accepted`, `email_not_verified`, `key_not_active`,
 	//   `workflow_paused`, `workflow_archived`, `no_trigger`, `run_finished`, `run_not_finished`, `hook_paused`,
 	//   `too_many_schedules`, `too_many_hooks`, `too_many_variables`, `callback_secret_erased`.
@@ -2241,8 +2241,8 @@ type UpdatedWorkflowComponent struct {
 	// Examples: 5000
 	TimeoutMs *ComponentTimeout `json:"timeoutMs,omitempty"`
 
-	// Warnings Warnings about the workflow. The workflow can be run nevertheless. Only in the response of a save. Absent if
-	// there are no warnings. A workflow that can never work is rejected with 422.
+	// Warnings Warnings about the workflow. The workflow can be run nevertheless. Only in the response of a save, which always
+	// has it: empty if there are no warnings. A workflow that can never work is rejected with 422.
 	Warnings *WorkflowWarnings `json:"warnings,omitempty"`
 
 	// WorkflowVersion The version, from 1. Every save creates the next version. A version never changes.
@@ -2317,8 +2317,8 @@ type Workflow struct {
 	// Examples: 3
 	Version WorkflowVersion `json:"version"`
 
-	// Warnings Warnings about the workflow. The workflow can be run nevertheless. Only in the response of a save. Absent if
-	// there are no warnings. A workflow that can never work is rejected with 422.
+	// Warnings Warnings about the workflow. The workflow can be run nevertheless. Only in the response of a save, which always
+	// has it: empty if there are no warnings. A workflow that can never work is rejected with 422.
 	Warnings *WorkflowWarnings `json:"warnings,omitempty"`
 }
 
@@ -2675,8 +2675,8 @@ type WorkflowWarning struct {
 	Pointer string `json:"pointer"`
 }
 
-// WorkflowWarnings Warnings about the workflow. The workflow can be run nevertheless. Only in the response of a save. Absent if
-// there are no warnings. A workflow that can never work is rejected with 422.
+// WorkflowWarnings Warnings about the workflow. The workflow can be run nevertheless. Only in the response of a save, which always
+// has it: empty if there are no warnings. A workflow that can never work is rejected with 422.
 type WorkflowWarnings = []WorkflowWarning
 
 // After defines model for After.

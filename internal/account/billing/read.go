@@ -65,9 +65,9 @@ var (
 	lastDay  = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 )
 
-// check returns INVALID_INPUT if From is after To.
-func (s Statement) check() error {
-	if s.From == nil || s.To == nil || !s.From.After(*s.To) {
+// CheckDays returns INVALID_INPUT if the first day of a statement is after its last day.
+func CheckDays(from, to *time.Time) error {
+	if from == nil || to == nil || !from.After(*to) {
 		return nil
 	}
 	const message = "must not be after to"
@@ -96,7 +96,7 @@ func (s Statement) params(before uuid.UUID, rows int) db.PostingListParams {
 // Page returns one page of a statement, newest first. It returns INVALID_INPUT for an
 // invalid cursor, and if From is after To.
 func (r Reader) Page(ctx context.Context, s Statement, limit int, after string) (page api.LedgerPage, err error) {
-	if err := s.check(); err != nil {
+	if err := CheckDays(s.From, s.To); err != nil {
 		return page, err
 	}
 	page.Data, page.HasMore, page.NextCursor, err = cursor.Page("postings", limit, after, func(before uuid.UUID, maxRows int32) ([]db.CreditPosting, error) {
@@ -138,7 +138,7 @@ type File struct {
 
 // File opens a statement as CSV. It returns INVALID_INPUT if From is after To.
 func (r Reader) File(ctx context.Context, s Statement) (*File, error) {
-	if err := s.check(); err != nil {
+	if err := CheckDays(s.From, s.To); err != nil {
 		return nil, err
 	}
 	f := &File{reader: r, statement: s}

@@ -7,11 +7,30 @@ package cursor
 import (
 	"encoding/base64"
 	"fmt"
+	"regexp"
 
 	"github.com/google/uuid"
 
 	"github.com/weft-automation/weft/internal/kit/fault"
 )
+
+// sizes has the number of bytes of a position in each list, by the operation that returns the
+// list. The position in the list of components is a name.
+var sizes = map[string]int{
+	"listApiKeys": 16, "listAuditEvents": 16, "listCallbackAttempts": 4, "listComponentExecutions": 16, "listComponents": ModuleName,
+	"listEnvironmentVariables": 16, "listHooks": 16, "listInvitations": 16, "listLedger": 16, "listMembers": 24, "listRunEvents": 8,
+	"listRunStages": 16, "listSchedules": 16, "listWorkflowRuns": 16, "listWorkflows": 16, "listWorkspaceEnvironmentVariables": 16,
+	"listWorkspaces": 16,
+}
+
+// Check returns INVALID_INPUT if text is not a cursor of the list that the operation returns.
+func Check(operation, text string) error {
+	_, err := Decode(text, sizes[operation])
+	return err
+}
+
+// ModuleName is the size of positions that are names of modules.
+const ModuleName = -1
 
 // Encode returns the cursor for a position.
 func Encode(place []byte) *string { return new(base64.RawURLEncoding.EncodeToString(place)) }
@@ -20,11 +39,17 @@ func Encode(place []byte) *string { return new(base64.RawURLEncoding.EncodeToStr
 // for an invalid cursor.
 func Decode(text string, size int) ([]byte, error) {
 	place, err := base64.RawURLEncoding.DecodeString(text)
-	if err != nil || len(place) != size {
+	valid := len(place) == size
+	if size == ModuleName {
+		valid = moduleName.Match(place)
+	}
+	if err != nil || !valid {
 		return nil, fault.Invalid("/query/cursor", "The cursor is not valid for this list. Use the nextCursor of its last page, or leave it out.")
 	}
 	return place, nil
 }
+
+var moduleName = regexp.MustCompile(`^[A-Z][A-Z0-9_]*$`)
 
 // Before returns the upper bound for the IDs of a page with the newest first: the ID in the
 // cursor, or the greatest ID for the first page.

@@ -200,7 +200,7 @@ var places = map[string]place{
 		level: 3, inside: []string{"gen/api", "internal/kit/fault", "internal/kit/strictjson", "internal/kit/jsonschema"},
 		outside: []string{spec}, why: "the spec's rules, compiled once",
 	},
-	"internal/web/catalog": {level: 5, inside: []string{"gen/api", "internal/component", "internal/kit/fault", "internal/component/graph", "internal/kit/jsonschema"}, why: "descriptions of components for callers"},
+	"internal/web/catalog": {level: 5, inside: []string{"gen/api", "internal/component", "internal/kit/cursor", "internal/kit/fault", "internal/component/graph", "internal/kit/jsonschema"}, why: "descriptions of components for callers"},
 	"internal/web/portal": {
 		level: 6, inside: []string{"conformance/clients", "conformance/signers", "gen/api", "internal/web/catalog", "internal/kit/fault", "internal/web/protocol", "internal/secret/signcheck", "internal/account/plan"}, outside: []string{"github.com/oasdiff/yaml3", "github.com/yuin/goldmark"},
 		why: "the docs: guides, and pages generated from the spec, the catalogue, the signing kit and the clients",
@@ -212,7 +212,7 @@ var places = map[string]place{
 	},
 	"internal/web/server": {
 		level:   9,
-		inside:  []string{"gen/api", "internal/platform/throttle", "internal/platform/budget", "internal/account/audit", "internal/account/auth", "internal/account/billing", "internal/execution/callback", "internal/web/catalog", "internal/component", "internal/web/contract", "internal/kit/credit", "internal/platform/egress", "internal/workflow/engine", "internal/account/environment", "internal/execution", "internal/kit/fault", "internal/web/protocol", "internal/workflow/hook", "internal/platform/idempotency", "internal/platform/notify", "internal/account/person", "internal/web/portal", "internal/account/ratelimit", "internal/execution/present", "internal/workflow/run", "internal/workflow/schedule", "internal/platform/sse", "internal/kit/status", "internal/kit/strictjson", "internal/platform/telemetry", "internal/kit/timestamp", "internal/platform/postgres", "internal/workflow", "internal/account/workspace"},
+		inside:  []string{"gen/api", "internal/platform/throttle", "internal/platform/budget", "internal/account/audit", "internal/account/auth", "internal/account/billing", "internal/execution/callback", "internal/web/catalog", "internal/component", "internal/web/contract", "internal/kit/cursor", "internal/kit/credit", "internal/platform/egress", "internal/workflow/engine", "internal/account/environment", "internal/execution", "internal/kit/fault", "internal/web/protocol", "internal/workflow/hook", "internal/platform/idempotency", "internal/platform/notify", "internal/account/person", "internal/web/portal", "internal/account/ratelimit", "internal/execution/present", "internal/workflow/run", "internal/workflow/schedule", "internal/platform/sse", "internal/kit/status", "internal/kit/strictjson", "internal/platform/telemetry", "internal/kit/timestamp", "internal/platform/postgres", "internal/workflow", "internal/account/workspace"},
 		outside: []string{ids, traces}, why: "HTTP only: no SQL, no queue; it imports postgres only to decide on 503",
 	},
 

@@ -3,7 +3,7 @@
 //
 //	go run . CHART NAME=VALUE...
 //
-// It is a module of its own, because Helm and the types of Kubernetes have many dependencies.
+// It is a separate module, because Helm and the types of Kubernetes have many dependencies.
 package main
 
 import (

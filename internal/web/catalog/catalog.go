@@ -7,13 +7,13 @@
 package catalog
 
 import (
-	"encoding/base64"
 	"slices"
 	"strings"
 	"sync"
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/component"
+	"github.com/weft-automation/weft/internal/kit/cursor"
 	"github.com/weft-automation/weft/internal/kit/fault"
 )
 
@@ -54,12 +54,12 @@ func (c *Catalog) Get(module string) (api.Component, error) {
 
 // Page returns at most limit components after the cursor of the previous page. It returns
 // INVALID_INPUT for a malformed cursor.
-func (c *Catalog) Page(limit int, cursor string) (api.ComponentPage, error) {
+func (c *Catalog) Page(limit int, after string) (api.ComponentPage, error) {
 	from := 0
-	if cursor != "" {
-		last, err := base64.RawURLEncoding.DecodeString(cursor)
+	if after != "" {
+		last, err := cursor.Decode(after, cursor.ModuleName)
 		if err != nil {
-			return api.ComponentPage{}, fault.Invalid("/query/cursor", "The cursor is not valid for this list. Use the nextCursor of its last page, or leave it out.")
+			return api.ComponentPage{}, err
 		}
 		at, found := c.search(string(last))
 		if from = at; found {
@@ -69,7 +69,7 @@ func (c *Catalog) Page(limit int, cursor string) (api.ComponentPage, error) {
 	to := min(from+limit, len(c.components))
 	page := api.ComponentPage{Data: c.components[from:to], HasMore: to < len(c.components)}
 	if page.HasMore {
-		page.NextCursor = new(base64.RawURLEncoding.EncodeToString([]byte(c.components[to-1].Module)))
+		page.NextCursor = cursor.Encode([]byte(c.components[to-1].Module))
 	}
 	return page, nil
 }

@@ -52,6 +52,9 @@ type Operation struct {
 // Pattern returns the operation's pattern for an http.ServeMux.
 func (o *Operation) Pattern() string { return o.Method + " " + o.Path }
 
+// Parameters returns the names of the operation's query parameters.
+func (o *Operation) Parameters() []string { return o.known }
+
 // Stream reports whether the response is an event stream, which has no deadline.
 func (o *Operation) Stream() bool { return o.Media[0] == "text/event-stream" }
 

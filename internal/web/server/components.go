@@ -14,6 +14,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/fault"
 	"github.com/weft-automation/weft/internal/platform/egress"
 	"github.com/weft-automation/weft/internal/platform/telemetry"
+	"github.com/weft-automation/weft/internal/web/contract"
 )
 
 // defaultLimit is the page size if the request has no limit (decisions 1.5).
@@ -55,25 +56,22 @@ func (s *Server) submitParams(ctx context.Context, body *api.ExecuteComponentReq
 		Traceparent: telemetry.Traceparent(ctx),
 		WaitFor:     time.Duration(value(body.WaitForMs)) * time.Millisecond,
 	}
+	var faults error
 	if body.MaxCredits != nil {
 		most, err := credit.Parse(body.MaxCredits.String())
 		if err != nil {
-			return params, fault.InvalidAt("/maxCredits", "must have at most 6 decimals")
+			faults = fault.InvalidAt("/maxCredits", "must have at most 6 decimals")
 		}
 		params.MaxCredits = &most
 	}
-	if err := egress.CheckCallbackHeaders(body.CallbackHeaders); err != nil {
-		return params, err
-	}
+	faults = contract.Together(faults, egress.CheckCallbackHeaders(body.CallbackHeaders))
 	if body.CallbackSecret != nil {
-		if err := callback.CheckSecret(*body.CallbackSecret); err != nil {
-			return params, err
-		}
+		faults = contract.Together(faults, callback.CheckSecret(*body.CallbackSecret))
 	}
 	if body.CallbackURL == nil {
-		return params, checkNoCallback(body)
+		return params, contract.Together(faults, checkNoCallback(body))
 	}
-	if err := s.Guard.CheckCallbackURL(*body.CallbackURL); err != nil {
+	if err := contract.Together(faults, s.Guard.CheckCallbackURL(*body.CallbackURL)); err != nil {
 		return params, err
 	}
 	params.Callback = &execution.CallbackParams{

@@ -280,7 +280,7 @@ func (f *front) admit(w http.ResponseWriter, r *http.Request, operation *contrac
 		ignored = nil
 		w.Header().Set("Preference-Applied", "handling=strict")
 	}
-	err = operation.CheckParameters(r.PathValue, query, r.Header, ignored)
+	err = checkParameters(r, operation, query, ignored)
 	missing := len(body) == 0 && operation.NeedsBody()
 	if err != nil && (missing || fault.CodeOf(err) == fault.NotFound) {
 		return mismatchFirst(r.Context(), f.checkRepeat, call, err)

@@ -72,8 +72,8 @@ func TestAB06ErrorsNeverEchoHostileValues(t *testing.T) {
 		{"config is a string", `{"module":"HASH","input":{},"config":"` + long + `"}`, 400, "/config"},
 		{"input is null", `{"module":"HASH","input":null,"config":{}}`, 400, "/input"},
 		{"input breaks the module's schema", `{"module":"HASH","input":{"data":"a","algorithm":"` + long + `"},"config":{}}`, 422, "/input/algorithm"},
-		{"a long unknown header", `{"module":"HASH","input":{"data":"a"},"config":{},"callbackHeaders":{"` + long[:1000] + `":"a"}}`, 400, "/callbackHeaders/" + long[:64] + "..."},
-		{"a reserved header", `{"module":"HASH","input":{"data":"a"},"config":{},"callbackHeaders":{"X-Svc-Signature":"` + long[:4000] + `"}}`, 400, "/callbackHeaders/X-Svc-Signature"},
+		{"a long unknown header", `{"module":"HASH","input":{"data":"a"},"config":{},"callbackUrl":"https://hooks.example.org/","callbackHeaders":{"` + long[:1000] + `":"a"}}`, 400, "/callbackHeaders/" + long[:64] + "..."},
+		{"a reserved header", `{"module":"HASH","input":{"data":"a"},"config":{},"callbackUrl":"https://hooks.example.org/","callbackHeaders":{"X-Svc-Signature":"` + long[:4000] + `"}}`, 400, "/callbackHeaders/X-Svc-Signature"},
 		{"a callback to this machine", `{"module":"HASH","input":{"data":"a"},"config":{},"callbackUrl":"https://127.0.0.1/` + long[:1900] + `"}`, 400, "/callbackUrl"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

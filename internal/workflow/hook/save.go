@@ -56,10 +56,17 @@ func (s *Service) Create(ctx context.Context, p CreateParams) (made api.Hook, re
 		if err != nil {
 			return err
 		}
-		if made, err = s.read(ctx, tx, key); err != nil || replayed {
+		if replayed {
+			warnings, err = s.warnings(ctx, tx, key)
+		}
+		if err != nil {
 			return err
 		}
-		made.Warnings = warnings
+		made, err = s.read(ctx, tx, key)
+		made.Warnings = &warnings
+		if err != nil || replayed {
+			return err
+		}
 		return recordAudit(ctx, tx, p.WorkspaceID, made, "created")
 	})
 	err = postgres.Resolve(ctx, s.API, err, func(ctx context.Context) error {
@@ -99,7 +106,11 @@ func (s *Service) createTx(ctx context.Context, tx pgx.Tx, id uuid.UUID, p Creat
 	row := db.HookInsertParams{
 		WorkspaceID: p.WorkspaceID, ID: id, WorkflowID: p.WorkflowID, Name: p.Draft.Name, Status: cmp.Or(p.Draft.Status, active),
 	}
-	if row.Verification, row.Sealed, err = s.encode(notify.Key{WorkspaceID: p.WorkspaceID, ID: id}, checked, secret); err != nil {
+	key := notify.Key{WorkspaceID: p.WorkspaceID, ID: id}
+	if row.Verification, row.Sealed, err = s.encode(key, checked, secret); err != nil {
+		return nil, err
+	}
+	if row.SealedToken, err = s.sealToken(key, requested.VerifyToken, nil); err != nil {
 		return nil, err
 	}
 	if err := db.New().HookInsert(ctx, tx, row); err != nil {
@@ -120,12 +131,29 @@ func warningsOf(v api.Verification, secret string) []api.HookWarning {
 		key = signature.WebhookKey(secret)
 	}
 	if len(key) >= goodSecret {
-		return nil
+		return []api.HookWarning{} // an empty list in JSON
 	}
 	return []api.HookWarning{{
 		Code: "SHORT_SECRET", Pointer: "/verification/secret",
 		Message: fmt.Sprintf("The key of the signature has fewer than %d bytes. Anyone who guesses it can forge deliveries. Use at least %[1]d random bytes.", goodSecret),
 	}}
+}
+
+// warnings returns the warnings about the stored secret of a hook.
+func (s *Service) warnings(ctx context.Context, tx pgx.Tx, key notify.Key) ([]api.HookWarning, error) {
+	row, err := lockTx(ctx, tx, key)
+	if err != nil {
+		return nil, err
+	}
+	var v api.Verification
+	if err := json.Unmarshal(row.Verification, &v); err != nil {
+		return nil, fmt.Errorf("decode the hook's verification settings: %w", err)
+	}
+	secret, err := s.secret(key, row.Sealed)
+	if err != nil {
+		return nil, err
+	}
+	return warningsOf(v, secret), nil
 }
 
 // encode returns the stored form of a verification: its JSON without the secret, and the sealed
@@ -149,8 +177,8 @@ func (s *Service) secret(key notify.Key, sealed []byte) (string, error) {
 	return string(plain), nil
 }
 
-// Replace replaces the content of a hook. A draft without a verification or secret keeps the
-// current one. It returns NOT_FOUND, and INVALID_INPUT for an invalid verification.
+// Replace replaces the content of a hook. A draft without a verification, secret or verify token
+// keeps the current one. It returns NOT_FOUND, and INVALID_INPUT for an invalid verification.
 func (s *Service) Replace(ctx context.Context, key notify.Key, d Draft) (replaced api.Hook, err error) {
 	err = postgres.BeginFunc(ctx, s.API, func(tx pgx.Tx) (err error) {
 		warnings, err := s.replaceTx(ctx, tx, key, d)
@@ -160,7 +188,7 @@ func (s *Service) Replace(ctx context.Context, key notify.Key, d Draft) (replace
 		if replaced, err = s.read(ctx, tx, key); err != nil {
 			return err
 		}
-		replaced.Warnings = warnings
+		replaced.Warnings = &warnings
 		return recordAudit(ctx, tx, key.WorkspaceID, replaced, "updated")
 	})
 	return replaced, err
@@ -171,9 +199,10 @@ func (s *Service) replaceTx(ctx context.Context, tx pgx.Tx, key notify.Key, d Dr
 	if err != nil {
 		return nil, err
 	}
+	warnings = []api.HookWarning{}
 	row := db.HookUpdateParams{
 		WorkspaceID: key.WorkspaceID, ID: key.ID, Name: d.Name, Status: cmp.Or(d.Status, present.Status),
-		Verification: present.Verification, Sealed: present.Sealed,
+		Verification: present.Verification, Sealed: present.Sealed, SealedToken: present.SealedToken,
 	}
 	if d.Verification != nil {
 		kept, err := s.secret(key, present.Sealed)
@@ -189,6 +218,9 @@ func (s *Service) replaceTx(ctx context.Context, tx pgx.Tx, key notify.Key, d Dr
 			return nil, err
 		}
 		if row.Verification, row.Sealed, err = s.encode(key, checked, secret); err != nil {
+			return nil, err
+		}
+		if row.SealedToken, err = s.sealToken(key, d.Verification.VerifyToken, present.SealedToken); err != nil {
 			return nil, err
 		}
 		warnings = warningsOf(checked, secret)

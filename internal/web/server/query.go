@@ -1,0 +1,50 @@
+package server
+
+import (
+	"errors"
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+
+	"github.com/weft-automation/weft/internal/account/billing"
+	"github.com/weft-automation/weft/internal/kit/cursor"
+	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/web/contract"
+)
+
+// checkParameters checks the parameters of a request. It returns the errors of
+// Operation.CheckParameters, together with the faults that the schema of a query parameter cannot
+// express. Services check these again. If only services did, a request would get one fault at a time.
+func checkParameters(r *http.Request, operation *contract.Operation, query url.Values, ignored *contract.Ignored) error {
+	err := operation.CheckParameters(r.PathValue, query, r.Header, ignored)
+	for _, name := range operation.Parameters() {
+		if !query.Has(name) || faulty(err, "/query/"+name) {
+			continue
+		}
+		switch name {
+		case "cursor":
+			err = contract.Together(err, cursor.Check(operation.ID, query.Get(name)))
+		case "from":
+			if !faulty(err, "/query/to") {
+				err = contract.Together(err, billing.CheckDays(day(query, "from"), day(query, "to")))
+			}
+		}
+	}
+	return err
+}
+
+// faulty reports whether err has a fault at the pointer.
+func faulty(err error, pointer string) bool {
+	e, ok := errors.AsType[*fault.Error](err)
+	return ok && slices.ContainsFunc(e.Details, func(d fault.Detail) bool { return d.Pointer == pointer })
+}
+
+// day returns the date in a query parameter, or nil if it is missing or malformed.
+func day(query url.Values, name string) *time.Time {
+	date, err := time.Parse(time.DateOnly, query.Get(name))
+	if err != nil {
+		return nil
+	}
+	return &date
+}
