@@ -5,8 +5,9 @@
 -- execution or a run violates a unique key. A STAGE is paid for by its run: it has no posting.
 -- live is 1 for what is counted as live until it is settled, and 0 for the rest. If unreserved is
 -- set, nothing was reserved, and the account must also cover the charges: its billing is not
--- stopped, it may store more this month, and its available credits are more than needed, which is
--- the cost of all charges but the last. It raises WF001 instead of WF002, also if a period is over.
+-- stopped, its workspace is not suspended, it may store more this month, and its available credits
+-- are more than needed, which is the cost of all charges but the last. It raises WF001 instead of
+-- WF002, also if a period is over.
 WITH item AS (
     SELECT u.workspace_id, u.kind, u.about, u.amount, u.reserved, u.bytes, u.live, u.place
     FROM ROWS FROM (unnest(@workspace_ids::uuid[]), unnest(@kinds::text[]), unnest(@abouts::uuid[]),
@@ -51,7 +52,7 @@ WITH item AS (
     FROM total t JOIN held h ON h.workspace_id = t.workspace_id
     WHERE a.workspace_id = t.workspace_id
       AND (NOT @unreserved::boolean
-           OR refusal(true, a.stopped, h.plan + h.paid + GREATEST(a.usage_limit - a.plan_used - a.allowance_used - h.plan, 0) - a.reserved,
+           OR NOT a.suspended AND refusal(true, a.stopped, h.plan + h.paid + GREATEST(a.usage_limit - a.plan_used - a.allowance_used - h.plan, 0) - a.reserved,
                       a.stored, a.storage_limit, CASE WHEN t.needed IS NULL THEN 0 ELSE 1 END, t.needed::bigint) IS NULL)
     RETURNING a.workspace_id
 )
@@ -85,13 +86,15 @@ ORDER BY a.valid_until, a.workspace_id
 LIMIT @max_rows;
 
 -- name: AccountReserve :one
--- Reserves credits and counts stored bytes. Returns an empty text, or the reason of refusal() and
--- changes nothing. count is 1 for an execution and 0 for a run.
+-- Reserves credits and counts stored bytes. Returns an empty text, or why the account does not admit
+-- it and changes nothing: the reason of refusal(), or suspended for new work of a suspended
+-- workspace. count is 1 for an execution and 0 for a run.
 WITH account AS (
     SELECT h.workspace_id,
-           refusal(h.valid_until > COALESCE(sqlc.narg('at')::timestamptz, now()), h.stopped,
-                   h.plan + h.paid + GREATEST(h.usage_limit - h.plan_used - h.allowance_used - h.plan, 0) - h.reserved,
-                   h.stored, h.storage_limit, @amount::bigint, 0) AS reason
+           CASE WHEN h.suspended AND @is_new::boolean THEN 'suspended'
+                ELSE refusal(h.valid_until > COALESCE(sqlc.narg('at')::timestamptz, now()), h.stopped,
+                             h.plan + h.paid + GREATEST(h.usage_limit - h.plan_used - h.allowance_used - h.plan, 0) - h.reserved,
+                             h.stored, h.storage_limit, @amount::bigint, 0) END AS reason
     FROM credit_accounts h WHERE h.workspace_id = @workspace_id FOR NO KEY UPDATE
 ), reserved AS (
     UPDATE credit_accounts c SET reserved = c.reserved + @amount::bigint, live = c.live + @count::integer, stored = c.stored + @bytes::bigint
@@ -198,3 +201,7 @@ UPDATE credit_accounts a SET stopped = true FROM w WHERE a.workspace_id = w.id;
 -- Resumes the billing of a workspace. It changes 0 rows if billing was not stopped.
 WITH w AS (UPDATE workspaces SET billing_stopped_at = NULL WHERE id = @workspace_id AND billing_stopped_at IS NOT NULL RETURNING id)
 UPDATE credit_accounts a SET stopped = false FROM w WHERE a.workspace_id = w.id;
+
+-- name: AccountSetSuspended :execrows
+-- Suspends a workspace, or ends its suspension. It changes 0 rows if nothing changes.
+UPDATE credit_accounts SET suspended = @suspended WHERE workspace_id = @workspace_id AND suspended <> @suspended;

@@ -1883,8 +1883,8 @@ type Hook struct {
 	// Examples: 2026-11-21T10:15:30.120Z
 	LastAt *timestamp.Time `json:"lastAt"`
 
-	// LastRefusal Why that delivery was rejected: `hook_paused`, `workflow_paused`, `workflow_archived`, `no_trigger`, or the
-	// code of the response in lower case: `insufficient_credits`, `invalid_input`, `rate_limited`. More may be
+	// LastRefusal Why that delivery was rejected: `hook_paused`, `workflow_paused`, `workflow_archived`, `no_trigger`,
+	// `workspace_suspended`, or the code of the response in lower case: `insufficient_credits`, `invalid_input`, `rate_limited`. More may be
 	// added. The sender's response does not say what is wrong with a signature, but the hook does:
 	// `missing_signature` (check the header's name), `malformed_signature` (check the prefix and the encoding),
 	// `invalid_signature` (check the secret and the algorithm, and that no proxy changes the body),
@@ -2682,7 +2682,7 @@ type Problem struct {
 	// - `UNAUTHORIZED`, people: `missing_session`, `invalid_session`, `invalid_credentials`.
 	// - `INSUFFICIENT_CREDITS`: `credits_exhausted`, `max_credits`, `storage_exhausted`.
 	// - `FORBIDDEN`: `workflow_not_allowed`, `key_restricted`, `needs_unrestricted_key`, `role_not_allowed`,
-	//   `cross_origin`, `other_address`, `invalid_verify_token`.
+	//   `cross_origin`, `other_address`, `invalid_verify_token`, `workspace_suspended`.
 	// - `CONFLICT`: `last_owner`, `already_member`, `invitation_accepted`, `email_not_verified`, `key_not_active`,
 	//   `workflow_paused`, `workflow_archived`, `no_trigger`, `run_finished`, `run_not_finished`, `hook_paused`,
 	//   `too_many_schedules`, `too_many_hooks`, `too_many_variables`, `callback_secret_erased`.
@@ -3324,8 +3324,8 @@ type Schedule struct {
 	// LastSkipReason Why the time was skipped: `overlap`, a run was in progress; `queue_full`, the queue was full; `missed`, the
 	// service was down for more than an hour, or a later time was also due by then; `workflow_paused`,
 	// `workflow_archived`; `no_trigger`, the workflow has triggers, but no ON_SCHEDULE; `workflow_invalid`, the
-	// workflow does not match the components of this deployment any more; `insufficient_credits`. More may be
-	// added.
+	// workflow does not match the components of this deployment any more; `insufficient_credits`;
+	// `workspace_suspended`, the operator has suspended the workspace. More may be added.
 	//
 	//
 	// Examples: workflow_paused

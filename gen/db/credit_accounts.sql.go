@@ -64,7 +64,7 @@ func (q *Queries) AccountAddStoredWithinLimit(ctx context.Context, db DBTX, arg 
 }
 
 const AccountAudit = `-- name: AccountAudit :many
-SELECT a.workspace_id, a.monthly, a.usage_limit, a.plan, a.paid, a.reserved, a.plan_used, a.allowance_used, a.month, a.week, a.valid_until, a.live, a.parked, a.waiting, a.stopped, a.plan_used_before, a.period, a.stored, a.storage_limit,
+SELECT a.workspace_id, a.monthly, a.usage_limit, a.plan, a.paid, a.reserved, a.plan_used, a.allowance_used, a.month, a.week, a.valid_until, a.live, a.parked, a.waiting, a.stopped, a.plan_used_before, a.period, a.stored, a.storage_limit, a.suspended,
        COALESCE(p.plan, 0)::bigint AS posted_plan, COALESCE(p.paid, 0)::bigint AS posted_paid,
        COALESCE(p.plan_used, 0)::bigint AS posted_plan_used, COALESCE(p.allowance_used, 0)::bigint AS posted_allowance_used,
        (COALESCE(e.reserved, 0) + COALESCE(r.reserved, 0))::bigint AS live_reserved, COALESCE(e.live, 0)::bigint AS live_count, COALESCE(e.parked, 0)::bigint AS live_parked
@@ -145,6 +145,7 @@ func (q *Queries) AccountAudit(ctx context.Context, db DBTX, arg AccountAuditPar
 			&i.CreditAccount.Period,
 			&i.CreditAccount.Stored,
 			&i.CreditAccount.StorageLimit,
+			&i.CreditAccount.Suspended,
 			&i.PostedPlan,
 			&i.PostedPaid,
 			&i.PostedPlanUsed,
@@ -164,7 +165,7 @@ func (q *Queries) AccountAudit(ctx context.Context, db DBTX, arg AccountAuditPar
 }
 
 const AccountGet = `-- name: AccountGet :one
-SELECT a.workspace_id, a.monthly, a.usage_limit, a.plan, a.paid, a.reserved, a.plan_used, a.allowance_used, a.month, a.week, a.valid_until, a.live, a.parked, a.waiting, a.stopped, a.plan_used_before, a.period, a.stored, a.storage_limit, w.name, w.plan AS plan_name, COALESCE($1::timestamptz, now())::timestamptz AS at
+SELECT a.workspace_id, a.monthly, a.usage_limit, a.plan, a.paid, a.reserved, a.plan_used, a.allowance_used, a.month, a.week, a.valid_until, a.live, a.parked, a.waiting, a.stopped, a.plan_used_before, a.period, a.stored, a.storage_limit, a.suspended, w.name, w.plan AS plan_name, COALESCE($1::timestamptz, now())::timestamptz AS at
 FROM credit_accounts a JOIN workspaces w ON w.id = a.workspace_id
 WHERE a.workspace_id = $2
 `
@@ -205,6 +206,7 @@ func (q *Queries) AccountGet(ctx context.Context, db DBTX, arg AccountGetParams)
 		&i.CreditAccount.Period,
 		&i.CreditAccount.Stored,
 		&i.CreditAccount.StorageLimit,
+		&i.CreditAccount.Suspended,
 		&i.Name,
 		&i.PlanName,
 		&i.At,
@@ -305,7 +307,7 @@ func (q *Queries) AccountLock(ctx context.Context, db DBTX, workspaceID uuid.UUI
 }
 
 const AccountLockMany = `-- name: AccountLockMany :many
-SELECT a.workspace_id, a.monthly, a.usage_limit, a.plan, a.paid, a.reserved, a.plan_used, a.allowance_used, a.month, a.week, a.valid_until, a.live, a.parked, a.waiting, a.stopped, a.plan_used_before, a.period, a.stored, a.storage_limit, COALESCE($1::timestamptz, now())::timestamptz AS at
+SELECT a.workspace_id, a.monthly, a.usage_limit, a.plan, a.paid, a.reserved, a.plan_used, a.allowance_used, a.month, a.week, a.valid_until, a.live, a.parked, a.waiting, a.stopped, a.plan_used_before, a.period, a.stored, a.storage_limit, a.suspended, COALESCE($1::timestamptz, now())::timestamptz AS at
 FROM credit_accounts a
 WHERE a.workspace_id = ANY ($2::uuid[]) ORDER BY a.workspace_id FOR NO KEY UPDATE
 `
@@ -350,6 +352,7 @@ func (q *Queries) AccountLockMany(ctx context.Context, db DBTX, arg AccountLockM
 			&i.CreditAccount.Period,
 			&i.CreditAccount.Stored,
 			&i.CreditAccount.StorageLimit,
+			&i.CreditAccount.Suspended,
 			&i.At,
 		); err != nil {
 			return nil, err
@@ -420,18 +423,20 @@ func (q *Queries) AccountRenew(ctx context.Context, db DBTX, arg AccountRenewPar
 const AccountReserve = `-- name: AccountReserve :one
 WITH account AS (
     SELECT h.workspace_id,
-           refusal(h.valid_until > COALESCE($1::timestamptz, now()), h.stopped,
-                   h.plan + h.paid + GREATEST(h.usage_limit - h.plan_used - h.allowance_used - h.plan, 0) - h.reserved,
-                   h.stored, h.storage_limit, $2::bigint, 0) AS reason
-    FROM credit_accounts h WHERE h.workspace_id = $3 FOR NO KEY UPDATE
+           CASE WHEN h.suspended AND $1::boolean THEN 'suspended'
+                ELSE refusal(h.valid_until > COALESCE($2::timestamptz, now()), h.stopped,
+                             h.plan + h.paid + GREATEST(h.usage_limit - h.plan_used - h.allowance_used - h.plan, 0) - h.reserved,
+                             h.stored, h.storage_limit, $3::bigint, 0) END AS reason
+    FROM credit_accounts h WHERE h.workspace_id = $4 FOR NO KEY UPDATE
 ), reserved AS (
-    UPDATE credit_accounts c SET reserved = c.reserved + $2::bigint, live = c.live + $4::integer, stored = c.stored + $5::bigint
+    UPDATE credit_accounts c SET reserved = c.reserved + $3::bigint, live = c.live + $5::integer, stored = c.stored + $6::bigint
     FROM account a WHERE c.workspace_id = a.workspace_id AND a.reason IS NULL
 )
 SELECT COALESCE(a.reason, '')::text AS reason FROM account a
 `
 
 type AccountReserveParams struct {
+	IsNew       bool
 	At          *time.Time
 	Amount      int64
 	WorkspaceID uuid.UUID
@@ -439,10 +444,12 @@ type AccountReserveParams struct {
 	Bytes       int64
 }
 
-// Reserves credits and counts stored bytes. Returns an empty text, or the reason of refusal() and
-// changes nothing. count is 1 for an execution and 0 for a run.
+// Reserves credits and counts stored bytes. Returns an empty text, or why the account does not admit
+// it and changes nothing: the reason of refusal(), or suspended for new work of a suspended
+// workspace. count is 1 for an execution and 0 for a run.
 func (q *Queries) AccountReserve(ctx context.Context, db DBTX, arg AccountReserveParams) (string, error) {
 	row := db.QueryRow(ctx, AccountReserve,
+		arg.IsNew,
 		arg.At,
 		arg.Amount,
 		arg.WorkspaceID,
@@ -486,6 +493,24 @@ UPDATE credit_accounts a SET stopped = false FROM w WHERE a.workspace_id = w.id
 // Resumes the billing of a workspace. It changes 0 rows if billing was not stopped.
 func (q *Queries) AccountResume(ctx context.Context, db DBTX, workspaceID uuid.UUID) (int64, error) {
 	result, err := db.Exec(ctx, AccountResume, workspaceID)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
+const AccountSetSuspended = `-- name: AccountSetSuspended :execrows
+UPDATE credit_accounts SET suspended = $1 WHERE workspace_id = $2 AND suspended <> $1
+`
+
+type AccountSetSuspendedParams struct {
+	Suspended   bool
+	WorkspaceID uuid.UUID
+}
+
+// Suspends a workspace, or ends its suspension. It changes 0 rows if nothing changes.
+func (q *Queries) AccountSetSuspended(ctx context.Context, db DBTX, arg AccountSetSuspendedParams) (int64, error) {
+	result, err := db.Exec(ctx, AccountSetSuspended, arg.Suspended, arg.WorkspaceID)
 	if err != nil {
 		return 0, err
 	}
@@ -537,7 +562,7 @@ WITH item AS (
     FROM total t JOIN held h ON h.workspace_id = t.workspace_id
     WHERE a.workspace_id = t.workspace_id
       AND (NOT $1::boolean
-           OR refusal(true, a.stopped, h.plan + h.paid + GREATEST(a.usage_limit - a.plan_used - a.allowance_used - h.plan, 0) - a.reserved,
+           OR NOT a.suspended AND refusal(true, a.stopped, h.plan + h.paid + GREATEST(a.usage_limit - a.plan_used - a.allowance_used - h.plan, 0) - a.reserved,
                       a.stored, a.storage_limit, CASE WHEN t.needed IS NULL THEN 0 ELSE 1 END, t.needed::bigint) IS NULL)
     RETURNING a.workspace_id
 )
@@ -562,8 +587,9 @@ type AccountSettleManyParams struct {
 // execution or a run violates a unique key. A STAGE is paid for by its run: it has no posting.
 // live is 1 for what is counted as live until it is settled, and 0 for the rest. If unreserved is
 // set, nothing was reserved, and the account must also cover the charges: its billing is not
-// stopped, it may store more this month, and its available credits are more than needed, which is
-// the cost of all charges but the last. It raises WF001 instead of WF002, also if a period is over.
+// stopped, its workspace is not suspended, it may store more this month, and its available credits
+// are more than needed, which is the cost of all charges but the last. It raises WF001 instead of
+// WF002, also if a period is over.
 func (q *Queries) AccountSettleMany(ctx context.Context, db DBTX, arg AccountSettleManyParams) error {
 	_, err := db.Exec(ctx, AccountSettleMany,
 		arg.Unreserved,

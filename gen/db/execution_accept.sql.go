@@ -37,15 +37,16 @@ WITH item AS (
     -- Rows are locked in order of ids, here and everywhere, to avoid deadlocks.
     SELECT h.workspace_id, GREATEST(h.live - h.parked - h.waiting, 0) AS active,
            (SELECT fair_share()) + CASE WHEN h.parked = 0 THEN $19::bigint ELSE 0 END AS max_active,
-           h.valid_until > now() AS current, h.stopped, h.stored, h.storage_limit,
+           h.valid_until > now() AS current, h.stopped, h.suspended, h.stored, h.storage_limit,
            h.plan + h.paid + GREATEST(h.usage_limit - h.plan_used - h.allowance_used - h.plan, 0) - h.reserved AS available
     FROM credit_accounts h
     WHERE h.workspace_id = ANY ($2::uuid[])
     ORDER BY h.workspace_id FOR NO KEY UPDATE
 ), asked AS (
     SELECT i.place, i.workspace_id, i.worker_id, c.active, c.max_active,
-           refusal(c.current, c.stopped, c.available, c.stored, c.storage_limit, i.amount,
-                   (sum(i.amount) OVER (PARTITION BY i.workspace_id ORDER BY i.place) - i.amount)::bigint) AS reason
+           CASE WHEN c.suspended AND i.run_id IS NULL THEN 'suspended'
+                ELSE refusal(c.current, c.stopped, c.available, c.stored, c.storage_limit, i.amount,
+                             (sum(i.amount) OVER (PARTITION BY i.workspace_id ORDER BY i.place) - i.amount)::bigint) END AS reason
     FROM item i JOIN account c ON c.workspace_id = i.workspace_id
 ), admitted AS (
     SELECT a.place, nextval('river.river_job_id_seq') AS job_id,
@@ -118,7 +119,8 @@ type ExecutionAcceptManyRow struct {
 
 // Accepts executions, one for each element of the arrays: reserves their credits, and inserts their
 // jobs, their rows and their callbacks. Returns one row for each element, in the given order, with
-// the reason of refusal() if it is not accepted.
+// the reason if it is not accepted: that of refusal(), or suspended. A suspended workspace gets no
+// new executions, but stages of its accepted runs.
 //
 // The row of an execution whose worker_id is not 0 is inserted as started by that worker, which has
 // reserved a slot for it, and its job is due after safety_net. amount is reserved in the account,

@@ -193,6 +193,7 @@ type CreditAccount struct {
 	Period         time.Time
 	Stored         int64
 	StorageLimit   int64
+	Suspended      bool
 }
 
 type CreditCheckpoint struct {

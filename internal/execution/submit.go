@@ -64,7 +64,7 @@ type Submitted struct {
 //
 // Errors: INVALID_INPUT for a module that is unknown or can only run in workflows (400), or for an
 // input that violates the module's schema (422); IDEMPOTENCY_MISMATCH; IDEMPOTENCY_IN_FLIGHT;
-// INSUFFICIENT_CREDITS; UNAVAILABLE if the queue of submissions is full or the database is in
+// INSUFFICIENT_CREDITS; FORBIDDEN for a suspended workspace; UNAVAILABLE if the queue of submissions is full or the database is in
 // quarantine, or with reason outcome_unknown if the commit is in doubt.
 func (s *Service) Submit(ctx context.Context, p SubmitParams) (Submitted, error) {
 	// Look up the Idempotency-Key first: a replay must succeed even if the module was removed after

@@ -21,6 +21,7 @@ type Want struct {
 	WorkspaceID uuid.UUID
 	Amount      credit.Amount
 	Run         bool  // the reservation of a run, which doesn't count as an execution
+	New         bool  // for new work, which a suspended workspace is refused
 	Bytes       int64 // stored with the acceptance
 }
 
@@ -47,7 +48,7 @@ func QueueReserveForRun(ctx context.Context, batch *postgres.Batch, workspaceID 
 
 // Uncovered reports whether err means that the accounts may not cover a reservation for a run, or
 // the charges of QueueCharge: a workspace's period is over, its credits or its storage are
-// insufficient, or its billing is stopped.
+// insufficient, its billing is stopped, or, for QueueCharge, it is suspended.
 func Uncovered(err error) bool { return postgres.Raised(err, "WF001") }
 
 // ReasonExhausted is the reason of a 402 for insufficient credits.
@@ -103,11 +104,12 @@ func Within(subject string, price credit.Amount, most *credit.Amount) error {
 	}
 }
 
-// The reasons of the SQL function refusal, which decides what an account admits.
+// The reasons with which the statements that accept work refuse a want.
 const (
-	refusedPeriod  = "period"
-	refusedStopped = "stopped"
-	refusedStorage = "storage"
+	refusedPeriod    = "period"
+	refusedStopped   = "stopped"
+	refusedSuspended = "suspended"
+	refusedStorage   = "storage"
 )
 
 // Refusals returns errors for the reasons with which the database refused wants: nil for an empty
@@ -124,6 +126,9 @@ func Refusals(ctx context.Context, conn postgres.DB, wants []Want, reasons []str
 			continue
 		case refusedStopped:
 			refusals[i] = stopped()
+			continue
+		case refusedSuspended:
+			refusals[i] = errSuspended
 			continue
 		}
 		a, known := accounts[w.WorkspaceID]
@@ -145,12 +150,12 @@ func Refusals(ctx context.Context, conn postgres.DB, wants []Want, reasons []str
 }
 
 // ReserveTx admits a want: it reserves the credits, and counts the execution and the bytes. It returns
-// INSUFFICIENT_CREDITS, UNAVAILABLE if the workspace's billing is stopped, or *PeriodOver. A want that
-// costs nothing is refused only if the workspace has used up its storage. The account stays locked
-// until tx ends.
+// INSUFFICIENT_CREDITS, UNAVAILABLE if the workspace's billing is stopped, FORBIDDEN for new work of a
+// suspended workspace, or *PeriodOver. A want that costs nothing is refused only if the workspace is
+// suspended or has used up its storage. The account stays locked until tx ends.
 func (b Books) ReserveTx(ctx context.Context, tx pgx.Tx, w Want) error {
 	reason, err := db.New().AccountReserve(ctx, tx, db.AccountReserveParams{
-		At: b.at(), WorkspaceID: w.WorkspaceID, Amount: int64(w.Amount), Count: w.count(), Bytes: w.Bytes,
+		At: b.at(), WorkspaceID: w.WorkspaceID, IsNew: w.New, Amount: int64(w.Amount), Count: w.count(), Bytes: w.Bytes,
 	})
 	if err != nil {
 		return fmt.Errorf("reserve credits: %w", err)

@@ -62,7 +62,8 @@ func (s *Service) LookUpInvitation(ctx context.Context, token string, from netip
 
 // Accept makes the holder of an invitation's token a member, and signs them in. A new account gets
 // the name and the password. An existing account must have this password, unless the token was
-// mailed and the address is unverified: then the name and the password replace the old ones.
+// mailed and the address is unverified: then the person reclaims the account. The name and the
+// password replace the old ones, and the old sessions and memberships end.
 //
 // It returns INVALID_INPUT for an invalid name or password, NOT_FOUND for a token that is
 // unknown or no longer valid, CONFLICT for an unverified account that belongs to another
@@ -224,7 +225,10 @@ func (j joiner) prepare(ctx context.Context, tx pgx.Tx, invited db.InvitationGet
 		if user.VerifiedAt != nil || user.DisabledAt != nil {
 			return false, fault.New(fault.Unavailable, "This account has just changed. Try again.")
 		}
-		return true, claim(ctx, tx, j.Person, j.passwordHash)
+		if err := claim(ctx, tx, j.Person, j.passwordHash); err != nil {
+			return false, err
+		}
+		return true, leaveOthers(ctx, tx, j.Person, invited.WorkspaceID)
 	}
 	if user.VerifiedAt != nil {
 		return true, nil
@@ -237,6 +241,35 @@ func (j joiner) prepare(ctx context.Context, tx pgx.Tx, invited db.InvitationGet
 		return false, errUnverified()
 	}
 	return false, nil
+}
+
+// leaveOthers removes the person from all workspaces but one, because somebody else may have joined
+// them in the person's name. The person stays in a workspace as its only owner, because nobody else
+// could manage that workspace.
+func leaveOthers(ctx context.Context, tx pgx.Tx, person Person, stay uuid.UUID) error {
+	memberships, err := queries.MemberListOfUser(ctx, tx, person.ID)
+	if err != nil {
+		return fmt.Errorf("list memberships: %w", err)
+	}
+	for _, m := range memberships {
+		if m.ID == stay {
+			continue
+		}
+		roles, onlyOwner, err := lockMembers(ctx, tx, m.ID, person.ID, person.ID)
+		if err != nil {
+			return err
+		}
+		if onlyOwner || roles[person.ID] == "" {
+			continue
+		}
+		if err := remove(ctx, tx, m.ID, person.ID, person.Email, roles[person.ID]); err != nil {
+			return err
+		}
+		if err := revokeBeyond(ctx, tx, m.ID, person.ID, ""); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // useInvitation marks an invitation as accepted. It returns NOT_FOUND if the invitation is no

@@ -81,11 +81,16 @@ func (s *Service) SetRole(ctx context.Context, actor Member, userID uuid.UUID, r
 // Remove removes a member from the workspace. Its errors are the same as those of SetRole.
 func (s *Service) Remove(ctx context.Context, actor Member, userID uuid.UUID) (api.Member, error) {
 	return s.change(ctx, actor, userID, "", func(tx pgx.Tx, was api.Member) error {
-		if err := queries.MemberDelete(ctx, tx, db.MemberDeleteParams{WorkspaceID: actor.WorkspaceID, UserID: userID}); err != nil {
-			return err
-		}
-		return recordMember(ctx, tx, actor.WorkspaceID, userID, "removed", map[string]any{"email": was.Email, "role": was.Role})
+		return remove(ctx, tx, actor.WorkspaceID, userID, was.Email, Role(was.Role))
 	})
+}
+
+// remove deletes a membership and records it in the audit log.
+func remove(ctx context.Context, tx pgx.Tx, workspaceID, userID uuid.UUID, email string, role Role) error {
+	if err := queries.MemberDelete(ctx, tx, db.MemberDeleteParams{WorkspaceID: workspaceID, UserID: userID}); err != nil {
+		return fmt.Errorf("delete member: %w", err)
+	}
+	return recordMember(ctx, tx, workspaceID, userID, "removed", map[string]any{"email": email, "role": role})
 }
 
 // recordMember records a change of a member in the audit log, in the same transaction.
@@ -101,16 +106,9 @@ func recordMember(ctx context.Context, tx pgx.Tx, workspaceID, userID uuid.UUID,
 // under the new role are revoked.
 func (s *Service) change(ctx context.Context, actor Member, userID uuid.UUID, to Role, fn func(pgx.Tx, api.Member) error) (was api.Member, err error) {
 	err = postgres.BeginFunc(ctx, s.scoped, func(tx pgx.Tx) error {
-		rows, err := queries.MemberLock(ctx, tx, db.MemberLockParams{WorkspaceID: actor.WorkspaceID, UserID: userID, ActorID: actor.ID})
+		roles, onlyOwner, err := lockMembers(ctx, tx, actor.WorkspaceID, userID, actor.ID)
 		if err != nil {
-			return fmt.Errorf("lock members: %w", err)
-		}
-		owners, roles := 0, map[uuid.UUID]Role{}
-		for _, row := range rows {
-			roles[row.UserID] = Role(row.Role)
-			if Role(row.Role) == Owner {
-				owners++
-			}
+			return err
 		}
 		is, found := roles[userID]
 		if err := checkMayAssign(roles[actor.ID], is, to); err != nil {
@@ -119,7 +117,7 @@ func (s *Service) change(ctx context.Context, actor Member, userID uuid.UUID, to
 		if !found {
 			return noMember()
 		}
-		if is == Owner && to != Owner && owners == 1 {
+		if onlyOwner && to != Owner {
 			return conflict("last_owner", "A workspace needs at least one owner.")
 		}
 		row, err := queries.MemberGet(ctx, tx, db.MemberGetParams{WorkspaceID: actor.WorkspaceID, UserID: userID})
@@ -133,6 +131,24 @@ func (s *Service) change(ctx context.Context, actor Member, userID uuid.UUID, to
 		return revokeBeyond(ctx, tx, actor.WorkspaceID, userID, to)
 	})
 	return was, err
+}
+
+// lockMembers locks a member, the actor and all owners, and returns their roles. onlyOwner reports
+// whether the member is the only owner.
+func lockMembers(ctx context.Context, tx pgx.Tx, workspaceID, userID, actorID uuid.UUID) (roles map[uuid.UUID]Role, onlyOwner bool, err error) {
+	rows, err := queries.MemberLock(ctx, tx, db.MemberLockParams{WorkspaceID: workspaceID, UserID: userID, ActorID: actorID})
+	if err != nil {
+		return nil, false, fmt.Errorf("lock members: %w", err)
+	}
+	owners := 0
+	roles = map[uuid.UUID]Role{}
+	for _, row := range rows {
+		roles[row.UserID] = Role(row.Role)
+		if Role(row.Role) == Owner {
+			owners++
+		}
+	}
+	return roles, owners == 1 && roles[userID] == Owner, nil
 }
 
 // checkMayAssign returns an error unless an actor with the role actorRole may assign the given

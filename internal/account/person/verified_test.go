@@ -9,6 +9,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/weft-automation/weft/internal/account/person"
 	"github.com/weft-automation/weft/internal/account/plan"
@@ -232,6 +235,9 @@ func TestMailedLinkTakesOverAnUnverifiedAccount(t *testing.T) {
 	if role := b.roleOf(t, session.Token); role != person.Admin {
 		t.Errorf("the role is %q", role)
 	}
+	if got := b.workspaces(t, session.Person); !slices.Equal(got, []uuid.UUID{b.workspace}) {
+		t.Errorf("the account belongs to %v, want only the workspace that it joined", got)
+	}
 	_, err = b.Find(t.Context(), person.Proof{Token: squatter.Token, Client: home})
 	refused(t, "the session from before", err, fault.Unauthorized, "invalid_session")
 	_, err = b.SignIn(t.Context(), person.Credentials{Email: victim, Password: password, Client: home})
@@ -249,8 +255,61 @@ func TestMailedLinkTakesOverAnUnverifiedAccount(t *testing.T) {
 		}
 		recorded = append(recorded, action)
 	}
-	if want := []string{"member.joined", "password.changed", "email.verified", "member.joined"}; !slices.Equal(recorded, want) {
+	if want := []string{"member.joined", "password.changed", "email.verified", "member.removed", "member.joined"}; !slices.Equal(recorded, want) {
 		t.Errorf("the audit logs have %q, want %q", recorded, want)
+	}
+}
+
+// workspaces returns the workspaces of a person.
+func (b *bench) workspaces(t *testing.T, of person.Person) (ids []uuid.UUID) {
+	t.Helper()
+	current, err := b.Current(t.Context(), of, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range current.Workspaces {
+		ids = append(ids, w.ID)
+	}
+	return ids
+}
+
+// The only owner stays an owner, because a workspace without an owner can't be managed. The
+// invitations of an account that loses its membership are revoked.
+func TestReclaimedAccountLosesItsMembershipsUnlessItIsTheOnlyOwner(t *testing.T) {
+	for alone, want := range map[bool]int{false: 1, true: 2} {
+		b := setup(t)
+		scope, mallory := b.elsewhere(t, "mallory@example.org")
+		made, err := b.Invite(scope, mallory, victim, person.Owner)
+		if err != nil {
+			t.Fatal(err)
+		}
+		squatter, err := b.Accept(t.Context(), person.Acceptance{Token: made.Token, Name: "x", Password: password, Client: home})
+		if err != nil {
+			t.Fatal(err)
+		}
+		as := person.Member{Person: squatter.Person, WorkspaceID: mallory.WorkspaceID, Role: person.Owner}
+		open, err := b.Invite(scope, as, "carol@example.org", person.Viewer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if alone {
+			if _, err := b.Remove(scope, as, mallory.ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := b.mailing.Invite(b.scope(t), b.owner, victim, person.Viewer); err != nil {
+			t.Fatal(err)
+		}
+		session, err := b.Accept(t.Context(), person.Acceptance{Token: b.link(t, victim), Name: "Victim", Password: another, Client: home})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := b.workspaces(t, session.Person); len(got) != want {
+			t.Errorf("only owner %v: the account belongs to %d workspaces, want %d", alone, len(got), want)
+		}
+		if _, err := b.LookUpInvitation(t.Context(), open.Token, home); (err == nil) != alone {
+			t.Errorf("only owner %v: the account's invitation: %v", alone, err)
+		}
 	}
 }
 

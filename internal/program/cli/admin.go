@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/weft-automation/weft/internal/account/billing"
 	"github.com/weft-automation/weft/internal/account/plan"
 	"github.com/weft-automation/weft/internal/kit/credit"
@@ -17,6 +19,8 @@ import (
 type adminCommand struct {
 	Credits  adminCredits  `cmd:"" help:"Grant paid credits to a workspace, or revoke them."`
 	Plan     adminPlan     `cmd:"" help:"Put a workspace on a plan."`
+	Suspend  adminSuspend  `cmd:"" help:"Stop a workspace from starting work. Accepted work continues, and all data can be read. Takes effect at once in all processes."`
+	Resume   adminResume   `cmd:"" help:"Let a suspended workspace start work again."`
 	Owner    adminOwner    `cmd:"" help:"Make a person an owner of a workspace."`
 	Password adminPassword `cmd:"" help:"Set a new password for a person. The person's roles stay the same."`
 }
@@ -123,6 +127,51 @@ func (c *adminPlanSet) Run(s *session) error {
 	s.note("Concurrency limits: %s waiting calls, %s streams.", rate(p.Waits, p.Name.Terms().Waits), rate(p.Streams, p.Name.Terms().Streams))
 	s.note("Storage per month: %s.", gibibytes(after.StorageLimit))
 	s.note("Plan credits available: %s before, %s now.", before.PlanCredits, after.PlanCredits)
+	return nil
+}
+
+type adminSuspend struct {
+	database
+	Workspace string `arg:"" help:"Name or ID of the workspace."`
+	Reason    string `required:"" placeholder:"TEXT" help:"Reason for the workspace's audit log, which its admins can read."`
+}
+
+// Run suspends the workspace.
+func (c *adminSuspend) Run(s *session) error {
+	return c.change(s, c.Workspace, "Workspace %s can start no executions or runs. Accepted work continues. To undo this, run weft admin resume.", "Workspace %s is already suspended; nothing was changed.",
+		func(conn postgres.DB, id uuid.UUID) (bool, error) { return billing.Suspend(s.ctx, conn, id, c.Reason) })
+}
+
+type adminResume struct {
+	database
+	Workspace string `arg:"" help:"Name or ID of the workspace."`
+}
+
+// Run ends the suspension.
+func (c *adminResume) Run(s *session) error {
+	return c.change(s, c.Workspace, "Workspace %s can start executions and runs again.", "Workspace %s is not suspended; nothing was changed.",
+		func(conn postgres.DB, id uuid.UUID) (bool, error) { return billing.EndSuspension(s.ctx, conn, id) })
+}
+
+// change calls fn for the workspace with that name or ID, and prints done or, if nothing changed, same.
+func (d *database) change(s *session, nameOrID, done, same string, fn func(postgres.DB, uuid.UUID) (changed bool, err error)) error {
+	pool, closePool, err := d.open(s.ctx)
+	if err != nil {
+		return err
+	}
+	defer closePool()
+	id, err := findWorkspace(s.ctx, pool, nameOrID)
+	if err != nil {
+		return err
+	}
+	changed, err := fn(pool, id)
+	if err != nil {
+		return err
+	}
+	if !changed {
+		done = same
+	}
+	s.note(done, nameOrID)
 	return nil
 }
 

@@ -64,3 +64,15 @@ func TestAdminGrantsCreditsAndSetsPlansAndAuditPasses(t *testing.T) {
 	run(t, environ, "", "audit", "shop").check(t, 0, "", "correct again. The workspace can start new work")
 	run(t, environ, "", "audit", "shop").check(t, 0, "", "Workspace shop: ")
 }
+
+func TestAdminSuspendsAndResumesAWorkspace(t *testing.T) {
+	environ := []string{"DATABASE_URL=" + pgtest.DSN(t)}
+	run(t, environ, "", "keys", "create", "--new-workspace", "--workspace=shop").check(t, 0, "", "The secret is not shown again")
+	run(t, environ, "", "admin", "suspend", "shop").check(t, 2, "", "--reason")
+	run(t, environ, "", "admin", "suspend", "shop", "--reason= ").check(t, 6, "", "1 to 500 characters")
+	run(t, environ, "", "admin", "suspend", "nobody", "--reason=spam").check(t, 4, "", "not found")
+	run(t, environ, "", "admin", "resume", "shop").check(t, 0, "", "is not suspended; nothing was changed")
+	run(t, environ, "", "admin", "suspend", "shop", "--reason=spam").check(t, 0, "", "can start no executions or runs")
+	run(t, environ, "", "admin", "suspend", "shop", "--reason=spam").check(t, 0, "", "already suspended; nothing was changed")
+	run(t, environ, "", "admin", "resume", "shop").check(t, 0, "", "can start executions and runs again")
+}

@@ -129,7 +129,7 @@ func (e *Engine) StartTx(ctx context.Context, tx *postgres.Tx, row *db.RunInsert
 		return nil, err
 	}
 	stored := f.stored()
-	want := billing.Want{WorkspaceID: row.WorkspaceID, Amount: row.Reserved, Run: true, Bytes: bytes + stored}
+	want := billing.Want{WorkspaceID: row.WorkspaceID, Amount: row.Reserved, Run: true, New: true, Bytes: bytes + stored}
 	if err := (billing.Books{}).ReserveTx(ctx, tx, want); err != nil {
 		return nil, err
 	}

@@ -146,7 +146,7 @@ func (s *Service) recordOutcome(ctx context.Context, key notify.Key, triggered r
 		return // the run may have started
 	case refused:
 		p.Refusal = new(strings.ToLower(string(failure.Code)))
-		if failure.Code == fault.Conflict {
+		if failure.Code == fault.Conflict || failure.Code == fault.Forbidden {
 			p.Refusal = &failure.Reason
 		}
 	case err != nil || triggered.Replayed:

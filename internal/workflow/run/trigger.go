@@ -77,7 +77,7 @@ type Triggered struct {
 //
 // Errors: NOT_FOUND for an unknown workflow or version, CONFLICT for a workflow that is paused,
 // archived, or has only triggers of other kinds, INVALID_INPUT (422) for an input that violates its
-// schema, INSUFFICIENT_CREDITS, UNAVAILABLE (with reason outcome_unknown if the commit is in doubt),
+// schema, INSUFFICIENT_CREDITS, FORBIDDEN for a suspended workspace, UNAVAILABLE (with reason outcome_unknown if the commit is in doubt),
 // and the errors of the claim.
 func (s *Service) Trigger(ctx context.Context, p TriggerParams) (Triggered, error) {
 	if p.Once != nil {
@@ -288,7 +288,7 @@ func (s *Service) acceptTx(ctx context.Context, tx *postgres.Tx, how *execution.
 	row := s.row(p, n)
 	bytes := storage.RunBytes + int64(len(n.input)+len(p.Metadata))
 	if n.separate {
-		err = (billing.Books{}).ReserveTx(ctx, tx, billing.Want{WorkspaceID: p.WorkspaceID, Amount: n.reserve, Run: true, Bytes: bytes})
+		err = (billing.Books{}).ReserveTx(ctx, tx, billing.Want{WorkspaceID: p.WorkspaceID, Amount: n.reserve, Run: true, New: true, Bytes: bytes})
 	} else {
 		n.started, err = s.Engine.StartTx(ctx, tx, &row, n.version, bytes, how)
 	}

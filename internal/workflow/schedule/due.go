@@ -139,7 +139,7 @@ func refusal(err error) (reason string, refused bool) {
 		return "", false
 	}
 	switch failure.Code {
-	case fault.Conflict:
+	case fault.Conflict, fault.Forbidden: // FORBIDDEN: the workspace is suspended
 		return failure.Reason, true
 	case fault.InsufficientCredits:
 		return "insufficient_credits", true

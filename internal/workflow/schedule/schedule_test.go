@@ -10,6 +10,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/account/billing"
 	"github.com/weft-automation/weft/internal/kit/credit"
 	"github.com/weft-automation/weft/internal/kit/fault"
 	"github.com/weft-automation/weft/internal/platform/idempotency"
@@ -218,6 +219,13 @@ func TestSkippedTimeHasAReason(t *testing.T) {
 		}
 	}
 	passed(n.schedule(t, costly, schedule.Draft{}), "insufficient_credits")
+	if _, err := billing.Suspend(b.ctx, b.pool, b.workspace, "test"); err != nil {
+		t.Fatal(err)
+	}
+	passed(key, "workspace_suspended")
+	if _, err := billing.EndSuspension(b.ctx, b.pool, b.workspace); err != nil {
+		t.Fatal(err)
+	}
 	replace(waits, edge, "PAUSED")
 	passed(key, "workflow_paused")
 	replace(strings.Replace(waits, `"ON_SCHEDULE","config":{"cron":"* * * * *"}`, `"ON_API_CALLED"`, 1), edge, "ACTIVE")
