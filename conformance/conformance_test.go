@@ -76,8 +76,11 @@ func allSeen(t *testing.T, spec *probe.Spec) {
 	}
 	for _, operation := range spec.Operations() {
 		for _, status := range operation.Statuses() {
-			// The status 503 requires an unavailable database; other tests cover it. The default
-			// response belongs to no operation.
+			// The status 503 requires an unavailable database, and the 403 of a hook an operator who has
+			// suspended the workspace; other tests cover them. The default response belongs to no operation.
+			if status == "403" && operation.ID == "receiveHook" {
+				continue
+			}
 			if status != "503" && status != "default" && !spec.Seen(operation.ID, status) {
 				t.Errorf("%s: %s was never seen", operation.ID, status)
 			}

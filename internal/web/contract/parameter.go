@@ -20,11 +20,10 @@ type parameter struct {
 	name, in string
 	schema   *jsonschema.Compiled // nil: any string is valid
 	kind     string               // string, integer or boolean
-	required bool
 }
 
 func newParameter(compiler *jsonschema.Compiler, ref *openapi3.ParameterRef) (parameter, error) {
-	p := parameter{name: ref.Value.Name, in: ref.Value.In, kind: "string", required: ref.Value.Required}
+	p := parameter{name: ref.Value.Name, in: ref.Value.In, kind: "string"}
 	source := ref.Value.Schema.Value
 	for _, kind := range []string{"integer", "boolean"} {
 		if source.Type.Is(kind) {
@@ -112,9 +111,6 @@ func (o *Operation) CheckParameters(path func(name string) string, query url.Val
 func (p parameter) checkAll(values []string) []fault.Detail {
 	switch len(values) {
 	case 0:
-		if p.required {
-			return []fault.Detail{detail([]string{p.in, p.name}, "is required")}
-		}
 		return nil
 	case 1:
 		return p.check(values[0])
