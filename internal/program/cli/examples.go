@@ -81,6 +81,8 @@ var examples = map[string]string{
 	"keys revoke":        "keys revoke 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6f",
 	"keys rotate-master": "keys rotate-master",
 	"admin owner":        "admin owner shop ada@example.com --new-workspace",
+	"admin suspend":      "admin suspend demo --reason 'sends spam'",
+	"admin resume":       "admin resume demo",
 	"admin password":     "admin password ada@example.com",
 	"admin credits":      "admin credits shop 1000",
 	"admin plan set":     "admin plan set shop growth",
