@@ -80,7 +80,7 @@ type accepted struct {
 	jobID     int64
 	createdAt time.Time
 	parked    bool
-	refusal   error // why the submission was not accepted, or nil
+	reason    string // why the account does not admit the submission, for billing.Refusal; empty: it is accepted
 }
 
 // flushAccepts accepts submissions that share a commit. If shared is set, it fails with an error for
@@ -107,7 +107,7 @@ func (s *Service) acceptShared(ctx context.Context, items []submission, shared b
 	if err := postgres.Commit(ctx, s.db, &batch); err != nil {
 		return nil, fmt.Errorf("accept executions: %w", err)
 	}
-	return acceptedOf(ctx, s.db, items, rows.All()), nil
+	return acceptedOf(rows.All()), nil
 }
 
 // acceptMany accepts submissions in tx. finishing is the number of executions that finish later in
@@ -120,27 +120,14 @@ func (s *Service) acceptMany(ctx context.Context, tx pgx.Tx, items []submission,
 	if err != nil {
 		return nil, fmt.Errorf("accept executions: %w", err)
 	}
-	return acceptedOf(ctx, tx, items, rows), nil
+	return acceptedOf(rows), nil
 }
 
-// acceptedOf returns the results of submissions. Submissions that the account does not admit are
-// refused. Their refusal is *billing.PeriodOver if the account's period is over.
-func acceptedOf(ctx context.Context, conn postgres.DB, items []submission, rows []db.ExecutionAcceptManyRow) []accepted {
+// acceptedOf returns the results of submissions.
+func acceptedOf(rows []db.ExecutionAcceptManyRow) []accepted {
 	made := make([]accepted, len(rows))
-	wants, reasons := make([]billing.Want, len(rows)), make([]string, len(rows))
 	for i, row := range rows {
-		made[i] = accepted{jobID: row.JobID, parked: row.Parked, createdAt: row.CreatedAt}
-		wants[i], reasons[i] = items[i].want(), row.Reason
-	}
-	refusals, err := billing.Refusals(ctx, conn, wants, reasons)
-	for i := range made {
-		switch {
-		case reasons[i] == "":
-		case err != nil: // it concerns only the refused ones: the others are committed
-			made[i].refusal = err
-		default:
-			made[i].refusal = refusals[i]
-		}
+		made[i] = accepted{jobID: row.JobID, parked: row.Parked, createdAt: row.CreatedAt, reason: row.Reason}
 	}
 	return made
 }

@@ -210,7 +210,7 @@ func (r *Runner) cancelTx(ctx context.Context, tx *postgres.Tx, workspaceID uuid
 		}
 	}
 	_ = db.New().RiverJobDeleteMany(ctx, tx.AtCommit(), jobs)
-	made.left = []vacancy{{workspaceID: workspaceID, none: true}}
+	made.left = []vacancy{{workspaceID: workspaceID}}
 	r.queueCharges(ctx, tx.AtCommit(), charges, false, made)
 	return nil
 }

@@ -285,9 +285,9 @@ func (u *followUp) workspaces() []uuid.UUID {
 }
 
 // finishTx does the rest of the finish of rows, in the transaction that has made them final. Started
-// executions become final nowhere else, except for cancellation and End. The state, the frozen callback with its delivery job, the deletion of the execution's
-// job, and the settlement of its credits commit together. The same transaction releases parked
-// executions that now have room.
+// executions become final nowhere else, except for cancellation and End. The state, the frozen
+// callback with its delivery job, the deletion of the execution's job, and the settlement of its
+// credits commit together. The same transaction releases parked executions that now have room.
 func (r *Runner) finishTx(ctx context.Context, tx *postgres.Tx, rows []db.ExecutionFinishManyRow, first map[attemptKey]finish, shared bool, made *followUp) error {
 	if len(rows) == 0 {
 		return nil
@@ -350,7 +350,7 @@ func (r *Runner) finishRowsTx(ctx context.Context, tx *postgres.Tx, rows []db.Ex
 		end := first[attemptKey{notify.Key{WorkspaceID: row.WorkspaceID, ID: row.ID}, row.Epoch}]
 		made.done[i] = finished{row: final(row, end), callback: row.HasCallback, run: row.RunID}
 		charges[i].Bytes = int64(end.weight())
-		made.left = append(made.left, vacancy{workspaceID: row.WorkspaceID, slot: end.local})
+		made.left = append(made.left, vacancy{workspaceID: row.WorkspaceID, slot: end.local, ran: true})
 		if row.HasCallback {
 			frozen = append(frozen, callback.Final(made.done[i].row))
 			charges[i].Bytes *= 2 // the callback's body contains a copy

@@ -18,7 +18,7 @@ import (
 type vacancy struct {
 	workspaceID uuid.UUID
 	slot        bool // it held a slot of this process, which is released after the commit
-	none        bool // it did not run, so it leaves no room in this process
+	ran         bool // in this process, where a parked execution may start in its place
 }
 
 // release is the start of parked executions in the commit that makes room for them.
@@ -27,24 +27,25 @@ type release struct {
 	rows     *postgres.Rows[db.ExecutionReleaseRow]
 }
 
-// queueRelease releases parked executions of the workspaces of vacancies. It must follow the statement
-// that settles their accounts. Those that take over a slot of this process, or find a free one,
-// start here, without going through the queue, and the others become available in the queue. Call
-// startReleased after the commit, or dropReleased if it failed.
+// queueRelease releases parked executions of the workspaces of vacancies. It must follow the
+// statement that settles their accounts. Released executions that take over a slot of this process,
+// or find a free one, start here. The others become available in the queue. Call startReleased
+// after the commit, or dropReleased if it failed.
 func (r *Runner) queueRelease(batch *postgres.Batch, left []vacancy) *release {
 	worker, starts := r.mayStart()
 	next := &release{acquired: map[uuid.UUID]int{}}
 	here := map[uuid.UUID]int32{}
 	for _, v := range left {
-		here[v.workspaceID] += 0
+		n := here[v.workspaceID]
 		switch {
-		case !starts || v.none || r.slots.isClosed():
+		case !starts || !v.ran || r.slots.isClosed():
 		case v.slot:
-			here[v.workspaceID]++
+			n++
 		case r.slots.acquire(v.workspaceID, true):
-			here[v.workspaceID]++
+			n++
 			next.acquired[v.workspaceID]++
 		}
+		here[v.workspaceID] = n
 	}
 	p := db.ExecutionReleaseParams{WorkerID: worker, SafetyNet: safetyNet}
 	for id, n := range here {
@@ -155,7 +156,7 @@ func (s *Sweeper) unpark(ctx context.Context) (released int, err error) {
 func (r *Runner) unpark(ctx context.Context, id uuid.UUID) (released int, err error) {
 	var batch postgres.Batch
 	_ = db.New().AccountUpdateWaiting(ctx, &batch, id)
-	next := r.queueRelease(&batch, []vacancy{{workspaceID: id, none: true}})
+	next := r.queueRelease(&batch, []vacancy{{workspaceID: id}})
 	if err := postgres.Commit(ctx, r.DB, &batch); err != nil {
 		return 0, err
 	}

@@ -55,9 +55,9 @@ type Acceptance struct {
 	made    []accepted
 }
 
-// Accepting calls fn, which runs a transaction and calls AcceptTx in it at most once. If
-// that call fails, fn must roll back and return the error, possibly wrapped. Once fn has returned
-// nil, the accepted stages start: in this process if a slot is free, otherwise through the queue.
+// Accepting calls fn, which runs a transaction and calls AcceptTx in it at most once. If that call
+// fails, fn must roll back and return the error, possibly wrapped. Once fn has returned nil, the
+// accepted stages start: in this process if a slot is free, otherwise through the queue.
 func (s *Service) Accepting(ctx context.Context, fn func(how *Acceptance) error) (err error) {
 	how := &Acceptance{service: s}
 	err = errPanicked
@@ -116,17 +116,21 @@ func (a *Acceptance) AcceptTx(ctx context.Context, tx *postgres.Tx, stages []Sta
 		return nil, err
 	}
 	for n, m := range a.made {
-		_, refused := errors.AsType[*fault.Error](m.refusal)
-		switch item := &a.items[n]; {
-		case m.refusal != nil && !refused:
-			return nil, m.refusal
-		case m.parked && a.inPlace > 0:
+		item := &a.items[n]
+		if m.parked && a.inPlace > 0 {
 			return nil, ErrApart // there is room once the other execution has finished
-		case m.refusal != nil || m.parked:
+		}
+		if m.reason != "" {
+			refusal := billing.Refusal(ctx, tx, item.want(), m.reason)
+			if _, refused := errors.AsType[*fault.Error](refusal); !refused {
+				return nil, refusal
+			}
+			refusals[places[n]] = refusal
+		}
+		if m.reason != "" || m.parked {
 			s.local.unreserve(item.worker, item.WorkspaceID, item.id, nil)
 			item.worker = 0
 		}
-		refusals[places[n]] = m.refusal
 	}
 	return refusals, nil
 }
@@ -191,7 +195,7 @@ func (a *Acceptance) start(ctx context.Context) {
 	failpoint.Reached(failpoint.AfterAccept)
 	queued := false
 	for n, item := range a.items {
-		if a.made[n].refusal != nil {
+		if a.made[n].reason != "" {
 			continue
 		}
 		a.service.metrics.Submitted(item.Module)

@@ -64,8 +64,9 @@ type Submitted struct {
 //
 // Errors: INVALID_INPUT for a module that is unknown or can only run in workflows (400), or for an
 // input that violates the module's schema (422); IDEMPOTENCY_MISMATCH; IDEMPOTENCY_IN_FLIGHT;
-// INSUFFICIENT_CREDITS; FORBIDDEN for a suspended workspace; UNAVAILABLE if the queue of submissions is full or the database is in
-// quarantine, or with reason outcome_unknown if the commit is in doubt.
+// INSUFFICIENT_CREDITS; FORBIDDEN for a suspended workspace; UNAVAILABLE if the queue of
+// submissions is full or the database is in quarantine, or with reason outcome_unknown if the commit
+// is in doubt.
 func (s *Service) Submit(ctx context.Context, p SubmitParams) (Submitted, error) {
 	// Look up the Idempotency-Key first: a replay must succeed even if the module was removed after
 	// the first request.
@@ -115,7 +116,7 @@ func (s *Service) acceptAndRun(ctx context.Context, a submission) (Submitted, er
 		s.local.unreserve(a.worker, a.WorkspaceID, a.id, err)
 		a.worker = 0
 	}
-	if made.refusal != nil {
+	if made.reason != "" {
 		s.local.slots.refuse(a.WorkspaceID)
 	}
 	switch {
@@ -136,8 +137,8 @@ func (s *Service) accept(ctx context.Context, a submission) (made accepted, earl
 			made, earlier, err = s.acceptOnce(ctx, a)
 			return err
 		}
-		if made, err = s.accepts.Do(ctx, a); err == nil {
-			err = made.refusal
+		if made, err = s.accepts.Do(ctx, a); err == nil && made.reason != "" {
+			err = billing.Refusal(ctx, s.db, a.want(), made.reason)
 		}
 		return err
 	})
@@ -190,8 +191,10 @@ func (s *Service) acceptOnce(ctx context.Context, a submission) (made accepted, 
 				if err != nil {
 					return err
 				}
-				made = all[0]
-				return made.refusal // so that the transaction rolls back and does not store the key
+				if made = all[0]; made.reason != "" {
+					return billing.Refusal(ctx, tx, a.want(), made.reason) // rolls back, so the key isn't stored
+				}
+				return nil
 			})
 			if replayed {
 				earlier = id

@@ -112,41 +112,26 @@ const (
 	refusedStorage   = "storage"
 )
 
-// Refusals returns errors for the reasons with which the database refused wants: nil for an empty
-// reason, *PeriodOver if the period of the account is over, and otherwise an error for the caller.
-func Refusals(ctx context.Context, conn postgres.DB, wants []Want, reasons []string) ([]error, error) {
-	refusals := make([]error, len(wants))
-	accounts := map[uuid.UUID]account{}
-	for i, w := range wants {
-		switch reasons[i] {
-		case "":
-			continue
-		case refusedPeriod:
-			refusals[i] = &PeriodOver{[]uuid.UUID{w.WorkspaceID}}
-			continue
-		case refusedStopped:
-			refusals[i] = stopped()
-			continue
-		case refusedSuspended:
-			refusals[i] = errSuspended
-			continue
-		}
-		a, known := accounts[w.WorkspaceID]
-		if !known {
-			row, err := db.New().AccountGet(ctx, conn, db.AccountGetParams{WorkspaceID: w.WorkspaceID})
-			if err != nil {
-				return nil, fmt.Errorf("read account: %w", err)
-			}
-			a = account{row.CreditAccount}
-			accounts[w.WorkspaceID] = a
-		}
-		if reasons[i] == refusedStorage {
-			refusals[i] = storageExhausted(a.StorageLimit, a.Month.AddDate(0, 1, 0))
-		} else {
-			refusals[i] = a.exhausted(w.Amount)
-		}
+// Refusal returns the error for the reason with which the database refused a want: *PeriodOver if the
+// period of the account is over, and otherwise an error for the caller.
+func Refusal(ctx context.Context, conn postgres.DB, w Want, reason string) error {
+	switch reason {
+	case refusedPeriod:
+		return &PeriodOver{[]uuid.UUID{w.WorkspaceID}}
+	case refusedStopped:
+		return stopped()
+	case refusedSuspended:
+		return errSuspended
 	}
-	return refusals, nil
+	row, err := db.New().AccountGet(ctx, conn, db.AccountGetParams{WorkspaceID: w.WorkspaceID})
+	if err != nil {
+		return fmt.Errorf("read account: %w", err)
+	}
+	a := account{row.CreditAccount}
+	if reason == refusedStorage {
+		return storageExhausted(a.StorageLimit, a.Month.AddDate(0, 1, 0))
+	}
+	return a.exhausted(w.Amount)
 }
 
 // ReserveTx admits a want: it reserves the credits, and counts the execution and the bytes. It returns
@@ -160,9 +145,8 @@ func (b Books) ReserveTx(ctx context.Context, tx pgx.Tx, w Want) error {
 	if err != nil {
 		return fmt.Errorf("reserve credits: %w", err)
 	}
-	refusals, err := Refusals(ctx, tx, []Want{w}, []string{reason})
-	if err != nil {
-		return err
+	if reason == "" {
+		return nil
 	}
-	return refusals[0]
+	return Refusal(ctx, tx, w, reason)
 }

@@ -85,10 +85,10 @@ func (b Books) QueueCharge(batch *postgres.Batch, charges []Charge) {
 }
 
 // QueueSettle charges executions that become final in the same transaction, posts the charges (zero
-// amounts included), and releases the reservations. Every
-// final execution that isn't a stage of a run has exactly one posting: a second one violates the
-// key, and the transaction fails. It also fails if the period of a workspace is over: see
-// PeriodError. The accounts stay locked until the transaction ends, so make this its last statement.
+// amounts included), and releases the reservations. Every final execution that isn't a stage of a
+// run has exactly one posting: a second one violates the key, and the transaction fails. It also
+// fails if the period of a workspace is over: see PeriodError. The accounts stay locked until the
+// transaction ends, so make this one of its last statements.
 func (b Books) QueueSettle(batch *postgres.Batch, charges []Charge) {
 	var p db.AccountSettleManyParams
 	for _, c := range charges {
