@@ -14,24 +14,6 @@ import (
 	"github.com/weft-automation/weft/internal/kit/fault"
 )
 
-// sizes has the number of bytes of a position in each list, by the operation that returns the
-// list. The position in the list of components is a name.
-var sizes = map[string]int{
-	"listApiKeys": 16, "listAuditEvents": 16, "listCallbackAttempts": 4, "listComponentExecutions": 16, "listComponents": ModuleName,
-	"listEnvironmentVariables": 16, "listHooks": 16, "listInvitations": 16, "listLedger": 16, "listMembers": 24, "listRunEvents": 8,
-	"listRunStages": 16, "listSchedules": 16, "listWorkflowRuns": 16, "listWorkflows": 16, "listWorkspaceEnvironmentVariables": 16,
-	"listWorkspaces": 16,
-}
-
-// Check returns INVALID_INPUT if text is not a cursor of the list that the operation returns.
-func Check(operation, text string) error {
-	_, err := Decode(text, sizes[operation])
-	return err
-}
-
-// ModuleName is the size of positions that are names of modules.
-const ModuleName = -1
-
 // Encode returns the cursor for a position.
 func Encode(place []byte) *string { return new(base64.RawURLEncoding.EncodeToString(place)) }
 
@@ -39,17 +21,26 @@ func Encode(place []byte) *string { return new(base64.RawURLEncoding.EncodeToStr
 // for an invalid cursor.
 func Decode(text string, size int) ([]byte, error) {
 	place, err := base64.RawURLEncoding.DecodeString(text)
-	valid := len(place) == size
-	if size == ModuleName {
-		valid = moduleName.Match(place)
-	}
-	if err != nil || !valid {
-		return nil, fault.Invalid("/query/cursor", "The cursor is not valid for this list. Use the nextCursor of its last page, or leave it out.")
+	if err != nil || len(place) != size {
+		return nil, invalid()
 	}
 	return place, nil
 }
 
+// DecodeName is like Decode, for a position that is the name of a module.
+func DecodeName(text string) (string, error) {
+	place, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil || !moduleName.Match(place) {
+		return "", invalid()
+	}
+	return string(place), nil
+}
+
 var moduleName = regexp.MustCompile(`^[A-Z][A-Z0-9_]*$`)
+
+func invalid() error {
+	return fault.Invalid("/query/cursor", "The cursor is not valid for this list. Use the nextCursor of its last page, or leave it out.")
+}
 
 // Before returns the upper bound for the IDs of a page with the newest first: the ID in the
 // cursor, or the greatest ID for the first page.

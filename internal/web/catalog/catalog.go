@@ -57,11 +57,11 @@ func (c *Catalog) Get(module string) (api.Component, error) {
 func (c *Catalog) Page(limit int, after string) (api.ComponentPage, error) {
 	from := 0
 	if after != "" {
-		last, err := cursor.Decode(after, cursor.ModuleName)
+		last, err := cursor.DecodeName(after)
 		if err != nil {
 			return api.ComponentPage{}, err
 		}
-		at, found := c.search(string(last))
+		at, found := c.search(last)
 		if from = at; found {
 			from++
 		}

@@ -24,12 +24,31 @@ func checkParameters(r *http.Request, operation *contract.Operation, query url.V
 		}
 		switch name {
 		case "cursor":
-			err = contract.Together(err, cursor.Check(operation.ID, query.Get(name)))
+			err = contract.Together(err, checkCursor(operation.ID, query.Get(name)))
 		case "from":
 			if !faulty(err, "/query/to") {
 				err = contract.Together(err, billing.CheckDays(day(query, "from"), day(query, "to")))
 			}
 		}
+	}
+	return err
+}
+
+// positions has the number of bytes of a position in each list, by the operation that returns the
+// list. The position in listComponents is a name.
+var positions = map[string]int{
+	"listApiKeys": 16, "listAuditEvents": 16, "listCallbackAttempts": 4, "listComponentExecutions": 16,
+	"listEnvironmentVariables": 16, "listHooks": 16, "listInvitations": 16, "listLedger": 16, "listMembers": 24, "listRunEvents": 8,
+	"listRunStages": 16, "listSchedules": 16, "listWorkflowRuns": 16, "listWorkflows": 16, "listWorkspaceEnvironmentVariables": 16,
+	"listWorkspaces": 16,
+}
+
+// checkCursor returns INVALID_INPUT if text is not a cursor of the list that the operation returns.
+func checkCursor(operation, text string) (err error) {
+	if operation == "listComponents" {
+		_, err = cursor.DecodeName(text)
+	} else {
+		_, err = cursor.Decode(text, positions[operation])
 	}
 	return err
 }
