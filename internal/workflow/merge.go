@@ -98,15 +98,8 @@ func objectOf(raw json.RawMessage) (o object, isObject bool, err error) {
 	if len(raw) == 0 || raw[0] != '{' {
 		return o, false, nil
 	}
-	decoder := json.NewDecoder(bytes.NewReader(raw))
-	_, err = decoder.Token() // the opening brace
-	for err == nil && decoder.More() {
-		var name json.Token
-		var value json.RawMessage
-		if name, err = decoder.Token(); err == nil {
-			err = decoder.Decode(&value)
-			o.set(fmt.Sprint(name), value)
-		}
+	if err = json.Unmarshal(raw, &o.fields); err == nil {
+		o.names, err = strictjson.Names(raw)
 	}
 	if err != nil {
 		return o, false, fmt.Errorf("decode a config: %w", err)
