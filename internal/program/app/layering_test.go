@@ -239,7 +239,7 @@ var places = map[string]place{
 	"internal/program/prose": {level: 0, why: "the check of texts against the writing style"},
 	"internal/program/dist":  {level: 0, why: "the packages that users install; no part of the service"},
 	"internal/program/chaos": {level: 11, why: "only tests: faults under load"},
-	"internal/program/cli":   {level: 12, inside: []string{"internal/", "gen/", "conformance", "conformance/probe"}, outside: []string{ids, pgx, "github.com/alecthomas/kong", "github.com/itchyny/gojq", "golang.org/x/net/netutil", "golang.org/x/sys/unix"}, why: "one file for each command"},
+	"internal/program/cli":   {level: 12, inside: []string{"internal/", "gen/", "conformance", "conformance/probe"}, outside: []string{ids, pgx, "github.com/alecthomas/kong", "github.com/itchyny/gojq", "github.com/sergi/go-diff", "golang.org/x/net/netutil", "golang.org/x/sys/unix"}, why: "one file for each command"},
 
 	// The contract, tested from outside, and files that users copy or import.
 	"conformance/clients":            {level: 0, why: "the clients: files to copy"},

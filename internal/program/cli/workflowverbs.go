@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/google/uuid"
+	"github.com/sergi/go-diff/diffmatchpatch"
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/kit/strictjson"
@@ -154,7 +155,7 @@ func (c *workflowsDiff) Run(s *session) error {
 		if err != nil {
 			return err
 		}
-		lines = difference(strings.Split(strings.TrimSpace(string(old)), "\n"), strings.Split(strings.TrimSpace(string(own)), "\n"))
+		lines = difference(string(old), string(own))
 	}
 	raw, err := strictjson.Encode(lines)
 	if err != nil {
@@ -176,29 +177,14 @@ func (c *workflowsDiff) Run(s *session) error {
 
 // difference returns the lines of both texts: with - those that only the old text has, with + those that
 // only the new text has.
-func difference(old, own []string) []string {
-	// common[i][j] is the length of the longest common subsequence of old[i:] and own[j:].
-	common := make([][]int32, len(old)+1)
-	for i := len(old); i >= 0; i-- {
-		common[i] = make([]int32, len(own)+1)
-		for j := len(own) - 1; j >= 0 && i < len(old); j-- {
-			if common[i][j] = max(common[i+1][j], common[i][j+1]); old[i] == own[j] {
-				common[i][j] = common[i+1][j+1] + 1
-			}
-		}
-	}
-	var lines []string
-	for i, j := 0, 0; i < len(old) || j < len(own); {
-		switch {
-		case i < len(old) && j < len(own) && old[i] == own[j]:
-			lines = append(lines, "  "+old[i])
-			i, j = i+1, j+1
-		case j == len(own) || i < len(old) && common[i+1][j] >= common[i][j+1]:
-			lines = append(lines, "- "+old[i])
-			i++
-		default:
-			lines = append(lines, "+ "+own[j])
-			j++
+func difference(old, own string) (lines []string) {
+	differ := diffmatchpatch.New()
+	differ.DiffTimeout = 0 // exact
+	first, second, all := differ.DiffLinesToRunes(old, own)
+	sign := map[diffmatchpatch.Operation]string{diffmatchpatch.DiffDelete: "- ", diffmatchpatch.DiffEqual: "  ", diffmatchpatch.DiffInsert: "+ "}
+	for _, d := range differ.DiffCharsToLines(differ.DiffMainRunes(first, second, false), all) {
+		for line := range strings.Lines(d.Text) {
+			lines = append(lines, sign[d.Type]+strings.TrimSuffix(line, "\n"))
 		}
 	}
 	return lines
