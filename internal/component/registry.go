@@ -45,8 +45,9 @@ type Entry struct {
 type shape struct {
 	compiledFunc func() (*jsonschema.Compiled, error) // compiles the schema on first use
 
-	known   map[string]bool // nil: all fields are passed to the module
-	secrets []string
+	known     map[string]bool // nil: all fields are passed to the module
+	secrets   []string
+	addresses []string // the paths of fields that determine the receiver of a call's data
 
 	// excusedFunc reports whether to ignore a fault at a path. byName is true if the fault is
 	// about the presence or absence of the value, not about the value itself. If excusedFunc is
@@ -249,6 +250,7 @@ func newShape(raw json.RawMessage, formats map[string]func(string) error) (shape
 	if s.secrets, err = schema.SecretPaths(); err != nil {
 		return s, err
 	}
+	s.addresses = schema.Paths(func(s *jsonschema.Schema) bool { return s.Format == "uri" || s.Format == "age-recipient" })
 	if schema.AdditionalProperties == nil && schema.PatternProperties == nil {
 		s.known = make(map[string]bool, len(schema.Properties))
 		for _, property := range schema.Properties {

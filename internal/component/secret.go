@@ -10,7 +10,6 @@ import (
 	"unicode"
 
 	"github.com/weft-automation/weft/internal/kit/fault"
-	"github.com/weft-automation/weft/internal/kit/jsonschema"
 	"github.com/weft-automation/weft/internal/kit/strictjson"
 	"github.com/weft-automation/weft/internal/secret/redact"
 )
@@ -28,13 +27,7 @@ type SecretPaths struct {
 
 // AddressPaths returns the paths of the fields that determine the receiver of a call's data, in the
 // form of SecretPaths. These fields are URLs and the recipients of encrypted data.
-func (e *Entry) AddressPaths() (input, config []string) {
-	find := func(text json.RawMessage) []string {
-		schema, _ := jsonschema.Parse(text) // newEntry has already parsed the schema
-		return schema.Paths(func(s *jsonschema.Schema) bool { return s.Format == "uri" || s.Format == "age-recipient" })
-	}
-	return find(e.Input), find(e.Config)
-}
+func (e *Entry) AddressPaths() (input, config []string) { return e.input.addresses, e.config.addresses }
 
 // userInfo returns a fault for each address with a user name or a password, which egress would
 // reject when the component runs.
