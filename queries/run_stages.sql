@@ -1,41 +1,3 @@
--- name: StageFinishExecuted :many
--- Finishes the stages of these executions, if they are final, with their results. A completed
--- stage fires the port `next`. Executions are looked up one by one: the planner might turn a join
--- into a scan of all executions of the workspace.
-UPDATE run_stages s SET
-    status      = CASE WHEN e.status = 'COMPLETED' THEN 'COMPLETED' WHEN e.error->>'code' = 'CANCELED' THEN 'CANCELED' ELSE 'FAILED' END,
-    port        = CASE WHEN e.status = 'COMPLETED' THEN 'next' END,
-    output      = e.output,
-    error       = e.error,
-    usage       = e.usage,
-    attempt     = GREATEST(e.attempt, 1),
-    started_at  = COALESCE(s.started_at, e.attempt_started_at),
-    updated_at  = GREATEST(s.updated_at, e.updated_at),
-    finished_at = e.finished_at
-FROM (SELECT unnest(@executions::uuid[]) AS id) AS x JOIN LATERAL (
-    SELECT l.id, l.status, l.output, l.error, l.usage, l.attempt, l.attempt_started_at, l.updated_at, l.finished_at
-    FROM component_executions l WHERE l.workspace_id = @workspace_id AND l.id = x.id AND l.finished_at IS NOT NULL LIMIT 1
-) AS e ON true
-WHERE s.workspace_id = @workspace_id AND s.run_id = @run_id AND s.finished_at IS NULL AND s.execution_id = e.id
-RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes, s.finished_at::timestamptz AS finished_at;
-
--- name: StageFinishAllExecuted :many
--- Finishes all stages of a run whose execution is final, with its result.
-UPDATE run_stages s SET
-    status      = CASE WHEN e.status = 'COMPLETED' THEN 'COMPLETED' WHEN e.error->>'code' = 'CANCELED' THEN 'CANCELED' ELSE 'FAILED' END,
-    port        = CASE WHEN e.status = 'COMPLETED' THEN 'next' END,
-    output      = e.output,
-    error       = e.error,
-    usage       = e.usage,
-    attempt     = GREATEST(e.attempt, 1),
-    started_at  = COALESCE(s.started_at, e.attempt_started_at),
-    updated_at  = GREATEST(s.updated_at, e.updated_at),
-    finished_at = e.finished_at
-FROM component_executions e
-WHERE s.workspace_id = @workspace_id AND s.run_id = @run_id AND s.finished_at IS NULL
-  AND e.workspace_id = s.workspace_id AND e.id = s.execution_id AND e.finished_at IS NOT NULL
-RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes, s.finished_at::timestamptz AS finished_at;
-
 -- name: StageListAwaitedSignals :many
 -- The signals that the stages of a run wait for, in order of their names.
 SELECT DISTINCT s.signal::text AS signal FROM run_stages s
@@ -43,75 +5,39 @@ WHERE s.workspace_id = @workspace_id AND s.run_id = @run_id AND s.finished_at IS
 ORDER BY 1
 LIMIT @max_rows;
 
--- name: StageListSecretSignals :many
--- The stages whose signal has arrived and is sealed, grouped by signal.
-SELECT s.id, g.name
+-- name: StageListWaiting :many
+-- The unfinished stages of a run with the state of what they wait for: an execution, a child run or
+-- a signal. ended is the status of a final execution or child run, or empty, and error, usage, bytes
+-- (of the output) and ended_at are those of the execution or child run. Executions and child runs are looked
+-- up one by one: the planner might turn a join into a scan of all executions of the workspace. If
+-- executions is not null, only their stages are listed.
+SELECT s.id, s.component_id, s.module, s.iteration, s.execution_id, s.child_run_id, s.item_count, s.signal, s.wake_at, s.started_at,
+       CASE WHEN e.status IN ('EXECUTING', 'COMPLETED', 'FAILED') THEN 'RUNNING' ELSE s.status END::text AS status,
+       GREATEST(s.attempt, e.attempt)::integer AS attempt,
+       COALESCE(e.ended, c.ended, '')::text AS ended, COALESCE(e.error, c.error)::json AS error, COALESCE(e.usage, 0)::bigint AS usage, COALESCE(c.used, 0)::bigint AS used_below,
+       COALESCE(e.bytes, c.bytes, 0)::bigint AS bytes, (c.bytes IS NOT NULL)::boolean AS responded, COALESCE(e.finished_at, c.finished_at, s.created_at)::timestamptz AS ended_at,
+       (s.signal IS NOT NULL AND EXISTS (SELECT FROM run_signals g WHERE g.workspace_id = s.workspace_id AND g.run_id = s.run_id AND g.name = s.signal))::boolean AS signaled
 FROM run_stages s
-JOIN run_signals g ON g.workspace_id = s.workspace_id AND g.run_id = s.run_id AND g.name = s.signal
-WHERE s.workspace_id = @workspace_id AND s.run_id = @run_id AND s.finished_at IS NULL AND json_typeof(g.payload) = 'string'
-ORDER BY g.name, s.id;
-
--- name: StageFinishSecretSignal :one
--- Completes a stage with its signal's payload, resealed for the stage.
-UPDATE run_stages s SET
-    status = 'COMPLETED', port = 'next', output = @output, updated_at = GREATEST(s.updated_at, @at::timestamptz), finished_at = @at::timestamptz
-WHERE s.workspace_id = @workspace_id AND s.run_id = @run_id AND s.id = @id AND s.finished_at IS NULL
-RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes, s.finished_at::timestamptz AS finished_at;
-
--- name: StageFinishSignaled :many
--- Completes the stages whose signal has arrived, except sealed signals.
-UPDATE run_stages s SET
-    status = 'COMPLETED', port = 'next', output = json_build_object('payload', g.payload),
-    updated_at = GREATEST(s.updated_at, @at::timestamptz), finished_at = @at::timestamptz
-FROM run_signals g
+LEFT JOIN LATERAL (
+    SELECT x.status, CASE WHEN x.finished_at IS NOT NULL THEN x.status END AS ended, x.error, x.usage, x.attempt, octet_length(x.output::text) AS bytes, x.finished_at
+    FROM component_executions x WHERE x.workspace_id = s.workspace_id AND x.id = s.execution_id LIMIT 1
+) AS e ON true
+LEFT JOIN LATERAL (
+    SELECT x.status AS ended, x.error, x.usage + x.usage_below AS used, octet_length(x.output::text) AS bytes, x.finished_at
+    FROM workflow_runs x WHERE x.workspace_id = s.workspace_id AND x.id = s.child_run_id AND x.finished_at IS NOT NULL LIMIT 1
+) AS c ON true
 WHERE s.workspace_id = @workspace_id AND s.run_id = @run_id AND s.finished_at IS NULL
-  AND g.workspace_id = s.workspace_id AND g.run_id = s.run_id AND g.name = s.signal AND json_typeof(g.payload) <> 'string'
-RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes, s.finished_at::timestamptz AS finished_at;
+  AND (sqlc.narg('executions')::uuid[] IS NULL OR s.execution_id = ANY (sqlc.narg('executions')::uuid[]))
+ORDER BY s.id
+LIMIT @max_rows;
 
--- name: StageFailTimedOut :many
--- Fails the stages that have waited for a time or a signal longer than their component's timeout.
--- now is the clock, and at is the time that the fold writes.
-UPDATE run_stages s SET
-    status = 'FAILED', error = late.error::json, updated_at = GREATEST(s.updated_at, @at::timestamptz), finished_at = @at::timestamptz
-FROM (SELECT unnest(@component_ids::text[]) AS component_id, unnest(@timeouts_ms::bigint[]) AS ms, unnest(@errors::text[]) AS error) AS late
-WHERE s.workspace_id = @workspace_id AND s.run_id = @run_id AND s.finished_at IS NULL AND s.component_id = late.component_id
-  AND s.item_count IS NULL AND s.child_run_id IS NULL
-  AND s.started_at + late.ms * interval '1 millisecond' < LEAST(s.wake_at, @now::timestamptz)
-RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes, s.finished_at::timestamptz AS finished_at;
-
--- name: StageFinishDue :many
--- Completes the stages whose time has come. A stage that waited for a signal fires `timeout`
--- without a payload. now is the clock, and at is the time that the fold writes.
-UPDATE run_stages s SET
-    status = 'COMPLETED', port = CASE WHEN s.signal IS NULL THEN 'next' ELSE 'timeout' END,
-    output = CASE WHEN s.signal IS NULL THEN json_build_object('resumedAt', to_char(timezone('UTC', @at::timestamptz), 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'))
-             ELSE '{}'::json END,
-    updated_at = GREATEST(s.updated_at, @at::timestamptz), finished_at = @at::timestamptz
-WHERE s.workspace_id = @workspace_id AND s.run_id = @run_id AND s.finished_at IS NULL AND s.wake_at <= @now::timestamptz
-RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes, s.finished_at::timestamptz AS finished_at;
-
--- name: StageFinishChildren :many
--- Finishes the stages whose child run is final. The child's usage is charged to the child. If the
--- child was canceled, the stage fails, unless its own run is ending. It also fails if the child
--- was canceled because it exceeded its component's timeout.
-UPDATE run_stages s SET
-    status      = CASE WHEN c.status = 'COMPLETED' THEN 'COMPLETED' WHEN c.status = 'CANCELED' AND @ending::boolean THEN 'CANCELED' ELSE 'FAILED' END,
-    port        = CASE WHEN c.status = 'COMPLETED' THEN 'next' END,
-    output      = CASE WHEN c.status = 'COMPLETED' THEN COALESCE(c.output, '{}'::json) END,
-    error       = CASE WHEN c.status = 'FAILED' OR c.status = 'CANCELED' AND NOT @ending::boolean THEN COALESCE((
-                      SELECT late.error::json
-                      FROM (SELECT unnest(@component_ids::text[]) AS component_id, unnest(@timeouts_ms::bigint[]) AS ms, unnest(@errors::text[]) AS error) AS late
-                      WHERE c.status = 'CANCELED' AND late.component_id = s.component_id AND s.started_at + late.ms * interval '1 millisecond' < c.finished_at
-                  ), json_build_object(
-                      'code', COALESCE(c.error->>'code', 'CANCELED'), 'message', COALESCE(c.error->>'message', 'The child run was canceled.'),
-                      'retryable', COALESCE((c.error->>'retryable')::boolean, false), 'attempt', 1, 'details', json_build_object('runId', c.id))) END,
-    updated_at  = GREATEST(s.updated_at, c.updated_at),
-    finished_at = c.finished_at
-FROM workflow_runs c
-WHERE s.workspace_id = @workspace_id AND s.run_id = @run_id AND s.finished_at IS NULL
-  AND c.workspace_id = s.workspace_id AND c.id = s.child_run_id AND c.finished_at IS NOT NULL
-RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes, s.finished_at::timestamptz AS finished_at,
-          (c.usage + c.usage_below)::bigint AS used_below;
+-- name: StageListEnded :many
+-- The outputs of executions and child runs that completed.
+SELECT x.id, x.output FROM component_executions x
+WHERE x.workspace_id = @workspace_id AND x.id = ANY (@execution_ids::uuid[]) AND x.status = 'COMPLETED'
+UNION ALL
+SELECT x.id, COALESCE(x.output, '{}'::json) FROM workflow_runs x
+WHERE x.workspace_id = @workspace_id AND x.id = ANY (@child_run_ids::uuid[]) AND x.status = 'COMPLETED';
 
 -- name: StageListStates :many
 -- The states of stages by component and iteration. Each is looked up by its key: the planner
@@ -173,20 +99,6 @@ JOIN LATERAL (
 ) AS s ON true
 WHERE s.finished_at IS NULL AND s.item_count IS NOT NULL;
 
--- name: StageListLive :many
--- The unfinished stages of a run. Their status and attempt are those of their executions.
-SELECT s.id, s.component_id, s.module, s.iteration, s.execution_id, s.child_run_id, s.item_count,
-       CASE WHEN e.status IN ('EXECUTING', 'COMPLETED', 'FAILED') THEN 'RUNNING' ELSE s.status END::text AS status,
-       GREATEST(s.attempt, e.attempt)::integer AS attempt, s.started_at
-FROM run_stages s
-LEFT JOIN LATERAL (
-    SELECT x.status, x.attempt FROM component_executions x
-    WHERE x.workspace_id = s.workspace_id AND x.id = s.execution_id LIMIT 1
-) AS e ON true
-WHERE s.workspace_id = @workspace_id AND s.run_id = @run_id AND s.finished_at IS NULL
-ORDER BY s.id
-LIMIT @max_rows;
-
 -- name: StageGetItems :one
 SELECT COALESCE(items, '[]'::json) AS items FROM run_stages WHERE workspace_id = @workspace_id AND run_id = @run_id AND id = @id;
 
@@ -227,20 +139,35 @@ FROM (SELECT
     (SELECT COALESCE(sqlc.narg('at')::timestamptz, now()) AS at, COALESCE(sqlc.narg('now')::timestamptz, now()) AS now) AS c;
 
 -- name: StageFinishMany :exec
--- Finishes loops and stages that are cut off.
+-- Finishes stages. An empty string means null. The result of an execution or a child run, which must
+-- be final, is copied from its row, except status, port and error.
 UPDATE run_stages s SET
-    status = i.status, port = NULLIF(i.port, ''), output = NULLIF(i.output, '')::json, error = NULLIF(i.error, '')::json,
+    status = i.status, port = NULLIF(i.port, ''), error = NULLIF(i.error, '')::json,
+    output = COALESCE(NULLIF(i.output, '')::json, e.output, CASE WHEN i.status = 'COMPLETED' THEN c.output END),
+    usage = COALESCE(e.usage, 0), attempt = COALESCE(GREATEST(e.attempt, 1), s.attempt),
     next_item = CASE WHEN s.item_count IS NOT NULL THEN i.next_item END,
     live_items = CASE WHEN s.item_count IS NOT NULL THEN 0 END, failed_items = i.failed_items,
-    updated_at = GREATEST(s.updated_at, @at::timestamptz), finished_at = @at::timestamptz
+    started_at = COALESCE(s.started_at, e.attempt_started_at),
+    updated_at = GREATEST(s.updated_at, COALESCE(e.updated_at, c.updated_at, @at::timestamptz)),
+    finished_at = COALESCE(e.finished_at, c.finished_at, @at::timestamptz)
 FROM (SELECT
     unnest(@ids::uuid[])             AS id,
     unnest(@statuses::text[])        AS status,
     unnest(@ports::text[])           AS port,
     unnest(@outputs::text[])         AS output,
     unnest(@errors::text[])          AS error,
+    unnest(@execution_ids::uuid[])   AS execution_id,
+    unnest(@child_run_ids::uuid[])   AS child_run_id,
     unnest(@next_items::integer[])   AS next_item,
     unnest(@failed_items::integer[]) AS failed_items) AS i
+LEFT JOIN LATERAL (
+    SELECT x.output, x.usage, x.attempt, x.attempt_started_at, x.updated_at, x.finished_at
+    FROM component_executions x WHERE x.workspace_id = @workspace_id AND x.id = i.execution_id LIMIT 1
+) AS e ON true
+LEFT JOIN LATERAL (
+    SELECT x.output, x.updated_at, x.finished_at
+    FROM workflow_runs x WHERE x.workspace_id = @workspace_id AND x.id = i.child_run_id LIMIT 1
+) AS c ON true
 WHERE s.workspace_id = @workspace_id AND s.run_id = @run_id AND s.id = ANY (@ids::uuid[]) AND s.id = i.id;
 
 -- name: StageAdvanceLoops :exec
@@ -254,12 +181,6 @@ FROM (SELECT
     unnest(@failed_items::integer[]) AS failed_items) AS i
 WHERE s.workspace_id = @workspace_id AND s.run_id = @run_id AND s.id = i.id
   AND s.id BETWEEN (@ids::uuid[])[1] AND (@ids::uuid[])[cardinality(@ids::uuid[])];
-
--- name: StageGetNextWake :one
--- When the next timer of a run is due, or no row.
-SELECT wake_at FROM run_stages
-WHERE workspace_id = @workspace_id AND run_id = @run_id AND finished_at IS NULL AND wake_at IS NOT NULL
-ORDER BY wake_at LIMIT 1;
 
 -- name: StageListForRerun :many
 -- The stages of a finished run, without their outputs.

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/google/uuid"
-	"github.com/weft-automation/weft/internal/kit/credit"
 	"github.com/weft-automation/weft/internal/kit/status"
 )
 
@@ -168,394 +167,54 @@ func (q *Queries) StageCount(ctx context.Context, db DBTX, arg StageCountParams)
 	return i, err
 }
 
-const StageFailTimedOut = `-- name: StageFailTimedOut :many
-UPDATE run_stages s SET
-    status = 'FAILED', error = late.error::json, updated_at = GREATEST(s.updated_at, $1::timestamptz), finished_at = $1::timestamptz
-FROM (SELECT unnest($5::text[]) AS component_id, unnest($6::bigint[]) AS ms, unnest($7::text[]) AS error) AS late
-WHERE s.workspace_id = $2 AND s.run_id = $3 AND s.finished_at IS NULL AND s.component_id = late.component_id
-  AND s.item_count IS NULL AND s.child_run_id IS NULL
-  AND s.started_at + late.ms * interval '1 millisecond' < LEAST(s.wake_at, $4::timestamptz)
-RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes, s.finished_at::timestamptz AS finished_at
-`
-
-type StageFailTimedOutParams struct {
-	At           time.Time
-	WorkspaceID  uuid.UUID
-	RunID        uuid.UUID
-	Now          time.Time
-	ComponentIds []string
-	TimeoutsMs   []int64
-	Errors       []string
-}
-
-type StageFailTimedOutRow struct {
-	ID          uuid.UUID
-	ComponentID string
-	Iteration   []int32
-	Status      status.Stage
-	Port        *string
-	Error       []byte
-	Usage       credit.Amount
-	Bytes       int64
-	FinishedAt  time.Time
-}
-
-// Fails the stages that have waited for a time or a signal longer than their component's timeout.
-// now is the clock, and at is the time that the fold writes.
-func (q *Queries) StageFailTimedOut(ctx context.Context, db DBTX, arg StageFailTimedOutParams) ([]StageFailTimedOutRow, error) {
-	rows, err := db.Query(ctx, StageFailTimedOut,
-		arg.At,
-		arg.WorkspaceID,
-		arg.RunID,
-		arg.Now,
-		arg.ComponentIds,
-		arg.TimeoutsMs,
-		arg.Errors,
-	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	items := []StageFailTimedOutRow{}
-	for rows.Next() {
-		var i StageFailTimedOutRow
-		if err := rows.Scan(
-			&i.ID,
-			&i.ComponentID,
-			&i.Iteration,
-			&i.Status,
-			&i.Port,
-			&i.Error,
-			&i.Usage,
-			&i.Bytes,
-			&i.FinishedAt,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const StageFinishAllExecuted = `-- name: StageFinishAllExecuted :many
-UPDATE run_stages s SET
-    status      = CASE WHEN e.status = 'COMPLETED' THEN 'COMPLETED' WHEN e.error->>'code' = 'CANCELED' THEN 'CANCELED' ELSE 'FAILED' END,
-    port        = CASE WHEN e.status = 'COMPLETED' THEN 'next' END,
-    output      = e.output,
-    error       = e.error,
-    usage       = e.usage,
-    attempt     = GREATEST(e.attempt, 1),
-    started_at  = COALESCE(s.started_at, e.attempt_started_at),
-    updated_at  = GREATEST(s.updated_at, e.updated_at),
-    finished_at = e.finished_at
-FROM component_executions e
-WHERE s.workspace_id = $1 AND s.run_id = $2 AND s.finished_at IS NULL
-  AND e.workspace_id = s.workspace_id AND e.id = s.execution_id AND e.finished_at IS NOT NULL
-RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes, s.finished_at::timestamptz AS finished_at
-`
-
-type StageFinishAllExecutedParams struct {
-	WorkspaceID uuid.UUID
-	RunID       uuid.UUID
-}
-
-type StageFinishAllExecutedRow struct {
-	ID          uuid.UUID
-	ComponentID string
-	Iteration   []int32
-	Status      status.Stage
-	Port        *string
-	Error       []byte
-	Usage       credit.Amount
-	Bytes       int64
-	FinishedAt  time.Time
-}
-
-// Finishes all stages of a run whose execution is final, with its result.
-func (q *Queries) StageFinishAllExecuted(ctx context.Context, db DBTX, arg StageFinishAllExecutedParams) ([]StageFinishAllExecutedRow, error) {
-	rows, err := db.Query(ctx, StageFinishAllExecuted, arg.WorkspaceID, arg.RunID)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	items := []StageFinishAllExecutedRow{}
-	for rows.Next() {
-		var i StageFinishAllExecutedRow
-		if err := rows.Scan(
-			&i.ID,
-			&i.ComponentID,
-			&i.Iteration,
-			&i.Status,
-			&i.Port,
-			&i.Error,
-			&i.Usage,
-			&i.Bytes,
-			&i.FinishedAt,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const StageFinishChildren = `-- name: StageFinishChildren :many
-UPDATE run_stages s SET
-    status      = CASE WHEN c.status = 'COMPLETED' THEN 'COMPLETED' WHEN c.status = 'CANCELED' AND $1::boolean THEN 'CANCELED' ELSE 'FAILED' END,
-    port        = CASE WHEN c.status = 'COMPLETED' THEN 'next' END,
-    output      = CASE WHEN c.status = 'COMPLETED' THEN COALESCE(c.output, '{}'::json) END,
-    error       = CASE WHEN c.status = 'FAILED' OR c.status = 'CANCELED' AND NOT $1::boolean THEN COALESCE((
-                      SELECT late.error::json
-                      FROM (SELECT unnest($2::text[]) AS component_id, unnest($3::bigint[]) AS ms, unnest($4::text[]) AS error) AS late
-                      WHERE c.status = 'CANCELED' AND late.component_id = s.component_id AND s.started_at + late.ms * interval '1 millisecond' < c.finished_at
-                  ), json_build_object(
-                      'code', COALESCE(c.error->>'code', 'CANCELED'), 'message', COALESCE(c.error->>'message', 'The child run was canceled.'),
-                      'retryable', COALESCE((c.error->>'retryable')::boolean, false), 'attempt', 1, 'details', json_build_object('runId', c.id))) END,
-    updated_at  = GREATEST(s.updated_at, c.updated_at),
-    finished_at = c.finished_at
-FROM workflow_runs c
-WHERE s.workspace_id = $5 AND s.run_id = $6 AND s.finished_at IS NULL
-  AND c.workspace_id = s.workspace_id AND c.id = s.child_run_id AND c.finished_at IS NOT NULL
-RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes, s.finished_at::timestamptz AS finished_at,
-          (c.usage + c.usage_below)::bigint AS used_below
-`
-
-type StageFinishChildrenParams struct {
-	Ending       bool
-	ComponentIds []string
-	TimeoutsMs   []int64
-	Errors       []string
-	WorkspaceID  uuid.UUID
-	RunID        uuid.UUID
-}
-
-type StageFinishChildrenRow struct {
-	ID          uuid.UUID
-	ComponentID string
-	Iteration   []int32
-	Status      status.Stage
-	Port        *string
-	Error       []byte
-	Usage       credit.Amount
-	Bytes       int64
-	FinishedAt  time.Time
-	UsedBelow   int64
-}
-
-// Finishes the stages whose child run is final. The child's usage is charged to the child. If the
-// child was canceled, the stage fails, unless its own run is ending. It also fails if the child
-// was canceled because it exceeded its component's timeout.
-func (q *Queries) StageFinishChildren(ctx context.Context, db DBTX, arg StageFinishChildrenParams) ([]StageFinishChildrenRow, error) {
-	rows, err := db.Query(ctx, StageFinishChildren,
-		arg.Ending,
-		arg.ComponentIds,
-		arg.TimeoutsMs,
-		arg.Errors,
-		arg.WorkspaceID,
-		arg.RunID,
-	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	items := []StageFinishChildrenRow{}
-	for rows.Next() {
-		var i StageFinishChildrenRow
-		if err := rows.Scan(
-			&i.ID,
-			&i.ComponentID,
-			&i.Iteration,
-			&i.Status,
-			&i.Port,
-			&i.Error,
-			&i.Usage,
-			&i.Bytes,
-			&i.FinishedAt,
-			&i.UsedBelow,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const StageFinishDue = `-- name: StageFinishDue :many
-UPDATE run_stages s SET
-    status = 'COMPLETED', port = CASE WHEN s.signal IS NULL THEN 'next' ELSE 'timeout' END,
-    output = CASE WHEN s.signal IS NULL THEN json_build_object('resumedAt', to_char(timezone('UTC', $1::timestamptz), 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'))
-             ELSE '{}'::json END,
-    updated_at = GREATEST(s.updated_at, $1::timestamptz), finished_at = $1::timestamptz
-WHERE s.workspace_id = $2 AND s.run_id = $3 AND s.finished_at IS NULL AND s.wake_at <= $4::timestamptz
-RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes, s.finished_at::timestamptz AS finished_at
-`
-
-type StageFinishDueParams struct {
-	At          time.Time
-	WorkspaceID uuid.UUID
-	RunID       uuid.UUID
-	Now         time.Time
-}
-
-type StageFinishDueRow struct {
-	ID          uuid.UUID
-	ComponentID string
-	Iteration   []int32
-	Status      status.Stage
-	Port        *string
-	Error       []byte
-	Usage       credit.Amount
-	Bytes       int64
-	FinishedAt  time.Time
-}
-
-// Completes the stages whose time has come. A stage that waited for a signal fires `timeout`
-// without a payload. now is the clock, and at is the time that the fold writes.
-func (q *Queries) StageFinishDue(ctx context.Context, db DBTX, arg StageFinishDueParams) ([]StageFinishDueRow, error) {
-	rows, err := db.Query(ctx, StageFinishDue,
-		arg.At,
-		arg.WorkspaceID,
-		arg.RunID,
-		arg.Now,
-	)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	items := []StageFinishDueRow{}
-	for rows.Next() {
-		var i StageFinishDueRow
-		if err := rows.Scan(
-			&i.ID,
-			&i.ComponentID,
-			&i.Iteration,
-			&i.Status,
-			&i.Port,
-			&i.Error,
-			&i.Usage,
-			&i.Bytes,
-			&i.FinishedAt,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const StageFinishExecuted = `-- name: StageFinishExecuted :many
-UPDATE run_stages s SET
-    status      = CASE WHEN e.status = 'COMPLETED' THEN 'COMPLETED' WHEN e.error->>'code' = 'CANCELED' THEN 'CANCELED' ELSE 'FAILED' END,
-    port        = CASE WHEN e.status = 'COMPLETED' THEN 'next' END,
-    output      = e.output,
-    error       = e.error,
-    usage       = e.usage,
-    attempt     = GREATEST(e.attempt, 1),
-    started_at  = COALESCE(s.started_at, e.attempt_started_at),
-    updated_at  = GREATEST(s.updated_at, e.updated_at),
-    finished_at = e.finished_at
-FROM (SELECT unnest($3::uuid[]) AS id) AS x JOIN LATERAL (
-    SELECT l.id, l.status, l.output, l.error, l.usage, l.attempt, l.attempt_started_at, l.updated_at, l.finished_at
-    FROM component_executions l WHERE l.workspace_id = $1 AND l.id = x.id AND l.finished_at IS NOT NULL LIMIT 1
-) AS e ON true
-WHERE s.workspace_id = $1 AND s.run_id = $2 AND s.finished_at IS NULL AND s.execution_id = e.id
-RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes, s.finished_at::timestamptz AS finished_at
-`
-
-type StageFinishExecutedParams struct {
-	WorkspaceID uuid.UUID
-	RunID       uuid.UUID
-	Executions  []uuid.UUID
-}
-
-type StageFinishExecutedRow struct {
-	ID          uuid.UUID
-	ComponentID string
-	Iteration   []int32
-	Status      status.Stage
-	Port        *string
-	Error       []byte
-	Usage       credit.Amount
-	Bytes       int64
-	FinishedAt  time.Time
-}
-
-// Finishes the stages of these executions, if they are final, with their results. A completed
-// stage fires the port `next`. Executions are looked up one by one: the planner might turn a join
-// into a scan of all executions of the workspace.
-func (q *Queries) StageFinishExecuted(ctx context.Context, db DBTX, arg StageFinishExecutedParams) ([]StageFinishExecutedRow, error) {
-	rows, err := db.Query(ctx, StageFinishExecuted, arg.WorkspaceID, arg.RunID, arg.Executions)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	items := []StageFinishExecutedRow{}
-	for rows.Next() {
-		var i StageFinishExecutedRow
-		if err := rows.Scan(
-			&i.ID,
-			&i.ComponentID,
-			&i.Iteration,
-			&i.Status,
-			&i.Port,
-			&i.Error,
-			&i.Usage,
-			&i.Bytes,
-			&i.FinishedAt,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const StageFinishMany = `-- name: StageFinishMany :exec
 UPDATE run_stages s SET
-    status = i.status, port = NULLIF(i.port, ''), output = NULLIF(i.output, '')::json, error = NULLIF(i.error, '')::json,
+    status = i.status, port = NULLIF(i.port, ''), error = NULLIF(i.error, '')::json,
+    output = COALESCE(NULLIF(i.output, '')::json, e.output, CASE WHEN i.status = 'COMPLETED' THEN c.output END),
+    usage = COALESCE(e.usage, 0), attempt = COALESCE(GREATEST(e.attempt, 1), s.attempt),
     next_item = CASE WHEN s.item_count IS NOT NULL THEN i.next_item END,
     live_items = CASE WHEN s.item_count IS NOT NULL THEN 0 END, failed_items = i.failed_items,
-    updated_at = GREATEST(s.updated_at, $1::timestamptz), finished_at = $1::timestamptz
+    started_at = COALESCE(s.started_at, e.attempt_started_at),
+    updated_at = GREATEST(s.updated_at, COALESCE(e.updated_at, c.updated_at, $1::timestamptz)),
+    finished_at = COALESCE(e.finished_at, c.finished_at, $1::timestamptz)
 FROM (SELECT
     unnest($4::uuid[])             AS id,
     unnest($5::text[])        AS status,
     unnest($6::text[])           AS port,
     unnest($7::text[])         AS output,
     unnest($8::text[])          AS error,
-    unnest($9::integer[])   AS next_item,
-    unnest($10::integer[]) AS failed_items) AS i
+    unnest($9::uuid[])   AS execution_id,
+    unnest($10::uuid[])   AS child_run_id,
+    unnest($11::integer[])   AS next_item,
+    unnest($12::integer[]) AS failed_items) AS i
+LEFT JOIN LATERAL (
+    SELECT x.output, x.usage, x.attempt, x.attempt_started_at, x.updated_at, x.finished_at
+    FROM component_executions x WHERE x.workspace_id = $2 AND x.id = i.execution_id LIMIT 1
+) AS e ON true
+LEFT JOIN LATERAL (
+    SELECT x.output, x.updated_at, x.finished_at
+    FROM workflow_runs x WHERE x.workspace_id = $2 AND x.id = i.child_run_id LIMIT 1
+) AS c ON true
 WHERE s.workspace_id = $2 AND s.run_id = $3 AND s.id = ANY ($4::uuid[]) AND s.id = i.id
 `
 
 type StageFinishManyParams struct {
-	At          time.Time
-	WorkspaceID uuid.UUID
-	RunID       uuid.UUID
-	Ids         []uuid.UUID
-	Statuses    []string
-	Ports       []string
-	Outputs     []string
-	Errors      []string
-	NextItems   []int32
-	FailedItems []int32
+	At           time.Time
+	WorkspaceID  uuid.UUID
+	RunID        uuid.UUID
+	Ids          []uuid.UUID
+	Statuses     []string
+	Ports        []string
+	Outputs      []string
+	Errors       []string
+	ExecutionIds []uuid.UUID
+	ChildRunIds  []uuid.UUID
+	NextItems    []int32
+	FailedItems  []int32
 }
 
-// Finishes loops and stages that are cut off.
+// Finishes stages. An empty string means null. The result of an execution or a child run, which must
+// be final, is copied from its row, except status, port and error.
 func (q *Queries) StageFinishMany(ctx context.Context, db DBTX, arg StageFinishManyParams) error {
 	_, err := db.Exec(ctx, StageFinishMany,
 		arg.At,
@@ -566,120 +225,12 @@ func (q *Queries) StageFinishMany(ctx context.Context, db DBTX, arg StageFinishM
 		arg.Ports,
 		arg.Outputs,
 		arg.Errors,
+		arg.ExecutionIds,
+		arg.ChildRunIds,
 		arg.NextItems,
 		arg.FailedItems,
 	)
 	return err
-}
-
-const StageFinishSecretSignal = `-- name: StageFinishSecretSignal :one
-UPDATE run_stages s SET
-    status = 'COMPLETED', port = 'next', output = $1, updated_at = GREATEST(s.updated_at, $2::timestamptz), finished_at = $2::timestamptz
-WHERE s.workspace_id = $3 AND s.run_id = $4 AND s.id = $5 AND s.finished_at IS NULL
-RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes, s.finished_at::timestamptz AS finished_at
-`
-
-type StageFinishSecretSignalParams struct {
-	Output      []byte
-	At          time.Time
-	WorkspaceID uuid.UUID
-	RunID       uuid.UUID
-	ID          uuid.UUID
-}
-
-type StageFinishSecretSignalRow struct {
-	ID          uuid.UUID
-	ComponentID string
-	Iteration   []int32
-	Status      status.Stage
-	Port        *string
-	Error       []byte
-	Usage       credit.Amount
-	Bytes       int64
-	FinishedAt  time.Time
-}
-
-// Completes a stage with its signal's payload, resealed for the stage.
-func (q *Queries) StageFinishSecretSignal(ctx context.Context, db DBTX, arg StageFinishSecretSignalParams) (StageFinishSecretSignalRow, error) {
-	row := db.QueryRow(ctx, StageFinishSecretSignal,
-		arg.Output,
-		arg.At,
-		arg.WorkspaceID,
-		arg.RunID,
-		arg.ID,
-	)
-	var i StageFinishSecretSignalRow
-	err := row.Scan(
-		&i.ID,
-		&i.ComponentID,
-		&i.Iteration,
-		&i.Status,
-		&i.Port,
-		&i.Error,
-		&i.Usage,
-		&i.Bytes,
-		&i.FinishedAt,
-	)
-	return i, err
-}
-
-const StageFinishSignaled = `-- name: StageFinishSignaled :many
-UPDATE run_stages s SET
-    status = 'COMPLETED', port = 'next', output = json_build_object('payload', g.payload),
-    updated_at = GREATEST(s.updated_at, $1::timestamptz), finished_at = $1::timestamptz
-FROM run_signals g
-WHERE s.workspace_id = $2 AND s.run_id = $3 AND s.finished_at IS NULL
-  AND g.workspace_id = s.workspace_id AND g.run_id = s.run_id AND g.name = s.signal AND json_typeof(g.payload) <> 'string'
-RETURNING s.id, s.component_id, s.iteration, s.status, s.port, s.error, s.usage, COALESCE(octet_length(s.output::text), 0)::bigint AS bytes, s.finished_at::timestamptz AS finished_at
-`
-
-type StageFinishSignaledParams struct {
-	At          time.Time
-	WorkspaceID uuid.UUID
-	RunID       uuid.UUID
-}
-
-type StageFinishSignaledRow struct {
-	ID          uuid.UUID
-	ComponentID string
-	Iteration   []int32
-	Status      status.Stage
-	Port        *string
-	Error       []byte
-	Usage       credit.Amount
-	Bytes       int64
-	FinishedAt  time.Time
-}
-
-// Completes the stages whose signal has arrived, except sealed signals.
-func (q *Queries) StageFinishSignaled(ctx context.Context, db DBTX, arg StageFinishSignaledParams) ([]StageFinishSignaledRow, error) {
-	rows, err := db.Query(ctx, StageFinishSignaled, arg.At, arg.WorkspaceID, arg.RunID)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	items := []StageFinishSignaledRow{}
-	for rows.Next() {
-		var i StageFinishSignaledRow
-		if err := rows.Scan(
-			&i.ID,
-			&i.ComponentID,
-			&i.Iteration,
-			&i.Status,
-			&i.Port,
-			&i.Error,
-			&i.Usage,
-			&i.Bytes,
-			&i.FinishedAt,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
 }
 
 const StageGetComponent = `-- name: StageGetComponent :one
@@ -757,25 +308,6 @@ func (q *Queries) StageGetItems(ctx context.Context, db DBTX, arg StageGetItemsP
 	var items []byte
 	err := row.Scan(&items)
 	return items, err
-}
-
-const StageGetNextWake = `-- name: StageGetNextWake :one
-SELECT wake_at FROM run_stages
-WHERE workspace_id = $1 AND run_id = $2 AND finished_at IS NULL AND wake_at IS NOT NULL
-ORDER BY wake_at LIMIT 1
-`
-
-type StageGetNextWakeParams struct {
-	WorkspaceID uuid.UUID
-	RunID       uuid.UUID
-}
-
-// When the next timer of a run is due, or no row.
-func (q *Queries) StageGetNextWake(ctx context.Context, db DBTX, arg StageGetNextWakeParams) (*time.Time, error) {
-	row := db.QueryRow(ctx, StageGetNextWake, arg.WorkspaceID, arg.RunID)
-	var wake_at *time.Time
-	err := row.Scan(&wake_at)
-	return wake_at, err
 }
 
 const StageInsertMany = `-- name: StageInsertMany :exec
@@ -952,6 +484,46 @@ func (q *Queries) StageListCollected(ctx context.Context, db DBTX, arg StageList
 	return items, nil
 }
 
+const StageListEnded = `-- name: StageListEnded :many
+SELECT x.id, x.output FROM component_executions x
+WHERE x.workspace_id = $1 AND x.id = ANY ($2::uuid[]) AND x.status = 'COMPLETED'
+UNION ALL
+SELECT x.id, COALESCE(x.output, '{}'::json) FROM workflow_runs x
+WHERE x.workspace_id = $1 AND x.id = ANY ($3::uuid[]) AND x.status = 'COMPLETED'
+`
+
+type StageListEndedParams struct {
+	WorkspaceID  uuid.UUID
+	ExecutionIds []uuid.UUID
+	ChildRunIds  []uuid.UUID
+}
+
+type StageListEndedRow struct {
+	ID     uuid.UUID
+	Output []byte
+}
+
+// The outputs of executions and child runs that completed.
+func (q *Queries) StageListEnded(ctx context.Context, db DBTX, arg StageListEndedParams) ([]StageListEndedRow, error) {
+	rows, err := db.Query(ctx, StageListEnded, arg.WorkspaceID, arg.ExecutionIds, arg.ChildRunIds)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []StageListEndedRow{}
+	for rows.Next() {
+		var i StageListEndedRow
+		if err := rows.Scan(&i.ID, &i.Output); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
 const StageListFailedIterations = `-- name: StageListFailedIterations :many
 SELECT s.iteration FROM run_stages s
 WHERE s.workspace_id = $1 AND s.run_id = $2 AND s.component_id = ANY ($3::text[])
@@ -1029,71 +601,6 @@ func (q *Queries) StageListForRerun(ctx context.Context, db DBTX, arg StageListF
 			&i.Port,
 			&i.ItemCount,
 			&i.ChildRunID,
-		); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
-const StageListLive = `-- name: StageListLive :many
-SELECT s.id, s.component_id, s.module, s.iteration, s.execution_id, s.child_run_id, s.item_count,
-       CASE WHEN e.status IN ('EXECUTING', 'COMPLETED', 'FAILED') THEN 'RUNNING' ELSE s.status END::text AS status,
-       GREATEST(s.attempt, e.attempt)::integer AS attempt, s.started_at
-FROM run_stages s
-LEFT JOIN LATERAL (
-    SELECT x.status, x.attempt FROM component_executions x
-    WHERE x.workspace_id = s.workspace_id AND x.id = s.execution_id LIMIT 1
-) AS e ON true
-WHERE s.workspace_id = $1 AND s.run_id = $2 AND s.finished_at IS NULL
-ORDER BY s.id
-LIMIT $3
-`
-
-type StageListLiveParams struct {
-	WorkspaceID uuid.UUID
-	RunID       uuid.UUID
-	MaxRows     int32
-}
-
-type StageListLiveRow struct {
-	ID          uuid.UUID
-	ComponentID string
-	Module      string
-	Iteration   []int32
-	ExecutionID *uuid.UUID
-	ChildRunID  *uuid.UUID
-	ItemCount   *int32
-	Status      string
-	Attempt     int32
-	StartedAt   *time.Time
-}
-
-// The unfinished stages of a run. Their status and attempt are those of their executions.
-func (q *Queries) StageListLive(ctx context.Context, db DBTX, arg StageListLiveParams) ([]StageListLiveRow, error) {
-	rows, err := db.Query(ctx, StageListLive, arg.WorkspaceID, arg.RunID, arg.MaxRows)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	items := []StageListLiveRow{}
-	for rows.Next() {
-		var i StageListLiveRow
-		if err := rows.Scan(
-			&i.ID,
-			&i.ComponentID,
-			&i.Module,
-			&i.Iteration,
-			&i.ExecutionID,
-			&i.ChildRunID,
-			&i.ItemCount,
-			&i.Status,
-			&i.Attempt,
-			&i.StartedAt,
 		); err != nil {
 			return nil, err
 		}
@@ -1268,45 +775,6 @@ func (q *Queries) StageListProgress(ctx context.Context, db DBTX, arg StageListP
 	return items, nil
 }
 
-const StageListSecretSignals = `-- name: StageListSecretSignals :many
-SELECT s.id, g.name
-FROM run_stages s
-JOIN run_signals g ON g.workspace_id = s.workspace_id AND g.run_id = s.run_id AND g.name = s.signal
-WHERE s.workspace_id = $1 AND s.run_id = $2 AND s.finished_at IS NULL AND json_typeof(g.payload) = 'string'
-ORDER BY g.name, s.id
-`
-
-type StageListSecretSignalsParams struct {
-	WorkspaceID uuid.UUID
-	RunID       uuid.UUID
-}
-
-type StageListSecretSignalsRow struct {
-	ID   uuid.UUID
-	Name string
-}
-
-// The stages whose signal has arrived and is sealed, grouped by signal.
-func (q *Queries) StageListSecretSignals(ctx context.Context, db DBTX, arg StageListSecretSignalsParams) ([]StageListSecretSignalsRow, error) {
-	rows, err := db.Query(ctx, StageListSecretSignals, arg.WorkspaceID, arg.RunID)
-	if err != nil {
-		return nil, err
-	}
-	defer rows.Close()
-	items := []StageListSecretSignalsRow{}
-	for rows.Next() {
-		var i StageListSecretSignalsRow
-		if err := rows.Scan(&i.ID, &i.Name); err != nil {
-			return nil, err
-		}
-		items = append(items, i)
-	}
-	if err := rows.Err(); err != nil {
-		return nil, err
-	}
-	return items, nil
-}
-
 const StageListStates = `-- name: StageListStates :many
 SELECT s.component_id, s.iteration, s.status, s.port
 FROM (SELECT unnest($1::text[]) AS component_id, unnest($2::text[])::integer[] AS iteration) AS k
@@ -1352,6 +820,109 @@ func (q *Queries) StageListStates(ctx context.Context, db DBTX, arg StageListSta
 			&i.Iteration,
 			&i.Status,
 			&i.Port,
+		); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const StageListWaiting = `-- name: StageListWaiting :many
+SELECT s.id, s.component_id, s.module, s.iteration, s.execution_id, s.child_run_id, s.item_count, s.signal, s.wake_at, s.started_at,
+       CASE WHEN e.status IN ('EXECUTING', 'COMPLETED', 'FAILED') THEN 'RUNNING' ELSE s.status END::text AS status,
+       GREATEST(s.attempt, e.attempt)::integer AS attempt,
+       COALESCE(e.ended, c.ended, '')::text AS ended, COALESCE(e.error, c.error)::json AS error, COALESCE(e.usage, 0)::bigint AS usage, COALESCE(c.used, 0)::bigint AS used_below,
+       COALESCE(e.bytes, c.bytes, 0)::bigint AS bytes, (c.bytes IS NOT NULL)::boolean AS responded, COALESCE(e.finished_at, c.finished_at, s.created_at)::timestamptz AS ended_at,
+       (s.signal IS NOT NULL AND EXISTS (SELECT FROM run_signals g WHERE g.workspace_id = s.workspace_id AND g.run_id = s.run_id AND g.name = s.signal))::boolean AS signaled
+FROM run_stages s
+LEFT JOIN LATERAL (
+    SELECT x.status, CASE WHEN x.finished_at IS NOT NULL THEN x.status END AS ended, x.error, x.usage, x.attempt, octet_length(x.output::text) AS bytes, x.finished_at
+    FROM component_executions x WHERE x.workspace_id = s.workspace_id AND x.id = s.execution_id LIMIT 1
+) AS e ON true
+LEFT JOIN LATERAL (
+    SELECT x.status AS ended, x.error, x.usage + x.usage_below AS used, octet_length(x.output::text) AS bytes, x.finished_at
+    FROM workflow_runs x WHERE x.workspace_id = s.workspace_id AND x.id = s.child_run_id AND x.finished_at IS NOT NULL LIMIT 1
+) AS c ON true
+WHERE s.workspace_id = $1 AND s.run_id = $2 AND s.finished_at IS NULL
+  AND ($3::uuid[] IS NULL OR s.execution_id = ANY ($3::uuid[]))
+ORDER BY s.id
+LIMIT $4
+`
+
+type StageListWaitingParams struct {
+	WorkspaceID uuid.UUID
+	RunID       uuid.UUID
+	Executions  []uuid.UUID
+	MaxRows     int32
+}
+
+type StageListWaitingRow struct {
+	ID          uuid.UUID
+	ComponentID string
+	Module      string
+	Iteration   []int32
+	ExecutionID *uuid.UUID
+	ChildRunID  *uuid.UUID
+	ItemCount   *int32
+	Signal      *string
+	WakeAt      *time.Time
+	StartedAt   *time.Time
+	Status      string
+	Attempt     int32
+	Ended       string
+	Error       []byte
+	Usage       int64
+	UsedBelow   int64
+	Bytes       int64
+	Responded   bool
+	EndedAt     time.Time
+	Signaled    bool
+}
+
+// The unfinished stages of a run with the state of what they wait for: an execution, a child run or
+// a signal. ended is the status of a final execution or child run, or empty, and error, usage, bytes
+// (of the output) and ended_at are those of the execution or child run. Executions and child runs are looked
+// up one by one: the planner might turn a join into a scan of all executions of the workspace. If
+// executions is not null, only their stages are listed.
+func (q *Queries) StageListWaiting(ctx context.Context, db DBTX, arg StageListWaitingParams) ([]StageListWaitingRow, error) {
+	rows, err := db.Query(ctx, StageListWaiting,
+		arg.WorkspaceID,
+		arg.RunID,
+		arg.Executions,
+		arg.MaxRows,
+	)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []StageListWaitingRow{}
+	for rows.Next() {
+		var i StageListWaitingRow
+		if err := rows.Scan(
+			&i.ID,
+			&i.ComponentID,
+			&i.Module,
+			&i.Iteration,
+			&i.ExecutionID,
+			&i.ChildRunID,
+			&i.ItemCount,
+			&i.Signal,
+			&i.WakeAt,
+			&i.StartedAt,
+			&i.Status,
+			&i.Attempt,
+			&i.Ended,
+			&i.Error,
+			&i.Usage,
+			&i.UsedBelow,
+			&i.Bytes,
+			&i.Responded,
+			&i.EndedAt,
+			&i.Signaled,
 		); err != nil {
 			return nil, err
 		}

@@ -12,21 +12,19 @@ import (
 	"github.com/weft-automation/weft/internal/kit/credit"
 	"github.com/weft-automation/weft/internal/kit/envref"
 	"github.com/weft-automation/weft/internal/kit/status"
-	"github.com/weft-automation/weft/internal/kit/strictjson"
 	"github.com/weft-automation/weft/internal/platform/notify"
 	"github.com/weft-automation/weft/internal/platform/postgres"
-	"github.com/weft-automation/weft/internal/secret/vault"
 )
 
 // locked is what the statements of queueLock return.
 type locked struct {
-	run    *postgres.Rows[db.RunLockRow]
-	stages *postgres.Rows[db.StageFinishExecutedRow] // nil: none
+	run     *postgres.Rows[db.RunLockRow]
+	waiting *postgres.Rows[waiting] // nil: none
 }
 
-// queueLock locks a run and marks stages whose executions are known to have finished as final. If
-// w.end is set, an execution finishes with the fold. Then the batch fails at once if another
-// transaction has locked the run.
+// queueLock locks a run and reads its unfinished stages: all of them if the wake-up requests it, and
+// otherwise those whose executions are known to have finished. If w.end is set, an execution finishes
+// with the fold. Then the batch fails at once if another transaction has locked the run.
 func queueLock(batch *postgres.Batch, key notify.Key, w wakeup) (l locked) {
 	lock := db.RunLock
 	if w.end != nil {
@@ -36,20 +34,22 @@ func queueLock(batch *postgres.Batch, key notify.Key, w wakeup) (l locked) {
 	if w.end != nil {
 		w.end.Queue(batch)
 	}
-	if len(w.executions) > 0 {
-		l.stages = postgres.Returning[db.StageFinishExecutedRow](batch, db.StageFinishExecuted, db.StageFinishExecutedParams{
-			WorkspaceID: key.WorkspaceID, RunID: key.ID, Executions: w.executions,
-		})
+	if w.recheck || len(w.executions) > 0 {
+		p := db.StageListWaitingParams{WorkspaceID: key.WorkspaceID, RunID: key.ID, Executions: w.executions, MaxRows: MaxStages}
+		if w.recheck {
+			p.Executions = nil
+		}
+		l.waiting = postgres.Returning[waiting](batch, db.StageListWaiting, p)
 	}
 	return l
 }
 
-// finished returns the stages that were marked as final.
-func (l locked) finished() []db.StageFinishExecutedRow {
-	if l.stages == nil {
+// stages returns the unfinished stages that were read.
+func (l locked) stages() []waiting {
+	if l.waiting == nil {
 		return nil
 	}
-	return l.stages.All()
+	return l.waiting.All()
 }
 
 // RunTryLock has the parameters and the columns of RunLock.
@@ -58,43 +58,63 @@ var (
 	_ = db.RunLockRow(db.RunTryLockRow{})
 )
 
-// applyFinished applies what has finished since the last fold: the specified stages and, if the
-// wake-up requests it or a timer is due, everything else.
-func (f *fold) applyFinished(w wakeup, finished []db.StageFinishExecutedRow) error {
-	for _, row := range finished {
-		f.apply(finishedStage(row))
-	}
+// applyFinished applies what has finished since the last fold: the stages that were read with the lock
+// and, if the wake-up requests it or a timer is due, everything else.
+func (f *fold) applyFinished(w wakeup, stages []waiting) (err error) {
 	if err := f.copyReused(); err != nil {
 		return err
 	}
 	due := f.run.Status == status.RunCreated || f.run.WakeAt != nil && !f.run.WakeAt.After(f.run.Now)
-	if !due && !w.recheck {
-		return nil
+	if f.scanned = due || w.recheck; f.scanned && !w.recheck && f.run.Status != status.RunCreated {
+		stages, err = db.New().StageListWaiting(f.ctx, f.tx, db.StageListWaitingParams{WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, MaxRows: MaxStages})
+		if err != nil {
+			return fmt.Errorf("list unfinished stages: %w", err)
+		}
 	}
-	return f.scan()
+	if err := f.endStages(stages); err != nil || !f.scanned {
+		return err
+	}
+	return f.scan(stages)
 }
 
-// apply records that a stage has become final, and enqueues its scope.
-func (f *fold) apply(t finishedStage) {
-	f.changed, f.finished[t.ID] = true, true
-	f.notBefore(t.FinishedAt)
+// endStages ends the stages that have finished waiting. Child runs come last, because their result
+// depends on whether the run is ending.
+func (f *fold) endStages(stages []waiting) error {
+	for _, children := range []bool{false, true} {
+		for _, w := range stages {
+			if (w.ChildRunID != nil) != children {
+				continue
+			}
+			e, ends, err := f.endOf(w)
+			if err != nil {
+				return err
+			}
+			if ends {
+				f.run.UsageBelow += credit.Amount(w.UsedBelow)
+				f.finish(e)
+			}
+		}
+	}
+	return nil
+}
+
+// finish ends a stage of an earlier fold, and enqueues its scope.
+func (f *fold) finish(e end) {
+	f.ends = append(f.ends, e)
+	f.changed, f.finished[e.id] = true, true
+	f.notBefore(e.at)
 	f.run.PendingCount--
-	f.run.Usage += t.Usage
-	if t.Status == status.StageFailed {
+	f.run.Usage += e.usage
+	if e.status == status.StageFailed {
 		f.run.FailedCount++
 	}
-	state := graph.State{Status: t.Status}
-	if t.Port != nil {
-		state.Port = *t.Port
+	p := placeOf(e.componentID, e.iteration)
+	if len(e.output) > 0 {
+		f.values[p] = outputValue{e.output, e.secret}
 	}
-	sc := f.scopeOf(t.ComponentID, t.Iteration)
-	f.states[placeOf(t.ComponentID, t.Iteration)] = state
-	if sc.states != nil {
-		sc.states[t.ComponentID] = state
-	}
-	f.failures[placeOf(t.ComponentID, t.Iteration)] = stageFailure{t.ID, t.Error}
-	f.enqueue(sc)
-	f.countOutput(t.Bytes)
+	f.failures[p] = stageFailure{e.id, e.failure}
+	f.setState(f.scopeOf(e.componentID, e.iteration), e.componentID, graph.State{Status: e.status, Port: e.port})
+	f.countOutput(e.bytes)
 }
 
 // notBefore moves the fold's time stamp to t if t is later.
@@ -116,15 +136,9 @@ func (f *fold) countOutput(bytes int64) {
 	}
 }
 
-// scan checks everything the run may wait for: executions, timers, signals, child runs, its
-// deadline and a cancel request. It also applies what lost or incomplete folds left unapplied.
-func (f *fold) scan() error {
-	f.scanned = true
-	if f.run.Status != status.RunCreated { // else the run has no stages yet
-		if err := f.applyAll(); err != nil {
-			return err
-		}
-	}
+// scan checks the deadline of the run, a cancel request, and the stages that are still unfinished. It
+// also applies what lost or incomplete folds left unapplied.
+func (f *fold) scan(stages []waiting) error {
 	if !f.run.Deadline.After(f.run.Now) {
 		f.failWith("TIMEOUT", "The run exceeded its deadline.")
 	}
@@ -132,103 +146,7 @@ func (f *fold) scan() error {
 		return err
 	}
 	f.enqueue(f.root())
-	if f.run.Status == status.RunCreated {
-		return nil
-	}
-	return f.scanLive()
-}
-
-// applyAll applies all finished executions, signals, timeouts, timers and child runs.
-func (f *fold) applyAll() error {
-	q, p := db.New(), db.StageFinishAllExecutedParams{WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID}
-	var batch postgres.Batch
-	executions := postgres.Returning[db.StageFinishAllExecutedRow](&batch, db.StageFinishAllExecuted, p)
-	secrets := postgres.Returning[db.StageListSecretSignalsRow](&batch, db.StageListSecretSignals, db.StageListSecretSignalsParams(p))
-	if err := f.tx.Send(f.ctx, &batch); err != nil {
-		return err
-	}
-	for _, row := range executions.All() {
-		f.apply(finishedStage(row))
-	}
-	if err := f.applySecretSignals(secrets.All()); err != nil {
-		return fmt.Errorf("finish stages with secret signals: %w", err)
-	}
-	signals, err := q.StageFinishSignaled(f.ctx, f.tx, db.StageFinishSignaledParams{At: f.stamp, WorkspaceID: p.WorkspaceID, RunID: p.RunID})
-	if err != nil {
-		return fmt.Errorf("finish stages with signals: %w", err)
-	}
-	for _, row := range signals {
-		f.apply(finishedStage(row))
-	}
-	late := f.timed()
-	if err := f.failLate(late); err != nil {
-		return err
-	}
-	due, err := q.StageFinishDue(f.ctx, f.tx, db.StageFinishDueParams{At: f.stamp, Now: f.run.Now, WorkspaceID: p.WorkspaceID, RunID: p.RunID})
-	if err != nil {
-		return fmt.Errorf("finish stages with due timers: %w", err)
-	}
-	for _, row := range due {
-		f.apply(finishedStage(row))
-	}
-	children, err := q.StageFinishChildren(f.ctx, f.tx, db.StageFinishChildrenParams{
-		WorkspaceID: p.WorkspaceID, RunID: p.RunID, Ending: f.ending(),
-		ComponentIds: late.componentIDs, TimeoutsMs: late.timeoutsMs, Errors: late.errors,
-	})
-	if err != nil {
-		return fmt.Errorf("finish stages with finished child runs: %w", err)
-	}
-	for _, row := range children {
-		f.run.UsageBelow += credit.Amount(row.UsedBelow)
-		f.apply(finishedStage{
-			ID: row.ID, ComponentID: row.ComponentID, Iteration: row.Iteration, Status: row.Status, Port: row.Port, Error: row.Error,
-			Usage: row.Usage, Bytes: row.Bytes, FinishedAt: row.FinishedAt,
-		})
-	}
-	return nil
-}
-
-// applySecretSignals completes stages that wait for a sealed signal. It decrypts each signal once
-// and encrypts it for each stage. If the outputs exceed the limit of the run, applySecretSignals
-// stops, and the remaining stages end with the run.
-func (f *fold) applySecretSignals(waiting []db.StageListSecretSignalsRow) error {
-	var output json.RawMessage
-	for i, stage := range waiting {
-		if f.run.OutputBytes+f.others.Bytes > maxOutput {
-			return nil
-		}
-		if i == 0 || stage.Name != waiting[i-1].Name {
-			var err error
-			if output, err = f.secretSignal(stage.Name); err != nil {
-				return err
-			}
-		}
-		sealed, err := f.engine.Vault.SealJSON(f.ctx, f.vaultPlace(stage.ID, vault.Output), output)
-		if err != nil {
-			return err
-		}
-		row, err := db.New().StageFinishSecretSignal(f.ctx, f.tx, db.StageFinishSecretSignalParams{
-			WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, ID: stage.ID, Output: sealed, At: f.stamp,
-		})
-		if err != nil {
-			return err
-		}
-		f.apply(finishedStage(row))
-	}
-	return nil
-}
-
-// secretSignal returns the output of a stage that waited for a sealed signal.
-func (f *fold) secretSignal(name string) (json.RawMessage, error) {
-	signal, err := db.New().RunSignalGet(f.ctx, f.tx, db.RunSignalGetParams{WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, Name: name})
-	if err != nil {
-		return nil, err
-	}
-	payload, err := f.engine.Vault.OpenJSON(f.ctx, f.vaultPlace(f.run.ID, vault.Signal(name)), signal.Payload)
-	if err != nil {
-		return nil, err
-	}
-	return strictjson.Encode(map[string]json.RawMessage{"payload": payload})
+	return f.scanUnfinished(stages)
 }
 
 // SecretSignal reports whether the payload of a signal is secret. It is secret if a

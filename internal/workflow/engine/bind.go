@@ -19,6 +19,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/jsonschema"
 	"github.com/weft-automation/weft/internal/kit/status"
 	"github.com/weft-automation/weft/internal/kit/strictjson"
+	"github.com/weft-automation/weft/internal/platform/postgres"
 	"github.com/weft-automation/weft/internal/secret/vault"
 )
 
@@ -48,18 +49,63 @@ func (f *fold) readOutputs(missing []place) error {
 		return nil
 	}
 	components, iterations := sortedPlaces(missing)
-	rows, err := db.New().StageListOutputs(f.ctx, f.tx, db.StageListOutputsParams{
+	var batch postgres.Batch
+	stored := postgres.Returning[db.StageListOutputsRow](&batch, db.StageListOutputs, db.StageListOutputsParams{
 		WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, ComponentIds: components, Iterations: iterations,
 	})
-	if err != nil {
+	ended := f.queueEnded(&batch, func(e end) bool { return slices.Contains(missing, placeOf(e.componentID, e.iteration)) })
+	if err := f.tx.Send(f.ctx, &batch); err != nil {
 		return fmt.Errorf("read outputs: %w", err)
 	}
-	for _, row := range rows {
-		from, err := f.open(row.Source, row.Output)
-		if err != nil {
+	add := func(componentID string, iteration []int32, source uuid.UUID, output json.RawMessage) error {
+		from, err := f.open(source, output)
+		f.values[placeOf(componentID, iteration)] = from
+		return err
+	}
+	for _, row := range stored.All() {
+		if err := add(row.ComponentID, row.Iteration, row.Source, row.Output); err != nil {
 			return err
 		}
-		f.values[placeOf(row.ComponentID, row.Iteration)] = from
+	}
+	return ended.each(func(e end, row db.StageListEndedRow) error {
+		return add(e.componentID, e.iteration, row.ID, row.Output)
+	})
+}
+
+// ended are the outputs of executions and child runs whose stages end in this fold, so that their
+// stages have no output yet.
+type ended struct {
+	rows *postgres.Rows[db.StageListEndedRow] // nil: none
+	ends map[uuid.UUID]end                    // by execution or child run
+}
+
+// queueEnded queues reading the outputs of stages that completed in this fold.
+func (f *fold) queueEnded(batch *postgres.Batch, wanted func(end) bool) ended {
+	all, p := ended{ends: map[uuid.UUID]end{}}, db.StageListEndedParams{WorkspaceID: f.run.WorkspaceID}
+	for _, e := range f.ends {
+		switch {
+		case e.status != status.StageCompleted || len(e.output) > 0 || !wanted(e):
+		case e.child != uuid.Nil:
+			p.ChildRunIds, all.ends[e.child] = append(p.ChildRunIds, e.child), e
+		default:
+			p.ExecutionIds, all.ends[e.execution] = append(p.ExecutionIds, e.execution), e
+		}
+	}
+	if len(all.ends) > 0 {
+		all.rows = postgres.Returning[db.StageListEndedRow](batch, db.StageListEnded, p)
+	}
+	return all
+}
+
+// each calls f for each output that was read, until f fails.
+func (d ended) each(f func(end, db.StageListEndedRow) error) error {
+	if d.rows == nil {
+		return nil
+	}
+	for _, row := range d.rows.All() {
+		if err := f(d.ends[row.ID], row); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -184,17 +230,13 @@ func (f *fold) collected(source graph.Source, shared []int32) (all outputValue, 
 		return all, err
 	}
 	for _, row := range rows {
-		from, err := f.open(row.Source, row.Output)
-		if err != nil {
-			return all, err
-		}
-		value, ok, err := f.selectPath(from.output, source.Path)
+		value, ok, err := f.selectPath(row.output, source.Path)
 		if err != nil {
 			return all, err
 		}
 		if ok {
-			found[pgArray(row.Iteration)] = value
-			all.secret = all.secret || from.secret
+			found[pgArray(row.iteration)] = value
+			all.secret = all.secret || row.secret
 		}
 	}
 	counts, failedItems, err := f.itemCounts(source, shared)
@@ -225,26 +267,56 @@ func (f *fold) collected(source graph.Source, shared []int32) (all outputValue, 
 	return all, err
 }
 
+// iterationOutput is the output of a component in an iteration.
+type iterationOutput struct {
+	iteration []int32
+	outputValue
+}
+
 // outputsBelow returns the outputs of a component in all iterations that start with prefix.
-func (f *fold) outputsBelow(componentID string, prefix []int32) ([]db.StageListCollectedRow, error) {
-	rows, err := db.New().StageListCollected(f.ctx, f.tx, db.StageListCollectedParams{
+func (f *fold) outputsBelow(componentID string, prefix []int32) (all []iterationOutput, err error) {
+	below := func(id string, iteration []int32) bool {
+		return id == componentID && len(iteration) >= len(prefix) && slices.Equal(iteration[:len(prefix)], prefix)
+	}
+	var batch postgres.Batch
+	stored := postgres.Returning[db.StageListCollectedRow](&batch, db.StageListCollected, db.StageListCollectedParams{
 		WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, ComponentID: componentID, Prefix: prefix,
 	})
-	if err != nil {
+	ended := f.queueEnded(&batch, func(e end) bool { return below(e.componentID, e.iteration) })
+	if err := f.tx.Send(f.ctx, &batch); err != nil {
 		return nil, fmt.Errorf("read the outputs of iterations: %w", err)
 	}
+	add := func(iteration []int32, source uuid.UUID, output json.RawMessage) error {
+		from, err := f.open(source, output)
+		all = append(all, iterationOutput{iteration, from})
+		return err
+	}
+	for _, row := range stored.All() {
+		if err := add(row.Iteration, row.Source, row.Output); err != nil {
+			return nil, err
+		}
+	}
+	if err := ended.each(func(e end, row db.StageListEndedRow) error { return add(e.iteration, row.ID, row.Output) }); err != nil {
+		return nil, err
+	}
+	for _, e := range f.ends {
+		if e.status == status.StageCompleted && len(e.output) > 0 && below(e.componentID, e.iteration) {
+			all = append(all, iterationOutput{e.iteration, outputValue{e.output, e.secret}})
+		}
+	}
 	for _, t := range f.made {
-		if t.component.ID == componentID && t.status == status.StageCompleted && !t.dropped &&
-			len(t.iteration) >= len(prefix) && slices.Equal(t.iteration[:len(prefix)], prefix) {
-			rows = append(rows, db.StageListCollectedRow{Iteration: t.iteration, Output: t.output, Source: t.id})
+		if t.status == status.StageCompleted && !t.dropped && below(t.component.ID, t.iteration) {
+			if err := add(t.iteration, t.id, t.output); err != nil {
+				return nil, err
+			}
 		}
 	}
 	for _, l := range f.finishedLoops {
-		if l.componentID == componentID && len(l.iteration) >= len(prefix) && slices.Equal(l.iteration[:len(prefix)], prefix) {
-			rows = append(rows, db.StageListCollectedRow{Iteration: l.iteration, Output: l.result.output, Source: l.id})
+		if below(l.componentID, l.iteration) {
+			all = append(all, iterationOutput{l.iteration, outputValue{output: l.result.output}})
 		}
 	}
-	return rows, nil
+	return all, nil
 }
 
 // itemCounts returns the number of items of the loops that a value leaves, by the iteration in
@@ -261,8 +333,8 @@ func (f *fold) itemCounts(source graph.Source, shared []int32) (counts map[strin
 		failed := 0
 		for _, row := range rows {
 			var output struct{ Count, FailedItems int }
-			if json.Unmarshal(row.Output, &output) == nil {
-				counts[pgArray(row.Iteration)] = output.Count
+			if json.Unmarshal(row.output, &output) == nil {
+				counts[pgArray(row.iteration)] = output.Count
 				failed += output.FailedItems
 			}
 		}
@@ -293,6 +365,11 @@ func (f *fold) failedIterations(components []string, prefix []int32) (map[string
 	for _, t := range f.made {
 		if slices.Contains(components, t.component.ID) && t.status == status.StageFailed {
 			rows = append(rows, t.iteration)
+		}
+	}
+	for _, e := range f.ends {
+		if slices.Contains(components, e.componentID) && e.status == status.StageFailed {
+			rows = append(rows, e.iteration)
 		}
 	}
 	for _, l := range f.finishedLoops {

@@ -78,7 +78,8 @@ type fold struct {
 	binding       binding                  // of the component whose input was bound last
 	accepts       []*stage                 // new stages that are executions
 	finishedLoops []*loop                  // loops of earlier folds that have finished
-	cut           []uuid.UUID              // stages of earlier folds that this fold cancels
+	ends          []end                    // stages of earlier folds that end, except loops
+	unfinished    []waiting                // stages that are still unfinished; set if scanned
 	children      []uuid.UUID              // child runs that this fold starts
 	orphans       []uuid.UUID              // child runs to cancel, because the run is ending or their stage timed out
 	above         *db.RunGetAncestorsRow   // the ancestors; nil: not read yet
@@ -105,7 +106,6 @@ type fold struct {
 	halted        bool       // the run starts ending in this fold
 	dropped       bool       // a new stage was dropped, because it was not admitted
 	more          bool       // another fold must follow immediately
-	timer         *time.Time // the earliest timer; set if scanned
 	deadline      *time.Time // the earliest timeout of a stage; set if scanned
 	wake          time.Time
 }
@@ -142,9 +142,6 @@ func pgArray(iteration []int32) string {
 	}
 	return string(append(text, '}'))
 }
-
-// finishedStage is a stage that has become final since the last fold.
-type finishedStage db.StageFinishExecutedRow
 
 // foldRun folds a run, publishes the result, and reports whether another fold must follow
 // immediately. It counts failures and gives up the run if the failures persist.
@@ -227,7 +224,7 @@ func (e *Engine) foldTx(ctx context.Context, tx *postgres.Tx, locked locked, w w
 	}
 	f := e.newFold(ctx, tx, run, version)
 	f.executeAll, f.failedBefore = w.executeAll, e.failures.tries(notify.Key{WorkspaceID: run.WorkspaceID, ID: run.ID})
-	if err := f.derive(w, locked.finished()); err != nil {
+	if err := f.derive(w, locked.stages()); err != nil {
 		return f, err
 	}
 	if err := f.chargeFee(); err != nil {
@@ -269,8 +266,8 @@ func (e *Engine) newFold(ctx context.Context, tx *postgres.Tx, run db.RunLockRow
 
 // derive applies what has finished, computes everything that follows, and reads what else the
 // writes need.
-func (f *fold) derive(w wakeup, finished []db.StageFinishExecutedRow) error {
-	if err := f.applyFinished(w, finished); err != nil {
+func (f *fold) derive(w wakeup, stages []waiting) error {
+	if err := f.applyFinished(w, stages); err != nil {
 		return err
 	}
 	f.until = time.Now().Add(maxFoldTime)
@@ -306,32 +303,29 @@ func (f *fold) announceCancel() error {
 	return nil
 }
 
-// scanLive checks all stages that are not final. It continues loops, resumes what the last fold
-// left unfinished, and cancels the waiting stages and child runs of a run that is ending.
-func (f *fold) scanLive() error {
+// scanUnfinished checks all stages that are still unfinished. It continues loops, resumes what the last
+// fold left unfinished, and cancels the waiting stages and child runs of a run that is ending.
+func (f *fold) scanUnfinished(stages []waiting) error {
 	f.cleared = f.ending()
-	rows, err := db.New().StageListLive(f.ctx, f.tx, db.StageListLiveParams{WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, MaxRows: MaxStages})
-	if err != nil {
-		return fmt.Errorf("list live stages: %w", err)
-	}
+	f.unfinished = slices.DeleteFunc(stages, func(w waiting) bool { return f.finished[w.ID] })
 	var loops []place
-	for _, row := range rows {
-		if row.ItemCount != nil {
-			loops = append(loops, placeOf(row.ComponentID, row.Iteration))
+	for _, w := range f.unfinished {
+		if w.ItemCount != nil {
+			loops = append(loops, placeOf(w.ComponentID, w.Iteration))
 		}
 	}
 	if err := f.readLoops(loops); err != nil {
 		return err
 	}
 	left := f.leftOver()
-	for _, row := range rows {
-		sc := f.scopeOf(row.ComponentID, row.Iteration)
-		late := f.late(row.ComponentID, row.StartedAt)
+	for _, w := range f.unfinished {
+		sc := f.scopeOf(w.ComponentID, w.Iteration)
+		late := f.late(w.ComponentID, w.StartedAt)
 		switch {
-		case row.ChildRunID != nil && (f.ending() || late || f.lateAround(sc)):
-			f.orphans = append(f.orphans, *row.ChildRunID)
-		case row.ItemCount == nil && row.ExecutionID == nil && row.ChildRunID == nil && f.stopped(sc):
-			f.cutOff(row.ID, row.ComponentID, row.Iteration)
+		case w.ChildRunID != nil && (f.ending() || late || f.lateAround(sc)):
+			f.orphans = append(f.orphans, *w.ChildRunID)
+		case w.ItemCount == nil && w.ExecutionID == nil && w.ChildRunID == nil && f.stopped(sc):
+			f.finish(end{id: w.ID, componentID: w.ComponentID, iteration: w.Iteration, status: status.StageCanceled})
 		case left:
 			f.enqueue(sc)
 		}
@@ -349,12 +343,6 @@ func (f *fold) scanLive() error {
 // leftOver reports whether the previous fold left work. Such a fold sets the run's wake time to
 // its own time, which nothing postpones.
 func (f *fold) leftOver() bool { return f.run.WakeAt != nil && !f.run.WakeAt.After(f.run.UpdatedAt) }
-
-// cutOff cancels a stage that only waits for a timer or a signal.
-func (f *fold) cutOff(id uuid.UUID, componentID string, iteration []int32) {
-	f.cut = append(f.cut, id)
-	f.apply(finishedStage{ID: id, ComponentID: componentID, Iteration: iteration, Status: status.StageCanceled})
-}
 
 // ending reports whether no more stages may start, because the run has failed or is being canceled.
 func (f *fold) ending() bool { return len(f.run.Error) > 0 || f.run.CancelRequestedAt != nil }

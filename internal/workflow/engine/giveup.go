@@ -152,7 +152,7 @@ func (e *Engine) giveUpTx(ctx context.Context, tx *postgres.Tx, key notify.Key, 
 	if err := db.New().StageCancelAbandoned(ctx, tx, db.StageCancelAbandonedParams{WorkspaceID: key.WorkspaceID, RunID: key.ID, At: stamp}); err != nil {
 		return nil, fmt.Errorf("cancel stages: %w", err)
 	}
-	live, err := db.New().StageListLive(ctx, tx, db.StageListLiveParams{WorkspaceID: key.WorkspaceID, RunID: key.ID, MaxRows: MaxStages})
+	live, err := db.New().StageListWaiting(ctx, tx, db.StageListWaitingParams{WorkspaceID: key.WorkspaceID, RunID: key.ID, MaxRows: MaxStages})
 	if err != nil {
 		return nil, fmt.Errorf("list live stages: %w", err)
 	}

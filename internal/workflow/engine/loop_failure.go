@@ -74,6 +74,11 @@ func (f *fold) failedHere(components []string, prefix []int32) (rows []db.StageG
 			add(t.id, t.component.ID, t.iteration, t.failure)
 		}
 	}
+	for _, e := range f.ends {
+		if e.status == status.StageFailed {
+			add(e.id, e.componentID, e.iteration, e.failure)
+		}
+	}
 	for _, l := range f.finishedLoops {
 		if l.result.status == status.StageFailed {
 			add(l.id, l.componentID, l.iteration, l.result.failure)

@@ -18,6 +18,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/strictjson"
 	"github.com/weft-automation/weft/internal/kit/timestamp"
 	"github.com/weft-automation/weft/internal/platform/postgres"
+	"github.com/weft-automation/weft/internal/secret/vault"
 )
 
 // writeUnchanged writes only the time of the next fold, for a fold that changed nothing else.
@@ -35,7 +36,9 @@ func (f *fold) write() error {
 	f.showLive()
 	batch := f.tx.AtCommit()
 	f.queueStages(batch)
-	f.queueFinished(batch)
+	if err := f.queueFinished(batch); err != nil {
+		return err
+	}
 	f.queueLoops(batch)
 	f.queueAbove(batch)
 	return f.queueOutcome(batch)
@@ -139,12 +142,6 @@ func (f *fold) endsLater() bool { return (f.dropped || f.charged) && f.run.Paren
 
 // readRemaining reads what the writes need. Nothing may be read once the account is locked.
 func (f *fold) readRemaining() (err error) {
-	if f.scanned && f.run.Status != status.RunCreated { // else the run waits for nothing
-		f.timer, err = db.New().StageGetNextWake(f.ctx, f.tx, db.StageGetNextWakeParams{WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID})
-		if err != nil && !postgres.NotFound(err) {
-			return fmt.Errorf("read the next timer: %w", err)
-		}
-	}
 	if f.changed && f.run.PendingCount > 0 {
 		f.before, err = f.liveBefore()
 		return err
@@ -172,8 +169,10 @@ func (f *fold) nextWake() *time.Time {
 	case f.ending():
 		earlier(again)
 	}
-	if f.scanned && f.timer != nil {
-		earlier(*f.timer)
+	for _, w := range f.unfinished {
+		if w.WakeAt != nil && !f.finished[w.ID] {
+			earlier(*w.WakeAt)
+		}
 	}
 	if f.scanned && f.deadline != nil {
 		earlier(*f.deadline)
@@ -255,23 +254,32 @@ func appendStage(p *db.StageInsertManyParams, t *stage) {
 }
 
 // queueFinished finishes stages of earlier folds.
-func (f *fold) queueFinished(batch *postgres.Batch) {
+func (f *fold) queueFinished(batch *postgres.Batch) error {
 	p := db.StageFinishManyParams{WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, At: f.stamp}
-	end := func(id uuid.UUID, s *stage, l loop) {
-		p.Ids = append(p.Ids, id)
-		p.Statuses, p.Ports = append(p.Statuses, string(s.status)), append(p.Ports, s.port)
-		p.Outputs, p.Errors = append(p.Outputs, string(s.output)), append(p.Errors, string(s.failure))
-		p.NextItems, p.FailedItems = append(p.NextItems, l.next), append(p.FailedItems, l.failed)
+	add := func(e end) {
+		p.Ids = append(p.Ids, e.id)
+		p.Statuses, p.Ports = append(p.Statuses, string(e.status)), append(p.Ports, e.port)
+		p.Outputs, p.Errors = append(p.Outputs, string(e.output)), append(p.Errors, string(e.failure))
+		p.ExecutionIds, p.ChildRunIds = append(p.ExecutionIds, e.execution), append(p.ChildRunIds, e.child)
+		p.NextItems, p.FailedItems = append(p.NextItems, e.next), append(p.FailedItems, e.failed)
 	}
 	for _, l := range f.finishedLoops {
-		end(l.id, l.result, *l)
+		add(end{id: l.id, status: l.result.status, port: l.result.port, output: l.result.output, failure: l.result.failure, next: l.next, failed: l.failed})
 	}
-	for _, id := range f.cut {
-		end(id, &stage{status: status.StageCanceled}, loop{})
+	for _, e := range f.ends {
+		if e.secret {
+			sealed, err := f.engine.Vault.SealJSON(f.ctx, f.vaultPlace(e.id, vault.Output), e.output)
+			if err != nil {
+				return fmt.Errorf("seal an output: %w", err)
+			}
+			e.output = sealed
+		}
+		add(e)
 	}
 	if len(p.Ids) > 0 {
 		_ = db.New().StageFinishMany(f.ctx, batch, p)
 	}
+	return nil
 }
 
 // queueLoops writes the progress of loops of earlier folds.
@@ -334,22 +342,27 @@ func (f *fold) liveBefore() ([]api.NonTerminalStage, error) {
 	if f.run.EventSeq == 0 {
 		return nil, nil
 	}
-	before := f.previous.live
-	if before != nil {
-		return before, f.updateProgress(before[:min(len(before), shownStages)])
+	rows := f.unfinished
+	if !f.scanned {
+		before := f.previous.live
+		if before != nil {
+			return before, f.updateProgress(before[:min(len(before), shownStages)])
+		}
+		var err error
+		rows, err = db.New().StageListWaiting(f.ctx, f.tx, db.StageListWaitingParams{WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, MaxRows: liveKept + 1})
+		if err != nil {
+			return nil, fmt.Errorf("list unfinished stages: %w", err)
+		}
 	}
-	rows, err := db.New().StageListLive(f.ctx, f.tx, db.StageListLiveParams{WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, MaxRows: liveKept + 1})
-	if err != nil {
-		return nil, fmt.Errorf("list live stages: %w", err)
-	}
-	for _, row := range rows {
-		before = append(before, liveStage(row))
+	before := make([]api.NonTerminalStage, len(rows))
+	for i, row := range rows {
+		before[i] = liveStage(row)
 	}
 	return before, nil
 }
 
 // liveStage returns an unfinished stage in the form of an event.
-func liveStage(row db.StageListLiveRow) api.NonTerminalStage {
+func liveStage(row waiting) api.NonTerminalStage {
 	return api.NonTerminalStage{
 		ID: row.ID, Module: row.Module, Status: status.Stage(row.Status), ExecutionEventID: row.ExecutionID, ExecutionAttempt: row.Attempt,
 	}
