@@ -71,15 +71,15 @@ func (f *fold) applyFinished(w wakeup, stages []waiting) (err error) {
 			return fmt.Errorf("list unfinished stages: %w", err)
 		}
 	}
-	if err := f.endStages(stages); err != nil || !f.scanned {
+	if err := f.finishStages(stages); err != nil || !f.scanned {
 		return err
 	}
 	return f.scan(stages)
 }
 
-// endStages ends the stages that have finished waiting. Child runs come last, because their result
+// finishStages finishes the stages that have nothing more to wait for. Child runs come last, because their result
 // depends on whether the run is ending.
-func (f *fold) endStages(stages []waiting) error {
+func (f *fold) finishStages(stages []waiting) error {
 	for _, children := range []bool{false, true} {
 		for _, w := range stages {
 			if (w.ChildRunID != nil) != children {
@@ -98,7 +98,7 @@ func (f *fold) endStages(stages []waiting) error {
 	return nil
 }
 
-// finish ends a stage of an earlier fold, and enqueues its scope.
+// finish finishes a stage of an earlier fold, and enqueues its scope.
 func (f *fold) finish(e end) {
 	f.ends = append(f.ends, e)
 	f.changed, f.finished[e.id] = true, true
