@@ -512,7 +512,10 @@ SELECT r.workspace_id, r.id, r.workflow_id, r.workflow_version, r.status, r.trig
        r.output_bytes, r.event_seq, r.wake_at, r.deadline, r.parent_run_id, r.key_root_id, r.traceparent, r.rerun_of, r.effect_root_id, r.job_id, r.created_at, r.updated_at,
        r.cancel_reason, clock_timestamp()::timestamptz AS now, COALESCE(r.root_run_id, r.id)::uuid AS root_run_id, (t.root_run_id IS NOT NULL)::boolean AS in_tree,
        COALESCE(t.live, 0)::integer AS tree_live, COALESCE(t.stages, 0)::bigint AS tree_stages, COALESCE(t.bytes, 0)::bigint AS tree_bytes,
-       r.storage_fee, r.uncounted_bytes, COALESCE(a.storage_limit > 0 AND a.stored >= a.storage_limit AND a.valid_until > now(), false)::boolean AS storage_full,
+       r.storage_fee, r.uncounted_bytes,
+       (r.cancel_requested_at IS NOT NULL AND EXISTS (
+           SELECT FROM run_events v WHERE v.workspace_id = r.workspace_id AND v.run_id = r.id AND v.seq = r.event_seq AND v.output->>'cancelRequestedAt' IS NOT NULL))::boolean AS cancel_shown,
+       COALESCE(a.storage_limit > 0 AND a.stored >= a.storage_limit AND a.valid_until > now(), false)::boolean AS storage_full,
        COALESCE(a.valid_until <= now() OR a.plan + a.paid + GREATEST(a.usage_limit - a.plan_used - a.allowance_used - a.plan, 0) - a.reserved > 0, false)::boolean AS solvent
 FROM workflow_runs r
 LEFT JOIN credit_accounts a ON a.workspace_id = r.workspace_id
@@ -569,12 +572,14 @@ type RunLockRow struct {
 	TreeBytes         int64
 	StorageFee        credit.Amount
 	UncountedBytes    int64
+	CancelShown       bool
 	StorageFull       bool
 	Solvent           bool
 }
 
 // Locks a run for a fold and returns it. Rows that refer to it may be inserted meanwhile. If the
 // account's period is over, storage_full is false and solvent is true: the next period decides.
+// cancel_shown tells whether the last event shows the cancel request.
 // now is the clock, which may be before updated_at if a standby whose clock is behind has taken
 // over.
 func (q *Queries) RunLock(ctx context.Context, db DBTX, arg RunLockParams) (RunLockRow, error) {
@@ -623,6 +628,7 @@ func (q *Queries) RunLock(ctx context.Context, db DBTX, arg RunLockParams) (RunL
 		&i.TreeBytes,
 		&i.StorageFee,
 		&i.UncountedBytes,
+		&i.CancelShown,
 		&i.StorageFull,
 		&i.Solvent,
 	)
@@ -769,7 +775,10 @@ SELECT r.workspace_id, r.id, r.workflow_id, r.workflow_version, r.status, r.trig
        r.output_bytes, r.event_seq, r.wake_at, r.deadline, r.parent_run_id, r.key_root_id, r.traceparent, r.rerun_of, r.effect_root_id, r.job_id, r.created_at, r.updated_at,
        r.cancel_reason, clock_timestamp()::timestamptz AS now, COALESCE(r.root_run_id, r.id)::uuid AS root_run_id, (t.root_run_id IS NOT NULL)::boolean AS in_tree,
        COALESCE(t.live, 0)::integer AS tree_live, COALESCE(t.stages, 0)::bigint AS tree_stages, COALESCE(t.bytes, 0)::bigint AS tree_bytes,
-       r.storage_fee, r.uncounted_bytes, COALESCE(a.storage_limit > 0 AND a.stored >= a.storage_limit AND a.valid_until > now(), false)::boolean AS storage_full,
+       r.storage_fee, r.uncounted_bytes,
+       (r.cancel_requested_at IS NOT NULL AND EXISTS (
+           SELECT FROM run_events v WHERE v.workspace_id = r.workspace_id AND v.run_id = r.id AND v.seq = r.event_seq AND v.output->>'cancelRequestedAt' IS NOT NULL))::boolean AS cancel_shown,
+       COALESCE(a.storage_limit > 0 AND a.stored >= a.storage_limit AND a.valid_until > now(), false)::boolean AS storage_full,
        COALESCE(a.valid_until <= now() OR a.plan + a.paid + GREATEST(a.usage_limit - a.plan_used - a.allowance_used - a.plan, 0) - a.reserved > 0, false)::boolean AS solvent
 FROM workflow_runs r
 LEFT JOIN credit_accounts a ON a.workspace_id = r.workspace_id
@@ -826,6 +835,7 @@ type RunTryLockRow struct {
 	TreeBytes         int64
 	StorageFee        credit.Amount
 	UncountedBytes    int64
+	CancelShown       bool
 	StorageFull       bool
 	Solvent           bool
 }
@@ -877,6 +887,7 @@ func (q *Queries) RunTryLock(ctx context.Context, db DBTX, arg RunTryLockParams)
 		&i.TreeBytes,
 		&i.StorageFee,
 		&i.UncountedBytes,
+		&i.CancelShown,
 		&i.StorageFull,
 		&i.Solvent,
 	)

@@ -142,8 +142,8 @@ func (f *fold) scan(stages []waiting) error {
 	if !f.run.Deadline.After(f.run.Now) {
 		f.failWith("TIMEOUT", "The run exceeded its deadline.")
 	}
-	if err := f.announceCancel(); err != nil {
-		return err
+	if f.run.CancelRequestedAt != nil && !f.run.CancelShown {
+		f.changed, f.halted = true, true
 	}
 	f.enqueue(f.root())
 	return f.scanUnfinished(stages)

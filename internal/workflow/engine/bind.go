@@ -302,9 +302,7 @@ func (f *fold) outputsBelow(componentID string, prefix []int32) (all []iteration
 	}
 	for _, t := range f.made {
 		if t.status == status.StageCompleted && !t.dropped && below(t.component.ID, t.iteration) {
-			if err := add(t.iteration, t.id, t.output); err != nil {
-				return nil, err
-			}
+			all = append(all, iterationOutput{t.iteration, outputValue{t.output, t.secret}})
 		}
 	}
 	for _, l := range f.finishedLoops {

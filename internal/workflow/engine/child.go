@@ -218,11 +218,10 @@ func (f *fold) insertChild(t *stage, workflowID uuid.UUID, loaded workflow.Loade
 	if f.run.MaxCredits != nil {
 		row.MaxCredits = new(max(0, *f.run.MaxCredits-f.run.Committed-f.run.Below))
 	}
-	env, err := f.environment()
-	if err != nil {
-		return id, err
+	if f.variables.err != nil {
+		return id, f.variables.err
 	}
-	if row.Variables, err = f.engine.Environment.Take(f.ctx, f.tx, f.run.WorkspaceID, id, loaded.Wanted(slices.Concat(env.Secrets, t.secrets))); err != nil {
+	if row.Variables, err = f.engine.Environment.Take(f.ctx, f.tx, f.run.WorkspaceID, id, loaded.Wanted(slices.Concat(f.variables.Secrets, t.secrets))); err != nil {
 		return id, err
 	}
 	if _, err := db.New().RunInsert(f.ctx, f.tx, row); err != nil {

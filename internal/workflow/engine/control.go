@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/component/graph"
 	"github.com/weft-automation/weft/internal/component/modules/logic"
@@ -59,13 +60,12 @@ func (f *fold) checkInput(written graph.Component, t *stage, input json.RawMessa
 
 // triggered outputs the input of the run and the time of its trigger.
 func (f *fold) triggered(sc *scope, t *stage, _ json.RawMessage) error {
-	input, hidden, err := OpenInput(f.ctx, f.engine.Vault, f.run.WorkspaceID, f.run.ID, f.run.Input)
-	if err != nil {
-		return err
+	if f.given.err != nil {
+		return f.given.err
 	}
-	t.secret = len(hidden) > 0
+	t.secret = f.given.secret
 	fields := map[string]json.RawMessage{}
-	if err := copyInput(t.component.Module, fields, input); err != nil {
+	if err := copyInput(t.component.Module, fields, f.given.text); err != nil {
 		return err
 	}
 	if t.component.Module == component.OnSchedule && fields["scheduledAt"] == nil { // the run was started by a request, not by a schedule
@@ -83,6 +83,21 @@ func (f *fold) triggered(sc *scope, t *stage, _ json.RawMessage) error {
 	t.status, t.output, t.port = status.StageCompleted, output, graph.PortNext // no size limit: the input was accepted
 	f.addStage(sc, t)
 	return nil
+}
+
+// triggerInput is the input of a run.
+type triggerInput struct {
+	text   json.RawMessage
+	secret bool
+	err    error // why it could not be decrypted
+}
+
+// openInput decrypts the input of a run.
+func (e *Engine) openInput(ctx context.Context, run db.RunLockRow) (input triggerInput) {
+	var hidden []string
+	input.text, hidden, input.err = OpenInput(ctx, e.Vault, run.WorkspaceID, run.ID, run.Input)
+	input.secret = len(hidden) > 0
+	return input
 }
 
 // copyInput copies the run's input into the output of its trigger.
@@ -166,7 +181,6 @@ func setTime(fields map[string]json.RawMessage, name string, at time.Time) error
 
 // evaluate runs a component whose output depends only on its input and config.
 func (f *fold) evaluate(sc *scope, t *stage, input json.RawMessage) error {
-	// resolve has opened the variables if the component refers to any.
 	outcome, err := logic.Evaluate(t.component.Module, input, Object(t.component.Config), f.variables.Values)
 	if err != nil {
 		f.addStage(sc, t.failed(err))
@@ -244,16 +258,8 @@ func (f *fold) respond(sc *scope, t *stage, input json.RawMessage) error {
 	if t.status != status.StageCompleted {
 		return nil
 	}
-	if f.run.Output = input; t.secret {
-		return f.answer(input)
-	}
+	f.run.Output, f.secretOutput = input, t.secret
 	return nil
-}
-
-// answer sets the output of the run to a secret value.
-func (f *fold) answer(output json.RawMessage) (err error) {
-	f.run.Output, err = f.engine.Vault.SealJSON(f.ctx, f.vaultPlace(f.run.ID, vault.Output), output)
-	return err
 }
 
 // failOnPurpose fails the stage with the code and message of the config.

@@ -3,7 +3,6 @@ package engine
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -58,6 +57,7 @@ type fold struct {
 	plan      *graph.Plan
 	fixed     map[string][]string // see workflow.Loaded
 	variables variables
+	given     triggerInput
 	previous  runSummary // the run after its last event
 
 	scopes   map[place]*scope
@@ -89,6 +89,7 @@ type fold struct {
 	others        storage.Usage            // the same for the other runs in its tree
 	reuse         *Reuse                   // stages reused from the earlier run; nil: not read yet
 	reusedUsage   storage.Usage            // size of the reused stages, which are free
+	secretOutput  bool                     // the output of the run was set by this fold, and is secret
 	events        int64                    // bytes of events that this fold wrote
 	toReserve     []credit.Amount          // credits of computed stages that the account must reserve, unless the run has reserved them
 	executeAll    bool                     // compute no stage
@@ -257,7 +258,7 @@ func (e *Engine) foldTx(ctx context.Context, tx *postgres.Tx, locked locked, w w
 // newFold returns an empty fold of a locked run.
 func (e *Engine) newFold(ctx context.Context, tx *postgres.Tx, run db.RunLockRow, version workflow.Loaded) *fold {
 	return &fold{
-		engine: e, ctx: ctx, tx: tx, run: run, stamp: later(run.Now, run.UpdatedAt), locked: time.Now(), plan: version.Plan, fixed: version.Fixed, previous: e.summaries.get(run.ID, run.EventSeq),
+		engine: e, ctx: ctx, tx: tx, run: run, variables: e.openVariables(run), given: e.openInput(ctx, run), stamp: later(run.Now, run.UpdatedAt), locked: time.Now(), plan: version.Plan, fixed: version.Fixed, previous: e.summaries.get(run.ID, run.EventSeq),
 		scopes: map[place]*scope{}, states: map[place]graph.State{}, loops: map[place]*loop{},
 		values: map[place]outputValue{}, failures: map[place]stageFailure{}, finished: map[uuid.UUID]bool{},
 		own: made(run), others: madeByOthers(run),
@@ -282,25 +283,6 @@ func (f *fold) derive(w wakeup, stages []waiting) error {
 	}
 	f.notBefore(f.run.Now.Add(time.Since(f.locked))) // computing took time
 	return f.readRemaining()
-}
-
-// announceCancel makes this fold write an event if cancellation was requested and no earlier event
-// shows the request.
-func (f *fold) announceCancel() error {
-	if f.run.CancelRequestedAt == nil || f.changed {
-		return nil
-	}
-	rows, err := db.New().RunEventList(f.ctx, f.tx, db.RunEventListParams{
-		WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, After: f.run.EventSeq - 1, MaxRows: 1,
-	})
-	if err != nil {
-		return fmt.Errorf("read the last event: %w", err)
-	}
-	var last api.RunEventOutput
-	if len(rows) == 0 || json.Unmarshal(rows[0].Output, &last) != nil || last.CancelRequestedAt == nil {
-		f.changed, f.halted = true, true
-	}
-	return nil
 }
 
 // scanUnfinished checks all stages that are still unfinished. It continues loops, resumes what the last

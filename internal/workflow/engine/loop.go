@@ -294,13 +294,12 @@ func (f *fold) readItems(componentID string, stored json.RawMessage) (json.RawMe
 	if len(envref.Names(written.Input)) == 0 {
 		return stored, nil
 	}
-	env, err := f.environment()
-	if err != nil {
-		return nil, err
+	if f.variables.err != nil {
+		return nil, f.variables.err
 	}
 	items, err := strictjson.Encode(map[string]json.RawMessage{"items": stored})
 	if err == nil {
-		items, err = env.Values.ResolveAs("/input", items, written.Input)
+		items, err = f.variables.Values.ResolveAs("/input", items, written.Input)
 	}
 	var in struct{ Items json.RawMessage }
 	if err == nil {

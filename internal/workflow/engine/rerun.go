@@ -354,12 +354,9 @@ func (f *fold) copyReused() error {
 	f.notBefore(row.FinishedAt)
 	f.run.StageCount += row.Stages
 	f.run.FailedCount += row.Failed
-	f.run.Output = row.Response
 	f.countOutput(row.Bytes)
 	f.reusedUsage = storage.Usage{Stages: int64(row.Stages), Bytes: row.Bytes}
 	from, err := f.open(row.ResponseID, row.Response)
-	if err != nil || !from.secret {
-		return err
-	}
-	return f.answer(from.output)
+	f.run.Output, f.secretOutput = from.output, from.secret
+	return err
 }

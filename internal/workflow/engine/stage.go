@@ -84,24 +84,19 @@ func (f *fold) start(sc *scope, componentID string) error {
 	if !control {
 		run = (*fold).call
 	}
-	if err := run(f, sc, t, input); err != nil || !t.secret {
-		return err
-	}
-	return f.seal(t)
+	return run(f, sc, t, input)
 }
 
-// seal encrypts the output and the items of a stage that has a secret input. The output of a loop is
-// not encrypted: it contains only counts.
-func (f *fold) seal(t *stage) (err error) {
-	if len(t.output) > 0 && t.loop == nil {
-		if t.output, err = f.engine.Vault.SealJSON(f.ctx, f.vaultPlace(t.id, vault.Output), t.output); err != nil {
-			return err
-		}
+// sealed returns the stored form of a secret value.
+func (f *fold) sealed(row uuid.UUID, field vault.Field, value json.RawMessage) (json.RawMessage, error) {
+	if len(value) == 0 {
+		return value, nil
 	}
-	if len(t.items) > 0 {
-		t.items, err = f.engine.Vault.SealJSON(f.ctx, f.vaultPlace(t.id, vault.Items), t.items)
+	sealed, err := f.engine.Vault.SealJSON(f.ctx, f.vaultPlace(row, field), value)
+	if err != nil {
+		return nil, fmt.Errorf("seal a secret value: %w", err)
 	}
-	return err
+	return sealed, nil
 }
 
 // namesSecret reports whether a component refers to a secret variable in a field that its schema
@@ -122,16 +117,15 @@ func (f *fold) namesSecret(c graph.Component) bool {
 // redactFailure returns the error of a stage without the secrets of the run and of the stage's
 // input. It does not change the code and the names of fields.
 func (f *fold) redactFailure(t *stage) json.RawMessage {
-	env, err := f.environment()
-	if err != nil {
+	if f.variables.err != nil {
 		return encodeFailure(component.Permanent(component.CodeInternal, "the environment variables of the run cannot be decrypted"))
 	}
-	hidden := env.hidden
+	hidden := f.variables.hidden
 	if len(t.secrets) > 0 {
-		hidden = component.NewRedactor(slices.Concat(env.Secrets, t.secrets)...)
+		hidden = component.NewRedactor(slices.Concat(f.variables.Secrets, t.secrets)...)
 	}
 	var why api.ExecutionError
-	err = json.Unmarshal(t.failure, &why)
+	err := json.Unmarshal(t.failure, &why)
 	if why.Message = hidden.Text(why.Message); hidden.Whole() {
 		why.Details = nil
 	}
@@ -214,12 +208,15 @@ func (t *stage) completed(output json.RawMessage, port string) *stage {
 // execution. If the module rejects the call, the stage fails.
 func (f *fold) call(sc *scope, t *stage, input json.RawMessage) error {
 	e := f.engine
-	env, err := f.environment()
-	if err != nil {
-		return err
+	if f.variables.err != nil {
+		return f.variables.err
 	}
-	c := component.Call{ExecutionID: t.id, EffectKey: t.id, Attempt: 1, Input: input, Config: Object(t.component.Config), Secrets: slices.Concat(env.Secrets, t.secrets)}
-	if err := e.Executions.CheckStage(t.component.Module, input, c.Config, c.Secrets...); err != nil {
+	c := component.Call{ExecutionID: t.id, EffectKey: t.id, Attempt: 1, Input: input, Config: Object(t.component.Config), Secrets: slices.Concat(f.variables.Secrets, t.secrets)}
+	err := e.Modules.CheckMode(t.component.Module, component.ModeWorkflow)
+	if err == nil {
+		err = e.Modules.Check(t.component.Module, input, c.Config, c.Secrets...)
+	}
+	if err != nil {
 		f.addStage(sc, t.failed(err))
 		return nil
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/account/environment"
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/component/graph"
@@ -14,26 +15,21 @@ import (
 	"github.com/weft-automation/weft/internal/kit/jsonschema"
 )
 
-// variables are the environment variables that a run stored when it started. They are decrypted on
-// first use.
+// variables are the environment variables that a run stored when it started.
 type variables struct {
 	environment.Snapshot
-	opened bool
 	hidden *component.Redactor // redacts the secret variables
+	err    error               // why they could not be decrypted
 }
 
-// environment returns the variables of the run.
-func (f *fold) environment() (*variables, error) {
-	v := &f.variables
-	if v.opened || f.run.Variables == nil {
-		return v, nil
+// openVariables decrypts the variables of a run.
+func (e *Engine) openVariables(run db.RunLockRow) (v variables) {
+	if run.Variables == nil {
+		return v
 	}
-	var err error
-	if v.Snapshot, err = f.engine.Environment.Open(f.run.WorkspaceID, f.run.ID, f.run.Variables); err != nil {
-		return nil, err
-	}
-	v.opened, v.hidden = true, component.NewRedactor(v.Secrets...)
-	return v, nil
+	v.Snapshot, v.err = e.Environment.Open(run.WorkspaceID, run.ID, run.Variables)
+	v.hidden = component.NewRedactor(v.Secrets...)
+	return v
 }
 
 // resolve returns a component with its variables replaced by their values. It returns a
@@ -42,9 +38,9 @@ func (f *fold) resolve(c graph.Component) (graph.Component, error) {
 	if len(envref.Names(c.Input, c.Config)) == 0 {
 		return c, nil
 	}
-	env, err := f.environment()
-	if err != nil {
-		return c, err
+	env := f.variables
+	if env.err != nil {
+		return c, env.err
 	}
 	for _, name := range f.fixed[c.ID] {
 		if slices.Contains(env.Changed, name) {

@@ -34,20 +34,55 @@ func (f *fold) writeUnchanged() {
 func (f *fold) write() error {
 	f.decideStatus()
 	f.showLive()
-	batch := f.tx.AtCommit()
-	f.queueStages(batch)
-	if err := f.queueFinished(batch); err != nil {
+	if err := f.sealAll(); err != nil {
 		return err
 	}
+	batch := f.tx.AtCommit()
+	f.queueStages(batch)
+	f.queueFinished(batch)
 	f.queueLoops(batch)
 	f.queueAbove(batch)
 	return f.queueOutcome(batch)
+}
+
+// sealAll encrypts the secret values that the fold writes: the outputs and items of stages, and the
+// output of the run. The output of a loop is not encrypted: it contains only counts.
+func (f *fold) sealAll() (err error) {
+	for _, t := range f.made {
+		if !t.secret {
+			continue
+		}
+		if t.items, err = f.sealed(t.id, vault.Items, t.items); err != nil {
+			return err
+		}
+		if t.loop != nil {
+			continue
+		}
+		if t.output, err = f.sealed(t.id, vault.Output, t.output); err != nil {
+			return err
+		}
+	}
+	for i, e := range f.ends {
+		if !e.secret {
+			continue
+		}
+		if f.ends[i].output, err = f.sealed(e.id, vault.Output, e.output); err != nil {
+			return err
+		}
+	}
+	if f.secretOutput {
+		f.run.Output, err = f.sealed(f.run.ID, vault.Output, f.run.Output)
+	}
+	return err
 }
 
 // decideFirst decides the outcome of the first fold, sets row to it, and returns the event.
 func (f *fold) decideFirst(row *db.RunInsertParams) (event db.RunEventInsertParams, err error) {
 	f.decideStatus()
 	f.showLive()
+	if err := f.sealAll(); err != nil {
+		return event, err
+	}
 	if event, err = f.nextEvent(); err != nil {
 		return event, err
 	}
@@ -254,7 +289,7 @@ func appendStage(p *db.StageInsertManyParams, t *stage) {
 }
 
 // queueFinished finishes stages of earlier folds.
-func (f *fold) queueFinished(batch *postgres.Batch) error {
+func (f *fold) queueFinished(batch *postgres.Batch) {
 	p := db.StageFinishManyParams{WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, At: f.stamp}
 	add := func(e end) {
 		p.Ids = append(p.Ids, e.id)
@@ -267,19 +302,11 @@ func (f *fold) queueFinished(batch *postgres.Batch) error {
 		add(end{id: l.id, status: l.result.status, port: l.result.port, output: l.result.output, failure: l.result.failure, next: l.next, failed: l.failed})
 	}
 	for _, e := range f.ends {
-		if e.secret {
-			sealed, err := f.engine.Vault.SealJSON(f.ctx, f.vaultPlace(e.id, vault.Output), e.output)
-			if err != nil {
-				return fmt.Errorf("seal an output: %w", err)
-			}
-			e.output = sealed
-		}
 		add(e)
 	}
 	if len(p.Ids) > 0 {
 		_ = db.New().StageFinishMany(f.ctx, batch, p)
 	}
-	return nil
 }
 
 // queueLoops writes the progress of loops of earlier folds.
