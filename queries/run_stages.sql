@@ -12,6 +12,7 @@ LIMIT @max_rows;
 -- up one by one: the planner might turn a join into a scan of all executions of the workspace. If
 -- executions is not null, only their stages are listed.
 SELECT s.id, s.component_id, s.module, s.iteration, s.execution_id, s.child_run_id, s.item_count, s.signal, s.wake_at, s.started_at,
+       COALESCE(s.next_item, 0)::integer AS next_item, COALESCE(s.live_items, 0)::integer AS live_items, s.failed_items,
        CASE WHEN e.status IN ('EXECUTING', 'COMPLETED', 'FAILED') THEN 'RUNNING' ELSE s.status END::text AS status,
        GREATEST(s.attempt, e.attempt)::integer AS attempt,
        COALESCE(e.ended, c.ended, '')::text AS ended, COALESCE(e.error, c.error)::json AS error, COALESCE(e.usage, 0)::bigint AS usage, COALESCE(c.used, 0)::bigint AS used_below,

@@ -833,6 +833,7 @@ func (q *Queries) StageListStates(ctx context.Context, db DBTX, arg StageListSta
 
 const StageListWaiting = `-- name: StageListWaiting :many
 SELECT s.id, s.component_id, s.module, s.iteration, s.execution_id, s.child_run_id, s.item_count, s.signal, s.wake_at, s.started_at,
+       COALESCE(s.next_item, 0)::integer AS next_item, COALESCE(s.live_items, 0)::integer AS live_items, s.failed_items,
        CASE WHEN e.status IN ('EXECUTING', 'COMPLETED', 'FAILED') THEN 'RUNNING' ELSE s.status END::text AS status,
        GREATEST(s.attempt, e.attempt)::integer AS attempt,
        COALESCE(e.ended, c.ended, '')::text AS ended, COALESCE(e.error, c.error)::json AS error, COALESCE(e.usage, 0)::bigint AS usage, COALESCE(c.used, 0)::bigint AS used_below,
@@ -871,6 +872,9 @@ type StageListWaitingRow struct {
 	Signal      *string
 	WakeAt      *time.Time
 	StartedAt   *time.Time
+	NextItem    int32
+	LiveItems   int32
+	FailedItems int32
 	Status      string
 	Attempt     int32
 	Ended       string
@@ -913,6 +917,9 @@ func (q *Queries) StageListWaiting(ctx context.Context, db DBTX, arg StageListWa
 			&i.Signal,
 			&i.WakeAt,
 			&i.StartedAt,
+			&i.NextItem,
+			&i.LiveItems,
+			&i.FailedItems,
 			&i.Status,
 			&i.Attempt,
 			&i.Ended,

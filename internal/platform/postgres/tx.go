@@ -22,8 +22,14 @@ type Tx struct {
 // AtCommit returns the batch that is sent together with COMMIT.
 func (tx *Tx) AtCommit() *Batch { return &tx.atCommit }
 
-// Send runs the statements of a batch in one round trip. It returns the first error.
-func (tx *Tx) Send(ctx context.Context, b *Batch) error { return tx.send(ctx, b, false, false) }
+// Send runs the statements of a batch in one round trip, or in none if there are no statements. It
+// returns the first error.
+func (tx *Tx) Send(ctx context.Context, b *Batch) error {
+	if len(b.statements) == 0 {
+		return nil
+	}
+	return tx.send(ctx, b, false, false)
+}
 
 // Commit runs the statements of a batch as a transaction, in one round trip. It returns the first
 // error, or a DoubtError if the commit is in doubt.

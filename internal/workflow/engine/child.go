@@ -42,15 +42,45 @@ const reasonAbove = "the run that started it ended"
 // reasonLate is the cancelReason of a run that is canceled because its stage took too long.
 const reasonLate = "the stage that started it exceeded its timeoutMs"
 
+// child is the run that a RUN_WORKFLOW starts.
+type child struct {
+	answered bool
+	refusal  error // why it cannot start, apart from the limits of the tree
+	row      db.RunInsertParams
+}
+
 // runWorkflow starts a run of a workflow and waits for that run to finish. It reserves nothing in
 // advance: the stages of the child run reserve their own prices.
-func (f *fold) runWorkflow(sc *scope, t *stage, input json.RawMessage) error {
+func (f *fold) runWorkflow(sc *scope, t *stage, _ json.RawMessage) error {
+	if t.starts.refusal == errNotForKey {
+		f.addStage(sc, t.failed(errNotForKey))
+		return nil
+	}
+	refusal := f.checkChildLimits()
+	switch {
+	case f.ending():
+	case refusal != nil:
+		f.addStage(sc, t.failed(refusal))
+	case t.starts.refusal != nil:
+		f.addStage(sc, t.failed(t.starts.refusal))
+	default:
+		t.child = t.starts.row.ID
+		f.children = append(f.children, t.starts.row)
+		t.status = status.StageRunning
+		f.addStage(sc, t)
+	}
+	return nil
+}
+
+// prepareChild decides whether a RUN_WORKFLOW can start, and reads what its child run needs.
+func (f *fold) prepareChild(t *stage) (err error) {
+	t.starts = &child{answered: true}
 	var config struct {
 		WorkflowID uuid.UUID `json:"workflowId"`
 		Version    *int32    `json:"version"`
 	}
 	if err := json.Unmarshal(Object(t.component.Config), &config); err != nil {
-		f.addStage(sc, t.failed(component.Permanent(component.CodeInvalidInput, "workflowId is not an id")))
+		t.starts.refusal = component.Permanent(component.CodeInvalidInput, "workflowId is not an id")
 		return nil
 	}
 	may, err := f.mayRun(config.WorkflowID)
@@ -58,31 +88,18 @@ func (f *fold) runWorkflow(sc *scope, t *stage, input json.RawMessage) error {
 		return err
 	}
 	if !may {
-		f.addStage(sc, t.failed(errNotForKey))
+		t.starts.refusal = errNotForKey
 		return nil
 	}
-	refusal, err := f.checkChildLimits()
-	if err != nil || f.ending() {
-		return err
-	}
-	if refusal != nil {
-		f.addStage(sc, t.failed(refusal))
-		return nil
-	}
-	loaded, err := f.childVersion(config.WorkflowID, config.Version, input)
+	loaded, err := f.childVersion(config.WorkflowID, config.Version, t.input)
 	if refusal, ok := errors.AsType[*fault.Error](err); ok {
-		f.addStage(sc, t.failed(refusal))
+		t.starts.refusal = refusal
 		return nil
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		t.starts.row, err = f.childRow(t, config.WorkflowID, loaded, t.input)
 	}
-	if t.child, err = f.insertChild(t, config.WorkflowID, loaded, input); err != nil {
-		return err
-	}
-	t.status = status.StageRunning
-	f.addStage(sc, t)
-	return nil
+	return err
 }
 
 // errNotForKey is the error of a RUN_WORKFLOW whose workflow the run's key may not use.
@@ -120,56 +137,32 @@ var errTreeGrew = errors.New("other folds of the tree started child runs at the 
 //
 // An ancestor may be canceled just after this check. That cancel waits for the lock on this run
 // and then cancels this run too. The next fold then finds the new child run and cancels it.
-func (f *fold) checkChildLimits() (refusal *component.Error, err error) {
+func (f *fold) checkChildLimits() *component.Error {
 	if int(f.run.TreeLive)+len(f.children) >= maxLive {
-		return component.Permanent("LIMIT_EXCEEDED", "A run can have at most %d unfinished runs below it.", maxLive), nil
-	}
-	if f.run.ParentRunID == nil {
-		return nil, nil
-	}
-	if f.above == nil {
-		if err := f.readAbove(); err != nil {
-			return nil, err
-		}
+		return component.Permanent("LIMIT_EXCEEDED", "A run can have at most %d unfinished runs below it.", maxLive)
 	}
 	switch {
+	case f.run.ParentRunID == nil:
+		return nil
 	case f.above.Ending:
-		return nil, f.cancelWithAbove()
+		f.cancelWithAbove()
+		return nil
 	case f.above.Depth >= maxDepth:
-		return component.Permanent("LIMIT_EXCEEDED", "Child runs can be nested at most %d levels deep.", maxDepth), nil
-	case int(f.below)+len(f.children) >= maxBelow:
-		return component.Permanent("LIMIT_EXCEEDED", "The workspace has about %d unfinished child runs, so child runs cannot start more.", maxBelow), nil
-	}
-	return nil, nil
-}
-
-// readAbove reads the ancestors of a child run and the number of unfinished child runs in the
-// workspace.
-func (f *fold) readAbove() error {
-	above, err := db.New().RunGetAncestors(f.ctx, f.tx, db.RunGetAncestorsParams{WorkspaceID: f.run.WorkspaceID, ID: f.run.ID, MaxDepth: maxDepth})
-	if err != nil {
-		return fmt.Errorf("read the runs above: %w", err)
-	}
-	f.above = &above
-	if f.below, err = db.New().RunCountChildren(f.ctx, f.tx, db.RunCountChildrenParams{WorkspaceID: f.run.WorkspaceID, MaxRows: 2 * maxBelow}); err != nil {
-		return fmt.Errorf("count the child runs of the workspace: %w", err)
+		return component.Permanent("LIMIT_EXCEEDED", "Child runs can be nested at most %d levels deep.", maxDepth)
+	case int(f.childRuns)+len(f.children) >= maxBelow:
+		return component.Permanent("LIMIT_EXCEEDED", "The workspace has about %d unfinished child runs, so child runs cannot start more.", maxBelow)
 	}
 	return nil
 }
 
 // cancelWithAbove cancels this run because an ancestor is ending.
-func (f *fold) cancelWithAbove() error {
+func (f *fold) cancelWithAbove() {
 	mode := CancelGraceful
 	if f.above.Immediate {
 		mode = CancelImmediate
 	}
-	err := db.New().RunCancel(f.ctx, f.tx, db.RunCancelParams{WorkspaceID: f.run.WorkspaceID, ID: f.run.ID, Mode: mode, Reason: reasonAbove, At: f.stamp})
-	if err != nil {
-		return fmt.Errorf("cancel the run: %w", err)
-	}
 	f.run.CancelRequestedAt, f.run.CancelMode, f.run.CancelReason = new(f.stamp), &mode, new(reasonAbove)
-	f.changed, f.halted = true, true
-	return nil
+	f.canceled, f.changed, f.halted = true, true, true
 }
 
 // childVersion loads the version of a workflow that a child run uses. It returns a *fault.Error if
@@ -185,25 +178,25 @@ func (f *fold) childVersion(workflowID uuid.UUID, number *int32, input json.RawM
 	return loaded, loaded.Input.Check(f.ctx, "/input", input)
 }
 
-// insertChild inserts the child run of a stage with its job, and returns its ID.
-func (f *fold) insertChild(t *stage, workflowID uuid.UUID, loaded workflow.Loaded, input json.RawMessage) (uuid.UUID, error) {
+// childRow returns the row of the child run of a stage.
+func (f *fold) childRow(t *stage, workflowID uuid.UUID, loaded workflow.Loaded, input json.RawMessage) (row db.RunInsertParams, err error) {
 	id, err := uuid.NewV7()
 	if err != nil {
-		return id, fmt.Errorf("make run id: %w", err)
+		return row, fmt.Errorf("make run id: %w", err)
 	}
-	row := db.RunInsertParams{ // with the deadline of this run: At + Lasts
+	row = db.RunInsertParams{ // with the deadline of this run: At + Lasts
 		WorkspaceID: f.run.WorkspaceID, ID: id, WorkflowID: workflowID, WorkflowVersion: loaded.Version, Status: status.RunCreated, Trigger: "RUN",
 		Lasts: f.run.Deadline.Sub(f.stamp), Grace: StartWithin, Queue: Queue, SafetyNet: SafetyNet, ParentRunID: &f.run.ID, ParentStageID: &t.id, RootRunID: &f.run.RootRunID, KeyRootID: f.run.KeyRootID, Traceparent: f.run.Traceparent,
 		UncountedBytes: storage.RunBytes + int64(len(input)), At: new(f.stamp),
 	}
 	effectRoot, err := f.effectID(t)
 	if err != nil {
-		return id, err
+		return row, err
 	}
 	row.EffectRootID = &effectRoot
 	earlier, err := f.resumes(t, workflowID, loaded.Version, input)
 	if err != nil {
-		return id, err
+		return row, err
 	}
 	if earlier != nil {
 		row.RerunOf, _ = json.Marshal(earlier) // an id
@@ -213,47 +206,54 @@ func (f *fold) insertChild(t *stage, workflowID uuid.UUID, loaded workflow.Loade
 		hidden = []string{component.AllMembers}
 	}
 	if row.Input, err = SealInput(f.ctx, f.engine.Vault, f.run.WorkspaceID, id, input, hidden); err != nil {
-		return id, err
+		return row, err
 	}
 	if f.run.MaxCredits != nil {
 		row.MaxCredits = new(max(0, *f.run.MaxCredits-f.run.Committed-f.run.Below))
 	}
 	if f.variables.err != nil {
-		return id, f.variables.err
+		return row, f.variables.err
 	}
 	if row.Variables, err = f.engine.Environment.Take(f.ctx, f.tx, f.run.WorkspaceID, id, loaded.Wanted(slices.Concat(f.variables.Secrets, t.secrets))); err != nil {
-		return id, err
+		return row, err
 	}
-	if _, err := db.New().RunInsert(f.ctx, f.tx, row); err != nil {
-		return id, fmt.Errorf("insert run: %w", err)
+	return row, nil
+}
+
+// insertChildren inserts the child runs that start in this fold, each with its job.
+func (f *fold) insertChildren() error {
+	var batch postgres.Batch
+	if f.canceled {
+		_ = db.New().RunCancel(f.ctx, &batch, db.RunCancelParams{WorkspaceID: f.run.WorkspaceID, ID: f.run.ID, Mode: *f.run.CancelMode, Reason: reasonAbove, At: *f.run.CancelRequestedAt})
 	}
-	f.children = append(f.children, id)
-	return id, nil
+	for _, row := range f.children {
+		postgres.Returning[int64](&batch, db.RunInsert, row)
+	}
+	if !f.canceled && len(f.children) == 0 {
+		return nil
+	}
+	if err := f.tx.Send(f.ctx, &batch); err != nil {
+		return fmt.Errorf("insert child runs: %w", err)
+	}
+	return nil
 }
 
 // exceeded returns the maxCredits that a stage of that price would exceed, of this run or of an
-// ancestor. It returns nil if the stage exceeds none.
-func (f *fold) exceeded(price credit.Amount) (*credit.Amount, error) {
+// ancestor. It returns nil if the stage exceeds none. The limits must be known.
+func (f *fold) exceeded(price credit.Amount) *credit.Amount {
 	most := f.run.MaxCredits
 	if most == nil || price == 0 {
-		return nil, nil
+		return nil
 	}
 	if f.run.Committed+f.run.Below+price > *most {
-		return most, nil
-	}
-	if f.run.ParentRunID != nil && f.limited == nil {
-		rows, err := db.New().RunLockAncestors(f.ctx, f.tx, db.RunLockAncestorsParams{WorkspaceID: f.run.WorkspaceID, ID: f.run.ID, MaxDepth: maxDepth})
-		if err != nil {
-			return nil, fmt.Errorf("lock ancestor runs: %w", err)
-		}
-		f.limited = rows
+		return most
 	}
 	for _, run := range f.limited {
 		if run.Committed+run.Below+f.spent+price > *run.MaxCredits {
-			return run.MaxCredits, nil
+			return run.MaxCredits
 		}
 	}
-	return nil, nil
+	return nil
 }
 
 // queueAbove adds the credits that this fold commits to the totals of the ancestors.

@@ -35,47 +35,72 @@ func (f *fold) withoutComputable(ready []string) []string {
 	return slices.DeleteFunc(slices.Clone(ready), f.computable)
 }
 
-// compute runs the module of a stage and sets the result of the stage, as if an execution had
-// finished at once. It reports false if the stage needs an execution: the module has an effect,
-// waits, takes too long, or failed and may be retried. more is what the run has to reserve for the
-// stage.
-func (f *fold) compute(t *stage, entry *component.Entry, c component.Call, more credit.Amount) (done bool, err error) {
-	limit := f.computeTime(t, entry, c)
-	if limit <= 0 || more > 0 && !f.run.Solvent {
-		return false, nil
+// result is the result of a module that the fold called.
+type result struct {
+	component.Result
+	err     error
+	inTime  bool // false: the call took too long, so there is no result
+	elapsed time.Duration
+}
+
+// compute calls the modules of stages, until the fold is full. The results of stages whose scope the
+// next fold would not find are always computed: nextRound limits their number.
+func (f *fold) compute() error {
+	for _, t := range f.need.calls {
+		if f.full() && t.scope.resumable() {
+			continue
+		}
+		entry, _ := f.engine.Modules.Lookup(t.component.Module)
+		start, r := time.Now(), &result{}
+		if limit := f.computeTime(t, entry); limit > 0 {
+			r.Result, r.inTime, r.err = f.engine.Modules.Try(f.ctx, f.run.WorkspaceID, t.component.Module, t.call, limit)
+			if !r.inTime {
+				f.slow++
+			}
+		}
+		if err := f.ctx.Err(); err != nil && !r.inTime {
+			return err
+		}
+		r.elapsed = max(time.Since(start), 1)
+		t.result = r
 	}
-	start := time.Now()
-	result, inTime, err := f.engine.Modules.Try(f.ctx, f.run.WorkspaceID, t.component.Module, c, limit)
-	if !inTime {
-		f.slow++
-		return false, f.ctx.Err()
+	return nil
+}
+
+// setResult sets the result of a stage to that of its module, as if an execution had finished at once.
+// It reports false if the stage needs an execution: the module has an effect, waits, took too long, or
+// failed and may be retried. more is what the run has to reserve for the stage.
+func (f *fold) setResult(t *stage, entry *component.Entry, more credit.Amount) bool {
+	r := t.result
+	if r == nil || !r.inTime || r.Wait != nil {
+		return false
 	}
-	failure, failed := errors.AsType[*component.Error](err)
+	failure, failed := errors.AsType[*component.Error](r.err)
 	switch {
-	case result.Wait != nil, failed && failure.Retryable && t.component.Attempts > 1:
-		return false, nil
+	case failed && failure.Retryable && t.component.Attempts > 1:
+		return false
 	case failed:
 		if failure.Err != nil {
 			f.engine.Log.WarnContext(f.ctx, "computed stage failed", "run_id", f.run.ID.String(), "module", t.component.Module, "code", failure.Code, "error", failure.Err)
 		}
 		t.failed(failure)
 	default:
-		t.secret = t.secret || entry.SecretResult(c, result.Output)
-		if t.completed(result.Output, ""); t.status == status.StageCompleted {
+		t.secret = t.secret || entry.SecretResult(t.call, r.Output)
+		if t.completed(r.Output, ""); t.status == status.StageCompleted {
 			t.usage = t.price
 		}
 	}
-	t.elapsed = max(time.Since(start), 1)
+	t.elapsed = r.elapsed
 	if more > 0 {
 		f.toReserve = append(f.toReserve, more)
 	}
-	return true, nil
+	return true
 }
 
 // computeTime returns how long the module of a stage may run in this fold. It is not positive if
 // the stage must become an execution.
-func (f *fold) computeTime(t *stage, entry *component.Entry, c component.Call) time.Duration {
-	if f.executeAll || f.engine.ExecuteAll || f.slow >= maxSlow || entry.Effect != component.EffectNone || len(c.Input)+len(c.Config) > maxComputeBytes {
+func (f *fold) computeTime(t *stage, entry *component.Entry) time.Duration {
+	if f.executeAll || f.engine.ExecuteAll || f.slow >= maxSlow || entry.Effect != component.EffectNone || len(t.call.Input)+len(t.call.Config) > maxComputeBytes {
 		return 0
 	}
 	limit := min(maxComputeTime, time.Until(f.until))

@@ -212,10 +212,11 @@ func (f *fold) forEach(sc *scope, t *stage, input json.RawMessage) error {
 	t.status, t.items = status.StageRunning, stored
 	t.loop = &loop{id: t.id, componentID: t.component.ID, iteration: t.iteration, count: int32(len(items)), stage: t}
 	t.loop.configure(t.component.Config)
-	f.engine.items.put(f.run.ID, t.id, items, t.secret, len(in.Items))
+	f.items[t.id] = f.engine.items.put(f.run.ID, t.id, items, t.secret, len(in.Items))
 	f.loops[placeOf(t.component.ID, t.iteration)] = t.loop
 	f.addStage(sc, t)
-	return f.fill(t.loop)
+	f.fill(t.loop)
+	return nil
 }
 
 // pause waits for a duration or until a time.

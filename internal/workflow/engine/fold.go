@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -60,30 +61,37 @@ type fold struct {
 	given     triggerInput
 	previous  runSummary // the run after its last event
 
-	scopes   map[place]*scope
-	queue    []*scope               // scopes to step
-	fresh    []*scope               // iterations that start in this fold
-	states   map[place]graph.State  // set by this fold
-	loops    map[place]*loop        // unfinished loops
-	values   map[place]outputValue  // outputs that were read or computed
-	failures map[place]stageFailure // of stages that failed since the last fold
+	scopes      map[place]*scope
+	queue       []*scope         // scopes to step
+	blocked     []*scope         // scopes that cannot be stepped before the need is answered
+	bound       map[place]*stage // stages whose input is bound and that cannot start before the need is answered
+	unfilled    []*loop          // loops that cannot be filled before the need is answered
+	need        need
+	fresh       []*scope                    // iterations that start in this fold
+	states      map[place]graph.State       // set by this fold
+	loops       map[place]*loop             // unfinished loops
+	values      map[place]outputValue       // outputs that were read or computed
+	below       map[place][]iterationOutput // see need.below
+	failedBelow map[place][][]int32         // see need.failed
+	items       map[uuid.UUID]cachedItems   // of loops
+	failures    map[place]stageFailure      // of stages that failed since the last fold
 
 	before        []api.NonTerminalStage   // stages that were not final before this fold
 	live          []api.NonTerminalStage   // stages that are not final after this fold
 	finished      map[uuid.UUID]bool       // stages that became final since the last fold
 	made          []*stage                 // new stages
 	bytes         int64                    // of inputs and outputs of new stages
-	items         int                      // iterations that finished in this fold
+	itemsDone     int                      // iterations that finished in this fold
 	until         time.Time                // when the fold stops starting stages
-	binding       binding                  // of the component whose input was bound last
 	accepts       []*stage                 // new stages that are executions
 	finishedLoops []*loop                  // loops of earlier folds that have finished
 	ends          []end                    // stages of earlier folds that end, except loops
 	unfinished    []waiting                // stages that are still unfinished; set if scanned
-	children      []uuid.UUID              // child runs that this fold starts
+	children      []db.RunInsertParams     // child runs that this fold starts
+	canceled      bool                     // an ancestor is ending, so this fold cancels the run
 	orphans       []uuid.UUID              // child runs to cancel, because the run is ending or their stage timed out
 	above         *db.RunGetAncestorsRow   // the ancestors; nil: not read yet
-	below         int64                    // unfinished child runs of the workspace; read together with above
+	childRuns     int64                    // unfinished child runs of the workspace; read together with above
 	limited       []db.RunLockAncestorsRow // the ancestors that have a maxCredits; nil: not read yet
 	own           storage.Usage            // stages and bytes of this run when it was locked
 	others        storage.Usage            // the same for the other runs in its tree
@@ -126,6 +134,17 @@ type scope struct {
 	states    map[string]graph.State // nil: not read yet
 	queued    bool
 	over      bool
+}
+
+// indexes returns the iteration of a place.
+func (p place) indexes() []int32 {
+	indexes := []int32{} // never nil, which is NULL to PostgreSQL
+	for _, text := range strings.Split(strings.Trim(p.iteration, "{}"), ",") {
+		if index, err := strconv.ParseInt(text, 10, 32); err == nil {
+			indexes = append(indexes, int32(index))
+		}
+	}
+	return indexes
 }
 
 func placeOf(component string, iteration []int32) place {
@@ -260,7 +279,7 @@ func (e *Engine) newFold(ctx context.Context, tx *postgres.Tx, run db.RunLockRow
 	return &fold{
 		engine: e, ctx: ctx, tx: tx, run: run, variables: e.openVariables(run), given: e.openInput(ctx, run), stamp: later(run.Now, run.UpdatedAt), locked: time.Now(), plan: version.Plan, fixed: version.Fixed, previous: e.summaries.get(run.ID, run.EventSeq),
 		scopes: map[place]*scope{}, states: map[place]graph.State{}, loops: map[place]*loop{},
-		values: map[place]outputValue{}, failures: map[place]stageFailure{}, finished: map[uuid.UUID]bool{},
+		values: map[place]outputValue{}, below: map[place][]iterationOutput{}, failedBelow: map[place][][]int32{}, items: map[uuid.UUID]cachedItems{}, bound: map[place]*stage{}, failures: map[place]stageFailure{}, finished: map[uuid.UUID]bool{},
 		own: made(run), others: madeByOthers(run),
 	}
 }
@@ -282,6 +301,9 @@ func (f *fold) derive(w wakeup, stages []waiting) error {
 		return err
 	}
 	f.notBefore(f.run.Now.Add(time.Since(f.locked))) // computing took time
+	if err := f.insertChildren(); err != nil {
+		return err
+	}
 	return f.readRemaining()
 }
 
@@ -290,14 +312,16 @@ func (f *fold) derive(w wakeup, stages []waiting) error {
 func (f *fold) scanUnfinished(stages []waiting) error {
 	f.cleared = f.ending()
 	f.unfinished = slices.DeleteFunc(stages, func(w waiting) bool { return f.finished[w.ID] })
-	var loops []place
+	var loops []*loop
 	for _, w := range f.unfinished {
-		if w.ItemCount != nil {
-			loops = append(loops, placeOf(w.ComponentID, w.Iteration))
+		if w.ItemCount == nil {
+			continue
 		}
-	}
-	if err := f.readLoops(loops); err != nil {
-		return err
+		l := &loop{id: w.ID, componentID: w.ComponentID, iteration: w.Iteration, count: *w.ItemCount, next: w.NextItem, live: w.LiveItems, failed: w.FailedItems}
+		if err := f.addLoop(l, w.StartedAt); err != nil {
+			return err
+		}
+		loops = append(loops, l)
 	}
 	left := f.leftOver()
 	for _, w := range f.unfinished {
@@ -312,12 +336,8 @@ func (f *fold) scanUnfinished(stages []waiting) error {
 			f.enqueue(sc)
 		}
 	}
-	for _, p := range loops {
-		if l := f.loops[p]; l != nil {
-			if err := f.fill(l); err != nil {
-				return err
-			}
-		}
+	for _, l := range loops {
+		f.fill(l)
 	}
 	return nil
 }

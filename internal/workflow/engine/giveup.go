@@ -199,8 +199,8 @@ func (e *Engine) afterCommit(ctx context.Context, f *fold) {
 		}
 		e.Hub.Publish(change)
 	}
-	for _, id := range f.children {
-		e.dispatcher.wake(notify.Key{WorkspaceID: key.WorkspaceID, ID: id})
+	for _, row := range f.children {
+		e.dispatcher.wake(notify.Key{WorkspaceID: key.WorkspaceID, ID: row.ID})
 	}
 	if f.run.Status.Terminal() {
 		e.Log.InfoContext(ctx, "run finished", "workspace_id", key.WorkspaceID.String(), "run_id", key.ID.String(), "status", string(f.run.Status))

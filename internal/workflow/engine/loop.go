@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -13,7 +14,6 @@ import (
 	"github.com/weft-automation/weft/internal/kit/envref"
 	"github.com/weft-automation/weft/internal/kit/status"
 	"github.com/weft-automation/weft/internal/kit/strictjson"
-	"github.com/weft-automation/weft/internal/secret/vault"
 )
 
 // loop is an unfinished FOR_EACH in one iteration of the loops around it.
@@ -30,7 +30,8 @@ type loop struct {
 	stage       *stage // set if the loop is new in this fold
 	late        bool   // the loop exceeded its timeout
 	dirty       bool
-	result      *stage // the loop's final state; nil: unfinished
+	result      *stage                      // the loop's final state; nil: unfinished
+	firstFailed []db.StageGetFirstFailedRow // the first failed item, if any, before this fold; nil: unknown
 }
 
 // failing reports whether no more items may start, because an item failed or the loop timed out.
@@ -41,54 +42,20 @@ func (f *fold) loopOf(sc *scope) *loop {
 	return f.loops[placeOf(sc.component, sc.iteration[:len(sc.iteration)-1])]
 }
 
-// readLoopsAround reads the loops around the scopes, except those that were already read.
-func (f *fold) readLoopsAround(round []*scope) error {
-	var missing []place
-	seen := map[place]bool{}
-	for _, sc := range round {
-		for sc.component != "" {
-			outer := sc.iteration[:len(sc.iteration)-1]
-			p := placeOf(sc.component, outer)
-			if f.loops[p] == nil && !seen[p] {
-				seen[p] = true
-				missing = append(missing, p)
-			}
-			sc = f.scopeOf(sc.component, outer)
-		}
-	}
-	return f.readLoops(missing)
-}
-
-// readLoops reads loops that were not read yet.
-func (f *fold) readLoops(missing []place) error {
-	if len(missing) == 0 {
+// addLoop adds an unfinished loop of an earlier fold.
+func (f *fold) addLoop(l *loop, started *time.Time) error {
+	p := placeOf(l.componentID, l.iteration)
+	if f.loops[p] != nil {
 		return nil
 	}
-	components, iterations := sortedPlaces(missing)
-	rows, err := db.New().StageListLoops(f.ctx, f.tx, db.StageListLoopsParams{
-		WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, ComponentIds: components, Iterations: iterations,
-	})
+	written, _ := f.plan.Component(l.componentID)
+	c, err := f.resolve(written)
 	if err != nil {
-		return fmt.Errorf("read loops: %w", err)
+		return fmt.Errorf("read the config of a loop: %w", err)
 	}
-	for _, row := range rows {
-		p := placeOf(row.ComponentID, row.Iteration)
-		if f.loops[p] != nil {
-			continue
-		}
-		l := &loop{
-			id: row.ID, componentID: row.ComponentID, iteration: row.Iteration,
-			count: row.ItemCount, next: row.NextItem, live: row.LiveItems, failed: row.FailedItems,
-			late: f.late(row.ComponentID, &row.StartedAt),
-		}
-		written, _ := f.plan.Component(row.ComponentID)
-		c, err := f.resolve(written)
-		if err != nil {
-			return fmt.Errorf("read the config of a loop: %w", err)
-		}
-		l.configure(c.Config)
-		f.loops[p] = l
-	}
+	l.configure(c.Config)
+	l.late = f.late(l.componentID, started)
+	f.loops[p] = l
 	return nil
 }
 
@@ -107,9 +74,9 @@ func (l *loop) configure(config json.RawMessage) {
 
 // fill starts items until the loop's concurrency is reached. If no items are left, it finishes the
 // loop.
-func (f *fold) fill(l *loop) error {
+func (f *fold) fill(l *loop) {
 	if l.result != nil {
-		return nil
+		return
 	}
 	parent := f.scopeOf(l.componentID, l.iteration)
 	stopped := f.stopped(parent) || l.failing()
@@ -127,7 +94,7 @@ func (f *fold) fill(l *loop) error {
 		f.fresh = append(f.fresh, sc)
 	}
 	if l.live > 0 || l.next < l.count && !stopped {
-		return nil
+		return
 	}
 	end := &stage{status: status.StageCompleted, port: graph.PortDone}
 	switch {
@@ -135,11 +102,12 @@ func (f *fold) fill(l *loop) error {
 		c, _ := f.plan.Component(l.componentID)
 		end = (&stage{}).failed(errLate(c))
 	case l.failing():
-		first, err := f.firstFailed(l)
-		if err != nil {
-			return err
+		if l.firstFailed == nil && !f.unstored() {
+			add(&f.need.first, l)
+			f.unfilled = append(f.unfilled, l)
+			return
 		}
-		end = (&stage{}).failed(itemFailed(l, first))
+		end = (&stage{}).failed(itemFailed(l, f.firstFailed(l)))
 		end.failure = f.redactFailure(end)
 	case stopped: // items are unfinished or have not started
 		end = &stage{status: status.StageCanceled}
@@ -147,7 +115,6 @@ func (f *fold) fill(l *loop) error {
 		end.output = json.RawMessage(fmt.Sprintf(`{"count":%d,"failedItems":%d}`, l.count, l.failed))
 	}
 	f.finishLoop(l, end)
-	return nil
 }
 
 // postponeItems leaves iterations that have not started anything to the next fold. These
@@ -174,7 +141,7 @@ func (f *fold) finishLoop(l *loop, end *stage) {
 		f.finishedLoops = append(f.finishedLoops, l)
 	}
 	f.countOutput(int64(len(end.output)))
-	f.values[placeOf(l.componentID, l.iteration)] = outputValue{output: end.output} // the output is not stored yet, so readOutputs would not find it
+	f.values[placeOf(l.componentID, l.iteration)] = outputValue{output: end.output} // the output is not stored yet, so askOutputs would not find it
 	parent := f.scopeOf(l.componentID, l.iteration)
 	f.setState(parent, l.componentID, graph.State{Status: end.status, Port: end.port})
 	f.failures[placeOf(l.componentID, l.iteration)] = stageFailure{l.id, end.failure}
@@ -182,18 +149,18 @@ func (f *fold) finishLoop(l *loop, end *stage) {
 
 // finishIteration counts a finished iteration. failed is the component with an unhandled failure
 // in the iteration, or "".
-func (f *fold) finishIteration(sc *scope, failed string) error {
+func (f *fold) finishIteration(sc *scope, failed string) {
 	l := f.loopOf(sc)
 	if l == nil || l.result != nil {
-		return nil
+		return
 	}
 	l.live, l.dirty, f.changed = l.live-1, true, true
-	f.items++
+	f.itemsDone++
 	if failed != "" {
 		l.failed++
 		f.more = f.more || l.failing() && l.live > 0 // the next fold cancels the waiting stages of the other items
 	}
-	return f.fill(l)
+	f.fill(l)
 }
 
 // itemsBytes limits the size of itemCache.
@@ -223,7 +190,7 @@ func (c *itemCache) get(id uuid.UUID) (cachedItems, bool) {
 	return cached, ok
 }
 
-func (c *itemCache) put(run, id uuid.UUID, items []json.RawMessage, secret bool, size int) {
+func (c *itemCache) put(run, id uuid.UUID, items []json.RawMessage, secret bool, size int) cachedItems {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	size += len(items) * itemHeader // headers may be larger than the items
@@ -234,6 +201,7 @@ func (c *itemCache) put(run, id uuid.UUID, items []json.RawMessage, secret bool,
 		c.loops[id] = cachedItems{run, items, secret, size}
 		c.size += size
 	}
+	return c.loops[id]
 }
 
 func (c *itemCache) forget(run uuid.UUID) {
@@ -247,29 +215,6 @@ func (c *itemCache) forget(run uuid.UUID) {
 	}
 }
 
-// itemsOf returns the items of an unfinished loop, and whether they are secret.
-func (f *fold) itemsOf(l *loop) (items []json.RawMessage, secret bool, err error) {
-	if cached, ok := f.engine.items.get(l.id); ok {
-		return cached.items, cached.secret, nil
-	}
-	raw, err := db.New().StageGetItems(f.ctx, f.tx, db.StageGetItemsParams{WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, ID: l.id})
-	if err != nil {
-		return nil, false, fmt.Errorf("read the items of a loop: %w", err)
-	}
-	secret = vault.Sealed(raw)
-	if raw, err = f.engine.Vault.OpenJSON(f.ctx, f.vaultPlace(l.id, vault.Items), raw); err == nil {
-		raw, err = f.readItems(l.componentID, raw)
-	}
-	if err != nil {
-		return nil, false, fmt.Errorf("read the items of a loop: %w", err)
-	}
-	if err := json.Unmarshal(raw, &items); err != nil {
-		return nil, false, fmt.Errorf("read the items of a loop: %w", err)
-	}
-	f.engine.items.put(f.run.ID, l.id, items, secret, len(raw))
-	return items, secret, nil
-}
-
 // storedItems returns the items of a loop in the form in which they are stored, with references to
 // variables instead of their values.
 func (f *fold) storedItems(sc *scope, componentID string, items json.RawMessage) (json.RawMessage, error) {
@@ -277,7 +222,7 @@ func (f *fold) storedItems(sc *scope, componentID string, items json.RawMessage)
 	if len(envref.Names(written.Input)) == 0 {
 		return items, nil
 	}
-	input, err := f.bind(sc, written)
+	input, _, err := f.bind(sc, written)
 	if err != nil {
 		return nil, err
 	}

@@ -13,7 +13,6 @@ import (
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/kit/fault"
 	"github.com/weft-automation/weft/internal/kit/status"
-	"github.com/weft-automation/weft/internal/platform/postgres"
 )
 
 // failedItem describes a failed item of a loop. It omits the details of the error, which may be
@@ -26,29 +25,23 @@ type failedItem struct {
 	Message     string    `json:"message"`
 }
 
+// failing returns the components of a loop whose failures fail an item.
+func (f *fold) failing(loop string) (ids []string) {
+	for _, id := range f.plan.Members(loop) {
+		if !f.plan.Handles(id) {
+			ids = append(ids, id)
+		}
+	}
+	return ids
+}
+
 // firstFailed returns the first failed item of the loop with its unhandled failure, or nil if no
 // item failed. Errors of stages are redacted, so the result contains no secrets.
-func (f *fold) firstFailed(l *loop) (*failedItem, error) {
-	var failing []string
-	for _, id := range f.plan.Members(l.componentID) {
-		if !f.plan.Handles(id) {
-			failing = append(failing, id)
-		}
-	}
-	rows := f.failedHere(failing, l.iteration)
-	if f.run.Status != status.RunCreated || f.copied { // else no stage was stored before this fold
-		row, err := db.New().StageGetFirstFailed(f.ctx, f.tx, db.StageGetFirstFailedParams{
-			WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, ComponentIds: failing, Prefix: l.iteration,
-		})
-		switch {
-		case err == nil:
-			rows = append(rows, row)
-		case !postgres.NotFound(err):
-			return nil, fmt.Errorf("read the first failed item: %w", err)
-		}
-	}
+func (f *fold) firstFailed(l *loop) *failedItem {
+	failing := f.failing(l.componentID)
+	rows := append(f.failedHere(failing, l.iteration), l.firstFailed...)
 	if len(rows) == 0 {
-		return nil, nil
+		return nil
 	}
 	first := slices.MinFunc(rows, func(a, b db.StageGetFirstFailedRow) int {
 		return cmp.Or(slices.Compare(a.Iteration, b.Iteration), cmp.Compare(slices.Index(failing, a.ComponentID), slices.Index(failing, b.ComponentID)))
@@ -58,7 +51,7 @@ func (f *fold) firstFailed(l *loop) (*failedItem, error) {
 	if json.Unmarshal(first.Error, &failure) == nil {
 		item.Code, item.Message = failure.Code, component.Cut(failure.Message, component.MaxMessage)
 	}
-	return item, nil
+	return item
 }
 
 // failedHere returns the stages of the components that failed in this fold, in iterations that

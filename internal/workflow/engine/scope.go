@@ -1,16 +1,13 @@
 package engine
 
 import (
-	"fmt"
-	"maps"
+	"cmp"
 	"slices"
 	"time"
 
-	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/component/graph"
 	"github.com/weft-automation/weft/internal/kit/fault"
-	"github.com/weft-automation/weft/internal/kit/status"
 )
 
 // root returns the scope of the components that are in no loop.
@@ -53,37 +50,77 @@ func (f *fold) setState(sc *scope, componentID string, state graph.State) {
 // advance steps the queued scopes until no scope has anything to start or finish, or the fold is
 // full.
 func (f *fold) advance() error {
-	for round := f.nextRound(); len(round) > 0; round = f.nextRound() {
-		if err := f.readStates(round); err != nil {
+	for {
+		if err := f.goOn(); err != nil {
 			return err
 		}
-		if err := f.readLoopsAround(round); err != nil {
+		if f.need.empty() && len(f.queue)+len(f.blocked)+len(f.fresh) == 0 {
+			return nil
+		}
+		if err := cmp.Or(f.answer(), f.ctx.Err()); err != nil {
 			return err
 		}
-		if err := f.readSources(round); err != nil {
-			return err
-		}
+	}
+}
+
+// goOn goes as far as possible with what is known, and collects what else the fold needs.
+func (f *fold) goOn() error {
+	f.need = need{}
+	unfilled := f.unfilled
+	f.queue, f.blocked, f.unfilled = append(f.queue, f.blocked...), nil, nil
+	for _, l := range unfilled {
+		f.fill(l)
+	}
+	for len(f.queue) > 0 {
+		round := f.queue
+		f.queue = nil
 		for _, sc := range round {
+			if !f.knows(sc) {
+				f.blocked = append(f.blocked, sc)
+				continue
+			}
 			sc.queued = false
 			if err := f.step(sc); err != nil {
 				return err
 			}
 		}
 	}
+	if !f.need.empty() {
+		return nil
+	}
+	return f.startItems()
+}
+
+// startItems starts new iterations: one after the other, so that a fold that is full, or that needs to
+// know more, has started no later iteration of the loop.
+func (f *fold) startItems() error {
+	items := f.nextItems()
+	for _, sc := range items {
+		if f.knows(sc) {
+			for _, id := range f.plan.Next(sc.component, sc.states).Ready {
+				f.knowsSources(sc, id)
+			}
+		}
+	}
+	for i, sc := range items {
+		if !f.need.empty() || i > 0 && f.full() {
+			f.fresh = slices.Concat(items[i:], f.fresh)
+			return nil
+		}
+		sc.queued = false
+		if err := f.step(sc); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 
-// maxNewItems limits the iterations that one round starts. Each iteration goes as far as it can
+// maxNewItems limits the iterations that start together. Each iteration goes as far as it can
 // before others start, so that a full fold leaves few iterations unfinished.
 const maxNewItems = 16
 
-// nextRound returns the scopes to step next: the queued scopes or, if the queue is empty, new
-// iterations.
-func (f *fold) nextRound() (round []*scope) {
-	if len(f.queue) > 0 {
-		round, f.queue = f.queue, nil
-		return round
-	}
+// nextItems returns the iterations to start next.
+func (f *fold) nextItems() (items []*scope) {
 	if f.full() {
 		f.postponeItems()
 	}
@@ -97,23 +134,28 @@ func (f *fold) nextRound() (round []*scope) {
 			break
 		}
 	}
-	round, f.fresh = f.fresh[:n], f.fresh[n:]
+	items, f.fresh = f.fresh[:n], f.fresh[n:]
 	if n == 0 { // the next iteration, if any, is too large for a first fold
 		f.postponeItems()
 	}
-	return round
+	return items
 }
 
 // full reports whether the fold has reached its limits. In a rerun, finished iterations count too,
 // because a fold may pass many reused items without creating a stage. Each failed fold, such as one
 // that took too long, halves the limits of the next.
 func (f *fold) full() bool {
-	done := len(f.made)
+	done, size := len(f.made), f.bytes
+	for _, t := range f.bound {
+		if t.result != nil {
+			done, size = done+1, size+int64(len(t.result.Output))
+		}
+	}
 	if len(f.run.RerunOf) > 0 {
-		done += f.items
+		done += f.itemsDone
 	}
 	halved := min(f.failedBefore, maxHalved)
-	return done >= maxFoldStages>>halved || f.bytes >= maxFoldBytes>>halved || done > 0 && time.Now().After(f.until)
+	return done >= maxFoldStages>>halved || size >= maxFoldBytes>>halved || done > 0 && time.Now().After(f.until)
 }
 
 // resumable reports whether the next fold finds the scope through its live stages.
@@ -140,7 +182,7 @@ func (f *fold) step(sc *scope) error {
 		f.failFor(next.Failed, f.failures[placeOf(next.Failed, nil)])
 	}
 	if !f.stopped(sc) && len(next.Ready) > 0 {
-		ready := f.withoutComputable(f.withoutOtherTriggers(sc, next.Ready))
+		ready, blocked := f.withoutComputable(f.withoutOtherTriggers(sc, next.Ready)), false
 		for _, id := range ready {
 			if f.stopped(sc) {
 				break
@@ -149,11 +191,15 @@ func (f *fold) step(sc *scope) error {
 				f.more = true
 				return nil
 			}
-			if err := f.start(sc, id); err != nil {
+			started, err := f.start(sc, id)
+			if err != nil {
 				return err
 			}
+			blocked = blocked || !started
 		}
-		if len(ready) > 0 {
+		if blocked {
+			f.block(sc)
+		} else if len(ready) > 0 {
 			f.enqueue(sc)
 		}
 		return nil
@@ -166,7 +212,16 @@ func (f *fold) step(sc *scope) error {
 		f.over, f.changed = true, true
 		return nil
 	}
-	return f.finishIteration(sc, next.Failed)
+	f.finishIteration(sc, next.Failed)
+	return nil
+}
+
+// block leaves a scope until the need is answered.
+func (f *fold) block(sc *scope) {
+	if !sc.queued {
+		sc.queued = true
+		f.blocked = append(f.blocked, sc)
+	}
 }
 
 // withoutOtherTriggers removes the triggers that did not start this run from the ready components.
@@ -220,60 +275,4 @@ func (f *fold) stopped(sc *scope) bool {
 		sc = f.scopeOf(sc.component, sc.iteration[:len(sc.iteration)-1])
 	}
 	return false
-}
-
-// readStates reads the states of scopes that were not read yet.
-func (f *fold) readStates(round []*scope) error {
-	var missing []place
-	for _, sc := range round {
-		if sc.states == nil && sc.component == "" && f.previous.root != nil {
-			sc.states = maps.Clone(f.previous.root)
-			for _, id := range f.plan.Members("") {
-				if state, ok := f.states[placeOf(id, nil)]; ok {
-					sc.states[id] = state
-				}
-			}
-		}
-		if sc.states == nil {
-			for _, id := range f.plan.Members(sc.component) {
-				missing = append(missing, placeOf(id, sc.iteration))
-			}
-		}
-	}
-	if len(missing) == 0 {
-		return nil
-	}
-	read := map[place]graph.State{}
-	if f.run.Status != status.RunCreated || f.copied { // else the run has no stages yet
-		components, iterations := sortedPlaces(missing)
-		rows, err := db.New().StageListStates(f.ctx, f.tx, db.StageListStatesParams{
-			WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, ComponentIds: components, Iterations: iterations,
-		})
-		if err != nil {
-			return fmt.Errorf("read stages: %w", err)
-		}
-		for _, row := range rows {
-			state := graph.State{Status: row.Status}
-			if row.Port != nil {
-				state.Port = *row.Port
-			}
-			read[placeOf(row.ComponentID, row.Iteration)] = state
-		}
-	}
-	for _, sc := range round {
-		if sc.states != nil {
-			continue
-		}
-		sc.states = map[string]graph.State{}
-		for _, id := range f.plan.Members(sc.component) {
-			p := placeOf(id, sc.iteration)
-			if state, ok := read[p]; ok {
-				sc.states[id] = state
-			}
-			if state, ok := f.states[p]; ok {
-				sc.states[id] = state
-			}
-		}
-	}
-	return nil
 }

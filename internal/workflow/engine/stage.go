@@ -31,6 +31,12 @@ type stage struct {
 	id        uuid.UUID
 	component graph.Component
 	iteration []int32
+	scope     *scope
+	input     json.RawMessage
+	refusal   error          // why the stage fails instead of starting; nil: it can start
+	call      component.Call // of its module; zero if the engine itself runs the stage
+	result    *result        // of the call; nil: unknown
+	starts    *child         // child run to start; nil: unknown
 	status    status.Stage
 	port      string
 	output    json.RawMessage
@@ -51,40 +57,70 @@ type stage struct {
 	secrets []string // secret strings of its input, to redact from its error
 }
 
-// start creates the stage of a ready component. If its input is invalid, the stage fails. If the
-// limits of the workspace or the run allow no further stage, the run fails instead.
-func (f *fold) start(sc *scope, componentID string) error {
-	if f.run.StorageFull {
+// start creates the stage of a ready component, and reports whether it did: otherwise, the fold needs
+// to know more. If the component's input is invalid, the stage fails. If the limits of the workspace or
+// the run allow no further stage, the run fails instead.
+func (f *fold) start(sc *scope, componentID string) (started bool, err error) {
+	switch {
+	case f.run.StorageFull:
 		f.failWith(codeStorage, "The workspace has reached the storage limit of its plan for this month.")
-		return nil
-	}
-	if !f.run.Solvent && f.run.Reserved <= f.run.Committed && f.own.Plus(f.others).Fee() > 0 {
+		return true, nil
+	case !f.run.Solvent && f.run.Reserved <= f.run.Committed && f.own.Plus(f.others).Fee() > 0:
 		f.failWith(string(fault.InsufficientCredits), "The next stage costs a storage fee, and the workspace has no credits left.")
-		return nil
-	}
-	if int64(f.run.StageCount)+f.others.Stages >= MaxStages {
+		return true, nil
+	case int64(f.run.StageCount)+f.others.Stages >= MaxStages:
 		f.failWith("LIMIT_EXCEEDED", fmt.Sprintf("A run and the runs below it can have at most %d stages.", MaxStages))
-		return nil
+		return true, nil
+	case !f.knowsSources(sc, componentID):
+		return false, nil
 	}
-	written, _ := f.plan.Component(componentID)
-	id, err := uuid.NewV7()
-	if err != nil {
-		return fmt.Errorf("make stage id: %w", err)
+	p := placeOf(componentID, sc.iteration)
+	t := f.bound[p]
+	if t == nil {
+		if t, err = f.bindStage(sc, componentID); err != nil {
+			return false, err
+		}
 	}
-	t := &stage{id: id, component: written, iteration: sc.iteration, status: status.StageCreated}
-	input, err := f.input(sc, t)
-	if refusal, ok := errors.AsType[*fault.Error](err); ok && refusal.Code != fault.Unavailable {
-		f.addStage(sc, t.failed(refusal))
-		return nil
+	if !f.knowsAnswers(t) {
+		f.bound[p] = t
+		return false, nil
 	}
-	if err != nil {
-		return err
+	delete(f.bound, p)
+	if t.refusal != nil {
+		f.addStage(sc, t.failed(t.refusal))
+		return true, nil
 	}
-	run, control := controls[written.Module]
+	run, control := controls[t.component.Module]
 	if !control {
 		run = (*fold).call
 	}
-	return run(f, sc, t, input)
+	return true, run(f, sc, t, t.input)
+}
+
+// bindStage returns the stage of a component with its input. If the input is invalid, it sets the
+// stage's refusal.
+func (f *fold) bindStage(sc *scope, componentID string) (*stage, error) {
+	written, _ := f.plan.Component(componentID)
+	id, err := uuid.NewV7()
+	if err != nil {
+		return nil, fmt.Errorf("make stage id: %w", err)
+	}
+	t := &stage{id: id, component: written, iteration: sc.iteration, scope: sc, status: status.StageCreated}
+	t.input, err = f.input(sc, t)
+	if refusal, ok := errors.AsType[*fault.Error](err); ok && refusal.Code != fault.Unavailable {
+		t.refusal, err = refusal, nil
+	}
+	if _, control := controls[written.Module]; err != nil || t.refusal != nil || control {
+		return t, err
+	}
+	if f.variables.err != nil {
+		return nil, f.variables.err
+	}
+	t.call = component.Call{ExecutionID: t.id, EffectKey: t.id, Attempt: 1, Input: t.input, Config: Object(t.component.Config), Secrets: slices.Concat(f.variables.Secrets, t.secrets)}
+	if t.refusal = f.engine.Modules.CheckMode(t.component.Module, component.ModeWorkflow); t.refusal == nil {
+		t.refusal = f.engine.Modules.Check(t.component.Module, t.call.Input, t.call.Config, t.call.Secrets...)
+	}
+	return t, nil
 }
 
 // sealed returns the stored form of a secret value.
@@ -153,8 +189,8 @@ func (f *fold) input(sc *scope, t *stage) (json.RawMessage, error) {
 	if t.component, err = f.resolve(written); err != nil {
 		return nil, err
 	}
-	input, err := f.bind(sc, t.component)
-	t.secret, t.secrets = f.binding.secret || f.namesSecret(written), f.binding.texts
+	input, from, err := f.bind(sc, t.component)
+	t.secret, t.secrets = from.secret || f.namesSecret(written), from.texts
 	if refusal, ok := errors.AsType[*graph.BindError](err); ok {
 		return nil, fault.New(fault.InvalidInput, "%s", refusal.Error())
 	}
@@ -204,37 +240,20 @@ func (t *stage) completed(output json.RawMessage, port string) *stage {
 	return t
 }
 
-// call runs the module of a component. It computes the stage if it can, and otherwise creates an
-// execution. If the module rejects the call, the stage fails.
-func (f *fold) call(sc *scope, t *stage, input json.RawMessage) error {
-	e := f.engine
-	if f.variables.err != nil {
-		return f.variables.err
-	}
-	c := component.Call{ExecutionID: t.id, EffectKey: t.id, Attempt: 1, Input: input, Config: Object(t.component.Config), Secrets: slices.Concat(f.variables.Secrets, t.secrets)}
-	err := e.Modules.CheckMode(t.component.Module, component.ModeWorkflow)
-	if err == nil {
-		err = e.Modules.Check(t.component.Module, input, c.Config, c.Secrets...)
-	}
-	if err != nil {
-		f.addStage(sc, t.failed(err))
+// call finishes a stage with the result of its module if the result is known, and otherwise creates an
+// execution.
+func (f *fold) call(sc *scope, t *stage, _ json.RawMessage) error {
+	entry, _ := f.engine.Modules.Lookup(t.component.Module)
+	if most := f.exceeded(entry.Price); most != nil {
+		f.failWith(string(fault.InsufficientCredits), fmt.Sprintf("The next stage would make this run, or one above it, cost more than its maxCredits of %s.", *most))
 		return nil
-	}
-	entry, _ := e.Modules.Lookup(t.component.Module)
-	if most, err := f.exceeded(entry.Price); err != nil || most != nil {
-		if err == nil {
-			f.failWith(string(fault.InsufficientCredits), fmt.Sprintf("The next stage would make this run, or one above it, cost more than its maxCredits of %s.", *most))
-		}
-		return err
 	}
 	t.price = entry.Price
 	more := max(0, f.run.Committed+t.price-f.run.Reserved)
-	done, err := f.compute(t, entry, c, more)
-	if err == nil && !done {
-		err = f.execute(t, c, more)
-	}
-	if err != nil {
-		return err
+	if !f.setResult(t, entry, more) {
+		if err := f.execute(t, t.call, more); err != nil {
+			return err
+		}
 	}
 	f.run.Committed += t.price
 	f.spent += t.price

@@ -88,11 +88,14 @@ func (f *fold) chargeFee() error {
 	if fee == 0 {
 		return nil
 	}
-	if most, err := f.exceeded(fee); err != nil || most != nil {
-		if err == nil {
-			f.failWith(string(fault.InsufficientCredits), fmt.Sprintf("The storage fee would make this run, or one above it, cost more than its maxCredits of %s.", *most))
+	if f.need = (need{}); !f.knowsLimits() {
+		if err := f.answer(); err != nil {
+			return err
 		}
-		return err
+	}
+	if most := f.exceeded(fee); most != nil {
+		f.failWith(string(fault.InsufficientCredits), fmt.Sprintf("The storage fee would make this run, or one above it, cost more than its maxCredits of %s.", *most))
+		return nil
 	}
 	if err := f.countInTree(); err != nil { // the tree's row is locked before the account
 		return err

@@ -54,7 +54,7 @@ func (f *fold) endOf(w waiting) (e end, ends bool, err error) {
 		return executionEnd(e, w), true, nil
 	case w.ChildRunID != nil:
 		return f.childEnd(e, w), true, nil
-	case w.Signaled && f.run.OutputBytes+f.others.Bytes <= maxOutput: // else the run fails, and the stage ends with it
+	case w.Signaled && f.run.OutputBytes+f.others.Bytes <= maxOutput: // else the run fails, and the stage with it
 		e.status, e.port = status.StageCompleted, graph.PortNext
 		e.output, e.secret, err = f.signal(*w.Signal)
 		e.bytes = int64(len(e.output))

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
@@ -312,12 +311,16 @@ func (f *fold) queueFinished(batch *postgres.Batch) {
 // queueLoops writes the progress of loops of earlier folds.
 func (f *fold) queueLoops(batch *postgres.Batch) {
 	on := db.StageAdvanceLoopsParams{WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, At: f.stamp}
-	byID := func(a, b *loop) int { return bytes.Compare(a.id[:], b.id[:]) }
-	for _, l := range slices.SortedFunc(maps.Values(f.loops), byID) {
-		if l.dirty && l.stage == nil && l.result == nil {
-			on.Ids, on.NextItems = append(on.Ids, l.id), append(on.NextItems, l.next)
-			on.LiveItems, on.FailedItems = append(on.LiveItems, l.live), append(on.FailedItems, l.failed)
+	var moved []*loop
+	for _, l := range f.loops {
+		if l != nil && l.dirty && l.stage == nil && l.result == nil {
+			moved = append(moved, l)
 		}
+	}
+	slices.SortFunc(moved, func(a, b *loop) int { return bytes.Compare(a.id[:], b.id[:]) })
+	for _, l := range moved {
+		on.Ids, on.NextItems = append(on.Ids, l.id), append(on.NextItems, l.next)
+		on.LiveItems, on.FailedItems = append(on.LiveItems, l.live), append(on.FailedItems, l.failed)
 	}
 	if len(on.Ids) > 0 {
 		_ = db.New().StageAdvanceLoops(f.ctx, batch, on)
