@@ -1461,7 +1461,7 @@ type Problem struct {
 	// - `UNAUTHORIZED`, people: `missing_session`, `invalid_session`, `invalid_credentials`.
 	// - `INSUFFICIENT_CREDITS`: `credits_exhausted`, `max_credits`, `storage_exhausted`.
 	// - `FORBIDDEN`: `workflow_not_allowed`, `key_restricted`, `needs_unrestricted_key`, `role_not_allowed`,
-	//   `cross_origin`, `other_address`, `workspace_suspended`.
+	//   `cross_origin`, `other_address`, `invalid_verify_token`, `workspace_suspended`.
 	// - `CONFLICT`: `last_owner`, `already_member`, `invitation_accepted`, `email_not_verified`, `key_not_active`,
 	//   `workflow_paused`, `workflow_archived`, `no_trigger`, `run_finished`, `run_not_finished`, `hook_paused`,
 	//   `too_many_schedules`, `too_many_hooks`, `too_many_variables`, `callback_secret_erased`.
