@@ -30,6 +30,7 @@ func TestMTAWorkspaceThatComputesDoesNotSlowAnother(t *testing.T) {
 	}
 	s := newScene(t, shared)
 	h := &hostile{scene: s, process: s.start("serve"), evil: s.newTenantWith("computes", credit.Credits(1_000_000))}
+	s.start("work")
 	alone := h.wellBehaved(t, hostileTime/2)
 	calls := 0
 	attacked := h.during(t, func(ctx context.Context) {
@@ -59,6 +60,7 @@ func TestMTRunsWithLargeOutputsStayWithinMemory(t *testing.T) {
 	}
 	s := newScene(t, shared)
 	h := &hostile{scene: s, process: s.start("serve"), evil: s.newTenantWith("large", credit.Credits(1_000_000))}
+	s.start("work")
 	alone := h.wellBehaved(t, hostileTime/2)
 	c := h.from(1)
 	items := strings.TrimSuffix(strings.Repeat("1,", 68), ",")
