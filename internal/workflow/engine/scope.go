@@ -53,7 +53,7 @@ func (f *fold) setState(sc *scope, componentID string, state graph.State) {
 // advance steps the queued scopes until no scope has anything to start or finish, or the fold is
 // full.
 func (f *fold) advance() error {
-	for round := f.nextRound(); len(round) > 0; round = f.nextRound() {
+	for round, items := f.nextRound(); len(round) > 0; round, items = f.nextRound() {
 		if err := f.readStates(round); err != nil {
 			return err
 		}
@@ -63,7 +63,11 @@ func (f *fold) advance() error {
 		if err := f.readSources(round); err != nil {
 			return err
 		}
-		for _, sc := range round {
+		for i, sc := range round {
+			if items && i > 0 && f.full() {
+				f.fresh = slices.Concat(round[i:], f.fresh) // for the next fold
+				break
+			}
 			sc.queued = false
 			if err := f.step(sc); err != nil {
 				return err
@@ -78,11 +82,11 @@ func (f *fold) advance() error {
 const maxNewItems = 16
 
 // nextRound returns the scopes to step next: the queued scopes or, if the queue is empty, new
-// iterations.
-func (f *fold) nextRound() (round []*scope) {
+// iterations. items reports whether they are new iterations.
+func (f *fold) nextRound() (round []*scope, items bool) {
 	if len(f.queue) > 0 {
 		round, f.queue = f.queue, nil
-		return round
+		return round, false
 	}
 	if f.full() {
 		f.postponeItems()
@@ -101,7 +105,7 @@ func (f *fold) nextRound() (round []*scope) {
 	if n == 0 { // the next iteration, if any, is too large for a first fold
 		f.postponeItems()
 	}
-	return round
+	return round, true
 }
 
 // full reports whether the fold has reached its limits. In a rerun, finished iterations count too,
