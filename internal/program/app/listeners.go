@@ -49,18 +49,6 @@ func listen(addr string) (net.Listener, error) {
 	return listener, nil
 }
 
-// checkFree returns an error if addr cannot be bound.
-func checkFree(addr string) error {
-	if addr == "" {
-		return nil
-	}
-	listener, err := listen(addr)
-	if err != nil {
-		return err
-	}
-	return listener.Close()
-}
-
 func (e endpoint) url() string {
 	if e.listener == nil {
 		return ""
