@@ -4650,7 +4650,7 @@ type ListComponentsParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the previous page. Opaque: do not build one.
+	// Cursor The `nextCursor` of the previous page, for the same list and workspace only. Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -4669,7 +4669,7 @@ type ListComponentExecutionsParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the previous page. Opaque: do not build one.
+	// Cursor The `nextCursor` of the previous page, for the same list and workspace only. Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -4678,7 +4678,7 @@ type ListCallbackAttemptsParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the previous page. Opaque: do not build one.
+	// Cursor The `nextCursor` of the previous page, for the same list and workspace only. Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -4699,7 +4699,7 @@ type ListEnvironmentVariablesParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the previous page. Opaque: do not build one.
+	// Cursor The `nextCursor` of the previous page, for the same list and workspace only. Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -4711,7 +4711,7 @@ type ListHooksParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the previous page. Opaque: do not build one.
+	// Cursor The `nextCursor` of the previous page, for the same list and workspace only. Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -4733,7 +4733,7 @@ type ListSchedulesParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the previous page. Opaque: do not build one.
+	// Cursor The `nextCursor` of the previous page, for the same list and workspace only. Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -4765,7 +4765,7 @@ type ListWorkflowsParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the previous page. Opaque: do not build one.
+	// Cursor The `nextCursor` of the previous page, for the same list and workspace only. Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -4790,7 +4790,7 @@ type ListWorkflowRunsParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the previous page. Opaque: do not build one.
+	// Cursor The `nextCursor` of the previous page, for the same list and workspace only. Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -4811,7 +4811,7 @@ type ListRunEventsParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the previous page. Opaque: do not build one.
+	// Cursor The `nextCursor` of the previous page, for the same list and workspace only. Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -4820,7 +4820,7 @@ type ListRunStagesParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the previous page. Opaque: do not build one.
+	// Cursor The `nextCursor` of the previous page, for the same list and workspace only. Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -4889,7 +4889,7 @@ type ListWorkspacesParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the previous page. Opaque: do not build one.
+	// Cursor The `nextCursor` of the previous page, for the same list and workspace only. Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -4898,7 +4898,7 @@ type ListAPIKeysParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the previous page. Opaque: do not build one.
+	// Cursor The `nextCursor` of the previous page, for the same list and workspace only. Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -4907,7 +4907,7 @@ type ListAuditEventsParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the previous page. Opaque: do not build one.
+	// Cursor The `nextCursor` of the previous page, for the same list and workspace only. Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -4916,7 +4916,7 @@ type ListWorkspaceEnvironmentVariablesParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the previous page. Opaque: do not build one.
+	// Cursor The `nextCursor` of the previous page, for the same list and workspace only. Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -4925,7 +4925,7 @@ type ListInvitationsParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the previous page. Opaque: do not build one.
+	// Cursor The `nextCursor` of the previous page, for the same list and workspace only. Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -4934,7 +4934,7 @@ type ListLedgerParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the previous page. Opaque: do not build one.
+	// Cursor The `nextCursor` of the previous page, for the same list and workspace only. Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 
 	// From The first day (UTC) of the statement; not after `to`.
@@ -4949,7 +4949,7 @@ type ListMembersParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the previous page. Opaque: do not build one.
+	// Cursor The `nextCursor` of the previous page, for the same list and workspace only. Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
