@@ -4721,7 +4721,7 @@ type ListComponentsParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the previous page. Opaque: do not build one.
+	// Cursor The `nextCursor` of the previous page, for the same list and workspace only. Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -4740,7 +4740,7 @@ type ListComponentExecutionsParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the previous page. Opaque: do not build one.
+	// Cursor The `nextCursor` of the previous page, for the same list and workspace only. Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -4749,7 +4749,7 @@ type ListCallbackAttemptsParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the previous page. Opaque: do not build one.
+	// Cursor The `nextCursor` of the previous page, for the same list and workspace only. Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -4770,7 +4770,7 @@ type ListEnvironmentVariablesParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the previous page. Opaque: do not build one.
+	// Cursor The `nextCursor` of the previous page, for the same list and workspace only. Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -4782,7 +4782,7 @@ type ListHooksParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the previous page. Opaque: do not build one.
+	// Cursor The `nextCursor` of the previous page, for the same list and workspace only. Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -4804,7 +4804,7 @@ type ListSchedulesParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the previous page. Opaque: do not build one.
+	// Cursor The `nextCursor` of the previous page, for the same list and workspace only. Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -4836,7 +4836,7 @@ type ListWorkflowsParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the previous page. Opaque: do not build one.
+	// Cursor The `nextCursor` of the previous page, for the same list and workspace only. Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -4861,7 +4861,7 @@ type ListWorkflowRunsParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the previous page. Opaque: do not build one.
+	// Cursor The `nextCursor` of the previous page, for the same list and workspace only. Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -4882,7 +4882,7 @@ type ListRunEventsParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the previous page. Opaque: do not build one.
+	// Cursor The `nextCursor` of the previous page, for the same list and workspace only. Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -4891,7 +4891,7 @@ type ListRunStagesParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the previous page. Opaque: do not build one.
+	// Cursor The `nextCursor` of the previous page, for the same list and workspace only. Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -4960,7 +4960,7 @@ type ListWorkspacesParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the previous page. Opaque: do not build one.
+	// Cursor The `nextCursor` of the previous page, for the same list and workspace only. Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -4969,7 +4969,7 @@ type ListAPIKeysParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the previous page. Opaque: do not build one.
+	// Cursor The `nextCursor` of the previous page, for the same list and workspace only. Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -4978,7 +4978,7 @@ type ListAuditEventsParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the previous page. Opaque: do not build one.
+	// Cursor The `nextCursor` of the previous page, for the same list and workspace only. Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -4987,7 +4987,7 @@ type ListWorkspaceEnvironmentVariablesParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the previous page. Opaque: do not build one.
+	// Cursor The `nextCursor` of the previous page, for the same list and workspace only. Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -4996,7 +4996,7 @@ type ListInvitationsParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the previous page. Opaque: do not build one.
+	// Cursor The `nextCursor` of the previous page, for the same list and workspace only. Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -5005,7 +5005,7 @@ type ListLedgerParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the previous page. Opaque: do not build one.
+	// Cursor The `nextCursor` of the previous page, for the same list and workspace only. Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 
 	// From The first day (UTC) of the statement; not after `to`.
@@ -5020,7 +5020,7 @@ type ListMembersParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the previous page. Opaque: do not build one.
+	// Cursor The `nextCursor` of the previous page, for the same list and workspace only. Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 

@@ -2751,7 +2751,7 @@ type ListComponentsParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the previous page. Opaque: do not build one.
+	// Cursor The `nextCursor` of the previous page, for the same list and workspace only. Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -2770,7 +2770,7 @@ type ListComponentExecutionsParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the previous page. Opaque: do not build one.
+	// Cursor The `nextCursor` of the previous page, for the same list and workspace only. Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -2779,7 +2779,7 @@ type ListCallbackAttemptsParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the previous page. Opaque: do not build one.
+	// Cursor The `nextCursor` of the previous page, for the same list and workspace only. Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -2813,7 +2813,7 @@ type ListWorkflowsParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the previous page. Opaque: do not build one.
+	// Cursor The `nextCursor` of the previous page, for the same list and workspace only. Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -2838,7 +2838,7 @@ type ListWorkflowRunsParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the previous page. Opaque: do not build one.
+	// Cursor The `nextCursor` of the previous page, for the same list and workspace only. Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -2859,7 +2859,7 @@ type ListRunEventsParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the previous page. Opaque: do not build one.
+	// Cursor The `nextCursor` of the previous page, for the same list and workspace only. Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -2868,7 +2868,7 @@ type ListRunStagesParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the previous page. Opaque: do not build one.
+	// Cursor The `nextCursor` of the previous page, for the same list and workspace only. Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 

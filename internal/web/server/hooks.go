@@ -30,6 +30,7 @@ func (s *Server) ListHooks(ctx context.Context, request api.ListHooksRequestObje
 		return nil, err
 	}
 	page, err := s.Hooks.List(ctx, callOf(ctx).principal.WorkspaceID, p)
+	page.NextCursor = s.bind(ctx, page.NextCursor)
 	return jsonResponse(page), err
 }
 
