@@ -351,7 +351,7 @@ func refuseEverywhere(t *probe.Trial) {
 			t.Equal("reason", probe.Reason(t.Problem(answer, http.StatusUnauthorized, "UNAUTHORIZED")), "missing_session")
 		case operation.ID == "receiveHook": // the hook itself authorizes a delivery, and this hook does not exist
 			t.Problem(answer, http.StatusNotFound, "NOT_FOUND")
-		case operation.SignsIn(), operation.ID == "checkSignature":
+		case operation.SignsIn(), operation.ID == "checkSignature", operation.ID == "challengeHook":
 			t.Problem(answer, http.StatusBadRequest, "INVALID_INPUT") // open, but for nobody in particular
 		default:
 			t.Equal(operation.Template, answer.Status, http.StatusOK)

@@ -320,12 +320,7 @@ func deliveryUnpaid(t *probe.Trial) {
 }
 
 func deliveryLimits(t *probe.Trial) {
-	c := customerRuns{t, customer(t, "starter")}
-	workflow := decodeWorkflow(t, c.ask(http.MethodPost, workflows, sketch([]object{use("start", "ON_WEBHOOK")}, nil))).ID
-	hook := probe.Decode[api.Hook](t, c.ask(http.MethodPost, hooks, object{"workflowId": workflow, "verification": signing()}))
-	limits := func() int32 {
-		return *probe.Decode[api.Limits](t, c.ask(http.MethodGet, limitsPath, nil)).RequestsPerHour.Remaining
-	}
+	hook, limits := limitedHook(customerRuns{t, customer(t, "starter")})
 	before := limits()
 	for range 20 {
 		wrong := delivering(hook.Path, unique(), []byte(`{}`))
@@ -335,11 +330,26 @@ func deliveryLimits(t *probe.Trial) {
 	t.Equal("left", limits(), before-1) // this request itself
 	t.Do(delivering(hook.Path, unique(), []byte(`{}`)))
 	t.Equal("left after a delivery", limits(), before-3)
+	flooded(t, func() probe.Request { return delivering(hook.Path, unique(), []byte(`{}`)) })
+}
+
+// limitedHook creates a hook in the workspace of a customer, and returns it with a function that
+// returns how many requests are left in this hour.
+func limitedHook(c customerRuns) (api.Hook, func() int32) {
+	workflow := decodeWorkflow(c.t, c.ask(http.MethodPost, workflows, sketch([]object{use("start", "ON_WEBHOOK")}, nil))).ID
+	hook := probe.Decode[api.Hook](c.t, c.ask(http.MethodPost, hooks, object{"workflowId": workflow, "verification": challengeable()}))
+	return hook, func() int32 {
+		return *probe.Decode[api.Limits](c.t, c.ask(http.MethodGet, limitsPath, nil)).RequestsPerHour.Remaining
+	}
+}
+
+// flooded sends requests until the limit per second rejects one.
+func flooded(t *probe.Trial, next func() probe.Request) {
 	var refused probe.Answer
 	for range 200 {
-		flooding := delivering(hook.Path, unique(), []byte(`{}`))
-		flooding.Once = true
-		if refused = t.Do(flooding); refused.Status != http.StatusOK {
+		request := next()
+		request.Once = true
+		if refused = t.Do(request); refused.Status != http.StatusOK {
 			break
 		}
 	}

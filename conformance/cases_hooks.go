@@ -32,7 +32,7 @@ func signing() object {
 
 func getHook(t *probe.Trial, id string) api.Hook {
 	answer := t.Get(hookPath(id))
-	t.Check(!strings.Contains(string(answer.Body), hookSecret), "the secret is shown: %s", answer.Body)
+	t.Check(!strings.Contains(string(answer.Body), hookSecret) && !strings.Contains(string(answer.Body), verifyToken), "the secret or the token is shown: %s", answer.Body)
 	return probe.Decode[api.Hook](t, answer)
 }
 
@@ -51,15 +51,16 @@ func verifies(v api.Verification) string {
 
 func hookLife(t *probe.Trial) {
 	workflow := create(t, drawn("hooked")).ID
-	verification := signing()
+	verification := challengeable()
 	verification["acceptRepeatedBodies"] = true
 	answer := strictly(t, http.MethodPost, hooks, object{"workflowId": workflow, "name": "Pull requests", "verification": verification})
-	t.Check(!strings.Contains(string(answer.Body), hookSecret), "the secret is shown: %s", answer.Body)
+	t.Check(!strings.Contains(string(answer.Body), hookSecret) && !strings.Contains(string(answer.Body), verifyToken), "the secret or the token is shown: %s", answer.Body)
 	made := probe.Decode[api.Hook](t, answer)
 	id := made.ID.String()
 	t.Check(uuid7.MatchString(id) && made.WorkflowID.String() == workflow && made.Name == "Pull requests" && made.Status == "ACTIVE" && made.Path == "/v1/hooks/"+id, "%s", answer.Body)
 	t.Equal("verification", verifies(made.Verification), "hmac X-Hub-Signature-256 sha256= sha256 hex X-GitHub-Delivery")
 	t.Check(made.Verification.AcceptRepeatedBodies != nil && *made.Verification.AcceptRepeatedBodies, "%s", answer.Body)
+	t.Check(made.Verification.HasVerifyToken != nil && *made.Verification.HasVerifyToken, "%s", answer.Body)
 	t.Check(made.LastAt == nil && made.LastRunID == nil && made.LastRefusedAt == nil && made.LastRefusal == nil && made.RefusalCount == 0, "%s", answer.Body)
 	t.Check(made.Warnings != nil && len(*made.Warnings) == 0, "a secret of %d bytes: %s", len(hookSecret), answer.Body)
 	made.Warnings = nil // only in the response of a save

@@ -75,7 +75,9 @@ func askEverything(t *probe.Trial) {
 		Method: http.MethodPost, Path: acceptance, Unsigned: true, Body: t.JSON(object{"token": invited.Token, "name": "Ada", "password": password}),
 	}))
 	dismiss(t, boss, joined.User.ID.String())
-	taken(t, delivering(hooked(t, signing()).Path, unique(), []byte(`{}`)))
+	hook := hooked(t, challengeable())
+	taken(t, delivering(hook.Path, unique(), []byte(`{}`)))
+	t.Do(challenging(hook.Path, verifyToken, "1"))
 	check(t, object{"method": "GET", "path": "/", "timestamp": "1"})
 	t.Until("ready", 30*time.Second, func() bool { return t.Get("/readyz").Status == http.StatusOK })
 	for _, path := range []string{"/healthz", "/openapi.json", "/openapi.yaml", "/openapi-3.0.json", "/v1/system/components"} {

@@ -35,7 +35,7 @@ func Cases() []Case {
 		signingCases, refusalCases, keyCases, checkCases,
 		requestCases, ignoredCases, answerCases, gateCases, abuseCases, idempotencyCases, listCases,
 		catalogueCases, unchangedCases, componentCases,
-		workflowCases, workflowComponentCases, environmentCases, scheduleCases, hookCases, deliveryCases,
+		workflowCases, workflowComponentCases, environmentCases, scheduleCases, hookCases, deliveryCases, challengeCases,
 		runCases, runGraphCases, runModuleCases, runControlCases, runStreamCases, runScopeCases, restrictedCases, rotatedCases,
 		peopleCases, doorCases, memberCases, apiKeyCases, auditCases, limitCases, planLimitCases, peopleLimitCases, creditCases,
 	)

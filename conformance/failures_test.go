@@ -51,7 +51,7 @@ func (f failing) report(status string) string {
 
 // hook creates a hook and returns its path.
 func (f failing) hook(status string) string {
-	return "/v1/hooks/" + f.made("/v1/sdk/hooks", `{"workflowId":"`+f.report("ACTIVE")+`","status":"`+status+`","verification":{"scheme":"standardWebhooks","secret":"`+hookSecret+`"}}`)
+	return "/v1/hooks/" + f.made("/v1/sdk/hooks", `{"workflowId":"`+f.report("ACTIVE")+`","status":"`+status+`","verification":{"scheme":"standardWebhooks","secret":"`+hookSecret+`","verifyToken":"`+verifyToken+`"}}`)
 }
 
 // failures lists how to provoke each error, by response and example of the document.
@@ -102,6 +102,7 @@ var failures = map[string]func(failing) probe.Answer{
 	"InvalidDelivery": func(f failing) probe.Answer {
 		return f.Do(probe.Request{Method: "POST", Path: f.hook("ACTIVE"), Unsigned: true})
 	},
+	"WrongVerifyToken": func(f failing) probe.Answer { return f.Do(challenging(f.hook("ACTIVE"), "wrong", "1")) },
 	"DeliveryConflict": func(f failing) probe.Answer { return f.Do(standard(f.hook("PAUSED"), "msg_1", time.Now(), nil)) },
 	"EncodedDelivery": func(f failing) probe.Answer {
 		request := standard(f.hook("ACTIVE"), "msg_1", time.Now(), []byte("{}"))

@@ -138,7 +138,8 @@ RETURNING job_id, not_before;
 -- another worker has taken over (a different epoch) or that are final are not changed and not
 -- returned. The outputs are not returned, because the caller has them. The statement uses the
 -- primary key, as ExecutionStartMany does. It erases the call, which is no longer needed and may
--- contain secrets.
+-- contain secrets. It also erases the start of an attempt that the error does not count, because a
+-- canceled run refused it.
 UPDATE component_executions e SET
     call        = '',
     status      = i.status,
@@ -148,6 +149,7 @@ UPDATE component_executions e SET
     worker_id   = NULL,
     wait_state  = NULL,
     not_before  = NULL,
+    attempt_started_at = CASE WHEN (i.error::json->>'attempt')::integer < e.attempt THEN NULL ELSE e.attempt_started_at END,
     updated_at  = GREATEST(e.updated_at, now()),
     finished_at = GREATEST(e.updated_at, now())
 FROM (SELECT

@@ -2,25 +2,25 @@
 SELECT count(*) FROM hooks WHERE workspace_id = @workspace_id AND workflow_id = @workflow_id;
 
 -- name: HookInsert :exec
-INSERT INTO hooks (workspace_id, id, workflow_id, name, status, verification, sealed)
-VALUES (@workspace_id, @id, @workflow_id, @name, @status, @verification, @sealed);
+INSERT INTO hooks (workspace_id, id, workflow_id, name, status, verification, sealed, sealed_token)
+VALUES (@workspace_id, @id, @workflow_id, @name, @status, @verification, @sealed, @sealed_token);
 
 -- name: HookGet :one
-SELECT id, workflow_id, name, status, verification, last_at, last_run_id, last_refused_at, last_refusal, refusal_count, created_at, updated_at
+SELECT id, workflow_id, name, status, verification, (sealed_token IS NOT NULL)::boolean AS has_token, last_at, last_run_id, last_refused_at, last_refusal, refusal_count, created_at, updated_at
 FROM hooks WHERE workspace_id = @workspace_id AND id = @id;
 
 -- name: HookGetByID :one
 -- A hook by its id alone, in any workspace, with the current time.
-SELECT workspace_id, workflow_id, status, verification, sealed, now()::timestamptz AS now FROM hooks WHERE id = @id;
+SELECT workspace_id, workflow_id, status, verification, sealed, sealed_token, now()::timestamptz AS now FROM hooks WHERE id = @id;
 
 -- name: HookLock :one
 -- Locks a hook until the transaction ends.
-SELECT status, verification, sealed FROM hooks WHERE workspace_id = @workspace_id AND id = @id FOR NO KEY UPDATE;
+SELECT status, verification, sealed, sealed_token FROM hooks WHERE workspace_id = @workspace_id AND id = @id FOR NO KEY UPDATE;
 
 -- name: HookList :many
 -- A page of the hooks, newest first, optionally of one workflow and of the workflows that a key
 -- is restricted to.
-SELECT id, workflow_id, name, status, verification, last_at, last_run_id, last_refused_at, last_refusal, refusal_count, created_at, updated_at
+SELECT id, workflow_id, name, status, verification, (sealed_token IS NOT NULL)::boolean AS has_token, last_at, last_run_id, last_refused_at, last_refusal, refusal_count, created_at, updated_at
 FROM hooks
 WHERE workspace_id = @workspace_id AND id < @before
   AND (sqlc.narg('workflow_id')::uuid IS NULL OR workflow_id = sqlc.narg('workflow_id')::uuid)
@@ -29,7 +29,7 @@ ORDER BY id DESC
 LIMIT @max_rows;
 
 -- name: HookUpdate :exec
-UPDATE hooks SET name = @name, status = @status, verification = @verification, sealed = @sealed, updated_at = GREATEST(updated_at, now())
+UPDATE hooks SET name = @name, status = @status, verification = @verification, sealed = @sealed, sealed_token = @sealed_token, updated_at = GREATEST(updated_at, now())
 WHERE workspace_id = @workspace_id AND id = @id;
 
 -- name: HookRecordDelivery :execrows
@@ -69,5 +69,30 @@ FROM (SELECT l.workspace_id, l.id, i.fresh FROM hooks l
       JOIN (SELECT unnest(@workspace_ids::uuid[]) AS workspace_id, unnest(@ids::uuid[]) AS id,
                    unnest(@stale::bytea[]) AS stale, unnest(@fresh::bytea[]) AS fresh) AS i
         ON l.workspace_id = i.workspace_id AND l.id = i.id AND l.sealed = i.stale
+      FOR UPDATE OF l SKIP LOCKED) AS free
+WHERE h.workspace_id = free.workspace_id AND h.id = free.id;
+
+-- name: HookTokenListSealed :many
+-- A page of hooks with a token, in order of their ids. stale is set if the token is not sealed
+-- under the key of the header.
+SELECT page.workspace_id, page.id,
+       (CASE WHEN substring(page.sealed_token FROM 1 FOR octet_length(@header::bytea)) <> @header::bytea THEN page.sealed_token END)::bytea AS stale
+FROM (SELECT h.workspace_id, h.id, h.sealed_token FROM hooks h WHERE h.id > @after AND h.sealed_token IS NOT NULL ORDER BY h.id LIMIT @max_rows) AS page
+ORDER BY page.id;
+
+-- name: HookTokenListHeaders :many
+-- The headers of the oldest and newest tokens, which name the key.
+SELECT substring(seen.sealed_token FROM 1 FOR 66)::bytea AS header
+FROM ((SELECT o.sealed_token FROM hooks o WHERE o.sealed_token IS NOT NULL ORDER BY o.id LIMIT @each)
+      UNION ALL
+      (SELECT n.sealed_token FROM hooks n WHERE n.sealed_token IS NOT NULL ORDER BY n.id DESC LIMIT @each)) AS seen;
+
+-- name: HookTokenReseal :execrows
+-- Replaces tokens by their resealed form. It skips rows that are locked or changed.
+UPDATE hooks h SET sealed_token = free.fresh
+FROM (SELECT l.workspace_id, l.id, i.fresh FROM hooks l
+      JOIN (SELECT unnest(@workspace_ids::uuid[]) AS workspace_id, unnest(@ids::uuid[]) AS id,
+                   unnest(@stale::bytea[]) AS stale, unnest(@fresh::bytea[]) AS fresh) AS i
+        ON l.workspace_id = i.workspace_id AND l.id = i.id AND l.sealed_token = i.stale
       FOR UPDATE OF l SKIP LOCKED) AS free
 WHERE h.workspace_id = free.workspace_id AND h.id = free.id;

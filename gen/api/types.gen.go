@@ -479,6 +479,21 @@ func (e WorkflowStatus) Valid() bool {
 	}
 }
 
+// Defines values for HubMode.
+const (
+	HubModeSubscribe HubMode = "subscribe"
+)
+
+// Valid indicates whether the value is a known member of the HubMode enum.
+func (e HubMode) Valid() bool {
+	switch e {
+	case HubModeSubscribe:
+		return true
+	default:
+		return false
+	}
+}
+
 // Defines values for StagesOfRun.
 const (
 	StagesOfRunAll  StagesOfRun = "all"
@@ -491,6 +506,21 @@ func (e StagesOfRun) Valid() bool {
 	case StagesOfRunAll:
 		return true
 	case StagesOfRunNone:
+		return true
+	default:
+		return false
+	}
+}
+
+// Defines values for ChallengeHookParamsHubMode.
+const (
+	ChallengeHookParamsHubModeSubscribe ChallengeHookParamsHubMode = "subscribe"
+)
+
+// Valid indicates whether the value is a known member of the ChallengeHookParamsHubMode enum.
+func (e ChallengeHookParamsHubMode) Valid() bool {
+	switch e {
+	case ChallengeHookParamsHubModeSubscribe:
 		return true
 	default:
 		return false
@@ -1156,7 +1186,8 @@ type CreateHookRequest struct {
 	// Examples: ACTIVE
 	Status *TriggerStatus `json:"status,omitempty"`
 
-	// Verification How a delivery is authenticated. With the scheme `standardWebhooks`, only `secret` is used.
+	// Verification How a delivery is authenticated. With the scheme `standardWebhooks`, only `secret` and `verifyToken` are used.
+	//
 	//
 	// Examples: {"deliveryHeader":"X-GitHub-Delivery","header":"X-Hub-Signature-256","prefix":"sha256=","secret":"correct-horse-battery"}
 	Verification *NewVerification `json:"verification,omitempty"`
@@ -1857,7 +1888,8 @@ type Hook struct {
 	// added. The sender's response does not say what is wrong with a signature, but the hook does:
 	// `missing_signature` (check the header's name), `malformed_signature` (check the prefix and the encoding),
 	// `invalid_signature` (check the secret and the algorithm, and that no proxy changes the body),
-	// `timestamp_expired` or `timestamp_in_future` (check the sender's clock).
+	// `timestamp_expired` or `timestamp_in_future` (check the sender's clock). `invalid_verify_token` is the reason
+	// of a rejected challenge.
 	//
 	//
 	// Examples: workflow_paused
@@ -2274,7 +2306,7 @@ type NewSequenceEdge struct {
 // Examples: [{"from":"start","id":"e1","to":"each"}]
 type NewSequenceEdges = []NewSequenceEdge
 
-// NewVerification How a delivery is authenticated. With the scheme `standardWebhooks`, only `secret` is used.
+// NewVerification How a delivery is authenticated. With the scheme `standardWebhooks`, only `secret` and `verifyToken` are used.
 //
 // Examples: {"deliveryHeader":"X-GitHub-Delivery","header":"X-Hub-Signature-256","prefix":"sha256=","secret":"correct-horse-battery"}
 type NewVerification struct {
@@ -2330,6 +2362,14 @@ type NewVerification struct {
 	//
 	// Examples: correct-horse-battery
 	Secret *string `json:"secret,omitempty"`
+
+	// VerifyToken The token with which the sender verifies the address by a GET request (`hub.verify_token`). Use a random
+	// value that is not the secret. Without it, such requests get 404. If absent, a hook keeps its token. An empty
+	// string removes it.
+	//
+	//
+	// Examples: shop-verify-token
+	VerifyToken *string `json:"verifyToken,omitempty"`
 }
 
 // NewWorkflowComponent A component of a workflow, in a request.
@@ -2642,7 +2682,7 @@ type Problem struct {
 	// - `UNAUTHORIZED`, people: `missing_session`, `invalid_session`, `invalid_credentials`.
 	// - `INSUFFICIENT_CREDITS`: `credits_exhausted`, `max_credits`, `storage_exhausted`.
 	// - `FORBIDDEN`: `workflow_not_allowed`, `key_restricted`, `needs_unrestricted_key`, `role_not_allowed`,
-	//   `cross_origin`, `other_address`, `workspace_suspended`.
+	//   `cross_origin`, `other_address`, `invalid_verify_token`, `workspace_suspended`.
 	// - `CONFLICT`: `last_owner`, `already_member`, `invitation_accepted`, `email_not_verified`, `key_not_active`,
 	//   `workflow_paused`, `workflow_archived`, `no_trigger`, `run_finished`, `run_not_finished`, `hook_paused`,
 	//   `too_many_schedules`, `too_many_hooks`, `too_many_variables`, `callback_secret_erased`.
@@ -2795,7 +2835,8 @@ type ReplaceHookRequest struct {
 	// Examples: ACTIVE
 	Status *TriggerStatus `json:"status,omitempty"`
 
-	// Verification How a delivery is authenticated. With the scheme `standardWebhooks`, only `secret` is used.
+	// Verification How a delivery is authenticated. With the scheme `standardWebhooks`, only `secret` and `verifyToken` are used.
+	//
 	//
 	// Examples: {"deliveryHeader":"X-GitHub-Delivery","header":"X-Hub-Signature-256","prefix":"sha256=","secret":"correct-horse-battery"}
 	Verification *NewVerification `json:"verification,omitempty"`
@@ -3957,6 +3998,12 @@ type Verification struct {
 	// Examples: hex
 	Encoding VerificationEncoding `json:"encoding"`
 
+	// HasVerifyToken Whether the hook has a `verifyToken`, and so answers challenges. Absent if not. The token is not shown.
+	//
+	//
+	// Examples: true
+	HasVerifyToken *bool `json:"hasVerifyToken,omitempty"`
+
 	// Header The header that holds the HMAC.
 	//
 	// Examples: X-Hub-Signature-256
@@ -4529,6 +4576,15 @@ type Force = bool
 // Examples: 019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e
 type HookID = GivenID
 
+// HubChallenge defines model for HubChallenge.
+type HubChallenge = string
+
+// HubMode defines model for HubMode.
+type HubMode string
+
+// HubVerifyToken defines model for HubVerifyToken.
+type HubVerifyToken = string
+
 // IdempotencyKey defines model for IdempotencyKey.
 type IdempotencyKey = string
 
@@ -4645,12 +4701,27 @@ type GetOpenapiYamlParams struct {
 	IfNoneMatch *IfNoneMatch `json:"If-None-Match,omitempty"`
 }
 
+// ChallengeHookParams defines parameters for ChallengeHook.
+type ChallengeHookParams struct {
+	// HubMode What the sender verifies.
+	HubMode ChallengeHookParamsHubMode `form:"hub.mode" json:"hub.mode"`
+
+	// HubChallenge The text to return. It must not contain control characters.
+	HubChallenge HubChallenge `form:"hub.challenge" json:"hub.challenge"`
+
+	// HubVerifyToken The `verifyToken` of the hook.
+	HubVerifyToken HubVerifyToken `form:"hub.verify_token" json:"hub.verify_token"`
+}
+
+// ChallengeHookParamsHubMode defines parameters for ChallengeHook.
+type ChallengeHookParamsHubMode string
+
 // ListComponentsParams defines parameters for ListComponents.
 type ListComponentsParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the previous page. Opaque: do not build one.
+	// Cursor The `nextCursor` of the previous page, for the same list and workspace only. Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -4669,7 +4740,7 @@ type ListComponentExecutionsParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the previous page. Opaque: do not build one.
+	// Cursor The `nextCursor` of the previous page, for the same list and workspace only. Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -4678,7 +4749,7 @@ type ListCallbackAttemptsParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the previous page. Opaque: do not build one.
+	// Cursor The `nextCursor` of the previous page, for the same list and workspace only. Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -4699,7 +4770,7 @@ type ListEnvironmentVariablesParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the previous page. Opaque: do not build one.
+	// Cursor The `nextCursor` of the previous page, for the same list and workspace only. Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -4711,7 +4782,7 @@ type ListHooksParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the previous page. Opaque: do not build one.
+	// Cursor The `nextCursor` of the previous page, for the same list and workspace only. Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -4733,7 +4804,7 @@ type ListSchedulesParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the previous page. Opaque: do not build one.
+	// Cursor The `nextCursor` of the previous page, for the same list and workspace only. Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -4765,7 +4836,7 @@ type ListWorkflowsParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the previous page. Opaque: do not build one.
+	// Cursor The `nextCursor` of the previous page, for the same list and workspace only. Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -4790,7 +4861,7 @@ type ListWorkflowRunsParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the previous page. Opaque: do not build one.
+	// Cursor The `nextCursor` of the previous page, for the same list and workspace only. Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -4811,7 +4882,7 @@ type ListRunEventsParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the previous page. Opaque: do not build one.
+	// Cursor The `nextCursor` of the previous page, for the same list and workspace only. Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -4820,7 +4891,7 @@ type ListRunStagesParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the previous page. Opaque: do not build one.
+	// Cursor The `nextCursor` of the previous page, for the same list and workspace only. Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -4889,7 +4960,7 @@ type ListWorkspacesParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the previous page. Opaque: do not build one.
+	// Cursor The `nextCursor` of the previous page, for the same list and workspace only. Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -4898,7 +4969,7 @@ type ListAPIKeysParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the previous page. Opaque: do not build one.
+	// Cursor The `nextCursor` of the previous page, for the same list and workspace only. Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -4907,7 +4978,7 @@ type ListAuditEventsParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the previous page. Opaque: do not build one.
+	// Cursor The `nextCursor` of the previous page, for the same list and workspace only. Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -4916,7 +4987,7 @@ type ListWorkspaceEnvironmentVariablesParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the previous page. Opaque: do not build one.
+	// Cursor The `nextCursor` of the previous page, for the same list and workspace only. Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -4925,7 +4996,7 @@ type ListInvitationsParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the previous page. Opaque: do not build one.
+	// Cursor The `nextCursor` of the previous page, for the same list and workspace only. Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -4934,7 +5005,7 @@ type ListLedgerParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the previous page. Opaque: do not build one.
+	// Cursor The `nextCursor` of the previous page, for the same list and workspace only. Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 
 	// From The first day (UTC) of the statement; not after `to`.
@@ -4949,7 +5020,7 @@ type ListMembersParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the previous page. Opaque: do not build one.
+	// Cursor The `nextCursor` of the previous page, for the same list and workspace only. Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 

@@ -43,7 +43,7 @@ func (q *Queries) HookDelete(ctx context.Context, db DBTX, arg HookDeleteParams)
 }
 
 const HookGet = `-- name: HookGet :one
-SELECT id, workflow_id, name, status, verification, last_at, last_run_id, last_refused_at, last_refusal, refusal_count, created_at, updated_at
+SELECT id, workflow_id, name, status, verification, (sealed_token IS NOT NULL)::boolean AS has_token, last_at, last_run_id, last_refused_at, last_refusal, refusal_count, created_at, updated_at
 FROM hooks WHERE workspace_id = $1 AND id = $2
 `
 
@@ -58,6 +58,7 @@ type HookGetRow struct {
 	Name          string
 	Status        string
 	Verification  []byte
+	HasToken      bool
 	LastAt        *time.Time
 	LastRunID     *uuid.UUID
 	LastRefusedAt *time.Time
@@ -76,6 +77,7 @@ func (q *Queries) HookGet(ctx context.Context, db DBTX, arg HookGetParams) (Hook
 		&i.Name,
 		&i.Status,
 		&i.Verification,
+		&i.HasToken,
 		&i.LastAt,
 		&i.LastRunID,
 		&i.LastRefusedAt,
@@ -88,7 +90,7 @@ func (q *Queries) HookGet(ctx context.Context, db DBTX, arg HookGetParams) (Hook
 }
 
 const HookGetByID = `-- name: HookGetByID :one
-SELECT workspace_id, workflow_id, status, verification, sealed, now()::timestamptz AS now FROM hooks WHERE id = $1
+SELECT workspace_id, workflow_id, status, verification, sealed, sealed_token, now()::timestamptz AS now FROM hooks WHERE id = $1
 `
 
 type HookGetByIDRow struct {
@@ -97,6 +99,7 @@ type HookGetByIDRow struct {
 	Status       string
 	Verification []byte
 	Sealed       []byte
+	SealedToken  []byte
 	Now          time.Time
 }
 
@@ -110,14 +113,15 @@ func (q *Queries) HookGetByID(ctx context.Context, db DBTX, id uuid.UUID) (HookG
 		&i.Status,
 		&i.Verification,
 		&i.Sealed,
+		&i.SealedToken,
 		&i.Now,
 	)
 	return i, err
 }
 
 const HookInsert = `-- name: HookInsert :exec
-INSERT INTO hooks (workspace_id, id, workflow_id, name, status, verification, sealed)
-VALUES ($1, $2, $3, $4, $5, $6, $7)
+INSERT INTO hooks (workspace_id, id, workflow_id, name, status, verification, sealed, sealed_token)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
 `
 
 type HookInsertParams struct {
@@ -128,6 +132,7 @@ type HookInsertParams struct {
 	Status       string
 	Verification []byte
 	Sealed       []byte
+	SealedToken  []byte
 }
 
 func (q *Queries) HookInsert(ctx context.Context, db DBTX, arg HookInsertParams) error {
@@ -139,12 +144,13 @@ func (q *Queries) HookInsert(ctx context.Context, db DBTX, arg HookInsertParams)
 		arg.Status,
 		arg.Verification,
 		arg.Sealed,
+		arg.SealedToken,
 	)
 	return err
 }
 
 const HookList = `-- name: HookList :many
-SELECT id, workflow_id, name, status, verification, last_at, last_run_id, last_refused_at, last_refusal, refusal_count, created_at, updated_at
+SELECT id, workflow_id, name, status, verification, (sealed_token IS NOT NULL)::boolean AS has_token, last_at, last_run_id, last_refused_at, last_refusal, refusal_count, created_at, updated_at
 FROM hooks
 WHERE workspace_id = $1 AND id < $2
   AND ($3::uuid IS NULL OR workflow_id = $3::uuid)
@@ -167,6 +173,7 @@ type HookListRow struct {
 	Name          string
 	Status        string
 	Verification  []byte
+	HasToken      bool
 	LastAt        *time.Time
 	LastRunID     *uuid.UUID
 	LastRefusedAt *time.Time
@@ -199,6 +206,7 @@ func (q *Queries) HookList(ctx context.Context, db DBTX, arg HookListParams) ([]
 			&i.Name,
 			&i.Status,
 			&i.Verification,
+			&i.HasToken,
 			&i.LastAt,
 			&i.LastRunID,
 			&i.LastRefusedAt,
@@ -287,7 +295,7 @@ func (q *Queries) HookListSealed(ctx context.Context, db DBTX, arg HookListSeale
 }
 
 const HookLock = `-- name: HookLock :one
-SELECT status, verification, sealed FROM hooks WHERE workspace_id = $1 AND id = $2 FOR NO KEY UPDATE
+SELECT status, verification, sealed, sealed_token FROM hooks WHERE workspace_id = $1 AND id = $2 FOR NO KEY UPDATE
 `
 
 type HookLockParams struct {
@@ -299,13 +307,19 @@ type HookLockRow struct {
 	Status       string
 	Verification []byte
 	Sealed       []byte
+	SealedToken  []byte
 }
 
 // Locks a hook until the transaction ends.
 func (q *Queries) HookLock(ctx context.Context, db DBTX, arg HookLockParams) (HookLockRow, error) {
 	row := db.QueryRow(ctx, HookLock, arg.WorkspaceID, arg.ID)
 	var i HookLockRow
-	err := row.Scan(&i.Status, &i.Verification, &i.Sealed)
+	err := row.Scan(
+		&i.Status,
+		&i.Verification,
+		&i.Sealed,
+		&i.SealedToken,
+	)
 	return i, err
 }
 
@@ -373,9 +387,109 @@ func (q *Queries) HookReseal(ctx context.Context, db DBTX, arg HookResealParams)
 	return result.RowsAffected(), nil
 }
 
+const HookTokenListHeaders = `-- name: HookTokenListHeaders :many
+SELECT substring(seen.sealed_token FROM 1 FOR 66)::bytea AS header
+FROM ((SELECT o.sealed_token FROM hooks o WHERE o.sealed_token IS NOT NULL ORDER BY o.id LIMIT $1)
+      UNION ALL
+      (SELECT n.sealed_token FROM hooks n WHERE n.sealed_token IS NOT NULL ORDER BY n.id DESC LIMIT $1)) AS seen
+`
+
+// The headers of the oldest and newest tokens, which name the key.
+func (q *Queries) HookTokenListHeaders(ctx context.Context, db DBTX, each int32) ([][]byte, error) {
+	rows, err := db.Query(ctx, HookTokenListHeaders, each)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := [][]byte{}
+	for rows.Next() {
+		var header []byte
+		if err := rows.Scan(&header); err != nil {
+			return nil, err
+		}
+		items = append(items, header)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const HookTokenListSealed = `-- name: HookTokenListSealed :many
+SELECT page.workspace_id, page.id,
+       (CASE WHEN substring(page.sealed_token FROM 1 FOR octet_length($1::bytea)) <> $1::bytea THEN page.sealed_token END)::bytea AS stale
+FROM (SELECT h.workspace_id, h.id, h.sealed_token FROM hooks h WHERE h.id > $2 AND h.sealed_token IS NOT NULL ORDER BY h.id LIMIT $3) AS page
+ORDER BY page.id
+`
+
+type HookTokenListSealedParams struct {
+	Header  []byte
+	After   uuid.UUID
+	MaxRows int32
+}
+
+type HookTokenListSealedRow struct {
+	WorkspaceID uuid.UUID
+	ID          uuid.UUID
+	Stale       []byte
+}
+
+// A page of hooks with a token, in order of their ids. stale is set if the token is not sealed
+// under the key of the header.
+func (q *Queries) HookTokenListSealed(ctx context.Context, db DBTX, arg HookTokenListSealedParams) ([]HookTokenListSealedRow, error) {
+	rows, err := db.Query(ctx, HookTokenListSealed, arg.Header, arg.After, arg.MaxRows)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	items := []HookTokenListSealedRow{}
+	for rows.Next() {
+		var i HookTokenListSealedRow
+		if err := rows.Scan(&i.WorkspaceID, &i.ID, &i.Stale); err != nil {
+			return nil, err
+		}
+		items = append(items, i)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, err
+	}
+	return items, nil
+}
+
+const HookTokenReseal = `-- name: HookTokenReseal :execrows
+UPDATE hooks h SET sealed_token = free.fresh
+FROM (SELECT l.workspace_id, l.id, i.fresh FROM hooks l
+      JOIN (SELECT unnest($1::uuid[]) AS workspace_id, unnest($2::uuid[]) AS id,
+                   unnest($3::bytea[]) AS stale, unnest($4::bytea[]) AS fresh) AS i
+        ON l.workspace_id = i.workspace_id AND l.id = i.id AND l.sealed_token = i.stale
+      FOR UPDATE OF l SKIP LOCKED) AS free
+WHERE h.workspace_id = free.workspace_id AND h.id = free.id
+`
+
+type HookTokenResealParams struct {
+	WorkspaceIds []uuid.UUID
+	Ids          []uuid.UUID
+	Stale        [][]byte
+	Fresh        [][]byte
+}
+
+// Replaces tokens by their resealed form. It skips rows that are locked or changed.
+func (q *Queries) HookTokenReseal(ctx context.Context, db DBTX, arg HookTokenResealParams) (int64, error) {
+	result, err := db.Exec(ctx, HookTokenReseal,
+		arg.WorkspaceIds,
+		arg.Ids,
+		arg.Stale,
+		arg.Fresh,
+	)
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected(), nil
+}
+
 const HookUpdate = `-- name: HookUpdate :exec
-UPDATE hooks SET name = $1, status = $2, verification = $3, sealed = $4, updated_at = GREATEST(updated_at, now())
-WHERE workspace_id = $5 AND id = $6
+UPDATE hooks SET name = $1, status = $2, verification = $3, sealed = $4, sealed_token = $5, updated_at = GREATEST(updated_at, now())
+WHERE workspace_id = $6 AND id = $7
 `
 
 type HookUpdateParams struct {
@@ -383,6 +497,7 @@ type HookUpdateParams struct {
 	Status       string
 	Verification []byte
 	Sealed       []byte
+	SealedToken  []byte
 	WorkspaceID  uuid.UUID
 	ID           uuid.UUID
 }
@@ -393,6 +508,7 @@ func (q *Queries) HookUpdate(ctx context.Context, db DBTX, arg HookUpdateParams)
 		arg.Status,
 		arg.Verification,
 		arg.Sealed,
+		arg.SealedToken,
 		arg.WorkspaceID,
 		arg.ID,
 	)

@@ -253,6 +253,7 @@ type Hook struct {
 	CreatedAt     time.Time
 	UpdatedAt     time.Time
 	RefusalCount  int64
+	SealedToken   []byte
 }
 
 type HookDelivery struct {

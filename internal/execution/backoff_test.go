@@ -11,9 +11,9 @@ import (
 // each attempt after the first starts.
 func (b *bench) recordAttempts(t *testing.T) {
 	t.Helper()
-	b.exec(t, `CREATE TABLE attempt_times (attempt integer, at timestamptz, due timestamptz)`)
+	b.exec(t, `CREATE TABLE attempt_times (attempt integer, at timestamptz, due timestamptz, started timestamptz)`)
 	b.exec(t, `CREATE FUNCTION record_attempt() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$ BEGIN
-		INSERT INTO attempt_times VALUES (NEW.attempt, now(), NEW.not_before); RETURN NULL; END $$`)
+		INSERT INTO attempt_times VALUES (NEW.attempt, now(), NEW.not_before, NEW.attempt_started_at); RETURN NULL; END $$`)
 	b.exec(t, `CREATE TRIGGER record_start AFTER UPDATE ON component_executions
 		FOR EACH ROW WHEN (NEW.attempt > OLD.attempt AND NEW.attempt > 1) EXECUTE FUNCTION record_attempt()`)
 	b.exec(t, `CREATE TRIGGER record_pause AFTER UPDATE ON component_executions
@@ -29,8 +29,9 @@ func (b *bench) checkBackOff(t *testing.T, attempts int) {
 		Attempt int
 		At      time.Time
 		Due     *time.Time
+		Started time.Time
 	}
-	rows, _ := b.pool.Query(t.Context(), `SELECT attempt, at, due FROM attempt_times ORDER BY attempt, due NULLS FIRST`)
+	rows, _ := b.pool.Query(t.Context(), `SELECT attempt, at, due, started FROM attempt_times ORDER BY attempt, due NULLS FIRST`)
 	moments, err := pgx.CollectRows(rows, pgx.RowToStructByPos[moment])
 	if err != nil {
 		t.Fatal(err)
@@ -44,8 +45,9 @@ func (b *bench) checkBackOff(t *testing.T, attempts int) {
 			t.Fatalf("the database recorded %+v, want pauses and starts in turn", moments)
 		}
 		planned := time.Second << (n - 1)
-		if delay := pause.Due.Sub(pause.At); delay < planned*8/10 || delay > planned*12/10 {
-			t.Errorf("the pause after attempt %d lasts %s, planned %s", n, delay, planned)
+		// The attempt ended between its start and the write of the pause.
+		if pause.Due.Sub(pause.Started) < planned*8/10 || pause.Due.Sub(pause.At) > planned*12/10 {
+			t.Errorf("attempt %d started at %s, paused at %s and is due at %s, planned %s", n, pause.Started, pause.At, pause.Due, planned)
 		}
 		if early := pause.Due.Sub(next.At); early > 0 {
 			t.Errorf("attempt %d started %s before it was due", n+1, early)

@@ -165,6 +165,9 @@ func TestAnEndingRunStartsNoAttempt(t *testing.T) {
 					t.Errorf("it is %s with %s", got.Status, got.Error)
 				}
 			}
+			if started := b.count(t, "component_executions WHERE attempt_started_at IS NOT NULL"); started != 0 {
+				t.Errorf("%d of the refused attempts have a start, which is after the end of the run", started)
+			}
 		})
 	}
 }

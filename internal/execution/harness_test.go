@@ -126,9 +126,10 @@ type options struct {
 	unpolled bool // the queue fetches jobs only when it is notified
 	ended    func(ctx context.Context, stages map[notify.Key][]uuid.UUID)
 
-	skew  time.Duration // offset of the node's clock
-	clock *clock.Clock  // the node's estimate of PostgreSQL's clock
-	most  time.Duration // Deps.CallTimeout
+	skew  time.Duration    // offset of the node's clock
+	now   func() time.Time // measures durations; the node's clock if nil
+	clock *clock.Clock     // the node's estimate of PostgreSQL's clock
+	most  time.Duration    // Deps.CallTimeout
 }
 
 // capacity returns how many executions a node can run at once.
@@ -156,7 +157,10 @@ func (b *bench) start(t *testing.T, o options, modules ...component.Module) *nod
 	local := func() time.Time { return time.Now().Add(o.skew) }
 	o.clock = clock.New(local)
 	o.clock.Observe(local(), local(), time.Now()) // of PostgreSQL, which is on this machine
-	deps := execution.Deps{DB: n.pool, Jobs: inserter, Modules: registry, Keyring: b.keyring, Vault: vault.New(n.pool, b.keyring), Hub: hub, Now: local, Clock: o.clock, CallTimeout: o.most, Ended: o.ended}
+	if o.now == nil {
+		o.now = local
+	}
+	deps := execution.Deps{DB: n.pool, Jobs: inserter, Modules: registry, Keyring: b.keyring, Vault: vault.New(n.pool, b.keyring), Hub: hub, Now: o.now, Clock: o.clock, CallTimeout: o.most, Ended: o.ended}
 	ctx, cancel := context.WithCancel(context.Background())
 	relayed := make(chan struct{})
 	relay := &notify.Relay{Hub: hub, DSN: b.dsn, Log: log, Changed: execution.Changed(n.pool)}

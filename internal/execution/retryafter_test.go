@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"math"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -28,6 +29,31 @@ func TestARetryStartsWhenItIsDue(t *testing.T) {
 			id := b.submit(t, n, execution.SubmitParams{Module: "BROKEN", Attempts: 2}).ID
 			if got := failure(b.await(t, n, id)); got.Attempt != 2 {
 				t.Errorf("it ended after attempt %d", got.Attempt)
+			}
+		})
+	}
+}
+
+// The delay before a retry counts from the end of the attempt, even if the pause is written later.
+func TestALatePauseDoesNotDelayTheRetry(t *testing.T) {
+	t.Parallel()
+	for way, o := range ways {
+		t.Run(way, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			var minutes atomic.Int64
+			start := time.Now()
+			o.now = func() time.Time { return start.Add(time.Duration(minutes.Add(1)) * time.Minute) } // each step takes a minute
+			b.recordAttempts(t)
+			n := b.start(t, o, module{name: "BROKEN", price: 1, repeat: component.RepeatPure,
+				run: func(context.Context, component.Call) (component.Result, error) {
+					return component.Result{}, &component.Error{Code: "BROKEN", Retryable: true}
+				}})
+			b.submit(t, n, execution.SubmitParams{Module: "BROKEN", Attempts: 2})
+			b.until(t, "SELECT count(*) > 0 FROM attempt_times WHERE due IS NOT NULL")
+			var left time.Duration
+			if err := b.pool.QueryRow(t.Context(), "SELECT due - at FROM attempt_times WHERE due IS NOT NULL").Scan(&left); err != nil || left != 0 {
+				t.Errorf("the pause was written a minute after the attempt, and the retry is due %s later, %v", left, err)
 			}
 		})
 	}
@@ -65,16 +91,16 @@ func TestAttemptsHonourRetryAfter(t *testing.T) {
 			t.Fatal(err)
 		}
 		id := b.submit(t, n, execution.SubmitParams{Module: "BUSY", Input: input, Attempts: 2}).ID
-		var pause *time.Duration
+		var fromStart, fromPause *time.Duration // the attempt ended between its start and the pause
 		waittest.Until(t, "the end of the first attempt", func() bool {
-			err := b.pool.QueryRow(t.Context(), "SELECT not_before - updated_at FROM component_executions WHERE id = $1", id).Scan(&pause)
+			err := b.pool.QueryRow(t.Context(), "SELECT not_before - attempt_started_at, not_before - updated_at FROM component_executions WHERE id = $1", id).Scan(&fromStart, &fromPause)
 			if err != nil {
 				t.Fatal(err)
 			}
-			return pause != nil
+			return fromPause != nil
 		})
-		if *pause < c.least || *pause > c.most {
-			t.Errorf("asked to wait %s: %s, want %s to %s", what, *pause, c.least, c.most)
+		if *fromStart < c.least || *fromPause > c.most {
+			t.Errorf("asked to wait %s: %s from the start, %s from the pause, want %s to %s", what, *fromStart, *fromPause, c.least, c.most)
 		}
 	}
 	id := b.submit(t, n, execution.SubmitParams{Module: "BUSY", Input: json.RawMessage(`{"asked":1000000000,"permanent":true}`), Attempts: 3}).ID

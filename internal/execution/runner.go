@@ -320,21 +320,23 @@ type pause struct {
 
 // pause writes the pause. If the queue fetched the job, the caller snoozes the job for the
 // returned delay. Otherwise (local), pause makes the job due. The database computes the due time,
-// and the returned delay is corrected by the offset of this node's clock.
+// and the returned delay is corrected by the offset of this node's clock. The delay counts from the
+// call of pause, because the write may have to wait for a connection or for the database.
 func (r *Runner) pause(ctx context.Context, row db.ExecutionStartManyRow, p pause) (time.Duration, error) {
-	q := db.New()
+	q, start := db.New(), r.now()
 	var paused db.ExecutionPauseRow
 	unsure, takenOver := false, false // unsure: a write whose response was lost may have been committed
 	err := r.persist(ctx, maxResultRefusals, func(ctx context.Context) error {
 		err := pgx.BeginFunc(ctx, r.DB, func(tx pgx.Tx) (err error) {
+			delay := max(p.delay-r.now().Sub(start), 0)
 			paused, err = q.ExecutionPause(ctx, tx, db.ExecutionPauseParams{
 				WorkspaceID: row.WorkspaceID, ID: row.ID, Epoch: row.Epoch,
-				Continuing: p.continuing, Restart: p.restart, WaitState: p.state, OutcomeKnown: p.outcomeKnown, Unrunnable: p.unrunnable, Delay: p.delay,
+				Continuing: p.continuing, Restart: p.restart, WaitState: p.state, OutcomeKnown: p.outcomeKnown, Unrunnable: p.unrunnable, Delay: delay,
 			})
 			if err != nil || !p.local {
 				return err
 			}
-			return q.RiverJobMakeDue(ctx, tx, db.RiverJobMakeDueParams{ID: paused.JobID, Delay: p.delay})
+			return q.RiverJobMakeDue(ctx, tx, db.RiverJobMakeDueParams{ID: paused.JobID, Delay: delay})
 		})
 		if takenOver = postgres.NotFound(err); takenOver {
 			return nil // a different worker raised the epoch

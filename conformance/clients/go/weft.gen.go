@@ -1461,7 +1461,7 @@ type Problem struct {
 	// - `UNAUTHORIZED`, people: `missing_session`, `invalid_session`, `invalid_credentials`.
 	// - `INSUFFICIENT_CREDITS`: `credits_exhausted`, `max_credits`, `storage_exhausted`.
 	// - `FORBIDDEN`: `workflow_not_allowed`, `key_restricted`, `needs_unrestricted_key`, `role_not_allowed`,
-	//   `cross_origin`, `other_address`, `workspace_suspended`.
+	//   `cross_origin`, `other_address`, `invalid_verify_token`, `workspace_suspended`.
 	// - `CONFLICT`: `last_owner`, `already_member`, `invitation_accepted`, `email_not_verified`, `key_not_active`,
 	//   `workflow_paused`, `workflow_archived`, `no_trigger`, `run_finished`, `run_not_finished`, `hook_paused`,
 	//   `too_many_schedules`, `too_many_hooks`, `too_many_variables`, `callback_secret_erased`.
@@ -2751,7 +2751,7 @@ type ListComponentsParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the previous page. Opaque: do not build one.
+	// Cursor The `nextCursor` of the previous page, for the same list and workspace only. Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -2770,7 +2770,7 @@ type ListComponentExecutionsParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the previous page. Opaque: do not build one.
+	// Cursor The `nextCursor` of the previous page, for the same list and workspace only. Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -2779,7 +2779,7 @@ type ListCallbackAttemptsParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the previous page. Opaque: do not build one.
+	// Cursor The `nextCursor` of the previous page, for the same list and workspace only. Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -2813,7 +2813,7 @@ type ListWorkflowsParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the previous page. Opaque: do not build one.
+	// Cursor The `nextCursor` of the previous page, for the same list and workspace only. Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -2838,7 +2838,7 @@ type ListWorkflowRunsParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the previous page. Opaque: do not build one.
+	// Cursor The `nextCursor` of the previous page, for the same list and workspace only. Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -2859,7 +2859,7 @@ type ListRunEventsParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the previous page. Opaque: do not build one.
+	// Cursor The `nextCursor` of the previous page, for the same list and workspace only. Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 
@@ -2868,7 +2868,7 @@ type ListRunStagesParams struct {
 	// Limit How many items at most.
 	Limit *Limit `form:"limit,omitempty" json:"limit,omitempty"`
 
-	// Cursor The `nextCursor` of the previous page. Opaque: do not build one.
+	// Cursor The `nextCursor` of the previous page, for the same list and workspace only. Opaque: do not build one.
 	Cursor *Cursor `form:"cursor,omitempty" json:"cursor,omitempty"`
 }
 

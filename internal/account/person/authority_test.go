@@ -2,12 +2,17 @@ package person_test
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
+
+	"github.com/google/uuid"
 
 	"github.com/weft-automation/weft/internal/account/person"
 	"github.com/weft-automation/weft/internal/kit/fault"
+	"github.com/weft-automation/weft/internal/kit/timestamp"
 )
 
 // invite creates an invitation and fails the test if it isn't allowed.
@@ -146,6 +151,38 @@ func TestAMemberWhoIsInvitedAgainKeepsTheRole(t *testing.T) {
 	}
 	if got := b.events(t, "member.joined"); len(got) != 0 {
 		t.Errorf("the events are %q", got)
+	}
+}
+
+// The owner must not learn from an invitation that a person has an account elsewhere: the answer, the
+// offer behind its link and the audit log do not depend on the account.
+func TestAnInvitationRevealsNoAccount(t *testing.T) {
+	b := setup(t)
+	b.member(t, "ada@example.org", person.Viewer)
+	b.exec(t, "DELETE FROM members WHERE user_id <> $1", b.owner.ID)
+	for name, s := range map[string]*person.Service{"without e-mail": b.Service, "with e-mail": b.mailing} {
+		shown := map[string]string{}
+		for _, email := range []string{"ada@example.org", "new@example.org"} {
+			made, err := s.Invite(b.scope(t), b.owner, email, person.Viewer)
+			if err != nil {
+				t.Fatal(err)
+			}
+			offer, err := s.LookUpInvitation(t.Context(), made.Token, home)
+			if err != nil {
+				t.Fatal(err)
+			}
+			// Only these differ between any two invitations.
+			made.Invitation.ID, made.Invitation.CreatedAt, made.Invitation.ExpiresAt = uuid.Nil, timestamp.Time{}, timestamp.Time{}
+			offer.ExpiresAt = timestamp.Time{}
+			text, err := json.Marshal([]any{made.Invitation, made.Mailed, len(made.Token), offer})
+			if err != nil {
+				t.Fatal(err)
+			}
+			shown[email] = strings.ReplaceAll(string(text), email, "the address")
+		}
+		if shown["ada@example.org"] != shown["new@example.org"] {
+			t.Errorf("%s: with an account %s, without %s", name, shown["ada@example.org"], shown["new@example.org"])
+		}
 	}
 }
 

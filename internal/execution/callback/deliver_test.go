@@ -173,6 +173,7 @@ func TestCB05EveryAttemptSendsTheSameBytesAndSignature(t *testing.T) {
 
 func TestCB22StandardWebhooksHeaders(t *testing.T) {
 	t.Parallel()
+	// Jitter shortens the delay by up to a fifth, and more than a second must be left.
 	b := newBench(t, options{settings: Settings{Schedule: []time.Duration{0, 1300 * time.Millisecond, time.Millisecond}}})
 	r := b.receiver(t, always(500))
 	start := time.Now()

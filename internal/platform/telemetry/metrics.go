@@ -80,7 +80,7 @@ func (m *Metrics) registerServing(r *prometheus.Registry) {
 	m.authFailures = counterVec(r, "weft_auth_failures_total", "Requests rejected by authentication.", "reason")
 	m.auditLost = counter(r, "weft_audit_denials_lost_total", "Refusals (403) that were not written into the audit log, because there were too many or the database was unavailable.")
 	m.refusals = counterVec(r, "weft_refusals_total", "Requests rejected by a limit.", "limit")
-	m.connections = counterVec(r, "weft_connections_closed_total", "Connections closed because there are too many: evicted while idle, or not accepted because the limit of their address (address) or of the listener (full) was reached.", "reason")
+	m.connections = counterVec(r, "weft_connections_closed_total", "Connections closed because there are too many: evicted while waiting for their client (evicted), or not accepted because the limit of their address (address) or of the listener (full) was reached.", "reason")
 	m.limits = counterVec(r, "weft_limit_decisions_total", "Decisions about limits of workspaces, by where they were made: store, memory (without asking the store), or degraded (the store was slow or down).", "by", "outcome")
 	m.streams = gaugeVec(r, "weft_streams_open", "Open event streams.", "kind")
 	m.waits = gauge(r, "weft_inline_waits_open", "Requests that wait for a result inline.")

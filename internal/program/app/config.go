@@ -75,6 +75,8 @@ type Config struct {
 	// apiRole is the database role of requests; "": postgres.API. A test sets a different role to
 	// switch off row-level security.
 	apiRole postgres.Role
+	// bindCursors makes lists send bound cursors, as they will in the next release. Tests set it.
+	bindCursors bool
 
 	// now is this machine's clock; nil: time.Now. Tests set it.
 	now func() time.Time

@@ -36,6 +36,7 @@ import (
 // DevConfig holds the settings of `weft dev`.
 type DevConfig struct {
 	Addr, OpsAddr string
+	Expose        bool   // other machines may reach Addr and OpsAddr; clients then have the limits of production
 	ProxyAddr     string // of the proxy that signs requests; "": no proxy
 	DataDir       string
 	AllowNetworks []netip.Prefix
@@ -62,7 +63,7 @@ const devWorkspace = "dev"
 // workspace with a key, a demo upstream, API and workers, and an EVM chain if dev.Chain is set.
 func Dev(ctx context.Context, dev DevConfig) error {
 	for _, addr := range []string{dev.Addr, dev.OpsAddr} { // before creating anything
-		if err := checkFree(addr); err != nil {
+		if err := dev.checkAddress(addr); err != nil {
 			return err
 		}
 	}
@@ -74,15 +75,7 @@ func Dev(ctx context.Context, dev DevConfig) error {
 	if err := os.MkdirAll(dev.DataDir, 0o755); err != nil {
 		return fmt.Errorf("create the data folder: %w", err)
 	}
-	cfg := Config{
-		Addr: dev.Addr, OpsAddr: dev.OpsAddr, Work: true, Workers: defaultWorkers,
-		AllowNetworks: dev.AllowNetworks, EgressRoots: dev.EgressRoots, CallbackSchedule: dev.Schedule,
-		ConnectionsPerAddress: mostConnections,                                // all clients are on this machine
-		DatabaseURL:           dev.DatabaseURL, StopTimeout: 20 * time.Second, // the user waits for the shell prompt
-	}
-	if cfg.CallbackSchedule == nil {
-		cfg.CallbackSchedule = callback.DefaultSchedule()
-	}
+	cfg := dev.config()
 	var err error
 	if cfg.Keyring, err = keyringOfFolder(dev.DataDir); err != nil {
 		return err
@@ -114,6 +107,22 @@ func Dev(ctx context.Context, dev DevConfig) error {
 	local.demo = upstream.Addr
 	cfg.AllowHosts, cfg.OwnAddresses = local.hosts(), dev.ownAddresses(local)
 	return dev.run(ctx, cfg, local)
+}
+
+// config returns the settings of the service that the flags determine.
+func (dev DevConfig) config() Config {
+	cfg := Config{
+		Addr: dev.Addr, OpsAddr: dev.OpsAddr, Work: true, Workers: defaultWorkers,
+		AllowNetworks: dev.AllowNetworks, EgressRoots: dev.EgressRoots, CallbackSchedule: dev.Schedule,
+		DatabaseURL: dev.DatabaseURL, StopTimeout: 20 * time.Second, // the user waits for the shell prompt
+	}
+	if !dev.Expose {
+		cfg.ConnectionsPerAddress = mostConnections // all clients are on this machine
+	}
+	if cfg.CallbackSchedule == nil {
+		cfg.CallbackSchedule = callback.DefaultSchedule()
+	}
+	return cfg
 }
 
 // run starts the service. The credentials are written after the addresses are bound and before the

@@ -82,7 +82,11 @@ func TestDevCreatesNothingIfAnAddressIsUnavailable(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	for addr, want := range map[string]string{"foo": "missing port", taken.Addr().String(): "is in use"} {
+	for addr, want := range map[string]string{
+		"foo": "missing port", taken.Addr().String(): "is in use",
+		"0.0.0.0:0": "0.0.0.0:0 can be reached from other machines, which could then use this Weft over plain HTTP; listen on 127.0.0.1, or add --expose",
+		":0":        "add --expose", "[::]:0": "add --expose",
+	} {
 		for _, dev := range []DevConfig{{Addr: addr, OpsAddr: "127.0.0.1:0"}, {Addr: "127.0.0.1:0", OpsAddr: addr}} {
 			dev.DataDir = filepath.Join(t.TempDir(), "weft")
 			if err := Dev(context.Background(), dev); err == nil || !strings.Contains(err.Error(), want) {
@@ -91,6 +95,18 @@ func TestDevCreatesNothingIfAnAddressIsUnavailable(t *testing.T) {
 			if _, err := os.Stat(dev.DataDir); err == nil {
 				t.Errorf("%s: the data folder was created", addr)
 			}
+		}
+	}
+}
+
+func TestDevIsExposedOnlyWithProductionLimits(t *testing.T) {
+	for expose, want := range map[bool]int{false: mostConnections, true: 0} {
+		dev := DevConfig{Expose: expose}
+		if got := dev.config().ConnectionsPerAddress; got != want {
+			t.Errorf("exposed %v: %d connections per address, want %d", expose, got, want)
+		}
+		if err := dev.checkAddress("0.0.0.0:0"); (err == nil) != expose {
+			t.Errorf("exposed %v: unexpected error %v", expose, err)
 		}
 	}
 }

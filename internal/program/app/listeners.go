@@ -15,6 +15,7 @@ import (
 	"github.com/weft-automation/weft/internal/account/billing"
 	"github.com/weft-automation/weft/internal/account/workspace"
 	"github.com/weft-automation/weft/internal/component"
+	"github.com/weft-automation/weft/internal/kit/cursor"
 	"github.com/weft-automation/weft/internal/platform/postgres"
 	"github.com/weft-automation/weft/internal/web/catalog"
 	"github.com/weft-automation/weft/internal/web/console"
@@ -47,18 +48,6 @@ func listen(addr string) (net.Listener, error) {
 		return nil, fmt.Errorf("listen on %q: %w", addr, err)
 	}
 	return listener, nil
-}
-
-// checkFree returns an error if addr cannot be bound.
-func checkFree(addr string) error {
-	if addr == "" {
-		return nil
-	}
-	listener, err := listen(addr)
-	if err != nil {
-		return err
-	}
-	return listener.Close()
 }
 
 func (e endpoint) url() string {
@@ -103,7 +92,7 @@ func (a *App) buildListeners(registry *component.Registry) error {
 			Executions: a.service, Callbacks: a.callbacks, Workflows: a.workflows, Runs: a.runs, Schedules: a.schedules, Hooks: a.hooks, Environment: a.variables, Catalogue: listed, Guard: a.guard,
 			Verifier: a.verifier, Limiter: a.limiter, People: a.people, Keys: keys, Workspaces: workspaces, Audit: a.book,
 			Credits: credits, Console: pages, Open: opened, Proxies: proxies, Memory: memory, ReadyFunc: a.ready,
-			Docs: portal.Handler(listed.All()), Draining: a.draining, Streams: &a.streams, Metrics: a.metrics, Log: a.log,
+			Docs: portal.Handler(listed.All()), Draining: a.draining, BindCursors: a.cfg.bindCursors || cursor.SendBound, Streams: &a.streams, Metrics: a.metrics, Log: a.log,
 		})
 		if err != nil {
 			return err

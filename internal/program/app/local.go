@@ -44,6 +44,23 @@ func (s localServices) hosts() []string {
 	return []string{s.demo, s.chain}
 }
 
+// checkAddress returns an error if the address cannot be bound, or if other machines could reach it
+// although dev.Expose is not set.
+func (dev DevConfig) checkAddress(addr string) error {
+	if addr == "" {
+		return nil
+	}
+	listener, err := listen(addr)
+	if err != nil {
+		return err
+	}
+	defer listener.Close()
+	if at, ok := listener.Addr().(*net.TCPAddr); !dev.Expose && (!ok || !at.IP.IsLoopback()) {
+		return fmt.Errorf("%w, or add --expose", &proxy.ExposedError{Address: addr, Danger: "use this Weft over plain HTTP"})
+	}
+	return nil
+}
+
 // bindProxy binds the address of the signing proxy, before anything is created and before a component
 // can run. An address in use leaves the proxy out.
 func (dev DevConfig) bindProxy(ctx context.Context, local *localServices) (err error) {

@@ -9,7 +9,7 @@ import (
 
 // examples has the lines of the Examples section of each command, without the program's name.
 var examples = map[string]string{
-	"dev":     "dev\ndev --allow-network 127.0.0.0/8 --callback-schedule 0s,1s,5s",
+	"dev":     "dev\ndev --allow-network 127.0.0.0/8 --callback-schedule 0s,1s,5s\ndev --addr 0.0.0.0:8080 --expose",
 	"serve":   "serve --addr 0.0.0.0:8080",
 	"work":    "work --ops-addr 127.0.0.1:9091",
 	"migrate": "migrate --database-url postgres://weft@db/weft",

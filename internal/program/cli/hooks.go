@@ -2,7 +2,9 @@ package cli
 
 import (
 	"errors"
+	"fmt"
 	"net/http"
+	"os"
 	"strings"
 	"unicode/utf8"
 
@@ -47,6 +49,7 @@ type verified struct {
 	Encoding         string `placeholder:"NAME" help:"Encoding of the HMAC, hex or base64 (hex)."`
 	DeliveryHeader   string `name:"delivery-header" placeholder:"HEADER" help:"Header with the ID of a delivery. Deliveries with the same ID or body start one run; without this header each delivery starts a run."`
 	AcceptRepeated   bool   `name:"accept-repeated-bodies" help:"Start a run for a delivery with a new ID even if its body was received before. Anyone who captured a delivery can then send it again with another ID. Needs --delivery-header."`
+	VerifyTokenFile  string `name:"verify-token-file" placeholder:"FILE" help:"File with the token by which the sender verifies the address (hub.verify_token). An empty file removes the token."`
 	StandardWebhooks bool   `name:"standard-webhooks" xor:"scheme" help:"Verify deliveries by Standard Webhooks."`
 }
 
@@ -57,6 +60,9 @@ func (c verified) check() error {
 	}
 	if c.AcceptRepeated && c.DeliveryHeader == "" {
 		return usage("--accept-repeated-bodies needs --delivery-header")
+	}
+	if c.VerifyTokenFile != "" && c.Header == "" && !c.StandardWebhooks {
+		return usage("--verify-token-file needs --header or --standard-webhooks")
 	}
 	return nil
 }
@@ -92,7 +98,9 @@ func (c *hooksCreate) Run(s *session) error {
 		if err != nil {
 			return err
 		}
-		request.Verification = c.verification(&secret)
+		if request.Verification, err = c.verification(&secret); err != nil {
+			return err
+		}
 	}
 	var made api.Hook
 	raw, err := weft.exchange(s, http.MethodPost, hooksPath, request, idempotencyHeader(c.IdempotencyKey), &made)
@@ -124,14 +132,22 @@ func hookSecret(s *session) (string, error) {
 
 // verification returns how deliveries are authenticated, according to the flags. Without a secret,
 // a hook keeps its own.
-func (c verified) verification(secret *string) *api.NewVerification {
+func (c verified) verification(secret *string) (*api.NewVerification, error) {
+	var token *string
+	if c.VerifyTokenFile != "" {
+		raw, err := os.ReadFile(c.VerifyTokenFile)
+		if err != nil {
+			return nil, fmt.Errorf("read the verify token: %w", err)
+		}
+		token = new(withoutLineEnd(raw))
+	}
 	if c.StandardWebhooks {
-		return &api.NewVerification{Scheme: new(api.VerificationSchemeStandardWebhooks), Secret: secret}
+		return &api.NewVerification{Scheme: new(api.VerificationSchemeStandardWebhooks), Secret: secret, VerifyToken: token}, nil
 	}
 	return &api.NewVerification{
-		Secret: secret, Header: optional(c.Header), Prefix: optional(c.Prefix), DeliveryHeader: optional(c.DeliveryHeader),
+		Secret: secret, VerifyToken: token, Header: optional(c.Header), Prefix: optional(c.Prefix), DeliveryHeader: optional(c.DeliveryHeader),
 		Algorithm: optional(api.VerificationAlgorithm(c.Algorithm)), Encoding: optional(api.VerificationEncoding(c.Encoding)), AcceptRepeatedBodies: optional(c.AcceptRepeated),
-	}
+	}, nil
 }
 
 // oneHook is the argument of commands on one hook.
@@ -197,7 +213,10 @@ func (c *hooksUpdate) Run(s *session) error {
 		return usage("nothing to update: set --name, --header or --standard-webhooks")
 	}
 	if verifies {
-		request.Verification = c.verification(secret)
+		var err error
+		if request.Verification, err = c.verification(secret); err != nil {
+			return err
+		}
 	}
 	return c.replace(s, request)
 }

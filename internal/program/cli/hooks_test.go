@@ -3,6 +3,8 @@ package cli_test
 import (
 	"fmt"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -28,10 +30,14 @@ func TestHooksAreCreatedPausedAndDeleted(t *testing.T) {
 	hooks := func(stdin string, args ...string) result {
 		return run(t, s.environ(), stdin, append([]string{"hooks"}, args...)...)
 	}
+	token := filepath.Join(t.TempDir(), "token.txt")
+	if err := os.WriteFile(token, []byte("hush-token\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
 	hooks("hush-hush\n", "create", "pulls", "--header=X-Hub-Signature-256", "--prefix=sha256=", "--algorithm=sha256", "--encoding=hex",
 		"--delivery-header=X-GitHub-Delivery", "--accept-repeated-bodies", "--name=Pulls", "--paused", "--idempotency-key=once").
 		check(t, 0, "/v1/hooks/"+hookID, "deliveries go to "+s.URL+"/v1/hooks/"+hookID+"\n")
-	hooks("hush-hush", "create", workflowID, "--standard-webhooks").check(t, 0, "", "")
+	hooks("hush-hush", "create", workflowID, "--standard-webhooks", "--verify-token-file="+token).check(t, 0, "", "")
 	hooks("not read", "create", workflowID).check(t, 0, "", "")
 	hooks("", "pause", hookID).check(t, 0, "PAUSED\n", "")
 	hooks("", "resume", hookID).check(t, 0, hookID+"\n", "")
@@ -40,7 +46,7 @@ func TestHooksAreCreatedPausedAndDeleted(t *testing.T) {
 	want := []string{
 		"POST " + path + ` {"name":"Pulls","status":"PAUSED","verification":{"acceptRepeatedBodies":true,"algorithm":"sha256","deliveryHeader":"X-GitHub-Delivery","encoding":"hex",` +
 			`"header":"X-Hub-Signature-256","prefix":"sha256=","secret":"hush-hush"},"workflowId":"` + workflowID + `"}`,
-		"POST " + path + ` {"verification":{"scheme":"standardWebhooks","secret":"hush-hush"},"workflowId":"` + workflowID + `"}`,
+		"POST " + path + ` {"verification":{"scheme":"standardWebhooks","secret":"hush-hush","verifyToken":"hush-token"},"workflowId":"` + workflowID + `"}`,
 		"POST " + path + ` {"workflowId":"` + workflowID + `"}`,
 		"GET " + path + "/" + hookID, "PUT " + path + "/" + hookID + ` {"name":"of\u001b[2J X","status":"PAUSED"}`,
 		"GET " + path + "/" + hookID, "PUT " + path + "/" + hookID + ` {"name":"of\u001b[2J X","status":"ACTIVE"}`,
@@ -54,6 +60,7 @@ func TestHooksAreCreatedPausedAndDeleted(t *testing.T) {
 	}
 	for text, got := range map[string]result{
 		"the secret is missing": hooks("", "create", workflowID, "--header=X-Mac"), "not valid UTF-8": hooks("hush\xff", "create", workflowID, "--header=X-Mac"),
+		"verify-token-file needs": hooks("hush-hush", "create", workflowID, "--verify-token-file="+token), "read the verify token": hooks("hush-hush", "create", workflowID, "--header=X", "--verify-token-file="+token+".missing"),
 		"need --header": hooks("hush-hush", "create", workflowID, "--prefix=sha256="), "can't be used together": hooks("hush-hush", "create", workflowID, "--header=X", "--standard-webhooks"),
 		"there is no workflow": hooks("hush-hush", "create", "none", "--header=X-Mac"), "is not a valid ID": hooks("", "pause", "nonsense"),
 	} {

@@ -14,6 +14,7 @@ import (
 type devCommand struct {
 	Addr         string   `default:"127.0.0.1:8080" placeholder:"ADDR" help:"Address of the API (${default})."`
 	OpsAddr      string   `name:"ops-addr" default:"127.0.0.1:9090" placeholder:"ADDR" help:"Address of health and metrics (${default})."`
+	Expose       bool     `help:"Let other machines reach --addr and --ops-addr, over plain HTTP. One client address may then have an eighth of the connections, as in production."`
 	ProxyAddr    string   `name:"proxy-addr" default:"127.0.0.1:8081" placeholder:"ADDR" help:"Loopback address of the proxy that signs requests with the key of weft dev (${default}). Every user of this machine can use it."`
 	NoProxy      bool     `name:"no-proxy" help:"Don't run that proxy."`
 	DataDir      string   `name:"data-dir" default:"${data_dir}" placeholder:"DIR" help:"Data folder (${default})."`
@@ -54,7 +55,7 @@ func (c *devCommand) Run(s *session) error {
 		c.ProxyAddr = ""
 	}
 	return app.Dev(s.ctx, app.DevConfig{
-		Addr: c.Addr, OpsAddr: c.OpsAddr, ProxyAddr: c.ProxyAddr, DataDir: c.DataDir, AllowNetworks: networks, EgressRoots: roots, Schedule: schedule, Chain: c.Chain, Plan: c.Plan,
+		Addr: c.Addr, OpsAddr: c.OpsAddr, Expose: c.Expose, ProxyAddr: c.ProxyAddr, DataDir: c.DataDir, AllowNetworks: networks, EgressRoots: roots, Schedule: schedule, Chain: c.Chain, Plan: c.Plan,
 		DatabaseURL: c.DatabaseURL, Program: s.program, Log: telemetry.NewLogger(line, level), Stdout: s.stdout, Verbose: s.Verbose, Progress: line.step,
 	})
 }

@@ -19,20 +19,24 @@ func TestMT07HookSecretsAreReencrypted(t *testing.T) {
 	if _, err := pool.Exec(t.Context(), "INSERT INTO workflows (workspace_id, id, name) VALUES ($1, $2, 'hooked')", r.workspace, workflow); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := pool.Exec(t.Context(), `INSERT INTO hooks (workspace_id, id, workflow_id, name, status, verification, sealed)
-		VALUES ($1, $2, $3, '', 'ACTIVE', '{}', $4)`, r.workspace, id, workflow, sealed(t, ring(t, old), "secret", hook.SealedAt(r.workspace, id))); err != nil {
+	if _, err := pool.Exec(t.Context(), `INSERT INTO hooks (workspace_id, id, workflow_id, name, status, verification, sealed, sealed_token)
+		VALUES ($1, $2, $3, '', 'ACTIVE', '{}', $4, $5)`, r.workspace, id, workflow, sealed(t, ring(t, old), "secret", hook.SealedAt(r.workspace, id)),
+		sealed(t, ring(t, old), "token", hook.TokenAt(r.workspace, id))); err != nil {
 		t.Fatal(err)
 	}
 	report, err := rotation.Run(t.Context(), pool, ring(t, fresh, old), nil)
-	if err != nil || !report.Done() || report.Sealed != 3 {
+	if err != nil || !report.Done() || report.Sealed != 4 {
 		t.Fatalf("unexpected report %+v (%v)", report, err)
 	}
-	var kept []byte
-	if err := pool.QueryRow(t.Context(), "SELECT sealed FROM hooks").Scan(&kept); err != nil {
+	var kept, token []byte
+	if err := pool.QueryRow(t.Context(), "SELECT sealed, sealed_token FROM hooks").Scan(&kept, &token); err != nil {
 		t.Fatal(err)
 	}
 	if plain, err := ring(t, fresh).Open(kept, hook.SealedAt(r.workspace, id)); err != nil || string(plain) != "secret" {
 		t.Errorf("the secret is %q (%v)", plain, err)
+	}
+	if plain, err := ring(t, fresh).Open(token, hook.TokenAt(r.workspace, id)); err != nil || string(plain) != "token" {
+		t.Errorf("the verify token is %q (%v)", plain, err)
 	}
 	if missing, err := rotation.MissingKeys(t.Context(), pool, ring(t, old)); err != nil || len(missing) != 1 {
 		t.Errorf("missing keys %v (%v)", missing, err)
@@ -61,6 +65,24 @@ func TestMT07OutputKeysAreReencrypted(t *testing.T) {
 		t.Errorf("the output is %s (%v)", plain, err)
 	}
 	if missing, err := rotation.MissingKeys(t.Context(), pool, ring(t, fresh)); err != nil || len(missing) != 0 {
+		t.Errorf("missing keys %v (%v)", missing, err)
+	}
+}
+
+// A key that only verify tokens of hooks are sealed under is missing if the ring lacks it.
+func TestMT07KeysOfVerifyTokensAreNeeded(t *testing.T) {
+	pool := pgtest.DB(t)
+	old, fresh := key("2025", 1), key("2026", 2)
+	workspace, id, workflow := fill(t, pool, ring(t, fresh), 1).workspace, newID(t), newID(t)
+	if _, err := pool.Exec(t.Context(), "INSERT INTO workflows (workspace_id, id, name) VALUES ($1, $2, 'hooked')", workspace, workflow); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pool.Exec(t.Context(), `INSERT INTO hooks (workspace_id, id, workflow_id, name, status, verification, sealed, sealed_token)
+		VALUES ($1, $2, $3, '', 'ACTIVE', '{}', $4, $5)`, workspace, id, workflow, sealed(t, ring(t, fresh), "secret", hook.SealedAt(workspace, id)),
+		sealed(t, ring(t, old), "token", hook.TokenAt(workspace, id))); err != nil {
+		t.Fatal(err)
+	}
+	if missing, err := rotation.MissingKeys(t.Context(), pool, ring(t, fresh)); err != nil || len(missing) != 1 {
 		t.Errorf("missing keys %v (%v)", missing, err)
 	}
 }

@@ -120,7 +120,7 @@ func TestOperationsLinkToFollowUps(t *testing.T) {
 		"getWorkflowRun":           {"streamWorkflowRun", "cancelWorkflowRun", "sendRunSignal", "listRunStages", "listRunEvents", "getWorkflow"},
 		"cancelWorkflowRun":        {"getWorkflowRun", "streamWorkflowRun"},
 		"createSchedule":           {"getSchedule", "getWorkflow"},
-		"createHook":               {"getHook", "receiveHook", "getWorkflow"},
+		"createHook":               {"getHook", "challengeHook", "receiveHook", "getWorkflow"},
 		"receiveHook":              {"getWorkflowRun"},
 		"createSession":            {"getCurrentSession", "deleteCurrentSession", "listWorkspaces"},
 		"createApiKey":             {"rotateApiKey", "revokeApiKey"},

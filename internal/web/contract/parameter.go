@@ -20,10 +20,11 @@ type parameter struct {
 	name, in string
 	schema   *jsonschema.Compiled // nil: any string is valid
 	kind     string               // string, integer or boolean
+	required bool
 }
 
 func newParameter(compiler *jsonschema.Compiler, ref *openapi3.ParameterRef) (parameter, error) {
-	p := parameter{name: ref.Value.Name, in: ref.Value.In, kind: "string"}
+	p := parameter{name: ref.Value.Name, in: ref.Value.In, kind: "string", required: ref.Value.Required}
 	source := ref.Value.Schema.Value
 	for _, kind := range []string{"integer", "boolean"} {
 		if source.Type.Is(kind) {
@@ -111,6 +112,9 @@ func (o *Operation) CheckParameters(path func(name string) string, query url.Val
 func (p parameter) checkAll(values []string) []fault.Detail {
 	switch len(values) {
 	case 0:
+		if p.required {
+			return []fault.Detail{detail([]string{p.in, p.name}, "is required")}
+		}
 		return nil
 	case 1:
 		return p.check(values[0])

@@ -41,7 +41,7 @@ func text(n int) json.RawMessage { return json.RawMessage(`"` + strings.Repeat("
 func serving(t *testing.T, share int64, progress time.Duration) *service {
 	return start(t, func(s *service, _ *http.Server) {
 		s.front.memory = &Memory{unknown: budget.New[netip.Addr](mebi, mebi), known: budget.New[uuid.UUID](100*mebi, share)}
-		s.front.timeouts.progress = progress
+		s.connections.Progress = progress
 		output := text(12 * mebi)
 		s.operations.get = func(context.Context) (api.ComponentExecution, error) {
 			return api.ComponentExecution{Output: output}, nil

@@ -12,6 +12,7 @@ import (
 // ListAPIKeys returns one page of the workspace's keys.
 func (s *Server) ListAPIKeys(ctx context.Context, request api.ListAPIKeysRequestObject) (api.ListAPIKeysResponseObject, error) {
 	keys, err := s.Keys.Page(ctx, callOf(ctx).member.WorkspaceID, limit(request.Params.Limit), value(request.Params.Cursor))
+	keys.NextCursor = s.bind(ctx, keys.NextCursor)
 	return api.ListAPIKeys200JSONResponse(keys), err
 }
 

@@ -28,5 +28,6 @@ func (s *Server) ListCallbackAttempts(ctx context.Context, request api.ListCallb
 	}
 	page, err := s.Callbacks.Attempts(ctx, callOf(ctx).principal.WorkspaceID, request.ExecutionID,
 		limit(request.Params.Limit), value(request.Params.Cursor))
+	page.NextCursor = s.bind(ctx, page.NextCursor)
 	return api.ListCallbackAttempts200JSONResponse(page), err
 }

@@ -10,8 +10,9 @@ import (
 )
 
 // ListComponents returns one page of the catalogue.
-func (s *Server) ListComponents(_ context.Context, request api.ListComponentsRequestObject) (api.ListComponentsResponseObject, error) {
+func (s *Server) ListComponents(ctx context.Context, request api.ListComponentsRequestObject) (api.ListComponentsResponseObject, error) {
 	page, err := s.Catalogue.Page(limit(request.Params.Limit), value(request.Params.Cursor))
+	page.NextCursor = s.bind(ctx, page.NextCursor)
 	return api.ListComponents200JSONResponse(page), err
 }
 

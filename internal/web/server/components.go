@@ -120,6 +120,7 @@ func (s *Server) ListComponentExecutions(ctx context.Context, request api.ListCo
 	page, err := s.Executions.List(ctx, principal.WorkspaceID, execution.ListParams{
 		Limit: limit(request.Params.Limit), Cursor: value(request.Params.Cursor), Keys: visibleKeys(principal),
 	})
+	page.NextCursor = s.bind(ctx, page.NextCursor)
 	return jsonResponse(page), err
 }
 

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"container/list"
 	"context"
 	"errors"
@@ -21,14 +22,16 @@ type Connections struct {
 	Max        int                   // open at the same time
 	PerAddress int                   // open at the same time per client address
 	ExemptFunc func(netip.Addr) bool // reports addresses that PerAddress doesn't apply to, such as proxies; nil: no address
+	Stall      time.Duration         // after which a client that doesn't read a part of a response may be evicted; 0: 2 s
+	Progress   time.Duration         // for the client to read a part of a response; 0: 10 s
 	Metrics    *telemetry.Metrics    // nil: not counted
 	Log        *slog.Logger
 }
 
 // Listener returns the listener that s, made by HTTPServer, serves. It accepts connections within
 // the limits. When an address, or the listener, has reached its limit, the listener evicts the
-// connection that has waited longest for a request or its body. At the limit of an address, this is
-// a connection of the same address. At the limit of the listener, it is a connection of the address
+// connection that has waited longest: for a request, for its body, or for a client that doesn't read
+// the response. At the limit of an address, this is a connection of the same address. At the limit of the listener, it is a connection of the address
 // with the most connections, or of the same address if no address has more. An address never
 // displaces a connection of an address that has fewer. If no connection is waiting, the new
 // connection is closed.
@@ -39,14 +42,15 @@ type Connections struct {
 // first byte.
 func Listener(inner net.Listener, s *http.Server, limits Connections) net.Listener {
 	l := &boundedListener{Listener: inner, limits: limits, idle: s.IdleTimeout, header: s.ReadHeaderTimeout, sources: make(map[netip.Addr]*source)}
+	l.limits.Stall, l.limits.Progress = cmp.Or(limits.Stall, 2*time.Second), cmp.Or(limits.Progress, 10*time.Second)
 	s.ConnState = func(c net.Conn, state http.ConnState) {
 		counted, ok := c.(*countedConn)
 		switch {
 		case !ok:
 		case state == http.StateIdle:
-			l.setWaiting(counted, true)
+			l.setWaiting(counted, forRequest, true)
 		case state == http.StateActive || state == http.StateHijacked:
-			l.setWaiting(counted, false)
+			l.setWaiting(counted, forRequest, false)
 		}
 	}
 	s.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
@@ -73,7 +77,7 @@ type source struct {
 	address netip.Addr
 	exempt  bool
 	open    int
-	waiting list.List // of *countedConn that haven't received a whole request, the longest wait first
+	waiting list.List // of *countedConn that wait for their client, the longest wait first
 }
 
 // weight returns the number of connections that count against the address. The address with the
@@ -117,7 +121,7 @@ func (l *boundedListener) admit(tcp *net.TCPConn) *countedConn {
 	l.sources[s.address] = s
 	s.open++
 	l.open++
-	c := &countedConn{TCPConn: tcp, listener: l, source: s}
+	c := &countedConn{TCPConn: tcp, listener: l, source: s, waits: forRequest}
 	c.wait = s.waiting.PushBack(c)
 	return c
 }
@@ -152,13 +156,17 @@ func (l *boundedListener) largest(atLeast int) *source {
 	return found
 }
 
-// evict closes the connection of s that waits longest. It reports false if none waits.
+// evict closes the connection of s that waits longest. It reports false if none waits. The kernel
+// discards the data of a response that the client doesn't read.
 func (l *boundedListener) evict(s *source) bool {
 	if s == nil || s.waiting.Len() == 0 {
 		return false
 	}
 	c, _ := s.waiting.Front().Value.(*countedConn)
 	l.forget(c)
+	if c.waits&forReader != 0 {
+		_ = c.SetLinger(0)
+	}
 	_ = c.TCPConn.Close()
 	l.note("evicted")
 	return true
@@ -184,13 +192,24 @@ func (l *boundedListener) stopWait(c *countedConn) {
 	}
 }
 
-// setWaiting records whether a connection waits for a request or its body.
-func (l *boundedListener) setWaiting(c *countedConn, waits bool) {
+// wait is what a connection waits for.
+type wait uint8
+
+const (
+	forRequest wait = 1 << iota // or its body
+	forReader                   // a client that doesn't read the response
+)
+
+// setWaiting records whether a connection waits for its client in this way.
+func (l *boundedListener) setWaiting(c *countedConn, what wait, waits bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if c.waits &^= what; waits {
+		c.waits |= what
+	}
 	switch {
 	case c.gone:
-	case !waits:
+	case c.waits == 0:
 		l.stopWait(c)
 	case c.wait == nil:
 		c.wait = c.source.waiting.PushBack(c)
@@ -204,7 +223,7 @@ type connectionKey struct{}
 // does nothing for a request before its body has arrived, so the connection can make room.
 func waitsForBody(ctx context.Context, waits bool) {
 	if c, ok := ctx.Value(connectionKey{}).(*countedConn); ok {
-		c.listener.setWaiting(c, waits)
+		c.listener.setWaiting(c, forRequest, waits)
 	}
 }
 
@@ -241,9 +260,11 @@ type countedConn struct {
 	*net.TCPConn
 	listener *boundedListener
 	source   *source
-	wait     *list.Element // nil while it has a whole request
+	waits    wait
+	wait     *list.Element // nil if waits is 0
 	gone     bool
-	used     bool // net/http reads with one goroutine at a time
+	used     bool      // net/http reads with one goroutine at a time
+	writeBy  time.Time // write deadline that net/http or a handler set; zero: no deadline
 }
 
 // Unwrap returns the TCP connection. A stream (sse.Wrapped) writes to it, but closes the
@@ -258,14 +279,53 @@ func (c *countedConn) Close() error {
 	return c.TCPConn.Close()
 }
 
-// Write writes to the connection. After a write timeout, it has the kernel discard unsent data
-// on close. Otherwise the kernel would hold the data for minutes.
-func (c *countedConn) Write(p []byte) (int, error) {
-	n, err := c.TCPConn.Write(p)
+// SetWriteDeadline sets the deadline of all writes together. Each part also has its own deadline.
+// net/http and handlers set the deadline and write with one goroutine at a time.
+func (c *countedConn) SetWriteDeadline(by time.Time) error {
+	c.writeBy = by
+	return nil
+}
+
+// partSize is how many bytes of a response the client must read within Connections.Progress.
+const partSize = 64 << 10
+
+// Write writes to the connection, in parts. It fails if the client doesn't read a part in time.
+// After such a timeout, it has the kernel discard unsent data on close. Otherwise the kernel would
+// hold the data for minutes.
+func (c *countedConn) Write(p []byte) (sent int, err error) {
+	for len(p) > 0 && err == nil {
+		var n int
+		n, err = c.writePart(p[:min(len(p), partSize)])
+		sent, p = sent+n, p[n:]
+	}
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		_ = c.SetLinger(0)
 	}
-	return n, err
+	return sent, err
+}
+
+// writePart writes one part. While the client doesn't read it, the connection can be evicted.
+func (c *countedConn) writePart(part []byte) (int, error) {
+	limits, started := c.listener.limits, time.Now()
+	n, err := c.writeUntil(part, started.Add(min(limits.Stall, limits.Progress)))
+	if !errors.Is(err, os.ErrDeadlineExceeded) {
+		return n, err
+	}
+	c.listener.setWaiting(c, forReader, true)
+	defer c.listener.setWaiting(c, forReader, false)
+	rest, err := c.writeUntil(part[n:], started.Add(limits.Progress))
+	return n + rest, err
+}
+
+// writeUntil writes until by, or until the deadline of all writes if it is earlier.
+func (c *countedConn) writeUntil(p []byte, by time.Time) (int, error) {
+	if !c.writeBy.IsZero() && c.writeBy.Before(by) {
+		by = c.writeBy
+	}
+	if err := c.TCPConn.SetWriteDeadline(by); err != nil {
+		return 0, err
+	}
+	return c.TCPConn.Write(p)
 }
 
 // Read reads from the connection. It sets the deadlines of the first request: the idle timeout

@@ -11,6 +11,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/account/auth"
@@ -196,5 +197,92 @@ func TestOpenStreamsCountAsConnections(t *testing.T) {
 	waittest.Until(t, "the stream is counted no more", func() bool { return s.connected() == 0 })
 	if cut(t, s.dialFrom(t, "127.0.0.2")) {
 		t.Error("a connection after the stream was not accepted")
+	}
+}
+
+// stalled returns how many connections of an address have a client that doesn't read the response.
+func (s *service) stalled(address string) (count int) {
+	l := s.Listener.(*boundedListener)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if from := l.sources[netip.MustParseAddr(address)]; from != nil {
+		for e := from.waiting.Front(); e != nil; e = e.Next() {
+			if e.Value.(*countedConn).waits&forReader != 0 {
+				count++
+			}
+		}
+	}
+	return count
+}
+
+// pipeline fills a connection with requests for a large record and doesn't read the responses.
+func (s *service) pipeline(t *testing.T, address string) net.Conn {
+	t.Helper()
+	conn := s.dialFrom(t, address)
+	_, _ = io.WriteString(conn, strings.Repeat("GET "+getPath+" HTTP/1.1\r\nHost: a\r\n"+withKey+"\r\n", 100))
+	return conn
+}
+
+// largeRecord makes the service respond with a record that exceeds the socket buffers.
+func largeRecord(s *service) {
+	output := text(12 * mebi)
+	s.front.memory = NewMemory(1 << 30)
+	s.operations.get = func(context.Context) (api.ComponentExecution, error) {
+		return api.ComponentExecution{Output: output}, nil
+	}
+}
+
+func TestResponsesWithoutProgressMakeRoom(t *testing.T) {
+	s := bounded(t, Connections{Max: 3, PerAddress: 3, Stall: time.Millisecond, Progress: time.Hour}, largeRecord)
+	var unread []net.Conn
+	for i := range 3 {
+		unread = append(unread, s.pipeline(t, "127.0.0.2"))
+		waittest.Until(t, "the client to stall the response", func() bool { return s.stalled("127.0.0.2") == i+1 })
+	}
+	if cut(t, s.dialFrom(t, "127.0.0.3")) {
+		t.Error("new connection was not served")
+	}
+	if got := s.stalled("127.0.0.2"); got != 2 {
+		t.Errorf("%d stalled connections are open, want 2", got)
+	}
+	if _, err := io.Copy(io.Discard, unread[0]); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("the connection that stalled first is still open: %v", err)
+	}
+}
+
+func TestResponsesInProgressAreNotDisplaced(t *testing.T) {
+	s := bounded(t, Connections{Max: 2, PerAddress: 2, Stall: time.Hour, Progress: time.Hour}, largeRecord)
+	var slow []net.Conn
+	for range 2 {
+		conn := s.pipeline(t, "127.0.0.2")
+		if _, err := io.ReadFull(conn, make([]byte, 1)); err != nil {
+			t.Fatal(err)
+		}
+		slow = append(slow, conn)
+	}
+	if !cut(t, s.dialFrom(t, "127.0.0.3")) {
+		t.Error("a new connection displaced a response that made progress")
+	}
+	for _, conn := range slow {
+		if _, err := io.CopyN(io.Discard, conn, 12*mebi); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// The write timeout of net/http starts again with each request, so it doesn't end a pipeline of
+// small responses that nobody reads.
+func TestUnreadSmallResponsesAreDisconnected(t *testing.T) {
+	s := start(t, func(s *service, config *http.Server) {
+		config.WriteTimeout = time.Hour
+		s.connections.Progress = 50 * time.Millisecond
+	})
+	conn := s.dial(t)
+	for requests := strings.Repeat(health, 1000); ; {
+		if _, err := io.WriteString(conn, requests); errors.Is(err, os.ErrDeadlineExceeded) {
+			t.Fatal("the connection is still open")
+		} else if err != nil {
+			return
+		}
 	}
 }

@@ -50,6 +50,7 @@ func (s *Server) ListLedger(ctx context.Context, request api.ListLedgerRequestOb
 	}
 	if callOf(ctx).media != ledgerFileMedia {
 		page, err := s.Credits.Page(ctx, statement, limit(request.Params.Limit), value(request.Params.Cursor))
+		page.NextCursor = s.bind(ctx, page.NextCursor)
 		return api.ListLedger200JSONResponse(page), err
 	}
 	file, err := s.Credits.File(ctx, statement)

@@ -17,6 +17,7 @@ func setParams(workspaceID uuid.UUID, name string, body *api.SetEnvironmentVaria
 // ListEnvironmentVariables returns one page of the variables of the key's workspace.
 func (s *Server) ListEnvironmentVariables(ctx context.Context, request api.ListEnvironmentVariablesRequestObject) (api.ListEnvironmentVariablesResponseObject, error) {
 	page, err := s.Environment.List(ctx, callOf(ctx).principal.WorkspaceID, limit(request.Params.Limit), value(request.Params.Cursor))
+	page.NextCursor = s.bind(ctx, page.NextCursor)
 	return api.ListEnvironmentVariables200JSONResponse(page), err
 }
 
@@ -35,6 +36,7 @@ func (s *Server) DeleteEnvironmentVariable(ctx context.Context, request api.Dele
 // ListWorkspaceEnvironmentVariables returns one page of the variables, to a member.
 func (s *Server) ListWorkspaceEnvironmentVariables(ctx context.Context, request api.ListWorkspaceEnvironmentVariablesRequestObject) (api.ListWorkspaceEnvironmentVariablesResponseObject, error) {
 	page, err := s.Environment.List(ctx, callOf(ctx).member.WorkspaceID, limit(request.Params.Limit), value(request.Params.Cursor))
+	page.NextCursor = s.bind(ctx, page.NextCursor)
 	return api.ListWorkspaceEnvironmentVariables200JSONResponse(page), err
 }
 

@@ -56,11 +56,9 @@ type front struct {
 type timeouts struct {
 	body    time.Duration // to receive the body
 	handler time.Duration // to respond, except streams
-
-	progress time.Duration // for each progressPart of a large response
 }
 
-var defaultTimeouts = timeouts{body: 10 * time.Second, handler: 30 * time.Second, progress: 10 * time.Second}
+var defaultTimeouts = timeouts{body: 10 * time.Second, handler: 30 * time.Second}
 
 // mount registers the operations, each behind the checks of admit, and the pages.
 func (f *front) mount(operations api.StrictServerInterface, docs *http.ServeMux) {
@@ -142,10 +140,7 @@ func (m operationMux) HandleFunc(pattern string, handler func(http.ResponseWrite
 func (f *front) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	began := time.Now()
 	call := &call{id: protocol.RequestID(r.Header), head: r.Method == http.MethodHead, hold: f.memory.hold(f.proxies.Client(r.RemoteAddr, r.Header))}
-	answer := &answer{
-		ResponseWriter: w, hold: call.hold, final: r.Method != http.MethodGet && r.Method != http.MethodHead,
-		progress: f.timeouts.progress, deadline: began.Add(writeTimeout),
-	}
+	answer := &answer{ResponseWriter: w, hold: call.hold, final: r.Method != http.MethodGet && r.Method != http.MethodHead}
 	ctx := telemetry.WithRequest(telemetry.FromHeader(r.Context(), r.Header), call.id)
 	ctx, span := telemetry.StartSpan(ctx, r.Method)
 	r = r.WithContext(context.WithValue(ctx, callKey{}, call))

@@ -30,6 +30,7 @@ func (s *Server) ListHooks(ctx context.Context, request api.ListHooksRequestObje
 		return nil, err
 	}
 	page, err := s.Hooks.List(ctx, callOf(ctx).principal.WorkspaceID, p)
+	page.NextCursor = s.bind(ctx, page.NextCursor)
 	return jsonResponse(page), err
 }
 
@@ -64,10 +65,7 @@ func (s *Server) ReceiveHook(ctx context.Context, request api.ReceiveHookRequest
 	}
 	started, err := s.Hooks.Receive(ctx, hook.Delivery{
 		HookID: request.HookID, Client: call.visit.client, Header: call.header, Body: body, Traceparent: telemetry.Traceparent(ctx),
-		Admit: func(ctx context.Context, workspaceID uuid.UUID) error {
-			telemetry.Identify(ctx, workspaceID, uuid.Nil)
-			return limitError(s.Limiter.Take(ctx, workspaceID, 1))
-		},
+		Admit: s.admitDelivery,
 	})
 	if err != nil {
 		return nil, err
@@ -75,4 +73,16 @@ func (s *Server) ReceiveHook(ctx context.Context, request api.ReceiveHookRequest
 	telemetry.Concerns(ctx, started.RunID)
 	result := api.DeliveryResult{RunID: started.RunID, JobID: strconv.FormatInt(started.JobID, 10)}
 	return jsonResponse(result).replayed(started.Replayed), nil
+}
+
+// admitDelivery charges a verified request to a hook to its workspace.
+func (s *Server) admitDelivery(ctx context.Context, workspaceID uuid.UUID) error {
+	telemetry.Identify(ctx, workspaceID, uuid.Nil)
+	return limitError(s.Limiter.Take(ctx, workspaceID, 1))
+}
+
+// ChallengeHook returns the challenge of a sender that verifies the address of a hook.
+func (s *Server) ChallengeHook(ctx context.Context, request api.ChallengeHookRequestObject) (api.ChallengeHookResponseObject, error) {
+	err := s.Hooks.Challenge(ctx, hook.Delivery{HookID: request.HookID, Client: callOf(ctx).hold.client, Admit: s.admitDelivery}, request.Params.HubVerifyToken)
+	return textResponse("text/plain; charset=utf-8", []byte(request.Params.HubChallenge)), err
 }

@@ -15,6 +15,7 @@ func page(size *api.Limit, cursor *api.Cursor) person.Page {
 // ListMembers returns one page of the members.
 func (s *Server) ListMembers(ctx context.Context, request api.ListMembersRequestObject) (api.ListMembersResponseObject, error) {
 	members, err := s.People.Members(ctx, callOf(ctx).member.WorkspaceID, page(request.Params.Limit, request.Params.Cursor))
+	members.NextCursor = s.bind(ctx, members.NextCursor)
 	return api.ListMembers200JSONResponse(members), err
 }
 
@@ -33,6 +34,7 @@ func (s *Server) RemoveMember(ctx context.Context, request api.RemoveMemberReque
 // ListInvitations returns one page of the invitations.
 func (s *Server) ListInvitations(ctx context.Context, request api.ListInvitationsRequestObject) (api.ListInvitationsResponseObject, error) {
 	invitations, err := s.People.Invitations(ctx, callOf(ctx).member.WorkspaceID, page(request.Params.Limit, request.Params.Cursor))
+	invitations.NextCursor = s.bind(ctx, invitations.NextCursor)
 	return api.ListInvitations200JSONResponse(invitations), err
 }
 

@@ -1,11 +1,14 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"net/url"
 	"slices"
 	"time"
+
+	"github.com/google/uuid"
 
 	"github.com/weft-automation/weft/internal/account/billing"
 	"github.com/weft-automation/weft/internal/kit/cursor"
@@ -24,7 +27,7 @@ func checkParameters(r *http.Request, operation *contract.Operation, query url.V
 		}
 		switch name {
 		case "cursor":
-			err = contract.Together(err, checkCursor(operation.ID, query.Get(name)))
+			err = contract.Together(err, checkCursor(operation.ID, callOf(r.Context()).owner(), query.Get(name)))
 		case "from":
 			if !faulty(err, "/query/to") {
 				err = contract.Together(err, billing.CheckDays(day(query, "from"), day(query, "to")))
@@ -43,14 +46,28 @@ var positions = map[string]int{
 	"listWorkspaces": 16,
 }
 
-// checkCursor returns INVALID_INPUT if text is not a cursor of the list that the operation returns.
-func checkCursor(operation, text string) (err error) {
+// checkCursor returns INVALID_INPUT if text is not a cursor of the owner's list that the operation
+// returns.
+func checkCursor(operation string, ownerID uuid.UUID, text string) error {
+	if err := cursor.NewScope(operation, ownerID).Check(text); err != nil {
+		return err
+	}
+	var err error
 	if operation == "listComponents" {
 		_, err = cursor.DecodeName(text)
 	} else {
 		_, err = cursor.Decode(text, positions[operation])
 	}
 	return err
+}
+
+// bind returns the cursor of the next page, bound to the list and its owner if BindCursors is set.
+func (s *Server) bind(ctx context.Context, next *string) *string {
+	if next == nil || !s.BindCursors {
+		return next
+	}
+	call := callOf(ctx)
+	return cursor.NewScope(call.operation.ID, call.owner()).Bind(*next)
 }
 
 // faulty reports whether err has a fault at the pointer.

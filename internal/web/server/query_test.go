@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/uuid"
+
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/kit/cursor"
 	"github.com/weft-automation/weft/internal/kit/fault"
@@ -30,7 +32,7 @@ func TestAllFaultsOfAQueryAreReportedTogether(t *testing.T) {
 	}
 	pairs := 0
 	for _, o := range document.Operations {
-		r := httptest.NewRequestWithContext(t.Context(), o.Method, "/", nil)
+		r := httptest.NewRequestWithContext(context.WithValue(t.Context(), callKey{}, &call{}), o.Method, "/", nil)
 		for parameter := range strings.SplitSeq(o.Path, "/") {
 			r.SetPathValue(strings.Trim(parameter, "{}"), executionID)
 		}
@@ -73,7 +75,7 @@ func TestEveryListChecksItsCursor(t *testing.T) {
 		if !slices.Contains(o.Parameters(), "cursor") {
 			continue
 		}
-		if checkCursor(o.ID, *cursor.Encode(nil)) == nil {
+		if checkCursor(o.ID, uuid.Max, *cursor.Encode(nil)) == nil {
 			t.Errorf("%s: accepted a cursor without a position", o.ID)
 		}
 	}

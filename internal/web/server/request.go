@@ -54,6 +54,15 @@ func (c *call) workspaceID() uuid.UUID {
 	return c.member.WorkspaceID
 }
 
+// owner returns the owner of the lists that the caller sees: the workspace, or the person for the
+// list of their workspaces.
+func (c *call) owner() uuid.UUID {
+	if id := c.workspaceID(); id != uuid.Nil {
+		return id
+	}
+	return c.member.ID
+}
+
 // actor returns the authenticated caller for the audit log, or the zero Actor.
 func (c *call) actor() audit.Actor {
 	switch {

@@ -80,6 +80,7 @@ func (r response) VisitListHooksResponse(w http.ResponseWriter) error           
 func (r response) VisitGetHookResponse(w http.ResponseWriter) error                  { return r(w) }
 func (r response) VisitReplaceHookResponse(w http.ResponseWriter) error              { return r(w) }
 func (r response) VisitDeleteHookResponse(w http.ResponseWriter) error               { return r(w) }
+func (r response) VisitChallengeHookResponse(w http.ResponseWriter) error            { return r(w) }
 func (r response) VisitReceiveHookResponse(w http.ResponseWriter) error              { return r(w) }
 func (r response) VisitAcceptInvitationResponse(w http.ResponseWriter) error         { return r(w) }
 func (r response) VisitTriggerWorkflowResponse(w http.ResponseWriter) error          { return r(w) }

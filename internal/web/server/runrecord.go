@@ -54,8 +54,9 @@ func (a wholeRun) write(w http.ResponseWriter) error {
 		return err
 	}
 	if answer, ok := w.(*answer); ok {
-		answer.window, answer.deadline = recordWindow, time.Time{}
+		answer.window = recordWindow
 	}
+	_ = http.NewResponseController(w).SetWriteDeadline(time.Time{}) // each part still has its own; only test recorders don't support it
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(a.ctx), recordTimeout)
 	defer cancel()
 	out := bufio.NewWriterSize(w, uncounted)

@@ -97,6 +97,7 @@ func (s *Server) ListWorkflowRuns(ctx context.Context, request api.ListWorkflowR
 		p.Status = new(string(*request.Params.Status))
 	}
 	page, err := s.Runs.List(ctx, callOf(ctx).principal.WorkspaceID, p)
+	page.NextCursor = s.bind(ctx, page.NextCursor)
 	return jsonResponse(page), err
 }
 
@@ -153,6 +154,7 @@ func afterOf(p api.StreamWorkflowRunParams) *int64 {
 func (s *Server) ListRunStages(ctx context.Context, request api.ListRunStagesRequestObject) (api.ListRunStagesResponseObject, error) {
 	page, err := s.Runs.StagePage(ctx, runKey(ctx, request.RunID), callOf(ctx).principal,
 		run.ListParams{Limit: limit(request.Params.Limit), Cursor: value(request.Params.Cursor)})
+	page.NextCursor = s.bind(ctx, page.NextCursor)
 	return jsonResponse(page), err
 }
 
@@ -160,6 +162,7 @@ func (s *Server) ListRunStages(ctx context.Context, request api.ListRunStagesReq
 func (s *Server) ListRunEvents(ctx context.Context, request api.ListRunEventsRequestObject) (api.ListRunEventsResponseObject, error) {
 	page, err := s.Runs.EventPage(ctx, runKey(ctx, request.RunID), callOf(ctx).principal,
 		run.ListParams{Limit: limit(request.Params.Limit), Cursor: value(request.Params.Cursor)}, value(request.Params.After))
+	page.NextCursor = s.bind(ctx, page.NextCursor)
 	return jsonResponse(page), err
 }
 

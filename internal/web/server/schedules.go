@@ -29,6 +29,7 @@ func (s *Server) ListSchedules(ctx context.Context, request api.ListSchedulesReq
 		return nil, err
 	}
 	page, err := s.Schedules.List(ctx, callOf(ctx).principal.WorkspaceID, p)
+	page.NextCursor = s.bind(ctx, page.NextCursor)
 	return jsonResponse(page), err
 }
 

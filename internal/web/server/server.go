@@ -60,6 +60,7 @@ type Deps struct {
 	Open        http.Handler                  // GET /open of weft dev; nil: not served
 	Docs        *http.ServeMux                // GET /docs, the pages below it, and /llms.txt; nil: not served
 	Draining    <-chan struct{}               // open streams end once it is closed; nil: never
+	BindCursors bool                          // lists send bound cursors (cursor.SendBound)
 	Streams     *sync.WaitGroup               // counts open streams, because http.Server.Shutdown does not wait for them
 	Metrics     *telemetry.Metrics
 	Log         *slog.Logger

@@ -30,6 +30,7 @@ func (s *Server) ListWorkflows(ctx context.Context, request api.ListWorkflowsReq
 	page, err := s.Workflows.List(ctx, callOf(ctx).principal.WorkspaceID, workflow.ListParams{
 		Limit: limit(request.Params.Limit), Cursor: value(request.Params.Cursor), Status: value(request.Params.Status),
 	})
+	page.NextCursor = s.bind(ctx, page.NextCursor)
 	return api.ListWorkflows200JSONResponse(page), err
 }
 

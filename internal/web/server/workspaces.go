@@ -9,6 +9,7 @@ import (
 // ListWorkspaces returns one page of the signed-in person's workspaces.
 func (s *Server) ListWorkspaces(ctx context.Context, request api.ListWorkspacesRequestObject) (api.ListWorkspacesResponseObject, error) {
 	page, err := s.Workspaces.ListOf(ctx, callOf(ctx).member.ID, limit(request.Params.Limit), value(request.Params.Cursor))
+	page.NextCursor = s.bind(ctx, page.NextCursor)
 	return api.ListWorkspaces200JSONResponse(page), err
 }
 

@@ -78,6 +78,11 @@ func SealedAt(workspaceID, id uuid.UUID) seal.AAD {
 	return seal.AAD{WorkspaceID: workspaceID, Table: "hooks", Row: id.String(), Field: "sealed"}
 }
 
+// TokenAt returns the place that the sealed verify token of a hook is bound to.
+func TokenAt(workspaceID, id uuid.UUID) seal.AAD {
+	return seal.AAD{WorkspaceID: workspaceID, Table: "hooks", Row: id.String(), Field: "sealed_token"}
+}
+
 // read returns a hook. It returns NOT_FOUND if the ID is unknown or belongs to another workspace.
 func (s *Service) read(ctx context.Context, conn postgres.DB, key notify.Key) (api.Hook, error) {
 	row, err := db.New().HookGet(ctx, conn, db.HookGetParams{WorkspaceID: key.WorkspaceID, ID: key.ID})
@@ -128,6 +133,9 @@ func apiRecord(row db.HookGetRow) (api.Hook, error) {
 	}
 	if err := json.Unmarshal(row.Verification, &shown.Verification); err != nil {
 		return shown, fmt.Errorf("decode the hook's verification settings: %w", err)
+	}
+	if row.HasToken {
+		shown.Verification.HasVerifyToken = new(true)
 	}
 	return shown, nil
 }

@@ -41,20 +41,9 @@ type Delivery struct {
 // invalid signature, the error of Admit, INVALID_INPUT for an invalid body, CONFLICT for a paused
 // hook, and the errors of run.Service.Trigger.
 func (s *Service) Receive(ctx context.Context, d Delivery) (run.Triggered, error) {
-	source := throttle.Subscriber(d.Client)
-	if wait := s.failures.Wait(source); wait > 0 {
-		return run.Triggered{}, &fault.Error{
-			Code: fault.RateLimited, Reason: "failed_authentications", RetryAfter: wait,
-			Message: "Too many failed authentications from this address.",
-		}
-	}
-	row, err := db.New().HookGetByID(ctx, s.System, d.HookID)
-	if postgres.NotFound(err) {
-		s.failures.Count(source)
-		return run.Triggered{}, errNotFound
-	}
+	source, row, err := s.find(ctx, d)
 	if err != nil {
-		return run.Triggered{}, fmt.Errorf("find hook: %w", err)
+		return run.Triggered{}, err
 	}
 	key := notify.Key{WorkspaceID: row.WorkspaceID, ID: d.HookID}
 	var v api.Verification
@@ -80,6 +69,27 @@ func (s *Service) Receive(ctx context.Context, d Delivery) (run.Triggered, error
 	triggered, err := s.startRun(ctx, key, row, v, d)
 	s.recordOutcome(ctx, key, triggered, err)
 	return triggered, err
+}
+
+// find returns the hook of a request, and the client address that failures count against. It returns
+// RATE_LIMITED for an address with too many failures, and NOT_FOUND.
+func (s *Service) find(ctx context.Context, d Delivery) (netip.Addr, db.HookGetByIDRow, error) {
+	source := throttle.Subscriber(d.Client)
+	if wait := s.failures.Wait(source); wait > 0 {
+		return source, db.HookGetByIDRow{}, &fault.Error{
+			Code: fault.RateLimited, Reason: "failed_authentications", RetryAfter: wait,
+			Message: "Too many failed authentications from this address.",
+		}
+	}
+	row, err := db.New().HookGetByID(ctx, s.System, d.HookID)
+	if postgres.NotFound(err) {
+		s.failures.Count(source)
+		return source, row, errNotFound
+	}
+	if err != nil {
+		return source, row, fmt.Errorf("find hook: %w", err)
+	}
+	return source, row, nil
 }
 
 // errInvalidSignature does not say which check failed, so that the error does not help an

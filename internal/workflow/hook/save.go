@@ -106,7 +106,11 @@ func (s *Service) createTx(ctx context.Context, tx pgx.Tx, id uuid.UUID, p Creat
 	row := db.HookInsertParams{
 		WorkspaceID: p.WorkspaceID, ID: id, WorkflowID: p.WorkflowID, Name: p.Draft.Name, Status: cmp.Or(p.Draft.Status, active),
 	}
-	if row.Verification, row.Sealed, err = s.encode(notify.Key{WorkspaceID: p.WorkspaceID, ID: id}, checked, secret); err != nil {
+	key := notify.Key{WorkspaceID: p.WorkspaceID, ID: id}
+	if row.Verification, row.Sealed, err = s.encode(key, checked, secret); err != nil {
+		return nil, err
+	}
+	if row.SealedToken, err = s.sealToken(key, requested.VerifyToken, nil); err != nil {
 		return nil, err
 	}
 	if err := db.New().HookInsert(ctx, tx, row); err != nil {
@@ -173,8 +177,8 @@ func (s *Service) secret(key notify.Key, sealed []byte) (string, error) {
 	return string(plain), nil
 }
 
-// Replace replaces the content of a hook. A draft without a verification or secret keeps the
-// current one. It returns NOT_FOUND, and INVALID_INPUT for an invalid verification.
+// Replace replaces the content of a hook. A draft without a verification, secret or verify token
+// keeps the current one. It returns NOT_FOUND, and INVALID_INPUT for an invalid verification.
 func (s *Service) Replace(ctx context.Context, key notify.Key, d Draft) (replaced api.Hook, err error) {
 	err = postgres.BeginFunc(ctx, s.API, func(tx pgx.Tx) (err error) {
 		warnings, err := s.replaceTx(ctx, tx, key, d)
@@ -198,7 +202,7 @@ func (s *Service) replaceTx(ctx context.Context, tx pgx.Tx, key notify.Key, d Dr
 	warnings = []api.HookWarning{}
 	row := db.HookUpdateParams{
 		WorkspaceID: key.WorkspaceID, ID: key.ID, Name: d.Name, Status: cmp.Or(d.Status, present.Status),
-		Verification: present.Verification, Sealed: present.Sealed,
+		Verification: present.Verification, Sealed: present.Sealed, SealedToken: present.SealedToken,
 	}
 	if d.Verification != nil {
 		kept, err := s.secret(key, present.Sealed)
@@ -214,6 +218,9 @@ func (s *Service) replaceTx(ctx context.Context, tx pgx.Tx, key notify.Key, d Dr
 			return nil, err
 		}
 		if row.Verification, row.Sealed, err = s.encode(key, checked, secret); err != nil {
+			return nil, err
+		}
+		if row.SealedToken, err = s.sealToken(key, d.Verification.VerifyToken, present.SealedToken); err != nil {
 			return nil, err
 		}
 		warnings = warningsOf(checked, secret)

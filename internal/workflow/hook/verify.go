@@ -39,6 +39,9 @@ func check(requested *api.NewVerification, current string, scheme api.Verificati
 	case envref.In(secret):
 		return v, "", fault.InvalidAt("/verification/secret", "must not contain an environment variable, which only runs can use")
 	}
+	if requested.VerifyToken != nil && envref.In(*requested.VerifyToken) {
+		return v, "", fault.InvalidAt("/verification/verifyToken", "must not contain an environment variable, which only runs can use")
+	}
 	if requested.Scheme != nil && *requested.Scheme == api.VerificationSchemeStandardWebhooks {
 		if err := signature.CheckSecret(secret); err != nil && (requested.Secret != nil || scheme != *requested.Scheme) {
 			return v, "", fault.InvalidAt("/verification/secret", "%s", err)

@@ -121,3 +121,21 @@ func TestLargeRunsKeepMemoryFlat(t *testing.T) {
 	}
 	b.balanced(t)
 }
+
+// A fold that computes large outputs leaves the rest to the next fold: several folds run at once, and
+// each needs a multiple of its outputs in memory.
+func TestFoldsOfLargeOutputsStaySmall(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	n := b.start(t, options{slots: 4, sweep: time.Second})
+	key := n.trigger(t, run.TriggerParams{WorkflowID: n.draw(t, `[{"id":"l","module":"FOR_EACH","input":{"items":[1,2,3,4,5,6,7,8]}},
+		{"id":"x","module":"TRANSFORM","config":{"expression":"repeat(\"a\", 900000)"}}]`, `[{"id":"1","from":"l","to":"x","port":"each"}]`, "")})
+	if got, stages := n.end(t, key); got.Status != status.RunCompleted || len(stages) != 9 {
+		t.Fatalf("it ended %s %s with %d stages", got.Status, got.Error, len(stages))
+	}
+	const most = 5_200_000 // 4 MiB and the output that exceeds them
+	if of := b.number(t, `SELECT max(bytes) FROM (SELECT sum(octet_length(output::text)) AS bytes FROM run_stages
+		WHERE run_id = $1 AND component_id = 'x' GROUP BY created_at) AS folds`, key.ID); of > most {
+		t.Errorf("a fold stored outputs of %d bytes", of)
+	}
+}

@@ -83,7 +83,8 @@ var onWebhook = &module{
 				"algorithm": {"type": "string", "enum": ["sha256", "sha512"], "default": "sha256", "description": "The hash function."},
 				"encoding": {"type": "string", "enum": ["hex", "base64"], "default": "hex", "description": "The encoding of the signature."},
 				"deliveryHeader": {"type": "string", "pattern": "^[A-Za-z0-9-]{1,64}$", "description": "The header with the ID of a delivery. Deliveries with the same ID start only one run. With hmac, deliveries with the same body also start only one run."},
-				"acceptRepeatedBodies": {"type": "boolean", "default": false, "description": "Whether a delivery with a new ID and a known body starts a run. Requires deliveryHeader. Anyone who captures a delivery can then replay it."}
+				"acceptRepeatedBodies": {"type": "boolean", "default": false, "description": "Whether a delivery with a new ID and a known body starts a run. Requires deliveryHeader. Anyone who captures a delivery can then replay it."},
+				"verifyToken": {"type": "string", "maxLength": 256, "pattern": "^[^\\x00-\\x1f\\x7f]*$", "x-secret": true, "description": "The token with which the sender verifies the address by a GET request."}
 			}, "examples": [{"secret": "correct-horse-battery", "header": "X-Hub-Signature-256", "prefix": "sha256=", "deliveryHeader": "X-GitHub-Delivery"}]}
 		}, "examples": [{"verification": {"secret": "correct-horse-battery", "header": "X-Hub-Signature-256", "prefix": "sha256=", "deliveryHeader": "X-GitHub-Delivery"}}]`,
 		`"description": "The request.", "required": ["headers", "body"], "properties": {

@@ -126,6 +126,10 @@ var Kinds = []Kind{
 	{"string ids", func(_ Request, result string) (int, string) {
 		return http.StatusOK, strings.Replace(success(result), `"id":1`, `"id":"1"`, 1)
 	}},
+	{"no base fee", rewrites(`"baseFeePerGas":"0x[0-9a-f]+",`, ``)},
+	{"a null error", func(_ Request, result string) (int, string) {
+		return http.StatusOK, `{"jsonrpc":"2.0","id":1,"error":null,"result":` + result + `}`
+	}},
 	{"estimates at no block", func(asked Request, _ string) (int, string) {
 		if asked.Method != "eth_estimateGas" || len(asked.Params) == 1 {
 			return 0, ""
