@@ -12,8 +12,10 @@ import (
 	"github.com/weft-automation/weft/internal/kit/credit"
 	"github.com/weft-automation/weft/internal/kit/envref"
 	"github.com/weft-automation/weft/internal/kit/status"
+	"github.com/weft-automation/weft/internal/kit/strictjson"
 	"github.com/weft-automation/weft/internal/platform/notify"
 	"github.com/weft-automation/weft/internal/platform/postgres"
+	"github.com/weft-automation/weft/internal/secret/vault"
 )
 
 // locked is what the statements of queueLock return.
@@ -58,9 +60,9 @@ var (
 	_ = db.RunLockRow(db.RunTryLockRow{})
 )
 
-// applyFinished applies what has finished since the last fold: the stages that were read with the lock
-// and, if the wake-up requests it or a timer is due, everything else.
-func (f *fold) applyFinished(w wakeup, stages []waiting) (err error) {
+// load reads what the fold starts from, besides the run: its unfinished stages, which stages holds if
+// they were read with the lock, and the signals that have arrived. It copies what a rerun reuses.
+func (f *fold) load(w wakeup, stages []waiting) (err error) {
 	if err := f.copyReused(); err != nil {
 		return err
 	}
@@ -71,31 +73,72 @@ func (f *fold) applyFinished(w wakeup, stages []waiting) (err error) {
 			return fmt.Errorf("list unfinished stages: %w", err)
 		}
 	}
-	if err := f.finishStages(stages); err != nil || !f.scanned {
-		return err
+	f.waiting = stages
+	return f.readSignals()
+}
+
+// maxSignals limits the signals that one fold reads, because each may have a large payload.
+const maxSignals = 16
+
+// readSignals reads the signals that stages wait for and that have arrived.
+func (f *fold) readSignals() error {
+	var batch postgres.Batch
+	asked := map[string]*postgres.Rows[db.RunSignalGetRow]{}
+	for _, w := range f.waiting {
+		if !w.Signaled || asked[*w.Signal] != nil {
+			continue
+		}
+		if len(asked) == maxSignals {
+			f.more = true
+			break
+		}
+		asked[*w.Signal] = postgres.Returning[db.RunSignalGetRow](&batch, db.RunSignalGet, db.RunSignalGetParams{WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, Name: *w.Signal})
 	}
-	return f.scan(stages)
+	if err := f.tx.Send(f.ctx, &batch); err != nil {
+		return fmt.Errorf("read signals: %w", err)
+	}
+	for name, rows := range asked {
+		row, err := rows.One()
+		if err != nil {
+			return fmt.Errorf("read a signal: %w", err)
+		}
+		payload, err := f.engine.Vault.OpenJSON(f.ctx, f.vaultPlace(f.run.ID, vault.Signal(name)), row.Payload)
+		if err != nil {
+			return fmt.Errorf("read a signal: %w", err)
+		}
+		output, err := strictjson.Encode(map[string]json.RawMessage{"payload": payload})
+		if err != nil {
+			return fmt.Errorf("read a signal: %w", err)
+		}
+		f.signals[name] = outputValue{output, vault.Sealed(row.Payload)}
+	}
+	return nil
+}
+
+// applyFinished applies what has finished since the last fold: the stages that wait for nothing more
+// and, if all stages were read, everything else.
+func (f *fold) applyFinished() error {
+	f.finishStages()
+	if !f.scanned {
+		return nil
+	}
+	return f.scan()
 }
 
 // finishStages finishes the stages that have nothing more to wait for. Child runs come last, because their result
 // depends on whether the run is ending.
-func (f *fold) finishStages(stages []waiting) error {
+func (f *fold) finishStages() {
 	for _, children := range []bool{false, true} {
-		for _, w := range stages {
+		for _, w := range f.waiting {
 			if (w.ChildRunID != nil) != children {
 				continue
 			}
-			e, ends, err := f.endOf(w)
-			if err != nil {
-				return err
-			}
-			if ends {
+			if e, ends := f.endOf(w); ends {
 				f.run.UsageBelow += credit.Amount(w.UsedBelow)
 				f.finish(e)
 			}
 		}
 	}
-	return nil
 }
 
 // finish finishes a stage of an earlier fold, and enqueues its scope.
@@ -138,7 +181,7 @@ func (f *fold) countOutput(bytes int64) {
 
 // scan checks the deadline of the run, a cancel request, and the stages that are still unfinished. It
 // also applies what lost or incomplete folds left unapplied.
-func (f *fold) scan(stages []waiting) error {
+func (f *fold) scan() error {
 	if !f.run.Deadline.After(f.run.Now) {
 		f.failWith("TIMEOUT", "The run exceeded its deadline.")
 	}
@@ -146,7 +189,7 @@ func (f *fold) scan(stages []waiting) error {
 		f.changed, f.halted = true, true
 	}
 	f.enqueue(f.root())
-	return f.scanUnfinished(stages)
+	return f.scanUnfinished()
 }
 
 // SecretSignal reports whether the payload of a signal is secret. It is secret if a

@@ -44,9 +44,8 @@ const reasonLate = "the stage that started it exceeded its timeoutMs"
 
 // child is the run that a RUN_WORKFLOW starts.
 type child struct {
-	answered bool
-	refusal  error // why it cannot start, apart from the limits of the tree
-	row      db.RunInsertParams
+	refusal error // why it cannot start, apart from the limits of the tree
+	row     db.RunInsertParams
 }
 
 // runWorkflow starts a run of a workflow and waits for that run to finish. It reserves nothing in
@@ -74,7 +73,7 @@ func (f *fold) runWorkflow(sc *scope, t *stage, _ json.RawMessage) error {
 
 // prepareChild decides whether a RUN_WORKFLOW can start, and reads what its child run needs.
 func (f *fold) prepareChild(t *stage) (err error) {
-	t.starts = &child{answered: true}
+	t.starts = &child{}
 	var config struct {
 		WorkflowID uuid.UUID `json:"workflowId"`
 		Version    *int32    `json:"version"`

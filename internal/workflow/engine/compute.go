@@ -62,6 +62,9 @@ func (f *fold) compute() error {
 			return err
 		}
 		r.elapsed = max(time.Since(start), 1)
+		if failure, failed := errors.AsType[*component.Error](r.err); failed && failure.Err != nil {
+			f.engine.Log.WarnContext(f.ctx, "computed stage failed", "run_id", f.run.ID.String(), "module", t.component.Module, "code", failure.Code, "error", failure.Err)
+		}
 		t.result = r
 	}
 	return nil
@@ -80,9 +83,6 @@ func (f *fold) setResult(t *stage, entry *component.Entry, more credit.Amount) b
 	case failed && failure.Retryable && t.component.Attempts > 1:
 		return false
 	case failed:
-		if failure.Err != nil {
-			f.engine.Log.WarnContext(f.ctx, "computed stage failed", "run_id", f.run.ID.String(), "module", t.component.Module, "code", failure.Code, "error", failure.Err)
-		}
 		t.failed(failure)
 	default:
 		t.secret = t.secret || entry.SecretResult(t.call, r.Output)

@@ -119,7 +119,8 @@ func (e *Engine) StartTx(ctx context.Context, tx *postgres.Tx, row *db.RunInsert
 		KeyRootID: row.KeyRootID, Traceparent: row.Traceparent, Deadline: now.Add(row.Lasts), CreatedAt: now, UpdatedAt: now, Now: now, RootRunID: row.ID,
 	}, version)
 	f.first = true
-	if err := f.derive(wakeup{}, nil); err != nil {
+	f.scanned = true
+	if err := f.derive(wakeup{}); err != nil {
 		return nil, fmt.Errorf("%w: %w", errNotStarted, err)
 	}
 	if f.fee() > 0 { // only a later fold may charge the fee

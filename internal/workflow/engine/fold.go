@@ -33,7 +33,8 @@ const (
 	maxFoldStages = 500
 	maxFoldBytes  = 4 << 20 // in memory a fold needs several times as much, and several folds run at once
 	maxFoldTime   = 2 * time.Second
-	maxHalved     = 6 // how often both are halved after failed folds
+	maxChildren   = 16 // child runs that start
+	maxHalved     = 6  // how often both are halved after failed folds
 	// The first fold has lower limits, because a request waits for it. maxFirstSteps limits the
 	// components in the iterations that the first fold starts.
 	maxFirstSteps = 50
@@ -86,6 +87,8 @@ type fold struct {
 	accepts       []*stage                 // new stages that are executions
 	finishedLoops []*loop                  // loops of earlier folds that have finished
 	ends          []end                    // stages of earlier folds that end, except loops
+	waiting       []waiting                // unfinished stages: all if scanned, otherwise those whose executions are known to have finished
+	signals       map[string]outputValue   // outputs of stages whose signals have arrived, by name
 	unfinished    []waiting                // stages that are still unfinished; set if scanned
 	children      []db.RunInsertParams     // child runs that this fold starts
 	canceled      bool                     // an ancestor is ending, so this fold cancels the run
@@ -244,7 +247,10 @@ func (e *Engine) foldTx(ctx context.Context, tx *postgres.Tx, locked locked, w w
 	}
 	f := e.newFold(ctx, tx, run, version)
 	f.executeAll, f.failedBefore = w.executeAll, e.failures.tries(notify.Key{WorkspaceID: run.WorkspaceID, ID: run.ID})
-	if err := f.derive(w, locked.stages()); err != nil {
+	if err := f.load(w, locked.stages()); err != nil {
+		return f, err
+	}
+	if err := f.derive(w); err != nil {
 		return f, err
 	}
 	if err := f.chargeFee(); err != nil {
@@ -279,15 +285,15 @@ func (e *Engine) newFold(ctx context.Context, tx *postgres.Tx, run db.RunLockRow
 	return &fold{
 		engine: e, ctx: ctx, tx: tx, run: run, variables: e.openVariables(run), given: e.openInput(ctx, run), stamp: later(run.Now, run.UpdatedAt), locked: time.Now(), plan: version.Plan, fixed: version.Fixed, previous: e.summaries.get(run.ID, run.EventSeq),
 		scopes: map[place]*scope{}, states: map[place]graph.State{}, loops: map[place]*loop{},
-		values: map[place]outputValue{}, below: map[place][]iterationOutput{}, failedBelow: map[place][][]int32{}, items: map[uuid.UUID]cachedItems{}, bound: map[place]*stage{}, failures: map[place]stageFailure{}, finished: map[uuid.UUID]bool{},
+		values: map[place]outputValue{}, below: map[place][]iterationOutput{}, failedBelow: map[place][][]int32{}, items: map[uuid.UUID]cachedItems{}, bound: map[place]*stage{}, signals: map[string]outputValue{}, failures: map[place]stageFailure{}, finished: map[uuid.UUID]bool{},
 		own: made(run), others: madeByOthers(run),
 	}
 }
 
 // derive applies what has finished, computes everything that follows, and reads what else the
 // writes need.
-func (f *fold) derive(w wakeup, stages []waiting) error {
-	if err := f.applyFinished(w, stages); err != nil {
+func (f *fold) derive(w wakeup) error {
+	if err := f.applyFinished(); err != nil {
 		return err
 	}
 	f.until = time.Now().Add(maxFoldTime)
@@ -309,9 +315,9 @@ func (f *fold) derive(w wakeup, stages []waiting) error {
 
 // scanUnfinished checks all stages that are still unfinished. It continues loops, resumes what the last
 // fold left unfinished, and cancels the waiting stages and child runs of a run that is ending.
-func (f *fold) scanUnfinished(stages []waiting) error {
+func (f *fold) scanUnfinished() error {
 	f.cleared = f.ending()
-	f.unfinished = slices.DeleteFunc(stages, func(w waiting) bool { return f.finished[w.ID] })
+	f.unfinished = slices.DeleteFunc(f.waiting, func(w waiting) bool { return f.finished[w.ID] })
 	var loops []*loop
 	for _, w := range f.unfinished {
 		if w.ItemCount == nil {

@@ -181,7 +181,7 @@ func (f *fold) knowsAnswers(t *stage) bool {
 
 // knowsChild reports whether everything that starting a child run depends on is known.
 func (f *fold) knowsChild(t *stage) bool {
-	if t.starts != nil && t.starts.answered || t.refusal != nil {
+	if t.starts != nil || t.refusal != nil {
 		return true
 	}
 	f.need.children = append(f.need.children, t)

@@ -155,7 +155,7 @@ func (f *fold) full() bool {
 		done += f.itemsDone
 	}
 	halved := min(f.failedBefore, maxHalved)
-	return done >= maxFoldStages>>halved || size >= maxFoldBytes>>halved || done > 0 && time.Now().After(f.until)
+	return done >= maxFoldStages>>halved || len(f.children)+len(f.need.children) >= maxChildren || size >= maxFoldBytes>>halved || done > 0 && time.Now().After(f.until)
 }
 
 // resumable reports whether the next fold finds the scope through its live stages.
@@ -182,27 +182,7 @@ func (f *fold) step(sc *scope) error {
 		f.failFor(next.Failed, f.failures[placeOf(next.Failed, nil)])
 	}
 	if !f.stopped(sc) && len(next.Ready) > 0 {
-		ready, blocked := f.withoutComputable(f.withoutOtherTriggers(sc, next.Ready)), false
-		for _, id := range ready {
-			if f.stopped(sc) {
-				break
-			}
-			if f.full() && sc.resumable() {
-				f.more = true
-				return nil
-			}
-			started, err := f.start(sc, id)
-			if err != nil {
-				return err
-			}
-			blocked = blocked || !started
-		}
-		if blocked {
-			f.block(sc)
-		} else if len(ready) > 0 {
-			f.enqueue(sc)
-		}
-		return nil
+		return f.startReady(sc, f.withoutComputable(f.withoutOtherTriggers(sc, next.Ready)))
 	}
 	if next.Live > 0 {
 		return nil
@@ -213,6 +193,33 @@ func (f *fold) step(sc *scope) error {
 		return nil
 	}
 	f.finishIteration(sc, next.Failed)
+	return nil
+}
+
+// startReady starts ready components of a scope. If the fold is full, the next fold starts the others,
+// provided that it finds the scope.
+func (f *fold) startReady(sc *scope, ready []string) error {
+	again, blocked := false, false
+	for _, id := range ready {
+		if f.stopped(sc) {
+			break
+		}
+		if t := f.bound[placeOf(id, sc.iteration)]; (t == nil || !t.answered()) && f.full() && sc.resumable() {
+			f.more = true
+			continue
+		}
+		started, err := f.start(sc, id)
+		if err != nil {
+			return err
+		}
+		again, blocked = again || started, blocked || !started
+	}
+	switch {
+	case blocked:
+		f.block(sc)
+	case again:
+		f.enqueue(sc)
+	}
 	return nil
 }
 

@@ -57,6 +57,9 @@ type stage struct {
 	secrets []string // secret strings of its input, to redact from its error
 }
 
+// answered reports whether what a bound stage waited for is known.
+func (t *stage) answered() bool { return t.result != nil || t.starts != nil }
+
 // start creates the stage of a ready component, and reports whether it did: otherwise, the fold needs
 // to know more. If the component's input is invalid, the stage fails. If the limits of the workspace or
 // the run allow no further stage, the run fails instead.

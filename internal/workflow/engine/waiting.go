@@ -2,7 +2,6 @@ package engine
 
 import (
 	"encoding/json"
-	"fmt"
 	"time"
 
 	"github.com/google/uuid"
@@ -14,9 +13,7 @@ import (
 	"github.com/weft-automation/weft/internal/execution/present"
 	"github.com/weft-automation/weft/internal/kit/credit"
 	"github.com/weft-automation/weft/internal/kit/status"
-	"github.com/weft-automation/weft/internal/kit/strictjson"
 	"github.com/weft-automation/weft/internal/kit/timestamp"
-	"github.com/weft-automation/weft/internal/secret/vault"
 )
 
 // waiting is an unfinished stage, with the end of what it waits for.
@@ -43,34 +40,33 @@ type end struct {
 }
 
 // endOf returns the end of a stage, and reports whether the stage ends in this fold.
-func (f *fold) endOf(w waiting) (e end, ends bool, err error) {
+func (f *fold) endOf(w waiting) (e end, ends bool) {
 	e = end{id: w.ID, componentID: w.ComponentID, iteration: w.Iteration}
 	c, m := f.plan.Component(w.ComponentID)
 	limit := timeout(c, m)
 	switch {
 	case (w.ExecutionID != nil || w.ChildRunID != nil) && w.Ended == "", w.ItemCount != nil:
-		return e, false, nil
+		return e, false
 	case w.ExecutionID != nil:
-		return executionEnd(e, w), true, nil
+		return executionEnd(e, w), true
 	case w.ChildRunID != nil:
-		return f.childEnd(e, w), true, nil
+		return f.childEnd(e, w), true
 	case w.Signaled && f.run.OutputBytes+f.others.Bytes <= maxOutput: // else the run fails, and the stage with it
-		e.status, e.port = status.StageCompleted, graph.PortNext
-		e.output, e.secret, err = f.signal(*w.Signal)
-		e.bytes = int64(len(e.output))
-		return e, err == nil, err
+		from, read := f.signals[*w.Signal]
+		e.status, e.port, e.output, e.secret, e.bytes = status.StageCompleted, graph.PortNext, from.output, from.secret, int64(len(from.output))
+		return e, read
 	case f.late(w.ComponentID, w.StartedAt) && (w.WakeAt == nil || w.StartedAt.Add(limit).Before(*w.WakeAt)):
 		e.status, e.failure = status.StageFailed, encodeFailure(errLate(c))
-		return e, true, nil
+		return e, true
 	case w.WakeAt != nil && !w.WakeAt.After(f.run.Now):
 		e.status, e.port, e.output = status.StageCompleted, graph.PortNext, json.RawMessage(`{"resumedAt":"`+timestamp.Of(f.stamp).String()+`"}`)
 		if w.Signal != nil {
 			e.port, e.output = graph.PortTimeout, json.RawMessage(`{}`)
 		}
 		e.bytes = int64(len(e.output))
-		return e, true, nil
+		return e, true
 	}
-	return e, false, nil
+	return e, false
 }
 
 // executionEnd returns the end of a stage whose execution is final.
@@ -123,18 +119,4 @@ func (f *fold) childFailure(w waiting) json.RawMessage {
 		return encodeFailure(err)
 	}
 	return encoded
-}
-
-// signal returns the output of a stage whose signal has arrived, and whether it is secret.
-func (f *fold) signal(name string) (output json.RawMessage, secret bool, err error) {
-	stored, err := db.New().RunSignalGet(f.ctx, f.tx, db.RunSignalGetParams{WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, Name: name})
-	if err != nil {
-		return nil, false, fmt.Errorf("read a signal: %w", err)
-	}
-	payload, err := f.engine.Vault.OpenJSON(f.ctx, f.vaultPlace(f.run.ID, vault.Signal(name)), stored.Payload)
-	if err != nil {
-		return nil, false, fmt.Errorf("read a signal: %w", err)
-	}
-	output, err = strictjson.Encode(map[string]json.RawMessage{"payload": payload})
-	return output, vault.Sealed(stored.Payload), err
 }
