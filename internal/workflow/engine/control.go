@@ -2,16 +2,13 @@ package engine
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"time"
 
-	"github.com/google/uuid"
-
-	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/component/graph"
 	"github.com/weft-automation/weft/internal/component/modules/logic"
@@ -20,29 +17,28 @@ import (
 	"github.com/weft-automation/weft/internal/kit/status"
 	"github.com/weft-automation/weft/internal/kit/strictjson"
 	"github.com/weft-automation/weft/internal/kit/timestamp"
-	"github.com/weft-automation/weft/internal/secret/vault"
 )
 
 // controls maps the modules that the engine runs itself, without a worker, to the methods that run
 // them.
-var controls map[string]func(f *fold, sc *scope, t *stage, input json.RawMessage) error
+var controls map[string]func(a *Advance, sc *scope, t *Stage, input json.RawMessage) error
 
 func init() {
-	controls = map[string]func(f *fold, sc *scope, t *stage, input json.RawMessage) error{
-		component.OnAPICalled: (*fold).triggered, component.OnSchedule: (*fold).triggered, component.OnWebhook: (*fold).triggered,
-		component.ForEach: (*fold).forEach,
-		component.If:      (*fold).evaluate, component.Switch: (*fold).evaluate, component.Transform: (*fold).evaluate, component.ArrayBuilder: (*fold).evaluate,
-		component.StringConstant: (*fold).evaluate, component.NumberConstant: (*fold).evaluate,
-		component.BooleanConstant: (*fold).evaluate, component.JSONConstant: (*fold).evaluate,
-		component.Delay: (*fold).pause, component.WaitUntil: (*fold).pause, component.WaitForSignal: (*fold).waitForSignal,
-		component.RunWorkflow: (*fold).runWorkflow, component.Respond: (*fold).respond, component.Fail: (*fold).failOnPurpose,
+	controls = map[string]func(a *Advance, sc *scope, t *Stage, input json.RawMessage) error{
+		component.OnAPICalled: (*Advance).triggered, component.OnSchedule: (*Advance).triggered, component.OnWebhook: (*Advance).triggered,
+		component.ForEach: (*Advance).forEach,
+		component.If:      (*Advance).evaluate, component.Switch: (*Advance).evaluate, component.Transform: (*Advance).evaluate, component.ArrayBuilder: (*Advance).evaluate,
+		component.StringConstant: (*Advance).evaluate, component.NumberConstant: (*Advance).evaluate,
+		component.BooleanConstant: (*Advance).evaluate, component.JSONConstant: (*Advance).evaluate,
+		component.Delay: (*Advance).pause, component.WaitUntil: (*Advance).pause, component.WaitForSignal: (*Advance).waitForSignal,
+		component.RunWorkflow: (*Advance).runWorkflow, component.Respond: (*Advance).respond, component.Fail: (*Advance).failOnPurpose,
 	}
 }
 
 // checkInput checks a bound input against the limits of a caller's input (decisions 1.1).
 // Executions check the rest themselves. Components that the engine runs are checked here if they
 // refer to variables, whose values were unknown when the workflow was saved.
-func (f *fold) checkInput(written graph.Component, t *stage, input json.RawMessage) error {
+func (a *Advance) checkInput(written graph.Component, t *Stage, input json.RawMessage) error {
 	_, control := controls[written.Module]
 	switch {
 	case len(input) > maxStageValue:
@@ -50,7 +46,7 @@ func (f *fold) checkInput(written graph.Component, t *stage, input json.RawMessa
 	case !control:
 		return nil
 	case len(envref.Names(written.Input, written.Config)) > 0:
-		return f.engine.Modules.Check(written.Module, input, Object(t.component.Config), f.variables.Secrets...)
+		return a.modules.Check(written.Module, input, Object(t.Component.Config), a.Variables.Secrets...)
 	}
 	if refusal, ok := errors.AsType[*fault.Error](strictjson.Check(input)); ok {
 		return fault.New(fault.InvalidInput, "The input, including the values of connections, is invalid: %s.", refusal.Message)
@@ -59,45 +55,30 @@ func (f *fold) checkInput(written graph.Component, t *stage, input json.RawMessa
 }
 
 // triggered outputs the input of the run and the time of its trigger.
-func (f *fold) triggered(sc *scope, t *stage, _ json.RawMessage) error {
-	if f.given.err != nil {
-		return f.given.err
+func (a *Advance) triggered(sc *scope, t *Stage, _ json.RawMessage) error {
+	if a.Input.Err != nil {
+		return a.Input.Err
 	}
-	t.secret = f.given.secret
+	t.Secret = a.Input.Secret
 	fields := map[string]json.RawMessage{}
-	if err := copyInput(t.component.Module, fields, f.given.text); err != nil {
+	if err := copyInput(t.Component.Module, fields, a.Input.JSON); err != nil {
 		return err
 	}
-	if t.component.Module == component.OnSchedule && fields["scheduledAt"] == nil { // the run was started by a request, not by a schedule
-		if err := setTime(fields, "scheduledAt", f.run.CreatedAt); err != nil {
+	if t.Component.Module == component.OnSchedule && fields["scheduledAt"] == nil { // the run was started by a request, not by a schedule
+		if err := setTime(fields, "scheduledAt", a.Run.CreatedAt); err != nil {
 			return err
 		}
 	}
-	if err := setTime(fields, "triggeredAt", f.run.CreatedAt); err != nil {
+	if err := setTime(fields, "triggeredAt", a.Run.CreatedAt); err != nil {
 		return err
 	}
 	output, err := strictjson.Encode(fields)
 	if err != nil {
 		return fmt.Errorf("encode the trigger's output: %w", err)
 	}
-	t.status, t.output, t.port = status.StageCompleted, output, graph.PortNext // no size limit: the input was accepted
-	f.addStage(sc, t)
+	t.Status, t.Output, t.Port = status.StageCompleted, output, graph.PortNext // no size limit: the input was accepted
+	a.addStage(sc, t)
 	return nil
-}
-
-// triggerInput is the input of a run.
-type triggerInput struct {
-	text   json.RawMessage
-	secret bool
-	err    error // why it could not be decrypted
-}
-
-// openInput decrypts the input of a run.
-func (e *Engine) openInput(ctx context.Context, run db.RunLockRow) (input triggerInput) {
-	var hidden []string
-	input.text, hidden, input.err = OpenInput(ctx, e.Vault, run.WorkspaceID, run.ID, run.Input)
-	input.secret = len(hidden) > 0
-	return input
 }
 
 // copyInput copies the run's input into the output of its trigger.
@@ -134,42 +115,6 @@ func HideInput(module string, output, input json.RawMessage, hidden []string) js
 	return shown
 }
 
-// runInput is the stored form of a run's input that contains secrets.
-type runInput struct {
-	Input  json.RawMessage `json:"input"`
-	Hidden []string        `json:"hidden"`
-}
-
-// SealInput returns the stored form of a run's input. If the input has hidden places, the stored
-// form is encrypted, and those places are redacted whenever the input is shown (see
-// component.SecretPaths). SealInput returns the errors of the vault.
-func SealInput(ctx context.Context, v *vault.Vault, workspaceID, runID uuid.UUID, input json.RawMessage, hidden []string) (json.RawMessage, error) {
-	if len(hidden) == 0 {
-		return input, nil
-	}
-	plain, err := strictjson.Encode(runInput{input, hidden})
-	if err != nil {
-		return nil, fmt.Errorf("encode the input of a run: %w", err)
-	}
-	return v.SealJSON(ctx, vault.Place{WorkspaceID: workspaceID, Row: runID, Field: vault.Input}, plain)
-}
-
-// OpenInput is the inverse of SealInput: it returns the input and its hidden places.
-func OpenInput(ctx context.Context, v *vault.Vault, workspaceID, runID uuid.UUID, stored json.RawMessage) (input json.RawMessage, hidden []string, err error) {
-	if !vault.Sealed(stored) {
-		return stored, nil, nil
-	}
-	plain, err := v.OpenJSON(ctx, vault.Place{WorkspaceID: workspaceID, Row: runID, Field: vault.Input}, stored)
-	if err != nil {
-		return nil, nil, err
-	}
-	var opened runInput
-	if json.Unmarshal(plain, &opened) != nil {
-		return nil, nil, errors.New("decode the input of a run: invalid JSON") // the decoder's error may contain a secret
-	}
-	return opened.Input, opened.Hidden, nil
-}
-
 func setTime(fields map[string]json.RawMessage, name string, at time.Time) error {
 	text, err := json.Marshal(timestamp.Of(at))
 	if err != nil {
@@ -180,18 +125,18 @@ func setTime(fields map[string]json.RawMessage, name string, at time.Time) error
 }
 
 // evaluate runs a component whose output depends only on its input and config.
-func (f *fold) evaluate(sc *scope, t *stage, input json.RawMessage) error {
-	outcome, err := logic.Evaluate(t.component.Module, input, Object(t.component.Config), f.variables.Values)
+func (a *Advance) evaluate(sc *scope, t *Stage, input json.RawMessage) error {
+	outcome, err := logic.Evaluate(t.Component.Module, input, Object(t.Component.Config), a.Variables.Values)
 	if err != nil {
-		f.addStage(sc, t.failed(err))
+		a.addStage(sc, t.failed(err))
 		return nil
 	}
-	f.addStage(sc, t.completed(outcome.Output, outcome.Port))
+	a.addStage(sc, t.completed(outcome.Output, outcome.Port))
 	return nil
 }
 
 // forEach starts a loop.
-func (f *fold) forEach(sc *scope, t *stage, input json.RawMessage) error {
+func (a *Advance) forEach(sc *scope, t *Stage, input json.RawMessage) error {
 	var in struct {
 		Items json.RawMessage `json:"items"`
 	}
@@ -199,82 +144,101 @@ func (f *fold) forEach(sc *scope, t *stage, input json.RawMessage) error {
 	_ = json.Unmarshal(input, &in)
 	switch err := json.Unmarshal(in.Items, &items); {
 	case err != nil || !bytes.HasPrefix(bytes.TrimSpace(in.Items), []byte("[")):
-		f.addStage(sc, t.failed(component.Permanent(component.CodeInvalidInput, "items is not an array")))
+		a.addStage(sc, t.failed(component.Permanent(component.CodeInvalidInput, "items is not an array")))
 		return nil
 	case len(items) > MaxItems:
-		f.addStage(sc, t.failed(component.Permanent(component.CodeInvalidInput, "items has %d entries; at most %d are allowed", len(items), MaxItems)))
+		a.addStage(sc, t.failed(component.Permanent(component.CodeInvalidInput, "items has %d entries; at most %d are allowed", len(items), MaxItems)))
 		return nil
 	}
-	stored, err := f.storedItems(sc, t.component.ID, in.Items)
+	stored, err := a.storedItems(sc, t.Component.ID, in.Items)
 	if err != nil {
 		return err
 	}
-	t.status, t.items = status.StageRunning, stored
-	t.loop = &loop{id: t.id, componentID: t.component.ID, iteration: t.iteration, count: int32(len(items)), stage: t}
-	t.loop.configure(t.component.Config)
-	f.items[t.id] = f.engine.items.put(f.run.ID, t.id, items, t.secret, len(in.Items))
-	f.loops[placeOf(t.component.ID, t.iteration)] = t.loop
-	f.addStage(sc, t)
-	f.fill(t.loop)
+	t.Status, t.Items = status.StageRunning, stored
+	l := &loop{Progress: Progress{ID: t.ID, Count: int32(len(items))}, componentID: t.Component.ID, iteration: t.Iteration, stage: t}
+	l.configure(t.Component.Config)
+	t.Loop = &l.Progress
+	a.lists[t.ID] = Items{items, t.Secret}
+	a.loops[PlaceOf(t.Component.ID, t.Iteration)] = l
+	a.addStage(sc, t)
+	a.fill(l)
 	return nil
 }
 
 // pause waits for a duration or until a time.
-func (f *fold) pause(sc *scope, t *stage, input json.RawMessage) error {
-	due, err := logic.Due(t.component.Module, input, Object(t.component.Config), f.run.Now)
+func (a *Advance) pause(sc *scope, t *Stage, input json.RawMessage) error {
+	due, err := logic.Due(t.Component.Module, input, Object(t.Component.Config), a.Run.Now)
 	if err != nil {
-		f.addStage(sc, t.failed(err))
+		a.addStage(sc, t.failed(err))
 		return nil
 	}
-	f.wait(sc, t, due.Sub(f.run.Now))
+	a.wait(sc, t, due.Sub(a.Run.Now))
 	return nil
 }
 
 // wait sets the timer of a stage. A time in the past is due immediately.
-func (f *fold) wait(sc *scope, t *stage, after time.Duration) {
-	t.status, t.wake = status.StageRunning, max(after, time.Millisecond)
-	f.addStage(sc, t)
+func (a *Advance) wait(sc *scope, t *Stage, after time.Duration) {
+	t.Status, t.Wake = status.StageRunning, max(after, time.Millisecond)
+	a.addStage(sc, t)
 }
 
 // waitForSignal waits for a signal until its timeout. The signal may already have arrived.
-func (f *fold) waitForSignal(sc *scope, t *stage, _ json.RawMessage) error {
+func (a *Advance) waitForSignal(sc *scope, t *Stage, _ json.RawMessage) error {
 	var config struct {
 		Name      string `json:"name"`
 		TimeoutMs int64  `json:"timeoutMs"`
 	}
-	_ = json.Unmarshal(t.component.Config, &config)
-	if f.variables.hidden.In(config.Name) {
-		f.addStage(sc, t.failed(component.Permanent(component.CodeInvalidInput, "the name of a signal must not contain a secret environment variable, because it is shown")))
+	_ = json.Unmarshal(t.Component.Config, &config)
+	if a.Variables.Hidden.In(config.Name) {
+		a.addStage(sc, t.failed(component.Permanent(component.CodeInvalidInput, "the name of a signal must not contain a secret environment variable, because it is shown")))
 		return nil
 	}
-	t.signal = config.Name
-	f.wait(sc, t, time.Duration(config.TimeoutMs)*time.Millisecond)
-	f.more = true // the next fold checks whether the signal has arrived
+	t.Signal = config.Name
+	a.wait(sc, t, time.Duration(config.TimeoutMs)*time.Millisecond)
+	a.More = true // the next advance checks whether the signal has arrived
 	return nil
 }
 
 // respond sets the output of the run. If several stages respond, the last output counts.
-func (f *fold) respond(sc *scope, t *stage, input json.RawMessage) error {
-	f.addStage(sc, t.completed(input, graph.PortNext))
-	if t.status != status.StageCompleted {
+func (a *Advance) respond(sc *scope, t *Stage, input json.RawMessage) error {
+	a.addStage(sc, t.completed(input, graph.PortNext))
+	if t.Status != status.StageCompleted {
 		return nil
 	}
-	f.run.Output, f.secretOutput = input, t.secret
+	a.Run.Output, a.Run.SecretOutput = input, t.Secret
 	return nil
 }
 
 // failOnPurpose fails the stage with the code and message of the config.
-func (f *fold) failOnPurpose(sc *scope, t *stage, _ json.RawMessage) error {
+func (a *Advance) failOnPurpose(sc *scope, t *Stage, _ json.RawMessage) error {
 	config := struct {
 		Code    string `json:"code"`
 		Message string `json:"message"`
 	}{logic.FailCode, logic.FailMessage}
-	_ = json.Unmarshal(Object(t.component.Config), &config)
+	_ = json.Unmarshal(Object(t.Component.Config), &config)
 	// Secrets are redacted from an error's message, but not from its code.
-	if written, _ := f.plan.Component(t.component.ID); f.namesSecret(written) && f.variables.hidden.In(config.Code) {
-		f.addStage(sc, t.failed(component.Permanent(component.CodeInvalidInput, "the code of an error must not contain a secret environment variable, because it is shown")))
+	if written, _ := a.Plan.Component(t.Component.ID); a.namesSecret(written) && a.Variables.Hidden.In(config.Code) {
+		a.addStage(sc, t.failed(component.Permanent(component.CodeInvalidInput, "the code of an error must not contain a secret environment variable, because it is shown")))
 		return nil
 	}
-	f.addStage(sc, t.failed(&component.Error{Code: config.Code, Message: config.Message}))
+	a.addStage(sc, t.failed(&component.Error{Code: config.Code, Message: config.Message}))
 	return nil
+}
+
+// SecretSignal reports whether the payload of a signal is secret. It is secret if a
+// WAIT_FOR_SIGNAL with that name marks it as secret. It is also secret if a WAIT_FOR_SIGNAL that
+// marks its payload has an environment variable in its name, because only a run can resolve the
+// name.
+func SecretSignal(plan *graph.Plan, name string) bool {
+	return slices.ContainsFunc(plan.Components(), func(c graph.Component) bool {
+		if c.Module != component.WaitForSignal {
+			return false
+		}
+		var config map[string]json.RawMessage
+		var waits string
+		_ = json.Unmarshal(c.Config, &config)
+		_ = json.Unmarshal(config["name"], &waits)
+		secret := string(config["secret"])
+		return secret != "" && secret != "false" && (waits == name || envref.In(waits))
+	})
 }

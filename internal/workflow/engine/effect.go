@@ -16,7 +16,7 @@ import (
 // Idempotency-Key of API_CALL. It is derived from the first run in a series of reruns, the
 // component, the iteration, the input and the config. A rerun of a stage with the same input and
 // config sends the same key.
-func (f *fold) effectKey(t *stage, input, config json.RawMessage) (uuid.UUID, error) {
+func (a *Advance) effectKey(t *Stage, input, config json.RawMessage) (uuid.UUID, error) {
 	var parts [2]any
 	for i, text := range []json.RawMessage{input, config} {
 		var err error
@@ -24,7 +24,7 @@ func (f *fold) effectKey(t *stage, input, config json.RawMessage) (uuid.UUID, er
 			return uuid.Nil, err
 		}
 	}
-	return f.effectID(t, parts[:]...)
+	return a.EffectID(t, parts[:]...)
 }
 
 // valueOf decodes JSON, so that values can be compared regardless of white space and the order of
@@ -36,8 +36,8 @@ func valueOf(text json.RawMessage) (value any, err error) {
 	return value, nil
 }
 
-// sameValue reports whether two JSON texts have the same value.
-func sameValue(a, b json.RawMessage) (bool, error) {
+// SameValue reports whether two JSON texts have the same value.
+func SameValue(a, b json.RawMessage) (bool, error) {
 	first, err := valueOf(a)
 	if err != nil {
 		return false, err
@@ -46,16 +46,12 @@ func sameValue(a, b json.RawMessage) (bool, error) {
 	return reflect.DeepEqual(first, second), err
 }
 
-// effectID derives a UUID from the first run in a series of reruns, the component and iteration of
+// EffectID derives a UUID from the first run in a series of reruns, the component and iteration of
 // the stage, and parts.
-func (f *fold) effectID(t *stage, parts ...any) (uuid.UUID, error) {
-	root := f.run.ID
-	if f.run.EffectRootID != nil {
-		root = *f.run.EffectRootID
-	}
-	text, err := strictjson.Encode(append([]any{t.component.ID, t.iteration}, parts...))
+func (a *Advance) EffectID(t *Stage, parts ...any) (uuid.UUID, error) {
+	text, err := strictjson.Encode(append([]any{t.Component.ID, t.Iteration}, parts...))
 	if err != nil {
 		return uuid.Nil, fmt.Errorf("encode the place of a stage: %w", err)
 	}
-	return uuid.NewHash(sha256.New(), root, text, 8), nil
+	return uuid.NewHash(sha256.New(), a.Run.EffectRoot, text, 8), nil
 }

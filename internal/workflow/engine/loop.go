@@ -1,15 +1,12 @@
 package engine
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
-	"github.com/google/uuid"
-
-	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/component/graph"
 	"github.com/weft-automation/weft/internal/kit/envref"
 	"github.com/weft-automation/weft/internal/kit/status"
@@ -18,44 +15,43 @@ import (
 
 // loop is an unfinished FOR_EACH in one iteration of the loops around it.
 type loop struct {
-	id          uuid.UUID
+	Progress
 	componentID string
 	iteration   []int32
 	concurrency int32
-	continues   bool // after an item failed
-	count       int32
-	next        int32 // index of the first item that has not started
-	live        int32
-	failed      int32
-	stage       *stage // set if the loop is new in this fold
+	continues   bool   // after an item failed
+	stage       *Stage // set if the loop is new in this advance
 	late        bool   // the loop exceeded its timeout
 	dirty       bool
-	result      *stage                      // the loop's final state; nil: unfinished
-	firstFailed []db.StageGetFirstFailedRow // the first failed item, if any, before this fold; nil: unknown
+	result      *Stage        // the loop's final state; nil: unfinished
+	firstFailed []FailedStage // the first failed item, if any, before this advance; nil: unknown
 }
 
 // failing reports whether no more items may start, because an item failed or the loop timed out.
-func (l *loop) failing() bool { return l.late || l.failed > 0 && !l.continues }
+func (l *loop) failing() bool { return l.late || l.Failed > 0 && !l.continues }
+
+// key returns what identifies the loop.
+func (l *loop) key() Loop { return Loop{l.ID, PlaceOf(l.componentID, l.iteration)} }
 
 // loopOf returns the loop that an iteration belongs to. The loop must have been read.
-func (f *fold) loopOf(sc *scope) *loop {
-	return f.loops[placeOf(sc.component, sc.iteration[:len(sc.iteration)-1])]
+func (a *Advance) loopOf(sc *scope) *loop {
+	return a.loops[PlaceOf(sc.Component, sc.iteration[:len(sc.iteration)-1])]
 }
 
-// addLoop adds an unfinished loop of an earlier fold.
-func (f *fold) addLoop(l *loop, started *time.Time) error {
-	p := placeOf(l.componentID, l.iteration)
-	if f.loops[p] != nil {
+// addLoop adds an unfinished loop of an earlier advance.
+func (a *Advance) addLoop(l *loop, started *time.Time) error {
+	p := PlaceOf(l.componentID, l.iteration)
+	if a.loops[p] != nil {
 		return nil
 	}
-	written, _ := f.plan.Component(l.componentID)
-	c, err := f.resolve(written)
+	written, _ := a.Plan.Component(l.componentID)
+	c, err := a.resolve(written)
 	if err != nil {
 		return fmt.Errorf("read the config of a loop: %w", err)
 	}
 	l.configure(c.Config)
-	l.late = f.late(l.componentID, started)
-	f.loops[p] = l
+	l.late = a.late(l.componentID, started)
+	a.loops[p] = l
 	return nil
 }
 
@@ -74,155 +70,106 @@ func (l *loop) configure(config json.RawMessage) {
 
 // fill starts items until the loop's concurrency is reached. If no items are left, it finishes the
 // loop.
-func (f *fold) fill(l *loop) {
+func (a *Advance) fill(l *loop) {
 	if l.result != nil {
 		return
 	}
-	parent := f.scopeOf(l.componentID, l.iteration)
-	stopped := f.stopped(parent) || l.failing()
-	for !stopped && l.next < l.count && l.live < l.concurrency {
-		if f.full() || f.first && slices.ContainsFunc(f.plan.Members(l.componentID), f.computable) {
-			f.more = true
+	parent := a.scopeOf(l.componentID, l.iteration)
+	stopped := a.stopped(parent) || l.failing()
+	for !stopped && l.Next < l.Count && l.Live < l.concurrency {
+		if a.full() || a.First && slices.ContainsFunc(a.Plan.Members(l.componentID), a.computable) {
+			a.More = true
 			break
 		}
-		sc := f.scope(l.componentID, append(slices.Clone(l.iteration), l.next))
+		sc := a.scope(l.componentID, append(slices.Clone(l.iteration), l.Next))
 		sc.queued = true
-		if len(f.run.RerunOf) == 0 { // in a rerun, the item may have reused stages
+		if !a.Run.Rerun { // in a rerun, the item may have reused stages
 			sc.states = map[string]graph.State{}
 		}
-		l.next, l.live, l.dirty, f.changed = l.next+1, l.live+1, true, true
-		f.fresh = append(f.fresh, sc)
+		l.Next, l.Live, l.dirty, a.Changed = l.Next+1, l.Live+1, true, true
+		a.fresh = append(a.fresh, sc)
 	}
-	if l.live > 0 || l.next < l.count && !stopped {
+	if l.Live > 0 || l.Next < l.Count && !stopped {
 		return
 	}
-	end := &stage{status: status.StageCompleted, port: graph.PortDone}
+	end := &Stage{Status: status.StageCompleted, Port: graph.PortDone}
 	switch {
 	case l.late:
-		c, _ := f.plan.Component(l.componentID)
-		end = (&stage{}).failed(errLate(c))
+		c, _ := a.Plan.Component(l.componentID)
+		end = (&Stage{}).failed(errLate(c))
 	case l.failing():
-		if l.firstFailed == nil && !f.unstored() {
-			add(&f.need.first, l)
-			f.unfilled = append(f.unfilled, l)
+		if l.firstFailed == nil && !a.unstored() {
+			add(&a.need.First, l.key())
+			a.unfilled = append(a.unfilled, l)
 			return
 		}
-		end = (&stage{}).failed(itemFailed(l, f.firstFailed(l)))
-		end.failure = f.redactFailure(end)
+		end = (&Stage{}).failed(itemFailed(l, a.firstFailed(l)))
+		end.Failure = a.redactFailure(end)
 	case stopped: // items are unfinished or have not started
-		end = &stage{status: status.StageCanceled}
+		end = &Stage{Status: status.StageCanceled}
 	default:
-		end.output = json.RawMessage(fmt.Sprintf(`{"count":%d,"failedItems":%d}`, l.count, l.failed))
+		end.Output = json.RawMessage(fmt.Sprintf(`{"count":%d,"failedItems":%d}`, l.Count, l.Failed))
 	}
-	f.finishLoop(l, end)
+	a.finishLoop(l, end)
 }
 
-// postponeItems leaves iterations that have not started anything to the next fold. These
+// postponeItems leaves iterations that have not started anything to the next advance. These
 // iterations are the last ones of their loops.
-func (f *fold) postponeItems() {
-	for _, sc := range f.fresh {
-		l := f.loopOf(sc)
-		l.next, l.live, f.more = l.next-1, l.live-1, true
-		delete(f.scopes, sc.place)
+func (a *Advance) postponeItems() {
+	for _, sc := range a.fresh {
+		l := a.loopOf(sc)
+		l.Next, l.Live, a.More = l.Next-1, l.Live-1, true
+		delete(a.scopes, sc.Place)
 	}
-	f.fresh = nil
+	a.fresh = nil
 }
 
 // finishLoop finishes a loop with the final state in end.
-func (f *fold) finishLoop(l *loop, end *stage) {
-	l.result, f.changed = end, true
-	f.run.PendingCount--
-	if end.status == status.StageFailed {
-		f.run.FailedCount++
+func (a *Advance) finishLoop(l *loop, end *Stage) {
+	l.result, a.Changed = end, true
+	a.Run.PendingCount--
+	if end.Status == status.StageFailed {
+		a.Run.FailedCount++
 	}
 	if l.stage != nil {
-		l.stage.status, l.stage.port, l.stage.output, l.stage.failure = end.status, end.port, end.output, end.failure
+		l.stage.Status, l.stage.Port, l.stage.Output, l.stage.Failure = end.Status, end.Port, end.Output, end.Failure
 	} else {
-		f.finishedLoops = append(f.finishedLoops, l)
+		a.Ends = append(a.Ends, End{
+			ID: l.ID, ComponentID: l.componentID, Iteration: l.iteration, Status: end.Status, Port: end.Port, Output: end.Output, Failure: end.Failure, Next: l.Next, Failed: l.Failed,
+		})
+		a.Finished[l.ID] = true
 	}
-	f.countOutput(int64(len(end.output)))
-	f.values[placeOf(l.componentID, l.iteration)] = outputValue{output: end.output} // the output is not stored yet, so askOutputs would not find it
-	parent := f.scopeOf(l.componentID, l.iteration)
-	f.setState(parent, l.componentID, graph.State{Status: end.status, Port: end.port})
-	f.failures[placeOf(l.componentID, l.iteration)] = stageFailure{l.id, end.failure}
+	a.countOutput(int64(len(end.Output)))
+	a.values[PlaceOf(l.componentID, l.iteration)] = Value{Output: end.Output} // the output is not stored yet, so it cannot be read
+	parent := a.scopeOf(l.componentID, l.iteration)
+	a.setState(parent, l.componentID, graph.State{Status: end.Status, Port: end.Port})
+	a.failures[PlaceOf(l.componentID, l.iteration)] = stageFailure{l.ID, end.Failure}
 }
 
 // finishIteration counts a finished iteration. failed is the component with an unhandled failure
 // in the iteration, or "".
-func (f *fold) finishIteration(sc *scope, failed string) {
-	l := f.loopOf(sc)
+func (a *Advance) finishIteration(sc *scope, failed string) {
+	l := a.loopOf(sc)
 	if l == nil || l.result != nil {
 		return
 	}
-	l.live, l.dirty, f.changed = l.live-1, true, true
-	f.itemsDone++
+	l.Live, l.dirty, a.Changed = l.Live-1, true, true
+	a.items++
 	if failed != "" {
-		l.failed++
-		f.more = f.more || l.failing() && l.live > 0 // the next fold cancels the waiting stages of the other items
+		l.Failed++
+		a.More = a.More || l.failing() && l.Live > 0 // the next advance cancels the waiting stages of the other items
 	}
-	f.fill(l)
-}
-
-// itemsBytes limits the size of itemCache.
-const (
-	itemsBytes = 64 << 20
-	itemHeader = 24 // bytes of a slice header
-)
-
-// itemCache caches the items of unfinished loops, which every fold of the loop needs.
-type itemCache struct {
-	mu    sync.Mutex
-	size  int
-	loops map[uuid.UUID]cachedItems
-}
-
-type cachedItems struct {
-	run    uuid.UUID
-	items  []json.RawMessage
-	secret bool
-	size   int
-}
-
-func (c *itemCache) get(id uuid.UUID) (cachedItems, bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	cached, ok := c.loops[id]
-	return cached, ok
-}
-
-func (c *itemCache) put(run, id uuid.UUID, items []json.RawMessage, secret bool, size int) cachedItems {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	size += len(items) * itemHeader // headers may be larger than the items
-	if c.loops == nil || c.size+size > itemsBytes {
-		c.loops, c.size = map[uuid.UUID]cachedItems{}, 0
-	}
-	if _, known := c.loops[id]; !known {
-		c.loops[id] = cachedItems{run, items, secret, size}
-		c.size += size
-	}
-	return c.loops[id]
-}
-
-func (c *itemCache) forget(run uuid.UUID) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for id, cached := range c.loops {
-		if cached.run == run {
-			delete(c.loops, id)
-			c.size -= cached.size
-		}
-	}
+	a.fill(l)
 }
 
 // storedItems returns the items of a loop in the form in which they are stored, with references to
 // variables instead of their values.
-func (f *fold) storedItems(sc *scope, componentID string, items json.RawMessage) (json.RawMessage, error) {
-	written, _ := f.plan.Component(componentID)
+func (a *Advance) storedItems(sc *scope, componentID string, items json.RawMessage) (json.RawMessage, error) {
+	written, _ := a.Plan.Component(componentID)
 	if len(envref.Names(written.Input)) == 0 {
 		return items, nil
 	}
-	input, _, err := f.bind(sc, written)
+	input, _, err := a.bind(sc, written)
 	if err != nil {
 		return nil, err
 	}
@@ -233,18 +180,18 @@ func (f *fold) storedItems(sc *scope, componentID string, items json.RawMessage)
 	return in.Items, nil
 }
 
-// readItems resolves the references to variables in stored items.
-func (f *fold) readItems(componentID string, stored json.RawMessage) (json.RawMessage, error) {
-	written, _ := f.plan.Component(componentID)
+// ResolveItems resolves the references to variables in stored items.
+func (a *Advance) ResolveItems(componentID string, stored json.RawMessage) (json.RawMessage, error) {
+	written, _ := a.Plan.Component(componentID)
 	if len(envref.Names(written.Input)) == 0 {
 		return stored, nil
 	}
-	if f.variables.err != nil {
-		return nil, f.variables.err
+	if a.Variables.Err != nil {
+		return nil, a.Variables.Err
 	}
 	items, err := strictjson.Encode(map[string]json.RawMessage{"items": stored})
 	if err == nil {
-		items, err = f.variables.Values.ResolveAs("/input", items, written.Input)
+		items, err = a.Variables.Values.ResolveAs("/input", items, written.Input)
 	}
 	var in struct{ Items json.RawMessage }
 	if err == nil {
@@ -252,3 +199,17 @@ func (f *fold) readItems(componentID string, stored json.RawMessage) (json.RawMe
 	}
 	return in.Items, err
 }
+
+// Moved returns the progress of loops of earlier advances that changed, in the order of their IDs.
+func (a *Advance) Moved() (all []Progress) {
+	for _, l := range a.loops {
+		if l != nil && l.dirty && l.stage == nil && l.result == nil {
+			all = append(all, l.Progress)
+		}
+	}
+	slices.SortFunc(all, func(a, b Progress) int { return bytes.Compare(a.ID[:], b.ID[:]) })
+	return all
+}
+
+// ItemsOf returns the items of a new loop.
+func (a *Advance) ItemsOf(t *Stage) Items { return a.lists[t.ID] }

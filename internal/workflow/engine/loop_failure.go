@@ -9,8 +9,8 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/weft-automation/weft/gen/api"
-	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/component"
+	"github.com/weft-automation/weft/internal/component/graph"
 	"github.com/weft-automation/weft/internal/kit/fault"
 	"github.com/weft-automation/weft/internal/kit/status"
 )
@@ -25,10 +25,10 @@ type failedItem struct {
 	Message     string    `json:"message"`
 }
 
-// failing returns the components of a loop whose failures fail an item.
-func (f *fold) failing(loop string) (ids []string) {
-	for _, id := range f.plan.Members(loop) {
-		if !f.plan.Handles(id) {
+// Failing returns the components of a loop whose failures fail an item.
+func Failing(plan *graph.Plan, loop string) (ids []string) {
+	for _, id := range plan.Members(loop) {
+		if !plan.Handles(id) {
 			ids = append(ids, id)
 		}
 	}
@@ -37,13 +37,13 @@ func (f *fold) failing(loop string) (ids []string) {
 
 // firstFailed returns the first failed item of the loop with its unhandled failure, or nil if no
 // item failed. Errors of stages are redacted, so the result contains no secrets.
-func (f *fold) firstFailed(l *loop) *failedItem {
-	failing := f.failing(l.componentID)
-	rows := append(f.failedHere(failing, l.iteration), l.firstFailed...)
+func (a *Advance) firstFailed(l *loop) *failedItem {
+	failing := Failing(a.Plan, l.componentID)
+	rows := append(a.failedHere(failing, l.iteration), l.firstFailed...)
 	if len(rows) == 0 {
 		return nil
 	}
-	first := slices.MinFunc(rows, func(a, b db.StageGetFirstFailedRow) int {
+	first := slices.MinFunc(rows, func(a, b FailedStage) int {
 		return cmp.Or(slices.Compare(a.Iteration, b.Iteration), cmp.Compare(slices.Index(failing, a.ComponentID), slices.Index(failing, b.ComponentID)))
 	})
 	item := &failedItem{Index: first.Iteration[len(l.iteration)], ComponentID: first.ComponentID, StageID: first.ID}
@@ -54,27 +54,22 @@ func (f *fold) firstFailed(l *loop) *failedItem {
 	return item
 }
 
-// failedHere returns the stages of the components that failed in this fold, in iterations that
+// failedHere returns the stages of the components that failed in this advance, in iterations that
 // start with prefix. These stages are not written yet.
-func (f *fold) failedHere(components []string, prefix []int32) (rows []db.StageGetFirstFailedRow) {
+func (a *Advance) failedHere(components []string, prefix []int32) (rows []FailedStage) {
 	add := func(id uuid.UUID, componentID string, iteration []int32, why json.RawMessage) {
 		if slices.Contains(components, componentID) && len(iteration) > len(prefix) && slices.Equal(iteration[:len(prefix)], prefix) {
-			rows = append(rows, db.StageGetFirstFailedRow{ID: id, ComponentID: componentID, Iteration: iteration, Error: why})
+			rows = append(rows, FailedStage{ID: id, ComponentID: componentID, Iteration: iteration, Error: why})
 		}
 	}
-	for _, t := range f.made {
-		if t.status == status.StageFailed && !t.dropped {
-			add(t.id, t.component.ID, t.iteration, t.failure)
+	for _, t := range a.Stages {
+		if t.Status == status.StageFailed && !t.Dropped {
+			add(t.ID, t.Component.ID, t.Iteration, t.Failure)
 		}
 	}
-	for _, e := range f.ends {
-		if e.status == status.StageFailed {
-			add(e.id, e.componentID, e.iteration, e.failure)
-		}
-	}
-	for _, l := range f.finishedLoops {
-		if l.result.status == status.StageFailed {
-			add(l.id, l.componentID, l.iteration, l.result.failure)
+	for _, e := range a.Ends {
+		if e.Status == status.StageFailed {
+			add(e.ID, e.ComponentID, e.Iteration, e.Failure)
 		}
 	}
 	return rows
@@ -83,14 +78,14 @@ func (f *fold) failedHere(components []string, prefix []int32) (rows []db.StageG
 // itemFailed returns the error of a loop whose items failed. The error contains the first failed
 // item, how it failed, and the number of failed items.
 func itemFailed(l *loop, first *failedItem) error {
-	details := map[string]any{"failedItems": l.failed, "items": l.count}
+	details := map[string]any{"failedItems": l.Failed, "items": l.Count}
 	if first == nil {
-		return component.Permanent("ITEM_FAILED", "%d of %s failed", l.failed, fault.Count(int(l.count), "item")).With(details)
+		return component.Permanent("ITEM_FAILED", "%d of %s failed", l.Failed, fault.Count(int(l.Count), "item")).With(details)
 	}
 	details["first"] = first
 	which := fmt.Sprintf("the item at index %d failed", first.Index)
-	if l.failed > 1 {
-		which = fmt.Sprintf("%d of %s failed, the first at index %d,", l.failed, fault.Count(int(l.count), "item"), first.Index)
+	if l.Failed > 1 {
+		which = fmt.Sprintf("%d of %s failed, the first at index %d,", l.Failed, fault.Count(int(l.Count), "item"), first.Index)
 	}
 	message := fmt.Sprintf("%s in component %s: %s: %s", which, first.ComponentID, first.Code, first.Message)
 	return component.Permanent("ITEM_FAILED", "%s", component.Cut(message, component.MaxMessage)).With(details)

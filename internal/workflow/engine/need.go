@@ -3,26 +3,35 @@ package engine
 import (
 	"slices"
 
+	"github.com/google/uuid"
+
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/component/graph"
 	"github.com/weft-automation/weft/internal/kit/credit"
 	"github.com/weft-automation/weft/internal/kit/status"
 )
 
-// need is what a fold must know before it can go on. All of it is read in one round trip.
-type need struct {
-	scopes  map[*scope]bool // states of their components
-	loops   map[place]bool  // unfinished loops
-	outputs map[place]bool  // outputs of components
-	below   map[place]bool  // outputs of a component in all iterations that start with the place's iteration
-	failed  map[place]bool  // iterations in which a component failed, of those that start with the place's iteration
-	items   map[*loop]bool  // items of loops
-	first   map[*loop]bool  // first failed items of loops
+// Need is what an advance must know before it can go on. All of it is read in one round trip.
+type Need struct {
+	States  map[Place]bool // states of the components of scopes: of the root, or of an iteration of a loop
+	Loops   map[Place]bool // unfinished loops
+	Outputs map[Place]bool // outputs of components
+	Below   map[Place]bool // outputs of a component in all iterations that start with the place's iteration
+	Failed  map[Place]bool // iterations in which a component failed, of those that start with the place's iteration
+	Items   map[Loop]bool  // items of loops
+	First   map[Loop]bool  // first failed items of loops
 
-	children []*stage // what the child runs of these stages need
-	above    bool     // the runs above this one
-	limits   bool     // the runs above this one that have a maxCredits; locks them
-	calls    []*stage // results of the modules of these stages
+	Children []*Stage // what the child runs of these stages need
+	Above    bool     // the runs above this one
+	Limits   bool     // the runs above this one that have a maxCredits; locks them
+	Calls    []*Stage // results of the modules of these stages
+	Bytes    int64    // of the results of calls, after which the next advance does the rest
+}
+
+// Loop identifies a loop.
+type Loop struct {
+	ID uuid.UUID
+	Place
 }
 
 // add adds a key to a set.
@@ -33,50 +42,50 @@ func add[K comparable](set *map[K]bool, key K) {
 	(*set)[key] = true
 }
 
-func (n need) empty() bool {
-	return len(n.scopes)+len(n.loops)+len(n.outputs)+len(n.below)+len(n.failed)+len(n.items)+len(n.first)+len(n.children)+len(n.calls) == 0 &&
-		!n.above && !n.limits
+func (n Need) empty() bool {
+	return len(n.States)+len(n.Loops)+len(n.Outputs)+len(n.Below)+len(n.Failed)+len(n.Items)+len(n.First)+len(n.Children)+len(n.Calls) == 0 &&
+		!n.Above && !n.Limits
 }
 
 // knows reports whether the states of a scope and the loops around it are known. If not, they are
 // added to the need.
-func (f *fold) knows(sc *scope) bool {
-	if f.inMemory(sc); sc.states == nil {
-		add(&f.need.scopes, sc)
+func (a *Advance) knows(sc *scope) bool {
+	if a.inMemory(sc); sc.states == nil {
+		add(&a.need.States, sc.Place)
 	}
 	known := sc.states != nil
-	for sc.component != "" {
+	for sc.Component != "" {
 		outer := sc.iteration[:len(sc.iteration)-1]
-		p := placeOf(sc.component, outer)
-		if _, read := f.loops[p]; !read {
-			add(&f.need.loops, p)
+		p := PlaceOf(sc.Component, outer)
+		if _, read := a.loops[p]; !read {
+			add(&a.need.Loops, p)
 			known = false
 		}
-		sc = f.scopeOf(sc.component, outer)
+		sc = a.scopeOf(sc.Component, outer)
 	}
 	return known
 }
 
 // inMemory sets the states of a scope if they are known without reading them.
-func (f *fold) inMemory(sc *scope) {
+func (a *Advance) inMemory(sc *scope) {
 	switch {
 	case sc.states != nil:
-	case sc.component == "" && f.previous.root != nil:
-		f.setStates(sc, f.previous.root)
-	case f.unstored() || len(f.plan.Members(sc.component)) == 0:
-		f.setStates(sc, nil)
+	case sc.Component == "" && a.Root != nil:
+		a.setStates(sc, a.Root)
+	case a.unstored() || len(a.Plan.Members(sc.Component)) == 0:
+		a.setStates(sc, nil)
 	}
 }
 
-// setStates sets the states of the components of a scope: those that were stored before this fold,
-// and those of this fold.
-func (f *fold) setStates(sc *scope, stored map[string]graph.State) {
+// setStates sets the states of the components of a scope: those that were stored before this advance,
+// and those of this advance.
+func (a *Advance) setStates(sc *scope, stored map[string]graph.State) {
 	sc.states = map[string]graph.State{}
-	for _, id := range f.plan.Members(sc.component) {
+	for _, id := range a.Plan.Members(sc.Component) {
 		if state, ok := stored[id]; ok {
 			sc.states[id] = state
 		}
-		if state, ok := f.states[placeOf(id, sc.iteration)]; ok {
+		if state, ok := a.states[PlaceOf(id, sc.iteration)]; ok {
 			sc.states[id] = state
 		}
 	}
@@ -84,56 +93,56 @@ func (f *fold) setStates(sc *scope, stored map[string]graph.State) {
 
 // knowsSources reports whether the values that the connections into a component carry are known. If
 // not, they are added to the need.
-func (f *fold) knowsSources(sc *scope, componentID string) bool {
+func (a *Advance) knowsSources(sc *scope, componentID string) bool {
 	known := true
-	for _, source := range f.plan.Sources(componentID) {
+	for _, source := range a.Plan.Sources(componentID) {
 		shared := sc.iteration[:min(source.Depth, len(sc.iteration))]
 		switch {
 		case source.Item:
-			known = f.knowsItems(f.loops[placeOf(source.From, shared)]) && known
+			known = a.knowsItems(a.loops[PlaceOf(source.From, shared)]) && known
 		case source.Collected > 0:
-			known = f.knowsCollected(source, shared) && known
+			known = a.knowsCollected(source, shared) && known
 		default:
-			known = f.knowsOutput(placeOf(source.From, shared)) && known
+			known = a.knowsOutput(PlaceOf(source.From, shared)) && known
 		}
 	}
 	return known
 }
 
-func (f *fold) knowsOutput(p place) bool {
-	_, known := f.values[p]
+func (a *Advance) knowsOutput(p Place) bool {
+	_, known := a.values[p]
 	if !known {
-		add(&f.need.outputs, p)
+		add(&a.need.Outputs, p)
 	}
 	return known
 }
 
-func (f *fold) knowsItems(l *loop) bool {
+func (a *Advance) knowsItems(l *loop) bool {
 	if l == nil {
 		return true
 	}
-	_, known := f.items[l.id]
+	_, known := a.lists[l.ID]
 	if !known {
-		add(&f.need.items, l)
+		add(&a.need.Items, l.key())
 	}
 	return known
 }
 
 // knowsCollected reports whether everything that collected reads is known.
-func (f *fold) knowsCollected(source graph.Source, shared []int32) bool {
-	known := f.knowsBelow(source.From, shared)
-	loop := f.plan.Loop(source.From)
+func (a *Advance) knowsCollected(source graph.Source, shared []int32) bool {
+	known := a.knowsBelow(source.From, shared)
+	loop := a.Plan.Loop(source.From)
 	for range source.Collected {
-		known = f.knowsBelow(loop, shared) && known
-		loop = f.plan.Loop(loop)
+		known = a.knowsBelow(loop, shared) && known
+		loop = a.Plan.Loop(loop)
 	}
 	if !known {
 		return false
 	}
-	_, failing := f.itemCounts(source, shared)
+	_, failing := a.itemCounts(source, shared)
 	for _, id := range failing {
-		if _, read := f.failedBelow[placeOf(id, shared)]; !read && !f.unstored() {
-			add(&f.need.failed, placeOf(id, shared))
+		if _, read := a.failedBelow[PlaceOf(id, shared)]; !read && !a.unstored() {
+			add(&a.need.Failed, PlaceOf(id, shared))
 			known = false
 		}
 	}
@@ -142,15 +151,15 @@ func (f *fold) knowsCollected(source graph.Source, shared []int32) bool {
 
 // knowsBelow reports whether the outputs of a component in all iterations that start with prefix are
 // known.
-func (f *fold) knowsBelow(componentID string, prefix []int32) bool {
-	p, known := placeOf(componentID, prefix), true
-	if _, read := f.below[p]; !read && !f.unstored() {
-		add(&f.need.below, p)
+func (a *Advance) knowsBelow(componentID string, prefix []int32) bool {
+	p, known := PlaceOf(componentID, prefix), true
+	if _, read := a.below[p]; !read && !a.unstored() {
+		add(&a.need.Below, p)
 		known = false
 	}
-	for _, e := range f.ends {
-		if e.status == status.StageCompleted && isBelow(e.componentID, e.iteration, componentID, prefix) {
-			known = f.knowsOutput(placeOf(e.componentID, e.iteration)) && known
+	for _, e := range a.Ends {
+		if e.Status == status.StageCompleted && isBelow(e.ComponentID, e.Iteration, componentID, prefix) {
+			known = a.knowsOutput(PlaceOf(e.ComponentID, e.Iteration)) && known
 		}
 	}
 	return known
@@ -158,64 +167,64 @@ func (f *fold) knowsBelow(componentID string, prefix []int32) bool {
 
 // knowsLimits reports whether the maxCredits that apply to the run are known. If not, they are added to
 // the need.
-func (f *fold) knowsLimits() bool {
-	if f.run.MaxCredits == nil || f.run.ParentRunID == nil || f.limited != nil {
+func (a *Advance) knowsLimits() bool {
+	if a.Run.MaxCredits == nil || a.Run.ParentRunID == nil || a.limits != nil {
 		return true
 	}
-	f.need.limits = true
+	a.need.Limits = true
 	return false
 }
 
 // knowsAnswers reports whether everything is known that the start of a bound stage depends on. If not,
 // it is added to the need.
-func (f *fold) knowsAnswers(t *stage) bool {
-	switch _, control := controls[t.component.Module]; {
-	case t.component.Module == component.RunWorkflow:
-		return f.knowsChild(t)
+func (a *Advance) knowsAnswers(t *Stage) bool {
+	switch _, control := controls[t.Component.Module]; {
+	case t.Component.Module == component.RunWorkflow:
+		return a.knowsChild(t)
 	case control || t.refusal != nil:
 		return true
 	default:
-		return f.knowsResult(t)
+		return a.knowsResult(t)
 	}
 }
 
 // knowsChild reports whether everything that starting a child run depends on is known.
-func (f *fold) knowsChild(t *stage) bool {
+func (a *Advance) knowsChild(t *Stage) bool {
 	if t.starts != nil || t.refusal != nil {
 		return true
 	}
-	f.need.children = append(f.need.children, t)
-	f.need.above = f.need.above || f.run.ParentRunID != nil && f.above == nil
+	a.need.Children = append(a.need.Children, t)
+	a.need.Above = a.need.Above || a.Run.ParentRunID != nil && a.above == nil
 	return false
 }
 
 // knowsResult reports whether the result of a stage is known, or the stage needs an execution, or must
 // not start.
-func (f *fold) knowsResult(t *stage) bool {
-	entry, _ := f.engine.Modules.Lookup(t.component.Module)
-	if entry.Price > 0 && !f.knowsLimits() {
+func (a *Advance) knowsResult(t *Stage) bool {
+	entry, _ := a.modules.Lookup(t.Component.Module)
+	if entry.Price > 0 && !a.knowsLimits() {
 		return false
 	}
-	if t.result != nil || f.exceeded(entry.Price) != nil {
+	if t.result != nil || a.exceeded(entry.Price) != nil {
 		return true
 	}
 	asked := credit.Amount(0)
-	for _, other := range f.need.calls {
+	for _, other := range a.need.Calls {
 		asked += other.price
 	}
-	if asked > 0 && f.exceeded(asked+entry.Price) != nil {
+	if asked > 0 && a.exceeded(asked+entry.Price) != nil {
 		return false // the other stages come first
 	}
-	if f.computeTime(t, entry) <= 0 || f.run.Committed+asked+entry.Price > f.run.Reserved && !f.run.Solvent {
+	if !a.canCompute(t, entry) || a.Run.Committed+asked+entry.Price > a.Run.Reserved && !a.Run.Solvent {
 		return true
 	}
 	t.price = entry.Price
-	f.need.calls = append(f.need.calls, t)
+	a.need.Calls, a.need.Bytes = append(a.need.Calls, t), maxAdvanceBytes>>min(a.Halved, maxHalved)-a.bytes
 	return false
 }
 
-// unstored reports whether no stage of the run was stored before this fold.
-func (f *fold) unstored() bool { return f.run.Status == status.RunCreated && !f.copied }
+// unstored reports whether no stage of the run was stored before this advance.
+func (a *Advance) unstored() bool { return a.Run.Status == status.RunCreated && !a.Stored }
 
 // isBelow reports whether a component in an iteration is the wanted component in an iteration that
 // starts with prefix.

@@ -1,54 +1,46 @@
 package engine
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"maps"
 	"slices"
-	"time"
 
 	"github.com/google/uuid"
 
-	"github.com/weft-automation/weft/gen/db"
-	"github.com/weft-automation/weft/internal/account/environment"
-	"github.com/weft-automation/weft/internal/account/storage"
 	"github.com/weft-automation/weft/internal/component/graph"
-	"github.com/weft-automation/weft/internal/kit/envref"
-	"github.com/weft-automation/weft/internal/kit/fault"
 	"github.com/weft-automation/weft/internal/kit/status"
-	"github.com/weft-automation/weft/internal/platform/postgres"
 )
-
-// Origin is the run that a rerun repeats (decisions 8.10).
-type Origin struct {
-	RunID       uuid.UUID  `json:"runId"`
-	FromStageID *uuid.UUID `json:"fromStageId,omitempty"` // first stage to repeat; nil: reuse all completed stages
-}
 
 // Reuse is what a rerun reuses of the finished run that it repeats.
 type Reuse struct {
 	Stages []uuid.UUID // stages that are copied
 	Done   []string    // components outside of loops whose stages are reused or resumed
 
-	from     uuid.UUID // the run that is repeated
-	children map[place]resumedChild
+	Children map[Place]ResumedChild
 }
 
-// resumedChild is an earlier child run that the child run of a rerun repeats. It includes the
+// EarlierStage is a stage of the finished run that a rerun repeats.
+type EarlierStage struct {
+	ID          uuid.UUID
+	ComponentID string
+	Iteration   []int32
+	Status      status.Stage
+	Port        *string
+	ItemCount   *int32
+	ChildRunID  *uuid.UUID
+}
+
+// ResumedChild is an earlier child run that the child run of a rerun repeats. It includes the
 // place of the RUN_WORKFLOW stage.
-type resumedChild struct {
+type ResumedChild struct {
 	ComponentID string    `json:"componentId"`
 	Iteration   []int32   `json:"iteration"`
 	RunID       uuid.UUID `json:"runId"`
 }
 
-// ErrEarlierGone means that retention has deleted the run that is to be repeated.
-var ErrEarlierGone = errors.New("the run that is repeated is no longer stored")
-
-// Reused returns what a rerun reuses of a finished run with the same version and input. It returns
-// ErrEarlierGone if the finished run, or the stage from which it is repeated, is missing.
+// Repeat returns what a rerun reuses of a finished run with the same version and input: its stages,
+// and the child runs that it was to resume, encoded. from is the first stage to repeat, or nil; changes
+// are the loops whose items may have changed. Repeat reports false if from is not among the stages.
 //
 // In each scope, completed stages are reused unless they come after the specified stage, or after
 // a stage that did not complete: that stage may have a different outcome this time. A completed
@@ -58,96 +50,58 @@ var ErrEarlierGone = errors.New("the run that is repeated is no longer stored")
 // resumed too: its child run repeats the earlier child run.
 //
 // If the earlier run is itself a rerun, the loops and child runs that it did not reach are resumed
-// too. If it has no stages, the run that it repeats is used instead.
-func Reused(ctx context.Context, conn postgres.DB, plan *graph.Plan, workspaceID uuid.UUID, of Origin) (reuse Reuse, err error) {
-	repeated, err := db.New().RunGetRepeated(ctx, conn, db.RunGetRepeatedParams{WorkspaceID: workspaceID, ID: of.RunID})
-	if postgres.NotFound(err) {
-		return reuse, ErrEarlierGone
-	}
-	if err != nil {
-		return reuse, fmt.Errorf("read the earlier run: %w", err)
-	}
-	rows, err := db.New().StageListForRerun(ctx, conn, db.StageListForRerunParams{WorkspaceID: workspaceID, RunID: of.RunID})
-	if err != nil {
-		return reuse, fmt.Errorf("read the stages of the earlier run: %w", err)
-	}
-	if len(rows) == 0 && len(repeated.RerunOf) > 0 && of.FromStageID == nil {
-		origin, err := originOf(repeated.RerunOf)
-		if err != nil {
-			return reuse, err
-		}
-		return Reused(ctx, conn, plan, workspaceID, origin)
-	}
-	e := &earlier{plan: plan, stages: make(map[place]db.StageListForRerunRow, len(rows)), changes: map[string]bool{}}
-	e.reuse.from, e.reuse.children = of.RunID, map[place]resumedChild{}
-	for _, row := range rows {
-		e.stages[placeOf(row.ComponentID, row.Iteration)] = row
-		if of.FromStageID != nil && row.ID == *of.FromStageID {
-			e.from = &row
+// too.
+func Repeat(plan *graph.Plan, stages []EarlierStage, resumed []byte, from *uuid.UUID, changes map[string]bool) (reuse Reuse, found bool, err error) {
+	e := &earlier{plan: plan, stages: make(map[Place]EarlierStage, len(stages)), changes: changes, reuse: Reuse{Children: map[Place]ResumedChild{}}}
+	for _, stage := range stages {
+		e.stages[PlaceOf(stage.ComponentID, stage.Iteration)] = stage
+		if from != nil && stage.ID == *from {
+			e.from = &stage
 		}
 	}
-	if of.FromStageID != nil && e.from == nil {
-		return reuse, ErrEarlierGone
+	if from != nil && e.from == nil {
+		return reuse, false, nil
 	}
-	if err := e.addUnreached(rows, repeated.ResumedChildren); err != nil {
-		return reuse, err
-	}
-	for _, c := range plan.Components() {
-		if _, m := plan.Component(c.ID); m.Loop {
-			changed, err := environment.ChangedSince(ctx, conn, workspaceID, envref.Names(c.Input), startOf(of.RunID, repeated.CreatedAt))
-			if err != nil {
-				return reuse, err
-			}
-			e.changes[c.ID] = len(changed) > 0
-		}
+	if err := e.addUnreached(stages, resumed); err != nil {
+		return reuse, false, err
 	}
 	e.scope("", nil)
-	return e.reuse, nil
-}
-
-// startOf returns the earlier of a run's creation time and the time in its ID. If the clock was
-// set back, the creation time of a child run may be ahead of the clock. The time in the ID comes
-// from the process.
-func startOf(id uuid.UUID, created time.Time) time.Time {
-	if made := time.Unix(id.Time().UnixTime()); made.Before(created) {
-		return made
-	}
-	return created
+	return e.reuse, true, nil
 }
 
 // earlier is the finished run that a rerun repeats.
 type earlier struct {
 	plan    *graph.Plan
-	stages  map[place]db.StageListForRerunRow
-	from    *db.StageListForRerunRow // first stage to repeat; nil: reuse all completed stages
-	changes map[string]bool          // loops whose items may have changed
+	stages  map[Place]EarlierStage
+	from    *EarlierStage   // first stage to repeat; nil: reuse all completed stages
+	changes map[string]bool // loops whose items may have changed
 	reuse   Reuse
 }
 
 // addUnreached handles an earlier run that is itself a rerun. It adds, as canceled stages, the
 // loops and RUN_WORKFLOW components that the earlier run was to resume and did not reach. It finds
 // the loops through the stages in their items.
-func (e *earlier) addUnreached(rows []db.StageListForRerunRow, resumedChildren []byte) error {
+func (e *earlier) addUnreached(rows []EarlierStage, ResumedChildren []byte) error {
 	for _, row := range rows {
 		e.addLoops(row.ComponentID, row.Iteration)
 	}
-	if resumedChildren == nil {
+	if ResumedChildren == nil {
 		return nil
 	}
-	var children []resumedChild
-	if err := json.Unmarshal(resumedChildren, &children); err != nil {
+	var children []ResumedChild
+	if err := json.Unmarshal(ResumedChildren, &children); err != nil {
 		return fmt.Errorf("read the child runs that the earlier run resumes: %w", err)
 	}
 	for _, c := range children {
 		e.addLoops(c.ComponentID, c.Iteration)
-		row, ran := e.stages[placeOf(c.ComponentID, c.Iteration)]
+		row, ran := e.stages[PlaceOf(c.ComponentID, c.Iteration)]
 		if !ran {
-			row = db.StageListForRerunRow{ComponentID: c.ComponentID, Iteration: c.Iteration, Status: status.StageCanceled}
+			row = EarlierStage{ComponentID: c.ComponentID, Iteration: c.Iteration, Status: status.StageCanceled}
 		}
 		if row.ChildRunID == nil {
 			row.ChildRunID = &c.RunID
 		}
-		e.stages[placeOf(c.ComponentID, c.Iteration)] = row
+		e.stages[PlaceOf(c.ComponentID, c.Iteration)] = row
 	}
 	return nil
 }
@@ -155,13 +109,13 @@ func (e *earlier) addUnreached(rows []db.StageListForRerunRow, resumedChildren [
 // addLoops adds the loops around a stage, with enough items to contain the stage.
 func (e *earlier) addLoops(componentID string, iteration []int32) {
 	for level, loop := range e.plan.Around(componentID) {
-		row, ran := e.stages[placeOf(loop, iteration[:level])]
+		row, ran := e.stages[PlaceOf(loop, iteration[:level])]
 		if !ran {
-			row = db.StageListForRerunRow{ComponentID: loop, Iteration: iteration[:level], Status: status.StageCanceled}
+			row = EarlierStage{ComponentID: loop, Iteration: iteration[:level], Status: status.StageCanceled}
 		}
 		if count := iteration[level] + 1; row.ItemCount == nil || *row.ItemCount < count {
 			row.ItemCount = &count
-			e.stages[placeOf(loop, iteration[:level])] = row
+			e.stages[PlaceOf(loop, iteration[:level])] = row
 		}
 	}
 }
@@ -170,13 +124,13 @@ func (e *earlier) addLoops(componentID string, iteration []int32) {
 func (e *earlier) scope(loop string, iteration []int32) {
 	var again []string
 	for _, id := range e.plan.Members(loop) {
-		if row, ran := e.stages[placeOf(id, iteration)]; ran && (row.Status != status.StageCompleted || e.startsIn(row)) {
+		if row, ran := e.stages[PlaceOf(id, iteration)]; ran && (row.Status != status.StageCompleted || e.startsIn(row)) {
 			again = append(again, id)
 		}
 	}
 	after := e.plan.After(loop, again...)
 	for _, id := range e.plan.Members(loop) {
-		row, ran := e.stages[placeOf(id, iteration)]
+		row, ran := e.stages[PlaceOf(id, iteration)]
 		if !ran || slices.Contains(after, id) {
 			continue
 		}
@@ -186,7 +140,7 @@ func (e *earlier) scope(loop string, iteration []int32) {
 		case e.from != nil && e.from.ID == row.ID:
 			continue
 		case row.ChildRunID != nil:
-			e.reuse.children[placeOf(id, iteration)] = resumedChild{id, iteration, *row.ChildRunID}
+			e.reuse.Children[PlaceOf(id, iteration)] = ResumedChild{id, iteration, *row.ChildRunID}
 		case row.ItemCount != nil && !e.changes[id]:
 			e.resume(row)
 		default:
@@ -199,7 +153,7 @@ func (e *earlier) scope(loop string, iteration []int32) {
 }
 
 // startsIn reports whether the run is repeated from this stage, or from a stage in this loop.
-func (e *earlier) startsIn(row db.StageListForRerunRow) bool {
+func (e *earlier) startsIn(row EarlierStage) bool {
 	if e.from == nil || e.from.ID == row.ID {
 		return e.from != nil
 	}
@@ -208,7 +162,7 @@ func (e *earlier) startsIn(row db.StageListForRerunRow) bool {
 }
 
 // resume finds what is reused of a loop that is not reused as a whole.
-func (e *earlier) resume(row db.StageListForRerunRow) {
+func (e *earlier) resume(row EarlierStage) {
 	for i := range *row.ItemCount {
 		item := append(slices.Clone(row.Iteration), i)
 		if e.finished(row.ComponentID, item) {
@@ -224,7 +178,7 @@ func (e *earlier) resume(row db.StageListForRerunRow) {
 func (e *earlier) finished(loop string, iteration []int32) bool {
 	states := map[string]graph.State{}
 	for _, id := range e.plan.Members(loop) {
-		row, ran := e.stages[placeOf(id, iteration)]
+		row, ran := e.stages[PlaceOf(id, iteration)]
 		if !ran {
 			continue
 		}
@@ -241,7 +195,7 @@ func (e *earlier) finished(loop string, iteration []int32) bool {
 }
 
 // whole reuses a stage. If the stage is a loop, whole also reuses all stages in the loop.
-func (e *earlier) whole(row db.StageListForRerunRow) {
+func (e *earlier) whole(row EarlierStage) {
 	e.reuse.Stages = append(e.reuse.Stages, row.ID)
 	if row.ItemCount == nil {
 		return
@@ -254,109 +208,8 @@ func (e *earlier) whole(row db.StageListForRerunRow) {
 // item reuses all stages of an item.
 func (e *earlier) item(loop string, iteration []int32) {
 	for _, id := range e.plan.Members(loop) {
-		if row, ran := e.stages[placeOf(id, iteration)]; ran {
+		if row, ran := e.stages[PlaceOf(id, iteration)]; ran {
 			e.whole(row)
 		}
 	}
-}
-
-// originOf decodes the column rerun_of.
-func originOf(rerunOf json.RawMessage) (origin Origin, err error) {
-	if err := json.Unmarshal(rerunOf, &origin); err != nil {
-		return origin, fmt.Errorf("decode the run that is repeated: %w", err)
-	}
-	return origin, nil
-}
-
-// reused returns Reused for this run. It reads the earlier run once per fold.
-func (f *fold) reused() (*Reuse, error) {
-	if f.reuse != nil {
-		return f.reuse, nil
-	}
-	origin, err := originOf(f.run.RerunOf)
-	if err != nil {
-		return nil, err
-	}
-	reuse, err := Reused(f.ctx, f.tx, f.plan, f.run.WorkspaceID, origin)
-	if err != nil {
-		return nil, err
-	}
-	f.reuse = &reuse
-	return f.reuse, nil
-}
-
-// resumes returns the earlier child run that the child run of a RUN_WORKFLOW repeats. It returns
-// nil if the earlier run has no such child run, or if that child run completed, is deleted, or has
-// a different version or input.
-func (f *fold) resumes(t *stage, workflowID uuid.UUID, version int32, input json.RawMessage) (*Origin, error) {
-	if len(f.run.RerunOf) == 0 {
-		return nil, nil
-	}
-	reuse, err := f.reused()
-	if errors.Is(err, ErrEarlierGone) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	child, found := reuse.children[placeOf(t.component.ID, t.iteration)]
-	if !found {
-		return nil, nil
-	}
-	id := child.RunID
-	row, err := db.New().RunGet(f.ctx, f.tx, db.RunGetParams{WorkspaceID: f.run.WorkspaceID, ID: id})
-	if postgres.NotFound(err) || err == nil && (row.WorkflowID != workflowID || row.WorkflowVersion != version) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("read the earlier child run: %w", err)
-	}
-	earlier, _, err := OpenInput(f.ctx, f.engine.Vault, f.run.WorkspaceID, id, row.Input)
-	if err != nil {
-		return nil, err
-	}
-	if same, err := sameValue(earlier, input); err != nil || !same {
-		return nil, err
-	}
-	return &Origin{RunID: id}, nil
-}
-
-// copyReused copies the stages that this run reuses from the run that it repeats.
-func (f *fold) copyReused() error {
-	if f.run.Status != status.RunCreated || len(f.run.RerunOf) == 0 {
-		return nil
-	}
-	reuse, err := f.reused()
-	if errors.Is(err, ErrEarlierGone) {
-		f.failWith(string(fault.NotFound), "The run that rerunOf names was deleted before this run started. Trigger the workflow without rerunOf.")
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	if len(reuse.children) > 0 {
-		children, _ := json.Marshal(slices.Collect(maps.Values(reuse.children))) // places and ids
-		err := db.New().RunSetResumedChildren(f.ctx, f.tx, db.RunSetResumedChildrenParams{WorkspaceID: f.run.WorkspaceID, ID: f.run.ID, ResumedChildren: children})
-		if err != nil {
-			return fmt.Errorf("store the child runs to resume: %w", err)
-		}
-	}
-	if len(reuse.Stages) == 0 {
-		return nil
-	}
-	row, err := db.New().StageCopyMany(f.ctx, f.tx, db.StageCopyManyParams{
-		WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, EarlierRunID: reuse.from, Ids: reuse.Stages,
-	})
-	if err != nil {
-		return fmt.Errorf("copy stages: %w", err)
-	}
-	f.copied, f.changed = true, true
-	f.notBefore(row.FinishedAt)
-	f.run.StageCount += row.Stages
-	f.run.FailedCount += row.Failed
-	f.countOutput(row.Bytes)
-	f.reusedUsage = storage.Usage{Stages: int64(row.Stages), Bytes: row.Bytes}
-	from, err := f.open(row.ResponseID, row.Response)
-	f.run.Output, f.secretOutput = from.output, from.secret
-	return err
 }

@@ -1,166 +1,63 @@
 package engine
 
 import (
-	"cmp"
 	"slices"
-	"time"
 
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/component/graph"
 	"github.com/weft-automation/weft/internal/kit/fault"
 )
 
+// scope is a set of components that run once: the components in no loop, or the components of a
+// loop in one iteration.
+type scope struct {
+	Place     // of the loop; zero for the root
+	iteration []int32
+	states    map[string]graph.State // nil: not read yet
+	queued    bool
+	over      bool
+}
+
 // root returns the scope of the components that are in no loop.
-func (f *fold) root() *scope { return f.scope("", nil) }
+func (a *Advance) root() *scope { return a.scope("", nil) }
 
 // scope returns the scope of an iteration of a loop. The index in that loop is the last element of
 // iteration.
-func (f *fold) scope(loop string, iteration []int32) *scope {
-	p := placeOf(loop, iteration)
-	sc := f.scopes[p]
+func (a *Advance) scope(loop string, iteration []int32) *scope {
+	p := PlaceOf(loop, iteration)
+	sc := a.scopes[p]
 	if sc == nil {
-		sc = &scope{place: p, iteration: append([]int32{}, iteration...)} // never nil, which is NULL to PostgreSQL
-		f.scopes[p] = sc
+		sc = &scope{Place: p, iteration: append([]int32{}, iteration...)} // never nil, which is NULL to PostgreSQL
+		a.scopes[p] = sc
 	}
 	return sc
 }
 
 // scopeOf returns the scope that contains a component in an iteration.
-func (f *fold) scopeOf(componentID string, iteration []int32) *scope {
-	return f.scope(f.plan.Loop(componentID), iteration)
+func (a *Advance) scopeOf(componentID string, iteration []int32) *scope {
+	return a.scope(a.Plan.Loop(componentID), iteration)
 }
 
 // enqueue enqueues a scope for advance.
-func (f *fold) enqueue(sc *scope) {
+func (a *Advance) enqueue(sc *scope) {
 	if !sc.queued && !sc.over {
 		sc.queued = true
-		f.queue = append(f.queue, sc)
+		a.queue = append(a.queue, sc)
 	}
 }
 
 // setState sets the state of a component in a scope and enqueues the scope.
-func (f *fold) setState(sc *scope, componentID string, state graph.State) {
-	f.states[placeOf(componentID, sc.iteration)] = state
+func (a *Advance) setState(sc *scope, componentID string, state graph.State) {
+	a.states[PlaceOf(componentID, sc.iteration)] = state
 	if sc.states != nil {
 		sc.states[componentID] = state
 	}
-	f.enqueue(sc)
+	a.enqueue(sc)
 }
 
-// advance steps the queued scopes until no scope has anything to start or finish, or the fold is
-// full.
-func (f *fold) advance() error {
-	for {
-		if err := f.goOn(); err != nil {
-			return err
-		}
-		if f.need.empty() && len(f.queue)+len(f.blocked)+len(f.fresh) == 0 {
-			return nil
-		}
-		if err := cmp.Or(f.answer(), f.ctx.Err()); err != nil {
-			return err
-		}
-	}
-}
-
-// goOn goes as far as possible with what is known, and collects what else the fold needs.
-func (f *fold) goOn() error {
-	f.need = need{}
-	unfilled := f.unfilled
-	f.queue, f.blocked, f.unfilled = append(f.queue, f.blocked...), nil, nil
-	for _, l := range unfilled {
-		f.fill(l)
-	}
-	for len(f.queue) > 0 {
-		round := f.queue
-		f.queue = nil
-		for _, sc := range round {
-			if !f.knows(sc) {
-				f.blocked = append(f.blocked, sc)
-				continue
-			}
-			sc.queued = false
-			if err := f.step(sc); err != nil {
-				return err
-			}
-		}
-	}
-	if !f.need.empty() {
-		return nil
-	}
-	return f.startItems()
-}
-
-// startItems starts new iterations: one after the other, so that a fold that is full, or that needs to
-// know more, has started no later iteration of the loop.
-func (f *fold) startItems() error {
-	items := f.nextItems()
-	for _, sc := range items {
-		if f.knows(sc) {
-			for _, id := range f.plan.Next(sc.component, sc.states).Ready {
-				f.knowsSources(sc, id)
-			}
-		}
-	}
-	for i, sc := range items {
-		if !f.need.empty() || i > 0 && f.full() {
-			f.fresh = slices.Concat(items[i:], f.fresh)
-			return nil
-		}
-		sc.queued = false
-		if err := f.step(sc); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// maxNewItems limits the iterations that start together. Each iteration goes as far as it can
-// before others start, so that a full fold leaves few iterations unfinished.
-const maxNewItems = 16
-
-// nextItems returns the iterations to start next.
-func (f *fold) nextItems() (items []*scope) {
-	if f.full() {
-		f.postponeItems()
-	}
-	n, most := 0, maxFoldStages
-	if f.first {
-		most = maxFirstSteps
-	}
-	for ; n < min(len(f.fresh), maxNewItems); n++ {
-		most -= len(f.plan.Members(f.fresh[n].component))
-		if most < 0 && (n > 0 || f.first) {
-			break
-		}
-	}
-	items, f.fresh = f.fresh[:n], f.fresh[n:]
-	if n == 0 { // the next iteration, if any, is too large for a first fold
-		f.postponeItems()
-	}
-	return items
-}
-
-// full reports whether the fold has reached its limits. In a rerun, finished iterations count too,
-// because a fold may pass many reused items without creating a stage. Each failed fold, such as one
-// that took too long, halves the limits of the next.
-func (f *fold) full() bool {
-	done, size := len(f.made), f.bytes
-	for _, t := range f.bound {
-		if t.result != nil {
-			done, size = done+1, size+int64(len(t.result.Output))
-		}
-	}
-	if len(f.run.RerunOf) > 0 {
-		done += f.itemsDone
-	}
-	halved := min(f.failedBefore, maxHalved)
-	return done >= maxFoldStages>>halved || len(f.children)+len(f.need.children) >= maxChildren || size >= maxFoldBytes>>halved || done > 0 && time.Now().After(f.until)
-}
-
-// resumable reports whether the next fold finds the scope through its live stages.
+// resumable reports whether the next advance finds the scope through its live stages.
 func (sc *scope) resumable() bool {
-	if sc.component == "" {
+	if sc.Component == "" {
 		return true
 	}
 	for _, state := range sc.states {
@@ -173,42 +70,42 @@ func (sc *scope) resumable() bool {
 
 // step starts the ready components of a scope. If nothing more can become ready, it finishes the
 // scope.
-func (f *fold) step(sc *scope) error {
+func (a *Advance) step(sc *scope) error {
 	if sc.over {
 		return nil
 	}
-	next := f.plan.Next(sc.component, sc.states)
-	if next.Failed != "" && sc.component == "" {
-		f.failFor(next.Failed, f.failures[placeOf(next.Failed, nil)])
+	next := a.Plan.Next(sc.Component, sc.states)
+	if next.Failed != "" && sc.Component == "" {
+		a.failFor(next.Failed, a.failures[PlaceOf(next.Failed, nil)])
 	}
-	if !f.stopped(sc) && len(next.Ready) > 0 {
-		return f.startReady(sc, f.withoutComputable(f.withoutOtherTriggers(sc, next.Ready)))
+	if !a.stopped(sc) && len(next.Ready) > 0 {
+		return a.startReady(sc, a.withoutComputable(a.withoutOtherTriggers(sc, next.Ready)))
 	}
 	if next.Live > 0 {
 		return nil
 	}
 	sc.over = true
-	if sc.component == "" {
-		f.over, f.changed = true, true
+	if sc.Component == "" {
+		a.over, a.Changed = true, true
 		return nil
 	}
-	f.finishIteration(sc, next.Failed)
+	a.finishIteration(sc, next.Failed)
 	return nil
 }
 
-// startReady starts ready components of a scope. If the fold is full, the next fold starts the others,
+// startReady starts ready components of a scope. If the advance is full, the next advance starts the others,
 // provided that it finds the scope.
-func (f *fold) startReady(sc *scope, ready []string) error {
+func (a *Advance) startReady(sc *scope, ready []string) error {
 	again, blocked := false, false
 	for _, id := range ready {
-		if f.stopped(sc) {
+		if a.stopped(sc) {
 			break
 		}
-		if t := f.bound[placeOf(id, sc.iteration)]; (t == nil || !t.answered()) && f.full() && sc.resumable() {
-			f.more = true
+		if t := a.bound[PlaceOf(id, sc.iteration)]; (t == nil || !t.answered()) && a.full() && sc.resumable() {
+			a.More = true
 			continue
 		}
-		started, err := f.start(sc, id)
+		started, err := a.start(sc, id)
 		if err != nil {
 			return err
 		}
@@ -216,29 +113,29 @@ func (f *fold) startReady(sc *scope, ready []string) error {
 	}
 	switch {
 	case blocked:
-		f.block(sc)
+		a.block(sc)
 	case again:
-		f.enqueue(sc)
+		a.enqueue(sc)
 	}
 	return nil
 }
 
 // block leaves a scope until the need is answered.
-func (f *fold) block(sc *scope) {
+func (a *Advance) block(sc *scope) {
 	if !sc.queued {
 		sc.queued = true
-		f.blocked = append(f.blocked, sc)
+		a.blocked = append(a.blocked, sc)
 	}
 }
 
 // withoutOtherTriggers removes the triggers that did not start this run from the ready components.
-func (f *fold) withoutOtherTriggers(sc *scope, ready []string) []string {
-	triggers := f.plan.Triggers()
-	if sc.component != "" || len(triggers) < 2 {
+func (a *Advance) withoutOtherTriggers(sc *scope, ready []string) []string {
+	triggers := a.Plan.Triggers()
+	if sc.Component != "" || len(triggers) < 2 {
 		return ready
 	}
 	started := triggers[0]
-	if entry, err := Entry(f.plan, f.run.Trigger); err == nil {
+	if entry, err := Entry(a.Plan, a.Run.Trigger); err == nil {
 		started = entry.ID
 	}
 	return slices.DeleteFunc(slices.Clone(ready), func(id string) bool {
@@ -270,16 +167,16 @@ var triggerModules = map[string]string{"API": component.OnAPICalled, "RUN": comp
 
 // stopped reports whether nothing more may start in a scope, because the run is ending or a loop
 // around the scope is failing.
-func (f *fold) stopped(sc *scope) bool {
-	if f.ending() {
+func (a *Advance) stopped(sc *scope) bool {
+	if a.ending() {
 		return true
 	}
-	for sc.component != "" {
-		l := f.loopOf(sc)
+	for sc.Component != "" {
+		l := a.loopOf(sc)
 		if l == nil || l.failing() {
 			return true
 		}
-		sc = f.scopeOf(sc.component, sc.iteration[:len(sc.iteration)-1])
+		sc = a.scopeOf(sc.Component, sc.iteration[:len(sc.iteration)-1])
 	}
 	return false
 }

@@ -22,29 +22,29 @@ func errLate(c graph.Component) error {
 }
 
 // late reports whether a stage has exceeded its timeout. If not, late updates the earliest
-// deadline of the fold.
-func (f *fold) late(componentID string, started *time.Time) bool {
-	limit := timeout(f.plan.Component(componentID))
+// deadline of the advance.
+func (a *Advance) late(componentID string, started *time.Time) bool {
+	limit := timeout(a.Plan.Component(componentID))
 	if limit == 0 || started == nil {
 		return false
 	}
 	at := started.Add(limit)
-	if at.Before(f.run.Now) {
+	if at.Before(a.Run.Now) {
 		return true
 	}
-	if f.deadline == nil || at.Before(*f.deadline) {
-		f.deadline = &at
+	if a.deadline == nil || at.Before(*a.deadline) {
+		a.deadline = &at
 	}
 	return false
 }
 
 // lateAround reports whether a loop around the scope has exceeded its timeout.
-func (f *fold) lateAround(sc *scope) bool {
-	for sc.component != "" {
-		if l := f.loopOf(sc); l != nil && l.late {
+func (a *Advance) lateAround(sc *scope) bool {
+	for sc.Component != "" {
+		if l := a.loopOf(sc); l != nil && l.late {
 			return true
 		}
-		sc = f.scopeOf(sc.component, sc.iteration[:len(sc.iteration)-1])
+		sc = a.scopeOf(sc.Component, sc.iteration[:len(sc.iteration)-1])
 	}
 	return false
 }

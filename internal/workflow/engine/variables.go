@@ -6,48 +6,28 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/weft-automation/weft/gen/db"
-	"github.com/weft-automation/weft/internal/account/environment"
-	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/component/graph"
 	"github.com/weft-automation/weft/internal/kit/envref"
 	"github.com/weft-automation/weft/internal/kit/fault"
 	"github.com/weft-automation/weft/internal/kit/jsonschema"
 )
 
-// variables are the environment variables that a run stored when it started.
-type variables struct {
-	environment.Snapshot
-	hidden *component.Redactor // redacts the secret variables
-	err    error               // why they could not be decrypted
-}
-
-// openVariables decrypts the variables of a run.
-func (e *Engine) openVariables(run db.RunLockRow) (v variables) {
-	if run.Variables == nil {
-		return v
-	}
-	v.Snapshot, v.err = e.Environment.Open(run.WorkspaceID, run.ID, run.Variables)
-	v.hidden = component.NewRedactor(v.Secrets...)
-	return v
-}
-
 // resolve returns a component with its variables replaced by their values. It returns a
 // *fault.Error if a variable is missing or its value does not fit.
-func (f *fold) resolve(c graph.Component) (graph.Component, error) {
+func (a *Advance) resolve(c graph.Component) (graph.Component, error) {
 	if len(envref.Names(c.Input, c.Config)) == 0 {
 		return c, nil
 	}
-	env := f.variables
-	if env.err != nil {
-		return c, env.err
+	env := a.Variables
+	if env.Err != nil {
+		return c, env.Err
 	}
-	for _, name := range f.fixed[c.ID] {
+	for _, name := range a.Fixed[c.ID] {
 		if slices.Contains(env.Changed, name) {
 			return c, fault.New(fault.InvalidInput, "The environment variable %s is part of an address and has changed since the secrets next to that address were stored. Stored secrets stay with the old address. Save the workflow with these secrets again.", name)
 		}
 	}
-	entry, known := f.engine.Modules.Lookup(c.Module)
+	entry, known := a.modules.Lookup(c.Module)
 	if !known {
 		return c, nil // starting its execution reports the error
 	}

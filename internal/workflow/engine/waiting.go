@@ -2,47 +2,44 @@ package engine
 
 import (
 	"encoding/json"
+	"github.com/weft-automation/weft/internal/kit/timestamp"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/weft-automation/weft/gen/api"
-	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/component/graph"
 	"github.com/weft-automation/weft/internal/execution/present"
 	"github.com/weft-automation/weft/internal/kit/credit"
 	"github.com/weft-automation/weft/internal/kit/status"
-	"github.com/weft-automation/weft/internal/kit/timestamp"
 )
 
-// waiting is an unfinished stage, with the end of what it waits for.
-type waiting = db.StageListWaitingRow
-
-// end is the final state of a stage that was unfinished before this fold. The output of an execution
-// or a child run is copied when the fold is written. All other outputs are set.
-type end struct {
-	id          uuid.UUID
-	componentID string
-	iteration   []int32
-	status      status.Stage
-	port        string
-	output      json.RawMessage
-	secret      bool // output is sealed when it is stored
-	failure     json.RawMessage
-	usage       credit.Amount
-	bytes       int64     // of the output
-	at          time.Time // when the execution or the child run finished; zero: at the time of the fold
-	execution   uuid.UUID // that finished, or zero
-	child       uuid.UUID // run that finished, or zero
-	next        int32     // of a loop: index of the first item that has not started
-	failed      int32     // of a loop: items that failed
+// End is the final state of a stage that was unfinished before this advance. The output of an execution
+// or a child run is copied when the advance is written. All other outputs are set.
+type End struct {
+	ID          uuid.UUID
+	ComponentID string
+	Iteration   []int32
+	Status      status.Stage
+	Port        string
+	Output      json.RawMessage
+	Secret      bool // Output is sealed when it is stored
+	Failure     json.RawMessage
+	Usage       credit.Amount
+	Bytes       int64     // of the output
+	At          time.Time // when the execution or the child run finished; zero: at the time of the advance
+	Execution   uuid.UUID // that finished, or zero
+	Child       uuid.UUID // run that finished, or zero
+	Next        int32     // of a loop: index of the first item that has not started
+	Failed      int32     // of a loop: items that failed
 }
 
-// endOf returns the end of a stage, and reports whether the stage ends in this fold.
-func (f *fold) endOf(w waiting) (e end, ends bool) {
-	e = end{id: w.ID, componentID: w.ComponentID, iteration: w.Iteration}
-	c, m := f.plan.Component(w.ComponentID)
+// endOf returns the end of a stage, and reports whether the stage ends in this advance.
+func (a *Advance) endOf(w Waiting) (e End, ends bool) {
+	e = End{ID: w.ID, ComponentID: w.ComponentID, Iteration: w.Iteration}
+	c, m := a.Plan.Component(w.ComponentID)
 	limit := timeout(c, m)
 	switch {
 	case (w.ExecutionID != nil || w.ChildRunID != nil) && w.Ended == "", w.ItemCount != nil:
@@ -50,36 +47,36 @@ func (f *fold) endOf(w waiting) (e end, ends bool) {
 	case w.ExecutionID != nil:
 		return executionEnd(e, w), true
 	case w.ChildRunID != nil:
-		return f.childEnd(e, w), true
-	case w.Signaled && f.run.OutputBytes+f.others.Bytes <= maxOutput: // else the run fails, and the stage with it
-		from, read := f.signals[*w.Signal]
-		e.status, e.port, e.output, e.secret, e.bytes = status.StageCompleted, graph.PortNext, from.output, from.secret, int64(len(from.output))
+		return a.childEnd(e, w), true
+	case w.Signaled && a.Run.OutputBytes+a.Others.Bytes <= maxOutput: // else the run fails, and the stage with it
+		from, read := a.Signals[*w.Signal]
+		e.Status, e.Port, e.Output, e.Secret, e.Bytes = status.StageCompleted, graph.PortNext, from.Output, from.Secret, int64(len(from.Output))
 		return e, read
-	case f.late(w.ComponentID, w.StartedAt) && (w.WakeAt == nil || w.StartedAt.Add(limit).Before(*w.WakeAt)):
-		e.status, e.failure = status.StageFailed, encodeFailure(errLate(c))
+	case a.late(w.ComponentID, w.StartedAt) && (w.WakeAt == nil || w.StartedAt.Add(limit).Before(*w.WakeAt)):
+		e.Status, e.Failure = status.StageFailed, encodeFailure(errLate(c))
 		return e, true
-	case w.WakeAt != nil && !w.WakeAt.After(f.run.Now):
-		e.status, e.port, e.output = status.StageCompleted, graph.PortNext, json.RawMessage(`{"resumedAt":"`+timestamp.Of(f.stamp).String()+`"}`)
+	case w.WakeAt != nil && !w.WakeAt.After(a.Run.Now):
+		e.Status, e.Port, e.Output = status.StageCompleted, graph.PortNext, json.RawMessage(`{"resumedAt":"`+timestamp.Of(a.At).String()+`"}`)
 		if w.Signal != nil {
-			e.port, e.output = graph.PortTimeout, json.RawMessage(`{}`)
+			e.Port, e.Output = graph.PortTimeout, json.RawMessage(`{}`)
 		}
-		e.bytes = int64(len(e.output))
+		e.Bytes = int64(len(e.Output))
 		return e, true
 	}
 	return e, false
 }
 
 // executionEnd returns the end of a stage whose execution is final.
-func executionEnd(e end, w waiting) end {
-	e.execution, e.usage, e.bytes, e.at, e.failure = *w.ExecutionID, credit.Amount(w.Usage), w.Bytes, w.EndedAt, w.Error
+func executionEnd(e End, w Waiting) End {
+	e.Execution, e.Usage, e.Bytes, e.At, e.Failure = *w.ExecutionID, credit.Amount(w.Usage), w.Bytes, w.EndedAt, w.Error
 	var why api.ExecutionError
 	switch {
 	case w.Ended == string(status.ExecutionCompleted):
-		e.status, e.port = status.StageCompleted, graph.PortNext
+		e.Status, e.Port = status.StageCompleted, graph.PortNext
 	case json.Unmarshal(w.Error, &why) == nil && why.Code == component.CodeCanceled:
-		e.status = status.StageCanceled
+		e.Status = status.StageCanceled
 	default:
-		e.status = status.StageFailed
+		e.Status = status.StageFailed
 	}
 	return e
 }
@@ -87,25 +84,25 @@ func executionEnd(e end, w waiting) end {
 // childEnd returns the end of a stage whose child run is final. The child's usage is charged to the
 // child. If the child was canceled, the stage fails, unless its own run is ending. It also fails if
 // the child was canceled because it exceeded its component's timeout.
-func (f *fold) childEnd(e end, w waiting) end {
-	e.child, e.bytes, e.at = *w.ChildRunID, w.Bytes, w.EndedAt
+func (a *Advance) childEnd(e End, w Waiting) End {
+	e.Child, e.Bytes, e.At = *w.ChildRunID, w.Bytes, w.EndedAt
 	switch {
 	case w.Ended == string(status.RunCompleted):
-		e.status, e.port = status.StageCompleted, graph.PortNext
+		e.Status, e.Port = status.StageCompleted, graph.PortNext
 		if !w.Responded {
-			e.output, e.bytes = json.RawMessage(`{}`), 2
+			e.Output, e.Bytes = json.RawMessage(`{}`), 2
 		}
-	case w.Ended == string(status.RunCanceled) && f.ending():
-		e.status = status.StageCanceled
+	case w.Ended == string(status.RunCanceled) && a.ending():
+		e.Status = status.StageCanceled
 	default:
-		e.status, e.failure = status.StageFailed, f.childFailure(w)
+		e.Status, e.Failure = status.StageFailed, a.childFailure(w)
 	}
 	return e
 }
 
 // childFailure returns the error of a stage whose child run failed or was canceled.
-func (f *fold) childFailure(w waiting) json.RawMessage {
-	c, m := f.plan.Component(w.ComponentID)
+func (a *Advance) childFailure(w Waiting) json.RawMessage {
+	c, m := a.Plan.Component(w.ComponentID)
 	if w.Ended == string(status.RunCanceled) && timeout(c, m) > 0 && w.StartedAt.Add(timeout(c, m)).Before(w.EndedAt) {
 		return encodeFailure(errLate(c))
 	}
@@ -120,3 +117,122 @@ func (f *fold) childFailure(w waiting) json.RawMessage {
 	}
 	return encoded
 }
+
+// applyFinished applies what has finished since the last advance: the stages that wait for nothing more
+// and, if all stages were read, everything else.
+func (a *Advance) applyFinished() error {
+	a.finishStages()
+	if !a.Scanned {
+		return nil
+	}
+	return a.scan()
+}
+
+// finishStages finishes the stages that have nothing more to wait for. Child runs come last, because their result
+// depends on whether the run is ending.
+func (a *Advance) finishStages() {
+	for _, children := range []bool{false, true} {
+		for _, w := range a.Waiting {
+			if (w.ChildRunID != nil) != children {
+				continue
+			}
+			if e, ends := a.endOf(w); ends {
+				a.Run.UsageBelow += credit.Amount(w.UsedBelow)
+				a.finish(e)
+			}
+		}
+	}
+}
+
+// finish finishes a stage of an earlier advance, and enqueues its scope.
+func (a *Advance) finish(e End) {
+	a.Ends = append(a.Ends, e)
+	a.Changed, a.Finished[e.ID] = true, true
+	a.notBefore(e.At)
+	a.Run.PendingCount--
+	a.Run.Usage += e.Usage
+	if e.Status == status.StageFailed {
+		a.Run.FailedCount++
+	}
+	p := PlaceOf(e.ComponentID, e.Iteration)
+	if len(e.Output) > 0 {
+		a.values[p] = Value{e.Output, e.Secret}
+	}
+	a.failures[p] = stageFailure{e.ID, e.Failure}
+	a.setState(a.scopeOf(e.ComponentID, e.Iteration), e.ComponentID, graph.State{Status: e.Status, Port: e.Port})
+	a.countOutput(e.Bytes)
+}
+
+// notBefore moves the advance's time stamp to t if t is later.
+func (a *Advance) notBefore(t time.Time) { a.At = later(a.At, t) }
+
+// later returns the later of two times.
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// countOutput counts the bytes of a stage's output, and fails the run if it exceeds the limit.
+func (a *Advance) countOutput(bytes int64) {
+	a.Run.OutputBytes += bytes
+	if bytes > 0 && a.Run.OutputBytes+a.Others.Bytes > maxOutput {
+		a.FailWith("OUTPUT_TOO_LARGE", "The stage outputs of a run and of the runs below it exceed 64 MiB in total.")
+	}
+}
+
+// scan checks the deadline of the run, a cancel request, and the stages that are still unfinished. It
+// also applies what lost or incomplete advances left unapplied.
+func (a *Advance) scan() error {
+	if !a.Run.Deadline.After(a.Run.Now) {
+		a.FailWith("TIMEOUT", "The run exceeded its deadline.")
+	}
+	if a.Run.CancelRequestedAt != nil && !a.Run.CancelShown {
+		a.Changed, a.Halted = true, true
+	}
+	a.enqueue(a.root())
+	return a.scanUnfinished()
+}
+
+// scanUnfinished checks all stages that are still unfinished. It continues loops, resumes what the last
+// fold left unfinished, and cancels the waiting stages and child runs of a run that is ending.
+func (a *Advance) scanUnfinished() error {
+	a.cleared = a.ending()
+	a.Unfinished = slices.DeleteFunc(a.Waiting, func(w Waiting) bool { return a.Finished[w.ID] })
+	var loops []*loop
+	for _, w := range a.Unfinished {
+		if w.ItemCount == nil {
+			continue
+		}
+		l := &loop{Progress: Progress{w.ID, *w.ItemCount, w.NextItem, w.LiveItems, w.FailedItems}, componentID: w.ComponentID, iteration: w.Iteration}
+		if err := a.addLoop(l, w.StartedAt); err != nil {
+			return err
+		}
+		loops = append(loops, l)
+	}
+	left := a.leftOver()
+	for _, w := range a.Unfinished {
+		sc := a.scopeOf(w.ComponentID, w.Iteration)
+		late := a.late(w.ComponentID, w.StartedAt)
+		switch {
+		case w.ChildRunID != nil && (a.ending() || late || a.lateAround(sc)):
+			a.CancelChildren = append(a.CancelChildren, *w.ChildRunID)
+		case w.ItemCount == nil && w.ExecutionID == nil && w.ChildRunID == nil && a.stopped(sc):
+			a.finish(End{ID: w.ID, ComponentID: w.ComponentID, Iteration: w.Iteration, Status: status.StageCanceled})
+		case left:
+			a.enqueue(sc)
+		}
+	}
+	for _, l := range loops {
+		a.fill(l)
+	}
+	return nil
+}
+
+// leftOver reports whether the previous advance left work. Such an advance sets the run's wake time to
+// its own time, which nothing postpones.
+func (a *Advance) leftOver() bool { return a.Run.WakeAt != nil && !a.Run.WakeAt.After(a.Run.UpdatedAt) }
+
+// ending reports whether no more stages may start, because the run has failed or is being canceled.
+func (a *Advance) ending() bool { return len(a.Run.Error) > 0 || a.Run.CancelRequestedAt != nil }

@@ -1,4 +1,4 @@
-package engine
+package orchestrator
 
 import (
 	"bytes"
@@ -151,29 +151,6 @@ func (f *fold) shownError() json.RawMessage {
 	return nil
 }
 
-// decideStatus sets the status of the run after this fold, and whether another fold must follow
-// immediately. A cancel takes precedence over a failure.
-func (f *fold) decideStatus() {
-	// A scan cancels the stages that wait for a timer or a child run.
-	f.more = f.more || f.halted && !f.cleared && f.run.PendingCount > 0 || f.endsLater()
-	switch {
-	case !f.over || f.run.PendingCount > 0 || f.endsLater():
-		if f.run.StageCount > 0 {
-			f.run.Status = status.RunExecuting
-		}
-	case f.run.CancelRequestedAt != nil:
-		f.run.Status = status.RunCanceled
-	case len(f.run.Error) > 0:
-		f.run.Status = status.RunFailed
-	default:
-		f.run.Status = status.RunCompleted
-	}
-}
-
-// endsLater reports whether the run must finish in the next fold. Finishing locks the parent's row,
-// to wake the parent. But this fold has locked the account already, and accounts are locked last.
-func (f *fold) endsLater() bool { return (f.dropped || f.charged) && f.run.ParentRunID != nil }
-
 // readRemaining reads what the writes need. Nothing may be read once the account is locked.
 func (f *fold) readRemaining() (err error) {
 	if f.changed && f.run.PendingCount > 0 {
@@ -181,52 +158,6 @@ func (f *fold) readRemaining() (err error) {
 		return err
 	}
 	return nil
-}
-
-// nextWake returns when the run must be folded next if nothing wakes it. A fold that did not scan
-// never postpones that time: a signal may have arrived while the fold waited for its lock.
-func (f *fold) nextWake() *time.Time {
-	if f.run.Status.Terminal() {
-		return nil
-	}
-	next := f.run.Deadline
-	earlier := func(t time.Time) {
-		if t.Before(next) {
-			next = t
-		}
-	}
-	switch again := f.run.Now.Add(cancelRetry); {
-	case f.more:
-		earlier(f.run.Now)
-	case f.ending() && next.Before(again):
-		next = again
-	case f.ending():
-		earlier(again)
-	}
-	for _, w := range f.unfinished {
-		if w.WakeAt != nil && !f.finished[w.ID] {
-			earlier(*w.WakeAt)
-		}
-	}
-	if f.scanned && f.deadline != nil {
-		earlier(*f.deadline)
-	}
-	if len(f.orphans) > 0 { // until the orphans have finished
-		earlier(f.run.Now.Add(cancelRetry))
-	}
-	if !f.scanned && f.run.WakeAt != nil {
-		earlier(*f.run.WakeAt)
-	}
-	for _, t := range f.made {
-		if t.wake > 0 && !t.dropped {
-			earlier(f.run.Now.Add(t.wake))
-		}
-		if limit := timeout(f.plan.Component(t.component.ID)); limit > 0 && !t.status.Terminal() {
-			earlier(f.run.Now.Add(limit))
-		}
-	}
-	f.wake = next
-	return &next
 }
 
 // queueRun writes the run.

@@ -1,4 +1,4 @@
-package engine
+package orchestrator
 
 import (
 	"errors"
@@ -7,7 +7,6 @@ import (
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/account/billing"
 	"github.com/weft-automation/weft/internal/account/storage"
-	"github.com/weft-automation/weft/internal/kit/credit"
 	"github.com/weft-automation/weft/internal/kit/fault"
 )
 
@@ -73,12 +72,6 @@ const countedFrom = 16 << 10
 // stored returns the bytes that this fold stores.
 func (f *fold) stored() int64 {
 	return made(f.run).Counted() - f.own.Counted() + f.events
-}
-
-// fee returns the price of the stages and outputs of this fold beyond the free part of the tree.
-func (f *fold) fee() credit.Amount {
-	before := f.own.Plus(f.others).Plus(f.reusedUsage)
-	return storage.Fee(before, made(f.run).Plus(f.others))
 }
 
 // chargeFee reserves the fee of this fold. If the workspace cannot pay the fee, the run fails and

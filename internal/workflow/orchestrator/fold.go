@@ -1,4 +1,4 @@
-package engine
+package orchestrator
 
 import (
 	"cmp"
@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -20,27 +18,9 @@ import (
 	"github.com/weft-automation/weft/internal/execution"
 	"github.com/weft-automation/weft/internal/kit/credit"
 	"github.com/weft-automation/weft/internal/kit/failpoint"
-	"github.com/weft-automation/weft/internal/kit/status"
 	"github.com/weft-automation/weft/internal/platform/notify"
 	"github.com/weft-automation/weft/internal/platform/postgres"
 	"github.com/weft-automation/weft/internal/workflow"
-)
-
-// Limits of one fold. The next fold does the rest, so that other transactions can lock the run and
-// other runs can use the slot. The limits are checked between stages, so a fold may exceed them
-// slightly.
-const (
-	maxFoldStages = 500
-	maxFoldBytes  = 4 << 20 // in memory a fold needs several times as much, and several folds run at once
-	maxFoldTime   = 2 * time.Second
-	maxChildren   = 16 // child runs that start
-	maxHalved     = 6  // how often both are halved after failed folds
-	// The first fold has lower limits, because a request waits for it. maxFirstSteps limits the
-	// components in the iterations that the first fold starts.
-	maxFirstSteps = 50
-	maxFirstTime  = 250 * time.Millisecond
-	// maxJoinedTime limits a fold that is committed together with the completion of an execution.
-	maxJoinedTime = time.Second
 )
 
 // cancelRetry is the interval at which a run that is ending cancels its unfinished stages again.
@@ -120,50 +100,6 @@ type fold struct {
 	more          bool       // another fold must follow immediately
 	deadline      *time.Time // the earliest timeout of a stage; set if scanned
 	wake          time.Time
-}
-
-// place identifies a component in an iteration, or an iteration of a loop. In the second case, the
-// index in that loop comes last.
-type place struct {
-	component string
-	iteration string // in PostgreSQL's array syntax
-}
-
-// scope is a set of components that run once: the components in no loop, or the components of a
-// loop in one iteration.
-type scope struct {
-	place     // of the loop; zero for the root
-	iteration []int32
-	states    map[string]graph.State // nil: not read yet
-	queued    bool
-	over      bool
-}
-
-// indexes returns the iteration of a place.
-func (p place) indexes() []int32 {
-	indexes := []int32{} // never nil, which is NULL to PostgreSQL
-	for _, text := range strings.Split(strings.Trim(p.iteration, "{}"), ",") {
-		if index, err := strconv.ParseInt(text, 10, 32); err == nil {
-			indexes = append(indexes, int32(index))
-		}
-	}
-	return indexes
-}
-
-func placeOf(component string, iteration []int32) place {
-	return place{component, pgArray(iteration)}
-}
-
-// pgArray returns an iteration in PostgreSQL's array syntax.
-func pgArray(iteration []int32) string {
-	text := []byte{'{'}
-	for i, index := range iteration {
-		if i > 0 {
-			text = append(text, ',')
-		}
-		text = strconv.AppendInt(text, int64(index), 10)
-	}
-	return string(append(text, '}'))
 }
 
 // foldRun folds a run, publishes the result, and reports whether another fold must follow
@@ -312,48 +248,6 @@ func (f *fold) derive(w wakeup) error {
 	}
 	return f.readRemaining()
 }
-
-// scanUnfinished checks all stages that are still unfinished. It continues loops, resumes what the last
-// fold left unfinished, and cancels the waiting stages and child runs of a run that is ending.
-func (f *fold) scanUnfinished() error {
-	f.cleared = f.ending()
-	f.unfinished = slices.DeleteFunc(f.waiting, func(w waiting) bool { return f.finished[w.ID] })
-	var loops []*loop
-	for _, w := range f.unfinished {
-		if w.ItemCount == nil {
-			continue
-		}
-		l := &loop{id: w.ID, componentID: w.ComponentID, iteration: w.Iteration, count: *w.ItemCount, next: w.NextItem, live: w.LiveItems, failed: w.FailedItems}
-		if err := f.addLoop(l, w.StartedAt); err != nil {
-			return err
-		}
-		loops = append(loops, l)
-	}
-	left := f.leftOver()
-	for _, w := range f.unfinished {
-		sc := f.scopeOf(w.ComponentID, w.Iteration)
-		late := f.late(w.ComponentID, w.StartedAt)
-		switch {
-		case w.ChildRunID != nil && (f.ending() || late || f.lateAround(sc)):
-			f.orphans = append(f.orphans, *w.ChildRunID)
-		case w.ItemCount == nil && w.ExecutionID == nil && w.ChildRunID == nil && f.stopped(sc):
-			f.finish(end{id: w.ID, componentID: w.ComponentID, iteration: w.Iteration, status: status.StageCanceled})
-		case left:
-			f.enqueue(sc)
-		}
-	}
-	for _, l := range loops {
-		f.fill(l)
-	}
-	return nil
-}
-
-// leftOver reports whether the previous fold left work. Such a fold sets the run's wake time to
-// its own time, which nothing postpones.
-func (f *fold) leftOver() bool { return f.run.WakeAt != nil && !f.run.WakeAt.After(f.run.UpdatedAt) }
-
-// ending reports whether no more stages may start, because the run has failed or is being canceled.
-func (f *fold) ending() bool { return len(f.run.Error) > 0 || f.run.CancelRequestedAt != nil }
 
 // sortedPlaces returns places as parameters of a statement, sorted so that concurrent statements
 // lock rows in the same order.
