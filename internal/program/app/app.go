@@ -55,8 +55,8 @@ import (
 	"github.com/weft-automation/weft/internal/program/rotation"
 	"github.com/weft-automation/weft/internal/secret/vault"
 	"github.com/weft-automation/weft/internal/workflow"
-	"github.com/weft-automation/weft/internal/workflow/engine"
 	"github.com/weft-automation/weft/internal/workflow/hook"
+	"github.com/weft-automation/weft/internal/workflow/orchestrator"
 	"github.com/weft-automation/weft/internal/workflow/run"
 	"github.com/weft-automation/weft/internal/workflow/schedule"
 )
@@ -83,7 +83,7 @@ type App struct {
 	limiter   *ratelimit.Limiter // nil in a process without an API
 	metrics   *telemetry.Metrics
 	workers   *workers // nil in a process without workers
-	engine    *engine.Engine
+	engine    *orchestrator.Orchestrator
 	runs      *run.Service
 	schedules *schedule.Service
 	hooks     *hook.Service
@@ -231,7 +231,7 @@ func (a *App) buildGates() (err error) {
 // and these services, because advancing a run needs no worker.
 func (a *App) buildRuns(registry *component.Registry, inserter *river.Client[pgx.Tx]) error {
 	a.variables = environment.NewService(a.pools.api, a.cfg.Keyring)
-	a.engine = engine.New(engine.Deps{
+	a.engine = orchestrator.New(orchestrator.Deps{
 		System: a.pools.runs, Hub: a.hub, Executions: a.service, Modules: registry,
 		Workflows: a.workflows, Environment: a.variables, Vault: a.vault, Quarantined: a.held, Clock: a.clock, Log: a.log,
 		ExecuteAll: !a.cfg.Work && a.cfg.WorkersOnly,

@@ -16,7 +16,7 @@ import (
 	"github.com/weft-automation/weft/internal/execution"
 	"github.com/weft-automation/weft/internal/kit/wait"
 	"github.com/weft-automation/weft/internal/platform/postgres"
-	"github.com/weft-automation/weft/internal/workflow/engine"
+	"github.com/weft-automation/weft/internal/workflow/orchestrator"
 )
 
 // pools are the connection pools, one per purpose, so that no purpose can starve the others.
@@ -39,7 +39,7 @@ func openPools(ctx context.Context, cfg Config, gate postgres.Gate) (p *pools, e
 	}
 	p = &pools{
 		api: open(postgres.Open, "api", cmp.Or(cfg.apiRole, postgres.API), 16), system: open(postgres.Open, "system", postgres.System, 6),
-		limits: open(postgres.Open, "limits", postgres.System, 4), runs: open(postgres.Open, "runs", postgres.System, engine.FoldsAtOnce+2),
+		limits: open(postgres.Open, "limits", postgres.System, 4), runs: open(postgres.Open, "runs", postgres.System, orchestrator.AdvancesAtOnce+2),
 	}
 	work := int32(6) // without workers only for direct executions, which share commits
 	if cfg.Work {

@@ -21,7 +21,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/waittest"
 	"github.com/weft-automation/weft/internal/platform/notify"
 	"github.com/weft-automation/weft/internal/platform/postgres"
-	"github.com/weft-automation/weft/internal/workflow/engine"
+	"github.com/weft-automation/weft/internal/workflow/orchestrator"
 )
 
 // measureP95 runs executions at a steady rate and returns the p95 of the times to their results.
@@ -115,7 +115,7 @@ func TestFoldsOfRunsUseTheirOwnConnections(t *testing.T) {
 		map[string]any{"id": "a", "module": "WAIT_FOR_SIGNAL", "config": map[string]any{"name": "go", "timeoutMs": 3_600_000}},
 	}}).into(t, &made)
 	var runs []notify.Key
-	for range engine.FoldsAtOnce + 2 {
+	for range orchestrator.AdvancesAtOnce + 2 {
 		var begun struct{ RunID uuid.UUID }
 		n.sign(t, http.MethodPost, "/v1/sdk/workflows/"+made.ID, nil).into(t, &begun)
 		runs = append(runs, notify.Key{WorkspaceID: n.id, ID: begun.RunID})
@@ -135,7 +135,7 @@ func TestFoldsOfRunsUseTheirOwnConnections(t *testing.T) {
 	defer func() { _ = watcher.Close(context.Background()) }()
 	tick, late := time.NewTicker(10*time.Millisecond), waittest.Context(t).Done()
 	defer tick.Stop()
-	for folds, others := 0, 0; folds != engine.FoldsAtOnce-1; {
+	for folds, others := 0, 0; folds != orchestrator.AdvancesAtOnce-1; {
 		for _, key := range runs { // repeatedly, because a fold that waited too long is retried later
 			w.app.engine.Wake(key)
 		}
@@ -147,7 +147,7 @@ func TestFoldsOfRunsUseTheirOwnConnections(t *testing.T) {
 		select {
 		case <-tick.C:
 		case <-late:
-			t.Fatalf("%d folds and %d other sessions wait, want %d and 0", folds, others, engine.FoldsAtOnce-1)
+			t.Fatalf("%d folds and %d other sessions wait, want %d and 0", folds, others, orchestrator.AdvancesAtOnce-1)
 		}
 	}
 }

@@ -21,7 +21,7 @@ import (
 	"github.com/weft-automation/weft/internal/platform/postgres"
 	"github.com/weft-automation/weft/internal/platform/quarantine"
 	"github.com/weft-automation/weft/internal/platform/retention"
-	"github.com/weft-automation/weft/internal/workflow/engine"
+	"github.com/weft-automation/weft/internal/workflow/orchestrator"
 )
 
 // workers are the parts that execute components, deliver callbacks and sweep.
@@ -32,7 +32,7 @@ type workers struct {
 	sweeper     *execution.Sweeper
 	keeper      *retention.Keeper
 	queue       *river.Client[pgx.Tx]
-	runs        *engine.Sweeper
+	runs        *orchestrator.Sweeper
 	watch       *quarantine.Watch
 	log         *slog.Logger
 	serving     <-chan struct{} // closed once the process serves
@@ -121,13 +121,13 @@ func newWorkers(a *App, deps execution.Deps) *workers {
 }
 
 // join creates the queue's workers and connects them to the engine of runs.
-func (h *workers) join(a *App, runs *engine.Engine) error {
-	h.runs = engine.NewSweeper(runs)
+func (h *workers) join(a *App, runs *orchestrator.Orchestrator) error {
+	h.runs = orchestrator.NewSweeper(runs)
 	h.runs.Schedule = a.schedules.Enqueue
 	kinds := river.NewWorkers()
 	river.AddWorker(kinds, &execution.Worker{Runner: h.runner})
 	river.AddWorker(kinds, &callback.Worker{Deliverer: h.delivers})
-	river.AddWorker(kinds, &engine.Worker{Engine: runs})
+	river.AddWorker(kinds, &orchestrator.Worker{Orchestrator: runs})
 	var err error
 	h.queue, err = river.NewClient(riverDriver(a.pools.queue), &river.Config{
 		Schema:  postgres.RiverSchema,

@@ -16,6 +16,7 @@ import (
 	"github.com/weft-automation/weft/internal/account/plan"
 	"github.com/weft-automation/weft/internal/local/client"
 	"github.com/weft-automation/weft/internal/workflow/engine"
+	"github.com/weft-automation/weft/internal/workflow/orchestrator"
 )
 
 // from returns a client that has the attacker's key and connects from 127.0.<network>.1.
@@ -90,7 +91,7 @@ func storageIsBounded(t *testing.T, h *hostile) {
 		+ (SELECT COALESCE(sum(COALESCE(octet_length(output::text), 0)), 0) FROM run_events WHERE workspace_id = $1)`)
 	figures.note(t, "a workspace without credits stored %d MiB in %d runs, with a budget of %d MiB", stored>>20,
 		h.of("SELECT count(*) FROM workflow_runs WHERE workspace_id = $1"), hostileStorage>>20)
-	if most := hostileStorage + engine.FoldsAtOnce*(17<<20); stored < 0 || stored > most {
+	if most := hostileStorage + orchestrator.AdvancesAtOnce*(17<<20); stored < 0 || stored > most {
 		t.Errorf("a workspace without credits stored %d bytes, want at most %d", stored, most)
 	}
 	if full := h.of("SELECT count(*) FROM credit_accounts WHERE workspace_id = $1 AND stored >= storage_limit"); full != 1 {

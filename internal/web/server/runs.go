@@ -12,7 +12,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/strictjson"
 	"github.com/weft-automation/weft/internal/platform/notify"
 	"github.com/weft-automation/weft/internal/platform/telemetry"
-	"github.com/weft-automation/weft/internal/workflow/engine"
+	"github.com/weft-automation/weft/internal/workflow/orchestrator"
 	"github.com/weft-automation/weft/internal/workflow/run"
 )
 
@@ -64,7 +64,7 @@ func triggerParams(ctx context.Context, request api.TriggerWorkflowRequestObject
 		params.WaitFor = new(time.Duration(*body.WaitForMs) * time.Millisecond)
 	}
 	if body.RerunOf != nil {
-		params.RerunOf = &engine.Origin{RunID: body.RerunOf.RunID, FromStageID: body.RerunOf.FromStageID}
+		params.RerunOf = &orchestrator.Origin{RunID: body.RerunOf.RunID, FromStageID: body.RerunOf.FromStageID}
 	}
 	if body.MaxCredits != nil {
 		most, err := credit.Parse(body.MaxCredits.String())

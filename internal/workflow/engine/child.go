@@ -29,7 +29,7 @@ func (a *Advance) runWorkflow(sc *scope, t *Stage, _ json.RawMessage) error {
 	}
 	refusal := a.checkChildLimits()
 	switch {
-	case a.ending():
+	case a.Ending():
 	case refusal != nil:
 		a.addStage(sc, t.failed(refusal))
 	case t.starts.Refusal != nil:

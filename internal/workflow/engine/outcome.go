@@ -1,10 +1,13 @@
 package engine
 
 import (
+	"fmt"
 	"time"
 
 	"github.com/weft-automation/weft/internal/account/storage"
+	"github.com/weft-automation/weft/internal/component/graph"
 	"github.com/weft-automation/weft/internal/kit/credit"
+	"github.com/weft-automation/weft/internal/kit/fault"
 	"github.com/weft-automation/weft/internal/kit/status"
 )
 
@@ -46,9 +49,9 @@ func (a *Advance) NextWake() *time.Time {
 	switch again := a.Run.Now.Add(cancelRetry); {
 	case a.More:
 		earlier(a.Run.Now)
-	case a.ending() && next.Before(again):
+	case a.Ending() && next.Before(again):
 		next = again
-	case a.ending():
+	case a.Ending():
 		earlier(again)
 	}
 	for _, w := range a.Unfinished {
@@ -98,4 +101,34 @@ func (a *Advance) LockAccount() { a.locked = true }
 // Made returns the number of stages and output bytes of the run.
 func (r *Run) Made() storage.Usage {
 	return storage.Usage{Stages: int64(r.StageCount), Bytes: r.OutputBytes}
+}
+
+// ExceededBy reports whether a fee would exceed the maxCredits of this run or of one above it, and fails
+// the run in that case.
+func (a *Advance) ExceededBy(fee credit.Amount) bool {
+	most := a.exceeded(fee)
+	if most != nil {
+		a.FailWith(string(fault.InsufficientCredits), fmt.Sprintf("The storage fee would make this run, or one above it, cost more than its maxCredits of %s.", *most))
+	}
+	return most != nil
+}
+
+// Copied adds stages that were copied from an earlier run to the counts of the run, before the first
+// step. response is the output of the run.
+func (a *Advance) Copied(made storage.Usage, failed int32, at time.Time, response Value) {
+	a.Stored, a.Changed = true, true
+	a.NotBefore(at)
+	a.Run.StageCount += int32(made.Stages)
+	a.Run.FailedCount += failed
+	a.countOutput(made.Bytes)
+	a.Reused = made
+	a.Run.Output, a.Run.SecretOutput = response.Output, response.Secret
+}
+
+// RootStates returns the states of the components in no loop after the advance; nil: unknown.
+func (a *Advance) RootStates() map[string]graph.State {
+	if root := a.scopes[PlaceOf("", nil)]; root != nil && root.states != nil {
+		return root.states
+	}
+	return a.Root
 }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -38,9 +39,13 @@ type ResumedChild struct {
 	RunID       uuid.UUID `json:"runId"`
 }
 
+// ErrNoSuchStage means that a rerun is to start from a stage that the finished run does not have.
+var ErrNoSuchStage = errors.New("the run has no such stage")
+
 // Repeat returns what a rerun reuses of a finished run with the same version and input: its stages,
 // and the child runs that it was to resume, encoded. from is the first stage to repeat, or nil; changes
-// are the loops whose items may have changed. Repeat reports false if from is not among the stages.
+// are the loops whose items may have changed. It returns ErrNoSuchStage if from is not
+// among the stages.
 //
 // In each scope, completed stages are reused unless they come after the specified stage, or after
 // a stage that did not complete: that stage may have a different outcome this time. A completed
@@ -51,7 +56,7 @@ type ResumedChild struct {
 //
 // If the earlier run is itself a rerun, the loops and child runs that it did not reach are resumed
 // too.
-func Repeat(plan *graph.Plan, stages []EarlierStage, resumed []byte, from *uuid.UUID, changes map[string]bool) (reuse Reuse, found bool, err error) {
+func Repeat(plan *graph.Plan, stages []EarlierStage, resumed []byte, from *uuid.UUID, changes map[string]bool) (Reuse, error) {
 	e := &earlier{plan: plan, stages: make(map[Place]EarlierStage, len(stages)), changes: changes, reuse: Reuse{Children: map[Place]ResumedChild{}}}
 	for _, stage := range stages {
 		e.stages[PlaceOf(stage.ComponentID, stage.Iteration)] = stage
@@ -60,13 +65,13 @@ func Repeat(plan *graph.Plan, stages []EarlierStage, resumed []byte, from *uuid.
 		}
 	}
 	if from != nil && e.from == nil {
-		return reuse, false, nil
+		return Reuse{}, ErrNoSuchStage
 	}
 	if err := e.addUnreached(stages, resumed); err != nil {
-		return reuse, false, err
+		return Reuse{}, err
 	}
 	e.scope("", nil)
-	return e.reuse, true, nil
+	return e.reuse, nil
 }
 
 // earlier is the finished run that a rerun repeats.

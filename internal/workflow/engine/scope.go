@@ -168,7 +168,7 @@ var triggerModules = map[string]string{"API": component.OnAPICalled, "RUN": comp
 // stopped reports whether nothing more may start in a scope, because the run is ending or a loop
 // around the scope is failing.
 func (a *Advance) stopped(sc *scope) bool {
-	if a.ending() {
+	if a.Ending() {
 		return true
 	}
 	for sc.Component != "" {

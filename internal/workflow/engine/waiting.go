@@ -92,7 +92,7 @@ func (a *Advance) childEnd(e End, w Waiting) End {
 		if !w.Responded {
 			e.Output, e.Bytes = json.RawMessage(`{}`), 2
 		}
-	case w.Ended == string(status.RunCanceled) && a.ending():
+	case w.Ended == string(status.RunCanceled) && a.Ending():
 		e.Status = status.StageCanceled
 	default:
 		e.Status, e.Failure = status.StageFailed, a.childFailure(w)
@@ -148,7 +148,7 @@ func (a *Advance) finishStages() {
 func (a *Advance) finish(e End) {
 	a.Ends = append(a.Ends, e)
 	a.Changed, a.Finished[e.ID] = true, true
-	a.notBefore(e.At)
+	a.NotBefore(e.At)
 	a.Run.PendingCount--
 	a.Run.Usage += e.Usage
 	if e.Status == status.StageFailed {
@@ -163,8 +163,8 @@ func (a *Advance) finish(e End) {
 	a.countOutput(e.Bytes)
 }
 
-// notBefore moves the advance's time stamp to t if t is later.
-func (a *Advance) notBefore(t time.Time) { a.At = later(a.At, t) }
+// NotBefore moves the advance's time stamp to t if t is later.
+func (a *Advance) NotBefore(t time.Time) { a.At = later(a.At, t) }
 
 // later returns the later of two times.
 func later(a, b time.Time) time.Time {
@@ -198,7 +198,7 @@ func (a *Advance) scan() error {
 // scanUnfinished checks all stages that are still unfinished. It continues loops, resumes what the last
 // fold left unfinished, and cancels the waiting stages and child runs of a run that is ending.
 func (a *Advance) scanUnfinished() error {
-	a.cleared = a.ending()
+	a.cleared = a.Ending()
 	a.Unfinished = slices.DeleteFunc(a.Waiting, func(w Waiting) bool { return a.Finished[w.ID] })
 	var loops []*loop
 	for _, w := range a.Unfinished {
@@ -216,7 +216,7 @@ func (a *Advance) scanUnfinished() error {
 		sc := a.scopeOf(w.ComponentID, w.Iteration)
 		late := a.late(w.ComponentID, w.StartedAt)
 		switch {
-		case w.ChildRunID != nil && (a.ending() || late || a.lateAround(sc)):
+		case w.ChildRunID != nil && (a.Ending() || late || a.lateAround(sc)):
 			a.CancelChildren = append(a.CancelChildren, *w.ChildRunID)
 		case w.ItemCount == nil && w.ExecutionID == nil && w.ChildRunID == nil && a.stopped(sc):
 			a.finish(End{ID: w.ID, ComponentID: w.ComponentID, Iteration: w.Iteration, Status: status.StageCanceled})
@@ -234,5 +234,5 @@ func (a *Advance) scanUnfinished() error {
 // its own time, which nothing postpones.
 func (a *Advance) leftOver() bool { return a.Run.WakeAt != nil && !a.Run.WakeAt.After(a.Run.UpdatedAt) }
 
-// ending reports whether no more stages may start, because the run has failed or is being canceled.
-func (a *Advance) ending() bool { return len(a.Run.Error) > 0 || a.Run.CancelRequestedAt != nil }
+// Ending reports whether no more stages may start, because the run has failed or is being canceled.
+func (a *Advance) Ending() bool { return len(a.Run.Error) > 0 || a.Run.CancelRequestedAt != nil }

@@ -38,8 +38,8 @@ import (
 	"github.com/weft-automation/weft/internal/secret/seal"
 	"github.com/weft-automation/weft/internal/secret/signature"
 	"github.com/weft-automation/weft/internal/workflow"
-	"github.com/weft-automation/weft/internal/workflow/engine"
 	"github.com/weft-automation/weft/internal/workflow/hook"
+	"github.com/weft-automation/weft/internal/workflow/orchestrator"
 	"github.com/weft-automation/weft/internal/workflow/run"
 )
 
@@ -91,7 +91,7 @@ func newBench(t *testing.T) *bench {
 	ends.DB = system
 	runner := execution.NewRunner(ends, &execution.Identity{}, 0, log)
 	executions := execution.NewService(deps, runner)
-	e := engine.New(engine.Deps{
+	e := orchestrator.New(orchestrator.Deps{
 		System: system, Hub: hub, Executions: executions, Modules: modules, Workflows: workflows, Log: log,
 	})
 	runs := run.NewService(run.Deps{

@@ -19,59 +19,50 @@ import (
 	"github.com/weft-automation/weft/internal/platform/notify"
 	"github.com/weft-automation/weft/internal/platform/postgres"
 	"github.com/weft-automation/weft/internal/workflow"
+	"github.com/weft-automation/weft/internal/workflow/engine"
 )
-
-// Modes of a cancel request (decisions 8.9).
-const (
-	CancelGraceful  = "graceful" // running attempts may finish
-	CancelImmediate = "immediate"
-)
-
-// reasonAbove is the cancelReason of a run that is canceled because of an ancestor.
-const reasonAbove = "the run that started it ended"
 
 // reasonLate is the cancelReason of a run that is canceled because its stage took too long.
 const reasonLate = "the stage that started it exceeded its timeoutMs"
 
 // prepareChild decides whether a RUN_WORKFLOW can start, and reads what its child run needs.
-func (f *fold) prepareChild(t *stage) (err error) {
-	t.starts = &child{}
+func (a *advance) prepareChild(t *engine.Stage) (child engine.Child, err error) {
 	var config struct {
 		WorkflowID uuid.UUID `json:"workflowId"`
 		Version    *int32    `json:"version"`
 	}
-	if err := json.Unmarshal(Object(t.component.Config), &config); err != nil {
-		t.starts.refusal = component.Permanent(component.CodeInvalidInput, "workflowId is not an id")
-		return nil
+	if err := json.Unmarshal(engine.Object(t.Component.Config), &config); err != nil {
+		return engine.Child{Refusal: component.Permanent(component.CodeInvalidInput, "workflowId is not an id")}, nil
 	}
-	may, err := f.mayRun(config.WorkflowID)
+	may, err := a.mayRun(config.WorkflowID)
 	if err != nil {
-		return err
+		return child, err
 	}
 	if !may {
-		t.starts.refusal = errNotForKey
-		return nil
+		return engine.Child{Refusal: engine.ErrNotForKey}, nil
 	}
-	loaded, err := f.childVersion(config.WorkflowID, config.Version, t.input)
+	input, secrets := t.Input()
+	loaded, err := a.childVersion(config.WorkflowID, config.Version, input)
 	if refusal, ok := errors.AsType[*fault.Error](err); ok {
-		t.starts.refusal = refusal
-		return nil
+		return engine.Child{Refusal: refusal}, nil
 	}
-	if err == nil {
-		t.starts.row, err = f.childRow(t, config.WorkflowID, loaded, t.input)
+	if err != nil {
+		return child, err
 	}
-	return err
+	row, err := a.childRow(t, config.WorkflowID, loaded, input, secrets)
+	a.children[row.ID] = row
+	return engine.Child{ID: row.ID}, err
 }
 
 // mayRun reports whether the key that triggered the root run may use a workflow (decisions 2.8).
 // The run records the first key in the chain of rotations, which has access to the same workflows.
 // Runs of schedules and hooks have no key and may use any workflow.
-func (f *fold) mayRun(workflowID uuid.UUID) (bool, error) {
-	if f.run.KeyRootID == nil {
+func (a *advance) mayRun(workflowID uuid.UUID) (bool, error) {
+	if a.row.KeyRootID == nil {
 		return true, nil
 	}
-	may, err := db.New().APIKeyMayUse(f.ctx, f.tx, db.APIKeyMayUseParams{
-		WorkspaceID: f.run.WorkspaceID, ID: *f.run.KeyRootID, WorkflowID: workflowID,
+	may, err := db.New().APIKeyMayUse(a.ctx, a.tx, db.APIKeyMayUseParams{
+		WorkspaceID: a.row.WorkspaceID, ID: *a.row.KeyRootID, WorkflowID: workflowID,
 	})
 	if postgres.NotFound(err) {
 		return false, nil
@@ -82,41 +73,41 @@ func (f *fold) mayRun(workflowID uuid.UUID) (bool, error) {
 	return may, nil
 }
 
-// errTreeGrew is returned by a fold if its child runs, together with those that concurrent folds
-// started, would exceed maxLive. Nothing of the fold is committed. The next fold reads the new
+// errTreeGrew is returned by an advance if its child runs, together with those that concurrent advances
+// started, would exceed engine.MaxLive. Nothing of the advance is committed. The next advance reads the new
 // count.
-var errTreeGrew = errors.New("other folds of the tree started child runs at the same time")
+var errTreeGrew = errors.New("other advances of the tree started child runs at the same time")
 
 // childVersion loads the version of a workflow that a child run uses. It returns a *fault.Error if
 // the workflow cannot be run with this input.
-func (f *fold) childVersion(workflowID uuid.UUID, number *int32, input json.RawMessage) (workflow.Loaded, error) {
-	loaded, err := f.engine.Workflows.Load(f.ctx, f.tx, f.run.WorkspaceID, workflowID, number)
+func (a *advance) childVersion(workflowID uuid.UUID, number *int32, input json.RawMessage) (workflow.Loaded, error) {
+	loaded, err := a.o.Workflows.Load(a.ctx, a.tx, a.row.WorkspaceID, workflowID, number)
 	switch {
 	case err != nil:
 		return loaded, err
 	case loaded.Status != api.WorkflowStatusACTIVE:
 		return loaded, NotActive(loaded.Status)
 	}
-	return loaded, loaded.Input.Check(f.ctx, "/input", input)
+	return loaded, loaded.Input.Check(a.ctx, "/input", input)
 }
 
 // childRow returns the row of the child run of a stage.
-func (f *fold) childRow(t *stage, workflowID uuid.UUID, loaded workflow.Loaded, input json.RawMessage) (row db.RunInsertParams, err error) {
+func (a *advance) childRow(t *engine.Stage, workflowID uuid.UUID, loaded workflow.Loaded, input json.RawMessage, secrets []string) (row db.RunInsertParams, err error) {
 	id, err := uuid.NewV7()
 	if err != nil {
 		return row, fmt.Errorf("make run id: %w", err)
 	}
 	row = db.RunInsertParams{ // with the deadline of this run: At + Lasts
-		WorkspaceID: f.run.WorkspaceID, ID: id, WorkflowID: workflowID, WorkflowVersion: loaded.Version, Status: status.RunCreated, Trigger: "RUN",
-		Lasts: f.run.Deadline.Sub(f.stamp), Grace: StartWithin, Queue: Queue, SafetyNet: SafetyNet, ParentRunID: &f.run.ID, ParentStageID: &t.id, RootRunID: &f.run.RootRunID, KeyRootID: f.run.KeyRootID, Traceparent: f.run.Traceparent,
-		UncountedBytes: storage.RunBytes + int64(len(input)), At: new(f.stamp),
+		WorkspaceID: a.row.WorkspaceID, ID: id, WorkflowID: workflowID, WorkflowVersion: loaded.Version, Status: status.RunCreated, Trigger: "RUN",
+		Lasts: a.Run.Deadline.Sub(a.At), Grace: StartWithin, Queue: Queue, SafetyNet: SafetyNet, ParentRunID: &a.Run.ID, ParentStageID: &t.ID, RootRunID: &a.row.RootRunID, KeyRootID: a.row.KeyRootID, Traceparent: a.row.Traceparent,
+		UncountedBytes: storage.RunBytes + int64(len(input)), At: new(a.At),
 	}
-	effectRoot, err := f.effectID(t)
+	effectRoot, err := a.EffectID(t)
 	if err != nil {
 		return row, err
 	}
 	row.EffectRootID = &effectRoot
-	earlier, err := f.resumes(t, workflowID, loaded.Version, input)
+	earlier, err := a.resumes(t, workflowID, loaded.Version, input)
 	if err != nil {
 		return row, err
 	}
@@ -124,78 +115,72 @@ func (f *fold) childRow(t *stage, workflowID uuid.UUID, loaded workflow.Loaded, 
 		row.RerunOf, _ = json.Marshal(earlier) // an id
 	}
 	hidden := loaded.Input.SecretPaths()
-	if t.secret {
+	if t.Secret {
 		hidden = []string{component.AllMembers}
 	}
-	if row.Input, err = SealInput(f.ctx, f.engine.Vault, f.run.WorkspaceID, id, input, hidden); err != nil {
+	if row.Input, err = SealInput(a.ctx, a.o.Vault, a.row.WorkspaceID, id, input, hidden); err != nil {
 		return row, err
 	}
-	if f.run.MaxCredits != nil {
-		row.MaxCredits = new(max(0, *f.run.MaxCredits-f.run.Committed-f.run.Below))
+	if a.Run.MaxCredits != nil {
+		row.MaxCredits = new(max(0, *a.Run.MaxCredits-a.Run.Committed-a.Run.Below))
 	}
-	if f.variables.err != nil {
-		return row, f.variables.err
+	if a.Variables.Err != nil {
+		return row, a.Variables.Err
 	}
-	if row.Variables, err = f.engine.Environment.Take(f.ctx, f.tx, f.run.WorkspaceID, id, loaded.Wanted(slices.Concat(f.variables.Secrets, t.secrets))); err != nil {
+	if row.Variables, err = a.o.Environment.Take(a.ctx, a.tx, a.row.WorkspaceID, id, loaded.Wanted(slices.Concat(a.Variables.Secrets, secrets))); err != nil {
 		return row, err
 	}
 	return row, nil
 }
 
-// insertChildren inserts the child runs that start in this fold, each with its job.
-func (f *fold) insertChildren() error {
+// insertChildren inserts the child runs that start in this advance, each with its job.
+func (a *advance) insertChildren() error {
 	var batch postgres.Batch
-	if f.canceled {
-		_ = db.New().RunCancel(f.ctx, &batch, db.RunCancelParams{WorkspaceID: f.run.WorkspaceID, ID: f.run.ID, Mode: *f.run.CancelMode, Reason: reasonAbove, At: *f.run.CancelRequestedAt})
+	if a.CancelSelf {
+		_ = db.New().RunCancel(a.ctx, &batch, db.RunCancelParams{WorkspaceID: a.row.WorkspaceID, ID: a.Run.ID, Mode: *a.Run.CancelMode, Reason: engine.ReasonAbove, At: *a.Run.CancelRequestedAt})
 	}
-	for _, row := range f.children {
-		postgres.Returning[int64](&batch, db.RunInsert, row)
+	for _, id := range a.Children {
+		postgres.Returning[int64](&batch, db.RunInsert, a.children[id])
 	}
-	if !f.canceled && len(f.children) == 0 {
-		return nil
-	}
-	if err := f.tx.Send(f.ctx, &batch); err != nil {
+	if err := a.tx.Send(a.ctx, &batch); err != nil {
 		return fmt.Errorf("insert child runs: %w", err)
 	}
 	return nil
 }
 
-// queueAbove adds the credits that this fold commits to the totals of the ancestors.
-func (f *fold) queueAbove(batch *postgres.Batch) {
-	if len(f.limited) == 0 || f.spent == 0 {
+// queueAbove adds the credits that this advance commits to the totals of the ancestors.
+func (a *advance) queueAbove(batch *postgres.Batch) {
+	if len(a.limits) == 0 || a.Spent == 0 {
 		return
 	}
-	p := db.RunAddCommittedBelowParams{WorkspaceID: f.run.WorkspaceID, Amount: f.spent}
-	for _, run := range f.limited {
-		p.Ids = append(p.Ids, run.ID)
-	}
-	_ = db.New().RunAddCommittedBelow(f.ctx, batch, p)
+	p := db.RunAddCommittedBelowParams{WorkspaceID: a.row.WorkspaceID, Amount: a.Spent, Ids: a.limits}
+	_ = db.New().RunAddCommittedBelow(a.ctx, batch, p)
 }
 
 // stopChildren cancels the child runs that must stop, and their descendants.
-func (e *Engine) stopChildren(ctx context.Context, f *fold, mode string) error {
-	if len(f.orphans) == 0 {
+func (o *Orchestrator) stopChildren(ctx context.Context, a *advance, mode string) error {
+	if len(a.CancelChildren) == 0 {
 		return nil
 	}
-	reason := reasonAbove
-	if !f.ending() {
+	reason := engine.ReasonAbove
+	if !a.Ending() {
 		reason = reasonLate
 	}
-	return e.CancelTree(ctx, e.System, f.run.WorkspaceID, f.orphans, mode, &reason)
+	return o.CancelTree(ctx, o.System, a.row.WorkspaceID, a.CancelChildren, mode, &reason)
 }
 
 // CancelTree requests the cancellation of the specified runs and of all their unfinished
 // descendants in one statement, then wakes the canceled runs. If this process dies after the
 // statement, the sweep wakes them.
-func (e *Engine) CancelTree(ctx context.Context, conn db.DBTX, workspaceID uuid.UUID, ids []uuid.UUID, mode string, reason *string) error {
+func (o *Orchestrator) CancelTree(ctx context.Context, conn db.DBTX, workspaceID uuid.UUID, ids []uuid.UUID, mode string, reason *string) error {
 	canceled, err := db.New().RunCancelTree(ctx, conn, db.RunCancelTreeParams{
-		WorkspaceID: workspaceID, Ids: ids, Mode: mode, Reason: reason, ReasonBelow: reasonAbove, MaxDepth: maxDepth,
+		WorkspaceID: workspaceID, Ids: ids, Mode: mode, Reason: reason, ReasonBelow: engine.ReasonAbove, MaxDepth: engine.MaxDepth,
 	})
 	if err != nil {
 		return fmt.Errorf("cancel runs and the runs below them: %w", err)
 	}
 	for _, id := range canceled {
-		e.dispatcher.wake(notify.Key{WorkspaceID: workspaceID, ID: id})
+		o.dispatcher.wake(notify.Key{WorkspaceID: workspaceID, ID: id})
 	}
 	return nil
 }

@@ -16,25 +16,25 @@ import (
 )
 
 const (
-	// FoldsAtOnce limits concurrent folds in one process. Each holds a connection.
-	FoldsAtOnce = 6
-	foldTimeout = 30 * time.Second
+	// AdvancesAtOnce limits concurrent advances in one process. Each holds a connection.
+	AdvancesAtOnce = 6
+	advanceTimeout = 30 * time.Second
 	// Timers that are due within timersWithin are set in this process. The sweep handles later
 	// timers, and timers of processes that died.
 	timersWithin = time.Minute
 )
 
-// dispatcher runs the folds of this process: folds of different runs concurrently, and folds of
-// the same run one after another. A wake-up during a fold of the run causes another fold.
+// dispatcher runs the advances of this process: advances of different runs concurrently, and advances of
+// the same run one after another. A wake-up during an advance of the run causes another advance.
 type dispatcher struct {
-	engine  *Engine
+	o       *Orchestrator
 	slots   chan struct{}
 	ctx     context.Context
 	stop    context.CancelFunc
 	running sync.WaitGroup
 
 	mu      sync.Mutex
-	pending map[notify.Key]*wakeup        // runs that are being folded or wait for a slot, with later wake-ups; nil: none
+	pending map[notify.Key]*wakeup        // runs that are being advanced or wait for a slot, with later wake-ups; nil: none
 	quotas  map[uuid.UUID]*workspaceQuota // of the workspaces of pending runs
 	timers  map[notify.Key]timer
 	closed  bool
@@ -52,25 +52,25 @@ type timer struct {
 	stop func() bool
 }
 
-// newDispatcher returns a dispatcher for the engine's folds. close stops it.
-func newDispatcher(e *Engine) *dispatcher {
+// newDispatcher returns a dispatcher for the engine's advances. close stops it.
+func newDispatcher(o *Orchestrator) *dispatcher {
 	d := &dispatcher{
-		engine: e, slots: make(chan struct{}, FoldsAtOnce),
+		o: o, slots: make(chan struct{}, AdvancesAtOnce),
 		pending: map[notify.Key]*wakeup{}, quotas: map[uuid.UUID]*workspaceQuota{}, timers: map[notify.Key]timer{},
 	}
 	d.ctx, d.stop = context.WithCancel(context.Background())
 	return d
 }
 
-// wakeup is the reason for a fold.
+// wakeup is the reason for an advance.
 type wakeup struct {
 	executions []uuid.UUID    // executions that have finished
 	recheck    bool           // check everything the run may wait for
 	executeAll bool           // compute no stage, because the account did not cover the computed stages
-	end        *execution.End // completion of an execution, to commit with the fold; nil: it is already committed
+	end        *execution.End // completion of an execution, to commit with the advance; nil: it is already committed
 }
 
-// separately is the result of a fold that does nothing. It returns execution.ErrApart if w.end is
+// separately is the result of an advance that does nothing. It returns execution.ErrApart if w.end is
 // set, so that the caller commits the completion separately, and nil otherwise.
 func (w wakeup) separately() error {
 	if w.end != nil {
@@ -79,7 +79,7 @@ func (w wakeup) separately() error {
 	return nil
 }
 
-// settleTx settles the credits of the execution whose completion is committed with the fold. If the
+// settleTx settles the credits of the execution whose completion is committed with the advance. If the
 // fold is accepting stages, they use the capacity that the execution frees.
 func (w wakeup) settleTx(ctx context.Context, tx *postgres.Tx, how *execution.Acceptance, accepting bool) error {
 	if w.end == nil {
@@ -89,10 +89,10 @@ func (w wakeup) settleTx(ctx context.Context, tx *postgres.Tx, how *execution.Ac
 	return w.end.SettleTx(ctx, tx, accepting)
 }
 
-// wake enqueues a fold that checks everything the run may wait for.
+// wake enqueues an advance that checks everything the run may wait for.
 func (d *dispatcher) wake(key notify.Key) { d.enqueue(key, wakeup{recheck: true}) }
 
-// enqueue enqueues a fold of a run. If the run is being folded, it is folded again afterwards.
+// enqueue enqueues an advance of a run. If the run is being advanced, it is advanced again afterwards.
 func (d *dispatcher) enqueue(key notify.Key, w wakeup) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -118,16 +118,16 @@ func (d *dispatcher) register(key notify.Key) *workspaceQuota {
 	d.pending[key] = nil
 	quota := d.quotas[key.WorkspaceID]
 	if quota == nil {
-		quota = &workspaceQuota{slots: make(chan struct{}, FoldsAtOnce-1)}
+		quota = &workspaceQuota{slots: make(chan struct{}, AdvancesAtOnce-1)}
 		d.quotas[key.WorkspaceID] = quota
 	}
 	quota.runs++
 	return quota
 }
 
-// foldNow folds a run once in the caller's goroutine. It returns execution.ErrApart if the run is
+// advanceNow advances a run once in the caller's goroutine. It returns execution.ErrApart if the run is
 // pending or no slot is free.
-func (d *dispatcher) foldNow(ctx context.Context, key notify.Key, w wakeup) (err error) {
+func (d *dispatcher) advanceNow(ctx context.Context, key notify.Key, w wakeup) (err error) {
 	d.mu.Lock()
 	if _, isPending := d.pending[key]; isPending || d.closed {
 		d.mu.Unlock()
@@ -150,7 +150,7 @@ func (d *dispatcher) foldNow(ctx context.Context, key notify.Key, w wakeup) (err
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(d.ctx, cancel)()
-	more, err = d.engine.foldRun(ctx, key, w)
+	more, err = d.o.advanceRun(ctx, key, w)
 	return err
 }
 
@@ -170,14 +170,14 @@ func (d *dispatcher) tryAcquire(quota *workspaceQuota) bool {
 	}
 }
 
-// work folds a run until nothing is left to do. It acquires a slot for each fold, so that a run
-// with many folds takes turns with other runs.
+// work advances a run until nothing is left to do. It acquires a slot for each advance, so that a run
+// with many advances takes turns with other runs.
 func (d *dispatcher) work(key notify.Key, quota *workspaceQuota, w wakeup) {
 	for d.acquire(quota) {
-		more, err := d.engine.foldRun(d.ctx, key, w)
+		more, err := d.o.advanceRun(d.ctx, key, w)
 		d.release(quota)
 		if err != nil && d.ctx.Err() == nil && !postgres.Unavailable(err) {
-			d.engine.Log.WarnContext(d.ctx, "failed to advance a run; the sweep retries", "run_id", key.ID.String(), "error", err)
+			d.o.Log.WarnContext(d.ctx, "failed to advance a run; the sweep retries", "run_id", key.ID.String(), "error", err)
 		}
 		var again bool
 		if w, again = d.next(key, quota, more, err != nil); !again {
@@ -204,7 +204,7 @@ func (d *dispatcher) release(quota *workspaceQuota) {
 	<-quota.slots
 }
 
-// next returns the next wake-up of a run that was just folded, and whether to fold it again. After a
+// next returns the next wake-up of a run that was just advanced, and whether to fold it again. After a
 // failure, it returns false, because the sweep wakes the run again.
 func (d *dispatcher) next(key notify.Key, quota *workspaceQuota, more, failed bool) (w wakeup, again bool) {
 	d.mu.Lock()
@@ -246,8 +246,8 @@ func (d *dispatcher) wakeAt(key notify.Key, after time.Duration) {
 	d.timers[key] = timer{at: at, stop: set.Stop}
 }
 
-// close accepts no more wake-ups and waits for the folds in flight. After two seconds it cancels
-// them. Other processes do the remaining folds, or this process does after its next start.
+// close accepts no more wake-ups and waits for the advances in flight. After two seconds it cancels
+// them. Other processes do the remaining advances, or this process does after its next start.
 func (d *dispatcher) close() {
 	d.mu.Lock()
 	d.closed = true
@@ -267,14 +267,14 @@ const (
 	runsKept = 1_000
 )
 
-// summaryCache caches the runs that this process has folded. Reading the live stages for each event
-// would make every fold of a wide loop read all stages of the loop.
+// summaryCache caches the runs that this process has advanced. Reading the live stages for each event
+// would make every advance of a wide loop read all stages of the loop.
 type summaryCache struct {
 	mu   sync.Mutex
 	runs map[uuid.UUID]runSummary
 }
 
-// runSummary is the state of a run after an event. Every fold that changes a stage writes an
+// runSummary is the state of a run after an event. Every advance that changes a stage writes an
 // event, so the summary is valid as long as that event is the last event.
 type runSummary struct {
 	seq  int64                  // sequence number of the event
@@ -299,7 +299,7 @@ func (m *summaryCache) waitsOnlyFor(run, executionID uuid.UUID) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	live := m.runs[run].live
-	for i := range live { // a concurrent fold may change their status, so don't copy them
+	for i := range live { // a concurrent advance may change their status, so don't copy them
 		if id := live[i].ExecutionEventID; id != nil && *id != executionID {
 			return false
 		}
@@ -326,14 +326,11 @@ func (m *summaryCache) forget(run uuid.UUID) {
 	delete(m.runs, run)
 }
 
-// summary returns the state of the run after this fold.
-func (f *fold) summary() runSummary {
-	s := runSummary{seq: f.run.EventSeq, root: f.previous.root}
-	if len(f.live) == int(f.run.PendingCount) { // else there are more stages than were read
-		s.live = f.live
-	}
-	if root := f.scopes[place{iteration: pgArray(nil)}]; root != nil && root.states != nil {
-		s.root = root.states
+// summary returns the state of the run after this advance.
+func (a *advance) summary() runSummary {
+	s := runSummary{seq: a.row.EventSeq, root: a.RootStates()}
+	if len(a.live) == int(a.Run.PendingCount) { // else there are more stages than were read
+		s.live = a.live
 	}
 	return s
 }

@@ -32,7 +32,7 @@ import (
 	"github.com/weft-automation/weft/internal/secret/seal"
 	"github.com/weft-automation/weft/internal/secret/vault"
 	"github.com/weft-automation/weft/internal/workflow"
-	"github.com/weft-automation/weft/internal/workflow/engine"
+	"github.com/weft-automation/weft/internal/workflow/orchestrator"
 	"github.com/weft-automation/weft/internal/workflow/run"
 )
 
@@ -113,7 +113,7 @@ func (n *node) serve(t testing.TB, modules ...component.Module) {
 	}
 	n.metrics = telemetry.NewMetrics("test")
 	hub, kept := notify.NewHub(), vault.New(system, keyring)
-	var e *engine.Engine
+	var e *orchestrator.Orchestrator
 	deps := execution.Deps{DB: requests, Jobs: inserter, Modules: registry, Keyring: keyring, Vault: kept, Hub: hub, Metrics: n.metrics}
 	deps.Ended = func(ctx context.Context, stages map[notify.Key][]uuid.UUID) { e.ExecutionsFinished(ctx, stages) }
 	deps.EndWithRun = func(ctx context.Context, run notify.Key, end *execution.End) error {
@@ -126,7 +126,7 @@ func (n *node) serve(t testing.TB, modules ...component.Module) {
 	executions := execution.NewService(deps, runner)
 	n.workflows = workflow.NewService(requests, registry, keyring)
 	variables := environment.NewService(requests, keyring)
-	e = engine.New(engine.Deps{
+	e = orchestrator.New(orchestrator.Deps{
 		System: system, Hub: hub, Executions: executions, Modules: registry,
 		Workflows: n.workflows, Environment: variables, Vault: kept, Log: log,
 	})
@@ -137,9 +137,9 @@ func (n *node) serve(t testing.TB, modules ...component.Module) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { identity.Run(ctx, execution.NewSweeper(runner).Sweep) })
-	running.Go(func() { sweep(ctx, engine.NewSweeper(e)) })
+	running.Go(func() { sweep(ctx, orchestrator.NewSweeper(e)) })
 	<-identity.Ready()
-	queue := fetch(t, system, &execution.Worker{Runner: runner}, &engine.Worker{Engine: e})
+	queue := fetch(t, system, &execution.Worker{Runner: runner}, &orchestrator.Worker{Orchestrator: e})
 	t.Cleanup(func() {
 		_ = queue.StopAndCancel(context.Background())
 		soft, done := waittest.CleanupContext(t)
@@ -164,14 +164,14 @@ func (n *node) open(t testing.TB, role postgres.Role, conns int32) *pgxpool.Pool
 }
 
 // fetch returns a client that runs jobs.
-func fetch(t testing.TB, pool *pgxpool.Pool, executions *execution.Worker, runs *engine.Worker) *river.Client[pgx.Tx] {
+func fetch(t testing.TB, pool *pgxpool.Pool, executions *execution.Worker, runs *orchestrator.Worker) *river.Client[pgx.Tx] {
 	t.Helper()
 	set := river.NewWorkers()
 	river.AddWorker(set, executions)
 	river.AddWorker(set, runs)
 	client, err := river.NewClient(riverpgxv5.New(pool), &river.Config{
 		Schema: postgres.RiverSchema, Logger: slog.New(slog.DiscardHandler), Workers: set, JobTimeout: -1,
-		Queues: map[string]river.QueueConfig{engine.Queue: {MaxWorkers: 8, FetchCooldown: time.Millisecond, FetchPollInterval: 200 * time.Millisecond}},
+		Queues: map[string]river.QueueConfig{orchestrator.Queue: {MaxWorkers: 8, FetchCooldown: time.Millisecond, FetchPollInterval: 200 * time.Millisecond}},
 	})
 	if err == nil {
 		err = client.Start(context.Background())
@@ -182,7 +182,7 @@ func fetch(t testing.TB, pool *pgxpool.Pool, executions *execution.Worker, runs 
 	return client
 }
 
-func sweep(ctx context.Context, sweeper *engine.Sweeper) {
+func sweep(ctx context.Context, sweeper *orchestrator.Sweeper) {
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
 	for {

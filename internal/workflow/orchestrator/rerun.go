@@ -19,6 +19,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/fault"
 	"github.com/weft-automation/weft/internal/kit/status"
 	"github.com/weft-automation/weft/internal/platform/postgres"
+	"github.com/weft-automation/weft/internal/workflow/engine"
 )
 
 // Origin is the run that a rerun repeats (decisions 8.10).
@@ -30,62 +31,58 @@ type Origin struct {
 // ErrEarlierGone means that retention has deleted the run that is to be repeated.
 var ErrEarlierGone = errors.New("the run that is repeated is no longer stored")
 
-// Reused returns what a rerun reuses of a finished run with the same version and input. It returns
-// ErrEarlierGone if the finished run, or the stage from which it is repeated, is missing.
-//
-// In each scope, completed stages are reused unless they come after the specified stage, or after
-// a stage that did not complete: that stage may have a different outcome this time. A completed
-// loop is reused with all its stages. A loop that did not complete, or that contains the specified
-// stage, is resumed if its items are the same: its finished items are reused with all their
-// stages, and these rules apply to its other items. A RUN_WORKFLOW that did not complete is
-// resumed too: its child run repeats the earlier child run.
-//
-// If the earlier run is itself a rerun, the loops and child runs that it did not reach are resumed
-// too. If it has no stages, the run that it repeats is used instead.
-func Reused(ctx context.Context, conn postgres.DB, plan *graph.Plan, workspaceID uuid.UUID, of Origin) (reuse Reuse, err error) {
+// reuse is what a rerun reuses of an earlier run.
+type reuse struct {
+	engine.Reuse
+	from uuid.UUID // the earlier run
+}
+
+// Reused returns what a rerun reuses of a finished run with the same version and input (see
+// engine.Repeat). It returns ErrEarlierGone if the finished run, or the stage from which it is repeated,
+// is missing. If the finished run is a rerun without stages, the run that it repeats is used instead.
+func Reused(ctx context.Context, conn postgres.DB, plan *graph.Plan, workspaceID uuid.UUID, of Origin) (engine.Reuse, error) {
+	r, err := reused(ctx, conn, plan, workspaceID, of)
+	return r.Reuse, err
+}
+
+func reused(ctx context.Context, conn postgres.DB, plan *graph.Plan, workspaceID uuid.UUID, of Origin) (r reuse, err error) {
 	repeated, err := db.New().RunGetRepeated(ctx, conn, db.RunGetRepeatedParams{WorkspaceID: workspaceID, ID: of.RunID})
 	if postgres.NotFound(err) {
-		return reuse, ErrEarlierGone
+		return r, ErrEarlierGone
 	}
 	if err != nil {
-		return reuse, fmt.Errorf("read the earlier run: %w", err)
+		return r, fmt.Errorf("read the earlier run: %w", err)
 	}
 	rows, err := db.New().StageListForRerun(ctx, conn, db.StageListForRerunParams{WorkspaceID: workspaceID, RunID: of.RunID})
 	if err != nil {
-		return reuse, fmt.Errorf("read the stages of the earlier run: %w", err)
+		return r, fmt.Errorf("read the stages of the earlier run: %w", err)
 	}
 	if len(rows) == 0 && len(repeated.RerunOf) > 0 && of.FromStageID == nil {
 		origin, err := originOf(repeated.RerunOf)
 		if err != nil {
-			return reuse, err
+			return r, err
 		}
-		return Reused(ctx, conn, plan, workspaceID, origin)
+		return reused(ctx, conn, plan, workspaceID, origin)
 	}
-	e := &earlier{plan: plan, stages: make(map[place]db.StageListForRerunRow, len(rows)), changes: map[string]bool{}}
-	e.reuse.from, e.reuse.children = of.RunID, map[place]resumedChild{}
-	for _, row := range rows {
-		e.stages[placeOf(row.ComponentID, row.Iteration)] = row
-		if of.FromStageID != nil && row.ID == *of.FromStageID {
-			e.from = &row
-		}
+	stages := make([]engine.EarlierStage, len(rows))
+	for i, row := range rows {
+		stages[i] = engine.EarlierStage(row)
 	}
-	if of.FromStageID != nil && e.from == nil {
-		return reuse, ErrEarlierGone
-	}
-	if err := e.addUnreached(rows, repeated.ResumedChildren); err != nil {
-		return reuse, err
-	}
+	changes := map[string]bool{}
 	for _, c := range plan.Components() {
 		if _, m := plan.Component(c.ID); m.Loop {
 			changed, err := environment.ChangedSince(ctx, conn, workspaceID, envref.Names(c.Input), startOf(of.RunID, repeated.CreatedAt))
 			if err != nil {
-				return reuse, err
+				return r, err
 			}
-			e.changes[c.ID] = len(changed) > 0
+			changes[c.ID] = len(changed) > 0
 		}
 	}
-	e.scope("", nil)
-	return e.reuse, nil
+	found, err := engine.Repeat(plan, stages, repeated.ResumedChildren, of.FromStageID, changes)
+	if errors.Is(err, engine.ErrNoSuchStage) {
+		return r, ErrEarlierGone
+	}
+	return reuse{found, of.RunID}, err
 }
 
 // startOf returns the earlier of a run's creation time and the time in its ID. If the clock was
@@ -106,75 +103,75 @@ func originOf(rerunOf json.RawMessage) (origin Origin, err error) {
 	return origin, nil
 }
 
-// reused returns Reused for this run. It reads the earlier run once per fold.
-func (f *fold) reused() (*Reuse, error) {
-	if f.reuse != nil {
-		return f.reuse, nil
+// reused returns what this run reuses. It reads the earlier run once per advance.
+func (a *advance) reused() (*reuse, error) {
+	if a.reuse != nil {
+		return a.reuse, nil
 	}
-	origin, err := originOf(f.run.RerunOf)
+	origin, err := originOf(a.row.RerunOf)
 	if err != nil {
 		return nil, err
 	}
-	reuse, err := Reused(f.ctx, f.tx, f.plan, f.run.WorkspaceID, origin)
+	r, err := reused(a.ctx, a.tx, a.Plan, a.row.WorkspaceID, origin)
 	if err != nil {
 		return nil, err
 	}
-	f.reuse = &reuse
-	return f.reuse, nil
+	a.reuse = &r
+	return a.reuse, nil
 }
 
 // resumes returns the earlier child run that the child run of a RUN_WORKFLOW repeats. It returns
 // nil if the earlier run has no such child run, or if that child run completed, is deleted, or has
 // a different version or input.
-func (f *fold) resumes(t *stage, workflowID uuid.UUID, version int32, input json.RawMessage) (*Origin, error) {
-	if len(f.run.RerunOf) == 0 {
+func (a *advance) resumes(t *engine.Stage, workflowID uuid.UUID, version int32, input json.RawMessage) (*Origin, error) {
+	if len(a.row.RerunOf) == 0 {
 		return nil, nil
 	}
-	reuse, err := f.reused()
+	reuse, err := a.reused()
 	if errors.Is(err, ErrEarlierGone) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	child, found := reuse.children[placeOf(t.component.ID, t.iteration)]
+	child, found := reuse.Children[engine.PlaceOf(t.Component.ID, t.Iteration)]
 	if !found {
 		return nil, nil
 	}
 	id := child.RunID
-	row, err := db.New().RunGet(f.ctx, f.tx, db.RunGetParams{WorkspaceID: f.run.WorkspaceID, ID: id})
+	row, err := db.New().RunGet(a.ctx, a.tx, db.RunGetParams{WorkspaceID: a.row.WorkspaceID, ID: id})
 	if postgres.NotFound(err) || err == nil && (row.WorkflowID != workflowID || row.WorkflowVersion != version) {
 		return nil, nil
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the earlier child run: %w", err)
 	}
-	earlier, _, err := OpenInput(f.ctx, f.engine.Vault, f.run.WorkspaceID, id, row.Input)
+	earlier, _, err := OpenInput(a.ctx, a.o.Vault, a.row.WorkspaceID, id, row.Input)
 	if err != nil {
 		return nil, err
 	}
-	if same, err := sameValue(earlier, input); err != nil || !same {
+	if same, err := engine.SameValue(earlier, input); err != nil || !same {
 		return nil, err
 	}
 	return &Origin{RunID: id}, nil
 }
 
 // copyReused copies the stages that this run reuses from the run that it repeats.
-func (f *fold) copyReused() error {
-	if f.run.Status != status.RunCreated || len(f.run.RerunOf) == 0 {
+func (a *advance) copyReused() error {
+	if a.Run.Status != status.RunCreated || len(a.row.RerunOf) == 0 {
 		return nil
 	}
-	reuse, err := f.reused()
+	reuse, err := a.reused()
 	if errors.Is(err, ErrEarlierGone) {
-		f.failWith(string(fault.NotFound), "The run that rerunOf names was deleted before this run started. Trigger the workflow without rerunOf.")
+		a.FailWith(string(fault.NotFound), "The run that rerunOf names was deleted before this run started. Trigger the workflow without rerunOf.")
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	if len(reuse.children) > 0 {
-		children, _ := json.Marshal(slices.Collect(maps.Values(reuse.children))) // places and ids
-		err := db.New().RunSetResumedChildren(f.ctx, f.tx, db.RunSetResumedChildrenParams{WorkspaceID: f.run.WorkspaceID, ID: f.run.ID, ResumedChildren: children})
+	if len(reuse.Children) > 0 {
+		children, _ := json.Marshal(slices.Collect(maps.Values(reuse.Children))) // places and ids
+		err := db.New().RunSetResumedChildren(a.ctx, a.tx, db.RunSetResumedChildrenParams{WorkspaceID: a.row.WorkspaceID, ID: a.Run.ID, ResumedChildren: children})
 		if err != nil {
 			return fmt.Errorf("store the child runs to resume: %w", err)
 		}
@@ -182,19 +179,16 @@ func (f *fold) copyReused() error {
 	if len(reuse.Stages) == 0 {
 		return nil
 	}
-	row, err := db.New().StageCopyMany(f.ctx, f.tx, db.StageCopyManyParams{
-		WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, EarlierRunID: reuse.from, Ids: reuse.Stages,
+	row, err := db.New().StageCopyMany(a.ctx, a.tx, db.StageCopyManyParams{
+		WorkspaceID: a.row.WorkspaceID, RunID: a.Run.ID, EarlierRunID: reuse.from, Ids: reuse.Stages,
 	})
 	if err != nil {
 		return fmt.Errorf("copy stages: %w", err)
 	}
-	f.copied, f.changed = true, true
-	f.notBefore(row.FinishedAt)
-	f.run.StageCount += row.Stages
-	f.run.FailedCount += row.Failed
-	f.countOutput(row.Bytes)
-	f.reusedUsage = storage.Usage{Stages: int64(row.Stages), Bytes: row.Bytes}
-	from, err := f.open(row.ResponseID, row.Response)
-	f.run.Output, f.secretOutput = from.output, from.secret
-	return err
+	response, err := a.open(row.ResponseID, row.Response)
+	if err != nil {
+		return err
+	}
+	a.Copied(storage.Usage{Stages: int64(row.Stages), Bytes: row.Bytes}, row.Failed, row.FinishedAt, response)
+	return nil
 }

@@ -1,354 +1,194 @@
 package orchestrator
 
 import (
-	"bytes"
-	"encoding/json"
-	"fmt"
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
 
-	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/account/billing"
-	"github.com/weft-automation/weft/internal/account/storage"
-	"github.com/weft-automation/weft/internal/kit/status"
-	"github.com/weft-automation/weft/internal/kit/strictjson"
-	"github.com/weft-automation/weft/internal/kit/timestamp"
 	"github.com/weft-automation/weft/internal/platform/postgres"
-	"github.com/weft-automation/weft/internal/secret/vault"
+	"github.com/weft-automation/weft/internal/workflow/engine"
 )
 
-// writeUnchanged writes only the time of the next fold, for a fold that changed nothing else.
-func (f *fold) writeUnchanged() {
-	if !f.scanned {
+// writeUnchanged writes only the time of the next advance, for an advance that changed nothing else.
+func (a *advance) writeUnchanged() {
+	if !a.Scanned {
 		return
 	}
-	f.queueRun(f.tx.AtCommit(), f.nextWake())
+	a.queueRun(a.tx.AtCommit())
 }
 
-// write writes all changes of the fold: stages, loops, an event and the run. The charge for a
+// write writes all changes of the advance: stages, loops, an event and the run. The charge for a
 // finished run comes last, because it locks the account.
-func (f *fold) write() error {
-	f.decideStatus()
-	f.showLive()
-	if err := f.sealAll(); err != nil {
+func (a *advance) write() error {
+	a.Decide()
+	a.showLive()
+	if err := a.sealAll(); err != nil {
 		return err
 	}
-	batch := f.tx.AtCommit()
-	f.queueStages(batch)
-	f.queueFinished(batch)
-	f.queueLoops(batch)
-	f.queueAbove(batch)
-	return f.queueOutcome(batch)
+	batch := a.tx.AtCommit()
+	a.queueStages(batch)
+	a.queueFinished(batch)
+	a.queueLoops(batch)
+	a.queueAbove(batch)
+	return a.queueOutcome(batch)
 }
 
-// sealAll encrypts the secret values that the fold writes: the outputs and items of stages, and the
-// output of the run. The output of a loop is not encrypted: it contains only counts.
-func (f *fold) sealAll() (err error) {
-	for _, t := range f.made {
-		if !t.secret {
-			continue
-		}
-		if t.items, err = f.sealed(t.id, vault.Items, t.items); err != nil {
-			return err
-		}
-		if t.loop != nil {
-			continue
-		}
-		if t.output, err = f.sealed(t.id, vault.Output, t.output); err != nil {
-			return err
-		}
-	}
-	for i, e := range f.ends {
-		if !e.secret {
-			continue
-		}
-		if f.ends[i].output, err = f.sealed(e.id, vault.Output, e.output); err != nil {
-			return err
-		}
-	}
-	if f.secretOutput {
-		f.run.Output, err = f.sealed(f.run.ID, vault.Output, f.run.Output)
-	}
-	return err
-}
-
-// decideFirst decides the outcome of the first fold, sets row to it, and returns the event.
-func (f *fold) decideFirst(row *db.RunInsertParams) (event db.RunEventInsertParams, err error) {
-	f.decideStatus()
-	f.showLive()
-	if err := f.sealAll(); err != nil {
+// decideFirst decides the outcome of the first advance, sets row to it, and returns the event.
+func (a *advance) decideFirst(row *db.RunInsertParams) (event db.RunEventInsertParams, err error) {
+	a.Decide()
+	a.showLive()
+	if err := a.sealAll(); err != nil {
 		return event, err
 	}
-	if event, err = f.nextEvent(); err != nil {
+	if event, err = a.nextEvent(); err != nil {
 		return event, err
 	}
-	row.UncountedBytes = max(0, f.run.UncountedBytes+f.stored())
-	row.Status, row.Output, row.Error = f.run.Status, f.run.Output, f.run.Error
-	row.Committed, row.Reserved, row.Usage = f.run.Committed, f.run.Reserved, f.run.Usage
-	row.StageCount, row.FailedCount, row.PendingCount = f.run.StageCount, f.run.FailedCount, f.run.PendingCount
-	row.OutputBytes, row.EventSeq = f.run.OutputBytes, f.run.EventSeq
-	row.Grace = f.nextWake().Sub(f.run.Now)
+	row.UncountedBytes = max(0, a.row.UncountedBytes+a.stored())
+	row.Status, row.Output, row.Error = a.Run.Status, a.Run.Output, a.Run.Error
+	row.Committed, row.Reserved, row.Usage = a.Run.Committed, a.Run.Reserved, a.Run.Usage
+	row.StageCount, row.FailedCount, row.PendingCount = a.Run.StageCount, a.Run.FailedCount, a.Run.PendingCount
+	row.OutputBytes, row.EventSeq = a.Run.OutputBytes, a.row.EventSeq
+	a.wake = *a.NextWake()
+	row.Grace = a.wake.Sub(a.Run.Now)
 	return event, nil
 }
 
 // queueOutcome writes the run and an event, wakes the parent of a run that has finished, and
 // charges the run. The account is locked last.
-func (f *fold) queueOutcome(batch *postgres.Batch) error {
-	event, err := f.nextEvent()
+func (a *advance) queueOutcome(batch *postgres.Batch) error {
+	event, err := a.nextEvent()
 	if err != nil {
 		return err
 	}
-	final, stored := f.run.Status.Terminal(), max(0, f.run.UncountedBytes+f.stored())
+	final, stored := a.Run.Status.Terminal(), max(0, a.row.UncountedBytes+a.stored())
 	count := final || stored >= countedFrom
-	f.run.UncountedBytes = stored
+	a.row.UncountedBytes = stored
 	if count {
-		f.run.UncountedBytes = 0
+		a.row.UncountedBytes = 0
 	}
 	q := db.New()
-	f.queueRun(batch, f.nextWake())
-	_ = q.RunEventInsert(f.ctx, batch, event)
-	if final && f.run.ParentRunID != nil {
-		_ = q.RunWake(f.ctx, batch, db.RunWakeParams{WorkspaceID: f.run.WorkspaceID, ID: *f.run.ParentRunID})
+	a.queueRun(batch)
+	_ = q.RunEventInsert(a.ctx, batch, event)
+	if final && a.Run.ParentRunID != nil {
+		_ = q.RunWake(a.ctx, batch, db.RunWakeParams{WorkspaceID: a.row.WorkspaceID, ID: *a.Run.ParentRunID})
 	}
-	if !f.counted && (f.run.InTree || len(f.children) > 0) {
-		_ = f.writeTree(batch)
+	if !a.counted && (a.row.InTree || len(a.Children) > 0) {
+		_ = a.writeTree(batch)
 	}
-	if len(f.toReserve) > 0 {
-		billing.QueueReserveForRun(f.ctx, batch, f.run.WorkspaceID, f.toReserve)
+	if len(a.Reserve) > 0 {
+		billing.QueueReserveForRun(a.ctx, batch, a.row.WorkspaceID, a.Reserve)
 	}
 	switch {
 	case final:
-		_ = q.RiverJobDeleteMany(f.ctx, batch, []int64{f.run.JobID})
-		charge := billing.Charge{WorkspaceID: f.run.WorkspaceID, ExecutionID: f.run.ID, Amount: f.run.Usage, Reserved: f.run.Reserved, Bytes: stored}
+		_ = q.RiverJobDeleteMany(a.ctx, batch, []int64{a.row.JobID})
+		charge := billing.Charge{WorkspaceID: a.row.WorkspaceID, ExecutionID: a.Run.ID, Amount: a.Run.Usage, Reserved: a.Run.Reserved, Bytes: stored}
 		billing.Books{}.QueueSettleRun(batch, charge)
 	case count:
-		billing.QueueStore(f.ctx, batch, f.run.WorkspaceID, stored)
-	}
-	return nil
-}
-
-// nextEvent returns an event with the state of the run, and counts it.
-func (f *fold) nextEvent() (event db.RunEventInsertParams, err error) {
-	output, err := f.eventOutput(f.live[:min(len(f.live), shownStages)])
-	if err != nil {
-		return event, err
-	}
-	f.run.EventSeq++
-	f.events += storage.EventBytes + int64(len(output))
-	return db.RunEventInsertParams{
-		WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, Seq: f.run.EventSeq, Status: f.run.Status, Output: output, Error: f.shownError(), At: f.unlessFirst(f.stamp),
-	}, nil
-}
-
-// shownError returns the error of a run that has failed.
-func (f *fold) shownError() json.RawMessage {
-	if f.run.Status == status.RunFailed {
-		return f.run.Error
+		billing.QueueStore(a.ctx, batch, a.row.WorkspaceID, stored)
 	}
 	return nil
 }
 
 // readRemaining reads what the writes need. Nothing may be read once the account is locked.
-func (f *fold) readRemaining() (err error) {
-	if f.changed && f.run.PendingCount > 0 {
-		f.before, err = f.liveBefore()
+func (a *advance) readRemaining() (err error) {
+	a.NotBefore(a.Run.Now.Add(time.Since(a.locked))) // computing took time
+	if err := a.insertChildren(); err != nil {
+		return err
+	}
+	if a.Changed && a.Run.PendingCount > 0 {
+		a.before, err = a.liveBefore()
 		return err
 	}
 	return nil
 }
 
 // queueRun writes the run.
-func (f *fold) queueRun(batch *postgres.Batch, wake *time.Time) {
-	_ = db.New().RunFold(f.ctx, batch, db.RunFoldParams{
-		WorkspaceID: f.run.WorkspaceID, ID: f.run.ID, Status: f.run.Status, Output: f.run.Output, Error: f.run.Error,
-		Committed: f.run.Committed, Reserved: f.run.Reserved, Usage: f.run.Usage, UsageBelow: f.run.UsageBelow,
-		StageCount: f.run.StageCount, FailedCount: f.run.FailedCount, PendingCount: f.run.PendingCount,
-		OutputBytes: f.run.OutputBytes, StorageFee: f.run.StorageFee, UncountedBytes: f.run.UncountedBytes, EventSeq: f.run.EventSeq, WakeAt: wake, Final: f.run.Status.Terminal(), At: f.stamp,
+func (a *advance) queueRun(batch *postgres.Batch) {
+	wake := a.NextWake()
+	if wake != nil {
+		a.wake = *wake
+	}
+	_ = db.New().RunFold(a.ctx, batch, db.RunFoldParams{
+		WorkspaceID: a.row.WorkspaceID, ID: a.Run.ID, Status: a.Run.Status, Output: a.Run.Output, Error: a.Run.Error,
+		Committed: a.Run.Committed, Reserved: a.Run.Reserved, Usage: a.Run.Usage, UsageBelow: a.Run.UsageBelow,
+		StageCount: a.Run.StageCount, FailedCount: a.Run.FailedCount, PendingCount: a.Run.PendingCount,
+		OutputBytes: a.Run.OutputBytes, StorageFee: a.Run.StorageFee, UncountedBytes: a.row.UncountedBytes, EventSeq: a.row.EventSeq, WakeAt: wake, Final: a.Run.Status.Terminal(), At: a.At,
 	})
 }
 
-// unlessFirst returns t, or nil in the first fold of a run. PostgreSQL then uses the time of the
+// unlessFirst returns t, or nil in the first advance of a run. PostgreSQL then uses the time of the
 // transaction, which is also the creation time of the run.
-func (f *fold) unlessFirst(t time.Time) *time.Time {
-	if f.first {
+func (a *advance) unlessFirst(t time.Time) *time.Time {
+	if a.First {
 		return nil
 	}
 	return &t
 }
 
 // queueStages inserts the new stages.
-func (f *fold) queueStages(batch *postgres.Batch) {
-	p := db.StageInsertManyParams{WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, At: f.unlessFirst(f.stamp), Now: f.unlessFirst(f.run.Now)}
-	for _, t := range f.made {
-		if !t.dropped {
+func (a *advance) queueStages(batch *postgres.Batch) {
+	p := db.StageInsertManyParams{WorkspaceID: a.row.WorkspaceID, RunID: a.Run.ID, At: a.unlessFirst(a.At), Now: a.unlessFirst(a.Run.Now)}
+	for _, t := range a.Stages {
+		if !t.Dropped {
 			appendStage(&p, t)
 		}
 	}
 	if len(p.Ids) > 0 {
-		_ = db.New().StageInsertMany(f.ctx, batch, p)
+		_ = db.New().StageInsertMany(a.ctx, batch, p)
 	}
 }
 
-func appendStage(p *db.StageInsertManyParams, t *stage) {
-	p.Ids = append(p.Ids, t.id)
-	p.ComponentIds = append(p.ComponentIds, t.component.ID)
-	p.Modules = append(p.Modules, t.component.Module)
-	p.Names = append(p.Names, t.component.Name)
-	p.Iterations = append(p.Iterations, pgArray(t.iteration))
-	p.Statuses, p.Ports = append(p.Statuses, string(t.status)), append(p.Ports, t.port)
-	p.Outputs = append(p.Outputs, string(t.output))
-	p.Errors, p.Usages = append(p.Errors, string(t.failure)), append(p.Usages, int64(t.usage))
+func appendStage(p *db.StageInsertManyParams, t *engine.Stage) {
+	p.Ids = append(p.Ids, t.ID)
+	p.ComponentIds = append(p.ComponentIds, t.Component.ID)
+	p.Modules = append(p.Modules, t.Component.Module)
+	p.Names = append(p.Names, t.Component.Name)
+	p.Iterations = append(p.Iterations, engine.PlaceOf("", t.Iteration).Iteration)
+	p.Statuses, p.Ports = append(p.Statuses, string(t.Status)), append(p.Ports, t.Port)
+	p.Outputs = append(p.Outputs, string(t.Output))
+	p.Errors, p.Usages = append(p.Errors, string(t.Failure)), append(p.Usages, int64(t.Usage))
 	executionID := uuid.Nil
-	if t.execution != nil {
-		executionID = t.execution.ExecutionID
+	if t.Execution != nil {
+		executionID = t.Execution.ID
 	}
 	p.ExecutionIds = append(p.ExecutionIds, executionID)
-	p.ChildRunIds = append(p.ChildRunIds, t.child)
-	p.Items = append(p.Items, string(t.items))
-	l := loop{count: -1}
-	if t.loop != nil {
-		l = *t.loop
+	p.ChildRunIds = append(p.ChildRunIds, t.Child)
+	p.Items = append(p.Items, string(t.Items))
+	l := engine.Progress{Count: -1}
+	if t.Loop != nil {
+		l = *t.Loop
 	}
-	p.ItemCounts, p.NextItems = append(p.ItemCounts, l.count), append(p.NextItems, l.next)
-	p.LiveItems, p.FailedItems = append(p.LiveItems, l.live), append(p.FailedItems, l.failed)
-	p.WakeMs = append(p.WakeMs, t.wake.Milliseconds())
-	p.Signals = append(p.Signals, t.signal)
+	p.ItemCounts, p.NextItems = append(p.ItemCounts, l.Count), append(p.NextItems, l.Next)
+	p.LiveItems, p.FailedItems = append(p.LiveItems, l.Live), append(p.FailedItems, l.Failed)
+	p.WakeMs = append(p.WakeMs, t.Wake.Milliseconds())
+	p.Signals = append(p.Signals, t.Signal)
 }
 
-// queueFinished finishes stages of earlier folds.
-func (f *fold) queueFinished(batch *postgres.Batch) {
-	p := db.StageFinishManyParams{WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, At: f.stamp}
-	add := func(e end) {
-		p.Ids = append(p.Ids, e.id)
-		p.Statuses, p.Ports = append(p.Statuses, string(e.status)), append(p.Ports, e.port)
-		p.Outputs, p.Errors = append(p.Outputs, string(e.output)), append(p.Errors, string(e.failure))
-		p.ExecutionIds, p.ChildRunIds = append(p.ExecutionIds, e.execution), append(p.ChildRunIds, e.child)
-		p.NextItems, p.FailedItems = append(p.NextItems, e.next), append(p.FailedItems, e.failed)
-	}
-	for _, l := range f.finishedLoops {
-		add(end{id: l.id, status: l.result.status, port: l.result.port, output: l.result.output, failure: l.result.failure, next: l.next, failed: l.failed})
-	}
-	for _, e := range f.ends {
-		add(e)
+// queueFinished finishes stages of earlier advances.
+func (a *advance) queueFinished(batch *postgres.Batch) {
+	p := db.StageFinishManyParams{WorkspaceID: a.row.WorkspaceID, RunID: a.row.ID, At: a.At}
+	for _, e := range a.Ends {
+		p.Ids = append(p.Ids, e.ID)
+		p.Statuses, p.Ports = append(p.Statuses, string(e.Status)), append(p.Ports, e.Port)
+		p.Outputs, p.Errors = append(p.Outputs, string(e.Output)), append(p.Errors, string(e.Failure))
+		p.ExecutionIds, p.ChildRunIds = append(p.ExecutionIds, e.Execution), append(p.ChildRunIds, e.Child)
+		p.NextItems, p.FailedItems = append(p.NextItems, e.Next), append(p.FailedItems, e.Failed)
 	}
 	if len(p.Ids) > 0 {
-		_ = db.New().StageFinishMany(f.ctx, batch, p)
+		_ = db.New().StageFinishMany(a.ctx, batch, p)
 	}
 }
 
-// queueLoops writes the progress of loops of earlier folds.
-func (f *fold) queueLoops(batch *postgres.Batch) {
-	on := db.StageAdvanceLoopsParams{WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, At: f.stamp}
-	var moved []*loop
-	for _, l := range f.loops {
-		if l != nil && l.dirty && l.stage == nil && l.result == nil {
-			moved = append(moved, l)
-		}
-	}
-	slices.SortFunc(moved, func(a, b *loop) int { return bytes.Compare(a.id[:], b.id[:]) })
-	for _, l := range moved {
-		on.Ids, on.NextItems = append(on.Ids, l.id), append(on.NextItems, l.next)
-		on.LiveItems, on.FailedItems = append(on.LiveItems, l.live), append(on.FailedItems, l.failed)
+// queueLoops writes the progress of loops of earlier advances.
+func (a *advance) queueLoops(batch *postgres.Batch) {
+	on := db.StageAdvanceLoopsParams{WorkspaceID: a.row.WorkspaceID, RunID: a.row.ID, At: a.At}
+	for _, l := range a.Moved() {
+		on.Ids, on.NextItems = append(on.Ids, l.ID), append(on.NextItems, l.Next)
+		on.LiveItems, on.FailedItems = append(on.LiveItems, l.Live), append(on.FailedItems, l.Failed)
 	}
 	if len(on.Ids) > 0 {
-		_ = db.New().StageAdvanceLoops(f.ctx, batch, on)
+		_ = db.New().StageAdvanceLoops(a.ctx, batch, on)
 	}
-}
-
-// eventOutput returns the output of an event of the run (contract 2.5).
-func (f *fold) eventOutput(live []api.NonTerminalStage) (json.RawMessage, error) {
-	output, err := strictjson.Encode(api.RunEventOutput{
-		TotalUsage: f.run.Usage, PendingStageCount: f.run.PendingCount, FailedStageCount: f.run.FailedCount,
-		CancelRequestedAt: timestamp.OfPointer(f.run.CancelRequestedAt), CancelReason: f.run.CancelReason, NonTerminalStages: live,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("encode an event: %w", err)
-	}
-	return output, nil
-}
-
-// shownStages is the maximum number of live stages in an event.
-const shownStages = 100
-
-// showLive collects the stages that are not final after this fold, the oldest first.
-func (f *fold) showLive() {
-	f.live = []api.NonTerminalStage{}
-	if f.run.PendingCount == 0 {
-		return
-	}
-	for _, l := range f.finishedLoops {
-		f.finished[l.id] = true
-	}
-	for _, stage := range f.before {
-		if !f.finished[stage.ID] {
-			f.live = append(f.live, stage)
-		}
-	}
-	for _, t := range f.made {
-		if !t.status.Terminal() && !t.dropped {
-			stage := api.NonTerminalStage{ID: t.id, Module: t.component.Module, Status: t.status, ExecutionAttempt: 1}
-			if t.execution != nil {
-				stage.ExecutionEventID = &t.execution.ExecutionID
-			}
-			f.live = append(f.live, stage)
-		}
-	}
-}
-
-// liveBefore returns the stages that were not final before this fold, with their present status.
-func (f *fold) liveBefore() ([]api.NonTerminalStage, error) {
-	if f.run.EventSeq == 0 {
-		return nil, nil
-	}
-	rows := f.unfinished
-	if !f.scanned {
-		before := f.previous.live
-		if before != nil {
-			return before, f.updateProgress(before[:min(len(before), shownStages)])
-		}
-		var err error
-		rows, err = db.New().StageListWaiting(f.ctx, f.tx, db.StageListWaitingParams{WorkspaceID: f.run.WorkspaceID, RunID: f.run.ID, MaxRows: liveKept + 1})
-		if err != nil {
-			return nil, fmt.Errorf("list unfinished stages: %w", err)
-		}
-	}
-	before := make([]api.NonTerminalStage, len(rows))
-	for i, row := range rows {
-		before[i] = liveStage(row)
-	}
-	return before, nil
-}
-
-// liveStage returns an unfinished stage in the form of an event.
-func liveStage(row waiting) api.NonTerminalStage {
-	return api.NonTerminalStage{
-		ID: row.ID, Module: row.Module, Status: status.Stage(row.Status), ExecutionEventID: row.ExecutionID, ExecutionAttempt: row.Attempt,
-	}
-}
-
-// updateProgress updates the stages whose executions have started.
-func (f *fold) updateProgress(stages []api.NonTerminalStage) error {
-	places := map[uuid.UUID]int{}
-	var ids []uuid.UUID
-	for i, stage := range stages {
-		if stage.ExecutionEventID != nil && !f.finished[stage.ID] {
-			places[*stage.ExecutionEventID] = i
-			ids = append(ids, *stage.ExecutionEventID)
-		}
-	}
-	if len(ids) == 0 {
-		return nil
-	}
-	rows, err := db.New().StageListProgress(f.ctx, f.tx, db.StageListProgressParams{WorkspaceID: f.run.WorkspaceID, Ids: ids})
-	if err != nil {
-		return fmt.Errorf("read the progress of live stages: %w", err)
-	}
-	for _, row := range rows {
-		stage := &stages[places[row.ID]]
-		stage.Status, stage.ExecutionAttempt = status.StageRunning, max(row.Attempt, 1)
-	}
-	return nil
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/credit"
 	"github.com/weft-automation/weft/internal/kit/status"
 	"github.com/weft-automation/weft/internal/platform/postgres"
-	"github.com/weft-automation/weft/internal/workflow/engine"
+	"github.com/weft-automation/weft/internal/workflow/orchestrator"
 	"github.com/weft-automation/weft/internal/workflow/run"
 )
 
@@ -65,10 +65,10 @@ func TestRunsOfAnotherWorkspaceDoNotWait(t *testing.T) {
 	other.workspace = b.account(t, credit.Credits(10), plan.Starter)
 	n := &node{bench: &other, workflows: busy.workflows, engine: busy.engine, runs: busy.runs, ctx: postgres.Scope(context.Background(), other.workspace)}
 	light := n.draw(t, `[{"id":"p","module":"JSON_CONSTANT","config":{"value":1}}]`, "", "")
-	for range 10 * engine.FoldsAtOnce { // folds that take half a minute in total
+	for range 10 * orchestrator.AdvancesAtOnce { // folds that take half a minute in total
 		busy.trigger(t, run.TriggerParams{WorkflowID: heavy})
 	}
-	b.until(t, engine.FoldsAtOnce-1, nothing, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'")
+	b.until(t, orchestrator.AdvancesAtOnce-1, nothing, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'")
 	if got, _ := n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: light})); got.Status != status.RunCompleted {
 		t.Errorf("%s %s", got.Status, got.Error)
 	}

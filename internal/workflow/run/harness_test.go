@@ -32,7 +32,7 @@ import (
 	"github.com/weft-automation/weft/internal/secret/seal"
 	"github.com/weft-automation/weft/internal/secret/vault"
 	"github.com/weft-automation/weft/internal/workflow"
-	"github.com/weft-automation/weft/internal/workflow/engine"
+	"github.com/weft-automation/weft/internal/workflow/orchestrator"
 	"github.com/weft-automation/weft/internal/workflow/run"
 )
 
@@ -143,7 +143,7 @@ type node struct {
 	*bench
 	workflows   *workflow.Service
 	environment *environment.Service
-	engine      *engine.Engine
+	engine      *orchestrator.Orchestrator
 	runs        client
 	ctx         context.Context // of requests
 	windUp      func()          // starts the shutdown
@@ -196,7 +196,7 @@ func (b *bench) start(t testing.TB, o options) *node {
 	executions := execution.NewService(deps, runner)
 	n.workflows = workflow.NewService(requests, b.modules, b.keyring)
 	n.environment = environment.NewService(requests, b.keyring)
-	n.engine = engine.New(engine.Deps{
+	n.engine = orchestrator.New(orchestrator.Deps{
 		System: system, Hub: hub, Executions: executions, Modules: b.modules,
 		Workflows: n.workflows, Environment: n.environment, Vault: kept, Log: log,
 	})
@@ -211,10 +211,10 @@ func (b *bench) start(t testing.TB, o options) *node {
 	running.Go(func() { runner.Reclaim(ctx) })
 	running.Go(func() { identity.Run(ctx, execution.NewSweeper(runner).Sweep) })
 	if o.sweep > 0 {
-		running.Go(func() { sweep(ctx, engine.NewSweeper(n.engine), o.sweep) })
+		running.Go(func() { sweep(ctx, orchestrator.NewSweeper(n.engine), o.sweep) })
 	}
 	<-identity.Ready()
-	queue := queue(t, system, max(o.slots, 1), &execution.Worker{Runner: runner}, &engine.Worker{Engine: n.engine})
+	queue := queue(t, system, max(o.slots, 1), &execution.Worker{Runner: runner}, &orchestrator.Worker{Orchestrator: n.engine})
 	n.windUp = runner.StopSuccessors
 	n.stop = sync.OnceFunc(func() {
 		_ = queue.StopAndCancel(context.Background())
@@ -232,14 +232,14 @@ func (b *bench) start(t testing.TB, o options) *node {
 }
 
 // queue returns a client that runs jobs.
-func queue(t testing.TB, pool *pgxpool.Pool, workers int, executions *execution.Worker, runs *engine.Worker) *river.Client[pgx.Tx] {
+func queue(t testing.TB, pool *pgxpool.Pool, workers int, executions *execution.Worker, runs *orchestrator.Worker) *river.Client[pgx.Tx] {
 	t.Helper()
 	set := river.NewWorkers()
 	river.AddWorker(set, executions)
 	river.AddWorker(set, runs)
 	client, err := river.NewClient(riverpgxv5.New(pool), &river.Config{
 		Schema: postgres.RiverSchema, Logger: slog.New(slog.DiscardHandler), Workers: set, JobTimeout: -1,
-		Queues: map[string]river.QueueConfig{engine.Queue: {MaxWorkers: workers, FetchCooldown: time.Millisecond, FetchPollInterval: 200 * time.Millisecond}},
+		Queues: map[string]river.QueueConfig{orchestrator.Queue: {MaxWorkers: workers, FetchCooldown: time.Millisecond, FetchPollInterval: 200 * time.Millisecond}},
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -250,7 +250,7 @@ func queue(t testing.TB, pool *pgxpool.Pool, workers int, executions *execution.
 	return client
 }
 
-func sweep(ctx context.Context, sweeper *engine.Sweeper, every time.Duration) {
+func sweep(ctx context.Context, sweeper *orchestrator.Sweeper, every time.Duration) {
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
 	for {

@@ -21,6 +21,7 @@ import (
 	"github.com/weft-automation/weft/internal/platform/postgres"
 	"github.com/weft-automation/weft/internal/secret/vault"
 	"github.com/weft-automation/weft/internal/workflow/engine"
+	"github.com/weft-automation/weft/internal/workflow/orchestrator"
 )
 
 // maxPageBytes limits the bytes of a page. The first row is always included. A page may therefore
@@ -79,7 +80,7 @@ func (s *Service) record(ctx context.Context, workspaceID uuid.UUID, row db.RunG
 		return shown, err
 	}
 	row.Output = output
-	input, hidden, err := engine.OpenInput(ctx, s.Vault, workspaceID, row.ID, row.Input)
+	input, hidden, err := orchestrator.OpenInput(ctx, s.Vault, workspaceID, row.ID, row.Input)
 	if err != nil {
 		return shown, err
 	}
@@ -125,7 +126,7 @@ func (s *Service) triggerOutput(ctx context.Context, key notify.Key, module stri
 	if err != nil {
 		return nil, nil, err
 	}
-	input, hidden, err := engine.OpenInput(ctx, s.Vault, key.WorkspaceID, key.ID, row.Input)
+	input, hidden, err := orchestrator.OpenInput(ctx, s.Vault, key.WorkspaceID, key.ID, row.Input)
 	if problem := present.Unopened(err); problem != nil {
 		return nil, problem, nil
 	}
@@ -340,7 +341,7 @@ func (s *Service) await(ctx context.Context, changed *notify.Subscription, windo
 		late := false
 		select {
 		case <-changed.C():
-			if changed.Value() == engine.Unanswered {
+			if changed.Value() == orchestrator.Unanswered {
 				continue
 			}
 		case <-timer.C:

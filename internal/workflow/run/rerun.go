@@ -10,7 +10,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/fault"
 	"github.com/weft-automation/weft/internal/platform/notify"
 	"github.com/weft-automation/weft/internal/platform/postgres"
-	"github.com/weft-automation/weft/internal/workflow/engine"
+	"github.com/weft-automation/weft/internal/workflow/orchestrator"
 )
 
 // prepareRerun sets the version and input in p to the version and input of the run that p repeats.
@@ -40,7 +40,7 @@ func (s *Service) prepareRerun(ctx context.Context, p *TriggerParams) error {
 			return fmt.Errorf("find a stage of the earlier run: %w", err)
 		}
 	}
-	if p.Input, p.hidden, err = engine.OpenInput(ctx, s.Vault, key.WorkspaceID, key.ID, earlier.Input); err != nil {
+	if p.Input, p.hidden, err = orchestrator.OpenInput(ctx, s.Vault, key.WorkspaceID, key.ID, earlier.Input); err != nil {
 		return err
 	}
 	p.Version, p.effectRoot = &earlier.WorkflowVersion, &earlier.ID
@@ -59,8 +59,8 @@ func (s *Service) reusedComponents(ctx context.Context, p TriggerParams, plan *g
 	if p.RerunOf == nil {
 		return nil, nil
 	}
-	reuse, err := engine.Reused(ctx, s.API, plan, p.WorkspaceID, *p.RerunOf)
-	if errors.Is(err, engine.ErrEarlierGone) {
+	reuse, err := orchestrator.Reused(ctx, s.API, plan, p.WorkspaceID, *p.RerunOf)
+	if errors.Is(err, orchestrator.ErrEarlierGone) {
 		err = errNoRun
 	}
 	return reuse.Done, err

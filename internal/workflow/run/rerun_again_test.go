@@ -13,6 +13,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/waittest"
 	"github.com/weft-automation/weft/internal/platform/notify"
 	"github.com/weft-automation/weft/internal/workflow/engine"
+	"github.com/weft-automation/weft/internal/workflow/orchestrator"
 	"github.com/weft-automation/weft/internal/workflow/run"
 )
 
@@ -120,7 +121,7 @@ func (b *bench) repeatUntilEnd(t *testing.T, of api.WorkflowRun, end func(t *tes
 	t.Helper()
 	idle := b.start(t, options{})
 	idle.engine.Close()
-	key := idle.trigger(t, run.TriggerParams{WorkflowID: of.WorkflowID, RerunOf: &engine.Origin{RunID: of.ID}})
+	key := idle.trigger(t, run.TriggerParams{WorkflowID: of.WorkflowID, RerunOf: &orchestrator.Origin{RunID: of.ID}})
 	end(t, idle, key)
 	n := b.start(t, options{slots: 8, sweep: 100 * time.Millisecond})
 	b.until(t, 1, func() { n.engine.Wake(key) }, "SELECT count(*) FROM workflow_runs WHERE id = $1 AND finished_at IS NOT NULL", key.ID)

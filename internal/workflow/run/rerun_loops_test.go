@@ -16,6 +16,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/credit"
 	"github.com/weft-automation/weft/internal/kit/status"
 	"github.com/weft-automation/weft/internal/workflow/engine"
+	"github.com/weft-automation/weft/internal/workflow/orchestrator"
 	"github.com/weft-automation/weft/internal/workflow/run"
 )
 
@@ -193,7 +194,7 @@ func TestRerunOfACanceledRunReusesFinishedItems(t *testing.T) {
 	}
 	first, before := n.end(t, key)
 	bank.take()
-	again := n.trigger(t, run.TriggerParams{WorkflowID: id, RerunOf: &engine.Origin{RunID: first.ID}})
+	again := n.trigger(t, run.TriggerParams{WorkflowID: id, RerunOf: &orchestrator.Origin{RunID: first.ID}})
 	if _, err := n.runs.Signal(n.ctx, again, anyone{}, "go", json.RawMessage(`{}`)); err != nil {
 		t.Fatal(err)
 	}
@@ -304,7 +305,7 @@ func TestRerunOfADeletedRunFails(t *testing.T) {
 	idle := b.start(t, options{})
 	n.stop()
 	idle.engine.Close()
-	key := idle.trigger(t, run.TriggerParams{WorkflowID: id, RerunOf: &engine.Origin{RunID: first.ID}})
+	key := idle.trigger(t, run.TriggerParams{WorkflowID: id, RerunOf: &orchestrator.Origin{RunID: first.ID}})
 	for _, table := range []string{"run_events", "run_stages"} {
 		b.exec(t, "DELETE FROM "+table+" WHERE run_id = '"+first.ID.String()+"'")
 	}

@@ -17,6 +17,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/fault"
 	"github.com/weft-automation/weft/internal/kit/status"
 	"github.com/weft-automation/weft/internal/workflow/engine"
+	"github.com/weft-automation/weft/internal/workflow/orchestrator"
 	"github.com/weft-automation/weft/internal/workflow/run"
 )
 
@@ -267,7 +268,7 @@ func (n *node) repeat(t *testing.T, seed uint64) (all tally) {
 			known[made.at] = append(known[made.at], made)
 		}
 		var from *api.RunStage
-		origin := &engine.Origin{RunID: after.run.ID}
+		origin := &orchestrator.Origin{RunID: after.run.ID}
 		if places := slices.Sorted(maps.Keys(after.stages)); len(places) > 0 && chance.IntN(2) == 0 {
 			from = new(after.stages[places[chance.IntN(len(places))]])
 			origin.FromStageID = &from.ID

@@ -15,7 +15,7 @@ import (
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/kit/credit"
 	"github.com/weft-automation/weft/internal/kit/status"
-	"github.com/weft-automation/weft/internal/workflow/engine"
+	"github.com/weft-automation/weft/internal/workflow/orchestrator"
 	"github.com/weft-automation/weft/internal/workflow/run"
 )
 
@@ -38,7 +38,7 @@ func breakable(broken *atomic.Bool) module {
 // rerun repeats a run. If stage is not nil, the rerun starts from that stage.
 func (n *node) rerun(t testing.TB, of api.WorkflowRun, stage *api.RunStage) (api.WorkflowRun, map[string]api.RunStage) {
 	t.Helper()
-	origin := &engine.Origin{RunID: of.ID}
+	origin := &orchestrator.Origin{RunID: of.ID}
 	if stage != nil {
 		origin.FromStageID = &stage.ID
 	}
@@ -145,7 +145,7 @@ func TestRerunIsChargedOnlyForNewStages(t *testing.T) {
 	}
 	most := credit.Credits(1) // the price of the remaining stages, and all credits of the workspace
 	broken.Store(false)
-	key := n.trigger(t, run.TriggerParams{WorkflowID: id, RerunOf: &engine.Origin{RunID: first.ID}, MaxCredits: &most})
+	key := n.trigger(t, run.TriggerParams{WorkflowID: id, RerunOf: &orchestrator.Origin{RunID: first.ID}, MaxCredits: &most})
 	got, after := n.end(t, key)
 	if got.Status != status.RunCompleted || got.TotalUsage != most || kept(before, after) != "a b l w@[0] w@[1] w@[2]" {
 		t.Errorf("%s %s, used %s, took over %s", got.Status, got.Error, got.TotalUsage, kept(before, after))

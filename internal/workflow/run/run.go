@@ -14,7 +14,7 @@ import (
 	"github.com/weft-automation/weft/internal/platform/notify"
 	"github.com/weft-automation/weft/internal/secret/vault"
 	"github.com/weft-automation/weft/internal/workflow"
-	"github.com/weft-automation/weft/internal/workflow/engine"
+	"github.com/weft-automation/weft/internal/workflow/orchestrator"
 )
 
 // Deps holds what the service depends on.
@@ -23,7 +23,7 @@ type Deps struct {
 	System *pgxpool.Pool
 	Hub    *notify.Hub
 
-	Engine      *engine.Engine
+	Engine      *orchestrator.Orchestrator
 	Executions  *execution.Service
 	Modules     *component.Registry
 	Workflows   *workflow.Service

@@ -15,7 +15,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/credit"
 	"github.com/weft-automation/weft/internal/kit/fault"
 	"github.com/weft-automation/weft/internal/kit/status"
-	"github.com/weft-automation/weft/internal/workflow/engine"
+	"github.com/weft-automation/weft/internal/workflow/orchestrator"
 	"github.com/weft-automation/weft/internal/workflow/run"
 )
 
@@ -122,7 +122,7 @@ func TestRerunPaysNothingForReusedStages(t *testing.T) {
 	id := n.loop(t, 1_200)
 	key := n.trigger(t, run.TriggerParams{WorkflowID: id})
 	n.end(t, key)
-	got, stages := n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: id, RerunOf: &engine.Origin{RunID: key.ID}}))
+	got, stages := n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: id, RerunOf: &orchestrator.Origin{RunID: key.ID}}))
 	if got.Status != status.RunCompleted || len(stages) != 1_201 || got.TotalUsage != 0 {
 		t.Errorf("%s %s, %d stages, used %s", got.Status, got.Error, len(stages), got.TotalUsage)
 	}
@@ -227,10 +227,10 @@ func TestFreeStorageOfOneTriggerIsBounded(t *testing.T) {
 	b.until(t, 0, nothing, unfinished)
 	// The limits are the free part and what concurrent folds may add.
 	stages, stored := b.number(t, "SELECT sum(stage_count) FROM workflow_runs"), b.number(t, "SELECT sum(output_bytes)::bigint FROM workflow_runs")
-	if most := int64(1_000 + engine.FoldsAtOnce*550); stages > most {
+	if most := int64(1_000 + orchestrator.AdvancesAtOnce*550); stages > most {
 		t.Errorf("there are %d stages, at most %d were expected", stages, most)
 	}
-	if most := int64(32<<20 + engine.FoldsAtOnce*(17<<20)); stored > most {
+	if most := int64(32<<20 + orchestrator.AdvancesAtOnce*(17<<20)); stored > most {
 		t.Errorf("%d MiB are stored, at most %d were expected", stored>>20, most>>20)
 	}
 	if usage := b.number(t, "SELECT sum(usage)::bigint FROM workflow_runs"); usage != 0 {

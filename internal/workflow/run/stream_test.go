@@ -12,6 +12,7 @@ import (
 	"github.com/weft-automation/weft/internal/kit/status"
 	"github.com/weft-automation/weft/internal/platform/notify"
 	"github.com/weft-automation/weft/internal/workflow/engine"
+	"github.com/weft-automation/weft/internal/workflow/orchestrator"
 	"github.com/weft-automation/weft/internal/workflow/run"
 )
 
@@ -146,8 +147,8 @@ func TestRunIsCreatedUntilItsFirstFold(t *testing.T) {
 	id := n.draw(t, chain(""), chained, "")
 	earlier, before := n.end(t, n.trigger(t, run.TriggerParams{WorkflowID: id}))
 	from := before["a@[]"].ID
-	again := run.TriggerParams{WorkflowID: id, RerunOf: &engine.Origin{RunID: earlier.ID, FromStageID: &from}} // reused stages appear in the first fold
-	n.engine.Close()                                                                                           // no more folds
+	again := run.TriggerParams{WorkflowID: id, RerunOf: &orchestrator.Origin{RunID: earlier.ID, FromStageID: &from}} // reused stages appear in the first fold
+	n.engine.Close()                                                                                                 // no more folds
 	canceled := n.trigger(t, again)
 	runs := map[notify.Key]status.Run{n.trigger(t, again): status.RunCompleted, canceled: status.RunCanceled}
 	if got, err := n.runs.Cancel(n.ctx, canceled, anyone{}, engine.CancelGraceful, nil); err != nil || got.Status != status.RunCreated || got.CancelRequestedAt == nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/weft-automation/weft/internal/platform/notify"
 	"github.com/weft-automation/weft/internal/workflow"
 	"github.com/weft-automation/weft/internal/workflow/engine"
+	"github.com/weft-automation/weft/internal/workflow/orchestrator"
 	"github.com/weft-automation/weft/internal/workflow/run"
 )
 
@@ -135,7 +136,7 @@ func TestCancelEndsTreeThatGrows(t *testing.T) {
 	}
 	runs := b.number(t, "SELECT count(*) FROM workflow_runs")
 	b.until(t, 0, nothing, unfinished)
-	if more := b.number(t, "SELECT count(*) FROM workflow_runs") - runs; more > 2*engine.FoldsAtOnce {
+	if more := b.number(t, "SELECT count(*) FROM workflow_runs") - runs; more > 2*orchestrator.AdvancesAtOnce {
 		t.Errorf("%d runs started after the cancel", more)
 	}
 	b.balanced(t)

@@ -24,23 +24,24 @@ import (
 	"github.com/weft-automation/weft/internal/platform/postgres"
 	"github.com/weft-automation/weft/internal/workflow"
 	"github.com/weft-automation/weft/internal/workflow/engine"
+	"github.com/weft-automation/weft/internal/workflow/orchestrator"
 )
 
 // TriggerParams is a request to run a workflow (contract 4.5, decisions 8.8).
 type TriggerParams struct {
 	WorkspaceID, WorkflowID uuid.UUID
 
-	By          Cause           // what triggers the run
-	KeyRootID   uuid.UUID       // first key in the rotations of the triggering key, which limits the workflows of child runs; zero: no key
-	Version     *int32          // nil: the current version
-	Input       json.RawMessage // an object; empty: `{}`
-	Metadata    json.RawMessage // an object; may be empty
-	MaxCredits  *credit.Amount  // limit of the run's cost; nil: no limit
-	Access      Access          // workflows that the quote for MaxCredits may include as child runs; nil: none
-	RerunOf     *engine.Origin  // the run that is repeated; nil: none
-	Once        Claim           // makes repeated requests return the same run; nil: each starts a run
-	Traceparent string          // W3C; may be empty
-	WaitFor     *time.Duration  // how long to wait for the run's response; nil: return without the record
+	By          Cause                // what triggers the run
+	KeyRootID   uuid.UUID            // first key in the rotations of the triggering key, which limits the workflows of child runs; zero: no key
+	Version     *int32               // nil: the current version
+	Input       json.RawMessage      // an object; empty: `{}`
+	Metadata    json.RawMessage      // an object; may be empty
+	MaxCredits  *credit.Amount       // limit of the run's cost; nil: no limit
+	Access      Access               // workflows that the quote for MaxCredits may include as child runs; nil: none
+	RerunOf     *orchestrator.Origin // the run that is repeated; nil: none
+	Once        Claim                // makes repeated requests return the same run; nil: each starts a run
+	Traceparent string               // W3C; may be empty
+	WaitFor     *time.Duration       // how long to wait for the run's response; nil: return without the record
 
 	// Copied from the run that is repeated:
 	hidden     []string   // secret places in its input
@@ -163,7 +164,7 @@ type newRun struct {
 	jobID     int64
 	variables []byte // its environment variables, sealed
 	separate  bool   // the first fold is not part of the transaction that accepts the run
-	started   *engine.Started
+	started   *orchestrator.Started
 	input     json.RawMessage // in its stored form
 }
 
@@ -174,7 +175,7 @@ func (s *Service) prepare(ctx context.Context, p TriggerParams) (*newRun, error)
 		return nil, err
 	}
 	if loaded.Status != api.WorkflowStatusACTIVE {
-		return nil, engine.NotActive(loaded.Status)
+		return nil, orchestrator.NotActive(loaded.Status)
 	}
 	if p.By.Trigger != "" {
 		_, err = engine.Entry(loaded.Plan, p.By.Trigger)
@@ -203,7 +204,7 @@ func (s *Service) prepare(ctx context.Context, p TriggerParams) (*newRun, error)
 	if p.By.Trigger == "" || loaded.Input.Marks(input) {
 		hidden = append(hidden, loaded.Input.SecretPaths()...)
 	}
-	n.input, err = engine.SealInput(ctx, s.Vault, p.WorkspaceID, n.id, input, hidden)
+	n.input, err = orchestrator.SealInput(ctx, s.Vault, p.WorkspaceID, n.id, input, hidden)
 	return n, err
 }
 
@@ -232,7 +233,7 @@ func (s *Service) Entry(ctx context.Context, conn postgres.DB, workspaceID, work
 		return graph.Component{}, err
 	}
 	if loaded.Status == api.WorkflowStatusARCHIVED {
-		return graph.Component{}, engine.NotActive(loaded.Status)
+		return graph.Component{}, orchestrator.NotActive(loaded.Status)
 	}
 	return engine.Entry(loaded.Plan, trigger)
 }
@@ -243,7 +244,7 @@ func (s *Service) accept(ctx context.Context, p TriggerParams, n *newRun) (earli
 	ctx, cancel := context.WithTimeout(ctx, acceptTimeout)
 	defer cancel()
 	try := func() (err error) {
-		defer engine.RecoverPanic(&err)
+		defer orchestrator.RecoverPanic(&err)
 		return s.Executions.Accepting(ctx, func(how *execution.Acceptance) error {
 			var job *postgres.Rows[int64]
 			err := postgres.InTx(ctx, s.API, nil, func(tx *postgres.Tx) (err error) {
@@ -264,7 +265,7 @@ func (s *Service) accept(ctx context.Context, p TriggerParams, n *newRun) (earli
 		})
 	}
 	err = (billing.Books{}).InPeriod(ctx, s.System, try)
-	if !n.separate && engine.CanStartLater(err) {
+	if !n.separate && orchestrator.CanStartLater(err) {
 		n.separate, n.started = true, nil
 		err = (billing.Books{}).InPeriod(ctx, s.System, try)
 	}
@@ -311,7 +312,7 @@ func (s *Service) row(p TriggerParams, n *newRun) db.RunInsertParams {
 	row := db.RunInsertParams{
 		WorkspaceID: p.WorkspaceID, ID: n.id, WorkflowID: p.WorkflowID, WorkflowVersion: n.version.Version,
 		Status: status.RunCreated, Trigger: cmp.Or(p.By.Trigger, "API"), Input: n.input, Metadata: p.Metadata,
-		Variables: n.variables, Reserved: n.reserve, MaxCredits: p.MaxCredits, Lasts: engine.MaxDuration, Grace: engine.StartWithin, Queue: engine.Queue, SafetyNet: engine.SafetyNet,
+		Variables: n.variables, Reserved: n.reserve, MaxCredits: p.MaxCredits, Lasts: orchestrator.MaxDuration, Grace: orchestrator.StartWithin, Queue: orchestrator.Queue, SafetyNet: orchestrator.SafetyNet,
 	}
 	if p.By.ID != uuid.Nil {
 		row.TriggerID = &p.By.ID

@@ -26,7 +26,7 @@ import (
 	"github.com/weft-automation/weft/internal/platform/postgres"
 	"github.com/weft-automation/weft/internal/secret/seal"
 	"github.com/weft-automation/weft/internal/workflow"
-	"github.com/weft-automation/weft/internal/workflow/engine"
+	"github.com/weft-automation/weft/internal/workflow/orchestrator"
 	"github.com/weft-automation/weft/internal/workflow/run"
 	"github.com/weft-automation/weft/internal/workflow/schedule"
 )
@@ -86,7 +86,7 @@ type node struct {
 	*schedule.Service
 	workflows *workflow.Service
 	runs      *run.Service
-	sweeper   *engine.Sweeper
+	sweeper   *orchestrator.Sweeper
 }
 
 func (b *bench) start(t *testing.T) *node {
@@ -112,14 +112,14 @@ func (b *bench) start(t *testing.T) *node {
 	ends.DB = system
 	runner := execution.NewRunner(ends, &execution.Identity{}, 0, log)
 	executions := execution.NewService(deps, runner)
-	e := engine.New(engine.Deps{
+	e := orchestrator.New(orchestrator.Deps{
 		System: system, Hub: hub, Executions: executions, Modules: modules, Workflows: n.workflows, Log: log,
 	})
 	n.runs = run.NewService(run.Deps{
 		API: requests, System: system, Hub: hub, Engine: e, Executions: executions, Modules: modules, Workflows: n.workflows,
 	})
 	n.Service = schedule.NewService(schedule.Deps{API: requests, Runs: n.runs, Log: log})
-	n.sweeper = engine.NewSweeper(e)
+	n.sweeper = orchestrator.NewSweeper(e)
 	n.sweeper.Schedule = n.Enqueue
 	t.Cleanup(func() {
 		n.Service.Close()

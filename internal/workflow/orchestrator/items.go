@@ -1,10 +1,11 @@
 package orchestrator
 
 import (
-	"encoding/json"
 	"sync"
 
 	"github.com/google/uuid"
+
+	"github.com/weft-automation/weft/internal/workflow/engine"
 )
 
 // itemsBytes limits the size of itemCache.
@@ -13,7 +14,7 @@ const (
 	itemHeader = 24 // bytes of a slice header
 )
 
-// itemCache caches the items of unfinished loops, which every fold of the loop needs.
+// itemCache caches the items of unfinished loops, which every advance of the loop needs.
 type itemCache struct {
 	mu    sync.Mutex
 	size  int
@@ -21,31 +22,32 @@ type itemCache struct {
 }
 
 type cachedItems struct {
-	run    uuid.UUID
-	items  []json.RawMessage
-	secret bool
-	size   int
+	engine.Items
+	run  uuid.UUID
+	size int
 }
 
-func (c *itemCache) get(id uuid.UUID) (cachedItems, bool) {
+func (c *itemCache) get(id uuid.UUID) (engine.Items, bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	cached, ok := c.loops[id]
-	return cached, ok
+	return cached.Items, ok
 }
 
-func (c *itemCache) put(run, id uuid.UUID, items []json.RawMessage, secret bool, size int) cachedItems {
+func (c *itemCache) put(run, id uuid.UUID, items engine.Items) {
+	size := len(items.List) * itemHeader // headers may be larger than the items
+	for _, item := range items.List {
+		size += len(item)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	size += len(items) * itemHeader // headers may be larger than the items
 	if c.loops == nil || c.size+size > itemsBytes {
 		c.loops, c.size = map[uuid.UUID]cachedItems{}, 0
 	}
 	if _, known := c.loops[id]; !known {
-		c.loops[id] = cachedItems{run, items, secret, size}
+		c.loops[id] = cachedItems{items, run, size}
 		c.size += size
 	}
-	return c.loops[id]
 }
 
 func (c *itemCache) forget(run uuid.UUID) {

@@ -8,25 +8,9 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/kit/strictjson"
 	"github.com/weft-automation/weft/internal/secret/vault"
 )
-
-// triggerInput is the input of a run.
-type triggerInput struct {
-	text   json.RawMessage
-	secret bool
-	err    error // why it could not be decrypted
-}
-
-// openInput decrypts the input of a run.
-func (e *Engine) openInput(ctx context.Context, run db.RunLockRow) (input triggerInput) {
-	var hidden []string
-	input.text, hidden, input.err = OpenInput(ctx, e.Vault, run.WorkspaceID, run.ID, run.Input)
-	input.secret = len(hidden) > 0
-	return input
-}
 
 // runInput is the stored form of a run's input that contains secrets.
 type runInput struct {

@@ -1,0 +1,210 @@
+package orchestrator
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/account/billing"
+	"github.com/weft-automation/weft/internal/execution"
+	"github.com/weft-automation/weft/internal/kit/failpoint"
+	"github.com/weft-automation/weft/internal/platform/notify"
+	"github.com/weft-automation/weft/internal/platform/postgres"
+	"github.com/weft-automation/weft/internal/workflow"
+	"github.com/weft-automation/weft/internal/workflow/engine"
+)
+
+// Time limits of an advance, after which it starts no more stages.
+const (
+	maxTime       = 2 * time.Second
+	maxFirstTime  = 250 * time.Millisecond // a request waits for it
+	maxJoinedTime = time.Second            // of an advance that is committed together with the completion of an execution
+)
+
+// advance is one step of a run: the decisions of package engine, with what is read and written for
+// them. All changes are written in the transaction that holds the lock of the run's row.
+type advance struct {
+	*engine.Advance
+	o        *Orchestrator
+	ctx      context.Context
+	tx       *postgres.Tx
+	row      db.RunLockRow // as it was locked, except EventSeq and UncountedBytes
+	locked   time.Time     // when the run was locked, by the clock of this process
+	until    time.Time     // when no more stages start
+	previous runSummary    // the run after its last event
+
+	reuse    *reuse                           // what a rerun reuses; nil: not read yet
+	children map[uuid.UUID]db.RunInsertParams // child runs that may start, by ID
+	limits   []uuid.UUID                      // runs above that have a maxCredits
+	before   []api.NonTerminalStage           // stages that were unfinished before the advance
+	live     []api.NonTerminalStage           // stages that are unfinished after it
+	events   int64                            // bytes of events
+	counted  bool                             // the totals of the tree include the advance
+	wake     time.Time
+}
+
+// advanceRun advances a run, publishes the result, and reports whether another advance must follow
+// immediately. It counts failures and gives up the run if the failures persist.
+func (o *Orchestrator) advanceRun(ctx context.Context, key notify.Key, w wakeup) (more bool, err error) {
+	a, err := o.advance(ctx, key, w)
+	for errors.Is(err, errTreeGrew) || billing.Uncovered(err) { // then each stage is admitted on its own
+		w.executeAll = w.executeAll || billing.Uncovered(err)
+		a, err = o.advance(ctx, key, w)
+	}
+	if err != nil && w.end != nil {
+		return false, err // the completion is committed separately and the run is advanced after it
+	}
+	if err != nil {
+		return false, o.handleFailure(ctx, key, err)
+	}
+	o.failures.clear(key)
+	if a == nil {
+		return false, nil
+	}
+	o.afterCommit(ctx, a)
+	return a.More, nil
+}
+
+// advance makes one advance in a transaction. It returns nil if the run is final or unknown.
+func (o *Orchestrator) advance(ctx context.Context, key notify.Key, w wakeup) (a *advance, err error) {
+	if o.Quarantined != nil && o.Quarantined() != nil {
+		return nil, w.separately()
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, advanceTimeout, errAdvanceTimeout)
+	defer cancel()
+	defer RecoverPanic(&err)
+	tried := false
+	err = (billing.Books{}).InPeriod(ctx, o.System, func() error {
+		return o.Executions.Accepting(ctx, func(how *execution.Acceptance) error {
+			if a = nil; tried && w.end != nil {
+				return execution.ErrApart
+			}
+			tried = true
+			var first postgres.Batch
+			locked := queueLock(&first, key, w)
+			err := postgres.InTx(ctx, o.System, &first, func(tx *postgres.Tx) (err error) {
+				a, err = o.advanceTx(ctx, tx, locked, w, how)
+				return err
+			})
+			err = billing.PeriodError(err, key.WorkspaceID)
+			switch { // the completion does not wait for a second advance
+			case postgres.Raised(err, "WF003"):
+				err = cmp.Or(w.separately(), errTreeGrew)
+			case billing.Uncovered(err):
+				err = cmp.Or(w.separately(), err)
+			}
+			if err != nil && w.end != nil && ctx.Err() != nil {
+				err = fmt.Errorf("%w: %v", execution.ErrApart, err) // %v hides the cause: the database is not unavailable
+			}
+			return err
+		})
+	})
+	if err != nil && a != nil && errors.Is(context.Cause(ctx), errAdvanceTimeout) {
+		err = fmt.Errorf("%w: %v", errAdvanceTimeout, err) // %v hides the cause: the database is not unavailable
+	}
+	return a, err
+}
+
+// advanceTx makes one advance in tx. It returns nil without an error if the run is final or unknown, and
+// nil with an error if the run could not be loaded.
+func (o *Orchestrator) advanceTx(ctx context.Context, tx *postgres.Tx, locked locked, w wakeup, how *execution.Acceptance) (*advance, error) {
+	run, err := locked.run.One()
+	if postgres.NotFound(err) {
+		return nil, w.separately()
+	}
+	if err != nil {
+		return nil, err
+	}
+	if run.Status.Terminal() {
+		return nil, w.separately()
+	}
+	version, err := o.Workflows.LoadVersion(ctx, tx, run.WorkspaceID, run.WorkflowID, run.WorkflowVersion)
+	if err != nil {
+		return nil, err
+	}
+	a := o.newAdvance(ctx, tx, run, version)
+	a.ExecuteAll, a.Halved = a.ExecuteAll || w.executeAll, o.failures.tries(notify.Key{WorkspaceID: run.WorkspaceID, ID: run.ID})
+	if err := a.load(w, locked.stages()); err != nil {
+		return a, err
+	}
+	within := maxTime
+	if w.end != nil {
+		within = maxJoinedTime
+	}
+	if err := a.decide(within); err != nil {
+		return a, err
+	}
+	if err := a.readRemaining(); err != nil {
+		return a, err
+	}
+	if err := a.chargeFee(); err != nil {
+		return a, err
+	}
+	executions := a.executions()
+	if len(executions) > 0 {
+		// The new stages use the capacity and the credits that the finished execution releases.
+		if err := a.countInTree(); err != nil {
+			return a, err
+		}
+		if err := w.settleTx(ctx, tx, how, true); err != nil {
+			return a, err
+		}
+		if err := a.accept(executions, how.AcceptTx); err != nil {
+			return a, err
+		}
+	}
+	if a.Changed {
+		failpoint.Reached(failpoint.BetweenStages)
+		err = a.write()
+	} else {
+		a.writeUnchanged()
+	}
+	if err != nil || len(executions) > 0 {
+		return a, err
+	}
+	return a, w.settleTx(ctx, tx, how, false) // settleTx locks the account, so it comes after the locks of other runs
+}
+
+// newAdvance returns an advance of a locked run.
+func (o *Orchestrator) newAdvance(ctx context.Context, tx *postgres.Tx, row db.RunLockRow, version workflow.Loaded) *advance {
+	a := &advance{o: o, ctx: ctx, tx: tx, row: row, locked: time.Now(), previous: o.summaries.get(row.ID, row.EventSeq), children: map[uuid.UUID]db.RunInsertParams{}}
+	state := stateOf(row)
+	state.Plan, state.Fixed, state.Root = version.Plan, version.Fixed, a.previous.root
+	state.Variables, state.Input = o.openVariables(row), o.openInput(ctx, row)
+	state.ExecuteAll = o.ExecuteAll
+	a.Advance = engine.Begin(o.Modules, state)
+	return a
+}
+
+// decide computes everything that follows from what has finished. It stops after the specified time.
+func (a *advance) decide(within time.Duration) error {
+	a.until = time.Now().Add(within)
+	need, done, err := a.Step(engine.Facts{})
+	for err == nil && !done {
+		var facts engine.Facts
+		if facts, err = a.answer(need); err == nil {
+			need, done, err = a.Step(facts)
+		}
+	}
+	return cmp.Or(err, a.ctx.Err())
+}
+
+// sortedPlaces returns places as parameters of a statement, sorted so that concurrent statements
+// lock rows in the same order.
+func sortedPlaces(places map[engine.Place]bool) (components, iterations []string) {
+	sorted := slices.SortedFunc(maps.Keys(places), func(a, b engine.Place) int {
+		return cmp.Or(cmp.Compare(a.Component, b.Component), cmp.Compare(a.Iteration, b.Iteration))
+	})
+	for _, p := range sorted {
+		components, iterations = append(components, p.Component), append(iterations, p.Iteration)
+	}
+	return components, iterations
+}

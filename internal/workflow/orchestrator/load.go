@@ -1,0 +1,156 @@
+package orchestrator
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+
+	"github.com/weft-automation/weft/gen/db"
+	"github.com/weft-automation/weft/internal/account/storage"
+	"github.com/weft-automation/weft/internal/component"
+	"github.com/weft-automation/weft/internal/kit/status"
+	"github.com/weft-automation/weft/internal/kit/strictjson"
+	"github.com/weft-automation/weft/internal/platform/notify"
+	"github.com/weft-automation/weft/internal/platform/postgres"
+	"github.com/weft-automation/weft/internal/secret/vault"
+	"github.com/weft-automation/weft/internal/workflow/engine"
+)
+
+// locked is what the statements of queueLock return.
+type locked struct {
+	run     *postgres.Rows[db.RunLockRow]
+	waiting *postgres.Rows[db.StageListWaitingRow] // nil: none
+}
+
+// queueLock locks a run and reads its unfinished stages: all of them if the wake-up requests it, and
+// otherwise those whose executions are known to have finished. If w.end is set, an execution finishes
+// with the advance. Then the batch fails at once if another transaction has locked the run.
+func queueLock(batch *postgres.Batch, key notify.Key, w wakeup) (l locked) {
+	lock := db.RunLock
+	if w.end != nil {
+		lock = db.RunTryLock
+	}
+	l.run = postgres.Returning[db.RunLockRow](batch, lock, db.RunLockParams{WorkspaceID: key.WorkspaceID, ID: key.ID})
+	if w.end != nil {
+		w.end.Queue(batch)
+	}
+	if w.recheck || len(w.executions) > 0 {
+		p := db.StageListWaitingParams{WorkspaceID: key.WorkspaceID, RunID: key.ID, Executions: w.executions, MaxRows: engine.MaxStages}
+		if w.recheck {
+			p.Executions = nil
+		}
+		l.waiting = postgres.Returning[db.StageListWaitingRow](batch, db.StageListWaiting, p)
+	}
+	return l
+}
+
+// stages returns the unfinished stages that were read.
+func (l locked) stages() []db.StageListWaitingRow {
+	if l.waiting == nil {
+		return nil
+	}
+	return l.waiting.All()
+}
+
+// RunTryLock has the parameters and the columns of RunLock.
+var (
+	_ = db.RunLockParams(db.RunTryLockParams{})
+	_ = db.RunLockRow(db.RunTryLockRow{})
+)
+
+// stateOf returns what an advance of a run starts from, as far as the row of the run contains it.
+func stateOf(row db.RunLockRow) engine.State {
+	state := engine.State{Run: engine.Run{
+		ID: row.ID, EffectRoot: row.ID, ParentRunID: row.ParentRunID, Rerun: len(row.RerunOf) > 0, Status: row.Status, Trigger: row.Trigger, Error: row.Error, Output: row.Output,
+		Counts: engine.Counts{StageCount: row.StageCount, FailedCount: row.FailedCount, PendingCount: row.PendingCount, OutputBytes: row.OutputBytes},
+		Credits: engine.Credits{
+			Committed: row.Committed, Below: row.Below, Reserved: row.Reserved, Usage: row.Usage, UsageBelow: row.UsageBelow,
+			StorageFee: row.StorageFee, MaxCredits: row.MaxCredits, Solvent: row.Solvent, StorageFull: row.StorageFull,
+		},
+		Cancel: engine.Cancel{CancelRequestedAt: row.CancelRequestedAt, CancelMode: row.CancelMode, CancelReason: row.CancelReason, CancelShown: row.CancelShown},
+		Times:  engine.Times{CreatedAt: row.CreatedAt, UpdatedAt: row.UpdatedAt, Deadline: row.Deadline, WakeAt: row.WakeAt, Now: row.Now},
+	}}
+	if row.EffectRootID != nil {
+		state.EffectRoot = *row.EffectRootID
+	}
+	state.Own = state.Run.Made()
+	if row.InTree {
+		state.Others = storage.Usage{Stages: row.TreeStages, Bytes: row.TreeBytes}.Less(state.Own)
+	}
+	state.Live = int(row.TreeLive)
+	return state
+}
+
+// openVariables decrypts the variables of a run.
+func (o *Orchestrator) openVariables(row db.RunLockRow) engine.Variables {
+	if row.Variables == nil {
+		return engine.Variables{}
+	}
+	opened, err := o.Environment.Open(row.WorkspaceID, row.ID, row.Variables)
+	return engine.Variables{Values: opened.Values, Secrets: opened.Secrets, Changed: opened.Changed, Hidden: component.NewRedactor(opened.Secrets...), Err: err}
+}
+
+// openInput decrypts the input of a run.
+func (o *Orchestrator) openInput(ctx context.Context, row db.RunLockRow) engine.Input {
+	input, hidden, err := OpenInput(ctx, o.Vault, row.WorkspaceID, row.ID, row.Input)
+	return engine.Input{JSON: input, Secret: len(hidden) > 0, Err: err}
+}
+
+// load reads what the advance starts from, besides the run: its unfinished stages, which stages holds
+// if they were read with the lock, and the signals that have arrived. It copies what a rerun reuses.
+func (a *advance) load(w wakeup, stages []db.StageListWaitingRow) (err error) {
+	if err := a.copyReused(); err != nil {
+		return err
+	}
+	due := a.Run.Status == status.RunCreated || a.Run.WakeAt != nil && !a.Run.WakeAt.After(a.Run.Now)
+	if a.Scanned = due || w.recheck; a.Scanned && !w.recheck && a.Run.Status != status.RunCreated {
+		stages, err = db.New().StageListWaiting(a.ctx, a.tx, db.StageListWaitingParams{WorkspaceID: a.row.WorkspaceID, RunID: a.row.ID, MaxRows: engine.MaxStages})
+		if err != nil {
+			return fmt.Errorf("list unfinished stages: %w", err)
+		}
+	}
+	a.Waiting = make([]engine.Waiting, len(stages))
+	for i, row := range stages {
+		a.Waiting[i] = engine.Waiting(row)
+	}
+	return a.readSignals()
+}
+
+// maxSignals limits the signals that one advance reads, because each may have a large payload.
+const maxSignals = 16
+
+// readSignals reads the signals that stages wait for and that have arrived.
+func (a *advance) readSignals() error {
+	a.Signals = map[string]engine.Value{}
+	var batch postgres.Batch
+	asked := map[string]*postgres.Rows[db.RunSignalGetRow]{}
+	for _, w := range a.Waiting {
+		if !w.Signaled || asked[*w.Signal] != nil {
+			continue
+		}
+		if len(asked) == maxSignals {
+			a.More = true
+			break
+		}
+		asked[*w.Signal] = postgres.Returning[db.RunSignalGetRow](&batch, db.RunSignalGet, db.RunSignalGetParams{WorkspaceID: a.row.WorkspaceID, RunID: a.Run.ID, Name: *w.Signal})
+	}
+	if err := a.tx.Send(a.ctx, &batch); err != nil {
+		return fmt.Errorf("read signals: %w", err)
+	}
+	for name, rows := range asked {
+		row, err := rows.One()
+		if err != nil {
+			return fmt.Errorf("read a signal: %w", err)
+		}
+		payload, err := a.o.Vault.OpenJSON(a.ctx, a.vaultPlace(a.Run.ID, vault.Signal(name)), row.Payload)
+		if err != nil {
+			return fmt.Errorf("read a signal: %w", err)
+		}
+		output, err := strictjson.Encode(map[string]json.RawMessage{"payload": payload})
+		if err != nil {
+			return fmt.Errorf("read a signal: %w", err)
+		}
+		a.Signals[name] = engine.Value{Output: output, Secret: vault.Sealed(row.Payload)}
+	}
+	return nil
+}
