@@ -1,7 +1,7 @@
 -- name: RunLock :one
--- Locks a run for a fold and returns it. Rows that refer to it may be inserted meanwhile. If the
+-- Locks a run for an advance and returns it. Rows that refer to it may be inserted meanwhile. If the
 -- account's period is over, storage_full is false and solvent is true: the next period decides.
--- cancel_shown tells whether the last event shows the cancel request.
+-- cancel_shown reports whether the last event shows the cancel request.
 -- now is the clock, which may be before updated_at if a standby whose clock is behind has taken
 -- over.
 SELECT r.workspace_id, r.id, r.workflow_id, r.workflow_version, r.status, r.trigger, r.input, r.output, r.error, r.variables,
@@ -39,7 +39,7 @@ WHERE r.workspace_id = @workspace_id AND r.id = @id
 FOR NO KEY UPDATE OF r SKIP LOCKED;
 
 -- name: RunFold :exec
--- Stores the result of a fold. The caller has locked the run.
+-- Stores the result of an advance. The caller has locked the run.
 UPDATE workflow_runs SET
     status        = @status,
     output        = sqlc.narg('output'),
@@ -66,7 +66,7 @@ WHERE workspace_id = @workspace_id AND id = @id;
 SELECT created_at, rerun_of, resumed_children FROM workflow_runs WHERE workspace_id = @workspace_id AND id = @id;
 
 -- name: RunSetResumedChildren :exec
--- Stores which child runs the child runs of a rerun repeat, in its first fold.
+-- Stores which child runs the child runs of a rerun repeat, in its first advance.
 UPDATE workflow_runs SET resumed_children = @resumed_children WHERE workspace_id = @workspace_id AND id = @id;
 
 -- name: RunEventInsert :exec
@@ -118,9 +118,9 @@ RETURNING r.id;
 UPDATE workflow_runs SET wake_at = LEAST(wake_at, now()) WHERE workspace_id = @workspace_id AND id = @id AND finished_at IS NULL;
 
 -- name: RunListDue :many
--- Due work in one statement, because it runs every second. First, runs to be folded: a timer is
+-- Due work in one statement, because it runs every second. First, runs to be advanced: a timer is
 -- due, a signal or a cancellation arrived, or no process has started them. Pages are in order of
--- time, so runs whose folds fail do not hold up later ones. Second, due schedules, of which many
+-- time, so runs whose advances fail do not hold up later ones. Second, due schedules, of which many
 -- may be due in the same minute. Third, schedules with waiting runs whose earlier runs have all
 -- finished.
 SELECT due.workspace_id, due.id, due.at::timestamptz AS at, due.kind::text AS kind

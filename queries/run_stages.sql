@@ -105,7 +105,7 @@ SELECT COALESCE(items, '[]'::json) AS items FROM run_stages WHERE workspace_id =
 
 -- name: StageInsertMany :exec
 -- Inserts stages, some of which are final already. An empty string means null. now is the clock,
--- by which timers are due, and at is the time that the fold writes.
+-- by which timers are due, and at is the time that the advance writes.
 INSERT INTO run_stages
     (workspace_id, run_id, id, component_id, module, name, iteration, status, port, output, error, usage, execution_id, child_run_id,
      items, item_count, next_item, live_items, failed_items, wake_at, signal, dispatched_at, created_at, started_at, updated_at, finished_at)
@@ -149,8 +149,7 @@ UPDATE run_stages s SET
     next_item = CASE WHEN s.item_count IS NOT NULL THEN i.next_item END,
     live_items = CASE WHEN s.item_count IS NOT NULL THEN 0 END, failed_items = i.failed_items,
     started_at = COALESCE(s.started_at, e.attempt_started_at),
-    updated_at = GREATEST(s.updated_at, COALESCE(e.updated_at, c.updated_at, @at::timestamptz)),
-    finished_at = COALESCE(e.finished_at, c.finished_at, @at::timestamptz)
+    updated_at = GREATEST(s.updated_at, COALESCE(e.updated_at, c.updated_at, i.at)), finished_at = i.at
 FROM (SELECT
     unnest(@ids::uuid[])             AS id,
     unnest(@statuses::text[])        AS status,
@@ -159,14 +158,15 @@ FROM (SELECT
     unnest(@errors::text[])          AS error,
     unnest(@execution_ids::uuid[])   AS execution_id,
     unnest(@child_run_ids::uuid[])   AS child_run_id,
+    unnest(@ats::timestamptz[])      AS at,
     unnest(@next_items::integer[])   AS next_item,
     unnest(@failed_items::integer[]) AS failed_items) AS i
 LEFT JOIN LATERAL (
-    SELECT x.output, x.usage, x.attempt, x.attempt_started_at, x.updated_at, x.finished_at
+    SELECT x.output, x.usage, x.attempt, x.attempt_started_at, x.updated_at
     FROM component_executions x WHERE x.workspace_id = @workspace_id AND x.id = i.execution_id LIMIT 1
 ) AS e ON true
 LEFT JOIN LATERAL (
-    SELECT x.output, x.updated_at, x.finished_at
+    SELECT x.output, x.updated_at
     FROM workflow_runs x WHERE x.workspace_id = @workspace_id AND x.id = i.child_run_id LIMIT 1
 ) AS c ON true
 WHERE s.workspace_id = @workspace_id AND s.run_id = @run_id AND s.id = ANY (@ids::uuid[]) AND s.id = i.id;

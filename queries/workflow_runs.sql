@@ -1,7 +1,7 @@
 -- name: RunInsert :one
 -- Inserts a run and its job, which is due after safety_net, and returns the ID of the job. lasts is
 -- the maximum duration of the run, and grace the time after which another process starts it. A run
--- that a fold starts is created at the time of the fold.
+-- that an advance starts is created at the time of the advance.
 WITH job AS (
     INSERT INTO river.river_job (kind, queue, args, state, scheduled_at, max_attempts, priority, metadata, tags)
     VALUES ('workflow_run', @queue::text, jsonb_build_object('workspaceId', @workspace_id::uuid, 'runId', @id::uuid),

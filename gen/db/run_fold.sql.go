@@ -262,7 +262,7 @@ type RunFoldParams struct {
 	ID             uuid.UUID
 }
 
-// Stores the result of a fold. The caller has locked the run.
+// Stores the result of an advance. The caller has locked the run.
 func (q *Queries) RunFold(ctx context.Context, db DBTX, arg RunFoldParams) error {
 	_, err := db.Exec(ctx, RunFold,
 		arg.Status,
@@ -417,9 +417,9 @@ type RunListDueRow struct {
 	Kind        string
 }
 
-// Due work in one statement, because it runs every second. First, runs to be folded: a timer is
+// Due work in one statement, because it runs every second. First, runs to be advanced: a timer is
 // due, a signal or a cancellation arrived, or no process has started them. Pages are in order of
-// time, so runs whose folds fail do not hold up later ones. Second, due schedules, of which many
+// time, so runs whose advances fail do not hold up later ones. Second, due schedules, of which many
 // may be due in the same minute. Third, schedules with waiting runs whose earlier runs have all
 // finished.
 func (q *Queries) RunListDue(ctx context.Context, db DBTX, arg RunListDueParams) ([]RunListDueRow, error) {
@@ -577,9 +577,9 @@ type RunLockRow struct {
 	Solvent           bool
 }
 
-// Locks a run for a fold and returns it. Rows that refer to it may be inserted meanwhile. If the
+// Locks a run for an advance and returns it. Rows that refer to it may be inserted meanwhile. If the
 // account's period is over, storage_full is false and solvent is true: the next period decides.
-// cancel_shown tells whether the last event shows the cancel request.
+// cancel_shown reports whether the last event shows the cancel request.
 // now is the clock, which may be before updated_at if a standby whose clock is behind has taken
 // over.
 func (q *Queries) RunLock(ctx context.Context, db DBTX, arg RunLockParams) (RunLockRow, error) {
@@ -700,7 +700,7 @@ type RunSetResumedChildrenParams struct {
 	ID              uuid.UUID
 }
 
-// Stores which child runs the child runs of a rerun repeat, in its first fold.
+// Stores which child runs the child runs of a rerun repeat, in its first advance.
 func (q *Queries) RunSetResumedChildren(ctx context.Context, db DBTX, arg RunSetResumedChildrenParams) error {
 	_, err := db.Exec(ctx, RunSetResumedChildren, arg.ResumedChildren, arg.WorkspaceID, arg.ID)
 	return err

@@ -175,31 +175,30 @@ UPDATE run_stages s SET
     next_item = CASE WHEN s.item_count IS NOT NULL THEN i.next_item END,
     live_items = CASE WHEN s.item_count IS NOT NULL THEN 0 END, failed_items = i.failed_items,
     started_at = COALESCE(s.started_at, e.attempt_started_at),
-    updated_at = GREATEST(s.updated_at, COALESCE(e.updated_at, c.updated_at, $1::timestamptz)),
-    finished_at = COALESCE(e.finished_at, c.finished_at, $1::timestamptz)
+    updated_at = GREATEST(s.updated_at, COALESCE(e.updated_at, c.updated_at, i.at)), finished_at = i.at
 FROM (SELECT
-    unnest($4::uuid[])             AS id,
-    unnest($5::text[])        AS status,
-    unnest($6::text[])           AS port,
-    unnest($7::text[])         AS output,
-    unnest($8::text[])          AS error,
-    unnest($9::uuid[])   AS execution_id,
-    unnest($10::uuid[])   AS child_run_id,
+    unnest($3::uuid[])             AS id,
+    unnest($4::text[])        AS status,
+    unnest($5::text[])           AS port,
+    unnest($6::text[])         AS output,
+    unnest($7::text[])          AS error,
+    unnest($8::uuid[])   AS execution_id,
+    unnest($9::uuid[])   AS child_run_id,
+    unnest($10::timestamptz[])      AS at,
     unnest($11::integer[])   AS next_item,
     unnest($12::integer[]) AS failed_items) AS i
 LEFT JOIN LATERAL (
-    SELECT x.output, x.usage, x.attempt, x.attempt_started_at, x.updated_at, x.finished_at
-    FROM component_executions x WHERE x.workspace_id = $2 AND x.id = i.execution_id LIMIT 1
+    SELECT x.output, x.usage, x.attempt, x.attempt_started_at, x.updated_at
+    FROM component_executions x WHERE x.workspace_id = $1 AND x.id = i.execution_id LIMIT 1
 ) AS e ON true
 LEFT JOIN LATERAL (
-    SELECT x.output, x.updated_at, x.finished_at
-    FROM workflow_runs x WHERE x.workspace_id = $2 AND x.id = i.child_run_id LIMIT 1
+    SELECT x.output, x.updated_at
+    FROM workflow_runs x WHERE x.workspace_id = $1 AND x.id = i.child_run_id LIMIT 1
 ) AS c ON true
-WHERE s.workspace_id = $2 AND s.run_id = $3 AND s.id = ANY ($4::uuid[]) AND s.id = i.id
+WHERE s.workspace_id = $1 AND s.run_id = $2 AND s.id = ANY ($3::uuid[]) AND s.id = i.id
 `
 
 type StageFinishManyParams struct {
-	At           time.Time
 	WorkspaceID  uuid.UUID
 	RunID        uuid.UUID
 	Ids          []uuid.UUID
@@ -209,6 +208,7 @@ type StageFinishManyParams struct {
 	Errors       []string
 	ExecutionIds []uuid.UUID
 	ChildRunIds  []uuid.UUID
+	Ats          []time.Time
 	NextItems    []int32
 	FailedItems  []int32
 }
@@ -217,7 +217,6 @@ type StageFinishManyParams struct {
 // be final, is copied from its row, except status, port and error.
 func (q *Queries) StageFinishMany(ctx context.Context, db DBTX, arg StageFinishManyParams) error {
 	_, err := db.Exec(ctx, StageFinishMany,
-		arg.At,
 		arg.WorkspaceID,
 		arg.RunID,
 		arg.Ids,
@@ -227,6 +226,7 @@ func (q *Queries) StageFinishMany(ctx context.Context, db DBTX, arg StageFinishM
 		arg.Errors,
 		arg.ExecutionIds,
 		arg.ChildRunIds,
+		arg.Ats,
 		arg.NextItems,
 		arg.FailedItems,
 	)
@@ -372,7 +372,7 @@ type StageInsertManyParams struct {
 }
 
 // Inserts stages, some of which are final already. An empty string means null. now is the clock,
-// by which timers are due, and at is the time that the fold writes.
+// by which timers are due, and at is the time that the advance writes.
 func (q *Queries) StageInsertMany(ctx context.Context, db DBTX, arg StageInsertManyParams) error {
 	_, err := db.Exec(ctx, StageInsertMany,
 		arg.WorkspaceID,

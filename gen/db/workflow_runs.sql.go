@@ -267,7 +267,7 @@ type RunInsertParams struct {
 
 // Inserts a run and its job, which is due after safety_net, and returns the ID of the job. lasts is
 // the maximum duration of the run, and grace the time after which another process starts it. A run
-// that a fold starts is created at the time of the fold.
+// that an advance starts is created at the time of the advance.
 func (q *Queries) RunInsert(ctx context.Context, db DBTX, arg RunInsertParams) (int64, error) {
 	row := db.QueryRow(ctx, RunInsert,
 		arg.WorkspaceID,

@@ -46,7 +46,7 @@ func (b *bench) run(t *testing.T, n *node, reserve credit.Amount) uuid.UUID {
 	return id
 }
 
-// accept accepts stages of a run as a fold does. It returns the accepted stages, and the reasons
+// accept accepts stages of a run as an advance does. It returns the accepted stages, and the reasons
 // why the others were refused.
 func (b *bench) accept(t *testing.T, n *node, count int, like execution.Stage) (ids []uuid.UUID, refusals []error) {
 	t.Helper()

@@ -32,7 +32,7 @@ func TestFeeIsForWhatExceedsTheFreePart(t *testing.T) {
 	}
 }
 
-// The total fee doesn't depend on the number of folds.
+// The total fee doesn't depend on the number of advances.
 func TestFeesOfStepsAddUpToTheWhole(t *testing.T) {
 	t.Parallel()
 	for _, step := range []storage.Usage{{1, 100}, {500, 16 * mib}, {333, 7*mib + 77}, {50_000, 64 * mib}} {

@@ -29,8 +29,9 @@ var exceptions = map[string]string{
 	"internal/program/bench": "one file for each figure that is measured, and one for each baseline",
 	"internal/program/cli":   "one file for each command",
 
-	"internal/execution":       "one file for each step of the life of an execution, its cancellation among them",
-	"internal/workflow/engine": "one file for each step of a fold, and one for the storage limit of a fold",
+	"internal/execution":             "one file for each step of the life of an execution, its cancellation among them",
+	"internal/workflow/engine":       "one file for each kind of decision",
+	"internal/workflow/orchestrator": "one file for each thing that is loaded, answered or written",
 
 	"internal/component/modules/evm":     "one file for each module",
 	"internal/component/modules/utility": "one file for each module",

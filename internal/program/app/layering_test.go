@@ -19,8 +19,8 @@ type place struct {
 	inside  []string // packages of this module that it may import; a trailing slash includes everything below
 	outside []string // prefixes of other modules' packages; the standard library is always allowed
 	why     string
-	// tests marks packages that only test files may import.
-	tests bool
+	tests   bool // only test files may import it
+	pure    bool // it imports no context and doesn't read the clock
 }
 
 // Prefixes used in many lines.
@@ -172,21 +172,26 @@ var places = map[string]place{
 	},
 	"internal/workflow/engine": {
 		level:   6,
-		inside:  []string{"gen/", "internal/account/billing", "internal/account/environment", "internal/account/storage", "internal/component", "internal/component/graph", "internal/component/modules/logic", "internal/execution", "internal/execution/present", "internal/kit/credit", "internal/kit/envref", "internal/kit/failpoint", "internal/kit/fault", "internal/kit/status", "internal/kit/strictjson", "internal/kit/timestamp", "internal/platform/clock", "internal/platform/notify", "internal/platform/postgres", "internal/secret/vault", "internal/workflow", "internal/kit/jsonschema", "internal/kit/wait"},
+		inside:  []string{"gen/api", "internal/account/storage", "internal/component", "internal/component/graph", "internal/component/modules/logic", "internal/execution/present", "internal/kit/credit", "internal/kit/envref", "internal/kit/fault", "internal/kit/jsonschema", "internal/kit/status", "internal/kit/strictjson", "internal/kit/timestamp"},
+		outside: []string{ids}, pure: true, why: "decisions of how a run advances; no database, no clock, no context",
+	},
+	"internal/workflow/orchestrator": {
+		level:   7,
+		inside:  []string{"gen/", "internal/account/billing", "internal/account/environment", "internal/account/storage", "internal/component", "internal/component/graph", "internal/execution", "internal/kit/credit", "internal/kit/envref", "internal/kit/failpoint", "internal/kit/fault", "internal/kit/status", "internal/kit/strictjson", "internal/kit/timestamp", "internal/kit/wait", "internal/platform/clock", "internal/platform/notify", "internal/platform/postgres", "internal/secret/vault", "internal/workflow", "internal/workflow/engine"},
 		outside: []string{ids, pgx, river}, why: "advancing runs; independent of the callers",
 	},
 	"internal/workflow/run": {
-		level:   7,
-		inside:  []string{"gen/", "internal/account/billing", "internal/component", "internal/kit/failpoint", "internal/kit/credit", "internal/kit/cursor", "internal/workflow/engine", "internal/account/environment", "internal/execution", "internal/kit/fault", "internal/component/graph", "internal/platform/notify", "internal/platform/postgres", "internal/kit/status", "internal/account/storage", "internal/execution/present", "internal/kit/timestamp", "internal/secret/vault", "internal/workflow", "internal/kit/wait"},
+		level:   8,
+		inside:  []string{"gen/", "internal/account/billing", "internal/component", "internal/kit/failpoint", "internal/kit/credit", "internal/kit/cursor", "internal/workflow/engine", "internal/workflow/orchestrator", "internal/account/environment", "internal/execution", "internal/kit/fault", "internal/component/graph", "internal/platform/notify", "internal/platform/postgres", "internal/kit/status", "internal/account/storage", "internal/execution/present", "internal/kit/timestamp", "internal/secret/vault", "internal/workflow", "internal/kit/wait"},
 		outside: []string{ids, pgx, river}, why: "runs, for API callers",
 	},
 	"internal/workflow/hook": {
-		level:   8,
+		level:   9,
 		inside:  []string{"gen/", "internal/platform/throttle", "internal/account/audit", "internal/kit/content", "internal/kit/cursor", "internal/kit/fault", "internal/platform/idempotency", "internal/platform/notify", "internal/platform/postgres", "internal/workflow/run", "internal/secret/seal", "internal/secret/signature", "internal/kit/strictjson", "internal/kit/timestamp", "internal/kit/envref"},
 		outside: []string{ids, pgx, "github.com/tidwall/gjson"}, why: "runs started by webhooks of other services",
 	},
 	"internal/workflow/schedule": {
-		level:   8,
+		level:   9,
 		inside:  []string{"gen/", "internal/account/audit", "internal/component", "internal/component/modules/logic", "internal/kit/cron", "internal/kit/cursor", "internal/kit/envref", "internal/kit/failpoint", "internal/kit/fault", "internal/kit/timestamp", "internal/platform/idempotency", "internal/platform/notify", "internal/platform/postgres", "internal/workflow/run", "internal/kit/wait"},
 		outside: []string{ids, pgx}, why: "runs started by a schedule",
 	},
@@ -211,8 +216,8 @@ var places = map[string]place{
 		outside: []string{ids}, why: "the settings pages; no SQL, no API",
 	},
 	"internal/web/server": {
-		level:   9,
-		inside:  []string{"gen/api", "internal/platform/throttle", "internal/platform/budget", "internal/account/audit", "internal/account/auth", "internal/account/billing", "internal/execution/callback", "internal/web/catalog", "internal/component", "internal/web/contract", "internal/kit/cursor", "internal/kit/credit", "internal/platform/egress", "internal/workflow/engine", "internal/account/environment", "internal/execution", "internal/kit/fault", "internal/web/protocol", "internal/workflow/hook", "internal/platform/idempotency", "internal/platform/notify", "internal/account/person", "internal/web/portal", "internal/account/ratelimit", "internal/execution/present", "internal/workflow/run", "internal/workflow/schedule", "internal/platform/sse", "internal/kit/status", "internal/kit/strictjson", "internal/platform/telemetry", "internal/kit/timestamp", "internal/platform/postgres", "internal/workflow", "internal/account/workspace"},
+		level:   10,
+		inside:  []string{"gen/api", "internal/platform/throttle", "internal/platform/budget", "internal/account/audit", "internal/account/auth", "internal/account/billing", "internal/execution/callback", "internal/web/catalog", "internal/component", "internal/web/contract", "internal/kit/cursor", "internal/kit/credit", "internal/platform/egress", "internal/workflow/orchestrator", "internal/account/environment", "internal/execution", "internal/kit/fault", "internal/web/protocol", "internal/workflow/hook", "internal/platform/idempotency", "internal/platform/notify", "internal/account/person", "internal/web/portal", "internal/account/ratelimit", "internal/execution/present", "internal/workflow/run", "internal/workflow/schedule", "internal/platform/sse", "internal/kit/status", "internal/kit/strictjson", "internal/platform/telemetry", "internal/kit/timestamp", "internal/platform/postgres", "internal/workflow", "internal/account/workspace"},
 		outside: []string{ids, traces}, why: "HTTP only: no SQL, no queue; it imports postgres only to decide on 503",
 	},
 
@@ -227,30 +232,30 @@ var places = map[string]place{
 	"internal/local/demo":         {level: 3, inside: []string{"internal/kit/wait"}, why: "the demo upstream of weft dev"},
 
 	"internal/program/rotation": {
-		level: 9, inside: []string{"gen/db", "internal/execution/callback", "internal/account/environment", "internal/execution", "internal/kit/fault", "internal/workflow/hook", "internal/platform/postgres", "internal/secret/seal", "internal/secret/vault", "internal/workflow", "internal/kit/wait"}, outside: []string{ids, pgx},
+		level: 10, inside: []string{"gen/db", "internal/execution/callback", "internal/account/environment", "internal/execution", "internal/kit/fault", "internal/workflow/hook", "internal/platform/postgres", "internal/secret/seal", "internal/secret/vault", "internal/workflow", "internal/kit/wait"}, outside: []string{ids, pgx},
 		why: "re-encryption under another master key",
 	},
-	"internal/program/app":   {level: 10, inside: []string{"internal/", "gen/"}, outside: []string{ids, pgx, river, traces, "github.com/KimMachineGun/automemlimit"}, why: "construction, and the order of start and stop"},
-	"internal/program/bench": {level: 13, inside: []string{"internal/", "gen/"}, outside: []string{ids, pgx, river, "github.com/prometheus/procfs", "golang.org/x/sync"}, why: "benchmarks of the whole service"},
+	"internal/program/app":   {level: 11, inside: []string{"internal/", "gen/"}, outside: []string{ids, pgx, river, traces, "github.com/KimMachineGun/automemlimit"}, why: "construction, and the order of start and stop"},
+	"internal/program/bench": {level: 14, inside: []string{"internal/", "gen/"}, outside: []string{ids, pgx, river, "github.com/prometheus/procfs", "golang.org/x/sync"}, why: "benchmarks of the whole service"},
 	"internal/program/conformseed": {
-		level: 11, inside: []string{"conformance/probe", "internal/account/auth", "internal/account/billing", "internal/kit/credit", "internal/account/person", "internal/account/plan", "internal/account/workspace", "internal/platform/postgres"}, outside: []string{ids, pgx},
+		level: 12, inside: []string{"conformance/probe", "internal/account/auth", "internal/account/billing", "internal/kit/credit", "internal/account/person", "internal/account/plan", "internal/account/workspace", "internal/platform/postgres"}, outside: []string{ids, pgx},
 		why: "server-side data for the conformance cases",
 	},
 	"internal/program/prose": {level: 0, why: "the check of texts against the writing style"},
 	"internal/program/dist":  {level: 0, why: "the packages that users install; no part of the service"},
-	"internal/program/chaos": {level: 11, why: "only tests: faults under load"},
-	"internal/program/cli":   {level: 12, inside: []string{"internal/", "gen/", "conformance", "conformance/probe"}, outside: []string{ids, pgx, "github.com/alecthomas/kong", "github.com/itchyny/gojq", "github.com/sergi/go-diff", "golang.org/x/net/netutil", "golang.org/x/sys/unix"}, why: "one file for each command"},
+	"internal/program/chaos": {level: 12, why: "only tests: faults under load"},
+	"internal/program/cli":   {level: 13, inside: []string{"internal/", "gen/", "conformance", "conformance/probe"}, outside: []string{ids, pgx, "github.com/alecthomas/kong", "github.com/itchyny/gojq", "github.com/sergi/go-diff", "golang.org/x/net/netutil", "golang.org/x/sys/unix"}, why: "one file for each command"},
 
 	// The contract, tested from outside, and files that users copy or import.
 	"conformance/clients":            {level: 0, why: "the clients: files to copy"},
 	"conformance/signers":            {level: 0, why: "the signing kit: files to copy, and vectors"},
 	"conformance/clients/go":         {level: 1, outside: []string{"github.com/oapi-codegen/runtime"}, why: "the Go client; any module may import it"},
 	"conformance/clients/go/journey": {level: 2, inside: []string{"conformance/clients/go", "conformance/signers"}, outside: []string{ids}, why: "its example"},
-	"conformance/probe":              {level: 10, inside: []string{"gen/api"}, outside: []string{spec, schema, ids, "github.com/oasdiff/yaml"}, why: "requests and checks of the conformance cases"},
-	"conformance":                    {level: 11, inside: []string{"gen/api", "conformance/"}, outside: []string{ids, spec}, why: "the contract, tested from outside: its own signer, no internal package"},
-	"conformance/judges":             {level: 13, why: "only tests: third-party tools check the service"},
+	"conformance/probe":              {level: 11, inside: []string{"gen/api"}, outside: []string{spec, schema, ids, "github.com/oasdiff/yaml"}, why: "requests and checks of the conformance cases"},
+	"conformance":                    {level: 12, inside: []string{"gen/api", "conformance/"}, outside: []string{ids, spec}, why: "the contract, tested from outside: its own signer, no internal package"},
+	"conformance/judges":             {level: 14, why: "only tests: third-party tools check the service"},
 
-	"cmd/weft": {level: 13, inside: []string{"internal/program/app", "internal/program/cli"}, why: "flags, signals, exit code"},
+	"cmd/weft": {level: 14, inside: []string{"internal/program/app", "internal/program/cli"}, why: "flags, signals, exit code"},
 }
 
 // listed is the part of go list's output that is used.
@@ -361,6 +366,8 @@ func TestImportsGoDownwards(t *testing.T) {
 				if !hasPrefix(path, here.outside) {
 					t.Errorf("%s (%s) imports %s, which is not in its line", p.ImportPath, here.why, path)
 				}
+			case here.pure && path == "context":
+				t.Errorf("%s (%s) imports context", p.ImportPath, here.why)
 			case !ours: // the standard library
 			case there.tests && !here.tests:
 				t.Errorf("%s imports %s, which is for test files", p.ImportPath, target)

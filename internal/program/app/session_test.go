@@ -136,7 +136,7 @@ func TestFoldsOfRunsUseTheirOwnConnections(t *testing.T) {
 	tick, late := time.NewTicker(10*time.Millisecond), waittest.Context(t).Done()
 	defer tick.Stop()
 	for folds, others := 0, 0; folds != orchestrator.AdvancesAtOnce-1; {
-		for _, key := range runs { // repeatedly, because a fold that waited too long is retried later
+		for _, key := range runs { // repeatedly, because an advance that waited too long is retried later
 			w.app.engine.Wake(key)
 		}
 		err := watcher.QueryRow(t.Context(), `SELECT count(*) FILTER (WHERE application_name = 'weft-runs'), count(*) FILTER (WHERE application_name <> 'weft-runs')

@@ -82,8 +82,8 @@ func storeForFree(ctx context.Context, h *hostile) {
 }
 
 // storageIsBounded checks how much a workspace without credits stored. It may store its budget,
-// plus the output of the folds that were in flight when the budget was used up: about 16 MiB for
-// each fold.
+// plus the output of the advances that were in flight when the budget was used up: about 16 MiB for
+// each advance.
 func storageIsBounded(t *testing.T, h *hostile) {
 	h.allFinal(t)
 	stored := h.of(`SELECT (SELECT COALESCE(sum(octet_length(input::text) + COALESCE(octet_length(output::text), 0)), 0) FROM workflow_runs WHERE workspace_id = $1)

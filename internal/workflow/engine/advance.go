@@ -76,7 +76,7 @@ type walk struct {
 // known is what an advance knows besides its state.
 type known struct {
 	states      map[Place]graph.State // of components, set by this advance
-	loops       map[Place]*loop       // unfinished loops; nil: there is none
+	loops       map[Place]*loop       // unfinished loops; nil: no such loop
 	values      map[Place]Value       // outputs that were read or computed
 	below       map[Place][]IterationValue
 	failedBelow map[Place][][]int32

@@ -94,8 +94,8 @@ func (a *Advance) Charge(fee, more credit.Amount) {
 	a.Spent += fee
 }
 
-// LockAccount tells the advance that the account is locked, or about to be: then a run that has a parent
-// finishes in the next advance.
+// LockAccount records that the account is locked, or about to be: then a run that has a parent finishes in
+// the next advance.
 func (a *Advance) LockAccount() { a.locked = true }
 
 // Made returns the number of stages and output bytes of the run.

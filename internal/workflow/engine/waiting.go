@@ -29,7 +29,7 @@ type End struct {
 	Failure     json.RawMessage
 	Usage       credit.Amount
 	Bytes       int64     // of the output
-	At          time.Time // when the execution or the child run finished; zero: at the time of the advance
+	At          time.Time // when it finished; zero: at the time of the advance
 	Execution   uuid.UUID // that finished, or zero
 	Child       uuid.UUID // run that finished, or zero
 	Next        int32     // of a loop: index of the first item that has not started
@@ -56,6 +56,7 @@ func (a *Advance) endOf(w Waiting) (e End, ends bool) {
 		e.Status, e.Failure = status.StageFailed, encodeFailure(errLate(c))
 		return e, true
 	case w.WakeAt != nil && !w.WakeAt.After(a.Run.Now):
+		e.At = a.At
 		e.Status, e.Port, e.Output = status.StageCompleted, graph.PortNext, json.RawMessage(`{"resumedAt":"`+timestamp.Of(a.At).String()+`"}`)
 		if w.Signal != nil {
 			e.Port, e.Output = graph.PortTimeout, json.RawMessage(`{}`)
@@ -196,7 +197,7 @@ func (a *Advance) scan() error {
 }
 
 // scanUnfinished checks all stages that are still unfinished. It continues loops, resumes what the last
-// fold left unfinished, and cancels the waiting stages and child runs of a run that is ending.
+// advance left unfinished, and cancels the waiting stages and child runs of a run that is ending.
 func (a *Advance) scanUnfinished() error {
 	a.cleared = a.Ending()
 	a.Unfinished = slices.DeleteFunc(a.Waiting, func(w Waiting) bool { return a.Finished[w.ID] })

@@ -136,7 +136,7 @@ func TestLoopOfComputedStagesTakesFewCommits(t *testing.T) {
 	if len(got.stages) != 1_002 {
 		t.Errorf("the run has %d stages, want 1,002", len(got.stages))
 	}
-	if made := commits(); made > 20 { // 4 if no fold reaches its time limit
+	if made := commits(); made > 20 { // 4 if no advance reaches its time limit
 		t.Errorf("the run took %d commits", made)
 	}
 	n.audit(t)
@@ -280,7 +280,7 @@ func first(call func(ctx context.Context) (component.Result, error)) module {
 	return m
 }
 
-// A call that a fold cannot compute becomes an execution.
+// A call that an advance cannot compute becomes an execution.
 func TestStageIsExecutedIfItsComputation(t *testing.T) {
 	t.Parallel()
 	for what, c := range map[string]struct {
@@ -319,7 +319,7 @@ func TestStageIsExecutedIfItsComputation(t *testing.T) {
 	}
 }
 
-// A module that ignores its deadline does not hold the fold.
+// A module that ignores its deadline does not hold the advance.
 func TestFoldDoesNotWaitForModuleThatIgnoresItsDeadline(t *testing.T) {
 	t.Parallel()
 	letGo := make(chan struct{})

@@ -41,7 +41,7 @@ type dispatcher struct {
 }
 
 // workspaceQuota limits a workspace to all slots but one, so that other workspaces find a free
-// slot however many runs this workspace has to fold.
+// slot however many runs this workspace has to advance.
 type workspaceQuota struct {
 	slots chan struct{}
 	runs  int // pending runs of the workspace
@@ -80,7 +80,7 @@ func (w wakeup) separately() error {
 }
 
 // settleTx settles the credits of the execution whose completion is committed with the advance. If the
-// fold is accepting stages, they use the capacity that the execution frees.
+// advance is accepting stages, they use the capacity that the execution frees.
 func (w wakeup) settleTx(ctx context.Context, tx *postgres.Tx, how *execution.Acceptance, accepting bool) error {
 	if w.end == nil {
 		return nil
@@ -204,7 +204,7 @@ func (d *dispatcher) release(quota *workspaceQuota) {
 	<-quota.slots
 }
 
-// next returns the next wake-up of a run that was just advanced, and whether to fold it again. After a
+// next returns the next wake-up of a run that was just advanced, and whether to advance it again. After a
 // failure, it returns false, because the sweep wakes the run again.
 func (d *dispatcher) next(key notify.Key, quota *workspaceQuota, more, failed bool) (w wakeup, again bool) {
 	d.mu.Lock()

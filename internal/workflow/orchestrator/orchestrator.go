@@ -99,7 +99,7 @@ var errNotStarted = errors.New("the run could not be started in the transaction 
 // The caller must then insert row and call Started.Queue.
 //
 // If the run would finish in this advance, StartTx returns nil and leaves row unchanged: only a later
-// fold, which Continue makes, may charge for the run. StartTx returns the errors with which the
+// advance, which Continue makes, may charge for the run. StartTx returns the errors with which the
 // run is refused, and errors for which CanStartLater reports true.
 func (o *Orchestrator) StartTx(ctx context.Context, tx *postgres.Tx, row *db.RunInsertParams, version workflow.Loaded, bytes int64, how *execution.Acceptance) (*Started, error) {
 	now := o.Clock.Now()

@@ -36,7 +36,7 @@ type Sweeper struct {
 	schedules mark      // last due schedule of the previous batch
 	waiting   mark      // last schedule of the previous batch with a waiting run
 	again     time.Time // when to check for lost advances next
-	behind    uuid.UUID // last execution that was checked for a lost fold
+	behind    uuid.UUID // last execution that was checked for a lost advance
 }
 
 // NewSweeper returns a Sweeper for the orchestrator.

@@ -168,8 +168,12 @@ func appendStage(p *db.StageInsertManyParams, t *engine.Stage) {
 
 // queueFinished finishes stages of earlier advances.
 func (a *advance) queueFinished(batch *postgres.Batch) {
-	p := db.StageFinishManyParams{WorkspaceID: a.row.WorkspaceID, RunID: a.row.ID, At: a.At}
+	p := db.StageFinishManyParams{WorkspaceID: a.row.WorkspaceID, RunID: a.row.ID}
 	for _, e := range a.Ends {
+		if e.At.IsZero() {
+			e.At = a.At
+		}
+		p.Ats = append(p.Ats, e.At)
 		p.Ids = append(p.Ids, e.ID)
 		p.Statuses, p.Ports = append(p.Statuses, string(e.Status)), append(p.Ports, e.Port)
 		p.Outputs, p.Errors = append(p.Outputs, string(e.Output)), append(p.Errors, string(e.Failure))

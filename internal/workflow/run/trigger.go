@@ -163,7 +163,7 @@ type newRun struct {
 	reserve   credit.Amount
 	jobID     int64
 	variables []byte // its environment variables, sealed
-	separate  bool   // the first fold is not part of the transaction that accepts the run
+	separate  bool   // the first advance is not part of the transaction that accepts the run
 	started   *orchestrator.Started
 	input     json.RawMessage // in its stored form
 }
@@ -189,7 +189,7 @@ func (s *Service) prepare(ctx context.Context, p TriggerParams) (*newRun, error)
 	if err != nil {
 		return nil, err
 	}
-	// A rerun may reuse many stages, so its first fold is separate.
+	// A rerun may reuse many stages, so its first advance is separate.
 	n := &newRun{version: loaded, reserve: s.reservation(loaded.Plan, done), separate: p.RerunOf != nil}
 	if err := s.checkMaxCredits(ctx, p, n); err != nil {
 		return nil, err
