@@ -1,7 +1,7 @@
 -- name: RunLock :one
 -- Locks a run for a fold and returns it. Rows that refer to it may be inserted meanwhile. If the
 -- account's period is over, storage_full is false and solvent is true: the next period decides.
--- cancel_shown tells whether the last event shows the cancel request.
+-- cancel_shown reports whether the last event shows the cancel request.
 -- now is the clock, which may be before updated_at if a standby whose clock is behind has taken
 -- over.
 SELECT r.workspace_id, r.id, r.workflow_id, r.workflow_version, r.status, r.trigger, r.input, r.output, r.error, r.variables,

@@ -579,7 +579,7 @@ type RunLockRow struct {
 
 // Locks a run for a fold and returns it. Rows that refer to it may be inserted meanwhile. If the
 // account's period is over, storage_full is false and solvent is true: the next period decides.
-// cancel_shown tells whether the last event shows the cancel request.
+// cancel_shown reports whether the last event shows the cancel request.
 // now is the clock, which may be before updated_at if a standby whose clock is behind has taken
 // over.
 func (q *Queries) RunLock(ctx context.Context, db DBTX, arg RunLockParams) (RunLockRow, error) {

@@ -23,7 +23,6 @@ import (
 	"github.com/weft-automation/weft/internal/kit/status"
 	"github.com/weft-automation/weft/internal/kit/strictjson"
 	"github.com/weft-automation/weft/internal/platform/postgres"
-	"github.com/weft-automation/weft/internal/secret/vault"
 )
 
 // stage is a new stage of this fold.
@@ -126,18 +125,6 @@ func (f *fold) bindStage(sc *scope, componentID string) (*stage, error) {
 	return t, nil
 }
 
-// sealed returns the stored form of a secret value.
-func (f *fold) sealed(row uuid.UUID, field vault.Field, value json.RawMessage) (json.RawMessage, error) {
-	if len(value) == 0 {
-		return value, nil
-	}
-	sealed, err := f.engine.Vault.SealJSON(f.ctx, f.vaultPlace(row, field), value)
-	if err != nil {
-		return nil, fmt.Errorf("seal a secret value: %w", err)
-	}
-	return sealed, nil
-}
-
 // namesSecret reports whether a component refers to a secret variable in a field that its schema
 // does not mark as secret. In that case its output may contain the secret. For marked fields, the
 // module's output schema says what is secret.
@@ -177,11 +164,6 @@ func (f *fold) redactFailure(t *stage) json.RawMessage {
 		return encodeFailure(component.Permanent(component.CodeInternal, component.Redacted))
 	}
 	return shown
-}
-
-// vaultPlace returns the place that a sealed value of the run is bound to.
-func (f *fold) vaultPlace(row uuid.UUID, field vault.Field) vault.Place {
-	return vault.Place{WorkspaceID: f.run.WorkspaceID, Row: row, Field: field}
 }
 
 // input resolves the variables of the stage's component and returns the bound input. It returns a

@@ -17,7 +17,6 @@ import (
 	"github.com/weft-automation/weft/internal/kit/strictjson"
 	"github.com/weft-automation/weft/internal/kit/timestamp"
 	"github.com/weft-automation/weft/internal/platform/postgres"
-	"github.com/weft-automation/weft/internal/secret/vault"
 )
 
 // writeUnchanged writes only the time of the next fold, for a fold that changed nothing else.
@@ -42,37 +41,6 @@ func (f *fold) write() error {
 	f.queueLoops(batch)
 	f.queueAbove(batch)
 	return f.queueOutcome(batch)
-}
-
-// sealAll encrypts the secret values that the fold writes: the outputs and items of stages, and the
-// output of the run. The output of a loop is not encrypted: it contains only counts.
-func (f *fold) sealAll() (err error) {
-	for _, t := range f.made {
-		if !t.secret {
-			continue
-		}
-		if t.items, err = f.sealed(t.id, vault.Items, t.items); err != nil {
-			return err
-		}
-		if t.loop != nil {
-			continue
-		}
-		if t.output, err = f.sealed(t.id, vault.Output, t.output); err != nil {
-			return err
-		}
-	}
-	for i, e := range f.ends {
-		if !e.secret {
-			continue
-		}
-		if f.ends[i].output, err = f.sealed(e.id, vault.Output, e.output); err != nil {
-			return err
-		}
-	}
-	if f.secretOutput {
-		f.run.Output, err = f.sealed(f.run.ID, vault.Output, f.run.Output)
-	}
-	return err
 }
 
 // decideFirst decides the outcome of the first fold, sets row to it, and returns the event.
