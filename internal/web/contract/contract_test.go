@@ -29,7 +29,7 @@ func load(t *testing.T) map[string]*contract.Operation {
 func TestLoadReadsSecurityCostAndMedia(t *testing.T) {
 	operations := load(t)
 	for id, want := range map[string]contract.Operation{
-		"executeComponent":         {Method: "POST", Path: "/v1/sdk/components", Signed: true, Cost: 2, Media: []string{"application/json"}},
+		"executeComponent":         {Method: "POST", Path: "/v1/sdk/components", Signed: true, Person: true, Role: "editor", Cost: 2, Media: []string{"application/json"}},
 		"getComponentExecution":    {Method: "GET", Path: "/v1/sdk/components/executions/{executionId}", Signed: true, Person: true, Role: "viewer", Cost: 1, Media: []string{"application/json"}},
 		"streamComponentExecution": {Method: "GET", Path: "/v1/sdk/components/executions/{executionId}/stream", Signed: true, Cost: 1, Media: []string{"text/event-stream"}},
 		"listWorkflowRuns":         {Method: "GET", Path: "/v1/sdk/workflows/executions", Signed: true, Person: true, Role: "viewer", Cost: 1, Media: []string{"application/json"}},
