@@ -83,11 +83,12 @@ func signed(t *probe.Trial, call probe.Call, as probe.Signing) (list []probe.Req
 	return append(list, last...), before
 }
 
-// peoples lists the operations that require a session.
+// peoples lists the operations that require a session. Those that also accept signatures are
+// checked by the permission matrix.
 func peoples(t *probe.Trial) []*probe.Operation {
 	var list []*probe.Operation
 	for _, operation := range t.Target().Spec.Operations() {
-		if operation.Person() {
+		if operation.Person() && !operation.Signed() {
 			list = append(list, operation)
 		}
 	}

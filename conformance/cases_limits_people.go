@@ -26,7 +26,7 @@ func peopleFields(t *probe.Trial) {
 	token, left := t.SignInAs(*boss), 45_000
 	ids := []string{"{workspaceId}", boss.WorkspaceID}
 	owed := map[string]*probe.Operation{}
-	for _, operation := range t.Target().Spec.Operations() {
+	for _, operation := range peoples(t) {
 		if operation.Role() != "" {
 			owed[operation.ID] = operation
 		}

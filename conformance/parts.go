@@ -16,7 +16,7 @@ type Part struct {
 
 // Parts lists the requirements: those of the contract and the decisions, in their order, and
 // those of the component library.
-var Parts = slices.Concat(textParts, insideParts, componentParts)
+var Parts = slices.Concat(textParts, peopleParts, insideParts, componentParts)
 
 var textParts = []Part{
 	{"2.1.id", "id: the execution's identifier, a UUID", ""},
@@ -384,14 +384,6 @@ var textParts = []Part{
 	{"D8.16.checked", "expressions are checked when the workflow is saved", ""},
 	{"D9.1.catalogue", "the catalogue, for signed requests", ""},
 	{"D9.1.system", "the open catalogue, in the dialect for generators", ""},
-	{"D9.2.sessions", "people sign in and can access their workspaces", ""},
-	{"D9.2.cookie", "cookie sessions are HttpOnly, SameSite=Lax and protected against cross-origin requests", ""},
-	{"D9.2.keys", "a workspace key can never create keys", ""},
-	{"D9.2.members", "members have the role owner, admin, editor or viewer", ""},
-	{"D9.2.rotate", "API keys are listed, created, revoked and rotated with overlap", ""},
-	{"D9.2.audit", "an audit log records who changed permissions, credits and secrets", ""},
-	{"D9.2.environment", "members can manage environment variables", ""},
-	{"D9.2.rest", "members can read credits and the ledger", ""},
 	{"D9.3", "healthz and readyz", ""},
 	{"D9.3.metrics", "metrics are not served on the listener of the API", ""},
 	{"D9.4", "openapi.json, openapi.yaml and the OpenAPI 3.0 edition are from one document", ""},

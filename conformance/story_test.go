@@ -136,12 +136,12 @@ func (s *story) send(id, name string, replacements ...string) object {
 			request.Body = []byte(s.called(string(s.trial.JSON(example))))
 		}
 	}
-	security, own := operation["security"].([]any)
-	switch {
-	case own && len(security) == 0:
-		request.Unsigned = true
-	case own:
-		request.Bearer = s.bearer
+	if security, own := operation["security"].([]any); own {
+		signs := slices.ContainsFunc(security, func(way any) bool { return way.(object)["ApiKey"] != nil })
+		request.Unsigned = !signs
+		if !signs && len(security) > 0 {
+			request.Bearer = s.bearer
+		}
 	}
 	if id == "receiveHook" {
 		mac := hmac.New(sha256.New, []byte("correct-horse-battery"))

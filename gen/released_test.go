@@ -240,6 +240,9 @@ func TestWhatGrowsTheContractIsNotRefusedAndIsTold(t *testing.T) {
 		at("components/schemas/Limits/properties")["more"] = object{"type": "string"}
 		at("components/schemas/ExecuteComponentRequest/properties")["more"] = object{"type": "string", "x-secret": true}
 		at("paths/~1v1~1sdk~1components/post")["x-rate-limit-cost"] = 1
+		people := at("paths/~1v1~1sdk~1limits/get")
+		people["x-role"] = "viewer"
+		people["security"] = append(list(at("")["security"]), object{"SessionToken": []string{}})
 		known := at("components/schemas/ErrorCode")
 		known["x-extensible-enum"] = append(list(known["x-extensible-enum"]), "MORE")
 	})

@@ -110,6 +110,9 @@ func (o *Operation) Role() string {
 	return role
 }
 
+// Unrestricted reports whether the operation rejects keys that are restricted to some workflows.
+func (o *Operation) Unrestricted() bool { return o.spec.Extensions["x-unrestricted-key"] == true }
+
 // Cost returns how many requests the operation counts as for the rate limits of its workspace.
 func (o *Operation) Cost() int {
 	cost, _ := o.spec.Extensions["x-rate-limit-cost"].(float64)

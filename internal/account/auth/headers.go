@@ -16,6 +16,11 @@ type proof struct {
 	signature []byte
 }
 
+// Signing reports whether a request has any of the three headers, so that it must be signed.
+func Signing(header http.Header) bool {
+	return header[HeaderKey] != nil || header[HeaderTimestamp] != nil || header[HeaderSignature] != nil
+}
+
 // readProof parses the three headers, each of which must occur exactly once.
 func readProof(header http.Header) (proof, *fault.Error) {
 	var p proof

@@ -109,3 +109,18 @@ func (d document) sample(node any) any {
 	}
 	return made
 }
+
+// everyWay returns every operation, and those that accept both a signature and a session twice.
+func everyWay(t *testing.T) []operation {
+	t.Helper()
+	var all []operation
+	for _, o := range operations(t) {
+		if o.signed && o.person {
+			bySession := o
+			bySession.signed, o.person = false, false
+			all = append(all, bySession)
+		}
+		all = append(all, o)
+	}
+	return all
+}

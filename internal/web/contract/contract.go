@@ -34,9 +34,9 @@ type Operation struct {
 	ID     string // operationId
 	Method string
 	Path   string   // with parameters as {name}
-	Signed bool     // authenticated by an API key's signature
-	Person bool     // authenticated by a person's session
-	Role   string   // minimum role of the member; "" if the path names no workspace
+	Signed bool     // accepts an API key's signature
+	Person bool     // accepts a person's session; if Signed is also set, together with Weft-Workspace
+	Role   string   // minimum role of the member; "" if a person's request names no workspace
 	SignIn bool     // public, and creates a session
 	Cost   int      // counted against the workspace's rate limit; 0 for revocations and the like, which are never rejected
 	Media  []string // media types of the 200 response, the default first
@@ -158,8 +158,8 @@ func newOperation(compiler *jsonschema.Compiler, doc *openapi3.T, path, method s
 		_, token := requirement["SessionToken"]
 		o.Signed, o.Person = o.Signed || signed, o.Person || token
 	}
-	if len(*security) > 0 && o.Signed == o.Person {
-		return nil, fmt.Errorf("security: expected either ApiKey or SessionToken")
+	if len(*security) > 0 && !o.Signed && !o.Person {
+		return nil, fmt.Errorf("security: expected ApiKey, SessionToken or both")
 	}
 	if err := o.readPeople(source.Extensions); err != nil {
 		return nil, err
@@ -205,12 +205,13 @@ func newOperation(compiler *jsonschema.Compiler, doc *openapi3.T, path, method s
 	return o, nil
 }
 
-// readPeople reads x-role and x-sign-in. It returns an error unless exactly the operations on a
-// workspace have a role.
+// readPeople reads x-role and x-sign-in. It returns an error unless exactly the operations that a
+// person calls on a workspace have a role. Such a workspace is named by the path or, if the
+// operation also accepts signatures, by Weft-Workspace.
 func (o *Operation) readPeople(extensions map[string]any) error {
 	o.Role, _ = extensions["x-role"].(string)
 	o.SignIn, _ = extensions["x-sign-in"].(bool)
-	switch within := strings.Contains(o.Path, "{workspaceId}"); {
+	switch within := strings.Contains(o.Path, "{workspaceId}") || o.Signed && o.Person; {
 	case within != (o.Role != ""), o.Role != "" && !o.Person:
 		return fmt.Errorf("x-role is %q: operations on a workspace by a person need a role; others must not have one", o.Role)
 	case o.Role != "" && !slices.Contains([]string{"owner", "admin", "editor", "viewer"}, o.Role):

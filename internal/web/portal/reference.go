@@ -48,7 +48,7 @@ type referenceTag struct {
 // call is an operation as the reference shows it.
 type call struct {
 	operation
-	Signed, Session   bool   // how the caller proves who it is; neither if the operation is open
+	Signed, Session   bool   // ways to authenticate; neither if the operation is open
 	Role, Cost        string // least role of a member, and cost against the rate limits
 	Unrestricted      bool   // rejects keys that are restricted to some workflows
 	Parameters        []property
@@ -130,9 +130,13 @@ func newCall(root *yaml.Node, o operation) (call, error) {
 	item := member(member(root, "paths"), o.Path)
 	node := member(item, strings.ToLower(o.Method))
 	c := call{operation: o, Role: textOf(node, "x-role"), Cost: textOf(node, "x-rate-limit-cost"), Unrestricted: textOf(node, "x-unrestricted-key") == "true"}
-	proofs := member(node, "security")
-	c.Signed = proofs == nil
-	c.Session = proofs != nil && len(proofs.Content) > 0
+	ways := member(node, "security")
+	if ways == nil {
+		ways = member(root, "security")
+	}
+	for _, way := range ways.Content {
+		c.Signed, c.Session = c.Signed || member(way, "ApiKey") != nil, c.Session || member(way, "SessionToken") != nil
+	}
 	c.Target = o.Path
 	for _, list := range []*yaml.Node{member(item, "parameters"), member(node, "parameters")} {
 		if list == nil {

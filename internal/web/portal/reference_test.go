@@ -148,6 +148,8 @@ func TestReferenceShowsSignedCalls(t *testing.T) {
 			`weft.Request(context.Background(), "POST", os.Getenv("WEFT_URL"), "/v1/sdk/components", body)`, `weft.request(System.getenv("WEFT_URL"), "POST", "/v1/sdk/components", body)`,
 		},
 		"GET/v1/sdk/components/executions": {"Signed with a", fetch + "bash weft_curl.sh GET '/v1/sdk/components/executions'\n", `"GET", os.Getenv("WEFT_URL"), "/v1/sdk/components/executions", nil)`},
+		"GET/v1/sdk/workflows/executions":  {"Signed with a workspace key, or by the session of a person with Weft-Workspace. Least role: viewer."},
+		"GET/v1/sdk/workspace":             {"Signed with a workspace key."},
 		"GET/v1/workspaces":                {"Session of a person"},
 		"POST/v1/sdk/signature-check":      {"Open: needs no key"},
 	} {

@@ -259,7 +259,7 @@ func (f *front) admit(w http.ResponseWriter, r *http.Request, operation *contrac
 	if !operation.Limited() {
 		call.origin = f.proxies.Origin(r)
 	}
-	object, err := checkMedia(r.Header, operation, body)
+	object, err := checkMedia(r.Header, call, body)
 	if err != nil {
 		return err
 	}
@@ -302,22 +302,23 @@ func (f *front) admit(w http.ResponseWriter, r *http.Request, operation *contrac
 var reportsUnknown = []string{"createWorkflow", "replaceWorkflow"}
 
 // checkMedia checks the media type and the JSON of a body, and returns the body to validate.
-func checkMedia(header http.Header, operation *contract.Operation, body []byte) ([]byte, error) {
-	if operation.Raw {
+func checkMedia(header http.Header, call *call, body []byte) ([]byte, error) {
+	if call.operation.Raw {
 		return body, protocol.Packed(header)
 	}
-	return protocol.JSONObject(header, body, operation.Signed)
+	return protocol.JSONObject(header, body, call.operation.Signed && !call.session)
 }
 
 // preauthenticate does the checks that don't need the body. It checks the form of the signing
 // headers, or authenticates a person by their session.
 func (f *front) preauthenticate(w http.ResponseWriter, r *http.Request, operation *contract.Operation, call *call) error {
 	w.Header().Set("Cache-Control", "no-store")
+	call.session = bySession(r, operation)
 	switch {
+	case call.session:
+		return f.recognize(r, operation, call)
 	case operation.Signed:
 		return f.precheck(r.Header, call.hold.client)
-	case operation.Person:
-		return f.recognize(r, operation, call)
 	case operation.SignIn:
 		call.visit = f.visit(r)
 		call.visit.device = person.DeviceCookie(r, call.visit.secure)
@@ -331,8 +332,10 @@ func (f *front) preauthenticate(w http.ResponseWriter, r *http.Request, operatio
 func (f *front) identify(w http.ResponseWriter, r *http.Request, body []byte, operation *contract.Operation, call *call) error {
 	switch {
 	case operation.Signed:
-		if err := f.authenticate(r, body, call); err != nil {
-			return err
+		if !call.session {
+			if err := f.authenticate(r, body, call); err != nil {
+				return err
+			}
 		}
 		if operation.Method != http.MethodGet { // responses to changes are never rejected, so check the memory before the change
 			if err := call.hold.full(); err != nil {
@@ -355,7 +358,7 @@ func (f *front) identify(w http.ResponseWriter, r *http.Request, body []byte, op
 			return err
 		}
 	}
-	if needed := person.Role(operation.Role); needed != "" && !call.member.Role.Reaches(needed) {
+	if needed := person.Role(operation.Role); call.session && needed != "" && !call.member.Role.Reaches(needed) {
 		return person.NotAllowed(needed)
 	}
 	return nil

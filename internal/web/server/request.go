@@ -26,7 +26,8 @@ type call struct {
 	id        string
 	hold      *hold               // the memory that its body and its response hold
 	operation *contract.Operation // nil if no operation matched
-	principal auth.Principal      // of the key that signed; zero if unsigned
+	session   bool                // authenticated by a session; otherwise by a signature, if at all
+	principal auth.Principal      // the caller of a signed operation; of a person, only the workspace is set
 	member    person.Member       // of the session; zero without one
 	visit     visit               // connection and cookies; only of people, hooks and public operations
 	origin    string              // URL origin by which the caller reached the deployment; "" if rate-limited
@@ -107,7 +108,7 @@ func (c *call) idempotency() *idempotency.Key {
 		return nil
 	}
 	return &idempotency.Key{
-		WorkspaceID: c.principal.WorkspaceID, Operation: c.operation.ID, Path: c.path,
+		WorkspaceID: c.workspaceID(), Operation: c.operation.ID, Path: c.path,
 		Key: c.idempotencyKey, BodyHash: c.bodyHash,
 	}
 }

@@ -3,8 +3,9 @@
 //
 // Package server decides nothing about executions, keys or callbacks: handlers translate a request
 // and call a service. It contains no SQL and starts no background work. Invariant: A handler runs
-// only for a request with a canonical target, a signature that was verified over the bytes
-// received, and parameters and a body that are valid under the contract.
+// only for a request with a canonical target, the authentication that the operation requires, and
+// parameters and a body that are valid under the contract. Signatures are verified over the bytes
+// received.
 package server
 
 import (

@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/weft-automation/weft/internal/account/auth"
 	"github.com/weft-automation/weft/internal/account/person"
 	"github.com/weft-automation/weft/internal/kit/fault"
 	"github.com/weft-automation/weft/internal/platform/telemetry"
@@ -32,8 +33,35 @@ func (f *front) visit(r *http.Request) visit {
 	return visit{client: f.proxies.Client(r.RemoteAddr, r.Header), secure: f.proxies.Secure(r), origin: f.proxies.Origin(r)}
 }
 
+// headerWorkspace names the workspace in which a person calls an operation whose path names none.
+const headerWorkspace = "Weft-Workspace"
+
+// bySession reports whether a request authenticates by a session. If the operation accepts both a
+// session and a signature, Weft-Workspace selects the session, and any signing header selects the
+// signature (decisions 2.11). A session without Weft-Workspace is an unsigned request.
+func bySession(r *http.Request, operation *contract.Operation) bool {
+	if !operation.Signed {
+		return operation.Person
+	}
+	return operation.Person && r.Header[headerWorkspace] != nil && !auth.Signing(r.Header)
+}
+
+// workspaceOf returns the workspace that a person's request names, or uuid.Max, which matches no
+// workspace: UNAUTHORIZED takes precedence over NOT_FOUND.
+func workspaceOf(r *http.Request, operation *contract.Operation) uuid.UUID {
+	text := r.PathValue("workspaceId")
+	if operation.Signed {
+		text = strings.Join(r.Header[headerWorkspace], ",") // more than one is malformed
+	}
+	id, err := uuid.Parse(text)
+	if err != nil {
+		return uuid.Max
+	}
+	return id
+}
+
 // recognize authenticates a person by the token of their session and records them in call. If the
-// path names a workspace, they must be a member of it. It returns UNAUTHORIZED, FORBIDDEN or
+// request names a workspace, they must be a member of it. It returns UNAUTHORIZED, FORBIDDEN or
 // NOT_FOUND otherwise.
 func (f *front) recognize(r *http.Request, operation *contract.Operation, call *call) error {
 	call.visit = f.visit(r)
@@ -48,11 +76,7 @@ func (f *front) recognize(r *http.Request, operation *contract.Operation, call *
 	call.visit.token = token
 	proof := person.Proof{Token: token, Client: call.visit.client}
 	if operation.Role != "" {
-		id, err := uuid.Parse(r.PathValue("workspaceId"))
-		if err != nil {
-			id = uuid.Max // matches no workspace; UNAUTHORIZED takes precedence over NOT_FOUND
-		}
-		proof.WorkspaceID = &id
+		proof.WorkspaceID = new(workspaceOf(r, operation))
 	}
 	member, err := f.find(r.Context(), proof)
 	if err != nil {
@@ -64,6 +88,9 @@ func (f *front) recognize(r *http.Request, operation *contract.Operation, call *
 		}
 	}
 	call.member = member
+	if operation.Signed {
+		call.principal = auth.Principal{WorkspaceID: member.WorkspaceID}
+	}
 	telemetry.Identify(r.Context(), member.WorkspaceID, uuid.Nil)
 	return nil
 }

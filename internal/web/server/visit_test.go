@@ -6,8 +6,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/uuid"
+
 	"github.com/weft-automation/weft/gen/api"
 	"github.com/weft-automation/weft/internal/account/person"
+	"github.com/weft-automation/weft/internal/kit/fault"
 )
 
 func (o *operations) GetWorkspace(ctx context.Context, _ api.GetWorkspaceRequestObject) (api.GetWorkspaceResponseObject, error) {
@@ -27,9 +30,12 @@ func people(t *testing.T) *service {
 	return start(t, func(s *service, _ *http.Server) {
 		s.front.find = func(_ context.Context, p person.Proof) (person.Member, error) {
 			if p.Token == "" {
-				return person.Member{}, person.NotAllowed(person.Owner) // any error will do
+				return person.Member{}, &fault.Error{Code: fault.Unauthorized, Reason: "missing_session"}
 			}
-			return person.Member{WorkspaceID: *p.WorkspaceID, Role: person.Role(p.Token)}, nil
+			if *p.WorkspaceID == uuid.Max {
+				return person.Member{}, fault.New(fault.NotFound, "No such workspace.")
+			}
+			return person.Member{Person: person.Person{ID: uuid.Max}, WorkspaceID: *p.WorkspaceID, Role: person.Role(p.Token)}, nil
 		}
 	})
 }
@@ -73,6 +79,43 @@ func TestOperationsCheckRole(t *testing.T) {
 	}
 	if got := s.do(t, "HEAD", "/v1/workspaces/"+executionID, "", "Authorization: Bearer owner"); got.status != 200 || got.body != "" {
 		t.Errorf("HEAD: %d %s", got.status, got.body)
+	}
+}
+
+func (o *operations) ListWorkflowRuns(ctx context.Context, _ api.ListWorkflowRunsRequestObject) (api.ListWorkflowRunsResponseObject, error) {
+	o.saw("listWorkflowRuns by " + string(callOf(ctx).actor().Kind) + " in " + callOf(ctx).principal.WorkspaceID.String())
+	return api.ListWorkflowRuns200JSONResponse{Data: []api.WorkflowRun{}}, nil
+}
+
+// One rule decides how a request of an operation that accepts both authenticates: any signing header
+// selects the signature, otherwise Weft-Workspace selects the session (decisions 2.11).
+func TestSigningHeadersOrWeftWorkspaceSelectHowToAuthenticate(t *testing.T) {
+	s := people(t)
+	const unsigned, bearer, in = "X-Api-Key: ", "Authorization: Bearer viewer", "Weft-Workspace: " + executionID
+	person, key := "listWorkflowRuns by user in "+executionID, "listWorkflowRuns by api_key in "+uuid.Max.String()
+	for _, tc := range []struct {
+		header []string
+		status int
+		ran    string
+		reason string
+	}{
+		{header: nil, status: 200, ran: key},
+		{header: []string{bearer, in}, status: 200, ran: key},
+		{header: []string{unsigned, bearer, in}, status: 200, ran: person},
+		{header: []string{unsigned, "Cookie: weft_session=viewer", in}, status: 200, ran: person},
+		{header: []string{unsigned, bearer}, status: 401, reason: "missing_api_key"},
+		{header: []string{unsigned, in, bearer, "X-Sdk-Signature: x"}, status: 401, reason: "missing_api_key"},
+		{header: []string{unsigned, in, bearer, "X-Sdk-Timestamp: 1"}, status: 401, reason: "missing_api_key"},
+		{header: []string{unsigned, in}, status: 401, reason: "missing_session"},
+		{header: []string{unsigned, in, "Authorization: Bearer king"}, status: 403, reason: "role_not_allowed"},
+		{header: []string{unsigned, bearer, "Weft-Workspace: x"}, status: 404},
+		{header: []string{unsigned, bearer, in + "," + executionID}, status: 404},
+	} {
+		got := s.do(t, "GET", "/v1/sdk/workflows/executions", "", tc.header...)
+		ran := strings.Join(s.operations.taken(), ", ")
+		if got.status != tc.status || ran != tc.ran || !strings.Contains(got.body, tc.reason) {
+			t.Errorf("%q: got %d %s, ran %q; want %d %s, %q", tc.header, got.status, got.body, ran, tc.status, tc.reason, tc.ran)
+		}
 	}
 }
 
