@@ -62,14 +62,10 @@ func (c *usageCommand) Run(s *session) error {
 		return err
 	}
 	used := workspace.Credits
-	raw, err := strictjson.Encode(map[string]any{
+	return s.printValue(map[string]any{
 		"monthStartsAt": used.MonthStartsAt, "usedThisMonth": used.UsedThisMonth, "usageLimit": used.UsageLimit,
 		"storedBytes": used.StoredBytes, "storageLimit": used.StorageLimit,
-	})
-	if err != nil {
-		return err
-	}
-	return s.printRecord(raw, "Month starts=monthStartsAt", "Credits used=usedThisMonth", "Usage limit=usageLimit", "Stored bytes=storedBytes", "Storage limit=storageLimit")
+	}, "Month starts=monthStartsAt", "Credits used=usedThisMonth", "Usage limit=usageLimit", "Stored bytes=storedBytes", "Storage limit=storageLimit")
 }
 
 // limitsCommand prints the rate limits, and what is left of each.

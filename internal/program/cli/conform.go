@@ -206,7 +206,7 @@ func (c *conformCommand) newTarget(s *session) (target *probe.Target, done func(
 	if err != nil {
 		return nil, done, err
 	}
-	known, _, err := c.signer() // its error says what to do
+	known, _, err := c.signer(s) // its error says what to do
 	if err != nil {
 		return nil, done, err
 	}
@@ -217,7 +217,11 @@ func (c *conformCommand) newTarget(s *session) (target *probe.Target, done func(
 	if base.Path != "" { // some cases write raw request lines, which a proxy must not change
 		return nil, done, fmt.Errorf("the base URL %q must end after the host: conform tests a service without a proxy that removes a path", known.BaseURL)
 	}
-	own, err := probe.ReadCredentials(c.Credentials)
+	file, err := c.file(s)
+	if err != nil {
+		return nil, done, err
+	}
+	own, err := probe.ReadCredentials(file)
 	if err != nil {
 		return nil, done, err
 	}

@@ -101,7 +101,7 @@ func (d *doctorCommand) Run(s *session) error {
 	case bad > 0:
 		return fmt.Errorf("%d of these must be fixed", bad)
 	case unanswered:
-		return coded{fmt.Errorf("nothing answers at %s", d.baseURL()), exitUnreachable}
+		return coded{fmt.Errorf("nothing answers at %s", d.baseURL(s)), exitUnreachable}
 	}
 	return nil
 }
@@ -120,8 +120,8 @@ func drawFindings(out io.Writer, all []checked) error {
 }
 
 // get requests an unauthenticated path of the service.
-func (d *doctorCommand) get(ctx context.Context, path string) (*http.Response, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, d.baseURL()+path, nil)
+func (d *doctorCommand) get(ctx context.Context, s *session, path string) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, d.baseURL(s)+path, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -129,8 +129,8 @@ func (d *doctorCommand) get(ctx context.Context, path string) (*http.Response, e
 }
 
 // baseURL returns the base URL of the flag, else of the credentials, else of the address.
-func (d *doctorCommand) baseURL() string {
-	if c, err := d.read(); err == nil {
+func (d *doctorCommand) baseURL(s *session) string {
+	if c, err := d.read(s); err == nil {
 		return c.BaseURL
 	}
 	return "http://" + d.Addr

@@ -147,6 +147,15 @@ func (s *session) printRecord(raw []byte, fields ...string) error {
 	})
 }
 
+// printValue prints a value of this program like printRecord.
+func (s *session) printValue(value any, fields ...string) error {
+	raw, err := strictjson.Encode(value)
+	if err != nil {
+		return err
+	}
+	return s.printRecord(raw, fields...)
+}
+
 // view describes the table of a list.
 type view struct {
 	columns string // TITLE=field, separated by spaces; nested fields have dots, and |text is for empty cells

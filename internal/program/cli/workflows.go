@@ -190,7 +190,7 @@ type caller struct {
 
 // caller reads the credentials and creates the client, which warns of what the service ignored.
 func (t target) caller(s *session) (caller, error) {
-	credentials, signer, err := t.signer()
+	credentials, signer, err := t.signer(s)
 	if err != nil {
 		return caller{}, err
 	}
