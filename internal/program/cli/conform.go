@@ -92,13 +92,17 @@ func (c *conformCommand) Run(s *session) error {
 	s.note("Running %s against %s, several at the same time. All cases together take a minute or two.", counted(len(cases), "1 case", "%d cases"), target.BaseURL)
 	var results []conformance.Result
 	began := time.Now()
+	testing := s.wait("Testing")
+	defer testing.end()
 	conformance.RunAll(s.ctx, target, cases, func(r conformance.Result) {
 		results = append(results, r)
+		testing.show(fmt.Sprintf("%d of %d cases done", len(results), len(cases)))
 		if r.Err != nil {
 			s.note("failed: %s (%s)", r.Case.Name, r.Case.Part)
 		}
 	})
 	conformance.Again(s.ctx, target, results)
+	testing.end()
 	ended := end(s, target)
 	report := conformance.NewReport(options, results)
 	if err := c.print(s, report); err != nil {

@@ -50,9 +50,9 @@ func (c *executionsWatch) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	record, raw, err := follow(s, weft.Client, c.ID)
+	record, raw, err := follow(s, weft, c.ID)
 	if err != nil {
-		return s.explain(err, weft.credentials)
+		return err
 	}
 	return finish(s, record, raw, record.UpdatedAt.Std().Sub(record.CreatedAt.Std()))
 }

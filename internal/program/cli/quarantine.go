@@ -186,7 +186,9 @@ func (q *quarantineRelease) Run(s *session) error {
 		}
 	}
 	if q.FailUnsafe {
+		failing := s.wait("Failing executions that are not safe to repeat")
 		n, err := app.FailUnsafe(s.ctx, pool)
+		failing.end()
 		s.note("%s with RESTORE_UNCERTAIN.", counted(n, "1 execution failed", "%d executions failed"))
 		if err != nil {
 			return err
