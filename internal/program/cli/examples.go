@@ -99,7 +99,7 @@ var examples = map[string]string{
 	"quarantine release": "quarantine release --fail-unsafe",
 
 	"version":    "version",
-	"help":       "help exit-codes\nhelp workflows push",
+	"help":       "help exit-codes\nhelp workflows push\nhelp --man man1",
 	"completion": "completion bash",
 }
 
