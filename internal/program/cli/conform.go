@@ -15,7 +15,6 @@ import (
 
 	"github.com/weft-automation/weft/conformance"
 	"github.com/weft-automation/weft/conformance/probe"
-	"github.com/weft-automation/weft/internal/kit/strictjson"
 	"github.com/weft-automation/weft/internal/local/client"
 	"github.com/weft-automation/weft/internal/program/app"
 	"github.com/weft-automation/weft/internal/program/conformseed"
@@ -143,11 +142,7 @@ func (c *conformCommand) print(s *session, report conformance.Report) error {
 			all[i].Reasons = append(all[i].Reasons, why.Case+": "+why.Text)
 		}
 	}
-	raw, err := strictjson.Encode(all)
-	if err != nil {
-		return err
-	}
-	return s.print(raw, func(out io.Writer) error { return report.WriteTable(out, c.Parts) })
+	return s.printAs(all, func(out io.Writer) error { return report.WriteTable(out, c.Parts) })
 }
 
 // end removes what the cases created, even after an interruption.
@@ -325,7 +320,7 @@ func (c *conformCommand) mustSucceed(t *probe.Trial, request probe.Request) prob
 	case answer.Status == http.StatusNotFound:
 		cure = "\nNothing of the contract is there"
 	}
-	t.Fatalf("the credentials %s are answered %d at %s: %s%s", c.Credentials, answer.Status, base, printable(problem.Detail), cure)
+	t.Fatalf("the credentials are answered %d at %s: %s%s", answer.Status, base, printable(problem.Detail), cure)
 	return answer
 }
 

@@ -6,8 +6,6 @@ import (
 	"io"
 	"net/http"
 	"time"
-
-	"github.com/weft-automation/weft/internal/kit/strictjson"
 )
 
 // doctorCommand checks the setup of the user who runs it. It changes nothing and starts nothing.
@@ -90,11 +88,7 @@ func (d *doctorCommand) Run(s *session) error {
 		}
 		cancel()
 	}
-	raw, err := strictjson.Encode(all)
-	if err != nil {
-		return err
-	}
-	if err := s.print(raw, func(out io.Writer) error { return drawFindings(out, all) }); err != nil {
+	if err := s.printAs(all, func(out io.Writer) error { return drawFindings(out, all) }); err != nil {
 		return err
 	}
 	switch {

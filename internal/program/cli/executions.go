@@ -68,8 +68,5 @@ func (c *executionsReplay) Run(s *session) error {
 		path += "?force=true"
 	}
 	raw, err := c.ask(s, http.MethodPost, path)
-	if err != nil {
-		return err
-	}
-	return s.printRecord(raw)
+	return s.printAnswer(raw, err)
 }

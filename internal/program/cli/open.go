@@ -1,13 +1,10 @@
 package cli
 
 import (
-	"fmt"
-	"io"
 	"net/url"
 	"os/exec"
 	"runtime"
 
-	"github.com/weft-automation/weft/internal/kit/strictjson"
 	"github.com/weft-automation/weft/internal/local/client"
 )
 
@@ -31,14 +28,7 @@ func (c *openCommand) Run(s *session) error {
 		s.note("Opened %s", page)
 		return nil
 	}
-	raw, err := strictjson.Encode(map[string]string{"url": page})
-	if err != nil {
-		return err
-	}
-	return s.print(raw, func(out io.Writer) error {
-		_, err := fmt.Fprintln(out, page)
-		return err
-	})
+	return s.printText(page, map[string]string{"url": page})
 }
 
 // browse opens an address in the browser of $BROWSER, else in the default browser. It reports whether

@@ -31,7 +31,7 @@ type progress struct {
 
 	mu    sync.Mutex
 	lines []string
-	drawn int // lines on the terminal
+	drawn int // lines on the screen
 }
 
 // wait starts to show what the command waits for.
@@ -136,7 +136,7 @@ func (p *progress) Write(text []byte) (int, error) {
 	return p.out.Write(text)
 }
 
-// erasure returns what removes the lines from the terminal.
+// erasure returns the control sequence that removes the lines from the screen.
 func (p *progress) erasure() string {
 	if p.drawn == 0 {
 		return ""
