@@ -3,7 +3,7 @@
 // machine.
 //
 // It measures the real service over HTTP, in separate processes. It reads the database only for
-// commit times and the number of commits. It only reports figures. A low figure never fails a
+// the times of runs and the number of commits. It only reports figures. A low figure never fails a
 // build. Invariant: Floor and service are measured alternately, by the same load generator, against
 // the same PostgreSQL. The same holds for the comparison with another system.
 package main
@@ -20,16 +20,13 @@ import (
 type Options struct {
 	Program string // path of this program, from which the benchmark starts its processes
 
-	All     bool     // also the figures that take long
-	Only    []string // IDs such as P1, instead of the default figures
+	Only    []string // IDs such as P1, instead of all figures
 	Against string   // "restate": a comparison with this system, instead of the figures
 
 	Runs   int           // number of runs, for the floor and for Weft
 	Length time.Duration // duration of a run under load
 
 	DatabaseURL string // a PostgreSQL whose role may create databases; "": starts a private one
-	Rows        int    // finished executions in the database for P11
-	Profile     string // folder for CPU profiles of the service; "": no profiles
 
 	Out      io.Writer // receives the table
 	Progress io.Writer // receives progress messages
@@ -48,11 +45,6 @@ func Run(ctx context.Context, o Options) (Report, error) {
 	defer r.close()
 	report := newReport(o)
 	report.PostgreSQL = r.version
-	if len(o.Only) == 0 && o.Against == "" {
-		if report.Floors, err = r.floors(ctx); err != nil {
-			return report, err
-		}
-	}
 	for _, m := range o.table() {
 		if !o.wants(m) {
 			continue

@@ -32,7 +32,7 @@ func TestFiguresAreMeasured(t *testing.T) {
 	}
 	var table, progress bytes.Buffer
 	report, err := Run(t.Context(), Options{
-		Program: program, Only: []string{"P1", "P1b", "P6b", "P7c", "P10"}, Runs: 1, Length: 100 * time.Millisecond, Rows: 1000,
+		Program: program, Only: []string{"P1", "P1b", "P6b", "P7c", "P10"}, Runs: 1, Length: 100 * time.Millisecond,
 		Out: &table, Progress: &progress,
 	})
 	if err != nil {

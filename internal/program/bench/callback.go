@@ -5,12 +5,17 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
-	"slices"
 	"sync"
 	"time"
 
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/riverdriver/riverpgxv5"
+
+	"github.com/weft-automation/weft/internal/execution/callback"
+	"github.com/weft-automation/weft/internal/platform/postgres"
 	"github.com/weft-automation/weft/internal/secret/signature"
 )
 
@@ -20,7 +25,6 @@ type receiver struct {
 	addr   string
 
 	mu    sync.Mutex
-	at    map[string]time.Time // last arrival by execution
 	last  time.Time
 	left  int
 	ended chan struct{} // closed once left is 0; nil if no arrivals are expected
@@ -29,7 +33,7 @@ type receiver struct {
 const callbackSecret = "a secret that signs the benchmark's callbacks"
 
 func newReceiver() (*receiver, error) {
-	v := &receiver{at: map[string]time.Time{}}
+	v := &receiver{}
 	var err error
 	v.server, v.addr, err = serve(http.HandlerFunc(v.arrive))
 	return v, err
@@ -54,7 +58,6 @@ func (v *receiver) arrive(w http.ResponseWriter, q *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.at[q.Header.Get("X-Svc-Execution-Id")] = now
 	v.last = now
 	if v.left--; v.left == 0 && v.ended != nil {
 		close(v.ended)
@@ -74,12 +77,6 @@ func (v *receiver) lastAt() time.Time {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	return v.last
-}
-
-func (v *receiver) arrival(id string) time.Time {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.at[id]
 }
 
 // withCallback returns a request for an execution whose callback goes to the receiver.
@@ -127,61 +124,95 @@ func (v *receiver) post(ctx context.Context, transport *http.Transport) error {
 	return err
 }
 
-// callbackDelay submits one execution after the other and measures when its callback arrives.
-func (r *rig) callbackDelay(ctx context.Context, d *deployment) ([]series, error) {
-	v, err := newReceiver()
+// hold pauses the queue of callbacks. The returned function resumes it and returns the database's time just before.
+func (d *deployment) hold(ctx context.Context) (release func() (time.Time, error), err error) {
+	queue, err := river.NewClient(riverpgxv5.New(d.pool), &river.Config{Schema: postgres.RiverSchema, Logger: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return nil, err
 	}
-	defer v.close()
-	request := d.withCallback(v)
-	s, err := alternate(r.Runs, r.commits(ctx, 1, false).measure(sample.p50), func() (float64, error) {
-		var ids []string
-		_, err := closedLoop(ctx, 1, r.Length, func(ctx context.Context, _ int) error {
-			arrived := v.expect(1)
-			made, err := d.submit(ctx, 1, request)
-			if err != nil {
-				return err
-			}
-			ids = append(ids, made...)
-			return await(ctx, arrived, "a callback")
-		})
-		if err != nil {
-			return 0, err
+	if err := queue.QueuePause(ctx, callback.Queue, nil); err != nil {
+		return nil, fmt.Errorf("pause the queue: %w", err)
+	}
+	return func() (time.Time, error) {
+		var now time.Time
+		if err := d.pool.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&now); err != nil {
+			return now, err
 		}
-		delays, err := d.sinceCommit(ctx, ids, v.arrival)
-		return milliseconds(percentile(delays, 0.50)), err
-	})
+		if err := queue.QueueResume(ctx, callback.Queue, nil); err != nil {
+			return now, fmt.Errorf("resume the queue: %w", err)
+		}
+		return now, nil
+	}, nil
+}
+
+// replayed is the number of callbacks in a measurement of callbackRate.
+const replayed = 5000
+
+// callbackRate replays the callbacks of finished executions, so that only deliveries are measured.
+func (r *rig) callbackRate(ctx context.Context) ([]series, error) {
+	d, err := r.separateProcesses(ctx)
+	if err != nil {
+		return nil, err
+	}
+	receiver, err := newReceiver()
+	if err != nil {
+		return nil, err
+	}
+	defer receiver.close()
+	delivered := receiver.expect(replayed)
+	ids, err := d.submit(ctx, replayed, d.withCallback(receiver))
+	if err != nil {
+		return nil, err
+	}
+	if err := await(ctx, delivered, "the first deliveries"); err != nil {
+		return nil, err
+	}
+	s, err := alternate(r.Runs, r.posts(ctx).measure(sample.rate), func() (float64, error) { return d.replay(ctx, ids, receiver) })
 	return []series{s}, err
 }
 
-// sinceCommit returns, sorted, the delays between the commit of each execution's final state and the
-// time that at returns. If the server does not record commit times, it uses the start of the
-// transaction.
-func (d *deployment) sinceCommit(ctx context.Context, ids []string, at func(id string) time.Time) ([]time.Duration, error) {
-	var kept string
-	if err := d.pool.QueryRow(ctx, "SHOW track_commit_timestamp").Scan(&kept); err != nil {
-		return nil, err
-	}
-	committed := "finished_at"
-	if kept == "on" {
-		committed = "pg_xact_commit_timestamp(xmin)"
-	}
-	rows, err := d.pool.Query(ctx, "SELECT id::text, "+committed+" FROM component_executions WHERE workspace_id = $1 AND id = ANY($2::uuid[]) AND finished_at IS NOT NULL",
-		d.workspaceID, ids)
+func (d *deployment) replay(ctx context.Context, ids []string, receiver *receiver) (float64, error) {
+	// A delivery of the previous round that is not recorded yet would make a replay fail.
+	err := d.until(ctx, "deliveries to be recorded", "SELECT NOT EXISTS (SELECT FROM callbacks WHERE state IN ('PENDING', 'QUEUED'))")
 	if err != nil {
-		return nil, fmt.Errorf("read commit times: %w", err)
+		return 0, err
 	}
-	defer rows.Close()
-	delays := make([]time.Duration, 0, len(ids))
-	for rows.Next() {
-		var id string
-		var commit time.Time
-		if err := rows.Scan(&id, &commit); err != nil {
-			return nil, fmt.Errorf("read commit times: %w", err)
-		}
-		delays = append(delays, at(id).Sub(commit))
+	release, err := d.hold(ctx)
+	if err != nil {
+		return 0, err
 	}
-	slices.Sort(delays)
-	return delays, rows.Err()
+	const clients = 64
+	wires, err := dialAll(ctx, d.addr, clients)
+	if err != nil {
+		return 0, err
+	}
+	defer closeAll(wires)
+	delivered := receiver.expect(len(ids))
+	err = times(ctx, clients, len(ids), func(_ context.Context, client, index int) error {
+		target := "/v1/sdk/components/executions/" + ids[index] + "/replay-callback?force=true"
+		_, err := wires[client].do(d.call(http.MethodPost, target, "").request())
+		return err
+	})
+	if err != nil {
+		return 0, err
+	}
+	began, err := release()
+	if err != nil {
+		return 0, err
+	}
+	if err := await(ctx, delivered, "deliveries"); err != nil {
+		return 0, err
+	}
+	return float64(len(ids)) / receiver.lastAt().Sub(began).Seconds(), nil
+}
+
+func await(ctx context.Context, done <-chan struct{}, what string) error {
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-time.After(2 * time.Minute):
+		return fmt.Errorf("waited too long for %s", what)
+	}
 }

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"time"
 
@@ -26,8 +25,8 @@ import (
 // deployment is a running Weft with a key.
 type deployment struct {
 	api         *process
-	workers     []*process
-	addr        string // of the API
+	worker      *process // nil: the API works
+	addr        string   // of the API
 	env         []string
 	workspaceID uuid.UUID
 	signer      *client.Signer
@@ -37,16 +36,11 @@ type deployment struct {
 
 // singleProcess returns a Weft in a single process, started at the first call.
 func (r *rig) singleProcess(ctx context.Context) (*deployment, error) {
-	if r.one != nil {
+	if r.one != nil && r.one.worker == nil {
 		return r.one, nil
 	}
 	r.stopServices()
-	d, err := r.startSingleProcess(ctx, "one")
-	r.one = d
-	return d, err
-}
-
-func (r *rig) startSingleProcess(ctx context.Context, name string) (*deployment, error) {
+	const name = "one"
 	dsn, err := r.database(ctx, name)
 	if err != nil {
 		return nil, err
@@ -78,6 +72,7 @@ func (r *rig) startSingleProcess(ctx context.Context, name string) (*deployment,
 		d.stop()
 		return nil, err
 	}
+	r.one = d
 	return d, nil
 }
 
@@ -90,19 +85,22 @@ func (d *deployment) open(ctx context.Context, dsn string) (err error) {
 	return err
 }
 
-// separateProcesses returns a Weft with separate API and worker processes.
-func (r *rig) separateProcesses(ctx context.Context, workers, slots int) (*deployment, error) {
-	if r.one != nil {
-		r.stopServices()
+// separateProcesses starts a Weft with an API process and a worker process.
+func (r *rig) separateProcesses(ctx context.Context) (*deployment, error) {
+	r.stopServices()
+	d, err := r.startServer(ctx)
+	if err != nil {
+		return nil, err
 	}
-	if r.split == nil {
-		d, err := r.startServer(ctx)
-		if err != nil {
-			return nil, err
-		}
-		r.split = d
+	r.one = d
+	ops, err := freeAddr()
+	if err != nil {
+		return nil, err
 	}
-	return r.split, r.scale(ctx, r.split, workers, slots)
+	if d.worker, err = r.spawn("work", append([]string{"WEFT_OPS_ADDR=" + ops}, d.env...), asWeft, "work"); err != nil {
+		return nil, err
+	}
+	return d, d.worker.ready(ctx, "http://"+ops+"/readyz")
 }
 
 func (r *rig) startServer(ctx context.Context) (*deployment, error) {
@@ -173,36 +171,11 @@ func (d *deployment) prepare(ctx context.Context, dsn string) error {
 	return err
 }
 
-// scale replaces the worker processes.
-func (r *rig) scale(ctx context.Context, d *deployment, workers, slots int) error {
-	for _, p := range d.workers {
-		p.stop()
-	}
-	d.workers = nil
-	for range workers {
-		ops, err := freeAddr()
-		if err != nil {
-			return err
-		}
-		p, err := r.spawn("work", append([]string{"WEFT_OPS_ADDR=" + ops, "WEFT_WORKERS=" + strconv.Itoa(slots)}, d.env...), asWeft, "work")
-		if err != nil {
-			return err
-		}
-		d.workers = append(d.workers, p)
-		if err := p.ready(ctx, "http://"+ops+"/readyz"); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 func (d *deployment) stop() {
 	if d == nil {
 		return
 	}
-	for _, p := range d.workers {
-		p.stop()
-	}
+	d.worker.stop()
 	d.api.stop()
 	if d.pool != nil {
 		d.pool.Close()

@@ -11,7 +11,6 @@ import (
 // measurement is a measurement and the figures that it yields, in order.
 type measurement struct {
 	id      string // selects all of its figures
-	long    bool   // not measured by default
 	figures []Figure
 	measure func(*rig, context.Context) ([]series, error)
 }
@@ -21,18 +20,10 @@ func one(f Figure, measure func(*rig, context.Context) ([]series, error)) measur
 	return measurement{id: f.ID, figures: []Figure{f}, measure: measure}
 }
 
-// onRequest returns a measurement that --all and --only include.
-func onRequest(m measurement) measurement {
-	m.long = true
-	return m
-}
-
 // Baselines of several figures.
 const (
 	oneCommit = "one commit, p50"
 	twoAt64   = "two commits at 64"
-	sameEmpty = "the same with none"
-	oneWorker = "one worker process"
 )
 
 // measurements are done in this order, so that adjacent ones can share processes.
@@ -45,33 +36,15 @@ var measurements = []measurement{
 	one(Figure{"P6", "run of 3 components without effect, 1 client: p50", "ms", oneCommit, Lower, 22, 6}, rowLatency(noEffect)),
 	one(Figure{"P6b", "run of 3 API_CALLs, 1 client: p50", "ms", oneCommit, Lower, 65, 20}, rowLatency(apiCall)),
 	one(Figure{"P7", "FOR_EACH over 1,000 items, body without effect", "items/s", twoAt64, Higher, 1.5, 3}, loopRate(noEffect)),
-	onRequest(one(Figure{"P7b", "FOR_EACH over 10,000 items: time of each", "ms", "of each of 1,000", Lower, 1.2, 1.2}, onSingleProcess((*rig).loopGrowth))),
 	one(Figure{"P7c", "FOR_EACH over 1,000 items, body API_CALL", "items/s", twoAt64, Higher, 0.2, 0.5}, loopRate(apiCall)),
-	onRequest(one(Figure{"P9", "commit of the final state to the event, 1,000 streams open: p99", "ms", "", Lower, 50, 10}, onSingleProcess((*rig).eventDelay))),
 	one(Figure{"P10", "signed GET of an execution, 64 clients", "/s", "signed echo, no database", Higher, 0.3, 0.7}, onSingleProcess((*rig).readRate)),
 	one(Figure{"P15", "commits for each inline execution, 64 clients", "commits", "", Lower, 0.1, 0.1}, onSingleProcess((*rig).inlineCommits)),
-	onRequest(one(Figure{"P16", "result's commit to the callback at a receiver: p50", "ms", oneCommit, Lower, 20, 3}, onSingleProcess((*rig).callbackDelay))),
 	{id: "P17", measure: onSingleProcess((*rig).commitsOfOneClient), figures: []Figure{
 		{"P17a", "commits for each inline execution, 1 client", "commits", "", Lower, 1.1, 1.1},
 		{"P17b", "commits for each run of 3 components, 1 client", "commits", "", Lower, 8, 2.2},
 	}},
-	onRequest(measurement{id: "P11", measure: onSingleProcess((*rig).history), figures: []Figure{
-		{"P11a", "P1's rate with millions of finished executions", "/s", sameEmpty, Higher, 0.8, 0.95},
-		{"P11b", "P2's rate with millions of finished executions", "/s", sameEmpty, Higher, 0.8, 0.95},
-		{"P11c", "P10's rate with millions of finished executions", "/s", sameEmpty, Higher, 0.8, 0.95},
-	}}),
-	onRequest(one(Figure{"P4", "draining 20,000 queued executions, one worker process", "/s", "River draining no-op jobs", Higher, 0.05, 0.4}, (*rig).drainRate)),
 	one(Figure{"P5", "callbacks delivered, one worker process", "/s", "signed POSTs by Go's client", Higher, 0.15, 0.5}, (*rig).callbackRate),
-	onRequest(measurement{id: "P13", measure: (*rig).twoWorkers, figures: []Figure{
-		{"P13a", "two workers, CPU-bound (HASH of 64 KiB)", "/s", oneWorker, Higher, 0.95, 0.95},
-		{"P13b", "two workers, I/O-bound (API_CALL of 100 ms)", "/s", oneWorker, Higher, 1.6, 1.9},
-	}}),
 	one(Figure{"P8", "an idle stream: resident KiB", "KiB", "a stream of a plain handler", Lower, 1.5, 0.4}, (*rig).streamMemory),
-	{id: "P12", measure: (*rig).idle, figures: []Figure{
-		{"P12a", "weft dev idle: resident, without PostgreSQL", "MiB", "", Lower, 80, 40},
-		{"P12b", "weft dev idle: statements a minute", "/min", "", Lower, 1200, 400},
-		{"P12c", "weft dev: ready again after a restart, PostgreSQL included", "s", "", Lower, 3, 1},
-	}},
 }
 
 // Check returns an error if the options are invalid.
@@ -81,9 +54,6 @@ func (o Options) Check() error {
 	}
 	if o.Length <= 0 || o.Length > 20*time.Second {
 		return errors.New("--seconds must be above 0 and at most 20") // signed requests are reused for a second, and gated calls time out after 120 s
-	}
-	if o.Rows < 1000 {
-		return errors.New("--rows must be at least 1000")
 	}
 	if o.Against != "" && o.Against != againstRestate {
 		return fmt.Errorf("--against: unknown system %q; use %s", o.Against, againstRestate)
@@ -105,10 +75,7 @@ func (o Options) table() []measurement {
 }
 
 func (o Options) wants(m measurement) bool {
-	if len(o.Only) == 0 {
-		return o.All || !m.long
-	}
-	return slices.ContainsFunc(o.Only, m.has)
+	return len(o.Only) == 0 || slices.ContainsFunc(o.Only, m.has)
 }
 
 // has reports whether id is that of the measurement or of one of its figures.

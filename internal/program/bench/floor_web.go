@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"net/http"
 	"strings"
@@ -17,8 +16,6 @@ import (
 	"github.com/weft-automation/weft/internal/local/client"
 	"github.com/weft-automation/weft/internal/secret/signature"
 )
-
-var silent = slog.New(slog.DiscardHandler)
 
 // ServeFloor serves the floor of the HTTP figures until ctx is done: /echo verifies a signature and
 // responds, /stream is an event stream of a plain handler. place is ADDR/KEY, with the public key in

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
+	"net/http"
 )
 
 // step is the execution of a component, alone or in a workflow.
@@ -13,7 +15,29 @@ type step struct{ module, input, config string }
 func noEffect(*upstream) step { return step{"RANDOM_UUID", "{}", "{}"} }
 
 // apiCall returns a step that calls the upstream.
-func apiCall(u *upstream) step { return u.apiCall("/now") }
+func apiCall(u *upstream) step {
+	return step{"API_CALL", `{"headers":{}}`, `{"method":"GET","apiUrl":"http://` + u.addr + `/now"}`}
+}
+
+// newUpstream serves the service that API_CALL calls: it responds immediately.
+func newUpstream() (*upstream, error) {
+	u := &upstream{}
+	var err error
+	u.server, u.addr, err = serve(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, `{"ok":true}`) // fails only if the client has disconnected
+	}))
+	return u, err
+}
+
+// upstream is the running service that API_CALL calls.
+type upstream struct {
+	server *http.Server
+	addr   string
+}
+
+// direct returns a request to the upstream.
+func (u *upstream) direct() *call { return &call{method: http.MethodGet, target: "/now", host: u.addr} }
 
 // inline returns a request that executes a component and waits for its result.
 func (d *deployment) inline(s step) *call { return d.execute(s, `,"waitForMs":15000`) }
@@ -38,7 +62,7 @@ func onSingleProcess(measure func(r *rig, ctx context.Context, d *deployment) ([
 }
 
 func (r *rig) inlineLatency(ctx context.Context, d *deployment) ([]series, error) {
-	return r.compare(d, r.commits(ctx, 1, false), r.inlineLoad(ctx, d, 1, noEffect), sample.p50)
+	return r.compare(r.commits(ctx, 1, false), r.inlineLoad(ctx, d, 1, noEffect), sample.p50)
 }
 
 // apiCallLatency measures what Weft adds to a call: the time of the call's upstream is subtracted.
@@ -59,7 +83,7 @@ func (r *rig) apiCallLatency(ctx context.Context, d *deployment) ([]series, erro
 // inlineRate returns the measurement of how many inline executions 64 clients complete.
 func inlineRate(s func(*upstream) step) func(*rig, context.Context) ([]series, error) {
 	return onSingleProcess(func(r *rig, ctx context.Context, d *deployment) ([]series, error) {
-		return r.compare(d, r.commits(ctx, 64, true), r.inlineLoad(ctx, d, 64, s), sample.rate)
+		return r.compare(r.commits(ctx, 64, true), r.inlineLoad(ctx, d, 64, s), sample.rate)
 	})
 }
 
@@ -71,7 +95,7 @@ func (r *rig) inlineLoad(ctx context.Context, d *deployment, clients int, s func
 // disturb the next measurement. Their processor time counts, their time does not.
 func (r *rig) submitRate(ctx context.Context, d *deployment) ([]series, error) {
 	submit := r.repeatOne(ctx, 64, d.execute(noEffect(nil), ""), nil)
-	return r.compare(d, r.commits(ctx, 64, false), func() (sample, error) {
+	return r.compare(r.commits(ctx, 64, false), func() (sample, error) {
 		s, err := submit()
 		if err != nil {
 			return s, err
@@ -85,7 +109,7 @@ func (r *rig) readRate(ctx context.Context, d *deployment) ([]series, error) {
 	if err != nil {
 		return nil, err
 	}
-	return r.compare(d, r.echoes(ctx, 64), read, sample.rate)
+	return r.compare(r.echoes(ctx, 64), read, sample.rate)
 }
 
 // reading returns a load that reads executions one after the other, so that caching one row does

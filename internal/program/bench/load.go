@@ -21,11 +21,6 @@ func (s sample) rate() float64 { return float64(s.count) / s.elapsed.Seconds() }
 
 func (s sample) p50() float64 { return milliseconds(percentile(s.sorted, 0.50)) }
 
-func (s sample) p99() float64 { return milliseconds(percentile(s.sorted, 0.99)) }
-
-// each returns the average time of an operation in milliseconds.
-func (s sample) each() float64 { return milliseconds(s.elapsed) / float64(s.count) }
-
 func milliseconds(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
 // load is a run under load that can be repeated.
@@ -110,19 +105,8 @@ func alternate(runs int, floor, ours func() (float64, error)) (series, error) {
 	return s, nil
 }
 
-// compare measures a floor and a load of a deployment alternately. Its note is the processor time
-// that each operation of the load cost.
-func (r *rig) compare(d *deployment, floor, ours load, value func(sample) float64) ([]series, error) {
-	var total cost
-	count := 0
-	metered := load(func() (sample, error) {
-		before := r.spent(d)
-		s, err := ours()
-		total.add(before, r.spent(d))
-		count += s.count
-		return s, err
-	})
-	s, err := alternate(r.Runs, floor.measure(value), metered.measure(value))
-	s.note = total.each(count)
+// compare measures a value of a floor and of a load alternately.
+func (r *rig) compare(floor, ours load, value func(sample) float64) ([]series, error) {
+	s, err := alternate(r.Runs, floor.measure(value), ours.measure(value))
 	return []series{s}, err
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"runtime/pprof"
 	"strings"
 	"syscall"
 	"time"
@@ -27,9 +26,8 @@ func main() {
 
 // The first arguments of the processes that the benchmark starts from its own program.
 const (
-	asWeft     = "weft"     // weft, with its arguments
-	asFloor    = "floor"    // the server that Weft is compared with, at ADDR/KEY
-	asProfiled = "profiled" // another of these under the CPU profiler, after the FILE of the profile
+	asWeft  = "weft"  // weft, with its arguments
+	asFloor = "floor" // the server that Weft is compared with, at ADDR/KEY
 )
 
 // act does what the arguments say: it runs the benchmark, or is one of its processes.
@@ -42,24 +40,8 @@ func act(ctx context.Context, args []string) error {
 		return nil
 	case len(args) > 1 && args[0] == asFloor:
 		return ServeFloor(ctx, args[1])
-	case len(args) > 2 && args[0] == asProfiled:
-		return profiled(ctx, args[1], args[2:])
 	}
 	return measure(ctx, args)
-}
-
-// profiled runs other arguments and writes a CPU profile. The service has no endpoint for that.
-func profiled(ctx context.Context, path string, args []string) error {
-	file, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	if err := pprof.StartCPUProfile(file); err != nil {
-		return err
-	}
-	defer pprof.StopCPUProfile()
-	return act(ctx, args)
 }
 
 // measure runs the benchmark. It returns an error only if nothing could be measured, whatever the
@@ -71,21 +53,18 @@ func measure(ctx context.Context, args []string) error {
 	}
 	o := Options{Program: program, Out: os.Stdout, Progress: os.Stderr}
 	flags := flag.NewFlagSet("bench", flag.ExitOnError)
-	flags.BoolVar(&o.All, "all", false, "measure all figures, also those that take long")
-	only := flags.String("only", "", "figures to measure, such as `P1,P2`, instead of the default ones")
+	only := flags.String("only", "", "figures to measure, such as `P1,P2`, instead of all")
 	flags.StringVar(&o.Against, "against", "", "compare with `restate`, which npm installs, instead of measuring the figures")
 	flags.IntVar(&o.Runs, "runs", 3, "`number` of runs of floor and Weft each")
 	seconds := flags.Float64("seconds", 3, "length of a run under load")
 	flags.StringVar(&o.DatabaseURL, "database-url", "", "`URL` of a PostgreSQL in which databases may be created (default a private one)")
-	flags.IntVar(&o.Rows, "rows", 5_000_000, "finished executions in the database for P11")
-	flags.StringVar(&o.Profile, "profile", "", "`folder` for CPU profiles of the service's processes")
 	to := flags.String("json", "", "`file` for the versions, the settings and all runs")
 	_ = flags.Parse(args) // exits
 	if o.Length = time.Duration(*seconds * float64(time.Second)); *only != "" {
 		o.Only = strings.Split(*only, ",")
 	}
-	if flags.NArg() > 0 || o.All && *only != "" || o.Against != "" && (o.All || *only != "") {
-		return errors.New("use one of --all, --only and --against, and no arguments")
+	if flags.NArg() > 0 || o.Against != "" && *only != "" {
+		return errors.New("use --only or --against, and no arguments")
 	}
 	report, err := Run(ctx, o)
 	if err != nil || *to == "" {

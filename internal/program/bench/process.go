@@ -26,16 +26,11 @@ type process struct {
 
 // spawn starts this program as another process. Of Weft's settings, its environment contains only env.
 func (r *rig) spawn(name string, env []string, args ...string) (*process, error) {
-	command := []string{r.Program}
-	if r.Profile != "" {
-		// The path is the last argument, so the name distinguishes the processes.
-		command = append(command, asProfiled, filepath.Join(r.Profile, fmt.Sprintf("%s-%d.pprof", name, r.spawned)))
-	}
-	return r.start(name, "", env, append(command, args...)...)
+	return r.start(name, env, append([]string{r.Program}, args...)...)
 }
 
-// start starts a program in dir, or in this process's folder if dir is empty.
-func (r *rig) start(name, dir string, env []string, command ...string) (*process, error) {
+// start starts a program in the folder of the benchmark.
+func (r *rig) start(name string, env []string, command ...string) (*process, error) {
 	r.spawned++
 	p := &process{name: name, log: filepath.Join(r.dir, fmt.Sprintf("%s-%d.log", name, r.spawned)), done: make(chan struct{})}
 	out, err := os.Create(p.log)
@@ -44,9 +39,16 @@ func (r *rig) start(name, dir string, env []string, command ...string) (*process
 	}
 	defer out.Close()
 	p.cmd = exec.Command(command[0], command[1:]...)
-	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = dir, out, out
+	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = r.dir, out, out
 	p.cmd.Env = append(plainEnvironment(), env...)
-	return p, p.launch()
+	if err := p.cmd.Start(); err != nil {
+		return nil, err
+	}
+	go func() {
+		_ = p.cmd.Wait() // its log shows the reason
+		close(p.done)
+	}()
+	return p, nil
 }
 
 // plainEnvironment returns this process's environment without Weft's settings.

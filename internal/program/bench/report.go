@@ -21,43 +21,21 @@ type Report struct {
 	Go         string    `json:"go"`
 	PostgreSQL string    `json:"postgresql"`
 	OS         string    `json:"os"`
-	CPU        string    `json:"cpu"`
 	Cores      int       `json:"cores"`
-	LoadBefore string    `json:"loadAverageBefore"`
-	Settings   Settings  `json:"settings"`
-	Floors     []Floor   `json:"floors,omitempty"`
+	Only       []string  `json:"only,omitempty"`
+	Against    string    `json:"against,omitempty"`
+	Runs       int       `json:"runs"`
+	Seconds    float64   `json:"seconds"`
+	Private    bool      `json:"privateDatabase"`
 	Figures    []Result  `json:"figures"`
 	Noisy      bool      `json:"noisy"`
-}
-
-// Settings are the options that affect the measurements.
-type Settings struct {
-	All      bool     `json:"all,omitempty"`
-	Only     []string `json:"only,omitempty"`
-	Against  string   `json:"against,omitempty"`
-	Runs     int      `json:"runs"`
-	Seconds  float64  `json:"seconds"`
-	Rows     int      `json:"rows"`
-	Private  bool     `json:"privateDatabase"`
-	Profiled bool     `json:"profiled"`
-}
-
-// Floor is a rate that the machine reaches with a number of clients.
-type Floor struct {
-	Name    string  `json:"name"`
-	Clients int     `json:"clients"`
-	Rate    float64 `json:"rate"`
-	P50ms   float64 `json:"p50Ms"`
 }
 
 func newReport(o Options) Report {
 	r := Report{
 		StartedAt: time.Now().UTC(), Go: runtime.Version(), OS: runtime.GOOS + "/" + runtime.GOARCH,
-		CPU: cpuModel(), Cores: runtime.NumCPU(), LoadBefore: loadAverage(),
-		Settings: Settings{
-			All: o.All, Only: o.Only, Against: o.Against, Runs: o.Runs, Seconds: o.Length.Seconds(), Rows: o.Rows,
-			Private: o.DatabaseURL == "", Profiled: o.Profile != "",
-		},
+		Cores: runtime.NumCPU(),
+		Only:  o.Only, Against: o.Against, Runs: o.Runs, Seconds: o.Length.Seconds(), Private: o.DatabaseURL == "",
 	}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		r.Weft = info.Main.Version
@@ -88,12 +66,8 @@ func (r Report) WriteJSON(path string) error {
 
 // Print writes the report as text.
 func (r Report) Print(w io.Writer) {
-	fmt.Fprintf(w, "\nWeft %s, %s, PostgreSQL %s, %s, %d cores (%s), load before: %s\n",
-		r.Weft, r.Go, r.PostgreSQL, r.OS, r.Cores, r.CPU, r.LoadBefore)
-	fmt.Fprintf(w, "%d runs of %gs each, floor and Weft alternately\n", r.Settings.Runs, r.Settings.Seconds)
-	if len(r.Floors) > 0 {
-		r.printFloors(w)
-	}
+	fmt.Fprintf(w, "\nWeft %s, %s, PostgreSQL %s, %s, %d cores\n", r.Weft, r.Go, r.PostgreSQL, r.OS, r.Cores)
+	fmt.Fprintf(w, "%d runs of %gs each, floor and Weft alternately\n", r.Runs, r.Seconds)
 	fmt.Fprintln(w)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "FIGURE\tWHAT\tFLOOR\tOURS\tRATIO\tFIRST\tGOAL\tVERDICT")
@@ -102,20 +76,6 @@ func (r Report) Print(w io.Writer) {
 	}
 	t.Flush()
 	r.printNotes(w)
-}
-
-func (r Report) printFloors(w io.Writer) {
-	fmt.Fprintln(w)
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "FLOOR\tCLIENTS\tRATE\tP50")
-	for _, floor := range r.Floors {
-		p50 := ""
-		if floor.P50ms > 0 {
-			p50 = number(floor.P50ms) + " ms"
-		}
-		fmt.Fprintf(t, "%s\t%d\t%s/s\t%s\n", floor.Name, floor.Clients, number(floor.Rate), p50)
-	}
-	t.Flush()
 }
 
 func (r Report) printNotes(w io.Writer) {
@@ -176,25 +136,4 @@ func threeDigits(v float64) float64 {
 func firstLine(text string) string {
 	line, _, _ := strings.Cut(text, "\n")
 	return line
-}
-
-func cpuModel() string {
-	data, err := os.ReadFile("/proc/cpuinfo")
-	if err != nil {
-		return "unknown"
-	}
-	for line := range strings.Lines(string(data)) {
-		if name, value, ok := strings.Cut(line, ":"); ok && strings.TrimSpace(name) == "model name" {
-			return strings.TrimSpace(value)
-		}
-	}
-	return "unknown"
-}
-
-func loadAverage() string {
-	data, err := os.ReadFile("/proc/loadavg")
-	if err != nil {
-		return "unknown"
-	}
-	return strings.Join(strings.Fields(string(data))[:3], " ")
 }

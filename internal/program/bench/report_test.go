@@ -32,7 +32,7 @@ func TestVerdictFollowsTheBounds(t *testing.T) {
 }
 
 func TestFigureWithoutAFloorIsJudgedByItsValue(t *testing.T) {
-	r := Figure{ID: "P9", Unit: "ms", Better: Lower, First: 50, Goal: 10}.result(series{ours: []float64{30, 20, 40}})
+	r := Figure{ID: "P15", Unit: "commits", Better: Lower, First: 50, Goal: 10}.result(series{ours: []float64{30, 20, 40}})
 	if r.Value == nil || *r.Value != 30 || r.Verdict != MeetsFirst || r.Noisy {
 		t.Errorf("unexpected result %+v", r)
 	}
@@ -69,22 +69,21 @@ func TestNumbersHaveThreeDigitsAndNoExponent(t *testing.T) {
 }
 
 func TestTableContainsAllOfAFigure(t *testing.T) {
-	r := newReport(Options{Runs: 2, Length: time.Second, Rows: 1000})
+	r := newReport(Options{Runs: 2, Length: time.Second})
 	r.PostgreSQL = "15.1"
-	r.Floors = []Floor{{Name: "one commit", Clients: 64, Rate: 18837, P50ms: 3}}
 	r.Figures = []Result{
 		Figure{ID: "P1", Name: "inline, 1 client: p50", Unit: "ms", Floor: "one commit", Better: Lower, First: 18, Goal: 5}.
 			result(series{[]float64{0.3, 0.4}, []float64{1.2, 1.6}, "a note"}),
-		Figure{ID: "P12a", Name: "resident", Unit: "MiB", Better: Lower, First: 80, Goal: 40}.result(series{ours: []float64{50}}),
+		Figure{ID: "P15", Name: "commits", Unit: "commits", Better: Lower, First: 80, Goal: 40}.result(series{ours: []float64{50}}),
 		{Figure: Figure{ID: "P5"}, Error: "no receiver\nand more"},
 	}
 	r.finish(r.StartedAt.Add(time.Minute))
 	var out bytes.Buffer
 	r.Print(&out)
 	for _, want := range []string{
-		"PostgreSQL 15.1", "one commit 64 18837/s 3 ms",
+		"PostgreSQL 15.1",
 		"P1 inline, 1 client: p50 0.35 ms 1.4 ms 4 <= 18 <= 5 goal (noisy: floor spread 29 %)",
-		"P12a resident 50 MiB <= 80 MiB <= 40 MiB first",
+		"P15 commits 50 commits <= 80 commits <= 40 commits first",
 		"P5 not measured: no receiver",
 		"P1: a note", "too noisy to judge",
 	} {
@@ -95,7 +94,7 @@ func TestTableContainsAllOfAFigure(t *testing.T) {
 }
 
 func TestReportContainsItsRuns(t *testing.T) {
-	r := newReport(Options{Runs: 2, Length: time.Second, Rows: 1000})
+	r := newReport(Options{Runs: 2, Length: time.Second})
 	r.Figures = []Result{Figure{ID: "P1", Floor: "x", Better: Lower}.result(series{floor: []float64{1, 2}, ours: []float64{3, 4}})}
 	path := filepath.Join(t.TempDir(), "report.json")
 	if err := r.WriteJSON(path); err != nil {
@@ -115,7 +114,7 @@ func TestReportContainsItsRuns(t *testing.T) {
 }
 
 func TestInvalidOptionsAreRejected(t *testing.T) {
-	good := Options{Runs: 1, Length: time.Second, Rows: 1000}
+	good := Options{Runs: 1, Length: time.Second}
 	if err := good.Check(); err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +122,6 @@ func TestInvalidOptionsAreRejected(t *testing.T) {
 		"no runs":        func(o *Options) { o.Runs = 0 },
 		"no time":        func(o *Options) { o.Length = 0 },
 		"too long":       func(o *Options) { o.Length = time.Minute },
-		"few rows":       func(o *Options) { o.Rows = 10 },
 		"unknown figure": func(o *Options) { o.Only = []string{"P99"} },
 		"unknown system": func(o *Options) { o.Against = "cron" },
 		"a figure of Weft alone against another system": func(o *Options) { o.Against, o.Only = "restate", []string{"P1"} },
@@ -134,13 +132,13 @@ func TestInvalidOptionsAreRejected(t *testing.T) {
 			t.Errorf("%s: the options were accepted", name)
 		}
 	}
-	good.Only = []string{"P6", "P1", "P12b", "P17"}
+	good.Only = []string{"P6", "P1", "P17b", "P17"}
 	if err := good.Check(); err != nil {
 		t.Error(err)
 	}
 }
 
-func TestDefaultLeavesOutTheLongFigures(t *testing.T) {
+func TestOptionsSelectTheFigures(t *testing.T) {
 	selected := func(o Options) string {
 		var ids []string
 		for _, m := range o.table() {
@@ -157,9 +155,8 @@ func TestDefaultLeavesOutTheLongFigures(t *testing.T) {
 		options Options
 		want    string
 	}{
-		{Options{}, "P1 P10 P12a P12b P12c P15 P17a P17b P1b P2 P2b P3 P5 P6 P6b P7 P7c P8"},
-		{Options{All: true}, "P1 P10 P11a P11b P11c P12a P12b P12c P13a P13b P15 P16 P17a P17b P1b P2 P2b P3 P4 P5 P6 P6b P7 P7b P7c P8 P9"},
-		{Options{Only: []string{"P1", "P9", "P17b"}}, "P1 P17a P17b P9"},
+		{Options{}, "P1 P10 P15 P17a P17b P1b P2 P2b P3 P5 P6 P6b P7 P7c P8"},
+		{Options{Only: []string{"P1", "P8", "P17b"}}, "P1 P17a P17b P8"},
 		{Options{Against: "restate"}, "R1 R2"},
 	} {
 		if got := selected(c.options); got != c.want {
@@ -193,20 +190,17 @@ func TestContributingListsTheFigures(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	table := "| Figure | What | Divided by | Goal | |\n|---|---|---|---|---|\n"
+	table := "| Figure | What | Divided by | Goal |\n|---|---|---|---|\n"
 	for _, m := range measurements {
 		for _, f := range m.figures {
-			sign, unit, option := "&ge;", "", ""
+			sign, unit := "&ge;", ""
 			if f.Better == Lower {
 				sign = "&le;"
 			}
 			if f.Floor == "" {
 				unit = " " + f.Unit
 			}
-			if m.long {
-				option = "`--all`"
-			}
-			table += fmt.Sprintf("| %s | %s | %s | %s %s%s | %s |\n", f.ID, f.Name, f.Floor, sign, number(f.Goal), unit, option)
+			table += fmt.Sprintf("| %s | %s | %s | %s %s%s |\n", f.ID, f.Name, f.Floor, sign, number(f.Goal), unit)
 		}
 	}
 	if !strings.Contains(string(guide), table) {
@@ -216,7 +210,7 @@ func TestContributingListsTheFigures(t *testing.T) {
 
 func TestComparisonSaysWhatIsNotInstalled(t *testing.T) {
 	t.Setenv("PATH", "")
-	if _, err := new(rig).startRestate(t.Context()); err == nil || !strings.Contains(err.Error(), "needs Node.js 20 or later with npm") {
+	if _, err := new(rig).startRestate(t.Context()); err == nil || !strings.Contains(err.Error(), "build the service of Restate") {
 		t.Errorf("unexpected error %v", err)
 	}
 }

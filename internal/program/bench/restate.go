@@ -34,43 +34,41 @@ func onRestate(clients int, value func(sample) float64) func(*rig, context.Conte
 			return nil, err
 		}
 		defer theirs.stop()
-		return r.compare(d, r.repeatOne(ctx, clients, theirs.call(), theirs.check), r.inlineLoad(ctx, d, clients, noEffect), value)
+		return r.compare(r.repeatOne(ctx, clients, theirs.call(), theirs.check), r.inlineLoad(ctx, d, clients, noEffect), value)
 	})
 }
 
 //go:embed restate/package.json restate/package-lock.json
 var restatePackages embed.FS
 
-//go:embed restate/service.mjs
-var restateService string
+// restateService is the module of Restate's handler, in the repository.
+const restateService = "internal/tools/restate"
 
 // restateVersion is that of the server in package.json.
 const restateVersion = "1.7.12"
 
-// installRestate returns the folder of Restate's npm packages, which npm fills on the first call, and
-// the path of the server in it.
-func (r *rig) installRestate(ctx context.Context) (dir, server string, err error) {
+// installRestate returns the path of Restate's server, which npm installs on the first call.
+func (r *rig) installRestate(ctx context.Context) (server string, err error) {
 	packages, err := fs.Sub(restatePackages, "restate")
 	if err != nil {
-		return "", "", err
+		return "", err
 	}
 	edition := sidecar.Edition{Title: "Restate", Version: restateVersion, Folder: "restate-" + restateVersion, Lock: packages}
 	arch := map[string]string{"amd64": "x64"}[runtime.GOARCH]
 	if arch == "" {
 		arch = runtime.GOARCH
 	}
-	dir = edition.Root(sidecar.Cache())
-	server = filepath.Join(dir, "node_modules", "@restatedev", "restate-server-"+runtime.GOOS+"-"+arch, "bin", "restate-server")
+	server = filepath.Join(edition.Root(sidecar.Cache()), "node_modules", "@restatedev", "restate-server-"+runtime.GOOS+"-"+arch, "bin", "restate-server")
 	if _, err := os.Stat(server); err == nil {
-		return dir, server, nil
+		return server, nil
 	}
 	if err := edition.Fetch(ctx, sidecar.Cache(), slog.New(slog.NewTextHandler(r.Progress, nil))); err != nil {
-		return "", "", fmt.Errorf("install Restate's npm packages: %w", err)
+		return "", fmt.Errorf("install Restate's npm packages: %w", err)
 	}
 	if _, err := os.Stat(server); err != nil {
-		return "", "", fmt.Errorf("npm has no Restate server for this machine (%s, %s)", runtime.GOOS, runtime.GOARCH)
+		return "", fmt.Errorf("npm has no Restate server for this machine (%s, %s)", runtime.GOOS, runtime.GOARCH)
 	}
-	return dir, server, nil
+	return server, nil
 }
 
 // restate is a running Restate with its service.
@@ -82,11 +80,11 @@ type restate struct {
 // startRestate starts Restate with its default settings, but without telemetry, and registers the
 // service. No setting keeps Restate from asking GitHub for its latest release when it starts.
 func (r *rig) startRestate(ctx context.Context) (_ *restate, err error) {
-	node, err := exec.LookPath("node")
-	if err != nil {
-		return nil, errors.New("--against restate needs Node.js 20 or later with npm, which is not installed")
+	handler := filepath.Join(r.dir, "restate-service")
+	if out, err := exec.CommandContext(ctx, "go", "build", "-C", restateService, "-buildvcs=false", "-o", handler).CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("build the service of Restate, in the folder of the repository: %w: %s", err, out)
 	}
-	dir, server, err := r.installRestate(ctx)
+	server, err := r.installRestate(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -103,12 +101,11 @@ func (r *rig) startRestate(ctx context.Context) (_ *restate, err error) {
 			t.stop()
 		}
 	}()
-	// Node.js finds the packages from its working folder.
-	t.service, err = r.start("restate-service", dir, []string{"PORT=" + port(service), "NODE_ENV=production", "RESTATE_LOGGING=WARN"}, node, "--input-type=module", "--eval", restateService)
+	t.service, err = r.start("restate-service", nil, handler, service)
 	if err != nil {
 		return nil, err
 	}
-	t.server, err = r.start("restate", r.dir, []string{
+	t.server, err = r.start("restate", []string{
 		"RESTATE_DISABLE_TELEMETRY=true", "RESTATE_LOG_FILTER=warn", "RESTATE_NODE_NAME=bench",
 		"RESTATE_BASE_DIR=" + filepath.Join(r.dir, fmt.Sprintf("restate-%d", r.spawned)),
 		"RESTATE_LISTEN_MODE=tcp", "RESTATE_BIND_IP=127.0.0.1", "RESTATE_ADVERTISED_HOST=127.0.0.1",

@@ -29,8 +29,7 @@ type rig struct {
 	upstream *upstream
 	floorDB  *pgxpool.Pool
 	floorWeb *floorServer
-	one      *deployment // API and workers in one process
-	split    *deployment // separate API and worker processes
+	one      *deployment // the running one
 }
 
 func newRig(ctx context.Context, o Options) (_ *rig, err error) {
@@ -40,11 +39,6 @@ func newRig(ctx context.Context, o Options) (_ *rig, err error) {
 			r.close()
 		}
 	}()
-	if o.Profile != "" {
-		if err := os.MkdirAll(o.Profile, 0o755); err != nil {
-			return nil, err
-		}
-	}
 	// The server's user must be able to enter the folder.
 	if r.dir, err = os.MkdirTemp("", "weft-bench-"); err != nil {
 		return nil, err
@@ -71,13 +65,10 @@ func newRig(ctx context.Context, o Options) (_ *rig, err error) {
 	return r, nil
 }
 
-// startPostgreSQL starts a private server with the settings of weft dev. The server also records
-// commit times, which P9 and P16 use.
+// startPostgreSQL starts a private server with the settings of weft dev.
 func (r *rig) startPostgreSQL(ctx context.Context) (err error) {
 	r.logf("starting a private PostgreSQL in %s", r.dir)
-	r.server, err = devdb.Start(ctx, devdb.Config{
-		Dir: filepath.Join(r.dir, "postgres"), Settings: map[string]string{"track_commit_timestamp": "on"},
-	})
+	r.server, err = devdb.Start(ctx, devdb.Config{Dir: filepath.Join(r.dir, "postgres")})
 	if err != nil {
 		return fmt.Errorf("start the private PostgreSQL: %w", err)
 	}
@@ -116,8 +107,7 @@ func (r *rig) database(ctx context.Context, purpose string) (string, error) {
 // stopServices stops all processes of Weft, for figures that need an otherwise idle machine.
 func (r *rig) stopServices() {
 	r.one.stop()
-	r.split.stop()
-	r.one, r.split = nil, nil
+	r.one = nil
 }
 
 func (r *rig) close() {

@@ -62,7 +62,7 @@ func rowLatency(s func(*upstream) step) func(*rig, context.Context) ([]series, e
 		if err != nil {
 			return nil, err
 		}
-		return r.compare(d, r.commits(ctx, 1, false), run, sample.p50)
+		return r.compare(r.commits(ctx, 1, false), run, sample.p50)
 	})
 }
 
@@ -73,21 +73,8 @@ func loopRate(s func(*upstream) step) func(*rig, context.Context) ([]series, err
 		if err != nil {
 			return nil, err
 		}
-		return r.compare(d, r.commits(ctx, 64, true), run, sample.rate)
+		return r.compare(r.commits(ctx, 64, true), run, sample.rate)
 	})
-}
-
-// loopGrowth compares the time of each item of a long loop with that of a short one.
-func (r *rig) loopGrowth(ctx context.Context, d *deployment) ([]series, error) {
-	short, err := d.loop(ctx, forEach(noEffect(nil)), 1000)
-	if err != nil {
-		return nil, err
-	}
-	long, err := d.loop(ctx, forEach(noEffect(nil)), 10_000)
-	if err != nil {
-		return nil, err
-	}
-	return r.compare(d, short, long, sample.each)
 }
 
 // loop saves a workflow and returns a load: one run of it over items. The load uses the times that

@@ -4,8 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"strconv"
-	"sync"
+	"syscall"
 	"time"
 
 	"github.com/weft-automation/weft/internal/local/client"
@@ -53,7 +52,13 @@ func (r *rig) streamMemory(ctx context.Context) ([]series, error) {
 }
 
 // streams returns how many streams are opened: as many as one process can open, at most 10,000.
-func streams() int { return min(10_000, openFiles()-500) }
+func streams() int {
+	var files syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files); err != nil {
+		return 1000
+	}
+	return int(min(10_000, files.Max-500)) // the Go runtime raises the soft limit to the hard limit
+}
 
 func (r *rig) floorStreams(ctx context.Context) (float64, error) {
 	f, err := r.startFloor(ctx)
@@ -107,90 +112,4 @@ func settledMemory(ctx context.Context, p *process) (float64, error) {
 	}
 	status, err := p.status()
 	return float64(status.VmRSS), err
-}
-
-// eventDelay measures executions that finish one by one while 1,000 other streams are open.
-func (r *rig) eventDelay(ctx context.Context, d *deployment) ([]series, error) {
-	run, samples := 0, 0
-	s, err := alternate(r.Runs, r.commits(ctx, 1, false).measure(sample.p99), func() (float64, error) {
-		run++
-		delays, err := r.eventDelays(ctx, d, strconv.Itoa(run))
-		samples += len(delays)
-		return milliseconds(percentile(delays, 0.99)), err
-	})
-	if err != nil {
-		return nil, err
-	}
-	// The latency of single commits on the same machine puts the p99 into perspective.
-	s.note = fmt.Sprintf("%d events; p99 of one commit in the same minutes: %s ms", samples, number(median(s.floor)))
-	return []series{{ours: s.ours, note: s.note}}, nil
-}
-
-func (r *rig) eventDelays(ctx context.Context, d *deployment, run string) ([]time.Duration, error) {
-	const held, open = 20, 1000
-	u := r.upstream
-	ids, err := d.submit(ctx, held, d.gated(u, "held-"+run))
-	if err != nil {
-		return nil, err
-	}
-	wires, err := idleStreams(ctx, open, func(index int) *call { return d.stream(ids[index%held]) })
-	defer closeAll(wires)
-	defer u.open("held-" + run)
-	if err != nil {
-		return nil, err
-	}
-	var mu sync.Mutex
-	arrived := map[string]time.Time{}
-	const clients = 4
-	counts := make([]int, clients)
-	_, err = closedLoop(ctx, clients, r.Length, func(ctx context.Context, client int) error {
-		counts[client]++
-		key := fmt.Sprintf("%s-%d-%d", run, client, counts[client])
-		made, err := d.submit(ctx, 1, d.gated(u, key))
-		if err != nil {
-			return err
-		}
-		at, err := d.follow(ctx, made[0], func() { u.open(key) })
-		mu.Lock()
-		defer mu.Unlock()
-		arrived[made[0]] = at
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	followed := make([]string, 0, len(arrived))
-	for id := range arrived {
-		followed = append(followed, id)
-	}
-	return d.sinceCommit(ctx, followed, func(id string) time.Time { return arrived[id] })
-}
-
-// gated returns a request for an execution that completes once the gate is opened.
-func (d *deployment) gated(u *upstream, key string) *call {
-	return d.execute(u.apiCall("/gate/"+key), "")
-}
-
-// follow reads a stream to its final event and returns the time at which that event arrived. It
-// calls begun after the first event.
-func (d *deployment) follow(ctx context.Context, id string, begun func()) (time.Time, error) {
-	w, in, err := openStream(ctx, d.stream(id))
-	if err != nil {
-		return time.Time{}, err
-	}
-	defer w.conn.Close()
-	first := true
-	for event, err := range client.ReadEvents(in) {
-		if err != nil {
-			return time.Time{}, err
-		}
-		if event.Name == "" { // decisions 4.5: only the final event has no name
-			return time.Now(), nil
-		}
-		if first {
-			first = false
-			begun()
-		}
-	}
-	return time.Time{}, io.ErrUnexpectedEOF
 }

@@ -2,14 +2,12 @@ package cli
 
 import (
 	"encoding/json"
-	"fmt"
 	"io"
 	"net/http"
 	"net/url"
 	"strings"
 
 	"github.com/weft-automation/weft/gen/api"
-	"github.com/weft-automation/weft/internal/kit/strictjson"
 	"github.com/weft-automation/weft/internal/program/app"
 )
 
@@ -20,14 +18,7 @@ const workspacePath = "/v1/sdk/workspace"
 type versionCommand struct{}
 
 func (c *versionCommand) Run(s *session) error {
-	raw, err := strictjson.Encode(map[string]string{"version": app.Version})
-	if err != nil {
-		return err
-	}
-	return s.print(raw, func(out io.Writer) error {
-		_, err := fmt.Fprintln(out, app.Version)
-		return err
-	})
+	return s.printText(app.Version, map[string]string{"version": app.Version})
 }
 
 // whoamiCommand prints the workspace and the key of the credentials.
@@ -42,10 +33,7 @@ type creditsCommand struct{ target }
 
 func (c *creditsCommand) Run(s *session) error {
 	raw, err := c.ask(s, http.MethodGet, workspacePath)
-	if err != nil {
-		return err
-	}
-	return s.printRecord(at(raw, "credits"), "Available=availableCredits", "Of the plan=planCredits", "Paid=paidCredits", "Reserved=reservedCredits",
+	return s.printAnswer(at(raw, "credits"), err, "Available=availableCredits", "Of the plan=planCredits", "Paid=paidCredits", "Reserved=reservedCredits",
 		"Used this month=usedThisMonth", "Plan=plan", "Per month=monthlyCredits", "Next reset=nextResetAt")
 }
 
@@ -54,22 +42,14 @@ type usageCommand struct{ target }
 
 func (c *usageCommand) Run(s *session) error {
 	var workspace api.KeyWorkspace
-	weft, err := c.caller(s)
-	if err != nil {
-		return err
-	}
-	if _, err := weft.exchange(s, http.MethodGet, workspacePath, nil, nil, &workspace); err != nil {
+	if _, err := c.exchange(s, http.MethodGet, workspacePath, nil, nil, &workspace); err != nil {
 		return err
 	}
 	used := workspace.Credits
-	raw, err := strictjson.Encode(map[string]any{
+	return s.printValue(map[string]any{
 		"monthStartsAt": used.MonthStartsAt, "usedThisMonth": used.UsedThisMonth, "usageLimit": used.UsageLimit,
 		"storedBytes": used.StoredBytes, "storageLimit": used.StorageLimit,
-	})
-	if err != nil {
-		return err
-	}
-	return s.printRecord(raw, "Month starts=monthStartsAt", "Credits used=usedThisMonth", "Usage limit=usageLimit", "Stored bytes=storedBytes", "Storage limit=storageLimit")
+	}, "Month starts=monthStartsAt", "Credits used=usedThisMonth", "Usage limit=usageLimit", "Stored bytes=storedBytes", "Storage limit=storageLimit")
 }
 
 // limitsCommand prints the rate limits, and what is left of each.

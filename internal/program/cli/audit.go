@@ -45,7 +45,9 @@ func (c *auditCommand) Run(s *session) error {
 			return err
 		}
 	}
+	auditing := s.wait("Auditing the credits")
 	broken, workspaces, incomplete := billing.Audit(s.ctx, pool, of)
+	auditing.end()
 	wrongRows := make([]wrongRow, len(broken))
 	for i, drift := range broken {
 		wrongRows[i] = wrongRow{drift.WorkspaceID, drift.Row, drift.Problem}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"net/http"
 	"os"
 	"strings"
@@ -17,7 +18,6 @@ import (
 	"github.com/weft-automation/weft/internal/kit/envref"
 	"github.com/weft-automation/weft/internal/kit/status"
 	"github.com/weft-automation/weft/internal/kit/strictjson"
-	"github.com/weft-automation/weft/internal/local/client"
 	"github.com/weft-automation/weft/internal/secret/signature"
 )
 
@@ -61,7 +61,6 @@ func (c *callCommand) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	credentials := weft.credentials
 	if len(c.Fields) > 0 {
 		if err := c.fill(s, weft, &request); err != nil {
 			return err
@@ -75,14 +74,16 @@ func (c *callCommand) Run(s *session) error {
 			printable(places[0]))
 	}
 	start := time.Now()
+	waiting := s.wait("Waiting for %s", request.Module)
 	record, raw, err := weft.Execute(s.ctx, request, header)
+	waiting.end()
 	if err != nil {
-		return c.suggest(s.explain(err, credentials))
+		return c.suggest(s.explain(err, weft.credentials))
 	}
 	s.note("%s  %s  %s", record.ID, record.Module, record.Status)
 	if c.Stream && !record.Status.Terminal() {
-		if record, raw, err = follow(s, weft.Client, record.ID); err != nil {
-			return s.explain(err, credentials)
+		if record, raw, err = follow(s, weft, record.ID); err != nil {
+			return err
 		}
 	}
 	return finish(s, record, raw, time.Since(start))
@@ -197,34 +198,20 @@ func readObject(flag, text string, stdin io.Reader) (json.RawMessage, error) {
 }
 
 // follow prints each change until the execution is final, and returns its record.
-func follow(s *session, weft *client.Client, executionID uuid.UUID) (api.ComponentExecution, json.RawMessage, error) {
+func follow(s *session, weft caller, executionID uuid.UUID) (record api.ComponentExecution, raw json.RawMessage, err error) {
+	waiting := s.wait("Waiting for execution %s", executionID)
+	defer waiting.end()
 	last := status.ExecutionCreated
-	for broken := 0; ; broken++ {
-		var failure error
-		for event, err := range weft.Stream(s.ctx, executionID) {
-			if failure = err; err != nil {
-				break
-			}
-			broken = 0
-			if event.Status != last {
-				last = event.Status
-				s.note("%s  %s  %s", executionID, event.Module, event.Status)
-			}
+	err = followStream(s, func() iter.Seq2[api.ComponentExecutionEvent, error] { return weft.Stream(s.ctx, executionID) }, func(event api.ComponentExecutionEvent) {
+		if event.Status != last {
+			last = event.Status
+			s.note("%s  %s  %s", executionID, event.Module, event.Status)
 		}
-		_, refused := errors.AsType[*client.Problem](failure)
-		if failure == nil {
-			return weft.Get(s.ctx, executionID)
-		}
-		if s.ctx.Err() != nil || refused || broken == maxReconnects {
-			return api.ComponentExecution{}, nil, failure
-		}
-		s.note("the stream broke off (%v); reconnecting", failure)
-		select {
-		case <-time.After(time.Second):
-		case <-s.ctx.Done():
-			return api.ComponentExecution{}, nil, s.ctx.Err()
-		}
+	})
+	if err == nil {
+		record, raw, err = weft.Get(s.ctx, executionID)
 	}
+	return record, raw, s.explain(err, weft.credentials)
 }
 
 // networkHint is the hint for rejected addresses.

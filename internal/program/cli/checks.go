@@ -272,18 +272,18 @@ func isWeft(ctx context.Context, address string) bool {
 	return json.NewDecoder(io.LimitReader(answer.Body, 4<<10)).Decode(&alive) == nil && alive.Status.Valid()
 }
 
-func (d *doctorCommand) checkService(ctx context.Context, _ *session) []finding {
-	answer, err := d.get(ctx, "/readyz")
+func (d *doctorCommand) checkService(ctx context.Context, s *session) []finding {
+	answer, err := d.get(ctx, s, "/readyz")
 	if err != nil {
-		return []finding{{silent, "nothing answers at " + d.baseURL(), "start the service: " + d.cure("weft dev", "weft serve and weft work")}}
+		return []finding{{silent, "nothing answers at " + d.baseURL(s), "start the service: " + d.cure("weft dev", "weft serve and weft work")}}
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode == http.StatusOK {
-		return []finding{{fine, "ready at " + d.baseURL(), ""}}
+		return []finding{{fine, "ready at " + d.baseURL(s), ""}}
 	}
 	var problem api.Problem
 	_ = json.NewDecoder(io.LimitReader(answer.Body, 64<<10)).Decode(&problem) // for other services only the status is known
-	text := fmt.Sprintf("%s answers /readyz with %d", d.baseURL(), answer.StatusCode)
+	text := fmt.Sprintf("%s answers /readyz with %d", d.baseURL(s), answer.StatusCode)
 	if len(problem.Errors) == 0 {
 		return []finding{{wrong, strings.TrimSuffix(text+": "+problem.Detail, ": "), "see the log of the service"}}
 	}
@@ -306,8 +306,8 @@ var cureOfReadiness = map[string]string{
 
 // checkClock compares this clock with the service's in whole seconds, as the service does with
 // timestamps.
-func (d *doctorCommand) checkClock(ctx context.Context, _ *session) []finding {
-	answer, err := d.get(ctx, "/healthz")
+func (d *doctorCommand) checkClock(ctx context.Context, s *session) []finding {
+	answer, err := d.get(ctx, s, "/healthz")
 	if err != nil {
 		return []finding{{doubt, "not compared: the service does not answer", ""}}
 	}
@@ -327,18 +327,22 @@ func (d *doctorCommand) checkClock(ctx context.Context, _ *session) []finding {
 	return []finding{{fine, "the clock agrees with the clock of the service", ""}}
 }
 
-func (d *doctorCommand) checkCredentials(ctx context.Context, _ *session) []finding {
-	if _, err := os.Stat(d.Credentials); errors.Is(err, fs.ErrNotExist) {
-		cure := d.cure("weft dev writes the file; to use another file, set --credentials", "for calls from here: weft keys create --workspace NAME --out "+d.Credentials+"; to use another file, set --credentials")
-		return []finding{{doubt, "there is no credentials file " + d.Credentials, cure}}
+func (d *doctorCommand) checkCredentials(ctx context.Context, s *session) []finding {
+	file, err := d.file(s)
+	if err != nil {
+		return []finding{{doubt, err.Error(), ""}}
 	}
-	credentials, signer, err := d.signer()
+	if _, err := os.Stat(file); errors.Is(err, fs.ErrNotExist) {
+		cure := d.cure("weft dev writes the file; to use another file, set --credentials", "for calls from here: weft keys create --workspace NAME --out "+file+"; to use another file, set --credentials")
+		return []finding{{doubt, "there is no credentials file " + file, cure}}
+	}
+	credentials, signer, err := d.signer(s)
 	if err != nil {
 		return []finding{{doubt, err.Error(), ""}}
 	}
 	var all []finding
-	if readableByOthers(d.Credentials) {
-		all = append(all, finding{wrong, d.Credentials + " can be read by other users", "chmod 600 " + d.Credentials})
+	if readableByOthers(file) {
+		all = append(all, finding{wrong, file + " can be read by other users", "chmod 600 " + file})
 	}
 	weft, err := client.New(credentials.BaseURL, signer, nil)
 	if err != nil {

@@ -49,6 +49,8 @@ type commands struct {
 	Schedules schedulesCommand `cmd:"" help:"Manage schedules, which start runs of workflows at set times."`
 	Hooks     hooksCommand     `cmd:"" help:"Manage hooks, which start runs of workflows when other services send deliveries."`
 
+	Open    openCommand    `cmd:"" help:"Open the page of the workspace in the browser."`
+	Profile profileCommand `cmd:"" help:"Manage profiles, which are named credentials."`
 	Whoami  whoamiCommand  `cmd:"" help:"Print the workspace and the key of your credentials."`
 	Credits creditsCommand `cmd:"" help:"Print the credits of the workspace."`
 	Usage   usageCommand   `cmd:"" help:"Print the credits and the storage that the workspace uses."`
@@ -106,10 +108,8 @@ func (s *session) getenv(name string) string {
 // dataDir returns the default data folder of weft dev.
 func (s *session) dataDir() string { return cmp.Or(s.getenv("WEFT_DATA_DIR"), ".weft") }
 
-// credentialsFile returns the default credentials file of commands that call Weft.
-func (s *session) credentialsFile() string {
-	return cmp.Or(s.getenv("WEFT_CREDENTIALS"), filepath.Join(s.dataDir(), "credentials.json"))
-}
+// devCredentials returns the credentials file of weft dev.
+func (s *session) devCredentials() string { return filepath.Join(s.dataDir(), app.CredentialsFile) }
 
 // note prints a message that is not part of the result, unless --quiet is set.
 func (s *session) note(format string, args ...any) {
@@ -259,7 +259,7 @@ func newParser(s *session, all *commands) (*kong.Kong, error) {
 		kong.TypeMapper(reflect.TypeFor[time.Duration](), kong.MapperFunc(readDuration)),
 		kong.Vars{
 			"data_dir":     s.dataDir(),
-			"credentials":  s.credentialsFile(),
+			"credentials":  s.devCredentials(),
 			"base_url":     s.getenv("WEFT_BASE_URL"),
 			"database_url": s.getenv("DATABASE_URL"),
 			"addr":         addr,

@@ -77,7 +77,7 @@ func TestAComponentIsDescribed(t *testing.T) {
 func TestComponentsOfThisProgramNeedNoService(t *testing.T) {
 	nowhere := []string{"WEFT_CREDENTIALS=/nowhere.json"}
 	for _, args := range [][]string{{"components"}, {"components", "HASH"}} {
-		run(t, nowhere, "", args...).check(t, 3, "", "start `weft dev` here, or set --credentials; use --offline")
+		run(t, nowhere, "", args...).check(t, 3, "", "start `weft dev` here, or set --credentials or --profile; use --offline")
 	}
 	run(t, nowhere, "", "components", "--offline").check(t, 0, "UTILITY", "")
 	run(t, nowhere, "", "components", "--offline", "HASH").check(t, 0, "weft call HASH ", "")

@@ -15,7 +15,6 @@ import (
 
 	"github.com/weft-automation/weft/conformance"
 	"github.com/weft-automation/weft/conformance/probe"
-	"github.com/weft-automation/weft/internal/kit/strictjson"
 	"github.com/weft-automation/weft/internal/local/client"
 	"github.com/weft-automation/weft/internal/program/app"
 	"github.com/weft-automation/weft/internal/program/conformseed"
@@ -92,13 +91,17 @@ func (c *conformCommand) Run(s *session) error {
 	s.note("Running %s against %s, several at the same time. All cases together take a minute or two.", counted(len(cases), "1 case", "%d cases"), target.BaseURL)
 	var results []conformance.Result
 	began := time.Now()
+	testing := s.wait("Testing")
+	defer testing.end()
 	conformance.RunAll(s.ctx, target, cases, func(r conformance.Result) {
 		results = append(results, r)
+		testing.show(fmt.Sprintf("%d of %d cases done", len(results), len(cases)))
 		if r.Err != nil {
 			s.note("failed: %s (%s)", r.Case.Name, r.Case.Part)
 		}
 	})
 	conformance.Again(s.ctx, target, results)
+	testing.end()
 	ended := end(s, target)
 	report := conformance.NewReport(options, results)
 	if err := c.print(s, report); err != nil {
@@ -139,11 +142,7 @@ func (c *conformCommand) print(s *session, report conformance.Report) error {
 			all[i].Reasons = append(all[i].Reasons, why.Case+": "+why.Text)
 		}
 	}
-	raw, err := strictjson.Encode(all)
-	if err != nil {
-		return err
-	}
-	return s.print(raw, func(out io.Writer) error { return report.WriteTable(out, c.Parts) })
+	return s.printAs(all, func(out io.Writer) error { return report.WriteTable(out, c.Parts) })
 }
 
 // end removes what the cases created, even after an interruption.
@@ -206,7 +205,7 @@ func (c *conformCommand) newTarget(s *session) (target *probe.Target, done func(
 	if err != nil {
 		return nil, done, err
 	}
-	known, _, err := c.signer() // its error says what to do
+	known, _, err := c.signer(s) // its error says what to do
 	if err != nil {
 		return nil, done, err
 	}
@@ -217,7 +216,11 @@ func (c *conformCommand) newTarget(s *session) (target *probe.Target, done func(
 	if base.Path != "" { // some cases write raw request lines, which a proxy must not change
 		return nil, done, fmt.Errorf("the base URL %q must end after the host: conform tests a service without a proxy that removes a path", known.BaseURL)
 	}
-	own, err := probe.ReadCredentials(c.Credentials)
+	file, err := c.file(s)
+	if err != nil {
+		return nil, done, err
+	}
+	own, err := probe.ReadCredentials(file)
 	if err != nil {
 		return nil, done, err
 	}
@@ -317,7 +320,7 @@ func (c *conformCommand) mustSucceed(t *probe.Trial, request probe.Request) prob
 	case answer.Status == http.StatusNotFound:
 		cure = "\nNothing of the contract is there"
 	}
-	t.Fatalf("the credentials %s are answered %d at %s: %s%s", c.Credentials, answer.Status, base, printable(problem.Detail), cure)
+	t.Fatalf("the credentials are answered %d at %s: %s%s", answer.Status, base, printable(problem.Detail), cure)
 	return answer
 }
 

@@ -6,8 +6,6 @@ import (
 	"io"
 	"net/http"
 	"time"
-
-	"github.com/weft-automation/weft/internal/kit/strictjson"
 )
 
 // doctorCommand checks the setup of the user who runs it. It changes nothing and starts nothing.
@@ -90,18 +88,14 @@ func (d *doctorCommand) Run(s *session) error {
 		}
 		cancel()
 	}
-	raw, err := strictjson.Encode(all)
-	if err != nil {
-		return err
-	}
-	if err := s.print(raw, func(out io.Writer) error { return drawFindings(out, all) }); err != nil {
+	if err := s.printAs(all, func(out io.Writer) error { return drawFindings(out, all) }); err != nil {
 		return err
 	}
 	switch {
 	case bad > 0:
 		return fmt.Errorf("%d of these must be fixed", bad)
 	case unanswered:
-		return coded{fmt.Errorf("nothing answers at %s", d.baseURL()), exitUnreachable}
+		return coded{fmt.Errorf("nothing answers at %s", d.baseURL(s)), exitUnreachable}
 	}
 	return nil
 }
@@ -120,8 +114,8 @@ func drawFindings(out io.Writer, all []checked) error {
 }
 
 // get requests an unauthenticated path of the service.
-func (d *doctorCommand) get(ctx context.Context, path string) (*http.Response, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, d.baseURL()+path, nil)
+func (d *doctorCommand) get(ctx context.Context, s *session, path string) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, d.baseURL(s)+path, nil)
 	if err != nil {
 		return nil, err
 	}
@@ -129,8 +123,8 @@ func (d *doctorCommand) get(ctx context.Context, path string) (*http.Response, e
 }
 
 // baseURL returns the base URL of the flag, else of the credentials, else of the address.
-func (d *doctorCommand) baseURL() string {
-	if c, err := d.read(); err == nil {
+func (d *doctorCommand) baseURL(s *session) string {
+	if c, err := d.read(s); err == nil {
 		return c.BaseURL
 	}
 	return "http://" + d.Addr

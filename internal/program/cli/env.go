@@ -13,7 +13,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/weft-automation/weft/gen/api"
-	"github.com/weft-automation/weft/internal/kit/strictjson"
 )
 
 // environmentPath is the path of environment variables.
@@ -82,11 +81,7 @@ func (c *envGet) Run(s *session) error {
 
 // printVariable prints the value of a variable, or its record as JSON.
 func printVariable(s *session, one api.EnvironmentVariable) error {
-	raw, err := strictjson.Encode(one)
-	if err != nil {
-		return err
-	}
-	return s.print(raw, func(out io.Writer) error {
+	return s.printAs(one, func(out io.Writer) error {
 		if one.Value == nil {
 			s.note("%s is secret. Its value is never shown.", one.Name)
 			return nil
@@ -137,12 +132,8 @@ func (c *envSet) Run(s *session) error {
 	if !utf8.ValidString(request.Value) {
 		return usage("the value is not valid UTF-8")
 	}
-	weft, err := c.caller(s)
-	if err != nil {
-		return err
-	}
 	var set api.EnvironmentVariable
-	raw, err := weft.exchange(s, http.MethodPut, path, request, nil, &set)
+	raw, err := c.exchange(s, http.MethodPut, path, request, nil, &set)
 	if err != nil {
 		return err
 	}
@@ -189,9 +180,5 @@ func (c *envUnset) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	if _, err := c.ask(s, http.MethodDelete, path); err != nil {
-		return err
-	}
-	s.note("%s is deleted. Runs that have started keep the value.", c.Name)
-	return nil
+	return c.delete(s, path, "%s is deleted. Runs that have started keep the value.", c.Name)
 }

@@ -65,6 +65,13 @@ var examples = map[string]string{
 	"env set":   "env set API_URL https://example.com\nenv set API_TOKEN --secret < token.txt",
 	"env unset": "env unset API_URL",
 
+	"profile list":   "profile list",
+	"profile show":   "profile show\nprofile show prod",
+	"profile add":    "profile add dev .weft/credentials.json\nprofile add prod key.json --base-url https://weft.example.com",
+	"profile use":    "profile use prod",
+	"profile remove": "profile remove prod",
+
+	"open":    "open\nopen --print",
 	"whoami":  "whoami",
 	"credits": "credits\ncredits --jq .availableCredits",
 	"usage":   "usage",
@@ -92,7 +99,7 @@ var examples = map[string]string{
 	"quarantine release": "quarantine release --fail-unsafe",
 
 	"version":    "version",
-	"help":       "help exit-codes\nhelp workflows push",
+	"help":       "help exit-codes\nhelp workflows push\nhelp --man man1",
 	"completion": "completion bash",
 }
 

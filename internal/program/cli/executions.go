@@ -50,9 +50,9 @@ func (c *executionsWatch) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	record, raw, err := follow(s, weft.Client, c.ID)
+	record, raw, err := follow(s, weft, c.ID)
 	if err != nil {
-		return s.explain(err, weft.credentials)
+		return err
 	}
 	return finish(s, record, raw, record.UpdatedAt.Std().Sub(record.CreatedAt.Std()))
 }
@@ -68,8 +68,5 @@ func (c *executionsReplay) Run(s *session) error {
 		path += "?force=true"
 	}
 	raw, err := c.ask(s, http.MethodPost, path)
-	if err != nil {
-		return err
-	}
-	return s.printRecord(raw)
+	return s.printAnswer(raw, err)
 }

@@ -122,6 +122,7 @@ func unreachable(err error) bool {
 // helpCommand prints the help of a command, or the exit codes.
 type helpCommand struct {
 	Topic []string `arg:"" optional:"" help:"A command, or exit-codes."`
+	Man   string   `placeholder:"DIR" help:"Write a manual page for each command to this folder instead."`
 }
 
 func (c *helpCommand) Run(s *session) error {
@@ -129,6 +130,9 @@ func (c *helpCommand) Run(s *session) error {
 		parser, err := newParser(s, &commands{})
 		if err != nil {
 			return err
+		}
+		if c.Man != "" {
+			return manual(parser.Model.Node, c.Man)
 		}
 		_, err = parser.Parse(append(c.Topic, "--help")) // exits after the help
 		return coded{err, exitUsage}

@@ -166,10 +166,7 @@ func (c oneHook) replace(s *session, request api.ReplaceHookRequest) error {
 		}
 		return request
 	})
-	if err != nil {
-		return err
-	}
-	return s.printRecord(raw)
+	return s.printAnswer(raw, err)
 }
 
 // setStatus changes the status and nothing else.
@@ -232,9 +229,5 @@ func (c *hooksResume) Run(s *session) error { return c.setStatus(s, api.TriggerS
 type hooksDelete struct{ oneHook }
 
 func (c *hooksDelete) Run(s *session) error {
-	if _, err := c.ask(s, http.MethodDelete, c.path()); err != nil {
-		return err
-	}
-	s.note("%s is deleted. Runs that have started continue.", c.ID)
-	return nil
+	return c.delete(s, c.path(), "%s is deleted. Runs that have started continue.", c.ID)
 }

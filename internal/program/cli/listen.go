@@ -19,7 +19,6 @@ import (
 
 	"golang.org/x/net/netutil"
 
-	"github.com/weft-automation/weft/internal/local/client"
 	"github.com/weft-automation/weft/internal/local/proxy"
 	"github.com/weft-automation/weft/internal/local/receiver"
 )
@@ -190,7 +189,7 @@ func (c *listenCommand) printStart(s *session, listener net.Listener, cfg receiv
 // allows it.
 func (c *listenCommand) noteNetwork(s *session, listens net.Addr) {
 	at, _ := netip.ParseAddrPort(listens.String())
-	if weft, err := client.ReadCredentials(s.credentialsFile()); err == nil && weft.Reaches(at.Addr()) {
+	if weft, err := (target{}).read(s); err == nil && weft.Reaches(at.Addr()) {
 		return
 	}
 	network := "127.0.0.0/8"

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -23,9 +22,6 @@ import (
 type keysRotateMaster struct {
 	database
 }
-
-// sayEvery is the interval of progress messages.
-const sayEvery = 2 * time.Second
 
 func (k *keysRotateMaster) Run(s *session) error {
 	pool, done, err := k.open(s.ctx)
@@ -100,12 +96,10 @@ func knownEverywhere(ctx context.Context, pool *pgxpool.Pool, ring *seal.Keyring
 
 func reencrypt(s *session, pool *pgxpool.Pool, ring *seal.Keyring) (rotation.Report, error) {
 	s.note("Re-encrypting with the key %s. You can interrupt and repeat this at any time.", ring.Fingerprints()[0])
-	last := time.Now()
+	encrypting := s.wait("Re-encrypting")
+	defer encrypting.end()
 	report, err := rotation.Run(s.ctx, pool, ring, func(p rotation.Progress) {
-		if time.Since(last) > sayEvery {
-			last = time.Now()
-			s.note("%s: %d values checked, %d of them re-encrypted", p.Table, p.Scanned, p.Sealed)
-		}
+		encrypting.show(fmt.Sprintf("%s: %d values checked, %d of them re-encrypted", p.Table, p.Scanned, p.Sealed))
 	})
 	if err != nil || report.Sealed == 0 {
 		return report, err

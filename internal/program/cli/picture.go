@@ -3,134 +3,31 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
-	"io"
-	"os"
 	"strings"
-	"time"
 	"unicode"
 
 	"github.com/weft-automation/weft/gen/api"
-	"github.com/weft-automation/weft/internal/kit/status"
 )
 
-const (
-	pictureWidth = 79 // no line wraps, so the number of lines drawn is known
-	pictureLines = 12
-)
-
-// picture shows the state of a run. A terminal gets lines that are redrawn. Other outputs get a line
-// for each change, at most one a second unless the status changed.
-type picture struct {
-	out    io.Writer
-	live   bool
-	began  time.Time
-	state  api.RunEvent
-	output api.RunEventOutput
-	fresh  bool       // state has not been shown yet
-	shown  status.Run // status in the last line
-	lines  int        // lines of the picture on the terminal
-}
-
-func newPicture(out io.Writer) *picture {
-	return &picture{out: out, began: time.Now(), live: terminal(out)}
-}
-
-// terminal reports whether a stream is a terminal.
-func terminal(stream any) bool {
-	file, ok := stream.(*os.File)
-	if !ok {
-		return false
+// picture returns the state of a run as lines of progress.
+func picture(event api.RunEvent) []string {
+	var state api.RunEventOutput
+	_ = json.Unmarshal(event.Output, &state) // each field may be missing
+	head := fmt.Sprintf("%-9s  usage %v  pending %d", event.Status, state.TotalUsage, state.PendingStageCount)
+	if state.FailedStageCount > 0 {
+		head += fmt.Sprintf("  failed %d", state.FailedStageCount)
 	}
-	info, err := file.Stat()
-	return err == nil && info.Mode()&os.ModeCharDevice != 0
-}
-
-// interval returns how often draw should be called.
-func (p *picture) interval() time.Duration {
-	if p.live {
-		return 100 * time.Millisecond
-	}
-	return time.Second
-}
-
-// update stores the latest state.
-func (p *picture) update(event api.RunEvent) {
-	p.state, p.output, p.fresh = event, api.RunEventOutput{}, true
-	_ = json.Unmarshal(event.Output, &p.output) // each field may be missing
-	if !p.live && event.Status != p.shown {
-		p.draw()
-	}
-}
-
-// draw shows the state.
-func (p *picture) draw() {
-	switch {
-	case p.state.Status == "":
-	case p.live:
-		p.redraw()
-	case p.fresh:
-		p.fresh, p.shown = false, p.state.Status
-		line := p.head()
-		if groups := p.groups(); len(groups) > 0 {
-			line += ": " + strings.Join(groups, ", ")
-		}
-		_, _ = fmt.Fprintln(p.out, line)
-	}
-}
-
-func (p *picture) redraw() {
-	lines := []string{fmt.Sprintf("%s  %.1f s", p.head(), time.Since(p.began).Seconds())}
-	for _, group := range p.groups() {
-		lines = append(lines, "  "+group)
-	}
-	if len(lines) > pictureLines {
-		lines = append(lines[:pictureLines-1], "  ...")
-	}
-	var frame strings.Builder
-	p.erase(&frame)
-	for _, line := range lines {
-		if runes := []rune(line); len(runes) > pictureWidth {
-			line = string(runes[:pictureWidth])
-		}
-		frame.WriteString(line + "\n")
-	}
-	p.lines = len(lines)
-	_, _ = io.WriteString(p.out, frame.String())
-}
-
-// clear removes the picture, before something else is printed.
-func (p *picture) clear() {
-	if p.lines == 0 {
-		return
-	}
-	var frame strings.Builder
-	p.erase(&frame)
-	p.lines = 0
-	_, _ = io.WriteString(p.out, frame.String())
-}
-
-func (p *picture) erase(frame *strings.Builder) {
-	if p.lines > 0 {
-		fmt.Fprintf(frame, "\x1b[%dA\r\x1b[J", p.lines)
-	}
-}
-
-func (p *picture) head() string {
-	head := fmt.Sprintf("%-9s  usage %v  pending %d", p.state.Status, p.output.TotalUsage, p.output.PendingStageCount)
-	if p.output.FailedStageCount > 0 {
-		head += fmt.Sprintf("  failed %d", p.output.FailedStageCount)
-	}
-	if p.output.CancelRequestedAt != nil {
+	if state.CancelRequestedAt != nil {
 		head += "  cancel requested"
 	}
-	return head
+	return append([]string{head}, groups(state)...)
 }
 
 // groups counts the unfinished stages by module and status.
-func (p *picture) groups() []string {
+func groups(state api.RunEventOutput) []string {
 	var order []string
 	counts := map[string]int{}
-	for _, stage := range p.output.NonTerminalStages {
+	for _, stage := range state.NonTerminalStages {
 		group := printable(stage.Module) + " " + string(stage.Status)
 		if counts[group]++; counts[group] == 1 {
 			order = append(order, group)
@@ -141,7 +38,7 @@ func (p *picture) groups() []string {
 			order[i] = fmt.Sprintf("%s x%d", group, n)
 		}
 	}
-	if rest := int(p.output.PendingStageCount) - len(p.output.NonTerminalStages); rest > 0 {
+	if rest := int(state.PendingStageCount) - len(state.NonTerminalStages); rest > 0 {
 		order = append(order, fmt.Sprintf("%d more", rest))
 	}
 	return order

@@ -27,7 +27,7 @@ type proxyCommand struct {
 }
 
 func (c *proxyCommand) Run(s *session) error {
-	credentials, signer, err := c.signer()
+	credentials, signer, err := c.signer(s)
 	if err != nil {
 		return err
 	}

@@ -10,7 +10,6 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/weft-automation/weft/gen/db"
-	"github.com/weft-automation/weft/internal/kit/strictjson"
 	"github.com/weft-automation/weft/internal/platform/quarantine"
 	"github.com/weft-automation/weft/internal/program/app"
 )
@@ -47,7 +46,7 @@ func (q *quarantineStatus) Run(s *session) error {
 			return err
 		}
 	}
-	raw, err := strictjson.Encode(struct {
+	return s.printAs(struct {
 		Since        *time.Time   `json:"since"`
 		Reason       string       `json:"reason"`
 		Elsewhere    bool         `json:"elsewhere"`
@@ -55,11 +54,7 @@ func (q *quarantineStatus) Run(s *session) error {
 		Runs         int64        `json:"runs"`
 		DueCallbacks int64        `json:"dueCallbacks"`
 		Unfinished   []unfinished `json:"unfinished"`
-	}{status.Since, status.Reason, status.Elsewhere, status.Unfinished(), status.Runs, status.Queued, all})
-	if err != nil {
-		return err
-	}
-	return s.print(raw, func(out io.Writer) error { return drawQuarantine(s, out, status, all) })
+	}{status.Since, status.Reason, status.Elsewhere, status.Unfinished(), status.Runs, status.Queued, all}, func(out io.Writer) error { return drawQuarantine(s, out, status, all) })
 }
 
 // unfinished is an execution, a run or a callback that is not finished.
@@ -186,7 +181,9 @@ func (q *quarantineRelease) Run(s *session) error {
 		}
 	}
 	if q.FailUnsafe {
+		failing := s.wait("Failing executions that are not safe to repeat")
 		n, err := app.FailUnsafe(s.ctx, pool)
+		failing.end()
 		s.note("%s with RESTORE_UNCERTAIN.", counted(n, "1 execution failed", "%d executions failed"))
 		if err != nil {
 			return err

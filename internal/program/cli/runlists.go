@@ -95,7 +95,7 @@ func (t target) workflow(s *session, text string) (uuid.UUID, error) {
 	if id, err := uuid.Parse(text); err == nil {
 		return id, nil
 	}
-	credentials, err := t.read()
+	credentials, err := t.read(s)
 	if err != nil {
 		return uuid.Nil, err
 	}

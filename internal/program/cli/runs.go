@@ -124,32 +124,31 @@ type oneRun struct {
 	Last  bool      `help:"Use the run that was started last."`
 }
 
-// resolve returns the client and the ID of the run.
-func (c oneRun) resolve(s *session) (caller, uuid.UUID, error) {
-	weft, err := c.caller(s)
+// resolve returns the ID of the run.
+func (c oneRun) resolve(s *session) (uuid.UUID, error) {
 	switch {
-	case err != nil || c.RunID != uuid.Nil && !c.Last:
-		return weft, c.RunID, err
+	case c.RunID != uuid.Nil && !c.Last:
+		return c.RunID, nil
 	case !c.Last:
-		return weft, c.RunID, usage("the run is missing: pass its ID or --last")
+		return c.RunID, usage("the run is missing: pass its ID or --last")
 	case c.RunID != uuid.Nil:
-		return weft, c.RunID, usage("pass the ID of a run or --last, not both")
+		return c.RunID, usage("pass the ID of a run or --last, not both")
 	}
 	all, _, err := list[api.WorkflowRun](s, c.target, runsPath, url.Values{}, size{Limit: 1})
 	if err == nil && len(all) == 0 {
 		err = notFound("there are no runs. Start one: weft run WORKFLOW")
 	}
 	if err != nil {
-		return weft, uuid.Nil, err
+		return uuid.Nil, err
 	}
-	return weft, all[0].ID, nil
+	return all[0].ID, nil
 }
 
 // runsGet prints the record of a run.
 type runsGet struct{ oneRun }
 
 func (c *runsGet) Run(s *session) error {
-	_, id, err := c.resolve(s)
+	id, err := c.resolve(s)
 	if err != nil {
 		return err
 	}
@@ -160,7 +159,11 @@ func (c *runsGet) Run(s *session) error {
 type runsWatch struct{ oneRun }
 
 func (c *runsWatch) Run(s *session) error {
-	weft, id, err := c.resolve(s)
+	id, err := c.resolve(s)
+	if err != nil {
+		return err
+	}
+	weft, err := c.caller(s)
 	if err != nil {
 		return err
 	}
@@ -194,13 +197,13 @@ func (c *runsSignal) Run(s *session) error {
 	if err != nil {
 		return err
 	}
-	weft, id, err := of.resolve(s)
+	id, err := of.resolve(s)
 	if err != nil {
 		return err
 	}
 	path := runsPath + "/" + id.String() + "/signals/" + url.PathEscape(c.Signal)
 	var kept api.RunSignal
-	raw, err := weft.exchange(s, http.MethodPut, path, payload, nil, &kept)
+	raw, err := c.exchange(s, http.MethodPut, path, payload, nil, &kept)
 	if err != nil {
 		return err
 	}
@@ -241,12 +244,12 @@ func (c *runsCancel) Run(s *session) error {
 	if c.Immediate {
 		request.Mode = new(api.CancelModeImmediate)
 	}
-	weft, id, err := c.resolve(s)
+	id, err := c.resolve(s)
 	if err != nil {
 		return err
 	}
 	var run api.WorkflowRun
-	raw, err := weft.exchange(s, http.MethodPut, runsPath+"/"+id.String()+"/cancellation", request, nil, &run)
+	raw, err := c.exchange(s, http.MethodPut, runsPath+"/"+id.String()+"/cancellation", request, nil, &run)
 	if err != nil {
 		return err
 	}
@@ -271,7 +274,7 @@ func (c *runsRerun) Help() string {
 }
 
 func (c *runsRerun) Run(s *session) error {
-	weft, id, err := c.resolve(s)
+	id, err := c.resolve(s)
 	if err != nil {
 		return err
 	}
@@ -280,6 +283,10 @@ func (c *runsRerun) Run(s *session) error {
 		return err
 	}
 	var earlier api.WorkflowRun
+	weft, err := c.caller(s)
+	if err != nil {
+		return err
+	}
 	if _, err := weft.exchange(s, http.MethodGet, runsPath+"/"+id.String()+"?stages=none", nil, nil, &earlier); err != nil {
 		return err
 	}

@@ -52,15 +52,12 @@ func (c *schedulesCreate) Run(s *session) error {
 	request := api.CreateScheduleRequest{
 		Cron: optional(c.Cron), TimeZone: optional(c.TimeZone), Name: optional(c.Name), Overlap: optional(api.Overlap(c.Overlap)), Status: paused(c.Paused),
 	}
-	weft, err := c.caller(s)
-	if err != nil {
-		return err
-	}
+	var err error
 	if request.WorkflowID, err = c.workflow(s, c.Workflow); err != nil {
 		return err
 	}
 	var made api.Schedule
-	raw, err := weft.exchange(s, http.MethodPost, schedulesPath, request, idempotencyHeader(c.IdempotencyKey), &made)
+	raw, err := c.exchange(s, http.MethodPost, schedulesPath, request, idempotencyHeader(c.IdempotencyKey), &made)
 	if err != nil {
 		return err
 	}
@@ -133,11 +130,7 @@ func (c *schedulesResume) Run(s *session) error {
 type schedulesDelete struct{ oneSchedule }
 
 func (c *schedulesDelete) Run(s *session) error {
-	if _, err := c.ask(s, http.MethodDelete, c.path()); err != nil {
-		return err
-	}
-	s.note("%s is deleted. Runs that have started continue.", c.ID)
-	return nil
+	return c.delete(s, c.path(), "%s is deleted. Runs that have started continue.", c.ID)
 }
 
 // optional returns the value of a flag, or nil if it was not set.

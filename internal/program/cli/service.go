@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/weft-automation/weft/internal/platform/telemetry"
@@ -49,15 +50,33 @@ func (c *devCommand) Run(s *session) error {
 	if err := level.UnmarshalText([]byte(c.logLevel(s))); err != nil {
 		return fmt.Errorf("--log-level: %w", err)
 	}
-	line := newStartLine(s)
-	defer line.step("")
+	starting := s.wait("Starting")
+	defer starting.end()
 	if c.NoProxy {
 		c.ProxyAddr = ""
 	}
 	return app.Dev(s.ctx, app.DevConfig{
 		Addr: c.Addr, OpsAddr: c.OpsAddr, Expose: c.Expose, ProxyAddr: c.ProxyAddr, DataDir: c.DataDir, AllowNetworks: networks, EgressRoots: roots, Schedule: schedule, Chain: c.Chain, Plan: c.Plan,
-		DatabaseURL: c.DatabaseURL, Program: s.program, Log: telemetry.NewLogger(line, level), Stdout: s.stdout, Verbose: s.Verbose, Progress: line.step,
+		DatabaseURL: c.DatabaseURL, Program: s.program, Log: telemetry.NewLogger(starting, level), Stdout: s.stdout, Verbose: s.Verbose, Progress: starting.steps(),
 	})
+}
+
+// steps returns a function that adds a step of weft dev's start to the line, unless it is the last one
+// again, and ends the progress after the last one.
+func (p *progress) steps() func(step string) {
+	text, last := "", ""
+	return func(step string) {
+		switch {
+		case step == "":
+			p.end()
+		case text == "":
+			text = strings.ToUpper(step[:1]) + step[1:] + " …"
+		case step != last:
+			text += " " + step + " …"
+		}
+		last = step
+		p.show(text)
+	}
 }
 
 func (c *devCommand) logLevel(s *session) string {
@@ -116,7 +135,10 @@ func (c *migrateCommand) Run(s *session) error {
 	if c.DatabaseURL == "" {
 		return fmt.Errorf("the database is missing: set DATABASE_URL or --database-url")
 	}
-	if err := app.Migrate(s.ctx, c.DatabaseURL); err != nil {
+	migrating := s.wait("Migrating")
+	err := app.Migrate(s.ctx, c.DatabaseURL)
+	migrating.end()
+	if err != nil {
 		return err
 	}
 	s.note("The database has the schema of this binary.")

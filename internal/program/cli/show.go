@@ -147,6 +147,37 @@ func (s *session) printRecord(raw []byte, fields ...string) error {
 	})
 }
 
+// printAnswer prints the response to a request like printRecord, or returns its error.
+func (s *session) printAnswer(raw []byte, err error, fields ...string) error {
+	if err != nil {
+		return err
+	}
+	return s.printRecord(raw, fields...)
+}
+
+// printValue prints a value of this program like printRecord.
+func (s *session) printValue(value any, fields ...string) error {
+	raw, err := strictjson.Encode(value)
+	return s.printAnswer(raw, err, fields...)
+}
+
+// printAs prints a value of this program: its JSON in the format of the flags, or by draw as a table.
+func (s *session) printAs(value any, draw func(io.Writer) error) error {
+	raw, err := strictjson.Encode(value)
+	if err != nil {
+		return err
+	}
+	return s.print(raw, draw)
+}
+
+// printText prints a line for people, or the value for programs.
+func (s *session) printText(line string, value any) error {
+	return s.printAs(value, func(out io.Writer) error {
+		_, err := fmt.Fprintln(out, line)
+		return err
+	})
+}
+
 // view describes the table of a list.
 type view struct {
 	columns string // TITLE=field, separated by spaces; nested fields have dots, and |text is for empty cells
@@ -158,11 +189,7 @@ func (s *session) printItems(items []json.RawMessage, v view) error {
 	if items == nil {
 		items = []json.RawMessage{}
 	}
-	raw, err := strictjson.Encode(items)
-	if err != nil {
-		return err
-	}
-	return s.print(raw, func(out io.Writer) error {
+	return s.printAs(items, func(out io.Writer) error {
 		if len(items) == 0 {
 			if v.empty != "" {
 				s.note("%s", v.empty)
@@ -223,10 +250,7 @@ func printList(s *session, t target, path string, filter url.Values, size size, 
 // printGot requests an object of the service and prints it like printRecord.
 func (t target) printGot(s *session, path string, fields ...string) error {
 	raw, err := t.ask(s, http.MethodGet, path)
-	if err != nil {
-		return err
-	}
-	return s.printRecord(raw, fields...)
+	return s.printAnswer(raw, err, fields...)
 }
 
 // at returns the field of an object at a path with dots. The path TOOK is the duration of a run.

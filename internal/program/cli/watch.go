@@ -1,11 +1,11 @@
 package cli
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"iter"
 	"net/http"
 	"time"
 
@@ -16,71 +16,54 @@ import (
 	"github.com/weft-automation/weft/internal/local/client"
 )
 
-// update is an event of a run, or an error of its stream.
-type update struct {
-	event api.RunEvent
-	broke error
-}
-
 // watch shows a run until it is final, then its stages.
 func (c caller) watch(s *session, runID uuid.UUID, after int64) error {
-	ctx, cancel := context.WithCancel(s.ctx)
-	defer cancel()
-	all, ended := make(chan update), make(chan error, 1)
-	go func() { ended <- c.followRun(ctx, runID, after, all) }()
-	drawn := newPicture(s.progress())
-	tick := time.NewTicker(drawn.interval())
-	defer tick.Stop()
-	for {
-		select {
-		case one := <-all:
-			if one.broke != nil {
-				drawn.clear()
-				s.note("the stream broke off (%v); reconnecting", one.broke)
-				continue
-			}
-			drawn.update(one.event)
-		case <-tick.C:
-			drawn.draw()
-		case err := <-ended:
-			drawn.clear()
-			if err != nil && s.ctx.Err() != nil {
-				s.note("Stopped watching. The run continues. To follow it again: weft runs watch %s", runID)
-				return errQuiet
-			}
-			if err != nil {
-				return s.explain(err, c.credentials)
-			}
-			return c.summarize(s, runID)
+	waiting := s.wait("Waiting for run %s", runID)
+	defer waiting.end()
+	var shown status.Run
+	err := followStream(s, func() iter.Seq2[api.RunEvent, error] { return c.StreamRun(s.ctx, runID, after) }, func(event api.RunEvent) {
+		if again := event.Seq <= after; again && !event.Status.Terminal() {
+			return
 		}
+		after = event.Seq
+		waiting.show(picture(event)...)
+		if event.Status != shown {
+			shown = event.Status
+			waiting.say()
+		}
+	})
+	waiting.end()
+	if err != nil && s.ctx.Err() != nil {
+		s.note("Stopped watching. The run continues. To follow it again: weft runs watch %s", runID)
+		return errQuiet
 	}
+	if err != nil {
+		return s.explain(err, c.credentials)
+	}
+	return c.summarize(s, runID)
 }
 
-// followRun sends the events of a run up to its final one. It reconnects after the last event if the
-// stream breaks off.
-func (c caller) followRun(ctx context.Context, runID uuid.UUID, after int64, all chan<- update) error {
+// followStream calls each with every event of a stream, up to its final one. It opens the stream
+// again if it breaks off.
+func followStream[E any](s *session, open func() iter.Seq2[E, error], each func(E)) error {
 	for broken := 0; ; broken++ {
 		var failure error
-		for event, err := range c.StreamRun(ctx, runID, after) {
+		for event, err := range open() {
 			if failure = err; err != nil {
 				break
 			}
 			broken = 0
-			if again := event.Seq <= after; again && !event.Status.Terminal() {
-				continue
-			}
-			after = event.Seq
-			all <- update{event: event}
+			each(event)
 		}
 		_, refused := errors.AsType[*client.Problem](failure)
-		if failure == nil || ctx.Err() != nil || refused || broken == maxReconnects {
+		if failure == nil || s.ctx.Err() != nil || refused || broken == maxReconnects {
 			return failure
 		}
-		all <- update{broke: failure}
+		s.note("the stream broke off (%v); reconnecting", failure)
 		select {
 		case <-time.After(time.Second):
-		case <-ctx.Done():
-			return ctx.Err()
+		case <-s.ctx.Done():
+			return s.ctx.Err()
 		}
 	}
 }

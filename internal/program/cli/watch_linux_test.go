@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -138,6 +140,36 @@ func TestEveryListFitsSixtyColumns(t *testing.T) {
 			if line := lines.Text(); code != 0 || utf8.RuneCountInString(line) > 60 {
 				t.Errorf("%s: code %d, %q", node.Path(), code, line)
 			}
+		}
+	}
+}
+
+// BROWSER names a program here that stores its argument.
+func TestOpenStartsTheBrowserOnATerminal(t *testing.T) {
+	_, program := terminal(t)
+	dir := t.TempDir()
+	browser, visited := filepath.Join(dir, "browser"), filepath.Join(dir, "visited")
+	if err := os.WriteFile(browser, []byte("#!/bin/sh\nprintf %s \"$1\" > "+visited+"\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s := serve(t, func(http.ResponseWriter, *http.Request) {})
+	want := s.URL + "/settings/workspaces/019aa5f2-6c3e-7b11-9d0a-3f1c2b4a5d6e"
+	for _, c := range []struct {
+		environ string
+		args    []string
+		stderr  string
+	}{
+		{"BROWSER=" + browser, []string{"open"}, "Opened " + want + "\n"},
+		{"BROWSER=" + browser, []string{"open", "--print"}, ""},
+		{"BROWSER=" + filepath.Join(dir, "missing"), []string{"open"}, ""},
+		{"DISPLAY=", []string{"open"}, ""},
+	} {
+		_ = os.Remove(visited)
+		var stderr strings.Builder
+		code := cli.Run(t.Context(), cli.Process{Args: c.args, Environ: append(s.environ(), c.environ), Stdout: program, Stderr: &stderr})
+		address, _ := os.ReadFile(visited)
+		if opened := string(address) == want; code != 0 || stderr.String() != c.stderr || opened != (c.stderr != "") {
+			t.Errorf("%s %q: code %d, stderr %q, visited %q", c.environ, c.args, code, stderr.String(), address)
 		}
 	}
 }

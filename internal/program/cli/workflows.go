@@ -190,7 +190,7 @@ type caller struct {
 
 // caller reads the credentials and creates the client, which warns of what the service ignored.
 func (t target) caller(s *session) (caller, error) {
-	credentials, signer, err := t.signer()
+	credentials, signer, err := t.signer(s)
 	if err != nil {
 		return caller{}, err
 	}
@@ -241,14 +241,19 @@ func (c caller) exchange(s *session, method, path string, request any, header ht
 // replace reads an object of type T, sends what with returns for it to the same path, and returns the
 // object that the service then has.
 func replace[T any](s *session, t target, path string, with func(T) any) (one T, raw []byte, err error) {
-	weft, err := t.caller(s)
-	if err != nil {
-		return one, nil, err
-	}
-	if _, err = weft.exchange(s, http.MethodGet, path, nil, nil, &one); err == nil {
-		raw, err = weft.exchange(s, http.MethodPut, path, with(one), nil, &one)
+	if _, err = t.exchange(s, http.MethodGet, path, nil, nil, &one); err == nil {
+		raw, err = t.exchange(s, http.MethodPut, path, with(one), nil, &one)
 	}
 	return one, raw, err
+}
+
+// exchange is for commands that send a single request.
+func (t target) exchange(s *session, method, path string, request any, header http.Header, into any) (raw []byte, err error) {
+	weft, err := t.caller(s)
+	if err != nil {
+		return nil, err
+	}
+	return weft.exchange(s, method, path, request, header, into)
 }
 
 // ask is for commands that send a single request without a body.
@@ -266,4 +271,13 @@ func idempotencyHeader(key string) http.Header {
 		return nil
 	}
 	return http.Header{"Idempotency-Key": {key}}
+}
+
+// delete deletes an object of the service, and prints the note.
+func (t target) delete(s *session, path, note string, args ...any) error {
+	if _, err := t.ask(s, http.MethodDelete, path); err != nil {
+		return err
+	}
+	s.note(note, args...)
+	return nil
 }

@@ -8,11 +8,9 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/google/uuid"
 	"github.com/sergi/go-diff/diffmatchpatch"
 
 	"github.com/weft-automation/weft/gen/api"
-	"github.com/weft-automation/weft/internal/kit/strictjson"
 	"github.com/weft-automation/weft/internal/local/workflowfile"
 )
 
@@ -22,14 +20,10 @@ type oneWorkflow struct {
 	Workflow string `arg:"" help:"Name or ID of the workflow."`
 }
 
-// resolve returns the client and the ID of the workflow.
-func (c oneWorkflow) resolve(s *session) (caller, uuid.UUID, error) {
-	weft, err := c.caller(s)
-	if err != nil {
-		return weft, uuid.Nil, err
-	}
+// path returns the path of the workflow below its collection.
+func (c oneWorkflow) path(s *session) (string, error) {
 	id, err := c.workflow(s, c.Workflow)
-	return weft, id, err
+	return "/" + id.String(), err
 }
 
 // workflowFields are the fields in the table of a workflow. weft workflows pull prints the definition.
@@ -38,11 +32,11 @@ var workflowFields = []string{"Name=name", "Status=status", "Version=version", "
 type workflowsGet struct{ oneWorkflow }
 
 func (c *workflowsGet) Run(s *session) error {
-	_, id, err := c.resolve(s)
+	path, err := c.path(s)
 	if err != nil {
 		return err
 	}
-	return c.printGot(s, workflowsPath+"/"+id.String(), workflowFields...)
+	return c.printGot(s, workflowsPath+path, workflowFields...)
 }
 
 type workflowsQuote struct {
@@ -51,12 +45,12 @@ type workflowsQuote struct {
 }
 
 func (c *workflowsQuote) Run(s *session) error {
-	weft, id, err := c.resolve(s)
+	path, err := c.path(s)
 	if err != nil {
 		return err
 	}
 	var quote api.RunQuote
-	raw, err := weft.exchange(s, http.MethodPost, workflowsPath+"/"+id.String()+"/quote", api.QuoteWorkflowRequest{Version: optional(c.At)}, nil, &quote)
+	raw, err := c.exchange(s, http.MethodPost, workflowsPath+path+"/quote", api.QuoteWorkflowRequest{Version: optional(c.At)}, nil, &quote)
 	if err != nil {
 		return err
 	}
@@ -76,13 +70,12 @@ func (c *workflowsResume) Run(s *session) error { return c.setStatus(s, api.Work
 
 // setStatus saves the current version again with another status.
 func (c oneWorkflow) setStatus(s *session, status api.WorkflowStatus) error {
-	weft, id, err := c.resolve(s)
+	path, err := c.path(s)
 	if err != nil {
 		return err
 	}
-	path := "/" + id.String()
 	var current api.Workflow
-	raw, err := weft.exchange(s, http.MethodGet, workflowsPath+path, nil, nil, &current)
+	raw, err := c.exchange(s, http.MethodGet, workflowsPath+path, nil, nil, &current)
 	if err != nil {
 		return err
 	}
@@ -91,12 +84,12 @@ func (c oneWorkflow) setStatus(s *session, status api.WorkflowStatus) error {
 		return s.printRecord(raw, workflowFields...)
 	}
 	var definition map[string]json.RawMessage
-	if _, err := weft.exchange(s, http.MethodGet, exportsPath+path, nil, nil, &definition); err != nil {
+	if _, err := c.exchange(s, http.MethodGet, exportsPath+path, nil, nil, &definition); err != nil {
 		return err
 	}
 	definition["status"] = json.RawMessage(strconv.Quote(string(status)))
 	header := http.Header{"If-Match": {strconv.Quote(strconv.Itoa(int(current.Version)))}}
-	if raw, err = weft.exchange(s, http.MethodPut, workflowsPath+path, definition, header, &current); err != nil {
+	if raw, err = c.exchange(s, http.MethodPut, workflowsPath+path, definition, header, &current); err != nil {
 		return err
 	}
 	return s.printRecord(raw, workflowFields...)
@@ -105,15 +98,15 @@ func (c oneWorkflow) setStatus(s *session, status api.WorkflowStatus) error {
 type workflowsArchive struct{ oneWorkflow }
 
 func (c *workflowsArchive) Run(s *session) error {
-	weft, id, err := c.resolve(s)
+	path, err := c.path(s)
 	if err != nil {
 		return err
 	}
-	raw, err := weft.ask(s, http.MethodDelete, workflowsPath+"/"+id.String(), nil, nil)
+	raw, err := c.ask(s, http.MethodDelete, workflowsPath+path)
 	if err != nil {
 		return err
 	}
-	s.note("Runs in progress continue. To restore the workflow: weft workflows resume %s", id)
+	s.note("Runs in progress continue. To restore the workflow: weft workflows resume %s", path[1:])
 	return s.printRecord(raw, workflowFields...)
 }
 
@@ -157,11 +150,7 @@ func (c *workflowsDiff) Run(s *session) error {
 		}
 		lines = difference(string(old), string(own))
 	}
-	raw, err := strictjson.Encode(lines)
-	if err != nil {
-		return err
-	}
-	err = s.print(raw, func(out io.Writer) error {
+	err = s.printAs(lines, func(out io.Writer) error {
 		for _, line := range lines {
 			if _, err := fmt.Fprintln(out, printable(line)); err != nil {
 				return err

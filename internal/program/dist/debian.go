@@ -23,7 +23,7 @@ func (r release) debian(ctx context.Context, b binary) error {
 	cmd := exec.CommandContext(ctx, "go", "tool", "-modfile="+nfpm, "nfpm", "package",
 		"--config", sources+"debian/nfpm.yaml", "--packager", "deb", "--target", out)
 	cmd.Env = append(os.Environ(),
-		"WEFT_BINARY="+b.path, "WEFT_ARCH="+b.arch, "WEFT_VERSION="+r.debianVersion(),
+		"WEFT_BINARY="+b.path, "WEFT_MAN="+r.man, "WEFT_ARCH="+b.arch, "WEFT_VERSION="+r.debianVersion(),
 		fmt.Sprintf("SOURCE_DATE_EPOCH=%d", r.changed.Unix()))
 	if text, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("nfpm: %w: %s", err, text)

@@ -54,6 +54,24 @@ func TestVersionsSuitNpmAndDebian(t *testing.T) {
 	}
 }
 
+func TestArchiveHasTheManual(t *testing.T) {
+	atRoot(t)
+	r := release{version: "v1.2.3", out: t.TempDir(), man: t.TempDir()}
+	for _, page := range []string{"weft.1", "weft-dev.1"} {
+		if err := os.WriteFile(filepath.Join(r.man, page), []byte(".TH"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := r.archive(binary{system: "linux", arch: "amd64", path: "go.mod"}); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.CommandContext(t.Context(), "tar", "-tzf", filepath.Join(r.out, "weft_v1.2.3_linux_amd64.tar.gz")).Output()
+	const name = "weft_v1.2.3_linux_amd64/"
+	if want := name + "weft\n" + name + "LICENSE\n" + name + "man1/weft-dev.1\n" + name + "man1/weft.1\n"; err != nil || string(out) != want {
+		t.Errorf("the archive has %q (%v), want %q", out, err, want)
+	}
+}
+
 // A small file stands in for the binary. The soak compares packages of the real one.
 func TestPackagesOfOneBinaryAreReproducible(t *testing.T) {
 	atRoot(t)
@@ -149,7 +167,7 @@ func TestDebianPackageNamesFilesThatExist(t *testing.T) {
 	}
 	var files []string
 	for _, content := range config.Contents {
-		if content.Src != "" && content.Src != "${WEFT_BINARY}" {
+		if content.Src != "" && !strings.HasPrefix(content.Src, "${WEFT_") {
 			files = append(files, content.Src)
 		}
 		if content.Dst == "/etc/weft/weft.env" && content.Type != "config|noreplace" {

@@ -35,6 +35,7 @@ type release struct {
 	version string
 	changed time.Time // modification time of every packed file
 	out     string
+	man     string // folder with the manual
 }
 
 // binary is the program of one platform.
@@ -74,6 +75,10 @@ func (r release) build(ctx context.Context, platforms []string) error {
 		return err
 	}
 	defer func() { _ = os.RemoveAll(work) }()
+	r.man = filepath.Join(work, "man1")
+	if err := r.manual(ctx); err != nil {
+		return fmt.Errorf("write the manual: %w", err)
+	}
 	var binaries []binary
 	for _, name := range platforms {
 		system, arch, ok := strings.Cut(name, "/")
@@ -108,6 +113,14 @@ func (r release) compile(ctx context.Context, b binary) error {
 	return cmd.Run()
 }
 
+// manual writes a page for each command, as the source of this release describes it.
+func (r release) manual(ctx context.Context) error {
+	cmd := exec.CommandContext(ctx, "go", "run", "-buildvcs=false", "./cmd/weft", "help", "--man", r.man)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=")
+	cmd.Stdout, cmd.Stderr = os.Stderr, os.Stderr
+	return cmd.Run()
+}
+
 // pack writes the packages of one platform.
 func (r release) pack(ctx context.Context, b binary) error {
 	if err := r.archive(b); err != nil {
@@ -122,13 +135,18 @@ func (r release) pack(ctx context.Context, b binary) error {
 	return r.debian(ctx, b)
 }
 
-// archive writes the binary with its licence, for users of no package manager.
+// archive writes the binary with its licence and its manual, for users of no package manager.
 func (r release) archive(b binary) error {
 	name := fmt.Sprintf("weft_%s_%s", r.version, b.platform())
-	return r.tarball(name+".tar.gz", []packed{
+	files := []packed{
 		{name: name + "/weft", from: b.path, mode: 0o755},
 		{name: name + "/LICENSE", from: "LICENSE", mode: 0o644},
-	})
+	}
+	pages, err := filepath.Glob(filepath.Join(r.man, "*.1")) // sorted by name
+	for _, page := range pages {
+		files = append(files, packed{name: name + "/man1/" + filepath.Base(page), from: page, mode: 0o644})
+	}
+	return errors.Join(err, r.tarball(name+".tar.gz", files))
 }
 
 // checksums writes SHA256SUMS, which `sha256sum --check` reads.

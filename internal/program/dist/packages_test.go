@@ -258,6 +258,7 @@ func TestDebianPackageInstallsUpgradesAndKeepsTheMasterKey(t *testing.T) {
 
 	h.install(t, first)
 	h.expectMode(t, "usr/bin/weft", 0o755)
+	h.expectMode(t, "usr/share/man/man1/weft-runs-list.1", 0o644)
 	h.expectMode(t, "etc/weft", 0o750)
 	h.expectMode(t, "etc/weft/weft.env", 0o640)
 	h.expectMode(t, "etc/weft/master-key.env", 0o600)
