@@ -114,6 +114,15 @@ WITH kept AS (
 )
 SELECT must((SELECT count(*) FROM kept) = 1, 'WF001');
 
+-- name: AccountLockBudget :one
+-- Locks the account. It returns the credits that are available for stages of a run, why the account
+-- does not admit a stage that costs something, or an empty text, and whether its storage is used up.
+SELECT (a.plan + a.paid + GREATEST(a.usage_limit - a.plan_used - a.allowance_used - a.plan, 0) - a.reserved)::bigint AS available,
+       COALESCE(refusal(a.valid_until > now(), a.stopped, a.plan + a.paid + GREATEST(a.usage_limit - a.plan_used - a.allowance_used - a.plan, 0) - a.reserved, a.stored, a.storage_limit, 1, 0), '')::text AS reason,
+       (a.storage_limit > 0 AND a.stored >= a.storage_limit)::boolean AS storage_full
+FROM credit_accounts a WHERE a.workspace_id = @workspace_id
+FOR NO KEY UPDATE;
+
 -- name: AccountRenew :exec
 -- Starts a period or changes the terms. The caller has locked the account.
 UPDATE credit_accounts SET

@@ -234,6 +234,10 @@ ON CONFLICT (workspace_id, root_run_id) DO UPDATE SET
     live = GREATEST(run_trees.live + @live::integer, 0), stages = run_trees.stages + @stages, bytes = run_trees.bytes + @bytes
 WHERE must(@live <= 0 OR run_trees.live + @live <= @most::integer, 'WF003');
 
+-- name: RunTreeLock :exec
+-- Locks the totals of a tree.
+SELECT FROM run_trees WHERE workspace_id = @workspace_id AND root_run_id = @root_run_id FOR NO KEY UPDATE;
+
 -- name: RunTreeDeleteOrphaned :execrows
 -- Deletes trees whose root run has finished or is missing. Versions without trees finish a root
 -- without deleting its tree. The condition on workspace_id holds for every row, so that the plan

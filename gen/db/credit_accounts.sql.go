@@ -306,6 +306,29 @@ func (q *Queries) AccountLock(ctx context.Context, db DBTX, workspaceID uuid.UUI
 	return err
 }
 
+const AccountLockBudget = `-- name: AccountLockBudget :one
+SELECT (a.plan + a.paid + GREATEST(a.usage_limit - a.plan_used - a.allowance_used - a.plan, 0) - a.reserved)::bigint AS available,
+       COALESCE(refusal(a.valid_until > now(), a.stopped, a.plan + a.paid + GREATEST(a.usage_limit - a.plan_used - a.allowance_used - a.plan, 0) - a.reserved, a.stored, a.storage_limit, 1, 0), '')::text AS reason,
+       (a.storage_limit > 0 AND a.stored >= a.storage_limit)::boolean AS storage_full
+FROM credit_accounts a WHERE a.workspace_id = $1
+FOR NO KEY UPDATE
+`
+
+type AccountLockBudgetRow struct {
+	Available   int64
+	Reason      string
+	StorageFull bool
+}
+
+// Locks the account. It returns the credits that are available for stages of a run, why the account
+// does not admit a stage that costs something, or an empty text, and whether its storage is used up.
+func (q *Queries) AccountLockBudget(ctx context.Context, db DBTX, workspaceID uuid.UUID) (AccountLockBudgetRow, error) {
+	row := db.QueryRow(ctx, AccountLockBudget, workspaceID)
+	var i AccountLockBudgetRow
+	err := row.Scan(&i.Available, &i.Reason, &i.StorageFull)
+	return i, err
+}
+
 const AccountLockMany = `-- name: AccountLockMany :many
 SELECT a.workspace_id, a.monthly, a.usage_limit, a.plan, a.paid, a.reserved, a.plan_used, a.allowance_used, a.month, a.week, a.valid_until, a.live, a.parked, a.waiting, a.stopped, a.plan_used_before, a.period, a.stored, a.storage_limit, a.suspended, COALESCE($1::timestamptz, now())::timestamptz AS at
 FROM credit_accounts a

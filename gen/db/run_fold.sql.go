@@ -769,6 +769,21 @@ func (q *Queries) RunTreeDeleteOrphaned(ctx context.Context, db DBTX) (int64, er
 	return result.RowsAffected(), nil
 }
 
+const RunTreeLock = `-- name: RunTreeLock :exec
+SELECT FROM run_trees WHERE workspace_id = $1 AND root_run_id = $2 FOR NO KEY UPDATE
+`
+
+type RunTreeLockParams struct {
+	WorkspaceID uuid.UUID
+	RootRunID   uuid.UUID
+}
+
+// Locks the totals of a tree.
+func (q *Queries) RunTreeLock(ctx context.Context, db DBTX, arg RunTreeLockParams) error {
+	_, err := db.Exec(ctx, RunTreeLock, arg.WorkspaceID, arg.RootRunID)
+	return err
+}
+
 const RunTryLock = `-- name: RunTryLock :one
 SELECT r.workspace_id, r.id, r.workflow_id, r.workflow_version, r.status, r.trigger, r.input, r.output, r.error, r.variables,
        r.cancel_requested_at, r.cancel_mode, r.committed, r.below, r.reserved, r.max_credits, r.usage, r.usage_below, r.stage_count, r.failed_count, r.pending_count,

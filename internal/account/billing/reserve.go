@@ -150,3 +150,32 @@ func (b Books) ReserveTx(ctx context.Context, tx pgx.Tx, w Want) error {
 	}
 	return Refusal(ctx, tx, w, reason)
 }
+
+// Budget is what an account covers for stages of a run.
+type Budget struct {
+	Available   credit.Amount // the last stage may exceed it
+	StorageFull bool
+	reason      string // why the account admits no stage that costs something; empty: it does
+}
+
+// LockBudget locks the account until tx ends, and returns what it covers. It returns *PeriodOver if the
+// account's period is over.
+func LockBudget(ctx context.Context, tx pgx.Tx, workspaceID uuid.UUID) (Budget, error) {
+	row, err := db.New().AccountLockBudget(ctx, tx, workspaceID)
+	if err != nil {
+		return Budget{}, fmt.Errorf("lock the account: %w", err)
+	}
+	if row.Reason == refusedPeriod {
+		return Budget{}, &PeriodOver{[]uuid.UUID{workspaceID}}
+	}
+	b := Budget{Available: credit.Amount(row.Available), StorageFull: row.StorageFull, reason: row.Reason}
+	if b.reason != "" {
+		b.Available = 0
+	}
+	return b, nil
+}
+
+// Refusal returns the error for a stage that the account does not cover.
+func (b Budget) Refusal(ctx context.Context, tx pgx.Tx, workspaceID uuid.UUID, amount credit.Amount) error {
+	return Refusal(ctx, tx, Want{WorkspaceID: workspaceID, Amount: amount}, b.reason)
+}

@@ -83,6 +83,7 @@ type known struct {
 	lists       map[uuid.UUID]Items    // items of loops
 	failures    map[Place]stageFailure // of stages that failed since the last advance
 	above       *Above                 // nil: unknown
+	refusal     error                  // of a stage that the account does not cover; nil: unknown
 	limits      []Limit                // nil: unknown
 }
 

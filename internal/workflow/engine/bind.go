@@ -149,7 +149,7 @@ func (a *Advance) outputsBelow(componentID string, prefix []int32) []IterationVa
 		}
 	}
 	for _, t := range a.Stages {
-		if t.Status == status.StageCompleted && !t.Dropped && isBelow(t.Component.ID, t.Iteration, componentID, prefix) {
+		if t.Status == status.StageCompleted && isBelow(t.Component.ID, t.Iteration, componentID, prefix) {
 			all = append(all, IterationValue{t.Iteration, Value{t.Output, t.Secret}})
 		}
 	}

@@ -50,12 +50,20 @@ type State struct {
 	Root      map[string]graph.State // states of the components in no loop; nil: unknown
 	Waiting   []Waiting              // unfinished stages: all if Scanned, otherwise those whose executions are known to have finished
 	Signals   map[string]Value       // outputs of stages whose signals have arrived, by name
-	Halved    int                    // how often the limits of the advance are halved
+	Budget    Budget
+	Halved    int // how often the limits of the advance are halved
 
 	Scanned    bool // all unfinished stages were read
 	First      bool // the run is being accepted
 	ExecuteAll bool // compute no stage
 	Stored     bool // stages of the run are stored
+}
+
+// Budget is what the account covers for new stages. Unless it is exact, an advance assumes that the account
+// covers everything, and is repeated with an exact budget if not.
+type Budget struct {
+	Exact bool
+	Left  credit.Amount // the last stage may exceed it
 }
 
 // Run is a run under the lock of its row.

@@ -24,6 +24,7 @@ type Facts struct {
 	Limits   []Limit
 	Children map[uuid.UUID]Child  // by stage
 	Results  map[uuid.UUID]Result // by stage; missing: not called, because the advance is full
+	Refusal  error                // why the account does not cover a stage of the price Need.Refusal
 	Stop     bool                 // the time is up
 }
 
@@ -112,6 +113,9 @@ func (a *Advance) learn(facts Facts) error {
 	}
 	for key := range a.need.First {
 		a.loops[key.Place].firstFailed = append([]FailedStage{}, facts.First[key.ID]...) // never nil
+	}
+	if a.need.Refusal > 0 {
+		a.refusal = facts.Refusal
 	}
 	if a.need.Above {
 		a.above = facts.Above

@@ -63,7 +63,7 @@ func (a *Advance) failedHere(components []string, prefix []int32) (rows []Failed
 		}
 	}
 	for _, t := range a.Stages {
-		if t.Status == status.StageFailed && !t.Dropped {
+		if t.Status == status.StageFailed {
 			add(t.ID, t.Component.ID, t.Iteration, t.Failure)
 		}
 	}

@@ -21,11 +21,12 @@ type Need struct {
 	Items   map[Loop]bool  // items of loops
 	First   map[Loop]bool  // first failed items of loops
 
-	Children []*Stage // what the child runs of these stages need
-	Above    bool     // the runs above this one
-	Limits   bool     // the runs above this one that have a maxCredits; locks them
-	Calls    []*Stage // results of the modules of these stages
-	Bytes    int64    // of the results of calls, after which the next advance does the rest
+	Children []*Stage      // what the child runs of these stages need
+	Above    bool          // the runs above this one
+	Limits   bool          // the runs above this one that have a maxCredits; locks them
+	Calls    []*Stage      // results of the modules of these stages
+	Refusal  credit.Amount // price of a stage that the account does not cover, if positive: the error to fail the run with
+	Bytes    int64         // of the results of calls, after which the next advance does the rest
 }
 
 // Loop identifies a loop.
@@ -44,7 +45,7 @@ func add[K comparable](set *map[K]bool, key K) {
 
 func (n Need) empty() bool {
 	return len(n.States)+len(n.Loops)+len(n.Outputs)+len(n.Below)+len(n.Failed)+len(n.Items)+len(n.First)+len(n.Children)+len(n.Calls) == 0 &&
-		!n.Above && !n.Limits
+		n.Refusal == 0 && !n.Above && !n.Limits
 }
 
 // knows reports whether the states of a scope and the loops around it are known. If not, they are
@@ -205,7 +206,16 @@ func (a *Advance) knowsResult(t *Stage) bool {
 	if entry.Price > 0 && !a.knowsLimits() {
 		return false
 	}
-	if t.result != nil || a.exceeded(entry.Price) != nil {
+	if a.exceeded(entry.Price) != nil {
+		return true
+	}
+	if more := a.uncovered(entry.Price); more > 0 {
+		if a.refusal == nil {
+			a.need.Refusal = more
+		}
+		return a.refusal != nil
+	}
+	if t.result != nil {
 		return true
 	}
 	asked := credit.Amount(0)
@@ -221,6 +231,15 @@ func (a *Advance) knowsResult(t *Stage) bool {
 	t.price = entry.Price
 	a.need.Calls, a.need.Bytes = append(a.need.Calls, t), maxAdvanceBytes>>min(a.Halved, maxHalved)-a.bytes
 	return false
+}
+
+// uncovered returns what the account would have to reserve for a stage of that price, if it is known not
+// to cover it, and 0 otherwise.
+func (a *Advance) uncovered(price credit.Amount) credit.Amount {
+	if !a.Budget.Exact || a.Budget.Left > 0 {
+		return 0
+	}
+	return max(0, a.Run.Committed+price-a.Run.Reserved)
 }
 
 // unstored reports whether no stage of the run was stored before this advance.

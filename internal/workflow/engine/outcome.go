@@ -69,7 +69,7 @@ func (a *Advance) NextWake() *time.Time {
 		earlier(*a.Run.WakeAt)
 	}
 	for _, t := range a.Stages {
-		if t.Wake > 0 && !t.Dropped {
+		if t.Wake > 0 {
 			earlier(a.Run.Now.Add(t.Wake))
 		}
 		if limit := timeout(a.Plan.Component(t.Component.ID)); limit > 0 && !t.Status.Terminal() {

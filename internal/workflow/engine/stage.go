@@ -35,7 +35,6 @@ type Stage struct {
 	Signal    string        // name of the signal that it waits for
 	Child     uuid.UUID     // child run that it waits for
 	Secret    bool          // an input is secret, so its output is sealed when it is stored
-	Dropped   bool          // the account does not cover the stage, so it is not stored
 
 	bound
 }
@@ -226,8 +225,13 @@ func (a *Advance) call(sc *scope, t *Stage, _ json.RawMessage) error {
 		a.FailWith(string(fault.InsufficientCredits), fmt.Sprintf("The next stage would make this run, or one above it, cost more than its maxCredits of %s.", *most))
 		return nil
 	}
+	if a.uncovered(entry.Price) > 0 {
+		a.failFor(t.Component.ID, stageFailure{why: encodeFailure(a.refusal)})
+		return nil
+	}
 	t.price = entry.Price
 	more := max(0, a.Run.Committed+t.price-a.Run.Reserved)
+	a.Budget.Left -= more
 	if !a.setResult(t, entry, more) {
 		if err := a.execute(t, t.call, more); err != nil {
 			return err
@@ -255,22 +259,6 @@ func (a *Advance) execute(t *Stage, c component.Call, reserve credit.Amount) err
 		Timeout: time.Duration(t.Component.TimeoutMs) * time.Millisecond, Reserve: reserve, Secrets: c.Secrets,
 	}
 	return nil
-}
-
-// Drop removes a stage that the account does not cover from the changes, and fails the run. Step must
-// follow.
-func (a *Advance) Drop(t *Stage, why error) {
-	t.Dropped, a.locked = true, true
-	a.Run.StageCount--
-	a.Run.PendingCount--
-	a.Run.Committed -= t.price
-	a.Spent -= t.price
-	a.Run.Reserved -= t.Execution.Reserve
-	sc := a.scopeOf(t.Component.ID, t.Iteration)
-	delete(a.states, PlaceOf(t.Component.ID, t.Iteration))
-	delete(sc.states, t.Component.ID)
-	a.failFor(t.Component.ID, stageFailure{why: encodeFailure(why)})
-	a.enqueue(sc)
 }
 
 // Object returns a JSON object. If text is missing or null, it returns `{}`.

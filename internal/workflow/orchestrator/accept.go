@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/weft-automation/weft/gen/db"
 	"github.com/weft-automation/weft/internal/account/billing"
 	"github.com/weft-automation/weft/internal/component"
 	"github.com/weft-automation/weft/internal/execution"
@@ -26,8 +27,7 @@ func (a *advance) executions() (stages []*engine.Stage) {
 	return stages
 }
 
-// accept accepts the executions of new stages. If the credits do not admit a stage, accept drops
-// the stage and the run fails (decisions 7.4).
+// accept accepts the executions of new stages. It returns errRefused if the account does not cover them.
 func (a *advance) accept(stages []*engine.Stage, how acceptance) error {
 	executions := make([]execution.Stage, len(stages))
 	for i, t := range stages {
@@ -45,17 +45,37 @@ func (a *advance) accept(stages []*engine.Stage, how acceptance) error {
 	if err != nil {
 		return fmt.Errorf("accept stages: %w", err)
 	}
-	dropped := false
-	for i, refusal := range refusals {
+	for _, refusal := range refusals {
 		if refusal != nil {
-			dropped = true
-			a.Drop(stages[i], withCode(refusal))
+			return fmt.Errorf("%w: %w", errRefused, refusal)
 		}
 	}
-	if !dropped {
-		return nil
+	return nil
+}
+
+// errRefused means that the account does not cover the stages of an advance. Nothing of the advance is
+// committed, and it is repeated with an exact budget.
+var errRefused = errors.New("the account does not cover the stages")
+
+// lockBudget makes the budget of the advance exact: it locks the account, after everything else that the
+// advance may lock.
+func (a *advance) lockBudget() (err error) {
+	var batch postgres.Batch
+	if a.row.ParentRunID != nil && a.row.MaxCredits != nil {
+		postgres.Returning[db.RunLockAncestorsRow](&batch, db.RunLockAncestors, db.RunLockAncestorsParams{WorkspaceID: a.row.WorkspaceID, ID: a.row.ID, MaxDepth: engine.MaxDepth})
 	}
-	return a.decide(maxTime) // the run is ending, so this starts nothing
+	if a.row.InTree {
+		_ = db.New().RunTreeLock(a.ctx, &batch, db.RunTreeLockParams{WorkspaceID: a.row.WorkspaceID, RootRunID: a.row.RootRunID})
+	}
+	if err := a.tx.Send(a.ctx, &batch); err != nil {
+		return fmt.Errorf("lock the runs above and the tree: %w", err)
+	}
+	if a.budget, err = billing.LockBudget(a.ctx, a.tx, a.row.WorkspaceID); err != nil {
+		return err
+	}
+	a.Budget, a.Run.StorageFull = engine.Budget{Exact: true, Left: a.budget.Available}, a.budget.StorageFull
+	a.LockAccount()
+	return nil
 }
 
 // withCode returns a refusal with the code of a run or stage that fails because of it.

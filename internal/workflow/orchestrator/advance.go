@@ -43,6 +43,7 @@ type advance struct {
 
 	reuse    *reuse                           // what a rerun reuses; nil: not read yet
 	children map[uuid.UUID]db.RunInsertParams // child runs that may start, by ID
+	budget   billing.Budget                   // if the budget is exact
 	limits   []uuid.UUID                      // runs above that have a maxCredits
 	before   []api.NonTerminalStage           // stages that were unfinished before the advance
 	live     []api.NonTerminalStage           // stages that are unfinished after it
@@ -55,8 +56,8 @@ type advance struct {
 // immediately. It counts failures and gives up the run if the failures persist.
 func (o *Orchestrator) advanceRun(ctx context.Context, key notify.Key, w wakeup) (more bool, err error) {
 	a, err := o.advance(ctx, key, w)
-	for errors.Is(err, errTreeGrew) || billing.Uncovered(err) { // then each stage is admitted on its own
-		w.executeAll = w.executeAll || billing.Uncovered(err)
+	for errors.Is(err, errTreeGrew) || uncovered(err) && !w.exact {
+		w.exact = w.exact || uncovered(err)
 		a, err = o.advance(ctx, key, w)
 	}
 	if err != nil && w.end != nil {
@@ -98,7 +99,7 @@ func (o *Orchestrator) advance(ctx context.Context, key notify.Key, w wakeup) (a
 			switch { // the completion does not wait for a second advance
 			case postgres.Raised(err, "WF003"):
 				err = cmp.Or(w.separately(), errTreeGrew)
-			case billing.Uncovered(err):
+			case uncovered(err):
 				err = cmp.Or(w.separately(), err)
 			}
 			if err != nil && w.end != nil && ctx.Err() != nil {
@@ -131,9 +132,14 @@ func (o *Orchestrator) advanceTx(ctx context.Context, tx *postgres.Tx, locked lo
 		return nil, err
 	}
 	a := o.newAdvance(ctx, tx, run, version)
-	a.ExecuteAll, a.Halved = a.ExecuteAll || w.executeAll, o.failures.tries(notify.Key{WorkspaceID: run.WorkspaceID, ID: run.ID})
+	a.Halved = o.failures.tries(notify.Key{WorkspaceID: run.WorkspaceID, ID: run.ID})
 	if err := a.load(w, locked.stages()); err != nil {
 		return a, err
+	}
+	if w.exact {
+		if err := a.lockBudget(); err != nil {
+			return a, err
+		}
 	}
 	within := maxTime
 	if w.end != nil {
@@ -145,8 +151,10 @@ func (o *Orchestrator) advanceTx(ctx context.Context, tx *postgres.Tx, locked lo
 	if err := a.readRemaining(); err != nil {
 		return a, err
 	}
-	if err := a.chargeFee(); err != nil {
-		return a, err
+	if !w.exact {
+		if err := a.chargeFee(); err != nil {
+			return a, err
+		}
 	}
 	executions := a.executions()
 	if len(executions) > 0 {
@@ -161,6 +169,11 @@ func (o *Orchestrator) advanceTx(ctx context.Context, tx *postgres.Tx, locked lo
 			return a, err
 		}
 	}
+	if w.exact { // the budget covers the stages, but perhaps not the fee in addition
+		if err := a.chargeFee(); err != nil {
+			return a, err
+		}
+	}
 	if a.Changed {
 		failpoint.Reached(failpoint.BetweenStages)
 		err = a.write()
@@ -172,6 +185,9 @@ func (o *Orchestrator) advanceTx(ctx context.Context, tx *postgres.Tx, locked lo
 	}
 	return a, w.settleTx(ctx, tx, how, false) // settleTx locks the account, so it comes after the locks of other runs
 }
+
+// uncovered reports whether an advance failed because the account does not cover its stages.
+func uncovered(err error) bool { return errors.Is(err, errRefused) || billing.Uncovered(err) }
 
 // newAdvance returns an advance of a locked run.
 func (o *Orchestrator) newAdvance(ctx context.Context, tx *postgres.Tx, row db.RunLockRow, version workflow.Loaded) *advance {

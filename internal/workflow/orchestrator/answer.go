@@ -36,6 +36,9 @@ func (a *advance) answer(need engine.Need) (facts engine.Facts, err error) {
 			return facts, err
 		}
 	}
+	if need.Refusal > 0 {
+		facts.Refusal = withCode(a.budget.Refusal(a.ctx, a.tx, a.row.WorkspaceID, need.Refusal))
+	}
 	if facts.Results, err = a.call(need); err != nil {
 		return facts, err
 	}

@@ -66,7 +66,7 @@ func newDispatcher(o *Orchestrator) *dispatcher {
 type wakeup struct {
 	executions []uuid.UUID    // executions that have finished
 	recheck    bool           // check everything the run may wait for
-	executeAll bool           // compute no stage, because the account did not cover the computed stages
+	exact      bool           // decide with an exact budget, because the account did not cover the stages
 	end        *execution.End // completion of an execution, to commit with the advance; nil: it is already committed
 }
 

@@ -63,7 +63,7 @@ func (a *advance) showLive() {
 		}
 	}
 	for _, t := range a.Stages {
-		if !t.Status.Terminal() && !t.Dropped {
+		if !t.Status.Terminal() {
 			stage := api.NonTerminalStage{ID: t.ID, Module: t.Component.Module, Status: t.Status, ExecutionAttempt: 1}
 			if t.Execution != nil {
 				stage.ExecutionEventID = &t.Execution.ID

@@ -125,6 +125,9 @@ func (o *Orchestrator) StartTx(ctx context.Context, tx *postgres.Tx, row *db.Run
 	}
 	if stages := a.executions(); len(stages) > 0 {
 		if err := a.accept(stages, how.AcceptTx); err != nil {
+			if errors.Is(err, errRefused) {
+				err = fmt.Errorf("%w: %w", errNotStarted, err)
+			}
 			return nil, err
 		}
 	}

@@ -131,9 +131,7 @@ func (a *advance) unlessFirst(t time.Time) *time.Time {
 func (a *advance) queueStages(batch *postgres.Batch) {
 	p := db.StageInsertManyParams{WorkspaceID: a.row.WorkspaceID, RunID: a.Run.ID, At: a.unlessFirst(a.At), Now: a.unlessFirst(a.Run.Now)}
 	for _, t := range a.Stages {
-		if !t.Dropped {
-			appendStage(&p, t)
-		}
+		appendStage(&p, t)
 	}
 	if len(p.Ids) > 0 {
 		_ = db.New().StageInsertMany(a.ctx, batch, p)
