@@ -27,6 +27,33 @@ func (a *advance) executions() (stages []*engine.Stage) {
 	return stages
 }
 
+// admit charges the fee of the advance and accepts its executions. It reports whether it has settled the
+// execution whose completion is committed with the advance.
+func (a *advance) admit(w wakeup, how *execution.Acceptance) (settled bool, err error) {
+	if !w.exact {
+		if err := a.chargeFee(); err != nil {
+			return false, err
+		}
+	}
+	executions := a.executions()
+	if len(executions) > 0 {
+		// The new stages use the capacity and the credits that the finished execution releases.
+		if err := a.countInTree(); err != nil {
+			return false, err
+		}
+		if err := w.settleTx(a.ctx, a.tx, how, true); err != nil {
+			return false, err
+		}
+		if err := a.accept(executions, how.AcceptTx); err != nil {
+			return false, err
+		}
+	}
+	if w.exact { // the budget covers the stages, but perhaps not the fee in addition
+		err = a.chargeFee()
+	}
+	return len(executions) > 0, err
+}
+
 // accept accepts the executions of new stages. It returns errRefused if the account does not cover them.
 func (a *advance) accept(stages []*engine.Stage, how acceptance) error {
 	executions := make([]execution.Stage, len(stages))

@@ -136,11 +136,6 @@ func (o *Orchestrator) advanceTx(ctx context.Context, tx *postgres.Tx, locked lo
 	if err := a.load(w, locked.stages()); err != nil {
 		return a, err
 	}
-	if w.exact {
-		if err := a.lockBudget(); err != nil {
-			return a, err
-		}
-	}
 	within := maxTime
 	if w.end != nil {
 		within = maxJoinedTime
@@ -151,28 +146,9 @@ func (o *Orchestrator) advanceTx(ctx context.Context, tx *postgres.Tx, locked lo
 	if err := a.readRemaining(); err != nil {
 		return a, err
 	}
-	if !w.exact {
-		if err := a.chargeFee(); err != nil {
-			return a, err
-		}
-	}
-	executions := a.executions()
-	if len(executions) > 0 {
-		// The new stages use the capacity and the credits that the finished execution releases.
-		if err := a.countInTree(); err != nil {
-			return a, err
-		}
-		if err := w.settleTx(ctx, tx, how, true); err != nil {
-			return a, err
-		}
-		if err := a.accept(executions, how.AcceptTx); err != nil {
-			return a, err
-		}
-	}
-	if w.exact { // the budget covers the stages, but perhaps not the fee in addition
-		if err := a.chargeFee(); err != nil {
-			return a, err
-		}
+	settled, err := a.admit(w, how)
+	if err != nil {
+		return a, err
 	}
 	if a.Changed {
 		failpoint.Reached(failpoint.BetweenStages)
@@ -180,7 +156,7 @@ func (o *Orchestrator) advanceTx(ctx context.Context, tx *postgres.Tx, locked lo
 	} else {
 		a.writeUnchanged()
 	}
-	if err != nil || len(executions) > 0 {
+	if err != nil || settled {
 		return a, err
 	}
 	return a, w.settleTx(ctx, tx, how, false) // settleTx locks the account, so it comes after the locks of other runs

@@ -113,7 +113,10 @@ func (a *advance) load(w wakeup, stages []db.StageListWaitingRow) (err error) {
 	for i, row := range stages {
 		a.Waiting[i] = engine.Waiting(row)
 	}
-	return a.readSignals()
+	if err := a.readSignals(); err != nil || !w.exact {
+		return err
+	}
+	return a.lockBudget()
 }
 
 // maxSignals limits the signals that one advance reads, because each may have a large payload.
