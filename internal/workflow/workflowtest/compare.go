@@ -122,3 +122,6 @@ func (r *Reference) judge(at string, stage api.RunStage, loose bool, blame func(
 
 // Loose reports whether a failure elsewhere may stop the stage at a place.
 func (r *Reference) Loose(at string) bool { return len(r.Broken) > 0 || r.optional[at] }
+
+// Exact reports whether all runs of the drawing have the same stages.
+func (r *Reference) Exact() bool { return len(r.Broken)+len(r.optional) == 0 }
