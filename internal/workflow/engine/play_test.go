@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/weft-automation/weft/gen/api"
+	"github.com/weft-automation/weft/internal/component/graph"
 	"github.com/weft-automation/weft/internal/kit/status"
 	"github.com/weft-automation/weft/internal/workflow/engine"
 	"github.com/weft-automation/weft/internal/workflow/workflowtest"
@@ -235,10 +236,35 @@ func (m *memory) check(a *engine.Advance, ending bool) {
 	if m.run.Status.Terminal() && recount.PendingCount > 0 {
 		m.blame("the run is %s with %d unfinished stages", m.run.Status, recount.PendingCount)
 	}
+	if !a.More && !m.ending() && m.reuse.from == nil {
+		m.checkNothingReady()
+	}
 	if ending {
 		m.tally.ending++
 		if len(a.Stages)+len(a.Children) > 0 {
 			m.blame("the run is ending, and starts %d stages", len(a.Stages))
+		}
+	}
+}
+
+// checkNothingReady checks that no component is ready once no advance must follow.
+func (m *memory) checkNothingReady() {
+	for _, s := range m.stages {
+		around, failing := m.plan.Around(s.ComponentID), false
+		for level, loop := range around {
+			failing = failing || m.at[engine.PlaceOf(loop, s.Iteration[:level])].FailedItems > 0
+		}
+		if !s.live() || failing {
+			continue
+		}
+		states := map[string]graph.State{}
+		for _, id := range m.plan.Members(m.plan.Loop(s.ComponentID)) {
+			if other := m.at[engine.PlaceOf(id, s.Iteration)]; other != nil {
+				states[id] = other.state
+			}
+		}
+		if ready := m.plan.Next(m.plan.Loop(s.ComponentID), states).Ready; len(ready) > 0 {
+			m.blame("%v in %v are ready, and no advance follows", ready, s.Iteration)
 		}
 	}
 }
